@@ -1,0 +1,166 @@
+package v1alpha1
+
+// FieldManager is the name under which the controller writes.
+const FieldManager = "osm-gitops"
+
+// Labels of the objects we create.
+const (
+	// LabelManagedBy is the common label; its value is FieldManager.
+	LabelManagedBy = "app.kubernetes.io/managed-by"
+	// LabelProfile is the profile's name.
+	LabelProfile = "gitops.k8c.io/profile"
+	// LabelSource is the name of the ProfileSource.
+	LabelSource = "gitops.k8c.io/source"
+	// LabelVersion is the profile's version in label-safe form ("+" becomes "_").
+	LabelVersion = "gitops.k8c.io/version"
+)
+
+// Annotations of OperatingSystemProfiles, and where they apply of
+// OperatingSystemConfigs and user-data Secrets.
+const (
+	// AnnotationRepository is the URL of the repository, without credentials.
+	AnnotationRepository = "gitops.k8c.io/repository"
+	// AnnotationRevision is the revision at which the profile was first applied, "main@sha1:<40 hex>".
+	AnnotationRevision = "gitops.k8c.io/revision"
+	// AnnotationCommit is the first commit on the tracked line that holds this content.
+	AnnotationCommit = "gitops.k8c.io/commit"
+	// AnnotationChange is the commit its author wrote.
+	AnnotationChange = "gitops.k8c.io/change"
+	// AnnotationSelectedBy is the commit that made this version current.
+	AnnotationSelectedBy = "gitops.k8c.io/selected-by"
+	// AnnotationProfile is the profile's name.
+	AnnotationProfile = "gitops.k8c.io/profile"
+	// AnnotationVersion is the profile's version.
+	AnnotationVersion = "gitops.k8c.io/version"
+	// AnnotationAuthor is who wrote AnnotationChange, "Name <address>".
+	AnnotationAuthor = "gitops.k8c.io/author"
+	// AnnotationCommittedAt is when AnnotationCommit was made, RFC 3339 in UTC.
+	AnnotationCommittedAt = "gitops.k8c.io/committed-at"
+	// AnnotationPath is the file in the repository at AnnotationCommit.
+	AnnotationPath = "gitops.k8c.io/path"
+	// AnnotationSignature is who signed the commit, where signatures are verified.
+	AnnotationSignature = "gitops.k8c.io/signature"
+	// AnnotationDigest is the digest of the profile's spec, "v1:sha256:<64 hex>".
+	AnnotationDigest = "gitops.k8c.io/digest"
+)
+
+// Annotations of OperatingSystemConfigs and user-data Secrets.
+const (
+	// AnnotationPool is the MachineDeployment an object belongs to, "namespace/name".
+	AnnotationPool = "gitops.k8c.io/machine-deployment"
+	// AnnotationPoolUID is that MachineDeployment's uid.
+	AnnotationPoolUID = "gitops.k8c.io/machine-deployment-uid"
+	// AnnotationRecord is the JSON of what a generation was made from.
+	AnnotationRecord = "gitops.k8c.io/record"
+	// AnnotationInputDigest is the digest over what rendering read.
+	AnnotationInputDigest = "gitops.k8c.io/input-digest"
+	// AnnotationDataDigest is the digest over a Secret's document.
+	AnnotationDataDigest = "gitops.k8c.io/data-digest"
+	// AnnotationCredentialsDigest is the keyed digest over the credentials in a Secret, tokens aside.
+	AnnotationCredentialsDigest = "gitops.k8c.io/credentials-digest"
+	// AnnotationCredentialsExpireAt is when a token in the Secret ends, RFC 3339.
+	AnnotationCredentialsExpireAt = "gitops.k8c.io/credentials-expire-at"
+)
+
+// Annotations and labels that people set on a MachineDeployment.
+const (
+	// AnnotationVersionPin asks for a version or a range of versions of the profile.
+	AnnotationVersionPin = "gitops.k8c.io/osp-version"
+	// AnnotationSuspend set to "true" freezes the configuration of a pool.
+	AnnotationSuspend = "gitops.k8c.io/suspend"
+	// AnnotationIgnitionVersion chooses the Ignition specification for a pool.
+	AnnotationIgnitionVersion = "gitops.k8c.io/ignition-version"
+)
+
+// Names that an existing fleet relies on.
+const (
+	// AnnotationOSP names the profile of a MachineDeployment.
+	AnnotationOSP = "k8c.io/operating-system-profile"
+	// AnnotationOSPNamespace is the profile's namespace, when it is not the controller's.
+	AnnotationOSPNamespace = "k8c.io/operating-system-profile-namespace"
+	// AnnotationMDRevision is the revision of a MachineDeployment, written by machine-controller.
+	AnnotationMDRevision = "machinedeployment.clusters.k8s.io/revision"
+	// AnnotationRevisionFor is the MachineDeployment revision that an OperatingSystemConfig or Secret is for.
+	AnnotationRevisionFor = "k8c.io/machine-deployment-revision"
+	// AnnotationMDAnnotationsHash is the SHA-256 over a MachineDeployment's annotations.
+	AnnotationMDAnnotationsHash = "k8c.io/mdannotations-hash"
+	// AnnotationOSPVersion is the version of the profile that was rendered.
+	AnnotationOSPVersion = "k8c.io/osp-version"
+	// AnnotationKubeletConfigPrefix starts every kubelet annotation of a MachineDeployment.
+	AnnotationKubeletConfigPrefix = "v1.kubelet-config.machine-controller.kubermatic.io/"
+	// LabelTokenPool marks the bootstrap token of a pool.
+	LabelTokenPool = "machinedeployment.k8s.io/name"
+	// FinalizerPool keeps a MachineDeployment until its objects are removed.
+	FinalizerPool = "kubermatic.io/cleanup-operating-system-configs"
+	// NamespaceCloudInitSettings holds the Secrets that nodes boot from.
+	NamespaceCloudInitSettings = "cloud-init-settings"
+	// SecretGetterToken holds the token with which a node reads its Secrets.
+	SecretGetterToken = "cloud-init-getter-token"
+	// UserDataKey is the data key of a user-data Secret.
+	UserDataKey = "cloud-config"
+	// KubeconfigKey is the data key of a kubelet bootstrap kubeconfig Secret.
+	KubeconfigKey = "kubeconfig"
+)
+
+// OSPVersionPrefix stands before the version in an OperatingSystemConfig's
+// AnnotationOSPVersion. The reference implementation compares that annotation
+// for equality, so it never reuses a configuration that holds placeholders.
+const OSPVersionPrefix = "gitops/"
+
+// KeySecretName is the Secret, in the controller's namespace, with the key of
+// every credentials digest.
+const KeySecretName = "osm-gitops-key"
+
+// SourceVerifiedCondition tells whether the signatures of what was applied are good.
+const SourceVerifiedCondition = "SourceVerified"
+
+// Reasons of conditions, beside those of fluxcd/pkg/apis/meta. Each completes
+// "the source is ...".
+const (
+	// ReasonUnsupported: the spec asks for something this release does not have.
+	ReasonUnsupported = "Unsupported"
+	// ReasonProfilesInvalid: files of this revision were refused.
+	ReasonProfilesInvalid = "ProfilesInvalid"
+	// ReasonUnreachable: the repository does not answer.
+	ReasonUnreachable = "Unreachable"
+	// ReasonAuthenticationFailed: the repository wants other credentials.
+	ReasonAuthenticationFailed = "AuthenticationFailed"
+	// ReasonReferenceNotFound: the branch or commit is not in the repository.
+	ReasonReferenceNotFound = "ReferenceNotFound"
+	// ReasonAccessDenied: the spec names what this controller may not read.
+	ReasonAccessDenied = "AccessDenied"
+)
+
+// Reasons of conditions of an OperatingSystemConfig.
+const (
+	// ReasonConfigApplied: the pool's Secrets follow this configuration.
+	ReasonConfigApplied = "ConfigApplied"
+	// ReasonNewerRefused: a newer configuration was refused, this one is maintained.
+	ReasonNewerRefused = "NewerRefused"
+)
+
+// Reasons of events.
+const (
+	// EventRevisionApplied: every file of a revision was accepted.
+	EventRevisionApplied = "RevisionApplied"
+	// EventProfileCreated: a version of a profile became an object.
+	EventProfileCreated = "ProfileCreated"
+	// EventProfileRefused: a file was refused.
+	EventProfileRefused = "ProfileRefused"
+	// EventProfileRemoved: a profile left the repository.
+	EventProfileRemoved = "ProfileRemoved"
+	// EventSourceFailed: the repository could not be read.
+	EventSourceFailed = "SourceFailed"
+	// EventConfigCreated: a pool has its first configuration.
+	EventConfigCreated = "ConfigCreated"
+	// EventConfigRotated: a pool has another configuration.
+	EventConfigRotated = "ConfigRotated"
+	// EventConfigHealed: a configuration that was refused before is accepted.
+	EventConfigHealed = "ConfigHealed"
+	// EventProfileError is the contract's reason: the pool cannot use its profile.
+	EventProfileError = "OperatingSystemProfileError"
+	// EventConfigRefused: the pool's configuration could not be rendered.
+	EventConfigRefused = "ConfigRefused"
+	// EventNameCollision: another pool owns the names of this one.
+	EventNameCollision = "NameCollision"
+)

@@ -1,0 +1,309 @@
+package v1alpha1
+
+import (
+	"github.com/fluxcd/pkg/apis/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Finalizer keeps a ProfileSource until what it created is settled.
+const Finalizer = "gitops.k8c.io/finalizer"
+
+// ProfileSource is a place where profiles are kept as files. Each version found
+// there becomes one immutable OperatingSystemProfile, and the status says which
+// version is current.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:scope=Namespaced,shortName=ps,categories=osm-gitops
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Revision",type=string,JSONPath=`.status.revision`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 63",message="the name is used as a label value: at most 63 characters"
+type ProfileSource struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec ProfileSourceSpec `json:"spec"`
+	// +kubebuilder:default={"observedGeneration":-1}
+	// +optional
+	Status ProfileSourceStatus `json:"status,omitempty"`
+}
+
+// ProfileSourceList is a list of ProfileSources.
+// +kubebuilder:object:root=true
+type ProfileSourceList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	Items []ProfileSource `json:"items"`
+}
+
+// ProfileSourceSpec says where profiles are and how they are taken over.
+//
+// +kubebuilder:validation:XValidation:rule="[has(self.git), has(self.sourceRef), has(self.directory), has(self.builtin)].exists_one(x, x)",message="exactly one of git, sourceRef, directory and builtin must be set"
+type ProfileSourceSpec struct {
+	// Git is a remote repository.
+	// +optional
+	Git *GitSource `json:"git,omitempty"`
+	// SourceRef is an artifact that Flux has fetched, in the same namespace.
+	// +optional
+	SourceRef *SourceReference `json:"sourceRef,omitempty"`
+	// Directory is a folder that the controller can read.
+	// +optional
+	Directory *DirectorySource `json:"directory,omitempty"`
+	// Builtin stands for the profiles in the controller's binary.
+	// +optional
+	Builtin *BuiltinSource `json:"builtin,omitempty"`
+
+	// Path is the folder inside the source where profiles are; the default is its root.
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:XValidation:rule="!self.startsWith('/') && !self.contains('\\\\') && !self.split('/').exists(p, p == '..')",message="path must be relative, with forward slashes and without '..'"
+	// +optional
+	Path string `json:"path,omitempty"`
+	// Ignore holds patterns in gitignore's syntax, on top of the file .osmignore.
+	// +kubebuilder:validation:MaxLength=16384
+	// +optional
+	Ignore *string `json:"ignore,omitempty"`
+
+	// Interval between two looks at the source.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('720h')",message="interval must be between 1s and 720h"
+	// +kubebuilder:default="1m"
+	// +optional
+	Interval metav1.Duration `json:"interval,omitempty"`
+	// RetryInterval is the time after a failure that may pass by itself.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('720h')",message="retryInterval must be between 1s and 720h"
+	// +kubebuilder:default="30s"
+	// +optional
+	RetryInterval metav1.Duration `json:"retryInterval,omitempty"`
+	// Prune deletes versions that nothing refers to and that are beyond historyLimit.
+	// +kubebuilder:default=true
+	// +optional
+	Prune *bool `json:"prune,omitempty"`
+	// HistoryLimit is the number of superseded versions kept for each profile.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000
+	// +kubebuilder:default=10
+	// +optional
+	HistoryLimit *int32 `json:"historyLimit,omitempty"`
+	// Suspend stops looking at the source. What was applied stays.
+	// +optional
+	Suspend bool `json:"suspend,omitempty"`
+	// Webhook lets the repository's host ask for a look at once.
+	// +optional
+	Webhook *Webhook `json:"webhook,omitempty"`
+	// Rollout says how a new version reaches pools.
+	// +optional
+	Rollout *Rollout `json:"rollout,omitempty"`
+}
+
+// GitSource is a remote Git repository.
+type GitSource struct {
+	// URL of the repository: https, ssh or scp form; http only where the controller allows it.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=2048
+	// +kubebuilder:validation:Pattern=`^(https?|ssh)://[^\s'"\x60\\<>|;$@/]+(:[0-9]+)?/[^\s'"\x60\\<>|;$]+$|^ssh://[A-Za-z0-9._-]+@[^\s'"\x60\\<>|;$@/]+/[^\s'"\x60\\<>|;$]+$|^[A-Za-z0-9._]+@[A-Za-z0-9.-]+:[^\s'"\x60\\<>|;$:/-][^\s'"\x60\\<>|;$:]*$`
+	URL string `json:"url"`
+	// Ref is what to follow; the default is branch main.
+	// +optional
+	Ref *GitReference `json:"ref,omitempty"`
+	// SecretRef names a Secret with credentials, by Flux's keys: username and
+	// password, bearerToken, identity and known_hosts, ca.crt, tls.crt and tls.key.
+	// +optional
+	SecretRef *meta.LocalObjectReference `json:"secretRef,omitempty"`
+	// ProxySecretRef names a Secret with a proxy's address and credentials.
+	// +optional
+	ProxySecretRef *meta.LocalObjectReference `json:"proxySecretRef,omitempty"`
+	// Verify demands signatures.
+	// +optional
+	Verify *GitVerification `json:"verify,omitempty"`
+	// OnRewrite says what happens when history was rewritten.
+	// +kubebuilder:validation:Enum=Accept;Hold
+	// +kubebuilder:default=Accept
+	// +optional
+	OnRewrite string `json:"onRewrite,omitempty"`
+	// Timeout of each phase: dial, TLS, refs, pack.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('1h')",message="timeout must be between 1s and 1h"
+	// +kubebuilder:default="60s"
+	// +optional
+	Timeout metav1.Duration `json:"timeout,omitempty"`
+}
+
+// GitReference is what to follow in a repository.
+//
+// +kubebuilder:validation:XValidation:rule="[has(self.branch), has(self.tag), has(self.semver), has(self.name), has(self.commit)].filter(x, x).size() <= 1",message="at most one of branch, tag, semver, name and commit may be set"
+type GitReference struct {
+	// Branch to follow.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=244
+	// +optional
+	Branch string `json:"branch,omitempty"`
+	// Tag to follow.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=244
+	// +optional
+	Tag string `json:"tag,omitempty"`
+	// SemVer is a range; the highest tag in it is followed.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=244
+	// +optional
+	SemVer string `json:"semver,omitempty"`
+	// Name of a reference, such as refs/pull/420/head.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=244
+	// +optional
+	Name string `json:"name,omitempty"`
+	// Commit to stay at.
+	// +kubebuilder:validation:Pattern=`^[0-9a-f]{40}$`
+	// +optional
+	Commit string `json:"commit,omitempty"`
+}
+
+// GitVerification demands signatures of what is applied.
+type GitVerification struct {
+	// Mode says what must be signed.
+	// +kubebuilder:validation:Enum=HEAD;Tag;TagAndHEAD
+	// +kubebuilder:default=HEAD
+	// +optional
+	Mode string `json:"mode,omitempty"`
+	// SecretRef names a Secret with the public keys.
+	SecretRef meta.LocalObjectReference `json:"secretRef"`
+	// Range demands a signature of every commit since the last one applied.
+	// +optional
+	Range bool `json:"range,omitempty"`
+	// Paths maps files to those who may change them.
+	// +kubebuilder:validation:MaxItems=256
+	// +optional
+	Paths []PathPrincipals `json:"paths,omitempty"`
+}
+
+// PathPrincipals says who may change the files that match a pattern.
+type PathPrincipals struct {
+	// Glob matches paths in the repository.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	Glob string `json:"glob"`
+	// Principals are signers as the keys name them.
+	// +kubebuilder:validation:MinItems=1
+	Principals []string `json:"principals"`
+}
+
+// SourceReference names an object of Flux in the same namespace.
+type SourceReference struct {
+	// Kind of the object.
+	// +kubebuilder:validation:Enum=GitRepository;OCIRepository;Bucket;ExternalArtifact
+	Kind string `json:"kind"`
+	// Name of the object.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+}
+
+// DirectorySource is a folder the controller can read.
+type DirectorySource struct {
+	// Path of the folder, below the controller's --directory-root.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:XValidation:rule="!self.split('/').exists(p, p == '..')",message="path must not contain '..'"
+	Path string `json:"path"`
+}
+
+// BuiltinSource stands for the profiles in the controller's binary.
+type BuiltinSource struct{}
+
+// Webhook lets a repository's host ask for a look at the source.
+type Webhook struct {
+	// Provider says how a request is signed.
+	// +kubebuilder:validation:Enum=github;gitlab;gitea;bitbucket;generic
+	Provider string `json:"provider"`
+	// SecretRef names a Secret with the shared key.
+	SecretRef meta.LocalObjectReference `json:"secretRef"`
+}
+
+// Rollout says how a new version reaches pools.
+type Rollout struct {
+	// Gate adopts a version for all pools at once (None) or wave by wave (Waves).
+	// +kubebuilder:validation:Enum=None;Waves
+	// +kubebuilder:default=None
+	// +optional
+	Gate string `json:"gate,omitempty"`
+	// MaxConcurrent is the number of pools whose machines are replaced at a time.
+	// +kubebuilder:validation:Minimum=1
+	// +optional
+	MaxConcurrent *int32 `json:"maxConcurrent,omitempty"`
+	// PauseOnFailure holds a rollout when new machines do not join.
+	// +optional
+	PauseOnFailure bool `json:"pauseOnFailure,omitempty"`
+	// Window is the time without failures after which the next wave begins.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('720h')",message="window must be between 1s and 720h"
+	// +optional
+	Window *metav1.Duration `json:"window,omitempty"`
+}
+
+// ProfileSourceStatus is what was found and what is current.
+type ProfileSourceStatus struct {
+	meta.ReconcileRequestStatus `json:",inline"`
+
+	// ObservedGeneration is the last generation that was handled to its end.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Conditions are Ready, Reconciling, Stalled and SourceVerified, as kstatus reads them.
+	// +listType=map
+	// +listMapKey=type
+	// +optional
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// Revision is the last one of which every file was accepted, "main@sha1:<40 hex>".
+	// +optional
+	Revision string `json:"revision,omitempty"`
+	// LastAttemptedRevision is the last one that was looked at.
+	// +optional
+	LastAttemptedRevision string `json:"lastAttemptedRevision,omitempty"`
+	// Profiles is the inventory. A pool reads from it which object is current.
+	// +listType=map
+	// +listMapKey=name
+	// +optional
+	Profiles []ProfileEntry `json:"profiles,omitempty"`
+}
+
+// ProfileEntry is one profile of a source: the version that is current.
+type ProfileEntry struct {
+	// Name of the profile.
+	Name string `json:"name"`
+	// Version that is current.
+	Version string `json:"version"`
+	// Object is the name of the OperatingSystemProfile.
+	Object string `json:"object"`
+	// Path of the file in the source.
+	Path string `json:"path"`
+	// Commit is the first one on the tracked line that holds this content.
+	// +optional
+	Commit string `json:"commit,omitempty"`
+	// SelectedBy is the commit that made this version current.
+	// +optional
+	SelectedBy string `json:"selectedBy,omitempty"`
+	// Digest of the profile's spec, "v1:sha256:<64 hex>".
+	Digest string `json:"digest"`
+	// Removed is true when the profile left the source: pools that have it keep it, new ones are refused.
+	Removed bool `json:"removed"`
+}
+
+// GetConditions returns the status conditions, as fluxcd/pkg/runtime reads them.
+func (s *ProfileSource) GetConditions() []metav1.Condition { return s.Status.Conditions }
+
+// SetConditions replaces the status conditions.
+func (s *ProfileSource) SetConditions(c []metav1.Condition) { s.Status.Conditions = c }
+
+// GetInterval returns the time between two looks at the source.
+func (s *ProfileSource) GetInterval() metav1.Duration { return s.Spec.Interval }
