@@ -1,0 +1,328 @@
+package profile
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/Masterminds/semver/v3"
+	"go.yaml.in/yaml/v3"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+)
+
+// Limits on one file. A profile is a few dozen files of a few KiB; the default
+// ones have under 30 KiB.
+const (
+	maxFileBytes     = 1 << 20 // 1 MiB, what etcd takes for one object is 1.5 MiB
+	maxDocuments     = 256     // YAML documents in one file
+	maxExpandedNodes = 200_000 // YAML nodes of one document with aliases expanded
+	maxDepth         = 64      // levels of nesting
+	maxProblems      = 50      // named in one file; nobody reads more at once
+)
+
+// Document is one profile in a file.
+type Document struct {
+	// Name of the profile, metadata.name.
+	Name string
+	// Spec is canonical: defaults are filled in.
+	Spec osm.OperatingSystemProfileSpec
+	// Digest of Spec, as Digest returns it.
+	Digest string
+	// Path of the file.
+	Path string
+
+	lines map[string]int
+}
+
+// Line returns the line of the file on which the text of a field begins, 1 being
+// the first: for a block scalar the line after its "|". A field is written as in
+// "spec.bootstrapConfig.files[3].content.inline.data" and
+// "spec.bootstrapConfig.templates[name]". Of a field that is not in the file it
+// returns the line of the nearest one above it.
+func (d *Document) Line(field string) int {
+	for field != "" {
+		if n, ok := d.lines[field]; ok {
+			return n
+		}
+		field = field[:max(strings.LastIndexAny(field, ".["), 0)]
+	}
+	return d.lines[""]
+}
+
+// Problem is one thing that is wrong with a file.
+type Problem struct {
+	// Path of the file.
+	Path string
+	// Line in it, 1 being the first; 0 when the whole file is meant.
+	Line int
+	// Field, such as "spec.version"; empty when the file is no YAML.
+	Field string
+	// Err says what is wrong and what to do.
+	Err error
+}
+
+func (p *Problem) Error() string {
+	var b strings.Builder
+	b.WriteString(p.Path)
+	if p.Line > 0 {
+		b.WriteByte(':')
+		b.WriteString(strconv.Itoa(p.Line))
+	}
+	b.WriteString(": ")
+	if p.Field != "" {
+		b.WriteString(p.Field)
+		b.WriteString(": ")
+	}
+	b.WriteString(p.Err.Error())
+	return b.String()
+}
+
+func (p *Problem) Unwrap() error { return p.Err }
+
+// Problems returns the problems in an error of Decode, in the order of the file.
+func Problems(err error) []*Problem {
+	var out []*Problem
+	var walk func(error)
+	walk = func(err error) {
+		switch e := err.(type) { //nolint:errorlint // this is the walk over the tree that errors.As would hide
+		case nil:
+		case *Problem:
+			out = append(out, e)
+		case interface{ Unwrap() []error }:
+			for _, err := range e.Unwrap() {
+				walk(err)
+			}
+		}
+	}
+	walk(err)
+	return out
+}
+
+// Decode reads every profile in a file: strictly, so that a misspelt or repeated
+// field is an error, and whole, so that the error names all that is wrong. The
+// error is one or more *Problem joined; see Problems. Empty documents and
+// kustomize's own are passed over.
+func Decode(path string, data []byte) ([]Document, error) {
+	f := file{path: path}
+	if len(data) > maxFileBytes {
+		f.problem(0, "", fmt.Errorf("has %d bytes; a profile file may have %d: split it", len(data), maxFileBytes))
+		return nil, f.err()
+	}
+	if i := invalidText(data); i >= 0 {
+		f.problem(1+bytes.Count(data[:i], []byte("\n")), "", errors.New("is not text in UTF-8: save it without control characters"))
+		return nil, f.err()
+	}
+	var docs []Document
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	for n := 0; ; n++ {
+		var node yaml.Node
+		err := dec.Decode(&node)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			line, err := yamlErrorLine(err)
+			f.problem(line, "", err)
+			break
+		}
+		if n == maxDocuments {
+			f.problem(node.Line, "", fmt.Errorf("has more than %d documents: split it", maxDocuments))
+			break
+		}
+		if doc, ok := f.document(&node); ok {
+			f.checkTwice(docs, doc)
+			docs = append(docs, doc)
+		}
+	}
+	if len(f.problems) > 0 {
+		return nil, f.err()
+	}
+	return docs, nil
+}
+
+// checkTwice reports a profile that an earlier document of the file has too.
+func (f *file) checkTwice(earlier []Document, doc Document) {
+	for _, d := range earlier {
+		if d.Name == doc.Name && d.Spec.Version == doc.Spec.Version {
+			f.problem(doc.Line("metadata.name"), "metadata.name", fmt.Errorf("profile %q %s stands in this file twice, first on line %d",
+				doc.Name, doc.Spec.Version, d.Line("metadata.name")))
+		}
+	}
+}
+
+// file collects what is wrong with one file.
+type file struct {
+	path     string
+	problems []error
+}
+
+func (f *file) problem(line int, field string, err error) {
+	if len(f.problems) > maxProblems {
+		return
+	}
+	if len(f.problems) == maxProblems {
+		field, err = "", errors.New("more is wrong from here on: mend what is named above first")
+	}
+	f.problems = append(f.problems, &Problem{Path: f.path, Line: line, Field: field, Err: err})
+}
+
+func (f *file) err() error { return errors.Join(f.problems...) }
+
+// invalidText returns the offset of the first byte that is no UTF-8 text, else
+// -1. A byte order mark is accepted by the parser.
+func invalidText(data []byte) int {
+	for i := 0; i < len(data); {
+		r, size := utf8.DecodeRune(data[i:])
+		if r == utf8.RuneError && size <= 1 || r == 0 {
+			return i
+		}
+		i += size
+	}
+	return -1
+}
+
+var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
+
+// yamlErrorLine takes the line out of a parser's message.
+func yamlErrorLine(err error) (int, error) {
+	m := yamlLine.FindStringSubmatch(err.Error())
+	if m == nil {
+		return 0, fmt.Errorf("is no YAML: %w", err)
+	}
+	line, _ := strconv.Atoi(m[1]) // empty where the parser names none
+	return line, fmt.Errorf("is no YAML: %s", strings.TrimPrefix(err.Error(), m[0]))
+}
+
+// kinds that a folder of profiles may hold and that are not ours to read.
+const kustomizeGroup = "kustomize.config.k8s.io/"
+
+// document turns one YAML document into a profile. It reports false when there
+// is none or when something is wrong with it.
+func (f *file) document(doc *yaml.Node) (Document, bool) {
+	if doc.Kind != yaml.DocumentNode || len(doc.Content) == 0 || isNull(doc.Content[0]) {
+		return Document{}, false
+	}
+	root := doc.Content[0]
+	if root.Kind != yaml.MappingNode {
+		f.problem(root.Line, "", errors.New("is no OperatingSystemProfile: the document is not a mapping"))
+		return Document{}, false
+	}
+	apiVersion, kind := scalarField(root, "apiVersion"), scalarField(root, "kind")
+	if strings.HasPrefix(apiVersion, kustomizeGroup) {
+		return Document{}, false
+	}
+	if apiVersion != osm.GroupVersion.String() || kind != "OperatingSystemProfile" {
+		f.problem(root.Line, "", fmt.Errorf("is no OperatingSystemProfile: apiVersion %q and kind %q stand where %q and %q belong; keep other files outside the source's path",
+			apiVersion, kind, osm.GroupVersion.String(), "OperatingSystemProfile"))
+		return Document{}, false
+	}
+	before := len(f.problems)
+	var obj manifest
+	d := decoder{file: f, lines: map[string]int{"": root.Line}}
+	d.object(root, &obj)
+	f.validate(&d, &obj)
+	if len(f.problems) > before {
+		return Document{}, false
+	}
+	spec := Canonical(obj.Spec)
+	return Document{Name: obj.Metadata.Name, Spec: spec, Digest: Digest(spec), Path: f.path, lines: d.lines}, true
+}
+
+// manifest is what a profile's file may hold. Labels and annotations are read
+// and left behind: what we create carries our own.
+type manifest struct {
+	APIVersion string                         `json:"apiVersion"`
+	Kind       string                         `json:"kind"`
+	Metadata   manifestMetadata               `json:"metadata"`
+	Spec       osm.OperatingSystemProfileSpec `json:"spec"`
+}
+
+type manifestMetadata struct {
+	Name        string            `json:"name"`
+	Namespace   string            `json:"namespace,omitempty"`
+	Labels      map[string]string `json:"labels,omitempty"`
+	Annotations map[string]string `json:"annotations,omitempty"`
+}
+
+// validate checks what the types cannot say.
+func (f *file) validate(d *decoder, obj *manifest) {
+	say := func(field, format string, args ...any) {
+		doc := Document{lines: d.lines}
+		f.problem(doc.Line(field), field, fmt.Errorf(format, args...))
+	}
+	if name := obj.Metadata.Name; name != "" {
+		for _, msg := range validation.IsDNS1123Subdomain(name) {
+			say("metadata.name", "%q is no object name: %s", name, msg)
+		}
+		if len(name) > validation.LabelValueMaxLength {
+			say("metadata.name", "has %d characters; it becomes a label value, which may have %d", len(name), validation.LabelValueMaxLength)
+		}
+	}
+	if v := obj.Spec.Version; v != "" {
+		if _, err := ParseVersion(v); err != nil {
+			say("spec.version", "%v", err)
+		} else if n := len(obj.Metadata.Name) + 1 + 7 + len(v); n > validation.DNS1123SubdomainMaxLength {
+			say("spec.version", "name and version make an object name of %d characters; it may have %d", n, validation.DNS1123SubdomainMaxLength)
+		}
+	}
+	stages := []struct {
+		field string
+		cfg   osm.OSPConfig
+	}{{"spec.bootstrapConfig", obj.Spec.BootstrapConfig}, {"spec.provisioningConfig", obj.Spec.ProvisioningConfig}}
+	for _, s := range stages {
+		validateFiles(say, s.field+".files", s.cfg.Files)
+		for i, rt := range s.cfg.SupportedContainerRuntimes {
+			validateFiles(say, fmt.Sprintf("%s.supportedContainerRuntimes[%d].files", s.field, i), rt.Files)
+		}
+	}
+}
+
+func validateFiles(say func(field, format string, args ...any), field string, files []osm.File) {
+	for i, file := range files {
+		at := fmt.Sprintf("%s[%d]", field, i)
+		if file.Path == "" {
+			say(at+".path", "is empty: name the file's path on the node")
+		}
+		if file.Content.Inline == nil {
+			say(at+".content", "has no inline: write content.inline.data, the only source of content")
+		}
+		if p := file.Permissions; p < 0 || p > 7777 || strings.ContainsAny(strconv.Itoa(int(p)), "89") {
+			say(at+".permissions", "%d is no file mode: its digits are read as octal, from 0 to 7777", p)
+		}
+	}
+}
+
+// versionPattern is the schema's pattern (contract: section 1.2), anchored at
+// both ends: a version also names an object and is put in order.
+var versionPattern = regexp.MustCompile(`^v(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:-((?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)(?:\.(?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*))*))?(?:\+([0-9a-zA-Z-]+(?:\.[0-9a-zA-Z-]+)*))?$`)
+
+// ParseVersion reads a profile's version, such as "v1.9.0" or "v1.9.0-rc.1".
+func ParseVersion(v string) (*semver.Version, error) {
+	if !versionPattern.MatchString(v) {
+		return nil, fmt.Errorf("%q is no version: write one like \"v1.2.3\" or \"v1.2.3-rc.1\"", v)
+	}
+	parsed, err := semver.StrictNewVersion(strings.TrimPrefix(v, "v"))
+	if err != nil {
+		return nil, fmt.Errorf("%q is no version: %w", v, err)
+	}
+	return parsed, nil
+}
+
+func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
+
+// scalarField returns the text of a top-level field, "" when it is absent.
+func scalarField(m *yaml.Node, name string) string {
+	for i := 0; i+1 < len(m.Content); i += 2 {
+		if m.Content[i].Value == name && m.Content[i+1].Kind == yaml.ScalarNode {
+			return m.Content[i+1].Value
+		}
+	}
+	return ""
+}

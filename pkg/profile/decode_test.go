@@ -1,0 +1,211 @@
+package profile
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+)
+
+const good = `apiVersion: operatingsystemmanager.k8c.io/v1alpha1
+kind: OperatingSystemProfile
+metadata:
+  name: osp-test
+spec:
+  osName: ubuntu
+  osVersion: "24.04"
+  version: v1.0.0
+  supportedCloudProviders:
+  - name: aws
+  bootstrapConfig:
+    templates:
+      hello: |-
+        echo hello
+    files:
+    - path: /opt/a
+      permissions: 755
+      content:
+        inline:
+          encoding: b64
+          data: |
+            one
+            two
+  provisioningConfig: {}
+`
+
+func TestDecode(t *testing.T) {
+	docs, err := Decode("profiles/a.yaml", []byte(good))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(docs) != 1 || docs[0].Name != "osp-test" || docs[0].Path != "profiles/a.yaml" {
+		t.Fatalf("got %+v", docs)
+	}
+	d := docs[0]
+	if got := d.Spec.ProvisioningUtility; got != osm.ProvisioningUtilityCloudInit {
+		t.Errorf("provisioningUtility = %q, want the schema's default", got)
+	}
+	for field, want := range map[string]int{
+		"spec.version": 8,
+		"spec.bootstrapConfig.files[0].content.inline.data": 22,
+		"spec.bootstrapConfig.templates[hello]":             14,
+		"spec.bootstrapConfig.files[0].nothing":             16,
+		"nothing":                                           1,
+	} {
+		if got := d.Line(field); got != want {
+			t.Errorf("Line(%q) = %d, want %d", field, got, want)
+		}
+	}
+}
+
+func TestDecodeSeveralDocuments(t *testing.T) {
+	file := "# only a comment\n---\n" + good + "---\n" + strings.ReplaceAll(good, "osp-test", "osp-other") +
+		"---\napiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [a.yaml]\n---\n"
+	docs, err := Decode("a.yaml", []byte(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(docs) != 2 || docs[0].Name != "osp-test" || docs[1].Name != "osp-other" {
+		t.Fatalf("got %d documents", len(docs))
+	}
+	if got, want := docs[1].Line("spec.version"), 3+strings.Count(good, "\n")+8; got != want {
+		t.Errorf("line of the second document's version = %d, want %d", got, want)
+	}
+}
+
+// The messages are read by people in a condition or in a pull request.
+func TestDecodeRefuses(t *testing.T) {
+	for name, c := range map[string]struct {
+		file string
+		want []string
+	}{
+		"a file that is no YAML":    {"a: [1\nb: 2\n", []string{"f.yaml:1: is no YAML"}},
+		"a tab for indentation":     {"a:\n\tb: 1\n", []string{"f.yaml:2: is no YAML"}},
+		"a list":                    {"- a\n", []string{"f.yaml:1: is no OperatingSystemProfile: the document is not a mapping"}},
+		"another kind":              {"apiVersion: v1\nkind: ConfigMap\n", []string{`f.yaml:1: is no OperatingSystemProfile: apiVersion "v1" and kind "ConfigMap"`}},
+		"a misspelt field":          {strings.Replace(good, "osVersion:", "osVersoin:", 1), []string{`f.yaml:7: spec.osVersoin: is no field of spec: did you mean "osVersion"?`, "f.yaml:6: spec.osVersion: is required"}},
+		"a field given twice":       {strings.Replace(good, "  version: v1.0.0\n", "  version: v1.0.0\n  version: v1.0.1\n", 1), []string{"f.yaml:9: spec.version: is given twice, first on line 8"}},
+		"a number for a text":       {strings.Replace(good, `"24.04"`, "24.04", 1), []string{"f.yaml:7: spec.osVersion: must be text, and 24.04 is read as a number: put it in quotes"}},
+		"a wrong version":           {strings.Replace(good, "v1.0.0", "1.0", 1), []string{`f.yaml:8: spec.version: must be text`}},
+		"a version with a prefix":   {strings.Replace(good, "v1.0.0", "release-v1.0.0", 1), []string{`f.yaml:8: spec.version: "release-v1.0.0" is no version: write one like "v1.2.3"`}},
+		"an unknown system":         {strings.Replace(good, "ubuntu", "sles", 1), []string{`f.yaml:6: spec.osName: "sles" is none of flatcar, rhel`}},
+		"an unknown provider":       {strings.Replace(good, "name: aws", "name: awz", 1), []string{`f.yaml:10: spec.supportedCloudProviders[0].name: "awz" is none of aws`}},
+		"octal permissions":         {strings.Replace(good, "755", "0755", 1), []string{"f.yaml:17: spec.bootstrapConfig.files[0].permissions: 0755 would be read as octal by YAML: write the digits without a leading zero, 755"}},
+		"permissions with 8":        {strings.Replace(good, "755", "788", 1), []string{"f.yaml:17: spec.bootstrapConfig.files[0].permissions: 788 is no file mode"}},
+		"no inline":                 {strings.Replace(good, "        inline:\n          encoding: b64\n          data: |\n            one\n            two\n", "        {}\n", 1), []string{"files[0].content: has no inline: write content.inline.data"}},
+		"a bad object name":         {strings.Replace(good, "osp-test", "OSP_test", 1), []string{`f.yaml:4: metadata.name: "OSP_test" is no object name`}},
+		"no spec":                   {"apiVersion: operatingsystemmanager.k8c.io/v1alpha1\nkind: OperatingSystemProfile\nmetadata: {name: a}\n", []string{"f.yaml:1: spec: is required"}},
+		"the same profile twice":    {good + "---\n" + good, []string{`profile "osp-test" v1.0.0 stands in this file twice, first on line 4`}},
+		"control characters":        {strings.Replace(good, "one", "o\x00e", 1), []string{"f.yaml:22: is not text in UTF-8"}},
+		"bytes that are no UTF-8":   {strings.Replace(good, "one", "o\xffe", 1), []string{"f.yaml:22: is not text in UTF-8"}},
+		"more than a mebibyte":      {good + "#" + strings.Repeat("x", maxFileBytes), []string{"f.yaml: has ", "split it"}},
+		"too many levels":           {strings.Replace(good, "  - name: aws\n", "  - name: aws\n    spec: "+strings.Repeat("[", 100)+strings.Repeat("]", 100)+"\n", 1), []string{"is nested more than 64 levels deep"}},
+		"an alias bomb":             {bomb(), []string{"once its aliases are expanded"}},
+		"an alias to itself":        {strings.Replace(good, "  - name: aws\n", "  - name: aws\n    spec: &a [*a]\n", 1), []string{"f.yaml"}},
+		"several faults, all named": {strings.NewReplacer("ubuntu", "sles", "v1.0.0", "vX").Replace(good), []string{"f.yaml:6: spec.osName", "f.yaml:8: spec.version"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Decode("f.yaml", []byte(c.file))
+			if err == nil {
+				t.Fatal("no error")
+			}
+			for _, want := range c.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("error\n%v\ndoes not say\n%s", err, want)
+				}
+			}
+			if len(Problems(err)) == 0 {
+				t.Errorf("error %v holds no Problem", err)
+			}
+		})
+	}
+}
+
+// security.md 11: aliases that expand to gigabytes.
+func bomb() string {
+	var b strings.Builder
+	b.WriteString("    a0: &a0 [x]\n")
+	for i := 1; i < 12; i++ {
+		b.WriteString("    a" + string(rune('0'+i)) + "x: &a" + string(rune('a'+i)) + " [" + strings.TrimSuffix(strings.Repeat("*a"+prev(i)+",", 10), ",") + "]\n")
+	}
+	return strings.Replace(good, "  - name: aws\n", "  - name: aws\n    spec:\n"+strings.ReplaceAll(b.String(), "    a", "      a"), 1)
+}
+
+func prev(i int) string {
+	if i == 1 {
+		return "0"
+	}
+	return string(rune('a' + i - 1))
+}
+
+func TestDigestIsTheSameForWhatTheServerTreatsAlike(t *testing.T) {
+	base, err := Decode("a.yaml", []byte(good))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fromServer osm.OperatingSystemProfileSpec
+	raw, err := json.Marshal(base[0].Spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(raw, &fromServer); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(base[0].Digest, Digest(fromServer)); diff != "" {
+		t.Error(diff)
+	}
+	for name, edit := range map[string]string{
+		"comments and order": "# hello\n" + strings.Replace(good, "  osName: ubuntu\n  osVersion: \"24.04\"\n", "  osVersion: '24.04'\n  osName: ubuntu # the best\n", 1),
+		"a default written":  strings.Replace(good, "  version:", "  provisioningUtility: cloud-init\n  version:", 1),
+		"an empty list":      strings.Replace(good, "provisioningConfig: {}", "provisioningConfig: {files: []}", 1),
+	} {
+		docs, err := Decode("a.yaml", []byte(edit))
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		if docs[0].Digest != base[0].Digest {
+			t.Errorf("%s: another digest", name)
+		}
+	}
+	changed, err := Decode("a.yaml", []byte(strings.Replace(good, "two", "three", 1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if changed[0].Digest == base[0].Digest {
+		t.Error("other content has the same digest")
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	for _, seed := range []string{good, bomb(), "a: *b", "--- |\n...\n---", good + "---\n" + good} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		docs, err := Decode("f.yaml", data)
+		if err != nil {
+			if len(Problems(err)) == 0 {
+				t.Fatalf("error without a Problem: %v", err)
+			}
+			return
+		}
+		for _, d := range docs {
+			raw, err := json.Marshal(map[string]any{
+				"apiVersion": osm.GroupVersion.String(), "kind": "OperatingSystemProfile",
+				"metadata": map[string]any{"name": d.Name}, "spec": d.Spec,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			again, err := Decode("g.yaml", raw)
+			if err != nil {
+				t.Fatalf("the canonical form is refused: %v", err)
+			}
+			if again[0].Digest != d.Digest {
+				t.Fatal("the canonical form has another digest")
+			}
+		}
+	})
+}

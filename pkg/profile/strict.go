@@ -1,0 +1,396 @@
+package profile
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+)
+
+// decoder fills a Go value from a YAML tree by its json tags. Unlike a YAML or
+// JSON library's strict mode it keeps the line of every field, and goes on after
+// an error, so that one run names all of them.
+type decoder struct {
+	file     *file
+	lines    map[string]int // field -> line on which its text begins
+	expanded int            // nodes visited, aliases each time anew
+}
+
+func (d *decoder) problem(n *yaml.Node, field string, format string, args ...any) {
+	d.file.problem(n.Line, field, fmt.Errorf(format, args...))
+}
+
+// object decodes a document into a struct.
+func (d *decoder) object(n *yaml.Node, into any) {
+	d.value(n, reflect.ValueOf(into).Elem(), "", 0)
+}
+
+var rawExtensionType = reflect.TypeOf(runtime.RawExtension{})
+
+func (d *decoder) value(n *yaml.Node, v reflect.Value, field string, depth int) {
+	if !d.budget(n, field, depth) {
+		return
+	}
+	if n.Kind == yaml.AliasNode {
+		d.value(n.Alias, v, field, depth+1)
+		return
+	}
+	if v.Type() == rawExtensionType {
+		d.free(n, v, field, depth)
+		return
+	}
+	switch v.Kind() {
+	case reflect.Pointer:
+		if isNull(n) {
+			return
+		}
+		p := reflect.New(v.Type().Elem())
+		d.value(n, p.Elem(), field, depth)
+		v.Set(p)
+	case reflect.Struct:
+		d.fields(n, v, field, depth)
+	case reflect.Slice:
+		d.list(n, v, field, depth)
+	case reflect.Map:
+		d.dict(n, v, field, depth)
+	default:
+		d.scalar(n, v, field)
+	}
+}
+
+// budget counts a node and reports whether decoding may go on.
+func (d *decoder) budget(n *yaml.Node, field string, depth int) bool {
+	d.expanded++
+	switch {
+	case d.expanded > maxExpandedNodes:
+		if d.expanded == maxExpandedNodes+1 {
+			d.problem(n, field, "has more than %d values once its aliases are expanded", maxExpandedNodes)
+		}
+		return false
+	case depth > maxDepth:
+		d.problem(n, field, "is nested more than %d levels deep", maxDepth)
+		return false
+	}
+	return true
+}
+
+// pair is one key of a mapping, merge keys ("<<") resolved.
+type pair struct{ key, value *yaml.Node }
+
+// pairs lists the keys of a mapping and reports keys given twice.
+func (d *decoder) pairs(n *yaml.Node, field string, depth int) []pair {
+	seen := map[string]*yaml.Node{}
+	var own, merged []pair
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		k, v := n.Content[i], n.Content[i+1]
+		if k.Tag == "!!merge" {
+			merged = append(merged, d.merge(v, field, depth+1)...)
+			continue
+		}
+		if k.Kind != yaml.ScalarNode {
+			d.problem(k, field, "has a key that is no text")
+			continue
+		}
+		if first, ok := seen[k.Value]; ok {
+			d.problem(k, join(field, k.Value), "is given twice, first on line %d", first.Line)
+			continue
+		}
+		seen[k.Value] = k
+		own = append(own, pair{k, v})
+	}
+	for _, p := range merged {
+		if seen[p.key.Value] == nil {
+			seen[p.key.Value] = p.key
+			own = append(own, p)
+		}
+	}
+	return own
+}
+
+func (d *decoder) merge(n *yaml.Node, field string, depth int) []pair {
+	if !d.budget(n, field, depth) {
+		return nil
+	}
+	switch n.Kind {
+	case yaml.AliasNode:
+		return d.merge(n.Alias, field, depth+1)
+	case yaml.MappingNode:
+		return d.pairs(n, field, depth)
+	case yaml.SequenceNode:
+		var out []pair
+		for _, e := range n.Content {
+			out = append(out, d.merge(e, field, depth+1)...)
+		}
+		return out
+	}
+	d.problem(n, field, "merges something that is no mapping")
+	return nil
+}
+
+func (d *decoder) fields(n *yaml.Node, v reflect.Value, field string, depth int) {
+	known := structFields(v.Type())
+	given := map[string]bool{}
+	if !isNull(n) {
+		if n.Kind != yaml.MappingNode {
+			d.problem(n, field, "must be a mapping")
+			return
+		}
+		for _, p := range d.pairs(n, field, depth) {
+			at := join(field, p.key.Value)
+			f, ok := known[p.key.Value]
+			if !ok {
+				d.problem(p.key, at, "is no field of %s%s", typeName(field), suggest(p.key.Value, known))
+				continue
+			}
+			d.lines[at] = textLine(p.value)
+			if isNull(p.value) && f.required {
+				d.problem(p.value, at, "is null: give it a value")
+			}
+			given[p.key.Value] = true
+			d.value(p.value, v.Field(f.index), at, depth+1)
+		}
+	}
+	for _, name := range requiredFields(v.Type()) {
+		if !given[name] {
+			d.problem(n, join(field, name), "is required")
+		}
+	}
+}
+
+func (d *decoder) list(n *yaml.Node, v reflect.Value, field string, depth int) {
+	if isNull(n) {
+		return
+	}
+	if n.Kind != yaml.SequenceNode {
+		d.problem(n, field, "must be a list")
+		return
+	}
+	out := reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content))
+	for i, e := range n.Content {
+		at := field + "[" + strconv.Itoa(i) + "]"
+		d.lines[at] = textLine(e)
+		d.value(e, out.Index(i), at, depth+1)
+	}
+	v.Set(out)
+}
+
+func (d *decoder) dict(n *yaml.Node, v reflect.Value, field string, depth int) {
+	if isNull(n) {
+		return
+	}
+	if n.Kind != yaml.MappingNode {
+		d.problem(n, field, "must be a mapping")
+		return
+	}
+	out := reflect.MakeMap(v.Type())
+	for _, p := range d.pairs(n, field, depth) {
+		at := field + "[" + p.key.Value + "]"
+		d.lines[at] = textLine(p.value)
+		e := reflect.New(v.Type().Elem()).Elem()
+		d.value(p.value, e, at, depth+1)
+		out.SetMapIndex(reflect.ValueOf(p.key.Value), e)
+	}
+	v.Set(out)
+}
+
+// enums lists the values of the API's enumerations (contract: section 1.1).
+var enums = map[reflect.Type][]string{
+	reflect.TypeFor[osm.OperatingSystem](): {"flatcar", "rhel", "ubuntu", "amzn2", "rockylinux"},
+	reflect.TypeFor[osm.CloudProvider](): {"aws", "azure", "digitalocean", "edge", "gce", "hetzner", "kubevirt", "linode", "nutanix", "openstack",
+		"vsphere", "fake", "alibaba", "anexia", "scaleway", "baremetal", "external", "vmware-cloud-director", "opennebula"},
+	reflect.TypeFor[osm.ContainerRuntime]():    {"docker", "containerd"},
+	reflect.TypeFor[osm.ProvisioningUtility](): {"cloud-init", "ignition"},
+}
+
+func (d *decoder) scalar(n *yaml.Node, v reflect.Value, field string) {
+	if n.Kind != yaml.ScalarNode {
+		d.problem(n, field, "must be a single value, of type %s", v.Kind())
+		return
+	}
+	if isNull(n) {
+		return // as the API server: null is absent; a required field has been reported
+	}
+	switch v.Kind() {
+	case reflect.String:
+		if n.Tag != "!!str" && n.Tag != "!!timestamp" {
+			d.problem(n, field, "must be text, and %s is read as a %s: put it in quotes", n.Value, tagName(n.Tag))
+			return
+		}
+		if allowed := enums[v.Type()]; allowed != nil && !slices.Contains(allowed, n.Value) {
+			d.problem(n, field, "%q is none of %s", n.Value, strings.Join(allowed, ", "))
+			return
+		}
+		v.SetString(n.Value)
+	case reflect.Bool:
+		var b bool
+		if n.Tag != "!!bool" || n.Decode(&b) != nil {
+			d.problem(n, field, "must be true or false, not %q", n.Value)
+			return
+		}
+		v.SetBool(b)
+	case reflect.Int32:
+		i, err := strconv.ParseInt(n.Value, 10, 32)
+		switch {
+		case err != nil || n.Tag != "!!int":
+			d.problem(n, field, "must be a whole number, not %q", n.Value)
+		case len(n.Value) > 1 && n.Value[0] == '0':
+			d.problem(n, field, "%s would be read as octal by YAML: write the digits without a leading zero, %d", n.Value, i)
+		default:
+			v.SetInt(i)
+		}
+	default:
+		d.problem(n, field, "cannot be read into a %s", v.Type())
+	}
+}
+
+// free decodes a value without a schema.
+func (d *decoder) free(n *yaml.Node, v reflect.Value, field string, depth int) {
+	tree, ok := d.tree(n, field, depth)
+	if !ok {
+		return
+	}
+	raw, err := rawExtension(tree)
+	if err != nil {
+		d.problem(n, field, "%v", err)
+		return
+	}
+	v.Set(reflect.ValueOf(*raw))
+}
+
+func (d *decoder) tree(n *yaml.Node, field string, depth int) (any, bool) {
+	if !d.budget(n, field, depth) {
+		return nil, false
+	}
+	switch n.Kind {
+	case yaml.AliasNode:
+		return d.tree(n.Alias, field, depth+1)
+	case yaml.MappingNode:
+		m := map[string]any{}
+		for _, p := range d.pairs(n, field, depth) {
+			e, ok := d.tree(p.value, join(field, p.key.Value), depth+1)
+			if !ok {
+				return nil, false
+			}
+			m[p.key.Value] = e
+		}
+		return m, true
+	case yaml.SequenceNode:
+		l := make([]any, 0, len(n.Content))
+		for i, c := range n.Content {
+			e, ok := d.tree(c, field+"["+strconv.Itoa(i)+"]", depth+1)
+			if !ok {
+				return nil, false
+			}
+			l = append(l, e)
+		}
+		return l, true
+	}
+	var s any
+	if err := n.Decode(&s); err != nil {
+		d.problem(n, field, "%v", err)
+		return nil, false
+	}
+	return s, true
+}
+
+type structField struct {
+	index    int
+	required bool
+}
+
+// structFields returns the fields of a struct by their json names. One without
+// omitempty is required, as in the schema that is generated from it.
+func structFields(t reflect.Type) map[string]structField {
+	out := make(map[string]structField, t.NumField())
+	for i := range t.NumField() {
+		name, opts, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		if name != "" && name != "-" {
+			out[name] = structField{index: i, required: !strings.Contains(opts, "omitempty")}
+		}
+	}
+	return out
+}
+
+func requiredFields(t reflect.Type) []string {
+	var out []string
+	for i := range t.NumField() {
+		name, opts, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		if name != "" && name != "-" && !strings.Contains(opts, "omitempty") {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// textLine is the line on which the text of a value begins.
+func textLine(n *yaml.Node) int {
+	if n.Kind == yaml.ScalarNode && n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
+		return n.Line + 1
+	}
+	return n.Line
+}
+
+func join(field, name string) string {
+	if field == "" {
+		return name
+	}
+	return field + "." + name
+}
+
+func typeName(field string) string {
+	if field == "" {
+		return "the document"
+	}
+	return field
+}
+
+func tagName(tag string) string {
+	switch tag {
+	case "!!int", "!!float":
+		return "number"
+	case "!!bool":
+		return "boolean"
+	}
+	return strings.TrimPrefix(tag, "!!")
+}
+
+// suggest names the field that was probably meant.
+func suggest(name string, known map[string]structField) string {
+	best, bestDistance := "", 3 // two slips of the finger at most
+	for k := range known {
+		if n := distance(strings.ToLower(name), strings.ToLower(k)); n < bestDistance || n == bestDistance && k < best {
+			best, bestDistance = k, n
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf(": did you mean %q?", best)
+}
+
+// distance is the Levenshtein distance of two short words, in bytes.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
