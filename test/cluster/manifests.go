@@ -1,0 +1,183 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// FieldManager owns what Apply writes: like Flux, and unlike our controller.
+const FieldManager = "cluster-apply"
+
+// establishTimeout bounds the wait for a CustomResourceDefinition to be served.
+const establishTimeout = 30 * time.Second
+
+// CRDs are the directories below the repository's root whose manifests Install
+// applies: our own kinds, and machine-controller's for tests.
+var CRDs = []string{"deploy/crds", "test/crds"}
+
+// Install applies the CustomResourceDefinitions of CRDs.
+func (c *Cluster) Install(ctx context.Context) error {
+	root, err := Root()
+	if err != nil {
+		return err
+	}
+	paths := make([]string, len(CRDs))
+	for i, dir := range CRDs {
+		paths[i] = filepath.Join(root, dir)
+	}
+	return c.Apply(ctx, paths...)
+}
+
+// Apply writes manifests by server-side apply: files, or directories with their
+// .yaml files in order of name. CustomResourceDefinitions and Namespaces go
+// first, and Apply waits until the former are served. Objects without a
+// namespace of their own go where they say, not into "default".
+func (c *Cluster) Apply(ctx context.Context, paths ...string) error {
+	var objects []*unstructured.Unstructured
+	for _, path := range paths {
+		found, err := readManifests(path)
+		if err != nil {
+			return err
+		}
+		objects = append(objects, found...)
+	}
+	return c.ApplyObjects(ctx, objects...)
+}
+
+// ApplyObjects is Apply for objects that were read or built elsewhere.
+func (c *Cluster) ApplyObjects(ctx context.Context, objects ...*unstructured.Unstructured) error {
+	cl, err := c.NewClient()
+	if err != nil {
+		return err
+	}
+	objects = append([]*unstructured.Unstructured(nil), objects...)
+	sort.SliceStable(objects, func(i, j int) bool { return rank(objects[i]) < rank(objects[j]) })
+	waited := false
+	for _, o := range objects {
+		if rank(o) == 2 && !waited { // every definition has been written by now
+			if err := awaitEstablished(ctx, cl, objects); err != nil {
+				return err
+			}
+			waited = true
+			// The client's mapping of kinds is older than the definitions.
+			if cl, err = c.NewClient(); err != nil {
+				return err
+			}
+		}
+		apply := client.ApplyConfigurationFromUnstructured(o)
+		if err := cl.Apply(ctx, apply, client.FieldOwner(FieldManager), client.ForceOwnership); err != nil {
+			return fmt.Errorf("applying %s %q: %w", o.GetKind(), o.GetName(), err)
+		}
+	}
+	return awaitEstablished(ctx, cl, objects)
+}
+
+// rank orders kinds: what others need to exist comes first.
+func rank(o *unstructured.Unstructured) int {
+	switch o.GetKind() {
+	case "CustomResourceDefinition":
+		return 0
+	case "Namespace":
+		return 1
+	}
+	return 2
+}
+
+func readManifests(path string) ([]*unstructured.Unstructured, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	files := []string{path}
+	if info.IsDir() {
+		if files, err = filepath.Glob(filepath.Join(path, "*.yaml")); err != nil {
+			return nil, err
+		}
+		if len(files) == 0 {
+			return nil, fmt.Errorf("%s holds no .yaml files", path)
+		}
+	}
+	var objects []*unstructured.Unstructured
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		found, err := decode(b)
+		if err != nil {
+			return nil, fmt.Errorf("reading %s: %w", file, err)
+		}
+		objects = append(objects, found...)
+	}
+	return objects, nil
+}
+
+func decode(b []byte) ([]*unstructured.Unstructured, error) {
+	var objects []*unstructured.Unstructured
+	d := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(b), 4096)
+	for {
+		o := &unstructured.Unstructured{}
+		err := d.Decode(&o.Object)
+		if errors.Is(err, io.EOF) {
+			return objects, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if len(o.Object) > 0 { // a document of comments only
+			objects = append(objects, o)
+		}
+	}
+}
+
+func awaitEstablished(ctx context.Context, cl client.Client, objects []*unstructured.Unstructured) error {
+	ctx, cancel := context.WithTimeout(ctx, establishTimeout)
+	defer cancel()
+	for _, o := range objects {
+		if rank(o) != 0 {
+			continue
+		}
+		for {
+			var crd apiextensionsv1.CustomResourceDefinition
+			if err := cl.Get(ctx, client.ObjectKeyFromObject(o), &crd); err != nil {
+				return fmt.Errorf("waiting for CustomResourceDefinition %q: %w", o.GetName(), err)
+			}
+			ok, why := established(&crd)
+			if ok {
+				break
+			}
+			select {
+			case <-ctx.Done():
+				return fmt.Errorf("waiting for CustomResourceDefinition %q: %w: %s", o.GetName(), ctx.Err(), why)
+			case <-time.After(50 * time.Millisecond):
+			}
+		}
+	}
+	return nil
+}
+
+func established(crd *apiextensionsv1.CustomResourceDefinition) (ok bool, why string) {
+	var problems []string
+	for _, c := range crd.Status.Conditions {
+		switch {
+		case c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue:
+			ok = true
+		case c.Status != apiextensionsv1.ConditionTrue || c.Type == apiextensionsv1.NonStructuralSchema:
+			problems = append(problems, fmt.Sprintf("%s: %s", c.Type, c.Message))
+		}
+	}
+	return ok, strings.Join(problems, "; ")
+}

@@ -1,0 +1,211 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	k8sruntime "k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// statePattern names the temporary directories that control planes of tests keep
+// their state in.
+const statePattern = "osm-gitops-cluster-"
+
+// deadlineReserve is what is left of a test's time, to say what it waited for.
+const deadlineReserve = 5 * time.Second
+
+// shared is the control plane of a test binary. It is the one piece of state of
+// this package: TestMain owns the end of a test binary, and has no other way to
+// hand something to its tests.
+var shared struct {
+	sync.Mutex
+	main    bool // Main was called
+	options Options
+	cluster *Cluster
+	err     error
+	release func()
+}
+
+// Main runs the tests of a package, for TestMain, and stops the control plane
+// that Shared started for them, if any asked for one.
+func Main(m *testing.M, o Options) int {
+	shared.Lock()
+	shared.main, shared.options = true, o
+	shared.Unlock()
+	defer func() {
+		shared.Lock()
+		defer shared.Unlock()
+		if shared.release != nil {
+			shared.release()
+		}
+	}()
+	return m.Run()
+}
+
+// Shared returns the one control plane of this test binary, with our
+// CustomResourceDefinitions installed. The first test that asks starts it.
+// TestMain must call Main.
+func Shared(t testing.TB) *Cluster {
+	t.Helper()
+	shared.Lock()
+	defer shared.Unlock()
+	if !shared.main {
+		t.Fatal("cluster.Shared needs func TestMain(m *testing.M) { os.Exit(cluster.Main(m, cluster.Options{})) }")
+	}
+	if shared.cluster == nil && shared.err == nil {
+		shared.cluster, shared.release, shared.err = begin(t, shared.options)
+	}
+	if shared.err != nil {
+		unavailable(t, shared.err)
+	}
+	return shared.cluster
+}
+
+// Start gives a test a control plane of its own, with our
+// CustomResourceDefinitions installed. It ends with the test.
+func Start(t testing.TB, o Options) *Cluster {
+	t.Helper()
+	c, release, err := begin(t, o)
+	if err != nil {
+		unavailable(t, err)
+	}
+	t.Cleanup(release)
+	return c
+}
+
+// Namespace makes a namespace for one test. It is deleted after the test, without
+// waiting for what is in it.
+func (c *Cluster) Namespace(t testing.TB) string {
+	t.Helper()
+	cl := c.Client(t)
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}
+	if err := cl.Create(t.Context(), ns); err != nil {
+		t.Fatalf("creating a namespace: %v", err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 10*time.Second)
+		defer cancel()
+		if err := client.IgnoreNotFound(cl.Delete(ctx, ns)); err != nil {
+			t.Logf("deleting namespace %s: %v", ns.Name, err)
+		}
+	})
+	return ns.Name
+}
+
+// Client is NewClient for tests.
+func (c *Cluster) Client(t testing.TB, add ...func(*k8sruntime.Scheme) error) client.WithWatch {
+	t.Helper()
+	cl, err := c.NewClient(add...)
+	if err != nil {
+		t.Fatalf("making a client: %v", err)
+	}
+	return cl
+}
+
+// begin starts a control plane in a temporary directory, installs our kinds, and
+// returns the function that removes both.
+func begin(t testing.TB, o Options) (*Cluster, func(), error) {
+	if os.Getenv("OSM_SKIP_CONTROLPLANE") == "1" {
+		return nil, nil, fmt.Errorf("%w: OSM_SKIP_CONTROLPLANE=1", ErrUnavailable)
+	}
+	ctx, cancel := untilDeadline(t)
+	defer cancel()
+	dir, remove, err := stateDir()
+	if err != nil {
+		return nil, nil, err
+	}
+	c, err := Run(ctx, dir, o, os.Stderr)
+	if err != nil {
+		remove()
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = fmt.Errorf("%w\nthe tests' -timeout ran out; a build goes on from where it was when you run them again", err)
+		}
+		return nil, nil, err
+	}
+	release := func() { c.Stop(); remove() }
+	if err := c.Install(ctx); err != nil {
+		release()
+		return nil, nil, err
+	}
+	return c, release, nil
+}
+
+// unavailable skips the test where there is no control plane to be had on this
+// machine, and fails it for any other error, and in CI in any case.
+func unavailable(t testing.TB, err error) {
+	t.Helper()
+	if !errors.Is(err, ErrUnavailable) || os.Getenv("CI") == "true" {
+		t.Fatal(err)
+	}
+	fmt.Fprintf(os.Stderr, "cluster: SKIPPED %s: %v\n", t.Name(), err)
+	t.Skip(err)
+}
+
+func untilDeadline(t testing.TB) (context.Context, context.CancelFunc) {
+	// Not the test's own context: that of the first test to ask ends before the
+	// others have had their turn, but a build serves them all.
+	ctx := context.WithoutCancel(t.Context())
+	if d, ok := t.(interface{ Deadline() (time.Time, bool) }); ok {
+		if end, ok := d.Deadline(); ok {
+			return context.WithDeadline(ctx, end.Add(-deadlineReserve))
+		}
+	}
+	return context.WithCancel(ctx)
+}
+
+// stateDir makes a temporary directory, and removes those whose process was
+// killed before it could: a directory belongs to a living process as long as its
+// file "owner" is locked.
+func stateDir() (dir string, remove func(), err error) {
+	sweep()
+	if dir, err = os.MkdirTemp("", statePattern); err != nil {
+		return "", nil, err
+	}
+	owner, err := os.OpenFile(filepath.Join(dir, "owner"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return "", nil, err
+	}
+	if err := syscall.Flock(int(owner.Fd()), syscall.LOCK_EX); err != nil {
+		return "", nil, err
+	}
+	return dir, func() {
+		if err := os.RemoveAll(dir); err != nil {
+			fmt.Fprintln(os.Stderr, "cluster:", err)
+		}
+		owner.Close()
+	}, nil
+}
+
+func sweep() {
+	entries, err := os.ReadDir(os.TempDir())
+	if err != nil {
+		return // then nothing can be made there either, which says why
+	}
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), statePattern) {
+			continue
+		}
+		dir := filepath.Join(os.TempDir(), e.Name())
+		owner, err := os.OpenFile(filepath.Join(dir, "owner"), os.O_RDWR, 0o600)
+		if err != nil {
+			continue // not ours
+		}
+		info, err := owner.Stat()
+		young := err != nil || time.Since(info.ModTime()) < time.Minute // its maker may be about to lock it
+		if !young && syscall.Flock(int(owner.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
+			_ = os.RemoveAll(dir) // another process may be at it as well
+		}
+		owner.Close()
+	}
+}
