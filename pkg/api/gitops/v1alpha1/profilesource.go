@@ -19,7 +19,7 @@ const Finalizer = "gitops.k8c.io/finalizer"
 // +kubebuilder:printcolumn:name="Revision",type=string,JSONPath=`.status.revision`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
-// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 63",message="the name is used as a label value: at most 63 characters"
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 63",message="metadata.name is used as a label value: at most 63 characters"
 type ProfileSource struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -104,11 +104,15 @@ type ProfileSourceSpec struct {
 }
 
 // GitSource is a remote Git repository.
+//
+// The rule for url stands here because a message about a field repeats its value:
+// a password in it must not end up in the status of whoever applies the object.
+//
+// +kubebuilder:validation:XValidation:rule=`self.url.matches(r'^https?://([A-Za-z0-9][A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?/[A-Za-z0-9._~+,=:@%/-]+$') || self.url.matches(r'^ssh://([A-Za-z0-9_][A-Za-z0-9._-]*@)?([A-Za-z0-9][A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?/[A-Za-z0-9._~+,=:@%/-]+$') || self.url.matches(r'^[A-Za-z0-9_][A-Za-z0-9._-]*@([A-Za-z0-9][A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\]):[A-Za-z0-9._~/][A-Za-z0-9._~+,=@%/-]*$')`,fieldPath=".url",message="url must be https://host/path, ssh://user@host/path or user@host:path, without password, query, fragment, spaces or quotes"
 type GitSource struct {
 	// URL of the repository: https, ssh or scp form; http only where the controller allows it.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=2048
-	// +kubebuilder:validation:Pattern=`^(https?|ssh)://[^\s'"\x60\\<>|;$@/]+(:[0-9]+)?/[^\s'"\x60\\<>|;$]+$|^ssh://[A-Za-z0-9._-]+@[^\s'"\x60\\<>|;$@/]+/[^\s'"\x60\\<>|;$]+$|^[A-Za-z0-9._]+@[A-Za-z0-9.-]+:[^\s'"\x60\\<>|;$:/-][^\s'"\x60\\<>|;$:]*$`
 	URL string `json:"url"`
 	// Ref is what to follow; the default is branch main.
 	// +optional

@@ -66,7 +66,7 @@ const DefaultFilePermissions int32 = 644
 // +kubebuilder:printcolumn:name="Commit",type=string,JSONPath=`.metadata.annotations.gitops\.k8c\.io/commit`
 // +kubebuilder:printcolumn:name="Source",type=string,JSONPath=`.metadata.labels.gitops\.k8c\.io/source`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:validation:XValidation:rule="self.spec == oldSelf.spec || (self.spec.version != oldSelf.spec.version && !self.metadata.name.endsWith('-' + oldSelf.spec.version.lowerAscii().replace('+', '-')))",message="the spec of a profile is immutable: an object named after its version never changes, any other only together with spec.version"
+// +kubebuilder:validation:XValidation:rule="self.spec == oldSelf.spec || (self.spec.version != oldSelf.spec.version && !self.metadata.name.endsWith('-' + oldSelf.spec.version.lowerAscii().replace('+', '-')))",fieldPath=".spec",message="the spec of a profile is immutable: an object named after its version never changes, any other only together with spec.version"
 type OperatingSystemProfile struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
