@@ -1,0 +1,204 @@
+package render
+
+import (
+	"errors"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"text/template"
+	"text/template/parse"
+
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+)
+
+// Check says what is wrong with a profile whatever pool it is used for: templates
+// that do not parse or call functions that are not there, fields that templates
+// cannot read, files without content, modes that are none, units with impossible
+// names, and a utility the operating system does not have. It finds everything
+// at once; Problems takes the error apart.
+func (e *Engine) Check(p Profile) error {
+	c := e.compiled(p)
+	problems := slices.Clone(c.problems)
+	if p.Spec.OSName != osm.OperatingSystemFlatcar && p.Spec.ProvisioningUtility == osm.ProvisioningUtilityIgnition {
+		problems = append(problems, problem("spec.provisioningUtility", "is ignition, which %s does not have: use cloud-init", p.Spec.OSName))
+	}
+	for _, stage := range []*compiledStage{&c.bootstrap, &c.provisioning} {
+		problems = append(problems, stage.check()...)
+	}
+	return joined(p.of("", problems))
+}
+
+func (s *compiledStage) check() []*InvalidError {
+	var problems []*InvalidError
+	names := make([]string, 0, len(s.templates))
+	for _, t := range s.templates {
+		names = append(names, t.name)
+		// A named template is executed alone: it sees only what it defines itself.
+		problems = append(problems, checkTemplate(t.tmpl, t.text, t.field, "", nil)...)
+	}
+	for _, f := range s.files {
+		problems = append(problems, checkTemplate(f.tmpl, f.text, f.field, f.path, names)...)
+	}
+	return inStage(s.name, problems...)
+}
+
+// checkTemplate looks for fields that the data does not have, where it can tell
+// what the data is: outside with, range and define, and after "$" outside define.
+// It also reports templates that are invoked outside of any condition but do not
+// exist.
+func checkTemplate(tmpl *template.Template, source, field, path string, templates []string) []*InvalidError {
+	if tmpl == nil {
+		return nil
+	}
+	var problems []*InvalidError
+	report := func(n parse.Node, err error) {
+		problems = append(problems, &InvalidError{Field: field, File: path, Err: err,
+			Line: 1 + strings.Count(source[:min(int(n.Position()), len(source))], "\n")})
+	}
+	w := fieldWalker{report: report}
+	w.list(tmpl.Root, true)
+	for _, n := range tmpl.Root.Nodes {
+		if n, ok := n.(*parse.TemplateNode); ok && tmpl.Lookup(n.Name) == nil && !slices.Contains(templates, n.Name) {
+			hint := ""
+			if near := nearest(n.Name, templates); near != "" {
+				hint = ": did you mean " + strconv.Quote(near) + "?"
+			}
+			report(n, errors.New("there is no template "+strconv.Quote(n.Name)+" for it"+hint))
+		}
+	}
+	return problems
+}
+
+// fieldWalker checks chains of fields. Inside, rooted says whether "." is the
+// root data.
+type fieldWalker struct {
+	report func(parse.Node, error)
+}
+
+func (w fieldWalker) list(l *parse.ListNode, rooted bool) {
+	if l == nil {
+		return
+	}
+	for _, n := range l.Nodes {
+		switch n := n.(type) {
+		case *parse.ActionNode:
+			w.pipe(n.Pipe, rooted)
+		case *parse.TemplateNode:
+			w.pipe(n.Pipe, rooted)
+		case *parse.IfNode:
+			w.branch(&n.BranchNode, rooted, rooted)
+		case *parse.WithNode:
+			w.branch(&n.BranchNode, rooted, false)
+		case *parse.RangeNode:
+			w.branch(&n.BranchNode, rooted, false)
+		}
+	}
+}
+
+func (w fieldWalker) branch(b *parse.BranchNode, rooted, bodyRooted bool) {
+	w.pipe(b.Pipe, rooted)
+	w.list(b.List, bodyRooted)
+	w.list(b.ElseList, rooted)
+}
+
+func (w fieldWalker) pipe(p *parse.PipeNode, rooted bool) {
+	if p == nil {
+		return
+	}
+	for _, cmd := range p.Cmds {
+		for _, arg := range cmd.Args {
+			switch n := arg.(type) {
+			case *parse.PipeNode:
+				w.pipe(n, rooted)
+			case *parse.ChainNode:
+				if inner, ok := n.Node.(*parse.PipeNode); ok {
+					w.pipe(inner, rooted)
+				}
+			case *parse.FieldNode:
+				if rooted {
+					w.chain(n, n.Ident)
+				}
+			case *parse.VariableNode:
+				if n.Ident[0] == "$" {
+					w.chain(n, n.Ident[1:])
+				}
+			}
+		}
+	}
+}
+
+// chain follows names from the root data as far as the types are known.
+func (w fieldWalker) chain(n parse.Node, names []string) {
+	typ := reflect.TypeFor[*data]()
+	for i, name := range names {
+		next, ok := member(typ, name)
+		if !ok {
+			hint := ""
+			if near := nearest(name, members(typ)); near != "" {
+				hint = ": did you mean " + strconv.Quote(near) + "?"
+			}
+			w.report(n, errors.New("."+strings.Join(names[:i+1], ".")+" does not exist"+hint))
+			return
+		}
+		if typ = next; typ == nil {
+			return
+		}
+	}
+}
+
+// member returns the type of a field, of a method's result or of a map's
+// elements; a nil type when it is known only during rendering.
+func member(typ reflect.Type, name string) (reflect.Type, bool) {
+	if typ.Kind() == reflect.Interface {
+		return nil, true
+	}
+	holder := typ
+	if holder.Kind() != reflect.Pointer {
+		holder = reflect.PointerTo(typ)
+	}
+	if m, ok := holder.MethodByName(name); ok {
+		return m.Type.Out(0), true
+	}
+	for typ.Kind() == reflect.Pointer {
+		typ = typ.Elem()
+	}
+	switch typ.Kind() {
+	case reflect.Struct:
+		f, ok := typ.FieldByName(name)
+		if !ok || !f.IsExported() {
+			return nil, false
+		}
+		return f.Type, true
+	case reflect.Map:
+		return typ.Elem(), true
+	case reflect.Interface:
+		return nil, true
+	}
+	return nil, false
+}
+
+// members returns the names of a struct's fields, those of embedded ones too.
+func members(typ reflect.Type) []string {
+	for typ.Kind() == reflect.Pointer {
+		typ = typ.Elem()
+	}
+	if typ.Kind() != reflect.Struct {
+		return nil
+	}
+	var names []string
+	for _, f := range reflect.VisibleFields(typ) {
+		if f.IsExported() {
+			names = append(names, f.Name)
+		}
+	}
+	return names
+}
+
+// Fields returns the names of the fields that templates can read at the top
+// level, sorted.
+func Fields() []string {
+	names := members(reflect.TypeFor[data]())
+	slices.Sort(names)
+	return names
+}

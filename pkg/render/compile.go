@@ -1,0 +1,285 @@
+package render
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"text/template"
+	"text/template/parse"
+
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+)
+
+// The two stages of a node's life.
+const (
+	stageBootstrap    = "bootstrap"
+	stageProvisioning = "provisioning"
+)
+
+// compiled is a profile with its templates parsed. It is never written after it
+// was made, so that renderings may share it.
+type compiled struct {
+	bootstrap, provisioning compiledStage
+	problems                []*InvalidError
+}
+
+type compiledStage struct {
+	name string
+	// templates are in the order of their names.
+	templates []namedTemplate
+	files     []compiledFile
+}
+
+// namedTemplate is one entry of `templates`. It is executed alone, and its
+// output is what files insert by its name.
+type namedTemplate struct {
+	name, field string
+	tmpl        *template.Template // nil for text without actions
+	text        string
+}
+
+type compiledFile struct {
+	field       string
+	path        string
+	permissions int32
+	encoding    string
+	tmpl        *template.Template // nil for text without actions
+	text        string
+	// inserts are the named templates of the stage that the file may execute.
+	inserts []string
+}
+
+// compile parses all templates of a profile. What is wrong is found in problems;
+// their text depends on the spec alone.
+func compile(spec *osm.OperatingSystemProfileSpec) *compiled {
+	c := &compiled{}
+	var problems []*InvalidError
+	c.bootstrap, problems = compileStage(stageBootstrap, &spec.BootstrapConfig, spec.OSName)
+	c.problems = append(c.problems, problems...)
+	c.provisioning, problems = compileStage(stageProvisioning, &spec.ProvisioningConfig, spec.OSName)
+	c.problems = append(c.problems, problems...)
+	return c
+}
+
+func compileStage(name string, config *osm.OSPConfig, system osm.OperatingSystem) (compiledStage, []*InvalidError) {
+	stage := compiledStage{name: name}
+	root := "spec." + name + "Config"
+	var problems []*InvalidError
+
+	// What stands where: a runtime's templates first, so that the stage's win.
+	texts, fields := map[string]string{}, map[string]string{}
+	addTemplates := func(field string, templates map[string]string) {
+		for name, text := range templates {
+			texts[name], fields[name] = text, field+".templates["+name+"]"
+		}
+	}
+	files, fileFields := []osm.File(nil), []string(nil)
+	addFiles := func(field string, list []osm.File) {
+		for i, f := range list {
+			files, fileFields = append(files, f), append(fileFields, field+".files["+strconv.Itoa(i)+"]")
+		}
+	}
+	addFiles(root, config.Files)
+	runtime := slices.IndexFunc(config.SupportedContainerRuntimes, func(r osm.ContainerRuntimeSpec) bool {
+		return r.Name == osm.ContainerRuntimeContainerd
+	})
+	if runtime >= 0 {
+		field := root + ".supportedContainerRuntimes[" + strconv.Itoa(runtime) + "]"
+		addTemplates(field, config.SupportedContainerRuntimes[runtime].Templates)
+		addFiles(field, config.SupportedContainerRuntimes[runtime].Files)
+	}
+	addTemplates(root, config.Templates)
+
+	for _, name := range sortedKeys(texts) {
+		t := namedTemplate{name: name, field: fields[name], text: texts[name]}
+		tmpl, problem := parseTemplate(name, t.field, t.text)
+		if problem != nil {
+			problems = append(problems, problem)
+		}
+		t.tmpl = tmpl
+		stage.templates = append(stage.templates, t)
+	}
+	for i, f := range files {
+		file, more := compileFile(fileFields[i], f, texts)
+		problems = append(problems, more...)
+		stage.files = append(stage.files, file)
+	}
+	if system != osm.OperatingSystemFlatcar {
+		problems = append(problems, checkUnits(root, config.Units)...)
+	}
+	return stage, inStage(name, problems...)
+}
+
+func compileFile(field string, f osm.File, templates map[string]string) (compiledFile, []*InvalidError) {
+	file := compiledFile{field: field + ".content.inline.data", path: f.Path, permissions: f.Permissions}
+	var problems []*InvalidError
+	at := func(p *InvalidError) {
+		p.File = f.Path
+		problems = append(problems, p)
+	}
+	if file.permissions == 0 {
+		file.permissions = osm.DefaultFilePermissions
+	}
+	if _, err := parsePermissions(file.permissions); err != nil {
+		at(problem(field+".permissions", "%w", err))
+	}
+	if f.Path == "" {
+		at(problem(field+".path", "is empty: name the file's path on the node"))
+	}
+	if f.Content.Inline == nil {
+		at(problem(field+".content", "has no inline: write content.inline.data, the only source of content"))
+		return file, problems
+	}
+	file.encoding, file.text = f.Content.Inline.Encoding, f.Content.Inline.Data
+	if text, ok := templates[f.Path]; ok && text != "" {
+		// A template named like the file replaces its body, so the file has to be
+		// executed even if it has no actions itself.
+		file.inserts = append(file.inserts, f.Path)
+	}
+	tmpl, problem := parseTemplate(f.Path, file.field, file.text)
+	if problem != nil {
+		at(problem)
+		return file, problems
+	}
+	if tmpl == nil && len(file.inserts) > 0 {
+		tmpl = template.Must(template.New(f.Path).Parse(file.text)) // text without actions always parses
+	}
+	file.tmpl = tmpl
+	if tmpl != nil {
+		for _, name := range invoked(tmpl) {
+			if _, ok := templates[name]; ok && !slices.Contains(file.inserts, name) {
+				file.inserts = append(file.inserts, name)
+			}
+		}
+	}
+	return file, problems
+}
+
+// parseTemplate returns nil for text without actions.
+func parseTemplate(name, field, text string) (*template.Template, *InvalidError) {
+	if !strings.Contains(text, "{{") {
+		return nil, nil
+	}
+	tmpl, err := template.New(name).Funcs(funcs).Parse(text)
+	if err != nil {
+		return nil, templateProblem(name, field, err)
+	}
+	if tmpl.Tree == nil { // nothing but definitions and blanks
+		tmpl = template.Must(tmpl.AddParseTree(name, literalTree(name, "")))
+	}
+	return tmpl, nil
+}
+
+// templateMessage is how text/template begins its errors, after the name.
+var templateMessage = regexp.MustCompile(`^:(\d+)(?::\d+)?: (?s)(.*)$`)
+
+// templateProblem takes the line out of an error of text/template, and repeats
+// the rest without the name: the field and the file say it better.
+func templateProblem(name, field string, err error) *InvalidError {
+	message := err.Error()
+	p := &InvalidError{Field: field, Err: err}
+	rest, ok := strings.CutPrefix(message, "template: "+name)
+	if !ok {
+		return p
+	}
+	m := templateMessage.FindStringSubmatch(rest)
+	if m == nil {
+		return p
+	}
+	p.Line, _ = strconv.Atoi(m[1])
+	message = strings.TrimPrefix(m[2], fmt.Sprintf("executing %q ", name))
+	if better, ok := undefinedFunction(message); ok {
+		message = better
+	}
+	p.Err = &templateError{message: message, cause: err}
+	return p
+}
+
+// templateError is an error of text/template in fewer words.
+type templateError struct {
+	message string
+	cause   error
+}
+
+func (e *templateError) Error() string { return e.message }
+func (e *templateError) Unwrap() error { return e.cause }
+
+// invoked returns the names that a template and those defined in it invoke.
+func invoked(tmpl *template.Template) []string {
+	var names []string
+	for _, t := range tmpl.Templates() {
+		if t.Tree == nil {
+			continue
+		}
+		walk(t.Root, func(n parse.Node) bool {
+			if n, ok := n.(*parse.TemplateNode); ok {
+				names = append(names, n.Name)
+			}
+			return true
+		})
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// walk visits a node and, while visit returns true, all below it.
+func walk(n parse.Node, visit func(parse.Node) bool) {
+	branch := func(b *parse.BranchNode) {
+		walk(b.Pipe, visit)
+		walk(b.List, visit)
+		if b.ElseList != nil {
+			walk(b.ElseList, visit)
+		}
+	}
+	if n == nil || !visit(n) {
+		return
+	}
+	switch n := n.(type) {
+	case *parse.ListNode:
+		for _, child := range n.Nodes {
+			walk(child, visit)
+		}
+	case *parse.ActionNode:
+		walk(n.Pipe, visit)
+	case *parse.PipeNode:
+		for _, cmd := range n.Cmds {
+			walk(cmd, visit)
+		}
+	case *parse.CommandNode:
+		for _, arg := range n.Args {
+			walk(arg, visit)
+		}
+	case *parse.ChainNode:
+		walk(n.Node, visit)
+	case *parse.TemplateNode:
+		if n.Pipe != nil {
+			walk(n.Pipe, visit)
+		}
+	case *parse.IfNode:
+		branch(&n.BranchNode)
+	case *parse.RangeNode:
+		branch(&n.BranchNode)
+	case *parse.WithNode:
+		branch(&n.BranchNode)
+	}
+}
+
+// literalTree is a template that writes a text.
+func literalTree(name, text string) *parse.Tree {
+	return &parse.Tree{Name: name, ParseName: name, Root: &parse.ListNode{
+		NodeType: parse.NodeList,
+		Nodes:    []parse.Node{&parse.TextNode{NodeType: parse.NodeText, Text: []byte(text)}},
+	}}
+}
+
+// parsePermissions reads the digits of a decimal number as octal.
+func parsePermissions(permissions int32) (uint32, error) {
+	digits := strconv.Itoa(int(permissions))
+	mode, err := strconv.ParseUint(digits, 8, 32)
+	if err != nil || mode > 0o7777 {
+		return 0, fmt.Errorf("%s is no file mode: its digits are read as octal, from 0 to 7777", digits)
+	}
+	return uint32(mode), nil
+}

@@ -1,0 +1,243 @@
+package render
+
+import (
+	"net"
+	"strings"
+
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+)
+
+// data is what templates read, as "." and "$". It is our most public API: a
+// field is never renamed or dropped. An unknown field is an error.
+//
+// A pointer is nil when the value is absent. Printed it gives the value, or
+// "<nil>"; `if` asks whether it is there.
+type data struct {
+	// KubeVersion is the kubelet's version, "v1.36.2".
+	KubeVersion string
+	// ClusterDNSIPs are the DNS servers of pods.
+	ClusterDNSIPs []net.IP
+	// KubernetesCACert is the CA of the API server, PEM.
+	KubernetesCACert string
+	// HostCACert is a CA bundle to install on nodes, PEM; may be empty.
+	HostCACert string
+	// CloudConfig is the cloud provider's configuration; mostly empty.
+	CloudConfig string
+	// CloudProviderName is the provider, "aws".
+	CloudProviderName osm.CloudProvider
+	// ExternalCloudProvider: cloud-controller-manager runs outside the kubelet.
+	ExternalCloudProvider bool
+	// InTreeCCMAvailable: the provider once had a controller in Kubernetes itself.
+	InTreeCCMAvailable bool
+	// ContainerRuntime is "containerd".
+	ContainerRuntime string
+	// ContainerRuntimeConfig is the text of /etc/containerd/config.toml.
+	ContainerRuntimeConfig string
+	// ContainerRuntimeAuthConfig is always empty.
+	ContainerRuntimeAuthConfig string
+	// PauseImage is the sandbox image; may be empty.
+	PauseImage string
+	// InitialTaints is for the kubelet's --register-with-taints.
+	InitialTaints string
+	// HTTPProxy and NoProxy are the nodes' proxy settings.
+	HTTPProxy, NoProxy *string
+	// KubeletFeatureGates by name.
+	KubeletFeatureGates map[string]bool
+	// NetworkConfig is the pool's network section.
+	NetworkConfig *NetworkConfig
+	// NetworkIPFamily is its ipFamily, or empty.
+	NetworkIPFamily string
+	// BootstrapKubeconfig is the kubelet's first kubeconfig, with its token.
+	BootstrapKubeconfig string
+	// Token reads SecretName and BootstrapKubeconfigSecretName.
+	Token string
+	// ServerURL is the API server.
+	ServerURL string
+	// SecretName is the Secret with the provisioning user-data.
+	SecretName string
+	// BootstrapKubeconfigSecretName is the Secret with BootstrapKubeconfig.
+	BootstrapKubeconfigSecretName string
+	// The following exist and are always empty.
+	KubeletConfiguration, KubeletSystemdUnit, CNIVersion, ServerAddress string
+	// RHSubscription exists and is always nil.
+	RHSubscription map[string]string
+	// Provenance is where this configuration comes from.
+	Provenance provenanceData
+
+	kubeletConfig
+	operatingSystemConfig
+}
+
+// String keeps {{ . }} from printing every credential, and addresses that differ
+// from run to run; the text is refused like any other missing value.
+func (*data) String() string { return noValue }
+
+// operatingSystemConfig has one part per operating system; all but the pool's
+// are zero.
+type operatingSystemConfig struct {
+	UbuntuConfig      linuxConfig
+	AmazonLinuxConfig linuxConfig
+	RockyLinuxConfig  linuxConfig
+	FlatcarConfig     FlatcarSpec
+	RhelConfig        rhelConfig
+}
+
+type linuxConfig struct {
+	DistUpgradeOnBoot bool
+}
+
+type rhelConfig struct {
+	DistUpgradeOnBoot bool
+	RHELSpec
+}
+
+// provenanceData lets a node say where its configuration comes from. Commit,
+// Change, Repository and Path are empty for a profile made by hand.
+type provenanceData struct {
+	// Profile and Version of what was rendered.
+	Profile, Version string
+	// Commit holds this content first, Change is the commit its author wrote.
+	Commit, Change string
+	// Repository and Path of the profile's file.
+	Repository, Path string
+	// ConfigDigest is the first 12 hex digits of the input digest: of everything
+	// that rendering read but credentials.
+	ConfigDigest string
+	// The same as valid values of Kubernetes labels: "+" becomes "_", whatever
+	// else a label cannot hold "-", and at most 63 characters are kept.
+	ProfileLabel, VersionLabel, CommitLabel, ChangeLabel, PathLabel string
+}
+
+// newData collects what templates read. The input is checked, and either the
+// real one or the one with placeholders.
+func newData(in Input, digest string) (*data, []*InvalidError) {
+	kubelet, problems := parseKubeletAnnotations(in.Pool.KubeletAnnotations)
+	version, err := kubeVersion(in.Pool.KubeletVersion)
+	if err != nil {
+		return nil, append(problems, problem(kubeletField, "%w", err))
+	}
+	cloudConfig, invalid := in.cloudConfig(version)
+	if invalid != nil {
+		problems = append(problems, invalid)
+	}
+	runtimeConfig, err := in.Settings.containerdConfig()
+	if err != nil {
+		problems = append(problems, problem("settings", "%w", err))
+	}
+	if len(problems) > 0 {
+		return nil, problems
+	}
+	s := in.Settings
+	d := &data{
+		KubeVersion:                   "v" + version.String(),
+		ClusterDNSIPs:                 s.clusterDNS(),
+		KubernetesCACert:              s.KubernetesCACert,
+		HostCACert:                    s.HostCACert,
+		CloudConfig:                   cloudConfig,
+		CloudProviderName:             in.Pool.CloudProvider,
+		ExternalCloudProvider:         s.ExternalCloudProvider,
+		InTreeCCMAvailable:            in.inTreeCCMAvailable(),
+		ContainerRuntime:              string(osm.ContainerRuntimeContainerd),
+		ContainerRuntimeConfig:        runtimeConfig,
+		PauseImage:                    s.PauseImage,
+		InitialTaints:                 s.InitialTaints,
+		HTTPProxy:                     nonEmpty(s.NodeHTTPProxy),
+		NoProxy:                       nonEmpty(s.NodeNoProxy),
+		KubeletFeatureGates:           s.KubeletFeatureGates,
+		NetworkConfig:                 in.Pool.Network,
+		NetworkIPFamily:               string(in.Pool.Network.GetIPFamily()),
+		BootstrapKubeconfig:           in.bootstrapKubeconfig(),
+		Token:                         in.Cluster.APIServerToken,
+		ServerURL:                     in.Cluster.Server,
+		SecretName:                    in.Pool.Name + "-" + in.Pool.Namespace + "-provisioning-config",
+		BootstrapKubeconfigSecretName: in.bootstrapKubeconfigSecretName(),
+		Provenance:                    in.Profile.provenanceData(digest),
+		kubeletConfig:                 kubelet,
+		operatingSystemConfig:         in.Pool.operatingSystemConfig(),
+	}
+	return d, nil
+}
+
+func (p Pool) operatingSystemConfig() operatingSystemConfig {
+	var c operatingSystemConfig
+	spec := p.OperatingSystemSpec
+	linux := linuxConfig{DistUpgradeOnBoot: spec.DistUpgradeOnBoot}
+	switch p.OperatingSystem {
+	case osm.OperatingSystemUbuntu:
+		c.UbuntuConfig = linux
+	case osm.OperatingSystemAmazon2:
+		c.AmazonLinuxConfig = linux
+	case osm.OperatingSystemRockyLinux:
+		c.RockyLinuxConfig = linux
+	case osm.OperatingSystemFlatcar:
+		if spec.Flatcar != nil {
+			c.FlatcarConfig = *spec.Flatcar
+		}
+	case osm.OperatingSystemRHEL:
+		c.RhelConfig.DistUpgradeOnBoot = spec.DistUpgradeOnBoot
+		if spec.RHEL != nil {
+			c.RhelConfig.RHELSpec = *spec.RHEL
+		}
+	}
+	return c
+}
+
+func (p Profile) provenanceData(digest string) provenanceData {
+	from := p.Provenance
+	d := provenanceData{
+		Profile: p.name(), Version: p.version(),
+		Commit: from.Commit, Change: from.Change,
+		Repository: from.Repository, Path: from.Path,
+		ConfigDigest: shortDigest(digest),
+	}
+	d.ProfileLabel, d.VersionLabel = labelValue(d.Profile), labelValue(d.Version)
+	d.CommitLabel, d.ChangeLabel, d.PathLabel = labelValue(d.Commit), labelValue(d.Change), labelValue(d.Path)
+	return d
+}
+
+// maxLabelValue is the longest value of a label:
+// https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/
+const maxLabelValue = 63
+
+// labelValue makes a valid label value of s.
+func labelValue(s string) string {
+	s = strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.':
+			return r
+		case r == '+':
+			return '_'
+		}
+		return '-'
+	}, s)
+	if len(s) > maxLabelValue {
+		s = s[:maxLabelValue]
+	}
+	return strings.Trim(s, "-_.")
+}
+
+// maxPoolKey is the longest "<namespace>-<name>" the contract uses whole (8.1).
+const maxPoolKey = 62
+
+func (in Input) bootstrapKubeconfigSecretName() string {
+	if in.Cluster.BootstrapKubeconfigSecretName != "" {
+		return in.Cluster.BootstrapKubeconfigSecretName
+	}
+	return in.Pool.bootstrapKubeconfigSecretName()
+}
+
+// bootstrapKubeconfigSecretName is the contract's name (8.1).
+func (p Pool) bootstrapKubeconfigSecretName() string {
+	key := p.Namespace + "-" + p.Name
+	if len(key) > maxPoolKey {
+		key = p.Name
+	}
+	return key + "-kubelet-bootstrap-config"
+}
+
+func nonEmpty(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}

@@ -1,0 +1,15 @@
+// Package render turns a profile and the facts about one pool into the
+// documents a node boots from.
+//
+// It is a pure function of its Input: no clock, randomness, environment, network
+// or cluster. The reconciler and `osm-gitops render` call the same function, so
+// the diff a reviewer approves is the user-data the node receives.
+//
+// Everything is rendered twice: once with a fixed text in place of every
+// credential, which gives the OperatingSystemConfig and the digests of a
+// Record, and once with the real values, which gives the two documents. Error
+// messages come from the first run, so they hold no credential.
+//
+// Start with Engine.Render in render.go; what templates may read is documented
+// in data.go, what they may call in funcs.go.
+package render

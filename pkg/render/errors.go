@@ -1,0 +1,177 @@
+package render
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// InvalidError says that a profile, a pool or a setting is wrong. Rendering
+// again is pointless until it has changed.
+type InvalidError struct {
+	// Profile, Version and Commit name the profile, where one is concerned.
+	Profile, Version, Commit string
+	// Pool is the MachineDeployment, "namespace/name", where one is concerned.
+	Pool string
+	// Path is the profile's file in its repository, where that is known.
+	Path string
+	// Line counts from 1. It is a line of Path, or where Lines was not given a
+	// line of the text in Field. 0 where no line can be named.
+	Line int
+	// Stage is "bootstrap" or "provisioning", where one is concerned.
+	Stage string
+	// File is the path on the node of the file concerned.
+	File string
+	// Field is what to change: "spec.bootstrapConfig.files[3].content.inline.data",
+	// "spec.template.spec.providerSpec.value.operatingSystem", "settings.nodeHTTPProxy".
+	Field string
+	// Err is the cause. It holds no credentials.
+	Err error
+}
+
+// Error reads "rendering profile "osp-x" v1.2.3 at 3f2a9c1: profiles/x.yaml:41:
+// bootstrapConfig.files[3] "/opt/bin/x": cause", less what is not known.
+func (e *InvalidError) Error() string {
+	if e.Profile == "" && e.Field == "" && e.Path == "" {
+		return e.Err.Error()
+	}
+	var b strings.Builder
+	switch {
+	case e.Profile != "":
+		fmt.Fprintf(&b, "rendering profile %q", e.Profile)
+		if e.Version != "" {
+			b.WriteString(" " + e.Version)
+		}
+		if e.Commit != "" {
+			b.WriteString(" at " + shortCommit(e.Commit))
+		}
+		if e.Pool != "" {
+			fmt.Fprintf(&b, " for %s", e.Pool)
+		}
+		b.WriteString(": ")
+	case e.Pool != "":
+		fmt.Fprintf(&b, "reading MachineDeployment %q: ", e.Pool)
+	}
+	if e.Path != "" {
+		b.WriteString(e.Path)
+		if e.Line > 0 {
+			b.WriteString(":" + strconv.Itoa(e.Line))
+		}
+		b.WriteString(": ")
+	}
+	if e.Field != "" {
+		b.WriteString(e.shortField())
+		if e.File != "" {
+			fmt.Fprintf(&b, " %q", e.File)
+		}
+		if e.Path == "" && e.Line > 0 {
+			b.WriteString(" line " + strconv.Itoa(e.Line))
+		}
+		b.WriteString(": ")
+	}
+	b.WriteString(e.Err.Error())
+	return b.String()
+}
+
+func (e *InvalidError) Unwrap() error { return e.Err }
+
+// shortField leaves out what a reader of a profile knows anyway.
+func (e *InvalidError) shortField() string {
+	if e.Stage == "" {
+		return e.Field
+	}
+	return strings.TrimSuffix(strings.TrimPrefix(e.Field, "spec."), ".content.inline.data")
+}
+
+// shortCommit abbreviates a Git object name and leaves other revisions alone.
+func shortCommit(commit string) string {
+	if len(commit) < 40 || strings.Trim(commit, "0123456789abcdef") != "" {
+		return commit
+	}
+	return commit[:7]
+}
+
+// problem makes an InvalidError about one field of a stage or of the spec.
+func problem(field, format string, args ...any) *InvalidError {
+	return &InvalidError{Field: field, Err: fmt.Errorf(format, args...)}
+}
+
+// inStage fills in the stage of problems.
+func inStage(stage string, problems ...*InvalidError) []*InvalidError {
+	for _, p := range problems {
+		p.Stage = stage
+	}
+	return problems
+}
+
+// one makes a single InvalidError of several, nil of none.
+func one(problems []*InvalidError) error {
+	switch len(problems) {
+	case 0:
+		return nil
+	case 1:
+		return problems[0]
+	}
+	return &InvalidError{Err: joined(problems)}
+}
+
+// joined is errors.Join for problems.
+func joined(problems []*InvalidError) error {
+	errs := make([]error, len(problems))
+	for i, p := range problems {
+		errs[i] = p
+	}
+	return errors.Join(errs...)
+}
+
+// Problems returns the InvalidErrors in an error of Check or Render, one per
+// thing to fix.
+func Problems(err error) []*InvalidError {
+	switch e := err.(type) { //nolint:errorlint // this is the walk over the tree that errors.As would hide
+	case nil:
+		return nil
+	case *InvalidError:
+		if inner := Problems(e.Err); len(inner) > 0 {
+			return inner
+		}
+		return []*InvalidError{e}
+	case interface{ Unwrap() []error }:
+		var out []*InvalidError
+		for _, err := range e.Unwrap() {
+			out = append(out, Problems(err)...)
+		}
+		return out
+	}
+	return nil
+}
+
+// of fills in which profile the problems are about, and turns lines of a
+// template into lines of the profile's file. It returns copies: compiled
+// profiles, and the problems found in them, are shared.
+func (p Profile) of(pool string, problems []*InvalidError) []*InvalidError {
+	out := make([]*InvalidError, len(problems))
+	for i, problem := range problems {
+		e := *problem
+		e.Profile, e.Version, e.Commit = p.name(), p.version(), p.Provenance.Commit
+		e.Pool = pool
+		if strings.HasPrefix(e.Field, "spec.template.") || strings.HasPrefix(e.Field, "settings") || strings.HasPrefix(e.Field, "metadata.") {
+			out[i] = &e
+			continue
+		}
+		if p.Provenance.Path != "" && e.Field != "" {
+			e.Path = p.Provenance.Path
+		}
+		if p.Lines != nil && e.Field != "" {
+			e.Line = p.Lines(e.Field) + max(e.Line-1, 0)
+		} else if e.Path != "" {
+			// A line of the template alone would read as a line of the file.
+			if e.Line > 0 {
+				e.Err = fmt.Errorf("line %d of the template: %w", e.Line, e.Err)
+			}
+			e.Line = 0
+		}
+		out[i] = &e
+	}
+	return out
+}

@@ -1,0 +1,251 @@
+package render
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"text/template"
+
+	"github.com/BurntSushi/toml"
+	"github.com/Masterminds/sprig/v3"
+	"go.yaml.in/yaml/v3"
+)
+
+// allowedSprig are the functions of https://masterminds.github.io/sprig/ that
+// templates may call, each a pure function of its arguments. A name of sprig's
+// that is not here is a parse error; refusedSprig has the reason.
+var allowedSprig = strings.Fields(`
+	abbrev abbrevboth trunc trim upper lower title untitle substr repeat trimall trimAll trimSuffix trimPrefix
+	nospace initials swapcase snakecase camelcase kebabcase wrap wrapWith contains hasPrefix hasSuffix
+	quote squote cat indent nindent replace plural toString atoi int64 int float64 toDecimal
+	sha1sum sha256sum sha512sum adler32sum
+	seq until untilStep split splitList splitn toStrings join sortAlpha
+	add1 add sub div mod mul add1f addf subf divf mulf biggest max min maxf minf ceil floor round
+	default empty coalesce all any compact mustCompact ternary fail hello
+	toJson toPrettyJson toRawJson mustFromJson mustToJson mustToPrettyJson mustToRawJson fromJson
+	deepCopy mustDeepCopy deepEqual typeOf typeIs typeIsLike kindOf kindIs
+	base dir clean ext isAbs osBase osClean osDir osExt osIsAbs
+	b64enc b64dec b32enc b32dec
+	tuple list dict get set unset hasKey pluck keys values pick omit
+	merge mergeOverwrite mustMerge mustMergeOverwrite
+	append push mustAppend mustPush prepend mustPrepend first mustFirst rest mustRest last mustLast
+	initial mustInitial reverse mustReverse uniq mustUniq without mustWithout has mustHas slice mustSlice
+	concat dig chunk mustChunk
+	semver semverCompare
+	regexMatch mustRegexMatch regexFindAll mustRegexFindAll regexFind mustRegexFind
+	regexReplaceAll mustRegexReplaceAll regexReplaceAllLiteral mustRegexReplaceAllLiteral
+	regexSplit mustRegexSplit regexQuoteMeta
+	urlParse urlJoin duration durationRound
+`)
+
+// refusedSprig are sprig's other functions, with what makes them impure.
+var refusedSprig = func() map[string]string {
+	reasons := map[string]string{
+		"reads the controller's environment":                  "env expandenv",
+		"asks the network":                                    "getHostByName",
+		"depends on when it runs or on the local time zone":   "now ago date date_in_zone date_modify dateInZone dateModify htmlDate htmlDateInZone must_date_modify mustDateModify mustToDate toDate unixEpoch",
+		"gives another result each time":                      "randAlphaNum randAlpha randAscii randNumeric randBytes randInt shuffle uuidv4 bcrypt htpasswd encryptAES",
+		"makes keys or passwords, which belong into a Secret": "genPrivateKey derivePassword buildCustomCert genCA genCAWithKey genSelfSignedCert genSelfSignedCertWithKey genSignedCert genSignedCertWithKey decryptAES",
+	}
+	out := map[string]string{}
+	for reason, names := range reasons {
+		for _, name := range strings.Fields(names) {
+			out[name] = reason
+		}
+	}
+	return out
+}()
+
+// funcs is the function map of every template: what is allowed of sprig, and the
+// contract's own (3.2).
+var funcs = func() template.FuncMap {
+	all := sprig.TxtFuncMap()
+	out := template.FuncMap{}
+	for _, name := range allowedSprig {
+		out[name] = all[name]
+	}
+	// A pointer of the data prints as its address where a function makes text of
+	// it, which differs from run to run; these see the value.
+	for _, name := range []string{"toString", "quote", "squote", "cat", "toStrings", "join", "sortAlpha", "list", "tuple", "dict", "set",
+		"append", "push", "mustAppend", "mustPush", "prepend", "mustPrepend"} {
+		out[name] = seeingValues(all[name])
+	}
+	out["print"] = func(args ...any) string { return fmt.Sprint(values(args)...) }
+	out["println"] = func(args ...any) string { return fmt.Sprintln(values(args)...) }
+	out["printf"] = printf
+	out["keys"] = keys
+	out["values"] = sortedValues
+	out["toYaml"] = toYAML
+	out["fromYaml"] = func(s string) map[string]any { return decodeMap(s, yamlUnmarshal) }
+	out["fromYamlArray"] = func(s string) []any { return decodeList(s, yamlUnmarshal) }
+	out["toJson"] = toJSON
+	out["fromJson"] = func(s string) map[string]any { return decodeMap(s, json.Unmarshal) }
+	out["fromJsonArray"] = func(s string) []any { return decodeList(s, json.Unmarshal) }
+	out["toToml"] = toTOML
+	out["fromToml"] = func(s string) map[string]any { return decodeMap(s, toml.Unmarshal) }
+	return out
+}()
+
+// Functions returns the names of the functions that templates may call beside
+// those of text/template, sorted.
+func Functions() []string { return sortedKeys(funcs) }
+
+// keys is sprig's, sorted.
+func keys(dicts ...map[string]any) []string {
+	out := []string{}
+	for _, d := range dicts {
+		out = append(out, sortedKeys(d)...)
+	}
+	return out
+}
+
+// sortedValues is sprig's values, in the order of the keys.
+func sortedValues(dict map[string]any) []any {
+	out := []any{}
+	for _, k := range sortedKeys(dict) {
+		out = append(out, dict[k])
+	}
+	return out
+}
+
+// printf is text/template's without %p, which prints an address.
+func printf(format string, args ...any) (string, error) {
+	verb := false
+	for _, r := range format {
+		switch {
+		case r == '%':
+			verb = !verb
+		case verb && r == 'p':
+			return "", errors.New("the verb %p prints an address, which differs from run to run")
+		case verb && !strings.ContainsRune("+-# 0123456789.*[]", r):
+			verb = false
+		}
+	}
+	return fmt.Sprintf(format, values(args)...), nil
+}
+
+// values returns a copy of a list with pointers replaced by what they point at.
+func values(args []any) []any {
+	out := make([]any, len(args))
+	for i, arg := range args {
+		out[i] = value(arg)
+	}
+	return out
+}
+
+// value looks through pointers, and into lists. A nil pointer becomes "<nil>",
+// as it prints in a template.
+func value(v any) any {
+	switch t := v.(type) {
+	case nil, string, fmt.Stringer, error:
+		return stringer(v)
+	case []any:
+		return values(t)
+	}
+	rv := reflect.ValueOf(v)
+	for rv.Kind() == reflect.Pointer {
+		if rv.IsNil() {
+			return "<nil>"
+		}
+		rv = rv.Elem()
+	}
+	return rv.Interface()
+}
+
+// stringer keeps a nil pointer with a String method from panicking.
+func stringer(v any) any {
+	if rv := reflect.ValueOf(v); rv.IsValid() && rv.Kind() == reflect.Pointer && rv.IsNil() {
+		return "<nil>"
+	}
+	return v
+}
+
+// seeingValues wraps a function so that its arguments of type any, and those in
+// a list of them, are values instead of pointers.
+func seeingValues(fn any) any {
+	f := reflect.ValueOf(fn)
+	anyType, listType := reflect.TypeFor[any](), reflect.TypeFor[[]any]()
+	return reflect.MakeFunc(f.Type(), func(args []reflect.Value) []reflect.Value {
+		for i, arg := range args {
+			if !arg.IsValid() || (arg.Type() != anyType && arg.Type() != listType) || arg.IsNil() {
+				continue
+			}
+			seen := reflect.New(arg.Type()).Elem()
+			seen.Set(reflect.ValueOf(value(arg.Interface())))
+			args[i] = seen
+		}
+		if f.Type().IsVariadic() {
+			return f.CallSlice(args)
+		}
+		return f.Call(args)
+	}).Interface()
+}
+
+func toYAML(v any) string {
+	b, err := yaml.Marshal(v)
+	if err != nil {
+		return "" // contract 3.2
+	}
+	return strings.TrimSuffix(string(b), "\n")
+}
+
+func toJSON(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return "" // contract 3.2
+	}
+	return string(b)
+}
+
+func toTOML(v any) string {
+	var b bytes.Buffer
+	if err := toml.NewEncoder(&b).Encode(v); err != nil {
+		return err.Error() // contract 3.2
+	}
+	return b.String()
+}
+
+func yamlUnmarshal(b []byte, into any) error { return yaml.Unmarshal(b, into) }
+
+func decodeMap(s string, unmarshal func([]byte, any) error) map[string]any {
+	m := map[string]any{}
+	if err := unmarshal([]byte(s), &m); err != nil {
+		m = map[string]any{"Error": err.Error()}
+	}
+	return m
+}
+
+func decodeList(s string, unmarshal func([]byte, any) error) []any {
+	list := []any{}
+	if err := unmarshal([]byte(s), &list); err != nil {
+		list = []any{err.Error()}
+	}
+	return list
+}
+
+// undefinedFunction words the parser's message about a function that is not
+// there.
+func undefinedFunction(message string) (string, bool) {
+	rest, ok := strings.CutPrefix(message, `function "`)
+	if !ok {
+		return "", false
+	}
+	name, _, ok := strings.Cut(rest, `" not defined`)
+	if !ok {
+		return "", false
+	}
+	if reason, ok := refusedSprig[name]; ok {
+		return fmt.Sprintf("the function %q is not available: it %s", name, reason), true
+	}
+	if near := nearest(name, slices.Concat(Functions(), builtins)); near != "" {
+		return fmt.Sprintf("there is no function %q: did you mean %q?", name, near), true
+	}
+	return fmt.Sprintf("there is no function %q", name), true
+}
+
+// builtins are text/template's own functions.
+var builtins = strings.Fields("and or not eq ne lt le gt ge len index slice call html js print printf println urlquery")

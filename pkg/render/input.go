@@ -1,0 +1,89 @@
+package render
+
+import (
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+)
+
+// Profile is what to render.
+type Profile struct {
+	// Spec is the content. Rendering never changes it.
+	Spec osm.OperatingSystemProfileSpec
+	// Object is the name of the OperatingSystemProfile.
+	Object string
+	// Digest of the canonical spec, "v1:sha256:<64 hex>". Compiled templates are
+	// cached under it; without one they are compiled each time.
+	Digest string
+	// Provenance is where the profile comes from.
+	Provenance Provenance
+	// SelectedBy is the commit that made this version current. It is recorded,
+	// never rendered.
+	SelectedBy string
+	// Lines returns the line of the profile's file on which the text of a field
+	// begins, for a field such as "spec.bootstrapConfig.files[3].content.inline.data"
+	// or "spec.bootstrapConfig.templates[name]": for a block scalar the line after
+	// its "|". May be nil.
+	Lines func(field string) int
+}
+
+// Provenance tells where the content of a profile comes from. Of an object made
+// by hand only Profile and Version are set.
+type Provenance struct {
+	// Profile is its name, and Version its version.
+	Profile, Version string
+	// Commit is the first commit of the tracked line that holds this content,
+	// and Change the one its author wrote.
+	Commit, Change string
+	// Repository is the URL without credentials, Path the file in it at Commit.
+	Repository, Path string
+}
+
+func (p Profile) name() string {
+	if p.Provenance.Profile != "" {
+		return p.Provenance.Profile
+	}
+	return p.Object
+}
+
+func (p Profile) version() string {
+	if p.Provenance.Version != "" {
+		return p.Provenance.Version
+	}
+	return p.Spec.Version
+}
+
+// Cluster is what the cluster adds: values that differ between clusters and
+// pools, the tokens among them. The JSON names are those under `cluster` in the
+// file for `osm-gitops render --cluster`.
+type Cluster struct {
+	// Server is the URL of the API server as nodes reach it.
+	Server string `json:"server,omitempty"`
+	// APIServerToken is the token with which a node fetches its Secrets.
+	APIServerToken string `json:"apiServerToken,omitempty"`
+	// BootstrapToken is the kubelet's, "abcdef.0123456789abcdef".
+	BootstrapToken string `json:"bootstrapToken,omitempty"`
+	// BootstrapKubeconfigSecretName is the Secret with the kubelet's bootstrap
+	// kubeconfig. Empty: the contract's name.
+	BootstrapKubeconfigSecretName string `json:"bootstrapKubeconfigSecretName,omitempty"`
+	// BootstrapKubeconfig is that kubeconfig. Empty: BootstrapKubeconfig makes it
+	// of Server, the settings' KubernetesCACert and BootstrapToken.
+	BootstrapKubeconfig string `json:"bootstrapKubeconfig,omitempty"`
+}
+
+// Input is everything rendering reads: what is not in it cannot change a node.
+type Input struct {
+	Profile  Profile
+	Pool     Pool
+	Settings Settings
+	Cluster  Cluster
+}
+
+// Output is what a pool's nodes get.
+type Output struct {
+	// OSC is the configuration with placeholders, without cloudProvider.spec.
+	OSC osm.OperatingSystemConfigSpec
+	// Bootstrap and Provisioning are the user-data of the two stages, with the
+	// real values.
+	Bootstrap, Provisioning []byte
+	// Record is what this generation was made from.
+	Record Record
+}

@@ -1,0 +1,104 @@
+package render
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	gitops "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+)
+
+// kubeletConfig holds what the kubelet annotations of a pool say. A field is nil
+// when the annotation is absent; a present but empty one is a pointer to an empty
+// value, which `if` takes as true.
+type kubeletConfig struct {
+	KubeReserved                *map[string]string
+	SystemReserved              *map[string]string
+	EvictionHard                *map[string]string
+	MaxPods                     *int32
+	ContainerLogMaxSize         *string
+	ContainerLogMaxFiles        *string
+	ImageGCHighThresholdPercent *int32
+	ImageGCLowThresholdPercent  *int32
+	ImageMinimumGCAge           *Duration
+	ImageMaximumGCAge           *Duration
+}
+
+// Duration prints as kubelet.conf wants it, "5m0s".
+type Duration struct {
+	time.Duration
+}
+
+// kubeletAnnotations are the known suffixes with what each sets.
+var kubeletAnnotations = map[string]func(*kubeletConfig, string) error{
+	"KubeReserved":                func(c *kubeletConfig, v string) error { return setPairs(&c.KubeReserved, v, "=") },
+	"SystemReserved":              func(c *kubeletConfig, v string) error { return setPairs(&c.SystemReserved, v, "=") },
+	"EvictionHard":                func(c *kubeletConfig, v string) error { return setPairs(&c.EvictionHard, v, "<") },
+	"MaxPods":                     func(c *kubeletConfig, v string) error { return setInt(&c.MaxPods, v) },
+	"ContainerLogMaxSize":         func(c *kubeletConfig, v string) error { c.ContainerLogMaxSize = &v; return nil },
+	"ContainerLogMaxFiles":        func(c *kubeletConfig, v string) error { c.ContainerLogMaxFiles = &v; return nil },
+	"ImageGCHighThresholdPercent": func(c *kubeletConfig, v string) error { return setInt(&c.ImageGCHighThresholdPercent, v) },
+	"ImageGCLowThresholdPercent":  func(c *kubeletConfig, v string) error { return setInt(&c.ImageGCLowThresholdPercent, v) },
+	"ImageMinimumGCAge":           func(c *kubeletConfig, v string) error { return setDuration(&c.ImageMinimumGCAge, v) },
+	"ImageMaximumGCAge":           func(c *kubeletConfig, v string) error { return setDuration(&c.ImageMaximumGCAge, v) },
+}
+
+// KubeletAnnotations returns the suffixes of the annotations that rendering
+// reads, sorted.
+func KubeletAnnotations() []string { return sortedKeys(kubeletAnnotations) }
+
+// parseKubeletAnnotations reads the annotations, by suffix. Unknown suffixes are
+// ignored, as the contract has it.
+func parseKubeletAnnotations(annotations map[string]string) (kubeletConfig, []*InvalidError) {
+	var config kubeletConfig
+	var problems []*InvalidError
+	for _, suffix := range sortedKeys(annotations) {
+		set := kubeletAnnotations[suffix]
+		if set == nil {
+			continue
+		}
+		if err := set(&config, annotations[suffix]); err != nil {
+			problems = append(problems, problem("metadata.annotations["+gitops.AnnotationKubeletConfigPrefix+suffix+"]", "%w", err))
+		}
+	}
+	return config, problems
+}
+
+// setPairs reads "cpu=200m, memory=1Gi". Of a key that stands there twice the
+// later value counts. Empty items are passed over.
+func setPairs(to **map[string]string, value, delimiter string) error {
+	pairs := map[string]string{}
+	*to = &pairs
+	for item := range strings.SplitSeq(value, ",") {
+		item = strings.TrimSpace(item)
+		if item == "" {
+			continue
+		}
+		k, v, ok := strings.Cut(item, delimiter)
+		if k, v = strings.TrimSpace(k), strings.TrimSpace(v); !ok || k == "" || v == "" {
+			return fmt.Errorf("%q is no pair: write name%svalue, with commas between pairs", item, delimiter)
+		}
+		pairs[k] = v
+	}
+	return nil
+}
+
+func setInt(to **int32, value string) error {
+	n, err := strconv.ParseInt(strings.TrimSpace(value), 10, 32)
+	if err != nil {
+		return fmt.Errorf("%q is no integer of 32 bits", value)
+	}
+	i := int32(n)
+	*to = &i
+	return nil
+}
+
+func setDuration(to **Duration, value string) error {
+	d, err := time.ParseDuration(strings.TrimSpace(value))
+	if err != nil {
+		return fmt.Errorf("%q is no duration: write one like \"5m\" or \"1h30m\"", value)
+	}
+	*to = &Duration{d}
+	return nil
+}

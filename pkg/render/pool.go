@@ -1,0 +1,355 @@
+package render
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/Masterminds/semver/v3"
+
+	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	gitops "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+)
+
+// maxProviderSpecBytes bounds what DecodePool reads; real ones have a few KiB.
+const maxProviderSpecBytes = 256 << 10 // 256 KiB
+
+// Where things stand in a MachineDeployment.
+const (
+	providerSpecField = "spec.template.spec.providerSpec.value"
+	kubeletField      = "spec.template.spec.versions.kubelet"
+)
+
+// Pool holds the facts of one MachineDeployment that rendering reads, and
+// nothing else of it. After Input.Split it holds no credentials, and may be
+// recorded.
+type Pool struct {
+	Name      string `json:"name"`
+	Namespace string `json:"namespace"`
+	// KubeletVersion is spec.template.spec.versions.kubelet as written.
+	KubeletVersion string `json:"kubeletVersion"`
+	// KubeletAnnotations are the kubelet annotations by suffix, the known ones only.
+	KubeletAnnotations map[string]string `json:"kubeletAnnotations,omitempty"`
+	// CloudProvider and OperatingSystem are those of the provider spec.
+	CloudProvider   osm.CloudProvider   `json:"cloudProvider"`
+	OperatingSystem osm.OperatingSystem `json:"operatingSystem"`
+	// OperatingSystemSpec is decoded for that operating system.
+	OperatingSystemSpec OperatingSystemSpec `json:"operatingSystemSpec,omitzero"`
+	// Network is nil where the provider spec has none.
+	Network *NetworkConfig `json:"network,omitempty"`
+	// SSHPublicKeys are verbatim.
+	SSHPublicKeys []string `json:"sshPublicKeys,omitempty"`
+	// OverwriteCloudConfig replaces the cloud configuration, also when empty.
+	OverwriteCloudConfig *string `json:"overwriteCloudConfig,omitempty"`
+}
+
+// OperatingSystemSpec is the part of a provider spec that depends on the
+// operating system. Flatcar and RHEL are set for those systems only.
+type OperatingSystemSpec struct {
+	DistUpgradeOnBoot bool         `json:"distUpgradeOnBoot,omitempty"`
+	Flatcar           *FlatcarSpec `json:"flatcar,omitempty"`
+	RHEL              *RHELSpec    `json:"rhel,omitempty"`
+}
+
+// FlatcarSpec is Flatcar's operatingSystemSpec.
+type FlatcarSpec struct {
+	DisableAutoUpdate   bool                    `json:"disableAutoUpdate,omitempty"`
+	DisableLocksmithD   bool                    `json:"disableLocksmithD,omitempty"`
+	DisableUpdateEngine bool                    `json:"disableUpdateEngine,omitempty"`
+	ProvisioningUtility osm.ProvisioningUtility `json:"provisioningUtility,omitempty"`
+}
+
+// RHELSpec is RHEL's operatingSystemSpec.
+type RHELSpec struct {
+	RHELSubscriptionManagerUser     string `json:"rhelSubscriptionManagerUser,omitempty"`
+	RHELSubscriptionManagerPassword string `json:"rhelSubscriptionManagerPassword,omitempty"`
+	RHSMOfflineToken                string `json:"rhsmOfflineToken,omitempty"`
+	AttachSubscription              bool   `json:"attachSubscription,omitempty"`
+	RHELUseSatelliteServer          bool   `json:"rhelUseSatelliteServer,omitempty"`
+	RHELSatelliteServer             string `json:"rhelSatelliteServer,omitempty"`
+	RHELOrganizationName            string `json:"rhelOrganizationName,omitempty"`
+	RHELActivationKey               string `json:"rhelActivationKey,omitempty"`
+}
+
+// NetworkConfig is the network section of a provider spec.
+type NetworkConfig struct {
+	CIDR     string    `json:"cidr,omitempty"`
+	Gateway  string    `json:"gateway,omitempty"`
+	DNS      DNSConfig `json:"dns,omitzero"`
+	IPFamily IPFamily  `json:"ipFamily,omitempty"`
+}
+
+// DNSConfig holds name servers.
+type DNSConfig struct {
+	Servers []string `json:"servers,omitempty"`
+}
+
+// IsStaticIPConfig reports whether nodes get a fixed address.
+func (n *NetworkConfig) IsStaticIPConfig() bool {
+	return n != nil && (n.CIDR != "" || n.Gateway != "" || len(n.DNS.Servers) > 0)
+}
+
+// GetIPFamily returns the family, "" of no network.
+func (n *NetworkConfig) GetIPFamily() IPFamily {
+	if n == nil {
+		return ""
+	}
+	return n.IPFamily
+}
+
+// IPFamily is "", "IPv4", "IPv6", "IPv4+IPv6" or "IPv6+IPv4". The empty one is
+// treated as IPv4.
+type IPFamily string
+
+// HasIPv4 reports whether nodes have IPv4 addresses.
+func (f IPFamily) HasIPv4() bool { return f == "" || f == "IPv4" || f.IsDualstack() }
+
+// HasIPv6 reports whether nodes have IPv6 addresses.
+func (f IPFamily) HasIPv6() bool { return f == "IPv6" || f.IsDualstack() }
+
+// IsDualstack reports whether nodes have both.
+func (f IPFamily) IsDualstack() bool { return f == "IPv4+IPv6" || f == "IPv6+IPv4" }
+
+// providerConfig is providerSpec.value, contract 2.2.
+type providerConfig struct {
+	SSHPublicKeys        []string        `json:"sshPublicKeys"`
+	CAPublicKey          string          `json:"caPublicKey"`
+	CloudProvider        string          `json:"cloudProvider"`
+	CloudProviderSpec    json.RawMessage `json:"cloudProviderSpec"`
+	OperatingSystem      string          `json:"operatingSystem"`
+	OperatingSystemSpec  json.RawMessage `json:"operatingSystemSpec"`
+	Network              *NetworkConfig  `json:"network"`
+	OverwriteCloudConfig *string         `json:"overwriteCloudConfig"`
+}
+
+// DecodePool takes the facts out of a MachineDeployment. It is strict where the
+// contract is (2.3): an unknown field of the provider spec, of its network and of
+// its dns is an error, everything below cloudProviderSpec and operatingSystemSpec
+// is not looked at. The error is an *InvalidError that names every field to
+// change.
+func DecodePool(md *cluster.MachineDeployment) (Pool, error) {
+	pool := Pool{Name: md.Name, Namespace: md.Namespace, KubeletVersion: md.Spec.Template.Spec.Versions.Kubelet}
+	var problems []*InvalidError
+
+	if _, err := kubeVersion(pool.KubeletVersion); err != nil {
+		problems = append(problems, problem(kubeletField, "%w", err))
+	}
+	for suffix := range kubeletAnnotations {
+		if value, ok := md.Annotations[gitops.AnnotationKubeletConfigPrefix+suffix]; ok {
+			if pool.KubeletAnnotations == nil {
+				pool.KubeletAnnotations = map[string]string{}
+			}
+			pool.KubeletAnnotations[suffix] = value
+		}
+	}
+	_, more := parseKubeletAnnotations(pool.KubeletAnnotations)
+	problems = append(problems, more...)
+
+	config, more := decodeProviderSpec(md)
+	problems = append(problems, more...)
+	if config != nil {
+		pool.CloudProvider = osm.CloudProvider(config.CloudProvider)
+		pool.OperatingSystem = osm.OperatingSystem(config.OperatingSystem)
+		pool.Network = config.Network
+		pool.SSHPublicKeys = config.SSHPublicKeys
+		pool.OverwriteCloudConfig = config.OverwriteCloudConfig
+		spec, err := decodeOSSpec(pool.OperatingSystem, config.OperatingSystemSpec)
+		if err != nil {
+			problems = append(problems, err)
+		}
+		pool.OperatingSystemSpec = spec
+	}
+	for _, p := range problems {
+		p.Pool = pool.key()
+	}
+	return pool, one(problems)
+}
+
+// key is "namespace/name".
+func (p Pool) key() string { return p.Namespace + "/" + p.Name }
+
+// kubeVersion parses a kubelet version as machine-controller does: "1.33" is
+// 1.33.0, a leading "v" may be there or not.
+func kubeVersion(version string) (*semver.Version, error) {
+	if version == "" {
+		return nil, errors.New("is empty: name the kubelet's version, such as \"1.36.2\"")
+	}
+	v, err := semver.NewVersion(version)
+	if err != nil {
+		return nil, fmt.Errorf("%q is no version: write one like \"1.36.2\"", version)
+	}
+	return v, nil
+}
+
+func decodeProviderSpec(md *cluster.MachineDeployment) (*providerConfig, []*InvalidError) {
+	value := md.Spec.Template.Spec.ProviderSpec.Value
+	if value == nil || len(value.Raw) == 0 {
+		return nil, []*InvalidError{problem(providerSpecField, "is missing: give the provider's configuration inline there (valueFrom is not read)")}
+	}
+	if len(value.Raw) > maxProviderSpecBytes {
+		return nil, []*InvalidError{problem(providerSpecField, "has %d bytes, %d are allowed", len(value.Raw), maxProviderSpecBytes)}
+	}
+	if problems := unknownFields(value.Raw); len(problems) > 0 {
+		return nil, problems
+	}
+	var config providerConfig
+	dec := json.NewDecoder(bytes.NewReader(value.Raw))
+	dec.DisallowUnknownFields() // unknownFields has a better message, this one has no gaps
+	if err := dec.Decode(&config); err != nil {
+		return nil, []*InvalidError{typeProblem(providerSpecField, err)}
+	}
+	return &config, nil
+}
+
+// unknownFields reports every field of a provider spec that nobody reads. Names
+// are matched as encoding/json does, without regard to case.
+func unknownFields(raw []byte) []*InvalidError {
+	var problems []*InvalidError
+	levels := []struct {
+		path  string
+		typ   reflect.Type
+		child string // the one field to look into
+	}{
+		{providerSpecField, reflect.TypeFor[providerConfig](), "network"},
+		{providerSpecField + ".network", reflect.TypeFor[NetworkConfig](), "dns"},
+		{providerSpecField + ".network.dns", reflect.TypeFor[DNSConfig](), ""},
+	}
+	for _, level := range levels {
+		var fields map[string]json.RawMessage
+		if json.NewDecoder(bytes.NewReader(raw)).Decode(&fields) != nil {
+			return problems // the decoder will say what is wrong
+		}
+		known := jsonNames(level.typ)
+		raw = nil
+		for _, name := range sortedKeys(fields) {
+			switch i := slices.IndexFunc(known, func(k string) bool { return strings.EqualFold(k, name) }); {
+			case i < 0:
+				hint := "remove it"
+				if near := nearest(name, known); near != "" {
+					hint = fmt.Sprintf("did you mean %q?", near)
+				}
+				problems = append(problems, problem(level.path+"."+name, "is no field of the provider spec: %s", hint))
+			case known[i] == level.child:
+				raw = fields[name]
+			}
+		}
+		if len(raw) == 0 {
+			break
+		}
+	}
+	return problems
+}
+
+func jsonNames(t reflect.Type) []string {
+	var names []string
+	for f := range t.Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		names = append(names, name)
+	}
+	return names
+}
+
+// nearest returns the known name that is at most two edits away.
+func nearest(name string, known []string) string {
+	best, bestDistance := "", 3
+	for _, k := range known {
+		if d := distance(strings.ToLower(name), strings.ToLower(k)); d < bestDistance {
+			best, bestDistance = k, d
+		}
+	}
+	return best
+}
+
+// distance is Levenshtein's, in bytes; long names are just far.
+func distance(a, b string) int {
+	if len(a) > 64 || len(b) > 64 {
+		return len(a) + len(b)
+	}
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
+
+// typeProblem words an error of encoding/json without quoting values.
+func typeProblem(field string, err error) *InvalidError {
+	var mismatch *json.UnmarshalTypeError
+	if errors.As(err, &mismatch) {
+		if mismatch.Field != "" {
+			field += "." + mismatch.Field
+		}
+		return problem(field, "is of the wrong type: write a %s, not a %s", jsonKind(mismatch.Type), mismatch.Value)
+	}
+	var syntax *json.SyntaxError
+	if errors.As(err, &syntax) {
+		return problem(field, "is no JSON: %w", syntax)
+	}
+	return problem(field, "cannot be decoded: %w", err)
+}
+
+func jsonKind(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Bool:
+		return "boolean (true or false)"
+	case reflect.String:
+		return "string"
+	case reflect.Slice:
+		return "list"
+	default:
+		return "mapping"
+	}
+}
+
+// decodeOSSpec reads operatingSystemSpec leniently, as the contract has it.
+func decodeOSSpec(system osm.OperatingSystem, raw json.RawMessage) (OperatingSystemSpec, *InvalidError) {
+	var spec OperatingSystemSpec
+	decode := func(into any) *InvalidError {
+		if len(raw) == 0 {
+			return nil
+		}
+		if err := json.Unmarshal(raw, into); err != nil {
+			return typeProblem(providerSpecField+".operatingSystemSpec", err)
+		}
+		return nil
+	}
+	var common struct {
+		DistUpgradeOnBoot bool `json:"distUpgradeOnBoot"`
+	}
+	if err := decode(&common); err != nil {
+		return spec, err
+	}
+	spec.DistUpgradeOnBoot = common.DistUpgradeOnBoot
+	switch system {
+	case osm.OperatingSystemUbuntu, osm.OperatingSystemAmazon2, osm.OperatingSystemRockyLinux:
+		return spec, nil
+	case osm.OperatingSystemFlatcar:
+		spec.Flatcar = &FlatcarSpec{}
+		return spec, decode(spec.Flatcar)
+	case osm.OperatingSystemRHEL:
+		spec.RHEL = &RHELSpec{}
+		return spec, decode(spec.RHEL)
+	case "":
+		return spec, problem(providerSpecField+".operatingSystem", "is empty: name one of %s", knownSystems)
+	}
+	return spec, problem(providerSpecField+".operatingSystem", "%q is not supported: name one of %s", system, knownSystems)
+}
+
+const knownSystems = "amzn2, flatcar, rhel, rockylinux, ubuntu"

@@ -1,0 +1,172 @@
+package render
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+)
+
+// EngineVersion changes whenever equal inputs give other bytes than before. It is
+// recorded, and no part of the input digest: a new engine alone rolls no fleet.
+const EngineVersion = "v1"
+
+// digestRecipe travels with every digest made here, so that another way of
+// digesting never looks like other content.
+const digestRecipe = "v1:sha256:"
+
+// maxRecordBytes bounds the annotation that holds a Record; all annotations of an
+// object together may have 256 KiB:
+// https://github.com/kubernetes/apimachinery/blob/v0.36.0/pkg/api/validation/objectmeta.go
+const maxRecordBytes = 64 << 10 // 64 KiB
+
+// Record is what a generation was made from. Whoever has it, the profile and the
+// settings of that digest can render the placeholder outputs again and compare.
+type Record struct {
+	// Object is the OperatingSystemProfile, ObjectDigest the digest of its spec.
+	Object       string `json:"object,omitempty"`
+	ObjectDigest string `json:"objectDigest,omitempty"`
+	Profile      string `json:"profile,omitempty"`
+	Version      string `json:"version,omitempty"`
+	Repository   string `json:"repository,omitempty"`
+	Path         string `json:"path,omitempty"`
+	Commit       string `json:"commit,omitempty"`
+	Change       string `json:"change,omitempty"`
+	SelectedBy   string `json:"selectedBy,omitempty"`
+	// Pool are the facts with placeholders.
+	Pool Pool `json:"pool"`
+	// BootstrapKubeconfigSecretName is set only where it is not the contract's.
+	BootstrapKubeconfigSecretName string `json:"bootstrapKubeconfigSecretName,omitempty"`
+	// SettingsDigest is the digest of RedactedSettingsJSON.
+	SettingsDigest string `json:"settingsDigest"`
+	// Engine is the EngineVersion that rendered.
+	Engine string `json:"engine"`
+	// Digests of the input and of the outputs with placeholders.
+	Digests osm.ConfigDigests `json:"digests"`
+}
+
+// MarshalRecord returns the JSON of a record, or an error when an annotation
+// cannot hold it.
+func MarshalRecord(r Record) ([]byte, error) {
+	b, err := json.Marshal(r)
+	if err != nil {
+		return nil, &InvalidError{Pool: r.Pool.key(), Err: fmt.Errorf("encoding the record: %w", err)}
+	}
+	if len(b) > maxRecordBytes {
+		return nil, &InvalidError{Pool: r.Pool.key(), Field: providerSpecField,
+			Err: fmt.Errorf("the record of what this pool was made from has %d bytes, an annotation may have %d: shorten its SSH keys or annotations", len(b), maxRecordBytes)}
+	}
+	return b, nil
+}
+
+// inputFacts is what the input digest is taken over. The order and the names of
+// its fields are the recipe.
+type inputFacts struct {
+	ProfileDigest  string `json:"profileDigest"`
+	Profile        string `json:"profile"`
+	Version        string `json:"version"`
+	Repository     string `json:"repository"`
+	Path           string `json:"path"`
+	Commit         string `json:"commit"`
+	Change         string `json:"change"`
+	Pool           Pool   `json:"pool"`
+	SecretName     string `json:"bootstrapKubeconfigSecretName,omitempty"`
+	SettingsDigest string `json:"settingsDigest"`
+}
+
+// InputDigest returns "v1:sha256:" and 64 hex digits over everything rendering
+// reads but credentials: the profile and where it comes from, the pool, and the
+// settings. It says nothing about the profile's content beyond Profile.Digest.
+func (in Input) InputDigest() string {
+	redacted, _ := in.Split()
+	return redacted.inputDigest(redacted.settingsDigest())
+}
+
+// inputDigest works on an input without credentials.
+func (in Input) inputDigest(settingsDigest string) string {
+	from := in.Profile.Provenance
+	return digestJSON(inputFacts{
+		ProfileDigest: in.Profile.Digest, Profile: in.Profile.name(), Version: in.Profile.version(),
+		Repository: from.Repository, Path: from.Path, Commit: from.Commit, Change: from.Change,
+		Pool: in.Pool, SecretName: in.unusualSecretName(), SettingsDigest: settingsDigest,
+	})
+}
+
+// unusualSecretName is set only where the name does not follow from the pool.
+func (in Input) unusualSecretName() string {
+	if name := in.bootstrapKubeconfigSecretName(); name != in.Pool.bootstrapKubeconfigSecretName() {
+		return name
+	}
+	return ""
+}
+
+// redactedSettings is what is kept of the settings: the server is with them,
+// because it stands in the OperatingSystemConfig as text.
+type redactedSettings struct {
+	Settings Settings `json:"settings"`
+	Cluster  struct {
+		Server string `json:"server"`
+	} `json:"cluster"`
+}
+
+// RedactedSettingsJSON returns the canonical JSON of the settings without
+// credentials, with the server's URL. It has the form of the file for
+// `osm-gitops render --cluster`.
+func (in Input) RedactedSettingsJSON() []byte {
+	redacted, _ := in.Split()
+	return redacted.settingsJSON()
+}
+
+// SettingsDigest returns the digest of RedactedSettingsJSON, "v1:sha256:<64 hex>".
+func (in Input) SettingsDigest() string {
+	redacted, _ := in.Split()
+	return redacted.settingsDigest()
+}
+
+func (in Input) settingsDigest() string { return digestBytes(in.settingsJSON()) }
+
+func (in Input) settingsJSON() []byte {
+	r := redactedSettings{Settings: in.Settings}
+	r.Cluster.Server = in.Cluster.Server
+	return mustJSON(r)
+}
+
+func (in Input) record(settingsDigest string, digests osm.ConfigDigests) Record {
+	from := in.Profile.Provenance
+	return Record{
+		Object: in.Profile.Object, ObjectDigest: in.Profile.Digest,
+		Profile: in.Profile.name(), Version: in.Profile.version(),
+		Repository: from.Repository, Path: from.Path, Commit: from.Commit, Change: from.Change,
+		SelectedBy: in.Profile.SelectedBy, Pool: in.Pool,
+		BootstrapKubeconfigSecretName: in.unusualSecretName(),
+		SettingsDigest:                settingsDigest, Engine: EngineVersion, Digests: digests,
+	}
+}
+
+// digestJSON digests the JSON of a value: encoding/json orders struct fields by
+// declaration and map keys by name.
+func digestJSON(v any) string { return digestBytes(mustJSON(v)) }
+
+func digestBytes(b []byte) string {
+	sum := sha256.Sum256(b)
+	return digestRecipe + hex.EncodeToString(sum[:])
+}
+
+// mustJSON is for this package's own types of strings, numbers and maps, which
+// always encode.
+func mustJSON(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("encoding %T: %v", v, err))
+	}
+	return b
+}
+
+// shortDigest returns the first 12 hex digits of a digest.
+func shortDigest(digest string) string {
+	hexDigits := strings.TrimPrefix(digest, digestRecipe)
+	return hexDigits[:min(12, len(hexDigits))]
+}

@@ -1,0 +1,230 @@
+package render
+
+import (
+	"errors"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+)
+
+// The hosts.toml files tell containerd where to pull from:
+// https://github.com/containerd/containerd/blob/main/docs/hosts.md
+const (
+	hostsTOMLDir         = "/etc/containerd/certs.d/"
+	hostsTOMLPermissions = 600
+
+	dockerHub         = "docker.io"
+	dockerHubEndpoint = "https://registry-1.docker.io"
+	// defaultRegistry is the folder for every registry without one of its own.
+	// Flags may also call it "*".
+	defaultRegistry = "_default"
+)
+
+// endpoint is one place to pull from.
+type endpoint struct {
+	url string
+	// overridePath: the URL's path is complete, containerd appends no /v2.
+	overridePath bool
+}
+
+// registry is one hosts.toml.
+type registry struct {
+	name      string // as configured
+	endpoints []endpoint
+	insecure  bool
+}
+
+// mirrorEntry is an entry of -node-registry-mirrors that names its registry.
+var mirrorEntry = regexp.MustCompile(`^([a-zA-Z0-9.-]+)=(.*)`)
+
+// registries returns the registries that need a hosts.toml, by path. Their
+// endpoints are in the order in which the flags name them, since containerd
+// tries them in the order of the file.
+func (s Settings) registries() ([]registry, []*InvalidError) {
+	byName := map[string]*registry{}
+	get := func(name string) *registry {
+		if byName[name] == nil {
+			byName[name] = &registry{name: name}
+		}
+		return byName[name]
+	}
+	var problems []*InvalidError
+	add := func(field, flag, name, mirror string) {
+		ep, err := parseMirror(mirror)
+		if err != nil {
+			problems = append(problems, problem(field, "%s: mirror of %q: %w", flag, name, err))
+			return
+		}
+		r := get(name)
+		same := func(e endpoint) bool { return e.url == ep.url }
+		if i := slices.IndexFunc(r.endpoints, same); i >= 0 {
+			r.endpoints[i] = ep // a table may stand only once; the later entry counts
+			return
+		}
+		r.endpoints = append(r.endpoints, ep)
+	}
+	for i, m := range s.NodeContainerdRegistryMirrors {
+		name, mirror, ok := strings.Cut(m, "=")
+		// A name that looks like an address is an entry without its registry; it
+		// may hold a password, so it is not quoted.
+		if !ok || name == "" || mirror == "" || strings.Contains(name, "://") || strings.Contains(name, "@") {
+			problems = append(problems, problem("settings.nodeContainerdRegistryMirrors["+strconv.Itoa(i)+"]",
+				"-node-containerd-registry-mirrors: write it as registry=url"))
+			continue
+		}
+		add("settings.nodeContainerdRegistryMirrors["+strconv.Itoa(i)+"]", "-node-containerd-registry-mirrors", name, mirror)
+	}
+	for _, m := range commaList(s.NodeRegistryMirrors) {
+		name := dockerHub
+		if match := mirrorEntry.FindStringSubmatch(m); match != nil {
+			name, m = match[1], match[2]
+		}
+		if !strings.HasPrefix(m, "http") {
+			m = "https://" + m
+		}
+		add("settings.nodeRegistryMirrors", "-node-registry-mirrors", name, m)
+	}
+	for _, name := range commaList(s.NodeInsecureRegistries) {
+		get(name).insecure = true
+	}
+
+	byDir := map[string]*registry{}
+	names := make([]string, 0, len(byName))
+	for name := range byName {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		r := byName[name]
+		if other := byDir[r.dir()]; other != nil {
+			problems = append(problems, problem("settings", "registries %q and %q share the file %s: containerd knows hosts only, so name one of them in the flags", other.name, name, r.path()))
+			continue
+		}
+		byDir[r.dir()] = r
+	}
+	if hub := byDir[dockerHub]; hub == nil {
+		byDir[dockerHub] = &registry{name: dockerHub, endpoints: []endpoint{{url: dockerHubEndpoint}}}
+	} else if len(hub.endpoints) == 0 {
+		hub.endpoints = []endpoint{{url: dockerHubEndpoint}}
+	}
+	out := make([]registry, 0, len(byDir))
+	for _, r := range byDir {
+		out = append(out, *r)
+	}
+	slices.SortFunc(out, func(a, b registry) int { return strings.Compare(a.path(), b.path()) })
+	return out, problems
+}
+
+// parseMirror takes the parameter `kubermatic` out of a mirror's URL; its value
+// is a query string of its own. A URL without it is kept byte for byte.
+func parseMirror(mirror string) (endpoint, error) {
+	u, err := url.Parse(mirror)
+	if err != nil {
+		// The parser's message quotes the URL, which may hold a password.
+		return endpoint{}, errors.New("its address is no URL")
+	}
+	query := u.Query()
+	if !query.Has("kubermatic") {
+		return endpoint{url: mirror}, nil
+	}
+	options, err := url.ParseQuery(query.Get("kubermatic"))
+	if err != nil {
+		return endpoint{}, errors.New("its parameter \"kubermatic\" is no query string")
+	}
+	override, _ := strconv.ParseBool(options.Get("override_path")) // contract 4.3: unparsable is false
+	query.Del("kubermatic")
+	u.RawQuery = query.Encode()
+	return endpoint{url: u.String(), overridePath: override}, nil
+}
+
+func commaList(s string) []string {
+	var out []string
+	for item := range strings.SplitSeq(s, ",") {
+		if item = strings.TrimSpace(item); item != "" {
+			out = append(out, item)
+		}
+	}
+	return out
+}
+
+// dir is the registry's folder below hostsTOMLDir.
+func (r registry) dir() string {
+	if r.name == "*" {
+		return defaultRegistry
+	}
+	host, _, _ := strings.Cut(r.name, "/")
+	return host
+}
+
+func (r registry) path() string { return hostsTOMLDir + r.dir() + "/hosts.toml" }
+
+// server is where containerd goes when no endpoint answers.
+func (r registry) server() string {
+	switch r.dir() {
+	case dockerHub:
+		return dockerHubEndpoint
+	case defaultRegistry:
+		return ""
+	}
+	return r.name
+}
+
+// hostsTOML is the file's text.
+func (r registry) hostsTOML() string {
+	var b strings.Builder
+	if server := r.server(); server != "" {
+		b.WriteString("server = " + tomlString(server) + "\n\n")
+	}
+	endpoints := r.endpoints
+	if len(endpoints) == 0 {
+		endpoints = []endpoint{{url: r.server()}} // insecure, without a mirror
+	}
+	for _, e := range endpoints {
+		b.WriteString("[host." + tomlString(e.url) + "]\ncapabilities = [\"pull\", \"resolve\"]\n")
+		if r.insecure {
+			b.WriteString("skip_verify = true\n")
+		}
+		if e.overridePath {
+			b.WriteString("override_path = true\n")
+		}
+	}
+	return b.String()
+}
+
+// hostsFiles are the files of the provisioning stage for s.
+func (s Settings) hostsFiles() []osm.File {
+	registries, _ := s.registries() // Validate has reported the problems
+	files := make([]osm.File, 0, len(registries))
+	for _, r := range registries {
+		files = append(files, osm.File{
+			Path:        r.path(),
+			Permissions: hostsTOMLPermissions,
+			Content:     osm.FileContent{Inline: &osm.FileContentInline{Data: r.hostsTOML()}},
+		})
+	}
+	return files
+}
+
+// tomlString writes a basic string, https://toml.io/en/v1.0.0#string.
+func tomlString(s string) string {
+	var b strings.Builder
+	b.WriteByte('"')
+	for _, r := range s {
+		switch {
+		case r == '"' || r == '\\':
+			b.WriteByte('\\')
+			b.WriteRune(r)
+		case r < 0x20 || r == 0x7f:
+			hex := strconv.FormatInt(int64(r), 16)
+			b.WriteString(`\u` + strings.Repeat("0", 4-len(hex)) + hex)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	b.WriteByte('"')
+	return b.String()
+}

@@ -1,0 +1,94 @@
+package render
+
+import (
+	"net"
+	"net/url"
+	"strings"
+
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+)
+
+// Settings are the controller's flags that a node notices, as they were written.
+// The JSON names are those under `settings` in the file for
+// `osm-gitops render --cluster`.
+type Settings struct {
+	// ClusterDNS are the IPs of -cluster-dns.
+	ClusterDNS []string `json:"clusterDNS,omitempty"`
+	// ContainerRuntime is -container-runtime; empty is containerd, the only one.
+	ContainerRuntime string `json:"containerRuntime,omitempty"`
+	// DeviceOwnershipFromSecurityContext is the flag of that name.
+	DeviceOwnershipFromSecurityContext bool `json:"deviceOwnershipFromSecurityContext,omitempty"`
+	// ExternalCloudProvider is -external-cloud-provider.
+	ExternalCloudProvider bool `json:"externalCloudProvider,omitempty"`
+	// HostCACert is the PEM text of -host-ca-bundle.
+	HostCACert string `json:"hostCACert,omitempty"`
+	// InitialTaints is -initial-taints.
+	InitialTaints string `json:"initialTaints,omitempty"`
+	// KubeletFeatureGates is -node-kubelet-feature-gates.
+	KubeletFeatureGates map[string]bool `json:"kubeletFeatureGates,omitempty"`
+	// KubernetesCACert is the PEM text of the cluster's CA bundle.
+	KubernetesCACert string `json:"kubernetesCACert,omitempty"`
+	// Namespace is -namespace, where OperatingSystemConfigs live.
+	Namespace string `json:"namespace,omitempty"`
+	// NodeContainerdRegistryMirrors has one item per use of the flag.
+	NodeContainerdRegistryMirrors []string `json:"nodeContainerdRegistryMirrors,omitempty"`
+	// NodeHTTPProxy is -node-http-proxy.
+	NodeHTTPProxy string `json:"nodeHTTPProxy,omitempty"`
+	// NodeInsecureRegistries is the comma list of -node-insecure-registries.
+	NodeInsecureRegistries string `json:"nodeInsecureRegistries,omitempty"`
+	// NodeNoProxy is -node-no-proxy.
+	NodeNoProxy string `json:"nodeNoProxy,omitempty"`
+	// NodeRegistryMirrors is the comma list of -node-registry-mirrors.
+	NodeRegistryMirrors string `json:"nodeRegistryMirrors,omitempty"`
+	// PauseImage is -pause-image.
+	PauseImage string `json:"pauseImage,omitempty"`
+	// RegistryCredentials is what the Secret of -node-registry-credentials-secret
+	// holds, by registry as written there.
+	RegistryCredentials map[string]RegistryCredential `json:"registryCredentials,omitempty"`
+}
+
+// RegistryCredential lets containerd log in at a registry.
+type RegistryCredential struct {
+	Username      string `json:"username,omitempty"`
+	Password      string `json:"password,omitempty"`
+	Auth          string `json:"auth,omitempty"`
+	IdentityToken string `json:"identitytoken,omitempty"`
+}
+
+// Validate refuses settings no node could use, naming each flag. The messages
+// hold no credentials.
+func (s Settings) Validate() error {
+	var problems []*InvalidError
+	for _, ip := range s.ClusterDNS {
+		if net.ParseIP(strings.TrimSpace(ip)) == nil {
+			problems = append(problems, problem("settings.clusterDNS", "-cluster-dns: %q is no IP address", ip))
+		}
+	}
+	if s.ContainerRuntime != "" && s.ContainerRuntime != string(osm.ContainerRuntimeContainerd) {
+		problems = append(problems, problem("settings.containerRuntime", "-container-runtime: %q is not supported: use containerd", s.ContainerRuntime))
+	}
+	for gate := range s.KubeletFeatureGates {
+		if strings.TrimSpace(gate) == "" {
+			problems = append(problems, problem("settings.kubeletFeatureGates", "-node-kubelet-feature-gates: a gate has no name"))
+		}
+	}
+	if strings.Contains(s.NodeHTTPProxy, "://") {
+		if _, err := url.Parse(s.NodeHTTPProxy); err != nil {
+			problems = append(problems, problem("settings.nodeHTTPProxy", "-node-http-proxy: the value is no URL: percent-encode reserved characters in user and password"))
+		}
+	}
+	_, more := s.registries()
+	problems = append(problems, more...)
+	_, more = s.registryAuth()
+	problems = append(problems, more...)
+	return one(problems)
+}
+
+// clusterDNS returns the addresses; Validate has checked them.
+func (s Settings) clusterDNS() []net.IP {
+	var ips []net.IP
+	for _, ip := range s.ClusterDNS {
+		ips = append(ips, net.ParseIP(strings.TrimSpace(ip)))
+	}
+	return ips
+}
