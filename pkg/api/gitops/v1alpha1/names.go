@@ -58,6 +58,8 @@ const (
 	AnnotationDataDigest = "gitops.k8c.io/data-digest"
 	// AnnotationCredentialsDigest is the keyed digest over the credentials in a Secret, tokens aside.
 	AnnotationCredentialsDigest = "gitops.k8c.io/credentials-digest"
+	// AnnotationTokensDigest is the keyed digest over the tokens a Secret was rendered with.
+	AnnotationTokensDigest = "gitops.k8c.io/tokens-digest"
 	// AnnotationCredentialsExpireAt is when a token in the Secret ends, RFC 3339.
 	AnnotationCredentialsExpireAt = "gitops.k8c.io/credentials-expire-at"
 )
@@ -121,6 +123,8 @@ const (
 	ReasonUnsupported = "Unsupported"
 	// ReasonProfilesInvalid: files of this revision were refused.
 	ReasonProfilesInvalid = "ProfilesInvalid"
+	// ReasonSourceInvalid: the repository or its content cannot be used at all.
+	ReasonSourceInvalid = "SourceInvalid"
 	// ReasonUnreachable: the repository does not answer.
 	ReasonUnreachable = "Unreachable"
 	// ReasonAuthenticationFailed: the repository wants other credentials.
@@ -157,10 +161,11 @@ const (
 	EventConfigRotated = "ConfigRotated"
 	// EventConfigHealed: a configuration that was refused before is accepted.
 	EventConfigHealed = "ConfigHealed"
-	// EventProfileError is the contract's reason: the pool cannot use its profile.
+	// EventProfileError is the contract's reason: the pool cannot have the
+	// configuration it asks for. The note says what to change.
 	EventProfileError = "OperatingSystemProfileError"
-	// EventConfigRefused: the pool's configuration could not be rendered.
-	EventConfigRefused = "ConfigRefused"
+	// EventWaiting: something a pool needs is not there yet.
+	EventWaiting = "Waiting"
 	// EventNameCollision: another pool owns the names of this one.
 	EventNameCollision = "NameCollision"
 )
