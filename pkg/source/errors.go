@@ -1,0 +1,46 @@
+package source
+
+import (
+	"errors"
+	"fmt"
+)
+
+// What an error means for the caller, for errors.Is.
+var (
+	// ErrUnreachable: the remote is down, slow, broken or cannot prove who it is. Try again later.
+	ErrUnreachable = errors.New("unreachable")
+	// ErrAuthentication: the remote refused the credentials or wants some.
+	ErrAuthentication = errors.New("authentication failed")
+	// ErrNotFound: the repository, the reference or the path does not exist.
+	ErrNotFound = errors.New("not found")
+	// ErrInvalid: the URL, the path or the repository itself is not acceptable. Trying
+	// again is pointless before one of them changes.
+	ErrInvalid = errors.New("invalid")
+	// ErrUnsupported: something Git can do and this package does not.
+	ErrUnsupported = errors.New("unsupported")
+)
+
+// Two states of an object database, of no interest outside: Fetch answers them by
+// fetching the mirror anew.
+var (
+	errMissing = errors.New("object is missing")
+	errDamaged = errors.New("mirror is damaged")
+)
+
+// fail makes an error of one of the kinds above, whose text is the message alone.
+func fail(kind error, format string, args ...any) error {
+	return &failure{kind: kind, message: fmt.Sprintf(format, args...)}
+}
+
+type failure struct {
+	kind    error
+	message string
+}
+
+func (f *failure) Error() string { return f.message }
+func (f *failure) Unwrap() error { return f.kind }
+
+// isDamage tells an error that a fresh mirror may not have.
+func isDamage(err error) bool {
+	return errors.Is(err, errMissing) || errors.Is(err, errDamaged)
+}

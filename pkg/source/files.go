@@ -1,0 +1,168 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing"
+)
+
+// files reads the profile files below a path of a tree: regular blobs with the
+// right name, straight from the object database.
+func (o *objects) files(ctx context.Context, tree plumbing.Hash, parts []string) ([]File, []Refusal, error) {
+	top, err := o.folder(ctx, tree, parts)
+	if err != nil {
+		return nil, nil, err
+	}
+	l := listing{objects: o}
+	if err := l.walk(ctx, top.id, strings.Join(parts, "/"), 0); err != nil {
+		return nil, nil, err
+	}
+	return l.read(ctx)
+}
+
+// folder returns the entry at a path, which must be a folder on the way and at its end.
+func (o *objects) folder(ctx context.Context, tree plumbing.Hash, parts []string) (entry, error) {
+	for i := range parts {
+		path := strings.Join(parts[:i+1], "/")
+		e, err := o.find(ctx, tree, parts[:i+1])
+		if err != nil {
+			return entry{}, err
+		}
+		switch e.mode & modeKind {
+		case 0:
+			return entry{}, fail(ErrNotFound, "path %q does not exist there", path)
+		case modeSymlink:
+			return entry{}, fail(ErrInvalid, "path %q is a symlink, and links are not followed", path)
+		case modeGitlink:
+			return entry{}, fail(ErrInvalid, "path %q is a submodule, and submodules are not fetched", path)
+		case modeFolder:
+		default:
+			return entry{}, fail(ErrInvalid, "path %q is a file where a folder belongs", path)
+		}
+	}
+	return o.find(ctx, tree, parts)
+}
+
+// listing collects what lies below a folder.
+type listing struct {
+	objects *objects
+	entries int // seen so far
+	found   []File
+	refused refusals
+}
+
+func (l *listing) walk(ctx context.Context, tree plumbing.Hash, prefix string, depth int) error {
+	entries, err := l.objects.tree(ctx, tree)
+	if err != nil {
+		return err
+	}
+	if l.entries += len(entries); l.entries > maxEntries {
+		return fail(ErrInvalid, "there are more than %d entries below the path; point it at the folder of the profiles", maxEntries)
+	}
+	for _, e := range entries {
+		path := join(prefix, e.name)
+		switch class, reason := classify(e); {
+		case class == refused:
+			l.refused.add(path, reason)
+		case class == file:
+			l.found = append(l.found, File{Path: path, Blob: e.id.String()})
+		case class == folder && depth == maxDepth:
+			l.refused.add(path, tooDeep)
+		case class == folder:
+			if err := l.walk(ctx, e.id, path, depth+1); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// read loads what was found, in the order of the paths, so that a limit always
+// hits the same files.
+func (l *listing) read(ctx context.Context) ([]File, []Refusal, error) {
+	slices.SortFunc(l.found, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
+	var q quota
+	var files []File
+	for _, f := range l.found {
+		size, err := l.objects.blobSize(plumbing.NewHash(f.Blob))
+		if err != nil {
+			return nil, nil, fmt.Errorf("reading %q: %w", f.Path, err)
+		}
+		if reason := q.admit(size); reason != "" {
+			l.refused.add(f.Path, reason)
+			continue
+		}
+		if f.Data, err = l.objects.blob(ctx, plumbing.NewHash(f.Blob)); err != nil {
+			return nil, nil, fmt.Errorf("reading %q: %w", f.Path, err)
+		}
+		files = append(files, f)
+	}
+	return files, l.refused.sorted(), nil
+}
+
+const tooDeep = "too deep: folders are entered to a depth of 32" // maxDepth
+
+// quota bounds what one snapshot holds.
+type quota struct {
+	files int
+	bytes int64
+}
+
+// admit counts a file in, or says why it must stay out.
+func (q *quota) admit(size int64) string {
+	switch {
+	case size > maxFileBytes:
+		return fmt.Sprintf("too big: %d bytes, at most %d are read", size, maxFileBytes)
+	case q.files == maxFiles:
+		return fmt.Sprintf("too many files: the first %d are read", maxFiles)
+	case q.bytes+size > maxTotalBytes:
+		return fmt.Sprintf("too many bytes: %d in all are read", maxTotalBytes)
+	}
+	q.files++
+	q.bytes += size
+	return ""
+}
+
+// refusals is a bounded list.
+type refusals struct {
+	list []Refusal
+	more int
+}
+
+func (r *refusals) add(path, reason string) {
+	if len(r.list) == maxRefusals {
+		r.more++
+		return
+	}
+	r.list = append(r.list, Refusal{Path: printable(path), Reason: reason})
+}
+
+func (r *refusals) sorted() []Refusal {
+	list := slices.Clone(r.list)
+	slices.SortFunc(list, func(a, b Refusal) int { return strings.Compare(a.Path, b.Path) })
+	if r.more > 0 {
+		list = append(list, Refusal{Path: "...", Reason: fmt.Sprintf("and %d more", r.more)})
+	}
+	return list
+}
+
+// printable escapes what a terminal or a page would not show as it is.
+func printable(path string) string {
+	quoted := strconv.Quote(path)
+	return quoted[1 : len(quoted)-1]
+}
+
+func join(prefix, name string) string {
+	if prefix == "" {
+		return name
+	}
+	return prefix + "/" + name
+}
+
+// isMissing tells that an object is not there, as opposed to unreadable.
+func isMissing(err error) bool { return errors.Is(err, errMissing) }

@@ -1,0 +1,118 @@
+package source
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+)
+
+// fetchPack fetches one pack into a folder of its own and, once it is checked,
+// indexed and on disk, renames it into the mirror: first the index, last the pack,
+// which is what makes it count. Killed anywhere, the mirror is as it was before.
+// renew makes the pack replace all others.
+func (m *mirror) fetchPack(ctx context.Context, s *session, refs *packp.AdvRefs, wants, haves []plumbing.Hash, renew bool) error {
+	dir, err := os.MkdirTemp(m.dir, "incoming-")
+	if err != nil {
+		return fmt.Errorf("writing the mirror: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	pack, err := os.Create(filepath.Join(dir, "pack"))
+	if err != nil {
+		return fmt.Errorf("writing the mirror: %w", err)
+	}
+	defer pack.Close()
+	if err := s.pack(ctx, refs, wants, haves, pack); err != nil {
+		return err
+	}
+	index, err := os.Create(filepath.Join(dir, "idx"))
+	if err != nil {
+		return fmt.Errorf("writing the mirror: %w", err)
+	}
+	defer index.Close()
+	name, err := indexPack(ctx, pack, index)
+	if err != nil {
+		return err
+	}
+	for _, f := range []*os.File{index, pack} {
+		if err := f.Sync(); err != nil {
+			return fmt.Errorf("writing the mirror: %w", err)
+		}
+	}
+	return m.install(dir, name, renew)
+}
+
+// install renames a pack into place and reads from it from now on.
+func (m *mirror) install(dir, name string, renew bool) error {
+	base := filepath.Join(m.dir, "objects", "pack", name)
+	known := fileExists(base + ".pack")
+	if err := os.Rename(filepath.Join(dir, "idx"), base+".idx"); err != nil {
+		return fmt.Errorf("writing the mirror: %w", err)
+	}
+	if err := os.Rename(filepath.Join(dir, "pack"), base+".pack"); err != nil {
+		return fmt.Errorf("writing the mirror: %w", err)
+	}
+	if err := syncDir(filepath.Dir(base)); err != nil {
+		return fmt.Errorf("writing the mirror: %w", err)
+	}
+	switch {
+	case renew:
+		return m.dropOthers(name)
+	case known:
+		return nil
+	}
+	return m.reader().add(name)
+}
+
+// dropOthers keeps one pack alone. What only the others had (branches that are
+// gone, histories that were rewritten) is fetched again where it is wanted.
+func (m *mirror) dropOthers(name string) error {
+	if err := m.writeTips(nil); err != nil {
+		return err
+	}
+	for _, p := range m.reader().packs {
+		if p.name == name {
+			continue
+		}
+		for _, ext := range []string{".pack", ".idx"} { // in this order: an index alone is nothing
+			if err := os.Remove(filepath.Join(m.dir, "objects", "pack", p.name+ext)); err != nil {
+				return fmt.Errorf("%w: %w", errDamaged, err)
+			}
+		}
+	}
+	m.loaded = false
+	return m.load()
+}
+
+func fileExists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+func writeSynced(path string, data []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if _, err := f.Write(data); err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// syncDir makes renames in a folder survive a power cut.
+func syncDir(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return f.Sync()
+}

@@ -1,0 +1,61 @@
+package source
+
+import "time"
+
+// What a repository may cost us. Profiles are a few kilobytes each and there are
+// dozens of them; each limit leaves a factor of a hundred and is still small
+// beside the memory of a controller.
+const (
+	maxFileBytes  = 1 << 20  // 1 MiB: an object of the API server cannot be larger than 1.5 MiB
+	maxFiles      = 2000     // files per snapshot, each of which may become an object
+	maxTotalBytes = 64 << 20 // 64 MiB: all files of a snapshot, which are held in memory together
+	maxRefusals   = 1000     // a list that a person still reads; more are counted in its last entry
+	maxDepth      = 32       // folders below the source's path
+	maxPathBytes  = 1024     // of the source's path, as the CRD says
+
+	// maxEntries is the number of tree entries one walk looks at. Ten trees that
+	// name each other ten times are a handful of objects and ten billion paths.
+	maxEntries = 100_000
+	// maxLineEntries is the same for all the comparisons of one history.
+	maxLineEntries = 20_000_000
+	// maxLineCommits is the length of a first-parent line. A commit every five
+	// minutes for two years makes 210,000.
+	maxLineCommits = 250_000
+	// maxCommits is the number of commits of a whole history, each about 150 bytes
+	// in memory.
+	maxCommits = 1_000_000
+	// maxChanges is the number of file changes on a line, each about 150 bytes in memory.
+	maxChanges = 500_000
+)
+
+// What one response may cost us.
+const (
+	defaultMaxPackBytes = 512 << 20 // 512 MiB, on disk
+	maxRefsBytes        = 32 << 20  // 32 MiB: some 400,000 references
+	maxObjectBytes      = 32 << 20  // 32 MiB: indexing a pack holds two or three objects in memory
+	maxInflatedBytes    = 8 << 30   // 8 GiB: all objects of a pack, inflated and hashed one by one; about a minute
+	maxPackObjects      = 1 << 20   // indexing a pack takes about 300 bytes of memory for each
+	maxHeaderBytes      = 64 << 10  // 64 KiB of HTTP header
+	maxTreeBytes        = 8 << 20   // 8 MiB: some 200,000 entries in one folder
+	maxCommitBytes      = 1 << 20   // 1 MiB of message and signatures
+	objectCacheBytes    = 32 << 20  // 32 MiB per mirror: delta bases and trees that neighbouring commits share
+)
+
+// How a mirror is kept.
+const (
+	// defaultTimeout bounds each phase of a fetch: dial, TLS, refs, pack.
+	defaultTimeout = 60 * time.Second
+	// maxPacks is when a mirror is fetched whole instead of once more in part: every
+	// push leaves one pack, and each costs a lookup per object and a file descriptor.
+	maxPacks = 48
+	// maxTips is how many heads a mirror remembers, to tell the server what it has.
+	maxTips = 32
+	// maxHaves is how many commits we tell the server. Git sends 256 in its first round.
+	maxHaves = 256
+	// maxWants bounds a fetch of all branches, where a server gives out commits by branch only.
+	maxWants = 5000
+	// maxLines is how many histories (a path on a branch) a mirror keeps in memory.
+	maxLines = 64
+	// maxNamedBranches is how many branches an error about a missing one still lists.
+	maxNamedBranches = 8
+)

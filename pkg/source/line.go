@@ -1,0 +1,209 @@
+package source
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/go-git/go-git/v5/plumbing"
+)
+
+// Lines keeps histories in memory, so that a new head costs its own steps and not
+// the whole walk. What it returns is the same with and without it. The zero value
+// is ready, and safe for concurrent use.
+type Lines struct {
+	mu   sync.Mutex
+	kept map[string]line
+}
+
+// line is the history of a path up to a head.
+type line struct {
+	head  plumbing.Hash
+	steps []Step // oldest first
+}
+
+// of returns the line of a head, continuing the one kept under a name.
+func (l *Lines) of(ctx context.Context, o *objects, name string, head plumbing.Hash, parts []string) ([]Step, error) {
+	key := name + "\x00" + strings.Join(parts, "/")
+	l.mu.Lock()
+	old := l.kept[key]
+	l.mu.Unlock()
+	steps, err := o.line(ctx, head, parts, old)
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.kept == nil || len(l.kept) >= maxLines {
+		l.kept = map[string]line{} // forgetting costs one walk for each that is still in use
+	}
+	l.kept[key] = line{head: head, steps: steps}
+	return steps, nil
+}
+
+// forget drops all histories.
+func (l *Lines) forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.kept = nil
+}
+
+// line walks the first parents of head back to its root, or to the head of an old
+// line that it descends from, and returns the steps that change a profile file
+// below a path. No blob is read.
+func (o *objects) line(ctx context.Context, head plumbing.Hash, parts []string, old line) ([]Step, error) {
+	w := lineWalk{objects: o, parts: parts}
+	at, c, top, err := w.enter(ctx, head)
+	if err != nil {
+		return nil, err
+	}
+	for range maxLineCommits {
+		if at == old.head {
+			return w.after(old.steps), nil
+		}
+		if len(c.parents) == 0 {
+			err := w.compare(ctx, at, c, plumbing.ZeroHash, top)
+			return w.after(nil), err
+		}
+		parent, parentCommit, parentTop, err := w.enter(ctx, c.parents[0])
+		if err != nil {
+			return nil, err
+		}
+		if err := w.compare(ctx, at, c, parentTop, top); err != nil {
+			return nil, err
+		}
+		at, c, top = parent, parentCommit, parentTop
+	}
+	return nil, fail(ErrInvalid, "the history of %s has more than %d commits", head, maxLineCommits)
+}
+
+// lineWalk collects steps, newest first.
+type lineWalk struct {
+	objects *objects
+	parts   []string
+	steps   []Step
+	entries int
+	changes int
+}
+
+// enter returns a commit and the id of the folder at the path there, zero if there is none.
+func (w *lineWalk) enter(ctx context.Context, id plumbing.Hash) (plumbing.Hash, commit, plumbing.Hash, error) {
+	c, err := w.objects.commit(ctx, id)
+	if err != nil {
+		return id, commit{}, plumbing.ZeroHash, err
+	}
+	e, err := w.objects.find(ctx, c.tree, w.parts)
+	if err != nil || e.mode&modeKind != modeFolder {
+		return id, c, plumbing.ZeroHash, err
+	}
+	return id, c, e.id, nil
+}
+
+// compare adds the step from one folder to another, if any.
+func (w *lineWalk) compare(ctx context.Context, id plumbing.Hash, c commit, from, to plumbing.Hash) error {
+	if from == to {
+		return nil
+	}
+	d := diff{objects: w.objects}
+	if err := d.folders(ctx, from, to, strings.Join(w.parts, "/"), 0); err != nil {
+		return err
+	}
+	if w.entries += d.entries; w.entries > maxLineEntries {
+		return fail(ErrInvalid, "comparing the history looks at more than %d entries; point the path at the folder of the profiles", maxLineEntries)
+	}
+	if w.changes += len(d.changes); w.changes > maxChanges {
+		return fail(ErrInvalid, "the history has more than %d changes of profile files; point the path at the folder of the profiles", maxChanges)
+	}
+	if len(d.changes) == 0 {
+		return nil
+	}
+	slices.SortFunc(d.changes, func(a, b Change) int { return strings.Compare(a.Path, b.Path) })
+	w.steps = append(w.steps, Step{Commit: Commit(id.String()), CommittedAt: c.committedAt, Changes: d.changes})
+	return nil
+}
+
+// after returns a new list: the old steps, then those of this walk.
+func (w *lineWalk) after(old []Step) []Step {
+	slices.Reverse(w.steps)
+	return slices.Concat(old, w.steps)
+}
+
+// diff collects what differs between two folders.
+type diff struct {
+	objects *objects
+	entries int
+	changes []Change
+}
+
+// folders compares two trees by name; equal subtrees are never opened. A zero id is an empty folder.
+func (d *diff) folders(ctx context.Context, from, to plumbing.Hash, prefix string, depth int) error {
+	before, err := d.objects.tree(ctx, from)
+	if err != nil {
+		return err
+	}
+	after, err := d.objects.tree(ctx, to)
+	if err != nil {
+		return err
+	}
+	if d.entries += len(before) + len(after); d.entries > maxEntries {
+		return fail(ErrInvalid, "a commit changes folders of more than %d entries; point the path at the folder of the profiles", maxEntries)
+	}
+	left := make(map[string]entry, len(before))
+	for _, e := range before {
+		left[e.name] = e
+	}
+	for _, e := range after {
+		if err := d.entry(ctx, left[e.name], e, prefix, depth); err != nil {
+			return err
+		}
+		delete(left, e.name)
+	}
+	for _, e := range before {
+		if _, gone := left[e.name]; !gone {
+			continue
+		}
+		if err := d.entry(ctx, e, entry{name: e.name}, prefix, depth); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// entry compares what stands under one name. What we would not read counts as not there.
+func (d *diff) entry(ctx context.Context, from, to entry, prefix string, depth int) error {
+	if from.id == to.id && from.mode&modeKind == to.mode&modeKind {
+		return nil
+	}
+	path := join(prefix, to.name)
+	fromFile, toFile := profileBlob(from), profileBlob(to)
+	if fromFile != toFile {
+		change := Change{Path: path}
+		if !toFile.IsZero() {
+			change.Blob = toFile.String()
+			if !d.objects.has(toFile) {
+				return missing(toFile)
+			}
+		}
+		d.changes = append(d.changes, change)
+	}
+	fromFolder, toFolder := subfolder(from), subfolder(to)
+	if fromFolder == toFolder || depth == maxDepth {
+		return nil
+	}
+	return d.folders(ctx, fromFolder, toFolder, path, depth+1)
+}
+
+func profileBlob(e entry) plumbing.Hash {
+	if class, _ := classify(e); class == file {
+		return e.id
+	}
+	return plumbing.ZeroHash
+}
+
+func subfolder(e entry) plumbing.Hash {
+	if class, _ := classify(e); class == folder {
+		return e.id
+	}
+	return plumbing.ZeroHash
+}

@@ -1,0 +1,329 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+)
+
+// mirror is one bare repository on disk:
+//
+//	HEAD, config        so that git and people can look into it
+//	objects/pack/       packs with their indexes; a pack counts from its rename on
+//	packed-refs         refs/tips/<id>: heads whose whole history is here
+//	incoming-*/         a fetch that is under way, or was killed
+//
+// Nothing in it is named by a server, and all of it can be fetched again.
+type mirror struct {
+	dir   string
+	lines Lines
+	busy  chan struct{} // holds one value while a fetch is under way
+
+	mu      sync.Mutex
+	current *objects
+	damaged bool // a reader found damage; the next fetch begins anew
+
+	// Of the fetch under way only.
+	loaded bool
+	tips   []plumbing.Hash // the newest last
+	whole  map[plumbing.Hash]bool
+}
+
+func newMirror(dir string) *mirror {
+	return &mirror{dir: dir, busy: make(chan struct{}, 1), current: newObjects(nil)}
+}
+
+func (m *mirror) acquire(ctx context.Context) error {
+	select {
+	case m.busy <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (m *mirror) release() { <-m.busy }
+
+// reader implements database.
+func (m *mirror) reader() *objects {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.current
+}
+
+// explain implements database.
+func (m *mirror) explain(err error) error {
+	if !isDamage(err) {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.damaged = true
+	return fail(ErrUnreachable, "%v; the mirror is fetched anew with the next fetch", err)
+}
+
+// load opens what is on disk, or begins an empty mirror. Damage that shows is errDamaged.
+func (m *mirror) load() error {
+	m.mu.Lock()
+	damaged := m.damaged
+	m.mu.Unlock()
+	if damaged {
+		return errDamaged
+	}
+	if m.loaded {
+		return m.touch()
+	}
+	if err := m.create(); err != nil {
+		return fmt.Errorf("preparing the mirror: %w", err)
+	}
+	dir, err := os.OpenRoot(filepath.Join(m.dir, "objects"))
+	if err != nil {
+		return fmt.Errorf("%w: %w", errDamaged, err)
+	}
+	opened, err := openObjects(dir)
+	if err != nil {
+		dir.Close()
+		return err
+	}
+	if m.tips, err = m.readTips(); err != nil {
+		return err
+	}
+	m.whole = map[plumbing.Hash]bool{}
+	for _, tip := range m.tips {
+		if !opened.has(tip) {
+			return fmt.Errorf("%w: %s", errMissing, tip)
+		}
+		m.whole[tip] = true
+	}
+	m.loaded = true
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.current = opened
+	return nil
+}
+
+// create makes what is missing of an empty bare repository and removes what a
+// killed fetch left.
+func (m *mirror) create() error {
+	for _, dir := range []string{"objects/pack", "refs"} {
+		if err := os.MkdirAll(filepath.Join(m.dir, dir), 0o700); err != nil {
+			return err
+		}
+	}
+	for name, content := range map[string]string{
+		"HEAD":   "ref: refs/heads/main\n",
+		"config": "[core]\n\trepositoryformatversion = 0\n\tbare = true\n",
+	} {
+		if err := os.WriteFile(filepath.Join(m.dir, name), []byte(content), 0o600); err != nil {
+			return err
+		}
+	}
+	left, err := filepath.Glob(filepath.Join(m.dir, "incoming-*"))
+	if err != nil {
+		return err
+	}
+	for _, dir := range left {
+		if err := os.RemoveAll(dir); err != nil {
+			return err
+		}
+	}
+	return m.touch()
+}
+
+// touch notes that the mirror is in use, for Sweep.
+func (m *mirror) touch() error {
+	now := time.Now()
+	if err := os.Chtimes(m.dir, now, now); err != nil {
+		return fmt.Errorf("%w: %w", errDamaged, err) // somebody deleted it under us
+	}
+	return nil
+}
+
+// reset deletes the mirror. Snapshots read what is still open until it is loaded again.
+func (m *mirror) reset() error {
+	m.mu.Lock()
+	m.damaged = false
+	m.mu.Unlock()
+	m.loaded = false
+	m.lines.forget()
+	if err := os.RemoveAll(m.dir); err != nil {
+		return fmt.Errorf("deleting a damaged mirror: %w", err)
+	}
+	return nil
+}
+
+// discard deletes a mirror nobody fetches any more, and frees its memory.
+func (m *mirror) discard() error {
+	m.mu.Lock()
+	m.current = newObjects(nil)
+	m.mu.Unlock()
+	return m.reset()
+}
+
+// complete tells whether a commit and its whole history are here. Below a tip
+// nothing may be missing; elsewhere it only means that there is something to fetch.
+func (m *mirror) complete(ctx context.Context, head plumbing.Hash) (bool, error) {
+	objects := m.reader()
+	seen := map[plumbing.Hash]bool{}
+	todo := []plumbing.Hash{head}
+	for len(todo) > 0 {
+		id := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		if m.whole[id] || seen[id] {
+			continue
+		}
+		c, err := objects.commit(ctx, id)
+		if isMissing(err) {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		seen[id] = true
+		todo = append(todo, c.parents...)
+	}
+	for id := range seen {
+		m.whole[id] = true
+	}
+	return true, nil
+}
+
+// update fetches a head, and makes sure that its whole history came.
+func (m *mirror) update(ctx context.Context, s *session, refs *packp.AdvRefs, head plumbing.Hash, wants []plumbing.Hash) error {
+	var haves []plumbing.Hash
+	renew := len(m.reader().packs) >= maxPacks
+	if renew {
+		wants = slices.Compact(append(wants, advertised(refs, m.tips)...))
+	} else {
+		var err error
+		if haves, err = m.haves(ctx); err != nil {
+			return err
+		}
+	}
+	wants = slices.DeleteFunc(slices.Clone(wants), func(id plumbing.Hash) bool { return slices.Contains(haves, id) })
+	if len(wants) > 0 {
+		if err := m.fetchPack(ctx, s, refs, wants, haves, renew); err != nil {
+			return err
+		}
+	}
+	complete, err := m.complete(ctx, head)
+	switch {
+	case err != nil:
+		return err
+	case !complete && !m.reader().has(head):
+		return fail(ErrNotFound, "the commit is on no branch of the repository")
+	case !complete:
+		return fmt.Errorf("%w in the history of %s", errMissing, head)
+	}
+	return m.writeTips(append(slices.DeleteFunc(m.tips, func(id plumbing.Hash) bool { return id == head }), head))
+}
+
+// haves are the commits to tell the server: the tips, the ones just before them,
+// and further back ever fewer, so that a force-push finds common ground in one round.
+func (m *mirror) haves(ctx context.Context) ([]plumbing.Hash, error) {
+	var haves []plumbing.Hash
+	for _, tip := range slices.Backward(m.tips) {
+		id, next := tip, 0
+		for depth := 0; len(haves) < maxHaves; depth++ {
+			if slices.Contains(haves, id) {
+				break
+			}
+			if depth >= next {
+				haves = append(haves, id)
+				next = max(depth+1, depth*9/8)
+			}
+			c, err := m.reader().commit(ctx, id)
+			if err != nil {
+				return nil, err
+			}
+			if len(c.parents) == 0 {
+				break
+			}
+			id = c.parents[0]
+		}
+	}
+	return haves, nil
+}
+
+// snapshot reads what is at a head.
+func (m *mirror) snapshot(ctx context.Context, t target, head plumbing.Hash) (*Snapshot, error) {
+	objects := m.reader()
+	c, err := objects.commit(ctx, head)
+	if err != nil {
+		return nil, err
+	}
+	files, refused, err := objects.files(ctx, c.tree, t.parts)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", t.revision(head), err)
+	}
+	steps, err := m.lines.of(ctx, objects, t.Branch, head, t.parts)
+	if err != nil {
+		return nil, fmt.Errorf("reading the history of %s: %w", t.revision(head), err)
+	}
+	return &Snapshot{
+		Revision:   t.revision(head),
+		Repository: t.url.String(),
+		Head:       Commit(head.String()),
+		Files:      files,
+		Refused:    refused,
+		Line:       steps,
+		objects:    m,
+	}, nil
+}
+
+const tipPrefix = "refs/tips/"
+
+// readTips returns the heads that are whole, oldest first.
+func (m *mirror) readTips() ([]plumbing.Hash, error) {
+	data, err := os.ReadFile(filepath.Join(m.dir, "packed-refs"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errDamaged, err)
+	}
+	var tips []plumbing.Hash
+	for line := range strings.Lines(string(data)) {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		id, name, ok := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		if !ok || !isObjectID(id) || !strings.HasPrefix(name, tipPrefix) {
+			return nil, fmt.Errorf("%w: packed-refs has a line %q", errDamaged, shorten(line))
+		}
+		tips = append(tips, plumbing.NewHash(id))
+	}
+	return tips, nil
+}
+
+// writeTips replaces the list in one rename.
+func (m *mirror) writeTips(tips []plumbing.Hash) error {
+	if extra := len(tips) - maxTips; extra > 0 {
+		tips = tips[extra:]
+	}
+	var b strings.Builder
+	b.WriteString("# pack-refs with: \n")
+	for i, id := range tips {
+		// Numbered, because the order is that of age; git would sort them by name.
+		fmt.Fprintf(&b, "%s %s%03d\n", id, tipPrefix, i)
+	}
+	path := filepath.Join(m.dir, "packed-refs")
+	if err := writeSynced(path+".new", []byte(b.String())); err != nil {
+		return fmt.Errorf("writing the mirror: %w", err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		return fmt.Errorf("writing the mirror: %w", err)
+	}
+	m.tips = tips
+	return nil
+}

@@ -1,0 +1,179 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
+)
+
+// Mirrors fetches remotes into bare mirrors under one directory, which belongs to
+// one process. Its exported fields are set once, before the first Fetch.
+type Mirrors struct {
+	// Dir holds one folder per mirror. It may be deleted while the process is down.
+	Dir string
+	// AllowedCIDRs are addresses to connect to although they are loopback,
+	// link-local or otherwise refused.
+	AllowedCIDRs []netip.Prefix
+	// AllowInsecure allows plain http, which sends credentials in clear.
+	AllowInsecure bool
+	// MaxPackBytes bounds one fetch; 0 is 512 MiB.
+	MaxPackBytes int64
+
+	mu   sync.Mutex
+	open map[string]*mirror
+}
+
+// Fetch brings the mirror of a remote up to date and reads its snapshot. An
+// unchanged remote costs one request. It is safe for concurrent use; fetches of one
+// mirror wait for each other. Errors are of the kinds ErrUnreachable,
+// ErrAuthentication, ErrNotFound, ErrInvalid and ErrUnsupported; any other is the
+// context's, or this machine's disk.
+func (m *Mirrors) Fetch(ctx context.Context, r Remote) (*Snapshot, error) {
+	snapshot, err := m.fetch(ctx, r)
+	if err != nil {
+		return nil, fmt.Errorf("fetching %s of %s: %w", r.what(), shown(r.URL), err)
+	}
+	return snapshot, nil
+}
+
+func (m *Mirrors) fetch(ctx context.Context, r Remote) (*Snapshot, error) {
+	t, err := r.check(m.AllowInsecure)
+	if err != nil {
+		return nil, err
+	}
+	mirror := m.mirror(t.id())
+	if err := mirror.acquire(ctx); err != nil {
+		return nil, err
+	}
+	defer mirror.release()
+	snapshot, err := m.sync(ctx, mirror, t)
+	if !isDamage(err) {
+		return snapshot, err
+	}
+	// Killed in the middle, a disk that lies, or a repository that lacks objects: only
+	// the last survives a fresh start.
+	if err := mirror.reset(); err != nil {
+		return nil, err
+	}
+	snapshot, err = m.sync(ctx, mirror, t)
+	if isDamage(err) {
+		return nil, fail(ErrInvalid, "the repository on the server is incomplete or broken (%v); check it with git fsck", err)
+	}
+	return snapshot, err
+}
+
+// Sweep deletes the mirrors that were not fetched for some time: those of deleted
+// sources, and of credentials that were replaced.
+func (m *Mirrors) Sweep(ctx context.Context, unused time.Duration) error {
+	entries, err := os.ReadDir(m.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("sweeping mirrors: %w", err)
+	}
+	var failed []error
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil || !isMirrorID(e.Name()) || time.Since(info.ModTime()) < unused {
+			continue
+		}
+		mirror := m.mirror(e.Name())
+		if err := mirror.acquire(ctx); err != nil {
+			return fmt.Errorf("sweeping mirrors: %w", err)
+		}
+		if info, err := os.Stat(mirror.dir); err == nil && time.Since(info.ModTime()) >= unused {
+			failed = append(failed, mirror.discard())
+		}
+		mirror.release()
+	}
+	return errors.Join(failed...)
+}
+
+func (m *Mirrors) mirror(id string) *mirror {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.open == nil {
+		m.open = map[string]*mirror{}
+	}
+	if m.open[id] == nil {
+		m.open[id] = newMirror(filepath.Join(m.Dir, id))
+	}
+	return m.open[id]
+}
+
+func (m *Mirrors) maxPackBytes() int64 {
+	if m.MaxPackBytes > 0 {
+		return m.MaxPackBytes
+	}
+	return defaultMaxPackBytes
+}
+
+// sync asks the server, fetches what is missing, and reads.
+func (m *Mirrors) sync(ctx context.Context, mirror *mirror, t target) (*Snapshot, error) {
+	if err := mirror.load(); err != nil {
+		return nil, err
+	}
+	s, err := m.connect(t)
+	if err != nil {
+		return nil, err
+	}
+	defer s.close()
+	refs, err := s.references(ctx)
+	if err != nil {
+		return nil, err
+	}
+	head, wants, err := choose(t, refs)
+	if err != nil {
+		return nil, err
+	}
+	complete, err := mirror.complete(ctx, head)
+	if err != nil {
+		return nil, err
+	}
+	if !complete {
+		if err := mirror.update(ctx, s, refs, head, wants); err != nil {
+			return nil, err
+		}
+	}
+	return mirror.snapshot(ctx, t, head)
+}
+
+// choose finds the commit a target means and what to ask for to get it.
+func choose(t target, refs *packp.AdvRefs) (head plumbing.Hash, wants []plumbing.Hash, err error) {
+	if t.Commit == "" {
+		head, ok := refs.References["refs/heads/"+t.Branch]
+		if !ok || head.IsZero() {
+			return head, nil, fail(ErrNotFound, "the repository has no such branch%s", branches(refs))
+		}
+		return head, []plumbing.Hash{head}, nil
+	}
+	head = plumbing.NewHash(string(t.Commit))
+	for _, id := range refs.References {
+		if id == head {
+			return head, []plumbing.Hash{head}, nil
+		}
+	}
+	if refs.Capabilities.Supports(capability.AllowReachableSHA1InWant) || refs.Capabilities.Supports("allow-any-sha1-in-want") {
+		return head, []plumbing.Hash{head}, nil
+	}
+	// The server gives out branches only; the commit should be on one of them.
+	wants = heads(refs)
+	if len(wants) > maxWants {
+		return head, nil, fail(ErrInvalid, "the commit is no branch's head, and there are %d branches to look for it; follow a branch instead", len(wants))
+	}
+	if len(wants) == 0 {
+		return head, nil, fail(ErrNotFound, "the repository has no branches")
+	}
+	return head, wants, nil
+}

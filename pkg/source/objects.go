@@ -1,0 +1,309 @@
+package source
+
+import (
+	"context"
+	"crypto/sha1"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+	"sync"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/cache"
+	"github.com/go-git/go-git/v5/plumbing/format/idxfile"
+	"github.com/go-git/go-git/v5/plumbing/format/objfile"
+	"github.com/go-git/go-git/v5/plumbing/format/packfile"
+)
+
+// objects is a repository's object database, read only. Whatever it returns has
+// been hashed and is what its id says, so damage on disk never becomes content.
+type objects struct {
+	dir *os.Root // the folder "objects"
+
+	mu      sync.Mutex // go-git's packs seek in one file
+	packs   []*pack
+	cache   *cache.ObjectLRU
+	commits map[plumbing.Hash]commit
+}
+
+type pack struct {
+	name  string // "pack-<40 hex>"
+	index *idxfile.MemoryIndex
+	data  *packfile.Packfile
+	file  *os.File
+}
+
+// openObjects opens the database in a folder "objects". Its packs stay open until
+// close, or until the garbage collector finds them unused.
+func openObjects(dir *os.Root) (*objects, error) {
+	o := newObjects(dir)
+	names, err := fs.Glob(dir.FS(), "pack/pack-*.pack")
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		if err := o.add(strings.TrimSuffix(strings.TrimPrefix(name, "pack/"), ".pack")); err != nil {
+			o.close()
+			return nil, err
+		}
+	}
+	return o, nil
+}
+
+// newObjects is a database without packs, and without a folder an empty one.
+func newObjects(dir *os.Root) *objects {
+	return &objects{dir: dir, cache: cache.NewObjectLRU(objectCacheBytes), commits: map[plumbing.Hash]commit{}}
+}
+
+// add opens one more pack by its name without an extension.
+func (o *objects) add(name string) error {
+	p, err := openPack(o.dir, name, o.cache)
+	if err != nil {
+		return fmt.Errorf("%w: opening %s: %w", errDamaged, name, err)
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.packs = append(o.packs, p)
+	return nil
+}
+
+func (o *objects) close() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, p := range o.packs {
+		p.file.Close()
+	}
+	o.packs = nil
+}
+
+func openPack(dir *os.Root, name string, lru *cache.ObjectLRU) (_ *pack, err error) {
+	defer recovered(&err)
+	idx, err := dir.Open("pack/" + name + ".idx")
+	if err != nil {
+		return nil, err
+	}
+	defer idx.Close()
+	index := idxfile.NewMemoryIndex()
+	if err := idxfile.NewDecoder(idx).Decode(index); err != nil {
+		return nil, err
+	}
+	f, err := dir.Open("pack/" + name + ".pack")
+	if err != nil {
+		return nil, err
+	}
+	if err := checkTrailer(f, index.PackfileChecksum); err != nil {
+		f.Close()
+		return nil, err
+	}
+	// Without a filesystem go-git reads objects into memory instead of opening the pack for each.
+	data := packfile.NewPackfileWithCache(index, nil, lockable{f}, lru, 0)
+	return &pack{name: name, index: index, data: data, file: f}, nil
+}
+
+// checkTrailer notices a pack that was cut short, or is another's.
+func checkTrailer(f *os.File, want [sha1.Size]byte) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	var got [sha1.Size]byte
+	if _, err := f.ReadAt(got[:], max(0, info.Size()-sha1.Size)); err != nil {
+		return err
+	}
+	if got != want {
+		return errors.New("pack and index do not belong together")
+	}
+	return nil
+}
+
+// lockable makes a file one that go-billy knows. Nobody locks what is only read.
+type lockable struct{ *os.File }
+
+func (lockable) Lock() error   { return nil }
+func (lockable) Unlock() error { return nil }
+
+// has tells whether an object is there, without reading it.
+func (o *objects) has(id plumbing.Hash) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if p := o.packOf(id); p != nil {
+		return true
+	}
+	if o.dir == nil {
+		return false
+	}
+	_, err := o.dir.Stat(loosePath(id))
+	return err == nil
+}
+
+func (o *objects) packOf(id plumbing.Hash) *pack {
+	for _, p := range o.packs {
+		if _, err := p.index.FindOffset(id); err == nil {
+			return p
+		}
+	}
+	return nil
+}
+
+// blob returns the content of a file of at most maxFileBytes.
+func (o *objects) blob(ctx context.Context, id plumbing.Hash) ([]byte, error) {
+	return o.read(ctx, plumbing.BlobObject, id, maxFileBytes)
+}
+
+// blobSize returns the size of a blob without reading it.
+func (o *objects) blobSize(id plumbing.Hash) (size int64, err error) {
+	defer recovered(&err)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if p := o.packOf(id); p != nil {
+		return o.packedSize(p, id)
+	}
+	r, closer, err := o.openLoose(id)
+	if err != nil {
+		return 0, err
+	}
+	defer closer.Close()
+	_, size, err = r.Header()
+	if err != nil {
+		return 0, fmt.Errorf("%w: reading %s: %w", errDamaged, id, err)
+	}
+	return size, nil
+}
+
+func (o *objects) packedSize(p *pack, id plumbing.Hash) (int64, error) {
+	at, err := p.index.FindOffset(id)
+	if err != nil {
+		return 0, missing(id)
+	}
+	size, err := p.data.GetSizeByOffset(at)
+	if err != nil {
+		return 0, fmt.Errorf("%w: reading %s: %w", errDamaged, id, err)
+	}
+	return size, nil
+}
+
+// read returns an object's content. Its kind or size being another than asked for
+// is ErrInvalid, because the id has been checked: the repository is like that.
+func (o *objects) read(ctx context.Context, kind plumbing.ObjectType, id plumbing.Hash, limit int64) ([]byte, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if kind == plumbing.BlobObject { // the only kind that is ever large in an honest repository
+		size, err := o.blobSize(id)
+		if err != nil {
+			return nil, err
+		}
+		if size > limit {
+			return nil, tooBig(id, size, limit)
+		}
+	}
+	got, data, err := o.load(id, limit)
+	if err != nil {
+		return nil, err
+	}
+	if objectID(got, data) != id {
+		return nil, fmt.Errorf("%w: the content of %s has another hash", errDamaged, id)
+	}
+	if got != kind {
+		return nil, fail(ErrInvalid, "object %s is a %s where a %s belongs", id, got, kind)
+	}
+	return data, nil
+}
+
+func (o *objects) load(id plumbing.Hash, limit int64) (kind plumbing.ObjectType, data []byte, err error) {
+	defer recovered(&err)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	p := o.packOf(id)
+	if p == nil {
+		return o.loadLoose(id, limit)
+	}
+	obj, err := p.data.Get(id)
+	if err != nil {
+		return 0, nil, fmt.Errorf("%w: reading %s: %w", errDamaged, id, err)
+	}
+	if obj.Size() > limit {
+		return 0, nil, tooBig(id, obj.Size(), limit)
+	}
+	r, err := obj.Reader()
+	if err != nil {
+		return 0, nil, fmt.Errorf("%w: reading %s: %w", errDamaged, id, err)
+	}
+	defer r.Close()
+	data = make([]byte, obj.Size())
+	if _, err := io.ReadFull(r, data); err != nil {
+		return 0, nil, fmt.Errorf("%w: reading %s: %w", errDamaged, id, err)
+	}
+	return obj.Type(), data, nil
+}
+
+// loadLoose reads an object that is a file of its own, as work trees have them.
+func (o *objects) loadLoose(id plumbing.Hash, limit int64) (plumbing.ObjectType, []byte, error) {
+	r, closer, err := o.openLoose(id)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer closer.Close()
+	kind, size, err := r.Header()
+	if err != nil {
+		return 0, nil, fmt.Errorf("%w: reading %s: %w", errDamaged, id, err)
+	}
+	if size > limit {
+		return 0, nil, tooBig(id, size, limit)
+	}
+	data, err := io.ReadAll(io.LimitReader(r, limit+1))
+	if err != nil {
+		return 0, nil, fmt.Errorf("%w: reading %s: %w", errDamaged, id, err)
+	}
+	return kind, data, nil
+}
+
+func (o *objects) openLoose(id plumbing.Hash) (*objfile.Reader, io.Closer, error) {
+	if o.dir == nil {
+		return nil, nil, missing(id)
+	}
+	f, err := o.dir.Open(loosePath(id))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, missing(id)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w: reading %s: %w", errDamaged, id, err)
+	}
+	r, err := objfile.NewReader(f)
+	if err != nil {
+		f.Close()
+		return nil, nil, fmt.Errorf("%w: reading %s: %w", errDamaged, id, err)
+	}
+	return r, f, nil
+}
+
+func loosePath(id plumbing.Hash) string {
+	hex := id.String()
+	return hex[:2] + "/" + hex[2:]
+}
+
+// objectID computes the id of an object with this content.
+func objectID(kind plumbing.ObjectType, data []byte) (id plumbing.Hash) {
+	h := sha1.New()
+	fmt.Fprintf(h, "%s %d\x00", kind, len(data))
+	h.Write(data)
+	h.Sum(id[:0])
+	return id
+}
+
+func tooBig(id plumbing.Hash, size, limit int64) error {
+	return fail(ErrInvalid, "object %s has %d bytes, at most %d are read", id, size, limit)
+}
+
+// recovered turns a panic into damage. Parsers of hostile packs and indexes have
+// panicked before (CVE-2026-33762), and one source must not stop the others.
+func recovered(err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("%w: the parser panicked: %v", errDamaged, p)
+	}
+}
+
+func missing(id plumbing.Hash) error { return fmt.Errorf("%w: %s", errMissing, id) }

@@ -1,0 +1,156 @@
+package source
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/go-git/go-git/v5/plumbing"
+)
+
+// Commit is the id of a commit: a full SHA-1 in lower-case hex, made by
+// ParseCommit or read from a repository. "" is no commit.
+type Commit string
+
+// ParseCommit accepts 40 hex digits in lower case and nothing else.
+func ParseCommit(s string) (Commit, error) {
+	if !isObjectID(s) {
+		return "", fail(ErrInvalid, "commit %q is not a full SHA-1 of 40 lower-case hex digits", shorten(s))
+	}
+	return Commit(s), nil
+}
+
+// Snapshot is what a source holds at one revision. It is never changed after it
+// was returned; its slices may be shared with other snapshots.
+type Snapshot struct {
+	// Revision is written as in Flux's RFC-0005: "main@sha1:<40 hex>" for a branch,
+	// "sha1:<40 hex>" for a commit, and "sha256:<64 hex>" over the files of a
+	// directory that has no Git or is not clean.
+	Revision string
+	// Repository is the remote's URL, without user-info, or the directory's path.
+	Repository string
+	// Head is the commit the files were read at; "" for a directory without Git.
+	Head Commit
+	// Files are the profile files (regular blobs *.yaml and *.yml) below the path,
+	// sorted by Path.
+	Files []File
+	// Refused are the entries that were not read, sorted by Path.
+	Refused []Refusal
+	// Line is the first-parent line of Head, oldest first: only the steps that
+	// change a profile file below the path. It is empty without history, which also
+	// means a directory that is a shallow or partial clone.
+	Line []Step
+
+	objects database
+}
+
+// File is one profile file.
+type File struct {
+	Path  string // relative to the repository's root, with forward slashes
+	Blob  string // its object id; that of a directory's file is computed in the same way
+	Data  []byte
+	Dirty bool // directories only: not the content of the commit at Head, or there is none
+}
+
+// Refusal is an entry that was not read.
+type Refusal struct {
+	Path   string // printable: odd characters are escaped as in Go
+	Reason string
+}
+
+// Step is a commit on the first-parent line, compared with its first parent.
+type Step struct {
+	Commit      Commit
+	CommittedAt time.Time
+	Changes     []Change // sorted by Path
+}
+
+// Change is a profile file that came, changed or went. A rename is one that went
+// and one that came.
+type Change struct {
+	Path string
+	Blob string // "" when the file is gone
+}
+
+// Author is who wrote a commit.
+type Author struct {
+	Commit Commit
+	Name   string
+	Email  string
+	At     time.Time
+}
+
+// Read returns the content of a blob that the Line or the Files name. A blob of
+// more than 1 MiB is ErrInvalid, one that is not there ErrNotFound.
+func (s *Snapshot) Read(ctx context.Context, blob string) ([]byte, error) {
+	for _, f := range s.Files {
+		if f.Blob == blob {
+			return f.Data, nil
+		}
+	}
+	if s.objects == nil || !isObjectID(blob) {
+		return nil, fmt.Errorf("reading blob %q of %s: %w", shorten(blob), s.Repository, fail(ErrNotFound, "the source has no such blob"))
+	}
+	data, err := s.objects.reader().blob(ctx, plumbing.NewHash(blob))
+	if err != nil {
+		return nil, fmt.Errorf("reading blob %s of %s: %w", blob, s.Repository, s.objects.explain(err))
+	}
+	return data, nil
+}
+
+// ChangeOf returns the commit that `git log -1 c -- path` finds, and its author.
+// Like Git it follows, at a commit whose path equals that of a parent, the first
+// such parent, and stops at a commit that differs from all of its parents.
+// ErrNotFound: there is no such commit, or the path was never in its history.
+func (s *Snapshot) ChangeOf(ctx context.Context, c Commit, path string) (Author, error) {
+	author, err := s.changeOf(ctx, c, path)
+	if err != nil {
+		return Author{}, fmt.Errorf("finding the change of %q at %s of %s: %w", shorten(path), shorten(string(c)), s.Repository, err)
+	}
+	return author, nil
+}
+
+func (s *Snapshot) changeOf(ctx context.Context, c Commit, path string) (Author, error) {
+	if s.objects == nil || len(s.Line) == 0 {
+		return Author{}, fail(ErrNotFound, "the source has no history")
+	}
+	if !isObjectID(string(c)) {
+		return Author{}, fail(ErrInvalid, "this is not a commit")
+	}
+	parts, err := splitPath(path)
+	if err != nil {
+		return Author{}, err
+	}
+	author, err := s.objects.reader().changeOf(ctx, plumbing.NewHash(string(c)), parts)
+	return author, s.objects.explain(err)
+}
+
+// database is where a snapshot reads what it did not load.
+type database interface {
+	// reader returns the objects as they are now: a mirror may have been fetched anew.
+	reader() *objects
+	// explain turns damage into an error for the caller, and remembers it.
+	explain(error) error
+}
+
+// isObjectID tells a full SHA-1 in lower-case hex.
+func isObjectID(s string) bool {
+	if len(s) != 40 {
+		return false
+	}
+	for i := range len(s) {
+		if c := s[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return true
+}
+
+// shorten keeps a stranger's text from filling a message.
+func shorten(s string) string {
+	const most = 200 // bytes
+	if len(s) <= most {
+		return s
+	}
+	return s[:most] + "..."
+}

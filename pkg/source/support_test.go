@@ -1,0 +1,217 @@
+package source
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/netip"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/fluxcd/pkg/gittestserver"
+)
+
+// canary is in every credential of these tests. It must not turn up in an error.
+const canary = "c4n4ry-p4ssw0rd"
+
+var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
+
+// repo is a work tree made by the real git.
+type repo struct {
+	t   testing.TB
+	dir string
+}
+
+func newRepo(t testing.TB) *repo {
+	t.Helper()
+	r := &repo{t: t, dir: t.TempDir()}
+	r.git("init", "--quiet", "--initial-branch=main")
+	return r
+}
+
+func (r *repo) git(args ...string) string {
+	r.t.Helper()
+	return git(r.t, r.dir, args...)
+}
+
+// git runs the real git, away from the configuration of whoever runs the tests.
+func git(t testing.TB, dir string, args ...string) string {
+	t.Helper()
+	return gitInput(t, dir, nil, args...)
+}
+
+func gitInput(t testing.TB, dir string, stdin io.Reader, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "git", args...)
+	cmd.Dir, cmd.Stdin = dir, stdin
+	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null",
+		"GIT_AUTHOR_NAME=Ada", "GIT_AUTHOR_EMAIL=ada@example.com",
+		"GIT_COMMITTER_NAME=Ben", "GIT_COMMITTER_EMAIL=ben@example.com")
+	out, err := cmd.Output()
+	if err != nil {
+		var exit *exec.ExitError
+		if errors.As(err, &exit) {
+			t.Fatalf("git %s: %v\n%s", strings.Join(args, " "), err, exit.Stderr)
+		}
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// write puts a file into the work tree; "" removes it.
+func (r *repo) write(path, content string) {
+	r.t.Helper()
+	full := filepath.Join(r.dir, path)
+	if content == "" {
+		if err := os.Remove(full); err != nil {
+			r.t.Fatal(err)
+		}
+		return
+	}
+	if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
+		r.t.Fatal(err)
+	}
+	if err := os.WriteFile(full, []byte(content), 0o644); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// commit commits files, given as path, content, path, content, and returns the commit.
+func (r *repo) commit(files ...string) Commit {
+	r.t.Helper()
+	for i := 0; i+1 < len(files); i += 2 {
+		r.write(files[i], files[i+1])
+	}
+	r.git("add", "--all")
+	r.git("commit", "--quiet", "--allow-empty", "--message=change")
+	return r.head()
+}
+
+func (r *repo) head() Commit {
+	r.t.Helper()
+	c, err := ParseCommit(r.git("rev-parse", "HEAD"))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return c
+}
+
+// server is a real Git server behind a proxy that counts.
+type server struct {
+	t     testing.TB
+	git   *gittestserver.GitServer
+	proxy *httptest.Server
+
+	requests atomic.Int64
+	bytes    atomic.Int64 // of response bodies
+}
+
+func newServer(t testing.TB, opts ...func(*gittestserver.GitServer)) *server {
+	t.Helper()
+	g, err := gittestserver.NewTempGitServer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(g.Root()) })
+	for _, opt := range opts {
+		opt(g)
+	}
+	if err := g.StartHTTP(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(g.StopHTTP)
+	s := &server{t: t, git: g}
+	to, err := url.Parse(g.HTTPAddress())
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httputil.NewSingleHostReverseProxy(to)
+	proxy.ModifyResponse = func(res *http.Response) error {
+		res.Body = countingBody{res.Body, &s.bytes}
+		return nil
+	}
+	s.proxy = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.requests.Add(1)
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(s.proxy.Close)
+	return s
+}
+
+type countingBody struct {
+	io.ReadCloser
+	n *atomic.Int64
+}
+
+func (c countingBody) Read(p []byte) (int, error) {
+	n, err := c.ReadCloser.Read(p)
+	c.n.Add(int64(n))
+	return n, err
+}
+
+// push makes the server hold what the repository holds, under a name.
+func (s *server) push(r *repo, name string) string {
+	s.t.Helper()
+	bare := s.path(name)
+	if !fileExists(bare) {
+		git(s.t, s.git.Root(), "init", "--quiet", "--bare", "--initial-branch=main", bare)
+	}
+	r.git("push", "--quiet", "--force", bare, "refs/heads/*:refs/heads/*")
+	return s.url(name)
+}
+
+func (s *server) path(name string) string { return filepath.Join(s.git.Root(), name) }
+func (s *server) url(name string) string  { return s.proxy.URL + "/" + name }
+
+// cost runs a function and returns the requests and bytes it cost.
+func (s *server) cost(f func()) (requests, bytes int64) {
+	r, b := s.requests.Load(), s.bytes.Load()
+	f()
+	return s.requests.Load() - r, s.bytes.Load() - b
+}
+
+func newMirrors(t testing.TB) *Mirrors {
+	t.Helper()
+	return &Mirrors{Dir: t.TempDir(), AllowInsecure: true, AllowedCIDRs: loopback}
+}
+
+func mustFetch(t testing.TB, m *Mirrors, r Remote) *Snapshot {
+	t.Helper()
+	s, err := m.Fetch(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// wantError checks an error's kind, that its text says certain things, and that it
+// holds no credential: security.md 14.
+func wantError(t testing.TB, err, kind error, says ...string) {
+	t.Helper()
+	if !errors.Is(err, kind) {
+		t.Fatalf("got error %v, want one that is %q", err, kind)
+	}
+	for _, s := range says {
+		if !strings.Contains(err.Error(), s) {
+			t.Errorf("error %q does not say %q", err, s)
+		}
+	}
+	if strings.Contains(err.Error(), canary) {
+		t.Errorf("error %q holds the password", err)
+	}
+}
+
+func paths(files []File) []string {
+	var p []string
+	for _, f := range files {
+		p = append(p, f.Path)
+	}
+	return p
+}

@@ -1,0 +1,222 @@
+package source
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"path"
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/go-git/go-git/v5/plumbing"
+)
+
+// The kinds of tree entries, as the first digits of their octal mode.
+const (
+	modeKind    = 0o170000
+	modeFolder  = 0o040000
+	modeFile    = 0o100000
+	modeSymlink = 0o120000
+	modeGitlink = 0o160000
+	modeExec    = 0o000111
+)
+
+// entry is one line of a tree. The zero value stands for "there is none".
+type entry struct {
+	name string
+	mode uint32
+	id   plumbing.Hash
+}
+
+// same tells whether two entries are equal as `git log` sees them: in content and
+// kind, of the permissions only the executable bit.
+func (e entry) same(other entry) bool {
+	return e.id == other.id && e.gitMode() == other.gitMode()
+}
+
+func (e entry) gitMode() uint32 {
+	if e.mode&modeKind != modeFile {
+		return e.mode & modeKind
+	}
+	if e.mode&modeExec != 0 {
+		return modeFile | 0o755
+	}
+	return modeFile | 0o644
+}
+
+// tree returns the entries of a folder in Git's order. The zero id is an empty folder.
+func (o *objects) tree(ctx context.Context, id plumbing.Hash) ([]entry, error) {
+	if id.IsZero() {
+		return nil, nil
+	}
+	data, err := o.read(ctx, plumbing.TreeObject, id, maxTreeBytes)
+	if err != nil {
+		return nil, err
+	}
+	var entries []entry
+	seen := map[string]bool{}
+	for len(data) > 0 {
+		e, rest, err := cutEntry(data)
+		if err != nil {
+			return nil, fail(ErrInvalid, "tree %s is malformed: %v", id, err)
+		}
+		if seen[string(e.name)] {
+			return nil, fail(ErrInvalid, "tree %s has two entries of the name %q", id, e.name)
+		}
+		seen[string(e.name)] = true
+		entries = append(entries, entry{name: string(e.name), mode: e.mode, id: e.id})
+		data = rest
+	}
+	return entries, nil
+}
+
+// find returns the entry at a path below a tree, or the zero entry. Only folders
+// are entered. No parts are the tree itself.
+func (o *objects) find(ctx context.Context, tree plumbing.Hash, parts []string) (entry, error) {
+	at := entry{mode: modeFolder, id: tree}
+	for _, name := range parts {
+		if at.mode&modeKind != modeFolder || at.id.IsZero() {
+			return entry{}, nil
+		}
+		data, err := o.read(ctx, plumbing.TreeObject, at.id, maxTreeBytes)
+		if err != nil {
+			return entry{}, err
+		}
+		if at, err = findEntry(at.id, data, name); err != nil {
+			return entry{}, err
+		}
+	}
+	return at, nil
+}
+
+// findEntry looks for one name without building the list: histories are long.
+func findEntry(id plumbing.Hash, data []byte, name string) (entry, error) {
+	for len(data) > 0 {
+		e, rest, err := cutEntry(data)
+		if err != nil {
+			return entry{}, fail(ErrInvalid, "tree %s is malformed: %v", id, err)
+		}
+		if string(e.name) == name {
+			return entry{name: name, mode: e.mode, id: e.id}, nil
+		}
+		data = rest
+	}
+	return entry{}, nil
+}
+
+type rawEntry struct {
+	name []byte
+	mode uint32
+	id   plumbing.Hash
+}
+
+// cutEntry takes the first entry off a tree: mode in octal, space, name, NUL, 20 bytes of id.
+func cutEntry(data []byte) (e rawEntry, rest []byte, err error) {
+	space := bytes.IndexByte(data, ' ')
+	if space < 1 || space > 7 {
+		return e, nil, fmt.Errorf("an entry has no mode")
+	}
+	for _, c := range data[:space] {
+		if c < '0' || c > '7' {
+			return e, nil, fmt.Errorf("a mode is not octal")
+		}
+		e.mode = e.mode<<3 | uint32(c-'0')
+	}
+	end := bytes.IndexByte(data[space+1:], 0)
+	if end < 1 {
+		return e, nil, fmt.Errorf("an entry has no name")
+	}
+	e.name = data[space+1 : space+1+end]
+	rest = data[space+1+end+1:]
+	if len(rest) < len(e.id) {
+		return e, nil, fmt.Errorf("an entry has no object id")
+	}
+	copy(e.id[:], rest)
+	return e, rest[len(e.id):], nil
+}
+
+// class is what an entry is to us.
+type class int
+
+const (
+	ignored class = iota // nothing to say about it
+	folder               // may hold profile files
+	file                 // is a profile file
+	refused              // must not be read, and the user should know
+)
+
+// classify is the one rule for what is read, at Head and in history. The reason
+// is that of a refusal.
+func classify(e entry) (class, string) {
+	switch {
+	case e.name == "." || e.name == ".." || strings.EqualFold(e.name, ".git"):
+		return refused, "odd name: Git allows no such entry"
+	case strings.HasPrefix(e.name, "."):
+		return ignored, ""
+	case e.mode&modeKind == modeSymlink:
+		return refused, "symlink: links are not followed, commit the file itself"
+	case e.mode&modeKind == modeGitlink:
+		return refused, "submodule: submodules are not fetched, commit the files themselves"
+	case e.mode&modeKind == modeFolder:
+		if odd(e.name) {
+			return refused, "odd name: folders with control characters, colons or backslashes are not entered"
+		}
+		return folder, ""
+	case !isProfileFile(e.name):
+		return ignored, ""
+	case e.mode&modeKind != modeFile:
+		return refused, fmt.Sprintf("mode %o is none that Git knows", e.mode)
+	case odd(e.name):
+		return refused, "odd name: control characters, colons and backslashes are not read"
+	}
+	return file, ""
+}
+
+func isProfileFile(name string) bool {
+	ext := path.Ext(name)
+	return ext == ".yaml" || ext == ".yml"
+}
+
+// gitShortName is what NTFS calls a folder .git.
+var gitShortName = regexp.MustCompile(`(?i)^git~[0-9]+$`)
+
+// odd tells a name that means something else to another system: a path, an NTFS
+// stream, a short name of .git, or text that looks like another name.
+func odd(name string) bool {
+	if !utf8.ValidString(name) || strings.ContainsAny(name, `/\:`) || gitShortName.MatchString(name) {
+		return true
+	}
+	if strings.HasSuffix(name, ".") || strings.HasSuffix(name, " ") {
+		return true
+	}
+	return strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) })
+}
+
+// splitPath takes a path inside a repository apart: relative, with forward
+// slashes, without "..". "" and "." are the root.
+func splitPath(p string) ([]string, error) {
+	if len(p) > maxPathBytes {
+		return nil, fail(ErrInvalid, "the path has %d bytes, at most %d are allowed", len(p), maxPathBytes)
+	}
+	if strings.HasPrefix(p, "/") {
+		return nil, fail(ErrInvalid, "path %q is absolute; write it relative to the repository's root", p)
+	}
+	var parts []string
+	for part := range strings.SplitSeq(p, "/") {
+		switch {
+		case part == "" || part == ".":
+			continue
+		case part == "..":
+			return nil, fail(ErrInvalid, "path %q has a \"..\"; write it relative to the repository's root", p)
+		case strings.ContainsAny(part, "\\\x00"):
+			return nil, fail(ErrInvalid, "path %q has a backslash or a NUL; use forward slashes", p)
+		}
+		parts = append(parts, part)
+	}
+	if len(parts) > maxDepth {
+		return nil, fail(ErrInvalid, "path %q has %d folders, at most %d are allowed", shorten(p), len(parts), maxDepth)
+	}
+	return parts, nil
+}
