@@ -6,6 +6,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 
@@ -13,12 +14,17 @@ import (
 )
 
 func main() {
+	os.Exit(run(os.Stdout, os.Stderr))
+}
+
+func run(stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	path, err := cluster.Binary(ctx, os.Stderr)
+	path, err := cluster.Binary(ctx, stderr)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "binary:", err)
-		os.Exit(1) //nolint:gocritic // nothing is left for stop to do
+		fmt.Fprintln(stderr, "binary:", err)
+		return 1
 	}
-	fmt.Println(path)
+	fmt.Fprintln(stdout, path)
+	return 0
 }

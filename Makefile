@@ -1,0 +1,53 @@
+# "make" or "make help" lists what there is. Each target installs what it needs
+# (hack/prerequisites) and builds its tools once (hack/tool).
+
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
+
+.PHONY: help
+help: ## list these targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: prerequisites
+prerequisites:
+	@hack/prerequisites
+
+.PHONY: build
+build: prerequisites ## build bin/osm-gitops, stamped with its version
+	CGO_ENABLED=0 go build -trimpath -buildvcs=false \
+		-ldflags '-s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)' \
+		-o bin/osm-gitops ./cmd/osm-gitops
+
+.PHONY: demo
+demo: prerequisites ## show it at work on a real control plane, from a commit to a node's user data
+	go run ./test/demo
+
+.PHONY: test
+test: prerequisites ## run every test, with the race detector
+	hack/test
+
+.PHONY: bench
+bench: prerequisites ## measure rendering
+	go test -run '^$$' -bench . -benchmem ./pkg/render/...
+
+.PHONY: soak
+soak: ## say what a long run will do, once there is one
+	@echo "soak: there is no long run yet. It will churn pools, profiles and commits on a real"
+	@echo "soak: control plane for hours, kill its parts, and count tokens, writes and memory."
+
+.PHONY: lint
+lint: prerequisites ## run the linters of .golangci.yml
+	hack/lint
+
+.PHONY: generate
+generate: prerequisites ## derive deep copies and CustomResourceDefinitions from pkg/api
+	hack/generate
+
+.PHONY: verify
+verify: prerequisites ## regenerate, check format, modules, vet and lint; fail where anything differs
+	hack/verify
