@@ -40,11 +40,11 @@ type cloudConfig struct {
 // encode returns the document. Everything arrives as it is: YAML 1.1 and 1.2
 // readers see the same strings.
 func (c cloudConfig) encode() ([]byte, error) {
-	var doc yaml.Node
-	doc.Kind = yaml.MappingNode
+	doc := &document{}
+	doc.root.Kind = yaml.MappingNode
 	add := func(key string, value *yaml.Node) {
 		if value != nil {
-			doc.Content = append(doc.Content, scalar(key), value)
+			doc.root.Content = append(doc.root.Content, scalar(key), value)
 		}
 	}
 	name := c.wrapperName()
@@ -65,7 +65,7 @@ func (c cloudConfig) encode() ([]byte, error) {
 	if name != "" {
 		files = append(files, cloudFile{path: machineNameFile, permissions: "0600", content: name})
 	}
-	add("write_files", fileList(files))
+	add("write_files", doc.fileList(files))
 	if c.system == osm.OperatingSystemFlatcar && len(c.config.Units) > 0 {
 		add("coreos", mapping("units", coreosUnits(c.config.Units)))
 	}
@@ -87,7 +87,7 @@ func (c cloudConfig) encode() ([]byte, error) {
 	if modules.YumRepoDir != "" {
 		add("yum_repo_dir", scalar(modules.YumRepoDir))
 	}
-	return encodeYAML(&doc)
+	return doc.encode()
 }
 
 // wrapperName is what stands for the machine's name, empty where the document
@@ -139,19 +139,21 @@ func distinct(list []string) []string {
 	return out
 }
 
-func fileList(files []cloudFile) *yaml.Node {
+func (d *document) fileList(files []cloudFile) *yaml.Node {
 	if len(files) == 0 {
 		return nil
 	}
 	list := &yaml.Node{Kind: yaml.SequenceNode, Content: make([]*yaml.Node, 0, len(files))}
 	for _, f := range files {
 		item := mapping("path", scalar(f.path), "permissions", quoted(f.permissions))
-		content := text(f.content)
 		if f.encoding != "" {
 			item.Content = append(item.Content, scalar("encoding"), scalar(f.encoding))
-			if f.encoding == "b64" {
-				content = quoted(f.content)
-			}
+		}
+		content := (*yaml.Node)(nil)
+		if f.encoding == "b64" {
+			content = d.base64Text(f.content)
+		} else {
+			content = text(f.content)
 		}
 		item.Content = append(item.Content, scalar("content"), content)
 		list.Content = append(list.Content, item)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"text/template"
 	"text/template/parse"
 
@@ -49,6 +50,16 @@ type compiledFile struct {
 	text        string
 	// inserts are the named templates of the stage that the file may execute.
 	inserts []string
+	// idle keeps copies of tmpl with room for the inserts: copying a template
+	// takes longer than executing it. Nil where a copy cannot be used again.
+	idle *sync.Pool
+}
+
+// inserter is a copy of a file's template for one rendering at a time. Texts has
+// one node for each of the file's inserts.
+type inserter struct {
+	tmpl  *template.Template
+	texts []*parse.TextNode
 }
 
 // compile parses all templates of a profile. What is wrong is found in problems;
@@ -152,6 +163,9 @@ func compileFile(field string, f osm.File, templates map[string]string) (compile
 			if _, ok := templates[name]; ok && !slices.Contains(file.inserts, name) {
 				file.inserts = append(file.inserts, name)
 			}
+		}
+		if len(file.inserts) > 0 && !slices.ContainsFunc(file.inserts, func(name string) bool { return tmpl.Lookup(name) != nil }) {
+			file.idle = &sync.Pool{}
 		}
 	}
 	return file, problems
@@ -266,11 +280,12 @@ func walk(n parse.Node, visit func(parse.Node) bool) {
 	}
 }
 
-// literalTree is a template that writes a text.
+// literalTree is a template that writes a text. The node has no position in any
+// source.
 func literalTree(name, text string) *parse.Tree {
 	return &parse.Tree{Name: name, ParseName: name, Root: &parse.ListNode{
 		NodeType: parse.NodeList,
-		Nodes:    []parse.Node{&parse.TextNode{NodeType: parse.NodeText, Text: []byte(text)}},
+		Nodes:    []parse.Node{&parse.TextNode{NodeType: parse.NodeText, Pos: -1, Text: []byte(text)}},
 	}}
 }
 

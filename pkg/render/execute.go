@@ -72,24 +72,49 @@ func (f *compiledFile) execute(d *data, inserts map[string]string, left int) (st
 	if f.tmpl == nil {
 		return checkedText(f.text, f.field, f.path, left)
 	}
-	tmpl := f.tmpl
-	if len(f.inserts) > 0 {
-		var err error
-		if tmpl, err = tmpl.Clone(); err != nil {
-			return "", &InvalidError{Field: f.field, File: f.path, Err: err}
-		}
-		for _, name := range f.inserts {
-			// As when it is parsed: a blank text does not replace a template that
-			// the file has under that name.
-			if inserts[name] == "" && tmpl.Lookup(name) != nil {
-				continue
+	if len(f.inserts) == 0 {
+		return run(f.tmpl, d, f.text, f.field, f.path, left)
+	}
+	in, err := f.inserter(inserts)
+	if err != nil {
+		return "", &InvalidError{Field: f.field, File: f.path, Err: err}
+	}
+	text, problem := run(in.tmpl, d, f.text, f.field, f.path, left)
+	if f.idle != nil {
+		f.idle.Put(in)
+	}
+	return text, problem
+}
+
+// inserter returns a copy of the file's template with the texts of the stage's
+// templates under their names.
+func (f *compiledFile) inserter(inserts map[string]string) (*inserter, error) {
+	if f.idle != nil {
+		if in, ok := f.idle.Get().(*inserter); ok {
+			for i, name := range f.inserts {
+				in.texts[i].Text = []byte(inserts[name])
 			}
-			if _, err := tmpl.AddParseTree(name, literalTree(name, inserts[name])); err != nil {
-				return "", &InvalidError{Field: f.field, File: f.path, Err: err}
-			}
+			return in, nil
 		}
 	}
-	return run(tmpl, d, f.text, f.field, f.path, left)
+	tmpl, err := f.tmpl.Clone()
+	if err != nil {
+		return nil, err
+	}
+	in := &inserter{tmpl: tmpl}
+	for _, name := range f.inserts {
+		// As when it is parsed: a blank text does not replace a template that the
+		// file has under that name.
+		if inserts[name] == "" && tmpl.Lookup(name) != nil {
+			continue
+		}
+		tree := literalTree(name, inserts[name])
+		in.texts = append(in.texts, tree.Root.Nodes[0].(*parse.TextNode))
+		if _, err := tmpl.AddParseTree(name, tree); err != nil {
+			return nil, err
+		}
+	}
+	return in, nil
 }
 
 // run executes one template. The text it returns is complete, valid UTF-8, and
@@ -158,7 +183,7 @@ func missingValue(tmpl *template.Template, d *data, source, field, path string) 
 		}
 		walk(t.Root, func(n parse.Node) bool {
 			// Texts that were inserted have no position in the source.
-			if n, ok := n.(*parse.TextNode); ok && len(n.Text) > 0 && n.Pos > 0 {
+			if n, ok := n.(*parse.TextNode); ok && len(n.Text) > 0 && n.Pos >= 0 {
 				w.nodes[&n.Text[0]] = n
 			}
 			return true

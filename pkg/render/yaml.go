@@ -3,6 +3,7 @@ package render
 import (
 	"bytes"
 	"fmt"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -13,19 +14,69 @@ import (
 // and `12:30` are no strings. So the style of every scalar is chosen here: plain
 // only where no version of YAML sees anything but a string.
 
-// encodeYAML returns a cloud-config with doc as its content.
-func encodeYAML(doc *yaml.Node) ([]byte, error) {
+// document is a cloud-config in the making.
+type document struct {
+	root yaml.Node
+	// base64 are the texts of the marks, in the order in which they stand.
+	base64 []string
+}
+
+// minMarked is the length from which base64 is put in after encoding. The YAML
+// library looks at every character of a scalar three times, and most of a
+// document is base64, in which there is nothing to see.
+const minMarked = 64
+
+// mark stands for the base64 text of a number.
+func mark(i int) string { return markPrefix + strconv.Itoa(i) + "-" }
+
+const markPrefix = "-osm-gitops-base64-"
+
+// base64Text is a scalar for text that is nothing but base64.
+func (d *document) base64Text(s string) *yaml.Node {
+	if len(s) < minMarked {
+		return quoted(s)
+	}
+	d.base64 = append(d.base64, s)
+	return quoted(mark(len(d.base64) - 1))
+}
+
+// encode returns the cloud-config.
+func (d *document) encode() ([]byte, error) {
 	var b bytes.Buffer
 	b.WriteString(cloudConfigHeader)
 	enc := yaml.NewEncoder(&b)
 	enc.SetIndent(2)
-	if err := enc.Encode(doc); err != nil {
+	if err := enc.Encode(&d.root); err != nil {
 		return nil, fmt.Errorf("encoding cloud-config: %w", err)
 	}
 	if err := enc.Close(); err != nil {
 		return nil, fmt.Errorf("encoding cloud-config: %w", err)
 	}
-	return b.Bytes(), nil
+	return d.putIn(b.Bytes())
+}
+
+// putIn replaces the marks. They have to be all there is of their kind: a profile
+// that contains such a text itself is refused rather than mixed up.
+func (d *document) putIn(doc []byte) ([]byte, error) {
+	if bytes.Count(doc, []byte(markPrefix)) != len(d.base64) {
+		return nil, fmt.Errorf("a file contains the text %q, which is reserved: encode it as b64", markPrefix)
+	}
+	if len(d.base64) == 0 {
+		return doc, nil
+	}
+	size := len(doc)
+	for _, s := range d.base64 {
+		size += len(s)
+	}
+	out := make([]byte, 0, size)
+	for i, s := range d.base64 {
+		before, after, ok := bytes.Cut(doc, []byte(mark(i)))
+		if !ok {
+			return nil, fmt.Errorf("encoding cloud-config: mark %d is missing", i)
+		}
+		out, doc = append(append(out, before...), s...), after
+	}
+	return append(out, doc...), nil
 }
 
 func mapping(pairs ...any) *yaml.Node {
@@ -95,8 +146,10 @@ func isPlain(s string) bool {
 		return false
 	}
 	for i := range len(s) {
-		c := s[i]
-		if !isLetter(c) && (c < '0' || c > '9') && !strings.ContainsRune(" /_.@+=<>-", rune(c)) {
+		switch c := s[i]; {
+		case isLetter(c), c >= '0' && c <= '9':
+		case c == ' ', c == '/', c == '_', c == '.', c == '@', c == '+', c == '=', c == '<', c == '>', c == '-':
+		default:
 			return false
 		}
 	}
@@ -118,19 +171,22 @@ func isBlock(s string) bool {
 	if !strings.Contains(s, "\n") || s[0] == ' ' || s[0] == '\t' || s[0] == '\n' || strings.HasSuffix(s, "\n\n") {
 		return false
 	}
-	for line := range strings.SplitSeq(s, "\n") {
-		if line != "" && strings.Trim(line, " \t") == "" {
-			return false
-		}
-	}
-	for i := 0; i < len(s); {
-		r, size := utf8.DecodeRuneInString(s[i:])
+	blanks := false // the line so far is not empty and has only blanks
+	for i, r := range s {
 		switch {
-		case r == '\n', r == '\t', r >= ' ' && r <= '~':
+		case r == '\n':
+			if blanks {
+				return false
+			}
+		case r == ' ', r == '\t':
+			blanks = blanks || s[i-1] == '\n' // the first line does not begin with one
+		case r > ' ' && r <= '~':
+			blanks = false
 		case r == utf8.RuneError, r < ' ', r <= 0x9f, r == 0x2028, r == 0x2029, r == 0xfeff, r >= 0xfffe:
 			return false
+		default:
+			blanks = false
 		}
-		i += size
 	}
-	return true
+	return !blanks
 }

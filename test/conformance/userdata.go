@@ -180,10 +180,12 @@ func (c *cloudConfig) installUnits(got *cloudConfig) error {
 			started = append(started, name)
 		}
 	}
-	if got.values["hostname"] == nil && got.files["/etc/machine-name"].content == "" {
-		return nil // the provisioning stage, or AWS's bootstrap without units
-	}
 	commands, _ := got.values["runcmd"].([]any)
+	wanted, _ := c.values["runcmd"].([]any)
+	_, bootstrap := got.values["hostname"]
+	if !bootstrap && len(commands) == len(wanted) {
+		return nil // the provisioning stage, whose commands never run
+	}
 	if len(commands) == 0 {
 		return fmt.Errorf("no command starts the units %v", started)
 	}

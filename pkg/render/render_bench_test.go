@@ -1,0 +1,57 @@
+package render_test
+
+import (
+	"testing"
+
+	"github.com/osm-gitops/osm-gitops/pkg/render"
+	"github.com/osm-gitops/osm-gitops/test/conformance"
+)
+
+// BenchmarkRender renders one pool: everything, and the templates alone.
+func BenchmarkRender(b *testing.B) {
+	b.Run("sample", func(b *testing.B) { benchmark(b, sampleInput(b)) })
+	b.Run("osp-ubuntu", func(b *testing.B) {
+		for _, c := range conformance.Cases(b) {
+			if c.Name == "008-osp-ubuntu-kubevirt" {
+				in, err := c.Input(b)
+				if err != nil {
+					b.Fatal(err)
+				}
+				benchmark(b, in)
+				return
+			}
+		}
+		b.Fatal("the corpus has no case 008")
+	})
+}
+
+func benchmark(b *testing.B, in render.Input) {
+	engine := render.NewEngine()
+	if _, err := engine.Render(in); err != nil {
+		b.Fatal(err)
+	}
+	b.Run("all", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := engine.Render(in); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("templates", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := render.RealOSC(engine, in); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("compile", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if err := render.NewEngine().Check(in.Profile); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
