@@ -14,7 +14,7 @@ type InvalidError struct {
 	Profile, Version, Commit string
 	// Pool is the MachineDeployment, "namespace/name", where one is concerned.
 	Pool string
-	// Path is the profile's file in its repository, where that is known.
+	// Path is the profile's file, where that is known.
 	Path string
 	// Line counts from 1. It is a line of Path, or where Lines was not given a
 	// line of the text in Field. 0 where no line can be named.
@@ -159,8 +159,8 @@ func (p Profile) of(pool string, problems []*InvalidError) []*InvalidError {
 			out[i] = &e
 			continue
 		}
-		if p.Provenance.Path != "" && e.Field != "" {
-			e.Path = p.Provenance.Path
+		if e.Field != "" {
+			e.Path = p.file()
 		}
 		if p.Lines != nil && e.Field != "" {
 			e.Line = p.Lines(e.Field) + max(e.Line-1, 0)

@@ -18,6 +18,8 @@ type Profile struct {
 	// SelectedBy is the commit that made this version current. It is recorded,
 	// never rendered.
 	SelectedBy string
+	// File is the profile's file as messages name it. Empty: Provenance.Path.
+	File string
 	// Lines returns the line of the profile's file on which the text of a field
 	// begins, for a field such as "spec.bootstrapConfig.files[3].content.inline.data"
 	// or "spec.bootstrapConfig.templates[name]": for a block scalar the line after
@@ -42,6 +44,13 @@ func (p Profile) name() string {
 		return p.Provenance.Profile
 	}
 	return p.Object
+}
+
+func (p Profile) file() string {
+	if p.File != "" {
+		return p.File
+	}
+	return p.Provenance.Path
 }
 
 func (p Profile) version() string {

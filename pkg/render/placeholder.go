@@ -280,14 +280,17 @@ func BootstrapKubeconfig(server, caPEM, token string) string {
 	context.Name, context.Context.Cluster, context.Context.User = "c", "c", "c"
 	var user kubeconfigUser
 	user.Name, user.User.Token = "c", token
-	text, err := yaml.Marshal(kubeconfig{
+	var b strings.Builder
+	enc := yaml.NewEncoder(&b)
+	enc.SetIndent(2)
+	enc.CompactSeqIndent()
+	if err := enc.Encode(kubeconfig{
 		APIVersion: "v1", Kind: "Config", CurrentContext: "c",
 		Clusters: []kubeconfigCluster{cluster}, Contexts: []kubeconfigContext{context}, Users: []kubeconfigUser{user},
-	})
-	if err != nil {
+	}); err != nil {
 		return "" // strings always encode
 	}
-	return string(text)
+	return b.String()
 }
 
 func (in Input) bootstrapKubeconfig() string {

@@ -74,7 +74,11 @@ func startUnits(units []osm.Unit) string {
 	var names []string
 	for _, u := range units {
 		if isTrue(u.Enable) && !isTrue(u.Mask) {
-			names = append(names, "'"+u.Name+"'") // checkUnits has refused quotes
+			name := u.Name
+			if strings.Contains(name, `\`) {
+				name = "'" + name + "'" // checkUnits has refused quotes
+			}
+			names = append(names, name)
 		}
 	}
 	if len(names) > 0 {

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"strings"
+
+	yamlv3 "go.yaml.in/yaml/v3"
+	"sigs.k8s.io/yaml"
+
+	"github.com/osm-gitops/osm-gitops/pkg/render"
+)
+
+// clusterFile is the file for --cluster.
+type clusterFile struct {
+	// Profile is ignored: the conformance corpus writes it beside the others.
+	Profile  string          `json:"profile,omitempty"`
+	Settings render.Settings `json:"settings"`
+	Cluster  render.Cluster  `json:"cluster"`
+}
+
+// readClusterFile reads the file strictly: a misspelt key is an error with its
+// line.
+func readClusterFile(path string, stdin io.Reader) (render.Settings, render.Cluster, error) {
+	var file clusterFile
+	b, err := readInput(path, stdin)
+	if err != nil {
+		return file.Settings, file.Cluster, err
+	}
+	var doc yamlv3.Node
+	if err := yamlv3.Unmarshal(b, &doc); err != nil {
+		return file.Settings, file.Cluster, fmt.Errorf("%s: %w", path, err)
+	}
+	lines := map[string]int{}
+	if len(doc.Content) > 0 {
+		if err := knownKeys(path, doc.Content[0], reflect.TypeFor[clusterFile](), "", lines); err != nil {
+			return file.Settings, file.Cluster, err
+		}
+	}
+	if err := yaml.UnmarshalStrict(b, &file); err != nil {
+		var mismatch *json.UnmarshalTypeError
+		if errors.As(err, &mismatch) && lines[mismatch.Field] > 0 {
+			err = fmt.Errorf("%s:%d: %s is of the wrong type: a %s stands where a %s belongs", path, lines[mismatch.Field], mismatch.Field, mismatch.Value, mismatch.Type.Kind())
+		} else {
+			err = fmt.Errorf("%s: %w", path, err)
+		}
+		return file.Settings, file.Cluster, err
+	}
+	return file.Settings, file.Cluster, nil
+}
+
+// knownKeys reports every key of a mapping that the type does not have, and
+// collects the lines of the others.
+func knownKeys(path string, n *yamlv3.Node, t reflect.Type, prefix string, lines map[string]int) error {
+	if n.Kind != yamlv3.MappingNode || t.Kind() != reflect.Struct {
+		return nil // the decoder says what is wrong
+	}
+	fields := map[string]reflect.Type{}
+	for f := range t.Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		fields[name] = f.Type
+	}
+	var errs []error
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key := n.Content[i]
+		typ, ok := fields[key.Value]
+		if !ok {
+			errs = append(errs, fmt.Errorf("%s:%d: unknown key %q", path, key.Line, prefix+key.Value))
+			continue
+		}
+		lines[prefix+key.Value] = key.Line
+		errs = append(errs, knownKeys(path, n.Content[i+1], typ, prefix+key.Value+".", lines))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,115 @@
+// Command osm-gitops keeps profiles of operating systems in Git and turns them
+// into what nodes boot from.
+//
+// Every verb has a file of its own. Data goes to standard output, everything else
+// to standard error. The exit status is 0, 1 for a failure or a finding, 2 for
+// misuse.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// Exit statuses.
+const (
+	exitOK      = 0
+	exitFailure = 1
+	exitMisuse  = 2
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	status := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	stop()
+	os.Exit(status)
+}
+
+// run is the program. It never exits.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitOK
+	}
+	var misuse *misuseError
+	if !errors.As(err, &misuse) {
+		report(stderr, err)
+		return exitFailure
+	}
+	report(stderr, misuse.err)
+	hint := misuse.hint
+	if hint == "" {
+		hint = "see osm-gitops --help"
+	}
+	fmt.Fprintf(stderr, "osm-gitops: hint: %s\n", hint)
+	return exitMisuse
+}
+
+// report prints an error, each line with the program's name.
+func report(stderr io.Writer, err error) {
+	for line := range strings.SplitSeq(strings.TrimSpace(err.Error()), "\n") {
+		fmt.Fprintf(stderr, "osm-gitops: %s\n", line)
+	}
+}
+
+// misuseError says that the command line is wrong.
+type misuseError struct {
+	err  error
+	hint string
+}
+
+func (e *misuseError) Error() string { return e.err.Error() }
+func (e *misuseError) Unwrap() error { return e.err }
+
+// misuse makes a misuseError with a hint on what to write instead.
+func misusef(hint, format string, args ...any) error {
+	return &misuseError{err: fmt.Errorf(format, args...), hint: hint}
+}
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:               "osm-gitops",
+		Short:             "operating system profiles from Git",
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return misusef("see osm-gitops --help", "no command given")
+			}
+			hint := "see osm-gitops --help"
+			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+				hint = "did you mean " + strings.Join(near, " or ") + "?"
+			}
+			return misusef(hint, "unknown command %q", args[0])
+		},
+		RunE: func(*cobra.Command, []string) error { return nil }, // Args has refused everything
+	}
+	root.SuggestionsMinimumDistance = 2
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return misusef("see "+cmd.CommandPath()+" --help", "%w", err)
+	})
+	root.AddCommand(newRenderCommand(), newVersionCommand())
+	return root
+}
+
+// noArgs refuses arguments that no flag asked for.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return misusef("see "+cmd.CommandPath()+" --help", "unexpected argument %q", args[0])
+	}
+	return nil
+}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/osm-gitops/osm-gitops/test/conformance"
+)
+
+// TestScripts runs the scripts of testdata/script with the program as it is
+// built. The command `status N program args...` wants an exit status.
+func TestScripts(t *testing.T) {
+	bin := build(t)
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("PATH", bin+string(filepath.ListSeparator)+env.Getenv("PATH"))
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"status": status},
+	})
+}
+
+// build builds the program into a folder and returns it.
+func build(t *testing.T) string {
+	t.Helper()
+	bin := t.TempDir()
+	cmd := exec.Command("go", "build", "-ldflags", "-X main.version=v0.0.0-test -X main.commit=3f2a9c1", "-o", bin, ".")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("building osm-gitops: %v\n%s", err, out)
+	}
+	return bin
+}
+
+func status(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: status N program args...")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) {
+			ts.Fatalf("%v", err)
+		}
+		got = exit.ExitCode()
+	}
+	if got != want {
+		ts.Fatalf("exit status %d, want %d", got, want)
+	}
+}
+
+// TestRenderConformance gives cases of the corpus to the program as they are.
+func TestRenderConformance(t *testing.T) {
+	cases := conformance.Cases(t)
+	bin := filepath.Join(build(t), "osm-gitops")
+	for _, c := range cases {
+		if c.ProfileName != "osp-ubuntu" {
+			continue
+		}
+		t.Run(c.Name, func(t *testing.T) {
+			dir := t.TempDir()
+			for name, text := range map[string][]byte{"profile": c.ProfileYAML, "md": c.MachineDeploymentYAML, "cluster": c.CaseYAML} {
+				if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for output, want := range map[string][]byte{"bootstrap": c.WantBootstrap, "provisioning": c.WantProvisioning} {
+				cmd := exec.Command(bin, "render", "--profile", "profile", "--machine-deployment", "md", "--cluster", "cluster", "-o", output)
+				cmd.Dir = dir
+				got, err := cmd.Output()
+				if c.WantError != "" {
+					var exit *exec.ExitError
+					if !errors.As(err, &exit) || exit.ExitCode() != exitFailure || len(exit.Stderr) == 0 || len(got) > 0 {
+						t.Errorf("error %v, but the reference refuses it with %q", err, c.WantError)
+					}
+					continue
+				}
+				if err != nil {
+					t.Fatal(fmt.Errorf("%s: %w", output, err))
+				}
+				conformance.CompareUserData(t, want, got)
+			}
+		})
+	}
+}

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+)
+
+// Set by the linker: -ldflags "-X main.version=v1.2.3 -X main.commit=3f2a9c1".
+// Without it they come from the module and from version control.
+var version, commit string
+
+func newVersionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "print the version, the commit and the version of Go",
+		Args:  noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			v, c := buildVersion()
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "osm-gitops %s\ncommit %s\n%s\n", v, c, runtime.Version())
+			return err
+		},
+	}
+}
+
+// buildVersion returns the version and the commit this program was built from,
+// "unknown" where nothing says.
+func buildVersion() (v, c string) {
+	v, c = version, commit
+	if info, ok := debug.ReadBuildInfo(); ok {
+		if v == "" {
+			v = info.Main.Version
+		}
+		for _, s := range info.Settings {
+			if c == "" && s.Key == "vcs.revision" {
+				c = s.Value
+			}
+		}
+	}
+	if v == "" {
+		v = "unknown"
+	}
+	if c == "" {
+		c = "unknown"
+	}
+	return v, c
+}
