@@ -117,7 +117,7 @@ func (x *Indexer) Catalogue(ctx context.Context, snap *source.Snapshot) (*Catalo
 
 // Document returns the profile of a version that a catalogue of this snapshot lists.
 func (x *Indexer) Document(ctx context.Context, snap *source.Snapshot, v Version) (Document, error) {
-	data, err := blobData(ctx, snap, v.blob)
+	data, err := snap.Read(ctx, v.blob)
 	if err != nil {
 		return Document{}, fmt.Errorf("reading %s at %s: %w", v.Path, short(v.Commit), err)
 	}
@@ -162,7 +162,7 @@ func (x *Indexer) read(ctx context.Context, snap *source.Snapshot, blob string, 
 	if r, ok := x.blobs[id]; ok {
 		return r, nil
 	}
-	data, err := blobData(ctx, snap, blob)
+	data, err := snap.Read(ctx, blob)
 	if err != nil {
 		if errors.Is(err, source.ErrInvalid) { // too big: the file's fault, not the repository's
 			return &reading{problems: []*Problem{{Err: err}}}, nil
@@ -199,15 +199,6 @@ func checkProblems(err error) []*Problem {
 		return ps
 	}
 	return []*Problem{{Err: err}}
-}
-
-func blobData(ctx context.Context, snap *source.Snapshot, blob string) ([]byte, error) {
-	for _, f := range snap.Files {
-		if f.Blob == blob {
-			return f.Data, nil
-		}
-	}
-	return snap.Read(ctx, blob)
 }
 
 // asDirty names the content of an edited file by its digest, so that an edit in

@@ -11,6 +11,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/Masterminds/semver/v3"
+	goyaml "github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/parser"
 	"go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -128,7 +130,7 @@ func Decode(path string, data []byte) ([]Document, error) {
 			break
 		}
 		if err != nil {
-			line, err := yamlErrorLine(err)
+			line, err := syntaxError(data, err)
 			f.problem(line, "", err)
 			break
 		}
@@ -190,8 +192,14 @@ func invalidText(data []byte) int {
 
 var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
 
-// yamlErrorLine takes the line out of a parser's message.
-func yamlErrorLine(err error) (int, error) {
+// syntaxError finds the line of a syntax error. The parser that reads profiles
+// names the line on which the innermost mapping begins; another one names the
+// line of the slip, so it is asked once something is wrong.
+func syntaxError(data []byte, err error) (int, error) {
+	var syntax goyaml.Error
+	if _, where := parser.ParseBytes(data, 0); errors.As(where, &syntax) && syntax.GetToken() != nil {
+		return syntax.GetToken().Position.Line, fmt.Errorf("is no YAML: %s", syntax.GetMessage())
+	}
 	m := yamlLine.FindStringSubmatch(err.Error())
 	if m == nil {
 		return 0, fmt.Errorf("is no YAML: %w", err)

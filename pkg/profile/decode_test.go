@@ -82,8 +82,9 @@ func TestDecodeRefuses(t *testing.T) {
 		file string
 		want []string
 	}{
-		"a file that is no YAML":    {"a: [1\nb: 2\n", []string{"f.yaml:1: is no YAML"}},
+		"a file that is no YAML":    {"a: [1\nb: 2\n", []string{"f.yaml:2: is no YAML"}},
 		"a tab for indentation":     {"a:\n\tb: 1\n", []string{"f.yaml:2: is no YAML"}},
+		"a slip deep in a file":     {strings.Replace(good, "    files:", "   files:", 1), []string{"f.yaml:15: is no YAML"}},
 		"a list":                    {"- a\n", []string{"f.yaml:1: is no OperatingSystemProfile: the document is not a mapping"}},
 		"another kind":              {"apiVersion: v1\nkind: ConfigMap\n", []string{`f.yaml:1: is no OperatingSystemProfile: apiVersion "v1" and kind "ConfigMap"`}},
 		"a misspelt field":          {strings.Replace(good, "osVersion:", "osVersoin:", 1), []string{`f.yaml:7: spec.osVersoin: is no field of spec: did you mean "osVersion"?`, "f.yaml:6: spec.osVersion: is required"}},

@@ -1,0 +1,116 @@
+package profile
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// version returns a profile's file at a version, with a text that is its content.
+func version(name, version, content string) *string {
+	return text(strings.NewReplacer("osp-test", name, "v1.0.0", version, "echo hello", "echo "+content).Replace(good))
+}
+
+func TestCatalogueOfBadCommits(t *testing.T) {
+	type push struct {
+		change  map[string]*string
+		current []string // "name version" of what is current afterwards
+		refused []string // what each refusal says, in order
+	}
+	const a, b = "profiles/a.yaml", "profiles/b.yaml"
+	broken := text("spec: [\n")
+	for name, pushes := range map[string][]push{
+		"a broken file stands for what it held, and heals": {
+			{change: map[string]*string{a: version("a", "v1.0.0", "x"), b: version("b", "v1.0.0", "x")}, current: []string{"a v1.0.0", "b v1.0.0"}},
+			{change: map[string]*string{a: broken, b: version("b", "v1.1.0", "y")}, current: []string{"a v1.0.0", "b v1.1.0"}, refused: []string{"profiles/a.yaml:1: is no YAML"}},
+			{change: map[string]*string{a: version("a", "v1.1.0", "y")}, current: []string{"a v1.1.0", "b v1.1.0"}},
+		},
+		"a file that was broken from the start offers nothing": {
+			{change: map[string]*string{a: broken}, refused: []string{"profiles/a.yaml:1"}},
+		},
+		"content changed without its version": {
+			{change: map[string]*string{a: version("a", "v1.0.0", "x")}, current: []string{"a v1.0.0"}},
+			{change: map[string]*string{a: version("a", "v1.0.0", "edited")}, current: []string{"a v1.0.0"}, refused: []string{"profiles/a.yaml:8: spec.version: the content of profile \"a\" changed at COMMIT1, but its version is still v1.0.0, which stands for the content of COMMIT0: give it a new version"}},
+			{change: map[string]*string{a: version("a", "v1.0.1", "edited")}, current: []string{"a v1.0.1"}},
+		},
+		"an old version's content under its number again is no change": {
+			{change: map[string]*string{a: version("a", "v1.0.0", "x")}, current: []string{"a v1.0.0"}},
+			{change: map[string]*string{a: version("a", "v1.1.0", "y")}, current: []string{"a v1.1.0"}},
+			{change: map[string]*string{a: version("a", "v1.0.0", "z")}, current: []string{"a v1.0.0"}, refused: []string{"changed at COMMIT2"}},
+			{change: map[string]*string{a: version("a", "v1.0.0", "x")}, current: []string{"a v1.0.0"}},
+		},
+		"a version that never was accepted may be mended under its number": {
+			{change: map[string]*string{a: version("a", "v1.0.0", "x")}, current: []string{"a v1.0.0"}},
+			{change: map[string]*string{a: version("a", "v1.1.0", "forbidden word")}, current: []string{"a v1.0.0"}, refused: []string{"profiles/a.yaml:14: spec.bootstrapConfig.templates[hello]: says forbidden"}},
+			{change: map[string]*string{a: version("a", "v1.1.0", "mended")}, current: []string{"a v1.1.0"}},
+		},
+		"two files with one profile and version": {
+			{change: map[string]*string{a: version("a", "v1.0.0", "x")}, current: []string{"a v1.0.0"}},
+			{change: map[string]*string{b: version("a", "v1.0.0", "x")}, current: []string{"a v1.0.0"}, refused: []string{"profiles/a.yaml:8: spec.version: profile \"a\" v1.0.0 is also in profiles/b.yaml", "profiles/b.yaml:8: spec.version: profile \"a\" v1.0.0 is also in profiles/a.yaml"}},
+			{change: map[string]*string{a: nil}, current: []string{"a v1.0.0"}},
+		},
+		"two files with one new version: neither is applied": {
+			{change: map[string]*string{a: version("a", "v1.0.0", "x"), b: version("a", "v1.0.0", "y")}, refused: []string{"is also in profiles/b.yaml", "is also in profiles/a.yaml"}},
+		},
+		"of several versions the highest release is current": {
+			{change: map[string]*string{a: version("a", "v1.9.0", "x"), b: version("a", "v1.10.0", "y"), "profiles/c.yaml": version("a", "v2.0.0-rc.1", "z")}, current: []string{"a v1.10.0"}},
+			{change: map[string]*string{b: nil}, current: []string{"a v1.9.0"}},
+			{change: map[string]*string{a: nil}, current: []string{"a v2.0.0-rc.1"}},
+			{change: map[string]*string{"profiles/c.yaml": nil, "profiles/.keep": text("x")}},
+		},
+		"the highest version breaks beside a lower one": {
+			{change: map[string]*string{a: version("a", "v1.0.0", "x"), b: version("a", "v1.1.0", "y")}, current: []string{"a v1.1.0"}},
+			{change: map[string]*string{b: broken}, current: []string{"a v1.1.0"}, refused: []string{"profiles/b.yaml:1"}},
+		},
+		"one file alone is current, also backwards": {
+			{change: map[string]*string{a: version("a", "v1.1.0", "y")}, current: []string{"a v1.1.0"}},
+			{change: map[string]*string{a: version("a", "v1.0.0", "x")}, current: []string{"a v1.0.0"}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			check := func(d Document) error {
+				if strings.Contains(d.Spec.BootstrapConfig.Templates["hello"], "forbidden") {
+					const field = "spec.bootstrapConfig.templates[hello]"
+					return &Problem{Path: d.Path, Line: d.Line(field), Field: field, Err: errors.New("says forbidden")}
+				}
+				return nil
+			}
+			repo, h := newRepository(t), newHistory(0)
+			follower := &Indexer{Check: check}
+			for i, p := range pushes {
+				h.out.Reset()
+				h.head = h.commit("main", h.head, 0, p.change)
+				repo.importStream(h.out.String())
+				want := p.refused
+				for n, commit := range strings.Split(repo.git("rev-list", "--reverse", "main"), "\n") {
+					for j := range want {
+						want[j] = strings.ReplaceAll(want[j], "COMMIT"+string(rune('0'+n)), commit[:12])
+					}
+				}
+				for who, cat := range map[string]*Catalogue{"follower": repo.catalogue(follower), "starter": repo.freshCatalogue(&Indexer{Check: check})} {
+					var current []string
+					for _, v := range cat.Current {
+						current = append(current, v.Name+" "+v.Version)
+					}
+					if diff := cmp.Diff(p.current, current); diff != "" {
+						t.Errorf("push %d, %s: current\n%s", i, who, diff)
+					}
+					if len(cat.Refused) != len(want) {
+						t.Errorf("push %d, %s: refused %v, want %d", i, who, cat.Refused, len(want))
+						continue
+					}
+					for j, r := range cat.Refused {
+						if !strings.Contains(r.Error(), want[j]) {
+							t.Errorf("push %d, %s: refusal\n%v\ndoes not say\n%s", i, who, r, want[j])
+						}
+						if r.Commit == "" {
+							t.Errorf("push %d, %s: refusal %v names no commit", i, who, r)
+						}
+					}
+				}
+			}
+		})
+	}
+}
