@@ -2,7 +2,6 @@ package api_test
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"reflect"
 	"sort"
@@ -14,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/osm-gitops/osm-gitops/test/cluster"
+	"github.com/osm-gitops/osm-gitops/test/conformance"
 )
 
 // TestEveryFieldSurvives writes objects that have every field of their kind and
@@ -56,10 +56,7 @@ func TestEveryFieldSurvives(t *testing.T) {
 // TestConformanceSurvives does the same with what existing fleets have, where the
 // corpus lies beside the repository.
 func TestConformanceSurvives(t *testing.T) {
-	corpus := filepath.Join(root, "..", "shared", "conformance")
-	if _, err := os.Stat(corpus); err != nil {
-		t.Skipf("the conformance corpus is not beside this repository: %v", err)
-	}
+	corpus := conformance.Dir(t)
 	c := cluster.Shared(t)
 	cl := c.Client(t)
 	ns := c.Namespace(t)
