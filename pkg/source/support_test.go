@@ -3,6 +3,7 @@ package source
 import (
 	"errors"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -22,6 +23,11 @@ import (
 const canary = "c4n4ry-p4ssw0rd"
 
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
+
+func TestMain(m *testing.M) {
+	log.SetOutput(io.Discard) // the Git server logs every request
+	os.Exit(m.Run())
+}
 
 // repo is a work tree made by the real git.
 type repo struct {
