@@ -45,7 +45,11 @@ func openObjects(dir *os.Root) (*objects, error) {
 		return nil, err
 	}
 	for _, name := range names {
-		if err := o.add(strings.TrimSuffix(strings.TrimPrefix(name, "pack/"), ".pack")); err != nil {
+		name = strings.TrimSuffix(strings.TrimPrefix(name, "pack/"), ".pack")
+		if _, err := dir.Stat("pack/" + name + ".idx"); errors.Is(err, fs.ErrNotExist) {
+			continue // git writes the index last: a pack without one is not there yet
+		}
+		if err := o.add(name); err != nil {
 			o.close()
 			return nil, err
 		}

@@ -1,0 +1,241 @@
+package source
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing"
+)
+
+// Directory is a folder on this machine: a Git work tree, whose .git is only read,
+// or a plain folder.
+type Directory struct {
+	// Root is what nothing may lead out of: no "..", no symlink.
+	Root string
+	// Path is the folder, absolute or relative to Root. The work tree may begin above
+	// it, but not above Root.
+	Path string
+	// Sub is the folder of the profiles in it; "" is the folder itself.
+	Sub string
+	// Lines keeps the history between reads; nil walks it each time.
+	Lines *Lines
+}
+
+// Read reads the snapshot of the folder as it is now. In a work tree each file is
+// compared with the commit at HEAD byte by byte: where Git converts line ends or
+// filters, a file counts as dirty. Errors are of the kinds ErrNotFound and
+// ErrInvalid; any other is the context's, or this machine's disk.
+func (d Directory) Read(ctx context.Context) (*Snapshot, error) {
+	const attempts = 3 // somebody may commit or switch branches while we read
+	for attempt := 1; ; attempt++ {
+		snapshot, err := d.read(ctx)
+		if errors.Is(err, errMoved) && attempt < attempts {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading directory %s: %w", d.name(), err)
+		}
+		return snapshot, nil
+	}
+}
+
+// errMoved: the repository is another than when reading began.
+var errMoved = errors.New("its Git repository changes while it is read")
+
+// name is the folder's path as it was given.
+func (d Directory) name() string {
+	if filepath.IsAbs(d.Path) {
+		return filepath.Clean(d.Path)
+	}
+	return filepath.Join(d.Root, d.Path)
+}
+
+func (d Directory) read(ctx context.Context) (*Snapshot, error) {
+	sub, err := splitPath(d.Sub)
+	if err != nil {
+		return nil, err
+	}
+	root, path, err := d.open()
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	tree, refusal, err := findWorkTree(root, path)
+	if err != nil {
+		return nil, err
+	}
+	if tree == nil {
+		return d.readPlain(ctx, root, path, sub, refusal)
+	}
+	return d.readWorkTree(ctx, root, tree, path, sub)
+}
+
+// open returns the root and the folder's path below it, without symlinks: where a
+// link is swapped under us (as git-sync does), all is read from where it led.
+func (d Directory) open() (*os.Root, string, error) {
+	if d.Root == "" {
+		return nil, "", fail(ErrInvalid, "no directory may be read: set --directory-root")
+	}
+	base, err := filepath.EvalSymlinks(d.Root)
+	if err != nil {
+		return nil, "", fmt.Errorf("opening the root of directories: %w", err)
+	}
+	lexical, err := filepath.Rel(d.Root, d.name())
+	if err != nil || !filepath.IsLocal(lexical) {
+		return nil, "", fail(ErrInvalid, "it is not below %s", d.Root)
+	}
+	full, err := filepath.EvalSymlinks(filepath.Join(base, lexical))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, "", fail(ErrNotFound, "it does not exist")
+	}
+	if err != nil {
+		return nil, "", fail(ErrInvalid, "it cannot be opened: %v", err)
+	}
+	path, err := filepath.Rel(base, full)
+	if err != nil || !filepath.IsLocal(path) {
+		return nil, "", fail(ErrInvalid, "a symlink leads out of %s", d.Root)
+	}
+	root, err := os.OpenRoot(base)
+	if err != nil {
+		return nil, "", fmt.Errorf("opening the root of directories: %w", err)
+	}
+	return root, path, nil
+}
+
+// readPlain reads a folder without Git: every file is dirty. A file that is a
+// symlink is read when it stays below the root, as a mounted ConfigMap needs it.
+func (d Directory) readPlain(ctx context.Context, root *os.Root, path string, sub []string, refusal *Refusal) (*Snapshot, error) {
+	w := folderWalk{root: root, top: path, followFiles: true}
+	if err := w.walk(ctx, sub); err != nil {
+		return nil, err
+	}
+	files, refused, err := w.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i := range files {
+		files[i].Dirty = true
+	}
+	if refusal != nil {
+		refused = append([]Refusal{*refusal}, refused...)
+	}
+	return &Snapshot{Revision: digest(files), Repository: d.name(), Files: files, Refused: refused}, nil
+}
+
+func (d Directory) readWorkTree(ctx context.Context, root *os.Root, tree *workTree, path string, sub []string) (*Snapshot, error) {
+	parts := append(below(tree.top, path), sub...)
+	w := folderWalk{root: root, top: tree.top}
+	if err := w.walk(ctx, parts); err != nil {
+		return nil, err
+	}
+	files, refused, err := w.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	committed, err := tree.committed(ctx, parts)
+	if err != nil {
+		return nil, explainTree(err)
+	}
+	dirty := false
+	for i, f := range files {
+		files[i].Dirty = committed[f.Path] != f.Blob
+		dirty = dirty || files[i].Dirty
+	}
+	for path := range committed {
+		dirty = dirty || !w.has(path)
+	}
+	snapshot := &Snapshot{
+		Revision:   revision(tree.branch, tree.head),
+		Repository: d.name(),
+		Head:       Commit(tree.head.String()),
+		Files:      files,
+		Refused:    refused,
+		objects:    tree,
+	}
+	if dirty {
+		snapshot.Revision = digest(files)
+	}
+	if !tree.partial {
+		lines := d.Lines
+		if lines == nil {
+			lines = new(Lines)
+		}
+		if snapshot.Line, err = lines.of(ctx, tree.objects, tree.branch, tree.head, parts); err != nil {
+			return nil, explainTree(err)
+		}
+	}
+	if head, _, err := tree.readHead(root); err != nil || head != tree.head {
+		return nil, errMoved
+	}
+	return snapshot, nil
+}
+
+// below is the path of a folder relative to one above it.
+func below(top, path string) []string {
+	rel, err := filepath.Rel(top, path)
+	if err != nil || rel == "." {
+		return nil
+	}
+	return strings.Split(filepath.ToSlash(rel), "/")
+}
+
+// digest is the revision of files that no commit holds.
+func digest(files []File) string {
+	h := sha256.New()
+	for _, f := range files {
+		fmt.Fprintf(h, "%s\x00%x\n", f.Path, sha256.Sum256(f.Data))
+	}
+	return fmt.Sprintf("sha256:%x", h.Sum(nil))
+}
+
+// explainTree words what is wrong with a work tree's repository.
+func explainTree(err error) error {
+	if isDamage(err) {
+		return fail(ErrInvalid, "its Git repository is incomplete or broken (%v); check it with git fsck", err)
+	}
+	return err
+}
+
+// committed lists the profile files at HEAD: blob by path.
+func (t *workTree) committed(ctx context.Context, parts []string) (map[string]string, error) {
+	c, err := t.objects.commit(ctx, t.head)
+	if err != nil {
+		return nil, err
+	}
+	top, err := t.objects.find(ctx, c.tree, parts)
+	if err != nil || top.mode&modeKind != modeFolder {
+		return nil, err
+	}
+	l := listing{objects: t.objects}
+	if err := l.walk(ctx, top.id, strings.Join(parts, "/"), 0); err != nil {
+		return nil, err
+	}
+	blobs := make(map[string]string, len(l.found))
+	for _, f := range l.found {
+		blobs[f.Path] = f.Blob
+	}
+	return blobs, nil
+}
+
+// reader implements database.
+func (t *workTree) reader() *objects { return t.objects }
+
+// explain implements database.
+func (t *workTree) explain(err error) error { return explainTree(err) }
+
+// workTree is the repository of a folder.
+type workTree struct {
+	top     string // where .git is, relative to the root
+	gitDir  string
+	common  string // gitDir, or where that of a linked work tree keeps what it shares
+	branch  string // "" when HEAD is detached
+	head    plumbing.Hash
+	partial bool // a shallow or partial clone: what is there is no history
+	objects *objects
+}

@@ -1,0 +1,283 @@
+package source
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+func mustRead(t testing.TB, d Directory) *Snapshot {
+	t.Helper()
+	s, err := d.Read(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestCleanWorkTreeIsLikeTheRemote(t *testing.T) {
+	s, r := newServer(t), newRepo(t)
+	r.commit("profiles/a.yaml", "a: 1\n", "x.txt", "x")
+	r.commit("profiles/a.yaml", "a: 2\n", "profiles/team/b.yml", "b: 1\n")
+	remote := mustFetch(t, newMirrors(t), Remote{URL: s.push(r, "repo.git"), Path: "profiles"})
+
+	for name, d := range map[string]Directory{
+		"the work tree, with a folder in it": {Root: r.dir, Path: r.dir, Sub: "profiles"},
+		"a folder of the work tree":          {Root: r.dir, Path: "profiles"},
+		"below a higher root":                {Root: filepath.Dir(r.dir), Path: filepath.Join(r.dir, "profiles")},
+		"with a cache":                       {Root: r.dir, Path: "profiles", Lines: new(Lines)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for range 2 {
+				got := mustRead(t, d)
+				if diff := cmp.Diff(remote, got, snapshots, cmpopts.IgnoreFields(Snapshot{}, "Repository")); diff != "" {
+					t.Error(diff)
+				}
+				if data, err := got.Read(t.Context(), remote.Line[0].Changes[0].Blob); err != nil || string(data) != "a: 1\n" {
+					t.Errorf("reading the first version: %q, %v", data, err)
+				}
+				if author, err := got.ChangeOf(t.Context(), got.Head, "profiles/a.yaml"); err != nil || author.Commit != got.Head {
+					t.Errorf("the change is %v, %v", author, err)
+				}
+			}
+		})
+	}
+	r.git("gc", "--quiet")
+	if diff := cmp.Diff(remote, mustRead(t, Directory{Root: r.dir, Path: "profiles"}), snapshots, cmpopts.IgnoreFields(Snapshot{}, "Repository")); diff != "" {
+		t.Errorf("after git gc: %s", diff)
+	}
+}
+
+func TestDirtyWorkTree(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(r *repo)
+		dirty  []string
+	}{
+		"an edited file":          {func(r *repo) { r.write("a.yaml", "a: edited\n") }, []string{"a.yaml"}},
+		"a new file":              {func(r *repo) { r.write("c.yaml", "c: 1\n") }, []string{"c.yaml"}},
+		"a new file, staged":      {func(r *repo) { r.write("c.yaml", "c: 1\n"); r.git("add", "c.yaml") }, []string{"c.yaml"}},
+		"a file that went":        {func(r *repo) { r.write("b.yaml", "") }, nil},
+		"a file that was renamed": {func(r *repo) { r.git("mv", "b.yaml", "c.yaml") }, []string{"c.yaml"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRepo(t)
+			head := r.commit("a.yaml", "a: 1\n", "b.yaml", "b: 1\n")
+			c.change(r)
+			got := mustRead(t, Directory{Root: r.dir})
+			var dirty []string
+			for _, f := range got.Files {
+				if f.Dirty {
+					dirty = append(dirty, f.Path)
+				}
+			}
+			if diff := cmp.Diff(c.dirty, dirty); diff != "" {
+				t.Errorf("dirty: %s", diff)
+			}
+			if !strings.HasPrefix(got.Revision, "sha256:") || got.Head != head || len(got.Line) != 1 {
+				t.Errorf("got %+v", got)
+			}
+		})
+	}
+	t.Run("what is no profile does not count", func(t *testing.T) {
+		r := newRepo(t)
+		r.commit("a.yaml", "a: 1\n", "x.txt", "x")
+		r.write("x.txt", "y")
+		if got := mustRead(t, Directory{Root: r.dir}); !strings.HasPrefix(got.Revision, "main@sha1:") {
+			t.Errorf("got %s", got.Revision)
+		}
+	})
+}
+
+func TestPlainFolder(t *testing.T) {
+	dir := t.TempDir()
+	r := &repo{t: t, dir: dir}
+	r.write("a.yaml", "a: 1\n")
+	r.write("sub/b.yml", "b: 1\n")
+	r.write(".hidden.yaml", "h: 1\n")
+	r.write("big.yaml", strings.Repeat("x", maxFileBytes+1))
+	got := mustRead(t, Directory{Root: dir})
+	if diff := cmp.Diff([]string{"a.yaml", "sub/b.yml"}, paths(got.Files)); diff != "" {
+		t.Error(diff)
+	}
+	if len(got.Refused) != 1 || got.Refused[0].Path != "big.yaml" {
+		t.Errorf("refused: %+v", got.Refused)
+	}
+	if got.Head != "" || got.Line != nil || !got.Files[0].Dirty || !strings.HasPrefix(got.Revision, "sha256:") {
+		t.Errorf("got %+v", got)
+	}
+	if data, err := got.Read(t.Context(), got.Files[0].Blob); err != nil || string(data) != "a: 1\n" {
+		t.Errorf("got %q, %v", data, err)
+	}
+	if _, err := got.Read(t.Context(), strings.Repeat("1", 40)); err == nil {
+		t.Error("a blob was found that is not there")
+	}
+	_, err := got.ChangeOf(t.Context(), Commit(strings.Repeat("1", 40)), "a.yaml")
+	wantError(t, err, ErrNotFound, "no history")
+	again := mustRead(t, Directory{Root: dir})
+	r.write("a.yaml", "a: 2\n")
+	if changed := mustRead(t, Directory{Root: dir}); changed.Revision == got.Revision || again.Revision != got.Revision {
+		t.Errorf("revisions %s, %s, %s", got.Revision, again.Revision, changed.Revision)
+	}
+}
+
+// A ConfigMap is mounted as links to a folder that is swapped.
+func TestMountedConfigMap(t *testing.T) {
+	dir := t.TempDir()
+	r := &repo{t: t, dir: dir}
+	r.write("..2026/a.yaml", "a: 1\n")
+	link(t, "..2026", filepath.Join(dir, "..data"))
+	link(t, "..data/a.yaml", filepath.Join(dir, "a.yaml"))
+	got := mustRead(t, Directory{Root: dir})
+	if len(got.Files) != 1 || got.Files[0].Path != "a.yaml" || string(got.Files[0].Data) != "a: 1\n" || len(got.Refused) > 0 {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// git-sync keeps linked work trees and swaps a symlink between them.
+func TestLinkedWorkTree(t *testing.T) {
+	root, r := t.TempDir(), newRepo(t)
+	head := r.commit("profiles/a.yaml", "a: 1\n")
+	git(t, root, "clone", "--quiet", "--bare", r.dir, ".repo")
+	git(t, filepath.Join(root, ".repo"), "worktree", "add", "--quiet", "--detach", filepath.Join(root, ".worktrees", string(head)))
+	link(t, filepath.Join(".worktrees", string(head)), filepath.Join(root, "current"))
+	got := mustRead(t, Directory{Root: root, Path: filepath.Join(root, "current"), Sub: "profiles"})
+	if got.Revision != "sha1:"+string(head) || len(got.Line) != 1 || got.Files[0].Dirty || got.Files[0].Path != "profiles/a.yaml" {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// What is cut off does not count as history.
+func TestShallowClone(t *testing.T) {
+	r := newRepo(t)
+	r.commit("a.yaml", "a: 1\n")
+	head := r.commit("a.yaml", "a: 2\n")
+	for name, args := range map[string][]string{
+		"shallow": {"--depth=1"},
+		"partial": {"--filter=blob:none"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := t.TempDir()
+			r.git("config", "uploadpack.allowFilter", "true")
+			git(t, root, append(append([]string{"clone", "--quiet"}, args...), "file://"+r.dir, "clone")...)
+			got := mustRead(t, Directory{Root: root, Path: "clone"})
+			if got.Revision != "main@sha1:"+string(head) || got.Head != head || got.Line != nil || got.Files[0].Dirty {
+				t.Errorf("got %+v", got)
+			}
+		})
+	}
+}
+
+func TestRepositoriesThatCannotServe(t *testing.T) {
+	for name, c := range map[string]struct {
+		make func(t *testing.T, dir string)
+		says string
+	}{
+		"SHA-256": {func(t *testing.T, dir string) {
+			git(t, dir, "init", "--quiet", "--object-format=sha256")
+		}, "SHA-256"},
+		"no commit yet": {func(t *testing.T, dir string) {
+			git(t, dir, "init", "--quiet")
+		}, "no commit yet"},
+		"borrowed objects": {func(t *testing.T, dir string) {
+			r := newRepo(t)
+			r.commit("a.yaml", "a: 1\n")
+			git(t, dir, "clone", "--quiet", "--shared", r.dir, "x")
+			if err := os.Rename(filepath.Join(dir, "x", ".git"), filepath.Join(dir, ".git")); err != nil {
+				t.Fatal(err)
+			}
+		}, "alternates"},
+		"a repository outside of the root": {func(t *testing.T, dir string) {
+			r := newRepo(t)
+			r.commit("a.yaml", "a: 1\n")
+			(&repo{t: t, dir: dir}).write(".git", "gitdir: "+filepath.Join(r.dir, ".git")+"\n")
+		}, "not below the root"},
+		"a ref that is a path": {func(t *testing.T, dir string) { // security.md 4
+			git(t, dir, "init", "--quiet")
+			(&repo{t: t, dir: dir}).write(".git/HEAD", "ref: refs/heads/../../config\n")
+		}, "HEAD"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			c.make(t, dir)
+			(&repo{t: t, dir: dir}).write("b.yaml", "b: 1\n")
+			got := mustRead(t, Directory{Root: dir})
+			if got.Head != "" || len(got.Files) == 0 || !got.Files[0].Dirty {
+				t.Errorf("got %+v", got)
+			}
+			if len(got.Refused) == 0 || got.Refused[0].Path != ".git" || !strings.Contains(got.Refused[0].Reason, c.says) {
+				t.Errorf("refused: %+v", got.Refused)
+			}
+		})
+	}
+}
+
+// security.md 3, 13: nothing leads out of the root, by path or by link.
+func TestDirectoryStaysBelowItsRoot(t *testing.T) {
+	outside, root := t.TempDir(), t.TempDir()
+	(&repo{t: t, dir: outside}).write("secret.yaml", canary)
+	r := &repo{t: t, dir: root}
+	r.write("in/a.yaml", "a: 1\n")
+	link(t, outside, filepath.Join(root, "link"))
+	link(t, filepath.Join(outside, "secret.yaml"), filepath.Join(root, "in", "link.yaml"))
+	link(t, "../in", filepath.Join(root, "in", "loop"))
+	link(t, outside, filepath.Join(root, "in", "folder"))
+	if err := syscall.Mkfifo(filepath.Join(root, "in", "pipe.yaml"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"../" + filepath.Base(outside), "in/../../" + filepath.Base(outside), outside, "/etc", "link", ".."} {
+		_, err := Directory{Root: root, Path: path}.Read(t.Context())
+		wantError(t, err, ErrInvalid, root)
+	}
+	for _, sub := range []string{"..", "a/../..", "/etc"} {
+		_, err := Directory{Root: root, Path: "in", Sub: sub}.Read(t.Context())
+		wantError(t, err, ErrInvalid)
+	}
+	_, err := Directory{Root: root, Path: "in", Sub: "folder"}.Read(t.Context())
+	wantError(t, err, ErrInvalid)
+	_, err = Directory{Root: root, Path: "nowhere"}.Read(t.Context())
+	wantError(t, err, ErrNotFound)
+	_, err = Directory{Path: "in"}.Read(t.Context())
+	wantError(t, err, ErrInvalid, "--directory-root")
+
+	got := mustRead(t, Directory{Root: root, Path: "in"})
+	if diff := cmp.Diff([]string{"a.yaml"}, paths(got.Files)); diff != "" {
+		t.Error(diff)
+	}
+	var refused []string
+	for _, f := range got.Refused {
+		refused = append(refused, f.Path)
+	}
+	if diff := cmp.Diff([]string{"folder", "link.yaml", "loop", "pipe.yaml"}, refused); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// The links of a work tree are refused as the remote's would be, and so is a
+// repository within.
+func TestWorkTreeRefusesLinksAndRepositories(t *testing.T) {
+	r := newRepo(t)
+	link(t, "a.yaml", filepath.Join(r.dir, "link.yaml"))
+	r.write("a.yaml", "a: 1\n")
+	r.write("nested/b.yaml", "b: 1\n")
+	r.commit()
+	git(t, filepath.Join(r.dir, "nested"), "init", "--quiet")
+	got := mustRead(t, Directory{Root: r.dir})
+	if diff := cmp.Diff([]string{"a.yaml"}, paths(got.Files)); diff != "" {
+		t.Error(diff)
+	}
+	if len(got.Refused) != 2 || got.Refused[0].Path != "link.yaml" || got.Refused[1].Path != "nested" {
+		t.Errorf("refused: %+v", got.Refused)
+	}
+}
+
+func link(t testing.TB, to, at string) {
+	t.Helper()
+	if err := os.Symlink(to, at); err != nil {
+		t.Fatal(err)
+	}
+}

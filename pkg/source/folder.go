@@ -1,0 +1,201 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/go-git/go-git/v5/plumbing"
+)
+
+// folderWalk finds the profile files below a folder on disk by the rules that hold
+// in a repository.
+type folderWalk struct {
+	root *os.Root
+	top  string // what the paths of files are relative to, itself relative to the root
+	// followFiles reads files that are symlinks, as long as they stay below the root.
+	// A work tree's are refused, because Git's are.
+	followFiles bool
+
+	entries int
+	found   []string
+	refused refusals
+}
+
+func (w *folderWalk) has(path string) bool {
+	_, found := slices.BinarySearch(w.found, path)
+	return found
+}
+
+func (w *folderWalk) walk(ctx context.Context, parts []string) error {
+	for i := range parts {
+		path := strings.Join(parts[:i+1], "/")
+		info, err := w.root.Lstat(w.disk(path))
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return fail(ErrNotFound, "path %q does not exist there", path)
+		case err != nil:
+			return fail(ErrInvalid, "path %q cannot be read: %v", path, err)
+		case info.Mode()&fs.ModeSymlink != 0 && !w.followFiles:
+			return fail(ErrInvalid, "path %q is a symlink, and links are not followed", path)
+		}
+	}
+	err := w.folder(ctx, strings.Join(parts, "/"), 0)
+	slices.Sort(w.found)
+	return err
+}
+
+// disk is where a path is, relative to the root.
+func (w *folderWalk) disk(path string) string {
+	return filepath.Join(w.top, filepath.FromSlash(path))
+}
+
+func (w *folderWalk) folder(ctx context.Context, prefix string, depth int) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	entries, err := w.list(prefix)
+	if err != nil {
+		return err
+	}
+	if !w.followFiles && prefix != "" && slices.ContainsFunc(entries, isDotGit) {
+		w.refused.add(prefix, "submodule: a folder with a repository of its own is not entered")
+		return nil
+	}
+	for _, e := range entries {
+		if isDotGit(e) {
+			continue
+		}
+		path := join(prefix, e.Name())
+		switch class, reason := w.classify(path, e); {
+		case class == refused:
+			w.refused.add(path, reason)
+		case class == file:
+			w.found = append(w.found, path)
+		case class == folder && depth == maxDepth:
+			w.refused.add(path, tooDeep)
+		case class == folder:
+			if err := w.folder(ctx, path, depth+1); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func isDotGit(e fs.DirEntry) bool { return e.Name() == ".git" }
+
+func (w *folderWalk) list(path string) ([]fs.DirEntry, error) {
+	dir, err := w.root.OpenFile(w.disk(path), os.O_RDONLY|syscall.O_DIRECTORY, 0)
+	if err != nil {
+		return nil, fail(ErrInvalid, "path %q cannot be read as a folder: %v", path, err)
+	}
+	defer dir.Close()
+	entries, err := dir.ReadDir(maxEntries + 1 - w.entries)
+	if err != nil && err != io.EOF {
+		return nil, err
+	}
+	if w.entries += len(entries); w.entries > maxEntries {
+		return nil, fail(ErrInvalid, "there are more than %d entries below the path; point it at the folder of the profiles", maxEntries)
+	}
+	return entries, nil
+}
+
+func (w *folderWalk) classify(path string, e fs.DirEntry) (class, string) {
+	mode := e.Type()
+	if mode&fs.ModeSymlink != 0 && w.followFiles && !strings.HasPrefix(e.Name(), ".") {
+		info, err := w.root.Stat(w.disk(path))
+		switch {
+		case err != nil:
+			return refused, "symlink: it leads nowhere, or out of the root of directories"
+		case info.Mode().IsRegular():
+			mode = 0
+		default:
+			return refused, "symlink: links to folders are not followed"
+		}
+	}
+	return classify(entry{name: e.Name(), mode: treeMode(mode)})
+}
+
+// treeMode is how Git would write the kind of an entry.
+func treeMode(mode fs.FileMode) uint32 {
+	switch {
+	case mode.IsRegular():
+		return modeFile
+	case mode.IsDir():
+		return modeFolder
+	case mode&fs.ModeSymlink != 0:
+		return modeSymlink
+	}
+	return 0o010000 // a pipe, a device, a socket: nothing Git knows
+}
+
+// read loads what was found, in the order of the paths.
+func (w *folderWalk) read(ctx context.Context) ([]File, []Refusal, error) {
+	var q quota
+	var files []File
+	for _, path := range w.found {
+		if err := ctx.Err(); err != nil {
+			return nil, nil, err
+		}
+		data, reason, err := w.readFile(path, &q)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // gone since it was listed
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("reading %q: %w", path, err)
+		}
+		if reason != "" {
+			w.refused.add(path, reason)
+			continue
+		}
+		files = append(files, File{Path: path, Blob: objectID(plumbing.BlobObject, data).String(), Data: data})
+	}
+	return files, w.refused.sorted(), nil
+}
+
+func (w *folderWalk) readFile(path string, q *quota) (data []byte, reason string, err error) {
+	f, size, err := openRegular(w.root, w.disk(path))
+	if errors.Is(err, errNotRegular) {
+		return nil, "it is no regular file any more", nil
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	defer f.Close()
+	if reason := q.admit(size); reason != "" {
+		return nil, reason, nil
+	}
+	data, err = io.ReadAll(io.LimitReader(f, maxFileBytes+1))
+	if len(data) > maxFileBytes {
+		return nil, "too big: it grew while it was read", nil
+	}
+	return data, "", err
+}
+
+var errNotRegular = errors.New("not a regular file")
+
+// openRegular opens a file for reading and makes sure that it is one: a pipe put in
+// its place would block.
+func openRegular(root *os.Root, path string) (*os.File, int64, error) {
+	f, err := root.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, 0, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = errNotRegular
+	}
+	if err != nil {
+		f.Close()
+		return nil, 0, err
+	}
+	return f, info.Size(), nil
+}

@@ -1,0 +1,183 @@
+package source
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing"
+)
+
+// maxGitFileBytes bounds the files of a .git that are read whole: config,
+// packed-refs (some 100,000 references), HEAD.
+const maxGitFileBytes = 8 << 20 // 8 MiB
+
+// findWorkTree looks for the .git of a folder or of one above it, below the root.
+// Nil and a refusal: there is one, but it cannot serve as history; the folder is
+// then read as a plain one.
+func findWorkTree(root *os.Root, path string) (*workTree, *Refusal, error) {
+	for top := path; ; top = filepath.Dir(top) {
+		info, err := root.Lstat(filepath.Join(top, ".git"))
+		if err == nil {
+			return openWorkTree(root, top, info)
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return nil, nil, err
+		}
+		if top == "." {
+			return nil, nil, nil
+		}
+	}
+}
+
+func openWorkTree(root *os.Root, top string, info fs.FileInfo) (*workTree, *Refusal, error) {
+	t := &workTree{top: top, gitDir: filepath.Join(top, ".git")}
+	unusable := func(reason string) (*workTree, *Refusal, error) {
+		return nil, &Refusal{Path: ".git", Reason: reason + "; the files are read as those of a plain folder"}, nil
+	}
+	if info.Mode().IsRegular() {
+		dir, ok := readLink(root, t.gitDir, "gitdir: ", top)
+		if !ok {
+			return unusable("the repository it points to is not below the root of directories")
+		}
+		t.gitDir = dir
+	} else if !info.IsDir() {
+		return unusable("it is neither a folder nor a file")
+	}
+	t.common = t.gitDir
+	if _, err := root.Lstat(filepath.Join(t.gitDir, "commondir")); err == nil {
+		dir, ok := readLink(root, filepath.Join(t.gitDir, "commondir"), "", t.gitDir)
+		if !ok {
+			return unusable("the repository it points to is not below the root of directories")
+		}
+		t.common = dir
+	}
+	if reason := t.readConfig(root); reason != "" {
+		return unusable(reason)
+	}
+	var err error
+	if t.head, t.branch, err = t.readHead(root); err != nil {
+		return unusable("HEAD is no commit yet, or cannot be read")
+	}
+	dir, err := root.OpenRoot(filepath.Join(t.common, "objects"))
+	if err != nil {
+		return unusable("it has no folder of objects")
+	}
+	if t.objects, err = openObjects(dir); err != nil {
+		dir.Close()
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, nil, errMoved // git gc is at work
+		}
+		return nil, nil, explainTree(err)
+	}
+	return t, nil, nil
+}
+
+// readLink reads a file that holds the path of a folder below the root.
+func readLink(root *os.Root, file, prefix, relativeTo string) (string, bool) {
+	data, err := readSmall(root, file)
+	to, ok := strings.CutPrefix(strings.TrimSpace(string(data)), prefix)
+	if err != nil || !ok || to == "" {
+		return "", false
+	}
+	if filepath.IsAbs(to) {
+		if to, err = filepath.EvalSymlinks(to); err != nil {
+			return "", false
+		}
+		to, err = filepath.Rel(root.Name(), to)
+	} else {
+		to = filepath.Join(relativeTo, to)
+	}
+	return to, err == nil && filepath.IsLocal(to)
+}
+
+// What a repository's config may say that keeps it from being history.
+var (
+	sha256Format = regexp.MustCompile(`(?mi)^\s*objectformat\s*=\s*"?sha256`)
+	refTables    = regexp.MustCompile(`(?mi)^\s*refstorage\s*=\s*"?reftable`)
+	promisor     = regexp.MustCompile(`(?mi)^\s*(promisor|partialclone)\s*=`)
+)
+
+// readConfig looks for what this package cannot read and returns a reason, and
+// notes whether the history is cut off somewhere.
+func (t *workTree) readConfig(root *os.Root) (reason string) {
+	config, err := readSmall(root, filepath.Join(t.common, "config"))
+	if err != nil {
+		return "its config cannot be read"
+	}
+	if sha256Format.Match(config) {
+		return "the repository uses SHA-256 object ids"
+	}
+	if refTables.Match(config) {
+		return "the repository keeps its references in reftables"
+	}
+	if alternates, err := readSmall(root, filepath.Join(t.common, "objects", "info", "alternates")); err == nil && len(alternates) > 0 {
+		return "the repository borrows objects from another (objects/info/alternates)"
+	}
+	shallow, err := readSmall(root, filepath.Join(t.common, "shallow"))
+	t.partial = promisor.Match(config) || err == nil && len(shallow) > 0
+	return ""
+}
+
+var errNoHead = errors.New("HEAD cannot be resolved")
+
+// readHead returns the commit at HEAD and the branch, "" when it is detached.
+func (t *workTree) readHead(root *os.Root) (plumbing.Hash, string, error) {
+	name := "HEAD"
+	for range 5 { // as deep as git follows symbolic references
+		data, err := readSmall(root, filepath.Join(t.gitDir, filepath.FromSlash(name)))
+		if errors.Is(err, fs.ErrNotExist) {
+			data, err = readSmall(root, filepath.Join(t.common, filepath.FromSlash(name)))
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			data, err = t.packedRef(root, name)
+		}
+		if err != nil {
+			return plumbing.ZeroHash, "", err
+		}
+		text := strings.TrimSpace(string(data))
+		if isObjectID(text) {
+			branch := strings.TrimPrefix(name, branchPrefix)
+			if name == "HEAD" {
+				branch = ""
+			}
+			return plumbing.NewHash(text), branch, nil
+		}
+		to, ok := strings.CutPrefix(text, "ref: ")
+		if !ok || !validRef(to) {
+			return plumbing.ZeroHash, "", errNoHead
+		}
+		name = to
+	}
+	return plumbing.ZeroHash, "", errNoHead
+}
+
+func (t *workTree) packedRef(root *os.Root, name string) ([]byte, error) {
+	data, err := readSmall(root, filepath.Join(t.common, "packed-refs"))
+	if err != nil {
+		return nil, err
+	}
+	for line := range strings.Lines(string(data)) {
+		if id, ref, ok := strings.Cut(strings.TrimSpace(line), " "); ok && ref == name && isObjectID(id) {
+			return []byte(id), nil
+		}
+	}
+	return nil, errNoHead
+}
+
+func readSmall(root *os.Root, path string) ([]byte, error) {
+	f, _, err := openRegular(root, path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxGitFileBytes+1))
+	if err == nil && len(data) > maxGitFileBytes {
+		return nil, fail(ErrInvalid, "%s has more than %d bytes", path, maxGitFileBytes)
+	}
+	return data, err
+}
