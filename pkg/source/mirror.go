@@ -292,6 +292,9 @@ func (m *mirror) readTips() ([]plumbing.Hash, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errDamaged, err)
 	}
+	if !strings.HasSuffix(string(data), "\n") {
+		return nil, fmt.Errorf("%w: packed-refs is cut short", errDamaged)
+	}
 	var tips []plumbing.Hash
 	for line := range strings.Lines(string(data)) {
 		if strings.HasPrefix(line, "#") {

@@ -199,7 +199,7 @@ func networkError(err error) string {
 	switch {
 	case errors.As(err, &cert):
 		return fmt.Sprintf("the server's certificate is not trusted: %v", cert.Err)
-	case errors.As(err, &record):
+	case errors.As(err, &record) || errors.Is(err, http.ErrSchemeMismatch):
 		return "the server does not speak TLS there"
 	case errors.As(err, &alert):
 		return fmt.Sprintf("TLS: %v", alert)
