@@ -16,8 +16,8 @@ type InvalidError struct {
 	Pool string
 	// Path is the profile's file, where that is known.
 	Path string
-	// Line counts from 1. It is a line of Path, or where Lines was not given a
-	// line of the text in Field. 0 where no line can be named.
+	// Line counts from 1. It is a line of Path where the profile came with Lines,
+	// else a line of the text in Field. 0 where no line can be named.
 	Line int
 	// Stage is "bootstrap" or "provisioning", where one is concerned.
 	Stage string
@@ -28,6 +28,8 @@ type InvalidError struct {
 	Field string
 	// Err is the cause. It holds no credentials.
 	Err error
+
+	lineOfFile bool
 }
 
 // Error reads "rendering profile "osp-x" v1.2.3 at 3f2a9c1: profiles/x.yaml:41:
@@ -55,7 +57,7 @@ func (e *InvalidError) Error() string {
 	}
 	if e.Path != "" {
 		b.WriteString(e.Path)
-		if e.Line > 0 {
+		if e.Line > 0 && e.lineOfFile {
 			b.WriteString(":" + strconv.Itoa(e.Line))
 		}
 		b.WriteString(": ")
@@ -65,10 +67,10 @@ func (e *InvalidError) Error() string {
 		if e.File != "" {
 			fmt.Fprintf(&b, " %q", e.File)
 		}
-		if e.Path == "" && e.Line > 0 {
-			b.WriteString(" line " + strconv.Itoa(e.Line))
-		}
 		b.WriteString(": ")
+		if e.Line > 0 && !e.lineOfFile {
+			b.WriteString("line " + strconv.Itoa(e.Line) + " of the template: ")
+		}
 	}
 	b.WriteString(e.Err.Error())
 	return b.String()
@@ -162,14 +164,8 @@ func (p Profile) of(pool string, problems []*InvalidError) []*InvalidError {
 		if e.Field != "" {
 			e.Path = p.file()
 		}
-		if p.Lines != nil && e.Field != "" {
-			e.Line = p.Lines(e.Field) + max(e.Line-1, 0)
-		} else if e.Path != "" {
-			// A line of the template alone would read as a line of the file.
-			if e.Line > 0 {
-				e.Err = fmt.Errorf("line %d of the template: %w", e.Line, e.Err)
-			}
-			e.Line = 0
+		if p.Lines != nil && e.Field != "" && e.Path != "" {
+			e.Line, e.lineOfFile = p.Lines(e.Field)+max(e.Line-1, 0), true
 		}
 		out[i] = &e
 	}
