@@ -9,7 +9,7 @@ import (
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	gitops "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
 
@@ -207,7 +207,7 @@ func TestSourceAdmission(t *testing.T) {
 		}
 		// Every stored one decodes: a single bad duration once broke the whole list
 		// for its controller (CVE-2022-39272).
-		var list gitops.ProfileSourceList
+		var list api.ProfileSourceList
 		if err := cl.List(t.Context(), &list, client.InNamespace(ns)); err != nil {
 			t.Fatal(err)
 		}

@@ -24,7 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
-	gitops "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 )
 
@@ -123,7 +123,7 @@ func Scheme(add ...func(*k8sruntime.Scheme) error) (*k8sruntime.Scheme, error) {
 	s := k8sruntime.NewScheme()
 	ours := []func(*k8sruntime.Scheme) error{
 		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme,
-		machines.AddToScheme, gitops.AddToScheme, osm.AddToScheme,
+		machines.AddToScheme, api.AddToScheme, osm.AddToScheme,
 	}
 	for _, f := range append(ours, add...) {
 		if err := f(s); err != nil {
