@@ -1,0 +1,187 @@
+package render
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	gitops "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+)
+
+func machineDeployment(value string, annotations map[string]string) *cluster.MachineDeployment {
+	md := &cluster.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Name: "workers", Namespace: "shop", Annotations: map[string]string{}}}
+	md.Spec.Template.Spec.Versions.Kubelet = "1.36.2"
+	if value != "-" {
+		md.Spec.Template.Spec.ProviderSpec.Value = &runtime.RawExtension{Raw: []byte(value)}
+	}
+	for suffix, v := range annotations {
+		md.Annotations[gitops.AnnotationKubeletConfigPrefix+suffix] = v
+	}
+	return md
+}
+
+// The decoding rules of the contract, section 2.3.
+func TestDecodePool(t *testing.T) {
+	const ubuntu = `"cloudProvider":"aws","operatingSystem":"ubuntu"`
+	base := Pool{Name: "workers", Namespace: "shop", KubeletVersion: "1.36.2", CloudProvider: "aws", OperatingSystem: "ubuntu"}
+	with := func(change func(*Pool)) Pool { p := base; change(&p); return p }
+	text := func(s string) *string { return &s }
+	tests := map[string]struct {
+		value   string
+		want    Pool
+		wantErr []string
+	}{
+		"the least":                    {value: `{` + ubuntu + `}`, want: base},
+		"keys without regard to case":  {value: `{"CLOUDPROVIDER":"aws","OperatingSystem":"ubuntu"}`, want: base},
+		"trailing data is ignored":     {value: `{` + ubuntu + `} {"x":`, want: base},
+		"free-form parts are not read": {value: `{` + ubuntu + `,"cloudProviderSpec":{"x":{"y":1}},"operatingSystemSpec":{"foo":1,"distUpgradeOnBoot":true},"caPublicKey":"x"}`, want: with(func(p *Pool) { p.OperatingSystemSpec.DistUpgradeOnBoot = true })},
+		"null parts are absent":        {value: `{` + ubuntu + `,"cloudProviderSpec":null,"operatingSystemSpec":null,"network":null,"overwriteCloudConfig":null}`, want: base},
+		"an empty cloud configuration": {value: `{` + ubuntu + `,"overwriteCloudConfig":""}`, want: with(func(p *Pool) { p.OverwriteCloudConfig = text("") })},
+		"a network": {value: `{` + ubuntu + `,"network":{"cidr":"10.0.0.2/24","gateway":"10.0.0.1","dns":{"servers":["1.1.1.1"]},"ipFamily":"IPv4+IPv6"}}`, want: with(func(p *Pool) {
+			p.Network = &NetworkConfig{CIDR: "10.0.0.2/24", Gateway: "10.0.0.1", DNS: DNSConfig{Servers: []string{"1.1.1.1"}}, IPFamily: "IPv4+IPv6"}
+		})},
+		"flatcar": {value: `{"cloudProvider":"aws","operatingSystem":"flatcar","operatingSystemSpec":{"disableAutoUpdate":true,"provisioningUtility":"cloud-init"}}`, want: with(func(p *Pool) {
+			p.OperatingSystem = "flatcar"
+			p.OperatingSystemSpec.Flatcar = &FlatcarSpec{DisableAutoUpdate: true, ProvisioningUtility: "cloud-init"}
+		})},
+		"rhel": {value: `{"cloudProvider":"aws","operatingSystem":"rhel","operatingSystemSpec":{"rhelSubscriptionManagerUser":"u","attachSubscription":true}}`, want: with(func(p *Pool) {
+			p.OperatingSystem = "rhel"
+			p.OperatingSystemSpec.RHEL = &RHELSpec{RHELSubscriptionManagerUser: "u", AttachSubscription: true}
+		})},
+		"absent":                            {value: "-", wantErr: []string{"providerSpec.value: is missing: give the provider's configuration inline"}},
+		"no bytes":                          {value: "", wantErr: []string{"providerSpec.value: is missing"}},
+		"null":                              {value: "null", wantErr: []string{"operatingSystem: is empty: name one of"}},
+		"no JSON":                           {value: "{", wantErr: []string{"providerSpec.value: "}},
+		"an unknown field":                  {value: `{` + ubuntu + `,"sshPublicKey":[]}`, wantErr: []string{`value.sshPublicKey: is no field of the provider spec: did you mean "sshPublicKeys"?`}},
+		"several, and nested":               {value: `{` + ubuntu + `,"foo":1,"Network":{"ipfamily":"IPv4","bar":1,"dns":{"server":"x"}}}`, wantErr: []string{"value.foo: is no field of the provider spec: remove it", "value.network.bar: is no", `value.network.dns.server: is no field of the provider spec: did you mean "servers"?`}},
+		"a wrong type":                      {value: `{` + ubuntu + `,"sshPublicKeys":"key"}`, wantErr: []string{"value.sshPublicKeys: is of the wrong type: write a list, not a string"}},
+		"a wrong type in the system's spec": {value: `{` + ubuntu + `,"operatingSystemSpec":{"distUpgradeOnBoot":"yes"}}`, wantErr: []string{"operatingSystemSpec.distUpgradeOnBoot: is of the wrong type: write a boolean"}},
+		"another system":                    {value: `{"operatingSystem":"windows"}`, wantErr: []string{`operatingSystem: "windows" is not supported: name one of amzn2, flatcar, rhel, rockylinux, ubuntu`}},
+		"too much":                          {value: `{"caPublicKey":"` + strings.Repeat("x", maxProviderSpecBytes) + `"}`, wantErr: []string{"are allowed"}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			pool, err := DecodePool(machineDeployment(test.value, nil))
+			if len(test.wantErr) == 0 {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(test.want, pool); diff != "" {
+					t.Errorf("(-want +got):\n%s", diff)
+				}
+				return
+			}
+			problems := Problems(err)
+			if len(problems) != len(test.wantErr) {
+				t.Fatalf("problems %v, want %q", problems, test.wantErr)
+			}
+			for i, want := range test.wantErr {
+				if got := problems[i].Error(); !strings.Contains(got, want) || !strings.HasPrefix(got, `reading MachineDeployment "shop/workers": spec.template.spec.providerSpec.value`) {
+					t.Errorf("got %q, want %q in it", got, want)
+				}
+			}
+		})
+	}
+}
+
+// Section 6 of the contract, and what we refuse beyond it.
+func TestKubeletAnnotations(t *testing.T) {
+	num := func(n int32) *int32 { return &n }
+	tests := map[string]struct {
+		annotations map[string]string
+		want        kubeletConfig
+		wantErr     string
+	}{
+		"pairs are trimmed, empty items passed over, the last counts": {annotations: map[string]string{"KubeReserved": " cpu = 1, memory=2Gi ,,cpu=200m", "EvictionHard": "memory.available<5%"},
+			want: kubeletConfig{KubeReserved: &map[string]string{"cpu": "200m", "memory": "2Gi"}, EvictionHard: &map[string]string{"memory.available": "5%"}}},
+		"the first delimiter splits":   {annotations: map[string]string{"SystemReserved": "a=b=c"}, want: kubeletConfig{SystemReserved: &map[string]string{"a": "b=c"}}},
+		"a present but empty list":     {annotations: map[string]string{"KubeReserved": ""}, want: kubeletConfig{KubeReserved: &map[string]string{}}},
+		"integers":                     {annotations: map[string]string{"MaxPods": "110", "ImageGCHighThresholdPercent": "-1"}, want: kubeletConfig{MaxPods: num(110), ImageGCHighThresholdPercent: num(-1)}},
+		"strings, also empty":          {annotations: map[string]string{"ContainerLogMaxSize": ""}, want: kubeletConfig{ContainerLogMaxSize: nonNil("")}},
+		"unknown suffixes are ignored": {annotations: map[string]string{"Nope": "x", "maxPods": "x"}},
+		"a pair without delimiter":     {annotations: map[string]string{"EvictionHard": "memory.available=5%"}, wantErr: `EvictionHard]: "memory.available=5%" is no pair: write name<value`},
+		"a pair without a value":       {annotations: map[string]string{"KubeReserved": "cpu="}, wantErr: "is no pair"},
+		"no integer":                   {annotations: map[string]string{"MaxPods": "many"}, wantErr: `MaxPods]: "many" is no integer`},
+		"an integer that is too large": {annotations: map[string]string{"MaxPods": "3000000000"}, wantErr: "is no integer of 32 bits"},
+		"an empty integer":             {annotations: map[string]string{"MaxPods": ""}, wantErr: "is no integer"},
+		"no duration":                  {annotations: map[string]string{"ImageMinimumGCAge": "5 minutes"}, wantErr: `ImageMinimumGCAge]: "5 minutes" is no duration`},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			pool, err := DecodePool(machineDeployment(`{"cloudProvider":"aws","operatingSystem":"ubuntu"}`, test.annotations))
+			if test.wantErr != "" {
+				var invalid *InvalidError
+				if !errors.As(err, &invalid) || !strings.Contains(err.Error(), test.wantErr) {
+					t.Fatalf("error %v, want %q", err, test.wantErr)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, _ := parseKubeletAnnotations(pool.KubeletAnnotations)
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func nonNil(s string) *string { return &s }
+
+func TestNetworkConfig(t *testing.T) {
+	var none *NetworkConfig
+	if none.IsStaticIPConfig() || none.GetIPFamily() != "" || !none.GetIPFamily().HasIPv4() || none.GetIPFamily().HasIPv6() {
+		t.Error("no network is not taken for IPv4 without a static address")
+	}
+	for _, n := range []NetworkConfig{{CIDR: "x"}, {Gateway: "x"}, {DNS: DNSConfig{Servers: []string{"x"}}}} {
+		if !n.IsStaticIPConfig() {
+			t.Errorf("%+v is not static", n)
+		}
+	}
+	for family, want := range map[IPFamily][3]bool{"": {true, false, false}, "IPv4": {true, false, false}, "IPv6": {false, true, false}, "IPv4+IPv6": {true, true, true}, "IPv6+IPv4": {true, true, true}} {
+		if got := [3]bool{family.HasIPv4(), family.HasIPv6(), family.IsDualstack()}; got != want {
+			t.Errorf("%q: %v, want %v", family, got, want)
+		}
+	}
+}
+
+// A pool survives being recorded, and nothing panics on what strangers write.
+func FuzzDecodePool(f *testing.F) {
+	f.Add(`{"cloudProvider":"aws","operatingSystem":"ubuntu","sshPublicKeys":["a"]}`, "1.36.2", "cpu=1")
+	f.Add(`{"operatingSystem":"rhel","operatingSystemSpec":{"rhelSubscriptionManagerUser":"u"},"overwriteCloudConfig":""}`, "v1.33", "")
+	f.Add(`{"operatingSystem":"flatcar","operatingSystemSpec":null,"network":{"dns":{"servers":[]}}}`, "1", "a<b")
+	f.Add(`{"network":{"dns":[]}}`, "latest", ",=,")
+	f.Add(`[]`, "", "")
+	f.Add("null", "1.2.3-rc.1+x", "a=b=c")
+	f.Fuzz(func(t *testing.T, value, version, pairs string) {
+		md := machineDeployment(value, map[string]string{"KubeReserved": pairs})
+		md.Spec.Template.Spec.Versions.Kubelet = version
+		pool, err := DecodePool(md)
+		if err != nil {
+			var invalid *InvalidError
+			if !errors.As(err, &invalid) || invalid.Error() == "" {
+				t.Fatalf("%v is no InvalidError", err)
+			}
+			return
+		}
+		b, err := json.Marshal(pool)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var back Pool
+		if err := json.Unmarshal(b, &back); err != nil {
+			t.Fatal(err)
+		}
+		in := Input{Profile: Profile{Digest: "d"}, Pool: pool}
+		if a, b := in.InputDigest(), (Input{Profile: Profile{Digest: "d"}, Pool: back}).InputDigest(); a != b {
+			t.Errorf("the digest is %s, after recording %s", a, b)
+		}
+	})
+}
