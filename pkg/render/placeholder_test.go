@@ -305,6 +305,37 @@ func TestMarshalRecord(t *testing.T) {
 	}
 }
 
+// A generation is rendered again from what was kept of it.
+func TestRecordInput(t *testing.T) {
+	in := secretInput(t)
+	in.Profile.Digest = "v1:sha256:secret"
+	engine := render.NewEngine()
+	first, err := engine.Render(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, credentials := in.Split()
+	again, err := first.Record.Input(in.Profile.Spec, in.Profile.Digest, in.RedactedSettingsJSON())
+	if err != nil {
+		t.Fatal(err)
+	}
+	again = again.WithCredentials(credentials)
+	again.Cluster.APIServerToken, again.Cluster.BootstrapToken = in.Cluster.APIServerToken, in.Cluster.BootstrapToken
+	second, err := engine.Render(again)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(first, second); diff != "" {
+		t.Errorf("(-first +again):\n%s", diff)
+	}
+	if _, err := first.Record.Input(in.Profile.Spec, "v1:sha256:other", in.RedactedSettingsJSON()); err == nil {
+		t.Error("another profile was accepted")
+	}
+	if _, err := first.Record.Input(in.Profile.Spec, in.Profile.Digest, []byte("{}")); err == nil {
+		t.Error("other settings were accepted")
+	}
+}
+
 // The kubeconfig is the corpus's: ordinary, with the CA byte for byte.
 func TestBootstrapKubeconfig(t *testing.T) {
 	const want = `apiVersion: v1

@@ -62,6 +62,32 @@ func MarshalRecord(r Record) ([]byte, error) {
 	return b, nil
 }
 
+// Input returns what a generation was made from, with placeholders where
+// credentials and tokens belong: give it WithCredentials and the tokens in
+// Cluster, and it renders that generation again. The profile is the one that
+// Object names, and settings are RedactedSettingsJSON; both have to be those of
+// the record.
+func (r Record) Input(spec osm.OperatingSystemProfileSpec, digest string, settings []byte) (Input, error) {
+	if digest != r.ObjectDigest {
+		return Input{}, fmt.Errorf("profile %q has digest %s, the record says %s", r.Object, digest, r.ObjectDigest)
+	}
+	if got := digestBytes(settings); got != r.SettingsDigest {
+		return Input{}, fmt.Errorf("the settings have digest %s, the record says %s", got, r.SettingsDigest)
+	}
+	var kept redactedSettings
+	if err := json.Unmarshal(settings, &kept); err != nil {
+		return Input{}, fmt.Errorf("reading the settings of a record: %w", err)
+	}
+	return Input{
+		Profile: Profile{
+			Spec: spec, Object: r.Object, Digest: digest, SelectedBy: r.SelectedBy,
+			Provenance: Provenance{Profile: r.Profile, Version: r.Version, Repository: r.Repository, Path: r.Path, Commit: r.Commit, Change: r.Change},
+		},
+		Pool: r.Pool, Settings: kept.Settings,
+		Cluster: Cluster{Server: kept.Cluster.Server, BootstrapKubeconfigSecretName: r.BootstrapKubeconfigSecretName},
+	}, nil
+}
+
 // inputFacts is what the input digest is taken over. The order and the names of
 // its fields are the recipe.
 type inputFacts struct {
