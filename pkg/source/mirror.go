@@ -170,9 +170,9 @@ func (m *mirror) discard() error {
 	return m.reset()
 }
 
-// complete tells whether a commit and its whole history are here. Below a tip
-// nothing may be missing; elsewhere it only means that there is something to fetch.
-func (m *mirror) complete(ctx context.Context, head plumbing.Hash) (bool, error) {
+// hole looks for a commit that is missing in the history of another, and returns
+// zero when the history is whole. Tips are, so nothing below them is looked at.
+func (m *mirror) hole(ctx context.Context, head plumbing.Hash) (plumbing.Hash, error) {
 	objects := m.reader()
 	seen := map[plumbing.Hash]bool{}
 	todo := []plumbing.Hash{head}
@@ -184,10 +184,10 @@ func (m *mirror) complete(ctx context.Context, head plumbing.Hash) (bool, error)
 		}
 		c, err := objects.commit(ctx, id)
 		if isMissing(err) {
-			return false, nil
+			return id, nil
 		}
 		if err != nil {
-			return false, err
+			return plumbing.ZeroHash, err
 		}
 		seen[id] = true
 		todo = append(todo, c.parents...)
@@ -195,7 +195,7 @@ func (m *mirror) complete(ctx context.Context, head plumbing.Hash) (bool, error)
 	for id := range seen {
 		m.whole[id] = true
 	}
-	return true, nil
+	return plumbing.ZeroHash, nil
 }
 
 // update fetches a head, and makes sure that its whole history came.
@@ -210,20 +210,20 @@ func (m *mirror) update(ctx context.Context, s *session, refs *packp.AdvRefs, he
 			return err
 		}
 	}
-	wants = slices.DeleteFunc(slices.Clone(wants), func(id plumbing.Hash) bool { return slices.Contains(haves, id) })
-	if len(wants) > 0 {
-		if err := m.fetchPack(ctx, s, refs, wants, haves, renew); err != nil {
+	ask := slices.DeleteFunc(slices.Clone(wants), func(id plumbing.Hash) bool { return slices.Contains(haves, id) })
+	if len(ask) > 0 {
+		if err := m.fetchPack(ctx, s, refs, ask, haves, renew); err != nil {
 			return err
 		}
 	}
-	complete, err := m.complete(ctx, head)
+	hole, err := m.hole(ctx, head)
 	switch {
 	case err != nil:
 		return err
-	case !complete && !m.reader().has(head):
+	case hole == head && !slices.Contains(wants, head):
 		return fail(ErrNotFound, "the commit is on no branch of the repository")
-	case !complete:
-		return fmt.Errorf("%w in the history of %s", errMissing, head)
+	case !hole.IsZero():
+		return missing(hole)
 	}
 	return m.writeTips(append(slices.DeleteFunc(m.tips, func(id plumbing.Hash) bool { return id == head }), head))
 }

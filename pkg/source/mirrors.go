@@ -137,11 +137,11 @@ func (m *Mirrors) sync(ctx context.Context, mirror *mirror, t target) (*Snapshot
 	if err != nil {
 		return nil, err
 	}
-	complete, err := mirror.complete(ctx, head)
+	hole, err := mirror.hole(ctx, head)
 	if err != nil {
 		return nil, err
 	}
-	if !complete {
+	if !hole.IsZero() {
 		if err := mirror.update(ctx, s, refs, head, wants); err != nil {
 			return nil, err
 		}

@@ -130,7 +130,10 @@ func demultiplexed(req *packp.UploadPackRequest, res io.Reader) io.Reader {
 // and net/http say may hold parts of the response.
 func (s *session) explain(ctx context.Context, phase string, err error) error {
 	var slow *slowError
-	if errors.As(context.Cause(ctx), &slow) {
+	if !errors.As(context.Cause(ctx), &slow) && dialTimedOut(err) {
+		slow = &slowError{phase: phaseDial, timeout: s.target.Timeout}
+	}
+	if slow != nil {
 		return fail(ErrUnreachable, "%v; raise the timeout if the repository is large", slow)
 	}
 	if ctx.Err() != nil {
@@ -167,10 +170,20 @@ func (s *session) explain(ctx context.Context, phase string, err error) error {
 	if bytes.Contains(begin, []byte("object-format=sha256")) {
 		return fail(ErrUnsupported, "the repository uses SHA-256 object ids; only SHA-1 is supported")
 	}
+	if bytes.Contains(begin, []byte("not our ref")) && s.target.Commit != "" {
+		return fail(ErrNotFound, "the server does not have this commit, or does not give it out")
+	}
 	if phase == phasePack {
 		return fail(ErrUnreachable, "the server broke off in phase pack; it may have been changing at that moment")
 	}
-	return fail(ErrInvalid, "what answers there is no Git server of the smart http protocol; is the URL that of the repository?")
+	return fail(ErrInvalid, "what answers there is no Git server of the smart http protocol; is the URL that of the repository? A login page answers so, too: check the credentials")
+}
+
+// dialTimedOut tells that the dialer gave up, which it does at the same moment as
+// the phase ends: it divides its time among the addresses of a host.
+func dialTimedOut(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial" && op.Timeout()
 }
 
 func statusError(status int) error {

@@ -1,0 +1,504 @@
+package source
+
+import (
+	"bufio"
+	"bytes"
+	"compress/zlib"
+	"crypto/sha1"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/google/go-cmp/cmp"
+)
+
+// security.md 1: a submodule's server hears nothing of us.
+func TestSubmodule(t *testing.T) {
+	foreign, s, r := newServer(t), newServer(t), newRepo(t)
+	r.write(".gitmodules", fmt.Sprintf("[submodule \"x\"]\n\tpath = profiles/x\n\turl = %s\n", foreign.url("x.git")))
+	r.write("profiles/a.yaml", "a: 1\n")
+	r.git("add", "--all")
+	r.git("update-index", "--add", "--cacheinfo", "160000,"+id1+",profiles/x")
+	r.git("update-index", "--add", "--cacheinfo", "160000,"+id1+",profiles/y.yaml")
+	r.git("commit", "--quiet", "--message=submodules")
+	var got *Snapshot
+	requests, _ := foreign.cost(func() {
+		got = mustFetch(t, newMirrors(t), Remote{URL: s.push(r, "repo.git"), Path: "profiles", Auth: secret})
+	})
+	if requests != 0 {
+		t.Errorf("the submodule's server got %d requests", requests)
+	}
+	if diff := cmp.Diff([]string{"profiles/a.yaml"}, paths(got.Files)); diff != "" {
+		t.Error(diff)
+	}
+	if len(got.Refused) != 2 || got.Refused[0].Path != "profiles/x" || got.Refused[1].Path != "profiles/y.yaml" || !strings.Contains(got.Refused[0].Reason, "submodule") {
+		t.Errorf("refused: %+v", got.Refused)
+	}
+	_, err := newMirrors(t).Fetch(t.Context(), Remote{URL: s.url("repo.git"), Path: "profiles/x"})
+	wantError(t, err, ErrInvalid, "submodule")
+}
+
+// rawTree writes a tree that git itself would not make: mode and name, then an id.
+func rawTree(t *testing.T, dir string, entries ...string) string {
+	t.Helper()
+	var tree bytes.Buffer
+	for i := 0; i < len(entries); i += 2 {
+		id, err := hex.DecodeString(entries[i+1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&tree, "%s\x00%s", entries[i], id)
+	}
+	return gitInput(t, dir, &tree, "hash-object", "-w", "-t", "tree", "--literally", "--stdin")
+}
+
+// rawCommit makes main of a bare repository a commit of a tree.
+func rawCommit(t *testing.T, dir, tree string) {
+	t.Helper()
+	commit := fmt.Sprintf("tree %s\nauthor A <a@x> 1 +0000\ncommitter A <a@x> 1 +0000\n\nx\n", tree)
+	id := gitInput(t, dir, strings.NewReader(commit), "hash-object", "-w", "-t", "commit", "--literally", "--stdin")
+	git(t, dir, "update-ref", "refs/heads/main", id)
+}
+
+func rawRepo(t *testing.T, s *server) (dir string, blob func(string) string) {
+	t.Helper()
+	dir = s.path("repo.git")
+	git(t, s.git.Root(), "init", "--quiet", "--bare", "--initial-branch=main", dir)
+	return dir, func(content string) string {
+		return gitInput(t, dir, strings.NewReader(content), "hash-object", "-w", "--stdin")
+	}
+}
+
+// security.md 3, 11: nothing but plain files with plain names is read, and what is
+// not is named.
+func TestOddEntries(t *testing.T) {
+	s := newServer(t)
+	dir, blob := rawRepo(t, s)
+	yaml := blob("a: 1\n")
+	passwd, dotgit, loop := blob("/etc/passwd"), blob("../.git/config"), blob("loop.yaml")
+	sub := rawTree(t, dir, "100644 s.yaml", yaml)
+	rawCommit(t, dir, rawTree(t, dir,
+		"100644 .. ", yaml,
+		"100644 ..", yaml,
+		"40000 .GIT", sub,
+		"40000 .git", sub,
+		"40000 .github", sub,
+		"100644 .hidden.yaml", yaml,
+		"100755 a.yaml", yaml,
+		"120000 b.yaml", passwd,
+		"100644 big.yaml", blob(strings.Repeat("x", maxFileBytes+1)),
+		"100644 bidi\u202egnp.yaml", yaml,
+		"100644 back\\slash.yaml", yaml,
+		"100644 bell\a.yaml", yaml,
+		"120000 dotgit", dotgit,
+		"100664 group.yaml", yaml,
+		"40000 git~1", sub,
+		"120000 loop.yaml", loop,
+		"100644 not-utf8\xff.yaml", yaml,
+		"100644 not-utf8\xff.txt", yaml,
+		"100644 notes.txt", yaml,
+		"10644 pipe.yaml", yaml,
+		"100644 stream.yaml:x.yaml", yaml,
+		"40000 sub", sub,
+		"40000 sub/x", sub,
+	))
+	got := mustFetch(t, newMirrors(t), Remote{URL: s.url("repo.git")})
+	if diff := cmp.Diff([]string{"a.yaml", "group.yaml", "sub/s.yaml"}, paths(got.Files)); diff != "" {
+		t.Error(diff)
+	}
+	refused := map[string]string{}
+	for _, r := range got.Refused {
+		refused[r.Path], _, _ = strings.Cut(r.Reason, ":")
+	}
+	want := map[string]string{
+		"..": "odd name", ".GIT": "odd name", ".git": "odd name", "b.yaml": "symlink", "big.yaml": "too big",
+		`bidi\u202egnp.yaml`: "odd name", `back\\slash.yaml`: "odd name", `bell\a.yaml`: "odd name", "dotgit": "symlink",
+		"git~1": "odd name", "loop.yaml": "symlink", `not-utf8\xff.yaml`: "odd name", "pipe.yaml": "mode 10644 is none that Git knows",
+		"stream.yaml:x.yaml": "odd name", "sub/x": "odd name",
+	}
+	if diff := cmp.Diff(want, refused); diff != "" {
+		t.Error(diff)
+	}
+	for _, step := range got.Line { // the history reads by the same rule; only sizes are not known there
+		for _, c := range step.Changes {
+			if _, bad := want[c.Path]; bad && c.Path != "big.yaml" {
+				t.Errorf("the line names %q", c.Path)
+			}
+			if _, err := got.Read(t.Context(), c.Blob); c.Path == "big.yaml" {
+				wantError(t, err, ErrInvalid, "at most")
+			}
+		}
+	}
+	_, err := newMirrors(t).Fetch(t.Context(), Remote{URL: s.url("repo.git"), Path: "dotgit"})
+	wantError(t, err, ErrInvalid, "symlink")
+}
+
+func TestMalformedObjects(t *testing.T) {
+	for name, make := range map[string]func(t *testing.T, dir, blob string) (tree string){
+		"a name twice": func(t *testing.T, dir, blob string) string {
+			return rawTree(t, dir, "100644 a.yaml", blob, "100644 a.yaml", blob)
+		},
+		"a tree that ends early": func(t *testing.T, dir, _ string) string {
+			return gitInput(t, dir, strings.NewReader("100644 a.yaml\x00abc"), "hash-object", "-w", "-t", "tree", "--literally", "--stdin")
+		},
+		"a folder that is a file": func(t *testing.T, dir, blob string) string {
+			return rawTree(t, dir, "40000 a", blob)
+		},
+		"a file that is a folder": func(t *testing.T, dir, blob string) string {
+			return rawTree(t, dir, "100644 a.yaml", rawTree(t, dir, "100644 a.yaml", blob))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newServer(t)
+			dir, blob := rawRepo(t, s)
+			tree := make(t, dir, blob("a: 1\n"))
+			commit := objectOf("commit", fmt.Sprintf("tree %s\nauthor A <a@x> 1 +0000\ncommitter A <a@x> 1 +0000\n\nx\n", tree))
+			p := newPack(commit, readObject(t, dir, tree), objectOf("blob", "a: 1\n"))
+			if name == "a file that is a folder" {
+				p.add(readObject(t, dir, rawTree(t, dir, "100644 a.yaml", blob("a: 1\n"))))
+			}
+			_, err := fetchPack(t, commit.id(), p.bytes())
+			wantError(t, err, ErrInvalid)
+		})
+	}
+}
+
+// security.md 6: ten folders that name each other ten times are a short pack.
+func TestTreeBomb(t *testing.T) {
+	s := newServer(t)
+	dir, blob := rawRepo(t, s)
+	tree := rawTree(t, dir, "100644 a.yaml", blob("a: 1\n"))
+	for range 10 {
+		var entries []string
+		for i := range 10 {
+			entries = append(entries, fmt.Sprintf("40000 %d", i), tree)
+		}
+		tree = rawTree(t, dir, entries...)
+	}
+	rawCommit(t, dir, tree)
+	_, err := newMirrors(t).Fetch(t.Context(), Remote{URL: s.url("repo.git")})
+	wantError(t, err, ErrInvalid, "entries")
+}
+
+func TestTooMany(t *testing.T) {
+	s := newServer(t)
+	dir, blob := rawRepo(t, s)
+	yaml := blob("a: 1\n")
+	var entries []string
+	for i := range maxFiles + maxRefusals + 5 {
+		entries = append(entries, fmt.Sprintf("100644 %05d.yaml", i), yaml)
+	}
+	deep := rawTree(t, dir, "100644 a.yaml", yaml)
+	for range maxDepth + 1 {
+		deep = rawTree(t, dir, "40000 d", deep)
+	}
+	rawCommit(t, dir, rawTree(t, dir, append(entries, "40000 deep", deep)...))
+	got := mustFetch(t, newMirrors(t), Remote{URL: s.url("repo.git")})
+	if len(got.Files) != maxFiles || got.Files[maxFiles-1].Path != "01999.yaml" {
+		t.Errorf("%d files", len(got.Files))
+	}
+	if n := len(got.Refused); n != maxRefusals+1 || got.Refused[n-1].Reason != "and 6 more" {
+		t.Errorf("%d refused, at last %+v", n, got.Refused[n-1])
+	}
+}
+
+// security.md 6: what a server sends as a pack costs bounded time and memory.
+func TestHostilePacks(t *testing.T) {
+	blob := objectOf("blob", "a: 1\n")
+	tree := objectOf("tree", fmt.Sprintf("100644 a.yaml\x00%s", blob.rawID()))
+	commit := objectOf("commit", fmt.Sprintf("tree %x\nauthor A <a@x> 1 +0000\ncommitter A <a@x> 1 +0000\n\nx\n", tree.rawID()))
+	whole := newPack(commit, tree, blob).bytes()
+	zeros := func(n int64) io.Reader { return io.LimitReader(endless{}, n) }
+
+	if _, err := fetchPack(t, commit.id(), whole); err != nil {
+		t.Fatalf("an honest pack: %v", err)
+	}
+	for name, c := range map[string]struct {
+		pack []byte
+		kind error
+		says string
+	}{
+		"cut short":                     {whole[:len(whole)/2], ErrUnreachable, "early"},
+		"without its end":               {whole[:len(whole)-10], ErrUnreachable, "early"},
+		"nothing":                       {nil, ErrUnreachable, ""},
+		"something behind its end":      {append(bytes.Clone(whole), 0), ErrInvalid, "follows"},
+		"a wrong checksum":              {append(bytes.Clone(whole[:len(whole)-1]), whole[len(whole)-1]^1), ErrInvalid, "checksum"},
+		"another file":                  {[]byte("<html>" + strings.Repeat(canary, 10)), ErrInvalid, "malformed"},
+		"without the commit":            {newPack(tree, blob).bytes(), ErrInvalid, "incomplete"},
+		"without the tree":              {newPack(commit, blob).bytes(), ErrInvalid, "incomplete"},
+		"without the blob":              {newPack(commit, tree).bytes(), ErrInvalid, "incomplete"},
+		"a blob of 1 GiB":               {newPack(commit, tree, blob).raw(3, 1<<30, zeros(1<<20)).bytes(), ErrInvalid, "at most"},
+		"a blob longer than it says":    {newPack(commit, tree, blob).raw(3, 100, zeros(1<<24)).bytes(), ErrInvalid, "not as long"},
+		"a blob shorter than it says":   {newPack(commit, tree, blob).raw(3, 100, zeros(50)).bytes(), ErrInvalid, "not as long"},
+		"a delta that makes 1 GiB":      {newPack(commit, tree, blob).refDelta(blob.rawID(), delta(5, 1<<30, 0x80|0x10, 5)).bytes(), ErrInvalid, "at most"},
+		"a delta of a wrong size":       {newPack(commit, tree, blob).refDelta(blob.rawID(), delta(5, 1<<20, 0x80|0x10, 5)).bytes(), ErrInvalid, "malformed"},
+		"a delta beyond its base":       {newPack(commit, tree, blob).refDelta(blob.rawID(), delta(5, 5, 0x80|0x11, 200, 5)).bytes(), ErrInvalid, "malformed"},
+		"a delta without sizes":         {newPack(commit, tree, blob).refDelta(blob.rawID(), nil).bytes(), ErrInvalid, "sizes"},
+		"a delta of nothing":            {newPack(commit, tree, blob).refDelta([]byte(id1)[:20], delta(5, 5, 0x80|0x10, 5)).bytes(), ErrInvalid, "malformed"},
+		"a kind that does not exist":    {newPack(commit, tree, blob).raw(5, 5, zeros(5)).bytes(), ErrInvalid, "kind 5"},
+		"a size that does not end":      {append([]byte("PACK\x00\x00\x00\x02\x00\x00\x00\x01\xb0"), bytes.Repeat([]byte{0xff}, 100)...), ErrInvalid, "too long"},
+		"four thousand million objects": {[]byte("PACK\x00\x00\x00\x02\xff\xff\xff\xff" + strings.Repeat("x", 100)), ErrInvalid, "objects"},
+		"no zlib":                       {[]byte("PACK\x00\x00\x00\x02\x00\x00\x00\x01\x35" + strings.Repeat("x", 100)), ErrInvalid, "malformed"},
+		"another version":               {[]byte("PACK\x00\x00\x00\x09\x00\x00\x00\x01" + strings.Repeat("x", 100)), ErrInvalid, "version"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			begin := time.Now()
+			_, err := fetchPack(t, commit.id(), c.pack)
+			wantError(t, err, c.kind, c.says)
+			runtime.ReadMemStats(&after)
+			if used := after.TotalAlloc - before.TotalAlloc; used > 64<<20 {
+				t.Errorf("%d bytes of memory were allocated", used)
+			}
+			if took := time.Since(begin); took > 20*time.Second {
+				t.Errorf("it took %s", took)
+			}
+		})
+	}
+}
+
+// A history that ends where it says it goes on is none.
+func TestHistoryWithAHole(t *testing.T) {
+	blob := objectOf("blob", "a: 1\n")
+	tree := objectOf("tree", fmt.Sprintf("100644 a.yaml\x00%s", blob.rawID()))
+	orphan := objectOf("commit", fmt.Sprintf("tree %x\nparent %s\nauthor A <a@x> 1 +0000\ncommitter A <a@x> 1 +0000\n\nx\n", tree.rawID(), id1))
+	_, err := fetchPack(t, orphan.id(), newPack(orphan, tree, blob).bytes())
+	wantError(t, err, ErrInvalid, "incomplete", id1)
+}
+
+func TestEndlessPack(t *testing.T) {
+	server := packServer(t, id1, io.MultiReader(strings.NewReader("PACK\x00\x00\x00\x02\x00\x01\x00\x00"), incompressible()))
+	m := newMirrors(t)
+	m.MaxPackBytes = 1 << 20
+	_, err := m.Fetch(t.Context(), Remote{URL: server + "/x.git", Auth: secret})
+	wantError(t, err, ErrInvalid, "more than 1048576 bytes")
+	if left, _ := filepath.Glob(filepath.Join(m.Dir, "*", "incoming-*")); left != nil {
+		t.Errorf("it left %v", left)
+	}
+}
+
+// A repository that simply has a large file is told so.
+func TestLargeObject(t *testing.T) {
+	s, r := newServer(t), newRepo(t)
+	r.commit("a.yaml", "a: 1\n", "image.iso", strings.Repeat("x", maxObjectBytes+1))
+	_, err := newMirrors(t).Fetch(t.Context(), Remote{URL: s.push(r, "repo.git")})
+	wantError(t, err, ErrInvalid, "an object of 33554433 bytes", "large files")
+}
+
+// fetchPack fetches main, which is a commit, from a server that answers with a pack.
+func fetchPack(t *testing.T, commit string, pack []byte) (*Snapshot, error) {
+	t.Helper()
+	return newMirrors(t).Fetch(t.Context(), Remote{URL: packServer(t, commit, bytes.NewReader(pack)) + "/x.git", Auth: secret})
+}
+
+func packServer(t *testing.T, commit string, pack io.Reader) string {
+	t.Helper()
+	var data []byte
+	if r, ok := pack.(*bytes.Reader); ok { // it may be asked for twice
+		data, _ = io.ReadAll(r)
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/info/refs") {
+			io.WriteString(w, pkt("# service=git-upload-pack\n")+"0000"+pkt(commit+" refs/heads/main\x00ofs-delta\n")+"0000")
+			return
+		}
+		io.WriteString(w, pkt("NAK\n"))
+		if data != nil {
+			w.Write(data)
+			return
+		}
+		io.Copy(w, pack)
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+
+// incompressible is an endless row of objects of a pack.
+func incompressible() io.Reader {
+	one := newPack(objectOf("blob", noise(50_000))).bytes()
+	object := one[12 : len(one)-20]
+	return io.MultiReader(repeat(object, 1000))
+}
+
+func repeat(data []byte, times int) io.Reader {
+	var readers []io.Reader
+	for range times {
+		readers = append(readers, bytes.NewReader(data))
+	}
+	return io.MultiReader(readers...)
+}
+
+// object is one for a pack made by hand.
+type object struct {
+	kind, content string
+}
+
+func objectOf(kind, content string) object { return object{kind, content} }
+
+func (o object) rawID() []byte {
+	sum := sha1.Sum(fmt.Appendf(nil, "%s %d\x00%s", o.kind, len(o.content), o.content))
+	return sum[:]
+}
+
+func (o object) id() string { return hex.EncodeToString(o.rawID()) }
+
+func readObject(t *testing.T, dir, id string) object {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "git", "cat-file", "tree", id)
+	cmd.Dir = dir
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return objectOf("tree", string(out))
+}
+
+// packWriter makes packs, also such as no git makes.
+type packWriter struct {
+	count uint32
+	body  bytes.Buffer
+}
+
+func newPack(objects ...object) *packWriter {
+	p := new(packWriter)
+	for _, o := range objects {
+		p.add(o)
+	}
+	return p
+}
+
+func (p *packWriter) add(o object) *packWriter {
+	kind := map[string]byte{"commit": 1, "tree": 2, "blob": 3}[o.kind]
+	return p.raw(kind, int64(len(o.content)), strings.NewReader(o.content))
+}
+
+func (p *packWriter) raw(kind byte, size int64, content io.Reader) *packWriter {
+	p.header(kind, size)
+	p.deflate(content)
+	return p
+}
+
+func (p *packWriter) refDelta(base []byte, delta []byte) *packWriter {
+	p.header(7, int64(len(delta)))
+	p.body.Write(base)
+	p.deflate(bytes.NewReader(delta))
+	return p
+}
+
+func (p *packWriter) header(kind byte, size int64) {
+	p.count++
+	b := kind<<4 | byte(size&0x0f)
+	for size >>= 4; size > 0; size >>= 7 {
+		p.body.WriteByte(b | 0x80)
+		b = byte(size & 0x7f)
+	}
+	p.body.WriteByte(b)
+}
+
+func (p *packWriter) deflate(content io.Reader) {
+	z := zlib.NewWriter(&p.body)
+	if _, err := io.Copy(z, content); err != nil {
+		panic(err)
+	}
+	z.Close()
+}
+
+func (p *packWriter) bytes() []byte {
+	out := binary.BigEndian.AppendUint32([]byte("PACK\x00\x00\x00\x02"), p.count)
+	out = append(out, p.body.Bytes()...)
+	sum := sha1.Sum(out)
+	return append(out, sum[:]...)
+}
+
+func delta(from, to uint64, instructions ...byte) []byte {
+	return append(binary.AppendUvarint(binary.AppendUvarint(nil, from), to), instructions...)
+}
+
+// FuzzPack feeds a pack to both passes: neither panics, and what the first lets
+// through the second indexes or refuses.
+func FuzzPack(f *testing.F) {
+	blob := objectOf("blob", "a: 1\n")
+	f.Add(newPack(blob).bytes())
+	f.Add(newPack(blob).refDelta(blob.rawID(), delta(5, 5, 0x80|0x10, 5)).bytes())
+	f.Add([]byte("PACK\x00\x00\x00\x02\xff\xff\xff\xff"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if err := scanPack(bufio.NewReader(bytes.NewReader(data))); err != nil {
+			return
+		}
+		file, err := os.Create(filepath.Join(t.TempDir(), "pack"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		if _, err := file.Write(data); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := indexPack(t.Context(), file, io.Discard); err != nil && !errors.Is(err, ErrInvalid) {
+			t.Errorf("the second pass: %v", err)
+		}
+	})
+}
+
+// FuzzTree: no panic, and the two ways to read a tree agree.
+func FuzzTree(f *testing.F) {
+	f.Add([]byte("100644 a.yaml\x00" + id1[:20]))
+	f.Add([]byte("40000 \x00"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		for rest := data; len(rest) > 0; {
+			e, next, err := cutEntry(rest)
+			if err != nil {
+				return
+			}
+			if len(next) >= len(rest) {
+				t.Fatal("an entry takes nothing off")
+			}
+			if found, err := findEntry(plumbing.ZeroHash, data, string(e.name)); err == nil && found.name != string(e.name) {
+				t.Errorf("%q is not found", e.name)
+			}
+			classify(entry{name: string(e.name), mode: e.mode, id: e.id})
+			rest = next
+		}
+	})
+}
+
+// The rule for references is git's own.
+func TestValidRef(t *testing.T) {
+	for _, name := range []string{
+		"refs/heads/main", "refs/heads/a/b", "refs/heads/ä", "refs/heads/a.b", "refs/heads/@", "refs/heads/a@b", "refs/heads/-x", "refs/pull/1/head",
+		"refs/heads/../../config", "refs/heads/a..b", "refs/heads/.a", "refs/heads/a/.b", "refs/heads/a.lock", "refs/heads/a.lock/b", "refs/heads/a.",
+		"refs/heads//a", "refs/heads/a/", "refs/heads/a b", "refs/heads/a~b", "refs/heads/a^b", "refs/heads/a:b", "refs/heads/a?b", "refs/heads/a*b",
+		"refs/heads/a[b", `refs/heads/a\b`, "refs/heads/a@{b", "refs/heads/a\x7fb", "refs/heads/a\tb", "refs/heads/{}", "refs/heads/a..", "refs/x",
+	} {
+		cmd := exec.CommandContext(t.Context(), "git", "check-ref-format", name)
+		if want, got := cmd.Run() == nil, validRef(name); got != want {
+			t.Errorf("%q is valid: %t, git says %t", name, got, want)
+		}
+	}
+}
+
+func TestParseCommit(t *testing.T) {
+	if c, err := ParseCommit(id1); err != nil || string(c) != id1 {
+		t.Errorf("got %q, %v", c, err)
+	}
+	for _, s := range []string{"", "main", id1[1:], id1 + "1", strings.ToUpper("abcdefabcdefabcdefabcdefabcdefabcdefabcd"), strings.Repeat("g", 40)} {
+		_, err := ParseCommit(s)
+		wantError(t, err, ErrInvalid)
+	}
+}
