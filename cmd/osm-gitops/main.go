@@ -36,7 +36,7 @@ func main() {
 // run is the program. It never exits.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root := newRoot()
-	root.SetArgs(args)
+	root.SetArgs(contractDashes(args))
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
@@ -102,7 +102,7 @@ func newRoot() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return misusef("see "+cmd.CommandPath()+" --help", "%w", err)
 	})
-	root.AddCommand(newRenderCommand(), newVersionCommand())
+	root.AddCommand(newControllerCommand(), newRenderCommand(), newVersionCommand())
 	return root
 }
 

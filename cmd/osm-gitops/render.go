@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
-	gitops "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
@@ -110,7 +110,7 @@ func readRenderInput(flags renderFlags, stdin io.Reader) (render.Input, error) {
 	docs, profileErr := readProfiles(flags.profile, stdin)
 	if profileErr == nil && md != nil {
 		var doc profile.Document
-		if doc, profileErr = choose(docs, flags.profile, md.Annotations[gitops.AnnotationOSP]); profileErr == nil {
+		if doc, profileErr = choose(docs, flags.profile, md.Annotations[api.AnnotationOSP]); profileErr == nil {
 			in.Profile = profileOf(doc)
 		}
 	}
@@ -153,7 +153,7 @@ func choose(docs []profile.Document, path, name string) (profile.Document, error
 		names = append(names, d.Name)
 	}
 	return profile.Document{}, fmt.Errorf("%s: holds the profiles %s, but the MachineDeployment's annotation %s names %q",
-		path, strings.Join(names, ", "), gitops.AnnotationOSP, name)
+		path, strings.Join(names, ", "), api.AnnotationOSP, name)
 }
 
 func readMachineDeployment(path string, stdin io.Reader) (*cluster.MachineDeployment, error) {

@@ -1,0 +1,252 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/selection"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/profiles"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
+	"github.com/osm-gitops/osm-gitops/pkg/source"
+)
+
+// leaseName is the contract's (section 9.8), so that the reference and this
+// controller never both write.
+const leaseName = "operating-system-manager"
+
+// sourceConcurrency is the number of ProfileSources looked at together; each may
+// wait for a slow server.
+const sourceConcurrency = 4
+
+func newControllerCommand() *cobra.Command {
+	f := newControllerFlags()
+	cmd := &cobra.Command{
+		Use:   "controller",
+		Short: "sync profiles from Git into the cluster, and keep what pools boot from",
+		Long: `Sync profiles from Git into the cluster, and keep what pools boot from.
+
+It runs until it is told to stop. All flags may be written with one dash or two.`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := f.validate(); err != nil {
+				return misusef("see osm-gitops controller --help", "%w", err)
+			}
+			return runController(cmd.Context(), f)
+		},
+	}
+	f.bind(cmd.Flags())
+	return cmd
+}
+
+// runController runs until ctx ends or something it cannot do without fails.
+func runController(ctx context.Context, f *controllerFlags) error {
+	ctrl.SetLogger(f.logger())
+	cfg, err := f.restConfig()
+	if err != nil {
+		return err
+	}
+	settings, err := f.settings(cfg)
+	if err != nil {
+		return err
+	}
+	scheme, err := newScheme()
+	if err != nil {
+		return err
+	}
+	tokens, err := labels.NewRequirement(api.LabelTokenPool, selection.Exists, nil)
+	if err != nil {
+		return fmt.Errorf("selecting bootstrap tokens: %w", err)
+	}
+	own := map[string]cache.Config{f.namespace: {}}
+	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
+		Scheme:                        scheme,
+		LeaderElection:                f.leaderElect,
+		LeaderElectionID:              leaseName,
+		LeaderElectionNamespace:       f.namespace,
+		LeaderElectionReleaseOnCancel: true,
+		HealthProbeBindAddress:        f.healthAddress,
+		Metrics:                       metricsserver.Options{BindAddress: f.metricsAddress},
+		Cache: cache.Options{
+			DefaultTransform: cache.TransformStripManagedFields(),
+			ByObject: map[client.Object]cache.ByObject{
+				&osm.OperatingSystemProfile{}: {Namespaces: own},
+				&osm.OperatingSystemConfig{}:  {Namespaces: own},
+				&api.ProfileSource{}:          {Namespaces: own},
+				&corev1.Secret{}: {Namespaces: map[string]cache.Config{
+					api.NamespaceCloudInitSettings: {Transform: pools.CacheTransform},
+					metav1.NamespaceSystem:         {LabelSelector: labels.NewSelector().Add(*tokens)},
+				}},
+			},
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("starting the controller: %w", err)
+	}
+	clusterInfo, err := cacheOfOne(mgr, cfg, &corev1.ConfigMap{}, "kube-public", "cluster-info")
+	if err != nil {
+		return err
+	}
+	var registry cache.Cache
+	if f.registrySecret.Name != "" {
+		if registry, err = cacheOfOne(mgr, cfg, &corev1.Secret{}, f.registrySecret.Namespace, f.registrySecret.Name); err != nil {
+			return err
+		}
+	}
+	if err := addControllers(ctx, mgr, f, settings, clusterInfo, registry); err != nil {
+		return err
+	}
+	if err := addProbes(mgr); err != nil {
+		return err
+	}
+	if err := mgr.Start(ctx); err != nil {
+		return fmt.Errorf("running the controller: %w", err)
+	}
+	return nil
+}
+
+func addControllers(ctx context.Context, mgr ctrl.Manager, f *controllerFlags, settings render.Settings, clusterInfo, registry cache.Cache) error {
+	engine := render.NewEngine()
+	sources := &profiles.Reconciler{
+		Client:   mgr.GetClient(),
+		Live:     mgr.GetAPIReader(),
+		Recorder: mgr.GetEventRecorder(api.FieldManager),
+		Git: &source.Mirrors{
+			Dir:           f.cacheDir,
+			AllowedCIDRs:  f.gitAllowedCIDRs,
+			AllowInsecure: f.allowInsecureGit,
+		},
+		DirectoryRoot: f.directoryRoot,
+		Check:         checkWith(engine),
+	}
+	if err := sources.Setup(mgr, sourceConcurrency); err != nil {
+		return fmt.Errorf("setting up the ProfileSource controller: %w", err)
+	}
+	machines := &pools.Reconciler{
+		Client:              mgr.GetClient(),
+		Live:                mgr.GetAPIReader(),
+		ClusterInfo:         clusterInfo,
+		Recorder:            mgr.GetEventRecorder(api.FieldManager),
+		Engine:              engine,
+		Clock:               clock.RealClock{},
+		Random:              rand.Reader,
+		Namespace:           f.namespace,
+		Settings:            settings,
+		CA:                  settings.KubernetesCACert,
+		RegistrySecret:      f.registrySecret,
+		TokenServiceAccount: f.tokenServiceAccount,
+		OverrideServer:      f.overrideServer,
+	}
+	watches := pools.Watches{ClusterInfo: clusterInfo, Concurrency: f.workerCount}
+	if registry != nil {
+		machines.Registry, watches.Registry = registry, registry
+	}
+	if err := machines.Setup(ctx, mgr, watches); err != nil {
+		return fmt.Errorf("setting up the pool controller: %w", err)
+	}
+	return nil
+}
+
+// checkWith asks the engine about a profile, and keeps the lines of its answer.
+func checkWith(engine *render.Engine) profile.Check {
+	return func(doc profile.Document) error {
+		// The answer is about the content, which may lie at any path: the file's
+		// name is put before it where the file is known.
+		const anyFile = "profile"
+		err := engine.Check(render.Profile{Spec: doc.Spec, Digest: doc.Digest, File: anyFile, Lines: doc.Line})
+		var problems []error
+		for _, p := range render.Problems(err) {
+			problems = append(problems, &profile.Problem{Path: doc.Path, Line: p.Line, Field: p.Field, Err: p.Err})
+		}
+		return errors.Join(problems...)
+	}
+}
+
+// cacheOfOne watches a single object, so that its name is all the right we need.
+func cacheOfOne(mgr ctrl.Manager, cfg *rest.Config, obj client.Object, namespace, name string) (cache.Cache, error) {
+	c, err := cache.New(cfg, cache.Options{
+		Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient(),
+		ByObject: map[client.Object]cache.ByObject{
+			obj: {Namespaces: map[string]cache.Config{namespace: {FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, name)}}},
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("watching %T %s/%s: %w", obj, namespace, name, err)
+	}
+	if err := mgr.Add(c); err != nil {
+		return nil, fmt.Errorf("watching %T %s/%s: %w", obj, namespace, name, err)
+	}
+	return c, nil
+}
+
+func newScheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, osm.AddToScheme, api.AddToScheme, cluster.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return nil, fmt.Errorf("registering types: %w", err)
+		}
+	}
+	return scheme, nil
+}
+
+// addProbes serves /healthz, and /readyz once the caches have filled.
+func addProbes(mgr ctrl.Manager) error {
+	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
+		return fmt.Errorf("adding the health probe: %w", err)
+	}
+	synced := func(ctx context.Context) error {
+		const patience = time.Second
+		ctx, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		if !mgr.GetCache().WaitForCacheSync(ctx) {
+			return errors.New("caches are not filled yet")
+		}
+		return nil
+	}
+	err := mgr.AddReadyzCheck("caches", func(r *http.Request) error { return synced(r.Context()) })
+	if err != nil {
+		return fmt.Errorf("adding the readiness probe: %w", err)
+	}
+	return nil
+}
+
+// parseCIDRs reads a comma list of networks.
+func parseCIDRs(list string) ([]netip.Prefix, error) {
+	var out []netip.Prefix
+	for _, s := range strings.Split(list, ",") {
+		if s = strings.TrimSpace(s); s == "" {
+			continue
+		}
+		p, err := netip.ParsePrefix(s)
+		if err != nil {
+			return nil, fmt.Errorf("%q is no network: write one like 10.0.0.0/8", s)
+		}
+		out = append(out, p)
+	}
+	return out, nil
+}

@@ -1,0 +1,316 @@
+package main
+
+import (
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/pflag"
+	"go.uber.org/zap/zapcore"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+
+	"github.com/osm-gitops/osm-gitops/pkg/render"
+)
+
+// controllerFlags are the flags of the controller: those of contract section
+// 11.1 by their names and defaults, then our own.
+type controllerFlags struct {
+	kubeconfig, workerKubeconfig  string
+	namespace                     string
+	workerCount                   int
+	containerRuntime              string
+	externalCloudProvider         bool
+	clusterDNS                    string
+	pauseImage, initialTaints     string
+	disableDefaultOSPs            bool
+	featureGates                  string
+	httpProxy, noProxy            string
+	insecureRegistries, mirrors   string
+	containerdMirrors             []string
+	registrySecretName            string
+	deviceOwnership               bool
+	healthAddress, metricsAddress string
+	workerHealth, workerMetrics   string
+	leaderElect                   bool
+	overrideServer                string
+	tokenServiceAccountName       string
+	kubernetesCAFile, hostCAFile  string
+	caBundle                      string
+	logDebug                      bool
+	logFormat                     string
+
+	nodeToken        string
+	cacheDir         string
+	directoryRoot    string
+	allowInsecureGit bool
+	allowedCIDRs     string
+
+	// What validate makes of them.
+	registrySecret, tokenServiceAccount types.NamespacedName
+	gitAllowedCIDRs                     []netip.Prefix
+	gates                               map[string]bool
+}
+
+// rotateGate is the feature gate that is on unless the flag says otherwise.
+const rotateGate = "RotateKubeletServerCertificate"
+
+func newControllerFlags() *controllerFlags { return &controllerFlags{} }
+
+func (f *controllerFlags) bind(fs *pflag.FlagSet) {
+	fs.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster; empty: in-cluster, or the KUBECONFIG of the environment")
+	fs.StringVar(&f.workerKubeconfig, "worker-cluster-kubeconfig", "", "kubeconfig of a worker cluster; not in this release: leave it empty")
+	fs.StringVar(&f.namespace, "namespace", "", "namespace of ProfileSources, profiles, configurations and the leader lease (required)")
+	fs.IntVar(&f.workerCount, "worker-count", 10, "number of pools handled at a time")
+	fs.StringVar(&f.containerRuntime, "container-runtime", "containerd", "container runtime of the nodes; only containerd")
+	fs.BoolVar(&f.externalCloudProvider, "external-cloud-provider", false, "nodes are initialised by a cloud controller manager outside the kubelet")
+	fs.StringVar(&f.clusterDNS, "cluster-dns", "10.10.10.10", "comma list of DNS server IPs for the kubelets")
+	fs.StringVar(&f.pauseImage, "pause-image", "", "sandbox image for containerd; empty: containerd's own")
+	fs.StringVar(&f.initialTaints, "initial-taints", "", "taints that a node registers with, as kubelet's --register-with-taints takes them")
+	fs.BoolVar(&f.disableDefaultOSPs, "disable-default-osps", false, "do not offer the built-in profiles; this release has none")
+	fs.StringVar(&f.featureGates, "node-kubelet-feature-gates", rotateGate+"=true", "comma list of gate=bool for the kubelets")
+	fs.StringVar(&f.httpProxy, "node-http-proxy", "", "HTTP proxy of the nodes")
+	fs.StringVar(&f.noProxy, "node-no-proxy", ".svc,.cluster.local,localhost,127.0.0.1", "what nodes reach without the proxy")
+	fs.StringVar(&f.insecureRegistries, "node-insecure-registries", "", "comma list of registries whose certificate is not verified")
+	fs.StringVar(&f.mirrors, "node-registry-mirrors", "", "comma list of mirrors, url or registry=url")
+	fs.StringArrayVar(&f.containerdMirrors, "node-containerd-registry-mirrors", nil, "mirror of a registry, registry=url; repeatable")
+	fs.StringVar(&f.registrySecretName, "node-registry-credentials-secret", "", "namespace/name of the Secret with credentials of registries")
+	fs.BoolVar(&f.deviceOwnership, "device-ownership-from-security-context", false, "containerd's option of that name")
+	fs.StringVar(&f.healthAddress, "health-probe-address", "127.0.0.1:8085", "address of /healthz and /readyz; 0 for none")
+	fs.StringVar(&f.metricsAddress, "metrics-address", "127.0.0.1:8080", "address of /metrics; 0 for none")
+	fs.StringVar(&f.workerHealth, "worker-health-probe-address", "127.0.0.1:8086", "accepted and unused while there is one cluster")
+	fs.StringVar(&f.workerMetrics, "worker-metrics-address", "127.0.0.1:8081", "accepted and unused while there is one cluster")
+	fs.BoolVar(&f.leaderElect, "leader-elect", true, "run only while holding the leader lease")
+	fs.StringVar(&f.overrideServer, "override-bootstrap-kubelet-apiserver", "", "URL of the API server for nodes, in place of cluster-info's")
+	fs.StringVar(&f.tokenServiceAccountName, "bootstrap-token-service-account-name", "", "namespace/name of a ServiceAccount whose token kubelets join with")
+	fs.StringVar(&f.kubernetesCAFile, "kubernetes-ca-bundle", "", "PEM file with the cluster's CA; empty: the kubeconfig's")
+	fs.StringVar(&f.hostCAFile, "host-ca-bundle", "", "PEM file with certificates that nodes trust")
+	fs.StringVar(&f.caBundle, "ca-bundle", "", "accepted and ignored")
+	fs.BoolVar(&f.logDebug, "log-debug", false, "log more")
+	fs.StringVar(&f.logFormat, "log-format", "JSON", "JSON or Console")
+
+	fs.StringVar(&f.nodeToken, "node-token", "shared", "token with which nodes fetch their Secrets: shared is the one in cloud-init-getter-token; bound, one per pool, is not in this release")
+	fs.StringVar(&f.cacheDir, "cache-dir", defaultCacheDir(), "folder of the mirrors of repositories; kept between runs it saves fetching everything again")
+	fs.StringVar(&f.directoryRoot, "directory-root", "", "folder below which a ProfileSource's directory may be; empty allows none")
+	fs.BoolVar(&f.allowInsecureGit, "allow-insecure-git", false, "allow http URLs of repositories: whoever is on the way can put his profile on every node")
+	fs.StringVar(&f.allowedCIDRs, "git-allowed-cidrs", "", "comma list of loopback and link-local networks in which repositories may be, such as 127.0.0.0/8")
+	_ = fs.MarkHidden("ca-bundle")
+}
+
+func defaultCacheDir() string {
+	if dir, err := os.UserCacheDir(); err == nil {
+		return filepath.Join(dir, "osm-gitops", "mirrors")
+	}
+	return ""
+}
+
+// validate checks all flags, and names every one that is wrong.
+func (f *controllerFlags) validate() error {
+	var errs []error
+	bad := func(flag, format string, args ...any) {
+		errs = append(errs, fmt.Errorf("--%s: %w", flag, fmt.Errorf(format, args...)))
+	}
+	if f.namespace == "" {
+		bad("namespace", "is required: name the namespace of profiles and configurations")
+	}
+	if f.workerKubeconfig != "" {
+		bad("worker-cluster-kubeconfig", "two clusters are not in this release: leave it empty")
+	}
+	if f.workerCount < 1 {
+		bad("worker-count", "%d is no number of workers: at least 1", f.workerCount)
+	}
+	switch f.nodeToken {
+	case "shared":
+	case "bound":
+		bad("node-token", "tokens bound to one pool are not in this release: use shared")
+	default:
+		bad("node-token", "%q is neither shared nor bound", f.nodeToken)
+	}
+	if format := strings.ToLower(f.logFormat); format != "json" && format != "console" {
+		bad("log-format", "%q is neither JSON nor Console", f.logFormat)
+	}
+	if f.cacheDir == "" {
+		bad("cache-dir", "is required: there is no home directory to find a default in")
+	}
+	if f.directoryRoot != "" && !filepath.IsAbs(f.directoryRoot) {
+		bad("directory-root", "%q must be absolute", f.directoryRoot)
+	}
+	var err error
+	if f.registrySecret, err = namespacedName(f.registrySecretName); err != nil {
+		bad("node-registry-credentials-secret", "%w", err)
+	}
+	if f.tokenServiceAccount, err = namespacedName(f.tokenServiceAccountName); err != nil {
+		bad("bootstrap-token-service-account-name", "%w", err)
+	}
+	if f.gitAllowedCIDRs, err = parseCIDRs(f.allowedCIDRs); err != nil {
+		bad("git-allowed-cidrs", "%w", err)
+	}
+	if f.gates, err = parseGates(f.featureGates); err != nil {
+		bad("node-kubelet-feature-gates", "%w", err)
+	}
+	if err := f.nodeSettings().Validate(); err != nil {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+func namespacedName(s string) (types.NamespacedName, error) {
+	if s == "" {
+		return types.NamespacedName{}, nil
+	}
+	parts := strings.Split(s, "/")
+	if len(parts) != 2 || parts[0] == "" || parts[1] == "" {
+		return types.NamespacedName{}, fmt.Errorf("%q is not of the form namespace/name", s)
+	}
+	return types.NamespacedName{Namespace: parts[0], Name: parts[1]}, nil
+}
+
+// parseGates reads a comma list of gate=bool; rotateGate is on where it is not named.
+func parseGates(list string) (map[string]bool, error) {
+	out := map[string]bool{rotateGate: true}
+	for _, item := range strings.Split(list, ",") {
+		name, value, ok := strings.Cut(item, "=")
+		on, err := strconv.ParseBool(value)
+		if !ok || name == "" || err != nil {
+			return nil, fmt.Errorf("%q is not of the form gate=true or gate=false", item)
+		}
+		out[name] = on
+	}
+	return out, nil
+}
+
+// nodeSettings are the flags that reach nodes, without the files they name.
+func (f *controllerFlags) nodeSettings() render.Settings {
+	var dns []string
+	for _, ip := range strings.Split(f.clusterDNS, ",") {
+		dns = append(dns, strings.TrimSpace(ip))
+	}
+	return render.Settings{
+		ClusterDNS:                         dns,
+		ContainerRuntime:                   f.containerRuntime,
+		DeviceOwnershipFromSecurityContext: f.deviceOwnership,
+		ExternalCloudProvider:              f.externalCloudProvider,
+		InitialTaints:                      f.initialTaints,
+		KubeletFeatureGates:                f.gates,
+		Namespace:                          f.namespace,
+		NodeContainerdRegistryMirrors:      f.containerdMirrors,
+		NodeHTTPProxy:                      f.httpProxy,
+		NodeInsecureRegistries:             f.insecureRegistries,
+		NodeNoProxy:                        f.noProxy,
+		NodeRegistryMirrors:                f.mirrors,
+		PauseImage:                         f.pauseImage,
+	}
+}
+
+// settings adds the certificates.
+func (f *controllerFlags) settings(cfg *rest.Config) (render.Settings, error) {
+	s := f.nodeSettings()
+	var err error
+	if f.hostCAFile != "" {
+		if s.HostCACert, err = readPEM("host-ca-bundle", f.hostCAFile); err != nil {
+			return s, err
+		}
+	}
+	if f.kubernetesCAFile != "" {
+		s.KubernetesCACert, err = readPEM("kubernetes-ca-bundle", f.kubernetesCAFile)
+	} else {
+		s.KubernetesCACert, err = f.clusterCA(cfg)
+	}
+	return s, err
+}
+
+// readPEM reads a bundle that holds at least one certificate.
+func readPEM(flag, file string) (string, error) {
+	b, err := os.ReadFile(file) //nolint:gosec // the operator names it
+	if err != nil {
+		return "", fmt.Errorf("--%s: %w", flag, err)
+	}
+	for rest := b; ; {
+		var block *pem.Block
+		if block, rest = pem.Decode(rest); block == nil {
+			return "", fmt.Errorf("--%s: %s holds no certificate in PEM", flag, file)
+		}
+		if block.Type == "CERTIFICATE" {
+			return string(b), nil
+		}
+	}
+}
+
+// clusterCA finds the CA that nodes trust for the API server when no flag names
+// one (contract: section 11.1).
+func (f *controllerFlags) clusterCA(cfg *rest.Config) (string, error) {
+	if f.kubeconfig != "" {
+		config, err := clientcmd.LoadFromFile(f.kubeconfig)
+		if err != nil {
+			return "", fmt.Errorf("--kubeconfig: %w", err)
+		}
+		if len(config.Clusters) != 1 {
+			return "", fmt.Errorf("--kubeconfig: %s has %d clusters: name the CA with --kubernetes-ca-bundle, or leave one cluster", f.kubeconfig, len(config.Clusters))
+		}
+		for _, c := range config.Clusters {
+			if len(c.CertificateAuthorityData) == 0 {
+				return "", fmt.Errorf("--kubeconfig: %s has no certificate-authority-data: name the CA with --kubernetes-ca-bundle", f.kubeconfig)
+			}
+			return string(c.CertificateAuthorityData), nil
+		}
+	}
+	if len(cfg.CAData) > 0 {
+		return string(cfg.CAData), nil
+	}
+	if cfg.CAFile != "" {
+		b, err := os.ReadFile(cfg.CAFile)
+		if err != nil {
+			return "", fmt.Errorf("reading the cluster's CA: %w", err)
+		}
+		return string(b), nil
+	}
+	return "", errors.New("no CA of the cluster is known: name it with --kubernetes-ca-bundle")
+}
+
+func (f *controllerFlags) restConfig() (*rest.Config, error) {
+	if f.kubeconfig == "" {
+		cfg, err := ctrl.GetConfig()
+		if err != nil {
+			return nil, fmt.Errorf("finding the cluster: %w: give --kubeconfig", err)
+		}
+		return cfg, nil
+	}
+	cfg, err := clientcmd.BuildConfigFromFlags("", f.kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("--kubeconfig: %w", err)
+	}
+	return cfg, nil
+}
+
+func (f *controllerFlags) logger() logr.Logger {
+	level := zapcore.InfoLevel
+	if f.logDebug {
+		level = zapcore.DebugLevel
+	}
+	return zap.New(zap.UseDevMode(strings.EqualFold(f.logFormat, "console")), zap.Level(level), zap.StacktraceLevel(zapcore.PanicLevel))
+}
+
+// contractDashes turns "-flag" into "--flag" for the controller: the flags of the
+// contract are known with one dash as well as with two (section 11).
+func contractDashes(args []string) []string {
+	if len(args) == 0 || args[0] != "controller" {
+		return args
+	}
+	out := []string{args[0]}
+	for _, a := range args[1:] {
+		if len(a) > 2 && a[0] == '-' && a[1] != '-' {
+			a = "-" + a
+		}
+		out = append(out, a)
+	}
+	return out
+}

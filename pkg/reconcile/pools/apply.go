@@ -1,0 +1,279 @@
+package pools
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/fluxcd/pkg/apis/meta"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+)
+
+// errRaced says that the cache was behind: the next run reads what is there now.
+var errRaced = errors.New("another write came first")
+
+// apply writes a plan in its order. Provisioning comes before bootstrap: an old
+// bootstrap document works with a new provisioning Secret, never the other way.
+func (r *Reconciler) apply(ctx context.Context, seen *observed, p plan) error {
+	if err := r.keepSettings(ctx, p.settings); err != nil {
+		return err
+	}
+	if err := r.keepInputs(ctx, seen, p.inputs); err != nil {
+		return err
+	}
+	if err := r.writeToken(ctx, p.token); err != nil {
+		return err
+	}
+	if p.kubeconfig != nil {
+		if err := r.writeSecret(ctx, p.kubeconfig); err != nil {
+			return err
+		}
+	}
+	osc, err := r.writeConfig(ctx, seen.objects.osc, p)
+	if err != nil {
+		return err
+	}
+	for _, s := range []struct {
+		have *corev1.Secret
+		secretPlan
+	}{{seen.objects.provisioning, p.provisioning}, {seen.objects.bootstrap, p.bootstrap}} {
+		switch {
+		case s.write != nil:
+			err = r.writeSecret(ctx, s.write)
+		case s.patch != nil:
+			err = r.patchAnnotations(ctx, s.have, s.patch)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := r.writeStatus(ctx, osc, p); err != nil {
+		return err
+	}
+	return r.trimInputs(ctx, seen.objects.inputs, p.inputs)
+}
+
+// keepSettings makes sure that settings are kept under their digest.
+func (r *Reconciler) keepSettings(ctx context.Context, cm *corev1.ConfigMap) error {
+	if cm == nil {
+		return nil
+	}
+	if _, known := r.settings.Load(cm.Name); known {
+		return nil
+	}
+	err := r.Client.Create(ctx, cm, client.FieldOwner(api.FieldManager))
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("creating ConfigMap %s: %w", client.ObjectKeyFromObject(cm), err)
+	}
+	r.settings.Store(cm.Name, true)
+	return nil
+}
+
+// keepInputs adds the credentials of a generation to the pool's Secret. Those of
+// the generation before stay until the new one stands.
+func (r *Reconciler) keepInputs(ctx context.Context, seen *observed, p *inputsPlan) error {
+	if p == nil || p.data == nil {
+		return nil
+	}
+	have := seen.objects.inputs
+	data := map[string][]byte{p.key: p.data}
+	if have == nil {
+		return r.writeSecret(ctx, secretFor(inputsName(seen.md), nil, map[string]string{
+			api.AnnotationPool: poolKey(seen.md), api.AnnotationPoolUID: string(seen.md.UID),
+		}, data))
+	}
+	if string(have.Data[p.key]) == dataDigest(p.data) {
+		return nil
+	}
+	return r.patch(ctx, have, map[string]any{"data": data})
+}
+
+// trimInputs removes credentials that no generation has any more.
+func (r *Reconciler) trimInputs(ctx context.Context, have *corev1.Secret, p *inputsPlan) error {
+	if p == nil || have == nil {
+		return nil
+	}
+	if p.data == nil {
+		if err := client.IgnoreNotFound(r.Client.Delete(ctx, have, client.Preconditions{UID: &have.UID})); err != nil {
+			return fmt.Errorf("deleting Secret %s: %w", client.ObjectKeyFromObject(have), err)
+		}
+		return nil
+	}
+	gone := map[string]any{}
+	for key := range have.Data {
+		if key != p.key {
+			gone[key] = nil
+		}
+	}
+	if len(gone) == 0 {
+		return nil
+	}
+	return r.patch(ctx, have, map[string]any{"data": gone})
+}
+
+func (r *Reconciler) writeToken(ctx context.Context, t bootstrapToken) error {
+	switch {
+	case t.create:
+		if err := r.Client.Create(ctx, t.secret, client.FieldOwner(api.FieldManager)); err != nil {
+			return raced(fmt.Errorf("creating a bootstrap token: %w", err))
+		}
+	case t.renew:
+		if err := r.Client.Update(ctx, t.secret, client.FieldOwner(api.FieldManager)); err != nil {
+			return raced(fmt.Errorf("renewing bootstrap token %s: %w", t.secret.Name, err))
+		}
+	}
+	return nil
+}
+
+// writeSecret replaces a Secret in one update, or creates it.
+func (r *Reconciler) writeSecret(ctx context.Context, s *corev1.Secret) error {
+	var err error
+	if s.ResourceVersion == "" {
+		err = r.Client.Create(ctx, s, client.FieldOwner(api.FieldManager))
+	} else {
+		err = r.Client.Update(ctx, s, client.FieldOwner(api.FieldManager))
+	}
+	if err != nil {
+		return raced(fmt.Errorf("writing Secret %s: %w", client.ObjectKeyFromObject(s), err))
+	}
+	return nil
+}
+
+// writeConfig replaces the configuration, whose spec is immutable, or patches its
+// annotations. It returns the one that stands.
+func (r *Reconciler) writeConfig(ctx context.Context, have *osm.OperatingSystemConfig, p plan) (*osm.OperatingSystemConfig, error) {
+	if p.osc == nil {
+		if p.oscMetadata == nil {
+			return have, nil
+		}
+		return have, r.patchAnnotations(ctx, have, p.oscMetadata)
+	}
+	if have != nil {
+		if err := client.IgnoreNotFound(r.Client.Delete(ctx, have, client.Preconditions{UID: &have.UID})); err != nil {
+			return nil, raced(fmt.Errorf("deleting OperatingSystemConfig %s: %w", client.ObjectKeyFromObject(have), err))
+		}
+	}
+	if err := r.Client.Create(ctx, p.osc, client.FieldOwner(api.FieldManager)); err != nil {
+		return nil, raced(fmt.Errorf("creating OperatingSystemConfig %s: %w", client.ObjectKeyFromObject(p.osc), err))
+	}
+	return p.osc, nil
+}
+
+// writeStatus says on the configuration whether the pool has what it asks for.
+func (r *Reconciler) writeStatus(ctx context.Context, osc *osm.OperatingSystemConfig, p plan) error {
+	if osc == nil {
+		return nil
+	}
+	before := osc.DeepCopy()
+	set := func(kind string, status metav1.ConditionStatus, reason, message string) {
+		apimeta.SetStatusCondition(&osc.Status.Conditions, metav1.Condition{
+			Type: kind, Status: status, Reason: reason, Message: shorten(message, 16<<10), ObservedGeneration: osc.Generation,
+		})
+	}
+	if p.refusal == nil {
+		apimeta.RemoveStatusCondition(&osc.Status.Conditions, meta.StalledCondition)
+		set(meta.ReadyCondition, metav1.ConditionTrue, api.ReasonConfigApplied, "the pool's Secrets follow this configuration")
+	} else {
+		message := "this configuration is kept, a newer one was refused: " + p.refusal.Error()
+		if p.unrenewed != nil {
+			message += "; its Secrets stay as they are: " + p.unrenewed.Error()
+		}
+		set(meta.ReadyCondition, metav1.ConditionFalse, api.ReasonNewerRefused, message)
+		set(meta.StalledCondition, metav1.ConditionTrue, api.ReasonNewerRefused, message)
+	}
+	osc.Status.ObservedGeneration = osc.Generation
+	if p.digests != nil {
+		osc.Status.Digests = p.digests
+	} else if osc.Status.Digests == nil && p.serving.Digests.Input != "" {
+		osc.Status.Digests = &p.serving.Digests
+	}
+	if equality.Semantic.DeepEqual(before.Status, osc.Status) {
+		return nil
+	}
+	if err := r.Client.Status().Patch(ctx, osc, client.MergeFrom(before), client.FieldOwner(api.FieldManager)); err != nil {
+		return raced(fmt.Errorf("writing the status of OperatingSystemConfig %s: %w", client.ObjectKeyFromObject(osc), err))
+	}
+	return nil
+}
+
+func (r *Reconciler) patchAnnotations(ctx context.Context, obj client.Object, annotations map[string]string) error {
+	return r.patch(ctx, obj, map[string]any{"metadata": map[string]any{"annotations": annotations}})
+}
+
+// patch merges into exactly the object that was read.
+func (r *Reconciler) patch(ctx context.Context, obj client.Object, change map[string]any) error {
+	metadata, _ := change["metadata"].(map[string]any)
+	if metadata == nil {
+		metadata = map[string]any{}
+		change["metadata"] = metadata
+	}
+	metadata["resourceVersion"] = obj.GetResourceVersion()
+	body, err := json.Marshal(change)
+	if err != nil {
+		return fmt.Errorf("encoding a patch: %w", err)
+	}
+	// A copy takes the answer, so that what was observed stays.
+	into, ok := obj.DeepCopyObject().(client.Object)
+	if !ok {
+		return fmt.Errorf("patching %T: no object", obj)
+	}
+	if err := r.Client.Patch(ctx, into, client.RawPatch(types.MergePatchType, body), client.FieldOwner(api.FieldManager)); err != nil {
+		return raced(fmt.Errorf("patching %T %s: %w", obj, client.ObjectKeyFromObject(obj), err))
+	}
+	obj.SetResourceVersion(into.GetResourceVersion())
+	return nil
+}
+
+// raced marks errors that only say that the cache was behind.
+func raced(err error) error {
+	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) {
+		return fmt.Errorf("%w: %w", errRaced, err)
+	}
+	return err
+}
+
+// digestKey reads the key of keyed digests, and makes it where there is none.
+func (r *Reconciler) digestKey(ctx context.Context) ([]byte, error) {
+	r.keyOnce.Lock()
+	defer r.keyOnce.Unlock()
+	if r.key != nil {
+		return r.key, nil
+	}
+	name := types.NamespacedName{Namespace: r.Namespace, Name: api.KeySecretName}
+	const dataKey, size = "key", 32 // bytes, the block that SHA-256 digests to
+	var secret corev1.Secret
+	err := r.Live.Get(ctx, name, &secret)
+	if apierrors.IsNotFound(err) {
+		key := make([]byte, size)
+		if _, err := io.ReadFull(r.Random, key); err != nil {
+			return nil, fmt.Errorf("making the key of digests: %w", err)
+		}
+		secret = corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Name: name.Name, Namespace: name.Namespace, Labels: map[string]string{api.LabelManagedBy: api.FieldManager}},
+			Immutable:  ptr(true),
+			Data:       map[string][]byte{dataKey: key},
+		}
+		if err = r.Client.Create(ctx, &secret, client.FieldOwner(api.FieldManager)); apierrors.IsAlreadyExists(err) {
+			err = r.Live.Get(ctx, name, &secret)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading Secret %s: %w", name, err)
+	}
+	if len(secret.Data[dataKey]) < size {
+		return nil, fmt.Errorf("Secret %s: key %q has %d bytes, it needs %d: delete the Secret, a new one is made", name, dataKey, len(secret.Data[dataKey]), size)
+	}
+	r.key = secret.Data[dataKey]
+	return r.key, nil
+}

@@ -1,0 +1,272 @@
+package pools
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
+)
+
+// Renderer renders a pool. *render.Engine is one.
+type Renderer interface {
+	Render(in render.Input) (*render.Output, error)
+}
+
+// Reconciler keeps pools. Its fields are set once, before Setup.
+type Reconciler struct {
+	// Client reads through the manager's cache and writes. Of the Secrets in
+	// cloud-init-settings the cache holds digests; see CacheTransform.
+	Client client.Client
+	// Live reads what the cache does not hold.
+	Live client.Reader
+	// ClusterInfo reads the ConfigMap kube-public/cluster-info, Registry the
+	// Secret RegistrySecret; both through caches of their own.
+	ClusterInfo, Registry client.Reader
+	// Recorder writes events.
+	Recorder events.EventRecorder
+	// Engine renders.
+	Engine Renderer
+	// Clock tells when a token ends.
+	Clock clock.PassiveClock
+	// Random is the source of tokens and keys, crypto/rand's outside tests.
+	Random io.Reader
+	// Namespace holds profiles, configurations and settings.
+	Namespace string
+	// Settings are the controller's flags that reach nodes.
+	Settings render.Settings
+	// CA is the bundle for nodes when there is no cluster-info, in PEM.
+	CA string
+	// RegistrySecret holds credentials of registries; empty for none.
+	RegistrySecret types.NamespacedName
+	// TokenServiceAccount replaces bootstrap tokens by a ServiceAccount's; empty for none.
+	TokenServiceAccount types.NamespacedName
+	// OverrideServer replaces the API server's URL in kubeconfigs of nodes.
+	OverrideServer string
+
+	told     sync.Map // pool uid -> what was last reported to be wrong
+	settings sync.Map // digest -> true, for settings known to be kept
+	digests  sync.Map // profile uid and generation -> digest of its spec
+
+	keyOnce sync.Mutex
+	key     []byte // of credentials digests
+}
+
+// Reconcile brings one pool's objects in line with its profile, its
+// MachineDeployment and the cluster.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	var md cluster.MachineDeployment
+	if err := r.Client.Get(ctx, req.NamespacedName, &md); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if !md.DeletionTimestamp.IsZero() || md.Annotations[api.AnnotationOSP] == "" {
+		return ctrl.Result{}, r.release(ctx, &md)
+	}
+	if err := r.hold(ctx, &md); err != nil {
+		return ctrl.Result{}, err
+	}
+	seen, err := r.observe(ctx, &md)
+	if err != nil {
+		return r.report(&md, plan{}, err)
+	}
+	if err := collision(seen); err != nil {
+		return r.report(&md, plan{}, err)
+	}
+	todo, err := r.decideDesired(seen)
+	if _, final := permanent(err); final {
+		todo, err = r.decideLastGood(ctx, seen, err)
+	}
+	if err != nil {
+		return r.report(&md, plan{}, err)
+	}
+	return r.report(&md, todo, r.apply(ctx, seen, todo))
+}
+
+// decideDesired plans what the pool asks for.
+func (r *Reconciler) decideDesired(seen *observed) (plan, error) {
+	if seen.desiredErr != nil {
+		return plan{}, seen.desiredErr
+	}
+	gen, err := generationOf(seen, seen.desired, seen.md.Annotations[api.AnnotationMDRevision])
+	if err != nil {
+		return plan{}, err
+	}
+	return r.decide(seen, gen)
+}
+
+// decideLastGood plans to keep what stands, when the pool cannot have what it
+// asks for: the same content with current tokens, under the revision it was for.
+func (r *Reconciler) decideLastGood(ctx context.Context, seen *observed, refusal error) (plan, error) {
+	have := seen.objects
+	if have.osc == nil {
+		return plan{}, refusal
+	}
+	keep := func(err error) (plan, error) {
+		p := r.decideTokens(seen)
+		p.refusal, p.unrenewed = refusal, err
+		return p, nil
+	}
+	in, err := r.restore(ctx, seen.md, have.osc, seen.values)
+	if err != nil {
+		return keep(err)
+	}
+	revision := have.osc.Annotations[api.AnnotationRevisionFor]
+	if have.bootstrap != nil {
+		revision = have.bootstrap.Annotations[api.AnnotationRevisionFor]
+	}
+	gen, err := generationOf(seen, in, revision)
+	if err != nil {
+		return keep(err)
+	}
+	p, err := r.decide(seen, gen)
+	if err != nil {
+		return keep(err)
+	}
+	p.refusal = refusal
+	return p, nil
+}
+
+// hold puts the contract's finalizer on a pool before anything is made for it.
+// It patches that alone: our type knows only a part of a MachineDeployment.
+func (r *Reconciler) hold(ctx context.Context, md *cluster.MachineDeployment) error {
+	if controllerutil.ContainsFinalizer(md, api.FinalizerPool) {
+		return nil
+	}
+	before := md.DeepCopy()
+	controllerutil.AddFinalizer(md, api.FinalizerPool)
+	return r.patchFinalizers(ctx, before, md)
+}
+
+func (r *Reconciler) patchFinalizers(ctx context.Context, before, after *cluster.MachineDeployment) error {
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := r.Client.Patch(ctx, after, patch, client.FieldOwner(api.FieldManager)); err != nil {
+		return client.IgnoreNotFound(fmt.Errorf("patching the finalizers of MachineDeployment %s: %w", client.ObjectKeyFromObject(after), err))
+	}
+	return nil
+}
+
+// release removes everything that was made for a pool, then its finalizer. What
+// belongs to another pool stays.
+func (r *Reconciler) release(ctx context.Context, md *cluster.MachineDeployment) error {
+	if !controllerutil.ContainsFinalizer(md, api.FinalizerPool) {
+		return nil
+	}
+	owned, err := r.ownedObjects(ctx, md)
+	if err != nil {
+		return err
+	}
+	for _, obj := range owned {
+		if err := client.IgnoreNotFound(r.Client.Delete(ctx, obj, client.Preconditions{UID: ptr(obj.GetUID())})); err != nil {
+			return fmt.Errorf("deleting %T %s: %w", obj, client.ObjectKeyFromObject(obj), err)
+		}
+	}
+	before := md.DeepCopy()
+	controllerutil.RemoveFinalizer(md, api.FinalizerPool)
+	r.told.Delete(md.UID)
+	return r.patchFinalizers(ctx, before, md)
+}
+
+// ownedObjects lists what exists of a pool.
+func (r *Reconciler) ownedObjects(ctx context.Context, md *cluster.MachineDeployment) ([]client.Object, error) {
+	have, err := r.objects(ctx, md)
+	if err != nil {
+		return nil, err
+	}
+	tokens, err := r.tokenSecrets(ctx, md)
+	if err != nil {
+		return nil, err
+	}
+	var out []client.Object
+	add := func(obj client.Object, exists bool) {
+		if exists && ownerOf(obj) == poolKey(md) {
+			out = append(out, obj)
+		}
+	}
+	add(have.bootstrap, have.bootstrap != nil)
+	add(have.provisioning, have.provisioning != nil)
+	add(have.kubeconfig, have.kubeconfig != nil)
+	add(have.inputs, have.inputs != nil)
+	add(have.osc, have.osc != nil)
+	for i := range tokens {
+		add(&tokens[i], true)
+	}
+	return out, nil
+}
+
+// ownerOf returns the pool that an object was made for, "" when it is not ours.
+func ownerOf(obj client.Object) string { return obj.GetAnnotations()[api.AnnotationPool] }
+
+func poolKey(md *cluster.MachineDeployment) string { return md.Namespace + "/" + md.Name }
+
+func ptr[T any](v T) *T { return &v }
+
+// refusedError says that a pool cannot have what it asks for until something is
+// changed: the pool, its profile or the controller's flags.
+type refusedError struct {
+	reason string // of the event
+	err    error
+}
+
+func (e *refusedError) Error() string { return e.err.Error() }
+func (e *refusedError) Unwrap() error { return e.err }
+
+func refuse(format string, args ...any) error {
+	return &refusedError{reason: api.EventProfileError, err: fmt.Errorf(format, args...)}
+}
+
+// waitError says that an object is not there yet; its appearance starts the pool again.
+type waitError struct{ err error }
+
+func (e *waitError) Error() string { return e.err.Error() }
+func (e *waitError) Unwrap() error { return e.err }
+
+// permanent reports whether trying again is pointless, and the event's reason.
+func permanent(err error) (string, bool) {
+	var refused *refusedError
+	if errors.As(err, &refused) {
+		return refused.reason, true
+	}
+	var invalid *render.InvalidError
+	if errors.As(err, &invalid) {
+		return api.EventProfileError, true
+	}
+	return "", false
+}
+
+// CacheTransform keeps of a Secret in cloud-init-settings a digest of each value
+// instead of the value: ten thousand pools' user-data does not belong in memory.
+// The getter's token, which every pool reads, stays.
+func CacheTransform(obj any) (any, error) {
+	secret, ok := obj.(*corev1.Secret)
+	if !ok {
+		return obj, nil
+	}
+	secret.ManagedFields = nil
+	if secret.Name == api.SecretGetterToken {
+		return secret, nil
+	}
+	data := make(map[string][]byte, len(secret.Data))
+	for k, v := range secret.Data {
+		data[k] = []byte(dataDigest(v))
+	}
+	secret.Data = data
+	return secret, nil
+}
+
+// sameKeys reports whether two maps agree on the given keys.
+func sameKeys(have, want map[string]string, keys ...string) bool {
+	return !slices.ContainsFunc(keys, func(k string) bool { return have[k] != want[k] })
+}

@@ -1,0 +1,306 @@
+package pools
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
+)
+
+// plan is what apply writes, in the order of its fields. Nil is "as it is".
+type plan struct {
+	settings     *corev1.ConfigMap
+	inputs       *inputsPlan
+	token        bootstrapToken
+	kubeconfig   *corev1.Secret
+	osc          *osm.OperatingSystemConfig // to create, after deleting the one that stands
+	oscMetadata  map[string]string          // annotations to patch where the configuration stands
+	provisioning secretPlan
+	bootstrap    secretPlan
+	digests      *osm.ConfigDigests // for the status of osc
+
+	serving   render.Record // of the generation that the plan leads to
+	replaced  render.Record // of the one before, zero when it is the same
+	refusal   error         // why the pool does not get what it asks for
+	unrenewed error         // why the documents of the last good generation cannot be renewed
+	expires   time.Time     // end of the bootstrap token
+}
+
+// secretPlan is what happens to a user-data Secret: all of it is written, or
+// some annotations are patched, or nothing.
+type secretPlan struct {
+	write *corev1.Secret
+	patch map[string]string
+}
+
+// inputsPlan keeps the credentials of a generation; empty is none.
+type inputsPlan struct {
+	key  string // first 12 hex digits of the input digest
+	data []byte
+}
+
+// generation is one rendering of a pool, before it is rendered.
+type generation struct {
+	in       render.Input
+	input    string // digest
+	revision string // of the MachineDeployment
+
+	credentials       render.Credentials
+	credentialsDigest string
+	tokensDigest      string
+}
+
+// decide compares what stands with what the pool should have. It renders only if
+// something has to be written. A *refusedError or *render.InvalidError says that
+// the pool cannot have this generation.
+func (r *Reconciler) decide(seen *observed, gen generation) (plan, error) {
+	p := r.decideTokens(seen)
+	want := gen.annotations(seen.md)
+	have := seen.objects
+
+	newOSC := have.osc == nil || !sameKeys(have.osc.Annotations, want, api.AnnotationInputDigest, api.AnnotationPoolUID)
+	newProvisioning, newBootstrap := outdated(have.provisioning, want), outdated(have.bootstrap, want)
+	if !newOSC {
+		p.serving = recordOf(have.osc)
+		p.oscMetadata = metadataPatch(have.osc.Annotations, want)
+	}
+	if !newProvisioning {
+		p.provisioning.patch = metadataPatch(have.provisioning.Annotations, want)
+	}
+	if !newBootstrap {
+		p.bootstrap.patch = metadataPatch(have.bootstrap.Annotations, want)
+	}
+	if !newOSC && !newProvisioning && !newBootstrap {
+		return p, nil
+	}
+
+	out, err := r.Engine.Render(gen.in)
+	if err != nil {
+		return plan{}, err
+	}
+	if newOSC {
+		record, err := render.MarshalRecord(out.Record)
+		if err != nil {
+			return plan{}, err
+		}
+		p.osc = newConfig(seen.md, r.Namespace, out, want, record)
+		p.digests = &out.Record.Digests
+		p.serving, p.replaced = out.Record, recordOf(have.osc)
+		p.settings = settingsMap(r.Namespace, gen.in)
+	}
+	p.inputs = &inputsPlan{key: shortDigest(gen.input)}
+	if !gen.credentials.Empty() {
+		if p.inputs.data, err = json.Marshal(gen.credentials); err != nil {
+			return plan{}, fmt.Errorf("encoding credentials: %w", err)
+		}
+	}
+	if newProvisioning {
+		p.provisioning.write = userDataSecret(seen.md, stageProvision, have.provisioning, out.Provisioning, want)
+	}
+	if newBootstrap {
+		p.bootstrap.write = userDataSecret(seen.md, stageBootstrap, have.bootstrap, out.Bootstrap, want)
+	}
+	return p, nil
+}
+
+// decideTokens plans what every pool needs whatever its profile: the bootstrap
+// token and the kubeconfig that carries it.
+func (r *Reconciler) decideTokens(seen *observed) plan {
+	p := plan{token: seen.token, expires: seen.token.expires}
+	data := map[string][]byte{api.KubeconfigKey: []byte(seen.kubeconfig)}
+	have := seen.objects.kubeconfig
+	if have == nil || string(have.Data[api.KubeconfigKey]) != dataDigest(data[api.KubeconfigKey]) || ownerOf(have) != poolKey(seen.md) {
+		p.kubeconfig = secretFor(kubeconfigName(seen.md), have, map[string]string{
+			api.AnnotationPool: poolKey(seen.md), api.AnnotationPoolUID: string(seen.md.UID),
+		}, data)
+	}
+	return p
+}
+
+// generationOf digests an input.
+func generationOf(seen *observed, in render.Input, revision string) (generation, error) {
+	_, credentials := in.Split()
+	gen := generation{in: in, input: in.InputDigest(), revision: revision, credentials: credentials}
+	hidden, err := json.Marshal(credentials)
+	if err != nil {
+		return gen, fmt.Errorf("encoding credentials: %w", err)
+	}
+	ca := in.Settings.KubernetesCACert + string(seen.endpoint.cluster.CertificateAuthorityData)
+	gen.credentialsDigest = keyedDigest(seen.key, hidden, []byte(in.Cluster.Server), []byte(ca))
+	gen.tokensDigest = keyedDigest(seen.key, []byte(in.Cluster.APIServerToken), []byte(in.Cluster.BootstrapKubeconfig))
+	return gen, nil
+}
+
+// annotations are those of the user-data Secrets, the document's digest aside.
+func (g generation) annotations(md *cluster.MachineDeployment) map[string]string {
+	from := g.in.Profile.Provenance
+	out := map[string]string{
+		api.AnnotationRevisionFor:       g.revision,
+		api.AnnotationMDAnnotationsHash: annotationsHash(md.Annotations),
+		api.AnnotationOSPVersion:        from.Version,
+		api.AnnotationPool:              poolKey(md),
+		api.AnnotationPoolUID:           string(md.UID),
+		api.AnnotationProfile:           from.Profile,
+		api.AnnotationVersion:           from.Version,
+		api.AnnotationInputDigest:       g.input,
+		api.AnnotationCredentialsDigest: g.credentialsDigest,
+		api.AnnotationTokensDigest:      g.tokensDigest,
+	}
+	for k, v := range map[string]string{
+		api.AnnotationRepository: from.Repository, api.AnnotationPath: from.Path,
+		api.AnnotationCommit: from.Commit, api.AnnotationChange: from.Change,
+		api.AnnotationSelectedBy: g.in.Profile.SelectedBy,
+	} {
+		if v != "" {
+			out[k] = v
+		}
+	}
+	return out
+}
+
+// outdated reports whether a user-data Secret has to be written anew.
+func outdated(have *corev1.Secret, want map[string]string) bool {
+	return have == nil ||
+		!sameKeys(have.Annotations, want, api.AnnotationInputDigest, api.AnnotationCredentialsDigest, api.AnnotationTokensDigest, api.AnnotationPoolUID) ||
+		string(have.Data[api.UserDataKey]) != have.Annotations[api.AnnotationDataDigest]
+}
+
+// metadataPatch moves the revision where nothing else changed. The hash of the
+// pool's annotations and the commit that selected the version are written with
+// the next content: neither tells machine-controller anything.
+func metadataPatch(have, want map[string]string) map[string]string {
+	if have[api.AnnotationRevisionFor] == want[api.AnnotationRevisionFor] {
+		return nil
+	}
+	return map[string]string{
+		api.AnnotationRevisionFor:       want[api.AnnotationRevisionFor],
+		api.AnnotationMDAnnotationsHash: want[api.AnnotationMDAnnotationsHash],
+	}
+}
+
+// collision finds an object of the pool's names that belongs to somebody else.
+// The contract's names are ambiguous: pool "a" of namespace "b-c" and pool "a-b"
+// of "c" have the same (security.md 25).
+func collision(seen *observed) error {
+	for _, obj := range seen.objects.all() {
+		owner := ownerOf(obj)
+		if owner == poolKey(seen.md) || owner == "" && obj.GetName() == kubeconfigName(seen.md) {
+			continue
+		}
+		err := fmt.Errorf("%s/%s belongs to MachineDeployment %s, whose name and namespace make the same object names: rename one of the two", obj.GetNamespace(), obj.GetName(), owner)
+		if owner == "" {
+			err = fmt.Errorf("%s/%s exists and was not made by osm-gitops, which does not take over objects in this release: delete it once no machine needs it", obj.GetNamespace(), obj.GetName())
+		}
+		return &refusedError{reason: api.EventNameCollision, err: err}
+	}
+	return nil
+}
+
+func newConfig(md *cluster.MachineDeployment, namespace string, out *render.Output, annotations map[string]string, record []byte) *osm.OperatingSystemConfig {
+	annotations = maps.Clone(annotations)
+	delete(annotations, api.AnnotationCredentialsDigest)
+	delete(annotations, api.AnnotationTokensDigest)
+	annotations[api.AnnotationOSPVersion] = api.OSPVersionPrefix + annotations[api.AnnotationOSPVersion]
+	annotations[api.AnnotationRecord] = string(record)
+	return &osm.OperatingSystemConfig{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: oscName(md), Namespace: namespace,
+			Labels:      map[string]string{api.LabelManagedBy: api.FieldManager},
+			Annotations: annotations,
+		},
+		Spec: out.OSC,
+	}
+}
+
+func userDataSecret(md *cluster.MachineDeployment, stage string, have *corev1.Secret, document []byte, annotations map[string]string) *corev1.Secret {
+	annotations = maps.Clone(annotations)
+	annotations[api.AnnotationDataDigest] = dataDigest(document)
+	return secretFor(userDataName(md, stage), have, annotations, map[string][]byte{api.UserDataKey: document})
+}
+
+// secretFor makes a Secret, or the next state of the one that stands: what others
+// wrote into its metadata stays, what is ours is made anew.
+func secretFor(name string, have *corev1.Secret, annotations map[string]string, data map[string][]byte) *corev1.Secret {
+	s := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, Namespace: api.NamespaceCloudInitSettings,
+			Labels: map[string]string{}, Annotations: map[string]string{},
+		},
+		Type: corev1.SecretTypeOpaque,
+		Data: data,
+	}
+	if have != nil {
+		s.ResourceVersion, s.UID, s.Type, s.Finalizers = have.ResourceVersion, have.UID, have.Type, have.Finalizers
+		maps.Copy(s.Labels, have.Labels)
+		maps.Copy(s.Annotations, have.Annotations)
+		maps.DeleteFunc(s.Annotations, func(k, _ string) bool { return strings.HasPrefix(k, api.GroupVersion.Group+"/") })
+	}
+	s.Labels[api.LabelManagedBy] = api.FieldManager
+	maps.Copy(s.Annotations, annotations)
+	return s
+}
+
+// settingsKey is the data key of a settings ConfigMap.
+const settingsKey = "settings.json"
+
+func settingsName(digest string) string { return "osm-gitops-settings-" + shortDigest(digest) }
+
+// settingsMap keeps the settings of a generation, without credentials, under
+// the name of their digest.
+func settingsMap(namespace string, in render.Input) *corev1.ConfigMap {
+	return &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: settingsName(in.SettingsDigest()), Namespace: namespace,
+			Labels: map[string]string{api.LabelManagedBy: api.FieldManager},
+		},
+		Immutable: ptr(true),
+		Data:      map[string]string{settingsKey: string(in.RedactedSettingsJSON())},
+	}
+}
+
+// dataDigest is the digest of a document, "sha256:<64 hex>".
+func dataDigest(data []byte) string {
+	sum := sha256.Sum256(data)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// keyedDigest digests secrets so that nobody without the key can guess at them.
+func keyedDigest(key []byte, parts ...[]byte) string {
+	mac := hmac.New(sha256.New, key)
+	for _, p := range parts {
+		fmt.Fprintf(mac, "%d:", len(p))
+		mac.Write(p)
+	}
+	return "v1:hmac-sha256:" + hex.EncodeToString(mac.Sum(nil))
+}
+
+// shortDigest returns the first 12 hex digits of a digest.
+func shortDigest(digest string) string {
+	digest = digest[strings.LastIndex(digest, ":")+1:]
+	return digest[:min(12, len(digest))]
+}
+
+// annotationsHash is the contract's hash over a MachineDeployment's annotations
+// (section 9.3): the JSON of the whole map, HTML escaped.
+func annotationsHash(annotations map[string]string) string {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	if err := enc.Encode(annotations); err != nil {
+		return "" // a map of strings always encodes
+	}
+	sum := sha256.Sum256(bytes.TrimSuffix(b.Bytes(), []byte("\n")))
+	return hex.EncodeToString(sum[:])
+}

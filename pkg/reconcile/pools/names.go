@@ -1,0 +1,60 @@
+package pools
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+
+	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+)
+
+// The stages in names of Secrets (contract: section 8.1).
+const (
+	stageBootstrap = "bootstrap"
+	stageProvision = "provisioning"
+)
+
+// maxLabelValue is the length at which the contract's key falls back to the bare name.
+const maxLabelValue = 63
+
+func oscName(md *cluster.MachineDeployment) string { return md.Name + "-" + md.Namespace + "-config" }
+
+func userDataName(md *cluster.MachineDeployment, stage string) string {
+	return md.Name + "-" + md.Namespace + "-" + stage + "-config"
+}
+
+// inputsName is the Secret with the credentials of a generation that are no tokens.
+func inputsName(md *cluster.MachineDeployment) string {
+	return md.Name + "-" + md.Namespace + "-inputs"
+}
+
+// kubeconfigName is the Secret with the kubelet's bootstrap kubeconfig.
+func kubeconfigName(md *cluster.MachineDeployment) string {
+	return contractKey(md) + "-kubelet-bootstrap-config"
+}
+
+// contractKey is "<namespace>-<name>", or the bare name where that has 63
+// characters or more (contract: section 8.1).
+func contractKey(md *cluster.MachineDeployment) string {
+	if key := md.Namespace + "-" + md.Name; len(key) < maxLabelValue {
+		return key
+	}
+	return md.Name
+}
+
+// tokenLabel is the contract's key as a label value. A name that is too long for
+// one keeps its beginning and gets a digest.
+func tokenLabel(md *cluster.MachineDeployment) string {
+	key := contractKey(md)
+	if len(key) <= maxLabelValue {
+		return key
+	}
+	sum := sha256.Sum256([]byte(poolKey(md)))
+	return key[:maxLabelValue-13] + "-" + hex.EncodeToString(sum[:6])
+}
+
+// cutKey takes the "namespace/name" of poolKey apart.
+func cutKey(key string) (namespace, name string, ok bool) {
+	namespace, name, ok = strings.Cut(key, "/")
+	return namespace, name, ok && namespace != "" && name != ""
+}

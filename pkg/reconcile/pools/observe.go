@@ -1,0 +1,166 @@
+package pools
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
+)
+
+// observed is everything that one reconcile reads. decide needs nothing else.
+type observed struct {
+	md       *cluster.MachineDeployment
+	now      time.Time
+	objects  objects
+	token    bootstrapToken
+	endpoint endpoint
+	getter   string // token with which nodes fetch their Secrets
+	key      []byte // of keyed digests
+
+	// values are the cluster's, with the tokens as they are now, and kubeconfig
+	// the one among them.
+	values     render.Cluster
+	kubeconfig string
+
+	// desired is what the pool asks for; desiredErr says why it cannot have it.
+	desired    render.Input
+	desiredErr error
+}
+
+// objects are the objects of a pool, nil where absent.
+type objects struct {
+	osc                                         *osm.OperatingSystemConfig
+	kubeconfig, provisioning, bootstrap, inputs *corev1.Secret
+}
+
+func (o objects) all() []client.Object {
+	var out []client.Object
+	if o.osc != nil {
+		out = append(out, o.osc)
+	}
+	for _, s := range []*corev1.Secret{o.kubeconfig, o.provisioning, o.bootstrap, o.inputs} {
+		if s != nil {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// observe reads. Only a missing object counts as absent.
+func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment) (*observed, error) {
+	seen := &observed{md: md, now: r.Clock.Now()}
+	var err error
+	if seen.objects, err = r.objects(ctx, md); err != nil {
+		return nil, err
+	}
+	if seen.key, err = r.digestKey(ctx); err != nil {
+		return nil, err
+	}
+	if seen.endpoint, err = r.endpoint(ctx); err != nil {
+		return nil, err
+	}
+	if seen.getter, err = r.getterToken(ctx); err != nil {
+		return nil, err
+	}
+	registry, err := r.registryCredentials(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if seen.token, err = r.bootstrapToken(ctx, md, seen.now); err != nil {
+		return nil, err
+	}
+	if seen.kubeconfig, err = seen.endpoint.kubeconfig(seen.token.value); err != nil {
+		return nil, err
+	}
+	seen.values = render.Cluster{
+		Server:                        seen.endpoint.server,
+		APIServerToken:                seen.getter,
+		BootstrapToken:                seen.token.value,
+		BootstrapKubeconfigSecretName: kubeconfigName(md),
+		BootstrapKubeconfig:           seen.kubeconfig,
+	}
+	settings := r.Settings
+	settings.RegistryCredentials = registry
+	seen.desired, seen.desiredErr = r.desired(ctx, md, seen.objects.osc, settings, seen.values)
+	if _, final := permanent(seen.desiredErr); seen.desiredErr != nil && !final {
+		return nil, seen.desiredErr
+	}
+	return seen, nil
+}
+
+// objects reads the objects of a pool by the contract's names.
+func (r *Reconciler) objects(ctx context.Context, md *cluster.MachineDeployment) (objects, error) {
+	var out objects
+	osc := &osm.OperatingSystemConfig{}
+	found, err := r.get(ctx, types.NamespacedName{Namespace: r.Namespace, Name: oscName(md)}, osc)
+	if err != nil {
+		return out, err
+	}
+	if found {
+		out.osc = osc
+	}
+	for name, into := range map[string]**corev1.Secret{
+		kubeconfigName(md):               &out.kubeconfig,
+		userDataName(md, stageProvision): &out.provisioning,
+		userDataName(md, stageBootstrap): &out.bootstrap,
+		inputsName(md):                   &out.inputs,
+	} {
+		secret := &corev1.Secret{}
+		found, err := r.get(ctx, types.NamespacedName{Namespace: api.NamespaceCloudInitSettings, Name: name}, secret)
+		if err != nil {
+			return out, err
+		}
+		if found {
+			*into = secret
+		}
+	}
+	return out, nil
+}
+
+// get reads through the cache and reports whether the object exists.
+func (r *Reconciler) get(ctx context.Context, key types.NamespacedName, obj client.Object) (bool, error) {
+	err := r.Client.Get(ctx, key, obj)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("reading %T %s: %w", obj, key, err)
+	}
+	return true, nil
+}
+
+// desired collects what the pool asks for. A *refusedError or *render.InvalidError
+// says why it cannot have it.
+func (r *Reconciler) desired(ctx context.Context, md *cluster.MachineDeployment, osc *osm.OperatingSystemConfig, settings render.Settings, values render.Cluster) (render.Input, error) {
+	pool, err := render.DecodePool(md)
+	if err != nil {
+		return render.Input{}, err
+	}
+	prof, err := r.resolve(ctx, md, osc)
+	if err != nil {
+		return render.Input{}, err
+	}
+	return render.Input{Profile: prof, Pool: pool, Settings: settings, Cluster: values}, nil
+}
+
+func (r *Reconciler) getterToken(ctx context.Context) (string, error) {
+	key := types.NamespacedName{Namespace: api.NamespaceCloudInitSettings, Name: api.SecretGetterToken}
+	var secret corev1.Secret
+	found, err := r.get(ctx, key, &secret)
+	if err != nil {
+		return "", err
+	}
+	if token := string(secret.Data["token"]); found && token != "" {
+		return token, nil
+	}
+	return "", &waitError{fmt.Errorf("Secret %s with a token does not exist: create it with type kubernetes.io/service-account-token for the ServiceAccount cloud-init-getter", key)}
+}

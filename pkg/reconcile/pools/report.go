@@ -1,0 +1,126 @@
+package pools
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+)
+
+const (
+	// racedRetry is the wait after a write that came too late, for the cache to follow.
+	racedRetry = 50 * time.Millisecond
+	// waitRetry is the wait for an object whose appearance nobody watches.
+	waitRetry = 30 * time.Second
+	// renewJitter spreads the renewals of many pools, as a share of the wait.
+	renewJitter = 0.05
+	// maxEventNote is the limit of an event's note in the API, in bytes.
+	maxEventNote = 1024
+)
+
+// report is the one place where an outcome becomes an event and a time of the
+// next run. What only a change can heal waits for that change; everything else
+// backs off.
+func (r *Reconciler) report(md *cluster.MachineDeployment, p plan, err error) (ctrl.Result, error) {
+	if errors.Is(err, errRaced) {
+		return ctrl.Result{RequeueAfter: racedRetry}, nil
+	}
+	var waiting *waitError
+	if errors.As(err, &waiting) {
+		r.tell(md, api.EventWaiting, waiting)
+		return ctrl.Result{RequeueAfter: wait.Jitter(waitRetry, renewJitter)}, nil
+	}
+	if reason, final := permanent(err); final {
+		r.tell(md, reason, err)
+		return ctrl.Result{}, nil
+	}
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if p.osc != nil {
+		r.tellRotated(md, p)
+	}
+	switch {
+	case p.refusal != nil:
+		reason, _ := permanent(p.refusal)
+		told := p.refusal
+		if p.unrenewed != nil {
+			told = fmt.Errorf("%w; the last good configuration stays as it is: %w", p.refusal, p.unrenewed)
+		}
+		r.tell(md, reason, told)
+	default:
+		r.tellHealed(md, p)
+	}
+	return ctrl.Result{RequeueAfter: untilRenewal(p.expires, r.Clock.Now())}, nil
+}
+
+// untilRenewal is the time until a token's end has to be moved; 0 is never.
+func untilRenewal(expires, now time.Time) time.Duration {
+	if expires.IsZero() {
+		return 0
+	}
+	return wait.Jitter(max(expires.Sub(now)-tokenRenew, time.Second), renewJitter)
+}
+
+// tell reports what is wrong with a pool, once until it changes.
+func (r *Reconciler) tell(md *cluster.MachineDeployment, reason string, err error) {
+	message := err.Error()
+	if was, ok := r.told.Swap(md.UID, message); ok && was == message {
+		return
+	}
+	r.event(md, corev1.EventTypeWarning, reason, "Render", message)
+}
+
+func (r *Reconciler) tellHealed(md *cluster.MachineDeployment, p plan) {
+	if _, was := r.told.LoadAndDelete(md.UID); was && p.osc == nil {
+		r.event(md, corev1.EventTypeNormal, api.EventConfigHealed, "Render",
+			fmt.Sprintf("the pool has what it asks for again: profile %q %s%s", p.serving.Profile, p.serving.Version, at(p.serving.Commit)))
+	}
+}
+
+func (r *Reconciler) tellRotated(md *cluster.MachineDeployment, p plan) {
+	to := p.serving
+	if p.replaced.Object == "" {
+		r.event(md, corev1.EventTypeNormal, api.EventConfigCreated, "Render",
+			fmt.Sprintf("made the configuration of profile %q %s%s", to.Profile, to.Version, at(to.Commit)))
+		return
+	}
+	from := p.replaced
+	if from.Profile == to.Profile && from.Version == to.Version {
+		r.event(md, corev1.EventTypeNormal, api.EventConfigRotated, "Render",
+			fmt.Sprintf("rotated for a change of the pool or of the controller's settings; profile %q is still %s%s", to.Profile, to.Version, at(to.Commit)))
+		return
+	}
+	r.event(md, corev1.EventTypeNormal, api.EventConfigRotated, "Render",
+		fmt.Sprintf("rotated from profile %q %s%s to %q %s%s", from.Profile, from.Version, at(from.Commit), to.Profile, to.Version, at(to.Commit)))
+}
+
+func at(commit string) string {
+	if commit == "" {
+		return ""
+	}
+	return " at commit " + commit[:min(12, len(commit))]
+}
+
+func (r *Reconciler) event(md *cluster.MachineDeployment, kind, reason, action, note string) {
+	r.Recorder.Eventf(md, nil, kind, reason, action, "%s", shorten(note, maxEventNote))
+}
+
+// shorten cuts text to at most n bytes, at the end of a rune.
+func shorten(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	const mark = "…"
+	cut := n - len(mark)
+	for cut > 0 && s[cut]&0xC0 == 0x80 {
+		cut--
+	}
+	return s[:cut] + mark
+}

@@ -1,0 +1,228 @@
+package pools
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
+)
+
+// resolve finds the profile a pool asks for: the current version of that name in
+// a ProfileSource, else an OperatingSystemProfile object of that name.
+func (r *Reconciler) resolve(ctx context.Context, md *cluster.MachineDeployment, osc *osm.OperatingSystemConfig) (render.Profile, error) {
+	name := md.Annotations[api.AnnotationOSP]
+	if ns := md.Annotations[api.AnnotationOSPNamespace]; ns != "" && ns != r.Namespace {
+		return render.Profile{}, refuse("annotation %s: profiles are read from namespace %q only, not from %q: remove the annotation", api.AnnotationOSPNamespace, r.Namespace, ns)
+	}
+	for _, unbuilt := range []string{api.AnnotationVersionPin, api.AnnotationSuspend, api.AnnotationIgnitionVersion} {
+		if v := md.Annotations[unbuilt]; v != "" {
+			return render.Profile{}, refuse("annotation %s: this release does not have it yet: remove it", unbuilt)
+		}
+	}
+	var sources api.ProfileSourceList
+	if err := r.Client.List(ctx, &sources, client.InNamespace(r.Namespace)); err != nil {
+		return render.Profile{}, fmt.Errorf("listing ProfileSources: %w", err)
+	}
+	if entry, from, ok := offered(sources.Items, name); ok {
+		if entry.Removed && recordOf(osc).Object != entry.Object {
+			return render.Profile{}, refuse("profile %q was removed from ProfileSource %q: choose another in annotation %s, or put its file back", name, from, api.AnnotationOSP)
+		}
+		osp, err := r.profileObject(ctx, entry.Object)
+		if apierrors.IsNotFound(err) {
+			return render.Profile{}, refuse("OperatingSystemProfile %s/%s, version %s of profile %q, is missing; ProfileSource %q makes it again when it next looks at its source", r.Namespace, entry.Object, entry.Version, name, from)
+		}
+		if err != nil {
+			return render.Profile{}, err
+		}
+		return r.profileOf(osp, name, entry.SelectedBy), nil
+	}
+	osp, err := r.profileObject(ctx, name)
+	if apierrors.IsNotFound(err) {
+		return render.Profile{}, refuse("no ProfileSource in namespace %q offers a profile %q, and there is no OperatingSystemProfile of that name%s: correct annotation %s, or push the profile",
+			r.Namespace, name, known(sources.Items), api.AnnotationOSP)
+	}
+	if err != nil {
+		return render.Profile{}, err
+	}
+	return r.profileOf(osp, name, ""), nil
+}
+
+// offered finds a profile in the inventories. One that is still in its source
+// comes before one that was removed; then the older source counts.
+func offered(sources []api.ProfileSource, name string) (api.ProfileEntry, string, bool) {
+	sources = slices.Clone(sources)
+	sort.SliceStable(sources, func(i, j int) bool {
+		a, b := sources[i], sources[j]
+		if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
+			return a.CreationTimestamp.Before(&b.CreationTimestamp)
+		}
+		return a.Name < b.Name
+	})
+	var found api.ProfileEntry
+	from := ""
+	for _, ps := range sources {
+		for _, e := range ps.Status.Profiles {
+			if e.Name == name && (from == "" || found.Removed && !e.Removed) {
+				found, from = e, ps.Name
+			}
+		}
+	}
+	return found, from, from != ""
+}
+
+// known lists the profiles there are, for someone who misspelt one.
+func known(sources []api.ProfileSource) string {
+	const most = 10
+	var names []string
+	for _, ps := range sources {
+		for _, e := range ps.Status.Profiles {
+			if !e.Removed {
+				names = append(names, e.Name)
+			}
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	slices.Sort(names)
+	if len(names) > most {
+		names = append(names[:most], "…")
+	}
+	return " (there are " + strings.Join(names, ", ") + ")"
+}
+
+func (r *Reconciler) profileObject(ctx context.Context, name string) (*osm.OperatingSystemProfile, error) {
+	var osp osm.OperatingSystemProfile
+	if err := r.Client.Get(ctx, types.NamespacedName{Namespace: r.Namespace, Name: name}, &osp); err != nil {
+		return nil, fmt.Errorf("reading OperatingSystemProfile %s/%s: %w", r.Namespace, name, err)
+	}
+	return &osp, nil
+}
+
+// profileOf turns an object into what rendering reads. What the annotations say
+// of its origin counts only where the digest they name is the content's.
+func (r *Reconciler) profileOf(osp *osm.OperatingSystemProfile, name, selectedBy string) render.Profile {
+	digest := r.specDigest(osp)
+	p := render.Profile{
+		Spec: osp.Spec, Object: osp.Name, Digest: digest, SelectedBy: selectedBy,
+		Provenance: render.Provenance{Profile: name, Version: osp.Spec.Version},
+	}
+	if a := osp.Annotations; a[api.AnnotationDigest] == digest {
+		p.Provenance.Repository = a[api.AnnotationRepository]
+		p.Provenance.Path = a[api.AnnotationPath]
+		p.Provenance.Commit = a[api.AnnotationCommit]
+		p.Provenance.Change = a[api.AnnotationChange]
+	}
+	return p
+}
+
+// specDigest digests a profile once per generation.
+func (r *Reconciler) specDigest(osp *osm.OperatingSystemProfile) string {
+	id := fmt.Sprintf("%s/%d", osp.UID, osp.Generation)
+	if d, ok := r.digests.Load(id); ok {
+		return d.(string)
+	}
+	d := profile.Digest(osp.Spec)
+	r.digests.Store(id, d)
+	return d
+}
+
+// recordOf reads the record of a configuration. It is zero where there is none
+// or where it cannot be read.
+func recordOf(osc *osm.OperatingSystemConfig) render.Record {
+	var rec render.Record
+	if osc == nil {
+		return rec
+	}
+	if err := json.Unmarshal([]byte(osc.Annotations[api.AnnotationRecord]), &rec); err != nil {
+		return render.Record{}
+	}
+	return rec
+}
+
+// restore rebuilds the input of the generation that stands from its record, with
+// the tokens, the server and the CA as they are now.
+func (r *Reconciler) restore(ctx context.Context, md *cluster.MachineDeployment, osc *osm.OperatingSystemConfig, values render.Cluster) (render.Input, error) {
+	rec := recordOf(osc)
+	if rec.Object == "" {
+		return render.Input{}, fmt.Errorf("OperatingSystemConfig %s holds no record", client.ObjectKeyFromObject(osc))
+	}
+	osp, err := r.profileObject(ctx, rec.Object)
+	if err != nil {
+		return render.Input{}, err
+	}
+	if got := r.specDigest(osp); got != rec.ObjectDigest {
+		return render.Input{}, fmt.Errorf("OperatingSystemProfile %s has digest %s, the record says %s", rec.Object, got, rec.ObjectDigest)
+	}
+	settings, err := r.keptSettings(ctx, rec.SettingsDigest)
+	if err != nil {
+		return render.Input{}, err
+	}
+	settings.KubernetesCACert = r.Settings.KubernetesCACert
+	in := render.Input{
+		Profile: render.Profile{
+			Spec: osp.Spec, Object: rec.Object, Digest: rec.ObjectDigest, SelectedBy: rec.SelectedBy,
+			Provenance: render.Provenance{
+				Profile: rec.Profile, Version: rec.Version, Commit: rec.Commit, Change: rec.Change,
+				Repository: rec.Repository, Path: rec.Path,
+			},
+		},
+		Pool: rec.Pool, Settings: settings, Cluster: values,
+	}
+	_, hidden := in.Split()
+	if hidden.Empty() {
+		return in, nil
+	}
+	credentials, err := r.keptCredentials(ctx, md, rec.Digests.Input)
+	if err != nil {
+		return render.Input{}, err
+	}
+	return in.WithCredentials(credentials), nil
+}
+
+// keptSettings reads settings from the ConfigMap that is named by their digest.
+func (r *Reconciler) keptSettings(ctx context.Context, digest string) (render.Settings, error) {
+	key := types.NamespacedName{Namespace: r.Namespace, Name: settingsName(digest)}
+	var cm corev1.ConfigMap
+	if err := r.Live.Get(ctx, key, &cm); err != nil {
+		return render.Settings{}, fmt.Errorf("reading settings %s: %w", key, err)
+	}
+	var kept struct {
+		Settings render.Settings `json:"settings"`
+	}
+	if err := json.Unmarshal([]byte(cm.Data[settingsKey]), &kept); err != nil {
+		return render.Settings{}, fmt.Errorf("reading settings %s: %w", key, err)
+	}
+	return kept.Settings, nil
+}
+
+// keptCredentials reads the credentials of a generation from the pool's Secret.
+func (r *Reconciler) keptCredentials(ctx context.Context, md *cluster.MachineDeployment, inputDigest string) (render.Credentials, error) {
+	key := types.NamespacedName{Namespace: api.NamespaceCloudInitSettings, Name: inputsName(md)}
+	var secret corev1.Secret
+	if err := r.Live.Get(ctx, key, &secret); err != nil {
+		return render.Credentials{}, fmt.Errorf("reading credentials %s: %w", key, err)
+	}
+	var c render.Credentials
+	data, ok := secret.Data[shortDigest(inputDigest)]
+	if !ok {
+		return c, fmt.Errorf("Secret %s has no credentials for the input digest %s", key, inputDigest)
+	}
+	if err := json.Unmarshal(data, &c); err != nil {
+		return c, fmt.Errorf("reading credentials %s: the JSON is broken", key)
+	}
+	return c, nil
+}

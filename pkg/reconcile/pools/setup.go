@@ -1,0 +1,185 @@
+package pools
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	crreconcile "sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+)
+
+// profileIndex finds the pools that name a profile.
+const profileIndex = "profile"
+
+// Watches are what Setup watches beside the manager's cache.
+type Watches struct {
+	// ClusterInfo holds the ConfigMap kube-public/cluster-info.
+	ClusterInfo cache.Cache
+	// Registry holds the Secret of registry credentials; nil for none.
+	Registry cache.Cache
+	// Concurrency is the number of pools handled at a time.
+	Concurrency int
+}
+
+// Setup registers the controller with a manager. A pool runs again when its
+// profile, its profile's source, an object made for it, or the cluster's
+// endpoint, getter token or registry credentials change.
+func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, w Watches) error {
+	err := mgr.GetFieldIndexer().IndexField(ctx, &cluster.MachineDeployment{}, profileIndex, func(obj client.Object) []string {
+		if name := obj.GetAnnotations()[api.AnnotationOSP]; name != "" {
+			return []string{name}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("indexing MachineDeployments by profile: %w", err)
+	}
+	b := ctrl.NewControllerManagedBy(mgr).
+		Named("pool").
+		For(&cluster.MachineDeployment{}, builder.WithPredicates(concerned, predicate.Or[client.Object](
+			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, deletionStarted))).
+		Watches(&osm.OperatingSystemProfile{}, handler.EnqueueRequestsFromMapFunc(r.usersOfObject)).
+		Watches(&api.ProfileSource{}, r.usersOfSource()).
+		Watches(&osm.OperatingSystemConfig{}, handler.EnqueueRequestsFromMapFunc(owner), builder.WithPredicates(predicate.Or[client.Object](
+			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
+		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.usersOfSecret)).
+		WatchesRawSource(source.Kind(w.ClusterInfo, &corev1.ConfigMap{}, handler.TypedEnqueueRequestsFromMapFunc(
+			func(ctx context.Context, _ *corev1.ConfigMap) []crreconcile.Request { return r.allPools(ctx) }))).
+		WithOptions(controller.Options{MaxConcurrentReconciles: w.Concurrency})
+	if w.Registry != nil {
+		b = b.WatchesRawSource(source.Kind(w.Registry, &corev1.Secret{}, handler.TypedEnqueueRequestsFromMapFunc(
+			func(ctx context.Context, _ *corev1.Secret) []crreconcile.Request { return r.allPools(ctx) })))
+	}
+	return b.Complete(r)
+}
+
+// concerned passes MachineDeployments that are pools, or were.
+var concerned = predicate.NewPredicateFuncs(func(obj client.Object) bool {
+	return obj.GetAnnotations()[api.AnnotationOSP] != "" || controllerutil.ContainsFinalizer(obj, api.FinalizerPool)
+})
+
+var deletionStarted = predicate.Funcs{
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		return e.ObjectOld.GetDeletionTimestamp().IsZero() != e.ObjectNew.GetDeletionTimestamp().IsZero()
+	},
+}
+
+// owner maps an object to the pool it was made for.
+func owner(_ context.Context, obj client.Object) []crreconcile.Request {
+	return requestFor(ownerOf(obj))
+}
+
+func requestFor(pool string) []crreconcile.Request {
+	ns, name, ok := cutKey(pool)
+	if !ok {
+		return nil
+	}
+	return []crreconcile.Request{{NamespacedName: types.NamespacedName{Namespace: ns, Name: name}}}
+}
+
+// usersOfSecret maps a pool's Secret to the pool, and the getter's to all.
+func (r *Reconciler) usersOfSecret(ctx context.Context, obj client.Object) []crreconcile.Request {
+	if obj.GetNamespace() == api.NamespaceCloudInitSettings && obj.GetName() == api.SecretGetterToken {
+		return r.allPools(ctx)
+	}
+	return owner(ctx, obj)
+}
+
+// usersOfObject maps an OperatingSystemProfile to the pools that name it or its profile.
+func (r *Reconciler) usersOfObject(ctx context.Context, obj client.Object) []crreconcile.Request {
+	out := r.poolsNaming(ctx, obj.GetName())
+	if name := obj.GetLabels()[api.LabelProfile]; name != "" && name != obj.GetName() {
+		out = append(out, r.poolsNaming(ctx, name)...)
+	}
+	return out
+}
+
+// usersOfSource maps a ProfileSource to the pools of the profiles that changed in
+// its inventory.
+func (r *Reconciler) usersOfSource() handler.EventHandler {
+	type queue = workqueue.TypedRateLimitingInterface[crreconcile.Request]
+	enqueue := func(ctx context.Context, q queue, names map[string]bool) {
+		for name := range names {
+			for _, req := range r.poolsNaming(ctx, name) {
+				q.Add(req)
+			}
+		}
+	}
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) {
+			enqueue(ctx, q, changedProfiles(nil, e.Object))
+		},
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
+			enqueue(ctx, q, changedProfiles(e.ObjectOld, e.ObjectNew))
+		},
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) {
+			enqueue(ctx, q, changedProfiles(e.Object, nil))
+		},
+	}
+}
+
+// changedProfiles names the profiles whose entry differs between two states of a source.
+func changedProfiles(before, after client.Object) map[string]bool {
+	entries := func(obj client.Object) map[string]api.ProfileEntry {
+		out := map[string]api.ProfileEntry{}
+		if ps, ok := obj.(*api.ProfileSource); ok && ps != nil {
+			for _, e := range ps.Status.Profiles {
+				out[e.Name] = e
+			}
+		}
+		return out
+	}
+	old, now := entries(before), entries(after)
+	changed := map[string]bool{}
+	for name, e := range now {
+		if was, ok := old[name]; !ok || !equality.Semantic.DeepEqual(was, e) {
+			changed[name] = true
+		}
+	}
+	for name := range old {
+		if _, ok := now[name]; !ok {
+			changed[name] = true
+		}
+	}
+	return changed
+}
+
+func (r *Reconciler) poolsNaming(ctx context.Context, profile string) []crreconcile.Request {
+	return r.pools(ctx, client.MatchingFields{profileIndex: profile})
+}
+
+func (r *Reconciler) allPools(ctx context.Context) []crreconcile.Request { return r.pools(ctx) }
+
+func (r *Reconciler) pools(ctx context.Context, opts ...client.ListOption) []crreconcile.Request {
+	var list cluster.MachineDeploymentList
+	if err := r.Client.List(ctx, &list, opts...); err != nil {
+		// The cache answers; it fails only when the controller stops.
+		log.FromContext(ctx).Error(err, "listing MachineDeployments")
+		return nil
+	}
+	out := make([]crreconcile.Request, 0, len(list.Items))
+	for i := range list.Items {
+		if md := &list.Items[i]; md.Annotations[api.AnnotationOSP] != "" {
+			out = append(out, crreconcile.Request{NamespacedName: client.ObjectKeyFromObject(md)})
+		}
+	}
+	return out
+}

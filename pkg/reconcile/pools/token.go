@@ -1,0 +1,186 @@
+package pools
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+)
+
+// The life of a bootstrap token (contract: section 8.3).
+const (
+	tokenLife  = time.Hour
+	tokenRenew = 30 * time.Minute // left when the end is moved
+	// tokenTooOld is when a token that was not renewed in time is given up: a
+	// machine that boots with it now would not join.
+	tokenTooOld = time.Minute
+	// tokenGroups are the groups of a kubelet that has not joined yet.
+	tokenGroups = "system:bootstrappers:machine-controller:default-node-token"
+	// tokenAlphabet has no vowels, so that a token spells nothing.
+	tokenAlphabet = "bcdfghjklmnpqrstvwxz2456789"
+)
+
+// bootstrapToken is the token with which a pool's kubelets join.
+type bootstrapToken struct {
+	value   string
+	expires time.Time      // zero when it does not end
+	secret  *corev1.Secret // as it should be; nil where the token is a ServiceAccount's
+	create  bool           // secret does not exist yet
+	renew   bool           // secret exists and its end has to be moved
+}
+
+// bootstrapToken finds the pool's token, or makes up one that apply creates.
+func (r *Reconciler) bootstrapToken(ctx context.Context, md *cluster.MachineDeployment, now time.Time) (bootstrapToken, error) {
+	if r.TokenServiceAccount.Name != "" {
+		return r.serviceAccountToken(ctx)
+	}
+	secrets, err := r.tokenSecrets(ctx, md)
+	if err != nil {
+		return bootstrapToken{}, err
+	}
+	if t, ok := best(secrets, now); ok {
+		if left := t.expires.Sub(now); !t.expires.IsZero() && left < tokenRenew {
+			t.renew, t.expires = true, now.Add(tokenLife)
+			t.secret = t.secret.DeepCopy()
+			t.secret.Data[bootstrapapi.BootstrapTokenExpirationKey] = expiration(t.expires)
+		}
+		return t, nil
+	}
+	return newToken(r.Random, md, now)
+}
+
+// tokenSecrets lists the pool's token Secrets. The cache may be behind, and a
+// token too many cannot be told from a good one, so "none" is asked for live.
+func (r *Reconciler) tokenSecrets(ctx context.Context, md *cluster.MachineDeployment) ([]corev1.Secret, error) {
+	for _, from := range []client.Reader{r.Client, r.Live} {
+		var list corev1.SecretList
+		err := from.List(ctx, &list, client.InNamespace(metav1.NamespaceSystem), client.MatchingLabels{api.LabelTokenPool: tokenLabel(md)})
+		if err != nil {
+			return nil, fmt.Errorf("listing bootstrap tokens: %w", err)
+		}
+		var own []corev1.Secret
+		for _, s := range list.Items {
+			// The label is ambiguous: "a-b" of "c" and "b" of "c-a" share it.
+			if owner := ownerOf(&s); owner == "" || owner == poolKey(md) {
+				own = append(own, s)
+			}
+		}
+		if len(own) > 0 {
+			return own, nil
+		}
+	}
+	return nil, nil
+}
+
+// best chooses the token that lives longest; several are tolerated.
+func best(secrets []corev1.Secret, now time.Time) (bootstrapToken, bool) {
+	var out bootstrapToken
+	for i := range secrets {
+		s := &secrets[i]
+		id, secret := string(s.Data[bootstrapapi.BootstrapTokenIDKey]), string(s.Data[bootstrapapi.BootstrapTokenSecretKey])
+		if s.Type != bootstrapapi.SecretTypeBootstrapToken || id == "" || secret == "" || !s.DeletionTimestamp.IsZero() {
+			continue
+		}
+		t := bootstrapToken{value: id + "." + secret, secret: s}
+		if end, ok := s.Data[bootstrapapi.BootstrapTokenExpirationKey]; ok {
+			at, err := time.Parse(time.RFC3339, string(end))
+			if err != nil || at.Sub(now) < tokenTooOld {
+				continue
+			}
+			t.expires = at
+		}
+		if out.secret == nil || t.expires.IsZero() || !out.expires.IsZero() && t.expires.After(out.expires) {
+			out = t
+		}
+	}
+	return out, out.secret != nil
+}
+
+func newToken(random io.Reader, md *cluster.MachineDeployment, now time.Time) (bootstrapToken, error) {
+	id, err := randomText(random, 6)
+	if err != nil {
+		return bootstrapToken{}, err
+	}
+	secret, err := randomText(random, 16)
+	if err != nil {
+		return bootstrapToken{}, err
+	}
+	expires := now.Add(tokenLife)
+	return bootstrapToken{
+		value: id + "." + secret, expires: expires, create: true,
+		secret: &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{
+				Name: bootstrapapi.BootstrapTokenSecretPrefix + id, Namespace: metav1.NamespaceSystem,
+				Labels:      map[string]string{api.LabelTokenPool: tokenLabel(md)},
+				Annotations: map[string]string{api.AnnotationPool: poolKey(md), api.AnnotationPoolUID: string(md.UID)},
+			},
+			Type: bootstrapapi.SecretTypeBootstrapToken,
+			Data: map[string][]byte{
+				bootstrapapi.BootstrapTokenIDKey:               []byte(id),
+				bootstrapapi.BootstrapTokenSecretKey:           []byte(secret),
+				bootstrapapi.BootstrapTokenExpirationKey:       expiration(expires),
+				bootstrapapi.BootstrapTokenDescriptionKey:      []byte("bootstrap token for " + contractKey(md)),
+				bootstrapapi.BootstrapTokenUsageAuthentication: []byte("true"),
+				bootstrapapi.BootstrapTokenUsageSigningKey:     []byte("true"),
+				bootstrapapi.BootstrapTokenExtraGroupsKey:      []byte(tokenGroups),
+			},
+		},
+	}, nil
+}
+
+func expiration(t time.Time) []byte { return []byte(t.UTC().Format(time.RFC3339)) }
+
+// randomText returns n characters of tokenAlphabet, each equally likely.
+func randomText(random io.Reader, n int) (string, error) {
+	var out strings.Builder
+	// The largest multiple of the alphabet's length in a byte: what is above it
+	// would make the first letters likelier.
+	limit := byte(256 / len(tokenAlphabet) * len(tokenAlphabet))
+	for buf := make([]byte, 1); out.Len() < n; {
+		if _, err := io.ReadFull(random, buf); err != nil {
+			return "", fmt.Errorf("reading random bytes for a token: %w", err)
+		}
+		if buf[0] < limit {
+			out.WriteByte(tokenAlphabet[int(buf[0])%len(tokenAlphabet)])
+		}
+	}
+	return out.String(), nil
+}
+
+// serviceAccountToken reads the token of --bootstrap-token-service-account-name
+// (contract: section 8.3).
+func (r *Reconciler) serviceAccountToken(ctx context.Context) (bootstrapToken, error) {
+	var sa corev1.ServiceAccount
+	err := r.Live.Get(ctx, r.TokenServiceAccount, &sa)
+	if apierrors.IsNotFound(err) {
+		return bootstrapToken{}, &waitError{fmt.Errorf("ServiceAccount %s of --bootstrap-token-service-account-name does not exist: create it", r.TokenServiceAccount)}
+	}
+	if err != nil {
+		return bootstrapToken{}, fmt.Errorf("reading ServiceAccount %s: %w", r.TokenServiceAccount, err)
+	}
+	for _, ref := range sa.Secrets {
+		var secret corev1.Secret
+		key := types.NamespacedName{Namespace: sa.Namespace, Name: ref.Name}
+		if err := r.Live.Get(ctx, key, &secret); err != nil {
+			if apierrors.IsNotFound(err) {
+				continue
+			}
+			return bootstrapToken{}, fmt.Errorf("reading Secret %s: %w", key, err)
+		}
+		if token := string(secret.Data[corev1.ServiceAccountTokenKey]); secret.Type == corev1.SecretTypeServiceAccountToken && token != "" {
+			return bootstrapToken{value: token}, nil
+		}
+	}
+	return bootstrapToken{}, &waitError{fmt.Errorf("ServiceAccount %s of --bootstrap-token-service-account-name lists no Secret of type %s with a token: add one", r.TokenServiceAccount, corev1.SecretTypeServiceAccountToken)}
+}

@@ -1,0 +1,216 @@
+package profiles
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/source"
+)
+
+// unsupported names the parts of a spec that this release does not have.
+func unsupported(spec api.ProfileSourceSpec) error {
+	var fields []string
+	add := func(set bool, field string) {
+		if set {
+			fields = append(fields, field)
+		}
+	}
+	add(spec.SourceRef != nil, "spec.sourceRef")
+	add(spec.Builtin != nil, "spec.builtin")
+	add(spec.Ignore != nil, "spec.ignore")
+	add(spec.Webhook != nil, "spec.webhook")
+	add(spec.Rollout != nil && spec.Rollout.Gate == "Waves", "spec.rollout.gate: Waves")
+	if git := spec.Git; git != nil {
+		add(strings.HasPrefix(git.URL, "ssh://") || !strings.Contains(git.URL, "://"), "spec.git.url over ssh")
+		add(git.ProxySecretRef != nil, "spec.git.proxySecretRef")
+		add(git.Verify != nil, "spec.git.verify")
+		add(git.OnRewrite == "Hold", "spec.git.onRewrite: Hold")
+		if ref := git.Ref; ref != nil {
+			add(ref.Tag != "", "spec.git.ref.tag")
+			add(ref.SemVer != "", "spec.git.ref.semver")
+			add(ref.Name != "", "spec.git.ref.name")
+		}
+	}
+	if len(fields) == 0 {
+		return nil
+	}
+	return &specError{reason: api.ReasonUnsupported, err: fmt.Errorf("this release does not have %s yet: remove it", strings.Join(fields, ", "))}
+}
+
+// wanted is what a catalogue asks for.
+type wanted struct {
+	apply   []profile.Version          // current versions that this source may offer
+	keep    map[string]bool            // profiles that could not be read and stay what they are
+	refused []error                    // files, versions and profiles that are not applied
+	current map[string]profile.Version // apply by name
+}
+
+// decide compares a catalogue with the inventory and with other sources.
+func decide(ps *api.ProfileSource, snap *source.Snapshot, cat *profile.Catalogue, others []api.ProfileSource) wanted {
+	w := wanted{keep: map[string]bool{}, current: map[string]profile.Version{}}
+	unread := map[string]bool{}
+	for _, ref := range cat.Refused {
+		w.refused = append(w.refused, ref)
+		unread[ref.Path] = true
+	}
+	mine := map[string]bool{}
+	for _, e := range ps.Status.Profiles {
+		mine[e.Name] = !e.Removed
+		// Without history only the inventory knows what a broken file held before.
+		if len(snap.Line) == 0 && unread[e.Path] {
+			w.keep[e.Name] = true
+		}
+	}
+	for _, v := range cat.Current {
+		if owner := claimedBy(ps, v.Name, mine[v.Name], others); owner != "" {
+			w.refused = append(w.refused, fmt.Errorf("%s: profile %q is already offered by ProfileSource %q: remove it from one of the two sources", v.CurrentPath, v.Name, owner))
+			continue
+		}
+		w.apply = append(w.apply, v)
+		w.current[v.Name] = v
+	}
+	return w
+}
+
+// claimedBy names another source that has a profile, "" when none has. Who has it
+// keeps it; of two that have it, the older source.
+func claimedBy(ps *api.ProfileSource, name string, mine bool, others []api.ProfileSource) string {
+	for _, other := range others {
+		for _, e := range other.Status.Profiles {
+			if e.Name != name || e.Removed {
+				continue
+			}
+			if !mine || older(other.ObjectMeta, ps.ObjectMeta) {
+				return other.Name
+			}
+		}
+	}
+	return ""
+}
+
+func older(a, b metav1.ObjectMeta) bool {
+	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
+		return a.CreationTimestamp.Before(&b.CreationTimestamp)
+	}
+	return a.Name < b.Name
+}
+
+// inventory is the new pointer. What cannot be applied stays what it was; what
+// left the source is marked as removed.
+func inventory(ps *api.ProfileSource, w wanted, failed map[string]bool) []api.ProfileEntry {
+	out := map[string]api.ProfileEntry{}
+	for _, e := range ps.Status.Profiles {
+		_, current := w.current[e.Name]
+		e.Removed = !current && !w.keep[e.Name]
+		out[e.Name] = e
+	}
+	for name, v := range w.current {
+		if failed[name] {
+			continue
+		}
+		out[name] = api.ProfileEntry{
+			Name: name, Version: v.Version, Object: profile.ObjectName(name, v.Version, v.Digest),
+			Path: v.CurrentPath, Commit: string(v.Commit), SelectedBy: string(v.SelectedBy), Digest: v.Digest,
+		}
+	}
+	return slices.SortedFunc(maps.Values(out), func(a, b api.ProfileEntry) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+// object is the immutable object of one version.
+func object(key types.NamespacedName, ps *api.ProfileSource, snap *source.Snapshot, v profile.Version, doc profile.Document, author source.Author) *osm.OperatingSystemProfile {
+	annotations := map[string]string{
+		api.AnnotationRepository: clean(snap.Repository),
+		api.AnnotationRevision:   clean(snap.Revision),
+		api.AnnotationVersion:    v.Version,
+		api.AnnotationPath:       clean(v.Path),
+		api.AnnotationDigest:     v.Digest,
+	}
+	if v.Commit != "" {
+		annotations[api.AnnotationCommit] = string(v.Commit)
+		annotations[api.AnnotationCommittedAt] = v.CommittedAt.UTC().Format(time.RFC3339)
+		annotations[api.AnnotationChange] = string(author.Commit)
+		annotations[api.AnnotationAuthor] = clean(fmt.Sprintf("%s <%s>", author.Name, author.Email))
+	}
+	return &osm.OperatingSystemProfile{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: key.Name, Namespace: key.Namespace,
+			Labels: map[string]string{
+				api.LabelManagedBy: api.FieldManager,
+				api.LabelProfile:   v.Name,
+				api.LabelSource:    ps.Name,
+				api.LabelVersion:   profile.LabelVersion(v.Version),
+			},
+			Annotations: annotations,
+		},
+		Spec: doc.Spec,
+	}
+}
+
+// maxTextBytes bounds text from a repository in an annotation or event.
+const maxTextBytes = 512
+
+// clean makes text from a repository fit for an annotation, an event and a
+// terminal: no control characters, a bounded length (security.md 28).
+func clean(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || !unicode.IsGraphic(r) {
+			return -1
+		}
+		return r
+	}, s)
+	return shorten(s, maxTextBytes)
+}
+
+// shorten cuts text to at most n bytes, at the end of a rune.
+func shorten(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	const mark = "…"
+	cut := n - len(mark)
+	for cut > 0 && s[cut]&0xC0 == 0x80 {
+		cut--
+	}
+	return s[:cut] + mark
+}
+
+// verdict is what a failure means for the conditions.
+type verdict struct {
+	reason string
+	final  bool // only another spec or another commit heals it
+}
+
+// judge sorts an error of sync.
+func judge(err error) verdict {
+	var spec *specError
+	var wait *waitError
+	switch {
+	case errors.As(err, &spec):
+		return verdict{spec.reason, true}
+	case errors.As(err, &wait):
+		return verdict{"DependencyNotReady", false}
+	case errors.Is(err, source.ErrAuthentication):
+		return verdict{api.ReasonAuthenticationFailed, true}
+	case errors.Is(err, source.ErrNotFound):
+		return verdict{api.ReasonReferenceNotFound, true}
+	case errors.Is(err, source.ErrUnsupported):
+		return verdict{api.ReasonUnsupported, true}
+	case errors.Is(err, source.ErrInvalid):
+		return verdict{api.ReasonSourceInvalid, true}
+	case errors.Is(err, source.ErrUnreachable):
+		return verdict{api.ReasonUnreachable, false}
+	}
+	return verdict{"Failed", false}
+}

@@ -1,0 +1,179 @@
+package profiles
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/fluxcd/pkg/apis/meta"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+)
+
+const (
+	// intervalJitter spreads the looks of many sources, as a share of the interval.
+	intervalJitter = 0.1
+	// maxNamed is the number of refusals a condition names; the events name all.
+	maxNamed = 20
+	// maxEventNote is the limit of an event's note in the API, in bytes.
+	maxEventNote = 1024
+)
+
+// report is the one place where an outcome becomes conditions, events and the
+// time of the next look. It writes the status once, and only if it changed.
+func (r *Reconciler) report(ctx context.Context, ps *api.ProfileSource, out outcome, err error) (ctrl.Result, error) {
+	if err != nil && ctx.Err() != nil {
+		return ctrl.Result{}, err // the controller is stopping
+	}
+	before := ps.DeepCopy()
+	next := ps.Spec.Interval.Duration
+	if err != nil {
+		v := judge(err)
+		setFailed(ps, v, err.Error())
+		if !v.final {
+			next = ps.Spec.RetryInterval.Duration
+		}
+	} else {
+		setOutcome(ps, out)
+	}
+	if token, ok := meta.ReconcileAnnotationValue(ps.Annotations); ok {
+		ps.Status.SetLastHandledReconcileRequest(token)
+	}
+	if !equality.Semantic.DeepEqual(before.Status, ps.Status) {
+		if err := r.Client.Status().Patch(ctx, ps, client.MergeFrom(before), client.FieldOwner(api.FieldManager)); err != nil {
+			return ctrl.Result{}, client.IgnoreNotFound(err)
+		}
+	}
+	r.events(before, ps, out, err)
+	var spec *specError
+	if errors.As(err, &spec) && spec.reason != api.ReasonAccessDenied {
+		return ctrl.Result{}, nil // the next spec comes as an event
+	}
+	if next <= 0 {
+		next = time.Minute
+	}
+	return ctrl.Result{RequeueAfter: wait.Jitter(next, intervalJitter)}, nil
+}
+
+// setFailed says that the source could not be looked at. What was applied stays.
+func setFailed(ps *api.ProfileSource, v verdict, message string) {
+	set(ps, meta.ReadyCondition, metav1.ConditionFalse, v.reason, message)
+	if v.final {
+		apimeta.RemoveStatusCondition(&ps.Status.Conditions, meta.ReconcilingCondition)
+		set(ps, meta.StalledCondition, metav1.ConditionTrue, v.reason, message)
+		ps.Status.ObservedGeneration = ps.Generation
+		return
+	}
+	apimeta.RemoveStatusCondition(&ps.Status.Conditions, meta.StalledCondition)
+	set(ps, meta.ReconcilingCondition, metav1.ConditionTrue, meta.ProgressingWithRetryReason, message)
+}
+
+// setOutcome says what was applied. Refused files stall the source: only another
+// commit heals them, and looking goes on.
+func setOutcome(ps *api.ProfileSource, out outcome) {
+	ps.Status.LastAttemptedRevision = out.revision
+	ps.Status.Profiles = out.entries
+	ps.Status.ObservedGeneration = ps.Generation
+	apimeta.RemoveStatusCondition(&ps.Status.Conditions, meta.ReconcilingCondition)
+	if len(out.refused) > 0 {
+		message := refusedMessage(out)
+		set(ps, meta.ReadyCondition, metav1.ConditionFalse, api.ReasonProfilesInvalid, message)
+		set(ps, meta.StalledCondition, metav1.ConditionTrue, api.ReasonProfilesInvalid, message)
+		return
+	}
+	ps.Status.Revision = out.revision
+	apimeta.RemoveStatusCondition(&ps.Status.Conditions, meta.StalledCondition)
+	set(ps, meta.ReadyCondition, metav1.ConditionTrue, meta.SucceededReason, appliedMessage(out))
+}
+
+func set(ps *api.ProfileSource, kind string, status metav1.ConditionStatus, reason, message string) {
+	apimeta.SetStatusCondition(&ps.Status.Conditions, metav1.Condition{
+		Type: kind, Status: status, Reason: reason, Message: shorten(message, 16<<10), // the API allows 32 KiB
+		ObservedGeneration: ps.Generation,
+	})
+}
+
+func appliedMessage(out outcome) string {
+	removed := 0
+	for _, e := range out.entries {
+		if e.Removed {
+			removed++
+		}
+	}
+	s := fmt.Sprintf("applied %s: %s", out.revision, count(len(out.entries)-removed, "profile"))
+	if removed > 0 {
+		s += fmt.Sprintf(", %s no longer in the source", count(removed, "profile"))
+	}
+	return s
+}
+
+func refusedMessage(out outcome) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s at %s (all else is applied, what was current stays):", count(len(out.refused), "problem"), out.revision)
+	for i, err := range out.refused {
+		if i == maxNamed {
+			fmt.Fprintf(&b, "\nand %d more", len(out.refused)-maxNamed)
+			break
+		}
+		b.WriteString("\n- ")
+		b.WriteString(err.Error())
+	}
+	return b.String()
+}
+
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// events tells what has happened. The same cause is told once, until it changes.
+func (r *Reconciler) events(before, ps *api.ProfileSource, out outcome, err error) {
+	for _, v := range out.created {
+		r.event(ps, corev1.EventTypeNormal, api.EventProfileCreated, "profile %q %s is in the cluster, from %s at commit %s", v.Name, v.Version, v.Path, v.Commit)
+	}
+	if err != nil {
+		if changed(before, ps) {
+			r.event(ps, corev1.EventTypeWarning, api.EventSourceFailed, "%v", err)
+		}
+		return
+	}
+	if len(out.refused) > 0 && changed(before, ps) {
+		for _, refused := range out.refused[:min(len(out.refused), maxNamed)] {
+			r.event(ps, corev1.EventTypeWarning, api.EventProfileRefused, "%v", refused)
+		}
+	}
+	was := map[string]bool{}
+	for _, e := range before.Status.Profiles {
+		was[e.Name] = e.Removed
+	}
+	for _, e := range ps.Status.Profiles {
+		if removed, known := was[e.Name]; e.Removed && known && !removed {
+			r.event(ps, corev1.EventTypeWarning, api.EventProfileRemoved, "profile %q is no longer in the source; pools that have %s keep it, new ones are refused", e.Name, e.Version)
+		}
+	}
+	if before.Status.Revision != ps.Status.Revision {
+		r.event(ps, corev1.EventTypeNormal, api.EventRevisionApplied, "%s", appliedMessage(out))
+	}
+}
+
+// changed reports whether the Ready condition says something new.
+func changed(before, after *api.ProfileSource) bool {
+	a := apimeta.FindStatusCondition(before.Status.Conditions, meta.ReadyCondition)
+	b := apimeta.FindStatusCondition(after.Status.Conditions, meta.ReadyCondition)
+	return a == nil || b == nil || a.Reason != b.Reason || a.Message != b.Message
+}
+
+func (r *Reconciler) event(ps *api.ProfileSource, kind, reason, format string, args ...any) {
+	r.Recorder.Eventf(ps, nil, kind, reason, "Sync", "%s", shorten(fmt.Sprintf(format, args...), maxEventNote))
+}
