@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	gitops "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 )
 
 // kubeletConfig holds what the kubelet annotations of a pool say. A field is nil
@@ -59,7 +59,7 @@ func parseKubeletAnnotations(annotations map[string]string) (kubeletConfig, []*I
 			continue
 		}
 		if err := set(&config, annotations[suffix]); err != nil {
-			problems = append(problems, problem("metadata.annotations["+gitops.AnnotationKubeletConfigPrefix+suffix+"]", "%w", err))
+			problems = append(problems, problem("metadata.annotations["+api.AnnotationKubeletConfigPrefix+suffix+"]", "%w", err))
 		}
 	}
 	return config, problems

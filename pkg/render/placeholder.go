@@ -61,7 +61,9 @@ func (c Credentials) Empty() bool {
 
 // Split returns the input with a placeholder in place of every credential and
 // token, and the credentials. What is empty stays empty, so that templates take
-// the same branches. Of the tokens nothing is returned: they live elsewhere.
+// the same branches. Of the tokens nothing is returned: they live elsewhere. The
+// credentials of an input that has placeholders already are those placeholders,
+// so Credentials.Empty says whether there is anything to put back.
 func (in Input) Split() (Input, Credentials) {
 	out, c := in, Credentials{}
 	out.Cluster = in.Cluster.withoutTokens(in.Settings.KubernetesCACert)
@@ -74,7 +76,7 @@ func (in Input) Split() (Input, Credentials) {
 	for i, m := range s.NodeContainerdRegistryMirrors {
 		mirrors[i] = mirrorFlag(m)
 	}
-	if !slices.Equal(mirrors, s.NodeContainerdRegistryMirrors) {
+	if !slices.Equal(mirrors, s.NodeContainerdRegistryMirrors) || slices.ContainsFunc(mirrors, hasPlaceholder) {
 		c.ContainerdRegistryMirrors = s.NodeContainerdRegistryMirrors
 		s.NodeContainerdRegistryMirrors = mirrors
 	}
@@ -168,13 +170,16 @@ func fixed(value *string, placeholder string) (was string) {
 	return was
 }
 
-// hide returns the value if hiding changes it.
+// hide returns the value if there is something to hide in it, be it a
+// placeholder: of an input without credentials Split still says where they belong.
 func hide(value *string, hidden func(string) string) (was string) {
-	if h := hidden(*value); h != *value {
+	if h := hidden(*value); h != *value || hasPlaceholder(h) {
 		was, *value = *value, h
 	}
 	return was
 }
+
+func hasPlaceholder(s string) bool { return strings.Contains(s, placeholderUserInfo+"@") }
 
 // proxyList and mirrorList hide user-info in the items of a comma list.
 func proxyList(list string) string  { return eachItem(list, withoutUserInfo) }

@@ -106,6 +106,12 @@ func TestSplit(t *testing.T) {
 	inputs := map[string]render.Input{"everything": secretInput(t), "the sample": sampleInput(t), "nothing": {}}
 	empty := ""
 	inputs["an empty cloud configuration"] = render.Input{Pool: render.Pool{OverwriteCloudConfig: &empty, OperatingSystemSpec: render.OperatingSystemSpec{RHEL: &render.RHELSpec{RHELUseSatelliteServer: true}}}}
+	proxy := sampleInput(t)
+	proxy.Settings.NodeContainerdRegistryMirrors = nil
+	inputs["a proxy's user alone"] = proxy
+	mirror := sampleInput(t)
+	mirror.Settings.NodeHTTPProxy, mirror.Settings.NodeContainerdRegistryMirrors = "", []string{"q=https://canary@m"}
+	inputs["a mirror's user alone"] = mirror
 	kubeconfig := secretInput(t)
 	kubeconfig.Cluster.BootstrapKubeconfig = render.BootstrapKubeconfig("https://api.example.com", "ca", "canary")
 	inputs["a kubeconfig"] = kubeconfig
@@ -120,8 +126,9 @@ func TestSplit(t *testing.T) {
 			if text := mustJSON(t, redacted); strings.Contains(text, "canary") {
 				t.Errorf("a credential is left: %s", text)
 			}
-			if again, none := redacted.Split(); mustJSON(t, again) != mustJSON(t, redacted) {
-				t.Errorf("splitting twice gives %+v and %+v", again, none)
+			again, placeholders := redacted.Split()
+			if mustJSON(t, again) != mustJSON(t, redacted) || placeholders.Empty() != credentials.Empty() {
+				t.Errorf("splitting twice gives %+v and %+v", again, placeholders)
 			}
 
 			var recorded render.Credentials

@@ -12,7 +12,7 @@ import (
 	"github.com/Masterminds/semver/v3"
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
-	gitops "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 )
 
@@ -140,7 +140,7 @@ func DecodePool(md *cluster.MachineDeployment) (Pool, error) {
 		problems = append(problems, problem(kubeletField, "%w", err))
 	}
 	for suffix := range kubeletAnnotations {
-		if value, ok := md.Annotations[gitops.AnnotationKubeletConfigPrefix+suffix]; ok {
+		if value, ok := md.Annotations[api.AnnotationKubeletConfigPrefix+suffix]; ok {
 			if pool.KubeletAnnotations == nil {
 				pool.KubeletAnnotations = map[string]string{}
 			}

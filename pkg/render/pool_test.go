@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
-	gitops "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 )
 
 func machineDeployment(value string, annotations map[string]string) *cluster.MachineDeployment {
@@ -21,7 +21,7 @@ func machineDeployment(value string, annotations map[string]string) *cluster.Mac
 		md.Spec.Template.Spec.ProviderSpec.Value = &runtime.RawExtension{Raw: []byte(value)}
 	}
 	for suffix, v := range annotations {
-		md.Annotations[gitops.AnnotationKubeletConfigPrefix+suffix] = v
+		md.Annotations[api.AnnotationKubeletConfigPrefix+suffix] = v
 	}
 	return md
 }
