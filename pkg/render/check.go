@@ -194,11 +194,3 @@ func members(typ reflect.Type) []string {
 	}
 	return names
 }
-
-// Fields returns the names of the fields that templates can read at the top
-// level, sorted.
-func Fields() []string {
-	names := members(reflect.TypeFor[data]())
-	slices.Sort(names)
-	return names
-}

@@ -90,10 +90,6 @@ var funcs = func() template.FuncMap {
 	return out
 }()
 
-// Functions returns the names of the functions that templates may call beside
-// those of text/template, sorted.
-func Functions() []string { return sortedKeys(funcs) }
-
 // keys is sprig's, sorted.
 func keys(dicts ...map[string]any) []string {
 	out := []string{}
@@ -241,7 +237,7 @@ func undefinedFunction(message string) (string, bool) {
 	if reason, ok := refusedSprig[name]; ok {
 		return fmt.Sprintf("the function %q is not available: it %s", name, reason), true
 	}
-	if near := nearest(name, slices.Concat(Functions(), builtins)); near != "" {
+	if near := nearest(name, slices.Concat(sortedKeys(funcs), builtins)); near != "" {
 		return fmt.Sprintf("there is no function %q: did you mean %q?", name, near), true
 	}
 	return fmt.Sprintf("there is no function %q", name), true

@@ -44,10 +44,6 @@ var kubeletAnnotations = map[string]func(*kubeletConfig, string) error{
 	"ImageMaximumGCAge":           func(c *kubeletConfig, v string) error { return setDuration(&c.ImageMaximumGCAge, v) },
 }
 
-// KubeletAnnotations returns the suffixes of the annotations that rendering
-// reads, sorted.
-func KubeletAnnotations() []string { return sortedKeys(kubeletAnnotations) }
-
 // parseKubeletAnnotations reads the annotations, by suffix. Unknown suffixes are
 // ignored, as the contract has it.
 func parseKubeletAnnotations(annotations map[string]string) (kubeletConfig, []*InvalidError) {
