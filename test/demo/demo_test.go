@@ -1,0 +1,292 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	gitops "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/test/cluster"
+)
+
+// actEnv makes this test binary be the demo.
+const actEnv = "OSM_TEST_DEMO"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(actEnv) == "1" {
+		os.Exit(run(os.Stdout, os.Stderr))
+	}
+	os.Exit(m.Run())
+}
+
+// TestDemo is the acceptance test: from a commit to the user-data of a node.
+func TestDemo(t *testing.T) {
+	needControlPlane(t)
+	t.Setenv("TMPDIR", t.TempDir())
+	var out bytes.Buffer
+	var got result
+	if err := demo(t.Context(), options{}, &out, &got); err != nil {
+		t.Fatalf("%v\n%s", err, out.String())
+	}
+	if t.Failed() || testing.Verbose() {
+		t.Log(out.String())
+	}
+	example := []string{"research/batch", "shop/web-eu", "shop/web-us"}
+	others := []string{"research/gpu-campus", "research/gpu-cloud", "shop/cache-fra"}
+
+	var pools, authors []string
+	for _, p := range got.first.pools {
+		pools, authors = append(pools, p.pool.String()), append(authors, p.author)
+	}
+	if diff := cmp.Diff(slices.Sorted(slices.Values(append(slices.Clone(example), others...))), pools); diff != "" {
+		t.Errorf("pools (-want +got):\n%s", diff)
+	}
+	wantAuthors := []string{nadia.name, priya.name, priya.name, tomasz.name, nadia.name, nadia.name}
+	if diff := cmp.Diff(wantAuthors, authors); diff != "" {
+		t.Errorf("authors of the first profiles (-want +got):\n%s", diff)
+	}
+	for _, push := range []struct {
+		name    string
+		outcome outcome
+		version string
+		commit  commit
+	}{
+		{"the change", got.changed, "v1.1.0", got.commits[3]},
+		{"the mended mistake", got.mended, "v1.2.0", got.commits[5]},
+	} {
+		if diff := cmp.Diff(example, push.outcome.rotated); diff != "" {
+			t.Errorf("pools that %s rotated (-want +got):\n%s", push.name, diff)
+		}
+		if diff := cmp.Diff(others, push.outcome.kept); diff != "" {
+			t.Errorf("pools that %s left alone (-want +got):\n%s", push.name, diff)
+		}
+		for _, p := range push.outcome.pools {
+			rotated := slices.Contains(example, p.pool.String())
+			if rotated != (p.version == push.version) || rotated != (p.commit == push.commit.hash) {
+				t.Errorf("after %s %s has %s of %s", push.name, p.pool, p.version, p.commit)
+			}
+		}
+	}
+	if len(got.deleted) > 0 {
+		t.Errorf("absent for a moment: %s", strings.Join(got.deleted, ", "))
+	}
+
+	for name, text := range map[string]string{"condition": got.told.condition.Message, "event": got.told.event} {
+		for _, want := range []string{
+			fmt.Sprintf("%s:%d: ", profilePath, got.line), "spec.provisioningConfig.files[", ".KubeletVersion", got.commits[4].hash[:12],
+		} {
+			if !strings.Contains(text, want) {
+				t.Errorf("the %s does not tell %q: %s", name, want, text)
+			}
+		}
+	}
+	if c := got.told.condition; c.Status != "False" || c.Reason != gitops.ReasonProfilesInvalid {
+		t.Errorf("a refused profile is Ready=%s, %s", c.Status, c.Reason)
+	}
+	nothingLeft(t, os.Getenv("TMPDIR"))
+}
+
+// TestKeep: everything runs on until Ctrl-C, which is a good end then.
+func TestKeep(t *testing.T) {
+	d := launch(t, "KEEP=1")
+	d.await("export KUBECONFIG=")
+	_, kubeconfig, _ := strings.Cut(d.last, "=")
+	if _, err := os.Stat(kubeconfig); err != nil {
+		t.Errorf("the kubeconfig it names: %v", err)
+	}
+	d.await("base64 -d")
+	d.interrupt(syscall.SIGINT)
+	if status := d.wait(); status != 0 {
+		t.Errorf("exit status %d after it was kept and then ended", status)
+	}
+}
+
+// TestInterrupted: whenever it is interrupted, nothing of it is left.
+func TestInterrupted(t *testing.T) {
+	for name, c := range map[string]struct {
+		after  string // a line of output
+		signal syscall.Signal
+	}{
+		"at once":                       {"osm-gitops demo:", syscall.SIGINT},
+		"while the controller is built": {"Git server", syscall.SIGTERM},
+		"while pools get their Secrets": {"kubectl apply -f examples/pools", syscall.SIGHUP},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := launch(t)
+			d.await(c.after)
+			d.interrupt(c.signal)
+			if status := d.wait(); status != exitInterrupted {
+				t.Errorf("exit status %d, want %d", status, exitInterrupted)
+			}
+		})
+	}
+}
+
+// TestKilled: the kernel ends what the demo started when the demo cannot.
+func TestKilled(t *testing.T) {
+	d := launch(t)
+	d.await("AUTHOR")
+	d.interrupt(syscall.SIGKILL)
+	_ = d.cmd.Wait() // it was killed
+	noProcess(t, d.tmp)
+}
+
+// running is a demo in a process of its own.
+type running struct {
+	t      *testing.T
+	cmd    *exec.Cmd
+	tmp    string
+	lines  *bufio.Scanner
+	last   string
+	stderr bytes.Buffer
+}
+
+func launch(t *testing.T, env ...string) *running {
+	t.Helper()
+	needControlPlane(t)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &running{t: t, tmp: t.TempDir(), cmd: exec.CommandContext(t.Context(), self)}
+	d.cmd.Env = append(os.Environ(), append(env, actEnv+"=1", "TMPDIR="+d.tmp)...)
+	d.cmd.Stderr = &d.stderr
+	out, err := d.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.lines = bufio.NewScanner(out)
+	if err := d.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// await reads until a line that holds a text.
+func (d *running) await(text string) {
+	d.t.Helper()
+	var all []string
+	for d.lines.Scan() {
+		d.last = d.lines.Text()
+		all = append(all, d.last)
+		if strings.Contains(d.last, text) {
+			return
+		}
+	}
+	_ = d.cmd.Wait()
+	d.t.Fatalf("it ended without %q:\n%s\n%s", text, strings.Join(all, "\n"), d.stderr.String())
+}
+
+func (d *running) interrupt(signal syscall.Signal) {
+	d.t.Helper()
+	if err := d.cmd.Process.Signal(signal); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// wait waits for the end, which must come soon and leave nothing, and returns the
+// exit status.
+func (d *running) wait() int {
+	d.t.Helper()
+	begin := time.Now()
+	for d.lines.Scan() { // the pipe has to be empty before Wait
+	}
+	err := d.cmd.Wait()
+	if took := time.Since(begin); took > 15*time.Second {
+		d.t.Errorf("it took %s to end", took)
+	}
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		d.t.Fatal(err)
+	}
+	if d.cmd.ProcessState.ExitCode() < 0 {
+		d.t.Errorf("it was ended by the signal itself: %v", err)
+	}
+	nothingLeft(d.t, d.tmp)
+	return d.cmd.ProcessState.ExitCode()
+}
+
+// nothingLeft checks that a temporary directory is empty and that no process
+// knows it.
+func nothingLeft(t *testing.T, tmp string) {
+	t.Helper()
+	entries, err := os.ReadDir(tmp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), "osm-gitops-demo-") {
+			t.Errorf("%s is left", filepath.Join(tmp, e.Name()))
+		}
+	}
+	noProcess(t, tmp)
+}
+
+// noProcess checks that no process but this one has a directory on its command
+// line or in its environment.
+func noProcess(t *testing.T, dir string) {
+	t.Helper()
+	var left []string
+	for range 50 { // killed processes take a moment to be gone
+		if left = processesOf(t, dir); len(left) == 0 {
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	t.Errorf("left running:\n%s", strings.Join(left, "\n"))
+}
+
+var number = regexp.MustCompile(`^[0-9]+$`)
+
+func processesOf(t *testing.T, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for _, e := range entries {
+		if !number.MatchString(e.Name()) || e.Name() == strconv.Itoa(os.Getpid()) {
+			continue
+		}
+		for _, file := range []string{"cmdline", "environ"} {
+			b, err := os.ReadFile(filepath.Join("/proc", e.Name(), file))
+			if err == nil && bytes.Contains(b, []byte(dir)) { // it may have ended meanwhile
+				cmdline, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline"))
+				found = append(found, e.Name()+" "+strings.ReplaceAll(string(cmdline), "\x00", " "))
+				break
+			}
+		}
+	}
+	return found
+}
+
+// needControlPlane skips where there is none to be had, as test/cluster does.
+func needControlPlane(t *testing.T) {
+	t.Helper()
+	err := errors.New("OSM_SKIP_CONTROLPLANE=1")
+	if os.Getenv("OSM_SKIP_CONTROLPLANE") != "1" {
+		_, err = cluster.Binary(t.Context(), os.Stderr)
+	}
+	if err == nil {
+		return
+	}
+	if os.Getenv("CI") == "true" || os.Getenv("OSM_SKIP_CONTROLPLANE") != "1" && !errors.Is(err, cluster.ErrUnavailable) {
+		t.Fatal(err)
+	}
+	fmt.Fprintf(os.Stderr, "demo: SKIPPED %s: %v\n", t.Name(), err)
+	t.Skip(err)
+}

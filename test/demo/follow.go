@@ -1,0 +1,284 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/fluxcd/pkg/apis/meta"
+
+	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	gitops "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+)
+
+// sourceName is the ProfileSource of examples/profilesource.yaml.
+const sourceName = "platform"
+
+// pool is a MachineDeployment and the profile it asks for.
+type pool struct{ namespace, name, profile string }
+
+func (p pool) String() string { return p.namespace + "/" + p.name }
+
+func (p pool) config() string { return p.name + "-" + p.namespace + "-config" }
+
+func (p pool) secret(stage string) string {
+	return p.name + "-" + p.namespace + "-" + stage + "-config"
+}
+
+// state is what a pool has.
+type state struct {
+	pool                    pool
+	version, commit, author string
+	bootstrap, provisioning *corev1.Secret
+	config                  *osm.OperatingSystemConfig
+	at                      time.Time // when the later of the two Secrets came
+	took                    time.Duration
+}
+
+// same reports whether a pool has exactly the objects it had, unwritten since.
+func (a state) same(b state) bool {
+	return sameObject(a.bootstrap, b.bootstrap) && sameObject(a.provisioning, b.provisioning) && sameObject(a.config, b.config)
+}
+
+func sameObject(a, b client.Object) bool {
+	return a.GetUID() == b.GetUID() && a.GetResourceVersion() == b.GetResourceVersion()
+}
+
+// outcome is what the pools have after a push.
+type outcome struct {
+	pools         []state  // in the order of their names
+	rotated, kept []string // pools, compared with the outcome before
+}
+
+// pools lists the MachineDeployments with a profile.
+func (s *stage) pools(ctx context.Context) ([]pool, error) {
+	var list machines.MachineDeploymentList
+	if err := s.client.List(ctx, &list); err != nil {
+		return nil, fmt.Errorf("listing MachineDeployments: %w", err)
+	}
+	var out []pool
+	for _, md := range list.Items {
+		if profile := md.Annotations[gitops.AnnotationOSP]; profile != "" {
+			out = append(out, pool{md.Namespace, md.Name, profile})
+		}
+	}
+	slices.SortFunc(out, func(a, b pool) int { return strings.Compare(a.String(), b.String()) })
+	if len(out) == 0 {
+		return nil, errors.New("there are no pools")
+	}
+	return out, nil
+}
+
+// follow waits until the source is at a commit and every pool has what that
+// commit holds, and says who changed.
+func (s *stage) follow(ctx context.Context, c commit, pools []pool, pushed time.Time, before *outcome) (outcome, error) {
+	var out outcome
+	err := s.seen.until(ctx, "every pool to have its Secrets from commit "+short(c.hash), func() string {
+		source, _, ok := get[*gitops.ProfileSource](s.seen, metav1.NamespaceSystem, sourceName)
+		if !ok || !strings.HasSuffix(source.Status.Revision, c.hash) || ready(source.Status.Conditions).Status != metav1.ConditionTrue {
+			if ok {
+				return "ProfileSource " + sourceName + ": " + ready(source.Status.Conditions).Message
+			}
+			return "ProfileSource " + sourceName + " is not there"
+		}
+		out.pools = nil
+		for _, p := range pools {
+			now, why := s.stateOf(source, p)
+			if why != "" {
+				return why
+			}
+			now.took = now.at.Sub(pushed)
+			out.pools = append(out.pools, now)
+		}
+		return ""
+	})
+	if err != nil || before == nil {
+		return out, err
+	}
+	for i, now := range out.pools {
+		was := before.pools[i]
+		switch {
+		case now.same(was):
+			out.kept = append(out.kept, now.pool.String())
+		case now.bootstrap.UID != was.bootstrap.UID || now.provisioning.UID != was.provisioning.UID:
+			return out, fmt.Errorf("a Secret of %s was deleted and made again, not replaced", now.pool)
+		default:
+			out.rotated = append(out.rotated, now.pool.String())
+		}
+	}
+	return out, nil
+}
+
+// stateOf returns what a pool has, or what it lacks. It is used inside a condition.
+func (s *stage) stateOf(source *gitops.ProfileSource, p pool) (state, string) {
+	i := slices.IndexFunc(source.Status.Profiles, func(e gitops.ProfileEntry) bool { return e.Name == p.profile })
+	if i < 0 {
+		return state{}, fmt.Sprintf("ProfileSource %s has no profile %s", sourceName, p.profile)
+	}
+	want := source.Status.Profiles[i]
+	now := state{pool: p, version: want.Version, commit: want.Commit}
+	osp, _, ok := get[*osm.OperatingSystemProfile](s.seen, metav1.NamespaceSystem, want.Object)
+	if !ok {
+		return now, "OperatingSystemProfile " + want.Object + " is missing"
+	}
+	now.author, _, _ = strings.Cut(osp.Annotations[gitops.AnnotationAuthor], " <")
+	for _, part := range []struct {
+		stage string
+		into  **corev1.Secret
+	}{{"bootstrap", &now.bootstrap}, {"provisioning", &now.provisioning}} {
+		secret, at, ok := get[*corev1.Secret](s.seen, gitops.NamespaceCloudInitSettings, p.secret(part.stage))
+		if !ok || secret.Annotations[gitops.AnnotationCommit] != want.Commit || len(secret.Data[gitops.UserDataKey]) == 0 {
+			return now, fmt.Sprintf("Secret %s is not of commit %s", p.secret(part.stage), short(want.Commit))
+		}
+		*part.into = secret
+		if at.After(now.at) {
+			now.at = at
+		}
+	}
+	// Its status is the last thing written: from here on nothing should change.
+	config, _, ok := get[*osm.OperatingSystemConfig](s.seen, metav1.NamespaceSystem, p.config())
+	if !ok || config.Annotations[gitops.AnnotationCommit] != want.Commit || ready(config.Status.Conditions).Status != metav1.ConditionTrue {
+		return now, fmt.Sprintf("OperatingSystemConfig %s is not ready for commit %s", p.config(), short(want.Commit))
+	}
+	now.config = config
+	return now, ""
+}
+
+// table shows pools: all of them, or those that rotated.
+func (o outcome) table(everything bool) [][]string {
+	rows := [][]string{{"POOL", "PROFILE", "VERSION", "COMMIT", "AUTHOR", "<BOOTSTRAP", "<PROVISIONING", "<READY AFTER"}}
+	for _, p := range o.pools {
+		if !everything && !slices.Contains(o.rotated, p.pool.String()) {
+			continue
+		}
+		rows = append(rows, []string{p.pool.String(), p.pool.profile, p.version, short(p.commit), p.author,
+			kib(len(p.bootstrap.Data[gitops.UserDataKey])), kib(len(p.provisioning.Data[gitops.UserDataKey])), seconds(p.took)})
+	}
+	return rows
+}
+
+func (o outcome) untouched() string {
+	return fmt.Sprintf("Untouched, by uid and resourceVersion of their Secrets and configurations:\n%s", strings.Join(o.kept, ", "))
+}
+
+// slowest is the longest time from push to ready of those that changed.
+func (o outcome) slowest() time.Duration {
+	var longest time.Duration
+	for _, p := range o.pools {
+		if !slices.Contains(o.kept, p.pool.String()) {
+			longest = max(longest, p.took)
+		}
+	}
+	return longest
+}
+
+// written reports whether a pool's provisioning stage writes a line to a file.
+func (o outcome) written(pool, path, line string) bool {
+	var doc struct {
+		WriteFiles []struct {
+			Path    string `json:"path"`
+			Content string `json:"content"`
+		} `json:"write_files"`
+	}
+	for _, p := range o.pools {
+		if p.pool.String() != pool || yaml.Unmarshal(p.provisioning.Data[gitops.UserDataKey], &doc) != nil {
+			continue
+		}
+		for _, f := range doc.WriteFiles {
+			if f.Path == path {
+				return slices.Contains(strings.Split(f.Content, "\n"), line)
+			}
+		}
+	}
+	return false
+}
+
+// requestLook asks for a look at the source as Flux's command line does, and
+// returns what it wrote.
+func (s *stage) requestLook(ctx context.Context) (string, error) {
+	token := time.Now().UTC().Format(time.RFC3339Nano)
+	ps := &gitops.ProfileSource{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: sourceName}}
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, meta.ReconcileRequestAnnotation, token)
+	if err := s.client.Patch(ctx, ps, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+		return token, fmt.Errorf("requesting a look at ProfileSource %s: %w", sourceName, err)
+	}
+	return token, nil
+}
+
+// told is what a person learns of a refused profile.
+type told struct {
+	condition metav1.Condition
+	event     string
+}
+
+func (t told) text() string {
+	return fmt.Sprintf("  condition  Ready=%s, %s\n%s\n  event      %s\n%s",
+		t.condition.Status, t.condition.Reason, indent(t.condition.Message, "    "), gitops.EventProfileRefused, indent(t.event, "    "))
+}
+
+// toldOf waits until the source says what is wrong with a commit.
+func (s *stage) toldOf(ctx context.Context, c commit) (told, error) {
+	var t told
+	err := s.seen.until(ctx, "commit "+short(c.hash)+" to be refused", func() string {
+		source, _, ok := get[*gitops.ProfileSource](s.seen, metav1.NamespaceSystem, sourceName)
+		if !ok || !strings.HasSuffix(source.Status.LastAttemptedRevision, c.hash) {
+			return "ProfileSource " + sourceName + " has not looked at it"
+		}
+		if t.condition = ready(source.Status.Conditions); t.condition.Status != metav1.ConditionFalse {
+			return "ProfileSource " + sourceName + " is ready"
+		}
+		for _, e := range all[*eventsv1.Event](s.seen) {
+			if e.Regarding.Name == sourceName && e.Reason == gitops.EventProfileRefused {
+				t.event = e.Note
+				return ""
+			}
+		}
+		return "there is no event " + gitops.EventProfileRefused
+	})
+	return t, err
+}
+
+// unchanged says that the pools have what they had, object by object.
+func (s *stage) unchanged(before outcome) (string, error) {
+	s.seen.mu.Lock()
+	defer s.seen.mu.Unlock()
+	for _, was := range before.pools {
+		for _, obj := range []client.Object{was.bootstrap, was.provisioning, was.config} {
+			now, ok := s.seen.objects[keyOf(obj)]
+			if !ok || !sameObject(now.Object, obj) {
+				return "", fmt.Errorf("%s of %s has changed", obj.GetName(), was.pool)
+			}
+		}
+	}
+	return fmt.Sprintf("%d Secrets and %d configurations, the same uid and resourceVersion.", 2*len(before.pools), len(before.pools)), nil
+}
+
+// readyLine is the source's column in `kubectl get`.
+func (s *stage) readyLine() string {
+	s.seen.mu.Lock()
+	defer s.seen.mu.Unlock()
+	source, _, _ := get[*gitops.ProfileSource](s.seen, metav1.NamespaceSystem, sourceName)
+	if source == nil {
+		return ""
+	}
+	c := ready(source.Status.Conditions)
+	return fmt.Sprintf("ProfileSource %s: Ready=%s, %s", sourceName, c.Status, c.Message)
+}
+
+// deleted lists the user-data Secrets that were deleted at any time.
+func (o *observer) deleted() []string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Clone(o.gone)
+}

@@ -1,0 +1,310 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/osm-gitops/osm-gitops/test/cluster"
+)
+
+// options of the demo.
+type options struct {
+	keep bool // leave everything running until Ctrl-C
+}
+
+// result is what the demo came to, for its test.
+type result struct {
+	first, changed, mended outcome
+	commits                []commit // in the order they were pushed
+	line                   int      // of the mistake
+	told                   told
+	deleted                []string // user-data Secrets that were absent for a moment
+}
+
+// The profile that the story changes, and its file.
+const (
+	profileName = "osp-ubuntu-example"
+	profilePath = "profiles/" + profileName + ".yaml"
+)
+
+// firstCommits is the number of commits in the first push.
+const firstCommits = 3
+
+// logLines is how much of the controller's log is shown when something fails.
+const logLines = 20
+
+// demo plays the story and tidies up, whatever happens.
+func demo(ctx context.Context, o options, stdout io.Writer, res *result) (err error) {
+	if res == nil {
+		res = &result{}
+	}
+	begin := time.Now()
+	out := &screen{w: stdout}
+	root, err := cluster.Root()
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "osm-gitops-demo-")
+	if err != nil {
+		return err
+	}
+	s := &stage{dir: dir, root: root}
+	// What went wrong is told below, not by libraries between the lines of the story.
+	ctrl.SetLogger(logr.Discard())
+	klog.SetLogger(logr.Discard())
+	interrupted := ctx.Err
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer func() {
+		if log := tail(s.log(), logLines); err != nil && log != "" && interrupted() == nil {
+			err = fmt.Errorf("%w\n\nThe last lines of the controller's log:\n%s", err, log)
+		}
+		cancel(nil)
+		if untidy := s.strike(); untidy != nil {
+			err = errors.Join(err, &untidyError{untidy})
+		}
+	}()
+
+	out.say("osm-gitops demo: from a commit to the user-data of a node, on a real API server")
+	out.chapter("A cluster, a Git server, and the controller")
+	if err := s.set(ctx, out); err != nil {
+		return err
+	}
+	go s.controllerEnded(ctx, cancel)
+	for _, scene := range []func(context.Context, *stage, *screen, *result) error{firstPush, change, mistake, mend} {
+		if err := scene(ctx, s, out, res); err != nil {
+			return err
+		}
+	}
+	res.deleted = s.seen.deleted()
+	if err := summary(out, res, time.Since(begin)); err != nil {
+		return err
+	}
+	if o.keep {
+		keep(ctx, s, out)
+	}
+	return nil
+}
+
+// untidyError says that something of the demo is left.
+type untidyError struct{ err error }
+
+func (e *untidyError) Error() string { return "tidying up: " + e.err.Error() }
+func (e *untidyError) Unwrap() error { return e.err }
+
+// firstPush brings profiles into Git and pools into the cluster.
+func firstPush(ctx context.Context, s *stage, out *screen, res *result) error {
+	out.chapter("Three people push profiles to Git; six pools ask for them")
+	from := filepath.Join(s.root, "examples/repository")
+	var last commit
+	for _, c := range []struct {
+		who     person
+		subject string
+		paths   []string
+	}{
+		{nadia, "Add the profile of ordinary nodes", []string{"README.md", profilePath}},
+		{priya, "Add the profile of nodes with GPUs", []string{"profiles/osp-ubuntu-gpu.yaml"}},
+		{tomasz, "Add the profile of cache nodes", []string{"profiles/osp-ubuntu-edge-cache.yaml"}},
+	} {
+		for _, path := range c.paths {
+			if err := s.repo.copy(from, path); err != nil {
+				return err
+			}
+		}
+		var err error
+		if last, err = s.repo.commit(ctx, c.who, c.subject); err != nil {
+			return err
+		}
+		res.commits = append(res.commits, last)
+		out.text(fmt.Sprintf("%s  %-40s %s", short(last.hash), last.subject, last.author))
+	}
+	pushed, err := s.repo.push(ctx, tomasz)
+	if err != nil {
+		return err
+	}
+	out.text(`
+$ git push origin main
+$ kubectl apply -f examples/profilesource.yaml     (with the URL above)
+$ kubectl apply -f examples/pools`)
+	out.say("")
+	if err := s.applySource(ctx); err != nil {
+		return err
+	}
+	if err := s.applyPools(ctx); err != nil {
+		return err
+	}
+	pools, err := s.pools(ctx)
+	if err != nil {
+		return err
+	}
+	if res.first, err = s.follow(ctx, last, pools, pushed, nil); err != nil {
+		return err
+	}
+	out.table(res.first.table(true))
+	out.text("\n" + s.readyLine())
+	return nil
+}
+
+// change raises the version of one profile.
+func change(ctx context.Context, s *stage, out *screen, res *result) error {
+	out.chapter("One profile changes by one line; its pools follow, the others stay")
+	err := s.repo.edit(profilePath,
+		"  version: v1.0.0\n", "  version: v1.1.0\n",
+		"            vm.overcommit_memory = 1\n", "            vm.max_map_count = 262144\n            vm.overcommit_memory = 1\n")
+	if err != nil {
+		return err
+	}
+	res.changed, err = s.pushAndFollow(ctx, out, res, tomasz, "Allow search engines more memory maps", res.first)
+	if err != nil {
+		return err
+	}
+	const pool, path, line = "shop/web-eu", "/etc/sysctl.d/90-kubernetes.conf", "vm.max_map_count = 262144"
+	if !res.changed.written(pool, path, line) {
+		return fmt.Errorf("the user-data of %s does not write %q to %s", pool, line, path)
+	}
+	out.text(fmt.Sprintf("\nThe next machine of %s gets in %s: %s", pool, path, line))
+	return nil
+}
+
+// mistake pushes a template that cannot be rendered.
+func mistake(ctx context.Context, s *stage, out *screen, res *result) error {
+	out.chapter("Somebody pushes a mistake; nobody's nodes notice")
+	err := s.repo.edit(profilePath,
+		"  version: v1.1.0\n", "  version: v1.2.0\n",
+		`"kubelet={{ .KubeVersion | trimPrefix "v" }}-*"`, `"kubelet={{ .KubeletVersion | trimPrefix "v" }}-*"`,
+		" nfs-common socat\n", " nfs-common open-iscsi socat\n")
+	if err != nil {
+		return err
+	}
+	if res.line, err = s.repo.lineOf(profilePath, ".KubeletVersion"); err != nil {
+		return err
+	}
+	c, _, err := s.publish(ctx, out, res, nadia, "Install open-iscsi for the new storage")
+	if err != nil {
+		return err
+	}
+	if res.told, err = s.toldOf(ctx, c); err != nil {
+		return err
+	}
+	out.text("What its author is told, in status and events of ProfileSource platform:\n\n" + res.told.text())
+	unchanged, err := s.unchanged(res.changed)
+	if err != nil {
+		return err
+	}
+	out.text("\nEvery pool still has what it had: " + unchanged)
+	return nil
+}
+
+// mend corrects the mistake. Its version was never accepted, so it is free.
+func mend(ctx context.Context, s *stage, out *screen, res *result) error {
+	out.chapter("The mistake is mended, under the same version: it never became an object")
+	if err := s.repo.edit(profilePath, "{{ .KubeletVersion |", "{{ .KubeVersion |"); err != nil {
+		return err
+	}
+	var err error
+	res.mended, err = s.pushAndFollow(ctx, out, res, nadia, "Name the kubelet's version by its field", res.changed)
+	if err != nil {
+		return err
+	}
+	out.text("\n" + s.readyLine())
+	return nil
+}
+
+// pushAndFollow commits what was edited, pushes it, and waits for the pools.
+func (s *stage) pushAndFollow(ctx context.Context, out *screen, res *result, who person, subject string, before outcome) (outcome, error) {
+	c, pushed, err := s.publish(ctx, out, res, who, subject)
+	if err != nil {
+		return outcome{}, err
+	}
+	pools, err := s.pools(ctx)
+	if err != nil {
+		return outcome{}, err
+	}
+	now, err := s.follow(ctx, c, pools, pushed, &before)
+	if err != nil {
+		return outcome{}, err
+	}
+	out.table(now.table(false))
+	out.text("\n" + now.untouched())
+	return now, nil
+}
+
+// publish commits, prints the commit, pushes it, and asks for a look at it.
+func (s *stage) publish(ctx context.Context, out *screen, res *result, who person, subject string) (commit, time.Time, error) {
+	c, err := s.repo.commit(ctx, who, subject)
+	if err != nil {
+		return c, time.Time{}, err
+	}
+	res.commits = append(res.commits, c)
+	lines, err := s.repo.changedLines(ctx, c)
+	if err != nil {
+		return c, time.Time{}, err
+	}
+	out.text(fmt.Sprintf("%s  %-40s %s\n%s", short(c.hash), c.subject, c.author, indent(lines, "  ")))
+	pushed, err := s.repo.push(ctx, who)
+	if err != nil {
+		return c, pushed, err
+	}
+	token, err := s.requestLook(ctx)
+	if len(res.commits) == firstCommits+1 {
+		out.text(fmt.Sprintf(`
+$ git push origin main
+$ kubectl -n kube-system annotate profilesource platform --overwrite \
+    reconcile.fluxcd.io/requestedAt=%s
+  (as "flux reconcile" does; without it the change is seen within the interval, 1m)`, token))
+	} else {
+		out.text("\nPushed, and a look requested as above.")
+	}
+	out.say("")
+	return c, pushed, err
+}
+
+func summary(out *screen, res *result, took time.Duration) error {
+	out.chapter("In short")
+	out.table([][]string{
+		{"", "<push to ready", ""},
+		{"six pools, from nothing", seconds(res.first.slowest()), "12 Secrets, each stamped with the commit its profile comes from"},
+		{"one profile changed", seconds(res.changed.slowest()), fmt.Sprintf("%d pools rotated, %d untouched", len(res.changed.rotated), len(res.changed.kept))},
+		{"a mistake", "none", "refused with file, line, field and commit; no pool touched"},
+		{"the mistake mended", seconds(res.mended.slowest()), fmt.Sprintf("%d pools rotated, %d untouched", len(res.mended.rotated), len(res.mended.kept))},
+	})
+	if len(res.deleted) > 0 {
+		return fmt.Errorf("Secrets were absent for a moment: %s", strings.Join(res.deleted, ", "))
+	}
+	out.text(fmt.Sprintf("\nNo Secret that a machine boots from was absent at any moment. All of this took %s.", took.Round(time.Second)))
+	return nil
+}
+
+// keep prints what to try, and waits.
+func keep(ctx context.Context, s *stage, out *screen) {
+	out.chapter("Everything goes on running until Ctrl-C")
+	out.text(fmt.Sprintf(`The repository's work tree: %s
+The controller's log:       %s
+
+With kubectl, which the demo neither needs nor brings:
+
+  export KUBECONFIG=%s
+  kubectl -n kube-system get profilesources,osp,osc
+  kubectl -n kube-system describe profilesource platform
+  kubectl -n cloud-init-settings get secret web-eu-shop-bootstrap-config -o jsonpath='{.data.cloud-config}' | base64 -d`,
+		s.repo.tree, s.log(), s.cluster.Kubeconfig))
+	<-ctx.Done()
+	out.say("")
+	out.text("stopping")
+}
+
+func indent(text, by string) string {
+	if text == "" {
+		return ""
+	}
+	return by + strings.ReplaceAll(text, "\n", "\n"+by)
+}
