@@ -1,0 +1,179 @@
+package e2e
+
+import (
+	"encoding/base64"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/test/conformance"
+)
+
+// conformanceCases are served one after the other. Between them they have other
+// providers, mirrors, proxies, credentials of registries and kubelet settings.
+var conformanceCases = []string{"008-osp-ubuntu-kubevirt", "010-osp-feature-tour-gce", "080-osp-ubuntu-openstack"}
+
+// The profiles of the conformance corpus, pushed to Git and served by the
+// controller, give the documents that an existing fleet has today.
+func TestConformanceFromGit(t *testing.T) {
+	cases := conformance.Cases(t)
+	s := newSystem(t)
+	files := map[string]string{}
+	for _, c := range cases {
+		if slices.Contains(conformanceCases, c.Name) {
+			files[c.ProfileName+".yaml"] = string(c.ProfileYAML)
+		}
+	}
+	if len(files) != 2 {
+		t.Fatalf("found %d profiles of the cases %q", len(files), conformanceCases)
+	}
+	commit := s.git.push(files)
+	s.source()
+	for _, c := range cases {
+		if !slices.Contains(conformanceCases, c.Name) {
+			continue
+		}
+		s.run(c.Name, func(t *testing.T) {
+			s.clusterInfo(c.Cluster.Server, c.Settings.KubernetesCACert)
+			s.registryCredentials(c)
+			s.start(s.flagsOf(c)...)
+			defer s.stop()
+			s.ready(commit)
+			md := c.MachineDeployment(t)
+			s.applyYAML(string(c.MachineDeploymentYAML))
+			defer func() { s.noError(s.client.Delete(t.Context(), md)) }()
+
+			name := md.Name + "-" + md.Namespace
+			var bootstrap, provisioning, getter corev1.Secret
+			s.eventually("the pool to be served", func() error {
+				if err := s.get(api.NamespaceCloudInitSettings, name+"-provisioning-config", &provisioning); err != nil {
+					return err
+				}
+				return s.get(api.NamespaceCloudInitSettings, name+"-bootstrap-config", &bootstrap)
+			})
+			s.noError(s.get(api.NamespaceCloudInitSettings, api.SecretGetterToken, &getter))
+			for _, secret := range []corev1.Secret{bootstrap, provisioning} {
+				if got := secret.Annotations[api.AnnotationCommit]; got != commit {
+					t.Errorf("%s: commit is %q, want %q", secret.Name, got, commit)
+				}
+			}
+			// The tokens are this cluster's own: put the corpus' in their place.
+			known := tokenReplacer(t, s, c, string(getter.Data["token"]))
+			conformance.CompareUserData(t, c.WantBootstrap, known(bootstrap.Data[api.UserDataKey]))
+			conformance.CompareUserData(t, c.WantProvisioning, known(provisioning.Data[api.UserDataKey]))
+		})
+	}
+}
+
+// tokenReplacer puts the tokens of a case in place of the cluster's. They may
+// stand in text, or in a file that is base64.
+func tokenReplacer(t *testing.T, s *system, c conformance.Case, getter string) func([]byte) []byte {
+	t.Helper()
+	tokens := s.tokens()
+	if len(tokens) != 1 {
+		t.Fatalf("there are %d bootstrap tokens", len(tokens))
+	}
+	bootstrap := string(tokens[0].Data["token-id"]) + "." + string(tokens[0].Data["token-secret"])
+	replace := strings.NewReplacer(getter, c.Cluster.APIServerToken, bootstrap, c.Cluster.BootstrapToken)
+	return func(doc []byte) []byte {
+		var parsed map[string]any
+		if err := yaml.Unmarshal(doc, &parsed); err != nil {
+			t.Fatal(err)
+		}
+		files, _ := parsed["write_files"].([]any)
+		for _, f := range files {
+			file := f.(map[string]any)
+			content, _ := file["content"].(string)
+			if file["encoding"] == "b64" {
+				plain, err := base64.StdEncoding.DecodeString(content)
+				if err != nil {
+					t.Fatal(err)
+				}
+				content = string(plain)
+				delete(file, "encoding")
+			}
+			file["content"] = replace.Replace(content)
+		}
+		out, err := yaml.Marshal(parsed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return append([]byte("#cloud-config\n"), out...)
+	}
+}
+
+// registryCredentials makes the Secret that a case's credentials stand for.
+func (s *system) registryCredentials(c conformance.Case) {
+	s.t.Helper()
+	if len(c.Settings.RegistryCredentials) == 0 {
+		return
+	}
+	data := map[string]any{}
+	auths := map[string]any{}
+	for registry, credential := range c.Settings.RegistryCredentials {
+		auths[registry] = credential
+	}
+	b, err := yaml.Marshal(map[string]any{"auths": auths})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if b, err = yaml.YAMLToJSON(b); err != nil {
+		s.t.Fatal(err)
+	}
+	data[corev1.DockerConfigJsonKey] = string(b)
+	s.apply(map[string]any{
+		"apiVersion": "v1", "kind": "Secret", "type": string(corev1.SecretTypeDockerConfigJson),
+		"metadata": map[string]any{"name": "registries", "namespace": namespace}, "stringData": data,
+	})
+}
+
+// flagsOf are a case's settings as the controller's flags.
+func (s *system) flagsOf(c conformance.Case) []string {
+	s.t.Helper()
+	set := c.Settings
+	file := func(name, content string) string {
+		path := filepath.Join(s.t.TempDir(), name)
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			s.t.Fatal(err)
+		}
+		return path
+	}
+	var gates []string
+	for gate, on := range set.KubeletFeatureGates {
+		gates = append(gates, gate+"="+strconv.FormatBool(on))
+	}
+	flags := []string{
+		"--cluster-dns=" + strings.Join(set.ClusterDNS, ","),
+		"--container-runtime=" + set.ContainerRuntime,
+		"--pause-image=" + set.PauseImage,
+		"--initial-taints=" + set.InitialTaints,
+		"--node-http-proxy=" + set.NodeHTTPProxy,
+		"--node-no-proxy=" + set.NodeNoProxy,
+		"--node-insecure-registries=" + set.NodeInsecureRegistries,
+		"--node-registry-mirrors=" + set.NodeRegistryMirrors,
+		fmt.Sprintf("--external-cloud-provider=%t", set.ExternalCloudProvider),
+		fmt.Sprintf("--device-ownership-from-security-context=%t", set.DeviceOwnershipFromSecurityContext),
+		"--kubernetes-ca-bundle=" + file("ca.crt", set.KubernetesCACert),
+	}
+	if len(gates) > 0 {
+		flags = append(flags, "--node-kubelet-feature-gates="+strings.Join(gates, ","))
+	}
+	for _, mirror := range set.NodeContainerdRegistryMirrors {
+		flags = append(flags, "--node-containerd-registry-mirrors="+mirror)
+	}
+	if set.HostCACert != "" {
+		flags = append(flags, "--host-ca-bundle="+file("host.crt", set.HostCACert))
+	}
+	if len(set.RegistryCredentials) > 0 {
+		flags = append(flags, "--node-registry-credentials-secret="+namespace+"/registries")
+	}
+	return flags
+}
