@@ -21,7 +21,8 @@ func TestCache(t *testing.T) {
 	if e.compiled(profile(0)) != first || e.cache.byKey["1"] != nil || len(e.cache.byKey) != maxCompiled || e.cache.order.Len() != maxCompiled {
 		t.Errorf("the cache holds %d profiles", len(e.cache.byKey))
 	}
-	if e.compiled(Profile{}) == e.compiled(Profile{}) {
+	once := e.compiled(Profile{})
+	if again := e.compiled(Profile{}); again == once {
 		t.Error("a profile without a digest was cached")
 	}
 }

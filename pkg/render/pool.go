@@ -254,9 +254,10 @@ func jsonNames(t reflect.Type) []string {
 	return names
 }
 
-// nearest returns the known name that is at most two edits away.
+// nearest returns the known name that is at most two edits away, or for a long
+// name as many as a quarter of its letters: "KubeletVersion" is "KubeVersion".
 func nearest(name string, known []string) string {
-	best, bestDistance := "", 3
+	best, bestDistance := "", max(2, len(name)/4)+1
 	for _, k := range known {
 		if d := distance(strings.ToLower(name), strings.ToLower(k)); d < bestDistance {
 			best, bestDistance = k, d
