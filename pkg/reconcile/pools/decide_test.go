@@ -1,0 +1,172 @@
+package pools
+
+import (
+	"bytes"
+	"crypto/rand"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
+
+	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+)
+
+// The vectors of contract section 9.3.
+func TestAnnotationsHash(t *testing.T) {
+	for want, annotations := range map[string]map[string]string{
+		"240e92a138b73a540fc8f38a171c511995e6c10890b9af15f92f5a8b84136765": {"k8c.io/operating-system-profile": "osp-ubuntu", "machinedeployment.clusters.k8s.io/revision": "1"},
+		"44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a": {},
+		"74234e98afe7498fb5daf1f36ac2d78acc339464f950703b8c019892f982b90b": nil,
+		"db6245a22a5958830206f9321c52feed3cd4a3203c26316db7238b5bd0d1510c": {"a": "x<y"},
+	} {
+		if got := annotationsHash(annotations); got != want {
+			t.Errorf("hash of %v is %s, want %s", annotations, got, want)
+		}
+	}
+}
+
+func named(namespace, name string) *machines.MachineDeployment {
+	return &machines.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: "u"}}
+}
+
+// The names of contract section 8.1.
+func TestNames(t *testing.T) {
+	md := named("kube-system", "pool")
+	for got, want := range map[string]string{
+		oscName(md):                      "pool-kube-system-config",
+		userDataName(md, stageBootstrap): "pool-kube-system-bootstrap-config",
+		userDataName(md, stageProvision): "pool-kube-system-provisioning-config",
+		kubeconfigName(md):               "kube-system-pool-kubelet-bootstrap-config",
+		tokenLabel(md):                   "kube-system-pool",
+	} {
+		if got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+	if got := contractKey(named("ns", strings.Repeat("a", 59))); got != "ns-"+strings.Repeat("a", 59) {
+		t.Errorf("a key of 62 characters is %s", got)
+	}
+	if got := contractKey(named("ns", strings.Repeat("a", 60))); got != strings.Repeat("a", 60) {
+		t.Errorf("a key of 63 characters is %s", got)
+	}
+	long := tokenLabel(named("ns", strings.Repeat("a", 100)))
+	if len(long) > 63 || long == tokenLabel(named("other", strings.Repeat("a", 100))) {
+		t.Errorf("label %q of a long name", long)
+	}
+}
+
+// The alphabet and form of contract section 8.3.
+func TestNewToken(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	seen := map[rune]int{}
+	for range 500 {
+		token, err := newToken(rand.Reader, named("ns", "pool"), now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		id, secret, _ := strings.Cut(token.value, ".")
+		if len(id) != 6 || len(secret) != 16 || strings.Trim(id+secret, tokenAlphabet) != "" {
+			t.Fatalf("token %q", token.value)
+		}
+		for _, r := range id + secret {
+			seen[r]++
+		}
+		if got := string(token.secret.Data["expiration"]); got != "2026-01-02T04:04:05Z" {
+			t.Fatalf("expiration %q", got)
+		}
+	}
+	if len(seen) != len(tokenAlphabet) {
+		t.Errorf("500 tokens use %d of %d characters", len(seen), len(tokenAlphabet))
+	}
+	if _, err := newToken(bytes.NewReader(nil), named("ns", "pool"), now); err == nil {
+		t.Error("a token was made without randomness")
+	}
+}
+
+func TestBestToken(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
+	token := func(id string, expires time.Time) corev1.Secret {
+		s := corev1.Secret{Type: bootstrapapi.SecretTypeBootstrapToken, Data: map[string][]byte{"token-id": []byte(id), "token-secret": []byte("s")}}
+		if !expires.IsZero() {
+			s.Data["expiration"] = expiration(expires)
+		}
+		return s
+	}
+	foreign := token("foreign", time.Time{})
+	foreign.Type = corev1.SecretTypeOpaque
+	for name, c := range map[string]struct {
+		secrets []corev1.Secret
+		want    string
+	}{
+		"none":                             {nil, ""},
+		"of two the one that lives longer": {[]corev1.Secret{token("a", now.Add(10*time.Minute)), token("b", now.Add(20*time.Minute))}, "b.s"},
+		"one without an end before all":    {[]corev1.Secret{token("a", time.Time{}), token("b", now.Add(20*time.Minute))}, "a.s"},
+		"none that has ended":              {[]corev1.Secret{token("a", now.Add(-time.Minute))}, ""},
+		"none that ends at once":           {[]corev1.Secret{token("a", now.Add(30*time.Second))}, ""},
+		"none of another type":             {[]corev1.Secret{foreign}, ""},
+	} {
+		got, ok := best(c.secrets, now)
+		if got.value != c.want || ok != (c.want != "") {
+			t.Errorf("%s: got %q, want %q", name, got.value, c.want)
+		}
+	}
+}
+
+func TestCollision(t *testing.T) {
+	md := named("c", "a-b")
+	object := func(owner string) *osm.OperatingSystemConfig {
+		o := &osm.OperatingSystemConfig{ObjectMeta: metav1.ObjectMeta{Name: oscName(md)}}
+		if owner != "" {
+			o.Annotations = map[string]string{api.AnnotationPool: owner}
+		}
+		return o
+	}
+	kubeconfig := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: kubeconfigName(md)}}
+	for name, c := range map[string]struct {
+		objects objects
+		says    string
+	}{
+		"nothing there":                        {objects{}, ""},
+		"our own":                              {objects{osc: object("c/a-b")}, ""},
+		"another pool's":                       {objects{osc: object("b-c/a")}, "belongs to MachineDeployment b-c/a"},
+		"the reference's":                      {objects{osc: object("")}, "was not made by osm-gitops"},
+		"a kubeconfig of nobody is taken over": {objects{kubeconfig: kubeconfig}, ""},
+	} {
+		err := collision(&observed{md: md, objects: c.objects})
+		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestParseClusterInfo(t *testing.T) {
+	const one = "apiVersion: v1\nkind: Config\nclusters:\n- name: ''\n  cluster: {server: 'https://a:6443'}\n"
+	if e, err := parseClusterInfo(one); err != nil || e.server != "https://a:6443" {
+		t.Errorf("got %+v, %v", e, err)
+	}
+	for _, bad := range []string{"", "{", one + "- name: b\n  cluster: {server: 'https://b:6443'}\n"} {
+		if _, err := parseClusterInfo(bad); err == nil {
+			t.Errorf("%q was accepted", bad)
+		}
+	}
+}
+
+func TestUntilRenewal(t *testing.T) {
+	now := time.Now()
+	if got := untilRenewal(time.Time{}, now); got != 0 {
+		t.Errorf("a token without an end is renewed in %s", got)
+	}
+	for range 100 {
+		if got := untilRenewal(now.Add(tokenLife), now); got < 30*time.Minute || got > 32*time.Minute {
+			t.Fatalf("a new token is renewed in %s", got)
+		}
+	}
+	if got := untilRenewal(now.Add(time.Minute), now); got < time.Second || got > 2*time.Second {
+		t.Errorf("an old token is renewed in %s", got)
+	}
+}

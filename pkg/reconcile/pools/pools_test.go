@@ -1,0 +1,294 @@
+package pools
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/events"
+	clocktesting "k8s.io/utils/clock/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
+	"github.com/osm-gitops/osm-gitops/test/cluster"
+)
+
+func TestMain(m *testing.M) { os.Exit(cluster.Main(m, cluster.Options{})) }
+
+// digesting reads Secrets as the manager's cache keeps them, from the API server.
+type digesting struct{ client.Client }
+
+func (d digesting) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	if err := d.Client.Get(ctx, key, obj, opts...); err != nil {
+		return err
+	}
+	if key.Namespace == api.NamespaceCloudInitSettings {
+		_, err := CacheTransform(obj)
+		return err
+	}
+	return nil
+}
+
+// fixture runs a Reconciler step by step on the real API server, with a clock
+// that the test moves.
+type fixture struct {
+	t      *testing.T
+	client client.Client
+	clock  *clocktesting.FakeClock
+	r      *Reconciler
+	pool   *machines.MachineDeployment
+}
+
+func newFixture(t *testing.T) *fixture {
+	t.Helper()
+	c := cluster.Shared(t)
+	f := &fixture{t: t, client: c.Client(t), clock: clocktesting.NewFakeClock(time.Now())}
+	ns := c.Namespace(t)
+	live := digesting{f.client}
+	f.r = &Reconciler{
+		Client: live, Live: f.client, ClusterInfo: f.client,
+		Recorder: recorder(t, c), Engine: render.NewEngine(), Clock: f.clock, Random: rand.Reader,
+		Namespace: ns, Settings: render.Settings{ClusterDNS: []string{"10.96.0.10"}, Namespace: ns}, CA: "ca",
+	}
+	f.ensure(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: api.NamespaceCloudInitSettings}})
+	f.ensure(&discoveryv1.EndpointSlice{
+		ObjectMeta:  metav1.ObjectMeta{Namespace: "default", Name: "kubernetes-test", Labels: map[string]string{discoveryv1.LabelServiceName: "kubernetes"}},
+		AddressType: discoveryv1.AddressTypeIPv6,
+		Ports:       []discoveryv1.EndpointPort{{Name: ptr("https"), Port: ptr(int32(6443))}},
+		Endpoints: []discoveryv1.Endpoint{
+			{Addresses: []string{"fd00::2"}, Conditions: discoveryv1.EndpointConditions{Ready: ptr(false)}},
+			{Addresses: []string{"fd00::1"}, Conditions: discoveryv1.EndpointConditions{Ready: ptr(true)}},
+		},
+	})
+	f.ensure(&corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: api.NamespaceCloudInitSettings, Name: api.SecretGetterToken},
+		Data:       map[string][]byte{"token": []byte("getter")},
+	})
+	f.ensure(&osm.OperatingSystemProfile{
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "osp-hand"},
+		Spec: osm.OperatingSystemProfileSpec{
+			OSName: "ubuntu", OSVersion: "24.04", Version: "v1.0.0",
+			SupportedCloudProviders: []osm.CloudProviderSpec{{Name: "aws"}},
+			ProvisioningConfig: osm.OSPConfig{Files: []osm.File{{Path: "/kubeconfig", Permissions: 600,
+				Content: osm.FileContent{Inline: &osm.FileContentInline{Data: "{{ .BootstrapKubeconfig }}"}}}}},
+		},
+	})
+	f.pool = &machines.MachineDeployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "pool", Annotations: map[string]string{api.AnnotationOSP: "osp-hand"}},
+		Spec: machines.MachineDeploymentSpec{Template: machines.MachineTemplateSpec{Spec: machines.MachineSpec{
+			Versions:     machines.MachineVersion{Kubelet: "1.35.0"},
+			ProviderSpec: machines.ProviderSpec{Value: &runtime.RawExtension{Raw: []byte(`{"cloudProvider":"aws","cloudProviderSpec":{},"operatingSystem":"ubuntu","operatingSystemSpec":{}}`)}},
+		}}},
+	}
+	f.ensure(f.pool)
+	t.Cleanup(func() {
+		ctx := context.WithoutCancel(t.Context())
+		for _, s := range f.tokens(ctx) {
+			_ = f.client.Delete(ctx, &s)
+		}
+	})
+	return f
+}
+
+// recorder writes events to the API server.
+func recorder(t *testing.T, c *cluster.Cluster) events.EventRecorder {
+	t.Helper()
+	clients, err := kubernetes.NewForConfig(c.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	scheme, err := cluster.Scheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: clients.EventsV1()})
+	t.Cleanup(broadcaster.Shutdown)
+	if err := broadcaster.StartRecordingToSinkWithContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return broadcaster.NewRecorder(scheme, api.FieldManager)
+}
+
+func (f *fixture) ensure(obj client.Object) {
+	f.t.Helper()
+	if err := f.client.Create(f.t.Context(), obj); client.IgnoreAlreadyExists(err) != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// reconcile runs until a run writes nothing late, and returns its result.
+func (f *fixture) reconcile() ctrl.Result {
+	f.t.Helper()
+	res, err := f.r.Reconcile(f.t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(f.pool)})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return res
+}
+
+func (f *fixture) tokens(ctx context.Context) []corev1.Secret {
+	f.t.Helper()
+	var list corev1.SecretList
+	if err := f.client.List(ctx, &list, client.InNamespace(metav1.NamespaceSystem), client.MatchingLabels{api.LabelTokenPool: tokenLabel(f.pool)}); err != nil {
+		f.t.Fatal(err)
+	}
+	return list.Items
+}
+
+func (f *fixture) secret(name string) *corev1.Secret {
+	f.t.Helper()
+	var s corev1.Secret
+	if err := f.client.Get(f.t.Context(), client.ObjectKey{Namespace: api.NamespaceCloudInitSettings, Name: name}, &s); err != nil {
+		f.t.Fatal(err)
+	}
+	return &s
+}
+
+func TestTokenIsRenewedInTime(t *testing.T) {
+	f := newFixture(t)
+	res := f.reconcile()
+	if res.RequeueAfter < 29*time.Minute || res.RequeueAfter > 32*time.Minute {
+		t.Errorf("the next run is in %s", res.RequeueAfter)
+	}
+	first := f.tokens(t.Context())
+	if len(first) != 1 {
+		t.Fatalf("there are %d tokens", len(first))
+	}
+	document := f.secret(userDataName(f.pool, stageProvision))
+	if !bytes.Contains(document.Data[api.UserDataKey], first[0].Data["token-secret"]) {
+		t.Fatal("the document does not carry the token")
+	}
+
+	f.clock.Step(20 * time.Minute)
+	f.reconcile()
+	if again := f.tokens(t.Context()); len(again) != 1 || again[0].ResourceVersion != first[0].ResourceVersion {
+		t.Error("a token with 40 minutes left was touched")
+	}
+
+	f.clock.Step(15 * time.Minute)
+	f.reconcile()
+	renewed := f.tokens(t.Context())
+	if len(renewed) != 1 || renewed[0].UID != first[0].UID {
+		t.Fatalf("there are %d tokens, or another one", len(renewed))
+	}
+	if got, want := string(renewed[0].Data["expiration"]), string(expiration(f.clock.Now().Add(tokenLife))); got != want {
+		t.Errorf("the end is %s, want %s", got, want)
+	}
+	if again := f.secret(document.Name); again.ResourceVersion != document.ResourceVersion {
+		t.Error("moving the token's end rewrote the document")
+	}
+
+	// The controller was away until the token was dead.
+	f.clock.Step(3 * time.Hour)
+	f.reconcile()
+	var fresh *corev1.Secret
+	for _, s := range f.tokens(t.Context()) {
+		if s.UID != first[0].UID {
+			fresh = &s
+		}
+	}
+	if fresh == nil {
+		t.Fatal("a dead token was not replaced")
+	}
+	after := f.secret(document.Name)
+	if after.UID != document.UID || !bytes.Contains(after.Data[api.UserDataKey], fresh.Data["token-secret"]) {
+		t.Error("the document does not carry the new token")
+	}
+	if !bytes.Contains(f.secret(kubeconfigName(f.pool)).Data[api.KubeconfigKey], fresh.Data["token-secret"]) {
+		t.Error("the kubelet's kubeconfig does not carry the new token")
+	}
+}
+
+func TestDuplicateTokensAreTolerated(t *testing.T) {
+	f := newFixture(t)
+	for range 2 {
+		token, err := newToken(rand.Reader, f.pool, f.clock.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.ensure(token.secret)
+	}
+	f.reconcile()
+	if got := len(f.tokens(t.Context())); got != 2 {
+		t.Errorf("there are %d tokens", got)
+	}
+	f.secret(userDataName(f.pool, stageBootstrap))
+}
+
+// Without cluster-info nodes get the endpoint of the service kubernetes.
+func TestEndpointWithoutClusterInfo(t *testing.T) {
+	f := newFixture(t)
+	e, err := f.r.endpoint(t.Context())
+	if err != nil || e.server != "https://[fd00::1]:6443" || string(e.cluster.CertificateAuthorityData) != "ca" {
+		t.Errorf("got %+v, %v", e, err)
+	}
+	f.r.OverrideServer = "https://override:443"
+	if e, err = f.r.endpoint(t.Context()); err != nil || e.server != "https://override:443" || e.cluster.Server != e.server {
+		t.Errorf("got %+v, %v", e, err)
+	}
+}
+
+// A ServiceAccount's token takes the place of bootstrap tokens.
+func TestServiceAccountToken(t *testing.T) {
+	f := newFixture(t)
+	ns := f.pool.Namespace
+	f.r.TokenServiceAccount = client.ObjectKey{Namespace: ns, Name: "kubelets"}
+	if _, err := f.r.bootstrapToken(t.Context(), f.pool, f.clock.Now()); err == nil || !strings.Contains(err.Error(), "create it") {
+		t.Errorf("without the ServiceAccount: %v", err)
+	}
+	f.ensure(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "kubelets"}, Secrets: []corev1.ObjectReference{{Name: "other"}, {Name: "kubelets-token"}}})
+	f.ensure(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "other"}})
+	f.ensure(&corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "kubelets-token", Annotations: map[string]string{corev1.ServiceAccountNameKey: "kubelets"}},
+		Type:       corev1.SecretTypeServiceAccountToken,
+		Data:       map[string][]byte{"token": []byte("sa-token")},
+	})
+	got, err := f.r.bootstrapToken(t.Context(), f.pool, f.clock.Now())
+	if err != nil || got.value == "" || got.create || got.renew {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	if got := len(f.tokens(t.Context())); got != 0 {
+		t.Errorf("%d bootstrap tokens were made", got)
+	}
+}
+
+// A pool of a profile object that was changed by hand keeps its last documents,
+// although the old content is nowhere any more.
+func TestLastGoodOfAProfileThatIsGone(t *testing.T) {
+	f := newFixture(t)
+	f.reconcile()
+	before := f.secret(userDataName(f.pool, stageProvision))
+	var osp osm.OperatingSystemProfile
+	key := client.ObjectKey{Namespace: f.r.Namespace, Name: "osp-hand"}
+	if err := f.client.Get(t.Context(), key, &osp); err != nil {
+		t.Fatal(err)
+	}
+	osp.Spec.Version = "v1.1.0"
+	osp.Spec.ProvisioningConfig.Files[0].Content.Inline.Data = "{{ .NetworkConfig.CIDR }}"
+	if err := f.client.Update(t.Context(), &osp); err != nil {
+		t.Fatal(err)
+	}
+	f.clock.Step(40 * time.Minute) // the token has to be renewed all the same
+	if res := f.reconcile(); res.RequeueAfter == 0 {
+		t.Error("nobody will renew the token")
+	}
+	if after := f.secret(before.Name); after.ResourceVersion != before.ResourceVersion {
+		t.Error("the document was written")
+	}
+	if got := string(f.tokens(t.Context())[0].Data["expiration"]); got != string(expiration(f.clock.Now().Add(tokenLife))) {
+		t.Errorf("the token ends at %s", got)
+	}
+}
