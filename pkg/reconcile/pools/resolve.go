@@ -164,24 +164,15 @@ func (r *Reconciler) restore(ctx context.Context, md *cluster.MachineDeployment,
 	if err != nil {
 		return render.Input{}, err
 	}
-	if got := r.specDigest(osp); got != rec.ObjectDigest {
-		return render.Input{}, fmt.Errorf("OperatingSystemProfile %s has digest %s, the record says %s", rec.Object, got, rec.ObjectDigest)
-	}
 	settings, err := r.keptSettings(ctx, rec.SettingsDigest)
 	if err != nil {
 		return render.Input{}, err
 	}
-	settings.KubernetesCACert = r.Settings.KubernetesCACert
-	in := render.Input{
-		Profile: render.Profile{
-			Spec: osp.Spec, Object: rec.Object, Digest: rec.ObjectDigest, SelectedBy: rec.SelectedBy,
-			Provenance: render.Provenance{
-				Profile: rec.Profile, Version: rec.Version, Commit: rec.Commit, Change: rec.Change,
-				Repository: rec.Repository, Path: rec.Path,
-			},
-		},
-		Pool: rec.Pool, Settings: settings, Cluster: values,
+	in, err := rec.Input(osp.Spec, r.specDigest(osp), settings)
+	if err != nil {
+		return render.Input{}, err
 	}
+	in.Settings.KubernetesCACert, in.Cluster = r.Settings.KubernetesCACert, values
 	_, hidden := in.Split()
 	if hidden.Empty() {
 		return in, nil
@@ -194,19 +185,13 @@ func (r *Reconciler) restore(ctx context.Context, md *cluster.MachineDeployment,
 }
 
 // keptSettings reads settings from the ConfigMap that is named by their digest.
-func (r *Reconciler) keptSettings(ctx context.Context, digest string) (render.Settings, error) {
+func (r *Reconciler) keptSettings(ctx context.Context, digest string) ([]byte, error) {
 	key := types.NamespacedName{Namespace: r.Namespace, Name: settingsName(digest)}
 	var cm corev1.ConfigMap
 	if err := r.Live.Get(ctx, key, &cm); err != nil {
-		return render.Settings{}, fmt.Errorf("reading settings %s: %w", key, err)
+		return nil, fmt.Errorf("reading settings %s: %w", key, err)
 	}
-	var kept struct {
-		Settings render.Settings `json:"settings"`
-	}
-	if err := json.Unmarshal([]byte(cm.Data[settingsKey]), &kept); err != nil {
-		return render.Settings{}, fmt.Errorf("reading settings %s: %w", key, err)
-	}
-	return kept.Settings, nil
+	return []byte(cm.Data[settingsKey]), nil
 }
 
 // keptCredentials reads the credentials of a generation from the pool's Secret.
