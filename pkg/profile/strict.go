@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/agext/levenshtein"
 	"go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -364,7 +365,7 @@ func tagName(tag string) string {
 func suggest(name string, known map[string]structField) string {
 	best, bestDistance := "", 3 // two slips of the finger at most
 	for k := range known {
-		if n := distance(strings.ToLower(name), strings.ToLower(k)); n < bestDistance || n == bestDistance && k < best {
+		if n := levenshtein.Distance(strings.ToLower(name), strings.ToLower(k), nil); n < bestDistance || n == bestDistance && k < best {
 			best, bestDistance = k, n
 		}
 	}
@@ -372,25 +373,4 @@ func suggest(name string, known map[string]structField) string {
 		return ""
 	}
 	return fmt.Sprintf(": did you mean %q?", best)
-}
-
-// distance is the Levenshtein distance of two short words, in bytes.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

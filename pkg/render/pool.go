@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/Masterminds/semver/v3"
+	"github.com/agext/levenshtein"
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
@@ -259,35 +260,11 @@ func jsonNames(t reflect.Type) []string {
 func nearest(name string, known []string) string {
 	best, bestDistance := "", max(2, len(name)/4)+1
 	for _, k := range known {
-		if d := distance(strings.ToLower(name), strings.ToLower(k)); d < bestDistance {
+		if d := levenshtein.Distance(strings.ToLower(name), strings.ToLower(k), nil); d < bestDistance {
 			best, bestDistance = k, d
 		}
 	}
 	return best
-}
-
-// distance is Levenshtein's, in bytes; long names are just far.
-func distance(a, b string) int {
-	if len(a) > 64 || len(b) > 64 {
-		return len(a) + len(b)
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }
 
 // typeProblem words an error of encoding/json without quoting values.

@@ -18,6 +18,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
 )
 
 // errRaced says that the cache was behind: the next run reads what is there now.
@@ -178,7 +179,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, osc *osm.OperatingSystemCo
 	before := osc.DeepCopy()
 	set := func(kind string, status metav1.ConditionStatus, reason, message string) {
 		apimeta.SetStatusCondition(&osc.Status.Conditions, metav1.Condition{
-			Type: kind, Status: status, Reason: reason, Message: shorten(message, 16<<10), ObservedGeneration: osc.Generation,
+			Type: kind, Status: status, Reason: reason, Message: notes.Shorten(message, notes.MaxCondition), ObservedGeneration: osc.Generation,
 		})
 	}
 	if p.refusal == nil {

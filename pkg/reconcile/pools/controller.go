@@ -73,10 +73,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if !md.DeletionTimestamp.IsZero() || md.Annotations[api.AnnotationOSP] == "" {
-		return ctrl.Result{}, r.release(ctx, &md)
+		r.told.Delete(md.UID)
+		return r.report(&md, plan{}, r.release(ctx, &md))
 	}
 	if err := r.hold(ctx, &md); err != nil {
-		return ctrl.Result{}, err
+		return r.report(&md, plan{}, err)
 	}
 	seen, err := r.observe(ctx, &md)
 	if err != nil {
@@ -153,7 +154,7 @@ func (r *Reconciler) hold(ctx context.Context, md *cluster.MachineDeployment) er
 func (r *Reconciler) patchFinalizers(ctx context.Context, before, after *cluster.MachineDeployment) error {
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := r.Client.Patch(ctx, after, patch, client.FieldOwner(api.FieldManager)); err != nil {
-		return client.IgnoreNotFound(fmt.Errorf("patching the finalizers of MachineDeployment %s: %w", client.ObjectKeyFromObject(after), err))
+		return client.IgnoreNotFound(raced(fmt.Errorf("patching the finalizers of MachineDeployment %s: %w", client.ObjectKeyFromObject(after), err)))
 	}
 	return nil
 }
@@ -175,7 +176,6 @@ func (r *Reconciler) release(ctx context.Context, md *cluster.MachineDeployment)
 	}
 	before := md.DeepCopy()
 	controllerutil.RemoveFinalizer(md, api.FinalizerPool)
-	r.told.Delete(md.UID)
 	return r.patchFinalizers(ctx, before, md)
 }
 

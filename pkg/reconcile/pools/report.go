@@ -11,6 +11,7 @@ import (
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
 )
 
 const (
@@ -20,8 +21,6 @@ const (
 	waitRetry = 30 * time.Second
 	// renewJitter spreads the renewals of many pools, as a share of the wait.
 	renewJitter = 0.05
-	// maxEventNote is the limit of an event's note in the API, in bytes.
-	maxEventNote = 1024
 )
 
 // report is the one place where an outcome becomes an event and a time of the
@@ -109,18 +108,5 @@ func at(commit string) string {
 }
 
 func (r *Reconciler) event(md *cluster.MachineDeployment, kind, reason, action, note string) {
-	r.Recorder.Eventf(md, nil, kind, reason, action, "%s", shorten(note, maxEventNote))
-}
-
-// shorten cuts text to at most n bytes, at the end of a rune.
-func shorten(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	const mark = "…"
-	cut := n - len(mark)
-	for cut > 0 && s[cut]&0xC0 == 0x80 {
-		cut--
-	}
-	return s[:cut] + mark
+	r.Recorder.Eventf(md, nil, kind, reason, action, "%s", notes.Shorten(note, notes.MaxEvent))
 }

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -16,6 +15,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
@@ -131,17 +131,17 @@ func inventory(ps *api.ProfileSource, w wanted, failed map[string]bool) []api.Pr
 // object is the immutable object of one version.
 func object(key types.NamespacedName, ps *api.ProfileSource, snap *source.Snapshot, v profile.Version, doc profile.Document, author source.Author) *osm.OperatingSystemProfile {
 	annotations := map[string]string{
-		api.AnnotationRepository: clean(snap.Repository),
-		api.AnnotationRevision:   clean(snap.Revision),
+		api.AnnotationRepository: notes.Clean(snap.Repository),
+		api.AnnotationRevision:   notes.Clean(snap.Revision),
 		api.AnnotationVersion:    v.Version,
-		api.AnnotationPath:       clean(v.Path),
+		api.AnnotationPath:       notes.Clean(v.Path),
 		api.AnnotationDigest:     v.Digest,
 	}
 	if v.Commit != "" {
 		annotations[api.AnnotationCommit] = string(v.Commit)
 		annotations[api.AnnotationCommittedAt] = v.CommittedAt.UTC().Format(time.RFC3339)
 		annotations[api.AnnotationChange] = string(author.Commit)
-		annotations[api.AnnotationAuthor] = clean(fmt.Sprintf("%s <%s>", author.Name, author.Email))
+		annotations[api.AnnotationAuthor] = notes.Clean(fmt.Sprintf("%s <%s>", author.Name, author.Email))
 	}
 	return &osm.OperatingSystemProfile{
 		ObjectMeta: metav1.ObjectMeta{
@@ -156,34 +156,6 @@ func object(key types.NamespacedName, ps *api.ProfileSource, snap *source.Snapsh
 		},
 		Spec: doc.Spec,
 	}
-}
-
-// maxTextBytes bounds text from a repository in an annotation or event.
-const maxTextBytes = 512
-
-// clean makes text from a repository fit for an annotation, an event and a
-// terminal: no control characters, a bounded length (security.md 28).
-func clean(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || !unicode.IsGraphic(r) {
-			return -1
-		}
-		return r
-	}, s)
-	return shorten(s, maxTextBytes)
-}
-
-// shorten cuts text to at most n bytes, at the end of a rune.
-func shorten(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	const mark = "…"
-	cut := n - len(mark)
-	for cut > 0 && s[cut]&0xC0 == 0x80 {
-		cut--
-	}
-	return s[:cut] + mark
 }
 
 // verdict is what a failure means for the conditions.

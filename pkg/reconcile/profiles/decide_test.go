@@ -157,17 +157,6 @@ func TestStatusAsKstatusReadsIt(t *testing.T) {
 
 func fail(ps *api.ProfileSource, err error) { setFailed(ps, judge(err), err.Error()) }
 
-// security.md 28: a commit's text may hold escapes for terminals, HTML, or no end.
-func TestClean(t *testing.T) {
-	if got := clean("a\x1b[31mred\u202e\x00\n<b>"); got != "a[31mred<b>" {
-		t.Errorf("got %q", got)
-	}
-	long := clean(strings.Repeat("é", 39001))
-	if len(long) > maxTextBytes || !strings.HasSuffix(long, "é…") {
-		t.Errorf("got %d bytes ending in %q", len(long), long[len(long)-5:])
-	}
-}
-
 func TestUnsupportedNamesEveryField(t *testing.T) {
 	ignore := "x"
 	err := unsupported(api.ProfileSourceSpec{

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
 )
 
 const (
@@ -24,8 +25,6 @@ const (
 	intervalJitter = 0.1
 	// maxNamed is the number of refusals a condition names; the events name all.
 	maxNamed = 20
-	// maxEventNote is the limit of an event's note in the API, in bytes.
-	maxEventNote = 1024
 )
 
 // report is the one place where an outcome becomes conditions, events and the
@@ -97,7 +96,7 @@ func setOutcome(ps *api.ProfileSource, out outcome) {
 
 func set(ps *api.ProfileSource, kind string, status metav1.ConditionStatus, reason, message string) {
 	apimeta.SetStatusCondition(&ps.Status.Conditions, metav1.Condition{
-		Type: kind, Status: status, Reason: reason, Message: shorten(message, 16<<10), // the API allows 32 KiB
+		Type: kind, Status: status, Reason: reason, Message: notes.Shorten(message, notes.MaxCondition),
 		ObservedGeneration: ps.Generation,
 	})
 }
@@ -175,5 +174,5 @@ func changed(before, after *api.ProfileSource) bool {
 }
 
 func (r *Reconciler) event(ps *api.ProfileSource, kind, reason, format string, args ...any) {
-	r.Recorder.Eventf(ps, nil, kind, reason, "Sync", "%s", shorten(fmt.Sprintf(format, args...), maxEventNote))
+	r.Recorder.Eventf(ps, nil, kind, reason, "Sync", "%s", notes.Shorten(fmt.Sprintf(format, args...), notes.MaxEvent))
 }

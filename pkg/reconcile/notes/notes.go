@@ -1,0 +1,46 @@
+// Package notes makes text fit for people to read where the API server keeps it:
+// in events, conditions and annotations.
+package notes
+
+import (
+	"strings"
+	"unicode"
+)
+
+// Limits of the API, in bytes.
+const (
+	// MaxEvent is what an event's note may have:
+	// https://github.com/kubernetes/api/blob/v0.36.0/events/v1/types.go
+	MaxEvent = 1 << 10
+	// MaxCondition is half of what a condition's message may have, 32 KiB, since
+	// an object often carries it in two conditions.
+	MaxCondition = 16 << 10
+	// maxClean bounds text from a repository in an annotation.
+	maxClean = 512
+)
+
+// Clean makes text from a repository fit for an annotation, an event and a
+// terminal: no control or format characters, a bounded length (security.md 28).
+func Clean(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if !unicode.IsGraphic(r) {
+			return -1
+		}
+		return r
+	}, s)
+	return Shorten(s, maxClean)
+}
+
+// Shorten cuts text to at most n bytes, at the end of a character, and says so
+// with an ellipsis.
+func Shorten(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	const mark = "…"
+	cut := n - len(mark)
+	for cut > 0 && s[cut]&0xC0 == 0x80 {
+		cut--
+	}
+	return s[:cut] + mark
+}

@@ -1,0 +1,17 @@
+package notes
+
+import (
+	"strings"
+	"testing"
+)
+
+// security.md 28: a commit's text may hold escapes for terminals, HTML, or no end.
+func TestClean(t *testing.T) {
+	if got := Clean("a\x1b[31mred\u202e\x00\n<b>"); got != "a[31mred<b>" {
+		t.Errorf("got %q", got)
+	}
+	long := Clean(strings.Repeat("é", 39001))
+	if len(long) > maxClean || !strings.HasSuffix(long, "é…") {
+		t.Errorf("got %d bytes ending in %q", len(long), long[len(long)-5:])
+	}
+}
