@@ -181,7 +181,11 @@ func checkWith(engine *render.Engine) profile.Check {
 		err := engine.Check(render.Profile{Spec: doc.Spec, Digest: doc.Digest, File: anyFile, Lines: doc.Line})
 		var problems []error
 		for _, p := range render.Problems(err) {
-			problems = append(problems, &profile.Problem{Path: doc.Path, Line: p.Line, Field: p.Field, Err: p.Err})
+			cause := p.Err
+			if p.File != "" { // the index in the field's name helps nobody who reads the profile
+				cause = fmt.Errorf("file %q: %w", p.File, cause)
+			}
+			problems = append(problems, &profile.Problem{Path: doc.Path, Line: p.Line, Field: p.Field, Err: cause})
 		}
 		return errors.Join(problems...)
 	}

@@ -277,17 +277,18 @@ func (f *controllerFlags) clusterCA(cfg *rest.Config) (string, error) {
 }
 
 func (f *controllerFlags) restConfig() (*rest.Config, error) {
+	var cfg *rest.Config
+	var err error
 	if f.kubeconfig == "" {
-		cfg, err := ctrl.GetConfig()
-		if err != nil {
+		if cfg, err = ctrl.GetConfig(); err != nil {
 			return nil, fmt.Errorf("finding the cluster: %w: give --kubeconfig", err)
 		}
-		return cfg, nil
-	}
-	cfg, err := clientcmd.BuildConfigFromFlags("", f.kubeconfig)
-	if err != nil {
+	} else if cfg, err = clientcmd.BuildConfigFromFlags("", f.kubeconfig); err != nil {
 		return nil, fmt.Errorf("--kubeconfig: %w", err)
 	}
+	// The API server shares its time out fairly by itself. A limit here, 20 requests
+	// a second by default, keeps a hundred pools waiting for half a minute.
+	cfg.QPS = -1
 	return cfg, nil
 }
 

@@ -86,7 +86,7 @@ func TestDemo(t *testing.T) {
 
 	for name, text := range map[string]string{"condition": got.told.condition.Message, "event": got.told.event} {
 		for _, want := range []string{
-			fmt.Sprintf("%s:%d: ", profilePath, got.line), "spec.provisioningConfig.files[", ".KubeletVersion", got.commits[4].hash[:12],
+			fmt.Sprintf("%s:%d: ", profilePath, got.line), `spec.provisioningConfig.files[5].content.inline.data: file "/opt/bin/setup": `, `did you mean "KubeVersion"?`, got.commits[4].hash[:12],
 		} {
 			if !strings.Contains(text, want) {
 				t.Errorf("the %s does not tell %q: %s", name, want, text)
@@ -95,6 +95,16 @@ func TestDemo(t *testing.T) {
 	}
 	if c := got.told.condition; c.Status != "False" || c.Reason != gitops.ReasonProfilesInvalid {
 		t.Errorf("a refused profile is Ready=%s, %s", c.Status, c.Reason)
+	}
+	// A right that is missing in deploy/rbac.yaml shows here, and a controller that
+	// holds itself back.
+	for line := range strings.SplitSeq(got.log, "\n") {
+		for _, bad := range []string{"forbidden", "client-side throttling", `"level":"error"`} {
+			if strings.Contains(line, bad) {
+				t.Errorf("the controller's log: %s", line)
+				break
+			}
+		}
 	}
 	nothingLeft(t, os.Getenv("TMPDIR"))
 }

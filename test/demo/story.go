@@ -29,6 +29,7 @@ type result struct {
 	line                   int      // of the mistake
 	told                   told
 	deleted                []string // user-data Secrets that were absent for a moment
+	log                    string   // the controller's
 }
 
 // The profile that the story changes, and its file.
@@ -86,6 +87,7 @@ func demo(ctx context.Context, o options, stdout io.Writer, res *result) (err er
 		}
 	}
 	res.deleted = s.seen.deleted()
+	res.log = tail(s.log(), 1<<20)
 	if err := summary(out, res, time.Since(begin)); err != nil {
 		return err
 	}
@@ -260,7 +262,7 @@ func (s *stage) publish(ctx context.Context, out *screen, res *result, who perso
 $ git push origin main
 $ kubectl -n kube-system annotate profilesource platform --overwrite \
     reconcile.fluxcd.io/requestedAt=%s
-  (as "flux reconcile" does; without it the change is seen within the interval, 1m)`, token))
+  (as "flux reconcile" does; without it the change is seen at the next interval, a minute)`, token))
 	} else {
 		out.text("\nPushed, and a look requested as above.")
 	}
