@@ -273,7 +273,7 @@ func (r *Reconciler) digestKey(ctx context.Context) ([]byte, error) {
 		return nil, fmt.Errorf("reading Secret %s: %w", name, err)
 	}
 	if len(secret.Data[dataKey]) < size {
-		return nil, fmt.Errorf("Secret %s: key %q has %d bytes, it needs %d: delete the Secret, a new one is made", name, dataKey, len(secret.Data[dataKey]), size)
+		return nil, fmt.Errorf("the Secret %s: key %q has %d bytes, it needs %d: delete the Secret, a new one is made", name, dataKey, len(secret.Data[dataKey]), size)
 	}
 	r.key = secret.Data[dataKey]
 	return r.key, nil

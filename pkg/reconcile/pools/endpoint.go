@@ -131,7 +131,7 @@ func (r *Reconciler) registryCredentials(ctx context.Context) (map[string]render
 	var secret corev1.Secret
 	err := r.Registry.Get(ctx, r.RegistrySecret, &secret)
 	if apierrors.IsNotFound(err) {
-		return nil, &waitError{fmt.Errorf("Secret %s of --node-registry-credentials-secret does not exist: create it", r.RegistrySecret)}
+		return nil, &waitError{fmt.Errorf("the Secret %s of --node-registry-credentials-secret does not exist: create it", r.RegistrySecret)}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading Secret %s: %w", r.RegistrySecret, err)

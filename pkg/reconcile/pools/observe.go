@@ -162,5 +162,5 @@ func (r *Reconciler) getterToken(ctx context.Context) (string, error) {
 	if token := string(secret.Data["token"]); found && token != "" {
 		return token, nil
 	}
-	return "", &waitError{fmt.Errorf("Secret %s with a token does not exist: create it with type kubernetes.io/service-account-token for the ServiceAccount cloud-init-getter", key)}
+	return "", &waitError{fmt.Errorf("the Secret %s with a token does not exist: create it with type kubernetes.io/service-account-token for the ServiceAccount cloud-init-getter", key)}
 }

@@ -73,12 +73,12 @@ func (r *Reconciler) tell(md *cluster.MachineDeployment, reason string, err erro
 	if was, ok := r.told.Swap(md.UID, message); ok && was == message {
 		return
 	}
-	r.event(md, corev1.EventTypeWarning, reason, "Render", message)
+	r.event(md, corev1.EventTypeWarning, reason, message)
 }
 
 func (r *Reconciler) tellHealed(md *cluster.MachineDeployment, p plan) {
 	if _, was := r.told.LoadAndDelete(md.UID); was && p.osc == nil {
-		r.event(md, corev1.EventTypeNormal, api.EventConfigHealed, "Render",
+		r.event(md, corev1.EventTypeNormal, api.EventConfigHealed,
 			fmt.Sprintf("the pool has what it asks for again: profile %q %s%s", p.serving.Profile, p.serving.Version, at(p.serving.Commit)))
 	}
 }
@@ -86,17 +86,17 @@ func (r *Reconciler) tellHealed(md *cluster.MachineDeployment, p plan) {
 func (r *Reconciler) tellRotated(md *cluster.MachineDeployment, p plan) {
 	to := p.serving
 	if p.replaced.Object == "" {
-		r.event(md, corev1.EventTypeNormal, api.EventConfigCreated, "Render",
+		r.event(md, corev1.EventTypeNormal, api.EventConfigCreated,
 			fmt.Sprintf("made the configuration of profile %q %s%s", to.Profile, to.Version, at(to.Commit)))
 		return
 	}
 	from := p.replaced
 	if from.Profile == to.Profile && from.Version == to.Version {
-		r.event(md, corev1.EventTypeNormal, api.EventConfigRotated, "Render",
+		r.event(md, corev1.EventTypeNormal, api.EventConfigRotated,
 			fmt.Sprintf("rotated for a change of the pool or of the controller's settings; profile %q is still %s%s", to.Profile, to.Version, at(to.Commit)))
 		return
 	}
-	r.event(md, corev1.EventTypeNormal, api.EventConfigRotated, "Render",
+	r.event(md, corev1.EventTypeNormal, api.EventConfigRotated,
 		fmt.Sprintf("rotated from profile %q %s%s to %q %s%s", from.Profile, from.Version, at(from.Commit), to.Profile, to.Version, at(to.Commit)))
 }
 
@@ -107,6 +107,6 @@ func at(commit string) string {
 	return " at commit " + commit[:min(12, len(commit))]
 }
 
-func (r *Reconciler) event(md *cluster.MachineDeployment, kind, reason, action, note string) {
-	r.Recorder.Eventf(md, nil, kind, reason, action, "%s", notes.Shorten(note, notes.MaxEvent))
+func (r *Reconciler) event(md *cluster.MachineDeployment, kind, reason, note string) {
+	r.Recorder.Eventf(md, nil, kind, reason, "Render", "%s", notes.Shorten(note, notes.MaxEvent))
 }
