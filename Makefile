@@ -25,7 +25,8 @@ build: prerequisites ## build bin/osm-gitops, stamped with its version
 
 .PHONY: demo
 demo: prerequisites ## show it at work on a real control plane, from a commit to a node's user data
-	go run ./test/demo
+	@echo "demo: compiling, which takes a few minutes the first time"
+	@CGO_ENABLED=0 go run -trimpath -buildvcs=false ./test/demo # the flags of build: what is compiled for one serves the other
 
 .PHONY: test
 test: prerequisites ## run every test, with the race detector
