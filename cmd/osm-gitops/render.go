@@ -85,7 +85,13 @@ func runRender(flags renderFlags, stdin io.Reader, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	out, err := render.NewEngine().Render(in)
+	engine := render.NewEngine()
+	// Rendering ends at the first mistake in a template; the controller takes no
+	// profile that does not pass this, whether its pools would notice or not.
+	if err := engine.Check(in.Profile); err != nil {
+		return err
+	}
+	out, err := engine.Render(in)
 	if err != nil {
 		return err
 	}
