@@ -30,6 +30,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/profiles"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
@@ -135,7 +136,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, f *controllerFlags, s
 	sources := &profiles.Reconciler{
 		Client:   mgr.GetClient(),
 		Live:     mgr.GetAPIReader(),
-		Recorder: mgr.GetEventRecorder(api.FieldManager),
+		Recorder: notes.Recorder{EventRecorder: mgr.GetEventRecorder(api.FieldManager)},
 		Git: &source.Mirrors{
 			Dir:           f.cacheDir,
 			AllowedCIDRs:  f.gitAllowedCIDRs,
@@ -151,7 +152,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, f *controllerFlags, s
 		Client:              mgr.GetClient(),
 		Live:                mgr.GetAPIReader(),
 		ClusterInfo:         clusterInfo,
-		Recorder:            mgr.GetEventRecorder(api.FieldManager),
+		Recorder:            notes.Recorder{EventRecorder: mgr.GetEventRecorder(api.FieldManager)},
 		Engine:              engine,
 		Clock:               clock.RealClock{},
 		Random:              rand.Reader,

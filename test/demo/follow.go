@@ -103,7 +103,10 @@ func (s *stage) follow(ctx context.Context, c commit, pools []pool, pushed time.
 		}
 		return ""
 	})
-	if err != nil || before == nil {
+	if err != nil {
+		return out, err
+	}
+	if err := s.toldOwners(ctx, out); err != nil || before == nil {
 		return out, err
 	}
 	for i, now := range out.pools {
@@ -118,6 +121,20 @@ func (s *stage) follow(ctx context.Context, c commit, pools []pool, pushed time.
 		}
 	}
 	return out, nil
+}
+
+// toldOwners waits until each pool has an event about the commit it is at.
+func (s *stage) toldOwners(ctx context.Context, o outcome) error {
+	return s.seen.until(ctx, "events on the pools", func() string {
+		for _, p := range o.pools {
+			if !slices.ContainsFunc(all[*eventsv1.Event](s.seen), func(e *eventsv1.Event) bool {
+				return e.Regarding.Namespace == p.pool.namespace && e.Regarding.Name == p.pool.name && strings.HasSuffix(e.Note, p.commit[:12])
+			}) {
+				return fmt.Sprintf("none of %s names commit %s", p.pool, short(p.commit))
+			}
+		}
+		return ""
+	})
 }
 
 // stateOf returns what a pool has, or what it lacks. It is used inside a condition.
@@ -274,6 +291,20 @@ func (s *stage) readyLine() string {
 	}
 	c := ready(source.Status.Conditions)
 	return fmt.Sprintf("ProfileSource %s: Ready=%s, %s", sourceName, c.Status, c.Message)
+}
+
+// events lists what the controller has told.
+func (s *stage) events() []string {
+	s.seen.mu.Lock()
+	defer s.seen.mu.Unlock()
+	var out []string
+	for _, e := range all[*eventsv1.Event](s.seen) {
+		if e.ReportingController == gitops.FieldManager {
+			out = append(out, fmt.Sprintf("%s: %s: %s", e.Regarding.Name, e.Reason, e.Note))
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 // deleted lists the user-data Secrets that were deleted at any time.

@@ -30,6 +30,7 @@ type result struct {
 	told                   told
 	deleted                []string // user-data Secrets that were absent for a moment
 	log                    string   // the controller's
+	events                 []string // of the controller: "object: reason: text", sorted
 }
 
 // The profile that the story changes, and its file.
@@ -87,6 +88,7 @@ func demo(ctx context.Context, o options, stdout io.Writer, res *result) (err er
 		}
 	}
 	res.deleted = s.seen.deleted()
+	res.events = s.events()
 	res.log = tail(s.log(), 1<<20)
 	if err := summary(out, res, time.Since(begin)); err != nil {
 		return err

@@ -1,0 +1,27 @@
+package notes
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
+)
+
+// Recorder records events so that every text arrives.
+//
+// client-go takes two events with the same object, type, reason and action for
+// repetitions of one, and keeps the first text for the next six minutes: of three
+// profiles that became objects it told one. Each text therefore has an action of
+// its own, the caller's with a digest of the text.
+type Recorder struct {
+	events.EventRecorder
+}
+
+// Eventf records an event.
+func (r Recorder) Eventf(regarding, related runtime.Object, eventtype, reason, action, note string, args ...any) {
+	text := Shorten(fmt.Sprintf(note, args...), MaxEvent)
+	sum := sha256.Sum256([]byte(text))
+	r.EventRecorder.Eventf(regarding, related, eventtype, reason, action+"-"+hex.EncodeToString(sum[:4]), "%s", text)
+}

@@ -1,0 +1,36 @@
+package notes
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// kept is what client-go would make of events: one for each key, with the first text.
+type kept map[string]string
+
+func (k kept) Eventf(_, _ runtime.Object, eventtype, reason, action, note string, args ...any) {
+	key := eventtype + reason + action
+	if _, repeated := k[key]; !repeated {
+		k[key] = fmt.Sprintf(note, args...)
+	}
+}
+
+func TestRecorder(t *testing.T) {
+	k := kept{}
+	r := Recorder{k}
+	for _, text := range []string{"one", "another", "one", strings.Repeat("long ", 1000)} {
+		r.Eventf(nil, nil, corev1.EventTypeNormal, "ProfileCreated", "Sync", "%s", text)
+	}
+	if len(k) != 3 {
+		t.Errorf("of three texts, one of them told twice, %d arrive: %v", len(k), k)
+	}
+	for key, text := range k {
+		if len(text) > MaxEvent {
+			t.Errorf("%s: a text of %d bytes", key, len(text))
+		}
+	}
+}
