@@ -24,12 +24,19 @@ var ErrUnavailable = errors.New("no control plane on this machine")
 // progressInterval is how often a build says that it still runs.
 const progressInterval = 10 * time.Second
 
+// kubernetesVersion is what the API server says it is: a build from modules has no
+// stamp of its own, and clients such as kubectl fail on the text in its place. It
+// follows test/controlplane/go.mod.
+const kubernetesVersion = "v1.36.3"
+
 // buildArgs and buildEnv are all that the binary depends on beside its sources
 // and the Go release. GOFLAGS and GOWORK are emptied so that a contributor's own
 // settings make no second binary.
 var (
-	buildArgs = []string{"-trimpath", "-ldflags=-s -w", "-tags=kcm"}
-	buildEnv  = []string{"CGO_ENABLED=0", "GOFLAGS=-buildvcs=false", "GOWORK=off"}
+	buildArgs = []string{"-trimpath", "-tags=kcm", "-ldflags=-s -w" +
+		" -X k8s.io/component-base/version.gitVersion=" + kubernetesVersion +
+		" -X k8s.io/client-go/pkg/version.gitVersion=" + kubernetesVersion}
+	buildEnv = []string{"CGO_ENABLED=0", "GOFLAGS=-buildvcs=false", "GOWORK=off"}
 )
 
 // Binary returns the path of the control plane's program. It is built where it

@@ -21,6 +21,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/osm-gitops/osm-gitops/test/cluster"
@@ -69,6 +70,28 @@ func TestShared(t *testing.T) {
 			}
 			return client.IgnoreNotFound(err)
 		})
+	})
+
+	t.Run("the API server has the version of its modules", func(t *testing.T) {
+		cs, err := kubernetes.NewForConfig(c.Config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		version, err := cs.Discovery().ServerVersion()
+		if err != nil {
+			t.Fatal(err)
+		}
+		root, err := cluster.Root()
+		if err != nil {
+			t.Fatal(err)
+		}
+		modules, err := os.ReadFile(filepath.Join(root, "test", "controlplane", "go.mod"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := "k8s.io/kubernetes " + version.GitVersion + "\n"; !strings.Contains(string(modules), want) {
+			t.Errorf("test/controlplane/go.mod does not require %q", want)
+		}
 	})
 
 	t.Run("service-account tokens are filled in, as with the real controller manager", func(t *testing.T) {

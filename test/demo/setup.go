@@ -91,14 +91,11 @@ func (s *stage) startCluster(ctx context.Context) (string, error) {
 	if s.api, err = kubernetes.NewForConfig(c.Config); err != nil {
 		return "", err
 	}
-	version, err := s.kubernetesVersion(ctx)
-	return fmt.Sprintf("Kubernetes %s at %s", version, c.URL), err
-}
-
-// kubernetesVersion is the release the control plane is built from. The API
-// server itself does not know: a build from modules has no stamp.
-func (s *stage) kubernetesVersion(ctx context.Context) (string, error) {
-	return output(ctx, filepath.Join(s.root, "test", "controlplane"), []string{"GOWORK=off"}, "go", "list", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes")
+	version, err := s.api.Discovery().ServerVersion()
+	if err != nil {
+		return "", fmt.Errorf("asking the API server for its version: %w", err)
+	}
+	return fmt.Sprintf("Kubernetes %s at %s", version.GitVersion, c.URL), nil
 }
 
 func (s *stage) startGit(ctx context.Context) (string, error) {
