@@ -202,7 +202,10 @@ func (r *Reconciler) writeStatus(ctx context.Context, osc *osm.OperatingSystemCo
 	if equality.Semantic.DeepEqual(before.Status, osc.Status) {
 		return nil
 	}
-	if err := r.Client.Status().Patch(ctx, osc, client.MergeFrom(before), client.FieldOwner(api.FieldManager)); err != nil {
+	// Of exactly what was read: a cache that has not seen the status yet would have
+	// it written again, with a new time.
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := r.Client.Status().Patch(ctx, osc, patch, client.FieldOwner(api.FieldManager)); err != nil {
 		return raced(fmt.Errorf("writing the status of OperatingSystemConfig %s: %w", client.ObjectKeyFromObject(osc), err))
 	}
 	return nil

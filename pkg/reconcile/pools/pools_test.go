@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -209,6 +210,29 @@ func TestTokenIsRenewedInTime(t *testing.T) {
 	}
 	if !bytes.Contains(f.secret(kubeconfigName(f.pool)).Data[api.KubeconfigKey], fresh.Data["token-secret"]) {
 		t.Error("the kubelet's kubeconfig does not carry the new token")
+	}
+}
+
+// TestStaleStatus: a cache that is behind by the status does not have it written
+// a second time, which would move its times.
+func TestStaleStatus(t *testing.T) {
+	f := newFixture(t)
+	f.reconcile()
+	var now osm.OperatingSystemConfig
+	if err := f.client.Get(t.Context(), client.ObjectKey{Namespace: f.r.Namespace, Name: oscName(f.pool)}, &now); err != nil {
+		t.Fatal(err)
+	}
+	stale := now.DeepCopy()
+	stale.Status, stale.ResourceVersion = osm.OperatingSystemConfigStatus{}, "1"
+	if err := f.r.writeStatus(t.Context(), stale, plan{serving: recordOf(&now)}); !errors.Is(err, errRaced) {
+		t.Errorf("a status that stands already was written again (err %v)", err)
+	}
+	version := now.ResourceVersion
+	if err := f.client.Get(t.Context(), client.ObjectKeyFromObject(&now), &now); err != nil {
+		t.Fatal(err)
+	}
+	if now.ResourceVersion != version {
+		t.Errorf("resourceVersion went from %s to %s", version, now.ResourceVersion)
 	}
 }
 
