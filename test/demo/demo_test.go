@@ -44,6 +44,7 @@ func TestDemo(t *testing.T) {
 	if t.Failed() || testing.Verbose() {
 		t.Log(out.String())
 	}
+	readmeShows(t, out.String())
 	example := []string{"research/batch", "shop/web-eu", "shop/web-us"}
 	others := []string{"research/gpu-campus", "research/gpu-cloud", "shop/cache-fra"}
 
@@ -121,6 +122,30 @@ func TestDemo(t *testing.T) {
 		}
 	}
 	nothingLeft(t, os.Getenv("TMPDIR"))
+}
+
+// changing is what differs from run to run.
+var changing = regexp.MustCompile(`[0-9a-f]{7,40}|[0-9.]+ (s|KiB)\b|127\.0\.0\.1:[0-9]+|version \S+|requestedAt=\S+|took [0-9a-z]+| +`)
+
+// readmeShows compares what README.md says the demo prints with what it prints.
+func readmeShows(t *testing.T, out string) {
+	t.Helper()
+	root, err := cluster.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(readme), "What `make demo` prints:\n\n```\n")
+	shown, _, ok := strings.Cut(rest, "```\n")
+	if !ok {
+		t.Fatal("README.md does not show what the demo prints")
+	}
+	if diff := cmp.Diff(changing.ReplaceAllString(shown, "*"), changing.ReplaceAllString(out, "*")); diff != "" {
+		t.Errorf("README.md shows something else than the demo prints: paste it anew (-README +printed):\n%s", diff)
+	}
 }
 
 // TestKeep: everything runs on until Ctrl-C, which is a good end then.

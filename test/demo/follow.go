@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -49,6 +50,33 @@ type state struct {
 // same reports whether a pool has exactly the objects it had, unwritten since.
 func (a state) same(b state) bool {
 	return sameObject(a.bootstrap, b.bootstrap) && sameObject(a.provisioning, b.provisioning) && sameObject(a.config, b.config)
+}
+
+// changes names what differs between two states of a pool, without values: some are secret.
+func (a state) changes(b state) string {
+	var out []string
+	for _, pair := range [][2]client.Object{{a.bootstrap, b.bootstrap}, {a.provisioning, b.provisioning}, {a.config, b.config}} {
+		now, was := pair[0], pair[1]
+		if sameObject(now, was) {
+			continue
+		}
+		what := []string{"resourceVersion"}
+		if now.GetUID() != was.GetUID() {
+			what = append(what, "uid")
+		}
+		for k, v := range now.GetAnnotations() {
+			if was.GetAnnotations()[k] != v {
+				what = append(what, "annotation "+k)
+			}
+		}
+		if !equality.Semantic.DeepEqual(now.GetManagedFields(), was.GetManagedFields()) {
+			for _, m := range now.GetManagedFields() {
+				what = append(what, fmt.Sprintf("%s by %s at %s", m.Operation, m.Manager+m.Subresource, m.Time))
+			}
+		}
+		out = append(out, now.GetName()+" ("+strings.Join(what, ", ")+")")
+	}
+	return strings.Join(out, "; ")
 }
 
 func sameObject(a, b client.Object) bool {
@@ -114,6 +142,8 @@ func (s *stage) follow(ctx context.Context, c commit, pools []pool, pushed time.
 		switch {
 		case now.same(was):
 			out.kept = append(out.kept, now.pool.String())
+		case now.commit == was.commit:
+			return out, fmt.Errorf("%s was written to although its profile is still at commit %s: %s", now.pool, short(now.commit), now.changes(was))
 		case now.bootstrap.UID != was.bootstrap.UID || now.provisioning.UID != was.provisioning.UID:
 			return out, fmt.Errorf("a Secret of %s was deleted and made again, not replaced", now.pool)
 		default:
