@@ -114,7 +114,7 @@ func TestNoGitServer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Content-Type", "application/x-git-upload-pack-advertisement")
-				io.WriteString(w, c.body)
+				_, _ = io.WriteString(w, c.body)
 			}))
 			defer server.Close()
 			m := newMirrors(t)
@@ -268,7 +268,7 @@ func TestSlowServer(t *testing.T) {
 	s, r := newServer(t), newRepo(t)
 	r.commit("a.yaml", "a: 1\n", "noise.bin", noise(100_000))
 	s.push(r, "repo.git")
-	silent := listen(t, func(c net.Conn) { io.Copy(io.Discard, c) })
+	silent := listen(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
 	drip := func(part string) string {
 		return slowServer(t, s.proxy.URL, part)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math/rand/v2"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -117,6 +118,7 @@ func TestForcePush(t *testing.T) {
 }
 
 func TestManyPushesAreFetchedAnew(t *testing.T) {
+	t.Parallel()
 	s, r, m := newServer(t), newRepo(t), newMirrors(t)
 	remote := Remote{URL: s.url("repo.git")}
 	for i := range maxPacks + 3 {
@@ -273,9 +275,9 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// noise is text that does not compress, the same in every run of the tests but
-// not within one.
+// noise is data that does not compress, different with each call.
 func noise(n int) string {
+	random := rand.New(rand.NewPCG(1, noises.Add(1)))
 	var b bytes.Buffer
 	for b.Len() < n {
 		b.WriteByte(byte(random.UintN(256)))
@@ -283,4 +285,4 @@ func noise(n int) string {
 	return b.String()
 }
 
-var random = rand.New(rand.NewPCG(1, 2))
+var noises atomic.Uint64

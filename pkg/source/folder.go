@@ -99,7 +99,7 @@ func (w *folderWalk) list(path string) ([]fs.DirEntry, error) {
 	}
 	defer dir.Close()
 	entries, err := dir.ReadDir(maxEntries + 1 - w.entries)
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
 	if w.entries += len(entries); w.entries > maxEntries {

@@ -291,9 +291,11 @@ func wantChange(oldMode, newMode, oldID, newID, path string) (Change, bool) {
 }
 
 func TestHistory(t *testing.T) {
+	t.Parallel()
 	s := newServer(t)
 	for _, seed := range []uint64{1, 2, 3} {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
+			t.Parallel()
 			h := newHistory(seed, 700)
 			name := fmt.Sprintf("repo%d.git", seed)
 			commits := h.load(t, s.path(name))

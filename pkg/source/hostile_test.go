@@ -312,15 +312,15 @@ func packServer(t *testing.T, commit string, pack io.Reader) string {
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "/info/refs") {
-			io.WriteString(w, pkt("# service=git-upload-pack\n")+"0000"+pkt(commit+" refs/heads/main\x00ofs-delta\n")+"0000")
+			_, _ = io.WriteString(w, pkt("# service=git-upload-pack\n")+"0000"+pkt(commit+" refs/heads/main\x00ofs-delta\n")+"0000")
 			return
 		}
-		io.WriteString(w, pkt("NAK\n"))
+		_, _ = io.WriteString(w, pkt("NAK\n"))
 		if data != nil {
-			w.Write(data)
+			_, _ = w.Write(data)
 			return
 		}
-		io.Copy(w, pack)
+		_, _ = io.Copy(w, pack)
 	}))
 	t.Cleanup(server.Close)
 	return server.URL

@@ -62,7 +62,7 @@ func scanPack(r *bufio.Reader) error {
 }
 
 func early(err error) error {
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
 	}
 	return err
@@ -164,7 +164,7 @@ func (s *packScan) inflate(size int64) ([]byte, error) {
 	const begin = 20 // bytes: the two sizes at the beginning of a delta
 	var kept bytes.Buffer
 	n, err := io.CopyN(&kept, s.inflater, min(size, begin))
-	if err == nil || err == io.EOF { // the end of this object, not that of the pack
+	if err == nil || errors.Is(err, io.EOF) { // the end of this object, not that of the pack
 		var rest int64
 		rest, err = io.Copy(io.Discard, io.LimitReader(s.inflater, size-n+1))
 		n += rest
