@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -36,7 +35,9 @@ func TestMain(m *testing.M) {
 // TestDemo is the acceptance test: from a commit to the user-data of a node.
 func TestDemo(t *testing.T) {
 	needControlPlane(t)
-	dependOn(t, "cmd", "pkg", "deploy", "examples", "go.mod", "test/crds", "test/controlplane")
+	if err := cluster.DependOn("cmd", "pkg", "deploy", "examples", "go.mod", "test/crds", "test/controlplane"); err != nil {
+		t.Fatal(err)
+	}
 	t.Setenv("TMPDIR", t.TempDir())
 	var out bytes.Buffer
 	var got result
@@ -327,27 +328,6 @@ func processesOf(t *testing.T, dir string) []string {
 		}
 	}
 	return found
-}
-
-// dependOn reads folders of the repository, so that go test takes no result out of
-// its cache when they have changed: it does not know what the demo builds and runs.
-func dependOn(t *testing.T, paths ...string) {
-	t.Helper()
-	root, err := cluster.Root()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, path := range paths {
-		err := filepath.WalkDir(filepath.Join(root, path), func(path string, d fs.DirEntry, err error) error {
-			if err == nil && !d.IsDir() {
-				_, err = os.Stat(path)
-			}
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 }
 
 // needControlPlane skips where there is none to be had, as test/cluster does.

@@ -142,6 +142,9 @@ var binary = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if err := cluster.DependOn("cmd", "pkg", "deploy", "go.mod"); err != nil {
+		return "", err
+	}
 	path := filepath.Join(dir, "osm-gitops")
 	cmd := exec.Command("go", "build", "-race", "-o", path, "./cmd/osm-gitops")
 	cmd.Dir = repoPath(".")
