@@ -125,7 +125,8 @@ func runController(ctx context.Context, f *controllerFlags) error {
 	if err := addProbes(mgr); err != nil {
 		return err
 	}
-	if err := mgr.Start(ctx); err != nil {
+	// Told to stop, it stops: what was cut off is done again by the next run.
+	if err := mgr.Start(ctx); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("running the controller: %w", err)
 	}
 	return nil

@@ -137,7 +137,9 @@ func DecodePool(md *cluster.MachineDeployment) (Pool, error) {
 	pool := Pool{Name: md.Name, Namespace: md.Namespace, KubeletVersion: md.Spec.Template.Spec.Versions.Kubelet}
 	var problems []*InvalidError
 
-	if _, err := kubeVersion(pool.KubeletVersion); err != nil {
+	if wrong, ok := md.Spec.Malformed(); ok {
+		problems = append(problems, problem(strings.TrimSuffix("spec."+wrong.Field, "."), "holds a %s where a %s belongs%s", wrong.Got, wrong.Want, quoteHint(wrong)))
+	} else if _, err := kubeVersion(pool.KubeletVersion); err != nil {
 		problems = append(problems, problem(kubeletField, "%w", err))
 	}
 	for suffix := range kubeletAnnotations {
@@ -169,6 +171,14 @@ func DecodePool(md *cluster.MachineDeployment) (Pool, error) {
 		p.Pool = pool.key()
 	}
 	return pool, one(problems)
+}
+
+// quoteHint helps with the usual slip, a version that YAML takes for a number.
+func quoteHint(wrong cluster.Malformed) string {
+	if wrong.Want == "string" && (wrong.Got == "number" || strings.HasPrefix(wrong.Got, "number ") || wrong.Got == "bool") {
+		return ": put it in quotes"
+	}
+	return ""
 }
 
 // key is "namespace/name".

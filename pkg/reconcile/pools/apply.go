@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/fluxcd/pkg/apis/meta"
 	corev1 "k8s.io/api/core/v1"
@@ -19,6 +20,14 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+)
+
+const (
+	// settingsTrust is how long settings are taken to be kept after they were.
+	settingsTrust = 10 * time.Minute
+	// replaceTime bounds the replacement of a configuration, which is not given up
+	// half way when the controller is told to stop.
+	replaceTime = 10 * time.Second
 )
 
 // errRaced says that the cache was behind: the next run reads what is there now.
@@ -70,14 +79,15 @@ func (r *Reconciler) keepSettings(ctx context.Context, cm *corev1.ConfigMap) err
 	if cm == nil {
 		return nil
 	}
-	if _, known := r.settings.Load(cm.Name); known {
+	now := r.Clock.Now()
+	if at, ok := r.settings.Load(cm.Name); ok && now.Sub(at.(time.Time)) < settingsTrust {
 		return nil
 	}
 	err := r.Client.Create(ctx, cm, client.FieldOwner(api.FieldManager))
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("creating ConfigMap %s: %w", client.ObjectKeyFromObject(cm), err)
 	}
-	r.settings.Store(cm.Name, true)
+	r.settings.Store(cm.Name, now)
 	return nil
 }
 
@@ -124,15 +134,11 @@ func (r *Reconciler) trimInputs(ctx context.Context, have *corev1.Secret, p *inp
 }
 
 func (r *Reconciler) writeToken(ctx context.Context, t bootstrapToken) error {
-	switch {
-	case t.create:
-		if err := r.Client.Create(ctx, t.secret, client.FieldOwner(api.FieldManager)); err != nil {
-			return raced(fmt.Errorf("creating a bootstrap token: %w", err))
-		}
-	case t.renew:
-		if err := r.Client.Update(ctx, t.secret, client.FieldOwner(api.FieldManager)); err != nil {
-			return raced(fmt.Errorf("renewing bootstrap token %s: %w", t.secret.Name, err))
-		}
+	if !t.create {
+		return nil
+	}
+	if err := r.Client.Create(ctx, t.secret, client.FieldOwner(api.FieldManager)); err != nil {
+		return raced(fmt.Errorf("creating a bootstrap token: %w", err))
 	}
 	return nil
 }
@@ -160,15 +166,28 @@ func (r *Reconciler) writeConfig(ctx context.Context, have *osm.OperatingSystemC
 		}
 		return have, r.patchAnnotations(ctx, have, p.oscMetadata)
 	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), replaceTime)
+	defer cancel()
 	if have != nil {
 		if err := client.IgnoreNotFound(r.Client.Delete(ctx, have, client.Preconditions{UID: &have.UID})); err != nil {
 			return nil, raced(fmt.Errorf("deleting OperatingSystemConfig %s: %w", client.ObjectKeyFromObject(have), err))
 		}
 	}
-	if err := r.Client.Create(ctx, p.osc, client.FieldOwner(api.FieldManager)); err != nil {
-		return nil, raced(fmt.Errorf("creating OperatingSystemConfig %s: %w", client.ObjectKeyFromObject(p.osc), err))
+	err := r.Client.Create(ctx, p.osc, client.FieldOwner(api.FieldManager))
+	if err == nil {
+		return p.osc, nil
 	}
-	return p.osc, nil
+	err = raced(fmt.Errorf("creating OperatingSystemConfig %s: %w", client.ObjectKeyFromObject(p.osc), err))
+	if have != nil && !errors.Is(err, errRaced) {
+		// Its record is what the last good generation is kept alive from.
+		back := &osm.OperatingSystemConfig{ObjectMeta: metav1.ObjectMeta{
+			Namespace: have.Namespace, Name: have.Name, Labels: have.Labels, Annotations: have.Annotations,
+		}, Spec: have.Spec}
+		if again := r.Client.Create(ctx, back, client.FieldOwner(api.FieldManager)); again != nil {
+			err = errors.Join(err, fmt.Errorf("putting the one before back: %w", again))
+		}
+	}
+	return nil, err
 }
 
 // writeStatus says on the configuration whether the pool has what it asks for.

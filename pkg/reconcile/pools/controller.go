@@ -9,6 +9,8 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -58,7 +60,7 @@ type Reconciler struct {
 	OverrideServer string
 
 	told     sync.Map // pool uid -> what was last reported to be wrong
-	settings sync.Map // digest -> true, for settings known to be kept
+	settings sync.Map // name -> time.Time, when settings were last known to be kept
 	digests  sync.Map // profile uid and generation -> digest of its spec
 
 	keyOnce sync.Mutex
@@ -69,8 +71,12 @@ type Reconciler struct {
 // MachineDeployment and the cluster.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var md cluster.MachineDeployment
-	if err := r.Client.Get(ctx, req.NamespacedName, &md); err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+	err := r.Client.Get(ctx, req.NamespacedName, &md)
+	if apierrors.IsNotFound(err) {
+		return r.report(&md, plan{}, r.releaseOrphans(ctx, req.NamespacedName))
+	}
+	if err != nil {
+		return ctrl.Result{}, fmt.Errorf("reading MachineDeployment %s: %w", req, err)
 	}
 	if !md.DeletionTimestamp.IsZero() || md.Annotations[api.AnnotationOSP] == "" {
 		r.told.Delete(md.UID)
@@ -79,19 +85,29 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.hold(ctx, &md); err != nil {
 		return r.report(&md, plan{}, err)
 	}
-	seen, err := r.observe(ctx, &md)
+	// The token comes first: it lives one hour, and whatever else is wrong must
+	// not keep it from being renewed.
+	token, err := r.liveToken(ctx, &md)
 	if err != nil {
 		return r.report(&md, plan{}, err)
 	}
-	if err := collision(seen); err != nil {
-		return r.report(&md, plan{}, err)
+	standing := plan{}
+	if !token.create {
+		standing.expires = token.expires
+	}
+	seen, err := r.observe(ctx, &md, token)
+	if err == nil {
+		err = collision(seen)
+	}
+	if err != nil {
+		return r.report(&md, standing, err)
 	}
 	todo, err := r.decideDesired(seen)
 	if _, final := permanent(err); final {
 		todo, err = r.decideLastGood(ctx, seen, err)
 	}
 	if err != nil {
-		return r.report(&md, plan{}, err)
+		return r.report(&md, standing, err)
 	}
 	return r.report(&md, todo, r.apply(ctx, seen, todo))
 }
@@ -154,56 +170,75 @@ func (r *Reconciler) hold(ctx context.Context, md *cluster.MachineDeployment) er
 func (r *Reconciler) patchFinalizers(ctx context.Context, before, after *cluster.MachineDeployment) error {
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := r.Client.Patch(ctx, after, patch, client.FieldOwner(api.FieldManager)); err != nil {
-		return client.IgnoreNotFound(raced(fmt.Errorf("patching the finalizers of MachineDeployment %s: %w", client.ObjectKeyFromObject(after), err)))
+		return raced(fmt.Errorf("patching the finalizers of MachineDeployment %s: %w", client.ObjectKeyFromObject(after), err))
 	}
 	return nil
 }
 
 // release removes everything that was made for a pool, then its finalizer. What
-// belongs to another pool stays.
+// belongs to another pool stays. It asks the API server itself: what the cache has
+// not seen yet would stay for ever.
 func (r *Reconciler) release(ctx context.Context, md *cluster.MachineDeployment) error {
 	if !controllerutil.ContainsFinalizer(md, api.FinalizerPool) {
-		return nil
+		return r.deleteOwned(ctx, r.Client, md)
 	}
-	owned, err := r.ownedObjects(ctx, md)
-	if err != nil {
+	if err := r.deleteOwned(ctx, r.Live, md); err != nil {
 		return err
-	}
-	for _, obj := range owned {
-		if err := client.IgnoreNotFound(r.Client.Delete(ctx, obj, client.Preconditions{UID: ptr(obj.GetUID())})); err != nil {
-			return fmt.Errorf("deleting %T %s: %w", obj, client.ObjectKeyFromObject(obj), err)
-		}
 	}
 	before := md.DeepCopy()
 	controllerutil.RemoveFinalizer(md, api.FinalizerPool)
 	return r.patchFinalizers(ctx, before, md)
 }
 
-// ownedObjects lists what exists of a pool.
-func (r *Reconciler) ownedObjects(ctx context.Context, md *cluster.MachineDeployment) ([]client.Object, error) {
-	have, err := r.objects(ctx, md)
-	if err != nil {
-		return nil, err
+// releaseOrphans removes what was made for a pool that is gone: it may be deleted
+// between our finalizer and our first object. Each such object brings its pool
+// back here, so reading the cache is enough, once the API server has said that
+// the pool is gone.
+func (r *Reconciler) releaseOrphans(ctx context.Context, key types.NamespacedName) error {
+	gone := &cluster.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
+	orphans, err := r.owned(ctx, r.Client, gone)
+	if err != nil || len(orphans) == 0 {
+		return err
 	}
-	tokens, err := r.tokenSecrets(ctx, md)
-	if err != nil {
-		return nil, err
+	var md cluster.MachineDeployment
+	switch err := r.Live.Get(ctx, key, &md); {
+	case err == nil:
+		return fmt.Errorf("%w: MachineDeployment %s is there", errRaced, key)
+	case !apierrors.IsNotFound(err):
+		return fmt.Errorf("reading MachineDeployment %s: %w", key, err)
 	}
-	var out []client.Object
-	add := func(obj client.Object, exists bool) {
-		if exists && ownerOf(obj) == poolKey(md) {
-			out = append(out, obj)
+	return r.deleteOwned(ctx, r.Live, gone)
+}
+
+// deleteOwned deletes what a reader knows of a pool.
+func (r *Reconciler) deleteOwned(ctx context.Context, from client.Reader, md *cluster.MachineDeployment) error {
+	owned, err := r.owned(ctx, from, md)
+	if err != nil {
+		return err
+	}
+	for _, obj := range owned {
+		if err := client.IgnoreNotFound(r.Client.Delete(ctx, obj, client.Preconditions{UID: ptr(obj.GetUID())})); err != nil {
+			return raced(fmt.Errorf("deleting %T %s: %w", obj, client.ObjectKeyFromObject(obj), err))
 		}
 	}
-	add(have.bootstrap, have.bootstrap != nil)
-	add(have.provisioning, have.provisioning != nil)
-	add(have.kubeconfig, have.kubeconfig != nil)
-	add(have.inputs, have.inputs != nil)
-	add(have.osc, have.osc != nil)
-	for i := range tokens {
-		add(&tokens[i], true)
+	return nil
+}
+
+// owned lists what exists of a pool and was made for it.
+func (r *Reconciler) owned(ctx context.Context, from client.Reader, md *cluster.MachineDeployment) ([]client.Object, error) {
+	have, err := r.objects(ctx, from, md)
+	if err != nil {
+		return nil, err
 	}
-	return out, nil
+	tokens, err := listTokens(ctx, from, md)
+	if err != nil {
+		return nil, err
+	}
+	all := have.all()
+	for i := range tokens {
+		all = append(all, &tokens[i])
+	}
+	return slices.DeleteFunc(all, func(obj client.Object) bool { return ownerOf(obj) != poolKey(md) }), nil
 }
 
 // ownerOf returns the pool that an object was made for, "" when it is not ours.
@@ -249,15 +284,19 @@ func permanent(err error) (string, bool) {
 // CacheTransform keeps of a Secret in cloud-init-settings a digest of each value
 // instead of the value: ten thousand pools' user-data does not belong in memory.
 // The getter's token, which every pool reads, stays.
+//
+// client-go may hand in an object twice. StringData, which the API server never
+// returns, marks one whose data are digests already.
 func CacheTransform(obj any) (any, error) {
 	secret, ok := obj.(*corev1.Secret)
 	if !ok {
 		return obj, nil
 	}
 	secret.ManagedFields = nil
-	if secret.Name == api.SecretGetterToken {
+	if secret.Name == api.SecretGetterToken || secret.StringData != nil {
 		return secret, nil
 	}
+	secret.StringData = map[string]string{}
 	data := make(map[string][]byte, len(secret.Data))
 	for k, v := range secret.Data {
 		data[k] = []byte(dataDigest(v))

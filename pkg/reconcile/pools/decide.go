@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
@@ -59,6 +60,7 @@ type generation struct {
 	revision string // of the MachineDeployment
 
 	credentials       render.Credentials
+	hidden            []byte // JSON of the credentials
 	credentialsDigest string
 	tokensDigest      string
 }
@@ -71,17 +73,22 @@ func (r *Reconciler) decide(seen *observed, gen generation) (plan, error) {
 	want := gen.annotations(seen.md)
 	have := seen.objects
 
-	newOSC := have.osc == nil || !sameKeys(have.osc.Annotations, want, api.AnnotationInputDigest, api.AnnotationPoolUID)
+	newOSC := have.osc == nil || recordOf(have.osc).Digests.Input != gen.input || have.osc.Annotations[api.AnnotationPoolUID] != want[api.AnnotationPoolUID]
 	newProvisioning, newBootstrap := outdated(have.provisioning, want), outdated(have.bootstrap, want)
 	if !newOSC {
 		p.serving = recordOf(have.osc)
-		p.oscMetadata = metadataPatch(have.osc.Annotations, want)
+		p.oscMetadata = metadataPatch(have.osc.Annotations, configAnnotations(want))
 	}
 	if !newProvisioning {
 		p.provisioning.patch = metadataPatch(have.provisioning.Annotations, want)
 	}
 	if !newBootstrap {
 		p.bootstrap.patch = metadataPatch(have.bootstrap.Annotations, want)
+	}
+	p.settings = settingsMap(r.Namespace, gen.in)
+	p.inputs = &inputsPlan{key: shortDigest(gen.input)}
+	if !gen.credentials.Empty() {
+		p.inputs.data = gen.hidden
 	}
 	if !newOSC && !newProvisioning && !newBootstrap {
 		return p, nil
@@ -99,13 +106,9 @@ func (r *Reconciler) decide(seen *observed, gen generation) (plan, error) {
 		p.osc = newConfig(seen.md, r.Namespace, out, want, record)
 		p.digests = &out.Record.Digests
 		p.serving, p.replaced = out.Record, recordOf(have.osc)
-		p.settings = settingsMap(r.Namespace, gen.in)
 	}
-	p.inputs = &inputsPlan{key: shortDigest(gen.input)}
-	if !gen.credentials.Empty() {
-		if p.inputs.data, err = json.Marshal(gen.credentials); err != nil {
-			return plan{}, fmt.Errorf("encoding credentials: %w", err)
-		}
+	if err := fits(out, p.osc); err != nil {
+		return plan{}, err
 	}
 	if newProvisioning {
 		p.provisioning.write = userDataSecret(seen.md, stageProvision, have.provisioning, out.Provisioning, want)
@@ -138,6 +141,7 @@ func generationOf(seen *observed, in render.Input, revision string) (generation,
 	if err != nil {
 		return gen, fmt.Errorf("encoding credentials: %w", err)
 	}
+	gen.hidden = hidden
 	ca := in.Settings.KubernetesCACert + string(seen.endpoint.cluster.CertificateAuthorityData)
 	gen.credentialsDigest = keyedDigest(seen.key, hidden, []byte(in.Cluster.Server), []byte(ca))
 	gen.tokensDigest = keyedDigest(seen.key, []byte(in.Cluster.APIServerToken), []byte(in.Cluster.BootstrapKubeconfig))
@@ -178,23 +182,63 @@ func outdated(have *corev1.Secret, want map[string]string) bool {
 		string(have.Data[api.UserDataKey]) != have.Annotations[api.AnnotationDataDigest]
 }
 
-// metadataPatch moves the revision where nothing else changed. The hash of the
-// pool's annotations and the commit that selected the version are written with
-// the next content: neither tells machine-controller anything.
+// metadataPatch moves the revision where nothing else changed, and puts back what
+// was edited by hand. The hash of the pool's annotations and the commit that
+// selected the version are written with the next content: neither tells
+// machine-controller anything.
 func metadataPatch(have, want map[string]string) map[string]string {
-	if have[api.AnnotationRevisionFor] == want[api.AnnotationRevisionFor] {
+	patch := map[string]string{}
+	for k, v := range want {
+		if have[k] != v && k != api.AnnotationMDAnnotationsHash && k != api.AnnotationSelectedBy {
+			patch[k] = v
+		}
+	}
+	if len(patch) == 0 {
 		return nil
 	}
-	return map[string]string{
-		api.AnnotationRevisionFor:       want[api.AnnotationRevisionFor],
-		api.AnnotationMDAnnotationsHash: want[api.AnnotationMDAnnotationsHash],
+	return patch
+}
+
+// What the API server takes.
+const (
+	// maxDocumentBytes leaves room in a Secret, whose data may have 1 MiB:
+	// https://github.com/kubernetes/api/blob/v0.36.0/core/v1/types.go (MaxSecretSize)
+	maxDocumentBytes = 1<<20 - 16<<10
+	// maxConfigBytes leaves room in a request to etcd, 1.5 MiB by default:
+	// https://etcd.io/docs/v3.6/dev-guide/limit/
+	maxConfigBytes = 1<<20 + 256<<10
+)
+
+// fits refuses what the API server would refuse, before anything is deleted for it.
+func fits(out *render.Output, osc *osm.OperatingSystemConfig) error {
+	for _, d := range []struct {
+		stage string
+		bytes int
+	}{{stageBootstrap, len(out.Bootstrap)}, {stageProvision, len(out.Provisioning)}} {
+		if d.bytes > maxDocumentBytes {
+			return refuse("profile %q %s: the %s document has %d bytes, and a Secret holds %d: make its files smaller, or let the node fetch them", out.Record.Profile, out.Record.Version, d.stage, d.bytes, maxDocumentBytes)
+		}
 	}
+	if osc == nil {
+		return nil
+	}
+	b, err := json.Marshal(osc)
+	if err != nil {
+		return fmt.Errorf("encoding OperatingSystemConfig %s: %w", osc.Name, err)
+	}
+	if len(b) > maxConfigBytes {
+		return refuse("profile %q %s: the OperatingSystemConfig has %d bytes, and the API server holds %d: make the files of both stages smaller, or let the node fetch them", out.Record.Profile, out.Record.Version, len(b), maxConfigBytes)
+	}
+	return nil
 }
 
 // collision finds an object of the pool's names that belongs to somebody else.
 // The contract's names are ambiguous: pool "a" of namespace "b-c" and pool "a-b"
 // of "c" have the same (security.md 25).
 func collision(seen *observed) error {
+	if name := userDataName(seen.md, stageProvision); len(name) > validation.DNS1123SubdomainMaxLength {
+		return refuse("the Secret %s would have a name of %d characters, and %d are allowed: use a shorter name or namespace for the pool", name, len(name), validation.DNS1123SubdomainMaxLength)
+	}
 	for _, obj := range seen.objects.all() {
 		owner := ownerOf(obj)
 		if owner == poolKey(seen.md) || owner == "" && obj.GetName() == kubeconfigName(seen.md) {
@@ -209,11 +253,17 @@ func collision(seen *observed) error {
 	return nil
 }
 
+// configAnnotations are those of the configuration, its record aside.
+func configAnnotations(ofSecrets map[string]string) map[string]string {
+	out := maps.Clone(ofSecrets)
+	delete(out, api.AnnotationCredentialsDigest)
+	delete(out, api.AnnotationTokensDigest)
+	out[api.AnnotationOSPVersion] = api.OSPVersionPrefix + out[api.AnnotationOSPVersion]
+	return out
+}
+
 func newConfig(md *cluster.MachineDeployment, namespace string, out *render.Output, annotations map[string]string, record []byte) *osm.OperatingSystemConfig {
-	annotations = maps.Clone(annotations)
-	delete(annotations, api.AnnotationCredentialsDigest)
-	delete(annotations, api.AnnotationTokensDigest)
-	annotations[api.AnnotationOSPVersion] = api.OSPVersionPrefix + annotations[api.AnnotationOSPVersion]
+	annotations = configAnnotations(annotations)
 	annotations[api.AnnotationRecord] = string(record)
 	return &osm.OperatingSystemConfig{
 		ObjectMeta: metav1.ObjectMeta{

@@ -14,6 +14,7 @@ import (
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
 // The vectors of contract section 9.3.
@@ -168,5 +169,47 @@ func TestUntilRenewal(t *testing.T) {
 	}
 	if got := untilRenewal(now.Add(time.Minute), now); got < time.Second || got > 2*time.Second {
 		t.Errorf("an old token is renewed in %s", got)
+	}
+}
+
+// client-go may transform an object twice: the second time must change nothing.
+func TestCacheTransformTwice(t *testing.T) {
+	once, err := CacheTransform(&corev1.Secret{Data: map[string][]byte{"cloud-config": []byte("#cloud-config")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := dataDigest([]byte("#cloud-config"))
+	if got := string(once.(*corev1.Secret).Data["cloud-config"]); got != want {
+		t.Fatalf("the cache keeps %q", got)
+	}
+	twice, err := CacheTransform(once)
+	if err != nil || string(twice.(*corev1.Secret).Data["cloud-config"]) != want {
+		t.Errorf("the second time the cache keeps %q (err %v)", twice.(*corev1.Secret).Data["cloud-config"], err)
+	}
+	getter, err := CacheTransform(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: api.SecretGetterToken}, Data: map[string][]byte{"token": []byte("t")}})
+	if err != nil || string(getter.(*corev1.Secret).Data["token"]) != "t" {
+		t.Errorf("the getter's token is gone (err %v)", err)
+	}
+}
+
+func TestFits(t *testing.T) {
+	out := &render.Output{Bootstrap: []byte("b"), Provisioning: bytes.Repeat([]byte("p"), 2<<20)}
+	if err := fits(out, nil); err == nil || !strings.Contains(err.Error(), "the provisioning document has 2097152 bytes") {
+		t.Errorf("got %v", err)
+	}
+	out.Provisioning = nil
+	big := &osm.OperatingSystemConfig{Spec: osm.OperatingSystemConfigSpec{OSVersion: strings.Repeat("x", 2<<20)}}
+	if err := fits(out, big); err == nil || !strings.Contains(err.Error(), "the OperatingSystemConfig has") {
+		t.Errorf("got %v", err)
+	}
+	if err := fits(out, &osm.OperatingSystemConfig{}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestCollisionOfALongName(t *testing.T) {
+	err := collision(&observed{md: named("ns", strings.Repeat("a", 240))})
+	if err == nil || !strings.Contains(err.Error(), "use a shorter name") {
+		t.Errorf("got %v", err)
 	}
 }

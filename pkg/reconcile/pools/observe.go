@@ -3,7 +3,6 @@ package pools
 import (
 	"context"
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,7 +18,6 @@ import (
 // observed is everything that one reconcile reads. decide needs nothing else.
 type observed struct {
 	md       *cluster.MachineDeployment
-	now      time.Time
 	objects  objects
 	token    bootstrapToken
 	endpoint endpoint
@@ -56,10 +54,10 @@ func (o objects) all() []client.Object {
 }
 
 // observe reads. Only a missing object counts as absent.
-func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment) (*observed, error) {
-	seen := &observed{md: md, now: r.Clock.Now()}
+func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment, token bootstrapToken) (*observed, error) {
+	seen := &observed{md: md, token: token}
 	var err error
-	if seen.objects, err = r.objects(ctx, md); err != nil {
+	if seen.objects, err = r.objects(ctx, r.Client, md); err != nil {
 		return nil, err
 	}
 	if seen.key, err = r.digestKey(ctx); err != nil {
@@ -73,9 +71,6 @@ func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment)
 	}
 	registry, err := r.registryCredentials(ctx)
 	if err != nil {
-		return nil, err
-	}
-	if seen.token, err = r.bootstrapToken(ctx, md, seen.now); err != nil {
 		return nil, err
 	}
 	if seen.kubeconfig, err = seen.endpoint.kubeconfig(seen.token.value); err != nil {
@@ -98,10 +93,10 @@ func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment)
 }
 
 // objects reads the objects of a pool by the contract's names.
-func (r *Reconciler) objects(ctx context.Context, md *cluster.MachineDeployment) (objects, error) {
+func (r *Reconciler) objects(ctx context.Context, from client.Reader, md *cluster.MachineDeployment) (objects, error) {
 	var out objects
 	osc := &osm.OperatingSystemConfig{}
-	found, err := r.get(ctx, types.NamespacedName{Namespace: r.Namespace, Name: oscName(md)}, osc)
+	found, err := get(ctx, from, types.NamespacedName{Namespace: r.Namespace, Name: oscName(md)}, osc)
 	if err != nil {
 		return out, err
 	}
@@ -115,7 +110,7 @@ func (r *Reconciler) objects(ctx context.Context, md *cluster.MachineDeployment)
 		inputsName(md):                   &out.inputs,
 	} {
 		secret := &corev1.Secret{}
-		found, err := r.get(ctx, types.NamespacedName{Namespace: api.NamespaceCloudInitSettings, Name: name}, secret)
+		found, err := get(ctx, from, types.NamespacedName{Namespace: api.NamespaceCloudInitSettings, Name: name}, secret)
 		if err != nil {
 			return out, err
 		}
@@ -126,9 +121,9 @@ func (r *Reconciler) objects(ctx context.Context, md *cluster.MachineDeployment)
 	return out, nil
 }
 
-// get reads through the cache and reports whether the object exists.
-func (r *Reconciler) get(ctx context.Context, key types.NamespacedName, obj client.Object) (bool, error) {
-	err := r.Client.Get(ctx, key, obj)
+// get reports whether an object exists.
+func get(ctx context.Context, from client.Reader, key types.NamespacedName, obj client.Object) (bool, error) {
+	err := from.Get(ctx, key, obj)
 	if apierrors.IsNotFound(err) {
 		return false, nil
 	}
@@ -155,7 +150,7 @@ func (r *Reconciler) desired(ctx context.Context, md *cluster.MachineDeployment,
 func (r *Reconciler) getterToken(ctx context.Context) (string, error) {
 	key := types.NamespacedName{Namespace: api.NamespaceCloudInitSettings, Name: api.SecretGetterToken}
 	var secret corev1.Secret
-	found, err := r.get(ctx, key, &secret)
+	found, err := get(ctx, r.Client, key, &secret)
 	if err != nil {
 		return "", err
 	}

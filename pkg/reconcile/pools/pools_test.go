@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +16,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -315,4 +318,159 @@ func TestLastGoodOfAProfileThatIsGone(t *testing.T) {
 	if got := string(f.tokens(t.Context())[0].Data["expiration"]); got != string(expiration(f.clock.Now().Add(tokenLife))) {
 		t.Errorf("the token ends at %s", got)
 	}
+}
+
+// Whatever is wrong with a pool, its token is renewed before it ends.
+func TestTokenIsRenewedWhateverIsWrong(t *testing.T) {
+	for name, spoil := range map[string]func(f *fixture){
+		"the endpoint is unknown": func(f *fixture) { f.r.ClusterInfo = unreadable{f.client} },
+		"the profile is gone": func(f *fixture) {
+			f.delete(&osm.OperatingSystemProfile{ObjectMeta: metav1.ObjectMeta{Namespace: f.r.Namespace, Name: "osp-hand"}})
+		},
+		"the profile and the configuration are gone": func(f *fixture) {
+			f.delete(&osm.OperatingSystemProfile{ObjectMeta: metav1.ObjectMeta{Namespace: f.r.Namespace, Name: "osp-hand"}})
+			f.delete(&osm.OperatingSystemConfig{ObjectMeta: metav1.ObjectMeta{Namespace: f.r.Namespace, Name: oscName(f.pool)}})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			f.reconcile()
+			spoil(f)
+			f.clock.Step(40 * time.Minute)
+			res, err := f.r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(f.pool)})
+			if got, want := string(f.tokens(t.Context())[0].Data["expiration"]), string(expiration(f.clock.Now().Add(tokenLife))); got != want {
+				t.Errorf("the token ends at %s, want %s", got, want)
+			}
+			if err == nil && (res.RequeueAfter <= 0 || res.RequeueAfter > tokenLife-tokenRenew+2*time.Minute) {
+				t.Errorf("the next run is in %s", res.RequeueAfter)
+			}
+		})
+	}
+}
+
+// unreadable is an API server that gives out no ConfigMap.
+type unreadable struct{ client.Client }
+
+func (unreadable) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+	return errors.New("the API server is away")
+}
+
+func (f *fixture) delete(obj client.Object) {
+	f.t.Helper()
+	if err := f.client.Delete(f.t.Context(), obj); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// A cache that still has a token which ended meanwhile makes no second new one.
+func TestStaleEndedToken(t *testing.T) {
+	f := newFixture(t)
+	f.reconcile()
+	stale := staleTokens{digesting: digesting{f.client}, tokens: f.tokens(t.Context())}
+	f.clock.Step(3 * time.Hour)
+	f.r.Client = stale
+	for range 3 {
+		f.reconcile()
+	}
+	if got := len(f.tokens(t.Context())); got != 2 { // the dead one is the token cleaner's
+		t.Errorf("there are %d tokens", got)
+	}
+}
+
+// staleTokens is a cache that does not follow.
+type staleTokens struct {
+	digesting
+	tokens []corev1.Secret
+}
+
+func (s staleTokens) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	if secrets, ok := list.(*corev1.SecretList); ok {
+		secrets.Items = slices.Clone(s.tokens)
+		return nil
+	}
+	return s.digesting.List(ctx, list, opts...)
+}
+
+// A pool that is deleted between our finalizer and our first object leaves nothing.
+func TestOrphansAreRemoved(t *testing.T) {
+	f := newFixture(t)
+	f.reconcile()
+	if err := f.client.Patch(t.Context(), f.pool, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))); err != nil {
+		t.Fatal(err)
+	}
+	f.delete(f.pool)
+	if err := f.r.hold(t.Context(), f.pool.DeepCopy()); !errors.Is(err, errRaced) {
+		t.Errorf("a pool that is gone was held (err %v)", err)
+	}
+	f.reconcile()
+	if left, err := f.r.owned(t.Context(), f.client, f.pool); err != nil || len(left) != 0 {
+		t.Errorf("%d objects are left (err %v): %v", len(left), err, left)
+	}
+}
+
+// What others edit or delete beside the documents comes back.
+func TestEditsAreUndone(t *testing.T) {
+	f := newFixture(t)
+	f.r.Settings.NodeHTTPProxy = "http://user:secret@proxy.example.com"
+	f.reconcile()
+	osc := &osm.OperatingSystemConfig{}
+	oscKey := client.ObjectKey{Namespace: f.r.Namespace, Name: oscName(f.pool)}
+	get := func(key client.ObjectKey, obj client.Object) {
+		t.Helper()
+		if err := f.client.Get(t.Context(), key, obj); err != nil {
+			t.Fatal(err)
+		}
+	}
+	patch := func(obj client.Object, body string) {
+		t.Helper()
+		if err := f.client.Patch(t.Context(), obj, client.RawPatch(types.MergePatchType, []byte(body))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Run("an annotation of a Secret", func(t *testing.T) {
+		secret := f.secret(userDataName(f.pool, stageBootstrap))
+		patch(secret.DeepCopy(), `{"metadata":{"annotations":{"gitops.k8c.io/profile":"evil","k8c.io/osp-version":"v9.9.9"}}}`)
+		f.reconcile()
+		again := f.secret(secret.Name)
+		if again.Annotations[api.AnnotationProfile] != "osp-hand" || again.Annotations[api.AnnotationOSPVersion] != "v1.0.0" {
+			t.Errorf("annotations are %v", again.Annotations)
+		}
+	})
+	t.Run("the record", func(t *testing.T) {
+		get(oscKey, osc)
+		patch(osc.DeepCopy(), `{"metadata":{"annotations":{"gitops.k8c.io/record":null}}}`)
+		f.reconcile()
+		get(oscKey, osc)
+		if recordOf(osc).Object != "osp-hand" {
+			t.Error("there is no record")
+		}
+	})
+	t.Run("a forged record is not served", func(t *testing.T) {
+		get(oscKey, osc)
+		forged := recordOf(osc)
+		forged.Pool.SSHPublicKeys = []string{"ssh-ed25519 forged"}
+		osc.Annotations[api.AnnotationRecord] = string(must(json.Marshal(forged)))
+		_, err := f.r.restore(t.Context(), f.pool, osc, render.Cluster{})
+		if err == nil || !strings.Contains(err.Error(), "was edited") {
+			t.Errorf("got %v", err)
+		}
+	})
+	t.Run("the kept credentials and settings", func(t *testing.T) {
+		f.delete(f.secret(inputsName(f.pool)))
+		get(oscKey, osc)
+		settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: f.r.Namespace, Name: settingsName(recordOf(osc).SettingsDigest)}}
+		f.delete(settings)
+		f.clock.Step(2 * settingsTrust)
+		f.reconcile()
+		if _, err := f.r.restore(t.Context(), f.pool, osc, render.Cluster{}); err != nil {
+			t.Errorf("the generation cannot be restored: %v", err)
+		}
+	})
+}
+
+func must(b []byte, err error) []byte {
+	if err != nil {
+		panic(err)
+	}
+	return b
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/wait"
 	ctrl "sigs.k8s.io/controller-runtime"
 
@@ -19,6 +20,10 @@ const (
 	racedRetry = 50 * time.Millisecond
 	// waitRetry is the wait for an object whose appearance nobody watches.
 	waitRetry = 30 * time.Second
+	// collisionRetry is the wait for an object that is in the way to go.
+	collisionRetry = time.Minute
+	// tokenPoll is the time between two looks at a token that somebody else keeps.
+	tokenPoll = 10 * time.Minute
 	// renewJitter spreads the renewals of many pools, as a share of the wait.
 	renewJitter = 0.05
 )
@@ -30,6 +35,7 @@ func (r *Reconciler) report(md *cluster.MachineDeployment, p plan, err error) (c
 	if errors.Is(err, errRaced) {
 		return ctrl.Result{RequeueAfter: racedRetry}, nil
 	}
+	renewal := untilRenewal(p.expires, r.Clock.Now())
 	var waiting *waitError
 	if errors.As(err, &waiting) {
 		r.tell(md, api.EventWaiting, waiting)
@@ -37,9 +43,16 @@ func (r *Reconciler) report(md *cluster.MachineDeployment, p plan, err error) (c
 	}
 	if reason, final := permanent(err); final {
 		r.tell(md, reason, err)
-		return ctrl.Result{}, nil
+		if reason == api.EventNameCollision {
+			// The object in the way belongs to nobody we watch for.
+			return ctrl.Result{RequeueAfter: wait.Jitter(collisionRetry, renewJitter)}, nil
+		}
+		return ctrl.Result{RequeueAfter: renewal}, nil
 	}
 	if err != nil {
+		if refusedByServer(err) {
+			r.tell(md, api.EventWriteRefused, err)
+		}
 		return ctrl.Result{}, err
 	}
 	if p.osc != nil {
@@ -56,7 +69,16 @@ func (r *Reconciler) report(md *cluster.MachineDeployment, p plan, err error) (c
 	default:
 		r.tellHealed(md, p)
 	}
-	return ctrl.Result{RequeueAfter: untilRenewal(p.expires, r.Clock.Now())}, nil
+	if p.token.poll {
+		renewal = wait.Jitter(tokenPoll, renewJitter)
+	}
+	return ctrl.Result{RequeueAfter: renewal}, nil
+}
+
+// refusedByServer reports whether the API server will go on refusing until
+// somebody changes something: a quota, a policy, a right, the object itself.
+func refusedByServer(err error) bool {
+	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err)
 }
 
 // untilRenewal is the time until a token's end has to be moved; 0 is never.

@@ -172,6 +172,9 @@ func (r *Reconciler) restore(ctx context.Context, md *cluster.MachineDeployment,
 	if err != nil {
 		return render.Input{}, err
 	}
+	if got := in.InputDigest(); got != rec.Digests.Input {
+		return render.Input{}, fmt.Errorf("the record of OperatingSystemConfig %s was edited: its content has digest %s, it says %s", osc.Name, got, rec.Digests.Input)
+	}
 	in.Settings.KubernetesCACert, in.Cluster = r.Settings.KubernetesCACert, values
 	_, hidden := in.Split()
 	if hidden.Empty() {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,18 +39,38 @@ type bootstrapToken struct {
 	secret  *corev1.Secret // as it should be; nil where the token is a ServiceAccount's
 	create  bool           // secret does not exist yet
 	renew   bool           // secret exists and its end has to be moved
+	poll    bool           // nobody tells when it changes
 }
 
-// bootstrapToken finds the pool's token, or makes up one that apply creates.
+// liveToken returns the pool's token with time left to live, moving its end where
+// that is due. Where there is none it makes one up, which apply creates.
+func (r *Reconciler) liveToken(ctx context.Context, md *cluster.MachineDeployment) (bootstrapToken, error) {
+	t, err := r.bootstrapToken(ctx, md, r.Clock.Now())
+	if err != nil || !t.renew {
+		return t, err
+	}
+	if err := r.Client.Update(ctx, t.secret, client.FieldOwner(api.FieldManager)); err != nil {
+		return t, raced(fmt.Errorf("renewing bootstrap token %s: %w", t.secret.Name, err))
+	}
+	return t, nil
+}
+
+// bootstrapToken finds the pool's token. The cache may be behind, and a token too
+// many cannot be told from a good one, so before one is made up the API server is
+// asked itself.
 func (r *Reconciler) bootstrapToken(ctx context.Context, md *cluster.MachineDeployment, now time.Time) (bootstrapToken, error) {
 	if r.TokenServiceAccount.Name != "" {
 		return r.serviceAccountToken(ctx)
 	}
-	secrets, err := r.tokenSecrets(ctx, md)
-	if err != nil {
-		return bootstrapToken{}, err
-	}
-	if t, ok := best(secrets, now); ok {
+	for _, from := range []client.Reader{r.Client, r.Live} {
+		secrets, err := listTokens(ctx, from, md)
+		if err != nil {
+			return bootstrapToken{}, err
+		}
+		t, ok := best(secrets, now)
+		if !ok {
+			continue
+		}
 		if left := t.expires.Sub(now); !t.expires.IsZero() && left < tokenRenew {
 			t.renew, t.expires = true, now.Add(tokenLife)
 			t.secret = t.secret.DeepCopy()
@@ -60,27 +81,18 @@ func (r *Reconciler) bootstrapToken(ctx context.Context, md *cluster.MachineDepl
 	return newToken(r.Random, md, now)
 }
 
-// tokenSecrets lists the pool's token Secrets. The cache may be behind, and a
-// token too many cannot be told from a good one, so "none" is asked for live.
-func (r *Reconciler) tokenSecrets(ctx context.Context, md *cluster.MachineDeployment) ([]corev1.Secret, error) {
-	for _, from := range []client.Reader{r.Client, r.Live} {
-		var list corev1.SecretList
-		err := from.List(ctx, &list, client.InNamespace(metav1.NamespaceSystem), client.MatchingLabels{api.LabelTokenPool: tokenLabel(md)})
-		if err != nil {
-			return nil, fmt.Errorf("listing bootstrap tokens: %w", err)
-		}
-		var own []corev1.Secret
-		for _, s := range list.Items {
-			// The label is ambiguous: "a-b" of "c" and "b" of "c-a" share it.
-			if owner := ownerOf(&s); owner == "" || owner == poolKey(md) {
-				own = append(own, s)
-			}
-		}
-		if len(own) > 0 {
-			return own, nil
-		}
+// listTokens lists the pool's token Secrets.
+func listTokens(ctx context.Context, from client.Reader, md *cluster.MachineDeployment) ([]corev1.Secret, error) {
+	var list corev1.SecretList
+	err := from.List(ctx, &list, client.InNamespace(metav1.NamespaceSystem), client.MatchingLabels{api.LabelTokenPool: tokenLabel(md)})
+	if err != nil {
+		return nil, fmt.Errorf("listing bootstrap tokens: %w", err)
 	}
-	return nil, nil
+	// The label is ambiguous: "a-b" of "c" and "b" of "c-a" share it.
+	return slices.DeleteFunc(list.Items, func(s corev1.Secret) bool {
+		owner := ownerOf(&s)
+		return owner != "" && owner != poolKey(md)
+	}), nil
 }
 
 // best chooses the token that lives longest; several are tolerated.
@@ -179,7 +191,7 @@ func (r *Reconciler) serviceAccountToken(ctx context.Context) (bootstrapToken, e
 			return bootstrapToken{}, fmt.Errorf("reading Secret %s: %w", key, err)
 		}
 		if token := string(secret.Data[corev1.ServiceAccountTokenKey]); secret.Type == corev1.SecretTypeServiceAccountToken && token != "" {
-			return bootstrapToken{value: token}, nil
+			return bootstrapToken{value: token, poll: true}, nil
 		}
 	}
 	return bootstrapToken{}, &waitError{fmt.Errorf("ServiceAccount %s of --bootstrap-token-service-account-name lists no Secret of type %s with a token: add one", r.TokenServiceAccount, corev1.SecretTypeServiceAccountToken)}

@@ -52,7 +52,7 @@ type Reconciler struct {
 	Check profile.Check
 
 	mu       sync.Mutex
-	indexers map[types.UID]*profile.Indexer
+	indexers map[types.NamespacedName]remembered
 }
 
 // Setup registers the controller with a manager.
@@ -84,7 +84,11 @@ func sourceOf(_ context.Context, obj client.Object) []crreconcile.Request {
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var ps api.ProfileSource
 	if err := r.Client.Get(ctx, req.NamespacedName, &ps); err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+		if apierrors.IsNotFound(err) {
+			r.forget(req.NamespacedName)
+			return ctrl.Result{}, nil
+		}
+		return ctrl.Result{}, fmt.Errorf("reading ProfileSource %s: %w", req, err)
 	}
 	if !ps.DeletionTimestamp.IsZero() || ps.Spec.Suspend {
 		return ctrl.Result{}, nil
@@ -108,7 +112,10 @@ func (r *Reconciler) sync(ctx context.Context, ps *api.ProfileSource) (outcome, 
 	if err != nil {
 		return outcome{}, err
 	}
-	ix := r.indexer(ps.UID)
+	ix, err := r.indexer(ps)
+	if err != nil {
+		return outcome{}, err
+	}
 	cat, err := ix.Catalogue(ctx, snap)
 	if err != nil {
 		return outcome{}, fmt.Errorf("indexing %s: %w", snap.Revision, err)
@@ -215,18 +222,36 @@ func mirrorKey(secret *corev1.Secret) (string, error) {
 	return secret.Namespace + "/" + string(secret.UID) + "/" + hex.EncodeToString(sum[:]), nil
 }
 
-func (r *Reconciler) indexer(uid types.UID) *profile.Indexer {
+// remembered is the indexer of a source, and what it has read: of another
+// repository or another folder nothing that it knows holds.
+type remembered struct {
+	of      string
+	indexer *profile.Indexer
+}
+
+func (r *Reconciler) indexer(ps *api.ProfileSource) (*profile.Indexer, error) {
+	what, err := json.Marshal([]any{ps.UID, ps.Spec.Git, ps.Spec.Directory, ps.Spec.Path})
+	if err != nil {
+		return nil, fmt.Errorf("encoding the spec: %w", err)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.indexers == nil {
-		r.indexers = map[types.UID]*profile.Indexer{}
+		r.indexers = map[types.NamespacedName]remembered{}
 	}
-	ix := r.indexers[uid]
-	if ix == nil {
-		ix = &profile.Indexer{Check: r.Check}
-		r.indexers[uid] = ix
+	key := client.ObjectKeyFromObject(ps)
+	if known, ok := r.indexers[key]; ok && known.of == string(what) {
+		return known.indexer, nil
 	}
-	return ix
+	ix := &profile.Indexer{Check: r.Check}
+	r.indexers[key] = remembered{of: string(what), indexer: ix}
+	return ix, nil
+}
+
+func (r *Reconciler) forget(key types.NamespacedName) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.indexers, key)
 }
 
 // otherSources lists the other ProfileSources of the namespace.

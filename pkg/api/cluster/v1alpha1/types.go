@@ -1,6 +1,9 @@
 package v1alpha1
 
 import (
+	"encoding/json"
+	"errors"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -40,9 +43,47 @@ type MachineDeploymentList struct {
 }
 
 // MachineDeploymentSpec is what we read of a MachineDeployment.
+//
+// The CRD has no schema, so a field may hold anything. Decoding never fails: one
+// object that is malformed would otherwise keep a whole list from being read. See
+// Malformed.
 type MachineDeploymentSpec struct {
-	Replicas *int32              `json:"replicas,omitempty"`
 	Template MachineTemplateSpec `json:"template,omitempty"`
+
+	malformed Malformed
+}
+
+// Malformed names a field that has another type than the contract gives it.
+type Malformed struct {
+	// Field below spec, such as "template.spec.versions.kubelet"; empty when the
+	// spec as a whole is no object.
+	Field string
+	// Got is what stands there: "number", "array", ...
+	Got string
+	// Want is the Go type that belongs there.
+	Want string
+}
+
+// Malformed returns the first field that could not be read, if there is one. It
+// has its zero value in the spec.
+func (s *MachineDeploymentSpec) Malformed() (Malformed, bool) {
+	return s.malformed, s.malformed != Malformed{}
+}
+
+// UnmarshalJSON reads what it can.
+func (s *MachineDeploymentSpec) UnmarshalJSON(data []byte) error {
+	type plain MachineDeploymentSpec
+	var p plain
+	err := json.Unmarshal(data, &p)
+	*s = MachineDeploymentSpec(p)
+	var wrong *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &wrong):
+		s.malformed = Malformed{Field: wrong.Field, Got: wrong.Value, Want: wrong.Type.String()}
+	case err != nil:
+		s.malformed = Malformed{Got: err.Error(), Want: "object"}
+	}
+	return nil
 }
 
 // MachineTemplateSpec is the template of a pool's machines.

@@ -166,6 +166,8 @@ const (
 	EventProfileError = "OperatingSystemProfileError"
 	// EventWaiting: something a pool needs is not there yet.
 	EventWaiting = "Waiting"
+	// EventWriteRefused: the API server refuses what a pool needs.
+	EventWriteRefused = "WriteRefused"
 	// EventNameCollision: another pool owns the names of this one.
 	EventNameCollision = "NameCollision"
 )
