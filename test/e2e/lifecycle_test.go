@@ -1,12 +1,15 @@
 package e2e
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -235,10 +238,26 @@ func TestRestartWritesNothing(t *testing.T) {
 	}
 	s.stop()
 	before := s.versions()
+	mark := s.auditSize()
 	s.start()
 	// A pool that comes now is handled after those that are there.
 	s.pool("pool-c", "osp-a")
 	s.served("pool-c", "v1.0.0")
+	s.eventually("its status", func() error { return s.condition("pool-c", metav1.ConditionTrue, api.ReasonConfigApplied) })
+	// A write of the same bytes moves no version, but the API server's log has it.
+	created := 0
+	for _, w := range s.writesSince(mark) {
+		switch {
+		case strings.Contains(w, "/events"), strings.Contains(w, "pool-c"):
+		case strings.HasPrefix(w, "create "): // names no object
+			created++
+		default:
+			t.Errorf("the restart wrote: %s", w)
+		}
+	}
+	if created != 5 { // token, kubeconfig, configuration and two documents of pool-c
+		t.Errorf("the restart created %d objects, want 5: %q", created, s.writesSince(mark))
+	}
 	s.ready(s.git.push(map[string]string{"notes.txt": "unrelated"}))
 	after := s.versions()
 	maps.DeleteFunc(after, func(name, _ string) bool { _, ok := before[name]; return !ok })
@@ -517,4 +536,151 @@ func TestLastGoodGenerationIsMaintained(t *testing.T) {
 	if raw, _ := json.Marshal(osc); bytes.Contains(raw, []byte("c4nary")) {
 		t.Error("the OperatingSystemConfig holds the proxy's password")
 	}
+}
+
+// auditSize marks a place in the API server's log.
+func (s *system) auditSize() int64 {
+	s.t.Helper()
+	info, err := os.Stat(s.cluster.AuditLog())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return info.Size()
+}
+
+// writesSince lists what the controller's ServiceAccount has written since.
+func (s *system) writesSince(mark int64) []string {
+	s.t.Helper()
+	f, err := os.Open(s.cluster.AuditLog())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.Seek(mark, io.SeekStart); err != nil {
+		s.t.Fatal(err)
+	}
+	var out []string
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var e struct {
+			Verb, RequestURI string
+			User             struct{ Username string }
+		}
+		if json.Unmarshal(lines.Bytes(), &e) != nil || e.User.Username != "system:serviceaccount:"+namespace+":osm-gitops" {
+			continue
+		}
+		switch e.Verb {
+		case "create", "update", "patch", "delete":
+			out = append(out, e.Verb+" "+e.RequestURI)
+		}
+	}
+	return out
+}
+
+// A pool that cannot even be decoded is told so, and is nobody else's trouble.
+func TestMalformedPool(t *testing.T) {
+	s := newSystem(t)
+	s.pool("bad", "osp-a", func(md map[string]any) {
+		spec := md["spec"].(map[string]any)["template"].(map[string]any)["spec"].(map[string]any)
+		spec["versions"] = map[string]any{"kubelet": 1.35}
+	})
+	s.begin(s.git.push(map[string]string{"a.yaml": osp("osp-a", "v1.0.0", "echo one")}))
+	s.pool("good", "osp-a")
+	s.served("good", "v1.0.0")
+	s.event("bad", api.EventProfileError, "spec.template.spec.versions.kubelet", "holds a number", "put it in quotes")
+	s.pool("bad", "osp-a")
+	s.served("bad", "v1.0.0")
+}
+
+// Another folder of the same repository is another source.
+func TestPathChanges(t *testing.T) {
+	s := newSystem(t)
+	s.begin(s.git.push(map[string]string{"a.yaml": osp("osp-a", "v1.0.0", "echo one"), "team/b.yaml": osp("osp-b", "v1.0.0", "echo one")}))
+	s.patchSource(`{"spec":{"path":"profiles/team"}}`)
+	want := map[string]string{"osp-a": "v1.0.0 removed", "osp-b": "v1.0.0"}
+	s.eventually("the other folder's profiles", func() error {
+		if got := s.inventory(); !maps.Equal(got, want) {
+			return fmt.Errorf("inventory is %v, want %v", got, want)
+		}
+		return nil
+	})
+	s.patchSource(`{"spec":{"path":"profiles"}}`)
+	want["osp-a"] = "v1.0.0"
+	s.eventually("both folders' profiles", func() error {
+		if got := s.inventory(); !maps.Equal(got, want) {
+			return fmt.Errorf("inventory is %v, want %v", got, want)
+		}
+		return nil
+	})
+}
+
+// Pools that are deleted as soon as they are created leave nothing behind.
+func TestShortLivedPools(t *testing.T) {
+	s := newSystem(t)
+	s.begin(s.git.push(map[string]string{"a.yaml": osp("osp-a", "v1.0.0", "echo one")}))
+	const pools = 30
+	for i := range pools {
+		name := "brief-" + strconv.Itoa(i)
+		s.pool(name, "osp-a")
+		time.Sleep(time.Duration(i) * 5 * time.Millisecond) // a moment more each time
+		s.noError(client.IgnoreNotFound(s.client.Delete(t.Context(), &machines.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: s.pools, Name: name}})))
+	}
+	s.eventually("everything to be gone", func() error {
+		for name := range s.versions() {
+			if strings.Contains(name, "brief-") {
+				return fmt.Errorf("%s is left", name)
+			}
+		}
+		if tokens := s.tokens(); len(tokens) > 0 {
+			return fmt.Errorf("%d tokens are left", len(tokens))
+		}
+		return nil
+	})
+}
+
+// The controller is killed again and again while a push rotates its pools: they
+// converge, with one token each, and nobody ever misses a Secret.
+func TestKilledDuringRotation(t *testing.T) {
+	s := newSystem(t)
+	s.begin(s.git.push(map[string]string{"a.yaml": osp("osp-a", "v1.0.0", "echo one")}))
+	const pools, kills = 20, 5
+	name := func(i int) string { return fmt.Sprintf("pool-%02d", i) }
+	for i := range pools {
+		s.pool(name(i), "osp-a")
+	}
+	for i := range pools {
+		s.served(name(i), "v1.0.0")
+	}
+	seen := s.watchUserData("pool")
+	s.git.push(map[string]string{"a.yaml": osp("osp-a", "v1.1.0", "echo two")})
+	for i := range kills {
+		s.kill()
+		s.start()
+		time.Sleep(time.Duration(500+150*i) * time.Millisecond) // later in the rotation each time
+	}
+	for i := range pools {
+		bootstrap, provisioning := s.served(name(i), "v1.1.0")
+		if bootstrap.Annotations[api.AnnotationInputDigest] != provisioning.Annotations[api.AnnotationInputDigest] {
+			t.Errorf("%s: the documents are of two generations", name(i))
+		}
+	}
+	if got := len(s.tokens()); got != pools {
+		t.Errorf("there are %d tokens for %d pools", got, pools)
+	}
+	seen.stop()
+	<-seen.stopped
+	for _, e := range seen.events {
+		if e.Type == watch.Deleted {
+			t.Errorf("%s was deleted", e.Object.(*corev1.Secret).Name)
+		}
+	}
+}
+
+// kill ends the controller as a crash would.
+func (s *system) kill() {
+	s.t.Helper()
+	s.noError(s.process.Process.Kill())
+	<-s.exited
+	s.process = nil
 }

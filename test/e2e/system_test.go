@@ -46,7 +46,7 @@ const namespace = "kube-system"
 // patience bounds every wait: reaching it is a failure, so it may be generous.
 const patience = 60 * time.Second
 
-func TestMain(m *testing.M) { os.Exit(cluster.Main(m, cluster.Options{})) }
+func TestMain(m *testing.M) { os.Exit(cluster.Main(m, cluster.Options{Audit: true})) }
 
 // system is a control plane with our kinds and rights, a Git server, and the
 // controller's process.

@@ -83,9 +83,15 @@ func (r *Reconciler) keepSettings(ctx context.Context, cm *corev1.ConfigMap) err
 	if at, ok := r.settings.Load(cm.Name); ok && now.Sub(at.(time.Time)) < settingsTrust {
 		return nil
 	}
-	err := r.Client.Create(ctx, cm, client.FieldOwner(api.FieldManager))
-	if err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("creating ConfigMap %s: %w", client.ObjectKeyFromObject(cm), err)
+	kept, err := get(ctx, r.Live, client.ObjectKeyFromObject(cm), &corev1.ConfigMap{})
+	if err != nil {
+		return err
+	}
+	if !kept {
+		err := r.Client.Create(ctx, cm, client.FieldOwner(api.FieldManager))
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("creating ConfigMap %s: %w", client.ObjectKeyFromObject(cm), err)
+		}
 	}
 	r.settings.Store(cm.Name, now)
 	return nil
