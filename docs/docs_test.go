@@ -24,7 +24,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 
-	gitops "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
@@ -296,8 +296,8 @@ func TestProfileSource(t *testing.T) {
 			walk(f.Type)
 		}
 	}
-	walk(reflect.TypeFor[gitops.ProfileSourceSpec]())
-	walk(reflect.TypeFor[gitops.ProfileSourceStatus]())
+	walk(reflect.TypeFor[api.ProfileSourceSpec]())
+	walk(reflect.TypeFor[api.ProfileSourceStatus]())
 }
 
 // TestNames: what the controllers write as reason, event or annotation stands in a page.
@@ -324,7 +324,7 @@ func TestNames(t *testing.T) {
 		name := spec.Names[0].Name
 		lit, ok := spec.Values[0].(*ast.BasicLit)
 		if !ok || !regexp.MustCompile(`^(Reason|Event|Annotation|Label)`).MatchString(name) ||
-			!strings.Contains(code.String(), "api."+name) && !strings.Contains(code.String(), "gitops."+name) {
+			!strings.Contains(code.String(), "api."+name) {
 			return true
 		}
 		value, err := strconv.Unquote(lit.Value)

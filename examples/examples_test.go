@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
-	gitops "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
@@ -93,9 +93,9 @@ func TestPools(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			doc, ok := profiles[md.Annotations[gitops.AnnotationOSP]]
+			doc, ok := profiles[md.Annotations[api.AnnotationOSP]]
 			if !ok {
-				t.Fatalf("there is no profile %q", md.Annotations[gitops.AnnotationOSP])
+				t.Fatalf("there is no profile %q", md.Annotations[api.AnnotationOSP])
 			}
 			delete(unused, doc.Name)
 			pools++

@@ -18,7 +18,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	gitops "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
 
@@ -97,7 +97,7 @@ func TestDemo(t *testing.T) {
 			}
 		}
 	}
-	if c := got.told.condition; c.Status != "False" || c.Reason != gitops.ReasonProfilesInvalid {
+	if c := got.told.condition; c.Status != "False" || c.Reason != api.ReasonProfilesInvalid {
 		t.Errorf("a refused profile is Ready=%s, %s", c.Status, c.Reason)
 	}
 	// Each of these is told, although several are of one object and one reason.

@@ -19,7 +19,7 @@ import (
 	"github.com/fluxcd/pkg/apis/meta"
 
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
-	gitops "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 )
 
@@ -97,7 +97,7 @@ func (s *stage) pools(ctx context.Context) ([]pool, error) {
 	}
 	var out []pool
 	for _, md := range list.Items {
-		if profile := md.Annotations[gitops.AnnotationOSP]; profile != "" {
+		if profile := md.Annotations[api.AnnotationOSP]; profile != "" {
 			out = append(out, pool{md.Namespace, md.Name, profile})
 		}
 	}
@@ -113,7 +113,7 @@ func (s *stage) pools(ctx context.Context) ([]pool, error) {
 func (s *stage) follow(ctx context.Context, c commit, pools []pool, pushed time.Time, before *outcome) (outcome, error) {
 	var out outcome
 	err := s.seen.until(ctx, "every pool to have its Secrets from commit "+short(c.hash), func() string {
-		source, _, ok := get[*gitops.ProfileSource](s.seen, metav1.NamespaceSystem, sourceName)
+		source, _, ok := get[*api.ProfileSource](s.seen, metav1.NamespaceSystem, sourceName)
 		if !ok || !strings.HasSuffix(source.Status.Revision, c.hash) || ready(source.Status.Conditions).Status != metav1.ConditionTrue {
 			if ok {
 				return "ProfileSource " + sourceName + ": " + ready(source.Status.Conditions).Message
@@ -168,8 +168,8 @@ func (s *stage) toldOwners(ctx context.Context, o outcome) error {
 }
 
 // stateOf returns what a pool has, or what it lacks. It is used inside a condition.
-func (s *stage) stateOf(source *gitops.ProfileSource, p pool) (state, string) {
-	i := slices.IndexFunc(source.Status.Profiles, func(e gitops.ProfileEntry) bool { return e.Name == p.profile })
+func (s *stage) stateOf(source *api.ProfileSource, p pool) (state, string) {
+	i := slices.IndexFunc(source.Status.Profiles, func(e api.ProfileEntry) bool { return e.Name == p.profile })
 	if i < 0 {
 		return state{}, fmt.Sprintf("ProfileSource %s has no profile %s", sourceName, p.profile)
 	}
@@ -179,13 +179,13 @@ func (s *stage) stateOf(source *gitops.ProfileSource, p pool) (state, string) {
 	if !ok {
 		return now, "OperatingSystemProfile " + want.Object + " is missing"
 	}
-	now.author, _, _ = strings.Cut(osp.Annotations[gitops.AnnotationAuthor], " <")
+	now.author, _, _ = strings.Cut(osp.Annotations[api.AnnotationAuthor], " <")
 	for _, part := range []struct {
 		stage string
 		into  **corev1.Secret
 	}{{"bootstrap", &now.bootstrap}, {"provisioning", &now.provisioning}} {
-		secret, at, ok := get[*corev1.Secret](s.seen, gitops.NamespaceCloudInitSettings, p.secret(part.stage))
-		if !ok || secret.Annotations[gitops.AnnotationCommit] != want.Commit || len(secret.Data[gitops.UserDataKey]) == 0 {
+		secret, at, ok := get[*corev1.Secret](s.seen, api.NamespaceCloudInitSettings, p.secret(part.stage))
+		if !ok || secret.Annotations[api.AnnotationCommit] != want.Commit || len(secret.Data[api.UserDataKey]) == 0 {
 			return now, fmt.Sprintf("Secret %s is not of commit %s", p.secret(part.stage), short(want.Commit))
 		}
 		*part.into = secret
@@ -195,7 +195,7 @@ func (s *stage) stateOf(source *gitops.ProfileSource, p pool) (state, string) {
 	}
 	// Its status is the last thing written: from here on nothing should change.
 	config, _, ok := get[*osm.OperatingSystemConfig](s.seen, metav1.NamespaceSystem, p.config())
-	if !ok || config.Annotations[gitops.AnnotationCommit] != want.Commit || ready(config.Status.Conditions).Status != metav1.ConditionTrue {
+	if !ok || config.Annotations[api.AnnotationCommit] != want.Commit || ready(config.Status.Conditions).Status != metav1.ConditionTrue {
 		return now, fmt.Sprintf("OperatingSystemConfig %s is not ready for commit %s", p.config(), short(want.Commit))
 	}
 	now.config = config
@@ -210,7 +210,7 @@ func (o outcome) table(everything bool) [][]string {
 			continue
 		}
 		rows = append(rows, []string{p.pool.String(), p.pool.profile, p.version, short(p.commit), p.author,
-			kib(len(p.bootstrap.Data[gitops.UserDataKey])), kib(len(p.provisioning.Data[gitops.UserDataKey])), seconds(p.took)})
+			kib(len(p.bootstrap.Data[api.UserDataKey])), kib(len(p.provisioning.Data[api.UserDataKey])), seconds(p.took)})
 	}
 	return rows
 }
@@ -239,7 +239,7 @@ func (o outcome) written(pool, path, line string) bool {
 		} `json:"write_files"`
 	}
 	for _, p := range o.pools {
-		if p.pool.String() != pool || yaml.Unmarshal(p.provisioning.Data[gitops.UserDataKey], &doc) != nil {
+		if p.pool.String() != pool || yaml.Unmarshal(p.provisioning.Data[api.UserDataKey], &doc) != nil {
 			continue
 		}
 		for _, f := range doc.WriteFiles {
@@ -255,7 +255,7 @@ func (o outcome) written(pool, path, line string) bool {
 // returns what it wrote.
 func (s *stage) requestLook(ctx context.Context) (string, error) {
 	token := time.Now().UTC().Format(time.RFC3339Nano)
-	ps := &gitops.ProfileSource{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: sourceName}}
+	ps := &api.ProfileSource{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: sourceName}}
 	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, meta.ReconcileRequestAnnotation, token)
 	if err := s.client.Patch(ctx, ps, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
 		return token, fmt.Errorf("requesting a look at ProfileSource %s: %w", sourceName, err)
@@ -271,14 +271,14 @@ type told struct {
 
 func (t told) text() string {
 	return fmt.Sprintf("  condition  Ready=%s, %s\n%s\n  event      %s\n%s",
-		t.condition.Status, t.condition.Reason, indent(t.condition.Message, "    "), gitops.EventProfileRefused, indent(t.event, "    "))
+		t.condition.Status, t.condition.Reason, indent(t.condition.Message, "    "), api.EventProfileRefused, indent(t.event, "    "))
 }
 
 // toldOf waits until the source says what is wrong with a commit.
 func (s *stage) toldOf(ctx context.Context, c commit) (told, error) {
 	var t told
 	err := s.seen.until(ctx, "commit "+short(c.hash)+" to be refused", func() string {
-		source, _, ok := get[*gitops.ProfileSource](s.seen, metav1.NamespaceSystem, sourceName)
+		source, _, ok := get[*api.ProfileSource](s.seen, metav1.NamespaceSystem, sourceName)
 		if !ok || !strings.HasSuffix(source.Status.LastAttemptedRevision, c.hash) {
 			return "ProfileSource " + sourceName + " has not looked at it"
 		}
@@ -286,12 +286,12 @@ func (s *stage) toldOf(ctx context.Context, c commit) (told, error) {
 			return "ProfileSource " + sourceName + " is ready"
 		}
 		for _, e := range all[*eventsv1.Event](s.seen) {
-			if e.Regarding.Name == sourceName && e.Reason == gitops.EventProfileRefused {
+			if e.Regarding.Name == sourceName && e.Reason == api.EventProfileRefused {
 				t.event = e.Note
 				return ""
 			}
 		}
-		return "there is no event " + gitops.EventProfileRefused
+		return "there is no event " + api.EventProfileRefused
 	})
 	return t, err
 }
@@ -315,7 +315,7 @@ func (s *stage) unchanged(before outcome) (string, error) {
 func (s *stage) readyLine() string {
 	s.seen.mu.Lock()
 	defer s.seen.mu.Unlock()
-	source, _, _ := get[*gitops.ProfileSource](s.seen, metav1.NamespaceSystem, sourceName)
+	source, _, _ := get[*api.ProfileSource](s.seen, metav1.NamespaceSystem, sourceName)
 	if source == nil {
 		return ""
 	}
@@ -329,7 +329,7 @@ func (s *stage) events() []string {
 	defer s.seen.mu.Unlock()
 	var out []string
 	for _, e := range all[*eventsv1.Event](s.seen) {
-		if e.ReportingController == gitops.FieldManager {
+		if e.ReportingController == api.FieldManager {
 			out = append(out, fmt.Sprintf("%s: %s: %s", e.Regarding.Name, e.Reason, e.Note))
 		}
 	}

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	gitops "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
@@ -56,8 +56,8 @@ func observe(ctx context.Context, config *rest.Config) (*observer, error) {
 		return cache.ByObject{Namespaces: map[string]cache.Config{namespace: {}}}
 	}
 	watched := map[client.Object]cache.ByObject{
-		&corev1.Secret{}:              in(gitops.NamespaceCloudInitSettings),
-		&gitops.ProfileSource{}:       in(metav1.NamespaceSystem),
+		&corev1.Secret{}:              in(api.NamespaceCloudInitSettings),
+		&api.ProfileSource{}:          in(metav1.NamespaceSystem),
 		&osm.OperatingSystemProfile{}: in(metav1.NamespaceSystem),
 		&osm.OperatingSystemConfig{}:  in(metav1.NamespaceSystem),
 		&eventsv1.Event{}:             {}, // pools are anywhere

@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	gitops "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
 
@@ -152,11 +152,11 @@ func (s *stage) install(ctx context.Context) (string, error) {
 		return "", err
 	}
 	err = s.seen.until(ctx, "the token with which nodes fetch their Secrets", func() string {
-		secret, _, ok := get[*corev1.Secret](s.seen, gitops.NamespaceCloudInitSettings, gitops.SecretGetterToken)
+		secret, _, ok := get[*corev1.Secret](s.seen, api.NamespaceCloudInitSettings, api.SecretGetterToken)
 		if ok && len(secret.Data["token"]) > 0 {
 			return ""
 		}
-		return "kube-controller-manager has not filled Secret " + gitops.SecretGetterToken
+		return "kube-controller-manager has not filled Secret " + api.SecretGetterToken
 	})
 	return "kinds, cloud-init-settings.yaml and rbac.yaml of deploy/", err
 }

@@ -282,7 +282,7 @@ func summary(out *screen, res *result, took time.Duration) error {
 		{"the mistake mended", seconds(res.mended.slowest()), fmt.Sprintf("%d pools rotated, %d untouched", len(res.mended.rotated), len(res.mended.kept))},
 	})
 	if len(res.deleted) > 0 {
-		return fmt.Errorf("Secrets were absent for a moment: %s", strings.Join(res.deleted, ", "))
+		return fmt.Errorf("absent for a moment were the Secrets %s", strings.Join(res.deleted, ", "))
 	}
 	out.text(fmt.Sprintf("\nNo Secret that a machine boots from was absent at any moment. All of this took %s.", took.Round(time.Second)))
 	return nil
