@@ -212,6 +212,7 @@ type running struct {
 
 func launch(t *testing.T, env ...string) *running {
 	t.Helper()
+	t.Parallel() // it is a process of its own, with a directory of its own
 	needControlPlane(t)
 	self, err := os.Executable()
 	if err != nil {
