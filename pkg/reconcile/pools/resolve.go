@@ -207,7 +207,7 @@ func (r *Reconciler) keptCredentials(ctx context.Context, md *cluster.MachineDep
 	var c render.Credentials
 	data, ok := secret.Data[shortDigest(inputDigest)]
 	if !ok {
-		return c, fmt.Errorf("Secret %s has no credentials for the input digest %s", key, inputDigest)
+		return c, fmt.Errorf("the Secret %s has no credentials for the input digest %s", key, inputDigest)
 	}
 	if err := json.Unmarshal(data, &c); err != nil {
 		return c, fmt.Errorf("reading credentials %s: the JSON is broken", key)
