@@ -45,8 +45,8 @@ func (d Directory) Read(ctx context.Context) (*Snapshot, error) {
 	}
 }
 
-// errMoved: the repository is another than when reading began.
-var errMoved = errors.New("its Git repository changes while it is read")
+// errMoved: files or the repository are others than when reading began.
+var errMoved = errors.New("it changes while it is read: write files beside it and rename them into place")
 
 // name is the folder's path as it was given.
 func (d Directory) name() string {

@@ -1,6 +1,7 @@
 package source
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -279,5 +280,30 @@ func link(t testing.TB, to, at string) {
 	t.Helper()
 	if err := os.Symlink(to, at); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A folder with a repository of its own is refused as a remote's submodule is: an
+// empty answer would look as if all profiles had gone.
+func TestDirectoryDoesNotEnterAnotherRepository(t *testing.T) {
+	root := t.TempDir()
+	r := newRepo(t)
+	r.commit("profiles/a.yaml", "a: 1\n")
+	if err := os.Rename(r.dir, filepath.Join(root, "outer")); err != nil {
+		t.Fatal(err)
+	}
+	inner := newRepo(t)
+	inner.commit("b.yaml", "b: 1\n")
+	if err := os.Rename(inner.dir, filepath.Join(root, "outer", "nested")); err != nil {
+		t.Fatal(err)
+	}
+	for _, sub := range []string{"nested", "nested/deep"} {
+		if err := os.MkdirAll(filepath.Join(root, "outer", sub), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		_, err := Directory{Root: root, Path: "outer", Sub: sub}.Read(t.Context())
+		if !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "a repository of its own") {
+			t.Errorf("%s: got %v", sub, err)
+		}
 	}
 }

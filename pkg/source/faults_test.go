@@ -357,7 +357,7 @@ func proxyTo(t *testing.T, to string) *httputil.ReverseProxy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return httputil.NewSingleHostReverseProxy(u)
+	return reverseProxy(u)
 }
 
 func caOf(s *httptest.Server) []byte {

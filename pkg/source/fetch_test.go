@@ -286,3 +286,17 @@ func noise(n int) string {
 }
 
 var noises atomic.Uint64
+
+func TestURLWithASlashAtItsEnd(t *testing.T) {
+	s, r, m := newServer(t), newRepo(t), newMirrors(t)
+	r.commit("a.yaml", "a: 1\n")
+	url := s.push(r, "repo.git")
+	want := mustFetch(t, m, Remote{URL: url})
+	if requests, _ := s.cost(func() {
+		if got := mustFetch(t, m, Remote{URL: url + "/"}); got.Repository != want.Repository || got.Head != want.Head {
+			t.Errorf("got %+v", got)
+		}
+	}); requests != 1 {
+		t.Errorf("it took %d requests: the mirror is not shared", requests)
+	}
+}

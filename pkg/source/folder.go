@@ -46,6 +46,12 @@ func (w *folderWalk) walk(ctx context.Context, parts []string) error {
 		case info.Mode()&fs.ModeSymlink != 0 && !w.followFiles:
 			return fail(ErrInvalid, "path %q is a symlink, and links are not followed", path)
 		}
+		if w.followFiles {
+			continue
+		}
+		if _, err := w.root.Lstat(w.disk(path + "/.git")); err == nil {
+			return fail(ErrInvalid, "path %q is a submodule, or a repository of its own, which is not entered: name that folder itself", path)
+		}
 	}
 	err := w.folder(ctx, strings.Join(parts, "/"), 0)
 	slices.Sort(w.found)
@@ -82,7 +88,12 @@ func (w *folderWalk) folder(ctx context.Context, prefix string, depth int) error
 		case class == folder && depth == maxDepth:
 			w.refused.add(path, tooDeep)
 		case class == folder:
-			if err := w.folder(ctx, path, depth+1); err != nil {
+			err := w.folder(ctx, path, depth+1)
+			if errors.Is(err, fs.ErrPermission) {
+				w.refused.add(path, "permission denied")
+				continue
+			}
+			if err != nil {
 				return err
 			}
 		}
@@ -94,6 +105,9 @@ func isDotGit(e fs.DirEntry) bool { return e.Name() == ".git" }
 
 func (w *folderWalk) list(path string) ([]fs.DirEntry, error) {
 	dir, err := w.root.OpenFile(w.disk(path), os.O_RDONLY|syscall.O_DIRECTORY, 0)
+	if errors.Is(err, fs.ErrPermission) && path != "" {
+		return nil, err
+	}
 	if err != nil {
 		return nil, fail(ErrInvalid, "path %q cannot be read as a folder: %v", path, err)
 	}
@@ -166,6 +180,9 @@ func (w *folderWalk) readFile(path string, q *quota) (data []byte, reason string
 	if errors.Is(err, errNotRegular) {
 		return nil, "it is no regular file any more", nil
 	}
+	if errors.Is(err, fs.ErrPermission) {
+		return nil, "permission denied", nil
+	}
 	if err != nil {
 		return nil, "", err
 	}
@@ -173,9 +190,21 @@ func (w *folderWalk) readFile(path string, q *quota) (data []byte, reason string
 	if reason := q.admit(size); reason != "" {
 		return nil, reason, nil
 	}
+	before, err := f.Stat()
+	if err != nil {
+		return nil, "", err
+	}
 	data, err = io.ReadAll(io.LimitReader(f, maxFileBytes+1))
+	if err != nil {
+		return nil, "", err
+	}
 	if len(data) > maxFileBytes {
 		return nil, "too big: it grew while it was read", nil
+	}
+	// Half of a file is another file. Whoever writes and renames is never caught here.
+	after, err := f.Stat()
+	if err == nil && (after.Size() != int64(len(data)) || !after.ModTime().Equal(before.ModTime())) {
+		err = errMoved
 	}
 	return data, "", err
 }

@@ -102,6 +102,8 @@ func parseURL(raw string, insecure bool) (*url.URL, error) {
 	case strings.ContainsAny(raw, " \t\r\n\\\"'`$;&|<>(){}[]^") && !strings.HasPrefix(u.Host, "["):
 		return nil, fail(ErrInvalid, "the URL has quotes, spaces or other characters that must be percent-encoded")
 	}
+	// git takes a URL with a slash at its end for the same one.
+	u.Path, u.RawPath = strings.TrimRight(u.Path, "/"), strings.TrimRight(u.RawPath, "/")
 	return u, nil
 }
 

@@ -1,6 +1,7 @@
 package source
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -142,7 +143,7 @@ func newServer(t testing.TB, opts ...func(*gittestserver.GitServer)) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	proxy := httputil.NewSingleHostReverseProxy(to)
+	proxy := reverseProxy(to)
 	proxy.ModifyResponse = func(res *http.Response) error {
 		res.Body = countingBody{res.Body, &s.bytes}
 		return nil
@@ -153,6 +154,25 @@ func newServer(t testing.TB, opts ...func(*gittestserver.GitServer)) *server {
 	}))
 	t.Cleanup(s.proxy.Close)
 	return s
+}
+
+// reverseProxy passes requests on. It reads each request to its end first: the
+// server closes a request's body when the response begins, and a proxy that is
+// still reading it then cuts its connection to the other side.
+func reverseProxy(to *url.URL) *httputil.ReverseProxy {
+	proxy := httputil.NewSingleHostReverseProxy(to)
+	direct := proxy.Director
+	proxy.Director = func(r *http.Request) {
+		if r.Body != nil {
+			body, err := io.ReadAll(r.Body)
+			if err != nil {
+				body = nil // the client is gone: nobody waits for the answer
+			}
+			r.Body = io.NopCloser(bytes.NewReader(body))
+		}
+		direct(r)
+	}
+	return proxy
 }
 
 type countingBody struct {

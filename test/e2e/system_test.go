@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -46,7 +47,16 @@ const namespace = "kube-system"
 // patience bounds every wait: reaching it is a failure, so it may be generous.
 const patience = 60 * time.Second
 
-func TestMain(m *testing.M) { os.Exit(cluster.Main(m, cluster.Options{Audit: true})) }
+func TestMain(m *testing.M) {
+	code := cluster.Main(m, cluster.Options{Audit: true})
+	if built != "" {
+		_ = os.RemoveAll(built)
+	}
+	os.Exit(code)
+}
+
+// built is the folder of the controller's binary, for TestMain to remove.
+var built string
 
 // system is a control plane with our kinds and rights, a Git server, and the
 // controller's process.
@@ -142,6 +152,7 @@ var binary = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
+	built = dir
 	if err := cluster.DependOn("cmd", "pkg", "deploy", "go.mod"); err != nil {
 		return "", err
 	}
@@ -498,6 +509,13 @@ func newGitServer(t *testing.T) *gitServer {
 				return
 			}
 		}
+		// The server closes a request's body when the response begins, and a proxy
+		// that is still reading it then cuts its connection to the other side.
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
 		proxy.ServeHTTP(w, r)
 	}))
 	t.Cleanup(front.Close)

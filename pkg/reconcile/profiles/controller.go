@@ -108,14 +108,15 @@ type outcome struct {
 // sync looks at the source and creates what is missing. An error means that
 // nothing can be said about the source; refused files are no error.
 func (r *Reconciler) sync(ctx context.Context, ps *api.ProfileSource) (outcome, error) {
-	snap, err := r.fetch(ctx, ps)
+	known, err := r.remember(ps)
 	if err != nil {
 		return outcome{}, err
 	}
-	ix, err := r.indexer(ps)
+	snap, err := r.fetch(ctx, ps, known.lines)
 	if err != nil {
 		return outcome{}, err
 	}
+	ix := known.indexer
 	cat, err := ix.Catalogue(ctx, snap)
 	if err != nil {
 		return outcome{}, fmt.Errorf("indexing %s: %w", snap.Revision, err)
@@ -144,7 +145,7 @@ func (r *Reconciler) sync(ctx context.Context, ps *api.ProfileSource) (outcome, 
 	return out, nil
 }
 
-func (r *Reconciler) fetch(ctx context.Context, ps *api.ProfileSource) (*source.Snapshot, error) {
+func (r *Reconciler) fetch(ctx context.Context, ps *api.ProfileSource, lines *source.Lines) (*source.Snapshot, error) {
 	if err := unsupported(ps.Spec); err != nil {
 		return nil, err
 	}
@@ -152,7 +153,7 @@ func (r *Reconciler) fetch(ctx context.Context, ps *api.ProfileSource) (*source.
 		if r.DirectoryRoot == "" {
 			return nil, &specError{reason: api.ReasonAccessDenied, err: errors.New("spec.directory: no directory is allowed: start the controller with --directory-root")}
 		}
-		return source.Directory{Root: r.DirectoryRoot, Path: d.Path, Sub: ps.Spec.Path}.Read(ctx)
+		return source.Directory{Root: r.DirectoryRoot, Path: d.Path, Sub: ps.Spec.Path, Lines: lines}.Read(ctx)
 	}
 	remote, err := r.remote(ctx, ps)
 	if err != nil {
@@ -227,12 +228,13 @@ func mirrorKey(secret *corev1.Secret) (string, error) {
 type remembered struct {
 	of      string
 	indexer *profile.Indexer
+	lines   *source.Lines // of a directory; mirrors keep their own
 }
 
-func (r *Reconciler) indexer(ps *api.ProfileSource) (*profile.Indexer, error) {
+func (r *Reconciler) remember(ps *api.ProfileSource) (remembered, error) {
 	what, err := json.Marshal([]any{ps.UID, ps.Spec.Git, ps.Spec.Directory, ps.Spec.Path})
 	if err != nil {
-		return nil, fmt.Errorf("encoding the spec: %w", err)
+		return remembered{}, fmt.Errorf("encoding the spec: %w", err)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -241,11 +243,11 @@ func (r *Reconciler) indexer(ps *api.ProfileSource) (*profile.Indexer, error) {
 	}
 	key := client.ObjectKeyFromObject(ps)
 	if known, ok := r.indexers[key]; ok && known.of == string(what) {
-		return known.indexer, nil
+		return known, nil
 	}
-	ix := &profile.Indexer{Check: r.Check}
-	r.indexers[key] = remembered{of: string(what), indexer: ix}
-	return ix, nil
+	known := remembered{of: string(what), indexer: &profile.Indexer{Check: r.Check}, lines: &source.Lines{}}
+	r.indexers[key] = known
+	return known, nil
 }
 
 func (r *Reconciler) forget(key types.NamespacedName) {
