@@ -10,6 +10,7 @@ import (
 	"github.com/fluxcd/pkg/apis/meta"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -23,6 +24,8 @@ import (
 const (
 	// intervalJitter spreads the looks of many sources, as a share of the interval.
 	intervalJitter = 0.1
+	// racedRetry is the wait after a write that came too late, for the cache to follow.
+	racedRetry = 50 * time.Millisecond
 	// maxNamed is the number of refusals a condition names; the events name all.
 	maxNamed = 20
 )
@@ -47,8 +50,15 @@ func (r *Reconciler) report(ctx context.Context, ps *api.ProfileSource, out outc
 	if token, ok := meta.ReconcileAnnotationValue(ps.Annotations); ok {
 		ps.Status.SetLastHandledReconcileRequest(token)
 	}
+	r.tellCreated(ps, out) // an object is created once: a later run cannot tell
 	if !equality.Semantic.DeepEqual(before.Status, ps.Status) {
-		if err := r.Client.Status().Patch(ctx, ps, client.MergeFrom(before), client.FieldOwner(api.FieldManager)); err != nil {
+		// Of exactly what was read: a cache that is behind would move times back.
+		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+		err := r.Client.Status().Patch(ctx, ps, patch, client.FieldOwner(api.FieldManager))
+		if apierrors.IsConflict(err) {
+			return ctrl.Result{RequeueAfter: racedRetry}, nil
+		}
+		if err != nil {
 			return ctrl.Result{}, client.IgnoreNotFound(err)
 		}
 	}
@@ -136,11 +146,18 @@ func count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// events tells what has happened. The same cause is told once, until it changes.
-func (r *Reconciler) events(before, ps *api.ProfileSource, out outcome, err error) {
+func (r *Reconciler) tellCreated(ps *api.ProfileSource, out outcome) {
 	for _, v := range out.created {
-		r.event(ps, corev1.EventTypeNormal, api.EventProfileCreated, "profile %q %s is in the cluster, from %s at commit %s", v.Name, v.Version, v.Path, v.Commit)
+		from := v.Path
+		if v.Commit != "" {
+			from += " at commit " + string(v.Commit)
+		}
+		r.event(ps, corev1.EventTypeNormal, api.EventProfileCreated, "profile %q %s is in the cluster, from %s", v.Name, v.Version, from)
 	}
+}
+
+// events tells what else has happened. The same cause is told once, until it changes.
+func (r *Reconciler) events(before, ps *api.ProfileSource, out outcome, err error) {
 	if err != nil {
 		if changed(before, ps) {
 			r.event(ps, corev1.EventTypeWarning, api.EventSourceFailed, "%v", err)
