@@ -160,19 +160,17 @@ func newServer(t testing.TB, opts ...func(*gittestserver.GitServer)) *server {
 // server closes a request's body when the response begins, and a proxy that is
 // still reading it then cuts its connection to the other side.
 func reverseProxy(to *url.URL) *httputil.ReverseProxy {
-	proxy := httputil.NewSingleHostReverseProxy(to)
-	direct := proxy.Director
-	proxy.Director = func(r *http.Request) {
-		if r.Body != nil {
-			body, err := io.ReadAll(r.Body)
+	return &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		if r.Out.Body != nil {
+			body, err := io.ReadAll(r.Out.Body)
 			if err != nil {
 				body = nil // the client is gone: nobody waits for the answer
 			}
-			r.Body = io.NopCloser(bytes.NewReader(body))
+			r.Out.Body = io.NopCloser(bytes.NewReader(body))
 		}
-		direct(r)
-	}
-	return proxy
+		r.SetURL(to)
+		r.Out.Host = r.In.Host
+	}}
 }
 
 type countingBody struct {
