@@ -20,6 +20,7 @@ type guard struct {
 	status   int    // of the last response
 	redirect string // where it leads, fit to be shown
 	begin    []byte // of the last body, to recognise what go-git cannot read
+	broken   error  // how reading the last body ended, where go-git keeps the text alone
 }
 
 const beginBytes = 8 << 10 // 8 KiB: the capabilities stand in the first line
@@ -30,7 +31,7 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, fail(ErrInvalid, "the server redirects to plain http, which is not followed")
 	}
 	g.mu.Lock()
-	g.status, g.redirect, g.begin = 0, "", nil
+	g.status, g.redirect, g.begin, g.broken = 0, "", nil, nil
 	g.mu.Unlock()
 	res, err := g.transport.RoundTrip(req)
 	if err != nil {
@@ -53,10 +54,18 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-func (g *guard) seen() (status int, redirect string, begin []byte) {
+// response is what is known of the last one.
+type response struct {
+	status   int
+	redirect string
+	begin    []byte
+	broken   error
+}
+
+func (g *guard) seen() response {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.status, g.redirect, g.begin
+	return response{g.status, g.redirect, g.begin, g.broken}
 }
 
 // redirectOf is scheme and host of a redirect. The rest may hold a token.
@@ -79,14 +88,23 @@ type boundedBody struct {
 
 func (b *boundedBody) Read(p []byte) (int, error) {
 	if b.left <= 0 {
-		return 0, fail(ErrInvalid, "the server's %s has more than %d bytes", b.what, b.limit)
+		err := fail(ErrInvalid, "the server's %s has more than %d bytes", b.what, b.limit)
+		b.guard.note(nil, err)
+		return 0, err
 	}
 	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left)])
 	b.left -= int64(n)
-	b.guard.mu.Lock()
-	if room := beginBytes - len(b.guard.begin); room > 0 {
-		b.guard.begin = append(b.guard.begin, p[:min(n, room)]...)
-	}
-	b.guard.mu.Unlock()
+	b.guard.note(p[:n], err)
 	return n, err
+}
+
+func (g *guard) note(data []byte, err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err != io.EOF {
+		g.broken = err
+	}
+	if room := beginBytes - len(g.begin); room > 0 {
+		g.begin = append(g.begin, data[:min(len(data), room)]...)
+	}
 }

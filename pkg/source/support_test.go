@@ -31,6 +31,16 @@ var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustPa
 
 func TestMain(m *testing.M) {
 	log.SetOutput(io.Discard) // the Git server logs every request
+	for name, value := range map[string]string{
+		"GIT_CONFIG_GLOBAL": os.DevNull, // nothing of whoever runs the tests
+		"GIT_CONFIG_SYSTEM": os.DevNull,
+		"GIT_CONFIG_COUNT":  "1",
+		"GIT_CONFIG_KEY_0":  "pack.threads", "GIT_CONFIG_VALUE_0": "1", // many servers share few cores
+	} {
+		if err := os.Setenv(name, value); err != nil {
+			log.Fatal(err)
+		}
+	}
 	os.Exit(m.Run())
 }
 
@@ -52,7 +62,7 @@ func (r *repo) git(args ...string) string {
 	return git(r.t, r.dir, args...)
 }
 
-// git runs the real git, away from the configuration of whoever runs the tests.
+// git runs the real git.
 func git(t testing.TB, dir string, args ...string) string {
 	t.Helper()
 	return gitInput(t, dir, nil, args...)
@@ -62,7 +72,7 @@ func gitInput(t testing.TB, dir string, stdin io.Reader, args ...string) string 
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "git", args...)
 	cmd.Dir, cmd.Stdin = dir, stdin
-	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null",
+	cmd.Env = append(os.Environ(),
 		"GIT_AUTHOR_NAME=Ada", "GIT_AUTHOR_EMAIL=ada@example.com",
 		"GIT_COMMITTER_NAME=Ben", "GIT_COMMITTER_EMAIL=ben@example.com")
 	out, err := cmd.Output()

@@ -129,51 +129,52 @@ func demultiplexed(req *packp.UploadPackRequest, res io.Reader) io.Reader {
 // explain gives an error of a request its kind, and a text made here: what go-git
 // and net/http say may hold parts of the response.
 func (s *session) explain(ctx context.Context, phase string, err error) error {
-	var slow *slowError
-	if !errors.As(context.Cause(ctx), &slow) && dialTimedOut(err) {
-		slow = &slowError{phase: phaseDial, timeout: s.target.Timeout}
-	}
-	if slow != nil {
-		return fail(ErrUnreachable, "%v; raise the timeout if the repository is large", slow)
-	}
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
 	var unexpected *plumbing.UnexpectedError // which does not unwrap
 	if errors.As(err, &unexpected) {
 		err = unexpected.Err
 	}
-	var f *failure
-	if errors.As(err, &f) {
-		return f
+	last := s.guard.seen()
+	err = errors.Join(last.broken, err)
+
+	var slow *slowError
+	if !errors.As(context.Cause(ctx), &slow) && dialTimedOut(err) {
+		slow = &slowError{phase: phaseDial, timeout: s.target.Timeout}
 	}
+	var ours *failure
 	var disk *fs.PathError
-	if errors.As(err, &disk) {
-		return fmt.Errorf("writing the mirror: %w", disk)
-	}
-	if refused, ok := refusedAddress(err); ok {
-		return fail(ErrInvalid, "%v; allow it with --git-allowed-cidrs if it is meant", refused)
-	}
-	status, redirect, begin := s.guard.seen()
+	refused, isRefused := refusedAddress(err)
 	switch {
-	case status >= 300 && status < 400:
-		return fail(ErrInvalid, "the server redirects to %s, which is not followed: use the repository's final URL", redirect)
-	case status >= 400:
-		return statusError(status)
+	case slow != nil:
+		return fail(ErrUnreachable, "%v; raise the timeout if the repository is large", slow)
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.As(err, &ours):
+		return ours
+	case errors.As(err, &disk):
+		return fmt.Errorf("writing the mirror: %w", disk)
+	case isRefused:
+		return fail(ErrInvalid, "%v; allow it with --git-allowed-cidrs if it is meant", refused)
+	case last.status >= 300 && last.status < 400:
+		return fail(ErrInvalid, "the server redirects to %s, which is not followed: use the repository's final URL", last.redirect)
+	case last.status >= 400:
+		return statusError(last.status)
 	}
 	if cause := networkError(err); cause != "" {
 		return fail(ErrUnreachable, "phase %s: %s", phase, cause)
 	}
-	if errors.Is(err, transport.ErrEmptyRemoteRepository) {
+	return s.explainAnswer(phase, last.begin, err)
+}
+
+// explainAnswer is about a response that arrived and is not what it should be.
+func (s *session) explainAnswer(phase string, begin []byte, err error) error {
+	switch {
+	case errors.Is(err, transport.ErrEmptyRemoteRepository):
 		return fail(ErrNotFound, "the repository is empty; push a first commit")
-	}
-	if bytes.Contains(begin, []byte("object-format=sha256")) {
+	case bytes.Contains(begin, []byte("object-format=sha256")):
 		return fail(ErrUnsupported, "the repository uses SHA-256 object ids; only SHA-1 is supported")
-	}
-	if bytes.Contains(begin, []byte("not our ref")) && s.target.Commit != "" {
+	case bytes.Contains(begin, []byte("not our ref")) && s.target.Commit != "":
 		return fail(ErrNotFound, "the server does not have this commit, or does not give it out")
-	}
-	if phase == phasePack {
+	case phase == phasePack:
 		return fail(ErrUnreachable, "the server broke off in phase pack; it may have been changing at that moment")
 	}
 	return fail(ErrInvalid, "what answers there is no Git server of the smart http protocol; is the URL that of the repository? A login page answers so, too: check the credentials")
