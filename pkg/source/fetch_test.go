@@ -44,6 +44,10 @@ func TestFirstFetch(t *testing.T) {
 	if data, err := got.Read(t.Context(), first); err != nil || string(data) != "a: 1\n" {
 		t.Errorf("reading the first version: %q, %v", data, err)
 	}
+	_, err := got.Read(t.Context(), id1)
+	wantError(t, err, ErrNotFound, id1)
+	_, err = got.ChangeOf(t.Context(), id1, "profiles/a.yaml")
+	wantError(t, err, ErrNotFound, id1)
 	author, err := got.ChangeOf(t.Context(), two, "profiles/a.yaml")
 	if err != nil {
 		t.Fatal(err)

@@ -92,6 +92,9 @@ func (s *Snapshot) Read(ctx context.Context, blob string) ([]byte, error) {
 		return nil, fmt.Errorf("reading blob %q of %s: %w", shorten(blob), s.Repository, fail(ErrNotFound, "the source has no such blob"))
 	}
 	data, err := s.objects.reader().blob(ctx, plumbing.NewHash(blob))
+	if isMissing(err) { // not damage: the caller may ask for anything
+		err = fail(ErrNotFound, "the source has no such blob")
+	}
 	if err != nil {
 		return nil, fmt.Errorf("reading blob %s of %s: %w", blob, s.Repository, s.objects.explain(err))
 	}
