@@ -1,6 +1,7 @@
 package source
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"net/url"
@@ -101,7 +102,7 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 func (g *guard) note(data []byte, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if err != io.EOF {
+	if !errors.Is(err, io.EOF) {
 		g.broken = err
 	}
 	if room := beginBytes - len(g.begin); room > 0 {
