@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
@@ -24,6 +25,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
@@ -134,15 +137,19 @@ func runController(ctx context.Context, f *controllerFlags) error {
 
 func addControllers(ctx context.Context, mgr ctrl.Manager, f *controllerFlags, settings render.Settings, clusterInfo, registry cache.Cache) error {
 	engine := render.NewEngine()
+	mirrors := &source.Mirrors{
+		Dir:           f.cacheDir,
+		AllowedCIDRs:  f.gitAllowedCIDRs,
+		AllowInsecure: f.allowInsecureGit,
+	}
+	if err := mgr.Add(sweeper(mirrors)); err != nil {
+		return fmt.Errorf("setting up the sweep of mirrors: %w", err)
+	}
 	sources := &profiles.Reconciler{
-		Client:   mgr.GetClient(),
-		Live:     mgr.GetAPIReader(),
-		Recorder: notes.Recorder{EventRecorder: mgr.GetEventRecorder(api.FieldManager)},
-		Git: &source.Mirrors{
-			Dir:           f.cacheDir,
-			AllowedCIDRs:  f.gitAllowedCIDRs,
-			AllowInsecure: f.allowInsecureGit,
-		},
+		Client:        mgr.GetClient(),
+		Live:          mgr.GetAPIReader(),
+		Recorder:      notes.Recorder{EventRecorder: mgr.GetEventRecorder(api.FieldManager)},
+		Git:           mirrors,
 		DirectoryRoot: f.directoryRoot,
 		Check:         checkWith(engine),
 	}
@@ -172,6 +179,25 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, f *controllerFlags, s
 		return fmt.Errorf("setting up the pool controller: %w", err)
 	}
 	return nil
+}
+
+// Mirrors that nobody has fetched for mirrorLife are deleted, looked for every
+// sweepInterval. An interval of a source is 720 hours at most.
+const (
+	mirrorLife    = 31 * 24 * time.Hour
+	sweepInterval = 6 * time.Hour
+)
+
+// sweeper deletes mirrors of sources and credentials that are no more.
+func sweeper(mirrors *source.Mirrors) manager.RunnableFunc {
+	return func(ctx context.Context) error {
+		wait.UntilWithContext(ctx, func(ctx context.Context) {
+			if err := mirrors.Sweep(ctx, mirrorLife); err != nil && ctx.Err() == nil {
+				log.FromContext(ctx).Error(err, "deleting unused mirrors")
+			}
+		}, sweepInterval)
+		return nil
+	}
 }
 
 // checkWith asks the engine about a profile, and keeps the lines of its answer.

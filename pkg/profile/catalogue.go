@@ -106,6 +106,12 @@ func (x *Indexer) Catalogue(ctx context.Context, snap *source.Snapshot) (*Catalo
 		}
 	}
 	x.line = ln
+	if tip := tipOf(snap); len(tip.Changes) > 0 {
+		ln = ln.clone()
+		if err := x.step(ctx, ln, snap, tip); err != nil {
+			return nil, err
+		}
+	}
 	if edits := ln.edits(snap); len(edits.Changes) > 0 {
 		ln = ln.clone() // what is not committed is not remembered
 		if err := x.step(ctx, ln, snap, edits); err != nil {
@@ -113,6 +119,21 @@ func (x *Indexer) Catalogue(ctx context.Context, snap *source.Snapshot) (*Catalo
 		}
 	}
 	return ln.catalogue(x, snap), nil
+}
+
+// tipOf is all there is to know of a source whose history is cut off, a shallow
+// clone: what its one commit holds.
+func tipOf(snap *source.Snapshot) source.Step {
+	step := source.Step{Commit: snap.Head}
+	if len(snap.Line) > 0 || snap.Head == "" {
+		return step
+	}
+	for _, f := range snap.Files {
+		if !f.Dirty {
+			step.Changes = append(step.Changes, source.Change{Path: f.Path, Blob: f.Blob})
+		}
+	}
+	return step
 }
 
 // Document returns the profile of a version that a catalogue of this snapshot lists.

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
 // version returns a profile's file at a version, with a text that is its content.
@@ -112,5 +114,41 @@ func TestCatalogueOfBadCommits(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A shallow clone knows one commit: it stands for all, and no version is edited.
+func TestCatalogueWithoutHistory(t *testing.T) {
+	const head = source.Commit("0123456789012345678901234567890123456789")
+	data := []byte(*version("a", "v1.0.0", "x"))
+	edited := []byte(*version("b", "v1.0.0", "x"))
+	snap := &source.Snapshot{Head: head, Files: []source.File{
+		{Path: "a.yaml", Blob: "1111111111111111111111111111111111111111", Data: data},
+		{Path: "b.yaml", Blob: "2222222222222222222222222222222222222222", Data: edited, Dirty: true},
+	}}
+	for range 2 { // the second time nothing is remembered wrongly
+		x := &Indexer{}
+		cat, err := x.Catalogue(t.Context(), snap)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(cat.Refused) != 0 || len(cat.Current) != 2 {
+			t.Fatalf("got %+v", cat)
+		}
+		a, b := cat.Current[0], cat.Current[1]
+		if a.Version != "v1.0.0" || a.Commit != head || a.SelectedBy != head {
+			t.Errorf("got %+v", a)
+		}
+		if !strings.HasPrefix(b.Version, "v1.0.0-dirty.") || b.Commit != "" {
+			t.Errorf("got %+v", b)
+		}
+		for _, v := range cat.Current {
+			if _, err := x.Document(t.Context(), snap, v); err != nil {
+				t.Error(err)
+			}
+		}
+		if again, err := x.Catalogue(t.Context(), snap); err != nil || len(again.Current) != 2 {
+			t.Errorf("again: %+v, %v", again, err)
+		}
 	}
 }

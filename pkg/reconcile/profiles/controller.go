@@ -283,7 +283,7 @@ func (r *Reconciler) ensure(ctx context.Context, ps *api.ProfileSource, snap *so
 			return false, err
 		}
 		var author source.Author
-		if v.Commit != "" {
+		if v.Commit != "" && len(snap.Line) > 0 { // a shallow clone does not know
 			if author, err = snap.ChangeOf(ctx, v.Commit, v.Path); err != nil {
 				return false, fmt.Errorf("finding who wrote %s at %s: %w", v.Path, v.Commit, err)
 			}

@@ -139,6 +139,8 @@ func object(key types.NamespacedName, ps *api.ProfileSource, snap *source.Snapsh
 	}
 	if v.Commit != "" {
 		annotations[api.AnnotationCommit] = string(v.Commit)
+	}
+	if author.Commit != "" {
 		annotations[api.AnnotationCommittedAt] = v.CommittedAt.UTC().Format(time.RFC3339)
 		annotations[api.AnnotationChange] = string(author.Commit)
 		annotations[api.AnnotationAuthor] = notes.Clean(fmt.Sprintf("%s <%s>", author.Name, author.Email))
