@@ -122,7 +122,7 @@ func runController(ctx context.Context, f *controllerFlags) error {
 			return err
 		}
 	}
-	if err := addControllers(ctx, mgr, f, settings, clusterInfo, registry); err != nil {
+	if err := addControllers(ctx, mgr, f, nodeFacts{settings: settings, clusterInfo: clusterInfo, registry: registry}); err != nil {
 		return err
 	}
 	if err := addProbes(mgr); err != nil {
@@ -135,7 +135,14 @@ func runController(ctx context.Context, f *controllerFlags) error {
 	return nil
 }
 
-func addControllers(ctx context.Context, mgr ctrl.Manager, f *controllerFlags, settings render.Settings, clusterInfo, registry cache.Cache) error {
+// nodeFacts is what nodes get beside their profile, and where to read it.
+type nodeFacts struct {
+	settings    render.Settings
+	clusterInfo cache.Cache
+	registry    cache.Cache // nil without credentials of registries
+}
+
+func addControllers(ctx context.Context, mgr ctrl.Manager, f *controllerFlags, facts nodeFacts) error {
 	engine := render.NewEngine()
 	mirrors := &source.Mirrors{
 		Dir:           f.cacheDir,
@@ -159,21 +166,21 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, f *controllerFlags, s
 	machines := &pools.Reconciler{
 		Client:              mgr.GetClient(),
 		Live:                mgr.GetAPIReader(),
-		ClusterInfo:         clusterInfo,
+		ClusterInfo:         facts.clusterInfo,
 		Recorder:            notes.Recorder{EventRecorder: mgr.GetEventRecorder(api.FieldManager)},
 		Engine:              engine,
 		Clock:               clock.RealClock{},
 		Random:              rand.Reader,
 		Namespace:           f.namespace,
-		Settings:            settings,
-		CA:                  settings.KubernetesCACert,
+		Settings:            facts.settings,
+		CA:                  facts.settings.KubernetesCACert,
 		RegistrySecret:      f.registrySecret,
 		TokenServiceAccount: f.tokenServiceAccount,
 		OverrideServer:      f.overrideServer,
 	}
-	watches := pools.Watches{ClusterInfo: clusterInfo, Concurrency: f.workerCount}
-	if registry != nil {
-		machines.Registry, watches.Registry = registry, registry
+	watches := pools.Watches{ClusterInfo: facts.clusterInfo, Concurrency: f.workerCount}
+	if facts.registry != nil {
+		machines.Registry, watches.Registry = facts.registry, facts.registry
 	}
 	if err := machines.Setup(ctx, mgr, watches); err != nil {
 		return fmt.Errorf("setting up the pool controller: %w", err)

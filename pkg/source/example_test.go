@@ -14,7 +14,7 @@ import (
 
 func ExampleMirrors_Fetch() {
 	mirrors := &source.Mirrors{Dir: "/var/cache/osm-gitops"}
-	snapshot, err := mirrors.Fetch(context.TODO(), source.Remote{
+	snapshot, err := mirrors.Fetch(context.Background(), source.Remote{
 		URL:     "https://git.example.com/platform/osps.git",
 		Branch:  "main",
 		Path:    "profiles",
@@ -30,7 +30,7 @@ func ExampleMirrors_Fetch() {
 		log.Fatal(err)
 	}
 	for _, file := range snapshot.Files {
-		author, err := snapshot.ChangeOf(context.TODO(), snapshot.Head, file.Path)
+		author, err := snapshot.ChangeOf(context.Background(), snapshot.Head, file.Path)
 		if err != nil {
 			log.Fatal(err)
 		}

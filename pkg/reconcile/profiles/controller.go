@@ -288,7 +288,7 @@ func (r *Reconciler) ensure(ctx context.Context, ps *api.ProfileSource, snap *so
 				return false, fmt.Errorf("finding who wrote %s at %s: %w", v.Path, v.Commit, err)
 			}
 		}
-		err = r.Client.Create(ctx, object(key, ps, snap, v, doc, author), client.FieldOwner(api.FieldManager))
+		err = r.Client.Create(ctx, object(key, origin{source: ps, snapshot: snap, version: v, author: author}, doc), client.FieldOwner(api.FieldManager))
 		if err == nil {
 			return true, nil
 		}

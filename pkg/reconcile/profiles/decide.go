@@ -128,8 +128,17 @@ func inventory(ps *api.ProfileSource, w wanted, failed map[string]bool) []api.Pr
 	return slices.SortedFunc(maps.Values(out), func(a, b api.ProfileEntry) int { return cmp.Compare(a.Name, b.Name) })
 }
 
+// origin is where a version comes from: which source, at which snapshot, by whom.
+type origin struct {
+	source   *api.ProfileSource
+	snapshot *source.Snapshot
+	version  profile.Version
+	author   source.Author // zero where the source has no history
+}
+
 // object is the immutable object of one version.
-func object(key types.NamespacedName, ps *api.ProfileSource, snap *source.Snapshot, v profile.Version, doc profile.Document, author source.Author) *osm.OperatingSystemProfile {
+func object(key types.NamespacedName, from origin, doc profile.Document) *osm.OperatingSystemProfile {
+	ps, snap, v, author := from.source, from.snapshot, from.version, from.author
 	annotations := map[string]string{
 		api.AnnotationRepository: notes.Clean(snap.Repository),
 		api.AnnotationRevision:   notes.Clean(snap.Revision),

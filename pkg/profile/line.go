@@ -1,0 +1,266 @@
+package profile
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/osm-gitops/osm-gitops/pkg/source"
+)
+
+// line is the state after some steps of a first-parent line.
+type line struct {
+	steps int
+	last  source.Commit
+
+	tree     map[string]*node    // files by path
+	accepted map[key]Version     // what a version stands for: its first content
+	first    map[identity]origin // where a content was seen first
+	order    map[string][]key    // accepted versions by profile, in the order of acceptance
+	selected map[string]Version  // current versions by profile
+}
+
+type origin struct {
+	commit source.Commit
+	at     time.Time
+	path   string
+	blob   string
+	dirty  bool
+}
+
+// node is a file on the line.
+type node struct {
+	reading *reading
+	good    []identity // what it held when it could last be read
+	changed source.Commit
+}
+
+func newLine() *line {
+	return &line{
+		tree: map[string]*node{}, accepted: map[key]Version{}, first: map[identity]origin{},
+		order: map[string][]key{}, selected: map[string]Version{},
+	}
+}
+
+func (ln *line) clone() *line {
+	c := *ln
+	c.tree, c.accepted, c.first = maps.Clone(ln.tree), maps.Clone(ln.accepted), maps.Clone(ln.first)
+	c.order, c.selected = maps.Clone(ln.order), maps.Clone(ln.selected)
+	for k, v := range c.order {
+		c.order[k] = slices.Clone(v)
+	}
+	return &c
+}
+
+func (ln *line) isPrefixOf(snap *source.Snapshot) bool {
+	return ln.steps <= len(snap.Line) && (ln.steps == 0 || snap.Line[ln.steps-1].Commit == ln.last)
+}
+
+// edits is what a directory holds beyond its last commit, as one more step.
+func (ln *line) edits(snap *source.Snapshot) source.Step {
+	var step source.Step
+	there := map[string]bool{}
+	for _, f := range snap.Files {
+		there[f.Path] = true
+		if f.Dirty {
+			step.Changes = append(step.Changes, source.Change{Path: f.Path, Blob: f.Blob})
+		}
+	}
+	for _, r := range snap.Refused {
+		there[r.Path] = true // not gone, only not readable
+	}
+	for path := range ln.tree {
+		if !there[path] {
+			step.Changes = append(step.Changes, source.Change{Path: path})
+		}
+	}
+	return step
+}
+
+// apply takes a step: it updates the tree, then selects anew for every profile
+// the changed files had or have.
+func (ln *line) apply(step source.Step, readings map[string]*reading) {
+	touched := map[string]bool{}
+	touch := func(ids []identity) {
+		for _, id := range ids {
+			touched[id.name] = true
+		}
+	}
+	for _, c := range step.Changes {
+		old := ln.tree[c.Path]
+		if old != nil {
+			touch(old.good)
+		}
+		if c.Blob == "" {
+			delete(ln.tree, c.Path)
+			continue
+		}
+		n := &node{reading: readings[c.Path], changed: step.Commit}
+		n.good = n.reading.docs
+		if len(n.reading.problems) > 0 && old != nil {
+			n.good = old.good // a broken file stands for what it held before
+		}
+		touch(n.good)
+		ln.tree[c.Path] = n
+		for _, id := range n.reading.docs {
+			o := origin{commit: step.Commit, at: step.CommittedAt, path: c.Path, blob: c.Blob, dirty: step.Commit == ""}
+			if had, ok := ln.first[id]; !ok || had.commit == o.commit && o.path < had.path {
+				ln.first[id] = o
+			}
+		}
+	}
+	if step.Commit != "" {
+		ln.steps++
+		ln.last = step.Commit
+	}
+	for name := range touched {
+		ln.selectVersion(name, step.Commit)
+	}
+}
+
+// offer is one profile in one file of the tree.
+type offer struct {
+	path   string
+	id     identity
+	broken bool
+}
+
+// offers lists what the tree offers under a name, by path.
+func (ln *line) offers(name string) []offer {
+	var out []offer
+	for path, n := range ln.tree {
+		for _, id := range n.good {
+			if id.name == name {
+				out = append(out, offer{path: path, id: id, broken: len(n.reading.problems) > 0})
+			}
+		}
+	}
+	sort.Slice(out, func(i, j int) bool { return out[i].path < out[j].path })
+	return out
+}
+
+// verdict says why an offer is refused, nil when it is accepted.
+func (ln *line) verdict(o offer, all []offer) error {
+	for _, other := range all {
+		if other.path != o.path && other.id.version == o.id.version && !other.broken && !o.broken {
+			return fmt.Errorf("profile %q %s is also in %s: remove one of them, or give it another name or version", o.id.name, o.id.version, other.path)
+		}
+	}
+	if had, ok := ln.accepted[key{o.id.name, o.id.version}]; ok && had.Digest != o.id.digest {
+		return fmt.Errorf("the content of profile %q changed at %s, but its version is still %s, which stands for the content of %s: give it a new version",
+			o.id.name, short(ln.first[o.id].commit), o.id.version, short(had.Commit))
+	}
+	return nil
+}
+
+// selectVersion decides which version of a profile the tree makes current. A
+// refused offer stands for what its version was accepted with, so that a bad
+// file never takes a good profile away.
+func (ln *line) selectVersion(name string, commit source.Commit) {
+	all := ln.offers(name)
+	var best Version
+	for _, o := range all {
+		k := key{o.id.name, o.id.version}
+		if !o.broken && ln.verdict(o, all) == nil {
+			ln.accept(k, o.id)
+		}
+		v, ok := ln.accepted[k]
+		if !ok {
+			continue
+		}
+		v.CurrentPath = o.path
+		if best.Name == "" || higher(v.Version, best.Version) {
+			best = v
+		}
+	}
+	if best.Name == "" {
+		delete(ln.selected, name)
+		return
+	}
+	best.SelectedBy = commit
+	if had, ok := ln.selected[name]; ok && had.Version == best.Version && had.Digest == best.Digest {
+		best.SelectedBy = had.SelectedBy
+	}
+	ln.selected[name] = best
+}
+
+func (ln *line) accept(k key, id identity) {
+	if _, ok := ln.accepted[k]; ok {
+		return
+	}
+	o := ln.first[id]
+	ln.accepted[k] = Version{
+		Name: id.name, Version: id.version, Digest: id.digest,
+		Commit: o.commit, CommittedAt: o.at, Path: o.path, blob: o.blob, dirty: o.dirty,
+	}
+	ln.order[k.name] = append(ln.order[k.name], k)
+}
+
+// higher reports whether version a is to be preferred to b: releases before
+// pre-releases, then by semantic version, then by text.
+func higher(a, b string) bool {
+	va, errA := ParseVersion(withoutDirt(a))
+	vb, errB := ParseVersion(withoutDirt(b))
+	if errA != nil || errB != nil {
+		return a > b // Decode admits versions only
+	}
+	if pre := va.Prerelease() == ""; pre != (vb.Prerelease() == "") {
+		return pre
+	}
+	if c := va.Compare(vb); c != 0 {
+		return c > 0
+	}
+	return a > b
+}
+
+func withoutDirt(v string) string {
+	if i := strings.LastIndex(v, "-dirty."); i > 0 {
+		return v[:i]
+	}
+	return v
+}
+
+// catalogue reads the answer off the state.
+func (ln *line) catalogue(x *Indexer, snap *source.Snapshot) *Catalogue {
+	c := &Catalogue{History: make(map[string][]Version, len(ln.order))}
+	for _, name := range slices.Sorted(maps.Keys(ln.selected)) {
+		c.Current = append(c.Current, ln.selected[name])
+	}
+	for name, keys := range ln.order {
+		for _, k := range keys {
+			c.History[name] = append(c.History[name], ln.accepted[k])
+		}
+	}
+	for _, r := range snap.Refused {
+		c.Refused = append(c.Refused, &Refusal{Problem: Problem{Path: r.Path, Err: errors.New(r.Reason)}, Commit: snap.Head})
+	}
+	for _, path := range slices.Sorted(maps.Keys(ln.tree)) {
+		c.Refused = append(c.Refused, ln.refusals(path)...)
+	}
+	x.addLines(snap, c.Refused)
+	return c
+}
+
+func (ln *line) refusals(path string) []*Refusal {
+	var out []*Refusal
+	n := ln.tree[path]
+	for _, p := range n.reading.problems {
+		r := &Refusal{Problem: *p, Commit: n.changed}
+		r.Path = path
+		out = append(out, r)
+	}
+	for _, id := range n.reading.docs {
+		o := offer{path: path, id: id}
+		if err := ln.verdict(o, ln.offers(id.name)); err != nil {
+			out = append(out, &Refusal{
+				Problem: Problem{Path: path, Field: "spec.version", Err: err},
+				Profile: id.name, Version: id.version, Commit: n.changed,
+			})
+		}
+	}
+	return out
+}
