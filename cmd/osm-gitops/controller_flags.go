@@ -49,6 +49,9 @@ type controllerFlags struct {
 	logDebug                      bool
 	logFormat                     string
 
+	downloadMirrors, downloadDigests []string
+	ignitionVersion                  string
+
 	nodeToken        string
 	cacheDir         string
 	directoryRoot    string
@@ -59,6 +62,7 @@ type controllerFlags struct {
 	registrySecret, tokenServiceAccount types.NamespacedName
 	gitAllowedCIDRs                     []netip.Prefix
 	gates                               map[string]bool
+	mirrorOf, digestOf                  map[string]string
 }
 
 // rotateGate is the feature gate that is on unless the flag says otherwise.
@@ -98,6 +102,9 @@ func (f *controllerFlags) bind(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.logDebug, "log-debug", false, "log more")
 	fs.StringVar(&f.logFormat, "log-format", "JSON", "JSON or Console")
 
+	fs.StringArrayVar(&f.downloadMirrors, "node-download-mirrors", nil, "publisher=url: nodes download from there instead, such as kubernetes=https://mirror.example.com/k8s; repeatable")
+	fs.StringArrayVar(&f.downloadDigests, "node-download-digests", nil, "file=sha256: what a file that nodes download must have, beside its publisher's checksum; repeatable")
+	fs.StringVar(&f.ignitionVersion, "ignition-version", render.DefaultIgnitionVersion, "version of the Ignition specification for Flatcar: 3.3.0, 3.4.0, or 2.3.0 for images before Flatcar 3185")
 	fs.StringVar(&f.nodeToken, "node-token", "shared", "token with which nodes fetch their Secrets: shared is the one in cloud-init-getter-token; bound, one per pool, is not in this release")
 	fs.StringVar(&f.cacheDir, "cache-dir", defaultCacheDir(), "folder of the mirrors of repositories; kept between runs it saves fetching everything again")
 	fs.StringVar(&f.directoryRoot, "directory-root", "", "folder below which a ProfileSource's directory may be; empty allows none")
@@ -157,6 +164,12 @@ func (f *controllerFlags) validate() error {
 	if f.gates, err = parseGates(f.featureGates); err != nil {
 		bad("node-kubelet-feature-gates", "%w", err)
 	}
+	if f.mirrorOf, err = pairs(f.downloadMirrors); err != nil {
+		bad("node-download-mirrors", "%w", err)
+	}
+	if f.digestOf, err = pairs(f.downloadDigests); err != nil {
+		bad("node-download-digests", "%w", err)
+	}
 	if err := f.nodeSettings().Validate(); err != nil {
 		errs = append(errs, err)
 	}
@@ -188,6 +201,26 @@ func parseGates(list string) (map[string]bool, error) {
 	return out, nil
 }
 
+// pairs reads the values of a repeatable flag of the form name=value. A value may
+// hold a password, so it is not quoted.
+func pairs(list []string) (map[string]string, error) {
+	var out map[string]string
+	for _, item := range list {
+		name, value, ok := strings.Cut(item, "=")
+		if !ok || name == "" || value == "" || strings.Contains(name, "://") {
+			return nil, errors.New("a value is not of the form name=value")
+		}
+		if _, twice := out[name]; twice {
+			return nil, fmt.Errorf("%q is given twice", name)
+		}
+		if out == nil {
+			out = map[string]string{}
+		}
+		out[name] = value
+	}
+	return out, nil
+}
+
 // nodeSettings are the flags that reach nodes, without the files they name.
 func (f *controllerFlags) nodeSettings() render.Settings {
 	var dns []string
@@ -198,6 +231,8 @@ func (f *controllerFlags) nodeSettings() render.Settings {
 		ClusterDNS:                         dns,
 		ContainerRuntime:                   f.containerRuntime,
 		DeviceOwnershipFromSecurityContext: f.deviceOwnership,
+		DownloadDigests:                    f.digestOf,
+		DownloadMirrors:                    f.mirrorOf,
 		ExternalCloudProvider:              f.externalCloudProvider,
 		InitialTaints:                      f.initialTaints,
 		KubeletFeatureGates:                f.gates,

@@ -61,6 +61,10 @@ type data struct {
 	KubeletConfiguration, KubeletSystemdUnit, CNIVersion, ServerAddress string
 	// RHSubscription exists and is always nil.
 	RHSubscription map[string]string
+	// DownloadMirrors are URLs to download from in place of a publisher's, by the
+	// publisher's name, and DownloadDigests the SHA-256 a downloaded file must have,
+	// by its name. Mostly empty.
+	DownloadMirrors, DownloadDigests map[string]string
 	// Provenance is where this configuration comes from.
 	Provenance provenanceData
 
@@ -151,6 +155,8 @@ func newData(in Input, digest string) (*data, []*InvalidError) {
 		ServerURL:                     in.Cluster.Server,
 		SecretName:                    in.Pool.Name + "-" + in.Pool.Namespace + "-provisioning-config",
 		BootstrapKubeconfigSecretName: in.bootstrapKubeconfigSecretName(),
+		DownloadMirrors:               s.DownloadMirrors,
+		DownloadDigests:               s.DownloadDigests,
 		Provenance:                    in.Profile.provenanceData(digest),
 		kubeletConfig:                 kubelet,
 		operatingSystemConfig:         in.Pool.operatingSystemConfig(),

@@ -37,11 +37,14 @@ type Credentials struct {
 	NoProxy                   string                        `json:"noProxy,omitempty"`
 	RegistryMirrors           string                        `json:"registryMirrors,omitempty"`
 	ContainerdRegistryMirrors []string                      `json:"containerdRegistryMirrors,omitempty"`
+	DownloadMirrors           map[string]string             `json:"downloadMirrors,omitempty"`
 	RegistryCredentials       map[string]RegistryCredential `json:"registryCredentials,omitempty"`
 	// RHEL holds the credentials among a RHEL pool's subscription values.
 	RHEL *RHELCredentials `json:"rhel,omitempty"`
 	// OverwriteCloudConfig is set where the pool has one that is not empty.
 	OverwriteCloudConfig string `json:"overwriteCloudConfig,omitempty"`
+	// CloudConfig is the pool's, where it has one.
+	CloudConfig string `json:"cloudConfig,omitempty"`
 }
 
 // RHELCredentials are the values with which a RHEL node registers.
@@ -55,8 +58,8 @@ type RHELCredentials struct {
 
 // Empty reports whether there are none.
 func (c Credentials) Empty() bool {
-	return c.HTTPProxy == "" && c.NoProxy == "" && c.RegistryMirrors == "" && len(c.ContainerdRegistryMirrors) == 0 &&
-		len(c.RegistryCredentials) == 0 && c.RHEL == nil && c.OverwriteCloudConfig == ""
+	return c.HTTPProxy == "" && c.NoProxy == "" && c.RegistryMirrors == "" && len(c.ContainerdRegistryMirrors) == 0 && len(c.DownloadMirrors) == 0 &&
+		len(c.RegistryCredentials) == 0 && c.RHEL == nil && c.OverwriteCloudConfig == "" && c.CloudConfig == ""
 }
 
 // Split returns the input with a placeholder in place of every credential and
@@ -79,6 +82,15 @@ func (in Input) Split() (Input, Credentials) {
 	if !slices.Equal(mirrors, s.NodeContainerdRegistryMirrors) || slices.ContainsFunc(mirrors, hasPlaceholder) {
 		c.ContainerdRegistryMirrors = s.NodeContainerdRegistryMirrors
 		s.NodeContainerdRegistryMirrors = mirrors
+	}
+	for _, name := range sortedKeys(s.DownloadMirrors) {
+		mirror := s.DownloadMirrors[name]
+		if was := hide(&mirror, withoutUserInfo); was != "" {
+			if c.DownloadMirrors == nil {
+				c.DownloadMirrors, s.DownloadMirrors = map[string]string{}, maps.Clone(s.DownloadMirrors)
+			}
+			c.DownloadMirrors[name], s.DownloadMirrors[name] = was, mirror
+		}
 	}
 	if len(s.RegistryCredentials) > 0 {
 		c.RegistryCredentials = s.RegistryCredentials
@@ -108,6 +120,7 @@ func (in Input) Split() (Input, Credentials) {
 			c.RHEL = nil
 		}
 	}
+	c.CloudConfig = fixed(&p.CloudConfig, placeholderCloudConfig)
 	if p.OverwriteCloudConfig != nil {
 		hidden := *p.OverwriteCloudConfig
 		c.OverwriteCloudConfig = fixed(&hidden, placeholderCloudConfig)
@@ -131,10 +144,15 @@ func (in Input) WithCredentials(c Credentials) Input {
 	if len(c.ContainerdRegistryMirrors) > 0 {
 		s.NodeContainerdRegistryMirrors = slices.Clone(c.ContainerdRegistryMirrors)
 	}
+	if len(c.DownloadMirrors) > 0 {
+		s.DownloadMirrors = maps.Clone(s.DownloadMirrors)
+		maps.Copy(s.DownloadMirrors, c.DownloadMirrors)
+	}
 	if len(c.RegistryCredentials) > 0 {
 		s.RegistryCredentials = maps.Clone(c.RegistryCredentials)
 	}
 	p := &in.Pool
+	back(&p.CloudConfig, c.CloudConfig)
 	if c.RHEL != nil && p.OperatingSystemSpec.RHEL != nil {
 		rhel := *p.OperatingSystemSpec.RHEL
 		back(&rhel.RHELSubscriptionManagerUser, c.RHEL.User)

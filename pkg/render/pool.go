@@ -45,6 +45,12 @@ type Pool struct {
 	Network *NetworkConfig `json:"network,omitempty"`
 	// SSHPublicKeys are verbatim.
 	SSHPublicKeys []string `json:"sshPublicKeys,omitempty"`
+	// CloudConfig is the configuration of the cloud provider built into old
+	// kubelets, see WithCloudConfig; mostly empty.
+	CloudConfig string `json:"cloudConfig,omitempty"`
+	// IgnitionVersion is what the annotation of that name asks for, empty for the
+	// settings' version.
+	IgnitionVersion string `json:"ignitionVersion,omitempty"`
 	// OverwriteCloudConfig replaces the cloud configuration, also when empty.
 	OverwriteCloudConfig *string `json:"overwriteCloudConfig,omitempty"`
 }

@@ -20,8 +20,17 @@ type Settings struct {
 	DeviceOwnershipFromSecurityContext bool `json:"deviceOwnershipFromSecurityContext,omitempty"`
 	// ExternalCloudProvider is -external-cloud-provider.
 	ExternalCloudProvider bool `json:"externalCloudProvider,omitempty"`
+	// DownloadDigests are those of --node-download-digests: the SHA-256, in
+	// hexadecimal, that a file which nodes download must have, by the file's name.
+	DownloadDigests map[string]string `json:"downloadDigests,omitempty"`
+	// DownloadMirrors are those of --node-download-mirrors: the URL from which
+	// nodes download in place of a publisher's, by the publisher's name in profiles.
+	DownloadMirrors map[string]string `json:"downloadMirrors,omitempty"`
 	// HostCACert is the PEM text of -host-ca-bundle.
 	HostCACert string `json:"hostCACert,omitempty"`
+	// IgnitionVersion is --ignition-version: the version of the Ignition
+	// specification, empty for DefaultIgnitionVersion. A pool may ask for another.
+	IgnitionVersion string `json:"ignitionVersion,omitempty"`
 	// InitialTaints is -initial-taints.
 	InitialTaints string `json:"initialTaints,omitempty"`
 	// KubeletFeatureGates is -node-kubelet-feature-gates.
@@ -77,6 +86,7 @@ func (s Settings) Validate() error {
 			problems = append(problems, problem("settings.nodeHTTPProxy", "-node-http-proxy: the value is no URL: percent-encode reserved characters in user and password"))
 		}
 	}
+	problems = append(problems, s.checkDownloads()...)
 	_, more := s.registries()
 	problems = append(problems, more...)
 	_, more = s.registryAuth()
@@ -92,3 +102,7 @@ func (s Settings) clusterDNS() []net.IP {
 	}
 	return ips
 }
+
+// DefaultIgnitionVersion is read by every Flatcar since 3185.0.0:
+// https://www.flatcar.org/docs/latest/provisioning/ignition/specification/
+const DefaultIgnitionVersion = "3.3.0"

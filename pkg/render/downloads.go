@@ -1,0 +1,66 @@
+package render
+
+import (
+	"encoding/hex"
+	"net/url"
+	"regexp"
+)
+
+// Names in the flags for downloads end up in shell scripts and file names.
+var (
+	publisherName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`)
+	downloadName  = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
+)
+
+// checkDownloads refuses mirrors and digests no node could use. URLs may hold
+// credentials, so they are not quoted.
+func (s Settings) checkDownloads() []*InvalidError {
+	var problems []*InvalidError
+	for _, name := range sortedKeys(s.DownloadMirrors) {
+		const flag, field = "--node-download-mirrors", "settings.downloadMirrors"
+		if !publisherName.MatchString(name) {
+			problems = append(problems, problem(field, "%s: %q is no publisher's name: write one like kubernetes, in lower case", flag, name))
+			continue
+		}
+		u, err := url.Parse(s.DownloadMirrors[name])
+		switch {
+		case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
+			problems = append(problems, problem(field+"."+name, "%s: the mirror of %q is no http or https URL", flag, name))
+		case u.RawQuery != "" || u.Fragment != "":
+			problems = append(problems, problem(field+"."+name, "%s: the mirror of %q has a query or a fragment: paths are appended to it", flag, name))
+		case !shellSafe(s.DownloadMirrors[name]):
+			problems = append(problems, problem(field+"."+name, "%s: the mirror of %q has characters that a URL has only percent-encoded", flag, name))
+		}
+	}
+	for _, name := range sortedKeys(s.DownloadDigests) {
+		const flag, field = "--node-download-digests", "settings.downloadDigests"
+		if !downloadName.MatchString(name) {
+			problems = append(problems, problem(field, "%s: %q is no name of a downloaded file", flag, name))
+		}
+		if digest := s.DownloadDigests[name]; len(digest) != hex.EncodedLen(32) || !isLowerHex(digest) {
+			problems = append(problems, problem(field+"."+name, "%s: %q is no SHA-256: write 64 digits in lower-case hexadecimal", flag, digest))
+		}
+	}
+	return problems
+}
+
+func isLowerHex(s string) bool {
+	for _, r := range s {
+		if (r < '0' || r > '9') && (r < 'a' || r > 'f') {
+			return false
+		}
+	}
+	return true
+}
+
+// shellSafe reports whether s stays what it is inside double quotes of a shell
+// and of a systemd unit.
+func shellSafe(s string) bool {
+	for _, r := range s {
+		switch {
+		case r <= ' ', r > '~', r == '"', r == '`', r == '$', r == '\\', r == '\'':
+			return false
+		}
+	}
+	return true
+}
