@@ -1,0 +1,92 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
+)
+
+// maxInputBytes bounds each file a command reads.
+const maxInputBytes = 2 << 20 // 2 MiB
+
+// profileOf makes a profile of a file that no repository is known of.
+func profileOf(doc profile.Document) render.Profile {
+	return render.Profile{
+		Spec: doc.Spec, Object: doc.Name, Digest: doc.Digest,
+		Provenance: render.Provenance{Profile: doc.Name, Version: doc.Spec.Version},
+		File:       doc.Path, Lines: doc.Line,
+	}
+}
+
+func readProfiles(path string, stdin io.Reader) ([]profile.Document, error) {
+	b, err := readInput(path, stdin)
+	if err != nil {
+		return nil, err
+	}
+	docs, err := profile.Decode(path, b)
+	if err == nil && len(docs) == 0 {
+		err = fmt.Errorf("%s: holds no OperatingSystemProfile", path)
+	}
+	return docs, err
+}
+
+// choose takes the pool's profile out of a file with several.
+func choose(docs []profile.Document, path, name string) (profile.Document, error) {
+	if len(docs) == 1 {
+		return docs[0], nil
+	}
+	var names []string
+	for _, d := range docs {
+		if d.Name == name {
+			return d, nil
+		}
+		names = append(names, d.Name)
+	}
+	return profile.Document{}, fmt.Errorf("%s: holds the profiles %s, but the MachineDeployment's annotation %s names %q",
+		path, strings.Join(names, ", "), api.AnnotationOSP, name)
+}
+
+func readMachineDeployment(path string, stdin io.Reader) (*cluster.MachineDeployment, error) {
+	b, err := readInput(path, stdin)
+	if err != nil {
+		return nil, err
+	}
+	md := &cluster.MachineDeployment{}
+	if err := yaml.Unmarshal(b, md); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if md.Kind != "MachineDeployment" || md.APIVersion != cluster.GroupVersion.String() {
+		return nil, fmt.Errorf("%s: is no MachineDeployment: apiVersion %q and kind %q stand where %q and %q belong",
+			path, md.APIVersion, md.Kind, cluster.GroupVersion.String(), "MachineDeployment")
+	}
+	return md, nil
+}
+
+// readInput reads a file, or standard input for "-".
+func readInput(path string, stdin io.Reader) ([]byte, error) {
+	from := stdin
+	if path != "-" {
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		from = f
+	}
+	b, err := io.ReadAll(io.LimitReader(from, maxInputBytes+1))
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", path, err)
+	}
+	if len(b) > maxInputBytes {
+		return nil, fmt.Errorf("%s: is larger than %d bytes", path, maxInputBytes)
+	}
+	return b, nil
+}
