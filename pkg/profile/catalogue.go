@@ -86,6 +86,7 @@ type Indexer struct {
 type reading struct {
 	docs     []identity
 	problems []*Problem // Path is empty: a blob may lie anywhere
+	dirty    bool
 }
 
 type identity struct{ name, version, digest string }
@@ -99,20 +100,20 @@ func (x *Indexer) Catalogue(ctx context.Context, snap *source.Snapshot) (*Catalo
 		ln = newLine()
 	}
 	for _, step := range snap.Line[ln.steps:] {
-		if err := x.step(ctx, ln, snap, step); err != nil {
+		if err := x.step(ctx, ln, snap, step, false); err != nil {
 			return nil, err
 		}
 	}
 	x.line = ln
 	if tip := tipOf(snap); len(tip.Changes) > 0 {
 		ln = ln.clone()
-		if err := x.step(ctx, ln, snap, tip); err != nil {
+		if err := x.step(ctx, ln, snap, tip, false); err != nil {
 			return nil, err
 		}
 	}
 	if edits := ln.edits(snap); len(edits.Changes) > 0 {
 		ln = ln.clone() // what is not committed is not remembered
-		if err := x.step(ctx, ln, snap, edits); err != nil {
+		if err := x.step(ctx, ln, snap, edits, true); err != nil {
 			return nil, err
 		}
 	}
@@ -120,10 +121,10 @@ func (x *Indexer) Catalogue(ctx context.Context, snap *source.Snapshot) (*Catalo
 }
 
 // tipOf is all there is to know of a source whose history is cut off, a shallow
-// clone: what its one commit holds.
+// clone, or that has none, the built-in profiles: what it holds now.
 func tipOf(snap *source.Snapshot) source.Step {
 	step := source.Step{Commit: snap.Head}
-	if len(snap.Line) > 0 || snap.Head == "" {
+	if len(snap.Line) > 0 {
 		return step
 	}
 	for _, f := range snap.Files {
@@ -132,6 +133,19 @@ func tipOf(snap *source.Snapshot) source.Step {
 		}
 	}
 	return step
+}
+
+// ChangeOf returns the commit in which a version's author wrote it, and who that
+// is. It is zero where the source knows no history.
+func ChangeOf(ctx context.Context, snap *source.Snapshot, v Version) (source.Author, error) {
+	if v.Commit == "" || len(snap.Line) == 0 {
+		return source.Author{}, nil
+	}
+	author, err := snap.ChangeOf(ctx, v.Commit, v.Path)
+	if err != nil {
+		return source.Author{}, fmt.Errorf("finding who wrote %s at %s: %w", v.Path, v.Commit, err)
+	}
+	return author, nil
 }
 
 // Document returns the profile of a version that a catalogue of this snapshot lists.
@@ -155,14 +169,14 @@ func (x *Indexer) Document(ctx context.Context, snap *source.Snapshot, v Version
 	return Document{}, fmt.Errorf("reading %s at %s: profile %q %s is not there", v.Path, short(v.Commit), v.Name, v.Version)
 }
 
-// step takes one step along the line.
-func (x *Indexer) step(ctx context.Context, ln *line, snap *source.Snapshot, step source.Step) error {
+// step takes one step along the line. A dirty one is what no commit holds.
+func (x *Indexer) step(ctx context.Context, ln *line, snap *source.Snapshot, step source.Step, dirty bool) error {
 	readings := map[string]*reading{}
 	for _, c := range step.Changes {
 		if c.Blob == "" {
 			continue
 		}
-		r, err := x.read(ctx, snap, c.Blob, step.Commit == "")
+		r, err := x.read(ctx, snap, c.Blob, dirty)
 		if err != nil {
 			return fmt.Errorf("reading %s at %s: %w", c.Path, short(step.Commit), err)
 		}
@@ -189,7 +203,7 @@ func (x *Indexer) read(ctx context.Context, snap *source.Snapshot, blob string, 
 		return nil, err
 	}
 	docs, err := Decode("", data)
-	r := &reading{problems: Problems(err)}
+	r := &reading{problems: Problems(err), dirty: dirty}
 	for _, d := range docs {
 		if x.Check != nil {
 			r.problems = append(r.problems, checkProblems(x.Check(d))...)

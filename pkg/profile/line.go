@@ -107,7 +107,7 @@ func (ln *line) apply(step source.Step, readings map[string]*reading) {
 		touch(n.good)
 		ln.tree[c.Path] = n
 		for _, id := range n.reading.docs {
-			o := origin{commit: step.Commit, at: step.CommittedAt, path: c.Path, blob: c.Blob, dirty: step.Commit == ""}
+			o := origin{commit: step.Commit, at: step.CommittedAt, path: c.Path, blob: c.Blob, dirty: n.reading.dirty}
 			if had, ok := ln.first[id]; !ok || had.commit == o.commit && o.path < had.path {
 				ln.first[id] = o
 			}

@@ -11,11 +11,21 @@ import (
 // something, 6 hex digits of the digest go before the version, so that two
 // versions never share a name.
 func ObjectName(name, version, digest string) string {
-	mapped := strings.ReplaceAll(strings.ToLower(version), "+", "-")
-	if mapped == version {
+	if mapped := mappedVersion(version); mapped == version {
 		return name + "-" + mapped
 	}
-	return name + "-" + strings.TrimPrefix(digest, digestRecipe)[:6] + "-" + mapped
+	return BuiltinObjectName(name, version, digest)
+}
+
+// BuiltinObjectName returns the name of the object of a built-in version. It always
+// has the digits of the digest: somebody may keep a profile of that name and
+// version, with other content, in Git.
+func BuiltinObjectName(name, version, digest string) string {
+	return name + "-" + strings.TrimPrefix(digest, digestRecipe)[:6] + "-" + mappedVersion(version)
+}
+
+func mappedVersion(version string) string {
+	return strings.ReplaceAll(strings.ToLower(version), "+", "-")
 }
 
 // LabelVersion returns a version as a label value: "_" for "+", cut to 63

@@ -14,6 +14,9 @@ func TestObjectName(t *testing.T) {
 			t.Errorf("%s: got %s, want %s", version, got, want)
 		}
 	}
+	if got, want := BuiltinObjectName("osp-ubuntu", "v1.9.0", digest), "osp-ubuntu-abcdef-v1.9.0"; got != want {
+		t.Errorf("built-in: got %s, want %s", got, want)
+	}
 	if got := LabelVersion("v1.9.0+build.1"); got != "v1.9.0_build.1" {
 		t.Errorf("label %q", got)
 	}

@@ -1,0 +1,73 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing"
+)
+
+// Embedded are files inside the program.
+type Embedded struct {
+	// FS holds the files. It never changes.
+	FS fs.FS
+	// Repository is the URL of the repository that the files were taken from, and
+	// Path the folder in it that FS is.
+	Repository, Path string
+}
+
+// Read reads the snapshot of the files: "builtin@sha256:<64 hex>", over names and
+// contents. It has no history, no commit and no dirty file. The commit of a
+// release is left out on purpose: it would tell pools of a change wherever the
+// program is upgraded, while the digest of a file's profile identifies the content
+// as well. Limits are those of a repository.
+func (e Embedded) Read(ctx context.Context) (*Snapshot, error) {
+	s := &Snapshot{Repository: e.Repository}
+	var q quota
+	var refused refusals
+	err := fs.WalkDir(e.FS, ".", func(name string, d fs.DirEntry, err error) error {
+		if err = errors.Join(err, ctx.Err()); err != nil || name == "." {
+			return err
+		}
+		kind, reason := classify(entry{name: d.Name(), mode: treeMode(d.Type())})
+		full := path.Join(e.Path, name)
+		switch {
+		case kind != folder && d.IsDir():
+			err = fs.SkipDir
+		case kind == file:
+			var data []byte
+			if data, reason, err = e.file(name, d, &q); err == nil && reason == "" {
+				s.Files = append(s.Files, File{Path: full, Blob: objectID(plumbing.BlobObject, data).String(), Data: data})
+			}
+		}
+		if reason != "" {
+			refused.add(full, reason)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading the built-in files: %w", err)
+	}
+	slices.SortFunc(s.Files, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
+	s.Refused = refused.sorted()
+	s.Revision = "builtin@" + digest(s.Files)
+	return s, nil
+}
+
+// file reads a file that may be a profile, unless a limit keeps it out.
+func (e Embedded) file(name string, d fs.DirEntry, q *quota) (data []byte, reason string, err error) {
+	info, err := d.Info()
+	if err != nil {
+		return nil, "", err
+	}
+	if reason = q.admit(info.Size()); reason != "" {
+		return nil, reason, nil
+	}
+	data, err = fs.ReadFile(e.FS, name)
+	return data, "", err
+}
