@@ -1,0 +1,4 @@
+if [[ -s /etc/machine-name ]]; then
+  name=$(tr -d '[:space:]' </etc/machine-name)
+  hostnamectl set-hostname "$name" || hostname "$name"
+fi

@@ -1,0 +1,17 @@
+dpkg --force-confold --configure -a
+apt_get update
+apt_get install ca-certificates conntrack curl e2fsprogs ebtables ethtool ipvsadm \
+  iptables jq kmod openssh-client socat util-linux
+
+# Clients of storage systems and agents of hypervisors. Not every mirror has them
+# all, and a node without one serves all pods but those that need it.
+{{- $more := list "ceph-common" "cifs-utils" "glusterfs-client" "nfs-common" }}
+{{- $agents := dict "kubevirt" "qemu-guest-agent" "nutanix" "open-iscsi" "vmware-cloud-director" "open-vm-tools" "vsphere" "open-vm-tools" }}
+{{- with get $agents (toString .CloudProviderName) }}{{ $more = append $more . }}{{ end }}
+for package in {{ join " " $more }}; do
+  if [[ $(LC_ALL=C apt-cache policy "$package") == *"Candidate: "[0-9]* ]]; then
+    apt_get install "$package"
+  else
+    echo "setup: there is no package $package" >&2
+  fi
+done
