@@ -9,11 +9,6 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/conformance"
 )
 
-// skipped are the cases this release cannot render, with the reason.
-var skipped = map[string]string{
-	"064-osp-feature-tour-openstack": "kubelet 1.28 with the in-tree provider of OpenStack: its cloud configuration is not supported yet",
-}
-
 // TestConformance renders the cases of the corpus and compares them with the
 // reference implementation's output.
 func TestConformance(t *testing.T) {
@@ -35,7 +30,7 @@ func TestConformance(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			reason := skipped[c.Name]
+			reason := ""
 			if c.Ignition {
 				reason = "this release renders cloud-init only"
 			}

@@ -42,7 +42,7 @@ func TestRenderRefuses(t *testing.T) {
 			in.Pool.Network = &render.NetworkConfig{Gateway: "10.0.0.1"}
 		}},
 		"a setting":           {func(in *render.Input) { in.Settings.ClusterDNS = []string{"x"} }, `settings.clusterDNS: -cluster-dns: "x" is no IP address`},
-		"an in-tree provider": {func(in *render.Input) { in.Pool.CloudProvider, in.Pool.KubeletVersion = "aws", "1.28.9" }, "in-tree cloud configuration for aws, which is not supported yet"},
+		"an in-tree provider": {func(in *render.Input) { in.Pool.CloudProvider, in.Pool.KubeletVersion = "aws", "1.28.9" }, "was not read: kubelet 1.28.9 takes the configuration of aws"},
 		"an in-tree provider, external": {change: func(in *render.Input) {
 			in.Pool.CloudProvider, in.Pool.KubeletVersion, in.Settings.ExternalCloudProvider = "aws", "1.28.9", true
 		}},
@@ -51,7 +51,7 @@ func TestRenderRefuses(t *testing.T) {
 			in.Pool.CloudProvider, in.Pool.KubeletVersion, in.Pool.OverwriteCloudConfig = "aws", "1.28.9", &s
 		}},
 		"an old kubelet without in-tree provider":    {change: func(in *render.Input) { in.Pool.KubeletVersion = "1.28.9" }},
-		"a pre-release does not count as new enough": {func(in *render.Input) { in.Pool.CloudProvider, in.Pool.KubeletVersion = "aws", "1.36.0-rc.1" }, "not supported yet"},
+		"a pre-release does not count as new enough": {func(in *render.Input) { in.Pool.CloudProvider, in.Pool.KubeletVersion = "aws", "1.36.0-rc.1" }, "was not read: kubelet 1.36.0-rc.1"},
 		"a kubelet version that is none":             {func(in *render.Input) { in.Pool.KubeletVersion = "latest" }, `versions.kubelet: "latest" is no version`},
 		"an annotation that came by another way":     {func(in *render.Input) { in.Pool.KubeletAnnotations = map[string]string{"MaxPods": "x"} }, `MaxPods]: "x" is no integer`},
 		"several at once are all named":              {func(in *render.Input) { in.Settings.ClusterDNS = []string{"x"}; in.Pool.CloudProvider = "azure" }, "supportedCloudProviders"},

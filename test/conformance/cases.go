@@ -118,10 +118,14 @@ func (c Case) MachineDeployment(t testing.TB) *cluster.MachineDeployment {
 	return md
 }
 
-// Input returns what to render. The error is DecodePool's.
+// Input returns what to render. The error is DecodePool's or WithCloudConfig's.
 func (c Case) Input(t testing.TB) (render.Input, error) {
 	t.Helper()
-	pool, err := render.DecodePool(c.MachineDeployment(t))
+	md := c.MachineDeployment(t)
+	pool, err := render.DecodePool(md)
+	if err == nil {
+		pool, err = pool.WithCloudConfig(md, c.Settings, render.Facts{})
+	}
 	return render.Input{Profile: c.Profile(t), Pool: pool, Settings: c.Settings, Cluster: c.Cluster}, err
 }
 

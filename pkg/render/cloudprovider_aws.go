@@ -1,0 +1,17 @@
+package render
+
+import "github.com/Masterminds/semver/v3"
+
+// awsSpec is what is read of the cloudProviderSpec of aws.
+type awsSpec struct {
+	AvailabilityZone configVarString `json:"availabilityZone"`
+	VPCID            configVarString `json:"vpcId"`
+	SubnetID         configVarString `json:"subnetId"`
+}
+
+func (s *awsSpec) config(_ *semver.Version, r *resolver) string {
+	zone := r.text("availabilityZone", s.AvailabilityZone)
+	vpc := r.text("vpcId", s.VPCID)
+	subnet := r.text("subnetId", s.SubnetID)
+	return "[global]\nZone=" + iniq(zone) + "\nVPC=" + iniq(vpc) + "\nSubnetID=" + iniq(subnet) + "\n"
+}

@@ -1,0 +1,73 @@
+package render
+
+import "github.com/Masterminds/semver/v3"
+
+// The environment that stands in for values of azureSpec.
+const (
+	envAzureTenantID       = "AZURE_TENANT_ID"
+	envAzureSubscriptionID = "AZURE_SUBSCRIPTION_ID"
+	envAzureClientID       = "AZURE_CLIENT_ID"
+	envAzureClientSecret   = "AZURE_CLIENT_SECRET" //nolint:gosec // a name
+)
+
+// azureSpec is what is read of the cloudProviderSpec of azure.
+type azureSpec struct {
+	TenantID              configVarString `json:"tenantID"`
+	SubscriptionID        configVarString `json:"subscriptionID"`
+	ClientID              configVarString `json:"clientID"`
+	ClientSecret          configVarString `json:"clientSecret"`
+	ResourceGroup         configVarString `json:"resourceGroup"`
+	Location              configVarString `json:"location"`
+	VNetName              configVarString `json:"vnetName"`
+	SubnetName            configVarString `json:"subnetName"`
+	RouteTableName        configVarString `json:"routeTableName"`
+	SecurityGroupName     configVarString `json:"securityGroupName"`
+	VNetResourceGroup     configVarString `json:"vnetResourceGroup"`
+	LoadBalancerSKU       configVarString `json:"loadBalancerSku"`
+	AvailabilitySet       configVarString `json:"availabilitySet"`
+	AssignAvailabilitySet *bool           `json:"assignAvailabilitySet"`
+}
+
+// azureConfig is the configuration. Its fields are in the order of the text.
+type azureConfig struct {
+	Cloud                      string `json:"cloud"`
+	TenantID                   string `json:"tenantId"`
+	SubscriptionID             string `json:"subscriptionId"`
+	AADClientID                string `json:"aadClientId"`
+	AADClientSecret            string `json:"aadClientSecret"`
+	ResourceGroup              string `json:"resourceGroup"`
+	Location                   string `json:"location"`
+	VNetName                   string `json:"vnetName"`
+	SubnetName                 string `json:"subnetName"`
+	RouteTableName             string `json:"routeTableName"`
+	SecurityGroupName          string `json:"securityGroupName"`
+	PrimaryAvailabilitySetName string `json:"primaryAvailabilitySetName"`
+	VNetResourceGroup          string `json:"vnetResourceGroup"`
+	UseInstanceMetadata        bool   `json:"useInstanceMetadata"`
+	LoadBalancerSKU            string `json:"loadBalancerSku"`
+}
+
+func (s *azureSpec) config(_ *semver.Version, r *resolver) string {
+	r.lines = true // JSON has an escape for them
+	c := azureConfig{
+		Cloud:               "AZUREPUBLICCLOUD",
+		TenantID:            r.textOr("tenantID", s.TenantID, envAzureTenantID),
+		SubscriptionID:      r.textOr("subscriptionID", s.SubscriptionID, envAzureSubscriptionID),
+		AADClientID:         r.textOr("clientID", s.ClientID, envAzureClientID),
+		AADClientSecret:     r.textOr("clientSecret", s.ClientSecret, envAzureClientSecret),
+		ResourceGroup:       r.text("resourceGroup", s.ResourceGroup),
+		Location:            r.text("location", s.Location),
+		VNetName:            r.text("vnetName", s.VNetName),
+		SubnetName:          r.text("subnetName", s.SubnetName),
+		RouteTableName:      r.text("routeTableName", s.RouteTableName),
+		SecurityGroupName:   r.text("securityGroupName", s.SecurityGroupName),
+		VNetResourceGroup:   r.text("vnetResourceGroup", s.VNetResourceGroup),
+		UseInstanceMetadata: true,
+		LoadBalancerSKU:     r.text("loadBalancerSku", s.LoadBalancerSKU),
+	}
+	set := r.text("availabilitySet", s.AvailabilitySet)
+	if s.AssignAvailabilitySet == nil || *s.AssignAvailabilitySet {
+		c.PrimaryAvailabilitySetName = set
+	}
+	return string(mustJSON(c))
+}

@@ -1,0 +1,72 @@
+package render
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"strconv"
+
+	"github.com/Masterminds/semver/v3"
+)
+
+// envGoogleServiceAccount stands in for gceSpec.ServiceAccount.
+const envGoogleServiceAccount = "GOOGLE_SERVICE_ACCOUNT"
+
+// gceSpec is what is read of the cloudProviderSpec of gce.
+type gceSpec struct {
+	// ServiceAccount is the base64 of a service account's JSON.
+	ServiceAccount configVarString `json:"serviceAccount"`
+	Zone           configVarString `json:"zone"`
+	Network        configVarString `json:"network"`
+	Subnetwork     configVarString `json:"subnetwork"`
+	Tags           []string        `json:"tags"`
+	Multizone      configVarBool   `json:"multizone"`
+	Regional       configVarBool   `json:"regional"`
+}
+
+func (s *gceSpec) config(_ *semver.Version, r *resolver) string {
+	project := s.project(r)
+	var w ini
+	w.section("global")
+	w.set(0, "project-id", iniq(project))
+	w.set(0, "local-zone", iniq(r.text("zone", s.Zone)))
+	w.set(0, "network-name", iniq(r.text("network", s.Network)))
+	w.set(0, "subnetwork-name", iniq(r.text("subnetwork", s.Subnetwork)))
+	w.set(0, "multizone", strconv.FormatBool(r.flag("multizone", s.Multizone)))
+	w.set(0, "regional", strconv.FormatBool(r.flag("regional", s.Regional)))
+	for i, tag := range s.Tags {
+		if err := r.oneLine(tag); err != nil {
+			r.problem("tags["+strconv.Itoa(i)+"]", err)
+		}
+		w.set(0, "node-tags", iniq(tag))
+	}
+	return w.String()
+}
+
+// project is the project of the service account.
+func (s *gceSpec) project(r *resolver) string {
+	const field = "serviceAccount"
+	r.lines = true // base64 may have them
+	text := r.textOr(field, s.ServiceAccount, envGoogleServiceAccount)
+	r.lines = false
+	if s.ServiceAccount.err != nil {
+		return "" // told already
+	}
+	account, err := base64.StdEncoding.DecodeString(text)
+	var key struct {
+		ProjectID string `json:"project_id"`
+	}
+	// The causes would quote a private key.
+	switch {
+	case text == "":
+		r.problem(field, errors.New("is empty, and so is "+envGoogleServiceAccount+" in the environment: give the base64 of the service account's JSON"))
+	case err != nil:
+		r.problem(field, errors.New("is no base64: encode the service account's JSON"))
+	case json.Unmarshal(account, &key) != nil:
+		r.problem(field, errors.New("holds no JSON of a service account with a project_id"))
+	}
+	if err := r.oneLine(key.ProjectID); err != nil {
+		r.problem(field, err)
+	}
+	return key.ProjectID
+}

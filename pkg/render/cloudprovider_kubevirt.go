@@ -1,0 +1,59 @@
+package render
+
+import (
+	"encoding/base64"
+	"errors"
+	"unicode/utf8"
+
+	"github.com/Masterminds/semver/v3"
+	"go.yaml.in/yaml/v3"
+)
+
+// The environment that stands in for values of kubevirtSpec.
+const (
+	envKubevirtKubeconfig = "KUBEVIRT_KUBECONFIG"
+	envPodNamespace       = "POD_NAMESPACE"
+)
+
+// kubevirtNamespace is where virtual machines are without POD_NAMESPACE.
+const kubevirtNamespace = "kube-system"
+
+// kubevirtSpec is what is read of the cloudProviderSpec of kubevirt.
+type kubevirtSpec struct {
+	Auth struct {
+		Kubeconfig configVarString `json:"kubeconfig"`
+	} `json:"auth"`
+}
+
+// kubevirtConfig is the configuration. Its fields are in the order of the text.
+type kubevirtConfig struct {
+	Global struct {
+		Kubeconfig string `yaml:"kubeconfig"`
+		Namespace  string `yaml:"namespace"`
+	} `yaml:"global"`
+}
+
+func (s *kubevirtSpec) config(_ *semver.Version, r *resolver) string {
+	const field = "auth.kubeconfig"
+	r.lines = true
+	kubeconfig := r.textOr(field, s.Auth.Kubeconfig, envKubevirtKubeconfig)
+	_, refers := s.Auth.Kubeconfig.ref()
+	inline := !refers && s.Auth.Kubeconfig.value != ""
+	plain, err := base64.StdEncoding.DecodeString(kubeconfig)
+	switch {
+	case err == nil && utf8.Valid(plain):
+		kubeconfig = string(plain)
+	case inline && s.Auth.Kubeconfig.err == nil:
+		r.problem(field, errors.New("is no base64 of a kubeconfig: encode it, or keep it in a Secret and name that in secretKeyRef"))
+	}
+	var c kubevirtConfig
+	c.Global.Kubeconfig, c.Global.Namespace = kubeconfig, r.facts.Environment[envPodNamespace]
+	if c.Global.Namespace == "" {
+		c.Global.Namespace = kubevirtNamespace
+	}
+	b, err := yaml.Marshal(c)
+	if err != nil {
+		r.problem(field, errors.New("cannot be written as YAML"))
+	}
+	return string(b)
+}

@@ -1,0 +1,106 @@
+package render
+
+import (
+	"encoding/json"
+	"errors"
+	"strconv"
+
+	"github.com/Masterminds/semver/v3"
+)
+
+// The environment that stands in for values of openstackSpec.
+const (
+	envOSAuthURL                     = "OS_AUTH_URL"
+	envOSRegionName                  = "OS_REGION_NAME"
+	envOSDomainName                  = "OS_DOMAIN_NAME"
+	envOSApplicationCredentialID     = "OS_APPLICATION_CREDENTIAL_ID"
+	envOSApplicationCredentialSecret = "OS_APPLICATION_CREDENTIAL_SECRET" //nolint:gosec // a name
+	envOSUserName                    = "OS_USER_NAME"
+	envOSPassword                    = "OS_PASSWORD"
+	envOSProjectName                 = "OS_PROJECT_NAME"
+	envOSTenantName                  = "OS_TENANT_NAME"
+	envOSProjectID                   = "OS_PROJECT_ID"
+	envOSTenantID                    = "OS_TENANT_ID"
+)
+
+// openstackSpec is what is read of the cloudProviderSpec of openstack.
+type openstackSpec struct {
+	IdentityEndpoint            configVarString `json:"identityEndpoint"`
+	Region                      configVarString `json:"region"`
+	DomainName                  configVarString `json:"domainName"`
+	ApplicationCredentialID     configVarString `json:"applicationCredentialID"`
+	ApplicationCredentialSecret configVarString `json:"applicationCredentialSecret"`
+	Username                    configVarString `json:"username"`
+	Password                    configVarString `json:"password"`
+	ProjectName                 configVarString `json:"projectName"`
+	TenantName                  configVarString `json:"tenantName"`
+	ProjectID                   configVarString `json:"projectID"`
+	TenantID                    configVarString `json:"tenantID"`
+	TrustDevicePath             configVarBool   `json:"trustDevicePath"`
+	NodeVolumeAttachLimit       json.RawMessage `json:"nodeVolumeAttachLimit"`
+}
+
+// What kubelets of OpenStack understand (contract 5). Pre-releases meet neither.
+var (
+	managesSecurityGroups = mustConstraint("~1.9.10 || ~1.10.6 || ~1.11.1 || >=1.12")
+	ignoresVolumeZone     = mustConstraint(">=1.9")
+)
+
+func (s *openstackSpec) config(kubelet *semver.Version, r *resolver) string {
+	const globalWidth, credentialWidth, storageWidth = 11, 29, 17
+	credentialID := r.textOr("applicationCredentialID", s.ApplicationCredentialID, envOSApplicationCredentialID)
+	credentialSecret := r.textOr("applicationCredentialSecret", s.ApplicationCredentialSecret, envOSApplicationCredentialSecret)
+	username := r.textOr("username", s.Username, envOSUserName)
+	password := r.textOr("password", s.Password, envOSPassword)
+	project := r.textOr("projectName", s.ProjectName, envOSProjectName)
+	if project == "" {
+		project = r.textOr("tenantName", s.TenantName, envOSTenantName)
+	}
+	projectID := r.textOr("projectID", s.ProjectID, envOSProjectID)
+	if projectID == "" {
+		projectID = r.textOr("tenantID", s.TenantID, envOSTenantID)
+	}
+	domain := r.textOr("domainName", s.DomainName, envOSDomainName)
+
+	var w ini
+	w.section("Global")
+	w.set(globalWidth, "auth-url", iniq(r.textOr("identityEndpoint", s.IdentityEndpoint, envOSAuthURL)))
+	if credentialID != "" {
+		w.set(credentialWidth, "application-credential-id", iniq(credentialID))
+		w.set(credentialWidth, "application-credential-secret", iniq(credentialSecret))
+	} else {
+		w.set(globalWidth, "username", iniq(username))
+		w.set(globalWidth, "password", iniq(password))
+		w.set(globalWidth, "tenant-name", iniq(project))
+		w.set(globalWidth, "tenant-id", iniq(projectID))
+		w.set(globalWidth, "domain-name", iniq(domain))
+	}
+	w.set(globalWidth, "region", iniq(r.textOr("region", s.Region, envOSRegionName)))
+	w.section("LoadBalancer")
+	if managesSecurityGroups.Check(kubelet) {
+		w.set(0, "manage-security-groups", "true")
+	}
+	w.section("BlockStorage")
+	if ignoresVolumeZone.Check(kubelet) {
+		w.set(storageWidth, "ignore-volume-az", "true")
+	}
+	w.set(storageWidth, "trust-device-path", strconv.FormatBool(r.flag("trustDevicePath", s.TrustDevicePath)))
+	w.set(storageWidth, "bs-version", iniq("auto"))
+	if limit := s.attachLimit(r); limit != 0 {
+		w.set(0, "node-volume-attach-limit", strconv.FormatUint(limit, 10))
+	}
+	return w.String()
+}
+
+// attachLimit is how many volumes a node may have, 0 for the provider's default.
+func (s *openstackSpec) attachLimit(r *resolver) uint64 {
+	text := string(s.NodeVolumeAttachLimit)
+	if text == "" || text == "null" {
+		return 0
+	}
+	limit, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		r.problem("nodeVolumeAttachLimit", errors.New("is no whole number from 0 on: write one, without quotes"))
+	}
+	return limit
+}

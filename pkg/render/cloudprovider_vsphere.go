@@ -1,0 +1,93 @@
+package render
+
+import (
+	"errors"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/Masterminds/semver/v3"
+)
+
+// The environment that stands in for values of vsphereSpec.
+const (
+	envVSphereAddress       = "VSPHERE_ADDRESS"
+	envVSphereUsername      = "VSPHERE_USERNAME"
+	envVSpherePassword      = "VSPHERE_PASSWORD"
+	envVSphereAllowInsecure = "VSPHERE_ALLOW_INSECURE"
+)
+
+// vsphereSpec is what is read of the cloudProviderSpec of vsphere.
+type vsphereSpec struct {
+	VSphereURL       configVarString `json:"vsphereURL"`
+	Username         configVarString `json:"username"`
+	Password         configVarString `json:"password"`
+	AllowInsecure    configVarBool   `json:"allowInsecure"`
+	Cluster          configVarString `json:"cluster"`
+	Datacenter       configVarString `json:"datacenter"`
+	Folder           configVarString `json:"folder"`
+	Datastore        configVarString `json:"datastore"`
+	DatastoreCluster configVarString `json:"datastoreCluster"`
+}
+
+func (s *vsphereSpec) config(_ *semver.Version, r *resolver) string {
+	const width = 17
+	host, port := s.address(r)
+	username := r.textOr("username", s.Username, envVSphereUsername)
+	password := r.textOr("password", s.Password, envVSpherePassword)
+	insecure := r.flagOr("allowInsecure", s.AllowInsecure, envVSphereAllowInsecure)
+	r.text("cluster", s.Cluster) // nobody reads it, but it has to be there
+	datacenter := r.text("datacenter", s.Datacenter)
+	folder := r.text("folder", s.Folder)
+	if folder == "" {
+		folder = "/" + datacenter + "/vm"
+	}
+	datastore := r.text("datastore", s.Datastore)
+	if cluster := r.text("datastoreCluster", s.DatastoreCluster); datastore == "" {
+		datastore = cluster
+	}
+
+	var w ini
+	w.section("Global")
+	w.set(width, "user", iniq(username))
+	w.set(width, "password", iniq(password))
+	w.set(width, "port", iniq(port))
+	w.set(width, "insecure-flag", strconv.FormatBool(insecure))
+	w.section("Disk")
+	w.set(width, "scsicontrollertype", iniq("pvscsi"))
+	w.section("Workspace")
+	w.set(width, "server", iniq(host))
+	w.set(width, "datacenter", iniq(datacenter))
+	w.set(width, "folder", iniq(folder))
+	w.set(width, "default-datastore", iniq(datastore))
+	w.WriteByte('\n')
+	w.section("VirtualCenter " + iniq(host))
+	w.set(0, "user", iniq(username))
+	w.set(0, "password", iniq(password))
+	w.set(0, "port", port)
+	w.set(0, "datacenters", iniq(datacenter))
+	return w.String()
+}
+
+// address takes host and port out of the URL; the port is empty where it is not
+// written there.
+func (s *vsphereSpec) address(r *resolver) (host, port string) {
+	const field, scheme = "vsphereURL", "https://"
+	text := r.textOr(field, s.VSphereURL, envVSphereAddress)
+	if s.VSphereURL.err != nil {
+		return "", "" // told already
+	}
+	if !strings.HasPrefix(text, scheme) {
+		if strings.Contains(text, "://") {
+			r.problem(field, errors.New("is no https URL: write https://HOST, or the host alone"))
+			return "", ""
+		}
+		text = scheme + text
+	}
+	u, err := url.Parse(text)
+	if err != nil { // which would quote the URL, and with it a password
+		r.problem(field, errors.New("is no URL: write https://HOST or https://HOST:PORT"))
+		return "", ""
+	}
+	return u.Hostname(), u.Port()
+}

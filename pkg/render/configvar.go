@@ -1,0 +1,273 @@
+package render
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Facts are what values of a cloudProviderSpec may refer to. They are read
+// before rendering, which sees only what was made of them. The JSON names are
+// those under `cluster` in the file for `osm-gitops render --cluster`.
+type Facts struct {
+	// Environment holds the controller's variables that EnvironmentNames lists.
+	Environment map[string]string `json:"environment,omitempty"`
+	// Secrets and ConfigMaps hold values by "namespace/name" and key. What does not
+	// exist is not in them.
+	Secrets    map[string]map[string]string `json:"secrets,omitempty"`
+	ConfigMaps map[string]map[string]string `json:"configMaps,omitempty"`
+}
+
+// The kinds of object that a ConfigVarRef names.
+const (
+	KindSecret    = "Secret"
+	KindConfigMap = "ConfigMap"
+)
+
+// ConfigVarRef names one value that a cloudProviderSpec refers to.
+type ConfigVarRef struct {
+	// Kind is KindSecret or KindConfigMap.
+	Kind string
+	// Namespace and Name are the object's, and Key the one in its data.
+	Namespace, Name, Key string
+}
+
+// object is "namespace/name", the key in Facts.
+func (r ConfigVarRef) object() string { return r.Namespace + "/" + r.Name }
+
+func compareRefs(a, b ConfigVarRef) int {
+	return cmp.Or(strings.Compare(a.Kind, b.Kind), strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name), strings.Compare(a.Key, b.Key))
+}
+
+// configVarString is a text or where to find one (contract 2.5). Decoding never
+// fails: what is wrong is told when the value is asked for, with its field.
+type configVarString struct {
+	configVarRefs
+	value string
+	err   error
+}
+
+// configVarBool is a configVarString for a boolean; value is nil where none is written.
+type configVarBool struct {
+	configVarRefs
+	value *bool
+	err   error
+}
+
+// configVarRefs are the references of a value.
+type configVarRefs struct{ secret, configMap keyRef }
+
+// keyRef is the form of an ObjectReference, and a key in that object's data. What
+// is not read of it has to be text all the same.
+type keyRef struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	Key       string `json:"key"`
+
+	Kind            string `json:"kind"`
+	APIVersion      string `json:"apiVersion"`
+	UID             string `json:"uid"`
+	ResourceVersion string `json:"resourceVersion"`
+	FieldPath       string `json:"fieldPath"`
+}
+
+// ref is the reference that counts; there may be none. One that lacks a name, a
+// namespace or a key counts as absent.
+func (v configVarRefs) ref() (ConfigVarRef, bool) {
+	switch {
+	case v.secret.complete():
+		return v.secret.ref(KindSecret), true
+	case v.configMap.complete():
+		return v.configMap.ref(KindConfigMap), true
+	}
+	return ConfigVarRef{}, false
+}
+
+func (r keyRef) complete() bool { return r.Namespace != "" && r.Name != "" && r.Key != "" }
+
+func (r keyRef) ref(kind string) ConfigVarRef {
+	return ConfigVarRef{Kind: kind, Namespace: r.Namespace, Name: r.Name, Key: r.Key}
+}
+
+// UnmarshalJSON takes a scalar as it is written, without its quotes: 5 is "5" and
+// null is "null". What is between quotes is read by Go's rules for string
+// literals, which have no "\/" and no surrogate pairs.
+func (v *configVarString) UnmarshalJSON(b []byte) error {
+	*v = configVarString{}
+	if !bytes.HasPrefix(b, []byte("{")) {
+		inner := strings.TrimSuffix(strings.TrimPrefix(string(b), `"`), `"`)
+		if v.value, v.err = strconv.Unquote(`"` + inner + `"`); v.err != nil {
+			v.err = errors.New(`is no text: write a string without "\/" and "\u" escapes of surrogate pairs, or a mapping with value, secretKeyRef or configMapKeyRef`)
+		}
+		return nil
+	}
+	var object struct {
+		Value     string `json:"value"`
+		Secret    keyRef `json:"secretKeyRef"`
+		ConfigMap keyRef `json:"configMapKeyRef"`
+	}
+	if err := json.Unmarshal(b, &object); err != nil {
+		v.err = typeProblem("", err)
+	}
+	v.configVarRefs, v.value = configVarRefs{object.Secret, object.ConfigMap}, object.Value
+	return nil
+}
+
+// UnmarshalJSON takes true, false, null, or a mapping.
+func (v *configVarBool) UnmarshalJSON(b []byte) error {
+	*v = configVarBool{}
+	if !bytes.HasPrefix(b, []byte("{")) {
+		if json.Unmarshal(b, &v.value) != nil {
+			v.err = errors.New("is no boolean: write true or false without quotes, or a mapping with value, secretKeyRef or configMapKeyRef")
+		}
+		return nil
+	}
+	var object struct {
+		Value     *bool  `json:"value"`
+		Secret    keyRef `json:"secretKeyRef"`
+		ConfigMap keyRef `json:"configMapKeyRef"`
+	}
+	if err := json.Unmarshal(b, &object); err != nil {
+		v.err = typeProblem("", err)
+	}
+	v.configVarRefs, v.value = configVarRefs{object.Secret, object.ConfigMap}, object.Value
+	return nil
+}
+
+// resolver gives the values of a cloudProviderSpec, and collects what is wrong
+// with them and what they refer to.
+type resolver struct {
+	facts Facts
+	// lines says that a value may have several lines.
+	lines bool
+
+	refs     []ConfigVarRef
+	problems []*InvalidError
+}
+
+// text returns a value that has to be there if it refers to something.
+func (r *resolver) text(field string, v configVarString) string {
+	s, err := r.find(v)
+	if err == nil {
+		err = r.oneLine(s)
+	}
+	if err != nil {
+		r.problem(field, err)
+	}
+	return s
+}
+
+// textOr returns a value, and the environment's where it cannot be found or is
+// empty (contract 2.5). Neither is an error, only a value that cannot be decoded.
+func (r *resolver) textOr(field string, v configVarString, variable string) string {
+	if v.err != nil {
+		r.problem(field, v.err)
+		return ""
+	}
+	s, err := r.find(v)
+	if err != nil || s == "" {
+		s = r.facts.Environment[variable]
+	}
+	if err := r.oneLine(s); err != nil {
+		r.problem(field, err)
+	}
+	return s
+}
+
+// flag returns a value, false where none is written.
+func (r *resolver) flag(field string, v configVarBool) bool {
+	b, _, err := r.findBool(v)
+	if err != nil {
+		r.problem(field, err)
+	}
+	return b
+}
+
+// flagOr is for booleans what textOr is.
+func (r *resolver) flagOr(field string, v configVarBool, variable string) bool {
+	if v.err != nil {
+		r.problem(field, v.err)
+		return false
+	}
+	if b, found, err := r.findBool(v); found && err == nil {
+		return b
+	}
+	b, err := strconv.ParseBool(r.facts.Environment[variable])
+	return err == nil && b
+}
+
+func (r *resolver) find(v configVarString) (string, error) {
+	if v.err != nil {
+		return "", v.err
+	}
+	if ref, ok := v.ref(); ok {
+		return r.read(ref)
+	}
+	return v.value, nil
+}
+
+func (r *resolver) findBool(v configVarBool) (value, found bool, err error) {
+	if v.err != nil {
+		return false, false, v.err
+	}
+	if ref, ok := v.ref(); ok {
+		s, err := r.read(ref)
+		if err != nil {
+			return false, false, err
+		}
+		if value, err = strconv.ParseBool(s); err != nil {
+			return false, false, fmt.Errorf("%s %s: the value of key %q is no boolean: write true or false there", ref.Kind, ref.object(), ref.Key)
+		}
+		return value, true, nil
+	}
+	return v.value != nil && *v.value, v.value != nil, nil
+}
+
+// read looks a reference up in the facts.
+func (r *resolver) read(ref ConfigVarRef) (string, error) {
+	if !slices.Contains(r.refs, ref) {
+		r.refs = append(r.refs, ref)
+	}
+	objects := r.facts.Secrets
+	if ref.Kind == KindConfigMap {
+		objects = r.facts.ConfigMaps
+	}
+	data, ok := objects[ref.object()]
+	if !ok {
+		return "", fmt.Errorf("%s %s does not exist: create it, with key %q", ref.Kind, ref.object(), ref.Key)
+	}
+	value, ok := data[ref.Key]
+	if !ok {
+		return "", fmt.Errorf("%s %s has no key %q: add it", ref.Kind, ref.object(), ref.Key)
+	}
+	if !utf8.ValidString(value) {
+		return "", fmt.Errorf("%s %s: the value of key %q is no UTF-8 text", ref.Kind, ref.object(), ref.Key)
+	}
+	return value, nil
+}
+
+// oneLine refuses what the INI form cannot hold: its readers end a value where
+// its line ends, so the rest would be read as other settings.
+func (r *resolver) oneLine(s string) error {
+	if !r.lines && strings.ContainsAny(s, "\n\r\x00") {
+		return errors.New("holds a line break, and each value of this configuration is one line: remove it where the value is kept (a Secret made of a file often ends in one)")
+	}
+	return nil
+}
+
+// problem files an error under a field of the cloudProviderSpec.
+func (r *resolver) problem(field string, err error) {
+	field = cloudProviderSpecField + "." + field
+	var wrong *InvalidError
+	if errors.As(err, &wrong) { // of a mapping: it names what is below
+		r.problems = append(r.problems, &InvalidError{Field: field + wrong.Field, Err: wrong.Err})
+		return
+	}
+	r.problems = append(r.problems, &InvalidError{Field: field, Err: err})
+}
