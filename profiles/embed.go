@@ -16,12 +16,8 @@ const (
 	Path       = "profiles"
 )
 
-// README.md and osp-*.yaml: a pattern that names only the latter would not compile
-// in a tree that has none.
-//
-//go:embed [Ro]*
+//go:embed osp-*.yaml
 var files embed.FS
 
-// FS returns the profiles of this binary as files. Whatever is no YAML in it is no
-// profile.
+// FS returns the profiles of this binary, each a file osp-NAME.yaml.
 func FS() fs.FS { return files }

@@ -38,6 +38,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/profiles"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
+	shipped "github.com/osm-gitops/osm-gitops/profiles"
 )
 
 // leaseName is the contract's (section 9.8), so that the reference and this
@@ -160,8 +161,15 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, f *controllerFlags, f
 		DirectoryRoot: f.directoryRoot,
 		Check:         checkWith(engine),
 	}
+	if !f.disableDefaultOSPs {
+		sources.Builtin = builtinProfiles()
+	}
 	if err := sources.Setup(mgr, sourceConcurrency); err != nil {
 		return fmt.Errorf("setting up the ProfileSource controller: %w", err)
+	}
+	keeper := &profiles.Keeper{Client: mgr.GetClient(), Recorder: sources.Recorder, Namespace: f.namespace, Disabled: f.disableDefaultOSPs}
+	if err := keeper.Setup(mgr); err != nil {
+		return fmt.Errorf("setting up the ProfileSource of the built-in profiles: %w", err)
 	}
 	machines := &pools.Reconciler{
 		Client:              mgr.GetClient(),
@@ -186,6 +194,11 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, f *controllerFlags, f
 		return fmt.Errorf("setting up the pool controller: %w", err)
 	}
 	return nil
+}
+
+// builtinProfiles are those of this binary.
+func builtinProfiles() *source.Embedded {
+	return &source.Embedded{FS: shipped.FS(), Repository: shipped.Repository, Path: shipped.Path}
 }
 
 // Mirrors that nobody has fetched for mirrorLife are deleted, looked for every

@@ -80,7 +80,7 @@ func (f *controllerFlags) bind(fs *pflag.FlagSet) {
 	fs.StringVar(&f.clusterDNS, "cluster-dns", "10.10.10.10", "comma list of DNS server IPs for the kubelets")
 	fs.StringVar(&f.pauseImage, "pause-image", "", "sandbox image for containerd; empty: containerd's own")
 	fs.StringVar(&f.initialTaints, "initial-taints", "", "taints that a node registers with, as kubelet's --register-with-taints takes them")
-	fs.BoolVar(&f.disableDefaultOSPs, "disable-default-osps", false, "do not offer the built-in profiles; this release has none")
+	fs.BoolVar(&f.disableDefaultOSPs, "disable-default-osps", false, "do not offer the built-in profiles: delete their ProfileSource")
 	fs.StringVar(&f.featureGates, "node-kubelet-feature-gates", rotateGate+"=true", "comma list of gate=bool for the kubelets")
 	fs.StringVar(&f.httpProxy, "node-http-proxy", "", "HTTP proxy of the nodes")
 	fs.StringVar(&f.noProxy, "node-no-proxy", ".svc,.cluster.local,localhost,127.0.0.1", "what nodes reach without the proxy")

@@ -21,7 +21,8 @@ import (
 )
 
 // resolve finds the profile a pool asks for: the current version of that name in
-// a ProfileSource, else an OperatingSystemProfile object of that name.
+// a ProfileSource, else an OperatingSystemProfile object of that name, else a
+// built-in profile.
 func (r *Reconciler) resolve(ctx context.Context, md *cluster.MachineDeployment, osc *osm.OperatingSystemConfig) (render.Profile, error) {
 	name := md.Annotations[api.AnnotationOSP]
 	if ns := md.Annotations[api.AnnotationOSPNamespace]; ns != "" && ns != r.Namespace {
@@ -36,33 +37,62 @@ func (r *Reconciler) resolve(ctx context.Context, md *cluster.MachineDeployment,
 	if err := r.Client.List(ctx, &sources, client.InNamespace(r.Namespace)); err != nil {
 		return render.Profile{}, fmt.Errorf("listing ProfileSources: %w", err)
 	}
-	if entry, from, ok := offered(sources.Items, name); ok {
-		if entry.Removed && recordOf(osc).Object != entry.Object {
-			return render.Profile{}, refuse("profile %q was removed from ProfileSource %q: choose another in annotation %s, or put its file back", name, from, api.AnnotationOSP)
-		}
-		osp, err := r.profileObject(ctx, entry.Object)
-		if apierrors.IsNotFound(err) {
-			return render.Profile{}, refuse("OperatingSystemProfile %s/%s, version %s of profile %q, is missing; ProfileSource %q makes it again when it next looks at its source", r.Namespace, entry.Object, entry.Version, name, from)
-		}
-		if err != nil {
-			return render.Profile{}, err
-		}
-		return r.profileOf(osp, name, entry.SelectedBy), nil
+	own, builtin := split(sources.Items)
+	if o, ok := offered(own, name); ok {
+		return r.profileOffered(ctx, o, osc)
 	}
 	osp, err := r.profileObject(ctx, name)
+	if err == nil {
+		return r.profileOf(osp, name, ""), nil
+	}
+	if !apierrors.IsNotFound(err) {
+		return render.Profile{}, err
+	}
+	if o, ok := offered(builtin, name); ok {
+		return r.profileOffered(ctx, o, osc)
+	}
+	return render.Profile{}, refuse("no ProfileSource in namespace %q offers a profile %q, and there is no OperatingSystemProfile of that name%s: correct annotation %s, or push the profile",
+		r.Namespace, name, known(sources.Items), api.AnnotationOSP)
+}
+
+// split parts the sources that people made from that of the built-in profiles.
+func split(sources []api.ProfileSource) (own, builtin []api.ProfileSource) {
+	for _, ps := range sources {
+		if ps.Spec.Builtin != nil {
+			builtin = append(builtin, ps)
+		} else {
+			own = append(own, ps)
+		}
+	}
+	return own, builtin
+}
+
+// offer is a profile in the inventory of a source.
+type offer struct {
+	entry api.ProfileEntry
+	from  string
+}
+
+// profileOffered reads what an inventory points to. A profile that was removed
+// serves the pool that has it.
+func (r *Reconciler) profileOffered(ctx context.Context, o offer, osc *osm.OperatingSystemConfig) (render.Profile, error) {
+	entry := o.entry
+	if entry.Removed && recordOf(osc).Object != entry.Object {
+		return render.Profile{}, refuse("profile %q was removed from ProfileSource %q: choose another in annotation %s, or put its file back", entry.Name, o.from, api.AnnotationOSP)
+	}
+	osp, err := r.profileObject(ctx, entry.Object)
 	if apierrors.IsNotFound(err) {
-		return render.Profile{}, refuse("no ProfileSource in namespace %q offers a profile %q, and there is no OperatingSystemProfile of that name%s: correct annotation %s, or push the profile",
-			r.Namespace, name, known(sources.Items), api.AnnotationOSP)
+		return render.Profile{}, refuse("OperatingSystemProfile %s/%s, version %s of profile %q, is missing; ProfileSource %q makes it again when it next looks at its source", r.Namespace, entry.Object, entry.Version, entry.Name, o.from)
 	}
 	if err != nil {
 		return render.Profile{}, err
 	}
-	return r.profileOf(osp, name, ""), nil
+	return r.profileOf(osp, entry.Name, entry.SelectedBy), nil
 }
 
 // offered finds a profile in the inventories. One that is still in its source
 // comes before one that was removed; then the older source counts.
-func offered(sources []api.ProfileSource, name string) (api.ProfileEntry, string, bool) {
+func offered(sources []api.ProfileSource, name string) (offer, bool) {
 	sources = slices.Clone(sources)
 	sort.SliceStable(sources, func(i, j int) bool {
 		a, b := sources[i], sources[j]
@@ -71,16 +101,15 @@ func offered(sources []api.ProfileSource, name string) (api.ProfileEntry, string
 		}
 		return a.Name < b.Name
 	})
-	var found api.ProfileEntry
-	from := ""
+	var found offer
 	for _, ps := range sources {
 		for _, e := range ps.Status.Profiles {
-			if e.Name == name && (from == "" || found.Removed && !e.Removed) {
-				found, from = e, ps.Name
+			if e.Name == name && (found.from == "" || found.entry.Removed && !e.Removed) {
+				found = offer{entry: e, from: ps.Name}
 			}
 		}
 	}
-	return found, from, from != ""
+	return found, found.from != ""
 }
 
 // known lists the profiles there are, for someone who misspelt one.
@@ -98,6 +127,7 @@ func known(sources []api.ProfileSource) string {
 		return ""
 	}
 	slices.Sort(names)
+	names = slices.Compact(names) // a built-in profile and the one that shadows it
 	if len(names) > most {
 		names = append(names[:most], "…")
 	}

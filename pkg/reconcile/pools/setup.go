@@ -136,21 +136,25 @@ func (r *Reconciler) usersOfSource() handler.EventHandler {
 	}
 }
 
-// changedProfiles names the profiles whose entry differs between two states of a source.
+// changedProfiles names the profiles whose entry differs between two states of a
+// source: all of them where it became, or was, the source of the built-in ones,
+// which give way to all others.
 func changedProfiles(before, after client.Object) map[string]bool {
-	entries := func(obj client.Object) map[string]api.ProfileEntry {
-		out := map[string]api.ProfileEntry{}
+	entries := func(obj client.Object) (out map[string]api.ProfileEntry, builtin bool) {
+		out = map[string]api.ProfileEntry{}
 		if ps, ok := obj.(*api.ProfileSource); ok && ps != nil {
 			for _, e := range ps.Status.Profiles {
 				out[e.Name] = e
 			}
+			builtin = ps.Spec.Builtin != nil
 		}
-		return out
+		return out, builtin
 	}
-	old, now := entries(before), entries(after)
+	old, wasBuiltin := entries(before)
+	now, isBuiltin := entries(after)
 	changed := map[string]bool{}
 	for name, e := range now {
-		if was, ok := old[name]; !ok || !equality.Semantic.DeepEqual(was, e) {
+		if was, ok := old[name]; !ok || wasBuiltin != isBuiltin || !equality.Semantic.DeepEqual(was, e) {
 			changed[name] = true
 		}
 	}

@@ -48,6 +48,8 @@ type Reconciler struct {
 	Git Fetcher
 	// DirectoryRoot is the folder below which spec.directory may point; empty allows none.
 	DirectoryRoot string
+	// Builtin are the profiles of this binary; nil offers none.
+	Builtin *source.Embedded
 	// Check is asked about every profile before it is applied.
 	Check profile.Check
 
@@ -149,6 +151,9 @@ func (r *Reconciler) fetch(ctx context.Context, ps *api.ProfileSource, lines *so
 	if err := unsupported(ps.Spec); err != nil {
 		return nil, err
 	}
+	if isBuiltin(ps) {
+		return r.builtin(ctx, ps)
+	}
 	if d := ps.Spec.Directory; d != nil {
 		if r.DirectoryRoot == "" {
 			return nil, &specError{reason: api.ReasonAccessDenied, err: errors.New("spec.directory: no directory is allowed: start the controller with --directory-root")}
@@ -160,6 +165,20 @@ func (r *Reconciler) fetch(ctx context.Context, ps *api.ProfileSource, lines *so
 		return nil, err
 	}
 	return r.Git.Fetch(ctx, remote)
+}
+
+// builtin reads the profiles of this binary. Two sources of them would only offer
+// the same under two names, so there is one.
+func (r *Reconciler) builtin(ctx context.Context, ps *api.ProfileSource) (*source.Snapshot, error) {
+	switch {
+	case ps.Name != api.DefaultsName:
+		return nil, &specError{reason: api.ReasonSourceInvalid, err: fmt.Errorf("spec.builtin: the built-in profiles are offered by ProfileSource %q, which the controller keeps itself: delete this one", api.DefaultsName)}
+	case ps.Spec.Path != "":
+		return nil, &specError{reason: api.ReasonSourceInvalid, err: errors.New("spec.path: the built-in profiles are in no folder: remove it")}
+	case r.Builtin == nil:
+		return nil, &specError{reason: api.ReasonAccessDenied, err: errors.New("spec.builtin: the built-in profiles are not offered: start the controller without --disable-default-osps, or delete this ProfileSource")}
+	}
+	return r.Builtin.Read(ctx)
 }
 
 // remote collects what fetching needs, with the credentials as they are now.
@@ -274,7 +293,7 @@ func (r *Reconciler) otherSources(ctx context.Context, ps *api.ProfileSource) ([
 // ensure creates the object of a version, unless it exists. It reports whether
 // it created it.
 func (r *Reconciler) ensure(ctx context.Context, ps *api.ProfileSource, snap *source.Snapshot, ix *profile.Indexer, v profile.Version) (bool, error) {
-	key := types.NamespacedName{Namespace: ps.Namespace, Name: profile.ObjectName(v.Name, v.Version, v.Digest)}
+	key := types.NamespacedName{Namespace: ps.Namespace, Name: objectName(ps, v)}
 	var have osm.OperatingSystemProfile
 	err := r.Client.Get(ctx, key, &have)
 	if apierrors.IsNotFound(err) {
@@ -282,11 +301,9 @@ func (r *Reconciler) ensure(ctx context.Context, ps *api.ProfileSource, snap *so
 		if doc, err = ix.Document(ctx, snap, v); err != nil {
 			return false, err
 		}
-		var author source.Author
-		if v.Commit != "" && len(snap.Line) > 0 { // a shallow clone does not know
-			if author, err = snap.ChangeOf(ctx, v.Commit, v.Path); err != nil {
-				return false, fmt.Errorf("finding who wrote %s at %s: %w", v.Path, v.Commit, err)
-			}
+		author, err := profile.ChangeOf(ctx, snap, v)
+		if err != nil {
+			return false, err
 		}
 		err = r.Client.Create(ctx, object(key, origin{source: ps, snapshot: snap, version: v, author: author}, doc), client.FieldOwner(api.FieldManager))
 		if err == nil {

@@ -28,7 +28,6 @@ func unsupported(spec api.ProfileSourceSpec) error {
 		}
 	}
 	add(spec.SourceRef != nil, "spec.sourceRef")
-	add(spec.Builtin != nil, "spec.builtin")
 	add(spec.Ignore != nil, "spec.ignore")
 	add(spec.Webhook != nil, "spec.webhook")
 	add(spec.Rollout != nil && spec.Rollout.Gate == "Waves", "spec.rollout.gate: Waves")
@@ -85,9 +84,16 @@ func decide(ps *api.ProfileSource, snap *source.Snapshot, cat *profile.Catalogue
 }
 
 // claimedBy names another source that has a profile, "" when none has. Who has it
-// keeps it; of two that have it, the older source.
+// keeps it; of two that have it, the older source. Built-in profiles are nobody's:
+// another source shadows them, and they stay on offer for when it is gone.
 func claimedBy(ps *api.ProfileSource, name string, mine bool, others []api.ProfileSource) string {
+	if isBuiltin(ps) {
+		return ""
+	}
 	for _, other := range others {
+		if isBuiltin(&other) {
+			continue
+		}
 		for _, e := range other.Status.Profiles {
 			if e.Name != name || e.Removed {
 				continue
@@ -98,6 +104,17 @@ func claimedBy(ps *api.ProfileSource, name string, mine bool, others []api.Profi
 		}
 	}
 	return ""
+}
+
+// isBuiltin tells the source of the built-in profiles.
+func isBuiltin(ps *api.ProfileSource) bool { return ps.Spec.Builtin != nil }
+
+// objectName is the name of the object of a version.
+func objectName(ps *api.ProfileSource, v profile.Version) string {
+	if isBuiltin(ps) {
+		return profile.BuiltinObjectName(v.Name, v.Version, v.Digest)
+	}
+	return profile.ObjectName(v.Name, v.Version, v.Digest)
 }
 
 func older(a, b metav1.ObjectMeta) bool {
@@ -121,7 +138,7 @@ func inventory(ps *api.ProfileSource, w wanted, failed map[string]bool) []api.Pr
 			continue
 		}
 		out[name] = api.ProfileEntry{
-			Name: name, Version: v.Version, Object: profile.ObjectName(name, v.Version, v.Digest),
+			Name: name, Version: v.Version, Object: objectName(ps, v),
 			Path: v.CurrentPath, Commit: string(v.Commit), SelectedBy: string(v.SelectedBy), Digest: v.Digest,
 		}
 	}

@@ -42,6 +42,12 @@ func named(name string, age time.Duration, entries ...api.ProfileEntry) api.Prof
 	}
 }
 
+func builtin(entries ...api.ProfileEntry) api.ProfileSource {
+	ps := named(api.DefaultsName, 0, entries...)
+	ps.Spec.Builtin = &api.BuiltinSource{}
+	return ps
+}
+
 func TestInventory(t *testing.T) {
 	withHistory := &source.Snapshot{Line: make([]source.Step, 1)}
 	for name, c := range map[string]struct {
@@ -88,6 +94,20 @@ func TestInventory(t *testing.T) {
 			cat:  profile.Catalogue{Current: []profile.Version{offer("a", "v1.1.0")}},
 			want: []api.ProfileEntry{entry("a", "v1.1.0")},
 		},
+		"a built-in profile may be offered by another source, too": {
+			ps: named("mine", 0), snap: withHistory, others: []api.ProfileSource{builtin(entry("a", "v1.0.0"))},
+			cat:  profile.Catalogue{Current: []profile.Version{offer("a", "v1.1.0")}},
+			want: []api.ProfileEntry{entry("a", "v1.1.0")},
+		},
+		"built-in profiles stay on offer beside those that shadow them": {
+			ps: builtin(), snap: &source.Snapshot{}, others: []api.ProfileSource{named("theirs", time.Hour, entry("a", "v1.0.0"))},
+			cat:  profile.Catalogue{Current: []profile.Version{offer("a", "v1.0.0")}},
+			want: []api.ProfileEntry{{Name: "a", Version: "v1.0.0", Object: "a-012345-v1.0.0", Path: "a.yaml", Digest: digest}},
+		},
+		"a built-in profile that a release drops is marked": {
+			ps: builtin(entry("a", "v1.0.0")), snap: &source.Snapshot{},
+			want: []api.ProfileEntry{removed(entry("a", "v1.0.0"))},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := decide(&c.ps, c.snap, &c.cat, c.others)
@@ -118,7 +138,7 @@ func TestStatusAsKstatusReadsIt(t *testing.T) {
 		"wrong password":  {func(ps *api.ProfileSource) { fail(ps, fmt.Errorf("x: %w", source.ErrAuthentication)) }, status.FailedStatus},
 		"no such branch":  {func(ps *api.ProfileSource) { fail(ps, fmt.Errorf("x: %w", source.ErrNotFound)) }, status.FailedStatus},
 		"not built": {func(ps *api.ProfileSource) {
-			fail(ps, unsupported(api.ProfileSourceSpec{Builtin: &api.BuiltinSource{}}))
+			fail(ps, unsupported(api.ProfileSourceSpec{SourceRef: &api.SourceReference{}}))
 		}, status.FailedStatus},
 		"API server away":   {func(ps *api.ProfileSource) { fail(ps, errors.New("x")) }, status.InProgressStatus},
 		"healed":            {func(ps *api.ProfileSource) { fail(ps, source.ErrAuthentication); setOutcome(ps, outcome{}) }, status.CurrentStatus},

@@ -109,6 +109,10 @@ const (
 // for equality, so it never reuses a configuration that holds placeholders.
 const OSPVersionPrefix = "gitops/"
 
+// DefaultsName is the ProfileSource of the built-in profiles, which the controller
+// keeps. No other may have spec.builtin.
+const DefaultsName = "osm-gitops-defaults"
+
 // KeySecretName is the Secret, in the controller's namespace, with the key of
 // every credentials digest.
 const KeySecretName = "osm-gitops-key"
@@ -168,6 +172,7 @@ const (
 	EventWaiting = "Waiting"
 	// EventWriteRefused: the API server refuses what a pool needs.
 	EventWriteRefused = "WriteRefused"
-	// EventNameCollision: another pool owns the names of this one.
+	// EventNameCollision: another pool owns the names of this one, or a ProfileSource
+	// stands where the built-in profiles belong.
 	EventNameCollision = "NameCollision"
 )

@@ -1,0 +1,174 @@
+package pools
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/profiles"
+	"github.com/osm-gitops/osm-gitops/pkg/source"
+	"github.com/osm-gitops/osm-gitops/test/cluster"
+)
+
+// TestWhichProfileAPoolGets walks through the order of origins, each of which
+// takes over, and gives way, as soon as it comes and goes: a ProfileSource, an
+// object of that name, a built-in profile.
+func TestWhichProfileAPoolGets(t *testing.T) {
+	f := newFixture(t)
+	root := t.TempDir()
+	f.start(root)
+	f.pool = &machines.MachineDeployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: f.r.Namespace, Name: "builtin", Annotations: map[string]string{api.AnnotationOSP: "osp-a"}},
+		Spec:       *f.pool.Spec.DeepCopy(),
+	}
+	f.ensure(f.pool)
+
+	// serves waits until the pool has an object, and returns its record.
+	serves := func(what string, is func(object string) bool) {
+		t.Helper()
+		last := ""
+		for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+			var osc osm.OperatingSystemConfig
+			if err := f.client.Get(t.Context(), client.ObjectKey{Namespace: f.r.Namespace, Name: oscName(f.pool)}, &osc); err != nil {
+				last = err.Error()
+				continue
+			}
+			rec := recordOf(&osc)
+			if last = rec.Object; !is(rec.Object) {
+				continue
+			}
+			if rec.Profile != "osp-a" || rec.Commit != "" {
+				t.Errorf("%s: the record says profile %q, commit %q", what, rec.Profile, rec.Commit)
+			}
+			if _, ok := osc.Annotations[api.AnnotationCommit]; ok {
+				t.Errorf("%s: the configuration names a commit: %v", what, osc.Annotations)
+			}
+			return
+		}
+		t.Fatalf("%s: the pool has %q", what, last)
+	}
+	builtin := func(object string) bool {
+		return strings.HasPrefix(object, "osp-a-") && strings.HasSuffix(object, "-v1.0.0") && object != "osp-a-v1.0.0"
+	}
+	serves("a built-in profile", builtin)
+
+	byHand := &osm.OperatingSystemProfile{ObjectMeta: metav1.ObjectMeta{Namespace: f.r.Namespace, Name: "osp-a"}}
+	var hand osm.OperatingSystemProfile
+	if err := f.client.Get(t.Context(), client.ObjectKey{Namespace: f.r.Namespace, Name: "osp-hand"}, &hand); err != nil {
+		t.Fatal(err)
+	}
+	byHand.Spec = hand.Spec
+	f.ensure(byHand)
+	serves("an object of that name", func(object string) bool { return object == "osp-a" })
+
+	if err := os.WriteFile(filepath.Join(root, "a.yaml"), []byte(profileFile("v0.1.0")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	team := &api.ProfileSource{
+		ObjectMeta: metav1.ObjectMeta{Namespace: f.r.Namespace, Name: "team"},
+		Spec: api.ProfileSourceSpec{
+			Directory: &api.DirectorySource{Path: root},
+			Interval:  metav1.Duration{Duration: time.Minute}, RetryInterval: metav1.Duration{Duration: time.Minute},
+		},
+	}
+	f.ensure(team)
+	serves("a ProfileSource", func(object string) bool { return strings.HasPrefix(object, "osp-a-v0.1.0-dirty.") })
+
+	f.delete(team)
+	serves("the object again", func(object string) bool { return object == "osp-a" })
+	f.delete(byHand)
+	serves("the built-in profile again", builtin)
+}
+
+// An unknown profile is told with those there are, each once.
+func TestKnownProfiles(t *testing.T) {
+	entries := api.ProfileSourceStatus{Profiles: []api.ProfileEntry{{Name: "osp-b"}, {Name: "osp-a"}, {Name: "osp-c", Removed: true}}}
+	sources := []api.ProfileSource{{Status: entries}, {Spec: api.ProfileSourceSpec{Builtin: &api.BuiltinSource{}}, Status: entries}}
+	if got, want := known(sources), " (there are osp-a, osp-b)"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func profileFile(version string) string {
+	return fmt.Sprintf(`apiVersion: operatingsystemmanager.k8c.io/v1alpha1
+kind: OperatingSystemProfile
+metadata: {name: osp-a}
+spec:
+  osName: ubuntu
+  osVersion: "24.04"
+  version: %s
+  supportedCloudProviders: [{name: aws}]
+  bootstrapConfig: {}
+  provisioningConfig: {}
+`, version)
+}
+
+// start runs the fixture's reconciler in a manager, beside that of ProfileSources
+// with a built-in profile osp-a, as the controller does.
+func (f *fixture) start(directoryRoot string) {
+	f.t.Helper()
+	c := cluster.Shared(f.t)
+	scheme, err := cluster.Scheme()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	mgr, err := ctrl.NewManager(c.Config, ctrl.Options{
+		Scheme:     scheme,
+		Metrics:    metricsserver.Options{BindAddress: "0"},
+		Controller: config.Controller{SkipNameValidation: ptr(true)},
+		Cache: cache.Options{
+			DefaultNamespaces: map[string]cache.Config{f.r.Namespace: {}},
+			ByObject: map[client.Object]cache.ByObject{&corev1.Secret{}: {Namespaces: map[string]cache.Config{
+				api.NamespaceCloudInitSettings: {Transform: CacheTransform}, metav1.NamespaceSystem: {},
+			}}},
+		},
+	})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	info, err := cache.New(c.Config, cache.Options{Scheme: scheme, HTTPClient: mgr.GetHTTPClient(), Mapper: mgr.GetRESTMapper(), DefaultNamespaces: map[string]cache.Config{metav1.NamespacePublic: {}}})
+	if err == nil {
+		err = mgr.Add(info)
+	}
+	recorder := events.NewFakeRecorder(10_000)
+	f.r.Client, f.r.Live, f.r.Recorder = mgr.GetClient(), mgr.GetAPIReader(), recorder
+	sources := &profiles.Reconciler{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: recorder, DirectoryRoot: directoryRoot,
+		Builtin: &source.Embedded{FS: fstest.MapFS{"osp-a.yaml": {Data: []byte(profileFile("v1.0.0"))}}, Path: "profiles"},
+	}
+	keeper := &profiles.Keeper{Client: mgr.GetClient(), Recorder: recorder, Namespace: f.r.Namespace}
+	for _, setUp := range []func() error{
+		func() error { return err },
+		func() error { return sources.Setup(mgr, 1) },
+		func() error { return keeper.Setup(mgr) },
+		func() error { return f.r.Setup(f.t.Context(), mgr, Watches{ClusterInfo: info, Concurrency: 1}) },
+	} {
+		if err := setUp(); err != nil {
+			f.t.Fatal(err)
+		}
+	}
+	ended := make(chan struct{})
+	f.t.Cleanup(func() { <-ended })
+	go func() {
+		defer close(ended)
+		if err := mgr.Start(f.t.Context()); err != nil {
+			f.t.Errorf("the manager: %v", err)
+		}
+	}()
+}
