@@ -68,8 +68,29 @@ type data struct {
 	// Provenance is where this configuration comes from.
 	Provenance provenanceData
 
+	// meter counts what this rendering uses up. Templates cannot reach it.
+	meter meter
+
 	kubeletConfig
 	operatingSystemConfig
+
+	settings *Settings
+}
+
+// RegistryHosts are the hosts.toml files of containerd, by path. The provisioning
+// stage has them anyway; this is for a profile that does everything in the other.
+func (d *data) RegistryHosts() []registryHosts {
+	files := d.settings.hostsFiles()
+	hosts := make([]registryHosts, len(files))
+	for i, f := range files {
+		hosts[i] = registryHosts{Path: f.Path, Config: f.Content.Inline.Data}
+	}
+	return hosts
+}
+
+// registryHosts is one file that tells containerd where to pull from.
+type registryHosts struct {
+	Path, Config string
 }
 
 // String keeps {{ . }} from printing every credential, and addresses that differ
@@ -160,6 +181,7 @@ func newData(in Input, digest string) (*data, []*InvalidError) {
 		Provenance:                    in.Profile.provenanceData(digest),
 		kubeletConfig:                 kubelet,
 		operatingSystemConfig:         in.Pool.operatingSystemConfig(),
+		settings:                      &in.Settings,
 	}
 	return d, nil
 }
