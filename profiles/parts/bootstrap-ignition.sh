@@ -14,12 +14,13 @@ if command -v jq >/dev/null && ! jq -e .ignition.version "$config" >/dev/null; t
   exit 1
 fi
 
-# The mark that makes Ignition run comes before the mark that ends this: a reboot
-# between the two means one more round, not a node that never comes up. Without a
-# machine id the next boot is a first one, which enables the units of the document.
+# The next boot runs Ignition because of the mark, and is a first boot to systemd
+# without a machine id, so that it enables the units of the document. This unit goes
+# last: a reboot before that means one more round, not a node that never comes up.
 touch /boot/flatcar/first_boot
+rm -f /etc/machine-id
 sync
 systemctl disable bootstrap.service || true
-rm -r -f /etc/systemd/system/bootstrap.service /etc/systemd/system/bootstrap.service.d /etc/machine-id
+rm -r -f /etc/systemd/system/bootstrap.service /etc/systemd/system/bootstrap.service.d
 sync
 systemctl reboot

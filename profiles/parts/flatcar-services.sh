@@ -1,7 +1,7 @@
 {{- $noUpdates := .FlatcarConfig.DisableAutoUpdate }}
 {{- $off := list "docker" }}
 {{- if or $noUpdates .FlatcarConfig.DisableUpdateEngine }}{{ $off = append $off "update-engine" }}{{ end }}
-{{- if or $noUpdates .FlatcarConfig.DisableLocksmithD }}{{ $off = append $off "locksmithd" }}{{ end }}
+{{- if or $noUpdates .FlatcarConfig.DisableLocksmithD }}{{ $off = append $off "locksmithd" }}{{ end -}}
 # Not every image has all of these.
 systemctl daemon-reload
 {{- range $off }}

@@ -1,4 +1,4 @@
-{{- if eq .CloudProviderName "vmware-cloud-director" }}
+{{ if eq .CloudProviderName "vmware-cloud-director" -}}
 # vCloud Director says in the OVF environment which addresses its network has for
 # this machine. Without them there is no network to fetch anything over.
 ovf=$(vmtoolsd --cmd 'info-get guestinfo.ovfEnv')
@@ -20,7 +20,7 @@ for ((nic = 0; nic < ${nics:-0}; nic++)); do
     continue
   fi
   mac=$(property "macaddr_$nic")
-  interface=$(grep -l -i -x -- "$mac" /sys/class/net/*/address | sed -n '1s|.*/\([^/]*\)/address|\1|p')
+  interface=$(grep -l -i -x -- "$mac" /sys/class/net/*/address | sed -n '1s|.*/\([^/]*\)/address|\1|p' || true)
   if [[ -z $interface ]]; then
     echo "bootstrap: there is no interface with the address $mac yet" >&2
     exit 1
