@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -146,11 +147,19 @@ func (m *Mirrors) sync(ctx context.Context, mirror *mirror, t target) (*Snapshot
 			return nil, err
 		}
 	}
+	if t.Revision != "" {
+		if head, err = t.spec.follow(ctx, mirror.reader(), head); err != nil {
+			return nil, err
+		}
+	}
 	return mirror.snapshot(ctx, t, head)
 }
 
 // choose finds the commit a target means and what to ask for to get it.
 func choose(t target, refs *packp.AdvRefs) (head plumbing.Hash, wants []plumbing.Hash, err error) {
+	if t.Revision != "" && t.Commit == "" {
+		return chooseRevision(t.spec, refs)
+	}
 	if t.Commit == "" {
 		head, ok := refs.References["refs/heads/"+t.Branch]
 		if !ok || head.IsZero() {
@@ -176,4 +185,29 @@ func choose(t target, refs *packp.AdvRefs) (head plumbing.Hash, wants []plumbing
 		return head, nil, fail(ErrNotFound, "the repository has no branches")
 	}
 	return head, wants, nil
+}
+
+// chooseRevision finds the commit that a revision starts from. A tag is asked for
+// as the tag, because a server gives out what it named.
+func chooseRevision(spec revisionSpec, refs *packp.AdvRefs) (head plumbing.Hash, wants []plumbing.Hash, err error) {
+	known := refs.References
+	if refs.Head != nil {
+		known = maps.Clone(known)
+		known["HEAD"] = *refs.Head
+	}
+	for _, name := range spec.names() {
+		id := known[name]
+		if id.IsZero() {
+			continue
+		}
+		head = id
+		if commit, ok := refs.Peeled[name]; ok {
+			head = commit
+		}
+		return head, []plumbing.Hash{id}, nil
+	}
+	if spec.abbreviated() != "" {
+		return head, nil, fail(ErrNotFound, "the repository has no branch or tag %q; if it is a commit, write all 40 digits: a server is asked for no other", spec.base)
+	}
+	return head, nil, spec.unknown(known)
 }

@@ -17,6 +17,9 @@ type Remote struct {
 	// Branch to follow, or Commit to stay at; at most one. Neither is the branch main.
 	Branch string
 	Commit Commit
+	// Revision is a branch, a tag, a commit or something like HEAD~1, for whoever
+	// reads a repository once; in place of Branch and Commit.
+	Revision string
 	// Path is the folder of the profiles, relative to the root; "" is the root.
 	Path string
 	// Auth is nil for a repository that everyone may read.
@@ -47,7 +50,8 @@ func (BasicAuth) GoString() string { return "source.BasicAuth{...}" }
 type target struct {
 	Remote
 	url   *url.URL
-	parts []string // of the path
+	parts []string     // of the path
+	spec  revisionSpec // of the revision
 }
 
 // check refuses a remote that is wrong in itself, before anything is sent.
@@ -63,6 +67,9 @@ func (r Remote) check(insecure bool) (target, error) {
 	if r.Branch != "" && r.Commit != "" {
 		return target{}, fail(ErrInvalid, "both a branch and a commit are given; choose one")
 	}
+	if r.Revision != "" {
+		return r.checkRevision(u, parts)
+	}
 	if r.Commit != "" {
 		if _, err := ParseCommit(string(r.Commit)); err != nil {
 			return target{}, err
@@ -77,6 +84,24 @@ func (r Remote) check(insecure bool) (target, error) {
 		r.Timeout = defaultTimeout
 	}
 	return target{Remote: r, url: u, parts: parts}, nil
+}
+
+// checkRevision is check for a remote that is read at a revision.
+func (r Remote) checkRevision(u *url.URL, parts []string) (target, error) {
+	if r.Branch != "" || r.Commit != "" {
+		return target{}, fail(ErrInvalid, "a revision is given, and a branch or a commit too; choose one")
+	}
+	spec, err := parseRevision(r.Revision)
+	if err != nil {
+		return target{}, err
+	}
+	if id := strings.ToLower(spec.base); isObjectID(id) {
+		r.Commit = Commit(id)
+	}
+	if r.Timeout <= 0 {
+		r.Timeout = defaultTimeout
+	}
+	return target{Remote: r, url: u, parts: parts, spec: spec}, nil
 }
 
 // parseURL accepts what this package can fetch. The URL is not quoted in errors
@@ -107,6 +132,21 @@ func parseURL(raw string, insecure bool) (*url.URL, error) {
 	return u, nil
 }
 
+// cleanURL is a URL as a mirror of it would be called, without user-info; "" where
+// there can be none.
+func cleanURL(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return ""
+	}
+	u.User = nil
+	u, err = parseURL(u.String(), true)
+	if err != nil {
+		return ""
+	}
+	return u.String()
+}
+
 // shown is a URL fit for messages and status, even when it was refused.
 func shown(raw string) string {
 	u, err := url.Parse(raw)
@@ -120,6 +160,8 @@ func shown(raw string) string {
 // what names the thing that is fetched.
 func (r Remote) what() string {
 	switch {
+	case r.Revision != "":
+		return "revision " + printable(shorten(r.Revision))
 	case r.Commit != "":
 		return "commit " + shorten(string(r.Commit))
 	case r.Branch != "":

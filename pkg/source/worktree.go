@@ -36,45 +36,62 @@ func findWorkTree(root *os.Root, path string) (*workTree, *Refusal, error) {
 
 func openWorkTree(root *os.Root, top string, info fs.FileInfo) (*workTree, *Refusal, error) {
 	t := &workTree{top: top, gitDir: filepath.Join(top, ".git")}
-	unusable := func(reason string) (*workTree, *Refusal, error) {
+	reason := t.locate(root, info)
+	if reason == "" {
+		var err error
+		if t.head, t.branch, err = t.readHead(root); err != nil {
+			reason = "HEAD is no commit yet, or cannot be read"
+		}
+	}
+	if reason == "" {
+		var err error
+		if reason, err = t.open(root); err != nil {
+			return nil, nil, err
+		}
+	}
+	if reason != "" {
 		return nil, &Refusal{Path: ".git", Reason: reason + "; the files are read as those of a plain folder"}, nil
 	}
+	return t, nil, nil
+}
+
+// locate finds where the repository keeps its files, and what kind it is of. It
+// returns a reason where it cannot be read.
+func (t *workTree) locate(root *os.Root, info fs.FileInfo) (reason string) {
 	if info.Mode().IsRegular() {
-		dir, ok := readLink(root, t.gitDir, "gitdir: ", top)
+		dir, ok := readLink(root, t.gitDir, "gitdir: ", t.top)
 		if !ok {
-			return unusable("the repository it points to is not below the root of directories")
+			return "the repository it points to is not below the root of directories"
 		}
 		t.gitDir = dir
 	} else if !info.IsDir() {
-		return unusable("it is neither a folder nor a file")
+		return "it is neither a folder nor a file"
 	}
 	t.common = t.gitDir
 	if _, err := root.Lstat(filepath.Join(t.gitDir, "commondir")); err == nil {
 		dir, ok := readLink(root, filepath.Join(t.gitDir, "commondir"), "", t.gitDir)
 		if !ok {
-			return unusable("the repository it points to is not below the root of directories")
+			return "the repository it points to is not below the root of directories"
 		}
 		t.common = dir
 	}
-	if reason := t.readConfig(root); reason != "" {
-		return unusable(reason)
-	}
-	var err error
-	if t.head, t.branch, err = t.readHead(root); err != nil {
-		return unusable("HEAD is no commit yet, or cannot be read")
-	}
+	return t.readConfig(root)
+}
+
+// open opens the object database.
+func (t *workTree) open(root *os.Root) (reason string, err error) {
 	dir, err := root.OpenRoot(filepath.Join(t.common, "objects"))
 	if err != nil {
-		return unusable("it has no folder of objects")
+		return "it has no folder of objects", nil //nolint:nilerr // the reason says it
 	}
 	if t.objects, err = openObjects(dir); err != nil {
 		dir.Close()
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, nil, errMoved // git gc is at work
+			return "", errMoved // git gc is at work
 		}
-		return nil, nil, explainTree(err)
+		return "", explainTree(err)
 	}
-	return t, nil, nil
+	return "", nil
 }
 
 // readLink reads a file that holds the path of a folder below the root.

@@ -1,0 +1,216 @@
+package source
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// branching makes a repository with a merge, branches and tags.
+func branching(t *testing.T) *repo {
+	r := newRepo(t)
+	r.commit("profiles/a.yaml", "one\n", "other.yaml", "x\n")
+	r.git("tag", "light")
+	r.commit("profiles/a.yaml", "two\n")
+	r.git("tag", "--annotate", "--message=noted", "noted")
+	r.git("tag", "--annotate", "--message=noted", "of-tag", "noted")
+	r.git("checkout", "--quiet", "-b", "feature/x")
+	r.commit("profiles/b.yaml", "branch\n")
+	r.git("checkout", "--quiet", "main")
+	r.commit("profiles/a.yaml", "three\n")
+	r.git("merge", "--quiet", "--no-ff", "--message=merge", "feature/x")
+	r.git("branch", "twin", "light")
+	r.git("tag", "twin", "noted") // Git takes the tag
+	return r
+}
+
+// A revision means here what it means to Git, in every kind of repository.
+func TestRepositoryResolvesAsGitDoes(t *testing.T) {
+	r := branching(t)
+	revisions := []string{
+		"HEAD", "@", "main", "feature/x", "heads/main", "refs/heads/main", "light", "tags/light", "refs/tags/noted", "noted", "of-tag", "twin",
+		"HEAD~1", "HEAD~", "HEAD~2", "HEAD^", "HEAD^2", "HEAD^2~1", "HEAD^^", "HEAD~0", "HEAD^0", "noted^{}", "noted^{commit}", "noted~1", "main^{}~1",
+		r.git("rev-parse", "HEAD~1"), r.git("rev-parse", "--short", "HEAD~1"), strings.ToUpper(r.git("rev-parse", "HEAD~1")), r.git("rev-parse", "noted"),
+	}
+	bare := filepath.Join(t.TempDir(), "bare.git")
+	git(t, r.dir, "clone", "--quiet", "--mirror", r.dir, bare)
+	packed := &repo{t: t, dir: filepath.Join(t.TempDir(), "clone")}
+	git(t, r.dir, "clone", "--quiet", r.dir, packed.dir)
+	packed.git("gc", "--quiet")
+	packed.git("branch", "feature/x", "origin/feature/x")
+	packed.git("branch", "twin", "origin/twin")
+	linked := filepath.Join(t.TempDir(), "linked")
+	r.git("worktree", "add", "--quiet", "--detach", linked, "HEAD")
+	for name, dir := range map[string]string{
+		"loose": r.dir, "a folder in it": filepath.Join(r.dir, "profiles"), "bare": bare, "packed": packed.dir, "a linked work tree": linked, "its .git": filepath.Join(r.dir, ".git"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, revision := range revisions {
+				want := git(t, dir, "rev-parse", "--verify", revision+"^{commit}")
+				s, err := Repository{Dir: dir, Revision: revision, Path: "profiles"}.Read(t.Context())
+				if err != nil {
+					t.Errorf("%s: %v", revision, err)
+					continue
+				}
+				if string(s.Head) != want || s.Revision != "sha1:"+want {
+					t.Errorf("%s is %s (%s), Git says %s", revision, s.Head, s.Revision, want)
+				}
+			}
+		})
+	}
+}
+
+// What is read locally is what the controller fetches.
+func TestRepositoryReadsWhatMirrorsFetch(t *testing.T) {
+	r := branching(t)
+	url := newServer(t).push(r, "osps.git")
+	r.git("remote", "add", "origin", strings.Replace(url, "http://", "http://user:"+canary+"@", 1)+"/")
+	r.write("profiles/a.yaml", "not committed\n")
+	local, err := Repository{Dir: r.dir, Path: "profiles"}.Read(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	fetched := mustFetch(t, newMirrors(t), Remote{URL: url, Branch: "main", Path: "profiles"})
+	for what, pair := range map[string][2]any{
+		"repository": {fetched.Repository, local.Repository},
+		"head":       {fetched.Head, local.Head},
+		"files":      {fetched.Files, local.Files},
+		"line":       {fetched.Line, local.Line},
+	} {
+		if diff := cmp.Diff(pair[0], pair[1]); diff != "" {
+			t.Errorf("%s: %s", what, diff)
+		}
+	}
+	author, err := local.ChangeOf(t.Context(), local.Head, "profiles/b.yaml")
+	if err != nil || string(author.Commit) != r.git("rev-parse", "feature/x") {
+		t.Errorf("change %+v, err %v", author, err)
+	}
+	for _, origin := range []string{"git@git.example.com:team/osps.git", "/srv/osps.git", "https://host/a?b"} {
+		r.git("remote", "set-url", "origin", origin)
+		if local, err = (Repository{Dir: r.dir}).Read(t.Context()); err != nil || local.Repository != r.dir {
+			t.Errorf("origin %s: repository %q, err %v", origin, local.Repository, err)
+		}
+	}
+}
+
+func TestRepositoryErrors(t *testing.T) {
+	r := branching(t)
+	empty := newRepo(t)
+	plain := t.TempDir()
+	for name, c := range map[string]struct {
+		of   Repository
+		kind error
+		says []string
+	}{
+		"unknown":          {Repository{Dir: r.dir, Revision: "mian"}, ErrNotFound, []string{`no branch, tag or commit "mian"; it has "feature/x", "light", "main", "noted", "of-tag", "twin"`}},
+		"unknown id":       {Repository{Dir: r.dir, Revision: strings.Repeat("a", 40)}, ErrNotFound, []string{"no branch, tag or commit"}},
+		"unknown digits":   {Repository{Dir: r.dir, Revision: "abcdef0"}, ErrNotFound, []string{"no branch, tag or commit"}},
+		"a tree":           {Repository{Dir: r.dir, Revision: r.git("rev-parse", "HEAD^{tree}")}, ErrInvalid, []string{"is a tree, where a commit belongs"}},
+		"beyond the root":  {Repository{Dir: r.dir, Revision: "HEAD~99"}, ErrNotFound, []string{"leads nowhere"}},
+		"no third parent":  {Repository{Dir: r.dir, Revision: "HEAD^3"}, ErrNotFound, []string{"has 2 parents"}},
+		"a reflog":         {Repository{Dir: r.dir, Revision: "main@{1}"}, ErrInvalid, []string{"reflogs"}},
+		"a range":          {Repository{Dir: r.dir, Revision: "light..main"}, ErrInvalid, []string{"ranges"}},
+		"a file":           {Repository{Dir: r.dir, Revision: "HEAD:profiles"}, ErrInvalid, []string{"paths"}},
+		"a type":           {Repository{Dir: r.dir, Revision: "HEAD^{tree}"}, ErrInvalid, []string{"^{commit}"}},
+		"no name":          {Repository{Dir: r.dir, Revision: "a b"}, ErrInvalid, []string{"no name Git allows"}},
+		"a huge number":    {Repository{Dir: r.dir, Revision: "HEAD~99999999999999999999"}, ErrInvalid, []string{"too large"}},
+		"text at the end":  {Repository{Dir: r.dir, Revision: "HEAD~1x"}, ErrInvalid, []string{"only ~ and ^"}},
+		"no commit yet":    {Repository{Dir: empty.dir}, ErrNotFound, []string{"HEAD is no commit yet"}},
+		"no repository":    {Repository{Dir: plain}, ErrNotFound, []string{"is a Git repository"}},
+		"nothing":          {Repository{Dir: filepath.Join(plain, "x")}, ErrNotFound, []string{"it does not exist"}},
+		"no such path":     {Repository{Dir: r.dir, Path: "profile"}, ErrNotFound, []string{`path "profile" does not exist`}},
+		"out of the tree":  {Repository{Dir: r.dir, Path: "../x"}, ErrInvalid, nil},
+		"a path of a file": {Repository{Dir: r.dir, Path: "other.yaml"}, ErrInvalid, []string{"a file where a folder belongs"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := c.of.Read(t.Context())
+			wantError(t, err, c.kind, c.says...)
+		})
+	}
+}
+
+func TestRepositoryThatIsShallow(t *testing.T) {
+	r := branching(t)
+	shallow := filepath.Join(t.TempDir(), "shallow")
+	git(t, r.dir, "clone", "--quiet", "--depth=1", "file://"+r.dir, shallow)
+	s, err := Repository{Dir: shallow, Path: "profiles"}.Read(t.Context())
+	if err != nil || len(s.Files) != 2 || len(s.Line) != 0 {
+		t.Errorf("%d files, %d steps, err %v", len(s.Files), len(s.Line), err)
+	}
+	_, err = Repository{Dir: shallow, Revision: "HEAD~1"}.Read(t.Context())
+	wantError(t, err, ErrInvalid, "incomplete")
+}
+
+// Two commits may begin with the same digits, of which Git wants more then.
+func TestAbbreviationsThatAreAmbiguous(t *testing.T) {
+	r := newRepo(t)
+	tree := r.git("hash-object", "-t", "tree", "-w", os.DevNull)
+	seen := map[string]string{}
+	for i := 0; ; i++ {
+		if i == 5000 {
+			t.Fatal("no two of 5000 commits begin with the same 4 digits")
+		}
+		id := r.git("commit-tree", tree, "-m", strings.Repeat("x", i))
+		if other, ok := seen[id[:4]]; ok && other != id {
+			r.git("update-ref", "refs/heads/main", id)
+			_, err := Repository{Dir: r.dir, Revision: id[:4]}.Read(t.Context())
+			wantError(t, err, ErrInvalid, "2 commits begin with "+id[:4]+": write more digits")
+			return
+		}
+		seen[id[:4]] = id
+	}
+}
+
+func TestFetchOfARevision(t *testing.T) {
+	r := branching(t)
+	s := newServer(t)
+	url := s.push(r, "osps.git")
+	r.git("push", "--quiet", s.path("osps.git"), "--tags")
+	m := newMirrors(t)
+	for _, revision := range []string{"HEAD", "HEAD~1", "main^2", "feature/x", "light", "noted", "of-tag", "noted~1", "twin", r.git("rev-parse", "HEAD~1"), r.git("rev-parse", "HEAD") + "~1"} {
+		want := r.git("rev-parse", revision+"^{commit}")
+		for _, m := range []*Mirrors{m, newMirrors(t)} { // one that has all of it, and one that has nothing
+			got := mustFetch(t, m, Remote{URL: url, Revision: revision, Path: "profiles"})
+			if string(got.Head) != want || got.Revision != "sha1:"+want || len(got.Line) == 0 {
+				t.Errorf("%s is %s, Git says %s", revision, got.Head, want)
+			}
+		}
+	}
+	for revision, says := range map[string]string{
+		"mian":                          `has no branch, tag or commit "mian"; it has `,
+		r.git("rev-parse", "HEAD")[:10]: "write all 40 digits",
+		"main@{1}":                      "reflogs",
+		"HEAD~50":                       "leads nowhere",
+		strings.Repeat("0123456789", 4): "",
+		strings.Repeat("deadbeef", 5):   "",
+	} {
+		_, err := m.Fetch(t.Context(), Remote{URL: url, Revision: revision})
+		if err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", revision, err)
+		}
+	}
+	_, err := m.Fetch(t.Context(), Remote{URL: url, Revision: "main", Branch: "main"})
+	wantError(t, err, ErrInvalid, "choose one")
+}
+
+func FuzzParseRevision(f *testing.F) {
+	for _, s := range []string{"HEAD", "main~1", "v1.0.0^{}", "@^2~3", "a@{1}", "^", "~", "HEAD^{/x}", "refs/heads/x"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		spec, err := parseRevision(text)
+		if err != nil {
+			return
+		}
+		if !strings.HasPrefix(text, spec.base) && !strings.HasPrefix(text, "@") {
+			t.Errorf("the base of %q is %q", text, spec.base)
+		}
+		if slices.ContainsFunc(spec.steps, func(s revisionStep) bool { return s.nth < 1 || s.times < 0 || s.times > maxRevisionSteps }) {
+			t.Errorf("%q has steps %v", text, spec.steps)
+		}
+	})
+}

@@ -1,0 +1,292 @@
+package source
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing"
+)
+
+const (
+	// maxRevisionBytes bounds what a person writes for a revision.
+	maxRevisionBytes = 1024
+	// maxRevisionSteps bounds the number in HEAD~N.
+	maxRevisionSteps = maxLineCommits
+	// minAbbreviated is the shortest commit id Git takes for one.
+	minAbbreviated = 4
+	// maxTagDepth is how deep a tag of a tag may be.
+	maxTagDepth = 16
+)
+
+// revisionSpec is what a person writes for a commit, as gitrevisions(7) knows it:
+// a name, and steps from there.
+type revisionSpec struct {
+	base  string // a reference, a commit's id or its beginning, HEAD
+	steps []revisionStep
+}
+
+// revisionStep goes to a parent: the nth once, or the first n times.
+type revisionStep struct {
+	nth   int // of ^N; 0 is the commit itself
+	times int // of ~N
+}
+
+// parseRevision reads NAME, and after it any of ~, ~N, ^, ^N, ^{} and ^{commit}.
+func parseRevision(text string) (revisionSpec, error) {
+	bad := func(why string) (revisionSpec, error) {
+		return revisionSpec{}, fail(ErrInvalid, "revision %q: %s; write a branch, a tag, a commit or something like HEAD~1", printable(shorten(text)), why)
+	}
+	if text == "" || len(text) > maxRevisionBytes {
+		return bad("it is empty or far too long")
+	}
+	end := strings.IndexAny(text, "~^")
+	if end < 0 {
+		end = len(text)
+	}
+	spec := revisionSpec{base: text[:end]}
+	switch {
+	case spec.base == "@":
+		spec.base = "HEAD"
+	case strings.Contains(spec.base, "@{") || strings.Contains(spec.base, ":") || strings.Contains(spec.base, ".."):
+		return bad("reflogs, paths, searches and ranges are not known here")
+	case !validRef("refs/heads/" + spec.base):
+		return bad("that is no name Git allows")
+	}
+	for rest := text[end:]; rest != ""; {
+		kind := rest[0]
+		rest = rest[1:]
+		if kind == '^' && strings.HasPrefix(rest, "{") {
+			what, after, ok := strings.Cut(rest[1:], "}")
+			if !ok || what != "" && what != "commit" {
+				return bad("of ^{...} only ^{} and ^{commit} are known here")
+			}
+			rest = after
+			continue
+		}
+		digits := len(rest) - len(strings.TrimLeft(rest, "0123456789"))
+		n := 1
+		if digits > 0 {
+			var err error
+			if n, err = strconv.Atoi(rest[:digits]); err != nil || n > maxRevisionSteps {
+				return bad("a number is too large")
+			}
+		}
+		rest = rest[digits:]
+		switch {
+		case kind == '~':
+			spec.steps = append(spec.steps, revisionStep{nth: 1, times: n})
+		case kind == '^' && n > 0:
+			spec.steps = append(spec.steps, revisionStep{nth: n, times: 1})
+		case kind != '^':
+			return bad("only ~ and ^ may follow a name")
+		}
+	}
+	return spec, nil
+}
+
+// names are the references that a name may stand for, in Git's order.
+func (r revisionSpec) names() []string {
+	if r.base == "HEAD" || strings.HasPrefix(r.base, "refs/") {
+		return []string{r.base}
+	}
+	return []string{"refs/" + r.base, tagPrefix + r.base, branchPrefix + r.base, remotePrefix + r.base, remotePrefix + r.base + "/HEAD"}
+}
+
+const (
+	tagPrefix    = "refs/tags/"
+	remotePrefix = "refs/remotes/"
+)
+
+// lookUp finds the base among references: a reference comes before a commit's id
+// that looks like it. Zero: there is none.
+func (r revisionSpec) lookUp(refs map[string]plumbing.Hash) plumbing.Hash {
+	if isObjectID(strings.ToLower(r.base)) {
+		return plumbing.NewHash(r.base)
+	}
+	for _, name := range r.names() {
+		if id := refs[name]; !id.IsZero() {
+			return id
+		}
+	}
+	return plumbing.ZeroHash
+}
+
+// abbreviated is the beginning of a commit's id that the base may be, or "".
+func (r revisionSpec) abbreviated() string {
+	const digits = "0123456789abcdef"
+	id := strings.ToLower(r.base)
+	if len(id) < minAbbreviated || len(id) > 40 || strings.Trim(id, digits) != "" {
+		return ""
+	}
+	return id
+}
+
+// unknown says that there is no such base, and what there is.
+func (r revisionSpec) unknown(refs map[string]plumbing.Hash) error {
+	var names []string
+	for name := range refs {
+		for _, prefix := range []string{branchPrefix, tagPrefix} {
+			if short, ok := strings.CutPrefix(name, prefix); ok {
+				names = append(names, short)
+			}
+		}
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	there := "; it has no branch and no tag"
+	switch {
+	case len(names) > maxNamedBranches:
+		there = fmt.Sprintf("; it has %d branches and tags", len(names))
+	case len(names) > 0:
+		for i, name := range names {
+			names[i] = fmt.Sprintf("%q", shorten(name))
+		}
+		there = "; it has " + strings.Join(names, ", ")
+	}
+	return fail(ErrNotFound, "the repository has no branch, tag or commit %q%s", printable(shorten(r.base)), there)
+}
+
+// follow goes from the base to the commit that is meant.
+func (r revisionSpec) follow(ctx context.Context, o *objects, id plumbing.Hash) (plumbing.Hash, error) {
+	id, err := o.peel(ctx, id)
+	if err != nil {
+		return id, err
+	}
+	for _, step := range r.steps {
+		for range step.times {
+			c, err := o.commit(ctx, id)
+			if err != nil {
+				return id, err
+			}
+			if len(c.parents) < step.nth {
+				return id, fail(ErrNotFound, "commit %s has %d parents, so %q leads nowhere", id, len(c.parents), r.base+"~ or ^")
+			}
+			id = c.parents[step.nth-1]
+		}
+	}
+	return id, nil
+}
+
+// peel returns the commit that an object is, or that a tag stands for.
+func (o *objects) peel(ctx context.Context, id plumbing.Hash) (plumbing.Hash, error) {
+	for range maxTagDepth {
+		if err := ctx.Err(); err != nil {
+			return id, err
+		}
+		kind, data, err := o.load(id, maxCommitBytes)
+		if err != nil {
+			return id, err
+		}
+		if objectID(kind, data) != id {
+			return id, fmt.Errorf("%w: the content of %s has another hash", errDamaged, id)
+		}
+		switch kind {
+		case plumbing.CommitObject:
+			return id, nil
+		case plumbing.TagObject:
+			line, _, _ := bytes.Cut(data, []byte("\n"))
+			to, ok := strings.CutPrefix(string(line), "object ")
+			if !ok || !isObjectID(to) {
+				return id, fail(ErrInvalid, "tag %s is malformed: it names no object", id)
+			}
+			id = plumbing.NewHash(to)
+		default:
+			return id, fail(ErrInvalid, "object %s is a %s, where a commit belongs", id, kind)
+		}
+	}
+	return id, fail(ErrInvalid, "tag %s is a tag of a tag, more than %d deep", id, maxTagDepth)
+}
+
+// expand finds the one commit whose id begins with some digits. Like Git it takes a
+// commit and no other object for what is meant.
+func (o *objects) expand(ctx context.Context, digits string) (plumbing.Hash, error) {
+	ids, err := o.beginningWith(digits)
+	if err != nil {
+		return plumbing.ZeroHash, err
+	}
+	var found []plumbing.Hash
+	for _, id := range ids {
+		switch _, err := o.commit(ctx, id); {
+		case err == nil:
+			found = append(found, id)
+		case isDamage(err) || ctx.Err() != nil:
+			return plumbing.ZeroHash, err
+		}
+	}
+	switch len(found) {
+	case 0:
+		return plumbing.ZeroHash, nil
+	case 1:
+		return found[0], nil
+	}
+	return plumbing.ZeroHash, fail(ErrInvalid, "%d commits begin with %s: write more digits", len(found), digits)
+}
+
+// beginningWith lists the objects whose ids begin with some digits.
+func (o *objects) beginningWith(digits string) (ids []plumbing.Hash, err error) {
+	defer recovered(&err)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	seen := map[plumbing.Hash]bool{}
+	for _, p := range o.packs {
+		entries, err := p.index.Entries()
+		if err != nil {
+			return nil, fmt.Errorf("%w: reading the index of %s: %w", errDamaged, p.name, err)
+		}
+		for e, err := entries.Next(); err == nil; e, err = entries.Next() {
+			if strings.HasPrefix(e.Hash.String(), digits) {
+				seen[e.Hash] = true
+			}
+		}
+		entries.Close()
+	}
+	if o.dir != nil {
+		names, err := o.looseNames(digits[:2])
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range names {
+			if strings.HasPrefix(name, digits) {
+				seen[plumbing.NewHash(name)] = true
+			}
+		}
+	}
+	for id := range seen {
+		ids = append(ids, id)
+	}
+	plumbing.HashesSort(ids)
+	return ids, nil
+}
+
+// looseNames lists the ids of objects that are files of their own.
+func (o *objects) looseNames(folder string) ([]string, error) {
+	dir, err := o.dir.Open(folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errDamaged, err)
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(maxPackObjects)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("%w: %w", errDamaged, err)
+	}
+	var ids []string
+	for _, name := range names {
+		if id := folder + name; len(id) == 40 {
+			if _, err := hex.DecodeString(id); err == nil {
+				ids = append(ids, id)
+			}
+		}
+	}
+	return ids, nil
+}
