@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/template"
 	"text/template/parse"
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
@@ -47,14 +46,13 @@ func (s *compiledStage) check() []*InvalidError {
 // what the data is: outside with, range and define, and after "$" outside define.
 // It also reports templates that are invoked outside of any condition but do not
 // exist.
-func checkTemplate(tmpl *template.Template, source, field, path string, templates []string) []*InvalidError {
+func checkTemplate(tmpl *program, source, field, path string, templates []string) []*InvalidError {
 	if tmpl == nil {
 		return nil
 	}
 	var problems []*InvalidError
 	report := func(n parse.Node, err error) {
-		problems = append(problems, &InvalidError{Field: field, File: path, Err: err,
-			Line: 1 + strings.Count(source[:min(int(n.Position()), len(source))], "\n")})
+		problems = append(problems, &InvalidError{Field: field, File: path, Err: err, Line: lineOf(source, n.Position())})
 	}
 	w := fieldWalker{report: report}
 	w.list(tmpl.Root, true)

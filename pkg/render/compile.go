@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"text/template"
 	"text/template/parse"
 
@@ -19,8 +18,8 @@ const (
 	stageProvisioning = "provisioning"
 )
 
-// compiled is a profile with its templates parsed. It is never written after it
-// was made, so that renderings may share it.
+// compiled is a profile with its templates parsed. Renderings share it, and
+// execute its templates one after the other: see gate.
 type compiled struct {
 	bootstrap, provisioning compiledStage
 	problems                []*InvalidError
@@ -28,6 +27,7 @@ type compiled struct {
 
 type compiledStage struct {
 	name string
+	gate *gate
 	// templates are in the order of their names.
 	templates []namedTemplate
 	files     []compiledFile
@@ -37,7 +37,7 @@ type compiledStage struct {
 // output is what files insert by its name.
 type namedTemplate struct {
 	name, field string
-	tmpl        *template.Template // nil for text without actions
+	tmpl        *program // nil for text without actions
 	text        string
 }
 
@@ -46,36 +46,46 @@ type compiledFile struct {
 	path        string
 	permissions int32
 	encoding    string
-	tmpl        *template.Template // nil for text without actions
+	tmpl        *program // nil for text without actions
 	text        string
 	// inserts are the named templates of the stage that the file may execute.
-	inserts []string
-	// idle keeps copies of tmpl with room for the inserts: copying a template
-	// takes longer than executing it. Nil where a copy cannot be used again.
-	idle *sync.Pool
+	inserts []insert
 }
 
-// inserter is a copy of a file's template for one rendering at a time. Texts has
-// one node for each of the file's inserts.
-type inserter struct {
-	tmpl  *template.Template
-	texts []*parse.TextNode
+// insert is where a file executes a named template of the stage. Each rendering
+// writes its own text there, at the gate.
+type insert struct {
+	name string
+	into *template.Template
+	tree *parse.Tree
+	text *parse.TextNode // all that is in tree
+	own  *parse.Tree     // what the file itself defines under the name, nil if nothing
+}
+
+// put sets the text. As when it is parsed: a blank one does not replace a
+// template that the file has under that name.
+func (i *insert) put(text string) {
+	i.text.Text = []byte(text)
+	i.into.Tree = i.tree
+	if text == "" && i.own != nil {
+		i.into.Tree = i.own
+	}
 }
 
 // compile parses all templates of a profile. What is wrong is found in problems;
 // their text depends on the spec alone.
 func compile(spec *osm.OperatingSystemProfileSpec) *compiled {
-	c := &compiled{}
+	c, g := &compiled{}, &gate{}
 	var problems []*InvalidError
-	c.bootstrap, problems = compileStage(stageBootstrap, &spec.BootstrapConfig, spec.OSName)
+	c.bootstrap, problems = g.compileStage(stageBootstrap, &spec.BootstrapConfig, spec.OSName)
 	c.problems = append(c.problems, problems...)
-	c.provisioning, problems = compileStage(stageProvisioning, &spec.ProvisioningConfig, spec.OSName)
+	c.provisioning, problems = g.compileStage(stageProvisioning, &spec.ProvisioningConfig, spec.OSName)
 	c.problems = append(c.problems, problems...)
 	return c
 }
 
-func compileStage(name string, config *osm.OSPConfig, system osm.OperatingSystem) (compiledStage, []*InvalidError) {
-	stage := compiledStage{name: name}
+func (g *gate) compileStage(name string, config *osm.OSPConfig, system osm.OperatingSystem) (compiledStage, []*InvalidError) {
+	stage := compiledStage{name: name, gate: g}
 	root := "spec." + name + "Config"
 	var problems []*InvalidError
 
@@ -105,7 +115,7 @@ func compileStage(name string, config *osm.OSPConfig, system osm.OperatingSystem
 
 	for _, name := range sortedKeys(texts) {
 		t := namedTemplate{name: name, field: fields[name], text: texts[name]}
-		tmpl, problem := parseTemplate(name, t.field, t.text)
+		tmpl, problem := g.parse(name, t.field, t.text)
 		if problem != nil {
 			problems = append(problems, problem)
 		}
@@ -113,7 +123,7 @@ func compileStage(name string, config *osm.OSPConfig, system osm.OperatingSystem
 		stage.templates = append(stage.templates, t)
 	}
 	for i, f := range files {
-		file, more := compileFile(fileFields[i], f, texts)
+		file, more := g.compileFile(fileFields[i], f, texts)
 		problems = append(problems, more...)
 		stage.files = append(stage.files, file)
 	}
@@ -123,7 +133,7 @@ func compileStage(name string, config *osm.OSPConfig, system osm.OperatingSystem
 	return stage, inStage(name, problems...)
 }
 
-func compileFile(field string, f osm.File, templates map[string]string) (compiledFile, []*InvalidError) {
+func (g *gate) compileFile(field string, f osm.File, templates map[string]string) (compiledFile, []*InvalidError) {
 	file := compiledFile{field: field + ".content.inline.data", path: f.Path, permissions: f.Permissions}
 	var problems []*InvalidError
 	at := func(p *InvalidError) {
@@ -144,35 +154,47 @@ func compileFile(field string, f osm.File, templates map[string]string) (compile
 		return file, problems
 	}
 	file.encoding, file.text = f.Content.Inline.Encoding, f.Content.Inline.Data
-	if text, ok := templates[f.Path]; ok && text != "" {
-		// A template named like the file replaces its body, so the file has to be
-		// executed even if it has no actions itself.
-		file.inserts = append(file.inserts, f.Path)
-	}
-	tmpl, problem := parseTemplate(f.Path, file.field, file.text)
+	tmpl, problem := g.parse(f.Path, file.field, file.text)
 	if problem != nil {
 		at(problem)
 		return file, problems
 	}
-	if tmpl == nil && len(file.inserts) > 0 {
-		tmpl = template.Must(template.New(f.Path).Parse(file.text)) // text without actions always parses
+	var inserts []string
+	if text, ok := templates[f.Path]; ok && text != "" {
+		// A template named like the file replaces its body, so the file has to be
+		// executed even if it has no actions itself.
+		inserts = append(inserts, f.Path)
+		if tmpl == nil {
+			tmpl = &program{Template: template.Must(template.New(f.Path).Parse(file.text))} // text without actions always parses
+		}
+	}
+	if tmpl == nil {
+		return file, problems
+	}
+	for _, name := range invoked(tmpl.Template) {
+		if _, ok := templates[name]; ok && !slices.Contains(inserts, name) {
+			inserts = append(inserts, name)
+		}
+	}
+	for _, name := range inserts {
+		in := insert{name: name, tree: literalTree(name, "")}
+		in.text = in.tree.Root.Nodes[0].(*parse.TextNode)
+		if in.into = tmpl.Lookup(name); in.into == nil {
+			in.into = template.Must(tmpl.AddParseTree(name, in.tree))
+		} else {
+			in.own = in.into.Tree
+		}
+		file.inserts = append(file.inserts, in)
 	}
 	file.tmpl = tmpl
-	if tmpl != nil {
-		for _, name := range invoked(tmpl) {
-			if _, ok := templates[name]; ok && !slices.Contains(file.inserts, name) {
-				file.inserts = append(file.inserts, name)
-			}
-		}
-		if len(file.inserts) > 0 && !slices.ContainsFunc(file.inserts, func(name string) bool { return tmpl.Lookup(name) != nil }) {
-			file.idle = &sync.Pool{}
-		}
-	}
 	return file, problems
 }
 
-// parseTemplate returns nil for text without actions.
-func parseTemplate(name, field, text string) (*template.Template, *InvalidError) {
+// parse returns nil for text without actions.
+func (g *gate) parse(name, field, text string) (*program, *InvalidError) {
+	if len(text) > maxFileBytes {
+		return nil, problem(field, "has %d bytes: a file or template may have %d", len(text), maxFileBytes)
+	}
 	if !strings.Contains(text, "{{") {
 		return nil, nil
 	}
@@ -183,7 +205,17 @@ func parseTemplate(name, field, text string) (*template.Template, *InvalidError)
 	if tmpl.Tree == nil { // nothing but definitions and blanks
 		tmpl = template.Must(tmpl.AddParseTree(name, literalTree(name, "")))
 	}
-	return tmpl, nil
+	p := &program{Template: tmpl}
+	if err := p.addTicks(); err != nil {
+		return nil, &InvalidError{Field: field, Line: lineOf(text, err.pos), Err: err}
+	}
+	g.bind(p)
+	return p, nil
+}
+
+// lineOf returns the line of a position in a template.
+func lineOf(source string, pos parse.Pos) int {
+	return 1 + strings.Count(source[:min(max(int(pos), 0), len(source))], "\n")
 }
 
 // templateMessage is how text/template begins its errors, after the name.
@@ -204,10 +236,13 @@ func templateProblem(name, field string, err error) *InvalidError {
 	}
 	p.Line, _ = strconv.Atoi(m[1])
 	message = strings.TrimPrefix(m[2], fmt.Sprintf("executing %q ", name))
+	if context, cause, ok := strings.Cut(message, ">: "); ok { // "at <context>: cause"
+		message = shortened(context, maxNameBytes) + ">: " + cause
+	}
 	if better, ok := undefinedFunction(message); ok {
 		message = better
 	}
-	p.Err = &templateError{message: message, cause: err}
+	p.Err = &templateError{message: shortened(message, maxMessageBytes), cause: err}
 	return p
 }
 

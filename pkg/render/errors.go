@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // InvalidError says that a profile, a pool or a setting is wrong. Rendering
@@ -31,6 +32,16 @@ type InvalidError struct {
 
 	lineOfFile bool
 }
+
+// Limits on a message, in bytes: it is printed, logged, and part of an event,
+// while what it quotes may be a megabyte.
+const (
+	maxMessageBytes = 1000
+	maxNameBytes    = 250
+)
+
+// maxProblems are named at once; nobody reads more.
+const maxProblems = 50
 
 // Error reads "rendering profile "osp-x" v1.2.3 at 3f2a9c1: profiles/x.yaml:41:
 // bootstrapConfig.files[3] "/opt/bin/x": cause", less what is not known.
@@ -63,17 +74,29 @@ func (e *InvalidError) Error() string {
 		b.WriteString(": ")
 	}
 	if e.Field != "" {
-		b.WriteString(e.shortField())
+		b.WriteString(shortened(e.shortField(), maxNameBytes))
 		if e.File != "" {
-			fmt.Fprintf(&b, " %q", e.File)
+			fmt.Fprintf(&b, " %q", shortened(e.File, maxNameBytes))
 		}
 		b.WriteString(": ")
 		if e.Line > 0 && !e.lineOfFile {
 			b.WriteString("line " + strconv.Itoa(e.Line) + " of the template: ")
 		}
 	}
-	b.WriteString(e.Err.Error())
+	b.WriteString(shortened(e.Err.Error(), maxMessageBytes))
 	return b.String()
+}
+
+// shortened cuts a text off.
+func shortened(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	cut := limit
+	for cut > 0 && !utf8.RuneStart(s[cut]) {
+		cut--
+	}
+	return fmt.Sprintf("%s... (%d bytes more)", s[:cut], len(s)-cut)
 }
 
 func (e *InvalidError) Unwrap() error { return e.Err }
@@ -118,11 +141,15 @@ func one(problems []*InvalidError) error {
 	return &InvalidError{Err: joined(problems)}
 }
 
-// joined is errors.Join for problems.
+// joined is errors.Join for problems, the first maxProblems of them.
 func joined(problems []*InvalidError) error {
-	errs := make([]error, len(problems))
+	errs := make([]error, 0, len(problems))
 	for i, p := range problems {
-		errs[i] = p
+		if i == maxProblems {
+			errs = append(errs, &InvalidError{Err: fmt.Errorf("%d more problems: mend what is named above first", len(problems)-i)})
+			break
+		}
+		errs = append(errs, p)
 	}
 	return errors.Join(errs...)
 }

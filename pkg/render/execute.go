@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"text/template"
 	"text/template/parse"
 	"unicode/utf8"
 
@@ -23,6 +22,9 @@ const noValue = "<no value>"
 
 // execute renders the files of a stage in their order.
 func (s *compiledStage) execute(d *data) ([]osm.File, []*InvalidError) {
+	s.gate.mu.Lock()
+	defer s.gate.mu.Unlock()
+	s.gate.meter = &d.meter
 	var problems []*InvalidError
 	left := maxStageBytes
 	inserts := make(map[string]string, len(s.templates))
@@ -72,61 +74,25 @@ func (f *compiledFile) execute(d *data, inserts map[string]string, left int) (st
 	if f.tmpl == nil {
 		return checkedText(f.text, f.field, f.path, left)
 	}
-	if len(f.inserts) == 0 {
-		return run(f.tmpl, d, f.text, f.field, f.path, left)
+	for i := range f.inserts {
+		f.inserts[i].put(inserts[f.inserts[i].name])
 	}
-	in, err := f.inserter(inserts)
-	if err != nil {
-		return "", &InvalidError{Field: f.field, File: f.path, Err: err}
-	}
-	text, problem := run(in.tmpl, d, f.text, f.field, f.path, left)
-	if f.idle != nil {
-		f.idle.Put(in)
-	}
-	return text, problem
-}
-
-// inserter returns a copy of the file's template with the texts of the stage's
-// templates under their names.
-func (f *compiledFile) inserter(inserts map[string]string) (*inserter, error) {
-	if f.idle != nil {
-		if in, ok := f.idle.Get().(*inserter); ok {
-			for i, name := range f.inserts {
-				in.texts[i].Text = []byte(inserts[name])
-			}
-			return in, nil
-		}
-	}
-	tmpl, err := f.tmpl.Clone()
-	if err != nil {
-		return nil, err
-	}
-	in := &inserter{tmpl: tmpl}
-	for _, name := range f.inserts {
-		// As when it is parsed: a blank text does not replace a template that the
-		// file has under that name.
-		if inserts[name] == "" && tmpl.Lookup(name) != nil {
-			continue
-		}
-		tree := literalTree(name, inserts[name])
-		in.texts = append(in.texts, tree.Root.Nodes[0].(*parse.TextNode))
-		if _, err := tmpl.AddParseTree(name, tree); err != nil {
-			return nil, err
-		}
-	}
-	return in, nil
+	return run(f.tmpl, d, f.text, f.field, f.path, left)
 }
 
 // run executes one template. The text it returns is complete, valid UTF-8, and
 // has no missing values.
-func run(tmpl *template.Template, d *data, source, field, path string, left int) (string, *InvalidError) {
-	w := limitedWriter{left: min(left, maxFileBytes)}
+func run(tmpl *program, d *data, source, field, path string, left int) (string, *InvalidError) {
+	w := limitedWriter{left: min(left, maxFileBytes), program: tmpl, meter: &d.meter}
+	d.meter.invocations = 0
 	if err := tmpl.Execute(&w, d); err != nil {
-		var p *InvalidError
-		if errors.Is(err, errTooLong) {
-			p = &InvalidError{Field: field, Err: tooLong(left)}
-		} else {
-			p = templateProblem(tmpl.Name(), field, err)
+		p := templateProblem(tmpl.Name(), field, err)
+		var ticked *tickError
+		switch {
+		case errors.Is(err, errTooLong):
+			p.Err = tooLong(left)
+		case errors.As(err, &ticked):
+			p.Line = lineOf(source, ticked.pos)
 		}
 		p.File = path
 		return "", p
@@ -157,13 +123,18 @@ func tooLong(left int) error {
 	return fmt.Errorf("the output is longer than %d bytes", maxFileBytes)
 }
 
-// limitedWriter stops a template that writes too much.
+// limitedWriter stops a template that writes too much, or does not end.
 type limitedWriter struct {
-	b    strings.Builder
-	left int
+	b       strings.Builder
+	left    int
+	program *program
+	meter   *meter
 }
 
 func (w *limitedWriter) Write(p []byte) (int, error) {
+	if t := w.program.ticked(p); t != nil {
+		return len(p), w.meter.charge(t)
+	}
 	if w.left -= len(p); w.left < 0 {
 		return 0, errTooLong
 	}
@@ -173,7 +144,7 @@ func (w *limitedWriter) Write(p []byte) (int, error) {
 // missingValue says where a template printed "<no value>". It executes the
 // template again and notes the last text of the template itself that was written
 // before: what follows it is the culprit.
-func missingValue(tmpl *template.Template, d *data, source, field, path string) *InvalidError {
+func missingValue(tmpl *program, d *data, source, field, path string) *InvalidError {
 	p := &InvalidError{Field: field, File: path,
 		Err: fmt.Errorf("the output contains %q: the template prints a value that is not there; guard it with if or give a default", noValue)}
 	w := tracingWriter{nodes: map[*byte]*parse.TextNode{}}
@@ -182,7 +153,7 @@ func missingValue(tmpl *template.Template, d *data, source, field, path string) 
 			continue
 		}
 		walk(t.Root, func(n parse.Node) bool {
-			// Texts that were inserted have no position in the source.
+			// Texts that were inserted, and ticks, have no position in the source.
 			if n, ok := n.(*parse.TextNode); ok && len(n.Text) > 0 && n.Pos >= 0 {
 				w.nodes[&n.Text[0]] = n
 			}
@@ -191,7 +162,7 @@ func missingValue(tmpl *template.Template, d *data, source, field, path string) 
 	}
 	if tmpl.Execute(&w, d) == nil && w.found && w.end <= len(source) {
 		rest := strings.TrimLeft(source[w.end:], " \t\r\n") // blanks that "{{-" took away
-		p.Line = 1 + strings.Count(source[:len(source)-len(rest)], "\n")
+		p.Line = lineOf(source, parse.Pos(len(source)-len(rest)))
 	}
 	return p
 }

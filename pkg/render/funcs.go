@@ -61,22 +61,22 @@ var refusedSprig = func() map[string]string {
 }()
 
 // funcs is the function map of every template: what is allowed of sprig, and the
-// contract's own (3.2).
+// contract's own (3.2). They are called through a gate, which limits them.
 var funcs = func() template.FuncMap {
 	all := sprig.TxtFuncMap()
 	out := template.FuncMap{}
 	for _, name := range allowedSprig {
 		out[name] = all[name]
 	}
-	// A pointer of the data prints as its address where a function makes text of
-	// it, which differs from run to run; these see the value.
-	for _, name := range []string{"toString", "quote", "squote", "cat", "toStrings", "join", "sortAlpha", "list", "tuple", "dict", "set",
-		"append", "push", "mustAppend", "mustPush", "prepend", "mustPrepend"} {
-		out[name] = seeingValues(all[name])
-	}
-	out["print"] = func(args ...any) string { return fmt.Sprint(values(args)...) }
-	out["println"] = func(args ...any) string { return fmt.Sprintln(values(args)...) }
+	out["until"] = until
+	out["untilStep"] = untilStep
+	out["seq"] = seq
+	out["print"] = fmt.Sprint
+	out["println"] = fmt.Sprintln
 	out["printf"] = printf
+	out["html"] = template.HTMLEscaper
+	out["js"] = template.JSEscaper
+	out["urlquery"] = template.URLQueryEscaper
 	out["keys"] = keys
 	out["values"] = sortedValues
 	out["toYaml"] = toYAML
@@ -87,6 +87,18 @@ var funcs = func() template.FuncMap {
 	out["fromJsonArray"] = func(s string) []any { return decodeList(s, json.Unmarshal) }
 	out["toToml"] = toTOML
 	out["fromToml"] = func(s string) map[string]any { return decodeMap(s, toml.Unmarshal) }
+	return out
+}()
+
+// seeing are the functions that make text of their arguments, or keep them for
+// one that does. A pointer of the data prints as its address there, which differs
+// from run to run: these see the value instead.
+var seeing = func() map[string]bool {
+	out := map[string]bool{}
+	for _, name := range strings.Fields(`toString quote squote cat toStrings join sortAlpha list tuple dict set
+		append push mustAppend mustPush prepend mustPrepend print println printf`) {
+		out[name] = true
+	}
 	return out
 }()
 
@@ -121,7 +133,7 @@ func printf(format string, args ...any) (string, error) {
 			verb = false
 		}
 	}
-	return fmt.Sprintf(format, values(args)...), nil
+	return fmt.Sprintf(format, args...), nil
 }
 
 // values returns a copy of a list with pointers replaced by what they point at.
@@ -137,6 +149,8 @@ func values(args []any) []any {
 // as it prints in a template.
 func value(v any) any {
 	switch t := v.(type) {
+	case *data:
+		return noValue // as it prints, also where a verb passes over String
 	case nil, string, fmt.Stringer, error:
 		return stringer(v)
 	case []any:
@@ -160,25 +174,18 @@ func stringer(v any) any {
 	return v
 }
 
-// seeingValues wraps a function so that its arguments of type any, and those in
-// a list of them, are values instead of pointers.
-func seeingValues(fn any) any {
-	f := reflect.ValueOf(fn)
+// seeValues replaces the arguments of type any, and those in a list of them, by
+// values instead of pointers.
+func seeValues(args []reflect.Value) {
 	anyType, listType := reflect.TypeFor[any](), reflect.TypeFor[[]any]()
-	return reflect.MakeFunc(f.Type(), func(args []reflect.Value) []reflect.Value {
-		for i, arg := range args {
-			if !arg.IsValid() || (arg.Type() != anyType && arg.Type() != listType) || arg.IsNil() {
-				continue
-			}
-			seen := reflect.New(arg.Type()).Elem()
-			seen.Set(reflect.ValueOf(value(arg.Interface())))
-			args[i] = seen
+	for i, arg := range args {
+		if (arg.Type() != anyType && arg.Type() != listType) || arg.IsNil() {
+			continue
 		}
-		if f.Type().IsVariadic() {
-			return f.CallSlice(args)
-		}
-		return f.Call(args)
-	}).Interface()
+		seen := reflect.New(arg.Type()).Elem()
+		seen.Set(reflect.ValueOf(value(arg.Interface())))
+		args[i] = seen
+	}
 }
 
 func toYAML(v any) string {

@@ -274,6 +274,9 @@ func jsonNames(t reflect.Type) []string {
 // nearest returns the known name that is at most two edits away, or for a long
 // name as many as a quarter of its letters: "KubeletVersion" is "KubeVersion".
 func nearest(name string, known []string) string {
+	if len(name) > maxNameBytes {
+		return ""
+	}
 	best, bestDistance := "", max(2, len(name)/4)+1
 	for _, k := range known {
 		if d := levenshtein.Distance(strings.ToLower(name), strings.ToLower(k), nil); d < bestDistance {

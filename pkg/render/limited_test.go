@@ -1,0 +1,130 @@
+package render
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// Templates that would not end, or take all memory, are stopped: security cases 17 and 18.
+func TestTemplatesAreStopped(t *testing.T) {
+	deep := func(n int, inner string) string {
+		return strings.Repeat("{{ if true }}", n) + inner + strings.Repeat("{{ end }}", n)
+	}
+	const runaway, tooBig, tooDeep, tooMany, tooMuch = "do not end: stopped after 1000000 ticks", "a value of more than 1048576 bytes",
+		"more than 100 levels deep, or contains itself", "a list of more than 10000 items", "read and make more than 268435456 bytes together"
+	tests := map[string]struct{ text, want string }{
+		// What repeats, 18.
+		"a long range over a number":        {`{{ range 1000000000 }}{{ end }}`, runaway},
+		"nested ranges":                     {"\n{{ range until 9999 }}\n{{ range until 9999 }}{{ end }}{{ end }}", runaway},
+		"with the dot bound anew":           {`{{ with "x" }}{{ range until 9999 }}{{ with . }}{{ range until 9999 }}{{ $y := . }}{{ end }}{{ end }}{{ end }}{{ end }}`, runaway},
+		"in a definition without data":      {`{{ define "x" }}{{ range 1000000000 }}{{ end }}{{ end }}{{ template "x" }}`, runaway},
+		"a range that goes on":              {`{{ range 1000000000 }}{{ continue }}{{ end }}`, runaway},
+		"templates that double":             {`{{ define "a" }}{{ end }}` + doubling(30), runaway},
+		"long bodies count more":            {`{{ range 90000 }}{{ if ` + strings.Repeat(`(eq 1 2) | or (`, 40) + `1` + strings.Repeat(`)`, 40) + ` }}{{ end }}{{ end }}`, runaway},
+		"large values count more":           {`{{ $a := repeat 1000000 "x" }}{{ $b := repeat 1000000 "x" }}{{ range 65000 }}{{ if eq $a $b }}{{ end }}{{ end }}`, runaway},
+		"a template that invokes itself":    {`{{ define "x" }}{{ template "x" . }}{{ end }}{{ template "x" . }}`, "invoke one another more than 1000 deep"},
+		"two that invoke each other":        {`{{ define "x" }}{{ template "y" . }}{{ end }}{{ define "y" }}{{ template "x" . }}{{ end }}{{ template "x" . }}`, "more than 1000 deep"},
+		"recursion in deep conditions":      {`{{ define "x" }}` + deep(99, `{{ template "x" . }}`) + `{{ end }}{{ template "x" . }}`, "more than 1000 deep"},
+		"a file that invokes itself":        {`{{ template "/x" }}`, "more than 1000 deep"},
+		"conditions too deep":               {deep(101, "x"), "nested more than 100 deep"},
+		"conditions far too deep":           {deep(40_000, "x"), "nested more than 100 deep"},
+		"else-if too deep":                  {`{{ if false }}` + strings.Repeat(`{{ else if false }}`, 101) + `{{ end }}`, "nested more than 100 deep"},
+		"parentheses too deep":              {`{{ ` + strings.Repeat("(", 20_000) + `1` + strings.Repeat(")", 20_000) + ` }}`, "max expression depth exceeded"},
+		"functions without end":             {`{{ range 900000 }}{{ $x := (printf "%d%d%d" 1 2 3) | quote | upper | lower | trim | quote }}{{ end }}`, tooMuch},
+		"a range of ten thousand is enough": {`{{ range until 10000 }}{{ end }}`, ""},
+
+		// What grows, 17.
+		"repeat":                     {`{{ $x := repeat 200000000 "x" }}`, `error calling repeat: ` + tooBig},
+		"repeat, running over":       {`{{ $x := repeat 9223372036854775807 "xxxxxxxxx" }}`, tooBig},
+		"until":                      {`{{ $x := until 30000000 }}`, "error calling until: " + tooMany},
+		"until, downwards":           {`{{ $x := until -30000000 }}`, tooMany},
+		"untilStep":                  {`{{ $x := untilStep 0 30000000 2 }}`, tooMany},
+		"seq":                        {`{{ $x := seq 30000000 }}`, "error calling seq: " + tooMany},
+		"seq with steps":             {`{{ $x := seq 0 2 30000000 }}`, tooMany},
+		"indent":                     {`{{ $x := indent 2000000 "x" }}`, tooBig},
+		"indent of many lines":       {`{{ $x := repeat 1000 "\n" | indent 2000 }}`, tooBig},
+		"nindent":                    {`{{ $x := nindent 2000000 "x" }}`, tooBig},
+		"join":                       {`{{ $x := join (repeat 1000 "x") (until 2000) }}`, "error calling join: " + tooBig},
+		"cat, doubling":              {`{{ $x := "aa" }}{{ range until 1000 }}{{ $x = cat $x $x }}{{ end }}`, "error calling cat: " + tooBig},
+		"print, doubling":            {`{{ $x := "aa" }}{{ range until 1000 }}{{ $x = print $x $x }}{{ end }}`, tooBig},
+		"html":                       {`{{ $x := repeat 500000 "<" | html }}`, "error calling html: " + tooBig},
+		"printf with a width":        {`{{ $x := printf "%1000000d%1000000d" 1 2 }}`, "error calling printf: " + tooBig},
+		"printf with a precision":    {`{{ $x := printf "%.999999f%.999999f" 1.0 2.0 }}`, tooBig},
+		"printf with a width of *":   {`{{ $x := printf "%*d" 1000000 1 }}`, "a width or precision of * is not available"},
+		"printf of one thing often":  {`{{ $a := repeat 10000 "x" }}{{ $x := printf "` + strings.Repeat("%[1]s", 200) + `" $a }}`, tooBig},
+		"replace":                    {`{{ $x := replace "" (repeat 2000 "y") (repeat 2000 "x") }}`, "error calling replace: " + tooBig},
+		"wrapWith":                   {`{{ $x := wrapWith 1 (repeat 2000 "y") (repeat 2000 "x") }}`, tooBig},
+		"split":                      {`{{ $x := split "" (repeat 20000 "x") }}`, "error calling split: " + tooMany},
+		"splitList":                  {`{{ $x := splitList "," (repeat 20000 ",") }}`, tooMany},
+		"splitn":                     {`{{ $x := splitn "," 20000 (repeat 20000 ",") }}`, tooMany},
+		"regexReplaceAll":            {`{{ $x := regexReplaceAll "x" (repeat 100000 "x") "$0$0$0$0$0$0$0$0$0$0$0$0" }}`, "error calling regexReplaceAll: " + tooBig},
+		"regexReplaceAll, far":       {`{{ $x := regexReplaceAll "" (repeat 100000 "x") (repeat 100000 "y") }}`, tooBig},
+		"a long regular expression":  {`{{ $x := regexMatch (repeat 1001 "x") "x" }}`, "the regular expression has more than 1000 bytes"},
+		"a slow regular expression":  {`{{ $x := regexMatch "` + strings.Repeat("(x?){1000}", 10) + `$" (repeat 1000000 "x") }}`, tooMuch},
+		"a list, growing":            {`{{ $x := list 1 }}{{ range until 1000 }}{{ $x = concat $x $x }}{{ end }}`, "error calling concat: " + tooBig},
+		"a list of large texts":      {`{{ $x := list }}{{ range until 1000 }}{{ $x = append $x (repeat 100000 "x") }}{{ end }}`, "error calling append: " + tooBig},
+		"lists in lists":             {`{{ $x := list "a" }}{{ range until 30 }}{{ $x = list $x $x }}{{ end }}{{ $x }}`, "error calling list: " + tooBig},
+		"a deep list":                {`{{ $x := list }}{{ range until 1000 }}{{ $x = list $x }}{{ end }}`, tooDeep},
+		"a map that contains itself": {`{{ $d := dict }}{{ $_ := set $d "x" $d }}{{ $d }}`, "error calling set: a value that is " + tooDeep},
+		"by another one":             {`{{ $d := dict }}{{ $e := dict "d" $d }}{{ $_ := set $d "e" $e }}{{ $d }}`, tooDeep},
+		"by merging":                 {`{{ $d := dict "a" (dict) }}{{ $_ := set $d.a "d" $d }}{{ toYaml $d }}`, tooDeep},
+		"a map changed later":        {`{{ $d := dict }}{{ $l := list $d $d $d }}{{ $_ := set $d "x" (repeat 900000 "x") }}{{ $l }}`, "error calling printed: " + tooBig},
+		"many entries":               {`{{ $d := dict }}{{ range until 10000 }}{{ $_ := set $d (toString .) (repeat 10000 "x") }}{{ end }}`, "error calling set: " + tooBig},
+		"uniq":                       {`{{ $x := until 9999 | uniq }}`, tooMuch},
+		"trimAll":                    {`{{ $x := trimAll (repeat 300000 "é") (repeat 300000 "é") }}`, tooMuch},
+		"fromYaml":                   {`{{ $x := fromYaml (repeat 300000 " ") }}`, "error calling fromYaml: the text has more than 262144 bytes"},
+		"fromYaml with aliases":      {"{{ $x := fromYaml \"a: &a [" + strings.Repeat("x,", 1000) + "]\\nb: &b [" + strings.Repeat("*a,", 100) + "]\\nc: [" + strings.Repeat("*b,", 100) + "]\" }}{{ $x.Error }}", ""},
+		"fromYaml, deep":             {`{{ $x := fromYamlArray (repeat 9000 "[") | len }}{{ $y := fromYamlArray (print (repeat 9000 "[") (repeat 9000 "]")) }}`, tooDeep},
+		"fromToml, deep":             {`{{ $x := fromToml (print "a = " (repeat 120000 "[") (repeat 120000 "]")) }}`, tooDeep},
+		"fromJson, deep":             {`{{ $x := fromJsonArray (print (repeat 9000 "[") (repeat 9000 "]")) }}`, tooDeep},
+		"variables together":         {variables(300), tooMuch},
+		"what a file may be":         {strings.Repeat("{{ 1 }}", 200_000), "has 1400000 bytes: a file or template may have 1048576"},
+		"output":                     {`{{ $x := repeat 1000 "x" }}{{ range 2000 }}{{ $x }}{{ end }}`, "the output is longer than 1048576 bytes"},
+		"a message":                  {`{{ fail (repeat 1000000 "x") }}`, "bytes more)"},
+		"a name":                     {`{{ template "` + strings.Repeat("x", 500_000) + `" }}`, "bytes more)"},
+		"a function's name":          {`{{ ` + strings.Repeat("x", 500_000) + ` }}`, "bytes more)"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			got, err := execute(&data{}, test.text)
+			runtime.ReadMemStats(&after)
+			t.Logf("%d MiB allocated: %v", (after.TotalAlloc-before.TotalAlloc)>>20, err)
+			if test.want == "" {
+				if err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Fatalf("got %d bytes of output, error %.300v, want %q in it", len(got), err, test.want)
+			}
+			if len(err.Error()) > 2*maxMessageBytes {
+				t.Errorf("the message has %d bytes", len(err.Error()))
+			}
+		})
+	}
+}
+
+// doubling defines templates of which each invokes the one before twice.
+func doubling(n int) string {
+	var b strings.Builder
+	b.WriteString(`{{ define "0" }}{{ end }}`)
+	for i := range n {
+		fmt.Fprintf(&b, `{{ define "%d" }}{{ template "%d" }}{{ template "%d" }}{{ end }}`, i+1, i, i)
+	}
+	fmt.Fprintf(&b, `{{ template "%d" }}`, n)
+	return b.String()
+}
+
+// variables holds a megabyte in each of n variables.
+func variables(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, `{{ $x%d := repeat 1048576 "x" }}`, i)
+	}
+	return b.String()
+}
