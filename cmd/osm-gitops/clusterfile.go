@@ -11,6 +11,7 @@ import (
 	yamlv3 "go.yaml.in/yaml/v3"
 	"sigs.k8s.io/yaml"
 
+	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
@@ -19,37 +20,54 @@ type clusterFile struct {
 	// Profile is ignored: the conformance corpus writes it beside the others.
 	Profile  string          `json:"profile,omitempty"`
 	Settings render.Settings `json:"settings"`
-	Cluster  render.Cluster  `json:"cluster"`
+	Cluster  clusterValues   `json:"cluster"`
+}
+
+// clusterValues is what a controller reads in its cluster and around it.
+type clusterValues struct {
+	render.Cluster
+	render.Facts
 }
 
 // readClusterFile reads the file strictly: a misspelt key is an error with its
 // line.
-func readClusterFile(path string, stdin io.Reader) (render.Settings, render.Cluster, error) {
+func readClusterFile(path string, stdin io.Reader) (clusterFile, error) {
 	var file clusterFile
 	b, err := readInput(path, stdin)
 	if err != nil {
-		return file.Settings, file.Cluster, err
+		return file, err
 	}
 	var doc yamlv3.Node
 	if err := yamlv3.Unmarshal(b, &doc); err != nil {
-		return file.Settings, file.Cluster, fmt.Errorf("%s: %w", path, err)
+		return file, fmt.Errorf("%s: %w", path, err)
 	}
 	lines := map[string]int{}
 	if len(doc.Content) > 0 {
 		if err := knownKeys(path, doc.Content[0], reflect.TypeFor[clusterFile](), "", lines); err != nil {
-			return file.Settings, file.Cluster, err
+			return file, err
 		}
 	}
 	if err := yaml.UnmarshalStrict(b, &file); err != nil {
 		var mismatch *json.UnmarshalTypeError
-		if errors.As(err, &mismatch) && lines[mismatch.Field] > 0 {
-			err = fmt.Errorf("%s:%d: %s is of the wrong type: a %s stands where a %s belongs", path, lines[mismatch.Field], mismatch.Field, mismatch.Value, mismatch.Type.Kind())
-		} else {
-			err = fmt.Errorf("%s: %w", path, err)
+		if errors.As(err, &mismatch) {
+			// encoding/json names the types of clusterValues in the path, the file does not.
+			field := strings.NewReplacer("cluster.Cluster.", "cluster.", "cluster.Facts.", "cluster.").Replace(mismatch.Field)
+			if lines[field] > 0 {
+				return file, fmt.Errorf("%s:%d: %s is of the wrong type: a %s stands where a %s belongs", path, lines[field], field, mismatch.Value, mismatch.Type.Kind())
+			}
 		}
-		return file.Settings, file.Cluster, err
+		return file, fmt.Errorf("%s: %w", path, err)
 	}
-	return file.Settings, file.Cluster, nil
+	return file, nil
+}
+
+// pool decodes a pool as the cluster of the file has it.
+func (f clusterFile) pool(md *cluster.MachineDeployment) (render.Pool, error) {
+	pool, err := render.DecodePool(md)
+	if err != nil {
+		return pool, err
+	}
+	return pool.WithCloudConfig(md, f.Settings, f.Cluster.Facts)
 }
 
 // knownKeys reports every key of a mapping that the type does not have, and
@@ -59,9 +77,10 @@ func knownKeys(path string, n *yamlv3.Node, t reflect.Type, prefix string, lines
 		return nil // the decoder says what is wrong
 	}
 	fields := map[string]reflect.Type{}
-	for f := range t.Fields() {
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		fields[name] = f.Type
+	for _, f := range reflect.VisibleFields(t) {
+		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" {
+			fields[name] = f.Type
+		}
 	}
 	var errs []error
 	for i := 0; i+1 < len(n.Content); i += 2 {

@@ -33,8 +33,9 @@ credentials of the cluster file.
 
 The cluster file is YAML with two keys: "settings", the controller's flags by
 their names in camelCase, and "cluster", what differs between clusters (server,
-apiServerToken, bootstrapToken, bootstrapKubeconfigSecretName). Every other key
-but "profile", which is ignored, is an error.
+apiServerToken, bootstrapToken, bootstrapKubeconfigSecretName, and for kubelets
+below 1.29 the environment, secrets and configMaps that a cloudProviderSpec may
+refer to). Every other key but "profile", which is ignored, is an error.
 
 A file called "-" is standard input.`,
 		Example: "  osm-gitops render --profile profiles/osp-ubuntu.yaml --machine-deployment md.yaml --cluster cluster.yaml -o bootstrap",
@@ -103,9 +104,11 @@ func runRender(flags renderFlags, stdin io.Reader, stdout io.Writer) error {
 // readRenderInput reads all three files, and reports what is wrong with each.
 func readRenderInput(flags renderFlags, stdin io.Reader) (render.Input, error) {
 	var in render.Input
+	file, clusterErr := readClusterFile(flags.cluster, stdin)
+	in.Settings, in.Cluster = file.Settings, file.Cluster.Cluster
 	md, mdErr := readMachineDeployment(flags.machineDeployment, stdin)
 	if mdErr == nil {
-		in.Pool, mdErr = render.DecodePool(md)
+		in.Pool, mdErr = file.pool(md)
 	}
 	docs, profileErr := readProfiles(flags.profile, stdin)
 	if profileErr == nil && md != nil {
@@ -114,8 +117,6 @@ func readRenderInput(flags renderFlags, stdin io.Reader) (render.Input, error) {
 			in.Profile = profileOf(doc)
 		}
 	}
-	var clusterErr error
-	in.Settings, in.Cluster, clusterErr = readClusterFile(flags.cluster, stdin)
 	return in, errors.Join(profileErr, mdErr, clusterErr)
 }
 
