@@ -1,0 +1,143 @@
+package render
+
+import (
+	"strings"
+
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+)
+
+// HasEdgeScript reports whether machines of the pool get their first document by
+// a script that somebody runs on them, because no provider hands it to them.
+func (p Pool) HasEdgeScript() bool { return p.CloudProvider == osm.CloudProviderEdge }
+
+// EdgeScript returns that script (contract 8.6). It is for any POSIX shell and
+// holds the node's token and the CA, so it is a credential. It reads the pool's
+// bootstrap Secret from Cluster.Server with Cluster.APIServerToken, trusting
+// Settings.KubernetesCACert alone where that is not empty.
+func (in Input) EdgeScript() string {
+	secret := in.Pool.Name + "-" + in.Pool.Namespace + "-bootstrap-config"
+	ca, verify := "", ""
+	if text := in.Settings.KubernetesCACert; text != "" {
+		ca, verify = hereDocument("ca.crt", text), ` --cacert "$dir/ca.crt"`
+	}
+	return strings.NewReplacer(
+		"@POOL@", in.Pool.key(),
+		"@URL@", shellQuote(strings.TrimSuffix(in.Cluster.Server, "/")+"/api/v1/namespaces/cloud-init-settings/secrets/"+secret),
+		"@TARGET@", shellQuote("/etc/cloud/cloud.cfg.d/"+secret+".cfg"),
+		"@HEADER@", hereDocument("header", "Authorization: Bearer "+in.Cluster.APIServerToken),
+		"@CA@", ca,
+		"@VERIFY@", verify,
+	).Replace(edgeScript)
+}
+
+// edgeScript prints what it does and never what it holds: the token is in a file
+// that only root reads, not in an argument.
+//
+// The JSON of a Secret is taken apart without a parser: its values are base64, so
+// data is the only mapping that ends at the next brace. cloud-init takes --file
+// after init from 24 on, and before it until then. It runs a module once for each
+// instance: where it has run before, the first try may write nothing, and it is
+// told to forget the instance. Its exit status 2 says that it recovered:
+// https://docs.cloud-init.io/en/latest/explanation/return_codes.html
+const edgeScript = `# Makes this machine a node of the pool @POOL@: run it as root. It tries until
+# it works, and may be run again. It holds a credential: keep it to yourself.
+set -eu
+umask 077
+
+url=@URL@
+target=@TARGET@
+
+say() { echo "edge: $*" >&2; }
+
+if [ "$(id -u)" -ne 0 ]; then
+	say "run this as root"
+	exit 1
+fi
+if ! command -v cloud-init >/dev/null; then
+	say "this machine has no cloud-init: install it first"
+	exit 1
+fi
+
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+trap 'exit 1' HUP INT TERM
+@HEADER@@CA@
+# again COMMAND: run it until it succeeds, at most half a minute apart.
+again() {
+	pause=1
+	until "$@"; do
+		say "$1 failed, next try in ${pause}s"
+		sleep "$pause"
+		pause=$((pause * 2))
+		if [ "$pause" -gt 30 ]; then pause=30; fi
+	done
+}
+
+tools() {
+	if command -v curl >/dev/null; then return 0; fi
+	if command -v apt-get >/dev/null; then
+		apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y curl
+	elif command -v dnf >/dev/null; then
+		dnf install -y curl
+	else
+		say "this machine has no curl: install it"
+		return 1
+	fi
+}
+
+fetch() {
+	curl --fail --silent --show-error --proto '=https' --connect-timeout 10 --max-time 60@VERIFY@ \
+		--header "@$dir/header" --header 'Accept: application/json' --output "$dir/secret" "$url" || return 1
+	tr -d ' \t\r\n' <"$dir/secret" |
+		sed -n 's/.*"data":{\([^}]*\)}.*/\1/p' |
+		tr ',' '\n' |
+		sed -n 's/^"cloud-config":"\([A-Za-z0-9+\/=]*\)"$/\1/p' |
+		base64 -d >"$dir/document" || return 1
+	first=
+	IFS= read -r first <"$dir/document" || :
+	case $first in
+	'#cloud-config'*) ;;
+	*)
+		say "the Secret holds no cloud-config"
+		return 1
+		;;
+	esac
+	mkdir -p "${target%/*}" && cp "$dir/document" "$target.new" && mv -f "$target.new" "$target"
+}
+
+start() {
+	version=$(cloud-init --version 2>&1) || return 1
+	version=${version##* }
+	status=0
+	case ${version%%.*} in
+	? | 1? | 2[0-3]) cloud-init --file "$target" init || status=$? ;;
+	*) cloud-init init --file "$target" || status=$? ;;
+	esac
+	if [ "$status" -ne 0 ] && [ "$status" -ne 2 ]; then return 1; fi
+	systemctl daemon-reload || return 1
+	if ! systemctl enable bootstrap.service; then
+		cloud-init clean || :
+		return 1
+	fi
+	systemctl restart --no-block bootstrap.service
+}
+
+again tools
+again fetch
+again start
+say "bootstrap.service is at work: journalctl -fu bootstrap.service shows how far it is"
+`
+
+// hereDocument is a command that writes a text to a file in $dir. The shell
+// leaves what stands in it alone, whatever it is.
+func hereDocument(name, text string) string {
+	text = strings.TrimSuffix(text, "\n")
+	end := "END"
+	for strings.Contains("\n"+text+"\n", "\n"+end+"\n") {
+		end += "D"
+	}
+	return `cat >"$dir/` + name + `" <<'` + end + "'\n" + text + "\n" + end + "\n"
+}
+
+// shellQuote makes one word of a text, whatever is in it.
+func shellQuote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
