@@ -227,6 +227,10 @@ func (f *controllerFlags) nodeSettings() render.Settings {
 	for _, ip := range strings.Split(f.clusterDNS, ",") {
 		dns = append(dns, strings.TrimSpace(ip))
 	}
+	version := f.ignitionVersion
+	if version == render.DefaultIgnitionVersion {
+		version = "" // so that no digest depends on whether the default was written
+	}
 	return render.Settings{
 		ClusterDNS:                         dns,
 		ContainerRuntime:                   f.containerRuntime,
@@ -234,6 +238,7 @@ func (f *controllerFlags) nodeSettings() render.Settings {
 		DownloadDigests:                    f.digestOf,
 		DownloadMirrors:                    f.mirrorOf,
 		ExternalCloudProvider:              f.externalCloudProvider,
+		IgnitionVersion:                    version,
 		InitialTaints:                      f.initialTaints,
 		KubeletFeatureGates:                f.gates,
 		Namespace:                          f.namespace,

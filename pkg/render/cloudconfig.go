@@ -47,7 +47,7 @@ func (c cloudConfig) encode() ([]byte, error) {
 			doc.root.Content = append(doc.root.Content, scalar(key), value)
 		}
 	}
-	name := c.wrapperName()
+	name := c.pool.wrapperName(c.stage)
 	if name != "" {
 		add("hostname", scalar(name))
 	}
@@ -90,14 +90,14 @@ func (c cloudConfig) encode() ([]byte, error) {
 	return doc.encode()
 }
 
-// wrapperName is what stands for the machine's name, empty where the document
-// does not set it. An edge machine is called like its pool.
-func (c cloudConfig) wrapperName() string {
+// wrapperName is what stands for the machine's name in a stage's document, empty
+// where that does not set it. An edge machine is called like its pool.
+func (p *Pool) wrapperName(stage string) string {
 	switch {
-	case c.stage != stageBootstrap || c.pool.CloudProvider == osm.CloudProviderAWS:
+	case stage != stageBootstrap || p.CloudProvider == osm.CloudProviderAWS:
 		return ""
-	case c.pool.CloudProvider == osm.CloudProviderEdge:
-		return c.pool.Name
+	case p.CloudProvider == osm.CloudProviderEdge:
+		return p.Name
 	}
 	return machineName
 }

@@ -31,6 +31,8 @@ type compiledStage struct {
 	// templates are in the order of their names.
 	templates []namedTemplate
 	files     []compiledFile
+	// frames are made while rendering, of a profile for Ignition only.
+	frames *frames
 }
 
 // namedTemplate is one entry of `templates`. It is executed alone, and its
@@ -81,11 +83,14 @@ func compile(spec *osm.OperatingSystemProfileSpec) *compiled {
 	c.problems = append(c.problems, problems...)
 	c.provisioning, problems = g.compileStage(stageProvisioning, &spec.ProvisioningConfig, spec.OSName)
 	c.problems = append(c.problems, problems...)
+	if spec.OSName == osm.OperatingSystemFlatcar && spec.ProvisioningUtility == osm.ProvisioningUtilityIgnition && len(c.problems) == 0 {
+		c.problems = append(c.bootstrap.checkIgnition(spec.BootstrapConfig.Units), c.provisioning.checkIgnition(spec.ProvisioningConfig.Units)...)
+	}
 	return c
 }
 
 func (g *gate) compileStage(name string, config *osm.OSPConfig, system osm.OperatingSystem) (compiledStage, []*InvalidError) {
-	stage := compiledStage{name: name, gate: g}
+	stage := compiledStage{name: name, gate: g, frames: &frames{}}
 	root := "spec." + name + "Config"
 	var problems []*InvalidError
 

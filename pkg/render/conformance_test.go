@@ -1,13 +1,47 @@
 package render_test
 
 import (
+	"bytes"
 	"errors"
 	"strings"
 	"testing"
 
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/test/conformance"
+	"github.com/osm-gitops/osm-gitops/test/ignition"
 )
+
+// TestConformanceIgnition renders the cases for Ignition in every version of its
+// specification: they mean the same, and Ignition has nothing to say about them.
+func TestConformanceIgnition(t *testing.T) {
+	engine := render.NewEngine()
+	var docs [][]byte
+	for _, c := range conformance.Cases(t) {
+		if !c.Ignition {
+			continue
+		}
+		for _, version := range []string{"2.3.0", "3.3.0", "3.4.0"} {
+			t.Run(c.Name+"/"+version, func(t *testing.T) {
+				in, err := c.Input(t)
+				if err != nil {
+					t.Fatal(err)
+				}
+				in.Settings.IgnitionVersion = version
+				out, err := engine.Render(in)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !bytes.Contains(out.Bootstrap, []byte(`"version":"`+version+`"`)) {
+					t.Errorf("not of version %s: %.100s", version, out.Bootstrap)
+				}
+				conformance.CompareUserData(t, c.WantBootstrap, out.Bootstrap)
+				conformance.CompareUserData(t, c.WantProvisioning, out.Provisioning)
+				docs = append(docs, out.Bootstrap, out.Provisioning)
+			})
+		}
+	}
+	ignition.Validate(t, docs...)
+}
 
 // TestConformance renders the cases of the corpus and compares them with the
 // reference implementation's output.
@@ -30,18 +64,7 @@ func TestConformance(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			reason := ""
-			if c.Ignition {
-				reason = "this release renders cloud-init only"
-			}
 			out, err := engine.Render(in)
-			if reason != "" {
-				var invalid *render.InvalidError
-				if !errors.As(err, &invalid) {
-					t.Fatalf("rendered with error %v, but it is listed as not supported: %s", err, reason)
-				}
-				t.Skipf("%s: %v", reason, err)
-			}
 			if err != nil {
 				t.Fatal(err)
 			}

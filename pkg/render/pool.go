@@ -49,7 +49,7 @@ type Pool struct {
 	// kubelets, see WithCloudConfig; mostly empty.
 	CloudConfig string `json:"cloudConfig,omitempty"`
 	// IgnitionVersion is what the annotation of that name asks for, empty for the
-	// settings' version.
+	// settings' version, and for a pool whose nodes read no Ignition.
 	IgnitionVersion string `json:"ignitionVersion,omitempty"`
 	// OverwriteCloudConfig replaces the cloud configuration, also when empty.
 	OverwriteCloudConfig *string `json:"overwriteCloudConfig,omitempty"`
@@ -172,6 +172,11 @@ func DecodePool(md *cluster.MachineDeployment) (Pool, error) {
 			problems = append(problems, err)
 		}
 		pool.OperatingSystemSpec = spec
+	}
+	version := md.Annotations[api.AnnotationIgnitionVersion]
+	problems = append(problems, checkIgnitionVersion(ignitionVersionField, "", version)...)
+	if pool.utility() == osm.ProvisioningUtilityIgnition {
+		pool.IgnitionVersion = version
 	}
 	for _, p := range problems {
 		p.Pool = pool.key()

@@ -1,6 +1,7 @@
 package render
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -40,9 +41,9 @@ func (e *Engine) Render(in Input) (*Output, error) {
 	if len(problems) > 0 {
 		return nil, in.invalid(problems...)
 	}
-	bootstrap, provisioning, problem := in.documents(osc)
-	if problem != nil {
-		return nil, in.invalid(problem)
+	bootstrap, provisioning, problems := in.documents(c, osc)
+	if len(problems) > 0 {
+		return nil, in.invalid(problems...)
 	}
 	out := &Output{OSC: *osc}
 	out.Record = redacted.record(settingsDigest, osm.ConfigDigests{
@@ -53,8 +54,8 @@ func (e *Engine) Render(in Input) (*Output, error) {
 	if len(problems) > 0 {
 		return nil, in.invalid(withoutCauses(problems)...)
 	}
-	if out.Bootstrap, out.Provisioning, problem = in.documents(realOSC); problem != nil {
-		return nil, in.invalid(withoutCauses([]*InvalidError{problem})...)
+	if out.Bootstrap, out.Provisioning, problems = in.documents(c, realOSC); len(problems) > 0 {
+		return nil, in.invalid(withoutCauses(problems)...)
 	}
 	return out, nil
 }
@@ -81,6 +82,7 @@ func withoutCauses(problems []*InvalidError) []*InvalidError {
 func (in Input) check() error {
 	var problems []*InvalidError
 	problems = append(problems, Problems(in.Settings.Validate())...)
+	problems = append(problems, checkIgnitionVersion(ignitionVersionField, "", in.Pool.IgnitionVersion)...)
 	problems = append(problems, in.Profile.fits(in.Pool)...)
 	if in.Pool.OperatingSystem != osm.OperatingSystemFlatcar && in.Pool.Network.IsStaticIPConfig() {
 		problems = append(problems, problem(providerSpecField+".network", "sets a static address, which only flatcar supports: remove cidr, gateway and dns"))
@@ -101,18 +103,23 @@ func (p Profile) fits(pool Pool) []*InvalidError {
 	if p.Spec.OSName != pool.OperatingSystem {
 		return append(problems, problem(providerSpecField+".operatingSystem", "is %q, but the profile is for %q: choose another profile", pool.OperatingSystem, p.Spec.OSName))
 	}
-	utility := pool.utility()
+	const utilityField = providerSpecField + ".operatingSystemSpec.provisioningUtility"
+	profile, utility := p.utility(), pool.utility()
 	switch {
-	case p.Spec.ProvisioningUtility != "" && p.Spec.ProvisioningUtility != utility && pool.OperatingSystem == osm.OperatingSystemFlatcar:
-		problems = append(problems, problem(providerSpecField+".operatingSystemSpec.provisioningUtility", "resolves to %q, but the profile is for %q: choose another profile", utility, p.Spec.ProvisioningUtility))
-	case p.Spec.ProvisioningUtility != "" && p.Spec.ProvisioningUtility != utility:
-		problems = append(problems, problem("spec.provisioningUtility", "is %q, which %s does not have: use cloud-init", p.Spec.ProvisioningUtility, pool.OperatingSystem))
-	case utility == osm.ProvisioningUtilityIgnition:
-		problems = append(problems, problem(providerSpecField+".operatingSystemSpec.provisioningUtility", "resolves to ignition, but this release renders cloud-init only: set it to cloud-init and choose a profile for that"))
-	case utility != osm.ProvisioningUtilityCloudInit:
-		problems = append(problems, problem(providerSpecField+".operatingSystemSpec.provisioningUtility", "is %q: write cloud-init or ignition", utility))
+	case pool.OperatingSystem != osm.OperatingSystemFlatcar && profile != utility:
+		problems = append(problems, problem("spec.provisioningUtility", "is %q, which %s does not have: use cloud-init", profile, pool.OperatingSystem))
+	case utility != osm.ProvisioningUtilityCloudInit && utility != osm.ProvisioningUtilityIgnition:
+		problems = append(problems, problem(utilityField, "is %q: write cloud-init or ignition", utility))
+	case profile != utility:
+		problems = append(problems, problem(utilityField, "resolves to %q, but the profile is for %q: choose another profile", utility, profile))
 	}
 	return problems
+}
+
+// utility is what the profile is written for: what it does not name is cloud-init,
+// as its OperatingSystemConfigs will say (contract 3.3).
+func (p Profile) utility() osm.ProvisioningUtility {
+	return cmp.Or(p.Spec.ProvisioningUtility, osm.ProvisioningUtilityCloudInit)
 }
 
 // utility is what reads the user-data of the pool's nodes (contract 7.1).
@@ -137,10 +144,7 @@ func (in Input) render(c *compiled, inputDigest string) (*osm.OperatingSystemCon
 		OSName:              profile.OSName,
 		OSVersion:           profile.OSVersion,
 		CloudProvider:       osm.CloudProviderSpec{Name: in.Pool.CloudProvider},
-		ProvisioningUtility: profile.ProvisioningUtility,
-	}
-	if osc.ProvisioningUtility == "" {
-		osc.ProvisioningUtility = osm.ProvisioningUtilityCloudInit
+		ProvisioningUtility: in.Profile.utility(),
 	}
 	osc.BootstrapConfig, problems = in.renderStage(&c.bootstrap, &profile.BootstrapConfig, d)
 	provisioning, more := in.renderStage(&c.provisioning, &profile.ProvisioningConfig, d)
@@ -198,18 +202,19 @@ func (p Pool) rhSubscription() map[string]string {
 }
 
 // documents returns the user-data of both stages.
-func (in Input) documents(osc *osm.OperatingSystemConfigSpec) (bootstrap, provisioning []byte, invalid *InvalidError) {
-	for _, s := range []struct {
-		stage  string
-		config *osm.OSCConfig
-		to     *[]byte
-	}{{stageBootstrap, &osc.BootstrapConfig, &bootstrap}, {stageProvisioning, &osc.ProvisioningConfig, &provisioning}} {
-		doc := cloudConfig{stage: s.stage, pool: &in.Pool, system: osc.OSName, config: s.config}
-		b, err := doc.encode()
-		if err != nil {
-			return nil, nil, &InvalidError{Stage: s.stage, Field: "spec." + s.stage + "Config", Err: err}
-		}
-		*s.to = b
+func (in Input) documents(c *compiled, osc *osm.OperatingSystemConfigSpec) (bootstrap, provisioning []byte, problems []*InvalidError) {
+	bootstrap, problems = in.document(&c.bootstrap, &osc.BootstrapConfig)
+	provisioning, more := in.document(&c.provisioning, &osc.ProvisioningConfig)
+	return bootstrap, provisioning, append(problems, more...)
+}
+
+func (in Input) document(stage *compiledStage, config *osm.OSCConfig) ([]byte, []*InvalidError) {
+	if in.Pool.utility() == osm.ProvisioningUtilityIgnition {
+		return ignition{version: in.ignitionVersion(), stage: stage, pool: &in.Pool, config: config}.encode()
 	}
-	return bootstrap, provisioning, nil
+	b, err := cloudConfig{stage: stage.name, pool: &in.Pool, system: in.Pool.OperatingSystem, config: config}.encode()
+	if err != nil {
+		return nil, []*InvalidError{stage.problem("", "%w", err)}
+	}
+	return b, nil
 }

@@ -10,19 +10,24 @@ import (
 // BenchmarkRender renders one pool: everything, and the templates alone.
 func BenchmarkRender(b *testing.B) {
 	b.Run("sample", func(b *testing.B) { benchmark(b, sampleInput(b)) })
-	b.Run("osp-ubuntu", func(b *testing.B) {
-		for _, c := range conformance.Cases(b) {
-			if c.Name == "008-osp-ubuntu-kubevirt" {
-				in, err := c.Input(b)
-				if err != nil {
-					b.Fatal(err)
+	for _, bench := range []struct{ name, folder string }{
+		{"osp-ubuntu", "008-osp-ubuntu-kubevirt"},
+		{"osp-flatcar", "031-osp-flatcar-kubevirt"}, // Ignition
+	} {
+		b.Run(bench.name, func(b *testing.B) {
+			for _, c := range conformance.Cases(b) {
+				if c.Name == bench.folder {
+					in, err := c.Input(b)
+					if err != nil {
+						b.Fatal(err)
+					}
+					benchmark(b, in)
+					return
 				}
-				benchmark(b, in)
-				return
 			}
-		}
-		b.Fatal("the corpus has no case 008")
-	})
+			b.Fatalf("the corpus has no case %s", bench.folder)
+		})
+	}
 }
 
 func benchmark(b *testing.B, in render.Input) {

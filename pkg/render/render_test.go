@@ -30,9 +30,17 @@ func TestRenderRefuses(t *testing.T) {
 			`value.operatingSystem: is "rhel", but the profile is for "ubuntu": choose another profile`},
 		"another provider": {func(in *render.Input) { in.Pool.CloudProvider = "azure" },
 			`value.cloudProvider: is "azure", which the profile does not list in supportedCloudProviders`},
-		"ignition outside flatcar":                   {func(in *render.Input) { in.Profile.Spec.ProvisioningUtility = "ignition" }, "spec.provisioningUtility: is \"ignition\", which ubuntu does not have"},
-		"flatcar resolves to ignition":               {func(in *render.Input) { flatcar(in, "", "") }, "this release renders cloud-init only"},
-		"flatcar with ignition":                      {func(in *render.Input) { flatcar(in, "ignition", "ignition") }, "this release renders cloud-init only"},
+		"ignition outside flatcar":                  {func(in *render.Input) { in.Profile.Spec.ProvisioningUtility = "ignition" }, "spec.provisioningUtility: is \"ignition\", which ubuntu does not have"},
+		"flatcar resolves to ignition":              {func(in *render.Input) { flatcar(in, "", "") }, `resolves to "ignition", but the profile is for "cloud-init"`},
+		"flatcar with units as cloud-init has them": {func(in *render.Input) { flatcar(in, "ignition", "ignition") }, "bootstrapConfig.units[0].content: the unit is enabled but has no [Install] section"},
+		"flatcar with ignition": {change: func(in *render.Input) {
+			flatcar(in, "ignition", "ignition")
+			in.Profile.Spec.BootstrapConfig.Units, in.Profile.Spec.ProvisioningConfig.Units = nil, nil
+		}},
+		"flatcar with a version of Ignition that came by another way": {func(in *render.Input) {
+			flatcar(in, "ignition", "ignition")
+			in.Pool.IgnitionVersion = "3.9.0"
+		}, `metadata.annotations[gitops.k8c.io/ignition-version]: "3.9.0" is no version`},
 		"flatcar with a profile for another utility": {func(in *render.Input) { flatcar(in, "cloud-init", "") }, `resolves to "ignition", but the profile is for "cloud-init"`},
 		"flatcar with an unknown utility":            {func(in *render.Input) { flatcar(in, "", "butane") }, `is "butane": write cloud-init or ignition`},
 		"flatcar with cloud-init":                    {change: func(in *render.Input) { flatcar(in, "cloud-init", "cloud-init") }},

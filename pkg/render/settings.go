@@ -86,6 +86,7 @@ func (s Settings) Validate() error {
 			problems = append(problems, problem("settings.nodeHTTPProxy", "-node-http-proxy: the value is no URL: percent-encode reserved characters in user and password"))
 		}
 	}
+	problems = append(problems, checkIgnitionVersion("settings.ignitionVersion", "--ignition-version: ", s.IgnitionVersion)...)
 	problems = append(problems, s.checkDownloads()...)
 	_, more := s.registries()
 	problems = append(problems, more...)

@@ -14,9 +14,14 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// CompareUserData fails the test where two cloud-configs mean something else.
+// CompareUserData fails the test where two documents mean something else: both are
+// cloud-configs, or both Ignition's, of whatever versions.
 func CompareUserData(t testing.TB, want, got []byte) {
 	t.Helper()
+	if bytes.HasPrefix(want, []byte("{")) {
+		compareIgnition(t, want, got)
+		return
+	}
 	w, err := parseCloudConfig(want)
 	if err != nil {
 		t.Errorf("the expected user-data: %v", err)

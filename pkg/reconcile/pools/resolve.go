@@ -28,7 +28,7 @@ func (r *Reconciler) resolve(ctx context.Context, md *cluster.MachineDeployment,
 	if ns := md.Annotations[api.AnnotationOSPNamespace]; ns != "" && ns != r.Namespace {
 		return render.Profile{}, refuse("annotation %s: profiles are read from namespace %q only, not from %q: remove the annotation", api.AnnotationOSPNamespace, r.Namespace, ns)
 	}
-	for _, unbuilt := range []string{api.AnnotationVersionPin, api.AnnotationSuspend, api.AnnotationIgnitionVersion} {
+	for _, unbuilt := range []string{api.AnnotationVersionPin, api.AnnotationSuspend} {
 		if v := md.Annotations[unbuilt]; v != "" {
 			return render.Profile{}, refuse("annotation %s: this release does not have it yet: remove it", unbuilt)
 		}

@@ -1,0 +1,34 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+)
+
+// Whether the default version of Ignition was written or not makes no difference
+// to what is recorded; every other version reaches the nodes' settings.
+func TestIgnitionVersionFlag(t *testing.T) {
+	for args, want := range map[string]string{"": "", "--ignition-version=3.3.0": "", "--ignition-version=3.4.0": "3.4.0", "--ignition-version=2.3.0": "2.3.0"} {
+		f, err := parsedFlags(args)
+		if got := f.nodeSettings().IgnitionVersion; err != nil || got != want {
+			t.Errorf("%q: setting %q, %v, want %q", args, got, err, want)
+		}
+	}
+	if _, err := parsedFlags("--ignition-version=3.5.0"); err == nil || !strings.Contains(err.Error(), `--ignition-version: "3.5.0" is no version`) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// parsedFlags are the controller's flags with what every controller needs, and
+// the error of validating them.
+func parsedFlags(args string) (*controllerFlags, error) {
+	f := newControllerFlags()
+	set := pflag.NewFlagSet("controller", pflag.ContinueOnError)
+	f.bind(set)
+	if err := set.Parse(append(strings.Fields(args), "--namespace=kube-system")); err != nil {
+		return f, err
+	}
+	return f, f.validate()
+}

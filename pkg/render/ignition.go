@@ -1,0 +1,147 @@
+package render
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"path"
+	"slices"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+)
+
+// ignitionVersions are the versions of the Ignition specification a document may
+// have, the default first. 2.3.0 is what the reference implementation writes, and
+// for images before Flatcar 3185.
+var ignitionVersions = []string{DefaultIgnitionVersion, "3.4.0", "2.3.0"}
+
+// ignitionVersionField is where a pool asks for a version.
+const ignitionVersionField = "metadata.annotations[" + api.AnnotationIgnitionVersion + "]"
+
+// checkIgnitionVersion takes an empty version for none. What it says begins with
+// a flag where one is meant.
+func checkIgnitionVersion(field, flag, version string) []*InvalidError {
+	if version == "" || slices.Contains(ignitionVersions, version) {
+		return nil
+	}
+	return []*InvalidError{problem(field, "%s%q is no version of Ignition's specification that can be written: use 3.3.0, 3.4.0, or 2.3.0 for images before Flatcar 3185", flag, version)}
+}
+
+// ignitionVersion is the version the pool's documents have.
+func (in Input) ignitionVersion() string {
+	return cmp.Or(in.Pool.IgnitionVersion, in.Settings.IgnitionVersion, DefaultIgnitionVersion)
+}
+
+// ignition is the user-data of one stage for Ignition, which is Flatcar's alone
+// (contract 7.4). The modules of cloud-init have no counterpart there.
+type ignition struct {
+	version string
+	stage   *compiledStage
+	pool    *Pool
+	config  *osm.OSCConfig
+}
+
+// ignitionFile is a file without its content.
+type ignitionFile struct {
+	path string
+	mode uint32
+	// source is the file's place in the stage's files, -1 for a file of our own.
+	source int
+}
+
+// encode returns the document. Files are in the stage's order behind
+// machineNameFile, each with its content as a data URL of text, in which
+// machine-controller finds the machine's name to replace; the same goes for units
+// and keys, which stand there as they are.
+func (i ignition) encode() ([]byte, []*InvalidError) {
+	files, contents, err := i.files()
+	if err != nil {
+		return nil, []*InvalidError{err}
+	}
+	keys := distinct(i.config.UserSSHKeys)
+	f, problems := i.stage.frame(skeleton{version: i.version, keys: len(keys) > 0, files: files, units: i.config.Units})
+	if len(problems) > 0 {
+		return nil, problems
+	}
+	return f.fill(keys, contents), nil
+}
+
+// files returns the document's files and their contents. Of files with one path
+// the last counts, as it does where Ignition writes one over the other; those
+// before it are left out.
+func (i ignition) files() ([]ignitionFile, []string, *InvalidError) {
+	files := make([]ignitionFile, 0, len(i.config.Files)+1)
+	contents := make([]string, 0, len(i.config.Files)+1)
+	if name := i.pool.wrapperName(i.stage.name); name != "" {
+		files, contents = append(files, nameFile), append(contents, name)
+	}
+	for n, f := range i.config.Files {
+		mode, err := parsePermissions(f.Permissions)
+		if err != nil {
+			return nil, nil, &InvalidError{Stage: i.stage.name, Field: i.stage.fileField(n, "mode"), File: f.Path, Err: err}
+		}
+		files, contents = append(files, newIgnitionFile(f.Path, mode, n)), append(contents, f.Content.Inline.Data)
+	}
+	last := make(map[string]int, len(files))
+	for n, f := range files {
+		last[f.path] = n
+	}
+	if len(last) == len(files) {
+		return files, contents, nil
+	}
+	kept := 0
+	for n, f := range files {
+		if last[f.path] == n {
+			files[kept], contents[kept] = f, contents[n]
+			kept++
+		}
+	}
+	return files[:kept], contents[:kept], nil
+}
+
+// nameFile tells a node its name.
+var nameFile = ignitionFile{path: machineNameFile, mode: 0o600, source: -1}
+
+// newIgnitionFile writes a path as Ignition 3 wants it, without "." and "..", or
+// "/" twice. A relative one stays what it is, which is refused later.
+func newIgnitionFile(name string, mode uint32, source int) ignitionFile {
+	if path.IsAbs(name) {
+		name = path.Clean(name)
+	}
+	return ignitionFile{path: name, mode: mode, source: source}
+}
+
+// upperHex are the digits of percent-encoding as the reference writes them.
+const upperHex = "0123456789ABCDEF"
+
+// dataURLText are the bytes that stand for themselves in a data URL, RFC 2396's
+// unreserved characters.
+var dataURLText = func() (text [256]bool) {
+	for _, c := range []byte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.!~*'()") {
+		text[c] = true
+	}
+	return text
+}()
+
+// appendEscaped appends a content as the text of a data URL.
+func appendEscaped(b []byte, content string) []byte {
+	for n := range len(content) {
+		if c := content[n]; dataURLText[c] {
+			b = append(b, c)
+		} else {
+			b = append(b, '%', upperHex[c>>4], upperHex[c&15])
+		}
+	}
+	return b
+}
+
+// jsonText encodes a value on one line. It leaves "<" alone, which encoding/json
+// would escape: machine-controller looks for machineName in the text.
+func jsonText(value any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(value)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+}

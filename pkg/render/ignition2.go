@@ -1,0 +1,59 @@
+package render
+
+import "github.com/coreos/ignition/v2/config/v3_3/types"
+
+// ignition2 is a document of Ignition 2.3.0 with what we use of it, in the form
+// the reference implementation writes it (contract 7.4):
+// https://github.com/flatcar/ignition/blob/v0.36.2/doc/configuration-v2_3.md
+type ignition2 struct {
+	Ignition struct {
+		Config   struct{} `json:"config"`
+		Security struct {
+			TLS struct{} `json:"tls"`
+		} `json:"security"`
+		Timeouts struct{} `json:"timeouts"`
+		Version  string   `json:"version"`
+	} `json:"ignition"`
+	Networkd struct{} `json:"networkd"`
+	Passwd   struct {
+		Users []ignition2User `json:"users,omitempty"`
+	} `json:"passwd"`
+	Storage struct {
+		Files []ignition2File `json:"files,omitempty"`
+	} `json:"storage"`
+	Systemd struct {
+		Units []types.Unit `json:"units,omitempty"` // the same in both versions
+	} `json:"systemd"`
+}
+
+type ignition2User struct {
+	Name              string                   `json:"name"`
+	SSHAuthorizedKeys []types.SSHAuthorizedKey `json:"sshAuthorizedKeys"`
+}
+
+// ignition2File overwrites what is there unless it says otherwise.
+type ignition2File struct {
+	Filesystem string `json:"filesystem"`
+	Path       string `json:"path"`
+	Contents   struct {
+		Source       string   `json:"source"`
+		Verification struct{} `json:"verification"`
+	} `json:"contents"`
+	Mode int `json:"mode"`
+}
+
+// ignition2Of writes a valid configuration of version 3.3.0 as 2.3.0.
+func ignition2Of(config types.Config) ignition2 {
+	var doc ignition2
+	doc.Ignition.Version = "2.3.0"
+	for _, u := range config.Passwd.Users {
+		doc.Passwd.Users = append(doc.Passwd.Users, ignition2User{u.Name, u.SSHAuthorizedKeys})
+	}
+	for _, f := range config.Storage.Files {
+		file := ignition2File{Filesystem: "root", Path: f.Path, Mode: *f.Mode}
+		file.Contents.Source = *f.Contents.Source
+		doc.Storage.Files = append(doc.Storage.Files, file)
+	}
+	doc.Systemd.Units = config.Systemd.Units
+	return doc
+}

@@ -1,0 +1,316 @@
+package render
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/clarketm/json"
+	butane "github.com/coreos/butane/base/v0_4"
+	"github.com/coreos/butane/config/common"
+	flatcar "github.com/coreos/butane/config/flatcar/v1_0"
+	ignerrors "github.com/coreos/ignition/v2/config/shared/errors"
+	"github.com/coreos/ignition/v2/config/v3_4/translate"
+	"github.com/coreos/vcontext/report"
+
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+)
+
+// maxFrames is how many frames a stage keeps. There is one for each set of
+// registries, version, and pools with and without keys or machineNameFile.
+const maxFrames = 16
+
+// What stands in a frame where a content or the keys belong. With their quotes
+// they cannot be part of a string in JSON, which escapes these.
+const (
+	sourceGap = `"source":"data:,"`
+	keysGap   = `"sshAuthorizedKeys":["-"]`
+)
+
+// skeleton is all of a document but the contents of its files and its keys. It
+// follows from the profile and a few facts, so that the pools of a profile share
+// what Butane makes of it: Butane needs a millisecond for twenty files, ten times
+// as long as the rest of a document.
+type skeleton struct {
+	version string
+	keys    bool // whether there are any
+	files   []ignitionFile
+	units   []osm.Unit // the stage's
+}
+
+// frame is an encoded document with gaps for contents and keys.
+type frame struct {
+	of skeleton
+	// head ends where the keys belong; nil where there are none.
+	head []byte
+	// pieces are what stands before, between and behind the contents.
+	pieces [][]byte
+	bytes  int // of head and pieces
+}
+
+// frames are those of one stage that were used most recently.
+type frames struct {
+	mu   sync.Mutex
+	list []*frame
+}
+
+// frame returns the frame of a skeleton. The problems are those of the profile,
+// or of a setting whose file cannot be where it has to be.
+func (s *compiledStage) frame(of skeleton) (*frame, []*InvalidError) {
+	if f := s.frames.get(of); f != nil {
+		return f, nil
+	}
+	// Two goroutines may both make it; the result is the same.
+	f, problems := s.newFrame(of)
+	if len(problems) > 0 {
+		return nil, problems
+	}
+	s.frames.put(f)
+	return f, nil
+}
+
+func (s *frames) get(of skeleton) *frame {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, f := range s.list {
+		if f.of.version == of.version && f.of.keys == of.keys && slices.Equal(f.of.files, of.files) {
+			copy(s.list[1:i+1], s.list[:i])
+			s.list[0] = f
+			return f
+		}
+	}
+	return nil
+}
+
+func (s *frames) put(f *frame) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.list = slices.Insert(s.list, 0, f)
+	s.list = s.list[:min(len(s.list), maxFrames)]
+}
+
+func (s *compiledStage) newFrame(of skeleton) (*frame, []*InvalidError) {
+	config, problems := s.translate(of)
+	if len(problems) > 0 {
+		return nil, problems
+	}
+	text, err := of.encode(config)
+	if err != nil {
+		return nil, []*InvalidError{s.problem("", "encoding the Ignition document: %w", err)}
+	}
+	f := &frame{of: of, pieces: bytes.Split(text, []byte(sourceGap)), bytes: len(text)}
+	keys := 0
+	if of.keys {
+		keys = 1
+		f.head, f.pieces[0], _ = bytes.Cut(f.pieces[0], []byte(keysGap))
+	}
+	if len(f.pieces) != len(of.files)+1 || bytes.Count(text, []byte(keysGap)) != keys {
+		return nil, []*InvalidError{s.problem("", "the Ignition document has other files or keys than it was given")}
+	}
+	return f, nil
+}
+
+// translate has Butane make a configuration of a skeleton, and Ignition's own
+// translator one of a newer version. Whatever they report is a problem, warnings
+// too: a node that boots only half of what its profile says is worse than none.
+func (s *compiledStage) translate(of skeleton) (any, []*InvalidError) {
+	if problems := checkUnits(s.root(), of.units); len(problems) > 0 {
+		return nil, inStage(s.name, problems...)
+	}
+	// No FilesDir: Butane must not read the disk it runs on.
+	config, rep, err := of.butane().ToIgn3_3(common.TranslateOptions{NoResourceAutoCompression: true})
+	var problems []*InvalidError
+	for _, entry := range rep.Entries {
+		// What Butane takes for a decimal mode came from octal digits.
+		if entry.Message != common.ErrDecimalMode.Error() {
+			problems = append(problems, s.reported(of, entry))
+		}
+	}
+	if len(problems) == 0 && err != nil {
+		problems = append(problems, s.problem("", "making the Ignition document: %w", err))
+	}
+	if len(problems) > 0 {
+		return nil, problems
+	}
+	switch of.version {
+	case "2.3.0":
+		return ignition2Of(config), nil
+	case "3.4.0":
+		return translate.Translate(config), nil
+	}
+	return config, nil
+}
+
+// butane is the skeleton as Butane reads it: variant flatcar, version 1.0.0,
+// which is for Ignition 3.3.0.
+func (of skeleton) butane() flatcar.Config {
+	var c flatcar.Config
+	c.Variant, c.Version = "flatcar", "1.0.0"
+	if of.keys {
+		c.Passwd.Users = []butane.PasswdUser{{Name: "core", SSHAuthorizedKeys: []butane.SSHAuthorizedKey{"-"}}}
+	}
+	for _, f := range of.files {
+		c.Storage.Files = append(c.Storage.Files, butane.File{
+			Path: f.path, Mode: ptr(int(f.mode)), Contents: butane.Resource{Source: ptr("data:,")},
+			// Without it an existing file with other content fails the whole boot.
+			Overwrite: ptr(true),
+		})
+	}
+	for _, u := range of.units {
+		unit := butane.Unit{Name: u.Name, Enabled: ptr(isTrue(u.Enable))}
+		if isTrue(u.Mask) {
+			unit.Mask = ptr(true)
+		}
+		if u.Content != nil && *u.Content != "" {
+			unit.Contents = u.Content
+		}
+		for _, d := range u.DropIns {
+			dropIn := butane.Dropin{Name: d.Name}
+			if d.Content != "" {
+				dropIn.Contents = ptr(d.Content)
+			}
+			unit.Dropins = append(unit.Dropins, dropIn)
+		}
+		c.Systemd.Units = append(c.Systemd.Units, unit)
+	}
+	return c
+}
+
+// encode writes a configuration on one line. Of version 3 it leaves out what is
+// empty, as butane does, whose JSON encoder this is.
+func (of skeleton) encode(config any) ([]byte, error) {
+	if _, ok := config.(ignition2); ok {
+		return jsonText(config)
+	}
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(config)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+}
+
+// fill returns the document with its keys and contents.
+func (f *frame) fill(keys, contents []string) []byte {
+	size := f.bytes
+	for _, c := range contents {
+		size += len(c) + len(c)/2 // text grows by a third and more
+	}
+	b := make([]byte, 0, size)
+	if f.head != nil {
+		list, err := jsonText(keys)
+		if err != nil {
+			panic("encoding keys: " + err.Error()) // strings always encode
+		}
+		b = append(b, f.head...)
+		b = append(b, `"sshAuthorizedKeys":`...)
+		b = append(b, list...)
+	}
+	for i, piece := range f.pieces {
+		b = append(b, piece...)
+		if i < len(contents) {
+			b = append(b, `"source":"data:,`...)
+			b = appendEscaped(b, contents[i])
+			b = append(b, '"')
+		}
+	}
+	return b
+}
+
+// checkIgnition finds what is wrong with a stage of a profile for Ignition
+// whatever pool it is used for.
+func (s *compiledStage) checkIgnition(units []osm.Unit) []*InvalidError {
+	of := skeleton{version: DefaultIgnitionVersion, keys: true, units: units}
+	if s.name == stageBootstrap {
+		of.files = append(of.files, nameFile)
+	}
+	for n, f := range s.files {
+		mode, err := parsePermissions(f.permissions)
+		if err != nil {
+			return nil // compileFile has found it
+		}
+		file := newIgnitionFile(f.path, mode, n)
+		of.files = slices.DeleteFunc(of.files, func(other ignitionFile) bool { return other.path == file.path })
+		of.files = append(of.files, file)
+	}
+	_, problems := s.frame(of)
+	return problems
+}
+
+// reported turns an entry of Butane's report into a problem of the profile.
+func (s *compiledStage) reported(of skeleton, entry report.Entry) *InvalidError {
+	p := s.problem("", "%s", entry.Message)
+	step := func(n int) string {
+		if n < len(entry.Context.Path) {
+			if name, ok := entry.Context.Path[n].(string); ok {
+				return name
+			}
+		}
+		return ""
+	}
+	index := func(n int) int {
+		if n < len(entry.Context.Path) {
+			if i, ok := entry.Context.Path[n].(int); ok {
+				return i
+			}
+		}
+		return -1
+	}
+	i := index(2)
+	switch {
+	case step(0) == "storage" && step(1) == "files" && i >= 0 && i < len(of.files):
+		f := of.files[i]
+		p.Field, p.File = s.fileField(f.source, step(3)), f.path
+	case step(0) == "systemd" && step(1) == "units" && i >= 0 && i < len(of.units):
+		p.Field += ".units[" + strconv.Itoa(i) + "]"
+		at := 3
+		if step(3) == "dropins" && index(4) >= 0 {
+			p.Field += ".dropIns[" + strconv.Itoa(index(4)) + "]"
+			at = 5
+		}
+		p.Field += map[string]string{"name": ".name", "contents": ".content"}[step(at)]
+	}
+	p.Err = errors.New(explained(entry.Message, of, i))
+	return p
+}
+
+// explained says what to do about some of Butane's messages.
+func explained(message string, of skeleton, i int) string {
+	switch {
+	case message == ignerrors.ErrModeSpecialBits.Error():
+		return "Ignition before 3.6.0 cannot set the setuid, setgid and sticky bits: use three digits, and set them with a unit"
+	case message == ignerrors.ErrPathConflictsSystemd.Error():
+		return "a unit or drop-in of this stage is written to the same path: remove one of them"
+	case message == ignerrors.ErrDuplicate.Error():
+		return "is there twice: Ignition wants one of each name"
+	case message == ignerrors.ErrPathRelative.Error():
+		return "is relative: write the path from the root, beginning with \"/\""
+	case i >= 0 && i < len(of.units) && message == ignerrors.NewNoInstallSectionError(of.units[i].Name).Error():
+		return "the unit is enabled but has no [Install] section, so that nothing would start it: add one, such as WantedBy=multi-user.target, or remove enable"
+	}
+	return message
+}
+
+// problem makes an InvalidError about a part of the stage.
+func (s *compiledStage) problem(part, format string, args ...any) *InvalidError {
+	return inStage(s.name, problem(s.root()+part, format, args...))[0]
+}
+
+func (s *compiledStage) root() string { return "spec." + s.name + "Config" }
+
+// fileField is the field of the file at a place in a stage, or of a part of it by
+// Ignition's name. Behind the profile's files come those of the settings.
+func (s *compiledStage) fileField(source int, part string) string {
+	switch {
+	case source < 0:
+		return s.root()
+	case source >= len(s.files):
+		return "settings"
+	}
+	field := strings.TrimSuffix(s.files[source].field, ".content.inline.data")
+	return field + map[string]string{"path": ".path", "mode": ".permissions"}[part]
+}
+
+func ptr[T any](v T) *T { return &v }
