@@ -1,0 +1,163 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/agext/levenshtein"
+
+	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
+	"github.com/osm-gitops/osm-gitops/pkg/source"
+)
+
+// origin is where render takes a profile from.
+type origin struct {
+	flags  renderFlags
+	engine *render.Engine
+	stdin  io.Reader
+	stderr io.Writer // for what is wrong beside the profile that is asked for
+}
+
+// profile finds the profile for a pool: in a repository, in a folder, in a file, or
+// among the built-in ones.
+func (o origin) profile(ctx context.Context, md *cluster.MachineDeployment) (render.Profile, error) {
+	asked := md.Annotations[api.AnnotationOSP]
+	switch {
+	case o.flags.repo.location != "":
+		snap, done, err := o.flags.repo.read(ctx)
+		if err != nil {
+			return render.Profile{}, err
+		}
+		defer done()
+		if o.flags.profile != "" {
+			asked = o.flags.profile
+		}
+		if len(snap.Line) == 0 && len(snap.Files) > 0 {
+			warn(o.stderr, fmt.Errorf("%s is a shallow or partial clone: the commit of a profile is said to be %s, and not the one that brought it; fetch the whole history to have what the controller would write",
+				o.flags.repo.location, snap.Head))
+		}
+		where := fmt.Sprintf("%s at commit %s", o.flags.repo.location, snap.Head)
+		return o.chosen(ctx, snap, choice{asked: asked, where: where, object: profile.ObjectName})
+	case o.flags.profile == "":
+		snap, err := builtinProfiles().Read(ctx)
+		if err != nil {
+			return render.Profile{}, err
+		}
+		return o.chosen(ctx, snap, choice{asked: asked, where: "this program, whose built-in profiles are taken without --profile and --repo", object: profile.BuiltinObjectName})
+	case isFolder(o.flags.profile):
+		full, err := filepath.Abs(o.flags.profile)
+		if err != nil {
+			return render.Profile{}, err
+		}
+		snap, err := source.Directory{Root: "/", Path: full}.Read(ctx)
+		if err != nil {
+			return render.Profile{}, err
+		}
+		return o.chosen(ctx, snap, choice{asked: asked, where: o.flags.profile, object: profile.ObjectName})
+	}
+	docs, err := readProfiles(o.flags.profile, o.stdin)
+	if err != nil {
+		return render.Profile{}, err
+	}
+	doc, err := choose(docs, o.flags.profile, asked)
+	return profileOf(doc), err
+}
+
+func isFolder(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+// choice is a profile that is asked for by name.
+type choice struct {
+	asked  string
+	where  string // for messages
+	object func(name, version, digest string) string
+}
+
+// chosen takes the current version of a profile out of a snapshot, as the
+// controller would apply it. What is wrong with other files is a warning.
+func (o origin) chosen(ctx context.Context, snap *source.Snapshot, c choice) (render.Profile, error) {
+	if c.asked == "" {
+		return render.Profile{}, fmt.Errorf("%s: the MachineDeployment names no profile: set its annotation %s", o.flags.machineDeployment, api.AnnotationOSP)
+	}
+	ix := profile.Indexer{Check: checkWith(o.engine)}
+	cat, err := ix.Catalogue(ctx, snap)
+	if err != nil {
+		return render.Profile{}, fmt.Errorf("reading %s: %w", c.where, err)
+	}
+	i := slices.IndexFunc(cat.Current, func(v profile.Version) bool { return v.Name == c.asked })
+	var refused []error
+	for _, r := range cat.Refused {
+		if r.Profile == c.asked || i >= 0 && r.Path == cat.Current[i].CurrentPath {
+			refused = append(refused, r)
+			continue
+		}
+		warn(o.stderr, r)
+	}
+	if len(refused) > 0 {
+		return render.Profile{}, errors.Join(refused...)
+	}
+	if i < 0 {
+		return render.Profile{}, unknownProfile(c, cat.Current)
+	}
+	v := cat.Current[i]
+	doc, err := ix.Document(ctx, snap, v)
+	if err != nil {
+		return render.Profile{}, err
+	}
+	author, err := profile.ChangeOf(ctx, snap, v)
+	if err != nil {
+		return render.Profile{}, err
+	}
+	return render.Profile{
+		Spec: doc.Spec, Digest: doc.Digest, Object: c.object(v.Name, v.Version, v.Digest), SelectedBy: string(v.SelectedBy),
+		Provenance: render.Provenance{
+			Profile: v.Name, Version: v.Version, Commit: string(v.Commit), Change: string(author.Commit),
+			Repository: notes.Clean(snap.Repository), Path: notes.Clean(v.Path),
+		},
+		File: v.CurrentPath, Lines: doc.Line,
+	}, nil
+}
+
+// unknownProfile says which profiles there are, and which was probably meant.
+func unknownProfile(c choice, there []profile.Version) error {
+	const most = 20 // names that a line still holds
+	var names []string
+	near, distance := "", max(2, len(c.asked)/4)+1
+	for _, v := range there {
+		names = append(names, v.Name)
+		if d := levenshtein.Distance(strings.ToLower(c.asked), strings.ToLower(v.Name), nil); d < distance {
+			near, distance = v.Name, d
+		}
+	}
+	err := fmt.Errorf("there is no profile %q in %s", c.asked, c.where)
+	switch {
+	case len(names) == 0:
+		return fmt.Errorf("%w, nor any other", err)
+	case len(names) > most:
+		names = append(names[:most], "...")
+	}
+	err = fmt.Errorf("%w; there are %s", err, strings.Join(names, ", "))
+	if near != "" {
+		err = fmt.Errorf("%w: did you mean %q?", err, near)
+	}
+	return err
+}
+
+// warn says what is wrong and does not keep the command from its result.
+func warn(stderr io.Writer, err error) {
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		fmt.Fprintf(stderr, "osm-gitops: warning: %s\n", line)
+	}
+}

@@ -1,0 +1,116 @@
+package render
+
+import (
+	"fmt"
+
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+)
+
+// Node is what the documents of both stages put on a node, for people to look at.
+type Node struct {
+	Bootstrap, Provisioning NodeStage
+}
+
+// NodeStage is what one document puts on a node.
+type NodeStage struct {
+	// Files in the order in which they are written. Of two with one path the later
+	// one stays.
+	Files []NodeFile
+	// Units in the profile's order. Their files are among Files.
+	Units []NodeUnit
+}
+
+// NodeFile is a file on a node.
+type NodeFile struct {
+	// Path as the profile has it.
+	Path string
+	// Mode are its permission bits, and those above them.
+	Mode uint32
+	// Content is decoded. Where machineName stands in it, machine-controller puts
+	// the machine's name.
+	Content string
+}
+
+// NodeUnit is a unit of systemd.
+type NodeUnit struct {
+	Name            string
+	Enabled, Masked bool
+}
+
+// Node returns what the documents that Render makes of an input put on a node,
+// with the real values. The error is an *InvalidError.
+func (e *Engine) Node(in Input) (*Node, error) {
+	if err := in.check(); err != nil {
+		return nil, err
+	}
+	c := e.compiled(in.Profile)
+	if len(c.problems) > 0 {
+		return nil, in.invalid(c.problems...)
+	}
+	osc, problems := in.render(c, in.InputDigest())
+	if len(problems) > 0 {
+		return nil, in.invalid(withoutCauses(problems)...)
+	}
+	node := &Node{}
+	for _, s := range []struct {
+		compiled *compiledStage
+		config   *osm.OSCConfig
+		to       *NodeStage
+	}{{&c.bootstrap, &osc.BootstrapConfig, &node.Bootstrap}, {&c.provisioning, &osc.ProvisioningConfig, &node.Provisioning}} {
+		files, err := in.nodeFiles(s.compiled, s.config)
+		if err != nil {
+			return nil, in.invalid(s.compiled.problem("", "%w", err))
+		}
+		*s.to = NodeStage{Files: files, Units: nodeUnits(s.config.Units)}
+	}
+	return node, nil
+}
+
+// nodeFiles are the files of a stage's document. A test compares them with what
+// parsers of the documents find there.
+func (in Input) nodeFiles(stage *compiledStage, config *osm.OSCConfig) ([]NodeFile, error) {
+	var files, name []NodeFile
+	for _, f := range config.Files {
+		mode, err := parsePermissions(f.Permissions)
+		if err != nil {
+			return nil, fmt.Errorf("file %q: %w", f.Path, err)
+		}
+		files = append(files, NodeFile{Path: f.Path, Mode: mode, Content: f.Content.Inline.Data})
+	}
+	units := config.Units
+	if in.Pool.OperatingSystem == osm.OperatingSystemFlatcar {
+		units = withoutEnable(units)
+	}
+	for _, f := range unitFiles(units) {
+		files = append(files, NodeFile{Path: f.path, Mode: unitFileMode, Content: f.content})
+	}
+	if text := in.Pool.wrapperName(stage.name); text != "" {
+		name = append(name, NodeFile{Path: machineNameFile, Mode: nameFile.mode, Content: text})
+	}
+	if in.Pool.utility() == osm.ProvisioningUtilityIgnition {
+		return append(name, files...), nil // a profile's own comes after it there
+	}
+	return append(files, name...), nil
+}
+
+// unitFileMode is that of every file of unitFiles.
+const unitFileMode = 0o644
+
+// withoutEnable leaves out the files that enable units: Flatcar's documents name
+// units, and Ignition and coreos-cloudinit enable them by other means.
+func withoutEnable(units []osm.Unit) []osm.Unit {
+	out := make([]osm.Unit, len(units))
+	for i, u := range units {
+		u.Enable = nil
+		out[i] = u
+	}
+	return out
+}
+
+func nodeUnits(units []osm.Unit) []NodeUnit {
+	var out []NodeUnit
+	for _, u := range units {
+		out = append(out, NodeUnit{Name: u.Name, Enabled: isTrue(u.Enable) && !isTrue(u.Mask), Masked: isTrue(u.Mask)})
+	}
+	return out
+}
