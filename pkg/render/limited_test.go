@@ -22,8 +22,8 @@ func TestTemplatesAreStopped(t *testing.T) {
 		"in a definition without data":      {`{{ define "x" }}{{ range 1000000000 }}{{ end }}{{ end }}{{ template "x" }}`, runaway},
 		"a range that goes on":              {`{{ range 1000000000 }}{{ continue }}{{ end }}`, runaway},
 		"templates that double":             {`{{ define "a" }}{{ end }}` + doubling(30), runaway},
-		"long bodies count more":            {`{{ range 90000 }}{{ if ` + strings.Repeat(`(eq 1 2) | or (`, 40) + `1` + strings.Repeat(`)`, 40) + ` }}{{ end }}{{ end }}`, runaway},
-		"large values count more":           {`{{ $a := repeat 1000000 "x" }}{{ $b := repeat 1000000 "x" }}{{ range 65000 }}{{ if eq $a $b }}{{ end }}{{ end }}`, runaway},
+		"long bodies count more":            {`{{ $x := 0 }}{{ range 90000 }}` + strings.Repeat(`{{ $x = . }}`, 100) + `{{ end }}`, runaway},
+		"large values count more":           {`{{ $a := repeat 1000000 "x" }}{{ range 65000 }}{{ end }}`, runaway},
 		"a template that invokes itself":    {`{{ define "x" }}{{ template "x" . }}{{ end }}{{ template "x" . }}`, "invoke one another more than 1000 deep"},
 		"two that invoke each other":        {`{{ define "x" }}{{ template "y" . }}{{ end }}{{ define "y" }}{{ template "x" . }}{{ end }}{{ template "x" . }}`, "more than 1000 deep"},
 		"recursion in deep conditions":      {`{{ define "x" }}` + deep(99, `{{ template "x" . }}`) + `{{ end }}{{ template "x" . }}`, "more than 1000 deep"},
@@ -32,7 +32,7 @@ func TestTemplatesAreStopped(t *testing.T) {
 		"conditions far too deep":           {deep(40_000, "x"), "nested more than 100 deep"},
 		"else-if too deep":                  {`{{ if false }}` + strings.Repeat(`{{ else if false }}`, 101) + `{{ end }}`, "nested more than 100 deep"},
 		"parentheses too deep":              {`{{ ` + strings.Repeat("(", 20_000) + `1` + strings.Repeat(")", 20_000) + ` }}`, "max expression depth exceeded"},
-		"functions without end":             {`{{ range 900000 }}{{ $x := (printf "%d%d%d" 1 2 3) | quote | upper | lower | trim | quote }}{{ end }}`, tooMuch},
+		"functions without end":             {`{{ range 9999 }}{{ $x := repeat 10000 "x" | upper | lower | trim }}{{ end }}`, tooMuch},
 		"a range of ten thousand is enough": {`{{ range until 10000 }}{{ end }}`, ""},
 
 		// What grows, 17.
@@ -92,7 +92,9 @@ func TestTemplatesAreStopped(t *testing.T) {
 			runtime.ReadMemStats(&before)
 			got, err := execute(&data{}, test.text)
 			runtime.ReadMemStats(&after)
-			t.Logf("%d MiB allocated: %v", (after.TotalAlloc-before.TotalAlloc)>>20, err)
+			if n := (after.TotalAlloc - before.TotalAlloc) >> 20; n > 64 && test.want != tooMuch && test.want != runaway {
+				t.Errorf("%d MiB were allocated", n)
+			}
 			if test.want == "" {
 				if err != nil {
 					t.Fatal(err)

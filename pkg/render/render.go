@@ -57,6 +57,9 @@ func (e *Engine) Render(in Input) (*Output, error) {
 	if out.Bootstrap, out.Provisioning, problems = in.documents(c, realOSC); len(problems) > 0 {
 		return nil, in.invalid(withoutCauses(problems)...)
 	}
+	if problems := in.checkSizes(realOSC, out); len(problems) > 0 {
+		return nil, in.invalid(problems...)
+	}
 	return out, nil
 }
 

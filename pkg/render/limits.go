@@ -1,0 +1,187 @@
+package render
+
+import (
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+)
+
+// UserDataLimit is how much user-data machine-controller may hand to a provider
+// for a machine's first boot.
+type UserDataLimit struct {
+	// Bytes that the provider takes.
+	Bytes int
+	// Measured is what Bytes counts: "as it is", "in base64", or "compressed", the
+	// last for cloud-init only: Flatcar's is sent as it is.
+	Measured string
+	// Source is where the provider says so.
+	Source string
+}
+
+const (
+	asItIs     = "as it is"
+	inBase64   = "in base64"
+	compressed = "compressed"
+)
+
+// UserDataLimits are the limits by provider. Contract 12.2 has how the documents
+// travel. For anexia, baremetal, linode, nutanix, opennebula, scaleway,
+// vmware-cloud-director and vsphere (an ISO image; a vApp property for Flatcar) no
+// source names a number; KubeVirt limits user-data only where it is not in a
+// Secret; and machines of edge, external and fake get nothing from
+// machine-controller. They all have no limit but that of a Secret.
+func UserDataLimits() map[osm.CloudProvider]UserDataLimit {
+	return map[osm.CloudProvider]UserDataLimit{
+		// "the size of the data before Base64 encoding cannot exceed 32 KB"; it was 16 KB once
+		"alibaba": {32 << 10, asItIs, "https://help.aliyun.com/document_detail/49121.html"},
+		// "limited to 16 KB, in raw form, before it is base64-encoded"
+		"aws": {16 << 10, compressed, "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-add-user-data.html"},
+		// "decoded to a binary array [...] The maximum length of the binary array is 65535 bytes"
+		"azure": {65535, asItIs, "https://learn.microsoft.com/en-us/javascript/api/@azure/arm-compute/osprofile"},
+		// "must be plain text and may not exceed 64 KiB in size"
+		"digitalocean": {64 << 10, asItIs, "https://docs.digitalocean.com/reference/api/digitalocean/#tag/Droplets/operation/droplets_create"},
+		// "size must be less than or equal to 262144 bytes (256 KiB)", of one metadata value
+		"gce": {256 << 10, asItIs, "https://cloud.google.com/php/docs/reference/cloud-compute/latest/V1.Items"},
+		// "Cloud-Init user data [...] This field is limited to 32KiB."
+		"hetzner": {32 << 10, asItIs, "https://docs.hetzner.cloud/"},
+		// "must be base64 encoded and is restricted to 65535 bytes"
+		"openstack": {65535, inBase64, "https://docs.openstack.org/nova/stein/user/user-data.html"},
+	}
+}
+
+// maxSecretBytes is what a Secret may hold, and both documents are kept in one:
+// https://kubernetes.io/docs/concepts/configuration/secret/#restriction-data-limit
+const maxSecretBytes = 1 << 20 // 1 MiB
+
+// userData is the document of a stage.
+type userData struct {
+	stage    string
+	config   *osm.OSCConfig
+	document []byte
+}
+
+// checkSizes refuses documents that nobody would take: a bootstrap document too
+// long for the provider, and one of either stage too long for a Secret. What it
+// says holds no credential.
+func (in Input) checkSizes(osc *osm.OperatingSystemConfigSpec, out *Output) []*InvalidError {
+	bootstrap := userData{stageBootstrap, &osc.BootstrapConfig, out.Bootstrap}
+	provisioning := userData{stageProvisioning, &osc.ProvisioningConfig, out.Provisioning}
+	if limit, ok := UserDataLimits()[in.Pool.CloudProvider]; ok {
+		if size := limit.size(in.Pool, bootstrap.document); size > limit.Bytes {
+			measured := limit.measured(in.Pool)
+			files := "its largest files"
+			if measured == compressed {
+				files += " before compression"
+			}
+			return []*InvalidError{bootstrap.problem("the user-data has %d bytes %s, but %s takes %d: %s are %s; move what the first boot does not need to provisioningConfig",
+				size, measured, in.Pool.CloudProvider, limit.Bytes, files, in.largestFiles(bootstrap))}
+		}
+	}
+	var problems []*InvalidError
+	for _, u := range []userData{bootstrap, provisioning} {
+		if size := len(u.document); size > maxSecretBytes {
+			problems = append(problems, u.problem("the user-data has %d bytes, but a Secret holds %d: its largest files are %s; let the node download what is large",
+				size, maxSecretBytes, in.largestFiles(u)))
+		}
+	}
+	return problems
+}
+
+func (u userData) problem(format string, args ...any) *InvalidError {
+	return inStage(u.stage, problem("spec."+u.stage+"Config.files", format, args...))[0]
+}
+
+// measured is what the limit counts for a pool.
+func (l UserDataLimit) measured(p Pool) string {
+	if l.Measured == compressed && p.OperatingSystem == osm.OperatingSystemFlatcar {
+		return asItIs
+	}
+	return l.Measured
+}
+
+// size is the size of a document as the limit counts it, with the names of
+// machines instead of their placeholders. A document that is short enough anyway
+// is not compressed.
+func (l UserDataLimit) size(p Pool, document []byte) int {
+	// "<pool>-<hash>-<5 characters>" (contract 12.3), a name of at most 63 characters.
+	name := min(len(p.Name)+len("-0123456789-01234"), 63)
+	size := len(document)
+	for _, placeholder := range []string{machineName, "%3CMACHINE_NAME%3E"} {
+		size += bytes.Count(document, []byte(placeholder)) * (name - len(placeholder))
+	}
+	switch measured := l.measured(p); {
+	case measured == inBase64:
+		return base64.StdEncoding.EncodedLen(size)
+	case measured == compressed && size > l.Bytes:
+		return gzipped(document)
+	}
+	return size
+}
+
+// gzipped is the length of a document as machine-controller compresses it.
+func gzipped(document []byte) int {
+	n := counter(0)
+	z := gzip.NewWriter(&n)
+	_, _ = z.Write(document) // a counter takes everything
+	_ = z.Close()
+	return int(n)
+}
+
+// counter counts what is written.
+type counter int
+
+func (c *counter) Write(p []byte) (int, error) {
+	*c += counter(len(p))
+	return len(p), nil
+}
+
+// namedFiles is how many of the largest files a message names.
+const namedFiles = 3
+
+// largestFiles names the files that take most of a document, with what each
+// takes there.
+func (in Input) largestFiles(u userData) string {
+	type sized struct {
+		path string
+		size int
+	}
+	var files []sized
+	if in.Pool.utility() == osm.ProvisioningUtilityIgnition {
+		var parsed struct {
+			Storage struct {
+				Files []struct {
+					Path     string `json:"path"`
+					Contents struct {
+						Source string `json:"source"`
+					} `json:"contents"`
+				} `json:"files"`
+			} `json:"storage"`
+		}
+		_ = json.Unmarshal(u.document, &parsed) // our own document
+		for _, f := range parsed.Storage.Files {
+			files = append(files, sized{f.Path, len(f.Contents.Source)})
+		}
+	} else {
+		c := cloudConfig{stage: u.stage, pool: &in.Pool, system: in.Pool.OperatingSystem, config: u.config}
+		items, _ := c.files() // they were encoded before
+		for _, item := range items {
+			d := &document{}
+			d.root = *mapping("write_files", d.fileList([]cloudFile{item}))
+			b, _ := d.encode()
+			files = append(files, sized{item.path, len(b) - len(cloudConfigHeader+"write_files:\n")})
+		}
+	}
+	slices.SortStableFunc(files, func(a, b sized) int { return cmp.Compare(b.size, a.size) })
+	var names []string
+	for _, f := range files[:min(len(files), namedFiles)] {
+		names = append(names, fmt.Sprintf("%q (%d)", shortened(f.path, maxNameBytes), f.size))
+	}
+	return strings.Join(names, ", ")
+}
