@@ -18,8 +18,9 @@ import (
 )
 
 // conformanceCases are served one after the other. Between them they have other
-// providers, mirrors, proxies, credentials of registries and kubelet settings.
-var conformanceCases = []string{"008-osp-ubuntu-kubevirt", "010-osp-feature-tour-gce", "080-osp-ubuntu-openstack"}
+// providers, mirrors, proxies, credentials of registries, kubelet settings, and
+// cloud-init and Ignition.
+var conformanceCases = []string{"008-osp-ubuntu-kubevirt", "010-osp-feature-tour-gce", "067-osp-flatcar-gce", "080-osp-ubuntu-openstack"}
 
 // The profiles of the conformance corpus, pushed to Git and served by the
 // controller, give the documents that an existing fleet has today.
@@ -32,7 +33,7 @@ func TestConformanceFromGit(t *testing.T) {
 			files[c.ProfileName+".yaml"] = string(c.ProfileYAML)
 		}
 	}
-	if len(files) != 2 {
+	if len(files) != 3 {
 		t.Fatalf("found %d profiles of the cases %q", len(files), conformanceCases)
 	}
 	commit := s.git.push(files)
@@ -84,6 +85,9 @@ func tokenReplacer(t *testing.T, s *system, c conformance.Case, getter string) f
 	bootstrap := string(tokens[0].Data["token-id"]) + "." + string(tokens[0].Data["token-secret"])
 	replace := strings.NewReplacer(getter, c.Cluster.APIServerToken, bootstrap, c.Cluster.BootstrapToken)
 	return func(doc []byte) []byte {
+		if c.Ignition {
+			return []byte(replace.Replace(string(doc))) // no byte of a token is escaped there
+		}
 		var parsed map[string]any
 		if err := yaml.Unmarshal(doc, &parsed); err != nil {
 			t.Fatal(err)
