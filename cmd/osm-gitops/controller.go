@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"os"
 	"strings"
 	"time"
 
@@ -179,6 +180,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, f *controllerFlags, f
 		Engine:              engine,
 		Clock:               clock.RealClock{},
 		Random:              rand.Reader,
+		Environment:         environment(),
 		Namespace:           f.namespace,
 		Settings:            facts.settings,
 		CA:                  facts.settings.KubernetesCACert,
@@ -199,6 +201,17 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, f *controllerFlags, f
 // builtinProfiles are those of this binary.
 func builtinProfiles() *source.Embedded {
 	return &source.Embedded{FS: shipped.FS(), Repository: shipped.Repository, Path: shipped.Path}
+}
+
+// environment reads the variables that values of a cloudProviderSpec fall back to.
+func environment() map[string]string {
+	out := map[string]string{}
+	for _, name := range render.EnvironmentNames() {
+		if value, ok := os.LookupEnv(name); ok {
+			out[name] = value
+		}
+	}
+	return out
 }
 
 // Mirrors that nobody has fetched for mirrorLife are deleted, looked for every

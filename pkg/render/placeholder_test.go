@@ -46,9 +46,23 @@ func secretInput(t testing.TB) render.Input {
 	return in
 }
 
+// builtInInput is secretInput with the configuration of a provider that is built
+// into the kubelet, in place of one that overwrites it.
+func builtInInput(t testing.TB) render.Input {
+	t.Helper()
+	in := secretInput(t)
+	in.Pool.CloudProvider, in.Pool.KubeletVersion, in.Pool.OverwriteCloudConfig = "aws", "1.28.9", nil
+	in.Pool.CloudConfig = "[global]\nZone=\"canary-cloud-config\"\n"
+	return in
+}
+
 // Nothing that is recorded or shown holds a credential; the documents do.
 func TestNoCredentialLeaks(t *testing.T) {
-	in := secretInput(t)
+	t.Run("a configuration that overwrites", func(t *testing.T) { testNoCredentialLeaks(t, secretInput(t)) })
+	t.Run("one of a provider", func(t *testing.T) { testNoCredentialLeaks(t, builtInInput(t)) })
+}
+
+func testNoCredentialLeaks(t *testing.T, in render.Input) {
 	out, err := render.NewEngine().Render(in)
 	if err != nil {
 		t.Fatal(err)
@@ -103,7 +117,7 @@ func TestErrorsHoldNoCredentials(t *testing.T) {
 
 // Split and WithCredentials are each other's inverse, and change no argument.
 func TestSplit(t *testing.T) {
-	inputs := map[string]render.Input{"everything": secretInput(t), "the sample": sampleInput(t), "nothing": {}}
+	inputs := map[string]render.Input{"everything": secretInput(t), "a provider's configuration": builtInInput(t), "the sample": sampleInput(t), "nothing": {}}
 	empty := ""
 	inputs["an empty cloud configuration"] = render.Input{Pool: render.Pool{OverwriteCloudConfig: &empty, OperatingSystemSpec: render.OperatingSystemSpec{RHEL: &render.RHELSpec{RHELUseSatelliteServer: true}}}}
 	proxy := sampleInput(t)
@@ -314,7 +328,11 @@ func TestMarshalRecord(t *testing.T) {
 
 // A generation is rendered again from what was kept of it.
 func TestRecordInput(t *testing.T) {
-	in := secretInput(t)
+	t.Run("a configuration that overwrites", func(t *testing.T) { testRecordInput(t, secretInput(t)) })
+	t.Run("one of a provider", func(t *testing.T) { testRecordInput(t, builtInInput(t)) })
+}
+
+func testRecordInput(t *testing.T, in render.Input) {
 	in.Profile.Digest = "v1:sha256:secret"
 	engine := render.NewEngine()
 	first, err := engine.Render(in)

@@ -50,6 +50,9 @@ func (r *Reconciler) apply(ctx context.Context, seen *observed, p plan) error {
 			return err
 		}
 	}
+	if err := r.writeEdge(ctx, p.edge); err != nil {
+		return err
+	}
 	osc, err := r.writeConfig(ctx, seen.objects.osc, p)
 	if err != nil {
 		return err
@@ -71,7 +74,10 @@ func (r *Reconciler) apply(ctx context.Context, seen *observed, p plan) error {
 	if err := r.writeStatus(ctx, osc, p); err != nil {
 		return err
 	}
-	return r.trimInputs(ctx, seen.objects.inputs, p.inputs)
+	if err := r.trimInputs(ctx, seen.objects.inputs, p.inputs); err != nil {
+		return err
+	}
+	return r.removeEdge(ctx, p.edge)
 }
 
 // keepSettings makes sure that settings are kept under their digest.

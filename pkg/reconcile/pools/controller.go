@@ -46,6 +46,8 @@ type Reconciler struct {
 	Clock clock.PassiveClock
 	// Random is the source of tokens and keys, crypto/rand's outside tests.
 	Random io.Reader
+	// Environment are the controller's variables that render.EnvironmentNames lists.
+	Environment map[string]string
 	// Namespace holds profiles, configurations and settings.
 	Namespace string
 	// Settings are the controller's flags that reach nodes.
@@ -98,6 +100,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	seen, err := r.observe(ctx, &md, token)
 	if err == nil {
 		err = collision(seen)
+		standing.poll = seen.poll
 	}
 	if err != nil {
 		return r.report(&md, standing, err)
@@ -133,6 +136,9 @@ func (r *Reconciler) decideLastGood(ctx context.Context, seen *observed, refusal
 	}
 	keep := func(err error) (plan, error) {
 		p := r.decideTokens(seen)
+		if rec := recordOf(have.osc); rec.Object != "" {
+			p.edge = r.decideEdge(seen, rec.Pool)
+		}
 		p.refusal, p.unrenewed = refusal, err
 		return p, nil
 	}

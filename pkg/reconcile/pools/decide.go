@@ -27,6 +27,7 @@ type plan struct {
 	inputs       *inputsPlan
 	token        bootstrapToken
 	kubeconfig   *corev1.Secret
+	edge         edgePlan                   // the script to write; to delete comes last
 	osc          *osm.OperatingSystemConfig // to create, after deleting the one that stands
 	oscMetadata  map[string]string          // annotations to patch where the configuration stands
 	provisioning secretPlan
@@ -38,6 +39,7 @@ type plan struct {
 	refusal   error         // why the pool does not get what it asks for
 	unrenewed error         // why the documents of the last good generation cannot be renewed
 	expires   time.Time     // end of the bootstrap token
+	poll      time.Duration // until the next look at what nobody tells of, 0 for never
 }
 
 // secretPlan is what happens to a user-data Secret: all of it is written, or
@@ -70,6 +72,7 @@ type generation struct {
 // the pool cannot have this generation.
 func (r *Reconciler) decide(seen *observed, gen generation) (plan, error) {
 	p := r.decideTokens(seen)
+	p.edge = r.decideEdge(seen, gen.in.Pool)
 	want := gen.annotations(seen.md)
 	have := seen.objects
 
@@ -122,7 +125,7 @@ func (r *Reconciler) decide(seen *observed, gen generation) (plan, error) {
 // decideTokens plans what every pool needs whatever its profile: the bootstrap
 // token and the kubeconfig that carries it.
 func (r *Reconciler) decideTokens(seen *observed) plan {
-	p := plan{token: seen.token, expires: seen.token.expires}
+	p := plan{token: seen.token, expires: seen.token.expires, poll: seen.poll}
 	data := map[string][]byte{api.KubeconfigKey: []byte(seen.kubeconfig)}
 	have := seen.objects.kubeconfig
 	if have == nil || string(have.Data[api.KubeconfigKey]) != dataDigest(data[api.KubeconfigKey]) || ownerOf(have) != poolKey(seen.md) {
@@ -236,12 +239,16 @@ func fits(out *render.Output, osc *osm.OperatingSystemConfig) error {
 // The contract's names are ambiguous: pool "a" of namespace "b-c" and pool "a-b"
 // of "c" have the same (security.md 25).
 func collision(seen *observed) error {
-	if name := userDataName(seen.md, stageProvision); len(name) > validation.DNS1123SubdomainMaxLength {
+	name := userDataName(seen.md, stageProvision)
+	if seen.desired.Pool.HasEdgeScript() {
+		name = edgeName(seen.md)
+	}
+	if len(name) > validation.DNS1123SubdomainMaxLength {
 		return refuse("the Secret %s would have a name of %d characters, and %d are allowed: use a shorter name or namespace for the pool", name, len(name), validation.DNS1123SubdomainMaxLength)
 	}
 	for _, obj := range seen.objects.all() {
 		owner := ownerOf(obj)
-		if owner == poolKey(seen.md) || owner == "" && obj.GetName() == kubeconfigName(seen.md) {
+		if owner == poolKey(seen.md) || owner == "" && (obj.GetName() == kubeconfigName(seen.md) || obj.GetName() == edgeName(seen.md)) {
 			continue
 		}
 		err := fmt.Errorf("%s/%s belongs to MachineDeployment %s, whose name and namespace make the same object names: rename one of the two", obj.GetNamespace(), obj.GetName(), owner)

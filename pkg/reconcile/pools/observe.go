@@ -3,6 +3,7 @@ package pools
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -32,12 +33,15 @@ type observed struct {
 	// desired is what the pool asks for; desiredErr says why it cannot have it.
 	desired    render.Input
 	desiredErr error
+	// poll is the time until desired has to be looked at again, 0 for never.
+	poll time.Duration
 }
 
 // objects are the objects of a pool, nil where absent.
 type objects struct {
 	osc                                         *osm.OperatingSystemConfig
 	kubeconfig, provisioning, bootstrap, inputs *corev1.Secret
+	edge                                        *corev1.Secret
 }
 
 func (o objects) all() []client.Object {
@@ -45,7 +49,7 @@ func (o objects) all() []client.Object {
 	if o.osc != nil {
 		out = append(out, o.osc)
 	}
-	for _, s := range []*corev1.Secret{o.kubeconfig, o.provisioning, o.bootstrap, o.inputs} {
+	for _, s := range []*corev1.Secret{o.kubeconfig, o.provisioning, o.bootstrap, o.inputs, o.edge} {
 		if s != nil {
 			out = append(out, s)
 		}
@@ -86,6 +90,9 @@ func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment,
 	settings := r.Settings
 	settings.RegistryCredentials = registry
 	seen.desired, seen.desiredErr = r.desired(ctx, md, seen.objects.osc, settings, seen.values)
+	if seen.desiredErr == nil {
+		seen.desired.Pool, seen.poll, seen.desiredErr = r.withCloudConfig(ctx, md, seen.desired)
+	}
 	if _, final := permanent(seen.desiredErr); seen.desiredErr != nil && !final {
 		return nil, seen.desiredErr
 	}
@@ -108,6 +115,7 @@ func (r *Reconciler) objects(ctx context.Context, from client.Reader, md *cluste
 		userDataName(md, stageProvision): &out.provisioning,
 		userDataName(md, stageBootstrap): &out.bootstrap,
 		inputsName(md):                   &out.inputs,
+		edgeName(md):                     &out.edge,
 	} {
 		secret := &corev1.Secret{}
 		found, err := get(ctx, from, types.NamespacedName{Namespace: api.NamespaceCloudInitSettings, Name: name}, secret)

@@ -35,7 +35,7 @@ func (r *Reconciler) report(md *cluster.MachineDeployment, p plan, err error) (c
 	if errors.Is(err, errRaced) {
 		return ctrl.Result{RequeueAfter: racedRetry}, nil
 	}
-	renewal := untilRenewal(p.expires, r.Clock.Now())
+	renewal := sooner(untilRenewal(p.expires, r.Clock.Now()), wait.Jitter(p.poll, renewJitter))
 	var waiting *waitError
 	if errors.As(err, &waiting) {
 		r.tell(md, api.EventWaiting, waiting)
@@ -70,7 +70,7 @@ func (r *Reconciler) report(md *cluster.MachineDeployment, p plan, err error) (c
 		r.tellHealed(md, p)
 	}
 	if p.token.poll {
-		renewal = wait.Jitter(tokenPoll, renewJitter)
+		renewal = sooner(renewal, wait.Jitter(tokenPoll, renewJitter))
 	}
 	return ctrl.Result{RequeueAfter: renewal}, nil
 }
@@ -87,6 +87,14 @@ func untilRenewal(expires, now time.Time) time.Duration {
 		return 0
 	}
 	return wait.Jitter(max(expires.Sub(now)-tokenRenew, time.Second), renewJitter)
+}
+
+// sooner is the shorter of two waits; 0 is for ever.
+func sooner(a, b time.Duration) time.Duration {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
 }
 
 // tell reports what is wrong with a pool, once until it changes.

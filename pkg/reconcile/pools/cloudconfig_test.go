@@ -1,0 +1,281 @@
+package pools
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
+	"github.com/osm-gitops/osm-gitops/test/cluster"
+)
+
+// use gives a fixture a pool of its own, of a provider and with a kubelet, whose
+// profile puts the cloud configuration into the provisioning document.
+func (f *fixture) use(name, provider, spec, kubelet string) {
+	f.t.Helper()
+	ns := f.r.Namespace
+	f.ensure(&osm.OperatingSystemProfile{
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "osp-cloud"},
+		Spec: osm.OperatingSystemProfileSpec{
+			OSName: "ubuntu", OSVersion: "24.04", Version: "v1.0.0",
+			SupportedCloudProviders: []osm.CloudProviderSpec{{Name: "openstack"}, {Name: "edge"}, {Name: "hetzner"}},
+			ProvisioningConfig: osm.OSPConfig{Files: []osm.File{{Path: "/cloud-config", Permissions: 600,
+				Content: osm.FileContent{Inline: &osm.FileContentInline{Data: "{{ .CloudConfig }}"}}}}},
+		},
+	})
+	f.pool = &machines.MachineDeployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name, Annotations: map[string]string{api.AnnotationOSP: "osp-cloud"}},
+		Spec: machines.MachineDeploymentSpec{Template: machines.MachineTemplateSpec{Spec: machines.MachineSpec{
+			Versions:     machines.MachineVersion{Kubelet: kubelet},
+			ProviderSpec: machines.ProviderSpec{Value: providerSpec(provider, spec)},
+		}}},
+	}
+	f.ensure(f.pool)
+}
+
+func providerSpec(provider, spec string) *runtime.RawExtension {
+	return &runtime.RawExtension{Raw: []byte(`{"cloudProvider":"` + provider + `","cloudProviderSpec":` + spec + `,"operatingSystem":"ubuntu"}`)}
+}
+
+func (f *fixture) config() *osm.OperatingSystemConfig {
+	f.t.Helper()
+	var osc osm.OperatingSystemConfig
+	if err := f.client.Get(f.t.Context(), client.ObjectKey{Namespace: f.r.Namespace, Name: oscName(f.pool)}, &osc); err != nil {
+		f.t.Fatal(err)
+	}
+	return &osc
+}
+
+func (f *fixture) document() string {
+	f.t.Helper()
+	return string(f.secret(userDataName(f.pool, stageProvision)).Data[api.UserDataKey])
+}
+
+// remembered keeps events, so that a test sees them at once.
+type remembered struct {
+	events.EventRecorder
+	told []string
+}
+
+func (r *remembered) Eventf(regarding, related runtime.Object, kind, reason, action, note string, args ...any) {
+	r.told = append(r.told, reason+": "+args[0].(string))
+	r.EventRecorder.Eventf(regarding, related, kind, reason, action, note, args...)
+}
+
+// openstackSpec refers to a Secret and a ConfigMap of the pool's namespace.
+func openstackSpec(ns string) string {
+	return `{"identityEndpoint":"https://keystone.example.com","username":{"secretKeyRef":{"namespace":"` + ns + `","name":"openstack","key":"user"}},` +
+		`"password":{"secretKeyRef":{"namespace":"` + ns + `","name":"openstack","key":"password"}},` +
+		`"region":{"configMapKeyRef":{"namespace":"` + ns + `","name":"openstack","key":"region"}}}`
+}
+
+// A pool with an old kubelet gets the configuration of its provider from what its
+// spec refers to. A change there changes the documents, nothing else.
+func TestCloudConfigFollowsItsSecret(t *testing.T) {
+	f := newFixture(t)
+	ns := f.r.Namespace
+	f.use("old", "openstack", openstackSpec(ns), "1.28.9")
+	f.r.Environment = map[string]string{"OS_DOMAIN_NAME": "of-the-controller"}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "openstack"}, StringData: map[string]string{"user": "canary-one", "password": "canary-pw"}}
+	f.ensure(secret)
+	f.ensure(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "openstack"}, Data: map[string]string{"region": "RegionOne"}})
+
+	res := f.reconcile()
+	if res.RequeueAfter < factsPoll || res.RequeueAfter > factsPoll+time.Minute {
+		t.Errorf("the next look is in %s", res.RequeueAfter)
+	}
+	for _, want := range []string{`username    = "canary-one"`, `password    = "canary-pw"`, `region      = "RegionOne"`, `domain-name = "of-the-controller"`} {
+		if !strings.Contains(f.document(), want) {
+			t.Errorf("the document lacks %s:\n%s", want, f.document())
+		}
+	}
+	before, bootstrap := f.config(), f.secret(userDataName(f.pool, stageBootstrap))
+	if text := string(must(json.Marshal(before))); strings.Contains(text, "canary") || !strings.Contains(text, "# placeholder") {
+		t.Errorf("the configuration holds a credential, or no placeholder: %s", text)
+	}
+	if f.reconcile(); f.config().ResourceVersion != before.ResourceVersion || f.secret(bootstrap.Name).ResourceVersion != bootstrap.ResourceVersion {
+		t.Error("a second look wrote something")
+	}
+
+	secret.StringData = map[string]string{"user": "canary-two"}
+	if err := f.client.Update(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
+	f.reconcile()
+	if text := f.document(); !strings.Contains(text, `username    = "canary-two"`) || strings.Contains(text, "canary-one") {
+		t.Errorf("the document does not follow the Secret:\n%s", text)
+	}
+	if after := f.config(); after.UID != before.UID || after.ResourceVersion != before.ResourceVersion {
+		t.Error("the configuration was written")
+	}
+
+	// The last good generation is kept alive with the credentials it was made with.
+	in, err := f.r.restore(t.Context(), f.pool, f.config(), render.Cluster{APIServerToken: "getter", BootstrapToken: "a.b", BootstrapKubeconfig: "x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := f.r.Engine.Render(in)
+	if err != nil || !strings.Contains(string(out.Provisioning), `username    = "canary-two"`) {
+		t.Errorf("the generation is not what it was (err %v):\n%s", err, out.Provisioning)
+	}
+}
+
+// What is referred to and missing is told by name, looked for soon, and found.
+// Until then the pool keeps what it had, its token too.
+func TestCloudConfigThatIsMissing(t *testing.T) {
+	f := newFixture(t)
+	ns := f.r.Namespace
+	told := &remembered{EventRecorder: f.r.Recorder}
+	f.r.Recorder = told
+	const ref = `"secretKeyRef":{"namespace":"NS","name":"openstack","key":"tdp"}`
+	f.use("old", "openstack", `{"trustDevicePath":{`+strings.ReplaceAll(ref, "NS", ns)+`}}`, "1.28.9")
+	expect := func(event string) {
+		t.Helper()
+		res := f.reconcile()
+		if len(told.told) == 0 || !strings.Contains(told.told[len(told.told)-1], event) {
+			t.Fatalf("events %q, want %s", told.told, event)
+		}
+		if res.RequeueAfter < factsRetry || res.RequeueAfter > 2*factsRetry {
+			t.Errorf("the next look is in %s", res.RequeueAfter)
+		}
+	}
+	expect("OperatingSystemProfileError: reading MachineDeployment \"" + ns + "/old\": spec.template.spec.providerSpec.value.cloudProviderSpec.trustDevicePath: Secret " + ns + "/openstack does not exist")
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "openstack"}, StringData: map[string]string{"other": "x"}}
+	f.ensure(secret)
+	expect(`has no key "tdp"`)
+	secret.StringData = map[string]string{"tdp": "canary"}
+	if err := f.client.Update(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
+	expect(`the value of key "tdp" is no boolean`)
+	secret.StringData = map[string]string{"tdp": "true"}
+	if err := f.client.Update(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
+	if res := f.reconcile(); res.RequeueAfter < factsPoll || !strings.Contains(f.document(), "trust-device-path = true") {
+		t.Errorf("next look in %s, document\n%s", res.RequeueAfter, f.document())
+	}
+	if all := strings.Join(told.told, "\n"); strings.Contains(all, "canary") {
+		t.Errorf("an event quotes a value: %s", all)
+	}
+
+	before := f.secret(userDataName(f.pool, stageProvision))
+	f.delete(secret)
+	expect("does not exist")
+	if after := f.secret(before.Name); after.ResourceVersion != before.ResourceVersion {
+		t.Error("the document of the last good generation was written")
+	}
+}
+
+// forbidding reads Secrets of one namespace as somebody who has no rights there.
+type forbidding struct {
+	client.Client
+	namespace string
+	nobody    client.Client
+}
+
+func (f forbidding) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	if _, ok := obj.(*corev1.Secret); ok && key.Namespace == f.namespace && key.Name == "openstack" {
+		return f.nobody.Get(ctx, key, obj, opts...)
+	}
+	return f.Client.Get(ctx, key, obj, opts...)
+}
+
+// A right that the controller lacks is told with the Role to add, also where the
+// environment could stand in (contract 15.2, 35).
+func TestCloudConfigThatMayNotBeRead(t *testing.T) {
+	f := newFixture(t)
+	ns := f.r.Namespace
+	told := &remembered{EventRecorder: f.r.Recorder}
+	f.r.Recorder = told
+	f.r.Environment = map[string]string{"OS_USER_NAME": "of-the-controller"}
+	config := rest.CopyConfig(cluster.Shared(t).Config)
+	config.Impersonate.UserName = "nobody-at-all"
+	nobody, err := client.New(config, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.r.Live = forbidding{f.client, ns, nobody}
+	f.use("old", "openstack", openstackSpec(ns), "1.28.9")
+	if res := f.reconcile(); res.RequeueAfter > 2*factsRetry {
+		t.Errorf("the next look is in %s", res.RequeueAfter)
+	}
+	want := "Secret " + ns + "/openstack, which spec.template.spec.providerSpec.value.cloudProviderSpec names, may not be read by the controller: give it a Role in namespace \"" + ns + `"`
+	if len(told.told) != 1 || !strings.Contains(told.told[0], want) {
+		t.Errorf("events %q, want %s", told.told, want)
+	}
+}
+
+// failing is an API server that does not answer for Secrets called openstack.
+type failing struct{ client.Client }
+
+func (f failing) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	if key.Name == "openstack" {
+		return errors.New("the API server is away")
+	}
+	return f.Client.Get(ctx, key, obj, opts...)
+}
+
+// A timeout is no missing Secret: the environment does not stand in.
+func TestCloudConfigOfAServerThatIsAway(t *testing.T) {
+	f := newFixture(t)
+	f.r.Live = failing{f.client}
+	f.r.Environment = map[string]string{"OS_USER_NAME": "of-the-controller", "OS_PASSWORD": "x", "OS_REGION_NAME": "y"}
+	f.use("old", "openstack", openstackSpec(f.r.Namespace), "1.28.9")
+	_, err := f.r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(f.pool)})
+	if err == nil || !strings.Contains(err.Error(), "the API server is away") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// A pool cannot have a machine shown what Kubernetes and this controller keep for
+// themselves (security.md 24).
+func TestCloudConfigOfReservedSecrets(t *testing.T) {
+	f := newFixture(t)
+	ns := f.r.Namespace
+	f.r.RegistrySecret = client.ObjectKey{Namespace: ns, Name: "registry"}
+	f.ensure(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "ours", Labels: map[string]string{api.LabelManagedBy: api.FieldManager}}})
+	f.ensure(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "x"}})
+	f.ensure(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "account", Annotations: map[string]string{corev1.ServiceAccountNameKey: "x"}}, Type: corev1.SecretTypeServiceAccountToken})
+	f.ensure(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "free"}})
+	for name, reserved := range map[string]bool{
+		ns + "/ours": true, ns + "/account": true, ns + "/registry": true, ns + "/free": false,
+		api.NamespaceCloudInitSettings + "/" + api.SecretGetterToken: true,
+	} {
+		namespace, secret, _ := cutKey(name)
+		_, err := f.r.facts(t.Context(), []render.ConfigVarRef{{Kind: render.KindSecret, Namespace: namespace, Name: secret, Key: "x"}})
+		if _, final := permanent(err); final != reserved || reserved && !strings.Contains(err.Error(), "is not for pools") {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+}
+
+// A pool whose kubelet has no provider built in reads nothing, and nobody polls.
+func TestCloudConfigOfANewKubelet(t *testing.T) {
+	f := newFixture(t)
+	f.r.Live = failing{f.client}
+	f.use("new", "openstack", openstackSpec(f.r.Namespace), "1.35.0")
+	if res := f.reconcile(); res.RequeueAfter < 2*factsPoll {
+		t.Errorf("the next look is in %s", res.RequeueAfter)
+	}
+	if names := f.config().Spec.ProvisioningConfig.Files; !slices.ContainsFunc(names, func(file osm.File) bool {
+		return file.Path == "/cloud-config" && strings.TrimSpace(file.Content.Inline.Data) == ""
+	}) {
+		t.Errorf("files %+v", names)
+	}
+}
