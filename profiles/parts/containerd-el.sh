@@ -1,0 +1,30 @@
+{{- $mirror := urlParse (.DownloadMirrors.docker | default "https://download.docker.com" | trimSuffix "/") }}
+{{- $login := splitn ":" 2 $mirror.userinfo }}
+# What https://download.docker.com/linux/rhel/docker-ce.repo has, here so that a mirror
+# may stand in for Docker. It is the repository of release 9, not of $releasever, which
+# is 9.5 or the like on machines that are held at a minor release. yum prints the URLs
+# that it fails to read, so a password is no part of them.
+docker="{{ urlJoin (omit $mirror "userinfo") }}/linux/rhel"
+key=/etc/pki/rpm-gpg/RPM-GPG-KEY-docker-ce
+get "{{ urlJoin $mirror }}/linux/rhel/gpg" "$key.part"
+mv -f "$key.part" "$key"
+install -m {{ if $mirror.userinfo }}600{{ else }}644{{ end }} /dev/null /etc/yum.repos.d/docker-ce.repo
+cat >/etc/yum.repos.d/docker-ce.repo <<END
+[docker-ce-stable]
+name=Docker CE Stable - \$basearch
+baseurl=$docker/9/\$basearch/stable
+{{- if $mirror.userinfo }}
+username=$(printf '%b' "{{ $login._0 | replace "%" "\\x" }}")
+password=$(printf '%b' "{{ $login._1 | replace "%" "\\x" }}")
+{{- end }}
+enabled=1
+gpgcheck=1
+gpgkey=file://$key
+END
+yum_install_known python3-dnf-plugin-versionlock
+yum -y install "containerd.io-$CONTAINERD_VERSION*"
+yum versionlock add containerd.io || echo "setup: containerd.io is not held at its version" >&2
+
+systemctl daemon-reload
+systemctl enable containerd.service
+systemctl restart containerd.service

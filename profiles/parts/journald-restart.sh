@@ -1,0 +1,1 @@
+systemctl restart systemd-journald.service || true
