@@ -1,0 +1,239 @@
+package profiles_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+)
+
+// unitDir is where units end up on every system here.
+const unitDir = "/etc/systemd/system/"
+
+// stage is one document, read.
+type stage struct {
+	ignition bool
+	files    map[string]file
+	units    []unit
+	// commands are runcmd and bootcmd.
+	commands []string
+	users    map[string][]string // SSH keys by user; "" is the image's own
+	document []byte
+}
+
+type file struct {
+	mode    uint32
+	content string
+}
+
+type unit struct {
+	name, content string
+	enabled, mask bool
+	dropIns       []dropIn
+}
+
+type dropIn struct{ name, content string }
+
+// parse reads a document with parsers that rendering does not use.
+func parse(document []byte) (*stage, error) {
+	if bytes.HasPrefix(document, []byte("{")) {
+		return parseIgnition(document)
+	}
+	return parseCloudConfig(document)
+}
+
+// nodeFiles are the files on a node, units among them.
+func (s *stage) nodeFiles() map[string]file {
+	out := map[string]file{}
+	for path, f := range s.files {
+		out[path] = f
+	}
+	for _, u := range s.units {
+		if u.content != "" {
+			out[unitDir+u.name] = file{mode: 0o644, content: u.content}
+		}
+		for _, d := range u.dropIns {
+			out[unitDir+u.name+".d/"+d.name] = file{mode: 0o644, content: d.content}
+		}
+	}
+	return out
+}
+
+type cloudConfigDocument struct {
+	WriteFiles []struct {
+		Path        string `yaml:"path"`
+		Permissions string `yaml:"permissions"`
+		Encoding    string `yaml:"encoding"`
+		Content     string `yaml:"content"`
+	} `yaml:"write_files"`
+	CoreOS struct {
+		Units []struct {
+			Name    string `yaml:"name"`
+			Enable  bool   `yaml:"enable"`
+			Mask    bool   `yaml:"mask"`
+			Content string `yaml:"content"`
+			DropIns []struct {
+				Name    string `yaml:"name"`
+				Content string `yaml:"content"`
+			} `yaml:"drop_ins"`
+		} `yaml:"units"`
+	} `yaml:"coreos"`
+	SSHAuthorizedKeys []string `yaml:"ssh_authorized_keys"`
+	RunCMD            []string `yaml:"runcmd"`
+	BootCMD           []string `yaml:"bootcmd"`
+}
+
+func parseCloudConfig(document []byte) (*stage, error) {
+	if !bytes.HasPrefix(document, []byte("#cloud-config\n")) {
+		return nil, fmt.Errorf("its first line is not #cloud-config")
+	}
+	var doc cloudConfigDocument
+	if err := yaml.Unmarshal(document, &doc); err != nil {
+		return nil, err
+	}
+	s := &stage{files: map[string]file{}, document: document, users: map[string][]string{"": doc.SSHAuthorizedKeys}}
+	s.commands = append(append(s.commands, doc.BootCMD...), doc.RunCMD...)
+	for _, f := range doc.WriteFiles {
+		mode, err := strconv.ParseUint(f.Permissions, 8, 32)
+		if err != nil {
+			return nil, fmt.Errorf("%s: permissions %q: %w", f.Path, f.Permissions, err)
+		}
+		content, err := decodeContent(f.Encoding, f.Content)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", f.Path, err)
+		}
+		if _, twice := s.files[f.Path]; twice {
+			return nil, fmt.Errorf("%s is written twice", f.Path)
+		}
+		s.files[f.Path] = file{mode: uint32(mode), content: content}
+	}
+	for _, u := range doc.CoreOS.Units {
+		out := unit{name: u.Name, content: u.Content, enabled: u.Enable, mask: u.Mask}
+		for _, d := range u.DropIns {
+			out.dropIns = append(out.dropIns, dropIn{d.Name, d.Content})
+		}
+		s.units = append(s.units, out)
+	}
+	return s, nil
+}
+
+// decodeContent knows the encodings of cloud-init's write_files:
+// https://cloudinit.readthedocs.io/en/latest/reference/modules.html#write-files
+func decodeContent(encoding, content string) (string, error) {
+	switch encoding {
+	case "":
+		return content, nil
+	case "b64", "gz+b64":
+		raw, err := base64.StdEncoding.DecodeString(strings.ReplaceAll(content, "\n", ""))
+		if err != nil || encoding == "b64" {
+			return string(raw), err
+		}
+		return gunzip(raw)
+	}
+	return "", fmt.Errorf("encoding %q", encoding)
+}
+
+func gunzip(raw []byte) (string, error) {
+	z, err := gzip.NewReader(bytes.NewReader(raw))
+	if err != nil {
+		return "", err
+	}
+	text, err := io.ReadAll(z)
+	return string(text), err
+}
+
+type ignitionDocument struct {
+	Ignition struct {
+		Version string `json:"version"`
+	} `json:"ignition"`
+	Storage struct {
+		Files []struct {
+			Path     string `json:"path"`
+			Mode     *int   `json:"mode"`
+			Contents struct {
+				Source      string `json:"source"`
+				Compression string `json:"compression"`
+			} `json:"contents"`
+		} `json:"files"`
+	} `json:"storage"`
+	Systemd struct {
+		Units []struct {
+			Name     string `json:"name"`
+			Enabled  *bool  `json:"enabled"`
+			Mask     *bool  `json:"mask"`
+			Contents string `json:"contents"`
+			DropIns  []struct {
+				Name     string `json:"name"`
+				Contents string `json:"contents"`
+			} `json:"dropins"`
+		} `json:"units"`
+	} `json:"systemd"`
+	Passwd struct {
+		Users []struct {
+			Name string   `json:"name"`
+			Keys []string `json:"sshAuthorizedKeys"`
+		} `json:"users"`
+	} `json:"passwd"`
+}
+
+func parseIgnition(document []byte) (*stage, error) {
+	var doc ignitionDocument
+	if err := json.Unmarshal(document, &doc); err != nil {
+		return nil, err
+	}
+	if doc.Ignition.Version == "" {
+		return nil, fmt.Errorf("ignition.version is missing")
+	}
+	s := &stage{ignition: true, files: map[string]file{}, document: document, users: map[string][]string{}}
+	for _, f := range doc.Storage.Files {
+		content, err := decodeDataURL(f.Contents.Source)
+		if err == nil && f.Contents.Compression == "gzip" {
+			content, err = gunzip([]byte(content))
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", f.Path, err)
+		}
+		if f.Mode == nil {
+			return nil, fmt.Errorf("%s has no mode", f.Path)
+		}
+		if _, twice := s.files[f.Path]; twice {
+			return nil, fmt.Errorf("%s is written twice", f.Path)
+		}
+		s.files[f.Path] = file{mode: uint32(*f.Mode), content: content}
+	}
+	for _, u := range doc.Systemd.Units {
+		out := unit{name: u.Name, content: u.Contents, enabled: u.Enabled != nil && *u.Enabled, mask: u.Mask != nil && *u.Mask}
+		for _, d := range u.DropIns {
+			out.dropIns = append(out.dropIns, dropIn{d.Name, d.Contents})
+		}
+		s.units = append(s.units, out)
+	}
+	for _, u := range doc.Passwd.Users {
+		s.users[u.Name] = append(s.users[u.Name], u.Keys...)
+	}
+	return s, nil
+}
+
+// decodeDataURL reads an RFC 2397 URL. An empty one is an empty file.
+func decodeDataURL(source string) (string, error) {
+	rest, ok := strings.CutPrefix(source, "data:")
+	if !ok && source != "" {
+		return "", fmt.Errorf("its source %.20q is no data URL: a node may have no network yet", source)
+	}
+	kind, data, ok := strings.Cut(rest, ",")
+	if !ok && source != "" {
+		return "", fmt.Errorf("its data URL has no comma")
+	}
+	if strings.HasSuffix(kind, ";base64") {
+		raw, err := base64.StdEncoding.DecodeString(data)
+		return string(raw), err
+	}
+	return url.PathUnescape(data)
+}

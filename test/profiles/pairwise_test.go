@@ -1,0 +1,155 @@
+package profiles_test
+
+import (
+	"slices"
+	"testing"
+)
+
+// pairwise returns combinations of values, one value per dimension as an index
+// below its size, such that any two values of two dimensions occur together in
+// one of them. It is greedy and has no chance in it: the same sizes give the same
+// combinations.
+func pairwise(sizes []int) [][]int {
+	open := newPairs(sizes)
+	used := make([][]int, len(sizes)) // how often a value was chosen
+	for d, size := range sizes {
+		used[d] = make([]int, size)
+	}
+	// Wide dimensions are chosen first: they have the most pairs to cover.
+	order := make([]int, len(sizes))
+	for d := range sizes {
+		order[d] = d
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return sizes[b] - sizes[a] })
+
+	var rows [][]int
+	for {
+		first, ok := open.first(order)
+		if !ok {
+			return rows
+		}
+		row := slices.Repeat([]int{-1}, len(sizes))
+		row[first.d], row[first.e] = first.v, first.w
+		for _, d := range order {
+			if row[d] >= 0 {
+				continue
+			}
+			best, bestGain := 0, -1
+			for v := range sizes[d] {
+				gain := 0
+				for e, w := range row {
+					if w >= 0 && open.has(d, v, e, w) {
+						gain++
+					}
+				}
+				if gain > bestGain || gain == bestGain && used[d][v] < used[d][best] {
+					best, bestGain = v, gain
+				}
+			}
+			row[d] = best
+		}
+		for d, v := range row {
+			used[d][v]++
+			for e := range d {
+				open.close(d, v, e, row[e])
+			}
+		}
+		rows = append(rows, row)
+	}
+}
+
+// pair is value v of dimension d beside value w of dimension e.
+type pair struct{ d, v, e, w int }
+
+// pairs are those not covered yet.
+type pairs struct {
+	sizes []int
+	open  map[pair]bool
+}
+
+func newPairs(sizes []int) pairs {
+	p := pairs{sizes: sizes, open: map[pair]bool{}}
+	for d := range sizes {
+		for e := range d {
+			for v := range sizes[d] {
+				for w := range sizes[e] {
+					p.open[pair{d, v, e, w}] = true
+				}
+			}
+		}
+	}
+	return p
+}
+
+func (p pairs) has(d, v, e, w int) bool {
+	if d < e {
+		d, v, e, w = e, w, d, v
+	}
+	return p.open[pair{d, v, e, w}]
+}
+
+func (p pairs) close(d, v, e, w int) { delete(p.open, pair{d, v, e, w}) }
+
+// first is the first open pair, dimensions taken in the given order.
+func (p pairs) first(order []int) (pair, bool) {
+	if len(p.open) == 0 {
+		return pair{}, false
+	}
+	for i, d := range order {
+		for _, e := range order[i+1:] {
+			for v := range p.sizes[d] {
+				for w := range p.sizes[e] {
+					if p.has(d, v, e, w) {
+						return pair{d, v, e, w}, true
+					}
+				}
+			}
+		}
+	}
+	return pair{}, false
+}
+
+func TestPairwise(t *testing.T) {
+	for name, sizes := range map[string][]int{
+		"two dimensions need their product": {3, 4},
+		"a value alone is a constant":       {1, 2, 3},
+		"many small ones":                   {2, 2, 2, 2, 2, 2, 2, 2, 2, 2},
+		"like a profile's":                  {13, 4, 4, 6, 2, 5, 2, 2, 2, 3, 4, 2, 4, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rows := pairwise(sizes)
+			seen := map[pair]bool{}
+			for _, row := range rows {
+				for d, v := range row {
+					if v < 0 || v >= sizes[d] {
+						t.Fatalf("row %v has no value %d in dimension %d", row, v, d)
+					}
+					for e := range d {
+						seen[pair{d, v, e, row[e]}] = true
+					}
+				}
+			}
+			for d := range sizes {
+				for e := range d {
+					for v := range sizes[d] {
+						for w := range sizes[e] {
+							if !seen[pair{d, v, e, w}] {
+								t.Errorf("value %d of dimension %d never meets value %d of dimension %d", v, d, w, e)
+							}
+						}
+					}
+				}
+			}
+			// The two widest dimensions alone need their product; half as much again
+			// is what the greedy choice may cost.
+			wide := slices.Sorted(slices.Values(sizes))
+			least := wide[len(wide)-1] * wide[len(wide)-2]
+			if len(rows) < least || len(rows) > least*3/2+10 {
+				t.Errorf("%d combinations, at least %d are needed", len(rows), least)
+			}
+			if again := pairwise(sizes); !slices.EqualFunc(rows, again, slices.Equal[[]int]) {
+				t.Error("the same sizes gave other combinations")
+			}
+		})
+	}
+}

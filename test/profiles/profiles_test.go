@@ -1,0 +1,267 @@
+// Package profiles_test renders every profile of this repository for each of its
+// providers and for every supported kubelet, in combinations of settings of which
+// each two values meet, and holds what the nodes would get to what programs other
+// than ours say of it: shellcheck, systemd, cloud-init, the kubelet's own types.
+//
+// Start with TestMatrix. The combinations are in values_test.go, what is read out
+// of a document in node_test.go; every other file is one kind of check.
+package profiles_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
+)
+
+const root = "../.."
+
+// shippedDir has the profiles that are part of the binary, examplesDir those that
+// show how to write one.
+const (
+	shippedDir  = "profiles"
+	examplesDir = "examples/repository/profiles"
+)
+
+// rendering is one combination with what came of it.
+type rendering struct {
+	// name says which: the profile and the values.
+	name    string
+	profile profile.Document
+	// shipped profiles have to do everything the contract's tables list.
+	shipped bool
+	values  map[string]string
+	in      render.Input
+	out     *render.Output
+	// bootstrap and provisioning are the documents as a node reads them.
+	bootstrap, provisioning *stage
+}
+
+// TestMatrix: every profile renders in every combination, and every combination is
+// there.
+func TestMatrix(t *testing.T) {
+	start := time.Now()
+	all := renderings(t)
+	var failed report
+	for _, err := range corpus.errs {
+		var e *renderError
+		if !errors.As(err, &e) {
+			t.Fatal(err)
+		}
+		failed.add(e.err.Error(), e.in)
+	}
+	failed.fail(t)
+	count := map[string]int{}
+	pairs := map[string]map[string]bool{}
+	for _, r := range all {
+		count[r.profile.Name]++
+		if pairs[r.profile.Name] == nil {
+			pairs[r.profile.Name] = map[string]bool{}
+		}
+		pairs[r.profile.Name][r.values[provider]+" "+r.values[kubelet]] = true
+	}
+	for _, doc := range profiles(t) {
+		for _, p := range doc.Spec.SupportedCloudProviders {
+			for _, version := range kubelets {
+				if !pairs[doc.Name][string(p.Name)+" "+version] {
+					t.Errorf("%s is not rendered for %s with kubelet %s", doc.Path, p.Name, version)
+				}
+			}
+		}
+	}
+	t.Logf("%d combinations of %v, rendered and read in %s", len(all), count, time.Since(start).Round(time.Millisecond))
+}
+
+// TestNames: a shipped profile's file is called like it.
+func TestNames(t *testing.T) {
+	for _, doc := range profiles(t) {
+		if want := strings.TrimSuffix(filepath.Base(doc.Path), ".yaml"); doc.Name != want {
+			t.Errorf("%s holds profile %q: call them alike", doc.Path, doc.Name)
+		}
+		if err := render.NewEngine().Check(profileOf(doc, render.Provenance{})); err != nil {
+			t.Errorf("%s: %v", doc.Path, err)
+		}
+	}
+}
+
+func isShipped(doc profile.Document) bool { return filepath.Dir(doc.Path) == shippedDir }
+
+// profiles reads every profile of the repository.
+func profiles(t testing.TB) []profile.Document {
+	t.Helper()
+	var out []profile.Document
+	for _, dir := range []string{shippedDir, examplesDir} {
+		paths, err := filepath.Glob(filepath.Join(root, dir, "*.yaml"))
+		if err != nil || len(paths) == 0 {
+			t.Fatalf("found %d profiles in %s (err %v): an empty glob must not pass", len(paths), dir, err)
+		}
+		for _, path := range paths {
+			b, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			docs, err := profile.Decode(filepath.Join(dir, filepath.Base(path)), b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out = append(out, docs...)
+		}
+	}
+	return out
+}
+
+func profileOf(doc profile.Document, from render.Provenance) render.Profile {
+	from.Profile, from.Version = doc.Name, doc.Spec.Version
+	return render.Profile{
+		Spec: doc.Spec, Object: doc.Name + "-" + doc.Spec.Version, Digest: doc.Digest,
+		Provenance: from, File: doc.Path, Lines: doc.Line,
+	}
+}
+
+// corpus is rendered once for all tests; it is only read afterwards.
+var corpus struct {
+	sync.Once
+	all  []*rendering
+	errs []error
+}
+
+// renderings returns all combinations that render. TestMatrix fails for the others.
+func renderings(t testing.TB) []*rendering {
+	t.Helper()
+	docs := profiles(t)
+	corpus.Do(func() {
+		engine := render.NewEngine()
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		for _, doc := range docs {
+			wg.Go(func() {
+				all, errs := renderAll(engine, doc)
+				mu.Lock()
+				defer mu.Unlock()
+				corpus.all, corpus.errs = append(corpus.all, all...), append(corpus.errs, errs...)
+			})
+		}
+		wg.Wait()
+		slices.SortFunc(corpus.all, func(a, b *rendering) int { return strings.Compare(a.name, b.name) })
+	})
+	if len(corpus.all) == 0 {
+		t.Fatalf("nothing was rendered: %v", errors.Join(corpus.errs...))
+	}
+	return corpus.all
+}
+
+// renderError says which combination does not render.
+type renderError struct {
+	in  string
+	err error
+}
+
+func (e *renderError) Error() string { return e.in + ": " + e.err.Error() }
+func (e *renderError) Unwrap() error { return e.err }
+
+func renderAll(engine *render.Engine, doc profile.Document) (all []*rendering, errs []error) {
+	dims := dimensions(doc)
+	sizes := make([]int, len(dims))
+	for i, d := range dims {
+		sizes[i] = len(d.values)
+	}
+	for _, row := range pairwise(sizes) {
+		r := &rendering{profile: doc, shipped: isShipped(doc), values: map[string]string{}}
+		c := newCombination(doc)
+		words := []string{doc.Name}
+		for i, d := range dims {
+			v := d.values[row[i]]
+			r.values[d.name] = v.name
+			if v.apply != nil {
+				v.apply(c)
+			}
+			if row[i] > 0 || d.name == provider || d.name == kubelet {
+				words = append(words, d.name+"="+v.name)
+			}
+		}
+		r.name = strings.Join(words, " ")
+		if err := r.render(engine, c); err != nil {
+			errs = append(errs, &renderError{in: r.name, err: err})
+			continue
+		}
+		all = append(all, r)
+	}
+	return all, errs
+}
+
+func (r *rendering) render(engine *render.Engine, c *combination) error {
+	in, err := c.input(r.profile)
+	if err != nil {
+		return err
+	}
+	out, err := engine.Render(in)
+	if err != nil {
+		return err
+	}
+	r.in, r.out = in, out
+	if r.bootstrap, err = parse(out.Bootstrap); err != nil {
+		return fmt.Errorf("its bootstrap document: %w", err)
+	}
+	if r.provisioning, err = parse(out.Provisioning); err != nil {
+		return fmt.Errorf("its provisioning document: %w", err)
+	}
+	return nil
+}
+
+// stages are both documents by their names.
+func (r *rendering) stages() map[string]*stage {
+	return map[string]*stage{"bootstrap": r.bootstrap, "provisioning": r.provisioning}
+}
+
+// node is what a machine holds after both stages.
+func (r *rendering) node() map[string]file {
+	all := map[string]file{}
+	for _, s := range []*stage{r.bootstrap, r.provisioning} {
+		for path, f := range s.nodeFiles() {
+			all[path] = f
+		}
+	}
+	return all
+}
+
+// coreOS reports whether Flatcar reads the documents, which writes units itself.
+func (r *rendering) coreOS() bool { return r.profile.Spec.OSName == osm.OperatingSystemFlatcar }
+
+// anonymous takes out of a text what differs between any two combinations, so that
+// equal things are looked at once.
+func (r *rendering) anonymous(text string) string {
+	short := strings.TrimPrefix(r.out.Record.Digests.Input, "v1:sha256:")[:12]
+	return strings.NewReplacer(short, "0123456789ab", r.in.Profile.Provenance.Commit, "").Replace(text)
+}
+
+// distinct are equal contents with the first combination that has them.
+type distinct[T any] struct {
+	seen map[string]int
+	list []found[T]
+}
+
+type found[T any] struct {
+	what T
+	in   string
+}
+
+// add takes what unless something with the same key is there.
+func (d *distinct[T]) add(key string, what T, in string) {
+	if d.seen == nil {
+		d.seen = map[string]int{}
+	}
+	if _, ok := d.seen[key]; ok {
+		return
+	}
+	d.seen[key] = len(d.list)
+	d.list = append(d.list, found[T]{what, in})
+}

@@ -1,0 +1,218 @@
+package profiles_test
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// rule says what a script must not do, in words for its author; empty when all is
+// well.
+type rule func(content string) string
+
+// rules hold for every script of every profile.
+var rules = map[string]rule{
+	"verifies":     verifies,
+	"fails":        fails,
+	"does not say": doesNotSay,
+	"encrypts":     encrypts,
+	"reads first":  readsFirst,
+	"strict":       strict,
+	"knows its CA": knowsItsCA,
+	"no arguments": noArguments,
+	"no eval":      noEval,
+}
+
+// TestRules: every script keeps to every rule.
+func TestRules(t *testing.T) {
+	var out report
+	for _, s := range scripts(t) {
+		for _, rule := range rules {
+			if problem := rule(s.what.content); problem != "" {
+				out.add(s.what.path+": "+problem, s.in)
+			}
+		}
+	}
+	out.fail(t)
+}
+
+// TestRulesFind: each rule refuses what it is there for, and lets the right way pass.
+func TestRulesFind(t *testing.T) {
+	const good = "#!/bin/bash\n# curl -k would be wrong here, and so would be set -x\nset -euo pipefail\nif ! command -v curl >/dev/null; then\n  apt-get install ca-certificates curl\nfi\n" +
+		"curl --fail --silent \\\n  --cacert ca.crt --header @header --output part https://api/api/v1/secrets/x\ncurl -fsS http://127.0.0.1:10248/healthz | grep -q ok\n" +
+		"get() {\n  curl --fail --output \"$2\" --config - <<<\"url = \\\"$1\\\"\"\n}\n"
+	bad := map[string][]string{
+		"verifies":     {"curl -fsk https://x", "curl --fail --insecure https://x", "curl --fail \\\n  -k https://x", "wget --no-check-certificate https://x"},
+		"fails":        {"curl --silent https://x", "x=$(curl -s https://x)", "if curl --silent \\\n  --output x https://x; then", "sudo curl -LO https://x", "curl https://x | grep -f patterns"},
+		"does not say": {"set -x", "set -euxo pipefail", "set -o xtrace", "curl --fail -v https://x", "curl --fail --verbose https://x", "bash -x /opt/bin/setup"},
+		"encrypts":     {"curl --fail http://example.com/x", "url=http://mirror/x"},
+		"reads first":  {"curl --fail https://x | sh", "curl --fail https://x | sudo bash -", "bash <(curl --fail https://x)", `sh -c "$(curl --fail https://x)"`, "wget -O- https://x | bash"},
+		"knows its CA": {"curl --fail https://api/api/v1/namespaces/x/secrets/y", "curl --fail \\\n  \"$server/api/v1/namespaces/x\""},
+		"no arguments": {`curl --fail -H "Authorization: Bearer x" https://x`, `curl --fail --header "authorization: bearer $token" https://x`, "curl --fail --user a:b https://x", "curl --fail -u a:b https://x", "curl --fail https://a:b@x/"},
+		"no eval":      {`eval "$line"`, `  eval $x`},
+	}
+	for name, rule := range rules {
+		if problem := rule(good); problem != "" {
+			t.Errorf("rule %q finds in a good script: %s", name, problem)
+		}
+		if name == "strict" {
+			continue
+		}
+		if len(bad[name]) == 0 {
+			t.Errorf("rule %q has no bad sample", name)
+		}
+		for _, line := range bad[name] {
+			if rule("#!/bin/bash\nset -euo pipefail\n"+line+"\n") == "" {
+				t.Errorf("rule %q finds nothing in %q", name, line)
+			}
+		}
+	}
+	for _, content := range []string{"#!/bin/bash\necho\n", "#!/bin/bash\nset -e\n", "#!/bin/bash\n# set -euo pipefail\n"} {
+		if strict(content) == "" {
+			t.Errorf("rule \"strict\" finds nothing in %q", content)
+		}
+	}
+}
+
+// commands are the lines of a script that a shell acts on, continued lines joined.
+func commands(content string) []string {
+	var out []string
+	for line := range strings.SplitSeq(strings.ReplaceAll(content, "\\\n", " "), "\n") {
+		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
+			out = append(out, line)
+		}
+	}
+	return out
+}
+
+// requests are the calls of curl in a script, each up to the end of that command.
+func requests(content string) []string {
+	var out []string
+	for _, line := range commands(content) {
+		for _, at := range curlCall.FindAllStringIndex(line, -1) {
+			call := line[at[0]:]
+			if end := endOfCommand.FindStringIndex(call); end != nil {
+				call = call[:end[0]]
+			}
+			out = append(out, call)
+		}
+	}
+	return out
+}
+
+var (
+	// A call has an argument; "install curl" and "command -v curl" have none.
+	curlCall     = regexp.MustCompile(`\bcurl\s+[-"'$h]`)
+	endOfCommand = regexp.MustCompile(`\s(\||\|\||&&)\s|;|\)\s*$`)
+
+	insecure   = regexp.MustCompile(`\s(-[a-zA-Z]*k[a-zA-Z]*|--insecure|--proxy-insecure)(\s|$)`)
+	failing    = regexp.MustCompile(`\s(-[a-zA-Z]*f[a-zA-Z]*|--fail|--fail-with-body)(\s|$)`)
+	talkative  = regexp.MustCompile(`\s(-[a-zA-Z]*v[a-zA-Z]*|--verbose|--trace\S*)(\s|$)`)
+	tracing    = regexp.MustCompile(`\bset\s+-[a-z]*x|\bset\s.*-o\s+xtrace|\b(ba)?sh\s+-[a-z]*x`)
+	plainHTTP  = regexp.MustCompile(`http://[^\s"'\\;)]+`)
+	localHTTP  = regexp.MustCompile(`^http://(127\.0\.0\.1|\[::1\]|localhost|169\.254\.169\.254)[:/]|^http://([^/@]*@)?proxy\.example\.com:3128`)
+	pipedShell = regexp.MustCompile(`(curl|wget)\b.*\|\s*(sudo\s+)?(ba|da)?sh\b|\b(ba)?sh\s+(-c\s+)?"?(<|\$)\((curl|wget)\b`)
+	credential = regexp.MustCompile(`(?i)authorization:|\s(-u|--user|--oauth2-bearer)[\s=]|https?://[^/\s"'$]+:[^/\s"']+@`)
+	strictMode = regexp.MustCompile(`(?m)^set -e?uo pipefail$`)
+	evaluates  = regexp.MustCompile(`(^|[;&|]\s*)eval\s`)
+)
+
+// verifies: no download goes on when a certificate is wrong.
+func verifies(content string) string {
+	for _, call := range requests(content) {
+		if insecure.MatchString(call) {
+			return fmt.Sprintf("%q takes any certificate", call)
+		}
+	}
+	if strings.Contains(strings.Join(commands(content), "\n"), "--no-check-certificate") {
+		return "wget takes any certificate"
+	}
+	return ""
+}
+
+// fails: an error page is no data.
+func fails(content string) string {
+	for _, call := range requests(content) {
+		if !failing.MatchString(call) {
+			return fmt.Sprintf("%q takes an error page for data: use --fail", call)
+		}
+	}
+	return ""
+}
+
+// doesNotSay: nothing is traced into the journal.
+func doesNotSay(content string) string {
+	for _, line := range commands(content) {
+		if found := tracing.FindString(line); found != "" {
+			return fmt.Sprintf("%q traces into the journal", found)
+		}
+	}
+	for _, call := range requests(content) {
+		if talkative.MatchString(call) {
+			return fmt.Sprintf("%q prints headers into the journal", call)
+		}
+	}
+	return ""
+}
+
+// encrypts: nothing is fetched by plain HTTP, but from the machine itself, from a
+// cloud's metadata service, and from what the settings name as proxy.
+func encrypts(content string) string {
+	for _, line := range commands(content) {
+		for _, url := range plainHTTP.FindAllString(line, -1) {
+			if !localHTTP.MatchString(url) {
+				return fmt.Sprintf("%q is fetched by plain HTTP", url)
+			}
+		}
+	}
+	return ""
+}
+
+// readsFirst: nothing is run while it arrives.
+func readsFirst(content string) string {
+	for _, line := range commands(content) {
+		if found := pipedShell.FindString(line); found != "" {
+			return fmt.Sprintf("%q runs what has arrived so far: fetch, check, run", found)
+		}
+	}
+	return ""
+}
+
+// strict: a script ends at an unset variable and at a failed pipe.
+func strict(content string) string {
+	if !strictMode.MatchString(content) {
+		return "is without a line \"set -euo pipefail\" or \"set -uo pipefail\""
+	}
+	return ""
+}
+
+// knowsItsCA: the API server is asked with the cluster's CA, never with the
+// system's.
+func knowsItsCA(content string) string {
+	for _, call := range requests(content) {
+		if strings.Contains(call, "/api/v1/") && !strings.Contains(call, "--cacert ") {
+			return fmt.Sprintf("%q asks the API server without its CA", call)
+		}
+	}
+	return ""
+}
+
+// noArguments: credentials are no arguments, which every process may read.
+func noArguments(content string) string {
+	for _, call := range requests(content) {
+		if found := credential.FindString(call); found != "" {
+			return fmt.Sprintf("%q shows a credential to every process: use a file, --header @FILE or --config", strings.TrimSpace(found))
+		}
+	}
+	return ""
+}
+
+// noEval: a value is never taken for a program.
+func noEval(content string) string {
+	if i := slices.IndexFunc(commands(content), evaluates.MatchString); i >= 0 {
+		return "uses eval"
+	}
+	return ""
+}
