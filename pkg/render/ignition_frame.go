@@ -99,7 +99,7 @@ func (s *compiledStage) newFrame(of skeleton) (*frame, []*InvalidError) {
 	}
 	text, err := of.encode(config)
 	if err != nil {
-		return nil, []*InvalidError{s.problem("", "encoding the Ignition document: %w", err)}
+		return nil, []*InvalidError{s.problem("encoding the Ignition document: %w", err)}
 	}
 	f := &frame{of: of, pieces: bytes.Split(text, []byte(sourceGap)), bytes: len(text)}
 	keys := 0
@@ -108,7 +108,7 @@ func (s *compiledStage) newFrame(of skeleton) (*frame, []*InvalidError) {
 		f.head, f.pieces[0], _ = bytes.Cut(f.pieces[0], []byte(keysGap))
 	}
 	if len(f.pieces) != len(of.files)+1 || bytes.Count(text, []byte(keysGap)) != keys {
-		return nil, []*InvalidError{s.problem("", "the Ignition document has other files or keys than it was given")}
+		return nil, []*InvalidError{s.problem("the Ignition document has other files or keys than it was given")}
 	}
 	return f, nil
 }
@@ -130,7 +130,7 @@ func (s *compiledStage) translate(of skeleton) (any, []*InvalidError) {
 		}
 	}
 	if len(problems) == 0 && err != nil {
-		problems = append(problems, s.problem("", "making the Ignition document: %w", err))
+		problems = append(problems, s.problem("making the Ignition document: %w", err))
 	}
 	if len(problems) > 0 {
 		return nil, problems
@@ -241,7 +241,7 @@ func (s *compiledStage) checkIgnition(units []osm.Unit) []*InvalidError {
 
 // reported turns an entry of Butane's report into a problem of the profile.
 func (s *compiledStage) reported(of skeleton, entry report.Entry) *InvalidError {
-	p := s.problem("", "%s", entry.Message)
+	p := s.problem("%s", entry.Message)
 	step := func(n int) string {
 		if n < len(entry.Context.Path) {
 			if name, ok := entry.Context.Path[n].(string); ok {
@@ -293,9 +293,9 @@ func explained(message string, of skeleton, i int) string {
 	return message
 }
 
-// problem makes an InvalidError about a part of the stage.
-func (s *compiledStage) problem(part, format string, args ...any) *InvalidError {
-	return inStage(s.name, problem(s.root()+part, format, args...))[0]
+// problem makes an InvalidError about the stage.
+func (s *compiledStage) problem(format string, args ...any) *InvalidError {
+	return inStage(s.name, problem(s.root(), format, args...))[0]
 }
 
 func (s *compiledStage) root() string { return "spec." + s.name + "Config" }

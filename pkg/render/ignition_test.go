@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -271,4 +272,26 @@ func TestFrames(t *testing.T) {
 			t.Errorf("%+v has the frame of another skeleton, %v", other, problems)
 		}
 	}
+}
+
+// One stage serves many renderings at a time, each with its own contents.
+func TestFramesAreShared(t *testing.T) {
+	stage := &compiledStage{name: stageBootstrap, frames: &frames{}}
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			for n := range 20 {
+				content := strconv.Itoa(i) + "." + strconv.Itoa(n)
+				doc := ignition{
+					version: ignitionVersions[n%3], stage: stage, pool: &Pool{CloudProvider: "aws"},
+					config: &osm.OSCConfig{Files: []osm.File{inlineFile("/a", content)}, UserSSHKeys: []string{content}},
+				}
+				b, problems := doc.encode()
+				if text := string(b); len(problems) > 0 || !strings.Contains(text, `"data:,`+content+`"`) || !strings.Contains(text, `["`+content+`"]`) {
+					t.Errorf("%v: %s", problems, b)
+				}
+			}
+		})
+	}
+	wg.Wait()
 }

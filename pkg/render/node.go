@@ -59,7 +59,7 @@ func (e *Engine) Node(in Input) (*Node, error) {
 	}{{&c.bootstrap, &osc.BootstrapConfig, &node.Bootstrap}, {&c.provisioning, &osc.ProvisioningConfig, &node.Provisioning}} {
 		files, err := in.nodeFiles(s.compiled, s.config)
 		if err != nil {
-			return nil, in.invalid(s.compiled.problem("", "%w", err))
+			return nil, in.invalid(s.compiled.problem("%w", err))
 		}
 		*s.to = NodeStage{Files: files, Units: nodeUnits(s.config.Units)}
 	}

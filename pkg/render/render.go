@@ -217,7 +217,7 @@ func (in Input) document(stage *compiledStage, config *osm.OSCConfig) ([]byte, [
 	}
 	b, err := cloudConfig{stage: stage.name, pool: &in.Pool, system: in.Pool.OperatingSystem, config: config}.encode()
 	if err != nil {
-		return nil, []*InvalidError{stage.problem("", "%w", err)}
+		return nil, []*InvalidError{stage.problem("%w", err)}
 	}
 	return b, nil
 }
