@@ -39,6 +39,8 @@ func TestGenerated(t *testing.T) {
 		{"controller.md", "flags", flags(t, program)},
 		{"render.md", "bootstrap", session(t, program, "-o bootstrap | head -12")},
 		{"render.md", "mistake", session(t, program, "< mistake.yaml")},
+		{"render.md", "repository", repositorySession(t, program)},
+		{"render.md", "tree", treeSession(t, program)},
 		{"template-data.md", "sprig", sprigNames(t)},
 	} {
 		text := string(read(t, c.page))
@@ -135,6 +137,59 @@ func session(t *testing.T, program, what string) string {
 	const shown = 12
 	lines := strings.SplitAfterN(string(out), "\n", shown+1)
 	return fmt.Sprintf("```\n$ osm-gitops render --profile %s \\\n    %s %s\n%s```\n", profilePath, others, what, strings.Join(lines[:shown], ""))
+}
+
+// repositorySession shows what is said of a repository whose files are not all right.
+func repositorySession(t *testing.T, program string) string {
+	t.Helper()
+	root, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := os.CopyFS(filepath.Join(dir, "osps"), os.DirFS(filepath.Join(root, "examples", "repository"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "osps", "profiles", "new.yaml"), []byte("spec: [\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const asked = "--repo osps --path profiles --profile osp-ubuntu-exmaple"
+	files := " --machine-deployment " + filepath.Join(root, "examples/pools/shop-web-eu.yaml") + " --cluster " + filepath.Join(root, "examples/cluster.yaml")
+	env := append(os.Environ(), "GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_CONFIG_SYSTEM="+os.DevNull,
+		"GIT_AUTHOR_NAME=Ada", "GIT_AUTHOR_EMAIL=ada@example.com", "GIT_AUTHOR_DATE=2026-01-01T00:00:00Z",
+		"GIT_COMMITTER_NAME=Ada", "GIT_COMMITTER_EMAIL=ada@example.com", "GIT_COMMITTER_DATE=2026-01-01T00:00:00Z")
+	var stderr bytes.Buffer
+	for _, command := range []string{
+		"git -C osps init --quiet --initial-branch=main", "git -C osps add .", "git -C osps commit --quiet --message=one",
+		program + " render " + asked + files,
+	} {
+		args := strings.Fields(command)
+		cmd := exec.CommandContext(t.Context(), args[0], args[1:]...)
+		cmd.Dir, cmd.Env, cmd.Stderr = dir, env, &stderr
+		if err := cmd.Run(); (err != nil) != (args[0] == program) {
+			t.Fatalf("%s: %v\n%s", command, err, stderr.String())
+		}
+	}
+	// Commits change whenever the examples do.
+	text := regexp.MustCompile(`[0-9a-f]{40}`).ReplaceAllString(stderr.String(), "3f2a9c1d5e6f708192a3b4c5d6e7f8091a2b3c4d")
+	text = regexp.MustCompile(`commit [0-9a-f]{12}\b`).ReplaceAllString(text, "commit 3f2a9c1d5e6f")
+	return "```\n$ osm-gitops render " + asked + " \\\n    --machine-deployment examples/pools/shop-web-eu.yaml --cluster examples/cluster.yaml\n" + text + "```\n"
+}
+
+// treeSession shows the index of a folder.
+func treeSession(t *testing.T, program string) string {
+	t.Helper()
+	const args = "--profile examples/repository/profiles/osp-ubuntu-example.yaml"
+	const others = "--machine-deployment examples/pools/shop-web-eu.yaml --cluster examples/cluster.yaml"
+	dir := filepath.Join(t.TempDir(), "web")
+	cmd := exec.CommandContext(t.Context(), program, append([]string{"render", "-o", "dir=" + dir}, strings.Fields(args+" "+others)...)...)
+	cmd.Dir = ".."
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	said := strings.ReplaceAll(string(out), dir, "web")
+	return fmt.Sprintf("```\n$ osm-gitops render %s \\\n    %s -o dir=web\n%s$ cat web/index.txt\n%s```\n", args, others, said, read(t, filepath.Join(dir, "index.txt")))
 }
 
 // TestTemplateData: the page names the fields that templates can read, and no others.

@@ -1,5 +1,5 @@
-// Package source reads profile files out of Git repositories and directories and
-// hands them on as a Snapshot: the files at one revision, and the first-parent
+// Package source reads profile files out of Git repositories, directories and the
+// program itself, and hands them on as a Snapshot: the files at one revision, and the first-parent
 // history of those files.
 //
 // It never checks anything out, runs no git binary, fetches no submodule, follows
@@ -7,6 +7,7 @@
 // mirror on disk that is fetched incrementally; what is in it can always be had
 // again, so a damaged mirror is thrown away and fetched anew.
 //
-// Start reading at Snapshot, then Mirrors.Fetch and Directory.Read. What a
-// stranger's server may do to us is bounded in limits.go.
+// Start reading at Snapshot, then Mirrors.Fetch, which follows a remote,
+// Directory.Read, Repository.Read for any revision of a local one, and
+// Embedded.Read. What a stranger's server may do to us is bounded in limits.go.
 package source

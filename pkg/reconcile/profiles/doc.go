@@ -4,5 +4,6 @@
 //
 // It never changes an OperatingSystemProfile and never takes one away because a
 // file is bad. Start with Reconcile in controller.go; decide.go holds what needs
-// no cluster, report.go turns an outcome into conditions and events.
+// no cluster, report.go turns an outcome into conditions and events. Keeper, in
+// keeper.go, keeps the ProfileSource of the built-in profiles.
 package profiles
