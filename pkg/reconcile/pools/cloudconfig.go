@@ -63,7 +63,7 @@ func (r *Reconciler) facts(ctx context.Context, refs []render.ConfigVarRef) (ren
 		switch {
 		case apierrors.IsNotFound(err):
 		case apierrors.IsForbidden(err):
-			return out, refuse("%s %s, which %s names, may not be read by the controller: give it a Role in namespace %q with get on this object, as deploy/README.md shows",
+			return out, refuse("%s %s, which %s names, may not be read by the controller: give it a Role in namespace %q with get on this object, as deploy/cloud-provider-values.yaml does",
 				ref.Kind, key, "spec.template.spec.providerSpec.value.cloudProviderSpec", ref.Namespace)
 		case err != nil:
 			return out, fmt.Errorf("reading %s %s: %w", ref.Kind, key, err)

@@ -1,9 +1,11 @@
 package pools
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -11,11 +13,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
@@ -182,16 +186,15 @@ func TestCloudConfigThatIsMissing(t *testing.T) {
 	}
 }
 
-// forbidding reads Secrets of one namespace as somebody who has no rights there.
+// forbidding reads Secrets called openstack as somebody with fewer rights.
 type forbidding struct {
 	client.Client
-	namespace string
-	nobody    client.Client
+	limited client.Client
 }
 
 func (f forbidding) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
-	if _, ok := obj.(*corev1.Secret); ok && key.Namespace == f.namespace && key.Name == "openstack" {
-		return f.nobody.Get(ctx, key, obj, opts...)
+	if _, ok := obj.(*corev1.Secret); ok && key.Name == "openstack" {
+		return f.limited.Get(ctx, key, obj, opts...)
 	}
 	return f.Client.Get(ctx, key, obj, opts...)
 }
@@ -205,12 +208,12 @@ func TestCloudConfigThatMayNotBeRead(t *testing.T) {
 	f.r.Recorder = told
 	f.r.Environment = map[string]string{"OS_USER_NAME": "of-the-controller"}
 	config := rest.CopyConfig(cluster.Shared(t).Config)
-	config.Impersonate.UserName = "nobody-at-all"
-	nobody, err := client.New(config, client.Options{})
+	config.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:kube-system:osm-gitops", Groups: []string{"system:authenticated"}}
+	limited, err := client.New(config, client.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.r.Live = forbidding{f.client, ns, nobody}
+	f.r.Live = forbidding{f.client, limited}
 	f.use("old", "openstack", openstackSpec(ns), "1.28.9")
 	if res := f.reconcile(); res.RequeueAfter > 2*factsRetry {
 		t.Errorf("the next look is in %s", res.RequeueAfter)
@@ -218,6 +221,33 @@ func TestCloudConfigThatMayNotBeRead(t *testing.T) {
 	want := "Secret " + ns + "/openstack, which spec.template.spec.providerSpec.value.cloudProviderSpec names, may not be read by the controller: give it a Role in namespace \"" + ns + `"`
 	if len(told.told) != 1 || !strings.Contains(told.told[0], want) {
 		t.Errorf("events %q, want %s", told.told, want)
+	}
+
+	// The Role that the event asks for is all that is missing.
+	f.ensure(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "openstack"}, StringData: map[string]string{"user": "u", "password": "p"}})
+	manifests, err := os.ReadFile("../../../deploy/cloud-provider-values.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, manifest := range bytes.Split(manifests, []byte("\n---\n")) {
+		obj := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal(manifest, obj); err != nil {
+			t.Fatal(err)
+		}
+		obj.SetNamespace(ns)
+		f.ensure(obj)
+	}
+	// The API server's authorizer follows within moments.
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		if f.reconcile().RequeueAfter >= factsPoll {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("with the Role: events %q", told.told)
+		}
+	}
+	if !strings.Contains(f.document(), `username    = "u"`) {
+		t.Errorf("document\n%s", f.document())
 	}
 }
 
