@@ -165,6 +165,9 @@ func readRenderInput(ctx context.Context, from origin) (render.Input, error) {
 	if flags.ignitionVersion != "" {
 		in.Settings.IgnitionVersion = flags.ignitionVersion
 	}
+	if in.Settings.IgnitionVersion == render.DefaultIgnitionVersion {
+		in.Settings.IgnitionVersion = "" // as the controller has it: the same digest, written or not
+	}
 	return in, errors.Join(profileErr, mdErr, clusterErr)
 }
 

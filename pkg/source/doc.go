@@ -1,6 +1,6 @@
 // Package source reads profile files out of Git repositories, directories and the
-// program itself, and hands them on as a Snapshot: the files at one revision, and the first-parent
-// history of those files.
+// program itself, and hands them on as a Snapshot: the files at one revision, and
+// the first-parent history of those files.
 //
 // It never checks anything out, runs no git binary, fetches no submodule, follows
 // no symlink of a repository and decodes no profile. A remote is kept as a bare

@@ -158,9 +158,6 @@ func (t *workTree) resolve(ctx context.Context, root *os.Root, spec revisionSpec
 			return base, err
 		}
 	}
-	if base.IsZero() && spec.base == "HEAD" {
-		return base, fail(ErrNotFound, "its HEAD is no commit yet: name a branch")
-	}
 	if base.IsZero() || !t.objects.has(base) {
 		return base, spec.unknown(refs)
 	}

@@ -119,7 +119,7 @@ func TestRepositoryErrors(t *testing.T) {
 		"no name":          {Repository{Dir: r.dir, Revision: "a b"}, ErrInvalid, []string{"no name Git allows"}},
 		"a huge number":    {Repository{Dir: r.dir, Revision: "HEAD~99999999999999999999"}, ErrInvalid, []string{"too large"}},
 		"text at the end":  {Repository{Dir: r.dir, Revision: "HEAD~1x"}, ErrInvalid, []string{"only ~ and ^"}},
-		"no commit yet":    {Repository{Dir: empty.dir}, ErrNotFound, []string{"HEAD is no commit yet"}},
+		"no commit yet":    {Repository{Dir: empty.dir}, ErrNotFound, []string{"HEAD names a branch that does not exist: name a revision; it has no branch and no tag"}},
 		"no repository":    {Repository{Dir: plain}, ErrNotFound, []string{"is a Git repository"}},
 		"nothing":          {Repository{Dir: filepath.Join(plain, "x")}, ErrNotFound, []string{"it does not exist"}},
 		"no such path":     {Repository{Dir: r.dir, Path: "profile"}, ErrNotFound, []string{`path "profile" does not exist`}},
@@ -193,7 +193,10 @@ func TestFetchOfARevision(t *testing.T) {
 			t.Errorf("%s: %v", revision, err)
 		}
 	}
-	_, err := m.Fetch(t.Context(), Remote{URL: url, Revision: "main", Branch: "main"})
+	git(t, s.path("osps.git"), "symbolic-ref", "HEAD", "refs/heads/gone")
+	_, err := m.Fetch(t.Context(), Remote{URL: url, Revision: "HEAD"})
+	wantError(t, err, ErrNotFound, "HEAD names a branch that does not exist: name a revision; it has ")
+	_, err = m.Fetch(t.Context(), Remote{URL: url, Revision: "main", Branch: "main"})
 	wantError(t, err, ErrInvalid, "choose one")
 }
 

@@ -151,6 +151,9 @@ func (r revisionSpec) unknown(refs map[string]plumbing.Hash) error {
 		}
 		there = "; it has " + strings.Join(names, ", ")
 	}
+	if r.base == "HEAD" {
+		return fail(ErrNotFound, "its HEAD names a branch that does not exist: name a revision%s", there)
+	}
 	return fail(ErrNotFound, "the repository has no branch, tag or commit %q%s", printable(shorten(r.base)), there)
 }
 

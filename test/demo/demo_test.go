@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 // TestDemo is the acceptance test: from a commit to the user-data of a node.
 func TestDemo(t *testing.T) {
 	needControlPlane(t)
-	if err := cluster.DependOn("cmd", "pkg", "deploy", "examples", "go.mod", "test/crds", "test/controlplane"); err != nil {
+	if err := cluster.DependOn("cmd", "pkg", "profiles", "deploy", "examples", "go.mod", "test/crds", "test/controlplane"); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("TMPDIR", t.TempDir())

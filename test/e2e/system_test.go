@@ -153,7 +153,7 @@ var binary = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	built = dir
-	if err := cluster.DependOn("cmd", "pkg", "deploy", "go.mod"); err != nil {
+	if err := cluster.DependOn("cmd", "pkg", "profiles", "deploy", "go.mod"); err != nil {
 		return "", err
 	}
 	path := filepath.Join(dir, "osm-gitops")
