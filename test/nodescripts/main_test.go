@@ -1,0 +1,89 @@
+// Package nodescripts_test runs the scripts of our profiles for real: by bash, curl,
+// sed, tar and sha256sum, in a root directory and namespaces of their own, against
+// TLS servers of their own. What would change the machine or needs a distribution
+// (systemctl, apt-get, dnf, cloud-init, modprobe and so on) is a stand-in. It is the
+// layer below a whole node with systemd: here a script can be killed at each of its
+// commands, and a server can fail in every way, hundreds of times in a minute.
+//
+// Time runs faster in here. sleep returns at once and is recorded, and the limits
+// that curl is given are sixty times shorter. A node is a temporary directory;
+// whatever runs in it ends with the test, also when that is killed.
+//
+// node_test.go has the node, systemd_test.go what boots it, programs_test.go the
+// stand-ins, cloud_test.go the servers. Start with TestFaults in faults_test.go.
+package nodescripts_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/osm-gitops/osm-gitops/test/cluster"
+)
+
+// standIn is the program that stands in for others, built by TestMain.
+var standIn string
+
+// unavailable says why nodes cannot be had here; nil if they can.
+var unavailable error
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "nodescripts-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "nodescripts:", err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	// go test sees what a test opens, not what go build reads.
+	if err := cluster.DependOn("test/nodescripts", "profiles"); err != nil {
+		fmt.Fprintln(os.Stderr, "nodescripts:", err)
+		return 1
+	}
+	standIn = filepath.Join(dir, "standin")
+	build := exec.Command("go", "build", "-trimpath", "-o", standIn, "./standin")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "nodescripts: go build ./standin: %v\n%s", err, out)
+		return 1
+	}
+	unavailable = probe()
+	return m.Run()
+}
+
+// probe says what is missing here to make namespaces and mounts.
+func probe() error {
+	if os.Geteuid() != 0 {
+		return fmt.Errorf("nodes need root: run the tests with sudo")
+	}
+	for _, tool := range realPrograms {
+		if _, err := hostProgram(tool); err != nil {
+			return fmt.Errorf("%w: install it", err)
+		}
+	}
+	out, err := exec.Command("unshare", "--mount", "--pid", "--net", "--uts", "--ipc", "--fork", "mount", "-t", "tmpfs", "tmpfs", "/mnt").CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("this machine lets nobody make namespaces and mounts: unshare: %w: %s", err, out)
+	}
+	return nil
+}
+
+// needNodes skips a test where no node can be had, which in CI is a failure.
+func needNodes(t testing.TB) {
+	t.Helper()
+	if unavailable == nil {
+		return
+	}
+	if os.Getenv("CI") == "true" {
+		t.Fatal(unavailable)
+	}
+	fmt.Fprintf(os.Stderr, "nodescripts: SKIPPED %s: %v\n", t.Name(), unavailable)
+	t.Skip(unavailable)
+}

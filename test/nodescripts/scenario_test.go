@@ -1,0 +1,398 @@
+package nodescripts_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
+	"github.com/osm-gitops/osm-gitops/test/nodescripts/protocol"
+
+	k8sruntime "k8s.io/apimachinery/pkg/runtime"
+)
+
+// The two credentials of a node.
+const (
+	apiToken       = "api-token-5f1e7c2b9d"
+	bootstrapToken = "abcdef.0123456789abcdef"
+)
+
+const (
+	kubeVersion   = "v1.36.2"
+	nodeAddress   = "10.77.0.10"
+	machineName   = "shop-web-7d9f4-x2x7p"
+	kubeconfigKey = "kubeconfig"
+	configKey     = "cloud-config"
+)
+
+// scenario is a profile, the pool that uses it, and settings.
+type scenario struct {
+	profile string
+	// provider is a cloud provider; the profile must know it.
+	provider string
+	// family is the network's, empty: as it comes.
+	family   string
+	settings func(*render.Settings)
+	// image changes the image.
+	image func(*system)
+}
+
+// scenarios is one for each profile, which a test may change.
+var scenarios = []scenario{
+	{profile: "osp-ubuntu", provider: "openstack"},
+	{profile: "osp-flatcar", provider: "openstack"},
+	{profile: "osp-flatcar-cloud-init", provider: "anexia"},
+	{profile: "osp-rhel", provider: "openstack"},
+	{profile: "osp-rockylinux", provider: "openstack"},
+	{profile: "osp-amzn2", provider: "aws"},
+}
+
+func (s scenario) with(change func(*scenario)) scenario {
+	change(&s)
+	return s
+}
+
+func (s scenario) rendered(t testing.TB) (render.Input, *render.Output) {
+	t.Helper()
+	path := filepath.Join("..", "..", "profiles", s.profile+".yaml")
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	docs, err := profile.Decode(path, b)
+	if err != nil || len(docs) != 1 {
+		t.Fatalf("%s holds %d profiles: %v", path, len(docs), err)
+	}
+	md := &machines.MachineDeployment{}
+	md.Name, md.Namespace = "web", "kube-system"
+	md.Spec.Template.Spec.Versions.Kubelet = kubeVersion
+	network, flatcar := "", ""
+	if s.family != "" {
+		network = fmt.Sprintf(`,"network":{"ipFamily":%q}`, s.family)
+	}
+	if s.profile == "osp-flatcar-cloud-init" {
+		flatcar = `,"operatingSystemSpec":{"provisioningUtility":"cloud-init"}`
+	}
+	md.Spec.Template.Spec.ProviderSpec.Value = &k8sruntime.RawExtension{Raw: fmt.Appendf(nil,
+		`{"cloudProvider":%q,"cloudProviderSpec":{},"operatingSystem":%q%s%s}`, s.provider, docs[0].Spec.OSName, network, flatcar)}
+	in := render.Input{
+		Profile: render.Profile{Spec: docs[0].Spec, Object: docs[0].Name, Digest: docs[0].Digest, Provenance: render.Provenance{
+			Profile: docs[0].Name, Version: docs[0].Spec.Version, Commit: strings.Repeat("1a", 20), Change: strings.Repeat("2b", 20),
+			Repository: "https://git.test/nodes", Path: "profiles/x.yaml",
+		}},
+		Cluster: render.Cluster{Server: "https://" + apiHost + ":" + apiPort, APIServerToken: apiToken, BootstrapToken: bootstrapToken},
+		Settings: render.Settings{
+			ClusterDNS: []string{"10.96.0.10"}, ExternalCloudProvider: true, KubernetesCACert: clusterCA.certificate(),
+		},
+	}
+	if in.Pool, err = render.DecodePool(md); err != nil {
+		t.Fatal(err)
+	}
+	if s.settings != nil {
+		s.settings(&in.Settings)
+	}
+	out, err := render.NewEngine().Render(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return in, out
+}
+
+// rehearsal is a node that has not booted yet, with everything it will need.
+type rehearsal struct {
+	*node
+	scenario scenario
+	cloud    *cloud
+	// want is what files must hold whenever they are there.
+	want map[string]wanted
+	// secret is the path of the Secret that brings the provisioning stage, and
+	// kubeconfig that of the kubelet's.
+	secret, kubeconfig string
+	wrong              map[string]bool // what was reported already
+}
+
+// wanted is a file that appears at once, or not at all. A mode of 0 is any.
+type wanted struct {
+	content []byte
+	mode    fs.FileMode
+}
+
+// rehearse makes a node that has not booted yet.
+func rehearse(t testing.TB, s scenario) *rehearsal {
+	t.Helper()
+	needNodes(t)
+	in, out := s.rendered(t)
+	image := images[string(in.Pool.OperatingSystem)]
+	image.without = slices.Clone(image.without)
+	if s.image != nil {
+		s.image(&image)
+	}
+	r := &rehearsal{node: newNode(t, image), scenario: s, wrong: map[string]bool{}}
+	if !strings.Contains(s.family, "6") {
+		r.net.uplink(t, nodeAddress+"/24")
+	}
+	provisioning := "web-kube-system-provisioning-config"
+	kubeconfig := "kube-system-web-kubelet-bootstrap-config"
+	kubeconfigText := render.BootstrapKubeconfig(in.Cluster.Server, in.Settings.KubernetesCACert, bootstrapToken)
+	r.cloud = newCloud(t, r.net, apiToken, map[string]map[string]string{
+		provisioning: {configKey: string(out.Provisioning)},
+		kubeconfig:   {kubeconfigKey: kubeconfigText},
+	})
+	r.secret, r.kubeconfig = "/secrets/"+provisioning, "/secrets/"+kubeconfig
+	// machine-controller puts the machine's name in.
+	r.document = &document{text: bytes.ReplaceAll(out.Bootstrap, []byte("<MACHINE_NAME>"), []byte(machineName))}
+	r.want = map[string]wanted{
+		"/etc/kubernetes/bootstrap-kubelet.conf": {[]byte(kubeconfigText), 0o600},
+		"/opt/bin/crictl":                        {program("crictl", "archived"), 0o755},
+		"/opt/cni/bin/bridge":                    {program("bridge", "archived"), 0o755},
+		"/opt/cni/bin/portmap":                   {program("portmap", "archived"), 0o755},
+	}
+	for _, name := range []string{"kubelet", "kubeadm", "kubectl"} {
+		r.want["/opt/bin/"+name] = wanted{program(name, kubeVersion), 0o755}
+	}
+	switch {
+	case s.profile == "osp-flatcar":
+		r.want[oemConfig] = wanted{out.Provisioning, 0o600}
+	case image.name != "flatcar":
+		r.want["/etc/cloud/cloud.cfg.d/"+provisioning+".cfg"] = wanted{out.Provisioning, 0o600}
+	}
+	r.onCall = r.check
+	r.onKubelet = func() { r.complete("when the kubelet is started") }
+	return r
+}
+
+// check holds at every command of every script: what is there is whole, nobody but
+// root reads a credential, and no command line has one. The caller holds mu.
+func (r *rehearsal) check(c protocol.Call) {
+	for path, want := range r.want {
+		r.intact(path, want, "when "+c.Argv[0]+" is called")
+	}
+	for _, argv := range append(c.Parents, c.Argv) {
+		for _, secret := range []string{apiToken, bootstrapToken} {
+			if line := strings.Join(argv, " "); strings.Contains(line, secret) {
+				r.once("a command line holds a credential: %s", strings.ReplaceAll(line, secret, "<secret>"))
+			}
+		}
+	}
+	if c.Argv[0] == "sleep" || c.Argv[0] == "mv" || c.Argv[0] == "sync" || c.Argv[0] == "systemctl" {
+		r.readers()
+	}
+}
+
+// intact reports whether a file is there; it is an error if it is, with anything
+// wrong about it.
+func (r *rehearsal) intact(path string, want wanted, when string) bool {
+	real := r.resolve(path)
+	b, err := os.ReadFile(real)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false
+	}
+	info, statErr := os.Stat(real)
+	switch {
+	case err != nil || statErr != nil:
+		r.once("%s, %s: %v", path, when, errors.Join(err, statErr))
+	case !bytes.Equal(b, want.content):
+		r.once("%s, %s, holds %d bytes that are not the %d it should: %.200q", path, when, len(b), len(want.content), b)
+	case want.mode != 0 && info.Mode().Perm() != want.mode:
+		r.once("%s, %s, has the mode %o, want %o", path, when, info.Mode().Perm(), want.mode)
+	}
+	return true
+}
+
+// resolve follows the links of the node, which lead from its own root.
+func (r *rehearsal) resolve(path string) string {
+	for range 8 {
+		target, err := os.Readlink(r.path(path))
+		if err != nil {
+			break
+		}
+		if !filepath.IsAbs(target) {
+			target = filepath.Join(filepath.Dir(path), target)
+		}
+		path = target
+	}
+	return r.path(path)
+}
+
+func (r *rehearsal) once(format string, args ...any) {
+	if text := fmt.Sprintf(format, args...); !r.wrong[text] {
+		r.wrong[text] = true
+		r.t.Error(text)
+	}
+}
+
+// readers looks for credentials in files that others than root can read.
+func (r *rehearsal) readers() {
+	for _, dir := range []string{"/etc", "/opt", "/var/lib", "/var/log", "/usr/share", "/boot"} {
+		err := filepath.WalkDir(r.path(dir), func(path string, d fs.DirEntry, err error) error {
+			if err != nil || !d.Type().IsRegular() {
+				return ignoreGone(err)
+			}
+			info, err := d.Info()
+			if err != nil || info.Mode().Perm()&0o077 == 0 {
+				return ignoreGone(err)
+			}
+			b, err := os.ReadFile(path)
+			if err != nil {
+				return ignoreGone(err)
+			}
+			if bytes.Contains(b, []byte(apiToken)) || bytes.Contains(b, []byte(bootstrapToken)) {
+				r.once("%s has the mode %o and holds a credential", strings.TrimPrefix(path, r.dir), info.Mode().Perm())
+			}
+			return nil
+		})
+		if err != nil {
+			r.once("%v", err)
+		}
+	}
+}
+
+// ignoreGone: scripts rename and remove while one looks.
+func ignoreGone(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// complete holds when a node is one.
+func (r *rehearsal) complete(when string) {
+	for _, path := range slices.Sorted(maps.Keys(r.want)) {
+		if !r.intact(path, r.want[path], when) {
+			r.once("%s is not there %s", path, when)
+		}
+	}
+	for _, path := range []string{
+		"/etc/kubernetes/kubelet.conf", "/etc/kubernetes/pki/ca.crt", "/etc/systemd/system/kubelet.service", "/etc/containerd/config.toml",
+		"/etc/osm-gitops/provenance.json", "/etc/kubernetes/nodeip.conf",
+	} {
+		if info, err := os.Stat(r.resolve(path)); err != nil || info.Size() == 0 {
+			r.once("%s is empty or not there %s (%v)", path, when, err)
+		}
+	}
+}
+
+// finished holds when all services have ended.
+func (r *rehearsal) finished() {
+	r.t.Helper()
+	if r.machine.kubelets == 0 {
+		r.t.Error("the kubelet was never started")
+	}
+	r.complete("in the end")
+	r.readers()
+	for _, unit := range []string{"kubelet.service", "kubelet-healthcheck.service"} {
+		if !r.machine.active[unit] {
+			r.t.Errorf("%s is not active", unit)
+		}
+		if !r.exists(wantsDir + unit) {
+			r.t.Errorf("%s is not enabled", unit)
+		}
+	}
+	for _, unit := range []string{"bootstrap.service", "setup.service"} {
+		if r.exists(wantsDir+unit) && r.scenario.profile != "osp-flatcar-cloud-init" {
+			r.t.Errorf("%s is still enabled", unit)
+		}
+	}
+	if !r.machine.active["containerd.service"] {
+		r.t.Error("containerd is not active")
+	}
+	out := r.output.String()
+	for _, secret := range []string{apiToken, bootstrapToken} {
+		if strings.Contains(out, secret) {
+			r.t.Error("the scripts print a credential")
+		}
+	}
+	if left := r.cloud.left(); left > 0 {
+		r.t.Errorf("%d faults have never happened", left)
+	}
+	for _, url := range r.cloud.seen() {
+		host, path, _ := strings.Cut(url, "/")
+		if host != apiHost && download(host, "/"+path) == nil {
+			r.t.Errorf("the node asks for https://%s, which is not there", url)
+		}
+	}
+}
+
+// tree says what every file of a node is: its mode, owner and content, or where a
+// link leads. What a reboot empties is left out.
+func (r *rehearsal) tree() map[string]string {
+	r.t.Helper()
+	out := map[string]string{}
+	skip := []string{protocol.Dir, "/proc", "/sys", "/dev", "/run", "/tmp"}
+	err := filepath.WalkDir(r.dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name := strings.TrimPrefix(path, r.dir)
+		if slices.Contains(skip, name) {
+			return fs.SkipDir
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		uid, gid := owner(info)
+		what := fmt.Sprintf("%s %d:%d", info.Mode(), uid, gid)
+		switch {
+		case info.Mode().IsRegular():
+			b, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			sum := sha256.Sum256(b)
+			what += " " + hex.EncodeToString(sum[:6])
+		case d.Type()&fs.ModeSymlink != 0:
+			target, err := os.Readlink(path)
+			if err != nil {
+				return err
+			}
+			what += " -> " + target
+		}
+		out[name] = what
+		return nil
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return out
+}
+
+func owner(info fs.FileInfo) (uid, gid uint32) {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return 0, 0
+	}
+	return stat.Uid, stat.Gid
+}
+
+// equals holds a node to one that had no faults.
+func (r *rehearsal) equals(want map[string]string) {
+	r.t.Helper()
+	if diff := cmp.Diff(want, r.tree()); diff != "" {
+		r.t.Errorf("the node differs from one that had no fault (-without +with):\n%s", diff)
+	}
+}
+
+// parallel lets a test run beside others: half of what it takes is waiting.
+func parallel(t *testing.T) {
+	t.Helper()
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("nodes need Linux")
+	}
+}
