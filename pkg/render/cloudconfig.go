@@ -143,19 +143,20 @@ func (d *document) fileList(files []cloudFile) *yaml.Node {
 	if len(files) == 0 {
 		return nil
 	}
+	// The same nodes as keys of every item: they are only read.
+	path, permissions, encoding, content := scalar("path"), scalar("permissions"), scalar("encoding"), scalar("content")
 	list := &yaml.Node{Kind: yaml.SequenceNode, Content: make([]*yaml.Node, 0, len(files))}
 	for _, f := range files {
-		item := mapping("path", scalar(f.path), "permissions", quoted(f.permissions))
-		if f.encoding != "" {
-			item.Content = append(item.Content, scalar("encoding"), scalar(f.encoding))
-		}
-		content := (*yaml.Node)(nil)
+		var value *yaml.Node
 		if f.encoding == "b64" {
-			content = d.base64Text(f.content)
+			value = d.base64Text(f.content)
 		} else {
-			content = text(f.content)
+			value = d.text(f.content)
 		}
-		item.Content = append(item.Content, scalar("content"), content)
+		item := &yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{path, scalar(f.path), permissions, quoted(f.permissions), content, value}}
+		if f.encoding != "" {
+			item.Content = slices.Insert(item.Content, 4, encoding, scalar(f.encoding))
+		}
 		list.Content = append(list.Content, item)
 	}
 	return list

@@ -17,27 +17,45 @@ import (
 // document is a cloud-config in the making.
 type document struct {
 	root yaml.Node
-	// base64 are the texts of the marks, in the order in which they stand.
-	base64 []string
+	// marked are the long texts, in the order in which their marks stand.
+	marked []markedText
 }
 
-// minMarked is the length from which base64 is put in after encoding. The YAML
-// library looks at every character of a scalar three times, and most of a
-// document is base64, in which there is nothing to see.
+// markedText is put in after encoding: base64 in quotes, else as a literal block.
+type markedText struct {
+	text   string
+	base64 bool
+}
+
+// minMarked is the length from which a text is put in after encoding. The YAML
+// library looks at every character of a scalar three times. In base64 there is
+// nothing to see, and in a text of which isBlock is true neither.
 const minMarked = 64
 
-// mark stands for the base64 text of a number.
-func mark(i int) string { return markPrefix + strconv.Itoa(i) + "-" }
+// mark stands for the text of a number. It needs no quotes.
+func mark(i int) string { return markPrefix + strconv.Itoa(i) + "." }
 
-const markPrefix = "-osm-gitops-base64-"
+const markPrefix = "osm-gitops-text-"
+
+func (d *document) mark(m markedText) *yaml.Node {
+	d.marked = append(d.marked, m)
+	return plain(mark(len(d.marked) - 1))
+}
 
 // base64Text is a scalar for text that is nothing but base64.
 func (d *document) base64Text(s string) *yaml.Node {
 	if len(s) < minMarked {
 		return quoted(s)
 	}
-	d.base64 = append(d.base64, s)
-	return quoted(mark(len(d.base64) - 1))
+	return d.mark(markedText{text: s, base64: true})
+}
+
+// text is the content of a file.
+func (d *document) text(s string) *yaml.Node {
+	if len(s) < minMarked || !isBlock(s) {
+		return text(s)
+	}
+	return d.mark(markedText{text: s})
 }
 
 // encode returns the cloud-config.
@@ -45,7 +63,7 @@ func (d *document) encode() ([]byte, error) {
 	var b bytes.Buffer
 	b.WriteString(cloudConfigHeader)
 	enc := yaml.NewEncoder(&b)
-	enc.SetIndent(2)
+	enc.SetIndent(yamlIndent)
 	if err := enc.Encode(&d.root); err != nil {
 		return nil, fmt.Errorf("encoding cloud-config: %w", err)
 	}
@@ -55,28 +73,61 @@ func (d *document) encode() ([]byte, error) {
 	return d.putIn(b.Bytes())
 }
 
+// yamlIndent is the blanks by which each level is indented.
+const yamlIndent = 2
+
 // putIn replaces the marks. They have to be all there is of their kind: a profile
 // that contains such a text itself is refused rather than mixed up.
 func (d *document) putIn(doc []byte) ([]byte, error) {
-	if bytes.Count(doc, []byte(markPrefix)) != len(d.base64) {
-		return nil, fmt.Errorf("a file contains the text %q, which is reserved: encode it as b64", markPrefix)
-	}
-	if len(d.base64) == 0 {
-		return doc, nil
+	if bytes.Count(doc, []byte(markPrefix)) != len(d.marked) {
+		return nil, fmt.Errorf("a value contains the text %q, which is reserved: write it otherwise, or encode the file as b64", markPrefix)
 	}
 	size := len(doc)
-	for _, s := range d.base64 {
-		size += len(s)
+	for _, m := range d.marked {
+		size += len(m.text) + 8*(1+strings.Count(m.text, "\n"))
 	}
 	out := make([]byte, 0, size)
-	for i, s := range d.base64 {
+	for i, m := range d.marked {
 		before, after, ok := bytes.Cut(doc, []byte(mark(i)))
 		if !ok {
 			return nil, fmt.Errorf("encoding cloud-config: mark %d is missing", i)
 		}
-		out, doc = append(append(out, before...), s...), after
+		out, doc = append(out, before...), after
+		if m.base64 {
+			out = append(append(append(out, '\''), m.text...), '\'')
+		} else {
+			out = appendBlock(out, m.text, keyColumn(before)+yamlIndent)
+		}
 	}
 	return append(out, doc...), nil
+}
+
+// keyColumn is where the key, or the item of a list, begins whose value follows.
+func keyColumn(before []byte) int {
+	line := before[bytes.LastIndexByte(before, '\n')+1:]
+	column := 0
+	for column < len(line) && (line[column] == ' ' || line[column] == '-' && column+1 < len(line) && line[column+1] == ' ') {
+		column++
+	}
+	return column
+}
+
+// appendBlock writes a text of which isBlock is true as a literal block scalar,
+// https://yaml.org/spec/1.2.2/#812-literal-style.
+func appendBlock(out []byte, s string, indent int) []byte {
+	out = append(out, '|')
+	body, ended := strings.CutSuffix(s, "\n")
+	if !ended {
+		out = append(out, '-')
+	}
+	blanks := strings.Repeat(" ", indent)
+	for line := range strings.SplitSeq(body, "\n") {
+		out = append(out, '\n')
+		if line != "" {
+			out = append(append(out, blanks...), line...)
+		}
+	}
+	return out
 }
 
 func mapping(pairs ...any) *yaml.Node {
@@ -109,10 +160,14 @@ func stringList(list []string) *yaml.Node {
 // scalar is a string on one line.
 func scalar(s string) *yaml.Node {
 	if isPlain(s) {
-		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: s}
+		return plain(s)
 	}
 	return quoted(s)
 }
+
+// plain is a string of which isPlain is true. Without a tag the library does not
+// ask itself the same question.
+func plain(s string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Value: s} }
 
 // quoted is a string in quotes: single ones as long as nothing needs an escape.
 func quoted(s string) *yaml.Node {

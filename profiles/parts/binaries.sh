@@ -54,19 +54,19 @@ download() {
 }
 
 cni=cni-plugins-linux-$arch-$CNI_VERSION.tgz
-download "$cni" "{{ .DownloadMirrors.cni | default "https://github.com/containernetworking/plugins/releases/download" | trimSuffix "/" }}/$CNI_VERSION/$cni" "/var/lib/osm-gitops/downloads/$cni"
+download "$cni" "{{ with .DownloadMirrors.cni }}{{ trimSuffix "/" . }}{{ else }}https://github.com/containernetworking/plugins/releases/download{{ end }}/$CNI_VERSION/$cni" "/var/lib/osm-gitops/downloads/$cni"
 tar -x -z -f "/var/lib/osm-gitops/downloads/$cni" -C /opt/cni/bin --no-same-owner
 chown -R root:root /opt/cni/bin
 
 crictl=crictl-$CRICTL_VERSION-linux-$arch.tar.gz
-download "$crictl" "{{ .DownloadMirrors.crictl | default "https://github.com/kubernetes-sigs/cri-tools/releases/download" | trimSuffix "/" }}/$CRICTL_VERSION/$crictl" "/var/lib/osm-gitops/downloads/$crictl"
+download "$crictl" "{{ with .DownloadMirrors.crictl }}{{ trimSuffix "/" . }}{{ else }}https://github.com/kubernetes-sigs/cri-tools/releases/download{{ end }}/$CRICTL_VERSION/$crictl" "/var/lib/osm-gitops/downloads/$crictl"
 tar -x -z -f "/var/lib/osm-gitops/downloads/$crictl" -C /opt/bin --no-same-owner
 ln -sf /opt/bin/crictl /usr/local/bin/crictl || true
 
 install -d -m 755 "/opt/bin/kubernetes-$KUBE_VERSION"
 for binary in kubelet kubeadm kubectl; do
   download "$binary-$KUBE_VERSION-linux-$arch" \
-    "{{ .DownloadMirrors.kubernetes | default "https://dl.k8s.io" | trimSuffix "/" }}/$KUBE_VERSION/bin/linux/$arch/$binary" \
+    "{{ with .DownloadMirrors.kubernetes }}{{ trimSuffix "/" . }}{{ else }}https://dl.k8s.io{{ end }}/$KUBE_VERSION/bin/linux/$arch/$binary" \
     "/opt/bin/kubernetes-$KUBE_VERSION/$binary"
   ln -sfn "/opt/bin/kubernetes-$KUBE_VERSION/$binary" "/opt/bin/$binary"
 done

@@ -1,5 +1,4 @@
 {{- $mirror := urlParse (.DownloadMirrors.docker | default "https://download.docker.com" | trimSuffix "/") }}
-{{- $login := splitn ":" 2 $mirror.userinfo }}
 # What https://download.docker.com/linux/rhel/docker-ce.repo has, here so that a mirror
 # may stand in for Docker. It is the repository of release 9, not of $releasever, which
 # is 9.5 or the like on machines that are held at a minor release. yum prints the URLs
@@ -14,8 +13,8 @@ cat >/etc/yum.repos.d/docker-ce.repo <<END
 name=Docker CE Stable - \$basearch
 baseurl=$docker/9/\$basearch/stable
 {{- if $mirror.userinfo }}
-username=$(printf '%b' "{{ $login._0 | replace "%" "\\x" }}")
-password=$(printf '%b' "{{ $login._1 | replace "%" "\\x" }}")
+username=$(printf '%b' "{{ $mirror.userinfo | regexFind "^[^:]*" | replace "%" "\\x" }}")
+password=$(printf '%b' "{{ regexReplaceAll "^[^:]*:?" $mirror.userinfo "" | replace "%" "\\x" }}")
 {{- end }}
 enabled=1
 gpgcheck=1

@@ -5,10 +5,15 @@ apt_get install ca-certificates conntrack curl e2fsprogs ebtables ethtool ipvsad
 
 # Clients of storage systems and agents of hypervisors. Not every mirror has them
 # all, and a node without one serves all pods but those that need it.
-{{- $more := list "ceph-common" "cifs-utils" "glusterfs-client" "nfs-common" }}
-{{- $agents := dict "kubevirt" "qemu-guest-agent" "nutanix" "open-iscsi" "vmware-cloud-director" "open-vm-tools" "vsphere" "open-vm-tools" }}
-{{- with get $agents (toString .CloudProviderName) }}{{ $more = append $more . }}{{ end }}
-for package in {{ join " " $more }}; do
+more=(ceph-common cifs-utils glusterfs-client nfs-common)
+{{- if eq .CloudProviderName "vmware-cloud-director" "vsphere" }}
+more+=(open-vm-tools)
+{{- else if eq .CloudProviderName "nutanix" }}
+more+=(open-iscsi)
+{{- else if eq .CloudProviderName "kubevirt" }}
+more+=(qemu-guest-agent)
+{{- end }}
+for package in "${more[@]}"; do
   if [[ $(LC_ALL=C apt-cache policy "$package") == *"Candidate: "[0-9]* ]]; then
     apt_get install "$package"
   else
