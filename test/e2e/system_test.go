@@ -659,12 +659,14 @@ func tail(s string, n int) string {
 	return s
 }
 
-// begin applies the source, starts the controller and waits for a commit.
+// begin applies the source, starts the controller and waits for a commit, and for
+// the built-in profiles.
 func (s *system) begin(commit string) {
 	s.t.Helper()
 	s.source()
 	s.start()
 	s.ready(commit)
+	s.builtin("osp-ubuntu")
 }
 
 func (s *system) notesIn(ns, name, reason string) []string {
