@@ -3,6 +3,8 @@ package render_test
 import (
 	"encoding/base64"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -31,6 +33,11 @@ func machines(provider, spec, kubelet string) *cluster.MachineDeployment {
 // cloudConfig is what WithCloudConfig makes of a pool.
 func cloudConfig(t *testing.T, md *cluster.MachineDeployment, s render.Settings, facts render.Facts) (string, error) {
 	t.Helper()
+	for name := range facts.Environment {
+		if !slices.Contains(render.EnvironmentNames(), name) {
+			t.Errorf("the controller does not read %s", name)
+		}
+	}
 	pool, err := render.DecodePool(md)
 	if err != nil {
 		t.Fatal(err)
@@ -339,67 +346,6 @@ func TestCloudConfigErrors(t *testing.T) {
 	}
 }
 
-// TestConfigVarString: what a scalar and a mapping mean.
-func TestConfigVarString(t *testing.T) {
-	facts := render.Facts{
-		Secrets:    map[string]map[string]string{"ns/o": {"k": "secret", "empty": ""}},
-		ConfigMaps: map[string]map[string]string{"ns/o": {"k": "map"}},
-	}
-	const secret, configMap = `"secretKeyRef":{"namespace":"ns","name":"o","key":"k"}`, `"configMapKeyRef":{"namespace":"ns","name":"o","key":"k"}`
-	for written, want := range map[string]string{
-		`"text"`: "text", `""`: "", `5`: "5", `1.50`: "1.50", `true`: "true", `null`: "null", `"5"`: "5", `-1e3`: "-1e3",
-		`"tab\tand \u00fc and \\"`: "tab\tand ü and \\\\", `"ü"`: "ü", `"\u003c"`: "<",
-		`[1]`:                               "[1]",
-		`{}`:                                "",
-		`{"value":"v"}`:                     "v",
-		`{"VALUE":"v","unknown":[]}`:        "v",
-		`{"value":"slash \/ is fine here"}`: "slash / is fine here",
-		`{"value":null}`:                    "",
-		`{` + secret + `}`:                  "secret",
-		`{` + configMap + `}`:               "map",
-		`{"value":"v",` + secret + `,` + configMap + `}`:                                           "secret",
-		`{"value":"v",` + configMap + `}`:                                                          "map",
-		`{"value":"v","secretKeyRef":{"namespace":"ns","name":"o"},` + configMap + `}`:             "map",
-		`{"value":"v","secretKeyRef":{"namespace":"ns","key":"k"},"configMapKeyRef":{"name":"o"}}`: "v",
-		`{"value":"v","secretKeyRef":null}`:                                                        "v",
-		`{"value":"v","secretKeyRef":{"namespace":"ns","name":"o","key":"empty"}}`:                 "",
-	} {
-		got, err := cloudConfig(t, machines("aws", `{"vpcId":`+written+`}`, "1.28.0"), render.Settings{}, facts)
-		if _, after, _ := strings.Cut(got, "\nVPC="); err != nil || strings.TrimSuffix(after, "\nSubnetID=\"\"\n") != `"`+want+`"` {
-			t.Errorf("%s is %s (error %v), want %q", written, got, err, want)
-		}
-	}
-	for _, written := range []string{`"a\/b"`, `"\ud83d\ude00"`, `["a"]`, `{"value":5}`, `{"value":["v"]}`, `{"secretKeyRef":"k"}`, `{"secretKeyRef":{"namespace":"ns","name":"o","key":"nope"}}`} {
-		if got, err := cloudConfig(t, machines("aws", `{"vpcId":`+written+`}`, "1.28.0"), render.Settings{}, facts); err == nil {
-			t.Errorf("%s is taken for %q", written, got)
-		}
-	}
-}
-
-// TestConfigVarBool: booleans, with and without an environment.
-func TestConfigVarBool(t *testing.T) {
-	facts := func(environment string) render.Facts {
-		return render.Facts{
-			Environment: map[string]string{"VSPHERE_ALLOW_INSECURE": environment},
-			Secrets:     map[string]map[string]string{"ns/o": {"yes": "1", "no": "FALSE", "bad": "ja"}},
-		}
-	}
-	secret := func(key string) string { return `{"secretKeyRef":{"namespace":"ns","name":"o","key":"` + key + `"}}` }
-	for _, c := range []struct {
-		written, environment string
-		want                 bool
-	}{
-		{`true`, "false", true}, {`false`, "true", false}, {`null`, "true", true}, {`null`, "", false}, {`{"value":true}`, "", true},
-		{`{"value":false}`, "true", false}, {`{"value":null}`, "true", true}, {`{}`, "t", true}, {`{}`, "ja", false},
-		{secret("yes"), "false", true}, {secret("no"), "true", false}, {secret("bad"), "true", true}, {secret("nope"), "true", true}, {secret("nope"), "", false},
-	} {
-		got, err := cloudConfig(t, machines("vsphere", `{"allowInsecure":`+c.written+`}`, "1.28.0"), render.Settings{}, facts(c.environment))
-		if want := map[bool]string{true: "insecure-flag     = true\n", false: "insecure-flag     = false\n"}[c.want]; err != nil || !strings.Contains(got, want) {
-			t.Errorf("%s with %q in the environment: %s (error %v), want %v", c.written, c.environment, got, err, c.want)
-		}
-	}
-}
-
 // TestCloudConfigRefs: exactly what will be read, in order, once.
 func TestCloudConfigRefs(t *testing.T) {
 	md := machines("openstack", `{
@@ -421,6 +367,41 @@ func TestCloudConfigRefs(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, pool.CloudConfigRefs(md, render.Settings{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestEnvironmentNames: each of them reaches a configuration.
+func TestEnvironmentNames(t *testing.T) {
+	names := render.EnvironmentNames()
+	if !slices.IsSorted(names) || len(slices.Compact(slices.Clone(names))) != len(names) {
+		t.Errorf("%v is out of order, or has one twice", names)
+	}
+	all := func(skip string) string {
+		facts := render.Facts{Environment: map[string]string{}}
+		for _, name := range names {
+			facts.Environment[name] = "of-" + name
+		}
+		facts.Environment["VSPHERE_ALLOW_INSECURE"] = "true"
+		facts.Environment["GOOGLE_SERVICE_ACCOUNT"] = base64.StdEncoding.EncodeToString([]byte(serviceAccount))
+		delete(facts.Environment, skip)
+		var texts []string
+		for _, provider := range []string{"azure", "gce", "kubevirt", "openstack", "vsphere"} {
+			text, err := cloudConfig(t, machines(provider, "{}", "1.28.9"), render.Settings{}, facts)
+			texts = append(texts, text, fmt.Sprint(err))
+		}
+		// Where there are application credentials, nothing else is written.
+		delete(facts.Environment, "OS_APPLICATION_CREDENTIAL_ID")
+		for _, gone := range []string{"", "OS_PROJECT_NAME", "OS_PROJECT_ID"} {
+			delete(facts.Environment, gone)
+			text, err := cloudConfig(t, machines("openstack", "{}", "1.28.9"), render.Settings{}, facts)
+			texts = append(texts, text, fmt.Sprint(err))
+		}
+		return strings.Join(texts, "\n")
+	}
+	for _, name := range names {
+		if all(name) == all("") {
+			t.Errorf("%s makes no difference", name)
+		}
 	}
 }
 

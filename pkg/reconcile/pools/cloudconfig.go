@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/fluxcd/pkg/apis/meta"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
@@ -79,7 +81,9 @@ func (r *Reconciler) facts(ctx context.Context, refs []render.ConfigVarRef) (ren
 // this controller keep for themselves is refused.
 func (r *Reconciler) secretData(ctx context.Context, key types.NamespacedName) (map[string]string, error) {
 	reserved := refuse("Secret %s is not for pools: keep the credentials of a provider in a Secret of their own", key)
-	if key.Namespace == api.NamespaceCloudInitSettings || key == r.RegistrySecret {
+	if ofSource, err := r.ofSource(ctx, key); err != nil {
+		return nil, err
+	} else if ofSource || key.Namespace == api.NamespaceCloudInitSettings || key == r.RegistrySecret {
 		return nil, reserved
 	}
 	var secret corev1.Secret
@@ -96,6 +100,32 @@ func (r *Reconciler) secretData(ctx context.Context, key types.NamespacedName) (
 		data[k] = string(v)
 	}
 	return data, nil
+}
+
+// ofSource reports whether a ProfileSource keeps credentials in a Secret.
+func (r *Reconciler) ofSource(ctx context.Context, key types.NamespacedName) (bool, error) {
+	if key.Namespace != r.Namespace {
+		return false, nil
+	}
+	var sources api.ProfileSourceList
+	if err := r.Client.List(ctx, &sources, client.InNamespace(r.Namespace)); err != nil {
+		return false, fmt.Errorf("listing ProfileSources: %w", err)
+	}
+	for _, ps := range sources.Items {
+		if hook := ps.Spec.Webhook; hook != nil && hook.SecretRef.Name == key.Name {
+			return true, nil
+		}
+		git := ps.Spec.Git
+		if git == nil {
+			continue
+		}
+		for _, ref := range []*meta.LocalObjectReference{git.SecretRef, git.ProxySecretRef} {
+			if ref != nil && ref.Name == key.Name {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
 }
 
 func (r *Reconciler) configMapData(ctx context.Context, key types.NamespacedName) (map[string]string, error) {

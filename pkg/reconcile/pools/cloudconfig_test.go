@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fluxcd/pkg/apis/meta"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -283,8 +284,14 @@ func TestCloudConfigOfReservedSecrets(t *testing.T) {
 	f.ensure(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "x"}})
 	f.ensure(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "account", Annotations: map[string]string{corev1.ServiceAccountNameKey: "x"}}, Type: corev1.SecretTypeServiceAccountToken})
 	f.ensure(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "free"}})
+	f.ensure(&api.ProfileSource{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "team"}, Spec: api.ProfileSourceSpec{
+		Interval: metav1.Duration{Duration: time.Minute}, RetryInterval: metav1.Duration{Duration: time.Minute},
+		Git:     &api.GitSource{URL: "https://git.example.com/team", Timeout: metav1.Duration{Duration: time.Minute}, SecretRef: &meta.LocalObjectReference{Name: "git"}, ProxySecretRef: &meta.LocalObjectReference{Name: "proxy"}},
+		Webhook: &api.Webhook{Provider: "generic", SecretRef: meta.LocalObjectReference{Name: "hook"}},
+	}})
 	for name, reserved := range map[string]bool{
 		ns + "/ours": true, ns + "/account": true, ns + "/registry": true, ns + "/free": false,
+		ns + "/git": true, ns + "/proxy": true, ns + "/hook": true, "elsewhere/git": false,
 		api.NamespaceCloudInitSettings + "/" + api.SecretGetterToken: true,
 	} {
 		namespace, secret, _ := cutKey(name)
