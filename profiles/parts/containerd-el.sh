@@ -4,11 +4,11 @@
 # is 9.5 or the like on machines that are held at a minor release. yum prints the URLs
 # that it fails to read, so a password is no part of them.
 docker="{{ urlJoin (omit $mirror "userinfo") }}/linux/rhel"
-key=/etc/pki/rpm-gpg/RPM-GPG-KEY-docker-ce
+repo=/etc/yum.repos.d/docker-ce.repo key=/etc/pki/rpm-gpg/RPM-GPG-KEY-docker-ce
 get "{{ urlJoin $mirror }}/linux/rhel/gpg" "$key.part"
 mv -f "$key.part" "$key"
-install -m {{ if $mirror.userinfo }}600{{ else }}644{{ end }} /dev/null /etc/yum.repos.d/docker-ce.repo
-cat >/etc/yum.repos.d/docker-ce.repo <<END
+install -m {{ if $mirror.userinfo }}600{{ else }}644{{ end }} /dev/null "$repo.part"
+cat >"$repo.part" <<END
 [docker-ce-stable]
 name=Docker CE Stable - \$basearch
 baseurl=$docker/9/\$basearch/stable
@@ -20,6 +20,9 @@ enabled=1
 gpgcheck=1
 gpgkey=file://$key
 END
+# yum reads all of these files first thing, so there is never half of one.
+sync "$repo.part"
+mv -f "$repo.part" "$repo"
 yum_install_known python3-dnf-plugin-versionlock
 yum -y install "containerd.io-$CONTAINERD_VERSION*"
 yum versionlock add containerd.io || echo "setup: containerd.io is not held at its version" >&2
