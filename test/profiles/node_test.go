@@ -20,6 +20,7 @@ const unitDir = "/etc/systemd/system/"
 // stage is one document, read.
 type stage struct {
 	ignition bool
+	version  string // of Ignition
 	files    map[string]file
 	units    []unit
 	// commands are runcmd and bootcmd.
@@ -191,7 +192,7 @@ func parseIgnition(document []byte) (*stage, error) {
 	if doc.Ignition.Version == "" {
 		return nil, fmt.Errorf("ignition.version is missing")
 	}
-	s := &stage{ignition: true, files: map[string]file{}, document: document, users: map[string][]string{}}
+	s := &stage{ignition: true, version: doc.Ignition.Version, files: map[string]file{}, document: document, users: map[string][]string{}}
 	for _, f := range doc.Storage.Files {
 		content, err := decodeDataURL(f.Contents.Source)
 		if err == nil && f.Contents.Compression == "gzip" {

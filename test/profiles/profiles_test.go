@@ -239,7 +239,7 @@ func (r *rendering) coreOS() bool { return r.profile.Spec.OSName == osm.Operatin
 // anonymous takes out of a text what differs between any two combinations, so that
 // equal things are looked at once.
 func (r *rendering) anonymous(text string) string {
-	short := strings.TrimPrefix(r.out.Record.Digests.Input, "v1:sha256:")[:12]
+	short := r.configDigest()
 	return strings.NewReplacer(short, "0123456789ab", r.in.Profile.Provenance.Commit, "").Replace(text)
 }
 

@@ -174,9 +174,9 @@ func verify(t *testing.T, analyze, dir string, u unitSet) []string {
 func writeFile(t *testing.T, path, content string, mode os.FileMode) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
+		t.Error(err)
 	}
 	if err := os.WriteFile(path, []byte(content), mode); err != nil {
-		t.Fatal(err)
+		t.Error(err)
 	}
 }

@@ -57,24 +57,24 @@ func certificate(seed string) string {
 
 // Names of dimensions that tests ask for.
 const (
-	provider    = "provider"
-	kubelet     = "kubelet"
-	proxy       = "proxy"
-	registries  = "registries"
-	external    = "external"
-	ipFamily    = "family"
-	hostCA      = "hostCA"
-	pause       = "pause"
-	taints      = "taints"
-	annotations = "annotations"
-	keys        = "keys"
-	gates       = "gates"
-	downloads   = "downloads"
-	commit      = "commit"
-	cloudConf   = "cloudConfig"
-	system      = "system"
-	network     = "network"
-	ignition    = "ignition"
+	provider        = "provider"
+	kubelet         = "kubelet"
+	proxy           = "proxy"
+	registries      = "registries"
+	external        = "external"
+	ipFamily        = "family"
+	hostCA          = "hostCA"
+	pause           = "pause"
+	taints          = "taints"
+	annotations     = "annotations"
+	keys            = "keys"
+	gates           = "gates"
+	downloads       = "downloads"
+	commit          = "commit"
+	cloudConf       = "cloudConfig"
+	system          = "system"
+	network         = "network"
+	ignitionVersion = "ignition"
 )
 
 // kubelets are the supported minors.
@@ -230,7 +230,7 @@ func everywhere() []dimension {
 		{proxy, []value{{"none", nil},
 			{"plain", setting(func(s *render.Settings) { s.NodeHTTPProxy, s.NodeNoProxy = "http://proxy.example.com:3128", noProxy })},
 			{"password", setting(func(s *render.Settings) {
-				s.NodeHTTPProxy, s.NodeNoProxy = "http://node:"+proxyPassword+"@proxy.example.com:3128", noProxy
+				s.NodeHTTPProxy, s.NodeNoProxy = "http://node:"+proxyPassword+"%40@proxy.example.com:3128", noProxy // %40 is an "@" of the password
 			})},
 			{"no-proxy alone", setting(func(s *render.Settings) { s.NodeNoProxy = noProxy })}}},
 		{registries, []value{{"none", nil},
@@ -297,7 +297,7 @@ func flatcar(doc profile.Document) []dimension {
 			{"dns alone", addNetwork(map[string]any{"dns": map[string]any{"servers": []string{"2001:db8::53"}}})}}},
 	}
 	if doc.Spec.ProvisioningUtility == osm.ProvisioningUtilityIgnition {
-		dims = append(dims, dimension{ignition, []value{{"3.3.0", nil},
+		dims = append(dims, dimension{ignitionVersion, []value{{"3.3.0", nil},
 			{"3.4.0", setting(func(s *render.Settings) { s.IgnitionVersion = "3.4.0" })},
 			{"2.3.0", func(c *combination) { c.annotations[api.AnnotationIgnitionVersion] = "2.3.0" }}}})
 	}
