@@ -301,8 +301,8 @@ func (r *Reconciler) ensure(ctx context.Context, ps *api.ProfileSource, snap *so
 		if doc, err = ix.Document(ctx, snap, v); err != nil {
 			return false, err
 		}
-		author, err := profile.ChangeOf(ctx, snap, v)
-		if err != nil {
+		var author source.Author
+		if author, err = profile.ChangeOf(ctx, snap, v); err != nil {
 			return false, err
 		}
 		err = r.Client.Create(ctx, object(key, origin{source: ps, snapshot: snap, version: v, author: author}, doc), client.FieldOwner(api.FieldManager))

@@ -1,6 +1,8 @@
 package profiles
 
 import (
+	"context"
+	"errors"
 	"os"
 	"slices"
 	"strings"
@@ -11,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -141,6 +144,42 @@ func TestBuiltInsBecomeObjects(t *testing.T) {
 		t.Errorf("other content is object %s, as before %s", second.Object, first.Object)
 	}
 	b.do(b.client.Get(t.Context(), client.ObjectKey{Namespace: ps.Namespace, Name: first.Object}, &osp))
+}
+
+// A cache that has not seen an object yet is no other content, and an API server that
+// cannot be asked is no answer.
+func TestObjectsThatTheCacheHasNotSeen(t *testing.T) {
+	b := newBuiltins(t)
+	b.keep()
+	object := b.sync().Status.Profiles[0].Object
+	b.r.forget(b.keeper.key())
+	b.r.Client = blind{b.client}
+	if ps := b.sync(); !apimeta.IsStatusConditionTrue(ps.Status.Conditions, meta.ReadyCondition) || ps.Status.Profiles[0].Object != object {
+		t.Errorf("status is %+v", ps.Status)
+	}
+	b.r.Live = away{b.client}
+	ps := b.sync()
+	ready := apimeta.FindStatusCondition(ps.Status.Conditions, meta.ReadyCondition)
+	if ready == nil || ready.Status != metav1.ConditionFalse || ready.Reason != "Failed" || !strings.Contains(ready.Message, "the API server is away") {
+		t.Errorf("Ready is %+v", ready)
+	}
+}
+
+// blind is a cache without OperatingSystemProfiles.
+type blind struct{ client.Client }
+
+func (b blind) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	if _, ok := obj.(*osm.OperatingSystemProfile); ok {
+		return apierrors.NewNotFound(schema.GroupResource{Resource: "operatingsystemprofiles"}, key.Name)
+	}
+	return b.Client.Get(ctx, key, obj, opts...)
+}
+
+// away is an API server that does not answer.
+type away struct{ client.Reader }
+
+func (away) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+	return errors.New("the API server is away")
 }
 
 func TestBuiltInsAndGitOfferTheSameProfile(t *testing.T) {
