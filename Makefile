@@ -36,6 +36,12 @@ test: prerequisites ## run every test, with the race detector
 bench: prerequisites ## measure rendering
 	go test -run '^$$' -bench . -benchmem ./pkg/render/...
 
+FUZZTIME ?= 10m
+
+.PHONY: fuzz
+fuzz: prerequisites ## feed every decoder and encoder what strangers might write, FUZZTIME each (10m)
+	FUZZTIME=$(FUZZTIME) hack/fuzz
+
 .PHONY: soak
 soak: ## say what a long run will do, once there is one
 	@echo "soak: there is no long run yet. It will churn pools, profiles and commits on a real"

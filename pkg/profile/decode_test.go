@@ -179,34 +179,3 @@ func TestDigestIsTheSameForWhatTheServerTreatsAlike(t *testing.T) {
 		t.Error("other content has the same digest")
 	}
 }
-
-func FuzzDecode(f *testing.F) {
-	for _, seed := range []string{good, bomb(), "a: *b", "--- |\n...\n---", good + "---\n" + good} {
-		f.Add([]byte(seed))
-	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		docs, err := Decode("f.yaml", data)
-		if err != nil {
-			if len(Problems(err)) == 0 {
-				t.Fatalf("error without a Problem: %v", err)
-			}
-			return
-		}
-		for _, d := range docs {
-			raw, err := json.Marshal(map[string]any{
-				"apiVersion": osm.GroupVersion.String(), "kind": "OperatingSystemProfile",
-				"metadata": map[string]any{"name": d.Name}, "spec": d.Spec,
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			again, err := Decode("g.yaml", raw)
-			if err != nil {
-				t.Fatalf("the canonical form is refused: %v", err)
-			}
-			if again[0].Digest != d.Digest {
-				t.Fatal("the canonical form has another digest")
-			}
-		}
-	})
-}

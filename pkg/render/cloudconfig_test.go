@@ -110,48 +110,6 @@ func TestScalarsStayStrings(t *testing.T) {
 	}
 }
 
-// Whatever a file contains arrives, and the document stays one.
-func FuzzCloudConfig(f *testing.F) {
-	f.Add("/etc/a", "text\n", "run: me")
-	f.Add("a: b", " leading\n \n\ttabs", "yes")
-	f.Add("'", "{{ }}\n\n", "\"quoted\"")
-	f.Add("-osm-gitops-base64-0-", "-osm-gitops-base64-", "x")
-	f.Add("\u2028", "\x00\x7f\u0085", "#")
-	f.Fuzz(func(t *testing.T, path, content, command string) {
-		for _, s := range []string{path, content, command} {
-			if strings.ToValidUTF8(s, "") != s {
-				t.Skip("rendering refuses what is no UTF-8")
-			}
-		}
-		doc, err := cloudConfig{stage: stageBootstrap, pool: &Pool{CloudProvider: "azure"}, system: "ubuntu", config: &osm.OSCConfig{
-			Files: []osm.File{
-				{Path: path, Permissions: 600, Content: osm.FileContent{Inline: &osm.FileContentInline{Data: content}}},
-				{Path: "/b", Permissions: 600, Content: osm.FileContent{Inline: &osm.FileContentInline{Data: strings.Repeat(content, 20), Encoding: "b64"}}},
-			},
-			CloudInitModules: &osm.CloudInitModule{RunCMD: []string{command}},
-		}}.encode()
-		if err != nil {
-			if !strings.Contains(path+content+command, markPrefix) {
-				t.Fatal(err)
-			}
-			return
-		}
-		got := parseYAML(t, string(doc))
-		files := got["write_files"].([]any)
-		first, second := files[0].(map[string]any), files[1].(map[string]any)
-		decoded, err := base64.StdEncoding.DecodeString(second["content"].(string))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if first["path"] != path || first["content"] != content || string(decoded) != strings.Repeat(content, 20) || len(files) != 3 {
-			t.Errorf("path %q, content %q became %v in\n%s", path, content, files, doc)
-		}
-		if diff := cmp.Diff([]any{command}, got["runcmd"]); diff != "" {
-			t.Errorf("command %q became %v", command, got["runcmd"])
-		}
-	})
-}
-
 // The two keys cloud-init's schema has as booleans, and nothing else.
 func TestTypedModules(t *testing.T) {
 	got := parseYAML(t, encode(t, cloudConfig{stage: stageProvisioning, pool: &Pool{}, system: "rhel", config: &osm.OSCConfig{CloudInitModules: &osm.CloudInitModule{

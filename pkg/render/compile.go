@@ -242,13 +242,27 @@ func templateProblem(name, field string, err error) *InvalidError {
 	p.Line, _ = strconv.Atoi(m[1])
 	message = strings.TrimPrefix(m[2], fmt.Sprintf("executing %q ", name))
 	if context, cause, ok := strings.Cut(message, ">: "); ok { // "at <context>: cause"
-		message = shortened(context, maxNameBytes) + ">: " + cause
+		message = shortened(context, maxNameBytes) + ">: " + withoutValue(cause)
 	}
 	if better, ok := undefinedFunction(message); ok {
 		message = better
 	}
 	p.Err = &templateError{message: shortened(message, maxMessageBytes), cause: err}
 	return p
+}
+
+// quotingValues are how text/template begins the messages that print a value: it
+// may be the whole data, with addresses that differ from run to run.
+var quotingValues = []string{"range can't iterate over ", "if/with can't use ", "can't use ",
+	"error calling eq: non-comparable type ", "error calling ne: non-comparable type "}
+
+func withoutValue(message string) string {
+	for _, begin := range quotingValues {
+		if strings.HasPrefix(message, begin) {
+			return begin + "this value"
+		}
+	}
+	return message
 }
 
 // templateError is an error of text/template in fewer words.

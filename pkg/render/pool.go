@@ -225,6 +225,9 @@ func decodeProviderSpec(md *cluster.MachineDeployment) (*providerConfig, []*Inva
 	if err := dec.Decode(&config); err != nil {
 		return nil, []*InvalidError{typeProblem(providerSpecField, err)}
 	}
+	if n := config.Network; n != nil && len(n.DNS.Servers) == 0 {
+		n.DNS.Servers = nil // as it is once it was recorded: an empty list is none
+	}
 	return &config, nil
 }
 

@@ -1,7 +1,6 @@
 package render
 
 import (
-	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -150,38 +149,4 @@ func TestNetworkConfig(t *testing.T) {
 			t.Errorf("%q: %v, want %v", family, got, want)
 		}
 	}
-}
-
-// A pool survives being recorded, and nothing panics on what strangers write.
-func FuzzDecodePool(f *testing.F) {
-	f.Add(`{"cloudProvider":"aws","operatingSystem":"ubuntu","sshPublicKeys":["a"]}`, "1.36.2", "cpu=1")
-	f.Add(`{"operatingSystem":"rhel","operatingSystemSpec":{"rhelSubscriptionManagerUser":"u"},"overwriteCloudConfig":""}`, "v1.33", "")
-	f.Add(`{"operatingSystem":"flatcar","operatingSystemSpec":null,"network":{"dns":{"servers":[]}}}`, "1", "a<b")
-	f.Add(`{"network":{"dns":[]}}`, "latest", ",=,")
-	f.Add(`[]`, "", "")
-	f.Add("null", "1.2.3-rc.1+x", "a=b=c")
-	f.Fuzz(func(t *testing.T, value, version, pairs string) {
-		md := machineDeployment(value, map[string]string{"KubeReserved": pairs})
-		md.Spec.Template.Spec.Versions.Kubelet = version
-		pool, err := DecodePool(md)
-		if err != nil {
-			var invalid *InvalidError
-			if !errors.As(err, &invalid) || invalid.Error() == "" {
-				t.Fatalf("%v is no InvalidError", err)
-			}
-			return
-		}
-		b, err := json.Marshal(pool)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var back Pool
-		if err := json.Unmarshal(b, &back); err != nil {
-			t.Fatal(err)
-		}
-		in := Input{Profile: Profile{Digest: "d"}, Pool: pool}
-		if a, b := in.InputDigest(), (Input{Profile: Profile{Digest: "d"}, Pool: back}).InputDigest(); a != b {
-			t.Errorf("the digest is %s, after recording %s", a, b)
-		}
-	})
 }

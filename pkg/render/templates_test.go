@@ -63,6 +63,7 @@ func TestTemplates(t *testing.T) {
 		"a provider is no plain string":         {text: "{{ .CloudProviderName | upper }}", wantErr: "wrong type"},
 		"an address prints as IP":               {text: "{{ range .ClusterDNSIPs }}{{ . }}{{ end }}", want: "10.96.0.10"},
 		"the whole data is not printed":         {text: "{{ . }}", wantErr: "<no value>"},
+		"nor is it in a message":                {text: "{{ range . }}{{ end }}", wantErr: "range can't iterate over this value"},
 		"a function that is refused":            {text: "a\nb {{ now }}", wantErr: `line 2 of the template: the function "now" is not available: it depends on when it runs`},
 		"a function that does not exist":        {text: `{{ semverCompar "1" "1" }}`, wantErr: `there is no function "semverCompar": did you mean "semverCompare"?`},
 		"toYaml and toToml":                     {text: `{{ dict "b" (dict "c" 1) "a" "x" | toYaml }}|{{ dict "n" "v" | toToml }}`, want: "a: x\nb:\n    c: 1|n = \"v\"\n"},

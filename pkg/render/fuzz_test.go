@@ -1,0 +1,284 @@
+package render
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.yaml.in/yaml/v3"
+
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+)
+
+// maxErrorBytes is far more than anybody reads: an error does not repeat what it
+// is about.
+const maxErrorBytes = 64 << 10
+
+// profileSpecs are the profiles that we ship and show.
+func profileSpecs(t testing.TB) []osm.OperatingSystemProfileSpec {
+	t.Helper()
+	var specs []osm.OperatingSystemProfileSpec
+	for _, pattern := range []string{"../../profiles/*.yaml", "../../examples/repository/profiles/*.yaml", "testdata/sample/profile.yaml"} {
+		paths, err := filepath.Glob(pattern)
+		if err != nil || len(paths) == 0 {
+			t.Fatalf("found %d files at %s (err %v): an empty glob must not pass", len(paths), pattern, err)
+		}
+		for _, path := range paths {
+			b, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var tree any
+			if err := yaml.Unmarshal(b, &tree); err != nil {
+				t.Fatal(err)
+			}
+			raw, err := json.Marshal(tree)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var osp osm.OperatingSystemProfile
+			if err := json.Unmarshal(raw, &osp); err != nil {
+				t.Fatal(err)
+			}
+			specs = append(specs, osp.Spec)
+		}
+	}
+	return specs
+}
+
+// fuzzData has something in most fields.
+func fuzzData(t testing.TB) *data {
+	t.Helper()
+	pods, proxy, size := int32(110), "http://proxy:3128", ""
+	d := &data{KubeVersion: "v1.36.2", KubernetesCACert: "ca\n", HostCACert: "{{ .Token }}\n", CloudProviderName: "hetzner", InitialTaints: "a=b:NoSchedule",
+		HTTPProxy: &proxy, KubeletFeatureGates: map[string]bool{"A": true, "B": false}, NetworkConfig: &NetworkConfig{IPFamily: "IPv4+IPv6"},
+		BootstrapKubeconfig: "apiVersion: v1\n", Token: "t", ServerURL: "https://api:6443", DownloadMirrors: map[string]string{"cni": "https://m"}}
+	d.MaxPods, d.ContainerLogMaxSize = &pods, &size
+	d.KubeReserved = &map[string]string{"cpu": "1", "memory": "1Gi"}
+	if err := setDuration(&d.ImageMinimumGCAge, "90s"); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// Whatever stands in a profile's templates, rendering it ends, with bounded output
+// or an error of few words, and twice the same. Security cases 16 to 19.
+func FuzzTemplate(f *testing.F) {
+	for _, call := range calls {
+		f.Add(call, `{{ template "t" . }}`)
+	}
+	for _, spec := range profileSpecs(f) {
+		for _, config := range []osm.OSPConfig{spec.BootstrapConfig, spec.ProvisioningConfig} {
+			for _, file := range config.Files {
+				f.Add(file.Content.Inline.Data, `{{ template "t" }}`)
+			}
+			for _, text := range config.Templates {
+				f.Add(`{{ template "t" }}`, text)
+			}
+		}
+	}
+	for _, text := range []string{
+		`{{ define "t" }}{{ template "u" }}{{ end }}{{ define "u" }}{{ template "t" }}{{ end }}{{ template "t" }}`,
+		`{{ range $i, $x := until 3 }}{{ if eq $i 1 }}{{ continue }}{{ end }}{{ break }}{{ else }}{{ end }}`,
+		`{{ $d := dict "a" (list 1 "b") }}{{ $_ := set $d "c" $d.a }}{{ toYaml $d }}{{ range $k, $v := $d }}{{ $k }}{{ $v }}{{ end }}`,
+		`{{ block "b" .KubeReserved }}{{ .cpu }}{{ end }}{{ with $x := .MaxPods }}{{ $x }}{{ end }}{{- /* c */ -}}`,
+		`{{ $x := "aa" }}{{ range 99 }}{{ $x = print $x $x }}{{ end }}`, `{{ printf "%[2]*[1]d%v%+v%#v%T" 1 2 . .KubeReserved }}`,
+		"\xff\x00\x00\x00\x00{{ \"\\xff\\x00\\x00\\x00\\x00\" }}", `{{ .KubeletFeatureGates.Nope }}{{ . }}{{ $ }}{{ nil }}`, `{{ range . }}{{ end }}`, `{{ eq .KubeletFeatureGates 1 }}`, `{{ call .X }}{{ index . "a" }}{{ slice "abc" 1 9 }}`,
+	} {
+		f.Add(text, text)
+	}
+	f.Fuzz(func(t *testing.T, file, named string) {
+		spec := &osm.OperatingSystemProfileSpec{OSName: "ubuntu", ProvisioningConfig: osm.OSPConfig{
+			Files: []osm.File{
+				{Path: "/a", Content: osm.FileContent{Inline: &osm.FileContentInline{Data: file}}},
+				{Path: "/b", Content: osm.FileContent{Inline: &osm.FileContentInline{Data: `{{ template "t" . }}` + named}}},
+			},
+			Templates: map[string]string{"t": named},
+		}}
+		render := func() (string, string) {
+			c := compile(spec)
+			problems := append(c.problems, c.provisioning.check()...)
+			var files []osm.File
+			if len(c.problems) == 0 {
+				d := fuzzData(t)
+				var more []*InvalidError
+				files, more = c.provisioning.execute(d)
+				problems = append(problems, more...)
+				if d.meter.ticks > maxTicks+maxFileBytes || d.meter.work > 2*maxWork {
+					t.Errorf("%d ticks and %d bytes of work were used up", d.meter.ticks, d.meter.work)
+				}
+			}
+			var out strings.Builder
+			for _, f := range files {
+				out.WriteString(f.Content.Inline.Data)
+			}
+			message := ""
+			if err := one(Profile{}.of("", problems)); err != nil {
+				message = err.Error()
+			}
+			return out.String(), message
+		}
+		out, message := render()
+		again, messageAgain := render()
+		if out != again || message != messageAgain {
+			t.Fatalf("rendered once it is\n%q, %s\nand then\n%q, %s", out, message, again, messageAgain)
+		}
+		if len(out) > maxStageBytes || len(message) > maxErrorBytes {
+			t.Errorf("%d bytes of output, %d of the error", len(out), len(message))
+		}
+		if strings.Contains(out, noValue) || strings.ToValidUTF8(out, "") != out || strings.Contains(out, "0xc0000") {
+			t.Errorf("the output is %q", out)
+		}
+	})
+}
+
+// Whatever a MachineDeployment holds, it is decoded or refused in few words, and
+// a pool survives being recorded.
+func FuzzProviderSpec(f *testing.F) {
+	f.Add(`{"cloudProvider":"aws","operatingSystem":"ubuntu","sshPublicKeys":["a"]}`, "1.36.2", "cpu=1")
+	f.Add(`{"operatingSystem":"rhel","operatingSystemSpec":{"rhelSubscriptionManagerUser":"u"},"overwriteCloudConfig":""}`, "v1.33", "")
+	f.Add(`{"operatingSystem":"flatcar","operatingSystemSpec":null,"network":{"dns":{"servers":[]}}}`, "1", "a<b")
+	f.Add(`{"operatingSystem":"flatcar","network":{"dns":{"servers":[]}}}`, "1", "a<====b")
+	f.Add(`{"network":{"dns":[]}}`, "latest", ",=,")
+	f.Add(`[]`, "", "")
+	f.Add("null", "1.2.3-rc.1+x", "a=b=c")
+	f.Add(`{"cloudProvider":"openstack","cloudProviderSpec":{"identityEndpoint":{"secretKeyRef":{"name":"a","key":"b"}},"trustDevicePath":{"value":true}},"operatingSystem":"ubuntu"}`, "1.25.0", "5m")
+	f.Add(`{"cloudProvider":"vsphere","cloudProviderSpec":{"allowInsecure":"true","datastore":"d\n[x]"},"operatingSystem":"flatcar","operatingSystemSpec":{"provisioningUtility":"cloud-init"}}`, "1.24.1", "memory.available<1Gi")
+	f.Add(`{"operatingSystem":"ubuntu","nope":1,"network":{"cidr":"a","gateway":"b","ipFamily":"IPv6+IPv4"},"sshPublicKeys":"x"}`, "1.36.2", "110")
+	f.Fuzz(func(t *testing.T, value, version, annotation string) {
+		if strings.ToValidUTF8(version+annotation, "") != version+annotation {
+			t.Skip("the API server refuses what is no UTF-8")
+		}
+		annotations := map[string]string{}
+		for suffix := range kubeletAnnotations {
+			annotations[suffix] = annotation
+		}
+		for _, annotations := range []map[string]string{annotations, {"KubeReserved": annotation}} {
+			md := machineDeployment(value, annotations)
+			md.Spec.Template.Spec.Versions.Kubelet = version
+			pool, err := DecodePool(md)
+			if err != nil {
+				var invalid *InvalidError
+				if !errors.As(err, &invalid) || invalid.Error() == "" {
+					t.Fatalf("%v is no InvalidError", err)
+				}
+				if n := len(err.Error()); n > maxErrorBytes {
+					t.Errorf("the error has %d bytes", n)
+				}
+				continue
+			}
+			b, err := json.Marshal(pool)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var back Pool
+			if err := json.Unmarshal(b, &back); err != nil {
+				t.Fatal(err)
+			}
+			in := Input{Profile: Profile{Digest: "d"}, Pool: pool}
+			if a, b := in.InputDigest(), (Input{Profile: Profile{Digest: "d"}, Pool: back}).InputDigest(); a != b {
+				t.Errorf("the digest is %s, after recording %s", a, b)
+			}
+			in.Profile.Spec = osm.OperatingSystemProfileSpec{OSName: pool.OperatingSystem, SupportedCloudProviders: []osm.CloudProviderSpec{{Name: pool.CloudProvider}}}
+			in.Settings.KubernetesCACert = "ca"
+			if out, err := NewEngine().Render(in); err == nil && (out == nil || len(out.Bootstrap) == 0) {
+				t.Errorf("rendering gives nothing, and no error")
+			} else if err != nil && len(err.Error()) > maxErrorBytes {
+				t.Errorf("the error has %d bytes", len(err.Error()))
+			}
+		}
+	})
+}
+
+// emptied are the lines that machine-controller empties (contract 12.1).
+var emptied = regexp.MustCompile(`(?m)^[ \t]+$`)
+
+// asMachine is what machine-controller makes of a document, or of a text in it.
+func asMachine(s string) string {
+	const name = "web-5c7d9-x2vbf"
+	return strings.NewReplacer(machineName, name, "%3CMACHINE_NAME%3E", url.QueryEscape(name)).Replace(s)
+}
+
+// Whatever files, units, modules and keys contain arrives, the document stays one,
+// and it survives what machine-controller does to it. Security case 20.
+func FuzzCloudConfig(f *testing.F) {
+	f.Add("/etc/a", "text\n", "run: me", "k")
+	f.Add("a: b", " leading\n \n\ttabs", "yes", "0755")
+	f.Add("'", "{{ }}\n\n", "\"quoted\"", "~")
+	f.Add("-osm-gitops-base64-0-", "-osm-gitops-base64-", "x", "enabled")
+	f.Add("\u2028", "\x00\x7f\u0085", "#", "auto-attach")
+	f.Add("<MACHINE_NAME>", "a <MACHINE_NAME>\n%3CMACHINE_NAME%3E\n", "<MACHINE_NAME", "<<")
+	f.Add("EOF", "x\nEOF\n", strings.Repeat("long ", 50)+"\n \n"+strings.Repeat("x ", 90), "a.service")
+	f.Fuzz(func(t *testing.T, path, content, command, key string) {
+		for _, s := range []string{path, content, command, key} {
+			if strings.ToValidUTF8(s, "") != s {
+				t.Skip("rendering refuses what is no UTF-8")
+			}
+		}
+		if yes, ok := yamlBool(command); ok {
+			t.Logf("%q is the boolean %v for some keys", command, yes)
+			command += "."
+		}
+		yes := true
+		config := &osm.OSCConfig{
+			Files: []osm.File{
+				{Path: path, Permissions: 600, Content: osm.FileContent{Inline: &osm.FileContentInline{Data: content}}},
+				{Path: "/b", Permissions: 600, Content: osm.FileContent{Inline: &osm.FileContentInline{Data: strings.Repeat(content, 20), Encoding: "b64"}}},
+			},
+			Units:       []osm.Unit{{Name: key, Enable: &yes, Content: &content, DropIns: []osm.DropIn{{Name: path, Content: command}}}},
+			UserSSHKeys: []string{command},
+			CloudInitModules: &osm.CloudInitModule{
+				BootCMD: []string{content}, RunCMD: []string{command, path}, YumRepoDir: path,
+				RHSubscription: map[string]string{key: command}, YumRepos: map[string]map[string]string{path: {key: command}},
+			},
+		}
+		doc, err := cloudConfig{stage: stageBootstrap, pool: &Pool{CloudProvider: "azure", OperatingSystem: "flatcar"}, system: "flatcar", config: config}.encode()
+		if err != nil {
+			if !strings.Contains(path+content+command+key, markPrefix) {
+				t.Fatal(err)
+			}
+			return
+		}
+		want := func(edit func(string) string) map[string]any {
+			b64 := base64.StdEncoding.EncodeToString([]byte(strings.Repeat(content, 20)))
+			unit := map[string]any{"name": edit(key), "enable": true, "command": "start", "mask": false,
+				"drop_ins": []any{map[string]any{"name": edit(path), "content": edit(command)}}}
+			if content != "" {
+				unit["content"] = edit(content)
+			}
+			m := map[string]any{
+				"hostname": edit(machineName), "ssh_pwauth": false,
+				"write_files": []any{
+					map[string]any{"path": edit(path), "permissions": "0600", "content": edit(content)},
+					map[string]any{"path": "/b", "permissions": "0600", "encoding": "b64", "content": b64},
+					map[string]any{"path": "/etc/machine-name", "permissions": "0600", "content": edit(machineName)},
+				},
+				"coreos":  map[string]any{"units": []any{unit}},
+				"bootcmd": []any{edit(content)}, "runcmd": []any{edit(command), edit(path)},
+				"rh_subscription": map[string]any{edit(key): edit(command)},
+				"yum_repos":       map[string]any{edit(path): map[string]any{edit(key): edit(command)}},
+			}
+			if s := strings.TrimSpace(command); s != "" {
+				m["ssh_authorized_keys"] = []any{edit(s)}
+			}
+			if path != "" {
+				m["yum_repo_dir"] = edit(path)
+			}
+			return m
+		}
+		if diff := cmp.Diff(want(func(s string) string { return s }), parseYAML(t, string(doc))); diff != "" {
+			t.Errorf("what arrives differs (-want +got):\n%s\n%s", diff, doc)
+		}
+		onMachine := emptied.ReplaceAllString(asMachine(string(doc)), "")
+		if diff := cmp.Diff(want(asMachine), parseYAML(t, onMachine)); diff != "" {
+			t.Errorf("what arrives on the machine differs (-want +got):\n%s\n%s", diff, onMachine)
+		}
+	})
+}
