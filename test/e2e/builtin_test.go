@@ -50,6 +50,19 @@ func TestBuiltInProfiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := ps.UID
+	ps.Spec.Path, ps.Spec.Suspend = "other", true
+	if err := s.client.Update(t.Context(), &ps); err != nil {
+		t.Fatal(err)
+	}
+	s.eventually("the path to be put back, and nothing else", func() error {
+		if err := s.get(namespace, api.DefaultsName, &ps); err != nil {
+			return err
+		}
+		if ps.Spec.Path != "" || !ps.Spec.Suspend {
+			return fmt.Errorf("spec is %+v", ps.Spec)
+		}
+		return nil
+	})
 	if err := s.client.Delete(t.Context(), &ps); err != nil {
 		t.Fatal(err)
 	}
