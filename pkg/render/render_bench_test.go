@@ -50,7 +50,7 @@ func ourInput(b *testing.B, name string) render.Input {
 	}
 	in := sampleInput(b)
 	in.Profile.Spec, in.Profile.Digest = osp.Spec, "v1:sha256:"+name
-	in.Pool.OperatingSystem, in.Pool.CloudProvider = osp.Spec.OSName, osm.CloudProviderKubevirt
+	in.Pool.OperatingSystem, in.Pool.CloudProvider = osp.Spec.OSName, "kubevirt"
 	return in
 }
 
