@@ -122,10 +122,15 @@ start() {
 	systemctl restart --no-block bootstrap.service
 }
 
-again tools
-again fetch
-again start
-say "bootstrap.service is at work: journalctl -fu bootstrap.service shows how far it is"
+main() {
+	again tools
+	again fetch
+	again start
+	say "bootstrap.service is at work: journalctl -fu bootstrap.service shows how far it is"
+}
+
+# This script may be the input of its shell: what main runs must not read it.
+main </dev/null
 `
 
 // hereDocument is a command that writes a text to a file in $dir. The shell

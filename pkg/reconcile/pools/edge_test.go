@@ -1,13 +1,20 @@
 package pools
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -16,6 +23,7 @@ import (
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
 
 func (f *fixture) script() string {
@@ -95,14 +103,7 @@ func TestEdgeScriptFollowsTheToken(t *testing.T) {
 	f := newFixture(t)
 	f.use("edge", "edge", "{}", "1.35.0")
 	f.reconcile()
-	getter := f.secret(api.SecretGetterToken)
-	f.patch(getter, `{"stringData":{"token":"newer"}}`)
-	t.Cleanup(func() { // other tests share it
-		body := client.RawPatch(types.MergePatchType, []byte(`{"stringData":{"token":"getter"}}`))
-		if err := f.client.Patch(context.WithoutCancel(t.Context()), getter, body); err != nil {
-			t.Error(err)
-		}
-	})
+	f.useToken("newer")
 	if f.reconcile(); !strings.Contains(f.script(), "Bearer newer\n") {
 		t.Error("the script does not follow the token")
 	}
@@ -111,6 +112,77 @@ func TestEdgeScriptFollowsTheToken(t *testing.T) {
 	if f.reconcile(); !strings.Contains(f.script(), "https://elsewhere.example.com/api") {
 		t.Error("the script of the last good generation does not follow the server")
 	}
+}
+
+// The script, run for real, gets its document from the real API server with a
+// token that may read that Secret and nothing else.
+func TestEdgeScriptFetches(t *testing.T) {
+	for _, program := range []string{"sh", "curl"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skipf("no %s", program)
+		}
+	}
+	f := newFixture(t)
+	config := cluster.Shared(t).Config
+	f.r.OverrideServer, f.r.CA = config.Host, string(config.CAData)
+	f.use("edge", "edge", "{}", "1.35.0")
+	f.useToken(f.nodeToken(userDataName(f.pool, stageBootstrap)))
+	f.reconcile()
+
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"id": "echo 0", "sleep": `kill "$PPID"`, "systemctl": "", // whoever tries again has failed
+		// It reads its input, which is the script where somebody pipes that to a shell.
+		"cloud-init": `cat >/dev/null; if [ "$1" = --version ]; then echo cloud-init 25.1; else cp "$3" '` + dir + `/given'; fi`,
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+text+"\n"), 0o755); err != nil { //nolint:gosec // a program
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.CommandContext(t.Context(), "sh")
+	script := strings.ReplaceAll(f.script(), "/etc/cloud/cloud.cfg.d", filepath.Join(dir, "cloud.cfg.d"))
+	cmd.Stdin = iotest.OneByteReader(strings.NewReader(script)) // so that the shell reads no further than it has to
+	cmd.Env = []string{"PATH=" + dir + ":" + os.Getenv("PATH"), "TMPDIR=" + dir, "HOME=" + dir}
+	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "bootstrap.service is at work") {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	got, err := os.ReadFile(filepath.Join(dir, "given"))
+	if want := f.secret(userDataName(f.pool, stageBootstrap)).Data[api.UserDataKey]; err != nil || !bytes.Equal(got, want) {
+		t.Errorf("cloud-init was given %q (err %v), want %q", got, err, want)
+	}
+}
+
+// nodeToken makes a token that may read one Secret.
+func (f *fixture) nodeToken(secret string) string {
+	f.t.Helper()
+	meta := metav1.ObjectMeta{Namespace: api.NamespaceCloudInitSettings, Name: f.r.Namespace}
+	account := &corev1.ServiceAccount{ObjectMeta: meta}
+	f.ensure(account)
+	f.ensure(&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{secret}, Verbs: []string{"get"}}}})
+	f.ensure(&rbacv1.RoleBinding{
+		ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: meta.Namespace, Name: meta.Name}},
+	})
+	request := &authenticationv1.TokenRequest{}
+	if err := f.client.SubResource("token").Create(f.t.Context(), account, request); err != nil {
+		f.t.Fatal(err)
+	}
+	return request.Status.Token
+}
+
+// useToken makes a token the one that nodes fetch with, until the test ends:
+// other tests share its Secret.
+func (f *fixture) useToken(token string) {
+	f.t.Helper()
+	getter := f.secret(api.SecretGetterToken)
+	before := string(getter.Data["token"])
+	f.patch(getter.DeepCopy(), `{"stringData":{"token":"`+token+`"}}`)
+	f.t.Cleanup(func() {
+		body := client.RawPatch(types.MergePatchType, []byte(`{"stringData":{"token":"`+before+`"}}`))
+		if err := f.client.Patch(context.WithoutCancel(f.t.Context()), getter, body); err != nil {
+			f.t.Error(err)
+		}
+	})
 }
 
 // The script goes when the provider is another one, and not before that one's
