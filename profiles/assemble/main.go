@@ -1,5 +1,6 @@
 // Command assemble writes the profiles of this folder: each file of source/ with
-// the parts it names put in. It is run by make generate, in profiles/.
+// the parts it names put in. Their names end in .in: a folder from which profiles are
+// taken has every .yaml file read as one. It is run by make generate, in profiles/.
 //
 // In a source a line
 //
@@ -28,12 +29,12 @@ func main() {
 
 // run assembles every profile below dir, and reports parts that none of them has.
 func run(dir string) error {
-	sources, err := filepath.Glob(filepath.Join(dir, "source", "*.yaml"))
+	sources, err := filepath.Glob(filepath.Join(dir, "source", "*.yaml.in"))
 	if err != nil {
 		return err
 	}
 	if len(sources) == 0 {
-		return fmt.Errorf("%s holds no source/*.yaml: run it in profiles/", dir)
+		return fmt.Errorf("%s holds no source/*.yaml.in: run it in profiles/", dir)
 	}
 	parts := os.DirFS(filepath.Join(dir, "parts"))
 	used := map[string]bool{}
@@ -60,7 +61,7 @@ func run(dir string) error {
 			continue
 		}
 		header := "# Assembled from source/" + filepath.Base(source) + " and parts/: edit those, then run make generate.\n"
-		if err := write(filepath.Join(dir, filepath.Base(source)), header+out); err != nil {
+		if err := write(filepath.Join(dir, strings.TrimSuffix(filepath.Base(source), ".in")), header+out); err != nil {
 			return err
 		}
 	}

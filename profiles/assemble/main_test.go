@@ -40,7 +40,7 @@ func TestAssemble(t *testing.T) {
 func TestUnusedPart(t *testing.T) {
 	dir := t.TempDir()
 	for _, file := range []struct{ path, text string }{
-		{"source/osp-x.yaml", "data: \"@part a\"\n"}, {"parts/a", "x\n"},
+		{"source/osp-x.yaml.in", "data: \"@part a\"\n"}, {"parts/a", "x\n"},
 	} {
 		if err := errors.Join(os.MkdirAll(filepath.Dir(filepath.Join(dir, file.path)), 0o700), os.WriteFile(filepath.Join(dir, file.path), []byte(file.text), 0o600)); err != nil {
 			t.Fatal(err)
