@@ -126,7 +126,7 @@ type request struct{ host, path, authorization string }
 
 // fault is what goes wrong with a server's answers.
 type fault struct {
-	// on is a part of the URL, without its scheme.
+	// on is how the URL ends.
 	on string
 	// times it happens; then all is well.
 	times int
@@ -218,7 +218,7 @@ func (c *cloud) handle(w http.ResponseWriter, r *http.Request) {
 	c.requests = append(c.requests, request{host, r.URL.Path, r.Header.Get("Authorization")})
 	var broken *fault
 	for _, f := range c.faults {
-		if f.times > 0 && f.answer != nil && strings.Contains(host+r.URL.Path, f.on) {
+		if f.times > 0 && f.answer != nil && strings.HasSuffix(host+r.URL.Path, f.on) {
 			f.times--
 			broken = f
 			break

@@ -1,10 +1,134 @@
 package nodescripts_test
 
 import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"os"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
+
+	"github.com/osm-gitops/osm-gitops/pkg/render"
+	"github.com/osm-gitops/osm-gitops/test/nodescripts/protocol"
 )
+
+// soak runs every fault and every step on its own, for each profile: `make soak`.
+// Otherwise the faults of a place come one after the other, in one node.
+var soak = os.Getenv("OSM_SOAK") == "1"
+
+// answers are ways in which a server goes wrong.
+type answer = func(w http.ResponseWriter, r *http.Request, healthy []byte)
+
+func says(status int, body string) answer {
+	return func(w http.ResponseWriter, _ *http.Request, _ []byte) {
+		w.WriteHeader(status)
+		fmt.Fprint(w, body)
+	}
+}
+
+// raw writes bytes where an answer belongs, and closes the connection in order, so
+// that an answer without a length seems to be whole.
+func raw(head string, body func(healthy []byte) []byte) answer {
+	return func(w http.ResponseWriter, _ *http.Request, healthy []byte) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		fmt.Fprintf(conn, head, len(healthy))
+		_, _ = conn.Write(body(healthy))
+	}
+}
+
+func half(healthy []byte) []byte { return healthy[:len(healthy)/2] }
+
+const (
+	withLength    = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+	withoutLength = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nX-Healthy: %d\r\nConnection: close\r\n\r\n"
+	page          = "<html><body><h1>Sign in to the network</h1></body></html>\n"
+)
+
+// stalls sends half an answer and nothing more, until the other side gives up.
+func stalls(w http.ResponseWriter, r *http.Request, healthy []byte) {
+	w.Header().Set("Content-Length", fmt.Sprint(len(healthy)))
+	_, _ = w.Write(half(healthy))
+	_ = http.NewResponseController(w).Flush()
+	<-r.Context().Done()
+}
+
+// named is a fault with what it is called.
+type named struct {
+	name   string
+	answer answer
+}
+
+// everywhere is what can go wrong with any answer that is checked as a whole.
+var everywhere = []named{
+	{"403", says(http.StatusForbidden, "no\n")},
+	{"404", says(http.StatusNotFound, "not found\n")},
+	{"429", says(http.StatusTooManyRequests, "later\n")},
+	{"500", says(http.StatusInternalServerError, "oh\n")},
+	{"503", says(http.StatusServiceUnavailable, "away\n")},
+	{"half a body, shorter than its length", raw(withLength, half)},
+	{"half a body without a length", raw(withoutLength, half)},
+	{"a body that ends at once", raw(withoutLength, func([]byte) []byte { return nil })},
+	{"no answer at all", raw("%.0d", func([]byte) []byte { return nil })},
+	{"an HTML page", says(http.StatusOK, page)},
+	{"it stalls", stalls},
+}
+
+// secretFaults are those of a Secret with a key.
+func secretFaults(key string) []named {
+	secret := func(key, value string) answer {
+		return says(http.StatusOK, fmt.Sprintf(`{"apiVersion":"v1","kind":"Secret","data":{%q:%q},"metadata":{"name":"x"}}`, key, value))
+	}
+	return slices.Concat(everywhere, []named{
+		{"401", says(http.StatusUnauthorized, string(apiStatus(http.StatusUnauthorized, "Unauthorized")))},
+		{"a redirect", func(w http.ResponseWriter, r *http.Request, _ []byte) {
+			http.Redirect(w, r, "https://"+mirrorHost+"/elsewhere", http.StatusFound)
+		}},
+		{"a Status with 200", says(http.StatusOK, string(apiStatus(http.StatusOK, "fine")))},
+		{"JSON of something else", says(http.StatusOK, "[1, 2, 3]\n")},
+		{"no key", secret("another", "aGVsbG8K")},
+		{"an empty value", secret(key, "")},
+		{"no base64", secret(key, "!!!")},
+		{"base64 with an end too much", secret(key, "aGVsbG8=aGVsbG8")},
+		{"three bytes of junk", secret(key, "nul0")}, // what base64 makes of "null" and the like
+		{"a document of another kind", secret(key, "aGVsbG8sIHdvcmxkCg==")},
+	})
+}
+
+// place is something that is fetched, and what can go wrong there.
+type place struct {
+	on     string
+	faults []named
+}
+
+// places are all that a profile's node fetches. A key of packages has no checksum to
+// hold it to: what is half is found by the package manager.
+func places(r *rehearsal) []place {
+	files := []string{"/kubelet", ".tgz", ".tar.gz"} // of Kubernetes, the plugins and crictl
+	all := []place{{r.kubeconfig, secretFaults(kubeconfigKey)}}
+	if r.scenario.profile != "osp-flatcar-cloud-init" {
+		all = append(all, place{r.secret, secretFaults(configKey)})
+	}
+	for _, file := range files {
+		all = append(all, place{file, slices.Concat(everywhere, []named{
+			{"other bytes of the same length", func(w http.ResponseWriter, _ *http.Request, healthy []byte) {
+				_, _ = w.Write(bytes.Repeat([]byte("x"), len(healthy)))
+			}},
+			{"the checksum of something else", says(http.StatusOK, strings.Repeat("0", 64)+"\n")},
+		})})
+	}
+	if name := r.scenario.profile; name == "osp-ubuntu" || name == "osp-rhel" || name == "osp-rockylinux" {
+		all = append(all, place{"/gpg", []named{everywhere[1], everywhere[4], everywhere[5], everywhere[8]}})
+	}
+	return all
+}
 
 // TestNode: every profile makes a node of a machine, and the kubelet's unit gives it
 // arguments that it can use.
@@ -28,7 +152,319 @@ func TestNode(t *testing.T) {
 			}) {
 				t.Errorf("the kubelet gets %q, and no label with the commit", argv)
 			}
-			t.Logf("%d commands", len(r.calls))
 		})
 	}
 }
+
+// healthy is the tree of a scenario's node that had no faults, and how many commands
+// it took. It is made once for a profile.
+type healthy struct {
+	tree  map[string]string
+	calls int
+}
+
+var healthyNodes struct {
+	sync.Mutex
+	byProfile map[string]*healthy
+}
+
+func withoutFaults(t *testing.T, s scenario) *healthy {
+	t.Helper()
+	healthyNodes.Lock()
+	defer healthyNodes.Unlock()
+	if h := healthyNodes.byProfile[s.profile]; h != nil {
+		return h
+	}
+	r := rehearse(t, s)
+	r.up()
+	r.finished()
+	if t.Failed() {
+		t.FailNow()
+	}
+	if healthyNodes.byProfile == nil {
+		healthyNodes.byProfile = map[string]*healthy{}
+	}
+	h := &healthy{r.tree(), len(r.calls)}
+	healthyNodes.byProfile[s.profile] = h
+	return h
+}
+
+// TestFaults: whatever goes wrong with whatever a node fetches, it tries again, has
+// nothing half-written meanwhile, and is in the end what it would have been without.
+func TestFaults(t *testing.T) {
+	for _, s := range scenarios {
+		for _, p := range placesOf(s) {
+			t.Run(s.profile+" "+strings.Trim(p.on, "/."), func(t *testing.T) {
+				parallel(t)
+				want := withoutFaults(t, s)
+				if !soak {
+					heals(t, s, want, p)
+					return
+				}
+				for _, f := range p.faults {
+					t.Run(f.name, func(t *testing.T) {
+						heals(t, s, want, place{p.on, []named{f}})
+					})
+				}
+			})
+		}
+	}
+}
+
+// placesOf is places, for a node that is not there yet.
+func placesOf(s scenario) []place {
+	return places(&rehearsal{
+		scenario: s, secret: "/secrets/web-kube-system-provisioning-config", kubeconfig: "/secrets/kube-system-web-kubelet-bootstrap-config",
+	})
+}
+
+// heals boots a node while these faults come one after the other.
+func heals(t *testing.T, s scenario, want *healthy, p place) {
+	t.Helper()
+	r := rehearse(t, s)
+	for _, f := range p.faults {
+		r.cloud.fault(fault{on: p.on, times: 1, answer: f.answer})
+	}
+	r.up()
+	r.finished()
+	r.equals(want.tree)
+	if len(r.sleeps) != len(p.faults) {
+		t.Errorf("%d faults made %d attempts fail", len(p.faults), len(r.sleeps))
+	}
+}
+
+// TestChecksums: the same for the files with the checksums, whose faults must not
+// become a reason to take a download unchecked.
+func TestChecksums(t *testing.T) {
+	for _, s := range scenarios {
+		t.Run(s.profile, func(t *testing.T) {
+			parallel(t)
+			want := withoutFaults(t, s)
+			r := rehearse(t, s)
+			faults := slices.Concat(everywhere, []named{
+				{"of something else", says(http.StatusOK, strings.Repeat("0", 64)+"\n")},
+				{"in capitals and too short", says(http.StatusOK, strings.Repeat("A", 63)+"\n")},
+			})
+			for i, f := range faults {
+				on := []string{"/kubelet.sha256", ".tgz.sha256", ".tar.gz.sha256", "/kubeadm.sha256"}[i%4]
+				r.cloud.fault(fault{on: on, times: 1, answer: f.answer})
+			}
+			r.up()
+			r.finished()
+			r.equals(want.tree)
+		})
+	}
+}
+
+// TestStrangers: a server whose certificate nobody has signed gets no token and
+// installs nothing.
+func TestStrangers(t *testing.T) {
+	for _, s := range scenarios {
+		t.Run(s.profile, func(t *testing.T) {
+			parallel(t)
+			want := withoutFaults(t, s)
+			r := rehearse(t, s)
+			r.cloud.fault(fault{on: "api", times: 3, stranger: true})
+			r.cloud.fault(fault{on: "downloads", times: 3, stranger: true})
+			r.up()
+			r.finished()
+			r.equals(want.tree)
+			if len(r.sleeps) != 6 {
+				t.Errorf("6 handshakes with strangers made %d attempts fail", len(r.sleeps))
+			}
+			for _, request := range r.cloud.requests {
+				if request.host != apiHost && request.authorization != "" {
+					t.Errorf("%s is sent the token", request.host)
+				}
+			}
+		})
+	}
+}
+
+// TestAway: the API server may be away for an hour and a half. Attempts become rare,
+// and the node comes up once it is back.
+func TestAway(t *testing.T) {
+	for _, s := range scenarios {
+		t.Run(s.profile, func(t *testing.T) {
+			parallel(t)
+			want := withoutFaults(t, s)
+			r := rehearse(t, s)
+			attempts := 100
+			if s.profile == "osp-flatcar-cloud-init" {
+				attempts = 10 // each takes all of setup, for it fetches one Secret only
+			}
+			r.cloud.away()
+			r.onSleep = func(n int) {
+				if n == attempts {
+					r.cloud.listenAPI()
+				}
+			}
+			r.up()
+			r.finished()
+			r.equals(want.tree)
+			if len(r.sleeps) != attempts {
+				t.Fatalf("the API server was away for %d attempts, %d have failed", attempts, len(r.sleeps))
+			}
+			shape := []float64{1, 2, 4, 8, 16, 32, 60, 60}
+			if !slices.Equal(r.sleeps[:len(shape)], shape) || r.sleeps[attempts-1] != 60 {
+				t.Errorf("the pauses between attempts are %v seconds, want %v and 60 from there on", r.sleeps, shape)
+			}
+		})
+	}
+}
+
+// TestDrip: an answer that comes a few bytes at a time is an answer.
+func TestDrip(t *testing.T) {
+	parallel(t)
+	r := rehearse(t, scenarios[0])
+	drips := func(w http.ResponseWriter, _ *http.Request, healthy []byte) {
+		w.Header().Set("Content-Length", fmt.Sprint(len(healthy)))
+		for piece := range slices.Chunk(healthy, 1+len(healthy)/50) {
+			_, _ = w.Write(piece)
+			_ = http.NewResponseController(w).Flush()
+			time.Sleep(20 * time.Millisecond)
+		}
+	}
+	for _, on := range []string{r.secret, r.kubeconfig, "/kubelet"} {
+		r.cloud.fault(fault{on: on, times: 1, answer: drips})
+	}
+	r.up()
+	r.finished()
+	if len(r.sleeps) > 0 {
+		t.Errorf("%d attempts have failed", len(r.sleeps))
+	}
+}
+
+// TestCloudInitDies: cloud-init that ends in the middle of writing files is run again.
+func TestCloudInitDies(t *testing.T) {
+	for _, s := range scenarios {
+		if strings.HasPrefix(s.profile, "osp-flatcar") {
+			continue
+		}
+		t.Run(s.profile, func(t *testing.T) {
+			parallel(t)
+			want := withoutFaults(t, s)
+			for _, old := range []bool{false, true} {
+				r := rehearse(t, s.with(func(s *scenario) { s.image = func(i *system) { i.oldCloudInit = old } }))
+				r.cloudInitDies = 2
+				r.up()
+				r.finished()
+				r.equals(want.tree)
+				if len(r.sleeps) != 2 {
+					t.Errorf("cloud-init has died twice, %d attempts have failed", len(r.sleeps))
+				}
+			}
+		})
+	}
+}
+
+// TestPinned: a download whose digest the settings give must have that one, whatever
+// its publisher says.
+func TestPinned(t *testing.T) {
+	name := "kubelet-" + kubeVersion + "-linux-" + runtime.GOARCH
+	evil := []byte("#!/bin/sh\necho evil\n")
+	for _, s := range scenarios {
+		t.Run(s.profile, func(t *testing.T) {
+			parallel(t)
+			right := sum(program("kubelet", kubeVersion))
+			r := rehearse(t, s.with(func(s *scenario) {
+				s.settings = func(s *render.Settings) { s.DownloadDigests = map[string]string{name: right} }
+			}))
+			for range 3 {
+				r.cloud.fault(fault{on: "/kubelet.sha256", times: 1, answer: says(http.StatusOK, sum(evil)+"\n")})
+			}
+			r.up()
+			r.finished()
+			if len(r.sleeps) != 3 {
+				t.Errorf("3 wrong checksums made %d attempts fail", len(r.sleeps))
+			}
+		})
+	}
+	t.Run("a pin that never fits", func(t *testing.T) {
+		parallel(t)
+		r := rehearse(t, scenarios[0].with(func(s *scenario) {
+			s.settings = func(s *render.Settings) { s.DownloadDigests = map[string]string{name: sum(evil)} }
+		}))
+		r.onSleep = func(n int) {
+			if n == 3 {
+				r.off()
+			}
+		}
+		if r.boot() || r.machine.kubelets > 0 || r.exists("/opt/bin/kubelet") || r.exists("/etc/kubernetes/bootstrap-kubelet.conf") {
+			t.Error("a kubelet that is not the pinned one was taken")
+		}
+		if !strings.Contains(r.output.String(), "the settings say "+sum(evil)) {
+			t.Error("nothing says that the pinned digest is another")
+		}
+	})
+}
+
+// TestPowerInMidstream: the power fails in the middle of an answer.
+func TestPowerInMidstream(t *testing.T) {
+	for _, s := range scenarios {
+		t.Run(s.profile, func(t *testing.T) {
+			parallel(t)
+			want := withoutFaults(t, s)
+			r := rehearse(t, s)
+			cut := func(w http.ResponseWriter, _ *http.Request, healthy []byte) {
+				w.Header().Set("Content-Length", fmt.Sprint(len(healthy)))
+				_, _ = w.Write(half(healthy))
+				_ = http.NewResponseController(w).Flush()
+				time.Sleep(50 * time.Millisecond) // curl has written it by then
+				r.mu.Lock()
+				defer r.mu.Unlock()
+				r.off()
+			}
+			failures := 0
+			for _, p := range placesOf(s) {
+				r.cloud.fault(fault{on: p.on, times: 1, answer: cut})
+				failures++
+			}
+			for i := 0; !r.boot(); i++ {
+				if i == failures {
+					t.Fatalf("the machine went off %d times, %d were meant", i+1, failures)
+				}
+			}
+			r.finished()
+			r.equals(want.tree)
+		})
+	}
+}
+
+// TestChecksFind: the checks that every test here relies on do find something.
+func TestChecksFind(t *testing.T) {
+	needNodes(t)
+	for name, do := range map[string]func(r *rehearsal){
+		"a half-written kubeconfig": func(r *rehearsal) { r.write("/etc/kubernetes/bootstrap-kubelet.conf", "clusters:\n", 0o600) },
+		"a kubeconfig for everybody": func(r *rehearsal) {
+			r.write("/etc/kubernetes/bootstrap-kubelet.conf", string(r.want["/etc/kubernetes/bootstrap-kubelet.conf"].content), 0o644)
+		},
+		"a token in a file for everybody": func(r *rehearsal) { r.write("/opt/x", "a "+apiToken, 0o640) },
+		"a token on a command line": func(r *rehearsal) {
+			r.calls = nil
+			r.check(protocol.Call{Argv: []string{"curl", "Bearer " + apiToken}})
+		},
+		"a kubelet that starts too early": func(r *rehearsal) { r.onKubelet() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			found := &recorder{TB: t}
+			r := rehearse(t, scenarios[0])
+			r.t = found
+			do(r)
+			r.check(protocol.Call{Argv: []string{"sleep", "1"}})
+			r.t = t
+			if !found.failed {
+				t.Error("the checks have nothing to say of it")
+			}
+		})
+	}
+}
+
+// recorder takes note of failures.
+type recorder struct {
+	testing.TB
+	failed bool
+}
+
+func (r *recorder) Error(...any)          { r.failed = true }
+func (r *recorder) Errorf(string, ...any) { r.failed = true }

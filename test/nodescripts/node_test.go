@@ -43,8 +43,8 @@ type node struct {
 	// middle of writing files.
 	document      *document
 	cloudInitDies int
-	calls   []protocol.Call
-	output  bytes.Buffer // of all runs
+	calls         []protocol.Call
+	output        bytes.Buffer // of all runs
 	// killAt is the number of the call, from 1, at which the power fails; 0: never.
 	killAt int
 	power  *os.Process // process 1 of the current run
@@ -53,7 +53,7 @@ type node struct {
 	onSleep func(n int)
 	// onKubelet, if set, is told when the kubelet is started.
 	onKubelet func()
-	sleeps  []float64 // in seconds, of supervise.sh
+	sleeps    []float64 // in seconds, of supervise.sh
 	// override, if set, may answer a call in place of the stand-ins.
 	override func(protocol.Call) *protocol.Reply
 }

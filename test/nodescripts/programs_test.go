@@ -217,7 +217,9 @@ func packageName(arg string) string {
 }
 
 // isVersion reports whether a version in yum's manner begins at i: behind a dash, with a star.
-func isVersion(name string, i int) bool { return i > 1 && name[i-1] == '-' && strings.HasSuffix(name, "*") }
+func isVersion(name string, i int) bool {
+	return i > 1 && name[i-1] == '-' && strings.HasSuffix(name, "*")
+}
 
 // packageManager is apt-get and yum: update, install, versionlock, list.
 func (n *node) packageManager(args []string) protocol.Reply {

@@ -17,13 +17,14 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
+	"github.com/osm-gitops/osm-gitops/profiles"
 	"github.com/osm-gitops/osm-gitops/test/nodescripts/protocol"
 
-	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 )
 
 // The two credentials of a node.
@@ -69,8 +70,8 @@ func (s scenario) with(change func(*scenario)) scenario {
 
 func (s scenario) rendered(t testing.TB) (render.Input, *render.Output) {
 	t.Helper()
-	path := filepath.Join("..", "..", "profiles", s.profile+".yaml")
-	b, err := os.ReadFile(path)
+	path := s.profile + ".yaml"
+	b, err := fs.ReadFile(profiles.FS(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,6 +125,8 @@ type rehearsal struct {
 	// kubeconfig that of the kubelet's.
 	secret, kubeconfig string
 	wrong              map[string]bool // what was reported already
+	// secrets are what nobody but root may read.
+	secrets []string
 }
 
 // wanted is a file that appears at once, or not at all. A mode of 0 is any.
@@ -142,7 +145,7 @@ func rehearse(t testing.TB, s scenario) *rehearsal {
 	if s.image != nil {
 		s.image(&image)
 	}
-	r := &rehearsal{node: newNode(t, image), scenario: s, wrong: map[string]bool{}}
+	r := &rehearsal{node: newNode(t, image), scenario: s, wrong: map[string]bool{}, secrets: []string{apiToken, bootstrapToken}}
 	if !strings.Contains(s.family, "6") {
 		r.net.uplink(t, nodeAddress+"/24")
 	}
@@ -183,7 +186,7 @@ func (r *rehearsal) check(c protocol.Call) {
 		r.intact(path, want, "when "+c.Argv[0]+" is called")
 	}
 	for _, argv := range append(c.Parents, c.Argv) {
-		for _, secret := range []string{apiToken, bootstrapToken} {
+		for _, secret := range r.secrets {
 			if line := strings.Join(argv, " "); strings.Contains(line, secret) {
 				r.once("a command line holds a credential: %s", strings.ReplaceAll(line, secret, "<secret>"))
 			}
@@ -251,7 +254,7 @@ func (r *rehearsal) readers() {
 			if err != nil {
 				return ignoreGone(err)
 			}
-			if bytes.Contains(b, []byte(apiToken)) || bytes.Contains(b, []byte(bootstrapToken)) {
+			if slices.ContainsFunc(r.secrets, func(s string) bool { return bytes.Contains(b, []byte(s)) }) {
 				r.once("%s has the mode %o and holds a credential", strings.TrimPrefix(path, r.dir), info.Mode().Perm())
 			}
 			return nil
@@ -312,7 +315,7 @@ func (r *rehearsal) finished() {
 		r.t.Error("containerd is not active")
 	}
 	out := r.output.String()
-	for _, secret := range []string{apiToken, bootstrapToken} {
+	for _, secret := range r.secrets {
 		if strings.Contains(out, secret) {
 			r.t.Error("the scripts print a credential")
 		}
@@ -354,8 +357,7 @@ func (r *rehearsal) tree() map[string]string {
 			if err != nil {
 				return err
 			}
-			sum := sha256.Sum256(b)
-			what += " " + hex.EncodeToString(sum[:6])
+			what += " " + sum(b)
 		case d.Type()&fs.ModeSymlink != 0:
 			target, err := os.Readlink(path)
 			if err != nil {
@@ -370,6 +372,11 @@ func (r *rehearsal) tree() map[string]string {
 		r.t.Fatal(err)
 	}
 	return out
+}
+
+func sum(content []byte) string {
+	digest := sha256.Sum256(content)
+	return hex.EncodeToString(digest[:])
 }
 
 func owner(info fs.FileInfo) (uid, gid uint32) {
