@@ -126,6 +126,9 @@ func runRender(ctx context.Context, flags renderFlags, stdin io.Reader, stdout, 
 	if err != nil {
 		return err
 	}
+	for _, finding := range in.Profile.Findings() {
+		fmt.Fprintf(stderr, "osm-gitops: warning: %v\n", finding)
+	}
 	osc, err := oscYAML(in, out.OSC)
 	if err != nil {
 		return err

@@ -1,0 +1,221 @@
+package render
+
+import (
+	"bytes"
+	_ "embed"
+	"errors"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+	"go.yaml.in/yaml/v3"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+)
+
+// cloudInitSchema types the modules that a profile may set, see the comment in it.
+//
+//go:embed cloudinit_schema.json
+var cloudInitSchema []byte
+
+// Findings says what in a profile renders, but will not do on a node what its author
+// expects: cloud-init modules that cloud-init's schema refuses or that never run, and
+// units that nothing starts. Nodes get such a profile all the same, since existing
+// fleets have some.
+//
+// It reads a schema and every text of the profile, which takes milliseconds: it is
+// for people who write profiles, and Render never calls it. Each finding has what an
+// error of Check has, the line included.
+func (p Profile) Findings() []*InvalidError {
+	if p.Spec.OSName == osm.OperatingSystemFlatcar {
+		return nil // coreos-cloudinit has no schema, and starts units itself
+	}
+	var findings []*InvalidError
+	for _, s := range []struct {
+		name   string
+		config *osm.OSPConfig
+	}{{stageBootstrap, &p.Spec.BootstrapConfig}, {stageProvisioning, &p.Spec.ProvisioningConfig}} {
+		root := "spec." + s.name + "Config"
+		findings = append(findings, inStage(s.name, p.moduleFindings(root, s.name, s.config)...)...)
+		if s.name == stageProvisioning {
+			findings = append(findings, inStage(s.name, p.unitFindings(root, s.config.Units)...)...)
+		}
+	}
+	return p.of("", findings)
+}
+
+// moduleFindings validates the modules as they stand in the document of a node.
+func (p Profile) moduleFindings(root, stage string, config *osm.OSPConfig) []*InvalidError {
+	if config.CloudInitModules == nil {
+		return nil
+	}
+	modules := config.CloudInitModules.DeepCopy()
+	if p.Spec.OSName == osm.OperatingSystemRHEL {
+		modules.RHSubscription = nil // the pool's takes its place
+	}
+	var findings []*InvalidError
+	if stage == stageProvisioning {
+		// Only the init stage of cloud-init runs a second time (contract 14.4).
+		for _, late := range []struct {
+			key string
+			set bool
+		}{{"runcmd", len(modules.RunCMD) > 0}, {"rh_subscription", len(modules.RHSubscription) > 0}, {"yum_repos", len(modules.YumRepos) > 0}} {
+			if late.set {
+				findings = append(findings, problem(root+".modules."+late.key, "is for a late stage of cloud-init, which does not run for the provisioning document: do it in a script"))
+			}
+		}
+	}
+	document := cloudConfig{stage: stage, pool: &Pool{OperatingSystem: p.Spec.OSName}, system: p.Spec.OSName, config: &osm.OSCConfig{CloudInitModules: modules}}
+	b, err := document.encode()
+	if err != nil {
+		return append(findings, problem(root+".modules", "%w", err))
+	}
+	var values map[string]any
+	if err := yaml.Unmarshal(b, &values); err != nil {
+		return append(findings, problem(root+".modules", "encodes as no YAML: %w", err))
+	}
+	var invalid *jsonschema.ValidationError
+	if errors.As(moduleSchema().Validate(values), &invalid) {
+		findings = append(findings, schemaFindings(root+".modules", invalid)...)
+	}
+	return findings
+}
+
+// moduleSchema compiles cloudInitSchema.
+func moduleSchema() *jsonschema.Schema {
+	const name = "cloud-init.json"
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(cloudInitSchema))
+	if err != nil {
+		panic(err) // a file of this package
+	}
+	c := jsonschema.NewCompiler()
+	if err := c.AddResource(name, document); err != nil {
+		panic(err)
+	}
+	return c.MustCompile(name)
+}
+
+// schemaFindings takes an error of the schema apart. Where one of several would do,
+// they are one finding.
+func schemaFindings(field string, err *jsonschema.ValidationError) []*InvalidError {
+	switch err.ErrorKind.(type) {
+	case *kind.AnyOf, *kind.OneOf:
+		var parts []string
+		for _, cause := range err.Causes {
+			parts = append(parts, schemaMessage(cause))
+		}
+		if len(parts) == 0 {
+			parts = append(parts, schemaMessage(err))
+		}
+		return []*InvalidError{schemaFinding(field, err, strings.Join(parts, ", or "))}
+	}
+	if len(err.Causes) == 0 {
+		return []*InvalidError{schemaFinding(field, err, schemaMessage(err))}
+	}
+	var findings []*InvalidError
+	for _, cause := range err.Causes {
+		findings = append(findings, schemaFindings(field, cause)...)
+	}
+	return findings
+}
+
+func schemaFinding(field string, err *jsonschema.ValidationError, what string) *InvalidError {
+	for i, name := range err.InstanceLocation {
+		if i == 0 {
+			field += "." + name
+		} else {
+			field += "[" + name + "]"
+		}
+	}
+	return problem(field, "cloud-init takes no such value: %s", what)
+}
+
+func schemaMessage(err *jsonschema.ValidationError) string {
+	return err.ErrorKind.LocalizedString(message.NewPrinter(language.English))
+}
+
+// startsUnits is a line that starts what it names: a command, or a dependency in
+// another unit.
+var startsUnits = regexp.MustCompile(`\b(systemctl\b.*\b(start|restart|try-restart|reload-or-restart|isolate|now)|Wants=|Requires=|BindsTo=|Upholds=|Requisite=|Unit=|OnSuccess=|OnFailure=)\b`)
+
+// unitFindings are the units that nobody starts in the boot that brings them. They
+// come as files, after systemd has decided what to start.
+func (p Profile) unitFindings(root string, units []osm.Unit) []*InvalidError {
+	var lines []string
+	for text := range p.texts() {
+		for line := range strings.SplitSeq(strings.ReplaceAll(text, "\\\n", " "), "\n") {
+			if startsUnits.MatchString(line) {
+				lines = append(lines, line)
+			}
+		}
+	}
+	var findings []*InvalidError
+	for i, u := range units {
+		if isTrue(u.Mask) || u.Content == nil || *u.Content == "" || triggered(u.Name, units) ||
+			slices.ContainsFunc(lines, func(line string) bool { return names(line, u.Name) }) {
+			continue
+		}
+		when := "nothing starts it"
+		if isTrue(u.Enable) {
+			when = "it starts at the next boot only"
+		}
+		findings = append(findings, problem(root+".units["+strconv.Itoa(i)+"]", "%q comes with the provisioning stage, and %s: let a script run \"systemctl start --no-block %s\"", u.Name, when, u.Name))
+	}
+	return findings
+}
+
+// triggered reports whether a timer, socket or path of the same name starts a service.
+func triggered(name string, units []osm.Unit) bool {
+	stem, ok := strings.CutSuffix(name, ".service")
+	return ok && slices.ContainsFunc(units, func(u osm.Unit) bool {
+		return u.Name == stem+".timer" || u.Name == stem+".socket" || u.Name == stem+".path"
+	})
+}
+
+// names reports whether a line names a unit, a service with or without its suffix.
+func names(line, unit string) bool {
+	for word := range strings.FieldsFuncSeq(line, func(r rune) bool { return strings.ContainsRune(" \t\"'=;,", r) }) {
+		if word == unit || word+".service" == unit {
+			return true
+		}
+	}
+	return false
+}
+
+// texts yields everything in a profile that may start a unit.
+func (p Profile) texts() func(yield func(string) bool) {
+	var all []string
+	for _, config := range []*osm.OSPConfig{&p.Spec.BootstrapConfig, &p.Spec.ProvisioningConfig} {
+		add := func(files []osm.File, templates map[string]string) {
+			for _, f := range files {
+				if f.Content.Inline != nil {
+					all = append(all, f.Content.Inline.Data)
+				}
+			}
+			for _, name := range sortedKeys(templates) {
+				all = append(all, templates[name])
+			}
+		}
+		add(config.Files, config.Templates)
+		for _, r := range config.SupportedContainerRuntimes {
+			add(r.Files, r.Templates)
+		}
+		for _, u := range config.Units {
+			if u.Content != nil {
+				all = append(all, *u.Content)
+			}
+			for _, d := range u.DropIns {
+				all = append(all, d.Content)
+			}
+		}
+		if m := config.CloudInitModules; m != nil {
+			all = append(append(all, m.BootCMD...), m.RunCMD...)
+		}
+	}
+	return slices.Values(all)
+}
