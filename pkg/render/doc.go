@@ -11,5 +11,6 @@
 // messages come from the first run, so they hold no credential.
 //
 // Start with Engine.Render in render.go; what templates may read is documented
-// in data.go, what they may call in funcs.go.
+// in data.go, what they may call in funcs.go, and what that may take in ticks.go,
+// limited.go and bounds.go.
 package render
