@@ -8,7 +8,6 @@
 package profiles_test
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -46,39 +45,45 @@ type rendering struct {
 	bootstrap, provisioning *stage
 }
 
-// TestMatrix: every profile renders in every combination, and every combination is
-// there.
+// TestMatrix: every profile renders in every combination; each of its providers meets
+// each kubelet, and any two values of any two other dimensions meet as well.
 func TestMatrix(t *testing.T) {
-	start := time.Now()
 	all := renderings(t)
 	var failed report
 	for _, err := range corpus.errs {
-		var e *renderError
-		if !errors.As(err, &e) {
-			t.Fatal(err)
-		}
-		failed.add(e.err.Error(), e.in)
+		failed.add(err.err.Error(), err.in)
 	}
 	failed.fail(t)
 	count := map[string]int{}
-	pairs := map[string]map[string]bool{}
+	met := map[[5]string]bool{}
 	for _, r := range all {
 		count[r.profile.Name]++
-		if pairs[r.profile.Name] == nil {
-			pairs[r.profile.Name] = map[string]bool{}
-		}
-		pairs[r.profile.Name][r.values[provider]+" "+r.values[kubelet]] = true
-	}
-	for _, doc := range profiles(t) {
-		for _, p := range doc.Spec.SupportedCloudProviders {
-			for _, version := range kubelets {
-				if !pairs[doc.Name][string(p.Name)+" "+version] {
-					t.Errorf("%s is not rendered for %s with kubelet %s", doc.Path, p.Name, version)
-				}
+		for a, v := range r.values {
+			for b, w := range r.values {
+				met[[5]string{r.profile.Name, a, v, b, w}] = true
 			}
 		}
 	}
-	t.Logf("%d combinations of %v, rendered and read in %s", len(all), count, time.Since(start).Round(time.Millisecond))
+	for _, doc := range profiles(t) {
+		dims := dimensions(doc)
+		if got, want := len(dims[0].values)*len(dims[1].values), len(doc.Spec.SupportedCloudProviders)*4; got != want || want == 0 {
+			t.Errorf("%s: %d combinations of provider and kubelet, want %d", doc.Path, got, want)
+		}
+		var missing report
+		for i, a := range dims {
+			for _, b := range dims[:i] {
+				for _, v := range a.values {
+					for _, w := range b.values {
+						if !met[[5]string{doc.Name, a.name, v.name, b.name, w.name}] {
+							missing.add(fmt.Sprintf("%s %s never meets %s %s", a.name, v.name, b.name, w.name), doc.Name+" any combination")
+						}
+					}
+				}
+			}
+		}
+		missing.fail(t)
+	}
+	t.Logf("%d combinations of %v, rendered and read in %s", len(all), count, corpus.took.Round(time.Millisecond))
 }
 
 // TestNames: a shipped profile's file is called like it.
@@ -131,7 +136,8 @@ func profileOf(doc profile.Document, from render.Provenance) render.Profile {
 var corpus struct {
 	sync.Once
 	all  []*rendering
-	errs []error
+	errs []*renderError
+	took time.Duration
 }
 
 // renderings returns all combinations that render. TestMatrix fails for the others.
@@ -139,7 +145,7 @@ func renderings(t testing.TB) []*rendering {
 	t.Helper()
 	docs := profiles(t)
 	corpus.Do(func() {
-		engine := render.NewEngine()
+		start, engine := time.Now(), render.NewEngine()
 		var wg sync.WaitGroup
 		var mu sync.Mutex
 		for _, doc := range docs {
@@ -152,23 +158,23 @@ func renderings(t testing.TB) []*rendering {
 		}
 		wg.Wait()
 		slices.SortFunc(corpus.all, func(a, b *rendering) int { return strings.Compare(a.name, b.name) })
+		corpus.took = time.Since(start)
 	})
 	if len(corpus.all) == 0 {
-		t.Fatalf("nothing was rendered: %v", errors.Join(corpus.errs...))
+		t.Fatalf("nothing was rendered: %v", corpus.errs)
 	}
 	return corpus.all
 }
 
-// renderError says which combination does not render.
+// renderError is a combination that does not render.
 type renderError struct {
 	in  string
 	err error
 }
 
-func (e *renderError) Error() string { return e.in + ": " + e.err.Error() }
-func (e *renderError) Unwrap() error { return e.err }
+func (e *renderError) String() string { return e.in + ": " + e.err.Error() }
 
-func renderAll(engine *render.Engine, doc profile.Document) (all []*rendering, errs []error) {
+func renderAll(engine *render.Engine, doc profile.Document) (all []*rendering, errs []*renderError) {
 	dims := dimensions(doc)
 	sizes := make([]int, len(dims))
 	for i, d := range dims {
