@@ -27,6 +27,8 @@ const (
 	maxExpandedNodes = 200_000 // YAML nodes of one document with aliases expanded
 	maxDepth         = 64      // levels of nesting
 	maxProblems      = 50      // named in one file; nobody reads more at once
+	maxMessageBytes  = 1000    // of one problem, which may quote a megabyte
+	maxFieldBytes    = 250     // of a field's name
 )
 
 // Document is one profile in a file.
@@ -79,11 +81,23 @@ func (p *Problem) Error() string {
 	}
 	b.WriteString(": ")
 	if p.Field != "" {
-		b.WriteString(p.Field)
+		b.WriteString(shortened(p.Field, maxFieldBytes))
 		b.WriteString(": ")
 	}
-	b.WriteString(p.Err.Error())
+	b.WriteString(shortened(p.Err.Error(), maxMessageBytes))
 	return b.String()
+}
+
+// shortened cuts a text off.
+func shortened(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	cut := limit
+	for cut > 0 && !utf8.RuneStart(s[cut]) {
+		cut--
+	}
+	return fmt.Sprintf("%s... (%d bytes more)", s[:cut], len(s)-cut)
 }
 
 func (p *Problem) Unwrap() error { return p.Err }

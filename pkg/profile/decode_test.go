@@ -179,3 +179,26 @@ func TestDigestIsTheSameForWhatTheServerTreatsAlike(t *testing.T) {
 		t.Error("other content has the same digest")
 	}
 }
+
+// An error stays short whatever is wrong with a file. Security case 11.
+func TestErrorsAreShort(t *testing.T) {
+	long := strings.Repeat("x", 500_000)
+	for name, file := range map[string]string{
+		"a long key":         good + "  " + long + ": 1\n",
+		"a long value":       strings.Replace(good, "osName: ubuntu", "osName: "+long, 1),
+		"a long name":        strings.Replace(good, "name: osp-test", "name: "+long, 1),
+		"a long version":     strings.Replace(good, "version: v1.0.0", "version: "+long, 1),
+		"a long kind":        "apiVersion: v1\nkind: " + long + "\n",
+		"many unknown keys":  good + strings.Repeat("  "+long[:5000]+": 1\n", 100),
+		"what is no YAML":    long + "\n\t: [",
+		"a long anchor":      "a: *" + long,
+		"text for a mapping": "spec: " + long,
+	} {
+		docs, err := Decode("a.yaml", []byte(file))
+		if err == nil {
+			t.Errorf("%s: %d profiles and no error", name, len(docs))
+		} else if len(err.Error()) > maxErrorBytes {
+			t.Errorf("%s: the error has %d bytes: %.200s", name, len(err.Error()), err)
+		}
+	}
+}

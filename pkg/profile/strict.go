@@ -363,6 +363,9 @@ func tagName(tag string) string {
 
 // suggest names the field that was probably meant.
 func suggest(name string, known map[string]structField) string {
+	if len(name) > maxFieldBytes {
+		return ""
+	}
 	best, bestDistance := "", 3 // two slips of the finger at most
 	for k := range known {
 		if n := levenshtein.Distance(strings.ToLower(name), strings.ToLower(k), nil); n < bestDistance || n == bestDistance && k < best {
