@@ -23,10 +23,16 @@ var bare = map[string][]string{
 	"files":                  {"/etc/fstab", "/etc/environment", "/etc/ca-certificates.conf"},
 	"hostnamectl":            {"hostnamectl"},
 	"tools of a system":      {"setenforce", "nmcli", "netplan", "subscription-manager"},
-	"packages that some mirrors do not have": {
+	"packages that some mirrors do not have": packages(
 		"ceph-common", "cifs-utils", "glusterfs-client", "nfs-common", "nfs-utils", "bash-completion", "lvm2",
-		"device-mapper-persistent-data", "wget", "open-iscsi", "qemu-guest-agent", "python3-dnf-plugin-versionlock", "yum-plugin-versionlock",
-	},
+		"device-mapper-persistent-data", "wget", "open-iscsi", "qemu-guest-agent", "python3-dnf-plugin-versionlock", "yum-plugin-versionlock"),
+}
+
+func packages(names ...string) []string {
+	for i, name := range names {
+		names[i] = packagePrefix + name
+	}
+	return names
 }
 
 // TestBareImage: what is missing and can be done without is no reason to have no node.

@@ -36,8 +36,8 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "nodescripts-")
-	if err != nil {
+	dir := filepath.Join(os.TempDir(), fmt.Sprintf("nodescripts-of-%d", os.Getpid()))
+	if err := os.Mkdir(dir, 0o700); err != nil {
 		fmt.Fprintln(os.Stderr, "nodescripts:", err)
 		return 1
 	}
@@ -48,7 +48,7 @@ func run(m *testing.M) int {
 		return 1
 	}
 	standIn = filepath.Join(dir, "standin")
-	build := exec.Command("go", "build", "-trimpath", "-o", standIn, "./standin")
+	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", standIn, "./standin")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "nodescripts: go build ./standin: %v\n%s", err, out)

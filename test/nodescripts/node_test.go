@@ -123,11 +123,9 @@ func (n *node) image() {
 // tested, and their commands are what is recorded.
 func (n *node) install(program string) {
 	target := protocol.StandIn
-	if program == "bash" || program == "sh" || program == "env" {
-		real, err := hostProgram("bash")
-		if program == "env" {
-			real, err = hostProgram(program)
-		}
+	shell := program == "bash" || program == "sh" || program == "env"
+	if shell || !n.system.recorded && slices.Contains(realPrograms, program) && !slices.Contains(watched, program) {
+		real, err := hostProgram(program)
 		n.must(err)
 		target = inNode(real)
 	}
@@ -138,6 +136,9 @@ func (n *node) install(program string) {
 
 // hostProgram finds a program of the machine below /usr.
 func hostProgram(name string) (string, error) {
+	if name == "sh" {
+		name = "bash" // as it is on most systems that profiles are for
+	}
 	path, err := exec.LookPath(name)
 	if err != nil {
 		return "", fmt.Errorf("there is no program %q on this machine", name)
@@ -288,7 +289,9 @@ func (n *node) answer(c protocol.Call) *protocol.Reply {
 		return nil
 	}
 	if n.override != nil {
-		if r := n.override(c); r != nil {
+		if r := n.override(c); n.power == nil {
+			return nil
+		} else if r != nil {
 			return r
 		}
 	}
@@ -319,19 +322,6 @@ func (n *node) report() {
 		out = "..." + out[len(out)-8000:]
 	}
 	n.t.Logf("output of the node:\n%s\nits last calls:\n%s", out, calls.String())
-}
-
-// called returns the command lines of a program's calls.
-func (n *node) called(program string) []string {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	var lines []string
-	for _, c := range n.calls {
-		if c.Argv[0] == program {
-			lines = append(lines, strings.Join(c.Argv[1:], " "))
-		}
-	}
-	return lines
 }
 
 // network is a network namespace: a thread that is in it, and runs what is sent.

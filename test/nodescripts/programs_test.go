@@ -2,6 +2,7 @@ package nodescripts_test
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +18,10 @@ var realPrograms = []string{
 	"sort", "stat", "tail", "tar", "tee", "timeout", "touch", "tr", "uname", "wc",
 }
 
+// watched are those of realPrograms that are always asked about: they fetch, and they
+// put files in place.
+var watched = []string{"curl", "mv"}
+
 // standIns are the programs that would change the kernel or need a distribution.
 var standIns = []string{
 	"hostnamectl", "journalctl", "modinfo", "modprobe", "sleep", "swapoff", "sync", "sysctl", "systemctl",
@@ -31,6 +36,8 @@ type system struct {
 	packages string
 	// oldCloudInit takes --file before the command, as releases before 24.1 do.
 	oldCloudInit bool
+	// recorded: all commands are asked about, also those that are this machine's own.
+	recorded bool
 	// extra programs, stand-ins all; units that the image has.
 	extra, units []string
 	// without are programs, packages, modules and units that are not there.
@@ -106,6 +113,10 @@ func (s system) files() map[string]string {
 	return files
 }
 
+// packagePrefix is before a package in system.without: curl may be missing, and its
+// package be there.
+const packagePrefix = "package "
+
 // has reports whether something is part of the image, or of the repositories.
 func (s system) has(name string) bool { return !slices.Contains(s.without, name) }
 
@@ -143,6 +154,9 @@ func (n *node) program(c protocol.Call) protocol.Reply {
 		return failure(1, "modinfo: ERROR: Module %s not found.", args[0])
 	case "hostnamectl":
 		if len(args) == 2 && args[0] == "set-hostname" {
+			if !hostName.MatchString(args[1]) {
+				return failure(1, "Could not set static hostname: Invalid hostname %q", args[1])
+			}
 			n.write("/etc/hostname", args[1]+"\n", 0o644)
 		}
 	case "sysctl", "swapoff", "sync", "dpkg", "apt-mark", "netplan", "journalctl", "nmcli", "setenforce", "subscription-manager",
@@ -153,6 +167,9 @@ func (n *node) program(c protocol.Call) protocol.Reply {
 	}
 	return protocol.Reply{}
 }
+
+// hostName is what hostnamectl takes.
+var hostName = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9.-]{0,62}[a-zA-Z0-9])?$`)
 
 func failure(status int, format string, args ...any) protocol.Reply {
 	return protocol.Reply{Stderr: fmt.Sprintf(format, args...) + "\n", Exit: status}
@@ -236,7 +253,7 @@ func (n *node) packageManager(args []string) protocol.Reply {
 		return failure(1, "a command is missing")
 	}
 	for _, arg := range words[1:] {
-		if name := packageName(arg); words[0] != "update" && words[0] != "versionlock" && !n.system.has(name) {
+		if name := packageName(arg); words[0] != "update" && words[0] != "versionlock" && !n.system.has(packagePrefix+name) {
 			return failure(100, "Unable to locate package %s", name)
 		}
 	}
@@ -260,7 +277,7 @@ func (n *node) aptCache(args []string) protocol.Reply {
 	if len(args) != 2 || args[0] != "policy" {
 		return failure(100, "the stand-in does not know %q", args)
 	}
-	if !n.system.has(args[1]) {
+	if !n.system.has(packagePrefix + args[1]) {
 		return protocol.Reply{}
 	}
 	return protocol.Reply{Stdout: args[1] + ":\n  Installed: (none)\n  Candidate: 1:2.3-4\n  Version table:\n"}

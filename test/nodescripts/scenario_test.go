@@ -20,11 +20,11 @@ import (
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/profiles"
 	"github.com/osm-gitops/osm-gitops/test/nodescripts/protocol"
-
 )
 
 // The two credentials of a node.
@@ -51,6 +51,11 @@ type scenario struct {
 	settings func(*render.Settings)
 	// image changes the image.
 	image func(*system)
+	// everyCommand is to be recorded, so that the power can fail before it; that makes
+	// a node half as fast.
+	everyCommand bool
+	// weaken replaces a text of the profile's scripts by another.
+	weaken [2]string
 }
 
 // scenarios is one for each profile, which a test may change.
@@ -107,11 +112,36 @@ func (s scenario) rendered(t testing.TB) (render.Input, *render.Output) {
 	if s.settings != nil {
 		s.settings(&in.Settings)
 	}
+	if s.weaken[0] != "" {
+		s.weakenScripts(t, &in.Profile)
+	}
 	out, err := render.NewEngine().Render(in)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return in, out
+}
+
+// weakenScripts takes something out of the scripts, which must be there.
+func (s scenario) weakenScripts(t testing.TB, p *render.Profile) {
+	t.Helper()
+	p.Digest = "" // another profile
+	found := false
+	weaken := func(text string) string {
+		found = found || strings.Contains(text, s.weaken[0])
+		return strings.ReplaceAll(text, s.weaken[0], s.weaken[1])
+	}
+	for _, stage := range []*osm.OSPConfig{&p.Spec.BootstrapConfig, &p.Spec.ProvisioningConfig} {
+		for i := range stage.Files {
+			stage.Files[i].Content.Inline.Data = weaken(stage.Files[i].Content.Inline.Data)
+		}
+		for name, text := range stage.Templates {
+			stage.Templates[name] = weaken(text)
+		}
+	}
+	if !found {
+		t.Fatalf("%s has no %q in its scripts", s.profile, s.weaken[0])
+	}
 }
 
 // rehearsal is a node that has not booted yet, with everything it will need.
@@ -124,7 +154,8 @@ type rehearsal struct {
 	// secret is the path of the Secret that brings the provisioning stage, and
 	// kubeconfig that of the kubelet's.
 	secret, kubeconfig string
-	wrong              map[string]bool // what was reported already
+	wrong              map[string]bool   // what was reported already
+	seen               map[string]string // versions of files that were intact
 	// secrets are what nobody but root may read.
 	secrets []string
 }
@@ -141,11 +172,11 @@ func rehearse(t testing.TB, s scenario) *rehearsal {
 	needNodes(t)
 	in, out := s.rendered(t)
 	image := images[string(in.Pool.OperatingSystem)]
-	image.without = slices.Clone(image.without)
+	image.without, image.recorded = slices.Clone(image.without), s.everyCommand
 	if s.image != nil {
 		s.image(&image)
 	}
-	r := &rehearsal{node: newNode(t, image), scenario: s, wrong: map[string]bool{}, secrets: []string{apiToken, bootstrapToken}}
+	r := &rehearsal{node: newNode(t, image), scenario: s, wrong: map[string]bool{}, seen: map[string]string{}, secrets: []string{apiToken, bootstrapToken}}
 	if !strings.Contains(s.family, "6") {
 		r.net.uplink(t, nodeAddress+"/24")
 	}
@@ -157,8 +188,9 @@ func rehearse(t testing.TB, s scenario) *rehearsal {
 		kubeconfig:   {kubeconfigKey: kubeconfigText},
 	})
 	r.secret, r.kubeconfig = "/secrets/"+provisioning, "/secrets/"+kubeconfig
-	// machine-controller puts the machine's name in.
-	r.document = &document{text: bytes.ReplaceAll(out.Bootstrap, []byte("<MACHINE_NAME>"), []byte(machineName))}
+	// machine-controller puts the machine's name in, in either form (contract 12).
+	named := strings.NewReplacer("<MACHINE_NAME>", machineName, "%3CMACHINE_NAME%3E", machineName).Replace(string(out.Bootstrap))
+	r.document = &document{text: []byte(named)}
 	r.want = map[string]wanted{
 		"/etc/kubernetes/bootstrap-kubelet.conf": {[]byte(kubeconfigText), 0o600},
 		"/opt/bin/crictl":                        {program("crictl", "archived"), 0o755},
@@ -167,6 +199,7 @@ func rehearse(t testing.TB, s scenario) *rehearsal {
 	}
 	for _, name := range []string{"kubelet", "kubeadm", "kubectl"} {
 		r.want["/opt/bin/"+name] = wanted{program(name, kubeVersion), 0o755}
+		r.want["/opt/bin/kubernetes-"+kubeVersion+"/"+name] = wanted{program(name, kubeVersion), 0o755}
 	}
 	switch {
 	case s.profile == "osp-flatcar":
@@ -192,7 +225,7 @@ func (r *rehearsal) check(c protocol.Call) {
 			}
 		}
 	}
-	if c.Argv[0] == "sleep" || c.Argv[0] == "mv" || c.Argv[0] == "sync" || c.Argv[0] == "systemctl" {
+	if c.Argv[0] == "sleep" || c.Argv[0] == "mv" {
 		r.readers()
 	}
 }
@@ -201,11 +234,14 @@ func (r *rehearsal) check(c protocol.Call) {
 // wrong about it.
 func (r *rehearsal) intact(path string, want wanted, when string) bool {
 	real := r.resolve(path)
-	b, err := os.ReadFile(real)
-	if errors.Is(err, fs.ErrNotExist) {
+	info, statErr := os.Stat(real)
+	if errors.Is(statErr, fs.ErrNotExist) {
 		return false
 	}
-	info, statErr := os.Stat(real)
+	if statErr == nil && r.seen[path] == version(info) {
+		return true // and looked at before
+	}
+	b, err := os.ReadFile(real)
 	switch {
 	case err != nil || statErr != nil:
 		r.once("%s, %s: %v", path, when, errors.Join(err, statErr))
@@ -213,8 +249,19 @@ func (r *rehearsal) intact(path string, want wanted, when string) bool {
 		r.once("%s, %s, holds %d bytes that are not the %d it should: %.200q", path, when, len(b), len(want.content), b)
 	case want.mode != 0 && info.Mode().Perm() != want.mode:
 		r.once("%s, %s, has the mode %o, want %o", path, when, info.Mode().Perm(), want.mode)
+	default:
+		r.seen[path] = version(info)
 	}
 	return true
+}
+
+// version tells a state of a file from others: who changes it, changes its ctime.
+func version(info fs.FileInfo) string {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return ""
+	}
+	return fmt.Sprint(stat.Ino, stat.Ctim, stat.Size)
 }
 
 // resolve follows the links of the node, which lead from its own root.
@@ -332,11 +379,11 @@ func (r *rehearsal) finished() {
 }
 
 // tree says what every file of a node is: its mode, owner and content, or where a
-// link leads. What a reboot empties is left out.
+// link leads. What a reboot empties is left out, and so are the programs.
 func (r *rehearsal) tree() map[string]string {
 	r.t.Helper()
 	out := map[string]string{}
-	skip := []string{protocol.Dir, "/proc", "/sys", "/dev", "/run", "/tmp"}
+	skip := []string{protocol.Dir, "/proc", "/sys", "/dev", "/run", "/tmp", "/usr/bin"}
 	err := filepath.WalkDir(r.dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err

@@ -183,11 +183,7 @@ func (n *node) boot() bool {
 		if n.document != nil {
 			n.document.atBoot(n)
 		}
-		for _, unit := range []string{"bootstrap.service", "setup.service", "kubelet.service"} {
-			if _, err := os.Lstat(n.path(wantsDir, unit)); err == nil && n.hasUnit(unit) && !n.isMasked(unit) {
-				n.start(unit, []string{"--no-block"})
-			}
-		}
+		n.startEnabled()
 		n.mu.Unlock()
 		if n.services() {
 			return true
@@ -200,6 +196,23 @@ func (n *node) boot() bool {
 	}
 	n.t.Errorf("the machine has booted %d times and wants to again", maxBoots)
 	return false
+}
+
+// startEnabled starts what a boot starts. The containerd of an image needs no link.
+func (n *node) startEnabled() {
+	if slices.Contains(n.system.units, "containerd.service") {
+		n.machine.active["containerd.service"] = true
+	}
+	links, err := os.ReadDir(n.path(wantsDir))
+	if errors.Is(err, os.ErrNotExist) {
+		return
+	}
+	n.must(err)
+	for _, link := range links {
+		if unit := link.Name(); n.hasUnit(unit) && !n.isMasked(unit) {
+			n.start(unit, []string{"--no-block"})
+		}
+	}
 }
 
 // services runs what is in the queue. It reports false when the machine went off.
