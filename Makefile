@@ -42,10 +42,12 @@ FUZZTIME ?= 10m
 fuzz: prerequisites ## feed every decoder and encoder what strangers might write, FUZZTIME each (10m)
 	FUZZTIME=$(FUZZTIME) hack/fuzz
 
+# Packages whose tests do more when OSM_SOAK=1.
+SOAK ?= ./test/nodescripts
+
 .PHONY: soak
-soak: ## say what a long run will do, once there is one
-	@echo "soak: there is no long run yet. It will churn pools, profiles and commits on a real"
-	@echo "soak: control plane for hours, kill its parts, and count tokens, writes and memory."
+soak: prerequisites ## run the long tests: every fault alone, and power that fails at every command of every profile
+	OSM_SOAK=1 go test -count=1 -timeout 4h $(SOAK)
 
 .PHONY: lint
 lint: prerequisites ## run the linters of .golangci.yml

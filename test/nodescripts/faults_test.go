@@ -123,6 +123,10 @@ func (p place) share(profile int) place {
 	return place{p.on, faults}
 }
 
+func profileNumber(s scenario) int {
+	return slices.IndexFunc(scenarios, func(o scenario) bool { return o.profile == s.profile })
+}
+
 // places are all that a profile's node fetches. A key of packages has no checksum to
 // hold it to: what is half is found by the package manager.
 func places(r *rehearsal) []place {
@@ -215,7 +219,7 @@ func TestFaults(t *testing.T) {
 				parallel(t)
 				want := withoutFaults(t, s)
 				if !soak {
-					heals(t, s, want, p.share(slices.IndexFunc(scenarios, func(o scenario) bool { return o.profile == s.profile })))
+					heals(t, s, want, p.share(profileNumber(s)))
 					return
 				}
 				for _, f := range p.faults {
@@ -263,6 +267,9 @@ func TestChecksums(t *testing.T) {
 				{"in capitals and too short", says(http.StatusOK, strings.Repeat("A", 63)+"\n")},
 			})
 			for i, f := range faults {
+				if !soak && i%sharers != profileNumber(s)%sharers {
+					continue
+				}
 				on := []string{"/kubelet.sha256", ".tgz.sha256", ".tar.gz.sha256", "/kubeadm.sha256"}[i%4]
 				r.cloud.fault(fault{on: on, times: 1, answer: f.answer})
 			}
@@ -298,17 +305,20 @@ func TestStrangers(t *testing.T) {
 	}
 }
 
-// TestAway: the API server may be away for an hour and a half. Attempts become rare,
-// and the node comes up once it is back.
+// TestAway: the API server may be away for an hour and a half, which is a hundred
+// attempts. They become rare, and the node comes up once it is back.
 func TestAway(t *testing.T) {
 	for _, s := range scenarios {
 		t.Run(s.profile, func(t *testing.T) {
 			parallel(t)
 			want := withoutFaults(t, s)
 			r := rehearse(t, s)
-			attempts := 100
-			if s.profile == "osp-flatcar-cloud-init" {
+			attempts := 20
+			switch {
+			case s.profile == "osp-flatcar-cloud-init":
 				attempts = 10 // each takes all of setup, for it fetches one Secret only
+			case soak || s.profile == "osp-ubuntu":
+				attempts = 100
 			}
 			r.cloud.away()
 			r.onSleep = func(n int) {

@@ -47,7 +47,8 @@ type node struct {
 	output        bytes.Buffer // of all runs
 	// killAt is the number of the call, from 1, at which the power fails; 0: never.
 	killAt int
-	power  *os.Process // process 1 of the current run
+	power  *os.Process   // process 1 of the current run
+	dead   chan struct{} // closed when that has ended
 	// onCall, if set, is asked before every call; onSleep after every failed attempt.
 	onCall  func(protocol.Call)
 	onSleep func(n int)
@@ -212,11 +213,12 @@ func (n *node) run(env []string, argv ...string) result {
 	}
 	n.mu.Lock() // no program of the node is heard before its process is known
 	n.net.do(func() { err = cmd.Start() })
-	n.power = cmd.Process
+	n.power, n.dead = cmd.Process, make(chan struct{})
 	n.mu.Unlock()
 	n.must(err)
 	hung := time.AfterFunc(bootTimeout, func() { _ = cmd.Process.Kill() })
 	err = cmd.Wait()
+	close(n.dead)
 	if !hung.Stop() {
 		n.t.Errorf("%q still ran after %s", argv, bootTimeout)
 	}
@@ -263,9 +265,12 @@ func (n *node) listen() {
 				if json.NewDecoder(conn).Decode(&c) != nil {
 					return // it died
 				}
-				if r := n.answer(c); r != nil {
-					_ = json.NewEncoder(conn).Encode(r) // it may have died meanwhile
+				r, dead := n.answer(c)
+				if r == nil {
+					<-dead // an end of file would be an answer, and the script go on
+					return
 				}
+				_ = json.NewEncoder(conn).Encode(r) // it may have died meanwhile
 			})
 		}
 	})
@@ -273,12 +278,12 @@ func (n *node) listen() {
 }
 
 // answer records a call and says what the program does; nil: it never gets to know,
-// for the machine is off.
-func (n *node) answer(c protocol.Call) *protocol.Reply {
+// for the machine is off, and will have ended when dead is closed.
+func (n *node) answer(c protocol.Call) (r *protocol.Reply, dead chan struct{}) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.power == nil {
-		return nil
+		return nil, n.dead
 	}
 	n.calls = append(n.calls, c)
 	if n.onCall != nil {
@@ -286,20 +291,19 @@ func (n *node) answer(c protocol.Call) *protocol.Reply {
 	}
 	if len(n.calls) == n.killAt {
 		n.off()
-		return nil
+		return nil, n.dead
 	}
 	if n.override != nil {
-		if r := n.override(c); n.power == nil {
-			return nil
-		} else if r != nil {
-			return r
-		}
+		r = n.override(c)
 	}
-	r := n.program(c)
+	if r == nil && n.power != nil {
+		usual := n.program(c)
+		r = &usual
+	}
 	if n.power == nil {
-		return nil
+		r = nil
 	}
-	return &r
+	return r, n.dead
 }
 
 // off ends every process of the node at once. The caller holds mu.

@@ -7,7 +7,7 @@ import (
 )
 
 // steps is at how many commands of a profile the power fails, if not at all of them.
-const steps = 6
+const steps = 3
 
 // TestPowerFails: the power may fail before any command of any script. The next boot
 // goes on, and ends with the same node. What the disk had not written yet is not
