@@ -77,6 +77,31 @@ func TestDecodeSeveralDocuments(t *testing.T) {
 }
 
 // The messages are read by people in a condition or in a pull request.
+// TestDecodeSavedFromCluster reads what "kubectl get -o yaml" prints.
+func TestDecodeSavedFromCluster(t *testing.T) {
+	plain, err := Decode("f.yaml", []byte(good))
+	if err != nil {
+		t.Fatal(err)
+	}
+	saved := strings.Replace(good, "metadata:\n", `metadata:
+  creationTimestamp: null
+  finalizers: [a]
+  generation: 3
+  managedFields:
+  - manager: kubectl
+    fieldsV1: {"f:spec": {}}
+  resourceVersion: "12"
+  uid: 0000
+`, 1) + "status: {}\n"
+	docs, err := Decode("f.yaml", []byte(saved))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if docs[0].Digest != plain[0].Digest {
+		t.Error("what the API server has written changes the digest")
+	}
+}
+
 func TestDecodeRefuses(t *testing.T) {
 	for name, c := range map[string]struct {
 		file string

@@ -145,6 +145,9 @@ func (d *decoder) fields(n *yaml.Node, v reflect.Value, field string, depth int)
 		for _, p := range d.pairs(n, field, depth) {
 			at := join(field, p.key.Value)
 			f, ok := known[p.key.Value]
+			if !ok && slices.Contains(serverFields, at) {
+				continue
+			}
 			if !ok {
 				d.problem(p.key, at, "is no field of %s%s", typeName(field), suggest(p.key.Value, known))
 				continue
@@ -162,6 +165,15 @@ func (d *decoder) fields(n *yaml.Node, v reflect.Value, field string, depth int)
 			d.problem(n, join(field, name), "is required")
 		}
 	}
+}
+
+// serverFields are what the API server writes into an object, and "kubectl get -o
+// yaml" prints: a profile that was saved from a cluster has them. Nobody reads them.
+// https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/object-meta/
+var serverFields = []string{
+	"metadata.creationTimestamp", "metadata.deletionGracePeriodSeconds", "metadata.deletionTimestamp", "metadata.finalizers",
+	"metadata.generateName", "metadata.generation", "metadata.managedFields", "metadata.ownerReferences",
+	"metadata.resourceVersion", "metadata.selfLink", "metadata.uid", "status",
 }
 
 func (d *decoder) list(n *yaml.Node, v reflect.Value, field string, depth int) {

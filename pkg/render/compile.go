@@ -120,6 +120,9 @@ func (g *gate) compileStage(name string, config *osm.OSPConfig, system osm.Opera
 
 	for _, name := range sortedKeys(texts) {
 		t := namedTemplate{name: name, field: fields[name], text: texts[name]}
+		if strings.ContainsAny(name, "\"\n") {
+			problems = append(problems, problem(t.field, "the name %q holds a quote or a line break, so that no template can invoke it: rename it", name))
+		}
 		tmpl, problem := g.parse(name, t.field, t.text)
 		if problem != nil {
 			problems = append(problems, problem)

@@ -108,11 +108,11 @@ type operatingSystemConfig struct {
 }
 
 type linuxConfig struct {
-	DistUpgradeOnBoot bool
+	DistUpgradeOnBoot bool `json:"distUpgradeOnBoot"`
 }
 
 type rhelConfig struct {
-	DistUpgradeOnBoot bool
+	DistUpgradeOnBoot bool `json:"distUpgradeOnBoot"`
 	RHELSpec
 }
 

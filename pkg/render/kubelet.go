@@ -1,6 +1,7 @@
 package render
 
 import (
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -29,6 +30,9 @@ type kubeletConfig struct {
 type Duration struct {
 	time.Duration
 }
+
+// MarshalJSON writes the text, as for a duration of Kubernetes.
+func (d Duration) MarshalJSON() ([]byte, error) { return json.Marshal(d.String()) }
 
 // kubeletAnnotations are the known suffixes with what each sets.
 var kubeletAnnotations = map[string]func(*kubeletConfig, string) error{
@@ -61,18 +65,18 @@ func parseKubeletAnnotations(annotations map[string]string) (kubeletConfig, []*I
 	return config, problems
 }
 
-// setPairs reads "cpu=200m, memory=1Gi". Of a key that stands there twice the
-// later value counts. Empty items are passed over.
+// setPairs reads "cpu=200m,memory=1Gi". Of a key that stands there twice the later
+// value counts, and blanks are part of keys and values, as in the contract (section
+// 6). Empty items are passed over.
 func setPairs(to **map[string]string, value, delimiter string) error {
 	pairs := map[string]string{}
 	*to = &pairs
 	for item := range strings.SplitSeq(value, ",") {
-		item = strings.TrimSpace(item)
-		if item == "" {
+		if strings.TrimSpace(item) == "" {
 			continue
 		}
 		k, v, ok := strings.Cut(item, delimiter)
-		if k, v = strings.TrimSpace(k), strings.TrimSpace(v); !ok || k == "" || v == "" {
+		if !ok || strings.TrimSpace(k) == "" || strings.TrimSpace(v) == "" {
 			return fmt.Errorf("%q is no pair: write name%svalue, with commas between pairs", item, delimiter)
 		}
 		pairs[k] = v
@@ -81,7 +85,7 @@ func setPairs(to **map[string]string, value, delimiter string) error {
 }
 
 func setInt(to **int32, value string) error {
-	n, err := strconv.ParseInt(strings.TrimSpace(value), 10, 32)
+	n, err := strconv.ParseInt(value, 10, 32)
 	if err != nil {
 		return fmt.Errorf("%q is no integer of 32 bits", value)
 	}
@@ -91,7 +95,7 @@ func setInt(to **int32, value string) error {
 }
 
 func setDuration(to **Duration, value string) error {
-	d, err := time.ParseDuration(strings.TrimSpace(value))
+	d, err := time.ParseDuration(value)
 	if err != nil {
 		return fmt.Errorf("%q is no duration: write one like \"5m\" or \"1h30m\"", value)
 	}

@@ -97,8 +97,10 @@ func TestKubeletAnnotations(t *testing.T) {
 		want        kubeletConfig
 		wantErr     string
 	}{
-		"pairs are trimmed, empty items passed over, the last counts": {annotations: map[string]string{"KubeReserved": " cpu = 1, memory=2Gi ,,cpu=200m", "EvictionHard": "memory.available<5%"},
-			want: kubeletConfig{KubeReserved: &map[string]string{"cpu": "200m", "memory": "2Gi"}, EvictionHard: &map[string]string{"memory.available": "5%"}}},
+		"blanks stay, empty items are passed over, the last counts": {annotations: map[string]string{"KubeReserved": "cpu=1, memory=2Gi,, ,cpu=200m", "EvictionHard": "memory.available<5%"},
+			want: kubeletConfig{KubeReserved: &map[string]string{"cpu": "200m", " memory": "2Gi"}, EvictionHard: &map[string]string{"memory.available": "5%"}}},
+		"an integer with a blank":      {annotations: map[string]string{"MaxPods": " 5"}, wantErr: "is no integer"},
+		"a duration with a blank":      {annotations: map[string]string{"ImageMinimumGCAge": " 5m"}, wantErr: "is no duration"},
 		"the first delimiter splits":   {annotations: map[string]string{"SystemReserved": "a=b=c"}, want: kubeletConfig{SystemReserved: &map[string]string{"a": "b=c"}}},
 		"a present but empty list":     {annotations: map[string]string{"KubeReserved": ""}, want: kubeletConfig{KubeReserved: &map[string]string{}}},
 		"integers":                     {annotations: map[string]string{"MaxPods": "110", "ImageGCHighThresholdPercent": "-1"}, want: kubeletConfig{MaxPods: num(110), ImageGCHighThresholdPercent: num(-1)}},

@@ -122,6 +122,9 @@ func (s Settings) registries() ([]registry, []*InvalidError) {
 // parseMirror takes the parameter `kubermatic` out of a mirror's URL; its value
 // is a query string of its own. A URL without it is kept byte for byte.
 func parseMirror(mirror string) (endpoint, error) {
+	if !strings.Contains(mirror, "kubermatic") && !strings.Contains(mirror, "://") {
+		return endpoint{url: mirror}, nil // "10.0.0.1:5000" is no URL, and containerd takes it
+	}
 	u, err := url.Parse(mirror)
 	if err != nil {
 		// The parser's message quotes the URL, which may hold a password.

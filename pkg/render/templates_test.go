@@ -59,6 +59,8 @@ func TestTemplates(t *testing.T) {
 		"a method of a nil pointer":             {text: "{{ .NetworkConfig.IsStaticIPConfig }} {{ .NetworkConfig.GetIPFamily.HasIPv4 }}", want: "false true"},
 		"a map behind a pointer":                {text: "{{ range $k, $v := .KubeReserved }}{{ $k }}={{ $v }} {{ end }}{{ len .KubeReserved }}", want: "cpu=200m memory=1Gi 2"},
 		"a duration prints as one":              {text: "{{ .ImageMinimumGCAge }} {{ .ImageMinimumGCAge.Duration }}", want: "5m0s 5m0s"},
+		"a duration is text in JSON":            {text: "{{ .ImageMinimumGCAge | toJson }}", want: `"5m0s"`},
+		"a name that cannot be invoked":         {text: "x", templates: map[string]string{`a"b`: "x"}, wantErr: "holds a quote or a line break"},
 		"a provider compares with a string":     {text: `{{ eq .CloudProviderName "hetzner" }} {{ .CloudProviderName | toString | upper }}`, want: "true HETZNER"},
 		"a provider is no plain string":         {text: "{{ .CloudProviderName | upper }}", wantErr: "wrong type"},
 		"an address prints as IP":               {text: "{{ range .ClusterDNSIPs }}{{ . }}{{ end }}", want: "10.96.0.10"},
