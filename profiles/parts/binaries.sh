@@ -21,22 +21,26 @@ is() {
   echo "$2  $1" | sha256sum --check --status 2>/dev/null
 }
 
+# pinned NAME: the SHA-256 that the controller's settings give for a file, if they do.
+pinned() {
+  case $1 in
+{{- range $file, $digest := .DownloadDigests }}
+  {{ $file }}) echo {{ $digest }} ;;
+{{- end }}
+  *) echo ;;
+  esac
+}
+
 # download NAME URL TARGET: TARGET has the SHA-256 that its publisher gives, and the
-# one that the controller's settings give for NAME if they do, or it is not there.
+# one that the settings give if they do, or it is not there.
 download() {
-  local name=$1 url=$2 target=$3 sum pinned=
+  local name=$1 url=$2 target=$3 sum pinned
+  pinned=$(pinned "$name")
   get "$url.sha256" "$target.sha256"
   if ! sum=$(grep -o -E -m 1 '^[0-9a-f]{64}' "$target.sha256"); then
     echo "setup: $name: the file with its checksum holds no SHA-256" >&2
     return 1
   fi
-{{- if .DownloadDigests }}
-  case $name in
-{{- range $file, $digest := .DownloadDigests }}
-  {{ $file }}) pinned={{ $digest }} ;;
-{{- end }}
-  esac
-{{- end }}
   if [[ -n $pinned && $pinned != "$sum" ]]; then
     echo "setup: $name: its publisher says SHA-256 $sum, the settings say $pinned" >&2
     return 1
@@ -51,6 +55,20 @@ download() {
     chmod 755 "$target.part"
     mv -f "$target.part" "$target"
   fi
+}
+
+# download_key NAME URL TARGET: a key that signs packages. Its publisher gives no
+# checksum, the settings may.
+download_key() {
+  local pinned
+  pinned=$(pinned "$1")
+  get "$2" "$3.part"
+  if [[ -n $pinned ]] && ! is "$3.part" "$pinned"; then
+    rm -f "$3.part"
+    echo "setup: $1 has not the SHA-256 $pinned, which the settings give" >&2
+    return 1
+  fi
+  mv -f "$3.part" "$3"
 }
 
 cni=cni-plugins-linux-$arch-$CNI_VERSION.tgz

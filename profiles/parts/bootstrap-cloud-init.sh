@@ -21,6 +21,7 @@ apply() {
     cloud-init --file "$config" single --name "$1" --frequency always
   fi
 }
+rm -f /opt/bin/setup
 apply write_files
 if grep -q '^bootcmd:' "$config"; then
   apply bootcmd

@@ -10,7 +10,7 @@ trap 'rm -f "$target.answer" "$target.part"' EXIT
 curl --fail --silent --show-error --connect-timeout 10 --max-time 120 \
   --cacert /etc/kubernetes/pki/ca.crt --header @/etc/osm-gitops/token-header \
   --output "$target.answer" \
-  "{{ .ServerURL }}/api/v1/namespaces/cloud-init-settings/secrets/$secret"
+  "{{ trimSuffix "/" .ServerURL }}/api/v1/namespaces/cloud-init-settings/secrets/$secret"
 
 # The answer is JSON on one line or on many, and the value is base64: once it is cut
 # at commas and braces, the value stands on a line of its own.

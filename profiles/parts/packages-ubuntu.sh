@@ -1,5 +1,13 @@
 dpkg --force-confold --configure -a
-apt_get update
+
+# An index that cannot be read now may be read in a while: without it a package looks
+# as if it did not exist. One that is gone for good must not be in the way for ever.
+for pause in 5 10 20 40 0; do
+  if apt_get -o APT::Update::Error-Mode=any update; then
+    break
+  fi
+  sleep "$pause"
+done
 apt_get install ca-certificates conntrack curl e2fsprogs ebtables ethtool ipvsadm \
   iptables jq kmod openssh-client socat util-linux
 

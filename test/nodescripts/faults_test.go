@@ -457,3 +457,41 @@ func TestPowerInMidstream(t *testing.T) {
 		})
 	}
 }
+
+// TestUnsigned: a kubelet that the cluster does not let in, say because its token has
+// ended, gets another kubeconfig, and is started anew with it.
+func TestUnsigned(t *testing.T) {
+	for _, s := range scenarios {
+		t.Run(s.profile, func(t *testing.T) {
+			parallel(t)
+			r := rehearse(t, s)
+			r.machine.unsigned = 1
+			r.up()
+			r.finished()
+			fetched := 0
+			for _, url := range r.cloud.seen() {
+				if strings.HasSuffix(url, r.kubeconfig) {
+					fetched++
+				}
+			}
+			if fetched != 2 || r.machine.kubelets != 2 {
+				t.Errorf("the kubeconfig was fetched %d times and the kubelet started %d times, want both twice", fetched, r.machine.kubelets)
+			}
+		})
+	}
+}
+
+// TestImageProxy: what an image says about its proxy stays where the settings say
+// nothing.
+func TestImageProxy(t *testing.T) {
+	parallel(t)
+	r := rehearse(t, scenarios[0].with(func(s *scenario) {
+		s.settings = func(s *render.Settings) { s.NodeNoProxy = ".example.com" }
+	}))
+	r.write("/etc/environment", "EDITOR=vi\nHTTP_PROXY=http://image.example.com\nno_proxy=image\nNO_PROXY=image\n", 0o644)
+	r.up()
+	const want = "EDITOR=vi\nHTTP_PROXY=http://image.example.com\nNO_PROXY=.example.com\nno_proxy=.example.com\n"
+	if got := r.read("/etc/environment"); got != want {
+		t.Errorf("/etc/environment has\n%s, want\n%s", got, want)
+	}
+}

@@ -16,6 +16,10 @@ const (
 	wantsDir = unitDir + "multi-user.target.wants/"
 )
 
+// clientCertificate is where the kubelet keeps what the cluster has signed, below
+// --cert-dir: https://github.com/kubernetes/client-go/blob/v0.36.0/util/certificate/certificate_store.go
+const clientCertificate = "/etc/kubernetes/pki/kubelet-client-current.pem"
+
 // machine is what a node's systemd and package manager know.
 type machine struct {
 	packages map[string]bool // installed; survives a reboot
@@ -24,6 +28,8 @@ type machine struct {
 	reboot   bool            // somebody has asked for it
 	// kubelets counts how often the kubelet was started, at a boot or by hand.
 	kubelets int
+	// unsigned says how often the cluster does not sign the kubelet's certificate.
+	unsigned int
 }
 
 func newMachine() machine { return machine{packages: map[string]bool{}, active: map[string]bool{}} }
@@ -155,6 +161,11 @@ func (n *node) start(unit string, flags []string) protocol.Reply {
 		n.machine.kubelets++
 		if n.onKubelet != nil {
 			n.onKubelet()
+		}
+		if n.machine.unsigned > 0 {
+			n.machine.unsigned--
+		} else {
+			n.write(clientCertificate, "certificate", 0o600)
 		}
 	case unit == "bootstrap.service" || unit == "setup.service":
 		// Both run until they succeed: who waits for them may wait for ever.
