@@ -183,5 +183,9 @@ func (in Input) largestFiles(u userData) string {
 	for _, f := range files[:min(len(files), namedFiles)] {
 		names = append(names, fmt.Sprintf("%q (%d)", shortened(f.path, maxNameBytes), f.size))
 	}
-	return strings.Join(names, ", ")
+	text := strings.Join(names, ", ")
+	if keys := len(strings.Join(u.config.UserSSHKeys, "")); len(files) == 0 || keys > files[0].size {
+		text += fmt.Sprintf(", and the pool's %d SSH keys take %d", len(u.config.UserSSHKeys), keys)
+	}
+	return text
 }

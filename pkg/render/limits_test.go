@@ -175,3 +175,13 @@ func TestUserDataLimitStages(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// TestUserDataLimitOfKeys: files are not the only thing that takes room.
+func TestUserDataLimitOfKeys(t *testing.T) {
+	in := sized(t, "aws", 100)
+	in.Pool.SSHPublicKeys = []string{"ssh-rsa " + noise(12_000), "ssh-rsa " + noise(14_000)[1:]}
+	_, err := render.NewEngine().Render(in)
+	if err == nil || !strings.Contains(err.Error(), "and the pool's 2 SSH keys take 26015") {
+		t.Errorf("error %v, want one that names the keys", err)
+	}
+}
