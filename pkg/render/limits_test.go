@@ -179,9 +179,10 @@ func TestUserDataLimitStages(t *testing.T) {
 // TestUserDataLimitOfKeys: files are not the only thing that takes room.
 func TestUserDataLimitOfKeys(t *testing.T) {
 	in := sized(t, "aws", 100)
-	in.Pool.SSHPublicKeys = []string{"ssh-rsa " + noise(12_000), "ssh-rsa " + noise(14_000)[1:]}
+	key := noise(26_000)
+	in.Pool.SSHPublicKeys = []string{"ssh-rsa " + key[:12_000], "ssh-rsa " + key[12_000:]}
 	_, err := render.NewEngine().Render(in)
-	if err == nil || !strings.Contains(err.Error(), "and the pool's 2 SSH keys take 26015") {
+	if err == nil || !strings.Contains(err.Error(), "and the pool's 2 SSH keys take 26016") {
 		t.Errorf("error %v, want one that names the keys", err)
 	}
 }
