@@ -95,7 +95,11 @@ func TestTemplatesAreStopped(t *testing.T) {
 			runtime.ReadMemStats(&before)
 			got, err := execute(&data{}, test.text)
 			runtime.ReadMemStats(&after)
-			if n := (after.TotalAlloc - before.TotalAlloc) >> 20; n > 64 && test.want != tooMuch && test.want != runaway {
+			most := uint64(64) // MiB
+			if strings.Contains(test.text, "regex") {
+				most = 1024 // the race detector has package regexp throw away what it keeps
+			}
+			if n := (after.TotalAlloc - before.TotalAlloc) >> 20; n > most && test.want != tooMuch && test.want != runaway {
 				t.Errorf("%d MiB were allocated", n)
 			}
 			if test.want == "" {
