@@ -41,7 +41,7 @@ func (r *Reconciler) resolve(ctx context.Context, md *cluster.MachineDeployment,
 	if o, ok := offered(own, name); ok {
 		return r.profileOffered(ctx, o, osc)
 	}
-	osp, err := r.profileObject(ctx, name)
+	osp, err := r.profileObject(ctx, r.Client, name)
 	if err == nil {
 		return r.profileOf(osp, name, ""), nil
 	}
@@ -80,7 +80,11 @@ func (r *Reconciler) profileOffered(ctx context.Context, o offer, osc *osm.Opera
 	if entry.Removed && recordOf(osc).Object != entry.Object {
 		return render.Profile{}, refuse("profile %q was removed from ProfileSource %q: choose another in annotation %s, or put its file back", entry.Name, o.from, api.AnnotationOSP)
 	}
-	osp, err := r.profileObject(ctx, entry.Object)
+	osp, err := r.profileObject(ctx, r.Client, entry.Object)
+	if apierrors.IsNotFound(err) {
+		// Inventory and objects come through two watches, and this one may be behind.
+		osp, err = r.profileObject(ctx, r.Live, entry.Object)
+	}
 	if apierrors.IsNotFound(err) {
 		return render.Profile{}, refuse("OperatingSystemProfile %s/%s, version %s of profile %q, is missing; ProfileSource %q makes it again when it next looks at its source", r.Namespace, entry.Object, entry.Version, entry.Name, o.from)
 	}
@@ -134,9 +138,9 @@ func known(sources []api.ProfileSource) string {
 	return " (there are " + strings.Join(names, ", ") + ")"
 }
 
-func (r *Reconciler) profileObject(ctx context.Context, name string) (*osm.OperatingSystemProfile, error) {
+func (r *Reconciler) profileObject(ctx context.Context, from client.Reader, name string) (*osm.OperatingSystemProfile, error) {
 	var osp osm.OperatingSystemProfile
-	if err := r.Client.Get(ctx, types.NamespacedName{Namespace: r.Namespace, Name: name}, &osp); err != nil {
+	if err := from.Get(ctx, types.NamespacedName{Namespace: r.Namespace, Name: name}, &osp); err != nil {
 		return nil, fmt.Errorf("reading OperatingSystemProfile %s/%s: %w", r.Namespace, name, err)
 	}
 	return &osp, nil
@@ -190,7 +194,7 @@ func (r *Reconciler) restore(ctx context.Context, md *cluster.MachineDeployment,
 	if rec.Object == "" {
 		return render.Input{}, fmt.Errorf("OperatingSystemConfig %s holds no record", client.ObjectKeyFromObject(osc))
 	}
-	osp, err := r.profileObject(ctx, rec.Object)
+	osp, err := r.profileObject(ctx, r.Client, rec.Object)
 	if err != nil {
 		return render.Input{}, err
 	}
