@@ -162,6 +162,9 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, f *controllerFlags, f
 		DirectoryRoot: f.directoryRoot,
 		Check:         checkWith(engine),
 	}
+	if err := addPush(mgr, f, sources); err != nil {
+		return err
+	}
 	if !f.disableDefaultOSPs {
 		sources.Builtin = builtinProfiles()
 	}

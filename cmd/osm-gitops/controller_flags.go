@@ -57,6 +57,7 @@ type controllerFlags struct {
 	directoryRoot    string
 	allowInsecureGit bool
 	allowedCIDRs     string
+	push             pushFlags
 
 	// What validate makes of them.
 	registrySecret, tokenServiceAccount types.NamespacedName
@@ -110,6 +111,7 @@ func (f *controllerFlags) bind(fs *pflag.FlagSet) {
 	fs.StringVar(&f.directoryRoot, "directory-root", "", "folder below which a ProfileSource's directory may be; empty allows none")
 	fs.BoolVar(&f.allowInsecureGit, "allow-insecure-git", false, "allow http URLs of repositories: whoever is on the way can put his profile on every node")
 	fs.StringVar(&f.allowedCIDRs, "git-allowed-cidrs", "", "comma list of loopback and link-local networks in which repositories may be, such as 127.0.0.0/8")
+	f.push.bind(fs)
 	_ = fs.MarkHidden("ca-bundle")
 }
 
@@ -173,6 +175,7 @@ func (f *controllerFlags) validate() error {
 	if err := f.nodeSettings().Validate(); err != nil {
 		errs = append(errs, err)
 	}
+	f.push.validate(bad)
 	return errors.Join(errs...)
 }
 

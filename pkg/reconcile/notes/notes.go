@@ -44,3 +44,14 @@ func Shorten(s string, n int) string {
 	}
 	return s[:cut] + mark
 }
+
+// Text is Clean for text of several lines and any length: line ends stay, and it
+// is cut to n bytes.
+func Text(s string, n int) string {
+	return Shorten(strings.Map(func(r rune) rune {
+		if r != '\n' && !unicode.IsGraphic(r) {
+			return -1
+		}
+		return r
+	}, s), n)
+}

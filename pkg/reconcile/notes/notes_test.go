@@ -15,3 +15,13 @@ func TestClean(t *testing.T) {
 		t.Errorf("got %d bytes ending in %q", len(long), long[len(long)-5:])
 	}
 }
+
+// security.md 28
+func TestText(t *testing.T) {
+	if got := Text("one\x1b]0;title\a\r\ntwo\u202e", 100); got != "one]0;title\ntwo" {
+		t.Errorf("got %q", got)
+	}
+	if got := Text(strings.Repeat("é", 39001), 39000); len(got) > 39000 || !strings.HasSuffix(got, "é…") {
+		t.Errorf("got %d bytes", len(got))
+	}
+}

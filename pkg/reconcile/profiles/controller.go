@@ -28,12 +28,19 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/forge"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
 // A Fetcher brings a snapshot of a remote repository. *source.Mirrors is one.
 type Fetcher interface {
 	Fetch(ctx context.Context, r source.Remote) (*source.Snapshot, error)
+}
+
+// A Reporter is told what each look at a source came to, and returns at once.
+// *forge.Statuses is one.
+type Reporter interface {
+	Looked(l forge.Look)
 }
 
 // Reconciler keeps ProfileSources. Its fields are set once, before Setup.
@@ -52,6 +59,8 @@ type Reconciler struct {
 	Builtin *source.Embedded
 	// Check is asked about every profile before it is applied.
 	Check profile.Check
+	// Statuses tells the repository's host; nil tells nobody.
+	Statuses Reporter
 
 	mu       sync.Mutex
 	indexers map[types.NamespacedName]remembered

@@ -29,7 +29,6 @@ func unsupported(spec api.ProfileSourceSpec) error {
 	}
 	add(spec.SourceRef != nil, "spec.sourceRef")
 	add(spec.Ignore != nil, "spec.ignore")
-	add(spec.Webhook != nil, "spec.webhook")
 	add(spec.Rollout != nil && spec.Rollout.Gate == "Waves", "spec.rollout.gate: Waves")
 	if git := spec.Git; git != nil {
 		add(strings.HasPrefix(git.URL, "ssh://") || !strings.Contains(git.URL, "://"), "spec.git.url over ssh")

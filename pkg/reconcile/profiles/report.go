@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/forge"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
 )
 
@@ -63,6 +64,9 @@ func (r *Reconciler) report(ctx context.Context, ps *api.ProfileSource, out outc
 		}
 	}
 	r.events(before, ps, out, err)
+	if err == nil && r.Statuses != nil {
+		r.Statuses.Looked(forge.Look{Source: ps, Revision: out.revision, Changed: newlyCurrent(before, ps), Problems: out.refused})
+	}
 	var spec *specError
 	if errors.As(err, &spec) && spec.reason != api.ReasonAccessDenied {
 		return ctrl.Result{}, nil // the next spec comes as an event
@@ -178,9 +182,34 @@ func (r *Reconciler) events(before, ps *api.ProfileSource, out outcome, err erro
 			r.event(ps, corev1.EventTypeWarning, api.EventProfileRemoved, "profile %q is no longer in the source; pools that have %s keep it, new ones are refused", e.Name, e.Version)
 		}
 	}
-	if before.Status.Revision != ps.Status.Revision {
+	switch {
+	case before.Status.Revision != ps.Status.Revision:
 		r.event(ps, corev1.EventTypeNormal, api.EventRevisionApplied, "%s", appliedMessage(out))
+	case unread(before) && !unread(ps):
+		r.event(ps, corev1.EventTypeNormal, api.EventSourceRecovered, "the source can be read again: %s", out.revision)
 	}
+}
+
+// unread reports that the last look found no revision.
+func unread(ps *api.ProfileSource) bool {
+	ready := apimeta.FindStatusCondition(ps.Status.Conditions, meta.ReadyCondition)
+	return ready != nil && ready.Status == metav1.ConditionFalse && ready.Reason != api.ReasonProfilesInvalid
+}
+
+// newlyCurrent are the profiles of which another version, or content, is current.
+func newlyCurrent(before, after *api.ProfileSource) []api.ProfileEntry {
+	was := map[string]api.ProfileEntry{}
+	for _, e := range before.Status.Profiles {
+		was[e.Name] = e
+	}
+	var out []api.ProfileEntry
+	for _, e := range after.Status.Profiles {
+		old, known := was[e.Name]
+		if !e.Removed && (!known || old.Version != e.Version || old.Digest != e.Digest) {
+			out = append(out, e)
+		}
+	}
+	return out
 }
 
 // changed reports whether the Ready condition says something new.

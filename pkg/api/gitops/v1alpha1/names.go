@@ -117,6 +117,17 @@ const DefaultsName = "osm-gitops-defaults"
 // every credentials digest.
 const KeySecretName = "osm-gitops-key"
 
+// Keys of a webhook's Secret.
+const (
+	// WebhookToken is the key that the repository's host signs its requests with,
+	// by the name that Flux's Receiver has for it.
+	WebhookToken = "token"
+	// WebhookAPIToken is a token for the host's API. It switches commit statuses on.
+	WebhookAPIToken = "apiToken"
+	// WebhookAPIURL is the address of the host's API, where it is not the usual one.
+	WebhookAPIURL = "apiURL"
+)
+
 // SourceVerifiedCondition tells whether the signatures of what was applied are good.
 const SourceVerifiedCondition = "SourceVerified"
 
@@ -159,6 +170,12 @@ const (
 	EventProfileRemoved = "ProfileRemoved"
 	// EventSourceFailed: the repository could not be read.
 	EventSourceFailed = "SourceFailed"
+	// EventSourceRecovered: it can be read again, and is at the revision it had.
+	EventSourceRecovered = "SourceRecovered"
+	// EventWebhookUnusable: requests of the repository's host cannot be checked.
+	EventWebhookUnusable = "WebhookUnusable"
+	// EventCommitStatusRefused: the repository's host does not take a commit status.
+	EventCommitStatusRefused = "CommitStatusRefused"
 	// EventConfigCreated: a pool has its first configuration.
 	EventConfigCreated = "ConfigCreated"
 	// EventConfigRotated: a pool has another configuration.

@@ -1,0 +1,126 @@
+package forge
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// State of a commit, completing "the commit is ...". The hosts have names of their
+// own for some.
+type State string
+
+// The states that are sent.
+const (
+	// Pending: profiles are applied, and pools have yet to follow.
+	Pending State = "pending"
+	// Success: everything is applied.
+	Success State = "success"
+	// Failure: files, or pools, refuse what the commit has.
+	Failure State = "failure"
+)
+
+// maxDescription is what GitHub takes, in characters; GitLab takes 255:
+// https://docs.gitlab.com/api/commits/#set-commit-pipeline-status
+const maxDescription = 140
+
+// status is what stands beside a commit.
+type status struct {
+	commit      string // 40 hex digits
+	state       State
+	context     string // by which hosts tell one reporter from another
+	description string
+}
+
+// reports tells the providers that have an API for commit statuses that we know.
+func reports(provider string) bool {
+	switch provider {
+	case "github", "gitlab", "gitea":
+		return true
+	}
+	return false
+}
+
+// apiOf is the address of a host's API where the Secret names none.
+func apiOf(provider string, repo repository) string {
+	host := repo.scheme + "://" + repo.host
+	switch {
+	case provider == "github" && repo.hostname() == "github.com":
+		return "https://api.github.com"
+	case provider == "github": // GitHub Enterprise Server
+		return host + "/api/v3"
+	case provider == "gitlab":
+		return host + "/api/v4"
+	}
+	return host + "/api/v1"
+}
+
+// request makes the one request that sets a status.
+//
+// GitHub: https://docs.github.com/rest/commits/statuses#create-a-commit-status
+// GitLab: https://docs.gitlab.com/api/commits/#set-commit-pipeline-status
+// Gitea: https://docs.gitea.com/api/#tag/repository/operation/repoCreateStatus
+func request(ctx context.Context, provider string, to endpoint, s status) (*http.Request, error) {
+	path, body := "", map[string]string{"state": string(s.state), "context": s.context, "description": s.description}
+	switch provider {
+	case "gitlab":
+		path = "/projects/" + url.PathEscape(to.repository) + "/statuses/" + s.commit
+		if s.state == Failure {
+			body["state"] = "failed"
+		}
+	default:
+		owner, name, ok := strings.Cut(to.repository, "/")
+		if !ok || strings.Contains(name, "/") {
+			return nil, fmt.Errorf("a repository of %s is called owner/name, and this one %q", provider, to.repository)
+		}
+		path = "/repos/" + url.PathEscape(owner) + "/" + url.PathEscape(name) + "/statuses/" + s.commit
+	}
+	text, err := json.Marshal(body)
+	if err != nil {
+		return nil, fmt.Errorf("encoding a commit status: %w", err)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to.api+path, bytes.NewReader(text))
+	if err != nil {
+		return nil, fmt.Errorf("apiURL: %q cannot be used as a URL", to.host()) // the cause would quote all of it
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("User-Agent", "osm-gitops")
+	switch provider {
+	case "github":
+		req.Header.Set("Accept", "application/vnd.github+json")
+		req.Header.Set("X-Github-Api-Version", "2022-11-28")
+		req.Header.Set("Authorization", "Bearer "+to.token)
+	case "gitlab":
+		req.Header.Set("Private-Token", to.token)
+	default:
+		req.Header.Set("Accept", "application/json")
+		req.Header.Set("Authorization", "token "+to.token)
+	}
+	return req, nil
+}
+
+// endpoint is where a status goes.
+type endpoint struct {
+	api        string // without a slash at its end
+	repository string // "group/name"
+	token      string
+	ca         []byte // nil for the system's
+}
+
+// host is all that errors say of the address.
+func (e endpoint) host() string {
+	if u, err := url.Parse(e.api); err == nil && u.Host != "" {
+		return u.Host
+	}
+	return "apiURL"
+}
+
+// String keeps the token out of logs.
+func (e endpoint) String() string { return e.host() }
+
+// GoString keeps the token out of logs.
+func (e endpoint) GoString() string { return "forge.endpoint{" + e.host() + "}" }

@@ -1,0 +1,260 @@
+package forge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"regexp"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+)
+
+const (
+	// settleTime is how long a commit stays pending while pools do not follow; what
+	// is said then may be "11 of 12 pools rotated".
+	settleTime = 60 * time.Second
+	// healTime is how long a pool that refuses may take to accept: it may have
+	// refused what was before this commit.
+	healTime = 5 * time.Second
+	// recount is the time between two counts of the pools.
+	recount = 500 * time.Millisecond
+	// maxTries bounds the attempts for one status; with back-off they take an hour.
+	maxTries = 12
+	// Back-off after a host that does not answer.
+	firstRetry, lastRetry = time.Second, 10 * time.Minute
+)
+
+// Look is what one look at a source came to.
+type Look struct {
+	// Source is the ProfileSource with its new status.
+	Source *api.ProfileSource
+	// Revision that was looked at.
+	Revision string
+	// Changed are the profiles of which another version became current.
+	Changed []api.ProfileEntry
+	// Problems are the files that were refused.
+	Problems []error
+}
+
+// Statuses sends commit statuses. Its exported fields are set once, before Start.
+type Statuses struct {
+	// Client reads through the manager's cache.
+	Client client.Reader
+	// Live reads the Secrets of webhooks, which are not kept in memory.
+	Live client.Reader
+	// Recorder tells of statuses that a host refuses.
+	Recorder events.EventRecorder
+	// Cluster is the name of this cluster, in the context of every status.
+	Cluster string
+	// AllowedCIDRs are addresses to connect to although they are loopback,
+	// link-local or otherwise refused.
+	AllowedCIDRs []netip.Prefix
+	// AllowInsecure allows an API at a plain http URL.
+	AllowInsecure bool
+
+	once   sync.Once
+	queue  workqueue.TypedRateLimitingInterface[types.NamespacedName]
+	mu     sync.Mutex
+	latest map[types.NamespacedName]job
+}
+
+// job is what is known about the newest commit of a source.
+type job struct {
+	source   *api.ProfileSource
+	commit   string
+	changed  map[string]api.ProfileEntry
+	problems []error
+	since    time.Time // of the first look at this commit
+	sent     State     // the last one that the host has, "" for none
+	refused  string    // the last one that the host refused, and the Secret it was tried with
+}
+
+// commitOf finds the commit in a revision such as "main@sha1:<40 hex>".
+var commitOf = regexp.MustCompile(`@sha1:([0-9a-f]{40})$`)
+
+// Looked takes over what a look came to, and returns at once.
+func (s *Statuses) Looked(l Look) {
+	s.init()
+	ps := l.Source
+	key := client.ObjectKeyFromObject(ps)
+	m := commitOf.FindStringSubmatch(l.Revision)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if m == nil || ps.Spec.Git == nil || ps.Spec.Webhook == nil || !reports(ps.Spec.Webhook.Provider) {
+		delete(s.latest, key)
+		return
+	}
+	next := job{source: ps.DeepCopy(), commit: m[1], changed: map[string]api.ProfileEntry{}, problems: l.Problems, since: time.Now()}
+	if before, ok := s.latest[key]; ok && before.commit == next.commit && before.source.UID == ps.UID {
+		next.changed, next.since, next.sent, next.refused = maps.Clone(before.changed), before.since, before.sent, before.refused
+	}
+	for _, e := range ps.Status.Profiles {
+		// After a restart nothing has changed, and the commit has still brought it.
+		if e.SelectedBy == next.commit && !e.Removed {
+			next.changed[e.Name] = e
+		}
+	}
+	for _, e := range l.Changed {
+		next.changed[e.Name] = e
+	}
+	s.latest[key] = next
+	if next.sent == "" || next.sent != next.settledState() {
+		s.queue.Add(key)
+	}
+}
+
+// settledState is the state the job comes to, as far as files decide.
+func (j job) settledState() State {
+	if len(j.problems) > 0 {
+		return Failure
+	}
+	return Success
+}
+
+func (s *Statuses) init() {
+	s.once.Do(func() {
+		s.latest = map[types.NamespacedName]job{}
+		s.queue = workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](firstRetry, lastRetry))
+	})
+}
+
+// Start sends statuses until ctx ends. It is for a manager's Add.
+func (s *Statuses) Start(ctx context.Context) error {
+	s.init()
+	go func() {
+		<-ctx.Done()
+		s.queue.ShutDown()
+	}()
+	for {
+		key, down := s.queue.Get()
+		if down {
+			return nil
+		}
+		s.work(ctx, key)
+		s.queue.Done(key)
+	}
+}
+
+// work brings the status of one source's commit to what it should be now.
+func (s *Statuses) work(ctx context.Context, key types.NamespacedName) {
+	s.mu.Lock()
+	j, ok := s.latest[key]
+	s.mu.Unlock()
+	if !ok {
+		s.queue.Forget(key)
+		return
+	}
+	want, settled, err := s.wanted(ctx, j)
+	if err == nil && want.state != j.sent {
+		err = s.send(ctx, &j, want)
+	}
+	var final *refusedError
+	switch {
+	case ctx.Err() != nil:
+		return
+	case errors.Is(err, errOff):
+		s.queue.Forget(key)
+	case errors.As(err, &final):
+		s.queue.Forget(key)
+		s.keep(key, j)
+		s.Recorder.Eventf(j.source, nil, corev1.EventTypeWarning, api.EventCommitStatusRefused, "Report", "%s",
+			notes.Shorten(fmt.Sprintf("commit status of %s: %v", j.commit, err), notes.MaxEvent))
+	case err != nil && s.queue.NumRequeues(key) < maxTries:
+		log.FromContext(ctx).Info("sending a commit status, trying again", "source", key.String(), "commit", j.commit, "error", err.Error())
+		s.queue.AddRateLimited(key)
+	case err != nil: // the next look takes it up
+		s.queue.Forget(key)
+		log.FromContext(ctx).Error(err, "sending a commit status", "source", key.String(), "commit", j.commit)
+	default:
+		s.queue.Forget(key)
+		s.keep(key, j)
+		if !settled {
+			s.queue.AddAfter(key, recount)
+		}
+	}
+}
+
+// keep remembers what the host has, unless another commit came meanwhile.
+func (s *Statuses) keep(key types.NamespacedName, j job) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now, ok := s.latest[key]; ok && now.commit == j.commit && now.source.UID == j.source.UID {
+		now.sent, now.refused = j.sent, j.refused
+		s.latest[key] = now
+	}
+}
+
+// wanted is the status that the commit should have, and whether it is the last one.
+func (s *Statuses) wanted(ctx context.Context, j job) (want status, settled bool, err error) {
+	want = status{commit: j.commit, state: j.settledState()}
+	if want.context, err = s.contextOf(ctx, j.source); err != nil {
+		return want, false, err
+	}
+	if want.state == Failure {
+		first := notes.Clean(j.problems[0].Error())
+		want.description = cut(fmt.Sprintf("%s: %s", plural(len(j.problems), "problem"), first), maxDescription)
+		return want, true, nil
+	}
+	f, err := follow(ctx, s.Client, j.source.Namespace, j.changed)
+	if err != nil {
+		return want, false, err
+	}
+	waited := time.Since(j.since)
+	settled = f.rotated == f.pools || f.settled() && waited > healTime || waited > settleTime
+	switch {
+	case !settled:
+		want.state = Pending
+	case f.refused > 0:
+		want.state = Failure
+	}
+	profiles := 0
+	for _, e := range j.source.Status.Profiles {
+		if !e.Removed {
+			profiles++
+		}
+	}
+	want.description = f.describe(profiles)
+	return want, settled, nil
+}
+
+// contextOf is osm-gitops/<cluster>. Where several sources report on one
+// repository each has a context of its own: one's success would hide another's
+// failure.
+func (s *Statuses) contextOf(ctx context.Context, ps *api.ProfileSource) (string, error) {
+	name := "osm-gitops"
+	if s.Cluster != "" {
+		name += "/" + s.Cluster
+	}
+	var list api.ProfileSourceList
+	if err := s.Client.List(ctx, &list, client.InNamespace(ps.Namespace)); err != nil {
+		return "", fmt.Errorf("listing ProfileSources: %w", err)
+	}
+	shared := slices.ContainsFunc(list.Items, func(other api.ProfileSource) bool {
+		return other.Name != ps.Name && other.Spec.Git != nil && other.Spec.Webhook != nil && Same(other.Spec.Git.URL, ps.Spec.Git.URL)
+	})
+	if shared {
+		name += "/" + ps.Name
+	}
+	return name, nil
+}
+
+// cut shortens text to at most n characters.
+func cut(s string, n int) string {
+	if r := []rune(s); len(r) > n {
+		return string(r[:n-1]) + "…"
+	}
+	return s
+}

@@ -1,0 +1,78 @@
+package hooks
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+)
+
+// keyLife is how long a key is kept in memory, so that requests of strangers cost
+// the API server one read in that time. A new key counts after it.
+const keyLife = 5 * time.Second
+
+// keys reads the keys in Secrets.
+type keys struct {
+	live client.Reader
+
+	mu    sync.Mutex
+	known map[types.NamespacedName]knownKey
+}
+
+type knownKey struct {
+	key   []byte
+	err   error
+	until time.Time
+}
+
+// unusableError says what has to be done about a Secret.
+type unusableError struct{ text string }
+
+func (e *unusableError) Error() string { return e.text }
+
+// of reads the key in a Secret, or answers as it did a moment ago.
+func (k *keys) of(ctx context.Context, secret types.NamespacedName) ([]byte, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := time.Now()
+	for name, known := range k.known {
+		if now.After(known.until) {
+			delete(k.known, name)
+		}
+	}
+	if known, ok := k.known[secret]; ok {
+		return known.key, known.err
+	}
+	key, err := k.read(ctx, secret)
+	if ctx.Err() != nil {
+		return nil, ctx.Err() // says nothing about the Secret
+	}
+	if k.known == nil {
+		k.known = map[types.NamespacedName]knownKey{}
+	}
+	k.known[secret] = knownKey{key, err, now.Add(keyLife)}
+	return key, err
+}
+
+func (k *keys) read(ctx context.Context, name types.NamespacedName) ([]byte, error) {
+	var secret corev1.Secret
+	if err := k.live.Get(ctx, name, &secret); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil, &unusableError{fmt.Sprintf("spec.webhook.secretRef: Secret %s does not exist: create it with the key %s", name, api.WebhookToken)}
+		}
+		return nil, fmt.Errorf("reading Secret %s: %w", name, err)
+	}
+	key := bytes.TrimRight(secret.Data[api.WebhookToken], "\r\n") // of the editor it was written with
+	if len(key) == 0 {
+		return nil, &unusableError{fmt.Sprintf("spec.webhook.secretRef: Secret %s needs the key %s, not empty", name, api.WebhookToken)}
+	}
+	return key, nil
+}

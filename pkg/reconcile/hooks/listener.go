@@ -1,0 +1,331 @@
+package hooks
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/fluxcd/pkg/apis/meta"
+	"golang.org/x/net/netutil"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	clientevents "k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+)
+
+// Path is where requests go: to it for every source whose key signs them and whose
+// repository they name, to Path/<namespace>/<name> for one source.
+const Path = "/hooks/git"
+
+// Limits. Whoever can reach the listener can use these up; polling goes on then.
+const (
+	maxBody        = 1 << 20  // 1 MiB
+	maxHeader      = 16 << 10 // 16 KiB
+	maxConnections = 256
+	maxRequests    = 32 // read and checked at a time
+	// maxKeys is the number of keys that a request to Path is tried with, each of
+	// which hashes the body once.
+	maxKeys    = 16
+	headerTime = 5 * time.Second
+	readTime   = 10 * time.Second // of a request, body included
+	writeTime  = 15 * time.Second // from the end of its header to the end of the answer
+	idleTime   = 30 * time.Second
+	askTime    = 5 * time.Second // for the API server to answer
+	stopTime   = 10 * time.Second
+)
+
+// Listener is the server. Its exported fields are set once, before Start.
+type Listener struct {
+	// Client reads ProfileSources through the manager's cache, and patches them.
+	Client client.Client
+	// Live reads the Secrets with keys.
+	Live client.Reader
+	// Recorder tells of Secrets that cannot be used.
+	Recorder clientevents.EventRecorder
+	// Namespace of the ProfileSources that count.
+	Namespace string
+	// Address to listen at.
+	Address string
+	// CertFile and KeyFile are for TLS, and are read again when they change. Without
+	// them it is plain http, for a proxy in front that has TLS.
+	CertFile, KeyFile string
+
+	once  sync.Once
+	slots chan struct{}
+	keys  *keys
+	looks *looks
+
+	toldMu sync.Mutex
+	told   map[types.UID]string
+}
+
+// NeedLeaderElection says that every replica listens.
+func (*Listener) NeedLeaderElection() bool { return false }
+
+func (l *Listener) init() {
+	l.once.Do(func() {
+		l.slots = make(chan struct{}, maxRequests)
+		l.keys = &keys{live: l.Live}
+		l.looks = &looks{ask: l.ask, failed: func(err error, source types.NamespacedName) {
+			ctrllog.Log.Error(err, "asking for a look, trying again", "source", source.String())
+		}}
+		l.told = map[types.UID]string{}
+	})
+}
+
+// Start serves until ctx ends. Requests that are under way are answered then, and
+// looks that are put off are asked for.
+func (l *Listener) Start(ctx context.Context) error {
+	l.init()
+	var list api.ProfileSourceList
+	if err := l.Client.List(ctx, &list, client.InNamespace(l.Namespace)); err != nil { // fills the cache
+		return fmt.Errorf("listing ProfileSources: %w", err)
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", l.Address)
+	if err != nil {
+		return fmt.Errorf("listening for webhooks: %w", err)
+	}
+	listener = netutil.LimitListener(listener, maxConnections)
+	server := l.server(ctx)
+	if l.CertFile != "" {
+		watcher, err := certwatcher.New(l.CertFile, l.KeyFile)
+		if err != nil {
+			listener.Close()
+			return fmt.Errorf("reading the certificate for webhooks: %w", err)
+		}
+		go func() {
+			if err := watcher.Start(ctx); err != nil {
+				ctrllog.FromContext(ctx).Error(err, "watching the certificate for webhooks; a new one is not seen")
+			}
+		}()
+		listener = tls.NewListener(listener, &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}, GetCertificate: watcher.GetCertificate})
+	}
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(listener) }()
+	select {
+	case err := <-done:
+		return fmt.Errorf("serving webhooks: %w", err)
+	case <-ctx.Done():
+	}
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
+	defer cancel()
+	err = server.Shutdown(ending)
+	l.looks.stop(ending)
+	if err != nil {
+		return fmt.Errorf("ending the server for webhooks: %w", err)
+	}
+	return nil
+}
+
+func (l *Listener) server(ctx context.Context) *http.Server {
+	return &http.Server{
+		Handler:           l,
+		ReadHeaderTimeout: headerTime,
+		ReadTimeout:       readTime,
+		WriteTimeout:      writeTime,
+		IdleTimeout:       idleTime,
+		MaxHeaderBytes:    maxHeader,
+		ErrorLog:          log.New(quiet{ctx}, "", 0),
+	}
+}
+
+// quiet takes what net/http has to say of bad handshakes and the like, which
+// strangers cause at will.
+type quiet struct{ ctx context.Context }
+
+func (q quiet) Write(b []byte) (int, error) {
+	ctrllog.FromContext(q.ctx).V(1).Info("serving webhooks", "message", string(b))
+	return len(b), nil
+}
+
+// ServeHTTP answers 202 to every authenticated request, whether somebody looks
+// because of it or not, 401 to every other, and 503 where it should be sent again.
+// The body of an answer is empty.
+func (l *Listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	l.init()
+	w.WriteHeader(l.receive(w, r))
+}
+
+// receive does what a request asks for and returns the answer's status.
+func (l *Listener) receive(w http.ResponseWriter, r *http.Request) int {
+	one, ok := l.named(r.URL.Path)
+	switch {
+	case !ok:
+		return http.StatusNotFound
+	case r.Method != http.MethodPost:
+		w.Header().Set("Allow", http.MethodPost)
+		return http.StatusMethodNotAllowed
+	case !claimedByAny(r.Header):
+		return http.StatusUnauthorized // before a byte of the body is read
+	}
+	select {
+	case l.slots <- struct{}{}:
+		defer func() { <-l.slots }()
+	default:
+		w.Header().Set("Retry-After", "10")
+		return http.StatusServiceUnavailable
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err != nil {
+		var large *http.MaxBytesError
+		if errors.As(err, &large) {
+			return http.StatusRequestEntityTooLarge
+		}
+		return http.StatusBadRequest
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), askTime)
+	defer cancel()
+	return l.handle(ctx, one, request{r.Header, body})
+}
+
+// request is what a request brought.
+type request struct {
+	header http.Header
+	body   []byte
+}
+
+// handle finds the sources a request is for, and asks for looks at them.
+func (l *Listener) handle(ctx context.Context, one types.NamespacedName, r request) int {
+	sources, err := l.sources(ctx, one)
+	if err != nil {
+		ctrllog.FromContext(ctx).Error(err, "finding what a webhook is for")
+		return http.StatusServiceUnavailable
+	}
+	sources, err = l.authenticated(ctx, sources, r)
+	if err != nil {
+		ctrllog.FromContext(ctx).Error(err, "checking a webhook")
+		return http.StatusServiceUnavailable
+	}
+	if len(sources) == 0 {
+		return http.StatusUnauthorized
+	}
+	about := map[string]news{}
+	failed := false
+	for i := range sources {
+		ps := &sources[i]
+		provider := ps.Spec.Webhook.Provider
+		n, ok := about[provider]
+		if !ok {
+			n = read(provider, r.header, r.body)
+			about[provider] = n
+		}
+		if !n.concerns(ps, one.Name != "") {
+			continue
+		}
+		if err := l.looks.want(ctx, client.ObjectKeyFromObject(ps)); err != nil && !apierrors.IsNotFound(err) {
+			ctrllog.FromContext(ctx).Error(err, "asking for a look", "source", client.ObjectKeyFromObject(ps).String())
+			failed = true
+		}
+	}
+	if failed {
+		return http.StatusServiceUnavailable
+	}
+	return http.StatusAccepted
+}
+
+// named is the source that a path names, empty for Path itself.
+func (l *Listener) named(path string) (types.NamespacedName, bool) {
+	if path == Path {
+		return types.NamespacedName{}, true
+	}
+	rest, ok := strings.CutPrefix(path, Path+"/")
+	parts := strings.Split(rest, "/")
+	if !ok || len(parts) != 2 || parts[0] == "" || parts[1] == "" {
+		return types.NamespacedName{}, false
+	}
+	return types.NamespacedName{Namespace: parts[0], Name: parts[1]}, true
+}
+
+// sources are those with a webhook, oldest first: of all, or the one.
+func (l *Listener) sources(ctx context.Context, one types.NamespacedName) ([]api.ProfileSource, error) {
+	var list api.ProfileSourceList
+	if err := l.Client.List(ctx, &list, client.InNamespace(l.Namespace)); err != nil {
+		return nil, fmt.Errorf("listing ProfileSources: %w", err)
+	}
+	out := slices.DeleteFunc(list.Items, func(ps api.ProfileSource) bool {
+		return ps.Spec.Webhook == nil || !ps.DeletionTimestamp.IsZero() || one.Name != "" && client.ObjectKeyFromObject(&ps) != one
+	})
+	slices.SortFunc(out, func(a, b api.ProfileSource) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	})
+	return out, nil
+}
+
+// proof is what one check of a request depends on.
+type proof struct{ provider, secret string }
+
+// authenticated are the sources with whose key the request is signed. An error
+// means that a key could not be read and no other fits.
+func (l *Listener) authenticated(ctx context.Context, sources []api.ProfileSource, r request) ([]api.ProfileSource, error) {
+	var out []api.ProfileSource
+	var unread error
+	checked := map[proof]bool{}
+	for _, ps := range sources {
+		hook := ps.Spec.Webhook
+		if !claimed(hook.Provider, r.header) {
+			continue
+		}
+		p := proof{hook.Provider, hook.SecretRef.Name}
+		good, done := checked[p]
+		if !done {
+			if len(checked) == maxKeys {
+				continue // the sources with more keys have paths of their own
+			}
+			key, err := l.keys.of(ctx, types.NamespacedName{Namespace: ps.Namespace, Name: hook.SecretRef.Name})
+			var unusable *unusableError
+			switch {
+			case errors.As(err, &unusable):
+				l.tell(&ps, unusable.text)
+			case err != nil:
+				unread = err
+			default:
+				good = authentic(hook.Provider, key, r.header, r.body)
+			}
+			checked[p] = good
+		}
+		if good {
+			out = append(out, ps)
+		}
+	}
+	if len(out) > 0 {
+		return out, nil
+	}
+	return nil, unread
+}
+
+// tell records once for each source what is wrong with its Secret.
+func (l *Listener) tell(ps *api.ProfileSource, text string) {
+	l.toldMu.Lock()
+	defer l.toldMu.Unlock()
+	if l.told[ps.UID] == text {
+		return
+	}
+	l.told[ps.UID] = text
+	l.Recorder.Eventf(ps, nil, corev1.EventTypeWarning, api.EventWebhookUnusable, "Receive", "%s", text)
+}
+
+// ask annotates a source, as flux reconcile would.
+func (l *Listener) ask(ctx context.Context, source types.NamespacedName) error {
+	ps := &api.ProfileSource{}
+	ps.Namespace, ps.Name = source.Namespace, source.Name
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, meta.ReconcileRequestAnnotation, time.Now().UTC().Format(time.RFC3339Nano))
+	if err := l.Client.Patch(ctx, ps, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(api.FieldManager)); err != nil {
+		return fmt.Errorf("annotating ProfileSource %s: %w", source, err)
+	}
+	return nil
+}

@@ -1,0 +1,109 @@
+package hooks
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// spacing is the least time between two looks at one source that requests cause.
+const spacing = 2 * time.Second
+
+// looks asks for looks: the first at once, all that are wanted within the next
+// spacing as one, when it ends. None is lost.
+type looks struct {
+	// ask asks for one look.
+	ask func(ctx context.Context, source types.NamespacedName) error
+	// failed is told of a look that could not be asked for and is tried again.
+	failed func(err error, source types.NamespacedName)
+
+	mu      sync.Mutex
+	stopped bool
+	open    map[types.NamespacedName]*window
+}
+
+// window is the time after a look.
+type window struct {
+	again bool // another look is wanted
+	timer *time.Timer
+}
+
+// want asks for a look. An error says that nobody will look because of it.
+func (l *looks) want(ctx context.Context, source types.NamespacedName) error {
+	l.mu.Lock()
+	if w, ok := l.open[source]; ok && !l.stopped {
+		w.again = true
+		l.mu.Unlock()
+		return nil
+	}
+	w := &window{}
+	if !l.stopped {
+		if l.open == nil {
+			l.open = map[types.NamespacedName]*window{}
+		}
+		l.open[source] = w
+	}
+	l.mu.Unlock()
+
+	err := l.ask(ctx, source)
+
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.stopped:
+	case err != nil && !w.again:
+		delete(l.open, source)
+	default:
+		w.again = w.again || err != nil
+		w.timer = time.AfterFunc(spacing, func() { l.closeWindow(source) })
+	}
+	return err
+}
+
+// closeWindow asks for the look that was wanted meanwhile, if one was.
+func (l *looks) closeWindow(source types.NamespacedName) {
+	l.mu.Lock()
+	w := l.open[source]
+	if w == nil || l.stopped || !w.again {
+		delete(l.open, source)
+		l.mu.Unlock()
+		return
+	}
+	w.again = false
+	l.mu.Unlock()
+
+	ctx, cancel := context.WithTimeout(context.Background(), askTime)
+	defer cancel()
+	err := l.ask(ctx, source)
+	if err != nil {
+		l.failed(err, source)
+	}
+
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	w.again = w.again || err != nil && !apierrors.IsNotFound(err)
+	if !l.stopped {
+		w.timer.Reset(spacing)
+	}
+}
+
+// stop asks now for every look that is still wanted.
+func (l *looks) stop(ctx context.Context) {
+	l.mu.Lock()
+	l.stopped = true
+	var wanted []types.NamespacedName
+	for source, w := range l.open {
+		if w.again {
+			wanted = append(wanted, source)
+		}
+	}
+	l.mu.Unlock()
+	for _, source := range wanted {
+		if err := l.ask(ctx, source); err != nil {
+			l.failed(err, source)
+		}
+	}
+}

@@ -1,0 +1,173 @@
+package hooks
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/forge"
+)
+
+// news is what an authenticated request is about. What it does not say is empty, and
+// then the request counts for everything: a look too many costs little, one too few
+// is a push that nobody sees.
+type news struct {
+	idle         bool     // no push: a ping, a comment
+	refs         []string // full names
+	repositories []string // addresses
+}
+
+// events are the headers that say what a request is about, and the values that
+// stand for a push.
+var events = map[string]struct {
+	header string
+	pushes []string
+}{
+	"github":    {"X-GitHub-Event", []string{"push"}},
+	"gitlab":    {"X-Gitlab-Event", []string{"Push Hook", "Tag Push Hook", "System Hook"}},
+	"gitea":     {"X-Gitea-Event", []string{"push"}},
+	"bitbucket": {"X-Event-Key", []string{"repo:push", "repo:refs_changed"}},
+}
+
+// gitlabPushes are those of the many events of a system hook that are pushes:
+// https://docs.gitlab.com/administration/system_hooks/
+var gitlabPushes = []string{"push", "tag_push", "repository_update"}
+
+// payload is the little that is read of what all providers send.
+type payload struct {
+	EventName  string     `json:"event_name"` // GitLab
+	Ref        string     `json:"ref"`        // GitHub, GitLab, Gitea
+	Refs       []string   `json:"refs"`       // GitLab's system hooks
+	Repository repository `json:"repository"`
+	Project    repository `json:"project"` // GitLab
+	Push       struct {   // Bitbucket Cloud
+		Changes []struct {
+			New *named `json:"new"`
+			Old *named `json:"old"`
+		} `json:"changes"`
+	} `json:"push"`
+	Changes []struct { // Bitbucket Data Center
+		Ref struct {
+			ID string `json:"id"`
+		} `json:"ref"`
+	} `json:"changes"`
+}
+
+// named is a branch or a tag of Bitbucket Cloud.
+type named struct {
+	Type string `json:"type"`
+	Name string `json:"name"`
+}
+
+type repository struct {
+	CloneURL   string `json:"clone_url"`    // GitHub, Gitea
+	SSHURL     string `json:"ssh_url"`      // GitHub, Gitea, GitLab
+	GitHTTPURL string `json:"git_http_url"` // GitLab
+	GitSSHURL  string `json:"git_ssh_url"`  // GitLab
+	Links      struct {
+		Clone []link `json:"clone"` // Bitbucket Data Center
+		HTML  link   `json:"html"`  // Bitbucket Cloud
+	} `json:"links"`
+}
+
+type link struct {
+	Href string `json:"href"`
+}
+
+// read finds out what a request is about. It must be authenticated.
+func read(provider string, header http.Header, body []byte) news {
+	event := ""
+	if e, ok := events[provider]; ok {
+		event = header.Get(e.header)
+		if event != "" && !slices.Contains(e.pushes, event) {
+			return news{idle: true}
+		}
+	}
+	// GitHub and Gitea may be set to send a form with the payload in a field.
+	if strings.HasPrefix(header.Get("Content-Type"), "application/x-www-form-urlencoded") {
+		form, err := url.ParseQuery(string(body))
+		if err != nil {
+			return news{}
+		}
+		body = []byte(form.Get("payload"))
+	}
+	var p payload
+	if err := json.Unmarshal(body, &p); err != nil {
+		return news{}
+	}
+	if event == "System Hook" && !slices.Contains(gitlabPushes, p.EventName) {
+		return news{idle: true}
+	}
+	return news{refs: p.refs(), repositories: p.repositories()}
+}
+
+func (p payload) refs() []string {
+	refs := append([]string{p.Ref}, p.Refs...)
+	for _, c := range p.Push.Changes {
+		for _, n := range []*named{c.New, c.Old} {
+			switch {
+			case n == nil || n.Name == "":
+			case n.Type == "tag" || n.Type == "annotated_tag":
+				refs = append(refs, "refs/tags/"+n.Name)
+			default:
+				refs = append(refs, "refs/heads/"+n.Name)
+			}
+		}
+	}
+	for _, c := range p.Changes {
+		refs = append(refs, c.Ref.ID)
+	}
+	return slices.DeleteFunc(refs, func(s string) bool { return s == "" })
+}
+
+func (p payload) repositories() []string {
+	var out []string
+	for _, r := range []repository{p.Repository, p.Project} {
+		out = append(out, r.CloneURL, r.SSHURL, r.GitHTTPURL, r.GitSSHURL, r.Links.HTML.Href)
+		for _, l := range r.Links.Clone {
+			out = append(out, l.Href)
+		}
+	}
+	return slices.DeleteFunc(out, func(s string) bool { return s == "" })
+}
+
+// concerns reports whether a source should be looked at because of the news. With
+// anyRepository the source itself was named in the request's path, and addresses
+// are not compared: the host may be known by several.
+func (n news) concerns(ps *api.ProfileSource, anyRepository bool) bool {
+	if n.idle || ps.Spec.Suspend {
+		return false
+	}
+	git := ps.Spec.Git
+	if git == nil {
+		return true
+	}
+	if len(n.refs) > 0 && !slices.ContainsFunc(n.refs, func(ref string) bool { return tracks(git.Ref, ref) }) {
+		return false
+	}
+	return anyRepository || len(n.repositories) == 0 ||
+		slices.ContainsFunc(n.repositories, func(r string) bool { return forge.Same(r, git.URL) })
+}
+
+// tracks reports whether a source that follows ref may see another commit when the
+// reference pushed was pushed. A commit to stay at may come with any.
+func tracks(ref *api.GitReference, pushed string) bool {
+	switch {
+	case ref == nil:
+		return pushed == "refs/heads/main"
+	case ref.Commit != "":
+		return true
+	case ref.Name != "":
+		return pushed == ref.Name
+	case ref.Tag != "":
+		return pushed == "refs/tags/"+ref.Tag
+	case ref.SemVer != "":
+		return strings.HasPrefix(pushed, "refs/tags/")
+	case ref.Branch != "":
+		return pushed == "refs/heads/"+ref.Branch
+	}
+	return pushed == "refs/heads/main"
+}

@@ -1,0 +1,92 @@
+package hooks
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"net/http"
+	"strings"
+)
+
+// proofs are the headers that prove who sends a request, by provider.
+//
+//   - https://docs.github.com/webhooks/using-webhooks/validating-webhook-deliveries
+//   - https://docs.gitlab.com/user/project/integrations/webhooks/
+//   - https://docs.gitea.com/usage/repository/webhooks
+//   - https://support.atlassian.com/bitbucket-cloud/docs/manage-webhooks/, and the
+//     same header with https://confluence.atlassian.com/bitbucketserver/manage-webhooks-938025878.html
+var proofs = map[string][]string{
+	"github":    {"X-Hub-Signature-256"},
+	"gitlab":    {"X-Gitlab-Token"},
+	"gitea":     {"X-Gitea-Signature"},
+	"bitbucket": {"X-Hub-Signature"},
+	"generic":   {"Authorization", "X-Signature"},
+}
+
+// claimed reports whether a request has what a provider signs with at all.
+func claimed(provider string, header http.Header) bool {
+	for _, name := range proofs[provider] {
+		if header.Get(name) != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// claimedByAny is claimed for some provider.
+func claimedByAny(header http.Header) bool {
+	for provider := range proofs {
+		if claimed(provider, header) {
+			return true
+		}
+	}
+	return false
+}
+
+// authentic reports whether a request was sent by who has the key. It takes the
+// same time for every wrong proof of one length.
+func authentic(provider string, key []byte, header http.Header, body []byte) bool {
+	if len(key) == 0 {
+		return false
+	}
+	switch provider {
+	case "github":
+		return prefixed(header.Get("X-Hub-Signature-256"), key, body)
+	case "bitbucket":
+		return prefixed(header.Get("X-Hub-Signature"), key, body)
+	case "gitea":
+		return signed(header.Get("X-Gitea-Signature"), key, body)
+	case "gitlab":
+		return same(header.Get("X-Gitlab-Token"), key)
+	case "generic":
+		if bearer, ok := strings.CutPrefix(header.Get("Authorization"), "Bearer "); ok {
+			return same(bearer, key)
+		}
+		return prefixed(header.Get("X-Signature"), key, body)
+	}
+	return false
+}
+
+// prefixed takes "sha256=" and a signature. No other hash is accepted.
+func prefixed(signature string, key, body []byte) bool {
+	rest, ok := strings.CutPrefix(signature, "sha256=")
+	return ok && signed(rest, key, body)
+}
+
+// signed compares a signature in hex with the right one.
+func signed(signature string, key, body []byte) bool {
+	got, err := hex.DecodeString(signature)
+	if err != nil {
+		return false
+	}
+	mac := hmac.New(sha256.New, key)
+	mac.Write(body)
+	return hmac.Equal(got, mac.Sum(nil))
+}
+
+// same compares by digest, so that not even the length of the key shows.
+func same(got string, key []byte) bool {
+	a, b := sha256.Sum256([]byte(got)), sha256.Sum256(key)
+	return subtle.ConstantTimeCompare(a[:], b[:]) == 1
+}
