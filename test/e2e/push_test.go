@@ -1,0 +1,338 @@
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	eventv1 "github.com/fluxcd/pkg/apis/event/v1beta1"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+)
+
+// hookKey is what the repository's host signs with, and apiToken what it knows us by.
+const (
+	hookKey  = "k3y-of-the-hook"
+	apiToken = "t0k3n-of-the-api"
+)
+
+// outside is what the controller talks to beside Git: a notification-controller and
+// a host's API.
+type outside struct {
+	url      string
+	mu       sync.Mutex
+	events   []eventv1.Event
+	statuses []string
+	refuse   int // answer of the API, 0 for 201
+}
+
+func newOutside(t *testing.T) *outside {
+	o := &outside{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		if r.URL.Path == "/events" {
+			var e eventv1.Event
+			if err := json.Unmarshal(b, &e); err != nil {
+				t.Error(err)
+			}
+			o.events = append(o.events, e)
+			return
+		}
+		var s struct{ State, Context, Description string }
+		if err := json.Unmarshal(b, &s); err != nil || r.Header.Get("Private-Token") != apiToken {
+			t.Errorf("%s: %v %q (%v)", r.URL, r.Header, b, err)
+		}
+		if o.refuse != 0 {
+			http.Error(w, "no: "+apiToken, o.refuse)
+			return
+		}
+		o.statuses = append(o.statuses, fmt.Sprintf("%s %s: %s: %s", r.URL.Path, s.Context, s.State, s.Description))
+		w.WriteHeader(http.StatusCreated)
+	}))
+	t.Cleanup(server.Close)
+	o.url = server.URL
+	return o
+}
+
+// says waits for a status.
+func (s *system) says(o *outside, want string) {
+	s.t.Helper()
+	s.eventually("the status "+want, func() error {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		if !slices.Contains(o.statuses, want) {
+			return fmt.Errorf("there are %q", o.statuses)
+		}
+		return nil
+	})
+}
+
+// told waits for an event at the notification-controller about a revision, "" for
+// one about none.
+func (s *system) told(o *outside, reason, severity, commit string, says ...string) {
+	s.t.Helper()
+	s.eventually("event "+reason, func() error {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		for _, e := range o.events {
+			revision, about := e.Metadata["gitops.k8c.io/revision"]
+			if e.Reason == reason && e.Severity == severity && strings.HasSuffix(revision, commit) && about == (commit != "") && containsAll(e.Message, says) {
+				if e.InvolvedObject.Kind != "ProfileSource" || e.InvolvedObject.Name != "osps" || e.ReportingController != "osm-gitops" {
+					return fmt.Errorf("it is about %+v, by %s", e.InvolvedObject, e.ReportingController)
+				}
+				return nil
+			}
+		}
+		return fmt.Errorf("there are %+v", o.events)
+	})
+}
+
+// hook sends what GitLab sends after a push to main.
+func (s *system) hook(address, key string) int {
+	s.t.Helper()
+	body := fmt.Appendf(nil, `{"object_kind":"push","ref":"refs/heads/main","project":{"git_http_url":%q}}`, s.git.url)
+	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, "http://"+address+"/hooks/git", bytes.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	req.Header.Set("X-Gitlab-Event", "Push Hook")
+	req.Header.Set("X-Gitlab-Token", key)
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	return res.StatusCode
+}
+
+// A push reaches the cluster within a second although nobody looks for an hour, Flux
+// and the repository's host are told what came of it, and no text that goes anywhere
+// has a credential in it (security.md 14, 22, 28, 29).
+func TestPush(t *testing.T) {
+	s := newSystem(t)
+	o := newOutside(t)
+	s.apply(map[string]any{
+		"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": "hook", "namespace": namespace},
+		"stringData": map[string]any{"token": hookKey, "apiToken": apiToken, "apiURL": o.url + "/api/v4/"},
+	})
+	first := s.git.push(map[string]string{"a.yaml": osp("osp-a", "v1.0.0", "echo one")})
+	s.source(func(spec map[string]any) {
+		spec["interval"], spec["retryInterval"] = "1h", "1h"
+		spec["webhook"] = map[string]any{"provider": "gitlab", "secretRef": map[string]any{"name": "hook"}}
+	})
+	address := freeAddress(t)
+	s.start("--hooks-address", address, "--events-addr", o.url+"/events", "--cluster-name", "eu-1")
+	s.ready(first)
+	s.pool("pool-a", "osp-a")
+	s.served("pool-a", "v1.0.0")
+	s.told(o, api.EventRevisionApplied, "info", first, "1 profile")
+	s.listening(address)
+
+	if code := s.hook(address, "wrong"); code != http.StatusUnauthorized {
+		t.Errorf("a wrong key is answered with %d", code)
+	}
+	second := s.git.push(map[string]string{"a.yaml": osp("osp-a", "v1.1.0", "echo two")})
+	begin := time.Now()
+	if code := s.hook(address, hookKey); code != http.StatusAccepted {
+		t.Fatalf("the hook is answered with %d", code)
+	}
+	s.ready(second)
+	if took := time.Since(begin); took > time.Second {
+		t.Errorf("it took %s from the hook to the profile", took)
+	} else {
+		t.Logf("%s from the hook to the profile", took)
+	}
+	s.served("pool-a", "v1.1.0")
+	s.told(o, api.EventRevisionApplied, "info", second)
+	s.says(o, status(second, "success: 1 profile applied, 1 pool rotated"))
+
+	third := s.git.push(map[string]string{"b.yaml": "spec: [\n"})
+	s.hook(address, hookKey)
+	s.refused(api.ReasonProfilesInvalid, "profiles/b.yaml:1")
+	s.told(o, api.EventProfileRefused, "error", third, "profiles/b.yaml:1")
+	s.eventually("the failure at "+third, func() error {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		for _, got := range o.statuses {
+			if strings.HasPrefix(got, status(third, "failed: 1 problem: profiles/b.yaml:1: ")) {
+				return nil
+			}
+		}
+		return fmt.Errorf("there are %q", o.statuses)
+	})
+
+	// Nobody is to blame for a server that is away.
+	s.git.mode.Store("500")
+	time.Sleep(2 * time.Second) // so that the look is not put off
+	s.hook(address, hookKey)
+	s.refused(api.ReasonUnreachable)
+	s.told(o, api.EventSourceFailed, "error", "")
+	s.git.mode.Store("")
+
+	// A host that refuses statuses is said to, and its words are not repeated.
+	o.mu.Lock()
+	o.refuse = http.StatusForbidden
+	o.mu.Unlock()
+	fourth := s.git.push(map[string]string{"b.yaml": ""})
+	s.hook(address, hookKey)
+	s.ready(fourth)
+	s.told(o, api.EventRevisionApplied, "info", fourth)
+	s.eventually("the event about the status", func() error {
+		if notes := s.notesIn(namespace, "osps", api.EventCommitStatusRefused); len(notes) != 1 || !strings.Contains(notes[0], "answers 403") {
+			return fmt.Errorf("events are %q", notes)
+		}
+		return nil
+	})
+	s.nowhere(o, hookKey, apiToken)
+
+	s.stop()
+	if _, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", address); err == nil {
+		t.Error("somebody still listens")
+	}
+}
+
+// The end of an outage is told too; and without the flag nothing listens.
+func TestRecovery(t *testing.T) {
+	s := newSystem(t)
+	o := newOutside(t)
+	first := s.git.push(map[string]string{"a.yaml": osp("osp-a", "v1.0.0", "echo one")})
+	s.source()
+	s.start("--events-addr", o.url+"/events")
+	s.ready(first)
+	s.git.mode.Store("500")
+	s.told(o, api.EventSourceFailed, "error", "")
+	s.git.mode.Store("")
+	s.told(o, api.EventSourceRecovered, "info", first)
+	s.listening() // no flag, no port
+}
+
+// status is how outside keeps one.
+func status(commit, rest string) string {
+	return "/api/v4/projects/osps/statuses/" + commit + " osm-gitops/eu-1: " + rest
+}
+
+// nowhere looks for credentials in everything that the controller wrote.
+func (s *system) nowhere(o *outside, credentials ...string) {
+	s.t.Helper()
+	o.mu.Lock()
+	texts := append([]string{fmt.Sprintf("%+v", o.events)}, o.statuses...)
+	o.mu.Unlock()
+	s.logMu.Lock()
+	texts = append(texts, s.log.String())
+	s.logMu.Unlock()
+	texts = append(texts, fmt.Sprintf("%+v", s.profileSource()))
+	for _, reason := range []string{api.EventCommitStatusRefused, api.EventSourceFailed, api.EventProfileRefused, api.EventWebhookUnusable} {
+		texts = append(texts, s.notesIn(namespace, "osps", reason)...)
+	}
+	for _, text := range texts {
+		for _, c := range credentials {
+			if strings.Contains(text, c) {
+				s.t.Errorf("a credential stands in %s", tail(text, 2000))
+			}
+		}
+	}
+}
+
+// listening compares the ports at which the controller listens with those that are
+// asked for, as the kernel knows them (security.md 29).
+func (s *system) listening(want ...string) {
+	s.t.Helper()
+	s.eventually(fmt.Sprintf("to listen at %q and nowhere else", want), func() error {
+		got, err := listeners(s.process.Process.Pid)
+		if err == nil && !slices.Equal(got, want) {
+			err = fmt.Errorf("it listens at %q", got)
+		}
+		return err
+	})
+}
+
+// listeners are the addresses at which a process listens, UDP aside, of which it
+// has none: see proc_pid_net(5) and proc_net_tcp in the kernel's documentation.
+func listeners(pid int) ([]string, error) {
+	sockets := map[string]bool{}
+	fds, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+	if err != nil || len(fds) == 0 {
+		return nil, fmt.Errorf("found no open files of process %d: %w", pid, err)
+	}
+	for _, fd := range fds {
+		if to, err := os.Readlink(fd); err == nil && strings.HasPrefix(to, "socket:[") {
+			sockets[strings.TrimSuffix(strings.TrimPrefix(to, "socket:["), "]")] = true
+		}
+	}
+	var out []string
+	for _, table := range []string{"tcp", "tcp6"} {
+		f, err := os.Open(fmt.Sprintf("/proc/%d/net/%s", pid, table))
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		for lines := bufio.NewScanner(f); lines.Scan(); {
+			const listen = "0A"
+			fields := strings.Fields(lines.Text())
+			if len(fields) < 10 || fields[3] != listen || !sockets[fields[9]] {
+				continue
+			}
+			address, err := kernelAddress(fields[1])
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, address)
+		}
+	}
+	slices.Sort(out)
+	return out, nil
+}
+
+// kernelAddress reads an address as the kernel prints it: words of four bytes in
+// the machine's order, and the port.
+func kernelAddress(text string) (string, error) {
+	host, port, _ := strings.Cut(text, ":")
+	b, err := hex.DecodeString(host)
+	if err != nil {
+		return "", err
+	}
+	for i := 0; i+4 <= len(b); i += 4 {
+		slices.Reverse(b[i : i+4]) // little endian, as every machine that we test on
+	}
+	addr, ok := netip.AddrFromSlice(b)
+	n, err := strconv.ParseUint(port, 16, 16)
+	if !ok || err != nil {
+		return "", fmt.Errorf("the kernel has the address %q", text)
+	}
+	return netip.AddrPortFrom(addr, uint16(n)).String(), nil
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(context.WithoutCancel(t.Context()), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
