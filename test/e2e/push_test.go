@@ -23,6 +23,9 @@ import (
 	"time"
 
 	eventv1 "github.com/fluxcd/pkg/apis/event/v1beta1"
+	"github.com/fluxcd/pkg/apis/meta"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 )
@@ -227,6 +230,49 @@ func TestRecovery(t *testing.T) {
 	s.told(o, api.EventSourceRecovered, "info", first)
 	s.listening() // no flag, no port
 }
+
+// A replica that does not lead hears a push as well: what it writes, the leader acts
+// upon. A provider that any program can speak for asks by bearer token.
+func TestPushToAFollower(t *testing.T) {
+	s := newSystem(t)
+	s.apply(map[string]any{
+		"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": "hook", "namespace": namespace},
+		"stringData": map[string]any{"token": hookKey},
+	})
+	s.apply(map[string]any{
+		"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": map[string]any{"name": "operating-system-manager", "namespace": namespace},
+		"spec": map[string]any{"holderIdentity": "another", "leaseDurationSeconds": 3600, "acquireTime": microTime(), "renewTime": microTime()},
+	})
+	t.Cleanup(func() {
+		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "operating-system-manager"}}
+		s.noError(s.client.Delete(context.WithoutCancel(t.Context()), lease))
+	})
+	s.source(func(spec map[string]any) {
+		spec["webhook"] = map[string]any{"provider": "generic", "secretRef": map[string]any{"name": "hook"}}
+	})
+	address := freeAddress(t)
+	s.start("--hooks-address", address, "--leader-elect=true")
+	s.listening(address)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+address+"/hooks/git/"+namespace+"/osps", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+hookKey)
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close()
+	ps := s.profileSource()
+	if _, asked := meta.ReconcileAnnotationValue(ps.Annotations); res.StatusCode != http.StatusAccepted || !asked {
+		t.Errorf("answered with %d; annotations are %v", res.StatusCode, ps.Annotations)
+	}
+	if len(ps.Status.Conditions) > 0 {
+		t.Errorf("a replica that does not lead looked: %+v", ps.Status)
+	}
+}
+
+func microTime() string { return time.Now().UTC().Format("2006-01-02T15:04:05.000000Z07:00") }
 
 // status is how outside keeps one.
 func status(commit, rest string) string {

@@ -229,7 +229,9 @@ type Webhook struct {
 	// Provider says how a request is signed.
 	// +kubebuilder:validation:Enum=github;gitlab;gitea;bitbucket;generic
 	Provider string `json:"provider"`
-	// SecretRef names a Secret with the shared key.
+	// SecretRef names a Secret with the shared key under token, as Flux's Receiver
+	// has it. With apiToken, and apiURL where it is not the usual one, the host is
+	// told what became of each commit.
 	SecretRef meta.LocalObjectReference `json:"secretRef"`
 }
 
