@@ -85,6 +85,12 @@ func (h *host) answer(says string, codes ...int) {
 	h.answers, h.says = codes, says
 }
 
+func (h *host) count() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.tries
+}
+
 // wait waits for the statuses that were taken, and that no more come.
 func (h *host) wait(want ...string) {
 	h.t.Helper()
@@ -284,12 +290,12 @@ func TestFaults(t *testing.T) {
 	if !strings.Contains(refused, "CommitStatusRefused") || !strings.Contains(refused, "answers 401 for repository \"a/b\": give apiToken") || strings.Contains(refused, canary) {
 		t.Errorf("told is %q", refused)
 	}
-	tries := h.tries
+	tries := h.count()
 	for range 3 {
 		r.Looked(revision(other))
 	}
 	time.Sleep(300 * time.Millisecond)
-	if h.tries != tries {
+	if h.count() != tries {
 		t.Error("a refusal is not taken for an answer")
 	}
 	r.do(r.client.Patch(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: "osps"}},
@@ -338,8 +344,8 @@ func TestSilence(t *testing.T) {
 	none.Spec.Webhook = nil
 	r.looked(none, nil)
 	time.Sleep(2 * recount)
-	if h.tries != 0 || len(r.recorder.Events) > 0 {
-		t.Errorf("%d requests", h.tries)
+	if h.count() != 0 || len(r.recorder.Events) > 0 {
+		t.Errorf("%d requests", h.count())
 	}
 }
 
@@ -368,7 +374,7 @@ func TestWhereTokensGo(t *testing.T) {
 	if err := s.post(t.Context(), "gitea", to, status{commit: commit}); err == nil || !strings.Contains(err.Error(), "loopback") || strings.Contains(err.Error(), canary) {
 		t.Errorf("loopback: %v", err)
 	}
-	if h.tries != 0 {
+	if h.count() != 0 {
 		t.Error("the token went out")
 	}
 	bad := secret("")

@@ -29,6 +29,8 @@ const (
 	// healTime is how long a pool that refuses may take to accept: it may have
 	// refused what was before this commit.
 	healTime = 5 * time.Second
+	// workers is the number of sources whose hosts are waited for at a time.
+	workers = 4
 	// recount is the time between two counts of the pools.
 	recount = 500 * time.Millisecond
 	// maxTries bounds the attempts for one status; with back-off they take an hour.
@@ -138,14 +140,21 @@ func (s *Statuses) Start(ctx context.Context) error {
 		<-ctx.Done()
 		s.queue.ShutDown()
 	}()
-	for {
-		key, down := s.queue.Get()
-		if down {
-			return nil
-		}
-		s.work(ctx, key)
-		s.queue.Done(key)
+	var group sync.WaitGroup
+	for range workers {
+		group.Go(func() {
+			for {
+				key, down := s.queue.Get()
+				if down {
+					return
+				}
+				s.work(ctx, key)
+				s.queue.Done(key)
+			}
+		})
 	}
+	group.Wait()
+	return nil
 }
 
 // work brings the status of one source's commit to what it should be now.

@@ -48,6 +48,7 @@ func TestLooksAreFew(t *testing.T) {
 			t.Fatalf("the first is not asked for at once: %v", a.at)
 		}
 		time.Sleep(10 * spacing)
+		synctest.Wait()
 		if len(a.at) != 2 || a.at[1] != spacing {
 			t.Errorf("looks at %v, want 0 and %s", a.at, spacing)
 		}
@@ -58,6 +59,7 @@ func TestLooksAreFew(t *testing.T) {
 			t.Errorf("after a while it is not asked for at once: %v, err %v", a.at, err)
 		}
 		time.Sleep(2 * spacing)
+		synctest.Wait()
 	})
 }
 
@@ -77,8 +79,10 @@ func TestNoLookIsLost(t *testing.T) {
 		}
 		a.err = errors.New("the API server is away")
 		time.Sleep(3*spacing + spacing/2)
+		synctest.Wait()
 		a.err = nil
 		time.Sleep(2 * spacing)
+		synctest.Wait()
 		if len(a.at) != 2 || a.failed != 3 {
 			t.Errorf("looks at %v after %d failures: the one that was promised is lost", a.at, a.failed)
 		}
@@ -94,6 +98,7 @@ func TestNoLookIsLost(t *testing.T) {
 			t.Error("one that was put off is lost at the end")
 		}
 		time.Sleep(10 * spacing)
+		synctest.Wait()
 		if len(a.at) != before+1 {
 			t.Error("a timer goes on after the end")
 		}
@@ -110,6 +115,7 @@ func TestLooksAtWhatIsGone(t *testing.T) {
 		}
 		a.err = apierrors.NewNotFound(schema.GroupResource{}, one.Name)
 		time.Sleep(10 * spacing)
+		synctest.Wait()
 		if a.failed != 1 || len(l.open) != 0 {
 			t.Errorf("%d attempts, %d windows open", a.failed, len(l.open))
 		}
