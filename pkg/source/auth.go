@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"io"
 
 	"golang.org/x/crypto/ssh"
 )
@@ -156,7 +155,11 @@ func checkKnownHosts(list []byte) error {
 		if number++; len(line) > maxKnownHostsLine {
 			return fail(ErrInvalid, "known_hosts, line %d: it has more than %d bytes", number, maxKnownHostsLine)
 		}
-		if _, _, _, _, _, err := ssh.ParseKnownHosts(line); err != nil && !errors.Is(err, io.EOF) {
+		text := bytes.TrimSpace(line)
+		if len(text) == 0 || text[0] == '#' {
+			continue
+		}
+		if _, _, _, _, _, err := ssh.ParseKnownHosts(text); err != nil {
 			return fail(ErrInvalid, "known_hosts, line %d: it is not host, kind of key and key, as ssh-keyscan writes them", number)
 		}
 	}
