@@ -297,7 +297,9 @@ func networkError(err error) string {
 	case errors.As(err, &dns):
 		return fmt.Sprintf("resolving %q: %s", dns.Name, dns.Err)
 	case errors.As(err, &op):
-		return op.Error()
+		again := *op
+		again.Source = nil // our port is another each time, and the same cause should read the same
+		return again.Error()
 	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
 		return "the server closed the connection early"
 	}
