@@ -45,21 +45,30 @@ var (
 )
 
 // withCredentials adds what the Secrets of a source hold now: they are read at each
-// look, so a Secret that changed counts at the next one. The mirror's key holds all
-// of them, so that who may not read a repository reads no mirror of it either.
+// look, so a Secret that changed counts at the next one.
 func (r *Reconciler) withCredentials(ctx context.Context, ps *api.ProfileSource, remote source.Remote) (source.Remote, error) {
-	git := ps.Spec.Git
-	ssh := overSSH(git.URL)
-	if ssh && git.SecretRef == nil {
-		return remote, &specError{reason: api.ReasonSourceInvalid, err: fmt.Errorf("%s: a repository over ssh needs a Secret with the keys %s", fieldSecret, keysSSH)}
-	}
-	keys := keysHTTPS
-	if ssh {
+	git, keys := ps.Spec.Git, keysHTTPS
+	if overSSH(git.URL) {
 		keys = keysSSH
 	}
 	secret, err := r.secret(ctx, ps, git.SecretRef, wanting{fieldSecret, keys})
 	if err != nil {
 		return remote, err
+	}
+	proxy, err := r.secret(ctx, ps, git.ProxySecretRef, wanting{fieldProxy, keysProxy})
+	if err != nil {
+		return remote, err
+	}
+	return withSecrets(remote, ps.Namespace, secret, proxy)
+}
+
+// withSecrets adds what two Secrets hold, each nil where there is none. The mirror's
+// key holds all of it, so that who may not read a repository reads no mirror of it
+// either.
+func withSecrets(remote source.Remote, namespace string, secret, proxy *corev1.Secret) (source.Remote, error) {
+	ssh := overSSH(remote.URL)
+	if ssh && secret == nil {
+		return remote, &specError{reason: api.ReasonSourceInvalid, err: fmt.Errorf("%s: a repository over ssh needs a Secret with the keys %s", fieldSecret, keysSSH)}
 	}
 	if secret != nil {
 		given, err := credentialsOf(secret, ssh)
@@ -68,16 +77,13 @@ func (r *Reconciler) withCredentials(ctx context.Context, ps *api.ProfileSource,
 		}
 		remote.Auth, remote.CA, remote.Certificate = given.auth, given.ca, given.certificate
 	}
-	proxy, err := r.secret(ctx, ps, git.ProxySecretRef, wanting{fieldProxy, keysProxy})
-	if err != nil {
-		return remote, err
-	}
+	var err error
 	if proxy != nil {
 		if remote.Proxy, err = proxyOf(proxy); err != nil {
 			return remote, wrongSecret(fieldProxy, proxy, err)
 		}
 	}
-	remote.Key, err = mirrorKey(ps.Namespace, secret, proxy)
+	remote.Key, err = mirrorKey(namespace, secret, proxy)
 	return remote, err
 }
 

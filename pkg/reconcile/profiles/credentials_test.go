@@ -1,7 +1,6 @@
 package profiles
 
 import (
-	"context"
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/elliptic"
@@ -15,13 +14,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxcd/pkg/apis/meta"
 	"golang.org/x/crypto/ssh"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
@@ -40,35 +36,13 @@ func secretOf(name string, d data) *corev1.Secret {
 	return s
 }
 
-// shelf is a client.Reader of a few Secrets.
-type shelf struct {
-	client.Reader
-	secrets map[types.NamespacedName]*corev1.Secret
-}
-
-func (s shelf) Get(_ context.Context, key client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
-	have, ok := s.secrets[key]
-	if !ok {
-		return apierrors.NewNotFound(corev1.Resource("secrets"), key.Name)
-	}
-	have.DeepCopyInto(obj.(*corev1.Secret))
-	return nil
-}
-
 func remoteOf(t *testing.T, url string, secrets ...*corev1.Secret) (source.Remote, error) {
 	t.Helper()
-	s := shelf{secrets: map[types.NamespacedName]*corev1.Secret{}}
-	ps := &api.ProfileSource{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "source"}, Spec: api.ProfileSourceSpec{Git: &api.GitSource{URL: url}}}
-	for _, secret := range secrets {
-		s.secrets[client.ObjectKeyFromObject(secret)] = secret
-		ref := &meta.LocalObjectReference{Name: secret.Name}
-		if secret.Name == "proxy" {
-			ps.Spec.Git.ProxySecretRef = ref
-		} else {
-			ps.Spec.Git.SecretRef = ref
-		}
+	given := map[string]*corev1.Secret{}
+	for _, s := range secrets {
+		given[s.Name] = s
 	}
-	return (&Reconciler{Live: s}).remote(t.Context(), ps)
+	return withSecrets(source.Remote{URL: url}, "ns", given["git"], given["proxy"])
 }
 
 // material is one of each kind of credential.
@@ -206,25 +180,12 @@ func TestWrongSecrets(t *testing.T) {
 	}
 }
 
-func TestMissingSecrets(t *testing.T) {
-	ref := &meta.LocalObjectReference{Name: "gone"}
-	for name, c := range map[string]struct {
-		git  api.GitSource
-		says string
-		want verdict
-	}{
-		"https":          {api.GitSource{URL: overHTTPS, SecretRef: ref}, "spec.git.secretRef: Secret ns/gone does not exist: create it with the keys username and password", verdict{"DependencyNotReady", false}},
-		"ssh":            {api.GitSource{URL: overShell, SecretRef: ref}, "spec.git.secretRef: Secret ns/gone does not exist: create it with the keys identity and known_hosts", verdict{"DependencyNotReady", false}},
-		"a proxy":        {api.GitSource{URL: overHTTPS, ProxySecretRef: ref}, "spec.git.proxySecretRef: Secret ns/gone does not exist: create it with the keys address", verdict{"DependencyNotReady", false}},
-		"none, over ssh": {api.GitSource{URL: overShell}, "spec.git.secretRef: a repository over ssh needs a Secret with the keys identity and known_hosts", verdict{api.ReasonSourceInvalid, true}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			ps := &api.ProfileSource{ObjectMeta: metav1.ObjectMeta{Namespace: "ns"}, Spec: api.ProfileSourceSpec{Git: &c.git}}
-			_, err := (&Reconciler{Live: shelf{}}).remote(t.Context(), ps)
-			if err == nil || !strings.HasPrefix(err.Error(), c.says) || judge(err) != c.want {
-				t.Errorf("got %v, %+v", err, judge(err))
-			}
-		})
+func TestSSHWithoutASecret(t *testing.T) {
+	for _, url := range []string{overShell, "ssh://git@git.example.com/osps.git"} {
+		_, err := remoteOf(t, url)
+		if err == nil || !strings.HasPrefix(err.Error(), "spec.git.secretRef: a repository over ssh needs a Secret with the keys identity and known_hosts") || judge(err) != (verdict{api.ReasonSourceInvalid, true}) {
+			t.Errorf("%s: %v, %+v", url, err, judge(err))
+		}
 	}
 }
 
