@@ -1,6 +1,7 @@
 package source
 
 import (
+	"cmp"
 	"crypto"
 	"crypto/rsa"
 	"crypto/sha256"
@@ -8,6 +9,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -102,11 +104,11 @@ func (g *github) check(r *http.Request) error {
 		Iat, Exp int64
 	}
 	if err := json.Unmarshal(decoded[0], &header); err != nil || header.Alg != "RS256" {
-		return fmt.Errorf("header %s: %v", decoded[0], err)
+		return fmt.Errorf("header %s: %w", decoded[0], cmp.Or(err, errors.New("wrong algorithm")))
 	}
 	now := time.Now().Unix()
 	if err := json.Unmarshal(decoded[1], &claims); err != nil || claims.Iss != "42" || claims.Iat > now || claims.Exp <= now || claims.Exp-claims.Iat > 600 {
-		return fmt.Errorf("claims %s: %v", decoded[1], err)
+		return fmt.Errorf("claims %s: %w", decoded[1], cmp.Or(err, errors.New("wrong")))
 	}
 	return nil
 }

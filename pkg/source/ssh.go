@@ -146,7 +146,7 @@ func (s *shell) refusedCommand(err error) error {
 // explain is about an answer that is no list of references.
 func (s *shell) explain(err error) error {
 	var line *pktline.ErrorLine
-	said := []byte{}
+	var said []byte
 	switch {
 	case errors.As(err, &line): // a line that begins with ERR
 		said = []byte(line.Text)

@@ -1,24 +1,16 @@
 package source
 
 import (
-	"context"
 	"crypto/ed25519"
 	"crypto/rand"
-	"crypto/rsa"
-	"crypto/x509"
-	"encoding/binary"
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/netip"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -28,185 +20,6 @@ import (
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/knownhosts"
 )
-
-// newIdentity is a private key as ssh-keygen writes it, and its public key.
-func newIdentity(t testing.TB, password string) (private []byte, public string) {
-	t.Helper()
-	_, key, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var block *pem.Block
-	if password == "" {
-		block, err = ssh.MarshalPrivateKey(key, "")
-	} else {
-		block, err = ssh.MarshalPrivateKeyWithPassphrase(key, "", []byte(password))
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	signer, err := ssh.NewSignerFromKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return pem.EncodeToMemory(block), string(ssh.MarshalAuthorizedKey(signer.PublicKey()))
-}
-
-func newRSA(t testing.TB) []byte {
-	t.Helper()
-	key, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})
-}
-
-// sshServer speaks ssh and runs the real git-upload-pack.
-type sshServer struct {
-	t       testing.TB
-	root    string
-	address string // host and port
-	client  []byte // the private key that it lets in
-
-	mu       sync.Mutex
-	commands []string
-	logins   atomic.Int64 // keys that were shown to it
-
-	// run is what a command does; nil runs git.
-	run func(command string, ch ssh.Channel) (status uint32)
-}
-
-func newSSHServer(t testing.TB, hostKeys ...ssh.Signer) *sshServer {
-	t.Helper()
-	s := &sshServer{t: t, root: t.TempDir()}
-	private, public := newIdentity(t, "")
-	s.client = private
-	config := &ssh.ServerConfig{PublicKeyCallback: func(conn ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
-		s.logins.Add(1)
-		if conn.User() == "git" && string(ssh.MarshalAuthorizedKey(key)) == public {
-			return nil, nil
-		}
-		return nil, errors.New("no")
-	}}
-	for _, key := range hostKeys {
-		config.AddHostKey(key)
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	s.address = l.Addr().String()
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go s.serve(conn, config)
-		}
-	}()
-	return s
-}
-
-func (s *sshServer) serve(conn net.Conn, config *ssh.ServerConfig) {
-	defer conn.Close()
-	_, channels, requests, err := ssh.NewServerConn(conn, config)
-	if err != nil {
-		return
-	}
-	go ssh.DiscardRequests(requests)
-	for c := range channels {
-		ch, requests, err := c.Accept()
-		if err != nil {
-			return
-		}
-		for r := range requests {
-			if r.Type != "exec" {
-				_ = r.Reply(false, nil)
-				continue
-			}
-			command := string(r.Payload[4:])
-			s.mu.Lock()
-			s.commands = append(s.commands, command)
-			s.mu.Unlock()
-			_ = r.Reply(true, nil)
-			go func() {
-				run := s.run
-				if run == nil {
-					run = s.git
-				}
-				status := run(command, ch)
-				_, _ = ch.SendRequest("exit-status", false, binary.BigEndian.AppendUint32(nil, status))
-				ch.Close()
-			}()
-		}
-	}
-}
-
-var quoted = regexp.MustCompile(`^git-upload-pack '/?([^']+)'$`)
-
-func (s *sshServer) git(command string, ch ssh.Channel) uint32 {
-	m := quoted.FindStringSubmatch(command)
-	if m == nil {
-		_, _ = io.WriteString(ch.Stderr(), "what is "+command)
-		return 127
-	}
-	cmd := exec.Command("git", "upload-pack", m[1])
-	cmd.Dir = s.root
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		return 1
-	}
-	go func() { _, _ = io.Copy(in, ch); in.Close() }()
-	cmd.Stdout, cmd.Stderr = ch, ch.Stderr()
-	if cmd.Run() != nil {
-		return 128
-	}
-	return 0
-}
-
-// push makes the server hold what the repository holds, under a name.
-func (s *sshServer) push(r *repo, name string) {
-	s.t.Helper()
-	bare := filepath.Join(s.root, name)
-	if !fileExists(bare) {
-		git(s.t, s.root, "init", "--quiet", "--bare", "--initial-branch=main", bare)
-	}
-	r.git("push", "--quiet", "--force", bare, "refs/heads/*:refs/heads/*")
-}
-
-func (s *sshServer) url(name string) string { return "ssh://git@" + s.address + "/" + name }
-
-func newHostKey(t testing.TB) ssh.Signer {
-	t.Helper()
-	private, _ := newIdentity(t, "")
-	return signerOf(t, private)
-}
-
-func signerOf(t testing.TB, private []byte) ssh.Signer {
-	t.Helper()
-	signer, err := ssh.ParsePrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return signer
-}
-
-// knownHost is a line of known_hosts.
-func knownHost(address string, key ssh.Signer) string {
-	host, port, _ := net.SplitHostPort(address)
-	return fmt.Sprintf("[%s]:%s %s", host, port, ssh.MarshalAuthorizedKey(key.PublicKey()))
-}
-
-func sshAuth(t testing.TB, identity []byte, knownHosts ...string) *SSHKey {
-	t.Helper()
-	key, err := ParseSSHKey(SSHSecret{Identity: identity, KnownHosts: []byte(strings.Join(knownHosts, ""))})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key
-}
 
 func TestSSH(t *testing.T) {
 	host := newHostKey(t)
@@ -289,7 +102,9 @@ func TestSSHGitTestServer(t *testing.T) {
 		if err := g.StopSSH(); err != nil {
 			t.Error(err)
 		}
-		<-done
+		if err := <-done; err == nil {
+			t.Error("the server ended by itself")
+		}
 	})
 	r := newRepo(t)
 	r.commit("a.yaml", "a: 1\n")
@@ -513,126 +328,6 @@ func TestSSHRefusedAddresses(t *testing.T) {
 	if s.logins.Load() > 0 {
 		t.Error("it was connected to")
 	}
-}
-
-// What an ssh server may answer instead of a repository. security.md 9, 14: none of
-// it is shown.
-func TestSSHAnswers(t *testing.T) {
-	host := newHostKey(t)
-	for name, c := range map[string]struct {
-		run  func(command string, ch ssh.Channel) uint32
-		kind error
-		says string
-	}{
-		"no such repository":      {nil, ErrNotFound, "no such repository"},
-		"GitHub's answer":         {says("ERROR: Repository not found. " + canary), ErrNotFound, "no such repository"},
-		"a line of denial":        {prints(pkt("ERR access denied " + canary)), ErrAuthentication, "may not read"},
-		"a line of something":     {prints(pkt("ERR " + canary)), ErrInvalid, "refuses"},
-		"nothing":                 {says(canary), ErrUnreachable, "phase refs"},
-		"a login shell's welcome": {prints("Welcome, " + canary + "\n"), ErrInvalid, "login shell"},
-		"an empty repository":     {prints("0000"), ErrNotFound, "empty"},
-		"half a list":             {prints(pkt(id1 + " refs/heads/main\x00ofs-delta\n")[:30]), ErrUnreachable, "phase refs"},
-		"an endless list": {prints(pkt(id1+" refs/heads/main\x00\n") + strings.Repeat(pkt(id1+" refs/heads/"+strings.Repeat("x", 60_000)+"\n"), maxRefsBytes/60_000+1)),
-			ErrInvalid, "more than"},
-		"SHA-256": {prints(pkt(strings.Repeat("ab", 32)+" HEAD\x00object-format=sha256\n") + "0000"), ErrUnsupported, "SHA-256"},
-		"a pack cut short": {func(_ string, ch ssh.Channel) uint32 {
-			_, _ = io.WriteString(ch, pkt(id1+" refs/heads/main\x00ofs-delta\n")+"0000")
-			_, _ = io.ReadFull(ch, make([]byte, 60))
-			_, _ = io.WriteString(ch, pkt("NAK\n")+"PACK\x00\x00\x00\x02\x00\x00\x00\x01")
-			return 0
-		}, ErrUnreachable, "phase pack"},
-		"a pack without end": {func(_ string, ch ssh.Channel) uint32 { // security.md 6
-			_, _ = io.WriteString(ch, pkt(id1+" refs/heads/main\x00ofs-delta\n")+"0000")
-			_, _ = io.ReadFull(ch, make([]byte, 60))
-			_, _ = io.WriteString(ch, pkt("NAK\n")+"PACK\x00\x00\x00\x02\x00\x01\x00\x00")
-			_, _ = io.Copy(ch, incompressible())
-			return 0
-		}, ErrInvalid, "more than 1048576 bytes"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := newSSHServer(t, host)
-			s.run = c.run
-			m := newMirrors(t)
-			m.MaxPackBytes = 1 << 20
-			_, err := m.Fetch(t.Context(), Remote{URL: s.url("x.git"), Auth: sshAuth(t, s.client, knownHost(s.address, host))})
-			wantError(t, err, c.kind, c.says)
-			if left := globbed(t, m.Dir, "*/incoming-*"); left != nil {
-				t.Errorf("it left %v", left)
-			}
-		})
-	}
-	t.Run("no ssh at all", func(t *testing.T) {
-		at := listen(t, func(c net.Conn) {
-			_, _ = io.WriteString(c, "HTTP/1.1 400 "+canary+"\r\n\r\n")
-			_, _ = io.Copy(io.Discard, c)
-		})
-		_, err := newMirrors(t).Fetch(t.Context(), Remote{URL: "ssh://git@" + at + "/x", Auth: sshAuth(t, newSSHServer(t, host).client, knownHost(at, host)), Timeout: 2 * time.Second})
-		wantError(t, err, ErrUnreachable, "phase handshake")
-	})
-	t.Run("closed at once", func(t *testing.T) {
-		at := listen(t, func(net.Conn) {})
-		_, err := newMirrors(t).Fetch(t.Context(), Remote{URL: "ssh://git@" + at + "/x", Auth: sshAuth(t, newSSHServer(t, host).client, knownHost(at, host))})
-		wantError(t, err, ErrUnreachable, "phase handshake")
-	})
-}
-
-func prints(text string) func(string, ssh.Channel) uint32 {
-	return func(_ string, ch ssh.Channel) uint32 { _, _ = io.WriteString(ch, text); return 0 }
-}
-
-func says(text string) func(string, ssh.Channel) uint32 {
-	return func(_ string, ch ssh.Channel) uint32 { _, _ = io.WriteString(ch.Stderr(), text); return 1 }
-}
-
-// security.md 7: over ssh, too, a slow server is named by the phase it is slow in.
-func TestSlowSSHServer(t *testing.T) {
-	host := newHostKey(t)
-	silent := listen(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
-	drip := func(begin string) func(string, ssh.Channel) uint32 {
-		return func(_ string, ch ssh.Channel) uint32 {
-			_, _ = io.WriteString(ch, begin)
-			for {
-				if _, err := io.WriteString(ch, "0"); err != nil {
-					return 1
-				}
-				time.Sleep(50 * time.Millisecond)
-			}
-		}
-	}
-	for name, c := range map[string]struct {
-		address string
-		run     func(string, ssh.Channel) uint32
-		phase   string
-	}{
-		"an address nobody answers at": {fullBacklog(t), nil, "phase dial"},
-		"a port that is silent":        {silent, nil, "phase handshake"},
-		"a command without an answer":  {"", func(_ string, ch ssh.Channel) uint32 { _, _ = io.Copy(io.Discard, ch); return 0 }, "phase refs"},
-		"references, bit by bit":       {"", drip("fff0"), "phase refs"},
-		"a pack, bit by bit":           {"", drip(pkt(id1+" refs/heads/main\x00ofs-delta\n") + "0000" + pkt("NAK\n") + "PACK\x00\x00\x00\x02\x00\x00\x00\x01\xbf\xff\xff\x01x\x9c\x00\xff\xff\x00\x00"), "phase pack"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := newSSHServer(t, host)
-			s.run = c.run
-			if c.address == "" {
-				c.address = s.address
-			}
-			begin := time.Now()
-			_, err := newMirrors(t).Fetch(t.Context(), Remote{URL: "ssh://git@" + c.address + "/x", Auth: sshAuth(t, s.client, knownHost(c.address, host)), Timeout: 2 * time.Second})
-			wantError(t, err, ErrUnreachable, c.phase, "2s")
-			if took := time.Since(begin); took > 10*time.Second {
-				t.Errorf("it took %s", took)
-			}
-		})
-	}
-	t.Run("the caller's context", func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-		defer cancel()
-		_, err := newMirrors(t).Fetch(ctx, Remote{URL: "ssh://git@" + silent + "/x", Auth: sshAuth(t, newSSHServer(t, host).client, knownHost(silent, host))})
-		if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrUnreachable) {
-			t.Errorf("got %v", err)
-		}
-	})
 }
 
 // hashed is an address as HashKnownHosts of OpenSSH writes it.

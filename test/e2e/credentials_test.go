@@ -353,7 +353,9 @@ func newShellServer(t *testing.T, work string) *shellServer {
 		if err := server.StopSSH(); err != nil {
 			t.Error(err)
 		}
-		<-done
+		if err := <-done; err == nil {
+			t.Error("the server ended by itself")
+		}
 	})
 	if out, err := exec.CommandContext(t.Context(), "git", "clone", "-q", "--bare", work, filepath.Join(server.Root(), "osps.git")).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

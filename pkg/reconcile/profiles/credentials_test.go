@@ -224,7 +224,7 @@ func TestMirrorKey(t *testing.T) {
 			t.Errorf("%s: key %q", name, k)
 		}
 	}
-	if key(basic(), proxy()) != key(basic(), proxy()) {
+	if first := key(basic(), proxy()); first != key(basic(), proxy()) {
 		t.Error("the same Secrets make another mirror each time")
 	}
 }
