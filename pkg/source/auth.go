@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
 	"errors"
 
 	"golang.org/x/crypto/ssh"
@@ -131,6 +132,9 @@ func parsePrivateKey(identity, password []byte) (ssh.Signer, error) {
 		}
 		return signer, nil
 	}
+	if rounds := kdfRounds(identity); rounds > maxKDFRounds {
+		return nil, fail(ErrInvalid, "identity is encrypted with %d rounds, at most %d are worked off: run ssh-keygen -p -a 16 -f identity", rounds, maxKDFRounds)
+	}
 	signer, err := ssh.ParsePrivateKeyWithPassphrase(identity, password)
 	if err == nil {
 		return signer, nil
@@ -142,6 +146,33 @@ func parsePrivateKey(identity, password []byte) (ssh.Signer, error) {
 		return nil, fail(ErrInvalid, "password is given, and identity is not encrypted: remove it")
 	}
 	return nil, fail(ErrInvalid, "identity is not a private key in PEM that can be read")
+}
+
+// maxKDFRounds bounds the work of decrypting a key, which nothing can interrupt. A
+// round takes about 7 ms; ssh-keygen makes 16 or 24 of them, and some people 100.
+const maxKDFRounds = 256
+
+// kdfRounds reads how much work it is to decrypt a key in OpenSSH's format; 0 for
+// others, whose work is fixed:
+// https://github.com/openssh/openssh-portable/blob/master/PROTOCOL.key
+func kdfRounds(identity []byte) uint32 {
+	block, _ := pem.Decode(identity)
+	if block == nil || block.Type != "OPENSSH PRIVATE KEY" {
+		return 0
+	}
+	rest, ok := bytes.CutPrefix(block.Bytes, []byte("openssh-key-v1\x00"))
+	var head struct {
+		Cipher, KDF, Options string
+		Rest                 []byte `ssh:"rest"`
+	}
+	var options struct {
+		Salt   string
+		Rounds uint32
+	}
+	if !ok || ssh.Unmarshal(rest, &head) != nil || ssh.Unmarshal([]byte(head.Options), &options) != nil {
+		return 0 // not encrypted, or not readable: which of the two is found out next
+	}
+	return options.Rounds
 }
 
 // checkKnownHosts makes sure that the list can be read to its end and names at

@@ -1,8 +1,11 @@
 package source
 
 import (
+	"bytes"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/binary"
+	"encoding/pem"
 	"fmt"
 	"net/http"
 	"strings"
@@ -119,6 +122,7 @@ func TestParsingCredentials(t *testing.T) {
 	plain, plainPublic := newIdentity(t, "")
 	encrypted, _ := newIdentity(t, canary)
 	_, otherPublic := newIdentity(t, "")
+	endless := manyRounds(t, encrypted, 1<<31)
 	hosts := []byte("host.example.com " + plainPublic)
 	app := func(change func(*GitHubAppSecret)) error {
 		s := GitHubAppSecret{ID: "1", InstallationID: "2", PrivateKey: newRSA(t)}
@@ -167,6 +171,7 @@ func TestParsingCredentials(t *testing.T) {
 		"a public key for an identity":  {ssh(SSHSecret{Identity: []byte(plainPublic), KnownHosts: hosts}), "identity"},
 		"an encrypted key, no password": {ssh(SSHSecret{Identity: encrypted, KnownHosts: hosts}), "password is missing"},
 		"a wrong password":              {ssh(SSHSecret{Identity: encrypted, Password: []byte(canary + "x"), KnownHosts: hosts}), "password does not decrypt identity"},
+		"a key of endless work":         {ssh(SSHSecret{Identity: endless, Password: []byte(canary), KnownHosts: hosts}), "2147483648 rounds"},
 		"a password for nothing":        {ssh(SSHSecret{Identity: plain, Password: []byte(canary), KnownHosts: hosts}), "not encrypted"},
 		"another one's public key":      {ssh(SSHSecret{Identity: plain, Public: []byte(otherPublic), KnownHosts: hosts}), "identity.pub"},
 		"junk for a public key":         {ssh(SSHSecret{Identity: plain, Public: junk, KnownHosts: hosts}), "identity.pub"},
@@ -191,6 +196,19 @@ func TestParsingCredentials(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { wantError(t, c.err, ErrInvalid, c.says) })
 	}
+}
+
+// manyRounds is an encrypted key that says that decrypting it takes more rounds.
+func manyRounds(t *testing.T, identity []byte, rounds uint32) []byte {
+	t.Helper()
+	block, _ := pem.Decode(identity)
+	at := bytes.Index(block.Bytes, []byte("bcrypt")) + len("bcrypt") + 4 + 4 // two lengths, then the salt
+	at += int(binary.BigEndian.Uint32(block.Bytes[at-4:]))
+	if got := binary.BigEndian.Uint32(block.Bytes[at:]); got != 16 {
+		t.Fatalf("the key has %d rounds", got)
+	}
+	binary.BigEndian.PutUint32(block.Bytes[at:], rounds)
+	return pem.EncodeToMemory(block)
 }
 
 // Credentials that do not go with the URL are refused before anything is sent.

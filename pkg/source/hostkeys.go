@@ -35,7 +35,7 @@ func readHostKeys(dir string, list []byte, host string) (*hostKeys, error) {
 	}
 	db, err := knownhosts.NewDB(f.Name())
 	if err != nil {
-		return nil, fail(ErrInvalid, "known_hosts cannot be read: correct %s", strings.TrimPrefix(lineOf(err, f.Name()), " "))
+		return nil, fail(ErrInvalid, "known_hosts cannot be read: correct %s", lineOf(err, f.Name()))
 	}
 	return &hostKeys{db: db, host: host}, nil
 }
@@ -45,7 +45,7 @@ func lineOf(err error, file string) string {
 	_, rest, _ := strings.Cut(err.Error(), file+":")
 	number, _, ok := strings.Cut(rest, ":")
 	if !ok || number == "" || strings.Trim(number, "0123456789") != "" {
-		return "it"
+		return "its lines"
 	}
 	return "line " + number
 }

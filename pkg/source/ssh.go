@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
+	"strings"
 	"sync"
 	"time"
 
@@ -105,7 +105,7 @@ func (s *shell) explainHandshake(err error) error {
 	case errors.As(err, &common) && !s.hosts.seen && common.What == "host key":
 		return s.hosts.noCommon(common.RequestedAlgorithms)
 	case errors.As(err, &common):
-		return fail(ErrUnsupported, "phase handshake: the server has no %s that is safe to use; it has %s", common.What, printable(fmt.Sprint(common.RequestedAlgorithms)))
+		return fail(ErrUnsupported, "phase handshake: the server has no %s that is safe to use; it has %s", common.What, printable(shorten(strings.Join(common.RequestedAlgorithms, ", "))))
 	case networkError(err) != "":
 		return err
 	case s.hosts.seen:

@@ -217,6 +217,24 @@ func TestHostKeys(t *testing.T) {
 	}
 }
 
+// What only the comparing library refuses is named by its line, too.
+func TestKnownHostsOfNoUse(t *testing.T) {
+	host := newHostKey(t)
+	s := newSSHServer(t, host)
+	for name, line := range map[string]string{
+		"a marker that nobody knows": "@trusted " + knownHost(s.address, host),
+		"a hash of another kind":     "|2|F1E1KeoE/eEWhi10WpGv4OdiO6Y=|3988QV0VE8wmZL7suNrYQLITLCg= " + string(ssh.MarshalAuthorizedKey(host.PublicKey())),
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := newMirrors(t).Fetch(t.Context(), Remote{URL: s.url("x"), Auth: sshAuth(t, s.client, "# comment\n", line)})
+			wantError(t, err, ErrInvalid, "known_hosts cannot be read", "line 2")
+		})
+	}
+	if s.logins.Load() > 0 {
+		t.Error("the key was shown")
+	}
+}
+
 // ecdsaLine is the public key that github.com shows:
 // https://docs.github.com/en/authentication/keeping-your-account-and-data-secure/githubs-ssh-key-fingerprints
 const ecdsaLine = "ecdsa-sha2-nistp256 AAAAE2VjZHNhLXNoYTItbmlzdHAyNTYAAAAIbmlzdHAyNTYAAABBBEmKSENjQEezOmxkZMy7opKgwFB9nkt5YRrYMjNuG5N87uRgg6CLrbo5wAdT/y6v0mKV0U2w0WZ2YB/++Tpockg=\n"

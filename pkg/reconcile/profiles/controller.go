@@ -37,7 +37,8 @@ type Fetcher interface {
 type Reconciler struct {
 	// Client reads through the manager's cache and writes.
 	Client client.Client
-	// Live reads Secrets with credentials, which are not kept in memory.
+	// Live reads Secrets with credentials, which are not kept in memory but for private
+	// keys that were encrypted.
 	Live client.Reader
 	// Recorder writes events.
 	Recorder events.EventRecorder
@@ -52,6 +53,7 @@ type Reconciler struct {
 
 	mu       sync.Mutex
 	indexers map[types.NamespacedName]remembered
+	keys     map[types.NamespacedName]kept // private keys that were encrypted
 }
 
 // Setup registers the controller with a manager.
@@ -228,6 +230,7 @@ func (r *Reconciler) forget(key types.NamespacedName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.indexers, key)
+	delete(r.keys, key)
 }
 
 // otherSources lists the other ProfileSources of the namespace.

@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
@@ -59,7 +60,45 @@ func (r *Reconciler) withCredentials(ctx context.Context, ps *api.ProfileSource,
 	if err != nil {
 		return remote, err
 	}
-	return withSecrets(remote, ps.Namespace, secret, proxy)
+	return r.withKept(client.ObjectKeyFromObject(ps), remote, secret, proxy)
+}
+
+// kept is what was made of the Secrets that a mirror's key stands for.
+type kept struct {
+	key  string
+	auth source.Auth
+}
+
+// withKept is withSecrets, but for decrypting a private key anew at each look: that
+// is made to be slow, a tenth of a second and more. Nothing else is kept in memory.
+func (r *Reconciler) withKept(name types.NamespacedName, remote source.Remote, secret, proxy *corev1.Secret) (source.Remote, error) {
+	key, err := mirrorKey(name.Namespace, secret, proxy)
+	if err != nil {
+		return remote, err
+	}
+	r.mu.Lock()
+	known, ok := r.keys[name]
+	r.mu.Unlock()
+	if ok && known.key == key && overSSH(remote.URL) {
+		remote.Key, remote.Auth = key, known.auth
+		if proxy != nil {
+			remote.Proxy, err = proxyOf(proxy)
+		}
+		return remote, err // the same proxy was good when the key was kept
+	}
+	if remote, err = withSecrets(remote, name.Namespace, secret, proxy); err != nil {
+		return remote, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.keys, name)
+	if private, ok := remote.Auth.(*source.SSHKey); ok && len(secret.Data[secrets.KeyPassword]) > 0 {
+		if r.keys == nil {
+			r.keys = map[types.NamespacedName]kept{}
+		}
+		r.keys[name] = kept{key: key, auth: private}
+	}
+	return remote, nil
 }
 
 // withSecrets adds what two Secrets hold, each nil where there is none. The mirror's

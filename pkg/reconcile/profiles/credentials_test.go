@@ -189,6 +189,51 @@ func TestSSHWithoutASecret(t *testing.T) {
 	}
 }
 
+// A private key is decrypted once, and again when anything changes.
+func TestEncryptedKeysAreKept(t *testing.T) {
+	m := newMaterial(t)
+	secret := func(more ...string) *corev1.Secret {
+		d := data{"identity": m.encrypted, "known_hosts": m.knownHosts, "password": canary}
+		for _, key := range more {
+			d[key] = m.public
+		}
+		return secretOf("git", d)
+	}
+	proxy := secretOf("proxy", data{"address": "http://proxy:1"})
+	r, name := &Reconciler{}, types.NamespacedName{Namespace: "ns", Name: "source"}
+	look := func(url string, secret, proxy *corev1.Secret) source.Remote {
+		t.Helper()
+		remote, err := r.withKept(name, source.Remote{URL: url}, secret, proxy)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := withSecrets(source.Remote{URL: url}, "ns", secret, proxy)
+		if err != nil || remote.Key != want.Key || (remote.Proxy == nil) != (want.Proxy == nil) || (remote.Auth == nil) != (want.Auth == nil) {
+			t.Errorf("got %+v, want %+v, %v", remote, want, err)
+		}
+		return remote
+	}
+	first := look(overShell, secret(), proxy)
+	if look(overShell, secret(), proxy).Auth != first.Auth {
+		t.Error("the key was decrypted twice")
+	}
+	if look(overShell, secret(), nil).Auth == first.Auth || look(overShell, secret("identity.pub"), proxy).Auth == first.Auth {
+		t.Error("other Secrets have the same key")
+	}
+	look(overHTTPS, nil, nil)
+	if len(r.keys) > 0 {
+		t.Error("the key is kept for a repository that does not use it")
+	}
+	look(overShell, secret(), nil)
+	if _, err := r.withKept(name, source.Remote{URL: overHTTPS}, secret(), nil); err == nil {
+		t.Error("a key for ssh is taken for https")
+	}
+	r.forget(name)
+	if len(r.keys) > 0 {
+		t.Error("the key of a deleted source is kept")
+	}
+}
+
 // A mirror is shared by who has the same repository, credentials, CA and proxy, and
 // by nobody else.
 func TestMirrorKey(t *testing.T) {
