@@ -334,6 +334,29 @@ func TestBadProxies(t *testing.T) {
 	}
 }
 
+// security.md 7: also where nothing but we would give up waiting, and then hang up.
+func TestSlowProxyForSSH(t *testing.T) {
+	host := newHostKey(t)
+	for _, scheme := range []string{"http", "https", "socks5"} {
+		t.Run(scheme, func(t *testing.T) {
+			t.Parallel()
+			closed := make(chan struct{})
+			silent := listen(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c); close(closed) })
+			identity, _ := newIdentity(t, "")
+			_, err := newMirrors(t).Fetch(t.Context(), Remote{
+				URL: "git@git.test:repo.git", Auth: sshAuth(t, identity, knownHost("git.test:22", host)), Timeout: time.Second,
+				Proxy: mustProxy(t, ProxySecret{Address: scheme + "://" + silent, Username: "robot", Password: canary}),
+			})
+			wantError(t, err, ErrUnreachable, "phase proxy", "1s")
+			select {
+			case <-closed:
+			case <-time.After(10 * time.Second):
+				t.Error("the connection stays open")
+			}
+		})
+	}
+}
+
 // What is trusted of a repository's server is not trusted of a proxy, nor the other way round.
 func TestProxyHasItsOwnCA(t *testing.T) {
 	one, two := newAuthority(t), newAuthority(t)
