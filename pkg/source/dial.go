@@ -5,35 +5,86 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"strings"
 	"syscall"
-	"time"
 )
 
 // dialer connects to hosts a repository may be on. Addresses are judged after the
 // name was resolved and at every connection, so neither DNS nor a redirect leads
 // to this machine or to a cloud's metadata service. Private networks are allowed:
 // that is where Git servers are.
-func (m *Mirrors) dialer(timeout time.Duration) *net.Dialer {
-	return &net.Dialer{
-		Timeout: timeout,
-		ControlContext: func(_ context.Context, _, address string, _ syscall.RawConn) error {
-			to, err := netip.ParseAddrPort(address)
-			if err != nil {
-				return &addressError{reason: "it is not an IP address"}
-			}
-			return checkAddress(to.Addr(), m.AllowedCIDRs)
+//
+// Behind a proxy the name is resolved there, where we cannot judge what comes of
+// it: the proxy's own address is judged as any other, a host that is written as an
+// address too, and names that mean the machine they are resolved on are refused.
+// What else a proxy may reach is for the proxy to say.
+type dialer struct {
+	direct  net.Dialer
+	allowed []netip.Prefix
+	proxy   *Proxy // nil for none
+}
+
+func (m *Mirrors) dialer(t target) *dialer {
+	return &dialer{
+		direct: net.Dialer{
+			Timeout: t.Timeout,
+			ControlContext: func(_ context.Context, _, address string, _ syscall.RawConn) error {
+				to, err := netip.ParseAddrPort(address)
+				if err != nil {
+					return &addressError{host: "it", reason: "it is not an IP address"}
+				}
+				return checkAddress(to.Addr(), m.AllowedCIDRs)
+			},
 		},
+		allowed: m.AllowedCIDRs,
+		proxy:   t.Proxy,
 	}
+}
+
+// DialContext connects to a host, through the proxy if there is one.
+func (d *dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	if d.proxy == nil {
+		return d.direct.DialContext(ctx, network, address)
+	}
+	if address == d.proxy.host { // a request in plain http, which is the proxy's to pass on
+		return d.proxy.connect(ctx, &d.direct)
+	}
+	if err := d.checkBehindProxy(address); err != nil {
+		return nil, err
+	}
+	return d.proxy.dial(ctx, &d.direct, address)
+}
+
+// checkBehindProxy judges a host by how it is written.
+func (d *dialer) checkBehindProxy(address string) error {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return &addressError{host: "it", reason: "it is no host and port"}
+	}
+	if addr, err := netip.ParseAddr(host); err == nil {
+		return checkAddress(addr, d.allowed)
+	}
+	name := strings.ToLower(strings.TrimSuffix(host, "."))
+	last := name[strings.LastIndexByte(name, '.')+1:]
+	switch {
+	case last == "localhost": // RFC 6761, section 6.3
+		return &addressError{host: printable(shorten(name)), reason: "loopback"}
+	case last == "" || last[0] >= '0' && last[0] <= '9':
+		// 127.1, 0x7f000001: inet_aton(3) makes addresses of these. No top-level domain
+		// begins with a digit.
+		return &addressError{host: printable(shorten(name)), reason: "it is an address in a form that is not understood everywhere"}
+	}
+	return nil
 }
 
 // addressError: a host resolved to an address that is not connected to.
 type addressError struct {
-	addr   netip.Addr
+	host   string
 	reason string
 }
 
 func (e *addressError) Error() string {
-	return "refusing to connect to " + e.addr.String() + ": " + e.reason
+	return "refusing to connect to " + e.host + ": " + e.reason
 }
 
 // The metadata service of AWS has one address that is not link-local.
@@ -58,15 +109,15 @@ func checkAddress(addr netip.Addr, allowed []netip.Prefix) error {
 	}
 	switch {
 	case addr.IsLoopback():
-		return &addressError{addr, "loopback"}
+		return &addressError{addr.String(), "loopback"}
 	case addr.IsUnspecified() || thisHost.Contains(addr):
-		return &addressError{addr, "unspecified"}
+		return &addressError{addr.String(), "unspecified"}
 	case addr.IsLinkLocalUnicast():
-		return &addressError{addr, "link-local"}
+		return &addressError{addr.String(), "link-local"}
 	case addr.IsMulticast():
-		return &addressError{addr, "multicast"}
+		return &addressError{addr.String(), "multicast"}
 	case addr == metadataIPv6:
-		return &addressError{addr, "a cloud's metadata service"}
+		return &addressError{addr.String(), "a cloud's metadata service"}
 	}
 	return nil
 }

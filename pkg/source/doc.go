@@ -10,4 +10,9 @@
 // Start reading at Snapshot, then Mirrors.Fetch, which follows a remote,
 // Directory.Read, Repository.Read for any revision of a local one, and
 // Embedded.Read. What a stranger's server may do to us is bounded in limits.go.
+//
+// The way to a server is in dial.go (which addresses are connected to, and what
+// that means behind a proxy), wire.go (over http), ssh.go and proxy.go; who we are
+// to it in auth.go and githubapp.go. Nothing of the environment has a say in that:
+// no proxy variables, no ~/.ssh, no agent.
 package source

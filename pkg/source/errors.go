@@ -11,6 +11,9 @@ var (
 	ErrUnreachable = errors.New("unreachable")
 	// ErrAuthentication: the remote refused the credentials or wants some.
 	ErrAuthentication = errors.New("authentication failed")
+	// ErrHostKey: an ssh server is not the one that known_hosts tells of, or is not in
+	// it. Nothing was sent to it. Trying again is pointless before one of them changes.
+	ErrHostKey = errors.New("host key not trusted")
 	// ErrNotFound: the repository, the reference or the path does not exist.
 	ErrNotFound = errors.New("not found")
 	// ErrInvalid: the URL, the path or the repository itself is not acceptable. Trying

@@ -32,9 +32,9 @@ func TestBasicAuth(t *testing.T) {
 	url := s.push(r, "repo.git")
 	m := newMirrors(t)
 	mustFetch(t, m, Remote{URL: url, Auth: secret})
-	for _, auth := range map[string]*BasicAuth{
+	for _, auth := range map[string]Auth{
 		"none":  nil,
-		"wrong": {Username: "robot", Password: canary + "x"},
+		"wrong": &BasicAuth{Username: "robot", Password: canary + "x"},
 	} {
 		// A mirror that is here already does not help who may not read it.
 		_, err := m.Fetch(t.Context(), Remote{URL: url, Auth: auth})
@@ -242,11 +242,7 @@ func TestInvalidRemotes(t *testing.T) {
 		_, err := m.Fetch(t.Context(), Remote{URL: at, Auth: secret})
 		wantError(t, err, ErrInvalid)
 	}
-	_, err := m.Fetch(t.Context(), Remote{URL: "ssh://git@host/x"})
-	wantError(t, err, ErrInvalid)
-	_, err = m.Fetch(t.Context(), Remote{URL: "ssh://host/x"})
-	wantError(t, err, ErrUnsupported, "https")
-	_, err = (&Mirrors{Dir: t.TempDir()}).Fetch(t.Context(), Remote{URL: "http://host/x", Auth: secret})
+	_, err := (&Mirrors{Dir: t.TempDir()}).Fetch(t.Context(), Remote{URL: "http://host/x", Auth: secret})
 	wantError(t, err, ErrInvalid, "plain http")
 	for _, r := range []Remote{
 		{Path: "../x"}, {Path: "/etc"}, {Path: "a/../../x"}, {Path: `a\b`}, {Path: "a\x00b"}, {Path: strings.Repeat("a/", 40)}, {Path: strings.Repeat("a", 2000)},

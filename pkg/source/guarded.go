@@ -10,5 +10,5 @@ import (
 // metadata addresses only where allowed names them. It is for requests whose host
 // stands in an object of the cluster (security.md 9).
 func Dialer(timeout time.Duration, allowed []netip.Prefix) *net.Dialer {
-	return (&Mirrors{AllowedCIDRs: allowed}).dialer(timeout)
+	return &(&Mirrors{AllowedCIDRs: allowed}).dialer(target{Remote: Remote{Timeout: timeout}}).direct
 }

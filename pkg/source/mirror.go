@@ -272,7 +272,7 @@ func (m *mirror) snapshot(ctx context.Context, t target, head plumbing.Hash) (*S
 	}
 	return &Snapshot{
 		Revision:   t.revision(head),
-		Repository: t.url.String(),
+		Repository: t.repository,
 		Head:       Commit(head.String()),
 		Files:      files,
 		Refused:    refused,

@@ -32,12 +32,14 @@ type Mirrors struct {
 
 	mu   sync.Mutex
 	open map[string]*mirror
+
+	tokens tokens // of GitHub Apps
 }
 
 // Fetch brings the mirror of a remote up to date and reads its snapshot. An
 // unchanged remote costs one request. It is safe for concurrent use; fetches of one
 // mirror wait for each other. Errors are of the kinds ErrUnreachable,
-// ErrAuthentication, ErrNotFound, ErrInvalid and ErrUnsupported; any other is the
+// ErrAuthentication, ErrHostKey, ErrNotFound, ErrInvalid and ErrUnsupported; any other is the
 // context's, or this machine's disk.
 func (m *Mirrors) Fetch(ctx context.Context, r Remote) (*Snapshot, error) {
 	snapshot, err := m.fetch(ctx, r)
@@ -125,13 +127,16 @@ func (m *Mirrors) sync(ctx context.Context, mirror *mirror, t target) (*Snapshot
 	if err := mirror.load(); err != nil {
 		return nil, err
 	}
-	s, err := m.connect(t)
+	s, err := m.connect(ctx, t)
 	if err != nil {
 		return nil, err
 	}
 	defer s.close()
 	refs, err := s.references(ctx)
 	if err != nil {
+		if errors.Is(err, ErrAuthentication) {
+			m.tokens.forget(t.Auth)
+		}
 		return nil, err
 	}
 	head, wants, err := choose(t, refs)

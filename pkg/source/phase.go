@@ -9,10 +9,13 @@ import (
 
 // The phases of a fetch, as errors name them.
 const (
-	phaseDial = "dial"
-	phaseTLS  = "TLS"
-	phaseRefs = "refs"
-	phasePack = "pack"
+	phaseDial      = "dial"
+	phaseProxy     = "proxy" // what a proxy is asked, and TLS with it
+	phaseTLS       = "TLS"
+	phaseHandshake = "handshake" // of ssh, with authentication
+	phaseToken     = "token"     // of a GitHub App
+	phaseRefs      = "refs"
+	phasePack      = "pack"
 )
 
 // phases bounds each phase of a fetch by the same time, from its beginning to its
@@ -22,7 +25,8 @@ type phases struct {
 	cancel  context.CancelCauseFunc
 
 	mu      sync.Mutex
-	request string // refs or pack: what the present request is for
+	request string // token, refs or pack: what the present request is for
+	phase   string
 	timer   *time.Timer
 }
 
@@ -47,6 +51,7 @@ func beginPhase(ctx context.Context, request string, timeout time.Duration) (_ c
 		TLSHandshakeStart: func() { p.enter(phaseTLS) },
 		GotConn:           func(httptrace.GotConnInfo) { p.enter(request) },
 	}
+	ctx = context.WithValue(ctx, phasesKey{}, p)
 	return httptrace.WithClientTrace(ctx, trace), func() {
 		p.mu.Lock()
 		p.timer.Stop()
@@ -55,11 +60,32 @@ func beginPhase(ctx context.Context, request string, timeout time.Duration) (_ c
 	}
 }
 
+type phasesKey struct{}
+
+// enterPhase begins a phase of the request that a context is for.
+func enterPhase(ctx context.Context, phase string) {
+	if p, ok := ctx.Value(phasesKey{}).(*phases); ok {
+		p.enter(phase)
+	}
+}
+
+// currentPhase is the phase that the request of a context is in.
+func currentPhase(ctx context.Context, otherwise string) string {
+	p, ok := ctx.Value(phasesKey{}).(*phases)
+	if !ok {
+		return otherwise
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.phase
+}
+
 func (p *phases) enter(phase string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.timer != nil {
 		p.timer.Stop()
 	}
+	p.phase = phase
 	p.timer = time.AfterFunc(p.timeout, func() { p.cancel(&slowError{phase: phase, timeout: p.timeout}) })
 }

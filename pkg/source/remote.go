@@ -12,7 +12,8 @@ import (
 
 // Remote is a repository on a server and what to read of it.
 type Remote struct {
-	// URL is an https URL without user-info; http needs Mirrors.AllowInsecure.
+	// URL is an https URL without user-info, ssh://user@host/path or user@host:path;
+	// http needs Mirrors.AllowInsecure.
 	URL string
 	// Branch to follow, or Commit to stay at; at most one. Neither is the branch main.
 	Branch string
@@ -23,41 +24,44 @@ type Remote struct {
 	// Path is the folder of the profiles, relative to the root; "" is the root.
 	Path string
 	// Auth is nil for a repository that everyone may read.
-	Auth *BasicAuth
+	Auth Auth
+	// Certificate is shown to the repository's own host when it asks for one.
+	Certificate *Certificate
 	// CA are certificates in PEM to trust instead of the system's; nil for the system's.
 	CA []byte
+	// Proxy is nil for none. Proxies of the environment are not used.
+	Proxy *Proxy
 	// Key separates tenants: remotes share a mirror only if URL and Key are equal.
 	// It holds whatever decides who may read: namespace, credentials, CA, proxy, as
 	// names and digests. It is hashed and never shown.
 	Key string
-	// Timeout bounds each phase: dial, TLS, refs, pack. 0 is one minute.
+	// Timeout bounds each phase: dial, proxy, TLS or handshake, token, refs, pack. 0 is
+	// one minute.
 	Timeout time.Duration
 }
-
-// BasicAuth is a user and a password, which is often a token.
-type BasicAuth struct {
-	Username string
-	Password string
-}
-
-// String keeps the password out of logs.
-func (BasicAuth) String() string { return "basic auth" }
-
-// GoString keeps the password out of logs.
-func (BasicAuth) GoString() string { return "source.BasicAuth{...}" }
 
 // target is a Remote that has been checked.
 type target struct {
 	Remote
-	url   *url.URL
+	location
 	parts []string     // of the path
 	spec  revisionSpec // of the revision
 }
 
+// location is where a repository is: over http and https, or over ssh.
+type location struct {
+	url        *url.URL    // nil for ssh
+	ssh        *sshAddress // nil for others
+	repository string      // the same however it was written
+}
+
 // check refuses a remote that is wrong in itself, before anything is sent.
 func (r Remote) check(insecure bool) (target, error) {
-	u, err := parseURL(r.URL, insecure)
+	at, err := locate(r.URL, insecure)
 	if err != nil {
+		return target{}, err
+	}
+	if err := (target{Remote: r, location: at}).checkAuth(); err != nil {
 		return target{}, err
 	}
 	parts, err := splitPath(r.Path)
@@ -68,7 +72,7 @@ func (r Remote) check(insecure bool) (target, error) {
 		return target{}, fail(ErrInvalid, "both a branch and a commit are given; choose one")
 	}
 	if r.Revision != "" {
-		return r.checkRevision(u, parts)
+		return r.checkRevision(at, parts)
 	}
 	if r.Commit != "" {
 		if _, err := ParseCommit(string(r.Commit)); err != nil {
@@ -83,11 +87,11 @@ func (r Remote) check(insecure bool) (target, error) {
 	if r.Timeout <= 0 {
 		r.Timeout = defaultTimeout
 	}
-	return target{Remote: r, url: u, parts: parts}, nil
+	return target{Remote: r, location: at, parts: parts}, nil
 }
 
 // checkRevision is check for a remote that is read at a revision.
-func (r Remote) checkRevision(u *url.URL, parts []string) (target, error) {
+func (r Remote) checkRevision(at location, parts []string) (target, error) {
 	if r.Branch != "" || r.Commit != "" {
 		return target{}, fail(ErrInvalid, "a revision is given, and a branch or a commit too; choose one")
 	}
@@ -101,10 +105,26 @@ func (r Remote) checkRevision(u *url.URL, parts []string) (target, error) {
 	if r.Timeout <= 0 {
 		r.Timeout = defaultTimeout
 	}
-	return target{Remote: r, url: u, parts: parts, spec: spec}, nil
+	return target{Remote: r, location: at, parts: parts, spec: spec}, nil
 }
 
-// parseURL accepts what this package can fetch. The URL is not quoted in errors
+// locate accepts what this package can fetch.
+func locate(raw string, insecure bool) (location, error) {
+	address, canonical, err := parseSSH(raw)
+	if err != nil {
+		return location{}, err
+	}
+	if address != nil {
+		return location{ssh: address, repository: canonical}, nil
+	}
+	u, err := parseURL(raw, insecure)
+	if err != nil {
+		return location{}, err
+	}
+	return location{url: u, repository: u.String()}, nil
+}
+
+// parseURL accepts what can be fetched over http. The URL is not quoted in errors
 // about its syntax, because a password may be in it.
 func parseURL(raw string, insecure bool) (*url.URL, error) {
 	u, err := url.Parse(raw)
@@ -114,12 +134,10 @@ func parseURL(raw string, insecure bool) (*url.URL, error) {
 	switch {
 	case u.User != nil:
 		return nil, fail(ErrInvalid, "the URL contains user-info; put credentials into a Secret")
-	case u.Scheme == "ssh":
-		return nil, fail(ErrUnsupported, "ssh is not supported, use https")
 	case u.Scheme == "http" && !insecure:
 		return nil, fail(ErrInvalid, "plain http is not allowed, use https")
 	case u.Scheme != "https" && u.Scheme != "http":
-		return nil, fail(ErrInvalid, "the URL's scheme is not https; other schemes, local paths and remote helpers are refused")
+		return nil, fail(ErrInvalid, "the URL is none of https://host/path, ssh://user@host/path and user@host:path; other schemes, local paths and remote helpers are refused")
 	case u.Opaque != "" || u.Hostname() == "":
 		return nil, fail(ErrInvalid, "the URL names no host; write it as https://host/path")
 	case u.RawQuery != "" || u.ForceQuery || strings.Contains(raw, "#"):
@@ -132,9 +150,12 @@ func parseURL(raw string, insecure bool) (*url.URL, error) {
 	return u, nil
 }
 
-// cleanURL is a URL as a mirror of it would be called, without user-info; "" where
-// there can be none.
+// cleanURL is a URL as a mirror of it would be called, over http without
+// user-info; "" where there can be none.
 func cleanURL(raw string) string {
+	if at, err := locate(raw, true); err == nil && at.ssh != nil {
+		return at.repository
+	}
 	u, err := url.Parse(raw)
 	if err != nil {
 		return ""
@@ -149,6 +170,9 @@ func cleanURL(raw string) string {
 
 // shown is a URL fit for messages and status, even when it was refused.
 func shown(raw string) string {
+	if at, err := locate(raw, true); err == nil && at.ssh != nil {
+		return shorten(at.repository)
+	}
 	u, err := url.Parse(raw)
 	if err != nil || u.Opaque != "" || u.Host == "" {
 		return "(unusable URL)"
@@ -172,7 +196,7 @@ func (r Remote) what() string {
 
 // id names the mirror: a hash, so that nothing a user or a server writes becomes a file's name.
 func (t target) id() string {
-	sum := sha256.Sum256([]byte(t.url.String() + "\x00" + t.Key))
+	sum := sha256.Sum256([]byte(t.repository + "\x00" + t.Key))
 	return hex.EncodeToString(sum[:mirrorIDBytes])
 }
 

@@ -89,9 +89,16 @@ func TestRepositoryReadsWhatMirrorsFetch(t *testing.T) {
 	if err != nil || string(author.Commit) != r.git("rev-parse", "feature/x") {
 		t.Errorf("change %+v, err %v", author, err)
 	}
-	for _, origin := range []string{"git@git.example.com:team/osps.git", "/srv/osps.git", "https://host/a?b"} {
+	for origin, want := range map[string]string{
+		"git@git.example.com:team/osps.git":          "git@git.example.com:team/osps.git",
+		"ssh://git.example.com/team/osps.git/":       "ssh://git@git.example.com/team/osps.git",
+		"ssh://git:" + canary + "@git.example.com/x": r.dir,
+		"/srv/osps.git":    r.dir,
+		"https://host/a?b": r.dir,
+		"https://" + canary + "@git.example.com/x.git": "https://git.example.com/x.git",
+	} {
 		r.git("remote", "set-url", "origin", origin)
-		if local, err = (Repository{Dir: r.dir}).Read(t.Context()); err != nil || local.Repository != r.dir {
+		if local, err = (Repository{Dir: r.dir}).Read(t.Context()); err != nil || local.Repository != want {
 			t.Errorf("origin %s: repository %q, err %v", origin, local.Repository, err)
 		}
 	}

@@ -14,7 +14,9 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strconv"
+	"sync/atomic"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
@@ -27,40 +29,94 @@ import (
 // session is one conversation with a server: its references, then perhaps a pack.
 type session struct {
 	target target
-	git    transport.UploadPackSession
-	guard  *guard
+	git    uploadPack
+	answer *answer
+	wanted *atomic.Bool // the server asked for a client certificate, and there is none
+	close  func()
 }
 
-// connect prepares a session; nothing is sent yet. close must be called.
-func (m *Mirrors) connect(t target) (*session, error) {
-	tlsConfig := &tls.Config{MinVersion: tls.VersionTLS12}
-	if t.CA != nil {
-		tlsConfig.RootCAs = x509.NewCertPool()
-		if !tlsConfig.RootCAs.AppendCertsFromPEM(t.CA) {
-			return nil, fail(ErrInvalid, "the CA holds no certificate in PEM")
+// uploadPack is git-upload-pack, over http as go-git has it, or over ssh.
+type uploadPack interface {
+	AdvertisedReferencesContext(ctx context.Context) (*packp.AdvRefs, error)
+	UploadPack(ctx context.Context, req *packp.UploadPackRequest) (*packp.UploadPackResponse, error)
+}
+
+// connect prepares a session; nothing is sent yet but what a GitHub App asks a token
+// with. close must be called.
+func (m *Mirrors) connect(ctx context.Context, t target) (*session, error) {
+	d := m.dialer(t)
+	if t.ssh != nil {
+		s, err := newShell(t, filepath.Join(m.Dir, t.id()), d, m.maxPackBytes())
+		if err != nil {
+			return nil, err
 		}
+		return &session{target: t, git: s, answer: s.answer, wanted: &atomic.Bool{}, close: s.close}, nil
 	}
-	g := &guard{insecure: m.AllowInsecure, maxPackBytes: m.maxPackBytes()}
-	g.transport = &http.Transport{
-		// No proxy of the environment: the address checks below would then judge the proxy.
-		DialContext:            m.dialer(t.Timeout).DialContext,
-		TLSClientConfig:        tlsConfig,
-		DisableCompression:     true, // packs are compressed, and bombs are not unpacked
-		MaxResponseHeaderBytes: maxHeaderBytes,
+	g, err := m.newGuard(t, d)
+	if err != nil {
+		return nil, err
+	}
+	s := &session{target: t, answer: g.answer, wanted: g.wanted, close: g.close}
+	auth, err := m.httpAuth(ctx, s, g)
+	if err != nil {
+		g.close()
+		return nil, err
 	}
 	port, _ := strconv.Atoi(t.url.Port())
 	endpoint := &transport.Endpoint{Protocol: t.url.Scheme, Host: hostOf(t.url), Port: port, Path: t.url.EscapedPath()}
-	var auth transport.AuthMethod
-	if t.Auth != nil {
-		auth = &githttp.BasicAuth{Username: t.Auth.Username, Password: t.Auth.Password}
-	}
 	// go-git follows redirects of the first request only, never from https to http,
 	// and drops the credentials where a redirect leaves scheme, host or port.
-	git, err := githttp.NewClient(&http.Client{Transport: g}).NewUploadPackSession(endpoint, auth)
-	if err != nil {
+	if s.git, err = githttp.NewClient(&http.Client{Transport: g}).NewUploadPackSession(endpoint, auth); err != nil {
+		g.close()
 		return nil, fail(ErrInvalid, "the URL cannot be used with these credentials")
 	}
-	return &session{target: t, git: git, guard: g}, nil
+	return s, nil
+}
+
+// newGuard prepares the way to a server over http.
+func (m *Mirrors) newGuard(t target, d *dialer) (*guard, error) {
+	g := &guard{home: originOf(t.url), dialer: d, insecure: m.AllowInsecure, maxPack: m.maxPackBytes(), answer: &answer{}, wanted: &atomic.Bool{}}
+	trust := &tls.Config{MinVersion: tls.VersionTLS12}
+	if t.CA != nil {
+		trust.RootCAs = x509.NewCertPool()
+		if !trust.RootCAs.AppendCertsFromPEM(t.CA) {
+			return nil, fail(ErrInvalid, "the CA (ca.crt) holds no certificate in PEM")
+		}
+	}
+	g.elsewhere = &http.Transport{
+		// No proxy of the environment: the address checks would then judge the proxy.
+		Proxy:                  t.Proxy.plainHTTP,
+		DialContext:            d.DialContext,
+		TLSClientConfig:        trust,
+		DisableCompression:     true, // packs are compressed, and bombs are not unpacked
+		MaxResponseHeaderBytes: maxHeaderBytes,
+	}
+	g.transport = g.elsewhere.Clone()
+	g.transport.TLSClientConfig.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		if t.Certificate == nil {
+			g.wanted.Store(true)
+			return &tls.Certificate{}, nil
+		}
+		return &t.Certificate.pair, nil
+	}
+	return g, nil
+}
+
+// httpAuth is what go-git is to put into every request to the repository's host.
+func (m *Mirrors) httpAuth(ctx context.Context, s *session, g *guard) (transport.AuthMethod, error) {
+	switch auth := s.target.Auth.(type) {
+	case *BasicAuth:
+		return &githttp.BasicAuth{Username: auth.Username, Password: auth.Password}, nil
+	case *BearerToken:
+		return &githttp.TokenAuth{Token: auth.Token}, nil
+	case *GitHubApp:
+		token, err := m.tokens.get(ctx, auth, s, g)
+		if err != nil {
+			return nil, err
+		}
+		return &githttp.BasicAuth{Username: githubTokenUser, Password: token}, nil
+	}
+	return nil, nil
 }
 
 // hostOf is the host without its port, an IPv6 address in brackets.
@@ -70,8 +126,6 @@ func hostOf(u *url.URL) string {
 	}
 	return u.Hostname()
 }
-
-func (s *session) close() { s.guard.transport.CloseIdleConnections() }
 
 // references asks what the server has: git ls-remote, one request.
 func (s *session) references(ctx context.Context) (*packp.AdvRefs, error) {
@@ -133,7 +187,7 @@ func (s *session) explain(ctx context.Context, phase string, err error) error {
 	if errors.As(err, &unexpected) {
 		err = unexpected.Err
 	}
-	last := s.guard.seen()
+	last := s.answer.seen()
 	err = errors.Join(last.broken, err)
 
 	var slow *slowError
@@ -159,10 +213,27 @@ func (s *session) explain(ctx context.Context, phase string, err error) error {
 	case last.status >= 400:
 		return statusError(last.status)
 	}
+	if denied := s.explainCertificate(err); denied != nil {
+		return denied
+	}
 	if cause := networkError(err); cause != "" {
-		return fail(ErrUnreachable, "phase %s: %s", phase, cause)
+		return fail(ErrUnreachable, "phase %s: %s", currentPhase(ctx, phase), cause)
 	}
 	return s.explainAnswer(phase, last.begin, err)
+}
+
+// explainCertificate is about a server that wants to know who we are. In TLS 1.3 it
+// says so after the handshake, and often hangs up before it is heard.
+func (s *session) explainCertificate(err error) error {
+	var op *net.OpError
+	alert := errors.As(err, &op) && op.Op == "remote error" // an alert of TLS; its words are those of crypto/tls
+	switch {
+	case s.wanted.Load() && (alert || networkError(err) != ""):
+		return fail(ErrAuthentication, "phase TLS: the server wants a client certificate: give tls.crt and tls.key")
+	case alert && s.target.Certificate != nil:
+		return fail(ErrAuthentication, "phase TLS: the server does not accept the client certificate (tls.crt): %v", op.Err)
+	}
+	return nil
 }
 
 // explainAnswer is about a response that arrived and is not what it should be.
@@ -176,6 +247,10 @@ func (s *session) explainAnswer(phase string, begin []byte, err error) error {
 		return fail(ErrNotFound, "the server does not have this commit, or does not give it out")
 	case phase == phasePack:
 		return fail(ErrUnreachable, "the server broke off in phase pack; it may have been changing at that moment")
+	case phase == phaseToken:
+		return fail(ErrInvalid, "phase token: what answers there is not GitHub's API; check githubAppBaseURL")
+	case s.target.ssh != nil:
+		return fail(ErrInvalid, "what the server's git-upload-pack answers is no list of references; a login shell that prints something does that, too")
 	}
 	return fail(ErrInvalid, "what answers there is no Git server of the smart http protocol; is the URL that of the repository? A login page answers so, too: check the credentials")
 }
@@ -190,6 +265,8 @@ func dialTimedOut(err error) bool {
 func statusError(status int) error {
 	text := fmt.Sprintf("the server answers %d %s", status, http.StatusText(status))
 	switch {
+	case status == http.StatusProxyAuthRequired:
+		return proxyStatus(status, "")
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
 		return fail(ErrAuthentication, "%s; check user name and password or token, and that they may read the repository", text)
 	case status == http.StatusNotFound || status == http.StatusGone:
@@ -220,7 +297,9 @@ func networkError(err error) string {
 	case errors.As(err, &dns):
 		return fmt.Sprintf("resolving %q: %s", dns.Name, dns.Err)
 	case errors.As(err, &op):
-		return op.Error()
+		again := *op
+		again.Source = nil // our port is another each time, and the same cause should read the same
+		return again.Error()
 	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
 		return "the server closed the connection early"
 	}

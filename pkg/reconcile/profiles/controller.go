@@ -2,8 +2,6 @@ package profiles
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,7 +10,6 @@ import (
 
 	"github.com/fluxcd/pkg/apis/meta"
 	"github.com/fluxcd/pkg/runtime/predicates"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
@@ -47,7 +44,8 @@ type Reporter interface {
 type Reconciler struct {
 	// Client reads through the manager's cache and writes.
 	Client client.Client
-	// Live reads Secrets with credentials, which are not kept in memory.
+	// Live reads Secrets with credentials, which are not kept in memory but for private
+	// keys that were encrypted.
 	Live client.Reader
 	// Recorder writes events.
 	Recorder events.EventRecorder
@@ -64,6 +62,7 @@ type Reconciler struct {
 
 	mu       sync.Mutex
 	indexers map[types.NamespacedName]remembered
+	keys     map[types.NamespacedName]kept // private keys that were encrypted
 }
 
 // Setup registers the controller with a manager.
@@ -206,49 +205,7 @@ func (r *Reconciler) remote(ctx context.Context, ps *api.ProfileSource) (source.
 		}
 		remote.Branch, remote.Commit = "", commit
 	}
-	if git.SecretRef == nil {
-		return remote, nil
-	}
-	name := types.NamespacedName{Namespace: ps.Namespace, Name: git.SecretRef.Name}
-	var secret corev1.Secret
-	if err := r.Live.Get(ctx, name, &secret); err != nil {
-		if apierrors.IsNotFound(err) {
-			return remote, &waitError{fmt.Errorf("spec.git.secretRef: Secret %s does not exist: create it with the keys username and password", name)}
-		}
-		return remote, fmt.Errorf("reading Secret %s: %w", name, err)
-	}
-	auth, err := basicAuth(&secret)
-	if err != nil {
-		return remote, err
-	}
-	remote.Auth = auth
-	remote.Key, err = mirrorKey(&secret)
-	return remote, err
-}
-
-func basicAuth(secret *corev1.Secret) (*source.BasicAuth, error) {
-	for key := range secret.Data {
-		switch key {
-		case "username", "password":
-		default:
-			return nil, &specError{reason: api.ReasonUnsupported, err: fmt.Errorf("spec.git.secretRef: Secret %s/%s has the key %q; this release knows username and password", secret.Namespace, secret.Name, key)}
-		}
-	}
-	auth := &source.BasicAuth{Username: string(secret.Data["username"]), Password: string(secret.Data["password"])}
-	if auth.Username == "" || auth.Password == "" {
-		return nil, &waitError{fmt.Errorf("spec.git.secretRef: Secret %s/%s needs the keys username and password, neither empty", secret.Namespace, secret.Name)}
-	}
-	return auth, nil
-}
-
-// mirrorKey keeps the mirrors of sources with other credentials apart.
-func mirrorKey(secret *corev1.Secret) (string, error) {
-	data, err := json.Marshal(secret.Data)
-	if err != nil {
-		return "", fmt.Errorf("encoding Secret %s/%s: %w", secret.Namespace, secret.Name, err)
-	}
-	sum := sha256.Sum256(data)
-	return secret.Namespace + "/" + string(secret.UID) + "/" + hex.EncodeToString(sum[:]), nil
+	return r.withCredentials(ctx, ps, remote)
 }
 
 // remembered is the indexer of a source, and what it has read: of another
@@ -282,6 +239,7 @@ func (r *Reconciler) forget(key types.NamespacedName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.indexers, key)
+	delete(r.keys, key)
 }
 
 // otherSources lists the other ProfileSources of the namespace.

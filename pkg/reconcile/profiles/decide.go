@@ -31,8 +31,6 @@ func unsupported(spec api.ProfileSourceSpec) error {
 	add(spec.Ignore != nil, "spec.ignore")
 	add(spec.Rollout != nil && spec.Rollout.Gate == "Waves", "spec.rollout.gate: Waves")
 	if git := spec.Git; git != nil {
-		add(strings.HasPrefix(git.URL, "ssh://") || !strings.Contains(git.URL, "://"), "spec.git.url over ssh")
-		add(git.ProxySecretRef != nil, "spec.git.proxySecretRef")
 		add(git.Verify != nil, "spec.git.verify")
 		add(git.OnRewrite == "Hold", "spec.git.onRewrite: Hold")
 		if ref := git.Ref; ref != nil {
@@ -202,6 +200,8 @@ func judge(err error) verdict {
 		return verdict{"DependencyNotReady", false}
 	case errors.Is(err, source.ErrAuthentication):
 		return verdict{api.ReasonAuthenticationFailed, true}
+	case errors.Is(err, source.ErrHostKey):
+		return verdict{api.ReasonHostKeyRefused, true}
 	case errors.Is(err, source.ErrNotFound):
 		return verdict{api.ReasonReferenceNotFound, true}
 	case errors.Is(err, source.ErrUnsupported):

@@ -144,6 +144,9 @@ const (
 	ReasonUnreachable = "Unreachable"
 	// ReasonAuthenticationFailed: the repository wants other credentials.
 	ReasonAuthenticationFailed = "AuthenticationFailed"
+	// ReasonHostKeyRefused: an ssh server is not the one that known_hosts tells of, or
+	// is not in it.
+	ReasonHostKeyRefused = "HostKeyRefused"
 	// ReasonReferenceNotFound: the branch or commit is not in the repository.
 	ReasonReferenceNotFound = "ReferenceNotFound"
 	// ReasonAccessDenied: the spec names what this controller may not read.

@@ -118,10 +118,11 @@ type GitSource struct {
 	// +optional
 	Ref *GitReference `json:"ref,omitempty"`
 	// SecretRef names a Secret with credentials, by Flux's keys: username and
-	// password, bearerToken, identity and known_hosts, ca.crt, tls.crt and tls.key.
+	// password, bearerToken, those of a GitHub App, identity and known_hosts, ca.crt,
+	// tls.crt and tls.key.
 	// +optional
 	SecretRef *meta.LocalObjectReference `json:"secretRef,omitempty"`
-	// ProxySecretRef names a Secret with a proxy's address and credentials.
+	// ProxySecretRef names a Secret with a proxy's address, username and password.
 	// +optional
 	ProxySecretRef *meta.LocalObjectReference `json:"proxySecretRef,omitempty"`
 	// Verify demands signatures.
@@ -132,7 +133,7 @@ type GitSource struct {
 	// +kubebuilder:default=Accept
 	// +optional
 	OnRewrite string `json:"onRewrite,omitempty"`
-	// Timeout of each phase: dial, TLS, refs, pack.
+	// Timeout of each phase: dial, proxy, TLS or handshake, token, refs, pack.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`

@@ -1,0 +1,80 @@
+package source
+
+import (
+	"net"
+	"net/url"
+	"regexp"
+	"strings"
+)
+
+// sshAddress is where a repository is over ssh.
+type sshAddress struct {
+	user string // never a secret: a password is refused
+	host string // name or address, with the port
+	path string // as the server's command gets it, between single quotes
+}
+
+const defaultSSHPort = "22"
+
+// What may stand in an address over ssh. None of it means anything to a shell
+// between single quotes, nor to git as an option, because a path begins with
+// neither a dash nor a blank.
+var (
+	sshUser = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]*$`)
+	sshHost = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
+	sshPath = regexp.MustCompile(`^[A-Za-z0-9._~/+,=:@%][A-Za-z0-9._~/+,=:@% -]*$`)
+
+	// scpForm is user@host:path. The user is required: host:path is also how
+	// remote helpers and Windows' drives are written.
+	scpForm = regexp.MustCompile(`^([A-Za-z0-9_][A-Za-z0-9._-]*)@([A-Za-z0-9][A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\]):([A-Za-z0-9._~/][A-Za-z0-9._~+,=@%/-]*)$`)
+)
+
+// parseSSH reads an address over ssh in either of its forms; nil means that it is
+// none. canonical is the same address however it was written.
+func parseSSH(raw string) (address *sshAddress, canonical string, err error) {
+	if m := scpForm.FindStringSubmatch(raw); m != nil {
+		path := strings.TrimRight(m[3], "/")
+		if path == "" {
+			return nil, "", fail(ErrInvalid, "the address names no repository; write it as user@host:path")
+		}
+		host := strings.Trim(m[2], "[]")
+		return &sshAddress{user: m[1], host: net.JoinHostPort(host, defaultSSHPort), path: path}, m[1] + "@" + m[2] + ":" + path, nil
+	}
+	if !strings.HasPrefix(raw, "ssh://") {
+		return nil, "", nil
+	}
+	u, err := url.Parse(raw)
+	if err != nil {
+		return nil, "", fail(ErrInvalid, "the URL cannot be parsed; write it as ssh://git@host/path")
+	}
+	user := "git" // as Flux takes it; there is no user of this process that would make sense
+	if u.User != nil {
+		if _, has := u.User.Password(); has {
+			return nil, "", fail(ErrInvalid, "the URL contains a password; put credentials into a Secret")
+		}
+		user = u.User.Username()
+	}
+	path := strings.TrimRight(u.Path, "/")
+	if strings.HasPrefix(path, "/~") { // as git does: a user's folder on the server
+		path = path[1:]
+	}
+	host := u.Hostname()
+	switch {
+	case !sshUser.MatchString(user):
+		return nil, "", fail(ErrInvalid, "the URL's user has characters other than letters, digits, dot, dash and underscore")
+	case !sshHost.MatchString(host) && !isAddress(host):
+		return nil, "", fail(ErrInvalid, "the URL names no host; write it as ssh://git@host/path")
+	case u.RawQuery != "" || u.ForceQuery || strings.Contains(raw, "#"):
+		return nil, "", fail(ErrInvalid, "the URL has a query or a fragment, which a repository's URL must not have")
+	case path == "":
+		return nil, "", fail(ErrInvalid, "the URL names no repository; write it as ssh://git@host/path")
+	case !sshPath.MatchString(path):
+		return nil, "", fail(ErrInvalid, "the URL's path has quotes or other characters that a shell on the server may understand")
+	}
+	port := u.Port()
+	if port == "" {
+		port = defaultSSHPort
+	}
+	clean := url.URL{Scheme: "ssh", User: url.User(user), Host: u.Host, Path: strings.TrimRight(u.Path, "/"), RawPath: strings.TrimRight(u.RawPath, "/")}
+	return &sshAddress{user: user, host: net.JoinHostPort(host, port), path: path}, clean.String(), nil
+}

@@ -1,0 +1,287 @@
+package source
+
+import (
+	"bytes"
+	"context"
+	"crypto"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+)
+
+// GitHubAppSecret is what a GitHubApp is made from, each under the name that it has
+// in the Secrets of Flux.
+type GitHubAppSecret struct {
+	ID             string // "githubAppID"
+	InstallationID string // "githubAppInstallationID"
+	PrivateKey     []byte // "githubAppPrivateKey", in PEM
+	BaseURL        string // "githubAppBaseURL" of a GitHub Enterprise Server; "" is github.com
+}
+
+// GitHubApp is an installation of a GitHub App, in whose name short-lived tokens are
+// asked for. It is made by ParseGitHubApp.
+type GitHubApp struct {
+	id, installation string
+	key              *rsa.PrivateKey
+	api              *url.URL
+	digest           [sha256.Size]byte // of all of it
+}
+
+// String keeps the key out of logs.
+func (GitHubApp) String() string { return "GitHub App" }
+
+// GoString keeps the key out of logs.
+func (GitHubApp) GoString() string { return "source.GitHubApp{...}" }
+
+func (*GitHubApp) overSSH() bool { return false }
+
+// githubTokenUser is the user of a token:
+// https://docs.github.com/en/apps/creating-github-apps/authenticating-with-a-github-app/authenticating-as-a-github-app-installation
+const githubTokenUser = "x-access-token"
+
+const (
+	githubAPI          = "https://api.github.com"
+	githubEnterpriseV3 = "/api/v3" // where an Enterprise Server has the same
+	// tokenReserve is what a token that is used again has left of its hour.
+	tokenReserve = 5 * time.Minute
+	// assertionLife is that of the proof which a token is asked for with; GitHub takes
+	// ten minutes at most. It begins a little earlier, for clocks that differ:
+	// https://docs.github.com/en/apps/creating-github-apps/authenticating-with-a-github-app/generating-a-json-web-token-jwt-for-a-github-app
+	assertionLife = 2 * time.Minute
+	assertionSkew = time.Minute
+	maxTokenBytes = 64 << 10 // 64 KiB: the answer lists the repositories of an installation's choice
+)
+
+var (
+	githubID   = regexp.MustCompile(`^[1-9][0-9]{0,18}$`)
+	printables = regexp.MustCompile(`^[!-~]+$`)
+)
+
+// ParseGitHubApp checks the identity of an app. Its errors are ErrInvalid, begin
+// with the name of what is wrong, and say nothing of its content.
+func ParseGitHubApp(s GitHubAppSecret) (*GitHubApp, error) {
+	app := &GitHubApp{id: s.ID, installation: s.InstallationID}
+	if !githubID.MatchString(s.ID) {
+		return nil, fail(ErrInvalid, "githubAppID is no number; it stands in the app's settings")
+	}
+	if !githubID.MatchString(s.InstallationID) {
+		return nil, fail(ErrInvalid, "githubAppInstallationID is no number; it is the end of the URL of the installation's settings")
+	}
+	var err error
+	if app.key, err = parseRSA(s.PrivateKey); err != nil {
+		return nil, err
+	}
+	if app.api, err = githubURL(s.BaseURL); err != nil {
+		return nil, err
+	}
+	h := sha256.New()
+	for _, part := range []string{s.ID, s.InstallationID, string(s.PrivateKey), s.BaseURL} {
+		fmt.Fprintf(h, "%d:%s", len(part), part)
+	}
+	h.Sum(app.digest[:0])
+	return app, nil
+}
+
+func parseRSA(text []byte) (*rsa.PrivateKey, error) {
+	wrong := fail(ErrInvalid, "githubAppPrivateKey is not an RSA private key in PEM, as GitHub gives it out")
+	block, _ := pem.Decode(text)
+	if block == nil {
+		return nil, wrong
+	}
+	if key, err := x509.ParsePKCS1PrivateKey(block.Bytes); err == nil {
+		return key, nil
+	}
+	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		return nil, wrong
+	}
+	if key, ok := key.(*rsa.PrivateKey); ok {
+		return key, nil
+	}
+	return nil, wrong
+}
+
+// githubURL is the API's address. As Flux does it, that of an Enterprise Server may
+// be given without the path of its API.
+func githubURL(raw string) (*url.URL, error) {
+	if raw == "" {
+		raw = githubAPI
+	}
+	u, err := url.Parse(raw)
+	if err != nil || u.Hostname() == "" || u.Opaque != "" || u.Scheme != "https" && u.Scheme != "http" {
+		return nil, fail(ErrInvalid, "githubAppBaseURL is no URL of a server; write it as https://host")
+	}
+	if u.User != nil || u.RawQuery != "" || u.ForceQuery || strings.Contains(raw, "#") {
+		return nil, fail(ErrInvalid, "githubAppBaseURL has a user, a query or a fragment in it; write it as https://host")
+	}
+	path := strings.TrimRight(u.Path, "/")
+	if !strings.HasPrefix(u.Host, "api.") && !strings.Contains(u.Host, ".api.") && !strings.HasSuffix(path, githubEnterpriseV3) {
+		path += githubEnterpriseV3
+	}
+	return &url.URL{Scheme: u.Scheme, Host: u.Host, Path: path}, nil
+}
+
+// tokens are those that are good for a while yet.
+type tokens struct {
+	mu   sync.Mutex
+	good map[[sha256.Size]byte]token
+}
+
+type token struct {
+	text string
+	ends time.Time
+}
+
+// get returns a token that lives for some minutes yet, the one at hand or a new one.
+func (c *tokens) get(ctx context.Context, app *GitHubApp, s *session, g *guard) (string, error) {
+	c.mu.Lock()
+	known, ok := c.good[app.digest]
+	c.mu.Unlock()
+	if ok && time.Until(known.ends) > tokenReserve {
+		return known.text, nil
+	}
+	made, err := app.newToken(ctx, s, g)
+	if err != nil {
+		return "", err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.good == nil {
+		c.good = map[[sha256.Size]byte]token{}
+	}
+	for digest, t := range c.good {
+		if time.Until(t.ends) <= 0 {
+			delete(c.good, digest)
+		}
+	}
+	c.good[app.digest] = made
+	return made.text, nil
+}
+
+// forget makes the next fetch ask for a new token: the server did not take this one.
+func (c *tokens) forget(auth Auth) {
+	if app, ok := auth.(*GitHubApp); ok {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.good, app.digest)
+	}
+}
+
+// newToken asks for one. It goes the way of the repository: same dialer, same proxy,
+// same CA, no client certificate.
+func (a *GitHubApp) newToken(ctx context.Context, s *session, g *guard) (token, error) {
+	if a.api.Scheme != "https" && !g.insecure {
+		return token{}, fail(ErrInvalid, "plain http is not allowed: githubAppBaseURL must be https")
+	}
+	ctx, end := beginPhase(ctx, phaseToken, s.target.Timeout)
+	defer end()
+	made, err := a.request(ctx, g)
+	if err != nil {
+		return token{}, s.explain(ctx, phaseToken, err)
+	}
+	return made, nil
+}
+
+func (a *GitHubApp) request(ctx context.Context, g *guard) (token, error) {
+	proof, err := a.assertion(time.Now())
+	if err != nil {
+		return token{}, err
+	}
+	if g.dialer.proxy != nil {
+		if err := g.dialer.checkBehindProxy(strings.TrimPrefix(originOf(a.api), a.api.Scheme+"://")); err != nil {
+			return token{}, err
+		}
+	}
+	at := a.api.JoinPath("app", "installations", a.installation, "access_tokens")
+	// Of what the app may do, reading is all that we need.
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, at.String(), strings.NewReader(`{"permissions":{"contents":"read"}}`))
+	if err != nil {
+		return token{}, err
+	}
+	req.Header.Set("Authorization", "Bearer "+proof)
+	req.Header.Set("Accept", "application/vnd.github+json")
+	req.Header.Set("Content-Type", "application/json")
+	res, err := g.elsewhere.RoundTrip(req) // which follows no redirect
+	if err != nil {
+		return token{}, err
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusCreated {
+		return token{}, tokenStatus(res.StatusCode)
+	}
+	return readToken(res.Body)
+}
+
+// assertion is a JSON Web Token (RFC 7519), signed as RS256 (RFC 7518, section 3.3).
+func (a *GitHubApp) assertion(now time.Time) (string, error) {
+	claims, err := json.Marshal(map[string]any{"iss": a.id, "iat": now.Add(-assertionSkew).Unix(), "exp": now.Add(assertionLife).Unix()})
+	if err != nil {
+		return "", fmt.Errorf("encoding the proof for GitHub: %w", err)
+	}
+	encode := base64.RawURLEncoding.EncodeToString
+	text := encode([]byte(`{"alg":"RS256","typ":"JWT"}`)) + "." + encode(claims)
+	sum := sha256.Sum256([]byte(text))
+	signature, err := rsa.SignPKCS1v15(rand.Reader, a.key, crypto.SHA256, sum[:])
+	if err != nil {
+		return "", fail(ErrInvalid, "githubAppPrivateKey cannot sign")
+	}
+	return text + "." + encode(signature), nil
+}
+
+// tokenStatus words the answers that the API's reference lists:
+// https://docs.github.com/en/rest/apps/apps#create-an-installation-access-token-for-an-app
+func tokenStatus(status int) error {
+	text := fmt.Sprintf("phase token: GitHub answers %d %s", status, http.StatusText(status))
+	switch {
+	case status == http.StatusProxyAuthRequired:
+		return proxyStatus(status, "")
+	case status == http.StatusUnauthorized:
+		return fail(ErrAuthentication, "%s; check that githubAppID and githubAppPrivateKey belong together, and that our clock is right", text)
+	case status == http.StatusForbidden:
+		return fail(ErrAuthentication, "%s; is the installation suspended?", text)
+	case status == http.StatusNotFound:
+		return fail(ErrAuthentication, "%s; check githubAppInstallationID, and githubAppBaseURL if it is not github.com", text)
+	case status == http.StatusUnprocessableEntity:
+		return fail(ErrAuthentication, "%s; give the app the repository permission Contents: read", text)
+	case status >= 500 || status == http.StatusTooManyRequests:
+		return fail(ErrUnreachable, "%s; it is tried again", text)
+	case status >= 300 && status < 400:
+		return fail(ErrInvalid, "%s, which is not followed: correct githubAppBaseURL", text)
+	}
+	return fail(ErrInvalid, "%s; check githubAppBaseURL", text)
+}
+
+func readToken(r io.Reader) (token, error) {
+	data, err := io.ReadAll(io.LimitReader(r, maxTokenBytes+1))
+	if err != nil {
+		return token{}, err
+	}
+	if len(data) > maxTokenBytes {
+		return token{}, fail(ErrInvalid, "phase token: the answer has more than %d bytes", maxTokenBytes)
+	}
+	var in struct {
+		Token     string    `json:"token"`
+		ExpiresAt time.Time `json:"expires_at"`
+	}
+	err = json.NewDecoder(bytes.NewReader(data)).Decode(&in)
+	if err == nil && (!printables.MatchString(in.Token) || in.ExpiresAt.IsZero()) {
+		err = errors.New("no token")
+	}
+	if err != nil { // whose text may hold the token
+		return token{}, fail(ErrInvalid, "phase token: what answers there is not GitHub's API; check githubAppBaseURL")
+	}
+	return token{text: in.Token, ends: in.ExpiresAt}, nil
+}

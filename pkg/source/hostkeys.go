@@ -1,0 +1,95 @@
+package source
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/skeema/knownhosts"
+	"golang.org/x/crypto/ssh"
+	xknownhosts "golang.org/x/crypto/ssh/knownhosts"
+)
+
+// hostKeys are the servers that a key may be shown to.
+type hostKeys struct {
+	db   *knownhosts.HostKeyDB
+	host string // with the port
+	err  error  // what is wrong with the server, once check has seen it
+	seen bool   // the server has shown a key
+}
+
+// readHostKeys reads known_hosts. The library reads files alone: dir is where to
+// put one for that moment.
+func readHostKeys(dir string, list []byte, host string) (*hostKeys, error) {
+	f, err := os.CreateTemp(dir, "incoming-known_hosts-")
+	if err != nil {
+		return nil, fmt.Errorf("writing the mirror: %w", err)
+	}
+	defer os.Remove(f.Name())
+	_, err = f.Write(list)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return nil, fmt.Errorf("writing the mirror: %w", err)
+	}
+	db, err := knownhosts.NewDB(f.Name())
+	if err != nil {
+		return nil, fail(ErrInvalid, "known_hosts cannot be read: correct %s", lineOf(err, f.Name()))
+	}
+	return &hostKeys{db: db, host: host}, nil
+}
+
+// lineOf finds the line in the library's error, whose text is not for others.
+func lineOf(err error, file string) string {
+	_, rest, _ := strings.Cut(err.Error(), file+":")
+	number, _, ok := strings.Cut(rest, ":")
+	if !ok || number == "" || strings.Trim(number, "0123456789") != "" {
+		return "its lines"
+	}
+	return "line " + number
+}
+
+// algorithms are the kinds of keys to ask the server for: those it is known by, for
+// a server with several keys would else show one that is not listed. None means
+// that it is not known at all.
+func (h *hostKeys) algorithms() []string {
+	safe := ssh.SupportedAlgorithms().HostKeys
+	return slices.DeleteFunc(h.db.HostKeyAlgorithms(h.host), func(name string) bool { return !slices.Contains(safe, name) })
+}
+
+// check is an ssh.HostKeyCallback.
+func (h *hostKeys) check(host string, remote net.Addr, key ssh.PublicKey) error {
+	h.seen = true
+	h.err = h.explain(h.db.HostKeyCallback()(host, remote, key), key)
+	return h.err
+}
+
+func (h *hostKeys) explain(err error, key ssh.PublicKey) error {
+	shows := fmt.Sprintf("%s shows the key %s %s", h.host, key.Type(), ssh.FingerprintSHA256(key))
+	var mismatch *xknownhosts.KeyError
+	var revoked *xknownhosts.RevokedError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &revoked):
+		return fail(ErrHostKey, "the host key is revoked: %s, which known_hosts revokes in line %d; nothing was sent there: ask the server's owner for its new key", shows, revoked.Revoked.Line)
+	case errors.As(err, &mismatch) && len(mismatch.Want) == 0:
+		return fail(ErrHostKey, "the host is unknown: %s, and known_hosts has none for it; nothing was sent there: compare the fingerprint with what the server's owner publishes, then add the line that ssh-keyscan prints to known_hosts", shows)
+	case errors.As(err, &mismatch):
+		want := mismatch.Want[0]
+		return fail(ErrHostKey, "the host key has changed: %s, and known_hosts has %s %s in line %d; nothing was sent there: either the server was given a new key, or somebody is in between: ask its owner before you replace the line", shows, want.Key.Type(), ssh.FingerprintSHA256(want.Key), want.Line)
+	}
+	// A certificate that is not good for this host, or not any more.
+	return fail(ErrHostKey, "the host key is not trusted: %s, a certificate that no authority in known_hosts vouches for, or not for this host and time; nothing was sent there", shows)
+}
+
+// noCommon is about a server that has no key of a kind that it is known by.
+func (h *hostKeys) noCommon(theirs []string) error {
+	var ours []string
+	for _, key := range h.db.HostKeys(h.host) {
+		ours = append(ours, key.Type())
+	}
+	return fail(ErrHostKey, "the host key has changed: %s has no key of the kinds in known_hosts (%s), it has %s; nothing was sent there: ask its owner for its present key before you replace the line",
+		h.host, strings.Join(ours, ", "), printable(shorten(strings.Join(theirs, ", "))))
+}

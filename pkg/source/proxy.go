@@ -1,0 +1,262 @@
+package source
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+
+	"golang.org/x/net/proxy"
+)
+
+// ProxySecret is what a Proxy is made from, each under the name that it has in the
+// Secrets of Flux.
+type ProxySecret struct {
+	Address  string // "address": http://host:port, https://host:port or socks5://host:port
+	Username string // "username"; may be empty
+	Password string // "password"
+	CA       []byte // "ca.crt": certificates in PEM to trust of an https proxy instead of the system's; may be empty
+}
+
+// Proxy stands between us and a repository's server. It is made by ParseProxy.
+type Proxy struct {
+	scheme string // http, https or socks5
+	host   string // with the port
+	auth   *BasicAuth
+	roots  *x509.CertPool // nil for the system's
+}
+
+// String keeps the password out of logs.
+func (p Proxy) String() string { return p.scheme + " proxy at " + p.host }
+
+// GoString keeps the password out of logs.
+func (p Proxy) GoString() string { return "source.Proxy{...}" }
+
+// maxProxyUser is what a field of SOCKS5 holds (RFC 1929, section 2).
+const maxProxyUser = 255 // bytes
+
+// ParseProxy checks how to reach a proxy. Its errors are ErrInvalid, begin with the
+// name of what is wrong, and say nothing of its content.
+func ParseProxy(s ProxySecret) (*Proxy, error) {
+	u, err := url.Parse(s.Address)
+	if err != nil {
+		return nil, fail(ErrInvalid, "address is no URL; write it as http://host:port, https://host:port or socks5://host:port")
+	}
+	p := &Proxy{scheme: u.Scheme}
+	port := map[string]string{"http": "80", "https": "443", "socks5": "1080"}[u.Scheme]
+	if u.Port() != "" {
+		port = u.Port()
+	}
+	p.host = net.JoinHostPort(u.Hostname(), port)
+	switch {
+	case u.User != nil:
+		return nil, fail(ErrInvalid, "address has a user or a password in it: put them into username and password")
+	case u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "socks5":
+		return nil, fail(ErrInvalid, "address is none of http://host:port, https://host:port and socks5://host:port")
+	case !sshHost.MatchString(u.Hostname()) && !isAddress(u.Hostname()):
+		return nil, fail(ErrInvalid, "address names no host")
+	case strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.ForceQuery || strings.Contains(s.Address, "#"):
+		return nil, fail(ErrInvalid, "address has a path, a query or a fragment: it is a host and a port")
+	case s.Username == "" && s.Password != "":
+		return nil, fail(ErrInvalid, "username is missing, and there is a password")
+	case u.Scheme == "socks5" && s.Username != "" && s.Password == "":
+		return nil, fail(ErrInvalid, "password is missing, and socks5 has no user without one")
+	case u.Scheme == "socks5" && max(len(s.Username), len(s.Password)) > maxProxyUser:
+		return nil, fail(ErrInvalid, "username or password has more than %d bytes, which socks5 cannot send", maxProxyUser)
+	case u.Scheme != "https" && len(s.CA) > 0:
+		return nil, fail(ErrInvalid, "ca.crt is given, and only an https proxy has a certificate")
+	}
+	if s.Username != "" {
+		p.auth = &BasicAuth{Username: s.Username, Password: s.Password}
+	}
+	if len(s.CA) > 0 {
+		p.roots = x509.NewCertPool()
+		if !p.roots.AppendCertsFromPEM(s.CA) {
+			return nil, fail(ErrInvalid, "ca.crt holds no certificate in PEM")
+		}
+	}
+	return p, nil
+}
+
+// plainHTTP is where to send a request in plain http, which an http proxy passes
+// on as it is; nil where there is a connection to be made.
+func (p *Proxy) plainHTTP(req *http.Request) (*url.URL, error) {
+	if p == nil || p.scheme == "socks5" || req.URL.Scheme != "http" {
+		return nil, nil
+	}
+	// Whether the way to the proxy is encrypted is connect's business.
+	to := &url.URL{Scheme: "http", Host: p.host}
+	if p.auth != nil {
+		to.User = url.UserPassword(p.auth.Username, p.auth.Password)
+	}
+	return to, nil
+}
+
+// connect opens a connection to the proxy itself.
+func (p *Proxy) connect(ctx context.Context, direct *net.Dialer) (net.Conn, error) {
+	enterPhase(ctx, phaseDial)
+	conn, err := direct.DialContext(ctx, "tcp", p.host)
+	if err != nil || p.scheme != "https" {
+		return conn, err
+	}
+	enterPhase(ctx, phaseProxy)
+	name, _, _ := net.SplitHostPort(p.host)
+	secure := tls.Client(conn, &tls.Config{MinVersion: tls.VersionTLS12, ServerName: name, RootCAs: p.roots})
+	if err := secure.HandshakeContext(ctx); err != nil {
+		conn.Close()
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		var untrusted *tls.CertificateVerificationError
+		if errors.As(err, &untrusted) {
+			return nil, fail(ErrUnreachable, "phase proxy: the proxy's certificate is not trusted: %v; put the CA that signed it into ca.crt of the proxy's Secret", untrusted.Err)
+		}
+		return nil, fail(ErrUnreachable, "phase proxy: there is no TLS with the proxy: %s", networkError(err))
+	}
+	return secure, nil
+}
+
+// dial makes the proxy connect us to a host, which it resolves.
+func (p *Proxy) dial(ctx context.Context, direct *net.Dialer, address string) (net.Conn, error) {
+	if p.scheme == "socks5" {
+		return p.dialSOCKS(ctx, direct, address)
+	}
+	conn, err := p.connect(ctx, direct)
+	if err != nil {
+		return nil, err
+	}
+	enterPhase(ctx, phaseProxy)
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	err = p.tunnel(conn, address)
+	if !stop() && err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		conn.Close()
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, err
+	}
+	return conn, nil
+}
+
+// tunnel asks for a connection: RFC 9110, section 9.3.6.
+func (p *Proxy) tunnel(conn net.Conn, address string) error {
+	request := "CONNECT " + address + " HTTP/1.1\r\nHost: " + address + "\r\n"
+	if p.auth != nil {
+		request += "Proxy-Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte(p.auth.Username+":"+p.auth.Password)) + "\r\n"
+	}
+	if _, err := io.WriteString(conn, request+"\r\n"); err != nil {
+		return proxyBroke(err)
+	}
+	// A byte at a time: what follows the header is the other side's already.
+	var header []byte
+	for one := make([]byte, 1); !bytes.HasSuffix(header, []byte("\r\n\r\n")); {
+		if len(header) >= maxHeaderBytes {
+			return fail(ErrInvalid, "phase proxy: the proxy's answer has more than %d bytes", maxHeaderBytes)
+		}
+		if _, err := io.ReadFull(conn, one); err != nil {
+			return proxyBroke(err)
+		}
+		header = append(header, one[0])
+	}
+	res, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(header)), &http.Request{Method: http.MethodConnect})
+	if err != nil {
+		return fail(ErrInvalid, "phase proxy: what answers there is no http proxy; is its address right?")
+	}
+	res.Body.Close()
+	if res.StatusCode == http.StatusOK {
+		return nil
+	}
+	return proxyStatus(res.StatusCode, address)
+}
+
+// proxyBroke is about a proxy that does not answer to its end.
+func proxyBroke(err error) error {
+	return fail(ErrUnreachable, "phase proxy: asking the proxy for a connection: %s", networkError(err))
+}
+
+// proxyStatus is about a proxy that answers something else than wanted.
+func proxyStatus(status int, address string) error {
+	text := fmt.Sprintf("phase proxy: the proxy answers %d %s", status, http.StatusText(status))
+	switch {
+	case status == http.StatusProxyAuthRequired:
+		return fail(ErrAuthentication, "%s; check username and password in the proxy's Secret", text)
+	case status >= 500:
+		return fail(ErrUnreachable, "%s; it may not reach %s, or not resolve its name", text, address)
+	}
+	return fail(ErrInvalid, "%s; ask its owner to allow CONNECT to %s", text, address)
+}
+
+func (p *Proxy) dialSOCKS(ctx context.Context, direct *net.Dialer, address string) (net.Conn, error) {
+	var auth *proxy.Auth
+	if p.auth != nil {
+		auth = &proxy.Auth{User: p.auth.Username, Password: p.auth.Password}
+	}
+	socks, err := proxy.SOCKS5("tcp", p.host, auth, socksDialer{p, direct})
+	if err != nil {
+		return nil, fail(ErrInvalid, "the proxy's address cannot be used")
+	}
+	conn, err := socks.(proxy.ContextDialer).DialContext(ctx, "tcp", address)
+	if err == nil {
+		return conn, nil
+	}
+	var op *net.OpError
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if _, refused := refusedAddress(err); refused || !errors.As(err, &op) || !strings.HasPrefix(op.Op, "socks") {
+		return nil, err
+	}
+	var dial *net.OpError
+	if errors.As(op.Err, &dial) && dial.Op == "dial" {
+		return nil, dial // the proxy itself is away
+	}
+	// The words are those of x/net v0.57.0, internal/socks. Nothing is quoted of what
+	// the proxy sends but numbers.
+	cause := op.Err.Error()
+	if known := networkError(op.Err); known != "" {
+		cause = known
+	}
+	if strings.Contains(cause, "authentication") {
+		return nil, fail(ErrAuthentication, "phase proxy: the proxy says: %s; check username and password in the proxy's Secret", cause)
+	}
+	return nil, fail(ErrUnreachable, "phase proxy: the proxy says: %s; it may not reach %s, or not resolve its name", cause, address)
+}
+
+// socksDialer connects x/net's SOCKS client to its proxy.
+type socksDialer struct {
+	proxy  *Proxy
+	direct *net.Dialer
+}
+
+// Dial implements proxy.Dialer; the client uses DialContext.
+func (s socksDialer) Dial(network, address string) (net.Conn, error) {
+	return nil, fail(ErrUnsupported, "dialing %s %s without a context", network, address)
+}
+
+// DialContext implements proxy.ContextDialer.
+func (s socksDialer) DialContext(ctx context.Context, _, _ string) (net.Conn, error) {
+	conn, err := s.proxy.connect(ctx, s.direct)
+	if err == nil {
+		enterPhase(ctx, phaseProxy)
+	}
+	return conn, err
+}
+
+// isAddress tells an IP address without a zone, which names an interface.
+func isAddress(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	return err == nil && addr.Zone() == ""
+}

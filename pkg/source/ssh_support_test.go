@@ -1,0 +1,202 @@
+package source
+
+import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/binary"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// newIdentity is a private key as ssh-keygen writes it, and its public key.
+func newIdentity(t testing.TB, password string) (private []byte, public string) {
+	t.Helper()
+	_, key, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var block *pem.Block
+	if password == "" {
+		block, err = ssh.MarshalPrivateKey(key, "")
+	} else {
+		block, err = ssh.MarshalPrivateKeyWithPassphrase(key, "", []byte(password))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := ssh.NewSignerFromKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(block), string(ssh.MarshalAuthorizedKey(signer.PublicKey()))
+}
+
+func newRSA(t testing.TB) []byte {
+	t.Helper()
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})
+}
+
+// sshServer speaks ssh and runs the real git-upload-pack.
+type sshServer struct {
+	t       testing.TB
+	root    string
+	address string // host and port
+	client  []byte // the private key that it lets in
+
+	mu       sync.Mutex
+	commands []string
+	logins   atomic.Int64 // keys that were shown to it
+
+	// run is what a command does; nil runs git.
+	run func(command string, ch ssh.Channel) (status uint32)
+}
+
+func newSSHServer(t testing.TB, hostKeys ...ssh.Signer) *sshServer {
+	t.Helper()
+	s := &sshServer{t: t, root: t.TempDir()}
+	private, public := newIdentity(t, "")
+	s.client = private
+	config := &ssh.ServerConfig{PublicKeyCallback: func(conn ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
+		s.logins.Add(1)
+		if conn.User() == "git" && string(ssh.MarshalAuthorizedKey(key)) == public {
+			return nil, nil
+		}
+		return nil, errors.New("no")
+	}}
+	for _, key := range hostKeys {
+		config.AddHostKey(key)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	s.address = l.Addr().String()
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go s.serve(conn, config)
+		}
+	}()
+	return s
+}
+
+func (s *sshServer) serve(conn net.Conn, config *ssh.ServerConfig) {
+	defer conn.Close()
+	_, channels, requests, err := ssh.NewServerConn(conn, config)
+	if err != nil {
+		return
+	}
+	go ssh.DiscardRequests(requests)
+	for c := range channels {
+		ch, requests, err := c.Accept()
+		if err != nil {
+			return
+		}
+		for r := range requests {
+			if r.Type != "exec" {
+				_ = r.Reply(false, nil)
+				continue
+			}
+			command := string(r.Payload[4:])
+			s.mu.Lock()
+			s.commands = append(s.commands, command)
+			s.mu.Unlock()
+			_ = r.Reply(true, nil)
+			go func() {
+				run := s.run
+				if run == nil {
+					run = s.git
+				}
+				status := run(command, ch)
+				_, _ = ch.SendRequest("exit-status", false, binary.BigEndian.AppendUint32(nil, status))
+				ch.Close()
+			}()
+		}
+	}
+}
+
+var quoted = regexp.MustCompile(`^git-upload-pack '/?([^']+)'$`)
+
+func (s *sshServer) git(command string, ch ssh.Channel) uint32 {
+	m := quoted.FindStringSubmatch(command)
+	if m == nil {
+		_, _ = io.WriteString(ch.Stderr(), "what is "+command)
+		return 127
+	}
+	cmd := exec.Command("git", "upload-pack", m[1])
+	cmd.Dir = s.root
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return 1
+	}
+	go func() { _, _ = io.Copy(in, ch); in.Close() }()
+	cmd.Stdout, cmd.Stderr = ch, ch.Stderr()
+	if cmd.Run() != nil {
+		return 128
+	}
+	return 0
+}
+
+// push makes the server hold what the repository holds, under a name.
+func (s *sshServer) push(r *repo, name string) {
+	s.t.Helper()
+	bare := filepath.Join(s.root, name)
+	if !fileExists(bare) {
+		git(s.t, s.root, "init", "--quiet", "--bare", "--initial-branch=main", bare)
+	}
+	r.git("push", "--quiet", "--force", bare, "refs/heads/*:refs/heads/*")
+}
+
+func (s *sshServer) url(name string) string { return "ssh://git@" + s.address + "/" + name }
+
+func newHostKey(t testing.TB) ssh.Signer {
+	t.Helper()
+	private, _ := newIdentity(t, "")
+	return signerOf(t, private)
+}
+
+func signerOf(t testing.TB, private []byte) ssh.Signer {
+	t.Helper()
+	signer, err := ssh.ParsePrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return signer
+}
+
+// knownHost is a line of known_hosts.
+func knownHost(address string, key ssh.Signer) string {
+	host, port, _ := net.SplitHostPort(address)
+	return fmt.Sprintf("[%s]:%s %s", host, port, ssh.MarshalAuthorizedKey(key.PublicKey()))
+}
+
+func sshAuth(t testing.TB, identity []byte, knownHosts ...string) *SSHKey {
+	t.Helper()
+	key, err := ParseSSHKey(SSHSecret{Identity: identity, KnownHosts: []byte(strings.Join(knownHosts, ""))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
