@@ -15,3 +15,10 @@ func TestClean(t *testing.T) {
 		t.Errorf("got %d bytes ending in %q", len(long), long[len(long)-5:])
 	}
 }
+
+// security.md 28
+func TestPrintable(t *testing.T) {
+	if got := Printable("one\n\ttwo\x1b]0;x\a\u202e\u009b"); got != "one\n two]0;x" {
+		t.Errorf("got %q", got)
+	}
+}

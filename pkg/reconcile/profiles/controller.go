@@ -14,6 +14,7 @@ import (
 	"github.com/fluxcd/pkg/runtime/predicates"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -52,6 +53,8 @@ type Reconciler struct {
 	Builtin *source.Embedded
 	// Check is asked about every profile before it is applied.
 	Check profile.Check
+	// Now is the time by which signatures are judged; nil is the clock.
+	Now func() time.Time
 
 	mu       sync.Mutex
 	indexers map[types.NamespacedName]remembered
@@ -67,7 +70,7 @@ func (r *Reconciler) Setup(mgr ctrl.Manager, concurrency int) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("profilesource").
 		For(&api.ProfileSource{}, builder.WithPredicates(predicate.Or[client.Object](
-			predicate.GenerationChangedPredicate{}, predicates.ReconcileRequestedPredicate{}))).
+			predicate.GenerationChangedPredicate{}, predicates.ReconcileRequestedPredicate{}, acceptChanged()))).
 		Watches(&osm.OperatingSystemProfile{}, handler.EnqueueRequestsFromMapFunc(sourceOf), builder.WithPredicates(deleted)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency}).
 		Complete(r)
@@ -102,6 +105,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 // outcome is what one look at a source came to.
 type outcome struct {
 	revision string             // what was looked at
+	from     string             // the repository of it
+	approval approval           // why it may be applied
 	entries  []api.ProfileEntry // the new inventory
 	created  []profile.Version  // versions that became objects
 	refused  []error            // what of the revision was not applied
@@ -118,8 +123,12 @@ func (r *Reconciler) sync(ctx context.Context, ps *api.ProfileSource) (outcome, 
 	if err != nil {
 		return outcome{}, err
 	}
-	ix := known.indexer
-	cat, err := ix.Catalogue(ctx, snap)
+	out := outcome{revision: snap.Revision, from: snap.Repository}
+	if out.approval, err = r.approve(ctx, ps, snap, known.ring); err != nil {
+		return out, err
+	}
+	l := look{source: ps, snapshot: snap, indexer: known.indexer, approval: out.approval}
+	cat, err := l.indexer.Catalogue(ctx, snap)
 	if err != nil {
 		return outcome{}, fmt.Errorf("indexing %s: %w", snap.Revision, err)
 	}
@@ -128,27 +137,42 @@ func (r *Reconciler) sync(ctx context.Context, ps *api.ProfileSource) (outcome, 
 		return outcome{}, err
 	}
 	want := decide(ps, snap, cat, others)
-	out := outcome{revision: snap.Revision, refused: want.refused}
-	failed := map[string]bool{}
+	out.refused = want.refused
+	failed, signatures := map[string]bool{}, map[string]string{}
 	for _, v := range want.apply {
-		made, err := r.ensure(ctx, ps, snap, ix, v)
+		made, signed, err := r.ensure(ctx, l, v)
 		var conflict *conflictError
 		switch {
 		case errors.As(err, &conflict):
 			failed[v.Name] = true
 			out.refused = append(out.refused, err)
+			continue
 		case err != nil:
 			return outcome{}, err
 		case made:
 			out.created = append(out.created, v)
 		}
+		signatures[v.Name] = signed
 	}
 	out.entries = inventory(ps, want, failed)
+	for i, e := range out.entries {
+		if signed, applied := signatures[e.Name]; applied {
+			out.entries[i].Signature = signed
+		}
+	}
 	return out, nil
 }
 
+// look is one look at a source.
+type look struct {
+	source   *api.ProfileSource
+	snapshot *source.Snapshot
+	indexer  *profile.Indexer
+	approval approval
+}
+
 func (r *Reconciler) fetch(ctx context.Context, ps *api.ProfileSource, lines *source.Lines) (*source.Snapshot, error) {
-	if err := unsupported(ps.Spec); err != nil {
+	if err := errors.Join(unsupported(ps.Spec), checkVerify(ps.Spec.Git)); err != nil {
 		return nil, err
 	}
 	if isBuiltin(ps) {
@@ -188,14 +212,11 @@ func (r *Reconciler) remote(ctx context.Context, ps *api.ProfileSource) (source.
 	if remote.Timeout == 0 {
 		remote.Timeout = time.Minute
 	}
-	if ref := git.Ref; ref != nil && ref.Branch != "" {
-		remote.Branch = ref.Branch
-	} else if ref != nil && ref.Commit != "" {
-		commit, err := source.ParseCommit(ref.Commit)
-		if err != nil {
+	if ref := git.Ref; ref != nil && *ref != (api.GitReference{}) {
+		if _, err := source.ParseCommit(ref.Commit); ref.Commit != "" && err != nil {
 			return remote, &specError{reason: meta.InvalidPathReason, err: fmt.Errorf("spec.git.ref.commit: %w", err)}
 		}
-		remote.Branch, remote.Commit = "", commit
+		remote.Branch, remote.Tag, remote.SemVer, remote.Name, remote.Commit = ref.Branch, ref.Tag, ref.SemVer, ref.Name, source.Commit(ref.Commit)
 	}
 	if git.SecretRef == nil {
 		return remote, nil
@@ -248,6 +269,7 @@ type remembered struct {
 	of      string
 	indexer *profile.Indexer
 	lines   *source.Lines // of a directory; mirrors keep their own
+	ring    *keyring
 }
 
 func (r *Reconciler) remember(ps *api.ProfileSource) (remembered, error) {
@@ -264,7 +286,7 @@ func (r *Reconciler) remember(ps *api.ProfileSource) (remembered, error) {
 	if known, ok := r.indexers[key]; ok && known.of == string(what) {
 		return known, nil
 	}
-	known := remembered{of: string(what), indexer: &profile.Indexer{Check: r.Check}, lines: &source.Lines{}}
+	known := remembered{of: string(what), indexer: &profile.Indexer{Check: r.Check}, lines: &source.Lines{}, ring: &keyring{}}
 	r.indexers[key] = known
 	return known, nil
 }
@@ -290,41 +312,69 @@ func (r *Reconciler) otherSources(ctx context.Context, ps *api.ProfileSource) ([
 	return out, nil
 }
 
-// ensure creates the object of a version, unless it exists. It reports whether
-// it created it.
-func (r *Reconciler) ensure(ctx context.Context, ps *api.ProfileSource, snap *source.Snapshot, ix *profile.Indexer, v profile.Version) (bool, error) {
-	key := types.NamespacedName{Namespace: ps.Namespace, Name: objectName(ps, v)}
+// ensure creates the object of a version, unless it exists. It reports whether it
+// created it, and the signature that the object names.
+func (r *Reconciler) ensure(ctx context.Context, l look, v profile.Version) (made bool, signed string, err error) {
+	key := types.NamespacedName{Namespace: l.source.Namespace, Name: objectName(l.source, v)}
 	var have osm.OperatingSystemProfile
-	err := r.Client.Get(ctx, key, &have)
+	err = r.Client.Get(ctx, key, &have)
 	if apierrors.IsNotFound(err) {
-		var doc profile.Document
-		if doc, err = ix.Document(ctx, snap, v); err != nil {
-			return false, err
-		}
-		var author source.Author
-		if author, err = profile.ChangeOf(ctx, snap, v); err != nil {
-			return false, err
-		}
-		err = r.Client.Create(ctx, object(key, origin{source: ps, snapshot: snap, version: v, author: author}, doc), client.FieldOwner(api.FieldManager))
-		if err == nil {
-			return true, nil
-		}
-		if apierrors.IsInvalid(err) {
-			return false, &conflictError{fmt.Errorf("%s: the API server refuses profile %q %s: %w", v.CurrentPath, v.Name, v.Version, err)}
-		}
+		signed, err = r.create(ctx, key, l, v)
 		if !apierrors.IsAlreadyExists(err) {
-			return false, fmt.Errorf("creating OperatingSystemProfile %s: %w", key, err)
+			return err == nil, signed, err
 		}
 		err = r.Live.Get(ctx, key, &have) // the cache is behind
 	}
 	if err != nil {
-		return false, fmt.Errorf("reading OperatingSystemProfile %s: %w", key, err)
+		return false, "", fmt.Errorf("reading OperatingSystemProfile %s: %w", key, err)
 	}
 	if got := profile.Digest(have.Spec); got != v.Digest {
-		return false, &conflictError{fmt.Errorf("%s: OperatingSystemProfile %s exists with other content (digest %s, not %s): give the profile a new version, or delete the object if nothing uses it",
+		return false, "", &conflictError{fmt.Errorf("%s: OperatingSystemProfile %s exists with other content (digest %s, not %s): give the profile a new version, or delete the object if nothing uses it",
 			v.CurrentPath, key, got, v.Digest)}
 	}
-	return false, nil
+	signed, err = r.sign(ctx, &have, l, v)
+	return false, signed, err
+}
+
+// create makes the object of a version. An error that it exists comes as it is.
+func (r *Reconciler) create(ctx context.Context, key types.NamespacedName, l look, v profile.Version) (string, error) {
+	doc, err := l.indexer.Document(ctx, l.snapshot, v)
+	if err != nil {
+		return "", err
+	}
+	author, err := profile.ChangeOf(ctx, l.snapshot, v)
+	if err != nil {
+		return "", err
+	}
+	signed, err := l.approval.signatureOf(ctx, l.snapshot, v)
+	if err != nil {
+		return "", err
+	}
+	err = r.Client.Create(ctx, object(key, origin{source: l.source, snapshot: l.snapshot, version: v, author: author, signature: signed}, doc), client.FieldOwner(api.FieldManager))
+	switch {
+	case apierrors.IsInvalid(err):
+		return "", &conflictError{fmt.Errorf("%s: the API server refuses profile %q %s: %w", v.CurrentPath, v.Name, v.Version, err)}
+	case err != nil && !apierrors.IsAlreadyExists(err):
+		return "", fmt.Errorf("creating OperatingSystemProfile %s: %w", key, err)
+	}
+	return signed, err
+}
+
+// sign adds the signature to an object that was made before signatures were demanded.
+func (r *Reconciler) sign(ctx context.Context, have *osm.OperatingSystemProfile, l look, v profile.Version) (string, error) {
+	if signed := have.Annotations[api.AnnotationSignature]; signed != "" || l.approval.keys == nil || have.Labels[api.LabelSource] != l.source.Name {
+		return signed, nil
+	}
+	signed, err := l.approval.signatureOf(ctx, l.snapshot, v)
+	if err != nil || signed == "" {
+		return signed, err
+	}
+	with := have.DeepCopy()
+	metav1.SetMetaDataAnnotation(&with.ObjectMeta, api.AnnotationSignature, signed)
+	if err := r.Client.Patch(ctx, with, client.MergeFrom(have), client.FieldOwner(api.FieldManager)); err != nil {
+		return "", fmt.Errorf("adding the signature to OperatingSystemProfile %s/%s: %w", have.Namespace, have.Name, err)
+	}
+	return signed, nil
 }
 
 // conflictError says that a version cannot become an object.
