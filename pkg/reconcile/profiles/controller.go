@@ -14,7 +14,6 @@ import (
 	"github.com/fluxcd/pkg/runtime/predicates"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -152,6 +151,12 @@ func (r *Reconciler) sync(ctx context.Context, ps *api.ProfileSource) (outcome, 
 		case made:
 			out.created = append(out.created, v)
 		}
+		// An object is never changed, not even one made before signatures were demanded.
+		if signed == "" {
+			if signed, err = l.signedBefore(ctx, v); err != nil {
+				return outcome{}, err
+			}
+		}
 		signatures[v.Name] = signed
 	}
 	out.entries = inventory(ps, want, failed)
@@ -161,6 +166,16 @@ func (r *Reconciler) sync(ctx context.Context, ps *api.ProfileSource) (outcome, 
 		}
 	}
 	return out, nil
+}
+
+// signedBefore is the signature of a version whose object names none.
+func (l look) signedBefore(ctx context.Context, v profile.Version) (string, error) {
+	for _, e := range l.source.Status.Profiles {
+		if l.approval.keys != nil && e.Signature != "" && e.Object == objectName(l.source, v) && e.Digest == v.Digest {
+			return e.Signature, nil // of the look that approved it
+		}
+	}
+	return l.approval.signatureOf(ctx, l.snapshot, v)
 }
 
 // look is one look at a source.
@@ -332,8 +347,7 @@ func (r *Reconciler) ensure(ctx context.Context, l look, v profile.Version) (mad
 		return false, "", &conflictError{fmt.Errorf("%s: OperatingSystemProfile %s exists with other content (digest %s, not %s): give the profile a new version, or delete the object if nothing uses it",
 			v.CurrentPath, key, got, v.Digest)}
 	}
-	signed, err = r.sign(ctx, &have, l, v)
-	return false, signed, err
+	return false, have.Annotations[api.AnnotationSignature], nil
 }
 
 // create makes the object of a version. An error that it exists comes as it is.
@@ -358,23 +372,6 @@ func (r *Reconciler) create(ctx context.Context, key types.NamespacedName, l loo
 		return "", fmt.Errorf("creating OperatingSystemProfile %s: %w", key, err)
 	}
 	return signed, err
-}
-
-// sign adds the signature to an object that was made before signatures were demanded.
-func (r *Reconciler) sign(ctx context.Context, have *osm.OperatingSystemProfile, l look, v profile.Version) (string, error) {
-	if signed := have.Annotations[api.AnnotationSignature]; signed != "" || l.approval.keys == nil || have.Labels[api.LabelSource] != l.source.Name {
-		return signed, nil
-	}
-	signed, err := l.approval.signatureOf(ctx, l.snapshot, v)
-	if err != nil || signed == "" {
-		return signed, err
-	}
-	with := have.DeepCopy()
-	metav1.SetMetaDataAnnotation(&with.ObjectMeta, api.AnnotationSignature, signed)
-	if err := r.Client.Patch(ctx, with, client.MergeFrom(have), client.FieldOwner(api.FieldManager)); err != nil {
-		return "", fmt.Errorf("adding the signature to OperatingSystemProfile %s/%s: %w", have.Namespace, have.Name, err)
-	}
-	return signed, nil
 }
 
 // conflictError says that a version cannot become an object.

@@ -176,8 +176,8 @@ func parseTime(s string) (time.Time, error) {
 
 func (k *Keys) verifySSH(payload []byte, armored string, at Times) (Signature, *Error) {
 	sig, err := sshsig.Unarmor([]byte(armored))
-	if err != nil {
-		return Signature{}, wrong(Invalid, "its SSH signature cannot be read")
+	if err != nil { // also RSA with SHA-1
+		return Signature{}, wrong(Invalid, "its SSH signature cannot be read, or is of a kind that ssh-keygen does not accept either")
 	}
 	fingerprint := ssh.FingerprintSHA256(sig.PublicKey)
 	var found Signature
@@ -211,8 +211,6 @@ func (k *Keys) verifySSH(payload []byte, armored string, at Times) (Signature, *
 		return Signature{}, refused
 	case found.Key == "":
 		return Signature{}, wrong(OfUnknownKey, "it is signed with SSH key %s, which is not among the public keys", fingerprint)
-	case strings.HasPrefix(sig.Signature.Format, "ssh-rsa"): // with SHA-1, which ssh-keygen does not accept either
-		return Signature{}, wrong(Invalid, "its SSH signature of key %s is made with SHA-1", fingerprint)
 	}
 	if err := sshsig.Verify(bytes.NewReader(payload), sig, sig.PublicKey, sig.HashAlgorithm, sshNamespace); err != nil {
 		if errors.Is(err, sshsig.ErrNamespaceMismatch) {
