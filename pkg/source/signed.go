@@ -65,7 +65,7 @@ func splitCommit(id plumbing.Hash, data []byte) (signed, error) {
 	s.made = whole.committedAt
 	subject, _, _ := bytes.Cut(bytes.TrimLeft(message, "\n"), []byte("\n"))
 	name, email, _ := parseIdentity(whole.author)
-	s.about = fmt.Sprintf("%q of %q", brief(string(subject)), brief(name+" <"+email+">"))
+	s.about = fmt.Sprintf("%q of %q", brief(plain(string(subject))), brief(name+" <"+email+">"))
 	return s, nil
 }
 
@@ -98,6 +98,9 @@ func splitTag(id plumbing.Hash, data []byte) (signed, error) {
 	}
 	return s, nil
 }
+
+// plain takes the brackets out of a subject, in which nobody needs markup.
+func plain(s string) string { return strings.NewReplacer("<", "", ">", "").Replace(s) }
 
 // brief is the beginning of a text that may be anything, and of any length: it is
 // quoted where it is shown (security.md 28).

@@ -63,7 +63,7 @@ func (p PathDemand) Check() error {
 	switch {
 	case !doublestar.ValidatePattern(p.Glob):
 		return fail(ErrInvalid, "glob %q is malformed", shorten(p.Glob))
-	case strings.HasPrefix(p.Glob, "/") || strings.HasPrefix(p.Glob, "./") || path.Clean(p.Glob) != strings.TrimSuffix(p.Glob, "/"):
+	case strings.HasPrefix(p.Glob, "/") || strings.HasPrefix(p.Glob, "./") || strings.HasPrefix(p.Glob, "../") || path.Clean(p.Glob) != strings.TrimSuffix(p.Glob, "/"):
 		return fail(ErrInvalid, "glob %q never matches: paths begin at the root of the repository without / or ./, and have neither .. nor //", shorten(p.Glob))
 	case strings.HasSuffix(p.Glob, "/"):
 		return fail(ErrInvalid, "glob %q never matches: write %q for all that is in the folder", shorten(p.Glob), shorten(p.Glob)+"**")
