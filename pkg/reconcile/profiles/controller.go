@@ -28,6 +28,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
@@ -344,10 +345,18 @@ func (r *Reconciler) ensure(ctx context.Context, l look, v profile.Version) (mad
 		return false, "", fmt.Errorf("reading OperatingSystemProfile %s: %w", key, err)
 	}
 	if got := profile.Digest(have.Spec); got != v.Digest {
-		return false, "", &conflictError{fmt.Errorf("%s: OperatingSystemProfile %s exists with other content (digest %s, not %s): give the profile a new version, or delete the object if nothing uses it",
-			v.CurrentPath, key, got, v.Digest)}
+		return false, "", &conflictError{fmt.Errorf("%s: OperatingSystemProfile %s exists with other content (digest %s%s, not %s%s): give the profile a new version, or delete the object if nothing uses it",
+			v.CurrentPath, key, got, ofCommit(have.Annotations[api.AnnotationCommit]), v.Digest, ofCommit(string(v.Commit)))}
 	}
 	return false, have.Annotations[api.AnnotationSignature], nil
+}
+
+// ofCommit names a commit where one is known.
+func ofCommit(commit string) string {
+	if commit == "" {
+		return ""
+	}
+	return " of commit " + notes.Clean(commit)
 }
 
 // create makes the object of a version. An error that it exists comes as it is.
