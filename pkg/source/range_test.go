@@ -3,6 +3,7 @@ package source
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/google/go-cmp/cmp"
@@ -81,7 +82,7 @@ func TestVerifyRange(t *testing.T) {
 		s.git("reset", "--quiet", "--hard", "HEAD~1")
 		s.commitAs(ada, "a.yaml", "8\n")
 		s.m = newMirrors(t)
-		s.bad(d, RangeUnknown, "commit "+string(d.Since), "is not in the repository any more")
+		s.bad(d, RangeUnknown, "commit "+string(d.Since), "is neither in this history nor in the mirror any more")
 		if found, err := s.fetch().Contains(t.Context(), d.Since); found || err != nil {
 			t.Errorf("it is in the history: %v, %v", found, err)
 		}
@@ -272,3 +273,36 @@ func TestContains(t *testing.T) {
 }
 
 func hash(id string) plumbing.Hash { return plumbing.NewHash(id) }
+
+// A look at what was looked at before costs a lookup, whatever the keys.
+func BenchmarkVerifyUnchanged(b *testing.B) {
+	ada := newPerson(b, "ada@example.com")
+	s := newSeen(b)
+	d := Demand{Keys: allow(b, ada), Head: true, Range: true, Since: s.commitAs(ada, "a.yaml", "1\n"), Now: time.Now()}
+	s.commitAs(ada, "a.yaml", "2\n")
+	snap := s.fetch()
+	for b.Loop() {
+		if _, err := snap.Verify(b.Context(), d); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// The commits of a range are each verified once.
+func BenchmarkVerifyRange(b *testing.B) {
+	ada := newPerson(b, "ada@example.com")
+	s := newSeen(b)
+	since := s.commitAs(ada, "a.yaml", "1\n")
+	const commits = 100
+	for i := range commits {
+		s.commitAs(ada, "a.yaml", strings.Repeat("x\n", i))
+	}
+	snap := s.fetch()
+	for b.Loop() {
+		d := Demand{Keys: allow(b, ada), Head: true, Range: true, Since: since, Now: time.Now(), Paths: []PathDemand{{"**", []string{ada.name}}}}
+		if _, err := snap.Verify(b.Context(), d); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/commits, "µs/commit")
+}

@@ -232,3 +232,18 @@ func TestSplitRevision(t *testing.T) {
 		}
 	}
 }
+
+// What a real server says of a repository with SHA-256 ids.
+func TestRepositoryWithSHA256(t *testing.T) {
+	r, s := &repo{t: t, dir: t.TempDir()}, newServer(t)
+	r.git("init", "--quiet", "--initial-branch=main", "--object-format=sha256")
+	r.write("a.yaml", "1\n")
+	r.git("add", "--all")
+	r.git("commit", "--quiet", "--message=one")
+	git(t, s.git.Root(), "clone", "--quiet", "--bare", r.dir, s.path("osps.git"))
+	for _, of := range []Remote{{}, {SemVer: "*"}, {Tag: "v1.0.0"}} {
+		of.URL = s.url("osps.git")
+		_, err := newMirrors(t).Fetch(t.Context(), of)
+		wantError(t, err, ErrUnsupported, "uses SHA-256 object ids; only SHA-1 is supported")
+	}
+}

@@ -263,7 +263,7 @@ func (v *verification) history(ctx context.Context) error {
 	}
 	old := plumbing.NewHash(string(v.Since))
 	if !v.objects.has(old) {
-		v.note(RangeUnknown, fmt.Sprintf("commit %s, which was applied last, is not in the repository any more, so what is new since then cannot be told", v.Since))
+		v.note(RangeUnknown, fmt.Sprintf("commit %s, which was applied last, is neither in this history nor in the mirror any more, so what is new since then cannot be told", v.Since))
 		return nil
 	}
 	line, err := v.objects.since(ctx, v.head, old)

@@ -187,7 +187,7 @@ func TestSignedRangesAndPaths(t *testing.T) {
 	f.git("commit", "--quiet", "--amend", "--message=unsigned now")
 	head := f.commit(ops, "v1.3.0", "five")
 	f.restart()
-	f.refused(api.ReasonVerificationFailed, "is not in the repository any more", "annotate this ProfileSource with gitops.k8c.io/accept-rewrite="+head, "history was rewritten")
+	f.refused(api.ReasonVerificationFailed, "is neither in this history nor in the mirror any more", "annotate this ProfileSource with gitops.k8c.io/accept-rewrite="+head, "history was rewritten")
 	f.condition(api.SourceVerifiedCondition, metav1.ConditionFalse, api.ReasonRangeUnknown)
 	f.annotate(api.AnnotationAcceptRewrite, strings.Repeat("a", 40))
 	f.refused(api.ReasonVerificationFailed)
