@@ -219,7 +219,7 @@ func (v *verification) commit(ctx context.Context, id plumbing.Hash) (Signed, st
 	}
 	s, err := splitCommit(id, data)
 	if err != nil {
-		return Signed{}, "", err
+		return Signed{}, "", &signature.Error{Reason: signature.Invalid, Message: err.Error()}
 	}
 	good, err := v.Keys.Verify(id.String(), s.payload, s.signature, signature.Times{Made: s.made, Now: v.Now})
 	return Signed{"commit " + id.String(), good}, s.about, err
@@ -244,7 +244,7 @@ func (v *verification) tag(ctx context.Context) (Signed, error) {
 	}
 	s, err := splitTag(v.snapshot.tag, data)
 	if err != nil {
-		return Signed{}, err
+		return Signed{}, v.fault(&signature.Error{Reason: signature.Invalid, Message: err.Error()}, what, remedy)
 	}
 	good, err := v.Keys.Verify(v.snapshot.tag.String(), s.payload, s.signature, signature.Times{Made: s.made, Now: v.Now})
 	if err == nil && s.name != name {

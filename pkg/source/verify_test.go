@@ -220,6 +220,13 @@ func TestSignatureBetweenTheLines(t *testing.T) {
 		if (err == nil) != (at > 1) { // behind the parents nothing is hidden
 			t.Errorf("after line %d: %v", at, err)
 		}
+		id := gitInput(t, s.dir, strings.NewReader(forged), "hash-object", "-t", "commit", "-w", "--stdin", "--literally")
+		s.git("update-ref", "refs/heads/main", id)
+		if d := (Demand{Keys: allow(t, ada), Head: true}); at == 1 {
+			s.bad(d, signature.Invalid, "not where Git puts it")
+		} else {
+			s.good(d, ada.name)
+		}
 	}
 	if _, err := splitCommit(plumbing.ZeroHash, []byte(strings.Join(header[:4], "")+strings.Join(sig, "")+strings.Join(sig, "")+strings.Join(header[4:], ""))); err == nil {
 		t.Error("two signatures are accepted")
