@@ -106,9 +106,13 @@ func TestFollowsEveryKindOfReference(t *testing.T) {
 		// The commit is in the mirror, a tag of it comes later: it is fetched, too.
 		r.git("tag", "--annotate", "--message=1.3", "v1.3.0", "main")
 		s.pushAll(r, "osps.git")
-		got := mustFetch(t, m, of)
+		var got *Snapshot
+		requests, bytes := s.cost(func() { got = mustFetch(t, m, of) })
 		if !strings.HasPrefix(got.Revision, "v1.3.0@") || !got.objects.reader().has(got.tag) {
 			t.Errorf("it is at %s", got.Revision)
+		}
+		if requests != 2 {
+			t.Errorf("a tag cost %d requests and %d bytes: the mirror was fetched anew", requests, bytes)
 		}
 		r.git("tag", "--delete", "v1.3.0", "v1.2.0")
 		s.pushAll(r, "osps.git")

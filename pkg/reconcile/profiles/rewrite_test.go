@@ -1,6 +1,7 @@
 package profiles
 
 import (
+	"os"
 	"strings"
 	"testing"
 
@@ -103,6 +104,17 @@ func TestForcePushThatIsHeld(t *testing.T) {
 	f.git("branch", "other", first)
 	f.push()
 	f.applied("other@sha1:" + first)
+	// So is another repository.
+	f.git("checkout", "--quiet", "--orphan", "new")
+	f.commit("", "v2.0.0", "other")
+	f.git("push", "--quiet", "--force", f.bare, "new:other")
+	other := strings.Replace(f.ps.Spec.Git.URL, "osps.git", "moved.git", 1)
+	f.do(os.Rename(f.bare, strings.Replace(f.bare, "osps.git", "moved.git", 1)))
+	f.spec(func(git *api.GitSource) { git.URL = other })
+	f.applied("other@sha1:" + f.git("rev-parse", "new"))
+	if f.ps.Status.Repository != other {
+		t.Errorf("the revision is of %q", f.ps.Status.Repository)
+	}
 }
 
 // A tag stands for one commit, also when the other one continues it.

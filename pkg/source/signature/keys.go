@@ -104,7 +104,7 @@ func (k *Keys) Verify(id string, payload, signature []byte, at Times) (Signature
 	k.mu.Lock()
 	known, ok := k.answers[q]
 	k.mu.Unlock()
-	if age := at.Now.Sub(known.at); ok && (q.old || age >= 0 && age < again) {
+	if age := at.Now.Sub(known.at); ok && age >= 0 && age < again {
 		return known.result()
 	}
 	a := answer{at: at.Now}

@@ -132,7 +132,7 @@ func (k pgpKey) check(payload, data []byte, at Times) *Error {
 		now = at.Made
 	}
 	sig, err := verify(now)
-	if sig != nil && (at.Now.IsZero() || err == nil) { // what it was worth when it was made
+	if sig != nil && at.Now.IsZero() { // what it was worth when it was made
 		_, err = verify(sig.CreationTime)
 	}
 	switch {
