@@ -35,7 +35,7 @@ type Keys struct {
 
 type question struct {
 	id   string
-	old  bool // Times.Now is zero
+	old  bool // Times.Now is zero: apart, so that the two kinds do not displace each other
 	made int64
 }
 
