@@ -7,6 +7,9 @@
 // mirror on disk that is fetched incrementally; what is in it can always be had
 // again, so a damaged mirror is thrown away and fetched anew.
 //
+// Snapshot.Verify holds a snapshot against the signatures that are demanded of it,
+// and Snapshot.Contains tells whether it continues another.
+//
 // Start reading at Snapshot, then Mirrors.Fetch, which follows a remote,
 // Directory.Read, Repository.Read for any revision of a local one, and
 // Embedded.Read. What a stranger's server may do to us is bounded in limits.go.

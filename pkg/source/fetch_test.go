@@ -27,6 +27,7 @@ func TestFirstFetch(t *testing.T) {
 	first := r.git("rev-parse", root+":profiles/a.yaml")
 	want := &Snapshot{
 		Revision:   "main@sha1:" + string(two),
+		Reference:  "refs/heads/main",
 		Repository: url,
 		Head:       two,
 		Files: []File{

@@ -256,28 +256,33 @@ func (m *mirror) haves(ctx context.Context) ([]plumbing.Hash, error) {
 }
 
 // snapshot reads what is at a head.
-func (m *mirror) snapshot(ctx context.Context, t target, head plumbing.Hash) (*Snapshot, error) {
-	objects := m.reader()
+func (m *mirror) snapshot(ctx context.Context, t target, at choice) (*Snapshot, error) {
+	objects, head := m.reader(), at.head
+	if err := at.checkTag(ctx, objects); err != nil {
+		return nil, err
+	}
 	c, err := objects.commit(ctx, head)
 	if err != nil {
 		return nil, err
 	}
 	files, refused, err := objects.files(ctx, c.tree, t.parts)
 	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", t.revision(head), err)
+		return nil, fmt.Errorf("reading %s: %w", at.revision(), err)
 	}
-	steps, err := m.lines.of(ctx, objects, t.Branch, head, t.parts)
+	steps, err := m.lines.of(ctx, objects, t.lineName(), head, t.parts)
 	if err != nil {
-		return nil, fmt.Errorf("reading the history of %s: %w", t.revision(head), err)
+		return nil, fmt.Errorf("reading the history of %s: %w", at.revision(), err)
 	}
 	return &Snapshot{
-		Revision:   t.revision(head),
+		Revision:   at.revision(),
+		Reference:  at.reference,
 		Repository: t.repository,
 		Head:       Commit(head.String()),
 		Files:      files,
 		Refused:    refused,
 		Line:       steps,
 		objects:    m,
+		tag:        at.tag,
 	}, nil
 }
 

@@ -14,7 +14,6 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
-	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
 )
 
 // Mirrors fetches remotes into bare mirrors under one directory, which belongs to
@@ -139,62 +138,30 @@ func (m *Mirrors) sync(ctx context.Context, mirror *mirror, t target) (*Snapshot
 		}
 		return nil, err
 	}
-	head, wants, err := choose(t, refs)
+	at, err := choose(t, refs)
 	if err != nil {
 		return nil, err
 	}
-	hole, err := mirror.hole(ctx, head)
+	hole, err := mirror.hole(ctx, at.head)
 	if err != nil {
 		return nil, err
 	}
-	if !hole.IsZero() {
-		if err := mirror.update(ctx, s, refs, head, wants); err != nil {
+	if !hole.IsZero() || !at.tag.IsZero() && !mirror.reader().has(at.tag) {
+		if err := mirror.update(ctx, s, refs, at.head, at.wants); err != nil {
 			return nil, err
 		}
 	}
 	if t.Revision != "" {
-		if head, err = t.spec.follow(ctx, mirror.reader(), head); err != nil {
+		if at.head, err = t.spec.follow(ctx, mirror.reader(), at.head); err != nil {
 			return nil, err
 		}
 	}
-	return mirror.snapshot(ctx, t, head)
-}
-
-// choose finds the commit a target means and what to ask for to get it.
-func choose(t target, refs *packp.AdvRefs) (head plumbing.Hash, wants []plumbing.Hash, err error) {
-	if t.Revision != "" && t.Commit == "" {
-		return chooseRevision(t.spec, refs)
-	}
-	if t.Commit == "" {
-		head, ok := refs.References["refs/heads/"+t.Branch]
-		if !ok || head.IsZero() {
-			return head, nil, fail(ErrNotFound, "the repository has no such branch%s", branches(refs))
-		}
-		return head, []plumbing.Hash{head}, nil
-	}
-	head = plumbing.NewHash(string(t.Commit))
-	for _, id := range refs.References {
-		if id == head {
-			return head, []plumbing.Hash{head}, nil
-		}
-	}
-	if refs.Capabilities.Supports(capability.AllowReachableSHA1InWant) || refs.Capabilities.Supports("allow-any-sha1-in-want") {
-		return head, []plumbing.Hash{head}, nil
-	}
-	// The server gives out branches only; the commit should be on one of them.
-	wants = heads(refs)
-	if len(wants) > maxWants {
-		return head, nil, fail(ErrInvalid, "the commit is no branch's head, and there are %d branches to look for it; follow a branch instead", len(wants))
-	}
-	if len(wants) == 0 {
-		return head, nil, fail(ErrNotFound, "the repository has no branches")
-	}
-	return head, wants, nil
+	return mirror.snapshot(ctx, t, at)
 }
 
 // chooseRevision finds the commit that a revision starts from. A tag is asked for
 // as the tag, because a server gives out what it named.
-func chooseRevision(spec revisionSpec, refs *packp.AdvRefs) (head plumbing.Hash, wants []plumbing.Hash, err error) {
+func chooseRevision(spec revisionSpec, refs *packp.AdvRefs) (choice, error) {
 	known := refs.References
 	if refs.Head != nil {
 		known = maps.Clone(known)
@@ -205,14 +172,14 @@ func chooseRevision(spec revisionSpec, refs *packp.AdvRefs) (head plumbing.Hash,
 		if id.IsZero() {
 			continue
 		}
-		head = id
+		head := id
 		if commit, ok := refs.Peeled[name]; ok {
 			head = commit
 		}
-		return head, []plumbing.Hash{id}, nil
+		return choice{head: head, wants: []plumbing.Hash{id}}, nil
 	}
 	if spec.abbreviated() != "" {
-		return head, nil, fail(ErrNotFound, "the repository has no branch or tag %q; if it is a commit, write all 40 digits: a server is asked for no other", spec.base)
+		return choice{}, fail(ErrNotFound, "the repository has no branch or tag %q; if it is a commit, write all 40 digits: a server is asked for no other", spec.base)
 	}
-	return head, nil, spec.unknown(known)
+	return choice{}, spec.unknown(known)
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/Masterminds/semver/v3"
 	"github.com/go-git/go-git/v5/plumbing"
 )
 
@@ -15,11 +16,16 @@ type Remote struct {
 	// URL is an https URL without user-info, ssh://user@host/path or user@host:path;
 	// http needs Mirrors.AllowInsecure.
 	URL string
-	// Branch to follow, or Commit to stay at; at most one. Neither is the branch main.
+	// Branch to follow, or Tag, or SemVer, a range of which the highest tag counts, or
+	// Name, a full reference such as refs/pull/420/head, or Commit to stay at; at most
+	// one. None is the branch main.
 	Branch string
+	Tag    string
+	SemVer string
+	Name   string
 	Commit Commit
 	// Revision is a branch, a tag, a commit or something like HEAD~1, for whoever
-	// reads a repository once; in place of Branch and Commit.
+	// reads a repository once; in place of all of these.
 	Revision string
 	// Path is the folder of the profiles, relative to the root; "" is the root.
 	Path string
@@ -44,8 +50,9 @@ type Remote struct {
 type target struct {
 	Remote
 	location
-	parts []string     // of the path
-	spec  revisionSpec // of the revision
+	parts []string            // of the path
+	spec  revisionSpec        // of the revision
+	tags  *semver.Constraints // of the range
 }
 
 // location is where a repository is: over http and https, or over ssh.
@@ -68,32 +75,23 @@ func (r Remote) check(insecure bool) (target, error) {
 	if err != nil {
 		return target{}, err
 	}
-	if r.Branch != "" && r.Commit != "" {
-		return target{}, fail(ErrInvalid, "both a branch and a commit are given; choose one")
-	}
 	if r.Revision != "" {
 		return r.checkRevision(at, parts)
 	}
-	if r.Commit != "" {
-		if _, err := ParseCommit(string(r.Commit)); err != nil {
-			return target{}, err
-		}
-	} else if r.Branch == "" {
-		r.Branch = "main"
-	}
-	if r.Branch != "" && !validRef("refs/heads/"+r.Branch) {
-		return target{}, fail(ErrInvalid, "branch %q is no name that Git allows", shorten(r.Branch))
+	r, tags, err := r.checkReference()
+	if err != nil {
+		return target{}, err
 	}
 	if r.Timeout <= 0 {
 		r.Timeout = defaultTimeout
 	}
-	return target{Remote: r, location: at, parts: parts}, nil
+	return target{Remote: r, location: at, parts: parts, tags: tags}, nil
 }
 
 // checkRevision is check for a remote that is read at a revision.
 func (r Remote) checkRevision(at location, parts []string) (target, error) {
-	if r.Branch != "" || r.Commit != "" {
-		return target{}, fail(ErrInvalid, "a revision is given, and a branch or a commit too; choose one")
+	if r.references() > 0 {
+		return target{}, fail(ErrInvalid, "a revision is given, and a branch, a tag or a commit too; choose one")
 	}
 	spec, err := parseRevision(r.Revision)
 	if err != nil {
@@ -188,6 +186,12 @@ func (r Remote) what() string {
 		return "revision " + printable(shorten(r.Revision))
 	case r.Commit != "":
 		return "commit " + shorten(string(r.Commit))
+	case r.Tag != "":
+		return "tag " + printable(shorten(r.Tag))
+	case r.SemVer != "":
+		return "tags in range " + printable(shorten(r.SemVer))
+	case r.Name != "":
+		return "reference " + printable(shorten(r.Name))
 	case r.Branch != "":
 		return "branch " + printable(shorten(r.Branch))
 	}
@@ -207,17 +211,26 @@ func isMirrorID(name string) bool {
 	return err == nil && len(id) == mirrorIDBytes
 }
 
-// revision is how Flux writes a commit on this reference.
-func (t target) revision(head plumbing.Hash) string {
-	return revision(t.Branch, head)
-}
-
-// revision writes a commit as RFC-0005 does; the branch is "" for a commit alone.
-func revision(branch string, head plumbing.Hash) string {
-	if branch == "" {
+// revision writes a commit as RFC-0005 does; the name is "" for a commit alone.
+func revision(name string, head plumbing.Hash) string {
+	if name == "" {
 		return "sha1:" + head.String()
 	}
-	return branch + "@sha1:" + head.String()
+	return name + "@sha1:" + head.String()
+}
+
+// SplitRevision takes a Snapshot's Revision apart: the name of a branch or a tag, a
+// full reference, or nothing; and the commit, which is "" where there is none.
+func SplitRevision(revision string) (name string, c Commit) {
+	id := revision
+	if i := strings.LastIndexByte(revision, '@'); i >= 0 {
+		name, id = revision[:i], revision[i+1:]
+	}
+	id, ok := strings.CutPrefix(id, "sha1:")
+	if !ok || !isObjectID(id) {
+		return "", ""
+	}
+	return name, Commit(id)
 }
 
 // validRef is the rule of git check-ref-format for a full name.

@@ -24,9 +24,13 @@ func ParseCommit(s string) (Commit, error) {
 // was returned; its slices may be shared with other snapshots.
 type Snapshot struct {
 	// Revision is written as in Flux's RFC-0005: "main@sha1:<40 hex>" for a branch,
-	// "sha1:<40 hex>" for a commit, and "sha256:<64 hex>" over the files of a
-	// directory that has no Git or is not clean.
+	// "v1.2.3@sha1:<40 hex>" for a tag, "refs/pull/420/head@sha1:<40 hex>" for another
+	// reference, "sha1:<40 hex>" for a commit, and "sha256:<64 hex>" over the files of
+	// a directory that has no Git or is not clean.
 	Revision string
+	// Reference is the full name that led to Head on a server, such as
+	// refs/tags/v1.2.3; "" for a commit alone and for what is not on a server.
+	Reference string
 	// Repository is the remote's URL, without user-info, or the directory's path.
 	Repository string
 	// Head is the commit the files were read at; "" for a directory without Git.
@@ -42,6 +46,7 @@ type Snapshot struct {
 	Line []Step
 
 	objects database
+	tag     plumbing.Hash // the annotated tag at Reference; zero where there is none
 }
 
 // File is one profile file.

@@ -31,6 +31,20 @@ func Clean(s string) string {
 	return Shorten(s, maxClean)
 }
 
+// Printable takes out of a text for a condition or an event what would do something
+// to a terminal instead of being read there. Lines stay lines (security.md 28).
+func Printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\t':
+			return ' '
+		case r != '\n' && !unicode.IsGraphic(r):
+			return -1
+		}
+		return r
+	}, s)
+}
+
 // Shorten cuts text to at most n bytes, at the end of a character, and says so
 // with an ellipsis.
 func Shorten(s string, n int) string {

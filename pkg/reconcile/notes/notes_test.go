@@ -25,3 +25,10 @@ func TestText(t *testing.T) {
 		t.Errorf("got %d bytes", len(got))
 	}
 }
+
+// security.md 28
+func TestPrintable(t *testing.T) {
+	if got := Printable("one\n\ttwo\x1b]0;x\a\u202e\u009b"); got != "one\n two]0;x" {
+		t.Errorf("got %q", got)
+	}
+}

@@ -26,6 +26,7 @@ import (
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/forge"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
@@ -59,6 +60,8 @@ type Reconciler struct {
 	Check profile.Check
 	// Statuses tells the repository's host; nil tells nobody.
 	Statuses Reporter
+	// Now is the time by which signatures are judged; nil is the clock.
+	Now func() time.Time
 
 	mu       sync.Mutex
 	indexers map[types.NamespacedName]remembered
@@ -75,7 +78,7 @@ func (r *Reconciler) Setup(mgr ctrl.Manager, concurrency int) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("profilesource").
 		For(&api.ProfileSource{}, builder.WithPredicates(predicate.Or[client.Object](
-			predicate.GenerationChangedPredicate{}, predicates.ReconcileRequestedPredicate{}))).
+			predicate.GenerationChangedPredicate{}, predicates.ReconcileRequestedPredicate{}, acceptChanged()))).
 		Watches(&osm.OperatingSystemProfile{}, handler.EnqueueRequestsFromMapFunc(sourceOf), builder.WithPredicates(deleted)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency}).
 		Complete(r)
@@ -110,6 +113,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 // outcome is what one look at a source came to.
 type outcome struct {
 	revision string             // what was looked at
+	from     string             // the repository of it
+	approval approval           // why it may be applied
 	entries  []api.ProfileEntry // the new inventory
 	created  []profile.Version  // versions that became objects
 	refused  []error            // what of the revision was not applied
@@ -126,8 +131,12 @@ func (r *Reconciler) sync(ctx context.Context, ps *api.ProfileSource) (outcome, 
 	if err != nil {
 		return outcome{}, err
 	}
-	ix := known.indexer
-	cat, err := ix.Catalogue(ctx, snap)
+	out := outcome{revision: snap.Revision, from: snap.Repository}
+	if out.approval, err = r.approve(ctx, ps, snap, known.ring); err != nil {
+		return out, err
+	}
+	l := look{source: ps, snapshot: snap, indexer: known.indexer, approval: out.approval}
+	cat, err := l.indexer.Catalogue(ctx, snap)
 	if err != nil {
 		return outcome{}, fmt.Errorf("indexing %s: %w", snap.Revision, err)
 	}
@@ -136,27 +145,58 @@ func (r *Reconciler) sync(ctx context.Context, ps *api.ProfileSource) (outcome, 
 		return outcome{}, err
 	}
 	want := decide(ps, snap, cat, others)
-	out := outcome{revision: snap.Revision, refused: want.refused}
-	failed := map[string]bool{}
+	out.refused = want.refused
+	failed, signatures := map[string]bool{}, map[string]string{}
 	for _, v := range want.apply {
-		made, err := r.ensure(ctx, ps, snap, ix, v)
+		made, signed, err := r.ensure(ctx, l, v)
 		var conflict *conflictError
 		switch {
 		case errors.As(err, &conflict):
 			failed[v.Name] = true
 			out.refused = append(out.refused, err)
+			continue
 		case err != nil:
 			return outcome{}, err
 		case made:
 			out.created = append(out.created, v)
 		}
+		// An object is never changed, not even one made before signatures were demanded.
+		if signed == "" {
+			if signed, err = l.signedBefore(ctx, v); err != nil {
+				return outcome{}, err
+			}
+		}
+		signatures[v.Name] = signed
 	}
 	out.entries = inventory(ps, want, failed)
+	for i, e := range out.entries {
+		if signed, applied := signatures[e.Name]; applied {
+			out.entries[i].Signature = signed
+		}
+	}
 	return out, nil
 }
 
+// signedBefore is the signature of a version whose object names none.
+func (l look) signedBefore(ctx context.Context, v profile.Version) (string, error) {
+	for _, e := range l.source.Status.Profiles {
+		if l.approval.keys != nil && e.Signature != "" && e.Object == objectName(l.source, v) && e.Digest == v.Digest {
+			return e.Signature, nil // of the look that approved it
+		}
+	}
+	return l.approval.signatureOf(ctx, l.snapshot, v)
+}
+
+// look is one look at a source.
+type look struct {
+	source   *api.ProfileSource
+	snapshot *source.Snapshot
+	indexer  *profile.Indexer
+	approval approval
+}
+
 func (r *Reconciler) fetch(ctx context.Context, ps *api.ProfileSource, lines *source.Lines) (*source.Snapshot, error) {
-	if err := unsupported(ps.Spec); err != nil {
+	if err := errors.Join(unsupported(ps.Spec), checkVerify(ps.Spec.Git)); err != nil {
 		return nil, err
 	}
 	if isBuiltin(ps) {
@@ -196,14 +236,11 @@ func (r *Reconciler) remote(ctx context.Context, ps *api.ProfileSource) (source.
 	if remote.Timeout == 0 {
 		remote.Timeout = time.Minute
 	}
-	if ref := git.Ref; ref != nil && ref.Branch != "" {
-		remote.Branch = ref.Branch
-	} else if ref != nil && ref.Commit != "" {
-		commit, err := source.ParseCommit(ref.Commit)
-		if err != nil {
+	if ref := git.Ref; ref != nil && *ref != (api.GitReference{}) {
+		if _, err := source.ParseCommit(ref.Commit); ref.Commit != "" && err != nil {
 			return remote, &specError{reason: meta.InvalidPathReason, err: fmt.Errorf("spec.git.ref.commit: %w", err)}
 		}
-		remote.Branch, remote.Commit = "", commit
+		remote.Branch, remote.Tag, remote.SemVer, remote.Name, remote.Commit = ref.Branch, ref.Tag, ref.SemVer, ref.Name, source.Commit(ref.Commit)
 	}
 	return r.withCredentials(ctx, ps, remote)
 }
@@ -214,6 +251,7 @@ type remembered struct {
 	of      string
 	indexer *profile.Indexer
 	lines   *source.Lines // of a directory; mirrors keep their own
+	ring    *keyring
 }
 
 func (r *Reconciler) remember(ps *api.ProfileSource) (remembered, error) {
@@ -230,7 +268,7 @@ func (r *Reconciler) remember(ps *api.ProfileSource) (remembered, error) {
 	if known, ok := r.indexers[key]; ok && known.of == string(what) {
 		return known, nil
 	}
-	known := remembered{of: string(what), indexer: &profile.Indexer{Check: r.Check}, lines: &source.Lines{}}
+	known := remembered{of: string(what), indexer: &profile.Indexer{Check: r.Check}, lines: &source.Lines{}, ring: &keyring{}}
 	r.indexers[key] = known
 	return known, nil
 }
@@ -257,41 +295,59 @@ func (r *Reconciler) otherSources(ctx context.Context, ps *api.ProfileSource) ([
 	return out, nil
 }
 
-// ensure creates the object of a version, unless it exists. It reports whether
-// it created it.
-func (r *Reconciler) ensure(ctx context.Context, ps *api.ProfileSource, snap *source.Snapshot, ix *profile.Indexer, v profile.Version) (bool, error) {
-	key := types.NamespacedName{Namespace: ps.Namespace, Name: objectName(ps, v)}
+// ensure creates the object of a version, unless it exists. It reports whether it
+// created it, and the signature that the object names.
+func (r *Reconciler) ensure(ctx context.Context, l look, v profile.Version) (made bool, signed string, err error) {
+	key := types.NamespacedName{Namespace: l.source.Namespace, Name: objectName(l.source, v)}
 	var have osm.OperatingSystemProfile
-	err := r.Client.Get(ctx, key, &have)
+	err = r.Client.Get(ctx, key, &have)
 	if apierrors.IsNotFound(err) {
-		var doc profile.Document
-		if doc, err = ix.Document(ctx, snap, v); err != nil {
-			return false, err
-		}
-		var author source.Author
-		if author, err = profile.ChangeOf(ctx, snap, v); err != nil {
-			return false, err
-		}
-		err = r.Client.Create(ctx, object(key, origin{source: ps, snapshot: snap, version: v, author: author}, doc), client.FieldOwner(api.FieldManager))
-		if err == nil {
-			return true, nil
-		}
-		if apierrors.IsInvalid(err) {
-			return false, &conflictError{fmt.Errorf("%s: the API server refuses profile %q %s: %w", v.CurrentPath, v.Name, v.Version, err)}
-		}
+		signed, err = r.create(ctx, key, l, v)
 		if !apierrors.IsAlreadyExists(err) {
-			return false, fmt.Errorf("creating OperatingSystemProfile %s: %w", key, err)
+			return err == nil, signed, err
 		}
 		err = r.Live.Get(ctx, key, &have) // the cache is behind
 	}
 	if err != nil {
-		return false, fmt.Errorf("reading OperatingSystemProfile %s: %w", key, err)
+		return false, "", fmt.Errorf("reading OperatingSystemProfile %s: %w", key, err)
 	}
 	if got := profile.Digest(have.Spec); got != v.Digest {
-		return false, &conflictError{fmt.Errorf("%s: OperatingSystemProfile %s exists with other content (digest %s, not %s): give the profile a new version, or delete the object if nothing uses it",
-			v.CurrentPath, key, got, v.Digest)}
+		return false, "", &conflictError{fmt.Errorf("%s: OperatingSystemProfile %s exists with other content (digest %s%s, not %s%s): give the profile a new version, or delete the object if nothing uses it",
+			v.CurrentPath, key, got, ofCommit(have.Annotations[api.AnnotationCommit]), v.Digest, ofCommit(string(v.Commit)))}
 	}
-	return false, nil
+	return false, have.Annotations[api.AnnotationSignature], nil
+}
+
+// ofCommit names a commit where one is known.
+func ofCommit(commit string) string {
+	if commit == "" {
+		return ""
+	}
+	return " of commit " + notes.Clean(commit)
+}
+
+// create makes the object of a version. An error that it exists comes as it is.
+func (r *Reconciler) create(ctx context.Context, key types.NamespacedName, l look, v profile.Version) (string, error) {
+	doc, err := l.indexer.Document(ctx, l.snapshot, v)
+	if err != nil {
+		return "", err
+	}
+	author, err := profile.ChangeOf(ctx, l.snapshot, v)
+	if err != nil {
+		return "", err
+	}
+	signed, err := l.approval.signatureOf(ctx, l.snapshot, v)
+	if err != nil {
+		return "", err
+	}
+	err = r.Client.Create(ctx, object(key, origin{source: l.source, snapshot: l.snapshot, version: v, author: author, signature: signed}, doc), client.FieldOwner(api.FieldManager))
+	switch {
+	case apierrors.IsInvalid(err):
+		return "", &conflictError{fmt.Errorf("%s: the API server refuses profile %q %s: %w", v.CurrentPath, v.Name, v.Version, err)}
+	case err != nil && !apierrors.IsAlreadyExists(err):
+		return "", fmt.Errorf("creating OperatingSystemProfile %s: %w", key, err)
+	}
+	return signed, err
 }
 
 // conflictError says that a version cannot become an object.

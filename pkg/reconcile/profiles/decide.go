@@ -30,15 +30,6 @@ func unsupported(spec api.ProfileSourceSpec) error {
 	add(spec.SourceRef != nil, "spec.sourceRef")
 	add(spec.Ignore != nil, "spec.ignore")
 	add(spec.Rollout != nil && spec.Rollout.Gate == "Waves", "spec.rollout.gate: Waves")
-	if git := spec.Git; git != nil {
-		add(git.Verify != nil, "spec.git.verify")
-		add(git.OnRewrite == "Hold", "spec.git.onRewrite: Hold")
-		if ref := git.Ref; ref != nil {
-			add(ref.Tag != "", "spec.git.ref.tag")
-			add(ref.SemVer != "", "spec.git.ref.semver")
-			add(ref.Name != "", "spec.git.ref.name")
-		}
-	}
 	if len(fields) == 0 {
 		return nil
 	}
@@ -148,6 +139,8 @@ type origin struct {
 	snapshot *source.Snapshot
 	version  profile.Version
 	author   source.Author // zero where the source has no history
+
+	signature string // "" where signatures are not demanded
 }
 
 // object is the immutable object of one version.
@@ -162,6 +155,9 @@ func object(key types.NamespacedName, from origin, doc profile.Document) *osm.Op
 	}
 	if v.Commit != "" {
 		annotations[api.AnnotationCommit] = string(v.Commit)
+	}
+	if from.signature != "" {
+		annotations[api.AnnotationSignature] = from.signature
 	}
 	if author.Commit != "" {
 		annotations[api.AnnotationCommittedAt] = v.CommittedAt.UTC().Format(time.RFC3339)
@@ -193,9 +189,17 @@ type verdict struct {
 func judge(err error) verdict {
 	var spec *specError
 	var wait *waitError
+	var unverified *unverifiedError
+	var rewrite *rewriteError
 	switch {
 	case errors.As(err, &spec):
 		return verdict{spec.reason, true}
+	case errors.As(err, &unverified) && !unverified.wait:
+		return verdict{api.ReasonVerificationFailed, true}
+	case errors.As(err, &unverified):
+		return verdict{"DependencyNotReady", false}
+	case errors.As(err, &rewrite):
+		return verdict{api.ReasonHistoryRewritten, true}
 	case errors.As(err, &wait):
 		return verdict{"DependencyNotReady", false}
 	case errors.Is(err, source.ErrAuthentication):

@@ -47,7 +47,17 @@ func newBuiltins(t *testing.T) *builtins {
 
 // ship is another binary: its only profile is osp-a.
 func (b *builtins) ship(version, content string) {
-	file := strings.NewReplacer("VERSION", version, "CONTENT", content).Replace(`apiVersion: operatingsystemmanager.k8c.io/v1alpha1
+	file := profileFile(version, content)
+	b.r.Builtin = &source.Embedded{
+		FS:         fstest.MapFS{"osp-a.yaml": {Data: []byte(file)}, "README.md": {Data: []byte("# no profile\n")}},
+		Repository: "https://git.example.com/ours", Path: "profiles",
+	}
+	b.r.forget(b.keeper.key())
+}
+
+// profileFile is a file with profile osp-a.
+func profileFile(version, content string) string {
+	return strings.NewReplacer("VERSION", version, "CONTENT", content).Replace(`apiVersion: operatingsystemmanager.k8c.io/v1alpha1
 kind: OperatingSystemProfile
 metadata: {name: osp-a}
 spec:
@@ -61,11 +71,6 @@ spec:
       content: {inline: {data: CONTENT}}
   provisioningConfig: {}
 `)
-	b.r.Builtin = &source.Embedded{
-		FS:         fstest.MapFS{"osp-a.yaml": {Data: []byte(file)}, "README.md": {Data: []byte("# no profile\n")}},
-		Repository: "https://git.example.com/ours", Path: "profiles",
-	}
-	b.r.forget(b.keeper.key())
 }
 
 func (b *builtins) keep() {

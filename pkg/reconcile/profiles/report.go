@@ -48,6 +48,7 @@ func (r *Reconciler) report(ctx context.Context, ps *api.ProfileSource, out outc
 	} else {
 		setOutcome(ps, out)
 	}
+	setVerified(ps, out.approval, err)
 	if token, ok := meta.ReconcileAnnotationValue(ps.Annotations); ok {
 		ps.Status.SetLastHandledReconcileRequest(token)
 	}
@@ -94,23 +95,57 @@ func setFailed(ps *api.ProfileSource, v verdict, message string) {
 // commit heals them, and looking goes on.
 func setOutcome(ps *api.ProfileSource, out outcome) {
 	ps.Status.LastAttemptedRevision = out.revision
+	ps.Status.Repository = out.from
+	if out.approval.rewrite != nil {
+		ps.Status.LastRewrite = out.approval.rewrite
+	}
 	ps.Status.Profiles = out.entries
 	ps.Status.ObservedGeneration = ps.Generation
 	apimeta.RemoveStatusCondition(&ps.Status.Conditions, meta.ReconcilingCondition)
 	if len(out.refused) > 0 {
-		message := refusedMessage(out)
+		message := refusedMessage(out) + rewriteNote(ps)
 		set(ps, meta.ReadyCondition, metav1.ConditionFalse, api.ReasonProfilesInvalid, message)
 		set(ps, meta.StalledCondition, metav1.ConditionTrue, api.ReasonProfilesInvalid, message)
 		return
 	}
 	ps.Status.Revision = out.revision
 	apimeta.RemoveStatusCondition(&ps.Status.Conditions, meta.StalledCondition)
-	set(ps, meta.ReadyCondition, metav1.ConditionTrue, meta.SucceededReason, appliedMessage(out))
+	set(ps, meta.ReadyCondition, metav1.ConditionTrue, meta.SucceededReason, appliedMessage(out)+rewriteNote(ps))
+}
+
+// rewriteNote keeps a force-push in sight until the next commit.
+func rewriteNote(ps *api.ProfileSource) string {
+	if last := ps.Status.LastRewrite; last != nil && last.To == ps.Status.LastAttemptedRevision {
+		return "; " + rewritten(*last)
+	}
+	return ""
+}
+
+// setVerified says whether what is there now is signed as it has to be. Where that
+// could not be found out, the last answer stays: nothing else was applied since.
+func setVerified(ps *api.ProfileSource, a approval, err error) {
+	var unverified *unverifiedError
+	switch git := ps.Spec.Git; {
+	case git == nil || git.Verify == nil:
+		apimeta.RemoveStatusCondition(&ps.Status.Conditions, api.SourceVerifiedCondition)
+	case errors.As(err, &unverified):
+		set(ps, api.SourceVerifiedCondition, metav1.ConditionFalse, unverified.reason, err.Error())
+	case a.keys != nil:
+		set(ps, api.SourceVerifiedCondition, metav1.ConditionTrue, meta.SucceededReason, verifiedMessage(a))
+	}
+}
+
+func verifiedMessage(a approval) string {
+	var signed []string
+	for _, s := range a.signed {
+		signed = append(signed, s.String())
+	}
+	return "signed: " + strings.Join(signed, "; ")
 }
 
 func set(ps *api.ProfileSource, kind string, status metav1.ConditionStatus, reason, message string) {
 	apimeta.SetStatusCondition(&ps.Status.Conditions, metav1.Condition{
-		Type: kind, Status: status, Reason: reason, Message: notes.Shorten(message, notes.MaxCondition),
+		Type: kind, Status: status, Reason: reason, Message: notes.Shorten(notes.Printable(message), notes.MaxCondition),
 		ObservedGeneration: ps.Generation,
 	})
 }
@@ -164,9 +199,12 @@ func (r *Reconciler) tellCreated(ps *api.ProfileSource, out outcome) {
 func (r *Reconciler) events(before, ps *api.ProfileSource, out outcome, err error) {
 	if err != nil {
 		if changed(before, ps) {
-			r.event(ps, corev1.EventTypeWarning, api.EventSourceFailed, "%v", err)
+			r.event(ps, corev1.EventTypeWarning, failure(err), "%v", err)
 		}
 		return
+	}
+	if last := ps.Status.LastRewrite; last != nil && !equality.Semantic.DeepEqual(before.Status.LastRewrite, last) {
+		r.event(ps, corev1.EventTypeWarning, api.EventHistoryRewritten, "%s; it is followed, as spec.git.onRewrite or the annotation %s says", rewritten(*last), api.AnnotationAcceptRewrite)
 	}
 	if len(out.refused) > 0 && changed(before, ps) {
 		for _, refused := range out.refused[:min(len(out.refused), maxNamed)] {
@@ -212,6 +250,19 @@ func newlyCurrent(before, after *api.ProfileSource) []api.ProfileEntry {
 	return out
 }
 
+// failure is the event's reason for an error.
+func failure(err error) string {
+	var unverified *unverifiedError
+	var rewrite *rewriteError
+	switch {
+	case errors.As(err, &unverified):
+		return api.EventVerificationFailed
+	case errors.As(err, &rewrite):
+		return api.EventHistoryRewritten
+	}
+	return api.EventSourceFailed
+}
+
 // changed reports whether the Ready condition says something new.
 func changed(before, after *api.ProfileSource) bool {
 	a := apimeta.FindStatusCondition(before.Status.Conditions, meta.ReadyCondition)
@@ -220,5 +271,5 @@ func changed(before, after *api.ProfileSource) bool {
 }
 
 func (r *Reconciler) event(ps *api.ProfileSource, kind, reason, format string, args ...any) {
-	r.Recorder.Eventf(ps, nil, kind, reason, "Sync", "%s", notes.Shorten(fmt.Sprintf(format, args...), notes.MaxEvent))
+	r.Recorder.Eventf(ps, nil, kind, reason, "Sync", "%s", notes.Shorten(notes.Printable(fmt.Sprintf(format, args...)), notes.MaxEvent))
 }

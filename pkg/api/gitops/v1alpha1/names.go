@@ -38,7 +38,9 @@ const (
 	AnnotationCommittedAt = "gitops.k8c.io/committed-at"
 	// AnnotationPath is the file in the repository at AnnotationCommit.
 	AnnotationPath = "gitops.k8c.io/path"
-	// AnnotationSignature is who signed the commit, where signatures are verified.
+	// AnnotationSignature is who signed AnnotationCommit, where signatures are verified:
+	// "commit <40 hex> by <signer>, <ssh or openpgp> <key>". Where that commit bears no
+	// good signature, it is the signature for which the revision was accepted.
 	AnnotationSignature = "gitops.k8c.io/signature"
 	// AnnotationDigest is the digest of the profile's spec, "v1:sha256:<64 hex>".
 	AnnotationDigest = "gitops.k8c.io/digest"
@@ -73,6 +75,11 @@ const (
 	// AnnotationIgnitionVersion chooses the Ignition specification for a pool.
 	AnnotationIgnitionVersion = "gitops.k8c.io/ignition-version"
 )
+
+// AnnotationAcceptRewrite, set on a ProfileSource to the full id of the commit that a
+// reference names now, lets a history be followed that does not continue the one
+// before, where it is held otherwise.
+const AnnotationAcceptRewrite = "gitops.k8c.io/accept-rewrite"
 
 // Names that an existing fleet relies on.
 const (
@@ -151,6 +158,32 @@ const (
 	ReasonReferenceNotFound = "ReferenceNotFound"
 	// ReasonAccessDenied: the spec names what this controller may not read.
 	ReasonAccessDenied = "AccessDenied"
+	// ReasonVerificationFailed: what is there now is not signed as spec.git.verify wants.
+	ReasonVerificationFailed = "VerificationFailed"
+	// ReasonHistoryRewritten: the reference was moved to a commit that does not
+	// continue the one before, and spec.git.onRewrite is Hold.
+	ReasonHistoryRewritten = "HistoryRewritten"
+)
+
+// Reasons of SourceVerifiedCondition where it is False. Each completes "the source
+// is ..."; the message names the commit and what to do.
+const (
+	// ReasonUnsigned: a commit or tag has no signature.
+	ReasonUnsigned = "Unsigned"
+	// ReasonSignatureInvalid: a signature belongs to other content, or is too weak.
+	ReasonSignatureInvalid = "SignatureInvalid"
+	// ReasonUnknownSigner: a signature is of a key that is not in the Secret.
+	ReasonUnknownSigner = "SignedByUnknownKey"
+	// ReasonKeyExpired: a signature is of a key that is not valid yet or no more.
+	ReasonKeyExpired = "SignedByExpiredKey"
+	// ReasonKeyRevoked: a signature is of a key that was revoked.
+	ReasonKeyRevoked = "SignedByRevokedKey"
+	// ReasonSignerNotAllowed: a file was changed by who may not change it.
+	ReasonSignerNotAllowed = "SignerNotAllowed"
+	// ReasonRangeUnknown: the commit applied last is gone, so what is new is not known.
+	ReasonRangeUnknown = "RangeUnknown"
+	// ReasonKeysInvalid: the Secret with the public keys is missing or cannot be read.
+	ReasonKeysInvalid = "KeysInvalid"
 )
 
 // Reasons of conditions of an OperatingSystemConfig.
@@ -171,6 +204,10 @@ const (
 	EventProfileRefused = "ProfileRefused"
 	// EventProfileRemoved: a profile left the repository.
 	EventProfileRemoved = "ProfileRemoved"
+	// EventHistoryRewritten: a force-push or a moved tag, with the old and the new commit.
+	EventHistoryRewritten = "HistoryRewritten"
+	// EventVerificationFailed: what is there now is not signed as it has to be.
+	EventVerificationFailed = "VerificationFailed"
 	// EventSourceFailed: the repository could not be read.
 	EventSourceFailed = "SourceFailed"
 	// EventSourceRecovered: it can be read again, and is at the revision it had.

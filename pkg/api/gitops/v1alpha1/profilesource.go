@@ -128,7 +128,8 @@ type GitSource struct {
 	// Verify demands signatures.
 	// +optional
 	Verify *GitVerification `json:"verify,omitempty"`
-	// OnRewrite says what happens when history was rewritten.
+	// OnRewrite says what happens when a history does not continue the one before, by a
+	// force-push or a moved tag: it is followed, or what is applied is held.
 	// +kubebuilder:validation:Enum=Accept;Hold
 	// +kubebuilder:default=Accept
 	// +optional
@@ -157,7 +158,8 @@ type GitReference struct {
 	// +kubebuilder:validation:MaxLength=244
 	// +optional
 	Tag string `json:"tag,omitempty"`
-	// SemVer is a range; the highest tag in it is followed.
+	// SemVer is a range; the highest tag in it is followed, of tags with one precedence
+	// the one whose name sorts last. Pre-releases count only where the range has one.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=244
 	// +optional
@@ -180,7 +182,8 @@ type GitVerification struct {
 	// +kubebuilder:default=HEAD
 	// +optional
 	Mode string `json:"mode,omitempty"`
-	// SecretRef names a Secret with the public keys.
+	// SecretRef names a Secret with the public keys: each value OpenPGP keys in ASCII
+	// armour, or lines as in ssh-keygen's allowed_signers.
 	SecretRef meta.LocalObjectReference `json:"secretRef"`
 	// Range demands a signature of every commit since the last one applied.
 	// +optional
@@ -193,11 +196,12 @@ type GitVerification struct {
 
 // PathPrincipals says who may change the files that match a pattern.
 type PathPrincipals struct {
-	// Glob matches paths in the repository.
+	// Glob matches paths from the root of the repository; ** stands for any folders.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	Glob string `json:"glob"`
-	// Principals are signers as the keys name them.
+	// Principals are signers: principals of allowed_signers, fingerprints of keys, or
+	// names of keys of the Secret.
 	// +kubebuilder:validation:MinItems=1
 	Principals []string `json:"principals"`
 }
@@ -274,14 +278,30 @@ type ProfileSourceStatus struct {
 	// Revision is the last one of which every file was accepted, "main@sha1:<40 hex>".
 	// +optional
 	Revision string `json:"revision,omitempty"`
-	// LastAttemptedRevision is the last one that was looked at.
+	// LastAttemptedRevision is the last one that was looked at, verified where that is
+	// demanded, and applied but for files that were refused.
 	// +optional
 	LastAttemptedRevision string `json:"lastAttemptedRevision,omitempty"`
+	// Repository is where these revisions are from, without credentials.
+	// +optional
+	Repository string `json:"repository,omitempty"`
+	// LastRewrite is the last time that a history was followed which does not continue
+	// the one before.
+	// +optional
+	LastRewrite *Rewrite `json:"lastRewrite,omitempty"`
 	// Profiles is the inventory. A pool reads from it which object is current.
 	// +listType=map
 	// +listMapKey=name
 	// +optional
 	Profiles []ProfileEntry `json:"profiles,omitempty"`
+}
+
+// Rewrite is a force-push, or a tag that was moved.
+type Rewrite struct {
+	// From is the revision that was there before.
+	From string `json:"from"`
+	// To is the revision that does not continue it.
+	To string `json:"to"`
 }
 
 // ProfileEntry is one profile of a source: the version that is current.
@@ -302,6 +322,10 @@ type ProfileEntry struct {
 	SelectedBy string `json:"selectedBy,omitempty"`
 	// Digest of the profile's spec, "v1:sha256:<64 hex>".
 	Digest string `json:"digest"`
+	// Signature is who signed the commit, as on the OperatingSystemProfile, where
+	// signatures are verified.
+	// +optional
+	Signature string `json:"signature,omitempty"`
 	// Removed is true when the profile left the source: pools that have it keep it, new ones are refused.
 	Removed bool `json:"removed"`
 }

@@ -1,0 +1,139 @@
+package signature
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	// maxKeyBytes is more than a Secret can hold.
+	maxKeyBytes = 2 << 20 // 2 MiB
+	// maxAnswers bounds what Keys remembers, each about 300 bytes.
+	maxAnswers = 20_000
+	// again is how long an answer is taken from memory. A key may expire in between.
+	again = time.Minute
+)
+
+// Keys are public keys, and who has them. They remember what they were asked, so
+// that a commit that is looked at again costs a lookup. They are safe for
+// concurrent use.
+type Keys struct {
+	digest string
+	ssh    []sshKey
+	pgp    []pgpKey
+
+	mu      sync.Mutex
+	answers map[question]answer
+}
+
+type question struct {
+	id   string
+	old  bool // Times.Now is zero: apart, so that the two kinds do not displace each other
+	made int64
+}
+
+type answer struct {
+	at        time.Time
+	signature Signature
+	err       *Error
+}
+
+// ParseKeys reads files of keys by their names, as the values of a Secret. The error
+// names every file that cannot be read, for nothing is left out in silence.
+func ParseKeys(files map[string][]byte) (*Keys, error) {
+	k := &Keys{digest: digest(files), answers: map[question]answer{}}
+	var failed []error
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if err := k.add(name, files[name]); err != nil {
+			failed = append(failed, fmt.Errorf("key %q: %w", name, err))
+		}
+	}
+	if len(failed) == 0 && len(k.ssh)+len(k.pgp) == 0 {
+		failed = append(failed, errors.New("there is no public key: add an OpenPGP key in ASCII armour, or lines as in ssh-keygen's allowed_signers"))
+	}
+	if err := errors.Join(failed...); err != nil {
+		return nil, err
+	}
+	return k, nil
+}
+
+// Digest tells sets of keys apart without parsing them.
+func Digest(files map[string][]byte) string { return digest(files) }
+
+// Digest is that of the files the keys came from.
+func (k *Keys) Digest() string { return k.digest }
+
+func digest(files map[string][]byte) string {
+	h := sha256.New()
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		fmt.Fprintf(h, "%d %s %d ", len(name), name, len(files[name]))
+		h.Write(files[name])
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+func (k *Keys) add(name string, data []byte) error {
+	if len(data) > maxKeyBytes {
+		return fmt.Errorf("it has %d bytes, at most %d are read", len(data), maxKeyBytes)
+	}
+	text := string(data)
+	switch {
+	case strings.Contains(text, "PRIVATE KEY"):
+		return errors.New("it holds a private key, which does not belong here: take it out of the Secret, consider it stolen, and put in the public one")
+	case strings.Contains(text, pgpKeyBegin):
+		keys, err := parsePGP(name, text)
+		k.pgp = append(k.pgp, keys...)
+		return err
+	}
+	keys, err := parseSSH(name, text)
+	k.ssh = append(k.ssh, keys...)
+	return err
+}
+
+// Verify says whose signature it is over a payload. The id stands for both: of two
+// questions with the same id only the first is computed. The error is an *Error.
+func (k *Keys) Verify(id string, payload, signature []byte, at Times) (Signature, error) {
+	q := question{id: id, old: at.Now.IsZero(), made: at.Made.Unix()}
+	k.mu.Lock()
+	known, ok := k.answers[q]
+	k.mu.Unlock()
+	if age := at.Now.Sub(known.at); ok && age >= 0 && age < again {
+		return known.result()
+	}
+	a := answer{at: at.Now}
+	a.signature, a.err = k.verify(payload, string(signature), at)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.answers) >= maxAnswers {
+		clear(k.answers)
+	}
+	k.answers[q] = a
+	return a.result()
+}
+
+func (a answer) result() (Signature, error) {
+	if a.err != nil {
+		return Signature{}, a.err
+	}
+	return a.signature, nil
+}
+
+func (k *Keys) verify(payload []byte, armored string, at Times) (Signature, *Error) {
+	armored = strings.TrimSpace(armored)
+	switch {
+	case armored == "":
+		return Signature{}, wrong(Missing, "it is not signed")
+	case strings.HasPrefix(armored, pgpSignatureBegin):
+		return k.verifyPGP(payload, armored, at)
+	case strings.HasPrefix(armored, sshSignatureBegin):
+		return k.verifySSH(payload, armored, at)
+	}
+	return Signature{}, wrong(Invalid, "its signature is neither OpenPGP's nor SSH's: X.509 is not supported")
+}

@@ -1,0 +1,157 @@
+package signature
+
+import (
+	"bytes"
+	"crypto"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/ProtonMail/go-crypto/openpgp"
+	"github.com/ProtonMail/go-crypto/openpgp/armor"
+	pgperrors "github.com/ProtonMail/go-crypto/openpgp/errors"
+	"github.com/ProtonMail/go-crypto/openpgp/packet"
+)
+
+const (
+	pgpKeyBegin       = "-----BEGIN PGP PUBLIC KEY BLOCK-----"
+	pgpSignatureBegin = "-----BEGIN PGP SIGNATURE-----"
+	// pgpFingerprintDigits is the length of a version 4 key's fingerprint in hex.
+	pgpFingerprintDigits = 40
+	// maxSignatureBytes bounds one signature without its armour.
+	maxSignatureBytes = 64 << 10 // 64 KiB
+)
+
+// pgpKey is one key with its subkeys.
+type pgpKey struct {
+	entity      *openpgp.Entity
+	fingerprint string
+	file        string
+	alone       bool // in its file
+}
+
+// parsePGP reads all armoured blocks of a file, in which the usual reader stops
+// after the first.
+func parsePGP(file, text string) ([]pgpKey, error) {
+	var keys []pgpKey
+	for i, block := range strings.Split(text, pgpKeyBegin)[1:] {
+		entities, err := openpgp.ReadArmoredKeyRing(strings.NewReader(pgpKeyBegin + block))
+		if err != nil {
+			return nil, fmt.Errorf("OpenPGP block %d cannot be read (%w): export it again with gpg --export --armor", i+1, err)
+		}
+		for _, e := range entities {
+			keys = append(keys, pgpKey{entity: e, fingerprint: fmt.Sprintf("%X", e.PrimaryKey.Fingerprint), file: file})
+		}
+	}
+	if len(keys) == 1 {
+		keys[0].alone = true
+	}
+	return keys, nil
+}
+
+// signer is what to call the key's owner.
+func (k pgpKey) signer() string {
+	identity := k.entity.PrimaryIdentity()
+	if identity == nil {
+		return k.file
+	}
+	name := strings.Map(func(r rune) rune {
+		if !unicode.IsGraphic(r) || r == '(' || r == ')' {
+			return -1
+		}
+		return r
+	}, identity.Name)
+	return k.file + " (" + shorten(name) + ")"
+}
+
+func (k *Keys) verifyPGP(payload []byte, armored string, at Times) (Signature, *Error) {
+	data, id, err := readPGPSignature(armored)
+	if err != nil {
+		return Signature{}, wrong(Invalid, "its OpenPGP signature cannot be read")
+	}
+	known := slices.ContainsFunc(k.pgp, func(key pgpKey) bool { return len(openpgp.EntityList{key.entity}.KeysById(id)) > 0 })
+	if !known {
+		return Signature{}, wrong(OfUnknownKey, "it is signed with OpenPGP key %016X, which is not among the public keys", id)
+	}
+	var refused *Error
+	for _, key := range k.pgp {
+		if len(openpgp.EntityList{key.entity}.KeysById(id)) == 0 {
+			continue
+		}
+		if err := key.check(payload, data, at); err != nil {
+			refused = err
+			continue
+		}
+		s := Signature{Signer: key.signer(), Key: "openpgp " + key.fingerprint, names: []string{key.fingerprint}}
+		if key.alone {
+			s.names = append(s.names, key.file)
+		}
+		return s, nil
+	}
+	return Signature{}, refused
+}
+
+// readPGPSignature returns the one signature packet and the id of its key.
+func readPGPSignature(armored string) ([]byte, uint64, error) {
+	block, err := armor.Decode(strings.NewReader(armored))
+	if err != nil {
+		return nil, 0, err
+	}
+	data, err := io.ReadAll(io.LimitReader(block.Body, maxSignatureBytes+1))
+	if err != nil || len(data) > maxSignatureBytes {
+		return nil, 0, errors.Join(err, errors.New("too long"))
+	}
+	packets := packet.NewReader(bytes.NewReader(data))
+	p, err := packets.Next()
+	if err != nil {
+		return nil, 0, err
+	}
+	sig, ok := p.(*packet.Signature)
+	if !ok || sig.IssuerKeyId == nil {
+		return nil, 0, errors.New("no signature")
+	}
+	if _, err := packets.Next(); !errors.Is(err, io.EOF) {
+		return nil, 0, errors.New("more than one signature")
+	}
+	return data, *sig.IssuerKeyId, nil
+}
+
+// check verifies a signature with one key.
+func (k pgpKey) check(payload, data []byte, at Times) *Error {
+	verify := func(at time.Time) (*packet.Signature, error) {
+		config := &packet.Config{Time: func() time.Time { return at }}
+		sig, _, err := openpgp.VerifyDetachedSignature(openpgp.EntityList{k.entity}, bytes.NewReader(payload), bytes.NewReader(data), config)
+		return sig, err
+	}
+	now := at.Now
+	if now.IsZero() {
+		now = at.Made
+	}
+	sig, err := verify(now)
+	if sig != nil && at.Now.IsZero() { // what it was worth when it was made
+		_, err = verify(sig.CreationTime)
+	}
+	switch {
+	case errors.Is(err, pgperrors.ErrKeyRevoked):
+		return wrong(OfRevokedKey, "it is signed with OpenPGP key %s, which was revoked", k.fingerprint)
+	case errors.Is(err, pgperrors.ErrKeyExpired):
+		return wrong(OfExpiredKey, "it is signed with OpenPGP key %s, which has expired", k.fingerprint)
+	case errors.Is(err, pgperrors.ErrSignatureExpired):
+		return wrong(OfExpiredKey, "its OpenPGP signature of key %s has expired, or was made in the future: is a clock wrong?", k.fingerprint)
+	case err != nil:
+		return wrong(Invalid, "its OpenPGP signature of key %s does not belong to this content, or the key must not sign", k.fingerprint)
+	}
+	switch sig.Hash {
+	case crypto.SHA256, crypto.SHA384, crypto.SHA512, crypto.SHA3_256, crypto.SHA3_512:
+	default:
+		return wrong(Invalid, "its OpenPGP signature of key %s is made with %s, which is too weak", k.fingerprint, sig.Hash)
+	}
+	if sig.SigType != packet.SigTypeBinary {
+		return wrong(Invalid, "its OpenPGP signature of key %s is not one of a file", k.fingerprint)
+	}
+	return nil
+}

@@ -1,0 +1,117 @@
+package source
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-git/go-git/v5/plumbing"
+)
+
+// signed is an object with what its signature is over.
+type signed struct {
+	payload   []byte
+	signature []byte // empty where there is none
+	made      time.Time
+	name      string // of a tag, as it calls itself
+	about     string // for people: subject and author, quoted
+}
+
+// splitCommit takes the signature out of a commit as Git does: the payload is the
+// object without the header gpgsig. https://git-scm.com/docs/gitformat-signature
+//
+// Headers are cut out of bytes, never written anew: whatever a parser passes over
+// stays signed.
+func splitCommit(id plumbing.Hash, data []byte) (signed, error) {
+	var s signed
+	head, message, _ := bytes.Cut(data, []byte("\n\n"))
+	rest := data[len(head):]
+	inside, found := "", 0
+	for line := range bytes.Lines(append(slices.Clone(head), '\n')) {
+		switch continued := line[0] == ' '; {
+		case continued && inside == "gpgsig":
+			s.signature = append(s.signature, line[1:]...)
+			continue
+		case continued && inside != "":
+			continue
+		case !continued:
+			inside = ""
+			if name, value, ok := bytes.Cut(line, []byte(" ")); ok && (string(name) == "gpgsig" || string(name) == "gpgsig-sha256") {
+				inside = string(name)
+				if inside == "gpgsig" {
+					found++
+					s.signature = append(s.signature, value...)
+				}
+				continue
+			}
+		}
+		s.payload = append(s.payload, line...)
+	}
+	s.payload = append(bytes.TrimSuffix(s.payload, []byte("\n")), rest...)
+	whole, err := parseCommit(id, data)
+	if err != nil {
+		return s, err
+	}
+	inner, err := parseCommit(id, s.payload)
+	if err != nil {
+		return s, err
+	}
+	// A signature between the lines that are read would hide some of them from us.
+	if found > 1 || whole.tree != inner.tree || !slices.Equal(whole.parents, inner.parents) || whole.author != inner.author {
+		return s, fail(ErrInvalid, "commit %s is malformed: its signature is not where Git puts it", id)
+	}
+	s.made = whole.committedAt
+	subject, _, _ := bytes.Cut(bytes.TrimLeft(message, "\n"), []byte("\n"))
+	name, email, _ := parseIdentity(whole.author)
+	s.about = fmt.Sprintf("%q of %q", brief(plain(string(subject))), brief(name+" <"+email+">"))
+	return s, nil
+}
+
+// splitTag takes the signature off the end of a tag: it begins at the last line
+// that can begin one.
+func splitTag(id plumbing.Hash, data []byte) (signed, error) {
+	var s signed
+	at, end := 0, len(data)
+	for line := range bytes.Lines(data) {
+		for _, begin := range []string{"-----BEGIN PGP SIGNATURE-----", "-----BEGIN SSH SIGNATURE-----", "-----BEGIN SIGNED MESSAGE-----", "-----BEGIN PGP MESSAGE-----"} {
+			if bytes.HasPrefix(line, []byte(begin)) {
+				end = at
+			}
+		}
+		at += len(line)
+	}
+	s.payload, s.signature = data[:end], data[end:]
+	head, _, _ := strings.Cut(string(s.payload), "\n\n")
+	lines := strings.Split(head, "\n")
+	// object, type, tag, tagger: in this order, https://git-scm.com/docs/git-mktag
+	if len(lines) < 3 || !strings.HasPrefix(lines[0], "object ") || !strings.HasPrefix(lines[1], "type ") || !strings.HasPrefix(lines[2], "tag ") {
+		return s, fail(ErrInvalid, "tag %s is malformed: it names neither its object nor itself", id)
+	}
+	s.name = strings.TrimPrefix(lines[2], "tag ")
+	if len(lines) > 3 {
+		if tagger, ok := strings.CutPrefix(lines[3], "tagger "); ok {
+			name, email, at := parseIdentity(tagger)
+			s.made, s.about = at, fmt.Sprintf("of %q", brief(name+" <"+email+">"))
+		}
+	}
+	return s, nil
+}
+
+// plain takes the brackets out of a subject, in which nobody needs markup.
+func plain(s string) string { return strings.NewReplacer("<", "", ">", "").Replace(s) }
+
+// brief is the beginning of a text that may be anything, and of any length: it is
+// quoted where it is shown (security.md 28).
+func brief(s string) string {
+	const most = 60 // characters
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	n := 0
+	for i := range s {
+		if n++; n > most {
+			return s[:i] + "…"
+		}
+	}
+	return s
+}
