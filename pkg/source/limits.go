@@ -13,6 +13,12 @@ const (
 	maxDepth      = 32       // folders below the source's path
 	maxPathBytes  = 1024     // of the source's path, as the CRD says
 
+	// maxIgnoreBytes bounds one file of ignore rules: 4,000 lines.
+	maxIgnoreBytes = 64 << 10 // 64 KiB
+	// maxIgnoreCost is the number of times a name is compared with an ignore pattern,
+	// for one tree and for a whole history; each takes some 30 ns.
+	maxIgnoreCost = 50_000_000
+
 	// maxEntries is the number of tree entries one walk looks at. Ten trees that
 	// name each other ten times are a handful of objects and ten billion paths.
 	maxEntries = 100_000

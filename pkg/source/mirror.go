@@ -262,11 +262,11 @@ func (m *mirror) snapshot(ctx context.Context, t target, head plumbing.Hash) (*S
 	if err != nil {
 		return nil, err
 	}
-	files, refused, err := objects.files(ctx, c.tree, t.parts)
+	files, refused, err := objects.files(ctx, c.tree, t.scope())
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", t.revision(head), err)
 	}
-	steps, err := m.lines.of(ctx, objects, t.Branch, head, t.parts)
+	steps, err := m.lines.of(ctx, objects, t.Branch, head, t.scope())
 	if err != nil {
 		return nil, fmt.Errorf("reading the history of %s: %w", t.revision(head), err)
 	}

@@ -22,6 +22,9 @@ type Remote struct {
 	Revision string
 	// Path is the folder of the profiles, relative to the root; "" is the root.
 	Path string
+	// Ignore holds patterns in gitignore's syntax, relative to Path, which come after
+	// those of every IgnoreFile.
+	Ignore string
 	// Auth is nil for a repository that everyone may read.
 	Auth *BasicAuth
 	// CA are certificates in PEM to trust instead of the system's; nil for the system's.
@@ -53,6 +56,9 @@ type target struct {
 	parts []string     // of the path
 	spec  revisionSpec // of the revision
 }
+
+// scope is what of the repository is read.
+func (t target) scope() scope { return scope{parts: t.parts, ignore: t.Ignore} }
 
 // check refuses a remote that is wrong in itself, before anything is sent.
 func (r Remote) check(insecure bool) (target, error) {
