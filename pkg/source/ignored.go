@@ -3,6 +3,7 @@ package source
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,6 +27,10 @@ func (s scope) keep(ctx context.Context, read fileReader, files []File, refused 
 	for _, f := range files {
 		if !isIgnoreFile(f.Path) {
 			kept = append(kept, f)
+			continue
+		}
+		if len(patterns) == maxIgnoreFiles {
+			refused.add(f.Path, fmt.Sprintf("too many files: the first %d of this name are read", maxIgnoreFiles))
 			continue
 		}
 		found, err := readPatterns(ctx, read, f)
@@ -135,6 +140,9 @@ func (v *visibleState) step(ctx context.Context, step Step) ([]Change, error) {
 		delete(v.patterns, c.Path)
 		if c.Blob == "" {
 			continue
+		}
+		if len(v.patterns) == maxIgnoreFiles {
+			continue // at Head it is refused by name
 		}
 		patterns, err := readPatterns(ctx, v.read, File{Path: c.Path, Blob: c.Blob})
 		if err != nil && !errors.Is(err, ErrInvalid) { // too big: at Head it is refused by name
