@@ -13,6 +13,9 @@ const (
 	maxDepth      = 32       // folders below the source's path
 	maxPathBytes  = 1024     // of the source's path, as the CRD says
 
+	// maxWatched is the number of folders that one source has the kernel watch, which
+	// takes about 1 KiB of its memory for each (inotify(7): max_user_watches).
+	maxWatched = 4096
 	// maxIgnoreBytes bounds one file of ignore rules, as the CRD does those of a source.
 	maxIgnoreBytes = 16 << 10 // 16 KiB
 	// maxIgnoreFiles is the number of such files in a tree.
