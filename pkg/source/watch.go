@@ -111,8 +111,10 @@ func (w *Watch) run(ctx context.Context) {
 			} else {
 				due.Reset(max(0, min(watchQuiet, watchPatience-time.Since(first))))
 			}
-		case <-faults: // too many events at once, most likely: look at everything
-			tell()
+		case fault := <-faults: // too many events at once, most likely: look at everything
+			if fault != nil {
+				tell()
+			}
 		}
 	}
 }
