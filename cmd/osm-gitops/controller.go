@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -124,7 +125,11 @@ func runController(ctx context.Context, f *controllerFlags) error {
 			return err
 		}
 	}
-	if err := addControllers(ctx, mgr, f, nodeFacts{settings: settings, clusterInfo: clusterInfo, registry: registry}); err != nil {
+	flux, err := fluxOf(mgr, cfg, f)
+	if err != nil {
+		return err
+	}
+	if err := addControllers(ctx, mgr, f, nodeFacts{flux: flux, settings: settings, clusterInfo: clusterInfo, registry: registry}); err != nil {
 		return err
 	}
 	if err := addProbes(mgr); err != nil {
@@ -137,11 +142,13 @@ func runController(ctx context.Context, f *controllerFlags) error {
 	return nil
 }
 
-// nodeFacts is what nodes get beside their profile, and where to read it.
+// nodeFacts is what nodes get beside their profile, and where to read it and what
+// profiles Flux brings.
 type nodeFacts struct {
 	settings    render.Settings
 	clusterInfo cache.Cache
 	registry    cache.Cache // nil without credentials of registries
+	flux        *profiles.Flux
 }
 
 func addControllers(ctx context.Context, mgr ctrl.Manager, f *controllerFlags, facts nodeFacts) error {
@@ -160,6 +167,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, f *controllerFlags, f
 		Recorder:      notes.Recorder{EventRecorder: mgr.GetEventRecorder(api.FieldManager)},
 		Git:           mirrors,
 		DirectoryRoot: f.directoryRoot,
+		Flux:          facts.flux,
 		Check:         checkWith(engine),
 	}
 	if err := addPush(mgr, f, sources); err != nil {
@@ -199,6 +207,27 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, f *controllerFlags, f
 		return fmt.Errorf("setting up the pool controller: %w", err)
 	}
 	return nil
+}
+
+// fluxOf is how artifacts of Flux are read. Its cache watches nothing before somebody
+// names an object of Flux, so that Flux need not be there.
+func fluxOf(mgr ctrl.Manager, cfg *rest.Config, f *controllerFlags) (*profiles.Flux, error) {
+	c, err := cache.New(cfg, cache.Options{
+		Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient(),
+		DefaultTransform:  cache.TransformStripManagedFields(),
+		DefaultNamespaces: map[string]cache.Config{f.namespace: {}},
+	})
+	if err == nil {
+		err = mgr.Add(c)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("preparing to watch objects of Flux: %w", err)
+	}
+	return &profiles.Flux{
+		Cache:         c,
+		Artifacts:     &source.Artifacts{Dir: f.cacheDir, Hosts: f.artifactHosts, AllowedCIDRs: f.gitAllowedCIDRs},
+		AllowExternal: f.allowExternalArtifacts,
+	}, nil
 }
 
 // builtinProfiles are those of this binary.
@@ -274,7 +303,7 @@ func cacheOfOne(mgr ctrl.Manager, cfg *rest.Config, obj client.Object, namespace
 
 func newScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, osm.AddToScheme, api.AddToScheme, cluster.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, osm.AddToScheme, api.AddToScheme, cluster.AddToScheme, sourcev1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return nil, fmt.Errorf("registering types: %w", err)
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -59,12 +60,21 @@ type controllerFlags struct {
 	allowedCIDRs     string
 	push             pushFlags
 
+	artifactHostList       string
+	allowExternalArtifacts bool
+
 	// What validate makes of them.
 	registrySecret, tokenServiceAccount types.NamespacedName
 	gitAllowedCIDRs                     []netip.Prefix
+	artifactHosts                       []string
 	gates                               map[string]bool
 	mirrorOf, digestOf                  map[string]string
 }
+
+// fluxHost is where Flux's source-controller serves artifacts unless it is told
+// otherwise: --storage-adv-addr in config/manager/deployment.yaml of the Go module
+// github.com/fluxcd/source-controller v1.9.5, in Flux's own namespace.
+const fluxHost = "source-controller.flux-system.svc.cluster.local"
 
 // rotateGate is the feature gate that is on unless the flag says otherwise.
 const rotateGate = "RotateKubeletServerCertificate"
@@ -112,6 +122,8 @@ func (f *controllerFlags) bind(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.allowInsecureGit, "allow-insecure-git", false, "allow http URLs of repositories: whoever is on the way can put his profile on every node")
 	fs.StringVar(&f.allowedCIDRs, "git-allowed-cidrs", "", "comma list of loopback and link-local networks in which repositories may be, such as 127.0.0.0/8")
 	f.push.bind(fs)
+	fs.StringVar(&f.artifactHostList, "artifact-hosts", fluxHost, "comma list of hosts, or host:port, from which artifacts of Flux are downloaded")
+	fs.BoolVar(&f.allowExternalArtifacts, "allow-external-artifacts", false, "allow ProfileSources to follow ExternalArtifacts, which others than Flux make: name their hosts in --artifact-hosts")
 	_ = fs.MarkHidden("ca-bundle")
 }
 
@@ -163,6 +175,9 @@ func (f *controllerFlags) validate() error {
 	if f.gitAllowedCIDRs, err = parseCIDRs(f.allowedCIDRs); err != nil {
 		bad("git-allowed-cidrs", "%w", err)
 	}
+	if f.artifactHosts, err = parseHosts(f.artifactHostList); err != nil {
+		bad("artifact-hosts", "%w", err)
+	}
 	if f.gates, err = parseGates(f.featureGates); err != nil {
 		bad("node-kubelet-feature-gates", "%w", err)
 	}
@@ -188,6 +203,21 @@ func namespacedName(s string) (types.NamespacedName, error) {
 		return types.NamespacedName{}, fmt.Errorf("%q is not of the form namespace/name", s)
 	}
 	return types.NamespacedName{Namespace: parts[0], Name: parts[1]}, nil
+}
+
+// parseHosts reads a comma list of host or host:port.
+func parseHosts(list string) ([]string, error) {
+	var out []string
+	for _, s := range strings.Split(list, ",") {
+		if s = strings.TrimSpace(s); s == "" {
+			continue
+		}
+		if u, err := url.Parse("http://" + s); err != nil || u.Host != s || u.Hostname() == "" {
+			return nil, fmt.Errorf("%q is no host: write one like source-controller.flux-system.svc.cluster.local or 10.0.0.7:9090", s)
+		}
+		out = append(out, s)
+	}
+	return out, nil
 }
 
 // parseGates reads a comma list of gate=bool; rotateGate is on where it is not named.

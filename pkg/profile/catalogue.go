@@ -70,7 +70,13 @@ func (r *Refusal) Error() string {
 	return r.Problem.Error() + " (commit " + short(r.Commit) + ")"
 }
 
-func short(c source.Commit) string { return string(c[:min(12, len(c))]) }
+// short is the beginning of a commit's id, and all of what is none: an artifact's revision.
+func short(c source.Commit) string {
+	if _, err := source.ParseCommit(string(c)); err != nil {
+		return string(c)
+	}
+	return string(c[:12])
+}
 
 // Indexer makes catalogues of one source. It remembers what it read, so that the
 // next catalogue costs only what is new. It is not safe for concurrent use.

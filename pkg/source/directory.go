@@ -23,6 +23,9 @@ type Directory struct {
 	Path string
 	// Sub is the folder of the profiles in it; "" is the folder itself.
 	Sub string
+	// Ignore holds patterns in gitignore's syntax, relative to Sub, which come after
+	// those of every IgnoreFile.
+	Ignore string
 	// Lines keeps the history between reads; nil walks it each time.
 	Lines *Lines
 }
@@ -112,7 +115,7 @@ func (d Directory) open() (*os.Root, string, error) {
 // symlink is read when it stays below the root, as a mounted ConfigMap needs it.
 func (d Directory) readPlain(ctx context.Context, root *os.Root, path string, sub []string, refusal *Refusal) (*Snapshot, error) {
 	w := folderWalk{root: root, top: path, followFiles: true}
-	if err := w.walk(ctx, sub); err != nil {
+	if err := w.walk(ctx, scope{parts: sub, ignore: d.Ignore}); err != nil {
 		return nil, err
 	}
 	files, refused, err := w.read(ctx)
@@ -129,16 +132,16 @@ func (d Directory) readPlain(ctx context.Context, root *os.Root, path string, su
 }
 
 func (d Directory) readWorkTree(ctx context.Context, root *os.Root, tree *workTree, path string, sub []string) (*Snapshot, error) {
-	parts := append(below(tree.top, path), sub...)
+	in := scope{parts: append(below(tree.top, path), sub...), ignore: d.Ignore}
 	w := folderWalk{root: root, top: tree.top}
-	if err := w.walk(ctx, parts); err != nil {
+	if err := w.walk(ctx, in); err != nil {
 		return nil, err
 	}
 	files, refused, err := w.read(ctx)
 	if err != nil {
 		return nil, err
 	}
-	committed, err := tree.committed(ctx, parts)
+	committed, err := tree.committed(ctx, in)
 	if err != nil {
 		return nil, explainTree(err)
 	}
@@ -166,7 +169,7 @@ func (d Directory) readWorkTree(ctx context.Context, root *os.Root, tree *workTr
 		if lines == nil {
 			lines = new(Lines)
 		}
-		if snapshot.Line, err = lines.of(ctx, tree.objects, tree.branch, tree.head, parts); err != nil {
+		if snapshot.Line, err = lines.of(ctx, tree.objects, tree.branch, tree.head, in); err != nil {
 			return nil, explainTree(err)
 		}
 	}
@@ -202,22 +205,26 @@ func explainTree(err error) error {
 	return err
 }
 
-// committed lists the profile files at HEAD: blob by path.
-func (t *workTree) committed(ctx context.Context, parts []string) (map[string]string, error) {
+// committed lists the profile files at HEAD that are not ignored there: blob by path.
+func (t *workTree) committed(ctx context.Context, in scope) (map[string]string, error) {
 	c, err := t.objects.commit(ctx, t.head)
 	if err != nil {
 		return nil, err
 	}
-	top, err := t.objects.find(ctx, c.tree, parts)
+	top, err := t.objects.find(ctx, c.tree, in.parts)
 	if err != nil || top.mode&modeKind != modeFolder {
 		return nil, err
 	}
 	l := listing{objects: t.objects}
-	if err := l.walk(ctx, top.id, strings.Join(parts, "/"), 0); err != nil {
+	if err := l.walk(ctx, top.id, in.path(), 0); err != nil {
 		return nil, err
 	}
-	blobs := make(map[string]string, len(l.found))
-	for _, f := range l.found {
+	found, err := in.keep(ctx, t.objects.content, l.found, &l.refused)
+	if err != nil {
+		return nil, err
+	}
+	blobs := make(map[string]string, len(found))
+	for _, f := range found {
 		blobs[f.Path] = f.Blob
 	}
 	return blobs, nil

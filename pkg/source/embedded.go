@@ -34,6 +34,9 @@ func (e Embedded) Read(ctx context.Context) (*Snapshot, error) {
 		if err = errors.Join(err, ctx.Err()); err != nil || name == "." {
 			return err
 		}
+		if d.Name() == IgnoreFile {
+			return nil
+		}
 		kind, reason := classify(entry{name: d.Name(), mode: treeMode(d.Type())})
 		full := path.Join(e.Path, name)
 		switch {

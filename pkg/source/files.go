@@ -11,15 +11,18 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 )
 
-// files reads the profile files below a path of a tree: regular blobs with the
+// files reads the profile files of a tree that are in a scope: regular blobs with the
 // right name, straight from the object database.
-func (o *objects) files(ctx context.Context, tree plumbing.Hash, parts []string) ([]File, []Refusal, error) {
-	top, err := o.folder(ctx, tree, parts)
+func (o *objects) files(ctx context.Context, tree plumbing.Hash, in scope) ([]File, []Refusal, error) {
+	top, err := o.folder(ctx, tree, in.parts)
 	if err != nil {
 		return nil, nil, err
 	}
 	l := listing{objects: o}
-	if err := l.walk(ctx, top.id, strings.Join(parts, "/"), 0); err != nil {
+	if err := l.walk(ctx, top.id, in.path(), 0); err != nil {
+		return nil, nil, err
+	}
+	if l.found, err = in.keep(ctx, o.content, l.found, &l.refused); err != nil {
 		return nil, nil, err
 	}
 	return l.read(ctx)

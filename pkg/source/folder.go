@@ -34,9 +34,9 @@ func (w *folderWalk) has(path string) bool {
 	return found
 }
 
-func (w *folderWalk) walk(ctx context.Context, parts []string) error {
-	for i := range parts {
-		path := strings.Join(parts[:i+1], "/")
+func (w *folderWalk) walk(ctx context.Context, in scope) error {
+	for i := range in.parts {
+		path := strings.Join(in.parts[:i+1], "/")
 		info, err := w.root.Lstat(w.disk(path))
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
@@ -53,9 +53,32 @@ func (w *folderWalk) walk(ctx context.Context, parts []string) error {
 			return fail(ErrInvalid, "path %q is a submodule, or a repository of its own, which is not entered: name that folder itself", path)
 		}
 	}
-	err := w.folder(ctx, strings.Join(parts, "/"), 0)
+	if err := w.folder(ctx, in.path(), 0); err != nil {
+		return err
+	}
 	slices.Sort(w.found)
+	files := make([]File, len(w.found))
+	for i, path := range w.found {
+		files[i].Path = path
+	}
+	files, err := in.keep(ctx, w.content, files, &w.refused)
+	w.found = w.found[:0]
+	for _, f := range files {
+		w.found = append(w.found, f.Path)
+	}
 	return err
+}
+
+// content reads an IgnoreFile.
+func (w *folderWalk) content(_ context.Context, f File) ([]byte, error) {
+	data, reason, err := w.readFile(f.Path, &quota{})
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil // gone since it was listed
+	}
+	if err == nil && reason != "" {
+		err = fail(ErrInvalid, "%s", reason)
+	}
+	return data, err
 }
 
 // disk is where a path is, relative to the root.
@@ -124,7 +147,7 @@ func (w *folderWalk) list(path string) ([]fs.DirEntry, error) {
 
 func (w *folderWalk) classify(path string, e fs.DirEntry) (class, string) {
 	mode := e.Type()
-	if mode&fs.ModeSymlink != 0 && w.followFiles && !strings.HasPrefix(e.Name(), ".") {
+	if mode&fs.ModeSymlink != 0 && w.followFiles && (e.Name() == IgnoreFile || !strings.HasPrefix(e.Name(), ".")) {
 		info, err := w.root.Stat(w.disk(path))
 		switch {
 		case err != nil:

@@ -13,6 +13,17 @@ const (
 	maxDepth      = 32       // folders below the source's path
 	maxPathBytes  = 1024     // of the source's path, as the CRD says
 
+	// maxWatched is the number of folders that one source has the kernel watch, which
+	// takes about 1 KiB of its memory for each (inotify(7): max_user_watches).
+	maxWatched = 4096
+	// maxIgnoreBytes bounds one file of ignore rules, as the CRD does those of a source.
+	maxIgnoreBytes = 16 << 10 // 16 KiB
+	// maxIgnoreFiles is the number of such files in a tree.
+	maxIgnoreFiles = 128
+	// maxIgnoreCost is the number of times a name is compared with an ignore pattern,
+	// for one tree and for a whole history; each takes some 30 ns.
+	maxIgnoreCost = 50_000_000
+
 	// maxEntries is the number of tree entries one walk looks at. Ten trees that
 	// name each other ten times are a handful of objects and ten billion paths.
 	maxEntries = 100_000
@@ -39,6 +50,13 @@ const (
 	maxTreeBytes        = 8 << 20   // 8 MiB: some 200,000 entries in one folder
 	maxCommitBytes      = 1 << 20   // 1 MiB of message and signatures
 	objectCacheBytes    = 32 << 20  // 32 MiB per mirror: delta bases and trees that neighbouring commits share
+)
+
+// What an artifact of Flux may cost us. Flux's own limit for what it unpacks is 100 MiB
+// (DefaultMaxUntarSize of github.com/fluxcd/pkg/tar v1.2.0).
+const (
+	maxArtifactBytes    = 128 << 20 // 128 MiB, on disk
+	maxArtifactInflated = 512 << 20 // 512 MiB, read twice and never held
 )
 
 // How a mirror is kept.

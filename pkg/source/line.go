@@ -15,6 +15,9 @@ import (
 type Lines struct {
 	mu   sync.Mutex
 	kept map[string]line
+
+	filter  sync.Mutex // held while histories are filtered
+	visible map[string]*visible
 }
 
 // line is the history of a path up to a head.
@@ -23,9 +26,35 @@ type line struct {
 	steps []Step // oldest first
 }
 
-// of returns the line of a head, continuing the one kept under a name.
-func (l *Lines) of(ctx context.Context, o *objects, name string, head plumbing.Hash, parts []string) ([]Step, error) {
-	key := name + "\x00" + strings.Join(parts, "/")
+// of returns the line of a head without what is ignored, continuing the one kept
+// under a name.
+func (l *Lines) of(ctx context.Context, o *objects, name string, head plumbing.Hash, in scope) ([]Step, error) {
+	key := name + "\x00" + in.path()
+	raw, err := l.raw(ctx, o, key, head, in.parts)
+	if err != nil {
+		return nil, err
+	}
+	l.filter.Lock()
+	defer l.filter.Unlock()
+	key += "\x00" + in.ignore
+	v := l.visible[key]
+	if v == nil {
+		v = &visible{}
+	}
+	if err := v.follow(ctx, in, o.content, raw); err != nil {
+		delete(l.visible, key) // it is somewhere on the way
+		return nil, err
+	}
+	if l.visible == nil || len(l.visible) >= maxLines {
+		l.visible = map[string]*visible{}
+	}
+	l.visible[key] = v
+	return v.steps, nil
+}
+
+// raw returns the line of a head with the changes of every profile file and of every
+// IgnoreFile.
+func (l *Lines) raw(ctx context.Context, o *objects, key string, head plumbing.Hash, parts []string) ([]Step, error) {
 	l.mu.Lock()
 	old := l.kept[key]
 	l.mu.Unlock()
@@ -47,6 +76,9 @@ func (l *Lines) forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.kept = nil
+	l.filter.Lock()
+	defer l.filter.Unlock()
+	l.visible = nil
 }
 
 // line walks the first parents of head back to its root, or to the head of an old

@@ -265,11 +265,11 @@ func (m *mirror) snapshot(ctx context.Context, t target, at choice) (*Snapshot, 
 	if err != nil {
 		return nil, err
 	}
-	files, refused, err := objects.files(ctx, c.tree, t.parts)
+	files, refused, err := objects.files(ctx, c.tree, t.scope())
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", at.revision(), err)
 	}
-	steps, err := m.lines.of(ctx, objects, t.lineName(), head, t.parts)
+	steps, err := m.lines.of(ctx, objects, t.lineName(), head, t.scope())
 	if err != nil {
 		return nil, fmt.Errorf("reading the history of %s: %w", at.revision(), err)
 	}

@@ -264,7 +264,7 @@ func TestContains(t *testing.T) {
 	o := s.fetch().objects.reader()
 	tree := func(rev string) string { return s.git("rev-parse", rev+"^{tree}") }
 	for _, pair := range [][2]string{{"HEAD~1", "HEAD"}, {string(root), "HEAD"}, {"HEAD", "HEAD"}, {"elsewhere", "HEAD"}} {
-		got, err := o.changedPaths(t.Context(), hash(tree(pair[0])), hash(tree(pair[1])))
+		got, err := o.changedPaths(t.Context(), objectHash(tree(pair[0])), objectHash(tree(pair[1])))
 		want := strings.Fields(s.git("diff-tree", "-r", "--name-only", "--no-renames", tree(pair[0]), tree(pair[1])))
 		if diff := cmp.Diff(strings.Join(want, " "), strings.Join(got, " ")); err != nil || diff != "" {
 			t.Errorf("%v: %v %s", pair, err, diff)
@@ -272,7 +272,7 @@ func TestContains(t *testing.T) {
 	}
 }
 
-func hash(id string) plumbing.Hash { return plumbing.NewHash(id) }
+func objectHash(id string) plumbing.Hash { return plumbing.NewHash(id) }
 
 // A look at what was looked at before costs a lookup, whatever the keys.
 func BenchmarkVerifyUnchanged(b *testing.B) {

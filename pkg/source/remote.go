@@ -29,6 +29,9 @@ type Remote struct {
 	Revision string
 	// Path is the folder of the profiles, relative to the root; "" is the root.
 	Path string
+	// Ignore holds patterns in gitignore's syntax, relative to Path, which come after
+	// those of every IgnoreFile.
+	Ignore string
 	// Auth is nil for a repository that everyone may read.
 	Auth Auth
 	// Certificate is shown to the repository's own host when it asks for one.
@@ -61,6 +64,9 @@ type location struct {
 	ssh        *sshAddress // nil for others
 	repository string      // the same however it was written
 }
+
+// scope is what of the repository is read.
+func (t target) scope() scope { return scope{parts: t.parts, ignore: t.Ignore} }
 
 // check refuses a remote that is wrong in itself, before anything is sent.
 func (r Remote) check(insecure bool) (target, error) {

@@ -23,6 +23,9 @@ type Repository struct {
 	Revision string
 	// Path is the folder of the profiles, relative to the root; "" is the root.
 	Path string
+	// Ignore holds patterns in gitignore's syntax, relative to Path, which come after
+	// those of every IgnoreFile.
+	Ignore string
 }
 
 // Read reads the snapshot at the revision. Its Repository is the URL of the remote
@@ -71,7 +74,7 @@ func (r Repository) read(ctx context.Context) (*Snapshot, error) {
 	if err != nil {
 		return nil, explainTree(err)
 	}
-	snapshot, err := tree.snapshot(ctx, head, parts)
+	snapshot, err := tree.snapshot(ctx, head, scope{parts: parts, ignore: r.Ignore})
 	if err != nil {
 		return nil, explainTree(err)
 	}
@@ -213,17 +216,17 @@ func (t *workTree) references(ctx context.Context, root *os.Root) (map[string]pl
 }
 
 // snapshot reads what is at a commit.
-func (t *workTree) snapshot(ctx context.Context, head plumbing.Hash, parts []string) (*Snapshot, error) {
+func (t *workTree) snapshot(ctx context.Context, head plumbing.Hash, in scope) (*Snapshot, error) {
 	c, err := t.objects.commit(ctx, head)
 	if err != nil {
 		return nil, err
 	}
 	s := &Snapshot{Revision: revision("", head), Head: Commit(head.String()), objects: t}
-	if s.Files, s.Refused, err = t.objects.files(ctx, c.tree, parts); err != nil {
+	if s.Files, s.Refused, err = t.objects.files(ctx, c.tree, in); err != nil {
 		return nil, err
 	}
 	if !t.partial {
-		s.Line, err = t.objects.line(ctx, head, parts, line{})
+		s.Line, err = new(Lines).of(ctx, t.objects, "", head, in)
 	}
 	return s, err
 }

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/fluxcd/pkg/gittestserver"
+	"github.com/go-git/go-git/v5/plumbing"
 )
 
 // canary is in every credential of these tests. It must not turn up in an error.
@@ -283,3 +284,5 @@ func fullBacklog(t testing.TB) string {
 		t.Cleanup(func() { c.Close() })
 	}
 }
+
+func plumbingHash(c Commit) plumbing.Hash { return plumbing.NewHash(string(c)) }

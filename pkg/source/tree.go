@@ -143,7 +143,7 @@ type class int
 const (
 	ignored class = iota // nothing to say about it
 	folder               // may hold profile files
-	file                 // is a profile file
+	file                 // is a profile file, or says which are ignored
 	refused              // must not be read, and the user should know
 )
 
@@ -153,7 +153,7 @@ func classify(e entry) (class, string) {
 	switch {
 	case e.name == "." || e.name == ".." || strings.EqualFold(e.name, ".git"):
 		return refused, "odd name: Git allows no such entry"
-	case strings.HasPrefix(e.name, "."):
+	case strings.HasPrefix(e.name, ".") && e.name != IgnoreFile:
 		return ignored, ""
 	case e.mode&modeKind == modeSymlink:
 		return refused, "symlink: links are not followed, commit the file itself"
@@ -176,7 +176,7 @@ func classify(e entry) (class, string) {
 
 func isProfileFile(name string) bool {
 	ext := path.Ext(name)
-	return ext == ".yaml" || ext == ".yml"
+	return ext == ".yaml" || ext == ".yml" || name == IgnoreFile
 }
 
 // gitShortName is what NTFS calls a folder .git.

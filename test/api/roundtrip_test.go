@@ -29,7 +29,7 @@ func TestEveryFieldSurvives(t *testing.T) {
 		"profile.yaml": {crd: "operatingsystemmanager.k8c.io_operatingsystemprofiles.yaml"},
 		"config.yaml":  {crd: "operatingsystemmanager.k8c.io_operatingsystemconfigs.yaml"},
 		"source.yaml": {crd: "gitops.k8c.io_profilesources.yaml", not: []string{
-			"spec.builtin", "spec.directory", "spec.directory.path", "spec.sourceRef", "spec.sourceRef.kind", "spec.sourceRef.name",
+			"spec.builtin", "spec.directory", "spec.directory.path", "spec.sourceRef", "spec.sourceRef.kind", "spec.sourceRef.name", "spec.sourceRef.namespace",
 			"spec.git.ref.tag", "spec.git.ref.semver", "spec.git.ref.name", "spec.git.ref.commit",
 		}},
 	} {

@@ -10,7 +10,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 )
 
-// A directory is read at its interval; an edit needs no new version, because the
+// A directory is watched, so its interval need not come; an edit needs no new version, because the
 // edited file's version carries its content's digest.
 func TestDirectory(t *testing.T) {
 	s := newSystem(t)
@@ -29,6 +29,7 @@ func TestDirectory(t *testing.T) {
 	directory := func(path string) func(map[string]any) {
 		return func(spec map[string]any) {
 			delete(spec, "git")
+			spec["interval"] = "700h"
 			spec["directory"] = map[string]any{"path": path}
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
 const (
@@ -134,7 +135,10 @@ func at(commit string) string {
 	if commit == "" {
 		return ""
 	}
-	return " at commit " + commit[:min(12, len(commit))]
+	if _, err := source.ParseCommit(commit); err != nil {
+		return " at " + commit // an artifact's revision
+	}
+	return " at commit " + commit[:12]
 }
 
 func (r *Reconciler) event(md *cluster.MachineDeployment, kind, reason, note string) {

@@ -19,8 +19,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	crreconcile "sigs.k8s.io/controller-runtime/pkg/reconcile"
+	crsource "sigs.k8s.io/controller-runtime/pkg/source"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
@@ -54,6 +56,8 @@ type Reconciler struct {
 	Git Fetcher
 	// DirectoryRoot is the folder below which spec.directory may point; empty allows none.
 	DirectoryRoot string
+	// Flux reads what Flux fetched; nil refuses sourceRef.
+	Flux *Flux
 	// Builtin are the profiles of this binary; nil offers none.
 	Builtin *source.Embedded
 	// Check is asked about every profile before it is applied.
@@ -66,6 +70,8 @@ type Reconciler struct {
 	mu       sync.Mutex
 	indexers map[types.NamespacedName]remembered
 	keys     map[types.NamespacedName]kept // private keys that were encrypted
+	watches  map[types.NamespacedName]*watched
+	changes  chan event.GenericEvent // of directories
 }
 
 // Setup registers the controller with a manager.
@@ -75,13 +81,25 @@ func (r *Reconciler) Setup(mgr ctrl.Manager, concurrency int) error {
 		UpdateFunc:  func(event.UpdateEvent) bool { return false },
 		GenericFunc: func(event.GenericEvent) bool { return false },
 	}
-	return ctrl.NewControllerManagedBy(mgr).
+	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &api.ProfileSource{}, fluxIndex, indexFlux); err != nil {
+		return fmt.Errorf("indexing ProfileSources by sourceRef: %w", err)
+	}
+	if err := mgr.Add(manager.RunnableFunc(r.unwatchAll)); err != nil {
+		return err
+	}
+	r.changes = make(chan event.GenericEvent)
+	c, err := ctrl.NewControllerManagedBy(mgr).
 		Named("profilesource").
 		For(&api.ProfileSource{}, builder.WithPredicates(predicate.Or[client.Object](
 			predicate.GenerationChangedPredicate{}, predicates.ReconcileRequestedPredicate{}, acceptChanged()))).
 		Watches(&osm.OperatingSystemProfile{}, handler.EnqueueRequestsFromMapFunc(sourceOf), builder.WithPredicates(deleted)).
+		WatchesRawSource(crsource.Channel(r.changes, &handler.EnqueueRequestForObject{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency}).
-		Complete(r)
+		Build(r)
+	if r.Flux != nil {
+		r.Flux.controller = c
+	}
+	return err
 }
 
 // sourceOf maps an OperatingSystemProfile to the ProfileSource that made it.
@@ -99,9 +117,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.Client.Get(ctx, req.NamespacedName, &ps); err != nil {
 		if apierrors.IsNotFound(err) {
 			r.forget(req.NamespacedName)
+			r.unwatch(req.NamespacedName)
 			return ctrl.Result{}, nil
 		}
 		return ctrl.Result{}, fmt.Errorf("reading ProfileSource %s: %w", req, err)
+	}
+	if ps.Spec.Directory == nil || !ps.DeletionTimestamp.IsZero() || ps.Spec.Suspend {
+		r.unwatch(req.NamespacedName)
 	}
 	if !ps.DeletionTimestamp.IsZero() || ps.Spec.Suspend {
 		return ctrl.Result{}, nil
@@ -118,6 +140,7 @@ type outcome struct {
 	entries  []api.ProfileEntry // the new inventory
 	created  []profile.Version  // versions that became objects
 	refused  []error            // what of the revision was not applied
+	slow     string             // why edits are not told at once
 }
 
 // sync looks at the source and creates what is missing. An error means that
@@ -127,7 +150,7 @@ func (r *Reconciler) sync(ctx context.Context, ps *api.ProfileSource) (outcome, 
 	if err != nil {
 		return outcome{}, err
 	}
-	snap, err := r.fetch(ctx, ps, known.lines)
+	snap, slow, err := r.fetch(ctx, ps, known)
 	if err != nil {
 		return outcome{}, err
 	}
@@ -145,7 +168,7 @@ func (r *Reconciler) sync(ctx context.Context, ps *api.ProfileSource) (outcome, 
 		return outcome{}, err
 	}
 	want := decide(ps, snap, cat, others)
-	out.refused = want.refused
+	out.refused, out.slow = want.refused, slow
 	failed, signatures := map[string]bool{}, map[string]string{}
 	for _, v := range want.apply {
 		made, signed, err := r.ensure(ctx, l, v)
@@ -195,19 +218,25 @@ type look struct {
 	approval approval
 }
 
-func (r *Reconciler) fetch(ctx context.Context, ps *api.ProfileSource, lines *source.Lines) (*source.Snapshot, error) {
+// fetch brings what a source holds now. Slow says why its edits are not told at once.
+func (r *Reconciler) fetch(ctx context.Context, ps *api.ProfileSource, known remembered) (snap *source.Snapshot, slow string, err error) {
 	if err := errors.Join(unsupported(ps.Spec), checkVerify(ps.Spec.Git)); err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	if isBuiltin(ps) {
-		return r.builtin(ctx, ps)
+	switch {
+	case isBuiltin(ps):
+		snap, err = r.builtin(ctx, ps)
+	case ps.Spec.Directory != nil:
+		return r.directory(ctx, ps, known.lines)
+	case ps.Spec.SourceRef != nil:
+		snap, err = r.artifact(ctx, ps, known.artifact)
+	default:
+		snap, err = r.git(ctx, ps)
 	}
-	if d := ps.Spec.Directory; d != nil {
-		if r.DirectoryRoot == "" {
-			return nil, &specError{reason: api.ReasonAccessDenied, err: errors.New("spec.directory: no directory is allowed: start the controller with --directory-root")}
-		}
-		return source.Directory{Root: r.DirectoryRoot, Path: d.Path, Sub: ps.Spec.Path, Lines: lines}.Read(ctx)
-	}
+	return snap, "", err
+}
+
+func (r *Reconciler) git(ctx context.Context, ps *api.ProfileSource) (*source.Snapshot, error) {
 	remote, err := r.remote(ctx, ps)
 	if err != nil {
 		return nil, err
@@ -223,6 +252,8 @@ func (r *Reconciler) builtin(ctx context.Context, ps *api.ProfileSource) (*sourc
 		return nil, &specError{reason: api.ReasonSourceInvalid, err: fmt.Errorf("spec.builtin: the built-in profiles are offered by ProfileSource %q, which the controller keeps itself: delete this one", api.DefaultsName)}
 	case ps.Spec.Path != "":
 		return nil, &specError{reason: api.ReasonSourceInvalid, err: errors.New("spec.path: the built-in profiles are in no folder: remove it")}
+	case ignored(ps) != "":
+		return nil, &specError{reason: api.ReasonSourceInvalid, err: errors.New("spec.ignore: built-in profiles are not ignored: remove it")}
 	case r.Builtin == nil:
 		return nil, &specError{reason: api.ReasonAccessDenied, err: errors.New("spec.builtin: the built-in profiles are not offered: start the controller without --disable-default-osps, or delete this ProfileSource")}
 	}
@@ -232,7 +263,7 @@ func (r *Reconciler) builtin(ctx context.Context, ps *api.ProfileSource) (*sourc
 // remote collects what fetching needs, with the credentials as they are now.
 func (r *Reconciler) remote(ctx context.Context, ps *api.ProfileSource) (source.Remote, error) {
 	git := ps.Spec.Git
-	remote := source.Remote{URL: git.URL, Branch: "main", Path: ps.Spec.Path, Timeout: git.Timeout.Duration, Key: ps.Namespace}
+	remote := source.Remote{URL: git.URL, Branch: "main", Path: ps.Spec.Path, Ignore: ignored(ps), Timeout: git.Timeout.Duration, Key: ps.Namespace}
 	if remote.Timeout == 0 {
 		remote.Timeout = time.Minute
 	}
@@ -248,14 +279,15 @@ func (r *Reconciler) remote(ctx context.Context, ps *api.ProfileSource) (source.
 // remembered is the indexer of a source, and what it has read: of another
 // repository or another folder nothing that it knows holds.
 type remembered struct {
-	of      string
-	indexer *profile.Indexer
-	lines   *source.Lines // of a directory; mirrors keep their own
-	ring    *keyring
+	of       string
+	indexer  *profile.Indexer
+	lines    *source.Lines // of a directory; mirrors keep their own
+	artifact *lastArtifact
+	ring     *keyring
 }
 
 func (r *Reconciler) remember(ps *api.ProfileSource) (remembered, error) {
-	what, err := json.Marshal([]any{ps.UID, ps.Spec.Git, ps.Spec.Directory, ps.Spec.Path})
+	what, err := json.Marshal([]any{ps.UID, ps.Spec.Git, ps.Spec.SourceRef, ps.Spec.Directory, ps.Spec.Path, ps.Spec.Ignore})
 	if err != nil {
 		return remembered{}, fmt.Errorf("encoding the spec: %w", err)
 	}
@@ -268,7 +300,7 @@ func (r *Reconciler) remember(ps *api.ProfileSource) (remembered, error) {
 	if known, ok := r.indexers[key]; ok && known.of == string(what) {
 		return known, nil
 	}
-	known := remembered{of: string(what), indexer: &profile.Indexer{Check: r.Check}, lines: &source.Lines{}, ring: &keyring{}}
+	known := remembered{of: string(what), indexer: &profile.Indexer{Check: r.Check}, lines: &source.Lines{}, artifact: &lastArtifact{}, ring: &keyring{}}
 	r.indexers[key] = known
 	return known, nil
 }

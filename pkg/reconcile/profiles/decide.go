@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fluxcd/pkg/apis/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -27,8 +28,6 @@ func unsupported(spec api.ProfileSourceSpec) error {
 			fields = append(fields, field)
 		}
 	}
-	add(spec.SourceRef != nil, "spec.sourceRef")
-	add(spec.Ignore != nil, "spec.ignore")
 	add(spec.Rollout != nil && spec.Rollout.Gate == "Waves", "spec.rollout.gate: Waves")
 	if len(fields) == 0 {
 		return nil
@@ -42,11 +41,13 @@ type wanted struct {
 	keep    map[string]bool            // profiles that could not be read and stay what they are
 	refused []error                    // files, versions and profiles that are not applied
 	current map[string]profile.Version // apply by name
+	// noHistory: what a version came with is known from the first time it was seen.
+	noHistory bool
 }
 
 // decide compares a catalogue with the inventory and with other sources.
 func decide(ps *api.ProfileSource, snap *source.Snapshot, cat *profile.Catalogue, others []api.ProfileSource) wanted {
-	w := wanted{keep: map[string]bool{}, current: map[string]profile.Version{}}
+	w := wanted{keep: map[string]bool{}, current: map[string]profile.Version{}, noHistory: len(snap.Line) == 0}
 	unread := map[string]bool{}
 	for _, ref := range cat.Refused {
 		w.refused = append(w.refused, ref)
@@ -116,7 +117,9 @@ func older(a, b metav1.ObjectMeta) bool {
 // left the source is marked as removed.
 func inventory(ps *api.ProfileSource, w wanted, failed map[string]bool) []api.ProfileEntry {
 	out := map[string]api.ProfileEntry{}
+	known := map[string]api.ProfileEntry{}
 	for _, e := range ps.Status.Profiles {
+		known[e.Name] = e
 		_, current := w.current[e.Name]
 		e.Removed = !current && !w.keep[e.Name]
 		out[e.Name] = e
@@ -125,10 +128,17 @@ func inventory(ps *api.ProfileSource, w wanted, failed map[string]bool) []api.Pr
 		if failed[name] {
 			continue
 		}
-		out[name] = api.ProfileEntry{
+		e := api.ProfileEntry{
 			Name: name, Version: v.Version, Object: objectName(ps, v),
 			Path: v.CurrentPath, Commit: string(v.Commit), SelectedBy: string(v.SelectedBy), Digest: v.Digest,
 		}
+		if had := known[name]; w.noHistory && had.Version == e.Version && had.Digest == e.Digest && had.Commit != "" {
+			e.Commit = had.Commit
+			if !had.Removed {
+				e.SelectedBy = had.SelectedBy
+			}
+		}
+		out[name] = e
 	}
 	return slices.SortedFunc(maps.Values(out), func(a, b api.ProfileEntry) int { return cmp.Compare(a.Name, b.Name) })
 }
@@ -191,6 +201,7 @@ func judge(err error) verdict {
 	var wait *waitError
 	var unverified *unverifiedError
 	var rewrite *rewriteError
+	var artifact *artifactError
 	switch {
 	case errors.As(err, &spec):
 		return verdict{spec.reason, true}
@@ -202,6 +213,8 @@ func judge(err error) verdict {
 		return verdict{api.ReasonHistoryRewritten, true}
 	case errors.As(err, &wait):
 		return verdict{"DependencyNotReady", false}
+	case errors.As(err, &artifact):
+		return verdict{meta.ArtifactFailedReason, false}
 	case errors.Is(err, source.ErrAuthentication):
 		return verdict{api.ReasonAuthenticationFailed, true}
 	case errors.Is(err, source.ErrHostKey):

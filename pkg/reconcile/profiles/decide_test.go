@@ -138,7 +138,7 @@ func TestStatusAsKstatusReadsIt(t *testing.T) {
 		"wrong password":  {func(ps *api.ProfileSource) { fail(ps, fmt.Errorf("x: %w", source.ErrAuthentication)) }, status.FailedStatus},
 		"no such branch":  {func(ps *api.ProfileSource) { fail(ps, fmt.Errorf("x: %w", source.ErrNotFound)) }, status.FailedStatus},
 		"not built": {func(ps *api.ProfileSource) {
-			fail(ps, unsupported(api.ProfileSourceSpec{SourceRef: &api.SourceReference{}}))
+			fail(ps, unsupported(api.ProfileSourceSpec{Rollout: &api.Rollout{Gate: "Waves"}}))
 		}, status.FailedStatus},
 		"API server away":   {func(ps *api.ProfileSource) { fail(ps, errors.New("x")) }, status.InProgressStatus},
 		"healed":            {func(ps *api.ProfileSource) { fail(ps, source.ErrAuthentication); setOutcome(ps, outcome{}) }, status.CurrentStatus},
@@ -178,12 +178,10 @@ func TestStatusAsKstatusReadsIt(t *testing.T) {
 func fail(ps *api.ProfileSource, err error) { setFailed(ps, judge(err), err.Error()) }
 
 func TestUnsupportedNamesEveryField(t *testing.T) {
-	ignore := "x"
 	err := unsupported(api.ProfileSourceSpec{
-		Git:    &api.GitSource{URL: "git@example.com:a/b.git"},
-		Ignore: &ignore, Rollout: &api.Rollout{Gate: "Waves"},
+		Rollout: &api.Rollout{Gate: "Waves"},
 	})
-	for _, field := range []string{"spec.ignore", "spec.rollout.gate"} {
+	for _, field := range []string{"spec.rollout.gate"} {
 		if err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("%v does not name %s", err, field)
 		}

@@ -161,6 +161,9 @@ func appliedMessage(out outcome) string {
 	if removed > 0 {
 		s += fmt.Sprintf(", %s no longer in the source", count(removed, "profile"))
 	}
+	if out.slow != "" {
+		s += "; edits are looked for every 10 seconds only: " + out.slow
+	}
 	return s
 }
 

@@ -61,7 +61,7 @@ type ProfileSourceSpec struct {
 	// +kubebuilder:validation:XValidation:rule="!self.startsWith('/') && !self.contains('\\\\') && !self.split('/').exists(p, p == '..')",message="path must be relative, with forward slashes and without '..'"
 	// +optional
 	Path string `json:"path,omitempty"`
-	// Ignore holds patterns in gitignore's syntax, on top of the file .osmignore.
+	// Ignore holds patterns in gitignore's syntax, relative to path, on top of the files .osmignore.
 	// +kubebuilder:validation:MaxLength=16384
 	// +optional
 	Ignore *string `json:"ignore,omitempty"`
@@ -215,6 +215,10 @@ type SourceReference struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
+	// Namespace of the object. Any other than the ProfileSource's own is refused.
+	// +kubebuilder:validation:MaxLength=63
+	// +optional
+	Namespace string `json:"namespace,omitempty"`
 }
 
 // DirectorySource is a folder the controller can read.

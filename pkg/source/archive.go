@@ -1,0 +1,213 @@
+package source
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing"
+)
+
+// readArchive reads the profile files of a compressed tar that are in a scope. It
+// reads twice, first names and ignore rules, then what is wanted: the order in an
+// archive must decide nothing. Entries are never unpacked, so neither their names nor
+// their modes nor their links can do anything.
+func readArchive(ctx context.Context, from io.ReadSeeker, in scope) ([]File, []Refusal, error) {
+	a := archive{scope: in, found: map[string]int64{}, rules: map[string][]byte{}, twice: map[string]bool{}}
+	if err := eachEntry(ctx, from, a.list); err != nil {
+		return nil, nil, err
+	}
+	if !a.entered && len(in.parts) > 0 {
+		return nil, nil, fail(ErrNotFound, "path %q does not exist there", in.path())
+	}
+	if err := a.choose(ctx); err != nil {
+		return nil, nil, err
+	}
+	if _, err := from.Seek(0, io.SeekStart); err != nil {
+		return nil, nil, err
+	}
+	if err := eachEntry(ctx, from, a.load); err != nil {
+		return nil, nil, err
+	}
+	slices.SortFunc(a.files, func(x, y File) int { return strings.Compare(x.Path, y.Path) })
+	return a.files, a.refused.sorted(), nil
+}
+
+// eachEntry calls a function for every entry, with its path in parts.
+func eachEntry(ctx context.Context, from io.Reader, do func(h *tar.Header, parts []string, r io.Reader) error) error {
+	unzipped, err := gzip.NewReader(from)
+	if err != nil {
+		return fail(ErrInvalid, "it is no gzip-compressed tar archive; of an OCIRepository, set spec.layerSelector.operation to extract")
+	}
+	bounded := &boundedReader{from: unzipped, left: maxArtifactInflated}
+	entries := tar.NewReader(bounded)
+	for n := 0; ; n++ {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		h, err := entries.Next()
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return explainArchive(err)
+		case n == maxEntries:
+			return fail(ErrInvalid, "it has more than %d entries; let Flux leave out what holds no profiles, with spec.ignore", maxEntries)
+		}
+		parts, err := splitPath(h.Name)
+		if err != nil {
+			return fail(ErrInvalid, "it is not to be trusted, and was not read: entry %s: %v", printable(shorten(h.Name)), err)
+		}
+		if h.Typeflag == tar.TypeXGlobalHeader || len(parts) == 0 { // git archive's comment; the root
+			continue
+		}
+		if err := do(h, parts, entries); err != nil {
+			return explainArchive(err)
+		}
+	}
+}
+
+// explainArchive words what is wrong with an archive, unless it is said.
+func explainArchive(err error) error {
+	if errors.Is(err, ErrInvalid) {
+		return err
+	}
+	return fail(ErrInvalid, "it is a broken archive: %v", err)
+}
+
+// boundedReader ends with an error after so many bytes: a bomb.
+type boundedReader struct {
+	from io.Reader
+	left int64
+}
+
+func (b *boundedReader) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, fail(ErrInvalid, "it has more than %d bytes when it is unpacked", maxArtifactInflated)
+	}
+	n, err := b.from.Read(p[:min(int64(len(p)), b.left)])
+	b.left -= int64(n)
+	return n, err
+}
+
+// archive is what the passes over one collect.
+type archive struct {
+	scope   scope
+	entered bool             // there is something below the path
+	found   map[string]int64 // sizes by path
+	twice   map[string]bool
+	rules   map[string][]byte
+	refused refusals
+	wanted  map[string]bool
+	files   []File
+}
+
+// list notes an entry of the first pass.
+func (a *archive) list(h *tar.Header, parts []string, r io.Reader) error {
+	depth := len(a.scope.parts)
+	if len(parts) < depth || !slices.Equal(parts[:depth], a.scope.parts) {
+		return nil
+	}
+	if len(parts) == depth {
+		if h.Typeflag != tar.TypeDir {
+			return fail(ErrInvalid, "path %q is no folder", a.scope.path())
+		}
+		a.entered = true
+		return nil
+	}
+	a.entered = true
+	path := strings.Join(parts, "/")
+	class, reason := a.classify(parts[depth:], tarMode(h))
+	if class == file && h.Typeflag != tar.TypeReg {
+		class, reason = refused, "it is a hard link, a device or the like: only files are read"
+	}
+	switch _, twice := a.found[path]; {
+	case class == refused:
+		a.refused.add(path, reason)
+	case class == file && twice:
+		a.twice[path] = true
+	case class == file:
+		a.found[path] = h.Size
+		if isIgnoreFile(path) && len(a.rules) < maxIgnoreFiles {
+			data, err := io.ReadAll(io.LimitReader(r, maxIgnoreBytes+1))
+			if err != nil {
+				return err
+			}
+			a.rules[path] = data
+		}
+	}
+	return nil
+}
+
+// classify is the rule of trees, for an entry and the folders it lies in.
+func (a *archive) classify(parts []string, mode uint32) (class, string) {
+	if len(parts) > maxDepth+1 {
+		return refused, tooDeep
+	}
+	for _, name := range parts[:len(parts)-1] {
+		if class, reason := classify(entry{name: name, mode: modeFolder}); class != folder {
+			return class, reason
+		}
+	}
+	return classify(entry{name: parts[len(parts)-1], mode: mode})
+}
+
+func tarMode(h *tar.Header) uint32 {
+	switch h.Typeflag {
+	case tar.TypeDir:
+		return modeFolder
+	case tar.TypeSymlink:
+		return modeSymlink
+	}
+	return modeFile
+}
+
+// choose decides what is read, in the order of the paths, so that a limit always hits
+// the same files.
+func (a *archive) choose(ctx context.Context) error {
+	var files []File
+	for path := range a.found {
+		if a.twice[path] {
+			a.refused.add(path, "it is in the archive twice")
+			continue
+		}
+		files = append(files, File{Path: path})
+	}
+	slices.SortFunc(files, func(x, y File) int { return strings.Compare(x.Path, y.Path) })
+	read := func(_ context.Context, f File) ([]byte, error) { return a.rules[f.Path], nil }
+	files, err := a.scope.keep(ctx, read, files, &a.refused)
+	if err != nil {
+		return err
+	}
+	a.wanted = map[string]bool{}
+	var q quota
+	for _, f := range files {
+		if reason := q.admit(a.found[f.Path]); reason != "" {
+			a.refused.add(f.Path, reason)
+			continue
+		}
+		a.wanted[f.Path] = true
+	}
+	return nil
+}
+
+// load reads an entry of the second pass, if it is wanted.
+func (a *archive) load(_ *tar.Header, parts []string, r io.Reader) error {
+	path := strings.Join(parts, "/")
+	if !a.wanted[path] {
+		return nil
+	}
+	data, err := io.ReadAll(io.LimitReader(r, maxFileBytes+1))
+	if err == nil && int64(len(data)) != a.found[path] {
+		err = fmt.Errorf("%s has another size than it says", path)
+	}
+	if err == nil {
+		a.files = append(a.files, File{Path: path, Blob: objectID(plumbing.BlobObject, data).String(), Data: data})
+	}
+	return err
+}

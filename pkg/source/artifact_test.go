@@ -1,0 +1,411 @@
+package source
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"crypto/sha512"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// tarGz makes an archive of entries.
+func tarGz(t testing.TB, entries ...tar.Header) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	w := tar.NewWriter(z)
+	for _, h := range entries {
+		content := h.PAXRecords["OSM.content"]
+		delete(h.PAXRecords, "OSM.content")
+		h.PAXRecords = nil
+		if h.Typeflag == 0 {
+			h.Typeflag = tar.TypeReg
+		}
+		if h.Typeflag == tar.TypeReg {
+			h.Size = int64(len(content))
+		}
+		if err := w.WriteHeader(&h); err != nil {
+			t.Fatal(err)
+		}
+		if h.Typeflag == tar.TypeReg {
+			if _, err := io.WriteString(w, content); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := errors.Join(w.Close(), z.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func tarFile(name, content string) tar.Header {
+	return tar.Header{Name: name, Mode: 0o644, PAXRecords: map[string]string{"OSM.content": content}}
+}
+
+// files is a file server like source-controller's.
+type files struct {
+	url      string
+	requests atomic.Int64
+	content  map[string][]byte
+}
+
+func newFiles(t testing.TB) *files {
+	t.Helper()
+	f := &files{content: map[string][]byte{}}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		f.requests.Add(1)
+		data, ok := f.content[r.URL.Path]
+		if !ok {
+			http.Error(w, canary, http.StatusNotFound)
+			return
+		}
+		_, _ = w.Write(data)
+	}))
+	t.Cleanup(server.Close)
+	f.url = server.URL
+	return f
+}
+
+// artifact serves an archive.
+func (f *files) artifact(data []byte) Artifact {
+	f.content["/a.tar.gz"] = data
+	return Artifact{
+		URL: f.url + "/a.tar.gz", Digest: fmt.Sprintf("sha256:%x", sha256.Sum256(data)),
+		Revision: "main@sha1:" + strings.Repeat("a", 40), Repository: "https://git.example.com/osps.git",
+	}
+}
+
+func newArtifacts(t testing.TB) *Artifacts {
+	t.Helper()
+	return &Artifacts{Dir: t.TempDir(), Hosts: []string{"127.0.0.1"}, AllowedCIDRs: loopback}
+}
+
+func TestArtifact(t *testing.T) {
+	f, a := newFiles(t), newArtifacts(t)
+	from := f.artifact(tarGz(t,
+		tarFile("profiles/z.yaml", "z: 1\n"),
+		tar.Header{Name: "profiles/", Typeflag: tar.TypeDir, Mode: 0o755},
+		tarFile("./profiles/team/b.yml", "b: 1\n"),
+		tarFile("profiles/README.md", "# no profile\n"),
+		tarFile("profiles/.hidden/c.yaml", "c: 1\n"),
+		tarFile("profiles/draft/d.yaml", "d: 1\n"),
+		tarFile("elsewhere/e.yaml", "e: 1\n"),
+		tarFile("profiles/.osmignore", "draft\n"), // after what it ignores
+	))
+	from.Path, from.Ignore = "profiles", "z.*"
+	got, err := a.Read(t.Context(), from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &Snapshot{
+		Revision: from.Revision, Repository: from.Repository, Head: Commit(from.Revision),
+		Files: []File{{Path: "profiles/team/b.yml", Data: []byte("b: 1\n"), Blob: got.Files[0].Blob}},
+	}
+	if diff := cmp.Diff(want, got, snapshots); diff != "" {
+		t.Error(diff)
+	}
+	if data, err := got.Read(t.Context(), got.Files[0].Blob); err != nil || string(data) != "b: 1\n" {
+		t.Errorf("got %q, %v", data, err)
+	}
+	from.Ignore, from.Commit, from.Repository = "", strings.Repeat("b", 40), "oci://user:"+canary+"@ghcr.io/org/osps?"+canary
+	if got, err = a.Read(t.Context(), from); err != nil || len(got.Files) != 2 || string(got.Head) != from.Commit || got.Repository != "oci://ghcr.io/org/osps" {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	from.Digest = fmt.Sprintf("sha512:%x", sha512.Sum512(f.content["/a.tar.gz"]))
+	if _, err = a.Read(t.Context(), from); err != nil {
+		t.Error(err)
+	}
+	from.Path = "absent"
+	_, err = a.Read(t.Context(), from)
+	wantError(t, err, ErrNotFound, `path "absent" does not exist`)
+	from.Path = "profiles/z.yaml"
+	_, err = a.Read(t.Context(), from)
+	wantError(t, err, ErrInvalid, "no folder")
+	empty(t, a.Dir)
+}
+
+// empty: nothing is left behind, whatever has happened (security.md 10).
+func empty(t testing.TB, dir string) {
+	t.Helper()
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("%s holds %v, %v", dir, left, err)
+	}
+}
+
+// Entries are read, not unpacked: none can be written anywhere (security.md 10).
+func TestHostileArchive(t *testing.T) {
+	good := tarFile("ok.yaml", "ok: 1\n")
+	whole := func(name string) string { return "entry " + name }
+	for name, c := range map[string]struct {
+		entry   tar.Header
+		whole   string // why the archive is refused
+		entries string // why the entry is
+	}{
+		"a path upwards":           {tarFile("../evil.yaml", "x"), whole("../evil.yaml"), ""},
+		"a path upwards, later":    {tarFile("a/../../evil.yaml", "x"), "\"..\"", ""},
+		"an absolute path":         {tarFile("/etc/evil.yaml", "x"), "absolute", ""},
+		"a backslash":              {tarFile(`..\evil.yaml`, "x"), "backslash", ""},
+		"a symlink out":            {tar.Header{Name: "evil.yaml", Typeflag: tar.TypeSymlink, Linkname: "/etc/passwd"}, "", "symlink"},
+		"a symlinked folder":       {tar.Header{Name: "evil", Typeflag: tar.TypeSymlink, Linkname: "/etc"}, "", "symlink"},
+		"a hard link":              {tar.Header{Name: "evil.yaml", Typeflag: tar.TypeLink, Linkname: "/etc/passwd"}, "", "hard link"},
+		"a device":                 {tar.Header{Name: "evil.yaml", Typeflag: tar.TypeChar, Devmajor: 1, Devminor: 5}, "", "device"},
+		"a pipe":                   {tar.Header{Name: "evil.yaml", Typeflag: tar.TypeFifo}, "", "device"},
+		"a folder nobody may open": {tar.Header{Name: "evil/", Typeflag: tar.TypeDir, Mode: 0}, "", ""},
+		"a .git":                   {tarFile(".git/evil.yaml", "x"), "", "odd name"},
+		"a name with a colon":      {tarFile("evil.yaml:stream.yaml", "x"), "", "odd name"},
+		"a name twice":             {tarFile("./ok.yaml", "x"), "", "twice"},
+		"a file too big":           {tarFile("evil.yaml", strings.Repeat("x", maxFileBytes+1)), "", "too big"},
+		"a path too deep":          {tarFile(strings.Repeat("a/", maxDepth+1)+"evil.yaml", "x"), "path", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, a := newFiles(t), newArtifacts(t)
+			got, err := a.Read(t.Context(), f.artifact(tarGz(t, good, c.entry)))
+			empty(t, a.Dir)
+			if c.whole != "" {
+				wantError(t, err, ErrInvalid, c.whole)
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			twice := c.entries == "twice"
+			if names := paths(got.Files); twice && len(names) > 0 || !twice && !slices.Equal(names, []string{"ok.yaml"}) {
+				t.Errorf("got %v", names)
+			}
+			if c.entries == "" && len(got.Refused) > 0 || c.entries != "" && (len(got.Refused) != 1 || !strings.Contains(got.Refused[0].Reason, c.entries)) {
+				t.Errorf("refused: %+v, want %q", got.Refused, c.entries)
+			}
+		})
+	}
+	t.Run("a bomb", func(t *testing.T) {
+		f, a := newFiles(t), newArtifacts(t)
+		var b bytes.Buffer
+		z, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := tar.NewWriter(z)
+		if err := w.WriteHeader(&tar.Header{Name: "bomb.txt", Typeflag: tar.TypeReg, Size: maxArtifactInflated + 1}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.CopyN(w, zeros{}, maxArtifactInflated+1); err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(w.Close(), z.Close()); err != nil {
+			t.Fatal(err)
+		}
+		_, err = a.Read(t.Context(), f.artifact(b.Bytes()))
+		wantError(t, err, ErrInvalid, "when it is unpacked")
+		empty(t, a.Dir)
+	})
+	t.Run("more entries than anyone has", func(t *testing.T) {
+		f, a := newFiles(t), newArtifacts(t)
+		entries := make([]tar.Header, maxEntries+1)
+		for i := range entries {
+			entries[i] = tar.Header{Name: "d/", Typeflag: tar.TypeDir}
+		}
+		_, err := a.Read(t.Context(), f.artifact(tarGz(t, entries...)))
+		wantError(t, err, ErrInvalid, "entries")
+	})
+	for name, data := range map[string][]byte{
+		"no archive":          []byte("hello " + canary),
+		"a gzip of something": zipped(t, []byte(strings.Repeat("hello ", 500))),
+		"one cut short":       tarGz(t, good)[:60],
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, a := newFiles(t), newArtifacts(t)
+			_, err := a.Read(t.Context(), f.artifact(data))
+			wantError(t, err, ErrInvalid, "archive")
+			empty(t, a.Dir)
+		})
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+
+func zipped(t testing.TB, data []byte) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	if _, err := z.Write(data); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// Who may write the status of a Flux object must not make us ask anyone (security.md 9),
+// and what a server answers is in no error (security.md 14).
+func TestArtifactIsNoWayIn(t *testing.T) {
+	f := newFiles(t)
+	good := f.artifact(tarGz(t, tarFile("a.yaml", "a: 1\n")))
+	read := func(t *testing.T, a *Artifacts, change func(*Artifact)) error {
+		t.Helper()
+		from := good
+		change(&from)
+		before := f.requests.Load()
+		_, err := a.Read(t.Context(), from)
+		if err == nil {
+			t.Fatal("it was read")
+		}
+		if f.requests.Load() != before {
+			t.Error("the server was asked")
+		}
+		empty(t, a.Dir)
+		return err
+	}
+	for name, address := range map[string]string{
+		"a metadata service": "http://169.254.169.254/latest/meta-data/",
+		"another host":       "http://git.example.com/a.tar.gz",
+		"this machine":       "http://localhost:1/a.tar.gz",
+		"a file":             "file:///etc/passwd",
+		"user-info":          "http://user:" + canary + "@127.0.0.1/a.tar.gz",
+		"no host":            "http:///a.tar.gz",
+		"no URL":             "http://[" + canary,
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := read(t, newArtifacts(t), func(from *Artifact) { from.URL = address })
+			wantError(t, err, ErrInvalid, "")
+		})
+	}
+	t.Run("an allowed name with a forbidden address", func(t *testing.T) {
+		a := newArtifacts(t)
+		a.AllowedCIDRs = nil
+		wantError(t, read(t, a, func(*Artifact) {}), ErrInvalid, "loopback")
+		a.Hosts = []string{"169.254.169.254"}
+		wantError(t, read(t, a, func(from *Artifact) { from.URL = "http://169.254.169.254/a" }), ErrInvalid, "link-local")
+	})
+	t.Run("another port than the allowed", func(t *testing.T) {
+		a := newArtifacts(t)
+		a.Hosts = []string{"127.0.0.1:1"}
+		wantError(t, read(t, a, func(*Artifact) {}), ErrInvalid, "--artifact-hosts")
+	})
+	t.Run("no host is allowed", func(t *testing.T) {
+		wantError(t, read(t, &Artifacts{Dir: t.TempDir(), AllowedCIDRs: loopback}, func(*Artifact) {}), ErrInvalid, "--artifact-hosts")
+	})
+	t.Run("a name as a cluster writes it", func(t *testing.T) {
+		a := &Artifacts{Hosts: []string{"source-controller.flux-system.svc.cluster.local"}}
+		for _, ok := range []string{"http://source-controller.flux-system.svc.cluster.local./x", "http://SOURCE-controller.flux-system.svc.cluster.local:80/x"} {
+			if _, err := a.check(ok); err != nil {
+				t.Error(err)
+			}
+		}
+		if _, err := a.check("http://source-controller.flux-system.svc.cluster.local.evil.example/x"); err == nil {
+			t.Error("a longer name is allowed")
+		}
+	})
+	for name, digest := range map[string]string{
+		"no digest": "", "half a digest": "sha256:abcd", "a weak digest": "md5:" + strings.Repeat("0", 32), "a digest in capitals": "sha256:" + strings.Repeat("A", 64),
+	} {
+		t.Run(name, func(t *testing.T) {
+			wantError(t, read(t, newArtifacts(t), func(from *Artifact) { from.Digest = digest }), ErrInvalid, "digest")
+		})
+	}
+	t.Run("BLAKE3", func(t *testing.T) {
+		wantError(t, read(t, newArtifacts(t), func(from *Artifact) { from.Digest = "blake3:" + strings.Repeat("0", 64) }), ErrUnsupported, "--artifact-digest-algo")
+	})
+	t.Run("a revision for a terminal", func(t *testing.T) {
+		wantError(t, read(t, newArtifacts(t), func(from *Artifact) { from.Revision = "main\x1b[31m" }), ErrInvalid, "printable")
+	})
+	t.Run("paths that lead out", func(t *testing.T) { // security.md 13
+		for _, path := range []string{"../x", "/etc", "a/../../x", `a\b`} {
+			wantError(t, read(t, newArtifacts(t), func(from *Artifact) { from.Path = path }), ErrInvalid, "path")
+		}
+	})
+}
+
+func TestArtifactFaults(t *testing.T) {
+	f, a := newFiles(t), newArtifacts(t)
+	good := f.artifact(tarGz(t, tarFile("a.yaml", "a: 1\n")))
+	t.Run("another content", func(t *testing.T) {
+		from := good
+		f.content["/other"] = tarGz(t, tarFile("a.yaml", "a: evil\n"))
+		from.URL = f.url + "/other"
+		_, err := a.Read(t.Context(), from)
+		wantError(t, err, ErrUnreachable, "digest")
+	})
+	t.Run("gone", func(t *testing.T) {
+		from := good
+		from.URL = f.url + "/gone?token=" + canary
+		_, err := a.Read(t.Context(), from)
+		wantError(t, err, ErrUnreachable, "does not have it")
+	})
+	t.Run("a redirect, even to an allowed host", func(t *testing.T) {
+		front := httptest.NewServer(http.RedirectHandler(good.URL+"?"+canary, http.StatusFound))
+		defer front.Close()
+		from := good
+		from.URL = front.URL + "/a.tar.gz"
+		_, err := a.Read(t.Context(), from)
+		wantError(t, err, ErrInvalid, "redirects")
+	})
+	t.Run("nobody there", func(t *testing.T) {
+		gone := httptest.NewServer(http.NotFoundHandler())
+		gone.Close()
+		from := good
+		from.URL = gone.URL + "/a?" + canary
+		_, err := a.Read(t.Context(), from)
+		wantError(t, err, ErrUnreachable, "refused")
+	})
+	t.Run("no end", func(t *testing.T) {
+		var served atomic.Int64
+		endless := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			n, _ := io.Copy(w, zeros{})
+			served.Store(n)
+		}))
+		from := good
+		from.URL = endless.URL
+		_, err := a.Read(t.Context(), from)
+		endless.Close()
+		wantError(t, err, ErrInvalid, "more than")
+		if n := served.Load(); n > 2*maxArtifactBytes {
+			t.Errorf("%d bytes were taken", n)
+		}
+	})
+	t.Run("drips, and somebody loses patience", func(t *testing.T) { // security.md 7
+		slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			for r.Context().Err() == nil {
+				_, _ = io.WriteString(w, "x")
+				_ = http.NewResponseController(w).Flush()
+				time.Sleep(10 * time.Millisecond)
+			}
+		}))
+		defer slow.Close()
+		u, err := url.Parse(slow.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeoutCause(t.Context(), 200*time.Millisecond, &slowError{phase: "download", timeout: 200 * time.Millisecond})
+		defer cancel()
+		file, err := a.temporary()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		want, err := parseDigest(good.Digest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantError(t, a.download(ctx, u, file, want), ErrUnreachable, "no end of phase download after 200ms")
+	})
+	empty(t, a.Dir)
+}

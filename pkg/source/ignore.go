@@ -1,0 +1,335 @@
+package source
+
+import (
+	"path"
+	"slices"
+	"strings"
+)
+
+// IgnoreFile is the name of a file with patterns in gitignore's syntax, which count
+// in its folder and below.
+const IgnoreFile = ".osmignore"
+
+// scope is the part of a repository that is read.
+type scope struct {
+	parts []string // the folder of the profiles
+	// ignore holds more patterns, as if they stood in an IgnoreFile of that folder, and
+	// after those of all others.
+	ignore string
+}
+
+func (s scope) path() string { return strings.Join(s.parts, "/") }
+
+// rules decides which files are left out, as Git does: of the patterns that match
+// the last one counts, those of a folder come after those of the folders above it,
+// and below a folder that is left out nothing is read.
+type rules struct {
+	top     string // the scope's folder: what lies above it does not count
+	extra   []pattern
+	folders map[string][]pattern // by the folder of the IgnoreFile
+
+	verdicts map[string]bool // of folders that were asked about
+	cost     int             // patterns that were compared
+}
+
+// newRules makes the rules of a scope from the files called IgnoreFile, by path.
+func newRules(s scope, files map[string][]pattern) *rules {
+	r := &rules{top: s.path(), extra: parsePatterns([]byte(s.ignore)), folders: map[string][]pattern{}, verdicts: map[string]bool{}}
+	for name, patterns := range files {
+		r.folders[folderOf(name)] = patterns
+	}
+	return r
+}
+
+// empty tells rules that leave nothing out.
+func (r *rules) empty() bool { return len(r.extra) == 0 && len(r.folders) == 0 }
+
+// check refuses rules that take too long to apply.
+func (r *rules) check() error {
+	if r.cost > maxIgnoreCost {
+		return fail(ErrInvalid, "comparing files with the patterns of %s and of the source takes more than %d comparisons; write fewer patterns, or point the path at the folder of the profiles", IgnoreFile, maxIgnoreCost)
+	}
+	return nil
+}
+
+// ignores tells whether a file, or a folder that stands for itself, is left out.
+func (r *rules) ignores(name string) bool {
+	if r.empty() || r.cost > maxIgnoreCost {
+		return false // check says so
+	}
+	return r.folder(folderOf(name)) || r.excludes(name, false)
+}
+
+// folder tells whether a folder is left out, or one above it.
+func (r *rules) folder(name string) bool {
+	if len(name) <= len(r.top) {
+		return false
+	}
+	if verdict, ok := r.verdicts[name]; ok {
+		return verdict
+	}
+	verdict := r.folder(folderOf(name)) || r.excludes(name, true)
+	r.verdicts[name] = verdict
+	return verdict
+}
+
+// excludes asks the patterns about one name, the strongest first.
+func (r *rules) excludes(name string, isFolder bool) bool {
+	if verdict, ok := r.ask(r.extra, r.top, name, isFolder); ok {
+		return verdict
+	}
+	for at := folderOf(name); ; at = folderOf(at) {
+		if verdict, ok := r.ask(r.folders[at], at, name, isFolder); ok {
+			return verdict
+		}
+		if at == "" || len(at) <= len(r.top) {
+			return false
+		}
+	}
+}
+
+func (r *rules) ask(patterns []pattern, at, name string, isFolder bool) (verdict, ok bool) {
+	if at != "" {
+		name = name[len(at)+1:]
+	}
+	for _, p := range slices.Backward(patterns) {
+		r.cost++
+		if p.matches(name, isFolder) {
+			return !p.include, true
+		}
+	}
+	return false, false
+}
+
+func folderOf(name string) string {
+	if i := strings.LastIndexByte(name, '/'); i >= 0 {
+		return name[:i]
+	}
+	return ""
+}
+
+func isIgnoreFile(name string) bool { return path.Base(name) == IgnoreFile }
+
+// pattern is a line of gitignore(5). We do not take go-git's package of that name,
+// on which Flux's sourceignore builds: it does not find "**/a/b" in "a/x/a/b", and
+// knows neither "[!a]" nor "[[:digit:]]". TestIgnoreIsGits compares with git.
+type pattern struct {
+	include    bool // "!": do read it
+	folderOnly bool // "/" at the end
+	anchored   bool // "/" elsewhere: the whole path counts, not the last name alone
+	glob       string
+	plain      bool // nothing in glob has a meaning of its own
+}
+
+// parsePatterns reads the lines of a file.
+func parsePatterns(data []byte) []pattern {
+	var out []pattern
+	text := strings.TrimPrefix(string(data), "\uFEFF")
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r")
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		if p, ok := parsePattern(trimSpaces(line)); ok {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// trimSpaces takes spaces off the end, but not one that a backslash keeps.
+func trimSpaces(line string) string {
+	end := 0
+	for i := 0; i < len(line); i++ {
+		switch line[i] {
+		case ' ':
+			continue
+		case '\\':
+			i++
+		}
+		end = min(i+1, len(line))
+	}
+	return line[:end]
+}
+
+func parsePattern(line string) (pattern, bool) {
+	var p pattern
+	line, p.include = strings.CutPrefix(line, "!")
+	line, p.folderOnly = strings.CutSuffix(line, "/")
+	p.anchored = strings.Contains(line, "/")
+	p.glob = strings.TrimPrefix(line, "/")
+	p.plain = !strings.ContainsAny(p.glob, `*?[\`)
+	return p, p.glob != "" && len(p.glob) <= maxPathBytes
+}
+
+// matches tells whether a path, relative to the folder of the pattern, is meant.
+func (p pattern) matches(name string, isFolder bool) bool {
+	if p.folderOnly && !isFolder {
+		return false
+	}
+	if !p.anchored {
+		name = path.Base(name)
+	}
+	if p.plain {
+		return name == p.glob
+	}
+	return matchGlob(p.glob, name)
+}
+
+// matchGlob matches as gitignore(5) has it: "*" and "?" stay within a name, "**"
+// between slashes or at an end is any number of folders. Two places to go back to
+// are enough, one for the last "*" and one for the last "**": what stands before
+// them has been matched as early as it can be, so the time is at most quadratic.
+func matchGlob(glob, name string) bool {
+	var star, deep struct {
+		on      bool
+		glob, i int
+	}
+	g, i := 0, 0
+	for {
+		if g == len(glob) && i == len(name) {
+			return true
+		}
+		if next, ok := cutStars(glob, g); ok == deepStars {
+			if next == len(glob) {
+				return i < len(name)
+			}
+			star.on = false
+			deep.on, deep.glob, deep.i = true, next, i
+			g = next
+			continue
+		} else if ok == plainStars {
+			star.on, star.glob, star.i = true, next, i
+			g = next
+			continue
+		}
+		if g < len(glob) && i < len(name) {
+			if next, ok := matchByte(glob, g, name[i]); ok {
+				g, i = next, i+1
+				continue
+			}
+		}
+		switch {
+		case star.on && star.i < len(name) && name[star.i] != '/':
+			star.i++
+			g, i = star.glob, star.i
+		case deep.on:
+			slash := strings.IndexByte(name[deep.i:], '/')
+			if slash < 0 {
+				return false
+			}
+			star.on = false
+			deep.i += slash + 1
+			g, i = deep.glob, deep.i
+		default:
+			return false
+		}
+	}
+}
+
+type stars int
+
+const (
+	noStars    stars = iota
+	plainStars       // any text in a name
+	deepStars        // any number of folders
+)
+
+// cutStars looks for stars at a place, and returns the place after them, and after
+// the slash that belongs to deep ones.
+func cutStars(glob string, at int) (next int, kind stars) {
+	for next = at; next < len(glob) && glob[next] == '*'; {
+		next++
+	}
+	switch {
+	case next == at:
+		return at, noStars
+	case next == at+1 || at > 0 && glob[at-1] != '/':
+		return next, plainStars
+	case next == len(glob):
+		return next, deepStars
+	case glob[next] == '/':
+		return next + 1, deepStars
+	}
+	return next, plainStars
+}
+
+// matchByte matches one byte, and returns the place in the pattern after what stands for it.
+func matchByte(glob string, at int, c byte) (next int, ok bool) {
+	switch glob[at] {
+	case '?':
+		return at + 1, c != '/'
+	case '[':
+		next, ok = matchClass(glob, at+1, c)
+		return next, ok && c != '/'
+	case '\\':
+		if at++; at == len(glob) {
+			return at, false
+		}
+	}
+	return at + 1, glob[at] == c
+}
+
+// matchClass matches "[...]" from after its bracket. One that does not end matches nothing.
+func matchClass(glob string, at int, c byte) (next int, ok bool) {
+	negated := at < len(glob) && (glob[at] == '!' || glob[at] == '^')
+	if negated {
+		at++
+	}
+	found := false
+	for first := true; ; first = false {
+		if at >= len(glob) {
+			return at, false
+		}
+		if glob[at] == ']' && !first {
+			return at + 1, found != negated
+		}
+		if strings.HasPrefix(glob[at:], "[:") {
+			name, _, ends := strings.Cut(glob[at+2:], ":]")
+			if !ends || classes[name] == nil {
+				return at, false
+			}
+			found = found || classes[name](c)
+			at += len(name) + len("[::]")
+			continue
+		}
+		low, after := classByte(glob, at)
+		high := low
+		if after+1 < len(glob) && glob[after] == '-' && glob[after+1] != ']' {
+			high, after = classByte(glob, after+1)
+		}
+		if after > len(glob) {
+			return after, false
+		}
+		found = found || c == low || low <= c && c <= high // git compares the first one by itself
+		at = after
+	}
+}
+
+func classByte(glob string, at int) (c byte, next int) {
+	if glob[at] == '\\' {
+		if at++; at == len(glob) {
+			return 0, at + 1
+		}
+	}
+	return glob[at], at + 1
+}
+
+// classes are those of POSIX, of ASCII as in git.
+var classes = map[string]func(byte) bool{
+	"alnum":  func(c byte) bool { return isAlpha(c) || isDigit(c) },
+	"alpha":  isAlpha,
+	"blank":  func(c byte) bool { return c == ' ' || c == '\t' },
+	"cntrl":  func(c byte) bool { return c < ' ' || c == 0x7f },
+	"digit":  isDigit,
+	"graph":  func(c byte) bool { return c > ' ' && c < 0x7f },
+	"lower":  func(c byte) bool { return c >= 'a' && c <= 'z' },
+	"print":  func(c byte) bool { return c >= ' ' && c < 0x7f },
+	"punct":  func(c byte) bool { return c > ' ' && c < 0x7f && !isAlpha(c) && !isDigit(c) },
+	"space":  func(c byte) bool { return c == ' ' || c >= '\t' && c <= '\r' },
+	"upper":  func(c byte) bool { return c >= 'A' && c <= 'Z' },
+	"xdigit": func(c byte) bool { return isDigit(c) || c|0x20 >= 'a' && c|0x20 <= 'f' },
+}
+
+func isAlpha(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }

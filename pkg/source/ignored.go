@@ -1,0 +1,197 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing"
+)
+
+// A fileReader brings the content of a file, which has a path or a blob or both.
+type fileReader func(ctx context.Context, f File) ([]byte, error)
+
+// content reads a file from an object database.
+func (o *objects) content(ctx context.Context, f File) ([]byte, error) {
+	return o.blob(ctx, plumbing.NewHash(f.Blob))
+}
+
+// keep takes the files of a tree that the rules leave in, and what was refused of
+// them. It reads the IgnoreFiles among the files, and does not return them.
+func (s scope) keep(ctx context.Context, read fileReader, files []File, refused *refusals) ([]File, error) {
+	patterns := map[string][]pattern{}
+	kept := make([]File, 0, len(files))
+	for _, f := range files {
+		if !isIgnoreFile(f.Path) {
+			kept = append(kept, f)
+			continue
+		}
+		if len(patterns) == maxIgnoreFiles {
+			refused.add(f.Path, fmt.Sprintf("too many files: the first %d of this name are read", maxIgnoreFiles))
+			continue
+		}
+		found, err := readPatterns(ctx, read, f)
+		if errors.Is(err, ErrInvalid) {
+			refused.add(f.Path, err.Error())
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		patterns[f.Path] = found
+	}
+	r := newRules(s, patterns)
+	kept = slices.DeleteFunc(kept, func(f File) bool { return r.ignores(f.Path) })
+	refused.list = slices.DeleteFunc(refused.list, func(f Refusal) bool {
+		name, err := strconv.Unquote(`"` + f.Path + `"`)
+		return err == nil && !isIgnoreFile(name) && (r.folder(name) || r.ignores(name))
+	})
+	return kept, r.check()
+}
+
+// readPatterns reads an IgnoreFile. One that is too big is ErrInvalid.
+func readPatterns(ctx context.Context, read fileReader, f File) ([]pattern, error) {
+	data, err := read(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	if len(data) > maxIgnoreBytes {
+		return nil, fail(ErrInvalid, "too big: %d bytes, at most %d are read of an %s", len(data), maxIgnoreBytes, IgnoreFile)
+	}
+	return parsePatterns(data), nil
+}
+
+// visible is a history without what is ignored. What was ignored at a commit is
+// decided by the IgnoreFiles of that commit, and by the patterns that the source
+// has today: those of its spec have no history.
+type visible struct {
+	raw   int    // how many steps were taken
+	last  Commit // that of the last one
+	steps []Step
+
+	// Nil as long as nothing was ever ignored: the steps are then the raw ones.
+	state *visibleState
+}
+
+type visibleState struct {
+	scope    scope
+	read     fileReader
+	tree     map[string]string // profile files: blob by path
+	shown    map[string]string // those that are not ignored
+	patterns map[string][]pattern
+	rules    *rules
+	cost     int
+}
+
+// follow brings it up to date with a raw line, which it may have to read anew.
+func (v *visible) follow(ctx context.Context, s scope, read fileReader, raw []Step) error {
+	if v.raw > len(raw) || v.raw > 0 && raw[v.raw-1].Commit != v.last {
+		*v = visible{}
+	}
+	if v.state == nil {
+		if s.ignore == "" && !slices.ContainsFunc(raw[v.raw:], hasIgnoreFile) {
+			v.steps = raw
+			v.mark(raw)
+			return nil
+		}
+		*v = visible{state: &visibleState{
+			scope: s, tree: map[string]string{}, shown: map[string]string{},
+			patterns: map[string][]pattern{}, rules: newRules(s, nil),
+		}}
+	}
+	v.state.read = read
+	for _, step := range raw[v.raw:] {
+		changes, err := v.state.step(ctx, step)
+		if err != nil {
+			return err
+		}
+		if len(changes) > 0 {
+			v.steps = append(v.steps, Step{Commit: step.Commit, CommittedAt: step.CommittedAt, Changes: changes})
+		}
+	}
+	v.mark(raw)
+	return nil
+}
+
+func (v *visible) mark(raw []Step) {
+	if v.raw = len(raw); v.raw > 0 {
+		v.last = raw[v.raw-1].Commit
+	}
+}
+
+func hasIgnoreFile(s Step) bool {
+	return slices.ContainsFunc(s.Changes, func(c Change) bool { return isIgnoreFile(c.Path) })
+}
+
+// step takes one step and returns what of it can be seen.
+func (v *visibleState) step(ctx context.Context, step Step) ([]Change, error) {
+	for _, c := range step.Changes {
+		if !isIgnoreFile(c.Path) {
+			if c.Blob == "" {
+				delete(v.tree, c.Path)
+			} else {
+				v.tree[c.Path] = c.Blob
+			}
+			continue
+		}
+		delete(v.patterns, c.Path)
+		if c.Blob == "" {
+			continue
+		}
+		if len(v.patterns) == maxIgnoreFiles {
+			continue // at Head it is refused by name
+		}
+		patterns, err := readPatterns(ctx, v.read, File{Path: c.Path, Blob: c.Blob})
+		if err != nil && !errors.Is(err, ErrInvalid) { // too big: at Head it is refused by name
+			return nil, err
+		}
+		v.patterns[c.Path] = patterns
+	}
+	var out []Change
+	if hasIgnoreFile(step) {
+		v.cost += v.rules.cost
+		v.rules = newRules(v.scope, v.patterns)
+		v.rules.cost, v.cost = v.cost, 0
+		out = v.compare()
+	} else {
+		for _, c := range step.Changes {
+			if v.rules.ignores(c.Path) {
+				continue
+			}
+			out = append(out, c)
+			if c.Blob == "" {
+				delete(v.shown, c.Path)
+			} else {
+				v.shown[c.Path] = c.Blob
+			}
+		}
+	}
+	return out, v.rules.check()
+}
+
+// compare looks at the whole tree anew: with other rules anything may have come or gone.
+func (v *visibleState) compare() []Change {
+	var out []Change
+	for path, blob := range v.tree {
+		ignored := v.rules.ignores(path)
+		switch was, shown := v.shown[path]; {
+		case ignored && shown:
+			delete(v.shown, path)
+			out = append(out, Change{Path: path})
+		case !ignored && was != blob:
+			v.shown[path] = blob
+			out = append(out, Change{Path: path, Blob: blob})
+		}
+	}
+	for path := range v.shown {
+		if _, there := v.tree[path]; !there {
+			delete(v.shown, path)
+			out = append(out, Change{Path: path})
+		}
+	}
+	slices.SortFunc(out, func(a, b Change) int { return strings.Compare(a.Path, b.Path) })
+	return out
+}

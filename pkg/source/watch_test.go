@@ -1,0 +1,317 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+// second is how long a change may take to be told.
+const second = time.Second
+
+// watching counts what a watch tells.
+type watching struct {
+	*Watch
+	t    testing.TB
+	told chan struct{}
+}
+
+func newWatch(t testing.TB, d Directory) *watching {
+	t.Helper()
+	w := &watching{t: t, told: make(chan struct{}, 1000)}
+	w.Watch = d.watch(func(context.Context) { w.told <- struct{}{} }, maxWatched, watchPoll)
+	t.Cleanup(w.Close)
+	return w
+}
+
+// tells waits for what a change does: the snapshot is another within a second. The
+// time is that from the change to the call.
+func (w *watching) tells(what string, change func()) {
+	w.t.Helper()
+	w.calm()
+	change()
+	select {
+	case <-w.told:
+	case <-time.After(second):
+		w.t.Fatalf("%s: not told within a second", what)
+	}
+}
+
+// silent makes sure that a change is not told.
+func (w *watching) silent(what string, change func()) {
+	w.t.Helper()
+	w.calm()
+	change()
+	select {
+	case <-w.told:
+		w.t.Errorf("%s: told", what)
+	case <-time.After(watchPatience + watchQuiet):
+	}
+}
+
+// calm waits until nothing is under way.
+func (w *watching) calm() {
+	w.t.Helper()
+	for end := time.After(20 * time.Second); ; {
+		select {
+		case <-w.told:
+		case <-time.After(3 * watchQuiet):
+			return
+		case <-end:
+			w.t.Fatal("it never stops telling")
+		}
+	}
+}
+
+func (w *watching) try(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func TestWatch(t *testing.T) {
+	root := t.TempDir()
+	r := &repo{t: t, dir: root}
+	at := func(path string) string { return filepath.Join(root, path) }
+	r.write("team/p/a.yaml", "a: 1\n")
+	w := newWatch(t, Directory{Root: root, Path: "team", Sub: "p"})
+	w.tells("a file written in place", func() { r.write("team/p/a.yaml", "a: 2\n") })
+	w.tells("an editor that renames", func() {
+		r.write("team/p/.a.yaml.swp", "a: 3\n")
+		w.try(os.Rename(at("team/p/.a.yaml.swp"), at("team/p/a.yaml")))
+	})
+	w.tells("an editor that keeps the old file", func() {
+		w.try(os.Rename(at("team/p/a.yaml"), at("team/p/a.yaml~")))
+		r.write("team/p/a.yaml", "a: 4\n")
+	})
+	w.tells("a file in a new folder", func() { r.write("team/p/new/b.yaml", "b: 1\n") })
+	w.tells("an edit there", func() { r.write("team/p/new/b.yaml", "b: 2\n") })
+	w.tells("a file in new folders, far down", func() { r.write("team/p/x/y/z/c.yaml", "c: 1\n") })
+	w.tells("an edit down there", func() { r.write("team/p/x/y/z/c.yaml", "c: 2\n") })
+	w.tells("rules", func() { r.write("team/p/.osmignore", "x\n") })
+	w.tells("a file that goes", func() { r.write("team/p/new/b.yaml", "") })
+	w.tells("a file that nobody may read", func() { w.try(os.Chmod(at("team/p/a.yaml"), 0)) })
+	w.tells("a folder that is moved away", func() { w.try(os.Rename(at("team/p/x"), at("aside"))) })
+	w.silent("an edit where it is now", func() { r.write("aside/y/z/c.yaml", "c: 3\n") })
+	w.tells("the folder put back", func() { w.try(os.Rename(at("aside"), at("team/p/x"))) })
+	w.tells("an edit after that", func() { r.write("team/p/x/y/z/c.yaml", "c: 4\n") })
+	w.tells("the whole folder replaced", func() {
+		w.try(os.Rename(at("team"), at("old")))
+		r.write("team/p/a.yaml", "a: 5\n")
+	})
+	w.tells("an edit in the new one", func() { r.write("team/p/a.yaml", "a: 6\n") })
+	w.tells("everything deleted", func() { w.try(os.RemoveAll(at("team"))) })
+	w.tells("and made again", func() { r.write("team/p/a.yaml", "a: 7\n") })
+	w.tells("an edit in that", func() { r.write("team/p/a.yaml", "a: 8\n") })
+
+	w.silent("what is beside the path", func() { r.write("team/b.yaml", "b: 1\n"); r.write("other/b.yaml", "b: 1\n") })
+	w.silent("text that is no profile", func() { r.write("team/p/.hidden", "x"); r.write("team/p/.b.yaml.swp", "x") })
+	r.write("team/p/notes.txt", "x")
+	w.silent("an edit of what is no profile", func() { r.write("team/p/notes.txt", "y") })
+	w.silent("our own reading", func() { mustRead(t, Directory{Root: root, Path: "team", Sub: "p"}) })
+	if w.Slow() != "" {
+		t.Errorf("it is slow: %s", w.Slow())
+	}
+	w.Close()
+	w.silent("an edit after the end", func() { r.write("team/p/a.yaml", "a: 9\n") })
+}
+
+// What is committed and checked out decides what is dirty, with no change of a file.
+func TestWatchWorkTree(t *testing.T) {
+	r := newRepo(t)
+	r.commit("p/a.yaml", "a: 1\n")
+	d := Directory{Root: filepath.Dir(r.dir), Path: r.dir, Sub: "p"}
+	w := newWatch(t, d)
+	w.tells("an edit", func() { r.write("p/a.yaml", "a: 2\n") })
+	w.silent("git add", func() { r.git("add", "p/a.yaml") })
+	w.tells("a commit", func() { r.git("commit", "--quiet", "--message=x") })
+	if got := mustRead(t, d); !strings.HasPrefix(got.Revision, "main@") {
+		t.Errorf("got %s", got.Revision)
+	}
+	w.tells("another branch of the same commit", func() { r.git("checkout", "--quiet", "-b", "team/next") })
+	w.tells("a commit there", func() { r.commit("p/a.yaml", "a: 3\n") })
+	w.tells("another commit of the same files", func() { r.commit() })
+	w.tells("packed references", func() { r.git("pack-refs", "--all") })
+	w.tells("a commit after that", func() { r.commit() })
+	w.tells("a commit checked out by its id", func() { r.git("checkout", "--quiet", "main^{commit}") })
+}
+
+// git-sync keeps work trees beside each other and replaces a link in one step.
+func TestWatchSwappedLink(t *testing.T) {
+	root, r := t.TempDir(), newRepo(t)
+	first := r.commit("p/a.yaml", "a: 1\n")
+	second := r.commit("p/a.yaml", "a: 2\n")
+	git(t, root, "clone", "--quiet", "--bare", r.dir, ".repo")
+	sync := func(c Commit) {
+		t.Helper()
+		git(t, filepath.Join(root, ".repo"), "worktree", "add", "--quiet", "--force", "--detach", filepath.Join(root, ".worktrees", string(c)), string(c))
+		link(t, filepath.Join(".worktrees", string(c)), filepath.Join(root, "tmp-link"))
+		if err := os.Rename(filepath.Join(root, "tmp-link"), filepath.Join(root, "current")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d := Directory{Root: root, Path: "current", Sub: "p"}
+	w := newWatch(t, d) // there is no link yet
+	w.tells("the first link", func() { sync(first) })
+	if got := mustRead(t, d); got.Head != first {
+		t.Errorf("got %s", got.Head)
+	}
+	w.tells("another link", func() { sync(second) })
+	if got := mustRead(t, d); got.Head != second {
+		t.Errorf("got %s", got.Head)
+	}
+	w.tells("an edit where it leads", func() {
+		w.try(os.WriteFile(filepath.Join(root, ".worktrees", string(second), "p", "a.yaml"), []byte("a: 3\n"), 0o600))
+	})
+	w.silent("an edit where it led", func() {
+		w.try(os.WriteFile(filepath.Join(root, ".worktrees", string(first), "p", "a.yaml"), []byte("a: 3\n"), 0o600))
+	})
+}
+
+// Kubernetes swaps the files of a mounted ConfigMap by one link.
+func TestWatchConfigMap(t *testing.T) {
+	root := t.TempDir()
+	r := &repo{t: t, dir: root}
+	r.write("..1/a.yaml", "a: 1\n")
+	r.write("..2/a.yaml", "a: 2\n")
+	link(t, "..1", filepath.Join(root, "..data"))
+	link(t, "..data/a.yaml", filepath.Join(root, "a.yaml"))
+	w := newWatch(t, Directory{Root: root})
+	w.tells("the swap", func() {
+		link(t, "..2", filepath.Join(root, "..data_tmp"))
+		w.try(os.Rename(filepath.Join(root, "..data_tmp"), filepath.Join(root, "..data")))
+	})
+	w.tells("an edit of where a link leads", func() { r.write("..2/a.yaml", "a: 3\n") })
+}
+
+// Thousands of events are told a few times, and never held back for long.
+func TestWatchStorm(t *testing.T) {
+	root := t.TempDir()
+	r := &repo{t: t, dir: root}
+	for i := range 50 {
+		r.write(fmt.Sprintf("d%02d/a.yaml", i), "a: 0\n")
+	}
+	w := newWatch(t, Directory{Root: root})
+	w.calm()
+	begin := time.Now()
+	for i := range 20_000 {
+		r.write(fmt.Sprintf("d%02d/a.yaml", i%50), fmt.Sprintf("a: %d\n", i+1))
+	}
+	storm := time.Since(begin)
+	time.Sleep(second)
+	told := len(w.told)
+	if most := int(storm/watchPatience) + 3; told < 1 || told > most {
+		t.Errorf("20,000 edits in %s were told %d times, want 1 to %d", storm, told, most)
+	}
+	t.Logf("20,000 edits in %s were told %d times", storm, told)
+	w.tells("an edit after the storm", func() { r.write("d07/a.yaml", "a: x\n") })
+}
+
+// Nothing beside the root is watched, whatever links say (security.md 13).
+func TestWatchStaysBelowTheRoot(t *testing.T) {
+	outside, root := t.TempDir(), t.TempDir()
+	(&repo{t: t, dir: outside}).write("p/a.yaml", "a: 1\n")
+	link(t, outside, filepath.Join(root, "out"))
+	link(t, "../"+filepath.Base(outside), filepath.Join(root, "up"))
+	link(t, "loop", filepath.Join(root, "loop"))
+	link(t, filepath.Join(outside, "p", "a.yaml"), filepath.Join(root, "a.yaml"))
+	for _, d := range []Directory{
+		{Root: root}, {Root: root, Path: "out", Sub: "p"}, {Root: root, Path: "up/p"}, {Root: root, Path: "loop"}, {Root: root, Path: outside},
+		{Root: root, Path: "../" + filepath.Base(outside)}, {Root: root, Sub: "../" + filepath.Base(outside)}, {Root: filepath.Join(root, "absent")},
+	} {
+		w := newWatch(t, d)
+		w.Close()
+		for path := range w.places {
+			if rel, err := filepath.Rel(root, path); err != nil || !filepath.IsLocal(rel) {
+				t.Errorf("%+v watches %s", d, path)
+			}
+		}
+	}
+}
+
+// Where the kernel does not tell, the directory is looked at, and it says so.
+func TestWatchWithoutTheKernel(t *testing.T) {
+	root := t.TempDir()
+	r := &repo{t: t, dir: root}
+	for i := range 20 {
+		r.write(fmt.Sprintf("d%02d/a.yaml", i), "a: 0\n")
+	}
+	t.Run("too many folders", func(t *testing.T) {
+		told := make(chan struct{}, 10)
+		w := Directory{Root: root}.watch(func(context.Context) { told <- struct{}{} }, 10, watchQuiet)
+		defer w.Close()
+		if !strings.Contains(w.Slow(), "more than 10 folders") {
+			t.Errorf("it says %q", w.Slow())
+		}
+		select {
+		case <-told:
+		case <-time.After(5 * second):
+			t.Error("it is not looked at")
+		}
+	})
+	t.Run("no watchers left", func(t *testing.T) {
+		var held []*fsnotify.Watcher
+		defer func() {
+			for _, w := range held {
+				w.Close()
+			}
+		}()
+		for len(held) < 20_000 { // fs.inotify.max_user_instances is 128 as a rule
+			k, err := fsnotify.NewWatcher()
+			if err != nil {
+				break
+			}
+			held = append(held, k)
+		}
+		w := newWatch(t, Directory{Root: root})
+		if len(held) == 20_000 {
+			t.Skip("this machine's limit is too high to reach")
+		}
+		if !strings.Contains(w.Slow(), "max_user_instances") {
+			t.Errorf("it says %q", w.Slow())
+		}
+	})
+	t.Run("what the kernel says", func(t *testing.T) {
+		for err, says := range map[error]string{
+			syscall.ENOSPC: "max_user_watches", syscall.EMFILE: "max_user_instances", syscall.ENFILE: "max_user_instances", errors.ErrUnsupported: "does not watch",
+		} {
+			if got := explainWatch(&fs.PathError{Op: "watch", Path: "/x", Err: err}); !strings.Contains(got, says) {
+				t.Errorf("%v: %q", err, got)
+			}
+		}
+	})
+}
+
+// A watch leaves neither a goroutine nor a descriptor behind.
+func TestWatchLeavesNothing(t *testing.T) {
+	root := t.TempDir()
+	open := func() int {
+		entries, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(entries)
+	}
+	before, routines := open(), runtime.NumGoroutine()
+	for range 30 {
+		Directory{Root: root}.Watch(func(context.Context) {}).Close()
+	}
+	time.Sleep(50 * time.Millisecond)
+	if after := open(); after > before+3 {
+		t.Errorf("%d descriptors before, %d after", before, after)
+	}
+	if after := runtime.NumGoroutine(); after > routines+3 {
+		t.Errorf("%d goroutines before, %d after", routines, after)
+	}
+}
