@@ -3,6 +3,8 @@ package hooks
 import (
 	"context"
 	"errors"
+	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,10 +14,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// asked counts looks, and fails as told.
+// asked counts looks, and fails as told. Timers ask from goroutines of their own.
 type asked struct {
+	begin time.Time
+
+	mu     sync.Mutex
 	at     []time.Duration
-	begin  time.Time
 	err    error
 	failed int
 }
@@ -24,13 +28,40 @@ func newAsked() (*asked, *looks) {
 	a := &asked{begin: time.Now()}
 	return a, &looks{
 		ask: func(context.Context, types.NamespacedName) error {
+			a.mu.Lock()
+			defer a.mu.Unlock()
 			if a.err == nil {
 				a.at = append(a.at, time.Since(a.begin))
 			}
 			return a.err
 		},
-		failed: func(error, types.NamespacedName) { a.failed++ },
+		failed: func(error, types.NamespacedName) {
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			a.failed++
+		},
 	}
+}
+
+// fail has every look fail from now on; nil ends that.
+func (a *asked) fail(err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.err = err
+}
+
+// seen returns when looks were asked for, and how many attempts have failed.
+func (a *asked) seen() (at []time.Duration, failed int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.at), a.failed
+}
+
+// windows is how many are open.
+func (l *looks) windows() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.open)
 }
 
 var one = types.NamespacedName{Namespace: "n", Name: "one"}
@@ -44,19 +75,20 @@ func TestLooksAreFew(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if len(a.at) != 1 || a.at[0] != 0 {
-			t.Fatalf("the first is not asked for at once: %v", a.at)
+		if at, _ := a.seen(); len(at) != 1 || at[0] != 0 {
+			t.Fatalf("the first is not asked for at once: %v", at)
 		}
 		time.Sleep(10 * spacing)
 		synctest.Wait()
-		if len(a.at) != 2 || a.at[1] != spacing {
-			t.Errorf("looks at %v, want 0 and %s", a.at, spacing)
+		if at, _ := a.seen(); len(at) != 2 || at[1] != spacing {
+			t.Errorf("looks at %v, want 0 and %s", at, spacing)
 		}
-		if len(l.open) != 0 {
-			t.Errorf("%d windows stay open", len(l.open))
+		if n := l.windows(); n != 0 {
+			t.Errorf("%d windows stay open", n)
 		}
-		if err := l.want(t.Context(), one); err != nil || len(a.at) != 3 {
-			t.Errorf("after a while it is not asked for at once: %v, err %v", a.at, err)
+		err := l.want(t.Context(), one)
+		if at, _ := a.seen(); err != nil || len(at) != 3 {
+			t.Errorf("after a while it is not asked for at once: %v, err %v", at, err)
 		}
 		time.Sleep(2 * spacing)
 		synctest.Wait()
@@ -66,25 +98,26 @@ func TestLooksAreFew(t *testing.T) {
 func TestNoLookIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, l := newAsked()
-		a.err = errors.New("the API server is away")
+		a.fail(errors.New("the API server is away"))
 		if err := l.want(t.Context(), one); err == nil {
 			t.Error("nobody was told")
 		}
-		a.err = nil
-		if err := l.want(t.Context(), one); err != nil || len(a.at) != 1 {
-			t.Errorf("after a failure it is not asked for at once: %v, err %v", a.at, err)
+		a.fail(nil)
+		err := l.want(t.Context(), one)
+		if at, _ := a.seen(); err != nil || len(at) != 1 {
+			t.Errorf("after a failure it is not asked for at once: %v, err %v", at, err)
 		}
 		if err := l.want(t.Context(), one); err != nil {
 			t.Error(err)
 		}
-		a.err = errors.New("the API server is away")
+		a.fail(errors.New("the API server is away"))
 		time.Sleep(3*spacing + spacing/2)
 		synctest.Wait()
-		a.err = nil
+		a.fail(nil)
 		time.Sleep(2 * spacing)
 		synctest.Wait()
-		if len(a.at) != 2 || a.failed != 3 {
-			t.Errorf("looks at %v after %d failures: the one that was promised is lost", a.at, a.failed)
+		if at, failed := a.seen(); len(at) != 2 || failed != 3 {
+			t.Errorf("looks at %v after %d failures: the one that was promised is lost", at, failed)
 		}
 		if err := l.want(t.Context(), one); err != nil {
 			t.Error(err)
@@ -92,14 +125,14 @@ func TestNoLookIsLost(t *testing.T) {
 		if err := l.want(t.Context(), one); err != nil {
 			t.Error(err)
 		}
-		before := len(a.at)
+		before, _ := a.seen()
 		l.stop(t.Context())
-		if len(a.at) != before+1 {
+		if at, _ := a.seen(); len(at) != len(before)+1 {
 			t.Error("one that was put off is lost at the end")
 		}
 		time.Sleep(10 * spacing)
 		synctest.Wait()
-		if len(a.at) != before+1 {
+		if at, _ := a.seen(); len(at) != len(before)+1 {
 			t.Error("a timer goes on after the end")
 		}
 	})
@@ -113,11 +146,11 @@ func TestLooksAtWhatIsGone(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		a.err = apierrors.NewNotFound(schema.GroupResource{}, one.Name)
+		a.fail(apierrors.NewNotFound(schema.GroupResource{}, one.Name))
 		time.Sleep(10 * spacing)
 		synctest.Wait()
-		if a.failed != 1 || len(l.open) != 0 {
-			t.Errorf("%d attempts, %d windows open", a.failed, len(l.open))
+		if _, failed := a.seen(); failed != 1 || l.windows() != 0 {
+			t.Errorf("%d attempts, %d windows open", failed, l.windows())
 		}
 	})
 }
