@@ -175,8 +175,8 @@ func TestGitHubAppBehindAProxy(t *testing.T) {
 	g, p := newGitHub(t, ca, private), newHTTPProxy(t, "robot")
 	proxy := mustProxy(t, ProxySecret{Address: p.address, Username: "robot", Password: canary})
 	mustFetch(t, newMirrors(t), Remote{URL: g.URL + "/repo.git", CA: ca.pem, Auth: g.app(private, "42", "4711"), Proxy: proxy})
-	if len(p.targets) != 2 || p.refused > 0 {
-		t.Errorf("the proxy connected to %q", p.targets)
+	if len(p.connected()) != 2 || p.refusals() > 0 {
+		t.Errorf("the proxy connected to %q", p.connected())
 	}
 }
 

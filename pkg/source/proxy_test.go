@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -38,6 +39,25 @@ func (p *proxyServer) refuse() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.refused++
+}
+
+// What it has seen so far: connections go on in goroutines of their own.
+func (p *proxyServer) refusals() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.refused
+}
+
+func (p *proxyServer) connected() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.targets)
+}
+
+func (p *proxyServer) passed() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.requests)
 }
 
 // relay connects a client with a target.
@@ -193,19 +213,19 @@ func TestProxies(t *testing.T) {
 					t.Errorf("got %+v", got)
 				}
 				if scheme == "http" && name != "a socks5 proxy" {
-					if len(p.targets) > 0 || len(p.requests) != 2 || !strings.HasPrefix(p.requests[0], "http://"+target+"/repo.git/info/refs") {
-						t.Errorf("it passed on %q and connected to %q", p.requests, p.targets)
+					if len(p.connected()) > 0 || len(p.passed()) != 2 || !strings.HasPrefix(p.passed()[0], "http://"+target+"/repo.git/info/refs") {
+						t.Errorf("it passed on %q and connected to %q", p.passed(), p.connected())
 					}
-				} else if len(p.targets) != 1 || p.targets[0] != target {
-					t.Errorf("it connected to %q, want %s once", p.targets, target)
+				} else if len(p.connected()) != 1 || p.connected()[0] != target {
+					t.Errorf("it connected to %q, want %s once", p.connected(), target)
 				}
 
 				p, s = start("robot")
 				s.Address, s.Username, s.Password = p.address, "robot", canary
 				remote.Proxy = mustProxy(t, s)
 				mustFetch(t, newMirrors(t), remote)
-				if p.refused > 0 {
-					t.Errorf("it was asked %d times without credentials", p.refused)
+				if p.refusals() > 0 {
+					t.Errorf("it was asked %d times without credentials", p.refusals())
 				}
 				for _, wrong := range []ProxySecret{{Username: "robot", Password: canary + "x"}, {}} {
 					wrong.Address, wrong.CA = s.Address, s.CA
@@ -213,7 +233,7 @@ func TestProxies(t *testing.T) {
 					_, err := newMirrors(t).Fetch(t.Context(), remote)
 					wantError(t, err, ErrAuthentication, "phase proxy", "proxy's Secret")
 				}
-				if p.refused == 0 {
+				if p.refusals() == 0 {
 					t.Error("it refused nobody: the test shows nothing")
 				}
 			})
@@ -236,7 +256,7 @@ func TestAddressesBehindAProxy(t *testing.T) {
 			m.AllowedCIDRs = nil
 			_, err := m.Fetch(t.Context(), Remote{URL: "https://git.test/repo.git", Auth: secret, Proxy: proxy})
 			wantError(t, err, ErrInvalid, "refusing to connect to 127.0.0.1", "--git-allowed-cidrs")
-			if len(p.targets)+len(p.requests) > 0 {
+			if len(p.connected())+len(p.passed()) > 0 {
 				t.Error("it was connected to")
 			}
 		})
@@ -256,8 +276,8 @@ func TestAddressesBehindAProxy(t *testing.T) {
 					wantError(t, err, ErrInvalid, "refusing to connect")
 				}
 			}
-			if len(p.targets)+len(p.requests) > 0 {
-				t.Errorf("it was asked for %q %q", p.targets, p.requests)
+			if len(p.connected())+len(p.passed()) > 0 {
+				t.Errorf("it was asked for %q %q", p.connected(), p.passed())
 			}
 		})
 		t.Run(name+", after a redirect", func(t *testing.T) {
