@@ -16,7 +16,9 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
@@ -289,13 +291,13 @@ func networkError(err error) string {
 	)
 	switch {
 	case errors.As(err, &cert):
-		return fmt.Sprintf("the server's certificate is not trusted: %v", cert.Err)
+		return "the server's certificate is not trusted: " + distrust(cert)
 	case errors.As(err, &record) || errors.Is(err, http.ErrSchemeMismatch):
 		return "the server does not speak TLS there"
 	case errors.As(err, &alert):
 		return fmt.Sprintf("TLS: %v", alert)
 	case errors.As(err, &dns):
-		return fmt.Sprintf("resolving %q: %s", dns.Name, dns.Err)
+		return fmt.Sprintf("resolving %q: %s", dns.Name, unresolved(dns))
 	case errors.As(err, &op):
 		again := *op
 		again.Source = nil // our port is another each time, and the same cause should read the same
@@ -304,4 +306,28 @@ func networkError(err error) string {
 		return "the server closed the connection early"
 	}
 	return ""
+}
+
+// distrust says why a certificate is not trusted. crypto/x509 names the time of an
+// expired one by the second of the look, and the same cause should read the same.
+func distrust(err *tls.CertificateVerificationError) string {
+	var invalid x509.CertificateInvalidError
+	if !errors.As(err.Err, &invalid) || invalid.Reason != x509.Expired || invalid.Cert == nil {
+		return err.Err.Error()
+	}
+	return fmt.Sprintf("it is valid from %s to %s", invalid.Cert.NotBefore.UTC().Format(time.RFC3339), invalid.Cert.NotAfter.UTC().Format(time.RFC3339))
+}
+
+// unresolved says why a name has no address. What the resolver's connection met holds
+// our port, which is another each time.
+func unresolved(err *net.DNSError) string {
+	switch {
+	case err.IsNotFound:
+		return err.Err
+	case err.IsTimeout:
+		return "the name server does not answer"
+	case strings.Contains(err.Err, "->"): // as *net.OpError writes both ends of a connection
+		return "the name server cannot be reached"
+	}
+	return err.Err
 }

@@ -43,7 +43,7 @@ func (r *Reconciler) report(ctx context.Context, ps *api.ProfileSource, out outc
 		v := judge(err)
 		setFailed(ps, v, err.Error())
 		if !v.final {
-			next = ps.Spec.RetryInterval.Duration
+			next = r.retry(ps, v)
 		}
 	} else {
 		setOutcome(ps, out)
@@ -76,6 +76,20 @@ func (r *Reconciler) report(ctx context.Context, ps *api.ProfileSource, out outc
 		next = time.Minute
 	}
 	return ctrl.Result{RequeueAfter: wait.Jitter(next, intervalJitter)}, nil
+}
+
+// retry is the wait after a failure that may pass by itself. A host that is away is
+// waited for as long as it has been away already, so that the wait doubles from
+// retryInterval up to the interval. Since when is in the status: a restart during an
+// outage goes on where it was.
+func (r *Reconciler) retry(ps *api.ProfileSource, v verdict) time.Duration {
+	first := ps.Spec.RetryInterval.Duration
+	since := apimeta.FindStatusCondition(ps.Status.Conditions, meta.ReconcilingCondition)
+	if v.reason != api.ReasonUnreachable || since == nil {
+		return first
+	}
+	away := r.now().Sub(since.LastTransitionTime.Time)
+	return max(first, min(away, ps.Spec.Interval.Duration))
 }
 
 // setFailed says that the source could not be looked at. What was applied stays.

@@ -74,7 +74,8 @@ type ProfileSourceSpec struct {
 	// +kubebuilder:default="1m"
 	// +optional
 	Interval metav1.Duration `json:"interval,omitempty"`
-	// RetryInterval is the time after a failure that may pass by itself.
+	// RetryInterval is the time after a failure that may pass by itself. A host that is
+	// away is waited for longer each time, up to interval.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`

@@ -1,0 +1,104 @@
+package profiles
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/fluxcd/pkg/apis/meta"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+)
+
+// While Git is away everything stays as it was, the status says since when and why
+// and is written once, and the waits grow until Git is back.
+func TestOutage(t *testing.T) {
+	var away atomic.Bool
+	f := newFollowing(t, func(git *api.GitSource) { git.URL = sometimesAway(t, git.URL, &away) })
+	f.ps.Spec.Interval, f.ps.Spec.RetryInterval = metav1.Duration{Duration: time.Hour}, metav1.Duration{Duration: 30 * time.Second}
+	f.do(f.client.Update(t.Context(), f.ps))
+	head := f.commit("", "v1.0.0", "one")
+	f.applied("main@sha1:" + head)
+	f.told()
+	object, inventory := f.object("osp-a-v1.0.0"), f.ps.Status.Profiles
+
+	away.Store(true)
+	began := time.Now().Truncate(time.Second)
+	wait := f.look().RequeueAfter
+	within(t, "the first wait", wait, 30*time.Second)
+	f.toldOf("Warning "+api.EventSourceFailed, "closed the connection")
+	f.condition(meta.ReadyCondition, metav1.ConditionFalse, api.ReasonUnreachable, "closed the connection")
+	since := apimeta.FindStatusCondition(f.ps.Status.Conditions, meta.ReadyCondition).LastTransitionTime
+	if since.Time.Before(began) || since.After(time.Now()) {
+		t.Errorf("it is away since %s, and that began at %s", since, began)
+	}
+	version := f.ps.ResourceVersion
+	for _, later := range []struct{ away, wait time.Duration }{
+		{10 * time.Second, 30 * time.Second}, {31 * time.Second, 31 * time.Second}, {time.Minute, time.Minute},
+		{20 * time.Minute, 20 * time.Minute}, {time.Hour, time.Hour}, {700 * time.Hour, time.Hour},
+	} {
+		f.restart() // what is known of the outage is in the status
+		f.r.Now = func() time.Time { return since.Add(later.away) }
+		within(t, later.away.String(), f.look().RequeueAfter, later.wait)
+	}
+	if said := f.told(); said != "" || f.ps.ResourceVersion != version {
+		t.Errorf("the same outage was told again: %q, %+v", said, f.ps.Status)
+	}
+	if f.ps.Status.Revision != "main@sha1:"+head || len(f.ps.Status.Profiles) != 1 || f.ps.Status.Profiles[0] != inventory[0] || f.object("osp-a-v1.0.0").ResourceVersion != object.ResourceVersion {
+		t.Errorf("what was applied did not stay: %+v", f.ps.Status)
+	}
+
+	away.Store(false)
+	within(t, "the wait after the outage", f.look().RequeueAfter, time.Hour)
+	if said := f.told(); said != "Normal "+api.EventSourceRecovered+" the source can be read again: main@sha1:"+head {
+		t.Errorf("the end is told as %q", said)
+	}
+	f.condition(meta.ReadyCondition, metav1.ConditionTrue, meta.SucceededReason)
+	if c := apimeta.FindStatusCondition(f.ps.Status.Conditions, meta.ReconcilingCondition); c != nil {
+		t.Errorf("the outage stays in the status: %+v", c)
+	}
+	f.look()
+	if said := f.told(); said != "" {
+		t.Errorf("the end is told twice: %q", said)
+	}
+
+	// The next outage begins with short waits again.
+	f.r.Now = nil
+	away.Store(true)
+	within(t, "the first wait of the next outage", f.look().RequeueAfter, 30*time.Second)
+}
+
+// within checks a wait, which is up to a tenth longer.
+func within(t *testing.T, what string, got, want time.Duration) {
+	t.Helper()
+	if got < want || got > want+want/10 {
+		t.Errorf("%s: %s, want %s and up to a tenth more", what, got, want)
+	}
+}
+
+// sometimesAway passes requests on, or hangs up.
+func sometimesAway(t *testing.T, to string, away *atomic.Bool) string {
+	t.Helper()
+	u, err := url.Parse(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := u.Path
+	u.Path = ""
+	proxy := httputil.NewSingleHostReverseProxy(u)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if away.Load() {
+			panic(http.ErrAbortHandler)
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	return strings.TrimSuffix(server.URL, "/") + path
+}
