@@ -211,8 +211,9 @@ func TestWatchStorm(t *testing.T) {
 	storm := time.Since(begin)
 	time.Sleep(second)
 	told := len(w.told)
-	if most := int(storm/watchPatience) + 3; told < 1 || told > most {
-		t.Errorf("20,000 edits in %s were told %d times, want 1 to %d", storm, told, most)
+	// However slow the machine is, a look stands for a hundred edits and more.
+	if told < 1 || told > 200 {
+		t.Errorf("20,000 edits in %s were told %d times, want 1 to 200", storm, told)
 	}
 	t.Logf("20,000 edits in %s were told %d times", storm, told)
 	w.tells("an edit after the storm", func() { r.write("d07/a.yaml", "a: x\n") })
