@@ -204,6 +204,31 @@ func invalidText(data []byte) int {
 	return -1
 }
 
+// nestedDeeply tells a text that may have far more levels than any profile: by
+// brackets that are open at once, or by what a line begins with.
+func nestedDeeply(data []byte) bool {
+	const most = 4 * maxDepth
+	open, lead, leading := 0, 0, true
+	for _, c := range data {
+		switch c {
+		case '\n':
+			lead, leading = 0, true
+			continue
+		case '[', '{':
+			open++
+		case ']', '}':
+			open = max(open-1, 0)
+		}
+		if leading = leading && strings.IndexByte(" -?:", c) >= 0; leading {
+			lead++
+		}
+		if open > most || lead > most {
+			return true
+		}
+	}
+	return false
+}
+
 var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
 
 // syntaxError finds the line of a syntax error. The parser that reads profiles
@@ -211,7 +236,9 @@ var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
 // line of the slip, so it is asked once something is wrong.
 func syntaxError(data []byte, err error) (int, error) {
 	var syntax goyaml.Error
-	if _, where := parser.ParseBytes(data, 0); errors.As(where, &syntax) && syntax.GetToken() != nil {
+	if nestedDeeply(data) {
+		// The other parser has no limit: 300,000 times "[" kept it busy for minutes.
+	} else if _, where := parser.ParseBytes(data, 0); errors.As(where, &syntax) && syntax.GetToken() != nil {
 		return syntax.GetToken().Position.Line, fmt.Errorf("is no YAML: %s", syntax.GetMessage())
 	}
 	m := yamlLine.FindStringSubmatch(err.Error())

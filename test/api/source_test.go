@@ -22,8 +22,8 @@ spec:
 `
 
 // TestSourceAdmission shows what is refused before any controller sees it.
-// Security cases 5 and 8 (addresses), 12 (durations), 13 (paths) and 14
-// (credentials in an address).
+// security.md 5, 8 (addresses), 12 (durations), 13 (paths), 14 (credentials in an
+// address).
 func TestSourceAdmission(t *testing.T) {
 	c := cluster.Shared(t)
 	cl := c.Client(t)

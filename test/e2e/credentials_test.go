@@ -152,6 +152,14 @@ func TestCredentials(t *testing.T) {
 		t.Errorf("%d tunnels, %d sessions: the test shows nothing", proxy.tunnels(), shell.sessions())
 	}
 
+	profiler, err := http.Get("http://" + metrics + "/debug/pprof/goroutine?debug=2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	profiler.Body.Close()
+	if profiler.StatusCode != http.StatusNotFound {
+		t.Errorf("a profiler, which tells arguments of functions, answers %d", profiler.StatusCode)
+	}
 	res, err := http.Get("http://" + metrics + "/metrics")
 	if err != nil {
 		t.Fatal(err)
