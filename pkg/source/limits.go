@@ -38,6 +38,7 @@ const (
 	maxHeaderBytes      = 64 << 10  // 64 KiB of HTTP header
 	maxTreeBytes        = 8 << 20   // 8 MiB: some 200,000 entries in one folder
 	maxCommitBytes      = 1 << 20   // 1 MiB of message and signatures
+	maxKeptBytes        = 16 << 20  // 16 MiB per mirror: contents of profile files, kept from one snapshot to the next
 	objectCacheBytes    = 32 << 20  // 32 MiB per mirror: delta bases and trees that neighbouring commits share
 )
 
@@ -54,6 +55,9 @@ const (
 	maxHaves = 256
 	// maxWants bounds a fetch of all branches, where a server gives out commits by branch only.
 	maxWants = 5000
+	// maxKeptRefs is how many references an answer may have that is kept for other
+	// sources, each about 150 bytes in memory.
+	maxKeptRefs = 20_000
 	// maxLines is how many histories (a path on a branch) a mirror keeps in memory.
 	maxLines = 64
 	// maxNamedBranches is how many branches an error about a missing one still lists.

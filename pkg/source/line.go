@@ -29,6 +29,9 @@ func (l *Lines) of(ctx context.Context, o *objects, name string, head plumbing.H
 	l.mu.Lock()
 	old := l.kept[key]
 	l.mu.Unlock()
+	if old.head == head {
+		return old.steps, nil
+	}
 	steps, err := o.line(ctx, head, parts, old)
 	if err != nil {
 		return nil, err

@@ -37,6 +37,7 @@ type mirror struct {
 	loaded bool
 	tips   []plumbing.Hash // the newest last
 	whole  map[plumbing.Hash]bool
+	last   answer
 }
 
 func newMirror(dir string) *mirror {
@@ -155,6 +156,7 @@ func (m *mirror) reset() error {
 	m.damaged = false
 	m.mu.Unlock()
 	m.loaded = false
+	m.last = answer{}
 	m.lines.forget()
 	if err := os.RemoveAll(m.dir); err != nil {
 		return fmt.Errorf("deleting a damaged mirror: %w", err)

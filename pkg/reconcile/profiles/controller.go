@@ -102,6 +102,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 // outcome is what one look at a source came to.
 type outcome struct {
 	revision string             // what was looked at
+	asked    time.Time          // when the server was asked; zero where there is none
 	entries  []api.ProfileEntry // the new inventory
 	created  []profile.Version  // versions that became objects
 	refused  []error            // what of the revision was not applied
@@ -128,7 +129,7 @@ func (r *Reconciler) sync(ctx context.Context, ps *api.ProfileSource) (outcome, 
 		return outcome{}, err
 	}
 	want := decide(ps, snap, cat, others)
-	out := outcome{revision: snap.Revision, refused: want.refused}
+	out := outcome{revision: snap.Revision, asked: snap.AskedAt, refused: want.refused}
 	failed := map[string]bool{}
 	for _, v := range want.apply {
 		made, err := r.ensure(ctx, ps, snap, ix, v)
@@ -164,7 +165,7 @@ func (r *Reconciler) fetch(ctx context.Context, ps *api.ProfileSource, lines *so
 	if err != nil {
 		return nil, err
 	}
-	return r.Git.Fetch(ctx, remote)
+	return r.Git.Fetch(ctx, shared(ps, remote))
 }
 
 // builtin reads the profiles of this binary. Two sources of them would only offer

@@ -70,7 +70,7 @@ func (r *Reconciler) report(ctx context.Context, ps *api.ProfileSource, out outc
 	if next <= 0 {
 		next = time.Minute
 	}
-	return ctrl.Result{RequeueAfter: wait.Jitter(next, intervalJitter)}, nil
+	return ctrl.Result{RequeueAfter: untilNext(wait.Jitter(next, intervalJitter), out.asked)}, nil
 }
 
 // setFailed says that the source could not be looked at. What was applied stays.
