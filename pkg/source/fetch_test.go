@@ -121,25 +121,6 @@ func TestForcePush(t *testing.T) {
 	}
 }
 
-func TestManyPushesAreFetchedAnew(t *testing.T) {
-	t.Parallel()
-	s, r, m := newServer(t), newRepo(t), newMirrors(t)
-	remote := Remote{URL: s.url("repo.git")}
-	for i := range maxPacks + 3 {
-		r.commit("a.yaml", strings.Repeat("x", i+1))
-		s.push(r, "repo.git")
-		got := mustFetch(t, m, remote)
-		if len(got.Line) != i+1 {
-			t.Fatalf("after %d pushes the line has %d steps", i+1, len(got.Line))
-		}
-	}
-	for _, mirror := range m.open {
-		if n := len(mirror.reader().packs); n > maxPacks {
-			t.Errorf("there are %d packs", n)
-		}
-	}
-}
-
 func TestCommit(t *testing.T) {
 	for name, config := range map[string][]string{
 		"a server that gives out branches only": nil,

@@ -32,9 +32,10 @@ const (
 const (
 	defaultMaxPackBytes = 512 << 20 // 512 MiB, on disk
 	maxRefsBytes        = 32 << 20  // 32 MiB: some 400,000 references
-	maxObjectBytes      = 32 << 20  // 32 MiB: indexing a pack holds two or three objects in memory
+	maxObjectBytes      = 32 << 20  // 32 MiB: indexing a pack holds a few objects in memory
+	maxDeltaBytes       = 96 << 20  // 96 MiB: objects that indexing holds because more deltas build on them
 	maxInflatedBytes    = 8 << 30   // 8 GiB: all objects of a pack, inflated and hashed one by one; about a minute
-	maxPackObjects      = 1 << 20   // indexing a pack takes about 300 bytes of memory for each
+	maxPackObjects      = 1 << 20   // indexing a pack takes about 100 bytes of memory for each
 	maxHeaderBytes      = 64 << 10  // 64 KiB of HTTP header
 	maxTreeBytes        = 8 << 20   // 8 MiB: some 200,000 entries in one folder
 	maxCommitBytes      = 1 << 20   // 1 MiB of message and signatures
@@ -46,8 +47,8 @@ const (
 const (
 	// defaultTimeout bounds each phase of a fetch: dial, TLS, refs, pack.
 	defaultTimeout = 60 * time.Second
-	// maxPacks is when a mirror is fetched whole instead of once more in part: every
-	// push leaves one pack, and each costs a lookup per object and a file descriptor.
+	// maxPacks is when the packs of a mirror become one: every push leaves one, and
+	// each costs a lookup per object and a file descriptor.
 	maxPacks = 48
 	// maxTips is how many heads a mirror remembers, to tell the server what it has.
 	maxTips = 32
