@@ -56,8 +56,14 @@ func follow(ctx context.Context, dir, url string) (*follower, error) {
 }
 
 // fetch makes the process fetch n times, and read what changed a file if one is named.
-func (f *follower) fetch(n int, path string) (cost, error) {
-	if _, err := fmt.Fprintf(f.in, "%d %s\n", n, path); err != nil {
+func (f *follower) fetch(n int, path string) (cost, error) { return f.order("", n, path) }
+
+// share makes the process fetch for n sources, each of which takes what another was
+// told within the hour.
+func (f *follower) share(n int) (cost, error) { return f.order("share", n, "") }
+
+func (f *follower) order(how string, n int, path string) (cost, error) {
+	if _, err := fmt.Fprintf(f.in, "%s,%d,%s\n", how, n, path); err != nil {
 		return cost{}, err
 	}
 	var c cost
@@ -81,12 +87,19 @@ func following(ctx context.Context, dir, url string, in io.Reader, out io.Writer
 	remote := source.Remote{URL: url, Path: "profiles", Key: "speed"}
 	lines := bufio.NewScanner(in)
 	for lines.Scan() {
-		count, path, _ := strings.Cut(lines.Text(), " ")
-		n, err := strconv.Atoi(count)
+		order := strings.SplitN(lines.Text(), ",", 3)
+		if len(order) != 3 {
+			return fmt.Errorf("order %q is none", lines.Text())
+		}
+		n, err := strconv.Atoi(order[1])
 		if err != nil {
 			return err
 		}
-		if err := json.NewEncoder(out).Encode(fetchTimes(ctx, mirrors, remote, n, path)); err != nil {
+		one := remote
+		if order[0] == "share" {
+			one.MaxAge = time.Hour
+		}
+		if err := json.NewEncoder(out).Encode(fetchTimes(ctx, mirrors, one, n, order[2])); err != nil {
 			return err
 		}
 	}

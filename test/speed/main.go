@@ -95,7 +95,7 @@ func measure(ctx context.Context, stdout, stderr io.Writer) (missed int, err err
 	}
 	defer b.server.Close()
 	b.url = b.server.URL + "/repo.git"
-	for _, part := range []func(context.Context) error{b.first, b.unchanged, b.onePush, b.manyPushes} {
+	for _, part := range []func(context.Context) error{b.first, b.unchanged, b.onePush, b.manySources, b.manyPushes} {
 		if err := part(ctx); err != nil {
 			return 0, err
 		}

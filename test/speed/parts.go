@@ -137,6 +137,30 @@ func (b *bench) onePush(ctx context.Context) error {
 	return nil
 }
 
+// manySources pushes a commit, of which one source is told and 99 learn from it.
+func (b *bench) manySources(ctx context.Context) error {
+	if _, err := b.push(ctx); err != nil {
+		return err
+	}
+	asked, packs := b.server.asked.Load(), b.server.packs.Load()
+	one, err := b.follower.fetch(1, "")
+	if err != nil {
+		return err
+	}
+	const others = 99
+	c, err := b.follower.share(others)
+	if err != nil {
+		return err
+	}
+	asked, packs = b.server.asked.Load()-asked, b.server.packs.Load()-packs
+	if c.Steps != one.Steps {
+		return fmt.Errorf("the others see %d steps, not %d", c.Steps, one.Steps)
+	}
+	b.add("100 sources of one repository, after a push", cost{Wall: one.Wall + c.Wall, CPU: one.CPU + c.CPU}, "", "", true)
+	b.add(fmt.Sprintf("  requests: %d for references, %d for packs", asked, packs), cost{}, "", "1, 1", asked == 1 && packs == 1)
+	return nil
+}
+
 // manyPushes looks at the packs of a mirror that is pushed to often.
 func (b *bench) manyPushes(ctx context.Context) error {
 	const pushes = 110
