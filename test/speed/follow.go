@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
@@ -25,6 +26,7 @@ type cost struct {
 	Peak      int64 // bytes of memory, so far in the life of the process
 	Heap      int64 // bytes that are live
 	Steps     int   // on the line
+	Versions  int   // of all profiles
 	Change    string
 	Error     string
 }
@@ -85,6 +87,7 @@ func (f *follower) end() error {
 func following(ctx context.Context, dir, url string, in io.Reader, out io.Writer) error {
 	mirrors := &source.Mirrors{Dir: dir, AllowInsecure: true, AllowedCIDRs: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
 	remote := source.Remote{URL: url, Path: "profiles", Key: "speed"}
+	index := &profile.Indexer{}
 	lines := bufio.NewScanner(in)
 	for lines.Scan() {
 		order := strings.SplitN(lines.Text(), ",", 3)
@@ -99,14 +102,16 @@ func following(ctx context.Context, dir, url string, in io.Reader, out io.Writer
 		if order[0] == "share" {
 			one.MaxAge = time.Hour
 		}
-		if err := json.NewEncoder(out).Encode(fetchTimes(ctx, mirrors, one, n, order[2])); err != nil {
+		if err := json.NewEncoder(out).Encode(look(ctx, mirrors, index, one, n, order[2])); err != nil {
 			return err
 		}
 	}
 	return lines.Err()
 }
 
-func fetchTimes(ctx context.Context, mirrors *source.Mirrors, remote source.Remote, n int, path string) (c cost) {
+// look is what the controller does at each look, but for the API server: fetch, and
+// index the versions that the history holds.
+func look(ctx context.Context, mirrors *source.Mirrors, index *profile.Indexer, remote source.Remote, n int, path string) (c cost) {
 	begin, used := time.Now(), cpu(syscall.RUSAGE_SELF)
 	var err error
 	for range n {
@@ -114,7 +119,14 @@ func fetchTimes(ctx context.Context, mirrors *source.Mirrors, remote source.Remo
 		if snap, err = mirrors.Fetch(ctx, remote); err != nil {
 			break
 		}
-		c.Steps = len(snap.Line)
+		var cat *profile.Catalogue
+		if cat, err = index.Catalogue(ctx, snap); err != nil {
+			break
+		}
+		c.Steps, c.Versions = len(snap.Line), 0
+		for _, versions := range cat.History {
+			c.Versions += len(versions)
+		}
 		if path != "" {
 			var change source.Author
 			if change, err = snap.ChangeOf(ctx, snap.Head, path); err != nil {

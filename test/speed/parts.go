@@ -50,6 +50,9 @@ func (b *bench) first(ctx context.Context) error {
 		if c.Steps != commits/5 {
 			return fmt.Errorf("the line has %d steps, not %d", c.Steps, commits/5)
 		}
+		if want := profiles + commits/5 - 1; c.Versions != want {
+			return fmt.Errorf("the catalogue has %d versions, not %d", c.Versions, want)
+		}
 		ours = append(ours, c)
 	}
 	git, us := median(theirs), median(ours)
