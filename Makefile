@@ -33,8 +33,9 @@ test: prerequisites ## run every test, with the race detector
 	hack/test
 
 .PHONY: bench
-bench: prerequisites ## measure rendering
+bench: prerequisites ## measure rendering, and what following a repository costs beside the git command
 	go test -run '^$$' -bench . -benchmem ./pkg/render/...
+	@mkdir -p bin && go build -o bin/speed ./test/speed && bin/speed
 
 FUZZTIME ?= 10m
 

@@ -90,6 +90,12 @@ func runController(ctx context.Context, f *controllerFlags) error {
 	if err != nil {
 		return fmt.Errorf("selecting bootstrap tokens: %w", err)
 	}
+	mirrors := &source.Mirrors{Dir: f.cacheDir, AllowedCIDRs: f.gitAllowedCIDRs, AllowInsecure: f.allowInsecureGit}
+	release, err := mirrors.Lock()
+	if err != nil {
+		return fmt.Errorf("--cache-dir: %w", err)
+	}
+	defer release()
 	own := map[string]cache.Config{f.namespace: {}}
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
 		Scheme:                        scheme,
@@ -129,7 +135,7 @@ func runController(ctx context.Context, f *controllerFlags) error {
 	if err != nil {
 		return err
 	}
-	if err := addControllers(ctx, mgr, f, nodeFacts{flux: flux, settings: settings, clusterInfo: clusterInfo, registry: registry}); err != nil {
+	if err := addControllers(ctx, mgr, f, nodeFacts{flux: flux, settings: settings, clusterInfo: clusterInfo, registry: registry}, mirrors); err != nil {
 		return err
 	}
 	if err := addProbes(mgr); err != nil {
@@ -151,13 +157,8 @@ type nodeFacts struct {
 	flux        *profiles.Flux
 }
 
-func addControllers(ctx context.Context, mgr ctrl.Manager, f *controllerFlags, facts nodeFacts) error {
+func addControllers(ctx context.Context, mgr ctrl.Manager, f *controllerFlags, facts nodeFacts, mirrors *source.Mirrors) error {
 	engine := render.NewEngine()
-	mirrors := &source.Mirrors{
-		Dir:           f.cacheDir,
-		AllowedCIDRs:  f.gitAllowedCIDRs,
-		AllowInsecure: f.allowInsecureGit,
-	}
 	if err := mgr.Add(sweeper(mirrors)); err != nil {
 		return fmt.Errorf("setting up the sweep of mirrors: %w", err)
 	}

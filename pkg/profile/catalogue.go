@@ -86,6 +86,8 @@ type Indexer struct {
 
 	blobs map[string]*reading
 	line  *line
+	last  *Catalogue // of what is in seen
+	seen  *source.Snapshot
 }
 
 // reading is what one blob holds: profiles or problems, never both.
@@ -99,8 +101,40 @@ type identity struct{ name, version, digest string }
 
 type key struct{ name, version string }
 
-// Catalogue indexes a snapshot.
+// Catalogue indexes a snapshot. The answer is not to be changed: for an equal
+// snapshot it is the same one.
 func (x *Indexer) Catalogue(ctx context.Context, snap *source.Snapshot) (*Catalogue, error) {
+	if x.seen != nil && equal(x.seen, snap) {
+		return x.last, nil
+	}
+	cat, err := x.catalogue(ctx, snap)
+	if err != nil {
+		return nil, err
+	}
+	x.last, x.seen = cat, outline(snap)
+	return cat, nil
+}
+
+// outline is what a catalogue depends on, without the contents of the files.
+func outline(snap *source.Snapshot) *source.Snapshot {
+	o := &source.Snapshot{Revision: snap.Revision, Head: snap.Head, Refused: snap.Refused, Line: snap.Line}
+	for _, f := range snap.Files {
+		f.Data = nil
+		o.Files = append(o.Files, f)
+	}
+	return o
+}
+
+// equal compares a snapshot with the outline of another one. A head has one line.
+func equal(seen, snap *source.Snapshot) bool {
+	return seen.Revision == snap.Revision && seen.Head == snap.Head && len(seen.Line) == len(snap.Line) &&
+		slices.Equal(seen.Refused, snap.Refused) &&
+		slices.EqualFunc(seen.Files, snap.Files, func(a, b source.File) bool {
+			return a.Path == b.Path && a.Blob == b.Blob && a.Dirty == b.Dirty
+		})
+}
+
+func (x *Indexer) catalogue(ctx context.Context, snap *source.Snapshot) (*Catalogue, error) {
 	ln := x.line
 	if ln == nil || !ln.isPrefixOf(snap) {
 		ln = newLine()

@@ -129,6 +129,18 @@ type offer struct {
 	broken bool
 }
 
+// allOffers lists what the tree offers, by name and path.
+func (ln *line) allOffers() map[string][]offer {
+	out := map[string][]offer{}
+	for _, path := range slices.Sorted(maps.Keys(ln.tree)) {
+		n := ln.tree[path]
+		for _, id := range n.good {
+			out[id.name] = append(out[id.name], offer{path: path, id: id, broken: len(n.reading.problems) > 0})
+		}
+	}
+	return out
+}
+
 // offers lists what the tree offers under a name, by path.
 func (ln *line) offers(name string) []offer {
 	var out []offer
@@ -238,14 +250,15 @@ func (ln *line) catalogue(x *Indexer, snap *source.Snapshot) *Catalogue {
 	for _, r := range snap.Refused {
 		c.Refused = append(c.Refused, &Refusal{Problem: Problem{Path: r.Path, Err: errors.New(r.Reason)}, Commit: snap.Head})
 	}
+	all := ln.allOffers()
 	for _, path := range slices.Sorted(maps.Keys(ln.tree)) {
-		c.Refused = append(c.Refused, ln.refusals(path)...)
+		c.Refused = append(c.Refused, ln.refusals(path, all)...)
 	}
 	x.addLines(snap, c.Refused)
 	return c
 }
 
-func (ln *line) refusals(path string) []*Refusal {
+func (ln *line) refusals(path string, all map[string][]offer) []*Refusal {
 	var out []*Refusal
 	n := ln.tree[path]
 	for _, p := range n.reading.problems {
@@ -255,7 +268,7 @@ func (ln *line) refusals(path string) []*Refusal {
 	}
 	for _, id := range n.reading.docs {
 		o := offer{path: path, id: id}
-		if err := ln.verdict(o, ln.offers(id.name)); err != nil {
+		if err := ln.verdict(o, all[id.name]); err != nil {
 			out = append(out, &Refusal{
 				Problem: Problem{Path: path, Field: "spec.version", Err: err},
 				Profile: id.name, Version: id.version, Commit: n.changed,

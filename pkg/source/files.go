@@ -92,17 +92,26 @@ func (l *listing) read(ctx context.Context) ([]File, []Refusal, error) {
 	var q quota
 	var files []File
 	for _, f := range l.found {
-		size, err := l.objects.blobSize(plumbing.NewHash(f.Blob))
-		if err != nil {
-			return nil, nil, fmt.Errorf("reading %q: %w", f.Path, err)
+		id := plumbing.NewHash(f.Blob)
+		data, known := l.objects.recall(id)
+		size := int64(len(data))
+		var err error
+		if !known {
+			if size, err = l.objects.blobSize(id); err != nil {
+				return nil, nil, fmt.Errorf("reading %q: %w", f.Path, err)
+			}
 		}
 		if reason := q.admit(size); reason != "" {
 			l.refused.add(f.Path, reason)
 			continue
 		}
-		if f.Data, err = l.objects.blob(ctx, plumbing.NewHash(f.Blob)); err != nil {
-			return nil, nil, fmt.Errorf("reading %q: %w", f.Path, err)
+		if !known {
+			if data, err = l.objects.blob(ctx, id); err != nil {
+				return nil, nil, fmt.Errorf("reading %q: %w", f.Path, err)
+			}
+			l.objects.keep(id, data)
 		}
+		f.Data = data
 		files = append(files, f)
 	}
 	return files, l.refused.sorted(), nil

@@ -25,7 +25,8 @@ func (m *mirror) fetchPack(ctx context.Context, s *session, refs *packp.AdvRefs,
 		return fmt.Errorf("writing the mirror: %w", err)
 	}
 	defer pack.Close()
-	if err := s.pack(ctx, refs, wants, haves, pack); err != nil {
+	entries, err := s.pack(ctx, refs, wants, haves, pack)
+	if err != nil {
 		return err
 	}
 	index, err := os.Create(filepath.Join(dir, "idx"))
@@ -33,7 +34,7 @@ func (m *mirror) fetchPack(ctx context.Context, s *session, refs *packp.AdvRefs,
 		return fmt.Errorf("writing the mirror: %w", err)
 	}
 	defer index.Close()
-	name, err := indexPack(ctx, pack, index)
+	name, err := indexPack(ctx, pack, entries, index)
 	if err != nil {
 		return err
 	}
@@ -47,16 +48,9 @@ func (m *mirror) fetchPack(ctx context.Context, s *session, refs *packp.AdvRefs,
 
 // install renames a pack into place and reads from it from now on.
 func (m *mirror) install(dir, name string, renew bool) error {
-	base := filepath.Join(m.dir, "objects", "pack", name)
-	known := fileExists(base + ".pack")
-	if err := os.Rename(filepath.Join(dir, "idx"), base+".idx"); err != nil {
-		return fmt.Errorf("writing the mirror: %w", err)
-	}
-	if err := os.Rename(filepath.Join(dir, "pack"), base+".pack"); err != nil {
-		return fmt.Errorf("writing the mirror: %w", err)
-	}
-	if err := syncDir(filepath.Dir(base)); err != nil {
-		return fmt.Errorf("writing the mirror: %w", err)
+	known := fileExists(filepath.Join(m.dir, "objects", "pack", name+".pack"))
+	if err := m.place(dir, name); err != nil {
+		return err
 	}
 	switch {
 	case renew:
@@ -67,12 +61,35 @@ func (m *mirror) install(dir, name string, renew bool) error {
 	return m.reader().add(name)
 }
 
+// place renames an index and a pack, which counts from then on.
+func (m *mirror) place(dir, name string) error {
+	base := filepath.Join(m.dir, "objects", "pack", name)
+	if err := os.Rename(filepath.Join(dir, "idx"), base+".idx"); err != nil {
+		return fmt.Errorf("writing the mirror: %w", err)
+	}
+	if err := os.Rename(filepath.Join(dir, "pack"), base+".pack"); err != nil {
+		return fmt.Errorf("writing the mirror: %w", err)
+	}
+	if err := syncDir(filepath.Dir(base)); err != nil {
+		return fmt.Errorf("writing the mirror: %w", err)
+	}
+	return nil
+}
+
 // dropOthers keeps one pack alone. What only the others had (branches that are
 // gone, histories that were rewritten) is fetched again where it is wanted.
 func (m *mirror) dropOthers(name string) error {
 	if err := m.writeTips(nil); err != nil {
 		return err
 	}
+	if err := m.removePacksBut(name); err != nil {
+		return err
+	}
+	m.loaded = false
+	return m.load()
+}
+
+func (m *mirror) removePacksBut(name string) error {
 	for _, p := range m.reader().packs {
 		if p.name == name {
 			continue
@@ -83,8 +100,7 @@ func (m *mirror) dropOthers(name string) error {
 			}
 		}
 	}
-	m.loaded = false
-	return m.load()
+	return nil
 }
 
 func fileExists(path string) bool {

@@ -43,12 +43,14 @@ const (
 const (
 	defaultMaxPackBytes = 512 << 20 // 512 MiB, on disk
 	maxRefsBytes        = 32 << 20  // 32 MiB: some 400,000 references
-	maxObjectBytes      = 32 << 20  // 32 MiB: indexing a pack holds two or three objects in memory
+	maxObjectBytes      = 32 << 20  // 32 MiB: indexing a pack holds a few objects in memory
+	maxDeltaBytes       = 96 << 20  // 96 MiB: objects that indexing holds because more deltas build on them
 	maxInflatedBytes    = 8 << 30   // 8 GiB: all objects of a pack, inflated and hashed one by one; about a minute
-	maxPackObjects      = 1 << 20   // indexing a pack takes about 300 bytes of memory for each
+	maxPackObjects      = 1 << 20   // indexing a pack takes about 100 bytes of memory for each
 	maxHeaderBytes      = 64 << 10  // 64 KiB of HTTP header
 	maxTreeBytes        = 8 << 20   // 8 MiB: some 200,000 entries in one folder
 	maxCommitBytes      = 1 << 20   // 1 MiB of message and signatures
+	maxKeptBytes        = 16 << 20  // 16 MiB per mirror: contents of profile files, kept from one snapshot to the next
 	objectCacheBytes    = 32 << 20  // 32 MiB per mirror: delta bases and trees that neighbouring commits share
 )
 
@@ -63,8 +65,8 @@ const (
 const (
 	// defaultTimeout bounds each phase of a fetch: dial, TLS, refs, pack.
 	defaultTimeout = 60 * time.Second
-	// maxPacks is when a mirror is fetched whole instead of once more in part: every
-	// push leaves one pack, and each costs a lookup per object and a file descriptor.
+	// maxPacks is when the packs of a mirror become one: every push leaves one, and
+	// each costs a lookup per object and a file descriptor.
 	maxPacks = 48
 	// maxTips is how many heads a mirror remembers, to tell the server what it has.
 	maxTips = 32
@@ -72,6 +74,9 @@ const (
 	maxHaves = 256
 	// maxWants bounds a fetch of all branches, where a server gives out commits by branch only.
 	maxWants = 5000
+	// maxKeptRefs is how many references an answer may have that is kept for other
+	// sources, each about 150 bytes in memory.
+	maxKeptRefs = 20_000
 	// maxLines is how many histories (a path on a branch) a mirror keeps in memory.
 	maxLines = 64
 	// maxNamedBranches is how many branches an error about a missing one still lists.

@@ -58,6 +58,9 @@ func (l *Lines) raw(ctx context.Context, o *objects, key string, head plumbing.H
 	l.mu.Lock()
 	old := l.kept[key]
 	l.mu.Unlock()
+	if old.head == head {
+		return old.steps, nil
+	}
 	steps, err := o.line(ctx, head, parts, old)
 	if err != nil {
 		return nil, err

@@ -37,6 +37,7 @@ type mirror struct {
 	loaded bool
 	tips   []plumbing.Hash // the newest last
 	whole  map[plumbing.Hash]bool
+	last   reply
 }
 
 func newMirror(dir string) *mirror {
@@ -86,13 +87,8 @@ func (m *mirror) load() error {
 	if err := m.create(); err != nil {
 		return fmt.Errorf("preparing the mirror: %w", err)
 	}
-	dir, err := os.OpenRoot(filepath.Join(m.dir, "objects"))
+	opened, err := m.openAgain()
 	if err != nil {
-		return fmt.Errorf("%w: %w", errDamaged, err)
-	}
-	opened, err := openObjects(dir)
-	if err != nil {
-		dir.Close()
 		return err
 	}
 	if m.tips, err = m.readTips(); err != nil {
@@ -110,6 +106,20 @@ func (m *mirror) load() error {
 	defer m.mu.Unlock()
 	m.current = opened
 	return nil
+}
+
+// openAgain opens the packs that are there now.
+func (m *mirror) openAgain() (*objects, error) {
+	dir, err := os.OpenRoot(filepath.Join(m.dir, "objects"))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errDamaged, err)
+	}
+	opened, err := openObjects(dir)
+	if err != nil {
+		dir.Close()
+		return nil, err
+	}
+	return opened, nil
 }
 
 // create makes what is missing of an empty bare repository and removes what a
@@ -155,6 +165,7 @@ func (m *mirror) reset() error {
 	m.damaged = false
 	m.mu.Unlock()
 	m.loaded = false
+	m.last = reply{}
 	m.lines.forget()
 	if err := os.RemoveAll(m.dir); err != nil {
 		return fmt.Errorf("deleting a damaged mirror: %w", err)
@@ -225,7 +236,10 @@ func (m *mirror) update(ctx context.Context, s *session, refs *packp.AdvRefs, he
 	case !hole.IsZero():
 		return missing(hole)
 	}
-	return m.writeTips(append(slices.DeleteFunc(m.tips, func(id plumbing.Hash) bool { return id == head }), head))
+	if err := m.remember(ctx, head); err != nil {
+		return err
+	}
+	return m.tidy(ctx, refs, head)
 }
 
 // haves are the commits to tell the server: the tips, the ones just before them,

@@ -20,6 +20,7 @@ import (
 // one process. Its exported fields are set once, before the first Fetch.
 type Mirrors struct {
 	// Dir holds one folder per mirror. It may be deleted while the process is down.
+	// Lock keeps other processes out.
 	Dir string
 	// AllowedCIDRs are addresses to connect to although they are loopback,
 	// link-local or otherwise refused.
@@ -36,8 +37,10 @@ type Mirrors struct {
 }
 
 // Fetch brings the mirror of a remote up to date and reads its snapshot. An
-// unchanged remote costs one request. It is safe for concurrent use; fetches of one
-// mirror wait for each other. Errors are of the kinds ErrUnreachable,
+// unchanged remote costs one request, or none where an answer serves that another
+// fetch got: see Remote.MaxAge. It is safe for concurrent use; fetches of one
+// mirror wait for each other, and those that waited share what was found. Errors are
+// of the kinds ErrUnreachable,
 // ErrAuthentication, ErrHostKey, ErrNotFound, ErrInvalid and ErrUnsupported; any other is the
 // context's, or this machine's disk.
 func (m *Mirrors) Fetch(ctx context.Context, r Remote) (*Snapshot, error) {
@@ -53,12 +56,13 @@ func (m *Mirrors) fetch(ctx context.Context, r Remote) (*Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
+	began := time.Now()
 	mirror := m.mirror(t.id())
 	if err := mirror.acquire(ctx); err != nil {
 		return nil, err
 	}
 	defer mirror.release()
-	snapshot, err := m.sync(ctx, mirror, t)
+	snapshot, err := m.syncOrShare(ctx, mirror, t, began)
 	if !isDamage(err) {
 		return snapshot, err
 	}
@@ -121,8 +125,25 @@ func (m *Mirrors) maxPackBytes() int64 {
 	return defaultMaxPackBytes
 }
 
+// syncOrShare takes the answer that another fetch got, if it serves, or asks.
+func (m *Mirrors) syncOrShare(ctx context.Context, mirror *mirror, t target, began time.Time) (*Snapshot, error) {
+	if mirror.last.serves(t.Remote, began) {
+		if mirror.last.err != nil {
+			return nil, mirror.last.err
+		}
+		if err := mirror.load(); err != nil {
+			return nil, err
+		}
+		snapshot, err := m.settle(ctx, mirror, t, nil, mirror.last)
+		if !errors.Is(err, errAskAgain) {
+			return snapshot, err
+		}
+	}
+	return m.sync(ctx, mirror, t)
+}
+
 // sync asks the server, fetches what is missing, and reads.
-func (m *Mirrors) sync(ctx context.Context, mirror *mirror, t target) (*Snapshot, error) {
+func (m *Mirrors) sync(ctx context.Context, mirror *mirror, t target) (snapshot *Snapshot, err error) {
 	if err := mirror.load(); err != nil {
 		return nil, err
 	}
@@ -131,14 +152,29 @@ func (m *Mirrors) sync(ctx context.Context, mirror *mirror, t target) (*Snapshot
 		return nil, err
 	}
 	defer s.close()
-	refs, err := s.references(ctx)
-	if err != nil {
+	defer func() {
+		if err != nil {
+			mirror.note(reply{err: err, ended: time.Now()})
+		}
+	}()
+	now := reply{asked: time.Now()}
+	if now.refs, err = s.references(ctx); err != nil {
 		if errors.Is(err, ErrAuthentication) {
 			m.tokens.forget(t.Auth)
 		}
 		return nil, err
 	}
-	at, err := choose(t, refs)
+	mirror.note(now)
+	return m.settle(ctx, mirror, t, s, now)
+}
+
+// settle fetches what is missing of what an answer names, and reads. Without a
+// session nothing can be fetched: errAskAgain, where the answer is not enough.
+func (m *Mirrors) settle(ctx context.Context, mirror *mirror, t target, s *session, a reply) (*Snapshot, error) {
+	at, err := choose(t, a.refs)
+	if err != nil && s == nil {
+		return nil, errAskAgain // what was not there may have come
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -147,7 +183,10 @@ func (m *Mirrors) sync(ctx context.Context, mirror *mirror, t target) (*Snapshot
 		return nil, err
 	}
 	if !hole.IsZero() || !at.tag.IsZero() && !mirror.reader().has(at.tag) {
-		if err := mirror.update(ctx, s, refs, at.head, at.wants); err != nil {
+		if s == nil {
+			return nil, errAskAgain
+		}
+		if err := mirror.update(ctx, s, a.refs, at.head, at.wants); err != nil {
 			return nil, err
 		}
 	}
@@ -156,7 +195,12 @@ func (m *Mirrors) sync(ctx context.Context, mirror *mirror, t target) (*Snapshot
 			return nil, err
 		}
 	}
-	return mirror.snapshot(ctx, t, at)
+	snapshot, err := mirror.snapshot(ctx, t, at)
+	if err != nil {
+		return nil, err
+	}
+	snapshot.AskedAt = a.asked
+	return snapshot, nil
 }
 
 // chooseRevision finds the commit that a revision starts from. A tag is asked for

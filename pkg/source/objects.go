@@ -27,6 +27,9 @@ type objects struct {
 	packs   []*pack
 	cache   *cache.ObjectLRU
 	commits map[plumbing.Hash]commit
+
+	kept      map[plumbing.Hash][]byte // contents of profile files, which the next snapshot mostly has as well
+	keptBytes int
 }
 
 type pack struct {
@@ -155,6 +158,27 @@ func (o *objects) packOf(id plumbing.Hash) *pack {
 // blob returns the content of a file of at most maxFileBytes.
 func (o *objects) blob(ctx context.Context, id plumbing.Hash) ([]byte, error) {
 	return o.read(ctx, plumbing.BlobObject, id, maxFileBytes)
+}
+
+// recall returns the content of a profile file that was read before.
+func (o *objects) recall(id plumbing.Hash) ([]byte, bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	data, ok := o.kept[id]
+	return data, ok
+}
+
+// keep remembers the content of a profile file, which nobody changes any more.
+// When there is no room, all is forgotten: what is still in use comes back with the
+// next snapshot.
+func (o *objects) keep(id plumbing.Hash, data []byte) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.kept == nil || o.keptBytes+len(data) > maxKeptBytes {
+		o.kept, o.keptBytes = map[plumbing.Hash][]byte{}, 0
+	}
+	o.kept[id] = data
+	o.keptBytes += len(data)
 }
 
 // blobSize returns the size of a blob without reading it.

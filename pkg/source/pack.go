@@ -2,19 +2,15 @@ package source
 
 import (
 	"bufio"
-	"bytes"
 	"compress/flate"
 	"compress/zlib"
-	"context"
 	"crypto/sha1"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
-	"github.com/go-git/go-git/v5/plumbing/format/idxfile"
-	"github.com/go-git/go-git/v5/plumbing/format/packfile"
+	"github.com/go-git/go-git/v5/plumbing"
 )
 
 // The kinds of objects in a pack; 1 to 4 are commit, tree, blob and tag.
@@ -29,36 +25,41 @@ func errPack(format string, args ...any) error {
 	return fail(ErrInvalid, "the server's pack is malformed: "+format, args...)
 }
 
-// scanPack reads a pack as it arrives and refuses what would cost too much to
-// index: go-git holds whole objects in memory and has no limits of its own. A
-// pack that ends early is io.ErrUnexpectedEOF.
-func scanPack(r *bufio.Reader) error {
+// scanPack reads a pack as it arrives, hashes what is no delta, and refuses what
+// would cost too much to index. A pack that ends early is io.ErrUnexpectedEOF.
+func scanPack(r *bufio.Reader) (*packEntries, error) {
+	s := packScan{r: &countingReader{Reader: r}}
 	var head [12]byte
-	if _, err := io.ReadFull(r, head[:]); err != nil {
-		return early(err)
+	if _, err := io.ReadFull(s.r, head[:]); err != nil {
+		return nil, early(err)
 	}
 	if string(head[:4]) != "PACK" || binary.BigEndian.Uint32(head[4:]) != 2 {
-		return errPack("it does not begin as a pack of version 2")
+		return nil, errPack("it does not begin as a pack of version 2")
 	}
 	count := binary.BigEndian.Uint32(head[8:])
 	if count > maxPackObjects {
-		return fail(ErrInvalid, "the server's pack has %d objects, at most %d are read", count, maxPackObjects)
+		return nil, fail(ErrInvalid, "the server's pack has %d objects, at most %d are read", count, maxPackObjects)
 	}
-	s := packScan{r: r}
+	found := &packEntries{waiting: map[plumbing.Hash][]int32{}}
 	for range count {
-		if err := s.object(); err != nil {
-			return early(err)
+		e, on, err := s.object()
+		if err != nil {
+			return nil, early(err)
+		}
+		found.list = append(found.list, e)
+		if e.kind == packRefDelta {
+			found.waiting[on] = append(found.waiting[on], int32(len(found.list)))
 		}
 	}
 	if _, err := io.ReadFull(r, make([]byte, sha1.Size)); err != nil {
-		return early(err)
+		return nil, early(err)
 	}
 	if _, err := r.ReadByte(); err == nil {
-		return errPack("something follows its end")
+		return nil, errPack("something follows its end")
 	} else if err != io.EOF {
-		return err
+		return nil, err
 	}
-	return nil
+	return found, nil
 }
 
 func early(err error) error {
@@ -69,49 +70,113 @@ func early(err error) error {
 }
 
 type packScan struct {
-	r        *bufio.Reader
+	r        *countingReader
 	inflater io.ReadCloser
 	total    int64
 }
 
-func (s *packScan) object() error {
-	kind, size, err := s.header()
-	if err != nil {
-		return err
+// countingReader knows where in the pack it is.
+type countingReader struct {
+	*bufio.Reader
+	n int64
+}
+
+func (c *countingReader) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.n += int64(n)
+	return n, err
+}
+
+func (c *countingReader) ReadByte() (byte, error) {
+	b, err := c.Reader.ReadByte()
+	if err == nil {
+		c.n++
 	}
-	if size > maxObjectBytes {
-		return s.tooBig(size)
+	return b, err
+}
+
+// object reads one object. Of a delta, base is how far back its base is, or on is
+// the base's id.
+func (s *packScan) object() (e packEntry, on plumbing.Hash, err error) {
+	e.offset = s.r.n
+	if e.kind, e.size, err = s.header(); err != nil {
+		return e, on, err
+	}
+	if e.size > maxObjectBytes {
+		return e, on, s.tooBig(e.size)
 	}
 	switch {
-	case kind >= 1 && kind <= packTag:
-	case kind == packOfsDelta:
-		if _, err := s.varint(0); err != nil { // how far back the base is; indexing checks it
-			return err
+	case e.kind >= 1 && e.kind <= packTag:
+	case e.kind == packOfsDelta:
+		if e.distance, err = s.distance(); err != nil {
+			return e, on, err
 		}
-	case kind == packRefDelta:
-		if _, err := s.r.Discard(sha1.Size); err != nil {
-			return err
+	case e.kind == packRefDelta:
+		if _, err := io.ReadFull(s.r, on[:]); err != nil {
+			return e, on, err
 		}
 	default:
-		return errPack("object kind %d", kind)
+		return e, on, errPack("object kind %d", e.kind)
 	}
-	begin, err := s.inflate(size)
-	if err != nil {
-		return err
-	}
-	if kind > packTag {
-		if size, err = deltaResult(begin); err != nil {
-			return err
+	e.data = s.r.n
+	made := e.size
+	if e.kind <= packTag {
+		h := sha1.New()
+		fmt.Fprintf(h, "%s %d\x00", plumbing.ObjectType(e.kind), e.size)
+		if err := s.inflate(e.size, h); err != nil {
+			return e, on, err
 		}
-		if size > maxObjectBytes {
-			return s.tooBig(size)
+		h.Sum(e.id[:0])
+	} else {
+		var begin beginning
+		if err := s.inflate(e.size, &begin); err != nil {
+			return e, on, err
+		}
+		if made, err = deltaResult(begin.kept()); err != nil {
+			return e, on, err
+		}
+		if made > maxObjectBytes {
+			return e, on, s.tooBig(made)
 		}
 	}
-	if s.total += size; s.total > maxInflatedBytes {
-		return fail(ErrInvalid, "the server's pack inflates to more than %d bytes", int64(maxInflatedBytes))
+	if s.total += made; s.total > maxInflatedBytes {
+		return e, on, fail(ErrInvalid, "the server's pack inflates to more than %d bytes", int64(maxInflatedBytes))
 	}
-	return nil
+	return e, on, nil
 }
+
+// distance reads how far back a base is: 7 bits a byte, the highest first, and one
+// more for each that follows.
+func (s *packScan) distance() (int64, error) {
+	var n int64
+	for i := 0; ; i++ {
+		b, err := s.r.ReadByte()
+		if err != nil {
+			return 0, err
+		}
+		n |= int64(b & 0x7f)
+		if b&0x80 == 0 {
+			return n, nil
+		}
+		if i == 7 {
+			return 0, errPack("a number is too long")
+		}
+		n = (n + 1) << 7
+	}
+}
+
+// beginning keeps the two sizes at the beginning of a delta.
+type beginning struct {
+	data [20]byte
+	n    int
+}
+
+func (b *beginning) Write(p []byte) (int, error) {
+	b.n += copy(b.data[b.n:], p)
+	return len(p), nil
+}
+
+func (b *beginning) kept() []byte { return b.data[:b.n] }
 
 func (s *packScan) tooBig(size int64) error {
 	return fail(ErrInvalid, "the repository has an object of %d bytes, at most %d are read; keep large files out of it", size, maxObjectBytes)
@@ -149,33 +214,25 @@ func (s *packScan) varint(shift uint) (n int64, err error) {
 	return 0, errPack("a number is too long")
 }
 
-// inflate reads an object's compressed data, which must have the size its header
-// promised, and returns its beginning.
-func (s *packScan) inflate(size int64) ([]byte, error) {
+// inflate reads an object's compressed data, which must have the size its header promised.
+func (s *packScan) inflate(size int64, to io.Writer) error {
 	if s.inflater == nil {
 		z, err := zlib.NewReader(s.r)
 		if err != nil {
-			return nil, zlibError(err)
+			return zlibError(err)
 		}
 		s.inflater = z
 	} else if err := s.inflater.(zlib.Resetter).Reset(s.r, nil); err != nil {
-		return nil, zlibError(err)
+		return zlibError(err)
 	}
-	const begin = 20 // bytes: the two sizes at the beginning of a delta
-	var kept bytes.Buffer
-	n, err := io.CopyN(&kept, s.inflater, min(size, begin))
-	if err == nil || errors.Is(err, io.EOF) { // the end of this object, not that of the pack
-		var rest int64
-		rest, err = io.Copy(io.Discard, io.LimitReader(s.inflater, size-n+1))
-		n += rest
-	}
+	n, err := io.Copy(to, io.LimitReader(s.inflater, size+1))
 	if err != nil {
-		return nil, zlibError(err)
+		return zlibError(err)
 	}
 	if n != size {
-		return nil, errPack("an object is not as long as it says")
+		return errPack("an object is not as long as it says")
 	}
-	return kept.Bytes(), nil
+	return nil
 }
 
 func zlibError(err error) error {
@@ -188,91 +245,13 @@ func zlibError(err error) error {
 
 // deltaResult returns the size of what a delta makes, the second number in it.
 func deltaResult(begin []byte) (int64, error) {
-	s := packScan{r: bufio.NewReaderSize(bytes.NewReader(begin), 32)}
-	if _, err := s.varint(0); err != nil {
+	_, n := binary.Uvarint(begin)
+	if n <= 0 {
 		return 0, errPack("a delta has no sizes")
 	}
-	size, err := s.varint(0)
-	if err != nil {
+	size, n := binary.Uvarint(begin[n:])
+	if n <= 0 || size > 1<<62 {
 		return 0, errPack("a delta has no sizes")
 	}
-	return size, nil
+	return int64(size), nil
 }
-
-// indexPack checks a pack's checksum, resolves its deltas, hashes every object and
-// writes the index. It returns the pack's name without an extension.
-func indexPack(ctx context.Context, f *os.File, index io.Writer) (name string, err error) {
-	sum, err := packChecksum(f)
-	if err != nil {
-		return "", err
-	}
-	w := new(idxfile.Writer)
-	if err := parsePack(ctx, f, w); err != nil {
-		return "", err
-	}
-	entries, err := w.Index()
-	if err != nil {
-		return "", errPack("%v", err)
-	}
-	if _, err := idxfile.NewEncoder(index).Encode(entries); err != nil {
-		return "", fmt.Errorf("writing the index of a pack: %w", err)
-	}
-	return fmt.Sprintf("pack-%x", sum), nil
-}
-
-func parsePack(ctx context.Context, f *os.File, w *idxfile.Writer) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = errPack("the parser panicked: %v", p)
-		}
-	}()
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return err
-	}
-	parser, err := packfile.NewParser(packfile.NewScanner(interruptible{ctx, f}), w)
-	if err != nil {
-		return errPack("%v", err)
-	}
-	if _, err := parser.Parse(); err != nil {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		return errPack("%v", err)
-	}
-	return nil
-}
-
-// packChecksum compares a pack with the checksum at its end.
-func packChecksum(f *os.File) ([]byte, error) {
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	h := sha1.New()
-	if _, err := io.Copy(h, io.NewSectionReader(f, 0, info.Size()-sha1.Size)); err != nil {
-		return nil, err
-	}
-	var want [sha1.Size]byte
-	if _, err := f.ReadAt(want[:], info.Size()-sha1.Size); err != nil {
-		return nil, err
-	}
-	if !bytes.Equal(h.Sum(nil), want[:]) {
-		return nil, errPack("its checksum is wrong")
-	}
-	return want[:], nil
-}
-
-// interruptible makes go-git's parser, which knows no context, stop.
-type interruptible struct {
-	ctx context.Context
-	f   *os.File
-}
-
-func (i interruptible) Read(p []byte) (int, error) {
-	if err := i.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return i.f.Read(p)
-}
-
-func (i interruptible) Seek(offset int64, whence int) (int64, error) { return i.f.Seek(offset, whence) }

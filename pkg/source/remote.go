@@ -44,6 +44,12 @@ type Remote struct {
 	// It holds whatever decides who may read: namespace, credentials, CA, proxy, as
 	// names and digests. It is hashed and never shown.
 	Key string
+	// MaxAge lets an answer serve that another fetch of the mirror got from the server
+	// not longer ago than this: 100 sources of one repository then ask once. It does
+	// not bound what is fetched. 0 takes no answer to a question from before the call.
+	MaxAge time.Duration
+	// MaxFailureAge is the same for a server that could not be reached.
+	MaxFailureAge time.Duration
 	// Timeout bounds each phase: dial, proxy, TLS or handshake, token, refs, pack. 0 is
 	// one minute.
 	Timeout time.Duration

@@ -45,6 +45,10 @@ type Snapshot struct {
 	// means a directory that is a shallow or partial clone.
 	Line []Step
 
+	// AskedAt is when the server was asked for this, which may have been for another
+	// fetch; zero for what is on no server.
+	AskedAt time.Time
+
 	objects database
 	tag     plumbing.Hash // the annotated tag at Reference; zero where there is none
 }

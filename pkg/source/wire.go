@@ -149,11 +149,11 @@ func (s *session) references(ctx context.Context) (*packp.AdvRefs, error) {
 }
 
 // pack fetches what leads to wants from haves into a file.
-func (s *session) pack(ctx context.Context, refs *packp.AdvRefs, wants, haves []plumbing.Hash, to *os.File) error {
+func (s *session) pack(ctx context.Context, refs *packp.AdvRefs, wants, haves []plumbing.Hash, to *os.File) (*packEntries, error) {
 	req := packp.NewUploadPackRequestFromCapabilities(refs.Capabilities)
 	if refs.Capabilities.Supports(capability.NoProgress) {
 		if err := req.Capabilities.Set(capability.NoProgress); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	req.Wants, req.Haves = wants, haves
@@ -161,14 +161,15 @@ func (s *session) pack(ctx context.Context, refs *packp.AdvRefs, wants, haves []
 	defer end()
 	res, err := s.git.UploadPack(ctx, req)
 	if err != nil {
-		return s.explain(ctx, phasePack, err)
+		return nil, s.explain(ctx, phasePack, err)
 	}
 	defer res.Close()
 	body := io.TeeReader(demultiplexed(req, res), to)
-	if err := scanPack(bufio.NewReaderSize(body, 64<<10)); err != nil {
-		return s.explain(ctx, phasePack, err)
+	entries, err := scanPack(bufio.NewReaderSize(body, 64<<10))
+	if err != nil {
+		return nil, s.explain(ctx, phasePack, err)
 	}
-	return nil
+	return entries, nil
 }
 
 // demultiplexed is the pack alone, without the server's progress messages.

@@ -137,6 +137,7 @@ type outcome struct {
 	revision string             // what was looked at
 	from     string             // the repository of it
 	approval approval           // why it may be applied
+	asked    time.Time          // when the server was asked; zero where there is none
 	entries  []api.ProfileEntry // the new inventory
 	created  []profile.Version  // versions that became objects
 	refused  []error            // what of the revision was not applied
@@ -168,7 +169,7 @@ func (r *Reconciler) sync(ctx context.Context, ps *api.ProfileSource) (outcome, 
 		return outcome{}, err
 	}
 	want := decide(ps, snap, cat, others)
-	out.refused, out.slow = want.refused, slow
+	out.refused, out.slow, out.asked = want.refused, slow, snap.AskedAt
 	failed, signatures := map[string]bool{}, map[string]string{}
 	for _, v := range want.apply {
 		made, signed, err := r.ensure(ctx, l, v)
@@ -241,7 +242,7 @@ func (r *Reconciler) git(ctx context.Context, ps *api.ProfileSource) (*source.Sn
 	if err != nil {
 		return nil, err
 	}
-	return r.Git.Fetch(ctx, remote)
+	return r.Git.Fetch(ctx, shared(ps, remote))
 }
 
 // builtin reads the profiles of this binary. Two sources of them would only offer

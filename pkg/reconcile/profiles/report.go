@@ -75,7 +75,7 @@ func (r *Reconciler) report(ctx context.Context, ps *api.ProfileSource, out outc
 	if next <= 0 {
 		next = time.Minute
 	}
-	return ctrl.Result{RequeueAfter: wait.Jitter(next, intervalJitter)}, nil
+	return ctrl.Result{RequeueAfter: untilNext(wait.Jitter(next, intervalJitter), out.asked)}, nil
 }
 
 // retry is the wait after a failure that may pass by itself. A host that is away is

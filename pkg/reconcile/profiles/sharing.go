@@ -1,0 +1,33 @@
+package profiles
+
+import (
+	"time"
+
+	"github.com/fluxcd/pkg/apis/meta"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/source"
+)
+
+// shared lets a look take what the server told another source of the same
+// repository within the interval, so that a hundred of them ask once. A look that
+// somebody asked for, and the first at a new spec, take nothing from before.
+func shared(ps *api.ProfileSource, remote source.Remote) source.Remote {
+	token, asked := meta.ReconcileAnnotationValue(ps.Annotations)
+	if asked && token != ps.Status.GetLastHandledReconcileRequest() || ps.Generation != ps.Status.ObservedGeneration {
+		return remote
+	}
+	remote.MaxAge = ps.Spec.Interval.Duration
+	// Half, so that a source's own retry always asks.
+	remote.MaxFailureAge = ps.Spec.RetryInterval.Duration / 2
+	return remote
+}
+
+// untilNext counts an interval from when the server was asked, so that whoever
+// shared an answer does not follow it for longer than its own interval.
+func untilNext(interval time.Duration, asked time.Time) time.Duration {
+	if asked.IsZero() {
+		return interval
+	}
+	return max(interval-time.Since(asked), time.Second)
+}

@@ -1,0 +1,181 @@
+package source
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// A disk without room fails the fetch, says so, and leaves what was there; when there
+// is room again, the next fetch goes on.
+func TestFullDisk(t *testing.T) {
+	s, r, m := newServer(t), newRepo(t), newMirrors(t)
+	r.commit("a.yaml", "a: 1\n")
+	remote := Remote{URL: s.push(r, "repo.git")}
+	before := mustFetch(t, m, remote)
+	r.commit("a.yaml", "a: 2\n", "noise.bin", noise(300_000))
+	s.push(r, "repo.git")
+	for _, room := range []uint64{0, 100, 10_000, 200_000} {
+		full := diskOf(t, room)
+		_, err := m.Fetch(t.Context(), remote)
+		full()
+		if err == nil || !strings.Contains(err.Error(), "writing the mirror") || !errors.Is(err, syscall.EFBIG) {
+			t.Fatalf("with room for %d bytes: %v", room, err)
+		}
+		if left, _ := filepath.Glob(filepath.Join(mirrorDir(t, m), "incoming-*")); left != nil {
+			t.Errorf("it left %v", left)
+		}
+		if data, err := before.Read(t.Context(), before.Files[0].Blob); err != nil || string(data) != "a: 1\n" {
+			t.Errorf("what was there before: %q, %v", data, err)
+		}
+	}
+	want := mustFetch(t, newMirrors(t), remote)
+	requests, _ := s.cost(func() {
+		if diff := cmp.Diff(want, mustFetch(t, m, remote), snapshots); diff != "" {
+			t.Error(diff)
+		}
+	})
+	if requests != 2 {
+		t.Errorf("with room again it took %d requests", requests)
+	}
+	git(t, mirrorDir(t, m), "fsck", "--full", "--no-dangling")
+}
+
+// diskOf lets no file of this process grow beyond some bytes, until it is undone.
+// That needs no filesystem of its own, and fails the same calls.
+func diskOf(t *testing.T, bytes uint64) (undo func()) {
+	t.Helper()
+	signal.Ignore(syscall.SIGXFSZ)
+	var old syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: bytes, Max: old.Max}); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
+			t.Fatal(err)
+		}
+		signal.Reset(syscall.SIGXFSZ)
+	}
+}
+
+// One bit that changes anywhere in a mirror changes nothing of what is read from it,
+// neither by the process that has it open nor by the next one.
+func TestFlippedBits(t *testing.T) {
+	s, r, m := newServer(t), newRepo(t), newMirrors(t)
+	r.commit("a.yaml", "a: 1\n", "sub/b.yaml", strings.Repeat("b: 1\n", 50))
+	r.commit("a.yaml", "a: 2\n")
+	remote := Remote{URL: s.push(r, "repo.git")}
+	mustFetch(t, m, remote)
+	r.commit("sub/b.yaml", strings.Repeat("b: 1\n", 49)+"b: 2\n")
+	s.push(r, "repo.git")
+	want := mustFetch(t, m, remote)
+	dir := mirrorDir(t, m)
+	mirror := m.open[filepath.Base(dir)]
+	random := rand.New(rand.NewPCG(1, 2))
+	read := func(what string, m *Mirrors) {
+		t.Helper()
+		got, err := m.Fetch(t.Context(), remote)
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		if diff := cmp.Diff(want, got, snapshots); diff != "" {
+			t.Fatalf("%s: %s", what, diff)
+		}
+		for _, step := range got.Line {
+			for _, c := range step.Changes {
+				data, err := got.Read(t.Context(), c.Blob)
+				if errors.Is(err, ErrUnreachable) { // found now: the next fetch heals it
+					got = mustFetch(t, m, remote)
+					data, err = got.Read(t.Context(), c.Blob)
+				}
+				if err != nil || objectID(3, data).String() != c.Blob {
+					t.Fatalf("%s: reading %s: %q, %v", what, c.Blob, data, err)
+				}
+			}
+		}
+	}
+	rounds := 150
+	if testing.Short() {
+		rounds = 20
+	}
+	for range rounds {
+		files := append(glob(t, dir, "objects/pack/*"), filepath.Join(dir, "packed-refs"), filepath.Join(dir, "config"), filepath.Join(dir, "HEAD"))
+		path := files[random.IntN(len(files))]
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at, bit := random.IntN(len(data)), byte(1)<<random.IntN(8)
+		data = bytes.Clone(data)
+		data[at] ^= bit
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		what := fmt.Sprintf("bit %08b of byte %d of %s", bit, at, filepath.Base(path))
+		read(what+", open", m)
+		read(what+", opened again", &Mirrors{Dir: m.Dir, AllowInsecure: true, AllowedCIDRs: loopback})
+		// The process before shares the folder with no other one: begin with a whole mirror.
+		if err := mirror.reset(); err != nil {
+			t.Fatal(err)
+		}
+		mustFetch(t, m, remote)
+	}
+}
+
+// Killed at any moment of a fetch, the next process finds a mirror that is whole, or
+// makes it so.
+func TestKilledWhileFetching(t *testing.T) {
+	if dir := os.Getenv("KILLED_DIR"); dir != "" { // the process that is killed
+		m := &Mirrors{Dir: dir, AllowInsecure: true, AllowedCIDRs: loopback}
+		for {
+			_, err := m.Fetch(t.Context(), Remote{URL: os.Getenv("KILLED_URL")})
+			fmt.Println("fetched", err)
+		}
+	}
+	s, r, m := newServer(t), newRepo(t), newMirrors(t)
+	r.commit("a.yaml", "a: 1\n", "noise.bin", noise(200_000))
+	remote := Remote{URL: s.push(r, "repo.git")}
+	cleared := 0
+	for i := range 25 {
+		r.commit("a.yaml", strconv.Itoa(i)+"\n", "noise.bin", noise(200_000))
+		s.push(r, "repo.git")
+		victim := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestKilledWhileFetching$")
+		victim.Env = append(os.Environ(), "KILLED_DIR="+m.Dir, "KILLED_URL="+remote.URL)
+		if err := victim.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Duration(i*i/4) * time.Millisecond)
+		if err := victim.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		_ = victim.Wait() // it says that it was killed
+		if left, _ := filepath.Glob(filepath.Join(m.Dir, "*", "incoming-*")); left != nil {
+			cleared++
+		}
+		next := &Mirrors{Dir: m.Dir, AllowInsecure: true, AllowedCIDRs: loopback}
+		got := mustFetch(t, next, remote)
+		if len(got.Line) != i+2 || got.Head != r.head() {
+			t.Fatalf("after %d kills the line has %d steps", i+1, len(got.Line))
+		}
+		if left, _ := filepath.Glob(filepath.Join(m.Dir, "*", "incoming-*")); left != nil {
+			t.Errorf("a killed fetch left %v", left)
+		}
+		git(t, mirrorDir(t, m), "fsck", "--full", "--no-dangling")
+	}
+	t.Logf("%d of the kills cut a fetch off in the middle", cleared)
+}

@@ -1,0 +1,59 @@
+package source
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// lockName is the file in Mirrors.Dir that the process holds which it belongs to.
+const lockName = "lock"
+
+// Lock takes the folder of the mirrors for this process, until release is called or
+// the process ends, however it does. ErrInvalid: another process has it, on this
+// machine, or on another that mounts the same volume if its filesystem passes locks on.
+func (m *Mirrors) Lock() (release func(), err error) {
+	if err := os.MkdirAll(m.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("making the folder of the mirrors: %w", err)
+	}
+	path := filepath.Join(m.Dir, lockName)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("locking the folder of the mirrors: %w", err)
+	}
+	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		defer f.Close()
+		return nil, fail(ErrInvalid, "locking %s: the mirrors there belong to another process%s; stop it, or give each a folder of its own", path, holder(f))
+	}
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("locking %s: %w", path, err)
+	}
+	// Who holds it is for people to read; the lock does not depend on it.
+	host, _ := os.Hostname()
+	if err := errors.Join(f.Truncate(0), writeAt(f, fmt.Sprintf("%d on %s\n", os.Getpid(), host))); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("locking %s: %w", path, err)
+	}
+	return func() { f.Close() }, nil
+}
+
+func writeAt(f *os.File, text string) error {
+	_, err := f.WriteAt([]byte(text), 0)
+	return err
+}
+
+// holder tells who has the lock, as far as that is written there.
+func holder(f *os.File) string {
+	data := make([]byte, 200)
+	n, _ := f.ReadAt(data, 0)
+	who := strings.TrimSpace(string(data[:n]))
+	if who == "" {
+		return ""
+	}
+	return " (" + printable(who) + ")"
+}

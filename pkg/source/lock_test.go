@@ -1,0 +1,44 @@
+package source
+
+import (
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// Two processes must not write into one mirror: the second one is told who is there.
+func TestLock(t *testing.T) {
+	m := newMirrors(t)
+	if os.Getenv("LOCK_DIR") != "" { // the other process
+		m.Dir = os.Getenv("LOCK_DIR")
+		release, err := m.Lock()
+		wantError(t, err, ErrInvalid, m.Dir, "belong to another process", os.Getenv("LOCK_HOLDER"), "a folder of its own")
+		if release != nil {
+			t.Error("it can be released all the same")
+		}
+		return
+	}
+	release, err := m.Lock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestLock$", "-test.v")
+	other.Env = append(os.Environ(), "LOCK_DIR="+m.Dir, "LOCK_HOLDER="+strconv.Itoa(os.Getpid())+" on ")
+	if out, err := other.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: TestLock") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	release()
+	if release, err = m.Lock(); err != nil {
+		t.Fatalf("after the release: %v", err)
+	}
+	release()
+	// The file is no mirror, and nobody sweeps it away under a process that holds it.
+	if err := m.Sweep(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	if !fileExists(m.Dir + "/" + lockName) {
+		t.Error("the lock was swept")
+	}
+}

@@ -1,0 +1,203 @@
+package source
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha1"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+)
+
+// packHeaderBytes is what stands before the first object: "PACK", the version, the count.
+const packHeaderBytes = 12
+
+// tidy makes one pack of many, once there are maxPacks, without asking the server.
+// Where a history was rewritten or a branch deleted, part of the packs is of no use
+// any more: these are left for the next fetch, which begins anew and so drops it.
+func (m *mirror) tidy(ctx context.Context, refs *packp.AdvRefs, head plumbing.Hash) error {
+	if len(m.reader().packs) < maxPacks {
+		return nil
+	}
+	if useless, err := m.outside(ctx, m.tips, append(advertised(refs, m.tips), head)); err != nil || len(useless) > 0 {
+		return err
+	}
+	return m.merge(ctx)
+}
+
+// outside returns the tips that are in the history of none of these commits.
+func (m *mirror) outside(ctx context.Context, tips, from []plumbing.Hash) (map[plumbing.Hash]bool, error) {
+	left := map[plumbing.Hash]bool{}
+	for _, tip := range tips {
+		left[tip] = true
+	}
+	objects, seen := m.reader(), map[plumbing.Hash]bool{}
+	for len(from) > 0 && len(left) > 0 {
+		id := from[len(from)-1]
+		from = from[:len(from)-1]
+		if seen[id] {
+			continue
+		}
+		seen[id] = true
+		delete(left, id)
+		c, err := objects.commit(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		from = append(from, c.parents...)
+	}
+	return left, nil
+}
+
+// remember makes a head the newest tip. Of too many, one goes that is in the history
+// of the head: the others tell that something in the packs is of no use any more.
+func (m *mirror) remember(ctx context.Context, head plumbing.Hash) error {
+	tips := append(slices.DeleteFunc(slices.Clone(m.tips), func(id plumbing.Hash) bool { return id == head }), head)
+	if len(tips) > maxTips {
+		outside, err := m.outside(ctx, tips, []plumbing.Hash{head})
+		if err != nil {
+			return err
+		}
+		if i := slices.IndexFunc(tips[:len(tips)-1], func(id plumbing.Hash) bool { return !outside[id] }); i >= 0 {
+			tips = slices.Delete(tips, i, i+1)
+		}
+	}
+	return m.writeTips(tips)
+}
+
+// merge writes all packs into one, beside them, and swaps it in: killed anywhere, the
+// mirror is whole. Objects are copied as they are, because a delta names its base by
+// how far back it is, or by its id; what is copied is checked on the way.
+func (m *mirror) merge(ctx context.Context) error {
+	dir, err := os.MkdirTemp(m.dir, "incoming-")
+	if err != nil {
+		return fmt.Errorf("writing the mirror: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	old := m.reader()
+	name, err := mergePacks(ctx, dir, old.packs)
+	if err != nil {
+		return err
+	}
+	if err := m.place(dir, name); err != nil {
+		return err
+	}
+	if err := m.removePacksBut(name); err != nil {
+		return err
+	}
+	merged, err := m.openAgain()
+	if err != nil {
+		return err
+	}
+	merged.takeOver(old)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.current = merged
+	return nil
+}
+
+// mergePacks writes "pack" and "idx" into a folder, and returns the pack's name.
+func mergePacks(ctx context.Context, dir string, packs []*pack) (name string, err error) {
+	to, err := os.Create(filepath.Join(dir, "pack"))
+	if err != nil {
+		return "", fmt.Errorf("writing the mirror: %w", err)
+	}
+	defer to.Close()
+	var all packEntries
+	end := int64(packHeaderBytes)
+	if _, err := to.Seek(end, io.SeekStart); err != nil {
+		return "", fmt.Errorf("writing the mirror: %w", err)
+	}
+	for _, p := range packs {
+		if err := ctx.Err(); err != nil {
+			return "", err
+		}
+		if err := p.list(&all, end-packHeaderBytes); err != nil {
+			return "", err
+		}
+		n, err := p.copyTo(to)
+		if err != nil {
+			return "", err
+		}
+		end += n
+	}
+	header := binary.BigEndian.AppendUint32([]byte("PACK\x00\x00\x00\x02"), uint32(len(all.list)))
+	if _, err := to.WriteAt(header, 0); err != nil {
+		return "", fmt.Errorf("writing the mirror: %w", err)
+	}
+	sum := sha1.New()
+	if _, err := io.Copy(sum, io.NewSectionReader(to, 0, end)); err != nil {
+		return "", fmt.Errorf("writing the mirror: %w", err)
+	}
+	id := sum.Sum(nil)
+	index, err := os.Create(filepath.Join(dir, "idx"))
+	if err != nil {
+		return "", fmt.Errorf("writing the mirror: %w", err)
+	}
+	defer index.Close()
+	_, err = to.WriteAt(id, end)
+	if err := errors.Join(err, all.write(index, id), index.Sync(), to.Sync()); err != nil {
+		return "", fmt.Errorf("writing the mirror: %w", err)
+	}
+	return fmt.Sprintf("pack-%x", id), nil
+}
+
+// list appends the objects of a pack, as its index has them, moved by some bytes.
+func (p *pack) list(to *packEntries, by int64) (err error) {
+	defer recovered(&err)
+	entries, err := p.index.Entries()
+	if err != nil {
+		return fmt.Errorf("%w: reading the index of %s: %w", errDamaged, p.name, err)
+	}
+	defer entries.Close()
+	for {
+		e, err := entries.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("%w: reading the index of %s: %w", errDamaged, p.name, err)
+		}
+		to.list = append(to.list, packEntry{id: e.Hash, crc: e.CRC32, offset: int64(e.Offset) + by})
+	}
+}
+
+// copyTo copies the objects of a pack, of which not a bit may have changed.
+func (p *pack) copyTo(to io.Writer) (int64, error) {
+	info, err := p.file.Stat()
+	if err != nil {
+		return 0, fmt.Errorf("%w: %w", errDamaged, err)
+	}
+	sum := sha1.New()
+	n := info.Size() - packHeaderBytes - sha1.Size
+	if n < 0 {
+		return 0, fmt.Errorf("%w: %s is cut short", errDamaged, p.name)
+	}
+	if _, err := io.Copy(sum, io.NewSectionReader(p.file, 0, packHeaderBytes)); err != nil {
+		return 0, fmt.Errorf("%w: %w", errDamaged, err)
+	}
+	from := bufio.NewReaderSize(io.NewSectionReader(p.file, packHeaderBytes, n), 256<<10)
+	if _, err := io.Copy(io.MultiWriter(to, sum), from); err != nil {
+		return 0, fmt.Errorf("writing the mirror: %w", err)
+	}
+	if [sha1.Size]byte(sum.Sum(nil)) != p.index.PackfileChecksum {
+		return 0, fmt.Errorf("%w: %s has another checksum", errDamaged, p.name)
+	}
+	return n, nil
+}
+
+// takeOver remembers what is known of the same objects in other packs.
+func (o *objects) takeOver(old *objects) {
+	old.mu.Lock()
+	defer old.mu.Unlock()
+	o.commits = maps.Clone(old.commits)
+	o.kept, o.keptBytes = maps.Clone(old.kept), old.keptBytes
+}

@@ -1,0 +1,182 @@
+package source
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The index is what git writes, byte by byte: with bases named by place and by id, of
+// any order, and with next to no room for objects that many deltas build on.
+func TestIndexIsThatOfGit(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "repo.git")
+	h := newHistory(3, 400)
+	commits := h.load(t, dir)
+	tip := string(commits[len(commits)-1])
+	objects := git(t, dir, "rev-list", "--objects", tip) + "\n"
+	git(t, dir, "tag", "--annotate", "--message=released", "v1", tip)
+	objects += git(t, dir, "rev-parse", "v1") + "\n"
+	for name, args := range map[string][]string{
+		"bases by place":     {"--delta-base-offset"},
+		"bases by id":        nil,
+		"no deltas":          {"--window=0"},
+		"long chains":        {"--delta-base-offset", "--depth=250", "--window=50"},
+		"long chains by ids": {"--depth=250", "--window=50"},
+	} {
+		for _, room := range []int64{1, maxDeltaBytes} {
+			t.Run(fmt.Sprintf("%s, %d bytes of room", name, room), func(t *testing.T) {
+				packs := t.TempDir()
+				gitInput(t, dir, strings.NewReader(objects), append([]string{"pack-objects", "--quiet", "--no-reuse-delta", filepath.Join(packs, "p")}, args...)...)
+				path := glob(t, packs, "*.pack")[0]
+				f, err := os.Open(path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer f.Close()
+				entries, err := scanPack(bufio.NewReader(f))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if len(entries.waiting) == 0 != (args != nil && args[0] != "--depth=250") {
+					t.Errorf("%d bases are named by id", len(entries.waiting))
+				}
+				sum, err := entries.checksum(f)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := entries.link(); err != nil {
+					t.Fatal(err)
+				}
+				if err := entries.resolve(t.Context(), f, room); err != nil {
+					t.Fatal(err)
+				}
+				var got bytes.Buffer
+				if err := entries.write(&got, sum); err != nil {
+					t.Fatal(err)
+				}
+				want, err := os.ReadFile(strings.TrimSuffix(path, ".pack") + ".idx")
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !bytes.Equal(got.Bytes(), want) {
+					t.Errorf("the index differs: %d bytes, git's has %d", got.Len(), len(want))
+				}
+			})
+		}
+	}
+}
+
+// Offsets of 2 GiB and more stand in a table of their own.
+func TestIndexOfALargePack(t *testing.T) {
+	var p packEntries
+	for i, offset := range []int64{12, 1<<31 - 1, 1 << 31, 1 << 40} {
+		e := packEntry{offset: offset}
+		e.id[0] = byte(i)
+		p.list = append(p.list, e)
+	}
+	var out bytes.Buffer
+	if err := p.write(&out, make([]byte, 20)); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "pack.idx")
+	if err := os.WriteFile(file, out.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	shown := gitInput(t, t.TempDir(), bytes.NewReader(out.Bytes()), "show-index")
+	var offsets []string
+	for line := range strings.Lines(shown) {
+		offset, _, _ := strings.Cut(line, " ")
+		offsets = append(offsets, offset)
+	}
+	if got := strings.Join(offsets, " "); got != "12 2147483647 2147483648 1099511627776" {
+		t.Errorf("git reads the offsets %s", got)
+	}
+}
+
+// security.md 6: deltas that a server entangles cost bounded time and memory.
+func TestHostileDeltas(t *testing.T) {
+	blob := objectOf("blob", strings.Repeat("x", 100))
+	whole := delta(100, 100, 0x80|0x10, 100) // a copy of its base
+	ofs := func(p *packWriter, distance int, delta []byte) *packWriter {
+		p.header(packOfsDelta, int64(len(delta)))
+		var d []byte
+		for d = []byte{byte(distance & 0x7f)}; distance > 0x7f; {
+			distance = distance>>7 - 1
+			d = append([]byte{byte(distance&0x7f) | 0x80}, d...)
+		}
+		p.body.Write(d)
+		p.deflate(bytes.NewReader(delta))
+		return p
+	}
+	waits := newPack(blob)
+	at := waits.body.Len()
+	waits.refDelta([]byte(id1)[:20], whole)
+	ofs(waits, waits.body.Len()-at, whole)
+	endless := newPack(blob)
+	endless.count++
+	endless.body.WriteString("\x65" + strings.Repeat("\xff", 10))
+	for name, c := range map[string]struct {
+		pack *packWriter
+		says string
+	}{
+		"a base inside another object":     {ofs(newPack(blob), 3, whole), "no object"},
+		"a base before the pack":           {ofs(newPack(blob), 1<<20, whole), "no object"},
+		"its own base":                     {ofs(newPack(blob), 0, whole), "no object"},
+		"a base that waits for none":       {waits, "base is missing"},
+		"a distance that does not end":     {endless, "too long"},
+		"an instruction that is none":      {newPack(blob).refDelta(blob.rawID(), delta(100, 100, 0)), "instruction"},
+		"a copy that is cut short":         {newPack(blob).refDelta(blob.rawID(), delta(100, 100, 0x80|0x7f, 1, 2)), "cut short"},
+		"an insertion that is cut short":   {newPack(blob).refDelta(blob.rawID(), delta(100, 100, 50, 'x')), "cut short"},
+		"more than it says":                {newPack(blob).refDelta(blob.rawID(), delta(100, 10, 0x80|0x10, 100)), "more than"},
+		"less than it says":                {newPack(blob).refDelta(blob.rawID(), delta(100, 200, 0x80|0x10, 100)), "less than"},
+		"another base than it was made of": {newPack(blob).refDelta(blob.rawID(), delta(99, 99, 0x80|0x10, 99)), "not for its base"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := indexOf(t, c.pack.bytes())
+			wantError(t, err, ErrInvalid, c.says)
+		})
+	}
+}
+
+func indexOf(t *testing.T, pack []byte) error {
+	t.Helper()
+	entries, err := scanPack(bufio.NewReader(bytes.NewReader(pack)))
+	if err != nil {
+		return err
+	}
+	f, err := os.Create(filepath.Join(t.TempDir(), "pack"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.Write(pack); err != nil {
+		t.Fatal(err)
+	}
+	_, err = indexPack(t.Context(), f, entries, io.Discard)
+	return err
+}
+
+func FuzzDelta(f *testing.F) {
+	f.Add([]byte("0123456789"), delta(10, 5, 0x80|0x10, 5))
+	f.Add([]byte(""), delta(0, 3, 3, 'a', 'b', 'c'))
+	f.Fuzz(func(t *testing.T, base, delta []byte) {
+		made, err := applyDelta(base, delta)
+		if err != nil && !errors.Is(err, ErrInvalid) {
+			t.Error(err)
+		}
+		if err != nil {
+			return
+		}
+		_, n := binary.Uvarint(delta)
+		if to, _ := binary.Uvarint(delta[n:]); to != uint64(len(made)) {
+			t.Errorf("it says %d bytes and makes %d", to, len(made))
+		}
+	})
+}

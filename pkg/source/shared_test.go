@@ -1,0 +1,168 @@
+package source
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// A hundred sources of one repository ask the server once in an interval, fetch
+// once, and see what they would have seen alone.
+func TestSourcesShareOneFetch(t *testing.T) {
+	s, r, m := newServer(t), newRepo(t), newMirrors(t)
+	r.commit("team-0/a.yaml", "a: 1\n", "team-1/b.yaml", "b: 1\n")
+	url := s.push(r, "repo.git")
+	all := func(maxAge time.Duration) []*Snapshot {
+		got := make([]*Snapshot, 100)
+		var wg sync.WaitGroup
+		for i := range got {
+			wg.Go(func() {
+				var err error
+				if got[i], err = m.Fetch(t.Context(), Remote{URL: url, Path: fmt.Sprintf("team-%d", i%2), MaxAge: maxAge}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		if t.Failed() {
+			t.FailNow()
+		}
+		return got
+	}
+
+	requests, _ := s.cost(func() { all(time.Hour) })
+	if requests != 2 { // the references, and one pack
+		t.Errorf("the first interval took %d requests", requests)
+	}
+	pushed := r.commit("team-1/b.yaml", "b: 2\n")
+	s.push(r, "repo.git")
+	requests, _ = s.cost(func() {
+		if got := all(time.Hour); got[0].Head == pushed {
+			t.Error("nobody asked, and still a push was seen")
+		}
+	})
+	if requests != 0 {
+		t.Errorf("within the interval there were %d requests", requests)
+	}
+	// One of them is told to look, and all others see it.
+	var told *Snapshot
+	before := time.Now()
+	requests, _ = s.cost(func() { told = mustFetch(t, m, Remote{URL: url, Path: "team-1"}) })
+	if requests != 2 || told.Head != pushed || told.AskedAt.Before(before) {
+		t.Errorf("a look that was asked for took %d requests, found %s and says it is of %s", requests, told.Head, told.AskedAt)
+	}
+	requests, _ = s.cost(func() {
+		for i, got := range all(time.Hour) {
+			if got.Head != pushed || !got.AskedAt.Equal(told.AskedAt) {
+				t.Errorf("source %d sees %s of %s", i, got.Head, got.AskedAt)
+			}
+		}
+	})
+	if requests != 0 {
+		t.Errorf("what one source was told cost the others %d requests", requests)
+	}
+	// When the interval is over, one asks.
+	time.Sleep(50 * time.Millisecond)
+	if requests, _ = s.cost(func() { all(50 * time.Millisecond) }); requests < 1 || requests > 10 { // ten, on a machine that stalls
+		t.Errorf("the next interval took %d requests", requests)
+	}
+}
+
+// A fetch that waits for another one shares its answer, without any allowance: it is
+// not older than the question. So a hundred looks that one push asks for are few.
+func TestFetchesThatWaitShare(t *testing.T) {
+	s, r, m := newServer(t), newRepo(t), newMirrors(t)
+	r.commit("a.yaml", "a: 1\n")
+	url := s.push(r, "repo.git")
+	var mirror *mirror
+	mustFetch(t, m, Remote{URL: url})
+	for _, mirror = range m.open {
+	}
+	pushed := r.commit("a.yaml", "a: 2\n")
+	s.push(r, "repo.git")
+	if err := mirror.acquire(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var begun, done sync.WaitGroup
+	for range 100 {
+		begun.Add(1)
+		done.Go(func() {
+			begun.Done()
+			if got, err := m.Fetch(t.Context(), Remote{URL: url}); err != nil || got.Head != pushed {
+				t.Errorf("got %+v, %v", got, err)
+			}
+		})
+	}
+	begun.Wait()
+	time.Sleep(100 * time.Millisecond) // so that all of them wait; one that does not asks itself
+	requests, _ := s.cost(func() {
+		mirror.release()
+		done.Wait()
+	})
+	if requests < 2 || requests > 20 {
+		t.Errorf("100 fetches that waited took %d requests", requests)
+	}
+}
+
+// An answer from before does not hide what has come since.
+func TestSharedAnswerIsNotEnough(t *testing.T) {
+	s, r, m := newServer(t), newRepo(t), newMirrors(t)
+	r.commit("a.yaml", "a: 1\n")
+	url := s.push(r, "repo.git")
+	mustFetch(t, m, Remote{URL: url})
+	r.git("checkout", "--quiet", "-b", "later")
+	later := r.commit("a.yaml", "a: 2\n")
+	s.push(r, "repo.git")
+	for name, remote := range map[string]Remote{
+		"a branch that came later": {URL: url, Branch: "later", MaxAge: time.Hour},
+		"a commit that came later": {URL: url, Commit: later, MaxAge: time.Hour},
+	} {
+		if got := mustFetch(t, m, remote); got.Head != later {
+			t.Errorf("%s: got %s", name, got.Head)
+		}
+	}
+	_, err := m.Fetch(t.Context(), Remote{URL: url, Branch: "none", MaxAge: time.Hour})
+	wantError(t, err, ErrNotFound, `"later"`)
+}
+
+// A server that is down is not waited for by every source.
+func TestSourcesShareAFailure(t *testing.T) {
+	s, r, m := newServer(t), newRepo(t), newMirrors(t)
+	r.commit("a.yaml", "a: 1\n")
+	s.push(r, "repo.git")
+	var down atomic.Bool
+	var asked atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		asked.Add(1)
+		if down.Load() {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		proxyTo(t, s.proxy.URL).ServeHTTP(w, req)
+	}))
+	defer server.Close()
+	remote := Remote{URL: server.URL + "/repo.git", MaxFailureAge: time.Hour}
+	mustFetch(t, m, remote)
+	down.Store(true)
+	asked.Store(0)
+	for range 10 {
+		_, err := m.Fetch(t.Context(), remote)
+		wantError(t, err, ErrUnreachable, "503", server.URL)
+	}
+	if n := asked.Load(); n != 1 {
+		t.Errorf("ten sources asked %d times", n)
+	}
+	// Who was told to look asks, and the others see that the server is back.
+	down.Store(false)
+	mustFetch(t, m, Remote{URL: remote.URL})
+	asked.Store(0)
+	remote.MaxAge = time.Hour
+	mustFetch(t, m, remote)
+	if n := asked.Load(); n != 0 {
+		t.Errorf("the next source asked %d times", n)
+	}
+}

@@ -1,0 +1,184 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/source"
+)
+
+// cost is what a side needed.
+type cost struct {
+	Wall, CPU time.Duration
+	Peak      int64 // bytes of memory, so far in the life of the process
+	Heap      int64 // bytes that are live
+	Steps     int   // on the line
+	Versions  int   // of all profiles
+	Change    string
+	Error     string
+}
+
+// follower is a process that keeps a mirror, as the controller does.
+type follower struct {
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	out *json.Decoder
+}
+
+// follow starts one. URL is a repository, dir where the mirror is.
+func follow(ctx context.Context, dir, url string) (*follower, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	f := &follower{cmd: exec.CommandContext(ctx, self, "follow", dir, url)}
+	f.cmd.Stderr = os.Stderr
+	if f.in, err = f.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	out, err := f.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	f.out = json.NewDecoder(out)
+	return f, f.cmd.Start()
+}
+
+// fetch makes the process fetch n times, and read what changed a file if one is named.
+func (f *follower) fetch(n int, path string) (cost, error) { return f.order("", n, path) }
+
+// share makes the process fetch for n sources, each of which takes what another was
+// told within the hour.
+func (f *follower) share(n int) (cost, error) { return f.order("share", n, "") }
+
+func (f *follower) order(how string, n int, path string) (cost, error) {
+	if _, err := fmt.Fprintf(f.in, "%s,%d,%s\n", how, n, path); err != nil {
+		return cost{}, err
+	}
+	var c cost
+	if err := f.out.Decode(&c); err != nil {
+		return cost{}, fmt.Errorf("the process that fetches: %w", err)
+	}
+	if c.Error != "" {
+		return c, errors.New(c.Error)
+	}
+	return c, nil
+}
+
+func (f *follower) end() error {
+	f.in.Close()
+	return f.cmd.Wait()
+}
+
+// following is that process.
+func following(ctx context.Context, dir, url string, in io.Reader, out io.Writer) error {
+	mirrors := &source.Mirrors{Dir: dir, AllowInsecure: true, AllowedCIDRs: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
+	remote := source.Remote{URL: url, Path: "profiles", Key: "speed"}
+	index := &profile.Indexer{}
+	lines := bufio.NewScanner(in)
+	for lines.Scan() {
+		order := strings.SplitN(lines.Text(), ",", 3)
+		if len(order) != 3 {
+			return fmt.Errorf("order %q is none", lines.Text())
+		}
+		n, err := strconv.Atoi(order[1])
+		if err != nil {
+			return err
+		}
+		one := remote
+		if order[0] == "share" {
+			one.MaxAge = time.Hour
+		}
+		if err := json.NewEncoder(out).Encode(look(ctx, mirrors, index, one, n, order[2])); err != nil {
+			return err
+		}
+	}
+	return lines.Err()
+}
+
+// look is what the controller does at each look, but for the API server: fetch, and
+// index the versions that the history holds.
+func look(ctx context.Context, mirrors *source.Mirrors, index *profile.Indexer, remote source.Remote, n int, path string) (c cost) {
+	begin, used := time.Now(), cpu(syscall.RUSAGE_SELF)
+	var err error
+	for range n {
+		var snap *source.Snapshot
+		if snap, err = mirrors.Fetch(ctx, remote); err != nil {
+			break
+		}
+		var cat *profile.Catalogue
+		if cat, err = index.Catalogue(ctx, snap); err != nil {
+			break
+		}
+		c.Steps, c.Versions = len(snap.Line), 0
+		for _, versions := range cat.History {
+			c.Versions += len(versions)
+		}
+		if path != "" {
+			var change source.Author
+			if change, err = snap.ChangeOf(ctx, snap.Head, path); err != nil {
+				break
+			}
+			c.Change = string(change.Commit)
+		}
+	}
+	c.Wall, c.CPU, c.Peak = time.Since(begin), cpu(syscall.RUSAGE_SELF)-used, peak()
+	if err != nil {
+		c.Error = err.Error()
+	}
+	runtime.GC()
+	var memory runtime.MemStats
+	runtime.ReadMemStats(&memory)
+	c.Heap = int64(memory.HeapAlloc)
+	return c
+}
+
+func cpu(whose int) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(whose, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// peak is the largest resident set of this process, from /proc: that of getrusage
+// begins with what the process had that started it.
+func peak() int64 {
+	data, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(data)) {
+		if value, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+			kib, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(value), "kB")), 10, 64)
+			if err != nil {
+				return 0
+			}
+			return kib << 10
+		}
+	}
+	return 0
+}
+
+// run measures the git command.
+func run(ctx context.Context, args ...string) (cost, error) {
+	cmd := gitCommand(ctx, args...)
+	begin := time.Now()
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return cost{}, fmt.Errorf("git %s: %w\n%s", strings.Join(args, " "), err, out)
+	}
+	return cost{Wall: time.Since(begin), CPU: cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()}, nil
+}
