@@ -50,6 +50,10 @@ type Remote struct {
 	MaxAge time.Duration
 	// MaxFailureAge is the same for a server that could not be reached.
 	MaxFailureAge time.Duration
+	// Known is when the answer was given that the caller had last: that one and those
+	// before serve it no more, whatever their age, so that whoever looks again sees
+	// something new. Zero is none.
+	Known time.Time
 	// Timeout bounds each phase: dial, proxy, TLS or handshake, token, refs, pack. 0 is
 	// one minute.
 	Timeout time.Duration

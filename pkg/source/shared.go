@@ -20,9 +20,9 @@ type reply struct {
 // waited while the server was asked always may.
 func (a reply) serves(r Remote, began time.Time) bool {
 	if a.err != nil {
-		return !a.ended.Before(began.Add(-r.MaxFailureAge))
+		return a.ended.After(r.Known) && !a.ended.Before(began.Add(-r.MaxFailureAge))
 	}
-	return a.refs != nil && !a.asked.Before(began.Add(-r.MaxAge))
+	return a.refs != nil && a.asked.After(r.Known) && !a.asked.Before(began.Add(-r.MaxAge))
 }
 
 // note keeps an answer for the fetches that come next.

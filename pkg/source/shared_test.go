@@ -65,6 +65,11 @@ func TestSourcesShareOneFetch(t *testing.T) {
 	if requests != 0 {
 		t.Errorf("what one source was told cost the others %d requests", requests)
 	}
+	// What a source was told before serves it no more.
+	requests, _ = s.cost(func() { mustFetch(t, m, Remote{URL: url, Path: "team-1", MaxAge: time.Hour, Known: told.AskedAt}) })
+	if requests != 1 {
+		t.Errorf("a source that had the answer already made %d requests", requests)
+	}
 	// When the interval is over, one asks.
 	time.Sleep(50 * time.Millisecond)
 	if requests, _ = s.cost(func() { all(50 * time.Millisecond) }); requests < 1 || requests > 10 { // ten, on a machine that stalls

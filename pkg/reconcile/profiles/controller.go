@@ -67,6 +67,8 @@ type Reconciler struct {
 	// Now is the time by which signatures are judged; nil is the clock.
 	Now func() time.Time
 
+	answers sync.Map // of servers: the source's key -> time.Time, the last it was told
+
 	mu       sync.Mutex
 	indexers map[types.NamespacedName]remembered
 	keys     map[types.NamespacedName]kept // private keys that were encrypted
@@ -242,7 +244,7 @@ func (r *Reconciler) git(ctx context.Context, ps *api.ProfileSource) (*source.Sn
 	if err != nil {
 		return nil, err
 	}
-	return r.Git.Fetch(ctx, shared(ps, remote))
+	return r.fetchShared(ctx, ps, remote)
 }
 
 // builtin reads the profiles of this binary. Two sources of them would only offer
@@ -311,6 +313,7 @@ func (r *Reconciler) forget(key types.NamespacedName) {
 	defer r.mu.Unlock()
 	delete(r.indexers, key)
 	delete(r.keys, key)
+	r.answers.Delete(key)
 }
 
 // otherSources lists the other ProfileSources of the namespace.

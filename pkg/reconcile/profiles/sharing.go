@@ -1,18 +1,36 @@
 package profiles
 
 import (
+	"context"
 	"time"
 
 	"github.com/fluxcd/pkg/apis/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
-// shared lets a look take what the server told another source of the same
-// repository within the interval, so that a hundred of them ask once. A look that
-// somebody asked for, and the first at a new spec, take nothing from before.
-func shared(ps *api.ProfileSource, remote source.Remote) source.Remote {
+// fetchShared fetches, or takes what the server told another source of the same
+// repository within the interval, so that a hundred of them ask once. What a source
+// was told itself serves it once. A look that somebody asked for, and the first at a
+// new spec, take nothing from before.
+func (r *Reconciler) fetchShared(ctx context.Context, ps *api.ProfileSource, remote source.Remote) (*source.Snapshot, error) {
+	key := client.ObjectKeyFromObject(ps)
+	if known, ok := r.answers.Load(key); ok {
+		remote.Known = known.(time.Time)
+	}
+	snap, err := r.Git.Fetch(ctx, shareable(ps, remote))
+	if err != nil {
+		r.answers.Store(key, time.Now())
+		return nil, err
+	}
+	r.answers.Store(key, snap.AskedAt)
+	return snap, nil
+}
+
+// shareable says how old an answer to another source may be.
+func shareable(ps *api.ProfileSource, remote source.Remote) source.Remote {
 	token, asked := meta.ReconcileAnnotationValue(ps.Annotations)
 	if asked && token != ps.Status.GetLastHandledReconcileRequest() || ps.Generation != ps.Status.ObservedGeneration {
 		return remote
