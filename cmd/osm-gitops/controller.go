@@ -184,9 +184,10 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, f *controllerFlags, f
 	if err := keeper.Setup(mgr); err != nil {
 		return fmt.Errorf("setting up the ProfileSource of the built-in profiles: %w", err)
 	}
+	here := pools.Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}
 	machines := &pools.Reconciler{
-		Client:              mgr.GetClient(),
-		Live:                mgr.GetAPIReader(),
+		Management:          here,
+		Worker:              here,
 		ClusterInfo:         facts.clusterInfo,
 		Recorder:            notes.Recorder{EventRecorder: mgr.GetEventRecorder(api.FieldManager)},
 		Engine:              engine,

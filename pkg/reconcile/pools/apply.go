@@ -89,12 +89,12 @@ func (r *Reconciler) keepSettings(ctx context.Context, cm *corev1.ConfigMap) err
 	if at, ok := r.settings.Load(cm.Name); ok && now.Sub(at.(time.Time)) < settingsTrust {
 		return nil
 	}
-	kept, err := get(ctx, r.Live, client.ObjectKeyFromObject(cm), &corev1.ConfigMap{})
+	kept, err := get(ctx, r.Management.Live, client.ObjectKeyFromObject(cm), &corev1.ConfigMap{})
 	if err != nil {
 		return err
 	}
 	if !kept {
-		err := r.Client.Create(ctx, cm, client.FieldOwner(api.FieldManager))
+		err := r.Management.Create(ctx, cm, client.FieldOwner(api.FieldManager))
 		if err != nil && !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("creating ConfigMap %s: %w", client.ObjectKeyFromObject(cm), err)
 		}
@@ -128,7 +128,7 @@ func (r *Reconciler) trimInputs(ctx context.Context, have *corev1.Secret, p *inp
 		return nil
 	}
 	if p.data == nil {
-		if err := client.IgnoreNotFound(r.Client.Delete(ctx, have, client.Preconditions{UID: &have.UID})); err != nil {
+		if err := client.IgnoreNotFound(r.clusterOf(have).Delete(ctx, have, client.Preconditions{UID: &have.UID})); err != nil {
 			return fmt.Errorf("deleting Secret %s: %w", client.ObjectKeyFromObject(have), err)
 		}
 		return nil
@@ -149,7 +149,7 @@ func (r *Reconciler) writeToken(ctx context.Context, t bootstrapToken) error {
 	if !t.create {
 		return nil
 	}
-	if err := r.Client.Create(ctx, t.secret, client.FieldOwner(api.FieldManager)); err != nil {
+	if err := r.Worker.Create(ctx, t.secret, client.FieldOwner(api.FieldManager)); err != nil {
 		return raced(fmt.Errorf("creating a bootstrap token: %w", err))
 	}
 	return nil
@@ -159,9 +159,9 @@ func (r *Reconciler) writeToken(ctx context.Context, t bootstrapToken) error {
 func (r *Reconciler) writeSecret(ctx context.Context, s *corev1.Secret) error {
 	var err error
 	if s.ResourceVersion == "" {
-		err = r.Client.Create(ctx, s, client.FieldOwner(api.FieldManager))
+		err = r.Worker.Create(ctx, s, client.FieldOwner(api.FieldManager))
 	} else {
-		err = r.Client.Update(ctx, s, client.FieldOwner(api.FieldManager))
+		err = r.Worker.Update(ctx, s, client.FieldOwner(api.FieldManager))
 	}
 	if err != nil {
 		return raced(fmt.Errorf("writing Secret %s: %w", client.ObjectKeyFromObject(s), err))
@@ -181,11 +181,11 @@ func (r *Reconciler) writeConfig(ctx context.Context, have *osm.OperatingSystemC
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), replaceTime)
 	defer cancel()
 	if have != nil {
-		if err := client.IgnoreNotFound(r.Client.Delete(ctx, have, client.Preconditions{UID: &have.UID})); err != nil {
+		if err := client.IgnoreNotFound(r.clusterOf(have).Delete(ctx, have, client.Preconditions{UID: &have.UID})); err != nil {
 			return nil, raced(fmt.Errorf("deleting OperatingSystemConfig %s: %w", client.ObjectKeyFromObject(have), err))
 		}
 	}
-	err := r.Client.Create(ctx, p.osc, client.FieldOwner(api.FieldManager))
+	err := r.Management.Create(ctx, p.osc, client.FieldOwner(api.FieldManager))
 	if err == nil {
 		return p.osc, nil
 	}
@@ -195,7 +195,7 @@ func (r *Reconciler) writeConfig(ctx context.Context, have *osm.OperatingSystemC
 		back := &osm.OperatingSystemConfig{ObjectMeta: metav1.ObjectMeta{
 			Namespace: have.Namespace, Name: have.Name, Labels: have.Labels, Annotations: have.Annotations,
 		}, Spec: have.Spec}
-		if again := r.Client.Create(ctx, back, client.FieldOwner(api.FieldManager)); again != nil {
+		if again := r.Management.Create(ctx, back, client.FieldOwner(api.FieldManager)); again != nil {
 			err = errors.Join(err, fmt.Errorf("putting the one before back: %w", again))
 		}
 	}
@@ -236,7 +236,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, osc *osm.OperatingSystemCo
 	// Of exactly what was read: a cache that has not seen the status yet would have
 	// it written again, with a new time.
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if err := r.Client.Status().Patch(ctx, osc, patch, client.FieldOwner(api.FieldManager)); err != nil {
+	if err := r.Management.Status().Patch(ctx, osc, patch, client.FieldOwner(api.FieldManager)); err != nil {
 		return raced(fmt.Errorf("writing the status of OperatingSystemConfig %s: %w", client.ObjectKeyFromObject(osc), err))
 	}
 	return nil
@@ -263,7 +263,7 @@ func (r *Reconciler) patch(ctx context.Context, obj client.Object, change map[st
 	if !ok {
 		return fmt.Errorf("patching %T: no object", obj)
 	}
-	if err := r.Client.Patch(ctx, into, client.RawPatch(types.MergePatchType, body), client.FieldOwner(api.FieldManager)); err != nil {
+	if err := r.clusterOf(obj).Patch(ctx, into, client.RawPatch(types.MergePatchType, body), client.FieldOwner(api.FieldManager)); err != nil {
 		return raced(fmt.Errorf("patching %T %s: %w", obj, client.ObjectKeyFromObject(obj), err))
 	}
 	obj.SetResourceVersion(into.GetResourceVersion())
@@ -288,7 +288,7 @@ func (r *Reconciler) digestKey(ctx context.Context) ([]byte, error) {
 	name := types.NamespacedName{Namespace: r.Namespace, Name: api.KeySecretName}
 	const dataKey, size = "key", 32 // bytes, the block that SHA-256 digests to
 	var secret corev1.Secret
-	err := r.Live.Get(ctx, name, &secret)
+	err := r.Management.Live.Get(ctx, name, &secret)
 	if apierrors.IsNotFound(err) {
 		key := make([]byte, size)
 		if _, err := io.ReadFull(r.Random, key); err != nil {
@@ -299,8 +299,8 @@ func (r *Reconciler) digestKey(ctx context.Context) ([]byte, error) {
 			Immutable:  ptr(true),
 			Data:       map[string][]byte{dataKey: key},
 		}
-		if err = r.Client.Create(ctx, &secret, client.FieldOwner(api.FieldManager)); apierrors.IsAlreadyExists(err) {
-			err = r.Live.Get(ctx, name, &secret)
+		if err = r.Management.Create(ctx, &secret, client.FieldOwner(api.FieldManager)); apierrors.IsAlreadyExists(err) {
+			err = r.Management.Live.Get(ctx, name, &secret)
 		}
 	}
 	if err != nil {

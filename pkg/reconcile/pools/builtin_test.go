@@ -147,7 +147,8 @@ func (f *fixture) start(directoryRoot string) {
 		err = mgr.Add(info)
 	}
 	recorder := events.NewFakeRecorder(10_000)
-	f.r.Client, f.r.Live, f.r.Recorder = mgr.GetClient(), mgr.GetAPIReader(), recorder
+	here := Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}
+	f.r.Management, f.r.Worker, f.r.Recorder = here, here, recorder
 	sources := &profiles.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: recorder, DirectoryRoot: directoryRoot,
 		Builtin: &source.Embedded{FS: fstest.MapFS{"osp-a.yaml": {Data: []byte(profileFile("v1.0.0"))}}, Path: "profiles"},

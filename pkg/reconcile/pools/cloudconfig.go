@@ -87,7 +87,7 @@ func (r *Reconciler) secretData(ctx context.Context, key types.NamespacedName) (
 		return nil, reserved
 	}
 	var secret corev1.Secret
-	if err := r.Live.Get(ctx, key, &secret); err != nil {
+	if err := r.Worker.Live.Get(ctx, key, &secret); err != nil {
 		return nil, err
 	}
 	switch {
@@ -108,7 +108,7 @@ func (r *Reconciler) ofSource(ctx context.Context, key types.NamespacedName) (bo
 		return false, nil
 	}
 	var sources api.ProfileSourceList
-	if err := r.Client.List(ctx, &sources, client.InNamespace(r.Namespace)); err != nil {
+	if err := r.Management.List(ctx, &sources, client.InNamespace(r.Namespace)); err != nil {
 		return false, fmt.Errorf("listing ProfileSources: %w", err)
 	}
 	for _, ps := range sources.Items {
@@ -130,7 +130,7 @@ func (r *Reconciler) ofSource(ctx context.Context, key types.NamespacedName) (bo
 
 func (r *Reconciler) configMapData(ctx context.Context, key types.NamespacedName) (map[string]string, error) {
 	var cm corev1.ConfigMap
-	if err := r.Live.Get(ctx, key, &cm); err != nil {
+	if err := r.Worker.Live.Get(ctx, key, &cm); err != nil {
 		return nil, err
 	}
 	if cm.Data == nil {

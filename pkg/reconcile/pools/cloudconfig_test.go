@@ -214,7 +214,7 @@ func TestCloudConfigThatMayNotBeRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.r.Live = forbidding{f.client, limited}
+	f.r.Worker.Live = forbidding{f.client, limited}
 	f.use("old", "openstack", openstackSpec(ns), "1.28.9")
 	if res := f.reconcile(); res.RequeueAfter > 2*factsRetry {
 		t.Errorf("the next look is in %s", res.RequeueAfter)
@@ -265,7 +265,7 @@ func (f failing) Get(ctx context.Context, key client.ObjectKey, obj client.Objec
 // A timeout is no missing Secret: the environment does not stand in.
 func TestCloudConfigOfAServerThatIsAway(t *testing.T) {
 	f := newFixture(t)
-	f.r.Live = failing{f.client}
+	f.r.Worker.Live = failing{f.client}
 	f.r.Environment = map[string]string{"OS_USER_NAME": "of-the-controller", "OS_PASSWORD": "x", "OS_REGION_NAME": "y"}
 	f.use("old", "openstack", openstackSpec(f.r.Namespace), "1.28.9")
 	_, err := f.r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(f.pool)})
@@ -305,7 +305,7 @@ func TestCloudConfigOfReservedSecrets(t *testing.T) {
 // A pool whose kubelet has no provider built in reads nothing, and nobody polls.
 func TestCloudConfigOfANewKubelet(t *testing.T) {
 	f := newFixture(t)
-	f.r.Live = failing{f.client}
+	f.r.Worker.Live = failing{f.client}
 	f.use("new", "openstack", openstackSpec(f.r.Namespace), "1.35.0")
 	if res := f.reconcile(); res.RequeueAfter < 2*factsPoll {
 		t.Errorf("the next look is in %s", res.RequeueAfter)

@@ -20,6 +20,7 @@ import (
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
@@ -28,13 +29,22 @@ type Renderer interface {
 	Render(in render.Input) (*render.Output, error)
 }
 
-// Reconciler keeps pools. Its fields are set once, before Setup.
-type Reconciler struct {
-	// Client reads through the manager's cache and writes. Of the Secrets in
-	// cloud-init-settings the cache holds digests; see CacheTransform.
-	Client client.Client
+// Cluster is how a cluster is read and written.
+type Cluster struct {
+	// Client reads through a cache and writes.
+	client.Client
 	// Live reads what the cache does not hold.
 	Live client.Reader
+}
+
+// Reconciler keeps pools. Its fields are set once, before Setup.
+type Reconciler struct {
+	// Management has profiles, configurations, records and settings.
+	Management Cluster
+	// Worker has pools, their Secrets and tokens, and what nodes are told: the same
+	// cluster, unless the controller was given two. Of the Secrets in
+	// cloud-init-settings its cache holds digests; see CacheTransform.
+	Worker Cluster
 	// ClusterInfo reads the ConfigMap kube-public/cluster-info, Registry the
 	// Secret RegistrySecret; both through caches of their own.
 	ClusterInfo, Registry client.Reader
@@ -73,7 +83,7 @@ type Reconciler struct {
 // MachineDeployment and the cluster.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var md cluster.MachineDeployment
-	err := r.Client.Get(ctx, req.NamespacedName, &md)
+	err := r.Worker.Get(ctx, req.NamespacedName, &md)
 	if apierrors.IsNotFound(err) {
 		return r.report(&md, plan{}, r.releaseOrphans(ctx, req.NamespacedName))
 	}
@@ -175,7 +185,7 @@ func (r *Reconciler) hold(ctx context.Context, md *cluster.MachineDeployment) er
 
 func (r *Reconciler) patchFinalizers(ctx context.Context, before, after *cluster.MachineDeployment) error {
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if err := r.Client.Patch(ctx, after, patch, client.FieldOwner(api.FieldManager)); err != nil {
+	if err := r.Worker.Patch(ctx, after, patch, client.FieldOwner(api.FieldManager)); err != nil {
 		return raced(fmt.Errorf("patching the finalizers of MachineDeployment %s: %w", client.ObjectKeyFromObject(after), err))
 	}
 	return nil
@@ -186,9 +196,9 @@ func (r *Reconciler) patchFinalizers(ctx context.Context, before, after *cluster
 // not seen yet would stay for ever.
 func (r *Reconciler) release(ctx context.Context, md *cluster.MachineDeployment) error {
 	if !controllerutil.ContainsFinalizer(md, api.FinalizerPool) {
-		return r.deleteOwned(ctx, r.Client, md)
+		return r.deleteOwned(ctx, r.cached(), md)
 	}
-	if err := r.deleteOwned(ctx, r.Live, md); err != nil {
+	if err := r.deleteOwned(ctx, r.live(), md); err != nil {
 		return err
 	}
 	before := md.DeepCopy()
@@ -202,28 +212,28 @@ func (r *Reconciler) release(ctx context.Context, md *cluster.MachineDeployment)
 // the pool is gone.
 func (r *Reconciler) releaseOrphans(ctx context.Context, key types.NamespacedName) error {
 	gone := &cluster.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
-	orphans, err := r.owned(ctx, r.Client, gone)
+	orphans, err := r.owned(ctx, r.cached(), gone)
 	if err != nil || len(orphans) == 0 {
 		return err
 	}
 	var md cluster.MachineDeployment
-	switch err := r.Live.Get(ctx, key, &md); {
+	switch err := r.Worker.Live.Get(ctx, key, &md); {
 	case err == nil:
 		return fmt.Errorf("%w: MachineDeployment %s is there", errRaced, key)
 	case !apierrors.IsNotFound(err):
 		return fmt.Errorf("reading MachineDeployment %s: %w", key, err)
 	}
-	return r.deleteOwned(ctx, r.Live, gone)
+	return r.deleteOwned(ctx, r.live(), gone)
 }
 
-// deleteOwned deletes what a reader knows of a pool.
-func (r *Reconciler) deleteOwned(ctx context.Context, from client.Reader, md *cluster.MachineDeployment) error {
+// deleteOwned deletes what readers know of a pool.
+func (r *Reconciler) deleteOwned(ctx context.Context, from readers, md *cluster.MachineDeployment) error {
 	owned, err := r.owned(ctx, from, md)
 	if err != nil {
 		return err
 	}
 	for _, obj := range owned {
-		if err := client.IgnoreNotFound(r.Client.Delete(ctx, obj, client.Preconditions{UID: ptr(obj.GetUID())})); err != nil {
+		if err := client.IgnoreNotFound(r.clusterOf(obj).Delete(ctx, obj, client.Preconditions{UID: ptr(obj.GetUID())})); err != nil {
 			return raced(fmt.Errorf("deleting %T %s: %w", obj, client.ObjectKeyFromObject(obj), err))
 		}
 	}
@@ -231,12 +241,12 @@ func (r *Reconciler) deleteOwned(ctx context.Context, from client.Reader, md *cl
 }
 
 // owned lists what exists of a pool and was made for it.
-func (r *Reconciler) owned(ctx context.Context, from client.Reader, md *cluster.MachineDeployment) ([]client.Object, error) {
+func (r *Reconciler) owned(ctx context.Context, from readers, md *cluster.MachineDeployment) ([]client.Object, error) {
 	have, err := r.objects(ctx, from, md)
 	if err != nil {
 		return nil, err
 	}
-	tokens, err := listTokens(ctx, from, md)
+	tokens, err := listTokens(ctx, from.worker, md)
 	if err != nil {
 		return nil, err
 	}
@@ -245,6 +255,21 @@ func (r *Reconciler) owned(ctx context.Context, from client.Reader, md *cluster.
 		all = append(all, &tokens[i])
 	}
 	return slices.DeleteFunc(all, func(obj client.Object) bool { return ownerOf(obj) != poolKey(md) }), nil
+}
+
+// readers read the two clusters: through caches, or the API servers themselves.
+type readers struct{ management, worker client.Reader }
+
+func (r *Reconciler) cached() readers { return readers{r.Management, r.Worker} }
+
+func (r *Reconciler) live() readers { return readers{r.Management.Live, r.Worker.Live} }
+
+// clusterOf is where an object of a pool lives.
+func (r *Reconciler) clusterOf(obj client.Object) Cluster {
+	if _, ok := obj.(*osm.OperatingSystemConfig); ok {
+		return r.Management
+	}
+	return r.Worker
 }
 
 // ownerOf returns the pool that an object was made for, "" when it is not ours.

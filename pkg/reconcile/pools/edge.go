@@ -59,7 +59,7 @@ func (r *Reconciler) removeEdge(ctx context.Context, p edgePlan) error {
 	if p.remove == nil {
 		return nil
 	}
-	if err := client.IgnoreNotFound(r.Client.Delete(ctx, p.remove, client.Preconditions{UID: &p.remove.UID})); err != nil {
+	if err := client.IgnoreNotFound(r.Worker.Delete(ctx, p.remove, client.Preconditions{UID: &p.remove.UID})); err != nil {
 		return raced(fmt.Errorf("deleting Secret %s: %w", client.ObjectKeyFromObject(p.remove), err))
 	}
 	return nil

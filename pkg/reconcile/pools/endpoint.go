@@ -91,7 +91,7 @@ func parseClusterInfo(text string) (endpoint, error) {
 // (contract: section 8.2).
 func (r *Reconciler) serviceEndpoint(ctx context.Context) (endpoint, error) {
 	var slices discoveryv1.EndpointSliceList
-	if err := r.Live.List(ctx, &slices, client.InNamespace("default"), client.MatchingLabels{discoveryv1.LabelServiceName: "kubernetes"}); err != nil {
+	if err := r.Worker.Live.List(ctx, &slices, client.InNamespace("default"), client.MatchingLabels{discoveryv1.LabelServiceName: "kubernetes"}); err != nil {
 		return endpoint{}, fmt.Errorf("listing the EndpointSlices of service default/kubernetes: %w", err)
 	}
 	for _, s := range slices.Items {

@@ -61,7 +61,7 @@ func (o objects) all() []client.Object {
 func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment, token bootstrapToken) (*observed, error) {
 	seen := &observed{md: md, token: token}
 	var err error
-	if seen.objects, err = r.objects(ctx, r.Client, md); err != nil {
+	if seen.objects, err = r.objects(ctx, r.cached(), md); err != nil {
 		return nil, err
 	}
 	if seen.key, err = r.digestKey(ctx); err != nil {
@@ -100,10 +100,10 @@ func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment,
 }
 
 // objects reads the objects of a pool by the contract's names.
-func (r *Reconciler) objects(ctx context.Context, from client.Reader, md *cluster.MachineDeployment) (objects, error) {
+func (r *Reconciler) objects(ctx context.Context, from readers, md *cluster.MachineDeployment) (objects, error) {
 	var out objects
 	osc := &osm.OperatingSystemConfig{}
-	found, err := get(ctx, from, types.NamespacedName{Namespace: r.Namespace, Name: oscName(md)}, osc)
+	found, err := get(ctx, from.management, types.NamespacedName{Namespace: r.Namespace, Name: oscName(md)}, osc)
 	if err != nil {
 		return out, err
 	}
@@ -118,7 +118,7 @@ func (r *Reconciler) objects(ctx context.Context, from client.Reader, md *cluste
 		edgeName(md):                     &out.edge,
 	} {
 		secret := &corev1.Secret{}
-		found, err := get(ctx, from, types.NamespacedName{Namespace: api.NamespaceCloudInitSettings, Name: name}, secret)
+		found, err := get(ctx, from.worker, types.NamespacedName{Namespace: api.NamespaceCloudInitSettings, Name: name}, secret)
 		if err != nil {
 			return out, err
 		}
@@ -158,7 +158,7 @@ func (r *Reconciler) desired(ctx context.Context, md *cluster.MachineDeployment,
 func (r *Reconciler) getterToken(ctx context.Context) (string, error) {
 	key := types.NamespacedName{Namespace: api.NamespaceCloudInitSettings, Name: api.SecretGetterToken}
 	var secret corev1.Secret
-	found, err := get(ctx, r.Client, key, &secret)
+	found, err := get(ctx, r.Worker, key, &secret)
 	if err != nil {
 		return "", err
 	}

@@ -61,9 +61,9 @@ func newFixture(t *testing.T) *fixture {
 	c := cluster.Shared(t)
 	f := &fixture{t: t, client: c.Client(t), clock: clocktesting.NewFakeClock(time.Now())}
 	ns := c.Namespace(t)
-	live := digesting{f.client}
+	here := Cluster{Client: digesting{f.client}, Live: f.client}
 	f.r = &Reconciler{
-		Client: live, Live: f.client, ClusterInfo: f.client,
+		Management: here, Worker: here, ClusterInfo: f.client,
 		Recorder: recorder(t, c), Engine: render.NewEngine(), Clock: f.clock, Random: rand.Reader,
 		Namespace: ns, Settings: render.Settings{ClusterDNS: []string{"10.96.0.10"}, Namespace: ns}, CA: "ca",
 	}
@@ -368,7 +368,7 @@ func TestStaleEndedToken(t *testing.T) {
 	f.reconcile()
 	stale := staleTokens{digesting: digesting{f.client}, tokens: f.tokens(t.Context())}
 	f.clock.Step(3 * time.Hour)
-	f.r.Client = stale
+	f.r.Worker.Client = stale
 	for range 3 {
 		f.reconcile()
 	}
@@ -403,7 +403,7 @@ func TestOrphansAreRemoved(t *testing.T) {
 		t.Errorf("a pool that is gone was held (err %v)", err)
 	}
 	f.reconcile()
-	if left, err := f.r.owned(t.Context(), f.client, f.pool); err != nil || len(left) != 0 {
+	if left, err := f.r.owned(t.Context(), readers{f.client, f.client}, f.pool); err != nil || len(left) != 0 {
 		t.Errorf("%d objects are left (err %v): %v", len(left), err, left)
 	}
 }

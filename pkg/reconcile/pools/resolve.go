@@ -34,14 +34,14 @@ func (r *Reconciler) resolve(ctx context.Context, md *cluster.MachineDeployment,
 		}
 	}
 	var sources api.ProfileSourceList
-	if err := r.Client.List(ctx, &sources, client.InNamespace(r.Namespace)); err != nil {
+	if err := r.Management.List(ctx, &sources, client.InNamespace(r.Namespace)); err != nil {
 		return render.Profile{}, fmt.Errorf("listing ProfileSources: %w", err)
 	}
 	own, builtin := split(sources.Items)
 	if o, ok := offered(own, name); ok {
 		return r.profileOffered(ctx, o, osc)
 	}
-	osp, err := r.profileObject(ctx, r.Client, name)
+	osp, err := r.profileObject(ctx, r.Management, name)
 	if err == nil {
 		return r.profileOf(osp, name, ""), nil
 	}
@@ -80,10 +80,10 @@ func (r *Reconciler) profileOffered(ctx context.Context, o offer, osc *osm.Opera
 	if entry.Removed && recordOf(osc).Object != entry.Object {
 		return render.Profile{}, refuse("profile %q was removed from ProfileSource %q: choose another in annotation %s, or put its file back", entry.Name, o.from, api.AnnotationOSP)
 	}
-	osp, err := r.profileObject(ctx, r.Client, entry.Object)
+	osp, err := r.profileObject(ctx, r.Management, entry.Object)
 	if apierrors.IsNotFound(err) {
 		// Inventory and objects come through two watches, and this one may be behind.
-		osp, err = r.profileObject(ctx, r.Live, entry.Object)
+		osp, err = r.profileObject(ctx, r.Management.Live, entry.Object)
 	}
 	if apierrors.IsNotFound(err) {
 		return render.Profile{}, refuse("OperatingSystemProfile %s/%s, version %s of profile %q, is missing; ProfileSource %q makes it again when it next looks at its source", r.Namespace, entry.Object, entry.Version, entry.Name, o.from)
@@ -194,7 +194,7 @@ func (r *Reconciler) restore(ctx context.Context, md *cluster.MachineDeployment,
 	if rec.Object == "" {
 		return render.Input{}, fmt.Errorf("OperatingSystemConfig %s holds no record", client.ObjectKeyFromObject(osc))
 	}
-	osp, err := r.profileObject(ctx, r.Client, rec.Object)
+	osp, err := r.profileObject(ctx, r.Management, rec.Object)
 	if err != nil {
 		return render.Input{}, err
 	}
@@ -225,7 +225,7 @@ func (r *Reconciler) restore(ctx context.Context, md *cluster.MachineDeployment,
 func (r *Reconciler) keptSettings(ctx context.Context, digest string) ([]byte, error) {
 	key := types.NamespacedName{Namespace: r.Namespace, Name: settingsName(digest)}
 	var cm corev1.ConfigMap
-	if err := r.Live.Get(ctx, key, &cm); err != nil {
+	if err := r.Management.Live.Get(ctx, key, &cm); err != nil {
 		return nil, fmt.Errorf("reading settings %s: %w", key, err)
 	}
 	return []byte(cm.Data[settingsKey]), nil
@@ -235,7 +235,7 @@ func (r *Reconciler) keptSettings(ctx context.Context, digest string) ([]byte, e
 func (r *Reconciler) keptCredentials(ctx context.Context, md *cluster.MachineDeployment, inputDigest string) (render.Credentials, error) {
 	key := types.NamespacedName{Namespace: api.NamespaceCloudInitSettings, Name: inputsName(md)}
 	var secret corev1.Secret
-	if err := r.Live.Get(ctx, key, &secret); err != nil {
+	if err := r.Worker.Live.Get(ctx, key, &secret); err != nil {
 		return render.Credentials{}, fmt.Errorf("reading credentials %s: %w", key, err)
 	}
 	var c render.Credentials

@@ -49,7 +49,7 @@ func (r *Reconciler) liveToken(ctx context.Context, md *cluster.MachineDeploymen
 	if err != nil || !t.renew {
 		return t, err
 	}
-	if err := r.Client.Update(ctx, t.secret, client.FieldOwner(api.FieldManager)); err != nil {
+	if err := r.Worker.Update(ctx, t.secret, client.FieldOwner(api.FieldManager)); err != nil {
 		return t, raced(fmt.Errorf("renewing bootstrap token %s: %w", t.secret.Name, err))
 	}
 	return t, nil
@@ -62,7 +62,7 @@ func (r *Reconciler) bootstrapToken(ctx context.Context, md *cluster.MachineDepl
 	if r.TokenServiceAccount.Name != "" {
 		return r.serviceAccountToken(ctx)
 	}
-	for _, from := range []client.Reader{r.Client, r.Live} {
+	for _, from := range []client.Reader{r.Worker, r.Worker.Live} {
 		secrets, err := listTokens(ctx, from, md)
 		if err != nil {
 			return bootstrapToken{}, err
@@ -174,7 +174,7 @@ func randomText(random io.Reader, n int) (string, error) {
 // (contract: section 8.3).
 func (r *Reconciler) serviceAccountToken(ctx context.Context) (bootstrapToken, error) {
 	var sa corev1.ServiceAccount
-	err := r.Live.Get(ctx, r.TokenServiceAccount, &sa)
+	err := r.Worker.Live.Get(ctx, r.TokenServiceAccount, &sa)
 	if apierrors.IsNotFound(err) {
 		return bootstrapToken{}, &waitError{fmt.Errorf("ServiceAccount %s of --bootstrap-token-service-account-name does not exist: create it", r.TokenServiceAccount)}
 	}
@@ -184,7 +184,7 @@ func (r *Reconciler) serviceAccountToken(ctx context.Context) (bootstrapToken, e
 	for _, ref := range sa.Secrets {
 		var secret corev1.Secret
 		key := types.NamespacedName{Namespace: sa.Namespace, Name: ref.Name}
-		if err := r.Live.Get(ctx, key, &secret); err != nil {
+		if err := r.Worker.Live.Get(ctx, key, &secret); err != nil {
 			if apierrors.IsNotFound(err) {
 				continue
 			}
