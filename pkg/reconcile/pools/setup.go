@@ -62,7 +62,7 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, w Watches) err
 			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
 		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.usersOfSecret)).
 		WatchesRawSource(source.Kind(w.ClusterInfo, &corev1.ConfigMap{}, handler.TypedEnqueueRequestsFromMapFunc(
-			func(ctx context.Context, _ *corev1.ConfigMap) []crreconcile.Request { return r.allPools(ctx) }))).
+			func(ctx context.Context, _ *corev1.ConfigMap) []crreconcile.Request { return r.allPools(ctx) }), endpointChanged)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: w.Concurrency})
 	if w.Registry != nil {
 		b = b.WatchesRawSource(source.Kind(w.Registry, &corev1.Secret{}, handler.TypedEnqueueRequestsFromMapFunc(
@@ -79,6 +79,14 @@ var concerned = predicate.NewPredicateFuncs(func(obj client.Object) bool {
 var deletionStarted = predicate.Funcs{
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		return e.ObjectOld.GetDeletionTimestamp().IsZero() != e.ObjectNew.GetDeletionTimestamp().IsZero()
+	},
+}
+
+// endpointChanged leaves out the signatures in cluster-info, of which there is one for
+// every bootstrap token: with each new pool all others would run.
+var endpointChanged = predicate.TypedFuncs[*corev1.ConfigMap]{
+	UpdateFunc: func(e event.TypedUpdateEvent[*corev1.ConfigMap]) bool {
+		return e.ObjectOld.Data[clusterInfoKey] != e.ObjectNew.Data[clusterInfoKey]
 	},
 }
 
