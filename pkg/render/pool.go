@@ -144,7 +144,7 @@ func DecodePool(md *cluster.MachineDeployment) (Pool, error) {
 	var problems []*InvalidError
 
 	if wrong, ok := md.Spec.Malformed(); ok {
-		problems = append(problems, problem(strings.TrimSuffix("spec."+wrong.Field, "."), "holds a %s where a %s belongs%s", wrong.Got, wrong.Want, quoteHint(wrong)))
+		problems = append(problems, malformed(wrong))
 	} else if _, err := kubeVersion(pool.KubeletVersion); err != nil {
 		problems = append(problems, problem(kubeletField, "%w", err))
 	}
@@ -182,6 +182,10 @@ func DecodePool(md *cluster.MachineDeployment) (Pool, error) {
 		p.Pool = pool.key()
 	}
 	return pool, one(problems)
+}
+
+func malformed(wrong cluster.Malformed) *InvalidError {
+	return problem(strings.TrimSuffix("spec."+wrong.Field, "."), "holds a %s where a %s belongs%s", wrong.Got, wrong.Want, quoteHint(wrong))
 }
 
 // quoteHint helps with the usual slip, a version that YAML takes for a number.
