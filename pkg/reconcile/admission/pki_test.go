@@ -1,0 +1,173 @@
+package admission
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/x509"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+const day = 24 * time.Hour
+
+var (
+	epoch     = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	testNames = []string{"osm-gitops-webhook.kube-system.svc", "127.0.0.1"}
+)
+
+// renew runs renewed, and puts the outcome through the Secret and back.
+func renew(t *testing.T, c credentials, now time.Time) (credentials, string) {
+	t.Helper()
+	next, why, err := c.renewed(testNames, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := next.data()
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, err := parse(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	trusts(t, read.bundle(), read, now)
+	return read, why
+}
+
+// trusts checks that a caller with a bundle takes what is served.
+func trusts(t *testing.T, bundle []byte, c credentials, now time.Time) {
+	t.Helper()
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(bundle) {
+		t.Fatal("no bundle")
+	}
+	for _, name := range testNames {
+		if _, err := c.serving.Leaf.Verify(x509.VerifyOptions{Roots: pool, CurrentTime: now, DNSName: name}); err != nil {
+			t.Errorf("%s, at %s: %v", name, now, err)
+		}
+	}
+}
+
+func TestCertificatesAreMade(t *testing.T) {
+	c, why := renew(t, credentials{}, epoch)
+	if !strings.Contains(why, "there was no certificate") || len(c.authorities) != 1 {
+		t.Fatalf("%d CAs, because %q", len(c.authorities), why)
+	}
+	for _, cert := range []*x509.Certificate{c.authorities[0].cert, c.serving.Leaf} {
+		key, ok := cert.PublicKey.(*ecdsa.PublicKey)
+		if !ok || key.Curve != elliptic.P256() {
+			t.Errorf("the key of %s is %T", cert.Subject, cert.PublicKey)
+		}
+	}
+	if got := c.authorities[0].cert.NotAfter.Sub(epoch); got != 10*365*day {
+		t.Errorf("the CA lives %s", got)
+	}
+	if got := c.serving.Leaf.NotAfter.Sub(epoch); got != 90*day {
+		t.Errorf("the certificate lives %s", got)
+	}
+	if got := c.due().Sub(epoch); got != 60*day {
+		t.Errorf("something is due after %s", got)
+	}
+	trusts(t, c.bundle(), c, epoch.Add(-30*time.Minute)) // a clock that is behind
+	if _, why := renew(t, c, epoch.Add(60*day-time.Second)); why != "" {
+		t.Errorf("written again before it is due: %s", why)
+	}
+	if _, why, _ := c.renewed([]string{testNames[1], testNames[0]}, epoch); why != "" {
+		t.Errorf("written again for the order of names: %s", why)
+	}
+	next, why, err := c.renewed([]string{"elsewhere.example.com"}, epoch)
+	if err != nil || why != "the server's names changed" || !slices.Equal(next.serving.Leaf.DNSNames, []string{"elsewhere.example.com"}) {
+		t.Errorf("other names: %v, %q, %v", next.serving.Leaf.DNSNames, why, err)
+	}
+}
+
+// TestYears lives through 25 years in steps of 12 hours. A caller learns the bundle
+// 12 hours late and takes what is served all the same; both of two servers do that
+// have what was written at most one step ago.
+func TestYears(t *testing.T) {
+	c, _ := renew(t, credentials{}, epoch)
+	told := c.bundle()
+	reasons := map[string]int{}
+	most := 0
+	for now := epoch; now.Before(epoch.Add(25 * 365 * day)); now = now.Add(12 * time.Hour) {
+		late := told
+		told = c.bundle()
+		if !now.Before(c.due()) {
+			next, why := renew(t, c, now)
+			if why == "" {
+				t.Fatalf("at %s something was due and nothing happened", now)
+			}
+			trusts(t, next.bundle(), c, now) // a server that has not read it yet
+			c = next
+			for reason := range strings.SplitSeq(why, ", ") {
+				reasons[reason]++
+			}
+		}
+		trusts(t, late, c, now)
+		most = max(most, len(c.authorities))
+	}
+	// 25 years are 152 sixty days, and three times two thirds of ten years.
+	want := map[string]int{"the certificate was due": 152, "a new CA was due": 3, "the CA before is of no use any more": 3}
+	if !maps.Equal(reasons, want) || most != 2 {
+		t.Errorf("renewed for %v with up to %d CAs, want %v with two", reasons, most, want)
+	}
+}
+
+// A controller that was away for years starts again.
+func TestEverythingHasExpired(t *testing.T) {
+	c, _ := renew(t, credentials{}, epoch)
+	next, why := renew(t, c, epoch.Add(11*365*day))
+	if len(next.authorities) != 1 || next.authorities[0].cert.Equal(c.authorities[0].cert) {
+		t.Errorf("%d CAs, because %q", len(next.authorities), why)
+	}
+	later, _ := renew(t, c, epoch.Add(8*365*day)) // the CA is due, the certificate has expired
+	trusts(t, c.bundle(), later, epoch.Add(8*365*day))
+}
+
+func TestBrokenSecret(t *testing.T) {
+	c, _ := renew(t, credentials{}, epoch)
+	other, _ := renew(t, credentials{}, epoch)
+	good, err := c.data()
+	if err != nil {
+		t.Fatal(err)
+	}
+	foreign, err := other.data()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, edit := range map[string]func(data map[string][]byte){
+		"empty":                func(data map[string][]byte) { clear(data) },
+		"no CA":                func(data map[string][]byte) { delete(data, keyAuthorities) },
+		"no key of the CA":     func(data map[string][]byte) { delete(data, keyAuthorityKeys) },
+		"another CA's key":     func(data map[string][]byte) { data[keyAuthorityKeys] = foreign[keyAuthorityKeys] },
+		"another server's key": func(data map[string][]byte) { data["tls.key"] = foreign["tls.key"] },
+		"garbage":              func(data map[string][]byte) { data["tls.crt"] = []byte("-----BEGIN") },
+		"a server for a CA":    func(data map[string][]byte) { data["ca.crt"], data["ca.key"] = data["tls.crt"], data["tls.key"] },
+		"many CAs": func(data map[string][]byte) {
+			data["ca.crt"] = []byte(strings.Repeat(string(data["ca.crt"]), 9))
+			data["ca.key"] = []byte(strings.Repeat(string(data["ca.key"]), 9))
+		},
+	} {
+		data := maps.Clone(good)
+		edit(data)
+		_, err := parse(data)
+		if err == nil {
+			t.Errorf("%s: no error", name)
+		} else if strings.Contains(err.Error(), "PRIVATE KEY") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	// A certificate of a CA that is not there is replaced.
+	mixed := maps.Clone(good)
+	mixed["tls.crt"], mixed["tls.key"] = foreign["tls.crt"], foreign["tls.key"]
+	read, err := parse(mixed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, why := renew(t, read, epoch); why != "the certificate's CA is gone" {
+		t.Errorf("renewed because %q", why)
+	}
+}
