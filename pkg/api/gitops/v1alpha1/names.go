@@ -124,6 +124,19 @@ const DefaultsName = "osm-gitops-defaults"
 // every credentials digest.
 const KeySecretName = "osm-gitops-key"
 
+// Names of what the controller's admission webhooks need.
+const (
+	// WebhookSecretName is the Secret, in the controller's namespace, with the
+	// certificates of the webhooks that the controller makes and renews itself.
+	WebhookSecretName = "osm-gitops-webhook-cert"
+	// WebhookServiceName is the Service by which the API server calls the webhooks,
+	// in the controller's namespace, unless a flag names another.
+	WebhookServiceName = "osm-gitops-webhook"
+	// WebhookConfigurationName is that of the MutatingWebhookConfiguration and of the
+	// ValidatingWebhookConfiguration.
+	WebhookConfigurationName = "osm-gitops"
+)
+
 // Keys of a webhook's Secret.
 const (
 	// WebhookToken is the key that the repository's host signs its requests with,

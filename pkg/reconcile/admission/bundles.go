@@ -1,0 +1,180 @@
+package admission
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+)
+
+// forbiddenRetry is the time between two looks at configurations that may not be
+// read, because deploy/webhook.yaml was not applied.
+const forbiddenRetry = 10 * time.Minute
+
+// injected are the annotations by which cert-manager's cainjector is asked to write
+// caBundle: https://cert-manager.io/docs/concepts/ca-injector/
+var injected = []string{"cert-manager.io/inject-ca-from", "cert-manager.io/inject-ca-from-secret", "cert-manager.io/inject-apiserver-ca"}
+
+// Bundles tells one API server which CA the webhooks have: it writes caBundle, and
+// nothing else, into the webhooks of a MutatingWebhookConfiguration and a
+// ValidatingWebhookConfiguration that lead to this controller. Its fields are set
+// once, before Start.
+type Bundles struct {
+	// Client patches the configurations, Live reads them.
+	Client client.Client
+	Live   client.Reader
+	// Cache watches the configurations.
+	Cache cache.Cache
+	// Name is that of both configurations.
+	Name string
+	// Certificates has the CA, and the names by which webhooks lead here.
+	Certificates *Certificates
+}
+
+// NeedLeaderElection says that one replica writes.
+func (*Bundles) NeedLeaderElection() bool { return true }
+
+// Start writes until ctx ends.
+func (b *Bundles) Start(ctx context.Context) error {
+	changed := make(chan struct{}, 1)
+	b.Certificates.notify(changed)
+	watched, told := false, ""
+	for {
+		err := b.write(ctx)
+		wait := time.Duration(0) // for ever
+		switch {
+		case apierrors.IsForbidden(err):
+			wait = forbiddenRetry
+		case err != nil:
+			wait = retry
+		case !watched:
+			for _, kind := range []client.Object{&admissionregistrationv1.MutatingWebhookConfiguration{}, &admissionregistrationv1.ValidatingWebhookConfiguration{}} {
+				if err := watch(ctx, b.Cache, kind, changed); err != nil {
+					return fmt.Errorf("watching webhook configurations: %w", err)
+				}
+			}
+			watched = true
+		}
+		if text := fmt.Sprint(err); err != nil && ctx.Err() == nil && text != told {
+			told = text // once until it changes
+			log.FromContext(ctx).Error(err, "telling the API server the webhooks' CA: is deploy/webhook.yaml applied?", "configuration", b.Name)
+		}
+		if err == nil {
+			told = ""
+		}
+		if !b.wait(ctx, changed, wait) {
+			return nil
+		}
+	}
+}
+
+// wait waits for a change, for a time unless that is 0, and reports whether ctx goes on.
+func (b *Bundles) wait(ctx context.Context, changed <-chan struct{}, d time.Duration) bool {
+	var after <-chan time.Time
+	if d > 0 {
+		timer := b.Certificates.Clock.NewTimer(d)
+		defer timer.Stop()
+		after = timer.C()
+	}
+	select {
+	case <-ctx.Done():
+		return false
+	case <-changed:
+	case <-after:
+	}
+	return true
+}
+
+// write brings both configurations up to date. One that is not there is no error.
+func (b *Bundles) write(ctx context.Context) error {
+	bundle := b.Certificates.bundle()
+	if len(bundle) == 0 {
+		return nil
+	}
+	key := types.NamespacedName{Name: b.Name}
+	var mutating admissionregistrationv1.MutatingWebhookConfiguration
+	if err := b.Live.Get(ctx, key, &mutating); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("reading MutatingWebhookConfiguration %s: %w", b.Name, err)
+	} else if err == nil {
+		var configs []admissionregistrationv1.WebhookClientConfig
+		for _, w := range mutating.Webhooks {
+			configs = append(configs, w.ClientConfig)
+		}
+		if err := b.patch(ctx, &mutating, configs, bundle); err != nil {
+			return err
+		}
+	}
+	var validating admissionregistrationv1.ValidatingWebhookConfiguration
+	if err := b.Live.Get(ctx, key, &validating); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("reading ValidatingWebhookConfiguration %s: %w", b.Name, err)
+	} else if err == nil {
+		var configs []admissionregistrationv1.WebhookClientConfig
+		for _, w := range validating.Webhooks {
+			configs = append(configs, w.ClientConfig)
+		}
+		return b.patch(ctx, &validating, configs, bundle)
+	}
+	return nil
+}
+
+// operation is one of a JSON patch (RFC 6902).
+type operation struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value"`
+}
+
+// patch writes caBundle where it differs. It fails if the object is another by now.
+func (b *Bundles) patch(ctx context.Context, obj client.Object, configs []admissionregistrationv1.WebhookClientConfig, bundle []byte) error {
+	for _, key := range injected {
+		if _, ok := obj.GetAnnotations()[key]; ok {
+			return fmt.Errorf("%T %s has the annotation %s, by which cert-manager writes caBundle: remove it, or give cert-manager's certificate with --cert-dir", obj, obj.GetName(), key)
+		}
+	}
+	ops := []operation{{"test", "/metadata/resourceVersion", obj.GetResourceVersion()}}
+	for i, config := range configs {
+		if b.leadsHere(config) && !bytes.Equal(config.CABundle, bundle) {
+			ops = append(ops, operation{"add", "/webhooks/" + strconv.Itoa(i) + "/clientConfig/caBundle", bundle})
+		}
+	}
+	if len(ops) == 1 {
+		return nil
+	}
+	text, err := json.Marshal(ops)
+	if err != nil {
+		return fmt.Errorf("encoding a patch: %w", err)
+	}
+	if err := b.Client.Patch(ctx, obj, client.RawPatch(types.JSONPatchType, text), client.FieldOwner(api.FieldManager)); err != nil {
+		return fmt.Errorf("writing caBundle of %T %s: %w", obj, obj.GetName(), err)
+	}
+	log.FromContext(ctx).Info("told the API server the webhooks' CA", "configuration", obj.GetName(), "webhooks", len(ops)-1)
+	return nil
+}
+
+// leadsHere reports whether a webhook calls a name that our certificate has.
+func (b *Bundles) leadsHere(config admissionregistrationv1.WebhookClientConfig) bool {
+	host := ""
+	switch {
+	case config.Service != nil:
+		host = config.Service.Name + "." + config.Service.Namespace + ".svc"
+	case config.URL != nil:
+		if u, err := url.Parse(*config.URL); err == nil {
+			host = u.Hostname()
+		}
+	}
+	return slices.Contains(sorted(b.Certificates.Names), strings.ToLower(host))
+}

@@ -1,0 +1,220 @@
+package admission
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+)
+
+const (
+	// look is the longest time between two looks at the clock, which may be set.
+	look = time.Hour
+	// retry is the time until the next attempt when the API server does not answer.
+	retry = 10 * time.Second
+	// attempts bounds how often a write is tried again because another was faster.
+	attempts = 5
+)
+
+// errNotOurs says that somebody else keeps something in the Secret's place.
+var errNotOurs = errors.New("it was not made by osm-gitops")
+
+// Certificates keeps the webhooks' certificates in a Secret, which all replicas
+// share: whichever finds something due renews it, and the others read what it wrote.
+// Its exported fields are set once, before Start.
+type Certificates struct {
+	// Client writes the Secret, Live reads it.
+	Client client.Client
+	Live   client.Reader
+	// Cache watches the Secret.
+	Cache cache.Cache
+	// Secret is where the certificates are kept.
+	Secret types.NamespacedName
+	// Names are host names and addresses by which the API server calls.
+	Names []string
+	// Clock tells what is due.
+	Clock clock.Clock
+
+	mu      sync.RWMutex
+	current credentials
+	waiting []chan<- struct{}
+}
+
+// NeedLeaderElection says that every replica serves.
+func (*Certificates) NeedLeaderElection() bool { return false }
+
+// GetCertificate is for a tls.Config. It is an error that there is none yet.
+func (c *Certificates) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if c.current.serving == nil {
+		return nil, errors.New("the webhooks have no certificate yet")
+	}
+	return c.current.serving, nil
+}
+
+// bundle is what the API server has to trust, in PEM; empty while there is nothing.
+func (c *Certificates) bundle() []byte {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.current.bundle()
+}
+
+// notify sends to a channel, without waiting, when the bundle may have changed.
+func (c *Certificates) notify(changed chan<- struct{}) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.waiting = append(c.waiting, changed)
+}
+
+func (c *Certificates) use(next credentials) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.current = next
+	for _, w := range c.waiting {
+		poke(w)
+	}
+}
+
+// Start keeps the certificates until ctx ends.
+func (c *Certificates) Start(ctx context.Context) error {
+	changed := make(chan struct{}, 1)
+	if err := watch(ctx, c.Cache, &corev1.Secret{}, changed); err != nil {
+		return fmt.Errorf("watching the webhooks' certificates: %w", err)
+	}
+	told := ""
+	for unread := true; ; {
+		var wait time.Duration
+		if err := c.keep(ctx, unread); err == nil {
+			unread, told, wait = false, "", c.idle()
+		} else {
+			unread, wait = true, retry
+			if text := err.Error(); ctx.Err() == nil && text != told {
+				told = text // once until it changes: it is tried again every few seconds
+				log.FromContext(ctx).Error(err, "keeping the webhooks' certificates", "secret", c.Secret.String())
+			}
+		}
+		timer := c.Clock.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+		case <-changed:
+			unread = true
+		case <-timer.C():
+		}
+		timer.Stop()
+		if ctx.Err() != nil {
+			return nil
+		}
+	}
+}
+
+// idle is the time until something may be due.
+func (c *Certificates) idle() time.Duration {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return min(max(c.current.due().Sub(c.Clock.Now()), 0), look)
+}
+
+// keep reads the Secret, if it changed or something is due, renews what is due, and
+// uses the outcome.
+func (c *Certificates) keep(ctx context.Context, read bool) error {
+	if !read && c.idle() > 0 {
+		return nil
+	}
+	for range attempts {
+		err := c.keepOnce(ctx)
+		if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
+			return err
+		}
+	}
+	return fmt.Errorf("writing the Secret %s: others write it all the time", c.Secret)
+}
+
+func (c *Certificates) keepOnce(ctx context.Context) error {
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: c.Secret.Namespace, Name: c.Secret.Name}}
+	err := c.Live.Get(ctx, c.Secret, secret)
+	absent := apierrors.IsNotFound(err)
+	if err != nil && !absent {
+		return fmt.Errorf("reading the Secret %s: %w", c.Secret, err)
+	}
+	var kept credentials
+	if !absent {
+		if secret.Labels[api.LabelManagedBy] != api.FieldManager {
+			return fmt.Errorf("the Secret %s: %w: delete it, or give its files with --cert-dir", c.Secret, errNotOurs)
+		}
+		if kept, err = parse(secret.Data); err != nil {
+			log.FromContext(ctx).Error(err, "the webhooks' certificates cannot be used: making new ones", "secret", c.Secret.String())
+		}
+	}
+	next, why, err := kept.renewed(c.Names, c.Clock.Now())
+	if err != nil {
+		return fmt.Errorf("renewing the webhooks' certificates: %w", err)
+	}
+	if why == "" {
+		c.use(kept)
+		return nil
+	}
+	if secret.Data, err = next.data(); err != nil {
+		return fmt.Errorf("encoding the webhooks' certificates: %w", err)
+	}
+	if err := c.write(ctx, secret, absent); err != nil {
+		return err
+	}
+	log.FromContext(ctx).Info("made certificates for the webhooks", "because", why, "until", next.serving.Leaf.NotAfter, "next", next.due())
+	c.use(next)
+	return nil
+}
+
+// write creates the Secret, or updates it if nobody else did since it was read.
+func (c *Certificates) write(ctx context.Context, secret *corev1.Secret, absent bool) error {
+	var err error
+	if absent {
+		secret.ResourceVersion = ""
+		secret.Type = corev1.SecretTypeTLS
+		secret.Labels = map[string]string{api.LabelManagedBy: api.FieldManager}
+		err = c.Client.Create(ctx, secret, client.FieldOwner(api.FieldManager))
+	} else {
+		err = c.Client.Update(ctx, secret, client.FieldOwner(api.FieldManager))
+	}
+	if err != nil {
+		return fmt.Errorf("writing the Secret %s: %w", c.Secret, err)
+	}
+	return nil
+}
+
+// watch sends to a channel, without waiting, whenever an object of a cache changes.
+// It does not wait for the cache either, which may lack the right to watch.
+func watch(ctx context.Context, c cache.Cache, obj client.Object, changed chan<- struct{}) error {
+	informer, err := c.GetInformer(ctx, obj, cache.BlockUntilSynced(false))
+	if err != nil {
+		return err
+	}
+	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    func(any) { poke(changed) },
+		UpdateFunc: func(_, _ any) { poke(changed) },
+		DeleteFunc: func(any) { poke(changed) },
+	})
+	return err
+}
+
+// poke sends to a channel of one, unless something waits there.
+func poke(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,95 @@
+package admission
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+)
+
+// Paths. All but the second are the contract's (section 10).
+const (
+	PathDefault  = "/mutate-v1alpha1-machinedeployment"
+	PathValidate = "/validate-v1alpha1-machinedeployment"
+	PathProfile  = "/operatingsystemprofile"
+	PathConfig   = "/operatingsystemconfig"
+)
+
+// Options say how the webhooks are served.
+type Options struct {
+	// Address to listen at, "host:port"; without a host on every address.
+	Address string
+	// GetCertificate returns what is served; that of Certificates, or of cert-manager's
+	// files.
+	GetCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
+	// ClientCAFile holds the CA of whoever may call, in PEM. Empty: whoever reaches the
+	// address may, as the API server presents a certificate only if it is told to.
+	ClientCAFile string
+}
+
+// NewServer returns the server of the webhooks, for a manager.
+func NewServer(o Options, h Handlers) (webhook.Server, error) {
+	host, port, err := SplitAddress(o.Address)
+	if err != nil {
+		return nil, err
+	}
+	callers, err := readCallers(o.ClientCAFile)
+	if err != nil {
+		return nil, err
+	}
+	server := webhook.NewServer(webhook.Options{
+		Host: host, Port: port, WebhookMux: http.NewServeMux(),
+		TLSOpts: []func(*tls.Config){func(c *tls.Config) {
+			c.MinVersion = tls.VersionTLS12
+			c.NextProtos = []string{"http/1.1"} // what one connection may ask for at a time is bounded
+			c.GetCertificate = o.GetCertificate
+			if callers != nil {
+				c.ClientCAs, c.ClientAuth = callers, tls.RequireAndVerifyClientCert
+			}
+		}},
+	})
+	for path, handle := range map[string]admission.HandlerFunc{
+		PathDefault:  h.defaultProfile,
+		PathValidate: h.validatePool,
+		PathProfile:  h.validateProfile,
+		PathConfig:   h.validateConfig,
+	} {
+		server.Register(path, &admission.Webhook{Handler: handle})
+	}
+	return server, nil
+}
+
+// SplitAddress takes an address to listen at apart.
+func SplitAddress(address string) (host string, port int, err error) {
+	host, text, err := net.SplitHostPort(address)
+	if err != nil {
+		return "", 0, fmt.Errorf("%q is no address: write host:port, or :port for every address of this machine", address)
+	}
+	port, err = strconv.Atoi(text)
+	if err != nil || port < 1 || port > 65535 {
+		return "", 0, fmt.Errorf("%q has no port between 1 and 65535", address)
+	}
+	return host, port, nil
+}
+
+func readCallers(file string) (*x509.CertPool, error) {
+	if file == "" {
+		return nil, nil
+	}
+	b, err := os.ReadFile(file) //nolint:gosec // the operator names it
+	if err != nil {
+		return nil, fmt.Errorf("reading the CA of whoever may call the webhooks: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(b) {
+		return nil, errors.New("reading the CA of whoever may call the webhooks: " + file + " holds no certificate in PEM")
+	}
+	return pool, nil
+}
