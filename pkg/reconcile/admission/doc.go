@@ -17,6 +17,6 @@
 // which both count, it writes the whole webhook configuration, its keys are RSA, and
 // its clock cannot be moved in a test.
 //
-// Start with NewServer in server.go; pki.go decides, without a cluster or a clock,
+// Start with Setup in setup.go; pki.go decides, without a cluster or a clock,
 // which certificates are due.
 package admission

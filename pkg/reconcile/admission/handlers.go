@@ -157,7 +157,7 @@ func (h Handlers) validateProfile(_ context.Context, req admission.Request) admi
 		if before.Spec.Version == osp.Spec.Version {
 			return admission.Denied(fmt.Sprintf("spec: it is immutable while spec.version is %q: give the profile another version", osp.Spec.Version))
 		}
-		if named(osp.Name, before.Spec.Version) {
+		if namedAfter(osp.Name, before.Spec.Version) {
 			return admission.Denied(fmt.Sprintf("spec: it is immutable because %q is named after version %q: make an object for the new version", osp.Name, before.Spec.Version))
 		}
 	}
@@ -167,9 +167,9 @@ func (h Handlers) validateProfile(_ context.Context, req admission.Request) admi
 	return admission.Allowed("")
 }
 
-// named reports whether an object's name ends in a version, as the rule of the
+// namedAfter reports whether an object's name ends in a version, as the rule of the
 // CustomResourceDefinition has it.
-func named(object, version string) bool {
+func namedAfter(object, version string) bool {
 	return strings.HasSuffix(object, "-"+strings.ReplaceAll(strings.ToLower(version), "+", "-"))
 }
 

@@ -22,20 +22,8 @@ const (
 	PathConfig   = "/operatingsystemconfig"
 )
 
-// Options say how the webhooks are served.
-type Options struct {
-	// Address to listen at, "host:port"; without a host on every address.
-	Address string
-	// GetCertificate returns what is served; that of Certificates, or of cert-manager's
-	// files.
-	GetCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
-	// ClientCAFile holds the CA of whoever may call, in PEM. Empty: whoever reaches the
-	// address may, as the API server presents a certificate only if it is told to.
-	ClientCAFile string
-}
-
-// NewServer returns the server of the webhooks, for a manager.
-func NewServer(o Options, h Handlers) (webhook.Server, error) {
+// newServer returns the server of the webhooks.
+func newServer(o Options, h Handlers, get getCertificate) (webhook.Server, error) {
 	host, port, err := SplitAddress(o.Address)
 	if err != nil {
 		return nil, err
@@ -48,8 +36,8 @@ func NewServer(o Options, h Handlers) (webhook.Server, error) {
 		Host: host, Port: port, WebhookMux: http.NewServeMux(),
 		TLSOpts: []func(*tls.Config){func(c *tls.Config) {
 			c.MinVersion = tls.VersionTLS12
-			c.NextProtos = []string{"http/1.1"} // what one connection may ask for at a time is bounded
-			c.GetCertificate = o.GetCertificate
+			c.NextProtos = []string{"http/1.1"} // one request at a time on a connection
+			c.GetCertificate = get
 			if callers != nil {
 				c.ClientCAs, c.ClientAuth = callers, tls.RequireAndVerifyClientCert
 			}
