@@ -1,0 +1,330 @@
+package admission
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	testclock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+)
+
+// TestRenewal moves the clock of two replicas through the life of a certificate and
+// of its CA. Whoever trusts what the webhook configurations say is served at every
+// moment by both, without a restart, and the API server is in the end.
+func TestRenewal(t *testing.T) {
+	// The end of the test is the API server's present.
+	const fewDays = 3 * day
+	begin := time.Now().Add(-(authorityLife/3*2 + servingLife + fewDays))
+	fake := testclock.NewFakeClock(begin)
+	s := newSite(t)
+	s.clock = fake
+	one, two := s.start(), s.start()
+	s.configure(one.address)
+	s.ready()
+
+	// served is the certificate of a replica, for a caller that trusts caBundle.
+	served := func(r *replica) (*tls.Certificate, error) {
+		d := tls.Dialer{Config: &tls.Config{RootCAs: rootsOf(t, s.bundles()[0]), Time: fake.Now, MinVersion: tls.VersionTLS12}}
+		conn, err := d.DialContext(t.Context(), "tcp", r.address)
+		if err != nil {
+			return nil, err
+		}
+		defer conn.Close()
+		return &tls.Certificate{Leaf: conn.(*tls.Conn).ConnectionState().PeerCertificates[0]}, nil
+	}
+	both := func(what string, good func(credentials) bool) credentials {
+		t.Helper()
+		var kept credentials
+		eventually(t, what, func() error {
+			secret := s.secret()
+			if err := s.client.Get(t.Context(), client.ObjectKeyFromObject(secret), secret); err != nil {
+				return err
+			}
+			var err error
+			if kept, err = parse(secret.Data); err != nil {
+				return err
+			}
+			for _, bundle := range s.bundles() {
+				if !bytes.Equal(bundle, kept.bundle()) {
+					return errors.New("a caBundle is not the Secret's")
+				}
+			}
+			for _, r := range []*replica{one, two} {
+				got, err := served(r)
+				if err != nil {
+					return err
+				}
+				if !got.Leaf.Equal(kept.serving.Leaf) {
+					return errors.New("another certificate is served than the Secret's")
+				}
+			}
+			if !good(kept) {
+				return fmt.Errorf("%d CAs, certificate until %s", len(kept.authorities), kept.serving.Leaf.NotAfter)
+			}
+			return nil
+		})
+		return kept
+	}
+	// pass moves the clock once both replicas wait for it.
+	pass := func(d time.Duration) {
+		t.Helper()
+		eventually(t, "both replicas to be idle", func() error {
+			if n := fake.Waiters(); n < 2 {
+				return fmt.Errorf("%d are", n)
+			}
+			return nil
+		})
+		fake.Step(d)
+	}
+
+	first := both("certificates", func(c credentials) bool { return len(c.authorities) == 1 })
+	pass(servingLife / 3 * 2)
+	second := both("another certificate of the same CA", func(c credentials) bool { return !c.serving.Leaf.Equal(first.serving.Leaf) })
+	if !bytes.Equal(first.bundle(), second.bundle()) {
+		t.Error("the CA was replaced with the certificate")
+	}
+
+	// The certificate has expired when the CA is due: the new one is told of, the old one signs.
+	pass(fake.Since(begin.Add(authorityLife/3*2)) * -1)
+	third := both("two CAs", func(c credentials) bool { return len(c.authorities) == 2 })
+	if third.issuer() != 1 {
+		t.Error("a CA signed before it was told of for a day")
+	}
+	pass(servingLife / 3 * 2)
+	fourth := both("a certificate of the new CA", func(c credentials) bool { return c.issuer() == 0 })
+	if len(fourth.authorities) != 2 {
+		t.Error("the CA before was dropped before both replicas served another's certificate")
+	}
+	pass(settle)
+	fifth := both("one CA", func(c credentials) bool { return len(c.authorities) == 1 })
+	if !fifth.authorities[0].cert.Equal(fourth.authorities[0].cert) {
+		t.Error("the wrong CA was dropped")
+	}
+	if left := time.Until(fifth.serving.Leaf.NotAfter); left < day || time.Since(fifth.serving.Leaf.NotBefore) < 0 {
+		t.Fatalf("the test does not end in the present: the certificate has %s left", left)
+	}
+
+	for _, r := range []*replica{one, two} {
+		s.configure(r.address)
+		eventually(t, "the API server to call", func() error {
+			return s.defaulted()
+		})
+	}
+}
+
+// defaulted says whether the API server calls the webhook that names profiles.
+func (s *site) defaulted() error {
+	md := s.pool("called", ubuntu, nil)
+	if err := s.client.Create(s.t.Context(), md, client.DryRunAll); err != nil {
+		return err
+	}
+	if md.GetAnnotations()[api.AnnotationOSP] != "osp-ubuntu" {
+		return errors.New("nobody named a profile")
+	}
+	return nil
+}
+
+// TestSecret shows whose Secret is touched, and that one which was edited or
+// deleted is made anew and used without a restart.
+func TestSecret(t *testing.T) {
+	s := newSite(t)
+	foreign := s.secret()
+	foreign.Data = map[string][]byte{"tls.crt": []byte("theirs")}
+	do(t, s.client.Create(t.Context(), foreign))
+	r := s.start()
+	s.configure(r.address)
+	for range 20 { // a second
+		time.Sleep(50 * time.Millisecond)
+		s.get(foreign)
+		if string(foreign.Data["tls.crt"]) != "theirs" {
+			t.Fatal("a Secret of somebody else was overwritten")
+		}
+	}
+	do(t, s.client.Delete(t.Context(), foreign))
+	s.ready()
+	eventually(t, "the API server to call", s.defaulted)
+	secret := s.secret()
+	s.get(secret)
+	if secret.Type != corev1.SecretTypeTLS || secret.Labels[api.LabelManagedBy] != api.FieldManager {
+		t.Errorf("the Secret has type %s and labels %v", secret.Type, secret.Labels)
+	}
+
+	for what, act := range map[string]func() error{
+		"deleted": func() error { return s.client.Delete(t.Context(), s.secret()) },
+		"edited": func() error {
+			return s.client.Patch(t.Context(), s.secret(), client.RawPatch(types.MergePatchType, []byte(`{"data":{"tls.key":"AAAA"}}`)))
+		},
+	} {
+		before := s.bundles()[0]
+		do(t, act())
+		eventually(t, "another CA for a Secret that was "+what, func() error {
+			if bytes.Equal(before, s.bundles()[0]) {
+				return errors.New("it is the same")
+			}
+			return s.defaulted()
+		})
+	}
+}
+
+// TestBundles shows what is written into webhook configurations: caBundle, of
+// webhooks that lead here, unless cert-manager writes it.
+func TestBundles(t *testing.T) {
+	s := newSite(t)
+	r := s.start()
+	s.configure(r.address)
+	s.ready()
+	bundle := s.bundles()
+	s.configure(r.address)
+	if now := s.bundles(); !slices.EqualFunc(bundle, now, bytes.Equal) {
+		t.Error("applying deploy/webhook.yaml again took caBundle away")
+	}
+	before := s.mutating()
+	s.get(before)
+
+	t.Run("nothing else", func(t *testing.T) {
+		elsewhere := before.Webhooks[0].DeepCopy()
+		elsewhere.Name, elsewhere.ClientConfig = "elsewhere.example.com", admissionregistrationv1.WebhookClientConfig{URL: new("https://127.0.0.2:1/x"), CABundle: before.Webhooks[0].ClientConfig.CABundle}
+		service := before.Webhooks[0].DeepCopy()
+		service.Name, service.ClientConfig = "service.example.com", admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{Namespace: system, Name: api.WebhookServiceName, Port: new(int32(443))}}
+		other := service.DeepCopy()
+		other.Name, other.ClientConfig.Service.Namespace = "other.example.com", "default"
+		changed := before.DeepCopy()
+		changed.Webhooks[0].ClientConfig.CABundle = nil // as somebody may
+		changed.Webhooks = append([]admissionregistrationv1.MutatingWebhook{*elsewhere, *service, *other}, changed.Webhooks...)
+		changed.Annotations = map[string]string{"a": "b"}
+		do(t, s.client.Update(t.Context(), changed))
+		now := s.mutating()
+		eventually(t, "caBundle to be put back", func() error {
+			s.get(now)
+			if len(now.Webhooks[3].ClientConfig.CABundle) == 0 {
+				return errors.New("there is none")
+			}
+			return nil
+		})
+		want := changed.DeepCopy()
+		bundle := before.Webhooks[0].ClientConfig.CABundle
+		want.Webhooks[1].ClientConfig.CABundle, want.Webhooks[3].ClientConfig.CABundle = bundle, bundle
+		want.ResourceVersion, want.Generation, want.ManagedFields = now.ResourceVersion, now.Generation, now.ManagedFields
+		if diff := cmp.Diff(want, now); diff != "" {
+			t.Errorf("more was written (-want +got):\n%s", diff)
+		}
+	})
+
+	t.Run("not what cert-manager writes", func(t *testing.T) {
+		now := s.mutating()
+		s.get(now)
+		now.Annotations = map[string]string{"cert-manager.io/inject-ca-from": "kube-system/x"}
+		now.Webhooks[0].ClientConfig.CABundle = nil
+		now.Webhooks = now.Webhooks[:1]
+		do(t, s.client.Update(t.Context(), now))
+		for range 20 { // a second
+			time.Sleep(50 * time.Millisecond)
+			s.get(now)
+			if len(now.Webhooks[0].ClientConfig.CABundle) != 0 {
+				t.Fatal("caBundle was written")
+			}
+		}
+	})
+}
+
+// TestCallers shows who may call where the API server has a certificate to show,
+// that only TLS 1.2 and up is spoken, and what a stranger gets to hear (security.md
+// 29). The certificates are files, as cert-manager mounts them, and replaced there.
+func TestCallers(t *testing.T) {
+	ca, _ := renew(t, credentials{}, time.Now())
+	dir := t.TempDir()
+	write := func(c credentials) {
+		data, err := c.data()
+		do(t, err)
+		for _, name := range []string{"tls.crt", "tls.key"} {
+			do(t, os.WriteFile(filepath.Join(dir, name+".new"), data[name], 0o600))
+			do(t, os.Rename(filepath.Join(dir, name+".new"), filepath.Join(dir, name)))
+		}
+	}
+	write(ca)
+	callers := filepath.Join(t.TempDir(), "callers.pem")
+	do(t, os.WriteFile(callers, ca.bundle(), 0o600))
+	s := newSite(t)
+	r := s.start(func(o *Options, _ *Handlers) { o.CertDir, o.ClientCAFile = dir, callers })
+	eventually(t, "the server", func() error {
+		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", r.address)
+		if err == nil {
+			conn.Close()
+		}
+		return err
+	})
+	if err := s.client.Get(t.Context(), client.ObjectKeyFromObject(s.secret()), &corev1.Secret{}); client.IgnoreNotFound(err) != nil || err == nil {
+		t.Errorf("a Secret with certificates was made beside the files: %v", err)
+	}
+
+	post := func(config *tls.Config, path, body string) (int, *tls.ConnectionState, error) {
+		config.RootCAs = rootsOf(t, ca.bundle())
+		c := http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: config}}
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+r.address+path, strings.NewReader(body))
+		do(t, err)
+		req.Header.Set("Content-Type", "application/json")
+		res, err := c.Do(req)
+		if err != nil {
+			return 0, nil, err
+		}
+		defer res.Body.Close()
+		return res.StatusCode, res.TLS, nil
+	}
+	if _, _, err := post(&tls.Config{MinVersion: tls.VersionTLS12}, PathDefault, "{}"); err == nil {
+		t.Error("a stranger was answered")
+	}
+	if _, _, err := post(&tls.Config{MaxVersion: tls.VersionTLS11, Certificates: []tls.Certificate{clientOf(t, ca)}}, PathDefault, "{}"); err == nil { //nolint:gosec // it has to be refused
+		t.Error("TLS 1.1 was spoken")
+	}
+	for path, want := range map[string]int{PathDefault: 200, PathValidate: 200, PathProfile: 200, PathConfig: 200, "/": 404, "/metrics": 404, "/debug/pprof/": 404} {
+		got, _, err := post(&tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{clientOf(t, ca)}}, path, "{}")
+		if err != nil || got != want {
+			t.Errorf("%s: %d, %v, want %d", path, got, err, want)
+		}
+	}
+
+	next, err := ca.authorities[0].sign(testNames, time.Now())
+	do(t, err)
+	write(credentials{authorities: ca.authorities, serving: next})
+	eventually(t, "the files to be read again", func() error {
+		_, state, err := post(&tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{clientOf(t, ca)}}, PathDefault, "{}")
+		if err != nil {
+			return err
+		}
+		if !state.PeerCertificates[0].Equal(next.Leaf) {
+			return errors.New("the old certificate is served")
+		}
+		return nil
+	})
+}
+
+// clientOf is what an API server shows.
+func clientOf(t *testing.T, c credentials) tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	do(t, err)
+	template := &x509.Certificate{NotAfter: time.Now().Add(time.Hour), ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
+	der, err := x509.CreateCertificate(rand.Reader, template, c.authorities[0].cert, key.Public(), c.authorities[0].key)
+	do(t, err)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+}
