@@ -208,7 +208,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, f *controllerFlags, f
 	if err := machines.Setup(ctx, mgr, watches); err != nil {
 		return fmt.Errorf("setting up the pool controller: %w", err)
 	}
-	return nil
+	return addAdmission(mgr, f, machines, engine)
 }
 
 // fluxOf is how artifacts of Flux are read. Its cache watches nothing before somebody

@@ -59,6 +59,7 @@ type controllerFlags struct {
 	allowInsecureGit bool
 	allowedCIDRs     string
 	push             pushFlags
+	admission        admissionFlags
 
 	artifactHostList       string
 	allowExternalArtifacts bool
@@ -122,6 +123,7 @@ func (f *controllerFlags) bind(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.allowInsecureGit, "allow-insecure-git", false, "allow http URLs of repositories: whoever is on the way can put his profile on every node")
 	fs.StringVar(&f.allowedCIDRs, "git-allowed-cidrs", "", "comma list of loopback and link-local networks in which repositories may be, such as 127.0.0.0/8")
 	f.push.bind(fs)
+	f.admission.bind(fs)
 	fs.StringVar(&f.artifactHostList, "artifact-hosts", fluxHost, "comma list of hosts, or host:port, from which artifacts of Flux are downloaded")
 	fs.BoolVar(&f.allowExternalArtifacts, "allow-external-artifacts", false, "allow ProfileSources to follow ExternalArtifacts, which others than Flux make: name their hosts in --artifact-hosts")
 	_ = fs.MarkHidden("ca-bundle")
@@ -191,6 +193,7 @@ func (f *controllerFlags) validate() error {
 		errs = append(errs, err)
 	}
 	f.push.validate(bad)
+	f.admission.validate(f, bad)
 	return errors.Join(errs...)
 }
 

@@ -24,7 +24,7 @@ type pushFlags struct {
 }
 
 func (p *pushFlags) bind(fs *pflag.FlagSet) {
-	fs.StringVar(&p.hooksAddress, "hooks-address", "", "address at which Git hosts are listened to for pushes, such as :9443, at the path "+hooks.Path+"; empty or 0: nowhere")
+	fs.StringVar(&p.hooksAddress, "hooks-address", "", "address at which Git hosts are listened to for pushes, such as :9292, at the path "+hooks.Path+"; empty or 0: nowhere")
 	fs.StringVar(&p.hooksCert, "hooks-cert-file", "", "PEM file with the certificate of --hooks-address, read again when it changes; empty: plain http, for a proxy in front that has TLS")
 	fs.StringVar(&p.hooksKey, "hooks-key-file", "", "PEM file with the key of --hooks-cert-file")
 	fs.StringVar(&p.eventsAddress, "events-addr", "", "URL of Flux's notification-controller, such as http://notification-controller.flux-system.svc.cluster.local./; empty: events go to the API server only")

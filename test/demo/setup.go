@@ -183,7 +183,7 @@ func (s *stage) startController(ctx context.Context) (string, error) {
 	cmd := exec.Command(s.binary, "controller",
 		"--kubeconfig", kubeconfig, "--namespace", metav1.NamespaceSystem,
 		"--allow-insecure-git", "--git-allowed-cidrs", "127.0.0.0/8", "--cache-dir", s.path("mirrors"),
-		"--health-probe-address", health, "--metrics-address", metrics)
+		"--health-probe-address", health, "--metrics-address", metrics, "--webhook-address", "0")
 	cmd.Stdout, cmd.Stderr = log, log
 	if s.controller, err = start(cmd); err != nil {
 		return "", fmt.Errorf("starting the controller: %w", err)

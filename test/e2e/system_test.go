@@ -174,7 +174,7 @@ func (s *system) start(flags ...string) {
 	}
 	args := append([]string{"controller",
 		"--kubeconfig", s.kubeconfig(), "--namespace", namespace, "--leader-elect=false",
-		"--health-probe-address", "0", "--metrics-address", "0", "--log-format", "Console",
+		"--health-probe-address", "0", "--metrics-address", "0", "--webhook-address", "0", "--log-format", "Console",
 		"--allow-insecure-git", "--git-allowed-cidrs", "127.0.0.0/8", "--cache-dir", s.cache,
 	}, flags...)
 	s.process = exec.Command(path, args...)
