@@ -111,14 +111,13 @@ func (c *Certificates) Start(ctx context.Context) error {
 		timer := c.Clock.NewTimer(wait)
 		select {
 		case <-ctx.Done():
+			timer.Stop()
+			return nil
 		case <-changed:
 			unread = true
 		case <-timer.C():
 		}
 		timer.Stop()
-		if ctx.Err() != nil {
-			return nil
-		}
 	}
 }
 
@@ -126,7 +125,8 @@ func (c *Certificates) Start(ctx context.Context) error {
 func (c *Certificates) idle() time.Duration {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	return min(max(c.current.due().Sub(c.Clock.Now()), 0), look)
+	now := c.Clock.Now()
+	return min(max(c.current.due(now).Sub(now), 0), look)
 }
 
 // keep reads the Secret, if it changed or something is due, renews what is due, and
@@ -174,7 +174,7 @@ func (c *Certificates) keepOnce(ctx context.Context) error {
 	if err := c.write(ctx, secret, absent); err != nil {
 		return err
 	}
-	log.FromContext(ctx).Info("made certificates for the webhooks", "because", why, "until", next.serving.Leaf.NotAfter, "next", next.due())
+	log.FromContext(ctx).Info("made certificates for the webhooks", "because", why, "until", next.serving.Leaf.NotAfter, "next", next.due(c.Clock.Now()))
 	c.use(next)
 	return nil
 }

@@ -21,11 +21,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	crcluster "sigs.k8s.io/controller-runtime/pkg/cluster"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
 
 // TestRenewal moves the clock of two replicas through the life of a certificate and
@@ -327,4 +330,28 @@ func clientOf(t *testing.T, c credentials) tls.Certificate {
 	der, err := x509.CreateCertificate(rand.Reader, template, c.authorities[0].cert, key.Public(), c.authorities[0].key)
 	do(t, err)
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+}
+
+// TestTwoClusters shows one controller whose pools are in another cluster: the API
+// servers of both are told whom to trust, and both call.
+func TestTwoClusters(t *testing.T) {
+	here := newSite(t)
+	worker := &site{t: t, cluster: cluster.Start(t, cluster.Options{}), clock: here.clock}
+	worker.client, worker.pools = worker.cluster.Client(t), worker.cluster.Namespace(t)
+	r := here.start(func(o *Options, _ *Handlers) {
+		other, err := crcluster.New(worker.cluster.Config, func(o *crcluster.Options) { o.Scheme = here.client.Scheme() })
+		do(t, err)
+		o.Others = []crcluster.Cluster{other}
+	})
+	for _, s := range []*site{here, worker} {
+		s.configure(r.address)
+		s.ready()
+		eventually(t, "the API server to call", s.defaulted)
+	}
+	if a, b := here.bundles()[0], worker.bundles()[0]; !bytes.Equal(a, b) {
+		t.Error("the clusters were told of different CAs")
+	}
+	if err := worker.client.Get(t.Context(), client.ObjectKeyFromObject(worker.secret()), &corev1.Secret{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the worker cluster has the certificates too: %v", err)
+	}
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+	kjson "sigs.k8s.io/json"
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
@@ -62,7 +63,7 @@ func (h Handlers) defaultProfile(_ context.Context, req admission.Request) admis
 		return done
 	}
 	var md cluster.MachineDeployment
-	if err := json.Unmarshal(req.Object.Raw, &md); err != nil {
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(req.Object.Raw, &md); err != nil {
 		return admission.Errored(http.StatusBadRequest, fmt.Errorf("decoding the MachineDeployment: %w", err))
 	}
 	if !md.DeletionTimestamp.IsZero() || md.Annotations[api.AnnotationOSP] != "" {
@@ -92,14 +93,14 @@ func (h Handlers) validatePool(ctx context.Context, req admission.Request) admis
 		return done
 	}
 	var md, before cluster.MachineDeployment
-	if err := json.Unmarshal(req.Object.Raw, &md); err != nil {
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(req.Object.Raw, &md); err != nil {
 		return admission.Errored(http.StatusBadRequest, fmt.Errorf("decoding the MachineDeployment: %w", err))
 	}
 	if !md.DeletionTimestamp.IsZero() || md.Annotations[api.AnnotationOSP] == "" {
 		return admission.Allowed("")
 	}
 	if req.Operation == admissionv1.Update {
-		if err := json.Unmarshal(req.OldObject.Raw, &before); err != nil {
+		if err := kjson.UnmarshalCaseSensitivePreserveInts(req.OldObject.Raw, &before); err != nil {
 			return admission.Errored(http.StatusBadRequest, fmt.Errorf("decoding the MachineDeployment as it was: %w", err))
 		}
 		if sameQuestion(&before, &md) {
@@ -143,11 +144,11 @@ func (h Handlers) validateProfile(_ context.Context, req admission.Request) admi
 		return done
 	}
 	var osp, before osm.OperatingSystemProfile
-	if err := json.Unmarshal(req.Object.Raw, &osp); err != nil {
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(req.Object.Raw, &osp); err != nil {
 		return admission.Errored(http.StatusBadRequest, fmt.Errorf("decoding the OperatingSystemProfile: %w", err))
 	}
 	if req.Operation == admissionv1.Update {
-		if err := json.Unmarshal(req.OldObject.Raw, &before); err != nil {
+		if err := kjson.UnmarshalCaseSensitivePreserveInts(req.OldObject.Raw, &before); err != nil {
 			return admission.Errored(http.StatusBadRequest, fmt.Errorf("decoding the OperatingSystemProfile as it was: %w", err))
 		}
 		same := equality.Semantic.DeepEqual(before.Spec, osp.Spec)
@@ -180,7 +181,7 @@ func (h Handlers) validateConfig(_ context.Context, req admission.Request) admis
 		return done
 	}
 	var now, before osm.OperatingSystemConfig
-	if err := errors.Join(json.Unmarshal(req.Object.Raw, &now), json.Unmarshal(req.OldObject.Raw, &before)); err != nil {
+	if err := errors.Join(kjson.UnmarshalCaseSensitivePreserveInts(req.Object.Raw, &now), kjson.UnmarshalCaseSensitivePreserveInts(req.OldObject.Raw, &before)); err != nil {
 		return admission.Errored(http.StatusBadRequest, fmt.Errorf("decoding the OperatingSystemConfig: %w", err))
 	}
 	if !equality.Semantic.DeepEqual(before.Spec, now.Spec) {

@@ -134,10 +134,13 @@ func (c credentials) renewed(names []string, now time.Time) (credentials, string
 	var why []string
 	next := credentials{serving: c.serving}
 	for _, a := range c.authorities {
-		if now.Before(a.cert.NotAfter) {
-			next.authorities = append(next.authorities, a)
-		} else {
+		switch {
+		case !now.Before(a.cert.NotAfter):
 			why = append(why, "a CA has expired")
+		case now.Before(a.cert.NotBefore):
+			why = append(why, "a CA was made by a clock that was wrong")
+		default:
+			next.authorities = append(next.authorities, a)
 		}
 	}
 	if len(next.authorities) == 0 || !now.Before(renewal(next.authorities[0].cert)) {
@@ -163,10 +166,11 @@ func (c credentials) renewed(names []string, now time.Time) (credentials, string
 	return next, strings.Join(why, ", "), nil
 }
 
-// due is when renewed will next have something to do.
-func (c credentials) due() time.Time {
-	if len(c.authorities) == 0 || c.serving == nil {
-		return time.Time{}
+// due is when renewed will next have something to do; not later than now where it
+// has already.
+func (c credentials) due(now time.Time) time.Time {
+	if len(c.authorities) == 0 || c.serving == nil || now.Before(c.authorities[0].cert.NotBefore) || now.Before(c.serving.Leaf.NotBefore) {
+		return now
 	}
 	next := renewal(c.serving.Leaf)
 	if at := renewal(c.authorities[0].cert); at.Before(next) {
@@ -189,6 +193,9 @@ func (c credentials) unfit(names []string, now time.Time) string {
 	}
 	if !now.Before(renewal(leaf)) {
 		return "the certificate was due"
+	}
+	if now.Before(leaf.NotBefore) {
+		return "the certificate was made by a clock that was wrong"
 	}
 	if c.issuer() < 0 {
 		return "the certificate's CA is gone"

@@ -68,7 +68,7 @@ func TestCertificatesAreMade(t *testing.T) {
 	if got := c.serving.Leaf.NotAfter.Sub(epoch); got != 90*day {
 		t.Errorf("the certificate lives %s", got)
 	}
-	if got := c.due().Sub(epoch); got != 60*day {
+	if got := c.due(epoch).Sub(epoch); got != 60*day {
 		t.Errorf("something is due after %s", got)
 	}
 	trusts(t, c.bundle(), c, epoch.Add(-30*time.Minute)) // a clock that is behind
@@ -95,7 +95,7 @@ func TestYears(t *testing.T) {
 	for now := epoch; now.Before(epoch.Add(25 * 365 * day)); now = now.Add(12 * time.Hour) {
 		late := told
 		told = c.bundle()
-		if !now.Before(c.due()) {
+		if !now.Before(c.due(now)) {
 			next, why := renew(t, c, now)
 			if why == "" {
 				t.Fatalf("at %s something was due and nothing happened", now)
@@ -125,6 +125,22 @@ func TestEverythingHasExpired(t *testing.T) {
 	}
 	later, _ := renew(t, c, epoch.Add(8*365*day)) // the CA is due, the certificate has expired
 	trusts(t, c.bundle(), later, epoch.Add(8*365*day))
+}
+
+// A clock that was ahead for a while leaves nothing behind.
+func TestClockWasWrong(t *testing.T) {
+	good, _ := renew(t, credentials{}, epoch)
+	for name, ahead := range map[string]time.Duration{"by 70 days": 70 * day, "by seven years": 7 * 365 * day, "by eleven years": 11 * 365 * day} {
+		wrong, why := renew(t, good, epoch.Add(ahead))
+		now := epoch.Add(time.Minute)
+		if why == "" || wrong.due(now).After(now) {
+			t.Fatalf("%s: renewed because %q, due at %s", name, why, wrong.due(now))
+		}
+		right, why := renew(t, wrong, now)
+		if !strings.Contains(why, "a clock that was wrong") || len(right.authorities) != 1 || !right.due(now).After(now) {
+			t.Errorf("%s: %d CAs, because %q", name, len(right.authorities), why)
+		}
+	}
 }
 
 func TestBrokenSecret(t *testing.T) {
