@@ -228,7 +228,7 @@ func TestRecovery(t *testing.T) {
 	s.told(o, api.EventSourceFailed, "error", "")
 	s.git.mode.Store("")
 	s.told(o, api.EventSourceRecovered, "info", first)
-	s.listening() // no flag, no port
+	s.listening() // no address, no port
 }
 
 // A replica that does not lead hears a push as well: what it writes, the leader acts

@@ -25,6 +25,9 @@ import (
 // read, because deploy/webhook.yaml was not applied.
 const forbiddenRetry = 10 * time.Minute
 
+// raceRetry is the time until the next attempt after a conflict.
+const raceRetry = time.Second
+
 // injected are the annotations by which cert-manager's cainjector is asked to write
 // caBundle: https://cert-manager.io/docs/concepts/ca-injector/
 var injected = []string{"cert-manager.io/inject-ca-from", "cert-manager.io/inject-ca-from-secret", "cert-manager.io/inject-apiserver-ca"}
@@ -57,6 +60,8 @@ func (b *Bundles) Start(ctx context.Context) error {
 		err := b.write(ctx)
 		wait := time.Duration(0) // for ever
 		switch {
+		case apierrors.IsConflict(err):
+			wait, err = raceRetry, nil // somebody else was faster
 		case apierrors.IsForbidden(err):
 			wait = forbiddenRetry
 		case err != nil:
@@ -145,7 +150,7 @@ func (b *Bundles) patch(ctx context.Context, obj client.Object, configs []admiss
 			return fmt.Errorf("%T %s has the annotation %s, by which cert-manager writes caBundle: remove it, or give cert-manager's certificate with --cert-dir", obj, obj.GetName(), key)
 		}
 	}
-	ops := []operation{{"test", "/metadata/resourceVersion", obj.GetResourceVersion()}}
+	ops := []operation{{"replace", "/metadata/resourceVersion", obj.GetResourceVersion()}}
 	for i, config := range configs {
 		if b.leadsHere(config) && !bytes.Equal(config.CABundle, bundle) {
 			ops = append(ops, operation{"add", "/webhooks/" + strconv.Itoa(i) + "/clientConfig/caBundle", bundle})
