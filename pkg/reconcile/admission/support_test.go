@@ -144,7 +144,8 @@ func (s *site) start(edits ...func(o *Options, h *Handlers)) *replica {
 		Address: r.address, Namespace: system, Clock: s.clock, Hosts: []string{"127.0.0.1"},
 		Service: types.NamespacedName{Namespace: system, Name: api.WebhookServiceName},
 	}
-	h := Handlers{Checker: render.NewEngine(), Pools: &pools.Reconciler{Client: s.client, Live: s.client, Namespace: system}}
+	here := pools.Cluster{Client: s.client, Live: s.client}
+	h := Handlers{Checker: render.NewEngine(), Pools: &pools.Reconciler{Management: here, Worker: here, Namespace: system}}
 	for _, edit := range edits {
 		edit(&o, &h)
 	}

@@ -12,8 +12,8 @@ import (
 
 // Admit says why a pool cannot have the profile it asks for, nil if it can: the
 // profile does not exist or does not suit the pool, or the pool cannot be read. It
-// reads through the cache and writes nothing. An error for which refused is false is
-// about the cluster, and says nothing about the pool.
+// reads the management cluster through the cache, and writes nothing. An error for
+// which refused is false is about the cluster, and says nothing about the pool.
 func (r *Reconciler) Admit(ctx context.Context, md *cluster.MachineDeployment) (refused bool, err error) {
 	err = r.admit(ctx, md)
 	_, refused = permanent(err)
@@ -27,7 +27,7 @@ func (r *Reconciler) admit(ctx context.Context, md *cluster.MachineDeployment) e
 	}
 	// A profile that left Git serves the pool that has it.
 	osc := &osm.OperatingSystemConfig{}
-	found, err := get(ctx, r.Client, types.NamespacedName{Namespace: r.Namespace, Name: oscName(md)}, osc)
+	found, err := get(ctx, r.Management.Client, types.NamespacedName{Namespace: r.Namespace, Name: oscName(md)}, osc)
 	if err != nil {
 		return err
 	}
