@@ -20,7 +20,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	testclock "k8s.io/utils/clock/testing"
@@ -354,4 +356,57 @@ func TestTwoClusters(t *testing.T) {
 	if err := worker.client.Get(t.Context(), client.ObjectKeyFromObject(worker.secret()), &corev1.Secret{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the worker cluster has the certificates too: %v", err)
 	}
+}
+
+// Without deploy/webhook.yaml the right to write caBundle is missing: everything else
+// goes on, and it is written once the right is there.
+func TestWithoutTheRight(t *testing.T) {
+	s := newSite(t)
+	s.configure("127.0.0.1:1")
+	fake := testclock.NewFakeClock(time.Now())
+	s.clock = fake
+	binding := &rbacv1.ClusterRoleBinding{}
+	binding.Name = "osm-gitops-webhook"
+	do(t, s.client.Delete(t.Context(), binding))
+	may := func() bool {
+		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			User:               "system:serviceaccount:kube-system:osm-gitops",
+			ResourceAttributes: &authorizationv1.ResourceAttributes{Group: "admissionregistration.k8s.io", Resource: "mutatingwebhookconfigurations", Verb: "get", Name: api.WebhookConfigurationName},
+		}}
+		do(t, s.client.Create(t.Context(), review))
+		return review.Status.Allowed
+	}
+	eventually(t, "the right to be taken away", func() error {
+		if may() {
+			return errors.New("it is there")
+		}
+		return nil
+	})
+	r := s.start()
+	eventually(t, "the controller to have a certificate, and to wait for the right", func() error {
+		if err := s.client.Get(t.Context(), client.ObjectKeyFromObject(s.secret()), s.secret()); err != nil {
+			return err
+		}
+		if n := fake.Waiters(); n != 2 {
+			return fmt.Errorf("%d wait", n)
+		}
+		return nil
+	})
+	d := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // nobody knows the CA yet
+	conn, err := d.DialContext(t.Context(), "tcp", r.address)
+	do(t, err)
+	conn.Close()
+	if len(s.bundles()[0]) != 0 {
+		t.Fatal("caBundle was written without the right")
+	}
+
+	do(t, s.cluster.ApplyObjects(t.Context(), webhookManifests(t, "ClusterRoleBinding")...))
+	eventually(t, "the right", func() error {
+		if !may() {
+			return errors.New("it is not there")
+		}
+		return nil
+	})
+	fake.Step(forbiddenRetry)
+	s.ready()
 }
