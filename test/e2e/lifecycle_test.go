@@ -255,8 +255,9 @@ func TestRestartWritesNothing(t *testing.T) {
 			t.Errorf("the restart wrote: %s", w)
 		}
 	}
-	if created != 5 { // token, kubeconfig, configuration and two documents of pool-c
-		t.Errorf("the restart created %d objects, want 5: %q", created, s.writesSince(mark))
+	// Of pool-c: bootstrap token, kubeconfig, configuration, two documents; ServiceAccount, Role, RoleBinding.
+	if created != 8 {
+		t.Errorf("the restart created %d objects, want 8: %q", created, s.writesSince(mark))
 	}
 	s.ready(s.git.push(map[string]string{"notes.txt": "unrelated"}))
 	after := s.versions()

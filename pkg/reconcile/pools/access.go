@@ -33,7 +33,8 @@ func accessName(md *cluster.MachineDeployment) string {
 // accessPlan is what happens to the objects that let a pool's token read the pool's
 // Secrets.
 type accessPlan struct {
-	changes []accessChange  // before documents need them
+	account accessChange    // before documents need it
+	rights  []accessChange  // so too, one after the other: nobody may bind a Role that is not there
 	retire  []client.Object // after no document needs them
 	look    time.Time       // when to look again, zero for never
 }
@@ -57,14 +58,13 @@ func (r *Reconciler) decideAccess(seen *observed, pool render.Pool) accessPlan {
 	var p accessPlan
 	add := func(c accessChange, needed bool) {
 		if needed {
-			p.changes = append(p.changes, c)
+			p.rights = append(p.rights, c)
 		}
 	}
 	have, meta := seen.objects, accessMeta(seen.md)
-	add(accessChange{have: have.account, patch: map[string]any{
-		"metadata": patchedMeta(meta), "automountServiceAccountToken": false,
-	}}, have.account.AutomountServiceAccountToken == nil || *have.account.AutomountServiceAccountToken || !sameMeta(have.account, meta))
-
+	if mount := have.account.AutomountServiceAccountToken; mount == nil || *mount || !sameMeta(have.account, meta) {
+		p.account = accessChange{have: have.account, patch: map[string]any{"metadata": patchedMeta(meta), "automountServiceAccountToken": false}}
+	}
 	rules := accessRules(seen.md, pool)
 	if have.role == nil {
 		add(accessChange{create: &rbacv1.Role{ObjectMeta: meta, Rules: rules}}, true)
@@ -118,9 +118,9 @@ func retireAccess(seen *observed) accessPlan {
 	}
 	p.retire, p.look = nil, end
 	if end.After(noted) {
-		p.changes = []accessChange{{have: account, patch: map[string]any{"metadata": map[string]any{
+		p.account = accessChange{have: account, patch: map[string]any{"metadata": map[string]any{
 			"annotations": map[string]any{api.AnnotationCredentialsExpireAt: stamp(end)},
-		}}}}
+		}}}
 	}
 	return p
 }
@@ -181,8 +181,17 @@ func (r *Reconciler) ensureAccount(ctx context.Context, seen *observed) (*corev1
 	return account, nil
 }
 
-// writeAccess makes one change.
-func (r *Reconciler) writeAccess(ctx context.Context, c accessChange) error {
+// writeAccess makes changes one after the other.
+func (r *Reconciler) writeAccess(ctx context.Context, changes []accessChange) error {
+	for _, c := range changes {
+		if err := r.changeAccess(ctx, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Reconciler) changeAccess(ctx context.Context, c accessChange) error {
 	if c.remove != nil {
 		if err := r.remove(ctx, c.remove); err != nil {
 			return err

@@ -89,8 +89,8 @@ func (r *Reconciler) prepare(ctx context.Context, seen *observed, p plan) error 
 			writes = append(writes, func() error { return r.writeSecret(ctx, s) })
 		}
 	}
-	for _, c := range p.access.changes {
-		writes = append(writes, func() error { return r.writeAccess(ctx, c) })
+	for _, changes := range [][]accessChange{{p.access.account}, p.access.rights} {
+		writes = append(writes, func() error { return r.writeAccess(ctx, changes) })
 	}
 	return together(writes...)
 }

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
 
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
@@ -56,6 +57,12 @@ func TestNames(t *testing.T) {
 		t.Errorf("a key of 63 characters is %s", got)
 	}
 	long := tokenLabel(named("ns", strings.Repeat("a", 100)))
+	for _, name := range []string{"a", strings.Repeat("a", 253), strings.Repeat("a", 39) + "." + strings.Repeat("b", 99)} {
+		a, b := accessName(named("b-c", name)), accessName(named("c", name+"-b"))
+		if a == b || len(a) > 62 || len(validation.IsDNS1123Subdomain(a)) > 0 {
+			t.Errorf("%s and %s of pool %s", a, b, name)
+		}
+	}
 	if len(long) > 63 || long == tokenLabel(named("other", strings.Repeat("a", 100))) {
 		t.Errorf("label %q of a long name", long)
 	}
@@ -92,7 +99,7 @@ func TestNewToken(t *testing.T) {
 func TestBestToken(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
 	token := func(id string, expires time.Time) corev1.Secret {
-		s := corev1.Secret{Type: bootstrapapi.SecretTypeBootstrapToken, Data: map[string][]byte{"token-id": []byte(id), "token-secret": []byte("s")}}
+		s := corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "bootstrap-token-" + id}, Type: bootstrapapi.SecretTypeBootstrapToken, Data: map[string][]byte{"token-id": []byte(id), "token-secret": []byte("s")}}
 		if !expires.IsZero() {
 			s.Data["expiration"] = expiration(expires)
 		}
@@ -108,6 +115,7 @@ func TestBestToken(t *testing.T) {
 		"of two the one that lives longer": {[]corev1.Secret{token("a", now.Add(10*time.Minute)), token("b", now.Add(20*time.Minute))}, "b.s"},
 		"one without an end before all":    {[]corev1.Secret{token("a", time.Time{}), token("b", now.Add(20*time.Minute))}, "a.s"},
 		"none that has ended":              {[]corev1.Secret{token("a", now.Add(-time.Minute))}, ""},
+		"of two alike the first by name":   {[]corev1.Secret{token("b", now.Add(time.Hour)), token("a", now.Add(time.Hour))}, "a.s"},
 		"none that ends at once":           {[]corev1.Secret{token("a", now.Add(30*time.Second))}, ""},
 		"none of another type":             {[]corev1.Secret{foreign}, ""},
 	} {
