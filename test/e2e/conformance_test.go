@@ -166,6 +166,7 @@ func (s *system) flagsOf(c conformance.Case) []string {
 		fmt.Sprintf("--external-cloud-provider=%t", set.ExternalCloudProvider),
 		fmt.Sprintf("--device-ownership-from-security-context=%t", set.DeviceOwnershipFromSecurityContext),
 		"--kubernetes-ca-bundle=" + file("ca.crt", set.KubernetesCACert),
+		"--node-token=shared", // as in every existing fleet
 	}
 	if len(gates) > 0 {
 		flags = append(flags, "--node-kubelet-feature-gates="+strings.Join(gates, ","))

@@ -18,6 +18,7 @@ import (
 
 	"github.com/fluxcd/pkg/apis/meta"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -137,6 +138,9 @@ func (s *system) credentials() map[string]string {
 	out["the getter's token"] = string(getter.Data["token"])
 	for _, token := range s.tokens() {
 		out["a bootstrap token"] = string(token.Data["token-secret"])
+	}
+	for _, token := range s.nodeTokens() {
+		out["a pool's token"] = token
 	}
 	return out
 }
@@ -273,7 +277,7 @@ func TestRestartWritesNothing(t *testing.T) {
 func (s *system) versions() map[string]string {
 	s.t.Helper()
 	out := map[string]string{}
-	for _, list := range []client.ObjectList{&osm.OperatingSystemProfileList{}, &osm.OperatingSystemConfigList{}, &api.ProfileSourceList{}, &machines.MachineDeploymentList{}, &corev1.SecretList{}} {
+	for _, list := range []client.ObjectList{&osm.OperatingSystemProfileList{}, &osm.OperatingSystemConfigList{}, &api.ProfileSourceList{}, &machines.MachineDeploymentList{}, &corev1.SecretList{}, &corev1.ServiceAccountList{}, &rbacv1.RoleList{}, &rbacv1.RoleBindingList{}} {
 		if err := s.client.List(s.t.Context(), list); err != nil {
 			s.t.Fatal(err)
 		}
@@ -461,6 +465,7 @@ func TestPoolRemoved(t *testing.T) {
 			s.gone(api.NamespaceCloudInitSettings, key+"-provisioning-config", &corev1.Secret{})
 			s.gone(api.NamespaceCloudInitSettings, s.pools+"-"+pool+"-kubelet-bootstrap-config", &corev1.Secret{})
 			s.gone(namespace, key+"-config", &osm.OperatingSystemConfig{})
+			s.eventually("the identity of its machines to be gone", func() error { return s.noAccess(pool) })
 			s.eventually("the token to be gone", func() error {
 				for _, token := range s.tokens() {
 					if token.Annotations[api.AnnotationPool] == s.pools+"/"+pool {
