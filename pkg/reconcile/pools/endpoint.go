@@ -44,6 +44,9 @@ func (e endpoint) kubeconfig(token string) (string, error) {
 	return string(b), nil
 }
 
+// clusterInfoKey is the key of cluster-info that holds a kubeconfig without credentials.
+const clusterInfoKey = "kubeconfig"
+
 // endpoint reads cluster-info, and only where that does not exist the endpoints
 // of the service kubernetes.
 func (r *Reconciler) endpoint(ctx context.Context) (endpoint, error) {
@@ -59,7 +62,7 @@ func (r *Reconciler) endpoint(ctx context.Context) (endpoint, error) {
 	case err != nil:
 		return e, fmt.Errorf("reading ConfigMap %s: %w", key, err)
 	default:
-		if e, err = parseClusterInfo(cm.Data["kubeconfig"]); err != nil {
+		if e, err = parseClusterInfo(cm.Data[clusterInfoKey]); err != nil {
 			return e, &refusedError{reason: api.EventProfileError, err: fmt.Errorf("ConfigMap %s: %w", key, err)}
 		}
 	}

@@ -66,7 +66,7 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, w Watches) err
 		Watches(&rbacv1.Role{}, handler.EnqueueRequestsFromMapFunc(owner), builder.WithPredicates(notCreated)).
 		Watches(&rbacv1.RoleBinding{}, handler.EnqueueRequestsFromMapFunc(owner), builder.WithPredicates(notCreated)).
 		WatchesRawSource(source.Kind(w.ClusterInfo, &corev1.ConfigMap{}, handler.TypedEnqueueRequestsFromMapFunc(
-			func(ctx context.Context, _ *corev1.ConfigMap) []crreconcile.Request { return r.allPools(ctx) }))).
+			func(ctx context.Context, _ *corev1.ConfigMap) []crreconcile.Request { return r.allPools(ctx) }), endpointChanged)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: w.Concurrency})
 	if w.Registry != nil {
 		b = b.WatchesRawSource(source.Kind(w.Registry, &corev1.Secret{}, handler.TypedEnqueueRequestsFromMapFunc(
@@ -96,6 +96,14 @@ var deletionStarted = predicate.Funcs{
 // notCreated passes what happens to objects whose creation tells nothing: with each
 // comes an object of the same pool whose creation is passed.
 var notCreated = predicate.Funcs{CreateFunc: func(event.CreateEvent) bool { return false }}
+
+// endpointChanged leaves out the signatures in cluster-info, of which there is one for
+// every bootstrap token: with each new pool all others would run.
+var endpointChanged = predicate.TypedFuncs[*corev1.ConfigMap]{
+	UpdateFunc: func(e event.TypedUpdateEvent[*corev1.ConfigMap]) bool {
+		return e.ObjectOld.Data[clusterInfoKey] != e.ObjectNew.Data[clusterInfoKey]
+	},
+}
 
 // owner maps an object to the pool it was made for.
 func owner(_ context.Context, obj client.Object) []crreconcile.Request {
