@@ -153,6 +153,7 @@ func TestCollision(t *testing.T) {
 	}
 }
 
+// A plugin in cluster-info is refused, by its user's name (security.md 23).
 func TestParseClusterInfo(t *testing.T) {
 	const one = "apiVersion: v1\nkind: Config\nclusters:\n- name: ''\n  cluster: {server: 'https://a:6443'}\n"
 	if e, err := parseClusterInfo(one); err != nil || e.server != "https://a:6443" {
@@ -161,6 +162,11 @@ func TestParseClusterInfo(t *testing.T) {
 	for _, bad := range []string{"", "{", one + "- name: b\n  cluster: {server: 'https://b:6443'}\n"} {
 		if _, err := parseClusterInfo(bad); err == nil {
 			t.Errorf("%q was accepted", bad)
+		}
+	}
+	for _, plugin := range []string{"exec: {apiVersion: client.authentication.k8s.io/v1, command: /bin/true, interactiveMode: Never}", "auth-provider: {name: oidc}"} {
+		if _, err := parseClusterInfo(one + "users:\n- name: eve\n  user:\n    " + plugin + "\n"); err == nil || !strings.Contains(err.Error(), `user "eve" has a plugin`) {
+			t.Errorf("%s: %v", plugin, err)
 		}
 	}
 }
