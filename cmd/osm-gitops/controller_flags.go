@@ -84,9 +84,12 @@ const (
 	nodeTokenShared = "shared"
 )
 
-// minNodeTokenTTL is the shortest life that a TokenRequest may ask for:
-// https://kubernetes.io/docs/reference/kubernetes-api/authentication-resources/token-request-v1/
-const minNodeTokenTTL = 10 * time.Minute
+// The shortest and the longest life that a TokenRequest may ask for:
+// https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/apis/authentication/validation/validation.go
+const (
+	minNodeTokenTTL = 10 * time.Minute
+	maxNodeTokenTTL = 1 << 32 * time.Second
+)
 
 // boundTokenTTL is the life of tokens that are bound to one pool; 0 for none.
 func (f *controllerFlags) boundTokenTTL() time.Duration {
@@ -175,8 +178,8 @@ func (f *controllerFlags) validate() error {
 	default:
 		bad("node-token", "%q is neither %s nor %s", f.nodeToken, nodeTokenBound, nodeTokenShared)
 	}
-	if f.nodeTokenTTL < minNodeTokenTTL {
-		bad("node-token-ttl", "%s is too short: at least %s", f.nodeTokenTTL, minNodeTokenTTL)
+	if f.nodeTokenTTL < minNodeTokenTTL || f.nodeTokenTTL > maxNodeTokenTTL {
+		bad("node-token-ttl", "%s is no life of a token: from %s to %s", f.nodeTokenTTL, minNodeTokenTTL, maxNodeTokenTTL)
 	}
 	if format := strings.ToLower(f.logFormat); format != "json" && format != "console" {
 		bad("log-format", "%q is neither JSON nor Console", f.logFormat)
