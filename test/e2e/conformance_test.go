@@ -50,7 +50,10 @@ func TestConformanceFromGit(t *testing.T) {
 			s.ready(commit)
 			md := c.MachineDeployment(t)
 			s.applyYAML(string(c.MachineDeploymentYAML))
-			defer func() { s.noError(s.client.Delete(t.Context(), md)) }()
+			defer func() {
+				s.noError(s.client.Delete(t.Context(), md))
+				s.gone(md.Namespace, md.Name, md)
+			}()
 
 			name := md.Name + "-" + md.Namespace
 			var bootstrap, provisioning, getter corev1.Secret

@@ -277,8 +277,11 @@ func TestRestartWritesNothing(t *testing.T) {
 func (s *system) versions() map[string]string {
 	s.t.Helper()
 	out := map[string]string{}
-	for _, list := range []client.ObjectList{&osm.OperatingSystemProfileList{}, &osm.OperatingSystemConfigList{}, &api.ProfileSourceList{}, &machines.MachineDeploymentList{}, &corev1.SecretList{}, &corev1.ServiceAccountList{}, &rbacv1.RoleList{}, &rbacv1.RoleBindingList{}} {
-		if err := s.client.List(s.t.Context(), list); err != nil {
+	for list, in := range map[client.ObjectList]string{
+		&osm.OperatingSystemProfileList{}: "", &osm.OperatingSystemConfigList{}: "", &api.ProfileSourceList{}: "", &machines.MachineDeploymentList{}: "", &corev1.SecretList{}: "",
+		&corev1.ServiceAccountList{}: api.NamespaceCloudInitSettings, &rbacv1.RoleList{}: api.NamespaceCloudInitSettings, &rbacv1.RoleBindingList{}: api.NamespaceCloudInitSettings,
+	} {
+		if err := s.client.List(s.t.Context(), list, client.InNamespace(in)); err != nil {
 			s.t.Fatal(err)
 		}
 		if err := apimeta.EachListItem(list, func(o runtime.Object) error {

@@ -36,10 +36,16 @@ var errRaced = errors.New("another write came first")
 // apply writes a plan in its order. Provisioning comes before bootstrap: an old
 // bootstrap document works with a new provisioning Secret, never the other way.
 func (r *Reconciler) apply(ctx context.Context, seen *observed, p plan) error {
-	if err := r.prepare(ctx, seen, p); err != nil {
-		return err
-	}
-	osc, err := r.writeConfig(ctx, seen.objects.osc, p)
+	var osc *osm.OperatingSystemConfig
+	err := together(
+		func() error { return r.writeAccess(ctx, p.access.rights) },
+		func() (err error) {
+			if err = r.prepare(ctx, seen, p); err == nil {
+				osc, err = r.writeConfig(ctx, seen.objects.osc, p)
+			}
+			return err
+		},
+	)
 	if err != nil {
 		return err
 	}
@@ -74,8 +80,8 @@ func (r *Reconciler) apply(ctx context.Context, seen *observed, p plan) error {
 	return nil
 }
 
-// prepare writes what the configuration and the documents rely on. None of it
-// relies on the rest.
+// prepare writes what the configuration and the documents rely on. None of it relies
+// on the rest.
 func (r *Reconciler) prepare(ctx context.Context, seen *observed, p plan) error {
 	writes := []func() error{
 		func() error { return r.keepSettings(ctx, p.settings) },
@@ -89,9 +95,7 @@ func (r *Reconciler) prepare(ctx context.Context, seen *observed, p plan) error 
 			writes = append(writes, func() error { return r.writeSecret(ctx, s) })
 		}
 	}
-	for _, changes := range [][]accessChange{{p.access.account}, p.access.rights} {
-		writes = append(writes, func() error { return r.writeAccess(ctx, changes) })
-	}
+	writes = append(writes, func() error { return r.changeAccess(ctx, p.access.account) })
 	return together(writes...)
 }
 
