@@ -1,10 +1,15 @@
 package pools
 
 import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -13,7 +18,107 @@ import (
 
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
+
+// node asks the API server for a path below its Secrets as a machine does: over
+// HTTPS, with a token. It returns the status and the answer.
+func node(t *testing.T, token, path string) (int, []byte) {
+	t.Helper()
+	config := cluster.Shared(t).Config
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(config.CAData) {
+		t.Fatal("the cluster has no CA")
+	}
+	machine := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, DisableKeepAlives: true}}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, config.Host+"/api/v1/namespaces/"+api.NamespaceCloudInitSettings+"/secrets"+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	res, err := machine.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	var body bytes.Buffer
+	if _, err := body.ReadFrom(res.Body); err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, body.Bytes()
+}
+
+// answers waits until a machine gets a status. The API server's authorizer and its
+// cache of good tokens follow within moments.
+func answers(t *testing.T, token, path string, want int) []byte {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		status, body := node(t, token, path)
+		if status == want {
+			return body
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("GET %s answers %d, want %d", path, status, want)
+		}
+	}
+}
+
+// The token in a pool's documents reads what the pool's machines need, and nothing
+// else: not its own other Secrets, not another pool's, no list. With the pool it
+// ends (the proof with real RBAC).
+func TestBoundTokenReadsItsPoolOnly(t *testing.T) {
+	a, b := newBoundFixture(t, "hetzner"), newBoundFixture(t, "edge")
+	a.r.Settings.NodeHTTPProxy = "http://user:secret@proxy.example.com" // so that there is an inputs Secret
+	a.reconcile()
+	b.reconcile()
+	own := func(f *fixture, name string) string { return "/" + f.secret(name).Name }
+	for _, f := range []*fixture{a, b} {
+		token := f.carried(stageBootstrap)
+		if token == "getter" || token != f.carried(stageProvision) {
+			t.Fatal("the two documents carry the getter's token, or two")
+		}
+		var got corev1.Secret
+		if err := json.Unmarshal(answers(t, token, own(f, userDataName(f.pool, stageProvision)), http.StatusOK), &got); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(got.Data[api.UserDataKey], f.secret(got.Name).Data[api.UserDataKey]) {
+			t.Error("the machine gets another document")
+		}
+		answers(t, token, own(f, kubeconfigName(f.pool)), http.StatusOK)
+	}
+	for path, of := range map[string][]*fixture{
+		"":                             {a, b}, // list
+		"?watch=true":                  {a, b},
+		"/" + api.SecretGetterToken:    {a, b},
+		own(a, inputsName(a.pool)):     {a, b},
+		own(b, edgeName(b.pool)):       {a, b},
+		own(a, kubeconfigName(a.pool)): {b},
+		own(b, kubeconfigName(b.pool)): {a},
+		own(a, userDataName(a.pool, stageProvision)): {b},
+		own(b, userDataName(b.pool, stageProvision)): {a},
+		own(a, userDataName(a.pool, stageBootstrap)): {a, b},
+		own(b, userDataName(b.pool, stageBootstrap)): {a},
+	} {
+		for _, f := range of {
+			if status, _ := node(t, f.carried(stageBootstrap), path); status != http.StatusForbidden {
+				t.Errorf("a machine of provider %s gets %d for %q", map[*fixture]string{a: "hetzner", b: "edge"}[f], status, path)
+			}
+		}
+	}
+	// Machines of edge get their first document by the script.
+	answers(t, b.carried(stageBootstrap), own(b, userDataName(b.pool, stageBootstrap)), http.StatusOK)
+	if !strings.Contains(b.script(), b.carried(stageBootstrap)) {
+		t.Error("the script carries another token")
+	}
+
+	token, path := a.carried(stageBootstrap), own(a, kubeconfigName(a.pool))
+	a.delete(a.pool)
+	a.reconcile()
+	if left, err := a.r.owned(t.Context(), a.r.live(), a.pool); err != nil || len(left) != 0 {
+		t.Errorf("the pool left %v (err %v)", left, err)
+	}
+	answers(t, token, path, http.StatusUnauthorized)
+}
 
 // What lets a pool's token read comes back as it was, whatever is done to it.
 func TestAccessIsPutBack(t *testing.T) {

@@ -171,7 +171,7 @@ func (r *Reconciler) decideLastGood(ctx context.Context, seen *observed, refusal
 			return plan{}, errNoNodeToken
 		}
 		p.refusal, p.unrenewed = refusal, err
-		return p, nil
+		return r.exchange(ctx, seen, p)
 	}
 	in, err := r.restore(ctx, seen.md, have.osc, seen.values)
 	if err != nil {
