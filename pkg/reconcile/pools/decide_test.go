@@ -135,6 +135,9 @@ func TestCollision(t *testing.T) {
 		}
 		return o
 	}
+	account := func(owner string) *corev1.ServiceAccount {
+		return &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: accessName(md), Annotations: map[string]string{api.AnnotationPool: owner}}}
+	}
 	kubeconfig := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: kubeconfigName(md)}}
 	for name, c := range map[string]struct {
 		objects objects
@@ -145,6 +148,8 @@ func TestCollision(t *testing.T) {
 		"another pool's":                       {objects{osc: object("b-c/a")}, "belongs to MachineDeployment b-c/a"},
 		"the reference's":                      {objects{osc: object("")}, "was not made by osm-gitops"},
 		"a kubeconfig of nobody is taken over": {objects{kubeconfig: kubeconfig}, ""},
+		"another pool's account":               {objects{account: account("b-c/a")}, "belongs to MachineDeployment b-c/a"},
+		"an account of nobody is taken over":   {objects{account: account("")}, ""},
 	} {
 		err := collision(&observed{md: md, objects: c.objects})
 		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
