@@ -428,3 +428,26 @@ func TestIssued(t *testing.T) {
 		t.Error("a token that ended was accepted")
 	}
 }
+
+// A new pool costs four requests more with a token of its own than without.
+func TestRequestsOfANewPool(t *testing.T) {
+	for ttl, want := range map[time.Duration]int{0: 7, testTokenTTL: 11} {
+		f := newBoundFixture(t, "hetzner")
+		f.r.NodeTokenTTL = ttl
+		first := f.pool
+		f.reconcile() // makes what all pools share
+		f.pool = first.DeepCopy()
+		f.pool.ObjectMeta = metav1.ObjectMeta{Namespace: first.Namespace, Name: "next", Annotations: first.Annotations}
+		f.ensure(f.pool)
+		requests := f.count()
+		f.reconcile()
+		writes := slices.DeleteFunc(requests(), func(r string) bool { return strings.HasPrefix(r, "get ") })
+		if len(writes) != want {
+			t.Errorf("with a token that lives %s: %d writes, want %d: %q", ttl, len(writes), want, writes)
+		}
+		f.reconcile()
+		if again := requests(); len(again) != 0 {
+			t.Errorf("a second look sent %q", again)
+		}
+	}
+}
