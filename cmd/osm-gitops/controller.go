@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/netip"
 	"os"
@@ -97,6 +98,16 @@ func runController(ctx context.Context, f *controllerFlags) error {
 	}
 	defer release()
 	own := map[string]cache.Config{f.namespace: {}}
+	objects := pools.Cached()
+	maps.Copy(objects, map[client.Object]cache.ByObject{
+		&osm.OperatingSystemProfile{}: {Namespaces: own},
+		&osm.OperatingSystemConfig{}:  {Namespaces: own},
+		&api.ProfileSource{}:          {Namespaces: own},
+		&corev1.Secret{}: {Namespaces: map[string]cache.Config{
+			api.NamespaceCloudInitSettings: {Transform: pools.CacheTransform},
+			metav1.NamespaceSystem:         {LabelSelector: labels.NewSelector().Add(*tokens)},
+		}},
+	})
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
 		Scheme:                        scheme,
 		LeaderElection:                f.leaderElect,
@@ -107,15 +118,7 @@ func runController(ctx context.Context, f *controllerFlags) error {
 		Metrics:                       metricsserver.Options{BindAddress: f.metricsAddress},
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
-			ByObject: map[client.Object]cache.ByObject{
-				&osm.OperatingSystemProfile{}: {Namespaces: own},
-				&osm.OperatingSystemConfig{}:  {Namespaces: own},
-				&api.ProfileSource{}:          {Namespaces: own},
-				&corev1.Secret{}: {Namespaces: map[string]cache.Config{
-					api.NamespaceCloudInitSettings: {Transform: pools.CacheTransform},
-					metav1.NamespaceSystem:         {LabelSelector: labels.NewSelector().Add(*tokens)},
-				}},
-			},
+			ByObject:         objects,
 		},
 	})
 	if err != nil {
@@ -199,6 +202,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, f *controllerFlags, f
 		CA:                  facts.settings.KubernetesCACert,
 		RegistrySecret:      f.registrySecret,
 		TokenServiceAccount: f.tokenServiceAccount,
+		NodeTokenTTL:        f.boundTokenTTL(),
 		OverrideServer:      f.overrideServer,
 	}
 	watches := pools.Watches{ClusterInfo: facts.clusterInfo, Concurrency: f.workerCount}

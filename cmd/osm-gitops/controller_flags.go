@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
@@ -54,6 +55,7 @@ type controllerFlags struct {
 	ignitionVersion                  string
 
 	nodeToken        string
+	nodeTokenTTL     time.Duration
 	cacheDir         string
 	directoryRoot    string
 	allowInsecureGit bool
@@ -76,6 +78,27 @@ type controllerFlags struct {
 // otherwise: --storage-adv-addr in config/manager/deployment.yaml of the Go module
 // github.com/fluxcd/source-controller v1.9.5, in Flux's own namespace.
 const fluxHost = "source-controller.flux-system.svc.cluster.local"
+
+// The values of --node-token.
+const (
+	nodeTokenBound  = "bound"
+	nodeTokenShared = "shared"
+)
+
+// The shortest and the longest life that a TokenRequest may ask for:
+// https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/apis/authentication/validation/validation.go
+const (
+	minNodeTokenTTL = 10 * time.Minute
+	maxNodeTokenTTL = 1 << 32 * time.Second
+)
+
+// boundTokenTTL is the life of tokens that are bound to one pool; 0 for none.
+func (f *controllerFlags) boundTokenTTL() time.Duration {
+	if f.nodeToken == nodeTokenShared {
+		return 0
+	}
+	return f.nodeTokenTTL
+}
 
 // rotateGate is the feature gate that is on unless the flag says otherwise.
 const rotateGate = "RotateKubeletServerCertificate"
@@ -117,7 +140,8 @@ func (f *controllerFlags) bind(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&f.downloadMirrors, "node-download-mirrors", nil, "publisher=url: nodes download from there instead, such as kubernetes=https://mirror.example.com/k8s; repeatable")
 	fs.StringArrayVar(&f.downloadDigests, "node-download-digests", nil, "file=sha256: what a file that nodes download must have, beside its publisher's checksum; repeatable")
 	fs.StringVar(&f.ignitionVersion, "ignition-version", render.DefaultIgnitionVersion, "version of the Ignition specification for Flatcar: 3.3.0, 3.4.0, or 2.3.0 for images before Flatcar 3185")
-	fs.StringVar(&f.nodeToken, "node-token", "shared", "token with which nodes fetch their Secrets: shared is the one in cloud-init-getter-token; bound, one per pool, is not in this release")
+	fs.StringVar(&f.nodeToken, "node-token", nodeTokenBound, "token with which nodes fetch their Secrets: bound is one per pool, which reads nothing else and ends; shared is the one in Secret cloud-init-getter-token, which reads those of all pools")
+	fs.DurationVar(&f.nodeTokenTTL, "node-token-ttl", 24*time.Hour, "how long a bound token lives, at least 10m; the API server may shorten it; renewed at half of its life")
 	fs.StringVar(&f.cacheDir, "cache-dir", defaultCacheDir(), "folder of the mirrors of repositories; kept between runs it saves fetching everything again")
 	fs.StringVar(&f.directoryRoot, "directory-root", "", "folder below which a ProfileSource's directory may be; empty allows none")
 	fs.BoolVar(&f.allowInsecureGit, "allow-insecure-git", false, "allow http URLs of repositories: whoever is on the way can put his profile on every node")
@@ -152,11 +176,12 @@ func (f *controllerFlags) validate() error {
 		bad("worker-count", "%d is no number of workers: at least 1", f.workerCount)
 	}
 	switch f.nodeToken {
-	case "shared":
-	case "bound":
-		bad("node-token", "tokens bound to one pool are not in this release: use shared")
+	case nodeTokenShared, nodeTokenBound:
 	default:
-		bad("node-token", "%q is neither shared nor bound", f.nodeToken)
+		bad("node-token", "%q is neither %s nor %s", f.nodeToken, nodeTokenBound, nodeTokenShared)
+	}
+	if f.nodeTokenTTL < minNodeTokenTTL || f.nodeTokenTTL > maxNodeTokenTTL {
+		bad("node-token-ttl", "%s is no life of a token: from %s to %s", f.nodeTokenTTL, minNodeTokenTTL, maxNodeTokenTTL)
 	}
 	if format := strings.ToLower(f.logFormat); format != "json" && format != "console" {
 		bad("log-format", "%q is neither JSON nor Console", f.logFormat)

@@ -50,7 +50,10 @@ func TestConformanceFromGit(t *testing.T) {
 			s.ready(commit)
 			md := c.MachineDeployment(t)
 			s.applyYAML(string(c.MachineDeploymentYAML))
-			defer func() { s.noError(s.client.Delete(t.Context(), md)) }()
+			defer func() {
+				s.noError(s.client.Delete(t.Context(), md))
+				s.gone(md.Namespace, md.Name, md)
+			}()
 
 			name := md.Name + "-" + md.Namespace
 			var bootstrap, provisioning, getter corev1.Secret
@@ -166,6 +169,7 @@ func (s *system) flagsOf(c conformance.Case) []string {
 		fmt.Sprintf("--external-cloud-provider=%t", set.ExternalCloudProvider),
 		fmt.Sprintf("--device-ownership-from-security-context=%t", set.DeviceOwnershipFromSecurityContext),
 		"--kubernetes-ca-bundle=" + file("ca.crt", set.KubernetesCACert),
+		"--node-token=shared", // as in every existing fleet
 	}
 	if len(gates) > 0 {
 		flags = append(flags, "--node-kubelet-feature-gates="+strings.Join(gates, ","))

@@ -18,6 +18,7 @@ import (
 
 	"github.com/fluxcd/pkg/apis/meta"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -138,6 +139,9 @@ func (s *system) credentials() map[string]string {
 	for _, token := range s.tokens() {
 		out["a bootstrap token"] = string(token.Data["token-secret"])
 	}
+	for _, token := range s.nodeTokens() {
+		out["a pool's token"] = token
+	}
 	return out
 }
 
@@ -255,8 +259,9 @@ func TestRestartWritesNothing(t *testing.T) {
 			t.Errorf("the restart wrote: %s", w)
 		}
 	}
-	if created != 5 { // token, kubeconfig, configuration and two documents of pool-c
-		t.Errorf("the restart created %d objects, want 5: %q", created, s.writesSince(mark))
+	// Of pool-c: bootstrap token, kubeconfig, configuration, two documents; ServiceAccount, Role, RoleBinding.
+	if created != 8 {
+		t.Errorf("the restart created %d objects, want 8: %q", created, s.writesSince(mark))
 	}
 	s.ready(s.git.push(map[string]string{"notes.txt": "unrelated"}))
 	after := s.versions()
@@ -272,8 +277,11 @@ func TestRestartWritesNothing(t *testing.T) {
 func (s *system) versions() map[string]string {
 	s.t.Helper()
 	out := map[string]string{}
-	for _, list := range []client.ObjectList{&osm.OperatingSystemProfileList{}, &osm.OperatingSystemConfigList{}, &api.ProfileSourceList{}, &machines.MachineDeploymentList{}, &corev1.SecretList{}} {
-		if err := s.client.List(s.t.Context(), list); err != nil {
+	for list, in := range map[client.ObjectList]string{
+		&osm.OperatingSystemProfileList{}: "", &osm.OperatingSystemConfigList{}: "", &api.ProfileSourceList{}: "", &machines.MachineDeploymentList{}: "", &corev1.SecretList{}: "",
+		&corev1.ServiceAccountList{}: api.NamespaceCloudInitSettings, &rbacv1.RoleList{}: api.NamespaceCloudInitSettings, &rbacv1.RoleBindingList{}: api.NamespaceCloudInitSettings,
+	} {
+		if err := s.client.List(s.t.Context(), list, client.InNamespace(in)); err != nil {
 			s.t.Fatal(err)
 		}
 		if err := apimeta.EachListItem(list, func(o runtime.Object) error {
@@ -460,6 +468,7 @@ func TestPoolRemoved(t *testing.T) {
 			s.gone(api.NamespaceCloudInitSettings, key+"-provisioning-config", &corev1.Secret{})
 			s.gone(api.NamespaceCloudInitSettings, s.pools+"-"+pool+"-kubelet-bootstrap-config", &corev1.Secret{})
 			s.gone(namespace, key+"-config", &osm.OperatingSystemConfig{})
+			s.eventually("the identity of its machines to be gone", func() error { return s.noAccess(pool) })
 			s.eventually("the token to be gone", func() error {
 				for _, token := range s.tokens() {
 					if token.Annotations[api.AnnotationPool] == s.pools+"/"+pool {

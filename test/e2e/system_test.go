@@ -25,6 +25,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -126,6 +127,9 @@ func (s *system) cleanUp() {
 	}
 	for _, obj := range []client.Object{&api.ProfileSource{}, &osm.OperatingSystemProfile{}, &osm.OperatingSystemConfig{}} {
 		s.noError(s.client.DeleteAllOf(ctx, obj, client.InNamespace(namespace)))
+	}
+	for _, obj := range []client.Object{&corev1.ServiceAccount{}, &rbacv1.Role{}, &rbacv1.RoleBinding{}} {
+		s.noError(s.client.DeleteAllOf(ctx, obj, client.InNamespace(api.NamespaceCloudInitSettings), client.MatchingLabels{api.LabelManagedBy: api.FieldManager}))
 	}
 	for _, ns := range []string{namespace, api.NamespaceCloudInitSettings} {
 		var secrets corev1.SecretList

@@ -69,8 +69,8 @@ func TestRooms(t *testing.T) {
 	})
 }
 
-// TestNoCommands shows that nothing of the product runs a program (security case
-// 23). Libraries may import os/exec, for a kubeconfig with an exec plugin say,
+// TestNoCommands shows that nothing of the product runs a program (security.md 23).
+// Libraries may import os/exec, for a kubeconfig with an exec plugin say,
 // which is for the controller to refuse; our own code has no business with it.
 func TestNoCommands(t *testing.T) {
 	allowed := map[string]bool{} // files; none so far

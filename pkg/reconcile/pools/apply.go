@@ -36,24 +36,16 @@ var errRaced = errors.New("another write came first")
 // apply writes a plan in its order. Provisioning comes before bootstrap: an old
 // bootstrap document works with a new provisioning Secret, never the other way.
 func (r *Reconciler) apply(ctx context.Context, seen *observed, p plan) error {
-	if err := r.keepSettings(ctx, p.settings); err != nil {
-		return err
-	}
-	if err := r.keepInputs(ctx, seen, p.inputs); err != nil {
-		return err
-	}
-	if err := r.writeToken(ctx, p.token); err != nil {
-		return err
-	}
-	if p.kubeconfig != nil {
-		if err := r.writeSecret(ctx, p.kubeconfig); err != nil {
+	var osc *osm.OperatingSystemConfig
+	err := together(
+		func() error { return r.writeAccess(ctx, p.access.rights) },
+		func() (err error) {
+			if err = r.prepare(ctx, seen, p); err == nil {
+				osc, err = r.writeConfig(ctx, seen.objects.osc, p)
+			}
 			return err
-		}
-	}
-	if err := r.writeEdge(ctx, p.edge); err != nil {
-		return err
-	}
-	osc, err := r.writeConfig(ctx, seen.objects.osc, p)
+		},
+	)
 	if err != nil {
 		return err
 	}
@@ -77,7 +69,34 @@ func (r *Reconciler) apply(ctx context.Context, seen *observed, p plan) error {
 	if err := r.trimInputs(ctx, seen.objects.inputs, p.inputs); err != nil {
 		return err
 	}
-	return r.removeEdge(ctx, p.edge)
+	if err := r.removeEdge(ctx, p.edge); err != nil {
+		return err
+	}
+	for _, obj := range p.access.retire {
+		if err := r.remove(ctx, obj); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// prepare writes what the configuration and the documents rely on. None of it relies
+// on the rest.
+func (r *Reconciler) prepare(ctx context.Context, seen *observed, p plan) error {
+	writes := []func() error{
+		func() error { return r.keepSettings(ctx, p.settings) },
+		func() error { return r.keepInputs(ctx, seen, p.inputs) },
+	}
+	if p.token.create {
+		writes = append(writes, func() error { return r.createToken(ctx, p.token) })
+	}
+	for _, s := range []*corev1.Secret{p.kubeconfig, p.edge.write} {
+		if s != nil {
+			writes = append(writes, func() error { return r.writeSecret(ctx, s) })
+		}
+	}
+	writes = append(writes, func() error { return r.changeAccess(ctx, p.access.account) })
+	return together(writes...)
 }
 
 // keepSettings makes sure that settings are kept under their digest.
@@ -145,10 +164,7 @@ func (r *Reconciler) trimInputs(ctx context.Context, have *corev1.Secret, p *inp
 	return r.patch(ctx, have, map[string]any{"data": gone})
 }
 
-func (r *Reconciler) writeToken(ctx context.Context, t bootstrapToken) error {
-	if !t.create {
-		return nil
-	}
+func (r *Reconciler) createToken(ctx context.Context, t bootstrapToken) error {
 	if err := r.Worker.Create(ctx, t.secret, client.FieldOwner(api.FieldManager)); err != nil {
 		return raced(fmt.Errorf("creating a bootstrap token: %w", err))
 	}

@@ -128,15 +128,17 @@ func (f *fixture) start(directoryRoot string) {
 	if err != nil {
 		f.t.Fatal(err)
 	}
+	objects := Cached()
+	objects[&corev1.Secret{}] = cache.ByObject{Namespaces: map[string]cache.Config{
+		api.NamespaceCloudInitSettings: {Transform: CacheTransform}, metav1.NamespaceSystem: {},
+	}}
 	mgr, err := ctrl.NewManager(c.Config, ctrl.Options{
 		Scheme:     scheme,
 		Metrics:    metricsserver.Options{BindAddress: "0"},
 		Controller: config.Controller{SkipNameValidation: ptr(true)},
 		Cache: cache.Options{
 			DefaultNamespaces: map[string]cache.Config{f.r.Namespace: {}},
-			ByObject: map[client.Object]cache.ByObject{&corev1.Secret{}: {Namespaces: map[string]cache.Config{
-				api.NamespaceCloudInitSettings: {Transform: CacheTransform}, metav1.NamespaceSystem: {},
-			}}},
+			ByObject:          objects,
 		},
 	})
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -68,12 +69,16 @@ type Reconciler struct {
 	RegistrySecret types.NamespacedName
 	// TokenServiceAccount replaces bootstrap tokens by a ServiceAccount's; empty for none.
 	TokenServiceAccount types.NamespacedName
+	// NodeTokenTTL is how long a token lives with which the machines of one pool fetch
+	// that pool's Secrets; 0 has all pools share the getter's token.
+	NodeTokenTTL time.Duration
 	// OverrideServer replaces the API server's URL in kubeconfigs of nodes.
 	OverrideServer string
 
-	told     sync.Map // pool uid -> what was last reported to be wrong
-	settings sync.Map // name -> time.Time, when settings were last known to be kept
-	digests  sync.Map // profile uid and generation -> digest of its spec
+	told       sync.Map // pool uid -> what was last reported to be wrong
+	settings   sync.Map // name -> time.Time, when settings were last known to be kept
+	digests    sync.Map // profile uid and generation -> digest of its spec
+	nodeTokens sync.Map // poolKey -> nodeToken, the bound one that was last asked for
 
 	keyOnce sync.Mutex
 	key     []byte // of credentials digests
@@ -115,14 +120,26 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return r.report(&md, standing, err)
 	}
-	todo, err := r.decideDesired(seen)
-	if _, final := permanent(err); final {
-		todo, err = r.decideLastGood(ctx, seen, err)
+	todo, err := r.plan(ctx, seen)
+	if errors.Is(err, errNoNodeToken) {
+		if seen, err = r.withNodeToken(ctx, seen); err == nil {
+			todo, err = r.plan(ctx, seen)
+		}
 	}
 	if err != nil {
 		return r.report(&md, standing, err)
 	}
 	return r.report(&md, todo, r.apply(ctx, seen, todo))
+}
+
+// plan plans what the pool asks for, or else to keep what it has. errNoNodeToken
+// says that this cannot be without a token that is not known.
+func (r *Reconciler) plan(ctx context.Context, seen *observed) (plan, error) {
+	todo, err := r.decideDesired(seen)
+	if _, final := permanent(err); final {
+		return r.decideLastGood(ctx, seen, err)
+	}
+	return todo, err
 }
 
 // decideDesired plans what the pool asks for.
@@ -147,10 +164,14 @@ func (r *Reconciler) decideLastGood(ctx context.Context, seen *observed, refusal
 	keep := func(err error) (plan, error) {
 		p := r.decideTokens(seen)
 		if rec := recordOf(have.osc); rec.Object != "" {
-			p.edge = r.decideEdge(seen, rec.Pool)
+			p.edge, p.access = r.decideEdge(seen, rec.Pool), r.decideAccess(seen, rec.Pool)
+			p.look = earliest(p.access.look, p.edge.renew)
+		}
+		if p.edge.lacksToken {
+			return plan{}, errNoNodeToken
 		}
 		p.refusal, p.unrenewed = refusal, err
-		return p, nil
+		return r.exchange(ctx, seen, p)
 	}
 	in, err := r.restore(ctx, seen.md, have.osc, seen.values)
 	if err != nil {
@@ -165,6 +186,9 @@ func (r *Reconciler) decideLastGood(ctx context.Context, seen *observed, refusal
 		return keep(err)
 	}
 	p, err := r.decide(seen, gen)
+	if errors.Is(err, errNoNodeToken) {
+		return plan{}, err
+	}
 	if err != nil {
 		return keep(err)
 	}
@@ -233,10 +257,11 @@ func (r *Reconciler) deleteOwned(ctx context.Context, from readers, md *cluster.
 		return err
 	}
 	for _, obj := range owned {
-		if err := client.IgnoreNotFound(r.clusterOf(obj).Delete(ctx, obj, client.Preconditions{UID: ptr(obj.GetUID())})); err != nil {
-			return raced(fmt.Errorf("deleting %T %s: %w", obj, client.ObjectKeyFromObject(obj), err))
+		if err := r.remove(ctx, obj); err != nil {
+			return err
 		}
 	}
+	r.nodeTokens.Delete(poolKey(md))
 	return nil
 }
 
@@ -314,14 +339,15 @@ func permanent(err error) (string, bool) {
 
 // CacheTransform keeps of a Secret in cloud-init-settings a digest of each value
 // instead of the value: ten thousand pools' user-data does not belong in memory.
-// The getter's token, which every pool reads, stays.
+// The getter's token, which every pool reads, stays. Of ServiceAccounts, Roles and
+// RoleBindings it keeps what decideAccess compares.
 //
 // client-go may hand in an object twice. StringData, which the API server never
 // returns, marks one whose data are digests already.
 func CacheTransform(obj any) (any, error) {
 	secret, ok := obj.(*corev1.Secret)
 	if !ok {
-		return obj, nil
+		return trimAccess(obj), nil
 	}
 	secret.ManagedFields = nil
 	if secret.Name == api.SecretGetterToken || secret.StringData != nil {

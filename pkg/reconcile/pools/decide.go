@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,6 +29,7 @@ type plan struct {
 	token        bootstrapToken
 	kubeconfig   *corev1.Secret
 	edge         edgePlan                   // the script to write; to delete comes last
+	access       accessPlan                 // of the pool's own token; what goes comes last
 	osc          *osm.OperatingSystemConfig // to create, after deleting the one that stands
 	oscMetadata  map[string]string          // annotations to patch where the configuration stands
 	provisioning secretPlan
@@ -39,6 +41,7 @@ type plan struct {
 	refusal   error         // why the pool does not get what it asks for
 	unrenewed error         // why the documents of the last good generation cannot be renewed
 	expires   time.Time     // end of the bootstrap token
+	look      time.Time     // when the token for nodes is due, zero for never
 	poll      time.Duration // until the next look at what nobody tells of, 0 for never
 }
 
@@ -65,6 +68,7 @@ type generation struct {
 	hidden            []byte // JSON of the credentials
 	credentialsDigest string
 	tokensDigest      string
+	node              nodeToken // in.Cluster.APIServerToken
 }
 
 // decide compares what stands with what the pool should have. It renders only if
@@ -72,28 +76,35 @@ type generation struct {
 // the pool cannot have this generation.
 func (r *Reconciler) decide(seen *observed, gen generation) (plan, error) {
 	p := r.decideTokens(seen)
-	p.edge = r.decideEdge(seen, gen.in.Pool)
+	p.edge, p.access = r.decideEdge(seen, gen.in.Pool), r.decideAccess(seen, gen.in.Pool)
 	want := gen.annotations(seen.md)
 	have := seen.objects
+	wantProvisioning := gen.withStandingToken(seen, have.provisioning, want)
+	wantBootstrap := gen.withStandingToken(seen, have.bootstrap, want)
 
 	newOSC := have.osc == nil || recordOf(have.osc).Digests.Input != gen.input || have.osc.Annotations[api.AnnotationPoolUID] != want[api.AnnotationPoolUID]
-	newProvisioning, newBootstrap := outdated(have.provisioning, want), outdated(have.bootstrap, want)
+	newProvisioning, newBootstrap := outdated(have.provisioning, wantProvisioning), outdated(have.bootstrap, wantBootstrap)
 	if !newOSC {
 		p.serving = recordOf(have.osc)
 		p.oscMetadata = metadataPatch(have.osc.Annotations, configAnnotations(want))
 	}
 	if !newProvisioning {
-		p.provisioning.patch = metadataPatch(have.provisioning.Annotations, want)
+		p.provisioning.patch = metadataPatch(have.provisioning.Annotations, wantProvisioning)
 	}
 	if !newBootstrap {
-		p.bootstrap.patch = metadataPatch(have.bootstrap.Annotations, want)
+		p.bootstrap.patch = metadataPatch(have.bootstrap.Annotations, wantBootstrap)
 	}
+	p.look = earliest(p.access.look, p.edge.renew, annotatedTime(wantProvisioning, api.AnnotationCredentialsRenewAt), annotatedTime(wantBootstrap, api.AnnotationCredentialsRenewAt))
 	p.settings = settingsMap(r.Namespace, gen.in)
 	p.inputs = &inputsPlan{key: shortDigest(gen.input)}
 	if !gen.credentials.Empty() {
 		p.inputs.data = gen.hidden
 	}
-	if !newOSC && !newProvisioning && !newBootstrap {
+	anew := newOSC || newProvisioning || newBootstrap
+	if (anew || p.edge.lacksToken) && gen.node.value == "" {
+		return plan{}, errNoNodeToken
+	}
+	if !anew {
 		return p, nil
 	}
 
@@ -139,7 +150,7 @@ func (r *Reconciler) decideTokens(seen *observed) plan {
 // generationOf digests an input.
 func generationOf(seen *observed, in render.Input, revision string) (generation, error) {
 	_, credentials := in.Split()
-	gen := generation{in: in, input: in.InputDigest(), revision: revision, credentials: credentials}
+	gen := generation{in: in, input: in.InputDigest(), revision: revision, credentials: credentials, node: seen.node}
 	hidden, err := json.Marshal(credentials)
 	if err != nil {
 		return gen, fmt.Errorf("encoding credentials: %w", err)
@@ -147,7 +158,7 @@ func generationOf(seen *observed, in render.Input, revision string) (generation,
 	gen.hidden = hidden
 	ca := in.Settings.KubernetesCACert + string(seen.endpoint.cluster.CertificateAuthorityData)
 	gen.credentialsDigest = keyedDigest(seen.key, hidden, []byte(in.Cluster.Server), []byte(ca))
-	gen.tokensDigest = keyedDigest(seen.key, []byte(in.Cluster.APIServerToken), []byte(in.Cluster.BootstrapKubeconfig))
+	gen.tokensDigest = gen.digestWith(seen.key, gen.node)
 	return gen, nil
 }
 
@@ -175,6 +186,7 @@ func (g generation) annotations(md *cluster.MachineDeployment) map[string]string
 			out[k] = v
 		}
 	}
+	g.node.annotate(out)
 	return out
 }
 
@@ -248,7 +260,7 @@ func collision(seen *observed) error {
 	}
 	for _, obj := range seen.objects.all() {
 		owner := ownerOf(obj)
-		if owner == poolKey(seen.md) || owner == "" && (obj.GetName() == kubeconfigName(seen.md) || obj.GetName() == edgeName(seen.md)) {
+		if owner == poolKey(seen.md) || owner == "" && slices.Contains([]string{kubeconfigName(seen.md), edgeName(seen.md), accessName(seen.md)}, obj.GetName()) {
 			continue
 		}
 		err := fmt.Errorf("%s/%s belongs to MachineDeployment %s, whose name and namespace make the same object names: rename one of the two", obj.GetNamespace(), obj.GetName(), owner)
@@ -265,6 +277,8 @@ func configAnnotations(ofSecrets map[string]string) map[string]string {
 	out := maps.Clone(ofSecrets)
 	delete(out, api.AnnotationCredentialsDigest)
 	delete(out, api.AnnotationTokensDigest)
+	delete(out, api.AnnotationCredentialsExpireAt)
+	delete(out, api.AnnotationCredentialsRenewAt)
 	out[api.AnnotationOSPVersion] = api.OSPVersionPrefix + out[api.AnnotationOSPVersion]
 	return out
 }

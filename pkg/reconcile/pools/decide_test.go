@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
 
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
@@ -56,6 +57,12 @@ func TestNames(t *testing.T) {
 		t.Errorf("a key of 63 characters is %s", got)
 	}
 	long := tokenLabel(named("ns", strings.Repeat("a", 100)))
+	for _, name := range []string{"a", strings.Repeat("a", 253), strings.Repeat("a", 39) + "." + strings.Repeat("b", 99)} {
+		a, b := accessName(named("b-c", name)), accessName(named("c", name+"-b"))
+		if a == b || len(a) > 62 || len(validation.IsDNS1123Subdomain(a)) > 0 {
+			t.Errorf("%s and %s of pool %s", a, b, name)
+		}
+	}
 	if len(long) > 63 || long == tokenLabel(named("other", strings.Repeat("a", 100))) {
 		t.Errorf("label %q of a long name", long)
 	}
@@ -92,7 +99,7 @@ func TestNewToken(t *testing.T) {
 func TestBestToken(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
 	token := func(id string, expires time.Time) corev1.Secret {
-		s := corev1.Secret{Type: bootstrapapi.SecretTypeBootstrapToken, Data: map[string][]byte{"token-id": []byte(id), "token-secret": []byte("s")}}
+		s := corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "bootstrap-token-" + id}, Type: bootstrapapi.SecretTypeBootstrapToken, Data: map[string][]byte{"token-id": []byte(id), "token-secret": []byte("s")}}
 		if !expires.IsZero() {
 			s.Data["expiration"] = expiration(expires)
 		}
@@ -108,6 +115,7 @@ func TestBestToken(t *testing.T) {
 		"of two the one that lives longer": {[]corev1.Secret{token("a", now.Add(10*time.Minute)), token("b", now.Add(20*time.Minute))}, "b.s"},
 		"one without an end before all":    {[]corev1.Secret{token("a", time.Time{}), token("b", now.Add(20*time.Minute))}, "a.s"},
 		"none that has ended":              {[]corev1.Secret{token("a", now.Add(-time.Minute))}, ""},
+		"of two alike the first by name":   {[]corev1.Secret{token("b", now.Add(time.Hour)), token("a", now.Add(time.Hour))}, "a.s"},
 		"none that ends at once":           {[]corev1.Secret{token("a", now.Add(30*time.Second))}, ""},
 		"none of another type":             {[]corev1.Secret{foreign}, ""},
 	} {
@@ -127,6 +135,9 @@ func TestCollision(t *testing.T) {
 		}
 		return o
 	}
+	account := func(owner string) *corev1.ServiceAccount {
+		return &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: accessName(md), Annotations: map[string]string{api.AnnotationPool: owner}}}
+	}
 	kubeconfig := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: kubeconfigName(md)}}
 	for name, c := range map[string]struct {
 		objects objects
@@ -137,6 +148,8 @@ func TestCollision(t *testing.T) {
 		"another pool's":                       {objects{osc: object("b-c/a")}, "belongs to MachineDeployment b-c/a"},
 		"the reference's":                      {objects{osc: object("")}, "was not made by osm-gitops"},
 		"a kubeconfig of nobody is taken over": {objects{kubeconfig: kubeconfig}, ""},
+		"another pool's account":               {objects{account: account("b-c/a")}, "belongs to MachineDeployment b-c/a"},
+		"an account of nobody is taken over":   {objects{account: account("")}, ""},
 	} {
 		err := collision(&observed{md: md, objects: c.objects})
 		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
@@ -145,6 +158,7 @@ func TestCollision(t *testing.T) {
 	}
 }
 
+// A plugin in cluster-info is refused, by its user's name (security.md 23).
 func TestParseClusterInfo(t *testing.T) {
 	const one = "apiVersion: v1\nkind: Config\nclusters:\n- name: ''\n  cluster: {server: 'https://a:6443'}\n"
 	if e, err := parseClusterInfo(one); err != nil || e.server != "https://a:6443" {
@@ -153,6 +167,11 @@ func TestParseClusterInfo(t *testing.T) {
 	for _, bad := range []string{"", "{", one + "- name: b\n  cluster: {server: 'https://b:6443'}\n"} {
 		if _, err := parseClusterInfo(bad); err == nil {
 			t.Errorf("%q was accepted", bad)
+		}
+	}
+	for _, plugin := range []string{"exec: {apiVersion: client.authentication.k8s.io/v1, command: /bin/true, interactiveMode: Never}", "auth-provider: {name: oidc}"} {
+		if _, err := parseClusterInfo(one + "users:\n- name: eve\n  user:\n    " + plugin + "\n"); err == nil || !strings.Contains(err.Error(), `user "eve" has a plugin`) {
+			t.Errorf("%s: %v", plugin, err)
 		}
 	}
 }

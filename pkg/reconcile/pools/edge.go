@@ -2,10 +2,9 @@ package pools
 
 import (
 	"context"
-	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
@@ -21,7 +20,11 @@ func edgeName(md *cluster.MachineDeployment) string {
 }
 
 // edgePlan is what happens to a pool's script; nil is "as it is".
-type edgePlan struct{ write, remove *corev1.Secret }
+type edgePlan struct {
+	write, remove *corev1.Secret // the script comes before the documents: until those are there, it tries again
+	lacksToken    bool           // it has to be written with a token that is not known
+	renew         time.Time      // when the next token is due, zero for never
+}
 
 // decideEdge compares the script with the one that belongs to a generation: for
 // the provider edge only, with the server, the CA and the token as they are now.
@@ -38,20 +41,31 @@ func (r *Reconciler) decideEdge(seen *observed, pool render.Pool) edgePlan {
 	if ca := seen.endpoint.cluster.CertificateAuthorityData; len(ca) > 0 {
 		in.Settings.KubernetesCACert = string(ca)
 	}
-	script := []byte(in.EdgeScript())
-	annotations := map[string]string{api.AnnotationPool: poolKey(seen.md), api.AnnotationPoolUID: string(seen.md.UID)}
-	if have != nil && string(have.Data[edgeScriptKey]) == dataDigest(script) && sameKeys(have.Annotations, annotations, api.AnnotationPool, api.AnnotationPoolUID) {
-		return edgePlan{}
+	in.Cluster.APIServerToken = ""
+	withoutToken := []byte(in.EdgeScript())
+	annotations := func(t nodeToken) map[string]string {
+		out := map[string]string{
+			api.AnnotationPool: poolKey(seen.md), api.AnnotationPoolUID: string(seen.md.UID),
+			api.AnnotationTokensDigest: keyedDigest(seen.key, t.identity(), withoutToken),
+		}
+		t.annotate(out)
+		return out
 	}
-	return edgePlan{write: secretFor(edgeName(seen.md), have, annotations, map[string][]byte{edgeScriptKey: script})}
-}
-
-// writeEdge comes before the documents: until those are there, the script tries again.
-func (r *Reconciler) writeEdge(ctx context.Context, p edgePlan) error {
-	if p.write == nil {
-		return nil
+	token, stays := seen.standingToken(have)
+	if !stays {
+		token = seen.node
 	}
-	return r.writeSecret(ctx, p.write)
+	if want := annotations(token); have != nil && string(have.Data[edgeScriptKey]) == have.Annotations[api.AnnotationDataDigest] &&
+		sameKeys(have.Annotations, want, api.AnnotationPool, api.AnnotationPoolUID, api.AnnotationTokensDigest) {
+		return edgePlan{renew: token.renew}
+	}
+	if seen.node.value == "" {
+		return edgePlan{lacksToken: true}
+	}
+	in.Cluster.APIServerToken = seen.node.value
+	script, want := []byte(in.EdgeScript()), annotations(seen.node)
+	want[api.AnnotationDataDigest] = dataDigest(script)
+	return edgePlan{write: secretFor(edgeName(seen.md), have, want, map[string][]byte{edgeScriptKey: script}), renew: seen.node.renew}
 }
 
 // removeEdge comes last: until another provider's documents stand, machines boot by the script.
@@ -59,8 +73,5 @@ func (r *Reconciler) removeEdge(ctx context.Context, p edgePlan) error {
 	if p.remove == nil {
 		return nil
 	}
-	if err := client.IgnoreNotFound(r.Worker.Delete(ctx, p.remove, client.Preconditions{UID: &p.remove.UID})); err != nil {
-		return raced(fmt.Errorf("deleting Secret %s: %w", client.ObjectKeyFromObject(p.remove), err))
-	}
-	return nil
+	return r.remove(ctx, p.remove)
 }

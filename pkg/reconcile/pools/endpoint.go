@@ -80,6 +80,13 @@ func parseClusterInfo(text string) (endpoint, error) {
 	if err != nil {
 		return endpoint{}, fmt.Errorf("key kubeconfig is no kubeconfig: %w", err)
 	}
+	// Nodes get the cluster and a token, never these; but who writes such a user into
+	// cluster-info, which everybody may read, is told.
+	for name, user := range config.AuthInfos {
+		if user.Exec != nil || user.AuthProvider != nil {
+			return endpoint{}, fmt.Errorf("key kubeconfig: user %q has a plugin (exec or auth-provider), which is never run: leave clusters only", name)
+		}
+	}
 	if len(config.Clusters) != 1 {
 		return endpoint{}, fmt.Errorf("key kubeconfig has %d clusters: leave exactly the one that nodes join", len(config.Clusters))
 	}

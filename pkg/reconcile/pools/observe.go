@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,8 +23,9 @@ type observed struct {
 	objects  objects
 	token    bootstrapToken
 	endpoint endpoint
-	getter   string // token with which nodes fetch their Secrets
+	node     nodeToken
 	key      []byte // of keyed digests
+	now      time.Time
 
 	// values are the cluster's, with the tokens as they are now, and kubeconfig
 	// the one among them.
@@ -42,6 +44,9 @@ type objects struct {
 	osc                                         *osm.OperatingSystemConfig
 	kubeconfig, provisioning, bootstrap, inputs *corev1.Secret
 	edge                                        *corev1.Secret
+	account                                     *corev1.ServiceAccount
+	role                                        *rbacv1.Role
+	binding                                     *rbacv1.RoleBinding
 }
 
 func (o objects) all() []client.Object {
@@ -54,12 +59,28 @@ func (o objects) all() []client.Object {
 			out = append(out, s)
 		}
 	}
+	return append(out, o.access()...)
+}
+
+// access are those that let a token read the pool's Secrets. The account is the last
+// of all: as long as it is there, what is left over brings its pool back.
+func (o objects) access() []client.Object {
+	var out []client.Object
+	if o.binding != nil {
+		out = append(out, o.binding)
+	}
+	if o.role != nil {
+		out = append(out, o.role)
+	}
+	if o.account != nil {
+		out = append(out, o.account)
+	}
 	return out
 }
 
 // observe reads. Only a missing object counts as absent.
 func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment, token bootstrapToken) (*observed, error) {
-	seen := &observed{md: md, token: token}
+	seen := &observed{md: md, token: token, now: r.Clock.Now()}
 	var err error
 	if seen.objects, err = r.objects(ctx, r.cached(), md); err != nil {
 		return nil, err
@@ -70,7 +91,7 @@ func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment,
 	if seen.endpoint, err = r.endpoint(ctx); err != nil {
 		return nil, err
 	}
-	if seen.getter, err = r.getterToken(ctx); err != nil {
+	if seen.node, err = r.nodeToken(ctx, seen); err != nil {
 		return nil, err
 	}
 	registry, err := r.registryCredentials(ctx)
@@ -82,7 +103,7 @@ func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment,
 	}
 	seen.values = render.Cluster{
 		Server:                        seen.endpoint.server,
-		APIServerToken:                seen.getter,
+		APIServerToken:                seen.node.value,
 		BootstrapToken:                seen.token.value,
 		BootstrapKubeconfigSecretName: kubeconfigName(md),
 		BootstrapKubeconfig:           seen.kubeconfig,
@@ -126,7 +147,34 @@ func (r *Reconciler) objects(ctx context.Context, from readers, md *cluster.Mach
 			*into = secret
 		}
 	}
-	return out, nil
+	err = readAccess(ctx, from.worker, md, &out)
+	return out, err
+}
+
+// readAccess reads what lets a token read the pool's Secrets.
+func readAccess(ctx context.Context, from client.Reader, md *cluster.MachineDeployment, into *objects) error {
+	key := types.NamespacedName{Namespace: api.NamespaceCloudInitSettings, Name: accessName(md)}
+	account, role, binding := &corev1.ServiceAccount{}, &rbacv1.Role{}, &rbacv1.RoleBinding{}
+	found, err := get(ctx, from, key, account)
+	if err != nil {
+		return err
+	}
+	if found {
+		into.account = account
+	}
+	if found, err = get(ctx, from, key, role); err != nil {
+		return err
+	}
+	if found {
+		into.role = role
+	}
+	if found, err = get(ctx, from, key, binding); err != nil {
+		return err
+	}
+	if found {
+		into.binding = binding
+	}
+	return nil
 }
 
 // get reports whether an object exists.

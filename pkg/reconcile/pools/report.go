@@ -36,7 +36,8 @@ func (r *Reconciler) report(md *cluster.MachineDeployment, p plan, err error) (c
 	if errors.Is(err, errRaced) {
 		return ctrl.Result{RequeueAfter: racedRetry}, nil
 	}
-	renewal := sooner(untilRenewal(p.expires, r.Clock.Now()), wait.Jitter(p.poll, renewJitter))
+	now := r.Clock.Now()
+	renewal := sooner(sooner(untilRenewal(p.expires, now), wait.Jitter(p.poll, renewJitter)), until(p.look, now))
 	var waiting *waitError
 	if errors.As(err, &waiting) {
 		r.tell(md, api.EventWaiting, waiting)
@@ -88,6 +89,25 @@ func untilRenewal(expires, now time.Time) time.Duration {
 		return 0
 	}
 	return wait.Jitter(max(expires.Sub(now)-tokenRenew, time.Second), renewJitter)
+}
+
+// until is the time until a moment that is jittered already; 0 is never.
+func until(at, now time.Time) time.Duration {
+	if at.IsZero() {
+		return 0
+	}
+	return max(at.Sub(now), time.Second)
+}
+
+// earliest is the first of some moments, zero being never.
+func earliest(moments ...time.Time) time.Time {
+	var out time.Time
+	for _, t := range moments {
+		if out.IsZero() || !t.IsZero() && t.Before(out) {
+			out = t
+		}
+	}
+	return out
 }
 
 // sooner is the shorter of two waits; 0 is for ever.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
@@ -61,6 +62,9 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, w Watches) err
 		Watches(&osm.OperatingSystemConfig{}, handler.EnqueueRequestsFromMapFunc(owner), builder.WithPredicates(predicate.Or[client.Object](
 			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
 		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.usersOfSecret)).
+		Watches(&corev1.ServiceAccount{}, handler.EnqueueRequestsFromMapFunc(owner)).
+		Watches(&rbacv1.Role{}, handler.EnqueueRequestsFromMapFunc(owner), builder.WithPredicates(notCreated)).
+		Watches(&rbacv1.RoleBinding{}, handler.EnqueueRequestsFromMapFunc(owner), builder.WithPredicates(notCreated)).
 		WatchesRawSource(source.Kind(w.ClusterInfo, &corev1.ConfigMap{}, handler.TypedEnqueueRequestsFromMapFunc(
 			func(ctx context.Context, _ *corev1.ConfigMap) []crreconcile.Request { return r.allPools(ctx) }), endpointChanged)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: w.Concurrency})
@@ -69,6 +73,13 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, w Watches) err
 			func(ctx context.Context, _ *corev1.Secret) []crreconcile.Request { return r.allPools(ctx) })))
 	}
 	return b.Complete(r)
+}
+
+// Cached says how the cache of the worker cluster keeps the objects that let nodes
+// read their Secrets: those of cloud-init-settings, trimmed.
+func Cached() map[client.Object]cache.ByObject {
+	here := cache.ByObject{Namespaces: map[string]cache.Config{api.NamespaceCloudInitSettings: {Transform: CacheTransform}}}
+	return map[client.Object]cache.ByObject{&corev1.ServiceAccount{}: here, &rbacv1.Role{}: here, &rbacv1.RoleBinding{}: here}
 }
 
 // concerned passes MachineDeployments that are pools, or were.
@@ -81,6 +92,10 @@ var deletionStarted = predicate.Funcs{
 		return e.ObjectOld.GetDeletionTimestamp().IsZero() != e.ObjectNew.GetDeletionTimestamp().IsZero()
 	},
 }
+
+// notCreated passes what happens to objects whose creation tells nothing: with each
+// comes an object of the same pool whose creation is passed.
+var notCreated = predicate.Funcs{CreateFunc: func(event.CreateEvent) bool { return false }}
 
 // endpointChanged leaves out the signatures in cluster-info, of which there is one for
 // every bootstrap token: with each new pool all others would run.

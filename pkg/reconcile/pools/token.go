@@ -95,7 +95,8 @@ func listTokens(ctx context.Context, from client.Reader, md *cluster.MachineDepl
 	}), nil
 }
 
-// best chooses the token that lives longest; several are tolerated.
+// best chooses the token that lives longest, and of such the first by name, so that
+// the choice stays; several are tolerated.
 func best(secrets []corev1.Secret, now time.Time) (bootstrapToken, bool) {
 	var out bootstrapToken
 	for i := range secrets {
@@ -112,11 +113,18 @@ func best(secrets []corev1.Secret, now time.Time) (bootstrapToken, bool) {
 			}
 			t.expires = at
 		}
-		if out.secret == nil || t.expires.IsZero() || !out.expires.IsZero() && t.expires.After(out.expires) {
+		if out.secret == nil || livesLonger(t, out) {
 			out = t
 		}
 	}
 	return out, out.secret != nil
+}
+
+func livesLonger(a, b bootstrapToken) bool {
+	if a.expires.Equal(b.expires) {
+		return a.secret.Name < b.secret.Name
+	}
+	return a.expires.IsZero() || !b.expires.IsZero() && a.expires.After(b.expires)
 }
 
 func newToken(random io.Reader, md *cluster.MachineDeployment, now time.Time) (bootstrapToken, error) {

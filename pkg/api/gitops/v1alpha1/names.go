@@ -64,6 +64,8 @@ const (
 	AnnotationTokensDigest = "gitops.k8c.io/tokens-digest"
 	// AnnotationCredentialsExpireAt is when a token in the Secret ends, RFC 3339.
 	AnnotationCredentialsExpireAt = "gitops.k8c.io/credentials-expire-at"
+	// AnnotationCredentialsRenewAt is from when that token is replaced, RFC 3339.
+	AnnotationCredentialsRenewAt = "gitops.k8c.io/credentials-renew-at"
 )
 
 // Annotations and labels that people set on a MachineDeployment.

@@ -1,0 +1,232 @@
+package pools
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/test/cluster"
+)
+
+// node asks the API server for a path below its Secrets as a machine does: over
+// HTTPS, with a token. It returns the status and the answer.
+func node(t *testing.T, token, path string) (int, []byte) {
+	t.Helper()
+	config := cluster.Shared(t).Config
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(config.CAData) {
+		t.Fatal("the cluster has no CA")
+	}
+	machine := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, DisableKeepAlives: true}}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, config.Host+"/api/v1/namespaces/"+api.NamespaceCloudInitSettings+"/secrets"+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	res, err := machine.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	var body bytes.Buffer
+	if _, err := body.ReadFrom(res.Body); err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, body.Bytes()
+}
+
+// answers waits until a machine gets a status. The API server's authorizer and its
+// cache of good tokens follow within moments.
+func answers(t *testing.T, token, path string, want int) []byte {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		status, body := node(t, token, path)
+		if status == want {
+			return body
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("GET %s answers %d, want %d", path, status, want)
+		}
+	}
+}
+
+// The token in a pool's documents reads what the pool's machines need, and nothing
+// else: not its own other Secrets, not another pool's, no list. With the pool it
+// ends (the issue's proof with real RBAC).
+func TestBoundTokenReadsItsPoolOnly(t *testing.T) {
+	a, b := newBoundFixture(t, "hetzner"), newBoundFixture(t, "edge")
+	a.r.Settings.NodeHTTPProxy = "http://user:secret@proxy.example.com" // so that there is an inputs Secret
+	a.reconcile()
+	b.reconcile()
+	own := func(f *fixture, name string) string { return "/" + f.secret(name).Name }
+	for _, f := range []*fixture{a, b} {
+		token := f.carried(stageBootstrap)
+		if token == "getter" || token != f.carried(stageProvision) {
+			t.Fatal("the two documents carry the getter's token, or two")
+		}
+		var got corev1.Secret
+		if err := json.Unmarshal(answers(t, token, own(f, userDataName(f.pool, stageProvision)), http.StatusOK), &got); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(got.Data[api.UserDataKey], f.secret(got.Name).Data[api.UserDataKey]) {
+			t.Error("the machine gets another document")
+		}
+		answers(t, token, own(f, kubeconfigName(f.pool)), http.StatusOK)
+	}
+	for path, of := range map[string][]*fixture{
+		"":                             {a, b}, // list
+		"?watch=true":                  {a, b},
+		"/" + api.SecretGetterToken:    {a, b},
+		own(a, inputsName(a.pool)):     {a, b},
+		own(b, edgeName(b.pool)):       {a, b},
+		own(a, kubeconfigName(a.pool)): {b},
+		own(b, kubeconfigName(b.pool)): {a},
+		own(a, userDataName(a.pool, stageProvision)): {b},
+		own(b, userDataName(b.pool, stageProvision)): {a},
+		own(a, userDataName(a.pool, stageBootstrap)): {a, b},
+		own(b, userDataName(b.pool, stageBootstrap)): {a},
+	} {
+		for _, f := range of {
+			if status, _ := node(t, f.carried(stageBootstrap), path); status != http.StatusForbidden {
+				t.Errorf("a machine of provider %s gets %d for %q", map[*fixture]string{a: "hetzner", b: "edge"}[f], status, path)
+			}
+		}
+	}
+	// Machines of edge get their first document by the script.
+	answers(t, b.carried(stageBootstrap), own(b, userDataName(b.pool, stageBootstrap)), http.StatusOK)
+	if !strings.Contains(b.script(), b.carried(stageBootstrap)) {
+		t.Error("the script carries another token")
+	}
+
+	token, path := a.carried(stageBootstrap), own(a, kubeconfigName(a.pool))
+	a.delete(a.pool)
+	a.reconcile()
+	if left, err := a.r.owned(t.Context(), a.r.live(), a.pool); err != nil || len(left) != 0 {
+		t.Errorf("the pool left %v (err %v)", left, err)
+	}
+	answers(t, token, path, http.StatusUnauthorized)
+}
+
+// What lets a pool's token read comes back as it was, whatever is done to it.
+func TestAccessIsPutBack(t *testing.T) {
+	f := newBoundFixture(t, "hetzner")
+	f.reconcile()
+	meta := metav1.ObjectMeta{Namespace: api.NamespaceCloudInitSettings, Name: accessName(f.pool)}
+	account, role, binding := &corev1.ServiceAccount{ObjectMeta: meta}, &rbacv1.Role{ObjectMeta: meta}, &rbacv1.RoleBinding{ObjectMeta: meta}
+	path := "/" + userDataName(f.pool, stageProvision)
+	for name, spoil := range map[string]func(){
+		"the Role is widened": func() {
+			f.patch(role.DeepCopy(), `{"rules":[{"apiGroups":[""],"resources":["secrets"],"verbs":["get","list"]}]}`)
+		},
+		"the Role is emptied":    func() { f.patch(role.DeepCopy(), `{"rules":null}`) },
+		"the Role is deleted":    func() { f.delete(role.DeepCopy()) },
+		"the binding is deleted": func() { f.delete(binding.DeepCopy()) },
+		"somebody else is bound": func() {
+			f.patch(binding.DeepCopy(), `{"subjects":[{"kind":"User","apiGroup":"rbac.authorization.k8s.io","name":"eve"}]}`)
+		},
+		"another Role is bound": func() {
+			f.delete(binding.DeepCopy())
+			f.ensure(&rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "admin"}})
+		},
+		"the account forgets whose it is": func() {
+			f.patch(account.DeepCopy(), `{"metadata":{"annotations":null},"automountServiceAccountToken":true}`)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := f.carried(stageBootstrap)
+			spoil()
+			f.reconcile()
+			if now := f.carried(stageBootstrap); now != before {
+				t.Error("the token was replaced")
+			}
+			for _, obj := range []client.Object{account, role, binding} {
+				if err := f.client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj); err != nil {
+					t.Fatal(err)
+				}
+				if ownerOf(obj) != poolKey(f.pool) || obj.GetAnnotations()[api.AnnotationPoolUID] != string(f.pool.UID) {
+					t.Errorf("%T has annotations %v", obj, obj.GetAnnotations())
+				}
+			}
+			if rule := role.Rules[0]; len(role.Rules) != 1 || !slices.Equal(rule.Verbs, []string{"get"}) || len(rule.ResourceNames) != 2 {
+				t.Errorf("the rules are %+v", role.Rules)
+			}
+			if s := binding.Subjects; len(s) != 1 || s[0].Name != meta.Name || binding.RoleRef.Kind != "Role" || binding.RoleRef.Name != meta.Name {
+				t.Errorf("bound are %+v to %+v", s, binding.RoleRef)
+			}
+			if mount := account.AutomountServiceAccountToken; mount == nil || *mount {
+				t.Error("pods get the account's token")
+			}
+			answers(t, before, path, http.StatusOK)
+		})
+	}
+	t.Run("the account is deleted", func(t *testing.T) {
+		before := f.carried(stageBootstrap)
+		f.delete(account)
+		f.reconcile()
+		now := f.carried(stageBootstrap)
+		if now == before || now != f.carried(stageProvision) {
+			t.Error("the documents carry a token of the account that was deleted")
+		}
+		answers(t, now, path, http.StatusOK)
+	})
+}
+
+// A pool that is made again under its old name trusts no token of the one before.
+func TestAccessOfAPoolMadeAgain(t *testing.T) {
+	f := newBoundFixture(t, "hetzner")
+	f.reconcile()
+	before := f.carried(stageBootstrap)
+	f.patch(f.pool.DeepCopy(), `{"metadata":{"finalizers":null}}`)
+	f.delete(f.pool)
+	f.pool = &machines.MachineDeployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: f.pool.Namespace, Name: f.pool.Name, Annotations: f.pool.Annotations},
+		Spec:       f.pool.Spec,
+	}
+	f.ensure(f.pool)
+	f.reconcile()
+	f.reconcile()
+	now := f.carried(stageBootstrap)
+	if now == before {
+		t.Fatal("the documents carry the old token")
+	}
+	answers(t, now, "/"+kubeconfigName(f.pool), http.StatusOK)
+	answers(t, before, "/"+kubeconfigName(f.pool), http.StatusUnauthorized)
+}
+
+// A pool whose profile cannot be had gets no account.
+func TestNoAccessWithoutAProfile(t *testing.T) {
+	f := newBoundFixture(t, "hetzner")
+	f.patch(f.pool.DeepCopy(), `{"metadata":{"annotations":{"`+api.AnnotationOSP+`":"osp-nowhere"}}}`)
+	f.reconcile()
+	if got := f.hasAccess(); len(got) != 0 {
+		t.Errorf("there are %q", got)
+	}
+}
+
+// The cache keeps what decideAccess compares, whoever hands it in, twice.
+func TestCacheTransformOfAccess(t *testing.T) {
+	annotations := map[string]string{api.AnnotationPool: "ns/pool", "example.com/long": strings.Repeat("x", 1000)}
+	role := &rbacv1.Role{
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}, Annotations: annotations, ManagedFields: []metav1.ManagedFieldsEntry{{}}},
+		Rules:      []rbacv1.PolicyRule{{Verbs: []string{"get"}}},
+	}
+	for range 2 {
+		kept, err := CacheTransform(role)
+		if err != nil || kept.(*rbacv1.Role) != role || len(role.Rules) != 1 || role.Labels != nil || role.ManagedFields != nil || len(role.Annotations) != 1 || ownerOf(role) != "ns/pool" {
+			t.Errorf("the cache keeps %+v (err %v)", role, err)
+		}
+	}
+}

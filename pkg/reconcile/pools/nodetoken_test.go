@@ -1,0 +1,453 @@
+package pools
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+)
+
+const testTokenTTL = 24 * time.Hour
+
+// newBoundFixture has a pool whose two documents carry a token of its own.
+func newBoundFixture(t *testing.T, provider string) *fixture {
+	t.Helper()
+	f := newFixture(t)
+	f.r.NodeTokenTTL = testTokenTTL
+	header := osm.OSPConfig{Files: []osm.File{{Path: "/header", Permissions: 600,
+		Content: osm.FileContent{Inline: &osm.FileContentInline{Data: "Authorization: Bearer {{ .Token }}"}}}}}
+	f.ensure(&osm.OperatingSystemProfile{
+		ObjectMeta: metav1.ObjectMeta{Namespace: f.r.Namespace, Name: "osp-token"},
+		Spec: osm.OperatingSystemProfileSpec{
+			OSName: "ubuntu", OSVersion: "24.04", Version: "v1.0.0",
+			SupportedCloudProviders: []osm.CloudProviderSpec{{Name: "hetzner"}, {Name: "edge"}},
+			BootstrapConfig:         header, ProvisioningConfig: header,
+		},
+	})
+	f.pool = &machines.MachineDeployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: f.r.Namespace, Name: "bound", Annotations: map[string]string{api.AnnotationOSP: "osp-token", api.AnnotationMDRevision: "1"}},
+		Spec: machines.MachineDeploymentSpec{Template: machines.MachineTemplateSpec{Spec: machines.MachineSpec{
+			Versions:     machines.MachineVersion{Kubelet: "1.35.0"},
+			ProviderSpec: machines.ProviderSpec{Value: providerSpec(provider, "{}")},
+		}}},
+	}
+	f.ensure(f.pool)
+	return f
+}
+
+// restart forgets what the controller's process knew.
+func (f *fixture) restart() {
+	was := f.r
+	f.r = &Reconciler{
+		Management: was.Management, Worker: was.Worker, ClusterInfo: was.ClusterInfo, Recorder: was.Recorder, Engine: was.Engine,
+		Clock: was.Clock, Random: was.Random, Namespace: was.Namespace, Settings: was.Settings, CA: was.CA, NodeTokenTTL: was.NodeTokenTTL, OverrideServer: was.OverrideServer,
+	}
+}
+
+var bearer = regexp.MustCompile(`Bearer ([\w.-]+)`)
+
+// carried is the token in a document.
+func (f *fixture) carried(stage string) string {
+	f.t.Helper()
+	found := bearer.FindSubmatch(f.secret(userDataName(f.pool, stage)).Data[api.UserDataKey])
+	if found == nil {
+		f.t.Fatalf("the %s document carries no token", stage)
+	}
+	return string(found[1])
+}
+
+// counting notes the requests that cost the API server something: writes, and reads
+// that no cache answers.
+type counting struct {
+	client.Client
+	mu       *sync.Mutex
+	requests *[]string
+}
+
+func (c counting) note(verb string, obj any, name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	*c.requests = append(*c.requests, fmt.Sprintf("%s %T %s", verb, obj, name))
+}
+
+func (c counting) Create(ctx context.Context, obj client.Object, opts ...client.CreateOption) error {
+	c.note("create", obj, obj.GetName())
+	return c.Client.Create(ctx, obj, opts...)
+}
+
+func (c counting) Update(ctx context.Context, obj client.Object, opts ...client.UpdateOption) error {
+	c.note("update", obj, obj.GetName())
+	return c.Client.Update(ctx, obj, opts...)
+}
+
+func (c counting) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+	c.note("patch", obj, obj.GetName())
+	return c.Client.Patch(ctx, obj, patch, opts...)
+}
+
+func (c counting) Delete(ctx context.Context, obj client.Object, opts ...client.DeleteOption) error {
+	c.note("delete", obj, obj.GetName())
+	return c.Client.Delete(ctx, obj, opts...)
+}
+
+func (c counting) SubResource(name string) client.SubResourceClient {
+	return countingSub{c.Client.SubResource(name), c, name}
+}
+
+func (c counting) Status() client.SubResourceWriter { return c.SubResource("status") }
+
+type countingSub struct {
+	client.SubResourceClient
+	counting counting
+	name     string
+}
+
+func (c countingSub) Create(ctx context.Context, obj, sub client.Object, opts ...client.SubResourceCreateOption) error {
+	c.counting.note("create", sub, c.name)
+	return c.SubResourceClient.Create(ctx, obj, sub, opts...)
+}
+
+func (c countingSub) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+	c.counting.note("patch", obj, c.name)
+	return c.SubResourceClient.Patch(ctx, obj, patch, opts...)
+}
+
+// liveReads notes what is read from the API server itself.
+type liveReads struct {
+	client.Reader
+	counting counting
+}
+
+func (l liveReads) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	l.counting.note("get", obj, key.Name)
+	return l.Reader.Get(ctx, key, obj, opts...)
+}
+
+// count notes the requests of this fixture's controller. The slice is of those since
+// the function it returns was called last.
+func (f *fixture) count() func() []string {
+	var requests []string
+	c := counting{Client: digesting{f.client}, mu: &sync.Mutex{}, requests: &requests}
+	here := Cluster{Client: c, Live: liveReads{f.client, c}}
+	f.r.Management, f.r.Worker = here, here
+	return func() []string {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		// A restart may look at the settings again; nothing else does.
+		out := slices.DeleteFunc(requests, func(r string) bool { return strings.HasPrefix(r, "get *v1.ConfigMap") })
+		requests = nil
+		return out
+	}
+}
+
+// A token is renewed at half of its life with three requests, provisioning before
+// bootstrap, and nothing but the digests of data and tokens moves. The one before
+// stays good. A controller that starts again writes nothing.
+func TestBoundTokenIsRenewed(t *testing.T) {
+	f := newBoundFixture(t, "hetzner")
+	requests := f.count()
+	f.reconcile()
+	first := f.carried(stageBootstrap)
+	before := map[string]*corev1.Secret{}
+	for _, stage := range []string{stageProvision, stageBootstrap} {
+		before[stage] = f.secret(userDataName(f.pool, stage))
+	}
+	osc := f.config()
+
+	f.pass(11 * time.Hour)
+	f.restart()
+	requests()
+	f.reconcile()
+	if now := f.carried(stageBootstrap); now != first {
+		t.Error("the token was renewed before half of its life")
+	}
+	for _, r := range requests() {
+		if !strings.HasPrefix(r, "get ") { // the key of digests, settings
+			t.Errorf("the restart sent: %s", r)
+		}
+	}
+
+	// The bootstrap token's renewal does not count: it is moved just before.
+	f.pass(90 * time.Minute)
+	for _, stage := range []string{stageProvision, stageBootstrap} {
+		was, now := before[stage], f.secret(userDataName(f.pool, stage))
+		if was.UID != now.UID || f.carried(stage) == first {
+			t.Errorf("the %s document was not renewed in place", stage)
+		}
+		for key, value := range now.Annotations {
+			same := value == was.Annotations[key]
+			moves := slices.Contains([]string{api.AnnotationDataDigest, api.AnnotationTokensDigest, api.AnnotationCredentialsExpireAt, api.AnnotationCredentialsRenewAt}, key)
+			if same == moves {
+				t.Errorf("%s: annotation %s went from %q to %q", stage, key, was.Annotations[key], value)
+			}
+		}
+	}
+	var sent []string
+	for _, r := range requests() {
+		if !strings.Contains(r, "bootstrap-token-") && !strings.HasPrefix(r, "get ") {
+			sent = append(sent, r)
+		}
+	}
+	want := []string{"create *v1.TokenRequest token", "update *v1.Secret " + userDataName(f.pool, stageProvision), "update *v1.Secret " + userDataName(f.pool, stageBootstrap)}
+	if !slices.Equal(sent, want) {
+		t.Errorf("the renewal sent\n%q, want\n%q", sent, want)
+	}
+	if f.config().ResourceVersion != osc.ResourceVersion {
+		t.Error("the renewal touched the configuration")
+	}
+	answers(t, first, "/"+userDataName(f.pool, stageProvision), http.StatusOK)
+	answers(t, f.carried(stageBootstrap), "/"+userDataName(f.pool, stageProvision), http.StatusOK)
+}
+
+// pass lets time go by as the controller would see it: it runs when it asked to.
+func (f *fixture) pass(d time.Duration) {
+	f.t.Helper()
+	for end := f.clock.Now().Add(d); ; {
+		res := f.reconcile()
+		if res.RequeueAfter <= 0 {
+			f.t.Fatal("nobody will renew the tokens")
+		}
+		if f.clock.Now().Add(res.RequeueAfter).After(end) {
+			f.clock.SetTime(end)
+			return
+		}
+		f.clock.Step(res.RequeueAfter)
+	}
+}
+
+// A document that is written for another reason carries the token that stands. After
+// a restart, which knows none, it gets a new one, once.
+func TestBoundTokenOfARenderingInBetween(t *testing.T) {
+	f := newBoundFixture(t, "hetzner")
+	requests := f.count()
+	f.reconcile()
+	first := f.carried(stageBootstrap)
+	requests()
+	asked := func() (n int) {
+		for _, r := range requests() {
+			n += strings.Count(r, "TokenRequest")
+		}
+		return n
+	}
+	f.r.OverrideServer = "https://elsewhere.example.com"
+	if f.reconcile(); f.carried(stageBootstrap) != first || asked() != 0 {
+		t.Error("another server got another token")
+	}
+	f.restart()
+	f.r.OverrideServer = "https://back.example.com"
+	if f.reconcile(); f.carried(stageBootstrap) == first || f.carried(stageBootstrap) != f.carried(stageProvision) || asked() != 1 {
+		t.Error("a restarted controller does not ask for one token")
+	}
+	// One document alone.
+	second := f.carried(stageProvision)
+	f.restart()
+	f.patch(f.secret(userDataName(f.pool, stageBootstrap)), `{"stringData":{"cloud-config":"edited"}}`)
+	if f.reconcile(); f.carried(stageProvision) != second || f.carried(stageBootstrap) == second || asked() != 1 {
+		t.Error("the document that was edited is not the one with a new token")
+	}
+	// A time that was edited is no way to keep a token.
+	secret := f.secret(userDataName(f.pool, stageProvision))
+	f.patch(secret, `{"metadata":{"annotations":{"`+api.AnnotationCredentialsRenewAt+`":"2099-01-01T00:00:00Z"}}}`)
+	if f.reconcile(); f.secret(secret.Name).Annotations[api.AnnotationCredentialsRenewAt] > stamp(f.clock.Now().Add(testTokenTTL)) {
+		t.Error("an edited annotation keeps a token for ever")
+	}
+	requests()
+	if f.reconcile(); len(requests()) != 0 {
+		t.Error("it does not come to rest")
+	}
+}
+
+// A pool that cannot have what it asks for keeps its last good documents for days,
+// with tokens that live, in at most three requests per half of a token's life.
+func TestBoundTokenOfTheLastGoodGeneration(t *testing.T) {
+	f := newBoundFixture(t, "hetzner")
+	requests := f.count()
+	f.reconcile()
+	f.patch(f.pool.DeepCopy(), `{"metadata":{"annotations":{"`+api.AnnotationOSP+`":"osp-nowhere"}}}`)
+	requests()
+	const days = 3
+	document := bearer.ReplaceAll(f.secret(userDataName(f.pool, stageBootstrap)).Data[api.UserDataKey], nil)
+	for i := range 2 * days {
+		f.pass(12 * time.Hour)
+		if i%2 == 0 {
+			f.restart()
+		}
+		f.reconcile()
+		for _, stage := range []string{stageProvision, stageBootstrap} {
+			secret := f.secret(userDataName(f.pool, stage))
+			if left := annotatedTime(secret.Annotations, api.AnnotationCredentialsExpireAt).Sub(f.clock.Now()); left < 11*time.Hour {
+				t.Fatalf("the token in the %s document has %s left", stage, left)
+			}
+			if got := secret.Annotations[api.AnnotationRevisionFor]; got != "1" {
+				t.Errorf("the revision is %q", got)
+			}
+		}
+		if got := bearer.ReplaceAll(f.secret(userDataName(f.pool, stageBootstrap)).Data[api.UserDataKey], nil); !bytes.Equal(got, document) {
+			t.Fatal("the document has other content")
+		}
+		if tokens := f.tokens(t.Context()); len(tokens) != 1 || !strings.Contains(string(tokens[0].Data["expiration"]), "T") {
+			t.Fatalf("there are %d bootstrap tokens", len(tokens))
+		} else if end, err := time.Parse(time.RFC3339, string(tokens[0].Data["expiration"])); err != nil || end.Sub(f.clock.Now()) < 25*time.Minute {
+			t.Fatalf("the bootstrap token ends in %s (err %v)", end.Sub(f.clock.Now()), err)
+		}
+	}
+	asked, written, moved := 0, 0, 0
+	for _, r := range requests() {
+		asked += strings.Count(r, "TokenRequest")
+		written += strings.Count(r, "update *v1.Secret "+f.pool.Name)
+		moved += strings.Count(r, "update *v1.Secret bootstrap-token-")
+	}
+	if asked < 2*days-1 || asked > 2*days+1 || written != 2*asked {
+		t.Errorf("in %d days %d tokens were asked for, %d documents written", days, asked, written)
+	}
+	if moved > 2*24*days {
+		t.Errorf("in %d days the end of the bootstrap token was moved %d times", days, moved)
+	}
+}
+
+// Going from the getter's token to bound ones and back writes each document once,
+// changes no configuration, and takes no token from a machine that is booting.
+func TestNodeTokensAreSwitched(t *testing.T) {
+	f := newBoundFixture(t, "edge")
+	requests := f.count()
+	f.r.NodeTokenTTL = 0
+	f.reconcile()
+	if got := f.carried(stageBootstrap); got != "getter" {
+		t.Fatalf("the document carries %q", got)
+	}
+	osc := f.config()
+	documents := []string{"update *v1.Secret " + userDataName(f.pool, stageProvision), "update *v1.Secret " + userDataName(f.pool, stageBootstrap)}
+	switched := func(ttl time.Duration, want ...string) {
+		t.Helper()
+		f.restart()
+		f.r.NodeTokenTTL = ttl
+		requests()
+		for range 3 {
+			f.reconcile()
+		}
+		var sent []string
+		for _, r := range requests() {
+			if strings.HasPrefix(r, "update *v1.Secret "+f.pool.Name) {
+				sent = append(sent, r)
+			}
+		}
+		if !slices.Equal(sent, documents) {
+			t.Errorf("the documents were written so: %q", sent)
+		}
+		if after := f.config(); after.ResourceVersion != osc.ResourceVersion {
+			t.Error("the configuration was touched")
+		}
+		if got := f.hasAccess(); !slices.Equal(got, want) {
+			t.Errorf("there are %q, want %q", got, want)
+		}
+	}
+	switched(testTokenTTL, "binding", "role", "account")
+	token := f.carried(stageBootstrap)
+	answers(t, token, "/"+kubeconfigName(f.pool), http.StatusOK)
+	if f.secret(edgeName(f.pool)); !strings.Contains(f.script(), token) {
+		t.Error("the script carries another token")
+	}
+	switched(0, "binding", "role", "account")
+	if strings.Contains(f.script(), token) || f.carried(stageBootstrap) != "getter" {
+		t.Error("the documents carry the bound token")
+	}
+	answers(t, token, "/"+kubeconfigName(f.pool), http.StatusOK) // of a machine that is booting
+	f.pass(23 * time.Hour)
+	if len(f.hasAccess()) != 3 {
+		t.Error("the account went before its last token ended")
+	}
+	f.pass(2 * time.Hour)
+	f.reconcile()
+	if got := f.hasAccess(); len(got) != 0 {
+		t.Errorf("after the last token ended there are %q", got)
+	}
+	answers(t, token, "/"+kubeconfigName(f.pool), http.StatusUnauthorized)
+}
+
+// hasAccess lists which objects let the pool's token read.
+func (f *fixture) hasAccess() []string {
+	f.t.Helper()
+	var out []string
+	for _, o := range []struct {
+		name string
+		obj  client.Object
+	}{{"binding", &rbacv1.RoleBinding{}}, {"role", &rbacv1.Role{}}, {"account", &corev1.ServiceAccount{}}} {
+		err := f.client.Get(f.t.Context(), client.ObjectKey{Namespace: api.NamespaceCloudInitSettings, Name: accessName(f.pool)}, o.obj)
+		if client.IgnoreNotFound(err) != nil {
+			f.t.Fatal(err)
+		}
+		if !apierrors.IsNotFound(err) {
+			out = append(out, o.name)
+		}
+	}
+	return out
+}
+
+// What the API server says of a token counts, not what was asked for, and not that
+// its clock is another.
+func TestIssued(t *testing.T) {
+	asked := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	answer := func(created, expires time.Time) *authenticationv1.TokenRequest {
+		return &authenticationv1.TokenRequest{
+			ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(created)},
+			Status:     authenticationv1.TokenRequestStatus{Token: base64.RawURLEncoding.EncodeToString([]byte("t")), ExpirationTimestamp: metav1.NewTime(expires)},
+		}
+	}
+	ahead := asked.Add(5 * time.Hour)
+	for name, a := range map[string]*authenticationv1.TokenRequest{
+		"a server of another time": answer(ahead, ahead.Add(time.Hour)),
+		"a server without a time":  answer(time.Time{}, asked.Add(time.Hour)),
+	} {
+		got, err := issued(a, "uid", asked)
+		if err != nil || !got.expires.Equal(asked.Add(time.Hour)) {
+			t.Errorf("%s: ends at %s (err %v)", name, got.expires, err)
+		}
+		if half := got.renew.Sub(asked); half < 30*time.Minute || half > 32*time.Minute {
+			t.Errorf("%s: renewed after %s", name, half)
+		}
+	}
+	if _, err := issued(answer(asked, asked), "uid", asked); err == nil {
+		t.Error("a token that ended was accepted")
+	}
+}
+
+// A new pool costs four requests more with a token of its own than without.
+func TestRequestsOfANewPool(t *testing.T) {
+	for ttl, want := range map[time.Duration]int{0: 7, testTokenTTL: 11} {
+		f := newBoundFixture(t, "hetzner")
+		f.r.NodeTokenTTL = ttl
+		first := f.pool
+		f.reconcile() // makes what all pools share
+		f.pool = first.DeepCopy()
+		f.pool.ObjectMeta = metav1.ObjectMeta{Namespace: first.Namespace, Name: "next", Annotations: first.Annotations}
+		f.ensure(f.pool)
+		requests := f.count()
+		f.reconcile()
+		writes := slices.DeleteFunc(requests(), func(r string) bool { return strings.HasPrefix(r, "get ") })
+		if len(writes) != want {
+			t.Errorf("with a token that lives %s: %d writes, want %d: %q", ttl, len(writes), want, writes)
+		}
+		f.reconcile()
+		if again := requests(); len(again) != 0 {
+			t.Errorf("a second look sent %q", again)
+		}
+	}
+}
