@@ -108,21 +108,6 @@ func fileExists(path string) bool {
 	return err == nil
 }
 
-func writeSynced(path string, data []byte) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if _, err := f.Write(data); err != nil {
-		return err
-	}
-	if err := f.Sync(); err != nil {
-		return err
-	}
-	return f.Close()
-}
-
 // syncDir makes renames in a folder survive a power cut.
 func syncDir(dir string) error {
 	f, err := os.Open(dir)
