@@ -17,12 +17,12 @@ import (
 func (m *mirror) fetchPack(ctx context.Context, s *session, refs *packp.AdvRefs, wants, haves []plumbing.Hash, renew bool) error {
 	dir, err := os.MkdirTemp(m.dir, "incoming-")
 	if err != nil {
-		return fmt.Errorf("writing the mirror: %w", err)
+		return writing(phasePack, err)
 	}
 	defer os.RemoveAll(dir)
 	pack, err := os.Create(filepath.Join(dir, "pack"))
 	if err != nil {
-		return fmt.Errorf("writing the mirror: %w", err)
+		return writing(phasePack, err)
 	}
 	defer pack.Close()
 	entries, err := s.pack(ctx, refs, wants, haves, pack)
@@ -31,7 +31,7 @@ func (m *mirror) fetchPack(ctx context.Context, s *session, refs *packp.AdvRefs,
 	}
 	index, err := os.Create(filepath.Join(dir, "idx"))
 	if err != nil {
-		return fmt.Errorf("writing the mirror: %w", err)
+		return writing(phaseIndex, err)
 	}
 	defer index.Close()
 	name, err := indexPack(ctx, pack, entries, index)
@@ -40,7 +40,7 @@ func (m *mirror) fetchPack(ctx context.Context, s *session, refs *packp.AdvRefs,
 	}
 	for _, f := range []*os.File{index, pack} {
 		if err := f.Sync(); err != nil {
-			return fmt.Errorf("writing the mirror: %w", err)
+			return writing(phaseIndex, err)
 		}
 	}
 	return m.install(dir, name, renew)
@@ -65,13 +65,13 @@ func (m *mirror) install(dir, name string, renew bool) error {
 func (m *mirror) place(dir, name string) error {
 	base := filepath.Join(m.dir, "objects", "pack", name)
 	if err := os.Rename(filepath.Join(dir, "idx"), base+".idx"); err != nil {
-		return fmt.Errorf("writing the mirror: %w", err)
+		return writing(phaseIndex, err)
 	}
 	if err := os.Rename(filepath.Join(dir, "pack"), base+".pack"); err != nil {
-		return fmt.Errorf("writing the mirror: %w", err)
+		return writing(phaseIndex, err)
 	}
 	if err := syncDir(filepath.Dir(base)); err != nil {
-		return fmt.Errorf("writing the mirror: %w", err)
+		return writing(phaseIndex, err)
 	}
 	return nil
 }

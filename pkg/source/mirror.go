@@ -86,7 +86,7 @@ func (m *mirror) load() error {
 		return m.touch()
 	}
 	if err := m.create(); err != nil {
-		return fmt.Errorf("preparing the mirror: %w", err)
+		return writing(phasePrepare, err)
 	}
 	opened, err := m.openAgain()
 	if err != nil {
@@ -344,7 +344,7 @@ func (m *mirror) writeTips(tips []plumbing.Hash) error {
 		fmt.Fprintf(&b, "%s %s%03d\n", id, tipPrefix, i)
 	}
 	if err := replaceFile(filepath.Join(m.dir, "packed-refs"), []byte(b.String())); err != nil {
-		return fmt.Errorf("writing the mirror: %w", err)
+		return writing(phaseTips, err)
 	}
 	m.tips = tips
 	return nil

@@ -1,6 +1,7 @@
 package source
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -59,9 +60,14 @@ func owner(info fs.FileInfo) (uid int, ok bool) {
 	return int(stat.Uid), true
 }
 
-// replaceFile makes a file what it shall be in one rename. What is there under its
-// name, be it a link, is not written to.
+// replaceFile makes a file what it shall be in one rename, unless it is that. What is
+// there under its name, be it a link, is not written to.
 func replaceFile(path string, data []byte) error {
+	if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() && info.Size() == int64(len(data)) {
+		if now, err := os.ReadFile(path); err == nil && bytes.Equal(now, data) {
+			return nil // a full disk is no reason to fail
+		}
+	}
 	f, err := os.CreateTemp(filepath.Dir(path), "incoming-")
 	if err != nil {
 		return err
@@ -74,4 +80,25 @@ func replaceFile(path string, data []byte) error {
 		_ = os.Remove(f.Name())
 	}
 	return err
+}
+
+// writing words an error of this machine's disk. The file's name is left out: it is
+// another each time, and the same cause should read the same. Damage stays what it is.
+func writing(phase string, err error) error {
+	if isDamage(err) {
+		return err
+	}
+	var file *fs.PathError
+	var link *os.LinkError
+	switch {
+	case errors.As(err, &file):
+		err = fmt.Errorf("%s: %w", file.Op, file.Err)
+	case errors.As(err, &link):
+		err = fmt.Errorf("%s: %w", link.Op, link.Err)
+	}
+	hint := ""
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		hint = "; make room in the folder of the mirrors: --cache-dir"
+	}
+	return fmt.Errorf("phase %s: writing the mirror: %w%s", phase, err, hint)
 }

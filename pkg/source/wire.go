@@ -208,7 +208,7 @@ func (s *session) explain(ctx context.Context, phase string, err error) error {
 	case errors.As(err, &ours):
 		return ours
 	case errors.As(err, &disk):
-		return fmt.Errorf("writing the mirror: %w", disk)
+		return writing(currentPhase(ctx, phase), disk)
 	case isRefused:
 		return fail(ErrInvalid, "%v; allow it with --git-allowed-cidrs if it is meant", refused)
 	case last.status >= 300 && last.status < 400:
