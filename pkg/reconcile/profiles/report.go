@@ -117,14 +117,22 @@ func setOutcome(ps *api.ProfileSource, out outcome) {
 	ps.Status.ObservedGeneration = ps.Generation
 	apimeta.RemoveStatusCondition(&ps.Status.Conditions, meta.ReconcilingCondition)
 	if len(out.refused) > 0 {
-		message := refusedMessage(out) + rewriteNote(ps)
+		message := refusedMessage(out) + rewriteNote(ps) + out.pushNote()
 		set(ps, meta.ReadyCondition, metav1.ConditionFalse, api.ReasonProfilesInvalid, message)
 		set(ps, meta.StalledCondition, metav1.ConditionTrue, api.ReasonProfilesInvalid, message)
 		return
 	}
 	ps.Status.Revision = out.revision
 	apimeta.RemoveStatusCondition(&ps.Status.Conditions, meta.StalledCondition)
-	set(ps, meta.ReadyCondition, metav1.ConditionTrue, meta.SucceededReason, appliedMessage(out)+rewriteNote(ps))
+	set(ps, meta.ReadyCondition, metav1.ConditionTrue, meta.SucceededReason, appliedMessage(out)+rewriteNote(ps)+out.pushNote())
+}
+
+// pushNote tells who set up a webhook that it has no effect.
+func (o outcome) pushNote() string {
+	if !o.deaf {
+		return ""
+	}
+	return "; pushes are not listened for, although spec.webhook is set: start the controller with --hooks-address, or else the repository is looked at every spec.interval only"
 }
 
 // rewriteNote keeps a force-push in sight until the next commit.
