@@ -257,6 +257,24 @@ func TestPoolsFollow(t *testing.T) {
 	}
 }
 
+// A commit that is refused as a whole fails, also one that was applied before; and is
+// good again when what it was refused for is.
+func TestRefusedCommit(t *testing.T) {
+	h, r := newHost(t), newReporter(t)
+	ps := r.source("osps", "github", "https://github.com/octo/hello", h.url)
+	good := "success: 2 profiles applied, 0 pools rotated (osm-gitops/eu-1)"
+	r.looked(ps, nil)
+	h.wait(good)
+	refused := Look{Source: ps, Revision: "main@sha1:" + commit, Refused: fmt.Errorf("commit %s %q: it is not signed: %s", commit, "\x1b[31mx", strings.Repeat("long ", 100))}
+	r.Looked(refused)
+	r.Looked(refused)
+	bad := `failure: refused: commit 0123456789ab "\x1b[31mx": it is not signed: `
+	bad += strings.Repeat("long ", 100)[:140-len(strings.TrimPrefix(bad, "failure: "))-1] + "… (osm-gitops/eu-1)"
+	h.wait(good, bad)
+	r.looked(ps, nil)
+	h.wait(good, bad, good)
+}
+
 // Two sources of one repository do not hide each other's failure.
 func TestContexts(t *testing.T) {
 	h, r := newHost(t), newReporter(t)

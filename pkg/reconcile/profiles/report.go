@@ -20,6 +20,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/forge"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
 const (
@@ -65,8 +66,8 @@ func (r *Reconciler) report(ctx context.Context, ps *api.ProfileSource, out outc
 		}
 	}
 	r.events(before, ps, out, err)
-	if err == nil && r.Statuses != nil {
-		r.Statuses.Looked(forge.Look{Source: ps, Revision: out.revision, Changed: newlyCurrent(before, ps), Problems: out.refused})
+	if refused := refusal(err); r.Statuses != nil && (err == nil || refused != nil) {
+		r.Statuses.Looked(forge.Look{Source: ps, Revision: out.revision, Changed: newlyCurrent(before, ps), Problems: out.refused, Refused: refused})
 	}
 	var spec *specError
 	if errors.As(err, &spec) && spec.reason != api.ReasonAccessDenied {
@@ -273,6 +274,20 @@ func newlyCurrent(before, after *api.ProfileSource) []api.ProfileEntry {
 		}
 	}
 	return out
+}
+
+// refusal is what an error says about the commit alone, which its author should know;
+// nil where it is about something else.
+func refusal(err error) error {
+	var unverified *source.UnverifiedError
+	var rewrite *rewriteError
+	switch {
+	case errors.As(err, &unverified):
+		return unverified
+	case errors.As(err, &rewrite):
+		return rewrite
+	}
+	return nil
 }
 
 // failure is the event's reason for an error.
