@@ -377,12 +377,12 @@ func TestWhereTokensGo(t *testing.T) {
 	}
 	for _, address := range []string{h.url, "ftp://git.example.com", "//x", "https://user:" + canary + "@git.example.com", "https://git.example.com?" + canary, "https://git.example.com/%zz" + canary, "https://"} {
 		var final *refusedError
-		if _, err := s.endpoint(ps, secret(address)); !errors.As(err, &final) || strings.Contains(err.Error(), canary) {
+		if _, err := s.endpoint(ps, access{secret: secret(address)}); !errors.As(err, &final) || strings.Contains(err.Error(), canary) {
 			t.Errorf("%s: %v", address, err)
 		}
 	}
 	s.AllowInsecure = true
-	to, err := s.endpoint(ps, secret(h.url))
+	to, err := s.endpoint(ps, access{secret: secret(h.url)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -397,7 +397,7 @@ func TestWhereTokensGo(t *testing.T) {
 	}
 	bad := secret("")
 	bad.Data[api.WebhookAPIToken] = []byte(canary + "\r\nX-Other: 1")
-	if _, err := s.endpoint(ps, bad); err == nil || strings.Contains(err.Error(), canary) {
+	if _, err := s.endpoint(ps, access{secret: bad}); err == nil || strings.Contains(err.Error(), canary) {
 		t.Errorf("a header in the token: %v", err)
 	}
 }

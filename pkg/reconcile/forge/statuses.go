@@ -20,6 +20,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
 const (
@@ -60,6 +61,9 @@ type Statuses struct {
 	Client client.Reader
 	// Live reads the Secrets of webhooks, which are not kept in memory.
 	Live client.Reader
+	// Remote reads the credentials and the proxy of a source, whose way its statuses go
+	// too; nil is none for any.
+	Remote func(ctx context.Context, ps *api.ProfileSource) (source.Remote, error)
 	// Recorder tells of statuses that a host refuses.
 	Recorder events.EventRecorder
 	// Cluster is the name of this cluster, in the context of every status.
@@ -183,6 +187,7 @@ func (s *Statuses) work(ctx context.Context, key types.NamespacedName) {
 		return
 	case errors.Is(err, errOff):
 		s.queue.Forget(key)
+		s.keep(key, j)
 	case errors.As(err, &final):
 		s.queue.Forget(key)
 		s.keep(key, j)

@@ -244,7 +244,7 @@ func (r *Reconciler) fetch(ctx context.Context, ps *api.ProfileSource, known rem
 }
 
 func (r *Reconciler) git(ctx context.Context, ps *api.ProfileSource) (*source.Snapshot, error) {
-	remote, err := r.remote(ctx, ps)
+	remote, err := r.Remote(ctx, ps)
 	if err != nil {
 		return nil, err
 	}
@@ -267,8 +267,8 @@ func (r *Reconciler) builtin(ctx context.Context, ps *api.ProfileSource) (*sourc
 	return r.Builtin.Read(ctx)
 }
 
-// remote collects what fetching needs, with the credentials as they are now.
-func (r *Reconciler) remote(ctx context.Context, ps *api.ProfileSource) (source.Remote, error) {
+// Remote is what fetching a source in Git needs, with the credentials as they are now.
+func (r *Reconciler) Remote(ctx context.Context, ps *api.ProfileSource) (source.Remote, error) {
 	git := ps.Spec.Git
 	remote := source.Remote{URL: git.URL, Branch: "main", Path: ps.Spec.Path, Ignore: ignored(ps), Timeout: git.Timeout.Duration, Key: ps.Namespace}
 	if remote.Timeout == 0 {
