@@ -12,21 +12,6 @@ import (
 	"unicode/utf8"
 )
 
-const hostileProfile = `apiVersion: operatingsystemmanager.k8c.io/v1alpha1
-kind: OperatingSystemProfile
-metadata: {name: osp-small}
-spec:
-  osName: ubuntu
-  osVersion: "24.04"
-  version: v1.0.0
-  supportedCloudProviders: [{name: hetzner}]
-  bootstrapConfig:
-    files:
-    - path: /etc/from
-      content: {inline: {data: "{{ .Provenance.Path }} {{ .Provenance.Repository }} {{ .Provenance.Commit }}"}}
-  provisioningConfig: {}
-`
-
 // What does something to a terminal or a page: a window's title, colors, a link, text
 // that runs backwards, a script; and a lot of it.
 const (
@@ -71,11 +56,11 @@ func TestRenderHostileText(t *testing.T) {
 	}
 	git("", "init", "--quiet", "--initial-branch=main")
 	git("", "remote", "add", "origin", "https://git.example.com/"+escapes+markup)
-	named := strings.Replace(hostileProfile, "osp-small", "\"osp-\\e[31m<b>\\u202e"+strings.Repeat("C", 39_001)+"\"", 1)
+	named := strings.Replace(smallProfile, "osp-small", "\"osp-\\e[31m<b>\\u202e"+strings.Repeat("C", 39_001)+"\"", 1)
 	odd := "odd" + strings.ReplaceAll(escapes, "/", "") + ".yaml"
-	commit("main", "good.yaml", hostileProfile, odd, hostileProfile, "named.yaml", named, "yaml.yaml", "a: ["+escapes)
-	commit("template", "good.yaml", strings.Replace(hostileProfile, "{{ .Provenance.Path }}", `{{ fail \"\x1b[31mred\x9b\u202e`+strings.Repeat("E", 39_001)+`\" }}`, 1))
-	commit("version", "good.yaml", strings.Replace(hostileProfile, "v1.0.0", `"v1.0.0`+"\\e[31m"+strings.Repeat("D", 39_001)+`"`, 1))
+	commit("main", "good.yaml", smallProfile, odd, smallProfile, "named.yaml", named, "yaml.yaml", "a: ["+escapes)
+	commit("template", "good.yaml", strings.Replace(smallProfile, "{{ .Provenance.Repository }}", `{{ fail \"\x1b[31mred\x9b\u202e`+strings.Repeat("E", 39_001)+`\" }}`, 1))
+	commit("version", "good.yaml", strings.Replace(smallProfile, "v1.0.0", `"v1.0.0`+"\\e[31m"+strings.Repeat("D", 39_001)+`"`, 1))
 	// Git makes no such branch, but whoever can write the file does.
 	packed := git("", "rev-parse", "main") + " refs/heads/a" + escapes + "\n"
 	for name, text := range map[string]string{
