@@ -10,11 +10,16 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 )
 
+// packOrder is what a pack should hold: what leads to wants from haves.
+type packOrder struct {
+	wants, haves []plumbing.Hash
+	renew        bool // the pack replaces all others
+}
+
 // fetchPack fetches one pack into a folder of its own and, once it is checked,
 // indexed and on disk, renames it into the mirror: first the index, last the pack,
 // which is what makes it count. Killed anywhere, the mirror is as it was before.
-// renew makes the pack replace all others.
-func (m *mirror) fetchPack(ctx context.Context, s *session, refs *packp.AdvRefs, wants, haves []plumbing.Hash, renew bool) error {
+func (m *mirror) fetchPack(ctx context.Context, s *session, refs *packp.AdvRefs, of packOrder) error {
 	dir, err := os.MkdirTemp(m.dir, "incoming-")
 	if err != nil {
 		return writing(phasePack, err)
@@ -25,7 +30,7 @@ func (m *mirror) fetchPack(ctx context.Context, s *session, refs *packp.AdvRefs,
 		return writing(phasePack, err)
 	}
 	defer pack.Close()
-	entries, err := s.pack(ctx, refs, wants, haves, pack)
+	entries, err := s.pack(ctx, refs, of, pack)
 	if err != nil {
 		return err
 	}
@@ -43,7 +48,7 @@ func (m *mirror) fetchPack(ctx context.Context, s *session, refs *packp.AdvRefs,
 			return writing(phaseIndex, err)
 		}
 	}
-	return m.install(dir, name, renew)
+	return m.install(dir, name, of.renew)
 }
 
 // install renames a pack into place and reads from it from now on.

@@ -227,7 +227,7 @@ func (m *mirror) update(ctx context.Context, s *session, refs *packp.AdvRefs, he
 	}
 	ask := slices.DeleteFunc(slices.Clone(wants), func(id plumbing.Hash) bool { return slices.Contains(haves, id) })
 	if len(ask) > 0 {
-		if err := m.fetchPack(ctx, s, refs, ask, haves, renew); err != nil {
+		if err := m.fetchPack(ctx, s, refs, packOrder{wants: ask, haves: haves, renew: renew}); err != nil {
 			return err
 		}
 	}

@@ -110,7 +110,7 @@ func following(ctx context.Context, dir string, at place, in io.Reader, out io.W
 	if err != nil {
 		return err
 	}
-	index := &profile.Indexer{}
+	w := &watcher{mirrors: mirrors, index: &profile.Indexer{}}
 	lines := bufio.NewScanner(in)
 	for lines.Scan() {
 		order := strings.SplitN(lines.Text(), ",", 3)
@@ -125,25 +125,31 @@ func following(ctx context.Context, dir string, at place, in io.Reader, out io.W
 		if order[0] == "share" {
 			one.MaxAge = time.Hour
 		}
-		if err := json.NewEncoder(out).Encode(look(ctx, mirrors, index, one, n, order[2])); err != nil {
+		if err := json.NewEncoder(out).Encode(w.look(ctx, one, n, order[2])); err != nil {
 			return err
 		}
 	}
 	return lines.Err()
 }
 
+// watcher is what the controller keeps from one look to the next.
+type watcher struct {
+	mirrors *source.Mirrors
+	index   *profile.Indexer
+}
+
 // look is what the controller does at each look, but for the API server: fetch, and
 // index the versions that the history holds.
-func look(ctx context.Context, mirrors *source.Mirrors, index *profile.Indexer, remote source.Remote, n int, path string) (c cost) {
+func (w *watcher) look(ctx context.Context, remote source.Remote, n int, path string) (c cost) {
 	begin, used := time.Now(), cpu(syscall.RUSAGE_SELF)
 	var err error
 	for range n {
 		var snap *source.Snapshot
-		if snap, err = mirrors.Fetch(ctx, remote); err != nil {
+		if snap, err = w.mirrors.Fetch(ctx, remote); err != nil {
 			break
 		}
 		var cat *profile.Catalogue
-		if cat, err = index.Catalogue(ctx, snap); err != nil {
+		if cat, err = w.index.Catalogue(ctx, snap); err != nil {
 			break
 		}
 		c.Steps, c.Versions = len(snap.Line), 0
