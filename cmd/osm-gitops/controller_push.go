@@ -72,7 +72,7 @@ func addPush(mgr ctrl.Manager, f *controllerFlags, sources *profiles.Reconciler)
 		sources.Recorder = alerts.Recorder{EventRecorder: sources.Recorder, Sender: sender, Instance: instance}
 	}
 	statuses := &forge.Statuses{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: sources.Recorder,
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: sources.Recorder, Remote: sources.Remote,
 		Cluster: f.push.clusterName, AllowedCIDRs: f.gitAllowedCIDRs, AllowInsecure: f.allowInsecureGit,
 	}
 	if err := mgr.Add(statuses); err != nil {
@@ -82,6 +82,7 @@ func addPush(mgr ctrl.Manager, f *controllerFlags, sources *profiles.Reconciler)
 	if f.push.off() {
 		return nil
 	}
+	sources.Hooks = true
 	err := mgr.Add(&hooks.Listener{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: sources.Recorder,
 		Namespace: f.namespace, Address: f.push.hooksAddress,

@@ -17,6 +17,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
 )
 
 // Exit statuses.
@@ -59,9 +61,19 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 }
 
 // report prints an error, each line with the program's name.
-func report(stderr io.Writer, err error) {
-	for line := range strings.SplitSeq(strings.TrimSpace(err.Error()), "\n") {
-		fmt.Fprintf(stderr, "osm-gitops: %s\n", line)
+func report(stderr io.Writer, err error) { tell(stderr, "", err) }
+
+// warn says what is wrong and does not keep the command from its result.
+func warn(stderr io.Writer, err error) { tell(stderr, "warning: ", err) }
+
+// maxLine bounds a line on standard error. What says more quotes a stranger.
+const maxLine = 8 << 10 // 8 KiB
+
+// tell prints an error. It may quote what a stranger committed, or what his server
+// said: nothing of that does something to the terminal (security.md 28).
+func tell(stderr io.Writer, kind string, err error) {
+	for line := range strings.SplitSeq(strings.TrimSpace(notes.Printable(err.Error())), "\n") {
+		fmt.Fprintf(stderr, "osm-gitops: %s%s\n", kind, notes.Shorten(line, maxLine))
 	}
 }
 

@@ -127,7 +127,7 @@ func runRender(ctx context.Context, flags renderFlags, stdin io.Reader, stdout, 
 		return err
 	}
 	for _, finding := range in.Profile.Findings() {
-		fmt.Fprintf(stderr, "osm-gitops: warning: %v\n", finding)
+		warn(stderr, finding)
 	}
 	osc, err := oscYAML(in, out.OSC)
 	if err != nil {

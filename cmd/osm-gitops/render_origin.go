@@ -154,10 +154,3 @@ func unknownProfile(c choice, there []profile.Version) error {
 	}
 	return err
 }
-
-// warn says what is wrong and does not keep the command from its result.
-func warn(stderr io.Writer, err error) {
-	for line := range strings.SplitSeq(err.Error(), "\n") {
-		fmt.Fprintf(stderr, "osm-gitops: warning: %s\n", line)
-	}
-}

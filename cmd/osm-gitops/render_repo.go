@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 
@@ -18,6 +19,7 @@ type repoFlags struct {
 	location, revision, path string
 	allowInsecure            bool
 	allowedCIDRs             string
+	identity, knownHosts     string // files, over ssh
 }
 
 func (f *repoFlags) bind(fs *pflag.FlagSet) {
@@ -26,6 +28,8 @@ func (f *repoFlags) bind(fs *pflag.FlagSet) {
 	fs.StringVar(&f.path, "path", "", "`FOLDER` of the profiles in the repository; default its root")
 	fs.BoolVar(&f.allowInsecure, "allow-insecure-git", false, "allow an http URL: whoever is on the way can put in his profile")
 	fs.StringVar(&f.allowedCIDRs, "git-allowed-cidrs", "", "comma list of loopback and link-local networks in which the repository may be")
+	fs.StringVar(&f.identity, "identity", "", "`FILE` with the private key for a repository over ssh, not encrypted")
+	fs.StringVar(&f.knownHosts, "known-hosts", "", "`FILE` with the servers that the key may be shown to, as ssh has it; default ~/.ssh/known_hosts")
 }
 
 // scpForm is how ssh takes a repository, user@host:path.
@@ -40,6 +44,7 @@ func (f *repoFlags) check() error {
 		}{
 			{"--revision", f.revision != ""}, {"--path", f.path != ""},
 			{"--allow-insecure-git", f.allowInsecure}, {"--git-allowed-cidrs", f.allowedCIDRs != ""},
+			{"--identity", f.identity != ""}, {"--known-hosts", f.knownHosts != ""},
 		} {
 			if flag.set {
 				return misusef("osm-gitops render --repo PATH-or-URL "+flag.name, "%s without --repo", flag.name)
@@ -50,9 +55,11 @@ func (f *repoFlags) check() error {
 	const hint = "clone it and name the folder: osm-gitops render --repo FOLDER"
 	u, err := url.Parse(f.location)
 	switch {
-	case scpForm.MatchString(f.location) || strings.HasPrefix(f.location, "ssh://"):
-		return misusef(hint, "--repo: repositories are not read over ssh")
-	case err == nil && f.isURL() && u.User != nil:
+	case f.overSSH() && f.identity == "":
+		return misusef("osm-gitops render --repo URL --identity ~/.ssh/id_ed25519; or "+hint, "--repo: a repository over ssh needs --identity, the file of a private key")
+	case !f.overSSH() && (f.identity != "" || f.knownHosts != ""):
+		return misusef("write the repository as ssh://git@host/path, or leave them out", "--identity and --known-hosts are for repositories over ssh")
+	case err == nil && !f.overSSH() && f.isURL() && u.User != nil:
 		return misusef(hint, "--repo: the URL has a user or a password in it; only repositories that everyone may read are fetched")
 	}
 	if _, err := parseCIDRs(f.allowedCIDRs); err != nil {
@@ -61,7 +68,39 @@ func (f *repoFlags) check() error {
 	return nil
 }
 
-func (f *repoFlags) isURL() bool { return strings.Contains(f.location, "://") }
+func (f *repoFlags) overSSH() bool {
+	return scpForm.MatchString(f.location) || strings.HasPrefix(f.location, "ssh://")
+}
+
+func (f *repoFlags) isURL() bool { return f.overSSH() || strings.Contains(f.location, "://") }
+
+// auth reads the files that ssh needs; nil is for other ways.
+func (f *repoFlags) auth() (source.Auth, error) {
+	if !f.overSSH() {
+		return nil, nil
+	}
+	known := f.knownHosts
+	if known == "" {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return nil, fmt.Errorf("finding ~/.ssh/known_hosts, which --known-hosts may name another file for: %w", err)
+		}
+		known = filepath.Join(home, ".ssh", "known_hosts")
+	}
+	identity, err := readInput(f.identity, nil)
+	if err != nil {
+		return nil, fmt.Errorf("--identity: %w", err)
+	}
+	hosts, err := readInput(known, nil)
+	if err != nil {
+		return nil, fmt.Errorf("--known-hosts: %w", err)
+	}
+	key, err := source.ParseSSHKey(source.SSHSecret{Identity: identity, KnownHosts: hosts})
+	if err != nil {
+		return nil, fmt.Errorf("%s and %s: %w", f.identity, known, err)
+	}
+	return key, nil
+}
 
 // read reads the snapshot at the revision. The caller calls done when it needs no
 // more of it.
@@ -71,6 +110,10 @@ func (f *repoFlags) read(ctx context.Context) (snap *source.Snapshot, done func(
 		return snap, func() {}, err
 	}
 	cidrs, err := parseCIDRs(f.allowedCIDRs)
+	if err != nil {
+		return nil, nil, err
+	}
+	auth, err := f.auth()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -85,7 +128,7 @@ func (f *repoFlags) read(ctx context.Context) (snap *source.Snapshot, done func(
 	if revision == "" {
 		revision = "HEAD"
 	}
-	if snap, err = mirrors.Fetch(ctx, source.Remote{URL: f.location, Revision: revision, Path: f.path}); err != nil {
+	if snap, err = mirrors.Fetch(ctx, source.Remote{URL: f.location, Revision: revision, Path: f.path, Auth: auth}); err != nil {
 		done()
 		return nil, nil, err
 	}

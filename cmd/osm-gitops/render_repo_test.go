@@ -2,44 +2,24 @@ package main
 
 import (
 	"bytes"
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/fluxcd/gitkit"
 	"github.com/fluxcd/pkg/gittestserver"
+	"golang.org/x/crypto/ssh"
 )
 
-// What is read from a server and from a clone of it is the same, to the byte.
-func TestRenderFromAServer(t *testing.T) {
-	g, err := gittestserver.NewTempGitServer()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(g.Root()) })
-	if err := g.StartHTTP(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(g.StopHTTP)
-	dir := t.TempDir()
-	git := func(args ...string) {
-		t.Helper()
-		cmd := exec.CommandContext(t.Context(), "git", args...)
-		cmd.Dir = dir
-		cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL="+os.DevNull,
-			"GIT_AUTHOR_NAME=Ada", "GIT_AUTHOR_EMAIL=ada@example.com", "GIT_COMMITTER_NAME=Ben", "GIT_COMMITTER_EMAIL=ben@example.com")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("git %v: %v\n%s", args, err, out)
-		}
-	}
-	write := func(name, text string) {
-		t.Helper()
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	const profile = `apiVersion: operatingsystemmanager.k8c.io/v1alpha1
+const smallProfile = `apiVersion: operatingsystemmanager.k8c.io/v1alpha1
 kind: OperatingSystemProfile
 metadata: {name: osp-small}
 spec:
@@ -53,47 +33,172 @@ spec:
       content: {inline: {data: "{{ .Provenance.Repository }} {{ .Provenance.Commit }} {{ .Provenance.ConfigDigest }}"}}
   provisioningConfig: {}
 `
-	url := g.HTTPAddress() + "/osps.git"
-	git("init", "--quiet", "--bare", "--initial-branch=trunk", filepath.Join(g.Root(), "osps.git"))
-	git("init", "--quiet", "--initial-branch=trunk")
-	write("osp.yaml", profile)
-	git("add", ".")
-	git("commit", "--quiet", "--message=one")
-	write("osp.yaml", strings.Replace(profile, "v1.0.0", "v1.1.0", 1))
-	git("commit", "--quiet", "--all", "--message=two")
-	git("push", "--quiet", filepath.Join(g.Root(), "osps.git"), "trunk")
-	git("remote", "add", "origin", url)
-	write("md.yaml", `apiVersion: cluster.k8s.io/v1alpha1
+
+// clone is a work tree whose remote is a repository of a server.
+type clone struct {
+	t   *testing.T
+	dir string
+}
+
+// newClone makes a repository of two commits in a server's folder, and a clone of it.
+func newClone(t *testing.T, root, url string) *clone {
+	t.Helper()
+	c := &clone{t, t.TempDir()}
+	c.git("init", "--quiet", "--bare", "--initial-branch=trunk", filepath.Join(root, "osps.git"))
+	c.git("init", "--quiet", "--initial-branch=trunk")
+	c.write("osp.yaml", smallProfile)
+	c.git("add", ".")
+	c.git("commit", "--quiet", "--message=one")
+	c.write("osp.yaml", strings.Replace(smallProfile, "v1.0.0", "v1.1.0", 1))
+	c.git("commit", "--quiet", "--all", "--message=two")
+	c.git("push", "--quiet", filepath.Join(root, "osps.git"), "trunk")
+	c.git("remote", "add", "origin", url)
+	c.write("md.yaml", `apiVersion: cluster.k8s.io/v1alpha1
 kind: MachineDeployment
 metadata: {name: workers, namespace: shop, annotations: {k8c.io/operating-system-profile: osp-small}}
 spec: {template: {spec: {versions: {kubelet: 1.36.2}, providerSpec: {value: {cloudProvider: hetzner, operatingSystem: ubuntu}}}}}
 `)
-	write("cluster.yaml", "settings: {}\n")
-	t.Setenv("TMPDIR", t.TempDir())
-	render := func(args ...string) (status int, stdout, stderr string) {
-		var out, errs bytes.Buffer
-		args = append([]string{"render", "--machine-deployment", filepath.Join(dir, "md.yaml"), "--cluster", filepath.Join(dir, "cluster.yaml"), "-o", "bootstrap"}, args...)
-		return run(t.Context(), args, strings.NewReader(""), &out, &errs), out.String(), errs.String()
+	c.write("cluster.yaml", "settings: {}\n")
+	return c
+}
+
+func (c *clone) git(args ...string) {
+	c.t.Helper()
+	cmd := exec.CommandContext(c.t.Context(), "git", args...)
+	cmd.Dir = c.dir
+	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL="+os.DevNull,
+		"GIT_AUTHOR_NAME=Ada", "GIT_AUTHOR_EMAIL=ada@example.com", "GIT_COMMITTER_NAME=Ben", "GIT_COMMITTER_EMAIL=ben@example.com")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		c.t.Fatalf("git %v: %v\n%s", args, err, out)
 	}
-	insecure := []string{"--allow-insecure-git", "--git-allowed-cidrs", "127.0.0.0/8,::1/128"}
+}
+
+func (c *clone) write(name, text string) string {
+	c.t.Helper()
+	path := filepath.Join(c.dir, name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		c.t.Fatal(err)
+	}
+	return path
+}
+
+func (c *clone) render(args ...string) (status int, stdout, stderr string) {
+	var out, errs bytes.Buffer
+	args = append([]string{"render", "--machine-deployment", filepath.Join(c.dir, "md.yaml"), "--cluster", filepath.Join(c.dir, "cluster.yaml"), "-o", "bootstrap"}, args...)
+	return run(c.t.Context(), args, strings.NewReader(""), &out, &errs), out.String(), errs.String()
+}
+
+// same wants what is read from a server and from a clone of it to be the same.
+func (c *clone) same(url string, flags ...string) {
+	c.t.Helper()
+	c.t.Setenv("TMPDIR", c.t.TempDir())
 	seen := map[string]bool{}
 	for _, revision := range []string{"", "trunk~1"} {
-		status, fetched, errs := render(append([]string{"--repo", url, "--revision", revision}, insecure...)...)
+		status, fetched, errs := c.render(append([]string{"--repo", url, "--revision", revision}, flags...)...)
 		if status != exitOK || errs != "" || !strings.Contains(fetched, url) {
-			t.Fatalf("status %d: %s%s", status, fetched, errs)
+			c.t.Fatalf("status %d: %s%s", status, fetched, errs)
 		}
-		if _, local, _ := render("--repo", dir, "--revision", revision); local != fetched {
-			t.Errorf("at %q the clone gives\n%s\nthe server\n%s", revision, local, fetched)
+		if _, local, _ := c.render("--repo", c.dir, "--revision", revision); local != fetched {
+			c.t.Errorf("at %q the clone gives\n%s\nthe server\n%s", revision, local, fetched)
 		}
 		seen[fetched] = true
 	}
 	if len(seen) != 2 {
-		t.Error("two revisions give the same")
-	}
-	if status, _, errs := render("--repo", url, "--allow-insecure-git"); status != exitFailure || !strings.Contains(errs, "--git-allowed-cidrs") {
-		t.Errorf("a loopback address was not refused: %d %s", status, errs)
+		c.t.Error("two revisions give the same")
 	}
 	if left, err := os.ReadDir(os.Getenv("TMPDIR")); err != nil || len(left) != 0 {
-		t.Errorf("%v is left behind (err %v)", left, err)
+		c.t.Errorf("%v is left behind (err %v)", left, err)
 	}
+}
+
+const onLoopback = "127.0.0.0/8,::1/128"
+
+// What is read from a server and from a clone of it is the same, to the byte.
+func TestRenderFromAServer(t *testing.T) {
+	g, err := gittestserver.NewTempGitServer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(g.Root()) })
+	if err := g.StartHTTP(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(g.StopHTTP)
+	url := g.HTTPAddress() + "/osps.git"
+	c := newClone(t, g.Root(), url)
+	c.same(url, "--allow-insecure-git", "--git-allowed-cidrs", onLoopback)
+	if status, _, errs := c.render("--repo", url, "--allow-insecure-git"); status != exitFailure || !strings.Contains(errs, "--git-allowed-cidrs") {
+		t.Errorf("a loopback address was not refused: %d %s", status, errs)
+	}
+}
+
+// Over ssh it is so, too; and a server that known_hosts does not have learns nothing.
+func TestRenderOverSSH(t *testing.T) {
+	g, err := gittestserver.NewTempGitServer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(g.Root()) })
+	public, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs, err := ssh.NewPublicKey(public)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := false
+	g.PublicKeyLookupFunc(func(content string) (*gitkit.PublicKey, error) {
+		if asked = true; content != strings.TrimSpace(string(ssh.MarshalAuthorizedKey(theirs))) {
+			return nil, errors.New("unknown")
+		}
+		return &gitkit.PublicKey{Id: "ada"}, nil
+	})
+	g.Auth("", "").KeyDir(filepath.Join(g.Root(), "keys"))
+	if err := g.ListenSSH(); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error)
+	go func() { done <- g.StartSSH() }()
+	t.Cleanup(func() {
+		if err := g.StopSSH(); err != nil {
+			t.Error(err)
+		}
+		if err := <-done; err == nil {
+			t.Error("the server ended by itself")
+		}
+	})
+	url := g.SSHAddress() + "/osps.git"
+	c := newClone(t, g.Root(), url)
+	block, err := ssh.MarshalPrivateKey(private, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	identity := c.write("key", string(pem.EncodeToMemory(block)))
+	keys, err := filepath.Glob(filepath.Join(g.Root(), "keys", "*.pub"))
+	if err != nil || len(keys) != 1 {
+		t.Fatalf("host keys %v, %v", keys, err)
+	}
+	host, err := os.ReadFile(keys[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	name, port, _ := net.SplitHostPort(strings.TrimPrefix(g.SSHAddress(), "ssh://git@"))
+	line := fmt.Sprintf("[%s]:%s %s", name, port, host)
+
+	unknown := c.write("unknown", strings.Replace(line, name, "git.example.com", 1))
+	flags := []string{"--git-allowed-cidrs", onLoopback, "--identity", identity}
+	if status, _, errs := c.render(append(flags, "--repo", url, "--known-hosts", unknown)...); status != exitFailure || !strings.Contains(errs, "the host is unknown") || asked {
+		t.Errorf("an unknown server: %d %s; it was shown a key: %v", status, errs, asked)
+	}
+	c.same(url, append(flags, "--known-hosts", c.write("known_hosts", line))...)
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	if status, _, errs := c.render(append(flags, "--repo", url)...); status != exitFailure || !strings.Contains(errs, "--known-hosts: open "+home+"/.ssh/known_hosts") {
+		t.Errorf("without known_hosts: %d %s", status, errs)
+	}
+	if err := errors.Join(os.Mkdir(filepath.Join(home, ".ssh"), 0o700), os.WriteFile(filepath.Join(home, ".ssh", "known_hosts"), []byte(line), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	c.same(url, flags...)
 }

@@ -32,7 +32,7 @@ func (s *compiledStage) execute(d *data) ([]osm.File, []*InvalidError) {
 		text := t.text
 		if t.tmpl != nil {
 			var problem *InvalidError
-			if text, problem = run(t.tmpl, d, t.text, t.field, "", left); problem != nil {
+			if text, problem = run(t.tmpl, d, origin{text: t.text, field: t.field}, left); problem != nil {
 				problems = append(problems, problem)
 				continue
 			}
@@ -77,31 +77,34 @@ func (f *compiledFile) execute(d *data, inserts map[string]string, left int) (st
 	for i := range f.inserts {
 		f.inserts[i].put(inserts[f.inserts[i].name])
 	}
-	return run(f.tmpl, d, f.text, f.field, f.path, left)
+	return run(f.tmpl, d, origin{text: f.text, field: f.field, path: f.path}, left)
 }
+
+// origin is a template as it stands in the profile.
+type origin struct{ text, field, path string }
 
 // run executes one template. The text it returns is complete, valid UTF-8, and
 // has no missing values.
-func run(tmpl *program, d *data, source, field, path string, left int) (string, *InvalidError) {
+func run(tmpl *program, d *data, from origin, left int) (string, *InvalidError) {
 	w := limitedWriter{left: min(left, maxFileBytes), program: tmpl, meter: &d.meter}
 	d.meter.invocations = 0
 	if err := tmpl.Execute(&w, d); err != nil {
-		p := templateProblem(tmpl.Name(), field, err)
+		p := templateProblem(tmpl.Name(), from.field, err)
 		var ticked *tickError
 		switch {
 		case errors.Is(err, errTooLong):
 			p.Err = tooLong(left)
 		case errors.As(err, &ticked):
-			p.Line = lineOf(source, ticked.pos)
+			p.Line = lineOf(from.text, ticked.pos)
 		}
-		p.File = path
+		p.File = from.path
 		return "", p
 	}
 	text := w.b.String()
 	if strings.Contains(text, noValue) {
-		return "", missingValue(tmpl, d, source, field, path)
+		return "", missingValue(tmpl, d, from)
 	}
-	return checkedText(text, field, path, left)
+	return checkedText(text, from.field, from.path, left)
 }
 
 func checkedText(text, field, path string, left int) (string, *InvalidError) {
@@ -144,8 +147,8 @@ func (w *limitedWriter) Write(p []byte) (int, error) {
 // missingValue says where a template printed "<no value>". It executes the
 // template again and notes the last text of the template itself that was written
 // before: what follows it is the culprit.
-func missingValue(tmpl *program, d *data, source, field, path string) *InvalidError {
-	p := &InvalidError{Field: field, File: path,
+func missingValue(tmpl *program, d *data, from origin) *InvalidError {
+	p := &InvalidError{Field: from.field, File: from.path,
 		Err: fmt.Errorf("the output contains %q: the template prints a value that is not there; guard it with if or give a default", noValue)}
 	w := tracingWriter{nodes: map[*byte]*parse.TextNode{}}
 	for _, t := range tmpl.Templates() {
@@ -160,9 +163,9 @@ func missingValue(tmpl *program, d *data, source, field, path string) *InvalidEr
 			return true
 		})
 	}
-	if tmpl.Execute(&w, d) == nil && w.found && w.end <= len(source) {
-		rest := strings.TrimLeft(source[w.end:], " \t\r\n") // blanks that "{{-" took away
-		p.Line = lineOf(source, parse.Pos(len(source)-len(rest)))
+	if tmpl.Execute(&w, d) == nil && w.found && w.end <= len(from.text) {
+		rest := strings.TrimLeft(from.text[w.end:], " \t\r\n") // blanks that "{{-" took away
+		p.Line = lineOf(from.text, parse.Pos(len(from.text)-len(rest)))
 	}
 	return p
 }

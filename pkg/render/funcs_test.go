@@ -114,7 +114,7 @@ func execute(d *data, text string) (string, error) {
 	if problem != nil {
 		return "", problem
 	}
-	out, problem := run(p, d, text, "f", "/x", maxStageBytes)
+	out, problem := run(p, d, origin{text, "f", "/x"}, maxStageBytes)
 	if problem != nil {
 		return "", problem
 	}

@@ -18,6 +18,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/zeebo/blake3"
 )
 
 // Artifacts downloads what Flux's source-controller has fetched: archives on its
@@ -154,6 +156,7 @@ type wantedDigest struct {
 	sum  string
 }
 
+// parseDigest knows the algorithms of source-controller's --artifact-digest-algo.
 func parseDigest(text string) (wantedDigest, error) {
 	algorithm, sum, _ := strings.Cut(text, ":")
 	var h hash.Hash
@@ -165,9 +168,9 @@ func parseDigest(text string) (wantedDigest, error) {
 	case "sha512":
 		h = sha512.New()
 	case "blake3":
-		return wantedDigest{}, fail(ErrUnsupported, "its digest is BLAKE3; start Flux's source-controller with --artifact-digest-algo=sha256")
+		h = blake3.New()
 	default:
-		return wantedDigest{}, fail(ErrInvalid, "it has no digest that is known: sha256, sha384 or sha512")
+		return wantedDigest{}, fail(ErrInvalid, "it has no digest that is known: sha256, sha384, sha512 or blake3")
 	}
 	if raw, err := hex.DecodeString(sum); err != nil || len(raw) != h.Size() || sum != strings.ToLower(sum) {
 		return wantedDigest{}, fail(ErrInvalid, "its digest is malformed")
@@ -180,7 +183,7 @@ func (a *Artifacts) download(ctx context.Context, from *url.URL, to *os.File, wa
 	// No proxy: the file server is in this cluster, and a proxy would be asked
 	// instead of the address that was checked.
 	transport := &http.Transport{
-		DialContext:            Dialer(defaultTimeout, a.AllowedCIDRs).DialContext,
+		DialContext:            Way{Timeout: defaultTimeout, AllowedCIDRs: a.AllowedCIDRs}.dialer().DialContext,
 		TLSHandshakeTimeout:    defaultTimeout,
 		ResponseHeaderTimeout:  defaultTimeout,
 		MaxResponseHeaderBytes: maxHeaderBytes,

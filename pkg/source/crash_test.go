@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 )
 
 // A disk without room fails the fetch, says so, and leaves what was there; when there
@@ -60,6 +61,90 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("with room again it took %d requests", requests)
 	}
 	git(t, mirrorDir(t, m), "fsck", "--full", "--no-dangling")
+}
+
+// A filesystem without room: the same, and what is written counts together.
+func TestFilesystemWithoutRoom(t *testing.T) {
+	s, r, m := newServer(t), newRepo(t), newMirrors(t)
+	mountSmall(t, m.Dir)
+	r.commit("a.yaml", "a: 1\n")
+	remote := Remote{URL: s.push(r, "repo.git")}
+	before := mustFetch(t, m, remote)
+	r.commit("a.yaml", "a: 2\n", "noise.bin", noise(300_000))
+	want := mustFetch(t, newMirrors(t), Remote{URL: s.push(r, "repo.git")})
+	filler := filepath.Join(m.Dir, "filler")
+	for room, phase := range map[int64]string{0: "pack", 16 << 10: "pack", 200_000: "pack", 296 << 10: "index"} {
+		fill(t, filler, room)
+		for range 3 { // what failed takes no room from the next one
+			began := time.Now()
+			_, err := m.Fetch(t.Context(), remote)
+			if !errors.Is(err, syscall.ENOSPC) {
+				t.Fatalf("with room for %d bytes: %v", room, err)
+			}
+			if want := "phase " + phase + ": writing the mirror: write: no space left on device; make room in the folder of the mirrors: --cache-dir"; !strings.HasSuffix(err.Error(), want) {
+				t.Errorf("with room for %d bytes: %v", room, err)
+			}
+			if took := time.Since(began); took > 10*time.Second {
+				t.Errorf("it took %s", took)
+			}
+			if left, _ := filepath.Glob(filepath.Join(m.Dir, "*", "incoming-*")); left != nil {
+				t.Errorf("it left %v", left)
+			}
+		}
+		if data, err := before.Read(t.Context(), before.Files[0].Blob); err != nil || string(data) != "a: 1\n" {
+			t.Errorf("what was there before: %q, %v", data, err)
+		}
+		next := &Mirrors{Dir: m.Dir, AllowInsecure: true, AllowedCIDRs: loopback}
+		if got := mustFetch(t, next, Remote{URL: remote.URL, Commit: before.Head}); got.Head != before.Head {
+			t.Errorf("the next process has %s", got.Head)
+		}
+	}
+	if err := os.Remove(filler); err != nil {
+		t.Fatal(err)
+	}
+	requests, _ := s.cost(func() {
+		if diff := cmp.Diff(want, mustFetch(t, m, remote), snapshots); diff != "" {
+			t.Error(diff)
+		}
+	})
+	if requests != 2 {
+		t.Errorf("with room again it took %d requests", requests)
+	}
+	git(t, globbed(t, m.Dir, "*/objects")[0]+"/..", "fsck", "--full", "--no-dangling")
+}
+
+// mountSmall mounts a filesystem of 1 MiB in memory on a folder.
+func mountSmall(t *testing.T, dir string) {
+	t.Helper()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "size=1m,mode=0700"); errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) {
+		t.Skipf("mounting a small filesystem needs CAP_SYS_ADMIN (%v); TestFullDisk has the same errors from a limit on files", err)
+	} else if err != nil {
+		t.Fatalf("mounting a small filesystem on %s: %v", dir, err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			t.Errorf("unmounting %s: %v", dir, err)
+		}
+	})
+}
+
+// fill leaves so much room on the filesystem of a file.
+func fill(t *testing.T, file string, room int64) {
+	t.Helper()
+	f, err := os.Create(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var disk unix.Statfs_t
+	if err := unix.Fstatfs(int(f.Fd()), &disk); err != nil {
+		t.Fatal(err)
+	}
+	if size := int64(disk.Bavail)*disk.Bsize - room; size <= 0 {
+		t.Fatalf("there is room for %d bytes only", int64(disk.Bavail)*disk.Bsize)
+	} else if err := unix.Fallocate(int(f.Fd()), 0, 0, size); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // diskOf lets no file of this process grow beyond some bytes, until it is undone.

@@ -19,6 +19,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -188,39 +189,65 @@ func (a *GitHubApp) newToken(ctx context.Context, s *session, g *guard) (token, 
 	}
 	ctx, end := beginPhase(ctx, phaseToken, s.target.Timeout)
 	defer end()
-	made, err := a.request(ctx, g)
+	// Of what the app may do, reading is all that we need.
+	made, err := a.request(ctx, &Transport{dialer: g.dialer, http: g.elsewhere}, tokenScope{Permissions: map[string]string{"contents": "read"}})
+	if status, ok := errors.AsType[*tokenStatusError](err); ok && status.status == http.StatusUnprocessableEntity {
+		err = fail(ErrAuthentication, "%s; give the app the repository permission Contents: read", status.text())
+	}
 	if err != nil {
 		return token{}, s.explain(ctx, phaseToken, err)
 	}
 	return made, nil
 }
 
-func (a *GitHubApp) request(ctx context.Context, g *guard) (token, error) {
+// API is the address of the API of the app's host, without a slash at its end.
+func (a *GitHubApp) API() string { return a.api.String() }
+
+// StatusToken asks for a token that can set commit statuses of one repository, by its
+// name alone, and nothing else. It is asked for at API, be that plain
+// http: whether it may is for the caller to say. ErrUnsupported: the app may not do that, or not there.
+func (a *GitHubApp) StatusToken(ctx context.Context, over *Transport, repository string) (string, error) {
+	made, err := a.request(ctx, over, tokenScope{Repositories: []string{repository}, Permissions: map[string]string{"statuses": "write"}})
+	if status, ok := errors.AsType[*tokenStatusError](err); ok && status.status == http.StatusUnprocessableEntity {
+		err = fail(ErrUnsupported, "%s; give the app the repository permission Commit statuses: write, and %q to its installation", status.text(), printable(shorten(repository)))
+	}
+	if err == nil {
+		return made.text, nil
+	}
+	s := &session{target: target{Remote: Remote{Timeout: over.dialer.direct.Timeout}}, answer: &answer{}, wanted: &atomic.Bool{}}
+	return "", s.explain(ctx, phaseToken, err)
+}
+
+// tokenScope is how much less than the app a token may do.
+type tokenScope struct {
+	Repositories []string          `json:"repositories,omitempty"` // their names, without the owner; none is all
+	Permissions  map[string]string `json:"permissions"`
+}
+
+func (a *GitHubApp) request(ctx context.Context, over *Transport, scope tokenScope) (token, error) {
 	proof, err := a.assertion(time.Now())
 	if err != nil {
 		return token{}, err
 	}
-	if g.dialer.proxy != nil {
-		if err := g.dialer.checkBehindProxy(strings.TrimPrefix(originOf(a.api), a.api.Scheme+"://")); err != nil {
-			return token{}, err
-		}
+	body, err := json.Marshal(scope)
+	if err != nil {
+		return token{}, fmt.Errorf("encoding a question for GitHub: %w", err)
 	}
 	at := a.api.JoinPath("app", "installations", a.installation, "access_tokens")
-	// Of what the app may do, reading is all that we need.
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, at.String(), strings.NewReader(`{"permissions":{"contents":"read"}}`))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, at.String(), bytes.NewReader(body))
 	if err != nil {
 		return token{}, err
 	}
 	req.Header.Set("Authorization", "Bearer "+proof)
 	req.Header.Set("Accept", "application/vnd.github+json")
 	req.Header.Set("Content-Type", "application/json")
-	res, err := g.elsewhere.RoundTrip(req) // which follows no redirect
+	res, err := over.RoundTrip(req) // which follows no redirect
 	if err != nil {
 		return token{}, err
 	}
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusCreated {
-		return token{}, tokenStatus(res.StatusCode)
+		return token{}, &tokenStatusError{res.StatusCode}
 	}
 	return readToken(res.Body)
 }
@@ -241,10 +268,20 @@ func (a *GitHubApp) assertion(now time.Time) (string, error) {
 	return text + "." + encode(signature), nil
 }
 
-// tokenStatus words the answers that the API's reference lists:
+// tokenStatusError is an answer other than a token.
+type tokenStatusError struct{ status int }
+
+func (e *tokenStatusError) Error() string { return e.explain().Error() }
+func (e *tokenStatusError) Unwrap() error { return e.explain() }
+
+func (e *tokenStatusError) text() string {
+	return fmt.Sprintf("phase token: GitHub answers %d %s", e.status, http.StatusText(e.status))
+}
+
+// explain words the answers that the API's reference lists:
 // https://docs.github.com/en/rest/apps/apps#create-an-installation-access-token-for-an-app
-func tokenStatus(status int) error {
-	text := fmt.Sprintf("phase token: GitHub answers %d %s", status, http.StatusText(status))
+func (e *tokenStatusError) explain() error {
+	status, text := e.status, e.text()
 	switch {
 	case status == http.StatusProxyAuthRequired:
 		return proxyStatus(status, "")
@@ -254,8 +291,6 @@ func tokenStatus(status int) error {
 		return fail(ErrAuthentication, "%s; is the installation suspended?", text)
 	case status == http.StatusNotFound:
 		return fail(ErrAuthentication, "%s; check githubAppInstallationID, and githubAppBaseURL if it is not github.com", text)
-	case status == http.StatusUnprocessableEntity:
-		return fail(ErrAuthentication, "%s; give the app the repository permission Contents: read", text)
 	case status >= 500 || status == http.StatusTooManyRequests:
 		return fail(ErrUnreachable, "%s; it is tried again", text)
 	case status >= 300 && status < 400:

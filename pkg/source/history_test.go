@@ -302,7 +302,11 @@ func TestHistory(t *testing.T) {
 			following := newMirrors(t)
 			for _, path := range []string{"", "profiles", "profiles/team"} {
 				remote := Remote{URL: s.url(name), Path: path}
-				follow(t, s, h, commits, following, remote, name)
+				for at := range 6 {
+					mark := h.main[(len(h.main)-1)*(at+1)/6]
+					git(t, s.path(name), "update-ref", "refs/heads/main", string(commits[mark]))
+					fetchIfThere(t, following, remote)
+				}
 				got := mustFetch(t, newMirrors(t), remote)
 				if diff := cmp.Diff(wantLine(t, s.path(name), path), got.Line, snapshots); diff != "" {
 					t.Errorf("path %q: the line differs from git's (-git +ours):\n%s", path, diff)
@@ -317,16 +321,12 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// follow fetches at some of the commits that main once stood at, and at last at its end.
-func follow(t *testing.T, s *server, h *history, commits []Commit, m *Mirrors, r Remote, name string) {
+// fetchIfThere fetches, where the path is not yet a folder, too.
+func fetchIfThere(t *testing.T, m *Mirrors, r Remote) {
 	t.Helper()
-	for at := range 6 {
-		mark := h.main[(len(h.main)-1)*(at+1)/6]
-		git(t, s.path(name), "update-ref", "refs/heads/main", string(commits[mark]))
-		if _, err := m.Fetch(t.Context(), r); err != nil && !strings.Contains(err.Error(), "does not exist") && !strings.Contains(err.Error(), "not followed") &&
-			!strings.Contains(err.Error(), "not fetched") && !strings.Contains(err.Error(), "a folder belongs") {
-			t.Fatal(err)
-		}
+	if _, err := m.Fetch(t.Context(), r); err != nil && !strings.Contains(err.Error(), "does not exist") && !strings.Contains(err.Error(), "not followed") &&
+		!strings.Contains(err.Error(), "not fetched") && !strings.Contains(err.Error(), "a folder belongs") {
+		t.Fatal(err)
 	}
 }
 

@@ -26,12 +26,12 @@ type hostKeys struct {
 func readHostKeys(dir string, list []byte, host string) (*hostKeys, error) {
 	f, err := os.CreateTemp(dir, "incoming-known_hosts-")
 	if err != nil {
-		return nil, fmt.Errorf("writing the mirror: %w", err)
+		return nil, writing(phaseKnownHosts, err)
 	}
 	defer os.Remove(f.Name())
 	_, err = f.Write(list)
 	if err := errors.Join(err, f.Close()); err != nil {
-		return nil, fmt.Errorf("writing the mirror: %w", err)
+		return nil, writing(phaseKnownHosts, err)
 	}
 	db, err := knownhosts.NewDB(f.Name())
 	if err != nil {

@@ -10,28 +10,33 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 )
 
+// packOrder is what a pack should hold: what leads to wants from haves.
+type packOrder struct {
+	wants, haves []plumbing.Hash
+	renew        bool // the pack replaces all others
+}
+
 // fetchPack fetches one pack into a folder of its own and, once it is checked,
 // indexed and on disk, renames it into the mirror: first the index, last the pack,
 // which is what makes it count. Killed anywhere, the mirror is as it was before.
-// renew makes the pack replace all others.
-func (m *mirror) fetchPack(ctx context.Context, s *session, refs *packp.AdvRefs, wants, haves []plumbing.Hash, renew bool) error {
+func (m *mirror) fetchPack(ctx context.Context, s *session, refs *packp.AdvRefs, of packOrder) error {
 	dir, err := os.MkdirTemp(m.dir, "incoming-")
 	if err != nil {
-		return fmt.Errorf("writing the mirror: %w", err)
+		return writing(phasePack, err)
 	}
 	defer os.RemoveAll(dir)
 	pack, err := os.Create(filepath.Join(dir, "pack"))
 	if err != nil {
-		return fmt.Errorf("writing the mirror: %w", err)
+		return writing(phasePack, err)
 	}
 	defer pack.Close()
-	entries, err := s.pack(ctx, refs, wants, haves, pack)
+	entries, err := s.pack(ctx, refs, of, pack)
 	if err != nil {
 		return err
 	}
 	index, err := os.Create(filepath.Join(dir, "idx"))
 	if err != nil {
-		return fmt.Errorf("writing the mirror: %w", err)
+		return writing(phaseIndex, err)
 	}
 	defer index.Close()
 	name, err := indexPack(ctx, pack, entries, index)
@@ -40,10 +45,10 @@ func (m *mirror) fetchPack(ctx context.Context, s *session, refs *packp.AdvRefs,
 	}
 	for _, f := range []*os.File{index, pack} {
 		if err := f.Sync(); err != nil {
-			return fmt.Errorf("writing the mirror: %w", err)
+			return writing(phaseIndex, err)
 		}
 	}
-	return m.install(dir, name, renew)
+	return m.install(dir, name, of.renew)
 }
 
 // install renames a pack into place and reads from it from now on.
@@ -65,13 +70,13 @@ func (m *mirror) install(dir, name string, renew bool) error {
 func (m *mirror) place(dir, name string) error {
 	base := filepath.Join(m.dir, "objects", "pack", name)
 	if err := os.Rename(filepath.Join(dir, "idx"), base+".idx"); err != nil {
-		return fmt.Errorf("writing the mirror: %w", err)
+		return writing(phaseIndex, err)
 	}
 	if err := os.Rename(filepath.Join(dir, "pack"), base+".pack"); err != nil {
-		return fmt.Errorf("writing the mirror: %w", err)
+		return writing(phaseIndex, err)
 	}
 	if err := syncDir(filepath.Dir(base)); err != nil {
-		return fmt.Errorf("writing the mirror: %w", err)
+		return writing(phaseIndex, err)
 	}
 	return nil
 }
@@ -106,21 +111,6 @@ func (m *mirror) removePacksBut(name string) error {
 func fileExists(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil
-}
-
-func writeSynced(path string, data []byte) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if _, err := f.Write(data); err != nil {
-		return err
-	}
-	if err := f.Sync(); err != nil {
-		return err
-	}
-	return f.Close()
 }
 
 // syncDir makes renames in a folder survive a power cut.

@@ -14,13 +14,20 @@ const lockName = "lock"
 
 // Lock takes the folder of the mirrors for this process, until release is called or
 // the process ends, however it does. ErrInvalid: another process has it, on this
-// machine, or on another that mounts the same volume if its filesystem passes locks on.
+// machine, or on another that mounts the same volume if its filesystem passes locks on;
+// or the folder is another user's.
 func (m *Mirrors) Lock() (release func(), err error) {
 	if err := os.MkdirAll(m.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("making the folder of the mirrors: %w", err)
 	}
+	if err := checkOwner(m.Dir); err != nil {
+		return nil, fmt.Errorf("locking the folder of the mirrors: %w", err)
+	}
 	path := filepath.Join(m.Dir, lockName)
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
+	if errors.Is(err, syscall.ELOOP) {
+		return nil, fail(ErrInvalid, "locking %s: it is a link, which was not followed; delete it, and see who made it", path)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("locking the folder of the mirrors: %w", err)
 	}

@@ -79,7 +79,7 @@ func (m *mirror) remember(ctx context.Context, head plumbing.Hash) error {
 func (m *mirror) merge(ctx context.Context) error {
 	dir, err := os.MkdirTemp(m.dir, "incoming-")
 	if err != nil {
-		return fmt.Errorf("writing the mirror: %w", err)
+		return writing(phaseMerge, err)
 	}
 	defer os.RemoveAll(dir)
 	old := m.reader()
@@ -108,13 +108,13 @@ func (m *mirror) merge(ctx context.Context) error {
 func mergePacks(ctx context.Context, dir string, packs []*pack) (name string, err error) {
 	to, err := os.Create(filepath.Join(dir, "pack"))
 	if err != nil {
-		return "", fmt.Errorf("writing the mirror: %w", err)
+		return "", writing(phaseMerge, err)
 	}
 	defer to.Close()
 	var all packEntries
 	end := int64(packHeaderBytes)
 	if _, err := to.Seek(end, io.SeekStart); err != nil {
-		return "", fmt.Errorf("writing the mirror: %w", err)
+		return "", writing(phaseMerge, err)
 	}
 	for _, p := range packs {
 		if err := ctx.Err(); err != nil {
@@ -131,21 +131,21 @@ func mergePacks(ctx context.Context, dir string, packs []*pack) (name string, er
 	}
 	header := binary.BigEndian.AppendUint32([]byte("PACK\x00\x00\x00\x02"), uint32(len(all.list)))
 	if _, err := to.WriteAt(header, 0); err != nil {
-		return "", fmt.Errorf("writing the mirror: %w", err)
+		return "", writing(phaseMerge, err)
 	}
 	sum := sha1.New()
 	if _, err := io.Copy(sum, io.NewSectionReader(to, 0, end)); err != nil {
-		return "", fmt.Errorf("writing the mirror: %w", err)
+		return "", writing(phaseMerge, err)
 	}
 	id := sum.Sum(nil)
 	index, err := os.Create(filepath.Join(dir, "idx"))
 	if err != nil {
-		return "", fmt.Errorf("writing the mirror: %w", err)
+		return "", writing(phaseMerge, err)
 	}
 	defer index.Close()
 	_, err = to.WriteAt(id, end)
 	if err := errors.Join(err, all.write(index, id), index.Sync(), to.Sync()); err != nil {
-		return "", fmt.Errorf("writing the mirror: %w", err)
+		return "", writing(phaseMerge, err)
 	}
 	return fmt.Sprintf("pack-%x", id), nil
 }
@@ -186,7 +186,7 @@ func (p *pack) copyTo(to io.Writer) (int64, error) {
 	}
 	from := bufio.NewReaderSize(io.NewSectionReader(p.file, packHeaderBytes, n), 256<<10)
 	if _, err := io.Copy(io.MultiWriter(to, sum), from); err != nil {
-		return 0, fmt.Errorf("writing the mirror: %w", err)
+		return 0, writing(phaseMerge, err)
 	}
 	if [sha1.Size]byte(sum.Sum(nil)) != p.index.PackfileChecksum {
 		return 0, fmt.Errorf("%w: %s has another checksum", errDamaged, p.name)

@@ -23,7 +23,8 @@ import (
 //	packed-refs         refs/tips/<id>: heads whose whole history is here
 //	incoming-*/         a fetch that is under way, or was killed
 //
-// Nothing in it is named by a server, and all of it can be fetched again.
+// Nothing in it is named by a server, and all of it can be fetched again. The folder is
+// this user's alone: see makeOwn.
 type mirror struct {
 	dir   string
 	lines Lines
@@ -85,7 +86,7 @@ func (m *mirror) load() error {
 		return m.touch()
 	}
 	if err := m.create(); err != nil {
-		return fmt.Errorf("preparing the mirror: %w", err)
+		return writing(phasePrepare, err)
 	}
 	opened, err := m.openAgain()
 	if err != nil {
@@ -125,8 +126,11 @@ func (m *mirror) openAgain() (*objects, error) {
 // create makes what is missing of an empty bare repository and removes what a
 // killed fetch left.
 func (m *mirror) create() error {
-	for _, dir := range []string{"objects/pack", "refs"} {
-		if err := os.MkdirAll(filepath.Join(m.dir, dir), 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Dir(m.dir), 0o700); err != nil {
+		return err
+	}
+	for _, dir := range []string{"", "objects", "objects/pack", "refs"} {
+		if err := makeOwn(filepath.Join(m.dir, dir)); err != nil {
 			return err
 		}
 	}
@@ -134,7 +138,7 @@ func (m *mirror) create() error {
 		"HEAD":   "ref: refs/heads/main\n",
 		"config": "[core]\n\trepositoryformatversion = 0\n\tbare = true\n",
 	} {
-		if err := os.WriteFile(filepath.Join(m.dir, name), []byte(content), 0o600); err != nil {
+		if err := replaceFile(filepath.Join(m.dir, name), []byte(content)); err != nil {
 			return err
 		}
 	}
@@ -223,7 +227,7 @@ func (m *mirror) update(ctx context.Context, s *session, refs *packp.AdvRefs, he
 	}
 	ask := slices.DeleteFunc(slices.Clone(wants), func(id plumbing.Hash) bool { return slices.Contains(haves, id) })
 	if len(ask) > 0 {
-		if err := m.fetchPack(ctx, s, refs, ask, haves, renew); err != nil {
+		if err := m.fetchPack(ctx, s, refs, packOrder{wants: ask, haves: haves, renew: renew}); err != nil {
 			return err
 		}
 	}
@@ -339,12 +343,8 @@ func (m *mirror) writeTips(tips []plumbing.Hash) error {
 		// Numbered, because the order is that of age; git would sort them by name.
 		fmt.Fprintf(&b, "%s %s%03d\n", id, tipPrefix, i)
 	}
-	path := filepath.Join(m.dir, "packed-refs")
-	if err := writeSynced(path+".new", []byte(b.String())); err != nil {
-		return fmt.Errorf("writing the mirror: %w", err)
-	}
-	if err := os.Rename(path+".new", path); err != nil {
-		return fmt.Errorf("writing the mirror: %w", err)
+	if err := replaceFile(filepath.Join(m.dir, "packed-refs"), []byte(b.String())); err != nil {
+		return writing(phaseTips, err)
 	}
 	m.tips = tips
 	return nil

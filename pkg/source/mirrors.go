@@ -68,8 +68,8 @@ func (m *Mirrors) fetch(ctx context.Context, r Remote) (*Snapshot, error) {
 	}
 	// Killed in the middle, a disk that lies, or a repository that lacks objects: only
 	// the last survives a fresh start.
-	if err := mirror.reset(); err != nil {
-		return nil, err
+	if failed := mirror.reset(); failed != nil {
+		return nil, fmt.Errorf("%w (%s)", failed, err.Error())
 	}
 	snapshot, err = m.sync(ctx, mirror, t)
 	if isDamage(err) {

@@ -55,7 +55,7 @@ func indexPack(ctx context.Context, f *os.File, entries *packEntries, index io.W
 		return "", err
 	}
 	if err := entries.write(index, sum); err != nil {
-		return "", fmt.Errorf("writing the mirror: %w", err)
+		return "", writing(phaseIndex, err)
 	}
 	return fmt.Sprintf("pack-%x", sum), nil
 }

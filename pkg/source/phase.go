@@ -16,6 +16,13 @@ const (
 	phaseToken     = "token"     // of a GitHub App
 	phaseRefs      = "refs"
 	phasePack      = "pack"
+
+	// Of this machine's disk alone.
+	phasePrepare    = "prepare"
+	phaseKnownHosts = "known_hosts"
+	phaseIndex      = "index"
+	phaseTips       = "tips"
+	phaseMerge      = "merge"
 )
 
 // phases bounds each phase of a fetch by the same time, from its beginning to its

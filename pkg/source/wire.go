@@ -148,15 +148,15 @@ func (s *session) references(ctx context.Context) (*packp.AdvRefs, error) {
 	return refs, nil
 }
 
-// pack fetches what leads to wants from haves into a file.
-func (s *session) pack(ctx context.Context, refs *packp.AdvRefs, wants, haves []plumbing.Hash, to *os.File) (*packEntries, error) {
+// pack fetches what is ordered into a file.
+func (s *session) pack(ctx context.Context, refs *packp.AdvRefs, of packOrder, to *os.File) (*packEntries, error) {
 	req := packp.NewUploadPackRequestFromCapabilities(refs.Capabilities)
 	if refs.Capabilities.Supports(capability.NoProgress) {
 		if err := req.Capabilities.Set(capability.NoProgress); err != nil {
 			return nil, err
 		}
 	}
-	req.Wants, req.Haves = wants, haves
+	req.Wants, req.Haves = of.wants, of.haves
 	ctx, end := beginPhase(ctx, phasePack, s.target.Timeout)
 	defer end()
 	res, err := s.git.UploadPack(ctx, req)
@@ -208,7 +208,7 @@ func (s *session) explain(ctx context.Context, phase string, err error) error {
 	case errors.As(err, &ours):
 		return ours
 	case errors.As(err, &disk):
-		return fmt.Errorf("writing the mirror: %w", disk)
+		return writing(currentPhase(ctx, phase), disk)
 	case isRefused:
 		return fail(ErrInvalid, "%v; allow it with --git-allowed-cidrs if it is meant", refused)
 	case last.status >= 300 && last.status < 400:

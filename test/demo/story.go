@@ -167,7 +167,7 @@ func change(ctx context.Context, s *stage, out *screen, res *result) error {
 	if err != nil {
 		return err
 	}
-	res.changed, err = s.pushAndFollow(ctx, out, res, tomasz, "Allow search engines more memory maps", res.first)
+	res.changed, err = s.pushAndFollow(ctx, out, res, edit{tomasz, "Allow search engines more memory maps"}, res.first)
 	if err != nil {
 		return err
 	}
@@ -192,7 +192,7 @@ func mistake(ctx context.Context, s *stage, out *screen, res *result) error {
 	if res.line, err = s.repo.lineOf(profilePath, ".KubeletVersion"); err != nil {
 		return err
 	}
-	c, _, err := s.publish(ctx, out, res, nadia, "Install open-iscsi for the new storage")
+	c, _, err := s.publish(ctx, out, res, edit{nadia, "Install open-iscsi for the new storage"})
 	if err != nil {
 		return err
 	}
@@ -215,7 +215,7 @@ func mend(ctx context.Context, s *stage, out *screen, res *result) error {
 		return err
 	}
 	var err error
-	res.mended, err = s.pushAndFollow(ctx, out, res, nadia, "Name the kubelet's version by its field", res.changed)
+	res.mended, err = s.pushAndFollow(ctx, out, res, edit{nadia, "Name the kubelet's version by its field"}, res.changed)
 	if err != nil {
 		return err
 	}
@@ -223,9 +223,15 @@ func mend(ctx context.Context, s *stage, out *screen, res *result) error {
 	return nil
 }
 
+// edit is who edited the work tree, and what for.
+type edit struct {
+	who     person
+	subject string
+}
+
 // pushAndFollow commits what was edited, pushes it, and waits for the pools.
-func (s *stage) pushAndFollow(ctx context.Context, out *screen, res *result, who person, subject string, before outcome) (outcome, error) {
-	c, pushed, err := s.publish(ctx, out, res, who, subject)
+func (s *stage) pushAndFollow(ctx context.Context, out *screen, res *result, e edit, before outcome) (outcome, error) {
+	c, pushed, err := s.publish(ctx, out, res, e)
 	if err != nil {
 		return outcome{}, err
 	}
@@ -243,8 +249,8 @@ func (s *stage) pushAndFollow(ctx context.Context, out *screen, res *result, who
 }
 
 // publish commits, prints the commit, pushes it, and asks for a look at it.
-func (s *stage) publish(ctx context.Context, out *screen, res *result, who person, subject string) (commit, time.Time, error) {
-	c, err := s.repo.commit(ctx, who, subject)
+func (s *stage) publish(ctx context.Context, out *screen, res *result, e edit) (commit, time.Time, error) {
+	c, err := s.repo.commit(ctx, e.who, e.subject)
 	if err != nil {
 		return c, time.Time{}, err
 	}
@@ -254,7 +260,7 @@ func (s *stage) publish(ctx context.Context, out *screen, res *result, who perso
 		return c, time.Time{}, err
 	}
 	out.text(fmt.Sprintf("%s  %-40s %s\n%s", short(c.hash), c.subject, c.author, indent(lines, "  ")))
-	pushed, err := s.repo.push(ctx, who)
+	pushed, err := s.repo.push(ctx, e.who)
 	if err != nil {
 		return c, pushed, err
 	}

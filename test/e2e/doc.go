@@ -3,5 +3,5 @@
 // are pushed, pools that are applied. Nothing is faked and nothing is called
 // inside the program.
 //
-// The harness stands in system_test.go.
+// The harness stands in system_test.go, process_test.go and gitserver_test.go.
 package e2e

@@ -5,27 +5,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
-	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
-	"github.com/fluxcd/pkg/gittestserver"
-	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
-	eventsv1 "k8s.io/api/events/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -55,9 +46,6 @@ func TestMain(m *testing.M) {
 	}
 	os.Exit(code)
 }
-
-// built is the folder of the controller's binary, for TestMain to remove.
-var built string
 
 // system is a control plane with our kinds and rights, a Git server, and the
 // controller's process.
@@ -149,117 +137,6 @@ func (s *system) noError(err error) {
 	}
 }
 
-// binary builds the controller once, as the product is built but with the race
-// detector.
-var binary = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "osm-gitops-e2e-")
-	if err != nil {
-		return "", err
-	}
-	built = dir
-	if err := cluster.DependOn("cmd", "pkg", "profiles", "deploy", "go.mod"); err != nil {
-		return "", err
-	}
-	path := filepath.Join(dir, "osm-gitops")
-	cmd := exec.Command("go", "build", "-race", "-o", path, "./cmd/osm-gitops")
-	cmd.Dir = repoPath(".")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("building the controller: %w\n%s", err, out)
-	}
-	return path, nil
-})
-
-// start runs the controller with the rights of its ServiceAccount.
-func (s *system) start(flags ...string) {
-	s.t.Helper()
-	path, err := binary()
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	args := append([]string{"controller",
-		"--kubeconfig", s.kubeconfig(), "--namespace", namespace, "--leader-elect=false",
-		"--health-probe-address", "0", "--metrics-address", "0", "--webhook-address", "0", "--log-format", "Console",
-		"--allow-insecure-git", "--git-allowed-cidrs", "127.0.0.0/8", "--cache-dir", s.cache,
-	}, flags...)
-	s.process = exec.Command(path, args...)
-	s.process.Stdout, s.process.Stderr = s, s
-	s.process.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	s.exited = make(chan struct{})
-	started := make(chan error)
-	go func(cmd *exec.Cmd, exited chan struct{}) {
-		runtime.LockOSThread() // Pdeathsig is sent when the starting thread ends
-		err := cmd.Start()
-		started <- err
-		if err == nil {
-			_ = cmd.Wait()
-		}
-		close(exited)
-	}(s.process, s.exited)
-	if err := <-started; err != nil {
-		s.t.Fatal(err)
-	}
-}
-
-// stop ends the controller and waits until it is gone.
-func (s *system) stop() {
-	s.t.Helper()
-	if s.process == nil {
-		return
-	}
-	_ = s.process.Process.Signal(syscall.SIGTERM)
-	select {
-	case <-s.exited:
-	case <-time.After(patience):
-		s.t.Error("the controller did not stop when asked to")
-		_ = s.process.Process.Kill()
-		<-s.exited
-	}
-	if code := s.process.ProcessState.ExitCode(); code != 0 && !s.t.Failed() {
-		s.t.Errorf("the controller ended with %d", code)
-	}
-	s.process = nil
-}
-
-// Write collects the controller's log.
-func (s *system) Write(b []byte) (int, error) {
-	s.logMu.Lock()
-	defer s.logMu.Unlock()
-	return s.log.Write(b)
-}
-
-// kubeconfig writes one for the ServiceAccount of deploy/rbac.yaml.
-func (s *system) kubeconfig() string {
-	s.t.Helper()
-	sa := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "osm-gitops"}}
-	token := &authenticationv1.TokenRequest{}
-	if err := s.client.SubResource("token").Create(s.t.Context(), sa, token); err != nil {
-		s.t.Fatal(err)
-	}
-	path := filepath.Join(s.t.TempDir(), "kubeconfig")
-	err := clientcmd.WriteToFile(clientcmdapi.Config{
-		Clusters:       map[string]*clientcmdapi.Cluster{"c": {Server: s.cluster.Config.Host, CertificateAuthorityData: []byte(caOf(s.t, s.cluster))}},
-		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"c": {Token: token.Status.Token}},
-		Contexts:       map[string]*clientcmdapi.Context{"c": {Cluster: "c", AuthInfo: "c"}},
-		CurrentContext: "c",
-	}, path)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return path
-}
-
-func caOf(t *testing.T, c *cluster.Cluster) string {
-	t.Helper()
-	if len(c.Config.CAData) > 0 {
-		return string(c.Config.CAData)
-	}
-	b, err := os.ReadFile(c.Config.CAFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(b)
-}
-
 // clusterInfo says where nodes find the API server.
 func (s *system) clusterInfo(server, ca string) {
 	s.t.Helper()
@@ -313,13 +190,6 @@ func (s *system) eventually(what string, check func() error) {
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
-}
-
-func (s *system) exitedOrNever() <-chan struct{} {
-	if s.process == nil {
-		return nil
-	}
-	return s.exited
 }
 
 // source applies the ProfileSource "osps" for the test's repository.
@@ -465,145 +335,6 @@ func (s *system) gone(namespace, name string, obj client.Object) {
 		}
 		return err
 	})
-}
-
-// gitServer is a real Git server behind a proxy that can go wrong.
-type gitServer struct {
-	t    *testing.T
-	url  string
-	work string
-	mode atomic.Value // what the proxy does: "", "500", "down", "password"
-	seen atomic.Int64 // requests
-}
-
-func newGitServer(t *testing.T) *gitServer {
-	t.Helper()
-	server, err := gittestserver.NewTempGitServer()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(server.Root()) })
-	server.AutoCreate()
-	if err := server.StartHTTP(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(server.StopHTTP)
-	behind, err := url.Parse(server.HTTPAddress())
-	if err != nil {
-		t.Fatal(err)
-	}
-	g := &gitServer{t: t, work: t.TempDir()}
-	g.mode.Store("")
-	proxy := httputil.NewSingleHostReverseProxy(behind)
-	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		g.seen.Add(1)
-		switch mode := g.mode.Load().(string); mode {
-		case "500":
-			http.Error(w, "out of order", http.StatusInternalServerError)
-			return
-		case "down":
-			if conn, _, err := http.NewResponseController(w).Hijack(); err == nil {
-				conn.Close()
-			}
-			return
-		case "password":
-			if user, password, _ := r.BasicAuth(); user != "reader" || password != "right" {
-				w.Header().Set("WWW-Authenticate", `Basic realm="git"`)
-				http.Error(w, "who are you?", http.StatusUnauthorized)
-				return
-			}
-		}
-		// The server closes a request's body when the response begins, and a proxy
-		// that is still reading it then cuts its connection to the other side.
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			return
-		}
-		r.Body = io.NopCloser(bytes.NewReader(body))
-		proxy.ServeHTTP(w, r)
-	}))
-	t.Cleanup(front.Close)
-	g.url = front.URL + "/osps.git"
-	g.run("init", "-q", "--initial-branch=main", ".")
-	g.run("config", "user.name", "Ada Example")
-	g.run("config", "user.email", "ada@example.com")
-	g.run("remote", "add", "origin", server.HTTPAddress()+"/osps.git")
-	return g
-}
-
-func (g *gitServer) run(args ...string) string {
-	g.t.Helper()
-	cmd := exec.CommandContext(g.t.Context(), "git", args...)
-	cmd.Dir = g.work
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		g.t.Fatalf("git %s: %v\n%s", strings.Join(args, " "), err, out)
-	}
-	return strings.TrimSpace(string(out))
-}
-
-// push commits files below profiles/, "" being a removal, and returns the commit.
-func (g *gitServer) push(files map[string]string) string {
-	g.t.Helper()
-	for name, content := range files {
-		path := filepath.Join(g.work, "profiles", name)
-		if content == "" {
-			if err := os.Remove(path); err != nil {
-				g.t.Fatal(err)
-			}
-			continue
-		}
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			g.t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			g.t.Fatal(err)
-		}
-	}
-	g.run("add", "-A")
-	g.run("commit", "-q", "-m", "change")
-	g.run("push", "-q", "origin", "main")
-	return g.run("rev-parse", "HEAD")
-}
-
-// osp is a small profile.
-func osp(name, version, script string) string {
-	return fmt.Sprintf(`apiVersion: operatingsystemmanager.k8c.io/v1alpha1
-kind: OperatingSystemProfile
-metadata:
-  name: %s
-spec:
-  osName: ubuntu
-  osVersion: "24.04"
-  version: %s
-  supportedCloudProviders:
-  - name: aws
-  - name: hetzner
-  bootstrapConfig:
-    files:
-    - path: /opt/bin/bootstrap
-      permissions: 755
-      content:
-        inline:
-          data: |
-            #!/bin/sh
-            curl -sf -H 'Authorization: Bearer {{ .Token }}' {{ .ServerURL }}/{{ .SecretName }}
-  provisioningConfig:
-    files:
-    - path: /opt/bin/setup
-      permissions: 755
-      content:
-        inline:
-          data: |
-            #!/bin/sh
-            %s
-    - path: /etc/kubernetes/bootstrap-kubelet.conf
-      permissions: 600
-      content:
-        inline:
-          data: |
-            {{ .BootstrapKubeconfig }}
-`, name, version, script)
 }
 
 // pool applies a MachineDeployment for a profile.

@@ -38,13 +38,13 @@ type follower struct {
 	out *json.Decoder
 }
 
-// follow starts one. URL is a repository, dir where the mirror is.
-func follow(ctx context.Context, dir, url string) (*follower, error) {
+// follow starts one. Dir is where the mirror is, at is a repository.
+func follow(ctx context.Context, dir string, at place) (*follower, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	f := &follower{cmd: exec.CommandContext(ctx, self, "follow", dir, url)}
+	f := &follower{cmd: exec.CommandContext(ctx, self, "follow", dir, at.url, at.identity, at.knownHosts)}
 	f.cmd.Stderr = os.Stderr
 	if f.in, err = f.cmd.StdinPipe(); err != nil {
 		return nil, err
@@ -83,11 +83,34 @@ func (f *follower) end() error {
 	return f.cmd.Wait()
 }
 
+// place is a repository, and over ssh the files that lead to it.
+type place struct{ url, identity, knownHosts string }
+
+func (p place) remote() (source.Remote, error) {
+	remote := source.Remote{URL: p.url, Path: "profiles", Key: "speed"}
+	if p.identity == "" {
+		return remote, nil
+	}
+	identity, err := os.ReadFile(p.identity)
+	if err != nil {
+		return remote, err
+	}
+	hosts, err := os.ReadFile(p.knownHosts)
+	if err != nil {
+		return remote, err
+	}
+	remote.Auth, err = source.ParseSSHKey(source.SSHSecret{Identity: identity, KnownHosts: hosts})
+	return remote, err
+}
+
 // following is that process.
-func following(ctx context.Context, dir, url string, in io.Reader, out io.Writer) error {
+func following(ctx context.Context, dir string, at place, in io.Reader, out io.Writer) error {
 	mirrors := &source.Mirrors{Dir: dir, AllowInsecure: true, AllowedCIDRs: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
-	remote := source.Remote{URL: url, Path: "profiles", Key: "speed"}
-	index := &profile.Indexer{}
+	remote, err := at.remote()
+	if err != nil {
+		return err
+	}
+	w := &watcher{mirrors: mirrors, index: &profile.Indexer{}}
 	lines := bufio.NewScanner(in)
 	for lines.Scan() {
 		order := strings.SplitN(lines.Text(), ",", 3)
@@ -102,25 +125,31 @@ func following(ctx context.Context, dir, url string, in io.Reader, out io.Writer
 		if order[0] == "share" {
 			one.MaxAge = time.Hour
 		}
-		if err := json.NewEncoder(out).Encode(look(ctx, mirrors, index, one, n, order[2])); err != nil {
+		if err := json.NewEncoder(out).Encode(w.look(ctx, one, n, order[2])); err != nil {
 			return err
 		}
 	}
 	return lines.Err()
 }
 
+// watcher is what the controller keeps from one look to the next.
+type watcher struct {
+	mirrors *source.Mirrors
+	index   *profile.Indexer
+}
+
 // look is what the controller does at each look, but for the API server: fetch, and
 // index the versions that the history holds.
-func look(ctx context.Context, mirrors *source.Mirrors, index *profile.Indexer, remote source.Remote, n int, path string) (c cost) {
+func (w *watcher) look(ctx context.Context, remote source.Remote, n int, path string) (c cost) {
 	begin, used := time.Now(), cpu(syscall.RUSAGE_SELF)
 	var err error
 	for range n {
 		var snap *source.Snapshot
-		if snap, err = mirrors.Fetch(ctx, remote); err != nil {
+		if snap, err = w.mirrors.Fetch(ctx, remote); err != nil {
 			break
 		}
 		var cat *profile.Catalogue
-		if cat, err = index.Catalogue(ctx, snap); err != nil {
+		if cat, err = w.index.Catalogue(ctx, snap); err != nil {
 			break
 		}
 		c.Steps, c.Versions = len(snap.Line), 0
@@ -174,11 +203,12 @@ func peak() int64 {
 }
 
 // run measures the git command.
-func run(ctx context.Context, args ...string) (cost, error) {
-	cmd := gitCommand(ctx, args...)
+func run(ctx context.Context, args ...string) (cost, error) { return timed(gitCommand(ctx, args...)) }
+
+func timed(cmd *exec.Cmd) (cost, error) {
 	begin := time.Now()
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return cost{}, fmt.Errorf("git %s: %w\n%s", strings.Join(args, " "), err, out)
+		return cost{}, fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, out)
 	}
 	return cost{Wall: time.Since(begin), CPU: cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()}, nil
 }

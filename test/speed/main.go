@@ -21,8 +21,8 @@ func speed(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	var err error
-	if len(args) == 3 && args[0] == "follow" {
-		err = following(ctx, args[1], args[2], stdin, stdout)
+	if len(args) == 5 && args[0] == "follow" {
+		err = following(ctx, args[1], place{args[2], args[3], args[4]}, stdin, stdout)
 	} else {
 		var missed int
 		if missed, err = measure(ctx, stdout, stderr); err == nil && missed > 0 {
@@ -95,7 +95,7 @@ func measure(ctx context.Context, stdout, stderr io.Writer) (missed int, err err
 	}
 	defer b.server.Close()
 	b.url = b.server.URL + "/repo.git"
-	for _, part := range []func(context.Context) error{b.first, b.unchanged, b.onePush, b.manySources, b.manyPushes} {
+	for _, part := range []func(context.Context) error{b.first, b.unchanged, b.unchangedOverSSH, b.onePush, b.manySources, b.manyPushes} {
 		if err := part(ctx); err != nil {
 			return 0, err
 		}

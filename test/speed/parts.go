@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -41,7 +42,7 @@ func (b *bench) first(ctx context.Context) error {
 				return err
 			}
 		}
-		if b.follower, err = follow(ctx, b.folder("mirrors"), b.url); err != nil {
+		if b.follower, err = follow(ctx, b.folder("mirrors"), place{url: b.url}); err != nil {
 			return err
 		}
 		if c, err = b.follower.fetch(1, ""); err != nil {
@@ -95,6 +96,44 @@ func (b *bench) unchanged(ctx context.Context) error {
 	b.add(fmt.Sprintf("  requests: %d for references, %d for packs", asked, packs), cost{}, "", "1000, 0", asked == polls && packs == 0)
 	grown := c.Heap - before.Heap
 	b.add(fmt.Sprintf("  live memory grew by %d KiB", grown>>10), cost{}, "", "256 KiB", grown <= 256<<10)
+	return nil
+}
+
+// unchangedOverSSH is the same over ssh, where each look is a connection and a
+// handshake of its own, as it is for the git command.
+func (b *bench) unchangedOverSSH(ctx context.Context) (err error) {
+	at, end, err := serveSSH(filepath.Dir(b.served), b.folder("ssh"))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, end()) }()
+	at.url += "/repo.git"
+	var theirs []cost
+	for range 5 {
+		cmd := gitCommand(ctx, "ls-remote", at.url)
+		cmd.Env = append(cmd.Env, fmt.Sprintf("GIT_SSH_COMMAND=ssh -F /dev/null -i %s -o IdentitiesOnly=yes -o UserKnownHostsFile=%s", at.identity, at.knownHosts))
+		c, err := timed(cmd)
+		if err != nil {
+			return err
+		}
+		theirs = append(theirs, c)
+	}
+	f, err := follow(ctx, b.folder("over-ssh"), at)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.end()) }()
+	if _, err := f.fetch(10, ""); err != nil {
+		return err
+	}
+	const polls = 200
+	c, err := f.fetch(polls, "")
+	if err != nil {
+		return err
+	}
+	git, each := median(theirs), cost{Wall: c.Wall / polls, CPU: c.CPU / polls}
+	b.add("git ls-remote over ssh", git, "", "", true)
+	b.add(fmt.Sprintf("unchanged remote over ssh, mean of %d polls", polls), each, fmt.Sprintf("%.2f (CPU %.2f)", float64(each.Wall)/float64(git.Wall), float64(each.CPU)/float64(git.CPU)), "5ms of CPU", each.CPU <= 5*time.Millisecond)
 	return nil
 }
 

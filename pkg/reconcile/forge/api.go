@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+
+	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
 // State of a commit, completing "the commit is ...". The hosts have names of their
@@ -108,7 +110,9 @@ type endpoint struct {
 	api        string // without a slash at its end
 	repository string // "group/name"
 	token      string
-	ca         []byte // nil for the system's
+	ca         []byte            // nil for the system's
+	app        *source.GitHubApp // which gives out the token, nil where there is one
+	proxy      *source.Proxy     // nil for none
 }
 
 // host is all that errors say of the address.

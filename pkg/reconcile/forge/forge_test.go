@@ -257,6 +257,24 @@ func TestPoolsFollow(t *testing.T) {
 	}
 }
 
+// A commit that is refused as a whole fails, also one that was applied before; and is
+// good again when what it was refused for is.
+func TestRefusedCommit(t *testing.T) {
+	h, r := newHost(t), newReporter(t)
+	ps := r.source("osps", "github", "https://github.com/octo/hello", h.url)
+	good := "success: 2 profiles applied, 0 pools rotated (osm-gitops/eu-1)"
+	r.looked(ps, nil)
+	h.wait(good)
+	refused := Look{Source: ps, Revision: "main@sha1:" + commit, Refused: fmt.Errorf("commit %s %q: it is not signed: %s", commit, "\x1b[31mx", strings.Repeat("long ", 100))}
+	r.Looked(refused)
+	r.Looked(refused)
+	bad := `failure: refused: commit 0123456789ab "\x1b[31mx": it is not signed: `
+	bad += strings.Repeat("long ", 100)[:140-len(strings.TrimPrefix(bad, "failure: "))-1] + "… (osm-gitops/eu-1)"
+	h.wait(good, bad)
+	r.looked(ps, nil)
+	h.wait(good, bad, good)
+}
+
 // Two sources of one repository do not hide each other's failure.
 func TestContexts(t *testing.T) {
 	h, r := newHost(t), newReporter(t)
@@ -359,12 +377,12 @@ func TestWhereTokensGo(t *testing.T) {
 	}
 	for _, address := range []string{h.url, "ftp://git.example.com", "//x", "https://user:" + canary + "@git.example.com", "https://git.example.com?" + canary, "https://git.example.com/%zz" + canary, "https://"} {
 		var final *refusedError
-		if _, err := s.endpoint(ps, secret(address)); !errors.As(err, &final) || strings.Contains(err.Error(), canary) {
+		if _, err := s.endpoint(ps, access{secret: secret(address)}); !errors.As(err, &final) || strings.Contains(err.Error(), canary) {
 			t.Errorf("%s: %v", address, err)
 		}
 	}
 	s.AllowInsecure = true
-	to, err := s.endpoint(ps, secret(h.url))
+	to, err := s.endpoint(ps, access{secret: secret(h.url)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -379,7 +397,7 @@ func TestWhereTokensGo(t *testing.T) {
 	}
 	bad := secret("")
 	bad.Data[api.WebhookAPIToken] = []byte(canary + "\r\nX-Other: 1")
-	if _, err := s.endpoint(ps, bad); err == nil || strings.Contains(err.Error(), canary) {
+	if _, err := s.endpoint(ps, access{secret: bad}); err == nil || strings.Contains(err.Error(), canary) {
 		t.Errorf("a header in the token: %v", err)
 	}
 }

@@ -9,12 +9,14 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"path"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
@@ -37,18 +39,18 @@ func refuse(format string, args ...any) error {
 	return &refusedError{fmt.Sprintf(format, args...)}
 }
 
-// send sets a status at the host, if the Secret switches that on. It notes in the
-// job what the host has now.
+// send sets a status at the host, if that is switched on. It notes in the job what the
+// host has now.
 func (s *Statuses) send(ctx context.Context, j *job, want status) error {
-	secret, err := s.secret(ctx, j.source)
+	by, err := s.access(ctx, j.source)
 	if err != nil {
 		return err
 	}
-	attempt := string(want.state) + " " + string(secret.UID) + " " + secret.ResourceVersion
+	attempt := string(want.state) + " " + by.version
 	if attempt == j.refused {
 		return nil // nothing has changed since
 	}
-	to, err := s.endpoint(j.source, secret)
+	to, err := s.endpoint(j.source, by)
 	if err == nil {
 		err = s.post(ctx, j.source.Spec.Webhook.Provider, to, want)
 	}
@@ -56,35 +58,61 @@ func (s *Statuses) send(ctx context.Context, j *job, want status) error {
 	switch {
 	case err == nil:
 		j.sent, j.refused = want.state, ""
-	case errors.As(err, &final):
+	case errors.As(err, &final) || errors.Is(err, errOff):
 		j.refused = attempt
 	}
 	return err
 }
 
-// errOff says that the Secret has no token for the API, or is missing, of which the
-// listener tells: no status is wanted.
+// errOff says that there is neither a token for the API nor an app that can get one, or
+// no Secret, of which the listener tells: no status is wanted.
 var errOff = errors.New("commit statuses are not switched on")
 
-// secret is the webhook's. Without a token for the API the error is errOff.
-func (s *Statuses) secret(ctx context.Context, ps *api.ProfileSource) (*corev1.Secret, error) {
+// access is by what a status is set: the webhook's Secret, and where it has no token
+// for the API the source's GitHub App.
+type access struct {
+	secret  *corev1.Secret
+	app     *source.GitHubApp // nil where the Secret has a token
+	remote  source.Remote     // as far as it is needed
+	version string            // of all of it
+}
+
+// access reads what there is now. The error is errOff where that sets no status.
+func (s *Statuses) access(ctx context.Context, ps *api.ProfileSource) (access, error) {
 	name := types.NamespacedName{Namespace: ps.Namespace, Name: ps.Spec.Webhook.SecretRef.Name}
-	var secret corev1.Secret
-	if err := s.Live.Get(ctx, name, &secret); err != nil {
+	by := access{secret: &corev1.Secret{}}
+	if err := s.Live.Get(ctx, name, by.secret); err != nil {
 		if apierrors.IsNotFound(err) {
-			return nil, errOff
+			return by, errOff
 		}
-		return nil, fmt.Errorf("reading Secret %s: %w", name, err)
+		return by, fmt.Errorf("reading Secret %s: %w", name, err)
 	}
-	if len(secret.Data[api.WebhookAPIToken]) == 0 {
-		return nil, errOff
+	by.version = string(by.secret.UID) + " " + by.secret.ResourceVersion
+	needsApp := len(by.secret.Data[api.WebhookAPIToken]) == 0
+	if needsApp && (s.Remote == nil || ps.Spec.Webhook.Provider != "github" || ps.Spec.Git.SecretRef == nil) {
+		return by, errOff
 	}
-	return &secret, nil
+	if s.Remote == nil || !needsApp && ps.Spec.Git.ProxySecretRef == nil {
+		return by, nil
+	}
+	var err error
+	if by.remote, err = s.Remote(ctx, ps); err != nil {
+		return by, fmt.Errorf("reading the credentials of the source: %w", err)
+	}
+	by.version += " " + by.remote.Key
+	if needsApp {
+		var ok bool
+		if by.app, ok = by.remote.Auth.(*source.GitHubApp); !ok {
+			return by, errOff
+		}
+	}
+	return by, nil
 }
 
 // endpoint is where the source's statuses go. The API's address is a guess from the
-// repository's, or stands in the Secret.
-func (s *Statuses) endpoint(ps *api.ProfileSource, secret *corev1.Secret) (endpoint, error) {
+// repository's, or stands in the Secret; a token of an app goes where it is from.
+func (s *Statuses) endpoint(ps *api.ProfileSource, by access) (endpoint, error) {
+	secret := by.secret
 	repo, ok := parseRepository(ps.Spec.Git.URL)
 	if !ok {
 		return endpoint{}, refuse("spec.git.url: there is no repository's name in it")
@@ -94,14 +122,23 @@ func (s *Statuses) endpoint(ps *api.ProfileSource, secret *corev1.Secret) (endpo
 		repository: repo.path,
 		token:      strings.TrimRight(string(secret.Data[api.WebhookAPIToken]), "\r\n"),
 		ca:         secret.Data["ca.crt"],
+		app:        by.app,
+		proxy:      by.remote.Proxy,
 	}
-	if own := strings.TrimSpace(string(secret.Data[api.WebhookAPIURL])); own != "" {
+	if by.app != nil {
+		e.api = by.app.API()
+		if len(e.ca) == 0 {
+			e.ca = by.remote.CA // with which the app's tokens for Git are asked for
+		}
+	} else if own := strings.TrimSpace(string(secret.Data[api.WebhookAPIURL])); own != "" {
 		e.api = strings.TrimRight(own, "/")
 	}
 	u, err := url.Parse(e.api)
 	switch {
 	case err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "":
 		return endpoint{}, refuse("spec.webhook.secretRef: %s in Secret %s is no URL such as https://git.example.com/api/v1", api.WebhookAPIURL, secret.Name)
+	case u.Scheme != "https" && !s.AllowInsecure && by.app != nil:
+		return endpoint{}, refuse("spec.git.secretRef: githubAppBaseURL is no https URL, and the token would be sent in clear")
 	case u.Scheme != "https" && (u.Scheme != "http" || !s.AllowInsecure):
 		return endpoint{}, refuse("spec.webhook.secretRef: the API at %s is no https URL, and the token would be sent in clear: correct %s in Secret %s", u.Host, api.WebhookAPIURL, secret.Name)
 	case strings.ContainsFunc(e.token, func(r rune) bool { return r <= ' ' || r == 0x7f }):
@@ -115,15 +152,20 @@ func (s *Statuses) endpoint(ps *api.ProfileSource, secret *corev1.Secret) (endpo
 func (s *Statuses) post(ctx context.Context, provider string, to endpoint, want status) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTime)
 	defer cancel()
-	req, err := request(ctx, provider, to, want)
-	if err != nil {
-		return refuse("%v", err)
-	}
-	transport, err := s.transport(to.ca)
+	transport, err := s.transport(to)
 	if err != nil {
 		return err
 	}
 	defer transport.CloseIdleConnections()
+	if to.app != nil {
+		if to.token, err = appToken(ctx, to, transport); err != nil {
+			return err
+		}
+	}
+	req, err := request(ctx, provider, to, want)
+	if err != nil {
+		return refuse("%v", err)
+	}
 	c := &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error {
 		return http.ErrUseLastResponse // the token is for this host
 	}}
@@ -132,6 +174,9 @@ func (s *Statuses) post(ctx context.Context, provider string, to endpoint, want 
 		var u *url.Error
 		if errors.As(err, &u) {
 			err = u.Err // without the URL
+		}
+		if errors.Is(err, source.ErrAuthentication) || errors.Is(err, source.ErrInvalid) { // of the proxy
+			return refuse("asking %s: %v", to.host(), err)
 		}
 		return fmt.Errorf("asking %s: %w", to.host(), err)
 	}
@@ -147,8 +192,12 @@ func (s *Statuses) post(ctx context.Context, provider string, to endpoint, want 
 		return nil // it has this state already: https://gitlab.com/gitlab-org/gitlab-foss/-/issues/25807
 	case code == http.StatusTooManyRequests || code == http.StatusRequestTimeout || code >= 500:
 		return fmt.Errorf("%s answers %d", to.host(), code)
+	case code == http.StatusProxyAuthRequired && to.proxy != nil:
+		return refuse("the proxy on the way to %s answers %d: check username and password in the Secret of spec.git.proxySecretRef", to.host(), code)
 	case code >= 300 && code < 400:
 		return refuse("%s answers %d, a redirect, which is not followed: correct %s in the Secret", to.host(), code, api.WebhookAPIURL)
+	case to.app != nil && (code == http.StatusUnauthorized || code == http.StatusForbidden || code == http.StatusNotFound):
+		return refuse("%s answers %d for repository %q: give the GitHub App the repository permission Commit statuses: write, and this repository to its installation", to.host(), code, to.repository)
 	case code == http.StatusUnauthorized || code == http.StatusForbidden || code == http.StatusNotFound:
 		return refuse("%s answers %d for repository %q: give %s of the Secret the right to set commit statuses there", to.host(), code, to.repository, api.WebhookAPIToken)
 	default:
@@ -156,21 +205,30 @@ func (s *Statuses) post(ctx context.Context, provider string, to endpoint, want 
 	}
 }
 
-// transport connects to what Git may connect to (security.md 9), without a proxy of
-// the environment, whose address would be judged in place of the host's.
-func (s *Statuses) transport(ca []byte) (*http.Transport, error) {
+// appToken asks for a token of the source's GitHub App for this one status.
+func appToken(ctx context.Context, to endpoint, over *source.Transport) (string, error) {
+	token, err := to.app.StatusToken(ctx, over, path.Base(to.repository))
+	switch {
+	case errors.Is(err, source.ErrUnsupported):
+		// Many apps may read and no more, and nobody asked for statuses by a token.
+		log.FromContext(ctx).V(1).Info("setting no commit statuses", "reason", err.Error())
+		return "", errOff
+	case errors.Is(err, source.ErrAuthentication), errors.Is(err, source.ErrInvalid):
+		return "", refuse("%v", err)
+	}
+	return token, err
+}
+
+// transport connects to what Git may connect to (security.md 9), through the source's
+// proxy, and without one of the environment, whose address would be judged in place of
+// the host's.
+func (s *Statuses) transport(to endpoint) (*source.Transport, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	if len(ca) > 0 {
+	if len(to.ca) > 0 {
 		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(ca) {
+		if !config.RootCAs.AppendCertsFromPEM(to.ca) {
 			return nil, refuse("spec.webhook.secretRef: ca.crt holds no certificate in PEM")
 		}
 	}
-	return &http.Transport{
-		DialContext:            source.Dialer(requestTime, s.AllowedCIDRs).DialContext,
-		TLSClientConfig:        config,
-		TLSHandshakeTimeout:    requestTime,
-		MaxResponseHeaderBytes: maxAnswer,
-		DisableKeepAlives:      true,
-	}, nil
+	return source.Way{Timeout: requestTime, AllowedCIDRs: s.AllowedCIDRs, Proxy: to.proxy}.Transport(config), nil
 }

@@ -20,6 +20,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
 const (
@@ -49,6 +50,9 @@ type Look struct {
 	Changed []api.ProfileEntry
 	// Problems are the files that were refused.
 	Problems []error
+	// Refused says why nothing of the commit was applied: it is not signed as it
+	// should be, or rewrites history.
+	Refused error
 }
 
 // Statuses sends commit statuses. Its exported fields are set once, before Start.
@@ -57,6 +61,9 @@ type Statuses struct {
 	Client client.Reader
 	// Live reads the Secrets of webhooks, which are not kept in memory.
 	Live client.Reader
+	// Remote reads the credentials and the proxy of a source, whose way its statuses go
+	// too; nil is none for any.
+	Remote func(ctx context.Context, ps *api.ProfileSource) (source.Remote, error)
 	// Recorder tells of statuses that a host refuses.
 	Recorder events.EventRecorder
 	// Cluster is the name of this cluster, in the context of every status.
@@ -79,6 +86,7 @@ type job struct {
 	commit   string
 	changed  map[string]api.ProfileEntry
 	problems []error
+	rejected string    // why it is refused as a whole
 	since    time.Time // of the first look at this commit
 	sent     State     // the last one that the host has, "" for none
 	refused  string    // the last one that the host refused, and the Secret it was tried with
@@ -100,6 +108,9 @@ func (s *Statuses) Looked(l Look) {
 		return
 	}
 	next := job{source: ps.DeepCopy(), commit: m[1], changed: map[string]api.ProfileEntry{}, problems: l.Problems, since: time.Now()}
+	if l.Refused != nil {
+		next.rejected = abbreviated(notes.Clean(l.Refused.Error()))
+	}
 	if before, ok := s.latest[key]; ok && before.commit == next.commit && before.source.UID == ps.UID {
 		next.changed, next.since, next.sent, next.refused = maps.Clone(before.changed), before.since, before.sent, before.refused
 	}
@@ -120,7 +131,7 @@ func (s *Statuses) Looked(l Look) {
 
 // settledState is the state the job comes to, as far as files decide.
 func (j job) settledState() State {
-	if len(j.problems) > 0 {
+	if len(j.problems) > 0 || j.rejected != "" {
 		return Failure
 	}
 	return Success
@@ -176,6 +187,7 @@ func (s *Statuses) work(ctx context.Context, key types.NamespacedName) {
 		return
 	case errors.Is(err, errOff):
 		s.queue.Forget(key)
+		s.keep(key, j)
 	case errors.As(err, &final):
 		s.queue.Forget(key)
 		s.keep(key, j)
@@ -211,6 +223,10 @@ func (s *Statuses) wanted(ctx context.Context, j job) (want status, settled bool
 	want = status{commit: j.commit, state: j.settledState()}
 	if want.context, err = s.contextOf(ctx, j.source); err != nil {
 		return want, false, err
+	}
+	if j.rejected != "" {
+		want.description = cut("refused: "+j.rejected, maxDescription)
+		return want, true, nil
 	}
 	if want.state == Failure {
 		first := notes.Clean(j.problems[0].Error())
@@ -259,6 +275,11 @@ func (s *Statuses) contextOf(ctx context.Context, ps *api.ProfileSource) (string
 	}
 	return name, nil
 }
+
+// fullID is a commit's, which takes much of a description.
+var fullID = regexp.MustCompile(`\b([0-9a-f]{12})[0-9a-f]{28}\b`)
+
+func abbreviated(s string) string { return fullID.ReplaceAllString(s, "$1") }
 
 // cut shortens text to at most n characters.
 func cut(s string, n int) string {

@@ -62,6 +62,8 @@ type Reconciler struct {
 	Builtin *source.Embedded
 	// Check is asked about every profile before it is applied.
 	Check profile.Check
+	// Hooks tells that pushes are listened for.
+	Hooks bool
 	// Statuses tells the repository's host; nil tells nobody.
 	Statuses Reporter
 	// Now is the time by which signatures are judged; nil is the clock.
@@ -144,6 +146,7 @@ type outcome struct {
 	created  []profile.Version  // versions that became objects
 	refused  []error            // what of the revision was not applied
 	slow     string             // why edits are not told at once
+	deaf     bool               // pushes are to be told, and nobody listens
 }
 
 // sync looks at the source and creates what is missing. An error means that
@@ -172,6 +175,7 @@ func (r *Reconciler) sync(ctx context.Context, ps *api.ProfileSource) (outcome, 
 	}
 	want := decide(ps, snap, cat, others)
 	out.refused, out.slow, out.asked = want.refused, slow, snap.AskedAt
+	out.deaf = ps.Spec.Webhook != nil && !r.Hooks
 	failed, signatures := map[string]bool{}, map[string]string{}
 	for _, v := range want.apply {
 		made, signed, err := r.ensure(ctx, l, v)
@@ -240,7 +244,7 @@ func (r *Reconciler) fetch(ctx context.Context, ps *api.ProfileSource, known rem
 }
 
 func (r *Reconciler) git(ctx context.Context, ps *api.ProfileSource) (*source.Snapshot, error) {
-	remote, err := r.remote(ctx, ps)
+	remote, err := r.Remote(ctx, ps)
 	if err != nil {
 		return nil, err
 	}
@@ -263,8 +267,8 @@ func (r *Reconciler) builtin(ctx context.Context, ps *api.ProfileSource) (*sourc
 	return r.Builtin.Read(ctx)
 }
 
-// remote collects what fetching needs, with the credentials as they are now.
-func (r *Reconciler) remote(ctx context.Context, ps *api.ProfileSource) (source.Remote, error) {
+// Remote is what fetching a source in Git needs, with the credentials as they are now.
+func (r *Reconciler) Remote(ctx context.Context, ps *api.ProfileSource) (source.Remote, error) {
 	git := ps.Spec.Git
 	remote := source.Remote{URL: git.URL, Branch: "main", Path: ps.Spec.Path, Ignore: ignored(ps), Timeout: git.Timeout.Duration, Key: ps.Namespace}
 	if remote.Timeout == 0 {

@@ -13,6 +13,7 @@ import (
 	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -117,15 +118,23 @@ func (r *Reconciler) artifact(ctx context.Context, ps *api.ProfileSource, last *
 	case ref.Kind == sourcev1.ExternalArtifactKind && !r.Flux.AllowExternal:
 		return nil, &specError{reason: api.ReasonAccessDenied, err: errors.New("spec.sourceRef: ExternalArtifacts are not allowed: start the controller with --allow-external-artifacts")}
 	}
-	if err := r.watchFlux(ref.Kind, kind); err != nil {
-		return nil, err
-	}
 	obj, name := kind.empty(), types.NamespacedName{Namespace: ps.Namespace, Name: ref.Name}
-	if err := r.Live.Get(ctx, name, obj); err != nil {
-		if apierrors.IsNotFound(err) {
-			return nil, &waitError{fmt.Errorf("spec.sourceRef: %s %s does not exist: create it", ref.Kind, name)}
+	err := r.Live.Get(ctx, name, obj)
+	if unknownKind(err) {
+		if err := r.unwatchFlux(ctx, ref.Kind, kind); err != nil {
+			return nil, err
 		}
+		return nil, &waitError{fmt.Errorf("spec.sourceRef: the cluster does not know the kind %s of %s: install Flux, or a newer one", ref.Kind, sourcev1.GroupVersion)}
+	}
+	if err != nil && !apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("reading %s %s: %w", ref.Kind, name, err)
+	}
+	// What happens before the watch begins is in its first list.
+	if failed := r.watchFlux(ref.Kind, kind); failed != nil {
+		return nil, failed
+	}
+	if err != nil {
+		return nil, &waitError{fmt.Errorf("spec.sourceRef: %s %s does not exist: create it", ref.Kind, name)}
 	}
 	found := artifactOf(obj)
 	if found == nil {
@@ -165,21 +174,37 @@ func artifactOf(obj client.Object) *meta.Artifact {
 	return from.GetArtifact()
 }
 
-// watchFlux begins to watch a kind, unless it is not installed: the next look finds
-// out whether it is then.
+// unknownKind tells an error about an object whose kind is not installed, or not any
+// more: the API server then answers as for any path it does not have.
+func unknownKind(err error) bool {
+	return apimeta.IsNoMatchError(err) || apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
+}
+
+// unwatchFlux ends the watch of a kind that was taken away, which would else ask for it
+// for ever. The next look finds out whether it is back.
+func (r *Reconciler) unwatchFlux(ctx context.Context, name string, kind fluxKind) error {
+	f := r.Flux
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.watched[name] {
+		return nil
+	}
+	if f.controller != nil {
+		if err := f.Cache.RemoveInformer(ctx, kind.empty()); err != nil {
+			return fmt.Errorf("ending the watch of the kind %s of %s: %w", name, sourcev1.GroupVersion, err)
+		}
+	}
+	delete(f.watched, name)
+	return nil
+}
+
+// watchFlux begins to watch a kind that is installed.
 func (r *Reconciler) watchFlux(name string, kind fluxKind) error {
 	f := r.Flux
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.watched[name] {
 		return nil
-	}
-	_, err := r.Client.RESTMapper().RESTMapping(sourcev1.GroupVersion.WithKind(name).GroupKind(), sourcev1.GroupVersion.Version)
-	if apimeta.IsNoMatchError(err) {
-		return &waitError{fmt.Errorf("spec.sourceRef: the cluster does not know the kind %s of %s: install Flux, or a newer one", name, sourcev1.GroupVersion)}
-	}
-	if err != nil {
-		return fmt.Errorf("looking for the kind %s of %s: %w", name, sourcev1.GroupVersion, err)
 	}
 	if f.controller != nil { // else somebody reconciles by hand
 		watch := crsource.Kind(f.Cache, kind.empty(), handler.EnqueueRequestsFromMapFunc(r.sourcesOf(name)), predicate.Predicate(otherArtifact))

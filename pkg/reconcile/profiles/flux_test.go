@@ -13,6 +13,7 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,7 +24,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -50,6 +53,7 @@ type bench struct {
 	mu       sync.Mutex
 	archives map[string][]byte
 	requests int
+	lists    atomic.Int64
 }
 
 func newBench(t *testing.T, directoryRoot string) *bench {
@@ -67,7 +71,9 @@ func newBench(t *testing.T, directoryRoot string) *bench {
 	}
 	own := map[string]cache.Config{b.namespace: {}}
 	skip := true
-	mgr, err := ctrl.NewManager(c.Config, ctrl.Options{
+	counted := rest.CopyConfig(c.Config)
+	counted.Wrap(b.counting)
+	mgr, err := ctrl.NewManager(counted, ctrl.Options{
 		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: "0",
 		Controller: config.Controller{SkipNameValidation: &skip}, Cache: cache.Options{DefaultNamespaces: own},
 	})
@@ -90,6 +96,20 @@ func newBench(t *testing.T, directoryRoot string) *bench {
 	}()
 	return b
 }
+
+// counting counts the lists and watches of GitRepositories.
+func (b *bench) counting(next http.RoundTripper) http.RoundTripper {
+	return roundTrip(func(r *http.Request) (*http.Response, error) {
+		if strings.HasSuffix(r.URL.Path, "/gitrepositories") {
+			b.lists.Add(1)
+		}
+		return next.RoundTrip(r)
+	})
+}
+
+type roundTrip func(r *http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 func (b *bench) artifacts() *source.Artifacts {
 	return &source.Artifacts{Dir: b.t.TempDir(), Hosts: []string{"127.0.0.1"}, AllowedCIDRs: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
@@ -392,5 +412,31 @@ func TestFlux(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.until("external", meta.SucceededReason, "1 profile")
+	})
+	t.Run("Flux goes and comes back", func(t *testing.T) {
+		definitions := "testdata/flux/source.toolkit.fluxcd.io_gitrepositories.yaml"
+		if b.lists.Load() == 0 {
+			t.Fatal("GitRepositories were never watched")
+		}
+		definition := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "gitrepositories.source.toolkit.fluxcd.io"}}
+		definition.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
+		b.do(b.client.Delete(t.Context(), definition))
+		if ps := b.until("git", "DependencyNotReady", "does not know the kind GitRepository"); len(ps.Status.Profiles) != 3 {
+			t.Errorf("the inventory is %+v", ps.Status.Profiles)
+		}
+		b.until("elsewhere", "DependencyNotReady", "does not know the kind GitRepository")
+		asked := b.lists.Load()
+		time.Sleep(6 * time.Second) // a reflector asks again after 0.8 s, and then at most twice as long each time
+		if now := b.lists.Load(); now != asked {
+			t.Errorf("it was asked for %d times while it is not there", now-asked)
+		}
+		b.do(b.cluster.Apply(t.Context(), definitions))
+		b.until("git", "DependencyNotReady", "GitRepository "+b.namespace+"/osps does not exist")
+		again := &sourcev1.GitRepository{ObjectMeta: b.meta("osps"), Spec: repository.Spec}
+		b.do(b.client.Create(t.Context(), again))
+		b.fluxStatus(again, b.archive(revision("8"), files))
+		b.until("git", meta.SucceededReason, "applied "+revision("8"))
+		b.fluxStatus(again, b.archive(revision("9"), files)) // nobody looks for 700 hours
+		b.until("git", meta.SucceededReason, "applied "+revision("9"))
 	})
 }

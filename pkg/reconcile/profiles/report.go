@@ -20,6 +20,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/forge"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
 const (
@@ -65,8 +66,8 @@ func (r *Reconciler) report(ctx context.Context, ps *api.ProfileSource, out outc
 		}
 	}
 	r.events(before, ps, out, err)
-	if err == nil && r.Statuses != nil {
-		r.Statuses.Looked(forge.Look{Source: ps, Revision: out.revision, Changed: newlyCurrent(before, ps), Problems: out.refused})
+	if refused := refusal(err); r.Statuses != nil && (err == nil || refused != nil) {
+		r.Statuses.Looked(forge.Look{Source: ps, Revision: out.revision, Changed: newlyCurrent(before, ps), Problems: out.refused, Refused: refused})
 	}
 	var spec *specError
 	if errors.As(err, &spec) && spec.reason != api.ReasonAccessDenied {
@@ -117,14 +118,22 @@ func setOutcome(ps *api.ProfileSource, out outcome) {
 	ps.Status.ObservedGeneration = ps.Generation
 	apimeta.RemoveStatusCondition(&ps.Status.Conditions, meta.ReconcilingCondition)
 	if len(out.refused) > 0 {
-		message := refusedMessage(out) + rewriteNote(ps)
+		message := refusedMessage(out) + rewriteNote(ps) + out.pushNote()
 		set(ps, meta.ReadyCondition, metav1.ConditionFalse, api.ReasonProfilesInvalid, message)
 		set(ps, meta.StalledCondition, metav1.ConditionTrue, api.ReasonProfilesInvalid, message)
 		return
 	}
 	ps.Status.Revision = out.revision
 	apimeta.RemoveStatusCondition(&ps.Status.Conditions, meta.StalledCondition)
-	set(ps, meta.ReadyCondition, metav1.ConditionTrue, meta.SucceededReason, appliedMessage(out)+rewriteNote(ps))
+	set(ps, meta.ReadyCondition, metav1.ConditionTrue, meta.SucceededReason, appliedMessage(out)+rewriteNote(ps)+out.pushNote())
+}
+
+// pushNote tells who set up a webhook that it has no effect.
+func (o outcome) pushNote() string {
+	if !o.deaf {
+		return ""
+	}
+	return "; pushes are not listened for, although spec.webhook is set: start the controller with --hooks-address, or else the repository is looked at every spec.interval only"
 }
 
 // rewriteNote keeps a force-push in sight until the next commit.
@@ -265,6 +274,20 @@ func newlyCurrent(before, after *api.ProfileSource) []api.ProfileEntry {
 		}
 	}
 	return out
+}
+
+// refusal is what an error says about the commit alone, which its author should know;
+// nil where it is about something else.
+func refusal(err error) error {
+	var unverified *source.UnverifiedError
+	var rewrite *rewriteError
+	switch {
+	case errors.As(err, &unverified):
+		return unverified
+	case errors.As(err, &rewrite):
+		return rewrite
+	}
+	return nil
 }
 
 // failure is the event's reason for an error.

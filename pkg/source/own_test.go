@@ -1,0 +1,170 @@
+package source
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// security.md 13: links that were put where a mirror will be, or into it, are not
+// followed: neither they nor what they lead to is written to, and what is fetched is
+// the same.
+func TestPlantedLinks(t *testing.T) {
+	s, r := newServer(t), newRepo(t)
+	r.commit("a.yaml", "a: 1\n", "noise.bin", noise(5000))
+	remote := Remote{URL: s.push(r, "repo.git")}
+	found := newMirrors(t)
+	want := mustFetch(t, found, remote)
+	id := filepath.Base(mirrorDir(t, found))
+	for _, name := range []string{
+		"", "HEAD", "config", "packed-refs", "packed-refs.new", "packed-refs.lock", "objects", "objects/pack", "refs",
+		"incoming-", "incoming-0", "incoming-known_hosts-",
+	} {
+		for what, victim := range map[string]string{"a folder": "", "a file": "file", "nothing": "absent"} {
+			t.Run("at "+id[:4]+"/"+name+" to "+what, func(t *testing.T) {
+				m, outside := newMirrors(t), t.TempDir()
+				if err := os.WriteFile(filepath.Join(outside, "file"), []byte("keep\n"), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				link := filepath.Join(m.Dir, id, name)
+				if err := errors.Join(os.MkdirAll(filepath.Dir(link), 0o700), os.Symlink(filepath.Join(outside, victim), link)); err != nil {
+					t.Fatal(err)
+				}
+				// Then a fetch, one that has to write, and one by the next process.
+				got := mustFetch(t, m, remote)
+				got2 := mustFetch(t, &Mirrors{Dir: m.Dir, AllowInsecure: true, AllowedCIDRs: loopback}, remote)
+				if diff := cmp.Diff(want, got, snapshots) + cmp.Diff(want, got2, snapshots); diff != "" {
+					t.Error(diff)
+				}
+				untouched(t, outside)
+			})
+		}
+	}
+}
+
+// untouched checks a folder that holds one file.
+func untouched(t *testing.T, dir string) {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(dir, "file"))
+	entries, err2 := os.ReadDir(dir)
+	if err := errors.Join(err, err2); err != nil || string(data) != "keep\n" || len(entries) != 1 {
+		t.Errorf("what the link leads to has %v, and %q (err %v)", entries, data, err)
+	}
+}
+
+// security.md 13: a mirror that is another user's, or that everyone may write to, is
+// thrown away and not written into.
+func TestForeignMirror(t *testing.T) {
+	s, r := newServer(t), newRepo(t)
+	r.commit("a.yaml", "a: 1\n")
+	remote := Remote{URL: s.push(r, "repo.git")}
+	for name, change := range map[string]func(dir string) error{
+		"everyone may write to it": func(dir string) error { return os.Chmod(dir, 0o777) },
+		"another user's":           func(dir string) error { return os.Chown(dir, 4711, 4711) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			if name == "another user's" && os.Geteuid() != 0 {
+				t.Skip("only root can give a folder to another user")
+			}
+			m := newMirrors(t)
+			want := mustFetch(t, m, remote)
+			dir := mirrorDir(t, m)
+			planted := filepath.Join(dir, "planted")
+			if err := errors.Join(os.WriteFile(planted, nil, 0o600), change(dir)); err != nil {
+				t.Fatal(err)
+			}
+			next := &Mirrors{Dir: m.Dir, AllowInsecure: true, AllowedCIDRs: loopback}
+			if diff := cmp.Diff(want, mustFetch(t, next, remote), snapshots); diff != "" {
+				t.Error(diff)
+			}
+			if fileExists(planted) {
+				t.Error("what was in it is still there")
+			}
+			if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
+				t.Errorf("it has mode %v (err %v)", info.Mode(), err)
+			}
+			if requests, _ := s.cost(func() { mustFetch(t, next, remote) }); requests != 1 {
+				t.Errorf("once it is made again an unchanged remote takes %d requests", requests)
+			}
+		})
+	}
+}
+
+// security.md 13: the folder of the mirrors itself.
+func TestForeignFolder(t *testing.T) {
+	t.Run("another user's", func(t *testing.T) {
+		if os.Geteuid() != 0 {
+			t.Skip("only root can give a folder to another user")
+		}
+		m := newMirrors(t)
+		if err := os.Chown(m.Dir, 4711, 4711); err != nil {
+			t.Fatal(err)
+		}
+		_, err := m.Lock()
+		wantError(t, err, ErrInvalid, m.Dir, "belongs to user 4711", "name a folder of user 0")
+	})
+	t.Run("a lock that is a link", func(t *testing.T) {
+		m, outside := newMirrors(t), t.TempDir()
+		victim := filepath.Join(outside, "file")
+		if err := errors.Join(os.WriteFile(victim, []byte("keep\n"), 0o600), os.Symlink(victim, filepath.Join(m.Dir, lockName))); err != nil {
+			t.Fatal(err)
+		}
+		_, err := m.Lock()
+		wantError(t, err, ErrInvalid, "is a link", "delete it")
+		untouched(t, outside)
+	})
+}
+
+// security.md 13: while a fetch is under way its folder has another name each time, and
+// only we may look into it; an archive of Flux has no name at all.
+func TestTemporaryNames(t *testing.T) {
+	s, r := newServer(t), newRepo(t)
+	r.commit("a.yaml", "a: 1\n")
+	s.push(r, "repo.git")
+	m := newMirrors(t)
+	names := map[string]bool{}
+	proxy := proxyTo(t, s.proxy.URL)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if strings.HasSuffix(req.URL.Path, "/git-upload-pack") {
+			for _, dir := range globbed(t, m.Dir, "*/incoming-*") {
+				names[filepath.Base(dir)] = true
+				if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
+					t.Errorf("%s has mode %v (err %v)", dir, info.Mode(), err)
+				}
+			}
+		}
+		proxy.ServeHTTP(w, req)
+	}))
+	defer server.Close()
+	const fetches = 5
+	for range fetches {
+		mustFetch(t, m, Remote{URL: server.URL + "/repo.git"})
+		if err := m.Sweep(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(names) != fetches {
+		t.Errorf("%d fetches wrote into %v", fetches, names)
+	}
+
+	a := newArtifacts(t)
+	archive := tarGz(t, tarFile("a.yaml", "a: 1\n"))
+	served := 0
+	files := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		served++
+		empty(t, a.Dir)
+		_, _ = w.Write(archive)
+	}))
+	defer files.Close()
+	from := newFiles(t).artifact(archive)
+	from.URL = files.URL + "/a.tar.gz"
+	if _, err := a.Read(t.Context(), from); err != nil || served != 1 {
+		t.Errorf("%d downloads: %v", served, err)
+	}
+}
