@@ -2,72 +2,43 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
+
+	"github.com/osm-gitops/osm-gitops/test/stage"
 )
 
 // controller is the process that is measured.
 type controller struct {
-	cmd     *exec.Cmd
-	exited  chan struct{}
+	*stage.Process
 	metrics string // URL
 	health  string // URL
 }
 
 // startController runs the binary; log is where it writes.
 func startController(binary, log string, flags ...string) (*controller, error) {
-	metrics, err := freeAddress()
+	metrics, err := stage.FreeAddress()
 	if err != nil {
 		return nil, err
 	}
-	health, err := freeAddress()
+	health, err := stage.FreeAddress()
 	if err != nil {
 		return nil, err
 	}
-	out, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	defer out.Close()
 	args := append([]string{"controller", "--leader-elect=false", "--metrics-address", metrics, "--health-probe-address", health}, flags...)
-	p := &controller{
-		cmd: exec.Command(binary, args...), exited: make(chan struct{}),
-		metrics: "http://" + metrics + "/metrics", health: "http://" + health + "/readyz",
-	}
-	p.cmd.Stdout, p.cmd.Stderr = out, out
-	if err := p.cmd.Start(); err != nil {
-		return nil, err
-	}
-	go func() {
-		_ = p.cmd.Wait() // how it ended stands in its log
-		close(p.exited)
-	}()
-	return p, nil
-}
-
-func (p *controller) stop() {
-	_ = p.cmd.Process.Signal(syscall.SIGTERM)
-	select {
-	case <-p.exited:
-	case <-time.After(time.Minute):
-		_ = p.cmd.Process.Kill()
-		<-p.exited
-	}
+	p, err := stage.Start(log, binary, args...)
+	return &controller{Process: p, metrics: "http://" + metrics + "/metrics", health: "http://" + health + "/readyz"}, err
 }
 
 // ready waits for the readiness probe.
 func (p *controller) ready(ctx context.Context) error {
-	return until(ctx, 2*time.Minute, "the controller is ready", func() error {
+	return stage.Until(ctx, 2*time.Minute, "the controller is ready", func() error {
 		_, err := fetch(ctx, p.health)
 		return err
 	})
@@ -75,7 +46,7 @@ func (p *controller) ready(ctx context.Context) error {
 
 // cpu is what the process used since it began.
 func (p *controller) cpu() (time.Duration, error) {
-	data, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(p.cmd.Process.Pid), "stat"))
+	data, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(p.Cmd.Process.Pid), "stat"))
 	if err != nil {
 		return 0, err
 	}
@@ -93,7 +64,7 @@ func (p *controller) cpu() (time.Duration, error) {
 
 // memory returns the resident set in bytes: now, and at most so far.
 func (p *controller) memory() (now, peak int64, err error) {
-	data, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(p.cmd.Process.Pid), "status"))
+	data, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(p.Cmd.Process.Pid), "status"))
 	if err != nil {
 		return 0, 0, err
 	}
@@ -193,31 +164,4 @@ func fetch(ctx context.Context, url string) (string, error) {
 		err = fmt.Errorf("%s: %s", url, resp.Status)
 	}
 	return string(body), err
-}
-
-// until waits for a condition.
-func until(ctx context.Context, patience time.Duration, what string, condition func() error) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	for {
-		err := condition()
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("waiting until %s: %w", what, errors.Join(ctx.Err(), err))
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
-}
-
-// freeAddress finds a free port on loopback.
-func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer l.Close()
-	return l.Addr().String(), nil
 }

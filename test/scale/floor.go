@@ -35,7 +35,7 @@ type floor struct {
 
 // floor measures it, with the controller stopped and the rights that it had.
 func (b *bench) floor(ctx context.Context) error {
-	b.controller.stop()
+	b.controller.Stop()
 	f, err := b.newFloor(ctx)
 	if err != nil {
 		return err

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/osm-gitops/osm-gitops/test/stage"
 )
 
 // pools names pools 0 to n-1.
@@ -41,7 +43,7 @@ func (b *bench) meter(ctx context.Context) (func() (cost, error), error) {
 
 // quiet waits until the controller has nothing to do.
 func (b *bench) quiet(ctx context.Context, patience time.Duration) error {
-	return until(ctx, patience, "the controller is at rest", func() error {
+	return stage.Until(ctx, patience, "the controller is at rest", func() error {
 		c, err := b.controller.count(ctx)
 		if err == nil && c.waiting+c.active > 0 {
 			err = fmt.Errorf("%v pools wait", c.waiting+c.active)
@@ -64,7 +66,7 @@ func (b *bench) create(ctx context.Context) error {
 		return err
 	}
 	var last time.Time
-	err = until(ctx, 20*time.Minute, "every pool has its Secrets", func() error {
+	err = stage.Until(ctx, 20*time.Minute, "every pool has its Secrets", func() error {
 		moved, at, err := b.secrets.at(b.release(), poolNames(b.pools))
 		if err != nil {
 			return err
@@ -174,7 +176,7 @@ func (b *bench) rotate(ctx context.Context) error {
 	}
 	begin := time.Now()
 	var last time.Time
-	err = until(ctx, 20*time.Minute, "every pool follows the push", func() error {
+	err = stage.Until(ctx, 20*time.Minute, "every pool follows the push", func() error {
 		n, at, err := b.secrets.at(b.release(), moved)
 		last = at
 		if err == nil && n < 2*len(moved) {
@@ -233,12 +235,12 @@ func (b *bench) atRest(ctx context.Context) error {
 
 // restart stops the controller, and starts it again.
 func (b *bench) restart(ctx context.Context) error {
-	b.controller.stop()
+	b.controller.Stop()
 	begin := time.Now()
 	if err := b.start(ctx); err != nil {
 		return err
 	}
-	err := until(ctx, 10*time.Minute, "every pool was looked at again", func() error {
+	err := stage.Until(ctx, 10*time.Minute, "every pool was looked at again", func() error {
 		c, err := b.controller.count(ctx)
 		if err == nil && (c.reconciled < float64(b.pools) || c.waiting+c.active > 0) {
 			err = fmt.Errorf("%v of them were, %v wait", c.reconciled, c.waiting+c.active)
