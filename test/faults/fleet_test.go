@@ -11,12 +11,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
@@ -32,6 +34,7 @@ const patience = 3 * time.Minute
 var soak = os.Getenv("OSM_SOAK") == "1"
 
 func TestMain(m *testing.M) {
+	log.SetLogger(logr.Discard()) // of the observer's cache, whose API server is killed
 	code := cluster.Main(m, cluster.Options{SeparateAPIServer: true})
 	if dir, err := built(); err == nil {
 		_ = os.RemoveAll(filepath.Dir(dir))
@@ -267,8 +270,8 @@ func (f *fleet) each(do func(ctx context.Context, pool string) error) {
 // end removes the pools, and looks for what is left of them.
 func (f *fleet) end() {
 	if f.t.Failed() {
-		log, _ := os.ReadFile(f.log) // none is no better explanation
-		f.t.Logf("the controller's log:\n%s", log[max(0, len(log)-8000):])
+		text, _ := os.ReadFile(f.log) // none is no better explanation
+		f.t.Logf("the controller's log:\n%s", text[max(0, len(text)-8000):])
 	}
 	f.seen.stop()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(f.t.Context()), 2*patience)

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -25,7 +25,9 @@ type observer struct {
 	stop  context.CancelFunc
 	mu    sync.Mutex
 	wrong []string
-	had   map[string][]string // the input digests that a pool's provisioning Secret had
+	// The first resource version of each Secret with an input digest, by pool and digest.
+	// When the API server was away, the informer tells in any order what happened.
+	provisioning, bootstrap map[string]uint64
 }
 
 // observe begins; it goes on over restarts of the API server.
@@ -36,7 +38,7 @@ func (f *fleet) observe() *observer {
 	c, err := cache.New(f.cluster.Config, cache.Options{Scheme: scheme, DefaultNamespaces: map[string]cache.Config{api.NamespaceCloudInitSettings: {}}})
 	f.must(err)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(f.t.Context()))
-	o := &observer{stop: cancel, had: map[string][]string{}}
+	o := &observer{stop: cancel, provisioning: map[string]uint64{}, bootstrap: map[string]uint64{}}
 	informer, err := c.GetInformer(ctx, &corev1.Secret{})
 	f.must(err)
 	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
@@ -83,16 +85,7 @@ func (o *observer) see(namespace string, before, s *corev1.Secret) {
 	if before != nil && before.UID != s.UID {
 		o.complain("%s was away for a moment", s.Name)
 	}
-	input := s.Annotations[api.AnnotationInputDigest]
-	o.mu.Lock()
-	if strings.HasSuffix(s.Name, provisioningSuffix) {
-		o.had[pool] = append(o.had[pool], input)
-	}
-	ready := slices.Contains(o.had[pool], input)
-	o.mu.Unlock()
-	if !ready {
-		o.complain("%s is of %s, for which there was no provisioning document yet", s.Name, input)
-	}
+	o.note(pool+" at "+s.Annotations[api.AnnotationInputDigest], s)
 	var revision, made int
 	if _, err := fmt.Sscan(s.Annotations[api.AnnotationRevisionFor], &revision); err != nil {
 		o.complain("%s is for revision %q", s.Name, s.Annotations[api.AnnotationRevisionFor])
@@ -100,6 +93,23 @@ func (o *observer) see(namespace string, before, s *corev1.Secret) {
 	_, after, _ := bytes.Cut(s.Data[api.UserDataKey], []byte("made for v1.35."))
 	if _, err := fmt.Sscan(string(bytes.Fields(append(after, " -"...))[0]), &made); err != nil || made < revision {
 		o.complain("%s is for revision %d and has content of template %d (err %v)", s.Name, revision, made, err)
+	}
+}
+
+// note keeps when a document of a generation was there first.
+func (o *observer) note(generation string, s *corev1.Secret) {
+	at, err := strconv.ParseUint(s.ResourceVersion, 10, 64)
+	if err != nil {
+		o.complain("%s has resource version %q", s.Name, s.ResourceVersion)
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	seen := o.bootstrap
+	if strings.HasSuffix(s.Name, provisioningSuffix) {
+		seen = o.provisioning
+	}
+	if _, before := seen[generation]; !before {
+		seen[generation] = at
 	}
 }
 
@@ -116,6 +126,11 @@ func (f *fleet) check() {
 	defer f.seen.mu.Unlock()
 	for _, wrong := range f.seen.wrong {
 		f.t.Error(wrong)
+	}
+	for generation, at := range f.seen.bootstrap {
+		if first, ok := f.seen.provisioning[generation]; !ok || first > at {
+			f.t.Errorf("%s: there was no provisioning document when the bootstrap document came", generation)
+		}
 	}
 	f.seen.wrong = nil
 }
