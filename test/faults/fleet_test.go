@@ -90,9 +90,9 @@ func newFleet(t *testing.T, pools int) *fleet {
 	f.must(err)
 	f.flags = []string{
 		"controller", "--kubeconfig", kubeconfig, "--namespace", metav1.NamespaceSystem, "--leader-elect=false",
-		"--health-probe-address", "0", "--metrics-address", "0", "--disable-default-osps",
+		"--health-probe-address", "0", "--metrics-address", "0", "--webhook-address", "0", "--disable-default-osps",
 		"--kubernetes-ca-bundle", f.caFile(dir),
-		"--directory-root", f.repo.Dir, "--cache-dir", filepath.Join(dir, "mirrors"),
+		"--directory-root", f.repo.Dir,
 	}
 	for i := range pools {
 		f.pools = append(f.pools, fmt.Sprintf("pool-%03d", i))
@@ -136,9 +136,10 @@ func (f *fleet) must(err error) {
 // start starts a controller, or starts it again.
 func (f *fleet) start(flags ...string) *stage.Process {
 	f.t.Helper()
-	p, err := stage.Start(f.log, f.binary, append(f.flags, flags...)...)
-	f.must(err)
 	f.starts++
+	cache := filepath.Join(filepath.Dir(f.log), fmt.Sprintf("mirrors-%d", f.starts)) // replicas do not share one
+	p, err := stage.Start(f.log, f.binary, append(append(f.flags, "--cache-dir", cache), flags...)...)
+	f.must(err)
 	f.running = p
 	return p
 }
