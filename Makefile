@@ -33,9 +33,12 @@ test: prerequisites ## run every test, with the race detector
 	hack/test
 
 .PHONY: bench
-bench: prerequisites ## measure rendering, and what following a repository costs beside the git command
+bench: prerequisites ## measure rendering, following a repository beside the git command, and many pools beside a plain client
 	go test -run '^$$' -bench . -benchmem ./pkg/render/...
-	@mkdir -p bin && go build -o bin/speed ./test/speed && bin/speed
+	@mkdir -p bin && go build -o bin/speed ./test/speed && go build -o bin/scale ./test/scale
+	bin/speed
+	for token in bound shared; do bin/scale -node-token $$token; done
+	bin/scale -pools 10000 -parts create,rest,restart
 
 FUZZTIME ?= 10m
 
@@ -44,10 +47,10 @@ fuzz: prerequisites ## feed every decoder and encoder what strangers might write
 	FUZZTIME=$(FUZZTIME) hack/fuzz
 
 # Packages whose tests do more when OSM_SOAK=1.
-SOAK ?= ./test/nodescripts
+SOAK ?= ./test/nodescripts ./test/faults
 
 .PHONY: soak
-soak: prerequisites ## run the long tests: every fault alone, and power that fails at every command of every profile
+soak: prerequisites ## run the long tests: every fault on nodes alone, power that fails at every command, and crashes under 300 pools
 	OSM_SOAK=1 go test -count=1 -timeout 4h $(SOAK)
 
 .PHONY: lint

@@ -117,6 +117,16 @@ func (c *Cluster) KillAPIServer() error {
 	return syscall.Kill(pid, syscall.SIGKILL)
 }
 
+// StopStorage lets etcd answer nothing, until it is resumed. It needs
+// Options.SeparateAPIServer.
+func (c *Cluster) StopStorage() (resume func() error, err error) {
+	// etcd is in the process that started the API server.
+	if err := syscall.Kill(c.pid, syscall.SIGSTOP); err != nil {
+		return nil, fmt.Errorf("stopping etcd: %w", err)
+	}
+	return func() error { return syscall.Kill(c.pid, syscall.SIGCONT) }, nil
+}
+
 // Scheme knows the kinds of Kubernetes, CustomResourceDefinitions, our own kinds
 // and machine-controller's, and what add puts on top.
 func Scheme(add ...func(*k8sruntime.Scheme) error) (*k8sruntime.Scheme, error) {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -75,6 +76,9 @@ type Reconciler struct {
 	// OverrideServer replaces the API server's URL in kubeconfigs of nodes.
 	OverrideServer string
 
+	known   atomic.Pointer[knownEndpoint]
+	indexed bool // by Setup: the cache of Worker knows tokenIndex
+
 	told       sync.Map // pool uid -> what was last reported to be wrong
 	settings   sync.Map // name -> time.Time, when settings were last known to be kept
 	digests    sync.Map // profile uid and generation -> digest of its spec
@@ -99,12 +103,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.told.Delete(md.UID)
 		return r.report(&md, plan{}, r.release(ctx, &md))
 	}
-	if err := r.hold(ctx, &md); err != nil {
+	fresh, err := r.hold(ctx, &md)
+	if err != nil {
 		return r.report(&md, plan{}, err)
 	}
 	// The token comes first: it lives one hour, and whatever else is wrong must
 	// not keep it from being renewed.
-	token, err := r.liveToken(ctx, &md)
+	token, err := r.liveToken(ctx, &md, fresh)
 	if err != nil {
 		return r.report(&md, plan{}, err)
 	}
@@ -196,15 +201,16 @@ func (r *Reconciler) decideLastGood(ctx context.Context, seen *observed, refusal
 	return p, nil
 }
 
-// hold puts the contract's finalizer on a pool before anything is made for it.
+// hold puts the contract's finalizer on a pool before anything is made for it. Fresh
+// is a pool that had none: nobody has made anything for it.
 // It patches that alone: our type knows only a part of a MachineDeployment.
-func (r *Reconciler) hold(ctx context.Context, md *cluster.MachineDeployment) error {
+func (r *Reconciler) hold(ctx context.Context, md *cluster.MachineDeployment) (fresh bool, err error) {
 	if controllerutil.ContainsFinalizer(md, api.FinalizerPool) {
-		return nil
+		return false, nil
 	}
 	before := md.DeepCopy()
 	controllerutil.AddFinalizer(md, api.FinalizerPool)
-	return r.patchFinalizers(ctx, before, md)
+	return true, r.patchFinalizers(ctx, before, md)
 }
 
 func (r *Reconciler) patchFinalizers(ctx context.Context, before, after *cluster.MachineDeployment) error {
@@ -271,7 +277,7 @@ func (r *Reconciler) owned(ctx context.Context, from readers, md *cluster.Machin
 	if err != nil {
 		return nil, err
 	}
-	tokens, err := listTokens(ctx, from.worker, md)
+	tokens, err := from.tokens(ctx, md)
 	if err != nil {
 		return nil, err
 	}
@@ -283,11 +289,14 @@ func (r *Reconciler) owned(ctx context.Context, from readers, md *cluster.Machin
 }
 
 // readers read the two clusters: through caches, or the API servers themselves.
-type readers struct{ management, worker client.Reader }
+type readers struct {
+	management, worker client.Reader
+	indexed            bool // by tokenIndex
+}
 
-func (r *Reconciler) cached() readers { return readers{r.Management, r.Worker} }
+func (r *Reconciler) cached() readers { return readers{r.Management, r.Worker, r.indexed} }
 
-func (r *Reconciler) live() readers { return readers{r.Management.Live, r.Worker.Live} }
+func (r *Reconciler) live() readers { return readers{r.Management.Live, r.Worker.Live, false} }
 
 // clusterOf is where an object of a pool lives.
 func (r *Reconciler) clusterOf(obj client.Object) Cluster {

@@ -7,7 +7,9 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"regexp"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -25,6 +27,20 @@ import (
 type endpoint struct {
 	server  string
 	cluster *clientcmdapi.Cluster
+	// template is a kubeconfig with templateToken.
+	template string
+}
+
+// templateToken stands where a token belongs.
+const templateToken = "aaaaaa.bbbbbbbbbbbbbbbb"
+
+// bootstrapPattern is what bootstrap tokens look like.
+var bootstrapPattern = regexp.MustCompile(`^[a-z0-9]{6}\.[a-z0-9]{16}$`)
+
+// plain tells whether YAML needs no quotes around a bootstrap token, as around
+// templateToken: it does where the token reads as a number.
+func plain(token string) bool {
+	return bootstrapPattern.MatchString(token) && strings.Trim(token, "0123456789.e") != ""
 }
 
 // contextName names cluster, user and context of a kubeconfig (contract: section 8.4).
@@ -32,6 +48,9 @@ const contextName = "c"
 
 // kubeconfig is the kubelet's bootstrap kubeconfig with a token.
 func (e endpoint) kubeconfig(token string) (string, error) {
+	if plain(token) && e.template != "" {
+		return strings.Replace(e.template, templateToken, token, 1), nil
+	}
 	b, err := clientcmd.Write(clientcmdapi.Config{
 		Clusters:       map[string]*clientcmdapi.Cluster{contextName: e.cluster},
 		AuthInfos:      map[string]*clientcmdapi.AuthInfo{contextName: {Token: token}},
@@ -46,6 +65,12 @@ func (e endpoint) kubeconfig(token string) (string, error) {
 
 // clusterInfoKey is the key of cluster-info that holds a kubeconfig without credentials.
 const clusterInfoKey = "kubeconfig"
+
+// knownEndpoint is what was made of cluster-info last.
+type knownEndpoint struct {
+	text string
+	endpoint
+}
 
 // endpoint reads cluster-info, and only where that does not exist the endpoints
 // of the service kubernetes.
@@ -62,17 +87,33 @@ func (r *Reconciler) endpoint(ctx context.Context) (endpoint, error) {
 	case err != nil:
 		return e, fmt.Errorf("reading ConfigMap %s: %w", key, err)
 	default:
-		if e, err = parseClusterInfo(cm.Data[clusterInfoKey]); err != nil {
+		text := cm.Data[clusterInfoKey]
+		if known := r.known.Load(); known != nil && known.text == text {
+			return known.endpoint, nil
+		}
+		if e, err = parseClusterInfo(text); err != nil {
 			return e, &refusedError{reason: api.EventProfileError, err: fmt.Errorf("ConfigMap %s: %w", key, err)}
 		}
+		e, err = r.overridden(e)
+		if err == nil {
+			r.known.Store(&knownEndpoint{text: text, endpoint: e})
+		}
+		return e, err
 	}
+	return r.overridden(e)
+}
+
+// overridden is an endpoint as nodes are told it.
+func (r *Reconciler) overridden(e endpoint) (endpoint, error) {
 	if r.OverrideServer != "" {
 		e.server = r.OverrideServer
 	}
 	c := e.cluster.DeepCopy()
 	c.Server = e.server
 	e.cluster = c
-	return e, nil
+	var err error
+	e.template, err = e.kubeconfig(templateToken)
+	return e, err
 }
 
 func parseClusterInfo(text string) (endpoint, error) {

@@ -273,7 +273,7 @@ func TestServiceAccountToken(t *testing.T) {
 	f := newFixture(t)
 	ns := f.pool.Namespace
 	f.r.TokenServiceAccount = client.ObjectKey{Namespace: ns, Name: "kubelets"}
-	if _, err := f.r.bootstrapToken(t.Context(), f.pool, f.clock.Now()); err == nil || !strings.Contains(err.Error(), "create it") {
+	if _, err := f.r.bootstrapToken(t.Context(), f.pool, false); err == nil || !strings.Contains(err.Error(), "create it") {
 		t.Errorf("without the ServiceAccount: %v", err)
 	}
 	f.ensure(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "kubelets"}, Secrets: []corev1.ObjectReference{{Name: "other"}, {Name: "kubelets-token"}}})
@@ -283,7 +283,7 @@ func TestServiceAccountToken(t *testing.T) {
 		Type:       corev1.SecretTypeServiceAccountToken,
 		Data:       map[string][]byte{"token": []byte("sa-token")},
 	})
-	got, err := f.r.bootstrapToken(t.Context(), f.pool, f.clock.Now())
+	got, err := f.r.bootstrapToken(t.Context(), f.pool, false)
 	if err != nil || got.value == "" || got.create || got.renew {
 		t.Errorf("got %+v, %v", got, err)
 	}
@@ -399,11 +399,11 @@ func TestOrphansAreRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.delete(f.pool)
-	if err := f.r.hold(t.Context(), f.pool.DeepCopy()); !errors.Is(err, errRaced) {
+	if _, err := f.r.hold(t.Context(), f.pool.DeepCopy()); !errors.Is(err, errRaced) {
 		t.Errorf("a pool that is gone was held (err %v)", err)
 	}
 	f.reconcile()
-	if left, err := f.r.owned(t.Context(), readers{f.client, f.client}, f.pool); err != nil || len(left) != 0 {
+	if left, err := f.r.owned(t.Context(), f.r.live(), f.pool); err != nil || len(left) != 0 {
 		t.Errorf("%d objects are left (err %v): %v", len(left), err, left)
 	}
 }

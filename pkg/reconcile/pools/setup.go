@@ -30,6 +30,9 @@ import (
 // profileIndex finds the pools that name a profile.
 const profileIndex = "profile"
 
+// tokenIndex finds bootstrap tokens by the label that names their pool.
+const tokenIndex = "token-pool"
+
 // Watches are what Setup watches beside the manager's cache.
 type Watches struct {
 	// ClusterInfo holds the ConfigMap kube-public/cluster-info.
@@ -53,6 +56,16 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, w Watches) err
 	if err != nil {
 		return fmt.Errorf("indexing MachineDeployments by profile: %w", err)
 	}
+	err = mgr.GetFieldIndexer().IndexField(ctx, &corev1.Secret{}, tokenIndex, func(obj client.Object) []string {
+		if pool := obj.GetLabels()[api.LabelTokenPool]; pool != "" {
+			return []string{pool}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("indexing bootstrap tokens: %w", err)
+	}
+	r.indexed = true
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named("pool").
 		For(&cluster.MachineDeployment{}, builder.WithPredicates(concerned, predicate.Or[client.Object](

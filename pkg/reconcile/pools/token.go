@@ -44,8 +44,8 @@ type bootstrapToken struct {
 
 // liveToken returns the pool's token with time left to live, moving its end where
 // that is due. Where there is none it makes one up, which apply creates.
-func (r *Reconciler) liveToken(ctx context.Context, md *cluster.MachineDeployment) (bootstrapToken, error) {
-	t, err := r.bootstrapToken(ctx, md, r.Clock.Now())
+func (r *Reconciler) liveToken(ctx context.Context, md *cluster.MachineDeployment, fresh bool) (bootstrapToken, error) {
+	t, err := r.bootstrapToken(ctx, md, fresh)
 	if err != nil || !t.renew {
 		return t, err
 	}
@@ -57,13 +57,18 @@ func (r *Reconciler) liveToken(ctx context.Context, md *cluster.MachineDeploymen
 
 // bootstrapToken finds the pool's token. The cache may be behind, and a token too
 // many cannot be told from a good one, so before one is made up the API server is
-// asked itself.
-func (r *Reconciler) bootstrapToken(ctx context.Context, md *cluster.MachineDeployment, now time.Time) (bootstrapToken, error) {
+// asked itself, unless nobody can have made one for so fresh a pool.
+func (r *Reconciler) bootstrapToken(ctx context.Context, md *cluster.MachineDeployment, fresh bool) (bootstrapToken, error) {
+	now := r.Clock.Now()
 	if r.TokenServiceAccount.Name != "" {
 		return r.serviceAccountToken(ctx)
 	}
-	for _, from := range []client.Reader{r.Worker, r.Worker.Live} {
-		secrets, err := listTokens(ctx, from, md)
+	from := []readers{r.cached(), r.live()}
+	if fresh {
+		from = from[:1]
+	}
+	for _, from := range from {
+		secrets, err := from.tokens(ctx, md)
 		if err != nil {
 			return bootstrapToken{}, err
 		}
@@ -81,10 +86,14 @@ func (r *Reconciler) bootstrapToken(ctx context.Context, md *cluster.MachineDepl
 	return newToken(r.Random, md, now)
 }
 
-// listTokens lists the pool's token Secrets.
-func listTokens(ctx context.Context, from client.Reader, md *cluster.MachineDeployment) ([]corev1.Secret, error) {
+// tokens lists the pool's token Secrets.
+func (from readers) tokens(ctx context.Context, md *cluster.MachineDeployment) ([]corev1.Secret, error) {
 	var list corev1.SecretList
-	err := from.List(ctx, &list, client.InNamespace(metav1.NamespaceSystem), client.MatchingLabels{api.LabelTokenPool: tokenLabel(md)})
+	var ofPool client.ListOption = client.MatchingLabels{api.LabelTokenPool: tokenLabel(md)}
+	if from.indexed { // of ten thousand, not one by one
+		ofPool = client.MatchingFields{tokenIndex: tokenLabel(md)}
+	}
+	err := from.worker.List(ctx, &list, client.InNamespace(metav1.NamespaceSystem), ofPool)
 	if err != nil {
 		return nil, fmt.Errorf("listing bootstrap tokens: %w", err)
 	}

@@ -1,0 +1,152 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/test/cluster"
+	"github.com/osm-gitops/osm-gitops/test/stage"
+)
+
+// bench is one run.
+type bench struct {
+	table
+	options
+	dir      string
+	cluster  *cluster.Cluster
+	client   client.WithWatch
+	progress io.Writer
+
+	binary     string
+	kubeconfig string
+	controller *controller
+	secrets    *watcher
+	repository *stage.Repository
+	version    int    // the patch of the version of profiles that are pushed to
+	shipped    string // the version of those that are not
+
+	ours       time.Duration // to create all pools
+	ourWrites  float64       // of the controller, for that
+	oneLatency []time.Duration
+	oneWrites  float64
+}
+
+func (b *bench) path(name string) string { return filepath.Join(b.dir, name) }
+
+func (b *bench) release() string { return fmt.Sprintf("v9.0.%d", b.version) }
+
+// begin installs everything and starts the controller with profiles from Git.
+func (b *bench) begin(ctx context.Context) error {
+	b.binary = b.path("osm-gitops")
+	if err := stage.Build(ctx, b.binary, "-trimpath"); err != nil {
+		return err
+	}
+	if err := stage.Install(ctx, b.cluster); err != nil {
+		return err
+	}
+	var err error
+	if b.client, err = b.cluster.NewClient(); err != nil {
+		return err
+	}
+	if err := b.client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: poolNamespace}}); err != nil {
+		return err
+	}
+	if b.secrets, err = watchSecrets(ctx, b.client); err != nil {
+		return err
+	}
+	if b.repository, err = stage.NewRepository(ctx, b.path("repository")); err != nil {
+		return err
+	}
+	if err := b.push(ctx); err != nil {
+		return err
+	}
+	if err := b.start(ctx); err != nil {
+		return err
+	}
+	source := &api.ProfileSource{
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "scale"},
+		Spec: api.ProfileSourceSpec{
+			Directory: &api.DirectorySource{Path: b.repository.Current()},
+			Interval:  metav1.Duration{Duration: time.Minute}, RetryInterval: metav1.Duration{Duration: time.Minute},
+		},
+	}
+	if err := b.client.Create(ctx, source); err != nil {
+		return err
+	}
+	return stage.Until(ctx, time.Minute, "the profiles are applied", func() error {
+		if err := b.client.Get(ctx, client.ObjectKeyFromObject(source), source); err != nil {
+			return err
+		}
+		if len(source.Status.Profiles) != 4 {
+			return fmt.Errorf("there are %d: %v", len(source.Status.Profiles), source.Status.Conditions)
+		}
+		return nil
+	})
+}
+
+func (b *bench) start(ctx context.Context) error {
+	b.kubeconfig = b.path("kubeconfig")
+	err := stage.Kubeconfig(ctx, b.cluster, b.kubeconfig, b.cluster.URL, b.cluster.Config.CAData)
+	if err != nil {
+		return err
+	}
+	b.controller, err = startController(b.binary, b.path("controller.log"),
+		"--kubeconfig", b.kubeconfig, "--namespace", metav1.NamespaceSystem, "--cache-dir", b.path("mirrors"),
+		"--directory-root", b.repository.Dir, "--external-cloud-provider", "--disable-default-osps", "--node-token", b.token)
+	if err != nil {
+		return err
+	}
+	return b.controller.ready(ctx)
+}
+
+func (b *bench) end() {
+	if b.controller != nil {
+		b.controller.Stop()
+	}
+}
+
+// lastWords are the last complaints in the controller's log.
+func (b *bench) lastWords() string {
+	const enough = 10
+	data, err := os.ReadFile(b.path("controller.log"))
+	if err != nil {
+		return err.Error()
+	}
+	lines := slices.DeleteFunc(strings.Split(string(data), "\n"), func(line string) bool { return !strings.Contains(line, `"level":"error"`) })
+	return strings.Join(lines[max(0, len(lines)-enough):], "\n")
+}
+
+// push commits the next version of two of our profiles; two more, the same under
+// another name, stay what they are.
+func (b *bench) push(ctx context.Context) error {
+	root, err := cluster.Root()
+	if err != nil {
+		return err
+	}
+	b.version++
+	files := map[string]string{}
+	for _, name := range []string{"osp-ubuntu", "osp-flatcar"} {
+		text, err := os.ReadFile(filepath.Join(root, "profiles", name+".yaml"))
+		if err != nil {
+			return err
+		}
+		before, after, _ := strings.Cut(string(text), "\n  version: ")
+		shipped, after, _ := strings.Cut(after, "\n")
+		b.shipped = shipped
+		files[name+".yaml"] = before + "\n  version: " + b.release() + "\n" + after
+		files[name+still+".yaml"] = strings.Replace(string(text), "name: "+name+"\n", "name: "+name+still+"\n", 1)
+	}
+	_, err = b.repository.Push(ctx, files)
+	return err
+}

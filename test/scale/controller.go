@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/osm-gitops/osm-gitops/test/stage"
+)
+
+// controller is the process that is measured.
+type controller struct {
+	*stage.Process
+	metrics string // URL
+	health  string // URL
+}
+
+// startController runs the binary; log is where it writes.
+func startController(binary, log string, flags ...string) (*controller, error) {
+	metrics, err := stage.FreeAddress()
+	if err != nil {
+		return nil, err
+	}
+	health, err := stage.FreeAddress()
+	if err != nil {
+		return nil, err
+	}
+	args := append([]string{"controller", "--leader-elect=false", "--webhook-address", "0", "--metrics-address", metrics, "--health-probe-address", health}, flags...)
+	p, err := stage.Start(log, binary, args...)
+	return &controller{Process: p, metrics: "http://" + metrics + "/metrics", health: "http://" + health + "/readyz"}, err
+}
+
+// ready waits for the readiness probe.
+func (p *controller) ready(ctx context.Context) error {
+	return stage.Until(ctx, 2*time.Minute, "the controller is ready", func() error {
+		_, err := fetch(ctx, p.health)
+		return err
+	})
+}
+
+// cpu is what the process used since it began.
+func (p *controller) cpu() (time.Duration, error) {
+	data, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(p.Cmd.Process.Pid), "stat"))
+	if err != nil {
+		return 0, err
+	}
+	// proc_pid_stat(5): after the name, which is in brackets, utime is field 14 of
+	// the line and stime 15, in clock ticks, of which Linux shows 100 a second.
+	fields := strings.Fields(string(data[strings.LastIndexByte(string(data), ')')+1:]))
+	const utime, stime, tick = 11, 12, 10 * time.Millisecond
+	user, err := strconv.ParseInt(fields[utime], 10, 64)
+	if err != nil {
+		return 0, err
+	}
+	system, err := strconv.ParseInt(fields[stime], 10, 64)
+	return time.Duration(user+system) * tick, err
+}
+
+// memory returns the resident set in bytes: now, and at most so far.
+func (p *controller) memory() (now, peak int64, err error) {
+	data, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(p.Cmd.Process.Pid), "status"))
+	if err != nil {
+		return 0, 0, err
+	}
+	for line := range strings.Lines(string(data)) {
+		name, value, _ := strings.Cut(line, ":")
+		kib, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(value), "kB")), 10, 64)
+		switch {
+		case err != nil:
+		case name == "VmRSS":
+			now = kib << 10
+		case name == "VmHWM":
+			peak = kib << 10
+		}
+	}
+	return now, peak, nil
+}
+
+// counters are sums of metrics over some of their labels.
+type counters struct {
+	requests   map[string]float64 // by method, answered
+	failed     float64            // requests that were answered with an error
+	reconciled float64            // pools
+	errors     float64            // of reconciles of pools
+	waiting    float64            // pools in the queue
+	active     float64            // pools being handled
+}
+
+// count reads the controller's metrics.
+func (p *controller) count(ctx context.Context) (counters, error) {
+	text, err := fetch(ctx, p.metrics)
+	if err != nil {
+		return counters{}, err
+	}
+	c := counters{requests: map[string]float64{}}
+	for line := range strings.Lines(text) {
+		series, number, ok := strings.Cut(strings.TrimSpace(line), " ")
+		if !ok || strings.HasPrefix(series, "#") {
+			continue
+		}
+		value, err := strconv.ParseFloat(number, 64)
+		if err != nil {
+			continue
+		}
+		name, labels, _ := strings.Cut(series, "{")
+		ofPools := strings.Contains(labels, `controller="pool"`)
+		switch {
+		case name == "rest_client_requests_total":
+			c.requests[label(labels, "method")] += value
+			if code := label(labels, "code"); !strings.HasPrefix(code, "2") {
+				c.failed += value
+			}
+		case name == "controller_runtime_reconcile_total" && ofPools:
+			c.reconciled += value
+		case name == "controller_runtime_reconcile_errors_total" && ofPools:
+			c.errors += value
+		case name == "controller_runtime_active_workers" && ofPools:
+			c.active += value
+		case name == "workqueue_depth" && ofPools:
+			c.waiting += value
+		}
+	}
+	return c, nil
+}
+
+// writes is the number of requests that change something.
+func (c counters) writes() float64 {
+	return c.requests["POST"] + c.requests["PUT"] + c.requests["PATCH"] + c.requests["DELETE"]
+}
+
+// since is what was counted after another count.
+func (c counters) since(before counters) counters {
+	out := counters{requests: map[string]float64{}, failed: c.failed - before.failed, reconciled: c.reconciled - before.reconciled, errors: c.errors - before.errors}
+	for method, n := range c.requests {
+		out.requests[method] = n - before.requests[method]
+	}
+	return out
+}
+
+func label(labels, name string) string {
+	_, after, _ := strings.Cut(labels, name+`="`)
+	value, _, _ := strings.Cut(after, `"`)
+	return value
+}
+
+func fetch(ctx context.Context, url string) (string, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return "", err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s", url, resp.Status)
+	}
+	return string(body), err
+}

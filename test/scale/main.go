@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"text/tabwriter"
+	"time"
+
+	"github.com/osm-gitops/osm-gitops/test/cluster"
+)
+
+func main() { os.Exit(scale(os.Args[1:], os.Stdout, os.Stderr)) }
+
+// options are the flags.
+type options struct {
+	pools int
+	token string        // --node-token of the controller
+	rest  time.Duration // for which a controller without work is watched
+	parts string
+}
+
+func scale(args []string, stdout, stderr io.Writer) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	var o options
+	fs := flag.NewFlagSet("scale", flag.ContinueOnError)
+	fs.SetOutput(stderr)
+	fs.IntVar(&o.pools, "pools", 1000, "number of pools")
+	fs.StringVar(&o.token, "node-token", "bound", "token with which nodes fetch their Secrets, bound or shared")
+	fs.DurationVar(&o.rest, "rest", time.Minute, "time for which the controller is watched when there is nothing to do")
+	fs.StringVar(&o.parts, "parts", "create,floor,one,rotate,rest,restart", "comma list of what to measure; create is always first")
+	if err := fs.Parse(args); err != nil {
+		return 2
+	}
+	missed, err := measure(ctx, o, stdout, stderr)
+	if err != nil {
+		fmt.Fprintf(stderr, "scale: %v\n", err)
+		return 1
+	}
+	if missed > 0 {
+		return 1
+	}
+	return 0
+}
+
+func measure(ctx context.Context, o options, stdout, stderr io.Writer) (missed int, err error) {
+	dir, err := os.MkdirTemp("", "osm-gitops-scale-")
+	if err != nil {
+		return 0, err
+	}
+	defer os.RemoveAll(dir)
+	c, err := cluster.Run(ctx, filepath.Join(dir, "cluster"), cluster.Options{}, stderr)
+	if err != nil {
+		return 0, err
+	}
+	defer c.Stop()
+	b := &bench{options: o, dir: dir, cluster: c, progress: stderr}
+	defer b.end()
+	if err := b.begin(ctx); err != nil {
+		return 0, err
+	}
+	for _, part := range []struct {
+		name string
+		run  func(context.Context) error
+	}{
+		{"create", b.create}, {"one", b.one}, {"rotate", b.rotate}, {"rest", b.atRest}, {"restart", b.restart}, {"floor", b.floor},
+	} {
+		if !strings.Contains(","+o.parts+",create,", ","+part.name+",") {
+			continue
+		}
+		fmt.Fprintf(stderr, "scale: %s\n", part.name)
+		if err := part.run(ctx); err != nil {
+			return 0, errors.Join(fmt.Errorf("%s: %w\n%s", part.name, err, b.lastWords()), b.print(stdout))
+		}
+	}
+	return b.missed, b.print(stdout)
+}
+
+// table is what is printed.
+type table struct {
+	rows   [][]string
+	missed int
+}
+
+// add adds a row. Without a target there is no verdict.
+func (t *table) add(what, figure, target string, ok bool) {
+	verdict := ""
+	if target != "" {
+		verdict = "ok"
+		if !ok {
+			verdict = "missed"
+			t.missed++
+		}
+	}
+	t.rows = append(t.rows, []string{what, figure, target, verdict})
+}
+
+func (t *table) print(w io.Writer) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, "what\tmeasured\ttarget\t")
+	for _, row := range t.rows {
+		fmt.Fprintln(tw, strings.Join(row, "\t"))
+	}
+	return tw.Flush()
+}

@@ -1,0 +1,294 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/osm-gitops/osm-gitops/test/stage"
+)
+
+// pools names pools 0 to n-1.
+func poolNames(n int) []string {
+	out := make([]string, n)
+	for i := range out {
+		out[i] = poolName(i)
+	}
+	return out
+}
+
+// cost is what the controller needed for something.
+type cost struct {
+	cpu   time.Duration
+	count counters
+}
+
+// meter starts to measure; the function it returns says what was needed since.
+func (b *bench) meter(ctx context.Context) (func() (cost, error), error) {
+	look := func() (cost, error) {
+		cpu, err := b.controller.cpu()
+		if err != nil {
+			return cost{}, err
+		}
+		count, err := b.controller.count(ctx)
+		return cost{cpu: cpu, count: count}, err
+	}
+	before, err := look()
+	return func() (cost, error) {
+		after, err := look()
+		return cost{cpu: after.cpu - before.cpu, count: after.count.since(before.count)}, err
+	}, err
+}
+
+// quiet waits until the controller has nothing to do.
+func (b *bench) quiet(ctx context.Context, patience time.Duration) error {
+	return stage.Until(ctx, patience, "the controller is at rest", func() error {
+		c, err := b.controller.count(ctx)
+		if err == nil && c.waiting+c.active > 0 {
+			err = fmt.Errorf("%v pools wait", c.waiting+c.active)
+		}
+		return err
+	})
+}
+
+// create makes all pools at once, and waits until each has both Secrets.
+func (b *bench) create(ctx context.Context) error {
+	since, err := b.meter(ctx)
+	if err != nil {
+		return err
+	}
+	begin := time.Now()
+	err = each(ctx, b.pools, func(ctx context.Context, i int) error {
+		return b.client.Create(ctx, machineDeployment(poolNamespace, poolName(i), i, profileOf(i)))
+	})
+	if err != nil {
+		return err
+	}
+	var last time.Time
+	err = stage.Until(ctx, 20*time.Minute, "every pool has its Secrets", func() error {
+		moved, at, err := b.secrets.at(b.release(), poolNames(b.pools))
+		if err != nil {
+			return err
+		}
+		rest, atRest, err := b.secrets.at(b.shipped, poolNames(b.pools))
+		if last = at; atRest.After(at) {
+			last = atRest
+		}
+		if err == nil && moved+rest < 2*b.pools {
+			err = fmt.Errorf("%d of %d are there", moved+rest, 2*b.pools)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	b.ours = last.Sub(begin)
+	if err := b.quiet(ctx, 5*time.Minute); err != nil {
+		return err
+	}
+	c, err := since()
+	if err != nil {
+		return err
+	}
+	b.ourWrites = c.count.writes() / float64(b.pools)
+	now, peak, err := b.controller.memory()
+	if err != nil {
+		return err
+	}
+	n := float64(b.pools)
+	b.add(fmt.Sprintf("%d pools at once, %s tokens", b.pools, b.token), fmt.Sprintf("%s, %.0f pools/s", short(b.ours), n/b.ours.Seconds()), "", true)
+	perPool, limit := c.cpu/time.Duration(b.pools), 6*time.Millisecond
+	if b.token == "shared" {
+		limit = 4 * time.Millisecond
+	}
+	b.add("  controller's CPU per pool", short(perPool), short(limit), perPool <= limit)
+	b.add("  requests per pool", fmt.Sprintf("%.1f writes, %.2f reads, %.2f reconciles", b.ourWrites, c.count.requests["GET"]/n, c.count.reconciled/n), "", true)
+	b.add("  failed requests, failed reconciles", fmt.Sprintf("%.0f, %.0f", c.count.failed, c.count.errors), "0 reconciles", c.count.errors == 0)
+	most := int64(130 << 20)
+	if b.pools > 1000 {
+		most = 450 << 20
+	}
+	b.add("  resident memory, most of it", fmt.Sprintf("%d MiB, %d MiB", now>>20, peak>>20), fmt.Sprintf("%d MiB", most>>20), peak <= most)
+	return nil
+}
+
+// one measures how long a new pool waits when there is nothing else to do.
+func (b *bench) one(ctx context.Context) error {
+	const samples = 40
+	since, err := b.meter(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range samples {
+		pool := fmt.Sprintf("one-%02d", i)
+		drain(b.secrets.news)
+		begin := time.Now()
+		if err := b.client.Create(ctx, machineDeployment(poolNamespace, pool, i, profileOf(i))); err != nil {
+			return err
+		}
+		for missing := []string{secretName(pool, provisioning), secretName(pool, bootstrap)}; len(missing) > 0; {
+			select {
+			case name := <-b.secrets.news:
+				missing = slices.DeleteFunc(missing, func(s string) bool { return s == name })
+			case <-time.After(time.Minute):
+				return fmt.Errorf("pool %s has no %v", pool, missing)
+			}
+		}
+		b.oneLatency = append(b.oneLatency, time.Since(begin))
+		time.Sleep(100 * time.Millisecond) // until it is at rest again
+	}
+	c, err := since()
+	if err != nil {
+		return err
+	}
+	b.oneWrites = c.count.writes() / samples
+	b.add(fmt.Sprintf("one pool with %d behind it, p50 and p95", b.pools),
+		fmt.Sprintf("%s, %s, %.1f writes", short(percentile(b.oneLatency, 50)), short(percentile(b.oneLatency, 95)), b.oneWrites), "", true)
+	return nil
+}
+
+func drain(news chan string) {
+	for {
+		select {
+		case <-news:
+		default:
+			return
+		}
+	}
+}
+
+// rotate pushes a new version of the profiles of four pools in five.
+func (b *bench) rotate(ctx context.Context) error {
+	var moved []string
+	for i := range b.pools {
+		if profileOf(i) == "osp-"+kinds[i%len(kinds)].system {
+			moved = append(moved, poolName(i))
+		}
+	}
+	since, err := b.meter(ctx)
+	if err != nil {
+		return err
+	}
+	gone := b.secrets.deletions()
+	if err := b.push(ctx); err != nil {
+		return err
+	}
+	begin := time.Now()
+	var last time.Time
+	err = stage.Until(ctx, 20*time.Minute, "every pool follows the push", func() error {
+		n, at, err := b.secrets.at(b.release(), moved)
+		last = at
+		if err == nil && n < 2*len(moved) {
+			err = fmt.Errorf("%d of %d do", n, 2*len(moved))
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	took := last.Sub(begin)
+	if err := b.quiet(ctx, 5*time.Minute); err != nil {
+		return err
+	}
+	c, err := since()
+	if err != nil {
+		return err
+	}
+	limit := 8 * time.Second * time.Duration(len(moved)) / 800
+	b.add(fmt.Sprintf("%d pools rotated by one push", len(moved)), short(took), short(limit), took <= limit)
+	b.add("  Secrets that were absent", fmt.Sprint(b.secrets.deletions()-gone), "0", b.secrets.deletions() == gone)
+	b.add("  CPU and writes per pool", fmt.Sprintf("%s, %.1f", short(c.cpu/time.Duration(len(moved))), c.count.writes()/float64(len(moved))), "", true)
+	return nil
+}
+
+// atRest watches a controller that has nothing to do.
+func (b *bench) atRest(ctx context.Context) error {
+	if err := b.quiet(ctx, 5*time.Minute); err != nil {
+		return err
+	}
+	if err := sleep(ctx, 15*time.Second); err != nil { // what was just made settles
+		return err
+	}
+	since, err := b.meter(ctx)
+	if err != nil {
+		return err
+	}
+	if err := sleep(ctx, b.rest); err != nil {
+		return err
+	}
+	c, err := since()
+	if err != nil {
+		return err
+	}
+	now, _, err := b.controller.memory()
+	if err != nil {
+		return err
+	}
+	minutes := b.rest.Minutes()
+	perMinute := time.Duration(float64(c.cpu) / minutes)
+	b.add(fmt.Sprintf("at rest for %s: CPU per minute", b.rest), short(perMinute), "200ms", perMinute <= 200*time.Millisecond)
+	b.add("  requests per minute", fmt.Sprintf("%.1f writes, %.1f reads and watches", c.count.writes()/minutes, c.count.requests["GET"]/minutes), "0 writes", c.count.writes() == 0)
+	b.add("  resident memory", fmt.Sprintf("%d MiB", now>>20), "", true)
+	return nil
+}
+
+// restart stops the controller, and starts it again.
+func (b *bench) restart(ctx context.Context) error {
+	b.controller.Stop()
+	begin := time.Now()
+	if err := b.start(ctx); err != nil {
+		return err
+	}
+	err := stage.Until(ctx, 10*time.Minute, "every pool was looked at again", func() error {
+		c, err := b.controller.count(ctx)
+		if err == nil && (c.reconciled < float64(b.pools) || c.waiting+c.active > 0) {
+			err = fmt.Errorf("%v of them were, %v wait", c.reconciled, c.waiting+c.active)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	took := time.Since(begin)
+	c, err := b.controller.count(ctx)
+	if err != nil {
+		return err
+	}
+	cpu, err := b.controller.cpu()
+	if err != nil {
+		return err
+	}
+	now, peak, err := b.controller.memory()
+	if err != nil {
+		return err
+	}
+	b.add("restart until every pool was looked at", fmt.Sprintf("%s, CPU %s", short(took), short(cpu)), "1m0s", took <= time.Minute)
+	b.add("  requests", fmt.Sprintf("%.0f writes, %.0f reads and watches", c.writes(), c.requests["GET"]), "0 writes", c.writes() == 0)
+	b.add("  resident memory, most of it", fmt.Sprintf("%d MiB, %d MiB", now>>20, peak>>20), "", true)
+	return nil
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func percentile(all []time.Duration, p int) time.Duration {
+	all = slices.Clone(all)
+	slices.Sort(all)
+	return all[min(len(all)-1, len(all)*p/100)]
+}
+
+func short(d time.Duration) string {
+	switch {
+	case d >= time.Second:
+		return d.Round(10 * time.Millisecond).String()
+	default:
+		return d.Round(10 * time.Microsecond).String()
+	}
+}
