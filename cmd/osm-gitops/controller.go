@@ -98,11 +98,12 @@ func runController(ctx context.Context, f *controllerFlags) error {
 	}
 	defer release()
 	own := map[string]cache.Config{f.namespace: {}}
+	offering := f.profileNamespaces()
 	objects := pools.Cached()
 	maps.Copy(objects, map[client.Object]cache.ByObject{
-		&osm.OperatingSystemProfile{}: {Namespaces: own},
+		&osm.OperatingSystemProfile{}: {Namespaces: offering},
 		&osm.OperatingSystemConfig{}:  {Namespaces: own},
-		&api.ProfileSource{}:          {Namespaces: own},
+		&api.ProfileSource{}:          {Namespaces: offering},
 		&corev1.Secret{}: {Namespaces: map[string]cache.Config{
 			api.NamespaceCloudInitSettings: {Transform: pools.CacheTransform},
 			metav1.NamespaceSystem:         {LabelSelector: labels.NewSelector().Add(*tokens)},
@@ -172,6 +173,8 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, f *controllerFlags, f
 		Git:           mirrors,
 		DirectoryRoot: f.directoryRoot,
 		Flux:          facts.flux,
+		Namespace:     f.namespace,
+		Pools:         mgr.GetCache(),
 		Check:         checkWith(engine),
 	}
 	if err := addPush(mgr, f, sources); err != nil {
@@ -198,6 +201,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, f *controllerFlags, f
 		Random:              rand.Reader,
 		Environment:         environment(),
 		Namespace:           f.namespace,
+		ProfileNamespaces:   f.crossNamespaces,
 		Settings:            facts.settings,
 		CA:                  facts.settings.KubernetesCACert,
 		RegistrySecret:      f.registrySecret,

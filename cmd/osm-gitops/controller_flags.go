@@ -16,11 +16,14 @@ import (
 	"github.com/spf13/pflag"
 	"go.uber.org/zap/zapcore"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
@@ -63,6 +66,7 @@ type controllerFlags struct {
 	push             pushFlags
 	admission        admissionFlags
 
+	crossNamespaceList     string
 	artifactHostList       string
 	allowExternalArtifacts bool
 
@@ -70,6 +74,7 @@ type controllerFlags struct {
 	registrySecret, tokenServiceAccount types.NamespacedName
 	gitAllowedCIDRs                     []netip.Prefix
 	artifactHosts                       []string
+	crossNamespaces                     []string
 	gates                               map[string]bool
 	mirrorOf, digestOf                  map[string]string
 }
@@ -148,6 +153,7 @@ func (f *controllerFlags) bind(fs *pflag.FlagSet) {
 	fs.StringVar(&f.allowedCIDRs, "git-allowed-cidrs", "", "comma list of loopback and link-local networks in which repositories may be, such as 127.0.0.0/8")
 	f.push.bind(fs)
 	f.admission.bind(fs)
+	fs.StringVar(&f.crossNamespaceList, "allow-cross-namespace-profiles", "", "comma list of namespaces besides --namespace from which pools may take profiles, * for all: whoever may make a profile there is root on the nodes of such a pool")
 	fs.StringVar(&f.artifactHostList, "artifact-hosts", fluxHost, "comma list of hosts, or host:port, from which artifacts of Flux are downloaded")
 	fs.BoolVar(&f.allowExternalArtifacts, "allow-external-artifacts", false, "allow ProfileSources to follow ExternalArtifacts, which others than Flux make: name their hosts in --artifact-hosts")
 	_ = fs.MarkHidden("ca-bundle")
@@ -202,6 +208,9 @@ func (f *controllerFlags) validate() error {
 	if f.gitAllowedCIDRs, err = parseCIDRs(f.allowedCIDRs); err != nil {
 		bad("git-allowed-cidrs", "%w", err)
 	}
+	if f.crossNamespaces, err = parseNamespaces(f.crossNamespaceList); err != nil {
+		bad("allow-cross-namespace-profiles", "%w", err)
+	}
 	if f.artifactHosts, err = parseHosts(f.artifactHostList); err != nil {
 		bad("artifact-hosts", "%w", err)
 	}
@@ -231,6 +240,33 @@ func namespacedName(s string) (types.NamespacedName, error) {
 		return types.NamespacedName{}, fmt.Errorf("%q is not of the form namespace/name", s)
 	}
 	return types.NamespacedName{Namespace: parts[0], Name: parts[1]}, nil
+}
+
+// parseNamespaces reads a comma list of namespaces, or "*" for all.
+func parseNamespaces(list string) ([]string, error) {
+	var out []string
+	for _, s := range strings.Split(list, ",") {
+		if s = strings.TrimSpace(s); s == "" {
+			continue
+		}
+		if problems := validation.IsDNS1123Label(s); s != pools.AllNamespaces && len(problems) > 0 {
+			return nil, fmt.Errorf("%q is no namespace: %s", s, strings.Join(problems, "; "))
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+// profileNamespaces are those whose profiles are watched, nil for all.
+func (f *controllerFlags) profileNamespaces() map[string]cache.Config {
+	out := map[string]cache.Config{f.namespace: {}}
+	for _, ns := range f.crossNamespaces {
+		if ns == pools.AllNamespaces {
+			return nil
+		}
+		out[ns] = cache.Config{}
+	}
+	return out
 }
 
 // parseHosts reads a comma list of host or host:port.

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,6 +20,26 @@ func TestIgnitionVersionFlag(t *testing.T) {
 	}
 	if _, err := parsedFlags("--ignition-version=3.5.0"); err == nil || !strings.Contains(err.Error(), `--ignition-version: "3.5.0" is no version`) {
 		t.Errorf("error %v", err)
+	}
+}
+
+// Without the flag only the controller's own namespace is watched for profiles
+// (security.md 24).
+func TestProfileNamespacesFlag(t *testing.T) {
+	for args, want := range map[string][]string{
+		"": {"kube-system"},
+		"--allow-cross-namespace-profiles=platform,,team-b": {"kube-system", "platform", "team-b"},
+		"--allow-cross-namespace-profiles=*":                nil,
+	} {
+		f, err := parsedFlags(args)
+		if got := slices.Sorted(maps.Keys(f.profileNamespaces())); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%q: %v, %v, want %v", args, got, err, want)
+		}
+	}
+	for _, wrong := range []string{"a/b", "team-*", "Team"} {
+		if _, err := parsedFlags("--allow-cross-namespace-profiles=" + wrong); err == nil || !strings.Contains(err.Error(), "--allow-cross-namespace-profiles: ") {
+			t.Errorf("%s: error %v", wrong, err)
+		}
 	}
 }
 

@@ -28,6 +28,9 @@ type Catalogue struct {
 	Refused []*Refusal
 	// History is every version that was ever accepted, by name, the oldest first.
 	History map[string][]Version
+	// Skipped is what earlier commits hold and cannot be read by the rules of today:
+	// versions that are neither in History nor in the snapshot, by name and version.
+	Skipped []*Refusal
 }
 
 // Version is one version of a profile.
@@ -45,9 +48,10 @@ type Version struct {
 	CommittedAt time.Time
 	// Path of the file at Commit.
 	Path string
-	// SelectedBy is the commit that made this version current, and CurrentPath
-	// the file at the snapshot's revision. Both are set in Catalogue.Current only.
-	SelectedBy  source.Commit
+	// SelectedBy is the commit that made this version current. It is set in
+	// Catalogue.Current only.
+	SelectedBy source.Commit
+	// CurrentPath is the file at the snapshot's revision, "" where it left.
 	CurrentPath string
 
 	blob  string
@@ -94,6 +98,7 @@ type Indexer struct {
 type reading struct {
 	docs     []identity
 	problems []*Problem // Path is empty: a blob may lie anywhere
+	broken   []key      // what it would hold without problems, as far as can be told
 	dirty    bool
 }
 
@@ -254,7 +259,7 @@ func (x *Indexer) read(ctx context.Context, snap *source.Snapshot, blob string, 
 		r.docs = append(r.docs, identity{d.Name, d.Spec.Version, d.Digest})
 	}
 	if len(r.problems) > 0 {
-		r.docs = nil
+		r.docs, r.broken = nil, identify(data)
 	}
 	if x.blobs == nil {
 		x.blobs = map[string]*reading{}

@@ -152,3 +152,49 @@ func TestCatalogueWithoutHistory(t *testing.T) {
 		}
 	}
 }
+
+// What earlier commits hold and nobody can read today is told apart from what is
+// wrong now, and from what was mended.
+func TestCatalogueOfTheUnreadablePast(t *testing.T) {
+	const a, b = "profiles/a.yaml", "profiles/b.yaml"
+	check := func(d Document) error {
+		if strings.Contains(d.Spec.BootstrapConfig.Templates["hello"], "forbidden") {
+			return errors.New("says forbidden")
+		}
+		return nil
+	}
+	unknownField := strings.Replace(*version("a", "v1.1.0", "x"), "spec:", "spec:\n  formerField: true", 1)
+	repo, h := newRepository(t), newHistory(0)
+	follower := &Indexer{Check: check}
+	var cat *Catalogue
+	for _, change := range []map[string]*string{
+		{a: version("a", "v1.0.0", "forbidden")},
+		{a: text(unknownField), b: version("b", "v1.0.0", "forbidden")},
+		{a: version("a", "v1.2.0", "forbidden")},
+		{a: version("a", "v1.2.0", "mended")},
+		{b: text("spec: [\n")},
+		{a: version("a", "v1.3.0", "x"), "profiles/c.yaml": version("a", "v1.2.5", "x"), b: version("b", "v1.1.0", "forbidden")},
+	} {
+		h.out.Reset()
+		h.head = h.commit("main", h.head, 0, change)
+		repo.importStream(h.out.String())
+		cat = repo.catalogue(follower)
+	}
+	if diff := cmp.Diff(cat, repo.freshCatalogue(&Indexer{Check: check}), cmp.AllowUnexported(Version{}), cmp.Comparer(func(x, y error) bool { return x.Error() == y.Error() })); diff != "" {
+		t.Errorf("who followed every push and who starts today differ:\n%s", diff)
+	}
+	var skipped []string
+	for _, r := range cat.Skipped {
+		skipped = append(skipped, r.Profile+" "+r.Version+" "+r.Path)
+	}
+	if diff := cmp.Diff([]string{"a v1.0.0 " + a, "a v1.1.0 " + a, "b v1.0.0 " + b}, skipped); diff != "" {
+		t.Error(diff)
+	}
+	var history []string
+	for _, v := range cat.History["a"] {
+		history = append(history, v.Version+" "+v.CurrentPath)
+	}
+	if diff := cmp.Diff([]string{"v1.2.0 ", "v1.3.0 " + a, "v1.2.5 profiles/c.yaml"}, history); diff != "" {
+		t.Error(diff)
+	}
+}

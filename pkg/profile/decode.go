@@ -364,6 +364,39 @@ func ParseVersion(v string) (*semver.Version, error) {
 	return parsed, nil
 }
 
+// identify names the profiles of a file that cannot be taken, as far as it is YAML.
+func identify(data []byte) []key {
+	var out []key
+	if len(data) > maxFileBytes || invalidText(data) >= 0 {
+		return nil
+	}
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	for range maxDocuments {
+		var node yaml.Node
+		if dec.Decode(&node) != nil {
+			break
+		}
+		if len(node.Content) != 1 || node.Content[0].Kind != yaml.MappingNode || scalarField(node.Content[0], "kind") != "OperatingSystemProfile" {
+			continue
+		}
+		k := key{scalarField(mappingField(node.Content[0], "metadata"), "name"), scalarField(mappingField(node.Content[0], "spec"), "version")}
+		if _, err := ParseVersion(k.version); err == nil && k.name != "" {
+			out = append(out, k)
+		}
+	}
+	return out
+}
+
+// mappingField returns a field that is a mapping, an empty one when it is none.
+func mappingField(m *yaml.Node, name string) *yaml.Node {
+	for i := 0; i+1 < len(m.Content); i += 2 {
+		if m.Content[i].Value == name && m.Content[i+1].Kind == yaml.MappingNode {
+			return m.Content[i+1]
+		}
+	}
+	return &yaml.Node{}
+}
+
 func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
 
 // scalarField returns the text of a top-level field, "" when it is absent.

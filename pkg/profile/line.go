@@ -1,6 +1,7 @@
 package profile
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -20,6 +21,7 @@ type line struct {
 	tree     map[string]*node    // files by path
 	accepted map[key]Version     // what a version stands for: its first content
 	first    map[identity]origin // where a content was seen first
+	broken   map[key]*Refusal    // where a version was seen last that could not be read
 	order    map[string][]key    // accepted versions by profile, in the order of acceptance
 	selected map[string]Version  // current versions by profile
 }
@@ -42,14 +44,14 @@ type node struct {
 func newLine() *line {
 	return &line{
 		tree: map[string]*node{}, accepted: map[key]Version{}, first: map[identity]origin{},
-		order: map[string][]key{}, selected: map[string]Version{},
+		broken: map[key]*Refusal{}, order: map[string][]key{}, selected: map[string]Version{},
 	}
 }
 
 func (ln *line) clone() *line {
 	c := *ln
 	c.tree, c.accepted, c.first = maps.Clone(ln.tree), maps.Clone(ln.accepted), maps.Clone(ln.first)
-	c.order, c.selected = maps.Clone(ln.order), maps.Clone(ln.selected)
+	c.broken, c.order, c.selected = maps.Clone(ln.broken), maps.Clone(ln.order), maps.Clone(ln.selected)
 	for k, v := range c.order {
 		c.order[k] = slices.Clone(v)
 	}
@@ -106,6 +108,7 @@ func (ln *line) apply(step source.Step, readings map[string]*reading) {
 		}
 		touch(n.good)
 		ln.tree[c.Path] = n
+		ln.noteBroken(n.reading, c.Path, step.Commit)
 		for _, id := range n.reading.docs {
 			o := origin{commit: step.Commit, at: step.CommittedAt, path: c.Path, blob: c.Blob, dirty: n.reading.dirty}
 			if had, ok := ln.first[id]; !ok || had.commit == o.commit && o.path < had.path {
@@ -119,6 +122,15 @@ func (ln *line) apply(step source.Step, readings map[string]*reading) {
 	}
 	for name := range touched {
 		ln.selectVersion(name, step.Commit)
+	}
+}
+
+// noteBroken remembers versions that a file would hold if it could be read.
+func (ln *line) noteBroken(r *reading, path string, commit source.Commit) {
+	for _, k := range r.broken {
+		first := *r.problems[0]
+		first.Path = path
+		ln.broken[k] = &Refusal{Problem: first, Profile: k.name, Version: k.version, Commit: commit}
 	}
 }
 
@@ -242,20 +254,49 @@ func (ln *line) catalogue(x *Indexer, snap *source.Snapshot) *Catalogue {
 	for _, name := range slices.Sorted(maps.Keys(ln.selected)) {
 		c.Current = append(c.Current, ln.selected[name])
 	}
-	for name, keys := range ln.order {
-		for _, k := range keys {
-			c.History[name] = append(c.History[name], ln.accepted[k])
+	all := ln.allOffers()
+	at := map[key]string{}
+	for _, offers := range all {
+		for _, o := range offers {
+			at[key{o.id.name, o.id.version}] = o.path
 		}
 	}
+	for name, keys := range ln.order {
+		for _, k := range keys {
+			v := ln.accepted[k]
+			v.CurrentPath = at[k]
+			c.History[name] = append(c.History[name], v)
+		}
+	}
+	c.Skipped = ln.skipped()
 	for _, r := range snap.Refused {
 		c.Refused = append(c.Refused, &Refusal{Problem: Problem{Path: r.Path, Err: errors.New(r.Reason)}, Commit: snap.Head})
 	}
-	all := ln.allOffers()
 	for _, path := range slices.Sorted(maps.Keys(ln.tree)) {
 		c.Refused = append(c.Refused, ln.refusals(path, all)...)
 	}
 	x.addLines(snap, c.Refused)
 	return c
+}
+
+// skipped lists what only earlier commits hold, and could not be read.
+func (ln *line) skipped() []*Refusal {
+	present := map[key]bool{}
+	for _, n := range ln.tree {
+		for _, k := range n.reading.broken {
+			present[k] = true
+		}
+	}
+	var out []*Refusal
+	for k, r := range ln.broken {
+		if _, ok := ln.accepted[k]; !ok && !present[k] {
+			out = append(out, r)
+		}
+	}
+	slices.SortFunc(out, func(a, b *Refusal) int {
+		return cmp.Or(strings.Compare(a.Profile, b.Profile), strings.Compare(a.Version, b.Version))
+	})
+	return out
 }
 
 func (ln *line) refusals(path string, all map[string][]offer) []*Refusal {

@@ -223,7 +223,7 @@ func TestGlobs(t *testing.T) {
 		}
 		for want, paths := range map[bool][]string{true: c.yes, false: c.no} {
 			for _, path := range paths {
-				if p.matches(path) != want {
+				if p.Matches(path) != want {
 					t.Errorf("%q matches %q: %v", glob, path, !want)
 				}
 			}

@@ -71,7 +71,8 @@ func (p PathDemand) Check() error {
 	return nil
 }
 
-func (p PathDemand) matches(path string) bool {
+// Matches reports whether a path matches the glob.
+func (p PathDemand) Matches(path string) bool {
 	return doublestar.MatchUnvalidated(p.Glob, path)
 }
 
@@ -341,7 +342,7 @@ const (
 // of them.
 func (v *verification) allowed(ctx context.Context, id plumbing.Hash, changed []string, how string) error {
 	for _, demand := range v.Paths {
-		i := slices.IndexFunc(changed, demand.matches)
+		i := slices.IndexFunc(changed, demand.Matches)
 		if i < 0 {
 			continue
 		}

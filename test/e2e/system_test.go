@@ -113,6 +113,11 @@ func (s *system) cleanUp() {
 		s.noError(client.IgnoreNotFound(s.client.Patch(ctx, &mds.Items[i], client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))))
 		s.noError(client.IgnoreNotFound(s.client.Delete(ctx, &mds.Items[i])))
 	}
+	var sources api.ProfileSourceList
+	s.noError(s.client.List(ctx, &sources))
+	for i := range sources.Items {
+		s.noError(client.IgnoreNotFound(s.client.Patch(ctx, &sources.Items[i], client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))))
+	}
 	for _, obj := range []client.Object{&api.ProfileSource{}, &osm.OperatingSystemProfile{}, &osm.OperatingSystemConfig{}} {
 		s.noError(s.client.DeleteAllOf(ctx, obj, client.InNamespace(namespace)))
 	}

@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
@@ -35,6 +36,9 @@ func (r *Reconciler) admit(ctx context.Context, md *cluster.MachineDeployment) e
 		osc = nil
 	}
 	prof, err := r.resolve(ctx, md, osc)
+	if reason, _ := permanent(err); reason == api.EventWaiting {
+		return nil // a version that is made once the pool is there
+	}
 	if err != nil {
 		return err
 	}

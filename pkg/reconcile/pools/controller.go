@@ -62,6 +62,9 @@ type Reconciler struct {
 	Environment map[string]string
 	// Namespace holds profiles, configurations and settings.
 	Namespace string
+	// ProfileNamespaces are others from which pools may take profiles; AllNamespaces
+	// stands for every one.
+	ProfileNamespaces []string
 	// Settings are the controller's flags that reach nodes.
 	Settings render.Settings
 	// CA is the bundle for nodes when there is no cluster-info, in PEM.
@@ -80,6 +83,7 @@ type Reconciler struct {
 	indexed bool // by Setup: the cache of Worker knows tokenIndex
 
 	told       sync.Map // pool uid -> what was last reported to be wrong
+	frozen     sync.Map // pool uid -> true, while it is known to be suspended
 	settings   sync.Map // name -> time.Time, when settings were last known to be kept
 	digests    sync.Map // profile uid and generation -> digest of its spec
 	nodeTokens sync.Map // poolKey -> nodeToken, the bound one that was last asked for
@@ -101,6 +105,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	if !md.DeletionTimestamp.IsZero() || md.Annotations[api.AnnotationOSP] == "" {
 		r.told.Delete(md.UID)
+		r.frozen.Delete(md.UID)
 		return r.report(&md, plan{}, r.release(ctx, &md))
 	}
 	fresh, err := r.hold(ctx, &md)
@@ -134,13 +139,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return r.report(&md, standing, err)
 	}
+	r.tellSuspended(seen)
 	return r.report(&md, todo, r.apply(ctx, seen, todo))
 }
 
 // plan plans what the pool asks for, or else to keep what it has. errNoNodeToken
 // says that this cannot be without a token that is not known.
 func (r *Reconciler) plan(ctx context.Context, seen *observed) (plan, error) {
-	todo, err := r.decideDesired(seen)
+	todo, err := r.decideWanted(ctx, seen)
 	if _, final := permanent(err); final {
 		return r.decideLastGood(ctx, seen, err)
 	}
@@ -185,6 +191,9 @@ func (r *Reconciler) decideLastGood(ctx context.Context, seen *observed, refusal
 	revision := have.osc.Annotations[api.AnnotationRevisionFor]
 	if have.bootstrap != nil {
 		revision = have.bootstrap.Annotations[api.AnnotationRevisionFor]
+	}
+	if errors.Is(refusal, errSuspended) {
+		revision = revisionOf(seen)
 	}
 	gen, err := generationOf(seen, in, revision)
 	if err != nil {

@@ -20,39 +20,34 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// resolve finds the profile a pool asks for: the current version of that name in
-// a ProfileSource, else an OperatingSystemProfile object of that name, else a
-// built-in profile.
+// resolve finds the profile a pool asks for: that of its name in a ProfileSource, else
+// an OperatingSystemProfile object of that name, else a built-in profile. Of a
+// ProfileSource's it is the current version, or the one that the pool asks for.
 func (r *Reconciler) resolve(ctx context.Context, md *cluster.MachineDeployment, osc *osm.OperatingSystemConfig) (render.Profile, error) {
-	name := md.Annotations[api.AnnotationOSP]
-	if ns := md.Annotations[api.AnnotationOSPNamespace]; ns != "" && ns != r.Namespace {
-		return render.Profile{}, refuse("annotation %s: profiles are read from namespace %q only, not from %q: remove the annotation", api.AnnotationOSPNamespace, r.Namespace, ns)
+	want, err := r.wishOf(md)
+	if err != nil {
+		return render.Profile{}, err
 	}
-	for _, unbuilt := range []string{api.AnnotationVersionPin, api.AnnotationSuspend} {
-		if v := md.Annotations[unbuilt]; v != "" {
-			return render.Profile{}, refuse("annotation %s: this release does not have it yet: remove it", unbuilt)
-		}
-	}
-	var sources api.ProfileSourceList
-	if err := r.Management.List(ctx, &sources, client.InNamespace(r.Namespace)); err != nil {
+	var sources api.ProfileSourceList // of the cache: not to be changed
+	if err := r.Management.List(ctx, &sources, client.InNamespace(want.namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return render.Profile{}, fmt.Errorf("listing ProfileSources: %w", err)
 	}
 	own, builtin := split(sources.Items)
-	if o, ok := offered(own, name); ok {
-		return r.profileOffered(ctx, o, osc)
+	if o, ok := offered(own, want.name); ok {
+		return r.profileOffered(ctx, want, o, osc)
 	}
-	osp, err := r.profileObject(ctx, r.Management, name)
+	osp, err := r.profileObject(ctx, r.Management, r.refTo(want.namespace, want.name))
 	if err == nil {
-		return r.profileOf(osp, name, ""), nil
+		return r.profileByHand(want, osp)
 	}
 	if !apierrors.IsNotFound(err) {
 		return render.Profile{}, err
 	}
-	if o, ok := offered(builtin, name); ok {
-		return r.profileOffered(ctx, o, osc)
+	if o, ok := offered(builtin, want.name); ok {
+		return r.profileOffered(ctx, want, o, osc)
 	}
 	return render.Profile{}, refuse("no ProfileSource in namespace %q offers a profile %q, and there is no OperatingSystemProfile of that name%s: correct annotation %s, or push the profile",
-		r.Namespace, name, known(sources.Items), api.AnnotationOSP)
+		want.namespace, want.name, known(sources.Items), api.AnnotationOSP)
 }
 
 // split parts the sources that people made from that of the built-in profiles.
@@ -69,29 +64,53 @@ func split(sources []api.ProfileSource) (own, builtin []api.ProfileSource) {
 
 // offer is a profile in the inventory of a source.
 type offer struct {
-	entry api.ProfileEntry
-	from  string
+	entry     api.ProfileEntry
+	from      string
+	suspended bool // its source does not look
 }
 
-// profileOffered reads what an inventory points to. A profile that was removed
-// serves the pool that has it.
-func (r *Reconciler) profileOffered(ctx context.Context, o offer, osc *osm.OperatingSystemConfig) (render.Profile, error) {
+// profileOffered reads what an inventory points to, or the version that the pool asks
+// for. A profile that was removed serves the pool that has it.
+func (r *Reconciler) profileOffered(ctx context.Context, want wish, o offer, osc *osm.OperatingSystemConfig) (render.Profile, error) {
 	entry := o.entry
-	if entry.Removed && recordOf(osc).Object != entry.Object {
-		return render.Profile{}, refuse("profile %q was removed from ProfileSource %q: choose another in annotation %s, or put its file back", entry.Name, o.from, api.AnnotationOSP)
+	object, err := r.refTo(want.namespace, entry.Object), error(nil)
+	switch {
+	case entry.Removed:
+		rec := recordOf(osc)
+		if !want.has(rec) || want.pin == nil && rec.Object != object || r.namespaceOf(rec.Object) != want.namespace {
+			return render.Profile{}, refuse("profile %q was removed from ProfileSource %q: choose another in annotation %s, or put its file back", entry.Name, o.from, api.AnnotationOSP)
+		}
+		object = rec.Object
+	case want.pin != nil:
+		if object, err = r.pinned(ctx, want, o); err != nil {
+			return render.Profile{}, err
+		}
 	}
-	osp, err := r.profileObject(ctx, r.Management, entry.Object)
+	osp, err := r.profileObject(ctx, r.Management, object)
 	if apierrors.IsNotFound(err) {
 		// Inventory and objects come through two watches, and this one may be behind.
-		osp, err = r.profileObject(ctx, r.Management.Live, entry.Object)
+		osp, err = r.profileObject(ctx, r.Management.Live, object)
 	}
 	if apierrors.IsNotFound(err) {
-		return render.Profile{}, refuse("OperatingSystemProfile %s/%s, version %s of profile %q, is missing; ProfileSource %q makes it again when it next looks at its source", r.Namespace, entry.Object, entry.Version, entry.Name, o.from)
+		return render.Profile{}, refuse("OperatingSystemProfile %s/%s, version %s of profile %q, is missing; ProfileSource %q makes it again when it next looks at its source", want.namespace, entry.Object, entry.Version, entry.Name, o.from)
 	}
 	if err != nil {
 		return render.Profile{}, err
 	}
-	return r.profileOf(osp, entry.Name, entry.SelectedBy), nil
+	p := r.profileOf(osp, entry.Name, entry.SelectedBy)
+	if want.pin != nil || entry.Removed && osp.Name != entry.Object {
+		p.SelectedBy = p.Provenance.Commit
+	}
+	return p, nil
+}
+
+// profileByHand uses an object that no source made as it is.
+func (r *Reconciler) profileByHand(want wish, osp *osm.OperatingSystemProfile) (render.Profile, error) {
+	if want.pin != nil && !want.pin.Allows(osp.Spec.Version) {
+		return render.Profile{}, refuse("annotation %s: OperatingSystemProfile %s/%s, which no ProfileSource made, has version %s and no other, and %q asks for another: remove the annotation, or correct it",
+			api.AnnotationVersionPin, osp.Namespace, osp.Name, osp.Spec.Version, want.pin)
+	}
+	return r.profileOf(osp, want.name, ""), nil
 }
 
 // offered finds a profile in the inventories. One that is still in its source
@@ -109,7 +128,7 @@ func offered(sources []api.ProfileSource, name string) (offer, bool) {
 	for _, ps := range sources {
 		for _, e := range ps.Status.Profiles {
 			if e.Name == name && (found.from == "" || found.entry.Removed && !e.Removed) {
-				found = offer{entry: e, from: ps.Name}
+				found = offer{entry: e, from: ps.Name, suspended: ps.Spec.Suspend}
 			}
 		}
 	}
@@ -138,10 +157,15 @@ func known(sources []api.ProfileSource) string {
 	return " (there are " + strings.Join(names, ", ") + ")"
 }
 
-func (r *Reconciler) profileObject(ctx context.Context, from client.Reader, name string) (*osm.OperatingSystemProfile, error) {
+// profileObject reads the object of a reference that refTo made.
+func (r *Reconciler) profileObject(ctx context.Context, from client.Reader, ref string) (*osm.OperatingSystemProfile, error) {
+	key := types.NamespacedName{Namespace: r.namespaceOf(ref), Name: ref[strings.Index(ref, "/")+1:]}
+	if !r.mayServe(key.Namespace) {
+		return nil, foreign(key.Namespace)
+	}
 	var osp osm.OperatingSystemProfile
-	if err := from.Get(ctx, types.NamespacedName{Namespace: r.Namespace, Name: name}, &osp); err != nil {
-		return nil, fmt.Errorf("reading OperatingSystemProfile %s/%s: %w", r.Namespace, name, err)
+	if err := from.Get(ctx, key, &osp); err != nil {
+		return nil, fmt.Errorf("reading OperatingSystemProfile %s: %w", key, err)
 	}
 	return &osp, nil
 }
@@ -151,7 +175,7 @@ func (r *Reconciler) profileObject(ctx context.Context, from client.Reader, name
 func (r *Reconciler) profileOf(osp *osm.OperatingSystemProfile, name, selectedBy string) render.Profile {
 	digest := r.specDigest(osp)
 	p := render.Profile{
-		Spec: osp.Spec, Object: osp.Name, Digest: digest, SelectedBy: selectedBy,
+		Spec: osp.Spec, Object: r.refTo(osp.Namespace, osp.Name), Digest: digest, SelectedBy: selectedBy,
 		Provenance: render.Provenance{Profile: name, Version: osp.Spec.Version},
 	}
 	if a := osp.Annotations; a[api.AnnotationDigest] == digest {

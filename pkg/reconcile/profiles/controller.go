@@ -1,6 +1,7 @@
 package profiles
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -24,6 +26,7 @@ import (
 	crreconcile "sigs.k8s.io/controller-runtime/pkg/reconcile"
 	crsource "sigs.k8s.io/controller-runtime/pkg/source"
 
+	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
@@ -60,6 +63,12 @@ type Reconciler struct {
 	Flux *Flux
 	// Builtin are the profiles of this binary; nil offers none.
 	Builtin *source.Embedded
+	// Namespace is the controller's. ProfileSources elsewhere are another controller's,
+	// and pools that name no namespace take their profiles from it. Empty: any.
+	Namespace string
+	// Pools caches MachineDeployments: versions that they pin are brought, profiles that
+	// they name stay in the inventory. nil knows of none, and forgets no profile.
+	Pools cache.Cache
 	// Check is asked about every profile before it is applied.
 	Check profile.Check
 	// Hooks tells that pushes are listened for.
@@ -88,18 +97,25 @@ func (r *Reconciler) Setup(mgr ctrl.Manager, concurrency int) error {
 	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &api.ProfileSource{}, fluxIndex, indexFlux); err != nil {
 		return fmt.Errorf("indexing ProfileSources by sourceRef: %w", err)
 	}
+	if err := r.indexPools(context.Background()); err != nil {
+		return err
+	}
 	if err := mgr.Add(manager.RunnableFunc(r.unwatchAll)); err != nil {
 		return err
 	}
+	ours := predicate.NewPredicateFuncs(func(obj client.Object) bool { return r.Namespace == "" || obj.GetNamespace() == r.Namespace })
 	r.changes = make(chan event.GenericEvent)
-	c, err := ctrl.NewControllerManagedBy(mgr).
+	b := ctrl.NewControllerManagedBy(mgr).
 		Named("profilesource").
-		For(&api.ProfileSource{}, builder.WithPredicates(predicate.Or[client.Object](
-			predicate.GenerationChangedPredicate{}, predicates.ReconcileRequestedPredicate{}, acceptChanged()))).
-		Watches(&osm.OperatingSystemProfile{}, handler.EnqueueRequestsFromMapFunc(sourceOf), builder.WithPredicates(deleted)).
+		For(&api.ProfileSource{}, builder.WithPredicates(ours, predicate.Or[client.Object](
+			predicate.GenerationChangedPredicate{}, predicates.ReconcileRequestedPredicate{}, acceptChanged(), deletionStarted()))).
+		Watches(&osm.OperatingSystemProfile{}, handler.EnqueueRequestsFromMapFunc(sourceOf), builder.WithPredicates(ours, deleted)).
 		WatchesRawSource(crsource.Channel(r.changes, &handler.EnqueueRequestForObject{})).
-		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency}).
-		Build(r)
+		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency})
+	if r.Pools != nil {
+		b = b.WatchesRawSource(crsource.Kind(r.Pools, &cluster.MachineDeployment{}, handler.TypedEnqueueRequestsFromMapFunc(r.sourcesOfPinned), pinChanged()))
+	}
+	c, err := b.Build(r)
 	if r.Flux != nil {
 		r.Flux.controller = c
 	}
@@ -129,11 +145,24 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if ps.Spec.Directory == nil || !ps.DeletionTimestamp.IsZero() || ps.Spec.Suspend {
 		r.unwatch(req.NamespacedName)
 	}
-	if !ps.DeletionTimestamp.IsZero() || ps.Spec.Suspend {
+	if !ps.DeletionTimestamp.IsZero() {
+		return r.remove(ctx, &ps)
+	}
+	if ps.Spec.Suspend {
 		return ctrl.Result{}, nil
 	}
+	if err := r.hold(ctx, &ps); err != nil {
+		return late(err)
+	}
 	out, err := r.sync(ctx, &ps)
-	return r.report(ctx, &ps, out, err)
+	result, reported := r.report(ctx, &ps, out, err)
+	if err != nil || reported != nil {
+		return result, reported
+	}
+	if err := r.settle(ctx, out); err != nil {
+		return ctrl.Result{}, err
+	}
+	return result, nil
 }
 
 // outcome is what one look at a source came to.
@@ -147,6 +176,8 @@ type outcome struct {
 	refused  []error            // what of the revision was not applied
 	slow     string             // why edits are not told at once
 	deaf     bool               // pushes are to be told, and nobody listens
+	look     look
+	shelves  *shelves // all versions, nil where nothing can be said
 }
 
 // sync looks at the source and creates what is missing. An error means that
@@ -164,7 +195,7 @@ func (r *Reconciler) sync(ctx context.Context, ps *api.ProfileSource) (outcome, 
 	if out.approval, err = r.approve(ctx, ps, snap, known.ring); err != nil {
 		return out, err
 	}
-	l := look{source: ps, snapshot: snap, indexer: known.indexer, approval: out.approval}
+	l := look{source: ps, snapshot: snap, indexer: known.indexer, approval: out.approval, archive: known.archive}
 	cat, err := l.indexer.Catalogue(ctx, snap)
 	if err != nil {
 		return outcome{}, fmt.Errorf("indexing %s: %w", snap.Revision, err)
@@ -204,7 +235,12 @@ func (r *Reconciler) sync(ctx context.Context, ps *api.ProfileSource) (outcome, 
 			out.entries[i].Signature = signed
 		}
 	}
-	return out, nil
+	out.look = l
+	if out.shelves, err = r.collect(ctx, l, cat, want, others); err != nil {
+		return outcome{}, err
+	}
+	out.entries, err = r.addVersions(ctx, ps, out.entries, out.shelves)
+	return out, err
 }
 
 // signedBefore is the signature of a version whose object names none.
@@ -223,6 +259,7 @@ type look struct {
 	snapshot *source.Snapshot
 	indexer  *profile.Indexer
 	approval approval
+	archive  *archive
 }
 
 // fetch brings what a source holds now. Slow says why its edits are not told at once.
@@ -291,6 +328,7 @@ type remembered struct {
 	lines    *source.Lines // of a directory; mirrors keep their own
 	artifact *lastArtifact
 	ring     *keyring
+	archive  *archive
 }
 
 func (r *Reconciler) remember(ps *api.ProfileSource) (remembered, error) {
@@ -307,7 +345,7 @@ func (r *Reconciler) remember(ps *api.ProfileSource) (remembered, error) {
 	if known, ok := r.indexers[key]; ok && known.of == string(what) {
 		return known, nil
 	}
-	known := remembered{of: string(what), indexer: &profile.Indexer{Check: r.Check}, lines: &source.Lines{}, artifact: &lastArtifact{}, ring: &keyring{}}
+	known := remembered{of: string(what), indexer: &profile.Indexer{Check: r.Check}, lines: &source.Lines{}, artifact: &lastArtifact{}, ring: &keyring{}, archive: newArchive()}
 	r.indexers[key] = known
 	return known, nil
 }
@@ -353,7 +391,7 @@ func (r *Reconciler) ensure(ctx context.Context, l look, v profile.Version) (mad
 	}
 	if got := profile.Digest(have.Spec); got != v.Digest {
 		return false, "", &conflictError{fmt.Errorf("%s: OperatingSystemProfile %s exists with other content (digest %s%s, not %s%s): give the profile a new version, or delete the object if nothing uses it",
-			v.CurrentPath, key, got, ofCommit(have.Annotations[api.AnnotationCommit]), v.Digest, ofCommit(string(v.Commit)))}
+			cmp.Or(v.CurrentPath, v.Path), key, got, ofCommit(have.Annotations[api.AnnotationCommit]), v.Digest, ofCommit(string(v.Commit)))}
 	}
 	return false, have.Annotations[api.AnnotationSignature], nil
 }
@@ -383,7 +421,7 @@ func (r *Reconciler) create(ctx context.Context, key types.NamespacedName, l loo
 	err = r.Client.Create(ctx, object(key, origin{source: l.source, snapshot: l.snapshot, version: v, author: author, signature: signed}, doc), client.FieldOwner(api.FieldManager))
 	switch {
 	case apierrors.IsInvalid(err):
-		return "", &conflictError{fmt.Errorf("%s: the API server refuses profile %q %s: %w", v.CurrentPath, v.Name, v.Version, err)}
+		return "", &conflictError{fmt.Errorf("%s: the API server refuses profile %q %s: %w", cmp.Or(v.CurrentPath, v.Path), v.Name, v.Version, err)}
 	case err != nil && !apierrors.IsAlreadyExists(err):
 		return "", fmt.Errorf("creating OperatingSystemProfile %s: %w", key, err)
 	}

@@ -80,7 +80,7 @@ func claimedBy(ps *api.ProfileSource, name string, mine bool, others []api.Profi
 		return ""
 	}
 	for _, other := range others {
-		if isBuiltin(&other) {
+		if isBuiltin(&other) || !other.DeletionTimestamp.IsZero() {
 			continue
 		}
 		for _, e := range other.Status.Profiles {

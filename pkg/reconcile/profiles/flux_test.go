@@ -20,6 +20,7 @@ import (
 	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
 	"github.com/fluxcd/pkg/apis/meta"
 	sourcev1 "github.com/fluxcd/source-controller/api/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -317,7 +318,7 @@ func TestFlux(t *testing.T) {
 		files["elsewhere/README.md"] = "# changed\n"
 		b.fluxStatus(repository, b.archive(revision("2"), files))
 		ps := b.until("git", meta.SucceededReason, "applied "+revision("2"))
-		if ps.Status.Profiles[0] != entry {
+		if !equality.Semantic.DeepEqual(ps.Status.Profiles[0], entry) {
 			t.Errorf("the entry is %+v, was %+v", ps.Status.Profiles[0], entry)
 		}
 	})

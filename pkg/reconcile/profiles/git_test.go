@@ -15,12 +15,14 @@ import (
 	"github.com/fluxcd/pkg/apis/meta"
 	"github.com/fluxcd/pkg/gittestserver"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
@@ -37,8 +39,9 @@ type following struct {
 	recorder *events.FakeRecorder
 	r        *Reconciler
 	ps       *api.ProfileSource
-	dir      string // work tree
-	bare     string // on the server
+	pools    cache.Cache // nil before withPools
+	dir      string      // work tree
+	bare     string      // on the server
 }
 
 func newFollowing(t *testing.T, change func(git *api.GitSource)) *following {
@@ -80,6 +83,9 @@ func (f *following) restart() {
 	f.r = &Reconciler{Client: f.client, Live: f.client, Recorder: f.recorder, Git: &source.Mirrors{
 		Dir: f.t.TempDir(), AllowInsecure: true, AllowedCIDRs: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
 	}}
+	if f.pools != nil {
+		f.r.Pools, f.r.Namespace = f.pools, f.ps.Namespace
+	}
 }
 
 func (f *following) do(err error) {
@@ -184,7 +190,7 @@ func (f *following) refused(reason string, says ...string) {
 		f.t.Errorf("the status moved: %+v", now)
 	}
 	for i, e := range before.Status.Profiles {
-		if now.Profiles[i] != e {
+		if !equality.Semantic.DeepEqual(now.Profiles[i], e) {
 			f.t.Errorf("the inventory changed: %+v", now.Profiles[i])
 		}
 	}

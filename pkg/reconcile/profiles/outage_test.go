@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fluxcd/pkg/apis/meta"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -51,7 +52,7 @@ func TestOutage(t *testing.T) {
 	if said := f.told(); said != "" || f.ps.ResourceVersion != version {
 		t.Errorf("the same outage was told again: %q, %+v", said, f.ps.Status)
 	}
-	if f.ps.Status.Revision != "main@sha1:"+head || len(f.ps.Status.Profiles) != 1 || f.ps.Status.Profiles[0] != inventory[0] || f.object("osp-a-v1.0.0").ResourceVersion != object.ResourceVersion {
+	if f.ps.Status.Revision != "main@sha1:"+head || len(f.ps.Status.Profiles) != 1 || !equality.Semantic.DeepEqual(f.ps.Status.Profiles[0], inventory[0]) || f.object("osp-a-v1.0.0").ResourceVersion != object.ResourceVersion {
 		t.Errorf("what was applied did not stay: %+v", f.ps.Status)
 	}
 

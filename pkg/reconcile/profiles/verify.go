@@ -24,7 +24,8 @@ import (
 type approval struct {
 	signed  []source.Signed // where signatures are demanded: the tag, the head
 	keys    *signature.Keys // nil where none are
-	rewrite *api.Rewrite    // the history that is given up for this one
+	paths   []source.PathDemand
+	rewrite *api.Rewrite // the history that is given up for this one
 }
 
 // keyring keeps parsed keys until the Secret changes. With them it keeps what they
@@ -55,7 +56,7 @@ func (r *Reconciler) approve(ctx context.Context, ps *api.ProfileSource, snap *s
 		if a.signed, err = verify(ctx, snap, demand, accepted); err != nil {
 			return a, unverified(err, snap, a.rewrite)
 		}
-		a.keys = keys
+		a.keys, a.paths = keys, demand.Paths
 	}
 	if a.rewrite != nil && git.OnRewrite == "Hold" && !accepted {
 		return a, &rewriteError{*a.rewrite, snap.Head}

@@ -70,7 +70,8 @@ const (
 
 // Annotations and labels that people set on a MachineDeployment.
 const (
-	// AnnotationVersionPin asks for a version or a range of versions of the profile.
+	// AnnotationVersionPin asks for a version of the profile, "v1.8.0", or for the best of
+	// a range, "~1.8".
 	AnnotationVersionPin = "gitops.k8c.io/osp-version"
 	// AnnotationSuspend set to "true" freezes the configuration of a pool.
 	AnnotationSuspend = "gitops.k8c.io/suspend"
@@ -219,6 +220,12 @@ const (
 	EventProfileRefused = "ProfileRefused"
 	// EventProfileRemoved: a profile left the repository.
 	EventProfileRemoved = "ProfileRemoved"
+	// EventProfileSkipped: versions of the history that cannot be served.
+	EventProfileSkipped = "ProfileSkipped"
+	// EventProfilePruned: versions that nothing refers to were deleted.
+	EventProfilePruned = "ProfilePruned"
+	// EventProfilesLeft: a ProfileSource is deleted, and some of its versions stay.
+	EventProfilesLeft = "ProfilesLeft"
 	// EventHistoryRewritten: a force-push or a moved tag, with the old and the new commit.
 	EventHistoryRewritten = "HistoryRewritten"
 	// EventVerificationFailed: what is there now is not signed as it has to be.
@@ -237,6 +244,10 @@ const (
 	EventConfigRotated = "ConfigRotated"
 	// EventConfigHealed: a configuration that was refused before is accepted.
 	EventConfigHealed = "ConfigHealed"
+	// EventConfigSuspended: the configuration of a pool is frozen.
+	EventConfigSuspended = "ConfigSuspended"
+	// EventConfigResumed: it follows its profile again.
+	EventConfigResumed = "ConfigResumed"
 	// EventProfileError is the contract's reason: the pool cannot have the
 	// configuration it asks for. The note says what to change.
 	EventProfileError = "OperatingSystemProfileError"

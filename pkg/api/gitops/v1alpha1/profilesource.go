@@ -83,11 +83,13 @@ type ProfileSourceSpec struct {
 	// +kubebuilder:default="30s"
 	// +optional
 	RetryInterval metav1.Duration `json:"retryInterval,omitempty"`
-	// Prune deletes versions that nothing refers to and that are beyond historyLimit.
+	// Prune deletes versions that left the source, that nothing refers to and that are
+	// beyond historyLimit.
 	// +kubebuilder:default=true
 	// +optional
 	Prune *bool `json:"prune,omitempty"`
-	// HistoryLimit is the number of superseded versions kept for each profile.
+	// HistoryLimit is the number of superseded versions in the cluster for each profile,
+	// the newest, beside those that lie in the source or that something refers to.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
 	// +kubebuilder:default=10
@@ -331,6 +333,13 @@ type ProfileEntry struct {
 	// signatures are verified.
 	// +optional
 	Signature string `json:"signature,omitempty"`
+	// Versions that a pool may ask for beside the current one, the highest first: those
+	// in the cluster, and the newest that can be taken from the history, 200 at most and
+	// fewer where there are more than 50 profiles. One that is not in the cluster comes
+	// when a pool asks for it, whether it is named here or not.
+	// +listType=atomic
+	// +optional
+	Versions []string `json:"versions,omitempty"`
 	// Removed is true when the profile left the source: pools that have it keep it, new ones are refused.
 	Removed bool `json:"removed"`
 }

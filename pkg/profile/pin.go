@@ -1,0 +1,106 @@
+package profile
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/Masterminds/semver/v3"
+)
+
+const (
+	// maxPinBytes is what a range of a source's tags may have, too.
+	maxPinBytes = 244
+	// nearest is how many versions are proposed in place of one that is not there.
+	nearest = 5
+)
+
+// Pin is what somebody asks for in place of the current version: one version, or
+// the best of a range.
+type Pin struct {
+	text  string
+	exact string // "" for a range
+	in    *semver.Constraints
+}
+
+// ParsePin reads a version, "v1.8.0" or "1.8.0", or a range such as "~1.8", "1.x"
+// or ">=1.2.0 <2.0.0". Pre-releases are in a range only where it names one.
+func ParsePin(text string) (Pin, error) {
+	p := Pin{text: strings.TrimSpace(text)}
+	if p.text == "" || len(p.text) > maxPinBytes {
+		return p, fmt.Errorf("has %d bytes: write a version such as v1.8.0, or a range such as ~1.8, of at most %d", len(p.text), maxPinBytes)
+	}
+	for _, v := range []string{p.text, "v" + p.text} {
+		if _, err := ParseVersion(v); err == nil {
+			p.exact = v
+			return p, nil
+		}
+	}
+	in, err := semver.NewConstraint(p.text)
+	if err != nil {
+		return p, errors.New("is neither a version such as v1.8.0 nor a range such as ~1.8, 1.x or \">=1.2.0 <2.0.0\"")
+	}
+	p.in = in
+	return p, nil
+}
+
+// String is the pin as it was written.
+func (p Pin) String() string { return p.text }
+
+// Best returns the version that the pin stands for, of those there are.
+func (p Pin) Best(versions []string) (string, bool) {
+	best := ""
+	for _, v := range versions {
+		if p.Allows(v) && (best == "" || higher(v, best)) {
+			best = v
+		}
+	}
+	return best, best != ""
+}
+
+// Allows reports whether a version is the one that is asked for, or in the range.
+func (p Pin) Allows(version string) bool {
+	if p.in == nil {
+		return version == p.exact
+	}
+	v, err := ParseVersion(version)
+	return err == nil && p.in.Check(v)
+}
+
+var firstNumber = regexp.MustCompile(`\d+(\.\d+){0,2}`)
+
+// Nearest returns a few of the versions, the highest first: those around the first
+// number in the pin.
+func (p Pin) Nearest(versions []string) []string {
+	versions = SortVersions(versions)
+	from := 0
+	if about, err := semver.NewVersion(firstNumber.FindString(p.text)); err == nil {
+		below := slices.IndexFunc(versions, func(s string) bool {
+			v, err := ParseVersion(s)
+			return err == nil && v.LessThan(about)
+		})
+		if below < 0 {
+			below = len(versions)
+		}
+		from = max(0, min(below-nearest/2-1, len(versions)-nearest))
+	}
+	return versions[from:min(from+nearest, len(versions))]
+}
+
+// SortVersions returns versions in order, the highest first, each once.
+func SortVersions(versions []string) []string {
+	out := slices.Clone(versions)
+	slices.SortFunc(out, func(a, b string) int {
+		va, errA := ParseVersion(a)
+		vb, errB := ParseVersion(b)
+		if errA == nil && errB == nil {
+			if c := vb.Compare(va); c != 0 {
+				return c
+			}
+		}
+		return strings.Compare(b, a)
+	})
+	return slices.Compact(out)
+}

@@ -1,0 +1,330 @@
+package pools
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
+)
+
+// commitOf is the commit of a version in these tests.
+func commitOf(version string) string {
+	return strings.Repeat(strings.NewReplacer("v", "", ".", "").Replace(version)+"0", 10)
+}
+
+// offers makes ProfileSource "team" of a namespace offer osp-a: one version is current,
+// others may be asked for.
+func (f *fixture) offers(namespace, current string, others ...string) *api.ProfileSource {
+	f.t.Helper()
+	minute := metav1.Duration{Duration: time.Minute}
+	ps := &api.ProfileSource{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "team"},
+		Spec:       api.ProfileSourceSpec{Git: &api.GitSource{URL: "https://git.example.com/osps.git", Timeout: minute}, Interval: minute, RetryInterval: minute},
+	}
+	f.ensure(ps)
+	f.status(ps, func(s *api.ProfileSourceStatus) {
+		s.Profiles = []api.ProfileEntry{{
+			Name: "osp-a", Version: current, Object: "osp-a-" + current, Path: "a.yaml", Commit: commitOf(current),
+			SelectedBy: strings.Repeat("5", 40), Digest: "v1:sha256:" + strings.Repeat("0", 64), Versions: others,
+		}}
+	})
+	return ps
+}
+
+func (f *fixture) status(ps *api.ProfileSource, change func(*api.ProfileSourceStatus)) {
+	f.t.Helper()
+	must(nil, f.client.Get(f.t.Context(), client.ObjectKeyFromObject(ps), ps))
+	change(&ps.Status)
+	must(nil, f.client.Status().Update(f.t.Context(), ps))
+}
+
+// version makes the object of a version of osp-a, as ProfileSource "team" does.
+func (f *fixture) version(namespace, version string) {
+	f.t.Helper()
+	spec := osm.OperatingSystemProfileSpec{
+		OSName: "ubuntu", OSVersion: "24.04", Version: version,
+		SupportedCloudProviders: []osm.CloudProviderSpec{{Name: "aws"}},
+		ProvisioningConfig: osm.OSPConfig{Files: []osm.File{{Path: "/version", Permissions: 600,
+			Content: osm.FileContent{Inline: &osm.FileContentInline{Data: version + " {{ .BootstrapKubeconfig }} {{ .KubeVersion }}"}}}}},
+	}
+	f.ensure(&osm.OperatingSystemProfile{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "osp-a-" + version,
+			Labels: map[string]string{api.LabelManagedBy: api.FieldManager, api.LabelProfile: "osp-a", api.LabelSource: "team"},
+			Annotations: map[string]string{
+				api.AnnotationVersion: version, api.AnnotationCommit: commitOf(version), api.AnnotationDigest: profile.Digest(spec),
+			}},
+		Spec: spec,
+	})
+}
+
+// ask sets annotations of the pool, "" removes one, and runs until that is done.
+func (f *fixture) ask(annotations map[string]string) {
+	f.t.Helper()
+	must(nil, f.client.Get(f.t.Context(), client.ObjectKeyFromObject(f.pool), f.pool))
+	before := f.pool.DeepCopy()
+	for k, v := range annotations {
+		if f.pool.Annotations[k] = v; v == "" {
+			delete(f.pool.Annotations, k)
+		}
+	}
+	must(nil, f.client.Patch(f.t.Context(), f.pool, client.MergeFrom(before)))
+	for range 3 {
+		f.reconcile()
+	}
+}
+
+// told keeps the events of the fixture.
+func (f *fixture) told() *remembered {
+	told := &remembered{EventRecorder: f.r.Recorder}
+	f.r.Recorder = told
+	return told
+}
+
+// saidLast holds the last event to what it should say, and forgets all.
+func (r *remembered) saidLast(t *testing.T, parts ...string) {
+	t.Helper()
+	last := ""
+	if len(r.told) > 0 {
+		last = r.told[len(r.told)-1]
+	}
+	for _, part := range parts {
+		if !strings.Contains(last, part) {
+			t.Errorf("the last event is %q, and not %q", last, part)
+		}
+	}
+	r.told = nil
+}
+
+func (f *fixture) osc() *osm.OperatingSystemConfig {
+	f.t.Helper()
+	var osc osm.OperatingSystemConfig
+	must(nil, f.client.Get(f.t.Context(), client.ObjectKey{Namespace: f.r.Namespace, Name: oscName(f.pool)}, &osc))
+	return &osc
+}
+
+// has holds the pool to an object and who selected it.
+func (f *fixture) has(when, object, selectedBy string) {
+	f.t.Helper()
+	rec := recordOf(f.osc())
+	if rec.Object != object || rec.SelectedBy != selectedBy {
+		f.t.Errorf("%s: the pool has %s, selected by %s, want %s and %s", when, rec.Object, rec.SelectedBy, object, selectedBy)
+	}
+	version := object[strings.LastIndex(object, "-")+1:]
+	for _, stage := range []string{stageProvision, stageBootstrap} {
+		if got := f.secret(userDataName(f.pool, stage)).Annotations[api.AnnotationOSPVersion]; got != version {
+			f.t.Errorf("%s: the %s document is of %s, want %s", when, stage, got, version)
+		}
+	}
+}
+
+func TestPins(t *testing.T) {
+	f := newFixture(t)
+	told := f.told()
+	f.offers(f.r.Namespace, "v1.2.0", "v1.1.1", "v1.1.0", "v1.0.0")
+	for _, v := range []string{"v1.2.0", "v1.1.1", "v1.1.0"} {
+		f.version(f.r.Namespace, v)
+	}
+	pin := func(version string) { f.ask(map[string]string{api.AnnotationVersionPin: version}) }
+	f.ask(map[string]string{api.AnnotationOSP: "osp-a"})
+	f.has("without a pin", "osp-a-v1.2.0", strings.Repeat("5", 40))
+	pin("v1.1.0")
+	f.has("an earlier version", "osp-a-v1.1.0", commitOf("v1.1.0"))
+	told.saidLast(t, "ConfigRotated", "v1.2.0", "v1.1.0 at commit "+commitOf("v1.1.0")[:12])
+	pin("~1.1")
+	f.has("a range", "osp-a-v1.1.1", commitOf("v1.1.1"))
+	standing := f.secret(userDataName(f.pool, stageProvision))
+	pin("v1.1.1")
+	if again := f.secret(standing.Name); again.ResourceVersion != standing.ResourceVersion {
+		t.Error("the version stays, and the document was written")
+	}
+	told.told = nil
+
+	for pin, says := range map[string][]string{
+		"v1.0.0": {"Waiting", `version v1.0.0 of profile "osp-a"`, "is not in the cluster yet", `ProfileSource "team" makes it`},
+		"v1.1.9": {"OperatingSystemProfileError", `annotation gitops.k8c.io/osp-version: profile "osp-a" of ProfileSource "team" has no version "v1.1.9"; nearest are v1.2.0, v1.1.1, v1.1.0, v1.0.0`},
+		"~2":     {"OperatingSystemProfileError", `has no version "~2"`},
+		"latest": {"OperatingSystemProfileError", `annotation gitops.k8c.io/osp-version: "latest" is neither a version such as v1.8.0 nor a range`},
+	} {
+		f.ask(map[string]string{api.AnnotationVersionPin: pin})
+		told.saidLast(t, says...)
+		// A version that comes once the pool is there is no reason to refuse the pool.
+		if refused, err := f.r.Admit(t.Context(), f.pool); refused != (says[0] != "Waiting") || refused == (err == nil) {
+			t.Errorf("admission of %s: refused %t, %v", pin, refused, err)
+		}
+		f.has("what cannot be had: "+pin, "osp-a-v1.1.1", commitOf("v1.1.1"))
+	}
+	pin("v1.0.0")
+	f.version(f.r.Namespace, "v1.0.0")
+	f.reconcile()
+	f.has("the source made it", "osp-a-v1.0.0", commitOf("v1.0.0"))
+
+	ps := f.offers(f.r.Namespace, "v1.2.0", "v1.1.1")
+	f.status(ps, func(s *api.ProfileSourceStatus) { s.Profiles[0].Removed, s.Profiles[0].Versions = true, nil })
+	pin("1.0.0")
+	f.has("the profile was removed", "osp-a-v1.0.0", commitOf("v1.0.0"))
+	told.told = nil
+	pin("v1.1.1")
+	told.saidLast(t, "was removed from ProfileSource")
+	f.has("the profile was removed, and another version is asked for", "osp-a-v1.0.0", commitOf("v1.0.0"))
+
+	f.ask(map[string]string{api.AnnotationOSP: "osp-hand", api.AnnotationVersionPin: "~1.0"})
+	if rec := recordOf(f.osc()); rec.Object != "osp-hand" || rec.SelectedBy != "" {
+		t.Errorf("an object made by hand: %+v", rec)
+	}
+	told.told = nil
+	pin("v3.0.0")
+	told.saidLast(t, "which no ProfileSource made, has version v1.0.0 and no other")
+}
+
+// A source that does not look makes no version, and says why.
+func TestPinOfASuspendedSource(t *testing.T) {
+	f := newFixture(t)
+	told := f.told()
+	ps := f.offers(f.r.Namespace, "v1.2.0", "v1.0.0")
+	ps.Spec.Suspend = true
+	must(nil, f.client.Update(t.Context(), ps))
+	f.ask(map[string]string{api.AnnotationOSP: "osp-a", api.AnnotationVersionPin: "v1.0.0"})
+	told.saidLast(t, "Waiting", "is suspended, and makes it once spec.suspend is false")
+	f.version(f.r.Namespace, "v1.0.0")
+	f.reconcile()
+	f.has("it is there all the same", "osp-a-v1.0.0", commitOf("v1.0.0"))
+}
+
+// security.md 24: profiles of other namespaces are for nobody, unless the controller was
+// told so; and no more once it is not told any longer.
+func TestProfilesOfOtherNamespaces(t *testing.T) {
+	f := newFixture(t)
+	told := f.told()
+	other := f.namespace("profiles-of-" + f.r.Namespace)
+	f.offers(other, "v1.2.0", "v1.1.0", "v1.0.0")
+	f.version(other, "v1.2.0")
+	f.version(other, "v1.1.0")
+	hand := &osm.OperatingSystemProfile{ObjectMeta: metav1.ObjectMeta{Namespace: other, Name: "osp-elsewhere"}}
+	hand.Spec = f.profile("osp-hand").Spec
+	f.ensure(hand)
+	ask := map[string]string{api.AnnotationOSP: "osp-a", api.AnnotationOSPNamespace: other}
+	for _, allowed := range [][]string{nil, {"elsewhere"}} {
+		f.r.ProfileNamespaces = allowed
+		f.ask(ask)
+		told.saidLast(t, "OperatingSystemProfileError", `may not take profiles from namespace "`+other+`"`, "--allow-cross-namespace-profiles="+other)
+		f.r.told.Clear()
+		if err := f.client.Get(t.Context(), client.ObjectKey{Namespace: f.r.Namespace, Name: oscName(f.pool)}, &osm.OperatingSystemConfig{}); !apierrors.IsNotFound(err) {
+			t.Errorf("a configuration was made: %v", err)
+		}
+	}
+	for _, allowed := range [][]string{{"elsewhere", other}, {AllNamespaces}} {
+		f.r.ProfileNamespaces = allowed
+		f.ask(ask)
+		f.has("it is allowed", other+"/osp-a-v1.2.0", strings.Repeat("5", 40))
+		f.ask(map[string]string{api.AnnotationVersionPin: "~1.1"})
+		f.has("a version there", other+"/osp-a-v1.1.0", commitOf("v1.1.0"))
+		// Nobody there sees this pool, so nobody makes what is in the history only.
+		told.told = nil
+		f.ask(map[string]string{api.AnnotationVersionPin: "v1.0.0"})
+		told.saidLast(t, `has no version "v1.0.0"; nearest are v1.2.0, v1.1.0: `)
+		f.ask(map[string]string{api.AnnotationOSP: "osp-elsewhere", api.AnnotationVersionPin: ""})
+		if rec := recordOf(f.osc()); rec.Object != other+"/osp-elsewhere" {
+			t.Errorf("the pool has %s", rec.Object)
+		}
+	}
+	// What is served is kept alive as long as it may be read.
+	if _, err := f.r.restore(t.Context(), f.pool, f.osc(), render.Cluster{}); err != nil {
+		t.Error(err)
+	}
+	f.r.ProfileNamespaces = nil
+	before := f.secret(userDataName(f.pool, stageProvision))
+	f.clock.Step(40 * time.Minute)
+	f.ask(nil)
+	told.saidLast(t, "may not take profiles from namespace", "the last good configuration stays as it is")
+	if after := f.secret(before.Name); after.ResourceVersion != before.ResourceVersion {
+		t.Error("the document was written")
+	}
+}
+
+// security.md 25: of two pools whose objects have the same names the first keeps them,
+// and nothing is written for the second but an event.
+func TestCollidingPools(t *testing.T) {
+	f := newFixture(t)
+	told := f.told()
+	first := f.pool.DeepCopy()
+	prefix := f.namespace("b-" + f.r.Namespace)
+	make := func(namespace, name string) *machines.MachineDeployment {
+		md := &machines.MachineDeployment{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Annotations: map[string]string{api.AnnotationOSP: "osp-hand"}},
+			Spec:       *first.Spec.DeepCopy(),
+		}
+		f.ensure(md)
+		return md
+	}
+	f.pool = make(prefix, "a")
+	f.reconcile()
+	told.told = nil
+	before := f.everything()
+	if len(before) < 4 {
+		t.Fatalf("there are %v", before)
+	}
+	f.pool = make(f.r.Namespace, "a-b")
+	for range 2 {
+		f.reconcile()
+	}
+	if len(told.told) != 1 {
+		t.Errorf("events are %q", told.told)
+	}
+	told.saidLast(t, "NameCollision", "belongs to MachineDeployment "+prefix+"/a", "rename one of the two")
+	if after := f.everything(); after != before {
+		t.Errorf("before:\n%s\nafter:\n%s", before, after)
+	}
+	// The end of the second takes nothing from the first.
+	f.delete(f.pool)
+	f.reconcile()
+	if after := f.everything(); after != before {
+		t.Errorf("before:\n%s\nafter the end of the second:\n%s", before, after)
+	}
+}
+
+// everything names all objects that pools of the fixture's namespace may have, with
+// their resourceVersions, tokens aside.
+func (f *fixture) everything() string {
+	f.t.Helper()
+	var out bytes.Buffer
+	var oscs osm.OperatingSystemConfigList
+	must(nil, f.client.List(f.t.Context(), &oscs, client.InNamespace(f.r.Namespace)))
+	for _, o := range oscs.Items {
+		out.WriteString(o.Name + " " + o.ResourceVersion + "\n")
+	}
+	var secrets corev1.SecretList
+	must(nil, f.client.List(f.t.Context(), &secrets, client.InNamespace(api.NamespaceCloudInitSettings)))
+	for _, s := range secrets.Items {
+		if strings.Contains(s.Name, f.r.Namespace) {
+			out.WriteString(s.Name + " " + s.ResourceVersion + "\n")
+		}
+	}
+	return out.String()
+}
+
+// namespace makes a namespace that goes with the test.
+func (f *fixture) namespace(name string) string {
+	f.t.Helper()
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	f.ensure(ns)
+	f.t.Cleanup(func() { _ = f.client.Delete(f.t.Context(), ns) })
+	return name
+}
+
+func (f *fixture) profile(name string) *osm.OperatingSystemProfile {
+	f.t.Helper()
+	var osp osm.OperatingSystemProfile
+	must(nil, f.client.Get(f.t.Context(), client.ObjectKey{Namespace: f.r.Namespace, Name: name}, &osp))
+	return &osp
+}

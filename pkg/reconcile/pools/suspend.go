@@ -1,0 +1,99 @@
+package pools
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+)
+
+// errSuspended says that a pool wants to keep the configuration it has.
+var errSuspended = errors.New("the pool is suspended")
+
+// suspended reports whether the configuration of a pool is frozen.
+func suspended(md *cluster.MachineDeployment) (bool, error) {
+	switch text := md.Annotations[api.AnnotationSuspend]; text {
+	case "true":
+		return true, nil
+	case "", "false":
+		return false, nil
+	default:
+		return false, refuse("annotation %s: %q is neither \"true\", which freezes the configuration, nor \"false\": correct it, or remove it", api.AnnotationSuspend, shortened(text))
+	}
+}
+
+// decideWanted plans what the pool asks for, or to keep what it has while it is
+// suspended. A pool that has nothing yet gets its first configuration all the same.
+func (r *Reconciler) decideWanted(ctx context.Context, seen *observed) (plan, error) {
+	frozen, err := suspended(seen.md)
+	if err != nil {
+		return plan{}, err
+	}
+	if !frozen {
+		return r.decideDesired(seen)
+	}
+	p, err := r.decideLastGood(ctx, seen, errSuspended)
+	switch {
+	case errors.Is(err, errSuspended):
+		return r.decideDesired(seen)
+	case err != nil:
+		return plan{}, err
+	case p.unrenewed == nil:
+		p.refusal = nil
+		return p, nil
+	}
+	p.refusal = refuse("the pool is suspended by annotation %s, and what it has cannot be rendered again", api.AnnotationSuspend)
+	followRevision(seen, &p)
+	return p, nil
+}
+
+// followRevision lets documents that stay as they are follow the pool's revision.
+func followRevision(seen *observed, p *plan) {
+	revision, have := revisionOf(seen), seen.objects
+	if have.osc != nil && have.osc.Annotations[api.AnnotationRevisionFor] != revision {
+		p.oscMetadata = map[string]string{api.AnnotationRevisionFor: revision}
+	}
+	for _, d := range []struct {
+		have *corev1.Secret
+		into *secretPlan
+	}{{have.provisioning, &p.provisioning}, {have.bootstrap, &p.bootstrap}} {
+		switch {
+		case d.into.write != nil: // with another token
+			d.into.write.Annotations[api.AnnotationRevisionFor] = revision
+		case d.have != nil && d.have.Annotations[api.AnnotationRevisionFor] != revision:
+			d.into.patch = map[string]string{api.AnnotationRevisionFor: revision}
+		}
+	}
+}
+
+// revisionOf is the revision that machine-controller gave the pool's template.
+func revisionOf(seen *observed) string { return seen.md.Annotations[api.AnnotationMDRevision] }
+
+// tellSuspended says once that a pool is frozen, and once that it is no more.
+func (r *Reconciler) tellSuspended(seen *observed) {
+	md := seen.md
+	frozen, err := suspended(md)
+	if err != nil {
+		return // that is told already
+	}
+	if !frozen {
+		if _, was := r.frozen.LoadAndDelete(md.UID); was {
+			r.event(md, corev1.EventTypeNormal, api.EventConfigResumed, "the pool follows its profile again")
+		}
+		return
+	}
+	if seen.objects.osc == nil {
+		return // the first one starts another run
+	}
+	if _, was := r.frozen.Swap(md.UID, true); was {
+		return
+	}
+	r.told.Delete(md.UID) // what it cannot have does not matter now
+	rec := recordOf(seen.objects.osc)
+	r.event(md, corev1.EventTypeNormal, api.EventConfigSuspended,
+		fmt.Sprintf("the configuration is frozen at profile %q %s%s; tokens, the CA and the revision follow. To resume, remove annotation %s", rec.Profile, rec.Version, at(rec.Commit), api.AnnotationSuspend))
+}
