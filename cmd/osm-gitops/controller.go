@@ -208,6 +208,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, f *controllerFlags, f
 		TokenServiceAccount: f.tokenServiceAccount,
 		NodeTokenTTL:        f.boundTokenTTL(),
 		OverrideServer:      f.overrideServer,
+		History:             pools.History{Limit: f.historyLimit, Retention: f.historyRetention},
 	}
 	watches := pools.Watches{ClusterInfo: facts.clusterInfo, Concurrency: f.workerCount}
 	if facts.registry != nil {

@@ -33,6 +33,8 @@ type controllerFlags struct {
 	kubeconfig, workerKubeconfig  string
 	namespace                     string
 	workerCount                   int
+	historyLimit                  int
+	historyRetention              time.Duration
 	containerRuntime              string
 	externalCloudProvider         bool
 	clusterDNS                    string
@@ -108,6 +110,13 @@ func (f *controllerFlags) boundTokenTTL() time.Duration {
 // rotateGate is the feature gate that is on unless the flag says otherwise.
 const rotateGate = "RotateKubeletServerCertificate"
 
+// How long records of replaced configurations are kept unless a flag says otherwise.
+// The time is that of the provenance of a node that is gone.
+const (
+	defaultHistoryLimit     = 20
+	defaultHistoryRetention = 90 * 24 * time.Hour
+)
+
 func newControllerFlags() *controllerFlags { return &controllerFlags{} }
 
 func (f *controllerFlags) bind(fs *pflag.FlagSet) {
@@ -147,6 +156,8 @@ func (f *controllerFlags) bind(fs *pflag.FlagSet) {
 	fs.StringVar(&f.ignitionVersion, "ignition-version", render.DefaultIgnitionVersion, "version of the Ignition specification for Flatcar: 3.3.0, 3.4.0, or 2.3.0 for images before Flatcar 3185")
 	fs.StringVar(&f.nodeToken, "node-token", nodeTokenBound, "token with which nodes fetch their Secrets: bound is one per pool, which reads nothing else and ends; shared is the one in Secret cloud-init-getter-token, which reads those of all pools")
 	fs.DurationVar(&f.nodeTokenTTL, "node-token-ttl", 24*time.Hour, "how long a bound token lives, at least 10m; the API server may shorten it; renewed at half of its life")
+	fs.IntVar(&f.historyLimit, "config-history-limit", defaultHistoryLimit, "number of records of replaced configurations kept per pool, beside those that a NodeProvenance names; the oldest go first")
+	fs.DurationVar(&f.historyRetention, "config-history-retention", defaultHistoryRetention, "how long the records of a pool that is gone are kept, beside those that a NodeProvenance names")
 	fs.StringVar(&f.cacheDir, "cache-dir", defaultCacheDir(), "folder of the mirrors of repositories; kept between runs it saves fetching everything again")
 	fs.StringVar(&f.directoryRoot, "directory-root", "", "folder below which a ProfileSource's directory may be; empty allows none")
 	fs.BoolVar(&f.allowInsecureGit, "allow-insecure-git", false, "allow http URLs of repositories: whoever is on the way can put his profile on every node")
@@ -180,6 +191,12 @@ func (f *controllerFlags) validate() error {
 	}
 	if f.workerCount < 1 {
 		bad("worker-count", "%d is no number of workers: at least 1", f.workerCount)
+	}
+	if f.historyLimit < 0 {
+		bad("config-history-limit", "%d is no number of records: 0 or more", f.historyLimit)
+	}
+	if f.historyRetention < 0 {
+		bad("config-history-retention", "%s is no time: 0 or more", f.historyRetention)
 	}
 	switch f.nodeToken {
 	case nodeTokenShared, nodeTokenBound:

@@ -88,6 +88,20 @@ func (r Record) Input(spec osm.OperatingSystemProfileSpec, digest string, settin
 	}, nil
 }
 
+// InputDigest returns what Digests.Input has to be: a record that says otherwise was
+// edited.
+func (r Record) InputDigest() string {
+	name := r.Profile
+	if name == "" {
+		name = r.Object
+	}
+	return digestJSON(inputFacts{
+		ProfileDigest: r.ObjectDigest, Profile: name, Version: r.Version,
+		Repository: r.Repository, Path: r.Path, Commit: r.Commit, Change: r.Change,
+		Pool: r.Pool, SecretName: r.BootstrapKubeconfigSecretName, SettingsDigest: r.SettingsDigest,
+	})
+}
+
 // inputFacts is what the input digest is taken over. The order and the names of
 // its fields are the recipe.
 type inputFacts struct {

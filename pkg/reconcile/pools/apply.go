@@ -108,6 +108,8 @@ func (r *Reconciler) keepSettings(ctx context.Context, cm *corev1.ConfigMap) err
 	if at, ok := r.settings.Load(cm.Name); ok && now.Sub(at.(time.Time)) < settingsTrust {
 		return nil
 	}
+	r.sweeping.Lock()
+	defer r.sweeping.Unlock()
 	kept, err := get(ctx, r.Management.Live, client.ObjectKeyFromObject(cm), &corev1.ConfigMap{})
 	if err != nil {
 		return err
@@ -197,6 +199,9 @@ func (r *Reconciler) writeConfig(ctx context.Context, have *osm.OperatingSystemC
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), replaceTime)
 	defer cancel()
 	if have != nil {
+		if err := r.archive(ctx, have); err != nil {
+			return nil, err
+		}
 		if err := client.IgnoreNotFound(r.clusterOf(have).Delete(ctx, have, client.Preconditions{UID: &have.UID})); err != nil {
 			return nil, raced(fmt.Errorf("deleting OperatingSystemConfig %s: %w", client.ObjectKeyFromObject(have), err))
 		}

@@ -130,7 +130,7 @@ func TestCloudConfigFollowsItsSecret(t *testing.T) {
 	}
 
 	// The last good generation is kept alive with the credentials it was made with.
-	in, err := f.r.restore(t.Context(), f.pool, f.config(), render.Cluster{APIServerToken: "getter", BootstrapToken: "a.b", BootstrapKubeconfig: "x"})
+	in, err := f.r.restore(t.Context(), f.pool, recordOf(f.config()), render.Cluster{APIServerToken: "getter", BootstrapToken: "a.b", BootstrapKubeconfig: "x"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -78,15 +79,20 @@ type Reconciler struct {
 	NodeTokenTTL time.Duration
 	// OverrideServer replaces the API server's URL in kubeconfigs of nodes.
 	OverrideServer string
+	// History is how long records of replaced configurations are kept.
+	History History
 
 	known   atomic.Pointer[knownEndpoint]
 	indexed bool // by Setup: the cache of Worker knows tokenIndex
 
-	told       sync.Map // pool uid -> what was last reported to be wrong
-	frozen     sync.Map // pool uid -> true, while it is known to be suspended
-	settings   sync.Map // name -> time.Time, when settings were last known to be kept
-	digests    sync.Map // profile uid and generation -> digest of its spec
-	nodeTokens sync.Map // poolKey -> nodeToken, the bound one that was last asked for
+	historyChanged atomic.Bool // since the last sweep
+
+	told       sync.Map   // pool uid -> what was last reported to be wrong
+	frozen     sync.Map   // pool uid -> true, while it is known to be suspended
+	settings   sync.Map   // name -> time.Time, when settings were last known to be kept
+	sweeping   sync.Mutex // held while settings are looked up or deleted
+	digests    sync.Map   // profile uid and generation -> digest of its spec
+	nodeTokens sync.Map   // poolKey -> nodeToken, the bound one that was last asked for
 
 	keyOnce sync.Mutex
 	key     []byte // of credentials digests
@@ -169,12 +175,16 @@ func (r *Reconciler) decideDesired(seen *observed) (plan, error) {
 // asks for: the same content with current tokens, under the revision it was for.
 func (r *Reconciler) decideLastGood(ctx context.Context, seen *observed, refusal error) (plan, error) {
 	have := seen.objects
-	if have.osc == nil {
+	rec, err := r.lastRecord(ctx, seen)
+	if err != nil {
+		return plan{}, err
+	}
+	if have.osc == nil && rec.Object == "" {
 		return plan{}, refusal
 	}
 	keep := func(err error) (plan, error) {
 		p := r.decideTokens(seen)
-		if rec := recordOf(have.osc); rec.Object != "" {
+		if rec.Object != "" {
 			p.edge, p.access = r.decideEdge(seen, rec.Pool), r.decideAccess(seen, rec.Pool)
 			p.look = earliest(p.access.look, p.edge.renew)
 		}
@@ -184,11 +194,14 @@ func (r *Reconciler) decideLastGood(ctx context.Context, seen *observed, refusal
 		p.refusal, p.unrenewed = refusal, err
 		return r.exchange(ctx, seen, p)
 	}
-	in, err := r.restore(ctx, seen.md, have.osc, seen.values)
+	in, err := r.restore(ctx, seen.md, rec, seen.values)
 	if err != nil {
 		return keep(err)
 	}
-	revision := have.osc.Annotations[api.AnnotationRevisionFor]
+	revision := ""
+	if have.osc != nil {
+		revision = have.osc.Annotations[api.AnnotationRevisionFor]
+	}
 	if have.bootstrap != nil {
 		revision = have.bootstrap.Annotations[api.AnnotationRevisionFor]
 	}
@@ -272,6 +285,11 @@ func (r *Reconciler) deleteOwned(ctx context.Context, from readers, md *cluster.
 		return err
 	}
 	for _, obj := range owned {
+		if osc, ok := obj.(*osm.OperatingSystemConfig); ok {
+			if err := r.archive(ctx, osc); err != nil {
+				return err
+			}
+		}
 		if err := r.remove(ctx, obj); err != nil {
 			return err
 		}
@@ -309,7 +327,8 @@ func (r *Reconciler) live() readers { return readers{r.Management.Live, r.Worker
 
 // clusterOf is where an object of a pool lives.
 func (r *Reconciler) clusterOf(obj client.Object) Cluster {
-	if _, ok := obj.(*osm.OperatingSystemConfig); ok {
+	switch obj.(type) {
+	case *osm.OperatingSystemConfig, *appsv1.ControllerRevision:
 		return r.Management
 	}
 	return r.Worker

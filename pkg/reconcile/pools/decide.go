@@ -327,7 +327,10 @@ func secretFor(name string, have *corev1.Secret, annotations map[string]string, 
 // settingsKey is the data key of a settings ConfigMap.
 const settingsKey = "settings.json"
 
-func settingsName(digest string) string { return "osm-gitops-settings-" + shortDigest(digest) }
+// settingsPrefix starts the names of settings ConfigMaps.
+const settingsPrefix = "osm-gitops-settings-"
+
+func settingsName(digest string) string { return settingsPrefix + shortDigest(digest) }
 
 // settingsMap keeps the settings of a generation, without credentials, under
 // the name of their digest.

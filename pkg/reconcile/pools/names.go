@@ -53,6 +53,30 @@ func tokenLabel(md *cluster.MachineDeployment) string {
 	return key[:maxLabelValue-13] + "-" + hex.EncodeToString(sum[:6])
 }
 
+// recordNames are the names that the archived record of a generation may have: the
+// first that is free, or its own. One with more of the digest comes second, for a name
+// that something else has; it is no longer than the contract's longest.
+func recordNames(namespace, name, inputDigest string) []string {
+	const most = len("provisioning-config")
+	hexDigits := inputDigest[strings.LastIndex(inputDigest, ":")+1:]
+	return []string{
+		name + "-" + namespace + "-" + shortDigest(inputDigest),
+		name + "-" + namespace + "-" + hexDigits[:min(most, len(hexDigits))],
+	}
+}
+
+// recordLabel names a pool in a label. No name of an object has a "_", so it is
+// unambiguous.
+func recordLabel(pool string) string {
+	namespace, name, _ := cutKey(pool)
+	label := namespace + "_" + name
+	if len(label) <= maxLabelValue {
+		return label
+	}
+	sum := sha256.Sum256([]byte(pool))
+	return label[:maxLabelValue-13] + "-" + hex.EncodeToString(sum[:6])
+}
+
 // cutKey takes the "namespace/name" of poolKey apart.
 func cutKey(key string) (namespace, name string, ok bool) {
 	namespace, name, ok = strings.Cut(key, "/")

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"os"
 	"slices"
@@ -449,8 +448,7 @@ func TestEditsAreUndone(t *testing.T) {
 		get(oscKey, osc)
 		forged := recordOf(osc)
 		forged.Pool.SSHPublicKeys = []string{"ssh-ed25519 forged"}
-		osc.Annotations[api.AnnotationRecord] = string(must(json.Marshal(forged)))
-		_, err := f.r.restore(t.Context(), f.pool, osc, render.Cluster{})
+		_, err := f.r.restore(t.Context(), f.pool, forged, render.Cluster{})
 		if err == nil || !strings.Contains(err.Error(), "was edited") {
 			t.Errorf("got %v", err)
 		}
@@ -462,7 +460,7 @@ func TestEditsAreUndone(t *testing.T) {
 		f.delete(settings)
 		f.clock.Step(2 * settingsTrust)
 		f.reconcile()
-		if _, err := f.r.restore(t.Context(), f.pool, osc, render.Cluster{}); err != nil {
+		if _, err := f.r.restore(t.Context(), f.pool, recordOf(osc), render.Cluster{}); err != nil {
 			t.Errorf("the generation cannot be restored: %v", err)
 		}
 	})

@@ -211,12 +211,11 @@ func recordOf(osc *osm.OperatingSystemConfig) render.Record {
 	return rec
 }
 
-// restore rebuilds the input of the generation that stands from its record, with
-// the tokens, the server and the CA as they are now.
-func (r *Reconciler) restore(ctx context.Context, md *cluster.MachineDeployment, osc *osm.OperatingSystemConfig, values render.Cluster) (render.Input, error) {
-	rec := recordOf(osc)
+// restore rebuilds the input of a generation from its record, with the tokens, the
+// server and the CA as they are now.
+func (r *Reconciler) restore(ctx context.Context, md *cluster.MachineDeployment, rec render.Record, values render.Cluster) (render.Input, error) {
 	if rec.Object == "" {
-		return render.Input{}, fmt.Errorf("OperatingSystemConfig %s holds no record", client.ObjectKeyFromObject(osc))
+		return render.Input{}, fmt.Errorf("OperatingSystemConfig %s/%s holds no record", r.Namespace, oscName(md))
 	}
 	osp, err := r.profileObject(ctx, r.Management, rec.Object)
 	if err != nil {
@@ -231,7 +230,7 @@ func (r *Reconciler) restore(ctx context.Context, md *cluster.MachineDeployment,
 		return render.Input{}, err
 	}
 	if got := in.InputDigest(); got != rec.Digests.Input {
-		return render.Input{}, fmt.Errorf("the record of OperatingSystemConfig %s was edited: its content has digest %s, it says %s", osc.Name, got, rec.Digests.Input)
+		return render.Input{}, fmt.Errorf("the record of OperatingSystemConfig %s was edited: its content has digest %s, it says %s", oscName(md), got, rec.Digests.Input)
 	}
 	in.Settings.KubernetesCACert, in.Cluster = r.Settings.KubernetesCACert, values
 	_, hidden := in.Split()

@@ -13,6 +13,9 @@ const (
 	LabelSource = "gitops.k8c.io/source"
 	// LabelVersion is the profile's version in label-safe form ("+" becomes "_").
 	LabelVersion = "gitops.k8c.io/version"
+	// LabelPool is the pool of an archived record, "<namespace>_<name>"; where that is
+	// longer than 63 characters its first 50, "-" and 12 hex digits of a digest.
+	LabelPool = "gitops.k8c.io/pool"
 )
 
 // Annotations of OperatingSystemProfiles, and where they apply of
@@ -66,6 +69,17 @@ const (
 	AnnotationCredentialsExpireAt = "gitops.k8c.io/credentials-expire-at"
 	// AnnotationCredentialsRenewAt is from when that token is replaced, RFC 3339.
 	AnnotationCredentialsRenewAt = "gitops.k8c.io/credentials-renew-at"
+)
+
+// Annotations of archived records, which are ControllerRevisions. They carry
+// AnnotationInputDigest and where the profile comes from as well.
+const (
+	// AnnotationIntervals is when a generation was its pool's: the JSON of a list of
+	// Interval, oldest first. It is an annotation because the data of a
+	// ControllerRevision is immutable, and a pool may return to a generation.
+	AnnotationIntervals = "gitops.k8c.io/intervals"
+	// AnnotationSettingsDigest is the digest of the settings of a generation.
+	AnnotationSettingsDigest = "gitops.k8c.io/settings-digest"
 )
 
 // Annotations and labels that people set on a MachineDeployment.

@@ -1,0 +1,17 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Interval is a time in which a generation was the one of its pool.
+type Interval struct {
+	// From is when its OperatingSystemConfig was created, Until when that was deleted.
+	From  metav1.Time `json:"from"`
+	Until metav1.Time `json:"until"`
+	// UID is that of the OperatingSystemConfig.
+	UID types.UID `json:"uid"`
+	// SelectedBy is the commit that had made the version current then, where Git knows.
+	SelectedBy string `json:"selectedBy,omitempty"`
+}

@@ -1,0 +1,188 @@
+package pools
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
+)
+
+// maxIntervals bounds the intervals of one archived record, so that a pool that goes
+// to and fro does not fill an annotation; the oldest are dropped.
+const maxIntervals = 500
+
+// archive keeps the record of a configuration that is about to be deleted. It comes
+// before the deletion, so that whoever is cut off between the two loses nothing; what
+// a second run finds archived already it completes.
+func (r *Reconciler) archive(ctx context.Context, osc *osm.OperatingSystemConfig) error {
+	rec := recordOf(osc)
+	if rec.Object == "" || rec.InputDigest() != rec.Digests.Input {
+		return nil // the reference's, or edited by hand: nothing to vouch for
+	}
+	namespace, name, ok := cutKey(ownerOf(osc))
+	if !ok {
+		return nil
+	}
+	r.historyChanged.Store(true)
+	for _, n := range recordNames(namespace, name, rec.Digests.Input) {
+		taken, err := r.archiveAs(ctx, n, osc, rec)
+		if err != nil || !taken {
+			return err
+		}
+	}
+	return fmt.Errorf("archiving the record of OperatingSystemConfig %s: ControllerRevisions of other content have its names %q: delete those",
+		client.ObjectKeyFromObject(osc), recordNames(namespace, name, rec.Digests.Input))
+}
+
+// archiveAs archives under a name, or reports that something else has it.
+func (r *Reconciler) archiveAs(ctx context.Context, name string, osc *osm.OperatingSystemConfig, rec render.Record) (taken bool, err error) {
+	stood := api.Interval{From: osc.CreationTimestamp, Until: metav1.NewTime(r.Clock.Now()), UID: osc.UID, SelectedBy: rec.SelectedBy}
+	if stood.Until.Before(&stood.From) {
+		stood.Until = stood.From // the clocks of the API server and of this process differ
+	}
+	revision, err := newRecord(name, r.Namespace, osc, rec, stood)
+	if err != nil {
+		return false, err
+	}
+	err = r.Management.Create(ctx, revision, client.FieldOwner(api.FieldManager))
+	if err == nil {
+		return false, nil
+	}
+	key := client.ObjectKeyFromObject(revision)
+	if !apierrors.IsAlreadyExists(err) {
+		return false, fmt.Errorf("creating ControllerRevision %s: %w", key, err)
+	}
+	var have appsv1.ControllerRevision
+	if err := r.Management.Live.Get(ctx, key, &have); err != nil {
+		return false, raced(fmt.Errorf("reading ControllerRevision %s: %w", key, err))
+	}
+	if !isRecord(&have, ownerOf(osc), rec.Digests.Input) {
+		return true, nil
+	}
+	return false, r.extend(ctx, &have, stood)
+}
+
+// extend adds an interval to a record that is archived already.
+func (r *Reconciler) extend(ctx context.Context, have *appsv1.ControllerRevision, stood api.Interval) error {
+	text, err := json.Marshal(addInterval(intervalsOf(have), stood))
+	if err != nil {
+		return fmt.Errorf("encoding intervals: %w", err)
+	}
+	return r.patch(ctx, have, map[string]any{
+		"revision": stood.Until.Unix(),
+		"metadata": map[string]any{"annotations": map[string]string{api.AnnotationIntervals: string(text)}},
+	})
+}
+
+// newRecord is the archived form of a configuration's record. Its revision is the time
+// at which it was last in use, so that records sort by it.
+func newRecord(name, namespace string, osc *osm.OperatingSystemConfig, rec render.Record, stood api.Interval) (*appsv1.ControllerRevision, error) {
+	intervals, err := json.Marshal([]api.Interval{stood})
+	if err != nil {
+		return nil, fmt.Errorf("encoding intervals: %w", err)
+	}
+	annotations := map[string]string{
+		api.AnnotationIntervals:      string(intervals),
+		api.AnnotationSettingsDigest: rec.SettingsDigest,
+	}
+	for _, k := range []string{
+		api.AnnotationPool, api.AnnotationPoolUID, api.AnnotationProfile, api.AnnotationVersion, api.AnnotationRepository,
+		api.AnnotationPath, api.AnnotationCommit, api.AnnotationChange, api.AnnotationInputDigest,
+	} {
+		if v := osc.Annotations[k]; v != "" {
+			annotations[k] = v
+		}
+	}
+	annotations[api.AnnotationInputDigest] = rec.Digests.Input
+	return &appsv1.ControllerRevision{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, Namespace: namespace, Annotations: annotations,
+			Labels: recordLabels(ownerOf(osc), rec),
+		},
+		Data:     runtime.RawExtension{Raw: []byte(osc.Annotations[api.AnnotationRecord])},
+		Revision: stood.Until.Unix(),
+	}, nil
+}
+
+// recordLabels are for selecting records. A profile made by hand may have a name or a
+// version that no label holds; the annotations have them.
+func recordLabels(pool string, rec render.Record) map[string]string {
+	labels := map[string]string{api.LabelManagedBy: api.FieldManager, api.LabelPool: recordLabel(pool)}
+	for k, v := range map[string]string{api.LabelProfile: rec.Profile, api.LabelVersion: profile.LabelVersion(rec.Version)} {
+		if len(validation.IsValidLabelValue(v)) == 0 {
+			labels[k] = v
+		}
+	}
+	return labels
+}
+
+// addInterval appends an interval. One of the same configuration as the last is that
+// one: an earlier run was cut off between the archive and the deletion.
+func addInterval(have []api.Interval, stood api.Interval) []api.Interval {
+	if n := len(have); n > 0 && have[n-1].UID == stood.UID {
+		have = have[:n-1]
+	}
+	have = append(have, stood)
+	return have[max(0, len(have)-maxIntervals):]
+}
+
+// intervalsOf reads the intervals of an archived record; what was edited by hand is none.
+func intervalsOf(obj client.Object) []api.Interval {
+	var out []api.Interval
+	if json.Unmarshal([]byte(obj.GetAnnotations()[api.AnnotationIntervals]), &out) != nil {
+		return nil
+	}
+	return out
+}
+
+// isRecord reports whether an object is the archived record of a pool's generation.
+func isRecord(obj *appsv1.ControllerRevision, pool, inputDigest string) bool {
+	return ownerOf(obj) == pool && obj.Labels[api.LabelManagedBy] == api.FieldManager && archivedRecord(obj).Digests.Input == inputDigest
+}
+
+// archivedRecord reads what a ControllerRevision holds. It is zero where that is no record.
+func archivedRecord(obj *appsv1.ControllerRevision) render.Record {
+	var rec render.Record
+	if json.Unmarshal(obj.Data.Raw, &rec) != nil {
+		return render.Record{}
+	}
+	return rec
+}
+
+// lastRecord is the record of the generation that a pool has: its configuration's, or
+// where that is gone the archived one of the documents that stand. A controller that is
+// cut off between two configurations leaves a pool so, and so does whoever deletes one.
+func (r *Reconciler) lastRecord(ctx context.Context, seen *observed) (render.Record, error) {
+	if rec := recordOf(seen.objects.osc); rec.Object != "" {
+		return rec, nil
+	}
+	for _, s := range []*corev1.Secret{seen.objects.bootstrap, seen.objects.provisioning} {
+		if s == nil || s.Annotations[api.AnnotationInputDigest] == "" {
+			continue
+		}
+		for _, name := range recordNames(seen.md.Namespace, seen.md.Name, s.Annotations[api.AnnotationInputDigest]) {
+			var archived appsv1.ControllerRevision
+			found, err := get(ctx, r.Management.Live, types.NamespacedName{Namespace: r.Namespace, Name: name}, &archived)
+			if err != nil {
+				return render.Record{}, err
+			}
+			if found && isRecord(&archived, poolKey(seen.md), s.Annotations[api.AnnotationInputDigest]) {
+				return archivedRecord(&archived), nil
+			}
+		}
+	}
+	return render.Record{}, nil
+}

@@ -1,0 +1,305 @@
+package pools
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
+)
+
+// records lists the pool's archived records, oldest first.
+func (f *fixture) records() []appsv1.ControllerRevision {
+	f.t.Helper()
+	var list appsv1.ControllerRevisionList
+	if err := f.client.List(f.t.Context(), &list, client.InNamespace(f.r.Namespace), client.MatchingLabels{api.LabelPool: recordLabel(poolKey(f.pool))}); err != nil {
+		f.t.Fatal(err)
+	}
+	slices.SortFunc(list.Items, func(a, b appsv1.ControllerRevision) int { return int(a.Revision - b.Revision) })
+	return list.Items
+}
+
+// osp is the profile of the fixture's pool.
+func (f *fixture) osp() *osm.OperatingSystemProfile {
+	f.t.Helper()
+	osp := &osm.OperatingSystemProfile{}
+	if err := f.client.Get(f.t.Context(), client.ObjectKey{Namespace: f.r.Namespace, Name: "osp-hand"}, osp); err != nil {
+		f.t.Fatal(err)
+	}
+	return osp
+}
+
+// publish gives the pool's profile another version, with files of this content.
+func (f *fixture) publish(version, data string) {
+	f.t.Helper()
+	osp := f.osp()
+	osp.Spec.Version = version
+	osp.Spec.ProvisioningConfig.Files[0].Content.Inline.Data = data
+	if err := f.client.Update(f.t.Context(), osp); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// rotate publishes and reconciles.
+func (f *fixture) rotate(version string) {
+	f.t.Helper()
+	f.clock.Step(time.Minute)
+	f.publish(version, "of "+version)
+	f.reconcile()
+	if got := recordOf(f.config()).Version; got != version {
+		f.t.Fatalf("the configuration is of %s, want %s", got, version)
+	}
+}
+
+// What a generation was made from outlives it, with the times at which it was the
+// pool's; a pool that is new costs nothing.
+func TestArchive(t *testing.T) {
+	f := newFixture(t)
+	f.reconcile()
+	if got := f.records(); len(got) != 0 {
+		t.Fatalf("a new pool has %d archived records", len(got))
+	}
+	first := f.config()
+	f.rotate("v1.1.0")
+	got := f.records()
+	if len(got) != 1 {
+		t.Fatalf("there are %d records", len(got))
+	}
+	rec, want := got[0], recordOf(first)
+	if rec.Name != "pool-"+f.pool.Namespace+"-"+shortDigest(want.Digests.Input) {
+		t.Errorf("its name is %s", rec.Name)
+	}
+	var held render.Record
+	if err := json.Unmarshal(rec.Data.Raw, &held); err != nil || held.Digests != want.Digests || held.Pool.Name != "pool" {
+		t.Errorf("it holds %s (err %v)", rec.Data.Raw, err)
+	}
+	for _, m := range []struct {
+		have      map[string]string
+		key, want string
+	}{
+		{rec.Labels, api.LabelManagedBy, api.FieldManager},
+		{rec.Labels, api.LabelPool, f.pool.Namespace + "_pool"},
+		{rec.Labels, api.LabelProfile, "osp-hand"},
+		{rec.Labels, api.LabelVersion, "v1.0.0"},
+		{rec.Annotations, api.AnnotationPool, poolKey(f.pool)},
+		{rec.Annotations, api.AnnotationInputDigest, want.Digests.Input},
+		{rec.Annotations, api.AnnotationSettingsDigest, want.SettingsDigest},
+	} {
+		if m.have[m.key] != m.want {
+			t.Errorf("%s is %q, want %q", m.key, m.have[m.key], m.want)
+		}
+	}
+	stood := intervalsOf(&rec)
+	if len(stood) != 1 || !stood[0].From.Equal(&first.CreationTimestamp) || stood[0].Until.Unix() != f.clock.Now().Unix() {
+		t.Errorf("it stood %+v", stood)
+	}
+}
+
+// A pool that returns to what it had reuses the record: it gets one more interval.
+func TestArchiveOfARevert(t *testing.T) {
+	f := newFixture(t)
+	f.publish("v1.0.1", "of v1.0.1")
+	f.reconcile()
+	f.rotate("v1.1.0")
+	f.rotate("v1.0.1")
+	f.rotate("v1.1.0")
+	got := f.records()
+	if len(got) != 2 {
+		t.Fatalf("there are %d records", len(got))
+	}
+	one, two := got[1], got[0]
+	if archivedRecord(&one).Version != "v1.0.1" || archivedRecord(&two).Version != "v1.1.0" {
+		t.Fatalf("the newest record is of %s, then %s", archivedRecord(&one).Version, archivedRecord(&two).Version)
+	}
+	if a, b := len(intervalsOf(&one)), len(intervalsOf(&two)); a != 2 || b != 1 {
+		t.Errorf("there are %d and %d intervals", a, b)
+	}
+}
+
+// Whoever is cut off between two of its writes loses no record: that of a generation
+// which was the pool's is on its configuration or archived, at any moment. The next run
+// finishes what was begun, with one interval for each generation.
+func TestArchiveCutOff(t *testing.T) {
+	for writes := 0; ; writes++ {
+		f := newFixture(t)
+		f.reconcile()
+		first := recordOf(f.config()).Digests.Input
+		f.publish("v1.1.0", "of v1.1.0")
+		f.clock.Step(time.Minute)
+
+		cut := &cutOff{digesting: digesting{f.client}, left: writes}
+		f.r.Management.Client, f.r.Worker.Client = cut, cut
+		_, err := f.r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(f.pool)})
+		f.r.Management.Client, f.r.Worker.Client = digesting{f.client}, digesting{f.client}
+		if now := recordOf(f.configOrNil()).Digests.Input; now != first && !slices.ContainsFunc(f.records(), func(r appsv1.ControllerRevision) bool {
+			return archivedRecord(&r).Digests.Input == first
+		}) {
+			t.Errorf("cut off after %d writes, the record of the first generation is nowhere", writes)
+		}
+		f.clock.Step(time.Minute)
+		f.reconcile()
+		if got := f.records(); len(got) != 1 || len(intervalsOf(&got[0])) != 1 {
+			t.Errorf("cut off after %d writes, the records are %+v", writes, got)
+		}
+		if got := recordOf(f.config()).Version; got != "v1.1.0" {
+			t.Errorf("cut off after %d writes, the configuration is of %s", writes, got)
+		}
+		if err == nil {
+			if writes < 5 { // record, old and new configuration, two Secrets
+				t.Errorf("a rotation has %d writes", writes)
+			}
+			return
+		}
+	}
+}
+
+// cutOff is a process that is killed after some writes.
+type cutOff struct {
+	digesting
+	left int
+}
+
+var errCutOff = errors.New("cut off")
+
+func (c *cutOff) write(do func() error) error {
+	if c.left--; c.left < 0 {
+		return errCutOff
+	}
+	return do()
+}
+
+func (c *cutOff) Create(ctx context.Context, obj client.Object, opts ...client.CreateOption) error {
+	return c.write(func() error { return c.digesting.Create(ctx, obj, opts...) })
+}
+
+func (c *cutOff) Update(ctx context.Context, obj client.Object, opts ...client.UpdateOption) error {
+	return c.write(func() error { return c.digesting.Update(ctx, obj, opts...) })
+}
+
+func (c *cutOff) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+	return c.write(func() error { return c.digesting.Patch(ctx, obj, patch, opts...) })
+}
+
+func (c *cutOff) Delete(ctx context.Context, obj client.Object, opts ...client.DeleteOption) error {
+	return c.write(func() error { return c.digesting.Delete(ctx, obj, opts...) })
+}
+
+// configOrNil is the pool's configuration, where there is one.
+func (f *fixture) configOrNil() *osm.OperatingSystemConfig {
+	f.t.Helper()
+	osc := &osm.OperatingSystemConfig{}
+	found, err := get(f.t.Context(), f.client, client.ObjectKey{Namespace: f.r.Namespace, Name: oscName(f.pool)}, osc)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	if !found {
+		return nil
+	}
+	return osc
+}
+
+// A pool whose configuration is gone, and whose profile is broken by now, is kept
+// alive from the archived record for days: its bootstrap token ends and is replaced,
+// the cluster's address moves, and its documents follow.
+func TestLastGoodFromTheArchive(t *testing.T) {
+	for _, archived := range []bool{false, true} {
+		f := newFixture(t)
+		f.r.Settings.NodeHTTPProxy = "http://user:secret@proxy.example.com"
+		f.publish("v1.0.1", "{{ .BootstrapKubeconfig }} {{ .HTTPProxy }}")
+		f.reconcile()
+		first := f.config()
+		broken := f.osp()
+		broken.ObjectMeta = metav1.ObjectMeta{Namespace: f.r.Namespace, Name: "osp-broken"}
+		broken.Spec.ProvisioningConfig.Files[0].Content.Inline.Data = "{{ .NetworkConfig.CIDR }}"
+		f.ensure(broken)
+		f.patch(f.pool, `{"metadata":{"annotations":{"k8c.io/operating-system-profile":"osp-broken"}}}`)
+		if archived {
+			if err := f.r.archive(t.Context(), first); err != nil {
+				t.Fatal(err)
+			}
+			f.delete(first)
+		}
+		for day := range 5 {
+			f.clock.Step(24 * time.Hour) // the controller was away: the token is dead each time
+			f.r.OverrideServer = fmt.Sprintf("https://day%d:6443", day)
+			f.reconcile()
+			document := string(f.secret(userDataName(f.pool, stageProvision)).Data[api.UserDataKey])
+			token, _ := best(f.tokens(t.Context()), f.clock.Now())
+			for what, want := range map[string]string{"token": token.value, "server": f.r.OverrideServer, "proxy": f.r.Settings.NodeHTTPProxy} {
+				if token.value == "" || !strings.Contains(document, want) {
+					t.Errorf("archived=%t, day %d: the document has not the current %s", archived, day, what)
+				}
+			}
+		}
+		if got := recordOf(f.config()); got.Object != "osp-hand" || got.Version != "v1.0.1" {
+			t.Errorf("archived=%t: the configuration is of %q %s", archived, got.Object, got.Version)
+		}
+	}
+}
+
+// A record that somebody edited is no record.
+func TestEditedRecordIsNotArchived(t *testing.T) {
+	f := newFixture(t)
+	f.reconcile()
+	f.patch(f.config(), `{"metadata":{"annotations":{"gitops.k8c.io/record":`+
+		strconv.Quote(strings.Replace(f.config().Annotations[api.AnnotationRecord], "osp-hand", "osp-evil", 2))+`}}}`)
+	if recordOf(f.config()).Object != "osp-evil" {
+		t.Fatal("the record was not edited")
+	}
+	f.rotate("v1.1.0")
+	if got := f.records(); len(got) != 0 {
+		t.Errorf("archived was %s", got[0].Data.Raw)
+	}
+}
+
+// A name that something else has is given up for a longer one.
+func TestArchiveNameIsTaken(t *testing.T) {
+	f := newFixture(t)
+	f.reconcile()
+	names := recordNames(f.pool.Namespace, f.pool.Name, recordOf(f.config()).Digests.Input)
+	other := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Namespace: f.r.Namespace, Name: names[0]}, Data: runtime.RawExtension{Raw: []byte(`{"a":1}`)}}
+	f.ensure(other)
+	f.rotate("v1.1.0")
+	if got := f.records(); len(got) != 1 || got[0].Name != names[1] {
+		t.Errorf("the records are %+v", got)
+	}
+}
+
+// What the contract can name, a record can be called.
+func TestRecordNames(t *testing.T) {
+	digest := "v1:sha256:" + strings.Repeat("0123456789abcdef", 4)
+	long := &machines.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: strings.Repeat("n", 63)}}
+	long.Name = strings.Repeat("m", validation.DNS1123SubdomainMaxLength-len(userDataName(long, stageProvision)))
+	for _, name := range recordNames(long.Namespace, long.Name, digest) {
+		if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
+			t.Errorf("%s: %v", name, problems)
+		}
+	}
+	if got := recordNames("shop", "web", digest)[0]; got != "web-shop-0123456789ab" {
+		t.Errorf("got %s", got)
+	}
+	for _, pool := range []string{"shop/web", "a-b/c", "a/b-c", poolKey(long), long.Namespace + "/" + long.Name + "x"} {
+		if problems := validation.IsValidLabelValue(recordLabel(pool)); len(problems) > 0 {
+			t.Errorf("%s: %v", recordLabel(pool), problems)
+		}
+	}
+	if recordLabel("a-b/c") == recordLabel("a/b-c") || recordLabel(poolKey(long)) == recordLabel(poolKey(long)+"x") {
+		t.Error("two pools have one label")
+	}
+}

@@ -1,0 +1,164 @@
+package pools
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+)
+
+// archivedVersions are those of the pool's archived records, oldest first.
+func (f *fixture) archivedVersions() (out []string) {
+	for _, r := range f.records() {
+		out = append(out, archivedRecord(&r).Version)
+	}
+	return out
+}
+
+func (f *fixture) wantArchived(why string, want ...string) {
+	f.t.Helper()
+	if got := f.archivedVersions(); !slices.Equal(got, want) {
+		f.t.Errorf("%s: archived are %v, want %v", why, got, want)
+	}
+}
+
+func (f *fixture) sweep() time.Time {
+	f.t.Helper()
+	next, err := f.r.sweep(f.t.Context())
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return next
+}
+
+// Records beyond the limit go, the one longest out of use first, unless the provenance
+// of a node names it. Those of a pool that is gone stay for the retention.
+func TestHistory(t *testing.T) {
+	f := newFixture(t)
+	f.r.History = History{Limit: 2, Retention: 24 * time.Hour}
+	f.publish("v1.0.1", "of v1.0.1")
+	f.reconcile()
+	for _, version := range []string{"v1.1.0", "v1.2.0", "v1.3.0", "v1.4.0"} {
+		f.rotate(version)
+	}
+	f.rotate("v1.1.0") // in use again, and so the newest but one when it is replaced
+	f.rotate("v1.5.0")
+	f.wantArchived("before a sweep", "v1.0.1", "v1.2.0", "v1.3.0", "v1.4.0", "v1.1.0")
+	named := f.records()[1] // v1.2.0
+	f.provenance(map[string]any{"generations": []any{map[string]any{"digest": named.Annotations[api.AnnotationInputDigest]}}})
+	if next := f.sweep(); !next.IsZero() {
+		t.Errorf("a pool that is there has records until %s", next)
+	}
+	f.wantArchived("a limit of two and one that is named", "v1.2.0", "v1.4.0", "v1.1.0")
+
+	f.clock.Step(time.Minute)
+	f.delete(f.pool)
+	f.reconcile()
+	f.wantArchived("the pool is gone", "v1.2.0", "v1.4.0", "v1.1.0", "v1.5.0")
+	gone := f.clock.Now()
+	f.clock.Step(time.Hour)
+	f.r.History.Limit = 3
+	next := f.sweep()
+	f.wantArchived("an hour later", "v1.2.0", "v1.4.0", "v1.1.0", "v1.5.0")
+	if !next.After(f.clock.Now()) || next.After(gone.Add(f.r.History.Retention)) {
+		t.Errorf("the next sweep is at %s, the pool went at %s", next, gone)
+	}
+	f.clock.SetTime(next)
+	f.clock.Step(time.Minute)
+	if next = f.sweep(); next.IsZero() {
+		t.Error("nobody looks after the last record")
+	}
+	f.clock.SetTime(gone.Add(f.r.History.Retention))
+	f.sweep()
+	f.wantArchived("after the retention", "v1.2.0")
+}
+
+// provenance says of a node where it comes from.
+func (f *fixture) provenance(spec map[string]any) {
+	f.t.Helper()
+	const crd = `{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: nodeprovenances.gitops.k8c.io}, spec: {
+group: gitops.k8c.io, scope: Cluster, names: {kind: NodeProvenance, listKind: NodeProvenanceList, plural: nodeprovenances, singular: nodeprovenance},
+versions: [{name: v1alpha1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]}}`
+	var definition unstructured.Unstructured
+	if err := yaml.Unmarshal([]byte(crd), &definition.Object); err != nil {
+		f.t.Fatal(err)
+	}
+	f.ensure(&definition)
+	obj := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
+	obj.SetGroupVersionKind(api.GroupVersion.WithKind("NodeProvenance"))
+	obj.SetName(f.pool.Namespace)
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		err := f.client.Create(f.t.Context(), obj)
+		if err == nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			f.t.Fatalf("the kind NodeProvenance is not served: %v", err)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	f.t.Cleanup(func() { _ = f.client.Delete(f.t.Context(), obj) })
+}
+
+// settingsMaps are the digests' names for which settings are kept.
+func (f *fixture) settingsMaps() (out []string) {
+	f.t.Helper()
+	var list corev1.ConfigMapList
+	if err := f.client.List(f.t.Context(), &list, client.InNamespace(f.r.Namespace), client.MatchingLabels{api.LabelManagedBy: api.FieldManager}); err != nil {
+		f.t.Fatal(err)
+	}
+	for _, cm := range list.Items {
+		out = append(out, cm.Name)
+	}
+	return out
+}
+
+// Settings stay as long as a record or a configuration has them, and as long as a pool
+// may be about to get them.
+func TestUnusedSettingsGo(t *testing.T) {
+	f := newFixture(t)
+	f.r.History = History{Limit: 1, Retention: time.Hour}
+	f.reconcile()
+	for n := range 3 {
+		f.clock.Step(time.Minute)
+		f.r.Settings.PauseImage = fmt.Sprintf("pause:%d", n)
+		f.reconcile()
+	}
+	var other corev1.ConfigMap
+	other.ObjectMeta = metav1.ObjectMeta{Namespace: f.r.Namespace, Name: "other", Labels: map[string]string{api.LabelManagedBy: api.FieldManager}, UID: types.UID("")}
+	f.ensure(&other)
+	f.sweep()
+	if got := f.settingsMaps(); len(got) != 5 {
+		t.Errorf("just after they were kept there are %v", got)
+	}
+	f.clock.Step(3 * settingsTrust)
+	if f.r.historyChanged.Store(false); f.sweep().IsZero() && f.r.historyChanged.Load() {
+		t.Error("there is more to look at")
+	}
+	records := f.records()
+	if len(records) != 1 {
+		t.Fatalf("there are %d records", len(records))
+	}
+	want := []string{
+		settingsName(recordOf(f.config()).SettingsDigest), settingsName(records[0].Annotations[api.AnnotationSettingsDigest]), "other",
+	}
+	got := f.settingsMaps()
+	slices.Sort(want)
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("kept are %v, want %v", got, want)
+	}
+	if _, ok := f.r.settings.Load(settingsName(recordOf(f.config()).SettingsDigest)); !ok {
+		t.Error("settings in use were forgotten")
+	}
+}
