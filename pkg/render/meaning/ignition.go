@@ -1,54 +1,16 @@
-package conformance
+package meaning
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
 	"strings"
-	"testing"
-
-	"github.com/google/go-cmp/cmp"
 )
 
-// ignition is a parsed document of any version: what a node has after it.
-type ignition struct {
-	files map[string]file
-	// units by name, and keys of core, in their order.
-	units map[string]unit
-	keys  []string
-}
-
-type unit struct {
-	Enabled *bool
-	Mask    bool
-	Content string
-	DropIns map[string]string
-}
-
-func compareIgnition(t testing.TB, want, got []byte) {
-	t.Helper()
-	w, err := parseIgnition(want)
-	if err != nil {
-		t.Errorf("the expected user-data: %v", err)
-		return
-	}
-	g, err := parseIgnition(got)
-	if err != nil {
-		t.Errorf("our user-data: %v", err)
-		return
-	}
-	if diff := cmp.Diff(w.units, g.units); diff != "" {
-		t.Errorf("units differ (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff(w.keys, g.keys); diff != "" {
-		t.Errorf("keys of core differ (-want +got):\n%s", diff)
-	}
-	compareFiles(t, w.files, g.files)
-}
-
-// document has what the reference implementation writes, and what version 3 has
-// in its place.
+// ignitionDocument has what the reference implementation writes, and what version 3
+// has in its place.
 type ignitionDocument struct {
 	Ignition struct {
 		Version  string `json:"version"`
@@ -93,12 +55,12 @@ type ignitionFile struct {
 
 // parseIgnition takes no key it does not know: what is not compared must not be
 // there.
-func parseIgnition(doc []byte) (*ignition, error) {
+func parseIgnition(text []byte) (*document, error) {
 	var d ignitionDocument
-	dec := json.NewDecoder(strings.NewReader(string(doc)))
+	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&d); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("it is not what Ignition reads: %w", err)
 	}
 	// Deliberate difference: ours is version 3 by default, which every Flatcar since
 	// 2022 reads, and where the file system of a file is no longer named.
@@ -106,7 +68,7 @@ func parseIgnition(doc []byte) (*ignition, error) {
 	if !version2 && !strings.HasPrefix(d.Ignition.Version, "3.") {
 		return nil, fmt.Errorf("its version is %q", d.Ignition.Version)
 	}
-	g := &ignition{files: map[string]file{}, units: map[string]unit{}}
+	g := &document{files: map[string]file{}, units: map[string]Unit{}}
 	for _, f := range d.Storage.Files {
 		content, err := f.content(version2)
 		if err != nil {
@@ -119,7 +81,7 @@ func parseIgnition(doc []byte) (*ignition, error) {
 		if _, twice := g.units[u.Name]; twice {
 			return nil, fmt.Errorf("unit %q is there twice", u.Name)
 		}
-		parsed := unit{Enabled: u.Enabled, Mask: u.Mask, Content: strings.TrimRight(u.Contents, "\n"), DropIns: map[string]string{}}
+		parsed := Unit{Enabled: u.Enabled, Mask: u.Mask, Content: strings.TrimRight(u.Contents, "\n"), DropIns: map[string]string{}}
 		for _, d := range u.Dropins {
 			parsed.DropIns[d.Name] = strings.TrimRight(d.Contents, "\n")
 		}
@@ -149,7 +111,11 @@ func (f ignitionFile) content(version2 bool) (string, error) {
 	}
 	text, ok := strings.CutPrefix(f.Contents.Source, "data:,")
 	if !ok {
-		return "", fmt.Errorf("its source %.40q is no text as data URL", f.Contents.Source)
+		return "", errors.New("its source is no text as data URL")
 	}
-	return url.PathUnescape(text)
+	content, err := url.PathUnescape(text)
+	if err != nil {
+		return "", errors.New("its source is no text as data URL") // the cause would quote it
+	}
+	return content, nil
 }

@@ -1,0 +1,208 @@
+package meaning
+
+import (
+	"bytes"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+func parseCloudConfig(text []byte) (*document, error) {
+	if !bytes.HasPrefix(text, []byte("#cloud-config\n")) {
+		return nil, errors.New("its first line is not #cloud-config")
+	}
+	c := &document{files: map[string]file{}}
+	if err := yaml.Unmarshal(text, &c.values); err != nil {
+		return nil, errors.New("it is no YAML") // the cause would quote it
+	}
+	if c.values == nil {
+		c.values = map[string]any{}
+	}
+	files, ok := c.values["write_files"].([]any)
+	if !ok && c.values["write_files"] != nil {
+		return nil, errors.New("write_files is no list")
+	}
+	for i, item := range files {
+		at, f, err := parseFile(item)
+		if err != nil {
+			return nil, fmt.Errorf("write_files[%d]: %w", i, err)
+		}
+		c.files[at] = f
+	}
+	delete(c.values, "write_files")
+	c.normalize()
+	return c, nil
+}
+
+func parseFile(item any) (at string, f file, err error) {
+	m := mapping(item)
+	at, isPath := m["path"].(string)
+	permissions, isText := m["permissions"].(string)
+	if !isPath || !isText {
+		return "", f, errors.New("path or permissions are no strings")
+	}
+	mode, err := strconv.ParseUint(permissions, 8, 32)
+	if err != nil {
+		return "", f, fmt.Errorf("permissions: %w", err)
+	}
+	content, _ := m["content"].(string) // null is empty
+	switch m["encoding"] {
+	case nil:
+	case "b64":
+		raw, err := base64.StdEncoding.DecodeString(strings.ReplaceAll(content, "\n", ""))
+		if err != nil {
+			return "", f, fmt.Errorf("content: %w", err)
+		}
+		content = string(raw)
+	default:
+		return "", f, errors.New("encoding is neither absent nor b64")
+	}
+	return at, file{mode: mode, content: content}, nil
+}
+
+// normalize takes out what is no difference.
+func (d *document) normalize() {
+	for key, value := range d.values {
+		switch v := value.(type) {
+		case nil: // absent, null and [] are equal
+			delete(d.values, key)
+		case []any:
+			if len(v) == 0 {
+				delete(d.values, key)
+			}
+		}
+	}
+	// Module scalars stay strings with us. The reference inserts them unquoted, so
+	// that YAML makes another type of them: an empty password null, "1" an integer.
+	for _, key := range []string{"runcmd", "bootcmd"} {
+		for i, command := range list(d.values[key]) {
+			list(d.values[key])[i] = fmt.Sprint(command)
+		}
+	}
+	textValues(mapping(d.values["rh_subscription"]))
+	for _, repo := range mapping(d.values["yum_repos"]) {
+		repo := mapping(repo)
+		textValues(repo)
+		// cloud-init's schema has this one as a boolean, which it writes as 0
+		// or 1; the reference writes what the profile says.
+		if enabled, ok := repo["enabled"]; ok {
+			repo["enabled"] = strings.NewReplacer("true", "1", "false", "0").Replace(fmt.Sprint(enabled))
+		}
+	}
+}
+
+func textValues(m map[string]any) {
+	for k, v := range m {
+		if v == nil {
+			v = ""
+		}
+		m[k] = fmt.Sprint(v)
+	}
+}
+
+// systemdUnits is where units are files.
+const systemdUnits = "/etc/systemd/system"
+
+// installUnits compares the units of d, which the reference writes under `coreos`
+// for every system, with what installs them in ours. Deliberate difference: outside
+// Flatcar, where nothing reads that key, they are files, and the bootstrap stage
+// has one more command to start them. What is compared is taken out of both, or
+// added to what d should have as files.
+func (d *document) installUnits(ours *document) (*Difference, error) {
+	coreos, ok := d.values["coreos"]
+	if !ok {
+		return nil, nil
+	}
+	if flatcar, ok := ours.values["coreos"]; ok {
+		trimUnits(coreos)
+		trimUnits(flatcar)
+		return nil, nil
+	}
+	delete(d.values, "coreos")
+	var started []string
+	for _, u := range list(mapping(coreos)["units"]) {
+		u := mapping(u)
+		name := text(u["name"])
+		if name == "" {
+			return nil, errors.New("a unit has no name")
+		}
+		content := text(u["content"])
+		masked, enabled := u["mask"] == true, u["enable"] == true
+		if masked {
+			d.expect(name, "")
+		} else if content != "" {
+			d.expect(name, content)
+		}
+		for _, dropIn := range list(u["drop_ins"]) {
+			d.expect(name+".d/"+text(mapping(dropIn)["name"]), text(mapping(dropIn)["content"]))
+		}
+		if enabled && !masked {
+			d.expect("multi-user.target.d/10-"+name+".conf", "[Unit]\nWants="+name)
+			started = append(started, name)
+		}
+	}
+	return d.startUnits(ours, started), nil
+}
+
+// expect adds a file that installs a unit.
+func (d *document) expect(name, content string) {
+	d.files[path.Join(systemdUnits, name)] = file{mode: 0o644, content: content}
+}
+
+// startUnits compares the command that starts units, and takes it out of ours.
+func (d *document) startUnits(ours *document, started []string) *Difference {
+	commands, wanted := list(ours.values["runcmd"]), list(d.values["runcmd"])
+	_, bootstrap := ours.values["hostname"]
+	if !bootstrap && len(commands) == len(wanted) {
+		return nil // the provisioning stage, whose commands never run
+	}
+	last := ""
+	if len(commands) > 0 {
+		last = fmt.Sprint(commands[len(commands)-1])
+	}
+	if !strings.Contains(last, "systemctl daemon-reload") || slices.ContainsFunc(started, func(s string) bool { return !strings.Contains(last, s) }) {
+		return &Difference{What: "the command that starts units", Reference: started, Ours: last}
+	}
+	if ours.values["runcmd"] = commands[:len(commands)-1]; len(commands) == 1 {
+		delete(ours.values, "runcmd")
+	}
+	return nil
+}
+
+// trimUnits takes trailing line breaks off the contents of units, as of files.
+func trimUnits(coreos any) {
+	for _, u := range list(mapping(coreos)["units"]) {
+		trim(mapping(u))
+		for _, d := range list(mapping(u)["drop_ins"]) {
+			trim(mapping(d))
+		}
+	}
+}
+
+func trim(m map[string]any) {
+	if content, ok := m["content"].(string); ok {
+		m["content"] = strings.TrimRight(content, "\n")
+	}
+}
+
+// list, mapping and text read a decoded value; of another type it is empty.
+func list(v any) []any {
+	l, _ := v.([]any)
+	return l
+}
+
+func mapping(v any) map[string]any {
+	m, _ := v.(map[string]any)
+	return m
+}
+
+func text(v any) string {
+	s, _ := v.(string)
+	return s
+}
