@@ -53,13 +53,7 @@ func (r *Reconciler) apply(ctx context.Context, seen *observed, p plan) error {
 		have *corev1.Secret
 		secretPlan
 	}{{seen.objects.provisioning, p.provisioning}, {seen.objects.bootstrap, p.bootstrap}} {
-		switch {
-		case s.write != nil:
-			err = r.writeSecret(ctx, s.write)
-		case s.patch != nil:
-			err = r.patchAnnotations(ctx, s.have, s.patch)
-		}
-		if err != nil {
+		if err := r.writeUserData(ctx, s.have, s.secretPlan); err != nil {
 			return err
 		}
 	}

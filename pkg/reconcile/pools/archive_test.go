@@ -35,8 +35,8 @@ func (f *fixture) records() []appsv1.ControllerRevision {
 	return list.Items
 }
 
-// osp is the profile of the fixture's pool.
-func (f *fixture) osp() *osm.OperatingSystemProfile {
+// profile is that of the fixture's pool.
+func (f *fixture) profile() *osm.OperatingSystemProfile {
 	f.t.Helper()
 	osp := &osm.OperatingSystemProfile{}
 	if err := f.client.Get(f.t.Context(), client.ObjectKey{Namespace: f.r.Namespace, Name: "osp-hand"}, osp); err != nil {
@@ -48,12 +48,9 @@ func (f *fixture) osp() *osm.OperatingSystemProfile {
 // publish gives the pool's profile another version, with files of this content.
 func (f *fixture) publish(version, data string) {
 	f.t.Helper()
-	osp := f.osp()
-	osp.Spec.Version = version
-	osp.Spec.ProvisioningConfig.Files[0].Content.Inline.Data = data
-	if err := f.client.Update(f.t.Context(), osp); err != nil {
-		f.t.Fatal(err)
-	}
+	f.osp("osp-hand", version, func(spec *osm.OperatingSystemProfileSpec) {
+		spec.ProvisioningConfig.Files[0].Content.Inline.Data = data
+	})
 }
 
 // rotate publishes and reconciles.
@@ -224,7 +221,7 @@ func TestLastGoodFromTheArchive(t *testing.T) {
 		f.publish("v1.0.1", "{{ .BootstrapKubeconfig }} {{ .HTTPProxy }}")
 		f.reconcile()
 		first := f.config()
-		broken := f.osp()
+		broken := f.profile()
 		broken.ObjectMeta = metav1.ObjectMeta{Namespace: f.r.Namespace, Name: "osp-broken"}
 		broken.Spec.ProvisioningConfig.Files[0].Content.Inline.Data = "{{ .NetworkConfig.CIDR }}"
 		f.ensure(broken)

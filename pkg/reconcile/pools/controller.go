@@ -94,6 +94,8 @@ type Reconciler struct {
 	digests    sync.Map   // profile uid and generation -> digest of its spec
 	nodeTokens sync.Map   // poolKey -> nodeToken, the bound one that was last asked for
 
+	replacing sync.Mutex // held while a Secret is absent
+
 	keyOnce sync.Mutex
 	key     []byte // of credentials digests
 }
@@ -141,6 +143,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		if seen, err = r.withNodeToken(ctx, seen); err == nil {
 			todo, err = r.plan(ctx, seen)
 		}
+	}
+	if err == nil {
+		todo, err = r.takeOver(ctx, seen, todo)
 	}
 	if err != nil {
 		return r.report(&md, standing, err)

@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
@@ -38,6 +39,8 @@ type plan struct {
 
 	serving   render.Record // of the generation that the plan leads to
 	replaced  render.Record // of the one before, zero when it is the same
+	takenOver bool          // a document of the reference is kept or replaced
+	differs   []string      // what in such documents differs, without content
 	refusal   error         // why the pool does not get what it asks for
 	unrenewed error         // why the documents of the last good generation cannot be renewed
 	expires   time.Time     // end of the bootstrap token
@@ -48,8 +51,9 @@ type plan struct {
 // secretPlan is what happens to a user-data Secret: all of it is written, or
 // some annotations are patched, or nothing.
 type secretPlan struct {
-	write *corev1.Secret
-	patch map[string]string
+	write  *corev1.Secret
+	patch  map[string]string
+	labels map[string]string // to patch with the annotations
 }
 
 // inputsPlan keeps the credentials of a generation; empty is none.
@@ -263,13 +267,24 @@ func collision(seen *observed) error {
 		if owner == poolKey(seen.md) || owner == "" && slices.Contains([]string{kubeconfigName(seen.md), edgeName(seen.md), accessName(seen.md)}, obj.GetName()) {
 			continue
 		}
+		if owner == "" && seen.mayTakeOver(obj) {
+			continue
+		}
 		err := fmt.Errorf("%s/%s belongs to MachineDeployment %s, whose name and namespace make the same object names: rename one of the two", obj.GetNamespace(), obj.GetName(), owner)
 		if owner == "" {
-			err = fmt.Errorf("%s/%s exists and was not made by osm-gitops, which does not take over objects in this release: delete it once no machine needs it", obj.GetNamespace(), obj.GetName())
+			err = unowned(obj, seen.rival)
 		}
 		return &refusedError{reason: api.EventNameCollision, err: err}
 	}
 	return nil
+}
+
+// unowned says why an object that nobody owns is not taken over.
+func unowned(obj client.Object, rival string) error {
+	if byReference(obj) {
+		return fmt.Errorf("%s/%s was made by another controller, and cannot be told to be this pool's and not MachineDeployment %s's, whose name and namespace make the same object names: rename one of the two", obj.GetNamespace(), obj.GetName(), rival)
+	}
+	return fmt.Errorf("%s/%s exists and was not made for a pool: it has not the annotations of one. Delete it once no machine needs it", obj.GetNamespace(), obj.GetName())
 }
 
 // configAnnotations are those of the configuration, its record aside.

@@ -103,7 +103,7 @@ func (g generation) digestWith(key []byte, t nodeToken) string {
 // nodeToken finds the token for documents that are written now. It asks for none:
 // that is for withNodeToken, once a document needs it.
 func (r *Reconciler) nodeToken(ctx context.Context, seen *observed) (nodeToken, error) {
-	if r.NodeTokenTTL == 0 {
+	if r.NodeTokenTTL == 0 || seen.objects.takenOver() {
 		getter, err := r.getterToken(ctx)
 		return nodeToken{value: getter}, err
 	}

@@ -22,6 +22,7 @@ type observed struct {
 	md       *cluster.MachineDeployment
 	objects  objects
 	token    bootstrapToken
+	rival    string // another pool of the same names, asked for where objects have no owner
 	endpoint endpoint
 	node     nodeToken
 	key      []byte // of keyed digests
@@ -83,6 +84,9 @@ func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment,
 	seen := &observed{md: md, token: token, now: r.Clock.Now()}
 	var err error
 	if seen.objects, err = r.objects(ctx, r.cached(), md); err != nil {
+		return nil, err
+	}
+	if seen.rival, err = r.rival(ctx, seen); err != nil {
 		return nil, err
 	}
 	if seen.key, err = r.digestKey(ctx); err != nil {

@@ -138,7 +138,7 @@ func (r *Reconciler) tellRotated(md *cluster.MachineDeployment, p plan) {
 	to := p.serving
 	if p.replaced.Object == "" {
 		r.event(md, corev1.EventTypeNormal, api.EventConfigCreated,
-			fmt.Sprintf("made the configuration of profile %q %s%s", to.Profile, to.Version, at(to.Commit)))
+			fmt.Sprintf("made the configuration of profile %q %s%s%s", to.Profile, to.Version, at(to.Commit), p.differences()))
 		return
 	}
 	from := p.replaced

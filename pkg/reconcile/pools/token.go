@@ -76,10 +76,15 @@ func (r *Reconciler) bootstrapToken(ctx context.Context, md *cluster.MachineDepl
 		if !ok {
 			continue
 		}
+		t.secret = t.secret.DeepCopy()
 		if left := t.expires.Sub(now); !t.expires.IsZero() && left < tokenRenew {
 			t.renew, t.expires = true, now.Add(tokenLife)
-			t.secret = t.secret.DeepCopy()
 			t.secret.Data[bootstrapapi.BootstrapTokenExpirationKey] = expiration(t.expires)
+		}
+		if ownerOf(t.secret) == "" { // the reference's: owned, it goes with the pool
+			t.renew = true
+			metav1.SetMetaDataAnnotation(&t.secret.ObjectMeta, api.AnnotationPool, poolKey(md))
+			metav1.SetMetaDataAnnotation(&t.secret.ObjectMeta, api.AnnotationPoolUID, string(md.UID))
 		}
 		return t, nil
 	}

@@ -1,0 +1,275 @@
+package pools
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/render/meaning"
+)
+
+const (
+	// bootTime is how long a machine without a node is taken to be booting.
+	bootTime = 30 * time.Minute
+	// bootPoll is the time between two looks at machines that boot while Secrets wait
+	// for them.
+	bootPoll = 15 * time.Second
+)
+
+// byReference reports whether an object is one that the reference makes for a pool
+// (contract: section 9.3): it has the three annotations and no owner.
+func byReference(obj client.Object) bool {
+	a := obj.GetAnnotations()
+	for _, key := range []string{api.AnnotationRevisionFor, api.AnnotationMDAnnotationsHash, api.AnnotationOSPVersion} {
+		if _, ok := a[key]; !ok {
+			return false
+		}
+	}
+	return ownerOf(obj) == "" && !strings.HasPrefix(a[api.AnnotationOSPVersion], api.OSPVersionPrefix)
+}
+
+// takenOver reports whether a pool has a document that the reference made: it makes
+// them immutable, and we never do. They carry the getter's token, and so does what
+// they are compared with.
+func (o objects) takenOver() bool { return immutable(o.provisioning) || immutable(o.bootstrap) }
+
+func immutable(s *corev1.Secret) bool { return s != nil && s.Immutable != nil && *s.Immutable }
+
+// rival finds another pool that the contract would give the same names: pool "a-b" of
+// namespace "c" for pool "a" of "b-c". It is asked for only where objects have no owner.
+func (r *Reconciler) rival(ctx context.Context, seen *observed) (string, error) {
+	unowned := false
+	for _, obj := range seen.objects.all() {
+		unowned = unowned || byReference(obj)
+	}
+	if !unowned {
+		return "", nil
+	}
+	names := seen.md.Name + "-" + seen.md.Namespace
+	for i := range names {
+		key := types.NamespacedName{Name: names[:i], Namespace: names[min(i+1, len(names)):]}
+		if names[i] != '-' || key == client.ObjectKeyFromObject(seen.md) || key.Name == "" || key.Namespace == "" || strings.Contains(key.Namespace, ".") {
+			continue
+		}
+		var md cluster.MachineDeployment
+		found, err := get(ctx, r.Worker, key, &md)
+		if err != nil {
+			return "", err
+		}
+		if found && md.Annotations[api.AnnotationOSP] != "" {
+			return poolKey(&md), nil
+		}
+	}
+	return "", nil
+}
+
+// mayTakeOver reports whether an object without owner is the reference's for this pool.
+// Where two pools have the same names, the reference's hash tells which one it was for.
+func (seen *observed) mayTakeOver(obj client.Object) bool {
+	return byReference(obj) && (seen.rival == "" || obj.GetAnnotations()[api.AnnotationMDAnnotationsHash] == annotationsHash(seen.md.Annotations))
+}
+
+// takeOver completes a plan that writes Secrets of the reference, which are immutable:
+// what means the same to a machine stays, and gets our metadata only. The rest is
+// deleted and created, which waits until no machine boots from it.
+func (r *Reconciler) takeOver(ctx context.Context, seen *observed, p plan) (plan, error) {
+	changes := false
+	for _, s := range []struct {
+		have *corev1.Secret
+		plan *secretPlan
+	}{{seen.objects.provisioning, &p.provisioning}, {seen.objects.bootstrap, &p.bootstrap}} {
+		if s.plan.write == nil || !immutable(s.have) {
+			continue
+		}
+		p.takenOver = true
+		differences, err := r.keepDocument(ctx, s.have, s.plan)
+		if err != nil {
+			return p, err
+		}
+		for _, d := range differences {
+			p.differs = append(p.differs, s.have.Name+": "+d)
+		}
+		changes = changes || s.plan.write != nil
+	}
+	if !changes {
+		return p, nil
+	}
+	return r.awaitMachines(ctx, seen, p)
+}
+
+// keepDocument turns the replacement of an immutable Secret into a patch of its
+// metadata, where the documents mean the same. It returns what differs.
+func (r *Reconciler) keepDocument(ctx context.Context, have *corev1.Secret, p *secretPlan) ([]string, error) {
+	var live corev1.Secret
+	if err := r.Worker.Live.Get(ctx, client.ObjectKeyFromObject(have), &live); err != nil {
+		return nil, raced(fmt.Errorf("reading Secret %s: %w", client.ObjectKeyFromObject(have), err))
+	}
+	if live.UID != have.UID {
+		return nil, fmt.Errorf("%w: Secret %s is another", errRaced, client.ObjectKeyFromObject(have))
+	}
+	document := live.Data[api.UserDataKey]
+	differences, err := meaning.Compare(document, p.write.Data[api.UserDataKey])
+	if err != nil {
+		return []string{err.Error()}, nil
+	}
+	if len(differences) > 0 {
+		var out []string
+		for _, d := range differences {
+			out = append(out, d.What)
+		}
+		return out, nil
+	}
+	p.patch, p.labels = p.write.Annotations, p.write.Labels
+	p.patch[api.AnnotationDataDigest] = dataDigest(document)
+	p.write = nil
+	return nil, nil
+}
+
+// awaitMachines puts off a plan while a machine boots from what it replaces: it would
+// find nothing for a moment. Tokens do not wait.
+func (r *Reconciler) awaitMachines(ctx context.Context, seen *observed, p plan) (plan, error) {
+	have := seen.objects
+	if have.provisioning == nil || have.bootstrap == nil {
+		return p, nil // they have nothing to boot from as it is
+	}
+	name, until, err := r.booting(ctx, seen.md, have.bootstrap.Annotations[api.AnnotationRevisionFor])
+	if err != nil || name == "" {
+		return p, err
+	}
+	wait := r.decideTokens(seen)
+	wait.poll = sooner(wait.poll, bootPoll)
+	wait.refusal = &refusedError{reason: api.EventWaiting, err: fmt.Errorf("machine %s is booting: the Secrets that another controller made are replaced once it has joined, or at %s", name, stamp(until))}
+	return wait, nil
+}
+
+// booting finds a machine that may be booting from documents of a revision: it has no
+// node, and is not older than bootTime. Machines of other revisions have not got them
+// (contract: section 12.1).
+func (r *Reconciler) booting(ctx context.Context, md *cluster.MachineDeployment, revision string) (name string, until time.Time, err error) {
+	sets := &metav1.PartialObjectMetadataList{}
+	sets.SetGroupVersionKind(cluster.GroupVersion.WithKind("MachineSetList"))
+	ofRevision := map[types.UID]bool{}
+	err = pages(ctx, r.Worker.Live, sets, func() {
+		for _, ms := range sets.Items {
+			if ownedBy(&ms, md.UID) && ms.Annotations[api.AnnotationMDRevision] == revision {
+				ofRevision[ms.UID] = true
+			}
+		}
+	}, client.InNamespace(md.Namespace))
+	if err != nil || len(ofRevision) == 0 {
+		return "", until, wrapped("listing MachineSets", err)
+	}
+	var machines cluster.MachineList
+	err = pages(ctx, r.Worker.Live, &machines, func() {
+		for _, m := range machines.Items {
+			end := m.CreationTimestamp.Add(bootTime)
+			if m.Status.NodeRef != nil || !m.DeletionTimestamp.IsZero() || !r.Clock.Now().Before(end) || !end.After(until) {
+				continue
+			}
+			for _, owner := range m.OwnerReferences {
+				if ofRevision[owner.UID] {
+					name, until = m.Name, end
+				}
+			}
+		}
+	}, client.InNamespace(md.Namespace))
+	return name, until, wrapped("listing Machines", err)
+}
+
+func ownedBy(obj client.Object, owner types.UID) bool {
+	for _, ref := range obj.GetOwnerReferences() {
+		if ref.UID == owner {
+			return true
+		}
+	}
+	return false
+}
+
+func wrapped(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+// writeUserData brings a user-data Secret to its planned state.
+func (r *Reconciler) writeUserData(ctx context.Context, have *corev1.Secret, p secretPlan) error {
+	switch {
+	case p.write != nil && immutable(have):
+		return r.replaceSecret(ctx, have, p.write)
+	case p.write != nil:
+		return r.writeSecret(ctx, p.write)
+	case p.patch != nil:
+		metadata := map[string]any{"annotations": p.patch}
+		if p.labels != nil {
+			metadata["labels"] = p.labels
+		}
+		return r.patch(ctx, have, map[string]any{"metadata": metadata})
+	}
+	return nil
+}
+
+// replaceSecret replaces a Secret that cannot be updated: it is absent between two
+// requests. It is not given up half way, and where the new one is refused, the old one
+// comes back.
+func (r *Reconciler) replaceSecret(ctx context.Context, have, next *corev1.Secret) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), replaceTime)
+	defer cancel()
+	key := client.ObjectKeyFromObject(have)
+	var old corev1.Secret
+	if err := r.Worker.Live.Get(ctx, key, &old); err != nil {
+		return raced(fmt.Errorf("reading Secret %s: %w", key, err))
+	}
+	next, back := created(next), created(&old)
+	// One at a time: whoever waits, waits with the old Secret in place, and not between
+	// the two requests.
+	r.replacing.Lock()
+	defer r.replacing.Unlock()
+	if err := r.Worker.Delete(ctx, have, client.Preconditions{UID: &have.UID}); err != nil {
+		return raced(fmt.Errorf("deleting Secret %s: %w", key, err))
+	}
+	err := r.Worker.Create(ctx, next, client.FieldOwner(api.FieldManager))
+	if err == nil {
+		return nil
+	}
+	if !apierrors.IsAlreadyExists(err) {
+		if again := r.Worker.Create(ctx, back, client.FieldOwner(api.FieldManager)); again != nil && !apierrors.IsAlreadyExists(again) {
+			err = errors.Join(err, fmt.Errorf("putting the one before back: %w", again))
+		}
+	}
+	return raced(fmt.Errorf("creating Secret %s: %w", key, err))
+}
+
+// created is a Secret as it is to be created.
+func created(s *corev1.Secret) *corev1.Secret {
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Name, Labels: s.Labels, Annotations: s.Annotations},
+		Type:       s.Type, Data: s.Data, Immutable: s.Immutable,
+	}
+}
+
+// differences says what of a document of the reference differs, for an event.
+func (p plan) differences() string {
+	if !p.takenOver {
+		return ""
+	}
+	if len(p.differs) == 0 {
+		return "; the documents of the controller before mean the same and are kept"
+	}
+	const most = 5
+	list := strings.Join(p.differs[:min(most, len(p.differs))], ", ")
+	if n := len(p.differs) - most; n > 0 {
+		list += fmt.Sprintf(" and %d more", n)
+	}
+	return "; it differs from that of the controller before in " + list
+}
