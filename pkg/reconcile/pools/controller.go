@@ -317,7 +317,11 @@ func (r *Reconciler) owned(ctx context.Context, from readers, md *cluster.Machin
 	for i := range tokens {
 		all = append(all, &tokens[i])
 	}
-	return slices.DeleteFunc(all, func(obj client.Object) bool { return ownerOf(obj) != poolKey(md) }), nil
+	left, err := r.left(ctx, md, have)
+	if err != nil {
+		return nil, err
+	}
+	return append(left, slices.DeleteFunc(all, func(obj client.Object) bool { return ownerOf(obj) != poolKey(md) })...), nil
 }
 
 // readers read the two clusters: through caches, or the API servers themselves.

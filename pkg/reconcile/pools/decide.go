@@ -39,6 +39,8 @@ type plan struct {
 
 	serving   render.Record // of the generation that the plan leads to
 	replaced  render.Record // of the one before, zero when it is the same
+	healed    []string      // what somebody changed by hand, without values
+	sameAgain bool          // the configuration is among that, and made as it was
 	takenOver bool          // a document of the reference is kept or replaced
 	differs   []string      // what in such documents differs, without content
 	refusal   error         // why the pool does not get what it asks for
@@ -104,6 +106,7 @@ func (r *Reconciler) decide(seen *observed, gen generation) (plan, error) {
 	if !gen.credentials.Empty() {
 		p.inputs.data = gen.hidden
 	}
+	p.healed, p.sameAgain = handmade(seen, gen, p)
 	anew := newOSC || newProvisioning || newBootstrap
 	if (anew || p.edge.lacksToken) && gen.node.value == "" {
 		return plan{}, errNoNodeToken
@@ -142,10 +145,10 @@ func (r *Reconciler) decide(seen *observed, gen generation) (plan, error) {
 func (r *Reconciler) decideTokens(seen *observed) plan {
 	p := plan{token: seen.token, expires: seen.token.expires, poll: seen.poll}
 	data := map[string][]byte{api.KubeconfigKey: []byte(seen.kubeconfig)}
-	have := seen.objects.kubeconfig
-	if have == nil || string(have.Data[api.KubeconfigKey]) != dataDigest(data[api.KubeconfigKey]) || ownerOf(have) != poolKey(seen.md) {
+	have, digest := seen.objects.kubeconfig, dataDigest([]byte(seen.kubeconfig))
+	if have == nil || len(have.Data) != 1 || string(have.Data[api.KubeconfigKey]) != digest || ownerOf(have) != poolKey(seen.md) {
 		p.kubeconfig = secretFor(kubeconfigName(seen.md), have, map[string]string{
-			api.AnnotationPool: poolKey(seen.md), api.AnnotationPoolUID: string(seen.md.UID),
+			api.AnnotationPool: poolKey(seen.md), api.AnnotationPoolUID: string(seen.md.UID), api.AnnotationDataDigest: digest,
 		}, data)
 	}
 	return p
@@ -198,7 +201,7 @@ func (g generation) annotations(md *cluster.MachineDeployment) map[string]string
 func outdated(have *corev1.Secret, want map[string]string) bool {
 	return have == nil ||
 		!sameKeys(have.Annotations, want, api.AnnotationInputDigest, api.AnnotationCredentialsDigest, api.AnnotationTokensDigest, api.AnnotationPoolUID) ||
-		string(have.Data[api.UserDataKey]) != have.Annotations[api.AnnotationDataDigest]
+		len(have.Data) != 1 || edited(have, api.UserDataKey)
 }
 
 // metadataPatch moves the revision where nothing else changed, and puts back what
@@ -267,8 +270,8 @@ func collision(seen *observed) error {
 		if owner == poolKey(seen.md) || owner == "" && slices.Contains([]string{kubeconfigName(seen.md), edgeName(seen.md), accessName(seen.md)}, obj.GetName()) {
 			continue
 		}
-		if owner == "" && seen.mayTakeOver(obj) {
-			continue
+		if owner == "" && seen.mayTakeOver(obj) || obj.GetAnnotations()[api.AnnotationPoolUID] == string(seen.md.UID) {
+			continue // the reference's, or ours whose owner was edited
 		}
 		err := fmt.Errorf("%s/%s belongs to MachineDeployment %s, whose name and namespace make the same object names: rename one of the two", obj.GetNamespace(), obj.GetName(), owner)
 		if owner == "" {

@@ -3,6 +3,7 @@ package pools
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -57,8 +58,11 @@ func (r *Reconciler) report(md *cluster.MachineDeployment, p plan, err error) (c
 		}
 		return ctrl.Result{}, err
 	}
-	if p.osc != nil {
+	if p.osc != nil && !p.sameAgain {
 		r.tellRotated(md, p)
+	}
+	if len(p.healed) > 0 {
+		r.event(md, corev1.EventTypeNormal, api.EventConfigHealed, "put back what somebody changed: "+strings.Join(p.healed, ", "))
 	}
 	switch {
 	case p.refusal != nil:

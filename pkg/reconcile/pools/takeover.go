@@ -79,6 +79,28 @@ func (seen *observed) mayTakeOver(obj client.Object) bool {
 	return byReference(obj) && (seen.rival == "" || obj.GetAnnotations()[api.AnnotationMDAnnotationsHash] == annotationsHash(seen.md.Annotations))
 }
 
+// left are the objects of a pool, among those of its names, that the reference made: they
+// say no owner, and the two without annotations are known by their company.
+func (r *Reconciler) left(ctx context.Context, md *cluster.MachineDeployment, have objects) ([]client.Object, error) {
+	seen := &observed{md: md, objects: have}
+	var err error
+	if seen.rival, err = r.rival(ctx, seen); err != nil {
+		return nil, err
+	}
+	var out []client.Object
+	for _, obj := range have.all() {
+		if seen.mayTakeOver(obj) {
+			out = append(out, obj)
+		}
+	}
+	for _, s := range []*corev1.Secret{have.kubeconfig, have.edge} {
+		if s != nil && ownerOf(s) == "" && len(out) > 0 {
+			out = append(out, s)
+		}
+	}
+	return out, nil
+}
+
 // takeOver completes a plan that writes Secrets of the reference, which are immutable:
 // what means the same to a machine stays, and gets our metadata only. The rest is
 // deleted and created, which waits until no machine boots from it.
@@ -120,7 +142,7 @@ func (r *Reconciler) keepDocument(ctx context.Context, have *corev1.Secret, p *s
 	document := live.Data[api.UserDataKey]
 	differences, err := meaning.Compare(document, p.write.Data[api.UserDataKey])
 	if err != nil {
-		return []string{err.Error()}, nil
+		return []string{err.Error()}, nil //nolint:nilerr // a document that cannot be read is replaced, and the event says so
 	}
 	if len(differences) > 0 {
 		var out []string

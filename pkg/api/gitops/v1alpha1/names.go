@@ -256,7 +256,8 @@ const (
 	EventConfigCreated = "ConfigCreated"
 	// EventConfigRotated: a pool has another configuration.
 	EventConfigRotated = "ConfigRotated"
-	// EventConfigHealed: a configuration that was refused before is accepted.
+	// EventConfigHealed: a configuration that was refused before is accepted, or what
+	// somebody changed by hand was put back.
 	EventConfigHealed = "ConfigHealed"
 	// EventConfigSuspended: the configuration of a pool is frozen.
 	EventConfigSuspended = "ConfigSuspended"

@@ -1,0 +1,86 @@
+package pools
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+)
+
+// handmade lists what somebody changed or deleted of what a generation made, for an
+// event: names of objects, keys and annotations, never values. Whether the
+// configuration is to be made again as it was is told apart from a rotation by that.
+//
+// A controller that was cut off leaves things missing as well, which it cannot tell
+// from a deletion.
+func handmade(seen *observed, gen generation, p plan) (what []string, sameAgain bool) {
+	have, uid := seen.objects, string(seen.md.UID)
+	made := func(s *corev1.Secret) bool {
+		return s != nil && s.Annotations[api.AnnotationInputDigest] == gen.input && s.Annotations[api.AnnotationPoolUID] == uid
+	}
+	say := func(format string, args ...any) { what = append(what, fmt.Sprintf(format, args...)) }
+
+	rec := recordOf(have.osc)
+	switch {
+	case have.osc == nil && (made(have.bootstrap) || made(have.provisioning)):
+		say("OperatingSystemConfig %s was missing", oscName(seen.md))
+		sameAgain = true
+	case have.osc != nil && have.osc.Annotations[api.AnnotationPoolUID] == uid && (rec.Object == "" || rec.InputDigest() != rec.Digests.Input):
+		say("annotation %s of OperatingSystemConfig %s", api.AnnotationRecord, oscName(seen.md))
+		sameAgain = have.osc.Annotations[api.AnnotationInputDigest] == gen.input
+	}
+	for _, k := range editedKeys(p.oscMetadata, "") {
+		say("annotation %s of OperatingSystemConfig %s", k, oscName(seen.md))
+	}
+	// A pool is new until its last Secret stands.
+	settled := rec.Digests.Input == gen.input && (have.bootstrap != nil || have.osc.Status.ObservedGeneration > 0) || sameAgain
+	for _, s := range []struct {
+		name, key string
+		have      *corev1.Secret
+		patch     map[string]string
+	}{
+		{kubeconfigName(seen.md), api.KubeconfigKey, have.kubeconfig, nil},
+		{edgeName(seen.md), edgeScriptKey, have.edge, nil},
+		{userDataName(seen.md, stageProvision), api.UserDataKey, have.provisioning, p.provisioning.patch},
+		{userDataName(seen.md, stageBootstrap), api.UserDataKey, have.bootstrap, p.bootstrap.patch},
+	} {
+		switch {
+		case s.have == nil && s.key == edgeScriptKey && !gen.in.Pool.HasEdgeScript():
+		case s.have == nil && settled:
+			say("Secret %s was missing", s.name)
+		case s.have == nil || s.have.Annotations[api.AnnotationDataDigest] == "":
+		case edited(s.have, s.key):
+			say("key %s of Secret %s", s.key, s.name)
+		case len(s.have.Data) != 1:
+			say("keys of Secret %s", s.name)
+		}
+		revision := ""
+		if have.osc != nil {
+			revision = have.osc.Annotations[api.AnnotationRevisionFor]
+		}
+		for _, k := range editedKeys(s.patch, revision) {
+			say("annotation %s of Secret %s", k, s.name)
+		}
+	}
+	return what, sameAgain
+}
+
+// edited reports whether a Secret holds something else under a key than it says.
+func edited(s *corev1.Secret, key string) bool {
+	return string(s.Data[key]) != s.Annotations[api.AnnotationDataDigest]
+}
+
+// editedKeys are the annotations that a patch puts back. The revision moves by itself:
+// it was edited only where the configuration has it already.
+func editedKeys(patch map[string]string, revision string) []string {
+	var out []string
+	for _, k := range slices.Sorted(maps.Keys(patch)) {
+		if k != api.AnnotationRevisionFor || revision != "" && revision == patch[k] {
+			out = append(out, k)
+		}
+	}
+	return out
+}
