@@ -1,0 +1,304 @@
+package pools
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+)
+
+// referenceProfiles are those that the reference brings along (contract: section 14).
+var referenceProfiles = []string{"osp-amzn2", "osp-flatcar", "osp-flatcar-cloud-init", "osp-rhel", "osp-rockylinux", "osp-ubuntu"}
+
+// Handback prepares a cluster for the reference: what it needs is made, what would
+// stand in its way is removed, and the objects of pools stay for it to replace. The
+// configurations say a version that it does not know, so that it makes each anew.
+type Handback struct {
+	// Management has profiles and configurations, Worker pools and their Secrets; the
+	// same one where there is one cluster.
+	Management, Worker client.Client
+	// Namespace is the controller's.
+	Namespace string
+	// LeaseName is that of the lease that only one controller holds.
+	LeaseName string
+	// Now is the time.
+	Now time.Time
+	// Overwrite replaces profiles that others made under the names that pools use.
+	Overwrite bool
+}
+
+// HandbackPlan is what has to be done.
+type HandbackPlan struct {
+	// Steps in their order.
+	Steps []HandbackStep
+	// Obstacles are reasons not to do it now.
+	Obstacles []string
+	// Warnings tell what will be different.
+	Warnings []string
+}
+
+// HandbackStep is one write, or two that belong together.
+type HandbackStep struct {
+	// What it does, such as "delete Role cloud-init-settings/node-web-1a2b3c4d".
+	What string
+	// Do does it. Done already is no error.
+	Do func(ctx context.Context) error
+}
+
+func (p *HandbackPlan) step(do func(ctx context.Context) error, format string, args ...any) {
+	p.Steps = append(p.Steps, HandbackStep{What: fmt.Sprintf(format, args...), Do: do})
+}
+
+func (p *HandbackPlan) warn(format string, args ...any) {
+	p.Warnings = append(p.Warnings, fmt.Sprintf(format, args...))
+}
+
+// Plan reads both clusters and says what has to be done. It writes nothing.
+func (h *Handback) Plan(ctx context.Context) (*HandbackPlan, error) {
+	p := &HandbackPlan{}
+	pools, err := h.pools(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, part := range []func(context.Context, *HandbackPlan) error{
+		h.planObstacles,
+		h.planAdmission, // first, so that nothing of ours judges what follows
+		func(ctx context.Context, p *HandbackPlan) error { return h.planProfiles(ctx, p, pools) },
+		h.planSources,
+		h.planAccess,
+		h.planSecrets,
+		h.planTokens,
+	} {
+		if err := part(ctx, p); err != nil {
+			return nil, err
+		}
+	}
+	for _, md := range pools {
+		for _, key := range []string{api.AnnotationVersionPin, api.AnnotationSuspend, api.AnnotationIgnitionVersion} {
+			if v := md.Annotations[key]; v != "" {
+				p.warn("MachineDeployment %s has annotation %s: %q, which means nothing to the reference", poolKey(&md), key, v)
+			}
+		}
+	}
+	return p, nil
+}
+
+func (h *Handback) pools(ctx context.Context) ([]cluster.MachineDeployment, error) {
+	var list cluster.MachineDeploymentList
+	if err := h.Worker.List(ctx, &list); err != nil {
+		return nil, fmt.Errorf("listing MachineDeployments: %w", err)
+	}
+	return slices.DeleteFunc(list.Items, func(md cluster.MachineDeployment) bool { return md.Annotations[api.AnnotationOSP] == "" }), nil
+}
+
+// planObstacles looks for a controller that runs, and for machines that boot: their
+// documents may carry a token that ends with its ServiceAccount.
+func (h *Handback) planObstacles(ctx context.Context, p *HandbackPlan) error {
+	var lease coordinationv1.Lease
+	key := types.NamespacedName{Namespace: h.Namespace, Name: h.LeaseName}
+	found, err := get(ctx, h.Management, key, &lease)
+	if err != nil {
+		return err
+	}
+	if holder := lease.Spec.HolderIdentity; found && holder != nil && *holder != "" && lease.Spec.RenewTime != nil && lease.Spec.LeaseDurationSeconds != nil {
+		if end := lease.Spec.RenewTime.Add(time.Duration(*lease.Spec.LeaseDurationSeconds) * time.Second); h.Now.Before(end) {
+			p.Obstacles = append(p.Obstacles, fmt.Sprintf("a controller runs: Lease %s is held by %q: stop it, it would put back what is removed here", key, *holder))
+		}
+	}
+	var machines cluster.MachineList
+	var booting []string
+	err = pages(ctx, h.Worker, &machines, func() {
+		for _, m := range machines.Items {
+			if m.Status.NodeRef == nil && m.DeletionTimestamp.IsZero() && h.Now.Before(m.CreationTimestamp.Add(bootTime)) {
+				booting = append(booting, m.Namespace+"/"+m.Name)
+			}
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("listing Machines: %w", err)
+	}
+	if n := len(booting); n > 0 {
+		p.Obstacles = append(p.Obstacles, fmt.Sprintf("%d machines have no node yet, %s among them: their tokens would end: wait until they have joined, or for %s", n, booting[0], bootTime))
+	}
+	return nil
+}
+
+// planProfiles gives the profiles of sources the names that pools use.
+func (h *Handback) planProfiles(ctx context.Context, p *HandbackPlan, pools []cluster.MachineDeployment) error {
+	var sources api.ProfileSourceList
+	if err := h.Management.List(ctx, &sources, client.InNamespace(h.Namespace)); err != nil {
+		return fmt.Errorf("listing ProfileSources: %w", err)
+	}
+	own, builtin := split(sources.Items)
+	names := map[string]bool{}
+	for _, md := range pools {
+		if ns := md.Annotations[api.AnnotationOSPNamespace]; ns == "" || ns == h.Namespace {
+			names[md.Annotations[api.AnnotationOSP]] = true
+		}
+	}
+	for _, ps := range own {
+		for _, e := range ps.Status.Profiles {
+			names[e.Name] = names[e.Name] || !e.Removed
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		o, ok := offered(own, name)
+		if !ok {
+			o, ok = offered(builtin, name)
+			if ok && slices.Contains(referenceProfiles, name) {
+				p.warn("profile %q is built into osm-gitops, and another one into the reference: pools that name it get that one", name)
+				continue
+			}
+		}
+		if !names[name] || !ok {
+			continue // an object of that name serves, or nothing
+		}
+		if err := h.planProfile(ctx, p, name, o.entry.Object); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// planProfile gives one profile its plain name.
+func (h *Handback) planProfile(ctx context.Context, p *HandbackPlan, name, object string) error {
+	var from, have osm.OperatingSystemProfile
+	if err := h.Management.Get(ctx, types.NamespacedName{Namespace: h.Namespace, Name: object}, &from); err != nil {
+		return fmt.Errorf("reading OperatingSystemProfile %s/%s: %w", h.Namespace, object, err)
+	}
+	text, err := json.Marshal(from.Spec)
+	if err != nil {
+		return fmt.Errorf("encoding OperatingSystemProfile %s: %w", object, err)
+	}
+	if strings.Contains(string(text), ".Provenance") {
+		p.warn("profile %q uses .Provenance, which the reference does not know: it cannot render it for any pool until that is taken out", name)
+	}
+	if from.Spec.OSName != "flatcar" && len(from.Spec.BootstrapConfig.Units)+len(from.Spec.ProvisioningConfig.Units) > 0 {
+		p.warn("profile %q has units, which the reference takes for flatcar only", name)
+	}
+	found, err := get(ctx, h.Management, types.NamespacedName{Namespace: h.Namespace, Name: name}, &have)
+	if err != nil {
+		return err
+	}
+	next := &osm.OperatingSystemProfile{
+		ObjectMeta: metav1.ObjectMeta{Namespace: h.Namespace, Name: name, Labels: map[string]string{api.LabelManagedBy: api.FieldManager}},
+		Spec:       from.Spec,
+	}
+	create := func(ctx context.Context) error {
+		return h.Management.Create(ctx, next, client.FieldOwner(api.FieldManager))
+	}
+	switch {
+	case !found:
+		p.step(create, "create OperatingSystemProfile %s/%s of %s", h.Namespace, name, object)
+	case equality.Semantic.DeepEqual(have.Spec, from.Spec):
+	case have.Labels[api.LabelManagedBy] != api.FieldManager && !h.Overwrite:
+		p.warn("OperatingSystemProfile %s/%s, version %s, is not ours and says something else than version %s of the profile: its pools get that; --overwrite-profiles replaces it", h.Namespace, name, have.Spec.Version, from.Spec.Version)
+	default:
+		p.step(func(ctx context.Context) error {
+			// Its spec may not change under one version, so it is made anew.
+			if err := client.IgnoreNotFound(h.Management.Delete(ctx, &have, client.Preconditions{UID: &have.UID})); err != nil {
+				return err
+			}
+			return create(ctx)
+		}, "replace OperatingSystemProfile %s/%s by %s", h.Namespace, name, object)
+	}
+	return nil
+}
+
+// planSources lets go of ProfileSources, which nobody would finalize any more.
+func (h *Handback) planSources(ctx context.Context, p *HandbackPlan) error {
+	var sources api.ProfileSourceList
+	if err := h.Management.List(ctx, &sources, client.InNamespace(h.Namespace)); err != nil {
+		return fmt.Errorf("listing ProfileSources: %w", err)
+	}
+	for _, ps := range sources.Items {
+		before := ps.DeepCopy()
+		ps.Finalizers = slices.DeleteFunc(ps.Finalizers, func(f string) bool { return strings.Contains(f, api.GroupVersion.Group) })
+		if len(ps.Finalizers) == len(before.Finalizers) {
+			continue
+		}
+		p.step(func(ctx context.Context) error {
+			return h.Management.Patch(ctx, &ps, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(api.FieldManager))
+		}, "remove the finalizer of ProfileSource %s", client.ObjectKeyFromObject(&ps))
+	}
+	return nil
+}
+
+// planSecrets removes what the reference would not keep up to date or delete: the
+// credentials of generations, and the scripts of edge pools, which it only creates
+// (contract: section 15.1).
+func (h *Handback) planSecrets(ctx context.Context, p *HandbackPlan) error {
+	return h.eachOf(ctx, h.Worker, corev1.SchemeGroupVersion.WithKind("Secret"), func(s *metav1.PartialObjectMetadata) {
+		namespace, name, ok := cutKey(ownerOf(s))
+		md := &cluster.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+		if ok && (s.Name == inputsName(md) || s.Name == edgeName(md)) {
+			h.planDelete(p, h.Worker, s)
+		}
+	}, client.InNamespace(api.NamespaceCloudInitSettings), client.MatchingLabels{api.LabelManagedBy: api.FieldManager})
+}
+
+// planTokens leaves each pool one bootstrap token: the reference fails on a second.
+func (h *Handback) planTokens(ctx context.Context, p *HandbackPlan) error {
+	var list corev1.SecretList
+	if err := h.Worker.List(ctx, &list, client.InNamespace(metav1.NamespaceSystem), client.HasLabels{api.LabelTokenPool}); err != nil {
+		return fmt.Errorf("listing bootstrap tokens: %w", err)
+	}
+	byPool := map[string][]corev1.Secret{}
+	for _, s := range list.Items {
+		byPool[s.Labels[api.LabelTokenPool]] = append(byPool[s.Labels[api.LabelTokenPool]], s)
+	}
+	for _, pool := range slices.Sorted(maps.Keys(byPool)) {
+		if len(byPool[pool]) < 2 {
+			continue
+		}
+		keep, ok := best(byPool[pool], h.Now)
+		for _, s := range byPool[pool] {
+			if !ok || s.UID != keep.secret.UID {
+				s.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+				h.planDelete(p, h.Worker, &s)
+			}
+		}
+	}
+	return nil
+}
+
+// planDelete deletes exactly what was read.
+func (h *Handback) planDelete(p *HandbackPlan, from client.Client, obj client.Object) {
+	name := obj.GetName()
+	if ns := obj.GetNamespace(); ns != "" {
+		name = ns + "/" + name
+	}
+	p.step(func(ctx context.Context) error {
+		return client.IgnoreNotFound(from.Delete(ctx, obj, client.Preconditions{UID: ptr(obj.GetUID())}))
+	}, "delete %s %s", obj.GetObjectKind().GroupVersionKind().Kind, name)
+}
+
+// Apply does all steps, telling each before it is done. The first that fails ends it;
+// another Plan has what is left.
+func (p *HandbackPlan) Apply(ctx context.Context, tell func(what string)) error {
+	for _, s := range p.Steps {
+		tell(s.What)
+		if err := s.Do(ctx); err != nil {
+			return fmt.Errorf("%s: %w", s.What, err)
+		}
+	}
+	return nil
+}
+
+// ErrHandbackRefused says that there are obstacles.
+var ErrHandbackRefused = errors.New("the cluster is not handed back")
