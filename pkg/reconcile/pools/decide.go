@@ -270,8 +270,8 @@ func collision(seen *observed) error {
 		if owner == poolKey(seen.md) || owner == "" && slices.Contains([]string{kubeconfigName(seen.md), edgeName(seen.md), accessName(seen.md)}, obj.GetName()) {
 			continue
 		}
-		if owner == "" && seen.mayTakeOver(obj) || obj.GetAnnotations()[api.AnnotationPoolUID] == string(seen.md.UID) {
-			continue // the reference's, or ours whose owner was edited
+		if uid, ok := obj.GetAnnotations()[api.AnnotationPoolUID]; ok && uid == string(seen.md.UID) || owner == "" && seen.mayTakeOver(obj) {
+			continue // ours, whose owner was edited, or the reference's
 		}
 		err := fmt.Errorf("%s/%s belongs to MachineDeployment %s, whose name and namespace make the same object names: rename one of the two", obj.GetNamespace(), obj.GetName(), owner)
 		if owner == "" {

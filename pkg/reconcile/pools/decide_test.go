@@ -139,6 +139,13 @@ func TestCollision(t *testing.T) {
 		return &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: accessName(md), Annotations: map[string]string{api.AnnotationPool: owner}}}
 	}
 	kubeconfig := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: kubeconfigName(md)}}
+	references := func(version string) *osm.OperatingSystemConfig {
+		o := object("")
+		o.Annotations = map[string]string{api.AnnotationRevisionFor: "", api.AnnotationMDAnnotationsHash: annotationsHash(md.Annotations), api.AnnotationOSPVersion: version}
+		return o
+	}
+	edited := object("b-c/a")
+	edited.Annotations[api.AnnotationPoolUID] = string(md.UID)
 	for name, c := range map[string]struct {
 		objects objects
 		says    string
@@ -146,7 +153,10 @@ func TestCollision(t *testing.T) {
 		"nothing there":                        {objects{}, ""},
 		"our own":                              {objects{osc: object("c/a-b")}, ""},
 		"another pool's":                       {objects{osc: object("b-c/a")}, "belongs to MachineDeployment b-c/a"},
-		"the reference's":                      {objects{osc: object("")}, "was not made by osm-gitops"},
+		"somebody's":                           {objects{osc: object("")}, "was not made for a pool"},
+		"the reference's is taken over":        {objects{osc: references("v1.0.0")}, ""},
+		"a handed back one of ours":            {objects{osc: references("gitops/v1.0.0")}, "was not made for a pool"},
+		"our own whose owner was edited":       {objects{osc: edited}, ""},
 		"a kubeconfig of nobody is taken over": {objects{kubeconfig: kubeconfig}, ""},
 		"another pool's account":               {objects{account: account("b-c/a")}, "belongs to MachineDeployment b-c/a"},
 		"an account of nobody is taken over":   {objects{account: account("")}, ""},

@@ -26,7 +26,7 @@ func (h *Handback) planAdmission(ctx context.Context, p *HandbackPlan) error {
 	for _, c := range clusters {
 		for _, kind := range []string{"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "ValidatingAdmissionPolicyBinding", "ValidatingAdmissionPolicy"} {
 			err := h.eachOf(ctx, c, admissionv1.SchemeGroupVersion.WithKind(kind), func(obj *metav1.PartialObjectMetadata) {
-				if obj.Labels[api.LabelManagedBy] == api.FieldManager || strings.HasPrefix(obj.Name, api.FieldManager+"-") {
+				if obj.Labels[api.LabelManagedBy] == api.FieldManager || obj.Name == api.FieldManager || strings.HasPrefix(obj.Name, api.FieldManager+"-") {
 					h.planDelete(p, c, obj)
 				}
 			})

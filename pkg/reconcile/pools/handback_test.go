@@ -1,0 +1,147 @@
+package pools
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+)
+
+// handback plans for the fixture's namespace.
+func (f *fixture) handback() *Handback {
+	return &Handback{Management: f.client, Worker: f.client, Namespace: f.r.Namespace, LeaseName: "lease", Now: f.clock.Now()}
+}
+
+func (f *fixture) planned(h *Handback) (steps []string, p *HandbackPlan) {
+	f.t.Helper()
+	p, err := h.Plan(f.t.Context())
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	for _, s := range p.Steps {
+		if strings.Contains(s.What, f.r.Namespace) { // other tests share the cluster
+			steps = append(steps, strings.ReplaceAll(s.What, f.r.Namespace, "NS"))
+		}
+	}
+	return steps, p
+}
+
+// source offers versions of profiles.
+func (f *fixture) source(entries ...api.ProfileEntry) {
+	f.t.Helper()
+	ps := &api.ProfileSource{ObjectMeta: metav1.ObjectMeta{Namespace: f.r.Namespace, Name: "source", Finalizers: []string{"gitops.k8c.io/profiles", "example.com/other"}},
+		Spec: api.ProfileSourceSpec{Directory: &api.DirectorySource{Path: "profiles"}, Interval: metav1.Duration{Duration: time.Minute}, RetryInterval: metav1.Duration{Duration: time.Minute}}}
+	f.ensure(ps)
+	ps.Status.Profiles = entries
+	if err := f.client.Status().Update(f.t.Context(), ps); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// The name that pools use is given to the current version; an object that somebody else
+// made under that name is theirs, unless told otherwise.
+func TestHandbackProfiles(t *testing.T) {
+	f := newFixture(t)
+	profile := func(object, version, data string) {
+		osp := f.profile()
+		osp.ObjectMeta = metav1.ObjectMeta{Namespace: f.r.Namespace, Name: object}
+		osp.Spec.Version, osp.Spec.ProvisioningConfig.Files[0].Content.Inline.Data = version, data
+		f.ensure(osp)
+	}
+	profile("osp-new-v1.0.0", "v1.0.0", "new")
+	profile("osp-hand-v2.0.0", "v2.0.0", "ours")
+	entry := func(name, version string) api.ProfileEntry {
+		return api.ProfileEntry{Name: name, Version: version, Object: name + "-" + version, Path: name + ".yaml", Digest: "v1:sha256:" + strings.Repeat("0", 64)}
+	}
+	f.source(entry("osp-new", "v1.0.0"), entry("osp-hand", "v2.0.0"))
+	steps, p := f.planned(f.handback())
+	want := []string{"create OperatingSystemProfile NS/osp-new of osp-new-v1.0.0", "remove the finalizer of ProfileSource NS/source"}
+	if !slices.Equal(steps, want) {
+		t.Errorf("planned is %q, want %q", steps, want)
+	}
+	if !slices.ContainsFunc(p.Warnings, func(w string) bool { return strings.Contains(w, "/osp-hand, version v1.0.0, is not ours") }) {
+		t.Errorf("warnings are %q", p.Warnings)
+	}
+	h := f.handback()
+	h.Overwrite = true
+	steps, p = f.planned(h)
+	if want = slices.Insert(want, 0, "replace OperatingSystemProfile NS/osp-hand by osp-hand-v2.0.0"); !slices.Equal(steps, want) {
+		t.Errorf("planned is %q, want %q", steps, want)
+	}
+	for _, s := range p.Steps {
+		if strings.Contains(s.What, f.r.Namespace) {
+			if err := s.Do(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if osp := f.profile(); osp.Spec.Version != "v2.0.0" || osp.Labels[api.LabelManagedBy] != api.FieldManager {
+		t.Errorf("osp-hand is of %s", osp.Spec.Version)
+	}
+	var ps api.ProfileSource
+	if err := f.client.Get(t.Context(), types.NamespacedName{Namespace: f.r.Namespace, Name: "source"}, &ps); err != nil || !slices.Equal(ps.Finalizers, []string{"example.com/other"}) {
+		t.Errorf("the source's finalizers are %q (err %v)", ps.Finalizers, err)
+	}
+	if steps, _ = f.planned(h); len(steps) != 0 {
+		t.Errorf("afterwards planned is %q", steps)
+	}
+	f.patch(&ps, `{"metadata":{"finalizers":null}}`)
+}
+
+// A lease that somebody holds is an obstacle until it has run out, and so is a machine
+// that boots; what only osm-gitops reads is warned of.
+func TestHandbackObstacles(t *testing.T) {
+	f := newFixture(t)
+	f.patch(f.pool, `{"metadata":{"annotations":{"gitops.k8c.io/suspend":"true"}}}`)
+	now := metav1.NewMicroTime(f.clock.Now())
+	f.ensure(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: f.r.Namespace, Name: "lease"},
+		Spec: coordinationv1.LeaseSpec{HolderIdentity: ptr("somebody"), RenewTime: &now, LeaseDurationSeconds: ptr(int32(15))}})
+	held := func(after time.Duration) bool {
+		h := f.handback()
+		h.Now = h.Now.Add(after)
+		_, p := f.planned(h)
+		return slices.ContainsFunc(p.Obstacles, func(o string) bool { return strings.Contains(o, `is held by "somebody": stop it`) })
+	}
+	if !held(14*time.Second) || held(15*time.Second) {
+		t.Error("a lease counts too short or too long")
+	}
+	_, p := f.planned(f.handback())
+	if !slices.ContainsFunc(p.Warnings, func(w string) bool { return strings.Contains(w, api.AnnotationSuspend) }) {
+		t.Errorf("warnings are %q", p.Warnings)
+	}
+}
+
+// The reference can neither change the script of an edge pool nor delete credentials.
+func TestHandbackSecrets(t *testing.T) {
+	f := newFixture(t)
+	f.r.Settings.NodeHTTPProxy = "http://user:canary@proxy.example.com"
+	f.use("edge", "edge", "{}", "1.35.0")
+	f.reconcile()
+	steps, p := f.planned(f.handback())
+	want := []string{"delete Secret cloud-init-settings/edge-NS-inputs", "delete Secret cloud-init-settings/edge-provider-script-edge-NS"}
+	slices.Sort(steps)
+	if !slices.Equal(steps, want) {
+		t.Fatalf("planned is %q, want %q", steps, want)
+	}
+	for _, s := range p.Steps {
+		if strings.Contains(s.What, f.r.Namespace) {
+			if err := s.Do(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, name := range []string{inputsName(f.pool), edgeName(f.pool)} {
+		if found, err := get(t.Context(), f.client, client.ObjectKey{Namespace: api.NamespaceCloudInitSettings, Name: name}, &corev1.Secret{}); err != nil || found {
+			t.Errorf("%s is there: %t (err %v)", name, found, err)
+		}
+	}
+	f.secret(userDataName(f.pool, stageBootstrap))
+}
