@@ -99,11 +99,18 @@ func (r *Reconciler) keepSettings(ctx context.Context, cm *corev1.ConfigMap) err
 		return nil
 	}
 	now := r.Clock.Now()
-	if at, ok := r.settings.Load(cm.Name); ok && now.Sub(at.(time.Time)) < settingsTrust {
+	trusted := func() bool {
+		at, ok := r.settings.Load(cm.Name)
+		return ok && now.Sub(at.(time.Time)) < settingsTrust
+	}
+	if trusted() {
 		return nil
 	}
 	r.sweeping.Lock()
 	defer r.sweeping.Unlock()
+	if trusted() { // by another pool, meanwhile
+		return nil
+	}
 	kept, err := get(ctx, r.Management.Live, client.ObjectKeyFromObject(cm), &corev1.ConfigMap{})
 	if err != nil {
 		return err
