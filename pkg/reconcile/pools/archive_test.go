@@ -35,8 +35,8 @@ func (f *fixture) records() []appsv1.ControllerRevision {
 	return list.Items
 }
 
-// profile is that of the fixture's pool.
-func (f *fixture) profile() *osm.OperatingSystemProfile {
+// handProfile is that of the fixture's pool.
+func (f *fixture) handProfile() *osm.OperatingSystemProfile {
 	f.t.Helper()
 	osp := &osm.OperatingSystemProfile{}
 	if err := f.client.Get(f.t.Context(), client.ObjectKey{Namespace: f.r.Namespace, Name: "osp-hand"}, osp); err != nil {
@@ -221,7 +221,7 @@ func TestLastGoodFromTheArchive(t *testing.T) {
 		f.publish("v1.0.1", "{{ .BootstrapKubeconfig }} {{ .HTTPProxy }}")
 		f.reconcile()
 		first := f.config()
-		broken := f.profile()
+		broken := f.handProfile()
 		broken.ObjectMeta = metav1.ObjectMeta{Namespace: f.r.Namespace, Name: "osp-broken"}
 		broken.Spec.ProvisioningConfig.Files[0].Content.Inline.Data = "{{ .NetworkConfig.CIDR }}"
 		f.ensure(broken)

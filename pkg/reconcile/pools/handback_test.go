@@ -51,7 +51,7 @@ func (f *fixture) source(entries ...api.ProfileEntry) {
 func TestHandbackProfiles(t *testing.T) {
 	f := newFixture(t)
 	profile := func(object, version, data string) {
-		osp := f.profile()
+		osp := f.handProfile()
 		osp.ObjectMeta = metav1.ObjectMeta{Namespace: f.r.Namespace, Name: object}
 		osp.Spec.Version, osp.Spec.ProvisioningConfig.Files[0].Content.Inline.Data = version, data
 		f.ensure(osp)
@@ -83,7 +83,7 @@ func TestHandbackProfiles(t *testing.T) {
 			}
 		}
 	}
-	if osp := f.profile(); osp.Spec.Version != "v2.0.0" || osp.Labels[api.LabelManagedBy] != api.FieldManager {
+	if osp := f.handProfile(); osp.Spec.Version != "v2.0.0" || osp.Labels[api.LabelManagedBy] != api.FieldManager {
 		t.Errorf("osp-hand is of %s", osp.Spec.Version)
 	}
 	var ps api.ProfileSource

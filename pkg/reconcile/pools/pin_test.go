@@ -239,7 +239,7 @@ func TestProfilesOfOtherNamespaces(t *testing.T) {
 		}
 	}
 	// What is served is kept alive as long as it may be read.
-	if _, err := f.r.restore(t.Context(), f.pool, f.osc(), render.Cluster{}); err != nil {
+	if _, err := f.r.restore(t.Context(), f.pool, recordOf(f.osc()), render.Cluster{}); err != nil {
 		t.Error(err)
 	}
 	f.r.ProfileNamespaces = nil
