@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -133,7 +134,7 @@ func TestArchiveOfARevert(t *testing.T) {
 // which was the pool's is on its configuration or archived, at any moment. The next run
 // finishes what was begun, with one interval for each generation.
 func TestArchiveCutOff(t *testing.T) {
-	for writes := 0; ; writes++ {
+	for writes := int64(0); ; writes++ {
 		f := newFixture(t)
 		f.reconcile()
 		first := recordOf(f.config()).Digests.Input
@@ -169,13 +170,13 @@ func TestArchiveCutOff(t *testing.T) {
 // cutOff is a process that is killed after some writes.
 type cutOff struct {
 	digesting
-	left int
+	left int64
 }
 
 var errCutOff = errors.New("cut off")
 
 func (c *cutOff) write(do func() error) error {
-	if c.left--; c.left < 0 {
+	if atomic.AddInt64(&c.left, -1) < 0 {
 		return errCutOff
 	}
 	return do()

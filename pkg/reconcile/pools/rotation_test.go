@@ -38,12 +38,12 @@ func (f *fixture) witness() func() []sighting {
 	}
 	marker := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: api.NamespaceCloudInitSettings, Name: "marker-" + f.pool.Namespace}}
 	stages := map[string]string{userDataName(f.pool, stageBootstrap): stageBootstrap, userDataName(f.pool, stageProvision): stageProvision, kubeconfigName(f.pool): ""}
-	seen := make(chan []sighting, 1)
+	seen, last := make(chan []sighting, 1), marker.Name
 	go func() {
 		var out []sighting
 		for e := range w.ResultChan() {
 			s, ok := e.Object.(*corev1.Secret)
-			if ok && s.Name == marker.Name {
+			if ok && s.Name == last {
 				break
 			}
 			if stage, ours := "", false; ok {
@@ -152,7 +152,7 @@ func TestRotationSeenByAWatcher(t *testing.T) {
 // A rotation that is cut off anywhere leaves no state that a watcher may not see, and
 // the next run finishes it.
 func TestRotationCutOff(t *testing.T) {
-	for writes := 0; ; writes++ {
+	for writes := int64(0); ; writes++ {
 		f := newFixture(t)
 		file := func(text string) osm.OSPConfig {
 			return osm.OSPConfig{Files: []osm.File{{Path: "/a", Content: osm.FileContent{Inline: &osm.FileContentInline{Data: text + " template {{ .KubeVersion }}"}}}}}

@@ -339,7 +339,7 @@ func TestTakeOverGivesUpWaiting(t *testing.T) {
 // Whoever is cut off while he takes over leaves what the next run finishes: each pool
 // ends with the documents that a fresh render gives.
 func TestTakeOverCutOff(t *testing.T) {
-	for writes := 0; ; writes++ {
+	for writes := int64(0); ; writes++ {
 		f := newLegacyFixture(t)
 		f.osp("osp-legacy", "v1.1.0", func(spec *osm.OperatingSystemProfileSpec) {
 			spec.BootstrapConfig.Files[0].Content.Inline.Data = "changed"
