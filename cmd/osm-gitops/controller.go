@@ -2,11 +2,8 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
-	"maps"
-	"net/http"
 	"net/netip"
 	"os"
 	"strings"
@@ -14,20 +11,17 @@ import (
 
 	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
-	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -75,21 +69,13 @@ It runs until it is told to stop. All flags may be written with one dash or two.
 // runController runs until ctx ends or something it cannot do without fails.
 func runController(ctx context.Context, f *controllerFlags) error {
 	ctrl.SetLogger(f.logger())
-	cfg, err := f.restConfig()
+	c, err := f.clusters()
 	if err != nil {
 		return err
 	}
-	settings, err := f.settings(cfg)
+	settings, err := f.settings(c.worker.config)
 	if err != nil {
 		return err
-	}
-	scheme, err := newScheme()
-	if err != nil {
-		return err
-	}
-	tokens, err := labels.NewRequirement(api.LabelTokenPool, selection.Exists, nil)
-	if err != nil {
-		return fmt.Errorf("selecting bootstrap tokens: %w", err)
 	}
 	mirrors := &source.Mirrors{Dir: f.cacheDir, AllowedCIDRs: f.gitAllowedCIDRs, AllowInsecure: f.allowInsecureGit}
 	release, err := mirrors.Lock()
@@ -97,52 +83,48 @@ func runController(ctx context.Context, f *controllerFlags) error {
 		return fmt.Errorf("--cache-dir: %w", err)
 	}
 	defer release()
-	own := map[string]cache.Config{f.namespace: {}}
-	offering := f.profileNamespaces()
-	objects := pools.Cached()
-	maps.Copy(objects, map[client.Object]cache.ByObject{
-		&osm.OperatingSystemProfile{}: {Namespaces: offering},
-		&osm.OperatingSystemConfig{}:  {Namespaces: own},
-		&api.ProfileSource{}:          {Namespaces: offering},
-		&corev1.Secret{}: {Namespaces: map[string]cache.Config{
-			api.NamespaceCloudInitSettings: {Transform: pools.CacheTransform},
-			metav1.NamespaceSystem:         {LabelSelector: labels.NewSelector().Add(*tokens)},
-		}},
-	})
-	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
-		Scheme:                        scheme,
-		LeaderElection:                f.leaderElect,
-		LeaderElectionID:              leaseName,
-		LeaderElectionNamespace:       f.namespace,
-		LeaderElectionReleaseOnCancel: true,
-		HealthProbeBindAddress:        f.healthAddress,
-		Metrics:                       metricsserver.Options{BindAddress: f.metricsAddress},
-		Cache: cache.Options{
-			DefaultTransform: cache.TransformStripManagedFields(),
-			ByObject:         objects,
-		},
-	})
-	if err != nil {
-		return fmt.Errorf("starting the controller: %w", err)
+	management := &part{cluster: c.management}
+	worker := management
+	if c.apart() {
+		worker = &part{cluster: c.worker}
 	}
-	clusterInfo, err := cacheOfOne(mgr, cfg, &corev1.ConfigMap{}, "kube-public", "cluster-info")
+	servers, err := f.servers(management, worker)
 	if err != nil {
 		return err
 	}
-	var registry cache.Cache
+	all, ctx := errgroup.WithContext(ctx)
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	for _, serve := range servers {
+		all.Go(func() error { return serve(ctx) })
+	}
+	all.Go(func() error {
+		defer stop()
+		return runManager(ctx, f, nodeFacts{settings: settings, engine: render.NewEngine(), management: management, worker: worker}, mirrors)
+	})
+	return all.Wait()
+}
+
+// runManager waits for the management cluster, then runs until ctx ends, a lease is
+// lost, or something it cannot do without fails.
+func runManager(ctx context.Context, f *controllerFlags, facts nodeFacts, mirrors *source.Mirrors) error {
+	if !facts.management.cluster.await(ctx) {
+		return nil
+	}
+	cfg := facts.management.cluster.config
+	mgr, err := newManager(cfg, f, facts)
+	if err != nil {
+		return err
+	}
 	if f.registrySecret.Name != "" {
-		if registry, err = cacheOfOne(mgr, cfg, &corev1.Secret{}, f.registrySecret.Namespace, f.registrySecret.Name); err != nil {
+		if facts.registry, err = cacheOfOne(mgr, cfg, &corev1.Secret{}, f.registrySecret.Namespace, f.registrySecret.Name); err != nil {
 			return err
 		}
 	}
-	flux, err := fluxOf(mgr, cfg, f)
-	if err != nil {
+	if facts.flux, err = fluxOf(mgr, cfg, f); err != nil {
 		return err
 	}
-	if err := addControllers(ctx, mgr, f, nodeFacts{flux: flux, settings: settings, clusterInfo: clusterInfo, registry: registry}, mirrors); err != nil {
-		return err
-	}
-	if err := addProbes(mgr); err != nil {
+	if err := addControllers(ctx, mgr, f, facts, mirrors); err != nil {
 		return err
 	}
 	// Told to stop, it stops: what was cut off is done again by the next run.
@@ -152,17 +134,64 @@ func runController(ctx context.Context, f *controllerFlags) error {
 	return nil
 }
 
+// newManager makes the manager of the management cluster. With a worker cluster
+// apart, its cache holds nothing outside --namespace but profiles that pools may take.
+func newManager(cfg *rest.Config, f *controllerFlags, facts nodeFacts) (ctrl.Manager, error) {
+	own := map[string]cache.Config{f.namespace: {}}
+	caches := cache.Options{
+		DefaultTransform:  cache.TransformStripManagedFields(),
+		DefaultNamespaces: own,
+		ByObject:          map[client.Object]cache.ByObject{},
+	}
+	if facts.management == facts.worker {
+		var err error
+		if caches.ByObject, err = workerCache(); err != nil {
+			return nil, err
+		}
+	}
+	for _, offered := range []client.Object{&osm.OperatingSystemProfile{}, &api.ProfileSource{}} {
+		caches.ByObject[offered] = cache.ByObject{Namespaces: f.profileNamespaces()}
+	}
+	o, err := managerOptions(f, leaseName, f.namespace, caches)
+	if err != nil {
+		return nil, err
+	}
+	mgr, err := ctrl.NewManager(cfg, o)
+	if err != nil {
+		return nil, fmt.Errorf("starting the controller: %w", err)
+	}
+	held := mgr.GetCache()
+	facts.management.caches.Store(&held)
+	return mgr, nil
+}
+
+// managerOptions are those of both managers. Probes and metrics have servers of
+// their own.
+func managerOptions(f *controllerFlags, lease, namespace string, caches cache.Options) (ctrl.Options, error) {
+	scheme, err := newScheme()
+	return ctrl.Options{
+		Scheme:                        scheme,
+		LeaderElection:                f.leaderElect,
+		LeaderElectionID:              lease,
+		LeaderElectionNamespace:       namespace,
+		LeaderElectionReleaseOnCancel: true,
+		HealthProbeBindAddress:        "0",
+		Metrics:                       metricsserver.Options{BindAddress: "0"},
+		Cache:                         caches,
+	}, err
+}
+
 // nodeFacts is what nodes get beside their profile, and where to read it and what
 // profiles Flux brings.
 type nodeFacts struct {
-	settings    render.Settings
-	clusterInfo cache.Cache
-	registry    cache.Cache // nil without credentials of registries
-	flux        *profiles.Flux
+	management, worker *part // the same with one cluster
+	engine             *render.Engine
+	settings           render.Settings
+	registry           cache.Cache // nil without credentials of registries
+	flux               *profiles.Flux
 }
 
 func addControllers(ctx context.Context, mgr ctrl.Manager, f *controllerFlags, facts nodeFacts, mirrors *source.Mirrors) error {
-	engine := render.NewEngine()
 	if err := mgr.Add(sweeper(mirrors)); err != nil {
 		return fmt.Errorf("setting up the sweep of mirrors: %w", err)
 	}
@@ -174,8 +203,10 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, f *controllerFlags, f
 		DirectoryRoot: f.directoryRoot,
 		Flux:          facts.flux,
 		Namespace:     f.namespace,
-		Pools:         mgr.GetCache(),
-		Check:         checkWith(engine),
+		Check:         checkWith(facts.engine),
+	}
+	if facts.management == facts.worker {
+		sources.Pools = mgr.GetCache()
 	}
 	if err := addPush(mgr, f, sources); err != nil {
 		return err
@@ -190,33 +221,15 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, f *controllerFlags, f
 	if err := keeper.Setup(mgr); err != nil {
 		return fmt.Errorf("setting up the ProfileSource of the built-in profiles: %w", err)
 	}
-	here := pools.Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}
-	machines := &pools.Reconciler{
-		Management:          here,
-		Worker:              here,
-		ClusterInfo:         facts.clusterInfo,
-		Recorder:            notes.Recorder{EventRecorder: mgr.GetEventRecorder(api.FieldManager)},
-		Engine:              engine,
-		Clock:               clock.RealClock{},
-		Random:              rand.Reader,
-		Environment:         environment(),
-		Namespace:           f.namespace,
-		ProfileNamespaces:   f.crossNamespaces,
-		Settings:            facts.settings,
-		CA:                  facts.settings.KubernetesCACert,
-		RegistrySecret:      f.registrySecret,
-		TokenServiceAccount: f.tokenServiceAccount,
-		NodeTokenTTL:        f.boundTokenTTL(),
-		OverrideServer:      f.overrideServer,
+	// Every replica answers admission reviews, from the management cluster alone.
+	reviewer := &pools.Reconciler{Management: pools.Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}, Namespace: f.namespace, ProfileNamespaces: f.crossNamespaces}
+	if err := addAdmission(mgr, f, reviewer, facts.engine); err != nil {
+		return err
 	}
-	watches := pools.Watches{ClusterInfo: facts.clusterInfo, Concurrency: f.workerCount}
-	if facts.registry != nil {
-		machines.Registry, watches.Registry = facts.registry, facts.registry
+	if facts.management == facts.worker {
+		return addPools(ctx, mgr, mgr, f, facts)
 	}
-	if err := machines.Setup(ctx, mgr, watches); err != nil {
-		return fmt.Errorf("setting up the pool controller: %w", err)
-	}
-	return addAdmission(mgr, f, machines, engine)
+	return addWorker(mgr, f, facts)
 }
 
 // fluxOf is how artifacts of Flux are read. Its cache watches nothing before somebody
@@ -319,27 +332,6 @@ func newScheme() (*runtime.Scheme, error) {
 		}
 	}
 	return scheme, nil
-}
-
-// addProbes serves /healthz, and /readyz once the caches have filled.
-func addProbes(mgr ctrl.Manager) error {
-	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
-		return fmt.Errorf("adding the health probe: %w", err)
-	}
-	synced := func(ctx context.Context) error {
-		const patience = time.Second
-		ctx, cancel := context.WithTimeout(ctx, patience)
-		defer cancel()
-		if !mgr.GetCache().WaitForCacheSync(ctx) {
-			return errors.New("caches are not filled yet")
-		}
-		return nil
-	}
-	err := mgr.AddReadyzCheck("caches", func(r *http.Request) error { return synced(r.Context()) })
-	if err != nil {
-		return fmt.Errorf("adding the readiness probe: %w", err)
-	}
-	return nil
 }
 
 // parseCIDRs reads a comma list of networks.
