@@ -30,6 +30,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/profiles"
@@ -92,6 +93,10 @@ func runController(ctx context.Context, f *controllerFlags) error {
 	if err != nil {
 		return err
 	}
+	counted, err := newMetrics(c)
+	if err != nil {
+		return err
+	}
 	all, ctx := errgroup.WithContext(ctx)
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -100,7 +105,7 @@ func runController(ctx context.Context, f *controllerFlags) error {
 	}
 	all.Go(func() error {
 		defer stop()
-		return runManager(ctx, f, nodeFacts{settings: settings, engine: render.NewEngine(), management: management, worker: worker}, mirrors)
+		return runManager(ctx, f, nodeFacts{settings: settings, engine: render.NewEngine(), metrics: counted, management: management, worker: worker}, mirrors)
 	})
 	return all.Wait()
 }
@@ -186,6 +191,7 @@ func managerOptions(f *controllerFlags, lease, namespace string, caches cache.Op
 type nodeFacts struct {
 	management, worker *part // the same with one cluster
 	engine             *render.Engine
+	metrics            *metrics.Metrics
 	settings           render.Settings
 	registry           cache.Cache // nil without credentials of registries
 	flux               *profiles.Flux
@@ -203,6 +209,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, f *controllerFlags, f
 		DirectoryRoot: f.directoryRoot,
 		Flux:          facts.flux,
 		Namespace:     f.namespace,
+		Metrics:       facts.metrics,
 		Check:         checkWith(facts.engine),
 	}
 	if facts.management == facts.worker {

@@ -11,7 +11,10 @@ import (
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
 )
 
 // part is what a probe tells of: a cluster and the caches that are filled from it.
@@ -61,7 +64,7 @@ func (f *controllerFlags) servers(management, worker *part) ([]func(context.Cont
 			return nil
 		})
 	}
-	metrics := func(flag, address string) error {
+	measure := func(flag, address string) error {
 		if address == "" {
 			return nil // controller-runtime would take that for :8080
 		}
@@ -75,7 +78,7 @@ func (f *controllerFlags) servers(management, worker *part) ([]func(context.Cont
 	probe := func(flag, address string, of *part, note ...*part) {
 		add(flag, address, func(ctx context.Context) error { return serveProbe(ctx, address, of, note) })
 	}
-	if err := metrics("metrics-address", f.metricsAddress); err != nil {
+	if err := measure("metrics-address", f.metricsAddress); err != nil {
 		return nil, err
 	}
 	if management == worker {
@@ -86,7 +89,19 @@ func (f *controllerFlags) servers(management, worker *part) ([]func(context.Cont
 	// webhooks go on without it.
 	probe("health-probe-address", f.healthAddress, management, worker)
 	probe("worker-health-probe-address", f.workerHealth, worker)
-	return out, metrics("worker-metrics-address", f.workerMetrics)
+	return out, measure("worker-metrics-address", f.workerMetrics)
+}
+
+// newMetrics are ours beside those of controller-runtime, which both addresses serve.
+func newMetrics(c clusters) (*metrics.Metrics, error) {
+	m := metrics.New()
+	for role, r := range map[string]*reached{"management": c.management, "worker": c.worker} {
+		m.Cluster(role, func() bool { return r.away() == nil })
+	}
+	if err := ctrlmetrics.Registry.Register(m); err != nil {
+		return nil, fmt.Errorf("registering metrics: %w", err)
+	}
+	return m, nil
 }
 
 // serveProbe serves /healthz, which answers as long as the process runs, and

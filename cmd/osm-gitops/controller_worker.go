@@ -21,6 +21,7 @@ import (
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
 )
@@ -63,7 +64,8 @@ func addPools(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Mana
 		Apart:               facts.management != facts.worker,
 		ClusterInfo:         clusterInfo,
 		Recorder:            notes.Recorder{EventRecorder: mgr.GetEventRecorder(api.FieldManager)},
-		Engine:              facts.engine,
+		Engine:              metrics.Renderer{Engine: facts.engine, Clock: clock.RealClock{}, Metrics: facts.metrics},
+		Metrics:             facts.metrics,
 		Clock:               clock.RealClock{},
 		Random:              rand.Reader,
 		Environment:         environment(),

@@ -23,6 +23,7 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
@@ -54,6 +55,8 @@ type Reconciler struct {
 	ClusterInfo, Registry client.Reader
 	// Recorder writes events.
 	Recorder events.EventRecorder
+	// Metrics counts; nil is nobody.
+	Metrics *metrics.Metrics
 	// Engine renders.
 	Engine Renderer
 	// Clock tells when a token ends.
@@ -100,6 +103,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	var md cluster.MachineDeployment
 	err := r.Worker.Get(ctx, req.NamespacedName, &md)
 	if apierrors.IsNotFound(err) {
+		r.Metrics.PoolGone(req.NamespacedName)
 		return r.report(&md, plan{}, r.releaseOrphans(ctx, req.NamespacedName))
 	}
 	if err != nil {
@@ -108,6 +112,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if !md.DeletionTimestamp.IsZero() || md.Annotations[api.AnnotationOSP] == "" {
 		r.told.Delete(md.UID)
 		r.frozen.Delete(md.UID)
+		r.Metrics.PoolGone(req.NamespacedName)
 		return r.report(&md, plan{}, r.release(ctx, &md))
 	}
 	fresh, err := r.hold(ctx, &md)
@@ -142,6 +147,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return r.report(&md, standing, err)
 	}
 	r.tellSuspended(seen)
+	todo.was = pastOf(seen.objects)
 	return r.report(&md, todo, r.apply(ctx, seen, todo))
 }
 

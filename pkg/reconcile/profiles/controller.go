@@ -31,6 +31,7 @@ import (
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/forge"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
@@ -75,6 +76,8 @@ type Reconciler struct {
 	Hooks bool
 	// Statuses tells the repository's host; nil tells nobody.
 	Statuses Reporter
+	// Metrics counts; nil is nobody.
+	Metrics *metrics.Metrics
 	// Now is the time by which signatures are judged; nil is the clock.
 	Now func() time.Time
 
@@ -137,6 +140,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.Client.Get(ctx, req.NamespacedName, &ps); err != nil {
 		if apierrors.IsNotFound(err) {
 			r.forget(req.NamespacedName)
+			r.Metrics.SourceGone(req.NamespacedName)
 			r.unwatch(req.NamespacedName)
 			return ctrl.Result{}, nil
 		}
@@ -149,6 +153,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return r.remove(ctx, &ps)
 	}
 	if ps.Spec.Suspend {
+		r.measure(&ps)
 		return ctrl.Result{}, nil
 	}
 	if err := r.hold(ctx, &ps); err != nil {
@@ -187,7 +192,9 @@ func (r *Reconciler) sync(ctx context.Context, ps *api.ProfileSource) (outcome, 
 	if err != nil {
 		return outcome{}, err
 	}
+	began := time.Now()
 	snap, slow, err := r.fetch(ctx, ps, known)
+	r.fetched(ctx, ps, began, err)
 	if err != nil {
 		return outcome{}, err
 	}
