@@ -22,6 +22,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -113,30 +114,33 @@ func runController(ctx context.Context, f *controllerFlags) error {
 // runManager waits for the management cluster, then runs until ctx ends, a lease is
 // lost, or something it cannot do without fails.
 func runManager(ctx context.Context, f *controllerFlags, facts nodeFacts, mirrors *source.Mirrors) error {
-	if !facts.management.cluster.await(ctx) {
-		return nil
-	}
-	cfg := facts.management.cluster.config
-	mgr, err := newManager(cfg, f, facts)
+	mgr, err := facts.management.begin(ctx, func() (ctrl.Manager, error) { return setUp(ctx, f, facts, mirrors) })
 	if err != nil {
-		return err
-	}
-	if f.registrySecret.Name != "" {
-		if facts.registry, err = cacheOfOne(mgr, cfg, &corev1.Secret{}, f.registrySecret.Namespace, f.registrySecret.Name); err != nil {
-			return err
-		}
-	}
-	if facts.flux, err = fluxOf(mgr, cfg, f); err != nil {
-		return err
-	}
-	if err := addControllers(ctx, mgr, f, facts, mirrors); err != nil {
-		return err
+		return nil //nolint:nilerr // told to stop before there was anything to stop
 	}
 	// Told to stop, it stops: what was cut off is done again by the next run.
 	if err := mgr.Start(ctx); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("running the controller: %w", err)
 	}
 	return nil
+}
+
+// setUp makes the manager of the management cluster with all that it runs.
+func setUp(ctx context.Context, f *controllerFlags, facts nodeFacts, mirrors *source.Mirrors) (ctrl.Manager, error) {
+	cfg := facts.management.cluster.config
+	mgr, err := newManager(cfg, f, facts)
+	if err != nil {
+		return nil, err
+	}
+	if f.registrySecret.Name != "" {
+		if facts.registry, err = cacheOfOne(mgr, cfg, &corev1.Secret{}, f.registrySecret.Namespace, f.registrySecret.Name); err != nil {
+			return nil, err
+		}
+	}
+	if facts.flux, err = fluxOf(mgr, cfg, f); err != nil {
+		return nil, err
+	}
+	return mgr, addControllers(ctx, mgr, f, facts, mirrors)
 }
 
 // newManager makes the manager of the management cluster. With a worker cluster
@@ -165,8 +169,6 @@ func newManager(cfg *rest.Config, f *controllerFlags, facts nodeFacts) (ctrl.Man
 	if err != nil {
 		return nil, fmt.Errorf("starting the controller: %w", err)
 	}
-	held := mgr.GetCache()
-	facts.management.caches.Store(&held)
 	return mgr, nil
 }
 
@@ -183,6 +185,8 @@ func managerOptions(f *controllerFlags, lease, namespace string, caches cache.Op
 		HealthProbeBindAddress:        "0",
 		Metrics:                       metricsserver.Options{BindAddress: "0"},
 		Cache:                         caches,
+		// An attempt that failed took the names of its controllers with it.
+		Controller: config.Controller{SkipNameValidation: new(true)},
 	}, err
 }
 

@@ -30,9 +30,9 @@ import (
 // is kube-system of the worker cluster.
 const workerLeaseName = "operating-system-manager-worker-manager"
 
-// setUpRetry is the time between two attempts to begin in the worker cluster, such
-// as while machine-controller's kinds are not installed there.
-const setUpRetry = 5 * time.Second
+// setUpRetry is the time between two attempts to begin in a cluster, such as while a
+// kind is not installed there, or not served yet by an API server that just started.
+const setUpRetry = 2 * time.Second
 
 // workerCache is what is kept in memory of the worker cluster: of user data no more
 // than digests, of kube-system the bootstrap tokens.

@@ -12,9 +12,11 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -67,6 +69,7 @@ func newApart(t *testing.T) *apart {
 		}
 		a.management.stop()
 	})
+	a.management.identity = a.management.kubeconfig()
 	a.worker.pools = a.worker.cluster.Namespace(t)
 	a.worker.clusterInfo("https://worker.example.com:6443", caOf(t, a.worker.cluster))
 	a.flags = []string{
@@ -316,6 +319,46 @@ func TestClusterAway(t *testing.T) {
 		t.Error("the controller ended")
 	default:
 	}
+	m.stop()
+
+	// With leader election the worker cluster's lease is lost with it: the process ends,
+	// once. The next one follows Git, and waits.
+	a.start("--leader-elect=true")
+	a.probeHeld(t, m)
+	w.cluster.Stop()
+	m.ended(m.exited, "--leader-elect=true")
+	m.process = nil
+	fourth := m.git.push(map[string]string{"a.yaml": osp("osp-a", "v1.3.0", "echo four")})
+	a.start("--leader-elect=true")
+	m.ready(fourth)
+	m.probeSays(a.workerProbe, http.StatusServiceUnavailable, "[-]worker cluster:", "connection refused")
+	w.restart()
+	w.served("web", "v1.3.0")
+}
+
+// probeHeld waits until both leases are held.
+func (a *apart) probeHeld(t *testing.T, m *system) {
+	t.Helper()
+	m.eventually("both leases to be held", func() error {
+		_, text, err := readyz(t, a.probe)
+		if err == nil && (!containsAll(text, []string{"[+]management cluster: ok\n", "[+]worker cluster: ok\n"})) {
+			err = errors.New(text)
+		}
+		return err
+	})
+}
+
+// ended waits until the controller has ended by itself, and not as if asked to.
+func (s *system) ended(exited <-chan struct{}, why string) {
+	s.t.Helper()
+	select {
+	case <-exited:
+	case <-time.After(patience):
+		s.t.Fatalf("the controller still runs (%s)", why)
+	}
+	if code := s.process.ProcessState.ExitCode(); code != 1 {
+		s.t.Errorf("it ended with %d (%s)", code, why)
+	}
 }
 
 // lease applies one that another holds.
@@ -341,9 +384,16 @@ func TestLeases(t *testing.T) {
 	w.lease(workerLease)
 	first := m.git.push(map[string]string{"a.yaml": osp("osp-a", "v1.0.0", "echo one")})
 	m.source()
-	w.pool("web", "osp-a")
+	// machine-controller comes later.
+	w.noError(w.client.Delete(t.Context(), &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "machinedeployments.cluster.k8s.io"}}))
 	a.start("--leader-elect=true")
 	m.ready(first)
+	m.probeSays(a.workerProbe, http.StatusServiceUnavailable, "[-]worker cluster: ", "MachineDeployment")
+	if err := w.cluster.Apply(t.Context(), repoPath("test/crds")); err != nil {
+		t.Fatal(err)
+	}
+	w.client = w.cluster.Client(t)
+	w.pool("web", "osp-a")
 	m.probeSays(a.workerProbe, http.StatusOK, "waits for the lease kube-system/"+workerLease)
 	if md := w.machineDeployment("web"); len(md.Finalizers) > 0 {
 		t.Errorf("the pool was written to without the lease: %q", md.Finalizers)
@@ -373,17 +423,7 @@ func TestLeases(t *testing.T) {
 				w.served("web", "v1.2.0")
 			}
 			lost.s.lease(lost.name)
-			lost.s.eventually("the controller to end", func() error {
-				select {
-				case <-next.exited:
-					return nil
-				default:
-					return errors.New("it runs")
-				}
-			})
-			if code := next.process.ProcessState.ExitCode(); code != 1 {
-				t.Errorf("it ended with %d", code)
-			}
+			next.ended(next.exited, "without "+lost.name)
 			next.process = nil
 			lost.s.deleteLease(lost.name)
 			if lost.s == m {
