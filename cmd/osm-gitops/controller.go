@@ -31,6 +31,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/admission"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
@@ -199,6 +200,7 @@ type nodeFacts struct {
 	settings           render.Settings
 	registry           cache.Cache // nil without credentials of registries
 	flux               *profiles.Flux
+	webhooks           *admission.Certificates // nil without any of our own
 }
 
 func addControllers(ctx context.Context, mgr ctrl.Manager, f *controllerFlags, facts nodeFacts, mirrors *source.Mirrors) error {
@@ -234,7 +236,8 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, f *controllerFlags, f
 	}
 	// Every replica answers admission reviews, from the management cluster alone.
 	reviewer := &pools.Reconciler{Management: pools.Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}, Namespace: f.namespace, ProfileNamespaces: f.crossNamespaces}
-	if err := addAdmission(mgr, f, reviewer, facts.engine); err != nil {
+	var err error
+	if facts.webhooks, err = addAdmission(mgr, f, reviewer, facts.engine); err != nil {
 		return err
 	}
 	if facts.management == facts.worker {

@@ -160,6 +160,11 @@ func newWorkerManager(ctx context.Context, management ctrl.Manager, f *controlle
 	if err != nil {
 		return nil, fmt.Errorf("preparing to work: %w", err)
 	}
+	if facts.webhooks != nil { // the reviews of MachineDeployments come from there
+		if err := facts.webhooks.Tell(mgr, mgr); err != nil {
+			return nil, err
+		}
+	}
 	return mgr, addPools(ctx, management, mgr, f, facts)
 }
 
