@@ -159,7 +159,7 @@ func (s *system) newSince(before map[string]bool) []string {
 		if before[name] {
 			continue
 		}
-		for _, prefix := range []string{"secrets kube-system/bootstrap-token-", "configmaps kube-system/osm-gitops-settings-"} {
+		for _, prefix := range []string{"secrets kube-system/bootstrap-token-", "configmaps kube-system/osm-gitops-settings-", "rolebindings cloud-init-settings/node-web-", "roles cloud-init-settings/node-web-", "serviceaccounts cloud-init-settings/node-web-"} {
 			if strings.HasPrefix(name, prefix) {
 				name = prefix + "*"
 			}
@@ -228,6 +228,7 @@ func TestTwoClusters(t *testing.T) {
 			"secrets cloud-init-settings/web-" + w.pools + "-inputs", // of the registry
 			"secrets cloud-init-settings/web-" + w.pools + "-provisioning-config",
 			"secrets kube-system/bootstrap-token-*",
+			"rolebindings cloud-init-settings/node-web-*", "roles cloud-init-settings/node-web-*", "serviceaccounts cloud-init-settings/node-web-*",
 		},
 	}
 	for s, want := range expected {
@@ -251,7 +252,13 @@ func TestTwoClusters(t *testing.T) {
 	m.run("with the pool everything goes", func(*testing.T) {
 		w.noError(w.client.Delete(t.Context(), w.machineDeployment("web")))
 		m.gone(namespace, config, &osm.OperatingSystemConfig{})
-		w.gone(api.NamespaceCloudInitSettings, bootstrap.Name, &corev1.Secret{})
+		want := []string{"events " + w.pools + "/*", "events kube-system/*", "leases kube-system/" + workerLease}
+		w.eventually("nothing to be left", func() error {
+			if got := w.newSince(before[w]); !slices.Equal(got, sorted(want)) {
+				return fmt.Errorf("left are %q", got)
+			}
+			return nil
+		})
 	})
 }
 

@@ -24,7 +24,7 @@ func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
 	}
 	d := m.descs
 	for _, desc := range []*prometheus.Desc{
-		d.sourceInfo, d.sourceLastFetch, d.poolInfo, d.poolReady, d.poolRefused, d.poolUserData, d.poolLimit, d.poolTokenEnds, d.clusterUp,
+		d.sourceInfo, d.sourceLastFetch, d.poolInfo, d.poolReady, d.poolRefused, d.poolUserData, d.poolLimit, d.poolTokenEnds, d.poolNodeEnds, d.clusterUp,
 	} {
 		to <- desc
 	}
@@ -64,6 +64,9 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 		}
 		if !p.TokenEnds.IsZero() {
 			gauge(d.poolTokenEnds, float64(p.TokenEnds.Unix()), key.Namespace, key.Name)
+		}
+		if !p.NodeTokenEnds.IsZero() {
+			gauge(d.poolNodeEnds, float64(p.NodeTokenEnds.Unix()), key.Namespace, key.Name)
 		}
 	}
 	for name, up := range reached {

@@ -26,7 +26,7 @@ type Metrics struct {
 type descs struct {
 	sourceInfo, sourceLastFetch                    *prometheus.Desc
 	poolInfo, poolReady, poolRefused, poolUserData *prometheus.Desc
-	poolLimit, poolTokenEnds                       *prometheus.Desc
+	poolLimit, poolTokenEnds, poolNodeEnds         *prometheus.Desc
 	clusterUp                                      *prometheus.Desc
 }
 
@@ -53,6 +53,9 @@ type PoolState struct {
 	UserData, Limit int
 	// TokenEnds is when the bootstrap token does; zero when it does not end.
 	TokenEnds time.Time
+	// NodeTokenEnds is when the token does with which nodes fetch their Secrets; zero
+	// when it does not end.
+	NodeTokenEnds time.Time
 }
 
 // New returns metrics of nothing.
@@ -64,7 +67,7 @@ func New() *Metrics {
 		descs: descs{
 			sourceInfo: sourceInfo.desc(), sourceLastFetch: sourceLastFetch.desc(),
 			poolInfo: poolInfo.desc(), poolReady: poolReady.desc(), poolRefused: poolRefused.desc(),
-			poolUserData: poolUserData.desc(), poolLimit: poolLimit.desc(), poolTokenEnds: poolTokenEnds.desc(),
+			poolUserData: poolUserData.desc(), poolLimit: poolLimit.desc(), poolTokenEnds: poolTokenEnds.desc(), poolNodeEnds: poolNodeEnds.desc(),
 			clusterUp: clusterUp.desc(),
 		},
 		// One request to an unchanged repository takes milliseconds, a first clone minutes.

@@ -60,7 +60,7 @@ func full() *Metrics {
 	m.Source(key("osps"), SourceState{Kind: "git", Ready: "False", Reason: "Unreachable", Revision: "main@sha1:3f2a9c1"})
 	m.Fetched(key("osps"), time.Unix(1_700_000_000, 0), 20*time.Millisecond, "")
 	m.Fetched(key("osps"), time.Unix(1_700_000_060, 0), 5*time.Second, "Unreachable")
-	m.Pool(key("web"), PoolState{Profile: "osp-ubuntu", Version: "v1.9.0", Commit: "3f2a9c1", UserData: 4000, Limit: 16384, TokenEnds: time.Unix(1_700_003_600, 0)})
+	m.Pool(key("web"), PoolState{Profile: "osp-ubuntu", Version: "v1.9.0", Commit: "3f2a9c1", UserData: 4000, Limit: 16384, TokenEnds: time.Unix(1_700_003_600, 0), NodeTokenEnds: time.Unix(1_700_086_400, 0)})
 	m.PoolRefused(key("web"), "OperatingSystemProfileError")
 	m.PoolRefused(key("new"), "Waiting")
 	m.Rotated(Created)
@@ -106,6 +106,7 @@ func TestSeries(t *testing.T) {
 		`osm_gitops_cluster_reachable{cluster="worker"} 1`,
 		`osm_gitops_pool_bootstrap_token_expiry_timestamp_seconds{name="web",namespace="shop"} 1.7000036e+09`,
 		`osm_gitops_pool_info{commit="3f2a9c1",name="web",namespace="shop",profile="osp-ubuntu",version="v1.9.0"} 1`,
+		`osm_gitops_pool_node_token_expiry_timestamp_seconds{name="web",namespace="shop"} 1.7000864e+09`,
 		`osm_gitops_pool_ready{name="new",namespace="shop"} 0`,
 		`osm_gitops_pool_ready{name="web",namespace="shop"} 0`,
 		`osm_gitops_pool_refused{name="new",namespace="shop",reason="Waiting"} 1`,
@@ -162,7 +163,7 @@ func TestNil(*testing.T) {
 	m.Rendered(0)
 }
 
-// Ten thousand pools: five series each, six where a pool is refused. What they take
+// Ten thousand pools: six series each, seven where a pool is refused. What they take
 // between scrapes, and what a scrape has, is printed.
 func TestTenThousandPools(t *testing.T) {
 	const pools, refused = 10_000, 100
@@ -172,7 +173,7 @@ func TestTenThousandPools(t *testing.T) {
 		name := fmt.Sprintf("pool-%05d", i)
 		m.Pool(key(name), PoolState{
 			Profile: "osp-ubuntu", Version: fmt.Sprintf("v1.9.%d", i%10), Commit: strings.Repeat(fmt.Sprint(i%10), 40),
-			UserData: 4000, Limit: 16384, TokenEnds: time.Unix(1_700_000_000, 0),
+			UserData: 4000, Limit: 16384, TokenEnds: time.Unix(1_700_000_000, 0), NodeTokenEnds: time.Unix(1_700_000_000, 0),
 		})
 		if i < refused {
 			m.PoolRefused(key(name), "OperatingSystemProfileError")
@@ -190,7 +191,7 @@ func TestTenThousandPools(t *testing.T) {
 		}
 		text += n
 	}
-	if want := 5*pools + refused; series != want {
+	if want := 6*pools + refused; series != want {
 		t.Errorf("%d series, want %d", series, want)
 	}
 	// A pool that changes again and again is the same number of series.

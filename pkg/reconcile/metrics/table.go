@@ -40,6 +40,7 @@ var (
 	poolUserData  = Metric{prefix + "pool_user_data_bytes", "gauge", "size of a pool's bootstrap document, as its cloud provider counts it", ofPool}
 	poolLimit     = Metric{prefix + "pool_user_data_limit_bytes", "gauge", "what the cloud provider of a pool takes, or a Secret where no provider's limit is known", ofPool}
 	poolTokenEnds = Metric{prefix + "pool_bootstrap_token_expiry_timestamp_seconds", "gauge", "when the bootstrap token of a pool ends, as a Unix time; it is renewed 30 minutes before", ofPool}
+	poolNodeEnds  = Metric{prefix + "pool_node_token_expiry_timestamp_seconds", "gauge", "when the token ends with which the machines of a pool fetch their Secrets, as a Unix time; it is renewed at half of its life. None with --node-token=shared", ofPool}
 
 	rotations = Metric{prefix + "rotations_total", "counter", "writes of pools' documents, by what was changed: " + joined(Reasons), []string{"reason"}}
 	renderSec = Metric{prefix + "render_duration_seconds", "histogram", "how long rendering the documents of a pool took", nil}
@@ -50,7 +51,7 @@ var (
 func Table() []Metric {
 	return []Metric{
 		sourceInfo, sourceLastFetch, sourceFetch, sourceFailures,
-		poolInfo, poolReady, poolRefused, poolUserData, poolLimit, poolTokenEnds,
+		poolInfo, poolReady, poolRefused, poolUserData, poolLimit, poolTokenEnds, poolNodeEnds,
 		rotations, renderSec, clusterUp,
 	}
 }

@@ -172,6 +172,7 @@ func (p plan) state(refused string) metrics.PoolState {
 	if bootstrap == nil {
 		return s
 	}
+	s.NodeTokenEnds = annotatedTime(bootstrap.Annotations, api.AnnotationCredentialsExpireAt)
 	// Documents of earlier releases do not say how large they are.
 	if size, err := strconv.Atoi(bootstrap.Annotations[api.AnnotationUserDataBytes]); err == nil {
 		s.UserData, s.Limit = size, p.serving.Pool.UserDataLimit()
