@@ -201,6 +201,7 @@ type nodeFacts struct {
 	registry           cache.Cache // nil without credentials of registries
 	flux               *profiles.Flux
 	webhooks           *admission.Certificates // nil without any of our own
+	sources            *profiles.Reconciler    // to tell of the pools of a worker cluster apart
 }
 
 func addControllers(ctx context.Context, mgr ctrl.Manager, f *controllerFlags, facts nodeFacts, mirrors *source.Mirrors) error {
@@ -220,6 +221,8 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, f *controllerFlags, f
 	}
 	if facts.management == facts.worker {
 		sources.Pools = mgr.GetCache()
+	} else {
+		sources.PoolsLater = true
 	}
 	if err := addPush(mgr, f, sources); err != nil {
 		return err
@@ -243,6 +246,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, f *controllerFlags, f
 	if facts.management == facts.worker {
 		return addPools(ctx, mgr, mgr, f, facts)
 	}
+	facts.sources = sources
 	return addWorker(mgr, f, facts)
 }
 

@@ -165,6 +165,9 @@ func newWorkerManager(ctx context.Context, management ctrl.Manager, f *controlle
 			return nil, err
 		}
 	}
+	if err := facts.sources.KnowPools(ctx, mgr); err != nil {
+		return nil, err
+	}
 	return mgr, addPools(ctx, management, mgr, f, facts)
 }
 

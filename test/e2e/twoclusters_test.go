@@ -159,7 +159,7 @@ func (s *system) newSince(before map[string]bool) []string {
 		if before[name] {
 			continue
 		}
-		for _, prefix := range []string{"secrets kube-system/bootstrap-token-", "configmaps kube-system/osm-gitops-settings-", "rolebindings cloud-init-settings/node-web-", "roles cloud-init-settings/node-web-", "serviceaccounts cloud-init-settings/node-web-"} {
+		for _, prefix := range []string{"secrets kube-system/bootstrap-token-", "configmaps kube-system/osm-gitops-settings-", "rolebindings cloud-init-settings/node-", "roles cloud-init-settings/node-", "serviceaccounts cloud-init-settings/node-"} {
 			if strings.HasPrefix(name, prefix) {
 				name = prefix + "*"
 			}
@@ -186,8 +186,9 @@ func TestTwoClusters(t *testing.T) {
 		"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": "registries", "namespace": namespace},
 		"stringData": map[string]any{"registry.example.com": `{"username":"puller","password":"pull-1"}`},
 	})
+	m.git.push(map[string]string{"a.yaml": osp("osp-a", "v0.9.0", "echo old")})
 	first := m.git.push(map[string]string{"a.yaml": osp("osp-a", "v1.0.0", "{{ .ContainerRuntimeConfig }}")})
-	m.source()
+	m.source(func(spec map[string]any) { spec["historyLimit"] = 0 }) // but what pools ask for
 	w.eventually("the getter's token", func() error {
 		var secret corev1.Secret
 		return w.get(api.NamespaceCloudInitSettings, api.SecretGetterToken, &secret)
@@ -228,7 +229,7 @@ func TestTwoClusters(t *testing.T) {
 			"secrets cloud-init-settings/web-" + w.pools + "-inputs", // of the registry
 			"secrets cloud-init-settings/web-" + w.pools + "-provisioning-config",
 			"secrets kube-system/bootstrap-token-*",
-			"rolebindings cloud-init-settings/node-web-*", "roles cloud-init-settings/node-web-*", "serviceaccounts cloud-init-settings/node-web-*",
+			"rolebindings cloud-init-settings/node-*", "roles cloud-init-settings/node-*", "serviceaccounts cloud-init-settings/node-*",
 		},
 	}
 	for s, want := range expected {
@@ -249,7 +250,12 @@ func TestTwoClusters(t *testing.T) {
 		}
 	}
 
-	m.run("with the pool everything goes", func(*testing.T) {
+	m.run("a version that a pool of the worker cluster asks for", func(*testing.T) {
+		w.pool("old", "osp-a", annotate(api.AnnotationVersionPin, "v0.9.0"))
+		w.served("old", "v0.9.0")
+	})
+	m.run("with the pools everything goes", func(*testing.T) {
+		w.noError(w.client.Delete(t.Context(), w.machineDeployment("old")))
 		w.noError(w.client.Delete(t.Context(), w.machineDeployment("web")))
 		m.gone(namespace, config, &osm.OperatingSystemConfig{})
 		want := []string{"events " + w.pools + "/*", "events kube-system/*", "leases kube-system/" + workerLease}

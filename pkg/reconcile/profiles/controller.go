@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fluxcd/pkg/apis/meta"
@@ -26,7 +27,6 @@ import (
 	crreconcile "sigs.k8s.io/controller-runtime/pkg/reconcile"
 	crsource "sigs.k8s.io/controller-runtime/pkg/source"
 
-	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
@@ -70,6 +70,9 @@ type Reconciler struct {
 	// Pools caches MachineDeployments: versions that they pin are brought, profiles that
 	// they name stay in the inventory. nil knows of none, and forgets no profile.
 	Pools cache.Cache
+	// PoolsLater says that pools become known by KnowPools, and that no version is
+	// pruned before.
+	PoolsLater bool
 	// Check is asked about every profile before it is applied.
 	Check profile.Check
 	// Hooks tells that pushes are listened for.
@@ -88,6 +91,9 @@ type Reconciler struct {
 	keys     map[types.NamespacedName]kept // private keys that were encrypted
 	watches  map[types.NamespacedName]*watched
 	changes  chan event.GenericEvent // of directories
+
+	later      atomic.Pointer[cache.Cache] // Pools, since KnowPools
+	controller controller.Controller
 }
 
 // Setup registers the controller with a manager.
@@ -100,8 +106,10 @@ func (r *Reconciler) Setup(mgr ctrl.Manager, concurrency int) error {
 	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &api.ProfileSource{}, fluxIndex, indexFlux); err != nil {
 		return fmt.Errorf("indexing ProfileSources by sourceRef: %w", err)
 	}
-	if err := r.indexPools(context.Background()); err != nil {
-		return err
+	if r.Pools != nil {
+		if err := r.indexPools(context.Background(), r.Pools); err != nil {
+			return err
+		}
 	}
 	if err := mgr.Add(manager.RunnableFunc(r.unwatchAll)); err != nil {
 		return err
@@ -116,9 +124,10 @@ func (r *Reconciler) Setup(mgr ctrl.Manager, concurrency int) error {
 		WatchesRawSource(crsource.Channel(r.changes, &handler.EnqueueRequestForObject{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency})
 	if r.Pools != nil {
-		b = b.WatchesRawSource(crsource.Kind(r.Pools, &cluster.MachineDeployment{}, handler.TypedEnqueueRequestsFromMapFunc(r.sourcesOfPinned), pinChanged()))
+		b = b.WatchesRawSource(r.pinned(r.Pools))
 	}
 	c, err := b.Build(r)
+	r.controller = c
 	if r.Flux != nil {
 		r.Flux.controller = c
 	}
