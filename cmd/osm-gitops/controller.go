@@ -2,11 +2,8 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
-	"maps"
-	"net/http"
 	"net/netip"
 	"os"
 	"strings"
@@ -14,20 +11,18 @@ import (
 
 	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
-	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -36,6 +31,8 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/admission"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/profiles"
@@ -75,21 +72,13 @@ It runs until it is told to stop. All flags may be written with one dash or two.
 // runController runs until ctx ends or something it cannot do without fails.
 func runController(ctx context.Context, f *controllerFlags) error {
 	ctrl.SetLogger(f.logger())
-	cfg, err := f.restConfig()
+	c, err := f.clusters()
 	if err != nil {
 		return err
 	}
-	settings, err := f.settings(cfg)
+	settings, err := f.settings(c.worker.config)
 	if err != nil {
 		return err
-	}
-	scheme, err := newScheme()
-	if err != nil {
-		return err
-	}
-	tokens, err := labels.NewRequirement(api.LabelTokenPool, selection.Exists, nil)
-	if err != nil {
-		return fmt.Errorf("selecting bootstrap tokens: %w", err)
 	}
 	mirrors := &source.Mirrors{Dir: f.cacheDir, AllowedCIDRs: f.gitAllowedCIDRs, AllowInsecure: f.allowInsecureGit}
 	release, err := mirrors.Lock()
@@ -97,53 +86,38 @@ func runController(ctx context.Context, f *controllerFlags) error {
 		return fmt.Errorf("--cache-dir: %w", err)
 	}
 	defer release()
-	own := map[string]cache.Config{f.namespace: {}}
-	offering := f.profileNamespaces()
-	objects := pools.Cached()
-	maps.Copy(objects, map[client.Object]cache.ByObject{
-		&osm.OperatingSystemProfile{}: {Namespaces: offering},
-		&osm.OperatingSystemConfig{}:  {Namespaces: own},
-		&api.ProfileSource{}:          {Namespaces: offering},
-		&corev1.Secret{}: {Namespaces: map[string]cache.Config{
-			api.NamespaceCloudInitSettings: {Transform: pools.CacheTransform},
-			metav1.NamespaceSystem:         {LabelSelector: labels.NewSelector().Add(*tokens)},
-		}},
+	management := &part{cluster: c.management}
+	worker := management
+	if c.apart() {
+		worker = &part{cluster: c.worker}
+	}
+	servers, err := f.servers(management, worker)
+	if err != nil {
+		return err
+	}
+	counted, err := newMetrics(c)
+	if err != nil {
+		return err
+	}
+	all, ctx := errgroup.WithContext(ctx)
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	for _, serve := range servers {
+		all.Go(func() error { return serve(ctx) })
+	}
+	all.Go(func() error {
+		defer stop()
+		return runManager(ctx, f, nodeFacts{settings: settings, engine: render.NewEngine(), metrics: counted, management: management, worker: worker}, mirrors)
 	})
-	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
-		Scheme:                        scheme,
-		LeaderElection:                f.leaderElect,
-		LeaderElectionID:              leaseName,
-		LeaderElectionNamespace:       f.namespace,
-		LeaderElectionReleaseOnCancel: true,
-		HealthProbeBindAddress:        f.healthAddress,
-		Metrics:                       metricsserver.Options{BindAddress: f.metricsAddress},
-		Cache: cache.Options{
-			DefaultTransform: cache.TransformStripManagedFields(),
-			ByObject:         objects,
-		},
-	})
+	return all.Wait()
+}
+
+// runManager waits for the management cluster, then runs until ctx ends, a lease is
+// lost, or something it cannot do without fails.
+func runManager(ctx context.Context, f *controllerFlags, facts nodeFacts, mirrors *source.Mirrors) error {
+	mgr, err := facts.management.begin(ctx, func() (ctrl.Manager, error) { return setUp(ctx, f, facts, mirrors) })
 	if err != nil {
-		return fmt.Errorf("starting the controller: %w", err)
-	}
-	clusterInfo, err := cacheOfOne(mgr, cfg, &corev1.ConfigMap{}, "kube-public", "cluster-info")
-	if err != nil {
-		return err
-	}
-	var registry cache.Cache
-	if f.registrySecret.Name != "" {
-		if registry, err = cacheOfOne(mgr, cfg, &corev1.Secret{}, f.registrySecret.Namespace, f.registrySecret.Name); err != nil {
-			return err
-		}
-	}
-	flux, err := fluxOf(mgr, cfg, f)
-	if err != nil {
-		return err
-	}
-	if err := addControllers(ctx, mgr, f, nodeFacts{flux: flux, settings: settings, clusterInfo: clusterInfo, registry: registry}, mirrors); err != nil {
-		return err
-	}
-	if err := addProbes(mgr); err != nil {
-		return err
+		return nil //nolint:nilerr // told to stop before there was anything to stop
 	}
 	// Told to stop, it stops: what was cut off is done again by the next run.
 	if err := mgr.Start(ctx); err != nil && ctx.Err() == nil {
@@ -152,17 +126,85 @@ func runController(ctx context.Context, f *controllerFlags) error {
 	return nil
 }
 
+// setUp makes the manager of the management cluster with all that it runs.
+func setUp(ctx context.Context, f *controllerFlags, facts nodeFacts, mirrors *source.Mirrors) (ctrl.Manager, error) {
+	cfg := facts.management.cluster.config
+	mgr, err := newManager(cfg, f, facts)
+	if err != nil {
+		return nil, err
+	}
+	if f.registrySecret.Name != "" {
+		if facts.registry, err = cacheOfOne(mgr, cfg, &corev1.Secret{}, f.registrySecret.Namespace, f.registrySecret.Name); err != nil {
+			return nil, err
+		}
+	}
+	if facts.flux, err = fluxOf(mgr, cfg, f); err != nil {
+		return nil, err
+	}
+	return mgr, addControllers(ctx, mgr, f, facts, mirrors)
+}
+
+// newManager makes the manager of the management cluster. With a worker cluster
+// apart, its cache holds nothing outside --namespace but profiles that pools may take.
+func newManager(cfg *rest.Config, f *controllerFlags, facts nodeFacts) (ctrl.Manager, error) {
+	own := map[string]cache.Config{f.namespace: {}}
+	caches := cache.Options{
+		DefaultTransform:  cache.TransformStripManagedFields(),
+		DefaultNamespaces: own,
+		ByObject:          map[client.Object]cache.ByObject{},
+	}
+	if facts.management == facts.worker {
+		var err error
+		if caches.ByObject, err = workerCache(); err != nil {
+			return nil, err
+		}
+	}
+	for _, offered := range []client.Object{&osm.OperatingSystemProfile{}, &api.ProfileSource{}} {
+		caches.ByObject[offered] = cache.ByObject{Namespaces: f.profileNamespaces()}
+	}
+	o, err := managerOptions(f, leaseName, f.namespace, caches)
+	if err != nil {
+		return nil, err
+	}
+	mgr, err := ctrl.NewManager(cfg, o)
+	if err != nil {
+		return nil, fmt.Errorf("starting the controller: %w", err)
+	}
+	return mgr, nil
+}
+
+// managerOptions are those of both managers. Probes and metrics have servers of
+// their own.
+func managerOptions(f *controllerFlags, lease, namespace string, caches cache.Options) (ctrl.Options, error) {
+	scheme, err := newScheme()
+	return ctrl.Options{
+		Scheme:                        scheme,
+		LeaderElection:                f.leaderElect,
+		LeaderElectionID:              lease,
+		LeaderElectionNamespace:       namespace,
+		LeaderElectionReleaseOnCancel: true,
+		HealthProbeBindAddress:        "0",
+		Metrics:                       metricsserver.Options{BindAddress: "0"},
+		Cache:                         caches,
+		// An attempt that failed took the names of its controllers with it.
+		Controller: config.Controller{SkipNameValidation: new(true)},
+	}, err
+}
+
 // nodeFacts is what nodes get beside their profile, and where to read it and what
 // profiles Flux brings.
 type nodeFacts struct {
-	settings    render.Settings
-	clusterInfo cache.Cache
-	registry    cache.Cache // nil without credentials of registries
-	flux        *profiles.Flux
+	management, worker *part // the same with one cluster
+	engine             *render.Engine
+	metrics            *metrics.Metrics
+	settings           render.Settings
+	registry           cache.Cache // nil without credentials of registries
+	flux               *profiles.Flux
+	webhooks           *admission.Certificates // nil without any of our own
+	sources            *profiles.Reconciler    // to tell of the pools of a worker cluster apart
 }
 
 func addControllers(ctx context.Context, mgr ctrl.Manager, f *controllerFlags, facts nodeFacts, mirrors *source.Mirrors) error {
-	engine := render.NewEngine()
 	if err := mgr.Add(sweeper(mirrors)); err != nil {
 		return fmt.Errorf("setting up the sweep of mirrors: %w", err)
 	}
@@ -174,8 +216,13 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, f *controllerFlags, f
 		DirectoryRoot: f.directoryRoot,
 		Flux:          facts.flux,
 		Namespace:     f.namespace,
-		Pools:         mgr.GetCache(),
-		Check:         checkWith(engine),
+		Metrics:       facts.metrics,
+		Check:         checkWith(facts.engine),
+	}
+	if facts.management == facts.worker {
+		sources.Pools = mgr.GetCache()
+	} else {
+		sources.PoolsLater = true
 	}
 	if err := addPush(mgr, f, sources); err != nil {
 		return err
@@ -190,34 +237,17 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, f *controllerFlags, f
 	if err := keeper.Setup(mgr); err != nil {
 		return fmt.Errorf("setting up the ProfileSource of the built-in profiles: %w", err)
 	}
-	here := pools.Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}
-	machines := &pools.Reconciler{
-		Management:          here,
-		Worker:              here,
-		ClusterInfo:         facts.clusterInfo,
-		Recorder:            notes.Recorder{EventRecorder: mgr.GetEventRecorder(api.FieldManager)},
-		Engine:              engine,
-		Clock:               clock.RealClock{},
-		Random:              rand.Reader,
-		Environment:         environment(),
-		Namespace:           f.namespace,
-		ProfileNamespaces:   f.crossNamespaces,
-		Settings:            facts.settings,
-		CA:                  facts.settings.KubernetesCACert,
-		RegistrySecret:      f.registrySecret,
-		TokenServiceAccount: f.tokenServiceAccount,
-		NodeTokenTTL:        f.boundTokenTTL(),
-		OverrideServer:      f.overrideServer,
-		History:             pools.History{Limit: f.historyLimit, Retention: f.historyRetention},
+	// Every replica answers admission reviews, from the management cluster alone.
+	reviewer := &pools.Reconciler{Management: pools.Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}, Namespace: f.namespace, ProfileNamespaces: f.crossNamespaces}
+	var err error
+	if facts.webhooks, err = addAdmission(mgr, f, reviewer, facts.engine); err != nil {
+		return err
 	}
-	watches := pools.Watches{ClusterInfo: facts.clusterInfo, Concurrency: f.workerCount}
-	if facts.registry != nil {
-		machines.Registry, watches.Registry = facts.registry, facts.registry
+	if facts.management == facts.worker {
+		return addPools(ctx, mgr, mgr, f, facts)
 	}
-	if err := machines.Setup(ctx, mgr, watches); err != nil {
-		return fmt.Errorf("setting up the pool controller: %w", err)
-	}
-	return addAdmission(mgr, f, machines, engine)
+	facts.sources = sources
+	return addWorker(mgr, f, facts)
 }
 
 // fluxOf is how artifacts of Flux are read. Its cache watches nothing before somebody
@@ -320,27 +350,6 @@ func newScheme() (*runtime.Scheme, error) {
 		}
 	}
 	return scheme, nil
-}
-
-// addProbes serves /healthz, and /readyz once the caches have filled.
-func addProbes(mgr ctrl.Manager) error {
-	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
-		return fmt.Errorf("adding the health probe: %w", err)
-	}
-	synced := func(ctx context.Context) error {
-		const patience = time.Second
-		ctx, cancel := context.WithTimeout(ctx, patience)
-		defer cancel()
-		if !mgr.GetCache().WaitForCacheSync(ctx) {
-			return errors.New("caches are not filled yet")
-		}
-		return nil
-	}
-	err := mgr.AddReadyzCheck("caches", func(r *http.Request) error { return synced(r.Context()) })
-	if err != nil {
-		return fmt.Errorf("adding the readiness probe: %w", err)
-	}
-	return nil
 }
 
 // parseCIDRs reads a comma list of networks.

@@ -79,21 +79,22 @@ func parseNames(list string) ([]string, error) {
 	return out, nil
 }
 
-// addAdmission adds the admission webhooks. pools knows which profiles there are.
-func addAdmission(mgr ctrl.Manager, f *controllerFlags, pools admission.Pools, checker admission.Checker) error {
+// addAdmission adds the admission webhooks. pools knows which profiles there are. The
+// certificates are nil where there is nothing to tell an API server.
+func addAdmission(mgr ctrl.Manager, f *controllerFlags, pools admission.Pools, checker admission.Checker) (*admission.Certificates, error) {
 	a := f.admission
 	if a.off() {
-		return nil
+		return nil, nil
 	}
 	if a.service.Name == "" {
 		a.service = types.NamespacedName{Namespace: f.namespace, Name: api.WebhookServiceName}
 	}
-	err := admission.Setup(mgr, admission.Options{
+	certificates, err := admission.Setup(mgr, admission.Options{
 		Address: a.address, ClientCAFile: a.clientCAFile, CertDir: a.certDir,
 		Namespace: f.namespace, Service: a.service, Hosts: a.hosts, Clock: clock.RealClock{},
 	}, admission.Handlers{Pools: pools, Checker: checker, DenyUnknownProfiles: a.denyUnknown})
 	if err != nil {
-		return fmt.Errorf("setting up --webhook-address: %w", err)
+		return nil, fmt.Errorf("setting up --webhook-address: %w", err)
 	}
-	return nil
+	return certificates, nil
 }

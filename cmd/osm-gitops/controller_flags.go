@@ -19,7 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
@@ -120,8 +119,8 @@ const (
 func newControllerFlags() *controllerFlags { return &controllerFlags{} }
 
 func (f *controllerFlags) bind(fs *pflag.FlagSet) {
-	fs.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster; empty: in-cluster, or the KUBECONFIG of the environment")
-	fs.StringVar(&f.workerKubeconfig, "worker-cluster-kubeconfig", "", "kubeconfig of a worker cluster; not in this release: leave it empty")
+	fs.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the management cluster; empty: in-cluster, or the KUBECONFIG of the environment")
+	fs.StringVar(&f.workerKubeconfig, "worker-cluster-kubeconfig", "", "kubeconfig of the worker cluster, which has the pools, their Secrets and the nodes; empty: the management cluster")
 	fs.StringVar(&f.namespace, "namespace", "", "namespace of ProfileSources, profiles, configurations and the leader lease (required)")
 	fs.IntVar(&f.workerCount, "worker-count", 10, "number of pools handled at a time")
 	fs.StringVar(&f.containerRuntime, "container-runtime", "containerd", "container runtime of the nodes; only containerd")
@@ -140,12 +139,12 @@ func (f *controllerFlags) bind(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.deviceOwnership, "device-ownership-from-security-context", false, "containerd's option of that name")
 	fs.StringVar(&f.healthAddress, "health-probe-address", "127.0.0.1:8085", "address of /healthz and /readyz; 0 for none")
 	fs.StringVar(&f.metricsAddress, "metrics-address", "127.0.0.1:8080", "address of /metrics; 0 for none")
-	fs.StringVar(&f.workerHealth, "worker-health-probe-address", "127.0.0.1:8086", "accepted and unused while there is one cluster")
-	fs.StringVar(&f.workerMetrics, "worker-metrics-address", "127.0.0.1:8081", "accepted and unused while there is one cluster")
+	fs.StringVar(&f.workerHealth, "worker-health-probe-address", "127.0.0.1:8086", "address of /healthz and /readyz about the worker cluster, with --worker-cluster-kubeconfig; 0 for none")
+	fs.StringVar(&f.workerMetrics, "worker-metrics-address", "127.0.0.1:8081", "a second address of /metrics, with --worker-cluster-kubeconfig; 0 for none")
 	fs.BoolVar(&f.leaderElect, "leader-elect", true, "run only while holding the leader lease")
 	fs.StringVar(&f.overrideServer, "override-bootstrap-kubelet-apiserver", "", "URL of the API server for nodes, in place of cluster-info's")
 	fs.StringVar(&f.tokenServiceAccountName, "bootstrap-token-service-account-name", "", "namespace/name of a ServiceAccount whose token kubelets join with")
-	fs.StringVar(&f.kubernetesCAFile, "kubernetes-ca-bundle", "", "PEM file with the cluster's CA; empty: the kubeconfig's")
+	fs.StringVar(&f.kubernetesCAFile, "kubernetes-ca-bundle", "", "PEM file with the CA of the cluster that nodes join; empty: that of its kubeconfig")
 	fs.StringVar(&f.hostCAFile, "host-ca-bundle", "", "PEM file with certificates that nodes trust")
 	fs.StringVar(&f.caBundle, "ca-bundle", "", "accepted and ignored")
 	fs.BoolVar(&f.logDebug, "log-debug", false, "log more")
@@ -185,9 +184,6 @@ func (f *controllerFlags) validate() error {
 	}
 	if f.namespace == "" {
 		bad("namespace", "is required: name the namespace of profiles and configurations")
-	}
-	if f.workerKubeconfig != "" {
-		bad("worker-cluster-kubeconfig", "two clusters are not in this release: leave it empty")
 	}
 	if f.workerCount < 1 {
 		bad("worker-count", "%d is no number of workers: at least 1", f.workerCount)
@@ -274,12 +270,12 @@ func parseNamespaces(list string) ([]string, error) {
 	return out, nil
 }
 
-// profileNamespaces are those whose profiles are watched, nil for all.
+// profileNamespaces are those whose profiles are watched.
 func (f *controllerFlags) profileNamespaces() map[string]cache.Config {
 	out := map[string]cache.Config{f.namespace: {}}
 	for _, ns := range f.crossNamespaces {
 		if ns == pools.AllNamespaces {
-			return nil
+			return map[string]cache.Config{cache.AllNamespaces: {}}
 		}
 		out[ns] = cache.Config{}
 	}
@@ -365,7 +361,7 @@ func (f *controllerFlags) nodeSettings() render.Settings {
 	}
 }
 
-// settings adds the certificates.
+// settings adds the certificates; cfg is how the worker cluster is reached.
 func (f *controllerFlags) settings(cfg *rest.Config) (render.Settings, error) {
 	s := f.nodeSettings()
 	var err error
@@ -402,17 +398,21 @@ func readPEM(flag, file string) (string, error) {
 // clusterCA finds the CA that nodes trust for the API server when no flag names
 // one (contract: section 11.1).
 func (f *controllerFlags) clusterCA(cfg *rest.Config) (string, error) {
-	if f.kubeconfig != "" {
-		config, err := clientcmd.LoadFromFile(f.kubeconfig)
+	flag, file := "kubeconfig", f.kubeconfig
+	if f.workerKubeconfig != "" {
+		flag, file = "worker-cluster-kubeconfig", f.workerKubeconfig
+	}
+	if file != "" {
+		config, err := clientcmd.LoadFromFile(file)
 		if err != nil {
-			return "", fmt.Errorf("--kubeconfig: %w", err)
+			return "", fmt.Errorf("--%s: %w", flag, err)
 		}
 		if len(config.Clusters) != 1 {
-			return "", fmt.Errorf("--kubeconfig: %s has %d clusters: name the CA with --kubernetes-ca-bundle, or leave one cluster", f.kubeconfig, len(config.Clusters))
+			return "", fmt.Errorf("--%s: %s has %d clusters: name the CA with --kubernetes-ca-bundle, or leave one cluster", flag, file, len(config.Clusters))
 		}
 		for _, c := range config.Clusters {
 			if len(c.CertificateAuthorityData) == 0 {
-				return "", fmt.Errorf("--kubeconfig: %s has no certificate-authority-data: name the CA with --kubernetes-ca-bundle", f.kubeconfig)
+				return "", fmt.Errorf("--%s: %s has no certificate-authority-data: name the CA with --kubernetes-ca-bundle", flag, file)
 			}
 			return string(c.CertificateAuthorityData), nil
 		}
@@ -428,22 +428,6 @@ func (f *controllerFlags) clusterCA(cfg *rest.Config) (string, error) {
 		return string(b), nil
 	}
 	return "", errors.New("no CA of the cluster is known: name it with --kubernetes-ca-bundle")
-}
-
-func (f *controllerFlags) restConfig() (*rest.Config, error) {
-	var cfg *rest.Config
-	var err error
-	if f.kubeconfig == "" {
-		if cfg, err = ctrl.GetConfig(); err != nil {
-			return nil, fmt.Errorf("finding the cluster: %w: give --kubeconfig", err)
-		}
-	} else if cfg, err = clientcmd.BuildConfigFromFlags("", f.kubeconfig); err != nil {
-		return nil, fmt.Errorf("--kubeconfig: %w", err)
-	}
-	// The API server shares its time out fairly by itself. A limit here, 20 requests
-	// a second by default, keeps a hundred pools waiting for half a minute.
-	cfg.QPS = -1
-	return cfg, nil
 }
 
 func (f *controllerFlags) logger() logr.Logger {

@@ -29,7 +29,7 @@ func TestProfileNamespacesFlag(t *testing.T) {
 	for args, want := range map[string][]string{
 		"": {"kube-system"},
 		"--allow-cross-namespace-profiles=platform,,team-b": {"kube-system", "platform", "team-b"},
-		"--allow-cross-namespace-profiles=*":                nil,
+		"--allow-cross-namespace-profiles=*":                {""},
 	} {
 		f, err := parsedFlags(args)
 		if got := slices.Sorted(maps.Keys(f.profileNamespaces())); err != nil || !slices.Equal(got, want) {

@@ -56,6 +56,23 @@ func UserDataLimits() map[osm.CloudProvider]UserDataLimit {
 	}
 }
 
+// UserDataLimit is what the pool's provider takes of a bootstrap document, in bytes
+// as it counts them; what a Secret holds where no provider's limit is known.
+func (p Pool) UserDataLimit() int {
+	if limit, ok := UserDataLimits()[p.CloudProvider]; ok {
+		return limit.Bytes
+	}
+	return maxSecretBytes
+}
+
+// UserDataSize is the size of a bootstrap document as UserDataLimit counts it.
+func (p Pool) UserDataSize(bootstrap []byte) int {
+	if limit, ok := UserDataLimits()[p.CloudProvider]; ok {
+		return limit.size(p, bootstrap)
+	}
+	return len(bootstrap)
+}
+
 // maxSecretBytes is what a Secret may hold, and both documents are kept in one:
 // https://kubernetes.io/docs/concepts/configuration/secret/#restriction-data-limit
 const maxSecretBytes = 1 << 20 // 1 MiB

@@ -104,6 +104,9 @@ func (s *system) Write(b []byte) (int, error) {
 // kubeconfig writes one for the ServiceAccount of deploy/rbac.yaml.
 func (s *system) kubeconfig() string {
 	s.t.Helper()
+	if s.identity != "" {
+		return s.identity
+	}
 	sa := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "osm-gitops"}}
 	token := &authenticationv1.TokenRequest{}
 	if err := s.client.SubResource("token").Create(s.t.Context(), sa, token); err != nil {

@@ -60,6 +60,8 @@ type system struct {
 	logMu   sync.Mutex
 	process *exec.Cmd
 	exited  chan struct{}
+	// identity is the kubeconfig to start with, where the API server may be away then.
+	identity string
 }
 
 // run runs a part of the test, whose failures are its own.

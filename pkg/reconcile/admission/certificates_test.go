@@ -340,11 +340,10 @@ func TestTwoClusters(t *testing.T) {
 	here := newSite(t)
 	worker := &site{t: t, cluster: cluster.Start(t, cluster.Options{}), clock: here.clock}
 	worker.client, worker.pools = worker.cluster.Client(t), worker.cluster.Namespace(t)
-	r := here.start(func(o *Options, _ *Handlers) {
-		other, err := crcluster.New(worker.cluster.Config, func(o *crcluster.Options) { o.Scheme = here.client.Scheme() })
-		do(t, err)
-		o.Others = []crcluster.Cluster{other}
-	})
+	r := here.start()
+	other, err := crcluster.New(worker.cluster.Config, func(o *crcluster.Options) { o.Scheme = here.client.Scheme() })
+	do(t, err)
+	do(t, r.certificates.Tell(r.manager, other)) // later, when the other cluster is there
 	for _, s := range []*site{here, worker} {
 		s.configure(r.address)
 		s.ready()

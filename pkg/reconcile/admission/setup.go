@@ -41,8 +41,6 @@ type Options struct {
 	Hosts   []string
 	// Clock tells which certificates are due.
 	Clock clock.Clock
-	// Others are clusters, beside the manager's, whose API servers call as well.
-	Others []crcluster.Cluster
 }
 
 // names are those that the certificate has.
@@ -52,57 +50,57 @@ func (o Options) names() []string {
 }
 
 // Setup adds to a manager the webhooks' server and what keeps its certificates. The
-// server answers on every replica; one of them tells the API server the CA.
-func Setup(mgr ctrl.Manager, o Options, h Handlers) error {
-	get, err := o.certificates(mgr)
+// server answers on every replica; one of them tells the API server the CA. The
+// certificates, nil with CertDir, can be told to another cluster that calls as well.
+func Setup(mgr ctrl.Manager, o Options, h Handlers) (*Certificates, error) {
+	get, certificates, err := o.certificates(mgr)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	server, err := newServer(o, h, get)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return mgr.Add(server)
+	return certificates, mgr.Add(server)
 }
 
 // getCertificate is a tls.Config's.
 type getCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 
 // certificates adds what keeps certificates, and returns where to get them.
-func (o Options) certificates(mgr ctrl.Manager) (getCertificate, error) {
+func (o Options) certificates(mgr ctrl.Manager) (getCertificate, *Certificates, error) {
 	if o.CertDir != "" {
 		files, err := certwatcher.New(filepath.Join(o.CertDir, corev1.TLSCertKey), filepath.Join(o.CertDir, corev1.TLSPrivateKeyKey))
 		if err != nil {
-			return nil, fmt.Errorf("reading the webhooks' certificate: %w", err)
+			return nil, nil, fmt.Errorf("reading the webhooks' certificate: %w", err)
 		}
-		return files.GetCertificate, mgr.Add(everywhere(files.Start))
+		return files.GetCertificate, nil, mgr.Add(everywhere(files.Start))
 	}
 	key := types.NamespacedName{Namespace: o.Namespace, Name: api.WebhookSecretName}
 	secret, err := cacheOf(mgr, mgr, map[client.Object]cache.ByObject{
 		&corev1.Secret{}: {Namespaces: map[string]cache.Config{key.Namespace: {FieldSelector: named(key.Name)}}},
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	certificates := &Certificates{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Cache: secret, Secret: key, Names: o.names(), Clock: o.Clock}
 	if err := mgr.Add(certificates); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	for _, in := range append([]crcluster.Cluster{mgr}, o.Others...) {
-		byName := cache.ByObject{Field: named(api.WebhookConfigurationName)}
-		configurations, err := cacheOf(mgr, in, map[client.Object]cache.ByObject{
-			&admissionregistrationv1.MutatingWebhookConfiguration{}:   byName,
-			&admissionregistrationv1.ValidatingWebhookConfiguration{}: byName,
-		})
-		if err != nil {
-			return nil, err
-		}
-		bundles := &Bundles{Client: in.GetClient(), Live: in.GetAPIReader(), Cache: configurations, Name: api.WebhookConfigurationName, Certificates: certificates}
-		if err := mgr.Add(bundles); err != nil {
-			return nil, err
-		}
+	return certificates.GetCertificate, certificates, certificates.Tell(mgr, mgr)
+}
+
+// Tell adds to a manager what tells the API server of a cluster whom to trust.
+func (c *Certificates) Tell(mgr ctrl.Manager, in crcluster.Cluster) error {
+	byName := cache.ByObject{Field: named(api.WebhookConfigurationName)}
+	configurations, err := cacheOf(mgr, in, map[client.Object]cache.ByObject{
+		&admissionregistrationv1.MutatingWebhookConfiguration{}:   byName,
+		&admissionregistrationv1.ValidatingWebhookConfiguration{}: byName,
+	})
+	if err != nil {
+		return err
 	}
-	return certificates.GetCertificate, nil
+	return mgr.Add(&Bundles{Client: in.GetClient(), Live: in.GetAPIReader(), Cache: configurations, Name: api.WebhookConfigurationName, Certificates: c})
 }
 
 // everywhere runs on every replica.

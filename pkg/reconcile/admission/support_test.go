@@ -128,6 +128,9 @@ func webhookManifests(t *testing.T, kinds ...string) []*unstructured.Unstructure
 type replica struct {
 	address string
 	stop    func()
+	// manager runs, and certificates are what it keeps.
+	manager      ctrl.Manager
+	certificates *Certificates
 }
 
 func (s *site) start(edits ...func(o *Options, h *Handlers)) *replica {
@@ -149,7 +152,9 @@ func (s *site) start(edits ...func(o *Options, h *Handlers)) *replica {
 	for _, edit := range edits {
 		edit(&o, &h)
 	}
-	do(s.t, Setup(mgr, o, h))
+	r.manager = mgr
+	r.certificates, err = Setup(mgr, o, h)
+	do(s.t, err)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(s.t.Context()))
 	done := make(chan error, 1)
 	go func() { done <- mgr.Start(ctx) }()

@@ -239,10 +239,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, osc *osm.OperatingSystemCo
 		apimeta.RemoveStatusCondition(&osc.Status.Conditions, meta.StalledCondition)
 		set(meta.ReadyCondition, metav1.ConditionTrue, api.ReasonConfigApplied, "the pool's Secrets follow this configuration")
 	} else {
-		message := "this configuration is kept, a newer one was refused: " + p.refusal.Error()
-		if p.unrenewed != nil {
-			message += "; its Secrets stay as they are: " + p.unrenewed.Error()
-		}
+		message := keptMessage(p)
 		set(meta.ReadyCondition, metav1.ConditionFalse, api.ReasonNewerRefused, message)
 		set(meta.StalledCondition, metav1.ConditionTrue, api.ReasonNewerRefused, message)
 	}

@@ -160,7 +160,9 @@ func (f *fixture) start(directoryRoot string) {
 		func() error { return err },
 		func() error { return sources.Setup(mgr, 1) },
 		func() error { return keeper.Setup(mgr) },
-		func() error { return f.r.Setup(f.t.Context(), mgr, Watches{ClusterInfo: info, Concurrency: 1}) },
+		func() error {
+			return f.r.Setup(f.t.Context(), mgr, Watches{Management: mgr.GetCache(), ClusterInfo: info, Concurrency: 1})
+		},
 	} {
 		if err := setUp(); err != nil {
 			f.t.Fatal(err)

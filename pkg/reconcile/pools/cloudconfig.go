@@ -81,10 +81,15 @@ func (r *Reconciler) facts(ctx context.Context, refs []render.ConfigVarRef) (ren
 // this controller keep for themselves is refused.
 func (r *Reconciler) secretData(ctx context.Context, key types.NamespacedName) (map[string]string, error) {
 	reserved := refuse("Secret %s is not for pools: keep the credentials of a provider in a Secret of their own", key)
-	if ofSource, err := r.ofSource(ctx, key); err != nil {
-		return nil, err
-	} else if ofSource || key.Namespace == api.NamespaceCloudInitSettings || key == r.RegistrySecret {
+	if key.Namespace == api.NamespaceCloudInitSettings {
 		return nil, reserved
+	}
+	if !r.Apart { // else the credentials of sources and registries are out of reach
+		if ofSource, err := r.ofSource(ctx, key); err != nil {
+			return nil, err
+		} else if ofSource || key == r.RegistrySecret {
+			return nil, reserved
+		}
 	}
 	var secret corev1.Secret
 	if err := r.Worker.Live.Get(ctx, key, &secret); err != nil {

@@ -24,6 +24,7 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
@@ -48,11 +49,15 @@ type Reconciler struct {
 	// cluster, unless the controller was given two. Of the Secrets in
 	// cloud-init-settings its cache holds digests; see CacheTransform.
 	Worker Cluster
+	// Apart says that these are two clusters.
+	Apart bool
 	// ClusterInfo reads the ConfigMap kube-public/cluster-info, Registry the
 	// Secret RegistrySecret; both through caches of their own.
 	ClusterInfo, Registry client.Reader
 	// Recorder writes events.
 	Recorder events.EventRecorder
+	// Metrics counts; nil is nobody.
+	Metrics *metrics.Metrics
 	// Engine renders.
 	Engine Renderer
 	// Clock tells when a token ends.
@@ -106,6 +111,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	var md cluster.MachineDeployment
 	err := r.Worker.Get(ctx, req.NamespacedName, &md)
 	if apierrors.IsNotFound(err) {
+		r.Metrics.PoolGone(req.NamespacedName)
 		return r.report(&md, plan{}, r.releaseOrphans(ctx, req.NamespacedName))
 	}
 	if err != nil {
@@ -114,6 +120,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if !md.DeletionTimestamp.IsZero() || md.Annotations[api.AnnotationOSP] == "" {
 		r.told.Delete(md.UID)
 		r.frozen.Delete(md.UID)
+		r.Metrics.PoolGone(req.NamespacedName)
 		return r.report(&md, plan{}, r.release(ctx, &md))
 	}
 	fresh, err := r.hold(ctx, &md)
@@ -151,6 +158,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return r.report(&md, standing, err)
 	}
 	r.tellSuspended(seen)
+	todo.was = pastOf(seen.objects)
 	return r.report(&md, todo, r.apply(ctx, seen, todo))
 }
 

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -48,6 +49,7 @@ type plan struct {
 	expires   time.Time     // end of the bootstrap token
 	look      time.Time     // when the token for nodes is due, zero for never
 	poll      time.Duration // until the next look at what nobody tells of, 0 for never
+	was       *past         // what stood before apply; nil where nothing was planned
 }
 
 // secretPlan is what happens to a user-data Secret: all of it is written, or
@@ -136,6 +138,7 @@ func (r *Reconciler) decide(seen *observed, gen generation) (plan, error) {
 	}
 	if newBootstrap {
 		p.bootstrap.write = userDataSecret(seen.md, stageBootstrap, have.bootstrap, out.Bootstrap, want)
+		p.bootstrap.write.Annotations[api.AnnotationUserDataBytes] = strconv.Itoa(gen.in.Pool.UserDataSize(out.Bootstrap))
 	}
 	return p, nil
 }

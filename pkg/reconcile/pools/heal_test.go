@@ -82,7 +82,7 @@ func TestHandmadeChangesAreUndone(t *testing.T) {
 				t.Errorf("told was %q", told)
 			}
 			for _, want := range c.want {
-				if !strings.Contains(told, want) || !strings.HasPrefix(told, api.EventConfigHealed) {
+				if !strings.Contains(told, want) || !strings.HasPrefix(told, api.EventConfigRestored) {
 					t.Errorf("told was %q, want %q", told, want)
 				}
 			}
@@ -119,7 +119,7 @@ func TestOwnChangesAreNoEdits(t *testing.T) {
 	f.reconcile()
 	f.r.OverrideServer = "https://other:6443"
 	f.reconcile()
-	if told := strings.Join(said.told, "\n"); strings.Contains(told, api.EventConfigHealed) {
+	if told := strings.Join(said.told, "\n"); strings.Contains(told, api.EventConfigRestored) {
 		t.Errorf("told was %q", told)
 	}
 }

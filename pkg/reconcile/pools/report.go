@@ -2,14 +2,13 @@ package pools
 
 import (
 	"errors"
-	"fmt"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/wait"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
@@ -41,11 +40,11 @@ func (r *Reconciler) report(md *cluster.MachineDeployment, p plan, err error) (c
 	renewal := sooner(sooner(untilRenewal(p.expires, now), wait.Jitter(p.poll, renewJitter)), until(p.look, now))
 	var waiting *waitError
 	if errors.As(err, &waiting) {
-		r.tell(md, api.EventWaiting, waiting)
+		r.refused(md, api.EventWaiting, waiting)
 		return ctrl.Result{RequeueAfter: wait.Jitter(waitRetry, renewJitter)}, nil
 	}
 	if reason, final := permanent(err); final {
-		r.tell(md, reason, err)
+		r.refused(md, reason, err)
 		if reason == api.EventNameCollision {
 			// The object in the way belongs to nobody we watch for.
 			return ctrl.Result{RequeueAfter: wait.Jitter(collisionRetry, renewJitter)}, nil
@@ -54,26 +53,12 @@ func (r *Reconciler) report(md *cluster.MachineDeployment, p plan, err error) (c
 	}
 	if err != nil {
 		if refusedByServer(err) {
-			r.tell(md, api.EventWriteRefused, err)
+			r.refused(md, api.EventWriteRefused, err)
 		}
 		return ctrl.Result{}, err
 	}
-	if p.osc != nil && !p.sameAgain {
-		r.tellRotated(md, p)
-	}
-	if len(p.healed) > 0 {
-		r.event(md, corev1.EventTypeNormal, api.EventConfigHealed, "put back what somebody changed: "+strings.Join(p.healed, ", "))
-	}
-	switch {
-	case p.refusal != nil:
-		reason, _ := permanent(p.refusal)
-		told := p.refusal
-		if p.unrenewed != nil {
-			told = fmt.Errorf("%w; the last good configuration stays as it is: %w", p.refusal, p.unrenewed)
-		}
-		r.tell(md, reason, told)
-	default:
-		r.tellHealed(md, p)
+	if p.was != nil {
+		r.tellDone(md, p)
 	}
 	if p.token.poll {
 		renewal = sooner(renewal, wait.Jitter(tokenPoll, renewJitter))
@@ -122,6 +107,12 @@ func sooner(a, b time.Duration) time.Duration {
 	return a
 }
 
+// refused reports why a pool does not have what it asks for.
+func (r *Reconciler) refused(md *cluster.MachineDeployment, reason string, err error) {
+	r.tell(md, reason, err)
+	r.Metrics.PoolRefused(client.ObjectKeyFromObject(md), reason)
+}
+
 // tell reports what is wrong with a pool, once until it changes.
 func (r *Reconciler) tell(md *cluster.MachineDeployment, reason string, err error) {
 	message := err.Error()
@@ -129,30 +120,6 @@ func (r *Reconciler) tell(md *cluster.MachineDeployment, reason string, err erro
 		return
 	}
 	r.event(md, corev1.EventTypeWarning, reason, message)
-}
-
-func (r *Reconciler) tellHealed(md *cluster.MachineDeployment, p plan) {
-	if _, was := r.told.LoadAndDelete(md.UID); was && p.osc == nil {
-		r.event(md, corev1.EventTypeNormal, api.EventConfigHealed,
-			fmt.Sprintf("the pool has what it asks for again: profile %q %s%s", p.serving.Profile, p.serving.Version, at(p.serving.Commit)))
-	}
-}
-
-func (r *Reconciler) tellRotated(md *cluster.MachineDeployment, p plan) {
-	to := p.serving
-	if p.replaced.Object == "" {
-		r.event(md, corev1.EventTypeNormal, api.EventConfigCreated,
-			fmt.Sprintf("made the configuration of profile %q %s%s%s", to.Profile, to.Version, at(to.Commit), p.differences()))
-		return
-	}
-	from := p.replaced
-	if from.Profile == to.Profile && from.Version == to.Version {
-		r.event(md, corev1.EventTypeNormal, api.EventConfigRotated,
-			fmt.Sprintf("rotated for a change of the pool or of the controller's settings; profile %q is still %s%s", to.Profile, to.Version, at(to.Commit)))
-		return
-	}
-	r.event(md, corev1.EventTypeNormal, api.EventConfigRotated,
-		fmt.Sprintf("rotated from profile %q %s%s to %q %s%s", from.Profile, from.Version, at(from.Commit), to.Profile, to.Version, at(to.Commit)))
 }
 
 func at(commit string) string {

@@ -36,6 +36,8 @@ const tokenIndex = "token-pool"
 
 // Watches are what Setup watches beside the manager's cache.
 type Watches struct {
+	// Management holds profiles, their sources and configurations.
+	Management cache.Cache
 	// ClusterInfo holds the ConfigMap kube-public/cluster-info.
 	ClusterInfo cache.Cache
 	// Registry holds the Secret of registry credentials; nil for none.
@@ -44,7 +46,7 @@ type Watches struct {
 	Concurrency int
 }
 
-// Setup registers the controller with a manager. A pool runs again when its
+// Setup registers the controller with the manager of the worker cluster. A pool runs again when its
 // profile, its profile's source, an object made for it, or the cluster's
 // endpoint, getter token or registry credentials change.
 func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, w Watches) error {
@@ -74,9 +76,9 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, w Watches) err
 		Named("pool").
 		For(&cluster.MachineDeployment{}, builder.WithPredicates(concerned, predicate.Or[client.Object](
 			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, deletionStarted))).
-		Watches(&osm.OperatingSystemProfile{}, handler.EnqueueRequestsFromMapFunc(r.usersOfObject)).
-		Watches(&api.ProfileSource{}, r.usersOfSource()).
-		Watches(&osm.OperatingSystemConfig{}, handler.EnqueueRequestsFromMapFunc(owner), builder.WithPredicates(predicate.Or[client.Object](
+		WatchesRawSource(source.Kind[client.Object](w.Management, &osm.OperatingSystemProfile{}, handler.EnqueueRequestsFromMapFunc(r.usersOfObject))).
+		WatchesRawSource(source.Kind[client.Object](w.Management, &api.ProfileSource{}, r.usersOfSource())).
+		WatchesRawSource(source.Kind[client.Object](w.Management, &osm.OperatingSystemConfig{}, handler.EnqueueRequestsFromMapFunc(owner), predicate.Or[client.Object](
 			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
 		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.usersOfSecret)).
 		Watches(&corev1.ServiceAccount{}, handler.EnqueueRequestsFromMapFunc(owner)).

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fluxcd/pkg/apis/meta"
@@ -26,11 +27,11 @@ import (
 	crreconcile "sigs.k8s.io/controller-runtime/pkg/reconcile"
 	crsource "sigs.k8s.io/controller-runtime/pkg/source"
 
-	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/forge"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
@@ -69,12 +70,17 @@ type Reconciler struct {
 	// Pools caches MachineDeployments: versions that they pin are brought, profiles that
 	// they name stay in the inventory. nil knows of none, and forgets no profile.
 	Pools cache.Cache
+	// PoolsLater says that pools become known by KnowPools, and that no version is
+	// pruned before.
+	PoolsLater bool
 	// Check is asked about every profile before it is applied.
 	Check profile.Check
 	// Hooks tells that pushes are listened for.
 	Hooks bool
 	// Statuses tells the repository's host; nil tells nobody.
 	Statuses Reporter
+	// Metrics counts; nil is nobody.
+	Metrics *metrics.Metrics
 	// Now is the time by which signatures are judged; nil is the clock.
 	Now func() time.Time
 
@@ -85,6 +91,9 @@ type Reconciler struct {
 	keys     map[types.NamespacedName]kept // private keys that were encrypted
 	watches  map[types.NamespacedName]*watched
 	changes  chan event.GenericEvent // of directories
+
+	later      atomic.Pointer[cache.Cache] // Pools, since KnowPools
+	controller controller.Controller
 }
 
 // Setup registers the controller with a manager.
@@ -97,8 +106,10 @@ func (r *Reconciler) Setup(mgr ctrl.Manager, concurrency int) error {
 	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &api.ProfileSource{}, fluxIndex, indexFlux); err != nil {
 		return fmt.Errorf("indexing ProfileSources by sourceRef: %w", err)
 	}
-	if err := r.indexPools(context.Background()); err != nil {
-		return err
+	if r.Pools != nil {
+		if err := r.indexPools(context.Background(), r.Pools); err != nil {
+			return err
+		}
 	}
 	if err := mgr.Add(manager.RunnableFunc(r.unwatchAll)); err != nil {
 		return err
@@ -113,9 +124,10 @@ func (r *Reconciler) Setup(mgr ctrl.Manager, concurrency int) error {
 		WatchesRawSource(crsource.Channel(r.changes, &handler.EnqueueRequestForObject{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency})
 	if r.Pools != nil {
-		b = b.WatchesRawSource(crsource.Kind(r.Pools, &cluster.MachineDeployment{}, handler.TypedEnqueueRequestsFromMapFunc(r.sourcesOfPinned), pinChanged()))
+		b = b.WatchesRawSource(r.pinned(r.Pools))
 	}
 	c, err := b.Build(r)
+	r.controller = c
 	if r.Flux != nil {
 		r.Flux.controller = c
 	}
@@ -137,6 +149,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.Client.Get(ctx, req.NamespacedName, &ps); err != nil {
 		if apierrors.IsNotFound(err) {
 			r.forget(req.NamespacedName)
+			r.Metrics.SourceGone(req.NamespacedName)
 			r.unwatch(req.NamespacedName)
 			return ctrl.Result{}, nil
 		}
@@ -149,6 +162,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return r.remove(ctx, &ps)
 	}
 	if ps.Spec.Suspend {
+		r.measure(&ps)
 		return ctrl.Result{}, nil
 	}
 	if err := r.hold(ctx, &ps); err != nil {
@@ -187,7 +201,9 @@ func (r *Reconciler) sync(ctx context.Context, ps *api.ProfileSource) (outcome, 
 	if err != nil {
 		return outcome{}, err
 	}
+	began := time.Now()
 	snap, slow, err := r.fetch(ctx, ps, known)
+	r.fetched(ctx, ps, began, err)
 	if err != nil {
 		return outcome{}, err
 	}

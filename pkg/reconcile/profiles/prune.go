@@ -22,6 +22,9 @@ const maxDeleted = 100
 // which the deletion starts, finds its configuration and makes the object again: of
 // the history, or where there is none of what was deleted.
 func (r *Reconciler) prune(ctx context.Context, l look, s *shelves) ([]string, error) {
+	if r.PoolsLater && r.pools() == nil {
+		return nil, nil // a pool may ask for what nobody has yet
+	}
 	var candidates []*osm.OperatingSystemProfile
 	for _, sh := range s.byName {
 		if sh.unread {

@@ -65,6 +65,7 @@ func (r *Reconciler) report(ctx context.Context, ps *api.ProfileSource, out outc
 			return ctrl.Result{}, client.IgnoreNotFound(err)
 		}
 	}
+	r.measure(ps)
 	r.events(before, ps, out, err)
 	if refused := refusal(err); r.Statuses != nil && (err == nil || refused != nil) {
 		r.Statuses.Looked(forge.Look{Source: ps, Revision: out.revision, Changed: newlyCurrent(before, ps), Problems: out.refused, Refused: refused})

@@ -10,10 +10,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	crreconcile "sigs.k8s.io/controller-runtime/pkg/reconcile"
+	crsource "sigs.k8s.io/controller-runtime/pkg/source"
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
@@ -30,16 +35,39 @@ const (
 	recordTrust = time.Hour
 )
 
-// indexPools prepares the cache of pools.
-func (r *Reconciler) indexPools(ctx context.Context) error {
-	if r.Pools == nil {
-		return nil
+// KnowPools adds to the manager of another cluster what makes its pools known, once its
+// cache is filled: nothing here waits for that cluster.
+func (r *Reconciler) KnowPools(ctx context.Context, mgr ctrl.Manager) error {
+	pools := mgr.GetCache()
+	if err := r.indexPools(ctx, pools); err != nil {
+		return err
 	}
-	err := r.Pools.IndexField(ctx, &cluster.MachineDeployment{}, namingIndex, func(obj client.Object) []string {
+	return mgr.Add(manager.RunnableFunc(func(context.Context) error {
+		r.later.Store(&pools)
+		return r.controller.Watch(r.pinned(pools))
+	}))
+}
+
+// pools caches those that are known; nil where none are.
+func (r *Reconciler) pools() cache.Cache {
+	if later := r.later.Load(); later != nil {
+		return *later
+	}
+	return r.Pools
+}
+
+// pinned looks again at the sources of which a pool asks for a version.
+func (r *Reconciler) pinned(pools cache.Cache) crsource.SyncingSource {
+	return crsource.Kind(pools, &cluster.MachineDeployment{}, handler.TypedEnqueueRequestsFromMapFunc(r.sourcesOfPinned), pinChanged())
+}
+
+// indexPools prepares the cache of pools.
+func (r *Reconciler) indexPools(ctx context.Context, pools cache.Cache) error {
+	err := pools.IndexField(ctx, &cluster.MachineDeployment{}, namingIndex, func(obj client.Object) []string {
 		return r.profileKeys(obj)
 	})
 	if err == nil {
-		err = r.Pools.IndexField(ctx, &cluster.MachineDeployment{}, pinnedIndex, func(obj client.Object) []string {
+		err = pools.IndexField(ctx, &cluster.MachineDeployment{}, pinnedIndex, func(obj client.Object) []string {
 			if obj.GetAnnotations()[api.AnnotationVersionPin] == "" {
 				return nil
 			}
@@ -64,11 +92,12 @@ func (r *Reconciler) profileKeys(pool client.Object) []string {
 // pins are the versions that pools ask for of a profile. A pin that cannot be read
 // is the pool's to report.
 func (r *Reconciler) pins(ctx context.Context, namespace, name string) ([]profile.Pin, error) {
-	if r.Pools == nil {
+	pools := r.pools()
+	if pools == nil {
 		return nil, nil
 	}
 	var list cluster.MachineDeploymentList
-	if err := r.Pools.List(ctx, &list, client.MatchingFields{pinnedIndex: namespace + "/" + name}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := pools.List(ctx, &list, client.MatchingFields{pinnedIndex: namespace + "/" + name}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing the pools that pin profile %q: %w", name, err)
 	}
 	var out []profile.Pin
@@ -85,11 +114,12 @@ func (r *Reconciler) pins(ctx context.Context, namespace, name string) ([]profil
 
 // named reports whether a pool names a profile. Where no pools are known, one may.
 func (r *Reconciler) named(ctx context.Context, namespace, name string) (bool, error) {
-	if r.Pools == nil {
+	pools := r.pools()
+	if pools == nil {
 		return true, nil
 	}
 	var list cluster.MachineDeploymentList
-	err := r.Pools.List(ctx, &list, client.MatchingFields{namingIndex: namespace + "/" + name}, client.Limit(1), client.UnsafeDisableDeepCopy)
+	err := pools.List(ctx, &list, client.MatchingFields{namingIndex: namespace + "/" + name}, client.Limit(1), client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return false, fmt.Errorf("listing the pools that name profile %q: %w", name, err)
 	}

@@ -31,7 +31,7 @@ func (f *following) withPools() {
 	f.pools, err = cache.New(cluster.Shared(f.t).Config, cache.Options{Scheme: scheme, DefaultNamespaces: map[string]cache.Config{f.ps.Namespace: {}}})
 	f.do(err)
 	f.restart()
-	f.do(f.r.indexPools(f.t.Context()))
+	f.do(f.r.indexPools(f.t.Context(), f.pools))
 	go func() { _ = f.pools.Start(f.t.Context()) }()
 	if !f.pools.WaitForCacheSync(f.t.Context()) {
 		f.t.Fatal("the cache of pools does not fill")

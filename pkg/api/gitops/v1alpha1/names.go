@@ -61,6 +61,9 @@ const (
 	AnnotationInputDigest = "gitops.k8c.io/input-digest"
 	// AnnotationDataDigest is the digest over a Secret's document.
 	AnnotationDataDigest = "gitops.k8c.io/data-digest"
+	// AnnotationUserDataBytes is the size of a bootstrap document as its cloud provider
+	// counts it.
+	AnnotationUserDataBytes = "gitops.k8c.io/user-data-bytes"
 	// AnnotationCredentialsDigest is the keyed digest over the credentials in a Secret, tokens aside.
 	AnnotationCredentialsDigest = "gitops.k8c.io/credentials-digest"
 	// AnnotationTokensDigest is the keyed digest over the tokens a Secret was rendered with.
@@ -256,13 +259,14 @@ const (
 	EventConfigCreated = "ConfigCreated"
 	// EventConfigRotated: a pool has another configuration.
 	EventConfigRotated = "ConfigRotated"
-	// EventConfigHealed: a configuration that was refused before is accepted, or what
-	// somebody changed by hand was put back.
+	// EventConfigHealed: a configuration that was refused before is accepted.
 	EventConfigHealed = "ConfigHealed"
 	// EventConfigSuspended: the configuration of a pool is frozen.
 	EventConfigSuspended = "ConfigSuspended"
 	// EventConfigResumed: it follows its profile again.
 	EventConfigResumed = "ConfigResumed"
+	// EventConfigRestored: what was made for a pool was deleted or edited, and is back.
+	EventConfigRestored = "ConfigRestored"
 	// EventProfileError is the contract's reason: the pool cannot have the
 	// configuration it asks for. The note says what to change.
 	EventProfileError = "OperatingSystemProfileError"

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"maps"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlcluster "sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
+)
+
+// workerLeaseName is the contract's (section 9.8), as leaseName is. Its namespace
+// is kube-system of the worker cluster.
+const workerLeaseName = "operating-system-manager-worker-manager"
+
+// setUpRetry is the time between two attempts to begin in a cluster, such as while a
+// kind is not installed there, or not served yet by an API server that just started.
+const setUpRetry = 2 * time.Second
+
+// workerCache is what is kept in memory of the worker cluster: of user data no more
+// than digests, of kube-system the bootstrap tokens.
+func workerCache() (map[client.Object]cache.ByObject, error) {
+	tokens, err := labels.NewRequirement(api.LabelTokenPool, selection.Exists, nil)
+	if err != nil {
+		return nil, fmt.Errorf("selecting bootstrap tokens: %w", err)
+	}
+	objects := pools.Cached()
+	maps.Copy(objects, map[client.Object]cache.ByObject{
+		&cluster.MachineDeployment{}: {Namespaces: map[string]cache.Config{cache.AllNamespaces: {}}},
+		&corev1.Secret{}: {Namespaces: map[string]cache.Config{
+			api.NamespaceCloudInitSettings: {Transform: pools.CacheTransform},
+			metav1.NamespaceSystem:         {LabelSelector: labels.NewSelector().Add(*tokens)},
+		}},
+	})
+	return objects, nil
+}
+
+// addPools adds the pool controller to the manager of the worker cluster.
+func addPools(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Manager, f *controllerFlags, facts nodeFacts) error {
+	clusterInfo, err := cacheOfOne(mgr, mgr.GetConfig(), &corev1.ConfigMap{}, "kube-public", "cluster-info")
+	if err != nil {
+		return err
+	}
+	machines := &pools.Reconciler{
+		Management:          pools.Cluster{Client: management.GetClient(), Live: management.GetAPIReader()},
+		Worker:              pools.Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader()},
+		Apart:               facts.management != facts.worker,
+		ClusterInfo:         clusterInfo,
+		Recorder:            notes.Recorder{EventRecorder: mgr.GetEventRecorder(api.FieldManager)},
+		Engine:              metrics.Renderer{Engine: facts.engine, Clock: clock.RealClock{}, Metrics: facts.metrics},
+		Metrics:             facts.metrics,
+		Clock:               clock.RealClock{},
+		Random:              rand.Reader,
+		Environment:         environment(),
+		Namespace:           f.namespace,
+		ProfileNamespaces:   f.crossNamespaces,
+		Settings:            facts.settings,
+		CA:                  facts.settings.KubernetesCACert,
+		RegistrySecret:      f.registrySecret,
+		TokenServiceAccount: f.tokenServiceAccount,
+		NodeTokenTTL:        f.boundTokenTTL(),
+		OverrideServer:      f.overrideServer,
+		History:             pools.History{Limit: f.historyLimit, Retention: f.historyRetention},
+	}
+	watches := pools.Watches{Management: management.GetCache(), ClusterInfo: clusterInfo, Concurrency: f.workerCount}
+	if facts.registry != nil {
+		machines.Registry, watches.Registry = facts.registry, facts.registry
+	}
+	if err := machines.Setup(ctx, mgr, watches); err != nil {
+		return fmt.Errorf("setting up the pool controller: %w", err)
+	}
+	return nil
+}
+
+// addWorker adds what works in a worker cluster apart. It begins once this replica
+// leads in the management cluster, the worker cluster answers, and the lease there
+// is held too: whoever else writes there, the reference say, holds that one. When
+// it is lost, the process ends.
+func addWorker(mgr ctrl.Manager, f *controllerFlags, facts nodeFacts) error {
+	waitFor := func(what string) { facts.worker.waits.Store(&what) }
+	waitFor("waits until this replica leads")
+	// A replica that does not lead says as well whether it would get there.
+	if err := mgr.Add(everywhere(func(ctx context.Context) error { facts.worker.cluster.await(ctx); return nil })); err != nil {
+		return err
+	}
+	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
+		facts.worker.waits.Store(nil)
+		worker, err := facts.worker.begin(ctx, func() (ctrl.Manager, error) { return newWorkerManager(ctx, mgr, f, facts) })
+		if err != nil {
+			return nil //nolint:nilerr // told to stop before there was anything to stop
+		}
+		if f.leaderElect {
+			waitFor("waits for the lease " + metav1.NamespaceSystem + "/" + workerLeaseName)
+		}
+		go func() {
+			select {
+			case <-worker.Elected():
+				facts.worker.waits.Store(nil)
+			case <-ctx.Done():
+			}
+		}()
+		if err := worker.Start(ctx); err != nil && ctx.Err() == nil {
+			return fmt.Errorf("in the worker cluster: %w", err)
+		}
+		return nil
+	}))
+}
+
+// begin tries until it works, or ctx ends. The API server may be away, or have
+// other things missing that somebody brings.
+func (p *part) begin(ctx context.Context, attempt func() (ctrl.Manager, error)) (out ctrl.Manager, err error) {
+	err = wait.PollUntilContextCancel(ctx, setUpRetry, true, func(ctx context.Context) (bool, error) {
+		if !p.cluster.await(ctx) {
+			return false, ctx.Err()
+		}
+		mgr, err := attempt()
+		if err != nil {
+			if before := p.broken.Swap(&err); before == nil || (*before).Error() != err.Error() {
+				ctrl.Log.Error(err, "beginning work", "cluster", p.cluster.name)
+			}
+			return false, nil
+		}
+		p.broken.Store(nil)
+		held := mgr.GetCache()
+		p.caches.Store(&held)
+		out = mgr
+		return true, nil
+	})
+	return out, err
+}
+
+func newWorkerManager(ctx context.Context, management ctrl.Manager, f *controllerFlags, facts nodeFacts) (ctrl.Manager, error) {
+	objects, err := workerCache()
+	if err != nil {
+		return nil, err
+	}
+	o, err := managerOptions(f, workerLeaseName, metav1.NamespaceSystem, cache.Options{
+		DefaultTransform: cache.TransformStripManagedFields(), ByObject: objects,
+	})
+	if err != nil {
+		return nil, err
+	}
+	mgr, err := ctrl.NewManager(facts.worker.cluster.config, o)
+	if err != nil {
+		return nil, fmt.Errorf("preparing to work: %w", err)
+	}
+	if facts.webhooks != nil { // the reviews of MachineDeployments come from there
+		if err := facts.webhooks.Tell(mgr, mgr); err != nil {
+			return nil, err
+		}
+	}
+	if err := facts.sources.KnowPools(ctx, mgr); err != nil {
+		return nil, err
+	}
+	return mgr, addPools(ctx, management, mgr, f, facts)
+}
+
+// everywhere runs in every replica, whether it leads or not.
+type everywhere func(ctx context.Context) error
+
+func (e everywhere) Start(ctx context.Context) error { return e(ctx) }
+func (e everywhere) NeedLeaderElection() bool        { return false }

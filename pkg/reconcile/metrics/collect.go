@@ -1,0 +1,82 @@
+package metrics
+
+import (
+	"maps"
+	"strconv"
+	"unique"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// shared returns a string that is kept once, whoever else has it. unique forgets
+// what nobody has any more.
+func shared(s string) string { return unique.Make(s).Value() }
+
+// vectors are those that client_golang keeps.
+func (m *Metrics) vectors() []prometheus.Collector {
+	return []prometheus.Collector{m.fetches, m.failures, m.rotated, m.renderings}
+}
+
+// Describe names all metrics.
+func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
+	for _, v := range m.vectors() {
+		v.Describe(to)
+	}
+	d := m.descs
+	for _, desc := range []*prometheus.Desc{
+		d.sourceInfo, d.sourceLastFetch, d.poolInfo, d.poolReady, d.poolRefused, d.poolUserData, d.poolLimit, d.poolTokenEnds, d.poolNodeEnds, d.clusterUp,
+	} {
+		to <- desc
+	}
+}
+
+// Collect makes the series of what there is now.
+func (m *Metrics) Collect(to chan<- prometheus.Metric) {
+	for _, v := range m.vectors() {
+		v.Collect(to)
+	}
+	m.mu.Lock()
+	sources, pools, reached := maps.Clone(m.sources), maps.Clone(m.pools), maps.Clone(m.reached)
+	m.mu.Unlock()
+	d := m.descs
+	gauge := func(desc *prometheus.Desc, value float64, labels ...string) {
+		to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
+	}
+	for key, s := range sources {
+		if s.Kind != "" {
+			gauge(d.sourceInfo, 1, key.Namespace, key.Name, s.Kind, s.Ready, s.Reason, strconv.FormatBool(s.Suspended), s.Revision)
+		}
+		if !s.read.IsZero() {
+			gauge(d.sourceLastFetch, float64(s.read.Unix()), key.Namespace, key.Name)
+		}
+	}
+	for key, p := range pools {
+		gauge(d.poolReady, oneIf(p.Refused == ""), key.Namespace, key.Name)
+		if p.Refused != "" {
+			gauge(d.poolRefused, 1, key.Namespace, key.Name, p.Refused)
+		}
+		if p.Profile != "" {
+			gauge(d.poolInfo, 1, key.Namespace, key.Name, p.Profile, p.Version, p.Commit)
+		}
+		if p.UserData > 0 && p.Limit > 0 {
+			gauge(d.poolUserData, float64(p.UserData), key.Namespace, key.Name)
+			gauge(d.poolLimit, float64(p.Limit), key.Namespace, key.Name)
+		}
+		if !p.TokenEnds.IsZero() {
+			gauge(d.poolTokenEnds, float64(p.TokenEnds.Unix()), key.Namespace, key.Name)
+		}
+		if !p.NodeTokenEnds.IsZero() {
+			gauge(d.poolNodeEnds, float64(p.NodeTokenEnds.Unix()), key.Namespace, key.Name)
+		}
+	}
+	for name, up := range reached {
+		gauge(d.clusterUp, oneIf(up()), name)
+	}
+}
+
+func oneIf(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,174 @@
+package metrics
+
+import (
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Metrics collects what the controllers tell it. The zero value of a pointer, nil,
+// takes everything and keeps nothing.
+type Metrics struct {
+	mu      sync.Mutex
+	sources map[types.NamespacedName]sourceState
+	pools   map[types.NamespacedName]PoolState
+	reached map[string]func() bool
+
+	descs      descs
+	fetches    *prometheus.HistogramVec
+	failures   *prometheus.CounterVec
+	rotated    *prometheus.CounterVec
+	renderings *prometheus.HistogramVec
+}
+
+type descs struct {
+	sourceInfo, sourceLastFetch                    *prometheus.Desc
+	poolInfo, poolReady, poolRefused, poolUserData *prometheus.Desc
+	poolLimit, poolTokenEnds, poolNodeEnds         *prometheus.Desc
+	clusterUp                                      *prometheus.Desc
+}
+
+// SourceState is what a ProfileSource says of itself.
+type SourceState struct {
+	Kind          string // git, sourceRef, directory, builtin
+	Ready, Reason string // of the Ready condition
+	Suspended     bool
+	Revision      string
+}
+
+type sourceState struct {
+	SourceState
+	read time.Time
+}
+
+// PoolState is what a pool has.
+type PoolState struct {
+	Profile, Version, Commit string
+	// Refused is the reason of the event that says why the pool does not have what
+	// it asks for; empty when it has.
+	Refused string
+	// UserData and Limit are those of the bootstrap document, in bytes; 0 when unknown.
+	UserData, Limit int
+	// TokenEnds is when the bootstrap token does; zero when it does not end.
+	TokenEnds time.Time
+	// NodeTokenEnds is when the token does with which nodes fetch their Secrets; zero
+	// when it does not end.
+	NodeTokenEnds time.Time
+}
+
+// New returns metrics of nothing.
+func New() *Metrics {
+	return &Metrics{
+		sources: map[types.NamespacedName]sourceState{},
+		pools:   map[types.NamespacedName]PoolState{},
+		reached: map[string]func() bool{},
+		descs: descs{
+			sourceInfo: sourceInfo.desc(), sourceLastFetch: sourceLastFetch.desc(),
+			poolInfo: poolInfo.desc(), poolReady: poolReady.desc(), poolRefused: poolRefused.desc(),
+			poolUserData: poolUserData.desc(), poolLimit: poolLimit.desc(), poolTokenEnds: poolTokenEnds.desc(), poolNodeEnds: poolNodeEnds.desc(),
+			clusterUp: clusterUp.desc(),
+		},
+		// One request to an unchanged repository takes milliseconds, a first clone minutes.
+		fetches:    sourceFetch.histogram([]float64{.01, .1, 1, 10, 60, 600}),
+		failures:   sourceFailures.counter(),
+		rotated:    rotations.counter(),
+		renderings: renderSec.histogram([]float64{.0005, .001, .0025, .005, .01, .025, .05, .1, 1}),
+	}
+}
+
+// Source keeps what a ProfileSource says.
+func (m *Metrics) Source(key types.NamespacedName, s SourceState) {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.sources[key] = sourceState{SourceState: s, read: m.sources[key].read}
+}
+
+// Fetched counts a look at a source: what it took, and the reason of its failure,
+// empty for none.
+func (m *Metrics) Fetched(key types.NamespacedName, at time.Time, took time.Duration, failure string) {
+	if m == nil {
+		return
+	}
+	m.fetches.WithLabelValues(key.Namespace, key.Name).Observe(took.Seconds())
+	if failure != "" {
+		m.failures.WithLabelValues(key.Namespace, key.Name, failure).Inc()
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := m.sources[key]
+	s.read = at
+	m.sources[key] = s
+}
+
+// SourceGone forgets a ProfileSource.
+func (m *Metrics) SourceGone(key types.NamespacedName) {
+	if m == nil {
+		return
+	}
+	labels := prometheus.Labels{"namespace": key.Namespace, "name": key.Name}
+	m.fetches.DeletePartialMatch(labels)
+	m.failures.DeletePartialMatch(labels)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.sources, key)
+}
+
+// Pool keeps what a pool has. Strings that many pools share are kept once.
+func (m *Metrics) Pool(key types.NamespacedName, s PoolState) {
+	if m == nil {
+		return
+	}
+	s.Profile, s.Version, s.Commit = shared(s.Profile), shared(s.Version), shared(s.Commit)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.pools[key] = s
+}
+
+// PoolRefused keeps why a pool does not have what it asks for; what it has stays.
+func (m *Metrics) PoolRefused(key types.NamespacedName, reason string) {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := m.pools[key]
+	s.Refused = reason
+	m.pools[key] = s
+}
+
+// PoolGone forgets a pool.
+func (m *Metrics) PoolGone(key types.NamespacedName) {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.pools, key)
+}
+
+// Rotated counts a write of a pool's documents, by one of Reasons.
+func (m *Metrics) Rotated(reason string) {
+	if m != nil {
+		m.rotated.WithLabelValues(reason).Inc()
+	}
+}
+
+// Rendered counts a rendering.
+func (m *Metrics) Rendered(took time.Duration) {
+	if m != nil {
+		m.renderings.WithLabelValues().Observe(took.Seconds())
+	}
+}
+
+// Cluster asks up at each scrape whether a cluster answers.
+func (m *Metrics) Cluster(name string, up func() bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.reached[name] = up
+}

@@ -1,0 +1,218 @@
+package metrics
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+func key(name string) types.NamespacedName {
+	return types.NamespacedName{Namespace: "shop", Name: name}
+}
+
+// gathered is what a scrape gets, by the metric's name.
+func gathered(t *testing.T, m *Metrics) map[string]*dto.MetricFamily {
+	t.Helper()
+	registry := prometheus.NewPedanticRegistry() // which compares with what Describe says
+	registry.MustRegister(m)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]*dto.MetricFamily{}
+	for _, f := range families {
+		out[f.GetName()] = f
+	}
+	return out
+}
+
+// lines is the text of a scrape, without help and types.
+func lines(t *testing.T, m *Metrics) []string {
+	t.Helper()
+	var b strings.Builder
+	for _, f := range gathered(t, m) {
+		if _, err := expfmt.MetricFamilyToText(&b, f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var out []string
+	for line := range strings.Lines(b.String()) {
+		if !strings.HasPrefix(line, "#") && !strings.Contains(line, "_bucket{") {
+			out = append(out, strings.TrimSpace(line))
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// full has something for each metric.
+func full() *Metrics {
+	m := New()
+	m.Source(key("osps"), SourceState{Kind: "git", Ready: "False", Reason: "Unreachable", Revision: "main@sha1:3f2a9c1"})
+	m.Fetched(key("osps"), time.Unix(1_700_000_000, 0), 20*time.Millisecond, "")
+	m.Fetched(key("osps"), time.Unix(1_700_000_060, 0), 5*time.Second, "Unreachable")
+	m.Pool(key("web"), PoolState{Profile: "osp-ubuntu", Version: "v1.9.0", Commit: "3f2a9c1", UserData: 4000, Limit: 16384, TokenEnds: time.Unix(1_700_003_600, 0), NodeTokenEnds: time.Unix(1_700_086_400, 0)})
+	m.PoolRefused(key("web"), "OperatingSystemProfileError")
+	m.PoolRefused(key("new"), "Waiting")
+	m.Rotated(Created)
+	m.Rendered(time.Millisecond)
+	m.Cluster("worker", func() bool { return true })
+	m.Cluster("management", func() bool { return false })
+	return m
+}
+
+// Every metric of the table is told with its type, its help and its labels, and no
+// other is.
+func TestTable(t *testing.T) {
+	got := gathered(t, full())
+	for _, want := range Table() {
+		f := got[want.Name]
+		if f == nil {
+			t.Errorf("%s is not told", want.Name)
+			continue
+		}
+		delete(got, want.Name)
+		if f.GetHelp() != want.Help || strings.ToLower(f.GetType().String()) != want.Type {
+			t.Errorf("%s is a %s: %s", want.Name, f.GetType(), f.GetHelp())
+		}
+		for _, series := range f.GetMetric() {
+			var labels []string
+			for _, l := range series.GetLabel() {
+				labels = append(labels, l.GetName())
+			}
+			if diff := cmp.Diff(slices.Sorted(slices.Values(want.Labels)), slices.Sorted(slices.Values(labels))); diff != "" {
+				t.Errorf("%s: labels (-want +got):\n%s", want.Name, diff)
+			}
+		}
+	}
+	if len(got) > 0 {
+		t.Errorf("not in the table: %v", got)
+	}
+}
+
+func TestSeries(t *testing.T) {
+	m := full()
+	want := []string{
+		`osm_gitops_cluster_reachable{cluster="management"} 0`,
+		`osm_gitops_cluster_reachable{cluster="worker"} 1`,
+		`osm_gitops_pool_bootstrap_token_expiry_timestamp_seconds{name="web",namespace="shop"} 1.7000036e+09`,
+		`osm_gitops_pool_info{commit="3f2a9c1",name="web",namespace="shop",profile="osp-ubuntu",version="v1.9.0"} 1`,
+		`osm_gitops_pool_node_token_expiry_timestamp_seconds{name="web",namespace="shop"} 1.7000864e+09`,
+		`osm_gitops_pool_ready{name="new",namespace="shop"} 0`,
+		`osm_gitops_pool_ready{name="web",namespace="shop"} 0`,
+		`osm_gitops_pool_refused{name="new",namespace="shop",reason="Waiting"} 1`,
+		`osm_gitops_pool_refused{name="web",namespace="shop",reason="OperatingSystemProfileError"} 1`,
+		`osm_gitops_pool_user_data_bytes{name="web",namespace="shop"} 4000`,
+		`osm_gitops_pool_user_data_limit_bytes{name="web",namespace="shop"} 16384`,
+		`osm_gitops_render_duration_seconds_count 1`,
+		`osm_gitops_render_duration_seconds_sum 0.001`,
+		`osm_gitops_rotations_total{reason="created"} 1`,
+		`osm_gitops_source_failures_total{name="osps",namespace="shop",reason="Unreachable"} 1`,
+		`osm_gitops_source_fetch_duration_seconds_count{name="osps",namespace="shop"} 2`,
+		`osm_gitops_source_fetch_duration_seconds_sum{name="osps",namespace="shop"} 5.02`,
+		`osm_gitops_source_info{kind="git",name="osps",namespace="shop",ready="False",reason="Unreachable",revision="main@sha1:3f2a9c1",suspended="false"} 1`,
+		`osm_gitops_source_last_fetch_timestamp_seconds{name="osps",namespace="shop"} 1.7e+09`,
+	}
+	if diff := cmp.Diff(want, lines(t, m)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+
+	// What changes leaves nothing of what it was.
+	m.Pool(key("web"), PoolState{Profile: "osp-ubuntu", Version: "v1.9.1", Commit: "4a2b"})
+	m.Source(key("osps"), SourceState{Kind: "git", Ready: "True", Reason: "Succeeded", Revision: "main@sha1:4a2b"})
+	text := strings.Join(lines(t, m), "\n")
+	for _, gone := range []string{"v1.9.0", `ready="False"`, "OperatingSystemProfileError"} {
+		if strings.Contains(text, gone) {
+			t.Errorf("%s is still told:\n%s", gone, text)
+		}
+	}
+	if !strings.Contains(text, `osm_gitops_source_last_fetch_timestamp_seconds{name="osps",namespace="shop"} 1.7e+09`) {
+		t.Error("a change of the status forgets when the source was read")
+	}
+
+	// With a pool and a source their series go.
+	m.PoolGone(key("web"))
+	m.PoolGone(key("new"))
+	m.SourceGone(key("osps"))
+	for _, line := range lines(t, m) {
+		if strings.Contains(line, "namespace=") {
+			t.Errorf("still told: %s", line)
+		}
+	}
+}
+
+// Without metrics nothing is counted, and nothing breaks.
+func TestNil(*testing.T) {
+	var m *Metrics
+	m.Source(key("a"), SourceState{})
+	m.Fetched(key("a"), time.Time{}, 0, "")
+	m.SourceGone(key("a"))
+	m.Pool(key("a"), PoolState{})
+	m.PoolRefused(key("a"), "x")
+	m.PoolGone(key("a"))
+	m.Rotated(Pool)
+	m.Rendered(0)
+}
+
+// Ten thousand pools: six series each, seven where a pool is refused. What they take
+// between scrapes, and what a scrape has, is printed.
+func TestTenThousandPools(t *testing.T) {
+	const pools, refused = 10_000, 100
+	before := heap()
+	m := New()
+	for i := range pools {
+		name := fmt.Sprintf("pool-%05d", i)
+		m.Pool(key(name), PoolState{
+			Profile: "osp-ubuntu", Version: fmt.Sprintf("v1.9.%d", i%10), Commit: strings.Repeat(fmt.Sprint(i%10), 40),
+			UserData: 4000, Limit: 16384, TokenEnds: time.Unix(1_700_000_000, 0), NodeTokenEnds: time.Unix(1_700_000_000, 0),
+		})
+		if i < refused {
+			m.PoolRefused(key(name), "OperatingSystemProfileError")
+		}
+	}
+	kept := heap() - before
+	series, text := 0, 0
+	for name, f := range gathered(t, m) {
+		if strings.HasPrefix(name, prefix+"pool_") {
+			series += len(f.GetMetric())
+		}
+		n, err := expfmt.MetricFamilyToText(discard{}, f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text += n
+	}
+	if want := 6*pools + refused; series != want {
+		t.Errorf("%d series, want %d", series, want)
+	}
+	// A pool that changes again and again is the same number of series.
+	for i := range 1000 {
+		m.Pool(key("pool-00000"), PoolState{Profile: "p", Version: fmt.Sprintf("v1.0.%d", i)})
+	}
+	if n := len(gathered(t, m)[prefix+"pool_info"].GetMetric()); n != pools {
+		t.Errorf("after 1000 changes of a pool there are %d series of pool_info", n)
+	}
+	t.Logf("%d pools: %d KiB between scrapes, %d series and %d KiB of text in a scrape", pools, kept>>10, series, text>>10)
+	runtime.KeepAlive(m)
+}
+
+func heap() uint64 {
+	runtime.GC()
+	runtime.GC()
+	var s runtime.MemStats
+	runtime.ReadMemStats(&s)
+	return s.HeapAlloc
+}
+
+type discard struct{}
+
+func (discard) Write(p []byte) (int, error) { return len(p), nil }

@@ -1,0 +1,21 @@
+package metrics
+
+import (
+	"k8s.io/utils/clock"
+
+	"github.com/osm-gitops/osm-gitops/pkg/render"
+)
+
+// Renderer renders, and counts how long that took.
+type Renderer struct {
+	Engine  *render.Engine
+	Clock   clock.PassiveClock
+	Metrics *Metrics
+}
+
+// Render is that of the engine.
+func (r Renderer) Render(in render.Input) (*render.Output, error) {
+	began := r.Clock.Now()
+	defer func() { r.Metrics.Rendered(r.Clock.Since(began)) }()
+	return r.Engine.Render(in)
+}

@@ -1,0 +1,188 @@
+// Package rules_test reads the alerts of deploy/monitoring with Prometheus' own
+// library, and shows each of them what it is there for. It is a module of its own,
+// so that the product does not carry Prometheus.
+package rules_test
+
+import (
+	"bytes"
+	"log/slog"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/rulefmt"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/promql/promqltest"
+	"go.yaml.in/yaml/v3"
+)
+
+const root = "../../../"
+
+// alerts are the rules by name, as `promtool check rules` reads them.
+func alerts(t *testing.T) map[string]rulefmt.Rule {
+	t.Helper()
+	b, err := os.ReadFile(root + "deploy/monitoring/alerts.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var object struct {
+		APIVersion, Kind string
+		Spec             yaml.Node
+	}
+	if err := yaml.Unmarshal(b, &object); err != nil {
+		t.Fatal(err)
+	}
+	spec, err := yaml.Marshal(&object.Spec)
+	if err != nil || object.Kind != "PrometheusRule" {
+		t.Fatalf("kind %q, %v", object.Kind, err)
+	}
+	groups, errs := rulefmt.Parse(spec, false, model.UTF8Validation, parser.NewParser(parser.Options{}), slog.New(slog.DiscardHandler))
+	for _, err := range errs {
+		t.Error(err)
+	}
+	out := map[string]rulefmt.Rule{}
+	for _, g := range groups.Groups {
+		for _, r := range g.Rules {
+			if out[r.Alert].Alert != "" {
+				t.Errorf("%s is there twice", r.Alert)
+			}
+			out[r.Alert] = r
+		}
+	}
+	if len(out) < 8 {
+		t.Fatalf("found %d alerts", len(out))
+	}
+	return out
+}
+
+// foreign are metrics of others that alerts use: controller-runtime's.
+var foreign = map[string][]string{"controller_runtime_reconcile_errors_total": {"controller"}}
+
+// Alerts use metrics and labels that the page has, and say what to do.
+func TestAlertsUseWhatThereIs(t *testing.T) {
+	page, err := os.ReadFile(root + "docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := maps.Clone(foreign)
+	for _, row := range regexp.MustCompile("(?m)^\\| `(osm_gitops_[a-z_]+)` \\| \\w+ \\| ([^|]*) \\|").FindAllSubmatch(page, -1) {
+		for _, label := range regexp.MustCompile("`([a-z_]+)`").FindAllSubmatch(row[2], -1) {
+			known[string(row[1])] = append(known[string(row[1])], string(label[1]))
+		}
+		known[string(row[1])] = append(known[string(row[1])], labels.MetricName)
+	}
+	if len(known) < 10 {
+		t.Fatalf("found %d metrics in the page", len(known))
+	}
+	for name, rule := range alerts(t) {
+		expr, err := parser.NewParser(parser.Options{}).ParseExpr(rule.Expr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		selectors := 0
+		parser.Inspect(expr, func(node parser.Node, _ []parser.Node) error {
+			s, ok := node.(*parser.VectorSelector)
+			if !ok {
+				return nil
+			}
+			selectors++
+			has, ok := known[s.Name]
+			if !ok {
+				t.Errorf("%s: there is no metric %s", name, s.Name)
+			}
+			for _, m := range s.LabelMatchers {
+				if m.Name != labels.MetricName && !slices.Contains(has, m.Name) {
+					t.Errorf("%s: %s has no label %s", name, s.Name, m.Name)
+				}
+			}
+			return nil
+		})
+		if selectors == 0 || rule.Annotations["summary"] == "" || rule.Annotations["description"] == "" || rule.Labels["severity"] == "" {
+			t.Errorf("%s looks at %d metrics and says %q", name, selectors, rule.Annotations)
+		}
+	}
+}
+
+// good is a system in which all is well, from the beginning of time to hour 8.
+var good = map[string]string{
+	`osm_gitops_source_info{namespace="n",name="s",kind="git",ready="True",reason="Succeeded",suspended="false",revision="r"}`: "1x480",
+	`osm_gitops_source_last_fetch_timestamp_seconds{namespace="n",name="s"}`:                                                   "28700x480",
+	`osm_gitops_pool_ready{namespace="shop",name="web"}`:                                                                       "1x480",
+	`osm_gitops_pool_user_data_bytes{namespace="shop",name="web"}`:                                                             "4000x480",
+	`osm_gitops_pool_user_data_limit_bytes{namespace="shop",name="web"}`:                                                       "16384x480",
+	`osm_gitops_pool_bootstrap_token_expiry_timestamp_seconds{namespace="shop",name="web"}`:                                    "31000x480",
+	`osm_gitops_pool_node_token_expiry_timestamp_seconds{namespace="shop",name="web"}`:                                         "72000x480",
+	`osm_gitops_rotations_total{reason="profile"}`:                                                                             "5x480",
+	`osm_gitops_rotations_total{reason="restored"}`:                                                                            "5x480",
+	`osm_gitops_cluster_reachable{cluster="worker"}`:                                                                           "1x480",
+	`controller_runtime_reconcile_errors_total{controller="pool"}`:                                                             "7x480",
+}
+
+// Each alert fires for what it is there for, and for nothing else.
+func TestAlertsFire(t *testing.T) {
+	rules := alerts(t)
+	const git = `osm_gitops_source_info{namespace="n",name="s",kind="git",ready="True",reason="Succeeded",suspended="false",revision="r"}`
+	many := map[string]string{`osm_gitops_rotations_total{reason="profile"}`: "5x470 100+1x9"}
+	for _, name := range strings.Split("abcdefghijklm", "") {
+		many[`osm_gitops_pool_ready{namespace="shop",name="`+name+`"}`] = "1x480"
+	}
+	fired := map[string]bool{}
+	for want, bad := range map[string]map[string]string{
+		"": {},
+		"OSMGitOpsSourceNotReady": {
+			git: "_x480", `osm_gitops_source_info{namespace="n",name="s",kind="git",ready="False",reason="Unreachable",suspended="false",revision="r"}`: "1x480",
+		},
+		"OSMGitOpsSourceNotRead":        {`osm_gitops_source_last_fetch_timestamp_seconds{namespace="n",name="s"}`: "600x480"},
+		"OSMGitOpsPoolRefused":          {`osm_gitops_pool_refused{namespace="shop",name="web",reason="Waiting"}`: "1x480"},
+		"OSMGitOpsUserDataNearLimit":    {`osm_gitops_pool_user_data_bytes{namespace="shop",name="web"}`: "16000x480"},
+		"OSMGitOpsBootstrapTokenEnds":   {`osm_gitops_pool_bootstrap_token_expiry_timestamp_seconds{namespace="shop",name="web"}`: "29400x480"},
+		"OSMGitOpsNodeTokenEnds":        {`osm_gitops_pool_node_token_expiry_timestamp_seconds{namespace="shop",name="web"}`: "30000x480"},
+		"OSMGitOpsManyPoolsRotated":     many,
+		"OSMGitOpsPutBackAgainAndAgain": {`osm_gitops_rotations_total{reason="restored"}`: "5x440 6+1x39"},
+		"OSMGitOpsAway":                 {`osm_gitops_cluster_reachable{cluster="worker"}`: "_x480"},
+		"OSMGitOpsClusterAway":          {`osm_gitops_cluster_reachable{cluster="worker"}`: "0x480"},
+		"OSMGitOpsReconcileErrors":      {`controller_runtime_reconcile_errors_total{controller="pool"}`: "7x460 8+1x19"},
+	} {
+		t.Run(want, func(t *testing.T) {
+			series := maps.Clone(good)
+			maps.Copy(series, bad)
+			var load bytes.Buffer
+			load.WriteString("load 1m\n")
+			for name, values := range series {
+				load.WriteString("  " + name + " " + values + "\n")
+			}
+			storage := promqltest.LoadedStorage(t, load.String())
+			defer storage.Close()
+			engine := promqltest.NewTestEngineWithOpts(t, promql.EngineOpts{MaxSamples: promqltest.DefaultMaxSamplesPerQuery, Timeout: time.Minute, Parser: parser.NewParser(parser.Options{})})
+			for name, rule := range rules {
+				q, err := engine.NewInstantQuery(t.Context(), storage, nil, rule.Expr, time.Unix(8*3600, 0))
+				if err != nil {
+					t.Fatal(err)
+				}
+				result := q.Exec(t.Context())
+				vector, err := result.Vector()
+				if err != nil {
+					t.Fatalf("%s: %v", name, err)
+				}
+				if fires := len(vector) > 0; fires != (name == want) {
+					t.Errorf("%s fires: %v: %v", name, fires, vector)
+				} else if fires {
+					fired[name] = true
+				}
+				q.Close()
+			}
+		})
+	}
+	for name := range rules {
+		if !fired[name] {
+			t.Errorf("%s is shown nothing to fire for", name)
+		}
+	}
+}

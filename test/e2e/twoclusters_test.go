@@ -1,0 +1,452 @@
+package e2e
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/test/cluster"
+)
+
+const (
+	mainLease   = "operating-system-manager"
+	workerLease = "operating-system-manager-worker-manager"
+)
+
+// apart are two control planes, each with the rights that deploy/two-clusters gives
+// there, and one controller. Profiles are management's, pools the worker's.
+type apart struct {
+	management, worker *system
+	flags              []string
+	probe, workerProbe string // addresses
+	metrics            []string
+}
+
+func newApart(t *testing.T) *apart {
+	t.Helper()
+	cluster.Shared(t) // skips where there is no control plane to be had
+	git := newGitServer(t)
+	half := func(manifests ...string) *system {
+		c := cluster.Start(t, cluster.Options{})
+		for i, path := range manifests {
+			manifests[i] = repoPath(path)
+		}
+		if err := c.Apply(t.Context(), manifests...); err != nil {
+			t.Fatal(err)
+		}
+		return &system{t: t, cluster: c, client: c.Client(t), git: git, cache: t.TempDir(), log: &bytes.Buffer{}}
+	}
+	a := &apart{
+		management: half("deploy/two-clusters/management.yaml"),
+		worker:     half("deploy/cloud-init-settings.yaml", "deploy/two-clusters/worker.yaml"),
+		probe:      freeAddress(t), workerProbe: freeAddress(t), metrics: []string{freeAddress(t), freeAddress(t)},
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			a.management.logMu.Lock()
+			t.Logf("the controller's log:\n%s", tail(a.management.log.String(), 12_000))
+			a.management.logMu.Unlock()
+		}
+		a.management.stop()
+	})
+	a.management.identity = a.management.kubeconfig()
+	a.worker.pools = a.worker.cluster.Namespace(t)
+	a.worker.clusterInfo("https://worker.example.com:6443", caOf(t, a.worker.cluster))
+	a.flags = []string{
+		"--worker-cluster-kubeconfig", a.worker.kubeconfig(),
+		"--health-probe-address", a.probe, "--worker-health-probe-address", a.workerProbe,
+		"--metrics-address", a.metrics[0], "--worker-metrics-address", a.metrics[1],
+	}
+	return a
+}
+
+func (a *apart) start(flags ...string) {
+	a.management.t.Helper()
+	a.management.start(slices.Concat(a.flags, flags)...)
+	a.worker.process, a.worker.exited = a.management.process, a.management.exited
+}
+
+// readyz is the answer of a probe.
+func readyz(t *testing.T, address string) (status int, text string, err error) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+"/readyz?verbose", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, "", err
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	return res.StatusCode, string(body), err
+}
+
+// says waits until a probe answers with a status and says all of the texts.
+func (s *system) probeSays(address string, want int, says ...string) {
+	s.t.Helper()
+	s.eventually(fmt.Sprintf("/readyz to answer %d and say %q", want, says), func() error {
+		status, text, err := readyz(s.t, address)
+		if err == nil && (status != want || !containsAll(text, says)) {
+			err = fmt.Errorf("it answers %d: %s", status, text)
+		}
+		return err
+	})
+}
+
+// everything lists all objects of a cluster that can be listed, but for what
+// Kubernetes itself writes all the time.
+func (s *system) everything() map[string]bool {
+	s.t.Helper()
+	d, err := discovery.NewDiscoveryClientForConfig(s.cluster.Config)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	kinds, err := d.ServerPreferredResources()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	out, lists := map[string]bool{}, 0
+	for _, group := range discovery.FilteredBy(discovery.SupportsAllVerbs{Verbs: []string{"list"}}, kinds) {
+		gv, err := schema.ParseGroupVersion(group.GroupVersion)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		for _, r := range group.APIResources {
+			var list metav1.PartialObjectMetadataList
+			list.SetGroupVersionKind(gv.WithKind(r.Kind + "List"))
+			if err := s.client.List(s.t.Context(), &list); err != nil {
+				s.t.Fatalf("listing %s: %v", r.Name, err)
+			}
+			lists++
+			for _, o := range list.Items {
+				out[r.Name+" "+o.Namespace+"/"+o.Name] = true
+			}
+		}
+	}
+	if lists < 30 {
+		s.t.Fatalf("listed %d kinds only", lists)
+	}
+	return out
+}
+
+// newSince are the objects that were not there before, with the random parts of
+// names replaced.
+func (s *system) newSince(before map[string]bool) []string {
+	s.t.Helper()
+	seen := map[string]bool{}
+	for name := range s.everything() {
+		if before[name] {
+			continue
+		}
+		for _, prefix := range []string{"secrets kube-system/bootstrap-token-", "configmaps kube-system/osm-gitops-settings-", "rolebindings cloud-init-settings/node-", "roles cloud-init-settings/node-", "serviceaccounts cloud-init-settings/node-"} {
+			if strings.HasPrefix(name, prefix) {
+				name = prefix + "*"
+			}
+		}
+		if kind, rest, _ := strings.Cut(name, " "); kind == "events" {
+			ns, _, _ := strings.Cut(rest, "/")
+			name = kind + " " + ns + "/*"
+		}
+		seen[name] = true
+	}
+	return slices.Sorted(maps.Keys(seen))
+}
+
+// A profile of a repository becomes an object in the management cluster, a pool of
+// the worker cluster gets its configuration in the management cluster and its
+// Secrets in the worker cluster, and nothing else is written in either. Each half
+// has the rights of its file in deploy/two-clusters and no others.
+func TestTwoClusters(t *testing.T) {
+	a := newApart(t)
+	m, w := a.management, a.worker
+	// What is in the wrong cluster is not looked at.
+	m.clusterInfo("https://management.example.com:6443", caOf(t, m.cluster))
+	m.apply(map[string]any{
+		"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": "registries", "namespace": namespace},
+		"stringData": map[string]any{"registry.example.com": `{"username":"puller","password":"pull-1"}`},
+	})
+	m.git.push(map[string]string{"a.yaml": osp("osp-a", "v0.9.0", "echo old")})
+	first := m.git.push(map[string]string{"a.yaml": osp("osp-a", "v1.0.0", "{{ .ContainerRuntimeConfig }}")})
+	m.source(func(spec map[string]any) { spec["historyLimit"] = 0 }) // but what pools ask for
+	w.eventually("the getter's token", func() error {
+		var secret corev1.Secret
+		return w.get(api.NamespaceCloudInitSettings, api.SecretGetterToken, &secret)
+	})
+	before := map[*system]map[string]bool{m: m.everything(), w: w.everything()}
+
+	a.start("--leader-elect=true", "--disable-default-osps", "--node-registry-credentials-secret", namespace+"/registries")
+	m.ready(first)
+	w.pool("web", "osp-a")
+	bootstrap, provisioning := w.served("web", "v1.0.0")
+	w.event("web", api.EventConfigCreated, `profile "osp-a" v1.0.0`)
+	m.probeSays(a.probe, http.StatusOK, "[+]management cluster: ok", "[+]worker cluster: ok")
+	m.probeSays(a.workerProbe, http.StatusOK, "[+]worker cluster: ok")
+	m.listening(sorted(append([]string{a.probe, a.workerProbe}, a.metrics...))...)
+
+	if document := string(bootstrap.Data[api.UserDataKey]); !strings.Contains(document, "https://worker.example.com:6443") {
+		t.Error("nodes are not told of the worker cluster's API server")
+	}
+	if !bytes.Contains(provisioning.Data[api.UserDataKey], []byte("pull-1")) {
+		t.Error("the credentials of the registry, which are in the management cluster, do not reach nodes")
+	}
+	config := "web-" + w.pools + "-config"
+	if err := w.get(namespace, config, &osm.OperatingSystemConfig{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the configuration is in the worker cluster (%v)", err)
+	}
+	expected := map[*system][]string{
+		m: {
+			"configmaps kube-system/osm-gitops-settings-*", "events kube-system/*",
+			"leases kube-system/" + mainLease, "operatingsystemconfigs kube-system/" + config,
+			"operatingsystemprofiles kube-system/osp-a-v1.0.0", "secrets kube-system/" + api.KeySecretName,
+		},
+		w: {
+			"events " + w.pools + "/*", "events kube-system/*",
+			"leases kube-system/" + workerLease,
+			"machinedeployments " + w.pools + "/web", // the test's own
+			"secrets cloud-init-settings/" + w.pools + "-web-kubelet-bootstrap-config",
+			"secrets cloud-init-settings/web-" + w.pools + "-bootstrap-config",
+			"secrets cloud-init-settings/web-" + w.pools + "-inputs", // of the registry
+			"secrets cloud-init-settings/web-" + w.pools + "-provisioning-config",
+			"secrets kube-system/bootstrap-token-*",
+			"rolebindings cloud-init-settings/node-*", "roles cloud-init-settings/node-*", "serviceaccounts cloud-init-settings/node-*",
+		},
+	}
+	for s, want := range expected {
+		s.eventually("everything that is written", func() error {
+			if got := s.newSince(before[s]); !slices.Equal(got, sorted(want)) {
+				return fmt.Errorf("new are %q, want %q", got, sorted(want))
+			}
+			return nil
+		})
+	}
+	for _, address := range a.metrics {
+		body := m.scrape(address)
+		if !strings.Contains(body, `controller_runtime_reconcile_total{controller="pool"`) {
+			t.Errorf("%s has no metrics of the pool controller", address)
+		}
+		if strings.Contains(body, "pull-1") {
+			t.Errorf("%s tells a credential", address)
+		}
+	}
+
+	m.run("a version that a pool of the worker cluster asks for", func(*testing.T) {
+		w.pool("old", "osp-a", annotate(api.AnnotationVersionPin, "v0.9.0"))
+		w.served("old", "v0.9.0")
+	})
+	m.run("with the pools everything goes", func(*testing.T) {
+		w.noError(w.client.Delete(t.Context(), w.machineDeployment("old")))
+		w.noError(w.client.Delete(t.Context(), w.machineDeployment("web")))
+		m.gone(namespace, config, &osm.OperatingSystemConfig{})
+		want := []string{"events " + w.pools + "/*", "events kube-system/*", "leases kube-system/" + workerLease}
+		w.eventually("nothing to be left", func() error {
+			if got := w.newSince(before[w]); !slices.Equal(got, sorted(want)) {
+				return fmt.Errorf("left are %q", got)
+			}
+			return nil
+		})
+	})
+}
+
+func sorted(s []string) []string { return slices.Sorted(slices.Values(s)) }
+
+// restart brings a control plane back that was stopped, at the same address.
+func (s *system) restart() {
+	s.t.Helper()
+	u, err := url.Parse(s.cluster.Config.Host)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	port, err := strconv.Atoi(u.Port())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	c, err := cluster.Run(s.t.Context(), s.cluster.Dir, cluster.Options{Port: port}, io.Discard)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(c.Stop)
+	s.cluster, s.client = c, c.Client(s.t)
+}
+
+// Either cluster may be away, at the start and later: the probes say which one and
+// why, what needs only the other goes on, and all goes on when it is back.
+func TestClusterAway(t *testing.T) {
+	a := newApart(t)
+	m, w := a.management, a.worker
+	first := m.git.push(map[string]string{"a.yaml": osp("osp-a", "v1.0.0", "echo one")})
+	m.source()
+	w.pool("web", "osp-a")
+	m.cluster.Stop()
+	w.cluster.Stop()
+	a.start()
+	m.probeSays(a.probe, http.StatusServiceUnavailable, "[-]management cluster:", "connection refused", "[!]worker cluster:")
+	m.restart()
+	m.ready(first)
+	m.probeSays(a.probe, http.StatusOK, "[+]management cluster: ok", "[!]worker cluster:", "connection refused")
+	m.probeSays(a.workerProbe, http.StatusServiceUnavailable, "[-]worker cluster:", "connection refused")
+	w.restart()
+	w.served("web", "v1.0.0")
+	m.probeSays(a.workerProbe, http.StatusOK, "[+]worker cluster: ok")
+
+	// The worker cluster leaves: Git is followed all the same.
+	w.cluster.Stop()
+	second := m.git.push(map[string]string{"a.yaml": osp("osp-a", "v1.1.0", "echo two")})
+	m.ready(second)
+	m.probeSays(a.workerProbe, http.StatusServiceUnavailable, "[-]worker cluster:", "does not answer since")
+	w.restart()
+	w.served("web", "v1.1.0")
+	m.probeSays(a.workerProbe, http.StatusOK, "[+]worker cluster: ok")
+
+	// The management cluster leaves: a Secret that is deleted meanwhile comes back with it.
+	m.cluster.Stop()
+	m.probeSays(a.probe, http.StatusServiceUnavailable, "[-]management cluster:", "does not answer since")
+	third := m.git.push(map[string]string{"a.yaml": osp("osp-a", "v1.2.0", "echo three")})
+	m.restart()
+	m.ready(third)
+	w.served("web", "v1.2.0")
+	m.probeSays(a.probe, http.StatusOK, "[+]management cluster: ok", "[+]worker cluster: ok")
+	// It is one process that went through all this.
+	select {
+	case <-m.exited:
+		t.Error("the controller ended")
+	default:
+	}
+	m.stop()
+
+	// With leader election the worker cluster's lease is lost with it: the process ends,
+	// once. The next one follows Git, and waits.
+	a.start("--leader-elect=true")
+	a.probeHeld(t, m)
+	w.cluster.Stop()
+	m.ended(m.exited, "--leader-elect=true")
+	m.process = nil
+	fourth := m.git.push(map[string]string{"a.yaml": osp("osp-a", "v1.3.0", "echo four")})
+	a.start("--leader-elect=true")
+	m.ready(fourth)
+	m.probeSays(a.workerProbe, http.StatusServiceUnavailable, "[-]worker cluster:", "connection refused")
+	w.restart()
+	w.served("web", "v1.3.0")
+}
+
+// probeHeld waits until both leases are held.
+func (a *apart) probeHeld(t *testing.T, m *system) {
+	t.Helper()
+	m.eventually("both leases to be held", func() error {
+		_, text, err := readyz(t, a.probe)
+		if err == nil && (!containsAll(text, []string{"[+]management cluster: ok\n", "[+]worker cluster: ok\n"})) {
+			err = errors.New(text)
+		}
+		return err
+	})
+}
+
+// ended waits until the controller has ended by itself, and not as if asked to.
+func (s *system) ended(exited <-chan struct{}, why string) {
+	s.t.Helper()
+	select {
+	case <-exited:
+	case <-time.After(patience):
+		s.t.Fatalf("the controller still runs (%s)", why)
+	}
+	if code := s.process.ProcessState.ExitCode(); code != 1 {
+		s.t.Errorf("it ended with %d (%s)", code, why)
+	}
+}
+
+// lease applies one that another holds.
+func (s *system) lease(name string) {
+	s.t.Helper()
+	s.apply(map[string]any{
+		"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": map[string]any{"name": name, "namespace": namespace},
+		"spec": map[string]any{"holderIdentity": "another", "leaseDurationSeconds": 3600, "acquireTime": microTime(), "renewTime": microTime()},
+	})
+}
+
+func (s *system) deleteLease(name string) {
+	s.t.Helper()
+	s.noError(s.client.Delete(s.t.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}))
+}
+
+// Both leases of the contract are needed: as long as another, such as the reference,
+// holds the one of the worker cluster, nothing is written there. Whoever loses
+// either ends. When a replica ends, another takes over.
+func TestLeases(t *testing.T) {
+	a := newApart(t)
+	m, w := a.management, a.worker
+	w.lease(workerLease)
+	first := m.git.push(map[string]string{"a.yaml": osp("osp-a", "v1.0.0", "echo one")})
+	m.source()
+	// machine-controller comes later.
+	w.noError(w.client.Delete(t.Context(), &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "machinedeployments.cluster.k8s.io"}}))
+	a.start("--leader-elect=true")
+	m.ready(first)
+	m.probeSays(a.workerProbe, http.StatusServiceUnavailable, "[-]worker cluster: ", "MachineDeployment")
+	if err := w.cluster.Apply(t.Context(), repoPath("test/crds")); err != nil {
+		t.Fatal(err)
+	}
+	w.client = w.cluster.Client(t)
+	w.pool("web", "osp-a")
+	m.probeSays(a.workerProbe, http.StatusOK, "waits for the lease kube-system/"+workerLease)
+	if md := w.machineDeployment("web"); len(md.Finalizers) > 0 {
+		t.Errorf("the pool was written to without the lease: %q", md.Finalizers)
+	}
+	w.deleteLease(workerLease)
+	w.served("web", "v1.0.0")
+
+	next := &system{t: t, cluster: m.cluster, client: m.client, git: m.git, cache: t.TempDir(), log: &bytes.Buffer{}}
+	t.Cleanup(next.stop)
+	nextProbe := freeAddress(t)
+	next.start(slices.Concat(a.flags, []string{"--leader-elect=true", "--health-probe-address", nextProbe,
+		"--worker-health-probe-address", "0", "--metrics-address", "0", "--worker-metrics-address", "0"})...)
+	m.probeSays(nextProbe, http.StatusOK, "[+]worker cluster: ok, waits until this replica leads")
+	a.management.stop()
+	w.process = nil
+	m.git.push(map[string]string{"a.yaml": osp("osp-a", "v1.1.0", "echo two")})
+	w.served("web", "v1.1.0")
+
+	for _, lost := range []struct {
+		s    *system
+		name string
+	}{{w, workerLease}, {m, mainLease}} {
+		t.Run("without "+lost.name, func(t *testing.T) {
+			if next.process == nil {
+				next.start(slices.Concat(a.flags, []string{"--leader-elect=true"})...)
+				m.git.push(map[string]string{"a.yaml": osp("osp-a", "v1.2.0", "echo three")})
+				w.served("web", "v1.2.0")
+			}
+			lost.s.lease(lost.name)
+			next.ended(next.exited, "without "+lost.name)
+			next.process = nil
+			lost.s.deleteLease(lost.name)
+			if lost.s == m {
+				return // then it ends at once, and gives nothing back
+			}
+			var lease coordinationv1.Lease
+			m.noError(m.client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: mainLease}, &lease))
+			if holder := lease.Spec.HolderIdentity; holder == nil || *holder != "" {
+				t.Errorf("the lease of the management cluster is not given back: %+v", lease.Spec)
+			}
+		})
+	}
+}
