@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-
 	"github.com/google/go-cmp/cmp"
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
