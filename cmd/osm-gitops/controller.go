@@ -162,6 +162,7 @@ func newManager(cfg *rest.Config, f *controllerFlags, facts nodeFacts) (ctrl.Man
 	for _, offered := range []client.Object{&osm.OperatingSystemProfile{}, &api.ProfileSource{}} {
 		caches.ByObject[offered] = cache.ByObject{Namespaces: f.profileNamespaces()}
 	}
+	caches.ByObject[&osm.OperatingSystemConfig{}] = cache.ByObject{Namespaces: own, Transform: pools.TrimConfig}
 	o, err := managerOptions(f, leaseName, f.namespace, caches)
 	if err != nil {
 		return nil, err

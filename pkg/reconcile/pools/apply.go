@@ -200,6 +200,13 @@ func (r *Reconciler) writeConfig(ctx context.Context, have *osm.OperatingSystemC
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), replaceTime)
 	defer cancel()
 	if have != nil {
+		var err error
+		if have, err = r.whole(ctx, have); err != nil {
+			return nil, err
+		}
+		if p.was != nil {
+			p.was.spec = &have.Spec
+		}
 		if err := r.archive(ctx, have); err != nil {
 			return nil, err
 		}
@@ -222,6 +229,19 @@ func (r *Reconciler) writeConfig(ctx context.Context, have *osm.OperatingSystemC
 		}
 	}
 	return nil, err
+}
+
+// whole reads a configuration of which the cache has no spec.
+func (r *Reconciler) whole(ctx context.Context, cached *osm.OperatingSystemConfig) (*osm.OperatingSystemConfig, error) {
+	key := client.ObjectKeyFromObject(cached)
+	var osc osm.OperatingSystemConfig
+	if err := r.Management.Live.Get(ctx, key, &osc); err != nil {
+		return nil, raced(fmt.Errorf("reading OperatingSystemConfig %s: %w", key, err))
+	}
+	if osc.UID != cached.UID {
+		return nil, fmt.Errorf("%w: OperatingSystemConfig %s is another one", errRaced, key)
+	}
+	return &osc, nil
 }
 
 // writeStatus says on the configuration whether the pool has what it asks for.
@@ -254,10 +274,18 @@ func (r *Reconciler) writeStatus(ctx context.Context, osc *osm.OperatingSystemCo
 	}
 	// Of exactly what was read: a cache that has not seen the status yet would have
 	// it written again, with a new time.
-	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if err := r.Management.Status().Patch(ctx, osc, patch, client.FieldOwner(api.FieldManager)); err != nil {
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": osc.ResourceVersion}, "status": osc.Status})
+	if err != nil {
+		return fmt.Errorf("encoding the status of OperatingSystemConfig %s: %w", client.ObjectKeyFromObject(osc), err)
+	}
+	into, err := metadataOf(osc, r.Management)
+	if err != nil {
+		return err
+	}
+	if err := r.Management.Status().Patch(ctx, into, client.RawPatch(types.MergePatchType, body), client.FieldOwner(api.FieldManager)); err != nil {
 		return raced(fmt.Errorf("writing the status of OperatingSystemConfig %s: %w", client.ObjectKeyFromObject(osc), err))
 	}
+	osc.ResourceVersion = into.ResourceVersion
 	return nil
 }
 
@@ -277,16 +305,27 @@ func (r *Reconciler) patch(ctx context.Context, obj client.Object, change map[st
 	if err != nil {
 		return fmt.Errorf("encoding a patch: %w", err)
 	}
-	// A copy takes the answer, so that what was observed stays.
-	into, ok := obj.DeepCopyObject().(client.Object)
-	if !ok {
-		return fmt.Errorf("patching %T: no object", obj)
+	into, err := metadataOf(obj, r.clusterOf(obj))
+	if err != nil {
+		return err
 	}
 	if err := r.clusterOf(obj).Patch(ctx, into, client.RawPatch(types.MergePatchType, body), client.FieldOwner(api.FieldManager)); err != nil {
 		return raced(fmt.Errorf("patching %T %s: %w", obj, client.ObjectKeyFromObject(obj), err))
 	}
 	obj.SetResourceVersion(into.GetResourceVersion())
 	return nil
+}
+
+// metadataOf takes the answer to a patch: the API server then leaves out the rest,
+// which may be large.
+func metadataOf(obj client.Object, in Cluster) (*metav1.PartialObjectMetadata, error) {
+	kind, err := in.GroupVersionKindFor(obj)
+	if err != nil {
+		return nil, fmt.Errorf("patching %T: %w", obj, err)
+	}
+	out := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: obj.GetNamespace(), Name: obj.GetName()}}
+	out.SetGroupVersionKind(kind)
+	return out, nil
 }
 
 // raced marks errors that only say that the cache was behind.

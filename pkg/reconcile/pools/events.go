@@ -22,7 +22,7 @@ import (
 // past is what stood before a plan was applied.
 type past struct {
 	objects objects
-	spec    *osm.OperatingSystemConfigSpec
+	spec    *osm.OperatingSystemConfigSpec // of a configuration that was replaced
 	// refused is what the configuration's condition said of a newer one.
 	refused string
 }
@@ -33,7 +33,6 @@ func pastOf(have objects) *past {
 	if have.osc == nil {
 		return p
 	}
-	p.spec = &have.osc.Spec
 	if ready := apimeta.FindStatusCondition(have.osc.Status.Conditions, meta.ReadyCondition); ready != nil && ready.Reason == api.ReasonNewerRefused {
 		p.refused = ready.Message
 	}

@@ -31,7 +31,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(cluster.Main(m, cluster.Options{})) }
 
-// digesting reads Secrets as the manager's cache keeps them, from the API server.
+// digesting reads Secrets and configurations as the manager's cache keeps them, from
+// the API server.
 type digesting struct{ client.Client }
 
 func (d digesting) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
@@ -42,7 +43,8 @@ func (d digesting) Get(ctx context.Context, key client.ObjectKey, obj client.Obj
 		_, err := CacheTransform(obj)
 		return err
 	}
-	return nil
+	_, err := TrimConfig(obj)
+	return err
 }
 
 // fixture runs a Reconciler step by step on the real API server, with a clock
