@@ -36,21 +36,32 @@ var soak = os.Getenv("OSM_SOAK") == "1"
 func TestMain(m *testing.M) {
 	log.SetLogger(logr.Discard()) // of the observer's cache, whose API server is killed
 	code := cluster.Main(m, cluster.Options{SeparateAPIServer: true})
-	if dir, err := built(); err == nil {
-		_ = os.RemoveAll(filepath.Dir(dir))
+	if built.path != "" {
+		_ = os.RemoveAll(filepath.Dir(built.path))
 	}
 	os.Exit(code)
 }
 
-// built builds the controller, once.
-var built = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "osm-gitops-faults-")
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(dir, "osm-gitops")
-	return path, stage.Build(context.Background(), path, "-race")
-})
+// built is the controller, for TestMain to remove.
+var built struct {
+	sync.Once
+	path string
+	err  error
+}
+
+// build builds the controller, once.
+func (f *fleet) build() string {
+	f.t.Helper()
+	built.Do(func() {
+		var dir string
+		if dir, built.err = os.MkdirTemp("", "osm-gitops-faults-"); built.err == nil {
+			built.path = filepath.Join(dir, "osm-gitops")
+			built.err = stage.Build(f.t.Context(), built.path, "-race")
+		}
+	})
+	f.must(built.err)
+	return built.path
+}
 
 // fleet is a number of pools, and the controllers that keep them.
 type fleet struct {
@@ -76,9 +87,7 @@ func newFleet(t *testing.T, pools int) *fleet {
 	t.Helper()
 	f := &fleet{t: t, cluster: cluster.Shared(t), revision: 1, profile: strings.ToLower("osp-" + strings.ReplaceAll(t.Name(), "/", "-"))}
 	f.client = f.cluster.Client(t)
-	var err error
-	f.binary, err = built()
-	f.must(err)
+	f.binary = f.build()
 	f.must(install(t.Context(), f.cluster))
 	f.namespace = f.cluster.Namespace(t)
 	dir := t.TempDir()
@@ -86,6 +95,7 @@ func newFleet(t *testing.T, pools int) *fleet {
 	f.gate = newGate(t, f.cluster.Config)
 	kubeconfig := filepath.Join(dir, "kubeconfig")
 	f.must(stage.Kubeconfig(t.Context(), f.cluster, kubeconfig, f.gate.URL, f.gate.ca()))
+	var err error
 	f.repo, err = stage.NewRepository(t.Context(), filepath.Join(dir, "repository"))
 	f.must(err)
 	f.flags = []string{

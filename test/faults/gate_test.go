@@ -64,7 +64,7 @@ func newGate(t *testing.T, config *rest.Config) *gate {
 		}
 		proxy.ServeHTTP(w, r)
 	}))
-	g.Server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	g.Config.ErrorLog = log.New(io.Discard, "", 0)
 	g.StartTLS()
 	t.Cleanup(func() { g.CloseClientConnections(); g.Close() })
 	return g

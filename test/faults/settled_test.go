@@ -119,8 +119,11 @@ func (f *fleet) compare(ctx context.Context, name string) error {
 		return errors.New("the bootstrap document has no token")
 	}
 	review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: string(found[1])}}
-	if err := f.client.Create(ctx, review); err != nil || !review.Status.Authenticated {
-		return fmt.Errorf("the token of the bootstrap document is not valid (err %v): %s", err, review.Status.Error)
+	if err := f.client.Create(ctx, review); err != nil {
+		return fmt.Errorf("asking about the token of the bootstrap document: %w", err)
+	}
+	if !review.Status.Authenticated {
+		return fmt.Errorf("the token of the bootstrap document is not valid: %s", review.Status.Error)
 	}
 	for stageName, secret := range map[string]*corev1.Secret{"bootstrap": &p.bootstrap, "provisioning": &p.provisioning} {
 		fresh, err := f.render(ctx, p, stageName, string(found[1]))

@@ -146,7 +146,7 @@ func (b *bench) copyOf(ctx context.Context, pool string) (copied, error) {
 	if c.token == nil {
 		return c, fmt.Errorf("pool %s has no bootstrap token", pool)
 	}
-	if b.options.token == "shared" {
+	if b.token == "shared" {
 		return c, nil
 	}
 	return c, b.copyRights(ctx, pool, &c)
