@@ -123,43 +123,57 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.Metrics.PoolGone(req.NamespacedName)
 		return r.report(&md, plan{}, r.release(ctx, &md))
 	}
-	fresh, err := r.hold(ctx, &md)
+	var next step
+	err = together(
+		func() error { return r.hold(ctx, &md) },
+		func() (err error) { next, err = r.look(ctx, &md); return err },
+	)
 	if err != nil {
-		return r.report(&md, plan{}, err)
+		return r.report(&md, next.standing, err)
 	}
+	r.tellSuspended(next.seen)
+	next.todo.was = pastOf(next.seen.objects)
+	return r.report(&md, next.todo, r.apply(ctx, next.seen, next.todo))
+}
+
+// step is what one look at a pool came to.
+type step struct {
+	seen     *observed
+	todo     plan
+	standing plan // when to look again where there is nothing to do
+}
+
+// look reads, and plans. Of what it needs itself it makes the token of the pool's
+// machines, with their account, and renews the bootstrap token.
+func (r *Reconciler) look(ctx context.Context, md *cluster.MachineDeployment) (step, error) {
+	var s step
 	// The token comes first: it lives one hour, and whatever else is wrong must
 	// not keep it from being renewed.
-	token, err := r.liveToken(ctx, &md, fresh)
+	token, err := r.liveToken(ctx, md)
 	if err != nil {
-		return r.report(&md, plan{}, err)
+		return s, err
 	}
-	standing := plan{}
 	if !token.create {
-		standing.expires = token.expires
+		s.standing.expires = token.expires
 	}
-	seen, err := r.observe(ctx, &md, token)
+	s.seen, err = r.observe(ctx, md, token)
 	if err == nil {
-		err = collision(seen)
-		standing.poll = seen.poll
+		err = collision(s.seen)
+		s.standing.poll = s.seen.poll
 	}
 	if err != nil {
-		return r.report(&md, standing, err)
+		return s, err
 	}
-	todo, err := r.plan(ctx, seen)
+	s.todo, err = r.plan(ctx, s.seen)
 	if errors.Is(err, errNoNodeToken) {
-		if seen, err = r.withNodeToken(ctx, seen); err == nil {
-			todo, err = r.plan(ctx, seen)
+		if s.seen, err = r.withNodeToken(ctx, s.seen); err == nil {
+			s.todo, err = r.plan(ctx, s.seen)
 		}
 	}
 	if err == nil {
-		todo, err = r.takeOver(ctx, seen, todo)
+		s.todo, err = r.takeOver(ctx, s.seen, s.todo)
 	}
-	if err != nil {
-		return r.report(&md, standing, err)
-	}
-	r.tellSuspended(seen)
-	todo.was = pastOf(seen.objects)
-	return r.report(&md, todo, r.apply(ctx, seen, todo))
+	return s, err
 }
 
 // plan plans what the pool asks for, or else to keep what it has. errNoNodeToken
@@ -236,16 +250,17 @@ func (r *Reconciler) decideLastGood(ctx context.Context, seen *observed, refusal
 	return p, nil
 }
 
-// hold puts the contract's finalizer on a pool before anything is made for it. Fresh
-// is a pool that had none: nobody has made anything for it.
-// It patches that alone: our type knows only a part of a MachineDeployment.
-func (r *Reconciler) hold(ctx context.Context, md *cluster.MachineDeployment) (fresh bool, err error) {
+// hold puts the contract's finalizer on a pool before anything is made for it that
+// machines use. It patches that alone: our type knows only a part of a
+// MachineDeployment. What look makes meanwhile goes with a pool that is gone by then,
+// as what was made for it before does.
+func (r *Reconciler) hold(ctx context.Context, md *cluster.MachineDeployment) error {
 	if controllerutil.ContainsFinalizer(md, api.FinalizerPool) {
-		return false, nil
+		return nil
 	}
-	before := md.DeepCopy()
-	controllerutil.AddFinalizer(md, api.FinalizerPool)
-	return true, r.patchFinalizers(ctx, before, md)
+	held := md.DeepCopy()
+	controllerutil.AddFinalizer(held, api.FinalizerPool)
+	return r.patchFinalizers(ctx, md, held)
 }
 
 func (r *Reconciler) patchFinalizers(ctx context.Context, before, after *cluster.MachineDeployment) error {

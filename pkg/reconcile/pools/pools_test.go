@@ -274,7 +274,7 @@ func TestServiceAccountToken(t *testing.T) {
 	f := newFixture(t)
 	ns := f.pool.Namespace
 	f.r.TokenServiceAccount = client.ObjectKey{Namespace: ns, Name: "kubelets"}
-	if _, err := f.r.bootstrapToken(t.Context(), f.pool, false); err == nil || !strings.Contains(err.Error(), "create it") {
+	if _, err := f.r.bootstrapToken(t.Context(), f.pool); err == nil || !strings.Contains(err.Error(), "create it") {
 		t.Errorf("without the ServiceAccount: %v", err)
 	}
 	f.ensure(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "kubelets"}, Secrets: []corev1.ObjectReference{{Name: "other"}, {Name: "kubelets-token"}}})
@@ -284,7 +284,7 @@ func TestServiceAccountToken(t *testing.T) {
 		Type:       corev1.SecretTypeServiceAccountToken,
 		Data:       map[string][]byte{"token": []byte("sa-token")},
 	})
-	got, err := f.r.bootstrapToken(t.Context(), f.pool, false)
+	got, err := f.r.bootstrapToken(t.Context(), f.pool)
 	if err != nil || got.value == "" || got.create || got.renew {
 		t.Errorf("got %+v, %v", got, err)
 	}
@@ -400,7 +400,7 @@ func TestOrphansAreRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.delete(f.pool)
-	if _, err := f.r.hold(t.Context(), f.pool.DeepCopy()); !errors.Is(err, errRaced) {
+	if err := f.r.hold(t.Context(), f.pool.DeepCopy()); !errors.Is(err, errRaced) {
 		t.Errorf("a pool that is gone was held (err %v)", err)
 	}
 	f.reconcile()

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
@@ -44,8 +45,8 @@ type bootstrapToken struct {
 
 // liveToken returns the pool's token with time left to live, moving its end where
 // that is due. Where there is none it makes one up, which apply creates.
-func (r *Reconciler) liveToken(ctx context.Context, md *cluster.MachineDeployment, fresh bool) (bootstrapToken, error) {
-	t, err := r.bootstrapToken(ctx, md, fresh)
+func (r *Reconciler) liveToken(ctx context.Context, md *cluster.MachineDeployment) (bootstrapToken, error) {
+	t, err := r.bootstrapToken(ctx, md)
 	if err != nil || !t.renew {
 		return t, err
 	}
@@ -57,14 +58,14 @@ func (r *Reconciler) liveToken(ctx context.Context, md *cluster.MachineDeploymen
 
 // bootstrapToken finds the pool's token. The cache may be behind, and a token too
 // many cannot be told from a good one, so before one is made up the API server is
-// asked itself, unless nobody can have made one for so fresh a pool.
-func (r *Reconciler) bootstrapToken(ctx context.Context, md *cluster.MachineDeployment, fresh bool) (bootstrapToken, error) {
+// asked itself, but for a pool without our finalizer, for which nobody made one.
+func (r *Reconciler) bootstrapToken(ctx context.Context, md *cluster.MachineDeployment) (bootstrapToken, error) {
 	now := r.Clock.Now()
 	if r.TokenServiceAccount.Name != "" {
 		return r.serviceAccountToken(ctx)
 	}
 	from := []readers{r.cached(), r.live()}
-	if fresh {
+	if !controllerutil.ContainsFinalizer(md, api.FinalizerPool) {
 		from = from[:1]
 	}
 	for _, from := range from {
