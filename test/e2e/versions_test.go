@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -123,6 +124,8 @@ func TestVersions(t *testing.T) {
 		s.event("free", api.EventConfigResumed)
 	})
 	s.run("pruning", func(t *testing.T) {
+		s.profile("osp-a-v1.2.0") // the record of a pool refers to it
+		s.forget()
 		s.gone(namespace, "osp-a-v1.2.0", &osm.OperatingSystemProfile{})
 		s.profile("osp-a-v1.0.0") // pinned
 	})
@@ -137,6 +140,7 @@ func TestVersions(t *testing.T) {
 		}
 	})
 	s.run("the end of the source", func(t *testing.T) {
+		s.forget()
 		if err := s.client.Delete(t.Context(), s.profileSource()); err != nil {
 			t.Fatal(err)
 		}
@@ -198,4 +202,13 @@ func TestProfilesOfAnotherNamespace(t *testing.T) {
 	if err := s.client.Delete(t.Context(), &theirs); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// forget removes the records of what pools had, as --config-history-limit does in time.
+// The controller is another one afterwards: it trusts for minutes that a record is there.
+func (s *system) forget() {
+	s.t.Helper()
+	s.stop()
+	defer s.start()
+	s.noError(s.client.DeleteAllOf(s.t.Context(), &appsv1.ControllerRevision{}, client.InNamespace(namespace), client.HasLabels{api.LabelPool}))
 }
