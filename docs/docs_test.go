@@ -134,9 +134,10 @@ func fields(t *testing.T) []string {
 	return out
 }
 
-// TestProfileSource: the page names every field of spec and status.
+// TestProfileSource: the page names every field of spec and status, and that on rollouts
+// the rest.
 func TestProfileSource(t *testing.T) {
-	page := string(read(t, "profilesource.md"))
+	page := string(read(t, "profilesource.md")) + string(read(t, "rollouts.md"))
 	var walk func(typ reflect.Type)
 	seen := map[reflect.Type]bool{}
 	walk = func(typ reflect.Type) {
@@ -150,7 +151,7 @@ func TestProfileSource(t *testing.T) {
 		for f := range typ.Fields() {
 			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 			if name != "" && !regexp.MustCompile("[`.]"+name+"[`.\\[:]").MatchString(page) {
-				t.Errorf("the page does not name %s (%s)", name, typ.Name())
+				t.Errorf("the pages do not name %s (%s)", name, typ.Name())
 			}
 			walk(f.Type)
 		}

@@ -86,7 +86,7 @@ func addPools(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Mana
 	if err := machines.Setup(ctx, mgr, watches); err != nil {
 		return fmt.Errorf("setting up the pool controller: %w", err)
 	}
-	return nil
+	return addRollouts(ctx, management, mgr, f.namespace)
 }
 
 // addWorker adds what works in a worker cluster apart. It begins once this replica

@@ -223,17 +223,6 @@ func TestRequests(t *testing.T) {
 		s.patchSource(`{"spec":{"suspend":false}}`)
 		s.served("pool-a", "v1.2.0")
 	})
-	s.run("a part that is not built is refused", func(t *testing.T) {
-		s.patchSource(`{"spec":{"rollout":{"gate":"Waves"}}}`)
-		s.refused(api.ReasonUnsupported, "this release does not have spec.rollout.gate: Waves yet: remove it")
-		s.patchSource(`{"spec":{"rollout":null}}`)
-		s.eventually("the source to be ready", func() error {
-			if c := apimeta.FindStatusCondition(s.profileSource().Status.Conditions, "Ready"); c == nil || c.Status != metav1.ConditionTrue {
-				return fmt.Errorf("condition is %+v", c)
-			}
-			return nil
-		})
-	})
 }
 
 func (s *system) patchSource(patch string) {

@@ -19,6 +19,9 @@ const maxLabelValue = 63
 
 func oscName(md *cluster.MachineDeployment) string { return md.Name + "-" + md.Namespace + "-config" }
 
+// BootstrapName is the Secret with the document that a pool's machines boot from.
+func BootstrapName(md *cluster.MachineDeployment) string { return userDataName(md, stageBootstrap) }
+
 func userDataName(md *cluster.MachineDeployment, stage string) string {
 	return md.Name + "-" + md.Namespace + "-" + stage + "-config"
 }

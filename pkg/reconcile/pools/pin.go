@@ -14,6 +14,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/waves"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
@@ -24,6 +25,7 @@ const AllNamespaces = "*"
 type wish struct {
 	name, namespace string
 	pin             *profile.Pin // nil for the current version
+	wave            int32        // in which it gets a new version
 }
 
 // wishOf reads the annotations of a pool.
@@ -33,6 +35,7 @@ func (r *Reconciler) wishOf(md *cluster.MachineDeployment) (wish, error) {
 	if !r.mayServe(w.namespace) {
 		return w, foreign(w.namespace)
 	}
+	w.wave, _ = waves.Of(md.Labels) // the rollout tells of one that cannot be read
 	if text := a[api.AnnotationVersionPin]; text != "" {
 		pin, err := profile.ParsePin(text)
 		if err != nil {

@@ -66,14 +66,20 @@ func split(sources []api.ProfileSource) (own, builtin []api.ProfileSource) {
 type offer struct {
 	entry     api.ProfileEntry
 	from      string
-	suspended bool // its source does not look
+	suspended bool               // its source does not look
+	source    *api.ProfileSource // of the cache: not to be changed
 }
 
 // profileOffered reads what an inventory points to, or the version that the pool asks
 // for. A profile that was removed serves the pool that has it.
 func (r *Reconciler) profileOffered(ctx context.Context, want wish, o offer, osc *osm.OperatingSystemConfig) (render.Profile, error) {
-	entry := o.entry
-	object, err := r.refTo(want.namespace, entry.Object), error(nil)
+	entry, err := o.entry, error(nil)
+	if want.pin == nil {
+		if entry, err = r.given(want, o, osc); err != nil {
+			return render.Profile{}, err
+		}
+	}
+	object := r.refTo(want.namespace, entry.Object)
 	switch {
 	case entry.Removed:
 		rec := recordOf(osc)
@@ -128,11 +134,19 @@ func offered(sources []api.ProfileSource, name string) (offer, bool) {
 	for _, ps := range sources {
 		for _, e := range ps.Status.Profiles {
 			if e.Name == name && (found.from == "" || found.entry.Removed && !e.Removed) {
-				found = offer{entry: e, from: ps.Name, suspended: ps.Spec.Suspend}
+				found = offer{entry: e, from: ps.Name, suspended: ps.Spec.Suspend, source: &ps}
 			}
 		}
 	}
 	return found, found.from != ""
+}
+
+// OfferedBy names the ProfileSource from whose inventory pools get a profile, of those
+// that people made; "" for none.
+func OfferedBy(sources []api.ProfileSource, profile string) string {
+	own, _ := split(sources)
+	o, _ := offered(own, profile)
+	return o.from
 }
 
 // known lists the profiles there are, for someone who misspelt one.

@@ -75,7 +75,7 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, w Watches) err
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named("pool").
 		For(&cluster.MachineDeployment{}, builder.WithPredicates(concerned, predicate.Or[client.Object](
-			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, deletionStarted))).
+			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, deletionStarted, waveChanged))).
 		WatchesRawSource(source.Kind[client.Object](w.Management, &osm.OperatingSystemProfile{}, handler.EnqueueRequestsFromMapFunc(r.usersOfObject))).
 		WatchesRawSource(source.Kind[client.Object](w.Management, &api.ProfileSource{}, r.usersOfSource())).
 		WatchesRawSource(source.Kind[client.Object](w.Management, &osm.OperatingSystemConfig{}, handler.EnqueueRequestsFromMapFunc(owner), predicate.Or[client.Object](
@@ -182,15 +182,11 @@ func (r *Reconciler) usersOfSource() handler.EventHandler {
 // source: all of them where it became, or was, the source of the built-in ones,
 // which give way to all others.
 func changedProfiles(before, after client.Object) map[string]bool {
-	entries := func(obj client.Object) (out map[string]api.ProfileEntry, builtin bool) {
-		out = map[string]api.ProfileEntry{}
+	entries := func(obj client.Object) (out map[string][]api.ProfileEntry, builtin bool) {
 		if ps, ok := obj.(*api.ProfileSource); ok && ps != nil {
-			for _, e := range ps.Status.Profiles {
-				out[e.Name] = e
-			}
 			builtin = ps.Spec.Builtin != nil
 		}
-		return out, builtin
+		return versionsGiven(obj), builtin
 	}
 	old, wasBuiltin := entries(before)
 	now, isBuiltin := entries(after)

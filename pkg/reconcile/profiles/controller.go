@@ -280,7 +280,7 @@ type look struct {
 
 // fetch brings what a source holds now. Slow says why its edits are not told at once.
 func (r *Reconciler) fetch(ctx context.Context, ps *api.ProfileSource, known remembered) (snap *source.Snapshot, slow string, err error) {
-	if err := errors.Join(unsupported(ps.Spec), checkVerify(ps.Spec.Git)); err != nil {
+	if err := checkVerify(ps.Spec.Git); err != nil {
 		return nil, "", err
 	}
 	switch {

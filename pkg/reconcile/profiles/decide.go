@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/fluxcd/pkg/apis/meta"
@@ -19,21 +18,6 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
-
-// unsupported names the parts of a spec that this release does not have.
-func unsupported(spec api.ProfileSourceSpec) error {
-	var fields []string
-	add := func(set bool, field string) {
-		if set {
-			fields = append(fields, field)
-		}
-	}
-	add(spec.Rollout != nil && spec.Rollout.Gate == "Waves", "spec.rollout.gate: Waves")
-	if len(fields) == 0 {
-		return nil
-	}
-	return &specError{reason: api.ReasonUnsupported, err: fmt.Errorf("this release does not have %s yet: remove it", strings.Join(fields, ", "))}
-}
 
 // wanted is what a catalogue asks for.
 type wanted struct {

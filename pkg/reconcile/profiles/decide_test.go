@@ -3,7 +3,6 @@ package profiles
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -137,8 +136,8 @@ func TestStatusAsKstatusReadsIt(t *testing.T) {
 		"server away":     {func(ps *api.ProfileSource) { fail(ps, fmt.Errorf("x: %w", source.ErrUnreachable)) }, status.InProgressStatus},
 		"wrong password":  {func(ps *api.ProfileSource) { fail(ps, fmt.Errorf("x: %w", source.ErrAuthentication)) }, status.FailedStatus},
 		"no such branch":  {func(ps *api.ProfileSource) { fail(ps, fmt.Errorf("x: %w", source.ErrNotFound)) }, status.FailedStatus},
-		"not built": {func(ps *api.ProfileSource) {
-			fail(ps, unsupported(api.ProfileSourceSpec{Rollout: &api.Rollout{Gate: "Waves"}}))
+		"a spec that cannot be": {func(ps *api.ProfileSource) {
+			fail(ps, &specError{reason: api.ReasonSourceInvalid, err: errors.New("x")})
 		}, status.FailedStatus},
 		"API server away":   {func(ps *api.ProfileSource) { fail(ps, errors.New("x")) }, status.InProgressStatus},
 		"healed":            {func(ps *api.ProfileSource) { fail(ps, source.ErrAuthentication); setOutcome(ps, outcome{}) }, status.CurrentStatus},
@@ -176,17 +175,3 @@ func TestStatusAsKstatusReadsIt(t *testing.T) {
 }
 
 func fail(ps *api.ProfileSource, err error) { setFailed(ps, judge(err), err.Error()) }
-
-func TestUnsupportedNamesEveryField(t *testing.T) {
-	err := unsupported(api.ProfileSourceSpec{
-		Rollout: &api.Rollout{Gate: "Waves"},
-	})
-	for _, field := range []string{"spec.rollout.gate"} {
-		if err == nil || !strings.Contains(err.Error(), field) {
-			t.Errorf("%v does not name %s", err, field)
-		}
-	}
-	if err := unsupported(api.ProfileSourceSpec{Git: &api.GitSource{URL: "https://example.com/a"}}); err != nil {
-		t.Error(err)
-	}
-}

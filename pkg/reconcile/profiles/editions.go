@@ -47,8 +47,9 @@ type shelf struct {
 
 // demand is what refers to versions of a profile.
 type demand struct {
-	pins []profile.Pin // of pools
-	used uses
+	pins   []profile.Pin // of pools
+	used   uses
+	rolled map[string]bool // objects that waves get, or have to go back to
 }
 
 // editionsOf joins a history with the objects there are. The newest come first:
@@ -102,7 +103,7 @@ func (s shelf) retained(limit int) []bool {
 	out := make([]bool, len(s.editions))
 	pinned, superseded := s.pinned(), 0
 	for i, e := range s.editions {
-		named := e.object != nil && e.object.Name == s.entry.Object
+		named := e.object != nil && (e.object.Name == s.entry.Object || s.demand.rolled[e.object.Name])
 		switch {
 		case named, s.demand.used[s.name][e.version], e.object != nil && s.demand.used.of(e.object):
 			out[i] = true

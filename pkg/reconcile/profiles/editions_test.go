@@ -62,8 +62,9 @@ func TestRetained(t *testing.T) {
 			s.live, s.entry.Removed, s.current = false, true, profile.Version{}
 			s.demand = demand{pins: []profile.Pin{pin("v1.1.0")}, used: uses{"a": {"v1.2.0": true}}}
 		}, want: "v1.2.0"},
-		"and what the inventory names": {shelf: shelfOf(0, "v1.0.0", "v1.1.0"), limit: 9, change: func(s *shelf) { s.live, s.entry = false, removed(entry("a", "v1.1.0")) }, want: "v1.1.0"},
-		"or what is named itself":      {shelf: shelfOf(0, "v1.0.0", "v1.1.0"), limit: 9, change: func(s *shelf) { s.live, s.demand.used = false, uses{"a-v1.0.0": {"v1.0.0": true}} }, want: "v1.0.0"},
+		"and what the inventory names":     {shelf: shelfOf(0, "v1.0.0", "v1.1.0"), limit: 9, change: func(s *shelf) { s.live, s.entry = false, removed(entry("a", "v1.1.0")) }, want: "v1.1.0"},
+		"what a rollout has to go back to": {shelf: shelfOf(1, "v0.1.0", "v0.2.0"), change: func(s *shelf) { s.demand.rolled = map[string]bool{"a-v0.1.0": true} }, want: "v1.0.0 v0.1.0"},
+		"or what is named itself":          {shelf: shelfOf(0, "v1.0.0", "v1.1.0"), limit: 9, change: func(s *shelf) { s.live, s.demand.used = false, uses{"a-v1.0.0": {"v1.0.0": true}} }, want: "v1.0.0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.change != nil {

@@ -19,6 +19,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/waves"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 	"github.com/osm-gitops/osm-gitops/pkg/source/signature"
 )
@@ -59,6 +60,7 @@ func (r *Reconciler) collect(ctx context.Context, l look, cat *profile.Catalogue
 	if err != nil {
 		return nil, err
 	}
+	rolled := waves.Objects(l.source)
 	s := &shelves{byName: map[string]*shelf{}, current: want.current, foreign: map[string]bool{}}
 	for _, other := range others {
 		for _, e := range other.Status.Profiles {
@@ -81,7 +83,7 @@ func (r *Reconciler) collect(ctx context.Context, l look, cat *profile.Catalogue
 			return nil, err
 		}
 		current, live := want.current[name]
-		sh := &shelf{name: name, live: live, current: current, unread: want.keep[name], demand: demand{pins: pins, used: used}}
+		sh := &shelf{name: name, live: live, current: current, unread: want.keep[name], demand: demand{pins: pins, used: used, rolled: rolled}}
 		sh.editions, err = r.servable(ctx, l, s, editionsOf(l.source, cat.History[name], objects[name]))
 		if err != nil {
 			return nil, err

@@ -30,7 +30,8 @@ type MachineDeployment struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec MachineDeploymentSpec `json:"spec,omitempty"`
+	Spec   MachineDeploymentSpec   `json:"spec,omitempty"`
+	Status MachineDeploymentStatus `json:"status,omitzero"`
 }
 
 // MachineDeploymentList is a list of MachineDeployments.
@@ -49,6 +50,10 @@ type MachineDeploymentList struct {
 // Malformed.
 type MachineDeploymentSpec struct {
 	Template MachineTemplateSpec `json:"template,omitempty"`
+	// Replicas are the machines that are wanted, nil where that cannot be read.
+	Replicas *int32 `json:"replicas,omitempty"`
+	// Paused keeps machine-controller from replacing machines.
+	Paused bool `json:"paused,omitempty"`
 
 	malformed Malformed
 }
@@ -70,12 +75,27 @@ func (s *MachineDeploymentSpec) Malformed() (Malformed, bool) {
 	return s.malformed, s.malformed != Malformed{}
 }
 
-// UnmarshalJSON reads what it can.
+// UnmarshalJSON reads what it can. Malformed is what rendering needs; of the rest what
+// cannot be read is as good as absent.
 func (s *MachineDeploymentSpec) UnmarshalJSON(data []byte) error {
-	type plain MachineDeploymentSpec
-	var p plain
-	err := json.Unmarshal(data, &p)
-	*s = MachineDeploymentSpec(p)
+	var needed struct {
+		Template struct {
+			Spec MachineSpec `json:"spec"`
+		} `json:"template"`
+	}
+	err := json.Unmarshal(data, &needed)
+	var rest struct {
+		Replicas *int32 `json:"replicas"`
+		Paused   bool   `json:"paused"`
+		Template struct {
+			Metadata TemplateMeta `json:"metadata"`
+		} `json:"template"`
+	}
+	_ = json.Unmarshal(data, &rest)
+	*s = MachineDeploymentSpec{
+		Template: MachineTemplateSpec{Metadata: rest.Template.Metadata, Spec: needed.Template.Spec},
+		Replicas: rest.Replicas, Paused: rest.Paused,
+	}
 	var wrong *json.UnmarshalTypeError
 	switch {
 	case errors.As(err, &wrong):
@@ -86,9 +106,36 @@ func (s *MachineDeploymentSpec) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
+// MachineDeploymentStatus is what we read of a MachineDeployment's status, as far as it
+// can be read.
+type MachineDeploymentStatus struct {
+	// ObservedGeneration is the spec that the rest is about.
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Replicas are the machines there are, UpdatedReplicas those of the newest template,
+	// AvailableReplicas those that are ready for long enough.
+	Replicas          int32 `json:"replicas,omitempty"`
+	UpdatedReplicas   int32 `json:"updatedReplicas,omitempty"`
+	AvailableReplicas int32 `json:"availableReplicas,omitempty"`
+}
+
+// UnmarshalJSON reads what it can.
+func (s *MachineDeploymentStatus) UnmarshalJSON(data []byte) error {
+	type plain MachineDeploymentStatus
+	var p plain
+	_ = json.Unmarshal(data, &p)
+	*s = MachineDeploymentStatus(p)
+	return nil
+}
+
 // MachineTemplateSpec is the template of a pool's machines.
 type MachineTemplateSpec struct {
-	Spec MachineSpec `json:"spec,omitempty"`
+	Metadata TemplateMeta `json:"metadata,omitzero"`
+	Spec     MachineSpec  `json:"spec,omitempty"`
+}
+
+// TemplateMeta is what we read of the metadata that machines get.
+type TemplateMeta struct {
+	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
 // MachineSpec is what we read of a machine.
@@ -145,7 +192,43 @@ type MachineList struct {
 	Items []Machine `json:"items"`
 }
 
-// MachineStatus is what we read of a machine's status.
+// UnmarshalJSON reads what it can of the spec, which we do not need; see
+// MachineDeploymentSpec for why it never fails over it.
+func (m *Machine) UnmarshalJSON(data []byte) error {
+	var p struct {
+		metav1.TypeMeta   `json:",inline"`
+		metav1.ObjectMeta `json:"metadata"`
+
+		Spec   json.RawMessage `json:"spec"`
+		Status MachineStatus   `json:"status"`
+	}
+	if err := json.Unmarshal(data, &p); err != nil {
+		return err
+	}
+	*m = Machine{TypeMeta: p.TypeMeta, ObjectMeta: p.ObjectMeta, Status: p.Status}
+	_ = json.Unmarshal(p.Spec, &m.Spec)
+	return nil
+}
+
+// MachineStatus is what we read of a machine's status, as far as it can be read.
 type MachineStatus struct {
+	// NodeRef names the Node, once there is one.
 	NodeRef *corev1.ObjectReference `json:"nodeRef,omitempty"`
+	// Conditions of the Node, where they are known.
+	Conditions []MachineCondition `json:"conditions,omitempty"`
+}
+
+// MachineCondition is one condition of a machine.
+type MachineCondition struct {
+	Type   string                 `json:"type"`
+	Status corev1.ConditionStatus `json:"status"`
+}
+
+// UnmarshalJSON reads what it can.
+func (s *MachineStatus) UnmarshalJSON(data []byte) error {
+	type plain MachineStatus
+	var p plain
+	_ = json.Unmarshal(data, &p)
+	*s = MachineStatus(p)
+	return nil
 }

@@ -92,9 +92,27 @@ const (
 	AnnotationVersionPin = "gitops.k8c.io/osp-version"
 	// AnnotationSuspend set to "true" freezes the configuration of a pool.
 	AnnotationSuspend = "gitops.k8c.io/suspend"
+	// LabelWave is the wave of a pool, "0" to "9", in which it adopts a new version where
+	// spec.rollout.gate of its ProfileSource is Waves.
+	LabelWave = "gitops.k8c.io/wave"
+	// AnnotationRollout set to RolloutReplace has the machines of a pool replaced when what
+	// they boot from changes.
+	AnnotationRollout = "gitops.k8c.io/rollout"
 	// AnnotationIgnitionVersion chooses the Ignition specification for a pool.
 	AnnotationIgnitionVersion = "gitops.k8c.io/ignition-version"
 )
+
+// RolloutReplace is the value of AnnotationRollout.
+const RolloutReplace = "Replace"
+
+// AnnotationConfig is the stamp on the template of a pool's machines: the input digest of
+// the configuration that they are to boot with. Another stamp makes machine-controller
+// replace them.
+const AnnotationConfig = "gitops.k8c.io/config"
+
+// AnnotationRelease, set on a ProfileSource to a version, lets the rollout of that version
+// go on: "v1.8.0" to all waves at once, "v1.8.0@3" past wave 3, whatever has failed so far.
+const AnnotationRelease = "gitops.k8c.io/release"
 
 // AnnotationAcceptRewrite, set on a ProfileSource to the full id of the commit that a
 // reference names now, lets a history be followed that does not continue the one
@@ -170,6 +188,20 @@ const (
 
 // SourceVerifiedCondition tells whether the signatures of what was applied are good.
 const SourceVerifiedCondition = "SourceVerified"
+
+// RolledOutCondition tells whether all pools have got the current versions, where
+// spec.rollout.gate is Waves.
+const RolledOutCondition = "RolledOut"
+
+// Reasons of RolledOutCondition. Each completes "the source is ...".
+const (
+	// ReasonRolledOut: all waves have the current versions.
+	ReasonRolledOut = "RolledOut"
+	// ReasonRollingOut: a version is on its way.
+	ReasonRollingOut = "RollingOut"
+	// ReasonRolloutHeld: a version goes no further before somebody does something.
+	ReasonRolloutHeld = "Held"
+)
 
 // Reasons of conditions, beside those of fluxcd/pkg/apis/meta. Each completes
 // "the source is ...".
@@ -267,6 +299,25 @@ const (
 	EventConfigResumed = "ConfigResumed"
 	// EventConfigRestored: what was made for a pool was deleted or edited, and is back.
 	EventConfigRestored = "ConfigRestored"
+	// EventRolloutStarted: a version is on its way to pools, wave by wave.
+	EventRolloutStarted = "RolloutStarted"
+	// EventRolloutAdvanced: the next wave gets it.
+	EventRolloutAdvanced = "RolloutAdvanced"
+	// EventRolloutHeld: it goes no further before somebody does something.
+	EventRolloutHeld = "RolloutHeld"
+	// EventRolloutResumed: it goes on.
+	EventRolloutResumed = "RolloutResumed"
+	// EventRolloutDone: all waves have it.
+	EventRolloutDone = "RolloutDone"
+	// EventRolledBack: a version was withdrawn, and pools get back what they had.
+	EventRolledBack = "RolledBack"
+	// EventRolloutInvalid: a label or an annotation about rollouts cannot be read, and is
+	// taken as absent.
+	EventRolloutInvalid = "RolloutInvalid"
+	// EventMachineFailed: a new machine of a pool does not join.
+	EventMachineFailed = "MachineFailed"
+	// EventMachinesReplaced: machine-controller is told to replace the machines of a pool.
+	EventMachinesReplaced = "MachinesReplaced"
 	// EventProfileError is the contract's reason: the pool cannot have the
 	// configuration it asks for. The note says what to change.
 	EventProfileError = "OperatingSystemProfileError"

@@ -17,6 +17,7 @@ const Finalizer = "gitops.k8c.io/finalizer"
 // +kubebuilder:subresource:status
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Revision",type=string,JSONPath=`.status.revision`
+// +kubebuilder:printcolumn:name="Rollout",type=string,JSONPath=`.status.conditions[?(@.type=="RolledOut")].reason`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 63",message="metadata.name is used as a label value: at most 63 characters"
@@ -101,7 +102,8 @@ type ProfileSourceSpec struct {
 	// Webhook lets the repository's host ask for a look at once.
 	// +optional
 	Webhook *Webhook `json:"webhook,omitempty"`
-	// Rollout says how a new version reaches pools.
+	// Rollout says how a new version reaches pools; the default is all of them at once,
+	// and one pool at a time where machines are replaced.
 	// +optional
 	Rollout *Rollout `json:"rollout,omitempty"`
 }
@@ -247,29 +249,6 @@ type Webhook struct {
 	SecretRef meta.LocalObjectReference `json:"secretRef"`
 }
 
-// Rollout says how a new version reaches pools.
-type Rollout struct {
-	// Gate adopts a version for all pools at once (None) or wave by wave (Waves).
-	// +kubebuilder:validation:Enum=None;Waves
-	// +kubebuilder:default=None
-	// +optional
-	Gate string `json:"gate,omitempty"`
-	// MaxConcurrent is the number of pools whose machines are replaced at a time.
-	// +kubebuilder:validation:Minimum=1
-	// +optional
-	MaxConcurrent *int32 `json:"maxConcurrent,omitempty"`
-	// PauseOnFailure holds a rollout when new machines do not join.
-	// +optional
-	PauseOnFailure bool `json:"pauseOnFailure,omitempty"`
-	// Window is the time without failures after which the next wave begins.
-	// +kubebuilder:validation:Type=string
-	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('720h')",message="window must be between 1s and 720h"
-	// +optional
-	Window *metav1.Duration `json:"window,omitempty"`
-}
-
 // ProfileSourceStatus is what was found and what is current.
 type ProfileSourceStatus struct {
 	meta.ReconcileRequestStatus `json:",inline"`
@@ -301,6 +280,16 @@ type ProfileSourceStatus struct {
 	// +listMapKey=name
 	// +optional
 	Profiles []ProfileEntry `json:"profiles,omitempty"`
+	// Rollouts are how far the current version of each profile has come, where
+	// spec.rollout.gate is Waves. A pool reads from it which version it gets.
+	// +listType=map
+	// +listMapKey=profile
+	// +optional
+	Rollouts []RolloutStatus `json:"rollouts,omitempty"`
+	// Replacements counts the pools whose machines are replaced, where any has the
+	// annotation gitops.k8c.io/rollout: Replace.
+	// +optional
+	Replacements *Replacements `json:"replacements,omitempty"`
 }
 
 // Rewrite is a force-push, or a tag that was moved.

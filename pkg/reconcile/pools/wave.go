@@ -1,0 +1,61 @@
+package pools
+
+import (
+	"fmt"
+	"strings"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/waves"
+)
+
+// given is the inventory's entry with the version that the pool's wave gets. As long as
+// nothing is decided a pool keeps the version it has: inventory and decision are in one
+// object, so that none adopts a version before it is let.
+func (r *Reconciler) given(want wish, o offer, osc *osm.OperatingSystemConfig) (api.ProfileEntry, error) {
+	entry, decided := waves.Given(o.source, o.entry, want.wave)
+	if decided {
+		return entry, nil
+	}
+	rec := recordOf(osc)
+	if !want.has(rec) || r.namespaceOf(rec.Object) != want.namespace {
+		return entry, &refusedError{reason: api.EventWaiting, err: fmt.Errorf("which version of profile %q wave %d gets is not decided yet: ProfileSource %q rolls out in waves", want.name, want.wave, o.from)}
+	}
+	entry.Version, entry.Object, entry.SelectedBy = rec.Version, rec.Object[strings.Index(rec.Object, "/")+1:], rec.SelectedBy
+	return entry, nil
+}
+
+// waveChanged passes pools that moved to another wave.
+var waveChanged = predicate.Funcs{
+	CreateFunc:  func(event.CreateEvent) bool { return false },
+	DeleteFunc:  func(event.DeleteEvent) bool { return false },
+	GenericFunc: func(event.GenericEvent) bool { return false },
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		return e.ObjectOld.GetLabels()[api.LabelWave] != e.ObjectNew.GetLabels()[api.LabelWave]
+	},
+}
+
+// versionsGiven are what the waves get of the profiles of a source, and all there is to
+// know of one that has no waves.
+func versionsGiven(obj client.Object) map[string][]api.ProfileEntry {
+	out := map[string][]api.ProfileEntry{}
+	ps, ok := obj.(*api.ProfileSource)
+	if !ok || ps == nil {
+		return out
+	}
+	for _, e := range ps.Status.Profiles {
+		out[e.Name] = []api.ProfileEntry{e} // pins and removals
+		for wave := int32(0); ps.Gated() && wave <= api.LastWave; wave++ {
+			given, decided := waves.Given(ps, e, wave)
+			if !decided {
+				given = api.ProfileEntry{}
+			}
+			out[e.Name] = append(out[e.Name], given)
+		}
+	}
+	return out
+}

@@ -1,0 +1,92 @@
+package pools
+
+import (
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+)
+
+// A pool adopts no version before its wave is given it, whatever is written first.
+func TestPoolsWaitForTheirWave(t *testing.T) {
+	f := newFixture(t)
+	told := f.told()
+	selected := strings.Repeat("5", 40)
+	ps := f.offers(f.r.Namespace, "v1.0.0")
+	for _, v := range []string{"v1.0.0", "v1.1.0", "v1.2.0"} {
+		f.version(f.r.Namespace, v)
+	}
+	gate := func(gate string) {
+		must(nil, f.client.Get(t.Context(), client.ObjectKeyFromObject(ps), ps))
+		ps.Spec.Rollout = &api.Rollout{Gate: gate}
+		must(nil, f.client.Update(t.Context(), ps))
+	}
+	given := func(wave int32, version string, from *api.RolloutVersion, superseded ...api.RolloutStep) {
+		f.status(ps, func(s *api.ProfileSourceStatus) {
+			s.Rollouts = []api.RolloutStatus{{Profile: "osp-a", RolloutVersion: versionOf(version), Wave: wave, Since: metav1.NewTime(f.clock.Now()), From: from, Superseded: superseded, Reason: "Window"}}
+		})
+		f.ask(nil)
+	}
+	gate(api.GateWaves)
+	// Nothing is decided: a new pool waits, one that has something keeps it.
+	f.ask(map[string]string{api.AnnotationOSP: "osp-a"})
+	told.saidLast(t, "Waiting", `which version of profile "osp-a" wave 5 gets is not decided yet: ProfileSource "team"`)
+	gate(api.GateNone)
+	f.ask(nil)
+	f.has("without a gate", "osp-a-v1.0.0", selected)
+	gate(api.GateWaves)
+	f.offers(f.r.Namespace, "v1.1.0")
+	f.ask(nil)
+	f.has("undecided", "osp-a-v1.0.0", selected)
+
+	old := versionOf("v1.0.0")
+	given(4, "v1.1.0", &old)
+	f.has("an earlier wave", "osp-a-v1.0.0", selected)
+	f.offers(f.r.Namespace, "v1.2.0") // the inventory moves first
+	f.ask(nil)
+	f.has("another version", "osp-a-v1.0.0", selected)
+	given(0, "v1.2.0", &old, api.RolloutStep{RolloutVersion: versionOf("v1.1.0"), Wave: 5})
+	f.has("what was superseded", "osp-a-v1.1.0", selected)
+	given(5, "v1.2.0", &old)
+	f.has("its wave", "osp-a-v1.2.0", selected)
+
+	must(nil, f.client.Get(t.Context(), client.ObjectKeyFromObject(f.pool), f.pool))
+	before := f.pool.DeepCopy()
+	f.pool.Labels = map[string]string{api.LabelWave: "9"}
+	must(nil, f.client.Patch(t.Context(), f.pool, client.MergeFrom(before)))
+	f.ask(nil)
+	f.has("another wave", "osp-a-v1.0.0", selected)
+	f.ask(map[string]string{api.AnnotationVersionPin: "v1.2.0"})
+	f.has("a pin is not part of it", "osp-a-v1.2.0", commitOf("v1.2.0"))
+}
+
+func versionOf(v string) api.RolloutVersion {
+	return api.RolloutVersion{Version: v, Object: "osp-a-" + v, Commit: commitOf(v), SelectedBy: strings.Repeat("5", 40)}
+}
+
+// Only what a wave is given starts pools, not how far others have come.
+func TestCountsStartNobody(t *testing.T) {
+	ps := &api.ProfileSource{Spec: api.ProfileSourceSpec{Rollout: &api.Rollout{Gate: api.GateWaves}}}
+	ps.Status.Profiles = []api.ProfileEntry{{Name: "osp-a", Version: "v1.1.0"}}
+	from := versionOf("v1.0.0")
+	ps.Status.Rollouts = []api.RolloutStatus{{Profile: "osp-a", RolloutVersion: versionOf("v1.1.0"), Wave: 3, From: &from}}
+	counted := ps.DeepCopy()
+	counted.Status.Rollouts[0].Pools.Adopted, counted.Status.Rollouts[0].Held = 7, true
+	if got := changedProfiles(ps, counted); len(got) != 0 {
+		t.Errorf("counts start pools of %v", got)
+	}
+	for name, change := range map[string]func(*api.ProfileSource){
+		"a wave": func(ps *api.ProfileSource) { ps.Status.Rollouts[0].Wave = 4 },
+		"a gate": func(ps *api.ProfileSource) { ps.Spec.Rollout.Gate = api.GateNone },
+		"an end": func(ps *api.ProfileSource) { ps.Status.Rollouts = nil },
+	} {
+		next := ps.DeepCopy()
+		change(next)
+		if got := changedProfiles(ps, next); !got["osp-a"] {
+			t.Errorf("%s starts nobody", name)
+		}
+	}
+}

@@ -1,0 +1,258 @@
+package rollout
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
+)
+
+// racedRetry is the wait after a write that came too late, for the cache to follow.
+const racedRetry = 50 * time.Millisecond
+
+// Reconciler keeps rollouts. Its fields are set once, before Setup. It handles one
+// ProfileSource at a time.
+type Reconciler struct {
+	// Management has ProfileSources and configurations.
+	Management client.Client
+	// Worker has pools and their Secrets: the same cluster, unless the controller was given
+	// two.
+	Worker client.Client
+	// Machines are those of the worker cluster.
+	Machines *Machines
+	// Recorder writes events on pools, SourceRecorder those on ProfileSources.
+	Recorder, SourceRecorder events.EventRecorder
+	// Clock tells when a window has passed.
+	Clock clock.PassiveClock
+	// Namespace is the controller's. ProfileSources elsewhere are another controller's.
+	Namespace string
+
+	told    map[string]string                        // what was last told to be wrong, by uid and subject
+	stamped map[types.UID]*cluster.MachineDeployment // as answered, until the cache follows
+}
+
+// Reconcile brings the rollouts of one ProfileSource up to date, and has machines of its
+// pools replaced that ask for it. Without a name it is about the pools that no
+// ProfileSource of people serves: of profiles made by hand, or built-in ones.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	if r.told == nil {
+		r.told, r.stamped = map[string]string{}, map[types.UID]*cluster.MachineDeployment{}
+	}
+	seen, err := r.observe(ctx, req.Name)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if !seen.anybody {
+		err = r.Machines.forget(ctx)
+	}
+	if seen.source == nil && req.Name != "" || err != nil {
+		return ctrl.Result{}, err
+	}
+	next, again, err := r.decideAll(ctx, seen)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if raced, err := r.write(ctx, seen, next); raced || err != nil {
+		return ctrl.Result{RequeueAfter: racedRetry}, err
+	}
+	err = r.stamp(ctx, toStamp(next.candidates, maxConcurrent(seen.source)))
+	if apierrors.IsConflict(err) {
+		return ctrl.Result{RequeueAfter: racedRetry}, nil
+	}
+	return ctrl.Result{RequeueAfter: again}, err
+}
+
+// outcome is what a ProfileSource's rollouts have come to.
+type outcome struct {
+	rollouts   []api.RolloutStatus
+	candidates []candidate
+}
+
+// decideAll decides about every profile. It looks at configurations and machines only
+// where a version is on its way, or machines are to be replaced.
+func (r *Reconciler) decideAll(ctx context.Context, seen *observed) (out outcome, again time.Duration, err error) {
+	if len(seen.replace) > 0 {
+		if err := r.look(ctx, seen); err != nil {
+			return out, 0, err
+		}
+		if out.candidates, err = r.candidates(ctx, seen); err != nil {
+			return out, 0, err
+		}
+	}
+	if seen.source == nil || !seen.source.Gated() {
+		return out, 0, nil
+	}
+	terms, invalid := termsOf(seen.source)
+	r.warn(seen.source, "annotations", invalid)
+	for _, entry := range seen.source.Status.Profiles {
+		next, wait, err := r.decideOne(ctx, seen, entry, terms)
+		if err != nil {
+			return out, 0, err
+		}
+		out.rollouts, again = append(out.rollouts, next), sooner(again, wait)
+	}
+	hold(out.candidates, seen, out.rollouts)
+	return out, again, nil
+}
+
+func (r *Reconciler) decideOne(ctx context.Context, seen *observed, entry api.ProfileEntry, t terms) (api.RolloutStatus, time.Duration, error) {
+	had := seen.source.RolloutOf(entry.Name)
+	mds, err := r.poolsOf(ctx, seen, entry)
+	if err != nil {
+		return api.RolloutStatus{}, 0, err
+	}
+	if settled(entry, had) {
+		return *had, 0, nil
+	}
+	if err := r.look(ctx, seen); err != nil {
+		return api.RolloutStatus{}, 0, err
+	}
+	pools, err := r.followers(ctx, seen, mds, entry.Name, had == nil)
+	if err != nil {
+		return api.RolloutStatus{}, 0, err
+	}
+	next, wait := decide(entry, had, pools, t, seen.now)
+	return next, wait, nil
+}
+
+// settled reports whether there is nothing to decide about a profile.
+func settled(entry api.ProfileEntry, had *api.RolloutStatus) bool {
+	return had != nil && had.Done && had.SelectedBy == entry.SelectedBy && had.Commit == entry.Commit &&
+		same(had.RolloutVersion, api.RolloutVersion{Version: entry.Version, Object: entry.Object, Digest: entry.Digest})
+}
+
+// hold leaves the machines of pools alone whose version is held.
+func hold(all []candidate, seen *observed, rollouts []api.RolloutStatus) {
+	for i, c := range all {
+		for _, ro := range rollouts {
+			if ro.Held && c.md.Annotations[api.AnnotationOSP] == ro.Profile && seen.configs[keyOf(c.md)].version == ro.Version {
+				all[i].config = ""
+			}
+		}
+	}
+}
+
+// maxConcurrent is how many pools may have their machines replaced at a time.
+func maxConcurrent(ps *api.ProfileSource) int {
+	if ps == nil || ps.Spec.Rollout == nil || ps.Spec.Rollout.MaxConcurrent == nil {
+		return 1 // the schema's default
+	}
+	return int(*ps.Spec.Rollout.MaxConcurrent)
+}
+
+// write writes the status once, and only if it changed, and tells what is new. Raced is
+// true when what was read is old.
+func (r *Reconciler) write(ctx context.Context, seen *observed, next outcome) (raced bool, err error) {
+	if seen.source == nil {
+		return false, nil
+	}
+	before, after := seen.source.DeepCopy(), seen.source.DeepCopy()
+	after.Status.Rollouts, after.Status.Replacements = next.rollouts, replacements(next.candidates)
+	setCondition(after)
+	if equality.Semantic.DeepEqual(before.Status, after.Status) {
+		return false, nil
+	}
+	// Of exactly what was read: a decision about another inventory must not stand.
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	err = r.Management.Status().Patch(ctx, after, patch, client.FieldOwner(api.FieldManager))
+	switch {
+	case apierrors.IsConflict(err):
+		return true, nil
+	case apierrors.IsNotFound(err):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("writing the rollouts of ProfileSource %s: %w", client.ObjectKeyFromObject(before), err)
+	}
+	r.tell(before, after, seen)
+	return false, nil
+}
+
+// observed is what one run reads.
+type observed struct {
+	now     time.Time
+	source  *api.ProfileSource // nil where it is gone; of the cache: not to be changed
+	sources []api.ProfileSource
+	// anybody is true where anybody needs to know machines.
+	anybody bool
+	// replace are the pools of the source whose machines are to be replaced.
+	replace []*cluster.MachineDeployment
+
+	// What look adds.
+	configs  map[string]standing // by pool, "namespace/name"
+	machines map[types.UID][]machine
+	pools    map[string]*cluster.MachineDeployment // those that followers found
+
+	replacing map[types.UID]bool // pools whose machines are replaced, or to be
+}
+
+// observe reads what says whether there is anything to do.
+func (r *Reconciler) observe(ctx context.Context, name string) (*observed, error) {
+	seen := &observed{
+		now:   r.Clock.Now().Truncate(time.Second), // as the API keeps times
+		pools: map[string]*cluster.MachineDeployment{}, replacing: map[types.UID]bool{},
+	}
+	var sources api.ProfileSourceList
+	if err := r.Management.List(ctx, &sources, client.InNamespace(r.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing ProfileSources: %w", err)
+	}
+	seen.sources = sources.Items
+	for i := range seen.sources {
+		ps := &seen.sources[i]
+		seen.anybody = seen.anybody || ps.Gated()
+		if ps.Name == name {
+			seen.source = ps
+		}
+	}
+	var list cluster.MachineDeploymentList // of the cache: not to be changed
+	if err := r.Worker.List(ctx, &list, client.MatchingFields{replaceIndex: api.RolloutReplace}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing the pools whose machines are replaced: %w", err)
+	}
+	for i := range list.Items {
+		md := &list.Items[i]
+		seen.anybody = true
+		if r.groupOf(md, seen.sources) == name {
+			seen.replace = append(seen.replace, r.latest(md))
+		}
+	}
+	return seen, nil
+}
+
+// groupOf names the ProfileSource that paces the replacement of a pool's machines, "" for
+// what serves pools of no ProfileSource that people made.
+func (r *Reconciler) groupOf(md *cluster.MachineDeployment, sources []api.ProfileSource) string {
+	if r.namespaceOf(md) != r.Namespace {
+		return ""
+	}
+	return pools.OfferedBy(sources, md.Annotations[api.AnnotationOSP])
+}
+
+// namespaceOf is the namespace of a pool's profile.
+func (r *Reconciler) namespaceOf(md *cluster.MachineDeployment) string {
+	return cmp.Or(md.Annotations[api.AnnotationOSPNamespace], r.Namespace)
+}
+
+// warn tells once, until it changes, what is wrong with a subject of an object.
+func (r *Reconciler) warn(obj client.Object, subject string, err error) {
+	key := string(obj.GetUID()) + " " + subject
+	if err == nil {
+		delete(r.told, key)
+		return
+	}
+	if r.told[key] != err.Error() {
+		r.told[key] = err.Error()
+		r.event(obj, corev1.EventTypeWarning, api.EventRolloutInvalid, "%v", err)
+	}
+}

@@ -1,0 +1,427 @@
+package rollout
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+)
+
+const (
+	// bootLimit is the time after which a machine without a Node is taken to have failed.
+	bootLimit = 30 * time.Minute
+	// defaultWindow is the schema's.
+	defaultWindow = 30 * time.Minute
+	// maxFailures is how many failures the status lists.
+	maxFailures = 20
+	// maxNamed is how many of them a message names.
+	maxNamed = 3
+)
+
+// What a rollout waits for, in status.rollouts[].reason.
+const (
+	reasonAdopting   = "Adopting"
+	reasonReplacing  = "Replacing"
+	reasonBooting    = "MachinesBooting"
+	reasonWindow     = "Window"
+	reasonNotJoined  = "MachinesNotJoined"
+	reasonRefused    = "PoolsRefused"
+	reasonDone       = "Done"
+	reasonRolledBack = "RolledBack"
+)
+
+// terms are what the ProfileSource says about its rollouts.
+type terms struct {
+	pause   bool
+	window  time.Duration
+	release release
+}
+
+// release lets a version pass all waves up to one.
+type release struct {
+	version string
+	wave    int32
+}
+
+// termsOf reads them. The error is about an annotation that is as good as absent then.
+func termsOf(ps *api.ProfileSource) (terms, error) {
+	t := terms{pause: true, window: defaultWindow}
+	if spec := ps.Spec.Rollout; spec != nil {
+		t.pause = spec.PauseOnFailure == nil || *spec.PauseOnFailure
+		if spec.Window != nil {
+			t.window = spec.Window.Duration
+		}
+	}
+	version, wave, limited := strings.Cut(ps.Annotations[api.AnnotationRelease], "@")
+	t.release = release{version, api.LastWave}
+	if limited {
+		n, err := strconv.ParseUint(wave, 10, 31)
+		if err != nil || n > uint64(api.LastWave) {
+			t.release = release{}
+			return t, fmt.Errorf("annotation %s: after @ a wave is expected, 0 to 9: correct it, or remove it", api.AnnotationRelease)
+		}
+		t.release.wave = int32(n)
+	}
+	return t, nil
+}
+
+// passes reports whether a wave of a version needs no proof.
+func (t terms) passes(version string, wave int32) bool {
+	return version != "" && t.release.version == version && wave <= t.release.wave
+}
+
+// pool is what a rollout knows of one pool.
+type pool struct {
+	key  string // "namespace/name"
+	wave int32
+	// configured is true where it has anything, since when since. version is what it has
+	// of the profile, its object only where that is asked for.
+	configured bool
+	version    api.RolloutVersion
+	since      time.Time
+	// settled is true once its Secrets follow that configuration.
+	settled bool
+	// refused is since when it cannot have what it asks for, zero where it can.
+	refused time.Time
+	// replacing is true while its machines are to be replaced, or are being replaced.
+	replacing bool
+	machines  []machine
+}
+
+// machine is a machine of a pool.
+type machine struct {
+	name    string
+	created time.Time
+	joined  bool
+	// lost is when it was deleted without ever having joined, though it was wanted.
+	lost time.Time
+	// leaving is true once it is being deleted.
+	leaving bool
+}
+
+func (p pool) adopted(version string) bool { return p.version.Version == version && p.settled }
+
+// fresh are the machines made since the pool has what it has.
+func (p pool) fresh() []machine {
+	return slices.DeleteFunc(slices.Clone(p.machines), func(m machine) bool { return m.created.Before(p.since) })
+}
+
+// decide brings the rollout of a profile up to date. It returns the time until it has to
+// be looked at again though nothing changes, 0 for never.
+func decide(entry api.ProfileEntry, had *api.RolloutStatus, pools []pool, t terms, now time.Time) (api.RolloutStatus, time.Duration) {
+	r := begin(entry, had, pools, now)
+	if entry.Removed || r.Done {
+		return r, 0
+	}
+	r.Pools.Total = int32(len(pools))
+	for {
+		r = pass(r, pools, t, now)
+		v := judge(r, pools, t, now)
+		r.Pools.Adopted, r.Machines, r.Failures = v.adopted, v.machines, v.failures
+		r.Held, r.Reason, r.Message = v.held, v.reason, v.message
+		if v.reason != "" {
+			return r, v.again
+		}
+		next, more := waveAfter(pools, r.Wave)
+		if !more {
+			return finish(r), 0
+		}
+		r = reach(r, next, now)
+	}
+}
+
+// begin finds the rollout to go on with: the one there is, or that of a new version.
+func begin(entry api.ProfileEntry, had *api.RolloutStatus, pools []pool, now time.Time) api.RolloutStatus {
+	target := api.RolloutVersion{Version: entry.Version, Object: entry.Object, Digest: entry.Digest, Commit: entry.Commit, SelectedBy: entry.SelectedBy}
+	fresh := api.RolloutStatus{Profile: entry.Name, RolloutVersion: target, Wave: -1, Since: metav1.NewTime(now)}
+	if had == nil {
+		base, ok := baseline(pools)
+		if !ok || entry.Removed || same(base, target) {
+			return finish(fresh)
+		}
+		fresh.From = &base
+		return start(fresh, pools, now)
+	}
+	old := *had.DeepCopy()
+	if same(old.RolloutVersion, target) || entry.Removed {
+		if same(old.RolloutVersion, target) {
+			old.RolloutVersion = target // it may be selected by another commit now
+		}
+		return old
+	}
+	if old.Done {
+		fresh.From = &old.RolloutVersion
+		return start(fresh, pools, now)
+	}
+	if old.From != nil && same(*old.From, target) {
+		// The way back is open at once: who never left it has it, too.
+		fresh.From = &old.RolloutVersion
+		back := finish(fresh)
+		back.Reason = reasonRolledBack
+		back.Message = fmt.Sprintf("%s was withdrawn when wave %d had it; the pools that had it go back to %s at once", old.Version, old.Wave, target.Version)
+		return back
+	}
+	fresh.From = old.From
+	if i := slices.IndexFunc(old.Superseded, func(s api.RolloutStep) bool { return same(s.RolloutVersion, target) }); i >= 0 {
+		fresh.Superseded = old.Superseded[i+1:]
+		return reach(fresh, old.Superseded[i].Wave, now)
+	}
+	fresh.Superseded = append([]api.RolloutStep{{RolloutVersion: old.RolloutVersion, Wave: old.Wave}}, old.Superseded...)
+	return start(fresh, pools, now)
+}
+
+// start lets the first wave have a version. Without pools there is nobody to wait for.
+func start(r api.RolloutStatus, pools []pool, now time.Time) api.RolloutStatus {
+	first, any := waveAfter(pools, -1)
+	if !any {
+		return finish(r)
+	}
+	return reach(r, first, now)
+}
+
+// reach lets a wave, and those before it, have the version.
+func reach(r api.RolloutStatus, wave int32, now time.Time) api.RolloutStatus {
+	r.Wave, r.Since = wave, metav1.NewTime(now)
+	r.Superseded = slices.DeleteFunc(slices.Clone(r.Superseded), func(s api.RolloutStep) bool { return s.Wave <= wave })
+	if len(r.Superseded) == 0 {
+		r.Superseded = nil
+	}
+	return r
+}
+
+// finish ends a rollout: all waves have the version.
+func finish(r api.RolloutStatus) api.RolloutStatus {
+	r.Wave, r.Superseded, r.Failures = api.LastWave, nil, nil
+	r.Done, r.Held, r.Reason, r.Message = true, false, reasonDone, ""
+	return r
+}
+
+// pass lets the waves that are released have the version.
+func pass(r api.RolloutStatus, pools []pool, t terms, now time.Time) api.RolloutStatus {
+	for {
+		next, more := waveAfter(pools, r.Wave)
+		if !more || !t.passes(r.Version, next) {
+			return r
+		}
+		r = reach(r, next, now)
+	}
+}
+
+// same reports whether two versions are one. A version has one content, but in a folder.
+func same(a, b api.RolloutVersion) bool {
+	return a.Version == b.Version && a.Object == b.Object && (a.Digest == b.Digest || a.Digest == "" || b.Digest == "")
+}
+
+// waveAfter is the next wave that has pools.
+func waveAfter(pools []pool, wave int32) (next int32, ok bool) {
+	for _, p := range pools {
+		if p.wave > wave && (!ok || p.wave < next) {
+			next, ok = p.wave, true
+		}
+	}
+	return next, ok
+}
+
+// baseline is the version that most pools have, where no rollout has told yet.
+func baseline(pools []pool) (api.RolloutVersion, bool) {
+	count := map[string]int{}
+	for _, p := range pools {
+		if p.version.Object != "" {
+			count[p.version.Object]++
+		}
+	}
+	var best api.RolloutVersion
+	for _, p := range pools {
+		v := p.version
+		if v.Object != "" && (best.Object == "" || cmp.Or(cmp.Compare(count[v.Object], count[best.Object]), cmp.Compare(best.Object, v.Object)) > 0) {
+			best = v
+		}
+	}
+	return best, best.Object != ""
+}
+
+// verdict is what a wave has come to. Without a reason the next one may begin.
+type verdict struct {
+	adopted         int32
+	machines        api.RolloutMachines // of all pools that have the version
+	failures        []api.RolloutFailure
+	held            bool
+	reason, message string
+	again           time.Duration
+}
+
+// wait says what the wave waits for, and no longer than until when.
+func (v verdict) wait(reason, message string) verdict {
+	v.reason, v.message = reason, message
+	return v
+}
+
+// sum is what the pools of a wave, and of those before it, have come to.
+type sum struct {
+	adopting, replacing []string
+	joined, waiting     int       // machines of the wave itself
+	quiet               time.Time // since when nothing has happened to the wave
+}
+
+// judge looks at the pools that have a version, or are to have it.
+func judge(r api.RolloutStatus, pools []pool, t terms, now time.Time) verdict {
+	v, s := survey(r, pools, t, now)
+	switch {
+	case len(s.adopting) > 0:
+		return v.wait(reasonAdopting, fmt.Sprintf("wave %d adopts %s: %s", r.Wave, r.Version, named(s.adopting, "pool")))
+	case t.passes(r.Version, r.Wave):
+		v.again = 0
+		return v
+	case len(v.failures) > 0 && t.pause:
+		v.held = true
+		reason := reasonRefused
+		if v.failures[0].Machine != "" {
+			reason = reasonNotJoined
+		}
+		return v.wait(reason, heldMessage(r, v.failures))
+	case len(s.replacing) > 0:
+		return v.wait(reasonReplacing, fmt.Sprintf("the machines of wave %d are replaced: %s", r.Wave, named(s.replacing, "pool")))
+	case s.joined > 0 && s.waiting == 0 && len(v.failures) == 0:
+		return v
+	}
+	left := s.quiet.Add(t.window).Sub(now)
+	if left <= 0 {
+		return v
+	}
+	v.again = sooner(v.again, left)
+	switch {
+	case s.waiting > 0:
+		return v.wait(reasonBooting, fmt.Sprintf("new machines of wave %d boot; without failures the next wave begins after %s at the latest", r.Wave, t.window))
+	case len(v.failures) > 0:
+		return v.wait(reasonWindow, fmt.Sprintf("after %s without another failure the next wave begins; so far: %s", t.window, listed(v.failures)))
+	}
+	return v.wait(reasonWindow, fmt.Sprintf("no machine of wave %d is new; without failures the next wave begins after %s", r.Wave, t.window))
+}
+
+// survey counts.
+func survey(r api.RolloutStatus, pools []pool, t terms, now time.Time) (verdict, sum) {
+	v, s := verdict{}, sum{quiet: r.Since.Time}
+	for _, f := range r.Failures { // of machines that are gone there is no other trace
+		if f.Reason == api.FailureDeleted && !t.passes(r.Version, f.Wave) {
+			v.failures = append(v.failures, f)
+		}
+	}
+	for _, p := range pools {
+		if p.wave > r.Wave {
+			continue
+		}
+		switch {
+		case p.adopted(r.Version):
+			v.adopted++
+		case !p.refused.IsZero() && !p.refused.Before(r.Since.Time) && !t.passes(r.Version, p.wave):
+			v.failures = append(v.failures, api.RolloutFailure{Pool: p.key, Wave: p.wave, Reason: api.FailureRefused, Since: metav1.NewTime(p.refused)})
+			continue
+		case p.refused.IsZero() && p.configured:
+			s.adopting = append(s.adopting, p.key)
+			continue
+		default: // it was broken before, or is new: it is not what the version is judged by
+			continue
+		}
+		if p.wave == r.Wave && p.since.After(s.quiet) {
+			s.quiet = p.since
+		}
+		if p.replacing && p.wave == r.Wave {
+			s.replacing = append(s.replacing, p.key)
+		}
+		v.machinesOf(p, r, t, now, &s)
+	}
+	slices.SortStableFunc(v.failures, func(a, b api.RolloutFailure) int {
+		return cmp.Or(a.Since.Compare(b.Since.Time), cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.Machine, b.Machine))
+	})
+	if n := len(v.failures); n > 0 && v.failures[n-1].Since.After(s.quiet) {
+		s.quiet = v.failures[n-1].Since.Time
+	}
+	v.failures = v.failures[:min(len(v.failures), maxFailures)]
+	return v, s
+}
+
+// machinesOf counts the new machines of a pool.
+func (v *verdict) machinesOf(p pool, r api.RolloutStatus, t terms, now time.Time, s *sum) {
+	for _, m := range p.fresh() {
+		failed := func(reason string, since time.Time) {
+			known := slices.ContainsFunc(v.failures, func(f api.RolloutFailure) bool { return f.Pool == p.key && f.Machine == m.name })
+			if !known && !t.passes(r.Version, p.wave) {
+				v.failures = append(v.failures, api.RolloutFailure{Pool: p.key, Wave: p.wave, Machine: m.name, Reason: reason, Since: metav1.NewTime(since)})
+			}
+		}
+		limit := m.created.Add(bootLimit)
+		switch {
+		case m.joined:
+			v.machines.Joined++
+			if p.wave == r.Wave {
+				s.joined++
+			}
+			continue
+		case !m.lost.IsZero():
+			failed(api.FailureDeleted, m.lost)
+			continue
+		case m.leaving:
+			continue
+		case now.Before(limit):
+			v.again = sooner(v.again, limit.Sub(now))
+		default:
+			failed(api.FailureNotJoined, limit)
+		}
+		v.machines.Waiting++
+		if p.wave == r.Wave {
+			s.waiting++
+		}
+	}
+}
+
+// heldMessage says why a rollout is held and what to do. It holds no times, so that it
+// reads the same on the next run.
+func heldMessage(r api.RolloutStatus, failures []api.RolloutFailure) string {
+	return fmt.Sprintf("profile %q %s is held at wave %d: %s. Push a better version, revert the commit, or let it go on with annotation %s: %q, or %q for this wave alone",
+		r.Profile, r.Version, r.Wave, listed(failures), api.AnnotationRelease, r.Version, fmt.Sprintf("%s@%d", r.Version, r.Wave))
+}
+
+func listed(failures []api.RolloutFailure) string {
+	var parts []string
+	for _, f := range failures[:min(len(failures), maxNamed)] {
+		parts = append(parts, describe(f))
+	}
+	if n := len(failures) - maxNamed; n > 0 {
+		parts = append(parts, fmt.Sprintf("and %d more", n))
+	}
+	return strings.Join(parts, "; ")
+}
+
+func describe(f api.RolloutFailure) string {
+	switch f.Reason {
+	case api.FailureDeleted:
+		return fmt.Sprintf("machine %s of pool %s was deleted before it joined", f.Machine, f.Pool)
+	case api.FailureNotJoined:
+		return fmt.Sprintf("machine %s of pool %s did not join within %s", f.Machine, f.Pool, bootLimit)
+	}
+	return fmt.Sprintf("pool %s cannot have it, as its events tell", f.Pool)
+}
+
+// named names some of many.
+func named(keys []string, noun string) string {
+	slices.Sort(keys)
+	text := strings.Join(keys[:min(len(keys), maxNamed)], ", ")
+	if n := len(keys) - maxNamed; n > 0 {
+		text += fmt.Sprintf(" and %d more %ss", n, noun)
+	}
+	return text
+}
+
+// sooner is the shorter of two waits; 0 is for ever.
+func sooner(a, b time.Duration) time.Duration {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}

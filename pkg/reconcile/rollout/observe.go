@@ -1,0 +1,192 @@
+package rollout
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/fluxcd/pkg/apis/meta"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/waves"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
+)
+
+// standing is what a rollout reads of an OperatingSystemConfig.
+type standing struct {
+	poolUID          string
+	profile, version string
+	commit, selected string
+	digest           string // of the input
+	record           string
+	created          time.Time
+	refused          time.Time // since when something newer was refused
+}
+
+func standingOf(osc *osm.OperatingSystemConfig) standing {
+	a := osc.Annotations
+	c := standing{
+		poolUID: a[api.AnnotationPoolUID], profile: a[api.AnnotationProfile], version: a[api.AnnotationVersion],
+		commit: a[api.AnnotationCommit], selected: a[api.AnnotationSelectedBy],
+		digest: a[api.AnnotationInputDigest], record: a[api.AnnotationRecord], created: osc.CreationTimestamp.Time,
+	}
+	if ready := apimeta.FindStatusCondition(osc.Status.Conditions, meta.ReadyCondition); ready != nil && ready.Status == metav1.ConditionFalse {
+		c.refused = ready.LastTransitionTime.Time
+	}
+	return c
+}
+
+// look reads the configurations of all pools, and their machines, once.
+func (r *Reconciler) look(ctx context.Context, seen *observed) error {
+	if seen.configs != nil {
+		return nil
+	}
+	var list osm.OperatingSystemConfigList // of the cache: not to be changed
+	if err := r.Management.List(ctx, &list, client.InNamespace(r.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("listing OperatingSystemConfigs: %w", err)
+	}
+	configs := make(map[string]standing, len(list.Items))
+	for i := range list.Items {
+		configs[list.Items[i].Annotations[api.AnnotationPool]] = standingOf(&list.Items[i])
+	}
+	machines, err := r.Machines.byPool(ctx, r.Clock.Now())
+	if seen.source != nil && ctx.Err() == nil {
+		r.warn(seen.source, "machines", err) // without them no wave begins
+	}
+	if err != nil {
+		return err
+	}
+	seen.configs, seen.machines = configs, machines
+	return nil
+}
+
+// configOf is the configuration of a pool, zero where it has none.
+func (seen *observed) configOf(md *cluster.MachineDeployment) standing {
+	if c := seen.configs[keyOf(md)]; c.poolUID == string(md.UID) {
+		return c
+	}
+	return standing{}
+}
+
+// poolsOf lists the pools of a profile, and tells them what of theirs cannot be read.
+func (r *Reconciler) poolsOf(ctx context.Context, seen *observed, entry api.ProfileEntry) ([]cluster.MachineDeployment, error) {
+	if pools.OfferedBy(seen.sources, entry.Name) != seen.source.Name {
+		return nil, nil
+	}
+	var list cluster.MachineDeploymentList // of the cache: not to be changed
+	if err := r.Worker.List(ctx, &list, client.MatchingFields{profileIndex: r.Namespace + "/" + entry.Name}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing the pools of profile %q: %w", entry.Name, err)
+	}
+	for i := range list.Items {
+		_, invalid := waves.Of(list.Items[i].Labels)
+		r.warn(&list.Items[i], "labels", errors.Join(invalid, rolloutOf(&list.Items[i])))
+	}
+	return list.Items, nil
+}
+
+// followers are the pools that follow the current version of a profile: not those that
+// ask for a version, are suspended, or end. First is true where no rollout tells yet
+// what they have.
+func (r *Reconciler) followers(ctx context.Context, seen *observed, mds []cluster.MachineDeployment, profile string, first bool) ([]pool, error) {
+	var out []pool
+	for i := range mds {
+		md := &mds[i]
+		if !md.DeletionTimestamp.IsZero() || md.Annotations[api.AnnotationVersionPin] != "" || md.Annotations[api.AnnotationSuspend] == "true" {
+			continue
+		}
+		seen.pools[keyOf(md)] = md
+		wave, _ := waves.Of(md.Labels)
+		p := pool{key: keyOf(md), wave: wave, replacing: seen.replacing[md.UID], machines: seen.machines[md.UID]}
+		if c := seen.configOf(md); c.digest != "" {
+			p.configured, p.since, p.refused = true, c.created, c.refused
+			if c.profile == profile {
+				p.version = api.RolloutVersion{Version: c.version, Commit: c.commit, SelectedBy: c.selected}
+			}
+			if first {
+				p.version = baseOf(c, p.version)
+			}
+			var err error
+			if _, p.settled, err = r.document(ctx, md, c); err != nil {
+				return nil, err
+			}
+		}
+		out = append(out, p)
+	}
+	return out, nil
+}
+
+// baseOf names the object of a configuration, which only its record has. One of another
+// namespace is nothing that others can be given.
+func baseOf(c standing, v api.RolloutVersion) api.RolloutVersion {
+	var rec render.Record
+	if err := json.Unmarshal([]byte(c.record), &rec); err != nil || strings.Contains(rec.Object, "/") || v.Version == "" {
+		return v
+	}
+	v.Object, v.Digest = rec.Object, rec.ObjectDigest
+	return v
+}
+
+// document tells since when machines of a pool can boot at all, and whether they boot from
+// a configuration: of the documents the bootstrap one is written last.
+func (r *Reconciler) document(ctx context.Context, md *cluster.MachineDeployment, c standing) (since time.Time, settled bool, err error) {
+	var secret corev1.Secret
+	key := types.NamespacedName{Namespace: api.NamespaceCloudInitSettings, Name: pools.BootstrapName(md)}
+	err = r.Worker.Get(ctx, key, &secret)
+	if apierrors.IsNotFound(err) {
+		return since, false, nil
+	}
+	if err != nil {
+		return since, false, fmt.Errorf("reading Secret %s: %w", key, err)
+	}
+	a := secret.Annotations
+	return secret.CreationTimestamp.Time, a[api.AnnotationInputDigest] == c.digest && a[api.AnnotationPoolUID] == string(md.UID), nil
+}
+
+// candidates are the pools of the source whose machines are to be replaced when what they
+// boot from changes.
+func (r *Reconciler) candidates(ctx context.Context, seen *observed) ([]candidate, error) {
+	var out []candidate
+	for _, md := range seen.replace {
+		wave, _ := waves.Of(md.Labels)
+		c := candidate{md: md, wave: wave, stamp: md.Spec.Template.Metadata.Annotations[api.AnnotationConfig]}
+		have := seen.configOf(md)
+		still := !md.DeletionTimestamp.IsZero() || md.Spec.Paused || md.Annotations[api.AnnotationSuspend] == "true" || !have.refused.IsZero()
+		if have.digest != "" && !still {
+			since, settled, err := r.document(ctx, md, have)
+			if err != nil {
+				return nil, err
+			}
+			if settled {
+				c.config = have.digest
+			}
+			// With its first document a pool's machines boot from that, however long they
+			// have waited for it.
+			for _, m := range seen.machines[md.UID] {
+				c.stale = c.stale || !m.leaving && m.created.Before(have.created) && since.Before(have.created)
+			}
+		}
+		seen.replacing[md.UID] = c.due() || c.busy()
+		out = append(out, c)
+	}
+	return out, nil
+}
+
+// rolloutOf reads how machines of a pool are replaced.
+func rolloutOf(md *cluster.MachineDeployment) error {
+	if text := md.Annotations[api.AnnotationRollout]; text != "" && text != api.RolloutReplace {
+		return fmt.Errorf("annotation %s: %q is not %q, and machines are left alone: correct it, or remove it", api.AnnotationRollout, text, api.RolloutReplace)
+	}
+	return nil
+}

@@ -1,0 +1,118 @@
+package rollout
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+)
+
+// setCondition says whether all pools have got the current versions. Without waves there
+// is nothing to say.
+func setCondition(ps *api.ProfileSource) {
+	if !ps.Gated() {
+		apimeta.RemoveStatusCondition(&ps.Status.Conditions, api.RolledOutCondition)
+		return
+	}
+	status, reason, message := metav1.ConditionTrue, api.ReasonRolledOut, "all waves have the current version of every profile"
+	var running, held string
+	for _, r := range ps.Status.Rollouts {
+		switch {
+		case r.Held:
+			held += "; " + r.Message
+		case !r.Done:
+			running += fmt.Sprintf("; profile %q %s is at wave %d", r.Profile, r.Version, r.Wave)
+		}
+	}
+	switch {
+	case held != "":
+		status, reason, message = metav1.ConditionFalse, api.ReasonRolloutHeld, (held + running)[2:]
+	case running != "":
+		status, reason, message = metav1.ConditionFalse, api.ReasonRollingOut, running[2:]
+	}
+	apimeta.SetStatusCondition(&ps.Status.Conditions, metav1.Condition{
+		Type: api.RolledOutCondition, Status: status, Reason: reason, ObservedGeneration: ps.Generation,
+		Message: notes.Shorten(notes.Printable(message), notes.MaxCondition),
+	})
+}
+
+// tell tells what has happened to the rollouts of a source.
+func (r *Reconciler) tell(before, after *api.ProfileSource, seen *observed) {
+	for _, now := range after.Status.Rollouts {
+		was := before.RolloutOf(now.Profile)
+		r.tellFailures(was, now, seen)
+		if was == nil {
+			was = &api.RolloutStatus{Done: true}
+			if now.From == nil {
+				continue // it has only been noted what all pools have
+			}
+		}
+		for _, n := range newsOf(*was, now) {
+			r.event(after, n.kind, n.reason, "%s", n.text)
+		}
+	}
+}
+
+// note is an event.
+type note struct{ kind, reason, text string }
+
+// newsOf compares two states of the rollout of a profile.
+func newsOf(was, now api.RolloutStatus) []note {
+	normal, what := corev1.EventTypeNormal, fmt.Sprintf("profile %q %s", now.Profile, now.Version)
+	another := was.Version != now.Version
+	switch {
+	case another && now.Done && now.Reason == reasonRolledBack:
+		return []note{{normal, api.EventRolledBack, fmt.Sprintf("profile %q: %s", now.Profile, now.Message)}}
+	case another && now.Done:
+		return []note{{normal, api.EventRolloutDone, what + " is given to all pools"}}
+	case another && now.From != nil:
+		return append([]note{{normal, api.EventRolloutStarted, fmt.Sprintf("%s replaces %s in waves; wave %d begins", what, now.From.Version, now.Wave)}}, heldNews(now)...)
+	case now.Done && !was.Done:
+		return []note{{normal, api.EventRolloutDone, fmt.Sprintf("all waves have %s: %d of %d pools, %d new machines", what, now.Pools.Adopted, now.Pools.Total, now.Machines.Joined)}}
+	}
+	var out []note
+	if was.Held && !now.Held {
+		out = append(out, note{normal, api.EventRolloutResumed, what + " goes on"})
+	}
+	if now.Wave > was.Wave {
+		out = append(out, note{normal, api.EventRolloutAdvanced, fmt.Sprintf("%s: wave %d begins", what, now.Wave)})
+	}
+	if now.Held && (!was.Held || was.Wave != now.Wave) {
+		out = append(out, heldNews(now)...)
+	}
+	return out
+}
+
+func heldNews(now api.RolloutStatus) []note {
+	if !now.Held {
+		return nil
+	}
+	return []note{{corev1.EventTypeWarning, api.EventRolloutHeld, now.Message}}
+}
+
+// tellFailures tells a pool about its machines that do not join. That it cannot have a
+// version it is told by whoever renders.
+func (r *Reconciler) tellFailures(was *api.RolloutStatus, now api.RolloutStatus, seen *observed) {
+	for _, f := range now.Failures {
+		known := was != nil && slices.ContainsFunc(was.Failures, func(had api.RolloutFailure) bool {
+			return had.Pool == f.Pool && had.Machine == f.Machine && had.Reason == f.Reason
+		})
+		if md := seen.pools[f.Pool]; md != nil && !known && f.Machine != "" {
+			r.event(md, corev1.EventTypeWarning, api.EventMachineFailed, "profile %q %s: %s", now.Profile, now.Version, describe(f))
+		}
+	}
+}
+
+func (r *Reconciler) event(obj client.Object, kind, reason, format string, args ...any) {
+	recorder := r.Recorder
+	if _, ok := obj.(*api.ProfileSource); ok {
+		recorder = r.SourceRecorder
+	}
+	recorder.Eventf(obj, nil, kind, reason, "RollOut", "%s", notes.Shorten(notes.Printable(fmt.Sprintf(format, args...)), notes.MaxEvent))
+}

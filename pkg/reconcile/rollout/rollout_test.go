@@ -1,0 +1,405 @@
+package rollout
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
+	clocktesting "k8s.io/utils/clock/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/waves"
+	"github.com/osm-gitops/osm-gitops/test/cluster"
+)
+
+// patience bounds every wait: reaching it is a failure, so it may be generous.
+const patience = 60 * time.Second
+
+func TestMain(m *testing.M) { os.Exit(cluster.Main(m, cluster.Options{})) }
+
+// bench runs the controller on the real API server, with a clock that the test moves. The
+// test is the pool controller and machine-controller.
+type bench struct {
+	t       *testing.T
+	cluster *cluster.Cluster
+	client  client.WithWatch
+	clock   *clocktesting.FakeClock
+	ns      string
+	stop    func()
+	lists   atomic.Int64 // lists and watches of machines
+}
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	c := cluster.Shared(t)
+	b := &bench{t: t, cluster: c, client: c.Client(t), clock: clocktesting.NewFakeClock(time.Now()), ns: c.Namespace(t)}
+	b.do(client.IgnoreAlreadyExists(b.client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: api.NamespaceCloudInitSettings}})))
+	b.start()
+	t.Cleanup(func() {
+		b.stop()
+		ctx := context.WithoutCancel(t.Context())
+		b.do(b.client.DeleteAllOf(ctx, &corev1.Secret{}, client.InNamespace(api.NamespaceCloudInitSettings)))
+		for _, obj := range []client.Object{&machines.MachineDeployment{}, &machines.MachineSet{}, &machines.Machine{}} {
+			b.do(b.client.DeleteAllOf(ctx, obj, client.InNamespace(b.ns)))
+		}
+	})
+	return b
+}
+
+func (b *bench) do(err error) {
+	b.t.Helper()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// counting counts the looks at machines.
+type counting struct {
+	next http.RoundTripper
+	n    *atomic.Int64
+}
+
+func (c counting) RoundTrip(r *http.Request) (*http.Response, error) {
+	if strings.HasSuffix(r.URL.Path, "/machines") || strings.HasSuffix(r.URL.Path, "/machinesets") {
+		c.n.Add(1)
+	}
+	return c.next.RoundTrip(r)
+}
+
+// start starts a controller that knows nothing yet.
+func (b *bench) start() {
+	b.t.Helper()
+	cfg := rest.CopyConfig(b.cluster.Config)
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return counting{next, &b.lists} })
+	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
+		Scheme: b.client.Scheme(), Metrics: metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: "0",
+		Controller: config.Controller{SkipNameValidation: new(true)},
+	})
+	b.do(err)
+	all, err := cache.New(cfg, cache.Options{Scheme: b.client.Scheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient(), DefaultTransform: Transform})
+	b.do(err)
+	b.do(mgr.Add(all))
+	r := &Reconciler{
+		Management: mgr.GetClient(), Worker: mgr.GetClient(), Machines: &Machines{Cache: all},
+		Recorder: events.NewFakeRecorder(10_000), SourceRecorder: events.NewFakeRecorder(10_000), Clock: b.clock, Namespace: b.ns,
+	}
+	b.do(r.Setup(b.t.Context(), mgr, mgr.GetCache()))
+	ctx, cancel := context.WithCancel(context.WithoutCancel(b.t.Context()))
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	b.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			b.t.Error(err)
+		}
+	})
+}
+
+func (b *bench) restart() {
+	b.t.Helper()
+	b.stop()
+	b.start()
+}
+
+func (b *bench) eventually(what string, check func() error) {
+	b.t.Helper()
+	var err error
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if err = check(); err == nil {
+			return
+		}
+	}
+	b.t.Fatalf("no %s: %v", what, err)
+}
+
+func (b *bench) source() *api.ProfileSource {
+	b.t.Helper()
+	var ps api.ProfileSource
+	b.do(b.client.Get(b.t.Context(), types.NamespacedName{Namespace: b.ns, Name: "osps"}, &ps))
+	return &ps
+}
+
+// spec writes the source's spec.rollout.
+func (b *bench) spec(rollout string) {
+	b.t.Helper()
+	ps := &api.ProfileSource{ObjectMeta: metav1.ObjectMeta{Namespace: b.ns, Name: "osps"}, Spec: api.ProfileSourceSpec{
+		Git:      &api.GitSource{URL: "https://example.com/osps", Timeout: metav1.Duration{Duration: time.Minute}},
+		Interval: metav1.Duration{Duration: time.Minute}, RetryInterval: metav1.Duration{Duration: time.Minute},
+	}}
+	b.do(client.IgnoreAlreadyExists(b.client.Create(b.t.Context(), ps)))
+	b.do(b.client.Patch(b.t.Context(), ps, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"rollout":`+rollout+`}}`))))
+}
+
+// push writes the inventory, as the source's controller does.
+func (b *bench) push(version string) {
+	b.t.Helper()
+	body, err := json.Marshal(map[string]any{"status": map[string]any{"profiles": []api.ProfileEntry{{Name: "osp-a", Version: version, Object: "osp-a-" + version, Path: "a.yaml", Digest: "v1:" + version}}}})
+	b.do(err)
+	b.do(b.client.Status().Patch(b.t.Context(), b.source(), client.RawPatch(types.MergePatchType, body)))
+}
+
+// poke starts a run, since no timer of the controller hears of the test's clock.
+func (b *bench) poke() {
+	b.t.Helper()
+	b.do(b.client.Patch(b.t.Context(), b.source(), client.RawPatch(types.MergePatchType, []byte(fmt.Sprintf(`{"metadata":{"annotations":{"poke":"%d"}}}`, time.Now().UnixNano())))))
+}
+
+func (b *bench) pass(d time.Duration) {
+	b.t.Helper()
+	b.clock.Step(d)
+	b.poke()
+}
+
+func (b *bench) is(version string, wave int32, reason string) *api.RolloutStatus {
+	b.t.Helper()
+	var got *api.RolloutStatus
+	b.eventually(fmt.Sprintf("%s at wave %d, %s", version, wave, reason), func() error {
+		b.follow()
+		if got = b.source().RolloutOf("osp-a"); got == nil || got.Version != version || got.Wave != wave || got.Reason != reason {
+			return fmt.Errorf("the rollout is %+v", got)
+		}
+		return nil
+	})
+	return got
+}
+
+func (b *bench) object(kind, name string, metadata, rest map[string]any) {
+	b.t.Helper()
+	metadata["namespace"], metadata["name"] = b.ns, name
+	rest["apiVersion"], rest["kind"], rest["metadata"] = machines.GroupVersion.String(), kind, metadata
+	b.do(b.client.Create(b.t.Context(), &unstructured.Unstructured{Object: rest}))
+}
+
+func ownedBy(kind string, owner client.Object) []any {
+	return []any{map[string]any{"apiVersion": machines.GroupVersion.String(), "kind": kind, "name": owner.GetName(), "uid": string(owner.GetUID())}}
+}
+
+func (b *bench) pool(name string, wave int, annotations map[string]any) *machines.MachineDeployment {
+	b.t.Helper()
+	if annotations == nil {
+		annotations = map[string]any{}
+	}
+	annotations[api.AnnotationOSP] = "osp-a"
+	b.object("MachineDeployment", name, map[string]any{"labels": map[string]any{api.LabelWave: fmt.Sprint(wave)}, "annotations": annotations},
+		map[string]any{"spec": map[string]any{"replicas": int64(1), "template": map[string]any{"spec": map[string]any{"unknown": "kept"}}}})
+	md := b.md(name)
+	b.object("MachineSet", name+"-1", map[string]any{"ownerReferences": ownedBy("MachineDeployment", md)}, map[string]any{"spec": map[string]any{"replicas": int64(1)}})
+	return md
+}
+
+func (b *bench) md(name string) *machines.MachineDeployment {
+	b.t.Helper()
+	var md machines.MachineDeployment
+	b.do(b.client.Get(b.t.Context(), types.NamespacedName{Namespace: b.ns, Name: name}, &md))
+	return &md
+}
+
+func (b *bench) machine(pool, name string) {
+	b.t.Helper()
+	var set machines.MachineSet
+	b.do(b.client.Get(b.t.Context(), types.NamespacedName{Namespace: b.ns, Name: pool + "-1"}, &set))
+	b.object("Machine", name, map[string]any{"ownerReferences": ownedBy("MachineSet", &set)}, map[string]any{"spec": int64(5)}) // nobody checks it
+}
+
+func (b *bench) machineStatus(name, status string) {
+	b.t.Helper()
+	m := &machines.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: b.ns, Name: name}}
+	b.do(b.client.Status().Patch(b.t.Context(), m, client.RawPatch(types.MergePatchType, []byte(`{"status":`+status+`}`))))
+}
+
+// follow gives every pool what its wave is given.
+func (b *bench) follow() {
+	b.t.Helper()
+	ps := b.source()
+	var list machines.MachineDeploymentList
+	b.do(b.client.List(b.t.Context(), &list, client.InNamespace(b.ns)))
+	for i := range list.Items {
+		md := &list.Items[i]
+		wave, err := waves.Of(md.Labels)
+		b.do(err)
+		given, ok := waves.Given(ps, ps.Status.Profiles[0], wave)
+		if !ok {
+			continue
+		}
+		annotations := map[string]string{
+			api.AnnotationPool: b.ns + "/" + md.Name, api.AnnotationPoolUID: string(md.UID), api.AnnotationProfile: "osp-a", api.AnnotationVersion: given.Version,
+			api.AnnotationInputDigest: "digest-" + given.Version, api.AnnotationRecord: fmt.Sprintf(`{"object":%q,"objectDigest":%q}`, given.Object, given.Digest),
+		}
+		osc := &osm.OperatingSystemConfig{ObjectMeta: metav1.ObjectMeta{Namespace: b.ns, Name: md.Name + "-config"}}
+		err = b.client.Get(b.t.Context(), client.ObjectKeyFromObject(osc), osc)
+		if err == nil && osc.Annotations[api.AnnotationVersion] == given.Version {
+			continue
+		}
+		if err == nil {
+			b.do(b.client.Delete(b.t.Context(), osc))
+		} else if !apierrors.IsNotFound(err) {
+			b.do(err)
+		}
+		b.do(b.client.Create(b.t.Context(), &osm.OperatingSystemConfig{ObjectMeta: metav1.ObjectMeta{Namespace: b.ns, Name: md.Name + "-config", Annotations: annotations},
+			Spec: osm.OperatingSystemConfigSpec{OSName: "ubuntu", OSVersion: "24.04", ProvisioningUtility: "cloud-init", CloudProvider: osm.CloudProviderSpec{Name: "aws"}}}))
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: api.NamespaceCloudInitSettings, Name: pools.BootstrapName(md), Annotations: annotations}}
+		if err := b.client.Create(b.t.Context(), secret); apierrors.IsAlreadyExists(err) {
+			err = b.client.Update(b.t.Context(), secret)
+			b.do(err)
+		} else {
+			b.do(err)
+		}
+	}
+}
+
+// The clock decides about windows and machines that do not join; whoever restarts goes on
+// where the status says.
+func TestRolloutByTheClock(t *testing.T) {
+	b := newBench(t)
+	b.spec(`{"gate":"None"}`)
+	b.push("v1.0.0")
+	for name, wave := range map[string]int{"canary": 0, "most": 5, "last": 9} {
+		b.pool(name, wave, nil)
+	}
+	b.follow()
+	if n := b.lists.Load(); n != 0 {
+		t.Errorf("machines were asked for %d times for nobody", n)
+	}
+	// The gate and a version come together: what all have is noted first.
+	b.spec(`{"gate":"Waves","window":"1h"}`)
+	b.push("v2.0.0")
+	r := b.is("v2.0.0", 0, "Window")
+	if r.From == nil || r.From.Version != "v1.0.0" || r.From.Object != "osp-a-v1.0.0" || r.From.Digest != "v1:v1.0.0" {
+		t.Errorf("it comes from %+v", r.From)
+	}
+	if b.lists.Load() == 0 {
+		t.Error("nobody asked for machines")
+	}
+	b.machine("canary", "slow")
+	b.is("v2.0.0", 0, "MachinesBooting")
+	b.machineStatus("slow", `"nothing that can be read"`)
+	b.pass(31 * time.Minute)
+	if r := b.is("v2.0.0", 0, "MachinesNotJoined"); !r.Held || r.Failures[0].Machine != "slow" {
+		t.Errorf("the status is %+v", r)
+	}
+	b.restart()
+	b.pass(10 * time.Hour)
+	b.is("v2.0.0", 0, "MachinesNotJoined")
+	b.machineStatus("slow", `{"nodeRef":{"kind":"Node","name":"slow"},"conditions":[{"type":"Ready","status":"False"}]}`)
+	b.poke()
+	b.is("v2.0.0", 0, "MachinesNotJoined") // a Node that is not Ready has not joined
+	b.machineStatus("slow", `{"conditions":[{"type":"Ready","status":"True"}]}`)
+	b.is("v2.0.0", 5, "Window")
+	b.restart()
+	b.pass(59 * time.Minute)
+	b.is("v2.0.0", 5, "Window")
+	b.pass(2 * time.Minute)
+	b.is("v2.0.0", 9, "Window")
+	b.pass(61 * time.Minute)
+	b.is("v2.0.0", 9, "Done")
+
+	b.restart()
+	b.pool("another", 0, nil)
+	time.Sleep(2 * settle) // a write would have come by now
+	if r := b.source().RolloutOf("osp-a"); r.Pools.Total != 3 {
+		t.Errorf("what is done is counted on: %+v", r)
+	}
+	b.spec(`{"gate":"None"}`)
+	b.eventually("end of the rollouts", func() error {
+		if n := len(b.source().Status.Rollouts); n > 0 {
+			return fmt.Errorf("there are %d", n)
+		}
+		return nil
+	})
+}
+
+func TestMachinesAreReplacedInTurn(t *testing.T) {
+	b := newBench(t)
+	b.spec(`{"gate":"Waves","window":"1h","maxConcurrent":1}`)
+	b.push("v1.0.0")
+	b.is("v1.0.0", 9, "Done")
+	replace := map[string]any{api.AnnotationRollout: api.RolloutReplace}
+	for _, name := range []string{"a", "b"} {
+		b.pool(name, 0, replace)
+		b.machine(name, name+"-old")
+	}
+	b.pool("c", 5, replace)
+	time.Sleep(1100 * time.Millisecond) // machines may wait for their first document
+	b.pool("alone", 0, nil)
+	b.machine("alone", "alone-old")
+	b.follow()
+	time.Sleep(1100 * time.Millisecond) // times of the API have whole seconds
+	before := b.md("alone")
+	b.push("v2.0.0")
+	r := b.is("v2.0.0", 0, "Replacing")
+	if !strings.Contains(r.Message, b.ns+"/a, "+b.ns+"/b") {
+		t.Errorf("it says %q", r.Message)
+	}
+	stamp := func(name string) string { return b.md(name).Spec.Template.Metadata.Annotations[api.AnnotationConfig] }
+	replaced := func(name string) {
+		t.Helper()
+		b.eventually("stamp of "+name, func() error {
+			if got := stamp(name); got != "digest-v2.0.0" {
+				return fmt.Errorf("it is %q", got)
+			}
+			return nil
+		})
+		b.machine(name, name+"-new")
+		b.machineStatus(name+"-new", `{"nodeRef":{"kind":"Node","name":"x"}}`)
+		b.do(b.client.Delete(t.Context(), &machines.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: b.ns, Name: name + "-old"}}))
+	}
+	done := func(name string) {
+		t.Helper()
+		md := b.md(name)
+		b.do(b.client.Status().Patch(t.Context(), md, client.RawPatch(types.MergePatchType, []byte(fmt.Sprintf(`{"status":{"observedGeneration":%d,"replicas":1,"updatedReplicas":1,"availableReplicas":1}}`, md.Generation)))))
+	}
+	replaced("a")
+	b.restart()
+	b.poke()
+	time.Sleep(2 * settle)
+	if got := stamp("b"); got != "" {
+		t.Fatalf("b is stamped %q while a is at it", got)
+	}
+	b.eventually("counts", func() error {
+		if got := b.source().Status.Replacements; got == nil || *got != (api.Replacements{Replacing: 1, Waiting: 1}) {
+			return fmt.Errorf("they are %+v", got)
+		}
+		return nil
+	})
+	done("a")
+	replaced("b")
+	b.is("v2.0.0", 0, "Replacing")
+	done("b")
+	b.is("v2.0.0", 5, "Window")
+	if got := stamp("c"); got != "" { // it has no machine that boots from another
+		t.Errorf("c is stamped %q", got)
+	}
+	if after := b.md("alone"); after.ResourceVersion != before.ResourceVersion {
+		t.Error("a pool that asked for nothing was written")
+	}
+	raw := &unstructured.Unstructured{Object: map[string]any{"apiVersion": machines.GroupVersion.String(), "kind": "MachineDeployment"}}
+	b.do(b.client.Get(t.Context(), types.NamespacedName{Namespace: b.ns, Name: "a"}, raw))
+	if kept, _, err := unstructured.NestedString(raw.Object, "spec", "template", "spec", "unknown"); kept != "kept" || err != nil {
+		t.Errorf("a field that nobody knows is %q (err %v)", kept, err)
+	}
+	if raw.GetGeneration() != 2 {
+		t.Errorf("the template was written %d times", raw.GetGeneration()-1)
+	}
+}

@@ -1,0 +1,173 @@
+package rollout
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	crreconcile "sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+)
+
+const (
+	// profileIndex finds the pools that name a profile, replaceIndex those whose machines
+	// are replaced.
+	profileIndex, replaceIndex = "profile that is followed", "machines that are replaced"
+	// settle is how long pools and machines are let go on before they are counted: a wave
+	// of a thousand pools is not a thousand writes.
+	settle = 500 * time.Millisecond
+)
+
+type queue = workqueue.TypedRateLimitingInterface[crreconcile.Request]
+
+// index prepares the cache of pools.
+func (r *Reconciler) index(ctx context.Context, worker client.FieldIndexer) error {
+	err := worker.IndexField(ctx, &cluster.MachineDeployment{}, profileIndex, func(obj client.Object) []string {
+		if md, ok := obj.(*cluster.MachineDeployment); ok && md.Annotations[api.AnnotationOSP] != "" {
+			return []string{r.namespaceOf(md) + "/" + md.Annotations[api.AnnotationOSP]}
+		}
+		return nil
+	})
+	if err == nil {
+		err = worker.IndexField(ctx, &cluster.MachineDeployment{}, replaceIndex, func(obj client.Object) []string {
+			if a := obj.GetAnnotations(); a[api.AnnotationOSP] != "" && a[api.AnnotationRollout] == api.RolloutReplace {
+				return []string{api.RolloutReplace}
+			}
+			return nil
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("indexing MachineDeployments for rollouts: %w", err)
+	}
+	return nil
+}
+
+// Setup registers the controller with the manager of the cluster that has the pools.
+// Management is the cache of the other. Machines are watched later, and only while
+// somebody needs them.
+func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, management cache.Cache) error {
+	if err := r.index(ctx, mgr.GetFieldIndexer()); err != nil {
+		return err
+	}
+	ours := predicate.NewPredicateFuncs(func(obj client.Object) bool { return obj.GetNamespace() == r.Namespace })
+	c, err := ctrl.NewControllerManagedBy(mgr).
+		Named("rollout").
+		WatchesRawSource(source.Kind[client.Object](management, &api.ProfileSource{}, &handler.EnqueueRequestForObject{}, ours)).
+		WatchesRawSource(source.Kind[client.Object](management, &osm.OperatingSystemConfig{}, r.later(r.ofObject))).
+		Watches(&cluster.MachineDeployment{}, r.later(r.ofPool)).
+		Watches(&corev1.Secret{}, r.later(r.ofSecret)).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 1}).
+		Build(r)
+	if err != nil {
+		return fmt.Errorf("setting up the rollout controller: %w", err)
+	}
+	r.Machines.controller = c
+	r.Machines.handler = r.Machines.enqueuing(func(ctx context.Context, q queue) {
+		for _, req := range r.all(ctx) {
+			q.AddAfter(req, settle)
+		}
+	}, r.Clock.Now)
+	return nil
+}
+
+// later starts what an object maps to, once for many changes.
+func (r *Reconciler) later(of func(context.Context, client.Object) []crreconcile.Request) handler.EventHandler {
+	enqueue := func(ctx context.Context, q queue, objs ...client.Object) {
+		for _, obj := range objs {
+			for _, req := range of(ctx, obj) {
+				q.AddAfter(req, settle)
+			}
+		}
+	}
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { enqueue(ctx, q, e.Object) },
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) { enqueue(ctx, q, e.ObjectOld, e.ObjectNew) },
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { enqueue(ctx, q, e.Object) },
+	}
+}
+
+// ofPool maps a pool to the ProfileSource that paces it, where it does.
+func (r *Reconciler) ofPool(ctx context.Context, obj client.Object) []crreconcile.Request {
+	md, ok := obj.(*cluster.MachineDeployment)
+	if !ok || md.Annotations[api.AnnotationOSP] == "" {
+		return nil
+	}
+	sources, err := r.sources(ctx)
+	if err != nil {
+		return nil
+	}
+	group := r.groupOf(md, sources)
+	for i := range sources {
+		if sources[i].Name == group && sources[i].Gated() {
+			return []crreconcile.Request{r.request(group)}
+		}
+	}
+	if md.Annotations[api.AnnotationRollout] != "" {
+		return []crreconcile.Request{r.request(group)}
+	}
+	return nil
+}
+
+// ofObject maps what was made for a pool.
+func (r *Reconciler) ofObject(ctx context.Context, obj client.Object) []crreconcile.Request {
+	namespace, name, ok := strings.Cut(obj.GetAnnotations()[api.AnnotationPool], "/")
+	if !ok {
+		return nil
+	}
+	var md cluster.MachineDeployment
+	if err := r.Worker.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, &md); err != nil {
+		return nil // it is gone, and its end is told by itself
+	}
+	return r.ofPool(ctx, &md)
+}
+
+// ofSecret maps the document that machines boot from.
+func (r *Reconciler) ofSecret(ctx context.Context, obj client.Object) []crreconcile.Request {
+	if obj.GetNamespace() != api.NamespaceCloudInitSettings || !strings.HasSuffix(obj.GetName(), "-bootstrap-config") {
+		return nil
+	}
+	return r.ofObject(ctx, obj)
+}
+
+// all are the ProfileSources, and the pools without one.
+func (r *Reconciler) all(ctx context.Context) []crreconcile.Request {
+	out := []crreconcile.Request{r.request("")}
+	sources, err := r.sources(ctx)
+	if err != nil {
+		return nil
+	}
+	for i := range sources {
+		out = append(out, r.request(sources[i].Name))
+	}
+	return out
+}
+
+func (r *Reconciler) request(name string) crreconcile.Request {
+	return crreconcile.Request{NamespacedName: types.NamespacedName{Namespace: r.Namespace, Name: name}}
+}
+
+func (r *Reconciler) sources(ctx context.Context) ([]api.ProfileSource, error) {
+	var list api.ProfileSourceList // of the cache: not to be changed
+	if err := r.Management.List(ctx, &list, client.InNamespace(r.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		// The cache answers; it fails only when the controller stops.
+		log.FromContext(ctx).Error(err, "listing ProfileSources")
+		return nil, err
+	}
+	return list.Items, nil
+}

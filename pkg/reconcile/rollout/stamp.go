@@ -1,0 +1,136 @@
+package rollout
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+)
+
+// candidate is a pool whose machines are to boot from what it has.
+type candidate struct {
+	md   *cluster.MachineDeployment // of the cache: not to be changed
+	wave int32
+	// config is the input digest that the Secrets follow; empty where machines are not to
+	// be replaced now.
+	config string
+	// stamp is what the template carries.
+	stamp string
+	// stale is true while there are machines older than the configuration, which may have
+	// booted from the one before.
+	stale bool
+}
+
+// due reports whether the machines have to be replaced and are not.
+func (c candidate) due() bool { return c.config != "" && c.stamp != c.config && c.stale }
+
+// busy reports whether machine-controller is at it, as the MachineDeployment tells.
+func (c candidate) busy() bool {
+	if c.stamp == "" || c.md.Spec.Paused {
+		return false
+	}
+	wanted, s := int32(1), c.md.Status // machine-controller's default
+	if c.md.Spec.Replicas != nil {
+		wanted = *c.md.Spec.Replicas
+	}
+	return s.ObservedGeneration < c.md.Generation || s.UpdatedReplicas != s.Replicas || s.AvailableReplicas != s.Replicas || s.UpdatedReplicas < wanted
+}
+
+// toStamp picks the pools whose machines are replaced next, so that no more than limit
+// are at it: those of the earlier waves first. A pool that is at it already gets another
+// stamp at once, since what it has now may be what heals it.
+func toStamp(all []candidate, limit int) []candidate {
+	all = slices.Clone(all)
+	slices.SortFunc(all, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(a.wave, b.wave), cmp.Compare(keyOf(a.md), keyOf(b.md)))
+	})
+	free := limit
+	for _, c := range all {
+		if c.busy() {
+			free--
+		}
+	}
+	var out []candidate
+	for _, c := range all {
+		switch {
+		case !c.due():
+		case c.busy():
+			out = append(out, c)
+		case free > 0:
+			free--
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// replacements counts them, nil for none.
+func replacements(all []candidate) *api.Replacements {
+	if len(all) == 0 {
+		return nil
+	}
+	out := &api.Replacements{}
+	for _, c := range all {
+		switch {
+		case c.busy():
+			out.Replacing++
+		case c.due():
+			out.Waiting++
+		}
+	}
+	return out
+}
+
+// stamp writes the stamps. It patches that one annotation of exactly what was looked at:
+// our type knows only a part of a MachineDeployment.
+func (r *Reconciler) stamp(ctx context.Context, chosen []candidate) error {
+	for _, c := range chosen {
+		body, err := json.Marshal(map[string]any{
+			"metadata": map[string]any{"resourceVersion": c.md.ResourceVersion},
+			"spec": map[string]any{"template": map[string]any{"metadata": map[string]any{
+				"annotations": map[string]string{api.AnnotationConfig: c.config},
+			}}},
+		})
+		if err != nil {
+			return fmt.Errorf("encoding a patch: %w", err)
+		}
+		into := &cluster.MachineDeployment{}
+		into.Namespace, into.Name = c.md.Namespace, c.md.Name
+		err = r.Worker.Patch(ctx, into, client.RawPatch(types.MergePatchType, body), client.FieldOwner(api.FieldManager))
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("stamping the template of MachineDeployment %s: %w", keyOf(c.md), err)
+		}
+		r.stamped[c.md.UID] = into
+		r.event(c.md, corev1.EventTypeNormal, api.EventMachinesReplaced,
+			"the template is stamped with configuration %s: machine-controller replaces the machines that boot from another", c.config)
+	}
+	return nil
+}
+
+// latest is a MachineDeployment as it was when its template was stamped last, where the
+// cache does not know that yet: else more pools than allowed would be at it.
+func (r *Reconciler) latest(md *cluster.MachineDeployment) *cluster.MachineDeployment {
+	ours, ok := r.stamped[md.UID]
+	if !ok {
+		return md
+	}
+	if md.Generation >= ours.Generation {
+		delete(r.stamped, md.UID)
+		return md
+	}
+	return ours
+}
+
+func keyOf(md *cluster.MachineDeployment) string { return md.Namespace + "/" + md.Name }

@@ -1,0 +1,67 @@
+// Package waves says which version of a profile a pool gets where versions reach pools
+// wave by wave. It is a pure function of one ProfileSource and the pool's wave, so that
+// no two objects have to be read at the same moment: the inventory tells what is to come,
+// status.rollouts how far it has come, and without an entry there a pool keeps what it has.
+// Package rollout writes status.rollouts; start with Given.
+package waves
+
+import (
+	"fmt"
+	"slices"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+)
+
+// Of reads the wave of a pool from its labels. Where it cannot be read the error says
+// so, and the wave is the default.
+func Of(labels map[string]string) (int32, error) {
+	text, labelled := labels[api.LabelWave]
+	if !labelled {
+		return api.DefaultWave, nil
+	}
+	if len(text) != 1 || text[0] < '0' || text[0] > '9' {
+		return api.DefaultWave, fmt.Errorf("label %s: %q is no wave, and \"%d\" is taken: write one digit, \"0\" to \"9\", or remove the label", api.LabelWave, text, api.DefaultWave)
+	}
+	return int32(text[0] - '0'), nil
+}
+
+// Given is the inventory's entry of a profile as a wave sees it. It is false where
+// versions go wave by wave and nothing is decided yet.
+func Given(ps *api.ProfileSource, entry api.ProfileEntry, wave int32) (api.ProfileEntry, bool) {
+	if !ps.Gated() {
+		return entry, true
+	}
+	r := ps.RolloutOf(entry.Name)
+	if r == nil {
+		return entry, false
+	}
+	v := r.RolloutVersion
+	if wave > r.Wave {
+		step := slices.IndexFunc(r.Superseded, func(s api.RolloutStep) bool { return wave <= s.Wave })
+		switch {
+		case step >= 0:
+			v = r.Superseded[step].RolloutVersion
+		case r.From != nil:
+			v = *r.From
+		default:
+			return entry, false
+		}
+	}
+	entry.Version, entry.Object, entry.Digest, entry.Commit, entry.SelectedBy = v.Version, v.Object, v.Digest, v.Commit, v.SelectedBy
+	return entry, true
+}
+
+// Objects are the OperatingSystemProfiles that some wave gets, or has to go back to.
+func Objects(ps *api.ProfileSource) map[string]bool {
+	out := map[string]bool{}
+	for _, r := range ps.Status.Rollouts {
+		out[r.Object] = true
+		if r.From != nil {
+			out[r.From.Object] = true
+		}
+		for _, s := range r.Superseded {
+			out[s.Object] = true
+		}
+	}
+	return out
+}
