@@ -25,6 +25,10 @@ import (
 const (
 	// settingsTrust is how long settings are taken to be kept after they were.
 	settingsTrust = 10 * time.Minute
+	// settingsRetry is the wait after a look at them that failed, settingsPatience how
+	// long such a look may take.
+	settingsRetry    = time.Minute
+	settingsPatience = 5 * time.Second
 	// replaceTime bounds the replacement of a configuration, which is not given up
 	// half way when the controller is told to stop.
 	replaceTime = 10 * time.Second
@@ -78,7 +82,7 @@ func (r *Reconciler) apply(ctx context.Context, seen *observed, p plan) error {
 // on the rest.
 func (r *Reconciler) prepare(ctx context.Context, seen *observed, p plan) error {
 	writes := []func() error{
-		func() error { return r.keepSettings(ctx, p.settings) },
+		func() error { return r.keepSettings(ctx, p.settings, p.osc != nil) },
 		func() error { return r.keepInputs(ctx, seen, p.inputs) },
 	}
 	if p.token.create {
@@ -93,8 +97,10 @@ func (r *Reconciler) prepare(ctx context.Context, seen *observed, p plan) error 
 	return together(writes...)
 }
 
-// keepSettings makes sure that settings are kept under their digest.
-func (r *Reconciler) keepSettings(ctx context.Context, cm *corev1.ConfigMap) error {
+// keepSettings makes sure that settings are kept under their digest. Those of a
+// configuration that stands were kept when it was made: for them nothing waits while
+// the management cluster is away.
+func (r *Reconciler) keepSettings(ctx context.Context, cm *corev1.ConfigMap, isNew bool) error {
 	if cm == nil {
 		return nil
 	}
@@ -111,7 +117,13 @@ func (r *Reconciler) keepSettings(ctx context.Context, cm *corev1.ConfigMap) err
 	if trusted() { // by another pool, meanwhile
 		return nil
 	}
-	kept, err := get(ctx, r.Management.Live, client.ObjectKeyFromObject(cm), &corev1.ConfigMap{})
+	looking, cancel := context.WithTimeout(ctx, settingsPatience)
+	defer cancel()
+	kept, err := get(looking, r.Management.Live, client.ObjectKeyFromObject(cm), &corev1.ConfigMap{})
+	if err != nil && !isNew {
+		r.settings.Store(cm.Name, now.Add(settingsRetry-settingsTrust))
+		return nil
+	}
 	if err != nil {
 		return err
 	}

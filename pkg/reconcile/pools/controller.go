@@ -92,6 +92,7 @@ type Reconciler struct {
 
 	historyChanged atomic.Bool // since the last sweep
 
+	races      sync.Map   // pool uid -> int, writes in a row that came too late
 	told       sync.Map   // pool uid -> what was last reported to be wrong
 	frozen     sync.Map   // pool uid -> true, while it is known to be suspended
 	settings   sync.Map   // name -> time.Time, when settings were last known to be kept

@@ -2,6 +2,7 @@ package pools
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -92,15 +93,22 @@ func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment,
 	if seen.key, err = r.digestKey(ctx); err != nil {
 		return nil, err
 	}
+	var missing error // of what new content needs; what stands is maintained without it
 	if seen.endpoint, err = r.endpoint(ctx); err != nil {
-		return nil, err
+		known := r.known.Load()
+		if missing, err = kept(err); err != nil || known == nil {
+			return nil, errors.Join(err, missing)
+		}
+		seen.endpoint = known.endpoint
 	}
 	if seen.node, err = r.nodeToken(ctx, seen); err != nil {
 		return nil, err
 	}
 	registry, err := r.registryCredentials(ctx)
 	if err != nil {
-		return nil, err
+		if missing, err = kept(err); err != nil {
+			return nil, err
+		}
 	}
 	if seen.kubeconfig, err = seen.endpoint.kubeconfig(seen.token.value); err != nil {
 		return nil, err
@@ -116,12 +124,28 @@ func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment,
 	settings.RegistryCredentials = registry
 	seen.desired, seen.desiredErr = r.desired(ctx, md, seen.objects.osc, settings, seen.values)
 	if seen.desiredErr == nil {
+		seen.desiredErr = missing
+	}
+	if seen.desiredErr == nil {
 		seen.desired.Pool, seen.poll, seen.desiredErr = r.withCloudConfig(ctx, md, seen.desired)
 	}
 	if _, final := permanent(seen.desiredErr); seen.desiredErr != nil && !final {
 		return nil, seen.desiredErr
 	}
 	return seen, nil
+}
+
+// kept takes what only a change of somebody can heal for a reason to keep what
+// stands, and returns any other error.
+func kept(err error) (refusal, other error) {
+	var waiting *waitError
+	if errors.As(err, &waiting) {
+		return &refusedError{reason: api.EventWaiting, err: waiting}, nil
+	}
+	if _, final := permanent(err); final {
+		return err, nil
+	}
+	return nil, err
 }
 
 // objects reads the objects of a pool by the contract's names.

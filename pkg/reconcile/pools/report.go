@@ -19,6 +19,8 @@ import (
 const (
 	// racedRetry is the wait after a write that came too late, for the cache to follow.
 	racedRetry = 50 * time.Millisecond
+	// racesTold is the number of races in a row after which the pool is told.
+	racesTold = 8
 	// waitRetry is the wait for an object whose appearance nobody watches.
 	waitRetry = 30 * time.Second
 	// collisionRetry is the wait for an object that is in the way to go.
@@ -34,8 +36,9 @@ const (
 // backs off.
 func (r *Reconciler) report(md *cluster.MachineDeployment, p plan, err error) (ctrl.Result, error) {
 	if errors.Is(err, errRaced) {
-		return ctrl.Result{RequeueAfter: racedRetry}, nil
+		return ctrl.Result{RequeueAfter: r.lost(md, err)}, nil
 	}
+	r.races.Delete(md.UID)
 	now := r.Clock.Now()
 	renewal := sooner(sooner(untilRenewal(p.expires, now), wait.Jitter(p.poll, renewJitter)), until(p.look, now))
 	var waiting *waitError
@@ -64,6 +67,20 @@ func (r *Reconciler) report(md *cluster.MachineDeployment, p plan, err error) (c
 		renewal = sooner(renewal, wait.Jitter(tokenPoll, renewJitter))
 	}
 	return ctrl.Result{RequeueAfter: renewal}, nil
+}
+
+// lost is the wait after a write that came too late: longer each time in a row, for
+// what looks like a race may be an object that somebody else holds on to.
+func (r *Reconciler) lost(md *cluster.MachineDeployment, err error) time.Duration {
+	times := 0
+	if was, ok := r.races.Load(md.UID); ok {
+		times = was.(int)
+	}
+	r.races.Store(md.UID, times+1)
+	if times == racesTold {
+		r.refused(md, api.EventWriteRefused, err)
+	}
+	return min(racedRetry<<min(times, racesTold), waitRetry)
 }
 
 // refusedByServer reports whether the API server will go on refusing until

@@ -212,7 +212,7 @@ func (r *Reconciler) allPools(ctx context.Context) []crreconcile.Request { retur
 
 func (r *Reconciler) pools(ctx context.Context, opts ...client.ListOption) []crreconcile.Request {
 	var list cluster.MachineDeploymentList
-	if err := r.Worker.List(ctx, &list, opts...); err != nil {
+	if err := r.Worker.List(ctx, &list, append(opts, client.UnsafeDisableDeepCopy)...); err != nil {
 		// The cache answers; it fails only when the controller stops.
 		log.FromContext(ctx).Error(err, "listing MachineDeployments")
 		return nil

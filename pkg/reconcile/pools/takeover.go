@@ -40,8 +40,14 @@ func byReference(obj client.Object) bool {
 
 // takenOver reports whether a pool has a document that the reference made: it makes
 // them immutable, and we never do. They carry the getter's token, and so does what
-// they are compared with.
-func (o objects) takenOver() bool { return immutable(o.provisioning) || immutable(o.bootstrap) }
+// they are compared with. A document with a token of its pool is ours, whoever made
+// its Secret immutable.
+func (o objects) takenOver() bool {
+	theirs := func(s *corev1.Secret) bool {
+		return immutable(s) && s.Annotations[api.AnnotationCredentialsExpireAt] == ""
+	}
+	return theirs(o.provisioning) || theirs(o.bootstrap)
+}
 
 func immutable(s *corev1.Secret) bool { return s != nil && s.Immutable != nil && *s.Immutable }
 
@@ -245,7 +251,12 @@ func (r *Reconciler) writeUserData(ctx context.Context, have *corev1.Secret, p s
 // requests. It is not given up half way, and where the new one is refused, the old one
 // comes back.
 func (r *Reconciler) replaceSecret(ctx context.Context, have, next *corev1.Secret) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), replaceTime)
+	// One at a time: whoever waits, waits with the old Secret in place, and not between
+	// the two requests.
+	r.replacing.Lock()
+	defer r.replacing.Unlock()
+	whole := context.WithoutCancel(ctx)
+	ctx, cancel := context.WithTimeout(whole, replaceTime)
 	defer cancel()
 	key := client.ObjectKeyFromObject(have)
 	var old corev1.Secret
@@ -253,10 +264,6 @@ func (r *Reconciler) replaceSecret(ctx context.Context, have, next *corev1.Secre
 		return raced(fmt.Errorf("reading Secret %s: %w", key, err))
 	}
 	next, back := created(next), created(&old)
-	// One at a time: whoever waits, waits with the old Secret in place, and not between
-	// the two requests.
-	r.replacing.Lock()
-	defer r.replacing.Unlock()
 	if err := r.Worker.Delete(ctx, have, client.Preconditions{UID: &have.UID}); err != nil {
 		return raced(fmt.Errorf("deleting Secret %s: %w", key, err))
 	}
@@ -265,6 +272,8 @@ func (r *Reconciler) replaceSecret(ctx context.Context, have, next *corev1.Secre
 		return nil
 	}
 	if !apierrors.IsAlreadyExists(err) {
+		ctx, cancel := context.WithTimeout(whole, replaceTime) // the time before may be over
+		defer cancel()
 		if again := r.Worker.Create(ctx, back, client.FieldOwner(api.FieldManager)); again != nil && !apierrors.IsAlreadyExists(again) {
 			err = errors.Join(err, fmt.Errorf("putting the one before back: %w", again))
 		}

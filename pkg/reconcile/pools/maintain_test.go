@@ -1,0 +1,89 @@
+package pools
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+)
+
+// What is wrong with what all pools share stops nobody's tokens from being renewed.
+func TestBrokenRegistrySecretStopsNoRenewal(t *testing.T) {
+	f := newBoundFixture(t, "hetzner")
+	f.r.RegistrySecret, f.r.Registry = client.ObjectKey{Namespace: f.r.Namespace, Name: "registries"}, f.client
+	registries := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: f.r.Namespace, Name: "registries"},
+		Data:       map[string][]byte{"registry.example.com": []byte(`{"username":"u","password":"p"}`)},
+	}
+	f.ensure(registries)
+	f.reconcile()
+	for what, spoil := range map[string]func(){
+		"broken": func() { f.patch(registries, `{"data":{"registry.example.com":"e30o"}}`) },
+		"gone":   func() { f.delete(registries) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			first := f.carried(stageBootstrap)
+			spoil()
+			f.reconcile()
+			f.pass(13 * time.Hour) // half of the token's life, and all of the jitter
+			if f.carried(stageBootstrap) == first || f.carried(stageProvision) == first {
+				t.Error("the token was not renewed")
+			}
+			if what == "broken" {
+				f.patch(registries, `{"data":{"registry.example.com":"e30="}}`)
+				f.reconcile()
+			}
+		})
+	}
+}
+
+// A race that does not end is no race: the pool runs less and less often, and is told.
+func TestEndlessRaceBacksOff(t *testing.T) {
+	f := newFixture(t)
+	said := f.told()
+	lost := fmt.Errorf("%w: an object is held by a finalizer", errRaced)
+	var waits []time.Duration
+	for range 12 {
+		res, err := f.r.report(f.pool, plan{}, lost)
+		if err != nil {
+			t.Fatal(err)
+		}
+		waits = append(waits, res.RequeueAfter)
+	}
+	if waits[0] != racedRetry || waits[1] != 2*racedRetry || waits[11] < 10*time.Second || waits[11] > waitRetry {
+		t.Errorf("it waits %v", waits)
+	}
+	if len(said.told) != 1 {
+		t.Errorf("it is told %q", said.told)
+	}
+	said.saidLast(t, api.EventWriteRefused, "held by a finalizer")
+	f.reconcile()
+	if res, err := f.r.report(f.pool, plan{}, lost); err != nil || res.RequeueAfter != racedRetry {
+		t.Errorf("after a run that went well it waits %s (err %v)", res.RequeueAfter, err)
+	}
+}
+
+// A document with a token of its pool is ours, also in a Secret that somebody made
+// immutable: it is not taken over, and gets no token that others share.
+func TestImmutableByHandIsNotTakenOver(t *testing.T) {
+	f := newBoundFixture(t, "hetzner")
+	f.reconcile()
+	bootstrap := f.secret(userDataName(f.pool, stageBootstrap))
+	f.patch(bootstrap, `{"immutable":true}`)
+	have, err := f.r.objects(t.Context(), f.r.live(), f.pool)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if have.takenOver() {
+		t.Error("it counts as made by somebody else")
+	}
+	f.reconcile()
+	if after := f.secret(bootstrap.Name); after.UID != bootstrap.UID {
+		t.Error("it was replaced, and nothing had changed")
+	}
+}
