@@ -153,12 +153,12 @@ func (s *stage) follow(ctx context.Context, c commit, pools []pool, pushed time.
 	return out, nil
 }
 
-// toldOwners waits until each pool has an event about the commit it is at.
+// toldOwners waits until each pool has an event that names the commit it is at.
 func (s *stage) toldOwners(ctx context.Context, o outcome) error {
 	return s.seen.until(ctx, "events on the pools", func() string {
 		for _, p := range o.pools {
 			if !slices.ContainsFunc(all[*eventsv1.Event](s.seen), func(e *eventsv1.Event) bool {
-				return e.Regarding.Namespace == p.pool.namespace && e.Regarding.Name == p.pool.name && strings.HasSuffix(e.Note, p.commit[:12])
+				return e.Regarding.Namespace == p.pool.namespace && e.Regarding.Name == p.pool.name && strings.Contains(e.Note, "at commit "+p.commit[:12])
 			}) {
 				return fmt.Sprintf("none of %s names commit %s", p.pool, short(p.commit))
 			}
