@@ -36,6 +36,10 @@ func TestNames(t *testing.T) {
 			Kind: "ProfileSource", ListKind: "ProfileSourceList",
 			Plural: "profilesources", Singular: "profilesource", ShortNames: []string{"ps"}, Categories: []string{"osm-gitops"},
 		}, namespaced, "v1alpha1", true, false},
+		"nodeprovenances.gitops.k8c.io": {apiextensionsv1.CustomResourceDefinitionNames{
+			Kind: "NodeProvenance", ListKind: "NodeProvenanceList",
+			Plural: "nodeprovenances", Singular: "nodeprovenance", ShortNames: []string{"np"}, Categories: []string{"osm-gitops"},
+		}, apiextensionsv1.ClusterScoped, "v1alpha1", true, false},
 		"machinedeployments.cluster.k8s.io": {apiextensionsv1.CustomResourceDefinitionNames{
 			Kind: "MachineDeployment", ListKind: "MachineDeploymentList",
 			Plural: "machinedeployments", Singular: "machinedeployment", ShortNames: []string{"md"},

@@ -26,8 +26,9 @@ func TestEveryFieldSurvives(t *testing.T) {
 		crd string
 		not []string // fields that exclude those the object has
 	}{
-		"profile.yaml": {crd: "operatingsystemmanager.k8c.io_operatingsystemprofiles.yaml"},
-		"config.yaml":  {crd: "operatingsystemmanager.k8c.io_operatingsystemconfigs.yaml"},
+		"profile.yaml":    {crd: "operatingsystemmanager.k8c.io_operatingsystemprofiles.yaml"},
+		"provenance.yaml": {crd: "gitops.k8c.io_nodeprovenances.yaml"},
+		"config.yaml":     {crd: "operatingsystemmanager.k8c.io_operatingsystemconfigs.yaml"},
 		"source.yaml": {crd: "gitops.k8c.io_profilesources.yaml", not: []string{
 			"spec.builtin", "spec.directory", "spec.directory.path", "spec.sourceRef", "spec.sourceRef.kind", "spec.sourceRef.name", "spec.sourceRef.namespace",
 			"spec.git.ref.tag", "spec.git.ref.semver", "spec.git.ref.name", "spec.git.ref.commit",
@@ -48,7 +49,11 @@ func TestEveryFieldSurvives(t *testing.T) {
 			if len(missing) > 0 {
 				t.Errorf("testdata/%s does not have %q, so nothing shows that they survive", file, sorted(missing))
 			}
-			wantStored(t, cl, placed(want, ns, want.GetName()), nil)
+			place := ns
+			if want.GetKind() == "NodeProvenance" {
+				place = "" // it lies in no namespace
+			}
+			wantStored(t, cl, placed(want, place, want.GetName()), nil)
 		})
 	}
 }

@@ -49,7 +49,10 @@ func (r *Reconciler) archive(ctx context.Context, osc *osm.OperatingSystemConfig
 
 // archiveAs archives under a name, or reports that something else has it.
 func (r *Reconciler) archiveAs(ctx context.Context, name string, osc *osm.OperatingSystemConfig, rec render.Record) (taken bool, err error) {
-	stood := api.Interval{From: osc.CreationTimestamp, Until: metav1.NewTime(r.Clock.Now()), UID: osc.UID, SelectedBy: rec.SelectedBy}
+	stood := api.Interval{
+		From: osc.CreationTimestamp, Until: metav1.NewTime(r.Clock.Now()), UID: osc.UID,
+		Revision: osc.Annotations[api.AnnotationRevisionFor], SelectedBy: rec.SelectedBy,
+	}
 	if stood.Until.Before(&stood.From) {
 		stood.Until = stood.From // the clocks of the API server and of this process differ
 	}

@@ -12,6 +12,8 @@ type Interval struct {
 	Until metav1.Time `json:"until"`
 	// UID is that of the OperatingSystemConfig.
 	UID types.UID `json:"uid"`
+	// Revision of the MachineDeployment that it was for at the end.
+	Revision string `json:"revision,omitempty"`
 	// SelectedBy is the commit that had made the version current then, where Git knows.
 	SelectedBy string `json:"selectedBy,omitempty"`
 }

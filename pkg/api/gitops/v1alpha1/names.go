@@ -13,8 +13,9 @@ const (
 	LabelSource = "gitops.k8c.io/source"
 	// LabelVersion is the profile's version in label-safe form ("+" becomes "_").
 	LabelVersion = "gitops.k8c.io/version"
-	// LabelPool is the pool of an archived record, "<namespace>_<name>"; where that is
-	// longer than 63 characters its first 50, "-" and 12 hex digits of a digest.
+	// LabelPool is the pool of an archived record or a NodeProvenance,
+	// "<namespace>_<name>"; where that is longer than 63 characters its first 50, "-" and
+	// 12 hex digits of a digest.
 	LabelPool = "gitops.k8c.io/pool"
 )
 
@@ -85,6 +86,23 @@ const (
 	AnnotationSettingsDigest = "gitops.k8c.io/settings-digest"
 )
 
+// Labels by which a node says what it was provisioned from: our profiles make its
+// kubelet set them, and NodeProvenances have LabelCommit too.
+const (
+	// LabelConfig is the first 12 hex digits of the input digest.
+	LabelConfig = "gitops.k8c.io/config"
+	// LabelCommit is the commit in label-safe form.
+	LabelCommit = "gitops.k8c.io/commit"
+)
+
+const (
+	// LabelNode is the node of a NodeProvenance, by name; where that is longer than 63
+	// characters its first 50, "-" and 12 hex digits of a digest.
+	LabelNode = "gitops.k8c.io/node"
+	// AnnotationProvenance is on a Node the name of its NodeProvenance.
+	AnnotationProvenance = "gitops.k8c.io/provenance"
+)
+
 // Annotations and labels that people set on a MachineDeployment.
 const (
 	// AnnotationVersionPin asks for a version of the profile, "v1.8.0", or for the best of
@@ -135,6 +153,10 @@ const (
 	AnnotationOSPVersion = "k8c.io/osp-version"
 	// AnnotationKubeletConfigPrefix starts every kubelet annotation of a MachineDeployment.
 	AnnotationKubeletConfigPrefix = "v1.kubelet-config.machine-controller.kubermatic.io/"
+	// LabelOwnedBy is on a Node the uid of its Machine.
+	LabelOwnedBy = "machine-controller/owned-by"
+	// AnnotationMachine is on a Node its Machine, "namespace/name".
+	AnnotationMachine = "cluster.k8s.io/machine"
 	// LabelTokenPool marks the bootstrap token of a pool.
 	LabelTokenPool = "machinedeployment.k8s.io/name"
 	// FinalizerPool keeps a MachineDeployment until its objects are removed.
@@ -318,6 +340,9 @@ const (
 	EventMachineFailed = "MachineFailed"
 	// EventMachinesReplaced: machine-controller is told to replace the machines of a pool.
 	EventMachinesReplaced = "MachinesReplaced"
+	// EventProvenanceDisputed: what a node says of itself does not agree with the records
+	// of its pool.
+	EventProvenanceDisputed = "ProvenanceDisputed"
 	// EventProfileError is the contract's reason: the pool cannot have the
 	// configuration it asks for. The note says what to change.
 	EventProfileError = "OperatingSystemProfileError"
