@@ -216,10 +216,10 @@ func (p Profile) provenanceData(digest string) provenanceData {
 		Profile: p.name(), Version: p.version(),
 		Commit: from.Commit, Change: from.Change,
 		Repository: from.Repository, Path: from.Path,
-		ConfigDigest: shortDigest(digest),
+		ConfigDigest: ShortDigest(digest),
 	}
-	d.ProfileLabel, d.VersionLabel = labelValue(d.Profile), labelValue(d.Version)
-	d.CommitLabel, d.ChangeLabel, d.PathLabel = labelValue(d.Commit), labelValue(d.Change), labelValue(d.Path)
+	d.ProfileLabel, d.VersionLabel = LabelValue(d.Profile), LabelValue(d.Version)
+	d.CommitLabel, d.ChangeLabel, d.PathLabel = LabelValue(d.Commit), LabelValue(d.Change), LabelValue(d.Path)
 	return d
 }
 
@@ -227,8 +227,9 @@ func (p Profile) provenanceData(digest string) provenanceData {
 // https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/
 const maxLabelValue = 63
 
-// labelValue makes a valid label value of s.
-func labelValue(s string) string {
+// LabelValue makes a valid label value of s: a node reports where it comes from in
+// that form.
+func LabelValue(s string) string {
 	s = strings.Map(func(r rune) rune {
 		switch {
 		case r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.':

@@ -205,8 +205,9 @@ func mustJSON(v any) []byte {
 	return b
 }
 
-// shortDigest returns the first 12 hex digits of a digest.
-func shortDigest(digest string) string {
-	hexDigits := strings.TrimPrefix(digest, digestRecipe)
+// ShortDigest returns the first 12 hex digits of a digest, as a node reports them and
+// names of objects hold them.
+func ShortDigest(digest string) string {
+	hexDigits := digest[strings.LastIndex(digest, ":")+1:]
 	return hexDigits[:min(12, len(hexDigits))]
 }

@@ -51,6 +51,7 @@ func (r *Reconciler) archive(ctx context.Context, osc *osm.OperatingSystemConfig
 func (r *Reconciler) archiveAs(ctx context.Context, name string, osc *osm.OperatingSystemConfig, rec render.Record) (taken bool, err error) {
 	stood := api.Interval{
 		From: osc.CreationTimestamp, Until: metav1.NewTime(r.Clock.Now()), UID: osc.UID,
+		Replaces: types.UID(osc.Annotations[api.AnnotationReplaces]),
 		Revision: osc.Annotations[api.AnnotationRevisionFor], SelectedBy: rec.SelectedBy,
 	}
 	if stood.Until.Before(&stood.From) {

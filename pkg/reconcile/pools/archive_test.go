@@ -80,7 +80,7 @@ func TestArchive(t *testing.T) {
 		t.Fatalf("there are %d records", len(got))
 	}
 	rec, want := got[0], recordOf(first)
-	if rec.Name != "pool-"+f.pool.Namespace+"-"+shortDigest(want.Digests.Input) {
+	if rec.Name != "pool-"+f.pool.Namespace+"-"+render.ShortDigest(want.Digests.Input) {
 		t.Errorf("its name is %s", rec.Name)
 	}
 	var held render.Record

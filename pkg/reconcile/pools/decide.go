@@ -104,7 +104,7 @@ func (r *Reconciler) decide(seen *observed, gen generation) (plan, error) {
 	}
 	p.look = earliest(p.access.look, p.edge.renew, annotatedTime(wantProvisioning, api.AnnotationCredentialsRenewAt), annotatedTime(wantBootstrap, api.AnnotationCredentialsRenewAt))
 	p.settings = settingsMap(r.Namespace, gen.in)
-	p.inputs = &inputsPlan{key: shortDigest(gen.input)}
+	p.inputs = &inputsPlan{key: render.ShortDigest(gen.input)}
 	if !gen.credentials.Empty() {
 		p.inputs.data = gen.hidden
 	}
@@ -127,6 +127,9 @@ func (r *Reconciler) decide(seen *observed, gen generation) (plan, error) {
 			return plan{}, err
 		}
 		p.osc = newConfig(seen.md, r.Namespace, out, want, record)
+		if have.osc != nil {
+			p.osc.Annotations[api.AnnotationReplaces] = string(have.osc.UID)
+		}
 		p.digests = &out.Record.Digests
 		p.serving, p.replaced = out.Record, recordOf(have.osc)
 	}
@@ -351,7 +354,7 @@ const settingsKey = "settings.json"
 // settingsPrefix starts the names of settings ConfigMaps.
 const settingsPrefix = "osm-gitops-settings-"
 
-func settingsName(digest string) string { return settingsPrefix + shortDigest(digest) }
+func settingsName(digest string) string { return settingsPrefix + render.ShortDigest(digest) }
 
 // settingsMap keeps the settings of a generation, without credentials, under
 // the name of their digest.
@@ -380,12 +383,6 @@ func keyedDigest(key []byte, parts ...[]byte) string {
 		mac.Write(p)
 	}
 	return "v1:hmac-sha256:" + hex.EncodeToString(mac.Sum(nil))
-}
-
-// shortDigest returns the first 12 hex digits of a digest.
-func shortDigest(digest string) string {
-	digest = digest[strings.LastIndex(digest, ":")+1:]
-	return digest[:min(12, len(digest))]
 }
 
 // annotationsHash is the contract's hash over a MachineDeployment's annotations

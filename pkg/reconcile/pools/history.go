@@ -21,6 +21,7 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
 const (
@@ -171,7 +172,7 @@ func (r *Reconciler) deleteRecords(ctx context.Context, old []archivedEntry) (ke
 		return nil, err
 	}
 	for _, e := range old {
-		if named[e.digest()] || named[shortDigest(e.digest())] {
+		if named[e.digest()] || named[render.ShortDigest(e.digest())] {
 			kept = append(kept, e)
 			continue
 		}
@@ -193,7 +194,7 @@ func (r *Reconciler) deleteRecords(ctx context.Context, old []archivedEntry) (ke
 func (r *Reconciler) provenances(ctx context.Context, records []archivedEntry) (map[string]bool, error) {
 	asked := map[string]bool{}
 	for _, e := range records {
-		asked[e.digest()], asked[shortDigest(e.digest())] = false, false
+		asked[e.digest()], asked[render.ShortDigest(e.digest())] = false, false
 	}
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(api.GroupVersion.WithKind("NodeProvenanceList"))

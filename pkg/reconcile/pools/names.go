@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
 // The stages in names of Secrets (contract: section 8.1).
@@ -63,21 +65,15 @@ func recordNames(namespace, name, inputDigest string) []string {
 	const most = len("provisioning-config")
 	hexDigits := inputDigest[strings.LastIndex(inputDigest, ":")+1:]
 	return []string{
-		name + "-" + namespace + "-" + shortDigest(inputDigest),
+		name + "-" + namespace + "-" + render.ShortDigest(inputDigest),
 		name + "-" + namespace + "-" + hexDigits[:min(most, len(hexDigits))],
 	}
 }
 
-// recordLabel names a pool in a label. No name of an object has a "_", so it is
-// unambiguous.
+// recordLabel names a pool in a label.
 func recordLabel(pool string) string {
 	namespace, name, _ := cutKey(pool)
-	label := namespace + "_" + name
-	if len(label) <= maxLabelValue {
-		return label
-	}
-	sum := sha256.Sum256([]byte(pool))
-	return label[:maxLabelValue-13] + "-" + hex.EncodeToString(sum[:6])
+	return api.PoolLabel(namespace, name)
 }
 
 // cutKey takes the "namespace/name" of poolKey apart.

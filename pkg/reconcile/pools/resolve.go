@@ -276,7 +276,7 @@ func (r *Reconciler) keptCredentials(ctx context.Context, md *cluster.MachineDep
 		return render.Credentials{}, fmt.Errorf("reading credentials %s: %w", key, err)
 	}
 	var c render.Credentials
-	data, ok := secret.Data[shortDigest(inputDigest)]
+	data, ok := secret.Data[render.ShortDigest(inputDigest)]
 	if !ok {
 		return c, fmt.Errorf("the Secret %s has no credentials for the input digest %s", key, inputDigest)
 	}

@@ -12,6 +12,8 @@ type Interval struct {
 	Until metav1.Time `json:"until"`
 	// UID is that of the OperatingSystemConfig.
 	UID types.UID `json:"uid"`
+	// Replaces is the uid of the OperatingSystemConfig that it came in place of, if any.
+	Replaces types.UID `json:"replaces,omitempty"`
 	// Revision of the MachineDeployment that it was for at the end.
 	Revision string `json:"revision,omitempty"`
 	// SelectedBy is the commit that had made the version current then, where Git knows.

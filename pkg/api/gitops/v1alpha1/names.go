@@ -56,6 +56,10 @@ const (
 	AnnotationPool = "gitops.k8c.io/machine-deployment"
 	// AnnotationPoolUID is that MachineDeployment's uid.
 	AnnotationPoolUID = "gitops.k8c.io/machine-deployment-uid"
+	// AnnotationReplaces is on an OperatingSystemConfig the uid of the one that it came in
+	// place of: what a machine boots from was the one until it was the other, whatever
+	// clocks say.
+	AnnotationReplaces = "gitops.k8c.io/replaces"
 	// AnnotationRecord is the JSON of what a generation was made from.
 	AnnotationRecord = "gitops.k8c.io/record"
 	// AnnotationInputDigest is the digest over what rendering read.

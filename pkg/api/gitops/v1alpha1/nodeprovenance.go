@@ -108,8 +108,8 @@ type NodeProvenanceSpec struct {
 // ProvenanceNode is a node as it joined.
 type ProvenanceNode struct {
 	// +kubebuilder:validation:MaxLength=253
-	Name string `json:"name"`
-	UID types.UID `json:"uid"`
+	Name string    `json:"name"`
+	UID  types.UID `json:"uid"`
 	// ProviderID is the instance's name at the cloud.
 	// +kubebuilder:validation:MaxLength=2048
 	// +optional
@@ -123,8 +123,8 @@ type ProvenanceMachine struct {
 	// +kubebuilder:validation:MaxLength=63
 	Namespace string `json:"namespace"`
 	// +kubebuilder:validation:MaxLength=253
-	Name string `json:"name"`
-	UID types.UID `json:"uid"`
+	Name string    `json:"name"`
+	UID  types.UID `json:"uid"`
 	// Created is when the Machine was created.
 	Created metav1.Time `json:"created"`
 }
@@ -134,8 +134,8 @@ type ProvenancePool struct {
 	// +kubebuilder:validation:MaxLength=63
 	Namespace string `json:"namespace"`
 	// +kubebuilder:validation:MaxLength=253
-	Name string `json:"name"`
-	UID types.UID `json:"uid"`
+	Name string    `json:"name"`
+	UID  types.UID `json:"uid"`
 	// MachineSet of the machine.
 	// +kubebuilder:validation:MaxLength=253
 	MachineSet string `json:"machineSet"`

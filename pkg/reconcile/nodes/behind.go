@@ -1,0 +1,110 @@
+package nodes
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+)
+
+const (
+	// behindRate is how many NodeProvenances a second are told that their node is behind,
+	// after behindBurst at once: a push to a pool of 20,000 nodes is told of within seven
+	// minutes.
+	behindRate, behindBurst = 50, 100
+	// behindBatch is how many of one pool are, before others have their turn.
+	behindBatch = 200
+)
+
+// behind compares a node's version of its profile with the one that its pool gives to
+// machines now. Missing is nil, or the first version that came after the node's.
+func behind(np *api.NodeProvenance, pool timeline) (api.Behind, *api.MissingVersion) {
+	has := np.Spec.Configuration
+	now, ok := pool.current()
+	if has == nil || !ok {
+		return api.BehindUnknown, nil
+	}
+	differs := func(g generation) bool { return g.profile != has.Profile || g.version != has.Version }
+	if !differs(now) {
+		return api.BehindNo, nil
+	}
+	since := np.Spec.Window.Until.Time
+	for _, g := range pool { // the last time before it joined that the pool had what it has
+		if g.inputDigest == has.InputDigest && !g.from.After(np.Spec.Window.Until.Time) {
+			since = g.from
+		}
+	}
+	for _, g := range pool {
+		if g.from.After(since) && differs(g) {
+			return api.BehindYes, &api.MissingVersion{Profile: g.profile, Version: g.version, Commit: g.commit, Since: metav1.NewTime(g.from)}
+		}
+	}
+	return api.BehindYes, nil // the pool went on before the node joined
+}
+
+// follower keeps Behind in line with what pools have. Each node falls behind once,
+// whatever comes after: only those that had what their pool had are written to.
+type follower struct{ *Reconciler }
+
+// Reconcile tells the nodes of one pool whether they are behind.
+func (r follower) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	t, err := r.timelineOf(ctx, req.NamespacedName, false)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if _, ok := t.current(); !ok {
+		return ctrl.Result{}, nil // it is being replaced, or its pool is gone: all stays as it was
+	}
+	nodes, err := r.known(ctx, client.MatchingFields{poolIndex: req.String()})
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	written := 0
+	for i := range nodes {
+		np := &nodes[i]
+		is, missing := behind(np, t)
+		if np.Status.Removed != nil || np.Status.Behind == is {
+			continue
+		}
+		if written == behindBatch {
+			return ctrl.Result{RequeueAfter: time.Millisecond}, nil
+		}
+		if err := r.pace.Wait(ctx); err != nil {
+			return ctrl.Result{}, fmt.Errorf("waiting to write: %w", err)
+		}
+		if err := r.patchStatus(ctx, np, map[string]any{"behind": is, "missing": missing}); err != nil {
+			return ctrl.Result{}, err
+		}
+		written++
+	}
+	return ctrl.Result{}, nil
+}
+
+// patchStatus merges into the status of a NodeProvenance, which the cache has in part.
+func (r *Reconciler) patchStatus(ctx context.Context, np *api.NodeProvenance, change map[string]any) error {
+	patch, err := merge(map[string]any{"metadata": map[string]any{"uid": np.UID}, "status": change})
+	if err != nil {
+		return err
+	}
+	into := &api.NodeProvenance{ObjectMeta: metav1.ObjectMeta{Name: np.Name}}
+	err = r.Worker.Status().Patch(ctx, into, patch, client.FieldOwner(api.FieldManager))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("patching the status of NodeProvenance %s: %w", np.Name, err)
+	}
+	return nil
+}
+
+func merge(body map[string]any) (client.Patch, error) {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return nil, fmt.Errorf("encoding a patch: %w", err)
+	}
+	return client.RawPatch(types.MergePatchType, text), nil
+}

@@ -1,0 +1,313 @@
+package nodes
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/flowcontrol"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
+)
+
+// allNamespaces in ProfileNamespaces stands for every one.
+const allNamespaces = "*"
+
+// Cluster is how a cluster is read and written.
+type Cluster struct {
+	// Client reads through a cache and writes.
+	client.Client
+	// Live reads what the cache does not hold.
+	Live client.Reader
+}
+
+// Retention is how long the provenance of nodes that are gone is kept.
+type Retention struct {
+	// Age is the time since the node was gone.
+	Age time.Duration
+	// Max is the number of NodeProvenances there may be. Beyond it the oldest of nodes
+	// that are gone go first; those of nodes that are there always stay.
+	Max int
+}
+
+// Reconciler keeps NodeProvenances. Its fields are set once, before Setup.
+type Reconciler struct {
+	// Management has configurations, their records, and profiles.
+	Management Cluster
+	// Worker has nodes, machines and NodeProvenances: the same cluster, unless the
+	// controller was given two.
+	Worker Cluster
+	// Recorder writes events into the worker cluster.
+	Recorder events.EventRecorder
+	// Clock tells when a node was gone.
+	Clock clock.PassiveClock
+	// Namespace holds configurations, records and profiles.
+	Namespace string
+	// ProfileNamespaces are others from which pools may take profiles; "*" stands for
+	// every one.
+	ProfileNamespaces []string
+	// Retention of what was written about nodes that are gone.
+	Retention Retention
+
+	timelines      timelines
+	configurations configurations
+	pace           flowcontrol.RateLimiter // of writes that a push brings about
+}
+
+// Reconcile brings what is written about the nodes of one name in line with the node
+// that has it now, and with those that had it.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	node := newMetadata(nodeKind)
+	there, err := get(ctx, r.Worker, types.NamespacedName{Name: req.Name}, node)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if !there {
+		node = nil
+	}
+	known, err := r.knownOf(ctx, req.Name)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	var own *api.NodeProvenance
+	for i := range known {
+		switch np := &known[i]; {
+		case np.Spec.Node.Name != req.Name: // two names with one label
+		case node != nil && np.Spec.Node.UID == node.UID:
+			own = np
+		case np.Status.Removed == nil:
+			if err := r.markRemoved(ctx, np); err != nil {
+				return ctrl.Result{}, err
+			}
+		}
+	}
+	if node == nil || !node.DeletionTimestamp.IsZero() {
+		return ctrl.Result{}, nil
+	}
+	if own == nil {
+		if own, err = r.write(ctx, node); err != nil || own == nil {
+			return ctrl.Result{}, err
+		}
+	}
+	if err := r.annotate(ctx, node, own.Name); err != nil {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{}, r.keepStatus(ctx, node, own)
+}
+
+// write writes down where a node comes from. It returns nil for a node that is of no
+// pool, or not yet known to be: what links it to one brings it here again.
+func (r *Reconciler) write(ctx context.Context, node *metav1.PartialObjectMetadata) (*api.NodeProvenance, error) {
+	from, err := r.lineageOf(ctx, node)
+	if err != nil || from == nil {
+		return nil, err
+	}
+	// What is written stays, so it is read from where nothing is behind: the node always,
+	// the records as long as a cache may be.
+	var live corev1.Node
+	found, err := get(ctx, r.Worker.Live, client.ObjectKeyFromObject(node), &live)
+	if err != nil || !found || live.UID != node.UID {
+		return nil, err
+	}
+	pool, err := r.timelineOf(ctx, from.pool, r.Clock.Now().Sub(node.CreationTimestamp.Time) < freshness)
+	if err != nil {
+		return nil, err
+	}
+	if len(pool) == 0 {
+		if asks, err := r.isPool(ctx, from.pool); err != nil || !asks {
+			return nil, err // other machines than ours
+		}
+	}
+	window, err := r.windowOf(ctx, node, from.machine)
+	if err != nil {
+		return nil, err
+	}
+	f := facts{report: reportOf(&live), window: window, revision: from.set.Annotations[api.AnnotationMDRevision], pool: pool}
+	c := conclude(f)
+	np, err := r.provenance(ctx, &live, from, f, c)
+	if err != nil {
+		return nil, err
+	}
+	err = r.Worker.Create(ctx, np, client.FieldOwner(api.FieldManager))
+	if apierrors.IsAlreadyExists(err) {
+		var have api.NodeProvenance
+		if err := r.Worker.Live.Get(ctx, client.ObjectKeyFromObject(np), &have); err != nil {
+			return nil, fmt.Errorf("reading NodeProvenance %s: %w", np.Name, err)
+		}
+		if have.Spec.Node.UID != node.UID {
+			return nil, fmt.Errorf("NodeProvenance %s is of another node, whose uid begins as that of node %s does: rename or delete one of the two", np.Name, node.Name)
+		}
+		return &have, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("creating NodeProvenance %s: %w", np.Name, err)
+	}
+	return np, nil
+}
+
+// provenance is the object for a conclusion.
+func (r *Reconciler) provenance(ctx context.Context, node *corev1.Node, from *lineage, f facts, c conclusion) (*api.NodeProvenance, error) {
+	np := &api.NodeProvenance{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: Name(node.Name, node.UID),
+			Labels: map[string]string{
+				api.LabelManagedBy: api.FieldManager,
+				api.LabelNode:      api.NodeLabel(node.Name),
+				api.LabelPool:      api.PoolLabel(from.pool.Namespace, from.pool.Name),
+			},
+		},
+		Spec: api.NodeProvenanceSpec{
+			Node: api.ProvenanceNode{Name: node.Name, UID: node.UID, ProviderID: notes.Shorten(node.Spec.ProviderID, 2048), Joined: node.CreationTimestamp},
+			Machine: api.ProvenanceMachine{
+				Namespace: from.machine.Namespace, Name: from.machine.Name, UID: from.machine.UID, Created: from.machine.CreationTimestamp,
+			},
+			Pool: api.ProvenancePool{
+				Namespace: from.pool.Namespace, Name: from.pool.Name, UID: from.poolUID, MachineSet: from.set.Name, Revision: notes.Shorten(f.revision, 64),
+			},
+			Evidence: c.evidence, Explanation: c.explanation, Window: f.window,
+		},
+	}
+	if f.report != (api.NodeReport{}) {
+		np.Spec.Reported = &f.report
+	}
+	for _, g := range c.possible {
+		np.Spec.Possible = append(np.Spec.Possible, g.ref())
+	}
+	if c.configuration == nil {
+		return np, nil
+	}
+	var err error
+	if np.Spec.Configuration, err = r.configurationOf(ctx, from.pool, c.configuration); err != nil {
+		return nil, err
+	}
+	bootstrap := c.bootstrap.ref()
+	np.Spec.Bootstrap = &bootstrap
+	addLabels(np)
+	return np, nil
+}
+
+// addLabels are for selecting: the nodes of a commit, of a version. What no label holds
+// is in the spec.
+func addLabels(np *api.NodeProvenance) {
+	c := np.Spec.Configuration
+	for key, value := range map[string]string{
+		api.LabelProfile: c.Profile, api.LabelVersion: render.LabelValue(c.Version), api.LabelCommit: render.LabelValue(c.Commit),
+		api.LabelConfig: render.ShortDigest(c.InputDigest),
+	} {
+		if value != "" && len(validation.IsValidLabelValue(value)) == 0 {
+			np.Labels[key] = value
+		}
+	}
+}
+
+// reportOf is what a node says of itself.
+func reportOf(node client.Object) api.NodeReport {
+	l := node.GetLabels()
+	return api.NodeReport{Config: l[api.LabelConfig], Commit: l[api.LabelCommit]}
+}
+
+// Name is that of the NodeProvenance of a node. It is unique by the uid, so that
+// a node that is created again under its name has another.
+func Name(node string, uid types.UID) string {
+	const digits = 8
+	short := string(uid[:min(digits, len(uid))])
+	return node[:min(len(node), validation.DNS1123SubdomainMaxLength-1-len(short))] + "." + short
+}
+
+// annotate lets the Node name what was written about it.
+func (r *Reconciler) annotate(ctx context.Context, node *metav1.PartialObjectMetadata, name string) error {
+	if node.Annotations[api.AnnotationProvenance] == name {
+		return nil
+	}
+	patch, err := merge(map[string]any{"metadata": map[string]any{
+		"uid": node.UID, "annotations": map[string]string{api.AnnotationProvenance: name}, // of no other node of the name
+	}})
+	if err != nil {
+		return err
+	}
+	into := newMetadata(nodeKind)
+	into.Name = node.Name
+	err = r.Worker.Patch(ctx, into, patch, client.FieldOwner(api.FieldManager))
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("annotating Node %s: %w", node.Name, err)
+	}
+	return nil // or it is gone, which brings it here again
+}
+
+// keepStatus writes what of a status is missing or no longer so. A push to the pool is
+// not among that, see behind.go.
+func (r *Reconciler) keepStatus(ctx context.Context, node *metav1.PartialObjectMetadata, np *api.NodeProvenance) error {
+	report := reportOf(node)
+	before := apimeta.FindStatusCondition(np.Status.Conditions, api.AgreedCondition)
+	judged := before != nil && sameReport(np.Status.Reported, report)
+	if judged && np.Status.Behind != "" {
+		return nil
+	}
+	pool := types.NamespacedName{Namespace: np.Spec.Pool.Namespace, Name: np.Spec.Pool.Name}
+	t, err := r.timelineOf(ctx, pool, r.Clock.Now().Sub(node.CreationTimestamp.Time) < freshness)
+	if err != nil {
+		return err
+	}
+	change := map[string]any{}
+	if np.Status.Behind == "" {
+		change["behind"], change["missing"] = behind(np, t)
+	}
+	var agreed agreement
+	if !judged {
+		_, agreed = judge(facts{report: report, window: np.Spec.Window, pool: t})
+		condition := metav1.Condition{
+			Type: api.AgreedCondition, Status: agreed.status, Reason: agreed.reason, Message: agreed.message,
+			ObservedGeneration: 1, LastTransitionTime: metav1.NewTime(r.Clock.Now()),
+		}
+		if before != nil && before.Status == agreed.status {
+			condition.LastTransitionTime = before.LastTransitionTime
+		}
+		change["conditions"] = []metav1.Condition{condition}
+		change["reported"] = nil
+		if report != (api.NodeReport{}) {
+			change["reported"] = report
+		}
+	}
+	if err := r.patchStatus(ctx, np, change); err != nil {
+		return err
+	}
+	if agreed.status == metav1.ConditionFalse {
+		r.Recorder.Eventf(nodeReference(node), nil, corev1.EventTypeWarning, api.EventProvenanceDisputed, "Compare", "%s",
+			notes.Shorten(agreed.message+": see NodeProvenance "+np.Name, notes.MaxEvent))
+	}
+	return nil
+}
+
+// nodeReference is a Node as an event names it.
+func nodeReference(node *metav1.PartialObjectMetadata) *corev1.ObjectReference {
+	return &corev1.ObjectReference{APIVersion: "v1", Kind: nodeKind.Kind, Name: node.Name, UID: node.UID}
+}
+
+func sameReport(had *api.NodeReport, has api.NodeReport) bool {
+	if had == nil {
+		return has == (api.NodeReport{})
+	}
+	return *had == has
+}
+
+// markRemoved notes that a node is gone, once the API server has said so.
+func (r *Reconciler) markRemoved(ctx context.Context, np *api.NodeProvenance) error {
+	live := newMetadata(nodeKind)
+	found, err := get(ctx, r.Worker.Live, types.NamespacedName{Name: np.Spec.Node.Name}, live)
+	if err != nil || found && live.UID == np.Spec.Node.UID {
+		return err
+	}
+	return r.patchStatus(ctx, np, map[string]any{"removed": metav1.NewTime(r.Clock.Now()).Rfc3339Copy()})
+}

@@ -1,0 +1,308 @@
+package nodes
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
+)
+
+// noon is when everything in these tables is told from, in minutes.
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+func at(minute float64) time.Time {
+	return noon.Add(time.Duration(minute * float64(time.Minute))).Truncate(time.Second)
+}
+
+func window(from, until float64) api.ProvenanceWindow {
+	w := api.ProvenanceWindow{Until: metav1.NewTime(at(until))}
+	if from >= 0 {
+		f := metav1.NewTime(at(from))
+		w.From = &f
+	}
+	return w
+}
+
+// record is the record of a version.
+func record(t *testing.T, version string) render.Record {
+	t.Helper()
+	rec := render.Record{Object: "osp-x-" + version, Profile: "osp-x", Version: version, Commit: "sha1:" + strings.Repeat(version[1:2], 40), Engine: "v1"}
+	rec.Digests.Input = rec.InputDigest()
+	return rec
+}
+
+// stood is a configuration in a history: since when, until when by the controller's
+// clock, for which revision, and what it came in place of.
+type stood struct {
+	version     string
+	from, until float64 // until of the last one: negative while it stands
+	revision    string
+	replaces    string
+}
+
+// uid is that of the nth configuration.
+func uid(n int) types.UID { return types.UID(fmt.Sprintf("osc-%d", n)) }
+
+// history makes the objects that a pool's past leaves.
+func history(t *testing.T, past ...stood) (*osm.OperatingSystemConfig, []metav1.PartialObjectMetadata) {
+	t.Helper()
+	var standing *osm.OperatingSystemConfig
+	intervals := map[string][]api.Interval{}
+	var order []string
+	for n, s := range past {
+		rec := record(t, s.version)
+		if s.until < 0 {
+			text, err := json.Marshal(rec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			standing = &osm.OperatingSystemConfig{ObjectMeta: metav1.ObjectMeta{
+				Name: "pool-ns-config", UID: uid(n), CreationTimestamp: metav1.NewTime(at(s.from)),
+				Annotations: map[string]string{api.AnnotationRecord: string(text), api.AnnotationReplaces: s.replaces, api.AnnotationRevisionFor: s.revision},
+			}}
+			continue
+		}
+		if intervals[s.version] == nil {
+			order = append(order, s.version)
+		}
+		intervals[s.version] = append(intervals[s.version], api.Interval{
+			From: metav1.NewTime(at(s.from)), Until: metav1.NewTime(at(s.until)), UID: uid(n), Replaces: types.UID(s.replaces), Revision: s.revision,
+		})
+	}
+	var records []metav1.PartialObjectMetadata
+	for _, version := range order {
+		rec := record(t, version)
+		text, err := json.Marshal(intervals[version])
+		if err != nil {
+			t.Fatal(err)
+		}
+		records = append(records, metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+			Name: "pool-ns-" + version, UID: types.UID(version), Annotations: map[string]string{
+				api.AnnotationIntervals: string(text), api.AnnotationInputDigest: rec.Digests.Input,
+				api.AnnotationProfile: rec.Profile, api.AnnotationVersion: rec.Version, api.AnnotationCommit: rec.Commit,
+			},
+		}})
+	}
+	return standing, records
+}
+
+func told(t timeline) string {
+	var out []string
+	for _, g := range t {
+		until := "now"
+		if !g.until.IsZero() {
+			until = fmt.Sprint(g.until.Sub(noon).Minutes())
+		}
+		out = append(out, fmt.Sprintf("%s %v-%s", g.version, g.from.Sub(noon).Minutes(), until))
+	}
+	return strings.Join(out, ", ")
+}
+
+func TestTimeline(t *testing.T) {
+	for name, c := range map[string]struct {
+		past []stood
+		want string
+	}{
+		"nothing":                       {nil, ""},
+		"one that stands":               {[]stood{{version: "v1", from: 0, until: -1}}, "v1 0-now"},
+		"one after the other":           {[]stood{{version: "v1", from: 0, until: 10}, {version: "v2", from: 10.1, until: -1, replaces: "osc-0"}}, "v1 0-10.1, v2 10.1-now"},
+		"a revert is two times":         {[]stood{{version: "v1", from: 0, until: 10}, {version: "v2", from: 10, until: 20, replaces: "osc-0"}, {version: "v1", from: 20, until: -1, replaces: "osc-1"}}, "v1 0-10, v2 10-20, v1 20-now"},
+		"archived, and not yet deleted": {[]stood{{version: "v1", from: 0, until: -1}}, "v1 0-now"},
+
+		// What ends does so by the controller's clock, what begins by the API server's.
+		"a clock that is hours behind":         {[]stood{{version: "v1", from: 0, until: 0}, {version: "v2", from: 300, until: -1, replaces: "osc-0"}}, "v1 0-300, v2 300-now"},
+		"a clock that is hours ahead":          {[]stood{{version: "v1", from: 0, until: 400}, {version: "v2", from: 300, until: -1, replaces: "osc-0"}}, "v1 0-300, v2 300-now"},
+		"killed between two, for a short time": {[]stood{{version: "v1", from: 0, until: 10}, {version: "v2", from: 15, until: -1}}, "v1 0-15, v2 15-now"},
+		"nothing of ours for a long time":      {[]stood{{version: "v1", from: 0, until: 10}, {version: "v2", from: 300, until: -1}}, "v1 0-10, v2 300-now"},
+		"another controller's in between":      {[]stood{{version: "v1", from: 0, until: 10}, {version: "v2", from: 15, until: -1, replaces: "the reference's"}}, "v1 0-10, v2 15-now"},
+		"a pool that is gone":                  {[]stood{{version: "v1", from: 0, until: 10}}, "v1 0-10"},
+		"two within a second, in their order":  {[]stood{{version: "v2", from: 0, until: -1, replaces: "osc-1"}, {version: "v1", from: 0, until: 1}}, "v1 0-0, v2 0-now"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := told(newTimeline(history(t, c.past...))); got != c.want {
+				t.Errorf("got  %s\nwant %s", got, c.want)
+			}
+		})
+	}
+	t.Run("an interval of the configuration that still stands", func(t *testing.T) {
+		osc, _ := history(t, stood{version: "v1", from: 0, until: -1})
+		_, records := history(t, stood{version: "v1", from: 0, until: 10})
+		if got := told(newTimeline(osc, records)); got != "v1 0-now" {
+			t.Errorf("got %s", got)
+		}
+	})
+	t.Run("an edited record says nothing", func(t *testing.T) {
+		osc, _ := history(t, stood{version: "v1", from: 0, until: -1})
+		osc.Annotations[api.AnnotationRecord] = strings.Replace(osc.Annotations[api.AnnotationRecord], `"v1"`, `"v9"`, 1)
+		if got := newTimeline(osc, nil); len(got) > 0 {
+			t.Errorf("got %s", told(got))
+		}
+	})
+}
+
+func TestConclude(t *testing.T) {
+	steady := []stood{{version: "v1", from: 0, until: -1, revision: "1"}}
+	pushed := []stood{{version: "v1", from: 0, until: 100, revision: "1"}, {version: "v2", from: 100, until: -1, revision: "1", replaces: "osc-0"}}
+	reverted := []stood{
+		{version: "v1", from: 0, until: 100}, {version: "v2", from: 100, until: 200, replaces: "osc-0"}, {version: "v1", from: 200, until: -1, replaces: "osc-1"},
+	}
+	template := []stood{{version: "v1", from: 0, until: 100.05, revision: "1"}, {version: "v2", from: 100.05, until: -1, revision: "2", replaces: "osc-0"}}
+	taken := []stood{{version: "v1", from: 100, until: -1, replaces: "the reference's"}}
+	says := func(version string) api.NodeReport {
+		rec := record(t, version)
+		return api.NodeReport{Config: render.ShortDigest(rec.Digests.Input), Commit: render.LabelValue(rec.Commit)}
+	}
+	for name, c := range map[string]struct {
+		past     []stood
+		report   api.NodeReport
+		window   api.ProvenanceWindow
+		revision string
+
+		evidence  api.Evidence
+		of        string // version of the provisioning document, then of the bootstrap document
+		possible  string
+		agreement string
+	}{
+		"one configuration":             {past: steady, window: window(50, 54), evidence: api.EvidenceInferred, of: "v1 v1", agreement: api.ReasonNothingReported},
+		"one, and the node says so":     {past: steady, window: window(50, 54), report: says("v1"), evidence: api.EvidenceReported, of: "v1 v1", agreement: api.ReasonRecorded},
+		"before a push":                 {past: pushed, window: window(50, 54), evidence: api.EvidenceInferred, of: "v1 v1", agreement: api.ReasonNothingReported},
+		"after a push":                  {past: pushed, window: window(150, 154), evidence: api.EvidenceInferred, of: "v2 v2", agreement: api.ReasonNothingReported},
+		"a push while it boots":         {past: pushed, window: window(98, 102), evidence: api.EvidenceInferred, of: "v1 v1", possible: "v1 0-100, v2 100-now", agreement: api.ReasonNothingReported},
+		"and the node knows the second": {past: pushed, window: window(98, 102), report: says("v2"), evidence: api.EvidenceReported, of: "v2 v1", possible: "v1 0-100, v2 100-now", agreement: api.ReasonRecorded},
+		"and the node knows the first":  {past: pushed, window: window(98, 102), report: says("v1"), evidence: api.EvidenceReported, of: "v1 v1", possible: "v1 0-100, v2 100-now", agreement: api.ReasonRecorded},
+		"before its pool had anything":  {past: []stood{{version: "v1", from: 30, until: -1}}, window: window(10, 20), evidence: api.EvidenceUnknown, agreement: api.ReasonNothingReported},
+		"a machine that waited for its pool": {past: []stood{{version: "v1", from: 30, until: -1}}, window: window(10, 40),
+			evidence: api.EvidenceInferred, of: "v1 v1", agreement: api.ReasonNothingReported},
+
+		// A revert: the same configuration at two times.
+		"at the first time":               {past: reverted, window: window(50, 54), report: says("v1"), evidence: api.EvidenceReported, of: "v1 v1", agreement: api.ReasonRecorded},
+		"at the second time":              {past: reverted, window: window(250, 254), report: says("v1"), evidence: api.EvidenceReported, of: "v1 v1", agreement: api.ReasonRecorded},
+		"in between, it says the old one": {past: reverted, window: window(150, 154), report: says("v1"), evidence: api.EvidenceInferred, of: "v2 v2", agreement: api.ReasonNotCurrentThen},
+
+		// machine-controller waits for documents of the template that the machine is of.
+		"a machine of a new template, older than its configuration": {past: template, window: window(100, 104), revision: "2",
+			evidence: api.EvidenceInferred, of: "v2 v2", agreement: api.ReasonNothingReported},
+		"a template that was used again": {past: pushed, window: window(50, 54), revision: "7", evidence: api.EvidenceInferred, of: "v1 v1", agreement: api.ReasonNothingReported},
+
+		// Labels that lie.
+		"a configuration that never was": {past: steady, window: window(50, 54), report: api.NodeReport{Config: "0123456789ab", Commit: says("v1").Commit},
+			evidence: api.EvidenceInferred, of: "v1 v1", agreement: api.ReasonNeverCurrent},
+		"a configuration of before": {past: pushed, window: window(150, 154), report: says("v1"), evidence: api.EvidenceInferred, of: "v2 v2", agreement: api.ReasonNotCurrentThen},
+		"a configuration of after":  {past: pushed, window: window(50, 54), report: says("v2"), evidence: api.EvidenceInferred, of: "v1 v1", agreement: api.ReasonNotCurrentThen},
+		"another commit": {past: steady, window: window(50, 54), report: api.NodeReport{Config: says("v1").Config, Commit: says("v2").Commit},
+			evidence: api.EvidenceInferred, of: "v1 v1", agreement: api.ReasonOtherCommit},
+		"a commit alone that fits":     {past: steady, window: window(50, 54), report: api.NodeReport{Commit: says("v1").Commit}, evidence: api.EvidenceInferred, of: "v1 v1", agreement: api.ReasonRecorded},
+		"a commit alone that does not": {past: steady, window: window(50, 54), report: api.NodeReport{Commit: says("v2").Commit}, evidence: api.EvidenceInferred, of: "v1 v1", agreement: api.ReasonOtherCommit},
+
+		// What there are no records of.
+		"a pool without records":                  {window: window(50, 54), report: says("v1"), evidence: api.EvidenceUnknown, agreement: api.ReasonNoRecords},
+		"before the pool was taken over":          {past: taken, window: window(50, 54), report: says("v2"), evidence: api.EvidenceUnknown, agreement: api.ReasonNoRecords},
+		"while it was taken over":                 {past: taken, window: window(98, 102), evidence: api.EvidenceUnknown, possible: "v1 100-now", agreement: api.ReasonNothingReported},
+		"after it was taken over":                 {past: taken, window: window(110, 114), evidence: api.EvidenceInferred, of: "v1 v1", agreement: api.ReasonNothingReported},
+		"a machine that is younger than its node": {past: pushed, window: window(-1, 150), evidence: api.EvidenceUnknown, possible: "v1 0-100, v2 100-now", agreement: api.ReasonNothingReported},
+		"and the node says what it has":           {past: pushed, window: window(-1, 150), report: says("v1"), evidence: api.EvidenceReported, of: "v1 v1", possible: "v1 0-100, v2 100-now", agreement: api.ReasonRecorded},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := conclude(facts{report: c.report, window: c.window, revision: c.revision, pool: newTimeline(history(t, c.past...))})
+			of := ""
+			if got.configuration != nil {
+				of = got.configuration.version + " " + got.bootstrap.version
+			}
+			if diff := cmp.Diff([]string{string(c.evidence), c.of, c.possible, c.agreement}, []string{string(got.evidence), of, told(got.possible), got.agreement.reason}); diff != "" {
+				t.Errorf("differs (-want +got):\n%s%s", diff, got.explanation)
+			}
+			if got.explanation == "" || got.agreement.message == "" {
+				t.Error("it does not say why")
+			}
+		})
+	}
+}
+
+func TestBehind(t *testing.T) {
+	past := []stood{
+		{version: "v1", from: 0, until: 100}, {version: "v2", from: 100, until: 200, replaces: "osc-0"}, {version: "v3", from: 200, until: -1, replaces: "osc-1"},
+	}
+	reverted := append(past[:2:2], stood{version: "v1", from: 200, until: -1, replaces: "osc-1"})
+	for name, c := range map[string]struct {
+		past    []stood
+		has     string
+		joined  float64
+		want    api.Behind
+		missing string
+	}{
+		"what the pool has":            {past, "v3", 210, api.BehindNo, ""},
+		"one behind":                   {past, "v2", 150, api.BehindYes, "v3"},
+		"two behind":                   {past, "v1", 50, api.BehindYes, "v2"},
+		"two behind, pushed at boot":   {past, "v1", 101, api.BehindYes, "v2"},
+		"a revert brings it back":      {reverted, "v1", 50, api.BehindNo, ""},
+		"a revert goes past it":        {reverted, "v2", 150, api.BehindYes, "v1"},
+		"a pool that is gone":          {past[:1], "v1", 50, api.BehindUnknown, ""},
+		"a node that nothing is known": {past, "", 50, api.BehindUnknown, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			np := &api.NodeProvenance{Spec: api.NodeProvenanceSpec{Window: window(c.joined-2, c.joined)}}
+			if c.has != "" {
+				rec := record(t, c.has)
+				np.Spec.Configuration = &api.ProvenanceConfiguration{InputDigest: rec.Digests.Input, Profile: rec.Profile, Version: rec.Version}
+			}
+			got, missing := behind(np, newTimeline(history(t, c.past...)))
+			version := ""
+			if missing != nil {
+				version = missing.Version
+			}
+			if got != c.want || version != c.missing {
+				t.Errorf("got %s, missing %q", got, version)
+			}
+		})
+	}
+}
+
+func TestExpired(t *testing.T) {
+	provenance := func(name string, removed float64) api.NodeProvenance {
+		np := api.NodeProvenance{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		if removed >= 0 {
+			at := metav1.NewTime(at(removed))
+			np.Status.Removed = &at
+		}
+		return np
+	}
+	all := []api.NodeProvenance{provenance("there", -1), provenance("c", 30), provenance("a", 10), provenance("b", 20), provenance("there too", -1)}
+	for name, c := range map[string]struct {
+		keep Retention
+		now  float64
+		want string
+	}{
+		"all are young and few":        {Retention{Age: time.Hour, Max: 5}, 60, ""},
+		"one is old":                   {Retention{Age: time.Hour, Max: 5}, 70, "a"},
+		"two are old":                  {Retention{Age: time.Hour, Max: 5}, 80, "a b"},
+		"one too many":                 {Retention{Age: time.Hour, Max: 4}, 60, "a"},
+		"nodes that are there stay":    {Retention{Age: time.Hour, Max: 1}, 60, "a b c"},
+		"nothing is kept of what left": {Retention{Age: 0, Max: 5}, 60, "a b c"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got []string
+			for _, np := range expired(all, c.keep, at(c.now)) {
+				got = append(got, np.Name)
+			}
+			if strings.Join(got, " ") != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+func TestName(t *testing.T) {
+	long := Name(strings.Repeat("n", 253), "0b6f3c1a-6f0e")
+	if Name("node", "0b6f3c1a-6f0e") != "node.0b6f3c1a" || len(long) != 253 || !strings.HasSuffix(long, "n.0b6f3c1a") {
+		t.Errorf("got %s", long)
+	}
+}

@@ -1,0 +1,228 @@
+package nodes
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+)
+
+// freshness is the age of a node up to which the records of its pool are read from the
+// API server itself: what a cache has not seen yet would be missing for ever.
+const freshness = 5 * time.Minute
+
+// lineage is the way from a Node to its pool.
+type lineage struct {
+	machine *cluster.Machine
+	set     *metav1.PartialObjectMetadata
+	pool    types.NamespacedName
+	poolUID types.UID
+}
+
+// lineageOf follows a Node to its Machine, MachineSet and MachineDeployment (contract:
+// section 12.3). It is nil where the chain ends earlier: such a node is none of ours, or
+// not yet.
+func (r *Reconciler) lineageOf(ctx context.Context, node *metav1.PartialObjectMetadata) (*lineage, error) {
+	machine, err := r.machineOf(ctx, node)
+	if err != nil || machine == nil {
+		return nil, err
+	}
+	owner := ownerOf(machine, "MachineSet")
+	if owner == nil {
+		return nil, nil
+	}
+	set := newMetadata(machineSetKind)
+	key := types.NamespacedName{Namespace: machine.Namespace, Name: owner.Name}
+	found, err := get(ctx, r.Worker, key, set)
+	if err != nil || !found || set.UID != owner.UID {
+		return nil, err
+	}
+	if owner = ownerOf(set, "MachineDeployment"); owner == nil {
+		return nil, nil
+	}
+	return &lineage{
+		machine: machine, set: set,
+		pool: types.NamespacedName{Namespace: machine.Namespace, Name: owner.Name}, poolUID: owner.UID,
+	}, nil
+}
+
+// ownerOf is the owner of a kind, the last one where there are several.
+func ownerOf(obj client.Object, kind string) *metav1.OwnerReference {
+	var out *metav1.OwnerReference
+	for _, ref := range obj.GetOwnerReferences() {
+		gv, err := schema.ParseGroupVersion(ref.APIVersion)
+		if err == nil && gv.Group == cluster.GroupVersion.Group && ref.Kind == kind {
+			out = &ref
+		}
+	}
+	return out
+}
+
+// machineOf finds the Machine of a Node by the Node's label, by its annotation, or by
+// the Machine's status. The first two a node may write itself: a Machine that says
+// that it is another node's is not believed to be this one's.
+func (r *Reconciler) machineOf(ctx context.Context, node *metav1.PartialObjectMetadata) (*cluster.Machine, error) {
+	if uid := node.Labels[api.LabelOwnedBy]; uid != "" {
+		m, err := r.machineBy(ctx, node, client.MatchingFields{uidIndex: uid})
+		if err != nil || m != nil {
+			return m, err
+		}
+	}
+	if namespace, name, ok := strings.Cut(node.Annotations[api.AnnotationMachine], "/"); ok {
+		var m cluster.Machine
+		found, err := get(ctx, r.Worker, types.NamespacedName{Namespace: namespace, Name: name}, &m)
+		if err != nil {
+			return nil, err
+		}
+		if found && mayBe(&m, node) {
+			return &m, nil
+		}
+	}
+	return r.machineBy(ctx, node, client.MatchingFields{nodeIndex: node.Name})
+}
+
+func (r *Reconciler) machineBy(ctx context.Context, node *metav1.PartialObjectMetadata, by client.MatchingFields) (*cluster.Machine, error) {
+	var list cluster.MachineList
+	if err := r.Worker.List(ctx, &list, by, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing Machines: %w", err)
+	}
+	for i := range list.Items {
+		if mayBe(&list.Items[i], node) {
+			return list.Items[i].DeepCopy(), nil
+		}
+	}
+	return nil, nil
+}
+
+// mayBe reports whether nothing in a Machine says that it has another node. A Node that
+// was created again has the name, and not yet the uid.
+func mayBe(m *cluster.Machine, node *metav1.PartialObjectMetadata) bool {
+	return m.Status.NodeRef == nil || m.Status.NodeRef.Name == node.Name
+}
+
+// knownOf are the NodeProvenances of a node by its name, of every uid. They are the
+// cache's, trimmed: not to be changed.
+func (r *Reconciler) knownOf(ctx context.Context, name string) ([]api.NodeProvenance, error) {
+	return r.known(ctx, client.MatchingFields{nodeIndex: name})
+}
+
+func (r *Reconciler) known(ctx context.Context, by ...client.ListOption) ([]api.NodeProvenance, error) {
+	var list api.NodeProvenanceList
+	if err := r.Worker.List(ctx, &list, append(by, client.UnsafeDisableDeepCopy)...); err != nil {
+		return nil, fmt.Errorf("listing NodeProvenances: %w", err)
+	}
+	return list.Items, nil
+}
+
+// windowOf is the time in which a machine fetched its documents. It ended when the
+// first of its nodes joined: a Node may be deleted and created again while the machine
+// stays what it is.
+func (r *Reconciler) windowOf(ctx context.Context, node *metav1.PartialObjectMetadata, machine *cluster.Machine) (api.ProvenanceWindow, error) {
+	w := api.ProvenanceWindow{Until: node.CreationTimestamp}
+	earlier, err := r.known(ctx, client.MatchingFields{machineIndex: string(machine.UID)})
+	if err != nil {
+		return w, err
+	}
+	for i := range earlier {
+		if joined := earlier[i].Spec.Node.Joined; joined.Before(&w.Until) {
+			w.Until = joined
+		}
+	}
+	if !machine.CreationTimestamp.After(w.Until.Add(leeway)) {
+		created := machine.CreationTimestamp
+		w.From = &created
+	}
+	return w, nil
+}
+
+// timelineOf reads the records of a pool: from caches, or live from the API server.
+func (r *Reconciler) timelineOf(ctx context.Context, pool types.NamespacedName, live bool) (timeline, error) {
+	key := pool.Namespace + "/" + pool.Name
+	osc, err := r.configOf(ctx, pool, live)
+	if err != nil {
+		return nil, err
+	}
+	records := newMetadataList(recordKind)
+	if live {
+		err = r.Management.Live.List(ctx, records, client.InNamespace(r.Namespace), client.MatchingLabels{
+			api.LabelManagedBy: api.FieldManager, api.LabelPool: api.PoolLabel(pool.Namespace, pool.Name),
+		})
+	} else {
+		err = r.Management.List(ctx, records, client.InNamespace(r.Namespace), client.MatchingFields{poolIndex: key}, client.UnsafeDisableDeepCopy)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listing the archived records of pool %s: %w", key, err)
+	}
+	var own []metav1.PartialObjectMetadata
+	for _, obj := range records.Items {
+		if obj.Annotations[api.AnnotationPool] == key {
+			own = append(own, obj)
+		}
+	}
+	return r.timelines.of(key, osc, own), nil
+}
+
+// configOf reads the OperatingSystemConfig of a pool; nil for none.
+func (r *Reconciler) configOf(ctx context.Context, pool types.NamespacedName, live bool) (*osm.OperatingSystemConfig, error) {
+	var from client.Reader = r.Management
+	if live {
+		from = r.Management.Live
+	}
+	osc := &osm.OperatingSystemConfig{}
+	key := types.NamespacedName{Namespace: r.Namespace, Name: pool.Name + "-" + pool.Namespace + "-config"} // contract: section 8.1
+	found, err := get(ctx, from, key, osc)
+	if err != nil || !found || osc.Annotations[api.AnnotationPool] != pool.Namespace+"/"+pool.Name {
+		return nil, err
+	}
+	return osc, nil
+}
+
+// isPool reports whether a MachineDeployment asks for a profile.
+func (r *Reconciler) isPool(ctx context.Context, key types.NamespacedName) (bool, error) {
+	var md cluster.MachineDeployment
+	found, err := get(ctx, r.Worker, key, &md)
+	return found && md.Annotations[api.AnnotationOSP] != "", err
+}
+
+// get reports whether an object exists.
+func get(ctx context.Context, from client.Reader, key types.NamespacedName, obj client.Object) (bool, error) {
+	err := from.Get(ctx, key, obj)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("reading %T %s: %w", obj, key, err)
+	}
+	return true, nil
+}
+
+// The kinds of which metadata is all we keep.
+var (
+	nodeKind       = corev1.SchemeGroupVersion.WithKind("Node")
+	machineSetKind = cluster.GroupVersion.WithKind("MachineSet")
+	recordKind     = appsv1.SchemeGroupVersion.WithKind("ControllerRevision")
+)
+
+func newMetadata(kind schema.GroupVersionKind) *metav1.PartialObjectMetadata {
+	obj := &metav1.PartialObjectMetadata{}
+	obj.SetGroupVersionKind(kind)
+	return obj
+}
+
+func newMetadataList(kind schema.GroupVersionKind) *metav1.PartialObjectMetadataList {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	return list
+}

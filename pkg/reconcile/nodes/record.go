@@ -1,0 +1,102 @@
+package nodes
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
+)
+
+// shortCommit is how much of a commit people are shown.
+const shortCommit = 12
+
+// configurationOf reads where a generation of a pool comes from: its record, and of the
+// profile's object what no record has.
+func (r *Reconciler) configurationOf(ctx context.Context, pool types.NamespacedName, g *generation) (*api.ProvenanceConfiguration, error) {
+	if made, ok := r.configurations.get(g.inputDigest); ok {
+		made.SelectedBy = g.selectedBy
+		return &made, nil
+	}
+	rec, err := r.readRecord(ctx, pool, g)
+	if err != nil {
+		return nil, err
+	}
+	made := api.ProvenanceConfiguration{
+		InputDigest: rec.Digests.Input, Profile: nameOf(rec), Version: rec.Version, Object: rec.Object, ProfileDigest: rec.ObjectDigest,
+		Repository: rec.Repository, Path: rec.Path, Commit: rec.Commit, ShortCommit: shortened(rec.Commit), Change: rec.Change, Engine: rec.Engine,
+	}
+	if err := r.addOrigin(ctx, &made); err != nil {
+		return nil, err
+	}
+	r.configurations.put(g.inputDigest, made)
+	made.SelectedBy = g.selectedBy
+	return &made, nil
+}
+
+// readRecord reads the record of a generation, archived or on the pool's configuration.
+// One that was archived meanwhile is found when it is asked for again.
+func (r *Reconciler) readRecord(ctx context.Context, pool types.NamespacedName, g *generation) (render.Record, error) {
+	if g.record == "" {
+		osc, err := r.configOf(ctx, pool, true)
+		if err != nil {
+			return render.Record{}, err
+		}
+		if osc != nil {
+			if rec, ok := recordOf(osc); ok && rec.Digests.Input == g.inputDigest {
+				return rec, nil
+			}
+		}
+		return render.Record{}, fmt.Errorf("the configuration of pool %s was replaced meanwhile", pool)
+	}
+	var archived appsv1.ControllerRevision
+	key := types.NamespacedName{Namespace: r.Namespace, Name: g.record}
+	if err := r.Management.Live.Get(ctx, key, &archived); err != nil {
+		return render.Record{}, fmt.Errorf("reading ControllerRevision %s: %w", key, err)
+	}
+	rec, ok := readRecord(archived.Data.Raw)
+	if !ok || rec.Digests.Input != g.inputDigest {
+		return render.Record{}, fmt.Errorf("the ControllerRevision %s does not hold the record that its annotation %s names: it was edited, delete it", key, api.AnnotationInputDigest)
+	}
+	return rec, nil
+}
+
+// addOrigin adds what the profile's object says of its origin, if its content is that
+// of the record.
+func (r *Reconciler) addOrigin(ctx context.Context, to *api.ProvenanceConfiguration) error {
+	key := types.NamespacedName{Namespace: r.Namespace, Name: to.Object}
+	if namespace, name, ok := strings.Cut(to.Object, "/"); ok {
+		key = types.NamespacedName{Namespace: namespace, Name: name}
+	}
+	if key.Namespace != r.Namespace && !slices.Contains(r.ProfileNamespaces, key.Namespace) && !slices.Contains(r.ProfileNamespaces, allNamespaces) {
+		return nil // allowed no more (security.md 24)
+	}
+	var osp osm.OperatingSystemProfile
+	found, err := get(ctx, r.Management, key, &osp)
+	if err != nil || !found {
+		return err
+	}
+	a := osp.Annotations
+	if a[api.AnnotationDigest] != to.ProfileDigest || profile.Digest(osp.Spec) != to.ProfileDigest {
+		return nil
+	}
+	// security.md 28: names of authors are anybody's text.
+	to.Author, to.Signature = notes.Clean(a[api.AnnotationAuthor]), notes.Clean(a[api.AnnotationSignature])
+	to.CommittedAt = notes.Shorten(a[api.AnnotationCommittedAt], 64)
+	return nil
+}
+
+func shortened(commit string) string {
+	if i := strings.LastIndexAny(commit, ":@"); i >= 0 { // an artifact's revision
+		commit = commit[i+1:]
+	}
+	return commit[:min(shortCommit, len(commit))]
+}

@@ -1,0 +1,73 @@
+package nodes
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+)
+
+// retainInterval is the time between two looks for what is too old or too much. Each
+// goes over the cache.
+const retainInterval = 10 * time.Minute
+
+// retain removes what is too old or too much, until ctx ends.
+func (r *Reconciler) retain(ctx context.Context) error {
+	ticker := time.NewTicker(retainInterval)
+	defer ticker.Stop()
+	for {
+		if err := r.sweep(ctx); err != nil && ctx.Err() == nil {
+			log.FromContext(ctx).Error(err, "removing old NodeProvenances")
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+// sweep deletes the provenance of nodes that are gone: what is older than Age, and the
+// oldest beyond Max.
+func (r *Reconciler) sweep(ctx context.Context) error {
+	all, err := r.known(ctx)
+	if err != nil {
+		return err
+	}
+	for _, np := range expired(all, r.Retention, r.Clock.Now()) {
+		err := r.Worker.Delete(ctx, &api.NodeProvenance{ObjectMeta: metav1.ObjectMeta{Name: np.Name}}, client.Preconditions{UID: &np.UID})
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("deleting NodeProvenance %s: %w", np.Name, err)
+		}
+	}
+	return nil
+}
+
+// expired are those to delete, the oldest first.
+func expired(all []api.NodeProvenance, keep Retention, now time.Time) []*api.NodeProvenance {
+	var gone []*api.NodeProvenance
+	for i := range all {
+		if all[i].Status.Removed != nil {
+			gone = append(gone, &all[i])
+		}
+	}
+	slices.SortFunc(gone, func(a, b *api.NodeProvenance) int {
+		if c := a.Status.Removed.Compare(b.Status.Removed.Time); c != 0 {
+			return c
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+	excess := max(0, len(all)-keep.Max)
+	n := 0
+	for n < len(gone) && (n < excess || !now.Before(gone[n].Status.Removed.Add(keep.Age))) {
+		n++
+	}
+	return gone[:n]
+}

@@ -1,0 +1,254 @@
+package nodes
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/flowcontrol"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	crreconcile "sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+)
+
+// Indexes of the caches.
+const (
+	uidIndex     = "uid"     // of Machines
+	setIndex     = "set"     // of Machines, by the uid of their MachineSet
+	nodeIndex    = "node"    // of Machines and NodeProvenances, by the name of the node
+	machineIndex = "machine" // of Nodes, by what names their Machine; of NodeProvenances, by its uid
+	poolIndex    = "pool"    // of NodeProvenances and records, by "namespace/name"
+)
+
+// Watches are what Setup watches beside the manager's cache.
+type Watches struct {
+	// Management is the cache of the management cluster.
+	Management cache.Cache
+	// Concurrency is the number of nodes handled at a time.
+	Concurrency int
+}
+
+// Setup registers the controllers with the manager of the worker cluster, whose cache
+// has to keep what WorkerCache says. A node runs when it comes or goes, when what it
+// says of itself changes, and when what links it to its pool does; its heartbeats
+// cause nothing.
+func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, w Watches) error {
+	r.pace = flowcontrol.NewTokenBucketRateLimiter(behindRate, behindBurst)
+	if err := index(ctx, mgr.GetFieldIndexer(), w.Management); err != nil {
+		return err
+	}
+	if err := mgr.Add(manager.RunnableFunc(r.retain)); err != nil {
+		return fmt.Errorf("setting up the removal of old NodeProvenances: %w", err)
+	}
+	err := ctrl.NewControllerManagedBy(mgr).
+		Named("node").
+		For(&corev1.Node{}, builder.OnlyMetadata, builder.WithPredicates(nodeChanged)).
+		Watches(&cluster.Machine{}, handler.EnqueueRequestsFromMapFunc(r.nodesOf), builder.WithPredicates(linkChanged)).
+		WatchesMetadata(&cluster.MachineSet{}, handler.EnqueueRequestsFromMapFunc(r.nodesOfSet), builder.WithPredicates(linkChanged)).
+		Watches(&api.NodeProvenance{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, obj client.Object) []crreconcile.Request {
+			if np, ok := obj.(*api.NodeProvenance); ok {
+				return []crreconcile.Request{{NamespacedName: types.NamespacedName{Name: np.Spec.Node.Name}}}
+			}
+			return nil
+		}), builder.WithPredicates(deletedOrOld)).
+		WithOptions(controller.Options{MaxConcurrentReconciles: w.Concurrency}).
+		Complete(r)
+	if err != nil {
+		return fmt.Errorf("setting up the node controller: %w", err)
+	}
+	err = ctrl.NewControllerManagedBy(mgr).
+		Named("node-behind").
+		WatchesRawSource(source.Kind(w.Management, &osm.OperatingSystemConfig{}, handler.TypedEnqueueRequestsFromMapFunc(
+			func(_ context.Context, osc *osm.OperatingSystemConfig) []crreconcile.Request { return poolOf(osc) }), configReplaced)).
+		Complete(follower{r})
+	if err != nil {
+		return fmt.Errorf("setting up the controller of nodes that are behind: %w", err)
+	}
+	return nil
+}
+
+// WorkerCache says how the cache of the worker cluster keeps what there are many of:
+// of nodes, machines and their provenance no more than what is asked for.
+func WorkerCache() map[client.Object]cache.ByObject {
+	return map[client.Object]cache.ByObject{
+		&corev1.Node{}:        {Transform: trimNode},
+		&cluster.Machine{}:    {Transform: trimMachine},
+		&cluster.MachineSet{}: {Transform: trimMachineSet},
+		&api.NodeProvenance{}: {Transform: trimProvenance},
+	}
+}
+
+// Records says how the cache of the management cluster keeps archived records: of
+// --namespace, without their data.
+func Records(namespace string) cache.ByObject {
+	return cache.ByObject{
+		Namespaces: map[string]cache.Config{namespace: {}},
+		Label:      labels.SelectorFromSet(labels.Set{api.LabelManagedBy: api.FieldManager}),
+	}
+}
+
+// index prepares the caches.
+func index(ctx context.Context, worker client.FieldIndexer, management client.FieldIndexer) error {
+	for _, i := range []struct {
+		in    client.FieldIndexer
+		obj   client.Object
+		name  string
+		value func(client.Object) []string
+	}{
+		{worker, &cluster.Machine{}, uidIndex, func(obj client.Object) []string { return []string{string(obj.GetUID())} }},
+		{worker, &cluster.Machine{}, setIndex, func(obj client.Object) []string {
+			if owner := ownerOf(obj, "MachineSet"); owner != nil {
+				return []string{string(owner.UID)}
+			}
+			return nil
+		}},
+		{worker, &cluster.Machine{}, nodeIndex, func(obj client.Object) []string {
+			if m, ok := obj.(*cluster.Machine); ok && m.Status.NodeRef != nil {
+				return []string{m.Status.NodeRef.Name}
+			}
+			return nil
+		}},
+		{worker, newMetadata(nodeKind), machineIndex, func(obj client.Object) []string {
+			return []string{obj.GetLabels()[api.LabelOwnedBy], obj.GetAnnotations()[api.AnnotationMachine]}
+		}},
+		{worker, &api.NodeProvenance{}, nodeIndex, ofProvenance(func(s *api.NodeProvenanceSpec) string { return s.Node.Name })},
+		{worker, &api.NodeProvenance{}, machineIndex, ofProvenance(func(s *api.NodeProvenanceSpec) string { return string(s.Machine.UID) })},
+		{worker, &api.NodeProvenance{}, poolIndex, ofProvenance(func(s *api.NodeProvenanceSpec) string { return s.Pool.Namespace + "/" + s.Pool.Name })},
+		{management, newMetadata(recordKind), poolIndex, func(obj client.Object) []string { return []string{obj.GetAnnotations()[api.AnnotationPool]} }},
+	} {
+		if err := i.in.IndexField(ctx, i.obj, i.name, i.value); err != nil {
+			return fmt.Errorf("indexing %T by %s: %w", i.obj, i.name, err)
+		}
+	}
+	return nil
+}
+
+func ofProvenance(key func(*api.NodeProvenanceSpec) string) func(client.Object) []string {
+	return func(obj client.Object) []string {
+		if np, ok := obj.(*api.NodeProvenance); ok {
+			return []string{key(&np.Spec)}
+		}
+		return nil
+	}
+}
+
+// nodesOf maps a Machine to the nodes that name it, and to the one that it names.
+func (r *Reconciler) nodesOf(ctx context.Context, obj client.Object) []crreconcile.Request {
+	m, ok := obj.(*cluster.Machine)
+	if !ok {
+		return nil
+	}
+	names := map[string]bool{}
+	if m.Status.NodeRef != nil {
+		names[m.Status.NodeRef.Name] = true
+	}
+	for _, by := range []string{string(m.UID), m.Namespace + "/" + m.Name} {
+		list := newMetadataList(nodeKind)
+		if err := r.Worker.List(ctx, list, client.MatchingFields{machineIndex: by}, client.UnsafeDisableDeepCopy); err != nil {
+			log.FromContext(ctx).Error(err, "listing Nodes") // the cache answers; it fails only when the controller stops
+			return nil
+		}
+		for i := range list.Items {
+			names[list.Items[i].Name] = true
+		}
+	}
+	var out []crreconcile.Request
+	for name := range names {
+		out = append(out, crreconcile.Request{NamespacedName: types.NamespacedName{Name: name}})
+	}
+	return out
+}
+
+// nodesOfSet maps a MachineSet to the nodes of its machines.
+func (r *Reconciler) nodesOfSet(ctx context.Context, obj client.Object) []crreconcile.Request {
+	var machines cluster.MachineList
+	if err := r.Worker.List(ctx, &machines, client.MatchingFields{setIndex: string(obj.GetUID())}, client.UnsafeDisableDeepCopy); err != nil {
+		log.FromContext(ctx).Error(err, "listing Machines")
+		return nil
+	}
+	var out []crreconcile.Request
+	for i := range machines.Items {
+		out = append(out, r.nodesOf(ctx, &machines.Items[i])...)
+	}
+	return out
+}
+
+// poolOf maps a configuration to its pool.
+func poolOf(obj client.Object) []crreconcile.Request {
+	var pool types.NamespacedName
+	if !cutPool(obj.GetAnnotations()[api.AnnotationPool], &pool) {
+		return nil
+	}
+	return []crreconcile.Request{{NamespacedName: pool}}
+}
+
+// nodeChanged leaves out heartbeats.
+var nodeChanged = predicate.Funcs{
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		was, is := e.ObjectOld, e.ObjectNew
+		return was.GetUID() != is.GetUID() || reportOf(was) != reportOf(is) ||
+			was.GetLabels()[api.LabelOwnedBy] != is.GetLabels()[api.LabelOwnedBy] ||
+			was.GetAnnotations()[api.AnnotationMachine] != is.GetAnnotations()[api.AnnotationMachine] ||
+			was.GetAnnotations()[api.AnnotationProvenance] != is.GetAnnotations()[api.AnnotationProvenance]
+	},
+}
+
+// linkChanged passes what links a machine to its node and its pool anew. What goes
+// links nothing.
+var linkChanged = predicate.Funcs{
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		return e.ObjectOld.GetUID() != e.ObjectNew.GetUID() || !sameOwners(e.ObjectOld, e.ObjectNew) || nodeRefOf(e.ObjectOld) != nodeRefOf(e.ObjectNew)
+	},
+	DeleteFunc: func(event.DeleteEvent) bool { return false },
+}
+
+func sameOwners(a, b client.Object) bool {
+	had, has := a.GetOwnerReferences(), b.GetOwnerReferences()
+	if len(had) != len(has) {
+		return false
+	}
+	for i := range had {
+		if had[i].UID != has[i].UID {
+			return false
+		}
+	}
+	return true
+}
+
+func nodeRefOf(obj client.Object) string {
+	if m, ok := obj.(*cluster.Machine); ok && m.Status.NodeRef != nil {
+		return m.Status.NodeRef.Name
+	}
+	return ""
+}
+
+// deletedOrOld passes what somebody deleted, which is written again, and what was there
+// when the controller came, whose node may be gone.
+var deletedOrOld = predicate.Funcs{
+	CreateFunc: func(e event.CreateEvent) bool { return e.IsInInitialList },
+	UpdateFunc: func(event.UpdateEvent) bool { return false },
+}
+
+// configReplaced passes configurations that come; what goes is followed by another, or
+// its pool is gone.
+var configReplaced = predicate.TypedFuncs[*osm.OperatingSystemConfig]{
+	UpdateFunc: func(e event.TypedUpdateEvent[*osm.OperatingSystemConfig]) bool {
+		return e.ObjectOld.UID != e.ObjectNew.UID
+	},
+	DeleteFunc: func(event.TypedDeleteEvent[*osm.OperatingSystemConfig]) bool { return false },
+}

@@ -1,0 +1,98 @@
+package nodes
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+)
+
+// The caches hold these objects by the ten thousand, so what nobody asks for is left
+// out. Objects of the cache must therefore never be written back: they are patched.
+
+// trimNode keeps of a Node who it is, its machine, and what it says of itself.
+func trimNode(in any) (any, error) {
+	if node, ok := in.(*metav1.PartialObjectMetadata); ok {
+		node.ObjectMeta = trimMeta(node.ObjectMeta)
+		node.Labels = pick(node.Labels, api.LabelOwnedBy, api.LabelConfig, api.LabelCommit)
+		node.Annotations = pick(node.Annotations, api.AnnotationMachine, api.AnnotationProvenance)
+		node.OwnerReferences = nil
+	}
+	return in, nil
+}
+
+// trimMachine keeps of a Machine its owners and its node.
+func trimMachine(in any) (any, error) {
+	if m, ok := in.(*cluster.Machine); ok {
+		m.ObjectMeta = trimMeta(m.ObjectMeta)
+		m.Labels, m.Annotations, m.Spec = nil, nil, cluster.MachineSpec{}
+		if m.Status.NodeRef != nil {
+			m.Status.NodeRef = &corev1.ObjectReference{Name: m.Status.NodeRef.Name, UID: m.Status.NodeRef.UID}
+		}
+	}
+	return in, nil
+}
+
+// trimMachineSet keeps of a MachineSet its owners and its revision.
+func trimMachineSet(in any) (any, error) {
+	if ms, ok := in.(*metav1.PartialObjectMetadata); ok {
+		ms.ObjectMeta = trimMeta(ms.ObjectMeta)
+		ms.Labels, ms.Annotations = nil, pick(ms.Annotations, api.AnnotationMDRevision)
+	}
+	return in, nil
+}
+
+// trimProvenance keeps of a NodeProvenance what tells whether its status still holds.
+func trimProvenance(in any) (any, error) {
+	np, ok := in.(*api.NodeProvenance)
+	if !ok {
+		return in, nil
+	}
+	np.ObjectMeta = trimMeta(np.ObjectMeta)
+	np.Labels, np.Annotations = nil, nil
+	s := &np.Spec
+	s.Node.ProviderID, s.Explanation, s.Bootstrap, s.Reported, s.Possible = "", "", nil, nil, nil
+	if c := s.Configuration; c != nil {
+		s.Configuration = &api.ProvenanceConfiguration{InputDigest: c.InputDigest, Profile: c.Profile, Version: c.Version}
+	}
+	for i := range np.Status.Conditions {
+		np.Status.Conditions[i].Message = ""
+	}
+	return in, nil
+}
+
+// trimMeta keeps of an object's metadata who it is, and whose.
+func trimMeta(m metav1.ObjectMeta) metav1.ObjectMeta {
+	out := metav1.ObjectMeta{
+		Namespace: m.Namespace, Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion, CreationTimestamp: m.CreationTimestamp,
+		DeletionTimestamp: m.DeletionTimestamp, Labels: m.Labels, Annotations: m.Annotations,
+	}
+	for _, ref := range m.OwnerReferences {
+		out.OwnerReferences = append(out.OwnerReferences, metav1.OwnerReference{APIVersion: ref.APIVersion, Kind: ref.Kind, Name: ref.Name, UID: ref.UID})
+	}
+	return out
+}
+
+func pick(from map[string]string, keys ...string) map[string]string {
+	var out map[string]string
+	for _, key := range keys {
+		if v, ok := from[key]; ok {
+			if out == nil {
+				out = map[string]string{}
+			}
+			out[key] = v
+		}
+	}
+	return out
+}
+
+// cutPool reads "namespace/name".
+func cutPool(key string, into *types.NamespacedName) bool {
+	namespace, name, ok := strings.Cut(key, "/")
+	*into = types.NamespacedName{Namespace: namespace, Name: name}
+	return ok && namespace != "" && name != ""
+}
