@@ -73,6 +73,13 @@ func (r follower) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 		if np.Status.Removed != nil || np.Status.Behind == is {
 			continue
 		}
+		node := newMetadata(nodeKind)
+		if there, err := get(ctx, r.Worker, types.NamespacedName{Name: np.Spec.Node.Name}, node); err != nil || !there || node.UID != np.Spec.Node.UID {
+			if err != nil {
+				return ctrl.Result{}, err
+			}
+			continue // it left, and nobody has noted it yet
+		}
 		if written == behindBatch {
 			return ctrl.Result{RequeueAfter: time.Millisecond}, nil
 		}

@@ -228,7 +228,7 @@ func Name(node string, uid types.UID) string {
 
 // annotate lets the Node name what was written about it.
 func (r *Reconciler) annotate(ctx context.Context, node *metav1.PartialObjectMetadata, name string) error {
-	if node.Annotations[api.AnnotationProvenance] == name {
+	if named(node) {
 		return nil
 	}
 	patch, err := merge(map[string]any{"metadata": map[string]any{

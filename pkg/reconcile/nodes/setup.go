@@ -204,8 +204,13 @@ var nodeChanged = predicate.Funcs{
 		return was.GetUID() != is.GetUID() || reportOf(was) != reportOf(is) ||
 			was.GetLabels()[api.LabelOwnedBy] != is.GetLabels()[api.LabelOwnedBy] ||
 			was.GetAnnotations()[api.AnnotationMachine] != is.GetAnnotations()[api.AnnotationMachine] ||
-			was.GetAnnotations()[api.AnnotationProvenance] != is.GetAnnotations()[api.AnnotationProvenance]
+			was.GetAnnotations()[api.AnnotationProvenance] != is.GetAnnotations()[api.AnnotationProvenance] && !named(is)
 	},
+}
+
+// named reports whether a Node names what is written about it, as we let it.
+func named(node client.Object) bool {
+	return node.GetAnnotations()[api.AnnotationProvenance] == Name(node.GetName(), node.GetUID())
 }
 
 // linkChanged passes what links a machine to its node and its pool anew. What goes
