@@ -34,6 +34,8 @@ type controllerFlags struct {
 	workerCount                   int
 	historyLimit                  int
 	historyRetention              time.Duration
+	provenanceRetention           time.Duration
+	provenanceMax                 int
 	containerRuntime              string
 	externalCloudProvider         bool
 	clusterDNS                    string
@@ -114,6 +116,7 @@ const rotateGate = "RotateKubeletServerCertificate"
 const (
 	defaultHistoryLimit     = 20
 	defaultHistoryRetention = 90 * 24 * time.Hour
+	defaultProvenanceMax    = 50_000
 )
 
 func newControllerFlags() *controllerFlags { return &controllerFlags{} }
@@ -157,6 +160,8 @@ func (f *controllerFlags) bind(fs *pflag.FlagSet) {
 	fs.DurationVar(&f.nodeTokenTTL, "node-token-ttl", 24*time.Hour, "how long a bound token lives, at least 10m; the API server may shorten it; renewed at half of its life")
 	fs.IntVar(&f.historyLimit, "config-history-limit", defaultHistoryLimit, "number of records of replaced configurations kept per pool, beside those that a NodeProvenance names; the oldest go first")
 	fs.DurationVar(&f.historyRetention, "config-history-retention", defaultHistoryRetention, "how long the records of a pool that is gone are kept, beside those that a NodeProvenance names")
+	fs.DurationVar(&f.provenanceRetention, "provenance-retention", defaultHistoryRetention, "how long the NodeProvenance of a node that is gone is kept")
+	fs.IntVar(&f.provenanceMax, "provenance-max", defaultProvenanceMax, "number of NodeProvenances above which those of nodes that are gone are deleted before that time; the oldest go first")
 	fs.StringVar(&f.cacheDir, "cache-dir", defaultCacheDir(), "folder of the mirrors of repositories; kept between runs it saves fetching everything again")
 	fs.StringVar(&f.directoryRoot, "directory-root", "", "folder below which a ProfileSource's directory may be; empty allows none")
 	fs.BoolVar(&f.allowInsecureGit, "allow-insecure-git", false, "allow http URLs of repositories: whoever is on the way can put his profile on every node")
@@ -193,6 +198,12 @@ func (f *controllerFlags) validate() error {
 	}
 	if f.historyRetention < 0 {
 		bad("config-history-retention", "%s is no time: 0 or more", f.historyRetention)
+	}
+	if f.provenanceRetention < 0 {
+		bad("provenance-retention", "%s is no time: 0 or more", f.provenanceRetention)
+	}
+	if f.provenanceMax < 0 {
+		bad("provenance-max", "%d is no number of objects: 0 or more", f.provenanceMax)
 	}
 	switch f.nodeToken {
 	case nodeTokenShared, nodeTokenBound:

@@ -22,6 +22,7 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
 )
@@ -42,6 +43,7 @@ func workerCache() (map[client.Object]cache.ByObject, error) {
 		return nil, fmt.Errorf("selecting bootstrap tokens: %w", err)
 	}
 	objects := pools.Cached()
+	maps.Copy(objects, nodes.WorkerCache())
 	maps.Copy(objects, map[client.Object]cache.ByObject{
 		&cluster.MachineDeployment{}: {Namespaces: map[string]cache.Config{cache.AllNamespaces: {}}},
 		&corev1.Secret{}: {Namespaces: map[string]cache.Config{
@@ -86,7 +88,27 @@ func addPools(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Mana
 	if err := machines.Setup(ctx, mgr, watches); err != nil {
 		return fmt.Errorf("setting up the pool controller: %w", err)
 	}
-	return addRollouts(ctx, management, mgr, f.namespace)
+	if err := addRollouts(ctx, management, mgr, f.namespace); err != nil {
+		return err
+	}
+	return addNodes(ctx, management, mgr, f)
+}
+
+// addNodes adds the node controller to the manager of the worker cluster.
+func addNodes(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Manager, f *controllerFlags) error {
+	provenance := &nodes.Reconciler{
+		Management:        nodes.Cluster{Client: management.GetClient(), Live: management.GetAPIReader()},
+		Worker:            nodes.Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader()},
+		Recorder:          notes.Recorder{EventRecorder: mgr.GetEventRecorder(api.FieldManager)},
+		Clock:             clock.RealClock{},
+		Namespace:         f.namespace,
+		ProfileNamespaces: f.crossNamespaces,
+		Retention:         nodes.Retention{Age: f.provenanceRetention, Max: f.provenanceMax},
+	}
+	if err := provenance.Setup(ctx, mgr, nodes.Watches{Management: management.GetCache(), Concurrency: f.workerCount}); err != nil {
+		return fmt.Errorf("setting up the provenance of nodes: %w", err)
+	}
+	return nil
 }
 
 // addWorker adds what works in a worker cluster apart. It begins once this replica

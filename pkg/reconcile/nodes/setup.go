@@ -85,10 +85,11 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, w Watches) err
 // WorkerCache says how the cache of the worker cluster keeps what there are many of:
 // of nodes, machines and their provenance no more than what is asked for.
 func WorkerCache() map[client.Object]cache.ByObject {
+	everywhere := map[string]cache.Config{cache.AllNamespaces: {}}
 	return map[client.Object]cache.ByObject{
 		&corev1.Node{}:        {Transform: trimNode},
-		&cluster.Machine{}:    {Transform: trimMachine},
-		&cluster.MachineSet{}: {Transform: trimMachineSet},
+		&cluster.Machine{}:    {Transform: trimMachine, Namespaces: everywhere},
+		&cluster.MachineSet{}: {Transform: trimMachineSet, Namespaces: everywhere},
 		&api.NodeProvenance{}: {Transform: trimProvenance},
 	}
 }
