@@ -39,6 +39,7 @@ bench: prerequisites ## measure rendering, following a repository beside the git
 	bin/speed
 	for token in bound shared; do bin/scale -node-token $$token; done
 	bin/scale -pools 10000 -parts create,rest,restart
+	bin/scale -pools 200 -parts create,nodes
 
 FUZZTIME ?= 10m
 

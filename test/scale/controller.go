@@ -90,6 +90,8 @@ type counters struct {
 	errors     float64            // of reconciles of pools
 	waiting    float64            // pools in the queue
 	active     float64            // pools being handled
+
+	nodes, nodesWaiting float64 // looked at, and in the queue
 }
 
 // count reads the controller's metrics.
@@ -118,6 +120,10 @@ func (p *controller) count(ctx context.Context) (counters, error) {
 			}
 		case name == "controller_runtime_reconcile_total" && ofPools:
 			c.reconciled += value
+		case name == "controller_runtime_reconcile_total" && strings.Contains(labels, `controller="node"`):
+			c.nodes += value
+		case name == "workqueue_depth" && strings.Contains(labels, `controller="node"`):
+			c.nodesWaiting += value
 		case name == "controller_runtime_reconcile_errors_total" && ofPools:
 			c.errors += value
 		case name == "controller_runtime_active_workers" && ofPools:
@@ -136,7 +142,7 @@ func (c counters) writes() float64 {
 
 // since is what was counted after another count.
 func (c counters) since(before counters) counters {
-	out := counters{requests: map[string]float64{}, failed: c.failed - before.failed, reconciled: c.reconciled - before.reconciled, errors: c.errors - before.errors}
+	out := counters{requests: map[string]float64{}, failed: c.failed - before.failed, reconciled: c.reconciled - before.reconciled, errors: c.errors - before.errors, nodes: c.nodes - before.nodes}
 	for method, n := range c.requests {
 		out.requests[method] = n - before.requests[method]
 	}

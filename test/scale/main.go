@@ -22,6 +22,7 @@ func main() { os.Exit(scale(os.Args[1:], os.Stdout, os.Stderr)) }
 // options are the flags.
 type options struct {
 	pools int
+	nodes int
 	token string        // --node-token of the controller
 	rest  time.Duration // for which a controller without work is watched
 	parts string
@@ -34,9 +35,10 @@ func scale(args []string, stdout, stderr io.Writer) int {
 	fs := flag.NewFlagSet("scale", flag.ContinueOnError)
 	fs.SetOutput(stderr)
 	fs.IntVar(&o.pools, "pools", 1000, "number of pools")
+	fs.IntVar(&o.nodes, "nodes", 20_000, "number of nodes, for the part of that name")
 	fs.StringVar(&o.token, "node-token", "bound", "token with which nodes fetch their Secrets, bound or shared")
 	fs.DurationVar(&o.rest, "rest", time.Minute, "time for which the controller is watched when there is nothing to do")
-	fs.StringVar(&o.parts, "parts", "create,floor,one,rotate,rest,restart", "comma list of what to measure; create is always first")
+	fs.StringVar(&o.parts, "parts", "create,floor,one,rotate,rest,restart", "comma list of what to measure, of these and nodes; create is always first")
 	if err := fs.Parse(args); err != nil {
 		return 2
 	}
@@ -71,7 +73,7 @@ func measure(ctx context.Context, o options, stdout, stderr io.Writer) (missed i
 		name string
 		run  func(context.Context) error
 	}{
-		{"create", b.create}, {"one", b.one}, {"rotate", b.rotate}, {"rest", b.atRest}, {"restart", b.restart}, {"floor", b.floor},
+		{"create", b.create}, {"one", b.one}, {"rotate", b.rotate}, {"rest", b.atRest}, {"restart", b.restart}, {"nodes", b.nodesOf}, {"floor", b.floor},
 	} {
 		if !strings.Contains(","+o.parts+",create,", ","+part.name+",") {
 			continue

@@ -96,65 +96,72 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if node == nil || !node.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, nil
 	}
+	var pool timeline
 	if own == nil {
-		if own, err = r.write(ctx, node); err != nil || own == nil {
+		if own, pool, err = r.write(ctx, node); err != nil || own == nil {
 			return ctrl.Result{}, err
 		}
 	}
 	if err := r.annotate(ctx, node, own.Name); err != nil {
 		return ctrl.Result{}, err
 	}
-	return ctrl.Result{}, r.keepStatus(ctx, node, own)
+	return ctrl.Result{}, r.keepStatus(ctx, node, own, pool)
 }
 
 // write writes down where a node comes from. It returns nil for a node that is of no
 // pool, or not yet known to be: what links it to one brings it here again.
-func (r *Reconciler) write(ctx context.Context, node *metav1.PartialObjectMetadata) (*api.NodeProvenance, error) {
+// With it come the records of its pool.
+func (r *Reconciler) write(ctx context.Context, node *metav1.PartialObjectMetadata) (*api.NodeProvenance, timeline, error) {
 	from, err := r.lineageOf(ctx, node)
 	if err != nil || from == nil {
-		return nil, err
+		return nil, nil, err
 	}
 	// What is written stays, so it is read from where nothing is behind: the node always,
 	// the records as long as a cache may be.
 	var live corev1.Node
 	found, err := get(ctx, r.Worker.Live, client.ObjectKeyFromObject(node), &live)
 	if err != nil || !found || live.UID != node.UID {
-		return nil, err
+		return nil, nil, err
 	}
-	pool, err := r.timelineOf(ctx, from.pool, r.Clock.Now().Sub(node.CreationTimestamp.Time) < freshness)
+	pool, err := r.timelineOf(ctx, from.pool, r.fresh(node))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if len(pool) == 0 {
 		if asks, err := r.isPool(ctx, from.pool); err != nil || !asks {
-			return nil, err // other machines than ours
+			return nil, nil, err // other machines than ours
 		}
 	}
 	window, err := r.windowOf(ctx, node, from.machine)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	f := facts{report: reportOf(&live), window: window, revision: from.set.Annotations[api.AnnotationMDRevision], pool: pool}
 	c := conclude(f)
 	np, err := r.provenance(ctx, &live, from, f, c)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	err = r.Worker.Create(ctx, np, client.FieldOwner(api.FieldManager))
 	if apierrors.IsAlreadyExists(err) {
 		var have api.NodeProvenance
 		if err := r.Worker.Live.Get(ctx, client.ObjectKeyFromObject(np), &have); err != nil {
-			return nil, fmt.Errorf("reading NodeProvenance %s: %w", np.Name, err)
+			return nil, nil, fmt.Errorf("reading NodeProvenance %s: %w", np.Name, err)
 		}
 		if have.Spec.Node.UID != node.UID {
-			return nil, fmt.Errorf("NodeProvenance %s is of another node, whose uid begins as that of node %s does: rename or delete one of the two", np.Name, node.Name)
+			return nil, nil, fmt.Errorf("NodeProvenance %s is of another node, whose uid begins as that of node %s does: rename or delete one of the two", np.Name, node.Name)
 		}
-		return &have, nil
+		return &have, pool, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("creating NodeProvenance %s: %w", np.Name, err)
+		return nil, nil, fmt.Errorf("creating NodeProvenance %s: %w", np.Name, err)
 	}
-	return np, nil
+	return np, pool, nil
+}
+
+// fresh reports whether a cache may lack what matters for a node.
+func (r *Reconciler) fresh(node client.Object) bool {
+	return r.Clock.Now().Sub(node.GetCreationTimestamp().Time) < freshness
 }
 
 // provenance is the object for a conclusion.
@@ -248,7 +255,8 @@ func (r *Reconciler) annotate(ctx context.Context, node *metav1.PartialObjectMet
 
 // keepStatus writes what of a status is missing or no longer so. A push to the pool is
 // not among that, see behind.go.
-func (r *Reconciler) keepStatus(ctx context.Context, node *metav1.PartialObjectMetadata, np *api.NodeProvenance) error {
+// t are the records of the pool, where they were read already.
+func (r *Reconciler) keepStatus(ctx context.Context, node *metav1.PartialObjectMetadata, np *api.NodeProvenance, t timeline) error {
 	report := reportOf(node)
 	before := apimeta.FindStatusCondition(np.Status.Conditions, api.AgreedCondition)
 	judged := before != nil && sameReport(np.Status.Reported, report)
@@ -256,9 +264,11 @@ func (r *Reconciler) keepStatus(ctx context.Context, node *metav1.PartialObjectM
 		return nil
 	}
 	pool := types.NamespacedName{Namespace: np.Spec.Pool.Namespace, Name: np.Spec.Pool.Name}
-	t, err := r.timelineOf(ctx, pool, r.Clock.Now().Sub(node.CreationTimestamp.Time) < freshness)
-	if err != nil {
-		return err
+	if t == nil {
+		var err error
+		if t, err = r.timelineOf(ctx, pool, r.fresh(node)); err != nil {
+			return err
+		}
 	}
 	change := map[string]any{}
 	if np.Status.Behind == "" {

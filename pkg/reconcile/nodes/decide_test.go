@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
@@ -53,9 +54,9 @@ type stood struct {
 func uid(n int) types.UID { return types.UID(fmt.Sprintf("osc-%d", n)) }
 
 // history makes the objects that a pool's past leaves.
-func history(t *testing.T, past ...stood) (*osm.OperatingSystemConfig, []metav1.PartialObjectMetadata) {
+func history(t *testing.T, past ...stood) (client.Object, []metav1.PartialObjectMetadata) {
 	t.Helper()
-	var standing *osm.OperatingSystemConfig
+	var standing client.Object
 	intervals := map[string][]api.Interval{}
 	var order []string
 	for n, s := range past {
@@ -142,7 +143,7 @@ func TestTimeline(t *testing.T) {
 	})
 	t.Run("an edited record says nothing", func(t *testing.T) {
 		osc, _ := history(t, stood{version: "v1", from: 0, until: -1})
-		osc.Annotations[api.AnnotationRecord] = strings.Replace(osc.Annotations[api.AnnotationRecord], `"v1"`, `"v9"`, 1)
+		osc.GetAnnotations()[api.AnnotationRecord] = strings.Replace(osc.GetAnnotations()[api.AnnotationRecord], `"v1"`, `"v9"`, 1)
 		if got := newTimeline(osc, nil); len(got) > 0 {
 			t.Errorf("got %s", told(got))
 		}

@@ -5,9 +5,9 @@ import (
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 )
 
 // most bounds what a memory holds; beyond it, it forgets all.
@@ -25,10 +25,10 @@ type remembered struct {
 	timeline
 }
 
-func (t *timelines) of(pool string, osc *osm.OperatingSystemConfig, records []metav1.PartialObjectMetadata) timeline {
+func (t *timelines) of(pool string, osc client.Object, records []metav1.PartialObjectMetadata) timeline {
 	var from []string
 	if osc != nil {
-		from = append(from, string(osc.UID), osc.ResourceVersion)
+		from = append(from, string(osc.GetUID()), osc.GetResourceVersion())
 	}
 	for i := range records {
 		from = append(from, string(records[i].UID)+records[i].ResourceVersion)

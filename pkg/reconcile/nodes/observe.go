@@ -174,16 +174,17 @@ func (r *Reconciler) timelineOf(ctx context.Context, pool types.NamespacedName, 
 	return r.timelines.of(key, osc, own), nil
 }
 
-// configOf reads the OperatingSystemConfig of a pool; nil for none.
-func (r *Reconciler) configOf(ctx context.Context, pool types.NamespacedName, live bool) (*osm.OperatingSystemConfig, error) {
+// configOf reads the metadata of the OperatingSystemConfig of a pool, where its record
+// is; nil for none. The rest is large.
+func (r *Reconciler) configOf(ctx context.Context, pool types.NamespacedName, live bool) (client.Object, error) {
 	var from client.Reader = r.Management
+	var osc client.Object = &osm.OperatingSystemConfig{}
 	if live {
-		from = r.Management.Live
+		from, osc = r.Management.Live, newMetadata(configKind)
 	}
-	osc := &osm.OperatingSystemConfig{}
 	key := types.NamespacedName{Namespace: r.Namespace, Name: pool.Name + "-" + pool.Namespace + "-config"} // contract: section 8.1
 	found, err := get(ctx, from, key, osc)
-	if err != nil || !found || osc.Annotations[api.AnnotationPool] != pool.Namespace+"/"+pool.Name {
+	if err != nil || !found || osc.GetAnnotations()[api.AnnotationPool] != pool.Namespace+"/"+pool.Name {
 		return nil, err
 	}
 	return osc, nil
@@ -212,6 +213,7 @@ func get(ctx context.Context, from client.Reader, key types.NamespacedName, obj 
 var (
 	nodeKind       = corev1.SchemeGroupVersion.WithKind("Node")
 	machineSetKind = cluster.GroupVersion.WithKind("MachineSet")
+	configKind     = osm.GroupVersion.WithKind("OperatingSystemConfig")
 	recordKind     = appsv1.SchemeGroupVersion.WithKind("ControllerRevision")
 )
 

@@ -12,7 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
@@ -114,13 +113,13 @@ type entry struct {
 // The beginnings are the API server's times, as those of machines and nodes are. The
 // ends are the controller's, whose clock may be wrong: where one configuration follows
 // another, the one ends when the other begins.
-func newTimeline(osc *osm.OperatingSystemConfig, records []metav1.PartialObjectMetadata) timeline {
+func newTimeline(osc client.Object, records []metav1.PartialObjectMetadata) timeline {
 	var entries []entry
 	standing := types.UID("")
 	if osc != nil {
 		if e, ok := entryOf(osc); ok {
 			entries = append(entries, e)
-			standing = osc.UID
+			standing = osc.GetUID()
 		}
 	}
 	for i := range records {
@@ -171,7 +170,7 @@ func compareEnds(a, b time.Time) int {
 
 // entryOf reads the configuration of a pool. One without a record, or with one that
 // was edited, says nothing.
-func entryOf(osc *osm.OperatingSystemConfig) (entry, bool) {
+func entryOf(osc client.Object) (entry, bool) {
 	rec, ok := recordOf(osc)
 	if !ok {
 		return entry{}, false
@@ -179,9 +178,9 @@ func entryOf(osc *osm.OperatingSystemConfig) (entry, bool) {
 	return entry{
 		generation: generation{
 			inputDigest: rec.Digests.Input, profile: nameOf(rec), version: rec.Version, commit: rec.Commit, selectedBy: rec.SelectedBy,
-			revision: osc.Annotations[api.AnnotationRevisionFor], from: osc.CreationTimestamp.Time,
+			revision: osc.GetAnnotations()[api.AnnotationRevisionFor], from: osc.GetCreationTimestamp().Time,
 		},
-		uid: osc.UID, replaces: types.UID(osc.Annotations[api.AnnotationReplaces]),
+		uid: osc.GetUID(), replaces: types.UID(osc.GetAnnotations()[api.AnnotationReplaces]),
 	}, true
 }
 
@@ -207,8 +206,8 @@ func archivedEntries(obj client.Object) []entry {
 }
 
 // recordOf reads the record of a configuration, if it is as it was written.
-func recordOf(osc *osm.OperatingSystemConfig) (render.Record, bool) {
-	return readRecord([]byte(osc.Annotations[api.AnnotationRecord]))
+func recordOf(osc client.Object) (render.Record, bool) {
+	return readRecord([]byte(osc.GetAnnotations()[api.AnnotationRecord]))
 }
 
 func readRecord(text []byte) (rec render.Record, ok bool) {
