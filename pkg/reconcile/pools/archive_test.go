@@ -107,6 +107,20 @@ func TestArchive(t *testing.T) {
 	if len(stood) != 1 || !stood[0].From.Equal(&first.CreationTimestamp) || stood[0].Until.Unix() != f.clock.Now().Unix() {
 		t.Errorf("it stood %+v", stood)
 	}
+
+	// One follows from the other, whatever the clocks say.
+	second := f.config()
+	if second.Annotations[api.AnnotationReplaces] != string(first.UID) {
+		t.Errorf("it replaces %q, want %q", second.Annotations[api.AnnotationReplaces], first.UID)
+	}
+	f.rotate("v1.2.0")
+	if got = f.records(); len(got) != 2 {
+		t.Fatalf("there are %d records", len(got))
+	}
+	stood = intervalsOf(&got[1])
+	if len(stood) != 1 || stood[0].UID != second.UID || stood[0].Replaces != first.UID || stood[0].Revision != second.Annotations[api.AnnotationRevisionFor] {
+		t.Errorf("the second stood %+v", stood)
+	}
 }
 
 // A pool that returns to what it had reuses the record: it gets one more interval.
