@@ -68,7 +68,7 @@ func (b *bench) addMemory() error {
 	if err != nil {
 		return err
 	}
-	most := int64(300 << 20)
+	most := int64(450 << 20)
 	b.add("  resident memory, most of it", fmt.Sprintf("%d MiB, %d MiB", now>>20, peak>>20), fmt.Sprintf("%d MiB", most>>20), b.nodes > 20_000 || peak <= most)
 	return nil
 }

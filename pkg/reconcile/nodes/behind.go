@@ -16,7 +16,7 @@ import (
 
 const (
 	// behindRate is how many NodeProvenances a second are told that their node is behind,
-	// after behindBurst at once: a push to a pool of 20,000 nodes is told of within seven
+	// after behindBurst at once: a push to a pool of 20,000 nodes is told of in seven
 	// minutes.
 	behindRate, behindBurst = 50, 100
 	// behindBatch is how many of one pool are, before others have their turn.
