@@ -1,6 +1,7 @@
 package pools
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -8,10 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 )
@@ -54,7 +53,7 @@ func TestHistory(t *testing.T) {
 	f.rotate("v1.5.0")
 	f.wantArchived("before a sweep", "v1.0.1", "v1.2.0", "v1.3.0", "v1.4.0", "v1.1.0")
 	named := f.records()[1] // v1.2.0
-	f.provenance(map[string]any{"generations": []any{map[string]any{"digest": named.Annotations[api.AnnotationInputDigest]}}})
+	f.provenance(named.Annotations[api.AnnotationInputDigest])
 	if next := f.sweep(); !next.IsZero() {
 		t.Errorf("a pool that is there has records until %s", next)
 	}
@@ -82,32 +81,23 @@ func TestHistory(t *testing.T) {
 	f.wantArchived("after the retention", "v1.2.0")
 }
 
-// provenance says of a node where it comes from.
-func (f *fixture) provenance(spec map[string]any) {
+// provenance says of a node that it may come from a configuration.
+func (f *fixture) provenance(inputDigest string) {
 	f.t.Helper()
-	const crd = `{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: nodeprovenances.gitops.k8c.io}, spec: {
-group: gitops.k8c.io, scope: Cluster, names: {kind: NodeProvenance, listKind: NodeProvenanceList, plural: nodeprovenances, singular: nodeprovenance},
-versions: [{name: v1alpha1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]}}`
-	var definition unstructured.Unstructured
-	if err := yaml.Unmarshal([]byte(crd), &definition.Object); err != nil {
-		f.t.Fatal(err)
+	now := metav1.NewTime(f.clock.Now())
+	np := &api.NodeProvenance{
+		ObjectMeta: metav1.ObjectMeta{Name: f.pool.Namespace},
+		Spec: api.NodeProvenanceSpec{
+			Node:     api.ProvenanceNode{Name: "node", UID: "node", Joined: now},
+			Machine:  api.ProvenanceMachine{Namespace: f.pool.Namespace, Name: "machine", UID: "machine", Created: now},
+			Pool:     api.ProvenancePool{Namespace: f.pool.Namespace, Name: f.pool.Name, UID: f.pool.UID, MachineSet: "set"},
+			Evidence: api.EvidenceUnknown,
+			Window:   api.ProvenanceWindow{Until: now},
+			Possible: []api.PossibleConfiguration{{InputDigest: inputDigest, Profile: "osp-hand", Version: "v1.2.0", From: now}},
+		},
 	}
-	f.ensure(&definition)
-	obj := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
-	obj.SetGroupVersionKind(api.GroupVersion.WithKind("NodeProvenance"))
-	obj.SetName(f.pool.Namespace)
-	deadline := time.Now().Add(30 * time.Second)
-	for {
-		err := f.client.Create(f.t.Context(), obj)
-		if err == nil {
-			break
-		}
-		if time.Now().After(deadline) {
-			f.t.Fatalf("the kind NodeProvenance is not served: %v", err)
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	f.t.Cleanup(func() { _ = f.client.Delete(f.t.Context(), obj) })
+	f.ensure(np)
+	f.t.Cleanup(func() { _ = f.client.Delete(context.WithoutCancel(f.t.Context()), np) })
 }
 
 // settingsMaps are the digests' names for which settings are kept.
