@@ -170,7 +170,7 @@ func newManager(cfg *rest.Config, f *controllerFlags, facts nodeFacts) (ctrl.Man
 	if err != nil {
 		return nil, err
 	}
-	mgr, err := ctrl.NewManager(cfg, o)
+	mgr, err := ctrl.NewManager(pools.Lean(cfg), o)
 	if err != nil {
 		return nil, fmt.Errorf("starting the controller: %w", err)
 	}

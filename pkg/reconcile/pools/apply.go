@@ -226,9 +226,10 @@ func (r *Reconciler) writeConfig(ctx context.Context, have *osm.OperatingSystemC
 			return nil, raced(fmt.Errorf("deleting OperatingSystemConfig %s: %w", client.ObjectKeyFromObject(have), err))
 		}
 	}
-	err := r.Management.Create(ctx, p.osc, client.FieldOwner(api.FieldManager))
+	created := *p.osc // of which the answer has no spec
+	err := r.Management.Create(ctx, &created, client.FieldOwner(api.FieldManager))
 	if err == nil {
-		return p.osc, nil
+		return &created, nil
 	}
 	err = raced(fmt.Errorf("creating OperatingSystemConfig %s: %w", client.ObjectKeyFromObject(p.osc), err))
 	if have != nil && !errors.Is(err, errRaced) {
