@@ -7,12 +7,14 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	toolscache "k8s.io/client-go/tools/cache"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
@@ -22,11 +24,14 @@ import (
 // observer follows the user-data of pools all the time, straight from the API server,
 // and remembers what must never be.
 type observer struct {
-	stop  context.CancelFunc
-	mu    sync.Mutex
-	wrong []string
+	namespace string
+	client    client.WithWatch
+	stop      context.CancelFunc
+	mu        sync.Mutex
+	wrong     []string
+	have      map[string]*corev1.Secret // as they were seen last, by name
+	last      uint64                    // resource version up to which everything was seen
 	// The first resource version of each Secret with an input digest, by pool and digest.
-	// When the API server was away, the informer tells in any order what happened.
 	provisioning, bootstrap map[string]uint64
 }
 
@@ -35,32 +40,88 @@ func (f *fleet) observe() *observer {
 	f.t.Helper()
 	scheme, err := cluster.Scheme()
 	f.must(err)
-	c, err := cache.New(f.cluster.Config, cache.Options{Scheme: scheme, DefaultNamespaces: map[string]cache.Config{api.NamespaceCloudInitSettings: {}}})
+	c, err := client.NewWithWatch(f.cluster.Config, client.Options{Scheme: scheme})
 	f.must(err)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(f.t.Context()))
-	o := &observer{stop: cancel, provisioning: map[string]uint64{}, bootstrap: map[string]uint64{}}
-	informer, err := c.GetInformer(ctx, &corev1.Secret{})
-	f.must(err)
-	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc: func(obj any) { o.see(f.namespace, nil, obj.(*corev1.Secret)) },
-		UpdateFunc: func(before, after any) {
-			o.see(f.namespace, before.(*corev1.Secret), after.(*corev1.Secret))
-		},
-		DeleteFunc: func(obj any) {
-			if gone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
-				obj = gone.Obj
-			}
-			if s, ok := obj.(*corev1.Secret); ok && strings.HasSuffix(s.Annotations[api.AnnotationPool], "/"+poolOf(s)) && poolOf(s) != "" {
-				o.complain("%s was deleted", s.Name)
-			}
-		},
-	})
-	f.must(err)
-	go func() { _ = c.Start(ctx) }() // it ends with the context
-	if !c.WaitForCacheSync(ctx) {
-		f.t.Fatal("the observer does not see the Secrets")
+	o := &observer{
+		namespace: f.namespace, client: c, stop: cancel,
+		have: map[string]*corev1.Secret{}, provisioning: map[string]uint64{}, bootstrap: map[string]uint64{},
 	}
+	f.must(o.list(ctx))
+	go func() {
+		for ctx.Err() == nil {
+			if err := o.follow(ctx); apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
+				_ = o.list(ctx) // again below, until the API server is back
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+	}()
 	return o
+}
+
+// follow sees every change since the last one that was seen, in their order.
+func (o *observer) follow(ctx context.Context) error {
+	w, err := o.client.Watch(ctx, &corev1.SecretList{}, client.InNamespace(api.NamespaceCloudInitSettings),
+		&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: strconv.FormatUint(o.last, 10)}})
+	if err != nil {
+		return err
+	}
+	defer w.Stop()
+	for e := range w.ResultChan() {
+		s, ok := e.Object.(*corev1.Secret)
+		if !ok {
+			return apierrors.FromObject(e.Object)
+		}
+		o.last = o.version(s.ResourceVersion)
+		if e.Type == watch.Deleted {
+			o.gone(s)
+		} else {
+			o.see(s, o.last)
+		}
+	}
+	return nil
+}
+
+// list sees what is there after a time without a watch, in which the order of events
+// is not known: the benefit of the doubt is for a provisioning document.
+func (o *observer) list(ctx context.Context) error {
+	var all corev1.SecretList
+	if err := o.client.List(ctx, &all, client.InNamespace(api.NamespaceCloudInitSettings)); err != nil {
+		return err
+	}
+	unseen := o.last + 1
+	o.last = o.version(all.ResourceVersion)
+	listed := map[string]*corev1.Secret{}
+	for i := range all.Items {
+		listed[all.Items[i].Name] = &all.Items[i]
+	}
+	for name, s := range o.have {
+		if listed[name] == nil {
+			o.gone(s)
+		}
+	}
+	for name, s := range listed {
+		at := o.version(s.ResourceVersion)
+		if base, is := strings.CutSuffix(name, bootstrapSuffix); is {
+			// A provisioning document that was written after the bootstrap document
+			// may have replaced the one of the same generation, unseen.
+			if other := listed[base+provisioningSuffix]; other != nil && poolOf(s) != "" && o.version(other.ResourceVersion) > at {
+				o.note(base+provisioningSuffix, generation(s), unseen)
+			}
+		} else {
+			at = min(at, unseen)
+		}
+		o.see(s, at)
+	}
+	return nil
+}
+
+func (o *observer) version(of string) uint64 {
+	at, err := strconv.ParseUint(of, 10, 64)
+	if err != nil {
+		o.complain("the resource version %q is no number", of)
+	}
+	return at
 }
 
 const (
@@ -77,15 +138,33 @@ func poolOf(s *corev1.Secret) string {
 	return pool
 }
 
-func (o *observer) see(namespace string, before, s *corev1.Secret) {
-	pool := poolOf(s)
-	if pool == "" || !strings.HasPrefix(s.Annotations[api.AnnotationPool], namespace+"/") {
+// generation names what a document was made from.
+func generation(s *corev1.Secret) string {
+	return poolOf(s) + " at " + s.Annotations[api.AnnotationInputDigest]
+}
+
+// ours tells the user-data of this fleet's pools.
+func (o *observer) ours(s *corev1.Secret) bool {
+	return poolOf(s) != "" && strings.HasPrefix(s.Annotations[api.AnnotationPool], o.namespace+"/")
+}
+
+func (o *observer) gone(s *corev1.Secret) {
+	delete(o.have, s.Name)
+	if o.ours(s) {
+		o.complain("%s was deleted", s.Name)
+	}
+}
+
+// see takes a Secret that had its content at a resource version.
+func (o *observer) see(s *corev1.Secret, at uint64) {
+	if !o.ours(s) {
 		return
 	}
-	if before != nil && before.UID != s.UID {
+	if before := o.have[s.Name]; before != nil && before.UID != s.UID {
 		o.complain("%s was away for a moment", s.Name)
 	}
-	o.note(pool+" at "+s.Annotations[api.AnnotationInputDigest], s)
+	o.have[s.Name] = s
+	o.note(s.Name, generation(s), at)
 	var revision, made int
 	if _, err := fmt.Sscan(s.Annotations[api.AnnotationRevisionFor], &revision); err != nil {
 		o.complain("%s is for revision %q", s.Name, s.Annotations[api.AnnotationRevisionFor])
@@ -97,18 +176,14 @@ func (o *observer) see(namespace string, before, s *corev1.Secret) {
 }
 
 // note keeps when a document of a generation was there first.
-func (o *observer) note(generation string, s *corev1.Secret) {
-	at, err := strconv.ParseUint(s.ResourceVersion, 10, 64)
-	if err != nil {
-		o.complain("%s has resource version %q", s.Name, s.ResourceVersion)
-	}
+func (o *observer) note(name, generation string, at uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	seen := o.bootstrap
-	if strings.HasSuffix(s.Name, provisioningSuffix) {
+	if strings.HasSuffix(name, provisioningSuffix) {
 		seen = o.provisioning
 	}
-	if _, before := seen[generation]; !before {
+	if first, before := seen[generation]; !before || at < first {
 		seen[generation] = at
 	}
 }
