@@ -41,25 +41,29 @@ var errRaced = errors.New("another write came first")
 // bootstrap document works with a new provisioning Secret, never the other way.
 func (r *Reconciler) apply(ctx context.Context, seen *observed, p plan) error {
 	var osc *osm.OperatingSystemConfig
-	err := together(
-		func() error { return r.writeAccess(ctx, p.access.rights) },
+	provision := func() error { return r.writeUserData(ctx, seen.objects.provisioning, p.provisioning) }
+	writes := append(r.reliedOn(ctx, p),
 		func() (err error) {
 			if err = r.prepare(ctx, seen, p); err == nil {
 				osc, err = r.writeConfig(ctx, seen.objects.osc, p)
 			}
 			return err
-		},
-	)
-	if err != nil {
+		})
+	// Before its bootstrap document is there, nobody reads what a new pool has.
+	isNew := seen.objects.osc == nil && seen.objects.provisioning == nil && seen.objects.bootstrap == nil
+	if isNew {
+		writes = append(writes, provision)
+	}
+	if err := together(writes...); err != nil {
 		return err
 	}
-	for _, s := range []struct {
-		have *corev1.Secret
-		secretPlan
-	}{{seen.objects.provisioning, p.provisioning}, {seen.objects.bootstrap, p.bootstrap}} {
-		if err := r.writeUserData(ctx, s.have, s.secretPlan); err != nil {
+	if !isNew {
+		if err := provision(); err != nil {
 			return err
 		}
+	}
+	if err := r.writeUserData(ctx, seen.objects.bootstrap, p.bootstrap); err != nil {
+		return err
 	}
 	if err := r.writeStatus(ctx, osc, p); err != nil {
 		return err
@@ -78,12 +82,11 @@ func (r *Reconciler) apply(ctx context.Context, seen *observed, p plan) error {
 	return nil
 }
 
-// prepare writes what the configuration and the documents rely on. None of it relies
-// on the rest.
-func (r *Reconciler) prepare(ctx context.Context, seen *observed, p plan) error {
+// reliedOn are the writes on which documents rely, and no other.
+func (r *Reconciler) reliedOn(ctx context.Context, p plan) []func() error {
 	writes := []func() error{
-		func() error { return r.keepSettings(ctx, p.settings, p.osc != nil) },
-		func() error { return r.keepInputs(ctx, seen, p.inputs) },
+		func() error { return r.writeAccess(ctx, p.access.rights) },
+		func() error { return r.changeAccess(ctx, p.access.account) },
 	}
 	if p.token.create {
 		writes = append(writes, func() error { return r.createToken(ctx, p.token) })
@@ -93,8 +96,15 @@ func (r *Reconciler) prepare(ctx context.Context, seen *observed, p plan) error 
 			writes = append(writes, func() error { return r.writeSecret(ctx, s) })
 		}
 	}
-	writes = append(writes, func() error { return r.changeAccess(ctx, p.access.account) })
-	return together(writes...)
+	return writes
+}
+
+// prepare writes what the configuration names: its record is made from it again.
+func (r *Reconciler) prepare(ctx context.Context, seen *observed, p plan) error {
+	return together(
+		func() error { return r.keepSettings(ctx, p.settings, p.osc != nil) },
+		func() error { return r.keepInputs(ctx, seen, p.inputs) },
+	)
 }
 
 // keepSettings makes sure that settings are kept under their digest. Those of a
