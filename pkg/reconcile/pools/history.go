@@ -69,30 +69,37 @@ func (r *Reconciler) keepHistory(ctx context.Context) error {
 	}
 }
 
-// archivedEntry is what a sweep has to know of an archived record.
+// archivedEntry is what a sweep has to know of an archived record, and no more: ten
+// thousand pools may have twenty each.
 type archivedEntry struct {
-	obj      metav1.PartialObjectMetadata
-	lastUsed time.Time
+	name, resourceVersion string
+	uid                   types.UID
+	digest                string // of the input
+	settings              string // the name of the settings
+	lastUsed              time.Time
 }
-
-func (e archivedEntry) digest() string { return e.obj.Annotations[api.AnnotationInputDigest] }
 
 // sweep deletes records that are too many or too old, and settings that no record has
 // any more. It returns when the next record gets too old; zero for never.
 func (r *Reconciler) sweep(ctx context.Context) (next time.Time, err error) {
+	// Configurations come first: of one that is replaced meanwhile the record is archived
+	// before it goes, so that its settings are found here or there.
+	used, err := r.settingsInUse(ctx)
+	if err != nil {
+		return next, err
+	}
 	entries, err := r.archivedEntries(ctx)
 	if err != nil {
 		return next, err
 	}
 	var old []archivedEntry
-	var kept []archivedEntry
 	for pool, of := range entries {
-		alive, err := r.isPool(ctx, pool)
+		alive, err := r.alive(ctx, pool)
 		if err != nil {
 			return next, err
 		}
 		slices.SortFunc(of, func(a, b archivedEntry) int { // newest first
-			return cmp.Or(b.lastUsed.Compare(a.lastUsed), strings.Compare(a.obj.Name, b.obj.Name))
+			return cmp.Or(b.lastUsed.Compare(a.lastUsed), strings.Compare(a.name, b.name))
 		})
 		for i, e := range of {
 			end := e.lastUsed.Add(r.History.Retention)
@@ -100,7 +107,7 @@ func (r *Reconciler) sweep(ctx context.Context) (next time.Time, err error) {
 			case i >= r.History.Limit, !alive && !r.Clock.Now().Before(end):
 				old = append(old, e)
 			default:
-				kept = append(kept, e)
+				used[e.settings] = true
 				if !alive && (next.IsZero() || end.Before(next)) {
 					next = end
 				}
@@ -111,12 +118,16 @@ func (r *Reconciler) sweep(ctx context.Context) (next time.Time, err error) {
 	if err != nil {
 		return next, err
 	}
-	return next, r.sweepSettings(ctx, append(kept, named...))
+	for _, e := range named {
+		used[e.settings] = true
+	}
+	return next, r.sweepSettings(ctx, used)
 }
 
 // archivedEntries lists the archived records by pool, without their data.
 func (r *Reconciler) archivedEntries(ctx context.Context) (map[string][]archivedEntry, error) {
 	out := map[string][]archivedEntry{}
+	settings := map[string]string{} // of many records they are the same
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("ControllerRevisionList"))
 	err := pages(ctx, r.Management.Live, list, func() {
@@ -129,7 +140,14 @@ func (r *Reconciler) archivedEntries(ctx context.Context) (map[string][]archived
 			if intervals := intervalsOf(&obj); len(intervals) > 0 {
 				last = intervals[len(intervals)-1].Until.Time
 			}
-			out[pool] = append(out[pool], archivedEntry{obj: obj, lastUsed: last})
+			name := settingsName(obj.Annotations[api.AnnotationSettingsDigest])
+			if _, ok := settings[name]; !ok {
+				settings[name] = name
+			}
+			out[pool] = append(out[pool], archivedEntry{
+				name: obj.Name, resourceVersion: obj.ResourceVersion, uid: obj.UID,
+				digest: obj.Annotations[api.AnnotationInputDigest], settings: settings[name], lastUsed: last,
+			})
 		}
 	}, client.InNamespace(r.Namespace), client.MatchingLabels{api.LabelManagedBy: api.FieldManager})
 	if err != nil {
@@ -152,7 +170,7 @@ func pages(ctx context.Context, from client.Reader, list client.ObjectList, visi
 	}
 }
 
-func (r *Reconciler) isPool(ctx context.Context, pool string) (bool, error) {
+func (r *Reconciler) alive(ctx context.Context, pool string) (bool, error) {
 	namespace, name, ok := cutKey(pool)
 	if !ok {
 		return false, nil
@@ -172,18 +190,19 @@ func (r *Reconciler) deleteRecords(ctx context.Context, old []archivedEntry) (ke
 		return nil, err
 	}
 	for _, e := range old {
-		if named[e.digest()] || named[render.ShortDigest(e.digest())] {
+		if named[e.digest] || named[render.ShortDigest(e.digest)] {
 			kept = append(kept, e)
 			continue
 		}
 		// Of exactly what was read: a pool may return to the generation just now.
-		only := client.Preconditions{UID: ptr(e.obj.UID), ResourceVersion: ptr(e.obj.ResourceVersion)}
-		err := client.IgnoreNotFound(r.Management.Delete(ctx, &appsv1.ControllerRevision{ObjectMeta: e.obj.ObjectMeta}, only))
+		only := client.Preconditions{UID: ptr(e.uid), ResourceVersion: ptr(e.resourceVersion)}
+		record := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace, Name: e.name}}
+		err := client.IgnoreNotFound(r.Management.Delete(ctx, record, only))
 		if apierrors.IsConflict(err) {
 			kept = append(kept, e)
 			r.historyChanged.Store(true)
 		} else if err != nil {
-			return nil, fmt.Errorf("deleting ControllerRevision %s: %w", client.ObjectKeyFromObject(&e.obj), err)
+			return nil, fmt.Errorf("deleting ControllerRevision %s: %w", client.ObjectKeyFromObject(record), err)
 		}
 	}
 	return kept, nil
@@ -194,7 +213,7 @@ func (r *Reconciler) deleteRecords(ctx context.Context, old []archivedEntry) (ke
 func (r *Reconciler) provenances(ctx context.Context, records []archivedEntry) (map[string]bool, error) {
 	asked := map[string]bool{}
 	for _, e := range records {
-		asked[e.digest()], asked[render.ShortDigest(e.digest())] = false, false
+		asked[e.digest], asked[render.ShortDigest(e.digest)] = false, false
 	}
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(api.GroupVersion.WithKind("NodeProvenanceList"))
@@ -232,20 +251,22 @@ func texts(v any, visit func(string)) {
 	}
 }
 
-// sweepSettings deletes settings that neither a configuration nor a record has. Those
-// that some pool was just given are not in what it reads yet.
-func (r *Reconciler) sweepSettings(ctx context.Context, records []archivedEntry) error {
+// settingsInUse names the settings that a configuration has.
+func (r *Reconciler) settingsInUse(ctx context.Context) (map[string]bool, error) {
 	used := map[string]bool{}
-	for _, e := range records {
-		used[settingsName(e.obj.Annotations[api.AnnotationSettingsDigest])] = true
-	}
 	var configs osm.OperatingSystemConfigList
 	if err := r.Management.List(ctx, &configs, client.InNamespace(r.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("listing OperatingSystemConfigs: %w", err)
+		return nil, fmt.Errorf("listing OperatingSystemConfigs: %w", err)
 	}
 	for i := range configs.Items {
 		used[settingsName(recordOf(&configs.Items[i]).SettingsDigest)] = true
 	}
+	return used, nil
+}
+
+// sweepSettings deletes settings that neither a configuration nor a record has. Those
+// that some pool was just given are not in what was read.
+func (r *Reconciler) sweepSettings(ctx context.Context, used map[string]bool) error {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMapList"))
 	var unused []metav1.PartialObjectMetadata

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -151,4 +152,39 @@ func TestUnusedSettingsGo(t *testing.T) {
 	if _, ok := f.r.settings.Load(settingsName(recordOf(f.config()).SettingsDigest)); !ok {
 		t.Error("settings in use were forgotten")
 	}
+}
+
+// A pool that moves on while records are listed has its settings neither among those of
+// configurations nor, by then, among those of records: they stay all the same.
+func TestSettingsOfAPoolThatMovesOn(t *testing.T) {
+	f := newFixture(t)
+	f.r.History = History{Limit: 1, Retention: time.Hour}
+	f.reconcile()
+	first := settingsName(recordOf(f.config()).SettingsDigest)
+	f.clock.Step(3 * settingsTrust)
+	f.r.Management.Live = afterRecords{f.client, sync.OnceFunc(func() {
+		f.r.Settings.PauseImage = "pause:2"
+		f.reconcile()
+	})}
+	f.sweep()
+	if records := f.records(); len(records) != 1 || settingsName(records[0].Annotations[api.AnnotationSettingsDigest]) != first {
+		t.Fatalf("the records are %+v", records)
+	}
+	if got := f.settingsMaps(); !slices.Contains(got, first) {
+		t.Errorf("kept are %v, and the record has %s", got, first)
+	}
+}
+
+// afterRecords does something once the archived records were listed.
+type afterRecords struct {
+	client.Client
+	do func()
+}
+
+func (a afterRecords) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	err := a.Client.List(ctx, list, opts...)
+	if list.GetObjectKind().GroupVersionKind().Kind == "ControllerRevisionList" {
+		a.do()
+	}
+	return err
 }
