@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -61,9 +63,10 @@ func (r *Reconciler) prune(ctx context.Context, l look, s *shelves) ([]string, e
 // unrecorded leaves out what archived records refer to.
 func (r *Reconciler) unrecorded(ctx context.Context, l look, candidates []*osm.OperatingSystemProfile) ([]*osm.OperatingSystemProfile, error) {
 	now := r.now()
+	maps.DeleteFunc(l.archive.recorded, func(_ string, seen time.Time) bool { return now.Sub(seen) >= recordTrust })
 	var out []*osm.OperatingSystemProfile
 	for _, o := range candidates {
-		if seen, ok := l.archive.recorded[o.Name]; ok && now.Sub(seen) < recordTrust {
+		if _, ok := l.archive.recorded[o.Name]; ok {
 			continue
 		}
 		recorded, err := r.recorded(ctx, o)
@@ -74,7 +77,6 @@ func (r *Reconciler) unrecorded(ctx context.Context, l look, candidates []*osm.O
 			l.archive.recorded[o.Name] = now
 			continue
 		}
-		delete(l.archive.recorded, o.Name)
 		out = append(out, o)
 	}
 	return out, nil

@@ -26,7 +26,7 @@ import (
 
 // archive is what is remembered of the versions of a source between looks.
 type archive struct {
-	refused  map[string]string                      // object name and digest -> why the API server does not take it
+	refused  map[string]string                      // refusedKey -> why the API server does not take it
 	skipped  string                                 // what was told of versions that cannot be had
 	recorded map[string]time.Time                   // objects that archived records name, and when they were seen
 	deleted  map[string]*osm.OperatingSystemProfile // what was deleted and is in no history
@@ -77,6 +77,7 @@ func (r *Reconciler) collect(ctx context.Context, l look, cat *profile.Catalogue
 	for _, e := range l.source.Status.Profiles {
 		names[e.Name] = true
 	}
+	known := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		pins, err := r.pins(ctx, l.source.Namespace, name)
 		if err != nil {
@@ -84,17 +85,27 @@ func (r *Reconciler) collect(ctx context.Context, l look, cat *profile.Catalogue
 		}
 		current, live := want.current[name]
 		sh := &shelf{name: name, live: live, current: current, unread: want.keep[name], demand: demand{pins: pins, used: used, rolled: rolled}}
-		sh.editions, err = r.servable(ctx, l, s, editionsOf(l.source, cat.History[name], objects[name]))
+		all := editionsOf(l.source, cat.History[name], objects[name])
+		for _, e := range all {
+			if e.history != nil {
+				known[refusedKey(l.source, *e.history)] = true
+			}
+		}
+		sh.editions, err = r.servable(ctx, l, s, all)
 		if err != nil {
 			return nil, err
 		}
 		s.byName[name] = sh
 	}
+	maps.DeleteFunc(l.archive.refused, func(key, _ string) bool { return !known[key] })
 	for _, ref := range cat.Skipped {
 		s.skipped = append(s.skipped, fmt.Sprintf("%s %s (%v)", ref.Profile, ref.Version, ref))
 	}
 	return s, nil
 }
+
+// refusedKey is what refused remembers a version of the history by.
+func refusedKey(ps *api.ProfileSource, v profile.Version) string { return objectName(ps, v) + v.Digest }
 
 // objectsOf lists the objects of a source by profile: those it made, and those that
 // a source which is gone made of a profile it offers now.
@@ -128,7 +139,7 @@ func (r *Reconciler) servable(ctx context.Context, l look, s *shelves, all []edi
 	looked := 0
 	for _, e := range all {
 		if e.object == nil && !e.is(s.current[e.history.Name]) {
-			why := l.archive.refused[objectName(l.source, *e.history)+e.history.Digest]
+			why := l.archive.refused[refusedKey(l.source, *e.history)]
 			if looked++; why == "" && looked <= maxListed {
 				var err error
 				if why, err = l.approval.vouch(ctx, l.snapshot, *e.history); err != nil {
@@ -232,7 +243,7 @@ func (r *Reconciler) restock(ctx context.Context, l look, s *shelves, v profile.
 	made, _, err := r.ensure(ctx, l, v)
 	var conflict *conflictError
 	if errors.As(err, &conflict) {
-		l.archive.refused[objectName(l.source, v)+v.Digest] = err.Error()
+		l.archive.refused[refusedKey(l.source, v)] = err.Error()
 		s.skip(v, err.Error())
 		return false, nil
 	}
