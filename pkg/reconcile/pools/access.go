@@ -176,7 +176,7 @@ func (r *Reconciler) ensureAccount(ctx context.Context, seen *observed) (*corev1
 	}
 	account := &corev1.ServiceAccount{ObjectMeta: accessMeta(seen.md), AutomountServiceAccountToken: ptr(false)}
 	if err := r.Worker.Create(ctx, account, client.FieldOwner(api.FieldManager)); err != nil {
-		return nil, raced(fmt.Errorf("creating ServiceAccount %s: %w", client.ObjectKeyFromObject(account), err))
+		return nil, uncreated(fmt.Errorf("creating ServiceAccount %s: %w", client.ObjectKeyFromObject(account), err))
 	}
 	return account, nil
 }
@@ -199,7 +199,7 @@ func (r *Reconciler) changeAccess(ctx context.Context, c accessChange) error {
 	}
 	if c.create != nil {
 		if err := r.Worker.Create(ctx, c.create, client.FieldOwner(api.FieldManager)); err != nil {
-			return raced(fmt.Errorf("creating %T %s: %w", c.create, client.ObjectKeyFromObject(c.create), err))
+			return uncreated(fmt.Errorf("creating %T %s: %w", c.create, client.ObjectKeyFromObject(c.create), err))
 		}
 	}
 	if c.patch == nil {

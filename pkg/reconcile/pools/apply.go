@@ -41,11 +41,15 @@ var errRaced = errors.New("another write came first")
 // bootstrap document works with a new provisioning Secret, never the other way.
 func (r *Reconciler) apply(ctx context.Context, seen *observed, p plan) error {
 	var osc *osm.OperatingSystemConfig
-	provision := func() error { return r.writeUserData(ctx, seen.objects.provisioning, p.provisioning) }
+	var refused error // of a configuration that stood before: its documents are kept all the same
+	provision := func() error { return r.writeUserData(ctx, seen, seen.objects.provisioning, p.provisioning) }
 	writes := append(r.reliedOn(ctx, p),
 		func() (err error) {
 			if err = r.prepare(ctx, seen, p); err == nil {
 				osc, err = r.writeConfig(ctx, seen.objects.osc, p)
+			}
+			if _, final := permanent(err); final && p.sameAgain {
+				refused, err = err, nil
 			}
 			return err
 		})
@@ -62,7 +66,7 @@ func (r *Reconciler) apply(ctx context.Context, seen *observed, p plan) error {
 			return err
 		}
 	}
-	if err := r.writeUserData(ctx, seen.objects.bootstrap, p.bootstrap); err != nil {
+	if err := r.writeUserData(ctx, seen, seen.objects.bootstrap, p.bootstrap); err != nil {
 		return err
 	}
 	if err := r.writeStatus(ctx, osc, p); err != nil {
@@ -79,7 +83,7 @@ func (r *Reconciler) apply(ctx context.Context, seen *observed, p plan) error {
 			return err
 		}
 	}
-	return nil
+	return refused
 }
 
 // reliedOn are the writes on which documents rely, and no other.
@@ -191,23 +195,19 @@ func (r *Reconciler) trimInputs(ctx context.Context, have *corev1.Secret, p *inp
 
 func (r *Reconciler) createToken(ctx context.Context, t bootstrapToken) error {
 	if err := r.Worker.Create(ctx, t.secret, client.FieldOwner(api.FieldManager)); err != nil {
-		return raced(fmt.Errorf("creating a bootstrap token: %w", err))
+		return uncreated(fmt.Errorf("creating a bootstrap token: %w", err))
 	}
 	return nil
 }
 
 // writeSecret replaces a Secret in one update, or creates it.
 func (r *Reconciler) writeSecret(ctx context.Context, s *corev1.Secret) error {
-	var err error
 	if s.ResourceVersion == "" {
-		err = r.Worker.Create(ctx, s, client.FieldOwner(api.FieldManager))
-	} else {
-		err = r.Worker.Update(ctx, s, client.FieldOwner(api.FieldManager))
+		err := r.Worker.Create(ctx, s, client.FieldOwner(api.FieldManager))
+		return uncreated(wrapped("creating Secret "+client.ObjectKeyFromObject(s).String(), err))
 	}
-	if err != nil {
-		return raced(fmt.Errorf("writing Secret %s: %w", client.ObjectKeyFromObject(s), err))
-	}
-	return nil
+	err := r.Worker.Update(ctx, s, client.FieldOwner(api.FieldManager))
+	return raced(wrapped("writing Secret "+client.ObjectKeyFromObject(s).String(), err))
 }
 
 // writeConfig replaces the configuration, whose spec is immutable, or patches its
@@ -241,7 +241,10 @@ func (r *Reconciler) writeConfig(ctx context.Context, have *osm.OperatingSystemC
 	if err == nil {
 		return &created, nil
 	}
-	err = raced(fmt.Errorf("creating OperatingSystemConfig %s: %w", client.ObjectKeyFromObject(p.osc), err))
+	err = uncreated(fmt.Errorf("creating OperatingSystemConfig %s: %w", client.ObjectKeyFromObject(p.osc), err))
+	if refusedByServer(err) {
+		err = &refusedError{reason: api.EventWriteRefused, err: err}
+	}
 	if have != nil && !errors.Is(err, errRaced) {
 		// Its record is what the last good generation is kept alive from.
 		back := &osm.OperatingSystemConfig{ObjectMeta: metav1.ObjectMeta{
@@ -267,9 +270,10 @@ func (r *Reconciler) whole(ctx context.Context, cached *osm.OperatingSystemConfi
 	return &osc, nil
 }
 
-// writeStatus says on the configuration whether the pool has what it asks for.
+// writeStatus says on the configuration whether the pool has what it asks for, where that
+// is known.
 func (r *Reconciler) writeStatus(ctx context.Context, osc *osm.OperatingSystemConfig, p plan) error {
-	if osc == nil {
+	if osc == nil || p.unread != nil {
 		return nil
 	}
 	before := osc.DeepCopy()
@@ -357,6 +361,15 @@ func raced(err error) error {
 		return fmt.Errorf("%w: %w", errRaced, err)
 	}
 	return err
+}
+
+// uncreated is raced for a creation. What is missing for one is not the object: it is
+// its namespace or its kind, which somebody has to bring.
+func uncreated(err error) error {
+	if apierrors.IsNotFound(err) {
+		return &waitError{fmt.Errorf("%w: create what is missing", err)}
+	}
+	return raced(err)
 }
 
 // digestKey reads the key of keyed digests, and makes it where there is none.

@@ -26,7 +26,8 @@ const maxIntervals = 500
 
 // archive keeps the record of a configuration that is about to be deleted. It comes
 // before the deletion, so that whoever is cut off between the two loses nothing; what
-// a second run finds archived already it completes.
+// a second run finds archived already it completes. A *refusedError says that other
+// objects have the names of the record.
 func (r *Reconciler) archive(ctx context.Context, osc *osm.OperatingSystemConfig) error {
 	rec := recordOf(osc)
 	if rec.Object == "" || rec.InputDigest() != rec.Digests.Input {
@@ -43,8 +44,8 @@ func (r *Reconciler) archive(ctx context.Context, osc *osm.OperatingSystemConfig
 			return err
 		}
 	}
-	return fmt.Errorf("archiving the record of OperatingSystemConfig %s: ControllerRevisions of other content have its names %q: delete those",
-		client.ObjectKeyFromObject(osc), recordNames(namespace, name, rec.Digests.Input))
+	return &refusedError{reason: api.EventNameCollision, err: fmt.Errorf("archiving the record of OperatingSystemConfig %s: ControllerRevisions of other content have its names %q: delete those",
+		client.ObjectKeyFromObject(osc), recordNames(namespace, name, rec.Digests.Input))}
 }
 
 // archiveAs archives under a name, or reports that something else has it.

@@ -13,7 +13,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -92,13 +91,10 @@ type Reconciler struct {
 
 	historyChanged atomic.Bool // since the last sweep
 
-	races      sync.Map   // pool uid -> int, writes in a row that came too late
-	told       sync.Map   // pool uid -> what was last reported to be wrong
-	frozen     sync.Map   // pool uid -> true, while it is known to be suspended
-	settings   sync.Map   // name -> time.Time, when settings were last known to be kept
-	sweeping   sync.Mutex // held while settings are looked up or deleted
-	digests    sync.Map   // profile uid and generation -> digest of its spec
-	nodeTokens sync.Map   // poolKey -> nodeToken, the bound one that was last asked for
+	memories memories   // of pools
+	digests  digests    // of profiles
+	settings sync.Map   // name -> time.Time, when settings were last known to be kept
+	sweeping sync.Mutex // held while settings are looked up or deleted
 
 	replacing sync.Mutex // held while a Secret is absent
 
@@ -112,29 +108,31 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	var md cluster.MachineDeployment
 	err := r.Worker.Get(ctx, req.NamespacedName, &md)
 	if apierrors.IsNotFound(err) {
-		r.Metrics.PoolGone(req.NamespacedName)
-		return r.report(&md, plan{}, r.releaseOrphans(ctx, req.NamespacedName))
+		md.Namespace, md.Name = req.Namespace, req.Name
+		return r.leave(&md, r.releaseOrphans(ctx, &md))
 	}
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("reading MachineDeployment %s: %w", req, err)
 	}
-	if !md.DeletionTimestamp.IsZero() || md.Annotations[api.AnnotationOSP] == "" {
-		r.told.Delete(md.UID)
-		r.frozen.Delete(md.UID)
-		r.Metrics.PoolGone(req.NamespacedName)
-		return r.report(&md, plan{}, r.release(ctx, &md))
+	if !isPool(&md) {
+		return r.leave(&md, r.release(ctx, &md))
 	}
 	var next step
+	var unheld error
 	err = together(
-		func() error { return r.hold(ctx, &md) },
+		func() error { unheld = r.hold(ctx, &md); return nil },
 		func() (err error) { next, err = r.look(ctx, &md); return err },
 	)
-	if err != nil {
-		return r.report(&md, next.standing, err)
+	if err != nil || unheld != nil {
+		return r.reportUnheld(&md, next.standing, err, unheld)
 	}
 	r.tellSuspended(next.seen)
 	next.todo.was = pastOf(next.seen.objects)
-	return r.report(&md, next.todo, r.apply(ctx, next.seen, next.todo))
+	err = r.apply(ctx, next.seen, next.todo)
+	if r.withhold(next, err) {
+		return ctrl.Result{RequeueAfter: racedRetry}, nil
+	}
+	return r.report(&md, next.todo, err)
 }
 
 // step is what one look at a pool came to.
@@ -171,6 +169,9 @@ func (r *Reconciler) look(ctx context.Context, md *cluster.MachineDeployment) (s
 			s.todo, err = r.plan(ctx, s.seen)
 		}
 	}
+	if missing := r.noteMissing(ctx, s.seen, err, s.todo.unrenewed); missing != nil {
+		return s, missing
+	}
 	if err == nil {
 		s.todo, err = r.takeOver(ctx, s.seen, s.todo)
 	}
@@ -196,7 +197,9 @@ func (r *Reconciler) decideDesired(seen *observed) (plan, error) {
 	if err != nil {
 		return plan{}, err
 	}
-	return r.decide(seen, gen)
+	p, err := r.decide(seen, gen)
+	p.wanted = err == nil
+	return p, err
 }
 
 // decideLastGood plans to keep what stands, when the pool cannot have what it
@@ -219,20 +222,20 @@ func (r *Reconciler) decideLastGood(ctx context.Context, seen *observed, refusal
 		if p.edge.lacksToken {
 			return plan{}, errNoNodeToken
 		}
-		p.refusal, p.unrenewed = refusal, err
+		p.refusal, p.serving = refusal, rec
+		var unread *unreadError
+		if errors.As(err, &unread) {
+			p.unread = err
+		} else {
+			p.unrenewed = err
+		}
 		return r.exchange(ctx, seen, p)
 	}
 	in, err := r.restore(ctx, seen.md, rec, seen.values)
 	if err != nil {
 		return keep(err)
 	}
-	revision := ""
-	if have.osc != nil {
-		revision = have.osc.Annotations[api.AnnotationRevisionFor]
-	}
-	if have.bootstrap != nil {
-		revision = have.bootstrap.Annotations[api.AnnotationRevisionFor]
-	}
+	revision := have.revisionFor(rec.Digests.Input)
 	if errors.Is(refusal, errSuspended) {
 		revision = revisionOf(seen)
 	}
@@ -270,82 +273,6 @@ func (r *Reconciler) patchFinalizers(ctx context.Context, before, after *cluster
 		return raced(fmt.Errorf("patching the finalizers of MachineDeployment %s: %w", client.ObjectKeyFromObject(after), err))
 	}
 	return nil
-}
-
-// release removes everything that was made for a pool, then its finalizer. What
-// belongs to another pool stays. It asks the API server itself: what the cache has
-// not seen yet would stay for ever.
-func (r *Reconciler) release(ctx context.Context, md *cluster.MachineDeployment) error {
-	if !controllerutil.ContainsFinalizer(md, api.FinalizerPool) {
-		return r.deleteOwned(ctx, r.cached(), md)
-	}
-	if err := r.deleteOwned(ctx, r.live(), md); err != nil {
-		return err
-	}
-	before := md.DeepCopy()
-	controllerutil.RemoveFinalizer(md, api.FinalizerPool)
-	return r.patchFinalizers(ctx, before, md)
-}
-
-// releaseOrphans removes what was made for a pool that is gone: it may be deleted
-// between our finalizer and our first object. Each such object brings its pool
-// back here, so reading the cache is enough, once the API server has said that
-// the pool is gone.
-func (r *Reconciler) releaseOrphans(ctx context.Context, key types.NamespacedName) error {
-	gone := &cluster.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
-	orphans, err := r.owned(ctx, r.cached(), gone)
-	if err != nil || len(orphans) == 0 {
-		return err
-	}
-	var md cluster.MachineDeployment
-	switch err := r.Worker.Live.Get(ctx, key, &md); {
-	case err == nil:
-		return fmt.Errorf("%w: MachineDeployment %s is there", errRaced, key)
-	case !apierrors.IsNotFound(err):
-		return fmt.Errorf("reading MachineDeployment %s: %w", key, err)
-	}
-	return r.deleteOwned(ctx, r.live(), gone)
-}
-
-// deleteOwned deletes what readers know of a pool.
-func (r *Reconciler) deleteOwned(ctx context.Context, from readers, md *cluster.MachineDeployment) error {
-	owned, err := r.owned(ctx, from, md)
-	if err != nil {
-		return err
-	}
-	for _, obj := range owned {
-		if osc, ok := obj.(*osm.OperatingSystemConfig); ok {
-			if err := r.archive(ctx, osc); err != nil {
-				return err
-			}
-		}
-		if err := r.remove(ctx, obj); err != nil {
-			return err
-		}
-	}
-	r.nodeTokens.Delete(poolKey(md))
-	return nil
-}
-
-// owned lists what exists of a pool and was made for it.
-func (r *Reconciler) owned(ctx context.Context, from readers, md *cluster.MachineDeployment) ([]client.Object, error) {
-	have, err := r.objects(ctx, from, md)
-	if err != nil {
-		return nil, err
-	}
-	tokens, err := from.tokens(ctx, md)
-	if err != nil {
-		return nil, err
-	}
-	all := have.all()
-	for i := range tokens {
-		all = append(all, &tokens[i])
-	}
-	left, err := r.left(ctx, md, have)
-	if err != nil {
-		return nil, err
-	}
-	return append(left, slices.DeleteFunc(all, func(obj client.Object) bool { return ownerOf(obj) != poolKey(md) })...), nil
 }
 
 // readers read the two clusters: through caches, or the API servers themselves.

@@ -42,10 +42,12 @@ type plan struct {
 	replaced  render.Record // of the one before, zero when it is the same
 	healed    []string      // what somebody changed by hand, without values
 	sameAgain bool          // the configuration is among that, and made as it was
+	wanted    bool          // it is what the pool asks for, not what it had
 	takenOver bool          // a document of the reference is kept or replaced
 	differs   []string      // what in such documents differs, without content
 	refusal   error         // why the pool does not get what it asks for
 	unrenewed error         // why the documents of the last good generation cannot be renewed
+	unread    error         // why that is not known: something could not be read, and is tried again
 	expires   time.Time     // end of the bootstrap token
 	look      time.Time     // when the token for nodes is due, zero for never
 	poll      time.Duration // until the next look at what nobody tells of, 0 for never

@@ -1,6 +1,7 @@
 package pools
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"strconv"
@@ -63,9 +64,10 @@ func (r *Reconciler) tellDone(md *cluster.MachineDeployment, p plan) {
 		r.event(md, corev1.EventTypeNormal, api.EventConfigRestored, "put back what somebody changed: "+strings.Join(p.healed, ", "))
 	}
 	reason := ""
-	if p.refusal != nil {
+	switch {
+	case p.refusal != nil:
 		reason = r.tellKept(md, p)
-	} else {
+	case p.unread == nil:
 		r.tellHealed(md, p)
 	}
 	r.Metrics.Pool(client.ObjectKeyFromObject(md), p.state(reason))
@@ -80,14 +82,17 @@ func (r *Reconciler) tellKept(md *cluster.MachineDeployment, p plan) string {
 		told = fmt.Errorf("%w; the last good configuration stays as it is: %w", p.refusal, p.unrenewed)
 	}
 	if p.was.refused == keptMessage(p) {
-		r.told.LoadOrStore(md.UID, told.Error())
+		r.memories.remember(md, func(m *memory) { m.told = cmp.Or(m.told, told.Error()) })
 	}
 	r.tell(md, reason, told)
 	return reason
 }
 
 func (r *Reconciler) tellHealed(md *cluster.MachineDeployment, p plan) {
-	_, told := r.told.LoadAndDelete(md.UID)
+	told := r.memories.recall(md).told != ""
+	if told {
+		r.memories.remember(md, func(m *memory) { m.told = "" })
+	}
 	if (told || p.was.refused != "") && p.osc == nil {
 		r.event(md, corev1.EventTypeNormal, api.EventConfigHealed,
 			fmt.Sprintf("the pool has what it asks for again: profile %q %s%s", p.serving.Profile, p.serving.Version, at(p.serving.Commit)))

@@ -40,6 +40,9 @@ func (r *Reconciler) exchange(ctx context.Context, seen *observed, p plan) (plan
 		if err != nil {
 			return plan{}, err
 		}
+		if write == nil && p.unrenewed == nil {
+			continue // it is tried again
+		}
 		if write == nil {
 			p.unrenewed = fmt.Errorf("%w; the token in Secret %s ends at %s", p.unrenewed, d.have.Name, d.have.Annotations[api.AnnotationCredentialsExpireAt])
 			continue

@@ -111,10 +111,8 @@ func (r *Reconciler) nodeToken(ctx context.Context, seen *observed) (nodeToken, 
 	if account == nil || otherPool(account, seen.md) {
 		return nodeToken{}, nil
 	}
-	if t, ok := r.nodeTokens.Load(poolKey(seen.md)); ok {
-		if t := t.(nodeToken); t.account == account.UID && seen.now.Before(t.renew) {
-			return t, nil
-		}
+	if t := r.memories.recall(seen.md).token; t.account == account.UID && seen.now.Before(t.renew) {
+		return t, nil
 	}
 	return nodeToken{account: account.UID}, nil
 }
@@ -138,7 +136,7 @@ func (r *Reconciler) withNodeToken(ctx context.Context, seen *observed) (*observ
 	if err != nil {
 		return nil, err
 	}
-	r.nodeTokens.Store(poolKey(seen.md), token)
+	r.memories.remember(seen.md, func(m *memory) { m.token = token })
 	next := *seen
 	next.node, next.objects.account = token, account
 	next.values.APIServerToken, next.desired.Cluster.APIServerToken = token.value, token.value

@@ -51,6 +51,23 @@ type objects struct {
 	binding                                     *rbacv1.RoleBinding
 }
 
+// revisionFor is the revision of the MachineDeployment that a generation was made for, as
+// the document says that got it first: whoever was cut off has not written the other.
+func (o objects) revisionFor(inputDigest string) string {
+	for _, s := range []*corev1.Secret{o.provisioning, o.bootstrap} {
+		if s != nil && s.Annotations[api.AnnotationInputDigest] == inputDigest {
+			return s.Annotations[api.AnnotationRevisionFor]
+		}
+	}
+	if o.osc != nil {
+		return o.osc.Annotations[api.AnnotationRevisionFor]
+	}
+	if o.bootstrap != nil {
+		return o.bootstrap.Annotations[api.AnnotationRevisionFor]
+	}
+	return ""
+}
+
 func (o objects) all() []client.Object {
 	var out []client.Object
 	if o.osc != nil {
@@ -128,6 +145,9 @@ func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment,
 	}
 	if seen.desiredErr == nil {
 		seen.desired.Pool, seen.poll, seen.desiredErr = r.withCloudConfig(ctx, md, seen.desired)
+	}
+	if seen.desiredErr == nil {
+		seen.poll, seen.desiredErr = r.withheld(seen)
 	}
 	if _, final := permanent(seen.desiredErr); seen.desiredErr != nil && !final {
 		return nil, seen.desiredErr

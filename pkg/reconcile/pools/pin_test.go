@@ -218,7 +218,7 @@ func TestProfilesOfOtherNamespaces(t *testing.T) {
 		f.r.ProfileNamespaces = allowed
 		f.ask(ask)
 		told.saidLast(t, "OperatingSystemProfileError", `may not take profiles from namespace "`+other+`"`, "--allow-cross-namespace-profiles="+other)
-		f.r.told.Clear()
+		f.r.memories.forget(f.pool)
 		if err := f.client.Get(t.Context(), client.ObjectKey{Namespace: f.r.Namespace, Name: oscName(f.pool)}, &osm.OperatingSystemConfig{}); !apierrors.IsNotFound(err) {
 			t.Errorf("a configuration was made: %v", err)
 		}

@@ -2,6 +2,7 @@ package pools
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -38,7 +39,9 @@ func (r *Reconciler) report(md *cluster.MachineDeployment, p plan, err error) (c
 	if errors.Is(err, errRaced) {
 		return ctrl.Result{RequeueAfter: r.lost(md, err)}, nil
 	}
-	r.races.Delete(md.UID)
+	if r.memories.recall(md).races > 0 {
+		r.memories.remember(md, func(m *memory) { m.races = 0 })
+	}
 	now := r.Clock.Now()
 	renewal := sooner(sooner(untilRenewal(p.expires, now), wait.Jitter(p.poll, renewJitter)), until(p.look, now))
 	var waiting *waitError
@@ -52,6 +55,9 @@ func (r *Reconciler) report(md *cluster.MachineDeployment, p plan, err error) (c
 			// The object in the way belongs to nobody we watch for.
 			return ctrl.Result{RequeueAfter: wait.Jitter(collisionRetry, renewJitter)}, nil
 		}
+		if reason == api.EventWriteRefused {
+			return ctrl.Result{}, err
+		}
 		return ctrl.Result{RequeueAfter: renewal}, nil
 	}
 	if err != nil {
@@ -63,20 +69,35 @@ func (r *Reconciler) report(md *cluster.MachineDeployment, p plan, err error) (c
 	if p.was != nil {
 		r.tellDone(md, p)
 	}
+	if p.unread != nil {
+		return ctrl.Result{}, p.unread
+	}
 	if p.token.poll {
 		renewal = sooner(renewal, wait.Jitter(tokenPoll, renewJitter))
 	}
 	return ctrl.Result{RequeueAfter: renewal}, nil
 }
 
+// reportUnheld reports what kept a pool from being looked at, and why it did not get
+// the finalizer: neither hides the other, and the finalizer is tried again.
+func (r *Reconciler) reportUnheld(md *cluster.MachineDeployment, p plan, err, unheld error) (ctrl.Result, error) {
+	reason, refused := permanent(err)
+	var waiting *waitError
+	if !refused && errors.As(err, &waiting) {
+		reason, refused = api.EventWaiting, true
+	}
+	if !refused || unheld == nil || errors.Is(unheld, errRaced) {
+		return r.report(md, p, errors.Join(err, unheld))
+	}
+	r.refused(md, reason, fmt.Errorf("%w; and its finalizer cannot be set: %w", err, unheld))
+	return ctrl.Result{}, unheld
+}
+
 // lost is the wait after a write that came too late: longer each time in a row, for
 // what looks like a race may be an object that somebody else holds on to.
 func (r *Reconciler) lost(md *cluster.MachineDeployment, err error) time.Duration {
-	times := 0
-	if was, ok := r.races.Load(md.UID); ok {
-		times = was.(int)
-	}
-	r.races.Store(md.UID, times+1)
+	times := r.memories.recall(md).races
+	r.memories.remember(md, func(m *memory) { m.races++ })
 	if times == racesTold {
 		r.refused(md, api.EventWriteRefused, err)
 	}
@@ -133,9 +154,10 @@ func (r *Reconciler) refused(md *cluster.MachineDeployment, reason string, err e
 // tell reports what is wrong with a pool, once until it changes.
 func (r *Reconciler) tell(md *cluster.MachineDeployment, reason string, err error) {
 	message := err.Error()
-	if was, ok := r.told.Swap(md.UID, message); ok && was == message {
+	if r.memories.recall(md).told == message {
 		return
 	}
+	r.memories.remember(md, func(m *memory) { m.told = message })
 	r.event(md, corev1.EventTypeWarning, reason, message)
 }
 

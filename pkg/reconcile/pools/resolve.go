@@ -3,6 +3,7 @@ package pools
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"sort"
@@ -16,7 +17,6 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
@@ -92,13 +92,11 @@ func (r *Reconciler) profileOffered(ctx context.Context, want wish, o offer, osc
 			return render.Profile{}, err
 		}
 	}
-	osp, err := r.profileObject(ctx, r.Management, object)
-	if apierrors.IsNotFound(err) {
-		// Inventory and objects come through two watches, and this one may be behind.
-		osp, err = r.profileObject(ctx, r.Management.Live, object)
-	}
-	if apierrors.IsNotFound(err) {
-		return render.Profile{}, refuse("OperatingSystemProfile %s/%s, version %s of profile %q, is missing; ProfileSource %q makes it again when it next looks at its source", want.namespace, entry.Object, entry.Version, entry.Name, o.from)
+	osp, err := r.namedObject(ctx, object)
+	var missing *missingError
+	if errors.As(err, &missing) {
+		missing.err = fmt.Errorf("OperatingSystemProfile %s/%s, version %s of profile %q, is missing; ProfileSource %q makes it again when it next looks at its source", want.namespace, entry.Object, entry.Version, entry.Name, o.from)
+		return render.Profile{}, &refusedError{reason: api.EventProfileError, err: missing}
 	}
 	if err != nil {
 		return render.Profile{}, err
@@ -184,10 +182,54 @@ func (r *Reconciler) profileObject(ctx context.Context, from client.Reader, ref 
 	return &osp, nil
 }
 
+// missingError says that an object which an inventory or a record names is not there.
+type missingError struct {
+	object string // as refTo names it
+	err    error
+}
+
+func (e *missingError) Error() string { return e.err.Error() }
+func (e *missingError) Unwrap() error { return e.err }
+
+// namedObject reads an object that an inventory or a record names: where the cache has
+// it not, from the API server. The two come through two watches, and this one may be
+// behind.
+func (r *Reconciler) namedObject(ctx context.Context, ref string) (*osm.OperatingSystemProfile, error) {
+	osp, err := r.profileObject(ctx, r.Management, ref)
+	if apierrors.IsNotFound(err) {
+		osp, err = r.profileObject(ctx, r.Management.Live, ref)
+	}
+	if apierrors.IsNotFound(err) {
+		return nil, &missingError{ref, err}
+	}
+	return osp, err
+}
+
+// noteMissing notes which objects a pool lacks, so that their creation starts it again,
+// and reports whether one has come meanwhile: that one started nothing.
+func (r *Reconciler) noteMissing(ctx context.Context, seen *observed, errs ...error) error {
+	var lacks []string
+	for _, err := range append(errs, seen.desiredErr) {
+		if missing := (*missingError)(nil); errors.As(err, &missing) {
+			lacks = append(lacks, missing.object)
+		}
+	}
+	if len(lacks)+len(r.memories.recall(seen.md).lacks) == 0 {
+		return nil
+	}
+	r.memories.remember(seen.md, func(m *memory) { m.lacks = lacks })
+	for _, ref := range lacks {
+		if _, err := r.profileObject(ctx, r.Management, ref); err == nil {
+			return fmt.Errorf("%w: OperatingSystemProfile %s is there", errRaced, ref)
+		}
+	}
+	return nil
+}
+
 // profileOf turns an object into what rendering reads. What the annotations say
 // of its origin counts only where the digest they name is the content's.
 func (r *Reconciler) profileOf(osp *osm.OperatingSystemProfile, name, selectedBy string) render.Profile {
-	digest := r.specDigest(osp)
+	digest := r.digests.spec(osp)
 	p := render.Profile{
 		Spec: osp.Spec, Object: r.refTo(osp.Namespace, osp.Name), Digest: digest, SelectedBy: selectedBy,
 		Provenance: render.Provenance{Profile: name, Version: osp.Spec.Version},
@@ -199,17 +241,6 @@ func (r *Reconciler) profileOf(osp *osm.OperatingSystemProfile, name, selectedBy
 		p.Provenance.Change = a[api.AnnotationChange]
 	}
 	return p
-}
-
-// specDigest digests a profile once per generation.
-func (r *Reconciler) specDigest(osp *osm.OperatingSystemProfile) string {
-	id := fmt.Sprintf("%s/%d", osp.UID, osp.Generation)
-	if d, ok := r.digests.Load(id); ok {
-		return d.(string)
-	}
-	d := profile.Digest(osp.Spec)
-	r.digests.Store(id, d)
-	return d
 }
 
 // recordOf reads the record of a configuration. It is zero where there is none
@@ -231,15 +262,15 @@ func (r *Reconciler) restore(ctx context.Context, md *cluster.MachineDeployment,
 	if rec.Object == "" {
 		return render.Input{}, fmt.Errorf("OperatingSystemConfig %s/%s holds no record", r.Namespace, oscName(md))
 	}
-	osp, err := r.profileObject(ctx, r.Management, rec.Object)
+	osp, err := r.namedObject(ctx, rec.Object)
 	if err != nil {
-		return render.Input{}, err
+		return render.Input{}, unread(err)
 	}
 	settings, err := r.keptSettings(ctx, rec.SettingsDigest)
 	if err != nil {
 		return render.Input{}, err
 	}
-	in, err := rec.Input(osp.Spec, r.specDigest(osp), settings)
+	in, err := rec.Input(osp.Spec, r.digests.spec(osp), settings)
 	if err != nil {
 		return render.Input{}, err
 	}
@@ -258,12 +289,27 @@ func (r *Reconciler) restore(ctx context.Context, md *cluster.MachineDeployment,
 	return in.WithCredentials(credentials), nil
 }
 
+// unreadError says that it is not known what a record refers to. It does not say that
+// this is gone.
+type unreadError struct{ err error }
+
+func (e *unreadError) Error() string { return e.err.Error() }
+func (e *unreadError) Unwrap() error { return e.err }
+
+// unread marks errors of reading that pass without anybody changing something.
+func unread(err error) error {
+	if _, final := permanent(err); final || apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+		return err
+	}
+	return &unreadError{err}
+}
+
 // keptSettings reads settings from the ConfigMap that is named by their digest.
 func (r *Reconciler) keptSettings(ctx context.Context, digest string) ([]byte, error) {
 	key := types.NamespacedName{Namespace: r.Namespace, Name: settingsName(digest)}
 	var cm corev1.ConfigMap
 	if err := r.Management.Live.Get(ctx, key, &cm); err != nil {
-		return nil, fmt.Errorf("reading settings %s: %w", key, err)
+		return nil, unread(fmt.Errorf("reading settings %s: %w", key, err))
 	}
 	return []byte(cm.Data[settingsKey]), nil
 }
@@ -273,7 +319,7 @@ func (r *Reconciler) keptCredentials(ctx context.Context, md *cluster.MachineDep
 	key := types.NamespacedName{Namespace: api.NamespaceCloudInitSettings, Name: inputsName(md)}
 	var secret corev1.Secret
 	if err := r.Worker.Live.Get(ctx, key, &secret); err != nil {
-		return render.Credentials{}, fmt.Errorf("reading credentials %s: %w", key, err)
+		return render.Credentials{}, unread(fmt.Errorf("reading credentials %s: %w", key, err))
 	}
 	var c render.Credentials
 	data, ok := secret.Data[render.ShortDigest(inputDigest)]

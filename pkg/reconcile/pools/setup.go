@@ -68,15 +68,28 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, w Watches) err
 	if err != nil {
 		return fmt.Errorf("indexing bootstrap tokens: %w", err)
 	}
+	err = mgr.GetFieldIndexer().IndexField(ctx, &cluster.Machine{}, bootingIndex, func(obj client.Object) []string {
+		if m, ok := obj.(*cluster.Machine); ok && boots(m) {
+			return []string{"true"}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("indexing Machines that boot: %w", err)
+	}
 	r.indexed = true
 	if err := mgr.Add(manager.RunnableFunc(r.keepHistory)); err != nil {
 		return fmt.Errorf("setting up the removal of old records: %w", err)
+	}
+	clockSet := make(chan event.GenericEvent, 1)
+	if err := mgr.Add(manager.RunnableFunc(func(ctx context.Context) error { return r.watchClock(ctx, clockLook, clockSet) })); err != nil {
+		return fmt.Errorf("setting up the watch of the clock: %w", err)
 	}
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named("pool").
 		For(&cluster.MachineDeployment{}, builder.WithPredicates(concerned, predicate.Or[client.Object](
 			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, deletionStarted, waveChanged))).
-		WatchesRawSource(source.Kind[client.Object](w.Management, &osm.OperatingSystemProfile{}, handler.EnqueueRequestsFromMapFunc(r.usersOfObject))).
+		WatchesRawSource(source.Kind[client.Object](w.Management, &osm.OperatingSystemProfile{}, r.usersOfObject())).
 		WatchesRawSource(source.Kind[client.Object](w.Management, &api.ProfileSource{}, r.usersOfSource())).
 		WatchesRawSource(source.Kind[client.Object](w.Management, &osm.OperatingSystemConfig{}, handler.EnqueueRequestsFromMapFunc(owner), predicate.Or[client.Object](
 			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
@@ -86,6 +99,8 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, w Watches) err
 		Watches(&rbacv1.RoleBinding{}, handler.EnqueueRequestsFromMapFunc(owner), builder.WithPredicates(notCreated)).
 		WatchesRawSource(source.Kind(w.ClusterInfo, &corev1.ConfigMap{}, handler.TypedEnqueueRequestsFromMapFunc(
 			func(ctx context.Context, _ *corev1.ConfigMap) []crreconcile.Request { return r.allPools(ctx) }), endpointChanged)).
+		WatchesRawSource(source.Channel(clockSet, handler.EnqueueRequestsFromMapFunc(
+			func(ctx context.Context, _ client.Object) []crreconcile.Request { return r.allPools(ctx) }))).
 		WithOptions(controller.Options{MaxConcurrentReconciles: w.Concurrency})
 	if w.Registry != nil {
 		b = b.WatchesRawSource(source.Kind(w.Registry, &corev1.Secret{}, handler.TypedEnqueueRequestsFromMapFunc(
@@ -101,10 +116,20 @@ func Cached() map[client.Object]cache.ByObject {
 	return map[client.Object]cache.ByObject{&corev1.ServiceAccount{}: here, &rbacv1.Role{}: here, &rbacv1.RoleBinding{}: here}
 }
 
-// concerned passes MachineDeployments that are pools, or were.
-var concerned = predicate.NewPredicateFuncs(func(obj client.Object) bool {
-	return obj.GetAnnotations()[api.AnnotationOSP] != "" || controllerutil.ContainsFinalizer(obj, api.FinalizerPool)
-})
+// concerned passes MachineDeployments that are pools, or were: of the latter, those that
+// have the finalizer, and those that lost it together with the annotation.
+var concerned = predicate.Funcs{
+	CreateFunc:  func(e event.CreateEvent) bool { return ours(e.Object) },
+	UpdateFunc:  func(e event.UpdateEvent) bool { return ours(e.ObjectNew) || asks(e.ObjectOld) },
+	DeleteFunc:  func(e event.DeleteEvent) bool { return ours(e.Object) },
+	GenericFunc: func(e event.GenericEvent) bool { return ours(e.Object) },
+}
+
+func ours(md client.Object) bool {
+	return asks(md) || controllerutil.ContainsFinalizer(md, api.FinalizerPool)
+}
+
+func asks(md client.Object) bool { return md.GetAnnotations()[api.AnnotationOSP] != "" }
 
 var deletionStarted = predicate.Funcs{
 	UpdateFunc: func(e event.UpdateEvent) bool {
@@ -143,15 +168,6 @@ func (r *Reconciler) usersOfSecret(ctx context.Context, obj client.Object) []crr
 		return r.allPools(ctx)
 	}
 	return owner(ctx, obj)
-}
-
-// usersOfObject maps an OperatingSystemProfile to the pools that name it or its profile.
-func (r *Reconciler) usersOfObject(ctx context.Context, obj client.Object) []crreconcile.Request {
-	out := r.poolsNaming(ctx, obj.GetName())
-	if name := obj.GetLabels()[api.LabelProfile]; name != "" && name != obj.GetName() {
-		out = append(out, r.poolsNaming(ctx, name)...)
-	}
-	return out
 }
 
 // usersOfSource maps a ProfileSource to the pools of the profiles that changed in
@@ -205,12 +221,15 @@ func changedProfiles(before, after client.Object) map[string]bool {
 }
 
 func (r *Reconciler) poolsNaming(ctx context.Context, profile string) []crreconcile.Request {
-	return r.pools(ctx, client.MatchingFields{profileIndex: profile})
+	if profile == "" {
+		return nil
+	}
+	return r.pools(ctx, isPool, client.MatchingFields{profileIndex: profile})
 }
 
-func (r *Reconciler) allPools(ctx context.Context) []crreconcile.Request { return r.pools(ctx) }
+func (r *Reconciler) allPools(ctx context.Context) []crreconcile.Request { return r.pools(ctx, isPool) }
 
-func (r *Reconciler) pools(ctx context.Context, opts ...client.ListOption) []crreconcile.Request {
+func (r *Reconciler) pools(ctx context.Context, which func(*cluster.MachineDeployment) bool, opts ...client.ListOption) []crreconcile.Request {
 	var list cluster.MachineDeploymentList
 	if err := r.Worker.List(ctx, &list, append(opts, client.UnsafeDisableDeepCopy)...); err != nil {
 		// The cache answers; it fails only when the controller stops.
@@ -219,7 +238,7 @@ func (r *Reconciler) pools(ctx context.Context, opts ...client.ListOption) []crr
 	}
 	out := make([]crreconcile.Request, 0, len(list.Items))
 	for i := range list.Items {
-		if md := &list.Items[i]; md.Annotations[api.AnnotationOSP] != "" {
+		if md := &list.Items[i]; which(md) {
 			out = append(out, crreconcile.Request{NamespacedName: client.ObjectKeyFromObject(md)})
 		}
 	}

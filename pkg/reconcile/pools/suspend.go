@@ -42,12 +42,14 @@ func (r *Reconciler) decideWanted(ctx context.Context, seen *observed) (plan, er
 		return r.decideDesired(seen)
 	case err != nil:
 		return plan{}, err
-	case p.unrenewed == nil:
-		p.refusal = nil
-		return p, nil
 	}
-	p.refusal = refuse("the pool is suspended by annotation %s, and what it has cannot be rendered again", api.AnnotationSuspend)
-	followRevision(seen, &p)
+	p.refusal = nil
+	if p.unrenewed != nil {
+		p.refusal = refuse("the pool is suspended by annotation %s, and what it has cannot be rendered again", api.AnnotationSuspend)
+	}
+	if p.unrenewed != nil || p.unread != nil {
+		followRevision(seen, &p)
+	}
 	return p, nil
 }
 
@@ -81,7 +83,8 @@ func (r *Reconciler) tellSuspended(seen *observed) {
 		return // that is told already
 	}
 	if !frozen {
-		if _, was := r.frozen.LoadAndDelete(md.UID); was {
+		if r.memories.recall(md).suspended {
+			r.memories.remember(md, func(m *memory) { m.suspended = false })
 			r.event(md, corev1.EventTypeNormal, api.EventConfigResumed, "the pool follows its profile again")
 		}
 		return
@@ -89,10 +92,10 @@ func (r *Reconciler) tellSuspended(seen *observed) {
 	if seen.objects.osc == nil {
 		return // the first one starts another run
 	}
-	if _, was := r.frozen.Swap(md.UID, true); was {
+	if r.memories.recall(md).suspended {
 		return
 	}
-	r.told.Delete(md.UID) // what it cannot have does not matter now
+	r.memories.remember(md, func(m *memory) { m.suspended, m.told = true, "" }) // what it cannot have does not matter now
 	rec := recordOf(seen.objects.osc)
 	r.event(md, corev1.EventTypeNormal, api.EventConfigSuspended,
 		fmt.Sprintf("the configuration is frozen at profile %q %s%s; tokens, the CA and the revision follow. To resume, remove annotation %s", rec.Profile, rec.Version, at(rec.Commit), api.AnnotationSuspend))

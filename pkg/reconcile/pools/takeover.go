@@ -18,12 +18,17 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render/meaning"
 )
 
+// bootingIndex finds the Machines that have no node.
+const bootingIndex = "booting"
+
 const (
 	// bootTime is how long a machine without a node is taken to be booting.
 	bootTime = 30 * time.Minute
 	// bootPoll is the time between two looks at machines that boot while Secrets wait
 	// for them.
 	bootPoll = 15 * time.Second
+	// swapAttempts bounds the creations of a Secret while the one before is being deleted.
+	swapAttempts = 20
 )
 
 // byReference reports whether an object is one that the reference makes for a pool
@@ -182,36 +187,59 @@ func (r *Reconciler) awaitMachines(ctx context.Context, seen *observed, p plan) 
 
 // booting finds a machine that may be booting from documents of a revision: it has no
 // node, and is not older than bootTime. Machines of other revisions have not got them
-// (contract: section 12.1).
+// (contract: section 12.1). It asks the cache: when many pools are taken over, each of
+// them asks more than once.
 func (r *Reconciler) booting(ctx context.Context, md *cluster.MachineDeployment, revision string) (name string, until time.Time, err error) {
-	sets := &metav1.PartialObjectMetadataList{}
-	sets.SetGroupVersionKind(cluster.GroupVersion.WithKind("MachineSetList"))
-	ofRevision := map[types.UID]bool{}
-	err = pages(ctx, r.Worker.Live, sets, func() {
-		for _, ms := range sets.Items {
-			if ownedBy(&ms, md.UID) && ms.Annotations[api.AnnotationMDRevision] == revision {
-				ofRevision[ms.UID] = true
-			}
-		}
-	}, client.InNamespace(md.Namespace))
-	if err != nil || len(ofRevision) == 0 {
-		return "", until, wrapped("listing MachineSets", err)
+	opts := []client.ListOption{client.InNamespace(md.Namespace), client.UnsafeDisableDeepCopy}
+	if r.indexed {
+		opts = append(opts, client.MatchingFields{bootingIndex: "true"})
 	}
-	var machines cluster.MachineList
-	err = pages(ctx, r.Worker.Live, &machines, func() {
-		for _, m := range machines.Items {
-			end := m.CreationTimestamp.Add(bootTime)
-			if m.Status.NodeRef != nil || !m.DeletionTimestamp.IsZero() || !r.Clock.Now().Before(end) || !end.After(until) {
-				continue
-			}
-			for _, owner := range m.OwnerReferences {
-				if ofRevision[owner.UID] {
-					name, until = m.Name, end
-				}
-			}
+	var machines cluster.MachineList // of the cache: not to be changed
+	if err := r.Worker.List(ctx, &machines, opts...); err != nil {
+		return "", until, fmt.Errorf("listing Machines: %w", err)
+	}
+	for i := range machines.Items {
+		m := &machines.Items[i]
+		end := m.CreationTimestamp.Add(bootTime)
+		if !boots(m) || !r.Clock.Now().Before(end) || !end.After(until) {
+			continue
 		}
-	}, client.InNamespace(md.Namespace))
-	return name, until, wrapped("listing Machines", err)
+		ours, err := r.ofRevision(ctx, m, md, revision)
+		if err != nil {
+			return "", until, err
+		}
+		if ours {
+			name, until = m.Name, end
+		}
+	}
+	return name, until, nil
+}
+
+// boots reports whether a machine may become a node.
+func boots(m *cluster.Machine) bool { return m.Status.NodeRef == nil && m.DeletionTimestamp.IsZero() }
+
+// ofRevision reports whether a machine is of a MachineSet that was made for a revision of
+// a pool. A MachineSet that the cache has not yet is asked for.
+func (r *Reconciler) ofRevision(ctx context.Context, m *cluster.Machine, md *cluster.MachineDeployment, revision string) (bool, error) {
+	for _, owner := range m.OwnerReferences {
+		if owner.Kind != "MachineSet" {
+			continue
+		}
+		set := &metav1.PartialObjectMetadata{}
+		set.SetGroupVersionKind(cluster.GroupVersion.WithKind("MachineSet"))
+		key := types.NamespacedName{Namespace: m.Namespace, Name: owner.Name}
+		found, err := get(ctx, r.Worker, key, set)
+		if err == nil && !found {
+			found, err = get(ctx, r.Worker.Live, key, set)
+		}
+		if err != nil {
+			return false, err
+		}
+		if found && set.UID == owner.UID && ownedBy(set, md.UID) && set.Annotations[api.AnnotationMDRevision] == revision {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 func ownedBy(obj client.Object, owner types.UID) bool {
@@ -231,10 +259,10 @@ func wrapped(what string, err error) error {
 }
 
 // writeUserData brings a user-data Secret to its planned state.
-func (r *Reconciler) writeUserData(ctx context.Context, have *corev1.Secret, p secretPlan) error {
+func (r *Reconciler) writeUserData(ctx context.Context, seen *observed, have *corev1.Secret, p secretPlan) error {
 	switch {
 	case p.write != nil && immutable(have):
-		return r.replaceSecret(ctx, have, p.write)
+		return r.replaceSecret(ctx, seen, have, p.write)
 	case p.write != nil:
 		return r.writeSecret(ctx, p.write)
 	case p.patch != nil:
@@ -250,11 +278,14 @@ func (r *Reconciler) writeUserData(ctx context.Context, have *corev1.Secret, p s
 // replaceSecret replaces a Secret that cannot be updated: it is absent between two
 // requests. It is not given up half way, and where the new one is refused, the old one
 // comes back.
-func (r *Reconciler) replaceSecret(ctx context.Context, have, next *corev1.Secret) error {
+func (r *Reconciler) replaceSecret(ctx context.Context, seen *observed, have, next *corev1.Secret) error {
 	// One at a time: whoever waits, waits with the old Secret in place, and not between
 	// the two requests.
 	r.replacing.Lock()
 	defer r.replacing.Unlock()
+	if err := r.stillIdle(ctx, seen); err != nil {
+		return err
+	}
 	whole := context.WithoutCancel(ctx)
 	ctx, cancel := context.WithTimeout(whole, replaceTime)
 	defer cancel()
@@ -264,21 +295,60 @@ func (r *Reconciler) replaceSecret(ctx context.Context, have, next *corev1.Secre
 		return raced(fmt.Errorf("reading Secret %s: %w", key, err))
 	}
 	next, back := created(next), created(&old)
-	if err := r.Worker.Delete(ctx, have, client.Preconditions{UID: &have.UID}); err != nil {
-		return raced(fmt.Errorf("deleting Secret %s: %w", key, err))
-	}
-	err := r.Worker.Create(ctx, next, client.FieldOwner(api.FieldManager))
-	if err == nil {
-		return nil
-	}
-	if !apierrors.IsAlreadyExists(err) {
+	err := r.swap(ctx, have, next)
+	var lost *absentError
+	if errors.As(err, &lost) && !apierrors.IsAlreadyExists(err) {
 		ctx, cancel := context.WithTimeout(whole, replaceTime) // the time before may be over
 		defer cancel()
 		if again := r.Worker.Create(ctx, back, client.FieldOwner(api.FieldManager)); again != nil && !apierrors.IsAlreadyExists(again) {
 			err = errors.Join(err, fmt.Errorf("putting the one before back: %w", again))
 		}
 	}
-	return raced(fmt.Errorf("creating Secret %s: %w", key, err))
+	return raced(wrapped("replacing Secret "+key.String(), err))
+}
+
+// stillIdle reports a machine that began to boot while its pool waited for its turn.
+func (r *Reconciler) stillIdle(ctx context.Context, seen *observed) error {
+	if seen.objects.provisioning == nil || seen.objects.bootstrap == nil {
+		return nil
+	}
+	name, _, err := r.booting(ctx, seen.md, seen.objects.bootstrap.Annotations[api.AnnotationRevisionFor])
+	if err == nil && name != "" {
+		err = fmt.Errorf("%w: machine %s boots", errRaced, name)
+	}
+	return err
+}
+
+// absentError says that a Secret was deleted, and its successor is not there.
+type absentError struct{ err error }
+
+func (e *absentError) Error() string { return e.err.Error() }
+func (e *absentError) Unwrap() error { return e.err }
+
+// swap deletes a Secret and creates another of its name. Both are asked for at once, and
+// the creation again for as long as the old one is there: so nothing stands between the
+// two, neither the answer to the deletion, nor whatever else keeps this process or the
+// API server busy when it comes.
+func (r *Reconciler) swap(ctx context.Context, have, next *corev1.Secret) error {
+	deleted := make(chan error, 1)
+	go func() { deleted <- r.Worker.Delete(ctx, have, client.Preconditions{UID: &have.UID}) }()
+	for range swapAttempts {
+		err := r.Worker.Create(ctx, next.DeepCopy(), client.FieldOwner(api.FieldManager))
+		if err == nil {
+			<-deleted
+			return nil
+		}
+		if !apierrors.IsAlreadyExists(err) || len(deleted) > 0 {
+			break // once more, when the old one is gone
+		}
+	}
+	if err := <-deleted; err != nil {
+		return fmt.Errorf("deleting it: %w", err)
+	}
+	if err := r.Worker.Create(ctx, next, client.FieldOwner(api.FieldManager)); err != nil {
+		return &absentError{fmt.Errorf("creating it: %w", err)}
+	}
+	return nil
 }
 
 // created is a Secret as it is to be created.

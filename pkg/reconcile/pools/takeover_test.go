@@ -376,7 +376,7 @@ func TestTakeOverPutsBack(t *testing.T) {
 	have := f.secret(userDataName(f.pool, stageBootstrap))
 	next := created(have)
 	next.Name, next.Data = have.Name, map[string][]byte{"not a key": nil}
-	if err := f.r.replaceSecret(t.Context(), have, next); !apierrors.IsInvalid(err) {
+	if err := f.r.replaceSecret(t.Context(), &observed{md: f.pool}, have, next); !apierrors.IsInvalid(err) {
 		t.Errorf("got %v", err)
 	}
 	if now := f.secret(have.Name); now.UID == have.UID || !immutable(now) || !bytes.Equal(now.Data[api.UserDataKey], have.Data[api.UserDataKey]) || !byReference(now) {
@@ -384,7 +384,7 @@ func TestTakeOverPutsBack(t *testing.T) {
 	}
 	stale := have.DeepCopy()
 	stale.UID = types.UID("another")
-	if err := f.r.replaceSecret(t.Context(), stale, created(have)); err == nil {
+	if err := f.r.replaceSecret(t.Context(), &observed{md: f.pool}, stale, created(have)); err == nil {
 		t.Error("a Secret was deleted that was not read")
 	}
 }

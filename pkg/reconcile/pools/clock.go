@@ -1,0 +1,45 @@
+package pools
+
+import (
+	"context"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+)
+
+const (
+	// clockLook is the time between two looks at the clock.
+	clockLook = 5 * time.Second
+	// clockJump is by how much more or less than the time that passed the clock has to
+	// have moved between two of them to have been set.
+	clockJump = 30 * time.Second
+)
+
+// watchClock runs all pools when the clock was set, such as after a machine slept: tokens
+// end by the clock, and the timers that renew them count the time that passed.
+func (r *Reconciler) watchClock(ctx context.Context, every time.Duration, set chan<- event.GenericEvent) error {
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	said, looked := r.Clock.Now().Round(0), time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+		says, passed := r.Clock.Now().Round(0), time.Since(looked) // by the two clocks of the system
+		jump := says.Sub(said) - passed
+		said, looked = says, looked.Add(passed)
+		if jump.Abs() < clockJump {
+			continue
+		}
+		log.FromContext(ctx).Info("the clock was set, all pools are looked at", "by", jump.Round(time.Second))
+		select {
+		case set <- event.GenericEvent{Object: &cluster.MachineDeployment{}}:
+		default: // they are about to be
+		}
+	}
+}

@@ -1,0 +1,59 @@
+package pools
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
+)
+
+// A clock that is set, to and fro, is noticed: no timer would run for what it ended.
+func TestClockThatIsSet(t *testing.T) {
+	f := newFixture(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	set, ended := make(chan event.GenericEvent, 1), make(chan error, 1)
+	go func() { ended <- f.r.watchClock(ctx, 10*time.Millisecond, set) }()
+	time.Sleep(200 * time.Millisecond)
+	select {
+	case <-set:
+		t.Error("a clock that nobody set was")
+	default:
+	}
+	for _, jump := range []time.Duration{2 * time.Hour, -3 * time.Hour} {
+		f.clock.Step(jump)
+		select {
+		case <-set:
+		case <-time.After(30 * time.Second):
+			t.Errorf("a jump of %s was not noticed", jump)
+		}
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// A controller that runs has a living token in every pool again soon after a jump, and
+// nothing else happened.
+func TestClockThatIsSetWhileItRuns(t *testing.T) {
+	f := newFixture(t)
+	f.start(t.TempDir())
+	living := func(what string) {
+		t.Helper()
+		for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+			for _, s := range f.tokens(t.Context()) {
+				if end, err := time.Parse(time.RFC3339, string(s.Data[bootstrapapi.BootstrapTokenExpirationKey])); err == nil && end.After(f.clock.Now()) {
+					return
+				}
+			}
+		}
+		t.Errorf("%s: there is no token that lives", what)
+	}
+	living("at first")
+	time.Sleep(time.Second) // for what the first run started
+	f.clock.Step(2 * time.Hour)
+	living("after a jump")
+}

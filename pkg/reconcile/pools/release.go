@@ -1,0 +1,111 @@
+package pools
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+)
+
+// isPool reports whether a MachineDeployment asks for a profile.
+func isPool(md *cluster.MachineDeployment) bool {
+	return md.DeletionTimestamp.IsZero() && md.Annotations[api.AnnotationOSP] != ""
+}
+
+// leave reports what came of the end of a pool, and forgets it.
+func (r *Reconciler) leave(md *cluster.MachineDeployment, err error) (ctrl.Result, error) {
+	r.Metrics.PoolGone(client.ObjectKeyFromObject(md))
+	res, err := r.report(md, plan{}, err)
+	if err == nil && res.IsZero() {
+		r.memories.forget(md)
+	}
+	return res, err
+}
+
+// release removes everything that was made for a pool, then its finalizer. What
+// belongs to another pool stays. It asks the API server itself: what the cache has
+// not seen yet would stay for ever.
+func (r *Reconciler) release(ctx context.Context, md *cluster.MachineDeployment) error {
+	if !controllerutil.ContainsFinalizer(md, api.FinalizerPool) {
+		return r.releaseOrphans(ctx, md)
+	}
+	if err := r.deleteOwned(ctx, md); err != nil {
+		return err
+	}
+	before := md.DeepCopy()
+	controllerutil.RemoveFinalizer(md, api.FinalizerPool)
+	return r.patchFinalizers(ctx, before, md)
+}
+
+// releaseOrphans removes what was made for a pool that is gone, or is none any more and
+// has no finalizer: somebody may take it away between our finalizer and our first object,
+// or together with the annotation. Of what was made last there is always an object that
+// brings its pool back here, so reading the cache is enough to know that there is
+// something. What else there is the API server knows, and whether the pool is gone.
+func (r *Reconciler) releaseOrphans(ctx context.Context, gone *cluster.MachineDeployment) error {
+	orphans, err := r.owned(ctx, r.cached(), gone)
+	if err != nil || len(orphans) == 0 {
+		return err
+	}
+	key := client.ObjectKeyFromObject(gone)
+	var md cluster.MachineDeployment
+	switch err := r.Worker.Live.Get(ctx, key, &md); {
+	case err == nil && (isPool(&md) || controllerutil.ContainsFinalizer(&md, api.FinalizerPool)):
+		return fmt.Errorf("%w: MachineDeployment %s is a pool", errRaced, key)
+	case err != nil && !apierrors.IsNotFound(err):
+		return fmt.Errorf("reading MachineDeployment %s: %w", key, err)
+	}
+	return r.deleteOwned(ctx, gone)
+}
+
+// deleteOwned deletes what the API servers know of a pool. Where a record cannot be
+// archived because other objects have its names, that is told, and holds nothing up.
+func (r *Reconciler) deleteOwned(ctx context.Context, md *cluster.MachineDeployment) error {
+	owned, err := r.owned(ctx, r.live(), md)
+	if err != nil {
+		return err
+	}
+	for _, obj := range owned {
+		if osc, ok := obj.(*osm.OperatingSystemConfig); ok {
+			err := r.archive(ctx, osc)
+			if reason, taken := permanent(err); taken {
+				r.tell(md, reason, fmt.Errorf("%w. It goes with the pool, and is kept nowhere", err))
+			} else if err != nil {
+				return err
+			}
+		}
+		if err := r.remove(ctx, obj); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// owned lists what exists of a pool and was made for it.
+func (r *Reconciler) owned(ctx context.Context, from readers, md *cluster.MachineDeployment) ([]client.Object, error) {
+	have, err := r.objects(ctx, from, md)
+	if err != nil {
+		return nil, err
+	}
+	tokens, err := from.tokens(ctx, md)
+	if err != nil {
+		return nil, err
+	}
+	all := have.all()
+	for i := range tokens {
+		all = append(all, &tokens[i])
+	}
+	left, err := r.left(ctx, md, have)
+	if err != nil {
+		return nil, err
+	}
+	return append(left, slices.DeleteFunc(all, func(obj client.Object) bool { return ownerOf(obj) != poolKey(md) })...), nil
+}

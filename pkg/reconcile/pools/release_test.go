@@ -1,0 +1,222 @@
+package pools
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/profile"
+)
+
+// Somebody may take away annotation and finalizer in one update: nothing of the pool
+// outlives that, also not what the cache has not seen yet.
+func TestReleaseWithoutFinalizer(t *testing.T) {
+	f := newBoundFixture(t, "hetzner")
+	f.reconcile()
+	var before, after machines.MachineDeployment
+	must(nil, f.client.Get(t.Context(), client.ObjectKeyFromObject(f.pool), &before))
+	f.patch(before.DeepCopy(), `{"metadata":{"finalizers":null,"annotations":null}}`)
+	must(nil, f.client.Get(t.Context(), client.ObjectKeyFromObject(f.pool), &after))
+	if !concerned.Update(event.UpdateEvent{ObjectOld: &before, ObjectNew: &after}) {
+		t.Error("the update starts nothing")
+	}
+	if concerned.Update(event.UpdateEvent{ObjectOld: &after, ObjectNew: &after}) {
+		t.Error("what was never a pool starts a run")
+	}
+	f.r.Worker.Client = withoutRoles{digesting{f.client}}
+	f.reconcile()
+	f.r.Worker.Client = digesting{f.client}
+	have, err := f.r.objects(t.Context(), f.r.live(), f.pool)
+	if err != nil || len(have.all()) != 0 || len(f.tokens(t.Context())) != 0 {
+		t.Errorf("left are %v and %d tokens (err %v)", have.all(), len(f.tokens(t.Context())), err)
+	}
+	if n := len(f.r.memories.of); n != 0 {
+		t.Errorf("%d pools are remembered", n)
+	}
+}
+
+// withoutRoles is a cache that has not seen the Role of a pool yet.
+type withoutRoles struct{ digesting }
+
+func (w withoutRoles) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	switch obj.(type) {
+	case *rbacv1.Role, *rbacv1.RoleBinding:
+		return apierrors.NewNotFound(schema.GroupResource{Resource: "roles"}, key.Name)
+	}
+	return w.digesting.Get(ctx, key, obj, opts...)
+}
+
+// Nothing is remembered of pools that are gone, and what was remembered of one is not
+// believed of the next of its name.
+func TestForgottenPools(t *testing.T) {
+	f := newFixture(t)
+	f.r.NodeTokenTTL = testTokenTTL
+	told := f.told()
+	f.reconcile()
+	f.ask(map[string]string{api.AnnotationOSP: "none"})
+	told.saidLast(t, `offers a profile "none"`)
+	if got := f.r.memories.recall(f.pool); got.told == "" || got.token.value == "" {
+		t.Fatalf("remembered is %+v", got)
+	}
+	next := f.pool.DeepCopy()
+	next.UID = "another"
+	if got := f.r.memories.recall(next); got.told != "" || got.token.value != "" {
+		t.Error("the next pool of the name is taken for the one before")
+	}
+	f.delete(f.pool)
+	f.reconcile()
+	f.reconcile() // it is gone
+	if n := len(f.r.memories.of); n != 0 {
+		t.Errorf("%d pools are remembered", n)
+	}
+}
+
+// Of a profile one digest is remembered, and of all profiles not more than there may be.
+func TestForgottenDigests(t *testing.T) {
+	var d digests
+	osp := &osm.OperatingSystemProfile{}
+	for n := range mostDigests + 10 {
+		osp.UID = types.UID(strconv.Itoa(n))
+		for generation, version := range []string{"v1.0.0", "v1.1.0"} {
+			osp.Generation, osp.Spec.Version = int64(generation), version
+			if got, want := d.spec(osp), profile.Digest(osp.Spec); got != want || d.spec(osp) != want {
+				t.Fatalf("the digest of %s is %s, want %s", osp.Spec.Version, got, want)
+			}
+		}
+		if len(d.of) > mostDigests || n < mostDigests && len(d.of) != n+1 {
+			t.Fatalf("of %d profiles %d digests are remembered", n+1, len(d.of))
+		}
+	}
+}
+
+// takeNames gives the names of the record of the pool's configuration to other objects.
+func (f *fixture) takeNames() []*appsv1.ControllerRevision {
+	f.t.Helper()
+	var out []*appsv1.ControllerRevision
+	for _, name := range recordNames(f.pool.Namespace, f.pool.Name, recordOf(f.config()).Digests.Input) {
+		other := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Namespace: f.r.Namespace, Name: name}, Data: runtime.RawExtension{Raw: []byte(`{"a":1}`)}}
+		f.ensure(other)
+		out = append(out, other)
+	}
+	return out
+}
+
+// Where both names of a record are taken, that is told, what stands is maintained, and
+// the pool moves on once they are free. Nobody is kept busy meanwhile.
+func TestNamesOfARecordAreTaken(t *testing.T) {
+	f := newBoundFixture(t, "hetzner")
+	told := f.told()
+	f.reconcile()
+	others := f.takeNames()
+	first := f.config()
+	f.spoil("two, Bearer {{ .Token }}")
+	f.reconcile()
+	res := f.reconcile()
+	told.saidLast(t, api.EventNameCollision, "delete those", others[0].Name, others[1].Name)
+	if res.RequeueAfter < time.Second || res.RequeueAfter > time.Minute {
+		t.Errorf("the next look is in %s", res.RequeueAfter)
+	}
+	if f.config().UID != first.UID {
+		t.Error("the configuration was replaced, and its record is nowhere")
+	}
+	token := f.carried(stageBootstrap)
+	f.pass(13 * time.Hour)
+	for range 3 {
+		f.reconcile()
+	}
+	if f.carried(stageBootstrap) == token || f.carried(stageProvision) == token {
+		t.Error("the token was not renewed")
+	}
+	for _, other := range others {
+		f.delete(other)
+	}
+	f.pass(withheldPause)
+	f.reconcile()
+	if got := string(f.secret(userDataName(f.pool, stageBootstrap)).Data[api.UserDataKey]); !strings.Contains(got, "two, ") {
+		t.Errorf("the document is the old one:\n%s", got)
+	}
+}
+
+// That is no reason to keep a pool that leaves.
+func TestNamesOfARecordAreTakenAtTheEnd(t *testing.T) {
+	f := newFixture(t)
+	told := f.told()
+	f.reconcile()
+	others := f.takeNames()
+	f.delete(f.pool)
+	f.reconcile()
+	told.saidLast(t, api.EventNameCollision, others[1].Name, "It goes with the pool")
+	if err := f.client.Get(t.Context(), client.ObjectKeyFromObject(f.pool), &machines.MachineDeployment{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the pool is still there (err %v)", err)
+	}
+	if left, err := f.r.owned(t.Context(), f.r.live(), f.pool); err != nil || len(left) != 0 {
+		t.Errorf("left are %v (err %v)", left, err)
+	}
+}
+
+// The finalizer that cannot be set and a profile that does not exist are told both.
+func TestUnheldAndRefused(t *testing.T) {
+	f := newFixture(t)
+	told := f.told()
+	f.patch(f.pool, `{"metadata":{"annotations":{"k8c.io/operating-system-profile":"none"}}}`)
+	f.r.Worker.Client = refusing{digesting{f.client}, func(obj client.Object) bool { _, ok := obj.(*machines.MachineDeployment); return ok }}
+	for range 2 {
+		if _, err := f.r.Reconcile(t.Context(), requestFor(poolKey(f.pool))[0]); !apierrors.IsForbidden(err) {
+			t.Errorf("it does not try again: %v", err)
+		}
+	}
+	if len(told.told) != 1 {
+		t.Errorf("told was %q", told.told)
+	}
+	told.saidLast(t, "OperatingSystemProfileError", `offers a profile "none"`, "its finalizer cannot be set", "cut off")
+}
+
+// refusing is an API server that forbids to write some objects.
+type refusing struct {
+	digesting
+	refuses func(client.Object) bool
+}
+
+func (r refusing) forbid(obj client.Object, do func() error) error {
+	if r.refuses(obj) {
+		return apierrors.NewForbidden(schema.GroupResource{}, obj.GetName(), errCutOff)
+	}
+	return do()
+}
+
+func (r refusing) Create(ctx context.Context, obj client.Object, opts ...client.CreateOption) error {
+	return r.forbid(obj, func() error { return r.digesting.Create(ctx, obj, opts...) })
+}
+
+func (r refusing) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+	return r.forbid(obj, func() error { return r.digesting.Patch(ctx, obj, patch, opts...) })
+}
+
+// A missing namespace is no race: the pool is told, and looked at again now and then.
+func TestMissingNamespaceIsNoRace(t *testing.T) {
+	f := newFixture(t)
+	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "none-" + f.r.Namespace, Name: "s"}}
+	err := f.r.writeSecret(t.Context(), s)
+	told := f.told()
+	res, failed := f.r.report(f.pool, plan{}, err)
+	if failed != nil || res.RequeueAfter < waitRetry {
+		t.Errorf("the next look is in %s (err %v)", res.RequeueAfter, failed)
+	}
+	told.saidLast(t, api.EventWaiting, `namespaces "`+s.Namespace+`" not found: create what is missing`)
+}
