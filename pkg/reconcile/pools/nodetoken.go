@@ -40,6 +40,14 @@ type nodeToken struct {
 // errNoNodeToken says that a document has to be written and its token is not known.
 var errNoNodeToken = errors.New("a token for nodes is needed")
 
+// stays reports whether the next token is not due yet. One that was issued later than now
+// was issued while the clock was ahead: it ends earlier than it says, so that one is due.
+func (t nodeToken) stays(now time.Time) bool {
+	// It is renewed after half its life, or a little later: see issued.
+	longest := time.Duration(2 * float64(t.expires.Sub(t.renew)) / (1 - renewJitter))
+	return now.Before(t.renew) && now.Add(clockJump).After(t.expires.Add(-longest))
+}
+
 // identity is what a tokens digest is taken over.
 func (t nodeToken) identity() []byte {
 	if t.account == "" {
@@ -79,7 +87,7 @@ func (seen *observed) standingToken(have *corev1.Secret) (nodeToken, bool) {
 		expires: annotatedTime(have.Annotations, api.AnnotationCredentialsExpireAt),
 		renew:   annotatedTime(have.Annotations, api.AnnotationCredentialsRenewAt),
 	}
-	return t, seen.now.Before(t.renew)
+	return t, t.stays(seen.now)
 }
 
 // withStandingToken is what the annotations of a document should be, given that the
@@ -111,7 +119,7 @@ func (r *Reconciler) nodeToken(ctx context.Context, seen *observed) (nodeToken, 
 	if account == nil || otherPool(account, seen.md) {
 		return nodeToken{}, nil
 	}
-	if t := r.memories.recall(seen.md).token; t.account == account.UID && seen.now.Before(t.renew) {
+	if t := r.memories.recall(seen.md).token; t.account == account.UID && t.stays(seen.now) {
 		return t, nil
 	}
 	return nodeToken{account: account.UID}, nil

@@ -451,3 +451,36 @@ func TestRequestsOfANewPool(t *testing.T) {
 		}
 	}
 }
+
+// A token that was issued while the clock was ahead ends earlier than its documents say:
+// when the clock is right again there is another. A token of the right time stays.
+func TestTokenOfAClockThatWasAhead(t *testing.T) {
+	for name, c := range map[string]struct {
+		ahead, since time.Duration
+		stays        bool
+	}{
+		"a day ahead":                   {24 * time.Hour, time.Minute, false},
+		"two hours ahead":               {2 * time.Hour, time.Minute, false},
+		"an hour ahead, hours ago":      {time.Hour, 6 * time.Hour, true}, // it is renewed in time
+		"right":                         {0, time.Minute, true},
+		"a little ahead, as clocks are": {10 * time.Second, time.Second, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newBoundFixture(t, "hetzner")
+			now := f.clock.Now()
+			f.clock.SetTime(now.Add(c.ahead))
+			f.reconcile()
+			token := f.carried(stageBootstrap)
+			for _, restarted := range []bool{false, true} {
+				if restarted {
+					f.restart()
+				}
+				f.clock.SetTime(now.Add(c.since))
+				f.reconcile()
+				if stays := f.carried(stageBootstrap) == token; stays != c.stays {
+					t.Errorf("restarted %t: it stays: %t", restarted, stays)
+				}
+			}
+		})
+	}
+}
