@@ -165,9 +165,12 @@ func (r *Reconciler) look(ctx context.Context, md *cluster.MachineDeployment) (s
 	}
 	s.todo, err = r.plan(ctx, s.seen)
 	if errors.Is(err, errNoNodeToken) {
-		if s.seen, err = r.withNodeToken(ctx, s.seen); err == nil {
-			s.todo, err = r.plan(ctx, s.seen)
+		with, failed := r.withNodeToken(ctx, s.seen)
+		if failed != nil {
+			return s, failed
 		}
+		s.seen = with
+		s.todo, err = r.plan(ctx, s.seen)
 	}
 	if missing := r.noteMissing(ctx, s.seen, err, s.todo.unrenewed); missing != nil {
 		return s, missing

@@ -2,6 +2,7 @@ package pools
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"strings"
 	"testing"
@@ -219,4 +220,27 @@ func TestMissingNamespaceIsNoRace(t *testing.T) {
 		t.Errorf("the next look is in %s (err %v)", res.RequeueAfter, failed)
 	}
 	told.saidLast(t, api.EventWaiting, `namespaces "`+s.Namespace+`" not found: create what is missing`)
+}
+
+// A token that the API server does not give is asked for again.
+func TestTokenIsNotGiven(t *testing.T) {
+	f := newBoundFixture(t, "hetzner")
+	f.r.Worker.Client = noTokens{digesting{f.client}}
+	if _, err := f.r.Reconcile(t.Context(), requestFor(poolKey(f.pool))[0]); !errors.Is(err, errCutOff) {
+		t.Errorf("it is not asked for again: %v", err)
+	}
+	f.r.Worker.Client = digesting{f.client}
+	f.reconcile()
+	f.carried(stageBootstrap)
+}
+
+// noTokens is an API server that gives no tokens.
+type noTokens struct{ digesting }
+
+func (n noTokens) SubResource(string) client.SubResourceClient { return noToken{} }
+
+type noToken struct{ client.SubResourceClient }
+
+func (noToken) Create(context.Context, client.Object, client.Object, ...client.SubResourceCreateOption) error {
+	return errCutOff
 }
