@@ -32,15 +32,17 @@ const (
 	reasonWindow     = "Window"
 	reasonNotJoined  = "MachinesNotJoined"
 	reasonRefused    = "PoolsRefused"
+	reasonSuspended  = "Suspended"
 	reasonDone       = "Done"
 	reasonRolledBack = "RolledBack"
 )
 
 // terms are what the ProfileSource says about its rollouts.
 type terms struct {
-	pause   bool
-	window  time.Duration
-	release release
+	pause     bool
+	suspended bool // the source is: nothing begins
+	window    time.Duration
+	release   release
 }
 
 // release lets a version pass all waves up to one.
@@ -51,7 +53,7 @@ type release struct {
 
 // termsOf reads them. The error is about an annotation that is as good as absent then.
 func termsOf(ps *api.ProfileSource) (terms, error) {
-	t := terms{pause: true, window: defaultWindow}
+	t := terms{pause: true, suspended: ps.Spec.Suspend, window: defaultWindow}
 	if spec := ps.Spec.Rollout; spec != nil {
 		t.pause = spec.PauseOnFailure == nil || *spec.PauseOnFailure
 		if spec.Window != nil {
@@ -87,8 +89,10 @@ type pool struct {
 	since      time.Time
 	// settled is true once its Secrets follow that configuration.
 	settled bool
-	// refused is since when it cannot have what it asks for, zero where it can.
-	refused time.Time
+	// refused is since when it cannot have what it asks for, zero where it can;
+	// refusedVersion is the version, where it is this that it cannot have.
+	refused        time.Time
+	refusedVersion string
 	// replacing is true while its machines are to be replaced, or are being replaced.
 	replacing bool
 	machines  []machine
@@ -98,7 +102,15 @@ type pool struct {
 type machine struct {
 	name    string
 	created time.Time
-	joined  bool
+	// joined is true once it has a Node that is Ready, or was for long. Until then waits is
+	// since when that has been waited for.
+	joined bool
+	waits  time.Time
+	// revision is the one of the MachineDeployment that it was made for, 0 where that
+	// cannot be told. replaced is true where there is a newer one: machine-controller
+	// replaces the machine, whatever a stamp says.
+	revision uint64
+	replaced bool
 	// lost is when it was deleted without ever having joined, though it was wanted.
 	lost time.Time
 	// leaving is true once it is being deleted.
@@ -107,17 +119,32 @@ type machine struct {
 
 func (p pool) adopted(version string) bool { return p.version.Version == version && p.settled }
 
-// fresh are the machines made since the pool has what it has.
-func (p pool) fresh() []machine {
-	return slices.DeleteFunc(slices.Clone(p.machines), func(m machine) bool { return m.created.Before(p.since) })
+// fresh are the machines made since the pool has what it has, and those that failed with
+// another configuration of that version.
+func (p pool) fresh(failed []api.RolloutFailure) []machine {
+	return slices.DeleteFunc(slices.Clone(p.machines), func(m machine) bool {
+		return m.created.Before(p.since) && !failedIn(failed, p.key, m.name)
+	})
+}
+
+func failedIn(failures []api.RolloutFailure, pool, machine string) bool {
+	return slices.ContainsFunc(failures, func(f api.RolloutFailure) bool { return f.Pool == pool && f.Machine == machine })
 }
 
 // decide brings the rollout of a profile up to date. It returns the time until it has to
 // be looked at again though nothing changes, 0 for never.
 func decide(entry api.ProfileEntry, had *api.RolloutStatus, pools []pool, t terms, now time.Time) (api.RolloutStatus, time.Duration) {
+	if t.suspended {
+		return suspend(entry, had, pools, now), 0
+	}
 	r := begin(entry, had, pools, now)
 	if entry.Removed || r.Done {
 		return r, 0
+	}
+	if r.Wave < 0 { // it was suspended before it began
+		if r = start(r, pools, now); r.Done {
+			return r, 0
+		}
 	}
 	r.Pools.Total = int32(len(pools))
 	for {
@@ -174,6 +201,21 @@ func begin(entry api.ProfileEntry, had *api.RolloutStatus, pools []pool, now tim
 	}
 	fresh.Superseded = append([]api.RolloutStep{{RolloutVersion: old.RolloutVersion, Wave: old.Wave}}, old.Superseded...)
 	return start(fresh, pools, now)
+}
+
+// suspend keeps everything as it is. What pools had before a version is noted, since
+// without that they are given nothing.
+func suspend(entry api.ProfileEntry, had *api.RolloutStatus, pools []pool, now time.Time) api.RolloutStatus {
+	var r api.RolloutStatus
+	if had != nil {
+		r = *had.DeepCopy()
+	} else if r = begin(entry, nil, pools, now); !r.Done {
+		r.Wave = -1
+	}
+	if !r.Done && !r.Held {
+		r.Reason, r.Message = reasonSuspended, "the ProfileSource is suspended: no wave begins, and no machines are replaced, before spec.suspend is false"
+	}
+	return r
 }
 
 // start lets the first wave have a version. Without pools there is nobody to wait for.
@@ -266,6 +308,7 @@ func (v verdict) wait(reason, message string) verdict {
 type sum struct {
 	adopting, replacing []string
 	joined, waiting     int       // machines of the wave itself
+	booting             int       // those that are waited for, and not for too long
 	quiet               time.Time // since when nothing has happened to the wave
 }
 
@@ -291,13 +334,16 @@ func judge(r api.RolloutStatus, pools []pool, t terms, now time.Time) verdict {
 		return v
 	}
 	left := s.quiet.Add(t.window).Sub(now)
-	if left <= 0 {
+	switch {
+	case left > 0:
+		v.again = sooner(v.again, left)
+	case s.joined > 0 || s.booting == 0:
 		return v
 	}
-	v.again = sooner(v.again, left)
+	// A window proves nothing as long as the only machines that could are booting.
 	switch {
 	case s.waiting > 0:
-		return v.wait(reasonBooting, fmt.Sprintf("new machines of wave %d boot; without failures the next wave begins after %s at the latest", r.Wave, t.window))
+		return v.wait(reasonBooting, fmt.Sprintf("new machines of wave %d boot; the next wave begins when they have joined, or some of them and no failure is seen for %s", r.Wave, t.window))
 	case len(v.failures) > 0:
 		return v.wait(reasonWindow, fmt.Sprintf("after %s without another failure the next wave begins; so far: %s", t.window, listed(v.failures)))
 	}
@@ -319,13 +365,13 @@ func survey(r api.RolloutStatus, pools []pool, t terms, now time.Time) (verdict,
 		switch {
 		case p.adopted(r.Version):
 			v.adopted++
-		case !p.refused.IsZero() && !p.refused.Before(r.Since.Time) && !t.passes(r.Version, p.wave):
+		case p.refusedVersion == r.Version && !p.refused.Before(r.Since.Time) && !t.passes(r.Version, p.wave):
 			v.failures = append(v.failures, api.RolloutFailure{Pool: p.key, Wave: p.wave, Reason: api.FailureRefused, Since: metav1.NewTime(p.refused)})
 			continue
 		case p.refused.IsZero() && p.configured:
 			s.adopting = append(s.adopting, p.key)
 			continue
-		default: // it was broken before, or is new: it is not what the version is judged by
+		default: // it is new, or broken whatever the version: it is not what that is judged by
 			continue
 		}
 		if p.wave == r.Wave && p.since.After(s.quiet) {
@@ -348,14 +394,13 @@ func survey(r api.RolloutStatus, pools []pool, t terms, now time.Time) (verdict,
 
 // machinesOf counts the new machines of a pool.
 func (v *verdict) machinesOf(p pool, r api.RolloutStatus, t terms, now time.Time, s *sum) {
-	for _, m := range p.fresh() {
+	for _, m := range p.fresh(r.Failures) {
 		failed := func(reason string, since time.Time) {
-			known := slices.ContainsFunc(v.failures, func(f api.RolloutFailure) bool { return f.Pool == p.key && f.Machine == m.name })
-			if !known && !t.passes(r.Version, p.wave) {
+			if !failedIn(v.failures, p.key, m.name) && !t.passes(r.Version, p.wave) {
 				v.failures = append(v.failures, api.RolloutFailure{Pool: p.key, Wave: p.wave, Machine: m.name, Reason: reason, Since: metav1.NewTime(since)})
 			}
 		}
-		limit := m.created.Add(bootLimit)
+		limit := later(m.created, m.waits).Add(bootLimit)
 		switch {
 		case m.joined:
 			v.machines.Joined++
@@ -370,6 +415,9 @@ func (v *verdict) machinesOf(p pool, r api.RolloutStatus, t terms, now time.Time
 			continue
 		case now.Before(limit):
 			v.again = sooner(v.again, limit.Sub(now))
+			if p.wave == r.Wave {
+				s.booting++
+			}
 		default:
 			failed(api.FailureNotJoined, limit)
 		}
@@ -416,6 +464,13 @@ func named(keys []string, noun string) string {
 		text += fmt.Sprintf(" and %d more %ss", n, noun)
 	}
 	return text
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // sooner is the shorter of two waits; 0 is for ever.

@@ -27,7 +27,7 @@ func setCondition(ps *api.ProfileSource) {
 		case r.Held:
 			held += "; " + r.Message
 		case !r.Done:
-			running += fmt.Sprintf("; profile %q %s is at wave %d", r.Profile, r.Version, r.Wave)
+			running += fmt.Sprintf("; profile %q %s is at wave %d: %s", r.Profile, r.Version, r.Wave, r.Message)
 		}
 	}
 	switch {
@@ -67,6 +67,8 @@ func newsOf(was, now api.RolloutStatus) []note {
 	normal, what := corev1.EventTypeNormal, fmt.Sprintf("profile %q %s", now.Profile, now.Version)
 	another := was.Version != now.Version
 	switch {
+	case another && now.Wave < 0:
+		return nil // it has not begun
 	case another && now.Done && now.Reason == reasonRolledBack:
 		return []note{{normal, api.EventRolledBack, fmt.Sprintf("profile %q: %s", now.Profile, now.Message)}}
 	case another && now.Done:
