@@ -22,6 +22,8 @@ const (
 	maxFailures = 20
 	// maxNamed is how many of them a message names.
 	maxNamed = 3
+	// maxFailing is how many pools the status lists that failed before.
+	maxFailing = 100
 )
 
 // What a rollout waits for, in status.rollouts[].reason.
@@ -149,6 +151,7 @@ func decide(entry api.ProfileEntry, had *api.RolloutStatus, pools []pool, t term
 	r.Pools.Total = int32(len(pools))
 	for {
 		r = pass(r, pools, t, now)
+		r.FailingBefore = failingBefore(r, had, pools, now)
 		v := judge(r, pools, t, now)
 		r.Pools.Adopted, r.Machines, r.Failures = v.adopted, v.machines, v.failures
 		r.Held, r.Reason, r.Message = v.held, v.reason, v.message
@@ -218,6 +221,31 @@ func suspend(entry api.ProfileEntry, had *api.RolloutStatus, pools []pool, now t
 	return r
 }
 
+// failingBefore are the pools whose machines did not join already when the version was
+// given to them. What failed with the version that was on its way before may be healed by
+// this one, and has to be.
+func failingBefore(r api.RolloutStatus, had *api.RolloutStatus, pools []pool, now time.Time) []string {
+	out := slices.Clone(r.FailingBefore)
+	for _, p := range pools {
+		given := had != nil && same(had.RolloutVersion, r.RolloutVersion) && p.wave <= had.Wave
+		blamed := had != nil && slices.ContainsFunc(had.Failures, func(f api.RolloutFailure) bool { return f.Pool == p.key })
+		if p.wave <= r.Wave && !given && !blamed && p.failing(now) && !slices.Contains(out, p.key) && len(out) < maxFailing {
+			out = append(out, p.key)
+		}
+	}
+	return out
+}
+
+// failing reports whether a machine of the pool does not join, or did not.
+func (p pool) failing(now time.Time) bool {
+	return slices.ContainsFunc(p.machines, func(m machine) bool {
+		return !m.joined && (!m.lost.IsZero() || !m.leaving && !now.Before(m.limit()))
+	})
+}
+
+// limit is until when it has to have joined.
+func (m machine) limit() time.Time { return later(m.created, m.waits).Add(bootLimit) }
+
 // start lets the first wave have a version. Without pools there is nobody to wait for.
 func start(r api.RolloutStatus, pools []pool, now time.Time) api.RolloutStatus {
 	first, any := waveAfter(pools, -1)
@@ -239,7 +267,7 @@ func reach(r api.RolloutStatus, wave int32, now time.Time) api.RolloutStatus {
 
 // finish ends a rollout: all waves have the version.
 func finish(r api.RolloutStatus) api.RolloutStatus {
-	r.Wave, r.Superseded, r.Failures = api.LastWave, nil, nil
+	r.Wave, r.Superseded, r.Failures, r.FailingBefore = api.LastWave, nil, nil, nil
 	r.Done, r.Held, r.Reason, r.Message = true, false, reasonDone, ""
 	return r
 }
@@ -377,7 +405,7 @@ func survey(r api.RolloutStatus, pools []pool, t terms, now time.Time) (verdict,
 		if p.wave == r.Wave && p.since.After(s.quiet) {
 			s.quiet = p.since
 		}
-		if p.replacing && p.wave == r.Wave {
+		if p.replacing && p.wave == r.Wave && !slices.Contains(r.FailingBefore, p.key) {
 			s.replacing = append(s.replacing, p.key)
 		}
 		v.machinesOf(p, r, t, now, &s)
@@ -400,13 +428,15 @@ func (v *verdict) machinesOf(p pool, r api.RolloutStatus, t terms, now time.Time
 				v.failures = append(v.failures, api.RolloutFailure{Pool: p.key, Wave: p.wave, Machine: m.name, Reason: reason, Since: metav1.NewTime(since)})
 			}
 		}
-		limit := later(m.created, m.waits).Add(bootLimit)
+		limit := m.limit()
 		switch {
 		case m.joined:
 			v.machines.Joined++
 			if p.wave == r.Wave {
 				s.joined++
 			}
+			continue
+		case slices.Contains(r.FailingBefore, p.key):
 			continue
 		case !m.lost.IsZero():
 			failed(api.FailureDeleted, m.lost)
@@ -426,44 +456,6 @@ func (v *verdict) machinesOf(p pool, r api.RolloutStatus, t terms, now time.Time
 			s.waiting++
 		}
 	}
-}
-
-// heldMessage says why a rollout is held and what to do. It holds no times, so that it
-// reads the same on the next run.
-func heldMessage(r api.RolloutStatus, failures []api.RolloutFailure) string {
-	return fmt.Sprintf("profile %q %s is held at wave %d: %s. Push a better version, revert the commit, or let it go on with annotation %s: %q, or %q for this wave alone",
-		r.Profile, r.Version, r.Wave, listed(failures), api.AnnotationRelease, r.Version, fmt.Sprintf("%s@%d", r.Version, r.Wave))
-}
-
-func listed(failures []api.RolloutFailure) string {
-	var parts []string
-	for _, f := range failures[:min(len(failures), maxNamed)] {
-		parts = append(parts, describe(f))
-	}
-	if n := len(failures) - maxNamed; n > 0 {
-		parts = append(parts, fmt.Sprintf("and %d more", n))
-	}
-	return strings.Join(parts, "; ")
-}
-
-func describe(f api.RolloutFailure) string {
-	switch f.Reason {
-	case api.FailureDeleted:
-		return fmt.Sprintf("machine %s of pool %s was deleted before it joined", f.Machine, f.Pool)
-	case api.FailureNotJoined:
-		return fmt.Sprintf("machine %s of pool %s did not join within %s", f.Machine, f.Pool, bootLimit)
-	}
-	return fmt.Sprintf("pool %s cannot have it, as its events tell", f.Pool)
-}
-
-// named names some of many.
-func named(keys []string, noun string) string {
-	slices.Sort(keys)
-	text := strings.Join(keys[:min(len(keys), maxNamed)], ", ")
-	if n := len(keys) - maxNamed; n > 0 {
-		text += fmt.Sprintf(" and %d more %ss", n, noun)
-	}
-	return text
 }
 
 func later(a, b time.Time) time.Time {

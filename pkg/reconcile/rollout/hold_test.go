@@ -59,6 +59,49 @@ func TestAnotherConfigurationForgetsNoFailure(t *testing.T) {
 	f.have("it joins after all", "v2 v2 Window")
 }
 
+// A pool that machines did not join before holds no version for it; one that the version
+// before broke does.
+func TestFailingBefore(t *testing.T) {
+	loops := func(f *fleet, name string) { // machine-controller deletes and makes machines all the time
+		f.machine(0, name, false)
+		m := &f.pools[0].machines[len(f.pools[0].machines)-1]
+		m.lost, m.leaving = f.now, true
+		f.pass(time.Minute)
+	}
+	f := newFleet(t, 0, 5)
+	loops(f, "one")
+	f.push("v2")
+	loops(f, "two")
+	f.have("it failed before", "v2 v1 Window")
+	if f.had.Held || len(f.had.FailingBefore) != 1 || f.had.FailingBefore[0] != "ns/p0" {
+		t.Errorf("the status is %+v", f.had)
+	}
+	f.machine(0, "three", true)
+	f.have("it works after all", "v2 v2 Window")
+	f.pass(time.Hour)
+	f.have("at the end", "v2 v2 Done")
+	if f.had.FailingBefore != nil {
+		t.Errorf("the status is %+v", f.had)
+	}
+
+	f = newFleet(t, 0, 5)
+	f.push("v2")
+	loops(f, "one")
+	f.have("the version", "v2 v1 MachinesNotJoined")
+	f.push("v3")
+	f.have("another", "v3 v1 Window")
+	loops(f, "two")
+	f.have("is no better", "v3 v1 MachinesNotJoined")
+
+	f = newFleet(t, 0, 5)
+	f.machine(0, "old", false)
+	f.pass(time.Hour)
+	f.push("v2")
+	f.pools[0].replacing = true
+	f.pass(time.Hour)
+	f.have("its replacement never ends", "v2 v2 Window")
+}
+
 // Whatever keeps a pool from following, only what the version holds counts against that.
 func TestRefusalsOfOtherThings(t *testing.T) {
 	f := newFleet(t, 0, 0, 5)

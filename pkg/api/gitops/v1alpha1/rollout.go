@@ -117,6 +117,12 @@ type RolloutStatus struct {
 	// +listType=atomic
 	// +optional
 	Failures []RolloutFailure `json:"failures,omitempty"`
+	// FailingBefore are pools, each "namespace/name" and at most 100, whose machines did not
+	// join already before the version reached them. Machines of theirs that do not join
+	// hold nothing.
+	// +listType=atomic
+	// +optional
+	FailingBefore []string `json:"failingBefore,omitempty"`
 }
 
 // RolloutPools counts pools.
