@@ -252,7 +252,7 @@ func TestStampBesideServerSideApply(t *testing.T) {
 		t.Errorf("the template has %v", md.Spec.Template)
 	}
 	for _, m := range md.ManagedFields {
-		text := string(m.FieldsV1.Raw)
+		text := m.FieldsV1.GetRawString()
 		ours := strings.Contains(text, `"f:`+api.AnnotationConfig+`"`)
 		if ours != (m.Manager == api.FieldManager) || ours && strings.Contains(text, "example.com/own") {
 			t.Errorf("%s owns %s", m.Manager, text)

@@ -25,6 +25,8 @@ func setCondition(ps *api.ProfileSource) {
 	var running, held string
 	for _, r := range ps.Status.Rollouts {
 		switch {
+		case slices.ContainsFunc(ps.Status.Profiles, func(e api.ProfileEntry) bool { return e.Name == r.Profile && e.Removed }):
+			// It is current no more, and goes no further.
 		case r.Held:
 			held += "; " + r.Message
 		case !r.Done:
