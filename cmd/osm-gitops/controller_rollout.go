@@ -2,11 +2,9 @@ package main
 
 import (
 	"context"
-	"fmt"
 
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	ctrlcluster "sigs.k8s.io/controller-runtime/pkg/cluster"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
@@ -17,21 +15,9 @@ import (
 // addRollouts adds to the manager of the worker cluster what lets versions reach pools in
 // waves, and has machines replaced.
 func addRollouts(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Manager, namespace string) error {
-	// It watches nothing before a rollout asks for machines.
-	machines, err := cache.New(mgr.GetConfig(), cache.Options{
-		Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient(),
-		DefaultTransform: rollout.Transform,
-	})
-	if err == nil {
-		err = mgr.Add(machines)
-	}
-	if err != nil {
-		return fmt.Errorf("preparing to watch Machines: %w", err)
-	}
 	rollouts := &rollout.Reconciler{
 		Management:     management.GetClient(),
 		Worker:         mgr.GetClient(),
-		Machines:       &rollout.Machines{Cache: machines},
 		Recorder:       notes.Recorder{EventRecorder: mgr.GetEventRecorder(api.FieldManager)},
 		SourceRecorder: notes.Recorder{EventRecorder: management.GetEventRecorder(api.FieldManager)},
 		Clock:          clock.RealClock{},

@@ -25,7 +25,8 @@ func trimNode(in any) (any, error) {
 	return in, nil
 }
 
-// trimMachine keeps of a Machine its owners and its node.
+// trimMachine keeps of a Machine its owners, its node, and what says that this one is
+// not Ready, which rollouts ask for.
 func trimMachine(in any) (any, error) {
 	if m, ok := in.(*cluster.Machine); ok {
 		m.ObjectMeta = trimMeta(m.ObjectMeta)
@@ -33,15 +34,28 @@ func trimMachine(in any) (any, error) {
 		if m.Status.NodeRef != nil {
 			m.Status.NodeRef = &corev1.ObjectReference{Name: m.Status.NodeRef.Name, UID: m.Status.NodeRef.UID}
 		}
+		var kept []cluster.MachineCondition
+		for _, c := range m.Status.Conditions {
+			if c.Type == string(corev1.NodeReady) && c.Status != corev1.ConditionTrue {
+				kept = append(kept, c)
+			}
+		}
+		m.Status.Conditions = kept
 	}
 	return in, nil
 }
 
-// trimMachineSet keeps of a MachineSet its owners and its revision.
+// trimMachineSet keeps of a MachineSet its owners and its revisions, and for rollouts how
+// many machines it wants.
 func trimMachineSet(in any) (any, error) {
-	if ms, ok := in.(*metav1.PartialObjectMetadata); ok {
+	switch ms := in.(type) {
+	case *metav1.PartialObjectMetadata:
 		ms.ObjectMeta = trimMeta(ms.ObjectMeta)
 		ms.Labels, ms.Annotations = nil, pick(ms.Annotations, api.AnnotationMDRevision)
+	case *cluster.MachineSet:
+		ms.ObjectMeta = trimMeta(ms.ObjectMeta)
+		ms.Labels, ms.Annotations = nil, pick(ms.Annotations, api.AnnotationMDRevision, api.AnnotationMDRevisionHistory)
+		ms.Spec = cluster.MachineDeploymentSpec{Replicas: ms.Spec.Replicas}
 	}
 	return in, nil
 }

@@ -290,7 +290,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, osc *osm.OperatingSystemCo
 		set(meta.ReadyCondition, metav1.ConditionFalse, api.ReasonNewerRefused, message)
 		set(meta.StalledCondition, metav1.ConditionTrue, api.ReasonNewerRefused, message)
 	}
-	osc.Status.ObservedGeneration = osc.Generation
+	osc.Status.ObservedGeneration, osc.Status.RefusedVersion = osc.Generation, refusedVersion(p.refusal)
 	if p.digests != nil {
 		osc.Status.Digests = p.digests
 	} else if osc.Status.Digests == nil && p.serving.Digests.Input != "" {
@@ -301,7 +301,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, osc *osm.OperatingSystemCo
 	}
 	// Of exactly what was read: a cache that has not seen the status yet would have
 	// it written again, with a new time.
-	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": osc.ResourceVersion}, "status": osc.Status})
+	body, err := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}).Data(osc)
 	if err != nil {
 		return fmt.Errorf("encoding the status of OperatingSystemConfig %s: %w", client.ObjectKeyFromObject(osc), err)
 	}

@@ -186,7 +186,7 @@ func (r *Reconciler) look(ctx context.Context, md *cluster.MachineDeployment) (s
 func (r *Reconciler) plan(ctx context.Context, seen *observed) (plan, error) {
 	todo, err := r.decideWanted(ctx, seen)
 	if _, final := permanent(err); final {
-		return r.decideLastGood(ctx, seen, err)
+		return r.decideLastGood(ctx, seen, aboutVersion(seen, err))
 	}
 	return todo, err
 }

@@ -1,6 +1,7 @@
 package pools
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -27,6 +28,34 @@ func (r *Reconciler) given(want wish, o offer, osc *osm.OperatingSystemConfig) (
 	}
 	entry.Version, entry.Object, entry.SelectedBy = rec.Version, rec.Object[strings.Index(rec.Object, "/")+1:], rec.SelectedBy
 	return entry, nil
+}
+
+// versionError says that a pool cannot have what a version of its profile holds.
+type versionError struct {
+	version string
+	err     error
+}
+
+func (e *versionError) Error() string { return e.err.Error() }
+func (e *versionError) Unwrap() error { return e.err }
+
+// aboutVersion marks a refusal that came of rendering, by which a rollout judges the
+// version. Whatever is wrong before, with the pool or with what it refers to, says nothing
+// about that.
+func aboutVersion(seen *observed, err error) error {
+	if _, unclear := suspended(seen.md); unclear != nil || seen.desiredErr != nil {
+		return err
+	}
+	return &versionError{seen.desired.Profile.Provenance.Version, err}
+}
+
+// refusedVersion is the version that a refusal is about, "" for none.
+func refusedVersion(refusal error) string {
+	var about *versionError
+	if errors.As(refusal, &about) {
+		return about.version
+	}
+	return ""
 }
 
 // waveChanged passes pools that moved to another wave.

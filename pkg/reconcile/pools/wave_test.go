@@ -4,10 +4,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fluxcd/pkg/apis/meta"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 )
 
 // A pool adopts no version before its wave is given it, whatever is written first.
@@ -89,4 +92,36 @@ func TestCountsStartNobody(t *testing.T) {
 			t.Errorf("%s starts nobody", name)
 		}
 	}
+}
+
+// A configuration says which version a pool cannot have, and no version where the pool
+// itself, or something that is missing, is the reason: by that a rollout is held or not.
+func TestWhichVersionIsRefused(t *testing.T) {
+	f := newFixture(t)
+	f.offers(f.r.Namespace, "v1.0.0")
+	f.version(f.r.Namespace, "v1.0.0")
+	f.version(f.r.Namespace, "v1.1.0")
+	spec := f.profile("osp-a-v1.1.0").Spec
+	spec.Version, spec.ProvisioningConfig.Files[0].Content.Inline.Data = "v1.2.0", "{{ .KubeletFeatureGates.NoSuchGate }}"
+	f.ensure(&osm.OperatingSystemProfile{ObjectMeta: metav1.ObjectMeta{Namespace: f.r.Namespace, Name: "osp-a-v1.2.0"}, Spec: spec})
+	f.ask(map[string]string{api.AnnotationOSP: "osp-a"})
+
+	refused := func(when, want string, stalled bool) {
+		t.Helper()
+		f.ask(nil)
+		status := f.osc().Status
+		if got := apimeta.IsStatusConditionTrue(status.Conditions, meta.StalledCondition); status.RefusedVersion != want || got != stalled {
+			t.Errorf("%s: refused is %q, stalled %t, want %q, %t", when, status.RefusedVersion, got, want, stalled)
+		}
+	}
+	refused("at first", "", false)
+	f.offers(f.r.Namespace, "v1.2.0")
+	refused("the version cannot be rendered", "v1.2.0", true)
+	f.ask(map[string]string{api.AnnotationSuspend: "maybe"})
+	refused("nor is it known what the pool wants", "", true)
+	f.ask(map[string]string{api.AnnotationSuspend: ""})
+	f.offers(f.r.Namespace, "v1.3.0")
+	refused("the object is not there", "", true)
+	f.offers(f.r.Namespace, "v1.1.0")
+	refused("a better one", "", false)
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -31,8 +32,6 @@ type Reconciler struct {
 	// Worker has pools and their Secrets: the same cluster, unless the controller was given
 	// two.
 	Worker client.Client
-	// Machines are those of the worker cluster.
-	Machines *Machines
 	// Recorder writes events on pools, SourceRecorder those on ProfileSources.
 	Recorder, SourceRecorder events.EventRecorder
 	// Clock tells when a window has passed.
@@ -40,8 +39,10 @@ type Reconciler struct {
 	// Namespace is the controller's. ProfileSources elsewhere are another controller's.
 	Namespace string
 
-	told    map[string]string                        // what was last told to be wrong, by uid and subject
+	roster  roster
+	told    map[string]map[string]string             // what was last told to be wrong, by ProfileSource, and by uid and subject
 	stamped map[types.UID]*cluster.MachineDeployment // as answered, until the cache follows
+	known   map[types.UID]past                       // of pools whose machines are replaced
 }
 
 // Reconcile brings the rollouts of one ProfileSource up to date, and has machines of its
@@ -49,17 +50,15 @@ type Reconciler struct {
 // ProfileSource of people serves: of profiles made by hand, or built-in ones.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	if r.told == nil {
-		r.told, r.stamped = map[string]string{}, map[types.UID]*cluster.MachineDeployment{}
+		r.told, r.stamped, r.known = map[string]map[string]string{}, map[types.UID]*cluster.MachineDeployment{}, map[types.UID]past{}
 	}
 	seen, err := r.observe(ctx, req.Name)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if !seen.anybody {
-		err = r.Machines.forget(ctx)
-	}
-	if seen.source == nil && req.Name != "" || err != nil {
-		return ctrl.Result{}, err
+	if seen.source == nil && req.Name != "" {
+		delete(r.told, req.Name)
+		return ctrl.Result{}, nil
 	}
 	next, again, err := r.decideAll(ctx, seen)
 	if err != nil {
@@ -68,7 +67,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if raced, err := r.write(ctx, seen, next); raced || err != nil {
 		return ctrl.Result{RequeueAfter: racedRetry}, err
 	}
-	err = r.stamp(ctx, toStamp(next.candidates, maxConcurrent(seen.source)))
+	err = r.stampAll(ctx, seen, next.candidates)
+	r.told[req.Name] = seen.told // of what is gone, or well, nothing is remembered
 	if apierrors.IsConflict(err) {
 		return ctrl.Result{RequeueAfter: racedRetry}, nil
 	}
@@ -96,7 +96,7 @@ func (r *Reconciler) decideAll(ctx context.Context, seen *observed) (out outcome
 		return out, 0, nil
 	}
 	terms, invalid := termsOf(seen.source)
-	r.warn(seen.source, "annotations", invalid)
+	r.warn(seen, seen.source, "annotations", invalid)
 	for _, entry := range seen.source.Status.Profiles {
 		next, wait, err := r.decideOne(ctx, seen, entry, terms)
 		if err != nil {
@@ -182,11 +182,11 @@ func (r *Reconciler) write(ctx context.Context, seen *observed, next outcome) (r
 
 // observed is what one run reads.
 type observed struct {
+	name    string // of the ProfileSource, "" for none
 	now     time.Time
 	source  *api.ProfileSource // nil where it is gone; of the cache: not to be changed
 	sources []api.ProfileSource
-	// anybody is true where anybody needs to know machines.
-	anybody bool
+	told    map[string]string // what is wrong, by uid and subject
 	// replace are the pools of the source whose machines are to be replaced.
 	replace []*cluster.MachineDeployment
 
@@ -201,9 +201,10 @@ type observed struct {
 // observe reads what says whether there is anything to do.
 func (r *Reconciler) observe(ctx context.Context, name string) (*observed, error) {
 	seen := &observed{
-		now:   r.Clock.Now().Truncate(time.Second), // as the API keeps times
-		pools: map[string]*cluster.MachineDeployment{}, replacing: map[types.UID]bool{},
+		now:  r.Clock.Now().Truncate(time.Second), // as the API keeps times
+		told: map[string]string{}, pools: map[string]*cluster.MachineDeployment{}, replacing: map[types.UID]bool{},
 	}
+	anybody := false
 	var sources api.ProfileSourceList
 	if err := r.Management.List(ctx, &sources, client.InNamespace(r.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing ProfileSources: %w", err)
@@ -211,22 +212,33 @@ func (r *Reconciler) observe(ctx context.Context, name string) (*observed, error
 	seen.sources = sources.Items
 	for i := range seen.sources {
 		ps := &seen.sources[i]
-		seen.anybody = seen.anybody || ps.Gated()
+		anybody = anybody || ps.Gated()
 		if ps.Name == name {
 			seen.source = ps
 		}
 	}
 	var list cluster.MachineDeploymentList // of the cache: not to be changed
-	if err := r.Worker.List(ctx, &list, client.MatchingFields{replaceIndex: api.RolloutReplace}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.Worker.List(ctx, &list, client.MatchingFields{replaceIndex: indexed}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing the pools whose machines are replaced: %w", err)
 	}
+	there := map[types.UID]bool{}
 	for i := range list.Items {
 		md := &list.Items[i]
-		seen.anybody = true
-		if r.groupOf(md, seen.sources) == name {
+		invalid := rolloutOf(md)
+		if invalid == nil {
+			there[md.UID], anybody = true, true
+		}
+		if r.groupOf(md, seen.sources) != name {
+			continue
+		}
+		r.warn(seen, md, "rollout", invalid)
+		if invalid == nil {
 			seen.replace = append(seen.replace, r.latest(md))
 		}
 	}
+	maps.DeleteFunc(r.stamped, func(uid types.UID, _ *cluster.MachineDeployment) bool { return !there[uid] })
+	maps.DeleteFunc(r.known, func(uid types.UID, _ past) bool { return !there[uid] })
+	r.roster.needed.Store(anybody)
 	return seen, nil
 }
 
@@ -244,15 +256,26 @@ func (r *Reconciler) namespaceOf(md *cluster.MachineDeployment) string {
 	return cmp.Or(md.Annotations[api.AnnotationOSPNamespace], r.Namespace)
 }
 
+// subjectStamp is what the API server does not take.
+const subjectStamp = "stamp"
+
 // warn tells once, until it changes, what is wrong with a subject of an object.
-func (r *Reconciler) warn(obj client.Object, subject string, err error) {
-	key := string(obj.GetUID()) + " " + subject
+func (r *Reconciler) warn(seen *observed, obj client.Object, subject string, err error) {
 	if err == nil {
-		delete(r.told, key)
 		return
 	}
-	if r.told[key] != err.Error() {
-		r.told[key] = err.Error()
-		r.event(obj, corev1.EventTypeWarning, api.EventRolloutInvalid, "%v", err)
+	key := string(obj.GetUID()) + " " + subject
+	seen.told[key] = err.Error()
+	if r.told[seen.name][key] == err.Error() {
+		return
 	}
+	if r.told[seen.name] == nil {
+		r.told[seen.name] = map[string]string{}
+	}
+	r.told[seen.name][key] = err.Error() // should this run not come to its end
+	reason := api.EventRolloutInvalid
+	if subject == subjectStamp {
+		reason = api.EventWriteRefused
+	}
+	r.event(obj, corev1.EventTypeWarning, reason, "%v", err)
 }

@@ -22,6 +22,8 @@ const (
 	maxFailures = 20
 	// maxNamed is how many of them a message names.
 	maxNamed = 3
+	// maxFailing is how many pools the status lists that failed before.
+	maxFailing = 100
 )
 
 // What a rollout waits for, in status.rollouts[].reason.
@@ -32,15 +34,17 @@ const (
 	reasonWindow     = "Window"
 	reasonNotJoined  = "MachinesNotJoined"
 	reasonRefused    = "PoolsRefused"
+	reasonSuspended  = "Suspended"
 	reasonDone       = "Done"
 	reasonRolledBack = "RolledBack"
 )
 
 // terms are what the ProfileSource says about its rollouts.
 type terms struct {
-	pause   bool
-	window  time.Duration
-	release release
+	pause     bool
+	suspended bool // the source is: nothing begins
+	window    time.Duration
+	release   release
 }
 
 // release lets a version pass all waves up to one.
@@ -51,7 +55,7 @@ type release struct {
 
 // termsOf reads them. The error is about an annotation that is as good as absent then.
 func termsOf(ps *api.ProfileSource) (terms, error) {
-	t := terms{pause: true, window: defaultWindow}
+	t := terms{pause: true, suspended: ps.Spec.Suspend, window: defaultWindow}
 	if spec := ps.Spec.Rollout; spec != nil {
 		t.pause = spec.PauseOnFailure == nil || *spec.PauseOnFailure
 		if spec.Window != nil {
@@ -87,8 +91,10 @@ type pool struct {
 	since      time.Time
 	// settled is true once its Secrets follow that configuration.
 	settled bool
-	// refused is since when it cannot have what it asks for, zero where it can.
-	refused time.Time
+	// refused is since when it cannot have what it asks for, zero where it can;
+	// refusedVersion is the version, where it is this that it cannot have.
+	refused        time.Time
+	refusedVersion string
 	// replacing is true while its machines are to be replaced, or are being replaced.
 	replacing bool
 	machines  []machine
@@ -98,7 +104,15 @@ type pool struct {
 type machine struct {
 	name    string
 	created time.Time
-	joined  bool
+	// joined is true once it has a Node that is Ready, or was for long. Until then waits is
+	// since when that has been waited for.
+	joined bool
+	waits  time.Time
+	// revision is the one of the MachineDeployment that it was made for, 0 where that
+	// cannot be told. replaced is true where there is a newer one: machine-controller
+	// replaces the machine, whatever a stamp says.
+	revision uint64
+	replaced bool
 	// lost is when it was deleted without ever having joined, though it was wanted.
 	lost time.Time
 	// leaving is true once it is being deleted.
@@ -107,21 +121,37 @@ type machine struct {
 
 func (p pool) adopted(version string) bool { return p.version.Version == version && p.settled }
 
-// fresh are the machines made since the pool has what it has.
-func (p pool) fresh() []machine {
-	return slices.DeleteFunc(slices.Clone(p.machines), func(m machine) bool { return m.created.Before(p.since) })
+// fresh are the machines made since the pool has what it has, and those that failed with
+// another configuration of that version.
+func (p pool) fresh(failed []api.RolloutFailure) []machine {
+	return slices.DeleteFunc(slices.Clone(p.machines), func(m machine) bool {
+		return m.created.Before(p.since) && !failedIn(failed, p.key, m.name)
+	})
+}
+
+func failedIn(failures []api.RolloutFailure, pool, machine string) bool {
+	return slices.ContainsFunc(failures, func(f api.RolloutFailure) bool { return f.Pool == pool && f.Machine == machine })
 }
 
 // decide brings the rollout of a profile up to date. It returns the time until it has to
 // be looked at again though nothing changes, 0 for never.
 func decide(entry api.ProfileEntry, had *api.RolloutStatus, pools []pool, t terms, now time.Time) (api.RolloutStatus, time.Duration) {
+	if t.suspended {
+		return suspend(entry, had, pools, now), 0
+	}
 	r := begin(entry, had, pools, now)
 	if entry.Removed || r.Done {
 		return r, 0
 	}
+	if r.Wave < 0 { // it was suspended before it began
+		if r = start(r, pools, now); r.Done {
+			return r, 0
+		}
+	}
 	r.Pools.Total = int32(len(pools))
 	for {
 		r = pass(r, pools, t, now)
+		r.FailingBefore = failingBefore(r, had, pools, now)
 		v := judge(r, pools, t, now)
 		r.Pools.Adopted, r.Machines, r.Failures = v.adopted, v.machines, v.failures
 		r.Held, r.Reason, r.Message = v.held, v.reason, v.message
@@ -176,6 +206,46 @@ func begin(entry api.ProfileEntry, had *api.RolloutStatus, pools []pool, now tim
 	return start(fresh, pools, now)
 }
 
+// suspend keeps everything as it is. What pools had before a version is noted, since
+// without that they are given nothing.
+func suspend(entry api.ProfileEntry, had *api.RolloutStatus, pools []pool, now time.Time) api.RolloutStatus {
+	var r api.RolloutStatus
+	if had != nil {
+		r = *had.DeepCopy()
+	} else if r = begin(entry, nil, pools, now); !r.Done {
+		r.Wave = -1
+	}
+	if !r.Done && !r.Held {
+		r.Reason, r.Message = reasonSuspended, "the ProfileSource is suspended: no wave begins, and no machines are replaced, before spec.suspend is false"
+	}
+	return r
+}
+
+// failingBefore are the pools whose machines did not join already when the version was
+// given to them. What failed with the version that was on its way before may be healed by
+// this one, and has to be.
+func failingBefore(r api.RolloutStatus, had *api.RolloutStatus, pools []pool, now time.Time) []string {
+	out := slices.Clone(r.FailingBefore)
+	for _, p := range pools {
+		given := had != nil && same(had.RolloutVersion, r.RolloutVersion) && p.wave <= had.Wave
+		blamed := had != nil && slices.ContainsFunc(had.Failures, func(f api.RolloutFailure) bool { return f.Pool == p.key })
+		if p.wave <= r.Wave && !given && !blamed && p.failing(now) && !slices.Contains(out, p.key) && len(out) < maxFailing {
+			out = append(out, p.key)
+		}
+	}
+	return out
+}
+
+// failing reports whether a machine of the pool does not join, or did not.
+func (p pool) failing(now time.Time) bool {
+	return slices.ContainsFunc(p.machines, func(m machine) bool {
+		return !m.joined && (!m.lost.IsZero() || !m.leaving && !now.Before(m.limit()))
+	})
+}
+
+// limit is until when it has to have joined.
+func (m machine) limit() time.Time { return later(m.created, m.waits).Add(bootLimit) }
+
 // start lets the first wave have a version. Without pools there is nobody to wait for.
 func start(r api.RolloutStatus, pools []pool, now time.Time) api.RolloutStatus {
 	first, any := waveAfter(pools, -1)
@@ -197,7 +267,7 @@ func reach(r api.RolloutStatus, wave int32, now time.Time) api.RolloutStatus {
 
 // finish ends a rollout: all waves have the version.
 func finish(r api.RolloutStatus) api.RolloutStatus {
-	r.Wave, r.Superseded, r.Failures = api.LastWave, nil, nil
+	r.Wave, r.Superseded, r.Failures, r.FailingBefore = api.LastWave, nil, nil, nil
 	r.Done, r.Held, r.Reason, r.Message = true, false, reasonDone, ""
 	return r
 }
@@ -266,6 +336,7 @@ func (v verdict) wait(reason, message string) verdict {
 type sum struct {
 	adopting, replacing []string
 	joined, waiting     int       // machines of the wave itself
+	booting             int       // those that are waited for, and not for too long
 	quiet               time.Time // since when nothing has happened to the wave
 }
 
@@ -291,13 +362,16 @@ func judge(r api.RolloutStatus, pools []pool, t terms, now time.Time) verdict {
 		return v
 	}
 	left := s.quiet.Add(t.window).Sub(now)
-	if left <= 0 {
+	switch {
+	case left > 0:
+		v.again = sooner(v.again, left)
+	case s.joined > 0 || s.booting == 0:
 		return v
 	}
-	v.again = sooner(v.again, left)
+	// A window proves nothing as long as the only machines that could are booting.
 	switch {
 	case s.waiting > 0:
-		return v.wait(reasonBooting, fmt.Sprintf("new machines of wave %d boot; without failures the next wave begins after %s at the latest", r.Wave, t.window))
+		return v.wait(reasonBooting, fmt.Sprintf("new machines of wave %d boot; the next wave begins when they have joined, or some of them and no failure is seen for %s", r.Wave, t.window))
 	case len(v.failures) > 0:
 		return v.wait(reasonWindow, fmt.Sprintf("after %s without another failure the next wave begins; so far: %s", t.window, listed(v.failures)))
 	}
@@ -319,19 +393,19 @@ func survey(r api.RolloutStatus, pools []pool, t terms, now time.Time) (verdict,
 		switch {
 		case p.adopted(r.Version):
 			v.adopted++
-		case !p.refused.IsZero() && !p.refused.Before(r.Since.Time) && !t.passes(r.Version, p.wave):
+		case p.refusedVersion == r.Version && !p.refused.Before(r.Since.Time) && !t.passes(r.Version, p.wave):
 			v.failures = append(v.failures, api.RolloutFailure{Pool: p.key, Wave: p.wave, Reason: api.FailureRefused, Since: metav1.NewTime(p.refused)})
 			continue
 		case p.refused.IsZero() && p.configured:
 			s.adopting = append(s.adopting, p.key)
 			continue
-		default: // it was broken before, or is new: it is not what the version is judged by
+		default: // it is new, or broken whatever the version: it is not what that is judged by
 			continue
 		}
 		if p.wave == r.Wave && p.since.After(s.quiet) {
 			s.quiet = p.since
 		}
-		if p.replacing && p.wave == r.Wave {
+		if p.replacing && p.wave == r.Wave && !slices.Contains(r.FailingBefore, p.key) {
 			s.replacing = append(s.replacing, p.key)
 		}
 		v.machinesOf(p, r, t, now, &s)
@@ -348,20 +422,21 @@ func survey(r api.RolloutStatus, pools []pool, t terms, now time.Time) (verdict,
 
 // machinesOf counts the new machines of a pool.
 func (v *verdict) machinesOf(p pool, r api.RolloutStatus, t terms, now time.Time, s *sum) {
-	for _, m := range p.fresh() {
+	for _, m := range p.fresh(r.Failures) {
 		failed := func(reason string, since time.Time) {
-			known := slices.ContainsFunc(v.failures, func(f api.RolloutFailure) bool { return f.Pool == p.key && f.Machine == m.name })
-			if !known && !t.passes(r.Version, p.wave) {
+			if !failedIn(v.failures, p.key, m.name) && !t.passes(r.Version, p.wave) {
 				v.failures = append(v.failures, api.RolloutFailure{Pool: p.key, Wave: p.wave, Machine: m.name, Reason: reason, Since: metav1.NewTime(since)})
 			}
 		}
-		limit := m.created.Add(bootLimit)
+		limit := m.limit()
 		switch {
 		case m.joined:
 			v.machines.Joined++
 			if p.wave == r.Wave {
 				s.joined++
 			}
+			continue
+		case slices.Contains(r.FailingBefore, p.key):
 			continue
 		case !m.lost.IsZero():
 			failed(api.FailureDeleted, m.lost)
@@ -370,6 +445,9 @@ func (v *verdict) machinesOf(p pool, r api.RolloutStatus, t terms, now time.Time
 			continue
 		case now.Before(limit):
 			v.again = sooner(v.again, limit.Sub(now))
+			if p.wave == r.Wave {
+				s.booting++
+			}
 		default:
 			failed(api.FailureNotJoined, limit)
 		}
@@ -380,42 +458,11 @@ func (v *verdict) machinesOf(p pool, r api.RolloutStatus, t terms, now time.Time
 	}
 }
 
-// heldMessage says why a rollout is held and what to do. It holds no times, so that it
-// reads the same on the next run.
-func heldMessage(r api.RolloutStatus, failures []api.RolloutFailure) string {
-	return fmt.Sprintf("profile %q %s is held at wave %d: %s. Push a better version, revert the commit, or let it go on with annotation %s: %q, or %q for this wave alone",
-		r.Profile, r.Version, r.Wave, listed(failures), api.AnnotationRelease, r.Version, fmt.Sprintf("%s@%d", r.Version, r.Wave))
-}
-
-func listed(failures []api.RolloutFailure) string {
-	var parts []string
-	for _, f := range failures[:min(len(failures), maxNamed)] {
-		parts = append(parts, describe(f))
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
 	}
-	if n := len(failures) - maxNamed; n > 0 {
-		parts = append(parts, fmt.Sprintf("and %d more", n))
-	}
-	return strings.Join(parts, "; ")
-}
-
-func describe(f api.RolloutFailure) string {
-	switch f.Reason {
-	case api.FailureDeleted:
-		return fmt.Sprintf("machine %s of pool %s was deleted before it joined", f.Machine, f.Pool)
-	case api.FailureNotJoined:
-		return fmt.Sprintf("machine %s of pool %s did not join within %s", f.Machine, f.Pool, bootLimit)
-	}
-	return fmt.Sprintf("pool %s cannot have it, as its events tell", f.Pool)
-}
-
-// named names some of many.
-func named(keys []string, noun string) string {
-	slices.Sort(keys)
-	text := strings.Join(keys[:min(len(keys), maxNamed)], ", ")
-	if n := len(keys) - maxNamed; n > 0 {
-		text += fmt.Sprintf(" and %d more %ss", n, noun)
-	}
-	return text
+	return b
 }
 
 // sooner is the shorter of two waits; 0 is for ever.

@@ -71,11 +71,12 @@ func (f *fleet) follow() {
 		switch {
 		case !ok || p.version.Version == given.Version:
 		case f.refuse[p.key] == given.Version:
-			if p.refused.IsZero() {
+			if p.refusedVersion = given.Version; p.refused.IsZero() {
 				p.refused = f.now
 			}
 		default:
-			p.version, p.configured, p.settled, p.since, p.refused = versionNamed(given.Version), true, true, f.now, time.Time{}
+			p.version, p.configured, p.settled, p.since = versionNamed(given.Version), true, true, f.now
+			p.refused, p.refusedVersion = time.Time{}, ""
 		}
 	}
 }
@@ -341,6 +342,7 @@ func TestToStamp(t *testing.T) {
 		"a current stamp is left":                       {[]candidate{made("a", 5, "d", "d", true, false)}, 5, ""},
 		"machines that boot from it already are left":   {[]candidate{made("a", 5, "", "d", false, false)}, 5, ""},
 		"Secrets that are not written yet":              {[]candidate{made("a", 5, "c", "", true, false)}, 5, ""},
+		"what is refused takes nobody's turn":           {[]candidate{made("refused", 0, "", "d", true, false), made("b", 5, "", "d", true, false), made("c", 5, "", "d", true, false)}, 1, "b"},
 		"one is at it":                                  {[]candidate{made("a", 0, "d", "d", true, true), made("b", 5, "c", "d", true, false)}, 1, ""},
 		"one that is at it gets another stamp at once":  {[]candidate{made("a", 0, "c", "d", true, false), made("b", 5, "c", "d", true, true)}, 1, "b"},
 		"one without a stamp is not at it":              {[]candidate{made("a", 0, "", "d", true, true), made("b", 5, "c", "d", true, false)}, 1, "a"},
@@ -348,9 +350,13 @@ func TestToStamp(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			for _, c := range toStamp(c.all, c.limit) {
+			toStamp(c.all, c.limit, func(c candidate) bool {
+				if c.md.Name == "refused" {
+					return false
+				}
 				got = append(got, c.md.Name)
-			}
+				return true
+			})
 			if text := strings.Join(got, " "); text != c.want {
 				t.Errorf("got %q, want %q", text, c.want)
 			}

@@ -2,44 +2,32 @@ package rollout
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"maps"
+	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	crreconcile "sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 )
 
-const (
-	// syncPatience is how long the first list of machines may take.
-	syncPatience = 30 * time.Second
-	// lostMemory is how long a machine that was deleted before it joined is remembered for
-	// somebody to ask.
-	lostMemory = time.Hour
-)
+// lostMemory is how long a machine that was deleted before it joined is remembered for
+// somebody to ask.
+const lostMemory = time.Hour
 
-// Machines are the machines of the worker cluster. They are watched only while somebody
-// asks for them: twenty thousand machines do not belong in memory for nobody. Its field
-// is set once, before Setup.
-type Machines struct {
-	// Cache holds Machines and MachineSets and nothing else, with Transform.
-	Cache cache.Cache
-
-	controller controller.Controller
-	handler    handler.EventHandler
-	watching   bool // only one Reconcile runs at a time
+// roster tells the machines of the worker cluster, whose cache holds them for package nodes as
+// well, trimmed to what the two need.
+type roster struct {
+	// needed is false while nobody asks for them.
+	needed atomic.Bool
 
 	mu   sync.Mutex
 	lost map[types.UID]lostMachine
@@ -51,100 +39,46 @@ type lostMachine struct {
 	at      time.Time
 }
 
-// Transform keeps of a Machine or MachineSet what a rollout reads.
-func Transform(obj any) (any, error) {
-	trim := func(m metav1.ObjectMeta) metav1.ObjectMeta {
-		return metav1.ObjectMeta{
-			Namespace: m.Namespace, Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion,
-			CreationTimestamp: m.CreationTimestamp, DeletionTimestamp: m.DeletionTimestamp, OwnerReferences: m.OwnerReferences,
-		}
-	}
-	switch o := obj.(type) {
-	case *cluster.Machine:
-		out := &cluster.Machine{ObjectMeta: trim(o.ObjectMeta)}
-		if o.Status.NodeRef != nil {
-			out.Status.NodeRef = &corev1.ObjectReference{Name: o.Status.NodeRef.Name}
-		}
-		for _, c := range o.Status.Conditions {
-			if c.Type == string(corev1.NodeReady) {
-				out.Status.Conditions = []cluster.MachineCondition{c}
-			}
-		}
-		return out, nil
-	case *cluster.MachineSet:
-		return &cluster.MachineSet{ObjectMeta: trim(o.ObjectMeta), Spec: cluster.MachineDeploymentSpec{Replicas: o.Spec.Replicas}}, nil
-	}
-	return obj, nil
-}
-
-// watch begins to watch, unless that goes on already.
-func (m *Machines) watch() error {
-	if m.watching {
-		return nil
-	}
-	for _, obj := range []client.Object{&cluster.Machine{}, &cluster.MachineSet{}} {
-		if err := m.controller.Watch(source.Kind(m.Cache, obj, m.handler)); err != nil {
-			return fmt.Errorf("watching %T: %w", obj, err)
-		}
-	}
-	m.watching = true
-	return nil
-}
-
-// forget ends it, and frees what is remembered.
-func (m *Machines) forget(ctx context.Context) error {
-	if !m.watching {
-		return nil
-	}
-	m.watching = false
-	m.mu.Lock()
-	m.lost = nil
-	m.mu.Unlock()
-	return errors.Join(m.Cache.RemoveInformer(ctx, &cluster.Machine{}), m.Cache.RemoveInformer(ctx, &cluster.MachineSet{}))
-}
-
 // byPool lists the machines of every pool, by the uid of its MachineDeployment.
-func (m *Machines) byPool(ctx context.Context, now time.Time) (map[types.UID][]machine, error) {
-	if err := m.watch(); err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, syncPatience)
-	defer cancel()
+func (m *roster) byPool(ctx context.Context, worker client.Reader, now time.Time) (map[types.UID][]machine, error) {
 	var sets cluster.MachineSetList // of the cache: not to be changed
-	if err := m.Cache.List(ctx, &sets, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("listing MachineSets, which needs the right to get, list and watch them: %w", err)
+	if err := worker.List(ctx, &sets, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing MachineSets: %w", err)
 	}
 	var list cluster.MachineList // of the cache: not to be changed
-	if err := m.Cache.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("listing Machines, which needs the right to get, list and watch them: %w", err)
+	if err := worker.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing Machines: %w", err)
 	}
 	return assign(sets.Items, list.Items, m.recentlyLost(now)), nil
 }
 
 // recentlyLost are the machines that went without having joined.
-func (m *Machines) recentlyLost(now time.Time) []lostMachine {
+func (m *roster) recentlyLost(now time.Time) []lostMachine {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.forget(now)
 	var out []lostMachine
-	for uid, l := range m.lost {
-		if now.Sub(l.at) > lostMemory {
-			delete(m.lost, uid)
-			continue
-		}
+	for _, l := range m.lost {
 		out = append(out, l)
 	}
 	return out
 }
 
-func (m *Machines) lose(gone *cluster.Machine, at time.Time) {
-	if joined(gone) {
+func (m *roster) forget(now time.Time) {
+	maps.DeleteFunc(m.lost, func(_ types.UID, l lostMachine) bool { return now.Sub(l.at) > lostMemory })
+}
+
+func (m *roster) lose(gone *cluster.Machine, now time.Time) {
+	if joined(gone) || !m.needed.Load() {
 		return
 	}
+	at := now
 	if gone.DeletionTimestamp != nil {
 		at = gone.DeletionTimestamp.Time
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.forget(now)
 	if m.lost == nil {
 		m.lost = map[types.UID]lostMachine{}
 	}
@@ -154,6 +88,8 @@ func (m *Machines) lose(gone *cluster.Machine, at time.Time) {
 // set is a MachineSet and its machines.
 type set struct {
 	pool     types.UID
+	revision uint64 // of the MachineDeployment; 0 where that cannot be read
+	reused   bool   // it had earlier revisions
 	replicas int
 	leaving  bool
 	machines []*cluster.Machine
@@ -176,25 +112,26 @@ func (s *set) wants(at time.Time) bool {
 
 // assign finds the pool of each machine, by the owners of Machines and MachineSets
 // (contract: section 12.3).
-func assign(sets []cluster.MachineSet, machines []cluster.Machine, lost []lostMachine) map[types.UID][]machine {
-	byUID := map[types.UID]*set{}
+func assign(sets []cluster.MachineSet, all []cluster.Machine, lost []lostMachine) map[types.UID][]machine {
+	byUID, newest := map[types.UID]*set{}, map[types.UID]uint64{}
 	for i := range sets {
-		s := &set{replicas: 1, leaving: sets[i].DeletionTimestamp != nil} // machine-controller's default
-		if sets[i].Spec.Replicas != nil {
-			s.replicas = int(*sets[i].Spec.Replicas)
-		}
-		s.pool = owner(&sets[i], "MachineDeployment")
+		s := newSet(&sets[i])
 		byUID[sets[i].UID] = s
+		newest[s.pool] = max(newest[s.pool], s.revision)
 	}
-	for i := range machines {
-		if s := byUID[owner(&machines[i], "MachineSet")]; s != nil {
-			s.machines = append(s.machines, &machines[i])
+	for i := range all {
+		if s := byUID[owner(&all[i], "MachineSet")]; s != nil {
+			s.machines = append(s.machines, &all[i])
 		}
 	}
 	out := map[types.UID][]machine{}
 	for _, s := range byUID {
 		for _, m := range s.machines {
-			found := machine{name: m.Name, created: m.CreationTimestamp.Time, joined: ready(m), leaving: m.DeletionTimestamp != nil}
+			found := machine{name: m.Name, created: m.CreationTimestamp.Time, leaving: m.DeletionTimestamp != nil, replaced: s.revision < newest[s.pool]}
+			found.joined, found.waits = worked(m)
+			if !s.reused {
+				found.revision = s.revision
+			}
 			if found.leaving && !joined(m) && s.wants(m.DeletionTimestamp.Time) {
 				found.lost = m.DeletionTimestamp.Time
 			}
@@ -207,6 +144,27 @@ func assign(sets []cluster.MachineSet, machines []cluster.Machine, lost []lostMa
 		}
 	}
 	return out
+}
+
+func newSet(ms *cluster.MachineSet) *set {
+	s := &set{
+		pool: owner(ms, "MachineDeployment"), revision: revisionOf(ms.Annotations[api.AnnotationMDRevision]),
+		reused:   ms.Annotations[api.AnnotationMDRevisionHistory] != "",
+		replicas: 1, leaving: ms.DeletionTimestamp != nil, // one is machine-controller's default
+	}
+	if ms.Spec.Replicas != nil {
+		s.replicas = int(*ms.Spec.Replicas)
+	}
+	return s
+}
+
+// revisionOf reads the revision of a MachineDeployment, which counts from 1.
+func revisionOf(text string) uint64 {
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
 }
 
 // owner is the uid of the owner of a kind; of several the last counts.
@@ -222,33 +180,56 @@ func owner(obj client.Object, kind string) (uid types.UID) {
 // joined reports whether a machine has a Node.
 func joined(m *cluster.Machine) bool { return m.Status.NodeRef != nil && m.Status.NodeRef.Name != "" }
 
-// ready reports whether it has one that is Ready, as far as that is known.
-func ready(m *cluster.Machine) bool {
+// notReady tells that a machine has a Node that is not Ready, and since when, as far as
+// that is known.
+func notReady(m *cluster.Machine) (since time.Time, is bool) {
 	for _, c := range m.Status.Conditions {
 		if c.Type == string(corev1.NodeReady) && c.Status != corev1.ConditionTrue {
-			return false
+			return c.LastTransitionTime.Time, true
 		}
 	}
-	return joined(m)
+	return time.Time{}, false
+}
+
+// worked reports whether a machine has joined: it has a Node that is Ready, or was, for
+// it ceased to be so later than a machine may take to join. Otherwise it tells since when
+// it is waited for.
+func worked(m *cluster.Machine) (yes bool, waits time.Time) {
+	waits = m.CreationTimestamp.Time
+	if !joined(m) {
+		return false, waits
+	}
+	since, is := notReady(m)
+	switch {
+	case !is, since.After(waits.Add(bootLimit)):
+		return true, waits
+	case since.After(waits): // a Node that restarts has the time of one that is new
+		waits = since
+	}
+	return false, waits
 }
 
 // enqueuing starts what enqueue tells when a machine comes, goes, joins or leaves, or a
-// MachineSet becomes another. What machine-controller writes with each heartbeat of a
-// Node is no news.
-func (m *Machines) enqueuing(enqueue func(context.Context, workqueue.TypedRateLimitingInterface[crreconcile.Request]), now func() time.Time) handler.EventHandler {
-	type queue = workqueue.TypedRateLimitingInterface[crreconcile.Request]
+// MachineSet becomes another, while anybody needs to know. What machine-controller writes
+// with each heartbeat of a Node is no news.
+func (m *roster) enqueuing(enqueue func(context.Context, queue), now func() time.Time) handler.EventHandler {
+	tell := func(ctx context.Context, q queue) {
+		if m.needed.Load() {
+			enqueue(ctx, q)
+		}
+	}
 	return handler.Funcs{
-		CreateFunc: func(ctx context.Context, _ event.CreateEvent, q queue) { enqueue(ctx, q) },
+		CreateFunc: func(ctx context.Context, _ event.CreateEvent, q queue) { tell(ctx, q) },
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
 			if news(e.ObjectOld, e.ObjectNew) {
-				enqueue(ctx, q)
+				tell(ctx, q)
 			}
 		},
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) {
 			if gone, ok := e.Object.(*cluster.Machine); ok {
 				m.lose(gone, now())
 			}
-			enqueue(ctx, q)
+			tell(ctx, q)
 		},
 	}
 }
@@ -260,10 +241,15 @@ func news(before, after client.Object) bool {
 	switch b := after.(type) {
 	case *cluster.Machine:
 		a, ok := before.(*cluster.Machine)
-		return !ok || joined(a) != joined(b) || ready(a) != ready(b)
+		if !ok {
+			return true
+		}
+		old, was := notReady(a)
+		since, is := notReady(b)
+		return joined(a) != joined(b) || was != is || !since.Equal(old)
 	case *cluster.MachineSet:
 		a, ok := before.(*cluster.MachineSet)
-		return !ok || (a.Spec.Replicas == nil) != (b.Spec.Replicas == nil) || a.Spec.Replicas != nil && *a.Spec.Replicas != *b.Spec.Replicas
+		return !ok || newSet(a).replicas != newSet(b).replicas || newSet(a).revision != newSet(b).revision
 	}
 	return true
 }

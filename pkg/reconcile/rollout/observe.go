@@ -3,8 +3,8 @@ package rollout
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,6 +26,7 @@ import (
 
 // standing is what a rollout reads of an OperatingSystemConfig.
 type standing struct {
+	uid, replaces    types.UID
 	poolUID          string
 	profile, version string
 	commit, selected string
@@ -33,17 +34,18 @@ type standing struct {
 	record           string
 	created          time.Time
 	refused          time.Time // since when something newer was refused
+	refusedVersion   string    // what of the profile that was; empty where it was not the version
 }
 
 func standingOf(osc *osm.OperatingSystemConfig) standing {
 	a := osc.Annotations
 	c := standing{
-		poolUID: a[api.AnnotationPoolUID], profile: a[api.AnnotationProfile], version: a[api.AnnotationVersion],
+		uid: osc.UID, replaces: types.UID(a[api.AnnotationReplaces]), poolUID: a[api.AnnotationPoolUID], profile: a[api.AnnotationProfile], version: a[api.AnnotationVersion],
 		commit: a[api.AnnotationCommit], selected: a[api.AnnotationSelectedBy],
 		digest: a[api.AnnotationInputDigest], record: a[api.AnnotationRecord], created: osc.CreationTimestamp.Time,
 	}
 	if ready := apimeta.FindStatusCondition(osc.Status.Conditions, meta.ReadyCondition); ready != nil && ready.Status == metav1.ConditionFalse {
-		c.refused = ready.LastTransitionTime.Time
+		c.refused, c.refusedVersion = ready.LastTransitionTime.Time, osc.Status.RefusedVersion
 	}
 	return c
 }
@@ -61,10 +63,7 @@ func (r *Reconciler) look(ctx context.Context, seen *observed) error {
 	for i := range list.Items {
 		configs[list.Items[i].Annotations[api.AnnotationPool]] = standingOf(&list.Items[i])
 	}
-	machines, err := r.Machines.byPool(ctx, r.Clock.Now())
-	if seen.source != nil && ctx.Err() == nil {
-		r.warn(seen.source, "machines", err) // without them no wave begins
-	}
+	machines, err := r.roster.byPool(ctx, r.Worker, r.Clock.Now())
 	if err != nil {
 		return err
 	}
@@ -80,7 +79,7 @@ func (seen *observed) configOf(md *cluster.MachineDeployment) standing {
 	return standing{}
 }
 
-// poolsOf lists the pools of a profile, and tells them what of theirs cannot be read.
+// poolsOf lists the pools of a profile, and tells them where their wave cannot be read.
 func (r *Reconciler) poolsOf(ctx context.Context, seen *observed, entry api.ProfileEntry) ([]cluster.MachineDeployment, error) {
 	if pools.OfferedBy(seen.sources, entry.Name) != seen.source.Name {
 		return nil, nil
@@ -91,7 +90,7 @@ func (r *Reconciler) poolsOf(ctx context.Context, seen *observed, entry api.Prof
 	}
 	for i := range list.Items {
 		_, invalid := waves.Of(list.Items[i].Labels)
-		r.warn(&list.Items[i], "labels", errors.Join(invalid, rolloutOf(&list.Items[i])))
+		r.warn(seen, &list.Items[i], "wave", invalid)
 	}
 	return list.Items, nil
 }
@@ -110,7 +109,7 @@ func (r *Reconciler) followers(ctx context.Context, seen *observed, mds []cluste
 		wave, _ := waves.Of(md.Labels)
 		p := pool{key: keyOf(md), wave: wave, replacing: seen.replacing[md.UID], machines: seen.machines[md.UID]}
 		if c := seen.configOf(md); c.digest != "" {
-			p.configured, p.since, p.refused = true, c.created, c.refused
+			p.configured, p.since, p.refused, p.refusedVersion = true, c.created, c.refused, c.refusedVersion
 			if c.profile == profile {
 				p.version = api.RolloutVersion{Version: c.version, Commit: c.commit, SelectedBy: c.selected}
 			}
@@ -118,7 +117,7 @@ func (r *Reconciler) followers(ctx context.Context, seen *observed, mds []cluste
 				p.version = baseOf(c, p.version)
 			}
 			var err error
-			if _, p.settled, err = r.document(ctx, md, c); err != nil {
+			if p.settled, err = r.boots(ctx, md, c); err != nil {
 				return nil, err
 			}
 		}
@@ -138,49 +137,69 @@ func baseOf(c standing, v api.RolloutVersion) api.RolloutVersion {
 	return v
 }
 
-// document tells since when machines of a pool can boot at all, and whether they boot from
-// a configuration: of the documents the bootstrap one is written last.
-func (r *Reconciler) document(ctx context.Context, md *cluster.MachineDeployment, c standing) (since time.Time, settled bool, err error) {
+// boots reports whether the machines of a pool boot from a configuration: of its documents
+// the bootstrap one is written last.
+func (r *Reconciler) boots(ctx context.Context, md *cluster.MachineDeployment, c standing) (bool, error) {
 	var secret corev1.Secret
 	key := types.NamespacedName{Namespace: api.NamespaceCloudInitSettings, Name: pools.BootstrapName(md)}
-	err = r.Worker.Get(ctx, key, &secret)
+	err := r.Worker.Get(ctx, key, &secret)
 	if apierrors.IsNotFound(err) {
-		return since, false, nil
+		return false, nil
 	}
 	if err != nil {
-		return since, false, fmt.Errorf("reading Secret %s: %w", key, err)
+		return false, fmt.Errorf("reading Secret %s: %w", key, err)
 	}
 	a := secret.Annotations
-	return secret.CreationTimestamp.Time, a[api.AnnotationInputDigest] == c.digest && a[api.AnnotationPoolUID] == string(md.UID), nil
+	return a[api.AnnotationInputDigest] == c.digest && a[api.AnnotationPoolUID] == string(md.UID), nil
 }
 
 // candidates are the pools of the source whose machines are to be replaced when what they
 // boot from changes.
 func (r *Reconciler) candidates(ctx context.Context, seen *observed) ([]candidate, error) {
 	var out []candidate
+	var older []*cluster.MachineDeployment // pools with machines older than what they have
 	for _, md := range seen.replace {
 		wave, _ := waves.Of(md.Labels)
 		c := candidate{md: md, wave: wave, stamp: md.Spec.Template.Metadata.Annotations[api.AnnotationConfig]}
 		have := seen.configOf(md)
-		still := !md.DeletionTimestamp.IsZero() || md.Spec.Paused || md.Annotations[api.AnnotationSuspend] == "true" || !have.refused.IsZero()
+		still := !md.DeletionTimestamp.IsZero() || md.Spec.Paused || md.Annotations[api.AnnotationSuspend] == "true" ||
+			!have.refused.IsZero() || seen.source != nil && seen.source.Spec.Suspend
 		if have.digest != "" && !still {
-			since, settled, err := r.document(ctx, md, have)
+			settled, err := r.boots(ctx, md, have)
 			if err != nil {
 				return nil, err
 			}
 			if settled {
 				c.config = have.digest
 			}
-			// With its first document a pool's machines boot from that, however long they
-			// have waited for it.
-			for _, m := range seen.machines[md.UID] {
-				c.stale = c.stale || !m.leaving && m.created.Before(have.created) && since.Before(have.created)
-			}
 		}
-		seen.replacing[md.UID] = c.due() || c.busy()
+		for _, m := range seen.machines[md.UID] {
+			c.booting = c.booting || !m.leaving && !m.joined
+		}
+		if c.config != c.stamp && slices.ContainsFunc(seen.machines[md.UID], have.before) {
+			older = append(older, md)
+		}
 		out = append(out, c)
 	}
+	pasts, err := r.pasts(ctx, seen, older)
+	if err != nil {
+		return nil, err
+	}
+	for i := range out {
+		c := &out[i]
+		if p := pasts[c.md.UID]; p != nil {
+			have := seen.configOf(c.md)
+			c.stale = slices.ContainsFunc(seen.machines[c.md.UID], func(m machine) bool { return have.before(m) && p.madeWith(m) != have.digest })
+		}
+		seen.replacing[c.md.UID] = c.due() || c.busy()
+	}
 	return out, nil
+}
+
+// before reports whether a machine that machine-controller does not replace as it is came
+// before a configuration.
+func (c standing) before(m machine) bool {
+	return c.digest != "" && !m.leaving && !m.replaced && m.created.Before(c.created)
 }
 
 // rolloutOf reads how machines of a pool are replaced.

@@ -3,6 +3,7 @@ package rollout
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -24,10 +25,12 @@ func setCondition(ps *api.ProfileSource) {
 	var running, held string
 	for _, r := range ps.Status.Rollouts {
 		switch {
+		case slices.ContainsFunc(ps.Status.Profiles, func(e api.ProfileEntry) bool { return e.Name == r.Profile && e.Removed }):
+			// It is current no more, and goes no further.
 		case r.Held:
 			held += "; " + r.Message
 		case !r.Done:
-			running += fmt.Sprintf("; profile %q %s is at wave %d", r.Profile, r.Version, r.Wave)
+			running += fmt.Sprintf("; profile %q %s is at wave %d: %s", r.Profile, r.Version, r.Wave, r.Message)
 		}
 	}
 	switch {
@@ -67,6 +70,8 @@ func newsOf(was, now api.RolloutStatus) []note {
 	normal, what := corev1.EventTypeNormal, fmt.Sprintf("profile %q %s", now.Profile, now.Version)
 	another := was.Version != now.Version
 	switch {
+	case another && now.Wave < 0:
+		return nil // it has not begun
 	case another && now.Done && now.Reason == reasonRolledBack:
 		return []note{{normal, api.EventRolledBack, fmt.Sprintf("profile %q: %s", now.Profile, now.Message)}}
 	case another && now.Done:
@@ -94,6 +99,44 @@ func heldNews(now api.RolloutStatus) []note {
 		return nil
 	}
 	return []note{{corev1.EventTypeWarning, api.EventRolloutHeld, now.Message}}
+}
+
+// heldMessage says why a rollout is held and what to do. It holds no times, so that it
+// reads the same on the next run.
+func heldMessage(r api.RolloutStatus, failures []api.RolloutFailure) string {
+	return fmt.Sprintf("profile %q %s is held at wave %d: %s. Push a better version, revert the commit, or let it go on with annotation %s: %q, or %q for this wave alone",
+		r.Profile, r.Version, r.Wave, listed(failures), api.AnnotationRelease, r.Version, fmt.Sprintf("%s@%d", r.Version, r.Wave))
+}
+
+func listed(failures []api.RolloutFailure) string {
+	var parts []string
+	for _, f := range failures[:min(len(failures), maxNamed)] {
+		parts = append(parts, describe(f))
+	}
+	if n := len(failures) - maxNamed; n > 0 {
+		parts = append(parts, fmt.Sprintf("and %d more", n))
+	}
+	return strings.Join(parts, "; ")
+}
+
+func describe(f api.RolloutFailure) string {
+	switch f.Reason {
+	case api.FailureDeleted:
+		return fmt.Sprintf("machine %s of pool %s was deleted before it joined", f.Machine, f.Pool)
+	case api.FailureNotJoined:
+		return fmt.Sprintf("machine %s of pool %s did not join within %s", f.Machine, f.Pool, bootLimit)
+	}
+	return fmt.Sprintf("pool %s cannot have it, as its events tell", f.Pool)
+}
+
+// named names some of many.
+func named(keys []string, noun string) string {
+	slices.Sort(keys)
+	text := strings.Join(keys[:min(len(keys), maxNamed)], ", ")
+	if n := len(keys) - maxNamed; n > 0 {
+		text += fmt.Sprintf(" and %d more %ss", n, noun)
+	}
+	return text
 }
 
 // tellFailures tells a pool about its machines that do not join. That it cannot have a

@@ -4,20 +4,19 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"os"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -29,6 +28,7 @@ import (
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/waves"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
@@ -47,8 +47,8 @@ type bench struct {
 	client  client.WithWatch
 	clock   *clocktesting.FakeClock
 	ns      string
+	told    *events.FakeRecorder
 	stop    func()
-	lists   atomic.Int64 // lists and watches of machines
 }
 
 func newBench(t *testing.T) *bench {
@@ -75,35 +75,19 @@ func (b *bench) do(err error) {
 	}
 }
 
-// counting counts the looks at machines.
-type counting struct {
-	next http.RoundTripper
-	n    *atomic.Int64
-}
-
-func (c counting) RoundTrip(r *http.Request) (*http.Response, error) {
-	if strings.HasSuffix(r.URL.Path, "/machines") || strings.HasSuffix(r.URL.Path, "/machinesets") {
-		c.n.Add(1)
-	}
-	return c.next.RoundTrip(r)
-}
-
 // start starts a controller that knows nothing yet.
 func (b *bench) start() {
 	b.t.Helper()
-	cfg := rest.CopyConfig(b.cluster.Config)
-	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return counting{next, &b.lists} })
-	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
+	mgr, err := ctrl.NewManager(b.cluster.Config, ctrl.Options{
 		Scheme: b.client.Scheme(), Metrics: metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: "0",
 		Controller: config.Controller{SkipNameValidation: new(true)},
+		Cache:      cache.Options{ByObject: nodes.WorkerCache()},
 	})
 	b.do(err)
-	all, err := cache.New(cfg, cache.Options{Scheme: b.client.Scheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient(), DefaultTransform: Transform})
-	b.do(err)
-	b.do(mgr.Add(all))
+	b.told = events.NewFakeRecorder(10_000)
 	r := &Reconciler{
-		Management: mgr.GetClient(), Worker: mgr.GetClient(), Machines: &Machines{Cache: all},
-		Recorder: events.NewFakeRecorder(10_000), SourceRecorder: events.NewFakeRecorder(10_000), Clock: b.clock, Namespace: b.ns,
+		Management: mgr.GetClient(), Worker: mgr.GetClient(),
+		Recorder: b.told, SourceRecorder: events.NewFakeRecorder(10_000), Clock: b.clock, Namespace: b.ns,
 	}
 	b.do(r.Setup(b.t.Context(), mgr, mgr.GetCache()))
 	ctx, cancel := context.WithCancel(context.WithoutCancel(b.t.Context()))
@@ -218,8 +202,13 @@ func (b *bench) md(name string) *machines.MachineDeployment {
 
 func (b *bench) machine(pool, name string) {
 	b.t.Helper()
+	b.machineOf(pool+"-1", name)
+}
+
+func (b *bench) machineOf(owner, name string) {
+	b.t.Helper()
 	var set machines.MachineSet
-	b.do(b.client.Get(b.t.Context(), types.NamespacedName{Namespace: b.ns, Name: pool + "-1"}, &set))
+	b.do(b.client.Get(b.t.Context(), types.NamespacedName{Namespace: b.ns, Name: owner}, &set))
 	b.object("Machine", name, map[string]any{"ownerReferences": ownedBy("MachineSet", &set)}, map[string]any{"spec": int64(5)}) // nobody checks it
 }
 
@@ -245,7 +234,7 @@ func (b *bench) follow() {
 		}
 		annotations := map[string]string{
 			api.AnnotationPool: b.ns + "/" + md.Name, api.AnnotationPoolUID: string(md.UID), api.AnnotationProfile: "osp-a", api.AnnotationVersion: given.Version,
-			api.AnnotationInputDigest: "digest-" + given.Version, api.AnnotationRecord: fmt.Sprintf(`{"object":%q,"objectDigest":%q}`, given.Object, given.Digest),
+			api.AnnotationRevisionFor: md.Annotations[api.AnnotationMDRevision], api.AnnotationInputDigest: "digest-" + given.Version, api.AnnotationRecord: fmt.Sprintf(`{"object":%q,"objectDigest":%q}`, given.Object, given.Digest),
 		}
 		osc := &osm.OperatingSystemConfig{ObjectMeta: metav1.ObjectMeta{Namespace: b.ns, Name: md.Name + "-config"}}
 		err = b.client.Get(b.t.Context(), client.ObjectKeyFromObject(osc), osc)
@@ -253,6 +242,8 @@ func (b *bench) follow() {
 			continue
 		}
 		if err == nil {
+			b.archive(osc)
+			annotations[api.AnnotationReplaces] = string(osc.UID)
 			b.do(b.client.Delete(b.t.Context(), osc))
 		} else if !apierrors.IsNotFound(err) {
 			b.do(err)
@@ -269,6 +260,50 @@ func (b *bench) follow() {
 	}
 }
 
+// archive keeps the record of a configuration that is replaced.
+func (b *bench) archive(osc *osm.OperatingSystemConfig) {
+	b.t.Helper()
+	key := types.NamespacedName{Namespace: b.ns, Name: osc.Name + "-" + strings.ToLower(osc.Annotations[api.AnnotationInputDigest])}
+	var have appsv1.ControllerRevision
+	if err := b.client.Get(b.t.Context(), key, &have); !apierrors.IsNotFound(err) {
+		b.do(err)
+	}
+	var intervals []api.Interval
+	if text := have.Annotations[api.AnnotationIntervals]; text != "" {
+		b.do(json.Unmarshal([]byte(text), &intervals))
+	}
+	text, err := json.Marshal(append(intervals, api.Interval{From: osc.CreationTimestamp, Until: metav1.Now(), UID: osc.UID, Revision: osc.Annotations[api.AnnotationRevisionFor]}))
+	b.do(err)
+	annotations := map[string]string{
+		api.AnnotationPool: osc.Annotations[api.AnnotationPool], api.AnnotationInputDigest: osc.Annotations[api.AnnotationInputDigest], api.AnnotationIntervals: string(text),
+	}
+	if have.Name != "" {
+		have.Annotations = annotations
+		b.do(b.client.Update(b.t.Context(), &have))
+		return
+	}
+	b.do(b.client.Create(b.t.Context(), &appsv1.ControllerRevision{
+		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, Annotations: annotations, Labels: map[string]string{api.LabelManagedBy: api.FieldManager}},
+		Data:       runtime.RawExtension{Raw: []byte(`{}`)},
+	}))
+}
+
+// stamp is what the template of a pool carries.
+func (b *bench) stamp(name string) string {
+	b.t.Helper()
+	return b.md(name).Spec.Template.Metadata.Annotations[api.AnnotationConfig]
+}
+
+// done says what machine-controller says of a pool with one machine that is in order.
+func (b *bench) done(name string) {
+	b.t.Helper()
+	md := b.md(name)
+	b.do(b.client.Status().Patch(b.t.Context(), md, client.RawPatch(types.MergePatchType, []byte(fmt.Sprintf(`{"status":{"observedGeneration":%d,"replicas":1,"updatedReplicas":1,"availableReplicas":1}}`, md.Generation)))))
+}
+
+// second lets the whole seconds that times of the API have pass.
+func (b *bench) second() { time.Sleep(1100 * time.Millisecond) }
+
 // The clock decides about windows and machines that do not join; whoever restarts goes on
 // where the status says.
 func TestRolloutByTheClock(t *testing.T) {
@@ -279,18 +314,12 @@ func TestRolloutByTheClock(t *testing.T) {
 		b.pool(name, wave, nil)
 	}
 	b.follow()
-	if n := b.lists.Load(); n != 0 {
-		t.Errorf("machines were asked for %d times for nobody", n)
-	}
 	// The gate and a version come together: what all have is noted first.
 	b.spec(`{"gate":"Waves","window":"1h"}`)
 	b.push("v2.0.0")
 	r := b.is("v2.0.0", 0, "Window")
 	if r.From == nil || r.From.Version != "v1.0.0" || r.From.Object != "osp-a-v1.0.0" || r.From.Digest != "v1:v1.0.0" {
 		t.Errorf("it comes from %+v", r.From)
-	}
-	if b.lists.Load() == 0 {
-		t.Error("nobody asked for machines")
 	}
 	b.machine("canary", "slow")
 	b.is("v2.0.0", 0, "MachinesBooting")
@@ -352,11 +381,10 @@ func TestMachinesAreReplacedInTurn(t *testing.T) {
 	if !strings.Contains(r.Message, b.ns+"/a, "+b.ns+"/b") {
 		t.Errorf("it says %q", r.Message)
 	}
-	stamp := func(name string) string { return b.md(name).Spec.Template.Metadata.Annotations[api.AnnotationConfig] }
 	replaced := func(name string) {
 		t.Helper()
 		b.eventually("stamp of "+name, func() error {
-			if got := stamp(name); got != "digest-v2.0.0" {
+			if got := b.stamp(name); got != "digest-v2.0.0" {
 				return fmt.Errorf("it is %q", got)
 			}
 			return nil
@@ -365,16 +393,11 @@ func TestMachinesAreReplacedInTurn(t *testing.T) {
 		b.machineStatus(name+"-new", `{"nodeRef":{"kind":"Node","name":"x"}}`)
 		b.do(b.client.Delete(t.Context(), &machines.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: b.ns, Name: name + "-old"}}))
 	}
-	done := func(name string) {
-		t.Helper()
-		md := b.md(name)
-		b.do(b.client.Status().Patch(t.Context(), md, client.RawPatch(types.MergePatchType, []byte(fmt.Sprintf(`{"status":{"observedGeneration":%d,"replicas":1,"updatedReplicas":1,"availableReplicas":1}}`, md.Generation)))))
-	}
 	replaced("a")
 	b.restart()
 	b.poke()
 	time.Sleep(2 * settle)
-	if got := stamp("b"); got != "" {
+	if got := b.stamp("b"); got != "" {
 		t.Fatalf("b is stamped %q while a is at it", got)
 	}
 	b.eventually("counts", func() error {
@@ -383,12 +406,12 @@ func TestMachinesAreReplacedInTurn(t *testing.T) {
 		}
 		return nil
 	})
-	done("a")
+	b.done("a")
 	replaced("b")
 	b.is("v2.0.0", 0, "Replacing")
-	done("b")
+	b.done("b")
 	b.is("v2.0.0", 5, "Window")
-	if got := stamp("c"); got != "" { // it has no machine that boots from another
+	if got := b.stamp("c"); got != "" { // it has no machine that boots from another
 		t.Errorf("c is stamped %q", got)
 	}
 	if after := b.md("alone"); after.ResourceVersion != before.ResourceVersion {

@@ -26,9 +26,11 @@ import (
 )
 
 const (
-	// profileIndex finds the pools that name a profile, replaceIndex those whose machines
-	// are replaced.
+	// profileIndex finds the pools that name a profile, replaceIndex those that say how
+	// their machines are replaced.
 	profileIndex, replaceIndex = "profile that is followed", "machines that are replaced"
+	// indexed is the one value of replaceIndex.
+	indexed = "asked for"
 	// settle is how long pools and machines are let go on before they are counted: a wave
 	// of a thousand pools is not a thousand writes.
 	settle = 500 * time.Millisecond
@@ -46,8 +48,8 @@ func (r *Reconciler) index(ctx context.Context, worker client.FieldIndexer) erro
 	})
 	if err == nil {
 		err = worker.IndexField(ctx, &cluster.MachineDeployment{}, replaceIndex, func(obj client.Object) []string {
-			if a := obj.GetAnnotations(); a[api.AnnotationOSP] != "" && a[api.AnnotationRollout] == api.RolloutReplace {
-				return []string{api.RolloutReplace}
+			if a := obj.GetAnnotations(); a[api.AnnotationOSP] != "" && a[api.AnnotationRollout] != "" {
+				return []string{indexed}
 			}
 			return nil
 		})
@@ -58,31 +60,32 @@ func (r *Reconciler) index(ctx context.Context, worker client.FieldIndexer) erro
 	return nil
 }
 
-// Setup registers the controller with the manager of the cluster that has the pools.
-// Management is the cache of the other. Machines are watched later, and only while
-// somebody needs them.
+// Setup registers the controller with the manager of the cluster that has the pools, whose
+// cache keeps of Machines and MachineSets what nodes.WorkerCache says. Management is the
+// cache of the other.
 func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, management cache.Cache) error {
 	if err := r.index(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
 	ours := predicate.NewPredicateFuncs(func(obj client.Object) bool { return obj.GetNamespace() == r.Namespace })
-	c, err := ctrl.NewControllerManagedBy(mgr).
+	machines := r.roster.enqueuing(func(ctx context.Context, q queue) {
+		for _, req := range r.all(ctx) {
+			q.AddAfter(req, settle)
+		}
+	}, r.Clock.Now)
+	err := ctrl.NewControllerManagedBy(mgr).
 		Named("rollout").
 		WatchesRawSource(source.Kind[client.Object](management, &api.ProfileSource{}, &handler.EnqueueRequestForObject{}, ours)).
 		WatchesRawSource(source.Kind[client.Object](management, &osm.OperatingSystemConfig{}, r.later(r.ofObject))).
 		Watches(&cluster.MachineDeployment{}, r.later(r.ofPool)).
 		Watches(&corev1.Secret{}, r.later(r.ofSecret)).
+		Watches(&cluster.Machine{}, machines).
+		Watches(&cluster.MachineSet{}, machines).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 1}).
-		Build(r)
+		Complete(r)
 	if err != nil {
 		return fmt.Errorf("setting up the rollout controller: %w", err)
 	}
-	r.Machines.controller = c
-	r.Machines.handler = r.Machines.enqueuing(func(ctx context.Context, q queue) {
-		for _, req := range r.all(ctx) {
-			q.AddAfter(req, settle)
-		}
-	}, r.Clock.Now)
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -25,15 +26,18 @@ type candidate struct {
 	config string
 	// stamp is what the template carries.
 	stamp string
-	// stale is true while there are machines older than the configuration, which may have
-	// booted from the one before.
+	// stale is true while there are machines that were made with another configuration,
+	// and that machine-controller does not replace already because its template changed.
 	stale bool
+	// booting is true while there are machines that have not joined yet.
+	booting bool
 }
 
 // due reports whether the machines have to be replaced and are not.
 func (c candidate) due() bool { return c.config != "" && c.stamp != c.config && c.stale }
 
-// busy reports whether machine-controller is at it, as the MachineDeployment tells.
+// busy reports whether machine-controller is at it, as the MachineDeployment tells. That a
+// machine which had joined is away now is not about its being replaced.
 func (c candidate) busy() bool {
 	if c.stamp == "" || c.md.Spec.Paused {
 		return false
@@ -42,13 +46,15 @@ func (c candidate) busy() bool {
 	if c.md.Spec.Replicas != nil {
 		wanted = *c.md.Spec.Replicas
 	}
-	return s.ObservedGeneration < c.md.Generation || s.UpdatedReplicas != s.Replicas || s.AvailableReplicas != s.Replicas || s.UpdatedReplicas < wanted
+	return s.ObservedGeneration < c.md.Generation || s.UpdatedReplicas != s.Replicas || s.UpdatedReplicas < wanted ||
+		s.AvailableReplicas != s.Replicas && c.booting
 }
 
 // toStamp picks the pools whose machines are replaced next, so that no more than limit
 // are at it: those of the earlier waves first. A pool that is at it already gets another
-// stamp at once, since what it has now may be what heals it.
-func toStamp(all []candidate, limit int) []candidate {
+// stamp at once, since what it has now may be what heals it. One that cannot be stamped
+// takes nobody's turn.
+func toStamp(all []candidate, limit int, stamp func(candidate) (stamped bool)) {
 	all = slices.Clone(all)
 	slices.SortFunc(all, func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(a.wave, b.wave), cmp.Compare(keyOf(a.md), keyOf(b.md)))
@@ -59,18 +65,14 @@ func toStamp(all []candidate, limit int) []candidate {
 			free--
 		}
 	}
-	var out []candidate
 	for _, c := range all {
-		switch {
-		case !c.due():
-		case c.busy():
-			out = append(out, c)
-		case free > 0:
+		if !c.due() || !c.busy() && free <= 0 {
+			continue
+		}
+		if stamp(c) && !c.busy() {
 			free--
-			out = append(out, c)
 		}
 	}
-	return out
 }
 
 // replacements counts them, nil for none.
@@ -90,32 +92,45 @@ func replacements(all []candidate) *api.Replacements {
 	return out
 }
 
-// stamp writes the stamps. It patches that one annotation of exactly what was looked at:
-// our type knows only a part of a MachineDeployment.
-func (r *Reconciler) stamp(ctx context.Context, chosen []candidate) error {
-	for _, c := range chosen {
-		body, err := json.Marshal(map[string]any{
-			"metadata": map[string]any{"resourceVersion": c.md.ResourceVersion},
-			"spec": map[string]any{"template": map[string]any{"metadata": map[string]any{
-				"annotations": map[string]string{api.AnnotationConfig: c.config},
-			}}},
-		})
-		if err != nil {
-			return fmt.Errorf("encoding a patch: %w", err)
+// stampAll writes the stamps.
+func (r *Reconciler) stampAll(ctx context.Context, seen *observed, all []candidate) error {
+	var errs []error
+	toStamp(all, maxConcurrent(seen.source), func(c candidate) bool {
+		err := r.stamp(ctx, c)
+		errs = append(errs, err)
+		if !apierrors.IsInvalid(err) && !apierrors.IsForbidden(err) && !apierrors.IsBadRequest(err) {
+			return true // or it will be
 		}
-		into := &cluster.MachineDeployment{}
-		into.Namespace, into.Name = c.md.Namespace, c.md.Name
-		err = r.Worker.Patch(ctx, into, client.RawPatch(types.MergePatchType, body), client.FieldOwner(api.FieldManager))
-		if apierrors.IsNotFound(err) {
-			continue
-		}
-		if err != nil {
-			return fmt.Errorf("stamping the template of MachineDeployment %s: %w", keyOf(c.md), err)
-		}
-		r.stamped[c.md.UID] = into
-		r.event(c.md, corev1.EventTypeNormal, api.EventMachinesReplaced,
-			"the template is stamped with configuration %s: machine-controller replaces the machines that boot from another", c.config)
+		r.warn(seen, c.md, subjectStamp, err)
+		return false
+	})
+	return errors.Join(errs...)
+}
+
+// stamp patches that one annotation of exactly what was looked at: our type knows only a
+// part of a MachineDeployment.
+func (r *Reconciler) stamp(ctx context.Context, c candidate) error {
+	body, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"resourceVersion": c.md.ResourceVersion},
+		"spec": map[string]any{"template": map[string]any{"metadata": map[string]any{
+			"annotations": map[string]string{api.AnnotationConfig: c.config},
+		}}},
+	})
+	if err != nil {
+		return fmt.Errorf("encoding a patch: %w", err)
 	}
+	into := &cluster.MachineDeployment{}
+	into.Namespace, into.Name = c.md.Namespace, c.md.Name
+	err = r.Worker.Patch(ctx, into, client.RawPatch(types.MergePatchType, body), client.FieldOwner(api.FieldManager))
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("stamping the template of MachineDeployment %s: %w", keyOf(c.md), err)
+	}
+	r.stamped[c.md.UID] = into
+	r.event(c.md, corev1.EventTypeNormal, api.EventMachinesReplaced,
+		"the template is stamped with configuration %s: machine-controller replaces the machines that boot from another", c.config)
 	return nil
 }
 

@@ -218,10 +218,12 @@ type MachineStatus struct {
 	Conditions []MachineCondition `json:"conditions,omitempty"`
 }
 
-// MachineCondition is one condition of a machine.
+// MachineCondition is one condition of a machine: of its Node, as machine-controller
+// copies it (the API's type there is NodeCondition of k8s.io/api/core/v1).
 type MachineCondition struct {
-	Type   string                 `json:"type"`
-	Status corev1.ConditionStatus `json:"status"`
+	Type               string                 `json:"type"`
+	Status             corev1.ConditionStatus `json:"status"`
+	LastTransitionTime metav1.Time            `json:"lastTransitionTime,omitzero"`
 }
 
 // UnmarshalJSON reads what it can.

@@ -149,6 +149,9 @@ const (
 	AnnotationOSPNamespace = "k8c.io/operating-system-profile-namespace"
 	// AnnotationMDRevision is the revision of a MachineDeployment, written by machine-controller.
 	AnnotationMDRevision = "machinedeployment.clusters.k8s.io/revision"
+	// AnnotationMDRevisionHistory is on a MachineSet the revisions it had before, where it
+	// is used again.
+	AnnotationMDRevisionHistory = "machinedeployment.clusters.k8s.io/revision-history"
 	// AnnotationRevisionFor is the MachineDeployment revision that an OperatingSystemConfig or Secret is for.
 	AnnotationRevisionFor = "k8c.io/machine-deployment-revision"
 	// AnnotationMDAnnotationsHash is the SHA-256 over a MachineDeployment's annotations.

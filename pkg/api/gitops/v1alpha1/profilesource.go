@@ -96,7 +96,8 @@ type ProfileSourceSpec struct {
 	// +kubebuilder:default=10
 	// +optional
 	HistoryLimit *int32 `json:"historyLimit,omitempty"`
-	// Suspend stops looking at the source. What was applied stays.
+	// Suspend stops looking at the source. What was applied stays; no wave of a rollout
+	// begins, and no machines are replaced.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
 	// Webhook lets the repository's host ask for a look at once.

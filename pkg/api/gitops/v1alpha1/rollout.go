@@ -40,7 +40,7 @@ type Rollout struct {
 	// +optional
 	PauseOnFailure *bool `json:"pauseOnFailure,omitempty"`
 	// Window is the time without failures after which the next wave begins, though no
-	// machine of the wave before is new.
+	// machine of the wave before is new. It does not pass while the only new ones boot.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
@@ -82,7 +82,8 @@ type RolloutStatus struct {
 	Profile string `json:"profile"`
 	// RolloutVersion is what is rolled out.
 	RolloutVersion `json:",inline"`
-	// Wave up to which pools get the version; 9 once it is done.
+	// Wave up to which pools get the version; 9 once it is done, -1 where its source was
+	// suspended before it began.
 	Wave int32 `json:"wave"`
 	// Since is when that wave began.
 	Since metav1.Time `json:"since"`
@@ -100,7 +101,7 @@ type RolloutStatus struct {
 	// Held is true while no wave begins because of failures.
 	Held bool `json:"held"`
 	// Reason is what the rollout waits for, one word: Adopting, Replacing, MachinesBooting,
-	// Window, MachinesNotJoined, PoolsRefused; Done or RolledBack at the end.
+	// Window, Suspended, MachinesNotJoined, PoolsRefused; Done or RolledBack at the end.
 	Reason string `json:"reason"`
 	// Message tells more, and what to do.
 	// +optional
@@ -116,6 +117,12 @@ type RolloutStatus struct {
 	// +listType=atomic
 	// +optional
 	Failures []RolloutFailure `json:"failures,omitempty"`
+	// FailingBefore are pools, each "namespace/name" and at most 100, whose machines did not
+	// join already before the version reached them. Machines of theirs that do not join
+	// hold nothing.
+	// +listType=atomic
+	// +optional
+	FailingBefore []string `json:"failingBefore,omitempty"`
 }
 
 // RolloutPools counts pools.

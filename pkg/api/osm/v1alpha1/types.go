@@ -214,6 +214,11 @@ type OperatingSystemConfigStatus struct {
 	// Digests of what this configuration was made from and of what it contains.
 	// +optional
 	Digests *ConfigDigests `json:"digests,omitempty"`
+	// RefusedVersion is the version of the profile that the pool is to have and cannot have,
+	// where a newer configuration is refused because of what that version holds. It is empty
+	// where something else is the reason, such as the pool itself.
+	// +optional
+	RefusedVersion string `json:"refusedVersion,omitempty"`
 }
 
 // ConfigDigests are the digests of one generation, each "v1:sha256:" and 64 hex
