@@ -49,6 +49,7 @@ type controllerFlags struct {
 	deviceOwnership               bool
 	healthAddress, metricsAddress string
 	workerHealth, workerMetrics   string
+	webhookHealth, webhookMetrics string
 	leaderElect                   bool
 	overrideServer                string
 	tokenServiceAccountName       string
@@ -144,6 +145,8 @@ func (f *controllerFlags) bind(fs *pflag.FlagSet) {
 	fs.StringVar(&f.metricsAddress, "metrics-address", "127.0.0.1:8080", "address of /metrics; 0 for none")
 	fs.StringVar(&f.workerHealth, "worker-health-probe-address", "127.0.0.1:8086", "address of /healthz and /readyz about the worker cluster, with --worker-cluster-kubeconfig; 0 for none")
 	fs.StringVar(&f.workerMetrics, "worker-metrics-address", "127.0.0.1:8081", "a second address of /metrics, with --worker-cluster-kubeconfig; 0 for none")
+	fs.StringVar(&f.webhookHealth, "health-probe-bind-address", "", "a second address of /healthz and /readyz, by the name that the reference's webhook has for it; empty or 0: none")
+	fs.StringVar(&f.webhookMetrics, "metrics-bind-address", "", "a second address of /metrics, by the name that the reference's webhook has for it; empty or 0: none")
 	fs.BoolVar(&f.leaderElect, "leader-elect", true, "run only while holding the leader lease")
 	fs.StringVar(&f.overrideServer, "override-bootstrap-kubelet-apiserver", "", "URL of the API server for nodes, in place of cluster-info's")
 	fs.StringVar(&f.tokenServiceAccountName, "bootstrap-token-service-account-name", "", "namespace/name of a ServiceAccount whose token kubelets join with")
