@@ -121,10 +121,13 @@ var good = map[string]string{
 	`osm_gitops_pool_node_token_expiry_timestamp_seconds{namespace="shop",name="web"}`:                                         "72000x480",
 	`osm_gitops_rotations_total{reason="profile"}`:                                                                             "5x480",
 	`osm_gitops_rotations_total{reason="restored"}`:                                                                            "5x480",
-	`osm_gitops_cluster_reachable{cluster="worker"}`:                                                                           "1x480",
-	`osm_gitops_webhook_certificate_expiry_timestamp_seconds`:                                                                  "5000000x480",
-	`controller_runtime_reconcile_errors_total{controller="pool"}`:                                                             "7x480",
-	`controller_runtime_reconcile_errors_total{controller="rollout"}`:                                                          "7x480",
+	// Two replicas of a controller, and another that shares the cluster.
+	`osm_gitops_cluster_reachable{cluster="worker",namespace="n",pod="a"}`: "1x480",
+	`osm_gitops_cluster_reachable{cluster="worker",namespace="n",pod="b"}`: "0x480",
+	`osm_gitops_cluster_reachable{cluster="worker",namespace="other"}`:     "1x480",
+	`osm_gitops_webhook_certificate_expiry_timestamp_seconds`:              "5000000x480",
+	`controller_runtime_reconcile_errors_total{controller="pool"}`:         "7x480",
+	`controller_runtime_reconcile_errors_total{controller="rollout"}`:      "7x480",
 }
 
 // Each alert fires for what it is there for, and for nothing else.
@@ -141,15 +144,19 @@ func TestAlertsFire(t *testing.T) {
 		"OSMGitOpsSourceNotReady": {
 			git: "_x480", `osm_gitops_source_info{namespace="n",name="s",kind="git",ready="False",reason="Unreachable",suspended="false",revision="r"}`: "1x480",
 		},
-		"OSMGitOpsSourceNotRead":          {`osm_gitops_source_last_fetch_timestamp_seconds{namespace="n",name="s"}`: "600x480"},
-		"OSMGitOpsPoolRefused":            {`osm_gitops_pool_refused{namespace="shop",name="web",reason="Waiting"}`: "1x480"},
-		"OSMGitOpsUserDataNearLimit":      {`osm_gitops_pool_user_data_bytes{namespace="shop",name="web"}`: "16000x480"},
-		"OSMGitOpsBootstrapTokenEnds":     {`osm_gitops_pool_bootstrap_token_expiry_timestamp_seconds{namespace="shop",name="web"}`: "29400x480"},
-		"OSMGitOpsNodeTokenEnds":          {`osm_gitops_pool_node_token_expiry_timestamp_seconds{namespace="shop",name="web"}`: "30000x480"},
-		"OSMGitOpsManyPoolsRotated":       many,
-		"OSMGitOpsPutBackAgainAndAgain":   {`osm_gitops_rotations_total{reason="restored"}`: "5x440 6+1x39"},
-		"OSMGitOpsAway":                   {`osm_gitops_cluster_reachable{cluster="worker"}`: "_x480"},
-		"OSMGitOpsClusterAway":            {`osm_gitops_cluster_reachable{cluster="worker"}`: "0x480"},
+		"OSMGitOpsSourceNotRead":        {`osm_gitops_source_last_fetch_timestamp_seconds{namespace="n",name="s"}`: "600x480"},
+		"OSMGitOpsPoolRefused":          {`osm_gitops_pool_refused{namespace="shop",name="web",reason="Waiting"}`: "1x480"},
+		"OSMGitOpsUserDataNearLimit":    {`osm_gitops_pool_user_data_bytes{namespace="shop",name="web"}`: "16000x480"},
+		"OSMGitOpsBootstrapTokenEnds":   {`osm_gitops_pool_bootstrap_token_expiry_timestamp_seconds{namespace="shop",name="web"}`: "29400x480"},
+		"OSMGitOpsNodeTokenEnds":        {`osm_gitops_pool_node_token_expiry_timestamp_seconds{namespace="shop",name="web"}`: "30000x480"},
+		"OSMGitOpsManyPoolsRotated":     many,
+		"OSMGitOpsPutBackAgainAndAgain": {`osm_gitops_rotations_total{reason="restored"}`: "5x440 6+1x39"},
+		"OSMGitOpsAway": {
+			`osm_gitops_cluster_reachable{cluster="worker",namespace="n",pod="a"}`: "_x480",
+			`osm_gitops_cluster_reachable{cluster="worker",namespace="n",pod="b"}`: "_x480",
+			`osm_gitops_cluster_reachable{cluster="worker",namespace="other"}`:     "_x480",
+		},
+		"OSMGitOpsClusterAway":            {`osm_gitops_cluster_reachable{cluster="worker",namespace="n",pod="a"}`: "0x480"},
 		"OSMGitOpsWebhookCertificateEnds": {`osm_gitops_webhook_certificate_expiry_timestamp_seconds`: "1000000x480"},
 		"OSMGitOpsReconcileErrors":        {`controller_runtime_reconcile_errors_total{controller="rollout"}`: "7x460 8+1x19"},
 	} {
