@@ -115,7 +115,7 @@ func TestContractFlagsRefused(t *testing.T) {
 	for flag, value := range map[string]string{
 		"namespace": "", "container-runtime": "docker", "cluster-dns": "dns.example.com", "node-kubelet-feature-gates": "",
 		"node-containerd-registry-mirrors": "quay.io", "node-registry-credentials-secret": "a/b/c", "bootstrap-token-service-account-name": "joiner",
-		"log-format": "xml", "worker-count": "0",
+		"log-format": "xml", "worker-count": "0", "override-bootstrap-kubelet-apiserver": "api.example.com:6443",
 	} {
 		_, _, err := parsed("-namespace=kube-system", "-"+flag+"="+value)
 		if err == nil || !strings.Contains(err.Error(), "-"+flag+":") {
