@@ -122,11 +122,11 @@ func addWorker(mgr ctrl.Manager, f *controllerFlags, facts nodeFacts) error {
 	waitFor := func(what string) { facts.worker.waits.Store(&what) }
 	waitFor("waits until this replica leads")
 	// A replica that does not lead says as well whether it would get there.
-	err := mgr.Add(everywhere(func(ctx context.Context) error {
+	follow := everywhere(func(ctx context.Context) error {
 		facts.worker.cluster.follow(ctx, mgr.Elected(), followEvery)
 		return nil
-	}))
-	if err != nil {
+	})
+	if err := mgr.Add(follow); err != nil {
 		return err
 	}
 	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
@@ -135,7 +135,7 @@ func addWorker(mgr ctrl.Manager, f *controllerFlags, facts nodeFacts) error {
 		facts.worker.waits.Store(nil)
 		worker, err := facts.worker.begin(ctx, func() (ctrl.Manager, error) { return newWorkerManager(ctx, mgr, f, facts) })
 		if err != nil {
-			return nil //nolint:nilerr // told to stop before there was anything to stop
+			return nil // told to stop before there was anything to stop
 		}
 		if f.leaderElect {
 			waitFor("waits for the lease " + metav1.NamespaceSystem + "/" + workerLeaseName)
