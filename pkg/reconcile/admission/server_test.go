@@ -7,13 +7,17 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
 )
 
 // Whoever sends more reviews than are answered at a time gets told so, and whoever does
@@ -65,6 +69,40 @@ func TestBounded(t *testing.T) {
 	}
 	if got := post("/", strings.NewReader("{}")); got != http.StatusOK {
 		t.Errorf("the next is answered %d", got)
+	}
+}
+
+// Metrics are told when the certificate ends that is served, made here or by others.
+func TestEndIsTold(t *testing.T) {
+	made, _ := renew(t, credentials{}, time.Now())
+	dir := t.TempDir()
+	data, err := made.data()
+	do(t, err)
+	for _, name := range []string{"tls.crt", "tls.key"} {
+		do(t, os.WriteFile(filepath.Join(dir, name), data[name], 0o600))
+	}
+	for what, certDir := range map[string]string{"made here": "", "made by others": dir} {
+		t.Run(what, func(t *testing.T) {
+			s, told := newSite(t), metrics.New()
+			s.start(func(o *Options, _ *Handlers) { o.Metrics, o.CertDir = told, certDir })
+			registry := prometheus.NewRegistry()
+			do(t, registry.Register(told))
+			eventually(t, "the metric", func() error {
+				families, err := registry.Gather()
+				if err != nil {
+					return err
+				}
+				for _, f := range families {
+					if f.GetName() == "osm_gitops_webhook_certificate_expiry_timestamp_seconds" {
+						if left := time.Until(time.Unix(int64(f.GetMetric()[0].GetGauge().GetValue()), 0)); left < 89*day || left > 91*day {
+							return fmt.Errorf("it says %s", left)
+						}
+						return nil
+					}
+				}
+				return errors.New("it is not told")
+			})
+		})
 	}
 }
 
