@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -133,6 +134,20 @@ func TestPoliciesOfManyControllers(t *testing.T) {
 	}
 	if err := write(editor); !apierrors.IsForbidden(err) {
 		t.Errorf("somebody else: %v", err)
+	}
+
+	// A long list costs no more than the API server lets an expression cost.
+	var users strings.Builder
+	for i := range 3000 {
+		fmt.Fprintf(&users, `system:serviceaccount:cluster-%010d:operating-system\n`, i)
+	}
+	parameters(t, who[admin], `{"users":"`+users.String()+`editor\nsystem:serviceaccount:kube-system:osm-gitops"}`)
+	eventually(t, "the last of many to count", func() error { return write(editor) })
+	if err := who[controller].Create(t.Context(), marked(configObject(ns, "many")), client.DryRunAll); err != nil {
+		t.Error(err)
+	}
+	if err := write(admin); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "only osm-gitops") {
+		t.Errorf("somebody who is not listed: %v", err)
 	}
 }
 
