@@ -202,6 +202,37 @@ func TestKubeconfigReplaced(t *testing.T) {
 	}
 }
 
+// A controller that waits, for its credentials are refused, ends when it is given others.
+func TestControllerEndsForAnotherKubeconfig(t *testing.T) {
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }))
+	defer server.Close()
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	with := func(token string) func(*clientcmdapi.Config) {
+		return func(c *clientcmdapi.Config) {
+			c.Clusters["c"] = &clientcmdapi.Cluster{Server: server.URL, CertificateAuthorityData: ca}
+			c.AuthInfos["c"].Token = token
+		}
+	}
+	f, _, err := parsed("-namespace=kube-system", "-kubeconfig", kubeconfig(t, "", with("canary-token")), "-cache-dir", t.TempDir(),
+		"-metrics-address=0", "-health-probe-address=0", "-webhook-address=0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error)
+	go func() { ended <- runController(t.Context(), f) }()
+	b, err := os.ReadFile(kubeconfig(t, "", with("another")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(time.Second) // it has read the first by then
+	if err := os.WriteFile(f.kubeconfig, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; !errors.Is(err, errReplaced) || strings.Contains(err.Error(), "canary") {
+		t.Errorf("it ended with %v", err)
+	}
+}
+
 // A port that is taken ends the controller with the flag's name.
 func TestPortTaken(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
