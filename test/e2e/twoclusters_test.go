@@ -46,8 +46,10 @@ func newApart(t *testing.T) *apart {
 	t.Helper()
 	cluster.Shared(t) // skips where there is no control plane to be had
 	git := newGitServer(t)
-	half := func(manifests ...string) *system {
+	// Each half has the kinds that docs/controller.md installs there, and machine-controller's.
+	half := func(kinds []string, manifests ...string) *system {
 		c := cluster.Start(t, cluster.Options{})
+		keepKinds(t, c.Client(t), kinds)
 		for i, path := range manifests {
 			manifests[i] = repoPath(path)
 		}
@@ -57,8 +59,8 @@ func newApart(t *testing.T) *apart {
 		return &system{t: t, cluster: c, client: c.Client(t), git: git, cache: t.TempDir(), log: &bytes.Buffer{}}
 	}
 	a := &apart{
-		management: half("deploy/two-clusters/management.yaml"),
-		worker:     half("deploy/cloud-init-settings.yaml", "deploy/two-clusters/worker.yaml"),
+		management: half([]string{"profilesources", "operatingsystemprofiles", "operatingsystemconfigs", "nodeprovenances"}, "deploy/two-clusters/management.yaml"),
+		worker:     half([]string{"nodeprovenances", "machinedeployments", "machinesets", "machines"}, "deploy/cloud-init-settings.yaml", "deploy/two-clusters/worker.yaml"),
 		probe:      freeAddress(t), workerProbe: freeAddress(t), metrics: []string{freeAddress(t), freeAddress(t)},
 	}
 	t.Cleanup(func() {
@@ -78,6 +80,26 @@ func newApart(t *testing.T) *apart {
 		"--metrics-address", a.metrics[0], "--worker-metrics-address", a.metrics[1],
 	}
 	return a
+}
+
+// keepKinds removes all kinds of CustomResourceDefinitions but some.
+func keepKinds(t *testing.T, c client.Client, keep []string) {
+	t.Helper()
+	var list apiextensionsv1.CustomResourceDefinitionList
+	if err := c.List(t.Context(), &list); err != nil {
+		t.Fatal(err)
+	}
+	kept := 0
+	for i := range list.Items {
+		if slices.Contains(keep, list.Items[i].Spec.Names.Plural) {
+			kept++
+		} else if err := c.Delete(t.Context(), &list.Items[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if kept != len(keep) {
+		t.Fatalf("%d of the kinds %q are there", kept, keep)
+	}
 }
 
 func (a *apart) start(flags ...string) {
