@@ -47,6 +47,15 @@ import (
 // controller never both write.
 const leaseName = "operating-system-manager"
 
+// How leases are held: three times what controller-runtime does, whose 10 seconds would
+// end the process whenever a single API server is restarted. Another replica takes over
+// at once from one that ends, and after leaseTime from one that is killed or could not
+// give its lease back.
+const (
+	leaseTime     = 45 * time.Second
+	renewDeadline = 30 * time.Second
+)
+
 // sourceConcurrency is the number of ProfileSources looked at together; each may
 // wait for a slow server.
 const sourceConcurrency = 4
@@ -107,6 +116,7 @@ func runController(ctx context.Context, f *controllerFlags) error {
 	for _, serve := range servers {
 		all.Go(func() error { return serve(ctx) })
 	}
+	all.Go(func() error { return c.untilReplaced(ctx, replacedLook) })
 	all.Go(func() error {
 		defer stop()
 		return runManager(ctx, f, nodeFacts{settings: settings, engine: render.NewEngine(), metrics: counted, management: management, worker: worker}, mirrors)
@@ -121,8 +131,12 @@ func runManager(ctx context.Context, f *controllerFlags, facts nodeFacts, mirror
 	if err != nil {
 		return nil //nolint:nilerr // told to stop before there was anything to stop
 	}
+	err = mgr.Start(ctx)
+	// Whoever loses the lease is not waited for, and would keep that of the worker cluster
+	// from whoever leads next.
+	facts.worker.settled()
 	// Told to stop, it stops: what was cut off is done again by the next run.
-	if err := mgr.Start(ctx); err != nil && ctx.Err() == nil {
+	if err != nil && ctx.Err() == nil {
 		return fmt.Errorf("running the controller: %w", err)
 	}
 	return nil
@@ -187,6 +201,8 @@ func managerOptions(f *controllerFlags, lease, namespace string, caches cache.Op
 		LeaderElectionID:              lease,
 		LeaderElectionNamespace:       namespace,
 		LeaderElectionReleaseOnCancel: true,
+		LeaseDuration:                 new(leaseTime),
+		RenewDeadline:                 new(renewDeadline),
 		HealthProbeBindAddress:        "0",
 		Metrics:                       metricsserver.Options{BindAddress: "0"},
 		Cache:                         caches,
@@ -244,7 +260,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, f *controllerFlags, f
 	// Every replica answers admission reviews, from the management cluster alone.
 	reviewer := &pools.Reconciler{Management: pools.Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}, Namespace: f.namespace, ProfileNamespaces: f.crossNamespaces}
 	var err error
-	if facts.webhooks, err = addAdmission(mgr, f, reviewer, facts.engine); err != nil {
+	if facts.webhooks, err = addAdmission(mgr, f, reviewer, facts); err != nil {
 		return err
 	}
 	if facts.management == facts.worker {

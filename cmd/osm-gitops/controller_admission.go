@@ -81,7 +81,7 @@ func parseNames(list string) ([]string, error) {
 
 // addAdmission adds the admission webhooks. pools knows which profiles there are. The
 // certificates are nil where there is nothing to tell an API server.
-func addAdmission(mgr ctrl.Manager, f *controllerFlags, pools admission.Pools, checker admission.Checker) (*admission.Certificates, error) {
+func addAdmission(mgr ctrl.Manager, f *controllerFlags, pools admission.Pools, facts nodeFacts) (*admission.Certificates, error) {
 	a := f.admission
 	if a.off() {
 		return nil, nil
@@ -91,8 +91,8 @@ func addAdmission(mgr ctrl.Manager, f *controllerFlags, pools admission.Pools, c
 	}
 	certificates, err := admission.Setup(mgr, admission.Options{
 		Address: a.address, ClientCAFile: a.clientCAFile, CertDir: a.certDir,
-		Namespace: f.namespace, Service: a.service, Hosts: a.hosts, Clock: clock.RealClock{},
-	}, admission.Handlers{Pools: pools, Checker: checker, DenyUnknownProfiles: a.denyUnknown})
+		Namespace: f.namespace, Service: a.service, Hosts: a.hosts, Clock: clock.RealClock{}, Metrics: facts.metrics,
+	}, admission.Handlers{Pools: pools, Checker: facts.engine, DenyUnknownProfiles: a.denyUnknown})
 	if err != nil {
 		return nil, fmt.Errorf("setting up --webhook-address: %w", err)
 	}

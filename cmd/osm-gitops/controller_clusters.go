@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -24,12 +26,64 @@ const (
 	lookTime = 5 * time.Second
 )
 
+// kubeconfigFile is one as it was read. The zero value is none.
+type kubeconfigFile struct {
+	flag, path string
+	sum        [sha256.Size]byte
+}
+
+func readKubeconfig(flag, path string) kubeconfigFile {
+	k := kubeconfigFile{flag: flag, path: path}
+	if path != "" {
+		b, _ := os.ReadFile(path) //nolint:gosec // the operator names it; that it can be read was seen
+		k.sum = sha256.Sum256(b)
+	}
+	return k
+}
+
+// replaced reports whether the file holds another kubeconfig by now.
+func (k kubeconfigFile) replaced() bool {
+	if k.path == "" {
+		return false
+	}
+	now := readKubeconfig(k.flag, k.path)
+	if now.sum == k.sum {
+		return false
+	}
+	_, err := fromKubeconfig(k.flag, k.path) // half of it is none
+	return err == nil
+}
+
+// replacedLook is the time between two looks at a kubeconfig.
+const replacedLook = 10 * time.Second
+
+// errReplaced ends the process, which reads the kubeconfig when it is started again.
+var errReplaced = errors.New("has changed, and with what it said before the API server does not answer: start again to use it")
+
+// untilReplaced returns an error when a cluster is away and its kubeconfig is another by
+// now, such as one with a new token or address; nil when ctx ends first.
+func (c clusters) untilReplaced(ctx context.Context, every time.Duration) error {
+	err := wait.PollUntilContextCancel(ctx, every, false, func(context.Context) (bool, error) {
+		for _, r := range []*reached{c.management, c.worker} {
+			if r.away() != nil && r.read.replaced() {
+				return false, fmt.Errorf("--%s: %s %w", r.read.flag, r.read.path, errReplaced)
+			}
+		}
+		return false, nil
+	})
+	if ctx.Err() != nil {
+		return nil //nolint:nilerr // told to stop
+	}
+	return err
+}
+
 // reached is a cluster and whether its API server answers, as the requests tell
 // that are made anyway.
 type reached struct {
 	name   string // as people know it
 	config *rest.Config
 	look   rest.Interface
+	read   kubeconfigFile
 
 	mu    sync.Mutex
 	known bool      // some request has ended
@@ -45,12 +99,14 @@ func (c clusters) apart() bool { return c.management != c.worker }
 
 // clusters reads the kubeconfigs; no server is asked.
 func (f *controllerFlags) clusters() (clusters, error) {
+	// Before they are used, so that no change is missed.
+	read, readWorker := readKubeconfig("kubeconfig", f.kubeconfig), readKubeconfig("worker-cluster-kubeconfig", f.workerKubeconfig)
 	cfg, err := f.restConfig()
 	if err != nil {
 		return clusters{}, err
 	}
 	if f.workerKubeconfig == "" {
-		one, err := reach("cluster", cfg)
+		one, err := reach("cluster", cfg, read)
 		return clusters{management: one, worker: one}, err
 	}
 	worker, err := fromKubeconfig("worker-cluster-kubeconfig", f.workerKubeconfig)
@@ -58,10 +114,10 @@ func (f *controllerFlags) clusters() (clusters, error) {
 		return clusters{}, err
 	}
 	var c clusters
-	if c.management, err = reach("management cluster", cfg); err != nil {
+	if c.management, err = reach("management cluster", cfg, read); err != nil {
 		return c, err
 	}
-	c.worker, err = reach("worker cluster", worker)
+	c.worker, err = reach("worker cluster", worker, readWorker)
 	return c, err
 }
 
@@ -99,8 +155,8 @@ func usable(where string, cfg *rest.Config) (*rest.Config, error) {
 }
 
 // reach makes a cluster whose state every request through its config tells.
-func reach(name string, cfg *rest.Config) (*reached, error) {
-	r := &reached{name: name, config: cfg}
+func reach(name string, cfg *rest.Config, read kubeconfigFile) (*reached, error) {
+	r := &reached{name: name, config: cfg, read: read}
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return teller{of: r, next: next} })
 	c, err := discovery.NewDiscoveryClientForConfig(cfg)
 	if err != nil {
@@ -116,6 +172,23 @@ func (r *reached) await(ctx context.Context) bool {
 		return r.ask(ctx) == nil, nil
 	})
 	return err == nil
+}
+
+// follow looks every now and then until stop, where nobody else asks anything: what is
+// known of the cluster would stay as it once was.
+func (r *reached) follow(ctx context.Context, stop <-chan struct{}, every time.Duration) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-stop:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
+		_ = r.ask(ctx) // the outcome is told by the transport
+	}, every)
 }
 
 // ask looks whether the API server answers, and says why it does not.
@@ -172,6 +245,9 @@ func (t teller) RoundTrip(req *http.Request) (*http.Response, error) {
 		t.of.tell(errCredentials)
 	case err == nil && res.StatusCode >= http.StatusInternalServerError && strings.HasSuffix(req.URL.Path, "/readyz"):
 		t.of.tell(fmt.Errorf("it says that it is not ready (%d)", res.StatusCode))
+	case err == nil && (res.StatusCode == http.StatusBadGateway || res.StatusCode == http.StatusServiceUnavailable):
+		t.of.tell(fmt.Errorf("it, or what stands before it, does not serve (%d)", res.StatusCode))
+	case err == nil && res.StatusCode >= http.StatusInternalServerError: // nothing is told by that
 	case err == nil:
 		t.of.tell(nil)
 	case err != nil && !errors.Is(req.Context().Err(), context.Canceled):

@@ -61,6 +61,12 @@ var contractFlags = []struct {
 	{"ca-bundle", "", "/ca", func(*controllerFlags) any { return nil }, nil, nil}, // ignored
 	{"log-debug", "false", "true", func(f *controllerFlags) any { return f.logger().V(1).Enabled() }, false, true},
 	{"log-format", "JSON", "coNsole", func(f *controllerFlags) any { return strings.ToLower(f.logFormat) }, "json", "console"},
+
+	// Of section 11.2, what the webhook's process has beside them. The defaults of the
+	// addresses, every address of the machine, are the ones above (security.md 29).
+	{"metrics-bind-address", "", ":1", func(f *controllerFlags) any { return f.webhookMetrics }, "", ":1"},
+	{"health-probe-bind-address", "", ":1", func(f *controllerFlags) any { return f.webhookHealth }, "", ":1"},
+	{"cert-dir", "", "/certs", func(f *controllerFlags) any { return f.admission.certDir }, "", "/certs"},
 }
 
 // Every flag of the contract has its default and its meaning, with one dash and two,
@@ -99,8 +105,8 @@ func TestContractFlags(t *testing.T) {
 			}
 		})
 	}
-	if len(contractFlags) != 29 { // and --namespace, which every case has
-		t.Errorf("the contract has 30 flags, %d are here", len(contractFlags)+1)
+	if len(contractFlags) != 32 { // and --namespace, which every case has
+		t.Errorf("the contract has 33 flags, %d are here", len(contractFlags)+1)
 	}
 }
 
@@ -109,7 +115,7 @@ func TestContractFlagsRefused(t *testing.T) {
 	for flag, value := range map[string]string{
 		"namespace": "", "container-runtime": "docker", "cluster-dns": "dns.example.com", "node-kubelet-feature-gates": "",
 		"node-containerd-registry-mirrors": "quay.io", "node-registry-credentials-secret": "a/b/c", "bootstrap-token-service-account-name": "joiner",
-		"log-format": "xml", "worker-count": "0",
+		"log-format": "xml", "worker-count": "0", "override-bootstrap-kubelet-apiserver": "api.example.com:6443",
 	} {
 		_, _, err := parsed("-namespace=kube-system", "-"+flag+"="+value)
 		if err == nil || !strings.Contains(err.Error(), "-"+flag+":") {
@@ -252,6 +258,8 @@ func TestNoServers(t *testing.T) {
 	var counts []int
 	for _, args := range [][]string{
 		{"-health-probe-address=0", "-metrics-address=0"}, {"-health-probe-address=", "-metrics-address="}, nil,
+		{"-health-probe-bind-address=:8081", "-metrics-bind-address=:8080"}, // the webhook's
+		{"-health-probe-bind-address=127.0.0.1:8085", "-metrics-bind-address=127.0.0.1:8080"},
 	} {
 		f, _, err := parsed(append(args, "-namespace=kube-system")...)
 		if err != nil {
@@ -265,7 +273,7 @@ func TestNoServers(t *testing.T) {
 		}
 		counts = append(counts, len(servers), len(two))
 	}
-	if want := []int{0, 2, 0, 2, 2, 4}; !slices.Equal(counts, want) {
+	if want := []int{0, 2, 0, 2, 2, 4, 4, 6, 2, 4}; !slices.Equal(counts, want) {
 		t.Errorf("numbers of servers %v, want %v", counts, want)
 	}
 }

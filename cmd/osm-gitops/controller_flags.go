@@ -49,6 +49,7 @@ type controllerFlags struct {
 	deviceOwnership               bool
 	healthAddress, metricsAddress string
 	workerHealth, workerMetrics   string
+	webhookHealth, webhookMetrics string
 	leaderElect                   bool
 	overrideServer                string
 	tokenServiceAccountName       string
@@ -144,6 +145,8 @@ func (f *controllerFlags) bind(fs *pflag.FlagSet) {
 	fs.StringVar(&f.metricsAddress, "metrics-address", "127.0.0.1:8080", "address of /metrics; 0 for none")
 	fs.StringVar(&f.workerHealth, "worker-health-probe-address", "127.0.0.1:8086", "address of /healthz and /readyz about the worker cluster, with --worker-cluster-kubeconfig; 0 for none")
 	fs.StringVar(&f.workerMetrics, "worker-metrics-address", "127.0.0.1:8081", "a second address of /metrics, with --worker-cluster-kubeconfig; 0 for none")
+	fs.StringVar(&f.webhookHealth, "health-probe-bind-address", "", "a second address of /healthz and /readyz, by the name that the reference's webhook has for it; empty or 0: none")
+	fs.StringVar(&f.webhookMetrics, "metrics-bind-address", "", "a second address of /metrics, by the name that the reference's webhook has for it; empty or 0: none")
 	fs.BoolVar(&f.leaderElect, "leader-elect", true, "run only while holding the leader lease")
 	fs.StringVar(&f.overrideServer, "override-bootstrap-kubelet-apiserver", "", "URL of the API server for nodes, in place of cluster-info's")
 	fs.StringVar(&f.tokenServiceAccountName, "bootstrap-token-service-account-name", "", "namespace/name of a ServiceAccount whose token kubelets join with")
@@ -187,8 +190,10 @@ func (f *controllerFlags) validate() error {
 	bad := func(flag, format string, args ...any) {
 		errs = append(errs, fmt.Errorf("--%s: %w", flag, fmt.Errorf(format, args...)))
 	}
-	if f.namespace == "" {
+	if problems := validation.IsDNS1123Label(f.namespace); f.namespace == "" {
 		bad("namespace", "is required: name the namespace of profiles and configurations")
+	} else if len(problems) > 0 {
+		bad("namespace", "%q is no namespace: %s", f.namespace, strings.Join(problems, "; "))
 	}
 	if f.workerCount < 1 {
 		bad("worker-count", "%d is no number of workers: at least 1", f.workerCount)
@@ -232,6 +237,9 @@ func (f *controllerFlags) validate() error {
 	if f.gitAllowedCIDRs, err = parseCIDRs(f.allowedCIDRs); err != nil {
 		bad("git-allowed-cidrs", "%w", err)
 	}
+	if err := checkServer(f.overrideServer); err != nil {
+		bad("override-bootstrap-kubelet-apiserver", "%w", err)
+	}
 	if f.crossNamespaces, err = parseNamespaces(f.crossNamespaceList); err != nil {
 		bad("allow-cross-namespace-profiles", "%w", err)
 	}
@@ -264,6 +272,18 @@ func namespacedName(s string) (types.NamespacedName, error) {
 		return types.NamespacedName{}, fmt.Errorf("%q is not of the form namespace/name", s)
 	}
 	return types.NamespacedName{Namespace: parts[0], Name: parts[1]}, nil
+}
+
+// checkServer checks a URL to which nodes send their tokens: without https:// they would
+// send them for everybody to read.
+func checkServer(server string) error {
+	if server == "" {
+		return nil
+	}
+	if u, err := url.Parse(server); err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return errors.New("it must be a URL like https://api.example.com:6443, without user and password")
+	}
+	return nil
 }
 
 // parseNamespaces reads a comma list of namespaces, or "*" for all.

@@ -23,6 +23,28 @@ func TestIgnitionVersionFlag(t *testing.T) {
 	}
 }
 
+// Nodes send their tokens to the server that a flag names.
+func TestServerFlag(t *testing.T) {
+	for server, well := range map[string]bool{
+		"https://api.example.com": true, "https://[fd00::1]:6443": true, "https://lb.example.com:443/clusters/a": true,
+		"http://api.example.com": false, "api.example.com:6443": false, "https://": false, "https://user:canary@api.example.com": false, "https://a?b": false,
+	} {
+		_, err := parsedFlags("--override-bootstrap-kubelet-apiserver=" + server)
+		if (err == nil) != well || err != nil && (!strings.Contains(err.Error(), "--override-bootstrap-kubelet-apiserver: ") || strings.Contains(err.Error(), "canary")) {
+			t.Errorf("%s: error %v", server, err)
+		}
+	}
+	f := newControllerFlags()
+	set := pflag.NewFlagSet("controller", pflag.ContinueOnError)
+	f.bind(set)
+	if err := set.Parse([]string{"--namespace=kube_system"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.validate(); err == nil || !strings.Contains(err.Error(), `--namespace: "kube_system" is no namespace`) {
+		t.Errorf("error %v", err)
+	}
+}
+
 // Without the flag only the controller's own namespace is watched for profiles
 // (security.md 24).
 func TestProfileNamespacesFlag(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -23,6 +24,22 @@ type part struct {
 	caches  atomic.Pointer[cache.Cache] // nil before there are any
 	waits   atomic.Pointer[string]      // for what, where that is no fault
 	broken  atomic.Pointer[error]       // what keeps it from starting
+	working sync.Mutex                  // held while a worker cluster apart is worked in
+}
+
+// settled returns once nothing works in a worker cluster apart, and its lease is given
+// back; it does not wait for ever.
+func (p *part) settled() {
+	const patience = 20 * time.Second
+	done := make(chan struct{})
+	go func() {
+		p.working.Lock()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-time.After(patience):
+	}
 }
 
 // ready says why nothing is done in a cluster; nil when all is well.
@@ -81,13 +98,24 @@ func (f *controllerFlags) servers(management, worker *part) ([]func(context.Cont
 	if err := measure("metrics-address", f.metricsAddress); err != nil {
 		return nil, err
 	}
+	if f.webhookMetrics != f.metricsAddress { // one address may be given by both names
+		if err := measure("metrics-bind-address", f.webhookMetrics); err != nil {
+			return nil, err
+		}
+	}
+	var note []*part
+	if management != worker {
+		// What is said of the worker cluster here does not fail the probe: Git and
+		// webhooks go on without it.
+		note = []*part{worker}
+	}
+	probe("health-probe-address", f.healthAddress, management, note...)
+	if f.webhookHealth != f.healthAddress {
+		probe("health-probe-bind-address", f.webhookHealth, management, note...)
+	}
 	if management == worker {
-		probe("health-probe-address", f.healthAddress, management)
 		return out, nil
 	}
-	// What is said of the worker cluster here does not fail the probe: Git and
-	// webhooks go on without it.
-	probe("health-probe-address", f.healthAddress, management, worker)
 	probe("worker-health-probe-address", f.workerHealth, worker)
 	return out, measure("worker-metrics-address", f.workerMetrics)
 }

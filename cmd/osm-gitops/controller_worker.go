@@ -31,6 +31,10 @@ import (
 // is kube-system of the worker cluster.
 const workerLeaseName = "operating-system-manager-worker-manager"
 
+// followEvery is the time between two looks at the worker cluster by a replica that does
+// not lead, of which a probe and a metric tell.
+const followEvery = 15 * time.Second
+
 // setUpRetry is the time between two attempts to begin in a cluster, such as while a
 // kind is not installed there, or not served yet by an API server that just started.
 const setUpRetry = 2 * time.Second
@@ -63,7 +67,6 @@ func addPools(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Mana
 	machines := &pools.Reconciler{
 		Management:          pools.Cluster{Client: management.GetClient(), Live: management.GetAPIReader()},
 		Worker:              pools.Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader()},
-		Apart:               facts.management != facts.worker,
 		ClusterInfo:         clusterInfo,
 		Recorder:            notes.Recorder{EventRecorder: mgr.GetEventRecorder(api.FieldManager)},
 		Engine:              metrics.Renderer{Engine: facts.engine, Clock: clock.RealClock{}, Metrics: facts.metrics},
@@ -119,14 +122,20 @@ func addWorker(mgr ctrl.Manager, f *controllerFlags, facts nodeFacts) error {
 	waitFor := func(what string) { facts.worker.waits.Store(&what) }
 	waitFor("waits until this replica leads")
 	// A replica that does not lead says as well whether it would get there.
-	if err := mgr.Add(everywhere(func(ctx context.Context) error { facts.worker.cluster.await(ctx); return nil })); err != nil {
+	follow := everywhere(func(ctx context.Context) error {
+		facts.worker.cluster.follow(ctx, mgr.Elected(), followEvery)
+		return nil
+	})
+	if err := mgr.Add(follow); err != nil {
 		return err
 	}
 	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
+		facts.worker.working.Lock()
+		defer facts.worker.working.Unlock()
 		facts.worker.waits.Store(nil)
 		worker, err := facts.worker.begin(ctx, func() (ctrl.Manager, error) { return newWorkerManager(ctx, mgr, f, facts) })
 		if err != nil {
-			return nil //nolint:nilerr // told to stop before there was anything to stop
+			return nil // told to stop before there was anything to stop
 		}
 		if f.leaderElect {
 			waitFor("waits for the lease " + metav1.NamespaceSystem + "/" + workerLeaseName)

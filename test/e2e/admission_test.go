@@ -97,10 +97,8 @@ func (s *system) policies() {
 	}
 	s.t.Cleanup(func() {
 		ctx := context.WithoutCancel(s.t.Context())
-		for _, name := range []string{"osm-gitops-profiles", "osm-gitops-configurations", "osm-gitops-user-data"} {
-			s.noError(s.client.Delete(ctx, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: name}}))
-			s.noError(s.client.Delete(ctx, &admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}}))
-		}
+		s.noError(s.client.DeleteAllOf(ctx, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{}))
+		s.noError(s.client.DeleteAllOf(ctx, &admissionregistrationv1.ValidatingAdmissionPolicy{}))
 		s.noError(s.client.Delete(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "osm-gitops-admission"}}))
 	})
 	s.eventually("the policies to be in force", func() error {

@@ -46,8 +46,10 @@ func newApart(t *testing.T) *apart {
 	t.Helper()
 	cluster.Shared(t) // skips where there is no control plane to be had
 	git := newGitServer(t)
-	half := func(manifests ...string) *system {
+	// Each half has the kinds that docs/controller.md installs there, and machine-controller's.
+	half := func(kinds []string, manifests ...string) *system {
 		c := cluster.Start(t, cluster.Options{})
+		keepKinds(t, c.Client(t), kinds)
 		for i, path := range manifests {
 			manifests[i] = repoPath(path)
 		}
@@ -57,8 +59,8 @@ func newApart(t *testing.T) *apart {
 		return &system{t: t, cluster: c, client: c.Client(t), git: git, cache: t.TempDir(), log: &bytes.Buffer{}}
 	}
 	a := &apart{
-		management: half("deploy/two-clusters/management.yaml"),
-		worker:     half("deploy/cloud-init-settings.yaml", "deploy/two-clusters/worker.yaml"),
+		management: half([]string{"profilesources", "operatingsystemprofiles", "operatingsystemconfigs", "nodeprovenances"}, "deploy/two-clusters/management.yaml"),
+		worker:     half([]string{"nodeprovenances", "machinedeployments", "machinesets", "machines"}, "deploy/cloud-init-settings.yaml", "deploy/two-clusters/worker.yaml"),
 		probe:      freeAddress(t), workerProbe: freeAddress(t), metrics: []string{freeAddress(t), freeAddress(t)},
 	}
 	t.Cleanup(func() {
@@ -78,6 +80,26 @@ func newApart(t *testing.T) *apart {
 		"--metrics-address", a.metrics[0], "--worker-metrics-address", a.metrics[1],
 	}
 	return a
+}
+
+// keepKinds removes all kinds of CustomResourceDefinitions but some.
+func keepKinds(t *testing.T, c client.Client, keep []string) {
+	t.Helper()
+	var list apiextensionsv1.CustomResourceDefinitionList
+	if err := c.List(t.Context(), &list); err != nil {
+		t.Fatal(err)
+	}
+	kept := 0
+	for i := range list.Items {
+		if slices.Contains(keep, list.Items[i].Spec.Names.Plural) {
+			kept++
+		} else if err := c.Delete(t.Context(), &list.Items[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if kept != len(keep) {
+		t.Fatalf("%d of the kinds %q are there", kept, keep)
+	}
 }
 
 func (a *apart) start(flags ...string) {
@@ -318,9 +340,20 @@ func TestClusterAway(t *testing.T) {
 	w.served("web", "v1.1.0")
 	m.probeSays(a.workerProbe, http.StatusOK, "[+]worker cluster: ok")
 
-	// The management cluster leaves: a Secret that is deleted meanwhile comes back with it.
+	// The management cluster leaves: what nodes boot from is kept up all the same.
 	m.cluster.Stop()
 	m.probeSays(a.probe, http.StatusServiceUnavailable, "[-]management cluster:", "does not answer since")
+	w.tokenEnds("web", time.Minute*5)
+	w.tokenRenewed("web")
+	bootstrap, _ := w.served("web", "v1.1.0")
+	w.noError(w.client.Delete(t.Context(), bootstrap))
+	w.eventually("another Secret", func() error {
+		again, _, err := w.secrets("web")
+		if err == nil && again.UID == bootstrap.UID {
+			err = errors.New("it is the one before")
+		}
+		return err
+	})
 	third := m.git.push(map[string]string{"a.yaml": osp("osp-a", "v1.2.0", "echo three")})
 	m.restart()
 	m.ready(third)
@@ -334,10 +367,20 @@ func TestClusterAway(t *testing.T) {
 	}
 	m.stop()
 
-	// With leader election the worker cluster's lease is lost with it: the process ends,
-	// once. The next one follows Git, and waits.
+	// With leader election an API server may be started again, which takes a while.
 	a.start("--leader-elect=true")
 	a.probeHeld(t, m)
+	m.cluster.Stop()
+	w.cluster.Stop()
+	time.Sleep(12 * time.Second) // two more than controller-runtime's own times allow
+	m.restart()
+	w.restart()
+	a.probeHeld(t, m)
+	w.tokenEnds("web", time.Minute*5)
+	w.tokenRenewed("web")
+
+	// The worker cluster's lease is lost with it after a longer one: the process ends,
+	// once. The next one follows Git, and waits.
 	w.cluster.Stop()
 	m.ended(m.exited, "--leader-elect=true")
 	m.process = nil
@@ -346,7 +389,40 @@ func TestClusterAway(t *testing.T) {
 	m.ready(fourth)
 	m.probeSays(a.workerProbe, http.StatusServiceUnavailable, "[-]worker cluster:", "connection refused")
 	w.restart()
+	w.deleteLease(workerLease) // which the first could not give back: it would run out
 	w.served("web", "v1.3.0")
+}
+
+// tokenEnds has a pool's bootstrap token end soon, as when time passes.
+func (s *system) tokenEnds(pool string, in time.Duration) {
+	s.t.Helper()
+	token := s.tokenOf(pool)
+	token.Data["expiration"] = []byte(time.Now().Add(in).UTC().Format(time.RFC3339))
+	s.noError(s.client.Update(s.t.Context(), token))
+}
+
+// tokenRenewed waits until it lives for long again.
+func (s *system) tokenRenewed(pool string) {
+	s.t.Helper()
+	s.eventually("the token to be renewed", func() error {
+		ends, err := time.Parse(time.RFC3339, string(s.tokenOf(pool).Data["expiration"]))
+		if err == nil && time.Until(ends) < 30*time.Minute {
+			err = fmt.Errorf("it ends at %s", ends)
+		}
+		return err
+	})
+}
+
+func (s *system) tokenOf(pool string) *corev1.Secret {
+	s.t.Helper()
+	var list corev1.SecretList
+	if err := s.client.List(s.t.Context(), &list, client.InNamespace(metav1.NamespaceSystem), client.MatchingLabels{api.LabelTokenPool: s.pools + "-" + pool}); err != nil {
+		s.t.Fatal(err)
+	}
+	if len(list.Items) != 1 {
+		s.t.Fatalf("pool %s has %d tokens", pool, len(list.Items))
+	}
+	return &list.Items[0]
 }
 
 // probeHeld waits until both leases are held.
@@ -386,6 +462,30 @@ func (s *system) lease(name string) {
 func (s *system) deleteLease(name string) {
 	s.t.Helper()
 	s.noError(s.client.Delete(s.t.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}))
+}
+
+// What a replica that does not lead tells of the worker cluster is what is, and not what
+// once was: an alert takes the best that any replica says.
+func TestReplicaThatWaits(t *testing.T) {
+	a := newApart(t)
+	m, w := a.management, a.worker
+	m.lease(mainLease)
+	a.start("--leader-elect=true")
+	reachable := func(want string) {
+		t.Helper()
+		m.eventually("the metric to be "+want, func() error {
+			if !strings.Contains(m.scrape(a.metrics[0]), `osm_gitops_cluster_reachable{cluster="worker"} `+want) {
+				return errors.New("it is not")
+			}
+			return nil
+		})
+	}
+	m.probeSays(a.workerProbe, http.StatusOK, "[+]worker cluster: ok, waits until this replica leads")
+	reachable("1")
+	w.cluster.Stop()
+	reachable("0")
+	w.restart()
+	reachable("1")
 }
 
 // Both leases of the contract are needed: as long as another, such as the reference,
@@ -439,13 +539,14 @@ func TestLeases(t *testing.T) {
 			next.ended(next.exited, "without "+lost.name)
 			next.process = nil
 			lost.s.deleteLease(lost.name)
+			kept, name := m, mainLease
 			if lost.s == m {
-				return // then it ends at once, and gives nothing back
+				kept, name = w, workerLease
 			}
 			var lease coordinationv1.Lease
-			m.noError(m.client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: mainLease}, &lease))
+			m.noError(kept.client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, &lease))
 			if holder := lease.Spec.HolderIdentity; holder == nil || *holder != "" {
-				t.Errorf("the lease of the management cluster is not given back: %+v", lease.Spec)
+				t.Errorf("the lease %s is not given back: %+v", name, lease.Spec)
 			}
 		})
 	}

@@ -57,6 +57,13 @@ func (b *Bundles) Start(ctx context.Context) error {
 	b.Certificates.notify(changed)
 	watched, told := false, ""
 	for {
+		// Until then nobody knows whether there is a right to watch.
+		if len(b.Certificates.bundle()) == 0 {
+			if !b.wait(ctx, changed, 0) {
+				return nil
+			}
+			continue
+		}
 		err := b.write(ctx)
 		wait := time.Duration(0) // for ever
 		switch {
@@ -107,9 +114,6 @@ func (b *Bundles) wait(ctx context.Context, changed <-chan struct{}, d time.Dura
 // write brings both configurations up to date. One that is not there is no error.
 func (b *Bundles) write(ctx context.Context) error {
 	bundle := b.Certificates.bundle()
-	if len(bundle) == 0 {
-		return nil
-	}
 	key := types.NamespacedName{Name: b.Name}
 	var mutating admissionregistrationv1.MutatingWebhookConfiguration
 	if err := b.Live.Get(ctx, key, &mutating); client.IgnoreNotFound(err) != nil {

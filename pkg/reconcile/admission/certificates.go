@@ -28,6 +28,9 @@ const (
 	retry = 10 * time.Second
 	// attempts bounds how often a write is tried again because another was faster.
 	attempts = 5
+	// pause is the least time between two renewals by one replica. Of two whose clocks
+	// are months apart each takes the other's certificates for wrong.
+	pause = 10 * time.Minute
 )
 
 // errNotOurs says that somebody else keeps something in the Secret's place.
@@ -48,6 +51,8 @@ type Certificates struct {
 	Names []string
 	// Clock tells what is due.
 	Clock clock.Clock
+
+	wrote time.Time // by keepOnce
 
 	mu      sync.RWMutex
 	current credentials
@@ -160,7 +165,8 @@ func (c *Certificates) keepOnce(ctx context.Context) error {
 			log.FromContext(ctx).Error(err, "the webhooks' certificates cannot be used: making new ones", "secret", c.Secret.String())
 		}
 	}
-	next, why, err := kept.renewed(c.Names, c.Clock.Now())
+	now := c.Clock.Now()
+	next, why, err := kept.renewed(c.Names, now)
 	if err != nil {
 		return fmt.Errorf("renewing the webhooks' certificates: %w", err)
 	}
@@ -168,13 +174,18 @@ func (c *Certificates) keepOnce(ctx context.Context) error {
 		c.use(kept)
 		return nil
 	}
+	if since := now.Sub(c.wrote); kept.serving != nil && !c.wrote.IsZero() && since >= 0 && since < pause {
+		c.use(kept)
+		return fmt.Errorf("the Secret %s: another replica replaced what this one had just made (%s): the clock of one of them is wrong: set it", c.Secret, why)
+	}
 	if secret.Data, err = next.data(); err != nil {
 		return fmt.Errorf("encoding the webhooks' certificates: %w", err)
 	}
 	if err := c.write(ctx, secret, absent); err != nil {
 		return err
 	}
-	log.FromContext(ctx).Info("made certificates for the webhooks", "because", why, "until", next.serving.Leaf.NotAfter, "next", next.due(c.Clock.Now()))
+	c.wrote = now
+	log.FromContext(ctx).Info("made certificates for the webhooks", "because", why, "until", next.serving.Leaf.NotAfter, "next", next.due(now))
 	c.use(next)
 	return nil
 }

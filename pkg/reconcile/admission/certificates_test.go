@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -190,6 +191,56 @@ func TestSecret(t *testing.T) {
 		})
 	}
 }
+
+// Two replicas whose clocks are months apart take each other's certificates for wrong.
+// They do not fill the API server with writes over it.
+func TestClocksApart(t *testing.T) {
+	s := newSite(t)
+	now := time.Now()
+	for _, ahead := range []time.Duration{0, 70 * day} {
+		s.clock = testclock.NewFakeClock(now.Add(ahead))
+		s.start()
+	}
+	secret, versions := s.secret(), map[string]bool{}
+	for range 40 { // two seconds
+		time.Sleep(50 * time.Millisecond)
+		if s.client.Get(t.Context(), client.ObjectKeyFromObject(secret), secret) == nil {
+			versions[secret.ResourceVersion] = true
+		}
+	}
+	if n := len(versions); n < 1 || n > 3 { // one to begin with, and one of each
+		t.Errorf("the Secret was written %d times", n)
+	}
+}
+
+// As long as there is nothing to tell, nobody asks for webhook configurations, to which
+// there may be no right.
+func TestNothingToTell(t *testing.T) {
+	s := newSite(t)
+	foreign := s.secret()
+	do(t, s.client.Create(t.Context(), foreign))
+	var asked atomic.Int64
+	s.wrap = func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(req *http.Request) (*http.Response, error) {
+			if strings.Contains(req.URL.Path, "webhookconfigurations") {
+				asked.Add(1)
+			}
+			return next.RoundTrip(req)
+		})
+	}
+	r := s.start()
+	s.configure(r.address)
+	time.Sleep(time.Second)
+	if n := asked.Load(); n > 0 {
+		t.Errorf("there were %d requests", n)
+	}
+	do(t, s.client.Delete(t.Context(), foreign))
+	s.ready()
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (r roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return r(req) }
 
 // TestBundles shows what is written into webhook configurations: caBundle, of
 // webhooks that lead here, unless cert-manager writes it.

@@ -152,7 +152,7 @@ func (c credentials) renewed(names []string, now time.Time) (credentials, string
 		why = append(why, "a new CA was due")
 	}
 	if reason := next.unfit(names, now); reason != "" {
-		serving, err := next.signer(now).sign(names, now)
+		serving, err := next.signer(now).sign(next.namesBeside(names, now), now)
 		if err != nil {
 			return credentials{}, "", err
 		}
@@ -188,8 +188,8 @@ func (c credentials) unfit(names []string, now time.Time) string {
 		return "there was no certificate"
 	}
 	leaf := c.serving.Leaf
-	if !slices.Equal(sorted(names), sorted(namesOf(leaf))) {
-		return "the server's names changed"
+	if had := sorted(namesOf(leaf)); slices.ContainsFunc(sorted(names), func(name string) bool { return !slices.Contains(had, name) }) {
+		return "the server has another name"
 	}
 	if !now.Before(renewal(leaf)) {
 		return "the certificate was due"
@@ -201,6 +201,17 @@ func (c credentials) unfit(names []string, now time.Time) string {
 		return "the certificate's CA is gone"
 	}
 	return ""
+}
+
+// namesBeside are the names of the next certificate: a server's, and those that the
+// present one has until it is due. Of two replicas, one may have been told of other
+// names than the other, as while a Deployment is rolled out; without this they would
+// replace each other's certificate without end.
+func (c credentials) namesBeside(names []string, now time.Time) []string {
+	if c.serving == nil || now.Before(c.serving.Leaf.NotBefore) || !now.Before(renewal(c.serving.Leaf)) {
+		return names
+	}
+	return sorted(slices.Concat(names, namesOf(c.serving.Leaf)))
 }
 
 // issuer is the index of the CA that signed the serving certificate, -1 if it is

@@ -78,9 +78,29 @@ func TestCertificatesAreMade(t *testing.T) {
 	if _, why, _ := c.renewed([]string{testNames[1], testNames[0]}, epoch); why != "" {
 		t.Errorf("written again for the order of names: %s", why)
 	}
-	next, why, err := c.renewed([]string{"elsewhere.example.com"}, epoch)
-	if err != nil || why != "the server's names changed" || !slices.Equal(next.serving.Leaf.DNSNames, []string{"elsewhere.example.com"}) {
-		t.Errorf("other names: %v, %q, %v", next.serving.Leaf.DNSNames, why, err)
+}
+
+// Two replicas that were told different names, as while a Deployment is rolled out,
+// are both content with what either made, and the names that nobody has any more go
+// when the certificate is due.
+func TestReplicasOfDifferentNames(t *testing.T) {
+	before, after := []string{"a.svc", "old.example.com", "10.0.0.7"}, []string{"A.svc", "new.example.com"}
+	c, _, err := credentials{}.renewed(before, epoch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, why, err := c.renewed(after, epoch)
+	if err != nil || why != "the server has another name" {
+		t.Errorf("for other names it was made because %q, %v", why, err)
+	}
+	for _, names := range [][]string{before, after} {
+		if _, why, err := c.renewed(names, epoch.Add(time.Hour)); err != nil || why != "" {
+			t.Errorf("for %q it was made once more: %q, %v", names, why, err)
+		}
+	}
+	c, _, err = c.renewed(after, epoch.Add(60*day))
+	if got := sorted(namesOf(c.serving.Leaf)); err != nil || !slices.Equal(got, sorted(after)) {
+		t.Errorf("the names that are left are %q, %v", got, err)
 	}
 }
 

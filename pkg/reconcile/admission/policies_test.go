@@ -41,7 +41,11 @@ const (
 	editor     = "an editor"
 	restorer   = "a user of the parameters"
 	operator   = "a member of a group of the parameters"
+	tenant     = "the controller of another namespace"
 )
+
+// tenants is the namespace of the other controller.
+const tenants = "tenants"
 
 // policed installs deploy/admission.yaml and waits until it is in force.
 func policed(t *testing.T) (users, string) {
@@ -51,10 +55,11 @@ func policed(t *testing.T) (users, string) {
 		t.Fatal(err)
 	}
 	cl := c.Client(t)
-	do(t, cl.Patch(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "osm-gitops-admission"}}, client.RawPatch(types.MergePatchType,
-		[]byte(`{"data":{"users":"system:serviceaccount:kube-system:osm-gitops\n restorer \n","groups":"backup\noperators"}}`))))
+	do(t, client.IgnoreAlreadyExists(cl.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: tenants}})))
+	parameters(t, cl, `{"users":"system:serviceaccount:kube-system:osm-gitops\n restorer \n","groups":"backup\noperators","serviceAccounts":""}`)
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "everything-of-profiles"}, Rules: []rbacv1.PolicyRule{
-		{APIGroups: []string{osm.GroupVersion.Group}, Resources: []string{"*"}, Verbs: []string{"*"}},
+		{APIGroups: []string{osm.GroupVersion.Group, api.GroupVersion.Group}, Resources: []string{"*"}, Verbs: []string{"*"}},
+		{APIGroups: []string{"apps"}, Resources: []string{"controllerrevisions"}, Verbs: []string{"*"}},
 		{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"*"}},
 	}}
 	do(t, client.IgnoreAlreadyExists(cl.Create(t.Context(), role)))
@@ -65,6 +70,7 @@ func policed(t *testing.T) (users, string) {
 			{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "editor"},
 			{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "restorer"},
 			{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: "operators"},
+			{Kind: rbacv1.ServiceAccountKind, Namespace: tenants, Name: "osm-gitops"},
 		},
 	})))
 	as := func(who rest.ImpersonationConfig) client.Client {
@@ -81,10 +87,13 @@ func policed(t *testing.T) (users, string) {
 		editor:     as(rest.ImpersonationConfig{UserName: "editor", Groups: []string{"system:authenticated"}}),
 		restorer:   as(rest.ImpersonationConfig{UserName: "restorer", Groups: []string{"system:authenticated"}}),
 		operator:   as(rest.ImpersonationConfig{UserName: "somebody", Groups: []string{"operators", "system:authenticated"}}),
+		tenant:     as(rest.ImpersonationConfig{UserName: "system:serviceaccount:" + tenants + ":osm-gitops", Groups: []string{accounts, "system:authenticated"}}),
 	}
 	ns := "kube-system" // where deploy/rbac.yaml lets the controller write
 	eventually(t, "the policies to be in force", func() error {
-		for _, obj := range []client.Object{marked(profileObject(ns, "probe")), marked(configObject(ns, "probe")), marked(secretObject("probe"))} {
+		for _, obj := range []client.Object{
+			marked(profileObject(ns, "probe")), marked(configObject(ns, "probe")), marked(secretObject("probe")), recordObject(ns, "probe"), provenanceObject("probe.1"),
+		} {
 			if err := out[editor].Create(t.Context(), obj, client.DryRunAll); !apierrors.IsForbidden(err) {
 				return fmt.Errorf("%T: %w", obj, errors.Join(errors.New("not refused"), err))
 			}
@@ -95,6 +104,13 @@ func policed(t *testing.T) (users, string) {
 		return nil
 	})
 	return out, ns
+}
+
+// parameters changes those of the policies.
+func parameters(t *testing.T, cl client.Client, data string) {
+	t.Helper()
+	do(t, cl.Patch(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "osm-gitops-admission"}},
+		client.RawPatch(types.MergePatchType, []byte(`{"data":`+data+`}`))))
 }
 
 // step is one write and what the API server says to it.
@@ -265,7 +281,7 @@ func TestPolicies(t *testing.T) {
 			if err := who[admin].List(t.Context(), &list); err != nil {
 				return err
 			}
-			if len(list.Items) != 3 {
+			if len(list.Items) != 6 {
 				t.Fatalf("found %d policies", len(list.Items))
 			}
 			for _, p := range list.Items {

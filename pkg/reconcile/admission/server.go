@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"strconv"
+	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -20,6 +21,19 @@ const (
 	PathValidate = "/validate-v1alpha1-machinedeployment"
 	PathProfile  = "/operatingsystemprofile"
 	PathConfig   = "/operatingsystemconfig"
+)
+
+// Whoever reaches the port is answered, unless the API server has a certificate to show
+// and is told to. What that may cost is bounded; an API server passes over a webhook that
+// does not answer.
+const (
+	// maxReviews are read and answered at a time; each may have 7 MiB:
+	// https://github.com/kubernetes-sigs/controller-runtime/blob/v0.24.1/pkg/webhook/admission/http.go
+	maxReviews = 16
+	// slotTime is how long others wait for their turn, readTime how long one may take to
+	// arrive. The API server gives up after five seconds (deploy/webhook.yaml).
+	slotTime = 2 * time.Second
+	readTime = 5 * time.Second
 )
 
 // newServer returns the server of the webhooks.
@@ -43,15 +57,43 @@ func newServer(o Options, h Handlers, get getCertificate) (webhook.Server, error
 			}
 		}},
 	})
+	slots := make(chan struct{}, maxReviews)
 	for path, handle := range map[string]admission.HandlerFunc{
 		PathDefault:  h.defaultProfile,
 		PathValidate: h.validatePool,
 		PathProfile:  h.validateProfile,
 		PathConfig:   h.validateConfig,
 	} {
-		server.Register(path, &admission.Webhook{Handler: handle})
+		server.Register(path, bounded{next: &admission.Webhook{Handler: handle}, slots: slots, wait: slotTime, read: readTime})
 	}
 	return server, nil
+}
+
+// bounded answers a few requests at a time, each of which has to arrive within a time.
+type bounded struct {
+	next       http.Handler
+	slots      chan struct{}
+	wait, read time.Duration
+}
+
+func (b bounded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	turn := time.NewTimer(b.wait)
+	defer turn.Stop()
+	select {
+	case b.slots <- struct{}{}:
+		defer func() { <-b.slots }()
+	case <-turn.C:
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return
+	case <-r.Context().Done():
+		return
+	}
+	// The server sets another deadline for the next request.
+	if err := http.NewResponseController(w).SetReadDeadline(time.Now().Add(b.read)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return
+	}
+	b.next.ServeHTTP(w, r)
 }
 
 // SplitAddress takes an address to listen at apart.

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"path/filepath"
+	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -20,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
 )
 
 // Options say how and with which certificates the webhooks are served.
@@ -41,6 +43,8 @@ type Options struct {
 	Hosts   []string
 	// Clock tells which certificates are due.
 	Clock clock.Clock
+	// Metrics tell when the certificate ends that is served; nil is nobody.
+	Metrics *metrics.Metrics
 }
 
 // names are those that the certificate has.
@@ -61,11 +65,21 @@ func Setup(mgr ctrl.Manager, o Options, h Handlers) (*Certificates, error) {
 	if err != nil {
 		return nil, err
 	}
+	o.Metrics.WebhookCertificate(func() time.Time { return endOf(get) })
 	return certificates, mgr.Add(server)
 }
 
 // getCertificate is a tls.Config's.
 type getCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error)
+
+// endOf is when the certificate ends that is served; zero where there is none.
+func endOf(get getCertificate) time.Time {
+	served, err := get(nil)
+	if err != nil || served == nil || served.Leaf == nil {
+		return time.Time{}
+	}
+	return served.Leaf.NotAfter
+}
 
 // certificates adds what keeps certificates, and returns where to get them.
 func (o Options) certificates(mgr ctrl.Manager) (getCertificate, *Certificates, error) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -39,6 +40,8 @@ type site struct {
 	client  client.Client
 	pools   string // namespace for MachineDeployments
 	clock   clock.Clock
+	// wrap sees the requests of replicas; nil for none.
+	wrap func(http.RoundTripper) http.RoundTripper
 
 	mu       sync.Mutex
 	warnings []string // that the API server passed on
@@ -138,6 +141,9 @@ func (s *site) start(edits ...func(o *Options, h *Handlers)) *replica {
 	r := &replica{address: freeAddress(s.t)}
 	cfg := rest.CopyConfig(s.cluster.Config)
 	cfg.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:kube-system:osm-gitops", Groups: []string{"system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated"}}
+	if s.wrap != nil {
+		cfg.Wrap(s.wrap)
+	}
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
 		Scheme: s.client.Scheme(), Metrics: metricsserver.Options{BindAddress: "0"},
 		Controller: config.Controller{SkipNameValidation: new(true)},

@@ -24,7 +24,7 @@ func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
 	}
 	d := m.descs
 	for _, desc := range []*prometheus.Desc{
-		d.sourceInfo, d.sourceLastFetch, d.poolInfo, d.poolReady, d.poolRefused, d.poolUserData, d.poolLimit, d.poolTokenEnds, d.poolNodeEnds, d.clusterUp,
+		d.sourceInfo, d.sourceLastFetch, d.poolInfo, d.poolReady, d.poolRefused, d.poolUserData, d.poolLimit, d.poolTokenEnds, d.poolNodeEnds, d.clusterUp, d.webhookEnds,
 	} {
 		to <- desc
 	}
@@ -36,7 +36,7 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 		v.Collect(to)
 	}
 	m.mu.Lock()
-	sources, pools, reached := maps.Clone(m.sources), maps.Clone(m.pools), maps.Clone(m.reached)
+	sources, pools, reached, webhook := maps.Clone(m.sources), maps.Clone(m.pools), maps.Clone(m.reached), m.webhook
 	m.mu.Unlock()
 	d := m.descs
 	gauge := func(desc *prometheus.Desc, value float64, labels ...string) {
@@ -71,6 +71,12 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	}
 	for name, up := range reached {
 		gauge(d.clusterUp, oneIf(up()), name)
+	}
+	if webhook == nil {
+		return
+	}
+	if ends := webhook(); !ends.IsZero() {
+		gauge(d.webhookEnds, float64(ends.Unix()))
 	}
 }
 

@@ -15,6 +15,7 @@ type Metrics struct {
 	sources map[types.NamespacedName]sourceState
 	pools   map[types.NamespacedName]PoolState
 	reached map[string]func() bool
+	webhook func() time.Time // when the webhooks' certificate ends; nil where none is served
 
 	descs      descs
 	fetches    *prometheus.HistogramVec
@@ -27,7 +28,7 @@ type descs struct {
 	sourceInfo, sourceLastFetch                    *prometheus.Desc
 	poolInfo, poolReady, poolRefused, poolUserData *prometheus.Desc
 	poolLimit, poolTokenEnds, poolNodeEnds         *prometheus.Desc
-	clusterUp                                      *prometheus.Desc
+	clusterUp, webhookEnds                         *prometheus.Desc
 }
 
 // SourceState is what a ProfileSource says of itself.
@@ -68,7 +69,7 @@ func New() *Metrics {
 			sourceInfo: sourceInfo.desc(), sourceLastFetch: sourceLastFetch.desc(),
 			poolInfo: poolInfo.desc(), poolReady: poolReady.desc(), poolRefused: poolRefused.desc(),
 			poolUserData: poolUserData.desc(), poolLimit: poolLimit.desc(), poolTokenEnds: poolTokenEnds.desc(), poolNodeEnds: poolNodeEnds.desc(),
-			clusterUp: clusterUp.desc(),
+			clusterUp: clusterUp.desc(), webhookEnds: webhookEnds.desc(),
 		},
 		// One request to an unchanged repository takes milliseconds, a first clone minutes.
 		fetches:    sourceFetch.histogram([]float64{.01, .1, 1, 10, 60, 600}),
@@ -171,4 +172,15 @@ func (m *Metrics) Cluster(name string, up func() bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.reached[name] = up
+}
+
+// WebhookCertificate asks ends at each scrape when the certificate ends that the
+// webhooks are served with, zero where there is none yet.
+func (m *Metrics) WebhookCertificate(ends func() time.Time) {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.webhook = ends
 }

@@ -67,6 +67,7 @@ func full() *Metrics {
 	m.Rendered(time.Millisecond)
 	m.Cluster("worker", func() bool { return true })
 	m.Cluster("management", func() bool { return false })
+	m.WebhookCertificate(func() time.Time { return time.Unix(1_707_776_000, 0) })
 	return m
 }
 
@@ -121,6 +122,7 @@ func TestSeries(t *testing.T) {
 		`osm_gitops_source_fetch_duration_seconds_sum{name="osps",namespace="shop"} 5.02`,
 		`osm_gitops_source_info{kind="git",name="osps",namespace="shop",ready="False",reason="Unreachable",revision="main@sha1:3f2a9c1",suspended="false"} 1`,
 		`osm_gitops_source_last_fetch_timestamp_seconds{name="osps",namespace="shop"} 1.7e+09`,
+		`osm_gitops_webhook_certificate_expiry_timestamp_seconds 1.707776e+09`,
 	}
 	if diff := cmp.Diff(want, lines(t, m)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -161,6 +163,16 @@ func TestNil(*testing.T) {
 	m.PoolGone(key("a"))
 	m.Rotated(Pool)
 	m.Rendered(0)
+	m.WebhookCertificate(func() time.Time { return time.Time{} })
+}
+
+// As long as there is no certificate, nothing is told of its end.
+func TestNoCertificateYet(t *testing.T) {
+	m := New()
+	m.WebhookCertificate(func() time.Time { return time.Time{} })
+	if got := gathered(t, m)[webhookEnds.Name]; got != nil {
+		t.Errorf("told is %v", got)
+	}
 }
 
 // Ten thousand pools: six series each, seven where a pool is refused. What they take

@@ -45,6 +45,8 @@ var (
 	rotations = Metric{prefix + "rotations_total", "counter", "writes of pools' documents, by what was changed: " + joined(Reasons), []string{"reason"}}
 	renderSec = Metric{prefix + "render_duration_seconds", "histogram", "how long rendering the documents of a pool took", nil}
 	clusterUp = Metric{prefix + "cluster_reachable", "gauge", "1 if the API server of a cluster answered the last request, else 0", []string{"cluster"}}
+
+	webhookEnds = Metric{prefix + "webhook_certificate_expiry_timestamp_seconds", "gauge", "when the certificate ends that the admission webhooks are served with, as a Unix time; each replica tells it. What the controller makes itself is renewed 30 days before. None with --webhook-address=0", nil}
 )
 
 // Table lists all metrics of this package.
@@ -52,7 +54,7 @@ func Table() []Metric {
 	return []Metric{
 		sourceInfo, sourceLastFetch, sourceFetch, sourceFailures,
 		poolInfo, poolReady, poolRefused, poolUserData, poolLimit, poolTokenEnds, poolNodeEnds,
-		rotations, renderSec, clusterUp,
+		rotations, renderSec, clusterUp, webhookEnds,
 	}
 }
 

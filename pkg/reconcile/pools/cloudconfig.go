@@ -84,12 +84,11 @@ func (r *Reconciler) secretData(ctx context.Context, key types.NamespacedName) (
 	if key.Namespace == api.NamespaceCloudInitSettings {
 		return nil, reserved
 	}
-	if !r.Apart { // else the credentials of sources and registries are out of reach
-		if ofSource, err := r.ofSource(ctx, key); err != nil {
-			return nil, err
-		} else if ofSource || key == r.RegistrySecret {
-			return nil, reserved
-		}
+	// With two kubeconfigs as well: both may be of one cluster.
+	if ofSource, err := r.ofSource(ctx, key); err != nil {
+		return nil, err
+	} else if ofSource || key == r.RegistrySecret {
+		return nil, reserved
 	}
 	var secret corev1.Secret
 	if err := r.Worker.Live.Get(ctx, key, &secret); err != nil {

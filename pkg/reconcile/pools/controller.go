@@ -48,8 +48,6 @@ type Reconciler struct {
 	// cluster, unless the controller was given two. Of the Secrets in
 	// cloud-init-settings its cache holds digests; see CacheTransform.
 	Worker Cluster
-	// Apart says that these are two clusters.
-	Apart bool
 	// ClusterInfo reads the ConfigMap kube-public/cluster-info, Registry the
 	// Secret RegistrySecret; both through caches of their own.
 	ClusterInfo, Registry client.Reader

@@ -179,6 +179,21 @@ func TestParseClusterInfo(t *testing.T) {
 			t.Errorf("%q was accepted", bad)
 		}
 	}
+	// What stands in a file of whoever wrote it says nothing to a node.
+	if _, err := parseClusterInfo(strings.Replace(one, "{server", "{certificate-authority: /etc/ca.crt, server", 1)); err == nil || !strings.Contains(err.Error(), "certificate-authority-data") {
+		t.Errorf("a CA in a file: %v", err)
+	}
+	// A server may be given by the flag alone, but not by nobody.
+	nowhere, err := parseClusterInfo(strings.Replace(one, "https://a:6443", "", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := (&Reconciler{}).overridden(nowhere); err == nil || !strings.Contains(err.Error(), "has no server") {
+		t.Errorf("no server: %v", err)
+	}
+	if e, err := (&Reconciler{OverrideServer: "https://b:6443"}).overridden(nowhere); err != nil || e.server != "https://b:6443" {
+		t.Errorf("the flag's server: %+v, %v", e, err)
+	}
 	for _, plugin := range []string{"exec: {apiVersion: client.authentication.k8s.io/v1, command: /bin/true, interactiveMode: Never}", "auth-provider: {name: oidc}"} {
 		if _, err := parseClusterInfo(one + "users:\n- name: eve\n  user:\n    " + plugin + "\n"); err == nil || !strings.Contains(err.Error(), `user "eve" has a plugin`) {
 			t.Errorf("%s: %v", plugin, err)

@@ -108,6 +108,9 @@ func (r *Reconciler) overridden(e endpoint) (endpoint, error) {
 	if r.OverrideServer != "" {
 		e.server = r.OverrideServer
 	}
+	if e.server == "" {
+		return e, refuse("nodes cannot be told where the API server is: the cluster in ConfigMap kube-public/cluster-info has no server: name it there, or with --override-bootstrap-kubelet-apiserver")
+	}
 	c := e.cluster.DeepCopy()
 	c.Server = e.server
 	e.cluster = c
@@ -132,6 +135,9 @@ func parseClusterInfo(text string) (endpoint, error) {
 		return endpoint{}, fmt.Errorf("key kubeconfig has %d clusters: leave exactly the one that nodes join", len(config.Clusters))
 	}
 	for _, c := range config.Clusters {
+		if c.CertificateAuthority != "" && len(c.CertificateAuthorityData) == 0 {
+			return endpoint{}, fmt.Errorf("key kubeconfig names the CA by file %q, which no node has: put it in as certificate-authority-data", c.CertificateAuthority)
+		}
 		c.LocationOfOrigin = ""
 		return endpoint{server: c.Server, cluster: c}, nil
 	}

@@ -3,6 +3,8 @@ package pools
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -18,8 +20,17 @@ import (
 
 // planAdmission removes what judges objects in the name of osm-gitops: its policies and
 // webhooks, known by the common label or by their names. A binding goes before its policy.
+// Where the management cluster has other controllers they are theirs, too.
 func (h *Handback) planAdmission(ctx context.Context, p *HandbackPlan) error {
+	others, err := h.others(ctx)
+	if err != nil {
+		return err
+	}
 	clusters := []client.Client{h.Management}
+	if len(others) > 0 {
+		clusters = nil
+		p.warn("policies and webhooks of osm-gitops stay where ProfileSources are, for there are some in other namespaces, which other controllers serve: %s. If none does, delete them by hand", strings.Join(others, ", "))
+	}
 	if h.Worker != h.Management {
 		clusters = append(clusters, h.Worker)
 	}
@@ -36,6 +47,20 @@ func (h *Handback) planAdmission(ctx context.Context, p *HandbackPlan) error {
 		}
 	}
 	return nil
+}
+
+// others are the namespaces of other controllers.
+func (h *Handback) others(ctx context.Context) ([]string, error) {
+	var sources api.ProfileSourceList
+	if err := h.Management.List(ctx, &sources); err != nil {
+		return nil, fmt.Errorf("listing ProfileSources: %w", err)
+	}
+	namespaces := map[string]bool{}
+	for i := range sources.Items {
+		namespaces[sources.Items[i].Namespace] = true
+	}
+	delete(namespaces, h.Namespace)
+	return slices.Sorted(maps.Keys(namespaces)), nil
 }
 
 // planAccess removes the rights of pools' own tokens: the binding first, then what it

@@ -1,11 +1,13 @@
 package pools
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
 
 // handback plans for the fixture's namespace.
@@ -116,6 +119,23 @@ func TestHandbackObstacles(t *testing.T) {
 	_, p := f.planned(f.handback())
 	if !slices.ContainsFunc(p.Warnings, func(w string) bool { return strings.Contains(w, api.AnnotationSuspend) }) {
 		t.Errorf("warnings are %q", p.Warnings)
+	}
+}
+
+// Policies and webhooks have names of the whole cluster. Where another controller shares
+// it, they are left to that one.
+func TestHandbackBesideOthers(t *testing.T) {
+	f := newFixture(t)
+	webhook := &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "osm-gitops-of-" + f.r.Namespace}}
+	f.ensure(webhook)
+	t.Cleanup(func() { _ = f.client.Delete(context.WithoutCancel(t.Context()), webhook) })
+	other := &api.ProfileSource{ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Shared(t).Namespace(t), Name: "source"}, Spec: api.ProfileSourceSpec{
+		Directory: &api.DirectorySource{Path: "profiles"}, Interval: metav1.Duration{Duration: time.Minute}, RetryInterval: metav1.Duration{Duration: time.Minute},
+	}}
+	f.ensure(other)
+	steps, p := f.planned(f.handback())
+	if len(steps) != 0 || !slices.ContainsFunc(p.Warnings, func(w string) bool { return strings.Contains(w, other.Namespace) }) {
+		t.Errorf("planned is %q, warnings are %q", steps, p.Warnings)
 	}
 }
 

@@ -36,7 +36,7 @@ func (f *fixture) offers(namespace, current string, others ...string) *api.Profi
 	f.status(ps, func(s *api.ProfileSourceStatus) {
 		s.Profiles = []api.ProfileEntry{{
 			Name: "osp-a", Version: current, Object: "osp-a-" + current, Path: "a.yaml", Commit: commitOf(current),
-			SelectedBy: strings.Repeat("5", 40), Digest: "v1:sha256:" + strings.Repeat("0", 64), Versions: others,
+			SelectedBy: strings.Repeat("5", 40), Digest: profile.Digest(specOf(current)), Versions: others,
 		}}
 	})
 	return ps
@@ -49,15 +49,20 @@ func (f *fixture) status(ps *api.ProfileSource, change func(*api.ProfileSourceSt
 	must(nil, f.client.Status().Update(f.t.Context(), ps))
 }
 
-// version makes the object of a version of osp-a, as ProfileSource "team" does.
-func (f *fixture) version(namespace, version string) {
-	f.t.Helper()
-	spec := osm.OperatingSystemProfileSpec{
+// specOf is the spec of a version of osp-a.
+func specOf(version string) osm.OperatingSystemProfileSpec {
+	return osm.OperatingSystemProfileSpec{
 		OSName: "ubuntu", OSVersion: "24.04", Version: version,
 		SupportedCloudProviders: []osm.CloudProviderSpec{{Name: "aws"}},
 		ProvisioningConfig: osm.OSPConfig{Files: []osm.File{{Path: "/version", Permissions: 600,
 			Content: osm.FileContent{Inline: &osm.FileContentInline{Data: version + " {{ .BootstrapKubeconfig }} {{ .KubeVersion }}"}}}}},
 	}
+}
+
+// version makes the object of a version of osp-a, as ProfileSource "team" does.
+func (f *fixture) version(namespace, version string) {
+	f.t.Helper()
+	spec := specOf(version)
 	f.ensure(&osm.OperatingSystemProfile{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "osp-a-" + version,
 			Labels: map[string]string{api.LabelManagedBy: api.FieldManager, api.LabelProfile: "osp-a", api.LabelSource: "team"},
@@ -327,4 +332,34 @@ func (f *fixture) profile(name string) *osm.OperatingSystemProfile {
 	var osp osm.OperatingSystemProfile
 	must(nil, f.client.Get(f.t.Context(), client.ObjectKey{Namespace: f.r.Namespace, Name: name}, &osp))
 	return &osp
+}
+
+// Whoever may delete profiles and make some cannot have pools boot from what is not in
+// Git: an object of other content in the place of a source's is refused.
+func TestObjectThatWasReplaced(t *testing.T) {
+	f := newFixture(t)
+	told := f.told()
+	f.offers(f.r.Namespace, "v1.0.0")
+	f.version(f.r.Namespace, "v1.0.0")
+	f.ask(map[string]string{api.AnnotationOSP: "osp-a"})
+	f.has("as it was made", "osp-a-v1.0.0", strings.Repeat("5", 40))
+
+	theirs := specOf("v1.0.0")
+	theirs.ProvisioningConfig.Files[0].Content.Inline.Data = "theirs"
+	object := &osm.OperatingSystemProfile{ObjectMeta: metav1.ObjectMeta{Namespace: f.r.Namespace, Name: "osp-a-v1.0.0"}}
+	must(nil, f.client.Delete(t.Context(), object))
+	must(nil, f.client.Create(t.Context(), &osm.OperatingSystemProfile{ObjectMeta: metav1.ObjectMeta{Namespace: f.r.Namespace, Name: "osp-a-v1.0.0"}, Spec: theirs}))
+	for range 3 {
+		f.reconcile()
+	}
+	if strings.Contains(string(f.secret(userDataName(f.pool, stageProvision)).Data[api.UserDataKey]), "theirs") {
+		t.Error("machines boot from what is not in Git")
+	}
+	told.saidLast(t, "OperatingSystemProfileError", "osp-a-v1.0.0 is not what ProfileSource \"team\" found in its source", "delete it")
+
+	must(nil, f.client.Delete(t.Context(), object))
+	f.version(f.r.Namespace, "v1.0.0")
+	f.ask(map[string]string{"a": "b"})
+	f.has("as it is made again", "osp-a-v1.0.0", strings.Repeat("5", 40))
+	told.saidLast(t, "ConfigHealed", "osp-a")
 }

@@ -101,11 +101,21 @@ func (r *Reconciler) profileOffered(ctx context.Context, want wish, o offer, osc
 	if err != nil {
 		return render.Profile{}, err
 	}
+	if osp.Name == o.entry.Object && replaced(r.specDigest(osp), o.entry.Digest) {
+		return render.Profile{}, refuse("OperatingSystemProfile %s/%s is not what ProfileSource %q found in its source, for somebody put another in its place: delete it, and it is made again", osp.Namespace, osp.Name, o.from)
+	}
 	p := r.profileOf(osp, entry.Name, entry.SelectedBy)
 	if want.pin != nil || entry.Removed && osp.Name != entry.Object {
 		p.SelectedBy = p.Provenance.Commit
 	}
 	return p, nil
+}
+
+// replaced reports whether a spec is another than an inventory says. Digests of another
+// recipe, as of an earlier release, cannot be compared.
+func replaced(digest, listed string) bool {
+	recipe, _, _ := strings.Cut(digest, ":")
+	return digest != listed && strings.HasPrefix(listed, recipe+":")
 }
 
 // profileByHand uses an object that no source made as it is.

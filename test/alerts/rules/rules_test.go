@@ -121,8 +121,13 @@ var good = map[string]string{
 	`osm_gitops_pool_node_token_expiry_timestamp_seconds{namespace="shop",name="web"}`:                                         "72000x480",
 	`osm_gitops_rotations_total{reason="profile"}`:                                                                             "5x480",
 	`osm_gitops_rotations_total{reason="restored"}`:                                                                            "5x480",
-	`osm_gitops_cluster_reachable{cluster="worker"}`:                                                                           "1x480",
-	`controller_runtime_reconcile_errors_total{controller="pool"}`:                                                             "7x480",
+	// Two replicas of a controller, and another that shares the cluster.
+	`osm_gitops_cluster_reachable{cluster="worker",namespace="n",pod="a"}`: "1x480",
+	`osm_gitops_cluster_reachable{cluster="worker",namespace="n",pod="b"}`: "0x480",
+	`osm_gitops_cluster_reachable{cluster="worker",namespace="other"}`:     "1x480",
+	`osm_gitops_webhook_certificate_expiry_timestamp_seconds`:              "5000000x480",
+	`controller_runtime_reconcile_errors_total{controller="pool"}`:         "7x480",
+	`controller_runtime_reconcile_errors_total{controller="rollout"}`:      "7x480",
 }
 
 // Each alert fires for what it is there for, and for nothing else.
@@ -146,9 +151,14 @@ func TestAlertsFire(t *testing.T) {
 		"OSMGitOpsNodeTokenEnds":        {`osm_gitops_pool_node_token_expiry_timestamp_seconds{namespace="shop",name="web"}`: "30000x480"},
 		"OSMGitOpsManyPoolsRotated":     many,
 		"OSMGitOpsPutBackAgainAndAgain": {`osm_gitops_rotations_total{reason="restored"}`: "5x440 6+1x39"},
-		"OSMGitOpsAway":                 {`osm_gitops_cluster_reachable{cluster="worker"}`: "_x480"},
-		"OSMGitOpsClusterAway":          {`osm_gitops_cluster_reachable{cluster="worker"}`: "0x480"},
-		"OSMGitOpsReconcileErrors":      {`controller_runtime_reconcile_errors_total{controller="pool"}`: "7x460 8+1x19"},
+		"OSMGitOpsAway": {
+			`osm_gitops_cluster_reachable{cluster="worker",namespace="n",pod="a"}`: "_x480",
+			`osm_gitops_cluster_reachable{cluster="worker",namespace="n",pod="b"}`: "_x480",
+			`osm_gitops_cluster_reachable{cluster="worker",namespace="other"}`:     "_x480",
+		},
+		"OSMGitOpsClusterAway":            {`osm_gitops_cluster_reachable{cluster="worker",namespace="n",pod="a"}`: "0x480"},
+		"OSMGitOpsWebhookCertificateEnds": {`osm_gitops_webhook_certificate_expiry_timestamp_seconds`: "1000000x480"},
+		"OSMGitOpsReconcileErrors":        {`controller_runtime_reconcile_errors_total{controller="rollout"}`: "7x460 8+1x19"},
 	} {
 		t.Run(want, func(t *testing.T) {
 			series := maps.Clone(good)
