@@ -47,9 +47,10 @@ import (
 // controller never both write.
 const leaseName = "operating-system-manager"
 
-// sourceConcurrency is the number of ProfileSources looked at together; each may
-// wait for a slow server.
-const sourceConcurrency = 4
+// sourceConcurrency is the number of ProfileSources looked at together: most of them
+// wait for a server, and those of one that is away must not keep the others waiting.
+// What costs memory is bounded by source.Mirrors.
+const sourceConcurrency = 128
 
 func newControllerCommand() *cobra.Command {
 	f := newControllerFlags()

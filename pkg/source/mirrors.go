@@ -32,6 +32,7 @@ type Mirrors struct {
 
 	mu   sync.Mutex
 	open map[string]*mirror
+	busy chan struct{} // holds one value for each mirror that is written or read
 
 	tokens tokens // of GitHub Apps
 }
@@ -111,6 +112,22 @@ func (m *Mirrors) mirror(id string) *mirror {
 	return m.open[id]
 }
 
+// turn waits until there is memory for one more mirror to be written and read. Who
+// waits for a server that says nothing takes none of it.
+func (m *Mirrors) turn(ctx context.Context) (done func(), err error) {
+	m.mu.Lock()
+	if m.busy == nil {
+		m.busy = make(chan struct{}, maxTurns)
+	}
+	m.mu.Unlock()
+	select {
+	case m.busy <- struct{}{}:
+		return func() { <-m.busy }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
 func (m *Mirrors) maxPackBytes() int64 {
 	if m.MaxPackBytes > 0 {
 		return m.MaxPackBytes
@@ -161,6 +178,11 @@ func (m *Mirrors) sync(ctx context.Context, mirror *mirror, t target) (*Snapshot
 // settle fetches what is missing of what an answer names, and reads. Without a
 // session nothing can be fetched: errAskAgain, where the answer is not enough.
 func (m *Mirrors) settle(ctx context.Context, mirror *mirror, t target, s *session, a reply) (*Snapshot, error) {
+	done, err := m.turn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	at, err := choose(t, a.refs)
 	if err != nil && s == nil {
 		return nil, errAskAgain // what was not there may have come
