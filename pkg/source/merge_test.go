@@ -98,6 +98,67 @@ func TestRewrittenHistoriesAreDropped(t *testing.T) {
 	}
 }
 
+// Killed at any point while many packs become one, the next process reads the same and
+// asks for nothing a second time.
+func TestKilledWhileMerging(t *testing.T) {
+	t.Parallel()
+	s, r, m := newServer(t), newRepo(t), newMirrors(t)
+	remote := Remote{}
+	for i := range 4 {
+		r.commit("a.yaml", strings.Repeat("x", i+1)+"\n")
+		remote.URL = s.push(r, "repo.git")
+		mustFetch(t, m, remote)
+	}
+	want := mustFetch(t, m, remote)
+	id := filepath.Base(mirrorDir(t, m))
+	before := t.TempDir()
+	if err := os.CopyFS(before, os.DirFS(mirrorDir(t, m))); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.open[id].merge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	merged := glob(t, mirrorDir(t, m), "objects/pack/*") // the index, then the pack
+	if len(merged) != 2 {
+		t.Fatalf("there are %v", merged)
+	}
+	var old []string // each pack, then its index, as they are removed
+	for _, pack := range glob(t, before, "objects/pack/*.pack") {
+		old = append(old, pack, strings.TrimSuffix(pack, ".pack")+".idx")
+	}
+	for done := range len(merged) + len(old) + 1 {
+		next := newMirrors(t)
+		dir := filepath.Join(next.Dir, id)
+		if err := os.CopyFS(dir, os.DirFS(before)); err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(os.Chmod(dir, 0o700), os.Mkdir(filepath.Join(dir, "incoming-1"), 0o700)); err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range merged[:min(done, len(merged))] {
+			data, err := os.ReadFile(file)
+			if err = errors.Join(err, os.WriteFile(filepath.Join(dir, "objects/pack", filepath.Base(file)), data, 0o600)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, file := range old[:max(0, done-len(merged))] {
+			if err := os.Remove(filepath.Join(dir, "objects/pack", filepath.Base(file))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var got *Snapshot
+		if requests, _ := s.cost(func() { got = mustFetch(t, next, remote) }); requests != 1 {
+			t.Errorf("after %d steps it took %d requests", done, requests)
+		}
+		if diff := cmp.Diff(want, got, snapshots); diff != "" {
+			t.Errorf("after %d steps: %s", done, diff)
+		}
+		if left := globbed(t, dir, "incoming-*"); left != nil {
+			t.Errorf("after %d steps %v is left", done, left)
+		}
+	}
+}
+
 // A bit that changed in one of the packs is found when they are made one, and the
 // mirror begins anew.
 func TestDamageIsNotMerged(t *testing.T) {
