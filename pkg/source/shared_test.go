@@ -213,3 +213,25 @@ func TestSourcesShareOnlyTheirOwnFailure(t *testing.T) {
 		t.Errorf("a source with more time asked for %d packs", n-2)
 	}
 }
+
+// Neither is GitHub waited for by every source of an app.
+func TestSourcesShareATokenThatIsNotGiven(t *testing.T) {
+	var asked atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}))
+	defer server.Close()
+	app, err := ParseGitHubApp(GitHubAppSecret{ID: "1", InstallationID: "2", PrivateKey: newRSA(t), BaseURL: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := newMirrors(t)
+	for range 10 {
+		_, err := m.Fetch(t.Context(), Remote{URL: "https://127.0.0.1:1/repo.git", Auth: app, MaxFailureAge: time.Hour})
+		wantError(t, err, ErrUnreachable, "phase token", "503")
+	}
+	if n := asked.Load(); n != 1 {
+		t.Errorf("ten sources asked %d times", n)
+	}
+}
