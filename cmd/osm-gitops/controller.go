@@ -56,9 +56,10 @@ const (
 	renewDeadline = 30 * time.Second
 )
 
-// sourceConcurrency is the number of ProfileSources looked at together; each may
-// wait for a slow server.
-const sourceConcurrency = 4
+// sourceConcurrency is the number of ProfileSources looked at together: most of them
+// wait for a server, and those of one that is away must not keep the others waiting.
+// What costs memory is bounded by source.Mirrors.
+const sourceConcurrency = 128
 
 func newControllerCommand() *cobra.Command {
 	f := newControllerFlags()
@@ -307,18 +308,20 @@ func environment() map[string]string {
 	return out
 }
 
-// Mirrors that nobody has fetched for mirrorLife are deleted, looked for every
-// sweepInterval. An interval of a source is 720 hours at most.
+// Mirrors that no source will fetch any more are deleted, looked for every
+// sweepInterval: where credentials are renewed each hour, each leave one. Of those that
+// were there before this process nobody knows, unless nobody fetched them for
+// mirrorLife: an interval of a source is 720 hours at most.
 const (
 	mirrorLife    = 31 * 24 * time.Hour
-	sweepInterval = 6 * time.Hour
+	sweepInterval = time.Hour
 )
 
 // sweeper deletes mirrors of sources and credentials that are no more.
 func sweeper(mirrors *source.Mirrors) manager.RunnableFunc {
 	return func(ctx context.Context) error {
 		wait.UntilWithContext(ctx, func(ctx context.Context) {
-			if err := mirrors.Sweep(ctx, mirrorLife); err != nil && ctx.Err() == nil {
+			if err := mirrors.Sweep(mirrorLife); err != nil && ctx.Err() == nil {
 				log.FromContext(ctx).Error(err, "deleting unused mirrors")
 			}
 		}, sweepInterval)

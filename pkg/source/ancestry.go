@@ -49,6 +49,9 @@ func (o *objects) walk(ctx context.Context, from plumbing.Hash, visit func(plumb
 			continue
 		}
 		seen[id] = true
+		if err := checkCommits(seen); err != nil {
+			return err
+		}
 		if !visit(id) {
 			return nil
 		}

@@ -35,11 +35,19 @@ func (o *objects) commit(ctx context.Context, id plumbing.Hash) (commit, error) 
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if len(o.commits) >= maxCommits {
-		return commit{}, fail(ErrInvalid, "the history has more than %d commits", maxCommits)
+	if len(o.commits) >= maxCommits { // many of them may be of histories that were rewritten
+		o.commits = map[plumbing.Hash]commit{}
 	}
 	o.commits[id] = header.commit
 	return header.commit, nil
+}
+
+// checkCommits bounds what one walk sees.
+func checkCommits(seen map[plumbing.Hash]bool) error {
+	if len(seen) > maxCommits {
+		return fail(ErrInvalid, "the history has more than %d commits", maxCommits)
+	}
+	return nil
 }
 
 // author returns who wrote a commit.

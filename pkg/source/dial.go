@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -87,8 +88,12 @@ func (e *addressError) Error() string {
 	return "refusing to connect to " + e.host + ": " + e.reason
 }
 
-// The metadata service of AWS has one address that is not link-local.
-var metadataIPv6 = netip.MustParseAddr("fd00:ec2::254")
+// Metadata services at addresses that are not link-local.
+var metadata = []netip.Addr{
+	netip.MustParseAddr("fd00:ec2::254"),   // AWS
+	netip.MustParseAddr("100.100.100.200"), // Alibaba: https://docs.cloud-init.io/en/22.2/topics/datasources/aliyun.html
+	netip.MustParseAddr("168.63.129.16"),   // Azure: https://learn.microsoft.com/en-us/azure/virtual-network/what-is-ip-address-168-63-129-16
+}
 
 // Addresses that carry an IPv4 address within.
 var (
@@ -116,7 +121,7 @@ func checkAddress(addr netip.Addr, allowed []netip.Prefix) error {
 		return &addressError{addr.String(), "link-local"}
 	case addr.IsMulticast():
 		return &addressError{addr.String(), "multicast"}
-	case addr == metadataIPv6:
+	case slices.Contains(metadata, addr):
 		return &addressError{addr.String(), "a cloud's metadata service"}
 	}
 	return nil

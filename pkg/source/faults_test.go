@@ -198,7 +198,7 @@ func TestAddresses(t *testing.T) {
 	_, port, _ := net.SplitHostPort(strings.TrimPrefix(s.proxy.URL, "http://"))
 	for _, host := range []string{
 		"127.0.0.1", "127.1.2.3", "localhost", "[::1]", "[::ffff:127.0.0.1]", "0.0.0.0", "[::]", "169.254.169.254",
-		"[fe80::1]", "[fd00:ec2::254]", "[64:ff9b::a9fe:a9fe]", "224.0.0.1",
+		"[fe80::1]", "[fd00:ec2::254]", "100.100.100.200", "168.63.129.16", "[64:ff9b::a9fe:a9fe]", "224.0.0.1",
 	} {
 		t.Run(host, func(t *testing.T) {
 			m := newMirrors(t)

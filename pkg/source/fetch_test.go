@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -244,13 +245,13 @@ func TestSweep(t *testing.T) {
 	r.commit("a.yaml", "a: 1\n")
 	remote := Remote{URL: s.push(r, "repo.git")}
 	old := mustFetch(t, m, remote)
-	if err := m.Sweep(t.Context(), 1<<40); err != nil {
+	if err := m.Sweep(1 << 40); err != nil {
 		t.Fatal(err)
 	}
 	if requests, _ := s.cost(func() { mustFetch(t, m, remote) }); requests != 1 {
 		t.Errorf("a mirror in use was swept")
 	}
-	if err := m.Sweep(t.Context(), 0); err != nil {
+	if err := m.Sweep(0); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := old.ChangeOf(t.Context(), old.Head, "a.yaml"); err == nil {
@@ -258,6 +259,39 @@ func TestSweep(t *testing.T) {
 	}
 	if requests, _ := s.cost(func() { mustFetch(t, m, remote) }); requests != 2 {
 		t.Errorf("a mirror out of use was not swept")
+	}
+}
+
+// A fetch says how long its mirror is wanted, and one that is under way keeps it.
+func TestSweepOfMirrorsThatAreKept(t *testing.T) {
+	s, r, m := newServer(t), newRepo(t), newMirrors(t)
+	r.commit("a.yaml", "a: 1\n")
+	url := s.push(r, "repo.git")
+	mustFetch(t, m, Remote{URL: url, Key: "today", Keep: time.Hour})
+	mustFetch(t, m, Remote{URL: url, Key: "today", Keep: time.Nanosecond}) // another source, that looks more often
+	mustFetch(t, m, Remote{URL: url, Key: "yesterday", Keep: time.Nanosecond})
+	fetched := m.mirror(target{Remote: Remote{Key: "yesterday"}, location: location{repository: url}}.id())
+	if err := fetched.acquire(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	sweep := func(want int) {
+		t.Helper()
+		if err := m.Sweep(0); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(glob(t, m.Dir, "*/HEAD")); n != want {
+			t.Errorf("there are %d mirrors, not %d", n, want)
+		}
+	}
+	sweep(2)
+	fetched.release()
+	sweep(1)
+	// The next process knows nothing of what was wanted.
+	if err := (&Mirrors{Dir: m.Dir}).Sweep(time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	if requests, _ := s.cost(func() { mustFetch(t, m, Remote{URL: url, Key: "today"}) }); requests != 1 {
+		t.Errorf("a mirror that is wanted was swept")
 	}
 }
 

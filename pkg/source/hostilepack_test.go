@@ -181,6 +181,7 @@ func readObject(t *testing.T, dir, id string) object {
 type packWriter struct {
 	count uint32
 	body  bytes.Buffer
+	last  int // how many bytes the last object has
 }
 
 func newPack(objects ...object) *packWriter {
@@ -197,8 +198,25 @@ func (p *packWriter) add(o object) *packWriter {
 }
 
 func (p *packWriter) raw(kind byte, size int64, content io.Reader) *packWriter {
+	begin := p.body.Len()
 	p.header(kind, size)
 	p.deflate(content)
+	p.last = p.body.Len() - begin
+	return p
+}
+
+// ofsDelta adds a delta on the object that begins so many bytes before it.
+func (p *packWriter) ofsDelta(distance int, delta []byte) *packWriter {
+	begin := p.body.Len()
+	p.header(packOfsDelta, int64(len(delta)))
+	d := []byte{byte(distance & 0x7f)}
+	for distance > 0x7f {
+		distance = distance>>7 - 1
+		d = append([]byte{byte(distance&0x7f) | 0x80}, d...)
+	}
+	p.body.Write(d)
+	p.deflate(bytes.NewReader(delta))
+	p.last = p.body.Len() - begin
 	return p
 }
 

@@ -116,6 +116,20 @@ func (v *visible) follow(ctx context.Context, s scope, read fileReader, raw []St
 	return nil
 }
 
+// of tells whether it is up to date with a raw line.
+func (v *visible) of(raw []Step) bool {
+	return v.raw == len(raw) && v.raw > 0 && raw[v.raw-1].Commit == v.last
+}
+
+// weight is what it takes, in changes.
+func (v *visible) weight() int {
+	n := weigh(v.steps)
+	if v.state != nil {
+		n += len(v.state.tree) + len(v.state.shown)
+	}
+	return n
+}
+
 func (v *visible) mark(raw []Step) {
 	if v.raw = len(raw); v.raw > 0 {
 		v.last = raw[v.raw-1].Commit

@@ -47,6 +47,7 @@ const (
 	maxDeltaBytes       = 96 << 20  // 96 MiB: objects that indexing holds because more deltas build on them
 	maxInflatedBytes    = 8 << 30   // 8 GiB: all objects of a pack, inflated and hashed one by one; about a minute
 	maxPackObjects      = 1 << 20   // indexing a pack takes about 100 bytes of memory for each
+	maxDeltaDepth       = 4095      // deltas that build on each other; git makes no more: https://git-scm.com/docs/git-pack-objects, --depth
 	maxHeaderBytes      = 64 << 10  // 64 KiB of HTTP header
 	maxTreeBytes        = 8 << 20   // 8 MiB: some 200,000 entries in one folder
 	maxCommitBytes      = 1 << 20   // 1 MiB of message and signatures
@@ -65,9 +66,14 @@ const (
 const (
 	// defaultTimeout bounds each phase of a fetch: dial, TLS, refs, pack.
 	defaultTimeout = 60 * time.Second
+	// maxTurns is how many mirrors are written and read at a time: the first fetch of a
+	// long history takes some 300 MiB of memory.
+	maxTurns = 4
 	// maxPacks is when the packs of a mirror become one: every push leaves one, and
 	// each costs a lookup per object and a file descriptor.
 	maxPacks = 48
+	// maxCrowdedPacks is when they do so although the disk seems to have no room for it.
+	maxCrowdedPacks = 4 * maxPacks
 	// maxTips is how many heads a mirror remembers, to tell the server what it has.
 	maxTips = 32
 	// maxHaves is how many commits we tell the server. Git sends 256 in its first round.
@@ -77,8 +83,10 @@ const (
 	// maxKeptRefs is how many references an answer may have that is kept for other
 	// sources, each about 150 bytes in memory.
 	maxKeptRefs = 20_000
-	// maxLines is how many histories (a path on a branch) a mirror keeps in memory.
-	maxLines = 64
+	// maxKeptChanges is how many changes of files a mirror keeps in memory, each about
+	// 150 bytes, over all histories (a path on a branch) that are read from it. One that
+	// was forgotten costs its whole walk again, at every look.
+	maxKeptChanges = 1_000_000
 	// maxNamedBranches is how many branches an error about a missing one still lists.
 	maxNamedBranches = 8
 )

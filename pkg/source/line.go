@@ -14,10 +14,19 @@ import (
 // is ready, and safe for concurrent use.
 type Lines struct {
 	mu   sync.Mutex
-	kept map[string]line
+	kept recent[line]
 
 	filter  sync.Mutex // held while histories are filtered
-	visible map[string]*visible
+	visible recent[*visible]
+}
+
+// weigh is what a history takes, in changes; the least is that of its names.
+func weigh(steps []Step) int {
+	n := 10
+	for i := range steps {
+		n += 1 + len(steps[i].Changes)
+	}
+	return n
 }
 
 // line is the history of a path up to a head.
@@ -37,18 +46,19 @@ func (l *Lines) of(ctx context.Context, o *objects, name string, head plumbing.H
 	l.filter.Lock()
 	defer l.filter.Unlock()
 	key += "\x00" + in.ignore
-	v := l.visible[key]
+	v := l.visible.get(key)
 	if v == nil {
 		v = &visible{}
 	}
+	if v.of(raw) {
+		return v.steps, nil
+	}
+	l.visible.drop(key) // if it fails it is somewhere on the way
 	if err := v.follow(ctx, in, o.content, raw); err != nil {
-		delete(l.visible, key) // it is somewhere on the way
 		return nil, err
 	}
-	if l.visible == nil || len(l.visible) >= maxLines {
-		l.visible = map[string]*visible{}
-	}
-	l.visible[key] = v
+	l.visible.room = maxKeptChanges
+	l.visible.put(key, v, v.weight())
 	return v.steps, nil
 }
 
@@ -56,7 +66,7 @@ func (l *Lines) of(ctx context.Context, o *objects, name string, head plumbing.H
 // IgnoreFile.
 func (l *Lines) raw(ctx context.Context, o *objects, key string, head plumbing.Hash, parts []string) ([]Step, error) {
 	l.mu.Lock()
-	old := l.kept[key]
+	old := l.kept.get(key)
 	l.mu.Unlock()
 	if old.head == head {
 		return old.steps, nil
@@ -67,10 +77,8 @@ func (l *Lines) raw(ctx context.Context, o *objects, key string, head plumbing.H
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.kept == nil || len(l.kept) >= maxLines {
-		l.kept = map[string]line{} // forgetting costs one walk for each that is still in use
-	}
-	l.kept[key] = line{head: head, steps: steps}
+	l.kept.room = maxKeptChanges
+	l.kept.put(key, line{head: head, steps: steps}, weigh(steps))
 	return steps, nil
 }
 
@@ -78,10 +86,10 @@ func (l *Lines) raw(ctx context.Context, o *objects, key string, head plumbing.H
 func (l *Lines) forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.kept = nil
+	l.kept = recent[line]{}
 	l.filter.Lock()
 	defer l.filter.Unlock()
-	l.visible = nil
+	l.visible = recent[*visible]{}
 }
 
 // line walks the first parents of head back to its root, or to the head of an old

@@ -3,11 +3,107 @@ package source
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-git/go-git/v5/plumbing"
 )
+
+// A hundred sources of one repository, each with its own folder, walk its history once.
+func TestHistoriesOfManyFolders(t *testing.T) {
+	const folders = 100
+	s, r, m := newServer(t), newRepo(t), newMirrors(t)
+	for i := range folders {
+		r.write(fmt.Sprintf("team-%d/a.yaml", i), "a: 1\n")
+	}
+	r.commit()
+	url := s.push(r, "repo.git")
+	all := func() (steps []*Step) {
+		for i := range folders {
+			got := mustFetch(t, m, Remote{URL: url, Path: fmt.Sprintf("team-%d", i), MaxAge: time.Hour})
+			steps = append(steps, &got.Line[0])
+		}
+		return steps
+	}
+	all()
+	r.commit("team-7/a.yaml", "a: 2\n")
+	s.push(r, "repo.git")
+	mustFetch(t, m, Remote{URL: url})
+	for i, step := range all() {
+		if again := all()[i]; again != step {
+			t.Fatalf("the history of folder %d was read again", i)
+		}
+	}
+}
+
+// What there is no room for goes, the longest unused first.
+func TestRecent(t *testing.T) {
+	r := recent[string]{room: 10}
+	put := func(name string, weight int) { r.put(name, "value of "+name, weight) }
+	has := func(want string) {
+		t.Helper()
+		if got := strings.Join(slices.Sorted(maps.Keys(r.kept)), " "); got != want {
+			t.Errorf("there are %q, not %q", got, want)
+		}
+		sum := 0
+		for _, k := range r.kept {
+			sum += k.weight
+		}
+		if sum != r.weight {
+			t.Errorf("they weigh %d, not %d", sum, r.weight)
+		}
+	}
+	put("a", 4)
+	put("b", 4)
+	if got := r.get("a"); got != "value of a" {
+		t.Errorf("a is %q", got)
+	}
+	put("c", 2)
+	has("a b c")
+	put("d", 1)
+	has("a c d")
+	put("a", 5) // heavier than before
+	has("a c d")
+	put("e", 100) // more than there is room for, and newest
+	has("e")
+	put("f", 10)
+	has("f")
+	r.drop("f")
+	r.drop("f")
+	has("")
+	if got := r.get("f"); got != "" {
+		t.Errorf("f is %q", got)
+	}
+}
+
+// Commits of histories that were rewritten do not count for ever.
+func TestCommitsOfManyHistories(t *testing.T) {
+	s, r, m := newServer(t), newRepo(t), newMirrors(t)
+	r.commit("a.yaml", "a: 1\n")
+	remote := Remote{URL: s.push(r, "repo.git")}
+	mustFetch(t, m, remote)
+	mirror := m.open[filepath.Base(mirrorDir(t, m))]
+	for i := range uint32(maxCommits) {
+		var id plumbing.Hash
+		binary.BigEndian.PutUint32(id[:], i)
+		mirror.current.commits[id] = commit{}
+		mirror.whole[id] = true
+	}
+	r.commit("a.yaml", "a: 2\n")
+	s.push(r, "repo.git")
+	if got := mustFetch(t, m, remote); len(got.Line) != 2 {
+		t.Errorf("the line has %d steps", len(got.Line))
+	}
+	if n := len(mirror.current.commits); n > maxCommits {
+		t.Errorf("%d commits are remembered", n)
+	}
+}
 
 // BenchmarkLine walks histories of which every tenth commit changes a profile
 // file: cold, as after a restart, and for one commit more than is known.

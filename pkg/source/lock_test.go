@@ -35,7 +35,7 @@ func TestLock(t *testing.T) {
 	}
 	release()
 	// The file is no mirror, and nobody sweeps it away under a process that holds it.
-	if err := m.Sweep(t.Context(), 0); err != nil {
+	if err := m.Sweep(0); err != nil {
 		t.Fatal(err)
 	}
 	if !fileExists(m.Dir + "/" + lockName) {

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
@@ -22,16 +23,50 @@ const packHeaderBytes = 12
 
 // tidy makes one pack of many, once there are maxPacks, without asking the server.
 // Where a history was rewritten or a branch deleted, part of the packs is of no use
-// any more: these are left for the next fetch, which begins anew and so drops it.
+// any more: these are left for the next fetch, which begins anew and so drops it. So
+// are packs that are tangled.
 func (m *mirror) tidy(ctx context.Context, refs *packp.AdvRefs, head plumbing.Hash) error {
-	if len(m.reader().packs) < maxPacks {
+	if !m.crowded() {
 		return nil
 	}
 	if useless, err := m.outside(ctx, m.tips, append(advertised(refs, m.tips), head)); err != nil || len(useless) > 0 {
 		return err
 	}
-	return m.merge(ctx)
+	if err := m.merge(ctx); !errors.Is(err, errTangled) {
+		return err
+	}
+	return nil
 }
+
+// crowded tells that there are so many packs that they should become one. Both ways to
+// that need room for all of them a second time: on a disk that does not have it they
+// may become a few times as many.
+func (m *mirror) crowded() bool {
+	packs := m.reader().packs
+	return len(packs) >= maxPacks && (len(packs) >= maxCrowdedPacks || m.room(packs))
+}
+
+// room tells whether the disk has room for a copy of the packs. Where that cannot be
+// told, trying will.
+func (m *mirror) room(packs []*pack) bool {
+	var disk syscall.Statfs_t
+	if syscall.Statfs(m.dir, &disk) != nil {
+		return true
+	}
+	need := int64(0)
+	for _, p := range packs {
+		for _, ext := range []string{".pack", ".idx"} {
+			if info, err := os.Stat(filepath.Join(m.dir, "objects", "pack", p.name+ext)); err == nil {
+				need += info.Size()
+			}
+		}
+	}
+	return uint64(need)/uint64(disk.Bsize) < disk.Bavail
+}
+
+// errTangled: packs that cannot become one, because it would be open which object a
+// delta builds on.
+var errTangled = errors.New("packs are tangled")
 
 // outside returns the tips that are in the history of none of these commits.
 func (m *mirror) outside(ctx context.Context, tips, from []plumbing.Hash) (map[plumbing.Hash]bool, error) {
@@ -47,6 +82,9 @@ func (m *mirror) outside(ctx context.Context, tips, from []plumbing.Hash) (map[p
 			continue
 		}
 		seen[id] = true
+		if err := checkCommits(seen); err != nil {
+			return nil, err
+		}
 		delete(left, id)
 		c, err := objects.commit(ctx, id)
 		if err != nil {
@@ -129,6 +167,10 @@ func mergePacks(ctx context.Context, dir string, packs []*pack) (name string, er
 		}
 		end += n
 	}
+	all.sort()
+	if err := all.untangled(to); err != nil {
+		return "", err
+	}
 	header := binary.BigEndian.AppendUint32([]byte("PACK\x00\x00\x00\x02"), uint32(len(all.list)))
 	if _, err := to.WriteAt(header, 0); err != nil {
 		return "", writing(phaseMerge, err)
@@ -148,6 +190,24 @@ func mergePacks(ctx context.Context, dir string, packs []*pack) (name string, er
 		return "", writing(phaseMerge, err)
 	}
 	return fmt.Sprintf("pack-%x", id), nil
+}
+
+// untangled refuses packs that have an object twice and deltas that name their bases
+// by ids. The kind of an object stands in its first byte.
+func (p *packEntries) untangled(f io.ReaderAt) error {
+	if _, twice := p.repeated(); !twice {
+		return nil
+	}
+	var first [1]byte
+	for i := range p.list {
+		if _, err := f.ReadAt(first[:], p.list[i].offset); err != nil {
+			return writing(phaseMerge, err)
+		}
+		if first[0]>>4&7 == packRefDelta {
+			return errTangled
+		}
+	}
+	return nil
 }
 
 // list appends the objects of a pack, as its index has them, moved by some bytes.

@@ -1,10 +1,19 @@
 package source
 
 import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -89,6 +98,67 @@ func TestRewrittenHistoriesAreDropped(t *testing.T) {
 	}
 }
 
+// Killed at any point while many packs become one, the next process reads the same and
+// asks for nothing a second time.
+func TestKilledWhileMerging(t *testing.T) {
+	t.Parallel()
+	s, r, m := newServer(t), newRepo(t), newMirrors(t)
+	remote := Remote{}
+	for i := range 4 {
+		r.commit("a.yaml", strings.Repeat("x", i+1)+"\n")
+		remote.URL = s.push(r, "repo.git")
+		mustFetch(t, m, remote)
+	}
+	want := mustFetch(t, m, remote)
+	id := filepath.Base(mirrorDir(t, m))
+	before := t.TempDir()
+	if err := os.CopyFS(before, os.DirFS(mirrorDir(t, m))); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.open[id].merge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	merged := glob(t, mirrorDir(t, m), "objects/pack/*") // the index, then the pack
+	if len(merged) != 2 {
+		t.Fatalf("there are %v", merged)
+	}
+	var old []string // each pack, then its index, as they are removed
+	for _, pack := range glob(t, before, "objects/pack/*.pack") {
+		old = append(old, pack, strings.TrimSuffix(pack, ".pack")+".idx")
+	}
+	for done := range len(merged) + len(old) + 1 {
+		next := newMirrors(t)
+		dir := filepath.Join(next.Dir, id)
+		if err := os.CopyFS(dir, os.DirFS(before)); err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(os.Chmod(dir, 0o700), os.Mkdir(filepath.Join(dir, "incoming-1"), 0o700)); err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range merged[:min(done, len(merged))] {
+			data, err := os.ReadFile(file)
+			if err = errors.Join(err, os.WriteFile(filepath.Join(dir, "objects/pack", filepath.Base(file)), data, 0o600)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, file := range old[:max(0, done-len(merged))] {
+			if err := os.Remove(filepath.Join(dir, "objects/pack", filepath.Base(file))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var got *Snapshot
+		if requests, _ := s.cost(func() { got = mustFetch(t, next, remote) }); requests != 1 {
+			t.Errorf("after %d steps it took %d requests", done, requests)
+		}
+		if diff := cmp.Diff(want, got, snapshots); diff != "" {
+			t.Errorf("after %d steps: %s", done, diff)
+		}
+		if left := globbed(t, dir, "incoming-*"); left != nil {
+			t.Errorf("after %d steps %v is left", done, left)
+		}
+	}
+}
+
 // A bit that changed in one of the packs is found when they are made one, and the
 // mirror begins anew.
 func TestDamageIsNotMerged(t *testing.T) {
@@ -116,4 +186,138 @@ func TestDamageIsNotMerged(t *testing.T) {
 		t.Error("the damaged pack is still there")
 	}
 	git(t, mirrorDir(t, m), "fsck", "--full", "--strict", "--no-dangling")
+}
+
+// security.md 6: of two objects, each of two packs builds one on the other. In one pack
+// each would build on the other, and who reads one of them would not come to an end.
+func TestTangledPacksAreNotMerged(t *testing.T) {
+	long, short := objectOf("blob", strings.Repeat("x", 100)), objectOf("blob", strings.Repeat("x", 50))
+	m := newMirror(filepath.Join(t.TempDir(), "mirror"))
+	if err := m.load(); err != nil {
+		t.Fatal(err)
+	}
+	installed(t, m, newPack(long).refDelta(long.rawID(), delta(100, 50, 0x80|0x10, 50)))
+	installed(t, m, newPack(short).refDelta(short.rawID(), delta(50, 100, 0x80|0x10, 50, 0x80|0x10, 50)))
+	if err := m.merge(t.Context()); !errors.Is(err, errTangled) {
+		t.Errorf("the packs became one: %v", err)
+	}
+	for _, o := range []object{long, short} {
+		if data, err := m.reader().blob(t.Context(), plumbing.NewHash(o.id())); err != nil || string(data) != o.content {
+			t.Errorf("reading %s: %q, %v", o.id(), data, err)
+		}
+	}
+}
+
+// installed puts a pack into a mirror.
+func installed(t *testing.T, m *mirror, p *packWriter) {
+	t.Helper()
+	dir := t.TempDir()
+	pack := filepath.Join(dir, "pack")
+	if err := os.WriteFile(pack, p.bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(pack)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	entries, err := scanPack(bufio.NewReader(bytes.NewReader(p.bytes())))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var index bytes.Buffer
+	name, err := indexPack(t.Context(), f, entries, &index)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "idx"), index.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.install(dir, name, false); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A server that names bases by their ids, as not every one can otherwise, is asked for
+// one pack when there are many.
+func TestManyPushesToAServerWithoutOffsets(t *testing.T) {
+	t.Parallel()
+	s, r, m := newServer(t), newRepo(t), newMirrors(t)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		proxy := proxyTo(t, s.proxy.URL)
+		if strings.HasSuffix(req.URL.Path, "/info/refs") {
+			proxy.ModifyResponse = func(res *http.Response) error {
+				body, err := io.ReadAll(res.Body)
+				res.Body = io.NopCloser(bytes.NewReader(bytes.Replace(body, []byte(" ofs-delta"), []byte(" xxx-delta"), 1)))
+				return err
+			}
+		}
+		proxy.ServeHTTP(w, req)
+	}))
+	defer server.Close()
+	text := strings.Repeat("a line of it\n", 50)
+	r.commit("a.yaml", text)
+	s.push(r, "repo.git")
+	remote := Remote{URL: server.URL + "/repo.git"}
+	mustFetch(t, m, remote)
+	most, named := 0, false
+	for i := range maxPacks + 5 {
+		r.commit("a.yaml", fmt.Sprintf("%s# %d\n", text, i%3), "b.yaml", fmt.Sprintf("%s# %d\n", text, i%3+3))
+		s.push(r, "repo.git")
+		if got := mustFetch(t, m, remote); len(got.Line) != i+2 {
+			t.Fatalf("after %d pushes the line has %d steps", i+1, len(got.Line))
+		}
+		packs := m.open[filepath.Base(mirrorDir(t, m))].reader().packs
+		most = max(most, len(packs))
+		for _, p := range packs {
+			var all packEntries
+			if err := p.list(&all, 0); err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range all.list {
+				var first [1]byte
+				if _, err := p.file.ReadAt(first[:], e.offset); err != nil {
+					t.Fatal(err)
+				}
+				named = named || first[0]>>4&7 == packRefDelta
+			}
+		}
+	}
+	if !named {
+		t.Error("the server named no base by its id: this test shows nothing")
+	}
+	if most > maxPacks || len(glob(t, mirrorDir(t, m), "objects/pack/*.pack")) > 7 {
+		t.Errorf("there were up to %d packs", most)
+	}
+	git(t, mirrorDir(t, m), "fsck", "--full", "--strict", "--no-dangling")
+}
+
+// Where the disk has no room for a second copy of the packs they stay as they are, and
+// what is pushed is fetched all the same.
+func TestNoRoomToMerge(t *testing.T) {
+	s, r, m := newServer(t), newRepo(t), newMirrors(t)
+	mountSmall(t, m.Dir)
+	r.commit("a.yaml", "a: 0\n", "noise.bin", noise(200_000))
+	remote := Remote{URL: s.push(r, "repo.git")}
+	mustFetch(t, m, remote)
+	filler := filepath.Join(m.Dir, "filler")
+	fill(t, filler, (maxPacks+8)*2*4096) // for a pack and an index each
+	for i := range maxPacks + 3 {
+		r.commit("a.yaml", strings.Repeat("x", i+1)+"\n")
+		s.push(r, "repo.git")
+		if got := mustFetch(t, m, remote); len(got.Line) != i+2 {
+			t.Fatalf("after %d pushes the line has %d steps", i+1, len(got.Line))
+		}
+		if i == maxPacks {
+			if n := len(globbed(t, m.Dir, "*/objects/pack/*.pack")); n <= maxPacks {
+				t.Errorf("there are %d packs: there was room, and this test shows nothing", n)
+			}
+			if err := os.Remove(filler); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if n := len(globbed(t, m.Dir, "*/objects/pack/*.pack")); n > 3 {
+		t.Errorf("with room again there are %d packs", n)
+	}
 }

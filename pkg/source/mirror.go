@@ -39,6 +39,8 @@ type mirror struct {
 	tips   []plumbing.Hash // the newest last
 	whole  map[plumbing.Hash]bool
 	last   reply
+	failed outage
+	until  time.Time // it is kept; zero when nobody said
 }
 
 func newMirror(dir string) *mirror {
@@ -55,6 +57,31 @@ func (m *mirror) acquire(ctx context.Context) error {
 }
 
 func (m *mirror) release() { <-m.busy }
+
+// keep notes how long the mirror is wanted.
+func (m *mirror) keep(t target) {
+	if until := t.began.Add(t.Keep); t.Keep > 0 && until.After(m.until) {
+		m.until = until
+	}
+}
+
+// sweep deletes the mirror if nobody wants it.
+func (m *mirror) sweep(unused time.Duration) error {
+	select {
+	case m.busy <- struct{}{}:
+		defer m.release()
+	default:
+		return nil
+	}
+	if !m.until.IsZero() {
+		if time.Now().Before(m.until) {
+			return nil
+		}
+	} else if info, err := os.Stat(m.dir); err != nil || time.Since(info.ModTime()) < unused {
+		return nil
+	}
+	return m.discard()
+}
 
 // reader implements database.
 func (m *mirror) reader() *objects {
@@ -169,7 +196,7 @@ func (m *mirror) reset() error {
 	m.damaged = false
 	m.mu.Unlock()
 	m.loaded = false
-	m.last = reply{}
+	m.last, m.failed = reply{}, outage{}
 	m.lines.forget()
 	if err := os.RemoveAll(m.dir); err != nil {
 		return fmt.Errorf("deleting a damaged mirror: %w", err)
@@ -205,7 +232,16 @@ func (m *mirror) hole(ctx context.Context, head plumbing.Hash) (plumbing.Hash, e
 			return plumbing.ZeroHash, err
 		}
 		seen[id] = true
+		if err := checkCommits(seen); err != nil {
+			return plumbing.ZeroHash, err
+		}
 		todo = append(todo, c.parents...)
+	}
+	if len(m.whole)+len(seen) > maxCommits { // many of them are of histories that were rewritten
+		m.whole = map[plumbing.Hash]bool{}
+		for _, tip := range m.tips {
+			m.whole[tip] = true
+		}
 	}
 	for id := range seen {
 		m.whole[id] = true
@@ -216,7 +252,7 @@ func (m *mirror) hole(ctx context.Context, head plumbing.Hash) (plumbing.Hash, e
 // update fetches a head, and makes sure that its whole history came.
 func (m *mirror) update(ctx context.Context, s *session, refs *packp.AdvRefs, head plumbing.Hash, wants []plumbing.Hash) error {
 	var haves []plumbing.Hash
-	renew := len(m.reader().packs) >= maxPacks
+	renew := m.crowded()
 	if renew {
 		wants = slices.Compact(append(wants, advertised(refs, m.tips)...))
 	} else {

@@ -32,6 +32,7 @@ type Mirrors struct {
 
 	mu   sync.Mutex
 	open map[string]*mirror
+	busy chan struct{} // holds one value for each mirror that is written or read
 
 	tokens tokens // of GitHub Apps
 }
@@ -56,13 +57,14 @@ func (m *Mirrors) fetch(ctx context.Context, r Remote) (*Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	began := time.Now()
+	t.began = time.Now()
 	mirror := m.mirror(t.id())
 	if err := mirror.acquire(ctx); err != nil {
 		return nil, err
 	}
 	defer mirror.release()
-	snapshot, err := m.syncOrShare(ctx, mirror, t, began)
+	mirror.keep(t)
+	snapshot, err := m.syncOrShare(ctx, mirror, t)
 	if !isDamage(err) {
 		return snapshot, err
 	}
@@ -78,9 +80,10 @@ func (m *Mirrors) fetch(ctx context.Context, r Remote) (*Snapshot, error) {
 	return snapshot, err
 }
 
-// Sweep deletes the mirrors that were not fetched for some time: those of deleted
-// sources, and of credentials that were replaced.
-func (m *Mirrors) Sweep(ctx context.Context, unused time.Duration) error {
+// Sweep deletes the mirrors that nobody will fetch: those of deleted sources, and of
+// credentials that were replaced. Where fetches said how long a mirror is to be kept,
+// that counts, and else how long it was not used. One that is being fetched stays.
+func (m *Mirrors) Sweep(unused time.Duration) error {
 	entries, err := os.ReadDir(m.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -90,18 +93,9 @@ func (m *Mirrors) Sweep(ctx context.Context, unused time.Duration) error {
 	}
 	var failed []error
 	for _, e := range entries {
-		info, err := e.Info()
-		if err != nil || !isMirrorID(e.Name()) || time.Since(info.ModTime()) < unused {
-			continue
+		if isMirrorID(e.Name()) {
+			failed = append(failed, m.mirror(e.Name()).sweep(unused))
 		}
-		mirror := m.mirror(e.Name())
-		if err := mirror.acquire(ctx); err != nil {
-			return fmt.Errorf("sweeping mirrors: %w", err)
-		}
-		if info, err := os.Stat(mirror.dir); err == nil && time.Since(info.ModTime()) >= unused {
-			failed = append(failed, mirror.discard())
-		}
-		mirror.release()
 	}
 	return errors.Join(failed...)
 }
@@ -118,6 +112,22 @@ func (m *Mirrors) mirror(id string) *mirror {
 	return m.open[id]
 }
 
+// turn waits until there is memory for one more mirror to be written and read. Who
+// waits for a server that says nothing takes none of it.
+func (m *Mirrors) turn(ctx context.Context) (done func(), err error) {
+	m.mu.Lock()
+	if m.busy == nil {
+		m.busy = make(chan struct{}, maxTurns)
+	}
+	m.mu.Unlock()
+	select {
+	case m.busy <- struct{}{}:
+		return func() { <-m.busy }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
 func (m *Mirrors) maxPackBytes() int64 {
 	if m.MaxPackBytes > 0 {
 		return m.MaxPackBytes
@@ -126,11 +136,11 @@ func (m *Mirrors) maxPackBytes() int64 {
 }
 
 // syncOrShare takes the answer that another fetch got, if it serves, or asks.
-func (m *Mirrors) syncOrShare(ctx context.Context, mirror *mirror, t target, began time.Time) (*Snapshot, error) {
-	if mirror.last.serves(t.Remote, began) {
-		if mirror.last.err != nil {
-			return nil, mirror.last.err
-		}
+func (m *Mirrors) syncOrShare(ctx context.Context, mirror *mirror, t target) (*Snapshot, error) {
+	if mirror.failed.serves(t, plumbing.ZeroHash) {
+		return nil, mirror.failed.err
+	}
+	if mirror.last.serves(t) {
 		if err := mirror.load(); err != nil {
 			return nil, err
 		}
@@ -143,34 +153,36 @@ func (m *Mirrors) syncOrShare(ctx context.Context, mirror *mirror, t target, beg
 }
 
 // sync asks the server, fetches what is missing, and reads.
-func (m *Mirrors) sync(ctx context.Context, mirror *mirror, t target) (snapshot *Snapshot, err error) {
+func (m *Mirrors) sync(ctx context.Context, mirror *mirror, t target) (*Snapshot, error) {
 	if err := mirror.load(); err != nil {
 		return nil, err
 	}
 	s, err := m.connect(ctx, t)
 	if err != nil {
+		mirror.noAnswer(t, plumbing.ZeroHash, err)
 		return nil, err
 	}
 	defer s.close()
-	defer func() {
-		if err != nil {
-			mirror.note(reply{err: err, ended: time.Now()})
-		}
-	}()
 	now := reply{asked: time.Now()}
 	if now.refs, err = s.references(ctx); err != nil {
+		mirror.noAnswer(t, plumbing.ZeroHash, err)
 		if errors.Is(err, ErrAuthentication) {
 			m.tokens.forget(t.Auth)
 		}
 		return nil, err
 	}
-	mirror.note(now)
+	mirror.answered(now)
 	return m.settle(ctx, mirror, t, s, now)
 }
 
 // settle fetches what is missing of what an answer names, and reads. Without a
 // session nothing can be fetched: errAskAgain, where the answer is not enough.
 func (m *Mirrors) settle(ctx context.Context, mirror *mirror, t target, s *session, a reply) (*Snapshot, error) {
+	done, err := m.turn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	at, err := choose(t, a.refs)
 	if err != nil && s == nil {
 		return nil, errAskAgain // what was not there may have come
@@ -183,10 +195,14 @@ func (m *Mirrors) settle(ctx context.Context, mirror *mirror, t target, s *sessi
 		return nil, err
 	}
 	if !hole.IsZero() || !at.tag.IsZero() && !mirror.reader().has(at.tag) {
+		if mirror.failed.serves(t, at.head) {
+			return nil, mirror.failed.err
+		}
 		if s == nil {
 			return nil, errAskAgain
 		}
 		if err := mirror.update(ctx, s, a.refs, at.head, at.wants); err != nil {
+			mirror.noAnswer(t, at.head, err)
 			return nil, err
 		}
 	}

@@ -51,6 +51,7 @@ func scanPack(r *bufio.Reader) (*packEntries, error) {
 			found.waiting[on] = append(found.waiting[on], int32(len(found.list)))
 		}
 	}
+	found.byID = len(found.waiting) > 0
 	if _, err := io.ReadFull(r, make([]byte, sha1.Size)); err != nil {
 		return nil, early(err)
 	}

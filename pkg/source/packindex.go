@@ -25,6 +25,7 @@ type packEntry struct {
 	data   int64 // where its compressed data begins
 	size   int64 // inflated; of a delta, that of the delta
 	kind   byte  // of a delta that is resolved, that of what it makes
+	depth  int16 // how many deltas lead to it
 
 	// Deltas form trees. Indexes are counted from 1, so that 0 is none.
 	base, child, sibling int32
@@ -36,6 +37,7 @@ type packEntry struct {
 type packEntries struct {
 	list    []packEntry
 	waiting map[plumbing.Hash][]int32
+	byID    bool // there were such
 }
 
 // indexPack checks a pack's checksum, resolves its deltas, hashes every object and
@@ -44,20 +46,33 @@ type packEntries struct {
 // go-git's parser does the same in three times the time, because it inflates every
 // object again, and in five times the memory.
 func indexPack(ctx context.Context, f *os.File, entries *packEntries, index io.Writer) (name string, err error) {
-	sum, err := entries.checksum(f)
+	sum, err := entries.index(ctx, f, maxDeltaBytes)
 	if err != nil {
-		return "", err
-	}
-	if err := entries.link(); err != nil {
-		return "", err
-	}
-	if err := entries.resolve(ctx, f, maxDeltaBytes); err != nil {
 		return "", err
 	}
 	if err := entries.write(index, sum); err != nil {
 		return "", writing(phaseIndex, err)
 	}
 	return fmt.Sprintf("pack-%x", sum), nil
+}
+
+// index makes the entries those of an index, and returns the pack's checksum.
+func (p *packEntries) index(ctx context.Context, f *os.File, room int64) ([]byte, error) {
+	sum, err := p.checksum(f)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.link(); err != nil {
+		return nil, err
+	}
+	if err := p.resolve(ctx, f, room); err != nil {
+		return nil, err
+	}
+	p.sort()
+	if id, twice := p.repeated(); twice && p.byID {
+		return nil, errPack("object %s is in it twice, and deltas name their bases by ids", id)
+	}
+	return sum, nil
 }
 
 // checksum compares a pack with the checksum at its end, and notes that of each object.
@@ -201,6 +216,9 @@ func (r *resolver) tree(root int32) error {
 			return err
 		}
 		e := r.at(delta)
+		if e.depth = r.at(top.entry).depth + 1; e.depth > maxDeltaDepth {
+			return errPack("more than %d deltas build on each other", maxDeltaDepth)
+		}
 		e.kind = r.at(root).kind
 		e.id = objectID(plumbing.ObjectType(e.kind), made)
 		r.adopt(delta)
@@ -227,6 +245,9 @@ func (r *resolver) push(f frame) {
 	}
 }
 
+// remakeCost is what a delta of next to no bytes costs, in bytes that are copied.
+const remakeCost = 16 << 10
+
 // remake makes an object that was dropped from its root again.
 func (r *resolver) remake(n int32) ([]byte, error) {
 	chain := []int32{n}
@@ -239,7 +260,7 @@ func (r *resolver) remake(n int32) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if r.again += int64(len(data)); r.again > maxInflatedBytes {
+		if r.again += int64(len(data)) + remakeCost; r.again > maxInflatedBytes {
 			return nil, errPack("its deltas are entangled")
 		}
 		data, err = r.apply(data, delta)
@@ -330,14 +351,31 @@ func applyDelta(base, delta []byte) ([]byte, error) {
 	return made, nil
 }
 
-// write writes an index of version 2, https://git-scm.com/docs/gitformat-pack.
-func (p *packEntries) write(to io.Writer, sum []byte) error {
+// sort puts the objects into the order of an index.
+func (p *packEntries) sort() {
 	slices.SortFunc(p.list, func(a, b packEntry) int {
 		if c := bytes.Compare(a.id[:], b.id[:]); c != 0 {
 			return c
 		}
 		return int(a.offset - b.offset)
 	})
+}
+
+// repeated finds an object that is there twice, once they are sorted. Where a delta
+// names such a one as its base it is open which of them is meant, and if that is a
+// delta on what the first one makes, whoever reads it goes round in a circle.
+func (p *packEntries) repeated() (plumbing.Hash, bool) {
+	for i := 1; i < len(p.list); i++ {
+		if p.list[i].id == p.list[i-1].id {
+			return p.list[i].id, true
+		}
+	}
+	return plumbing.ZeroHash, false
+}
+
+// write writes an index of version 2, https://git-scm.com/docs/gitformat-pack, of
+// what is sorted.
+func (p *packEntries) write(to io.Writer, sum []byte) error {
 	w := &indexWriter{to: bufio.NewWriterSize(to, 64<<10), sum: sha1.New()}
 	w.bytes([]byte("\xfftOc\x00\x00\x00\x02"))
 	n := 0

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -47,14 +46,8 @@ func TestIndexIsThatOfGit(t *testing.T) {
 				if len(entries.waiting) == 0 != (args != nil && args[0] != "--depth=250") {
 					t.Errorf("%d bases are named by id", len(entries.waiting))
 				}
-				sum, err := entries.checksum(f)
+				sum, err := entries.index(t.Context(), f, room)
 				if err != nil {
-					t.Fatal(err)
-				}
-				if err := entries.link(); err != nil {
-					t.Fatal(err)
-				}
-				if err := entries.resolve(t.Context(), f, room); err != nil {
 					t.Fatal(err)
 				}
 				var got bytes.Buffer
@@ -104,21 +97,17 @@ func TestIndexOfALargePack(t *testing.T) {
 func TestHostileDeltas(t *testing.T) {
 	blob := objectOf("blob", strings.Repeat("x", 100))
 	whole := delta(100, 100, 0x80|0x10, 100) // a copy of its base
-	ofs := func(p *packWriter, distance int, delta []byte) *packWriter {
-		p.header(packOfsDelta, int64(len(delta)))
-		var d []byte
-		for d = []byte{byte(distance & 0x7f)}; distance > 0x7f; {
-			distance = distance>>7 - 1
-			d = append([]byte{byte(distance&0x7f) | 0x80}, d...)
-		}
-		p.body.Write(d)
-		p.deflate(bytes.NewReader(delta))
-		return p
-	}
 	waits := newPack(blob)
 	at := waits.body.Len()
 	waits.refDelta([]byte(id1)[:20], whole)
-	ofs(waits, waits.body.Len()-at, whole)
+	waits.ofsDelta(waits.body.Len()-at, whole)
+	other := objectOf("blob", strings.Repeat("x", 50))
+	circle := newPack(blob).refDelta(blob.rawID(), delta(100, 50, 0x80|0x10, 50))
+	circle.refDelta(other.rawID(), delta(50, 100, 0x80|0x10, 50, 0x80|0x10, 50))
+	chain := newPack(blob)
+	for range maxDeltaDepth + 1 {
+		chain.ofsDelta(chain.last, whole)
+	}
 	endless := newPack(blob)
 	endless.count++
 	endless.body.WriteString("\x65" + strings.Repeat("\xff", 10))
@@ -126,11 +115,13 @@ func TestHostileDeltas(t *testing.T) {
 		pack *packWriter
 		says string
 	}{
-		"a base inside another object":     {ofs(newPack(blob), 3, whole), "no object"},
-		"a base before the pack":           {ofs(newPack(blob), 1<<20, whole), "no object"},
-		"its own base":                     {ofs(newPack(blob), 0, whole), "no object"},
+		"a base inside another object":     {newPack(blob).ofsDelta(3, whole), "no object"},
+		"a base before the pack":           {newPack(blob).ofsDelta(1<<20, whole), "no object"},
+		"its own base":                     {newPack(blob).ofsDelta(0, whole), "no object"},
 		"a base that waits for none":       {waits, "base is missing"},
 		"a distance that does not end":     {endless, "too long"},
+		"deltas in a circle":               {circle, "twice"},
+		"deltas that build on each other":  {chain, "more than 4095"},
 		"an instruction that is none":      {newPack(blob).refDelta(blob.rawID(), delta(100, 100, 0)), "instruction"},
 		"a copy that is cut short":         {newPack(blob).refDelta(blob.rawID(), delta(100, 100, 0x80|0x7f, 1, 2)), "cut short"},
 		"an insertion that is cut short":   {newPack(blob).refDelta(blob.rawID(), delta(100, 100, 50, 'x')), "cut short"},
@@ -139,13 +130,38 @@ func TestHostileDeltas(t *testing.T) {
 		"another base than it was made of": {newPack(blob).refDelta(blob.rawID(), delta(99, 99, 0x80|0x10, 99)), "not for its base"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := indexOf(t, c.pack.bytes())
+			err := indexOf(t, c.pack.bytes(), maxDeltaBytes)
 			wantError(t, err, ErrInvalid, c.says)
 		})
 	}
+	// Without bases by ids it does not matter which of two is meant.
+	twice := newPack(blob, blob)
+	if err := indexOf(t, twice.ofsDelta(twice.last, whole).bytes(), maxDeltaBytes); err != nil {
+		t.Errorf("an object that is there twice: %v", err)
+	}
 }
 
-func indexOf(t *testing.T, pack []byte) error {
+// security.md 6: a trunk of small deltas, each with a branch of its own, is made again
+// for each of them where there is no room to keep it.
+func TestDeltasThatAreMadeAgain(t *testing.T) {
+	blob := objectOf("blob", "x")
+	whole := delta(1, 1, 0x80|0x10, 1)
+	p := newPack(blob)
+	at := []int{0}
+	for range 1500 {
+		at = append(at, p.body.Len())
+		p.ofsDelta(p.last, whole)
+	}
+	for _, base := range at {
+		p.ofsDelta(p.body.Len()-base, whole)
+	}
+	if err := indexOf(t, p.bytes(), maxDeltaBytes); err != nil {
+		t.Errorf("with room for all of it: %v", err)
+	}
+	wantError(t, indexOf(t, p.bytes(), 0), ErrInvalid, "entangled")
+}
+
+func indexOf(t *testing.T, pack []byte, room int64) error {
 	t.Helper()
 	entries, err := scanPack(bufio.NewReader(bytes.NewReader(pack)))
 	if err != nil {
@@ -159,7 +175,7 @@ func indexOf(t *testing.T, pack []byte) error {
 	if _, err := f.Write(pack); err != nil {
 		t.Fatal(err)
 	}
-	_, err = indexPack(t.Context(), f, entries, io.Discard)
+	_, err = entries.index(t.Context(), f, room)
 	return err
 }
 

@@ -48,12 +48,16 @@ type Remote struct {
 	// not longer ago than this: 100 sources of one repository then ask once. It does
 	// not bound what is fetched. 0 takes no answer to a question from before the call.
 	MaxAge time.Duration
-	// MaxFailureAge is the same for a server that could not be reached.
+	// MaxFailureAge is the same for a server that could not be reached, or did not give
+	// out the same commit, within a timeout that is not shorter.
 	MaxFailureAge time.Duration
 	// Known is when the answer was given that the caller had last: that one and those
 	// before serve it no more, whatever their age, so that whoever looks again sees
 	// something new. Zero is none.
 	Known time.Time
+	// Keep is how long the mirror is kept for the next fetch, of any remote that shares
+	// it; 0 leaves that to Sweep.
+	Keep time.Duration
 	// Timeout bounds each phase: dial, proxy, TLS or handshake, token, refs, pack. 0 is
 	// one minute.
 	Timeout time.Duration
@@ -66,6 +70,7 @@ type target struct {
 	parts []string            // of the path
 	spec  revisionSpec        // of the revision
 	tags  *semver.Constraints // of the range
+	began time.Time           // when the fetch was asked for
 }
 
 // location is where a repository is: over http and https, or over ssh.

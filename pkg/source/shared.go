@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 )
 
@@ -12,28 +13,48 @@ import (
 type reply struct {
 	refs  *packp.AdvRefs
 	asked time.Time // when the request began: what was pushed later is not in it
-	err   error     // or why there was no answer
-	ended time.Time // when that was known
 }
 
-// serves tells whether a fetch that began at a time may take this answer. One that
-// waited while the server was asked always may.
-func (a reply) serves(r Remote, began time.Time) bool {
-	if a.err != nil {
-		return a.ended.After(r.Known) && !a.ended.Before(began.Add(-r.MaxFailureAge))
-	}
-	return a.refs != nil && a.asked.After(r.Known) && !a.asked.Before(began.Add(-r.MaxAge))
+// serves tells whether a fetch may take this answer. One that waited while the server
+// was asked always may.
+func (a reply) serves(t target) bool {
+	return a.refs != nil && a.asked.After(t.Known) && !a.asked.Before(t.began.Add(-t.MaxAge))
 }
 
-// note keeps an answer for the fetches that come next.
-func (m *mirror) note(a reply) {
-	if a.err != nil && !errors.Is(a.err, ErrUnreachable) {
-		return // it may be this fetch's own fault
-	}
-	if a.refs != nil && len(a.refs.References) > maxKeptRefs {
-		a = reply{}
-	}
+// outage is why there was no answer, for the same fetches.
+type outage struct {
+	err     error
+	ended   time.Time     // when that was known
+	timeout time.Duration // that of the fetch: what was too slow for it may do for another
+	head    plumbing.Hash // what the server did not give out; zero: it did not even say what it has
+}
+
+// serves tells whether a fetch may take this for the answer to the same question.
+func (o outage) serves(t target, head plumbing.Hash) bool {
+	return o.err != nil && o.head == head && t.Timeout <= o.timeout &&
+		o.ended.After(t.Known) && !o.ended.Before(t.began.Add(-t.MaxFailureAge))
+}
+
+// answered keeps an answer for the fetches that come next.
+func (m *mirror) answered(a reply) {
 	m.last = a
+	if len(a.refs.References) > maxKeptRefs {
+		m.last = reply{}
+	}
+	if m.failed.head.IsZero() {
+		m.failed = outage{} // it is over
+	}
+}
+
+// noAnswer keeps a failure for them, unless it may be the fetch's own fault.
+func (m *mirror) noAnswer(t target, head plumbing.Hash, err error) {
+	if !errors.Is(err, ErrUnreachable) {
+		return
+	}
+	m.failed = outage{err: err, ended: time.Now(), timeout: t.Timeout, head: head}
+	if head.IsZero() {
+		m.last = reply{}
+	}
 }
 
 // errAskAgain: an answer that is kept does not do for this fetch.

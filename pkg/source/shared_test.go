@@ -171,3 +171,67 @@ func TestSourcesShareAFailure(t *testing.T) {
 		t.Errorf("the next source asked %d times", n)
 	}
 }
+
+// What the server does not give out of one branch is no failure of another one, and
+// what was too slow for one source may do for another.
+func TestSourcesShareOnlyTheirOwnFailure(t *testing.T) {
+	s, r, m := newServer(t), newRepo(t), newMirrors(t)
+	r.commit("a.yaml", "a: 1\n")
+	s.push(r, "repo.git")
+	var packs atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if req.Method == http.MethodPost && packs.Add(1) > 1 {
+			w.WriteHeader(http.StatusBadGateway)
+			return
+		}
+		proxyTo(t, s.proxy.URL).ServeHTTP(w, req)
+	}))
+	defer server.Close()
+	main := Remote{URL: server.URL + "/repo.git", MaxAge: time.Hour, MaxFailureAge: time.Hour, Timeout: time.Minute}
+	mustFetch(t, m, main)
+	r.git("checkout", "--quiet", "-b", "big")
+	r.commit("a.yaml", "a: 2\n")
+	s.push(r, "repo.git")
+	time.Sleep(time.Millisecond)
+	big := main
+	big.Branch = "big"
+	for range 10 {
+		_, err := m.Fetch(t.Context(), big)
+		wantError(t, err, ErrUnreachable, "502")
+	}
+	if n := packs.Load(); n != 2 {
+		t.Errorf("ten sources of the branch asked for %d packs", n-1)
+	}
+	mustFetch(t, m, main)
+	mustFetch(t, m, Remote{URL: main.URL, MaxFailureAge: time.Hour})
+
+	patient := big
+	patient.Timeout = 2 * time.Minute
+	_, err := m.Fetch(t.Context(), patient)
+	wantError(t, err, ErrUnreachable, "502")
+	if n := packs.Load(); n != 3 {
+		t.Errorf("a source with more time asked for %d packs", n-2)
+	}
+}
+
+// Neither is GitHub waited for by every source of an app.
+func TestSourcesShareATokenThatIsNotGiven(t *testing.T) {
+	var asked atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}))
+	defer server.Close()
+	app, err := ParseGitHubApp(GitHubAppSecret{ID: "1", InstallationID: "2", PrivateKey: newRSA(t), BaseURL: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := newMirrors(t)
+	for range 10 {
+		_, err := m.Fetch(t.Context(), Remote{URL: "https://127.0.0.1:1/repo.git", Auth: app, MaxFailureAge: time.Hour})
+		wantError(t, err, ErrUnreachable, "phase token", "503")
+	}
+	if n := asked.Load(); n != 1 {
+		t.Errorf("ten sources asked %d times", n)
+	}
+}

@@ -3,6 +3,7 @@ package e2e
 import (
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -91,6 +92,33 @@ func TestOutage(t *testing.T) {
 			return nil
 		})
 	})
+}
+
+// Servers that take connections and say nothing keep their own sources waiting, and no
+// other one.
+func TestSilentServers(t *testing.T) {
+	s := newSystem(t)
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	for i := range 12 {
+		s.apply(map[string]any{
+			"apiVersion": api.GroupVersion.String(), "kind": "ProfileSource",
+			"metadata": map[string]any{"name": fmt.Sprintf("silent-%d", i), "namespace": namespace},
+			"spec": map[string]any{
+				"git":      map[string]any{"url": fmt.Sprintf("http://%s/%d.git", silent.Addr(), i), "timeout": "1h"},
+				"interval": "1m", "retryInterval": "1s",
+			},
+		})
+	}
+	s.start()
+	s.builtin("osp-ubuntu")
+	first := s.git.push(map[string]string{"a.yaml": osp("osp-a", "v1.0.0", "echo one")})
+	s.source()
+	s.ready(first)
+	s.ready(s.git.push(map[string]string{"a.yaml": osp("osp-a", "v1.1.0", "echo two")}))
 }
 
 // about picks the notes that hold a text: sources of other tests have the same name.

@@ -16,7 +16,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
@@ -31,12 +30,15 @@ const (
 
 // refusedError says that trying again is pointless until somebody changes
 // something.
-type refusedError struct{ text string }
+type refusedError struct {
+	text string
+	once string // told for these credentials only once, and not again for each commit
+}
 
 func (e *refusedError) Error() string { return e.text }
 
 func refuse(format string, args ...any) error {
-	return &refusedError{fmt.Sprintf(format, args...)}
+	return &refusedError{text: fmt.Sprintf(format, args...)}
 }
 
 // send sets a status at the host, if that is switched on. It notes in the job what the
@@ -58,6 +60,10 @@ func (s *Statuses) send(ctx context.Context, j *job, want status) error {
 	switch {
 	case err == nil:
 		j.sent, j.refused = want.state, ""
+	case errors.Is(err, source.ErrUnsupported):
+		// Many apps may read and no more, and maybe nobody wants statuses.
+		j.refused = attempt
+		return &refusedError{text: err.Error(), once: by.version}
 	case errors.As(err, &final) || errors.Is(err, errOff):
 		j.refused = attempt
 	}
@@ -208,12 +214,7 @@ func (s *Statuses) post(ctx context.Context, provider string, to endpoint, want 
 // appToken asks for a token of the source's GitHub App for this one status.
 func appToken(ctx context.Context, to endpoint, over *source.Transport) (string, error) {
 	token, err := to.app.StatusToken(ctx, over, path.Base(to.repository))
-	switch {
-	case errors.Is(err, source.ErrUnsupported):
-		// Many apps may read and no more, and nobody asked for statuses by a token.
-		log.FromContext(ctx).V(1).Info("setting no commit statuses", "reason", err.Error())
-		return "", errOff
-	case errors.Is(err, source.ErrAuthentication), errors.Is(err, source.ErrInvalid):
+	if errors.Is(err, source.ErrAuthentication) || errors.Is(err, source.ErrInvalid) {
 		return "", refuse("%v", err)
 	}
 	return token, err

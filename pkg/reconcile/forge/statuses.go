@@ -78,6 +78,7 @@ type Statuses struct {
 	queue  workqueue.TypedRateLimitingInterface[types.NamespacedName]
 	mu     sync.Mutex
 	latest map[types.NamespacedName]job
+	told   map[types.NamespacedName]string // what is told once: for which credentials
 }
 
 // job is what is known about the newest commit of a source.
@@ -105,6 +106,7 @@ func (s *Statuses) Looked(l Look) {
 	defer s.mu.Unlock()
 	if m == nil || ps.Spec.Git == nil || ps.Spec.Webhook == nil || !reports(ps.Spec.Webhook.Provider) {
 		delete(s.latest, key)
+		delete(s.told, key)
 		return
 	}
 	next := job{source: ps.DeepCopy(), commit: m[1], changed: map[string]api.ProfileEntry{}, problems: l.Problems, since: time.Now()}
@@ -139,7 +141,7 @@ func (j job) settledState() State {
 
 func (s *Statuses) init() {
 	s.once.Do(func() {
-		s.latest = map[types.NamespacedName]job{}
+		s.latest, s.told = map[types.NamespacedName]job{}, map[types.NamespacedName]string{}
 		s.queue = workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](firstRetry, lastRetry))
 	})
 }
@@ -191,8 +193,10 @@ func (s *Statuses) work(ctx context.Context, key types.NamespacedName) {
 	case errors.As(err, &final):
 		s.queue.Forget(key)
 		s.keep(key, j)
-		s.Recorder.Eventf(j.source, nil, corev1.EventTypeWarning, api.EventCommitStatusRefused, "Report", "%s",
-			notes.Shorten(fmt.Sprintf("commit status of %s: %v", j.commit, err), notes.MaxEvent))
+		if s.isNews(key, final) {
+			s.Recorder.Eventf(j.source, nil, corev1.EventTypeWarning, api.EventCommitStatusRefused, "Report", "%s",
+				notes.Shorten(fmt.Sprintf("commit status of %s: %v", j.commit, err), notes.MaxEvent))
+		}
 	case err != nil && s.queue.NumRequeues(key) < maxTries:
 		log.FromContext(ctx).Info("sending a commit status, trying again", "source", key.String(), "commit", j.commit, "error", err.Error())
 		s.queue.AddRateLimited(key)
@@ -206,6 +210,19 @@ func (s *Statuses) work(ctx context.Context, key types.NamespacedName) {
 			s.queue.AddAfter(key, recount)
 		}
 	}
+}
+
+// isNews tells a refusal that has not been told yet, or has to be each time.
+func (s *Statuses) isNews(key types.NamespacedName, refused *refusedError) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if refused.once != "" && s.told[key] == refused.once {
+		return false
+	}
+	if s.told[key] = refused.once; refused.once == "" {
+		delete(s.told, key)
+	}
+	return true
 }
 
 // keep remembers what the host has, unless another commit came meanwhile.

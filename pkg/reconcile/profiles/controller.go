@@ -145,6 +145,9 @@ func sourceOf(_ context.Context, obj client.Object) []crreconcile.Request {
 
 // Reconcile brings the objects of one ProfileSource in line with what it holds now.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	if err := r.unwatchUnnamed(ctx); err != nil {
+		return ctrl.Result{}, err
+	}
 	var ps api.ProfileSource
 	if err := r.Client.Get(ctx, req.NamespacedName, &ps); err != nil {
 		if apierrors.IsNotFound(err) {

@@ -183,9 +183,47 @@ func unknownKind(err error) bool {
 // unwatchFlux ends the watch of a kind that was taken away, which would else ask for it
 // for ever. The next look finds out whether it is back.
 func (r *Reconciler) unwatchFlux(ctx context.Context, name string, kind fluxKind) error {
+	r.Flux.mu.Lock()
+	defer r.Flux.mu.Unlock()
+	return r.Flux.unwatch(ctx, name, kind)
+}
+
+// unwatchUnnamed ends the watches of kinds that no source names any more: nobody would
+// find out that one of them was taken away. A source that comes to name it was in the
+// list, or finds it unwatched.
+func (r *Reconciler) unwatchUnnamed(ctx context.Context) error {
 	f := r.Flux
+	if f == nil {
+		return nil
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if len(f.watched) == 0 {
+		return nil
+	}
+	var list api.ProfileSourceList
+	if err := r.Client.List(ctx, &list, client.InNamespace(r.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("listing ProfileSources: %w", err)
+	}
+	named := map[string]bool{}
+	for i := range list.Items {
+		if ref := list.Items[i].Spec.SourceRef; ref != nil {
+			named[ref.Kind] = true
+		}
+	}
+	for name := range f.watched {
+		if named[name] {
+			continue
+		}
+		if err := f.unwatch(ctx, name, fluxKinds[name]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unwatch is called with the lock held.
+func (f *Flux) unwatch(ctx context.Context, name string, kind fluxKind) error {
 	if !f.watched[name] {
 		return nil
 	}

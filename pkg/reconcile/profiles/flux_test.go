@@ -255,6 +255,14 @@ func (b *bench) meta(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: b.namespace, Name: name}
 }
 
+// uninstall takes the kind GitRepository away, and all that is of it.
+func (b *bench) uninstall() {
+	b.t.Helper()
+	definition := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "gitrepositories.source.toolkit.fluxcd.io"}}
+	definition.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
+	b.do(b.client.Delete(b.t.Context(), definition))
+}
+
 func TestFlux(t *testing.T) {
 	b := newBench(t, "")
 	revision := func(digit string) string { return "main@sha1:" + strings.Repeat(digit, 40) }
@@ -419,9 +427,7 @@ func TestFlux(t *testing.T) {
 		if b.lists.Load() == 0 {
 			t.Fatal("GitRepositories were never watched")
 		}
-		definition := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "gitrepositories.source.toolkit.fluxcd.io"}}
-		definition.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
-		b.do(b.client.Delete(t.Context(), definition))
+		b.uninstall()
 		if ps := b.until("git", "DependencyNotReady", "does not know the kind GitRepository"); len(ps.Status.Profiles) != 3 {
 			t.Errorf("the inventory is %+v", ps.Status.Profiles)
 		}
@@ -439,5 +445,25 @@ func TestFlux(t *testing.T) {
 		b.until("git", meta.SucceededReason, "applied "+revision("8"))
 		b.fluxStatus(again, b.archive(revision("9"), files)) // nobody looks for 700 hours
 		b.until("git", meta.SucceededReason, "applied "+revision("9"))
+	})
+	t.Run("Flux goes while nobody names its kind", func(t *testing.T) {
+		b.change("elsewhere", func(ps *api.ProfileSource) { ps.Spec.SourceRef.Kind = sourcev1.BucketKind })
+		b.do(b.client.Delete(t.Context(), b.get("git")))
+		watched := func() bool {
+			b.r.Flux.mu.Lock()
+			defer b.r.Flux.mu.Unlock()
+			return b.r.Flux.watched[sourcev1.GitRepositoryKind]
+		}
+		for deadline := time.Now().Add(30 * time.Second); watched() && time.Now().Before(deadline); {
+			time.Sleep(20 * time.Millisecond)
+		}
+		b.uninstall()
+		asked := b.lists.Load()
+		time.Sleep(4 * time.Second) // a reflector would have asked again after 0.8 s, and twice that
+		if now := b.lists.Load(); now != asked {
+			t.Errorf("it was asked for %d times", now-asked)
+		}
+		b.source("late", ref(sourcev1.GitRepositoryKind, "osps"))
+		b.until("late", "DependencyNotReady", "does not know the kind GitRepository")
 	})
 }

@@ -20,6 +20,9 @@ func (r *Reconciler) fetchShared(ctx context.Context, ps *api.ProfileSource, rem
 	if known, ok := r.answers.Load(key); ok {
 		remote.Known = known.(time.Time)
 	}
+	// As long as until the next look, however it is put off: a source whose credentials
+	// are others then has another mirror.
+	remote.Keep = 2*max(ps.Spec.Interval.Duration, ps.Spec.RetryInterval.Duration) + time.Hour
 	snap, err := r.Git.Fetch(ctx, shareable(ps, remote))
 	if err != nil {
 		r.answers.Store(key, time.Now())

@@ -293,23 +293,33 @@ func TestStatusesByGitHubApp(t *testing.T) {
 	t.Run("that may not", func(t *testing.T) {
 		f, h, _ := follow(t)
 		h.refuse(http.StatusUnprocessableEntity)
+		refused := func() (said string) {
+			t.Helper()
+			for deadline := time.Now().Add(30 * time.Second); !strings.Contains(said, "CommitStatusRefused") && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+				said += f.told()
+			}
+			return said
+		}
 		f.commit("", "v1.0.0", "one")
 		for range 3 {
 			f.asks()
 			time.Sleep(200 * time.Millisecond)
 		}
-		if diff := cmp.Diff([]string{read, write}, h.asked()); diff != "" {
+		if said := refused(); !strings.Contains(said, `GitHub answers 422 Unprocessable Entity; give the app the repository permission Commit statuses: write, and "osps" to its installation`) ||
+			strings.Contains(said, "c4n4ry") || strings.Count(said, "CommitStatusRefused") != 1 {
+			t.Errorf("told is %q", said)
+		}
+		f.commit("", "v1.0.1", "another") // that it may not is told once
+		f.asks()
+		time.Sleep(200 * time.Millisecond)
+		if diff := cmp.Diff([]string{read, write, write}, h.asked()); diff != "" {
 			t.Error(diff)
 		}
 		f.quiet()
 		h.refuse(http.StatusForbidden)
 		f.commit("", "v1.1.0", "two")
 		f.asks()
-		var said string
-		for deadline := time.Now().Add(30 * time.Second); !strings.Contains(said, "CommitStatusRefused") && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-			said += f.told()
-		}
-		if !strings.Contains(said, "phase token: GitHub answers 403 Forbidden; is the installation suspended?") || strings.Contains(said, "c4n4ry") {
+		if said := refused(); !strings.Contains(said, "phase token: GitHub answers 403 Forbidden; is the installation suspended?") || strings.Contains(said, "c4n4ry") {
 			t.Errorf("told is %q", said)
 		}
 	})
