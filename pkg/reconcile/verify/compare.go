@@ -56,7 +56,10 @@ func compareTrees(at string, want, have any) *Difference {
 			return compareText(at, w, h)
 		}
 	}
-	return differ(at, 0, brief(want), brief(have))
+	if w, h := brief(want), brief(have); w != h {
+		return differ(at, 0, w, h)
+	}
+	return differ(at, 0, fmt.Sprintf("%T %v", want, want), fmt.Sprintf("%T %v", have, have))
 }
 
 func compareLists(at string, want, have []any) *Difference {

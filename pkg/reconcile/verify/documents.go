@@ -74,9 +74,10 @@ func (v *Verifier) boot(ctx context.Context, s *subject, r *rendering) (b *boot,
 	if b.info, err = v.clusterInfo(ctx); err != nil {
 		return nil, "", err
 	}
-	if b.kubeconfig != nil {
-		// What it says beside the token is compared in checkKubeconfig.
+	if check := b.checkKubeconfig(s); check.Result == Agrees {
 		b.in.Cluster.BootstrapKubeconfig = withToken(string(b.kubeconfig.Data[api.KubeconfigKey]), r.in.Cluster.BootstrapToken)
+	} else if b.in.Cluster.BootstrapKubeconfig, err = b.ownKubeconfig(); err != nil {
+		return nil, "", err
 	}
 	_, hidden := r.in.Split()
 	if hidden.Empty() {
@@ -334,7 +335,7 @@ func (b *boot) endpoints() []render.Input {
 }
 
 // tokenLine is where a kubeconfig has its token.
-var tokenLine = regexp.MustCompile(`(?m)^(\s*token: ["']?)[a-z0-9]{6}\.[a-z0-9]{16}(["']?)\s*$`)
+var tokenLine = regexp.MustCompile(`(?m)^(\s*token: ["']?)[a-z0-9]{6}\.[a-z0-9]{16}(["']?)[ \t]*$`)
 
 // withToken replaces the token of a kubeconfig.
 func withToken(kubeconfig, token string) string {

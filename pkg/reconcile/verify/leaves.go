@@ -59,6 +59,7 @@ func (f *flattening) walk(at string, v any) {
 			switch {
 			case isFile && (k == "content" || k == "contents"):
 				f.add(fmt.Sprintf("file %q", path), contentOf(v))
+			case isFile && k == "path": // it is its name
 			case isFile:
 				f.walk(fmt.Sprintf("%s of file %q", k, path), v[k])
 			default:

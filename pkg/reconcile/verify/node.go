@@ -58,7 +58,7 @@ func (s *subject) recorded() []field {
 		{at + "profile", rec.Profile, c.Profile}, {at + "version", rec.Version, c.Version},
 		{at + "object", rec.Object, c.Object}, {at + "profileDigest", rec.ObjectDigest, c.ProfileDigest},
 		{at + "repository", rec.Repository, c.Repository}, {at + "path", rec.Path, c.Path},
-		{at + "commit", rec.Commit, c.Commit}, {at + "change", rec.Change, c.Change}, {at + "engine", rec.Engine, c.Engine},
+		{at + "commit", rec.Commit, c.Commit}, {at + "change", rec.Change, c.Change},
 	}
 }
 
