@@ -21,8 +21,7 @@ import (
 
 // verifyFlags are the flags of `osm-gitops verify`.
 type verifyFlags struct {
-	kubeconfig, workerKubeconfig, namespace string
-
+	person         personFlags
 	repo           repoFlags
 	cache          string
 	keys           []string
@@ -45,6 +44,7 @@ whether it agrees, and of what differs the first difference, never a credential.
 
 The repository is fetched with the credentials of its ProfileSource. With --repo it is
 read from a clone, or from another place, at --revision, as osm-gitops render does.
+With --from a dump of osm-gitops trace is verified, which has no Secrets.
 
 Nothing is written but --cache-dir. The exit status is 0 if everything agrees, 1 if not,
 2 for misuse, and 3 if the record was made by a release that renders otherwise.`,
@@ -58,9 +58,7 @@ Nothing is written but --cache-dir. The exit status is 0 if everything agrees, 1
 		},
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&flags.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster; empty: in-cluster, or the KUBECONFIG of the environment")
-	fs.StringVar(&flags.workerKubeconfig, "worker-cluster-kubeconfig", "", "kubeconfig of the worker cluster; empty: the same cluster")
-	fs.StringVar(&flags.namespace, "namespace", "kube-system", "namespace of the controller")
+	flags.person.bind(fs)
 	flags.repo.bind(fs)
 	fs.StringVar(&flags.cache, "cache-dir", "", "`FOLDER` to keep fetched repositories in; empty: a temporary one")
 	fs.StringArrayVar(&flags.keys, "keys", nil, "`FILE` with public keys of who may sign commits: OpenPGP in ASCII armour, or as in allowed_signers; may be repeated. Empty: those of the ProfileSource, where it demands signatures")
@@ -102,7 +100,7 @@ func (f *verifyFlags) check() error {
 	default:
 		return misusef("-o text, -o json or -o yaml", "unknown output %q", f.output)
 	}
-	if f.namespace == "" {
+	if f.person.namespace == "" {
 		return misusef("see osm-gitops verify --help", "--namespace: is empty: name the namespace of the controller")
 	}
 	return f.repo.checkOptional()
@@ -155,17 +153,16 @@ func runVerify(ctx context.Context, f verifyFlags, args []string, stdout io.Writ
 
 // verifier wires what the flags name. The caller calls done in the end.
 func (f *verifyFlags) verifier() (v *verify.Verifier, done func(), err error) {
-	v = &verify.Verifier{Namespace: f.namespace, Engine: render.NewEngine(), Builtin: builtinProfiles(), WithoutSecrets: f.withoutSecrets}
-	v.Check = checkWith(v.Engine)
-	if v.Management, err = adminClient(f.kubeconfig); err != nil {
+	from, err := f.person.clusters()
+	if err != nil {
 		return nil, nil, err
 	}
-	v.Worker = v.Management
-	if f.workerKubeconfig != "" {
-		if v.Worker, err = adminClient(f.workerKubeconfig); err != nil {
-			return nil, nil, err
-		}
+	v = &verify.Verifier{
+		Management: from.Management, Worker: from.Worker, Namespace: from.Namespace,
+		Engine: render.NewEngine(), Builtin: builtinProfiles(),
+		WithoutSecrets: f.withoutSecrets || f.person.from != "", // a dump has none
 	}
+	v.Check = checkWith(v.Engine)
 	if v.Keys, err = readKeys(f.keys); err != nil {
 		return nil, nil, err
 	}

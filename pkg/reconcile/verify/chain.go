@@ -15,6 +15,7 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
@@ -106,7 +107,7 @@ func configName(pool types.NamespacedName) string {
 // config reads the configuration of a pool, nil where there is none.
 func (v *Verifier) config(ctx context.Context, pool types.NamespacedName) (*osm.OperatingSystemConfig, error) {
 	var osc osm.OperatingSystemConfig
-	found, err := get(ctx, v.Management, types.NamespacedName{Namespace: v.Namespace, Name: configName(pool)}, &osc)
+	found, err := get(ctx, v.Management, types.NamespacedName{Namespace: v.Namespace, Name: pools.NamesOf(pool).Config}, &osc)
 	if err != nil || !found {
 		return nil, err
 	}
@@ -126,11 +127,9 @@ func (v *Verifier) generationOf(ctx context.Context, pool types.NamespacedName, 
 			return g, nil
 		}
 	}
-	hexDigits := digest[strings.LastIndex(digest, ":")+1:]
-	for _, digits := range []int{12, 19} { // the two names that pools gives a record
+	for _, name := range pools.RecordNames(pool, digest) {
 		var obj appsv1.ControllerRevision
-		name := types.NamespacedName{Namespace: v.Namespace, Name: pool.Name + "-" + pool.Namespace + "-" + hexDigits[:min(digits, len(hexDigits))]}
-		found, err := get(ctx, v.Management, name, &obj)
+		found, err := get(ctx, v.Management, types.NamespacedName{Namespace: v.Namespace, Name: name}, &obj)
 		if err != nil {
 			return nil, err
 		}

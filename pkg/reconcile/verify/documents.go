@@ -16,6 +16,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/pkg/render/meaning"
 )
@@ -83,7 +84,7 @@ func (v *Verifier) boot(ctx context.Context, s *subject, r *rendering) (b *boot,
 	if hidden.Empty() {
 		return b, "", nil
 	}
-	name := s.pool.Name + "-" + s.pool.Namespace + "-inputs"
+	name := pools.NamesOf(s.pool).Inputs
 	kept, err := v.secret(ctx, name)
 	if err != nil {
 		return nil, "", err
@@ -135,7 +136,10 @@ func (v *Verifier) secret(ctx context.Context, name string) (*corev1.Secret, err
 
 // checkDocument compares what one stage of a pool boots from.
 func (v *Verifier) checkDocument(ctx context.Context, s *subject, b *boot, stage string) (Check, error) {
-	name := s.pool.Name + "-" + s.pool.Namespace + "-" + stage + "-config" // contract: section 8.1
+	name := pools.NamesOf(s.pool).Provisioning
+	if stage == "bootstrap" {
+		name = pools.NamesOf(s.pool).Bootstrap
+	}
 	check := Check{Thing: ThingSecret, Name: api.NamespaceCloudInitSettings + "/" + name}
 	secret, err := v.secret(ctx, name)
 	if err != nil {

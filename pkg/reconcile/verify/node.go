@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
@@ -136,8 +137,9 @@ func (v *Verifier) compareMachine(ctx context.Context, s *subject) (*Difference,
 	if d := firstOf(field{"spec.pool.machineSet", owner, spec.Pool.MachineSet}); d != nil || owner == "" {
 		return d, nil
 	}
-	var set cluster.MachineSet
-	if found, err = get(ctx, v.Worker, types.NamespacedName{Namespace: machine.Namespace, Name: owner}, &set); err != nil || !found {
+	set := &metav1.PartialObjectMetadata{}
+	set.SetGroupVersionKind(cluster.GroupVersion.WithKind("MachineSet"))
+	if found, err = get(ctx, v.Worker, types.NamespacedName{Namespace: machine.Namespace, Name: owner}, set); err != nil || !found {
 		return nil, err
 	}
 	for _, ref := range set.OwnerReferences {

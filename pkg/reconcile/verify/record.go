@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
@@ -96,8 +97,7 @@ func (s *subject) askedFor() *Difference {
 // settings reads the settings that a record names. They are nil where they are not
 // what it names.
 func (v *Verifier) settings(ctx context.Context, digest string) ([]byte, Check, error) {
-	// The name and the key are those that pools gives them.
-	name := types.NamespacedName{Namespace: v.Namespace, Name: "osm-gitops-settings-" + render.ShortDigest(digest)}
+	name := types.NamespacedName{Namespace: v.Namespace, Name: pools.SettingsName(digest)}
 	check := Check{Thing: ThingSettings, Name: "ConfigMap " + name.String()}
 	var cm corev1.ConfigMap
 	found, err := get(ctx, v.Management, name, &cm)
@@ -107,10 +107,10 @@ func (v *Verifier) settings(ctx context.Context, digest string) ([]byte, Check, 
 	if !found {
 		return nil, check.missing("without them nothing can be rendered again"), nil
 	}
-	text := []byte(cm.Data["settings.json"])
+	text := []byte(cm.Data[pools.SettingsKey])
 	sum := sha256.Sum256(text)
 	if got := "v1:sha256:" + hex.EncodeToString(sum[:]); got != digest {
-		return nil, check.with(differ("digest of settings.json", 0, digest, got)), nil
+		return nil, check.with(differ("digest of "+pools.SettingsKey, 0, digest, got)), nil
 	}
 	check.Note = "its content has the digest that the record names"
 	return text, check.with(nil), nil

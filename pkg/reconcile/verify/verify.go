@@ -12,6 +12,7 @@ import (
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 	"github.com/osm-gitops/osm-gitops/pkg/source/signature"
@@ -92,7 +93,7 @@ func (v *Verifier) Pool(ctx context.Context, pool types.NamespacedName) (*Report
 		return nil, err
 	}
 	if osc == nil {
-		return nil, fmt.Errorf("there is no OperatingSystemConfig %s/%s: %s is no pool, or was given no configuration yet", v.Namespace, configName(pool), pool)
+		return nil, fmt.Errorf("there is no OperatingSystemConfig %s/%s: %s is no pool, or was given no configuration yet", v.Namespace, pools.NamesOf(pool).Config, pool)
 	}
 	s := &subject{pool: pool, gen: generationIn(osc)}
 	s.digest = s.gen.record.Digests.Input
