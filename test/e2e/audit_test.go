@@ -1,9 +1,7 @@
 package e2e
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,8 +11,10 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/audit"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/verify"
 )
@@ -95,6 +95,7 @@ func TestAudit(t *testing.T) {
 
 	s.run("git says the same", func(t *testing.T) { s.asGitSays(all, benLine) })
 	s.run("all is proven", func(t *testing.T) { s.proven(all) })
+	s.run("in other ways", func(t *testing.T) { s.otherWays("node/"+all[0].node.Name, benLine) })
 	s.stop()
 	s.run("tampering is named", func(t *testing.T) { s.tamper(all) })
 }
@@ -142,16 +143,22 @@ func (s *system) provenanceOf(b born) (*api.NodeProvenance, error) {
 	return &np, s.get("", nodes.Name(b.node.Name, b.node.UID), &np)
 }
 
-// asGitSays compares what is written of each node with the git command.
+// asGitSays compares what trace says of each node with the git command.
 func (s *system) asGitSays(all []born, allowed string) {
 	s.t.Helper()
 	signers := filepath.Join(s.t.TempDir(), "allowed_signers")
 	s.must(os.WriteFile(signers, []byte(allowed), 0o600))
 	signatures := 0
 	for _, b := range all {
-		np, err := s.provenanceOf(b)
+		status, out, errs, err := s.command("trace", "node/"+b.node.Name, "-o", "json", "--kubeconfig", s.cluster.Kubeconfig)
 		s.must(err)
-		c := np.Spec.Configuration
+		var trail audit.Trail
+		s.must(json.Unmarshal([]byte(out), &trail))
+		if status != 0 || errs != "" || trail.Commit == nil {
+			s.t.Errorf("%s: trace ends with %d\n%s%s", b.node.Name, status, out, errs)
+			continue
+		}
+		c := trail.Commit
 		file := "profiles/" + strings.TrimPrefix(b.profile, "osp-") + ".yaml"
 		var commit, selected string
 		before := false
@@ -205,21 +212,10 @@ type verdict struct {
 // verify runs the command as the cluster's administrator.
 func (s *system) verify(args ...string) (verdict, error) {
 	var v verdict
-	path, err := binary()
-	if err != nil {
-		return v, err
-	}
-	cmd := exec.CommandContext(s.t.Context(), path, append([]string{"verify", "--kubeconfig", s.cluster.Kubeconfig,
-		"--allow-insecure-git", "--git-allowed-cidrs", "127.0.0.0/8", "-o", "json"}, args...)...)
-	var out, errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	var exit *exec.ExitError
-	if err := cmd.Run(); err != nil && !errors.As(err, &exit) {
-		return v, err
-	}
-	v = verdict{status: cmd.ProcessState.ExitCode(), out: out.String(), stderr: errs.String()}
-	if out.Len() > 0 {
-		err = json.Unmarshal(out.Bytes(), &v.report)
+	status, out, errs, err := s.command(append([]string{"verify", "-o", "json", "--kubeconfig", s.cluster.Kubeconfig, "--allow-insecure-git", "--git-allowed-cidrs", "127.0.0.0/8"}, args...)...)
+	v = verdict{status: status, out: out, stderr: errs}
+	if err == nil && out != "" {
+		err = json.Unmarshal([]byte(out), &v.report)
 	}
 	return v, err
 }
@@ -249,4 +245,52 @@ func (s *system) proven(all []born) {
 		})
 	}
 	wg.Wait()
+}
+
+// otherWays verifies by another repository, from a dump, and what did not come from a
+// repository at all.
+func (s *system) otherWays(node, allowed string) {
+	s.t.Helper()
+	dir := s.t.TempDir()
+	keys, dump, cache := filepath.Join(dir, "keys"), filepath.Join(dir, "dump"), filepath.Join(dir, "cache")
+	s.must(os.WriteFile(keys, []byte(allowed), 0o600))
+	if status, _, errs := s.runs("trace", "--dump", dump, "--kubeconfig", s.cluster.Kubeconfig); status != 0 {
+		s.t.Fatalf("dumping: status %d\n%s", status, errs)
+	}
+	var byHand map[string]any
+	s.must(yaml.Unmarshal([]byte(osp("by-hand", "v1.0.0", "echo")), &byHand))
+	byHand["metadata"].(map[string]any)["namespace"] = namespace
+	s.apply(byHand)
+	s.pool("pool-hand", "by-hand")
+	s.served("pool-hand", "v1.0.0")
+	s.pool("pool-builtin", "osp-ubuntu")
+	s.served("pool-builtin", s.builtin("osp-ubuntu").Version)
+	pool := "machinedeployment/" + s.pools + "/"
+	signed := "node/" + s.pools + "-node-11"
+	for name, c := range map[string]struct {
+		args    []string
+		status  int
+		verdict string
+	}{
+		"a clone":                        {[]string{node, "--repo", s.git.work}, 0, "agrees"},
+		"a clone, at a commit of then":   {[]string{node, "--repo", s.git.work, "--revision", "HEAD~1"}, 0, "agrees"},
+		"a clone, at a commit of before": {[]string{node, "--repo", s.git.work, "--revision", "HEAD~3"}, 1, "repository differs"},
+		"a cache":                        {[]string{node, "--cache-dir", cache}, 0, "agrees"},
+		"the cache again":                {[]string{signed, "--cache-dir", cache}, 0, "agrees"},
+		"keys that are given":            {[]string{signed, "--keys", keys}, 0, "agrees"},
+		"a commit that is not signed":    {[]string{node, "--keys", keys}, 1, "signature differs"},
+		"no Secrets":                     {[]string{signed, "--without-secrets"}, 0, "agrees"},
+		"a built-in profile":             {[]string{pool + "pool-builtin"}, 0, "agrees"},
+		"a profile made by hand":         {[]string{pool + "pool-hand"}, 1, "unproven"},
+	} {
+		if v, err := s.verify(c.args...); err != nil || v.status != c.status || v.report.Verdict != c.verdict {
+			s.t.Errorf("%s: status %d, verdict %q, want %d and %q (%v)\n%s%s", name, v.status, v.report.Verdict, c.status, c.verdict, err, v.out, v.stderr)
+		}
+	}
+	path, err := binary()
+	s.must(err)
+	out, err := exec.CommandContext(s.t.Context(), path, "verify", signed, "--from", dump, "--repo", s.git.work, "--keys", keys).Output()
+	if err != nil || !strings.Contains(string(out), "\nverdict: agrees\n") {
+		s.t.Errorf("a dump: %v\n%s", err, out)
+	}
 }
