@@ -30,10 +30,13 @@ type generation struct {
 	archived *appsv1.ControllerRevision
 }
 
+// readable reports whether there is a record at all.
+func (g *generation) readable() bool { return g.broken == nil && g.record.Object != "" }
+
 // sound reports whether the record is as it was written: its digest is that of its
 // content.
 func (g *generation) sound() bool {
-	return g.broken == nil && g.record.Object != "" && g.record.InputDigest() == g.record.Digests.Input
+	return g.readable() && g.record.InputDigest() == g.record.Digests.Input
 }
 
 // holder is the object with the record.

@@ -37,6 +37,7 @@ func compareTrees(at string, want, have any) *Difference {
 	if isEmpty(want) && isEmpty(have) || reflect.DeepEqual(want, have) {
 		return nil
 	}
+	want, have = likewise(want, have), likewise(have, want)
 	switch w := want.(type) {
 	case map[string]any:
 		if h, ok := have.(map[string]any); ok {
@@ -62,6 +63,20 @@ func compareTrees(at string, want, have any) *Difference {
 	return differ(at, 0, fmt.Sprintf("%T %v", want, want), fmt.Sprintf("%T %v", have, have))
 }
 
+// likewise is a value that is absent as an empty one of the other's kind.
+func likewise(v, other any) any {
+	if v != nil {
+		return v
+	}
+	switch other.(type) {
+	case map[string]any:
+		return map[string]any{}
+	case []any:
+		return []any{}
+	}
+	return nil
+}
+
 func compareLists(at string, want, have []any) *Difference {
 	for i := range max(len(want), len(have)) {
 		var w, h any
@@ -71,7 +86,14 @@ func compareLists(at string, want, have []any) *Difference {
 		if i < len(have) {
 			h = have[i]
 		}
-		if d := compareTrees(fmt.Sprintf("%s[%d]%s", at, i, called(w, h)), w, h); d != nil {
+		item := fmt.Sprintf("%s[%d]%s", at, i, called(w, h))
+		if _, isMap := h.(map[string]any); isMap && w == nil {
+			return differ(item, 0, "", "it is there")
+		}
+		if _, isMap := w.(map[string]any); isMap && h == nil {
+			return differ(item, 0, "it is there", "")
+		}
+		if d := compareTrees(item, w, h); d != nil {
 			return d
 		}
 	}

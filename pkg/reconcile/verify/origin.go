@@ -94,7 +94,7 @@ func (v *Verifier) builtin(ctx context.Context, what claim) (*origin, error) {
 func (o *origin) ask(ctx context.Context, what claim, check Check) (Check, error) {
 	r := o.repository
 	line, err := r.at(ctx, "")
-	if err != nil && !errors.Is(err, source.ErrNotFound) {
+	if err != nil && (!errors.Is(err, source.ErrNotFound) || !r.there(ctx)) {
 		return check.unproven("it cannot be read: %s", notes.Clean(err.Error())), ctx.Err()
 	}
 	commit, hasHistory := what.commit, true

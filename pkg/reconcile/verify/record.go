@@ -24,7 +24,7 @@ func (s *subject) checkRecord(what claim, from *origin) Check {
 	check := Check{Thing: ThingRecord, Name: s.gen.name()}
 	rec, a := s.gen.record, s.gen.holder().GetAnnotations()
 	switch {
-	case s.gen.broken != nil || rec.Object == "":
+	case !s.gen.readable():
 		return check.with(differ("annotation "+api.AnnotationRecord, 0, "the JSON of a record", "something else"))
 	case !s.gen.sound():
 		return check.with(s.editedRecord(what, from))

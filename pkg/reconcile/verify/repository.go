@@ -49,6 +49,12 @@ func (r *repository) at(ctx context.Context, revision string) (*source.Snapshot,
 	return r.git.Fetch(ctx, remote)
 }
 
+// there tells a repository without what is followed from one that is not there.
+func (r *repository) there(ctx context.Context) bool {
+	_, err := r.at(ctx, "HEAD")
+	return err == nil
+}
+
 // follows says what at("") reads.
 func (r *repository) follows() string {
 	if r.place.Local.Dir != "" {

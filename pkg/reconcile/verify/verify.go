@@ -102,6 +102,11 @@ func (v *Verifier) Pool(ctx context.Context, pool types.NamespacedName) (*Report
 
 // examine compares everything there is.
 func (v *Verifier) examine(ctx context.Context, s *subject, report *Report) error {
+	if s.node == nil && !s.gen.readable() { // nobody says what it should be
+		report.add(s.checkRecord(claim{}, &origin{}))
+		report.conclude()
+		return nil
+	}
 	if err := v.surroundings(ctx, s); err != nil {
 		return err
 	}
@@ -123,7 +128,7 @@ func (v *Verifier) examine(ctx context.Context, s *subject, report *Report) erro
 		report.add(c)
 	}
 	report.add(s.checkProfile(what, from))
-	if s.gen == nil {
+	if s.gen == nil || !s.gen.readable() {
 		report.conclude()
 		return nil
 	}

@@ -186,7 +186,7 @@ func TestVerify(t *testing.T) {
 		"no settings":  {func(s *scene) { estate.Delete[*corev1.ConfigMap](s.e, s.settings().Name) }, "two", "settings are missing", "", ""},
 
 		"a file of the configuration": {func(s *scene) { s.osc().Spec.BootstrapConfig.Files[0].Content.Inline.Data = "#!/bin/sh\necho evil\n" }, "two", "OSC differs", `spec.bootstrapConfig.files[0] "/opt/bin/bootstrap".content.inline.data`, "echo evil"},
-		"a unit more":                 {func(s *scene) { s.osc().Spec.BootstrapConfig.Units = []osm.Unit{{Name: "evil.service"}} }, "", "OSC differs", `spec.bootstrapConfig.units[0] "evil.service"`, "evil.service"},
+		"a unit more":                 {func(s *scene) { s.osc().Spec.BootstrapConfig.Units = []osm.Unit{{Name: "evil.service"}} }, "", "OSC differs", `spec.bootstrapConfig.units[0] "evil.service"`, "it is there"},
 		"an annotation of it":         {func(s *scene) { s.osc().Annotations[api.AnnotationVersion] = "v9.9.9" }, "two", "OSC differs", "annotation gitops.k8c.io/version", "v9.9.9"},
 		"a digest in its status":      {func(s *scene) { s.osc().Status.Digests = &osm.ConfigDigests{Input: "evil"} }, "two", "OSC differs", "status.digests.input", "evil"},
 		"the profile":                 {func(s *scene) { s.osp().Spec.BootstrapConfig.Files[0].Content.Inline.Data = "#!/bin/sh\necho evil\n" }, "two", "OSP differs", `spec.bootstrapConfig.files[0] "/opt/bin/bootstrap".content.inline.data`, "echo evil"},
@@ -212,7 +212,7 @@ func TestVerify(t *testing.T) {
 			s.v.Given = nil
 			s.record(true, func(r *render.Record) { r.Commit = "main@sha256:" + strings.Repeat("0", 64) })
 		}, "", "OSP differs", "annotation gitops.k8c.io/commit", ""},
-		"what was never committed": {func(s *scene) { s.record(true, func(r *render.Record) { r.Version += "-dirty.0123abcd" }) }, "", "OSP and OSC differ", "annotation gitops.k8c.io/version", ""},
+		"what was never committed": {func(s *scene) { s.record(true, func(r *render.Record) { r.Version += "-dirty.0123abcd" }) }, "", "OSP differs", "annotation gitops.k8c.io/version", ""},
 		"another engine":           {func(s *scene) { s.record(false, func(r *render.Record) { r.Engine = "v0" }) }, "two", "another release is needed", "", ""},
 		"another engine and more": {func(s *scene) {
 			s.record(false, func(r *render.Record) { r.Engine = "v0" })
