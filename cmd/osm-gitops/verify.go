@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/verify"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
@@ -60,6 +61,9 @@ Nothing is written but --cache-dir. The exit status is 0 if everything agrees, 1
 	fs := cmd.Flags()
 	flags.person.bind(fs)
 	flags.repo.bind(fs)
+	fs.Lookup("repo").Usage = "`PATH-or-URL` of the Git repository to believe; empty: the recorded one"
+	fs.Lookup("revision").Usage = "`REV` of --repo: a branch, a tag or a commit, on whose first-parent line the profile has to be; default what the ProfileSource follows"
+	fs.Lookup("path").Usage = "`FOLDER` of the profiles in --repo; default that of the ProfileSource"
 	fs.StringVar(&flags.cache, "cache-dir", "", "`FOLDER` to keep fetched repositories in; empty: a temporary one")
 	fs.StringArrayVar(&flags.keys, "keys", nil, "`FILE` with public keys of who may sign commits: OpenPGP in ASCII armour, or as in allowed_signers; may be repeated. Empty: those of the ProfileSource, where it demands signatures")
 	fs.BoolVar(&flags.withoutSecrets, "without-secrets", false, "leave out the Secrets that machines boot from")
@@ -145,8 +149,8 @@ func runVerify(ctx context.Context, f verifyFlags, args []string, stdout io.Writ
 		return nil
 	case report.OtherEngine():
 		v, _ := buildVersion()
-		return &statusError{exitOtherRelease, fmt.Errorf("%s: the record was made by engine %q, and this release, %s, has engine %q: take one whose `osm-gitops version` says engine %s; CHANGELOG.md names those of each engine",
-			report.Subject, report.Engine, v, render.EngineVersion, report.Engine)}
+		return &statusError{exitOtherRelease, fmt.Errorf("%s: the record was made by engine %q, and this release, %s, has engine %q: take one whose osm-gitops version says %q; docs/verify.md names those of each engine",
+			report.Subject, notes.Clean(report.Engine), v, render.EngineVersion, "engine "+notes.Clean(report.Engine))}
 	}
 	return fmt.Errorf("%s: %s", report.Subject, report.Verdict)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
@@ -23,6 +24,10 @@ type origin struct {
 	// forged says that the commit is there and holds something else: so it is the
 	// record that was edited.
 	forged *Difference
+	// truth is what the commit holds then, nil where it holds no such version.
+	truth *profile.Document
+	// witness is the commit that the profile's object names.
+	witness string
 
 	repository *repository
 	line       *source.Snapshot // what is followed
@@ -44,6 +49,9 @@ func (v *Verifier) origin(ctx context.Context, s *subject, what claim) (*origin,
 		return o, nil
 	}
 	o.repository = r
+	if s.osp != nil {
+		o.witness = s.osp.Annotations[api.AnnotationCommit]
+	}
 	if check, err = o.ask(ctx, what, check); err != nil {
 		return nil, err
 	}
@@ -114,7 +122,8 @@ func (o *origin) ask(ctx context.Context, what claim, check Check) (Check, error
 			return o.told(check, what), err
 		}
 	}
-	return o.askCommit(ctx, what, commit, check)
+	what.commit = commit
+	return o.askCommit(ctx, what, hasHistory, check)
 }
 
 // told is the check of what was found.
@@ -153,12 +162,17 @@ func (o *origin) find(ctx context.Context, snap *source.Snapshot, what claim, ha
 
 // askCommit tells a history that was rewritten from a record that was: what a commit
 // holds cannot change, so that the commit which is there decides.
-func (o *origin) askCommit(ctx context.Context, what claim, commit string, check Check) (Check, error) {
-	now := o.version // of this version, on the line
+func (o *origin) askCommit(ctx context.Context, what claim, hasHistory bool, check Check) (Check, error) {
+	now, commit := o.version, what.commit // of this version, on the line
 	snap, err := o.repository.at(ctx, commit)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return check, err
+	case (errors.Is(err, source.ErrNotFound) || errors.Is(err, source.ErrInvalid)) && now.Digest == what.digest && string(now.Commit) == o.witness && o.witness != commit:
+		// The object and the repository agree on another commit.
+		o.forged = differ("commit of "+what.profile+" "+what.version, 0, o.witness, commit)
+		check.Result, check.Note = Agrees, what.version+" came with commit "+o.witness+", as the OperatingSystemProfile says"
+		return check, nil
 	case errors.Is(err, source.ErrNotFound) || errors.Is(err, source.ErrInvalid):
 		return check.with(o.gone(what, now, "it is not in the repository")), nil
 	case err != nil:
@@ -167,7 +181,8 @@ func (o *origin) askCommit(ctx context.Context, what claim, commit string, check
 		}
 		return check.unproven("it cannot be read: %s", notes.Clean(err.Error())), nil
 	}
-	if err := o.find(ctx, snap, what, true); err != nil {
+	o.version = profile.Version{}
+	if err := o.find(ctx, snap, what, hasHistory); err != nil {
 		return check, err
 	}
 	switch at := o.version; {
@@ -178,6 +193,13 @@ func (o *origin) askCommit(ctx context.Context, what claim, commit string, check
 		}
 		return check.with(o.gone(what, now, "it is there, and no longer on the line of "+o.repository.follows())), nil
 	case at.Name == "" || at.Digest != what.digest:
+		if at.Name != "" {
+			doc, err := o.repository.indexer.Document(ctx, snap, at)
+			if err != nil {
+				return check, err
+			}
+			o.truth = &doc
+		}
 		o.forged = differ(fmt.Sprintf("content of %s %s at commit %s", what.profile, what.version, commit), 0, at.Digest, what.digest)
 	default:
 		o.forged = differ("commit of "+what.profile+" "+what.version, 0, string(at.Commit), what.commit)

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -19,13 +20,17 @@ func (s *subject) checkProfile(what claim, from *origin) Check {
 	case s.osp == nil:
 		return check.skipped("it is not there any more")
 	}
-	if got := profile.Digest(s.osp.Spec); got != what.digest {
-		if from.doc != nil {
-			if d := compareValues("spec", profile.Canonical(from.doc.Spec), profile.Canonical(s.osp.Spec)); d != nil {
-				return check.with(d)
-			}
+	if doc := cmp.Or(from.doc, from.truth); doc != nil {
+		if d := compareValues("spec", profile.Canonical(doc.Spec), profile.Canonical(s.osp.Spec)); d != nil {
+			return check.with(d)
 		}
-		return check.with(differ("digest of the spec", 0, what.digest, got))
+	}
+	if from.forged != nil {
+		check.Note = "the record is what differs: there is nothing else to compare it with"
+		return check.with(nil)
+	}
+	if d := firstOf(field{"digest of the spec", what.digest, profile.Digest(s.osp.Spec)}); d != nil {
+		return check.with(d)
 	}
 	check.Note = "its spec has the digest that the record names"
 	if from.doc != nil {

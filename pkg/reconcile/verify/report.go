@@ -151,7 +151,18 @@ func (r *Report) conclude() {
 	}
 }
 
-func (r *Report) add(c Check) { r.Checks = append(r.Checks, c) }
+// add notes a check. Of one that was looked at twice, the graver result counts.
+func (r *Report) add(c Check) {
+	i := slices.IndexFunc(r.Checks, func(had Check) bool { return had.Thing == c.Thing && had.Name == c.Name })
+	switch {
+	case i < 0:
+		r.Checks = append(r.Checks, c)
+	case r.Checks[i].Result == Agrees && c.Result == Agrees:
+		r.Checks[i].Note += "; " + c.Note
+	case r.Checks[i].Result == Agrees || r.Checks[i].Result == Unproven && c.Result != Agrees:
+		r.Checks[i] = c
+	}
+}
 
 // differs makes a check of a difference; nil is none.
 func (c Check) with(d *Difference) Check {

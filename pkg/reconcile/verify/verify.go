@@ -144,7 +144,9 @@ func (v *Verifier) examine(ctx context.Context, s *subject, report *Report) erro
 	if err != nil {
 		return err
 	}
-	report.Checks = append(report.Checks, outputs...)
+	for _, c := range outputs {
+		report.add(c)
+	}
 	report.conclude()
 	return nil
 }

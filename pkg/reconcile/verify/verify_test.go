@@ -3,6 +3,7 @@ package verify
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -170,14 +171,14 @@ func TestVerify(t *testing.T) {
 		"the times of an archived one":     {func(s *scene) { s.archived().Annotations[api.AnnotationIntervals] = "evil" }, "one", "NodeProvenance differs", "", "something else"},
 		"a record of another commit, forged": {func(s *scene) {
 			s.record(true, func(r *render.Record) { r.Commit, r.Change = estate.Commit(1), estate.Change(1) })
-		}, "", "repository and OSP differ", "commit of osp-x v1.1.0", "it is not in the repository; v1.1.0 came with commit"},
+		}, "", "record differs", "commit of osp-x v1.1.0", estate.Commit(1)},
 		"a record of a later commit, forged": {func(s *scene) {
 			s.repo.Push(2, "echo three")
 			s.record(true, func(r *render.Record) { r.Commit = s.repo.Git("rev-parse", "HEAD") })
-		}, "", "record and OSP differ", "commit of osp-x v1.1.0", ""},
+		}, "", "record differs", "commit of osp-x v1.1.0", ""},
 		"a record of other content, forged": {func(s *scene) {
 			s.record(true, func(r *render.Record) { r.ObjectDigest = "v1:sha256:" + strings.Repeat("1", 64) })
-		}, "", "record and OSP differ", "content of osp-x v1.1.0 at commit", ""},
+		}, "", "record differs", "content of osp-x v1.1.0 at commit", ""},
 		"a pool that is said to ask for other keys, forged": {func(s *scene) {
 			s.record(true, func(r *render.Record) { r.Pool.SSHPublicKeys = []string{"evil"} })
 		}, "", "record and OSC differ", "pool (expected is what the MachineDeployment asks for).sshPublicKeys[0]", "evil"},
@@ -268,5 +269,33 @@ func TestNotThere(t *testing.T) {
 	}
 	if got := s.verify("two").Verdict; got != "record is missing" {
 		t.Errorf("a node whose configuration is gone: %s", got)
+	}
+}
+
+// Of an artifact that somebody made of a commit, that commit vouches for the content, if
+// its repository is given; Flux itself keeps no history.
+func TestArtifact(t *testing.T) {
+	s := newScene(t)
+	osp := s.repo.Push(2, "echo three")
+	osp.Annotations[api.AnnotationCommit] = "main@sha1:" + osp.Annotations[api.AnnotationCommit]
+	for _, k := range []string{api.AnnotationChange, api.AnnotationAuthor, api.AnnotationCommittedAt} {
+		delete(osp.Annotations, k)
+	}
+	s.e.Serve("workers", 2, estate.At(50))
+	if got := s.verify("").Verdict; got != VerdictAgrees {
+		t.Errorf("with the repository: %s", got)
+	}
+	given := s.v.Given
+	s.v.Given = nil
+	report := s.verify("")
+	if i := slices.IndexFunc(report.Checks, func(c Check) bool { return c.Thing == ThingRepository }); report.Verdict != "unproven" || !strings.Contains(report.Checks[i].Note, "has no history: --repo names") {
+		t.Errorf("without: %+v", report)
+	}
+	s.v.Given = given
+	osp.Spec.OSVersion = "evil"
+	s.e.Redigest(osp)
+	s.e.Serve("workers", 2, estate.At(60))
+	if got := s.verify("").Verdict; got != "record and OSP differ" {
+		t.Errorf("other content: %s", got)
 	}
 }
