@@ -275,7 +275,7 @@ func (s *system) otherWays(node, allowed string) {
 	}{
 		"a clone":                        {[]string{node, "--repo", s.git.work}, 0, "agrees"},
 		"a clone, at a commit of then":   {[]string{node, "--repo", s.git.work, "--revision", "HEAD~1"}, 0, "agrees"},
-		"a clone, at a commit of before": {[]string{node, "--repo", s.git.work, "--revision", "HEAD~3"}, 1, "repository differs"},
+		"a clone, at a commit of before": {[]string{node, "--repo", s.git.work, "--revision", "HEAD~4"}, 1, "repository differs"},
 		"a cache":                        {[]string{node, "--cache-dir", cache}, 0, "agrees"},
 		"the cache again":                {[]string{signed, "--cache-dir", cache}, 0, "agrees"},
 		"keys that are given":            {[]string{signed, "--keys", keys}, 0, "agrees"},

@@ -27,7 +27,7 @@ func (v *Verifier) checkNode(ctx context.Context, s *subject, what claim, from *
 	if d := firstOf(fields...); d != nil {
 		return check.with(d), nil
 	}
-	for _, compare := range []func(context.Context, *subject) (*Difference, error){v.compareDigest, v.compareMachine} {
+	for _, compare := range []func(context.Context, *subject) (*Difference, error){v.compareDigest, v.compareBootstrap, v.compareMachine} {
 		if d, err := compare(ctx, s); err != nil || d != nil {
 			return check.with(d), err
 		}
@@ -118,6 +118,29 @@ func (v *Verifier) compareDigest(ctx context.Context, s *subject) (*Difference, 
 		return nil, err
 	}
 	return differ("spec.configuration.inputDigest", 0, digests[0], s.digest), nil
+}
+
+// compareBootstrap compares the configuration of the bootstrap document with its record,
+// which may be an older one than the other.
+func (v *Verifier) compareBootstrap(ctx context.Context, s *subject) (*Difference, error) {
+	b, gen := s.node.Spec.Bootstrap, s.gen
+	if b == nil {
+		return nil, nil
+	}
+	if b.InputDigest != s.digest {
+		var err error
+		if gen, err = v.generationOf(ctx, s.pool, b.InputDigest); err != nil {
+			return nil, err
+		}
+		if gen == nil {
+			return differ("spec.bootstrap.inputDigest", 0, "the digest of a record of the pool", b.InputDigest), nil
+		}
+	}
+	if gen == nil || !gen.sound() {
+		return nil, nil
+	}
+	return firstOf(field{"spec.bootstrap.profile", gen.record.Profile, b.Profile},
+		field{"spec.bootstrap.version", gen.record.Version, b.Version}, field{"spec.bootstrap.commit", gen.record.Commit, b.Commit}), nil
 }
 
 // compareMachine follows the machine to its pool, where it is still there.

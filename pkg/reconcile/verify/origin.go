@@ -55,6 +55,9 @@ func (v *Verifier) origin(ctx context.Context, s *subject, what claim) (*origin,
 	if check, err = o.ask(ctx, what, check); err != nil {
 		return nil, err
 	}
+	if v.Given == nil && (s.from == nil || s.from.Status.Repository != what.repository) && check.Result == Agrees {
+		check.Note += "; no ProfileSource follows this repository now"
+	}
 	o.checks = append(o.checks, check)
 	signed, err := v.checkSignature(ctx, s, o, what)
 	if err != nil {

@@ -102,6 +102,9 @@ func (v *Verifier) recorded(ctx context.Context, ps *api.ProfileSource, what cla
 	if path.IsAbs(what.repository) {
 		return Place{}, fmt.Sprintf("the repository is the folder %s of the controller's machine: --repo names it, or a clone of it", notes.Clean(what.repository)), nil
 	}
+	if ps != nil && ps.Status.Repository != what.repository {
+		ps = nil // it follows another one by now
+	}
 	return completed(Place{Remote: source.Remote{URL: what.repository}}, ps, what), "", nil
 }
 

@@ -157,6 +157,17 @@ func TestVerify(t *testing.T) {
 		"the report":       {func(s *scene) { s.provenance("one").Spec.Reported = nil }, "one", "NodeProvenance differs", "spec.reported", nothing},
 		"the reported":     {func(s *scene) { s.provenance("one").Spec.Reported.Config = "0123456789ab" }, "one", "NodeProvenance differs", "spec.configuration.inputDigest, which the node reports", ""},
 		"the window":       {func(s *scene) { s.provenance("one").Spec.Window.Until = metav1.NewTime(estate.At(1)) }, "one", "NodeProvenance differs", "spec.window", "2026-03-01T12:01:00Z"},
+		"the bootstrap document": {func(s *scene) {
+			c := s.provenance("two").Spec.Configuration
+			s.provenance("two").Spec.Bootstrap = &api.PossibleConfiguration{InputDigest: c.InputDigest, Profile: c.Profile, Version: "v9.9.9", Commit: c.Commit}
+		}, "two", "NodeProvenance differs", "spec.bootstrap.version", "v9.9.9"},
+		"an older bootstrap document": {func(s *scene) {
+			c := s.provenance("one").Spec.Configuration
+			s.provenance("two").Spec.Bootstrap = &api.PossibleConfiguration{InputDigest: c.InputDigest, Profile: c.Profile, Version: c.Version, Commit: c.Commit}
+		}, "two", "agrees", "", ""},
+		"a bootstrap document of nowhere": {func(s *scene) {
+			s.provenance("two").Spec.Bootstrap = &api.PossibleConfiguration{InputDigest: "v1:sha256:" + strings.Repeat("0", 64)}
+		}, "two", "NodeProvenance differs", "spec.bootstrap.inputDigest", "v1:sha256:000"},
 		"the input digest": {func(s *scene) {
 			np := s.provenance("one")
 			np.Spec.Configuration.InputDigest, np.Spec.Reported, np.Spec.Evidence = "v1:sha256:"+strings.Repeat("0", 64), nil, api.EvidenceInferred
