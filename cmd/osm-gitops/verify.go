@@ -177,7 +177,7 @@ func (f *verifyFlags) verifier() (v *verify.Verifier, done func(), err error) {
 	if mirrors.AllowedCIDRs, err = parseCIDRs(f.repo.allowedCIDRs); err != nil {
 		return nil, nil, err
 	}
-	v.Git, done = mirrors, func() {}
+	v.Git = mirrors
 	if f.cache == "" {
 		if mirrors.Dir, err = os.MkdirTemp("", "osm-gitops-verify-"); err != nil {
 			return nil, nil, fmt.Errorf("making a folder to fetch into: %w", err)

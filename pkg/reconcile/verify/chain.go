@@ -102,11 +102,6 @@ func (v *Verifier) provenance(ctx context.Context, node string) (*api.NodeProven
 	return &items[0], nil
 }
 
-// configName is the contract's (section 8.1).
-func configName(pool types.NamespacedName) string {
-	return pool.Name + "-" + pool.Namespace + "-config"
-}
-
 // config reads the configuration of a pool, nil where there is none.
 func (v *Verifier) config(ctx context.Context, pool types.NamespacedName) (*osm.OperatingSystemConfig, error) {
 	var osc osm.OperatingSystemConfig

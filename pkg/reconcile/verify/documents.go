@@ -89,13 +89,22 @@ func (v *Verifier) boot(ctx context.Context, s *subject, r *rendering) (b *boot,
 	if err != nil {
 		return nil, "", err
 	}
-	var credentials render.Credentials
-	if kept == nil || json.Unmarshal(kept.Data[render.ShortDigest(s.digest)], &credentials) != nil {
+	credentials, ok := credentialsIn(kept, s.digest)
+	if !ok {
 		return nil, fmt.Sprintf("the Secret %s/%s does not hold the credentials of this configuration, without which its documents cannot be rendered", api.NamespaceCloudInitSettings, name), nil
 	}
 	b.in = b.in.WithCredentials(credentials)
 	b.known = textsOf(credentials)
 	return b, "", nil
+}
+
+// credentialsIn reads the credentials of a generation from the Secret of its pool.
+func credentialsIn(kept *corev1.Secret, digest string) (credentials render.Credentials, ok bool) {
+	if kept == nil {
+		return credentials, false
+	}
+	err := json.Unmarshal(kept.Data[render.ShortDigest(digest)], &credentials)
+	return credentials, err == nil
 }
 
 // textsOf are all texts in credentials, and each line of those that have several.

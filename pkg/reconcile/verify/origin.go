@@ -40,10 +40,7 @@ func (v *Verifier) origin(ctx context.Context, s *subject, what claim) (*origin,
 	}
 	o := &origin{}
 	check := Check{Thing: ThingRepository, Name: notes.Clean(what.repository)}
-	r, why, err := v.open(ctx, s, what)
-	if err != nil {
-		return nil, err
-	}
+	r, why := v.open(ctx, s, what)
 	if why != "" {
 		o.checks = append(o.checks, check.unproven("%s", why))
 		return o, nil
@@ -52,7 +49,8 @@ func (v *Verifier) origin(ctx context.Context, s *subject, what claim) (*origin,
 	if s.osp != nil {
 		o.witness = s.osp.Annotations[api.AnnotationCommit]
 	}
-	if check, err = o.ask(ctx, what, check); err != nil {
+	check, err := o.ask(ctx, what, check)
+	if err != nil {
 		return nil, err
 	}
 	if v.Given == nil && (s.from == nil || s.from.Status.Repository != what.repository) && check.Result == Agrees {
@@ -231,8 +229,8 @@ func (o *origin) selects(ctx context.Context, what claim, selected string) (bool
 	if selected == string(o.version.Commit) {
 		return true, nil
 	}
-	id, err := source.ParseCommit(selected)
-	if err != nil || o.line == nil {
+	id, invalid := source.ParseCommit(selected)
+	if invalid != nil || o.line == nil {
 		return false, nil
 	}
 	if on, err := o.line.Contains(ctx, id); err != nil || !on {

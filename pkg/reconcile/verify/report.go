@@ -183,8 +183,8 @@ func (c Check) skipped(format string, args ...any) Check {
 	return c
 }
 
-func (c Check) missing(format string, args ...any) Check {
-	c.Result, c.Note = Missing, fmt.Sprintf(format, args...)
+func (c Check) missing(note string) Check {
+	c.Result, c.Note = Missing, note
 	return c
 }
 

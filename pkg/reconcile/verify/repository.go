@@ -69,43 +69,43 @@ func (r *repository) follows() string {
 
 // open finds the repository of a claim. Why says what keeps it from being asked: no
 // commit of a repository was recorded, or the repository is out of reach.
-func (v *Verifier) open(ctx context.Context, s *subject, what claim) (r *repository, why string, err error) {
+func (v *Verifier) open(ctx context.Context, s *subject, what claim) (r *repository, why string) {
 	switch _, invalid := source.ParseCommit(what.commit); {
 	case what.repository == "" && v.Given == nil:
-		return nil, "the profile was made by hand: no repository vouches for it", nil
+		return nil, "the profile was made by hand: no repository vouches for it"
 	case strings.Contains(what.version, "-dirty."):
-		return nil, "the profile was edited in a directory and never committed", nil
+		return nil, "the profile was edited in a directory and never committed"
 	case what.commit == "":
-		return nil, "the profile came from a directory without commits", nil
+		return nil, "the profile came from a directory without commits"
 	case invalid != nil && v.Given == nil:
-		return nil, fmt.Sprintf("the profile came from an artifact of Flux, %s, which has no history: --repo names the Git repository that it was made of", notes.Clean(what.commit)), nil
+		return nil, fmt.Sprintf("the profile came from an artifact of Flux, %s, which has no history: --repo names the Git repository that it was made of", notes.Clean(what.commit))
 	}
 	r = &repository{git: v.Git, indexer: &profile.Indexer{Check: v.Check}, given: v.Given != nil}
 	if v.Given != nil {
 		r.place = completed(*v.Given, s.from, what)
-		return r, "", nil
+		return r, ""
 	}
-	r.place, why, err = v.recorded(ctx, s.from, what)
-	return r, why, err
+	r.place, why = v.recorded(ctx, s.from, what)
+	return r, why
 }
 
 // recorded is the repository as the record names it. The credentials of the
 // ProfileSource are used for that one's own URL only.
-func (v *Verifier) recorded(ctx context.Context, ps *api.ProfileSource, what claim) (Place, string, error) {
+func (v *Verifier) recorded(ctx context.Context, ps *api.ProfileSource, what claim) (p Place, why string) {
 	if ps != nil && ps.Spec.Git != nil && ps.Status.Repository == what.repository {
 		remote, err := (&profiles.Reconciler{Live: v.Management}).Remote(ctx, ps)
 		if err != nil {
-			return Place{}, fmt.Sprintf("the credentials of ProfileSource %s are not to be had (%s): --repo names the repository, or a clone of it", key(ps), notes.Clean(err.Error())), nil
+			return Place{}, fmt.Sprintf("the credentials of ProfileSource %s are not to be had (%s): --repo names the repository, or a clone of it", key(ps), notes.Clean(err.Error()))
 		}
-		return Place{Remote: remote}, "", nil
+		return Place{Remote: remote}, ""
 	}
 	if path.IsAbs(what.repository) {
-		return Place{}, fmt.Sprintf("the repository is the folder %s of the controller's machine: --repo names it, or a clone of it", notes.Clean(what.repository)), nil
+		return Place{}, fmt.Sprintf("the repository is the folder %s of the controller's machine: --repo names it, or a clone of it", notes.Clean(what.repository))
 	}
 	if ps != nil && ps.Status.Repository != what.repository {
 		ps = nil // it follows another one by now
 	}
-	return completed(Place{Remote: source.Remote{URL: what.repository}}, ps, what), "", nil
+	return completed(Place{Remote: source.Remote{URL: what.repository}}, ps, what), ""
 }
 
 // completed fills in what nobody said: the reference and the folder of the

@@ -63,13 +63,13 @@ type other struct {
 
 func (v *Verifier) otherSignature(ctx context.Context, o *origin, u other) ([]Check, error) {
 	what, _, _ := strings.Cut(u.claimed, " by ")
-	id, err := source.ParseCommit(strings.TrimPrefix(what, "commit "))
+	id, invalid := source.ParseCommit(strings.TrimPrefix(what, "commit "))
 	switch {
 	case u.claimed == "" && !u.demanded:
 		return []Check{u.check.skipped("%s, and nothing says that it is signed", notes.Clean(u.bad.Message))}, nil
 	case strings.HasPrefix(what, "tag "):
 		return []Check{u.check.unproven("%s; it was accepted for the signature of %s, which is not looked at", notes.Clean(u.bad.Message), notes.Clean(what))}, nil
-	case u.claimed == "" || err != nil || id == o.version.Commit:
+	case u.claimed == "" || invalid != nil || id == o.version.Commit:
 		return []Check{u.check.with(differ("signature", 0, "a good one"+because(u.claimed), notes.Clean(u.bad.Message)))}, nil
 	}
 	// Accepted for the signature of a later commit.
