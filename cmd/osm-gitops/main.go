@@ -3,7 +3,7 @@
 //
 // Every verb has a file of its own. Data goes to standard output, everything else
 // to standard error. The exit status is 0, 1 for a failure or a finding, 2 for
-// misuse.
+// misuse; that of verify also 3, where another release is needed.
 package main
 
 import (
@@ -23,9 +23,10 @@ import (
 
 // Exit statuses.
 const (
-	exitOK      = 0
-	exitFailure = 1
-	exitMisuse  = 2
+	exitOK           = 0
+	exitFailure      = 1
+	exitMisuse       = 2
+	exitOtherRelease = 3
 )
 
 func main() {
@@ -51,6 +52,10 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	var misuse *misuseError
 	if !errors.As(err, &misuse) {
 		report(stderr, err)
+		var other *statusError
+		if errors.As(err, &other) {
+			return other.status
+		}
 		return exitFailure
 	}
 	report(stderr, misuse.err)
@@ -116,7 +121,7 @@ func newRoot() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return misusef("see "+cmd.CommandPath()+" --help", "%w", err)
 	})
-	root.AddCommand(newControllerCommand(), newHandbackCommand(), newRenderCommand(), newTraceCommand(), newVersionCommand())
+	root.AddCommand(newControllerCommand(), newHandbackCommand(), newRenderCommand(), newTraceCommand(), newVerifyCommand(), newVersionCommand())
 	return root
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/verify"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
@@ -52,20 +53,44 @@ func (f *repoFlags) check() error {
 		}
 		return nil
 	}
-	const hint = "clone it and name the folder: osm-gitops render --repo FOLDER"
+	return f.checkLocation("osm-gitops render")
+}
+
+// checkOptional is check for a command that has a repository without --repo, too: how to
+// reach one may be said for that.
+func (f *repoFlags) checkOptional() error {
+	const command = "osm-gitops verify"
+	if f.location != "" {
+		return f.checkLocation(command)
+	}
+	for name, value := range map[string]string{"--revision": f.revision, "--path": f.path, "--identity": f.identity, "--known-hosts": f.knownHosts} {
+		if value != "" {
+			return misusef(command+" --repo PATH-or-URL "+name, "%s without --repo", name)
+		}
+	}
+	return f.checkCIDRs(command)
+}
+
+func (f *repoFlags) checkCIDRs(command string) error {
+	if _, err := parseCIDRs(f.allowedCIDRs); err != nil {
+		return misusef("see "+command+" --help", "--git-allowed-cidrs: %w", err)
+	}
+	return nil
+}
+
+// checkLocation refuses a repository that a command cannot read.
+func (f *repoFlags) checkLocation(command string) error {
+	hint := "clone it and name the folder: " + command + " --repo FOLDER"
 	u, err := url.Parse(f.location)
 	switch {
 	case f.overSSH() && f.identity == "":
-		return misusef("osm-gitops render --repo URL --identity ~/.ssh/id_ed25519; or "+hint, "--repo: a repository over ssh needs --identity, the file of a private key")
+		return misusef(command+" --repo URL --identity ~/.ssh/id_ed25519; or "+hint, "--repo: a repository over ssh needs --identity, the file of a private key")
 	case !f.overSSH() && (f.identity != "" || f.knownHosts != ""):
 		return misusef("write the repository as ssh://git@host/path, or leave them out", "--identity and --known-hosts are for repositories over ssh")
 	case err == nil && !f.overSSH() && f.isURL() && u.User != nil:
 		return misusef(hint, "--repo: the URL has a user or a password in it; only repositories that everyone may read are fetched")
 	}
-	if _, err := parseCIDRs(f.allowedCIDRs); err != nil {
-		return misusef("see osm-gitops render --help", "--git-allowed-cidrs: %w", err)
-	}
-	return nil
+	return f.checkCIDRs(command)
 }
 
 func (f *repoFlags) overSSH() bool {
@@ -133,4 +158,20 @@ func (f *repoFlags) read(ctx context.Context) (snap *source.Snapshot, done func(
 		return nil, nil, err
 	}
 	return snap, done, nil
+}
+
+// place is the repository for a command that reads it at several revisions; nil where
+// none is given.
+func (f *repoFlags) place() (*verify.Place, error) {
+	switch {
+	case f.location == "":
+		return nil, nil
+	case !f.isURL():
+		return &verify.Place{Local: source.Repository{Dir: f.location, Revision: f.revision, Path: f.path}}, nil
+	}
+	auth, err := f.auth()
+	if err != nil {
+		return nil, err
+	}
+	return &verify.Place{Remote: source.Remote{URL: f.location, Revision: f.revision, Path: f.path, Auth: auth}}, nil
 }

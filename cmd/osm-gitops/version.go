@@ -6,6 +6,8 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
 // Set by the linker: -ldflags "-X main.version=v1.2.3 -X main.commit=3f2a9c1".
@@ -15,11 +17,11 @@ var version, commit string
 func newVersionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
-		Short: "print the version, the commit and the version of Go",
+		Short: "print the version, the commit, the versions of Go and of the rendering",
 		Args:  noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			v, c := buildVersion()
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "osm-gitops %s\ncommit %s\n%s\n", v, c, runtime.Version())
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "osm-gitops %s\ncommit %s\n%s\nengine %s\n", v, c, runtime.Version(), render.EngineVersion)
 			return err
 		},
 	}

@@ -96,6 +96,14 @@ func (g *gitServer) run(args ...string) string {
 // push commits files below profiles/, "" being a removal, and returns the commit.
 func (g *gitServer) push(files map[string]string) string {
 	g.t.Helper()
+	g.write(files)
+	g.run("push", "-q", "origin", "main")
+	return g.run("rev-parse", "HEAD")
+}
+
+// write commits without pushing.
+func (g *gitServer) write(files map[string]string) {
+	g.t.Helper()
 	for name, content := range files {
 		path := filepath.Join(g.work, "profiles", name)
 		if content == "" {
@@ -113,8 +121,6 @@ func (g *gitServer) push(files map[string]string) string {
 	}
 	g.run("add", "-A")
 	g.run("commit", "-q", "-m", "change")
-	g.run("push", "-q", "origin", "main")
-	return g.run("rev-parse", "HEAD")
 }
 
 // osp is a small profile.

@@ -48,19 +48,27 @@ var binary = sync.OnceValues(func() (string, error) {
 // runs runs the program to its end.
 func (s *system) runs(args ...string) (status int, stdout, stderr string) {
 	s.t.Helper()
-	path, err := binary()
+	status, stdout, stderr, err := s.command(args...)
 	if err != nil {
 		s.t.Fatal(err)
+	}
+	return status, stdout, stderr
+}
+
+// command is runs for any goroutine.
+func (s *system) command(args ...string) (status int, stdout, stderr string, err error) {
+	path, err := binary()
+	if err != nil {
+		return 0, "", "", err
 	}
 	cmd := exec.CommandContext(s.t.Context(), path, args...)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
-	err = cmd.Run()
 	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
-		s.t.Fatal(err)
+	if err := cmd.Run(); err != nil && !errors.As(err, &exit) {
+		return 0, "", "", err
 	}
-	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
+	return cmd.ProcessState.ExitCode(), out.String(), errs.String(), nil
 }
 
 // start runs the controller with the rights of its ServiceAccount.

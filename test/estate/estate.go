@@ -236,6 +236,9 @@ func (e *Estate) archive(osc *osm.OperatingSystemConfig, until time.Time) {
 	for _, k := range []string{api.AnnotationPool, api.AnnotationProfile, api.AnnotationVersion, api.AnnotationRepository, api.AnnotationPath, api.AnnotationCommit, api.AnnotationChange, api.AnnotationInputDigest} {
 		cr.Annotations[k] = osc.Annotations[k]
 	}
+	var rec render.Record
+	e.do(json.Unmarshal(cr.Data.Raw, &rec))
+	cr.Annotations[api.AnnotationSettingsDigest] = rec.SettingsDigest
 	e.add(cr)
 }
 

@@ -143,12 +143,7 @@ func judge(f facts) (*generation, agreement) {
 		}
 		return nil, disagree(api.ReasonOtherCommit, "it reports commit %q, and no configuration that its pool had then is of that commit", says.Commit)
 	}
-	// Of several times that the pool had it, one within the window comes before one just
-	// before it: who had selected it differs.
-	g, found := f.pool.has(says.Config, func(g generation) bool { return g.during(f.window, leeway) })
-	if found && !g.during(f.window, leeway) {
-		g, found = f.pool.has(says.Config, during)
-	}
+	g, found := f.reportedOne(says.Config)
 	switch {
 	case !found && f.lacksRecords():
 		return nil, noRecords()
@@ -160,6 +155,19 @@ func judge(f facts) (*generation, agreement) {
 		return nil, disagree(api.ReasonOtherCommit, "it reports configuration %q and commit %q; that configuration is of commit %q", says.Config, says.Commit, render.LabelValue(g.commit))
 	}
 	return &g, agreement{metav1.ConditionTrue, api.ReasonRecorded, "its pool had the configuration that the node reports when the machine fetched its documents"}
+}
+
+// reportedOne finds the generation with a digest. A pool may have had it several times,
+// with another beginning and chosen by another commit each time: the time that the
+// window lies in comes before one that is merely near.
+func (f facts) reportedOne(config string) (g generation, found bool) {
+	for _, late := range []time.Duration{0, leeway, bridge} {
+		fits := func(g generation) bool { return g.during(f.window, late) }
+		if g, found = f.pool.has(config, fits); !found || fits(g) {
+			break
+		}
+	}
+	return g, found
 }
 
 // says reports whether a node of the generation reports this commit. A profile need

@@ -101,7 +101,7 @@ func (r *Reconciler) profileOffered(ctx context.Context, want wish, o offer, osc
 	if err != nil {
 		return render.Profile{}, err
 	}
-	if osp.Name == o.entry.Object && replaced(r.specDigest(osp), o.entry.Digest) {
+	if osp.Name == o.entry.Object && replaced(r.digests.spec(osp), o.entry.Digest) {
 		return render.Profile{}, refuse("OperatingSystemProfile %s/%s is not what ProfileSource %q found in its source, for somebody put another in its place: delete it, and it is made again", osp.Namespace, osp.Name, o.from)
 	}
 	p := r.profileOf(osp, entry.Name, entry.SelectedBy)

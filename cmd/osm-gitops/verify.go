@@ -1,0 +1,257 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
+
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/verify"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
+	"github.com/osm-gitops/osm-gitops/pkg/source"
+	"github.com/osm-gitops/osm-gitops/pkg/source/signature"
+)
+
+// verifyFlags are the flags of `osm-gitops verify`.
+type verifyFlags struct {
+	person         personFlags
+	repo           repoFlags
+	cache          string
+	keys           []string
+	withoutSecrets bool
+	output         string
+}
+
+func newVerifyCommand() *cobra.Command {
+	var flags verifyFlags
+	cmd := &cobra.Command{
+		Use:   "verify node/NAME | machinedeployment/NAMESPACE/NAME",
+		Short: "prove what a node, or a pool, was provisioned from",
+		Long: `Prove what a node was provisioned from, or what a pool is provisioned from now.
+
+The profile is taken from the recorded commit of the recorded repository, and rendered
+again from the recorded inputs, with placeholders for credentials. What that gives is
+compared with what the cluster holds: the NodeProvenance, the record, the settings, the
+OperatingSystemProfile, the OperatingSystemConfig and the Secrets. Of each it says
+whether it agrees, and of what differs the first difference, never a credential.
+
+The repository is fetched with the credentials of its ProfileSource. With --repo it is
+read from a clone, or from another place, at --revision, as osm-gitops render does.
+With --from a dump of osm-gitops trace is verified, which has no Secrets.
+
+Nothing is written but --cache-dir. The exit status is 0 if everything agrees, 1 if not,
+2 for misuse, and 3 if the record was made by a release that renders otherwise.`,
+		Example: "  osm-gitops verify node/workers-7c9f-x2x4k\n  osm-gitops verify machinedeployment/kube-system/workers --repo ~/src/osps -o json",
+		Args: func(_ *cobra.Command, args []string) error {
+			_, err := verifiable(args)
+			return err
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runVerify(cmd.Context(), flags, args, cmd.OutOrStdout())
+		},
+	}
+	fs := cmd.Flags()
+	flags.person.bind(fs)
+	flags.repo.bind(fs)
+	fs.Lookup("repo").Usage = "`PATH-or-URL` of the Git repository to believe; empty: the recorded one"
+	fs.Lookup("revision").Usage = "`REV` of --repo: a branch, a tag or a commit, on whose first-parent line the profile has to be; default what the ProfileSource follows"
+	fs.Lookup("path").Usage = "`FOLDER` of the profiles in --repo; default that of the ProfileSource"
+	fs.StringVar(&flags.cache, "cache-dir", "", "`FOLDER` to keep fetched repositories in; empty: a temporary one")
+	fs.StringArrayVar(&flags.keys, "keys", nil, "`FILE` with public keys of who may sign commits: OpenPGP in ASCII armour, or as in allowed_signers; may be repeated. Empty: those of the ProfileSource, where it demands signatures")
+	fs.BoolVar(&flags.withoutSecrets, "without-secrets", false, "leave out the Secrets that machines boot from")
+	fs.StringVarP(&flags.output, "output", "o", "text", "what to print: text, json or yaml")
+	return cmd
+}
+
+// verifiedThing is what verify is asked about: a node by its name, or a pool.
+type verifiedThing struct {
+	node string
+	pool types.NamespacedName
+}
+
+const verifyUsage = "osm-gitops verify node/NAME, or osm-gitops verify machinedeployment/NAMESPACE/NAME"
+
+func verifiable(args []string) (verifiedThing, error) {
+	if len(args) != 1 {
+		return verifiedThing{}, misusef(verifyUsage, "%d arguments are given, and one is needed", len(args))
+	}
+	parts := strings.Split(args[0], "/")
+	for _, p := range parts {
+		if p == "" {
+			return verifiedThing{}, misusef(verifyUsage, "%q has an empty part", args[0])
+		}
+	}
+	switch kind := parts[0]; {
+	case (kind == "node" || kind == "no") && len(parts) == 2:
+		return verifiedThing{node: parts[1]}, nil
+	case (kind == "machinedeployment" || kind == "md") && len(parts) == 3:
+		return verifiedThing{pool: types.NamespacedName{Namespace: parts[1], Name: parts[2]}}, nil
+	}
+	return verifiedThing{}, misusef(verifyUsage, "%q names neither a node nor a pool", args[0])
+}
+
+func (f *verifyFlags) check() error {
+	switch f.output {
+	case "text", "json", "yaml":
+	default:
+		return misusef("-o text, -o json or -o yaml", "unknown output %q", f.output)
+	}
+	if f.person.namespace == "" {
+		return misusef("see osm-gitops verify --help", "--namespace: is empty: name the namespace of the controller")
+	}
+	return f.repo.checkOptional()
+}
+
+// statusError ends the program with a status of its own.
+type statusError struct {
+	status int
+	err    error
+}
+
+func (e *statusError) Error() string { return e.err.Error() }
+func (e *statusError) Unwrap() error { return e.err }
+
+func runVerify(ctx context.Context, f verifyFlags, args []string, stdout io.Writer) error {
+	if err := f.check(); err != nil {
+		return err
+	}
+	of, err := verifiable(args)
+	if err != nil {
+		return err
+	}
+	v, done, err := f.verifier()
+	if err != nil {
+		return err
+	}
+	defer done()
+	var report *verify.Report
+	if of.node != "" {
+		report, err = v.Node(ctx, of.node)
+	} else {
+		report, err = v.Pool(ctx, of.pool)
+	}
+	if err != nil {
+		return err
+	}
+	if err := printReport(stdout, report, f.output); err != nil {
+		return err
+	}
+	switch {
+	case report.Agrees():
+		return nil
+	case report.OtherEngine():
+		v, _ := buildVersion()
+		return &statusError{exitOtherRelease, fmt.Errorf("%s: the record was made by engine %q, and this release, %s, has engine %q: take one whose osm-gitops version says %q; docs/verify.md names those of each engine",
+			report.Subject, notes.Clean(report.Engine), v, render.EngineVersion, "engine "+notes.Clean(report.Engine))}
+	}
+	return fmt.Errorf("%s: %s", report.Subject, report.Verdict)
+}
+
+// verifier wires what the flags name. The caller calls done in the end.
+func (f *verifyFlags) verifier() (v *verify.Verifier, done func(), err error) {
+	from, err := f.person.clusters()
+	if err != nil {
+		return nil, nil, err
+	}
+	v = &verify.Verifier{
+		Management: from.Management, Worker: from.Worker, Namespace: from.Namespace,
+		Engine: render.NewEngine(), Builtin: builtinProfiles(),
+		WithoutSecrets: f.withoutSecrets || f.person.from != "", // a dump has none
+	}
+	v.Check = checkWith(v.Engine)
+	if v.Keys, err = readKeys(f.keys); err != nil {
+		return nil, nil, err
+	}
+	if v.Given, err = f.repo.place(); err != nil {
+		return nil, nil, err
+	}
+	mirrors := &source.Mirrors{Dir: f.cache, AllowInsecure: f.repo.allowInsecure}
+	if mirrors.AllowedCIDRs, err = parseCIDRs(f.repo.allowedCIDRs); err != nil {
+		return nil, nil, err
+	}
+	v.Git = mirrors
+	if f.cache == "" {
+		if mirrors.Dir, err = os.MkdirTemp("", "osm-gitops-verify-"); err != nil {
+			return nil, nil, fmt.Errorf("making a folder to fetch into: %w", err)
+		}
+		return v, func() { _ = os.RemoveAll(mirrors.Dir) }, nil
+	}
+	if done, err = mirrors.Lock(); err != nil {
+		return nil, nil, fmt.Errorf("--cache-dir: %w", err)
+	}
+	return v, done, nil
+}
+
+// readKeys reads public keys; without files there are none.
+func readKeys(files []string) (*signature.Keys, error) {
+	if len(files) == 0 {
+		return nil, nil
+	}
+	contents := map[string][]byte{}
+	for _, path := range files {
+		b, err := readInput(path, nil)
+		if err != nil {
+			return nil, fmt.Errorf("--keys: %w", err)
+		}
+		contents[filepath.Base(path)] = b
+	}
+	keys, err := signature.ParseKeys(contents)
+	if err != nil {
+		return nil, fmt.Errorf("--keys: %w", err)
+	}
+	return keys, nil
+}
+
+func printReport(stdout io.Writer, report *verify.Report, output string) error {
+	var b []byte
+	var err error
+	switch output {
+	case "json":
+		if b, err = json.MarshalIndent(report, "", "  "); err == nil {
+			b = append(b, '\n')
+		}
+	case "yaml":
+		b, err = yaml.Marshal(report)
+	default:
+		b = []byte(reportText(report))
+	}
+	if err != nil {
+		return fmt.Errorf("encoding the report: %w", err)
+	}
+	_, err = stdout.Write(b)
+	return err
+}
+
+// reportText is a report for people: the verdict, each thing on a line, and where things
+// differ what and where.
+func reportText(r *verify.Report) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n", r.Subject)
+	if r.Profile != "" {
+		fmt.Fprintf(&b, "profile: %s %s\n", r.Profile, r.Version)
+	}
+	if r.Commit != "" {
+		fmt.Fprintf(&b, "commit:  %s of %s\n", r.Commit, r.Repository)
+	}
+	fmt.Fprintf(&b, "verdict: %s\n\n", r.Verdict)
+	for _, c := range r.Checks {
+		fmt.Fprintf(&b, "  %-14s %-8s  %s\n", c.Thing, c.Result, c.Name)
+		if c.Note != "" && c.Difference == nil {
+			fmt.Fprintf(&b, "  %-14s %-8s  %s\n", "", "", c.Note)
+		}
+		if d := c.Difference; d != nil {
+			fmt.Fprintf(&b, "  %-14s %-8s  %s\n", "", "", d.Where())
+			fmt.Fprintf(&b, "  %-14s %-8s    expected: %s\n", "", "", d.Expected)
+			fmt.Fprintf(&b, "  %-14s %-8s    found:    %s\n", "", "", d.Found)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,238 @@
+package verify
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
+)
+
+// generation is a configuration of a pool as the cluster keeps it: the record, and the
+// object that holds it.
+type generation struct {
+	record render.Record
+	broken error // why the record cannot be read
+	// osc is the pool's configuration where that is of this generation, else archived
+	// is the ControllerRevision of its record.
+	osc      *osm.OperatingSystemConfig
+	archived *appsv1.ControllerRevision
+}
+
+// readable reports whether there is a record at all.
+func (g *generation) readable() bool { return g.broken == nil && g.record.Object != "" }
+
+// sound reports whether the record is as it was written: its digest is that of its
+// content.
+func (g *generation) sound() bool {
+	return g.readable() && g.record.InputDigest() == g.record.Digests.Input
+}
+
+// holder is the object with the record.
+func (g *generation) holder() client.Object {
+	if g.osc != nil {
+		return g.osc
+	}
+	return g.archived
+}
+
+// name is that of the holder, with its kind.
+func (g *generation) name() string {
+	kind := "ControllerRevision "
+	if g.osc != nil {
+		kind = "OperatingSystemConfig "
+	}
+	return kind + key(g.holder())
+}
+
+func generationIn(osc *osm.OperatingSystemConfig) *generation {
+	g := &generation{osc: osc}
+	g.broken = json.Unmarshal([]byte(osc.Annotations[api.AnnotationRecord]), &g.record)
+	return g
+}
+
+func generationArchived(obj *appsv1.ControllerRevision) *generation {
+	g := &generation{archived: obj}
+	g.broken = json.Unmarshal(obj.Data.Raw, &g.record)
+	return g
+}
+
+// is reports whether a generation says of itself that it has this input digest.
+func (g *generation) is(digest string) bool {
+	return g.record.Digests.Input == digest || g.holder().GetAnnotations()[api.AnnotationInputDigest] == digest
+}
+
+// provenance finds what is known of a node: of the one that is there now, else of the
+// last one that had the name.
+func (v *Verifier) provenance(ctx context.Context, node string) (*api.NodeProvenance, error) {
+	var list api.NodeProvenanceList
+	if err := v.Worker.List(ctx, &list, client.MatchingLabels{api.LabelNode: api.NodeLabel(node)}); err != nil {
+		return nil, fmt.Errorf("listing NodeProvenances: %w", err)
+	}
+	items := slices.DeleteFunc(list.Items, func(np api.NodeProvenance) bool { return np.Spec.Node.Name != node })
+	if len(items) == 0 { // the label may have been edited
+		if err := v.Worker.List(ctx, &list); err != nil {
+			return nil, fmt.Errorf("listing NodeProvenances: %w", err)
+		}
+		items = slices.DeleteFunc(list.Items, func(np api.NodeProvenance) bool { return np.Spec.Node.Name != node })
+	}
+	if len(items) == 0 {
+		return nil, fmt.Errorf("there is no NodeProvenance of a node %q: it is no node of a pool, or joined while no controller ran, or was removed longer ago than --provenance-retention", node)
+	}
+	slices.SortStableFunc(items, func(a, b api.NodeProvenance) int {
+		if gone := a.Status.Removed != nil; gone != (b.Status.Removed != nil) {
+			if gone {
+				return 1
+			}
+			return -1
+		}
+		return b.Spec.Node.Joined.Compare(a.Spec.Node.Joined.Time)
+	})
+	return &items[0], nil
+}
+
+// config reads the configuration of a pool, nil where there is none.
+func (v *Verifier) config(ctx context.Context, pool types.NamespacedName) (*osm.OperatingSystemConfig, error) {
+	var osc osm.OperatingSystemConfig
+	found, err := get(ctx, v.Management, types.NamespacedName{Namespace: v.Namespace, Name: pools.NamesOf(pool).Config}, &osc)
+	if err != nil || !found {
+		return nil, err
+	}
+	return &osc, nil
+}
+
+// generationOf finds the record of an input digest: on the pool's configuration, or
+// archived under the name that the digest gives it, or under another name. It is nil
+// where there is none.
+func (v *Verifier) generationOf(ctx context.Context, pool types.NamespacedName, digest string) (*generation, error) {
+	osc, err := v.config(ctx, pool)
+	if err != nil {
+		return nil, err
+	}
+	if osc != nil && osc.Annotations[api.AnnotationPool] == pool.String() {
+		if g := generationIn(osc); g.is(digest) {
+			return g, nil
+		}
+	}
+	for _, name := range pools.RecordNames(pool, digest) {
+		var obj appsv1.ControllerRevision
+		found, err := get(ctx, v.Management, types.NamespacedName{Namespace: v.Namespace, Name: name}, &obj)
+		if err != nil {
+			return nil, err
+		}
+		if g := generationArchived(&obj); found && g.is(digest) {
+			return g, nil
+		}
+	}
+	return nil, nil
+}
+
+// alike finds the records of a pool that say what a node's provenance says, but for
+// their digest.
+func (v *Verifier) alike(ctx context.Context, s *subject) ([]string, error) {
+	c := s.node.Spec.Configuration
+	says := func(r render.Record) bool {
+		return r.Commit == c.Commit && r.Version == c.Version && r.ObjectDigest == c.ProfileDigest
+	}
+	var out []string
+	osc, err := v.config(ctx, s.pool)
+	if err != nil {
+		return nil, err
+	}
+	if osc != nil {
+		if g := generationIn(osc); g.sound() && says(g.record) {
+			out = append(out, g.record.Digests.Input)
+		}
+	}
+	var list appsv1.ControllerRevisionList
+	err = v.Management.List(ctx, &list, client.InNamespace(v.Namespace), client.MatchingLabels{
+		api.LabelManagedBy: api.FieldManager, api.LabelPool: api.PoolLabel(s.pool.Namespace, s.pool.Name),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing ControllerRevisions: %w", err)
+	}
+	for i := range list.Items {
+		if g := generationArchived(&list.Items[i]); g.sound() && says(g.record) {
+			out = append(out, g.record.Digests.Input)
+		}
+	}
+	return out, nil
+}
+
+// surroundings reads what else a subject's origin is found by: the profile's object,
+// the source that made it, and the pool.
+func (v *Verifier) surroundings(ctx context.Context, s *subject) error {
+	object := s.claim().object
+	at := types.NamespacedName{Namespace: v.Namespace, Name: object}
+	if namespace, name, ok := strings.Cut(object, "/"); ok {
+		at = types.NamespacedName{Namespace: namespace, Name: name}
+	}
+	var osp osm.OperatingSystemProfile
+	found, err := get(ctx, v.Management, at, &osp)
+	if err != nil {
+		return err
+	}
+	if found {
+		s.osp = &osp
+	}
+	if s.from, err = v.sourceOf(ctx, at.Namespace, s); err != nil {
+		return err
+	}
+	var md cluster.MachineDeployment
+	if found, err = get(ctx, v.Worker, s.pool, &md); err != nil {
+		return err
+	}
+	if found {
+		s.md = &md
+	}
+	return nil
+}
+
+// sourceOf finds the ProfileSource that a profile came through: the one that its object
+// names, else one of the same repository.
+func (v *Verifier) sourceOf(ctx context.Context, namespace string, s *subject) (*api.ProfileSource, error) {
+	var list api.ProfileSourceList
+	if err := v.Management.List(ctx, &list, client.InNamespace(namespace)); err != nil {
+		return nil, fmt.Errorf("listing ProfileSources: %w", err)
+	}
+	what := s.claim()
+	offers := func(ps api.ProfileSource) bool {
+		return slices.ContainsFunc(ps.Status.Profiles, func(e api.ProfileEntry) bool { return e.Name == what.profile })
+	}
+	for _, fits := range []func(api.ProfileSource) bool{
+		func(ps api.ProfileSource) bool { return s.osp != nil && ps.Name == s.osp.Labels[api.LabelSource] },
+		func(ps api.ProfileSource) bool { return ps.Status.Repository == what.repository && offers(ps) },
+		func(ps api.ProfileSource) bool { return ps.Status.Repository == what.repository },
+	} {
+		if i := slices.IndexFunc(list.Items, fits); i >= 0 && what.repository != "" {
+			return &list.Items[i], nil
+		}
+	}
+	return nil, nil
+}
+
+// get reports whether an object exists.
+func get(ctx context.Context, from client.Reader, name types.NamespacedName, obj client.Object) (bool, error) {
+	err := from.Get(ctx, name, obj)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("reading %T %s: %w", obj, name, err)
+	}
+	return true, nil
+}
+
+// key is "namespace/name".
+func key(obj client.Object) string { return client.ObjectKeyFromObject(obj).String() }

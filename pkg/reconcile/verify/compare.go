@@ -1,0 +1,176 @@
+package verify
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// compareValues finds the first difference between two values by their JSON: absent,
+// null and empty are equal. Keys are compared in their order, so that the answer is
+// always the same one.
+func compareValues(at string, want, have any) *Difference {
+	w, err := tree(want)
+	if err != nil {
+		return differ(at, 0, "JSON", err.Error())
+	}
+	h, err := tree(have)
+	if err != nil {
+		return differ(at, 0, "JSON", err.Error())
+	}
+	return compareTrees(at, w, h)
+}
+
+func tree(v any) (any, error) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	var out any
+	return out, json.Unmarshal(b, &out)
+}
+
+func compareTrees(at string, want, have any) *Difference {
+	if isEmpty(want) && isEmpty(have) || reflect.DeepEqual(want, have) {
+		return nil
+	}
+	want, have = likewise(want, have), likewise(have, want)
+	switch w := want.(type) {
+	case map[string]any:
+		if h, ok := have.(map[string]any); ok {
+			for _, k := range keysOf(w, h) {
+				if d := compareTrees(at+"."+k, w[k], h[k]); d != nil {
+					return d
+				}
+			}
+			return nil
+		}
+	case []any:
+		if h, ok := have.([]any); ok {
+			return compareLists(at, w, h)
+		}
+	case string:
+		if h, ok := have.(string); ok {
+			return compareText(at, w, h)
+		}
+	}
+	if w, h := brief(want), brief(have); w != h {
+		return differ(at, 0, w, h)
+	}
+	return differ(at, 0, fmt.Sprintf("%T %v", want, want), fmt.Sprintf("%T %v", have, have))
+}
+
+// likewise is a value that is absent as an empty one of the other's kind.
+func likewise(v, other any) any {
+	if v != nil {
+		return v
+	}
+	switch other.(type) {
+	case map[string]any:
+		return map[string]any{}
+	case []any:
+		return []any{}
+	}
+	return nil
+}
+
+func compareLists(at string, want, have []any) *Difference {
+	for i := range max(len(want), len(have)) {
+		var w, h any
+		if i < len(want) {
+			w = want[i]
+		}
+		if i < len(have) {
+			h = have[i]
+		}
+		item := fmt.Sprintf("%s[%d]%s", at, i, called(w, h))
+		if _, isMap := h.(map[string]any); isMap && w == nil {
+			return differ(item, 0, "", "it is there")
+		}
+		if _, isMap := w.(map[string]any); isMap && h == nil {
+			return differ(item, 0, "it is there", "")
+		}
+		if d := compareTrees(item, w, h); d != nil {
+			return d
+		}
+	}
+	return nil
+}
+
+// called is the name of an item of a list, for people: a file's path, a unit's name.
+func called(items ...any) string {
+	for _, item := range items {
+		m, _ := item.(map[string]any)
+		for _, k := range []string{"path", "name"} {
+			if s, ok := m[k].(string); ok {
+				return fmt.Sprintf(" %q", s)
+			}
+		}
+	}
+	return ""
+}
+
+// compareText finds the first line that differs; of a text of one line no line is told.
+func compareText(at, want, have string) *Difference {
+	if want == have {
+		return nil
+	}
+	w, h := strings.Split(want, "\n"), strings.Split(have, "\n")
+	if len(w) == 1 && len(h) == 1 {
+		return differ(at, 0, want, have)
+	}
+	i := firstLine(w, h)
+	return differ(at, i+1, lineOf(w, i), lineOf(h, i))
+}
+
+// firstLine is the index of the first line that differs.
+func firstLine(a, b []string) int {
+	i := 0
+	for i < len(a) && i < len(b) && a[i] == b[i] {
+		i++
+	}
+	return i
+}
+
+func lineOf(lines []string, i int) string {
+	if i < len(lines) {
+		return lines[i]
+	}
+	return ""
+}
+
+// brief is a value on one line.
+func brief(v any) string {
+	if isEmpty(v) {
+		return ""
+	}
+	if s, ok := v.(string); ok {
+		return s
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		return "a value"
+	}
+	return string(b)
+}
+
+func isEmpty(v any) bool {
+	switch v := v.(type) {
+	case nil:
+		return true
+	case map[string]any:
+		return len(v) == 0
+	case []any:
+		return len(v) == 0
+	}
+	return false
+}
+
+func keysOf(a, b map[string]any) []string {
+	all := slices.Concat(slices.Collect(maps.Keys(a)), slices.Collect(maps.Keys(b)))
+	slices.Sort(all)
+	return slices.Compact(all)
+}

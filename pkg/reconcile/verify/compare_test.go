@@ -1,0 +1,118 @@
+package verify
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestCompareValues(t *testing.T) {
+	type file struct {
+		Path string   `json:"path"`
+		Data string   `json:"data,omitempty"`
+		Tags []string `json:"tags"`
+	}
+	for name, c := range map[string]struct {
+		want, have any
+		found      *Difference
+	}{
+		"the same":                  {file{Path: "/a"}, file{Path: "/a"}, nil},
+		"null and empty are equal":  {file{Tags: nil}, file{Tags: []string{}}, nil},
+		"a value":                   {file{Path: "/a"}, file{Path: "/b"}, &Difference{Field: "x.path", Expected: "/a", Found: "/b"}},
+		"a line":                    {file{Data: "a\nb\nc"}, file{Data: "a\nB\nc"}, &Difference{Field: "x.data", Line: 2, Expected: "b", Found: "B"}},
+		"a line more":               {file{Data: "a"}, file{Data: "a\nb"}, &Difference{Field: "x.data", Line: 2, Expected: nothing, Found: "b"}},
+		"an item more, by its name": {[]file{{Path: "/a"}}, []file{{Path: "/a"}, {Path: "/b"}}, &Difference{Field: `x[1] "/b"`, Expected: nothing, Found: "it is there"}},
+		"another type":              {map[string]any{"a": 1}, map[string]any{"a": "1"}, &Difference{Field: "x.a", Expected: "float64 1", Found: "string 1"}},
+		"the first by its name":     {map[string]any{"b": 1, "a": 1}, map[string]any{"b": 2, "a": 2}, &Difference{Field: "x.a", Expected: "1", Found: "2"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(c.found, compareValues("x", c.want, c.have)); diff != "" {
+				t.Errorf("differs (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// What is shown holds no credential and nothing that a terminal obeys (security.md 14,
+// 15, 28).
+func TestDiffer(t *testing.T) {
+	for name, c := range map[string]struct{ have, want string }{
+		"a node's token":       {"Bearer eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJub2RlIn0.c2ln", "Bearer " + hidden},
+		"a kubelet's token":    {"x abcdef.0123456789abcdef y", "x " + hidden + " y"},
+		"a user in a URL":      {"https://user:canary@proxy.example.com", "https://" + hidden + "@proxy.example.com"},
+		"a password":           {`password: "canary"`, "password: " + hidden},
+		"a private key":        {"a -----BEGIN RSA PRIVATE KEY-----\ncanary", "a " + hidden},
+		"an escape":            {"a\x1b[31mb", "a[31mb"},
+		"a long text":          {strings.Repeat("a", 400), strings.Repeat("a", maxShown-len("…")) + "…"},
+		"nothing":              {"", nothing},
+		"what cannot be seen":  {"want\x00", hidden},
+		"what is no secret":    {"echo the secrets of life", "echo the secrets of life"},
+		"a digest stays whole": {"v1:sha256:" + strings.Repeat("0a", 32), "v1:sha256:" + strings.Repeat("0a", 32)},
+	} {
+		if d := differ("x", 0, "want", c.have); d.Found != c.want {
+			t.Errorf("%s: got %q, want %q", name, d.Found, c.want)
+		}
+	}
+	if got := masked("a canary here", "canary", "ere"); got != "a "+hidden+" here" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestLeaves(t *testing.T) {
+	var zipped bytes.Buffer
+	w := gzip.NewWriter(&zipped)
+	_, _ = w.Write([]byte("zipped"))
+	_ = w.Close()
+	b64 := base64.StdEncoding.EncodeToString
+	for name, c := range map[string]struct {
+		document string
+		want     []leaf
+	}{
+		"a cloud-config": {"#cloud-config\nruncmd: [a, b]\nwrite_files:\n- {path: /a, permissions: '0644', content: text}\n- {path: /b, encoding: b64, content: " + b64([]byte("hidden")) + "}\n- {path: /c, encoding: gz+b64, content: " + b64(zipped.Bytes()) + "}\n",
+			[]leaf{{"runcmd[0]", "a"}, {"runcmd[1]", "b"}, {`file "/a"`, "text"}, {`permissions of file "/a"`, "0644"},
+				{`file "/b"`, "hidden"}, {`encoding of file "/b"`, "b64"}, {`file "/c"`, "zipped"}, {`encoding of file "/c"`, "gz+b64"}}},
+		"two files of one path": {"#cloud-config\nwrite_files: [{path: /a, content: x}, {path: /a, content: y}]", []leaf{{`file "/a"`, "x"}, {`file "/a" (number 2)`, "y"}}},
+		"Ignition":              {`{"storage":{"files":[{"path":"/a","mode":420,"contents":{"source":"data:,a%20b"}}]}}`, []leaf{{`file "/a"`, "a b"}, {`mode of file "/a"`, "420"}}},
+		"what cannot be read":   {"#cloud-config\n- a: [", []leaf{{"the document", "#cloud-config\n- a: ["}}},
+		"nothing":               {"", []leaf{{"the document", ""}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(c.want, leavesOf([]byte(c.document)), cmp.AllowUnexported(leaf{})); diff != "" {
+				t.Errorf("differs (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestVerdict(t *testing.T) {
+	check := func(thing Thing, result Result) Check { return Check{Thing: thing, Result: result} }
+	for name, c := range map[string]struct {
+		engine string
+		checks []Check
+		want   string
+	}{
+		"all agrees":                    {"", []Check{check(ThingOSC, Agrees), check(ThingSecret, Skipped)}, "agrees"},
+		"one differs":                   {"", []Check{check(ThingOSC, Differs), check(ThingSecret, Unproven)}, "OSC differs"},
+		"twice the same":                {"", []Check{check(ThingSecret, Differs), check(ThingSecret, Differs)}, "Secret differs"},
+		"several, in their order":       {"", []Check{check(ThingSecret, Differs), check(ThingRecord, Missing), check(ThingOSC, Differs)}, "record, OSC and Secret differ"},
+		"one is missing":                {"", []Check{check(ThingRecord, Missing)}, "record is missing"},
+		"settings are many":             {"", []Check{check(ThingSettings, Differs)}, "settings differ"},
+		"settings are missing":          {"", []Check{check(ThingSettings, Missing)}, "settings are missing"},
+		"something could not be read":   {"", []Check{check(ThingRepository, Unproven)}, "unproven"},
+		"another engine":                {"v9", []Check{check(ThingOSC, Unproven)}, "another release is needed"},
+		"another engine, and tampering": {"v9", []Check{check(ThingOSP, Differs)}, "OSP differs"},
+	} {
+		r := &Report{Engine: c.engine, Checks: c.checks}
+		r.conclude()
+		if r.Verdict != c.want {
+			t.Errorf("%s: got %q, want %q", name, r.Verdict, c.want)
+		}
+		if agrees, other := r.Agrees(), r.OtherEngine(); agrees != (c.want == "agrees") || other != (c.want == "another release is needed") {
+			t.Errorf("%s: agrees %t, other engine %t", name, agrees, other)
+		}
+	}
+}

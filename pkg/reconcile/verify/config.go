@@ -1,0 +1,130 @@
+package verify
+
+import (
+	"context"
+	"fmt"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
+)
+
+// outputs renders again and compares what was made: the digests in the record, the
+// configuration, and the Secrets of the pool if they are of this generation.
+func (v *Verifier) outputs(ctx context.Context, s *subject, from *origin, settings []byte) ([]Check, error) {
+	check := Check{Thing: ThingOSC, Name: "OperatingSystemConfig " + v.Namespace + "/" + pools.NamesOf(s.pool).Config}
+	if s.gen.osc == nil {
+		check = check.skipped("the pool has another configuration by now, and other Secrets")
+	}
+	rendered, why := v.render(s, from, settings)
+	if why != "" {
+		checks := []Check{{Thing: ThingRecord, Name: s.gen.name(), Result: Unproven, Note: "nothing can be rendered to compare with: " + why}}
+		if s.gen.osc != nil {
+			checks = append(checks, s.annotatedOnly(check, why))
+		}
+		return checks, nil
+	}
+	var checks []Check
+	if s.gen.osc != nil {
+		check = s.checkConfig(check, rendered)
+	}
+	checks = append(checks, check)
+	if check.Result != Differs {
+		record := Check{Thing: ThingRecord, Name: s.gen.name(), Note: "rendering again gives the digests that it names"}
+		checks = append(checks, record.with(compareDigests("digests", rendered.out.Record.Digests, s.gen.record.Digests)))
+	}
+	if s.gen.osc == nil {
+		return checks, nil
+	}
+	secrets, err := v.secrets(ctx, s, rendered)
+	return append(checks, secrets...), err
+}
+
+// rendering is a generation rendered again, with placeholders.
+type rendering struct {
+	in  render.Input // with placeholders, those of tokens too
+	out *render.Output
+}
+
+// render renders what is recorded. Why says why that cannot be.
+func (v *Verifier) render(s *subject, from *origin, settings []byte) (*rendering, string) {
+	rec := s.gen.record
+	spec := s.content(from)
+	switch {
+	case rec.Engine != render.EngineVersion:
+		return nil, fmt.Sprintf("engine %q made it, and this program is engine %q", notes.Clean(rec.Engine), render.EngineVersion)
+	case !s.gen.sound():
+		return nil, "the record was edited"
+	case settings == nil:
+		return nil, "the settings are not those of the record"
+	case spec == nil:
+		return nil, "the profile is not that of the record"
+	}
+	in, err := rec.Input(*spec, rec.ObjectDigest, settings)
+	if err != nil {
+		return nil, notes.Clean(err.Error())
+	}
+	// Whatever a token is, rendering with placeholders is the same; that there was none
+	// it would notice.
+	in.Cluster.APIServerToken, in.Cluster.BootstrapToken = "token", "token"
+	in.Cluster.BootstrapKubeconfig = render.BootstrapKubeconfig(in.Cluster.Server, in.Settings.KubernetesCACert, "token")
+	in, _ = in.Split()
+	out, err := v.Engine.Render(in)
+	if err != nil {
+		return nil, notes.Clean(err.Error())
+	}
+	return &rendering{in: in, out: out}, ""
+}
+
+// checkConfig compares a configuration with what was rendered, and its annotations and
+// status with the record.
+func (s *subject) checkConfig(check Check, r *rendering) Check {
+	osc := s.gen.osc
+	if d := compareValues("spec", canonical(r.out.OSC), canonical(osc.Spec)); d != nil {
+		return check.with(d)
+	}
+	check.Note = "it is what rendering again gives"
+	fields := append([]field{{"annotation " + api.AnnotationPool, s.pool.String(), osc.Annotations[api.AnnotationPool]}}, annotated(s.gen.record, osc.Annotations)...)
+	if d := firstOf(fields...); d != nil {
+		return check.with(d)
+	}
+	if osc.Status.Digests != nil {
+		return check.with(compareDigests("status.digests", r.out.Record.Digests, *osc.Status.Digests))
+	}
+	return check.with(nil)
+}
+
+// annotatedOnly compares what there is to compare where nothing could be rendered.
+func (s *subject) annotatedOnly(check Check, why string) Check {
+	if s.gen.sound() {
+		if d := firstOf(annotated(s.gen.record, s.gen.osc.Annotations)...); d != nil {
+			return check.with(d)
+		}
+	}
+	return check.unproven("nothing can be rendered to compare with: %s", why)
+}
+
+func compareDigests(at string, want, have osm.ConfigDigests) *Difference {
+	return firstOf(
+		field{at + ".input", want.Input, have.Input}, field{at + ".spec", want.Spec, have.Spec},
+		field{at + ".bootstrap", want.Bootstrap, have.Bootstrap}, field{at + ".provisioning", want.Provisioning, have.Provisioning},
+	)
+}
+
+// canonical fills in the defaults of the schema, as the API server does.
+func canonical(spec osm.OperatingSystemConfigSpec) osm.OperatingSystemConfigSpec {
+	c := *spec.DeepCopy()
+	if c.ProvisioningUtility == "" {
+		c.ProvisioningUtility = osm.ProvisioningUtilityCloudInit
+	}
+	for _, stage := range []*osm.OSCConfig{&c.BootstrapConfig, &c.ProvisioningConfig} {
+		for i := range stage.Files {
+			if stage.Files[i].Permissions == 0 {
+				stage.Files[i].Permissions = osm.DefaultFilePermissions
+			}
+		}
+	}
+	return c
+}

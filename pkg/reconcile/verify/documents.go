@@ -1,0 +1,356 @@
+package verify
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
+	"github.com/osm-gitops/osm-gitops/pkg/render/meaning"
+)
+
+// secrets compares the Secrets that machines of a pool boot from.
+func (v *Verifier) secrets(ctx context.Context, s *subject, r *rendering) ([]Check, error) {
+	all := Check{Thing: ThingSecret, Name: api.NamespaceCloudInitSettings + "/" + s.pool.Name + "-" + s.pool.Namespace + "-*"}
+	if v.WithoutSecrets {
+		return []Check{all.skipped("they were to be left out")}, nil
+	}
+	b, why, err := v.boot(ctx, s, r)
+	if apierrors.IsForbidden(err) {
+		return []Check{all.unproven("%s: --without-secrets leaves them out", notes.Clean(err.Error()))}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if why != "" {
+		return []Check{all.unproven("%s", why)}, nil
+	}
+	var out []Check
+	for _, stage := range []string{"provisioning", "bootstrap"} {
+		c, err := v.checkDocument(ctx, s, b, stage)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, c)
+	}
+	out = append(out, b.checkKubeconfig(s))
+	if s.gen.record.Pool.HasEdgeScript() {
+		c, err := v.checkEdge(ctx, s, b)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, c)
+	}
+	return out, nil
+}
+
+// boot is what the documents of a pool are rendered with: the credentials of the
+// generation, and in place of tokens placeholders.
+type boot struct {
+	engine       *render.Engine
+	in           render.Input
+	placeholders *render.Output // of everything
+	known        []string       // credentials, which are never shown
+	kubeconfig   *corev1.Secret // nil where it is missing
+	info         *clusterInfo
+}
+
+func (v *Verifier) boot(ctx context.Context, s *subject, r *rendering) (b *boot, why string, err error) {
+	b = &boot{engine: v.Engine, in: r.in, placeholders: r.out}
+	if b.kubeconfig, err = v.secret(ctx, kubeconfigName(s)); err != nil {
+		return nil, "", err
+	}
+	if b.info, err = v.clusterInfo(ctx); err != nil {
+		return nil, "", err
+	}
+	if check := b.checkKubeconfig(s); check.Result == Agrees {
+		b.in.Cluster.BootstrapKubeconfig = withToken(string(b.kubeconfig.Data[api.KubeconfigKey]), r.in.Cluster.BootstrapToken)
+	} else if b.in.Cluster.BootstrapKubeconfig, err = b.ownKubeconfig(); err != nil {
+		return nil, "", err
+	}
+	_, hidden := r.in.Split()
+	if hidden.Empty() {
+		return b, "", nil
+	}
+	name := pools.NamesOf(s.pool).Inputs
+	kept, err := v.secret(ctx, name)
+	if err != nil {
+		return nil, "", err
+	}
+	credentials, ok := credentialsIn(kept, s.digest)
+	if !ok {
+		return nil, fmt.Sprintf("the Secret %s/%s does not hold the credentials of this configuration, without which its documents cannot be rendered", api.NamespaceCloudInitSettings, name), nil
+	}
+	b.in = b.in.WithCredentials(credentials)
+	b.known = textsOf(credentials)
+	return b, "", nil
+}
+
+// credentialsIn reads the credentials of a generation from the Secret of its pool.
+func credentialsIn(kept *corev1.Secret, digest string) (credentials render.Credentials, ok bool) {
+	if kept == nil {
+		return credentials, false
+	}
+	err := json.Unmarshal(kept.Data[render.ShortDigest(digest)], &credentials)
+	return credentials, err == nil
+}
+
+// textsOf are all texts in credentials, and each line of those that have several.
+func textsOf(credentials render.Credentials) []string {
+	t, err := tree(credentials)
+	if err != nil {
+		return nil
+	}
+	var out []string
+	var walk func(any)
+	walk = func(v any) {
+		switch v := v.(type) {
+		case string:
+			out = append(append(out, v), strings.Split(v, "\n")...)
+		case map[string]any:
+			for _, e := range v {
+				walk(e)
+			}
+		case []any:
+			for _, e := range v {
+				walk(e)
+			}
+		}
+	}
+	walk(t)
+	return out
+}
+
+// secret reads a Secret that nodes read, nil where there is none.
+func (v *Verifier) secret(ctx context.Context, name string) (*corev1.Secret, error) {
+	var s corev1.Secret
+	found, err := get(ctx, v.Worker, types.NamespacedName{Namespace: api.NamespaceCloudInitSettings, Name: name}, &s)
+	if err != nil || !found {
+		return nil, err
+	}
+	return &s, nil
+}
+
+// checkDocument compares what one stage of a pool boots from.
+func (v *Verifier) checkDocument(ctx context.Context, s *subject, b *boot, stage string) (Check, error) {
+	name := pools.NamesOf(s.pool).Provisioning
+	if stage == "bootstrap" {
+		name = pools.NamesOf(s.pool).Bootstrap
+	}
+	check := Check{Thing: ThingSecret, Name: api.NamespaceCloudInitSettings + "/" + name}
+	secret, err := v.secret(ctx, name)
+	if err != nil {
+		return check, err
+	}
+	if secret == nil {
+		return check.missing("machines of the pool boot from it"), nil
+	}
+	rec, a := s.gen.record, secret.Annotations
+	if d := firstOf(field{"annotation " + api.AnnotationInputDigest, rec.Digests.Input, a[api.AnnotationInputDigest]}); d != nil {
+		return check.with(d), nil
+	}
+	document := secret.Data[api.UserDataKey]
+	if secret.Immutable != nil && *secret.Immutable && a[api.AnnotationCredentialsExpireAt] == "" {
+		check.Note = "operating-system-manager made it; it means the same as what rendering again gives"
+		d, err := b.meaning(document, stage)
+		return check.with(d), err
+	}
+	d, err := b.compare(document, stage)
+	if err != nil || d != nil {
+		return check.with(d), err
+	}
+	check.Note = "it is what rendering again gives with the tokens that stand in it"
+	fields := append(annotated(rec, a),
+		field{"annotation " + api.AnnotationPool, s.pool.String(), a[api.AnnotationPool]},
+		field{"annotation " + api.AnnotationDataDigest, dataDigest(document), a[api.AnnotationDataDigest]})
+	if d := firstOf(fields...); d != nil {
+		return check.with(d), nil
+	}
+	if len(secret.Data) != 1 {
+		return check.with(differ("data", 0, "the key "+api.UserDataKey+" alone", fmt.Sprintf("%d keys", len(secret.Data)))), nil
+	}
+	return check.with(nil), nil
+}
+
+// dataDigest is that of the annotation.
+func dataDigest(data []byte) string {
+	sum := sha256.Sum256(data)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// of is the document of a stage.
+func of(out *render.Output, stage string) []byte {
+	if stage == "bootstrap" {
+		return out.Bootstrap
+	}
+	return out.Provisioning
+}
+
+// compare renders with the tokens that stand in a document, and finds the first place
+// where it is not what that gives.
+func (b *boot) compare(document []byte, stage string) (*Difference, error) {
+	first, err := b.engine.Render(b.in)
+	if err != nil {
+		return nil, err
+	}
+	want, have := leavesOf(of(first, stage)), leavesOf(document)
+	for _, t := range candidates(want, have, b.in.Cluster) {
+		out, err := b.engine.Render(b.withTokens(t))
+		if err != nil {
+			continue // not these
+		}
+		if bytes.Equal(of(out, stage), document) {
+			return nil, nil
+		}
+		if got := leavesOf(of(out, stage)); alike(got, have) >= alike(want, have) {
+			want = got
+		}
+	}
+	return b.difference(want, have, leavesOf(of(b.placeholders, stage))), nil
+}
+
+// withTokens is the input with tokens in place of their placeholders.
+func (b *boot) withTokens(t tokens) render.Input {
+	in := b.in
+	in.Cluster.APIServerToken, in.Cluster.BootstrapToken = t.node, t.kubelet
+	in.Cluster.BootstrapKubeconfig = strings.ReplaceAll(in.Cluster.BootstrapKubeconfig, b.in.Cluster.BootstrapToken, t.kubelet)
+	return in
+}
+
+// alike counts the leaves that two documents have in common.
+func alike(a, b []leaf) int {
+	has := map[leaf]bool{}
+	for _, l := range b {
+		has[l] = true
+	}
+	n := 0
+	for _, l := range a {
+		if has[l] {
+			n++
+		}
+	}
+	return n
+}
+
+// difference finds the first place where documents differ. A line is shown where no
+// credential belongs: where rendering with placeholders gives the same one
+// (security.md 15).
+func (b *boot) difference(want, have, placeholders []leaf) *Difference {
+	texts := func(leaves []leaf) map[string]string {
+		m := map[string]string{}
+		for _, l := range leaves {
+			m[l.where] = l.text
+		}
+		return m
+	}
+	there, safe, wanted := texts(have), texts(placeholders), texts(want)
+	for _, w := range want {
+		h, ok := there[w.where]
+		if !ok {
+			return differ(w.where, 0, "it is there", "")
+		}
+		if h == w.text {
+			continue
+		}
+		wl, hl, sl := strings.Split(w.text, "\n"), strings.Split(h, "\n"), strings.Split(safe[w.where], "\n")
+		i := firstLine(wl, hl)
+		line := i + 1
+		if len(wl) == 1 && len(hl) == 1 {
+			line = 0
+		}
+		if lineOf(sl, i) != lineOf(wl, i) {
+			return differ(w.where, line, hidden+" a credential stands there", hidden)
+		}
+		return differ(w.where, line, lineOf(sl, i), masked(lineOf(hl, i), b.known...))
+	}
+	for _, h := range have {
+		if _, ok := wanted[h.where]; !ok {
+			return differ(h.where, 0, "", "it is there")
+		}
+	}
+	return differ("the form of the document", 0, "the text that rendering gives", "another text that reads the same")
+}
+
+// meaning compares a document that operating-system-manager made.
+func (b *boot) meaning(document []byte, stage string) (*Difference, error) {
+	out, err := b.engine.Render(b.in)
+	if err != nil {
+		return nil, err
+	}
+	found := candidates(leavesOf(of(out, stage)), leavesOf(document), b.in.Cluster)
+	if out, err = b.engine.Render(b.withTokens(found[0])); err != nil {
+		return nil, err
+	}
+	differences, err := meaning.Compare(document, of(out, stage))
+	if err != nil {
+		return differ("the document", 0, "one that can be read", "another"), nil //nolint:nilerr // that it cannot be read is the finding
+	}
+	if len(differences) > 0 {
+		return differ(differences[0].What, 0, hidden, hidden), nil
+	}
+	return nil, nil
+}
+
+// checkEdge compares the script that makes a machine of provider edge fetch its first
+// document.
+func (v *Verifier) checkEdge(ctx context.Context, s *subject, b *boot) (Check, error) {
+	name := "edge-provider-script-" + s.pool.Name + "-" + s.pool.Namespace // contract: section 8.6
+	check := Check{Thing: ThingSecret, Name: api.NamespaceCloudInitSettings + "/" + name}
+	secret, err := v.secret(ctx, name)
+	if err != nil {
+		return check, err
+	}
+	if secret == nil {
+		return check.missing("machines of provider edge get their first document by it"), nil
+	}
+	have := string(secret.Data["fetch-bootstrap-script"])
+	var d *Difference
+	for _, in := range b.endpoints() {
+		script := in.EdgeScript()
+		want := []leaf{{"the script", script}}
+		for _, token := range standing(want, []leaf{{"the script", have}}, in.Cluster.APIServerToken, nodeShape) {
+			want[0].text = strings.ReplaceAll(script, in.Cluster.APIServerToken, token)
+			if want[0].text == have {
+				check.Note = "it is what rendering again gives with the token that stands in it"
+				return check.with(nil), nil
+			}
+		}
+		if d == nil {
+			d = b.difference(want, []leaf{{"the script", have}}, []leaf{{"the script", script}})
+		}
+	}
+	return check.with(d), nil
+}
+
+// endpoints are the input with each CA and server that nodes may have been told.
+func (b *boot) endpoints() []render.Input {
+	all := []render.Input{b.in}
+	if b.info != nil {
+		for _, server := range []string{b.in.Cluster.Server, b.info.server} {
+			in := b.in
+			in.Settings.KubernetesCACert, in.Cluster.Server = string(b.info.ca), server
+			all = append(all, in)
+		}
+	}
+	return all
+}
+
+// tokenLine is where a kubeconfig has its token.
+var tokenLine = regexp.MustCompile(`(?m)^(\s*token: ["']?)[a-z0-9]{6}\.[a-z0-9]{16}(["']?)[ \t]*$`)
+
+// withToken replaces the token of a kubeconfig.
+func withToken(kubeconfig, token string) string {
+	return tokenLine.ReplaceAllString(kubeconfig, "${1}"+token+"${2}")
+}

@@ -1,0 +1,135 @@
+package verify
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
+	"github.com/osm-gitops/osm-gitops/test/conformance"
+)
+
+// again makes of an input what verify has of it: the record, the settings and the
+// credentials that are kept.
+func again(t *testing.T, engine *render.Engine, in render.Input) (*boot, *render.Output) {
+	t.Helper()
+	out, err := engine.Render(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &subject{pool: types.NamespacedName{Namespace: in.Pool.Namespace, Name: in.Pool.Name}, gen: &generation{record: out.Record}}
+	v := &Verifier{Engine: engine}
+	r, why := v.render(s, &origin{doc: &profile.Document{Spec: in.Profile.Spec}}, in.RedactedSettingsJSON())
+	if why != "" {
+		t.Fatal(why)
+	}
+	if d := compareDigests("digests", r.out.Record.Digests, out.Record.Digests); d != nil {
+		t.Errorf("rendering again differs: %+v", d)
+	}
+	if d := compareValues("spec", canonical(r.out.OSC), canonical(out.OSC)); d != nil {
+		t.Errorf("rendering again differs: %+v", d)
+	}
+	_, credentials := in.Split()
+	kubeconfig := cmp.Or(in.Cluster.BootstrapKubeconfig, render.BootstrapKubeconfig(in.Cluster.Server, in.Settings.KubernetesCACert, in.Cluster.BootstrapToken))
+	b := &boot{engine: engine, in: r.in.WithCredentials(credentials), placeholders: r.out, known: textsOf(credentials)}
+	b.in.Cluster.BootstrapKubeconfig = withToken(kubeconfig, r.in.Cluster.BootstrapToken)
+	return b, out
+}
+
+// Every document of the corpus is recognised, with the credentials that it holds and
+// from a record without any; and a file that was edited is named, without telling a
+// credential (security.md 15).
+func TestDocuments(t *testing.T) {
+	engine := render.NewEngine()
+	compared := 0
+	for _, c := range conformance.Cases(t) {
+		in, err := c.Input(t)
+		if err != nil || c.WantError != "" {
+			continue
+		}
+		in.Cluster.APIServerToken = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJub2RlIn0.c2lnbmF0dXJl"
+		in.Cluster.BootstrapToken = "abcdef.0123456789abcdef"
+		in.Cluster.BootstrapKubeconfig = ""
+		const path = "/opt/told"
+		in.Profile.Spec, in.Profile.Digest = *in.Profile.Spec.DeepCopy(), "v1:sha256:"+c.Name
+		stage := &in.Profile.Spec.ProvisioningConfig
+		stage.Files = append(stage.Files, osm.File{Path: path, Content: osm.FileContent{Inline: &osm.FileContentInline{Data: "one\ntwo\nthree"}}})
+		compared++
+		t.Run(c.Name, func(t *testing.T) {
+			b, out := again(t, engine, in)
+			edited := in
+			edited.Profile.Spec, edited.Profile.Digest = *in.Profile.Spec.DeepCopy(), ""
+			files := edited.Profile.Spec.ProvisioningConfig.Files
+			files[len(files)-1].Content.Inline.Data = "one\nevil\nthree"
+			evil, err := engine.Render(edited)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, stage := range []string{"bootstrap", "provisioning"} {
+				if d, err := b.compare(of(out, stage), stage); d != nil || err != nil {
+					t.Errorf("%s: %+v (%v)", stage, d, err)
+				}
+			}
+			d, err := b.compare(evil.Provisioning, "provisioning")
+			if want := differ(fmt.Sprintf("file %q", path), 2, "two", "evil"); err != nil || d == nil || *d != *want {
+				t.Fatalf("an edited file: %+v (%v)", d, err)
+			}
+			for _, secret := range append(b.known, in.Cluster.APIServerToken, in.Cluster.BootstrapToken) {
+				if len(secret) > 3 && strings.Contains(d.Expected+d.Found, secret) {
+					t.Errorf("a credential is told: %+v", d)
+				}
+			}
+		})
+	}
+	if compared < 50 {
+		t.Errorf("compared %d cases", compared)
+	}
+}
+
+// A token that a profile encodes, or that stands in the middle of a line, is found; one
+// that was replaced in one place only is a difference.
+func TestTokens(t *testing.T) {
+	engine := render.NewEngine()
+	for _, c := range conformance.Cases(t) {
+		in, err := c.Input(t)
+		if err != nil || c.WantError != "" || c.Ignition {
+			continue
+		}
+		in.Profile.Spec, in.Profile.Digest = *in.Profile.Spec.DeepCopy(), "v1:sha256:"+strings.Repeat("0", 64)
+		in.Cluster.APIServerToken, in.Cluster.BootstrapToken, in.Cluster.BootstrapKubeconfig = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJub2RlIn0.c2lnbmF0dXJl", "abcdef.0123456789abcdef", ""
+		stage := &in.Profile.Spec.BootstrapConfig
+		for i := range stage.Files {
+			*stage.Files[i].Content.Inline = osm.FileContentInline{Data: "nothing of interest"}
+		}
+		for name, text := range map[string]string{
+			"in base64":           "{{ b64enc .Token }}",
+			"in base64 of a line": `{{ printf "token=%s;" .Token | b64enc }}`,
+			"in the middle":       "a='{{ .Token }}' b={{ .ServerURL }}",
+			"twice":               "{{ .Token }} {{ .Token }}",
+			"both":                "{{ .Token }}\n{{ .BootstrapKubeconfig }}",
+		} {
+			in.Profile.Digest = "" // templates are compiled anew
+			stage.Files[0].Content.Inline.Data = text
+			b, out := again(t, engine, in)
+			if d, err := b.compare(out.Bootstrap, "bootstrap"); d != nil || err != nil {
+				t.Errorf("%s: %+v (%v)", name, d, err)
+			}
+			if name != "twice" {
+				continue
+			}
+			other := strings.Replace(string(out.Bootstrap), in.Cluster.APIServerToken, "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJldmlsIn0.c2lnbmF0dXJl", 1)
+			d, err := b.compare([]byte(other), "bootstrap")
+			if err != nil || d == nil || strings.Contains(d.Found, "eyJ") {
+				t.Errorf("two tokens: %+v (%v)", d, err)
+			}
+		}
+		return
+	}
+	t.Error(errors.New("the corpus has no case to try this with"))
+}

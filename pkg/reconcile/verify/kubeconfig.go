@@ -1,0 +1,114 @@
+package verify
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+)
+
+// clusterInfo is what everybody may know of the cluster.
+type clusterInfo struct {
+	server  string
+	ca      []byte
+	cluster *clientcmdapi.Cluster
+}
+
+// clusterInfo reads ConfigMap cluster-info; nil where there is none to be read.
+func (v *Verifier) clusterInfo(ctx context.Context) (*clusterInfo, error) {
+	var cm corev1.ConfigMap
+	found, err := get(ctx, v.Worker, types.NamespacedName{Namespace: metav1.NamespacePublic, Name: "cluster-info"}, &cm)
+	if err != nil || !found {
+		return nil, err
+	}
+	config, err := clientcmd.Load([]byte(cm.Data["kubeconfig"]))
+	if err != nil || len(config.Clusters) != 1 {
+		return nil, nil //nolint:nilerr // the controller refuses it, too, and uses the one before
+	}
+	for _, c := range config.Clusters {
+		return &clusterInfo{server: c.Server, ca: c.CertificateAuthorityData, cluster: c}, nil
+	}
+	return nil, nil
+}
+
+// ownKubeconfig makes a kubelet's kubeconfig, as the controller does, for a pool whose
+// Secret is not to be believed.
+func (b *boot) ownKubeconfig() (string, error) {
+	cluster := &clientcmdapi.Cluster{CertificateAuthorityData: []byte(b.in.Settings.KubernetesCACert)}
+	if b.info != nil {
+		cluster = b.info.cluster.DeepCopy()
+	}
+	cluster.LocationOfOrigin, cluster.Server = "", b.in.Cluster.Server
+	const name, token = "c", "aaaaaa.bbbbbbbbbbbbbbbb" // contract: section 8.4; a token that needs no quotes
+	text, err := clientcmd.Write(clientcmdapi.Config{
+		Clusters:       map[string]*clientcmdapi.Cluster{name: cluster},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{name: {Token: token}},
+		Contexts:       map[string]*clientcmdapi.Context{name: {Cluster: name, AuthInfo: name}},
+		CurrentContext: name,
+	})
+	if err != nil {
+		return "", fmt.Errorf("encoding a kubeconfig: %w", err)
+	}
+	return withToken(string(text), b.in.Cluster.BootstrapToken), nil
+}
+
+// maxContractKey is the longest "<namespace>-<name>" that the contract uses whole
+// (section 8.1).
+const maxContractKey = 62
+
+// kubeconfigName is the Secret with the kubelet's bootstrap kubeconfig.
+func kubeconfigName(s *subject) string {
+	if name := s.gen.record.BootstrapKubeconfigSecretName; name != "" {
+		return name
+	}
+	key := s.pool.Namespace + "-" + s.pool.Name
+	if len(key) > maxContractKey {
+		key = s.pool.Name
+	}
+	return key + "-kubelet-bootstrap-config"
+}
+
+var kubeletToken = regexp.MustCompile(`^` + kubeletShape + `$`)
+
+// checkKubeconfig looks at what a kubelet first logs in with: at the server and the CA
+// that the record, or the cluster, names, with a token and nothing else.
+func (b *boot) checkKubeconfig(s *subject) Check {
+	check := Check{Thing: ThingSecret, Name: api.NamespaceCloudInitSettings + "/" + kubeconfigName(s)}
+	if b.kubeconfig == nil {
+		return check.missing("kubelets of the pool log in with it")
+	}
+	data := b.kubeconfig.Data[api.KubeconfigKey]
+	config, err := clientcmd.Load(data)
+	if err != nil || len(config.Clusters) != 1 || len(config.AuthInfos) != 1 {
+		return check.with(differ("key "+api.KubeconfigKey, 0, "a kubeconfig with one cluster and one user", "something else"))
+	}
+	check.Note = "it names the server and the CA of the cluster, and a token"
+	for _, c := range config.Clusters {
+		if c.Server != b.in.Cluster.Server && (b.info == nil || c.Server != b.info.server) {
+			return check.with(differ("server", 0, b.in.Cluster.Server, notes.Clean(c.Server)))
+		}
+		if ca := string(c.CertificateAuthorityData); ca != b.in.Settings.KubernetesCACert && (b.info == nil || ca != string(b.info.ca)) {
+			return check.with(differ("certificate-authority-data", 0, "the CA of the cluster", "another one"))
+		}
+		if c.InsecureSkipTLSVerify || c.ProxyURL != "" {
+			return check.with(differ("cluster", 0, "its server and its CA", "insecure-skip-tls-verify or proxy-url, too"))
+		}
+	}
+	for _, u := range config.AuthInfos {
+		if !kubeletToken.MatchString(u.Token) || u.Exec != nil || u.AuthProvider != nil || u.TokenFile != "" || len(u.ClientCertificateData) > 0 {
+			return check.with(differ("user", 0, "a bootstrap token alone", "something else"))
+		}
+	}
+	return check.with(firstOf(
+		field{"annotation " + api.AnnotationDataDigest, dataDigest(data), b.kubeconfig.Annotations[api.AnnotationDataDigest]},
+		field{"annotation " + api.AnnotationPool, s.pool.String(), b.kubeconfig.Annotations[api.AnnotationPool]},
+	))
+}

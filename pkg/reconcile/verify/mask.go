@@ -1,0 +1,60 @@
+package verify
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+)
+
+// maxShown bounds a value in a difference, in bytes.
+const maxShown = 300
+
+// nothing stands for what is not there.
+const nothing = "(nothing)"
+
+// hidden stands for what may be a credential.
+const hidden = "(not shown)"
+
+// What looks like a credential, wherever it stands: whoever edits an object may have
+// put one there.
+var (
+	// webToken is a signed JSON web token (RFC 7515, section 7.1): its first part is an
+	// object, so it begins with the base64 of `{"`.
+	webToken = regexp.MustCompile(`eyJ[\w-]+\.[\w-]+\.[\w-]*`)
+	// bootstrapToken is a kubelet's:
+	// https://kubernetes.io/docs/reference/access-authn-authz/bootstrap-tokens/
+	bootstrapToken = regexp.MustCompile(`\b[a-z0-9]{6}\.[a-z0-9]{16}\b`)
+	userInfo       = regexp.MustCompile(`://[^/\s@]+@`)
+	privateKey     = regexp.MustCompile(`(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*`)
+	assigned       = regexp.MustCompile(`(?i)((?:password|passwd|token|secret|api[_-]?key|bearer|authorization)["']?\s*[:= ]\s*)\S.*`)
+)
+
+// masked takes out of a text what looks like a credential, and what is known to be one.
+func masked(text string, known ...string) string {
+	for _, k := range known {
+		if len(k) > 3 { // less is no secret, and stands everywhere
+			text = strings.ReplaceAll(text, k, hidden)
+		}
+	}
+	text = privateKey.ReplaceAllString(text, hidden)
+	text = userInfo.ReplaceAllString(text, "://"+hidden+"@")
+	text = webToken.ReplaceAllString(text, hidden)
+	text = bootstrapToken.ReplaceAllString(text, hidden)
+	return assigned.ReplaceAllString(text, "${1}"+hidden)
+}
+
+// differ makes a difference that is fit to be shown (security.md 14, 15, 28).
+func differ(where string, line int, want, have string) *Difference {
+	show := func(s string) string {
+		if s == "" {
+			return nothing
+		}
+		return notes.Shorten(notes.Clean(masked(s)), maxShown)
+	}
+	d := &Difference{Field: notes.Clean(where), Line: line, Expected: show(want), Found: show(have)}
+	if d.Expected == d.Found && want != have { // masked alike, or a character that nobody sees
+		d.Found = hidden
+	}
+	return d
+}

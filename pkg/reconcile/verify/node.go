@@ -1,0 +1,201 @@
+package verify
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
+)
+
+// checkNode compares a NodeProvenance with the record it names, with the repository,
+// and with itself.
+func (v *Verifier) checkNode(ctx context.Context, s *subject, what claim, from *origin) (Check, error) {
+	np := s.node
+	check := Check{Thing: ThingNodeProvenance, Name: np.Name, Note: "evidence " + string(np.Spec.Evidence)}
+	fields := []field{{"metadata.name", nodes.Name(np.Spec.Node.Name, np.Spec.Node.UID), np.Name}}
+	fields = append(fields, s.recorded()...)
+	fields = append(fields, s.gitSays(from)...)
+	fields = append(fields, s.reported()...)
+	if d := firstOf(fields...); d != nil {
+		return check.with(d), nil
+	}
+	for _, compare := range []func(context.Context, *subject) (*Difference, error){v.compareDigest, v.compareBootstrap, v.compareMachine} {
+		if d, err := compare(ctx, s); err != nil || d != nil {
+			return check.with(d), err
+		}
+	}
+	if d := s.outOfWindow(); d != nil {
+		return check.with(d), nil
+	}
+	if selected := np.Spec.Configuration.SelectedBy; from.found && selected != "" {
+		ok, err := from.selects(ctx, what, selected)
+		if err != nil {
+			return check, err
+		}
+		if !ok {
+			return check.with(differ("spec.configuration.selectedBy", 0, "a commit that made "+what.version+" current", selected)), nil
+		}
+	}
+	return check.with(nil), nil
+}
+
+// recorded is what the record says of the same, if it is as it was written.
+func (s *subject) recorded() []field {
+	if s.gen == nil || !s.gen.sound() {
+		return nil
+	}
+	c, rec := s.node.Spec.Configuration, s.gen.record
+	const at = "spec.configuration."
+	return []field{
+		{at + "inputDigest", rec.Digests.Input, c.InputDigest},
+		{at + "profile", rec.Profile, c.Profile}, {at + "version", rec.Version, c.Version},
+		{at + "object", rec.Object, c.Object}, {at + "profileDigest", rec.ObjectDigest, c.ProfileDigest},
+		{at + "repository", rec.Repository, c.Repository}, {at + "path", rec.Path, c.Path},
+		{at + "commit", rec.Commit, c.Commit}, {at + "change", rec.Change, c.Change},
+	}
+}
+
+// gitSays is what the repository says of the same. The author may have been cut from an
+// object that was gone when the node joined.
+func (s *subject) gitSays(from *origin) []field {
+	if !from.found || from.author.Commit == "" {
+		return nil
+	}
+	c := s.node.Spec.Configuration
+	const at = "spec.configuration."
+	fields := []field{
+		{at + "commit", string(from.version.Commit), c.Commit}, {at + "change", string(from.author.Commit), c.Change},
+		{at + "path", from.version.Path, c.Path}, {at + "profileDigest", from.version.Digest, c.ProfileDigest},
+	}
+	fields = append(fields, field{at + "shortCommit", c.Commit[:min(12, len(c.Commit))], c.ShortCommit})
+	if c.Author != "" || s.sameObject() {
+		fields = append(fields, field{at + "author", from.by(), c.Author}, field{at + "committedAt", from.at(), c.CommittedAt})
+	}
+	if s.sameObject() {
+		fields = append(fields, field{at + "signature", s.osp.Annotations[api.AnnotationSignature], c.Signature})
+	}
+	return fields
+}
+
+// sameObject reports whether the profile's object is there, and what it was.
+func (s *subject) sameObject() bool {
+	return s.osp != nil && s.osp.Annotations[api.AnnotationDigest] == s.node.Spec.Configuration.ProfileDigest &&
+		profile.Digest(s.osp.Spec) == s.node.Spec.Configuration.ProfileDigest
+}
+
+// reported is the node's own word, where the evidence is that.
+func (s *subject) reported() []field {
+	c, says := s.node.Spec.Configuration, s.node.Spec.Reported
+	if s.node.Spec.Evidence != api.EvidenceReported {
+		return nil
+	}
+	if says == nil {
+		return []field{{"spec.reported", "what the node says, as spec.evidence is " + string(api.EvidenceReported), ""}}
+	}
+	fields := []field{{"spec.configuration.inputDigest, which the node reports", says.Config, render.ShortDigest(c.InputDigest)}}
+	if says.Commit != "" {
+		fields = append(fields, field{"spec.configuration.commit, which the node reports", says.Commit, render.LabelValue(c.Commit)})
+	}
+	return fields
+}
+
+// compareDigest tells an edited input digest from a record that is gone: there is a
+// record that says all the rest.
+func (v *Verifier) compareDigest(ctx context.Context, s *subject) (*Difference, error) {
+	if s.gen != nil {
+		return nil, nil
+	}
+	digests, err := v.alike(ctx, s)
+	if err != nil || len(digests) != 1 {
+		return nil, err
+	}
+	return differ("spec.configuration.inputDigest", 0, digests[0], s.digest), nil
+}
+
+// compareBootstrap compares the configuration of the bootstrap document with its record,
+// which may be an older one than the other.
+func (v *Verifier) compareBootstrap(ctx context.Context, s *subject) (*Difference, error) {
+	b, gen := s.node.Spec.Bootstrap, s.gen
+	if b == nil {
+		return nil, nil
+	}
+	if b.InputDigest != s.digest {
+		var err error
+		if gen, err = v.generationOf(ctx, s.pool, b.InputDigest); err != nil {
+			return nil, err
+		}
+		if gen == nil {
+			return differ("spec.bootstrap.inputDigest", 0, "the digest of a record of the pool", b.InputDigest), nil
+		}
+	}
+	if gen == nil || !gen.sound() {
+		return nil, nil
+	}
+	return firstOf(field{"spec.bootstrap.profile", gen.record.Profile, b.Profile},
+		field{"spec.bootstrap.version", gen.record.Version, b.Version}, field{"spec.bootstrap.commit", gen.record.Commit, b.Commit}), nil
+}
+
+// compareMachine follows the machine to its pool, where it is still there.
+func (v *Verifier) compareMachine(ctx context.Context, s *subject) (*Difference, error) {
+	spec := s.node.Spec
+	var machine cluster.Machine
+	found, err := get(ctx, v.Worker, types.NamespacedName{Namespace: spec.Machine.Namespace, Name: spec.Machine.Name}, &machine)
+	if err != nil || !found || machine.UID != spec.Machine.UID {
+		return nil, err
+	}
+	owner := ""
+	for _, ref := range machine.OwnerReferences {
+		if ref.Kind == "MachineSet" {
+			owner = ref.Name
+		}
+	}
+	if d := firstOf(field{"spec.pool.machineSet", owner, spec.Pool.MachineSet}); d != nil || owner == "" {
+		return d, nil
+	}
+	set := &metav1.PartialObjectMetadata{}
+	set.SetGroupVersionKind(cluster.GroupVersion.WithKind("MachineSet"))
+	if found, err = get(ctx, v.Worker, types.NamespacedName{Namespace: machine.Namespace, Name: owner}, set); err != nil || !found {
+		return nil, err
+	}
+	for _, ref := range set.OwnerReferences {
+		if ref.Kind == "MachineDeployment" {
+			return firstOf(field{"spec.pool", machine.Namespace + "/" + ref.Name, s.pool.String()}, field{"spec.pool.uid", string(ref.UID), string(spec.Pool.UID)}), nil
+		}
+	}
+	return nil, nil
+}
+
+// Two times of the API server that belong together may be so far apart, and for so long
+// after its end a configuration may have served: see package nodes.
+const (
+	leeway = 5 * time.Second
+	bridge = 10 * time.Minute
+)
+
+// outOfWindow compares the times at which the pool had an archived configuration with
+// the time in which the machine fetched its documents. Of the one that stands the time
+// of creation says nothing: the pool may have had it before, too.
+func (s *subject) outOfWindow() *Difference {
+	if s.gen == nil || s.gen.archived == nil {
+		return nil
+	}
+	w := s.node.Spec.Window
+	var stood []api.Interval
+	if err := json.Unmarshal([]byte(s.gen.archived.Annotations[api.AnnotationIntervals]), &stood); err != nil {
+		return differ("annotation "+api.AnnotationIntervals+" of "+s.gen.name(), 0, "the JSON of intervals", "something else")
+	}
+	for _, in := range stood {
+		if !in.From.After(w.Until.Add(leeway)) && (w.From == nil || in.Until.Add(bridge).After(w.From.Time)) {
+			return nil
+		}
+	}
+	return differ("spec.window", 0, "a time at which the pool had this configuration", w.Until.UTC().Format(time.RFC3339))
+}

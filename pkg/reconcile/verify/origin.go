@@ -1,0 +1,250 @@
+package verify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+	"github.com/osm-gitops/osm-gitops/pkg/source"
+)
+
+// origin is what the repository says about a claim.
+type origin struct {
+	checks []Check
+	// doc is the profile as it lies in the repository, nil where that is not known.
+	doc *profile.Document
+	// version and author are those of the claim, once it was found there.
+	version profile.Version
+	author  source.Author
+	found   bool
+	// forged says that the commit is there and holds something else: so it is the
+	// record that was edited.
+	forged *Difference
+	// truth is what the commit holds then, nil where it holds no such version.
+	truth *profile.Document
+	// witness is the commit that the profile's object names.
+	witness string
+
+	repository *repository
+	line       *source.Snapshot // what is followed
+}
+
+// origin asks the repository about a claim.
+func (v *Verifier) origin(ctx context.Context, s *subject, what claim) (*origin, error) {
+	if v.isBuiltin(what) {
+		return v.builtin(ctx, what)
+	}
+	o := &origin{}
+	check := Check{Thing: ThingRepository, Name: notes.Clean(what.repository)}
+	r, why := v.open(ctx, s, what)
+	if why != "" {
+		o.checks = append(o.checks, check.unproven("%s", why))
+		return o, nil
+	}
+	o.repository = r
+	if s.osp != nil {
+		o.witness = s.osp.Annotations[api.AnnotationCommit]
+	}
+	check, err := o.ask(ctx, what, check)
+	if err != nil {
+		return nil, err
+	}
+	if v.Given == nil && (s.from == nil || s.from.Status.Repository != what.repository) && check.Result == Agrees {
+		check.Note += "; no ProfileSource follows this repository now"
+	}
+	o.checks = append(o.checks, check)
+	signed, err := v.checkSignature(ctx, s, o, what)
+	if err != nil {
+		return nil, err
+	}
+	o.checks = append(o.checks, signed...)
+	return o, nil
+}
+
+// isBuiltin tells a profile of this project's own.
+func (v *Verifier) isBuiltin(what claim) bool {
+	return v.Builtin != nil && what.commit == "" && what.repository == v.Builtin.Repository && what.repository != ""
+}
+
+// builtin looks for a version among the profiles of this program.
+func (v *Verifier) builtin(ctx context.Context, what claim) (*origin, error) {
+	check := Check{Thing: ThingRepository, Name: "the built-in profiles"}
+	snap, err := v.Builtin.Read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ix := &profile.Indexer{Check: v.Check}
+	cat, err := ix.Catalogue(ctx, snap)
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(cat.Current, func(p profile.Version) bool { return p.Name == what.profile && p.Version == what.version })
+	switch {
+	case i < 0:
+		return &origin{checks: []Check{check.unproven("this program has another version of %q: take a release that has %s", what.profile, what.version)}}, nil
+	case cat.Current[i].Digest != what.digest:
+		d := differ("digest of "+what.profile+" "+what.version, 0, cat.Current[i].Digest, what.digest)
+		return &origin{forged: d, checks: []Check{check.unproven("this program holds other content under %s %s", what.profile, what.version)}}, nil
+	}
+	doc, err := ix.Document(ctx, snap, cat.Current[i])
+	if err != nil {
+		return nil, err
+	}
+	check.Result, check.Note = Agrees, "this program has "+what.profile+" "+what.version
+	return &origin{doc: &doc, version: cat.Current[i], found: true, checks: []Check{check}}, nil
+}
+
+// ask looks for the claim on the line that is followed, and where it is not there for
+// its commit alone.
+func (o *origin) ask(ctx context.Context, what claim, check Check) (Check, error) {
+	r := o.repository
+	line, err := r.at(ctx, "")
+	if err != nil && (!errors.Is(err, source.ErrNotFound) || !r.there(ctx)) {
+		return check.unproven("it cannot be read: %s", notes.Clean(err.Error())), ctx.Err()
+	}
+	commit, hasHistory := what.commit, true
+	if _, invalid := source.ParseCommit(commit); invalid != nil { // an artifact's revision
+		_, made := source.SplitRevision(commit)
+		commit, hasHistory = string(made), false
+	}
+	if line != nil {
+		o.line = line
+		if !r.given && notes.Clean(line.Repository) != what.repository {
+			return check.with(differ("address", 0, what.repository, line.Repository)), nil
+		}
+		if len(line.Line) == 0 && len(line.Files) > 0 {
+			return check.unproven("it is a shallow or partial clone, which lacks the history: git fetch --unshallow"), nil
+		}
+		if err := o.find(ctx, line, what, hasHistory); err != nil || o.found {
+			return o.told(check, what), err
+		}
+	}
+	what.commit = commit
+	return o.askCommit(ctx, what, hasHistory, check)
+}
+
+// told is the check of what was found.
+func (o *origin) told(check Check, what claim) Check {
+	check.Result = Agrees
+	check.Note = fmt.Sprintf("%s %s came with commit %s of %s, in %s", what.profile, what.version, o.version.Commit, o.repository.follows(), notes.Clean(o.version.Path))
+	return check
+}
+
+// find looks for the claim in a snapshot's history. Without history only the content
+// is asked for.
+func (o *origin) find(ctx context.Context, snap *source.Snapshot, what claim, hasHistory bool) error {
+	cat, err := o.repository.indexer.Catalogue(ctx, snap)
+	if err != nil {
+		return err
+	}
+	for _, have := range cat.History[what.profile] {
+		if have.Version != what.version {
+			continue
+		}
+		o.version = have
+		if have.Digest != what.digest || hasHistory && string(have.Commit) != what.commit {
+			continue
+		}
+		doc, err := o.repository.indexer.Document(ctx, snap, have)
+		if err != nil {
+			return err
+		}
+		if o.author, err = profile.ChangeOf(ctx, snap, have); err != nil {
+			return err
+		}
+		o.doc, o.found = &doc, true
+	}
+	return nil
+}
+
+// askCommit tells a history that was rewritten from a record that was: what a commit
+// holds cannot change, so that the commit which is there decides.
+func (o *origin) askCommit(ctx context.Context, what claim, hasHistory bool, check Check) (Check, error) {
+	now, commit := o.version, what.commit // of this version, on the line
+	snap, err := o.repository.at(ctx, commit)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return check, err
+	case (errors.Is(err, source.ErrNotFound) || errors.Is(err, source.ErrInvalid)) && now.Digest == what.digest && string(now.Commit) == o.witness && o.witness != commit:
+		// The object and the repository agree on another commit.
+		o.forged = differ("commit of "+what.profile+" "+what.version, 0, o.witness, commit)
+		check.Result, check.Note = Agrees, what.version+" came with commit "+o.witness+", as the OperatingSystemProfile says"
+		return check, nil
+	case errors.Is(err, source.ErrNotFound) || errors.Is(err, source.ErrInvalid):
+		return check.with(o.gone(what, now, "it is not in the repository")), nil
+	case err != nil:
+		if now.Name != "" { // another commit has this version: that is enough
+			return check.with(o.gone(what, now, "it is not there")), nil
+		}
+		return check.unproven("it cannot be read: %s", notes.Clean(err.Error())), nil
+	}
+	o.version = profile.Version{}
+	if err := o.find(ctx, snap, what, hasHistory); err != nil {
+		return check, err
+	}
+	switch at := o.version; {
+	case o.found:
+		// The content is what it was, and who follows the line does not get it from there.
+		if o.line == nil {
+			return check.with(differ("what is followed", 0, o.repository.follows(), "")), nil
+		}
+		return check.with(o.gone(what, now, "it is there, and no longer on the line of "+o.repository.follows())), nil
+	case at.Name == "" || at.Digest != what.digest:
+		if at.Name != "" {
+			doc, err := o.repository.indexer.Document(ctx, snap, at)
+			if err != nil {
+				return check, err
+			}
+			o.truth = &doc
+		}
+		o.forged = differ(fmt.Sprintf("content of %s %s at commit %s", what.profile, what.version, commit), 0, at.Digest, what.digest)
+	default:
+		o.forged = differ("commit of "+what.profile+" "+what.version, 0, string(at.Commit), what.commit)
+	}
+	check.Result, check.Note = Agrees, "commit "+commit+" is there, and holds something else than the record says"
+	return check, nil
+}
+
+// gone says what became of a commit.
+func (o *origin) gone(what claim, now profile.Version, how string) *Difference {
+	found := how
+	switch {
+	case now.Name == "":
+		found += fmt.Sprintf("; %s has no version %s of it", o.repository.follows(), what.version)
+	case now.Digest != what.digest:
+		found += fmt.Sprintf("; %s came with commit %s instead, with other content (digest %s)", what.version, now.Commit, now.Digest)
+	case string(now.Commit) != what.commit:
+		found += fmt.Sprintf("; %s came with commit %s instead, with the same content", what.version, now.Commit)
+	}
+	return differ("commit of "+what.profile+" "+what.version, 0, what.commit, found)
+}
+
+// selects reports whether a commit made the claimed version current, or is the commit
+// that brought it, as with a pin.
+func (o *origin) selects(ctx context.Context, what claim, selected string) (bool, error) {
+	if selected == string(o.version.Commit) {
+		return true, nil
+	}
+	id, invalid := source.ParseCommit(selected)
+	if invalid != nil || o.line == nil {
+		return false, nil
+	}
+	if on, err := o.line.Contains(ctx, id); err != nil || !on {
+		return false, err
+	}
+	snap, err := o.repository.at(ctx, selected)
+	if err != nil {
+		return false, err
+	}
+	cat, err := o.repository.indexer.Catalogue(ctx, snap)
+	if err != nil {
+		return false, err
+	}
+	return slices.ContainsFunc(cat.Current, func(p profile.Version) bool {
+		return p.Name == what.profile && p.Version == what.version && p.Digest == what.digest && p.SelectedBy == id
+	}), nil
+}

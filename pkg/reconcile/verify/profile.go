@@ -1,0 +1,78 @@
+package verify
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+)
+
+// checkProfile compares the OperatingSystemProfile with the file in the repository.
+func (s *subject) checkProfile(what claim, from *origin) Check {
+	check := Check{Thing: ThingOSP, Name: "OperatingSystemProfile " + notes.Clean(what.object)}
+	switch {
+	case s.osp == nil && s.gen != nil && s.gen.osc != nil:
+		return check.missing("the pool's configuration was made from it: somebody deleted it")
+	case s.osp == nil:
+		return check.skipped("it is not there any more")
+	}
+	if doc := cmp.Or(from.doc, from.truth); doc != nil {
+		if d := compareValues("spec", profile.Canonical(doc.Spec), profile.Canonical(s.osp.Spec)); d != nil {
+			return check.with(d)
+		}
+	}
+	if from.forged != nil {
+		check.Note = "the record is what differs: there is nothing else to compare it with"
+		return check.with(nil)
+	}
+	if d := firstOf(field{"digest of the spec", what.digest, profile.Digest(s.osp.Spec)}); d != nil {
+		return check.with(d)
+	}
+	check.Note = "its spec has the digest that the record names"
+	if from.doc != nil {
+		check.Note = fmt.Sprintf("its spec is that of %s in the repository", notes.Clean(from.doc.Path))
+	}
+	return check.with(firstOf(s.origins(what, from)...))
+}
+
+// origins are what the profile's object says of where it comes from.
+func (s *subject) origins(what claim, from *origin) []field {
+	a := s.osp.Annotations
+	if what.repository == "" { // by hand, or by somebody who does not annotate
+		return nil
+	}
+	fields := []field{
+		{"annotation " + api.AnnotationDigest, what.digest, a[api.AnnotationDigest]},
+		{"annotation " + api.AnnotationVersion, what.version, a[api.AnnotationVersion]},
+		{"annotation " + api.AnnotationRepository, what.repository, a[api.AnnotationRepository]},
+		{"annotation " + api.AnnotationPath, what.path, a[api.AnnotationPath]},
+		{"annotation " + api.AnnotationCommit, what.commit, a[api.AnnotationCommit]},
+		{"annotation " + api.AnnotationChange, what.change, a[api.AnnotationChange]},
+	}
+	if from.found && from.author.Commit != "" && what.change != "" {
+		fields = append(fields,
+			field{"annotation " + api.AnnotationAuthor, from.by(), a[api.AnnotationAuthor]},
+			field{"annotation " + api.AnnotationCommittedAt, from.at(), a[api.AnnotationCommittedAt]})
+	}
+	return fields
+}
+
+// by is the author as objects name him, at when the commit was made.
+func (o *origin) by() string { return notes.Clean(o.author.Name + " <" + o.author.Email + ">") }
+func (o *origin) at() string { return o.version.CommittedAt.UTC().Format(time.RFC3339) }
+
+// content is the profile to render from: the repository's, else what the cluster has if
+// that is of the recorded digest.
+func (s *subject) content(from *origin) *osm.OperatingSystemProfileSpec {
+	if from.doc != nil {
+		return &from.doc.Spec
+	}
+	if s.osp != nil && profile.Digest(s.osp.Spec) == s.gen.record.ObjectDigest {
+		return &s.osp.Spec
+	}
+	return nil
+}

@@ -1,0 +1,117 @@
+package verify
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+
+	"github.com/fluxcd/pkg/apis/meta"
+	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
+)
+
+// checkRecord compares a record with its own digest, with what holds it, and with the
+// repository.
+func (s *subject) checkRecord(what claim, from *origin) Check {
+	if s.gen == nil {
+		return Check{Thing: ThingRecord, Name: s.digest}.missing("neither the pool's OperatingSystemConfig nor a ControllerRevision holds the record of this input digest: it was deleted, or the digest was edited")
+	}
+	check := Check{Thing: ThingRecord, Name: s.gen.name()}
+	rec, a := s.gen.record, s.gen.holder().GetAnnotations()
+	switch {
+	case !s.gen.readable():
+		return check.with(differ("annotation "+api.AnnotationRecord, 0, "the JSON of a record", "something else"))
+	case !s.gen.sound():
+		return check.with(s.editedRecord(what, from))
+	case from.forged != nil:
+		return check.with(from.forged)
+	}
+	check.Note = "its content has the input digest that it names"
+	if d := firstOf(field{"digests.input", s.digest, rec.Digests.Input}); d != nil {
+		return check.with(d)
+	}
+	if s.gen.archived != nil {
+		return check.with(firstOf(append(annotated(rec, a), field{"annotation " + api.AnnotationSettingsDigest, rec.SettingsDigest, a[api.AnnotationSettingsDigest]})...))
+	}
+	if s.node != nil {
+		return check.with(nil) // whatever the pool asks for by now
+	}
+	return check.with(s.askedFor())
+}
+
+// annotated are the annotations that repeat a record.
+func annotated(rec render.Record, have map[string]string) []field {
+	var out []field
+	for _, f := range []struct{ name, want string }{
+		{api.AnnotationInputDigest, rec.Digests.Input}, {api.AnnotationProfile, rec.Profile}, {api.AnnotationVersion, rec.Version},
+		{api.AnnotationRepository, rec.Repository}, {api.AnnotationPath, rec.Path},
+		{api.AnnotationCommit, rec.Commit}, {api.AnnotationChange, rec.Change},
+	} {
+		out = append(out, field{"annotation " + f.name, f.want, have[f.name]})
+	}
+	return out
+}
+
+// editedRecord finds what was edited in a record whose digest is not that of its
+// content: what the repository and the node's provenance say otherwise.
+func (s *subject) editedRecord(what claim, from *origin) *Difference {
+	rec := s.gen.record
+	want := what
+	if from.found {
+		want.commit, want.path, want.change = string(from.version.Commit), from.version.Path, string(from.author.Commit)
+	}
+	if s.node != nil || from.found {
+		if d := firstOf(
+			field{"object", want.object, rec.Object}, field{"objectDigest", want.digest, rec.ObjectDigest},
+			field{"profile", want.profile, rec.Profile}, field{"version", want.version, rec.Version},
+			field{"repository", want.repository, rec.Repository}, field{"path", want.path, rec.Path},
+			field{"commit", want.commit, rec.Commit}, field{"change", want.change, rec.Change},
+		); d != nil {
+			return d
+		}
+	}
+	return differ("digests.input, over all of the record", 0, rec.InputDigest(), rec.Digests.Input)
+}
+
+// askedFor compares the facts of the pool in the record with what the MachineDeployment
+// asks for. Where that was refused or is frozen, the two may differ.
+func (s *subject) askedFor() *Difference {
+	if s.md == nil || s.md.Annotations[api.AnnotationSuspend] == "true" ||
+		apimeta.IsStatusConditionFalse(s.gen.osc.Status.Conditions, meta.ReadyCondition) {
+		return nil
+	}
+	pool, err := render.DecodePool(s.md)
+	if err != nil {
+		return nil // refused
+	}
+	in, _ := render.Input{Pool: pool}.Split()
+	in.Pool.CloudConfig = s.gen.record.Pool.CloudConfig // made of what the record does not hold
+	return compareValues("pool (expected is what the MachineDeployment asks for)", in.Pool, s.gen.record.Pool)
+}
+
+// settings reads the settings that a record names. They are nil where they are not
+// what it names.
+func (v *Verifier) settings(ctx context.Context, digest string) ([]byte, Check, error) {
+	name := types.NamespacedName{Namespace: v.Namespace, Name: pools.SettingsName(digest)}
+	check := Check{Thing: ThingSettings, Name: "ConfigMap " + name.String()}
+	var cm corev1.ConfigMap
+	found, err := get(ctx, v.Management, name, &cm)
+	if err != nil {
+		return nil, check, err
+	}
+	if !found {
+		return nil, check.missing("without them nothing can be rendered again"), nil
+	}
+	text := []byte(cm.Data[pools.SettingsKey])
+	sum := sha256.Sum256(text)
+	if got := "v1:sha256:" + hex.EncodeToString(sum[:]); got != digest {
+		return nil, check.with(differ("digest of "+pools.SettingsKey, 0, digest, got)), nil
+	}
+	check.Note = "its content has the digest that the record names"
+	return text, check.with(nil), nil
+}

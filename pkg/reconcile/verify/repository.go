@@ -1,0 +1,149 @@
+package verify
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"path"
+	"strings"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/profiles"
+	"github.com/osm-gitops/osm-gitops/pkg/source"
+)
+
+// A Fetcher brings a snapshot of a remote repository. *source.Mirrors is one.
+type Fetcher interface {
+	Fetch(ctx context.Context, r source.Remote) (*source.Snapshot, error)
+}
+
+// Place is a repository to read: Local where its Dir is set, else Remote. What of
+// it is not said is what the profile's ProfileSource says: the revision that is
+// followed, and the folder of the profiles.
+type Place struct {
+	Remote source.Remote
+	Local  source.Repository
+}
+
+// repository is one that is open, and how it is read.
+type repository struct {
+	place   Place
+	git     Fetcher
+	indexer *profile.Indexer
+	given   bool
+}
+
+// at reads a revision, or where that is "" what is followed.
+func (r *repository) at(ctx context.Context, revision string) (*source.Snapshot, error) {
+	if local := r.place.Local; local.Dir != "" {
+		local.Revision = cmp.Or(revision, local.Revision)
+		return local.Read(ctx)
+	}
+	remote := r.place.Remote
+	if revision != "" {
+		remote.Branch, remote.Tag, remote.SemVer, remote.Name, remote.Commit = "", "", "", "", ""
+		remote.Revision = revision
+	}
+	return r.git.Fetch(ctx, remote)
+}
+
+// there tells a repository without what is followed from one that is not there.
+func (r *repository) there(ctx context.Context) bool {
+	_, err := r.at(ctx, "HEAD")
+	return err == nil
+}
+
+// follows says what at("") reads.
+func (r *repository) follows() string {
+	if r.place.Local.Dir != "" {
+		return cmp.Or(r.place.Local.Revision, "HEAD")
+	}
+	m := r.place.Remote
+	if m.SemVer != "" {
+		return "tags " + m.SemVer
+	}
+	return cmp.Or(m.Revision, m.Branch, m.Tag, m.Name, string(m.Commit), "main")
+}
+
+// open finds the repository of a claim. Why says what keeps it from being asked: no
+// commit of a repository was recorded, or the repository is out of reach.
+func (v *Verifier) open(ctx context.Context, s *subject, what claim) (r *repository, why string) {
+	switch _, invalid := source.ParseCommit(what.commit); {
+	case what.repository == "" && v.Given == nil:
+		return nil, "the profile was made by hand: no repository vouches for it"
+	case strings.Contains(what.version, "-dirty."):
+		return nil, "the profile was edited in a directory and never committed"
+	case what.commit == "":
+		return nil, "the profile came from a directory without commits"
+	case invalid != nil && v.Given == nil:
+		return nil, fmt.Sprintf("the profile came from an artifact of Flux, %s, which has no history: --repo names the Git repository that it was made of", notes.Clean(what.commit))
+	}
+	r = &repository{git: v.Git, indexer: &profile.Indexer{Check: v.Check}, given: v.Given != nil}
+	if v.Given != nil {
+		r.place = completed(*v.Given, s.from, what)
+		return r, ""
+	}
+	r.place, why = v.recorded(ctx, s.from, what)
+	return r, why
+}
+
+// recorded is the repository as the record names it. The credentials of the
+// ProfileSource are used for that one's own URL only.
+func (v *Verifier) recorded(ctx context.Context, ps *api.ProfileSource, what claim) (p Place, why string) {
+	if ps != nil && ps.Spec.Git != nil && ps.Status.Repository == what.repository {
+		remote, err := (&profiles.Reconciler{Live: v.Management}).Remote(ctx, ps)
+		if err != nil {
+			return Place{}, fmt.Sprintf("the credentials of ProfileSource %s are not to be had (%s): --repo names the repository, or a clone of it", key(ps), notes.Clean(err.Error()))
+		}
+		return Place{Remote: remote}, ""
+	}
+	if path.IsAbs(what.repository) {
+		return Place{}, fmt.Sprintf("the repository is the folder %s of the controller's machine: --repo names it, or a clone of it", notes.Clean(what.repository))
+	}
+	if ps != nil && ps.Status.Repository != what.repository {
+		ps = nil // it follows another one by now
+	}
+	return completed(Place{Remote: source.Remote{URL: what.repository}}, ps, what), ""
+}
+
+// completed fills in what nobody said: the reference and the folder of the
+// ProfileSource; without one HEAD, and the folder of the profile's file.
+func completed(p Place, ps *api.ProfileSource, what claim) Place {
+	folder, revision, ignore := path.Dir(what.path), "HEAD", ""
+	if folder == "." {
+		folder = ""
+	}
+	if ps != nil {
+		folder = ps.Spec.Path
+		if ps.Spec.Ignore != nil {
+			ignore = *ps.Spec.Ignore
+		}
+		if ps.Spec.Git != nil {
+			revision = followed(ps.Spec.Git.Ref)
+		}
+	}
+	if p.Local.Dir != "" {
+		p.Local.Revision, p.Local.Path = cmp.Or(p.Local.Revision, revision), cmp.Or(p.Local.Path, folder)
+		p.Local.Ignore = cmp.Or(p.Local.Ignore, ignore)
+		return p
+	}
+	p.Remote.Revision, p.Remote.Path = cmp.Or(p.Remote.Revision, revision), cmp.Or(p.Remote.Path, folder)
+	p.Remote.Ignore = cmp.Or(p.Remote.Ignore, ignore)
+	return p
+}
+
+// followed is a reference as a revision. Of a range of tags nobody else knows the
+// highest: it is HEAD.
+func followed(ref *api.GitReference) string {
+	switch {
+	case ref == nil || *ref == (api.GitReference{}):
+		return "main"
+	case ref.Tag != "":
+		return "refs/tags/" + ref.Tag
+	case ref.SemVer != "":
+		return "HEAD"
+	}
+	return cmp.Or(ref.Branch, ref.Name, ref.Commit)
+}

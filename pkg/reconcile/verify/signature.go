@@ -1,0 +1,132 @@
+package verify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+	"github.com/osm-gitops/osm-gitops/pkg/source"
+	"github.com/osm-gitops/osm-gitops/pkg/source/signature"
+)
+
+// checkSignature asks whose signature the commit bears. Without keys there is nobody
+// to believe, and no check.
+func (v *Verifier) checkSignature(ctx context.Context, s *subject, o *origin, what claim) ([]Check, error) {
+	check := Check{Thing: ThingSignature, Name: "commit " + notes.Clean(what.commit)}
+	keys, demanded := v.Keys, v.Keys != nil
+	if keys == nil {
+		var err error
+		if keys, err = v.trusted(ctx, s.from); err != nil {
+			return []Check{check.unproven("%s", notes.Clean(err.Error()))}, ctx.Err()
+		}
+	}
+	if keys == nil || !o.found || o.line == nil {
+		return nil, nil
+	}
+	claimed := s.signature()
+	good, err := o.line.SignatureOf(ctx, o.version.Commit, keys)
+	var bad *signature.Error
+	switch {
+	case err == nil:
+		check.Note = "signed by " + notes.Clean(good.Signature.String())
+		want := notes.Clean(good.String())
+		if claimed == "" || demanded && sameKey(claimed, good) {
+			want = claimed // written before signatures were demanded, or the keys' files are called otherwise
+		}
+		return []Check{check.with(firstOf(field{"signature", want, claimed}))}, nil
+	case !errors.As(err, &bad):
+		return nil, fmt.Errorf("reading the signature of commit %s: %w", o.version.Commit, err)
+	}
+	return v.otherSignature(ctx, o, other{check: check, keys: keys, claimed: claimed, bad: bad, demanded: demanded})
+}
+
+// sameKey reports whether a claimed signature names the key that made a good one.
+func sameKey(claimed string, good source.Signed) bool {
+	return strings.HasPrefix(claimed, good.What+" by ") && strings.HasSuffix(claimed, ", "+notes.Clean(good.Key))
+}
+
+// other is a commit without a good signature of its own, which may have been accepted
+// for the signature of another one.
+type other struct {
+	check    Check
+	keys     *signature.Keys
+	claimed  string
+	bad      *signature.Error
+	demanded bool
+}
+
+func (v *Verifier) otherSignature(ctx context.Context, o *origin, u other) ([]Check, error) {
+	what, _, _ := strings.Cut(u.claimed, " by ")
+	id, invalid := source.ParseCommit(strings.TrimPrefix(what, "commit "))
+	switch {
+	case u.claimed == "" && !u.demanded:
+		return []Check{u.check.skipped("%s, and nothing says that it is signed", notes.Clean(u.bad.Message))}, nil
+	case strings.HasPrefix(what, "tag "):
+		return []Check{u.check.unproven("%s; it was accepted for the signature of %s, which is not looked at", notes.Clean(u.bad.Message), notes.Clean(what))}, nil
+	case u.claimed == "" || invalid != nil || id == o.version.Commit:
+		return []Check{u.check.with(differ("signature", 0, "a good one"+because(u.claimed), notes.Clean(u.bad.Message)))}, nil
+	}
+	// Accepted for the signature of a later commit.
+	on, err := o.line.Contains(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	good, err := o.line.SignatureOf(ctx, id, u.keys)
+	var bad *signature.Error
+	switch {
+	case !on || errors.As(err, &bad):
+		return []Check{u.check.with(differ("signature", 0, "a good one"+because(u.claimed), notes.Clean(u.bad.Message)))}, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading the signature of commit %s: %w", id, err)
+	}
+	u.check.Note = "it bears none; accepted for that of " + notes.Clean(good.String())
+	if u.demanded && sameKey(u.claimed, good) {
+		return []Check{u.check.with(nil)}, nil
+	}
+	return []Check{u.check.with(firstOf(field{"signature", notes.Clean(good.String()), u.claimed}))}, nil
+}
+
+func because(claimed string) string {
+	if claimed == "" {
+		return ""
+	}
+	return ": " + claimed
+}
+
+// signature is what the cluster says of one.
+func (s *subject) signature() string {
+	if s.node != nil {
+		return s.node.Spec.Configuration.Signature
+	}
+	if s.osp != nil {
+		return s.osp.Annotations[api.AnnotationSignature]
+	}
+	return ""
+}
+
+// trusted are the keys of a ProfileSource that demands signatures; nil of any other.
+func (v *Verifier) trusted(ctx context.Context, ps *api.ProfileSource) (*signature.Keys, error) {
+	if ps == nil || ps.Spec.Git == nil || ps.Spec.Git.Verify == nil {
+		return nil, nil
+	}
+	name := types.NamespacedName{Namespace: ps.Namespace, Name: ps.Spec.Git.Verify.SecretRef.Name}
+	var secret corev1.Secret
+	found, err := get(ctx, v.Management, name, &secret)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%w: --keys names files with the public keys", err)
+	case !found:
+		return nil, fmt.Errorf("the Secret %s with the public keys does not exist: --keys names files with them", name)
+	}
+	keys, err := signature.ParseKeys(secret.Data)
+	if err != nil {
+		return nil, fmt.Errorf("the Secret %s: %w", name, err)
+	}
+	return keys, nil
+}

@@ -1,0 +1,169 @@
+package verify
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
+	"github.com/osm-gitops/osm-gitops/pkg/source"
+	"github.com/osm-gitops/osm-gitops/pkg/source/signature"
+)
+
+// Verifier verifies. Its fields are set once, before the first use.
+type Verifier struct {
+	// Management has profiles, configurations and records; Worker has pools, Secrets,
+	// nodes and NodeProvenances. Mostly they are one cluster.
+	Management, Worker client.Reader
+	// Namespace is the controller's.
+	Namespace string
+	// Engine renders, and Check judges profiles as the controller does.
+	Engine *render.Engine
+	Check  profile.Check
+	// Builtin are the profiles of this binary.
+	Builtin *source.Embedded
+	// Git fetches repositories.
+	Git Fetcher
+	// Given is the repository to believe in place of the recorded one; nil for that.
+	Given *Place
+	// Keys are trusted to sign commits. nil: those of the ProfileSource, where it
+	// demands signatures.
+	Keys *signature.Keys
+	// WithoutSecrets leaves out what nobody reads who may not read credentials.
+	WithoutSecrets bool
+}
+
+// subject is what is verified, and what the clusters say about it.
+type subject struct {
+	pool types.NamespacedName
+	// node is nil where a pool is asked about.
+	node *api.NodeProvenance
+	// digest is the input digest that is asked for.
+	digest string
+	gen    *generation // nil where no record is found
+	osp    *osm.OperatingSystemProfile
+	from   *api.ProfileSource // nil where it is not known or gone
+	md     *cluster.MachineDeployment
+}
+
+// claim is what is to be proven: a version of a profile, and where it comes from.
+type claim struct {
+	object, digest           string
+	profile, version         string
+	repository, path         string
+	commit, change, selected string
+}
+
+// Node verifies what a node was provisioned from, the node being there or gone.
+func (v *Verifier) Node(ctx context.Context, name string) (*Report, error) {
+	np, err := v.provenance(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	s := &subject{
+		node: np, pool: types.NamespacedName{Namespace: np.Spec.Pool.Namespace, Name: np.Spec.Pool.Name},
+	}
+	report := &Report{Subject: "node/" + np.Spec.Node.Name}
+	c := np.Spec.Configuration
+	if c == nil {
+		report.add(Check{Thing: ThingNodeProvenance, Name: np.Name}.unproven("the evidence is %s: %s", np.Spec.Evidence, notes.Clean(np.Spec.Explanation)))
+		report.conclude()
+		return report, nil
+	}
+	s.digest = c.InputDigest
+	if s.gen, err = v.generationOf(ctx, s.pool, s.digest); err != nil {
+		return nil, err
+	}
+	return report, v.examine(ctx, s, report)
+}
+
+// Pool verifies the configuration that a MachineDeployment has now.
+func (v *Verifier) Pool(ctx context.Context, pool types.NamespacedName) (*Report, error) {
+	report := &Report{Subject: "machinedeployment/" + pool.String()}
+	osc, err := v.config(ctx, pool)
+	if err != nil {
+		return nil, err
+	}
+	if osc == nil {
+		return nil, fmt.Errorf("there is no OperatingSystemConfig %s/%s: %s is no pool, or was given no configuration yet", v.Namespace, pools.NamesOf(pool).Config, pool)
+	}
+	s := &subject{pool: pool, gen: generationIn(osc)}
+	s.digest = s.gen.record.Digests.Input
+	return report, v.examine(ctx, s, report)
+}
+
+// examine compares everything there is.
+func (v *Verifier) examine(ctx context.Context, s *subject, report *Report) error {
+	if s.node == nil && !s.gen.readable() { // nobody says what it should be
+		report.add(s.checkRecord(claim{}, &origin{}))
+		report.conclude()
+		return nil
+	}
+	if err := v.surroundings(ctx, s); err != nil {
+		return err
+	}
+	what := s.claim()
+	report.Profile, report.Version, report.InputDigest = what.profile, what.version, s.digest
+	report.Repository, report.Commit = notes.Clean(what.repository), notes.Clean(what.commit)
+
+	from, err := v.origin(ctx, s, what)
+	if err != nil {
+		return err
+	}
+	report.Checks = append(report.Checks, from.checks...)
+	report.add(s.checkRecord(what, from))
+	if s.node != nil {
+		c, err := v.checkNode(ctx, s, what, from)
+		if err != nil {
+			return err
+		}
+		report.add(c)
+	}
+	report.add(s.checkProfile(what, from))
+	if s.gen == nil || !s.gen.readable() {
+		report.conclude()
+		return nil
+	}
+	settings, check, err := v.settings(ctx, s.gen.record.SettingsDigest)
+	if err != nil {
+		return err
+	}
+	report.add(check)
+	if s.gen.record.Engine != render.EngineVersion {
+		report.Engine = s.gen.record.Engine
+	}
+	outputs, err := v.outputs(ctx, s, from, settings)
+	if err != nil {
+		return err
+	}
+	for _, c := range outputs {
+		report.add(c)
+	}
+	report.conclude()
+	return nil
+}
+
+// claim is what the record says, or where that was edited what the node's provenance
+// says of the same.
+func (s *subject) claim() claim {
+	if s.gen != nil && (s.gen.sound() || s.node == nil) {
+		r := s.gen.record
+		return claim{
+			object: r.Object, digest: r.ObjectDigest, profile: r.Profile, version: r.Version,
+			repository: r.Repository, path: r.Path, commit: r.Commit, change: r.Change, selected: r.SelectedBy,
+		}
+	}
+	c := s.node.Spec.Configuration
+	return claim{
+		object: c.Object, digest: c.ProfileDigest, profile: c.Profile, version: c.Version,
+		repository: c.Repository, path: c.Path, commit: c.Commit, change: c.Change, selected: c.SelectedBy,
+	}
+}

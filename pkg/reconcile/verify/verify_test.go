@@ -1,0 +1,312 @@
+package verify
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/audit"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
+	"github.com/osm-gitops/osm-gitops/pkg/source"
+	"github.com/osm-gitops/osm-gitops/test/estate"
+)
+
+// scene is an estate whose profiles come from a repository: nodes "one" of the first
+// push and "two" of the second, which pool "workers" has now.
+type scene struct {
+	t    *testing.T
+	e    *estate.Estate
+	repo *estate.Repo
+	v    *Verifier
+}
+
+func newScene(t *testing.T) *scene {
+	t.Helper()
+	e := estate.New(t)
+	s := &scene{t: t, e: e, repo: e.NewRepo(t.TempDir())}
+	s.repo.Push(0, "echo one")
+	e.Pool("workers")
+	first := e.Serve("workers", 0, estate.At(10))
+	e.Write("workers", e.Join("workers", "one", estate.At(20), estate.Says(first)))
+	s.repo.Push(1, "echo two")
+	second := e.Serve("workers", 1, estate.At(30))
+	e.Write("workers", e.Join("workers", "two", estate.At(40), estate.Says(second)))
+	engine := render.NewEngine()
+	s.v = &Verifier{Namespace: estate.Namespace, Engine: engine, WithoutSecrets: true, Given: &Place{Local: source.Repository{Dir: s.repo.Dir}}}
+	return s
+}
+
+// verify asks about a node, or about the pool where it is "".
+func (s *scene) verify(node string) *Report {
+	s.t.Helper()
+	report, err := s.try(node)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return report
+}
+
+func (s *scene) try(node string) (*Report, error) {
+	s.t.Helper()
+	dump, err := audit.ReadDump(bytes.NewReader(s.e.Dump()))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	c := dump.Clusters(nil)
+	s.v.Management, s.v.Worker = c.Management, c.Worker
+	if node == "" {
+		return s.v.Pool(s.t.Context(), types.NamespacedName{Namespace: estate.Namespace, Name: "workers"})
+	}
+	return s.v.Node(s.t.Context(), node)
+}
+
+func (s *scene) osc() *osm.OperatingSystemConfig {
+	return estate.Get[*osm.OperatingSystemConfig](s.e, "workers-kube-system-config")
+}
+
+func (s *scene) provenance(node string) *api.NodeProvenance {
+	for _, obj := range s.e.Objects {
+		if np, ok := obj.(*api.NodeProvenance); ok && np.Spec.Node.Name == node {
+			return np
+		}
+	}
+	s.t.Fatalf("nothing is known of node %q", node)
+	return nil
+}
+
+// archived is the record of the first push.
+func (s *scene) archived() *appsv1.ControllerRevision {
+	for _, obj := range s.e.Objects {
+		if cr, ok := obj.(*appsv1.ControllerRevision); ok {
+			return cr
+		}
+	}
+	s.t.Fatal("there is no archived record")
+	return nil
+}
+
+// record edits the record of the pool's configuration. Forged ones have the digest of
+// their content.
+func (s *scene) record(forged bool, how func(*render.Record)) {
+	s.t.Helper()
+	osc := s.osc()
+	var rec render.Record
+	s.do(json.Unmarshal([]byte(osc.Annotations[api.AnnotationRecord]), &rec))
+	how(&rec)
+	if forged {
+		rec.Digests.Input = rec.InputDigest()
+		osc.Annotations[api.AnnotationInputDigest] = rec.Digests.Input
+		for _, f := range annotated(rec, nil) {
+			osc.Annotations[strings.TrimPrefix(f.name, "annotation ")] = f.want
+		}
+		np := s.provenance("two")
+		np.Spec.Reported = &api.NodeReport{Config: render.ShortDigest(rec.Digests.Input), Commit: render.LabelValue(rec.Commit)}
+		c := np.Spec.Configuration
+		c.InputDigest, c.Commit, c.Change, c.Path, c.ProfileDigest, c.Version = rec.Digests.Input, rec.Commit, rec.Change, rec.Path, rec.ObjectDigest, rec.Version
+		c.ShortCommit = rec.Commit[:min(12, len(rec.Commit))]
+	}
+	text, err := json.Marshal(rec)
+	s.do(err)
+	osc.Annotations[api.AnnotationRecord] = string(text)
+}
+
+func (s *scene) do(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// Whatever somebody edits, the verdict names it, and the first difference says where.
+func TestVerify(t *testing.T) {
+	for name, c := range map[string]struct {
+		do      func(s *scene)
+		of      string // a node, "" for the pool
+		verdict string
+		where   string // of the first difference
+		found   string
+	}{
+		"nothing, and a node of what the pool has":  {func(*scene) {}, "two", "agrees", "", ""},
+		"nothing, and a node of what the pool had":  {func(*scene) {}, "one", "agrees", "", ""},
+		"nothing, and the pool":                     {func(*scene) {}, "", "agrees", "", ""},
+		"a node that is gone":                       {func(s *scene) { s.e.Leave(s.provenance("one"), estate.At(50)) }, "one", "agrees", "", ""},
+		"a label by which a provenance is found":    {func(s *scene) { delete(s.provenance("one").Labels, api.LabelNode) }, "one", "agrees", "", ""},
+		"a profile's object that is gone, long ago": {func(s *scene) { estate.Delete[*osm.OperatingSystemProfile](s.e, "osp-x-v1.0.0") }, "one", "agrees", "", ""},
+		"an unknown origin": {func(s *scene) {
+			np := s.provenance("one")
+			np.Spec.Evidence, np.Spec.Configuration, np.Spec.Explanation = api.EvidenceUnknown, nil, "there is no record"
+		}, "one", "unproven", "", ""},
+
+		"the author":       {func(s *scene) { s.provenance("one").Spec.Configuration.Author = "Eve" }, "one", "NodeProvenance differs", "spec.configuration.author", "Eve"},
+		"the time":         {func(s *scene) { s.provenance("one").Spec.Configuration.CommittedAt = "2020" }, "one", "NodeProvenance differs", "spec.configuration.committedAt", "2020"},
+		"the short commit": {func(s *scene) { s.provenance("one").Spec.Configuration.ShortCommit = "0123" }, "one", "NodeProvenance differs", "spec.configuration.shortCommit", "0123"},
+		"the selection":    {func(s *scene) { s.provenance("one").Spec.Configuration.SelectedBy = estate.Commit(7) }, "one", "NodeProvenance differs", "spec.configuration.selectedBy", estate.Commit(7)},
+		"the signature":    {func(s *scene) { s.provenance("one").Spec.Configuration.Signature = "of Eve" }, "one", "NodeProvenance differs", "spec.configuration.signature", "of Eve"},
+		"the node's uid":   {func(s *scene) { s.provenance("one").Spec.Node.UID = "1234567890" }, "one", "NodeProvenance differs", "metadata.name", "one."},
+		"the pool's uid":   {func(s *scene) { s.provenance("one").Spec.Pool.UID = "other" }, "one", "NodeProvenance differs", "spec.pool.uid", "other"},
+		"the MachineSet":   {func(s *scene) { s.provenance("one").Spec.Pool.MachineSet = "other" }, "one", "NodeProvenance differs", "spec.pool.machineSet", "other"},
+		"the report":       {func(s *scene) { s.provenance("one").Spec.Reported = nil }, "one", "NodeProvenance differs", "spec.reported", nothing},
+		"the reported":     {func(s *scene) { s.provenance("one").Spec.Reported.Config = "0123456789ab" }, "one", "NodeProvenance differs", "spec.configuration.inputDigest, which the node reports", ""},
+		"the window":       {func(s *scene) { s.provenance("one").Spec.Window.Until = metav1.NewTime(estate.At(1)) }, "one", "NodeProvenance differs", "spec.window", "2026-03-01T12:01:00Z"},
+		"the bootstrap document": {func(s *scene) {
+			c := s.provenance("two").Spec.Configuration
+			s.provenance("two").Spec.Bootstrap = &api.PossibleConfiguration{InputDigest: c.InputDigest, Profile: c.Profile, Version: "v9.9.9", Commit: c.Commit}
+		}, "two", "NodeProvenance differs", "spec.bootstrap.version", "v9.9.9"},
+		"an older bootstrap document": {func(s *scene) {
+			c := s.provenance("one").Spec.Configuration
+			s.provenance("two").Spec.Bootstrap = &api.PossibleConfiguration{InputDigest: c.InputDigest, Profile: c.Profile, Version: c.Version, Commit: c.Commit}
+		}, "two", "agrees", "", ""},
+		"a bootstrap document of nowhere": {func(s *scene) {
+			s.provenance("two").Spec.Bootstrap = &api.PossibleConfiguration{InputDigest: "v1:sha256:" + strings.Repeat("0", 64)}
+		}, "two", "NodeProvenance differs", "spec.bootstrap.inputDigest", "v1:sha256:000"},
+		"the input digest": {func(s *scene) {
+			np := s.provenance("one")
+			np.Spec.Configuration.InputDigest, np.Spec.Reported, np.Spec.Evidence = "v1:sha256:"+strings.Repeat("0", 64), nil, api.EvidenceInferred
+		}, "one", "NodeProvenance and record differ", "spec.configuration.inputDigest", "v1:sha256:000"},
+
+		"a record that is gone":            {func(s *scene) { estate.Delete[*appsv1.ControllerRevision](s.e, s.archived().Name) }, "one", "record is missing", "", ""},
+		"a record that is no JSON":         {func(s *scene) { s.osc().Annotations[api.AnnotationRecord] = "{" }, "", "record differs", "annotation gitops.k8c.io/record", "something else"},
+		"a field of a record":              {func(s *scene) { s.record(false, func(r *render.Record) { r.Path = "evil.yaml" }) }, "two", "record differs", "path", "evil.yaml"},
+		"a fact of a pool in a record":     {func(s *scene) { s.record(false, func(r *render.Record) { r.Pool.SSHPublicKeys = []string{"evil"} }) }, "two", "record differs", "digests.input, over all of the record", ""},
+		"an output in a record":            {func(s *scene) { s.record(false, func(r *render.Record) { r.Digests.Bootstrap = "evil" }) }, "two", "record differs", "digests.bootstrap", "evil"},
+		"an annotation of an archived one": {func(s *scene) { s.archived().Annotations[api.AnnotationCommit] = "evil" }, "one", "record differs", "annotation gitops.k8c.io/commit", "evil"},
+		"the times of an archived one":     {func(s *scene) { s.archived().Annotations[api.AnnotationIntervals] = "evil" }, "one", "NodeProvenance differs", "", "something else"},
+		"a record of another commit, forged": {func(s *scene) {
+			s.record(true, func(r *render.Record) { r.Commit, r.Change = estate.Commit(1), estate.Change(1) })
+		}, "", "record differs", "commit of osp-x v1.1.0", estate.Commit(1)},
+		"a record of a later commit, forged": {func(s *scene) {
+			s.repo.Push(2, "echo three")
+			s.record(true, func(r *render.Record) { r.Commit = s.repo.Git("rev-parse", "HEAD") })
+		}, "", "record differs", "commit of osp-x v1.1.0", ""},
+		"a record of other content, forged": {func(s *scene) {
+			s.record(true, func(r *render.Record) { r.ObjectDigest = "v1:sha256:" + strings.Repeat("1", 64) })
+		}, "", "record differs", "content of osp-x v1.1.0 at commit", ""},
+		"a pool that is said to ask for other keys, forged": {func(s *scene) {
+			s.record(true, func(r *render.Record) { r.Pool.SSHPublicKeys = []string{"evil"} })
+		}, "", "record and OSC differ", "pool (expected is what the MachineDeployment asks for).sshPublicKeys[0]", "evil"},
+
+		"the settings": {func(s *scene) { s.settings().Data["settings.json"] += " " }, "two", "settings differ", "digest of settings.json", "v1:sha256:"},
+		"no settings":  {func(s *scene) { estate.Delete[*corev1.ConfigMap](s.e, s.settings().Name) }, "two", "settings are missing", "", ""},
+
+		"a file of the configuration": {func(s *scene) { s.osc().Spec.BootstrapConfig.Files[0].Content.Inline.Data = "#!/bin/sh\necho evil\n" }, "two", "OSC differs", `spec.bootstrapConfig.files[0] "/opt/bin/bootstrap".content.inline.data`, "echo evil"},
+		"a unit more":                 {func(s *scene) { s.osc().Spec.BootstrapConfig.Units = []osm.Unit{{Name: "evil.service"}} }, "", "OSC differs", `spec.bootstrapConfig.units[0] "evil.service"`, "it is there"},
+		"an annotation of it":         {func(s *scene) { s.osc().Annotations[api.AnnotationVersion] = "v9.9.9" }, "two", "OSC differs", "annotation gitops.k8c.io/version", "v9.9.9"},
+		"a digest in its status":      {func(s *scene) { s.osc().Status.Digests = &osm.ConfigDigests{Input: "evil"} }, "two", "OSC differs", "status.digests.input", "evil"},
+		"the profile":                 {func(s *scene) { s.osp().Spec.BootstrapConfig.Files[0].Content.Inline.Data = "#!/bin/sh\necho evil\n" }, "two", "OSP differs", `spec.bootstrapConfig.files[0] "/opt/bin/bootstrap".content.inline.data`, "echo evil"},
+		"the profile, with another digest": {func(s *scene) {
+			s.osp().Spec.OSVersion = "evil"
+			s.e.Redigest(s.osp())
+		}, "two", "OSP differs", "spec.osVersion", "evil"},
+		"an annotation of the profile": {func(s *scene) { s.osp().Annotations[api.AnnotationAuthor] = "Eve" }, "two", "OSP differs", "annotation gitops.k8c.io/author", "Eve"},
+		"no profile":                   {func(s *scene) { estate.Delete[*osm.OperatingSystemProfile](s.e, "osp-x-v1.1.0") }, "two", "OSP is missing", "", ""},
+
+		"the last commit": {func(s *scene) { s.repo.Git("commit", "--quiet", "--amend", "--message", "another") }, "two", "repository differs", "commit of osp-x v1.1.0", "and no longer on the line of main; v1.1.0 came with commit"},
+		"the first":       {func(s *scene) { s.repo.Git("reset", "--quiet", "--hard", "HEAD~1") }, "two", "repository differs", "commit of osp-x v1.1.0", "and no longer on the line of main; main has no version v1.1.0 of it"},
+		"other content of the same version": {func(s *scene) {
+			osp := s.osp().DeepCopy()
+			osp.Spec.OSVersion = "evil"
+			s.repo.Git("reset", "--quiet", "--hard", "HEAD~1")
+			s.repo.Commit(osp)
+		}, "two", "repository differs", "commit of osp-x v1.1.0", "instead, with other content"},
+		"no branch":     {func(s *scene) { s.repo.Git("branch", "--quiet", "--move", "main", "other") }, "two", "repository differs", "what is followed", nothing},
+		"no repository": {func(s *scene) { s.v.Given.Local.Dir += "/missing" }, "two", "unproven", "", ""},
+
+		"an artifact": {func(s *scene) {
+			s.v.Given = nil
+			s.record(true, func(r *render.Record) { r.Commit = "main@sha256:" + strings.Repeat("0", 64) })
+		}, "", "OSP differs", "annotation gitops.k8c.io/commit", ""},
+		"what was never committed": {func(s *scene) { s.record(true, func(r *render.Record) { r.Version += "-dirty.0123abcd" }) }, "", "OSP differs", "annotation gitops.k8c.io/version", ""},
+		"another engine":           {func(s *scene) { s.record(false, func(r *render.Record) { r.Engine = "v0" }) }, "two", "another release is needed", "", ""},
+		"another engine and more": {func(s *scene) {
+			s.record(false, func(r *render.Record) { r.Engine = "v0" })
+			s.osp().Annotations[api.AnnotationAuthor] = "Eve"
+		}, "two", "OSP differs", "annotation gitops.k8c.io/author", "Eve"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t)
+			c.do(s)
+			report := s.verify(c.of)
+			text, err := json.MarshalIndent(report, "", "  ")
+			s.do(err)
+			if report.Verdict != c.verdict {
+				t.Fatalf("verdict %q, want %q\n%s", report.Verdict, c.verdict, text)
+			}
+			if strings.Contains(string(text), "canary") {
+				t.Errorf("a credential is told\n%s", text) // security.md 15
+			}
+			first := report.First()
+			if c.where == "" && c.found == "" {
+				return
+			}
+			if first == nil || first.Difference == nil || !strings.Contains(first.Difference.Field, c.where) || !strings.Contains(first.Difference.Found, c.found) {
+				t.Errorf("the first difference is not at %q with %q\n%s", c.where, c.found, text)
+			}
+		})
+	}
+}
+
+func (s *scene) osp() *osm.OperatingSystemProfile {
+	return estate.Get[*osm.OperatingSystemProfile](s.e, "osp-x-v1.1.0")
+}
+
+func (s *scene) settings() *corev1.ConfigMap {
+	for _, obj := range s.e.Objects {
+		if cm, ok := obj.(*corev1.ConfigMap); ok {
+			return cm
+		}
+	}
+	s.t.Fatal("there are no settings")
+	return nil
+}
+
+// What is not there is an error that says where it was looked for.
+func TestNotThere(t *testing.T) {
+	s := newScene(t)
+	if _, err := s.try("nobody"); err == nil || !strings.Contains(err.Error(), `no NodeProvenance of a node "nobody"`) {
+		t.Errorf("got %v", err)
+	}
+	estate.Delete[*osm.OperatingSystemConfig](s.e, "workers-kube-system-config")
+	if _, err := s.try(""); err == nil || !strings.Contains(err.Error(), "no OperatingSystemConfig kube-system/workers-kube-system-config") {
+		t.Errorf("got %v", err)
+	}
+	if got := s.verify("two").Verdict; got != "record is missing" {
+		t.Errorf("a node whose configuration is gone: %s", got)
+	}
+}
+
+// Of an artifact that somebody made of a commit, that commit vouches for the content, if
+// its repository is given; Flux itself keeps no history.
+func TestArtifact(t *testing.T) {
+	s := newScene(t)
+	osp := s.repo.Push(2, "echo three")
+	osp.Annotations[api.AnnotationCommit] = "main@sha1:" + osp.Annotations[api.AnnotationCommit]
+	for _, k := range []string{api.AnnotationChange, api.AnnotationAuthor, api.AnnotationCommittedAt} {
+		delete(osp.Annotations, k)
+	}
+	s.e.Serve("workers", 2, estate.At(50))
+	if got := s.verify("").Verdict; got != VerdictAgrees {
+		t.Errorf("with the repository: %s", got)
+	}
+	given := s.v.Given
+	s.v.Given = nil
+	report := s.verify("")
+	if i := slices.IndexFunc(report.Checks, func(c Check) bool { return c.Thing == ThingRepository }); report.Verdict != "unproven" || !strings.Contains(report.Checks[i].Note, "has no history: --repo names") {
+		t.Errorf("without: %+v", report)
+	}
+	s.v.Given = given
+	osp.Spec.OSVersion = "evil"
+	s.e.Redigest(osp)
+	s.e.Serve("workers", 2, estate.At(60))
+	if got := s.verify("").Verdict; got != "record and OSP differ" {
+		t.Errorf("other content: %s", got)
+	}
+}

@@ -1,0 +1,80 @@
+package estate
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/yaml"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+)
+
+// Repo is a Git repository in a folder, from which an estate's profiles come.
+type Repo struct {
+	e *Estate
+	// Dir is its work tree.
+	Dir string
+}
+
+// NewRepo makes an empty one in a folder, which must exist.
+func (e *Estate) NewRepo(dir string) *Repo {
+	e.t.Helper()
+	r := &Repo{e: e, Dir: dir}
+	r.Git("init", "--quiet", "--initial-branch=main", ".")
+	return r
+}
+
+// Git runs git in the work tree, with times that do not change.
+func (r *Repo) Git(args ...string) string {
+	r.e.t.Helper()
+	now := At(len(r.e.Objects)).Format(time.RFC3339)
+	cmd := exec.CommandContext(r.e.t.Context(), "git", args...)
+	cmd.Dir = r.Dir
+	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_CONFIG_SYSTEM="+os.DevNull,
+		"GIT_AUTHOR_NAME=Ada", "GIT_AUTHOR_EMAIL=ada@example.com", "GIT_COMMITTER_NAME=Ben", "GIT_COMMITTER_EMAIL=ben@example.com",
+		"GIT_AUTHOR_DATE="+now, "GIT_COMMITTER_DATE="+now)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		r.e.t.Fatalf("git %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// Commit writes a profile's file and commits it.
+func (r *Repo) Commit(osp *osm.OperatingSystemProfile) string {
+	r.e.t.Helper()
+	text, err := yaml.Marshal(map[string]any{
+		"apiVersion": osm.GroupVersion.String(), "kind": "OperatingSystemProfile",
+		"metadata": map[string]any{"name": osp.Annotations[api.AnnotationProfile]}, "spec": osp.Spec,
+	})
+	r.e.do(err)
+	path := filepath.Join(r.Dir, osp.Annotations[api.AnnotationPath])
+	r.e.do(os.MkdirAll(filepath.Dir(path), 0o700))
+	r.e.do(os.WriteFile(path, text, 0o600))
+	r.Git("add", ".")
+	r.Git("commit", "--quiet", "--message", fmt.Sprintf("osp-x %s", osp.Spec.Version))
+	return r.Git("rev-parse", "HEAD")
+}
+
+// Push is that of the estate, of a commit that is there.
+func (r *Repo) Push(n int, line string) *osm.OperatingSystemProfile {
+	r.e.t.Helper()
+	osp := r.e.Push(n, line)
+	id := r.Commit(osp)
+	at, err := time.Parse(time.RFC3339, r.Git("show", "--no-patch", "--format=%cI", id))
+	r.e.do(err)
+	for _, k := range []string{api.AnnotationCommit, api.AnnotationChange, api.AnnotationSelectedBy} {
+		osp.Annotations[k] = id
+	}
+	osp.Annotations[api.AnnotationCommittedAt] = at.UTC().Format(time.RFC3339)
+	delete(osp.Annotations, api.AnnotationSignature)
+	ps := Get[*api.ProfileSource](r.e, Source)
+	ps.Status.Revision, ps.Status.Repository = "main@sha1:"+id, Repository
+	ps.Status.Profiles[0].Commit, ps.Status.Profiles[0].SelectedBy = id, id
+	return osp
+}
