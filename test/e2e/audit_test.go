@@ -54,7 +54,7 @@ func TestAudit(t *testing.T) {
 		all = append(all, born{node, pool, pools[pool], version, head})
 	}
 
-	merged := s.git.merge(map[string]string{"a.yaml": osp("osp-a", "v1.1.0", "echo two")})
+	merged := s.git.merge(map[string]string{"a.yaml": osp("osp-a", "v1.1.0", "echo two")}, "a change on a branch", "Cy Author <cy@example.com>")
 	head = merged
 	s.ready(merged)
 	served("v1.1.0", "v1.0.0")
@@ -101,8 +101,8 @@ func TestAudit(t *testing.T) {
 	s.run("tampering is named", func(t *testing.T) { s.tamper(all) })
 }
 
-// merge makes a change on a branch and merges it, and returns the merge.
-func (g *gitServer) merge(files map[string]string) string {
+// merge commits a change of an author on a branch, merges it, and returns the merge.
+func (g *gitServer) merge(files map[string]string, message, author string) string {
 	g.t.Helper()
 	g.run("checkout", "-q", "-b", "feature")
 	for name, content := range files {
@@ -110,7 +110,7 @@ func (g *gitServer) merge(files map[string]string) string {
 			g.t.Fatal(err)
 		}
 	}
-	g.run("-c", "user.name=Cy Author", "-c", "user.email=cy@example.com", "commit", "-q", "-a", "-m", "a change on a branch")
+	g.run("commit", "-q", "-a", "-m", message, "--author", author)
 	g.run("checkout", "-q", "main")
 	g.run("merge", "-q", "--no-ff", "-m", "merge it", "feature")
 	g.run("push", "-q", "origin", "main")

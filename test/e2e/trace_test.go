@@ -30,20 +30,6 @@ func (s *system) trace(kubeconfig, subject string, flags ...string) *audit.Trail
 	return &tr
 }
 
-// merge commits a file on a branch as another author, merges it, and returns the merge.
-func (g *gitServer) merge(name, content string) string {
-	g.t.Helper()
-	g.run("checkout", "-q", "-b", "feature")
-	if err := os.WriteFile(filepath.Join(g.work, "profiles", name), []byte(content), 0o600); err != nil {
-		g.t.Fatal(err)
-	}
-	g.run("commit", "-q", "-a", "-m", "\x1b[31mred", "--author", "Grace \u202e<grace@example.com>")
-	g.run("checkout", "-q", "main")
-	g.run("merge", "-q", "--no-ff", "-m", "merge", "feature")
-	g.run("push", "-q", "origin", "main")
-	return g.run("rev-parse", "HEAD")
-}
-
 // origin is what the git command says about the profile that is there now.
 func (g *gitServer) origin(name string) *audit.Commit {
 	g.t.Helper()
@@ -79,7 +65,7 @@ func TestTrace(t *testing.T) {
 	s.comesFrom(one, api.EvidenceReported, "v1.0.0", first, api.BehindNo)
 	time.Sleep(settle)
 
-	second := s.git.merge("a.yaml", osp("osp-a", "v1.1.0", "echo two"))
+	second := s.git.merge(map[string]string{"a.yaml": osp("osp-a", "v1.1.0", "echo two")}, "\x1b[31mred", "Grace \u202e<grace@example.com>")
 	_, provisioning = s.served("pool-a", "v1.1.0")
 	two, three := s.joins("pool-a", "two", provisioning), s.joins("pool-a", "three", nil)
 	want[two], want[three] = s.git.origin("a.yaml"), s.git.origin("a.yaml")
