@@ -16,6 +16,11 @@ import (
 const (
 	// bootLimit is the time after which a machine without a Node is taken to have failed.
 	bootLimit = 30 * time.Minute
+	// lostGrace is the time that a MachineSet has to tell that it had become smaller before a
+	// machine that was deleted counts: the two come through two watches, of which one may be
+	// behind for so long after the API server was away, and what counted once is not
+	// forgotten.
+	lostGrace = 30 * time.Second
 	// defaultWindow is the schema's.
 	defaultWindow = 30 * time.Minute
 	// maxFailures is how many failures the status lists.
@@ -438,9 +443,14 @@ func (v *verdict) machinesOf(p pool, r api.RolloutStatus, t terms, now time.Time
 			continue
 		case slices.Contains(r.FailingBefore, p.key):
 			continue
-		case !m.lost.IsZero():
+		case !m.lost.IsZero() && !now.Before(m.lost.Add(lostGrace)):
 			failed(api.FailureDeleted, m.lost)
 			continue
+		case !m.lost.IsZero():
+			v.again = sooner(v.again, m.lost.Add(lostGrace).Sub(now))
+			if p.wave == r.Wave {
+				s.booting++
+			}
 		case m.leaving:
 			continue
 		case now.Before(limit):

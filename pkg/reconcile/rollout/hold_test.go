@@ -44,6 +44,28 @@ func TestNoWindowOverWhatStillBoots(t *testing.T) {
 	f.have("after it", "v2 v2 Window")
 }
 
+// A machine that was deleted counts once its MachineSet has had time to say that it was
+// not wanted any more.
+func TestDeletedMachinesHaveGrace(t *testing.T) {
+	f := newFleet(t, 0, 5)
+	f.terms.window = time.Second
+	f.push("v2")
+	f.machine(0, "m", false)
+	f.pools[0].machines[0].lost, f.pools[0].machines[0].leaving = f.now, true
+	f.pass(29 * time.Second)
+	f.have("it may be the cache", "v2 v1 MachinesBooting")
+	if f.again != time.Second {
+		t.Errorf("the next look is in %s", f.again)
+	}
+	seen := *f
+	seen.pools = append([]pool{}, f.pools...)
+	seen.pools[0].machines = []machine{{name: "m", created: f.now, leaving: true}}
+	seen.pass(time.Second)
+	seen.have("it was not wanted", "v2 v2 Window")
+	f.pass(time.Second)
+	f.have("it was", "v2 v1 MachinesNotJoined")
+}
+
 // What fails with a version has failed with it also after the pool was changed otherwise.
 func TestAnotherConfigurationForgetsNoFailure(t *testing.T) {
 	f := newFleet(t, 0, 5)
