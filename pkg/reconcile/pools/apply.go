@@ -273,7 +273,7 @@ func (r *Reconciler) whole(ctx context.Context, cached *osm.OperatingSystemConfi
 // writeStatus says on the configuration whether the pool has what it asks for, where that
 // is known.
 func (r *Reconciler) writeStatus(ctx context.Context, osc *osm.OperatingSystemConfig, p plan) error {
-	if osc == nil || p.unread != nil {
+	if known := p.unread == nil; osc == nil || !known {
 		return nil
 	}
 	before := osc.DeepCopy()

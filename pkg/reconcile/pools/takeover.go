@@ -335,8 +335,7 @@ func (r *Reconciler) swap(ctx context.Context, have, next *corev1.Secret) error 
 	for range swapAttempts {
 		err := r.Worker.Create(ctx, next.DeepCopy(), client.FieldOwner(api.FieldManager))
 		if err == nil {
-			_ = <-deleted // it was, or there would be none to create
-			return nil
+			return nil // and so the old one is gone
 		}
 		if !apierrors.IsAlreadyExists(err) || len(deleted) > 0 {
 			break // once more, when the old one is gone

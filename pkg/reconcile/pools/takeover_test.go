@@ -3,6 +3,7 @@ package pools
 import (
 	"bytes"
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -329,6 +330,12 @@ func TestTakeOverGivesUpWaiting(t *testing.T) {
 	name, until, err := f.r.booting(t.Context(), f.pool, "1")
 	if err != nil || name != "stuck" {
 		t.Fatalf("booting is %q (err %v)", name, err)
+	}
+	// Also a plan that was made before it came stops at it.
+	seen := &observed{md: f.pool, objects: objects{provisioning: f.secret(userDataName(f.pool, stageProvision)), bootstrap: f.secret(userDataName(f.pool, stageBootstrap))}}
+	have := seen.objects.provisioning
+	if err := f.r.replaceSecret(t.Context(), seen, have, created(have)); !errors.Is(err, errRaced) || f.secret(have.Name).UID != have.UID {
+		t.Errorf("a Secret was replaced while a machine boots (err %v)", err)
 	}
 	f.clock.SetTime(until)
 	if name, _, err = f.r.booting(t.Context(), f.pool, "1"); err != nil || name != "" {
