@@ -31,22 +31,42 @@ func behind(np *api.NodeProvenance, pool timeline) (api.Behind, *api.MissingVers
 	if has == nil || !ok {
 		return api.BehindUnknown, nil
 	}
-	differs := func(g generation) bool { return g.profile != has.Profile || g.version != has.Version }
-	if !differs(now) {
+	if !now.differs(has) {
 		return api.BehindNo, nil
 	}
+	for _, g := range missed(np, pool) {
+		first := g.missing()
+		return api.BehindYes, &first
+	}
+	return api.BehindYes, nil // the pool went on before the node joined
+}
+
+// missed are the generations of other versions than the node's that came after it.
+func missed(np *api.NodeProvenance, pool timeline) timeline {
+	has := np.Spec.Configuration
 	since := np.Spec.Window.Until.Time
 	for _, g := range pool { // the last time before it joined that the pool had what it has
 		if g.inputDigest == has.InputDigest && !g.from.After(np.Spec.Window.Until.Time) {
 			since = g.from
 		}
 	}
+	var out timeline
 	for _, g := range pool {
-		if g.from.After(since) && differs(g) {
-			return api.BehindYes, &api.MissingVersion{Profile: g.profile, Version: g.version, Commit: g.commit, Since: metav1.NewTime(g.from)}
+		if g.from.After(since) && g.differs(has) {
+			out = append(out, g)
 		}
 	}
-	return api.BehindYes, nil // the pool went on before the node joined
+	return out
+}
+
+// differs reports whether a generation is of another version of a profile.
+func (g generation) differs(from *api.ProvenanceConfiguration) bool {
+	return g.profile != from.Profile || g.version != from.Version
+}
+
+// missing is a generation as a node misses it.
+func (g generation) missing() api.MissingVersion {
+	return api.MissingVersion{Profile: g.profile, Version: g.version, Commit: g.commit, Since: metav1.NewTime(g.from)}
 }
 
 // follower keeps Behind in line with what pools have. Each node falls behind once,

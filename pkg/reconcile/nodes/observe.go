@@ -39,7 +39,7 @@ func (r *Reconciler) lineageOf(ctx context.Context, node *metav1.PartialObjectMe
 	if err != nil || machine == nil {
 		return nil, err
 	}
-	owner := ownerOf(machine, "MachineSet")
+	owner := OwnerOf(machine, "MachineSet")
 	if owner == nil {
 		return nil, nil
 	}
@@ -49,7 +49,7 @@ func (r *Reconciler) lineageOf(ctx context.Context, node *metav1.PartialObjectMe
 	if err != nil || !found || set.UID != owner.UID {
 		return nil, err
 	}
-	if owner = ownerOf(set, "MachineDeployment"); owner == nil {
+	if owner = OwnerOf(set, "MachineDeployment"); owner == nil {
 		return nil, nil
 	}
 	return &lineage{
@@ -58,8 +58,8 @@ func (r *Reconciler) lineageOf(ctx context.Context, node *metav1.PartialObjectMe
 	}, nil
 }
 
-// ownerOf is the owner of a kind, the last one where there are several.
-func ownerOf(obj client.Object, kind string) *metav1.OwnerReference {
+// OwnerOf is the owner of a kind, the last one where there are several.
+func OwnerOf(obj client.Object, kind string) *metav1.OwnerReference {
 	var out *metav1.OwnerReference
 	for _, ref := range obj.GetOwnerReferences() {
 		gv, err := schema.ParseGroupVersion(ref.APIVersion)
@@ -140,11 +140,7 @@ func (r *Reconciler) windowOf(ctx context.Context, node *metav1.PartialObjectMet
 			w.Until = joined
 		}
 	}
-	if !machine.CreationTimestamp.After(w.Until.Add(leeway)) {
-		created := machine.CreationTimestamp
-		w.From = &created
-	}
-	return w, nil
+	return Window(machine.CreationTimestamp, w.Until), nil
 }
 
 // timelineOf reads the records of a pool: from caches, or live from the API server.

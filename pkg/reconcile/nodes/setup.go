@@ -113,7 +113,7 @@ func index(ctx context.Context, worker client.FieldIndexer, management client.Fi
 	}{
 		{worker, &cluster.Machine{}, uidIndex, func(obj client.Object) []string { return []string{string(obj.GetUID())} }},
 		{worker, &cluster.Machine{}, setIndex, func(obj client.Object) []string {
-			if owner := ownerOf(obj, "MachineSet"); owner != nil {
+			if owner := OwnerOf(obj, "MachineSet"); owner != nil {
 				return []string{string(owner.UID)}
 			}
 			return nil

@@ -5,6 +5,9 @@ import (
 	"encoding/hex"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
@@ -18,6 +21,29 @@ const (
 
 // maxLabelValue is the length at which the contract's key falls back to the bare name.
 const maxLabelValue = 63
+
+// Names are the names of what is made for a pool: the OperatingSystemConfig in the
+// controller's namespace, the Secrets in cloud-init-settings.
+type Names struct{ Config, Bootstrap, Provisioning, Inputs string }
+
+// NamesOf are the names for a pool. Two pools may have the same: the annotation
+// api.AnnotationPool says whose an object is.
+func NamesOf(pool types.NamespacedName) Names {
+	md := &cluster.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: pool.Namespace, Name: pool.Name}}
+	return Names{Config: oscName(md), Bootstrap: BootstrapName(md), Provisioning: userDataName(md, stageProvision), Inputs: inputsName(md)}
+}
+
+// RecordNames are the names that the ControllerRevision with the archived record of a
+// pool's generation may have.
+func RecordNames(pool types.NamespacedName, inputDigest string) []string {
+	return recordNames(pool.Namespace, pool.Name, inputDigest)
+}
+
+// SettingsName is the ConfigMap that keeps the settings of a digest, under SettingsKey.
+func SettingsName(digest string) string { return settingsName(digest) }
+
+// SettingsKey is the data key of what SettingsName names.
+const SettingsKey = settingsKey
 
 func oscName(md *cluster.MachineDeployment) string { return md.Name + "-" + md.Namespace + "-config" }
 

@@ -1,0 +1,231 @@
+package audit
+
+import (
+	"cmp"
+	"context"
+	"regexp"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes"
+)
+
+// Page of a list of nodes. The list is read anew for each page, so a page holds what is
+// there then.
+type Page struct {
+	// Limit is the most nodes to return; 0 for none of them, with their number alone.
+	Limit int
+	// After is Born.Next of the page before.
+	After string
+}
+
+// MinCommit is the fewest digits by which a commit may be named.
+const MinCommit = 7
+
+var abbreviated = regexp.MustCompile(`^[0-9a-f]{7,64}$`)
+
+// Commit finds what comes from a commit, given whole or by its first digits, or from an
+// artifact's revision: versions of profiles, pools, and a page of the nodes that were
+// provisioned from it. A commit counts where it is the first one with the content, the
+// one that the author wrote, or the one that made the version current.
+func (c Clusters) Commit(ctx context.Context, commit string, page Page) (*Trail, error) {
+	asked := Object{Kind: "Commit", Name: commit}
+	w := &walk{in: c, Trail: Trail{Asked: asked}}
+	is := matcher(commit)
+	osps, err := w.profilesOf(ctx, is)
+	if err != nil {
+		return nil, err
+	}
+	w.Pools, err = c.uses(ctx, func(g nodes.Generation, change string) bool {
+		return is(g.Commit) || is(change) || is(g.SelectedBy)
+	})
+	if err != nil {
+		return nil, err
+	}
+	w.Born, err = c.born(ctx, page, nil, func(np *api.NodeProvenance) bool {
+		s := np.Spec.Configuration
+		return s != nil && (is(s.Commit) || is(s.Change) || is(s.SelectedBy))
+	})
+	if err != nil {
+		return nil, err
+	}
+	if osps == 0 && len(w.Pools) == 0 && w.Born.Total == 0 {
+		return nil, &NotFoundError{Object: asked, Hint: "no profile, pool or node in the cluster comes from it"}
+	}
+	return &w.Trail, nil
+}
+
+// matcher reports whether a recorded commit is the one that is asked for.
+func matcher(commit string) func(string) bool {
+	short := abbreviated.MatchString(commit)
+	return func(recorded string) bool {
+		switch {
+		case recorded == "" || commit == "":
+			return false
+		case recorded == commit:
+			return true
+		}
+		id := recorded[strings.LastIndexAny(recorded, ":@")+1:] // of an artifact's revision
+		return short && strings.HasPrefix(id, commit)
+	}
+}
+
+// profilesOf adds the profiles' objects that come from a commit, and completes the commit
+// from the first.
+func (w *walk) profilesOf(ctx context.Context, is func(string) bool) (int, error) {
+	n := 0
+	state, note, err := list(ctx, w.in.Management, func() *osm.OperatingSystemProfileList { return &osm.OperatingSystemProfileList{} }, func(page *osm.OperatingSystemProfileList) error {
+		for i := range page.Items {
+			osp := &page.Items[i]
+			a := osp.Annotations
+			roles := rolesOf(is, a[api.AnnotationCommit], a[api.AnnotationChange], a[api.AnnotationSelectedBy])
+			if len(roles) == 0 {
+				continue
+			}
+			n++
+			step := w.add(Object{Kind: "OperatingSystemProfile", Namespace: osp.Namespace, Name: osp.Name, UID: osp.UID}, Found, "")
+			step.fact("version", osp.Spec.Version)
+			step.fact("it is", strings.Join(roles, ", "))
+			step.fact("author", a[api.AnnotationAuthor])
+			if w.Commit == nil {
+				w.Commit = &Commit{
+					Repository: a[api.AnnotationRepository], Path: a[api.AnnotationPath], Commit: a[api.AnnotationCommit], Change: a[api.AnnotationChange], SelectedBy: a[api.AnnotationSelectedBy],
+					Author: a[api.AnnotationAuthor], CommittedAt: a[api.AnnotationCommittedAt], Signature: a[api.AnnotationSignature],
+				}
+				w.finish(nil)
+			}
+		}
+		return nil
+	})
+	if err == nil && state != Found {
+		w.add(Object{Kind: "OperatingSystemProfile"}, state, note)
+	}
+	return n, err
+}
+
+// rolesOf says what a commit is to a version.
+func rolesOf(is func(string) bool, commit, change, selectedBy string) []string {
+	var out []string
+	for _, r := range []struct{ is, commit string }{{"its commit", commit}, {"its change", change}, {"what made it current", selectedBy}} {
+		if is(r.commit) {
+			out = append(out, r.is)
+		}
+	}
+	return out
+}
+
+// uses are the times in which pools had configurations that match, by pool and time.
+func (c Clusters) uses(ctx context.Context, match func(g nodes.Generation, change string) bool) ([]PoolUse, error) {
+	configs, records := map[string]*metav1.PartialObjectMetadata{}, map[string][]metav1.PartialObjectMetadata{}
+	changes := map[string]string{} // by input digest
+	note := func(obj *metav1.PartialObjectMetadata) {
+		changes[obj.Annotations[api.AnnotationInputDigest]] = obj.Annotations[api.AnnotationChange]
+	}
+	for kind, keep := range map[schema.GroupVersionKind]func(string, metav1.PartialObjectMetadata){
+		configKind: func(pool string, obj metav1.PartialObjectMetadata) { configs[pool] = &obj },
+		recordKind: func(pool string, obj metav1.PartialObjectMetadata) { records[pool] = append(records[pool], obj) },
+	} {
+		_, _, err := list(ctx, c.Management, newMetadataList(kind), func(page *metav1.PartialObjectMetadataList) error {
+			for _, obj := range page.Items {
+				note(&obj)
+				keep(poolOf(&obj), obj)
+			}
+			return nil
+		}, client.InNamespace(c.Namespace), client.MatchingLabels{api.LabelManagedBy: api.FieldManager})
+		if err != nil {
+			return nil, err
+		}
+	}
+	pools := map[string]bool{}
+	for pool := range configs {
+		pools[pool] = true
+	}
+	for pool := range records {
+		pools[pool] = true
+	}
+	delete(pools, "")
+	var out []PoolUse
+	for pool := range pools {
+		var osc client.Object
+		if have, ok := configs[pool]; ok {
+			osc = have
+		}
+		for _, g := range nodes.NewHistory(osc, records[pool]).Generations() {
+			if match(g, changes[g.InputDigest]) {
+				out = append(out, useOf(pool, g))
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b PoolUse) int { return cmp.Or(strings.Compare(a.Pool, b.Pool), a.From.Compare(b.From.Time)) })
+	return out, nil
+}
+
+func useOf(pool string, g nodes.Generation) PoolUse {
+	use := PoolUse{
+		Pool: clean(pool), Profile: clean(g.Profile), Version: clean(g.Version), Commit: clean(g.Commit), InputDigest: clean(g.InputDigest), From: metav1.NewTime(g.From),
+	}
+	if !g.Until.IsZero() {
+		until := metav1.NewTime(g.Until)
+		use.Until = &until
+	}
+	return use
+}
+
+// born reads the NodeProvenances that match: all are counted, and a page is returned.
+func (c Clusters) born(ctx context.Context, page Page, by client.MatchingLabels, match func(*api.NodeProvenance) bool) (*Born, error) {
+	out := &Born{}
+	counts := map[VersionCount]int{}
+	var opts []client.ListOption
+	if by != nil {
+		opts = append(opts, by)
+	}
+	_, note, err := c.provenances(ctx, func(np *api.NodeProvenance) error {
+		if !match(np) {
+			return nil
+		}
+		out.Total++
+		n := bornNode(np)
+		if n.Removed == nil {
+			out.Present++
+			counts[VersionCount{Profile: n.Profile, Version: n.Version, Commit: n.Commit}]++
+			if n.Behind == api.BehindYes {
+				out.Behind++
+			}
+		}
+		switch {
+		case np.Name <= page.After:
+		case len(out.Nodes) < page.Limit:
+			out.Nodes = append(out.Nodes, n)
+		case out.Next == "" && page.Limit > 0:
+			out.Next = out.Nodes[len(out.Nodes)-1].Provenance
+		}
+		return nil
+	}, opts...)
+	out.Unread = note
+	for of, n := range counts {
+		of.Nodes = n
+		out.Versions = append(out.Versions, of)
+	}
+	slices.SortFunc(out.Versions, func(a, b VersionCount) int {
+		return cmp.Or(cmp.Compare(b.Nodes, a.Nodes), strings.Compare(a.Profile, b.Profile), strings.Compare(a.Version, b.Version), strings.Compare(a.Commit, b.Commit))
+	})
+	return out, err
+}
+
+func bornNode(np *api.NodeProvenance) BornNode {
+	s := &np.Spec
+	n := BornNode{
+		Name: clean(s.Node.Name), Provenance: np.Name, Pool: s.Pool.Namespace + "/" + s.Pool.Name,
+		Evidence: s.Evidence, Behind: np.Status.Behind, Joined: s.Node.Joined, Removed: np.Status.Removed,
+	}
+	if of := s.Configuration; of != nil {
+		n.Profile, n.Version, n.Commit = clean(of.Profile), clean(of.Version), clean(of.Commit)
+	}
+	return n
+}

@@ -1,0 +1,152 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/forge"
+)
+
+// pageSize is the number of objects read at a time.
+const pageSize = 500
+
+// Clusters are where trails are read from. The readers have to give whole objects:
+// the caches of the controller hold them in part, and do not read page by page.
+type Clusters struct {
+	// Management has profiles, their sources, configurations and records.
+	Management client.Reader
+	// Worker has nodes, machines, pools, their Secrets and NodeProvenances. It is the
+	// same one, unless there are two clusters.
+	Worker client.Reader
+	// Namespace is the controller's.
+	Namespace string
+	// Hosts says what the hosts of repositories are, for links to commits. Those that it
+	// does not name are known, told by a ProfileSource, or guessed from their name.
+	Hosts forge.Hosts
+}
+
+// NotFoundError says that nothing is known of an object.
+type NotFoundError struct {
+	Object Object
+	// Hint says where else to look.
+	Hint string
+}
+
+func (e *NotFoundError) Error() string {
+	text := fmt.Sprintf("there is no %s, and nothing that remembers one", e.Object)
+	if e.Hint != "" {
+		text += ": " + e.Hint
+	}
+	return text
+}
+
+// The kinds of which metadata is all that is read.
+var (
+	nodeKind       = corev1.SchemeGroupVersion.WithKind("Node")
+	secretKind     = corev1.SchemeGroupVersion.WithKind("Secret")
+	machineSetKind = cluster.GroupVersion.WithKind("MachineSet")
+	configKind     = osm.GroupVersion.WithKind("OperatingSystemConfig")
+	recordKind     = appsv1.SchemeGroupVersion.WithKind("ControllerRevision")
+)
+
+func newMetadata(kind schema.GroupVersionKind) *metav1.PartialObjectMetadata {
+	obj := &metav1.PartialObjectMetadata{}
+	obj.SetGroupVersionKind(kind)
+	return obj
+}
+
+func newMetadataList(kind schema.GroupVersionKind) func() *metav1.PartialObjectMetadataList {
+	return func() *metav1.PartialObjectMetadataList {
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+		return list
+	}
+}
+
+// get reads an object, and says what became of that: Found, Missing or Unreadable, with
+// what there is to say. Any other failure is an error: a timeout is no empty cluster.
+func get(ctx context.Context, from client.Reader, key types.NamespacedName, obj client.Object) (State, string, error) {
+	err := from.Get(ctx, key, obj)
+	if err == nil {
+		return Found, "", nil
+	}
+	state, note := outcome(err)
+	if state == "" {
+		return "", "", fmt.Errorf("reading %s %s: %w", kindOf(obj), key, err)
+	}
+	return state, note, nil
+}
+
+// outcome tells what an error of a reader means; nothing for one that tells nothing.
+func outcome(err error) (State, string) {
+	switch {
+	case apierrors.IsNotFound(err):
+		return Missing, ""
+	case apimeta.IsNoMatchError(err):
+		return Missing, "the cluster does not have this kind"
+	case apierrors.IsForbidden(err):
+		return Unreadable, "you may not read it"
+	}
+	return "", ""
+}
+
+func kindOf(obj runtime.Object) string {
+	if kind := obj.GetObjectKind().GroupVersionKind().Kind; kind != "" {
+		return kind
+	}
+	name := fmt.Sprintf("%T", obj)
+	return name[strings.LastIndex(name, ".")+1:]
+}
+
+// list reads page by page, each into a new list, for visit to look at. What may not be
+// read, or does not exist, is said as get says it.
+func list[L client.ObjectList](ctx context.Context, from client.Reader, empty func() L, visit func(L) error, opts ...client.ListOption) (State, string, error) {
+	token := ""
+	for {
+		page := empty()
+		err := from.List(ctx, page, append(slices.Clone(opts), client.Limit(pageSize), client.Continue(token))...)
+		if err != nil {
+			if state, note := outcome(err); state != "" {
+				return state, note, nil
+			}
+			return "", "", fmt.Errorf("listing %s: %w", kindOf(page), err)
+		}
+		if err := visit(page); err != nil {
+			if errors.Is(err, errEnough) {
+				err = nil
+			}
+			return Found, "", err
+		}
+		if token = page.GetContinue(); token == "" {
+			return Found, "", nil
+		}
+	}
+}
+
+// errEnough ends a list.
+var errEnough = errors.New("enough was read")
+
+// cutPool reads "namespace/name".
+func cutPool(key string) (types.NamespacedName, bool) {
+	namespace, name, ok := strings.Cut(key, "/")
+	return types.NamespacedName{Namespace: namespace, Name: name}, ok && namespace != "" && name != ""
+}
+
+// poolOf is the pool that an object says it was made for.
+func poolOf(obj client.Object) string { return obj.GetAnnotations()[api.AnnotationPool] }

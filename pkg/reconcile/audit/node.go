@@ -1,0 +1,469 @@
+package audit
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes"
+)
+
+// Node follows the node of a name: the one that is there, else the one that was there
+// last. The error is a *NotFoundError where nothing is known of it.
+func (c Clusters) Node(ctx context.Context, name string) (*Trail, error) {
+	return c.node(ctx, Object{Kind: nodeKind.Kind, Name: name}, name)
+}
+
+// Provenance follows the node of a NodeProvenance, which of several nodes of one name is
+// exactly one.
+func (c Clusters) Provenance(ctx context.Context, name string) (*Trail, error) {
+	var np api.NodeProvenance
+	asked := Object{Kind: "NodeProvenance", Name: name}
+	state, note, err := get(ctx, c.Worker, types.NamespacedName{Name: name}, &np)
+	if err != nil {
+		return nil, err
+	}
+	if state != Found {
+		return nil, &NotFoundError{Object: asked, Hint: note}
+	}
+	asked.UID = np.UID
+	w := &walk{in: c, Trail: Trail{Asked: asked}, np: &np}
+	if w.node, err = c.liveNode(ctx, w, np.Spec.Node.Name); err != nil {
+		return nil, err
+	}
+	if w.node != nil && w.node.UID != np.Spec.Node.UID {
+		w.node, w.nodeNote = nil, "another node has its name now"
+	}
+	return w.ofNode(ctx)
+}
+
+// Machine follows a machine to its node, or where none has joined yet to what it will be
+// provisioned from. Without a namespace the machine is looked for in all of them.
+func (c Clusters) Machine(ctx context.Context, key types.NamespacedName) (*Trail, error) {
+	asked := Object{Kind: "Machine", Namespace: key.Namespace, Name: key.Name}
+	found, err := c.machineNamed(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	if found != nil && found.Status.NodeRef != nil {
+		asked.Namespace, asked.UID = found.Namespace, found.UID
+		return c.node(ctx, asked, found.Status.NodeRef.Name)
+	}
+	var last *api.NodeProvenance // of a machine that is gone, or not linked yet
+	_, _, err = c.provenances(ctx, func(np *api.NodeProvenance) error {
+		m := np.Spec.Machine
+		if m.Name == key.Name && (key.Namespace == "" || m.Namespace == key.Namespace) && (last == nil || last.Spec.Node.Joined.Before(&np.Spec.Node.Joined)) {
+			last = np.DeepCopy()
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case last != nil && (found == nil || found.UID == last.Spec.Machine.UID):
+		t, err := c.Provenance(ctx, last.Name)
+		if err == nil {
+			t.Asked = asked
+		}
+		return t, err
+	case found == nil:
+		return nil, &NotFoundError{Object: asked}
+	}
+	asked.Namespace, asked.UID = found.Namespace, found.UID
+	w := &walk{in: c, Trail: Trail{Asked: asked}}
+	return w.ofBareMachine(ctx, found)
+}
+
+// walk is a trail in the making.
+type walk struct {
+	in Clusters
+	Trail
+
+	node     *metav1.PartialObjectMetadata // nil for one that is gone
+	nodeNote string
+	np       *api.NodeProvenance // nil for none
+	npNote   string
+	compare  *api.NodeProvenance // what to look for in the past of the pool; nil for nothing
+	past     *past
+}
+
+func (c Clusters) node(ctx context.Context, asked Object, name string) (*Trail, error) {
+	w := &walk{in: c, Trail: Trail{Asked: asked}}
+	var err error
+	if w.node, err = c.liveNode(ctx, w, name); err != nil {
+		return nil, err
+	}
+	known, err := w.knownOf(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	var others []string
+	for i := range known {
+		np := &known[i]
+		switch {
+		case w.node != nil && np.Spec.Node.UID == w.node.UID, w.node == nil && w.np == nil: // the newest is first
+			w.np = np
+		default:
+			others = append(others, np.Name)
+		}
+	}
+	if w.node == nil && w.np == nil {
+		if w.npNote != "" || w.nodeNote != "" {
+			return nil, &NotFoundError{Object: asked, Hint: strings.TrimSpace("NodeProvenances: " + cmp.Or(w.npNote, "none") + "; Node: " + cmp.Or(w.nodeNote, "none"))}
+		}
+		return nil, &NotFoundError{Object: asked, Hint: "records are kept for --provenance-retention, 90 days unless told otherwise"}
+	}
+	t, err := w.ofNode(ctx)
+	if err == nil {
+		t.Node.Others = others
+	}
+	return t, err
+}
+
+// liveNode reads a Node; nil for none.
+func (c Clusters) liveNode(ctx context.Context, w *walk, name string) (*metav1.PartialObjectMetadata, error) {
+	node := newMetadata(nodeKind)
+	state, note, err := get(ctx, c.Worker, types.NamespacedName{Name: name}, node)
+	if err != nil || state != Found {
+		w.nodeNote = note
+		return nil, err
+	}
+	return node, nil
+}
+
+// knownOf are the NodeProvenances of nodes of a name, those that joined last first.
+func (w *walk) knownOf(ctx context.Context, name string) ([]api.NodeProvenance, error) {
+	var out []api.NodeProvenance
+	var err error
+	_, w.npNote, err = w.in.provenances(ctx, func(np *api.NodeProvenance) error {
+		if np.Spec.Node.Name == name { // two names may have one label
+			out = append(out, *np)
+		}
+		return nil
+	}, client.MatchingLabels{api.LabelNode: api.NodeLabel(name)})
+	slices.SortFunc(out, func(a, b api.NodeProvenance) int {
+		return cmp.Or(b.Spec.Node.Joined.Compare(a.Spec.Node.Joined.Time), strings.Compare(a.Name, b.Name))
+	})
+	return out, err
+}
+
+// provenances visits NodeProvenances in the order of their names.
+func (c Clusters) provenances(ctx context.Context, visit func(*api.NodeProvenance) error, opts ...client.ListOption) (State, string, error) {
+	return list(ctx, c.Worker, func() *api.NodeProvenanceList { return &api.NodeProvenanceList{} }, func(page *api.NodeProvenanceList) error {
+		for i := range page.Items {
+			if err := visit(&page.Items[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, opts...)
+}
+
+// ofNode makes the trail of a node that is there, or that something is written about.
+func (w *walk) ofNode(ctx context.Context) (*Trail, error) {
+	w.nodeStep()
+	lineage, err := w.lineage(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if lineage.pool.Name == "" {
+		w.Node.Explanation = "its pool is not known, so nothing tells what it was provisioned from"
+		w.Node.Evidence = api.EvidenceUnknown
+		return &w.Trail, nil
+	}
+	w.Pool = lineage.pool.String()
+	if w.past, err = w.in.pastOf(ctx, lineage.pool); err != nil {
+		return nil, err
+	}
+	made := w.written()
+	if w.compare = w.np; w.np == nil {
+		made = w.conclude(lineage)
+	}
+	w.behind()
+	if made == nil {
+		w.configStep("")
+		return &w.Trail, nil
+	}
+	return w.from(ctx, *made)
+}
+
+// nodeStep says what is known of the node itself.
+func (w *walk) nodeStep() {
+	obj, state, note := Object{Kind: nodeKind.Kind}, Found, ""
+	w.Node = &Node{}
+	if w.np != nil {
+		s := &w.np.Spec
+		obj.Name, obj.UID = s.Node.Name, s.Node.UID
+		*w.Node = Node{
+			ProviderID: clean(s.Node.ProviderID), Machine: s.Machine.Namespace + "/" + s.Machine.Name, Provenance: w.np.Name, Evidence: s.Evidence, Explanation: clean(s.Explanation),
+			Joined: s.Node.Joined, Removed: w.np.Status.Removed, Window: &s.Window, Possible: s.Possible, Reported: cleanReport(s.Reported),
+		}
+		if b := s.Bootstrap; b != nil && s.Configuration != nil && b.InputDigest != s.Configuration.InputDigest {
+			w.Node.Bootstrap = b
+		}
+		if w.np.Status.Reported != nil {
+			w.Node.Reported = cleanReport(w.np.Status.Reported)
+		}
+	}
+	switch {
+	case w.node != nil:
+		obj.Name, obj.UID = w.node.Name, w.node.UID
+		w.Node.Joined, w.Node.Removed = w.node.CreationTimestamp, nil
+		if r := nodes.ReportOf(w.node); r != (api.NodeReport{}) {
+			w.Node.Reported = cleanReport(&r)
+		}
+		if w.np == nil {
+			note = "nothing is written about it: the controller has not seen it, or it has no machine"
+			if w.npNote != "" {
+				note = "NodeProvenances: " + w.npNote
+			}
+		}
+	case w.np.Status.Removed != nil:
+		state, note = Removed, "it was noticed to be gone at "+stamp(w.np.Status.Removed.Time)
+	default:
+		state, note = Removed, cmp.Or(w.nodeNote, "it is gone, and the controller has not noticed yet")
+	}
+	w.Node.Name, w.Node.UID = clean(obj.Name), obj.UID
+	step := w.add(obj, state, note)
+	step.fact("joined", stamp(w.Node.Joined.Time))
+	step.fact("provider id", w.Node.ProviderID)
+	if r := w.Node.Reported; r != nil {
+		step.fact("says config", r.Config)
+		step.fact("says commit", r.Commit)
+	}
+	w.agreement()
+}
+
+// agreement takes over what the controller found about the node's own word.
+func (w *walk) agreement() {
+	if w.np == nil {
+		return
+	}
+	c := apimeta.FindStatusCondition(w.np.Status.Conditions, api.AgreedCondition)
+	if c == nil {
+		return
+	}
+	w.setAgreed(c.Status, c.Reason, c.Message)
+}
+
+func (w *walk) setAgreed(status metav1.ConditionStatus, reason, message string) {
+	w.Node.Agreed = &Agreement{Status: status, Reason: clean(reason), Message: clean(message)}
+	if status == metav1.ConditionFalse {
+		w.disagree("what the node says of itself: %s", message)
+	}
+}
+
+// lineage is the way from a node to its pool.
+type lineage struct {
+	machine  *cluster.Machine // nil where it is not there
+	pool     types.NamespacedName
+	revision string
+}
+
+// lineage adds the steps from the machine to the MachineDeployment.
+func (w *walk) lineage(ctx context.Context) (l lineage, err error) {
+	var known struct {
+		machine, set, pool Object
+	}
+	if w.np != nil {
+		s := w.np.Spec
+		known.machine = Object{Kind: "Machine", Namespace: s.Machine.Namespace, Name: s.Machine.Name, UID: s.Machine.UID}
+		known.set = Object{Kind: machineSetKind.Kind, Namespace: s.Machine.Namespace, Name: s.Pool.MachineSet}
+		known.pool = Object{Kind: "MachineDeployment", Namespace: s.Pool.Namespace, Name: s.Pool.Name, UID: s.Pool.UID}
+		l.pool, l.revision = types.NamespacedName{Namespace: s.Pool.Namespace, Name: s.Pool.Name}, s.Pool.Revision
+		if l.machine, err = w.machineStep(ctx, known.machine); err != nil {
+			return l, err
+		}
+	} else {
+		if l.machine, err = w.machineOf(ctx); err != nil || l.machine == nil {
+			return l, err
+		}
+		w.Node.Machine = l.machine.Namespace + "/" + l.machine.Name
+		owner := nodes.OwnerOf(l.machine, machineSetKind.Kind)
+		if owner == nil {
+			w.add(Object{Kind: machineSetKind.Kind, Namespace: l.machine.Namespace}, Missing, "the Machine has no MachineSet as its owner: it stands alone")
+			return l, nil
+		}
+		known.set = Object{Kind: machineSetKind.Kind, Namespace: l.machine.Namespace, Name: owner.Name, UID: owner.UID}
+	}
+	set, err := w.setStep(ctx, known.set)
+	if err != nil {
+		return l, err
+	}
+	if set != nil && w.np == nil {
+		owner := nodes.OwnerOf(set, "MachineDeployment")
+		if owner == nil {
+			w.add(Object{Kind: "MachineDeployment", Namespace: set.Namespace}, Missing, "the MachineSet has no MachineDeployment as its owner")
+			return l, nil
+		}
+		known.pool = Object{Kind: "MachineDeployment", Namespace: set.Namespace, Name: owner.Name, UID: owner.UID}
+		l.pool, l.revision = types.NamespacedName{Namespace: set.Namespace, Name: owner.Name}, set.Annotations[api.AnnotationMDRevision]
+	}
+	if known.pool.Name == "" {
+		return l, nil
+	}
+	_, err = w.poolStep(ctx, known.pool)
+	return l, err
+}
+
+// machineStep adds the machine that something names.
+func (w *walk) machineStep(ctx context.Context, obj Object) (*cluster.Machine, error) {
+	var m cluster.Machine
+	state, note, err := get(ctx, w.in.Worker, types.NamespacedName{Namespace: obj.Namespace, Name: obj.Name}, &m)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case state == Missing && obj.UID != "":
+		state = Removed
+	case state == Found && obj.UID != "" && m.UID != obj.UID:
+		state, note = Removed, "another Machine has its name now"
+	}
+	step := w.add(obj, state, note)
+	if w.np != nil {
+		step.fact("created", stamp(w.np.Spec.Machine.Created.Time))
+	}
+	if state != Found {
+		return nil, nil
+	}
+	return &m, nil
+}
+
+// machineOf finds the machine of a node that nothing is written about, as the controller
+// does (contract: section 12.3).
+func (w *walk) machineOf(ctx context.Context) (*cluster.Machine, error) {
+	uid := types.UID(w.node.Labels[api.LabelOwnedBy])
+	var found *cluster.Machine
+	if key, ok := cutPool(w.node.Annotations[api.AnnotationMachine]); ok {
+		var m cluster.Machine
+		state, _, err := get(ctx, w.in.Worker, key, &m)
+		if err != nil {
+			return nil, err
+		}
+		if state == Found && w.mayBe(&m) {
+			found = &m
+		}
+	}
+	note := "no Machine names this node, and the node names none: it is not of a pool"
+	if found == nil || uid != "" && found.UID != uid {
+		state, why, err := list(ctx, w.in.Worker, func() *cluster.MachineList { return &cluster.MachineList{} }, func(page *cluster.MachineList) error {
+			for i := range page.Items {
+				m := &page.Items[i]
+				ref := m.Status.NodeRef
+				switch {
+				case uid != "" && m.UID == uid && w.mayBe(m):
+					found = m.DeepCopy()
+					return errEnough
+				case found == nil && ref != nil && ref.Name == w.node.Name:
+					found = m.DeepCopy()
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		if state != Found {
+			note = why
+		}
+	}
+	if found == nil {
+		w.add(Object{Kind: "Machine", UID: uid}, Missing, note)
+		return nil, nil
+	}
+	step := w.add(Object{Kind: "Machine", Namespace: found.Namespace, Name: found.Name, UID: found.UID}, Found, "")
+	step.fact("created", stamp(found.CreationTimestamp.Time))
+	return found, nil
+}
+
+// mayBe reports whether nothing in a Machine says that it has another node.
+func (w *walk) mayBe(m *cluster.Machine) bool {
+	return m.Status.NodeRef == nil || m.Status.NodeRef.Name == w.node.Name
+}
+
+// machineNamed finds a machine, in all namespaces where none is given; nil for none.
+func (c Clusters) machineNamed(ctx context.Context, key types.NamespacedName) (*cluster.Machine, error) {
+	var found []cluster.Machine
+	_, _, err := list(ctx, c.Worker, func() *cluster.MachineList { return &cluster.MachineList{} }, func(page *cluster.MachineList) error {
+		found = append(found, page.Items...)
+		return nil
+	}, client.InNamespace(key.Namespace), client.MatchingFields{metav1.ObjectNameField: key.Name})
+	switch {
+	case err != nil:
+		return nil, err
+	case len(found) > 1:
+		return nil, fmt.Errorf("machines of the name %q are in several namespaces, %s and %s among them: name one, machine/NAMESPACE/NAME", key.Name, found[0].Namespace, found[1].Namespace)
+	case len(found) == 0:
+		return nil, nil
+	}
+	return &found[0], nil
+}
+
+// conclude draws the conclusion that the controller would draw now.
+func (w *walk) conclude(l lineage) *made {
+	report := nodes.ReportOf(w.node)
+	window := nodes.Window(l.machine.CreationTimestamp, w.node.CreationTimestamp)
+	c := w.past.Conclude(report, window, l.revision)
+	w.Node.Evidence, w.Node.Explanation, w.Node.Window, w.Node.Possible = c.Evidence, clean(c.Explanation), &window, c.Possible
+	w.setAgreed(c.Agreed, c.Reason, c.Message)
+	if c.Configuration == nil {
+		return nil
+	}
+	g := c.Configuration
+	w.compare = &api.NodeProvenance{Spec: api.NodeProvenanceSpec{ // what would be written
+		Window: window, Configuration: &api.ProvenanceConfiguration{InputDigest: g.InputDigest, Profile: g.Profile, Version: g.Version},
+	}}
+	return &made{digest: g.InputDigest, profile: g.Profile, version: g.Version, commit: g.Commit, selectedBy: g.SelectedBy}
+}
+
+// written is what the NodeProvenance says; nil where it knows no configuration.
+func (w *walk) written() *made {
+	if w.np == nil || w.np.Spec.Configuration == nil {
+		return nil
+	}
+	s := w.np.Spec.Configuration
+	return &made{
+		digest: s.InputDigest, profile: s.Profile, version: s.Version, commit: s.Commit, selectedBy: s.SelectedBy, written: s,
+	}
+}
+
+// behind compares the node with what its pool has now.
+func (w *walk) behind() {
+	current, ok := w.past.Current()
+	b := &Behind{State: api.BehindUnknown}
+	if ok {
+		b.Current, b.InputDigest = clean(current.Profile+" "+current.Version), current.InputDigest
+	}
+	if w.compare != nil {
+		b.State, b.Versions = w.past.Behind(w.compare)
+		for i := range b.Versions {
+			v := &b.Versions[i]
+			v.Profile, v.Version, v.Commit = clean(v.Profile), clean(v.Version), clean(v.Commit)
+		}
+	}
+	w.Behind = b
+}
+
+func cleanReport(r *api.NodeReport) *api.NodeReport {
+	if r == nil {
+		return nil
+	}
+	return &api.NodeReport{Config: clean(r.Config), Commit: clean(r.Commit)}
+}
+
+func stamp(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339)
+}

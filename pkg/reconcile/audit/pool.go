@@ -1,0 +1,412 @@
+package audit
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
+)
+
+// MachineDeployment follows a pool to where what it gives to machines now is from, with
+// a page of its nodes. Without a namespace it is looked for in all of them.
+func (c Clusters) MachineDeployment(ctx context.Context, key types.NamespacedName, page Page) (*Trail, error) {
+	asked := Object{Kind: "MachineDeployment", Namespace: key.Namespace, Name: key.Name}
+	if key.Namespace == "" {
+		found, err := c.poolNamed(ctx, key.Name)
+		if err != nil {
+			return nil, err
+		}
+		key, asked.Namespace = found, found.Namespace
+	}
+	w := &walk{in: c, Trail: Trail{Asked: asked, Pool: key.String()}}
+	md, err := w.poolStep(ctx, asked)
+	if err != nil {
+		return nil, err
+	}
+	if md != nil {
+		w.Asked.UID = md.UID
+	}
+	if w.past, err = c.pastOf(ctx, key); err != nil {
+		return nil, err
+	}
+	if w.Born, err = c.born(ctx, page, client.MatchingLabels{api.LabelPool: api.PoolLabel(key.Namespace, key.Name)}, func(np *api.NodeProvenance) bool {
+		return np.Spec.Pool.Namespace == key.Namespace && np.Spec.Pool.Name == key.Name
+	}); err != nil {
+		return nil, err
+	}
+	if md == nil && w.past.state == Missing && len(w.past.Generations()) == 0 && w.Born.Total == 0 {
+		return nil, &NotFoundError{Object: asked}
+	}
+	return w.ofPool(ctx)
+}
+
+// Config follows an OperatingSystemConfig of the controller's namespace.
+func (c Clusters) Config(ctx context.Context, name string) (*Trail, error) {
+	asked := Object{Kind: "OperatingSystemConfig", Namespace: c.Namespace, Name: name}
+	var osc osm.OperatingSystemConfig
+	state, note, err := get(ctx, c.Management, types.NamespacedName{Namespace: c.Namespace, Name: name}, &osc)
+	if err != nil {
+		return nil, err
+	}
+	if state != Found {
+		return nil, &NotFoundError{Object: asked, Hint: note}
+	}
+	asked.UID = osc.UID
+	w := &walk{in: c, Trail: Trail{Asked: asked}}
+	key, ok := cutPool(poolOf(&osc))
+	if !ok {
+		w.add(asked, Foreign, "it does not say which pool it was made for: operating-system-manager made it, or somebody by hand").fact("says version", osc.Annotations[api.AnnotationOSPVersion])
+		return &w.Trail, nil
+	}
+	return w.made(ctx, asked, key)
+}
+
+// Secret follows a Secret, or another object of api.NamespaceCloudInitSettings that was
+// made for a pool. Its data is not read.
+func (c Clusters) Secret(ctx context.Context, key types.NamespacedName) (*Trail, error) {
+	asked := Object{Kind: secretKind.Kind, Namespace: cmp.Or(key.Namespace, api.NamespaceCloudInitSettings), Name: key.Name}
+	secret := newMetadata(secretKind)
+	state, note, err := get(ctx, c.Worker, types.NamespacedName{Namespace: asked.Namespace, Name: asked.Name}, secret)
+	if err != nil {
+		return nil, err
+	}
+	if state != Found {
+		return nil, &NotFoundError{Object: asked, Hint: note}
+	}
+	asked.UID = secret.UID
+	w := &walk{in: c, Trail: Trail{Asked: asked}}
+	pool, ok := cutPool(poolOf(secret))
+	digest := secret.Annotations[api.AnnotationInputDigest]
+	switch {
+	case !ok:
+		w.add(asked, Foreign, "it does not say which pool it was made for: this controller did not make it").fact("says version", secret.Annotations[api.AnnotationOSPVersion])
+		return &w.Trail, nil
+	case digest == "":
+		w.add(asked, Found, "it holds what the nodes of its pool share, and is of no commit")
+		return w.made(ctx, asked, pool)
+	}
+	if _, err := w.poolStep(ctx, Object{Kind: "MachineDeployment", Namespace: pool.Namespace, Name: pool.Name, UID: types.UID(secret.Annotations[api.AnnotationPoolUID])}); err != nil {
+		return nil, err
+	}
+	if w.past, err = c.pastOf(ctx, pool); err != nil {
+		return nil, err
+	}
+	w.Pool = pool.String()
+	w.Behind = w.behindOf(digest, secret.Annotations[api.AnnotationProfile], secret.Annotations[api.AnnotationVersion])
+	return w.from(ctx, made{
+		digest: digest, profile: secret.Annotations[api.AnnotationProfile], version: secret.Annotations[api.AnnotationVersion],
+		commit: secret.Annotations[api.AnnotationCommit], selectedBy: secret.Annotations[api.AnnotationSelectedBy],
+	})
+}
+
+// made makes the trail of an object that was made for a pool, of what that has now.
+func (w *walk) made(ctx context.Context, asked Object, pool types.NamespacedName) (*Trail, error) {
+	if _, err := w.poolStep(ctx, Object{Kind: "MachineDeployment", Namespace: pool.Namespace, Name: pool.Name}); err != nil {
+		return nil, err
+	}
+	var err error
+	if w.past, err = w.in.pastOf(ctx, pool); err != nil {
+		return nil, err
+	}
+	w.Pool, w.Asked = pool.String(), asked
+	return w.ofPool(ctx)
+}
+
+// ofPool makes the trail of what a pool has now.
+func (w *walk) ofPool(ctx context.Context) (*Trail, error) {
+	rec := w.past.rec
+	if rec == nil {
+		w.configStep("")
+		return &w.Trail, nil
+	}
+	return w.from(ctx, made{digest: rec.Digests.Input, profile: nameOf(*rec), version: rec.Version, commit: rec.Commit, selectedBy: rec.SelectedBy})
+}
+
+// ofBareMachine makes the trail of a machine without a node.
+func (w *walk) ofBareMachine(ctx context.Context, m *cluster.Machine) (*Trail, error) {
+	step := w.add(w.Asked, Found, "no node of it has joined yet: what follows is what its pool has now")
+	step.fact("created", stamp(m.CreationTimestamp.Time))
+	owner := nodes.OwnerOf(m, machineSetKind.Kind)
+	if owner == nil {
+		w.add(Object{Kind: machineSetKind.Kind, Namespace: m.Namespace}, Missing, "the Machine has no MachineSet as its owner: it stands alone")
+		return &w.Trail, nil
+	}
+	set, err := w.setStep(ctx, Object{Kind: machineSetKind.Kind, Namespace: m.Namespace, Name: owner.Name, UID: owner.UID})
+	if err != nil || set == nil {
+		return &w.Trail, err
+	}
+	if owner = nodes.OwnerOf(set, "MachineDeployment"); owner == nil {
+		w.add(Object{Kind: "MachineDeployment", Namespace: m.Namespace}, Missing, "the MachineSet has no MachineDeployment as its owner")
+		return &w.Trail, nil
+	}
+	return w.made(ctx, w.Asked, types.NamespacedName{Namespace: m.Namespace, Name: owner.Name})
+}
+
+func (c Clusters) poolNamed(ctx context.Context, name string) (types.NamespacedName, error) {
+	var found []types.NamespacedName
+	_, note, err := list(ctx, c.Worker, func() *cluster.MachineDeploymentList { return &cluster.MachineDeploymentList{} }, func(page *cluster.MachineDeploymentList) error {
+		for i := range page.Items {
+			found = append(found, client.ObjectKeyFromObject(&page.Items[i]))
+		}
+		return nil
+	}, client.MatchingFields{metav1.ObjectNameField: name})
+	switch {
+	case err != nil:
+		return types.NamespacedName{}, err
+	case len(found) == 0:
+		return types.NamespacedName{}, &NotFoundError{Object: Object{Kind: "MachineDeployment", Name: name}, Hint: cmp.Or(note, "of one that is gone name the namespace too, machinedeployment/NAMESPACE/NAME")}
+	case len(found) > 1:
+		return types.NamespacedName{}, fmt.Errorf("MachineDeployments of the name %q are in several namespaces, %s and %s among them: name one, machinedeployment/NAMESPACE/NAME", name, found[0].Namespace, found[1].Namespace)
+	}
+	return found[0], nil
+}
+
+// setStep adds a MachineSet.
+func (w *walk) setStep(ctx context.Context, obj Object) (*metav1.PartialObjectMetadata, error) {
+	set := newMetadata(machineSetKind)
+	state, note, err := get(ctx, w.in.Worker, types.NamespacedName{Namespace: obj.Namespace, Name: obj.Name}, set)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case state == Missing:
+		state = Removed // somebody names it
+	case state == Found && obj.UID != "" && set.UID != obj.UID:
+		state, note = Removed, "another MachineSet has its name now"
+	case state == Found:
+		obj.UID = set.UID
+	}
+	step := w.add(obj, state, note)
+	if state != Found {
+		return nil, nil
+	}
+	step.fact("revision", set.Annotations[api.AnnotationMDRevision])
+	return set, nil
+}
+
+// poolStep adds a MachineDeployment.
+func (w *walk) poolStep(ctx context.Context, obj Object) (*cluster.MachineDeployment, error) {
+	var md cluster.MachineDeployment
+	state, note, err := get(ctx, w.in.Worker, types.NamespacedName{Namespace: obj.Namespace, Name: obj.Name}, &md)
+	if err != nil {
+		return nil, err
+	}
+	asks := md.Annotations[api.AnnotationOSP]
+	switch {
+	case state == Missing:
+		state, note = Removed, cmp.Or(note, "the pool is gone")
+	case state == Found && obj.UID != "" && md.UID != obj.UID:
+		state, note = Removed, "another MachineDeployment has its name now"
+	case state == Found && asks == "":
+		state, note = Foreign, "it asks for no profile: this controller does not serve it"
+	}
+	if state == Found {
+		obj.UID = md.UID
+	}
+	step := w.add(obj, state, note)
+	if state != Found && state != Foreign {
+		return nil, nil
+	}
+	step.fact("asks for", asks)
+	step.fact("pinned to", md.Annotations[api.AnnotationVersionPin])
+	step.fact("suspended", md.Annotations[api.AnnotationSuspend])
+	step.fact("revision", md.Annotations[api.AnnotationMDRevision])
+	return &md, nil
+}
+
+// made is a configuration that something was made from.
+type made struct {
+	digest, profile, version string
+	commit, selectedBy       string
+	written                  *api.ProvenanceConfiguration // nil but for a node that something is written about
+}
+
+// from completes a trail from the configuration of a pool on.
+func (w *walk) from(ctx context.Context, m made) (*Trail, error) {
+	w.InputDigest, w.Profile, w.Version = clean(m.digest), clean(m.profile), clean(m.version)
+	g := w.configStep(m.digest)
+	rec, err := w.recordStep(ctx, m, g)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.secretSteps(ctx, m.digest); err != nil {
+		return nil, err
+	}
+	object := ""
+	switch {
+	case rec != nil:
+		object, w.ProfileDigest, w.Engine = rec.Object, rec.ObjectDigest, rec.Engine
+		w.compareRecord(m, *rec)
+	case m.written != nil:
+		object, w.ProfileDigest, w.Engine = m.written.Object, m.written.ProfileDigest, m.written.Engine
+	}
+	w.Object = clean(object)
+	w.Commit = commitOf(m, rec)
+	return &w.Trail, w.originSteps(ctx, object)
+}
+
+// configStep adds the pool's OperatingSystemConfig, and says whether it is what has a
+// digest. It returns the generation of that digest.
+func (w *walk) configStep(digest string) *nodes.Generation {
+	obj := Object{Kind: "OperatingSystemConfig", Namespace: w.in.Namespace, Name: pools.NamesOf(w.past.pool).Config}
+	var last *nodes.Generation
+	for _, g := range w.past.Generations() {
+		if g.InputDigest == digest {
+			last = &g
+		}
+	}
+	state, note := w.past.state, w.past.note
+	if w.past.config != nil {
+		obj.UID = w.past.config.UID
+	}
+	if state == Found && digest != "" && w.past.rec.Digests.Input != digest {
+		state, note, obj.UID = Removed, "", ""
+		if current, ok := w.past.Current(); ok {
+			note = fmt.Sprintf("the pool has %s %s now", current.Profile, current.Version)
+		}
+		if last != nil && !last.Until.IsZero() {
+			note = fmt.Sprintf("it was replaced at %s; %s", stamp(last.Until), note)
+		}
+	}
+	if state == Missing && digest != "" {
+		state, note = Removed, "the pool has no configuration now"
+	}
+	step := w.add(obj, state, note)
+	if state == Edited {
+		w.disagree("%s: %s", obj, note)
+	}
+	if osc := w.past.config; osc != nil && state == Found {
+		w.configFacts(step, osc)
+	}
+	return last
+}
+
+func (w *walk) configFacts(step *Step, osc *osm.OperatingSystemConfig) {
+	rec := w.past.rec
+	step.fact("version", rec.Version)
+	step.fact("commit", rec.Commit)
+	step.fact("input digest", rec.Digests.Input)
+	step.fact("since", stamp(osc.CreationTimestamp.Time))
+	if c := apimeta.FindStatusCondition(osc.Status.Conditions, "Ready"); c != nil {
+		step.fact("ready", string(c.Status)+" "+c.Reason)
+	}
+	for _, c := range []struct{ key, want string }{
+		{api.AnnotationVersion, rec.Version}, {api.AnnotationCommit, rec.Commit}, {api.AnnotationRepository, rec.Repository}, {api.AnnotationInputDigest, rec.Digests.Input},
+	} {
+		if got := osc.Annotations[c.key]; got != c.want {
+			step.State = Edited
+			w.disagree("%s: annotation %s says %q, its record says %q", step.Object, c.key, got, c.want)
+		}
+	}
+}
+
+// recordStep adds the record of a generation, where the OperatingSystemConfig does not
+// have it. It returns nil where there is none.
+func (w *walk) recordStep(ctx context.Context, m made, g *nodes.Generation) (*render.Record, error) {
+	kept, err := w.in.recordIn(ctx, w.past, w.past.pool, m.digest)
+	var none *NotFoundError
+	var edited *EditedError
+	switch {
+	case errors.As(err, &edited):
+		if edited.Object.Kind == recordKind.Kind { // or it was said
+			w.add(edited.Object, Edited, edited.Why)
+			w.disagree("%v", edited)
+		}
+		return nil, nil
+	case errors.As(err, &none):
+		state := Missing
+		if none.Hint == "you may not read it" {
+			state = Unreadable
+		}
+		w.add(none.Object, state, cmp.Or(w.past.unread, none.Hint))
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	if kept.Config == nil {
+		step := w.add(kept.From, Found, "")
+		step.fact("version", kept.Record.Version)
+		step.fact("commit", kept.Record.Commit)
+		step.fact("input digest", kept.Record.Digests.Input)
+		if g != nil {
+			step.fact("since", stamp(g.From))
+			step.fact("until", stamp(g.Until))
+		}
+	}
+	return &kept.Record, nil
+}
+
+// compareRecord compares what something says with the record that it names.
+func (w *walk) compareRecord(m made, rec render.Record) {
+	type claim struct{ what, says, recorded string }
+	claims := []claim{{"version", m.version, rec.Version}, {"commit", m.commit, rec.Commit}, {"profile", m.profile, nameOf(rec)}}
+	who := w.Asked.String()
+	if s := m.written; s != nil {
+		who = "NodeProvenance " + w.np.Name
+		claims = append(claims, claim{"repository", s.Repository, rec.Repository}, claim{"path", s.Path, rec.Path}, claim{"change", s.Change, rec.Change},
+			claim{"object", s.Object, rec.Object}, claim{"profile digest", s.ProfileDigest, rec.ObjectDigest})
+	}
+	for _, c := range claims {
+		if c.says != c.recorded {
+			w.disagree("%s says %s %q, the record of its configuration says %q", who, c.what, c.says, c.recorded)
+		}
+	}
+}
+
+// secretSteps adds the pool's two documents, of which metadata is read.
+func (w *walk) secretSteps(ctx context.Context, digest string) error {
+	names := pools.NamesOf(w.past.pool)
+	for _, name := range []string{names.Bootstrap, names.Provisioning} {
+		secret := newMetadata(secretKind)
+		obj := Object{Kind: secretKind.Kind, Namespace: api.NamespaceCloudInitSettings, Name: name}
+		state, note, err := get(ctx, w.in.Worker, types.NamespacedName{Namespace: obj.Namespace, Name: name}, secret)
+		if err != nil {
+			return err
+		}
+		a := secret.Annotations
+		switch {
+		case state == Missing:
+			state, note = Removed, "the pool has none now"
+		case state != Found:
+		case a[api.AnnotationPool] == "":
+			state, note = Foreign, "this controller did not make it"
+		case a[api.AnnotationPool] != w.past.pool.String():
+			state, note = Foreign, "it belongs to MachineDeployment "+a[api.AnnotationPool]+", whose name and namespace make the same object names"
+		case a[api.AnnotationInputDigest] != digest:
+			state, note = Removed, fmt.Sprintf("it was replaced; there is that of %s %s now", a[api.AnnotationProfile], a[api.AnnotationVersion])
+		default:
+			obj.UID = secret.UID
+		}
+		step := w.add(obj, state, note)
+		if state == Found {
+			step.fact("input digest", a[api.AnnotationInputDigest])
+			step.fact("data digest", a[api.AnnotationDataDigest])
+			step.fact("credentials until", a[api.AnnotationCredentialsExpireAt])
+		}
+	}
+	return nil
+}
+
+// behindOf compares a configuration with what its pool has now.
+func (w *walk) behindOf(digest, profile, version string) *Behind {
+	w.compare = &api.NodeProvenance{Spec: api.NodeProvenanceSpec{Configuration: &api.ProvenanceConfiguration{InputDigest: digest, Profile: profile, Version: version}}}
+	for _, g := range w.past.Generations() {
+		if g.InputDigest == digest {
+			w.compare.Spec.Window.Until = metav1.NewTime(g.From)
+		}
+	}
+	w.behind()
+	return w.Behind
+}

@@ -1,0 +1,265 @@
+package audit
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/forge"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
+)
+
+// ProfileTrail follows an OperatingSystemProfile to its commit, with the pools that have
+// or had it and a page of the nodes that were provisioned from it. The namespace is the
+// controller's, unless another is given.
+func (c Clusters) ProfileTrail(ctx context.Context, key types.NamespacedName, page Page) (*Trail, error) {
+	key.Namespace = cmp.Or(key.Namespace, c.Namespace)
+	asked := Object{Kind: "OperatingSystemProfile", Namespace: key.Namespace, Name: key.Name}
+	object := key.Name
+	if key.Namespace != c.Namespace {
+		object = key.String()
+	}
+	w := &walk{in: c, Trail: Trail{Asked: asked, Object: clean(object)}}
+	var of *api.ProvenanceConfiguration
+	var err error
+	w.Born, err = c.born(ctx, page, nil, func(np *api.NodeProvenance) bool {
+		s := np.Spec.Configuration
+		if s == nil || s.Object != object {
+			return false
+		}
+		of = s
+		return true
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := w.originSteps(ctx, object); err != nil {
+		return nil, err
+	}
+	step := w.Step(asked.Kind)
+	if step.State == Missing && of == nil {
+		return nil, &NotFoundError{Object: asked}
+	}
+	w.Asked.UID = step.UID
+	if step.State == Missing { // but nodes remember it
+		step.State, w.ProfileDigest, w.Profile, w.Version = Removed, of.ProfileDigest, clean(of.Profile), clean(of.Version)
+		w.Commit = commitOf(made{commit: of.Commit, selectedBy: of.SelectedBy, written: of}, nil)
+		if w.Commit != nil {
+			w.finish(nil)
+		}
+	}
+	w.Pools, err = c.uses(ctx, func(g nodes.Generation, _ string) bool { return g.Profile == w.Profile && g.Version == w.Version })
+	return &w.Trail, err
+}
+
+// commitOf is where a configuration comes from, as far as records tell; nil for one that
+// is from no repository.
+func commitOf(m made, rec *render.Record) *Commit {
+	var c Commit
+	if rec != nil {
+		c = Commit{Repository: rec.Repository, Path: rec.Path, Commit: rec.Commit, Change: rec.Change}
+	}
+	if s := m.written; s != nil {
+		if rec == nil {
+			c = Commit{Repository: s.Repository, Path: s.Path, Commit: s.Commit, Change: s.Change}
+		}
+		c.Author, c.CommittedAt, c.Signature = s.Author, s.CommittedAt, s.Signature
+	}
+	c.Commit = cmp.Or(c.Commit, m.commit)
+	c.SelectedBy = m.selectedBy
+	if c.Commit == "" {
+		return nil
+	}
+	return &c
+}
+
+// originSteps adds the profile's object and its source, and completes the commit.
+func (w *walk) originSteps(ctx context.Context, object string) error {
+	osp, err := w.profileStep(ctx, object)
+	if err != nil {
+		return err
+	}
+	if osp != nil {
+		w.addOrigin(osp)
+	}
+	if w.Commit == nil {
+		return nil
+	}
+	source, err := w.sourceStep(ctx, osp)
+	if err != nil {
+		return err
+	}
+	w.finish(source)
+	return nil
+}
+
+// profileStep adds the profile's object; it returns one whose content is what it was.
+func (w *walk) profileStep(ctx context.Context, object string) (*osm.OperatingSystemProfile, error) {
+	key := w.in.profileKey(object)
+	obj := Object{Kind: "OperatingSystemProfile", Namespace: key.Namespace, Name: key.Name}
+	if object == "" {
+		w.add(obj, Missing, "no record is left that names it")
+		return nil, nil
+	}
+	osp, digest, err := w.in.Profile(ctx, object)
+	var none *NotFoundError
+	if errors.As(err, &none) {
+		state := Missing
+		switch {
+		case none.Hint != "":
+			state = Unreadable
+		case w.ProfileDigest != "":
+			state = Removed // a record remembers it
+		}
+		w.add(obj, state, none.Hint)
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	obj.UID = osp.UID
+	a := osp.Annotations
+	step := w.add(obj, Found, "")
+	step.fact("version", osp.Spec.Version)
+	step.fact("digest", digest)
+	managed := a[api.AnnotationDigest] != ""
+	switch {
+	case managed && a[api.AnnotationDigest] != digest:
+		step.State, step.Note = Edited, "its content does not have the digest that it says it has"
+		w.disagree("%s was edited: its content has digest %s, it says %s", obj, digest, a[api.AnnotationDigest])
+		return nil, nil
+	case w.ProfileDigest != "" && digest != w.ProfileDigest && managed:
+		step.State, step.Note = Edited, "its content is not what the record says"
+		w.disagree("%s has other content than the record says: digest %s, recorded %s", obj, digest, w.ProfileDigest)
+		return nil, nil
+	case w.ProfileDigest != "" && digest != w.ProfileDigest:
+		step.Note = clean("it was changed since, to version " + osp.Spec.Version)
+		return nil, nil
+	case !managed:
+		step.State, step.Note = Foreign, "no ProfileSource made it: somebody did by hand, or another tool, and no commit is known"
+	}
+	return osp, nil
+}
+
+// addOrigin takes over what a profile's object says of its origin.
+func (w *walk) addOrigin(osp *osm.OperatingSystemProfile) {
+	a := osp.Annotations
+	if w.ProfileDigest == "" { // it is what was asked about
+		w.ProfileDigest, w.Version = profile.Digest(osp.Spec), clean(cmp.Or(a[api.AnnotationVersion], osp.Spec.Version))
+		w.Profile = clean(cmp.Or(a[api.AnnotationProfile], osp.Name))
+		if a[api.AnnotationCommit] != "" {
+			w.Commit = &Commit{
+				Repository: a[api.AnnotationRepository], Path: a[api.AnnotationPath], Commit: a[api.AnnotationCommit], Change: a[api.AnnotationChange], SelectedBy: a[api.AnnotationSelectedBy],
+			}
+		}
+	}
+	if w.Commit == nil {
+		return
+	}
+	for _, c := range []struct{ key, have string }{
+		{api.AnnotationCommit, w.Commit.Commit}, {api.AnnotationChange, w.Commit.Change}, {api.AnnotationRepository, w.Commit.Repository}, {api.AnnotationPath, w.Commit.Path},
+	} {
+		if a[c.key] != c.have {
+			w.disagree("OperatingSystemProfile %s: annotation %s says %q, the record says %q", osp.Name, c.key, a[c.key], c.have)
+		}
+	}
+	c := w.Commit
+	c.Author, c.CommittedAt, c.Signature = cmp.Or(c.Author, a[api.AnnotationAuthor]), cmp.Or(c.CommittedAt, a[api.AnnotationCommittedAt]), cmp.Or(c.Signature, a[api.AnnotationSignature])
+}
+
+// sourceStep adds the ProfileSource that offers the profile from its repository.
+func (w *walk) sourceStep(ctx context.Context, osp *osm.OperatingSystemProfile) (*api.ProfileSource, error) {
+	namespace := w.in.profileKey(w.Object).Namespace
+	name := ""
+	if osp != nil {
+		name = osp.Labels[api.LabelSource]
+	}
+	var found *api.ProfileSource
+	state, note, err := list(ctx, w.in.Management, func() *api.ProfileSourceList { return &api.ProfileSourceList{} }, func(page *api.ProfileSourceList) error {
+		for i := range page.Items {
+			ps := &page.Items[i]
+			offers := slices.ContainsFunc(ps.Status.Profiles, func(e api.ProfileEntry) bool { return e.Name == w.Profile })
+			if ps.Name == name || found == nil && offers && forge.Same(repositoryOf(ps), w.Commit.Repository) {
+				found = ps.DeepCopy()
+			}
+		}
+		return nil
+	}, client.InNamespace(namespace))
+	if err != nil {
+		return nil, err
+	}
+	obj := Object{Kind: "ProfileSource", Namespace: namespace, Name: name}
+	switch {
+	case found == nil && state == Found && name != "":
+		w.add(obj, Removed, "the profile's object names it")
+	case found == nil && state == Found:
+		w.add(obj, Missing, "no ProfileSource offers this profile from its repository now")
+	case found == nil:
+		w.add(obj, state, note)
+	default:
+		obj.Name, obj.UID = found.Name, found.UID
+		w.sourceFacts(w.add(obj, Found, ""), found)
+	}
+	return found, nil
+}
+
+func (w *walk) sourceFacts(step *Step, ps *api.ProfileSource) {
+	step.fact("repository", repositoryOf(ps))
+	step.fact("revision", ps.Status.Revision)
+	for _, kind := range []string{"Ready", api.SourceVerifiedCondition} {
+		if c := apimeta.FindStatusCondition(ps.Status.Conditions, kind); c != nil {
+			step.fact(strings.ToLower(kind[:1])+kind[1:], string(c.Status)+" "+c.Reason)
+		}
+	}
+	for _, e := range ps.Status.Profiles {
+		if e.Name == w.Profile {
+			current := e.Version
+			if e.Removed {
+				current += ", which left the repository"
+			}
+			step.fact("current", current)
+		}
+	}
+	if repository := repositoryOf(ps); repository != "" && !forge.Same(repository, w.Commit.Repository) && repository != w.Commit.Repository {
+		step.Note = clean(fmt.Sprintf("it follows %s now", repository))
+	}
+}
+
+// repositoryOf is the repository of a source.
+func repositoryOf(ps *api.ProfileSource) string {
+	if ps.Spec.Git != nil {
+		return ps.Spec.Git.URL
+	}
+	return ps.Status.Repository
+}
+
+// finish makes a commit fit to be shown, with links.
+func (w *walk) finish(source *api.ProfileSource) {
+	c := w.Commit
+	hosts := w.in.Hosts
+	if host := forge.Host(c.Repository); source != nil && source.Spec.Webhook != nil && hosts[host] == "" && forge.Same(repositoryOf(source), c.Repository) {
+		if kind := forge.Provider(source.Spec.Webhook.Provider, c.Repository); kind != "" {
+			hosts = forge.Hosts{host: kind}
+		}
+	}
+	links := forge.LinksOf(c.Repository, hosts)
+	c.Link, c.FileLink = links.Commit(c.Commit), links.File(c.Commit, c.Path)
+	if c.Change != c.Commit {
+		c.ChangeLink = links.Commit(c.Change)
+	}
+	c.LinkGuessed = links.Guessed && c.Link != ""
+	for _, text := range []*string{&c.Repository, &c.Path, &c.Commit, &c.Change, &c.SelectedBy, &c.Author, &c.CommittedAt, &c.Signature} {
+		*text = clean(*text)
+	}
+}

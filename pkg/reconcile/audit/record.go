@@ -1,0 +1,241 @@
+package audit
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
+)
+
+// Kept is a record, and where it is kept.
+type Kept struct {
+	Record render.Record
+	// From is the OperatingSystemConfig or the ControllerRevision that holds it.
+	From Object
+	// Config is the pool's OperatingSystemConfig, where that is what holds it.
+	Config *osm.OperatingSystemConfig
+}
+
+// EditedError says that an object is not as it was written.
+type EditedError struct {
+	Object Object
+	Why    string
+}
+
+func (e *EditedError) Error() string { return fmt.Sprintf("%s was edited: %s", e.Object, e.Why) }
+
+// Record reads the record of a pool's generation, of the whole input digest, from the
+// pool's OperatingSystemConfig or from the archive. The error is a *NotFoundError where
+// there is none, and an *EditedError where what there is does not have that digest.
+func (c Clusters) Record(ctx context.Context, pool types.NamespacedName, inputDigest string) (*Kept, error) {
+	past, err := c.pastOf(ctx, pool)
+	if err != nil {
+		return nil, err
+	}
+	return c.recordIn(ctx, past, pool, inputDigest)
+}
+
+func (c Clusters) recordIn(ctx context.Context, past *past, pool types.NamespacedName, inputDigest string) (*Kept, error) {
+	if past.rec != nil && past.rec.Digests.Input == inputDigest {
+		return &Kept{Record: *past.rec, From: past.object(), Config: past.config}, nil
+	}
+	names := pools.RecordNames(pool, inputDigest)
+	for _, name := range names {
+		var archived appsv1.ControllerRevision
+		key := types.NamespacedName{Namespace: c.Namespace, Name: name}
+		state, note, err := get(ctx, c.Management, key, &archived)
+		if err != nil {
+			return nil, err
+		}
+		at := Object{Kind: recordKind.Kind, Namespace: key.Namespace, Name: key.Name, UID: archived.UID}
+		if state == Unreadable {
+			return nil, &NotFoundError{Object: at, Hint: note}
+		}
+		if state != Found || poolOf(&archived) != pool.String() || archived.Annotations[api.AnnotationInputDigest] != inputDigest {
+			continue
+		}
+		rec, ok := readRecord(archived.Data.Raw)
+		if !ok || rec.Digests.Input != inputDigest {
+			return nil, &EditedError{at, fmt.Sprintf("its data does not have the digest %s", inputDigest)}
+		}
+		return &Kept{Record: rec, From: at}, nil
+	}
+	if past.edited {
+		return nil, &EditedError{past.object(), "its record does not have the digest that it says it has"}
+	}
+	return nil, &NotFoundError{
+		Object: Object{Kind: recordKind.Kind, Namespace: c.Namespace, Name: names[0]}, Hint: "the record of this configuration is neither there nor on the pool's OperatingSystemConfig",
+	}
+}
+
+// Settings reads the settings of a digest, as render.Record.Input takes them. It returns
+// them as they are: Input compares the digest.
+func (c Clusters) Settings(ctx context.Context, digest string) ([]byte, error) {
+	var cm corev1.ConfigMap
+	key := types.NamespacedName{Namespace: c.Namespace, Name: pools.SettingsName(digest)}
+	state, note, err := get(ctx, c.Management, key, &cm)
+	if err != nil {
+		return nil, err
+	}
+	if state != Found {
+		return nil, &NotFoundError{Object: Object{Kind: "ConfigMap", Namespace: key.Namespace, Name: key.Name}, Hint: note}
+	}
+	return []byte(cm.Data[pools.SettingsKey]), nil
+}
+
+// Profile reads the OperatingSystemProfile that a record names, and the digest of its
+// spec as it is now.
+func (c Clusters) Profile(ctx context.Context, object string) (*osm.OperatingSystemProfile, string, error) {
+	var osp osm.OperatingSystemProfile
+	key := c.profileKey(object)
+	state, note, err := get(ctx, c.Management, key, &osp)
+	if err != nil {
+		return nil, "", err
+	}
+	if state != Found {
+		return nil, "", &NotFoundError{Object: Object{Kind: "OperatingSystemProfile", Namespace: key.Namespace, Name: key.Name}, Hint: note}
+	}
+	return &osp, profile.Digest(osp.Spec), nil
+}
+
+// profileKey reads the name of a profile's object in a record: "name" in the controller's
+// namespace, or "namespace/name".
+func (c Clusters) profileKey(object string) types.NamespacedName {
+	if namespace, name, ok := strings.Cut(object, "/"); ok {
+		return types.NamespacedName{Namespace: namespace, Name: name}
+	}
+	return types.NamespacedName{Namespace: c.Namespace, Name: object}
+}
+
+// Placeholders returns the input of a recorded generation, with placeholders where
+// credentials and tokens belong: rendering it shows nobody a credential. The profile and
+// the settings have to be those of the record.
+func Placeholders(rec render.Record, spec osm.OperatingSystemProfileSpec, settings []byte) (render.Input, error) {
+	in, err := rec.Input(spec, profile.Digest(spec), settings)
+	if err != nil {
+		return render.Input{}, err
+	}
+	// What is empty stays empty, and no generation was without tokens.
+	in.Cluster.APIServerToken, in.Cluster.BootstrapToken = "-", "-"
+	in, _ = in.Split()
+	return in, nil
+}
+
+// Generation reads all that the placeholder rendering of a recorded generation needs.
+func (c Clusters) Generation(ctx context.Context, pool types.NamespacedName, inputDigest string) (render.Input, error) {
+	kept, err := c.Record(ctx, pool, inputDigest)
+	if err != nil {
+		return render.Input{}, err
+	}
+	osp, _, err := c.Profile(ctx, kept.Record.Object)
+	if err != nil {
+		return render.Input{}, err
+	}
+	settings, err := c.Settings(ctx, kept.Record.SettingsDigest)
+	if err != nil {
+		return render.Input{}, err
+	}
+	return Placeholders(kept.Record, osp.Spec, settings)
+}
+
+// past is what a pool had and has.
+type past struct {
+	pool   types.NamespacedName
+	config *osm.OperatingSystemConfig // of the pool's name, whoever made it; nil for none
+	state  State                      // of config: Found, Missing, Foreign, Edited, Unreadable
+	note   string
+	rec    *render.Record // of config; nil where there is none
+	edited bool           // config has a record that was edited
+	nodes.History
+	// unread says why archived records could not be read, "" where they were.
+	unread string
+}
+
+func (p *past) object() Object {
+	return Object{Kind: "OperatingSystemConfig", Namespace: p.config.Namespace, Name: p.config.Name, UID: p.config.UID}
+}
+
+// pastOf reads the configuration of a pool, and its archived records without their data.
+func (c Clusters) pastOf(ctx context.Context, pool types.NamespacedName) (*past, error) {
+	p := &past{pool: pool}
+	var osc osm.OperatingSystemConfig
+	key := types.NamespacedName{Namespace: c.Namespace, Name: pools.NamesOf(pool).Config}
+	var err error
+	if p.state, p.note, err = get(ctx, c.Management, key, &osc); err != nil {
+		return nil, err
+	}
+	if p.state == Found {
+		p.config = &osc
+		p.judge()
+	}
+	var archived []metav1.PartialObjectMetadata
+	state, note, err := list(ctx, c.Management, newMetadataList(recordKind), func(page *metav1.PartialObjectMetadataList) error {
+		for _, obj := range page.Items {
+			if poolOf(&obj) == pool.String() {
+				archived = append(archived, obj)
+			}
+		}
+		return nil
+	}, client.InNamespace(c.Namespace), client.MatchingLabels{
+		api.LabelManagedBy: api.FieldManager, api.LabelPool: api.PoolLabel(pool.Namespace, pool.Name),
+	})
+	if err != nil {
+		return nil, err
+	}
+	if state != Found {
+		p.unread = "the archived records of the pool: " + note
+	}
+	var own client.Object
+	if p.rec != nil {
+		own = p.config
+	}
+	p.History = nodes.NewHistory(own, archived)
+	return p, nil
+}
+
+// judge says whose a configuration is.
+func (p *past) judge() {
+	a := p.config.Annotations
+	switch {
+	case a[api.AnnotationRecord] == "":
+		p.state, p.note = Foreign, "it has no record: operating-system-manager made it, or somebody by hand"
+	case a[api.AnnotationPool] != p.pool.String():
+		p.state, p.note = Foreign, fmt.Sprintf("it belongs to MachineDeployment %s, whose name and namespace make the same object names", a[api.AnnotationPool])
+	default:
+		rec, ok := readRecord([]byte(a[api.AnnotationRecord]))
+		if !ok {
+			p.state, p.note, p.edited = Edited, "its record does not have the digest that it says it has", true
+			return
+		}
+		p.rec = &rec
+	}
+}
+
+// readRecord reads a record, if it is as it was written.
+func readRecord(text []byte) (rec render.Record, ok bool) {
+	if json.Unmarshal(text, &rec) != nil || rec.Object == "" || rec.InputDigest() != rec.Digests.Input {
+		return render.Record{}, false
+	}
+	return rec, true
+}
+
+// nameOf is the profile of a record; of one made by hand it is the object's name.
+func nameOf(rec render.Record) string {
+	if rec.Profile != "" {
+		return rec.Profile
+	}
+	return rec.Object
+}

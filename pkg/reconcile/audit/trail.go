@@ -1,0 +1,284 @@
+package audit
+
+import (
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+)
+
+// Trail is what is known of one object: the chain of objects between it and a commit,
+// and what the chain leads to. All its texts are fit for a terminal.
+type Trail struct {
+	// Asked is the object that was asked about.
+	Asked Object `json:"asked"`
+	// Steps lead from that object to the source of its profile, in this order: Node,
+	// Machine, MachineSet, MachineDeployment, OperatingSystemConfig, ControllerRevision,
+	// Secrets, OperatingSystemProfile, ProfileSource. What lies before the object, and
+	// what does not apply, is left out.
+	Steps []Step `json:"steps"`
+	// Node is set for a node, or for a machine with one.
+	Node *Node `json:"node,omitempty"`
+	// Pool is the MachineDeployment, "namespace/name".
+	Pool string `json:"pool,omitempty"`
+	// Profile, Version and InputDigest are those of the configuration that the node was
+	// provisioned from; of a pool, the one that it has now. Empty where that is not known.
+	Profile     string `json:"profile,omitempty"`
+	Version     string `json:"version,omitempty"`
+	InputDigest string `json:"inputDigest,omitempty"`
+	// Object is the OperatingSystemProfile, and ProfileDigest the digest of its spec.
+	Object        string `json:"object,omitempty"`
+	ProfileDigest string `json:"profileDigest,omitempty"`
+	// Engine is the version of the rendering.
+	Engine string `json:"engine,omitempty"`
+	// Commit is where the profile comes from; nil where it comes from no repository, or
+	// where that is not known.
+	Commit *Commit `json:"commit,omitempty"`
+	// Behind says how far a node, or a configuration, is behind what its pool has now.
+	Behind *Behind `json:"behind,omitempty"`
+	// Disagreements are things that contradict each other: what a node says and what the
+	// records say, or an object that was edited.
+	Disagreements []string `json:"disagreements,omitempty"`
+	// Pools are those that have a profile's version, or a commit.
+	Pools []PoolUse `json:"pools,omitempty"`
+	// Born are the nodes of a pool, of a profile's version or of a commit.
+	Born *Born `json:"born,omitempty"`
+}
+
+// Known reports whether the trail leads to a configuration and nothing disagrees.
+func (t *Trail) Known() bool {
+	return len(t.Disagreements) == 0 && (t.Version != "" || t.Commit != nil || t.Born != nil && t.Born.Total > 0)
+}
+
+// Step returns the first step of a kind, nil for none.
+func (t *Trail) Step(kind string) *Step {
+	for i := range t.Steps {
+		if t.Steps[i].Kind == kind {
+			return &t.Steps[i]
+		}
+	}
+	return nil
+}
+
+// Object names an object.
+type Object struct {
+	Kind      string    `json:"kind"`
+	Namespace string    `json:"namespace,omitempty"`
+	Name      string    `json:"name"`
+	UID       types.UID `json:"uid,omitempty"`
+}
+
+// String is "Kind namespace/name".
+func (o Object) String() string {
+	if o.Namespace == "" {
+		return o.Kind + " " + o.Name
+	}
+	return o.Kind + " " + o.Namespace + "/" + o.Name
+}
+
+// State of a step, completing "the object is ...".
+type State string
+
+// The states there are.
+const (
+	// Found: it is there, and is what the chain says.
+	Found State = "Found"
+	// Removed: it was there, as something that is left tells.
+	Removed State = "Removed"
+	// Missing: it is not there, and nothing tells whether it was.
+	Missing State = "Missing"
+	// Foreign: it is there, and was not made by us, or belongs to another chain.
+	Foreign State = "Foreign"
+	// Edited: it is there, and not as it was written.
+	Edited State = "Edited"
+	// Unreadable: whoever asks may not read it.
+	Unreadable State = "Unreadable"
+)
+
+// Step is one object of a chain.
+type Step struct {
+	Object `json:",inline"`
+
+	State State `json:"state"`
+	// Note says what there is to say about the state; empty for none.
+	Note string `json:"note,omitempty"`
+	// Facts about it, in an order for people.
+	Facts []Fact `json:"facts,omitempty"`
+}
+
+// Fact returns the value of a fact, "" for none.
+func (s *Step) Fact(name string) string {
+	for _, f := range s.Facts {
+		if f.Name == name {
+			return f.Value
+		}
+	}
+	return ""
+}
+
+// Fact is something an object says.
+type Fact struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+// Node is what is known of a node beside its chain.
+type Node struct {
+	Name string    `json:"name"`
+	UID  types.UID `json:"uid"`
+	// ProviderID is the instance's name at the cloud.
+	ProviderID string `json:"providerID,omitempty"`
+	// Machine is "namespace/name".
+	Machine string `json:"machine,omitempty"`
+	// Provenance is the NodeProvenance. Empty: there is none, and the rest was concluded
+	// now, as the controller would.
+	Provenance string `json:"provenance,omitempty"`
+	// Evidence is how its configuration is known, and Explanation says it in a sentence.
+	Evidence    api.Evidence `json:"evidence,omitempty"`
+	Explanation string       `json:"explanation,omitempty"`
+	// Agreed is whether what the node says of itself agrees with the records.
+	Agreed *Agreement `json:"agreed,omitempty"`
+	// Reported is what the node says of itself, or said last.
+	Reported *api.NodeReport `json:"reported,omitempty"`
+	// Joined is when the Node was created, Removed when it was noticed to be gone.
+	Joined  metav1.Time  `json:"joined"`
+	Removed *metav1.Time `json:"removed,omitempty"`
+	// Window is the time in which its machine fetched its documents, and Possible are the
+	// configurations that the pool had then, where there were several.
+	Window   *api.ProvenanceWindow       `json:"window,omitempty"`
+	Possible []api.PossibleConfiguration `json:"possible,omitempty"`
+	// Bootstrap is the configuration of the bootstrap document, where it is another one.
+	Bootstrap *api.PossibleConfiguration `json:"bootstrap,omitempty"`
+	// Others are NodeProvenances of other nodes that had its name.
+	Others []string `json:"others,omitempty"`
+}
+
+// Agreement is the condition Agreed of a NodeProvenance.
+type Agreement struct {
+	Status  metav1.ConditionStatus `json:"status"`
+	Reason  string                 `json:"reason"`
+	Message string                 `json:"message,omitempty"`
+}
+
+// Commit is where a profile comes from.
+type Commit struct {
+	Repository string `json:"repository"`
+	// Path of the file in the repository.
+	Path string `json:"path,omitempty"`
+	// Commit is the first on the followed line that holds the content; of an artifact
+	// without history it is the artifact's revision.
+	Commit string `json:"commit"`
+	// Change is the commit its author wrote.
+	Change string `json:"change,omitempty"`
+	// SelectedBy is the commit that had made the version current.
+	SelectedBy string `json:"selectedBy,omitempty"`
+	// Author of Change, CommittedAt the time of Commit.
+	Author      string `json:"author,omitempty"`
+	CommittedAt string `json:"committedAt,omitempty"`
+	// Signature says who signed it; empty where signatures are not verified.
+	Signature string `json:"signature,omitempty"`
+	// Link leads to Commit in the web interface of the repository's host, ChangeLink to
+	// Change and FileLink to the file at Commit; empty where the host is not known.
+	Link       string `json:"link,omitempty"`
+	ChangeLink string `json:"changeLink,omitempty"`
+	FileLink   string `json:"fileLink,omitempty"`
+	// LinkGuessed says that the kind of host was guessed from its name.
+	LinkGuessed bool `json:"linkGuessed,omitempty"`
+}
+
+// Behind says how far a configuration is behind what its pool has now.
+type Behind struct {
+	State api.Behind `json:"state"`
+	// Versions that the pool got since, each once, in the order in which they came.
+	Versions []api.MissingVersion `json:"versions,omitempty"`
+	// Current is the version that the pool has now, and InputDigest the digest of its
+	// configuration; empty where it has none.
+	Current     string `json:"current,omitempty"`
+	InputDigest string `json:"inputDigest,omitempty"`
+}
+
+// PoolUse is a pool that has a version.
+type PoolUse struct {
+	// Pool is "namespace/name".
+	Pool        string `json:"pool"`
+	Profile     string `json:"profile,omitempty"`
+	Version     string `json:"version,omitempty"`
+	Commit      string `json:"commit,omitempty"`
+	InputDigest string `json:"inputDigest,omitempty"`
+	// From is when the pool got it, Until when it got another; without Until it has it.
+	From  metav1.Time  `json:"from"`
+	Until *metav1.Time `json:"until,omitempty"`
+}
+
+// Born is a page of nodes, in the order of the names of their NodeProvenances.
+type Born struct {
+	// Total is the number of all of them, Present of those that are there, Behind of
+	// those among these that are behind their pool.
+	Total   int `json:"total"`
+	Present int `json:"present"`
+	Behind  int `json:"behind"`
+	// Versions counts the nodes that are there by what they were provisioned from, the
+	// most frequent first.
+	Versions []VersionCount `json:"versions,omitempty"`
+	// Nodes of this page.
+	Nodes []BornNode `json:"nodes,omitempty"`
+	// Next is what to give as Page.After for the next page; empty on the last one.
+	Next string `json:"next,omitempty"`
+	// Unread says why NodeProvenances could not be read; empty where they were.
+	Unread string `json:"unread,omitempty"`
+}
+
+// VersionCount is how many nodes have a version.
+type VersionCount struct {
+	Profile string `json:"profile,omitempty"`
+	Version string `json:"version,omitempty"`
+	Commit  string `json:"commit,omitempty"`
+	Nodes   int    `json:"nodes"`
+}
+
+// BornNode is a node in a list.
+type BornNode struct {
+	Name string `json:"name"`
+	// Provenance is its NodeProvenance.
+	Provenance string       `json:"provenance"`
+	Pool       string       `json:"pool"`
+	Profile    string       `json:"profile,omitempty"`
+	Version    string       `json:"version,omitempty"`
+	Commit     string       `json:"commit,omitempty"`
+	Evidence   api.Evidence `json:"evidence"`
+	Behind     api.Behind   `json:"behind,omitempty"`
+	Joined     metav1.Time  `json:"joined"`
+	Removed    *metav1.Time `json:"removed,omitempty"`
+}
+
+// maxText bounds a text from a cluster or a repository. Names and paths that the API
+// takes are shorter (security.md 28).
+const maxText = 4 << 10 // 4 KiB
+
+// clean makes a text of a stranger one harmless line.
+func clean(s string) string {
+	return notes.Shorten(notes.Printable(strings.NewReplacer("\n", " ", "\r", " ").Replace(s)), maxText)
+}
+
+// disagree adds a contradiction.
+func (t *Trail) disagree(format string, args ...any) {
+	t.Disagreements = append(t.Disagreements, clean(fmt.Sprintf(format, args...)))
+}
+
+// add adds a step, and returns it to be completed.
+func (t *Trail) add(obj Object, state State, note string) *Step {
+	obj.Name, obj.Namespace = clean(obj.Name), clean(obj.Namespace)
+	t.Steps = append(t.Steps, Step{Object: obj, State: state, Note: clean(note)})
+	return &t.Steps[len(t.Steps)-1]
+}
+
+// fact adds a fact, unless it is empty.
+func (s *Step) fact(name, value string) {
+	if value != "" {
+		s.Facts = append(s.Facts, Fact{Name: name, Value: clean(value)})
+	}
+}

@@ -1,0 +1,234 @@
+package forge
+
+import (
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Kind is the software of a repository's host, as far as its addresses go.
+type Kind string
+
+// The kinds there are. Forgejo has Gitea's addresses.
+const (
+	GitHub          Kind = "github"
+	GitLab          Kind = "gitlab"
+	Gitea           Kind = "gitea"
+	Bitbucket       Kind = "bitbucket"        // bitbucket.org
+	BitbucketServer Kind = "bitbucket-server" // Bitbucket Data Center
+	Azure           Kind = "azure"            // Azure DevOps
+)
+
+// Kinds lists them.
+func Kinds() []Kind { return []Kind{GitHub, GitLab, Gitea, Bitbucket, BitbucketServer, Azure} }
+
+// Hosts says of what kind hosts are, by their names without a port.
+type Hosts map[string]Kind
+
+// ParseHosts reads a comma list of "host=kind"; forgejo is another name for gitea.
+func ParseHosts(list string) (Hosts, error) {
+	hosts := Hosts{}
+	for item := range strings.SplitSeq(list, ",") {
+		if item = strings.TrimSpace(item); item == "" {
+			continue
+		}
+		host, kind, ok := strings.Cut(item, "=")
+		host, kind = strings.ToLower(strings.TrimSpace(host)), strings.TrimSpace(kind)
+		if kind == "forgejo" {
+			kind = string(Gitea)
+		}
+		if !ok || host == "" || !slices.Contains(Kinds(), Kind(kind)) {
+			return nil, fmt.Errorf("%q is not HOST=KIND with a kind of github, gitlab, gitea, forgejo, bitbucket, bitbucket-server or azure", item)
+		}
+		hosts[host] = Kind(kind)
+	}
+	return hosts, nil
+}
+
+// known are the hosts that are of one kind for everyone.
+func known(host string) Kind {
+	switch {
+	case host == "github.com":
+		return GitHub
+	case host == "gitlab.com":
+		return GitLab
+	case host == "gitea.com" || host == "codeberg.org":
+		return Gitea
+	case host == "bitbucket.org":
+		return Bitbucket
+	case slices.Contains([]string{"dev.azure.com", "ssh.dev.azure.com", "vs-ssh.visualstudio.com"}, host), strings.HasSuffix(host, ".visualstudio.com"):
+		return Azure
+	}
+	return ""
+}
+
+// guess takes the kind from a part of a host's name, such as gitlab.example.com.
+func guess(r repository) Kind {
+	if strings.Contains("/"+r.path, "/_git/") {
+		return Azure
+	}
+	for _, g := range []struct {
+		part string
+		kind Kind
+	}{{"github", GitHub}, {"gitlab", GitLab}, {"gitea", Gitea}, {"forgejo", Gitea}, {"bitbucket", BitbucketServer}, {"stash", BitbucketServer}} {
+		if strings.Contains(r.hostname(), g.part) {
+			return g.kind
+		}
+	}
+	return ""
+}
+
+// Provider is the kind that a ProfileSource's spec.webhook.provider tells of; "" for one
+// that tells of none.
+func Provider(provider, repositoryURL string) Kind {
+	switch provider {
+	case "github":
+		return GitHub
+	case "gitlab":
+		return GitLab
+	case "gitea":
+		return Gitea
+	case "bitbucket":
+		if r, ok := parseRepository(repositoryURL); ok && known(r.hostname()) != Bitbucket {
+			return BitbucketServer
+		}
+		return Bitbucket
+	}
+	return ""
+}
+
+// Host is the name of a repository's host, as Hosts has it; "" where the address cannot
+// be read.
+func Host(repositoryURL string) string {
+	r, _ := parseRepository(repositoryURL)
+	return r.hostname()
+}
+
+// Links are addresses of the web interface of a repository's host.
+type Links struct {
+	kind   Kind
+	origin string // "https://host"
+	path   string
+	// Guessed says that the kind of host was guessed from its name.
+	Guessed bool
+}
+
+// LinksOf makes the links for a repository, of an https, ssh or scp address. They are
+// empty where the kind of its host is not known.
+func LinksOf(repositoryURL string, hosts Hosts) Links {
+	r, ok := parseRepository(repositoryURL)
+	if !ok {
+		return Links{}
+	}
+	l := Links{kind: hosts[r.hostname()], path: r.path, origin: r.scheme + "://" + r.host}
+	if l.kind == "" {
+		l.kind = known(r.hostname())
+	}
+	if l.kind == "" {
+		l.kind = guess(r)
+		l.Guessed = l.kind != ""
+	}
+	switch l.kind {
+	case "":
+		return Links{}
+	case Azure:
+		return l.azure(r)
+	case BitbucketServer:
+		return l.bitbucketServer()
+	}
+	return l
+}
+
+// azure rewrites the addresses for ssh. https ones may be opened in a browser:
+//
+//	https://dev.azure.com/org/project/_git/repo
+//	git@ssh.dev.azure.com:v3/org/project/repo
+//	https://org.visualstudio.com/project/_git/repo, which became the first
+//	org@vs-ssh.visualstudio.com:v3/org/project/repo
+//
+// https://learn.microsoft.com/azure/devops/repos/git/use-ssh-keys-to-authenticate
+func (l Links) azure(r repository) Links {
+	parts := strings.Split(r.path, "/")
+	if len(parts) == 4 && parts[0] == "v3" {
+		l.origin, l.path = "https://dev.azure.com", parts[1]+"/"+parts[2]+"/_git/"+parts[3]
+	}
+	if !strings.Contains("/"+l.path, "/_git/") {
+		return Links{}
+	}
+	return l
+}
+
+// bitbucketServer rewrites the addresses for clones, https://host/scm/project/repo.git
+// and ssh://git@host:7999/project/repo.git, where a person's project begins with "~".
+func (l Links) bitbucketServer() Links {
+	parts := strings.Split(l.path, "/")
+	if n := len(parts); n > 2 && parts[n-3] == "scm" { // may be below a context path
+		l.origin += strings.TrimSuffix("/"+strings.Join(parts[:n-3], "/"), "/")
+		parts = parts[n-2:]
+	}
+	if len(parts) != 2 {
+		return Links{}
+	}
+	owner, person := strings.CutPrefix(parts[0], "~")
+	l.path = "projects/" + owner + "/repos/" + parts[1]
+	if person {
+		l.path = "users/" + owner + "/repos/" + parts[1]
+	}
+	return l
+}
+
+// commitID is a commit's, in Git's two formats, at the end of a revision such as
+// "main@sha1:<40 hex>".
+var commitID = regexp.MustCompile(`(?:^|@sha1:|^sha1:)([0-9a-f]{40}|[0-9a-f]{64})$`)
+
+// Commit is the page of a commit. The forms are those that GitLens and GitWebLinks, two
+// extensions for editors, make:
+// https://github.com/gitkraken/vscode-gitlens/tree/main/src/git/remotes
+// https://github.com/reduckted/GitWebLinks/tree/main/shared/handlers
+func (l Links) Commit(commit string) string {
+	m := commitID.FindStringSubmatch(commit)
+	if m == nil {
+		return ""
+	}
+	switch l.kind {
+	case GitHub, Gitea, Azure:
+		return l.page("/commit/" + m[1])
+	case GitLab: // https://docs.gitlab.com/development/routing/#project-routes
+		return l.page("/-/commit/" + m[1])
+	case Bitbucket, BitbucketServer:
+		return l.page("/commits/" + m[1])
+	}
+	return ""
+}
+
+// File is the page of a file at a commit.
+func (l Links) File(commit, path string) string {
+	m := commitID.FindStringSubmatch(commit)
+	if m == nil || path == "" {
+		return ""
+	}
+	file := (&url.URL{Path: path}).EscapedPath()
+	switch l.kind {
+	case GitHub:
+		return l.page("/blob/" + m[1] + "/" + file)
+	case GitLab:
+		return l.page("/-/blob/" + m[1] + "/" + file)
+	case Gitea:
+		return l.page("/src/commit/" + m[1] + "/" + file)
+	case Bitbucket:
+		return l.page("/src/" + m[1] + "/" + file)
+	case BitbucketServer:
+		return l.page("/browse/" + file + "?at=" + m[1])
+	case Azure:
+		return l.page("?path=" + url.QueryEscape("/"+path) + "&version=GC" + m[1])
+	}
+	return ""
+}
+
+// page adds to the repository's address. Everything in its path is escaped, so that a
+// link is one, whatever an address holds (security.md 28).
+func (l Links) page(suffix string) string {
+	return l.origin + (&url.URL{Path: "/" + l.path}).EscapedPath() + suffix
+}
