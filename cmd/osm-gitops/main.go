@@ -114,7 +114,7 @@ func newRoot() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return misusef("see "+cmd.CommandPath()+" --help", "%w", err)
 	})
-	root.AddCommand(newControllerCommand(), newHandbackCommand(), newRenderCommand(), newVersionCommand())
+	root.AddCommand(newControllerCommand(), newHandbackCommand(), newRenderCommand(), newTraceCommand(), newVersionCommand())
 	return root
 }
 

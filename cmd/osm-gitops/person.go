@@ -1,0 +1,88 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/audit"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/forge"
+)
+
+// personFlags say where a person who asks something reads it: from clusters, with that
+// person's own rights, or from a dump.
+type personFlags struct {
+	kubeconfig, context, workerKubeconfig string
+	namespace                             string
+	hosts                                 string
+	from                                  string
+}
+
+func (f *personFlags) bind(fs *pflag.FlagSet) {
+	fs.StringVar(&f.kubeconfig, "kubeconfig", "", "`FILE` with the kubeconfig of the cluster; empty: the KUBECONFIG of the environment, ~/.kube/config, or in-cluster")
+	fs.StringVar(&f.context, "context", "", "`NAME` of the context in that kubeconfig; empty: its current one")
+	fs.StringVar(&f.workerKubeconfig, "worker-cluster-kubeconfig", "", "`FILE` with the kubeconfig of the worker cluster; empty: the same cluster")
+	fs.StringVar(&f.namespace, "namespace", "kube-system", "`NAMESPACE` of the controller")
+	fs.StringVar(&f.hosts, "git-hosts", "", "what the hosts of repositories are, for links to commits: a comma `LIST` of HOST=KIND with a kind of github, gitlab, gitea, forgejo, bitbucket, bitbucket-server or azure. Without it a ProfileSource's webhook tells, or a guess from the name is said to be one")
+	fs.StringVar(&f.from, "from", "", "`FILE` of osm-gitops trace --dump, to read instead of a cluster")
+}
+
+// clusters are where to read from.
+func (f *personFlags) clusters() (audit.Clusters, error) {
+	hosts, err := forge.ParseHosts(f.hosts)
+	if err != nil {
+		return audit.Clusters{}, misusef("--git-hosts git.example.com=gitlab", "--git-hosts: %w", err)
+	}
+	if f.from != "" {
+		return f.dumped(hosts)
+	}
+	management, err := personReader("kubeconfig", f.kubeconfig, f.context)
+	if err != nil {
+		return audit.Clusters{}, err
+	}
+	c := audit.Clusters{Management: management, Worker: management, Namespace: f.namespace, Hosts: hosts}
+	if f.workerKubeconfig != "" {
+		if c.Worker, err = personReader("worker-cluster-kubeconfig", f.workerKubeconfig, ""); err != nil {
+			return audit.Clusters{}, err
+		}
+	}
+	return c, nil
+}
+
+// personReader reads a cluster with the rights of whoever runs the program.
+func personReader(flag, kubeconfig, context string) (client.Reader, error) {
+	cfg, err := personConfig(flag, kubeconfig, context)
+	if err != nil {
+		return nil, err
+	}
+	scheme, err := newScheme()
+	if err != nil {
+		return nil, err
+	}
+	c, err := client.New(cfg, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, fmt.Errorf("connecting to the cluster of --%s: %w", flag, err)
+	}
+	return c, nil
+}
+
+// personConfig reads a person's own kubeconfig, as kubectl does: also one with exec,
+// which the controller refuses, since the same program runs for every kubectl of that
+// person.
+func personConfig(flag, kubeconfig, context string) (*rest.Config, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = kubeconfig
+	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: context}).ClientConfig()
+	if err != nil {
+		if kubeconfig == "" && strings.Contains(err.Error(), "KUBERNETES_MASTER") { // its advice is none
+			return nil, fmt.Errorf("finding the cluster: no kubeconfig was found: give --%s", flag)
+		}
+		return nil, fmt.Errorf("--%s: %w", flag, err)
+	}
+	cfg.QPS = -1 // see usable
+	return cfg, nil
+}

@@ -1,0 +1,215 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/audit"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
+)
+
+// traceText is a trail for people: the answer, the chain, and what there is to list.
+func traceText(t *tracing) string {
+	var b strings.Builder
+	fmt.Fprintln(&b, t.Asked)
+	answer(&b, t.Trail)
+	for _, d := range t.Disagreements {
+		field(&b, "DISAGREES", d)
+	}
+	chain(&b, t.Steps)
+	poolLines(&b, t.Pools)
+	bornLines(&b, t.Born)
+	diffLines(&b, t.Diff)
+	return b.String()
+}
+
+// field prints what has a name; nothing where it is empty.
+func field(b *strings.Builder, name, value string) {
+	if value != "" {
+		fmt.Fprintf(b, "  %-11s %s\n", name, value)
+	}
+}
+
+func answer(b *strings.Builder, t *audit.Trail) {
+	if t.Version != "" {
+		field(b, "profile", t.Profile+" "+t.Version)
+	} else if t.Commit == nil && t.Born == nil {
+		field(b, "profile", "not known")
+	}
+	if c := t.Commit; c != nil {
+		field(b, "commit", c.Commit)
+		field(b, "", c.Link)
+		if c.LinkGuessed {
+			field(b, "", "(the kind of host was guessed from its name: --git-hosts says it)")
+		}
+		if c.Change != c.Commit {
+			field(b, "change", joined(" ", c.Change, c.ChangeLink))
+		}
+		if c.SelectedBy != c.Commit {
+			field(b, "selected by", c.SelectedBy)
+		}
+		field(b, "file", joined(" of ", c.Path, c.Repository))
+		field(b, "", c.FileLink)
+		field(b, "author", joined(", ", c.Author, c.CommittedAt))
+		signature := c.Signature
+		if signature == "" {
+			signature = "none was demanded"
+		}
+		field(b, "signature", signature)
+	} else if t.Version != "" {
+		field(b, "commit", "none: the profile comes from no repository that is known")
+	}
+	if n := t.Node; n != nil {
+		field(b, "evidence", joined(": ", string(n.Evidence), n.Explanation))
+		if n.Evidence != "" && n.Provenance == "" {
+			field(b, "", "(concluded now, and not yet written down by the controller)")
+		}
+		if a := n.Agreed; a != nil && a.Status != metav1.ConditionFalse {
+			field(b, "agreed", joined(": ", string(a.Status), a.Message))
+		}
+		for _, p := range n.Possible {
+			field(b, "possible", fmt.Sprintf("%s %s of %s", p.Profile, p.Version, between(p.From, p.Until)))
+		}
+		if p := n.Bootstrap; p != nil {
+			field(b, "bootstrap", fmt.Sprintf("%s %s: its bootstrap document is older than the other", p.Profile, p.Version))
+		}
+		field(b, "others", strings.Join(n.Others, " "))
+	}
+	behindLines(b, t.Behind)
+}
+
+func behindLines(b *strings.Builder, of *audit.Behind) {
+	if of == nil {
+		return
+	}
+	switch of.State {
+	case api.BehindNo:
+		field(b, "behind", "no")
+	case api.BehindUnknown:
+		field(b, "behind", "not known"+strings.TrimSuffix("; the pool has "+of.Current+" now", "; the pool has  now"))
+	default:
+		field(b, "behind", fmt.Sprintf("%s; the pool has %s now", plural(len(of.Versions), "version"), of.Current))
+		for _, v := range of.Versions {
+			field(b, "", fmt.Sprintf("%s %s since %s %s", v.Profile, v.Version, stamped(v.Since), v.Commit))
+		}
+	}
+}
+
+// chain prints the steps, each with what there is to say about it.
+func chain(b *strings.Builder, steps []audit.Step) {
+	for i, s := range steps {
+		branch, below := "├─", "│ "
+		if i == len(steps)-1 {
+			branch, below = "└─", "  "
+		}
+		fmt.Fprintf(b, "%s %s", branch, strings.TrimSuffix(s.Object.String(), " "))
+		if s.State != audit.Found {
+			fmt.Fprintf(b, ": %s", strings.ToUpper(string(s.State)))
+		}
+		if s.Note != "" {
+			fmt.Fprintf(b, ": %s", s.Note)
+		}
+		fmt.Fprintln(b)
+		var facts []string
+		for _, f := range s.Facts {
+			value := f.Value
+			if strings.HasSuffix(f.Name, "digest") {
+				value = render.ShortDigest(value)
+			}
+			facts = append(facts, f.Name+" "+value)
+		}
+		if len(facts) > 0 {
+			fmt.Fprintf(b, "%s    %s\n", below, strings.Join(facts, ", "))
+		}
+	}
+}
+
+func poolLines(b *strings.Builder, uses []audit.PoolUse) {
+	if len(uses) > 0 {
+		fmt.Fprintln(b, "pools")
+	}
+	for _, p := range uses {
+		fmt.Fprintf(b, "  %s: %s %s, %s\n", p.Pool, p.Profile, p.Version, between(p.From, p.Until))
+	}
+}
+
+func bornLines(b *strings.Builder, of *audit.Born) {
+	if of == nil {
+		return
+	}
+	if of.Unread != "" {
+		fmt.Fprintf(b, "nodes: NodeProvenances cannot be read: %s\n", of.Unread)
+		return
+	}
+	fmt.Fprintf(b, "nodes: %d, of which %d are there and %d behind\n", of.Total, of.Present, of.Behind)
+	if len(of.Versions) > 1 {
+		for _, v := range of.Versions {
+			fmt.Fprintf(b, "  %6d %s\n", v.Nodes, joined(" ", v.Profile, v.Version, v.Commit))
+		}
+	}
+	for _, n := range of.Nodes {
+		is := string(n.Evidence)
+		if n.Behind == api.BehindYes {
+			is += ", behind"
+		}
+		if n.Removed != nil {
+			is += ", gone since " + stamped(*n.Removed)
+		}
+		fmt.Fprintf(b, "  %s  %s  %s  joined %s  %s\n", n.Name, n.Pool, joined(" ", n.Profile, n.Version), stamped(n.Joined), is)
+	}
+	if of.Next != "" {
+		fmt.Fprintf(b, "  more with --after %s\n", of.Next)
+	}
+}
+
+func diffLines(b *strings.Builder, d *audit.Diff) {
+	if d == nil {
+		return
+	}
+	if len(d.Files) == 0 {
+		fmt.Fprintf(b, "nothing changed since in the files of the node\n")
+		return
+	}
+	fmt.Fprintf(b, "from %s to %s\n", d.From, d.To)
+	for _, f := range d.Files {
+		fmt.Fprintf(b, "--- %s of %s\n+++ %s of %s, %s", f.Path, d.From, f.Path, d.To, f.Stage)
+		if f.Change != "changed" {
+			fmt.Fprintf(b, ", %s", f.Change)
+		}
+		if f.OldMode != "" {
+			fmt.Fprintf(b, ", mode %s to %s", f.OldMode, f.NewMode)
+		}
+		fmt.Fprintf(b, "\n%s", f.Diff)
+	}
+}
+
+// joined joins what is not empty.
+func joined(by string, texts ...string) string {
+	var out []string
+	for _, t := range texts {
+		if t != "" {
+			out = append(out, t)
+		}
+	}
+	return strings.Join(out, by)
+}
+
+func stamped(t metav1.Time) string { return t.UTC().Format(time.RFC3339) }
+
+func between(from metav1.Time, until *metav1.Time) string {
+	if until == nil {
+		return "since " + stamped(from)
+	}
+	return stamped(from) + " to " + stamped(*until)
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
