@@ -1,0 +1,427 @@
+package audit_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/audit"
+	"github.com/osm-gitops/osm-gitops/test/estate"
+)
+
+// states are those of a trail's steps, in their order.
+func states(tr *audit.Trail) string {
+	var out []string
+	for _, s := range tr.Steps {
+		out = append(out, fmt.Sprintf("%s %s", s.Kind, s.State))
+	}
+	return strings.Join(out, ", ")
+}
+
+func nodeTrail(t *testing.T, e *estate.Estate, name string) *audit.Trail {
+	t.Helper()
+	tr, err := e.Clusters().Node(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tr
+}
+
+// What a node's chain is in a fleet that moved on.
+const whole = "Node Found, Machine Found, MachineSet Found, MachineDeployment Found, OperatingSystemConfig Removed, ControllerRevision Found, Secret Removed, Secret Removed, OperatingSystemProfile Found, ProfileSource Found"
+
+func TestNode(t *testing.T) {
+	e := estate.Fleet(t)
+	tr := nodeTrail(t, e, "one")
+	if got := states(tr); got != whole {
+		t.Errorf("steps\n%s\nwant\n%s", got, whole)
+	}
+	if tr.Node.Evidence != api.EvidenceReported || tr.Profile != "osp-x" || tr.Version != "v1.0.0" || tr.Object != "osp-x-v1.0.0" || tr.Pool != "kube-system/workers" || !tr.Known() {
+		t.Errorf("got %+v %+v", tr, tr.Node)
+	}
+	want := &audit.Commit{
+		Repository: estate.Repository, Path: "profiles/osp-x.yaml", Commit: estate.Commit(0), Change: estate.Change(0), SelectedBy: estate.Commit(0),
+		Author: "Ada <ada@example.com>", CommittedAt: "2026-03-01T12:00:00Z", Signature: "commit " + estate.Commit(0) + " by ada@example.com, ssh SHA256:x",
+	}
+	if diff := cmp.Diff(want, tr.Commit); diff != "" {
+		t.Errorf("the commit differs (-want +got):\n%s", diff)
+	}
+	if b := tr.Behind; b.State != api.BehindYes || b.Current != "osp-x v1.2.0" || len(b.Versions) != 2 || b.Versions[0].Version != "v1.1.0" || b.Versions[1].Commit != estate.Commit(2) {
+		t.Errorf("behind is %+v", b)
+	}
+	if note := tr.Step("OperatingSystemConfig").Note; note != "it was replaced at 2026-03-01T12:30:00Z; the pool has osp-x v1.2.0 now" {
+		t.Errorf("the configuration is said to be %q", note)
+	}
+}
+
+// Nodes that say nothing, that are gone, and that nothing is written about.
+func TestOtherNodes(t *testing.T) {
+	e := estate.Fleet(t)
+	if tr := nodeTrail(t, e, "two"); tr.Node.Evidence != api.EvidenceInferred || tr.Version != "v1.1.0" || tr.Commit.Commit != estate.Commit(1) || !tr.Known() {
+		t.Errorf("two: %+v %+v", tr, tr.Node)
+	}
+	tr := nodeTrail(t, e, "gone")
+	if got, want := states(tr), strings.Replace(whole, "Node Found, Machine Found, MachineSet Found", "Node Removed, Machine Removed, MachineSet Removed", 1); got != want {
+		t.Errorf("gone: steps\n%s\nwant\n%s", got, want)
+	}
+	if tr.Version != "v1.1.0" || tr.Node.Removed == nil || tr.Steps[0].Note != "it was noticed to be gone at 2026-03-01T13:10:00Z" || !tr.Known() {
+		t.Errorf("gone: %+v %+v", tr, tr.Node)
+	}
+	tr = nodeTrail(t, e, "new")
+	if tr.Node.Provenance != "" || tr.Node.Evidence != api.EvidenceInferred || tr.Version != "v1.2.0" || tr.Behind.State != api.BehindNo || tr.Commit.Author != "Ada <ada@example.com>" {
+		t.Errorf("new: %+v %+v", tr, tr.Node)
+	}
+	if got := states(tr); !strings.Contains(got, "OperatingSystemConfig Found, Secret Found, Secret Found, OperatingSystemProfile Found") {
+		t.Errorf("new: steps %s", got)
+	}
+	var none *audit.NotFoundError
+	if _, err := e.Clusters().Node(t.Context(), "nobody"); !errors.As(err, &none) || !strings.Contains(err.Error(), "there is no Node nobody") {
+		t.Errorf("nobody: %v", err)
+	}
+}
+
+// A name that several nodes had: the one that is there, and by its own record any other.
+func TestSameNameAgain(t *testing.T) {
+	e := estate.Fleet(t)
+	first := estate.Get[*api.NodeProvenance](e, "one.0000000e")
+	e.Leave(first, estate.At(80))
+	second := e.Write("workers", e.Join("workers", "one", estate.At(81), nil))
+	tr := nodeTrail(t, e, "one")
+	if tr.Node.Provenance != second.Name || tr.Version != "v1.2.0" || len(tr.Node.Others) != 1 || tr.Node.Others[0] != first.Name {
+		t.Errorf("got %+v", tr.Node)
+	}
+	tr, err := e.Clusters().Provenance(t.Context(), first.Name)
+	if err != nil || tr.Version != "v1.0.0" || tr.Steps[0].State != audit.Removed || tr.Steps[1].Note != "another Machine has its name now" {
+		t.Errorf("got %+v (err %v)", tr, err)
+	}
+}
+
+// TestMissingAndForeign: what is not as it should be is said at its step, and never
+// guessed at.
+func TestMissingAndForeign(t *testing.T) {
+	record := "workers-kube-system-bfeaa922b3bf"
+	for name, c := range map[string]struct {
+		change    func(*estate.Estate)
+		node      string
+		step      string // the first of a kind
+		state     audit.State
+		note      string
+		disagrees string // "" for nothing
+	}{
+		"a pool that is gone": {
+			change: func(e *estate.Estate) {
+				estate.Delete[*machines.MachineDeployment](e, "workers")
+				estate.Delete[*osm.OperatingSystemConfig](e, "workers-kube-system-config")
+			},
+			node: "one", step: "MachineDeployment", state: audit.Removed, note: "the pool is gone",
+		},
+		"a pool that was made again": {
+			change: func(e *estate.Estate) { estate.Get[*machines.MachineDeployment](e, "workers").UID = "other" },
+			node:   "one", step: "MachineDeployment", state: audit.Removed, note: "another MachineDeployment has its name now",
+		},
+		"a configuration of operating-system-manager": {
+			change: func(e *estate.Estate) {
+				osc := estate.Get[*osm.OperatingSystemConfig](e, "workers-kube-system-config")
+				osc.Annotations, osc.Labels = map[string]string{api.AnnotationOSPVersion: "v1.0.0"}, nil
+			},
+			node: "one", step: "OperatingSystemConfig", state: audit.Foreign, note: "it has no record: operating-system-manager made it, or somebody by hand",
+		},
+		"a configuration whose record was edited": {
+			change: func(e *estate.Estate) {
+				a := estate.Get[*osm.OperatingSystemConfig](e, "workers-kube-system-config").Annotations
+				a[api.AnnotationRecord] = strings.Replace(a[api.AnnotationRecord], estate.Commit(2), estate.Commit(7), 1)
+			},
+			node: "one", step: "OperatingSystemConfig", state: audit.Edited, disagrees: "its record does not have the digest that it says it has",
+		},
+		"a configuration whose annotation was edited": {
+			change: func(e *estate.Estate) {
+				estate.Get[*osm.OperatingSystemConfig](e, "workers-kube-system-config").Annotations[api.AnnotationCommit] = estate.Commit(7)
+			},
+			node: "new", step: "OperatingSystemConfig", state: audit.Edited, disagrees: `annotation gitops.k8c.io/commit says "` + estate.Commit(7) + `", its record says "` + estate.Commit(2) + `"`,
+		},
+		"a record that is gone": {
+			change: func(e *estate.Estate) { estate.Delete[*appsv1.ControllerRevision](e, record) },
+			node:   "one", step: "ControllerRevision", state: audit.Missing,
+		},
+		"a record that was edited": {
+			change: func(e *estate.Estate) {
+				cr := estate.Get[*appsv1.ControllerRevision](e, record)
+				cr.Data.Raw = []byte(strings.Replace(string(cr.Data.Raw), estate.Commit(0), estate.Commit(7), 1))
+			},
+			node: "one", step: "ControllerRevision", state: audit.Edited, disagrees: "ControllerRevision kube-system/" + record + " was edited",
+		},
+		"a NodeProvenance that was made again with another commit": {
+			change: func(e *estate.Estate) {
+				estate.Get[*api.NodeProvenance](e, "one.0000000e").Spec.Configuration.Commit = estate.Commit(7)
+			},
+			node: "one", step: "Node", state: audit.Found, disagrees: `NodeProvenance one.0000000e says commit "` + estate.Commit(7) + `", the record of its configuration says "` + estate.Commit(0) + `"`,
+		},
+		"a node whose word is not what is recorded": {
+			change: func(e *estate.Estate) {
+				estate.Get[*api.NodeProvenance](e, "one.0000000e").Status.Conditions = []metav1.Condition{{Type: api.AgreedCondition, Status: metav1.ConditionFalse, Reason: api.ReasonNeverCurrent, Message: "it reports another"}}
+			},
+			node: "one", step: "Node", state: audit.Found, disagrees: "what the node says of itself: it reports another",
+		},
+		"a profile that was edited": {
+			change: func(e *estate.Estate) {
+				estate.Get[*osm.OperatingSystemProfile](e, "osp-x-v1.0.0").Spec.BootstrapConfig.Files[0].Content.Inline.Data = "#!/bin/sh\nevil\n"
+			},
+			node: "one", step: "OperatingSystemProfile", state: audit.Edited, disagrees: "OperatingSystemProfile kube-system/osp-x-v1.0.0 was edited",
+		},
+		"a profile that was made again with other content": {
+			change: func(e *estate.Estate) {
+				osp := estate.Get[*osm.OperatingSystemProfile](e, "osp-x-v1.0.0")
+				osp.Spec.BootstrapConfig.Files[0].Content.Inline.Data = "#!/bin/sh\nevil\n"
+				osp.Annotations[api.AnnotationDigest] = profile.Digest(osp.Spec)
+			},
+			node: "one", step: "OperatingSystemProfile", state: audit.Edited, disagrees: "has other content than the record says",
+		},
+		"a profile that says another commit": {
+			change: func(e *estate.Estate) {
+				estate.Get[*osm.OperatingSystemProfile](e, "osp-x-v1.0.0").Annotations[api.AnnotationCommit] = estate.Commit(7)
+			},
+			node: "one", step: "OperatingSystemProfile", state: audit.Found, disagrees: `annotation gitops.k8c.io/commit says "` + estate.Commit(7) + `"`,
+		},
+		"a profile that is gone": {
+			change: func(e *estate.Estate) { estate.Delete[*osm.OperatingSystemProfile](e, "osp-x-v1.0.0") },
+			node:   "one", step: "OperatingSystemProfile", state: audit.Removed,
+		},
+		"a source that is gone": {
+			change: func(e *estate.Estate) { estate.Delete[*api.ProfileSource](e, estate.Source) },
+			node:   "one", step: "ProfileSource", state: audit.Removed, note: "the profile's object names it",
+		},
+		"a Secret of somebody else": {
+			change: func(e *estate.Estate) {
+				estate.Get[*corev1.Secret](e, "workers-kube-system-bootstrap-config").Annotations = nil
+			},
+			node: "new", step: "Secret", state: audit.Foreign, note: "this controller did not make it",
+		},
+		"a machine of nobody": {
+			change: func(e *estate.Estate) { estate.Get[*machines.Machine](e, "new").OwnerReferences = nil },
+			node:   "new", step: "MachineSet", state: audit.Missing, note: "the Machine has no MachineSet as its owner: it stands alone",
+		},
+		"a node without a machine": {
+			change: func(e *estate.Estate) { estate.Delete[*machines.Machine](e, "new") },
+			node:   "new", step: "Machine", state: audit.Missing, note: "no Machine names this node, and the node names none: it is not of a pool",
+		},
+		"records that may not be read": {
+			change: func(e *estate.Estate) { e.Unread = []string{"ControllerRevision"} },
+			node:   "one", step: "ControllerRevision", state: audit.Unreadable, note: "the archived records of the pool: you may not read it",
+		},
+		"Secrets that may not be read": {
+			change: func(e *estate.Estate) { e.Unread = []string{"Secret"} },
+			node:   "one", step: "Secret", state: audit.Unreadable, note: "you may not read it",
+		},
+		"NodeProvenances that may not be read": {
+			change: func(e *estate.Estate) { e.Unread = []string{"NodeProvenance"} },
+			node:   "one", step: "Node", state: audit.Found, note: "NodeProvenances: you may not read it",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := estate.Fleet(t)
+			c.change(e)
+			tr := nodeTrail(t, e, c.node)
+			step := tr.Step(c.step)
+			if step == nil || step.State != c.state || c.note != "" && step.Note != c.note {
+				t.Errorf("the step is %+v", step)
+			}
+			if all := strings.Join(tr.Disagreements, "\n"); (all == "") != (c.disagrees == "") || !strings.Contains(all, c.disagrees) {
+				t.Errorf("disagreements are %q", all)
+			}
+			if c.disagrees != "" && tr.Known() {
+				t.Error("it counts as known")
+			}
+		})
+	}
+}
+
+// A profile that somebody made by hand has no commit, and a node of it is known.
+func TestByHand(t *testing.T) {
+	e := estate.New(t)
+	osp := e.Push(0, "echo one")
+	osp.Name, osp.Labels, osp.Annotations = "osp-hand", nil, map[string]string{}
+	e.Pool("workers")
+	e.ServeObject("workers", osp, estate.At(1))
+	e.Join("workers", "one", estate.At(10), nil)
+	tr := nodeTrail(t, e, "one")
+	step := tr.Step("OperatingSystemProfile")
+	if tr.Commit != nil || tr.Version != "v1.0.0" || step.State != audit.Foreign || !strings.Contains(step.Note, "no commit is known") || !tr.Known() {
+		t.Errorf("got %+v, %+v", tr, step)
+	}
+	osp.Spec.Version = "v1.1.0"
+	tr = nodeTrail(t, e, "one")
+	if step := tr.Step("OperatingSystemProfile"); step.Note != "it was changed since, to version v1.1.0" || len(tr.Disagreements) > 0 {
+		t.Errorf("got %+v, %q", step, tr.Disagreements)
+	}
+}
+
+func TestMachine(t *testing.T) {
+	e := estate.Fleet(t)
+	bare := e.Join("workers", "bare", estate.At(70), nil)
+	estate.Get[*machines.Machine](e, "bare").Status.NodeRef = nil
+	estate.Delete[*corev1.Node](e, bare.Name)
+	c := e.Clusters()
+	for key, version := range map[types.NamespacedName]string{
+		{Namespace: "kube-system", Name: "one"}: "v1.0.0", {Name: "two"}: "v1.1.0", {Namespace: "kube-system", Name: "gone"}: "v1.1.0", {Name: "bare"}: "v1.2.0",
+	} {
+		tr, err := c.Machine(t.Context(), key)
+		if err != nil || tr.Version != version || tr.Asked.Kind != "Machine" {
+			t.Errorf("%s: got %+v (err %v)", key, tr, err)
+			continue
+		}
+		if isBare := tr.Node == nil; isBare != (key.Name == "bare") {
+			t.Errorf("%s: its node is %+v", key, tr.Node)
+		}
+	}
+	var none *audit.NotFoundError
+	if _, err := c.Machine(t.Context(), types.NamespacedName{Name: "nobody"}); !errors.As(err, &none) {
+		t.Errorf("nobody: %v", err)
+	}
+	estate.Get[*machines.Machine](e, "two").Name = "one"
+	estate.Get[*machines.Machine](e, "one").Namespace = "elsewhere"
+	if _, err := e.Clusters().Machine(t.Context(), types.NamespacedName{Name: "one"}); err == nil || !strings.Contains(err.Error(), "several namespaces") {
+		t.Errorf("two machines of one name: %v", err)
+	}
+}
+
+func TestPool(t *testing.T) {
+	e := estate.Fleet(t)
+	c := e.Clusters()
+	for what, follow := range map[string]func() (*audit.Trail, error){
+		"MachineDeployment": func() (*audit.Trail, error) {
+			return c.MachineDeployment(t.Context(), types.NamespacedName{Name: "workers"}, audit.Page{Limit: 2})
+		},
+		"OperatingSystemConfig": func() (*audit.Trail, error) { return c.Config(t.Context(), "workers-kube-system-config") },
+		"Secret": func() (*audit.Trail, error) {
+			return c.Secret(t.Context(), types.NamespacedName{Name: "workers-kube-system-provisioning-config"})
+		},
+	} {
+		tr, err := follow()
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		if tr.Asked.Kind != what || tr.Pool != "kube-system/workers" || tr.Version != "v1.2.0" || tr.Commit.Commit != estate.Commit(2) || !tr.Known() || tr.Node != nil {
+			t.Errorf("%s: got %+v", what, tr)
+		}
+		if got, want := states(tr), "MachineDeployment Found, OperatingSystemConfig Found, Secret Found, Secret Found, OperatingSystemProfile Found, ProfileSource Found"; got != want {
+			t.Errorf("%s: steps\n%s\nwant\n%s", what, got, want)
+		}
+	}
+	var none *audit.NotFoundError
+	if _, err := c.MachineDeployment(t.Context(), types.NamespacedName{Namespace: "kube-system", Name: "nobody"}, audit.Page{}); !errors.As(err, &none) {
+		t.Errorf("nobody: %v", err)
+	}
+	if _, err := c.MachineDeployment(t.Context(), types.NamespacedName{Name: "nobody"}, audit.Page{}); !errors.As(err, &none) || !strings.Contains(err.Error(), "NAMESPACE") {
+		t.Errorf("nobody: %v", err)
+	}
+
+	// What is left of a pool that is gone answers for it.
+	estate.Delete[*machines.MachineDeployment](e, "workers")
+	estate.Delete[*osm.OperatingSystemConfig](e, "workers-kube-system-config")
+	tr, err := e.Clusters().MachineDeployment(t.Context(), types.NamespacedName{Namespace: "kube-system", Name: "workers"}, audit.Page{})
+	if err != nil || tr.Born.Total != 3 || tr.Step("OperatingSystemConfig").State != audit.Missing {
+		t.Errorf("a pool that is gone: %+v (err %v)", tr, err)
+	}
+}
+
+// A page is of nodes that come from a commit, and the next goes on where it ended.
+func TestCommit(t *testing.T) {
+	e := estate.Fleet(t)
+	c := e.Clusters()
+	whole := func(commit string) *audit.Trail {
+		t.Helper()
+		tr, err := c.Commit(t.Context(), commit, audit.Page{Limit: 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return tr
+	}
+	for _, commit := range []string{estate.Commit(1), estate.Change(1)} { // what was merged, and what the author wrote
+		tr := whole(commit)
+		if tr.Born.Total != 2 || tr.Born.Present != 1 || tr.Born.Behind != 1 || len(tr.Born.Nodes) != 2 || tr.Born.Nodes[0].Name != "gone" || tr.Born.Nodes[1].Name != "two" {
+			t.Errorf("%s: nodes are %+v", commit, tr.Born)
+		}
+		if len(tr.Steps) != 1 || tr.Steps[0].Name != "osp-x-v1.1.0" || tr.Commit.Commit != estate.Commit(1) {
+			t.Errorf("%s: got %+v", commit, tr)
+		}
+		if len(tr.Pools) != 1 || tr.Pools[0].Pool != "kube-system/workers" || tr.Pools[0].Until == nil {
+			t.Errorf("%s: pools are %+v", commit, tr.Pools)
+		}
+	}
+	if tr := whole(estate.Commit(0)[:12] /* of all three */); len(tr.Steps) != 3 || tr.Born.Total != 3 || len(tr.Pools) != 4 {
+		t.Errorf("an abbreviation of several: %+v", tr)
+	}
+	first, err := c.Commit(t.Context(), estate.Commit(1), audit.Page{Limit: 1})
+	if err != nil || len(first.Born.Nodes) != 1 || first.Born.Next == "" {
+		t.Fatalf("got %+v (err %v)", first, err)
+	}
+	second, err := c.Commit(t.Context(), estate.Commit(1), audit.Page{Limit: 1, After: first.Born.Next})
+	if err != nil || len(second.Born.Nodes) != 1 || second.Born.Next != "" || second.Born.Nodes[0].Name == first.Born.Nodes[0].Name || second.Born.Total != 2 {
+		t.Errorf("got %+v (err %v)", second, err)
+	}
+	var none *audit.NotFoundError
+	if _, err := c.Commit(t.Context(), strings.Repeat("f", 40), audit.Page{}); !errors.As(err, &none) {
+		t.Errorf("a commit of nothing: %v", err)
+	}
+}
+
+func TestProfile(t *testing.T) {
+	e := estate.Fleet(t)
+	tr, err := e.Clusters().ProfileTrail(t.Context(), types.NamespacedName{Name: "osp-x-v1.0.0"}, audit.Page{Limit: 10})
+	if err != nil || tr.Born.Total != 1 || len(tr.Pools) != 2 || tr.Pools[0].Until != nil || tr.Pools[1].Until == nil || tr.Commit.Commit != estate.Commit(0) || tr.Version != "v1.0.0" {
+		t.Errorf("got %+v (err %v)", tr, err)
+	}
+	// Nodes remember what is gone.
+	estate.Delete[*osm.OperatingSystemProfile](e, "osp-x-v1.0.0")
+	tr, err = e.Clusters().ProfileTrail(t.Context(), types.NamespacedName{Name: "osp-x-v1.0.0"}, audit.Page{Limit: 10})
+	if err != nil || tr.Steps[0].State != audit.Removed || tr.Commit.Commit != estate.Commit(0) || len(tr.Pools) != 2 {
+		t.Errorf("got %+v (err %v)", tr, err)
+	}
+	var none *audit.NotFoundError
+	if _, err := e.Clusters().ProfileTrail(t.Context(), types.NamespacedName{Name: "osp-y"}, audit.Page{}); !errors.As(err, &none) {
+		t.Errorf("a profile of nothing: %v", err)
+	}
+}
+
+// security.md 28: text of strangers is harmless, and has an end.
+func TestHostileText(t *testing.T) {
+	e := estate.Fleet(t)
+	evil := "\x1b]0;owned\a\x1b[2J<script>\u202e\r\n" + strings.Repeat("x", 40_000)
+	c := estate.Get[*api.NodeProvenance](e, "one.0000000e").Spec.Configuration
+	c.Author, c.Signature = evil, evil
+	estate.Get[*corev1.Node](e, "one").Labels[api.LabelCommit] = evil
+	a := estate.Get[*osm.OperatingSystemProfile](e, "osp-x-v1.0.0").Annotations
+	a[api.AnnotationPath] = evil
+	estate.Get[*corev1.Secret](e, "workers-kube-system-bootstrap-config").Annotations[api.AnnotationVersion] = evil
+	tr := nodeTrail(t, e, "one")
+	for _, text := range append(factsOf(tr), append(tr.Disagreements, tr.Commit.Author, tr.Commit.Signature)...) {
+		if strings.ContainsAny(text, "\x1b\a\r\n\u202e") || len(text) > 5000 {
+			t.Errorf("a text of %d bytes: %q", len(text), text[:min(len(text), 100)])
+		}
+	}
+	if !strings.Contains(tr.Commit.Author, "<script>") {
+		t.Errorf("the author is %q", tr.Commit.Author)
+	}
+}
+
+func factsOf(tr *audit.Trail) []string {
+	var out []string
+	for _, s := range tr.Steps {
+		out = append(out, s.Name, s.Note)
+		for _, f := range s.Facts {
+			out = append(out, f.Value)
+		}
+	}
+	return out
+}
