@@ -30,15 +30,17 @@ const (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	status := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	status := run(ctx, os.Args, os.Stdin, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(status)
 }
 
-// run is the program. It never exits.
+// run is the program, args[0] the name that it was called by. It never exits.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	name := calledAs(args[0])
 	root := newRoot()
-	root.SetArgs(contractDashes(args))
+	speakAs(root, name)
+	root.SetArgs(contractDashes(args[1:]))
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
@@ -56,7 +58,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if hint == "" {
 		hint = "see osm-gitops --help"
 	}
-	fmt.Fprintf(stderr, "osm-gitops: hint: %s\n", hint)
+	fmt.Fprintf(stderr, "osm-gitops: hint: %s\n", as(name, hint))
 	return exitMisuse
 }
 

@@ -12,17 +12,20 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/osm-gitops/osm-gitops/test/conformance"
+	"github.com/osm-gitops/osm-gitops/test/estate"
 )
 
 // TestScripts runs the scripts of testdata/script with the program as it is
-// built. The command `status N program args...` wants an exit status.
+// built, beside fleet.jsonl, the dump of a cluster. The command `status N program args...` wants an exit status.
 func TestScripts(t *testing.T) {
 	bin := build(t)
+	fleet := estate.Fleet(t).Dump()
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(env *testscript.Env) error {
+			env.Setenv("BIN", bin)
 			env.Setenv("PATH", bin+string(filepath.ListSeparator)+env.Getenv("PATH"))
-			return nil
+			return os.WriteFile(filepath.Join(env.WorkDir, "fleet.jsonl"), fleet, 0o600)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"status": status},
 	})

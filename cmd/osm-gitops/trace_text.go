@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -40,27 +41,10 @@ func answer(b *strings.Builder, t *audit.Trail) {
 	} else if t.Commit == nil && t.Born == nil {
 		field(b, "profile", "not known")
 	}
-	if c := t.Commit; c != nil {
-		field(b, "commit", c.Commit)
-		field(b, "", c.Link)
-		if c.LinkGuessed {
-			field(b, "", "(the kind of host was guessed from its name: --git-hosts says it)")
-		}
-		if c.Change != c.Commit {
-			field(b, "change", joined(" ", c.Change, c.ChangeLink))
-		}
-		if c.SelectedBy != c.Commit {
-			field(b, "selected by", c.SelectedBy)
-		}
-		field(b, "file", joined(" of ", c.Path, c.Repository))
-		field(b, "", c.FileLink)
-		field(b, "author", joined(", ", c.Author, c.CommittedAt))
-		signature := c.Signature
-		if signature == "" {
-			signature = "none was demanded"
-		}
-		field(b, "signature", signature)
-	} else if t.Version != "" {
+	switch {
+	case t.Commit != nil:
+		commitLines(b, t.Commit)
+	case t.Version != "":
 		field(b, "commit", "none: the profile comes from no repository that is known")
 	}
 	if n := t.Node; n != nil {
@@ -68,8 +52,8 @@ func answer(b *strings.Builder, t *audit.Trail) {
 		if n.Evidence != "" && n.Provenance == "" {
 			field(b, "", "(concluded now, and not yet written down by the controller)")
 		}
-		if a := n.Agreed; a != nil && a.Status != metav1.ConditionFalse {
-			field(b, "agreed", joined(": ", string(a.Status), a.Message))
+		if a := n.Agreed; a != nil && a.Status == metav1.ConditionUnknown { // or the evidence says it
+			field(b, "its word", a.Message)
 		}
 		for _, p := range n.Possible {
 			field(b, "possible", fmt.Sprintf("%s %s of %s", p.Profile, p.Version, between(p.From, p.Until)))
@@ -80,6 +64,24 @@ func answer(b *strings.Builder, t *audit.Trail) {
 		field(b, "others", strings.Join(n.Others, " "))
 	}
 	behindLines(b, t.Behind)
+}
+
+func commitLines(b *strings.Builder, c *audit.Commit) {
+	field(b, "commit", c.Commit)
+	field(b, "", c.Link)
+	if c.LinkGuessed {
+		field(b, "", "(the kind of host was guessed from its name: --git-hosts says it)")
+	}
+	if c.Change != c.Commit {
+		field(b, "change", joined(" ", c.Change, c.ChangeLink))
+	}
+	if c.SelectedBy != c.Commit {
+		field(b, "selected by", c.SelectedBy)
+	}
+	field(b, "file", joined(" of ", c.Path, c.Repository))
+	field(b, "", c.FileLink)
+	field(b, "author", joined(", ", c.Author, c.CommittedAt))
+	field(b, "signature", cmp.Or(c.Signature, "none was demanded"))
 }
 
 func behindLines(b *strings.Builder, of *audit.Behind) {

@@ -80,7 +80,7 @@ func matcher(commit string) func(string) bool {
 // from the first.
 func (w *walk) profilesOf(ctx context.Context, is func(string) bool) (int, error) {
 	n := 0
-	state, note, err := list(ctx, w.in.Management, func() *osm.OperatingSystemProfileList { return &osm.OperatingSystemProfileList{} }, func(page *osm.OperatingSystemProfileList) error {
+	state, note, err := list(ctx, w.in.Management, of[osm.OperatingSystemProfileList], func(page *osm.OperatingSystemProfileList) error {
 		for i := range page.Items {
 			osp := &page.Items[i]
 			a := osp.Annotations

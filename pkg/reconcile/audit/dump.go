@@ -16,7 +16,6 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
@@ -81,52 +80,32 @@ type Dumped struct {
 // configurations is what Git has, and placeholders.
 func (c Clusters) Dump(ctx context.Context, to io.Writer, now time.Time) (*Dumped, error) {
 	out := bufio.NewWriter(to)
-	d := dumper{enc: json.NewEncoder(out), apart: c.Management != c.Worker}
+	scheme, err := dumpScheme()
+	if err != nil {
+		return nil, err
+	}
+	d := dumper{enc: json.NewEncoder(out), scheme: scheme}
 	d.enc.SetEscapeHTML(false)
-	header := &dumpHeader{Kind: dumpKind, Version: dumpVersion, Written: now.UTC().Truncate(time.Second), Namespace: c.Namespace, Apart: d.apart}
+	header := &dumpHeader{Kind: dumpKind, Version: dumpVersion, Written: now.UTC().Truncate(time.Second), Namespace: c.Namespace, Apart: c.Management != c.Worker}
 	if err := d.enc.Encode(dumpLine{Header: header}); err != nil {
 		return nil, fmt.Errorf("writing the dump: %w", err)
 	}
 	ours := client.MatchingLabels{api.LabelManagedBy: api.FieldManager}
 	here := client.InNamespace(c.Namespace)
-	for _, dump := range []func() error{
-		func() error {
-			return dumpAll(ctx, &d, source[*api.ProfileSourceList]{c.Management, inManagement, func() *api.ProfileSourceList { return &api.ProfileSourceList{} }})
-		},
-		func() error {
-			return dumpAll(ctx, &d, source[*osm.OperatingSystemProfileList]{c.Management, inManagement, func() *osm.OperatingSystemProfileList { return &osm.OperatingSystemProfileList{} }})
-		},
-		func() error {
-			return dumpAll(ctx, &d, source[*osm.OperatingSystemConfigList]{c.Management, inManagement, func() *osm.OperatingSystemConfigList { return &osm.OperatingSystemConfigList{} }}, here)
-		},
-		func() error {
-			return dumpAll(ctx, &d, source[*appsv1.ControllerRevisionList]{c.Management, inManagement, func() *appsv1.ControllerRevisionList { return &appsv1.ControllerRevisionList{} }}, here, ours)
-		},
-		func() error {
-			return dumpAll(ctx, &d, source[*corev1.ConfigMapList]{c.Management, inManagement, func() *corev1.ConfigMapList { return &corev1.ConfigMapList{} }}, here, ours)
-		},
-		func() error {
-			return dumpAll(ctx, &d, source[*cluster.MachineDeploymentList]{c.Worker, inWorker, func() *cluster.MachineDeploymentList { return &cluster.MachineDeploymentList{} }})
-		},
-		func() error {
-			return dumpAll(ctx, &d, source[*metav1.PartialObjectMetadataList]{c.Worker, inWorker, newMetadataList(machineSetKind)})
-		},
-		func() error {
-			return dumpAll(ctx, &d, source[*cluster.MachineList]{c.Worker, inWorker, func() *cluster.MachineList { return &cluster.MachineList{} }})
-		},
-		func() error {
-			return dumpAll(ctx, &d, source[*metav1.PartialObjectMetadataList]{c.Worker, inWorker, newMetadataList(nodeKind)})
-		},
-		func() error {
-			return dumpAll(ctx, &d, source[*metav1.PartialObjectMetadataList]{c.Worker, inWorker, newMetadataList(secretKind)}, client.InNamespace(api.NamespaceCloudInitSettings))
-		},
-		func() error {
-			return dumpAll(ctx, &d, source[*api.NodeProvenanceList]{c.Worker, inWorker, func() *api.NodeProvenanceList { return &api.NodeProvenanceList{} }})
-		},
-	} {
-		if err := dump(); err != nil {
-			return nil, err
-		}
+	manage, work := source{c.Management, inManagement}, source{c.Worker, inWorker}
+	dumpAll(ctx, &d, manage, of[api.ProfileSourceList])
+	dumpAll(ctx, &d, manage, of[osm.OperatingSystemProfileList])
+	dumpAll(ctx, &d, manage, of[osm.OperatingSystemConfigList], here)
+	dumpAll(ctx, &d, manage, of[appsv1.ControllerRevisionList], here, ours)
+	dumpAll(ctx, &d, manage, of[corev1.ConfigMapList], here, ours)
+	dumpAll(ctx, &d, work, of[cluster.MachineDeploymentList])
+	dumpAll(ctx, &d, work, newMetadataList(machineSetKind))
+	dumpAll(ctx, &d, work, of[cluster.MachineList])
+	dumpAll(ctx, &d, work, newMetadataList(nodeKind))
+	dumpAll(ctx, &d, work, newMetadataList(secretKind), client.InNamespace(api.NamespaceCloudInitSettings))
+	dumpAll(ctx, &d, work, of[api.NodeProvenanceList])
+	if d.err != nil {
+		return nil, d.err
 	}
 	if err := errors.Join(d.enc.Encode(dumpLine{End: &dumpEnd{Objects: d.Objects}}), out.Flush()); err != nil {
 		return nil, fmt.Errorf("writing the dump: %w", err)
@@ -137,24 +116,33 @@ func (c Clusters) Dump(ctx context.Context, to io.Writer, now time.Time) (*Dumpe
 // dumper writes the lines of a dump.
 type dumper struct {
 	Dumped
-	enc   *json.Encoder
-	apart bool
+	enc    *json.Encoder
+	scheme *runtime.Scheme
+	err    error // the first one: nothing is read after it
 }
 
-// source is where objects of one kind are read from.
-type source[L client.ObjectList] struct {
-	from  client.Reader
-	in    string
-	empty func() L
+// source is where objects are read from.
+type source struct {
+	from client.Reader
+	in   string
 }
+
+// of makes a new list.
+func of[T any]() *T { return new(T) }
 
 // dumpAll writes all objects of a kind.
-func dumpAll[L client.ObjectList](ctx context.Context, d *dumper, s source[L], opts ...client.ListOption) error {
-	kind, err := kindOfList(s.empty())
+func dumpAll[L client.ObjectList](ctx context.Context, d *dumper, s source, empty func() L, opts ...client.ListOption) {
+	if d.err == nil {
+		d.err = dumpKindOf(ctx, d, s, empty, opts...)
+	}
+}
+
+func dumpKindOf[L client.ObjectList](ctx context.Context, d *dumper, s source, empty func() L, opts ...client.ListOption) error {
+	kind, err := kindIn(d.scheme, empty())
 	if err != nil {
 		return err
 	}
-	state, note, err := list(ctx, s.from, s.empty, func(page L) error {
+	state, note, err := list(ctx, s.from, empty, func(page L) error {
 		return eachItem(page, func(obj client.Object) error {
 			obj.GetObjectKind().SetGroupVersionKind(kind)
 			kept := withoutCredentials(obj)
@@ -265,13 +253,4 @@ func dumpScheme() (*runtime.Scheme, error) {
 		}
 	}
 	return s, nil
-}
-
-// kindOfList is the kind of a list's items.
-func kindOfList(objects client.ObjectList) (schema.GroupVersionKind, error) {
-	s, err := dumpScheme()
-	if err != nil {
-		return schema.GroupVersionKind{}, err
-	}
-	return kindIn(s, objects)
 }

@@ -159,7 +159,7 @@ func (w *walk) knownOf(ctx context.Context, name string) ([]api.NodeProvenance, 
 
 // provenances visits NodeProvenances in the order of their names.
 func (c Clusters) provenances(ctx context.Context, visit func(*api.NodeProvenance) error, opts ...client.ListOption) (State, string, error) {
-	return list(ctx, c.Worker, func() *api.NodeProvenanceList { return &api.NodeProvenanceList{} }, func(page *api.NodeProvenanceList) error {
+	return list(ctx, c.Worker, of[api.NodeProvenanceList], func(page *api.NodeProvenanceList) error {
 		for i := range page.Items {
 			if err := visit(&page.Items[i]); err != nil {
 				return err
@@ -356,7 +356,7 @@ func (w *walk) machineOf(ctx context.Context) (*cluster.Machine, error) {
 	}
 	note := "no Machine names this node, and the node names none: it is not of a pool"
 	if found == nil || uid != "" && found.UID != uid {
-		state, why, err := list(ctx, w.in.Worker, func() *cluster.MachineList { return &cluster.MachineList{} }, func(page *cluster.MachineList) error {
+		state, why, err := list(ctx, w.in.Worker, of[cluster.MachineList], func(page *cluster.MachineList) error {
 			for i := range page.Items {
 				m := &page.Items[i]
 				ref := m.Status.NodeRef
@@ -394,7 +394,7 @@ func (w *walk) mayBe(m *cluster.Machine) bool {
 // machineNamed finds a machine, in all namespaces where none is given; nil for none.
 func (c Clusters) machineNamed(ctx context.Context, key types.NamespacedName) (*cluster.Machine, error) {
 	var found []cluster.Machine
-	_, _, err := list(ctx, c.Worker, func() *cluster.MachineList { return &cluster.MachineList{} }, func(page *cluster.MachineList) error {
+	_, _, err := list(ctx, c.Worker, of[cluster.MachineList], func(page *cluster.MachineList) error {
 		found = append(found, page.Items...)
 		return nil
 	}, client.InNamespace(key.Namespace), client.MatchingFields{metav1.ObjectNameField: key.Name})
