@@ -143,7 +143,12 @@ func judge(f facts) (*generation, agreement) {
 		}
 		return nil, disagree(api.ReasonOtherCommit, "it reports commit %q, and no configuration that its pool had then is of that commit", says.Commit)
 	}
-	g, found := f.pool.has(says.Config, during)
+	// Of several times that the pool had it, one within the window comes before one just
+	// before it: who had selected it differs.
+	g, found := f.pool.has(says.Config, func(g generation) bool { return g.during(f.window, leeway) })
+	if found && !g.during(f.window, leeway) {
+		g, found = f.pool.has(says.Config, during)
+	}
 	switch {
 	case !found && f.lacksRecords():
 		return nil, noRecords()

@@ -228,6 +228,24 @@ func TestConclude(t *testing.T) {
 	}
 }
 
+// A push and its revert within minutes: a node that reports what the pool had before and
+// after is of the second time, which another commit selected.
+func TestReportedAtTheSecondTime(t *testing.T) {
+	pool := newTimeline(history(t, stood{version: "v1", from: 0, until: 100}, stood{version: "v2", from: 100, until: 101, replaces: "osc-0"},
+		stood{version: "v1", from: 101, until: -1, replaces: "osc-1"}))
+	pool[0].selectedBy, pool[2].selectedBy = "the first", "the revert"
+	rec := record(t, "v1")
+	for _, c := range []struct {
+		window api.ProvenanceWindow
+		want   string
+	}{{window(99, 99.5), "the first"}, {window(102, 104), "the revert"}} {
+		got := conclude(facts{report: api.NodeReport{Config: render.ShortDigest(rec.Digests.Input)}, window: c.window, pool: pool})
+		if got.evidence != api.EvidenceReported || got.configuration.selectedBy != c.want {
+			t.Errorf("got %s of %+v, want %s", got.evidence, got.configuration, c.want)
+		}
+	}
+}
+
 func TestBehind(t *testing.T) {
 	past := []stood{
 		{version: "v1", from: 0, until: 100}, {version: "v2", from: 100, until: 200, replaces: "osc-0"}, {version: "v3", from: 200, until: -1, replaces: "osc-1"},
