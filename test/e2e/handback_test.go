@@ -1,10 +1,7 @@
 package e2e
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -26,19 +23,7 @@ import (
 // handback runs the command as the cluster's administrator.
 func (s *system) handback(flags ...string) (status int, stdout, stderr string) {
 	s.t.Helper()
-	path, err := binary()
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	cmd := exec.CommandContext(s.t.Context(), path, append([]string{"handback", "--kubeconfig", s.cluster.Kubeconfig, "--namespace", namespace}, flags...)...)
-	var out, errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	err = cmd.Run()
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
-		s.t.Fatal(err)
-	}
-	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
+	return s.runs(append([]string{"handback", "--kubeconfig", s.cluster.Kubeconfig, "--namespace", namespace}, flags...)...)
 }
 
 // A cluster is handed back to the reference: refused while a controller runs or a

@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -42,6 +44,24 @@ var binary = sync.OnceValues(func() (string, error) {
 	}
 	return path, nil
 })
+
+// runs runs the program to its end.
+func (s *system) runs(args ...string) (status int, stdout, stderr string) {
+	s.t.Helper()
+	path, err := binary()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	cmd := exec.CommandContext(s.t.Context(), path, args...)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err = cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		s.t.Fatal(err)
+	}
+	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
+}
 
 // start runs the controller with the rights of its ServiceAccount.
 func (s *system) start(flags ...string) {
@@ -107,7 +127,13 @@ func (s *system) kubeconfig() string {
 	if s.identity != "" {
 		return s.identity
 	}
-	sa := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "osm-gitops"}}
+	return s.kubeconfigOf(namespace, "osm-gitops")
+}
+
+// kubeconfigOf writes one for a ServiceAccount.
+func (s *system) kubeconfigOf(namespace, name string) string {
+	s.t.Helper()
+	sa := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	token := &authenticationv1.TokenRequest{}
 	if err := s.client.SubResource("token").Create(s.t.Context(), sa, token); err != nil {
 		s.t.Fatal(err)
