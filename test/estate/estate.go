@@ -58,7 +58,8 @@ type Estate struct {
 func New(t testing.TB) *Estate {
 	e := &Estate{t: t, served: map[string]*osm.OperatingSystemConfig{}}
 	ps := &api.ProfileSource{ObjectMeta: e.meta(Namespace, Source, Noon)}
-	ps.Spec.Git = &api.GitSource{URL: Repository}
+	minute := metav1.Duration{Duration: time.Minute}
+	ps.Spec = api.ProfileSourceSpec{Git: &api.GitSource{URL: Repository, Timeout: minute}, Interval: minute, RetryInterval: minute}
 	ps.Status.Revision = "main@sha1:" + Commit(1)
 	ps.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: metav1.ConditionTrue, Reason: "Succeeded"}}
 	e.add(ps)

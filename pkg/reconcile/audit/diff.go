@@ -50,9 +50,11 @@ const rest = "(units, modules and ssh keys)"
 func (c Clusters) Diff(ctx context.Context, t *Trail) (*Diff, error) {
 	pool, ok := cutPool(t.Pool)
 	switch {
+	case t.Behind == nil:
+		return nil, errors.New("there is nothing to compare: ask about a node, a machine with one, or a Secret")
 	case !ok || t.InputDigest == "":
 		return nil, errors.New("there is nothing to compare: the configuration is not known")
-	case t.Behind == nil || t.Behind.InputDigest == "":
+	case t.Behind.InputDigest == "":
 		return nil, fmt.Errorf("there is nothing to compare with: pool %s has no configuration of this controller now", t.Pool)
 	}
 	d := &Diff{From: t.Profile + " " + t.Version, To: t.Behind.Current}

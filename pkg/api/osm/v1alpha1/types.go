@@ -62,9 +62,14 @@ const DefaultFilePermissions int32 = 644
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Namespaced,shortName=osp
 // +kubebuilder:printcolumn:name="OS",type=string,JSONPath=`.spec.osName`
+// +kubebuilder:printcolumn:name="Profile",type=string,JSONPath=`.metadata.labels.gitops\.k8c\.io/profile`,priority=1
 // +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.spec.version`
 // +kubebuilder:printcolumn:name="Commit",type=string,JSONPath=`.metadata.annotations.gitops\.k8c\.io/commit`
+// +kubebuilder:printcolumn:name="Committed",type=date,JSONPath=`.metadata.annotations.gitops\.k8c\.io/committed-at`
+// +kubebuilder:printcolumn:name="Author",type=string,JSONPath=`.metadata.annotations.gitops\.k8c\.io/author`
+// +kubebuilder:printcolumn:name="Signature",type=string,JSONPath=`.metadata.annotations.gitops\.k8c\.io/signature`,priority=1
 // +kubebuilder:printcolumn:name="Source",type=string,JSONPath=`.metadata.labels.gitops\.k8c\.io/source`
+// +kubebuilder:printcolumn:name="Path",type=string,JSONPath=`.metadata.annotations.gitops\.k8c\.io/path`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="self.spec == oldSelf.spec || (self.spec.version != oldSelf.spec.version && !self.metadata.name.endsWith('-' + oldSelf.spec.version.lowerAscii().replace('+', '-')))",fieldPath=".spec",message="the spec of a profile is immutable: an object named after its version never changes, any other only together with spec.version"
 type OperatingSystemProfile struct {
@@ -141,12 +146,15 @@ type ContainerRuntimeSpec struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Namespaced,shortName=osc
 // +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="Pool",type=string,JSONPath=`.metadata.annotations.gitops\.k8c\.io/machine-deployment`
 // +kubebuilder:printcolumn:name="OS",type=string,JSONPath=`.spec.osName`
 // +kubebuilder:printcolumn:name="Profile",type=string,JSONPath=`.metadata.annotations.gitops\.k8c\.io/profile`
 // +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.metadata.annotations.gitops\.k8c\.io/version`
 // +kubebuilder:printcolumn:name="Commit",type=string,JSONPath=`.metadata.annotations.gitops\.k8c\.io/commit`
+// +kubebuilder:printcolumn:name="Selected",type=string,JSONPath=`.metadata.annotations.gitops\.k8c\.io/selected-by`,priority=1
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Refused",type=string,JSONPath=`.status.conditions[?(@.type=="Stalled")].message`
 type OperatingSystemConfig struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
