@@ -17,13 +17,18 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/osm-gitops/osm-gitops/pkg/render"
+	"github.com/osm-gitops/osm-gitops/test/estate"
 )
 
 // TestGenerated: what stands between markers is what the program says of itself.
 func TestGenerated(t *testing.T) {
 	program := build(t)
 	for _, c := range []struct{ page, name, want string }{
-		{"controller.md", "flags", flags(t, program)},
+		{"controller.md", "flags", flags(t, program, "controller", 20)},
+		{"trace.md", "flags", flags(t, program, "trace", 10)},
+		{"trace.md", "node", traceSession(t, program, "node/one")},
+		{"trace.md", "commit", traceSession(t, program, "commit/"+estate.Commit(1))},
+		{"trace.md", "diff", traceSession(t, program, "node/one --diff | tail -14")},
 		{"render.md", "bootstrap", session(t, program, "-o bootstrap | head -12")},
 		{"render.md", "mistake", session(t, program, "< mistake.yaml")},
 		{"render.md", "repository", repositorySession(t, program)},
@@ -65,13 +70,13 @@ func build(t *testing.T) string {
 	return program
 }
 
-var helpLine = regexp.MustCompile(`^ {6}--([a-z-]+) (?:(string|int|stringArray|duration) )? *(.*?)(?: \(default (.*)\))?$`)
+var helpLine = regexp.MustCompile(`^ {2}(?: {4}|(-[a-z]), )--([a-z-]+) (?:(string|int|stringArray|duration|[A-Z]+) )? *(.*?)(?: \(default (.*)\))?$`)
 
-// flags makes a table of a command's help.
-func flags(t *testing.T, program string) string {
+// flags makes a table of the help of a command, which has a least number of them.
+func flags(t *testing.T, program, verb string, least int) string {
 	t.Helper()
 	const home = "/home-of-nobody"
-	cmd := exec.CommandContext(t.Context(), program, "controller", "--help")
+	cmd := exec.CommandContext(t.Context(), program, verb, "--help")
 	cmd.Env = []string{"HOME=" + home}
 	out, err := cmd.Output()
 	if err != nil {
@@ -80,7 +85,8 @@ func flags(t *testing.T, program string) string {
 	var b strings.Builder
 	b.WriteString("| flag | default | meaning |\n|---|---|---|\n")
 	found := 0
-	for line := range strings.SplitSeq(strings.ReplaceAll(string(out), home, "~"), "\n") {
+	_, list, _ := strings.Cut(strings.ReplaceAll(string(out), home, "~"), "\nFlags:\n")
+	for line := range strings.SplitSeq(list, "\n") {
 		m := helpLine.FindStringSubmatch(line)
 		if m == nil {
 			if strings.Contains(line, "--") && !strings.Contains(line, "--help") {
@@ -88,14 +94,21 @@ func flags(t *testing.T, program string) string {
 			}
 			continue
 		}
+		if m[2] == "help" {
+			continue
+		}
 		found++
-		standard := strings.Trim(m[4], `"`)
+		standard := strings.Trim(m[5], `"`)
 		if standard != "" {
 			standard = "`" + standard + "`"
 		}
-		fmt.Fprintf(&b, "| `--%s` | %s | %s |\n", m[1], standard, m[3])
+		name := "`--" + m[2] + "`"
+		if m[1] != "" {
+			name += ", `" + m[1] + "`"
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", name, standard, m[4])
 	}
-	if found < 20 {
+	if found < least {
 		t.Fatalf("found %d flags", found)
 	}
 	return b.String()

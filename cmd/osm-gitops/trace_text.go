@@ -108,7 +108,7 @@ func chain(b *strings.Builder, steps []audit.Step) {
 		if i == len(steps)-1 {
 			branch, below = "└─", "  "
 		}
-		fmt.Fprintf(b, "%s %s", branch, strings.TrimSuffix(s.Object.String(), " "))
+		fmt.Fprintf(b, "%s %s", branch, strings.TrimSuffix(s.String(), " "))
 		if s.State != audit.Found {
 			fmt.Fprintf(b, ": %s", strings.ToUpper(string(s.State)))
 		}
