@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -81,18 +80,27 @@ func commitLines(b *strings.Builder, c *audit.Commit) {
 	field(b, "file", joined(" of ", c.Path, c.Repository))
 	field(b, "", c.FileLink)
 	field(b, "author", joined(", ", c.Author, c.CommittedAt))
-	field(b, "signature", cmp.Or(c.Signature, "none was demanded"))
+	switch {
+	case c.Signature != "":
+		field(b, "signature", c.Signature)
+	case c.Author == "":
+		field(b, "signature", "not known, and neither is the author")
+	default:
+		field(b, "signature", "none was demanded")
+	}
 }
 
 func behindLines(b *strings.Builder, of *audit.Behind) {
 	if of == nil {
 		return
 	}
-	switch of.State {
-	case api.BehindNo:
+	switch {
+	case of.State == api.BehindNo:
 		field(b, "behind", "no")
-	case api.BehindUnknown:
+	case of.State == api.BehindUnknown:
 		field(b, "behind", "not known"+strings.TrimSuffix("; the pool has "+of.Current+" now", "; the pool has  now"))
+	case len(of.Versions) == 0: // it went on while the machine booted
+		field(b, "behind", fmt.Sprintf("yes; the pool has %s now", of.Current))
 	default:
 		field(b, "behind", fmt.Sprintf("%s; the pool has %s now", plural(len(of.Versions), "version"), of.Current))
 		for _, v := range of.Versions {
@@ -108,7 +116,7 @@ func chain(b *strings.Builder, steps []audit.Step) {
 		if i == len(steps)-1 {
 			branch, below = "└─", "  "
 		}
-		fmt.Fprintf(b, "%s %s", branch, strings.TrimSuffix(s.String(), " "))
+		fmt.Fprintf(b, "%s %s", branch, s.Object)
 		if s.State != audit.Found {
 			fmt.Fprintf(b, ": %s", strings.ToUpper(string(s.State)))
 		}

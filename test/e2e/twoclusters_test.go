@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,6 +26,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/audit"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
 
@@ -253,6 +255,26 @@ func TestTwoClusters(t *testing.T) {
 	m.run("a version that a pool of the worker cluster asks for", func(*testing.T) {
 		w.pool("old", "osp-a", annotate(api.AnnotationVersionPin, "v0.9.0"))
 		w.served("old", "v0.9.0")
+	})
+	m.run("trace reads both clusters, and so does a dump of them", func(t *testing.T) {
+		node := w.joins("web", "one", provisioning)
+		w.comesFrom(node, api.EvidenceReported, "v1.0.0", first, api.BehindNo)
+		both := []string{"--worker-cluster-kubeconfig", w.cluster.Kubeconfig}
+		tr := m.trace(m.cluster.Kubeconfig, "node/"+node.Name, both...)
+		for _, step := range tr.Steps {
+			if step.State != audit.Found {
+				t.Errorf("got %+v", step)
+			}
+		}
+		dump := filepath.Join(t.TempDir(), "dump.jsonl")
+		if status, _, errs := m.runs(append([]string{"trace", "--dump", dump, "--kubeconfig", m.cluster.Kubeconfig}, both...)...); status != 0 {
+			t.Fatal(errs)
+		}
+		if status, out, errs := m.runs("trace", "node/"+node.Name, "--from", dump); status != 0 || !strings.Contains(out, "  commit      "+first+"\n") {
+			t.Errorf("from the dump: status %d\n%s%s", status, errs, out)
+		}
+		w.noError(w.client.Delete(t.Context(), node))
+		w.noError(w.client.Delete(t.Context(), &api.NodeProvenance{ObjectMeta: metav1.ObjectMeta{Name: tr.Node.Provenance}}))
 	})
 	m.run("with the pools everything goes", func(*testing.T) {
 		w.noError(w.client.Delete(t.Context(), w.machineDeployment("old")))

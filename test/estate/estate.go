@@ -395,7 +395,7 @@ func (e *Estate) Dump() []byte {
 		line(map[string]any{"cluster": "management", "object": obj})
 	}
 	for _, kind := range e.Unread {
-		group := map[string]string{"NodeProvenance": api.GroupVersion.Group, "ControllerRevision": "apps"}[kind]
+		group := map[string]string{"NodeProvenance": api.GroupVersion.Group, "ControllerRevision": "apps", "Machine": machines.GroupVersion.Group}[kind]
 		line(map[string]any{"cluster": "management", "unread": map[string]string{"group": group, "kind": kind, "state": "Unreadable", "why": "you may not read it"}})
 	}
 	line(map[string]any{"end": map[string]int{"objects": len(e.Objects)}})

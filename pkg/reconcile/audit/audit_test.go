@@ -288,6 +288,11 @@ func TestMachine(t *testing.T) {
 	if _, err := c.Machine(t.Context(), types.NamespacedName{Name: "nobody"}); !errors.As(err, &none) {
 		t.Errorf("nobody: %v", err)
 	}
+	e.Unread = []string{"Machine"}
+	if _, err := e.Clusters().Machine(t.Context(), types.NamespacedName{Name: "bare"}); !errors.As(err, &none) || !strings.Contains(err.Error(), "you may not read it") {
+		t.Errorf("machines that may not be read: %v", err)
+	}
+	e.Unread = nil
 	estate.Get[*machines.Machine](e, "two").Name = "one"
 	estate.Get[*machines.Machine](e, "one").Namespace = "elsewhere"
 	if _, err := e.Clusters().Machine(t.Context(), types.NamespacedName{Name: "one"}); err == nil || !strings.Contains(err.Error(), "several namespaces") {
@@ -324,6 +329,12 @@ func TestPool(t *testing.T) {
 	}
 	if _, err := c.MachineDeployment(t.Context(), types.NamespacedName{Name: "nobody"}, audit.Page{}); !errors.As(err, &none) || !strings.Contains(err.Error(), "NAMESPACE") {
 		t.Errorf("nobody: %v", err)
+	}
+
+	copied := estate.Get[*osm.OperatingSystemConfig](e, "others-kube-system-config")
+	copied.Name = "copied"
+	if tr, err := e.Clusters().Config(t.Context(), "copied"); err != nil || states(tr) != "OperatingSystemConfig Foreign" || tr.Known() {
+		t.Errorf("a copy under another name: %+v (err %v)", tr, err)
 	}
 
 	// What is left of a pool that is gone answers for it.

@@ -51,7 +51,7 @@ func (c Clusters) Provenance(ctx context.Context, name string) (*Trail, error) {
 // provisioned from. Without a namespace the machine is looked for in all of them.
 func (c Clusters) Machine(ctx context.Context, key types.NamespacedName) (*Trail, error) {
 	asked := Object{Kind: "Machine", Namespace: key.Namespace, Name: key.Name}
-	found, err := c.machineNamed(ctx, key)
+	found, note, err := c.machineNamed(ctx, key)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func (c Clusters) Machine(ctx context.Context, key types.NamespacedName) (*Trail
 		}
 		return t, err
 	case found == nil:
-		return nil, &NotFoundError{Object: asked}
+		return nil, &NotFoundError{Object: asked, Hint: note}
 	}
 	asked.Namespace, asked.UID = found.Namespace, found.UID
 	w := &walk{in: c, Trail: Trail{Asked: asked}}
@@ -391,22 +391,23 @@ func (w *walk) mayBe(m *cluster.Machine) bool {
 	return m.Status.NodeRef == nil || m.Status.NodeRef.Name == w.node.Name
 }
 
-// machineNamed finds a machine, in all namespaces where none is given; nil for none.
-func (c Clusters) machineNamed(ctx context.Context, key types.NamespacedName) (*cluster.Machine, error) {
+// machineNamed finds a machine, in all namespaces where none is given; nil for none, with
+// what there is to say about that.
+func (c Clusters) machineNamed(ctx context.Context, key types.NamespacedName) (*cluster.Machine, string, error) {
 	var found []cluster.Machine
-	_, _, err := list(ctx, c.Worker, of[cluster.MachineList], func(page *cluster.MachineList) error {
+	_, note, err := list(ctx, c.Worker, of[cluster.MachineList], func(page *cluster.MachineList) error {
 		found = append(found, page.Items...)
 		return nil
 	}, client.InNamespace(key.Namespace), client.MatchingFields{metav1.ObjectNameField: key.Name})
 	switch {
 	case err != nil:
-		return nil, err
+		return nil, "", err
 	case len(found) > 1:
-		return nil, fmt.Errorf("machines of the name %q are in several namespaces, %s and %s among them: name one, machine/NAMESPACE/NAME", key.Name, found[0].Namespace, found[1].Namespace)
+		return nil, "", fmt.Errorf("machines of the name %q are in several namespaces, %s and %s among them: name one, machine/NAMESPACE/NAME", key.Name, found[0].Namespace, found[1].Namespace)
 	case len(found) == 0:
-		return nil, nil
+		return nil, note, nil
 	}
-	return &found[0], nil
+	return &found[0], "", nil
 }
 
 // conclude draws the conclusion that the controller would draw now.

@@ -70,11 +70,15 @@ func (c Clusters) Config(ctx context.Context, name string) (*Trail, error) {
 		w.add(asked, Foreign, "it does not say which pool it was made for: operating-system-manager made it, or somebody by hand").fact("says version", osc.Annotations[api.AnnotationOSPVersion])
 		return &w.Trail, nil
 	}
+	if name != pools.NamesOf(key).Config {
+		w.add(asked, Foreign, fmt.Sprintf("it says that it was made for MachineDeployment %s, whose configuration has another name", key))
+		return &w.Trail, nil
+	}
 	return w.made(ctx, asked, key)
 }
 
-// Secret follows a Secret, or another object of api.NamespaceCloudInitSettings that was
-// made for a pool. Its data is not read.
+// Secret follows a Secret of api.NamespaceCloudInitSettings, or of another namespace where
+// one is given. Its data is not read.
 func (c Clusters) Secret(ctx context.Context, key types.NamespacedName) (*Trail, error) {
 	asked := Object{Kind: secretKind.Kind, Namespace: cmp.Or(key.Namespace, api.NamespaceCloudInitSettings), Name: key.Name}
 	secret := newMetadata(secretKind)

@@ -72,9 +72,13 @@ type Object struct {
 	UID       types.UID `json:"uid,omitempty"`
 }
 
-// String is "Kind namespace/name".
+// String is "Kind namespace/name"; of an object without a name, which was not found,
+// the kind.
 func (o Object) String() string {
-	if o.Namespace == "" {
+	switch {
+	case o.Name == "":
+		return o.Kind
+	case o.Namespace == "":
 		return o.Kind + " " + o.Name
 	}
 	return o.Kind + " " + o.Namespace + "/" + o.Name
