@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/audit"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/verify"
 )
@@ -151,15 +150,11 @@ func (s *system) asGitSays(all []born, allowed string) {
 	s.must(os.WriteFile(signers, []byte(allowed), 0o600))
 	signatures := 0
 	for _, b := range all {
-		status, out, errs, err := s.command("trace", "node/"+b.node.Name, "-o", "json", "--kubeconfig", s.cluster.Kubeconfig)
-		s.must(err)
-		var trail audit.Trail
-		s.must(json.Unmarshal([]byte(out), &trail))
-		if status != 0 || errs != "" || trail.Commit == nil {
-			s.t.Errorf("%s: trace ends with %d\n%s%s", b.node.Name, status, out, errs)
+		c := s.trace(s.cluster.Kubeconfig, "node/"+b.node.Name).Commit
+		if c == nil {
+			s.t.Errorf("%s: trace names no commit", b.node.Name)
 			continue
 		}
-		c := trail.Commit
 		file := "profiles/" + strings.TrimPrefix(b.profile, "osp-") + ".yaml"
 		var commit, selected string
 		before := false
@@ -176,7 +171,7 @@ func (s *system) asGitSays(all []born, allowed string) {
 		change := s.git.run("log", "-1", "--format=%H", commit, "--", file)
 		want := map[string]string{
 			"commit": commit, "change": change, "path": file, "repository": s.git.url,
-			"author":    s.git.run("log", "-1", "--format=%an <%ae>", change),
+			"author":    strings.ReplaceAll(s.git.run("log", "-1", "--format=%an <%ae>", change), "\u202e", ""), // security.md 28
 			"committed": s.git.run("log", "-1", "--format=%cd", "--date=format-local:%Y-%m-%dT%H:%M:%SZ", commit),
 		}
 		got := map[string]string{

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
 func TestCompareValues(t *testing.T) {
@@ -115,4 +117,29 @@ func TestVerdict(t *testing.T) {
 			t.Errorf("%s: agrees %t, other engine %t", name, agrees, other)
 		}
 	}
+}
+
+// FuzzLeaves: whatever somebody put into a Secret, taking it apart and looking for tokens
+// in it ends without a panic, and a document has what it has.
+func FuzzLeaves(f *testing.F) {
+	f.Add([]byte("#cloud-config\nwrite_files: [{path: /a, encoding: b64, content: YQ==}]"), []byte("token={{x}}"))
+	f.Add([]byte(`{"storage":{"files":[{"path":"/a","contents":{"source":"data:,a%zz"}}]}}`), []byte("{"))
+	f.Add([]byte("a: &a [*a]"), []byte("? {1: 2}\n: 3"))
+	f.Fuzz(func(t *testing.T, a, b []byte) {
+		have, want := leavesOf(a), leavesOf(b)
+		seen := map[string]bool{}
+		for _, l := range have {
+			if seen[l.where] {
+				t.Errorf("two are called %q", l.where)
+			}
+			seen[l.where] = true
+		}
+		with := render.Cluster{APIServerToken: "eyJ.eyJ.x", BootstrapToken: "000000.0000000000000000"}
+		if got := candidates(want, have, with); len(got) == 0 || len(got) > maxCandidates {
+			t.Errorf("%d candidates", len(got))
+		}
+		if len(have) > 0 && alike(have, have) != len(have) {
+			t.Error("it is not like itself")
+		}
+	})
 }

@@ -231,7 +231,7 @@ func (o *origin) selects(ctx context.Context, what claim, selected string) (bool
 	}
 	id, invalid := source.ParseCommit(selected)
 	if invalid != nil || o.line == nil {
-		return false, nil
+		return false, nil //nolint:nilerr // what is no commit selects nothing
 	}
 	if on, err := o.line.Contains(ctx, id); err != nil || !on {
 		return false, err

@@ -99,6 +99,9 @@ func (v *Verifier) recorded(ctx context.Context, ps *api.ProfileSource, what cla
 		}
 		return Place{Remote: remote}, ""
 	}
+	if v.FollowedOnly {
+		return Place{}, fmt.Sprintf("no ProfileSource follows the repository %s now: osm-gitops verify asks it nevertheless", notes.Clean(what.repository))
+	}
 	if path.IsAbs(what.repository) {
 		return Place{}, fmt.Sprintf("the repository is the folder %s of the controller's machine: --repo names it, or a clone of it", notes.Clean(what.repository))
 	}

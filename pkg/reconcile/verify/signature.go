@@ -70,7 +70,7 @@ func (v *Verifier) otherSignature(ctx context.Context, o *origin, u other) ([]Ch
 	case strings.HasPrefix(what, "tag "):
 		return []Check{u.check.unproven("%s; it was accepted for the signature of %s, which is not looked at", notes.Clean(u.bad.Message), notes.Clean(what))}, nil
 	case u.claimed == "" || invalid != nil || id == o.version.Commit:
-		return []Check{u.check.with(differ("signature", 0, "a good one"+because(u.claimed), notes.Clean(u.bad.Message)))}, nil
+		return []Check{u.check.with(differ("signature", 0, "a good one"+because(u.claimed), notes.Clean(u.bad.Message)))}, nil //nolint:nilerr // a text that names no commit is the finding
 	}
 	// Accepted for the signature of a later commit.
 	on, err := o.line.Contains(ctx, id)

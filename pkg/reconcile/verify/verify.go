@@ -37,6 +37,9 @@ type Verifier struct {
 	// Keys are trusted to sign commits. nil: those of the ProfileSource, where it
 	// demands signatures.
 	Keys *signature.Keys
+	// FollowedOnly asks no repository but those of ProfileSources: for a process that
+	// others can make verify what they wrote into a record (security.md 9).
+	FollowedOnly bool
 	// WithoutSecrets leaves out what nobody reads who may not read credentials.
 	WithoutSecrets bool
 }

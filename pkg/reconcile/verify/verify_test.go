@@ -2,11 +2,13 @@ package verify
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/fluxcd/pkg/apis/meta"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -266,6 +268,44 @@ func (s *scene) settings() *corev1.ConfigMap {
 	}
 	s.t.Fatal("there are no settings")
 	return nil
+}
+
+// asked notes which repositories are fetched, and has none.
+type asked []string
+
+func (a *asked) Fetch(_ context.Context, r source.Remote) (*source.Snapshot, error) {
+	*a = append(*a, r.URL+" "+r.Revision+r.Branch+" "+r.Path)
+	return nil, source.ErrUnreachable
+}
+
+// The repository that is asked is the ProfileSource's where that has the recorded URL.
+// Another one is asked by the record alone, without credentials, and not at all where
+// others decide what is verified (security.md 9).
+func TestWhomToAsk(t *testing.T) {
+	for name, c := range map[string]struct {
+		do   func(s *scene, ps *api.ProfileSource)
+		want asked
+	}{
+		"the ProfileSource's": {func(*scene, *api.ProfileSource) {}, asked{estate.Repository + " main "}},
+		"its branch, its folder": {func(_ *scene, ps *api.ProfileSource) {
+			ps.Spec.Git.Ref, ps.Spec.Path = &api.GitReference{Branch: "b"}, "profiles"
+		}, asked{estate.Repository + " b profiles"}},
+		"it follows another by now": {func(_ *scene, ps *api.ProfileSource) { ps.Status.Repository = "https://git.example.com/other" }, asked{estate.Repository + " HEAD profiles"}},
+		"and the record does not count": {func(s *scene, ps *api.ProfileSource) {
+			ps.Status.Repository, s.v.FollowedOnly = "https://git.example.com/other", true
+		}, nil},
+		"its credentials are not there": {func(_ *scene, ps *api.ProfileSource) {
+			ps.Spec.Git.SecretRef = &meta.LocalObjectReference{Name: "none"}
+		}, nil},
+	} {
+		s := newScene(t)
+		var got asked
+		s.v.Given, s.v.Git = nil, &got
+		c.do(s, estate.Get[*api.ProfileSource](s.e, estate.Source))
+		if verdict := s.verify("two").Verdict; verdict != "unproven" || !slices.Equal(got, c.want) {
+			t.Errorf("%s: verdict %q, asked %q, want %q", name, verdict, got, c.want)
+		}
+	}
 }
 
 // What is not there is an error that says where it was looked for.
