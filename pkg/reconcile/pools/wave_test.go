@@ -11,6 +11,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/profile"
 )
 
 // A pool adopts no version before its wave is given it, whatever is written first.
@@ -101,8 +102,8 @@ func TestWhichVersionIsRefused(t *testing.T) {
 	f.offers(f.r.Namespace, "v1.0.0")
 	f.version(f.r.Namespace, "v1.0.0")
 	f.version(f.r.Namespace, "v1.1.0")
-	spec := f.profile("osp-a-v1.1.0").Spec
-	spec.Version, spec.ProvisioningConfig.Files[0].Content.Inline.Data = "v1.2.0", "{{ .KubeletFeatureGates.NoSuchGate }}"
+	spec := specOf("v1.2.0")
+	spec.ProvisioningConfig.Files[0].Content.Inline.Data = "{{ .KubeletFeatureGates.NoSuchGate }}"
 	f.ensure(&osm.OperatingSystemProfile{ObjectMeta: metav1.ObjectMeta{Namespace: f.r.Namespace, Name: "osp-a-v1.2.0"}, Spec: spec})
 	f.ask(map[string]string{api.AnnotationOSP: "osp-a"})
 
@@ -115,7 +116,7 @@ func TestWhichVersionIsRefused(t *testing.T) {
 		}
 	}
 	refused("at first", "", false)
-	f.offers(f.r.Namespace, "v1.2.0")
+	f.status(f.offers(f.r.Namespace, "v1.2.0"), func(s *api.ProfileSourceStatus) { s.Profiles[0].Digest = profile.Digest(spec) })
 	refused("the version cannot be rendered", "v1.2.0", true)
 	f.ask(map[string]string{api.AnnotationSuspend: "maybe"})
 	refused("nor is it known what the pool wants", "", true)
