@@ -34,6 +34,8 @@ type Artifacts struct {
 	// AllowedCIDRs are addresses to connect to although they are loopback,
 	// link-local or otherwise refused.
 	AllowedCIDRs []netip.Prefix
+
+	turns turns // to download and read
 }
 
 // Artifact is one archive, as the status of a Flux object describes it, and what to
@@ -89,6 +91,11 @@ func (a *Artifacts) read(ctx context.Context, from Artifact) (*Snapshot, error) 
 	if err != nil {
 		return nil, err
 	}
+	done, err := a.turns.take(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	file, err := a.temporary()
 	if err != nil {
 		return nil, fmt.Errorf("making a file to download to: %w", err)

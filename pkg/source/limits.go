@@ -66,8 +66,8 @@ const (
 const (
 	// defaultTimeout bounds each phase of a fetch: dial, TLS, refs, pack.
 	defaultTimeout = 60 * time.Second
-	// maxTurns is how many mirrors are written and read at a time: the first fetch of a
-	// long history takes some 300 MiB of memory.
+	// maxTurns is how many mirrors are written and read at a time, and how many artifacts:
+	// the first fetch of a long history takes some 300 MiB of memory.
 	maxTurns = 4
 	// maxPacks is when the packs of a mirror become one: every push leaves one, and
 	// each costs a lookup per object and a file descriptor.

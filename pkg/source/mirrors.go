@@ -30,9 +30,9 @@ type Mirrors struct {
 	// MaxPackBytes bounds one fetch; 0 is 512 MiB.
 	MaxPackBytes int64
 
-	mu   sync.Mutex
-	open map[string]*mirror
-	busy chan struct{} // holds one value for each mirror that is written or read
+	mu    sync.Mutex
+	open  map[string]*mirror
+	turns turns // to write and read a mirror
 
 	tokens tokens // of GitHub Apps
 }
@@ -112,22 +112,6 @@ func (m *Mirrors) mirror(id string) *mirror {
 	return m.open[id]
 }
 
-// turn waits until there is memory for one more mirror to be written and read. Who
-// waits for a server that says nothing takes none of it.
-func (m *Mirrors) turn(ctx context.Context) (done func(), err error) {
-	m.mu.Lock()
-	if m.busy == nil {
-		m.busy = make(chan struct{}, maxTurns)
-	}
-	m.mu.Unlock()
-	select {
-	case m.busy <- struct{}{}:
-		return func() { <-m.busy }, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
 func (m *Mirrors) maxPackBytes() int64 {
 	if m.MaxPackBytes > 0 {
 		return m.MaxPackBytes
@@ -178,7 +162,7 @@ func (m *Mirrors) sync(ctx context.Context, mirror *mirror, t target) (*Snapshot
 // settle fetches what is missing of what an answer names, and reads. Without a
 // session nothing can be fetched: errAskAgain, where the answer is not enough.
 func (m *Mirrors) settle(ctx context.Context, mirror *mirror, t target, s *session, a reply) (*Snapshot, error) {
-	done, err := m.turn(ctx)
+	done, err := m.turns.take(ctx)
 	if err != nil {
 		return nil, err
 	}

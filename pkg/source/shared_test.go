@@ -1,6 +1,8 @@
 package source
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -233,5 +235,27 @@ func TestSourcesShareATokenThatIsNotGiven(t *testing.T) {
 	}
 	if n := asked.Load(); n != 1 {
 		t.Errorf("ten sources asked %d times", n)
+	}
+}
+
+// Work that costs memory waits for its turn, and not longer than whoever asked for it.
+func TestTurns(t *testing.T) {
+	var work turns
+	var last func()
+	for range maxTurns {
+		done, err := work.take(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		last = done
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := work.take(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("one more than %d got its turn: %v", maxTurns, err)
+	}
+	last()
+	if _, err := work.take(t.Context()); err != nil {
+		t.Error(err)
 	}
 }
