@@ -51,12 +51,17 @@ func (g *gitServer) origin(name string) *audit.Commit {
 }
 
 // What trace says of every node is what the git command says: over a push, a merge and a
-// revert, with a restart between, from the cluster and from a dump of it.
+// revert, all signed, with a restart between, from the cluster and from a dump of it.
 func TestTrace(t *testing.T) {
 	const settle = 7 * time.Second // see TestProvenance
 	s := newSystem(t)
+	key, line := signer(t, "ada@example.com")
+	s.git.signedBy(key)
+	s.trust(line)
 	first := s.git.push(map[string]string{"a.yaml": osp("osp-a", "v1.0.0", "echo one")})
-	s.begin(first)
+	s.source(gitSpec("verify", map[string]any{"mode": "HEAD", "secretRef": map[string]any{"name": "signers"}}))
+	s.start()
+	s.ready(first)
 	s.pool("pool-a", "osp-a")
 	_, provisioning := s.served("pool-a", "v1.0.0")
 	want := map[*corev1.Node]*audit.Commit{}
@@ -96,6 +101,10 @@ func TestTrace(t *testing.T) {
 	}
 	for node, commit := range want {
 		tr := s.trace(s.cluster.Kubeconfig, "node/"+node.Name)
+		if !strings.HasPrefix(tr.Commit.Signature, "commit "+commit.Commit+" by ada@example.com, ssh SHA256:") {
+			t.Errorf("%s: the signature is %q", node.Name, tr.Commit.Signature)
+		}
+		tr.Commit.Signature = ""
 		if diff := cmp.Diff(commit, tr.Commit); diff != "" {
 			t.Errorf("%s (-git +trace):\n%s", node.Name, diff)
 		}
@@ -197,6 +206,7 @@ func (s *system) traceWithFewRights(node *corev1.Node, want *audit.Commit) {
 		return nil
 	})
 	tr = s.trace(identity, "node/"+node.Name)
+	tr.Commit.Signature = ""
 	if diff := cmp.Diff(want, tr.Commit); diff != "" {
 		s.t.Errorf("the commit (-git +trace):\n%s", diff)
 	}

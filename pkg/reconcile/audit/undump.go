@@ -115,12 +115,18 @@ func (r *dumpReader) read(text []byte) error {
 		return nil
 	}
 	r.objects++
-	var meta metav1.PartialObjectMetadata
-	if err := json.Unmarshal(line.Object, &meta); err != nil {
+	var obj struct { // what is selected by
+		metav1.TypeMeta
+		Metadata struct {
+			Namespace, Name string
+			Labels          labels.Set
+		}
+	}
+	if err := json.Unmarshal(line.Object, &obj); err != nil {
 		return fmt.Errorf("it is no object: %w", err)
 	}
-	kind := meta.GroupVersionKind().GroupKind()
-	to.objects[kind] = append(to.objects[kind], stored{namespace: meta.Namespace, name: meta.Name, labels: meta.Labels, text: bytes.Clone(line.Object)})
+	kind := obj.GroupVersionKind().GroupKind()
+	to.objects[kind] = append(to.objects[kind], stored{namespace: obj.Metadata.Namespace, name: obj.Metadata.Name, labels: obj.Metadata.Labels, text: line.Object})
 	return nil
 }
 
