@@ -210,7 +210,7 @@ func (e *Estate) input(md *machines.MachineDeployment, osp *osm.OperatingSystemP
 			},
 		},
 		Pool: pool, Settings: render.Settings{Namespace: Namespace, NodeHTTPProxy: "http://user:canary@proxy.example.com"},
-		Cluster: render.Cluster{Server: "https://api.example.com:6443", APIServerToken: "canary-token", BootstrapToken: "canary.0123456789canary"},
+		Cluster: render.Cluster{Server: "https://api.example.com:6443", APIServerToken: "eyJhbGciOiJub25lIn0.eyJzdWIiOiJjYW5hcnkifQ.canary-token", BootstrapToken: "canary.0123456789canary"},
 	}
 }
 

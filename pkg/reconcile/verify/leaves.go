@@ -19,6 +19,9 @@ import (
 // value, decoded.
 type leaf struct{ where, text string }
 
+// wholeDocument is the place of a document that cannot be read.
+const wholeDocument = "the document"
+
 // leavesOf takes a document apart, a cloud-config or Ignition's. What cannot be read is
 // one text.
 func leavesOf(document []byte) []leaf {
@@ -30,7 +33,7 @@ func leavesOf(document []byte) []leaf {
 		err = yaml.Unmarshal(document, &v)
 	}
 	if _, isMap := v.(map[string]any); err != nil || !isMap {
-		return []leaf{{"the document", string(document)}}
+		return []leaf{{wholeDocument, string(document)}}
 	}
 	f := flattening{seen: map[string]int{}}
 	f.walk("", v)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
@@ -30,6 +31,7 @@ type origin struct {
 	witness string
 
 	repository *repository
+	before     *repository      // with the path of then, nil where that was the same
 	line       *source.Snapshot // what is followed
 }
 
@@ -122,6 +124,9 @@ func (o *origin) ask(ctx context.Context, what claim, check Check) (Check, error
 		if err := o.find(ctx, line, what, hasHistory); err != nil || o.found {
 			return o.told(check, what), err
 		}
+		if err := o.findBefore(ctx, what); err != nil || o.found {
+			return o.told(check, what), err
+		}
 	}
 	what.commit = commit
 	return o.askCommit(ctx, what, hasHistory, check)
@@ -157,6 +162,38 @@ func (o *origin) find(ctx context.Context, snap *source.Snapshot, what claim, ha
 			return err
 		}
 		o.doc, o.found = &doc, true
+	}
+	return nil
+}
+
+// findBefore looks for the claim in the folder of its file, at its commit: the
+// ProfileSource may have had another path then.
+func (o *origin) findBefore(ctx context.Context, what claim) error {
+	id, invalid := source.ParseCommit(what.commit)
+	r := o.repository.in(path.Dir(what.path))
+	if r == nil || invalid != nil {
+		return nil //nolint:nilerr // an artifact's revision has no line
+	}
+	if on, err := o.line.Contains(ctx, id); err != nil || !on {
+		return err
+	}
+	snap, err := r.at(ctx, what.commit)
+	if errors.Is(err, source.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	was, now := o.repository, o.version
+	o.repository = r
+	if err := o.find(ctx, snap, what, true); err != nil {
+		return err
+	}
+	o.repository = was
+	if o.found {
+		o.before = r
+	} else {
+		o.version = now
 	}
 	return nil
 }
@@ -236,15 +273,26 @@ func (o *origin) selects(ctx context.Context, what claim, selected string) (bool
 	if on, err := o.line.Contains(ctx, id); err != nil || !on {
 		return false, err
 	}
-	snap, err := o.repository.at(ctx, selected)
-	if err != nil {
-		return false, err
+	for _, r := range []*repository{o.repository, o.before} {
+		if r == nil {
+			continue
+		}
+		snap, err := r.at(ctx, selected)
+		if errors.Is(err, source.ErrNotFound) {
+			continue // the folder was not there
+		}
+		if err != nil {
+			return false, err
+		}
+		cat, err := r.indexer.Catalogue(ctx, snap)
+		if err != nil {
+			return false, err
+		}
+		if slices.ContainsFunc(cat.Current, func(p profile.Version) bool {
+			return p.Name == what.profile && p.Version == what.version && p.Digest == what.digest && p.SelectedBy == id
+		}) {
+			return true, nil
+		}
 	}
-	cat, err := o.repository.indexer.Catalogue(ctx, snap)
-	if err != nil {
-		return false, err
-	}
-	return slices.ContainsFunc(cat.Current, func(p profile.Version) bool {
-		return p.Name == what.profile && p.Version == what.version && p.Digest == what.digest && p.SelectedBy == id
-	}), nil
+	return false, nil
 }

@@ -49,6 +49,25 @@ func (r *repository) at(ctx context.Context, revision string) (*source.Snapshot,
 	return r.git.Fetch(ctx, remote)
 }
 
+// in is the same repository with the profiles in another folder; nil where that is the
+// same.
+func (r *repository) in(folder string) *repository {
+	if folder == "." {
+		folder = ""
+	}
+	out := *r
+	out.indexer = &profile.Indexer{Check: r.indexer.Check}
+	at, ignore := &out.place.Remote.Path, &out.place.Remote.Ignore
+	if out.place.Local.Dir != "" {
+		at, ignore = &out.place.Local.Path, &out.place.Local.Ignore
+	}
+	if *at == folder {
+		return nil
+	}
+	*at, *ignore = folder, ""
+	return &out
+}
+
 // there tells a repository without what is followed from one that is not there.
 func (r *repository) there(ctx context.Context) bool {
 	_, err := r.at(ctx, "HEAD")

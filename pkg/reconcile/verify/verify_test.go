@@ -137,11 +137,16 @@ func TestVerify(t *testing.T) {
 		where   string // of the first difference
 		found   string
 	}{
-		"nothing, and a node of what the pool has":  {func(*scene) {}, "two", "agrees", "", ""},
-		"nothing, and a node of what the pool had":  {func(*scene) {}, "one", "agrees", "", ""},
-		"nothing, and the pool":                     {func(*scene) {}, "", "agrees", "", ""},
-		"a node that is gone":                       {func(s *scene) { s.e.Leave(s.provenance("one"), estate.At(50)) }, "one", "agrees", "", ""},
-		"a label by which a provenance is found":    {func(s *scene) { delete(s.provenance("one").Labels, api.LabelNode) }, "one", "agrees", "", ""},
+		"nothing, and a node of what the pool has": {func(*scene) {}, "two", "agrees", "", ""},
+		"nothing, and a node of what the pool had": {func(*scene) {}, "one", "agrees", "", ""},
+		"nothing, and the pool":                    {func(*scene) {}, "", "agrees", "", ""},
+		"a node that is gone":                      {func(s *scene) { s.e.Leave(s.provenance("one"), estate.At(50)) }, "one", "agrees", "", ""},
+		"a label by which a provenance is found":   {func(s *scene) { delete(s.provenance("one").Labels, api.LabelNode) }, "one", "agrees", "", ""},
+		"files that were moved, with the path of the source": {func(s *scene) {
+			s.repo.Git("mv", "profiles", "moved")
+			s.repo.Git("commit", "--quiet", "--message", "move them")
+			estate.Get[*api.ProfileSource](s.e, estate.Source).Spec.Path = "moved"
+		}, "one", "agrees", "", ""},
 		"a profile's object that is gone, long ago": {func(s *scene) { estate.Delete[*osm.OperatingSystemProfile](s.e, "osp-x-v1.0.0") }, "one", "agrees", "", ""},
 		"an unknown origin": {func(s *scene) {
 			np := s.provenance("one")
