@@ -83,7 +83,9 @@ func rendered(t *testing.T) (Node, *render.Output) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	at := func(second int) metav1.Time { return metav1.NewTime(time.Date(2026, 11, 21, 12, 0, second, 0, time.UTC)) }
+	at := func(second int) metav1.Time {
+		return metav1.NewTime(time.Date(2026, 11, 21, 12, 0, second, 0, time.UTC))
+	}
 	from := at(10)
 	rec := out.Record
 	return Node{Provisioning: rec, Bootstrap: rec, Provenance: &api.NodeProvenance{
