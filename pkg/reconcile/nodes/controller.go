@@ -70,6 +70,7 @@ type Reconciler struct {
 
 	timelines      timelines
 	configurations configurations
+	answers        answers
 	counts         counts
 	pace           flowcontrol.RateLimiter // of writes that a push brings about
 }
@@ -78,8 +79,8 @@ type Reconciler struct {
 // that has it now, and with those that had it.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	err := r.reconcile(ctx, req)
-	if errors.Is(err, errUnkept) { // the audit log says why
-		return ctrl.Result{RequeueAfter: wait.Jitter(journalRetry, 1)}, nil
+	if errors.Is(err, errUnkept) || errors.Is(err, errAgain) { // the audit log says why, or there is nothing to say
+		return ctrl.Result{RequeueAfter: wait.Jitter(later, 1)}, nil
 	}
 	return ctrl.Result{}, err
 }
@@ -128,6 +129,9 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) error {
 		}
 		whole = true
 	}
+	if !whole && r.changed(node, own) && !r.answers.allow(node.UID, r.Clock.Now()) {
+		return errAgain
+	}
 	if err := r.annotate(ctx, node, own.Name); err != nil {
 		return err
 	}
@@ -135,6 +139,18 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) error {
 		return err
 	}
 	return unkept
+}
+
+// errAgain says that a node was answered to just now: whoever has root on it can change
+// what it says as often as he likes, and each time would be a write, an event and a
+// line of the audit log.
+var errAgain = errors.New("the node changed what it says again")
+
+// changed reports whether a node says something else than what it was last compared
+// with, or does not name what is written about it.
+func (r *Reconciler) changed(node *metav1.PartialObjectMetadata, np *api.NodeProvenance) bool {
+	judged := apimeta.FindStatusCondition(np.Status.Conditions, api.AgreedCondition) != nil
+	return judged && (!named(node) || !sameReport(np.Status.Reported, reportOf(node)))
 }
 
 // subject is a NodeProvenance whose status is looked at. Whole says that nothing was
@@ -296,13 +312,16 @@ func (r *Reconciler) annotate(ctx context.Context, node *metav1.PartialObjectMet
 func (r *Reconciler) keepStatus(ctx context.Context, node *metav1.PartialObjectMetadata, np subject) error {
 	report := reportOf(node)
 	before := apimeta.FindStatusCondition(np.Status.Conditions, api.AgreedCondition)
-	judged := before != nil && sameReport(np.Status.Reported, report)
+	against, err := r.contradicted(ctx, node, np.NodeProvenance)
+	if err != nil {
+		return err
+	}
+	judged := before != nil && sameReport(np.Status.Reported, report) && (before.Reason == api.ReasonOtherMachine) == (against != "")
 	if judged && np.Status.Behind != "" && len(r.owed(np.NodeProvenance)) == 0 {
 		return nil
 	}
 	pool := types.NamespacedName{Namespace: np.Spec.Pool.Namespace, Name: np.Spec.Pool.Name}
 	if np.pool == nil && (!judged || np.Status.Behind == "") {
-		var err error
 		if np.pool, err = r.timelineOf(ctx, pool, r.fresh(node)); err != nil {
 			return err
 		}
@@ -314,6 +333,9 @@ func (r *Reconciler) keepStatus(ctx context.Context, node *metav1.PartialObjectM
 	var agreed agreement
 	if !judged {
 		_, agreed = judge(facts{report: report, window: np.Spec.Window, pool: np.pool})
+		if against != "" {
+			agreed = agreement{metav1.ConditionFalse, api.ReasonOtherMachine, against}
+		}
 		condition := metav1.Condition{
 			Type: api.AgreedCondition, Status: agreed.status, Reason: agreed.reason, Message: agreed.message,
 			ObservedGeneration: 1, LastTransitionTime: metav1.NewTime(r.Clock.Now()),

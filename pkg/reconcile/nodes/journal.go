@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,9 +14,6 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/journal"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
 )
-
-// journalRetry is the wait before facts that could not be written are tried again.
-const journalRetry = time.Minute
 
 // A Journal keeps facts for auditors. *auditlog.Journal is one.
 type Journal interface {

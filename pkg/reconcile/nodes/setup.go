@@ -84,6 +84,7 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, w Watches) err
 			}
 			return nil
 		}), builder.WithPredicates(deletedOrOld)).
+		WatchesRawSource(source.Kind(w.Management, &osm.OperatingSystemConfig{}, handler.TypedEnqueueRequestsFromMapFunc(r.nodesOfNew), firstConfig)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: w.Concurrency}).
 		Complete(r)
 	if err != nil {
@@ -233,6 +234,25 @@ func (r *Reconciler) nodesOfSet(ctx context.Context, obj client.Object) []crreco
 	return out
 }
 
+// nodesOfNew maps the first configuration of a pool to the nodes that the pool has
+// already: until now they were those of a MachineDeployment without a profile.
+func (r *Reconciler) nodesOfNew(ctx context.Context, osc *osm.OperatingSystemConfig) []crreconcile.Request {
+	var out []crreconcile.Request
+	for _, pool := range poolOf(osc) {
+		sets := newMetadataList(machineSetKind)
+		if err := r.Worker.List(ctx, sets, client.InNamespace(pool.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+			log.FromContext(ctx).Error(err, "listing MachineSets")
+			return nil
+		}
+		for i := range sets.Items {
+			if owner := OwnerOf(&sets.Items[i], "MachineDeployment"); owner != nil && owner.Name == pool.Name {
+				out = append(out, r.nodesOfSet(ctx, &sets.Items[i])...)
+			}
+		}
+	}
+	return out
+}
+
 // poolOf maps a configuration to its pool.
 func poolOf(obj client.Object) []crreconcile.Request {
 	var pool types.NamespacedName
@@ -292,6 +312,16 @@ func nodeRefOf(obj client.Object) string {
 var deletedOrOld = predicate.Funcs{
 	CreateFunc: func(e event.CreateEvent) bool { return e.IsInInitialList },
 	UpdateFunc: func(event.UpdateEvent) bool { return false },
+}
+
+// firstConfig passes configurations that come and replace none; what was there when the
+// controller came is looked at with all nodes.
+var firstConfig = predicate.TypedFuncs[*osm.OperatingSystemConfig]{
+	CreateFunc: func(e event.TypedCreateEvent[*osm.OperatingSystemConfig]) bool {
+		return !e.IsInInitialList && e.Object.Annotations[api.AnnotationReplaces] == ""
+	},
+	UpdateFunc: func(event.TypedUpdateEvent[*osm.OperatingSystemConfig]) bool { return false },
+	DeleteFunc: func(event.TypedDeleteEvent[*osm.OperatingSystemConfig]) bool { return false },
 }
 
 // configReplaced passes configurations that come; what goes is followed by another, or

@@ -345,4 +345,7 @@ const (
 	ReasonNotCurrentThen = "NotCurrentThen"
 	// ReasonOtherCommit: the configuration and the commit do not belong together.
 	ReasonOtherCommit = "OtherCommit"
+	// ReasonOtherMachine: machines say that it is not the node of the machine that was
+	// written down.
+	ReasonOtherMachine = "OtherMachine"
 )
