@@ -13,6 +13,9 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
 )
 
+// controllerKind is the kind of object that a run of the controller is in the audit log.
+const controllerKind = "Controller"
+
 // newJournal is the audit log of the flag, which the replica that leads opens; nil for
 // none. A file that cannot be one is refused at once.
 func (f *controllerFlags) newJournal(counted *metrics.Metrics) (*auditlog.Journal, error) {
@@ -24,10 +27,11 @@ func (f *controllerFlags) newJournal(counted *metrics.Metrics) (*auditlog.Journa
 			return nil, fmt.Errorf("--audit-log: %w", err)
 		}
 	}
+	version, commit := buildVersion()
 	return &auditlog.Journal{
 		Path: f.auditLog, Out: os.Stdout, Clock: clock.RealClock{}, Metrics: counted, Log: ctrl.Log.WithName("audit-log"),
 		Began: journal.Fact{
-			Kind: journal.ControllerStarted, Object: journal.Object{Kind: "Controller", Namespace: f.namespace, Name: "osm-gitops"},
+			Kind: journal.ControllerStarted, Object: journal.Object{Kind: controllerKind, Namespace: f.namespace, Name: "osm-gitops"},
 			Occasion:   instance() + " " + time.Now().UTC().Format(time.RFC3339Nano),
 			Controller: &journal.Controller{Version: version, Commit: commit, Instance: instance()},
 		},

@@ -218,9 +218,12 @@ func TestRetentionWaitsForTheAuditLog(t *testing.T) {
 	if diff := cmp.Diff(whole.Spec, kept.Spec); diff != "" || kept.Status.Removed == nil {
 		t.Errorf("not all of it is (-want +got):\n%s%+v", diff, kept.Status)
 	}
-	if n := f.counted("osm_gitops_node_provenances_dropped_total", ""); n != 1 {
-		t.Errorf("%v were counted", n)
-	}
+	f.eventually(func() error {
+		if n := f.counted("osm_gitops_node_provenances_dropped_total", ""); n != 1 {
+			return fmt.Errorf("%v were counted", n)
+		}
+		return nil
+	})
 }
 
 // counted is a metric of the fleet, that of one value of its first label where it has any.
