@@ -31,7 +31,7 @@ type ran struct {
 func runs(t *testing.T, args ...string) ran {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	status := run(t.Context(), args, strings.NewReader(""), &stdout, &stderr)
+	status := run(t.Context(), append([]string{ownName}, args...), strings.NewReader(""), &stdout, &stderr)
 	return ran{status, stdout.String(), stderr.String()}
 }
 
