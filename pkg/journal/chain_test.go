@@ -2,6 +2,7 @@ package journal
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -53,6 +55,36 @@ func TestLine(t *testing.T) {
 	}
 	if head.Sequence != 1 || !strings.HasPrefix(head.Hash, "sha256:") {
 		t.Errorf("the head is %+v", head)
+	}
+}
+
+// Nothing of a line does something to a terminal, whoever wrote what it tells of: not
+// even what somebody else's object says that is kept whole. security.md 28
+func TestTerminal(t *testing.T) {
+	const evil = "a\x1b[31m\x07\u009b31m\u202e\u2066\u200b\ufeff\u2028\U000e0041\x7fz<&>"
+	f := joined(1)
+	f.Message = evil
+	record, err := json.Marshal(map[string]string{"providerID": evil})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Record = record
+	line, _, err := Head{}.Next(f, noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, r := range string(line) {
+		if !unicode.IsGraphic(r) || r == 0x2028 {
+			t.Errorf("%U is at %d", r, i)
+		}
+	}
+	e, _, err := Head{}.Check(line)
+	if err != nil || e.Message != evil {
+		t.Errorf("it became %q (%v)", e.Message, err)
+	}
+	var kept map[string]string
+	if err := json.Unmarshal(e.Record, &kept); err != nil || kept["providerID"] != evil {
+		t.Errorf("the record became %q (%v)", kept, err)
 	}
 }
 

@@ -6,6 +6,9 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
+	"unicode/utf16"
+	"unicode/utf8"
 )
 
 // Kind is what a line tells of.
@@ -145,7 +148,7 @@ func (f Fact) ID() string {
 
 // canonical is the JSON of a value of this package's types: fields in the order of
 // their declaration, nothing between them, no escapes but those that JSON demands and
-// those of encoding/json for control characters, U+2028 and U+2029.
+// those of what would do something to a terminal (security.md 28).
 func canonical(v any) []byte {
 	text, err := encode(v)
 	if err != nil {
@@ -161,5 +164,36 @@ func encode(v any) ([]byte, error) {
 	if err := enc.Encode(v); err != nil {
 		return nil, err
 	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+	return escape(bytes.TrimSuffix(b.Bytes(), []byte("\n"))), nil
+}
+
+// unseen are characters that are not seen and may do something: controls, those that
+// turn the direction of text, and those without width. The list is a part of the recipe,
+// and so does not follow Unicode's.
+var unseen = [][2]rune{
+	{0x7f, 0x9f}, {0xad, 0xad}, {0x61c, 0x61c}, {0x180e, 0x180e}, {0x200b, 0x200f}, {0x2028, 0x202e}, {0x2060, 0x206f},
+	{0xfe00, 0xfe0f}, {0xfeff, 0xfeff}, {0xfff9, 0xfffb}, {0xe0000, 0xe0fff},
+}
+
+// escape writes such characters as JSON's escapes: in JSON they are in strings only.
+func escape(text []byte) []byte {
+	is := func(r rune) bool {
+		return slices.ContainsFunc(unseen, func(of [2]rune) bool { return of[0] <= r && r <= of[1] })
+	}
+	if !bytes.ContainsFunc(text, is) {
+		return text
+	}
+	var out []byte
+	for _, r := range string(text) {
+		switch {
+		case !is(r):
+			out = utf8.AppendRune(out, r)
+		case r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			out = fmt.Appendf(out, `\u%04x\u%04x`, high, low)
+		default:
+			out = fmt.Appendf(out, `\u%04x`, r)
+		}
+	}
+	return out
 }
