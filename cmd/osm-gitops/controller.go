@@ -33,6 +33,7 @@ import (
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/admission"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/auditlog"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
@@ -111,6 +112,13 @@ func runController(ctx context.Context, f *controllerFlags) error {
 	if err != nil {
 		return err
 	}
+	facts := nodeFacts{settings: settings, engine: render.NewEngine(), metrics: counted, management: management, worker: worker}
+	if facts.journal, err = f.newJournal(counted); err != nil {
+		return err
+	}
+	if facts.journal != nil {
+		defer facts.journal.Close() // after all that tells it something has ended
+	}
 	all, ctx := errgroup.WithContext(ctx)
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -120,7 +128,7 @@ func runController(ctx context.Context, f *controllerFlags) error {
 	all.Go(func() error { return c.untilReplaced(ctx, replacedLook) })
 	all.Go(func() error {
 		defer stop()
-		return runManager(ctx, f, nodeFacts{settings: settings, engine: render.NewEngine(), metrics: counted, management: management, worker: worker}, mirrors)
+		return runManager(ctx, f, facts, mirrors)
 	})
 	return all.Wait()
 }
@@ -166,7 +174,7 @@ func setUp(ctx context.Context, f *controllerFlags, facts nodeFacts, mirrors *so
 func newManager(cfg *rest.Config, f *controllerFlags, facts nodeFacts) (ctrl.Manager, error) {
 	own := map[string]cache.Config{f.namespace: {}}
 	caches := cache.Options{
-		DefaultTransform:  cache.TransformStripManagedFields(),
+		DefaultTransform:  nodes.Transform(),
 		DefaultNamespaces: own,
 		ByObject:          map[client.Object]cache.ByObject{},
 	}
@@ -218,6 +226,7 @@ type nodeFacts struct {
 	management, worker *part // the same with one cluster
 	engine             *render.Engine
 	metrics            *metrics.Metrics
+	journal            *auditlog.Journal // nil for none
 	settings           render.Settings
 	registry           cache.Cache // nil without credentials of registries
 	flux               *profiles.Flux
@@ -239,6 +248,12 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, f *controllerFlags, f
 		Namespace:     f.namespace,
 		Metrics:       facts.metrics,
 		Check:         checkWith(facts.engine),
+	}
+	if facts.journal != nil {
+		sources.Journal = facts.journal
+		if err := mgr.Add(facts.journal); err != nil {
+			return fmt.Errorf("setting up --audit-log: %w", err)
+		}
 	}
 	if facts.management == facts.worker {
 		sources.Pools = mgr.GetCache()

@@ -84,6 +84,9 @@ func addPools(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Mana
 		OverrideServer:      f.overrideServer,
 		History:             pools.History{Limit: f.historyLimit, Retention: f.historyRetention},
 	}
+	if facts.journal != nil {
+		machines.Journal = facts.journal
+	}
 	watches := pools.Watches{Management: management.GetCache(), ClusterInfo: clusterInfo, Concurrency: f.workerCount}
 	if facts.registry != nil {
 		machines.Registry, watches.Registry = facts.registry, facts.registry
@@ -94,24 +97,7 @@ func addPools(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Mana
 	if err := addRollouts(ctx, management, mgr, f.namespace); err != nil {
 		return err
 	}
-	return addNodes(ctx, management, mgr, f)
-}
-
-// addNodes adds the node controller to the manager of the worker cluster.
-func addNodes(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Manager, f *controllerFlags) error {
-	provenance := &nodes.Reconciler{
-		Management:        nodes.Cluster{Client: management.GetClient(), Live: management.GetAPIReader()},
-		Worker:            nodes.Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader()},
-		Recorder:          notes.Recorder{EventRecorder: mgr.GetEventRecorder(api.FieldManager)},
-		Clock:             clock.RealClock{},
-		Namespace:         f.namespace,
-		ProfileNamespaces: f.crossNamespaces,
-		Retention:         nodes.Retention{Age: f.provenanceRetention, Max: f.provenanceMax},
-	}
-	if err := provenance.Setup(ctx, mgr, nodes.Watches{Management: management.GetCache(), Concurrency: f.workerCount}); err != nil {
-		return fmt.Errorf("setting up the provenance of nodes: %w", err)
-	}
-	return nil
+	return addNodes(ctx, management, mgr, f, facts)
 }
 
 // addWorker adds what works in a worker cluster apart. It begins once this replica
@@ -183,7 +169,7 @@ func newWorkerManager(ctx context.Context, management ctrl.Manager, f *controlle
 		return nil, err
 	}
 	o, err := managerOptions(f, workerLeaseName, metav1.NamespaceSystem, cache.Options{
-		DefaultTransform: cache.TransformStripManagedFields(), ByObject: objects,
+		DefaultTransform: nodes.Transform(), ByObject: objects,
 	})
 	if err != nil {
 		return nil, err

@@ -2,13 +2,17 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/osm-gitops/osm-gitops/pkg/journal"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
 )
 
@@ -16,6 +20,7 @@ import (
 type handbackFlags struct {
 	kubeconfig, workerKubeconfig string
 	namespace                    string
+	auditLog                     string
 	dryRun, force, overwrite     bool
 }
 
@@ -40,6 +45,7 @@ be run again.`,
 	fs.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster; empty: in-cluster, or the KUBECONFIG of the environment")
 	fs.StringVar(&f.workerKubeconfig, "worker-cluster-kubeconfig", "", "kubeconfig of the worker cluster; empty: the same cluster")
 	fs.StringVar(&f.namespace, "namespace", "", "namespace of the controller (required)")
+	fs.StringVar(&f.auditLog, "audit-log", "", "file that the controller wrote as its --audit-log: a line about this is added")
 	fs.BoolVar(&f.dryRun, "dry-run", false, "print what would be done")
 	fs.BoolVar(&f.force, "force", false, "do it although a controller runs or machines are booting")
 	fs.BoolVar(&f.overwrite, "overwrite-profiles", false, "replace OperatingSystemProfiles that others made under the names of profiles of a ProfileSource")
@@ -79,7 +85,39 @@ func runHandback(ctx context.Context, f *handbackFlags, stdout, stderr io.Writer
 	if len(plan.Obstacles) > 0 && !f.force {
 		return fmt.Errorf("%w: see above; --force does it nevertheless", pools.ErrHandbackRefused)
 	}
-	return plan.Apply(ctx, tell)
+	note, err := f.noteTo()
+	if err != nil {
+		return err
+	}
+	if err := plan.Apply(ctx, tell); err != nil {
+		return err
+	}
+	return note(len(plan.Steps))
+}
+
+// noteTo opens the audit log before anything is done. What it returns writes the line,
+// and ends it.
+func (f *handbackFlags) noteTo() (note func(steps int) error, err error) {
+	if f.auditLog == "" {
+		return func(int) error { return nil }, nil
+	}
+	l, err := journal.Open(f.auditLog, clock.RealClock{}, logr.Discard())
+	if err != nil {
+		return nil, fmt.Errorf("--audit-log: %w", err)
+	}
+	return func(steps int) error {
+		version, commit := buildVersion()
+		err := l.Append(journal.Fact{
+			Kind: journal.HandedBack, Object: journal.Object{Kind: controllerKind, Namespace: f.namespace, Name: "osm-gitops"},
+			Occasion:   instance() + " " + time.Now().UTC().Format(time.RFC3339Nano),
+			Message:    fmt.Sprintf("the cluster was prepared for operating-system-manager: %d steps", steps),
+			Controller: &journal.Controller{Version: version, Commit: commit, Instance: instance()},
+		})
+		if err := errors.Join(err, l.Close()); err != nil {
+			return fmt.Errorf("it is done, and not in the audit log: %w", err)
+		}
+		return nil
+	}, nil
 }
 
 // adminClient reads and writes a cluster with the rights of whoever runs the program.

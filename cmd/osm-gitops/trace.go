@@ -25,12 +25,13 @@ type traceFlags struct {
 	dump   string
 	limit  int
 	after  string
+	sign   string
 }
 
 func newTraceCommand() *cobra.Command {
 	var flags traceFlags
 	cmd := &cobra.Command{
-		Use:   "trace KIND/NAME [-o text|json|yaml] [--diff]",
+		Use:   "trace KIND/NAME [-o text|json|yaml|intoto] [--diff]",
 		Short: "say which commit something was provisioned from",
 		Long: `Say which commit a node was provisioned from, and follow every step from one to the
 other: what is there, gone, missing, edited, or somebody else's.
@@ -51,6 +52,10 @@ disagrees, which is printed nevertheless.
 --diff adds what changed in the files of the node since: of that version and of what
 the pool has now, rendered with placeholders for credentials.
 
+-o intoto prints an in-toto statement about a node for other tools, with SLSA's
+provenance: the commit, and the digests of the documents that it booted from, rendered
+with placeholders. --sign FILE puts it into a signed envelope.
+
 --dump FILE writes everything that trace reads into a file, without credentials, and
 --from FILE reads it, where the cluster is not at hand. FILE ending in .gz is compressed.`,
 		Example: "  osm-gitops trace node/workers-7c9f-x2x4k\n  osm-gitops trace commit/3f2a9c1 -o json\n  osm-gitops trace --dump audit.jsonl.gz",
@@ -62,6 +67,7 @@ the pool has now, rendered with placeholders for credentials.
 	fs := cmd.Flags()
 	flags.person.bind(fs)
 	fs.StringVarP(&flags.output, "output", "o", "text", "what to print: "+strings.Join(slices.Sorted(maps.Keys(traceOutputs())), ", "))
+	fs.StringVar(&flags.sign, "sign", "", "`FILE` with a private key in PEM, Ed25519 or ECDSA, that signs what -o intoto prints, in a DSSE envelope")
 	fs.BoolVar(&flags.diff, "diff", false, "add what changed since in the files of the node")
 	fs.StringVar(&flags.dump, "dump", "", "`FILE` to write, with everything that trace reads; it must not exist")
 	fs.IntVar(&flags.limit, "limit", 20, "the most nodes to list")
@@ -92,6 +98,7 @@ func traceOutputs() map[string]traceOutput {
 			enc.SetIndent("", "  ")
 			return enc.Encode(t)
 		},
+		outputIntoto: printStatements,
 		"yaml": func(_ context.Context, out io.Writer, _ audit.Clusters, t *tracing) error {
 			text, err := yaml.Marshal(t)
 			if err == nil {
@@ -114,7 +121,11 @@ func (f *traceFlags) checkArgs(args []string) error {
 	case len(args) > 1:
 		return misusef(usage, "unexpected argument %q", args[1])
 	case traceOutputs()[f.output] == nil:
-		return misusef("-o text, -o json or -o yaml", "unknown output %q", f.output)
+		return misusef("-o text, -o json, -o yaml or -o intoto", "unknown output %q", f.output)
+	case f.output == outputIntoto && f.diff:
+		return misusef("osm-gitops trace node/NAME -o intoto", "--diff has no place in -o intoto")
+	case f.sign != "" && f.output != outputIntoto:
+		return misusef("osm-gitops trace node/NAME -o intoto --sign FILE", "--sign signs what -o intoto prints, and nothing else")
 	case f.limit < 0:
 		return misusef("--limit 20", "--limit: is %d", f.limit)
 	}
@@ -126,6 +137,13 @@ func (f *traceFlags) checkArgs(args []string) error {
 var errUnknown = errors.New("what it was provisioned from is not known for sure: see above")
 
 func runTrace(ctx context.Context, f traceFlags, args []string, stdout, stderr io.Writer) error {
+	write := traceOutputs()[f.output]
+	if f.sign != "" {
+		var err error
+		if write, err = signedBy(f.sign); err != nil {
+			return err
+		}
+	}
 	from, err := f.person.clusters()
 	if err != nil {
 		return err
@@ -147,7 +165,7 @@ func runTrace(ctx context.Context, f traceFlags, args []string, stdout, stderr i
 			return err
 		}
 	}
-	if err := traceOutputs()[f.output](ctx, stdout, from, t); err != nil {
+	if err := write(ctx, stdout, from, t); err != nil {
 		return err
 	}
 	if !trail.Known() {

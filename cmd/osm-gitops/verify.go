@@ -28,12 +28,13 @@ type verifyFlags struct {
 	keys           []string
 	withoutSecrets bool
 	output         string
+	auditLog       auditLogFlags
 }
 
 func newVerifyCommand() *cobra.Command {
 	var flags verifyFlags
 	cmd := &cobra.Command{
-		Use:   "verify node/NAME | machinedeployment/NAMESPACE/NAME",
+		Use:   "verify node/NAME | machinedeployment/NAMESPACE/NAME | --audit-log FILE...",
 		Short: "prove what a node, or a pool, was provisioned from",
 		Long: `Prove what a node was provisioned from, or what a pool is provisioned from now.
 
@@ -47,14 +48,23 @@ The repository is fetched with the credentials of its ProfileSource. With --repo
 read from a clone, or from another place, at --revision, as osm-gitops render does.
 With --from a dump of osm-gitops trace is verified, which has no Secrets.
 
+With --audit-log the audit log of the controller is verified in place of a node: that no
+line of it was changed, left out, put in or moved, and if so which is the first.
+
 Nothing is written but --cache-dir. The exit status is 0 if everything agrees, 1 if not,
 2 for misuse, and 3 if the record was made by a release that renders otherwise.`,
 		Example: "  osm-gitops verify node/workers-7c9f-x2x4k\n  osm-gitops verify machinedeployment/kube-system/workers --repo ~/src/osps -o json",
 		Args: func(_ *cobra.Command, args []string) error {
+			if flags.auditLog.asked() {
+				return flags.auditLog.check()
+			}
 			_, err := verifiable(args)
 			return err
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if flags.auditLog.asked() {
+				return flags.auditLog.run(args, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			}
 			return runVerify(cmd.Context(), flags, args, cmd.OutOrStdout())
 		},
 	}
@@ -66,6 +76,7 @@ Nothing is written but --cache-dir. The exit status is 0 if everything agrees, 1
 	fs.Lookup("path").Usage = "`FOLDER` of the profiles in --repo; default that of the ProfileSource"
 	fs.StringVar(&flags.cache, "cache-dir", "", "`FOLDER` to keep fetched repositories in; empty: a temporary one")
 	fs.StringArrayVar(&flags.keys, "keys", nil, "`FILE` with public keys of who may sign commits: OpenPGP in ASCII armour, or as in allowed_signers; may be repeated. Empty: those of the ProfileSource, where it demands signatures")
+	flags.auditLog.bind(fs)
 	fs.BoolVar(&flags.withoutSecrets, "without-secrets", false, "leave out the Secrets that machines boot from")
 	fs.StringVarP(&flags.output, "output", "o", "text", "what to print: text, json or yaml")
 	return cmd

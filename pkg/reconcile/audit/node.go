@@ -340,7 +340,8 @@ func (w *walk) machineStep(ctx context.Context, obj Object) (*cluster.Machine, e
 }
 
 // machineOf finds the machine of a node that nothing is written about, as the controller
-// does (contract: section 12.3).
+// does (contract: section 12.3): a machine that says that it has the node counts more
+// than what the node says.
 func (w *walk) machineOf(ctx context.Context) (*cluster.Machine, error) {
 	uid := types.UID(w.node.Labels[api.LabelOwnedBy])
 	var found *cluster.Machine
@@ -355,16 +356,16 @@ func (w *walk) machineOf(ctx context.Context) (*cluster.Machine, error) {
 		}
 	}
 	note := "no Machine names this node, and the node names none: it is not of a pool"
-	if found == nil || uid != "" && found.UID != uid {
+	if found == nil || found.Status.NodeRef == nil || uid != "" && found.UID != uid {
 		state, why, err := list(ctx, w.in.Worker, of[cluster.MachineList], func(page *cluster.MachineList) error {
 			for i := range page.Items {
 				m := &page.Items[i]
 				ref := m.Status.NodeRef
 				switch {
-				case uid != "" && m.UID == uid && w.mayBe(m):
+				case ref != nil && ref.Name == w.node.Name:
 					found = m.DeepCopy()
 					return errEnough
-				case found == nil && ref != nil && ref.Name == w.node.Name:
+				case uid != "" && m.UID == uid && w.mayBe(m):
 					found = m.DeepCopy()
 				}
 			}

@@ -14,7 +14,7 @@ func shared(s string) string { return unique.Make(s).Value() }
 
 // vectors are those that client_golang keeps.
 func (m *Metrics) vectors() []prometheus.Collector {
-	return []prometheus.Collector{m.fetches, m.failures, m.rotated, m.renderings}
+	return append(append(m.provenance.all(), m.journal.all()...), m.fetches, m.failures, m.rotated, m.renderings)
 }
 
 // Describe names all metrics.
@@ -25,6 +25,7 @@ func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
 	d := m.descs
 	for _, desc := range []*prometheus.Desc{
 		d.sourceInfo, d.sourceLastFetch, d.poolInfo, d.poolReady, d.poolRefused, d.poolUserData, d.poolLimit, d.poolTokenEnds, d.poolNodeEnds, d.clusterUp, d.webhookEnds,
+		d.nodesKnown, d.nodesDisputed, d.records,
 	} {
 		to <- desc
 	}
@@ -36,7 +37,8 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 		v.Collect(to)
 	}
 	m.mu.Lock()
-	sources, pools, reached, webhook := maps.Clone(m.sources), maps.Clone(m.pools), maps.Clone(m.reached), m.webhook
+	sources, pools, reached := maps.Clone(m.sources), maps.Clone(m.pools), maps.Clone(m.reached)
+	webhook, nodes := m.webhook, m.nodes
 	m.mu.Unlock()
 	d := m.descs
 	gauge := func(desc *prometheus.Desc, value float64, labels ...string) {
@@ -71,6 +73,9 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	}
 	for name, up := range reached {
 		gauge(d.clusterUp, oneIf(up()), name)
+	}
+	if nodes != nil {
+		m.collectNodes(gauge, nodes())
 	}
 	if webhook == nil {
 		return

@@ -16,12 +16,15 @@ type Metrics struct {
 	pools   map[types.NamespacedName]PoolState
 	reached map[string]func() bool
 	webhook func() time.Time // when the webhooks' certificate ends; nil where none is served
+	nodes   func() []NodeCount
 
 	descs      descs
 	fetches    *prometheus.HistogramVec
 	failures   *prometheus.CounterVec
 	rotated    *prometheus.CounterVec
 	renderings *prometheus.HistogramVec
+	provenance provenance
+	journal    journalCounts
 }
 
 type descs struct {
@@ -29,6 +32,7 @@ type descs struct {
 	poolInfo, poolReady, poolRefused, poolUserData *prometheus.Desc
 	poolLimit, poolTokenEnds, poolNodeEnds         *prometheus.Desc
 	clusterUp, webhookEnds                         *prometheus.Desc
+	nodesKnown, nodesDisputed, records             *prometheus.Desc
 }
 
 // SourceState is what a ProfileSource says of itself.
@@ -70,7 +74,9 @@ func New() *Metrics {
 			poolInfo: poolInfo.desc(), poolReady: poolReady.desc(), poolRefused: poolRefused.desc(),
 			poolUserData: poolUserData.desc(), poolLimit: poolLimit.desc(), poolTokenEnds: poolTokenEnds.desc(), poolNodeEnds: poolNodeEnds.desc(),
 			clusterUp: clusterUp.desc(), webhookEnds: webhookEnds.desc(),
+			nodesKnown: nodesKnown.desc(), nodesDisputed: nodesDisputed.desc(), records: records.desc(),
 		},
+		provenance: newProvenance(), journal: newJournalCounts(),
 		// One request to an unchanged repository takes milliseconds, a first clone minutes.
 		fetches:    sourceFetch.histogram([]float64{.01, .1, 1, 10, 60, 600}),
 		failures:   sourceFailures.counter(),

@@ -65,6 +65,19 @@ func full() *Metrics {
 	m.PoolRefused(key("new"), "Waiting")
 	m.Rotated(Created)
 	m.Rendered(time.Millisecond)
+	m.Nodes(func() []NodeCount {
+		return []NodeCount{
+			{Evidence: "Reported", Behind: "No", Count: 3}, {Evidence: "Reported", Behind: "No", Disputed: true, Count: 1},
+			{Evidence: "Inferred", Behind: "Yes", Count: 2}, {Evidence: "Inferred", Behind: "Yes", Disputed: true, Gone: true, Count: 5},
+		}
+	})
+	m.ProvenanceReady(true)
+	m.ProvenanceDropped()
+	m.ProvenanceHeld(7)
+	m.JournalWritten("NodeJoined")
+	m.JournalFailed()
+	m.JournalWaits(4)
+	m.JournalLost()
 	m.Cluster("worker", func() bool { return true })
 	m.Cluster("management", func() bool { return false })
 	m.WebhookCertificate(func() time.Time { return time.Unix(1_707_776_000, 0) })
@@ -103,8 +116,20 @@ func TestTable(t *testing.T) {
 func TestSeries(t *testing.T) {
 	m := full()
 	want := []string{
+		`osm_gitops_audit_log_errors_total 1`,
+		`osm_gitops_audit_log_lines_total{kind="NodeJoined"} 1`,
+		`osm_gitops_audit_log_lost_total 1`,
+		`osm_gitops_audit_log_waiting 4`,
 		`osm_gitops_cluster_reachable{cluster="management"} 0`,
 		`osm_gitops_cluster_reachable{cluster="worker"} 1`,
+		`osm_gitops_node_provenance_ready 1`,
+		`osm_gitops_node_provenances_dropped_total 1`,
+		`osm_gitops_node_provenances_held 7`,
+		`osm_gitops_node_provenances{node="gone"} 5`,
+		`osm_gitops_node_provenances{node="there"} 6`,
+		`osm_gitops_nodes_disputed 1`,
+		`osm_gitops_nodes{behind="No",evidence="Reported"} 4`,
+		`osm_gitops_nodes{behind="Yes",evidence="Inferred"} 2`,
 		`osm_gitops_pool_bootstrap_token_expiry_timestamp_seconds{name="web",namespace="shop"} 1.7000036e+09`,
 		`osm_gitops_pool_info{commit="3f2a9c1",name="web",namespace="shop",profile="osp-ubuntu",version="v1.9.0"} 1`,
 		`osm_gitops_pool_node_token_expiry_timestamp_seconds{name="web",namespace="shop"} 1.7000864e+09`,
@@ -163,6 +188,14 @@ func TestNil(*testing.T) {
 	m.PoolGone(key("a"))
 	m.Rotated(Pool)
 	m.Rendered(0)
+	m.Nodes(nil)
+	m.ProvenanceReady(true)
+	m.ProvenanceDropped()
+	m.ProvenanceHeld(1)
+	m.JournalWritten("x")
+	m.JournalFailed()
+	m.JournalWaits(1)
+	m.JournalLost()
 	m.WebhookCertificate(func() time.Time { return time.Time{} })
 }
 

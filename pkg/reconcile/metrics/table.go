@@ -42,6 +42,18 @@ var (
 	poolTokenEnds = Metric{prefix + "pool_bootstrap_token_expiry_timestamp_seconds", "gauge", "when the bootstrap token of a pool ends, as a Unix time; it is renewed 30 minutes before", ofPool}
 	poolNodeEnds  = Metric{prefix + "pool_node_token_expiry_timestamp_seconds", "gauge", "when the token ends with which the machines of a pool fetch their Secrets, as a Unix time; it is renewed at half of its life. None with --node-token=shared", ofPool}
 
+	nodesKnown    = Metric{prefix + "nodes", "gauge", "nodes that there are and whose provenance is written down, by how it is known and whether they have the version that their pool has", []string{"evidence", "behind"}}
+	nodesDisputed = Metric{prefix + "nodes_disputed", "gauge", "nodes that there are and that say something else of themselves than the records", nil}
+	records       = Metric{prefix + "node_provenances", "gauge", "NodeProvenances, by whether their node is there or gone", []string{"node"}}
+	dropped       = Metric{prefix + "node_provenances_dropped_total", "counter", "NodeProvenances of nodes that are gone that were deleted because they were too old or too many", nil}
+	held          = Metric{prefix + "node_provenances_held", "gauge", "NodeProvenances that are too old or too many and stay until the audit log has them", nil}
+	provenanceOn  = Metric{prefix + "node_provenance_ready", "gauge", "1 if the provenance of nodes is written down, 0 while the kind NodeProvenance is not installed", nil}
+
+	journalLines   = Metric{prefix + "audit_log_lines_total", "counter", "lines written to the audit log, by kind", []string{"kind"}}
+	journalErrors  = Metric{prefix + "audit_log_errors_total", "counter", "attempts to write to the audit log that failed", nil}
+	journalWaiting = Metric{prefix + "audit_log_waiting", "gauge", "facts that wait in memory for the audit log to be written again", nil}
+	journalLost    = Metric{prefix + "audit_log_lost_total", "counter", "facts that are not in the audit log and never will be; the log names each", nil}
+
 	rotations = Metric{prefix + "rotations_total", "counter", "writes of pools' documents, by what was changed: " + joined(Reasons), []string{"reason"}}
 	renderSec = Metric{prefix + "render_duration_seconds", "histogram", "how long rendering the documents of a pool took", nil}
 	clusterUp = Metric{prefix + "cluster_reachable", "gauge", "1 if the API server of a cluster answered the last request, else 0", []string{"cluster"}}
@@ -54,6 +66,8 @@ func Table() []Metric {
 	return []Metric{
 		sourceInfo, sourceLastFetch, sourceFetch, sourceFailures,
 		poolInfo, poolReady, poolRefused, poolUserData, poolLimit, poolTokenEnds, poolNodeEnds,
+		nodesKnown, nodesDisputed, records, dropped, held, provenanceOn,
+		journalLines, journalErrors, journalWaiting, journalLost,
 		rotations, renderSec, clusterUp, webhookEnds,
 	}
 }
@@ -89,6 +103,14 @@ func (m Metric) desc() *prometheus.Desc { return prometheus.NewDesc(m.Name, m.He
 
 func (m Metric) counter() *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: m.Name, Help: m.Help}, m.Labels)
+}
+
+func (m Metric) one() prometheus.Counter {
+	return prometheus.NewCounter(prometheus.CounterOpts{Name: m.Name, Help: m.Help})
+}
+
+func (m Metric) gauge() prometheus.Gauge {
+	return prometheus.NewGauge(prometheus.GaugeOpts{Name: m.Name, Help: m.Help})
 }
 
 func (m Metric) histogram(buckets []float64) *prometheus.HistogramVec {

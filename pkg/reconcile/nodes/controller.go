@@ -2,6 +2,7 @@ package nodes
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/utils/clock"
@@ -18,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
@@ -60,52 +63,103 @@ type Reconciler struct {
 	ProfileNamespaces []string
 	// Retention of what was written about nodes that are gone.
 	Retention Retention
+	// Journal keeps facts for auditors; nil is none. Nothing is deleted before it is there.
+	Journal Journal
+	// Metrics counts; nil is nobody.
+	Metrics *metrics.Metrics
 
 	timelines      timelines
 	configurations configurations
+	answers        answers
+	counts         counts
 	pace           flowcontrol.RateLimiter // of writes that a push brings about
 }
 
 // Reconcile brings what is written about the nodes of one name in line with the node
 // that has it now, and with those that had it.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	err := r.reconcile(ctx, req)
+	if errors.Is(err, errUnkept) || errors.Is(err, errAgain) { // the audit log says why, or there is nothing to say
+		return ctrl.Result{RequeueAfter: wait.Jitter(later, 1)}, nil
+	}
+	return ctrl.Result{}, err
+}
+
+func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) error {
 	node := newMetadata(nodeKind)
 	there, err := get(ctx, r.Worker, types.NamespacedName{Name: req.Name}, node)
 	if err != nil {
-		return ctrl.Result{}, err
+		return err
 	}
 	if !there {
 		node = nil
 	}
 	known, err := r.knownOf(ctx, req.Name)
 	if err != nil {
-		return ctrl.Result{}, err
+		return err
 	}
 	var own *api.NodeProvenance
+	var unkept error
 	for i := range known {
 		switch np := &known[i]; {
 		case np.Spec.Node.Name != req.Name: // two names with one label
 		case node != nil && np.Spec.Node.UID == node.UID:
 			own = np
-		case np.Status.Removed == nil:
-			if err := r.markRemoved(ctx, np); err != nil {
-				return ctrl.Result{}, err
+		case np.Status.Removed == nil || len(r.owed(np)) > 0:
+			err := r.markRemoved(ctx, np)
+			if errors.Is(err, errUnkept) {
+				unkept, err = err, nil
+			}
+			if err != nil {
+				return err
 			}
 		}
 	}
 	if node == nil || !node.DeletionTimestamp.IsZero() {
-		return ctrl.Result{}, nil
+		return unkept
 	}
 	var pool timeline
+	whole := false
 	if own == nil {
-		if own, pool, err = r.write(ctx, node); err != nil || own == nil {
-			return ctrl.Result{}, err
+		if own, pool, err = r.write(ctx, node); err != nil {
+			return err
 		}
+		if own == nil {
+			return unkept
+		}
+		whole = true
+	}
+	if !whole && r.changed(node, own) && !r.answers.allow(node.UID, r.Clock.Now()) {
+		return errAgain
 	}
 	if err := r.annotate(ctx, node, own.Name); err != nil {
-		return ctrl.Result{}, err
+		return err
 	}
-	return ctrl.Result{}, r.keepStatus(ctx, node, own, pool)
+	if err := r.keepStatus(ctx, node, subject{own, whole, pool}); err != nil {
+		return err
+	}
+	return unkept
+}
+
+// errAgain says that a node was answered to just now: whoever has root on it can change
+// what it says as often as he likes, and each time would be a write, an event and a
+// line of the audit log.
+var errAgain = errors.New("the node changed what it says again")
+
+// changed reports whether a node says something else than what it was last compared
+// with, or does not name what is written about it.
+func (r *Reconciler) changed(node *metav1.PartialObjectMetadata, np *api.NodeProvenance) bool {
+	judged := apimeta.FindStatusCondition(np.Status.Conditions, api.AgreedCondition) != nil
+	return judged && (!named(node) || !sameReport(np.Status.Reported, reportOf(node)))
+}
+
+// subject is a NodeProvenance whose status is looked at. Whole says that nothing was
+// trimmed of it; pool are the records of its pool, nil where they were not read yet.
+type subject struct {
+	*api.NodeProvenance
+
+	whole bool
+	pool  timeline
 }
 
 // write writes down where a node comes from. It returns nil for a node that is of no
@@ -254,29 +308,34 @@ func (r *Reconciler) annotate(ctx context.Context, node *metav1.PartialObjectMet
 }
 
 // keepStatus writes what of a status is missing or no longer so. A push to the pool is
-// not among that, see behind.go.
-// t are the records of the pool, where they were read already.
-func (r *Reconciler) keepStatus(ctx context.Context, node *metav1.PartialObjectMetadata, np *api.NodeProvenance, t timeline) error {
+// not among that, see behind.go. What the audit log lacks comes first.
+func (r *Reconciler) keepStatus(ctx context.Context, node *metav1.PartialObjectMetadata, np subject) error {
 	report := reportOf(node)
 	before := apimeta.FindStatusCondition(np.Status.Conditions, api.AgreedCondition)
-	judged := before != nil && sameReport(np.Status.Reported, report)
-	if judged && np.Status.Behind != "" {
+	against, err := r.contradicted(ctx, node, np.NodeProvenance)
+	if err != nil {
+		return err
+	}
+	judged := before != nil && sameReport(np.Status.Reported, report) && (before.Reason == api.ReasonOtherMachine) == (against != "")
+	if judged && np.Status.Behind != "" && len(r.owed(np.NodeProvenance)) == 0 {
 		return nil
 	}
 	pool := types.NamespacedName{Namespace: np.Spec.Pool.Namespace, Name: np.Spec.Pool.Name}
-	if t == nil {
-		var err error
-		if t, err = r.timelineOf(ctx, pool, r.fresh(node)); err != nil {
+	if np.pool == nil && (!judged || np.Status.Behind == "") {
+		if np.pool, err = r.timelineOf(ctx, pool, r.fresh(node)); err != nil {
 			return err
 		}
 	}
-	change := map[string]any{}
+	next, change := np.DeepCopy(), map[string]any{}
 	if np.Status.Behind == "" {
-		change["behind"], change["missing"] = behind(np, t)
+		change["behind"], change["missing"] = behind(np.NodeProvenance, np.pool)
 	}
 	var agreed agreement
 	if !judged {
-		_, agreed = judge(facts{report: report, window: np.Spec.Window, pool: t})
+		_, agreed = judge(facts{report: report, window: np.Spec.Window, pool: np.pool})
+		if against != "" {
+			agreed = agreement{metav1.ConditionFalse, api.ReasonOtherMachine, against}
+		}
 		condition := metav1.Condition{
 			Type: api.AgreedCondition, Status: agreed.status, Reason: agreed.reason, Message: agreed.message,
 			ObservedGeneration: 1, LastTransitionTime: metav1.NewTime(r.Clock.Now()),
@@ -284,13 +343,14 @@ func (r *Reconciler) keepStatus(ctx context.Context, node *metav1.PartialObjectM
 		if before != nil && before.Status == agreed.status {
 			condition.LastTransitionTime = before.LastTransitionTime
 		}
-		change["conditions"] = []metav1.Condition{condition}
-		change["reported"] = nil
+		next.Status.Conditions, next.Status.Reported = []metav1.Condition{condition}, nil
+		change["conditions"], change["reported"] = next.Status.Conditions, nil
 		if report != (api.NodeReport{}) {
+			next.Status.Reported = &report
 			change["reported"] = report
 		}
 	}
-	if err := r.patchStatus(ctx, np, change); err != nil {
+	if err := r.patchWithFacts(ctx, next, np.whole, change); err != nil {
 		return err
 	}
 	if agreed.status == metav1.ConditionFalse {
@@ -312,12 +372,36 @@ func sameReport(had *api.NodeReport, has api.NodeReport) bool {
 	return *had == has
 }
 
-// markRemoved notes that a node is gone, once the API server has said so.
+// markRemoved notes that a node is gone, once the API server has said so, and what the
+// audit log has of it.
 func (r *Reconciler) markRemoved(ctx context.Context, np *api.NodeProvenance) error {
-	live := newMetadata(nodeKind)
-	found, err := get(ctx, r.Worker.Live, types.NamespacedName{Name: np.Spec.Node.Name}, live)
-	if err != nil || found && live.UID == np.Spec.Node.UID {
-		return err
+	next, change := np.DeepCopy(), map[string]any{}
+	if np.Status.Removed == nil {
+		live := newMetadata(nodeKind)
+		found, err := get(ctx, r.Worker.Live, types.NamespacedName{Name: np.Spec.Node.Name}, live)
+		if err != nil || found && live.UID == np.Spec.Node.UID {
+			return err
+		}
+		now := metav1.NewTime(r.Clock.Now()).Rfc3339Copy()
+		next.Status.Removed, change["removed"] = &now, now
 	}
-	return r.patchStatus(ctx, np, map[string]any{"removed": metav1.NewTime(r.Clock.Now()).Rfc3339Copy()})
+	return r.patchWithFacts(ctx, next, false, change)
+}
+
+// patchWithFacts changes the status to that of next, and notes in it what the audit log
+// has by then. Where that cannot be written, the rest is, and the error is errUnkept.
+func (r *Reconciler) patchWithFacts(ctx context.Context, next *api.NodeProvenance, whole bool, change map[string]any) error {
+	noted, unkept := r.keepFacts(ctx, next, whole)
+	if unkept != nil && !errors.Is(unkept, errUnkept) {
+		return unkept
+	}
+	if noted != nil {
+		change["journaled"] = noted
+	}
+	if len(change) > 0 {
+		if err := r.patchStatus(ctx, next, change); err != nil {
+			return err
+		}
+	}
+	return unkept
 }

@@ -48,6 +48,7 @@ type stood struct {
 	from, until float64 // until of the last one: negative while it stands
 	revision    string
 	replaces    string
+	pool        string // uid of the MachineDeployment
 }
 
 // uid is that of the nth configuration.
@@ -57,7 +58,7 @@ func uid(n int) types.UID { return types.UID(fmt.Sprintf("osc-%d", n)) }
 func history(t *testing.T, past ...stood) (client.Object, []metav1.PartialObjectMetadata) {
 	t.Helper()
 	var standing client.Object
-	intervals := map[string][]api.Interval{}
+	intervals, pools := map[string][]api.Interval{}, map[string]string{}
 	var order []string
 	for n, s := range past {
 		rec := record(t, s.version)
@@ -68,12 +69,12 @@ func history(t *testing.T, past ...stood) (client.Object, []metav1.PartialObject
 			}
 			standing = &osm.OperatingSystemConfig{ObjectMeta: metav1.ObjectMeta{
 				Name: "pool-ns-config", UID: uid(n), CreationTimestamp: metav1.NewTime(at(s.from)),
-				Annotations: map[string]string{api.AnnotationRecord: string(text), api.AnnotationReplaces: s.replaces, api.AnnotationRevisionFor: s.revision},
+				Annotations: map[string]string{api.AnnotationRecord: string(text), api.AnnotationReplaces: s.replaces, api.AnnotationRevisionFor: s.revision, api.AnnotationPoolUID: s.pool},
 			}}
 			continue
 		}
 		if intervals[s.version] == nil {
-			order = append(order, s.version)
+			order, pools[s.version] = append(order, s.version), s.pool
 		}
 		intervals[s.version] = append(intervals[s.version], api.Interval{
 			From: metav1.NewTime(at(s.from)), Until: metav1.NewTime(at(s.until)), UID: uid(n), Replaces: types.UID(s.replaces), Revision: s.revision,
@@ -89,7 +90,7 @@ func history(t *testing.T, past ...stood) (client.Object, []metav1.PartialObject
 		records = append(records, metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
 			Name: "pool-ns-" + version, UID: types.UID(version), Annotations: map[string]string{
 				api.AnnotationIntervals: string(text), api.AnnotationInputDigest: rec.Digests.Input,
-				api.AnnotationProfile: rec.Profile, api.AnnotationVersion: rec.Version, api.AnnotationCommit: rec.Commit,
+				api.AnnotationProfile: rec.Profile, api.AnnotationVersion: rec.Version, api.AnnotationCommit: rec.Commit, api.AnnotationPoolUID: pools[version],
 			},
 		}})
 	}
@@ -126,7 +127,11 @@ func TestTimeline(t *testing.T) {
 		"nothing of ours for a long time":      {[]stood{{version: "v1", from: 0, until: 10}, {version: "v2", from: 300, until: -1}}, "v1 0-10, v2 300-now"},
 		"another controller's in between":      {[]stood{{version: "v1", from: 0, until: 10}, {version: "v2", from: 15, until: -1, replaces: "the reference's"}}, "v1 0-10, v2 15-now"},
 		"a pool that is gone":                  {[]stood{{version: "v1", from: 0, until: 10}}, "v1 0-10"},
-		"two within a second, in their order":  {[]stood{{version: "v2", from: 0, until: -1, replaces: "osc-1"}, {version: "v1", from: 0, until: 1}}, "v1 0-0, v2 0-now"},
+		// A pool that is created again under its name: the Secrets of the one before went with it.
+		"another pool of the name, at once": {[]stood{{version: "v1", from: 0, until: 10, pool: "a"}, {version: "v2", from: 11, until: -1, pool: "b"}}, "v1 0-10, v2 11-now"},
+		"the same pool, killed between two": {[]stood{{version: "v1", from: 0, until: 10, pool: "a"}, {version: "v2", from: 11, until: -1, pool: "a"}}, "v1 0-11, v2 11-now"},
+
+		"two within a second, in their order": {[]stood{{version: "v2", from: 0, until: -1, replaces: "osc-1"}, {version: "v1", from: 0, until: 1}}, "v1 0-0, v2 0-now"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := told(newTimeline(history(t, c.past...))); got != c.want {

@@ -29,6 +29,8 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/auditlog"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
@@ -46,7 +48,10 @@ type fleet struct {
 	writes atomic.Int64 // requests of the controller that are no reads
 	keep   Retention
 	stop   func()
-	n      int
+
+	journal *auditlog.Journal // nil for none
+	metrics *metrics.Metrics
+	n       int
 }
 
 func newFleet(t *testing.T) *fleet {
@@ -93,11 +98,14 @@ func (f *fleet) start() {
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
 		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"},
 		Controller: config.Controller{SkipNameValidation: &skip},
-		Cache:      cache.Options{DefaultTransform: cache.TransformStripManagedFields(), ByObject: objects},
+		Cache:      cache.Options{DefaultTransform: Transform(), ByObject: objects},
 	})
 	f.do(err)
 	here := Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}
-	r := &Reconciler{Management: here, Worker: here, Recorder: f.events, Clock: f.clock, Namespace: f.ns, Retention: f.keep}
+	r := &Reconciler{Management: here, Worker: here, Recorder: f.events, Clock: f.clock, Namespace: f.ns, Retention: f.keep, Metrics: f.metrics}
+	if f.journal != nil {
+		r.Journal = f.journal
+	}
 	f.do(r.Setup(f.t.Context(), mgr, Watches{Management: mgr.GetCache(), Concurrency: 1}))
 	ctx, cancel := context.WithCancel(context.WithoutCancel(f.t.Context()))
 	ended := make(chan struct{})

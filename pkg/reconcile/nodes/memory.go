@@ -3,15 +3,42 @@ package nodes
 import (
 	"slices"
 	"sync"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 )
 
-// most bounds what a memory holds; beyond it, it forgets all.
-const most = 4096
+const (
+	// most bounds what a memory holds; beyond it, it forgets all.
+	most = 4096
+	// later is the least time between two answers to one node that changes what it says,
+	// and the wait before facts are tried again that could not be written.
+	later = time.Minute
+)
+
+// answers remembers when nodes were answered to.
+type answers struct {
+	mu   sync.Mutex
+	last map[types.UID]time.Time
+}
+
+// allow reports whether a node may be answered to now, and notes that it is.
+func (a *answers) allow(node types.UID, now time.Time) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if last, ok := a.last[node]; ok && now.Before(last.Add(later)) && !now.Before(last) {
+		return false
+	}
+	if a.last == nil || len(a.last) >= most {
+		a.last = map[types.UID]time.Time{}
+	}
+	a.last[node] = now
+	return true
+}
 
 // timelines remembers the timelines of pools, so that a pool of thousands of nodes has
 // its records read once. What they were made from tells whether they still hold.

@@ -70,27 +70,53 @@ func OwnerOf(obj client.Object, kind string) *metav1.OwnerReference {
 	return out
 }
 
-// machineOf finds the Machine of a Node by the Node's label, by its annotation, or by
-// the Machine's status. The first two a node may write itself: a Machine that says
-// that it is another node's is not believed to be this one's.
+// machineOf finds the Machine of a Node: the one whose status names it, else by the
+// Node's label, or by its annotation. These two a node may write itself, from its first
+// moment on: a Machine that says that it is another node's is not believed to be this
+// one's, and neither is the node's word where a Machine says that it is its own.
 func (r *Reconciler) machineOf(ctx context.Context, node *metav1.PartialObjectMetadata) (*cluster.Machine, error) {
+	if m, err := r.machineBy(ctx, node, client.MatchingFields{nodeIndex: node.Name}); err != nil || m != nil {
+		return m, err
+	}
 	if uid := node.Labels[api.LabelOwnedBy]; uid != "" {
 		m, err := r.machineBy(ctx, node, client.MatchingFields{uidIndex: uid})
 		if err != nil || m != nil {
 			return m, err
 		}
 	}
-	if namespace, name, ok := strings.Cut(node.Annotations[api.AnnotationMachine], "/"); ok {
-		var m cluster.Machine
-		found, err := get(ctx, r.Worker, types.NamespacedName{Namespace: namespace, Name: name}, &m)
-		if err != nil {
-			return nil, err
-		}
-		if found && mayBe(&m, node) {
-			return &m, nil
+	namespace, name, ok := strings.Cut(node.Annotations[api.AnnotationMachine], "/")
+	if !ok {
+		return nil, nil
+	}
+	var m cluster.Machine
+	found, err := get(ctx, r.Worker, types.NamespacedName{Namespace: namespace, Name: name}, &m)
+	if err != nil || !found || !mayBe(&m, node) {
+		return nil, err
+	}
+	return &m, nil
+}
+
+// contradicted says what machines say against the one that was written down for a node,
+// "" for nothing: it may have been believed on the node's word, before they said so.
+func (r *Reconciler) contradicted(ctx context.Context, node *metav1.PartialObjectMetadata, np *api.NodeProvenance) (string, error) {
+	var written cluster.MachineList
+	if err := r.Worker.List(ctx, &written, client.MatchingFields{uidIndex: string(np.Spec.Machine.UID)}, client.UnsafeDisableDeepCopy); err != nil {
+		return "", fmt.Errorf("listing Machines: %w", err)
+	}
+	for i := range written.Items {
+		switch ref := written.Items[i].Status.NodeRef; {
+		case ref == nil:
+		case ref.Name == node.Name:
+			return "", nil
+		default:
+			return fmt.Sprintf("it was written down by the node's own word as that of machine %s, which says that it has node %q", np.Spec.Machine.Name, ref.Name), nil
 		}
 	}
-	return r.machineBy(ctx, node, client.MatchingFields{nodeIndex: node.Name})
+	other, err := r.machineBy(ctx, node, client.MatchingFields{nodeIndex: node.Name})
+	if err != nil || other == nil || other.UID == np.Spec.Machine.UID || other.CreationTimestamp.After(np.Spec.Node.Joined.Add(leeway)) {
+		return "", err // one that was made for a node that was there before
+	}
+	return fmt.Sprintf("it was written down by the node's own word as that of machine %s, and machine %s/%s says that it has this node", np.Spec.Machine.Name, other.Namespace, other.Name), nil
 }
 
 func (r *Reconciler) machineBy(ctx context.Context, node *metav1.PartialObjectMetadata, by client.MatchingFields) (*cluster.Machine, error) {
@@ -136,6 +162,9 @@ func (r *Reconciler) windowOf(ctx context.Context, node *metav1.PartialObjectMet
 		return w, err
 	}
 	for i := range earlier {
+		if earlier[i].Spec.Node.Name != node.Name {
+			continue // it has had the machine by its own word only
+		}
 		if joined := earlier[i].Spec.Node.Joined; joined.Before(&w.Until) {
 			w.Until = joined
 		}

@@ -2,6 +2,7 @@ package nodes
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -23,7 +24,7 @@ func (r *Reconciler) retain(ctx context.Context) error {
 	ticker := time.NewTicker(retainInterval)
 	defer ticker.Stop()
 	for {
-		if err := r.sweep(ctx); err != nil && ctx.Err() == nil {
+		if err := r.sweep(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, errUnkept) { // which was logged
 			log.FromContext(ctx).Error(err, "removing old NodeProvenances")
 		}
 		select {
@@ -35,18 +36,29 @@ func (r *Reconciler) retain(ctx context.Context) error {
 }
 
 // sweep deletes the provenance of nodes that are gone: what is older than Age, and the
-// oldest beyond Max.
+// oldest beyond Max. None goes before the audit log has it.
 func (r *Reconciler) sweep(ctx context.Context) error {
 	all, err := r.known(ctx)
 	if err != nil {
 		return err
 	}
-	for _, np := range expired(all, r.Retention, r.Clock.Now()) {
-		err := r.Worker.Delete(ctx, &api.NodeProvenance{ObjectMeta: metav1.ObjectMeta{Name: np.Name}}, client.Preconditions{UID: &np.UID})
+	old := expired(all, r.Retention, r.Clock.Now())
+	for i, np := range old {
+		there, err := r.keepDropped(ctx, np)
+		if err != nil {
+			r.Metrics.ProvenanceHeld(len(old) - i)
+			return err
+		}
+		if !there {
+			continue
+		}
+		err = r.Worker.Delete(ctx, &api.NodeProvenance{ObjectMeta: metav1.ObjectMeta{Name: np.Name}}, client.Preconditions{UID: &np.UID})
 		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("deleting NodeProvenance %s: %w", np.Name, err)
 		}
+		r.Metrics.ProvenanceDropped()
 	}
+	r.Metrics.ProvenanceHeld(0)
 	return nil
 }
 

@@ -5,8 +5,10 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/flowcontrol"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -43,8 +45,21 @@ type Watches struct {
 	Concurrency int
 }
 
+// Installed reports whether the cluster knows the kind that Setup needs.
+func Installed(mapper apimeta.RESTMapper) (bool, error) {
+	kind := api.GroupVersion.WithKind("NodeProvenance")
+	_, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	if apimeta.IsNoMatchError(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("looking for the kind %s: %w", kind.Kind, err)
+	}
+	return true, nil
+}
+
 // Setup registers the controllers with the manager of the worker cluster, whose cache
-// has to keep what WorkerCache says. A node runs when it comes or goes, when what it
+// has to keep what WorkerCache says. That manager may run already. A node runs when it comes or goes, when what it
 // says of itself changes, and when what links it to its pool does; its heartbeats
 // cause nothing.
 func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, w Watches) error {
@@ -54,6 +69,9 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, w Watches) err
 	}
 	if err := mgr.Add(manager.RunnableFunc(r.retain)); err != nil {
 		return fmt.Errorf("setting up the removal of old NodeProvenances: %w", err)
+	}
+	if err := r.count(ctx, mgr); err != nil {
+		return err
 	}
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("node").
@@ -66,6 +84,7 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, w Watches) err
 			}
 			return nil
 		}), builder.WithPredicates(deletedOrOld)).
+		WatchesRawSource(source.Kind(w.Management, &osm.OperatingSystemConfig{}, handler.TypedEnqueueRequestsFromMapFunc(r.nodesOfNew), firstConfig)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: w.Concurrency}).
 		Complete(r)
 	if err != nil {
@@ -82,6 +101,20 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, w Watches) err
 	return nil
 }
 
+// count lets metrics tell of NodeProvenances.
+func (r *Reconciler) count(ctx context.Context, mgr ctrl.Manager) error {
+	informer, err := mgr.GetCache().GetInformer(ctx, &api.NodeProvenance{}, cache.BlockUntilSynced(false))
+	if err == nil {
+		_, err = informer.AddEventHandler(r.counts.handler())
+	}
+	if err != nil {
+		return fmt.Errorf("counting NodeProvenances: %w", err)
+	}
+	r.Metrics.Nodes(r.counts.all)
+	r.Metrics.ProvenanceReady(true)
+	return nil
+}
+
 // WorkerCache says how the cache of the worker cluster keeps what there are many of:
 // of nodes, machines and their provenance no more than what is asked for.
 func WorkerCache() map[client.Object]cache.ByObject {
@@ -90,7 +123,19 @@ func WorkerCache() map[client.Object]cache.ByObject {
 		&corev1.Node{}:        {Transform: trimNode},
 		&cluster.Machine{}:    {Transform: trimMachine, Namespaces: everywhere},
 		&cluster.MachineSet{}: {Transform: trimMachineSet, Namespaces: everywhere},
-		&api.NodeProvenance{}: {Transform: trimProvenance},
+	}
+}
+
+// Transform is what the cache of the worker cluster does with all else. NodeProvenances
+// are among that: a cache with a rule for a kind does not begin before the kind is
+// installed.
+func Transform() toolscache.TransformFunc {
+	strip := cache.TransformStripManagedFields()
+	return func(in any) (any, error) {
+		if np, ok := in.(*api.NodeProvenance); ok {
+			return trimProvenance(np), nil
+		}
+		return strip(in)
 	}
 }
 
@@ -189,6 +234,25 @@ func (r *Reconciler) nodesOfSet(ctx context.Context, obj client.Object) []crreco
 	return out
 }
 
+// nodesOfNew maps the first configuration of a pool to the nodes that the pool has
+// already: until now they were those of a MachineDeployment without a profile.
+func (r *Reconciler) nodesOfNew(ctx context.Context, osc *osm.OperatingSystemConfig) []crreconcile.Request {
+	var out []crreconcile.Request
+	for _, pool := range poolOf(osc) {
+		sets := newMetadataList(machineSetKind)
+		if err := r.Worker.List(ctx, sets, client.InNamespace(pool.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+			log.FromContext(ctx).Error(err, "listing MachineSets")
+			return nil
+		}
+		for i := range sets.Items {
+			if owner := OwnerOf(&sets.Items[i], "MachineDeployment"); owner != nil && owner.Name == pool.Name {
+				out = append(out, r.nodesOfSet(ctx, &sets.Items[i])...)
+			}
+		}
+	}
+	return out
+}
+
 // poolOf maps a configuration to its pool.
 func poolOf(obj client.Object) []crreconcile.Request {
 	var pool types.NamespacedName
@@ -248,6 +312,16 @@ func nodeRefOf(obj client.Object) string {
 var deletedOrOld = predicate.Funcs{
 	CreateFunc: func(e event.CreateEvent) bool { return e.IsInInitialList },
 	UpdateFunc: func(event.UpdateEvent) bool { return false },
+}
+
+// firstConfig passes configurations that come and replace none; what was there when the
+// controller came is looked at with all nodes.
+var firstConfig = predicate.TypedFuncs[*osm.OperatingSystemConfig]{
+	CreateFunc: func(e event.TypedCreateEvent[*osm.OperatingSystemConfig]) bool {
+		return !e.IsInInitialList && e.Object.Annotations[api.AnnotationReplaces] == ""
+	},
+	UpdateFunc: func(event.TypedUpdateEvent[*osm.OperatingSystemConfig]) bool { return false },
+	DeleteFunc: func(event.TypedDeleteEvent[*osm.OperatingSystemConfig]) bool { return false },
 }
 
 // configReplaced passes configurations that come; what goes is followed by another, or

@@ -105,6 +105,16 @@ type entry struct {
 	generation
 
 	uid, replaces types.UID // of OperatingSystemConfigs
+	pool          string    // uid of the MachineDeployment; empty where it is not known
+}
+
+// came reports whether one came in place of another.
+func (e entry) came(other entry) bool { return e.replaces != "" && e.replaces == other.uid }
+
+// ofOnePool reports whether two may be of one MachineDeployment. One that is deleted and
+// created again under its name is another.
+func (e entry) ofOnePool(other entry) bool {
+	return e.pool == "" || other.pool == "" || e.pool == other.pool
 }
 
 // newTimeline orders what is known of a pool: its configuration, nil for none, and its
@@ -131,23 +141,23 @@ func newTimeline(osc client.Object, records []metav1.PartialObjectMetadata) time
 	}
 	slices.SortStableFunc(entries, func(a, b entry) int {
 		switch { // within one second
-		case a.uid == b.replaces:
+		case b.came(a):
 			return -1
-		case b.uid == a.replaces:
+		case a.came(b):
 			return 1
 		}
 		return cmp.Or(a.from.Compare(b.from), compareEnds(a.until, b.until))
 	})
 	known := map[types.UID]bool{}
 	for _, e := range entries {
-		known[e.uid] = true
+		known[e.uid] = e.uid != ""
 	}
 	var out timeline
 	for i, e := range entries {
 		e.unrecorded = e.replaces != "" && !known[e.replaces]
 		if i+1 < len(entries) {
 			next := entries[i+1]
-			follows := next.replaces == e.uid || known[next.replaces] || next.replaces == "" && !next.from.After(e.until.Add(bridge))
+			follows := next.came(e) || known[next.replaces] || next.replaces == "" && next.ofOnePool(e) && !next.from.After(e.until.Add(bridge))
 			if follows || e.until.IsZero() || e.until.After(next.from) {
 				e.until = next.from
 			}
@@ -180,7 +190,7 @@ func entryOf(osc client.Object) (entry, bool) {
 			inputDigest: rec.Digests.Input, profile: nameOf(rec), version: rec.Version, commit: rec.Commit, selectedBy: rec.SelectedBy,
 			revision: osc.GetAnnotations()[api.AnnotationRevisionFor], from: osc.GetCreationTimestamp().Time,
 		},
-		uid: osc.GetUID(), replaces: types.UID(osc.GetAnnotations()[api.AnnotationReplaces]),
+		uid: osc.GetUID(), replaces: types.UID(osc.GetAnnotations()[api.AnnotationReplaces]), pool: osc.GetAnnotations()[api.AnnotationPoolUID],
 	}, true
 }
 
@@ -199,7 +209,7 @@ func archivedEntries(obj client.Object) []entry {
 				commit: a[api.AnnotationCommit], selectedBy: in.SelectedBy, revision: in.Revision,
 				from: in.From.Time, until: in.Until.Time, record: obj.GetName(),
 			},
-			uid: in.UID, replaces: in.Replaces,
+			uid: in.UID, replaces: in.Replaces, pool: a[api.AnnotationPoolUID],
 		})
 	}
 	return out

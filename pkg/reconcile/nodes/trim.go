@@ -61,11 +61,7 @@ func trimMachineSet(in any) (any, error) {
 }
 
 // trimProvenance keeps of a NodeProvenance what tells whether its status still holds.
-func trimProvenance(in any) (any, error) {
-	np, ok := in.(*api.NodeProvenance)
-	if !ok {
-		return in, nil
-	}
+func trimProvenance(np *api.NodeProvenance) *api.NodeProvenance {
 	np.ObjectMeta = trimMeta(np.ObjectMeta)
 	np.Labels, np.Annotations = nil, nil
 	s := &np.Spec
@@ -76,7 +72,7 @@ func trimProvenance(in any) (any, error) {
 	for i := range np.Status.Conditions {
 		np.Status.Conditions[i].Message = ""
 	}
-	return in, nil
+	return np
 }
 
 // trimMeta keeps of an object's metadata who it is, and whose.

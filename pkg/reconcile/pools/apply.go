@@ -69,6 +69,7 @@ func (r *Reconciler) apply(ctx context.Context, seen *observed, p plan) error {
 	if err := r.writeUserData(ctx, seen, seen.objects.bootstrap, p.bootstrap); err != nil {
 		return err
 	}
+	p.journaled = r.keepFact(ctx, seen, osc, p)
 	if err := r.writeStatus(ctx, osc, p); err != nil {
 		return err
 	}
@@ -232,6 +233,7 @@ func (r *Reconciler) writeConfig(ctx context.Context, have *osm.OperatingSystemC
 		if err := r.archive(ctx, have); err != nil {
 			return nil, err
 		}
+		r.tellBefore(ctx, have)
 		if err := client.IgnoreNotFound(r.clusterOf(have).Delete(ctx, have, client.Preconditions{UID: &have.UID})); err != nil {
 			return nil, raced(fmt.Errorf("deleting OperatingSystemConfig %s: %w", client.ObjectKeyFromObject(have), err))
 		}
@@ -291,6 +293,9 @@ func (r *Reconciler) writeStatus(ctx context.Context, osc *osm.OperatingSystemCo
 		set(meta.StalledCondition, metav1.ConditionTrue, api.ReasonNewerRefused, message)
 	}
 	osc.Status.ObservedGeneration, osc.Status.RefusedVersion = osc.Generation, refusedVersion(p.refusal)
+	if p.journaled != "" {
+		osc.Status.Journaled = p.journaled
+	}
 	if p.digests != nil {
 		osc.Status.Digests = p.digests
 	} else if osc.Status.Digests == nil && p.serving.Digests.Input != "" {

@@ -55,6 +55,8 @@ type Reconciler struct {
 	Recorder events.EventRecorder
 	// Metrics counts; nil is nobody.
 	Metrics *metrics.Metrics
+	// Journal keeps facts for auditors; nil is none.
+	Journal Journal
 	// Engine renders.
 	Engine Renderer
 	// Clock tells when a token ends.
@@ -129,6 +131,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	err = r.apply(ctx, next.seen, next.todo)
 	if r.withhold(next, err) {
 		return ctrl.Result{RequeueAfter: racedRetry}, nil
+	}
+	if next.todo.was.unkept {
+		next.todo.poll = sooner(next.todo.poll, journalRetry)
 	}
 	return r.report(&md, next.todo, err)
 }

@@ -51,6 +51,7 @@ type plan struct {
 	expires   time.Time     // end of the bootstrap token
 	look      time.Time     // when the token for nodes is due, zero for never
 	poll      time.Duration // until the next look at what nobody tells of, 0 for never
+	journaled string        // id of the line of the audit log, once there is one
 	was       *past         // what stood before apply; nil where nothing was planned
 }
 

@@ -26,6 +26,8 @@ type past struct {
 	spec    *osm.OperatingSystemConfigSpec // of a configuration that was replaced
 	// refused is what the configuration's condition said of a newer one.
 	refused string
+	// unkept is set where the audit log lacks the configuration that stands now.
+	unkept bool
 }
 
 // pastOf remembers what apply changes on the objects themselves.

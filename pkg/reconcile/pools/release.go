@@ -81,6 +81,7 @@ func (r *Reconciler) deleteOwned(ctx context.Context, md *cluster.MachineDeploym
 			} else if err != nil {
 				return err
 			}
+			r.tellDeleted(md, osc)
 		}
 		if err := r.remove(ctx, obj); err != nil {
 			return err

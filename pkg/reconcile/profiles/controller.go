@@ -29,6 +29,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/journal"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/forge"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
@@ -45,6 +46,12 @@ type Fetcher interface {
 // *forge.Statuses is one.
 type Reporter interface {
 	Looked(l forge.Look)
+}
+
+// A Journal keeps facts for auditors. *auditlog.Journal is one.
+type Journal interface {
+	// Tell keeps facts, at once or as soon as it can.
+	Tell(facts ...journal.Fact)
 }
 
 // Reconciler keeps ProfileSources. Its fields are set once, before Setup.
@@ -81,6 +88,8 @@ type Reconciler struct {
 	Statuses Reporter
 	// Metrics counts; nil is nobody.
 	Metrics *metrics.Metrics
+	// Journal keeps facts for auditors; nil is none.
+	Journal Journal
 	// Now is the time by which signatures are judged; nil is the clock.
 	Now func() time.Time
 

@@ -53,7 +53,8 @@ func (r *Reconciler) report(ctx context.Context, ps *api.ProfileSource, out outc
 	if token, ok := meta.ReconcileAnnotationValue(ps.Annotations); ok {
 		ps.Status.SetLastHandledReconcileRequest(token)
 	}
-	r.tellCreated(ps, out) // an object is created once: a later run cannot tell
+	r.tellCreated(ps, out)          // an object is created once: a later run cannot tell
+	r.journal(before, ps, out, err) // before what is new is not new any more
 	if !equality.Semantic.DeepEqual(before.Status, ps.Status) {
 		// Of exactly what was read: a cache that is behind would move times back.
 		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
@@ -238,14 +239,8 @@ func (r *Reconciler) events(before, ps *api.ProfileSource, out outcome, err erro
 			r.event(ps, corev1.EventTypeWarning, api.EventProfileRefused, "%v", refused)
 		}
 	}
-	was := map[string]bool{}
-	for _, e := range before.Status.Profiles {
-		was[e.Name] = e.Removed
-	}
-	for _, e := range ps.Status.Profiles {
-		if removed, known := was[e.Name]; e.Removed && known && !removed {
-			r.event(ps, corev1.EventTypeWarning, api.EventProfileRemoved, "profile %q is no longer in the source; pools that have %s keep it, new ones are refused", e.Name, e.Version)
-		}
+	for _, e := range newlyRemoved(before, ps) {
+		r.event(ps, corev1.EventTypeWarning, api.EventProfileRemoved, "profile %q is no longer in the source; pools that have %s keep it, new ones are refused", e.Name, e.Version)
 	}
 	switch {
 	case before.Status.Revision != ps.Status.Revision:
@@ -271,6 +266,21 @@ func newlyCurrent(before, after *api.ProfileSource) []api.ProfileEntry {
 	for _, e := range after.Status.Profiles {
 		old, known := was[e.Name]
 		if !e.Removed && (!known || old.Version != e.Version || old.Digest != e.Digest) {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// newlyRemoved are the profiles that left the source.
+func newlyRemoved(before, after *api.ProfileSource) []api.ProfileEntry {
+	was := map[string]bool{}
+	for _, e := range before.Status.Profiles {
+		was[e.Name] = e.Removed
+	}
+	var out []api.ProfileEntry
+	for _, e := range after.Status.Profiles {
+		if removed, known := was[e.Name]; e.Removed && known && !removed {
 			out = append(out, e)
 		}
 	}

@@ -121,6 +121,11 @@ var good = map[string]string{
 	`osm_gitops_pool_node_token_expiry_timestamp_seconds{namespace="shop",name="web"}`:                                         "72000x480",
 	`osm_gitops_rotations_total{reason="profile"}`:                                                                             "5x480",
 	`osm_gitops_rotations_total{reason="restored"}`:                                                                            "5x480",
+	`osm_gitops_nodes_disputed`:                               "0x480",
+	`osm_gitops_node_provenance_ready{namespace="n",pod="a"}`: "1x480",
+	`osm_gitops_node_provenance_ready{namespace="n",pod="b"}`: "0x480", // it does not lead
+	`osm_gitops_audit_log_errors_total`:                       "3x480",
+	`osm_gitops_audit_log_lost_total`:                         "3x480",
 	// Two replicas of a controller, and another that shares the cluster.
 	`osm_gitops_cluster_reachable{cluster="worker",namespace="n",pod="a"}`: "1x480",
 	`osm_gitops_cluster_reachable{cluster="worker",namespace="n",pod="b"}`: "0x480",
@@ -151,6 +156,10 @@ func TestAlertsFire(t *testing.T) {
 		"OSMGitOpsNodeTokenEnds":        {`osm_gitops_pool_node_token_expiry_timestamp_seconds{namespace="shop",name="web"}`: "30000x480"},
 		"OSMGitOpsManyPoolsRotated":     many,
 		"OSMGitOpsPutBackAgainAndAgain": {`osm_gitops_rotations_total{reason="restored"}`: "5x440 6+1x39"},
+		"OSMGitOpsNodesDisputed":        {`osm_gitops_nodes_disputed`: "2x480"},
+		"OSMGitOpsProvenanceOff":        {`osm_gitops_node_provenance_ready{namespace="n",pod="a"}`: "0x480"},
+		"OSMGitOpsAuditLogNotWritten":   {`osm_gitops_audit_log_errors_total`: "3x440 4+1x39"},
+		"OSMGitOpsAuditLogLost":         {`osm_gitops_audit_log_lost_total`: "3x440 4x39"},
 		"OSMGitOpsAway": {
 			`osm_gitops_cluster_reachable{cluster="worker",namespace="n",pod="a"}`: "_x480",
 			`osm_gitops_cluster_reachable{cluster="worker",namespace="n",pod="b"}`: "_x480",

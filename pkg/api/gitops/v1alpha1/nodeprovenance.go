@@ -286,11 +286,32 @@ type NodeProvenanceStatus struct {
 	// Reported is what the node said when Agreed was last looked at.
 	// +optional
 	Reported *NodeReport `json:"reported,omitempty"`
+	// Journaled are the ids of the lines of the audit log about this node, where the
+	// controller keeps one.
+	// +optional
+	Journaled *ProvenanceJournaled `json:"journaled,omitempty"`
 	// Conditions: Agreed.
 	// +listType=map
 	// +listMapKey=type
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// ProvenanceJournaled are ids of lines of the audit log. One that is missing was not
+// written yet.
+type ProvenanceJournaled struct {
+	// Joined is that of the line with what the node was provisioned from.
+	// +kubebuilder:validation:MaxLength=64
+	// +optional
+	Joined string `json:"joined,omitempty"`
+	// Disputed is that of the last line which says that the node disagrees with the records.
+	// +kubebuilder:validation:MaxLength=64
+	// +optional
+	Disputed string `json:"disputed,omitempty"`
+	// Removed is that of the line which says that the node is gone.
+	// +kubebuilder:validation:MaxLength=64
+	// +optional
+	Removed string `json:"removed,omitempty"`
 }
 
 // MissingVersion is a version of a profile that a pool got after a node had joined.
@@ -324,4 +345,7 @@ const (
 	ReasonNotCurrentThen = "NotCurrentThen"
 	// ReasonOtherCommit: the configuration and the commit do not belong together.
 	ReasonOtherCommit = "OtherCommit"
+	// ReasonOtherMachine: machines say that it is not the node of the machine that was
+	// written down.
+	ReasonOtherMachine = "OtherMachine"
 )

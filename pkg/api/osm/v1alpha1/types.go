@@ -227,6 +227,11 @@ type OperatingSystemConfigStatus struct {
 	// where something else is the reason, such as the pool itself.
 	// +optional
 	RefusedVersion string `json:"refusedVersion,omitempty"`
+	// Journaled is the id of the line of the audit log about this configuration, where
+	// the controller keeps one and has written it.
+	// +kubebuilder:validation:MaxLength=64
+	// +optional
+	Journaled string `json:"journaled,omitempty"`
 }
 
 // ConfigDigests are the digests of one generation, each "v1:sha256:" and 64 hex

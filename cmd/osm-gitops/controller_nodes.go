@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	ctrlcluster "sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+)
+
+// installedPoll is the time between two looks whether the kind NodeProvenance has come.
+const installedPoll = 10 * time.Second
+
+// addNodes adds the node controller to the manager of the worker cluster. Provisioning
+// does not need it: where the kind NodeProvenance is not installed, as after an update
+// of the controller alone, it begins when it is.
+func addNodes(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Manager, f *controllerFlags, facts nodeFacts) error {
+	provenance := &nodes.Reconciler{
+		Management:        nodes.Cluster{Client: management.GetClient(), Live: management.GetAPIReader()},
+		Worker:            nodes.Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader()},
+		Recorder:          notes.Recorder{EventRecorder: mgr.GetEventRecorder(api.FieldManager)},
+		Clock:             clock.RealClock{},
+		Namespace:         f.namespace,
+		ProfileNamespaces: f.crossNamespaces,
+		Retention:         nodes.Retention{Age: f.provenanceRetention, Max: f.provenanceMax},
+		Metrics:           facts.metrics,
+	}
+	if facts.journal != nil {
+		provenance.Journal = facts.journal
+	}
+	setUp := func(ctx context.Context) error {
+		err := provenance.Setup(ctx, mgr, nodes.Watches{Management: management.GetCache(), Concurrency: f.workerCount})
+		if err != nil {
+			return fmt.Errorf("setting up the provenance of nodes: %w", err)
+		}
+		return nil
+	}
+	installed, err := nodes.Installed(mgr.GetRESTMapper())
+	if err != nil {
+		return err
+	}
+	if installed {
+		return setUp(ctx)
+	}
+	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
+		logger := log.FromContext(ctx)
+		logger.Info("the kind NodeProvenance is not installed: where nodes come from is not written down; apply deploy/crds/gitops.k8c.io_nodeprovenances.yaml")
+		err := wait.PollUntilContextCancel(ctx, installedPoll, false, func(context.Context) (bool, error) {
+			installed, err := nodes.Installed(mgr.GetRESTMapper())
+			if err != nil {
+				logger.Error(err, "looking whether the kind NodeProvenance is installed")
+			}
+			return installed, nil
+		})
+		if err != nil {
+			return nil //nolint:nilerr // told to stop while it waited
+		}
+		logger.Info("the kind NodeProvenance is installed now")
+		return setUp(ctx)
+	}))
+}

@@ -1,0 +1,308 @@
+package attestation
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	provenancev1 "github.com/in-toto/attestation/go/predicates/provenance/v1"
+	intotov1 "github.com/in-toto/attestation/go/v1"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
+)
+
+// What statements name. They are part of the format: whoever verifies compares them.
+const (
+	// PredicateType is SLSA's: https://slsa.dev/spec/v1.0/provenance
+	PredicateType = "https://slsa.dev/provenance/v1"
+	// BuildType says how the parameters are to be read: docs/attestation.md.
+	BuildType = "https://github.com/osm-gitops/osm-gitops/node-configuration/v1"
+	// BuilderID is who rendered.
+	BuilderID = "https://github.com/osm-gitops/osm-gitops/controller"
+	// PayloadType is in-toto's, in a DSSE envelope:
+	// https://github.com/in-toto/attestation/blob/v1.2.0/spec/v1/envelope.md
+	PayloadType = "application/vnd.in-toto+json"
+)
+
+// Names of the subjects.
+const (
+	Bootstrap    = "bootstrap"
+	Provisioning = "provisioning"
+	Config       = "OperatingSystemConfig"
+)
+
+// ErrUnknown says that it is not known what a node was provisioned from.
+var ErrUnknown = errors.New("it is not known what the node was provisioned from")
+
+// Node is what is known of a node.
+type Node struct {
+	// Provenance was written when the node joined.
+	Provenance *api.NodeProvenance
+	// Provisioning is the record of its configuration, Bootstrap that of the one whose
+	// bootstrap document its machine was created with: often the same.
+	Provisioning, Bootstrap render.Record
+}
+
+// Statements makes the statements about a node, each in one line of JSON: one about the
+// documents of a generation, two where the machine had its bootstrap document from an
+// older generation than the rest, the older first. ErrUnknown: there is nothing to say.
+func Statements(n Node) ([][]byte, error) {
+	spec := n.Provenance.Spec
+	if spec.Configuration == nil {
+		return nil, fmt.Errorf("node %s: %w: %s", spec.Node.Name, ErrUnknown, spec.Explanation)
+	}
+	if got, want := n.Provisioning.Digests.Input, spec.Configuration.InputDigest; got != want {
+		return nil, fmt.Errorf("node %s: the record is of configuration %s, the node's is %s", spec.Node.Name, got, want)
+	}
+	bootstrap := spec.Configuration.InputDigest
+	if spec.Bootstrap != nil {
+		bootstrap = spec.Bootstrap.InputDigest
+	}
+	all := []built{{of: n.Provisioning, names: []string{Bootstrap, Provisioning, Config}}}
+	if bootstrap != spec.Configuration.InputDigest {
+		if got := n.Bootstrap.Digests.Input; got != bootstrap {
+			return nil, fmt.Errorf("node %s: the record of the bootstrap document is of configuration %s, the node's is %s", spec.Node.Name, got, bootstrap)
+		}
+		all = []built{{of: n.Bootstrap, names: []string{Bootstrap}}, {of: n.Provisioning, names: []string{Provisioning, Config}}}
+	}
+	var out [][]byte
+	for _, b := range all {
+		text, err := b.statement(n.Provenance)
+		if err != nil {
+			return nil, fmt.Errorf("making a statement about node %s: %w", spec.Node.Name, err)
+		}
+		out = append(out, text)
+	}
+	return out, nil
+}
+
+// built is what of a generation a node has.
+type built struct {
+	of    render.Record
+	names []string
+}
+
+func (b built) statement(np *api.NodeProvenance) ([]byte, error) {
+	predicate, err := b.predicate(np)
+	if err != nil {
+		return nil, err
+	}
+	s := &intotov1.Statement{Type: intotov1.StatementTypeUri, PredicateType: PredicateType, Predicate: predicate}
+	for _, name := range b.names {
+		digest := map[string]string{Bootstrap: b.of.Digests.Bootstrap, Provisioning: b.of.Digests.Provisioning, Config: b.of.Digests.Spec}[name]
+		d, err := digestSet(digest)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		s.Subject = append(s.Subject, &intotov1.ResourceDescriptor{Name: name, Digest: d})
+	}
+	if err := s.Validate(); err != nil {
+		return nil, err
+	}
+	return encode(s)
+}
+
+// predicate is SLSA's provenance: what was asked for, what it was made from, who made it.
+func (b built) predicate(np *api.NodeProvenance) (*structpb.Struct, error) {
+	external, err := b.external(np)
+	if err != nil {
+		return nil, err
+	}
+	internal, err := b.internal(np)
+	if err != nil {
+		return nil, err
+	}
+	from, err := b.dependencies(np)
+	if err != nil {
+		return nil, err
+	}
+	p := &provenancev1.Provenance{
+		BuildDefinition: &provenancev1.BuildDefinition{
+			BuildType: BuildType, ExternalParameters: external, InternalParameters: internal, ResolvedDependencies: from,
+		},
+		RunDetails: &provenancev1.RunDetails{
+			Builder:  &provenancev1.Builder{Id: BuilderID, Version: map[string]string{"engine": b.of.Engine}},
+			Metadata: &provenancev1.BuildMetadata{InvocationId: b.of.Digests.Input},
+		},
+	}
+	if first := np.Spec.Bootstrap; first != nil && first.InputDigest == b.of.Digests.Input {
+		p.RunDetails.Metadata.StartedOn = timestamppb.New(first.From.Time)
+	}
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	text, err := encode(p)
+	if err != nil {
+		return nil, err
+	}
+	out := &structpb.Struct{}
+	return out, protojson.Unmarshal(text, out)
+}
+
+// external is what people asked for: a profile of a repository, for a pool.
+func (b built) external(np *api.NodeProvenance) (*structpb.Struct, error) {
+	return parameters(struct {
+		Profile    string      `json:"profile"`
+		Version    string      `json:"version,omitempty"`
+		Repository string      `json:"repository,omitempty"`
+		Path       string      `json:"path,omitempty"`
+		Pool       pool        `json:"pool"`
+		Facts      render.Pool `json:"poolFacts"`
+	}{
+		b.profile(), b.of.Version, b.of.Repository, b.of.Path,
+		pool{np.Spec.Pool.Namespace, np.Spec.Pool.Name, string(np.Spec.Pool.UID)}, b.of.Pool,
+	})
+}
+
+type pool struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	UID       string `json:"uid"`
+}
+
+// profile is by name; one made by hand has that of its object.
+func (b built) profile() string {
+	if b.of.Profile != "" {
+		return b.of.Profile
+	}
+	return b.of.Object
+}
+
+// internal is what the platform added, and how it is known which node it became.
+func (b built) internal(np *api.NodeProvenance) (*structpb.Struct, error) {
+	type machine struct {
+		Namespace string `json:"namespace"`
+		Name      string `json:"name"`
+		UID       string `json:"uid"`
+	}
+	type node struct {
+		Name       string          `json:"name"`
+		UID        string          `json:"uid"`
+		ProviderID string          `json:"providerID,omitempty"`
+		Machine    machine         `json:"machine"`
+		Joined     metav1.Time     `json:"joined"`
+		Evidence   api.Evidence    `json:"evidence"`
+		Reported   *api.NodeReport `json:"reported,omitempty"`
+		Agreed     string          `json:"agreed,omitempty"` // the reason of the condition
+	}
+	n := np.Spec.Node
+	of := node{
+		n.Name, string(n.UID), n.ProviderID, machine{np.Spec.Machine.Namespace, np.Spec.Machine.Name, string(np.Spec.Machine.UID)},
+		n.Joined, np.Spec.Evidence, np.Spec.Reported, "",
+	}
+	if agreed := apimeta.FindStatusCondition(np.Status.Conditions, api.AgreedCondition); agreed != nil {
+		of.Agreed = agreed.Reason
+	}
+	return parameters(struct {
+		InputDigest    string `json:"inputDigest"`
+		SettingsDigest string `json:"settingsDigest"`
+		SecretName     string `json:"bootstrapKubeconfigSecretName,omitempty"`
+		SelectedBy     string `json:"selectedBy,omitempty"`
+		Node           node   `json:"node"`
+	}{b.of.Digests.Input, b.of.SettingsDigest, b.of.BootstrapKubeconfigSecretName, b.of.SelectedBy, of})
+}
+
+// dependencies are what it was made from: the commit, the profile, the settings.
+func (b built) dependencies(np *api.NodeProvenance) ([]*intotov1.ResourceDescriptor, error) {
+	var out []*intotov1.ResourceDescriptor
+	if b.of.Commit != "" {
+		source, err := b.source(np)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, source)
+	}
+	for _, d := range []struct{ name, digest string }{
+		{"OperatingSystemProfile/" + b.of.Object, b.of.ObjectDigest}, {"settings", b.of.SettingsDigest},
+	} {
+		digest, err := digestSet(d.digest)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", d.name, err)
+		}
+		out = append(out, &intotov1.ResourceDescriptor{Name: d.name, Digest: digest})
+	}
+	return out, nil
+}
+
+// source is the commit, or the artifact, that the profile is from.
+func (b built) source(np *api.NodeProvenance) (*intotov1.ResourceDescriptor, error) {
+	notes := map[string]any{"path": b.of.Path}
+	if b.of.Change != "" {
+		notes["change"] = b.of.Change
+	}
+	if c := np.Spec.Configuration; c.InputDigest == b.of.Digests.Input {
+		for key, value := range map[string]string{"author": c.Author, "committedAt": c.CommittedAt, "signature": c.Signature} {
+			if value != "" {
+				notes[key] = value
+			}
+		}
+	}
+	annotations, err := structpb.NewStruct(notes)
+	if err != nil {
+		return nil, err
+	}
+	d := &intotov1.ResourceDescriptor{Name: "source", Annotations: annotations}
+	const sha1Digits = 40
+	if len(b.of.Commit) == sha1Digits && isHex(b.of.Commit) {
+		d.Digest = map[string]string{string(intotov1.AlgorithmGitCommit): b.of.Commit}
+		if b.of.Repository != "" {
+			d.Uri = "git+" + b.of.Repository + "@" + b.of.Commit
+		}
+		return d, nil
+	}
+	// The revision of an artifact: "latest@sha256:…", or a name.
+	annotations.Fields["revision"] = structpb.NewStringValue(b.of.Commit)
+	d.Uri = b.of.Repository
+	if algorithm, digest, ok := strings.Cut(b.of.Commit[strings.LastIndex(b.of.Commit, "@")+1:], ":"); ok && isHex(digest) {
+		if known, ok := intotov1.HashAlgorithms[algorithm]; ok && len(digest) == 2*known.HexLength() {
+			d.Digest = map[string]string{algorithm: digest}
+		}
+	}
+	return d, nil
+}
+
+// parameters is a struct as in-toto's library takes it.
+func parameters(v any) (*structpb.Struct, error) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	out := &structpb.Struct{}
+	return out, protojson.Unmarshal(text, out)
+}
+
+// digestSet reads a digest of ours, "v1:sha256:<64 hex>": it is taken over the bytes
+// themselves.
+func digestSet(digest string) (map[string]string, error) {
+	const recipe, digits = "v1:sha256:", 64
+	hexDigits, ok := strings.CutPrefix(digest, recipe)
+	if !ok || len(hexDigits) != digits || !isHex(hexDigits) {
+		return nil, fmt.Errorf("the digest %q is not of the form %s and %d digits: another release made the record", digest, recipe, digits)
+	}
+	return map[string]string{string(intotov1.AlgorithmSHA256): hexDigits}, nil
+}
+
+func isHex(s string) bool { return s != "" && strings.Trim(s, "0123456789abcdef") == "" }
+
+// encode is the JSON of a message in one line. protojson puts spaces in at random, so
+// that nobody relies on its bytes.
+func encode(m proto.Message) ([]byte, error) {
+	text, err := protojson.Marshal(m)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	if err := json.Compact(&b, text); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}

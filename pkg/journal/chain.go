@@ -1,0 +1,117 @@
+package journal
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Recipe is how lines are made and hashed; it stands in each of them. It changes
+// whenever a field comes, so that an older release says that it does not know the line
+// and not that somebody changed it. Fields never go.
+const Recipe = "v1"
+
+// maxLine bounds a line, in bytes.
+const maxLine = 1 << 20 // 1 MiB
+
+// Entry is a line.
+type Entry struct {
+	Recipe   string    `json:"recipe"`
+	Sequence uint64    `json:"sequence"`
+	Time     time.Time `json:"time"`
+	// Before is the hash of the line before, without its line feed: "sha256:<64 hex>".
+	// The first of all lines has none.
+	Before string `json:"before"`
+	// ID is that of the fact.
+	ID string `json:"id"`
+	Fact
+}
+
+// Head is the end of a chain: the number and the hash of its last line. The zero value
+// is that of an empty one.
+type Head struct {
+	Sequence uint64
+	Hash     string
+}
+
+// ErrNewer says that another release made a line.
+var ErrNewer = errors.New("another release made it")
+
+// Next makes the line that follows, without its line feed.
+func (h Head) Next(f Fact, at time.Time) (line []byte, next Head, err error) {
+	e := Entry{Recipe: Recipe, Sequence: h.Sequence + 1, Time: at.UTC().Truncate(time.Millisecond), Before: h.Hash, ID: f.ID(), Fact: f}
+	line, err = encode(e)
+	if err != nil {
+		return nil, h, fmt.Errorf("encoding a fact of kind %s about %s %s: %w", f.Kind, f.Object.Kind, f.Object.Name, err)
+	}
+	if len(line) > maxLine {
+		return nil, h, fmt.Errorf("a fact of kind %s about %s %s has %d bytes, a line may have %d", f.Kind, f.Object.Kind, f.Object.Name, len(line), maxLine)
+	}
+	return line, Head{Sequence: e.Sequence, Hash: hashOf(line)}, nil
+}
+
+// Check reads a line that has to follow, without its line feed.
+func (h Head) Check(line []byte) (Entry, Head, error) {
+	e, err := parse(line)
+	if err != nil {
+		return Entry{}, h, err
+	}
+	switch {
+	case e.Sequence == h.Sequence+1 && e.Before == h.Hash:
+		return e, Head{Sequence: e.Sequence, Hash: hashOf(line)}, nil
+	case e.Sequence == h.Sequence+1:
+		return e, h, fmt.Errorf("it follows a line with hash %q, and the line before has %q: that one was changed", e.Before, h.Hash)
+	case e.Sequence == 1:
+		return e, h, fmt.Errorf("another chain begins, after line number %d: nothing tells what was between", h.Sequence)
+	}
+	return e, h, fmt.Errorf("it has number %d, after %d: %s", e.Sequence, h.Sequence, gap(h.Sequence, e.Sequence))
+}
+
+func gap(before, now uint64) string {
+	if now <= before {
+		return "lines were repeated or put in another order"
+	}
+	return fmt.Sprintf("%d lines between are missing", now-before-1)
+}
+
+// parse reads a line as it was written: another spelling of the same is not one.
+func parse(line []byte) (Entry, error) {
+	var e Entry
+	var made struct {
+		Recipe string `json:"recipe"`
+	}
+	if err := json.Unmarshal(line, &made); err != nil {
+		return e, fmt.Errorf("it is no line of an audit log: %w", err)
+	}
+	if made.Recipe != Recipe {
+		return e, fmt.Errorf("its recipe is %q, this release knows %q: %w", made.Recipe, Recipe, ErrNewer)
+	}
+	d := json.NewDecoder(bytes.NewReader(line))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&e); err != nil {
+		return e, fmt.Errorf("it is no line of an audit log: %w", err)
+	}
+	again, err := encode(e)
+	if err != nil {
+		return e, fmt.Errorf("it is no line of an audit log: %w", err)
+	}
+	switch {
+	case !bytes.Equal(again, line):
+		return e, errors.New("it is not written as the controller writes: it was changed")
+	case e.ID != e.Fact.ID():
+		return e, fmt.Errorf("its id is %q and has to be %q: it was changed", e.ID, e.Fact.ID())
+	case e.Sequence == 0 || (e.Sequence == 1) != (e.Before == ""):
+		return e, fmt.Errorf("it has number %d and follows %q: it was changed", e.Sequence, e.Before)
+	}
+	return e, nil
+}
+
+// hashOf is the hash of a line without its line feed.
+func hashOf(line []byte) string {
+	sum := sha256.Sum256(line)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,148 @@
+package journal
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// Files beside the log.
+const (
+	lockSuffix = ".lock"
+	tornSuffix = ".torn-"
+)
+
+// openFile opens a log to append to, and makes it where there is none.
+func openFile(path string) (*os.File, error) {
+	_, before := os.Lstat(path)
+	// A pipe that nobody reads would block.
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND|os.O_CREATE|syscall.O_NONBLOCK, 0o600) //nolint:gosec // the operator names it
+	if err != nil {
+		return nil, fmt.Errorf("opening the audit log: %w", err)
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("opening the audit log %s: it is no regular file: name one, or stdout", path)
+	}
+	if err == nil && errors.Is(before, os.ErrNotExist) {
+		err = syncDir(path)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// syncDir makes sure that a name stays after a crash.
+func syncDir(path string) error {
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	if err := dir.Sync(); err != nil {
+		return fmt.Errorf("syncing the folder of the audit log: %w", err)
+	}
+	return nil
+}
+
+// tail is the end of a log.
+type tail struct {
+	head  Head  // zero for no line
+	whole int64 // bytes of whole lines
+	torn  int64 // bytes after them
+}
+
+// tailBlock is how much is read at a time, from the end backwards.
+const tailBlock = 16 << 10 // 16 KiB
+
+// readTail finds the last line, from the end: the size of the file does not matter. A
+// file with anything else in it is refused.
+func readTail(f *os.File) (tail, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return tail{}, err
+	}
+	var end []byte // from at on
+	at := info.Size()
+	// What follows the last line feed was cut off; before that line feed stands a line.
+	for at > 0 && bytes.Count(end, []byte("\n")) < 2 && len(end) <= 2*maxLine {
+		n := min(at, tailBlock)
+		block := make([]byte, n, int(n)+len(end))
+		if _, err := f.ReadAt(block, at-n); err != nil {
+			return tail{}, fmt.Errorf("reading the end of the audit log: %w", err)
+		}
+		end, at = append(block, end...), at-n
+	}
+	last := bytes.LastIndexByte(end, '\n')
+	t := tail{whole: at + int64(last) + 1, torn: int64(len(end) - last - 1)}
+	switch {
+	case last < 0 && at > 0:
+		return t, foreign(f, fmt.Errorf("its last line has more than %d bytes", maxLine))
+	case last < 0 && len(end) > 0 && !beginsLine(end):
+		return t, foreign(f, errors.New("it has one line, which is none"))
+	case last < 0:
+		return t, nil
+	}
+	line := end[bytes.LastIndexByte(end[:last], '\n')+1 : last]
+	e, err := parse(line)
+	if err != nil {
+		return t, foreign(f, err)
+	}
+	t.head = Head{Sequence: e.Sequence, Hash: hashOf(line)}
+	return t, nil
+}
+
+// beginsLine reports whether a text may be the beginning of a line that was cut off. A
+// crash may leave zeros of a block that was never written.
+func beginsLine(text []byte) bool {
+	const start = `{"recipe":"`
+	text = bytes.TrimRight(text, "\x00")
+	n := min(len(text), len(start))
+	return string(text[:n]) == start[:n]
+}
+
+func foreign(f *os.File, err error) error {
+	return fmt.Errorf("reading the end of the audit log %s: %w: it is left as it is; move the file away, or name another", f.Name(), err)
+}
+
+// moved finds the end of the chain in what lies beside an empty log: it was moved away,
+// and nothing was written since. The newest counts; what was compressed is not read.
+func (l *Log) moved() (Head, error) {
+	dir, base := filepath.Split(l.path)
+	entries, err := os.ReadDir(filepath.Clean(dir + "."))
+	if err != nil {
+		return Head{}, fmt.Errorf("looking for what the audit log continues: %w", err)
+	}
+	var newest Head
+	for _, e := range entries {
+		suffix, ok := strings.CutPrefix(e.Name(), base)
+		rotated := ok && (strings.HasPrefix(suffix, ".") || strings.HasPrefix(suffix, "-"))
+		if !rotated || suffix == lockSuffix || strings.HasPrefix(suffix, tornSuffix) || !e.Type().IsRegular() {
+			continue
+		}
+		if head := headOf(filepath.Join(dir, e.Name())); head.Sequence > newest.Sequence {
+			newest = head
+		}
+	}
+	return newest, nil
+}
+
+// headOf is the end of another file; zero where that is no log.
+func headOf(path string) Head {
+	f, err := os.Open(path)
+	if err != nil {
+		return Head{}
+	}
+	defer f.Close()
+	t, err := readTail(f)
+	if err != nil {
+		return Head{}
+	}
+	return t.head
+}

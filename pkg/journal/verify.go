@@ -1,0 +1,186 @@
+package journal
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+)
+
+// BrokenError names the first line that does not belong where it stands.
+type BrokenError struct {
+	File string
+	Line int // from 1
+	Err  error
+}
+
+func (e *BrokenError) Error() string { return fmt.Sprintf("%s:%d: %v", e.File, e.Line, e.Err) }
+func (e *BrokenError) Unwrap() error { return e.Err }
+
+// Summary is what is known of files whose chain is whole.
+type Summary struct {
+	// Files by name, in the order of their lines; those without any are left out.
+	Files []string
+	// First is the number of the first line, Lines how many there are.
+	First uint64
+	Lines int
+	// Last is the end of the chain. Whoever keeps its hash elsewhere can tell later
+	// whether anything up to there was changed.
+	Last Head
+	// Anchored says that the line with the hash that Verify was given is among them.
+	Anchored bool
+}
+
+// Verify checks that the lines of files are one chain without a gap: the files in any
+// order, which may be compressed by gzip. The first line may have any number, the lines
+// before it being elsewhere. Anchor is a hash that was kept, "" for none; each visited
+// line is given to visit, if that is not nil. The error is a *BrokenError where a line
+// is wrong.
+func Verify(paths []string, anchor string, visit func(Entry)) (Summary, error) {
+	files, err := inOrder(paths)
+	if err != nil {
+		return Summary{}, err
+	}
+	v := verifier{anchor: anchor, visit: visit}
+	for _, f := range files {
+		if err := v.read(f.path); err != nil {
+			return v.sum, err
+		}
+		v.sum.Files = append(v.sum.Files, f.path)
+	}
+	return v.sum, nil
+}
+
+// ordered is a file and where its lines belong.
+type ordered struct {
+	path  string
+	first uint64
+}
+
+// inOrder sorts files by their first line, and leaves out those without any.
+func inOrder(paths []string) ([]ordered, error) {
+	var out []ordered
+	for _, path := range paths {
+		first, empty, err := firstOf(path)
+		if err != nil {
+			return nil, err
+		}
+		if !empty {
+			out = append(out, ordered{path, first})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b ordered) int { return cmp.Compare(a.first, b.first) })
+	return out, nil
+}
+
+// firstOf is the number of the first line of a file.
+func firstOf(path string) (first uint64, empty bool, err error) {
+	f, err := openLines(path)
+	if err != nil {
+		return 0, false, err
+	}
+	defer f.Close()
+	if !f.Scan() {
+		return 0, f.Err() == nil, f.failed(1)
+	}
+	e, err := parse(bytes.TrimSuffix(f.Bytes(), []byte("\n")))
+	if err != nil {
+		return 0, false, &BrokenError{path, 1, err}
+	}
+	return e.Sequence, false, nil
+}
+
+type verifier struct {
+	anchor string
+	visit  func(Entry)
+	sum    Summary
+}
+
+// read checks the lines of one file.
+func (v *verifier) read(path string) error {
+	f, err := openLines(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	n := 0
+	for f.Scan() {
+		n++
+		line, whole := bytes.CutSuffix(f.Bytes(), []byte("\n"))
+		if !whole {
+			return &BrokenError{path, n, errors.New("it was cut off: its writer is at it, or ended; the controller repairs it when it starts again")}
+		}
+		if v.sum.Lines == 0 {
+			e, err := parse(line)
+			if err != nil {
+				return &BrokenError{path, n, err}
+			}
+			v.sum.First, v.sum.Last = e.Sequence, Head{Sequence: e.Sequence - 1, Hash: e.Before}
+		}
+		e, head, err := v.sum.Last.Check(line)
+		if err != nil {
+			return &BrokenError{path, n, err}
+		}
+		v.sum.Last = head
+		v.sum.Lines++
+		v.sum.Anchored = v.sum.Anchored || v.anchor != "" && head.Hash == v.anchor
+		if v.visit != nil {
+			v.visit(e)
+		}
+	}
+	return f.failed(n + 1)
+}
+
+// lines reads a file line by line, each with its line feed.
+type lines struct {
+	*bufio.Scanner
+	path string
+	file *os.File
+}
+
+func openLines(path string) (*lines, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("opening an audit log: %w", err)
+	}
+	buffered := bufio.NewReader(f)
+	var from io.Reader = buffered
+	if magic, _ := buffered.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) { // gzip's: RFC 1952, 2.3.1
+		if from, err = gzip.NewReader(buffered); err != nil {
+			f.Close()
+			return nil, fmt.Errorf("opening an audit log: %s: %w", path, err)
+		}
+	}
+	s := bufio.NewScanner(from)
+	const first = 64 << 10
+	s.Buffer(make([]byte, 0, first), maxLine+1)
+	s.Split(func(data []byte, atEOF bool) (int, []byte, error) {
+		if i := bytes.IndexByte(data, '\n'); i >= 0 {
+			return i + 1, data[:i+1], nil
+		}
+		if atEOF && len(data) > 0 {
+			return len(data), data, nil
+		}
+		return 0, nil, nil
+	})
+	return &lines{s, path, f}, nil
+}
+
+func (l *lines) Close() { l.file.Close() }
+
+// failed says what kept a line from being read.
+func (l *lines) failed(line int) error {
+	err := l.Err()
+	switch {
+	case errors.Is(err, bufio.ErrTooLong):
+		return &BrokenError{l.path, line, fmt.Errorf("it has more than %d bytes: it is no line of an audit log", maxLine)}
+	case err != nil:
+		return &BrokenError{l.path, line, err}
+	}
+	return nil
+}

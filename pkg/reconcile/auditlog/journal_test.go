@@ -1,0 +1,210 @@
+package auditlog
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr/funcr"
+	"github.com/prometheus/client_golang/prometheus"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/osm-gitops/osm-gitops/pkg/journal"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
+)
+
+// kept is a journal of a test, with its log and its metrics.
+type kept struct {
+	*Journal
+
+	log   bytes.Buffer
+	count *metrics.Metrics
+}
+
+func newJournal(path string) *kept {
+	k := &kept{count: metrics.New()}
+	k.Journal = &Journal{
+		Path: path, Out: &bytes.Buffer{}, Clock: clocktesting.NewFakePassiveClock(time.Unix(1_790_000_000, 0)), Metrics: k.count,
+		Log:   funcr.New(func(_, args string) { k.log.WriteString(args + "\n") }, funcr.Options{}),
+		Began: journal.Fact{Kind: journal.ControllerStarted, Object: journal.Object{Kind: "Controller", Name: "osm-gitops"}, Occasion: path},
+	}
+	return k
+}
+
+// counted is the value of a metric without labels.
+func (k *kept) counted(t *testing.T, name string) float64 {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(k.count)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == "osm_gitops_audit_log_"+name {
+			return f.GetMetric()[0].GetCounter().GetValue() + f.GetMetric()[0].GetGauge().GetValue()
+		}
+	}
+	t.Fatalf("there is no %s", name)
+	return 0
+}
+
+func rotated(pool string) journal.Fact {
+	return journal.Fact{Kind: journal.ConfigurationRotated, Object: journal.Object{Kind: "MachineDeployment", Namespace: "shop", Name: pool}, Occasion: "uid"}
+}
+
+// pools are those that the lines of a file name, in their order.
+func pools(t *testing.T, path string) []string {
+	t.Helper()
+	var out []string
+	if _, err := journal.Verify([]string{path}, "", func(e journal.Entry) { out = append(out, e.Object.Name) }); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// While nothing can be written, what happens once waits in memory and is written when it
+// can be; what can be derived again is refused. Both are said.
+func TestDiskAway(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "volume")
+	path := filepath.Join(dir, "audit.log")
+	j := newJournal(path)
+	if err := j.Append(rotated("a")); err == nil {
+		t.Fatal("it is written nowhere")
+	}
+	j.Tell(rotated("b"), rotated("c"))
+	j.Tell(rotated("d"))
+	j.tick()
+	if n := j.counted(t, "waiting"); n != 3 {
+		t.Errorf("%v facts wait", n)
+	}
+	if j.counted(t, "errors_total") != 2 || strings.Count(j.log.String(), "cannot be written") != 1 {
+		t.Errorf("%v errors, and the log says\n%s", j.counted(t, "errors_total"), &j.log)
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	j.tick()
+	if err := j.Append(rotated("e")); err != nil {
+		t.Fatal(err)
+	}
+	j.Close()
+	if got, want := pools(t, path), []string{"osm-gitops", "b", "c", "d", "e"}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if j.counted(t, "waiting") != 0 || j.counted(t, "lost_total") != 0 || !strings.Contains(j.log.String(), "written again") {
+		t.Errorf("%v wait, %v lost; the log says\n%s", j.counted(t, "waiting"), j.counted(t, "lost_total"), &j.log)
+	}
+}
+
+// What is lost is said, fact by fact.
+func TestLost(t *testing.T) {
+	j := newJournal(filepath.Join(t.TempDir(), "away", "audit.log"))
+	for i := range maxWaiting + 2 {
+		j.mu.Lock()
+		j.keep([]journal.Fact{rotated(fmt.Sprint(i))})
+		j.mu.Unlock()
+	}
+	if n := j.counted(t, "lost_total"); n != 2 || !strings.Contains(j.log.String(), fmt.Sprint(maxWaiting+1)) {
+		t.Errorf("%v lost", n)
+	}
+	j.mu.Lock()
+	j.waiting = j.waiting[:3]
+	j.mu.Unlock()
+	j.Close()
+	j.Tell(rotated("late"))
+	id := rotated("late").ID()
+	if n := j.counted(t, "lost_total"); n != 6 || !strings.Contains(j.log.String(), id) {
+		t.Errorf("%v lost; the log ends with %s", n, j.log.String()[max(0, j.log.Len()-500):])
+	}
+}
+
+// What a reconciler that is run again tells again is there once; a new process does not
+// know, and its line has the same id.
+func TestAgain(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.log")
+	for range 2 {
+		j := newJournal(path)
+		for range 3 {
+			if err := j.Append(rotated("a")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		j.Close()
+	}
+	ids := map[string]int{}
+	if _, err := journal.Verify([]string{path}, "", func(e journal.Entry) { ids[e.ID]++ }); err != nil {
+		t.Fatal(err)
+	}
+	if n := ids[rotated("a").ID()]; n != 2 {
+		t.Errorf("it is there %d times", n)
+	}
+}
+
+// A second controller waits for the file, and takes it up when it is free.
+func TestTakenUp(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.log")
+	first, second := newJournal(path), newJournal(path)
+	if err := first.Append(rotated("a")); err != nil {
+		t.Fatal(err)
+	}
+	if err := second.Append(rotated("b")); !errors.Is(err, journal.ErrHeld) {
+		t.Errorf("got %v", err)
+	}
+	second.Tell(rotated("c"))
+	first.Close()
+	second.tick()
+	second.Close()
+	if got, want := pools(t, path), []string{"osm-gitops", "a", "osm-gitops", "c"}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// A fact that fits in no line keeps nothing else out.
+func TestUnfit(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.log")
+	j := newJournal(path)
+	huge := rotated("huge")
+	huge.Message = strings.Repeat("x", 2<<20)
+	j.Tell(rotated("a"), huge)
+	j.Tell(rotated("b"))
+	j.Close()
+	if got, want := pools(t, path), []string{"osm-gitops", "a", "b"}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if j.counted(t, "lost_total") != 1 || !strings.Contains(j.log.String(), huge.ID()) {
+		t.Errorf("the log says\n%s", &j.log)
+	}
+}
+
+func TestStdout(t *testing.T) {
+	j := newJournal(Stdout)
+	if err := j.Append(rotated("a")); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := j.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	j.Close()
+	if n := bytes.Count(j.Out.(*bytes.Buffer).Bytes(), []byte("\n")); n != 2 {
+		t.Errorf("%d lines: %s", n, j.Out)
+	}
+}
+
+// A journal that nothing was told to makes no file.
+func TestUnused(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.log")
+	newJournal(path).Close()
+	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,69 @@
+package nodes
+
+import (
+	"sync"
+
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	toolscache "k8s.io/client-go/tools/cache"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
+)
+
+// counts counts NodeProvenances that are alike, as they come and go: a scrape does not
+// go over all of them.
+type counts struct {
+	mu    sync.Mutex
+	alike map[metrics.NodeCount]int
+}
+
+// alikeOf is what is counted of a NodeProvenance.
+func alikeOf(obj any) (metrics.NodeCount, bool) {
+	if gone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
+		obj = gone.Obj
+	}
+	np, ok := obj.(*api.NodeProvenance)
+	if !ok {
+		return metrics.NodeCount{}, false
+	}
+	return metrics.NodeCount{
+		Evidence: string(np.Spec.Evidence), Behind: string(np.Status.Behind), Gone: np.Status.Removed != nil,
+		Disputed: apimeta.IsStatusConditionFalse(np.Status.Conditions, api.AgreedCondition),
+	}, true
+}
+
+func (c *counts) add(obj any, n int) {
+	key, ok := alikeOf(obj)
+	if !ok {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.alike == nil {
+		c.alike = map[metrics.NodeCount]int{}
+	}
+	if c.alike[key] += n; c.alike[key] == 0 {
+		delete(c.alike, key)
+	}
+}
+
+// handler is told by the cache.
+func (c *counts) handler() toolscache.ResourceEventHandler {
+	return toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { c.add(obj, 1) },
+		UpdateFunc: func(was, is any) { c.add(was, -1); c.add(is, 1) },
+		DeleteFunc: func(obj any) { c.add(obj, -1) },
+	}
+}
+
+// all is what there is now.
+func (c *counts) all() []metrics.NodeCount {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var out []metrics.NodeCount
+	for key, n := range c.alike {
+		key.Count = n
+		out = append(out, key)
+	}
+	return out
+}

@@ -1,0 +1,168 @@
+package nodes
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/journal"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+)
+
+// A Journal keeps facts for auditors. *auditlog.Journal is one.
+type Journal interface {
+	// Append returns once facts are kept for good.
+	Append(facts ...journal.Fact) error
+}
+
+// errUnkept says that the audit log could not be written, which is logged there.
+var errUnkept = errors.New("the audit log lacks a fact")
+
+// owed are the facts about a node that the audit log lacks, by what the status notes.
+// It reads of the object no more than the cache has.
+func (r *Reconciler) owed(np *api.NodeProvenance) []journal.Fact {
+	if r.Journal == nil {
+		return nil
+	}
+	var out []journal.Fact
+	has := api.ProvenanceJournaled{}
+	if np.Status.Journaled != nil {
+		has = *np.Status.Journaled
+	}
+	if f := fact(np, journal.NodeJoined, ""); f.ID() != has.Joined {
+		out = append(out, f)
+	}
+	if agreed := apimeta.FindStatusCondition(np.Status.Conditions, api.AgreedCondition); agreed != nil && agreed.Status == metav1.ConditionFalse {
+		report := api.NodeReport{}
+		if np.Status.Reported != nil {
+			report = *np.Status.Reported
+		}
+		f := fact(np, journal.NodeDisputed, fmt.Sprintf("/%s/%s/%s/%s", stamp(agreed.LastTransitionTime.Time), agreed.Reason, report.Config, report.Commit))
+		if f.ID() != has.Disputed {
+			out = append(out, f)
+		}
+	}
+	if np.Status.Removed != nil {
+		if f := fact(np, journal.NodeRemoved, ""); f.ID() != has.Removed {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// fact is one about a node without what it says.
+func fact(np *api.NodeProvenance, kind journal.Kind, occasion string) journal.Fact {
+	return journal.Fact{
+		Kind: kind, Object: journal.Object{Kind: nodeKind.Kind, Name: np.Spec.Node.Name, UID: string(np.Spec.Node.UID)},
+		Occasion: string(np.UID) + occasion,
+	}
+}
+
+// keepFacts writes what the audit log lacks about a node, and returns what the status
+// has to note then; nil for nothing. Of a whole object nothing is missing. What could not
+// be written is errUnkept.
+func (r *Reconciler) keepFacts(ctx context.Context, np *api.NodeProvenance, whole bool) (*api.ProvenanceJournaled, error) {
+	facts := r.owed(np)
+	if len(facts) == 0 {
+		return nil, nil
+	}
+	full := np
+	if !whole {
+		var live api.NodeProvenance
+		found, err := get(ctx, r.Worker.Live, client.ObjectKeyFromObject(np), &live)
+		if err != nil || !found || live.UID != np.UID {
+			return nil, err
+		}
+		full = &live
+	}
+	noted := api.ProvenanceJournaled{}
+	for i := range facts {
+		tell(&facts[i], full, np)
+		switch id := facts[i].ID(); facts[i].Kind {
+		case journal.NodeJoined:
+			noted.Joined = id
+		case journal.NodeDisputed:
+			noted.Disputed = id
+		case journal.NodeRemoved:
+			noted.Removed = id
+		}
+	}
+	if err := r.Journal.Append(facts...); err != nil {
+		return nil, fmt.Errorf("%w: %w", errUnkept, err)
+	}
+	return &noted, nil
+}
+
+// tell completes a fact from an object, and from its status as it is about to be.
+func tell(f *journal.Fact, np, now *api.NodeProvenance) {
+	f.Pool = &journal.Object{Kind: "MachineDeployment", Namespace: np.Spec.Pool.Namespace, Name: np.Spec.Pool.Name, UID: string(np.Spec.Pool.UID)}
+	f.Is = configurationFact(np.Spec.Configuration)
+	switch f.Kind {
+	case journal.NodeDisputed:
+		agreed := apimeta.FindStatusCondition(now.Status.Conditions, api.AgreedCondition)
+		if agreed.Message == "" { // the cache has none
+			if live := apimeta.FindStatusCondition(np.Status.Conditions, api.AgreedCondition); live != nil {
+				agreed = live
+			}
+		}
+		f.Since, f.Reason, f.Message = stamp(agreed.LastTransitionTime.Time), agreed.Reason, notes.Printable(agreed.Message)
+		f.Reported = reportFact(now.Status.Reported)
+	case journal.NodeRemoved:
+		f.Since = stamp(now.Status.Removed.Time)
+	default:
+		f.Since = stamp(np.Spec.Node.Joined.Time)
+		f.Machine = &journal.Object{Kind: "Machine", Namespace: np.Spec.Machine.Namespace, Name: np.Spec.Machine.Name, UID: string(np.Spec.Machine.UID)}
+		f.Evidence, f.Message = string(np.Spec.Evidence), notes.Printable(np.Spec.Explanation)
+		f.Reported = reportFact(np.Spec.Reported)
+	}
+}
+
+func reportFact(r *api.NodeReport) *journal.Report {
+	if r == nil {
+		return nil
+	}
+	return &journal.Report{Config: r.Config, Commit: r.Commit}
+}
+
+func configurationFact(c *api.ProvenanceConfiguration) *journal.Configuration {
+	if c == nil {
+		return nil
+	}
+	return &journal.Configuration{
+		InputDigest: c.InputDigest, Profile: c.Profile, Version: c.Version, ProfileDigest: c.ProfileDigest,
+		Repository: c.Repository, Path: c.Path, Commit: c.Commit, Change: c.Change, SelectedBy: c.SelectedBy,
+		Author: c.Author, Signature: c.Signature, Engine: c.Engine,
+	}
+}
+
+// keepDropped writes a whole NodeProvenance into the audit log, before it is deleted.
+// It reports whether it is still there.
+func (r *Reconciler) keepDropped(ctx context.Context, np *api.NodeProvenance) (bool, error) {
+	if r.Journal == nil {
+		return true, nil
+	}
+	var live api.NodeProvenance
+	found, err := get(ctx, r.Worker.Live, client.ObjectKeyFromObject(np), &live)
+	if err != nil || !found || live.UID != np.UID {
+		return false, err
+	}
+	record, err := json.Marshal(struct {
+		Spec   api.NodeProvenanceSpec   `json:"spec"`
+		Status api.NodeProvenanceStatus `json:"status"`
+	}{live.Spec, live.Status})
+	if err != nil {
+		return false, fmt.Errorf("encoding NodeProvenance %s: %w", np.Name, err)
+	}
+	f := fact(&live, journal.ProvenanceDropped, "")
+	f.Since, f.Record = stamp(live.Status.Removed.Time), record
+	if err := r.Journal.Append(f); err != nil {
+		return false, fmt.Errorf("%w: %w", errUnkept, err)
+	}
+	return true, nil
+}

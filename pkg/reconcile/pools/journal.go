@@ -1,0 +1,137 @@
+package pools
+
+import (
+	"context"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/journal"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
+)
+
+// journalRetry is the wait before a fact that could not be written is tried again.
+const journalRetry = time.Minute
+
+// A Journal keeps facts for auditors. *auditlog.Journal is one.
+type Journal interface {
+	// Append returns once facts are kept for good.
+	Append(facts ...journal.Fact) error
+	// Tell keeps facts, at once or as soon as it can.
+	Tell(facts ...journal.Fact)
+}
+
+// keepFact writes into the audit log which configuration a pool has, once its Secrets
+// have it, and returns the id of the line; "" where the status has one, or where it
+// cannot be written now. The configuration that stands tells what was not told, so that
+// whoever is cut off before the status says so tells it again.
+func (r *Reconciler) keepFact(ctx context.Context, seen *observed, osc *osm.OperatingSystemConfig, p plan) string {
+	rec := recordOf(osc)
+	if r.Journal == nil || rec.Object == "" || osc.Status.Journaled != "" {
+		return ""
+	}
+	f := configFact(osc, seen.md.Name, seen.md.Namespace)
+	f.Is = configurationFact(rec, string(osc.UID))
+	if p.osc != nil && p.replaced.Object != "" {
+		f.Kind, f.Reason = journal.ConfigurationRotated, cause(p.replaced, rec)
+		f.Was = configurationFact(p.replaced, osc.Annotations[api.AnnotationReplaces])
+	} else if p.osc == nil {
+		f.Kind, f.Was = r.before(ctx, osc)
+	}
+	if p.sameAgain {
+		f.Reason = metrics.Restored
+	}
+	facts := []journal.Fact{f}
+	if p.takenOver || seen.objects.takenOver() {
+		taken := f
+		taken.Kind, taken.Was, taken.Reason = journal.PoolTakenOver, nil, ""
+		taken.Message = notes.Text("another controller had served it"+p.differences(), notes.MaxEvent)
+		facts = append(facts, taken)
+	}
+	if r.Journal.Append(facts...) != nil { // it logs why
+		p.was.unkept = true
+		return ""
+	}
+	return f.ID()
+}
+
+// tellBefore tells of a configuration that is about to be replaced and that the audit
+// log lacks.
+func (r *Reconciler) tellBefore(ctx context.Context, osc *osm.OperatingSystemConfig) {
+	rec := recordOf(osc)
+	namespace, name, ok := cutKey(ownerOf(osc))
+	if r.Journal == nil || osc.Status.Journaled != "" || rec.Object == "" || !ok {
+		return
+	}
+	f := configFact(osc, name, namespace)
+	f.Is = configurationFact(rec, string(osc.UID))
+	f.Kind, f.Was = r.before(ctx, osc)
+	r.Journal.Tell(f)
+}
+
+// tellDeleted tells of the configuration of a pool that is no more.
+func (r *Reconciler) tellDeleted(md *cluster.MachineDeployment, osc *osm.OperatingSystemConfig) {
+	rec := recordOf(osc)
+	if r.Journal == nil || rec.Object == "" {
+		return
+	}
+	f := configFact(osc, md.Name, md.Namespace)
+	f.Kind, f.Since, f.Was = journal.ConfigurationDeleted, "", configurationFact(rec, string(osc.UID))
+	if md.UID != "" && md.DeletionTimestamp.IsZero() {
+		f.Message = "the pool has no profile any more"
+	}
+	r.Journal.Tell(f)
+}
+
+// configFact is a fact about the configuration of a pool; what it is the caller says.
+func configFact(osc *osm.OperatingSystemConfig, name, namespace string) journal.Fact {
+	return journal.Fact{
+		Kind: journal.ConfigurationCreated, Occasion: string(osc.UID),
+		Object: journal.Object{Kind: "MachineDeployment", Namespace: namespace, Name: name, UID: osc.Annotations[api.AnnotationPoolUID]},
+		Since:  stamp(osc.CreationTimestamp.Time),
+	}
+}
+
+// before finds what a configuration came in place of, among the archived records. Where
+// that is not known any more, its uid is.
+func (r *Reconciler) before(ctx context.Context, osc *osm.OperatingSystemConfig) (journal.Kind, *journal.Configuration) {
+	uid := osc.Annotations[api.AnnotationReplaces]
+	if uid == "" {
+		return journal.ConfigurationCreated, nil
+	}
+	pool := ownerOf(osc)
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("ControllerRevisionList"))
+	err := r.Management.Live.List(ctx, list, client.InNamespace(r.Namespace), client.MatchingLabels{api.LabelManagedBy: api.FieldManager, api.LabelPool: recordLabel(pool)})
+	if err != nil {
+		log.FromContext(ctx).Error(err, "looking for the configuration before, for the audit log", "pool", pool)
+	}
+	was := &journal.Configuration{UID: uid}
+	for i := range list.Items {
+		obj := &list.Items[i]
+		for _, in := range intervalsOf(obj) {
+			if string(in.UID) == uid && ownerOf(obj) == pool {
+				a := obj.Annotations
+				was.InputDigest, was.Profile, was.Version = a[api.AnnotationInputDigest], a[api.AnnotationProfile], a[api.AnnotationVersion]
+				was.Repository, was.Path, was.Commit, was.Change = a[api.AnnotationRepository], a[api.AnnotationPath], a[api.AnnotationCommit], a[api.AnnotationChange]
+				was.SelectedBy = in.SelectedBy
+			}
+		}
+	}
+	return journal.ConfigurationRotated, was
+}
+
+func configurationFact(rec render.Record, uid string) *journal.Configuration {
+	return &journal.Configuration{
+		UID: uid, InputDigest: rec.Digests.Input, Profile: rec.Profile, Version: rec.Version, ProfileDigest: rec.ObjectDigest,
+		Repository: rec.Repository, Path: rec.Path, Commit: rec.Commit, Change: rec.Change, SelectedBy: rec.SelectedBy, Engine: rec.Engine,
+	}
+}

@@ -1,0 +1,68 @@
+package profiles
+
+import (
+	"fmt"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/journal"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+)
+
+const sourceKind = "ProfileSource"
+
+// journal tells auditors what one look at a source came to, from what its status said
+// before and what it is about to say. Whoever is cut off before the status is written
+// tells the same again.
+func (r *Reconciler) journal(before, ps *api.ProfileSource, out outcome, err error) {
+	if r.Journal == nil {
+		return
+	}
+	var facts []journal.Fact
+	about := func(kind journal.Kind, occasion string) journal.Fact {
+		return journal.Fact{
+			Kind: kind, Occasion: occasion,
+			Object: journal.Object{Kind: sourceKind, Namespace: ps.Namespace, Name: ps.Name, UID: string(ps.UID)},
+		}
+	}
+	refused := func(revision, reason string, why error) {
+		text := notes.Text(why.Error(), notes.MaxCondition)
+		f := about(journal.ProfileRefused, revision+"\n"+text)
+		f.Reason, f.Message = reason, text
+		f.Profile = &journal.Profile{Repository: out.from, Revision: notes.Clean(revision)}
+		facts = append(facts, f)
+	}
+	switch {
+	case err != nil && refusal(err) != nil && changed(before, ps):
+		refused(out.revision, failure(err), err)
+	case err == nil && changed(before, ps):
+		for _, why := range out.refused[:min(len(out.refused), maxNamed)] {
+			refused(out.revision, api.EventProfileRefused, why)
+		}
+		if more := len(out.refused) - maxNamed; more > 0 {
+			refused(out.revision, api.EventProfileRefused, fmt.Errorf("and %d more of that revision", more))
+		}
+	}
+	if err == nil {
+		for _, e := range newlyCurrent(before, ps) {
+			f := about(journal.ProfileAccepted, e.Object+"\n"+e.Digest+"\n"+out.revision)
+			f.Profile = profileFact(out, e)
+			facts = append(facts, f)
+		}
+		for _, e := range newlyRemoved(before, ps) {
+			f := about(journal.ProfileRemoved, e.Name+"\n"+out.revision)
+			f.Profile = profileFact(out, e)
+			facts = append(facts, f)
+		}
+	}
+	if len(facts) > 0 {
+		r.Journal.Tell(facts...)
+	}
+}
+
+// profileFact is what an inventory says of a profile, at the revision of a look.
+func profileFact(out outcome, e api.ProfileEntry) *journal.Profile {
+	return &journal.Profile{
+		Name: e.Name, Version: e.Version, Object: e.Object, Digest: e.Digest, Repository: out.from, Revision: notes.Clean(out.revision),
+		Path: e.Path, Commit: e.Commit, SelectedBy: e.SelectedBy, Signature: notes.Clean(e.Signature),
+	}
+}

@@ -1,0 +1,131 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/journal"
+)
+
+const provenanceCRD = "deploy/crds/gitops.k8c.io_nodeprovenances.yaml"
+
+// uninstallProvenance takes the kind NodeProvenance away, until the test ends.
+func (s *system) uninstallProvenance() {
+	s.t.Helper()
+	crd := &unstructured.Unstructured{}
+	crd.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
+	crd.SetName("nodeprovenances." + api.GroupVersion.Group)
+	s.must(s.client.Delete(s.t.Context(), crd))
+	s.t.Cleanup(s.installProvenance)
+	s.eventually("the kind to be gone", func() error {
+		if err := s.client.Get(s.t.Context(), client.ObjectKeyFromObject(crd), crd); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("it is there: %w", err)
+		}
+		return nil
+	})
+}
+
+func (s *system) installProvenance() {
+	s.t.Helper()
+	s.noError(s.cluster.Install(context.WithoutCancel(s.t.Context())))
+}
+
+// auditLog are the lines of an audit log that are asked for.
+func (s *system) auditLog(path string, about func(journal.Entry) bool) []journal.Entry {
+	s.t.Helper()
+	var out []journal.Entry
+	_, err := journal.Verify([]string{path}, "", func(e journal.Entry) {
+		if about(e) {
+			out = append(out, e)
+		}
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return out
+}
+
+// A controller that was updated without the kind NodeProvenance provisions all the same,
+// says what is missing, and begins to write down where nodes come from when it is
+// there. What it does stands in the audit log, over a crash, and without a credential.
+// security.md 14
+func TestAuditLog(t *testing.T) {
+	s := newSystem(t)
+	s.uninstallProvenance()
+	path := filepath.Join(t.TempDir(), "audit.log")
+	first := s.git.push(map[string]string{"a.yaml": osp("osp-a", "v1.0.0", "echo one")})
+	s.source()
+	s.start("--audit-log", path)
+	s.ready(first)
+	s.pool("pool-a", "osp-a")
+	_, provisioning := s.served("pool-a", "v1.0.0")
+	node := s.joins("pool-a", "one", provisioning)
+	s.eventually("the log to say what is missing", func() error {
+		s.logMu.Lock()
+		defer s.logMu.Unlock()
+		if !strings.Contains(s.log.String(), "the kind NodeProvenance is not installed") || !strings.Contains(s.log.String(), filepath.Base(provenanceCRD)) {
+			return errors.New("it does not")
+		}
+		return nil
+	})
+	s.installProvenance()
+	s.comesFrom(node, api.EvidenceReported, "v1.0.0", first, api.BehindNo)
+
+	second := s.git.push(map[string]string{"a.yaml": osp("osp-a", "v1.1.0", "echo two"), "bad.yaml": "spec: [\n"})
+	s.served("pool-a", "v1.1.0")
+	s.kill()
+	s.start("--audit-log", path)
+	s.comesFrom(s.joins("pool-a", "two", nil), api.EvidenceInferred, "v1.1.0", second, api.BehindNo)
+	ours := func(e journal.Entry) bool {
+		return e.Kind == journal.ControllerStarted || e.Kind == journal.LogRepaired || e.Object.Name == "osps" ||
+			e.Object.Namespace == s.pools || strings.HasPrefix(e.Object.Name, s.pools)
+	}
+	ids := map[journal.Kind]map[string]journal.Entry{}
+	want := map[journal.Kind]int{
+		journal.ControllerStarted: 2, journal.ProfileAccepted: 2, journal.ProfileRefused: 1,
+		journal.ConfigurationCreated: 1, journal.ConfigurationRotated: 1, journal.NodeJoined: 2,
+	}
+	s.eventually("the audit log to have all of it", func() error {
+		for _, e := range s.auditLog(path, ours) {
+			if ids[e.Kind] == nil {
+				ids[e.Kind] = map[string]journal.Entry{}
+			}
+			ids[e.Kind][e.ID] = e
+		}
+		for kind, n := range want {
+			if len(ids[kind]) != n {
+				return fmt.Errorf("%d of %s, want %d", len(ids[kind]), kind, n)
+			}
+		}
+		return nil
+	})
+	for _, e := range ids[journal.ConfigurationRotated] {
+		if e.Was.Commit != first || e.Is.Commit != second || e.Was.Version != "v1.0.0" || e.Is.Version != "v1.1.0" {
+			t.Errorf("the rotation is told as %+v, %+v", e.Was, e.Is)
+		}
+	}
+	text, err := os.ReadFile(path)
+	s.must(err)
+	for what, secret := range s.credentials() {
+		if strings.Contains(string(text), secret) {
+			t.Errorf("the audit log holds %s", what)
+		}
+	}
+	program, err := binary()
+	s.must(err)
+	if out, err := exec.CommandContext(t.Context(), program, "verify", "--audit-log", path).CombinedOutput(); err != nil || !strings.Contains(string(out), "the chain is whole") {
+		t.Errorf("verify: %v\n%s", err, out)
+	}
+}
