@@ -94,7 +94,10 @@ func addPools(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Mana
 	if err := addRollouts(ctx, management, mgr, f.namespace); err != nil {
 		return err
 	}
-	return addNodes(ctx, management, mgr, f)
+	if err := addNodes(ctx, management, mgr, f); err != nil {
+		return err
+	}
+	return addUI(management, mgr, f)
 }
 
 // addNodes adds the node controller to the manager of the worker cluster.

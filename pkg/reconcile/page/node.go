@@ -1,0 +1,75 @@
+package page
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/audit"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/verify"
+)
+
+// Node is the page of a node, alive or gone: the chain to its commit, and how that is
+// known.
+type Node struct {
+	About
+	Name string `json:"name"`
+	// Answer is the chain in a sentence.
+	Answer string `json:"answer"`
+	// Trail is what `osm-gitops trace node/NAME -o json` prints.
+	Trail *audit.Trail `json:"trail"`
+	// Verification is there once somebody asked for it.
+	Verification *Verification `json:"verification,omitempty"`
+	// CanVerify says that it may be asked for here; Command does it elsewhere.
+	CanVerify bool   `json:"canVerify"`
+	Command   string `json:"verifyCommand"`
+}
+
+// Verification is what `osm-gitops verify node/NAME` found.
+type Verification struct {
+	At     time.Time      `json:"at"`
+	Report *verify.Report `json:"report,omitempty"`
+	// Error says why there is no report.
+	Error string `json:"error,omitempty"`
+}
+
+// ViewNode makes the page of a node.
+func ViewNode(at time.Time, name string, t *audit.Trail) Node {
+	v := Node{About: About{"Node", at}, Name: clean(name), Trail: t, Command: "osm-gitops verify node/" + clean(name)}
+	v.Answer = answer(v.Name, t)
+	return v
+}
+
+// answer says where a node comes from in a sentence.
+func answer(name string, t *audit.Trail) string {
+	if t.Version == "" {
+		return "Which configuration " + name + " was provisioned from is not known."
+	}
+	is := " was provisioned from "
+	if t.Node != nil && t.Node.Evidence == "Inferred" {
+		is = " was most likely provisioned from "
+	}
+	s := name + is + t.Profile + " " + t.Version
+	if t.Commit == nil || t.Commit.Commit == "" {
+		return s + ", which is from no repository."
+	}
+	s += ", commit " + short(t.Commit.Commit)
+	if t.Commit.Author != "" {
+		s += " by " + authorName(t.Commit.Author)
+	}
+	return s + "."
+}
+
+// authorName is the name of "Name <address>".
+func authorName(author string) string {
+	name, _, _ := strings.Cut(author, " <")
+	return name
+}
+
+// Wrong are the checks of a report that do not agree.
+func (v *Verification) Wrong() []verify.Check {
+	if v.Report == nil {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(v.Report.Checks), func(c verify.Check) bool { return c.Result == verify.Agrees || c.Result == verify.Skipped })
+}
