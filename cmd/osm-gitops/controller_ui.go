@@ -19,12 +19,12 @@ type uiFlags struct {
 	address, cert, key string
 
 	// What validate makes of them.
-	listen   string
-	loopback bool
+	listen string
+	open   bool // on loopback, without TLS: nobody is asked who he is
 }
 
 func (u *uiFlags) bind(fs *pflag.FlagSet) {
-	fs.StringVar(&u.address, "ui-address", "", "address of the audit page: a port, such as 8087, is on loopback, where nobody is asked who he is, for kubectl port-forward; host:port elsewhere takes TLS, and lets in whoever has a token of the worker cluster and the right to get the nonResourceURL "+page.RightPath+"; empty or 0: nowhere")
+	fs.StringVar(&u.address, "ui-address", "", "address of the audit page: a port, such as 8087, is on loopback, for kubectl port-forward, and asks nobody who he is; host:port elsewhere takes TLS; empty or 0: nowhere. With TLS it lets in who has a token of the worker cluster and the right to get the nonResourceURL "+page.RightPath)
 	fs.StringVar(&u.cert, "ui-tls-cert", "", "PEM file with the certificate of --ui-address, read again when it changes; empty: tls.crt and tls.key of --cert-dir, if that is given")
 	fs.StringVar(&u.key, "ui-tls-key", "", "PEM file with the key of --ui-tls-cert")
 }
@@ -41,12 +41,13 @@ func (u *uiFlags) validate(certDir string, bad func(flag, format string, args ..
 		}
 		return
 	}
-	var err error
-	if u.listen, u.loopback, err = page.SplitAddress(u.address); err != nil {
+	listen, loopback, err := page.SplitAddress(u.address)
+	if err != nil {
 		bad("ui-address", "%w", err)
 		return
 	}
-	if u.cert == "" && !u.loopback {
+	u.listen, u.open = listen, loopback && u.cert == ""
+	if u.cert == "" && !loopback {
 		if certDir == "" {
 			bad("ui-address", "%q is not on loopback, and takes TLS, since tokens are sent to it: give --ui-tls-cert and --ui-tls-key, or --cert-dir", u.address)
 			return
@@ -75,7 +76,7 @@ func addUI(management ctrlcluster.Cluster, mgr ctrl.Manager, f *controllerFlags)
 		Trails:    audit.Clusters{Management: management.GetAPIReader(), Worker: mgr.GetAPIReader(), Namespace: f.namespace},
 		Clock:     clock.RealClock{}, Version: v,
 	}
-	if !f.ui.loopback {
+	if !f.ui.open {
 		server.Guard = &page.Guard{Client: mgr.GetClient(), Clock: clock.RealClock{}}
 	}
 	if err := mgr.Add(&page.Listener{Server: server, Address: f.ui.listen, CertFile: f.ui.cert, KeyFile: f.ui.key}); err != nil {

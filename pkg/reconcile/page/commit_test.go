@@ -21,7 +21,7 @@ func TestCommit(t *testing.T) {
 	}{
 		"the first one":          {first, "Brought osp-web v1.0.0", "shop/web-eu v1.0.0 after nothing; shop/web-us v1.0.0 after nothing", "eu-1 eu-4"},
 		"a merge":                {second, "Brought osp-web v1.1.0 after v1.0.0", "shop/web-eu v1.1.0 after v1.0.0", "eu-2 eu-3 eu-5"},
-		"what the merge brought": {written, "Written osp-web v1.1.0 after v1.0.0", "", "eu-2 eu-3 eu-5"},
+		"what the merge brought": {written, "Written osp-web v1.1.0 after v1.0.0", "shop/web-eu v1.1.0 after v1.0.0", "eu-2 eu-3 eu-5"},
 		"a revert":               {third, "Selected osp-web v1.0.0 after v1.1.0", "shop/web-eu v1.0.0 after v1.1.0", "eu-4"},
 	} {
 		t.Run(name, func(t *testing.T) {
