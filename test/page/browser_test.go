@@ -38,12 +38,12 @@ type plan struct {
 
 // sight is what was seen of a page.
 type sight struct {
-	URL, Variant, Title, Heading, Text      string
-	Status, Wide, Scripts, Rules            int
+	URL, Variant, Title, Heading, Text       string
+	Status, Wide, Scripts, Rules             int
 	Problems, Requests, Violations, Handlers []string
-	Elements                                []string
-	Headings                                []int
-	Keyboard                                []struct {
+	Elements                                 []string
+	Headings                                 []int
+	Keyboard                                 []struct {
 		Name, Tag string
 		Seen      bool
 	}

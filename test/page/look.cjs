@@ -79,11 +79,12 @@ async function walk(browser, steps) {
   try {
     const page = await context.newPage();
     for (const s of steps) {
+      const before = page.url();
       if (s.open) await page.goto(s.open);
       if (s.click) await page.getByRole("link", { name: s.click, exact: true }).first().click();
       if (s.fill) await page.getByRole("searchbox", { name: s.fill }).fill(s.with);
       if (s.press) await page.keyboard.press(s.press);
-      await page.waitForLoadState("load");
+      await page.waitForURL((u) => u.toString() !== before, { waitUntil: "load" });
       out.push({ at: page.url(), heading: (await page.locator("h1").first().textContent()).trim() });
     }
   } catch (e) {

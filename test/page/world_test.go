@@ -145,6 +145,7 @@ spec:
   path: profiles
   interval: 1s
   retryInterval: 1s
+  webhook: {provider: gitea, secretRef: {name: platform-webhook}}
 `, w.git))
 }
 

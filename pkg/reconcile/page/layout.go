@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -119,9 +120,13 @@ var functions = template.FuncMap{
 	"lower":      strings.ToLower,
 	"percent":    percent,
 	"sub":        func(a, b int) int { return a - b },
+	"digits":     digits.MatchString,
 	"part":       func(kv ...any) map[string]any { return part(kv) },
 	"poolName":   func(key string) string { _, name, _ := strings.Cut(key, "/"); return name },
 }
+
+// digits is a commit or a digest.
+var digits = regexp.MustCompile(`^([a-z0-9]+:)*[0-9a-f]{12,64}$`)
 
 // timeOf reads what the views and the kinds have for times.
 func timeOf(v any) time.Time {
