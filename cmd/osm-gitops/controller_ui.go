@@ -12,6 +12,7 @@ import (
 
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/audit"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/page"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/verify"
 )
 
 // uiFlags are about the audit page of the controller.
@@ -65,16 +66,20 @@ const (
 )
 
 // addUI adds the audit page to the manager of the worker cluster.
-func addUI(management ctrlcluster.Cluster, mgr ctrl.Manager, f *controllerFlags) error {
+func addUI(management ctrlcluster.Cluster, mgr ctrl.Manager, f *controllerFlags, facts nodeFacts) error {
 	if f.ui.off() {
 		return nil
 	}
 	reader := &page.Reader{Management: management.GetClient(), Worker: mgr.GetClient(), Namespace: f.namespace}
+	verifier := &verify.Verifier{
+		Management: management.GetAPIReader(), Worker: mgr.GetAPIReader(), Namespace: f.namespace,
+		Engine: facts.engine, Check: checkWith(facts.engine), Builtin: builtinProfiles(), Git: facts.mirrors,
+	}
 	v, _ := buildVersion()
 	server := &page.Server{
 		Snapshots: &page.Snapshots{Read: reader.Read, Clock: clock.RealClock{}, Fresh: uiFresh, Stale: uiStale},
 		Trails:    audit.Clusters{Management: management.GetAPIReader(), Worker: mgr.GetAPIReader(), Namespace: f.namespace},
-		Clock:     clock.RealClock{}, Version: v,
+		Verifier:  verifier, Clock: clock.RealClock{}, Version: v,
 	}
 	if !f.ui.open {
 		server.Guard = &page.Guard{Client: mgr.GetClient(), Clock: clock.RealClock{}}

@@ -97,7 +97,7 @@ func addPools(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Mana
 	if err := addNodes(ctx, management, mgr, f); err != nil {
 		return err
 	}
-	return addUI(management, mgr, f)
+	return addUI(management, mgr, f, facts)
 }
 
 // addNodes adds the node controller to the manager of the worker cluster.

@@ -129,6 +129,7 @@ func (w *world) paths() map[string]string {
 		"commit":         "/commits/" + w.commits["second"],
 		"commit-hostile": "/commits/" + w.commits["hostile"],
 		"node":           "/nodes/web-eu-7c9f4-b6c7d",
+		"node-verified":  "/nodes/web-eu-7c9f4-b6c7d?verify=1",
 		"node-hostile":   "/nodes/web-eu-7c9f4-z9z9z",
 		"node-inferred":  "/nodes/batch-58cc7-d5f6g",
 		"search":         "/search?q=web",
@@ -148,7 +149,7 @@ func TestPages(t *testing.T) {
 	w.story(address)
 	own, err := stage.FreeAddress()
 	w.must(err)
-	w.process("ui.log", "ui", "--kubeconfig", w.cluster.Kubeconfig, "--address", own)
+	w.process("ui.log", "ui", "--kubeconfig", w.cluster.Kubeconfig, "--address", own, "--allow-insecure-git", "--git-allowed-cidrs", "127.0.0.0/8")
 	for _, at := range []string{address, own} {
 		w.until("http://"+at+" knows the nodes", func() error {
 			var fleet struct{ Nodes struct{ Total int } }
@@ -286,6 +287,7 @@ var says = map[string][]string{
 	"commit":         {"Ben Okafor", "fs.inotify.max_user_watches = 2097152", "web-eu-7c9f4-t5v6w", "shop/web-eu"},
 	"commit-hostile": {"<img src=x onerror=alert(1)>[31mMallory", "<script>alert(6)</script>", "<img src=x onerror=alert(2)>.yaml"},
 	"node":           {"was provisioned from osp-ubuntu-example v1.1.0", "by Ben Okafor", "Reported", "Behind", "Verification"},
+	"node-verified":  {"Everything was rendered again from the repository, and agrees.", "OSP"},
 	"node-hostile":   {"<script>alert(5)</script>[2J", "<img src=x onerror=alert(1)>[31mMallory"},
 	"node-inferred":  {"Inferred", "most likely"},
 	"search":         {"web-us-5d8b6-q7w2z", "shop/web-eu"},
@@ -318,6 +320,9 @@ func (w *world) checkJSON(t *testing.T, addresses ...string) {
 			t.Errorf("%s: %v", at, v)
 		}
 		delete(v, "asOf")
+		if found, ok := v["verification"].(map[string]any); ok {
+			delete(found, "at")
+		}
 		b, err := json.Marshal(v)
 		w.must(err)
 		if strings.ContainsAny(string(b), "\x1b<\u202e") {

@@ -12,25 +12,18 @@ import (
 // Commit is the page of a commit: what it changed, and whom it reached.
 type Commit struct {
 	About
-	ID          string `json:"id"`
-	Repository  string `json:"repository,omitempty"`
-	Author      string `json:"author,omitempty"`
-	CommittedAt string `json:"committedAt,omitempty"`
-	Signature   string `json:"signature,omitempty"`
-	// Link leads to the commit at the repository's host; LinkGuessed says that what kind of
-	// host it is was guessed from its name.
-	Link        string `json:"link,omitempty"`
-	LinkGuessed bool   `json:"linkGuessed,omitempty"`
-	// Profiles are the versions that came with the commit, or that it made current.
-	Profiles []Change `json:"profiles"`
-	// Rotations are pools that got another version by it, the last one first; Rotated is
-	// how many there are.
-	Rotations []Rotation `json:"rotations"`
-	Rotated   int        `json:"rotated"`
-	// Rendered is what changed on the nodes of one of these pools.
-	Rendered *Rendered `json:"rendered,omitempty"`
-	// Items are the nodes that were provisioned from it.
-	Items []NodeRow `json:"items"`
+	ID          string     `json:"id"`                    // in full
+	Repository  string     `json:"repository,omitempty"`  // without credentials
+	Author      string     `json:"author,omitempty"`      // "Name <address>"
+	CommittedAt string     `json:"committedAt,omitempty"` // RFC 3339
+	Signature   string     `json:"signature,omitempty"`   // who signed it, where signatures are verified
+	Link        string     `json:"link,omitempty"`        // to the commit at the repository's host, where that is known
+	LinkGuessed bool       `json:"linkGuessed,omitempty"` // what kind of host it is was guessed from its name
+	Profiles    []Change   `json:"profiles"`              // versions that came with the commit, or that it made current
+	Rotations   []Rotation `json:"rotations"`             // pools that got another version by it, the last one first, 200 at most
+	Rotated     int        `json:"rotated"`               // how many of these there are
+	Rendered    *Rendered  `json:"rendered,omitempty"`    // what changed on the nodes of one of these pools
+	Items       []NodeRow  `json:"items"`                 // nodes of this page, that were provisioned from it
 	Paging
 }
 
@@ -47,34 +40,30 @@ const (
 // Change is a version of a profile, and how it differs from the one before.
 type Change struct {
 	ProfileRow
-	Object     string `json:"object"`
-	Path       string `json:"path,omitempty"`
-	Digest     string `json:"digest,omitempty"`
-	Signature  string `json:"signature,omitempty"`
-	Role       string `json:"role"`
-	ChangeID   string `json:"change,omitempty"`
-	SelectedBy string `json:"selectedBy,omitempty"`
-	// Before is the version that it follows; empty for the first one.
-	Before       string     `json:"before,omitempty"`
-	BeforeCommit string     `json:"beforeCommit,omitempty"`
-	Files        []FileDiff `json:"files"`
-	// Note says why there is no difference to be shown, where there is none.
-	Note string `json:"note,omitempty"`
+	Object       string     `json:"object"`                 // the OperatingSystemProfile
+	Path         string     `json:"path,omitempty"`         // of the file in the repository
+	Digest       string     `json:"digest,omitempty"`       // of the profile's spec
+	Signature    string     `json:"signature,omitempty"`    // who signed it, where signatures are verified
+	Role         string     `json:"role"`                   // Brought, Written where a later commit brought it in, Selected where it was made current again
+	ChangeID     string     `json:"change,omitempty"`       // the commit its author wrote
+	SelectedBy   string     `json:"selectedBy,omitempty"`   // the commit that made it current
+	Before       string     `json:"before,omitempty"`       // the version that it follows; empty for the first one
+	BeforeCommit string     `json:"beforeCommit,omitempty"` // that that one came in with
+	Files        []FileDiff `json:"files"`                  // how the two differ
+	Note         string     `json:"note,omitempty"`         // why there is nothing to compare
 
 	object, before string // namespace/name of the objects to compare
 }
 
 // Rotation is a pool that got another version.
 type Rotation struct {
-	Pool    string `json:"pool"`
-	Profile string `json:"profile"`
-	Version string `json:"version"`
-	// Before is the version that it had; empty where it had none.
-	Before string    `json:"before,omitempty"`
-	From   time.Time `json:"from"`
-	Until  time.Time `json:"until,omitzero"`
-	// Nodes of the pool that were provisioned from this version, and are there.
-	Nodes int `json:"nodes"`
+	Pool    string    `json:"pool"`             // namespace/name
+	Profile string    `json:"profile"`          // by name
+	Version string    `json:"version"`          // that it got
+	Before  string    `json:"before,omitempty"` // that it had; empty where it had none
+	From    time.Time `json:"from"`             // when it got it
+	Until   time.Time `json:"until,omitzero"`   // when it got another
+	Nodes   int       `json:"nodes"`            // of the pool that run this version
 
 	after, was *generation
 }
@@ -82,11 +71,11 @@ type Rotation struct {
 // Rendered is how the configuration of a pool changed, as it is rendered with
 // placeholders in place of credentials.
 type Rendered struct {
-	Pool   string     `json:"pool"`
-	Before string     `json:"before,omitempty"`
-	After  string     `json:"after"`
-	Files  []FileDiff `json:"files"`
-	Note   string     `json:"note,omitempty"`
+	Pool   string     `json:"pool"`             // that is compared: the parameter pool
+	Before string     `json:"before,omitempty"` // the version that it had
+	After  string     `json:"after"`            // the version that it got
+	Files  []FileDiff `json:"files"`            // on its nodes, as they are rendered with placeholders
+	Note   string     `json:"note,omitempty"`   // why there is nothing to compare
 
 	after, was *generation
 }

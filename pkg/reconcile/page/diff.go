@@ -23,31 +23,26 @@ const (
 
 // FileDiff is how one document differs.
 type FileDiff struct {
-	// Name is the file on the node with its stage, or "settings" for what is not in files.
-	Name string `json:"name"`
-	// Change is Added, Removed or Changed.
-	Change  string `json:"change"`
-	Added   int    `json:"added"`
-	Removed int    `json:"removed"`
-	Hunks   []Hunk `json:"hunks"`
-	// Modes are the permissions before and after, where they differ.
-	Modes string `json:"modes,omitempty"`
-	// Cut is true where more differs than is shown.
-	Cut bool `json:"cut,omitempty"`
+	Name    string `json:"name"`            // the stage and the file on the node; "settings" is what is in no file
+	Change  string `json:"change"`          // Added, Removed or Changed
+	Added   int    `json:"added"`           // lines
+	Removed int    `json:"removed"`         // lines
+	Hunks   []Hunk `json:"hunks"`           // runs of lines that differ, and lines around them
+	Modes   string `json:"modes,omitempty"` // the permissions before and after, where they differ
+	Cut     bool   `json:"cut,omitempty"`   // more differs than is shown
 }
 
 // Hunk is a run of lines.
 type Hunk struct {
-	From  int    `json:"from"` // line in the older document
-	To    int    `json:"to"`   // line in the newer one
-	Lines []Line `json:"lines"`
+	From  int    `json:"from"`  // line in the older file
+	To    int    `json:"to"`    // line in the newer one
+	Lines []Line `json:"lines"` // in their order
 }
 
 // Line is a line of a diff.
 type Line struct {
-	// Mark is "+", "-" or " ".
-	Mark string `json:"mark"`
-	Text string `json:"text"`
+	Mark string `json:"mark"` // "+", "-" or " "
+	Text string `json:"text"` // without what may be a credential, cut to 400 bytes
 }
 
 // document is a named text.

@@ -15,108 +15,93 @@ import (
 
 // About is on every page.
 type About struct {
-	// Kind of the page: Fleet, Pool, Commit, Node, Search or Error.
-	Kind string `json:"kind"`
-	// AsOf is when the cluster was read.
-	AsOf time.Time `json:"asOf"`
+	Kind string    `json:"kind"` // Fleet, Pool, Commit, Node, Search or Error
+	AsOf time.Time `json:"asOf"` // when the cluster was read
 }
 
 // Fleet is the first page: which pool runs what, and what needs somebody.
 type Fleet struct {
 	About
-	Nodes   Counts    `json:"nodes"`
-	Pools   int       `json:"pools"`
-	Notices []Notice  `json:"notices"`
-	Sources []Source  `json:"sources"`
-	Filter  Filter    `json:"filter"`
-	Items   []PoolRow `json:"items"`
+	Nodes   Counts    `json:"nodes"`   // of all pools
+	Pools   int       `json:"pools"`   // that are there
+	Notices []Notice  `json:"notices"` // what is held or refused
+	Sources []Source  `json:"sources"` // ProfileSources, by name
+	Filter  Filter    `json:"filter"`  // what was asked for
+	Items   []PoolRow `json:"items"`   // the pools of this page, those that need somebody first
 	Paging
 }
 
 // Counts are nodes that are there.
 type Counts struct {
-	Total int `json:"total"`
-	// Current have the version that their pool gives to new machines, Behind another one.
-	// Of Unknown one of the two is not known.
-	Current int `json:"current"`
-	Behind  int `json:"behind"`
-	Unknown int `json:"unknown"`
-	// Disputed say of themselves something else than the records do.
-	Disputed int `json:"disputed"`
-	// Gone are nodes that were removed and are still known.
-	Gone int `json:"gone"`
+	Total    int `json:"total"`    // nodes that are there
+	Current  int `json:"current"`  // have the version that their pool gives to new machines
+	Behind   int `json:"behind"`   // have another one
+	Unknown  int `json:"unknown"`  // one of the two is not known
+	Disputed int `json:"disputed"` // say of themselves something else than the records do
+	Gone     int `json:"gone"`     // were removed, and are still known
 }
 
 // Notice is something that is held or refused, and why.
 type Notice struct {
-	// State is one word, such as Refused.
-	State string `json:"state"`
-	// What it is about: a ProfileSource, a pool, a profile.
-	What string `json:"what"`
-	// Link leads to more, where there is a page.
-	Link    string `json:"link,omitempty"`
-	Reason  string `json:"reason,omitempty"`
-	Message string `json:"message"`
+	State   string `json:"state"`            // Refused, Held, or Unreadable where a right is missing
+	What    string `json:"what"`             // a ProfileSource, a pool, a profile
+	Link    string `json:"link,omitempty"`   // leads to more, where there is a page
+	Reason  string `json:"reason,omitempty"` // that of the condition
+	Message string `json:"message"`          // what is wrong, and what to do
 }
 
 // Source is a ProfileSource and whether what is in it was accepted.
 type Source struct {
-	Namespace  string `json:"namespace"`
-	Name       string `json:"name"`
-	Repository string `json:"repository,omitempty"`
-	Revision   string `json:"revision,omitempty"`
-	Commit     string `json:"commit,omitempty"`
-	// State is Ready, NotReady, Reconciling, Suspended or Unknown.
-	State    string        `json:"state"`
-	Reason   string        `json:"reason,omitempty"`
-	Message  string        `json:"message,omitempty"`
-	Verified string        `json:"verified,omitempty"`
-	Profiles int           `json:"profiles"`
-	Rollouts []RolloutLine `json:"rollouts,omitempty"`
+	Namespace  string        `json:"namespace"`            // of the ProfileSource
+	Name       string        `json:"name"`                 // of the ProfileSource
+	Repository string        `json:"repository,omitempty"` // without credentials
+	Revision   string        `json:"revision,omitempty"`   // the last one of which every file was accepted
+	Commit     string        `json:"commit,omitempty"`     // of that revision
+	State      string        `json:"state"`                // Ready, NotReady, Reconciling, Suspended or Unknown
+	Reason     string        `json:"reason,omitempty"`     // of condition Ready
+	Message    string        `json:"message,omitempty"`    // of condition Ready
+	Verified   string        `json:"verified,omitempty"`   // what condition SourceVerified says of signatures
+	Profiles   int           `json:"profiles"`             // in its inventory
+	Rollouts   []RolloutLine `json:"rollouts,omitempty"`   // those that are not done
 }
 
 // RolloutLine is how far a version of a profile has come.
 type RolloutLine struct {
-	Profile string `json:"profile"`
-	Version string `json:"version"`
-	Wave    int32  `json:"wave"`
-	Held    bool   `json:"held"`
-	Adopted int32  `json:"adopted"`
-	Pools   int32  `json:"pools"`
-	Reason  string `json:"reason"`
+	Profile string `json:"profile"` // by name
+	Version string `json:"version"` // that is on its way
+	Wave    int32  `json:"wave"`    // up to which pools get it
+	Held    bool   `json:"held"`    // goes no further before somebody does something
+	Adopted int32  `json:"adopted"` // pools that have it
+	Pools   int32  `json:"pools"`   // pools that follow the profile
+	Reason  string `json:"reason"`  // what it waits for, in a word
 }
 
 // PoolRow is one pool.
 type PoolRow struct {
-	Namespace string `json:"namespace"`
-	Name      string `json:"name"`
-	Profile   string `json:"profile,omitempty"`
-	State     State  `json:"state"`
-	Why       string `json:"why,omitempty"`
-	Nodes     Counts `json:"nodes"`
-	// Versions are what its nodes run, the newest first.
-	Versions []VersionShare `json:"versions"`
+	Namespace string         `json:"namespace"`         // of the MachineDeployment
+	Name      string         `json:"name"`              // of the MachineDeployment
+	Profile   string         `json:"profile,omitempty"` // that it asks for
+	State     State          `json:"state"`             // how it stands, in a word
+	Why       string         `json:"why,omitempty"`     // and why
+	Nodes     Counts         `json:"nodes"`             // of the pool
+	Versions  []VersionShare `json:"versions"`          // what its nodes run, the newest first
 }
 
 // VersionShare are the nodes of a pool with one version from one commit.
 type VersionShare struct {
-	// Profile and Version are empty where it is not known what the nodes run.
-	Profile string `json:"profile,omitempty"`
-	Version string `json:"version,omitempty"`
-	Commit  string `json:"commit,omitempty"`
-	Nodes   int    `json:"nodes"`
-	// Current is what the pool gives to new machines.
-	Current bool `json:"current"`
-	// Since is when the pool got it last.
-	Since time.Time `json:"since,omitzero"`
-	// Rank is its place in the bar: 0 is the newest, -1 not known.
-	Rank int `json:"rank"`
+	Profile string    `json:"profile,omitempty"` // empty where it is not known
+	Version string    `json:"version,omitempty"` // empty where it is not known
+	Commit  string    `json:"commit,omitempty"`  // that the version came in with
+	Nodes   int       `json:"nodes"`             // that run it
+	Current bool      `json:"current"`           // the pool gives it to new machines
+	Since   time.Time `json:"since,omitzero"`    // when the pool got it last
+	Rank    int       `json:"rank"`              // 0 is the newest, -1 not known
 }
 
 // Filter is what was asked for.
 type Filter struct {
-	Query string `json:"query,omitempty"`
-	State string `json:"state,omitempty"`
+	Query string `json:"query,omitempty"` // the parameter q
+	State string `json:"state,omitempty"` // the parameter state
 }
 
 // ViewFleet makes the page.

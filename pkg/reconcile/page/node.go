@@ -13,24 +13,19 @@ import (
 // known.
 type Node struct {
 	About
-	Name string `json:"name"`
-	// Answer is the chain in a sentence.
-	Answer string `json:"answer"`
-	// Trail is what `osm-gitops trace node/NAME -o json` prints.
-	Trail *audit.Trail `json:"trail"`
-	// Verification is there once somebody asked for it.
-	Verification *Verification `json:"verification,omitempty"`
-	// CanVerify says that it may be asked for here; Command does it elsewhere.
-	CanVerify bool   `json:"canVerify"`
-	Command   string `json:"verifyCommand"`
+	Name         string        `json:"name"`                   // of the Node
+	Answer       string        `json:"answer"`                 // the chain in a sentence
+	Trail        *audit.Trail  `json:"trail"`                  // what `osm-gitops trace node/NAME -o json` prints
+	Verification *Verification `json:"verification,omitempty"` // once somebody asked for it, for ten minutes
+	CanVerify    bool          `json:"canVerify"`              // the parameter verify does it
+	Command      string        `json:"verifyCommand"`          // does it elsewhere
 }
 
 // Verification is what `osm-gitops verify node/NAME` found.
 type Verification struct {
-	At     time.Time      `json:"at"`
-	Report *verify.Report `json:"report,omitempty"`
-	// Error says why there is no report.
-	Error string `json:"error,omitempty"`
+	At     time.Time      `json:"at"`               // when it was verified
+	Report *verify.Report `json:"report,omitempty"` // what `osm-gitops verify node/NAME -o json` prints
+	Error  string         `json:"error,omitempty"`  // why there is no report
 }
 
 // ViewNode makes the page of a node.

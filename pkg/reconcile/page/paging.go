@@ -10,12 +10,10 @@ const pageSize = 50
 
 // Paging is which part of a list is shown.
 type Paging struct {
-	// Matching are the rows that were asked for, on all pages.
-	Matching int `json:"matching"`
-	// Page is the one that is shown, from 1 to Pages.
-	Page     int `json:"page"`
-	PageSize int `json:"pageSize"`
-	Of       int `json:"pages"`
+	Matching int `json:"matching"` // items that were asked for, on all pages
+	Page     int `json:"page"`     // that is shown: the parameter page, from 1
+	PageSize int `json:"pageSize"` // the most items of a page
+	Of       int `json:"pages"`    // how many there are
 }
 
 // paged is one page of rows. One that there is not is the nearest.

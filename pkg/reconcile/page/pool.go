@@ -6,42 +6,38 @@ import "time"
 type Pool struct {
 	About
 	PoolRow
-	Pin string `json:"pin,omitempty"`
-	// Configurations are those that it had, the newest first.
-	Configurations []Configuration `json:"configurations"`
-	// Items are its nodes.
-	Items []NodeRow `json:"items"`
+	Pin            string          `json:"pin,omitempty"`  // the version that it asks for
+	Configurations []Configuration `json:"configurations"` // that it had, the newest first, 50 at most
+	Items          []NodeRow       `json:"items"`          // nodes of this page
 	Paging
 }
 
 // Configuration is one that a pool has, or had.
 type Configuration struct {
-	InputDigest string `json:"inputDigest"`
-	Profile     string `json:"profile"`
-	Version     string `json:"version"`
-	Commit      string `json:"commit,omitempty"`
-	Author      string `json:"author,omitempty"`
-	Current     bool   `json:"current"`
-	// From is when the pool got it last, Until when it got another.
-	From  time.Time `json:"from,omitzero"`
-	Until time.Time `json:"until,omitzero"`
-	// Times is how often it had it.
-	Times int `json:"times"`
+	InputDigest string    `json:"inputDigest"`      // names its record
+	Profile     string    `json:"profile"`          // by name
+	Version     string    `json:"version"`          // of the profile
+	Commit      string    `json:"commit,omitempty"` // that the version came in with
+	Author      string    `json:"author,omitempty"` // of the version
+	Current     bool      `json:"current"`          // it has it now
+	From        time.Time `json:"from,omitzero"`    // when the pool got it last
+	Until       time.Time `json:"until,omitzero"`   // when it got another after that
+	Times       int       `json:"times"`            // how often it had it
 }
 
 // NodeRow is a node in a list.
 type NodeRow struct {
-	Name     string    `json:"name"`
-	Record   string    `json:"record"`
-	Pool     string    `json:"pool"`
-	Profile  string    `json:"profile,omitempty"`
-	Version  string    `json:"version,omitempty"`
-	Commit   string    `json:"commit,omitempty"`
-	Evidence string    `json:"evidence"`
-	Behind   string    `json:"behind"`
-	Disputed bool      `json:"disputed"`
-	Joined   time.Time `json:"joined"`
-	Removed  time.Time `json:"removed,omitzero"`
+	Name     string    `json:"name"`              // of the Node
+	Record   string    `json:"record"`            // its NodeProvenance
+	Pool     string    `json:"pool"`              // namespace/name
+	Profile  string    `json:"profile,omitempty"` // that it was provisioned from
+	Version  string    `json:"version,omitempty"` // of the profile
+	Commit   string    `json:"commit,omitempty"`  // that the version came in with
+	Evidence string    `json:"evidence"`          // Reported, Inferred or Unknown
+	Behind   string    `json:"behind"`            // No, Yes or Unknown
+	Disputed bool      `json:"disputed"`          // it says something else than the records
+	Joined   time.Time `json:"joined"`            // when the Node was created
+	Removed  time.Time `json:"removed,omitzero"`  // when it was noticed to be gone
 }
 
 // ViewPool makes the page of a pool; false where there is none of that name.

@@ -10,34 +10,32 @@ import (
 // Search is what was found, in kinds. Of nodes, of which there may be many, it is one page.
 type Search struct {
 	About
-	Query    string       `json:"query"`
-	Commits  []CommitRow  `json:"commits"`
-	Profiles []ProfileRow `json:"profiles"`
-	Pools    []PoolRow    `json:"pools"`
-	// Items are nodes.
-	Items []NodeRow `json:"items"`
+	Query    string       `json:"query"`    // what was looked for
+	Commits  []CommitRow  `json:"commits"`  // 25 at most, the newest first
+	Profiles []ProfileRow `json:"profiles"` // 25 at most
+	Pools    []PoolRow    `json:"pools"`    // 25 at most
+	Items    []NodeRow    `json:"items"`    // nodes of this page
 	Paging
 }
 
 // CommitRow is a commit in a list.
 type CommitRow struct {
-	ID          string `json:"id"`
-	Author      string `json:"author,omitempty"`
-	CommittedAt string `json:"committedAt,omitempty"`
-	// Versions are "profile version", of what came with it or was made current by it.
-	Versions []string `json:"versions"`
-	Nodes    int      `json:"nodes"`
+	ID          string   `json:"id"`                    // in full
+	Author      string   `json:"author,omitempty"`      // "Name <address>"
+	CommittedAt string   `json:"committedAt,omitempty"` // RFC 3339
+	Versions    []string `json:"versions"`              // "profile version", that came with it or that it made current
+	Nodes       int      `json:"nodes"`                 // that are there, and run one of these
 }
 
 // ProfileRow is a version of a profile.
 type ProfileRow struct {
-	Profile     string `json:"profile"`
-	Version     string `json:"version"`
-	Source      string `json:"source,omitempty"`
-	Commit      string `json:"commit,omitempty"`
-	Author      string `json:"author,omitempty"`
-	CommittedAt string `json:"committedAt,omitempty"`
-	Nodes       int    `json:"nodes"`
+	Profile     string `json:"profile"`               // by name
+	Version     string `json:"version"`               // of the profile
+	Source      string `json:"source,omitempty"`      // the ProfileSource
+	Commit      string `json:"commit,omitempty"`      // that the version came in with
+	Author      string `json:"author,omitempty"`      // "Name <address>"
+	CommittedAt string `json:"committedAt,omitempty"` // RFC 3339
+	Nodes       int    `json:"nodes"`                 // that are there, and run it
 }
 
 // Limits of a search.

@@ -207,8 +207,8 @@ func (s *Server) node(ctx context.Context, f *Facts, name string, verify bool) (
 // Failure is the page that says what is wrong.
 type Failure struct {
 	About
-	Status  int    `json:"status"`
-	Message string `json:"message"`
+	Status  int    `json:"status"`  // that of HTTP
+	Message string `json:"message"` // what is wrong, and what to do
 }
 
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, status int, message string) {
