@@ -22,9 +22,9 @@ func newUICommand() *cobra.Command {
 		Long: `Show the audit page on this machine: which node runs which commit, what a commit
 changed, and how that is known.
 
-It reads with your own rights, needs no controller, writes nothing but --cache-dir, and
+It reads with your own rights, needs no controller, writes nothing to the cluster, and
 runs until you stop it. It listens on loopback only: whoever may open connections on this
-machine sees what you see, which is no credential. With --from FILE it shows a dump.`,
+machine sees what you see, which is no credential. It shows a dump of trace as well.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return runUI(cmd.Context(), &flags, address, cmd.ErrOrStderr())

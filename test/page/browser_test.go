@@ -19,6 +19,7 @@ type look struct {
 	Variant    string `json:"variant"`
 	Keyboard   bool   `json:"keyboard,omitempty"`
 	Screenshot string `json:"screenshot,omitempty"`
+	Height     int    `json:"height,omitempty"` // the most of the screenshot
 	Password   string `json:"password,omitempty"`
 }
 

@@ -44,7 +44,11 @@ async function see(browser, look) {
     out.rules = result.passes.length;
     out.violations = result.violations.map((v) => v.id + ": " + v.help + ": " + v.nodes.slice(0, 4).map((n) => n.html.slice(0, 160) + " " + (n.any[0]?.message ?? "")).join(" | "));
     if (look.keyboard) out.keyboard = await byKeyboard(page);
-    if (look.screenshot) await page.screenshot({ path: look.screenshot, fullPage: true, animations: "disabled" });
+    if (look.screenshot) {
+      const { width } = variants[look.variant].viewport;
+      const height = await page.evaluate((most) => Math.min(document.documentElement.scrollHeight, most), look.height || 1e4);
+      await page.screenshot({ path: look.screenshot, fullPage: true, clip: { x: 0, y: 0, width, height }, animations: "disabled" });
+    }
   } catch (e) {
     out.problems.push("looking: " + e.message);
   } finally {

@@ -146,7 +146,7 @@ func TestPages(t *testing.T) {
 	plan{}.run(t) // before the long part: is there a browser?
 	address, err := stage.FreeAddress()
 	w.must(err)
-	w.story(address)
+	controller := w.story(address)
 	own, err := stage.FreeAddress()
 	w.must(err)
 	w.process("ui.log", "ui", "--kubeconfig", w.cluster.Kubeconfig, "--address", own, "--allow-insecure-git", "--git-allowed-cidrs", "127.0.0.0/8")
@@ -168,7 +168,7 @@ func TestPages(t *testing.T) {
 	var names []string
 	for name, path := range w.paths() {
 		for _, variant := range []string{"light", "dark", "phone"} {
-			p.Looks = append(p.Looks, look{URL: "http://" + address + path, Variant: variant, Screenshot: w.screenshot(name, variant)})
+			p.Looks = append(p.Looks, look{URL: "http://" + address + path, Variant: variant, Screenshot: w.screenshot(name, variant), Height: 1300})
 			names = append(names, name)
 		}
 	}
@@ -194,12 +194,15 @@ func TestPages(t *testing.T) {
 	for name, path := range w.paths() {
 		t.Run(name+" as JSON", func(t *testing.T) { w.checkJSON(t, "http://"+address+path, "http://"+own+path) })
 	}
+	t.Run("from a dump", func(t *testing.T) { w.checkDump(t, "http://"+own) })
+	controller.Stop()
+	t.Run("with tokens", func(t *testing.T) { w.checkTokens(t) })
 }
 
 // screenshot is where one is written, "" for nowhere.
 func (w *world) screenshot(name, variant string) string {
 	shown := map[string]bool{
-		"fleet light": true, "fleet dark": true, "fleet phone": true, "commit light": true, "node light": true, "node dark": true, "node phone": true,
+		"fleet light": true, "fleet dark": true, "fleet phone": true, "commit light": true, "node light": true, "node phone": true,
 	}
 	if dir := os.Getenv("OSM_SCREENSHOTS"); dir != "" { // all of them, to look at
 		return filepath.Join(dir, name+"-"+variant+".png")
@@ -320,8 +323,10 @@ func (w *world) checkJSON(t *testing.T, addresses ...string) {
 			t.Errorf("%s: %v", at, v)
 		}
 		delete(v, "asOf")
-		if found, ok := v["verification"].(map[string]any); ok {
+		if found, ok := v["verification"].(map[string]any); ok && strings.HasSuffix(at, "verify=1") {
 			delete(found, "at")
+		} else {
+			delete(v, "verification") // what was found before is still shown
 		}
 		b, err := json.Marshal(v)
 		w.must(err)
@@ -334,6 +339,27 @@ func (w *world) checkJSON(t *testing.T, addresses ...string) {
 		if string(b) != first {
 			t.Errorf("the controller says\n%.2000s\nand osm-gitops ui\n%.2000s", first, b)
 		}
+	}
+}
+
+// checkDump shows that a dump says what the cluster does.
+func (w *world) checkDump(t *testing.T, live string) {
+	out, err := exec.CommandContext(t.Context(), w.binary, "trace", "--kubeconfig", w.cluster.Kubeconfig, "--dump", w.path("dump.gz")).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	address, err := stage.FreeAddress()
+	w.must(err)
+	w.process("dump.log", "ui", "--from", w.path("dump.gz"), "--address", address)
+	w.until("the dump is shown", func() error {
+		res, err := http.Get("http://" + address + "/") //nolint:noctx // until it listens
+		if err == nil {
+			res.Body.Close()
+		}
+		return err
+	})
+	for _, name := range []string{"fleet", "commit", "search"} {
+		w.checkJSON(t, live+w.paths()[name], "http://"+address+w.paths()[name])
 	}
 }
 

@@ -1,7 +1,6 @@
 package page
 
 import (
-	"slices"
 	"strings"
 	"time"
 
@@ -61,10 +60,6 @@ func authorName(author string) string {
 	return name
 }
 
-// Wrong are the checks of a report that do not agree.
-func (v *Verification) Wrong() []verify.Check {
-	if v.Report == nil {
-		return nil
-	}
-	return slices.DeleteFunc(slices.Clone(v.Report.Checks), func(c verify.Check) bool { return c.Result == verify.Agrees || c.Result == verify.Skipped })
-}
+// Differs reports whether something is not what it should be; otherwise what does not
+// agree could not be compared.
+func (v *Verification) Differs() bool { return v.Report != nil && v.Report.First() != nil }

@@ -149,9 +149,17 @@ func (s *Server) view(r *http.Request) (shown, error) {
 	case kind == "commits" && rest != "":
 		return s.commit(r.Context(), f, rest, query.Get("pool"), page)
 	case kind == "nodes" && rest != "" && !strings.Contains(rest, "/"):
-		return s.node(r.Context(), f, rest, query.Has("verify"))
+		return s.node(r.Context(), f, rest, query.Has("verify") && meant(r))
 	}
 	return shown{}, &missingError{"There is no page " + clean(path) + "."}
+}
+
+// meant reports whether somebody asked for a page on one of ours, or typed its address: the
+// page of a stranger shall not let repositories be fetched. A browser says so, and another
+// port of this machine counts as a stranger.
+func meant(r *http.Request) bool {
+	site := r.Header.Get("Sec-Fetch-Site")
+	return site == "" || site == "none" || site == "same-origin"
 }
 
 func (s *Server) commit(ctx context.Context, f *Facts, id, pool string, page int) (shown, error) {

@@ -168,3 +168,16 @@ func TestSnapshots(t *testing.T) {
 		t.Errorf("afterwards there is %v, %v", f, err)
 	}
 }
+
+// Only who looks at our pages lets a repository be fetched.
+func TestMeant(t *testing.T) {
+	for site, want := range map[string]bool{"": true, "none": true, "same-origin": true, "same-site": false, "cross-site": false} {
+		r := httptest.NewRequest(http.MethodGet, "/nodes/x?verify=1", nil)
+		if site != "" {
+			r.Header.Set("Sec-Fetch-Site", site)
+		}
+		if got := meant(r); got != want {
+			t.Errorf("%q: %v", site, got)
+		}
+	}
+}
