@@ -254,6 +254,11 @@ func (s sight) check(t *testing.T, name string) {
 			t.Errorf("it asks for %.100s", r)
 		}
 	}
+	s.checkText(t, name)
+}
+
+// checkText looks at what a page says, and in what order.
+func (s sight) checkText(t *testing.T, name string) {
 	if strings.ContainsAny(s.Text+s.Title, "\x1b\u202e\x07") {
 		t.Error("there are control characters")
 	}

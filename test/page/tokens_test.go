@@ -38,21 +38,7 @@ func (w *world) checkTokens(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: "auditor"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "osm-gitops-ui"},
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "shop", Name: "auditor"}},
 	}))
-	https := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}}
-	get := func(url, token string) (int, string, error) {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-		w.must(err)
-		if token != "" {
-			req.Header.Set("Authorization", "Bearer "+token)
-		}
-		res, err := https.Do(req)
-		if err != nil {
-			return 0, "", err
-		}
-		defer res.Body.Close()
-		b, _ := io.ReadAll(res.Body) // plain http is cut off after the answer
-		return res.StatusCode, string(b), nil
-	}
+	get := func(url, token string) (int, string, error) { return w.bearer(pool, url, token) }
 	w.until("the page answers", func() error {
 		_, _, err := get("https://"+address+"/", auditor)
 		return err
@@ -87,6 +73,24 @@ func (w *world) checkTokens(t *testing.T) {
 	if strings.Contains(string(b), auditor) || strings.Contains(string(b), stranger) {
 		t.Error("a token is in the log")
 	}
+}
+
+// bearer gets a page with a token.
+func (w *world) bearer(trusted *x509.CertPool, url, token string) (status int, text string, err error) {
+	w.t.Helper()
+	https := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: trusted, MinVersion: tls.VersionTLS12}, DisableKeepAlives: true}}
+	req, err := http.NewRequestWithContext(w.t.Context(), http.MethodGet, url, nil)
+	w.must(err)
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	res, err := https.Do(req)
+	if err != nil {
+		return 0, "", err
+	}
+	defer res.Body.Close()
+	b, _ := io.ReadAll(res.Body) // plain http is cut off after the answer
+	return res.StatusCode, string(b), nil
 }
 
 // token makes a ServiceAccount and a token of it.

@@ -1,13 +1,12 @@
 package page
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -69,8 +69,7 @@ func TestGuard(t *testing.T) {
 	cl, ns := c.Client(t), c.Namespace(t)
 	allowed, stranger := tokenFor(t, cl, ns, "auditor"), tokenFor(t, cl, ns, "stranger")
 	reader(t, c, cl, ns, "auditor")
-	clock := clocktesting.NewFakeClock(time.Now())
-	g := &Guard{Client: cl, Clock: clock}
+	g := &Guard{Client: cl, Clock: clocktesting.NewFakeClock(time.Now())}
 	status := func(r *http.Request) int {
 		t.Helper()
 		s, err := g.Status(t.Context(), r)
@@ -100,15 +99,39 @@ func TestGuard(t *testing.T) {
 			}
 		})
 	}
+}
 
-	// What was said is taken for a while, and no longer: the token of an account that is
-	// gone opens nothing a minute later.
-	before := reviews(t, c)
+// What was said is taken for a while, and no longer: the token of an account that is gone
+// opens nothing a minute later.
+func TestGuardRemembers(t *testing.T) {
+	c := cluster.Shared(t)
+	cl, ns := c.Client(t), c.Namespace(t)
+	allowed := tokenFor(t, cl, ns, "auditor")
+	reader(t, c, cl, ns, "auditor")
+	clock, asked, cfg := clocktesting.NewFakeClock(time.Now()), &counter{}, rest.CopyConfig(c.Config)
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { asked.RoundTripper = next; return asked })
+	counted, err := client.New(cfg, client.Options{Scheme: cl.Scheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &Guard{Client: counted, Clock: clock}
+	status := func(r *http.Request) int {
+		t.Helper()
+		s, err := g.Status(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	if got := status(bearer(allowed)); got != http.StatusOK {
+		t.Fatalf("got %d", got)
+	}
+	before := asked.n.Load()
 	for range 20 {
 		status(bearer(allowed))
 	}
-	if now := reviews(t, c); now != before {
-		t.Errorf("of 20 requests %d were asked about", now-before)
+	if now := asked.n.Load(); now != before || before == 0 {
+		t.Errorf("for 20 requests the API server was asked %d times, after %d for the first", now-before, before)
 	}
 	if err := cl.Delete(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "auditor"}}); err != nil {
 		t.Fatal(err)
@@ -132,14 +155,16 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// reviews counts what the API server was asked about tokens.
-func reviews(t *testing.T, c *cluster.Cluster) int {
-	t.Helper()
-	b, err := os.ReadFile(c.AuditLog())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return bytes.Count(b, []byte(`"requestURI":"/apis/authentication.k8s.io/v1/tokenreviews"`))
+// counter counts what the API server is asked.
+type counter struct {
+	http.RoundTripper
+
+	n atomic.Int64
+}
+
+func (c *counter) RoundTrip(r *http.Request) (*http.Response, error) {
+	c.n.Add(1)
+	return c.RoundTripper.RoundTrip(r)
 }
 
 // An API server that is away lets nobody in, and is asked again.

@@ -26,7 +26,6 @@ type Facts struct {
 	pools   map[string]*pool // by "namespace/name"
 	order   []*pool          // those that need somebody first
 	nodes   []*node          // by name, of one name the newest first
-	byName  map[string][]*node
 	origins map[originKey]*origin
 	// generations are by input digest; a digest tells the pool too.
 	generations map[string]*generation
@@ -50,9 +49,7 @@ type generation struct {
 	digest                           string
 	profile, version                 string
 	commit, change, repository, path string
-	record                           string // the ControllerRevision; empty: the OperatingSystemConfig
-	stood                            []api.Interval
-	standing                         bool // the last interval has not ended
+	stood                            []api.Interval // without an end where it is what the pool has
 	origin                           *origin
 }
 
@@ -101,7 +98,7 @@ type commit struct {
 // NewFacts puts objects together.
 func NewFacts(at time.Time, o Objects) *Facts {
 	f := &Facts{
-		At: at, sources: slices.Clone(o.Sources), unread: o.Unread, pools: map[string]*pool{}, byName: map[string][]*node{},
+		At: at, sources: slices.Clone(o.Sources), unread: o.Unread, pools: map[string]*pool{},
 		origins: map[originKey]*origin{}, generations: map[string]*generation{}, commits: map[string]*commit{},
 	}
 	slices.SortFunc(f.sources, func(a, b api.ProfileSource) int { return cmp.Compare(a.Name, b.Name) })
@@ -212,7 +209,6 @@ func (f *Facts) addRecord(obj *metav1.ObjectMeta) {
 	if g == nil {
 		return
 	}
-	g.record = obj.Name
 	var stood []api.Interval
 	if json.Unmarshal([]byte(obj.Annotations[api.AnnotationIntervals]), &stood) == nil {
 		g.stood = append(g.stood, stood...)
@@ -227,7 +223,6 @@ func (f *Facts) addConfig(osc *osm.OperatingSystemConfig) {
 	}
 	g.stood = slices.DeleteFunc(g.stood, func(in api.Interval) bool { return in.UID == osc.UID }) // archived, and not deleted yet
 	g.stood = append(g.stood, api.Interval{From: osc.CreationTimestamp, UID: osc.UID, SelectedBy: osc.Annotations[api.AnnotationSelectedBy]})
-	g.standing, g.record = true, ""
 	f.pool(g.pool).current = g
 	f.selects(g)
 }
@@ -254,7 +249,6 @@ func (f *Facts) addNode(s ProvenanceSummary) {
 		n.Commit = n.gen.commit
 	}
 	f.nodes = append(f.nodes, n)
-	f.byName[s.Node] = append(f.byName[s.Node], n)
 	if s.Removed != nil {
 		n.pool.removed++
 		return
@@ -355,9 +349,6 @@ func (f *Facts) sort() {
 	slices.SortFunc(f.nodes, newest)
 	for _, p := range f.pools {
 		slices.SortFunc(p.nodes, newest)
-	}
-	for _, same := range f.byName {
-		slices.SortFunc(same, newest)
 	}
 }
 

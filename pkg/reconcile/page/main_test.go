@@ -7,4 +7,4 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
 
-func TestMain(m *testing.M) { os.Exit(cluster.Main(m, cluster.Options{Audit: true})) }
+func TestMain(m *testing.M) { os.Exit(cluster.Main(m, cluster.Options{})) }

@@ -80,13 +80,13 @@ func (r *Reader) Read(ctx context.Context) (Objects, error) {
 }
 
 func (r *Reader) sources(ctx context.Context, o *Objects) error {
-	return each(ctx, r, r.Management, &api.ProfileSourceList{}, func(l *api.ProfileSourceList) {
+	return each(ctx, listed{r.Management, r.PageSize}, &api.ProfileSourceList{}, func(l *api.ProfileSourceList) {
 		o.Sources = append(o.Sources, l.Items...)
 	}, client.InNamespace(r.Namespace))
 }
 
 func (r *Reader) profiles(ctx context.Context, o *Objects) error {
-	return each(ctx, r, r.Management, &osm.OperatingSystemProfileList{}, func(l *osm.OperatingSystemProfileList) {
+	return each(ctx, listed{r.Management, r.PageSize}, &osm.OperatingSystemProfileList{}, func(l *osm.OperatingSystemProfileList) {
 		for i := range l.Items {
 			o.Profiles = append(o.Profiles, l.Items[i].ObjectMeta)
 		}
@@ -94,7 +94,7 @@ func (r *Reader) profiles(ctx context.Context, o *Objects) error {
 }
 
 func (r *Reader) configs(ctx context.Context, o *Objects) error {
-	return each(ctx, r, r.Management, &osm.OperatingSystemConfigList{}, func(l *osm.OperatingSystemConfigList) {
+	return each(ctx, listed{r.Management, r.PageSize}, &osm.OperatingSystemConfigList{}, func(l *osm.OperatingSystemConfigList) {
 		for i := range l.Items {
 			c := l.Items[i]
 			c.Spec = osm.OperatingSystemConfigSpec{}
@@ -106,7 +106,7 @@ func (r *Reader) configs(ctx context.Context, o *Objects) error {
 func (r *Reader) records(ctx context.Context, o *Objects) error {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("ControllerRevisionList"))
-	return each(ctx, r, r.Management, list, func(l *metav1.PartialObjectMetadataList) {
+	return each(ctx, listed{r.Management, r.PageSize}, list, func(l *metav1.PartialObjectMetadataList) {
 		for i := range l.Items {
 			o.Records = append(o.Records, l.Items[i].ObjectMeta)
 		}
@@ -114,7 +114,7 @@ func (r *Reader) records(ctx context.Context, o *Objects) error {
 }
 
 func (r *Reader) pools(ctx context.Context, o *Objects) error {
-	return each(ctx, r, r.Worker, &cluster.MachineDeploymentList{}, func(l *cluster.MachineDeploymentList) {
+	return each(ctx, listed{r.Worker, r.PageSize}, &cluster.MachineDeploymentList{}, func(l *cluster.MachineDeploymentList) {
 		for i := range l.Items {
 			if l.Items[i].Annotations[api.AnnotationOSP] != "" {
 				o.Pools = append(o.Pools, l.Items[i].ObjectMeta)
@@ -124,25 +124,32 @@ func (r *Reader) pools(ctx context.Context, o *Objects) error {
 }
 
 func (r *Reader) nodes(ctx context.Context, o *Objects) error {
-	return each(ctx, r, r.Worker, &api.NodeProvenanceList{}, func(l *api.NodeProvenanceList) {
+	return each(ctx, listed{r.Worker, r.PageSize}, &api.NodeProvenanceList{}, func(l *api.NodeProvenanceList) {
 		for i := range l.Items {
 			o.Nodes = append(o.Nodes, summaryOf(&l.Items[i]))
 		}
 	})
 }
 
+// listed is where objects are listed from, and how many at a time; 0 for all.
+type listed struct {
+	client.Reader
+
+	pageSize int64
+}
+
 // each lists objects page by page, and hands every page over.
-func each[L client.ObjectList](ctx context.Context, r *Reader, from client.Reader, list L, take func(L), o ...client.ListOption) error {
+func each[L client.ObjectList](ctx context.Context, from listed, list L, take func(L), o ...client.ListOption) error {
 	for {
 		all := append([]client.ListOption{client.UnsafeDisableDeepCopy}, o...)
-		if r.PageSize > 0 {
-			all = append(all, client.Limit(r.PageSize), client.Continue(list.GetContinue()))
+		if from.pageSize > 0 {
+			all = append(all, client.Limit(from.pageSize), client.Continue(list.GetContinue()))
 		}
 		if err := from.List(ctx, list, all...); err != nil {
 			return err
 		}
 		take(list)
-		if r.PageSize == 0 || list.GetContinue() == "" {
+		if from.pageSize == 0 || list.GetContinue() == "" {
 			return nil
 		}
 	}
