@@ -157,10 +157,10 @@ func SplitAddress(address string) (listen string, loopback bool, err error) {
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
 		return "", false, fmt.Errorf("%q is no address: write a port, which is on loopback, or host:port", address)
 	}
-	switch {
-	case host == "":
+	switch host {
+	case "":
 		return net.JoinHostPort("127.0.0.1", port), true, nil
-	case host == "localhost":
+	case "localhost":
 		return net.JoinHostPort(host, port), true, nil
 	}
 	ip := net.ParseIP(host)

@@ -17,6 +17,7 @@ import (
 // with placeholders.
 type Trails interface {
 	Node(ctx context.Context, name string) (*audit.Trail, error)
+	Provenance(ctx context.Context, name string) (*audit.Trail, error)
 	Profile(ctx context.Context, object string) (*osm.OperatingSystemProfile, string, error)
 	Generation(ctx context.Context, pool types.NamespacedName, inputDigest string) (render.Input, error)
 }

@@ -144,7 +144,7 @@ func TestFleet(t *testing.T) {
 	if s := v.Items[0].Versions; len(s) != 2 || s[0].Nodes != 0 || !s[0].Current || s[1].Rank != -1 || s[1].Nodes != 1 {
 		t.Errorf("a pool whose node is not known: %+v", s)
 	}
-	if len(v.Notices) != 1 || v.Notices[0].What != "Pool shop/web-us" || v.Notices[0].Message != "version v1.1.0 does not fit[31m" {
+	if len(v.Notices) != 2 || v.Notices[1].What != "Node eu-2" || v.Notices[0].What != "Pool shop/web-us" || v.Notices[0].Message != "version v1.1.0 does not fit[31m" {
 		t.Errorf("notices are %+v", v.Notices)
 	}
 	for query, want := range map[string]int{"eu": 1, "osp-web": 3, "v1.0.0": 2, first[:6]: 2, "nothing": 0, "SHOP/": 3} {
@@ -213,6 +213,7 @@ func TestNotices(t *testing.T) {
 	want := []string{
 		"Unreadable: This page lacks something: ", "Refused: ProfileSource kube-system/osps: VerificationFailed",
 		"Held: Profile osp-web v1.2.0 at wave 3: MachinesNotJoined", "Refused: Pool shop/web-us: NewerRefused",
+		"Disputed: Node eu-2: ProvenanceDisputed",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

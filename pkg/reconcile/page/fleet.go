@@ -43,8 +43,8 @@ type Counts struct {
 
 // Notice is something that is held or refused, and why.
 type Notice struct {
-	State   string `json:"state"`            // Refused, Held, or Unreadable where a right is missing
-	What    string `json:"what"`             // a ProfileSource, a pool, a profile
+	State   string `json:"state"`            // Refused, Held, Disputed, or Unreadable where a right is missing
+	What    string `json:"what"`             // a ProfileSource, a profile, a pool, a node
 	Link    string `json:"link,omitempty"`   // leads to more, where there is a page
 	Reason  string `json:"reason,omitempty"` // that of the condition
 	Message string `json:"message"`          // what is wrong, and what to do
@@ -268,11 +268,12 @@ func commitOf(revision string) string {
 	return id
 }
 
-// maxNotices is how many pools are named of those that are held or refused; the list
-// of pools has them all, in the same order.
+// maxNotices is how many pools are named of those that are refused, and how many nodes of
+// those that are disputed; the lists have them all.
 const maxNotices = 10
 
-// noticesOf are what is held or refused: sources first, then rollouts, then pools.
+// noticesOf are what is held or refused: sources first, then rollouts, then pools, and
+// then nodes that are disputed.
 func noticesOf(f *Facts) []Notice {
 	out := []Notice{}
 	for _, what := range f.unread {
@@ -304,6 +305,20 @@ func noticesOf(f *Facts) []Notice {
 		}
 		named++
 		out = append(out, Notice{State: string(Refused), What: "Pool " + p.key(), Link: poolLink(p.key()), Reason: api.ReasonNewerRefused, Message: p.why})
+	}
+	return append(out, f.disputes()...)
+}
+
+// disputes are the nodes that say of themselves something else than the records do.
+func (f *Facts) disputes() []Notice {
+	var out []Notice
+	for _, n := range f.nodes {
+		if n.Disputed && n.Removed == nil && len(out) < maxNotices {
+			out = append(out, Notice{
+				State: "Disputed", What: "Node " + n.Node, Link: nodeLink(n.Node), Reason: api.EventProvenanceDisputed,
+				Message: "What it says of itself does not agree with the records of its pool.",
+			})
+		}
 	}
 	return out
 }

@@ -149,6 +149,9 @@ func (s *Server) view(r *http.Request) (shown, error) {
 	case kind == "commits" && rest != "":
 		return s.commit(r.Context(), f, rest, query.Get("pool"), page)
 	case kind == "nodes" && rest != "" && !strings.Contains(rest, "/"):
+		if record := query.Get("record"); record != "" {
+			return s.record(r.Context(), f, rest, record)
+		}
 		return s.node(r.Context(), f, rest, query.Has("verify") && meant(r))
 	}
 	return shown{}, &missingError{"There is no page " + clean(path) + "."}
@@ -209,6 +212,20 @@ func (s *Server) node(ctx context.Context, f *Facts, name string, verify bool) (
 	if s.Verifier != nil {
 		v.Verification = s.verification(ctx, name, verify)
 	}
+	return shown{"Node " + v.Name, "node", v}, nil
+}
+
+// record is the page of one of several nodes that had a name, by its NodeProvenance.
+func (s *Server) record(ctx context.Context, f *Facts, name, record string) (shown, error) {
+	trail, err := s.Trails.Provenance(ctx, record)
+	var missing *audit.NotFoundError
+	if errors.As(err, &missing) || err == nil && (trail.Node == nil || trail.Node.Name != name) {
+		return shown{}, &missingError{"There is no NodeProvenance " + clean(record) + " of a node " + clean(name) + "."}
+	}
+	if err != nil {
+		return shown{}, err
+	}
+	v := ViewNode(f.At, name, trail)
 	return shown{"Node " + v.Name, "node", v}, nil
 }
 
