@@ -74,6 +74,7 @@ func addUI(management ctrlcluster.Cluster, mgr ctrl.Manager, f *controllerFlags,
 	verifier := &verify.Verifier{
 		Management: management.GetAPIReader(), Worker: mgr.GetAPIReader(), Namespace: f.namespace,
 		Engine: facts.engine, Check: checkWith(facts.engine), Builtin: builtinProfiles(), Git: facts.mirrors,
+		FollowedOnly: true, // who looks decides what is verified
 	}
 	v, _ := buildVersion()
 	server := &page.Server{
