@@ -97,7 +97,7 @@ func TestJSON(t *testing.T) {
 }
 
 // What strangers wrote stays text, in HTML and in JSON (security.md 28).
-func TestHostileText(t *testing.T) {
+func TestHostilePages(t *testing.T) {
 	const markup = `<script>alert(1)</script>`
 	long := strings.Repeat("y", 40_000)
 	o := world()
