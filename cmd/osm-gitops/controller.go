@@ -154,6 +154,7 @@ func runManager(ctx context.Context, f *controllerFlags, facts nodeFacts, mirror
 // setUp makes the manager of the management cluster with all that it runs.
 func setUp(ctx context.Context, f *controllerFlags, facts nodeFacts, mirrors *source.Mirrors) (ctrl.Manager, error) {
 	cfg := facts.management.cluster.config
+	facts.mirrors = mirrors
 	mgr, err := newManager(cfg, f, facts)
 	if err != nil {
 		return nil, err
@@ -232,6 +233,7 @@ type nodeFacts struct {
 	flux               *profiles.Flux
 	webhooks           *admission.Certificates // nil without any of our own
 	sources            *profiles.Reconciler    // to tell of the pools of a worker cluster apart
+	mirrors            *source.Mirrors
 }
 
 func addControllers(ctx context.Context, mgr ctrl.Manager, f *controllerFlags, facts nodeFacts, mirrors *source.Mirrors) error {

@@ -70,6 +70,7 @@ type controllerFlags struct {
 	allowedCIDRs     string
 	push             pushFlags
 	admission        admissionFlags
+	ui               uiFlags
 
 	crossNamespaceList     string
 	artifactHostList       string
@@ -173,6 +174,7 @@ func (f *controllerFlags) bind(fs *pflag.FlagSet) {
 	fs.StringVar(&f.allowedCIDRs, "git-allowed-cidrs", "", "comma list of loopback and link-local networks in which repositories may be, such as 127.0.0.0/8")
 	f.push.bind(fs)
 	f.admission.bind(fs)
+	f.ui.bind(fs)
 	fs.StringVar(&f.crossNamespaceList, "allow-cross-namespace-profiles", "", "comma list of namespaces besides --namespace from which pools may take profiles, * for all: whoever may make a profile there is root on the nodes of such a pool")
 	fs.StringVar(&f.artifactHostList, "artifact-hosts", fluxHost, "comma list of hosts, or host:port, from which artifacts of Flux are downloaded")
 	fs.BoolVar(&f.allowExternalArtifacts, "allow-external-artifacts", false, "allow ProfileSources to follow ExternalArtifacts, which others than Flux make: name their hosts in --artifact-hosts")
@@ -262,6 +264,7 @@ func (f *controllerFlags) validate() error {
 	}
 	f.push.validate(bad)
 	f.admission.validate(f, bad)
+	f.ui.validate(f.admission.certDir, bad)
 	return errors.Join(errs...)
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -75,4 +76,35 @@ func parsedFlags(args string) (*controllerFlags, error) {
 		return f, err
 	}
 	return f, f.validate()
+}
+
+// The audit page is for loopback, or asks for tokens, which go over TLS (security.md 29).
+func TestUIFlags(t *testing.T) {
+	const tls = " --ui-tls-cert=a.pem --ui-tls-key=b.pem"
+	for args, want := range map[string]string{
+		"":                                        " false ",
+		"--ui-address=0":                          " false ",
+		"--ui-address=8087":                       "127.0.0.1:8087 true ",
+		"--ui-address=:8087":                      "127.0.0.1:8087 true ",
+		"--ui-address=[::1]:8087 --cert-dir=/c":   "[::1]:8087 true ",
+		"--ui-address=8087" + tls:                 "127.0.0.1:8087 false a.pem",
+		"--ui-address=0.0.0.0:8087" + tls:         "0.0.0.0:8087 false a.pem",
+		"--ui-address=0.0.0.0:8087 --cert-dir=/c": "0.0.0.0:8087 false /c/tls.crt",
+	} {
+		f, err := parsedFlags(args)
+		if got := fmt.Sprint(f.ui.listen, " ", f.ui.open, " ", f.ui.cert); err != nil || got != want {
+			t.Errorf("%q: %q, %v, want %q", args, got, err, want)
+		}
+	}
+	for args, want := range map[string]string{
+		"--ui-address=0.0.0.0:8087":              "takes TLS",
+		"--ui-address=page.example.com:8087":     "takes TLS",
+		"--ui-address=page":                      "is no address",
+		"--ui-address=8087 --ui-tls-cert=a.pem":  "belong together",
+		"--ui-tls-cert=a.pem --ui-tls-key=b.pem": "of no use without --ui-address",
+	} {
+		if _, err := parsedFlags(args); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: error %v, want %q", args, err, want)
+		}
+	}
 }

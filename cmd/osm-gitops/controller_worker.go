@@ -97,7 +97,10 @@ func addPools(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Mana
 	if err := addRollouts(ctx, management, mgr, f.namespace); err != nil {
 		return err
 	}
-	return addNodes(ctx, management, mgr, f, facts)
+	if err := addNodes(ctx, management, mgr, f, facts); err != nil {
+		return err
+	}
+	return addUI(management, mgr, f, facts)
 }
 
 // addWorker adds what works in a worker cluster apart. It begins once this replica

@@ -85,7 +85,7 @@ func (c *clone) write(name, text string) string {
 func (c *clone) render(args ...string) (status int, stdout, stderr string) {
 	var out, errs bytes.Buffer
 	args = append([]string{"render", "--machine-deployment", filepath.Join(c.dir, "md.yaml"), "--cluster", filepath.Join(c.dir, "cluster.yaml"), "-o", "bootstrap"}, args...)
-	return run(c.t.Context(), args, strings.NewReader(""), &out, &errs), out.String(), errs.String()
+	return run(c.t.Context(), append([]string{"osm-gitops"}, args...), strings.NewReader(""), &out, &errs), out.String(), errs.String()
 }
 
 // same wants what is read from a server and from a clone of it to be the same.

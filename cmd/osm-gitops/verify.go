@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
@@ -68,18 +69,22 @@ Nothing is written but --cache-dir. The exit status is 0 if everything agrees, 1
 			return runVerify(cmd.Context(), flags, args, cmd.OutOrStdout())
 		},
 	}
-	fs := cmd.Flags()
-	flags.person.bind(fs)
-	flags.repo.bind(fs)
+	flags.bind(cmd.Flags())
+	flags.auditLog.bind(cmd.Flags())
+	cmd.Flags().StringVarP(&flags.output, "output", "o", "text", "what to print: text, json or yaml")
+	return cmd
+}
+
+// bind binds what says where to read and what to believe.
+func (f *verifyFlags) bind(fs *pflag.FlagSet) {
+	f.person.bind(fs)
+	f.repo.bind(fs)
 	fs.Lookup("repo").Usage = "`PATH-or-URL` of the Git repository to believe; empty: the recorded one"
 	fs.Lookup("revision").Usage = "`REV` of --repo: a branch, a tag or a commit, on whose first-parent line the profile has to be; default what the ProfileSource follows"
 	fs.Lookup("path").Usage = "`FOLDER` of the profiles in --repo; default that of the ProfileSource"
-	fs.StringVar(&flags.cache, "cache-dir", "", "`FOLDER` to keep fetched repositories in; empty: a temporary one")
-	fs.StringArrayVar(&flags.keys, "keys", nil, "`FILE` with public keys of who may sign commits: OpenPGP in ASCII armour, or as in allowed_signers; may be repeated. Empty: those of the ProfileSource, where it demands signatures")
-	flags.auditLog.bind(fs)
-	fs.BoolVar(&flags.withoutSecrets, "without-secrets", false, "leave out the Secrets that machines boot from")
-	fs.StringVarP(&flags.output, "output", "o", "text", "what to print: text, json or yaml")
-	return cmd
+	fs.StringVar(&f.cache, "cache-dir", "", "`FOLDER` to keep fetched repositories in; empty: a temporary one")
+	fs.StringArrayVar(&f.keys, "keys", nil, "`FILE` with public keys of who may sign commits: OpenPGP in ASCII armour, or as in allowed_signers; may be repeated. Empty: those of the ProfileSource, where it demands signatures")
+	fs.BoolVar(&f.withoutSecrets, "without-secrets", false, "leave out the Secrets that machines boot from")
 }
 
 // verifiedThing is what verify is asked about: a node by its name, or a pool.

@@ -218,14 +218,15 @@ func TestTwoClusters(t *testing.T) {
 	})
 	before := map[*system]map[string]bool{m: m.everything(), w: w.everything()}
 
-	a.start("--leader-elect=true", "--disable-default-osps", "--node-registry-credentials-secret", namespace+"/registries")
+	page := freeAddress(t)
+	a.start("--leader-elect=true", "--disable-default-osps", "--node-registry-credentials-secret", namespace+"/registries", "--ui-address", page)
 	m.ready(first)
 	w.pool("web", "osp-a")
 	bootstrap, provisioning := w.served("web", "v1.0.0")
 	w.event("web", api.EventConfigCreated, `profile "osp-a" v1.0.0`)
 	m.probeSays(a.probe, http.StatusOK, "[+]management cluster: ok", "[+]worker cluster: ok")
 	m.probeSays(a.workerProbe, http.StatusOK, "[+]worker cluster: ok")
-	m.listening(sorted(append([]string{a.probe, a.workerProbe}, a.metrics...))...)
+	m.listening(sorted(append([]string{a.probe, a.workerProbe, page}, a.metrics...))...)
 
 	if document := string(bootstrap.Data[api.UserDataKey]); !strings.Contains(document, "https://worker.example.com:6443") {
 		t.Error("nodes are not told of the worker cluster's API server")
@@ -270,6 +271,22 @@ func TestTwoClusters(t *testing.T) {
 		}
 	}
 
+	m.run("the audit page knows both clusters", func(t *testing.T) {
+		for path, want := range map[string]string{"/": "web", "/pools/" + w.pools + "/web": "v1.0.0", "/commits/" + first: "osp-a v1.0.0"} {
+			m.eventually("the page "+path, func() error {
+				res, err := http.Get("http://" + page + path)
+				if err != nil {
+					return err
+				}
+				defer res.Body.Close()
+				b, err := io.ReadAll(res.Body)
+				if err == nil && (res.StatusCode != http.StatusOK || !strings.Contains(string(b), want) || strings.Contains(string(b), "pull-1")) {
+					err = fmt.Errorf("it is %s: %.2000s", res.Status, b)
+				}
+				return err
+			})
+		}
+	})
 	m.run("a version that a pool of the worker cluster asks for", func(*testing.T) {
 		w.pool("old", "osp-a", annotate(api.AnnotationVersionPin, "v0.9.0"))
 		w.served("old", "v0.9.0")

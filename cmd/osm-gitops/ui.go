@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+
+	"github.com/spf13/cobra"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/page"
+)
+
+func newUICommand() *cobra.Command {
+	flags := verifyFlags{output: "text"}
+	var address string
+	cmd := &cobra.Command{
+		Use:   "ui",
+		Short: "show the audit page on this machine: which node runs which commit",
+		Long: `Show the audit page on this machine: which node runs which commit, what a commit
+changed, and how that is known.
+
+It reads with your own rights, needs no controller, writes nothing to the cluster, and
+runs until you stop it. It listens on loopback only: whoever may open connections on this
+machine sees what you see, which is no credential. It shows a dump of trace as well.`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return runUI(cmd.Context(), &flags, address, cmd.ErrOrStderr())
+		},
+	}
+	flags.bind(cmd.Flags())
+	cmd.Flags().StringVar(&address, "address", "8087", "port on loopback, or loopback address and port; 0 takes a port that is free")
+	return cmd
+}
+
+func runUI(ctx context.Context, flags *verifyFlags, address string, stderr io.Writer) error {
+	listen, loopback := "127.0.0.1:0", true
+	if address != "0" {
+		var err error
+		if listen, loopback, err = page.SplitAddress(address); err != nil {
+			return misusef("--address 8087", "--address: %w", err)
+		}
+	}
+	if !loopback {
+		return misusef("a page for others is osm-gitops controller --ui-address", "--address: %q is not on loopback, and everybody would see what you may", address)
+	}
+	if err := flags.check(); err != nil {
+		return err
+	}
+	clusters, err := flags.person.clusters()
+	if err != nil {
+		return err
+	}
+	verifier, done, err := flags.verifier()
+	if err != nil {
+		return err
+	}
+	defer done()
+	reader := &page.Reader{Management: clusters.Management, Worker: clusters.Worker, Namespace: clusters.Namespace, PageSize: uiPageSize}
+	v, _ := buildVersion()
+	server := &page.Server{
+		Snapshots: &page.Snapshots{Read: reader.Read, Clock: clock.RealClock{}, Fresh: uiFreshRead, Stale: uiStaleRead},
+		Trails:    clusters, Verifier: verifier, Hosts: clusters.Hosts, Clock: clock.RealClock{}, Version: v,
+	}
+	ctrl.SetLogger((&controllerFlags{logFormat: "Console"}).logger())
+	listener := &page.Listener{Server: server, Address: listen, Listening: func(at net.Addr) {
+		fmt.Fprintf(stderr, "osm-gitops: the audit page is at http://%s/ until you stop this\n", at)
+	}}
+	return listener.Start(ctx)
+}

@@ -1,0 +1,202 @@
+package page
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/osm-gitops/osm-gitops/test/cluster"
+)
+
+// tokenFor makes a ServiceAccount and a token of it.
+func tokenFor(t *testing.T, cl client.Client, namespace, name string) string {
+	t.Helper()
+	sa := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	if err := cl.Create(t.Context(), sa); err != nil {
+		t.Fatal(err)
+	}
+	token := &authenticationv1.TokenRequest{}
+	if err := cl.SubResource("token").Create(t.Context(), sa, token); err != nil {
+		t.Fatal(err)
+	}
+	return token.Status.Token
+}
+
+// reader gives a ServiceAccount the right that deploy/ui.yaml describes.
+func reader(t *testing.T, c *cluster.Cluster, cl client.Client, namespace, name string) {
+	t.Helper()
+	if err := c.Apply(t.Context(), "../../../deploy/ui.yaml"); err != nil {
+		t.Fatal(err)
+	}
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: namespace + "-" + name}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "osm-gitops-ui"},
+		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: namespace, Name: name}},
+	}
+	if err := cl.Create(t.Context(), binding); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cl.Delete(context.WithoutCancel(t.Context()), binding) })
+}
+
+func bearer(token string) *http.Request {
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	r.Header.Set("Authorization", "Bearer "+token)
+	return r
+}
+
+func basic(token string) *http.Request {
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	r.SetBasicAuth("whoever", token)
+	return r
+}
+
+// Who is let in, as the API server says, and how often it is asked.
+func TestGuard(t *testing.T) {
+	c := cluster.Shared(t)
+	cl, ns := c.Client(t), c.Namespace(t)
+	allowed, stranger := tokenFor(t, cl, ns, "auditor"), tokenFor(t, cl, ns, "stranger")
+	reader(t, c, cl, ns, "auditor")
+	g := &Guard{Client: cl, Clock: clocktesting.NewFakeClock(time.Now())}
+	status := func(r *http.Request) int {
+		t.Helper()
+		s, err := g.Status(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	for name, c := range map[string]struct {
+		request *http.Request
+		want    int
+	}{
+		"no token":                   {httptest.NewRequest(http.MethodGet, "/", nil), http.StatusUnauthorized},
+		"another scheme":             {func() *http.Request { r := bearer(""); r.Header.Set("Authorization", "Negotiate "+allowed); return r }(), http.StatusUnauthorized},
+		"no token of the cluster":    {bearer("abcdef"), http.StatusUnauthorized},
+		"a token that was edited":    {bearer(allowed[:len(allowed)-4] + "AAAA"), http.StatusUnauthorized},
+		"a token that is too long":   {bearer(strings.Repeat("x", maxToken+1)), http.StatusUnauthorized},
+		"a user without the right":   {bearer(stranger), http.StatusForbidden},
+		"a user with the right":      {bearer(allowed), http.StatusOK},
+		"the token as a password":    {basic(allowed), http.StatusOK},
+		"a stranger's as a password": {basic(stranger), http.StatusForbidden},
+		"an empty password":          {basic(""), http.StatusUnauthorized},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := status(c.request); got != c.want {
+				t.Errorf("got %d, want %d", got, c.want)
+			}
+		})
+	}
+}
+
+// What was said is taken for a while, and no longer: the token of an account that is gone
+// opens nothing a minute later.
+func TestGuardRemembers(t *testing.T) {
+	c := cluster.Shared(t)
+	cl, ns := c.Client(t), c.Namespace(t)
+	allowed := tokenFor(t, cl, ns, "auditor")
+	reader(t, c, cl, ns, "auditor")
+	clock, asked, cfg := clocktesting.NewFakeClock(time.Now()), &counter{}, rest.CopyConfig(c.Config)
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { asked.RoundTripper = next; return asked })
+	counted, err := client.New(cfg, client.Options{Scheme: cl.Scheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &Guard{Client: counted, Clock: clock}
+	status := func(r *http.Request) int {
+		t.Helper()
+		s, err := g.Status(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	if got := status(bearer(allowed)); got != http.StatusOK {
+		t.Fatalf("got %d", got)
+	}
+	before := asked.n.Load()
+	for range 20 {
+		status(bearer(allowed))
+	}
+	if now := asked.n.Load(); now != before || before == 0 {
+		t.Errorf("for 20 requests the API server was asked %d times, after %d for the first", now-before, before)
+	}
+	if err := cl.Delete(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "auditor"}}); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Second) { // the API server remembers tokens too
+		clock.Step(allowedFor)
+		got := status(bearer(allowed))
+		if got == http.StatusUnauthorized {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("a token of an account that is gone: got %d", got)
+		}
+	}
+
+	for i := range 3 * maxDecisions {
+		g.remember([32]byte{byte(i), byte(i >> 8), 1}, http.StatusUnauthorized)
+	}
+	if len(g.decisions) > maxDecisions {
+		t.Errorf("it remembers %d decisions", len(g.decisions))
+	}
+}
+
+// counter counts what the API server is asked.
+type counter struct {
+	http.RoundTripper
+
+	n atomic.Int64
+}
+
+func (c *counter) RoundTrip(r *http.Request) (*http.Response, error) {
+	c.n.Add(1)
+	return c.RoundTripper.RoundTrip(r)
+}
+
+// An API server that is away lets nobody in, and is asked again.
+func TestGuardWithoutAPIServer(t *testing.T) {
+	c := cluster.Shared(t)
+	g := &Guard{Client: c.Client(t), Clock: clocktesting.NewFakeClock(time.Now())}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if s, err := g.Status(ctx, bearer("abcdef")); err == nil || s != 0 {
+		t.Errorf("got %d, %v", s, err)
+	}
+	if s, err := g.Status(t.Context(), bearer("abcdef")); err != nil || s != http.StatusUnauthorized {
+		t.Errorf("asked again: got %d, %v", s, err)
+	}
+}
+
+// Which addresses are on loopback, where nobody is asked who he is (security.md 29).
+func TestSplitAddress(t *testing.T) {
+	for address, want := range map[string]string{
+		"8087": "127.0.0.1:8087 true", ":8087": "127.0.0.1:8087 true", "127.0.0.1:8087": "127.0.0.1:8087 true", "127.8.8.8:1": "127.8.8.8:1 true",
+		"localhost:8087": "localhost:8087 true", "[::1]:8087": "[::1]:8087 true",
+		"0.0.0.0:8087": "0.0.0.0:8087 false", "[::]:8087": "[::]:8087 false", "10.0.0.1:8087": "10.0.0.1:8087 false",
+		"example.com:8087": "example.com:8087 false", "127.1:8087": "127.1:8087 false", "localhost.example.com:80": "localhost.example.com:80 false",
+	} {
+		listen, loopback, err := SplitAddress(address)
+		if got := fmt.Sprint(listen, " ", loopback); err != nil || got != want {
+			t.Errorf("%q is %s, want %s (err %v)", address, got, want, err)
+		}
+	}
+	for _, address := range []string{"", "x", "0", "-1", "65536", "127.0.0.1", "127.0.0.1:", "localhost:http", "[::1", "http://localhost:8087"} {
+		if listen, _, err := SplitAddress(address); err == nil {
+			t.Errorf("%q is %s", address, listen)
+		}
+	}
+}

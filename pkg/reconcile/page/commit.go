@@ -1,0 +1,280 @@
+package page
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+)
+
+// Commit is the page of a commit: what it changed, and whom it reached.
+type Commit struct {
+	About
+	ID          string     `json:"id"`                    // in full
+	Repository  string     `json:"repository,omitempty"`  // without credentials
+	Author      string     `json:"author,omitempty"`      // "Name <address>"
+	CommittedAt string     `json:"committedAt,omitempty"` // RFC 3339
+	Signature   string     `json:"signature,omitempty"`   // who signed it, where signatures are verified
+	Link        string     `json:"link,omitempty"`        // to the commit at the repository's host, where that is known
+	LinkGuessed bool       `json:"linkGuessed,omitempty"` // what kind of host it is was guessed from its name
+	Profiles    []Change   `json:"profiles"`              // versions that came with the commit, or that it made current
+	Rotations   []Rotation `json:"rotations"`             // pools that got another version by it, the last one first, 200 at most
+	Rotated     int        `json:"rotated"`               // how many of these there are
+	Rendered    *Rendered  `json:"rendered,omitempty"`    // what changed on the nodes of one of these pools
+	Items       []NodeRow  `json:"items"`                 // nodes of this page, that were provisioned from it
+	Paging
+}
+
+// How a version of a profile belongs to a commit.
+const (
+	// Brought: the commit is the first on the followed line that holds it.
+	Brought = "Brought"
+	// Written: its author wrote it in that commit, and a later one brought it in.
+	Written = "Written"
+	// Selected: the commit made it current again.
+	Selected = "Selected"
+)
+
+// Change is a version of a profile, and how it differs from the one before.
+type Change struct {
+	ProfileRow
+	Object       string     `json:"object"`                 // the OperatingSystemProfile
+	Path         string     `json:"path,omitempty"`         // of the file in the repository
+	Digest       string     `json:"digest,omitempty"`       // of the profile's spec
+	Signature    string     `json:"signature,omitempty"`    // who signed it, where signatures are verified
+	Role         string     `json:"role"`                   // Brought, Written where a later commit brought it in, Selected where it was made current again
+	ChangeID     string     `json:"change,omitempty"`       // the commit its author wrote
+	SelectedBy   string     `json:"selectedBy,omitempty"`   // the commit that made it current
+	Before       string     `json:"before,omitempty"`       // the version that it follows; empty for the first one
+	BeforeCommit string     `json:"beforeCommit,omitempty"` // that that one came in with
+	Files        []FileDiff `json:"files"`                  // how the two differ
+	Note         string     `json:"note,omitempty"`         // why there is nothing to compare
+
+	object, before string // namespace/name of the objects to compare
+}
+
+// Rotation is a pool that got another version.
+type Rotation struct {
+	Pool    string    `json:"pool"`             // namespace/name
+	Profile string    `json:"profile"`          // by name
+	Version string    `json:"version"`          // that it got
+	Before  string    `json:"before,omitempty"` // that it had; empty where it had none
+	From    time.Time `json:"from"`             // when it got it
+	Until   time.Time `json:"until,omitzero"`   // when it got another
+	Nodes   int       `json:"nodes"`            // of the pool that run this version
+
+	after, was *generation
+}
+
+// Rendered is how the configuration of a pool changed, as it is rendered with
+// placeholders in place of credentials.
+type Rendered struct {
+	Pool   string     `json:"pool"`             // that is compared: the parameter pool
+	Before string     `json:"before,omitempty"` // the version that it had
+	After  string     `json:"after"`            // the version that it got
+	Files  []FileDiff `json:"files"`            // on its nodes, as they are rendered with placeholders
+	Note   string     `json:"note,omitempty"`   // why there is nothing to compare
+
+	after, was *generation
+}
+
+// maxRotations is how many pools are listed of those that a commit reached.
+const maxRotations = 200
+
+// Resolve finds the commit that a beginning of its id stands for; "" for none, or where
+// several begin so.
+func (f *Facts) Resolve(id string) string {
+	if f.commits[id] != nil {
+		return id
+	}
+	found := ""
+	if len(id) < minPrefix {
+		return ""
+	}
+	for full := range f.commits {
+		if strings.HasPrefix(full, id) {
+			if found != "" {
+				return ""
+			}
+			found = full
+		}
+	}
+	return found
+}
+
+// ViewCommit makes the page of a commit but for the differences; false where nothing of
+// it is known. Pool chooses whose rendered configuration is compared.
+func ViewCommit(f *Facts, id, pool string, page int) (Commit, bool) {
+	c := f.commits[id]
+	if c == nil {
+		return Commit{}, false
+	}
+	v := Commit{About: About{"Commit", f.At}, ID: clean(id), Profiles: []Change{}, Rotations: f.rotations(c)}
+	v.Rotated = len(v.Rotations)
+	counts := f.nodesByOrigin()
+	for _, or := range c.origins {
+		role := Brought
+		if or.Commit != id {
+			role = Written
+		}
+		v.Profiles = append(v.Profiles, f.changeOf(or, role, v.Rotations, counts))
+	}
+	for _, or := range c.selected {
+		v.Profiles = append(v.Profiles, f.changeOf(or, Selected, v.Rotations, counts))
+	}
+	slices.SortFunc(v.Profiles, func(a, b Change) int {
+		return cmp.Or(cmp.Compare(a.Role, b.Role), cmp.Compare(a.Profile, b.Profile), cmp.Compare(a.Version, b.Version))
+	})
+	v.describe(c)
+	for _, r := range v.Rotations {
+		if v.Rendered == nil || r.Pool == pool {
+			v.Rendered = &Rendered{Pool: r.Pool, Before: r.Before, After: r.Version, after: r.after, was: r.was, Files: []FileDiff{}}
+			if pool == "" || r.Pool == pool {
+				break
+			}
+		}
+	}
+	v.Rotations = v.Rotations[:min(len(v.Rotations), maxRotations)]
+	var born []*node
+	for _, n := range f.nodes {
+		if n.gen != nil && bornOf(n, id) {
+			born = append(born, n)
+		}
+	}
+	shown, paging := paged(born, page)
+	v.Items, v.Paging = rowsOf(shown), paging
+	return v, true
+}
+
+// describe says of a commit what the profiles that came with it say.
+func (v *Commit) describe(c *commit) {
+	for _, or := range c.origins {
+		v.Author, v.Repository = cmp.Or(v.Author, or.Author), cmp.Or(v.Repository, or.Repository)
+		if or.Commit == c.id {
+			v.CommittedAt, v.Signature = cmp.Or(v.CommittedAt, or.CommittedAt), cmp.Or(v.Signature, or.Signature)
+		}
+	}
+	for _, or := range c.selected {
+		v.Repository = cmp.Or(v.Repository, or.Repository)
+	}
+	for _, g := range c.generations {
+		v.Repository = cmp.Or(v.Repository, g.repository)
+	}
+}
+
+// bornOf reports whether a node was provisioned from what a commit holds, or while what
+// it had made current again was.
+func bornOf(n *node, id string) bool {
+	if n.gen.commit == id || n.gen.change == id {
+		return true
+	}
+	return slices.ContainsFunc(n.gen.stood, func(in api.Interval) bool {
+		return in.SelectedBy == id && !n.Joined.Before(&in.From) && (in.Until.IsZero() || n.Joined.Before(&in.Until))
+	})
+}
+
+// changeOf is a version and the one before: the one that pools had until then, or else
+// the one that was committed before.
+func (f *Facts) changeOf(or *origin, role string, rotations []Rotation, counts map[originKey]int) Change {
+	ch := Change{
+		ProfileRow: profileRow(or, counts[originKey{or.Profile, or.Version, or.Commit}]), Object: or.Object, Path: or.Path, Digest: or.Digest,
+		Signature: or.Signature, Role: role, ChangeID: or.Change, SelectedBy: or.SelectedBy, Files: []FileDiff{}, object: or.Namespace + "/" + or.Object,
+	}
+	var before *origin
+	for _, r := range rotations {
+		if r.after.origin == or && r.was != nil && r.was.profile == or.Profile && r.was.origin != nil {
+			before = r.was.origin
+		}
+	}
+	if before == nil && role != Selected {
+		before = f.committedBefore(or)
+	}
+	switch {
+	case before != nil:
+		ch.Before, ch.BeforeCommit, ch.before = before.Version, before.Commit, before.Namespace+"/"+before.Object
+	case role == Selected:
+		ch.Note = "Which version was current before is not known: no pool had another one."
+	default:
+		ch.Note = "No earlier version of this profile is in the cluster."
+	}
+	return ch
+}
+
+// committedBefore is the version of the same profile from the same source that was
+// committed last before another; nil for none.
+func (f *Facts) committedBefore(or *origin) *origin {
+	var found *origin
+	for _, o := range f.origins {
+		if o == or || o.Profile != or.Profile || o.Source != or.Source || o.Namespace != or.Namespace || !o.committed().Before(or.committed()) {
+			continue
+		}
+		if found == nil || found.committed().Before(o.committed()) {
+			found = o
+		}
+	}
+	return found
+}
+
+// stay is a time in which a pool had a configuration.
+type stay struct {
+	*generation
+	api.Interval
+}
+
+// stays are all times of a pool, the first one first.
+func (p *pool) stays() []stay {
+	var out []stay
+	for _, g := range p.generations {
+		for _, in := range g.stood {
+			out = append(out, stay{g, in})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b stay) int {
+		switch { // within one second
+		case a.UID == b.Replaces && a.UID != "":
+			return -1
+		case b.UID == a.Replaces && b.UID != "":
+			return 1
+		}
+		return a.From.Compare(b.From.Time)
+	})
+	return out
+}
+
+// rotations are the pools that got another version because of a commit.
+func (f *Facts) rotations(c *commit) []Rotation {
+	out := []Rotation{}
+	seen := map[string]bool{}
+	for _, g := range c.generations {
+		if seen[g.pool] {
+			continue
+		}
+		seen[g.pool] = true
+		p := f.pools[g.pool]
+		stays := p.stays()
+		for i, s := range stays {
+			cause := cmp.Or(s.SelectedBy, s.commit)
+			if cause != c.id && (cause != s.commit || s.change != c.id) {
+				continue
+			}
+			r := Rotation{Pool: p.key(), Profile: s.profile, Version: s.version, From: s.From.Time, Until: s.Until.Time, after: s.generation}
+			if i > 0 {
+				was := stays[i-1].generation
+				if was.profile == s.profile && was.version == s.version && was.commit == s.commit {
+					continue // other settings, the same version
+				}
+				r.Before, r.was = was.version, was
+			}
+			for _, n := range p.nodes {
+				if n.gen != nil && n.gen.version == s.version && n.gen.commit == s.commit && n.gen.profile == s.profile {
+					r.Nodes++
+				}
+			}
+			out = append(out, r)
+		}
+	}
+	slices.SortFunc(out, func(a, b Rotation) int { return cmp.Or(b.From.Compare(a.From), cmp.Compare(a.Pool, b.Pool)) })
+	return out
+}

@@ -1,0 +1,324 @@
+package page
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fluxcd/pkg/apis/meta"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+)
+
+// About is on every page.
+type About struct {
+	Kind string    `json:"kind"` // Fleet, Pool, Commit, Node, Search or Error
+	AsOf time.Time `json:"asOf"` // when the cluster was read
+}
+
+// Fleet is the first page: which pool runs what, and what needs somebody.
+type Fleet struct {
+	About
+	Nodes   Counts    `json:"nodes"`   // of all pools
+	Pools   int       `json:"pools"`   // that are there
+	Notices []Notice  `json:"notices"` // what is held or refused
+	Sources []Source  `json:"sources"` // ProfileSources, by name
+	Filter  Filter    `json:"filter"`  // what was asked for
+	Items   []PoolRow `json:"items"`   // the pools of this page, those that need somebody first
+	Paging
+}
+
+// Counts are nodes that are there.
+type Counts struct {
+	Total    int `json:"total"`    // nodes that are there
+	Current  int `json:"current"`  // have the version that their pool gives to new machines
+	Behind   int `json:"behind"`   // have another one
+	Unknown  int `json:"unknown"`  // one of the two is not known
+	Disputed int `json:"disputed"` // say of themselves something else than the records do
+	Gone     int `json:"gone"`     // were removed, and are still known
+}
+
+// Notice is something that is held or refused, and why.
+type Notice struct {
+	State   string `json:"state"`            // Refused, Held, Disputed, or Unreadable where a right is missing
+	What    string `json:"what"`             // a ProfileSource, a profile, a pool, a node
+	Link    string `json:"link,omitempty"`   // leads to more, where there is a page
+	Reason  string `json:"reason,omitempty"` // that of the condition
+	Message string `json:"message"`          // what is wrong, and what to do
+}
+
+// Source is a ProfileSource and whether what is in it was accepted.
+type Source struct {
+	Namespace  string        `json:"namespace"`            // of the ProfileSource
+	Name       string        `json:"name"`                 // of the ProfileSource
+	Repository string        `json:"repository,omitempty"` // without credentials
+	Revision   string        `json:"revision,omitempty"`   // the last one of which every file was accepted
+	Commit     string        `json:"commit,omitempty"`     // of that revision
+	State      string        `json:"state"`                // Ready, NotReady, Reconciling, Suspended or Unknown
+	Reason     string        `json:"reason,omitempty"`     // of condition Ready
+	Message    string        `json:"message,omitempty"`    // of condition Ready
+	Verified   string        `json:"verified,omitempty"`   // what condition SourceVerified says of signatures
+	Profiles   int           `json:"profiles"`             // in its inventory
+	Rollouts   []RolloutLine `json:"rollouts,omitempty"`   // those that are not done
+}
+
+// RolloutLine is how far a version of a profile has come.
+type RolloutLine struct {
+	Profile string `json:"profile"` // by name
+	Version string `json:"version"` // that is on its way
+	Wave    int32  `json:"wave"`    // up to which pools get it
+	Held    bool   `json:"held"`    // goes no further before somebody does something
+	Adopted int32  `json:"adopted"` // pools that have it
+	Pools   int32  `json:"pools"`   // pools that follow the profile
+	Reason  string `json:"reason"`  // what it waits for, in a word
+}
+
+// PoolRow is one pool.
+type PoolRow struct {
+	Namespace string         `json:"namespace"`         // of the MachineDeployment
+	Name      string         `json:"name"`              // of the MachineDeployment
+	Profile   string         `json:"profile,omitempty"` // that it asks for
+	State     State          `json:"state"`             // how it stands, in a word
+	Why       string         `json:"why,omitempty"`     // and why
+	Nodes     Counts         `json:"nodes"`             // of the pool
+	Versions  []VersionShare `json:"versions"`          // what its nodes run, the newest first
+}
+
+// VersionShare are the nodes of a pool with one version from one commit.
+type VersionShare struct {
+	Profile string    `json:"profile,omitempty"` // empty where it is not known
+	Version string    `json:"version,omitempty"` // empty where it is not known
+	Commit  string    `json:"commit,omitempty"`  // that the version came in with
+	Nodes   int       `json:"nodes"`             // that run it
+	Current bool      `json:"current"`           // the pool gives it to new machines
+	Since   time.Time `json:"since,omitzero"`    // when the pool got it last
+	Rank    int       `json:"rank"`              // 0 is the newest, -1 not known
+}
+
+// Filter is what was asked for.
+type Filter struct {
+	Query string `json:"query,omitempty"` // the parameter q
+	State string `json:"state,omitempty"` // the parameter state
+}
+
+// ViewFleet makes the page.
+func ViewFleet(f *Facts, filter Filter, page int) Fleet {
+	v := Fleet{About: About{"Fleet", f.At}, Filter: filter, Notices: noticesOf(f), Sources: sourcesOf(f)}
+	var fit []*pool
+	for _, p := range f.order {
+		c := countsOf(p)
+		v.Nodes.add(c)
+		if p.state != Gone {
+			v.Pools++
+		}
+		if filter.takes(p, c) {
+			fit = append(fit, p)
+		}
+	}
+	var shown []*pool
+	shown, v.Paging = paged(fit, page)
+	v.Items = make([]PoolRow, 0, len(shown))
+	for _, p := range shown {
+		v.Items = append(v.Items, rowOf(p))
+	}
+	return v
+}
+
+// behindState selects pools with nodes that are behind, whatever the pool's own state.
+const behindState = "Behind"
+
+// takes reports whether a pool is one that was asked for.
+func (f Filter) takes(p *pool, c Counts) bool {
+	switch {
+	case f.State == "" || strings.EqualFold(f.State, string(p.state)):
+	case strings.EqualFold(f.State, behindState) && c.Behind > 0:
+	default:
+		return false
+	}
+	q := strings.ToLower(f.Query)
+	if q == "" || strings.Contains(p.key(), q) || strings.Contains(p.profile, q) {
+		return true
+	}
+	return p.current != nil && (strings.Contains(strings.ToLower(p.current.version), q) || strings.HasPrefix(p.current.commit, q))
+}
+
+func (c *Counts) add(o Counts) {
+	c.Total += o.Total
+	c.Current += o.Current
+	c.Behind += o.Behind
+	c.Unknown += o.Unknown
+	c.Disputed += o.Disputed
+	c.Gone += o.Gone
+}
+
+func countsOf(p *pool) Counts {
+	c := Counts{Total: len(p.nodes), Gone: p.removed}
+	for _, n := range p.nodes {
+		switch n.Behind {
+		case api.BehindNo:
+			c.Current++
+		case api.BehindYes:
+			c.Behind++
+		default:
+			c.Unknown++
+		}
+		if n.Disputed {
+			c.Disputed++
+		}
+	}
+	return c
+}
+
+func rowOf(p *pool) PoolRow {
+	return PoolRow{
+		Namespace: p.namespace, Name: p.name, Profile: p.profile, State: p.state, Why: p.why,
+		Nodes: countsOf(p), Versions: sharesOf(p),
+	}
+}
+
+// sharesOf counts what the nodes of a pool run, the newest first and the unknown last.
+// What the pool has now is the first, also where no node has it yet.
+func sharesOf(p *pool) []VersionShare {
+	at := map[originKey]int{}
+	var out []VersionShare
+	share := func(g *generation, profile, version, commit string) *VersionShare {
+		key := originKey{profile, version, commit}
+		i, ok := at[key]
+		if !ok {
+			i = len(out)
+			at[key] = i
+			out = append(out, VersionShare{Profile: profile, Version: version, Commit: commit})
+		}
+		s := &out[i]
+		if g != nil {
+			if since := g.last(); since.After(s.Since) {
+				s.Since = since
+			}
+			s.Current = s.Current || g == p.current
+		}
+		return s
+	}
+	if g := p.current; g != nil {
+		share(g, g.profile, g.version, g.commit)
+	}
+	for _, n := range p.nodes {
+		share(n.gen, n.Profile, n.Version, n.Commit).Nodes++
+	}
+	slices.SortStableFunc(out, func(a, b VersionShare) int {
+		return cmp.Or(compareBool(a.Version != "", b.Version != ""), compareBool(a.Current, b.Current), b.Since.Compare(a.Since), cmp.Compare(b.Version, a.Version))
+	})
+	for i := range out {
+		out[i].Rank = i
+		if out[i].Version == "" {
+			out[i].Rank = -1
+		}
+	}
+	return out
+}
+
+// compareBool sorts what is true first.
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	}
+	return 1
+}
+
+func sourcesOf(f *Facts) []Source {
+	out := make([]Source, 0, len(f.sources))
+	for i := range f.sources {
+		ps := &f.sources[i]
+		s := Source{
+			Namespace: ps.Namespace, Name: ps.Name, Repository: clean(ps.Status.Repository), Revision: clean(ps.Status.Revision),
+			Commit: commitOf(ps.Status.Revision), State: "Unknown", Profiles: len(ps.Status.Profiles),
+		}
+		if ready := apimeta.FindStatusCondition(ps.Status.Conditions, meta.ReadyCondition); ready != nil {
+			s.State = map[metav1.ConditionStatus]string{metav1.ConditionTrue: "Ready", metav1.ConditionFalse: "NotReady"}[ready.Status]
+			s.State, s.Reason, s.Message = cmp.Or(s.State, "Reconciling"), ready.Reason, text(ready.Message)
+		}
+		if ps.Spec.Suspend {
+			s.State = string(Suspended)
+		}
+		if c := apimeta.FindStatusCondition(ps.Status.Conditions, api.SourceVerifiedCondition); c != nil {
+			s.Verified = text(c.Message)
+		}
+		for _, r := range ps.Status.Rollouts {
+			if !r.Done {
+				s.Rollouts = append(s.Rollouts, RolloutLine{r.Profile, r.Version, r.Wave, r.Held, r.Pools.Adopted, r.Pools.Total, r.Reason})
+			}
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// commitOf is the commit of a revision such as "main@sha1:<40 hex>"; "" for one that
+// has none.
+func commitOf(revision string) string {
+	_, id, ok := strings.Cut(revision, "@sha1:")
+	if !ok {
+		return ""
+	}
+	return id
+}
+
+// maxNotices is how many pools are named of those that are refused, and how many nodes of
+// those that are disputed; the lists have them all.
+const maxNotices = 10
+
+// noticesOf are what is held or refused: sources first, then rollouts, then pools, and
+// then nodes that are disputed.
+func noticesOf(f *Facts) []Notice {
+	out := []Notice{}
+	for _, what := range f.unread {
+		out = append(out, Notice{State: "Unreadable", What: "This page lacks something", Message: what})
+	}
+	for i := range f.sources {
+		ps := &f.sources[i]
+		what := "ProfileSource " + ps.Namespace + "/" + ps.Name
+		for _, kind := range []string{meta.ReadyCondition, api.SourceVerifiedCondition} {
+			c := apimeta.FindStatusCondition(ps.Status.Conditions, kind)
+			if c == nil || c.Status != metav1.ConditionFalse || kind == api.SourceVerifiedCondition && len(out) > 0 && out[len(out)-1].What == what {
+				continue
+			}
+			out = append(out, Notice{State: string(Refused), What: what, Reason: c.Reason, Message: text(c.Message)})
+		}
+		for _, r := range ps.Status.Rollouts {
+			if r.Held {
+				out = append(out, Notice{
+					State: string(Held), What: "Profile " + r.Profile + " " + r.Version + " at wave " + digit(r.Wave), Link: commitLink(r.Commit),
+					Reason: r.Reason, Message: text(r.Message),
+				})
+			}
+		}
+	}
+	named := 0
+	for _, p := range f.order { // refused ones come first
+		if p.state != Refused || named == maxNotices {
+			break
+		}
+		named++
+		out = append(out, Notice{State: string(Refused), What: "Pool " + p.key(), Link: poolLink(p.key()), Reason: api.ReasonNewerRefused, Message: p.why})
+	}
+	return append(out, f.disputes()...)
+}
+
+// disputes are the nodes that say of themselves something else than the records do.
+func (f *Facts) disputes() []Notice {
+	var out []Notice
+	for _, n := range f.nodes {
+		if n.Disputed && n.Removed == nil && len(out) < maxNotices {
+			out = append(out, Notice{
+				State: "Disputed", What: "Node " + n.Node, Link: nodeLink(n.Node), Reason: api.EventProvenanceDisputed,
+				Message: "What it says of itself does not agree with the records of its pool.",
+			})
+		}
+	}
+	return out
+}

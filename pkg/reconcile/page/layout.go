@@ -1,0 +1,244 @@
+package page
+
+import (
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"fmt"
+	"html/template"
+	"io"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+//go:embed assets
+var assets embed.FS
+
+// asset answers for the style sheet and the icon. Their addresses change with their
+// content.
+func asset(w http.ResponseWriter, r *http.Request) bool {
+	kind := map[string]string{styleLink: "text/css; charset=utf-8", iconLink: "image/svg+xml"}[r.URL.Path]
+	if kind == "" {
+		return false
+	}
+	name := "assets/style.css"
+	if r.URL.Path == iconLink {
+		name = "assets/icon.svg"
+	}
+	b, err := assets.ReadFile(name)
+	if err != nil {
+		return false
+	}
+	w.Header().Set("Content-Type", kind)
+	w.Header().Set("Cache-Control", "private, max-age=31536000, immutable")
+	w.Header().Set("Content-Length", strconv.Itoa(len(b)))
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(b) // whoever asked may be gone
+	}
+	return true
+}
+
+// The addresses of the style sheet and the icon.
+var (
+	styleLink = linkOf("style.css")
+	iconLink  = linkOf("icon.svg")
+)
+
+func linkOf(name string) string {
+	b, err := assets.ReadFile("assets/" + name)
+	if err != nil {
+		panic(err) // it is embedded
+	}
+	sum := sha256.Sum256(b)
+	return "/assets/" + hex.EncodeToString(sum[:6]) + "/" + name
+}
+
+// layouts are the templates of the pages, by name.
+var layouts = parseLayouts("fleet", "pool", "commit", "node", "search", "failure")
+
+func parseLayouts(names ...string) map[string]*template.Template {
+	out := map[string]*template.Template{}
+	for _, name := range names {
+		out[name] = template.Must(template.New("layout.html").Funcs(functions).ParseFS(assets, "assets/layout.html", "assets/parts.html", "assets/"+name+".html"))
+	}
+	return out
+}
+
+// laid is what the layout shows around a view.
+type laid struct {
+	Title, Style, Icon, Version string
+	Query                       string // in the field of the search
+	Here                        string // the page's own address
+	Kind                        string
+	States                      []string // to filter pools by
+	AsOf                        time.Time
+	V                           any
+}
+
+func (s *Server) html(w io.Writer, r *http.Request, v shown) error {
+	l := laid{Title: v.title, Style: styleLink, Icon: iconLink, Version: s.Version, Here: r.URL.RequestURI(), V: v.view, AsOf: s.Clock.Now()}
+	switch view := v.view.(type) {
+	case Fleet:
+		l.Kind, l.AsOf, l.States = view.Kind, view.AsOf, filterStates()
+	case Pool:
+		l.Kind, l.AsOf = view.Kind, view.AsOf
+	case Commit:
+		l.Kind, l.AsOf = view.Kind, view.AsOf
+	case Node:
+		l.Kind, l.AsOf = view.Kind, view.AsOf
+	case Search:
+		l.Kind, l.AsOf, l.Query = view.Kind, view.AsOf, view.Query
+	}
+	if err := layouts[v.name].Execute(w, l); err != nil {
+		return fmt.Errorf("executing the template of page %s: %w", v.name, err)
+	}
+	return nil
+}
+
+// functions are those of the templates. Each makes text or numbers, never markup.
+var functions = template.FuncMap{
+	"short":      short,
+	"authorName": authorName,
+	"poolLink":   poolLink,
+	"commitLink": commitLink,
+	"nodeLink":   nodeLink,
+	"searchLink": searchLink,
+	"stamp":      stamp,
+	"machine":    func(t any) string { return timeOf(t).UTC().Format(time.RFC3339) },
+	"known":      func(t any) bool { return !timeOf(t).IsZero() },
+	"age":        func(from any, to time.Time) string { return age(timeOf(from), to) },
+	"bars":       bars,
+	"pages":      func(p Paging) bool { return p.Of > 1 },
+	"turn":       turn,
+	"plural":     plural,
+	"lower":      strings.ToLower,
+	"percent":    percent,
+	"sub":        func(a, b int) int { return a - b },
+	"digits":     digits.MatchString,
+	"part":       func(kv ...any) map[string]any { return part(kv) },
+	"poolName":   func(key string) string { _, name, _ := strings.Cut(key, "/"); return name },
+}
+
+// digits is a commit or a digest.
+var digits = regexp.MustCompile(`^([a-z0-9]+:)*[0-9a-f]{12,64}$`)
+
+// timeOf reads what the views and the kinds have for times.
+func timeOf(v any) time.Time {
+	switch t := v.(type) {
+	case time.Time:
+		return t
+	case metav1.Time:
+		return t.Time
+	case *metav1.Time:
+		if t != nil {
+			return t.Time
+		}
+	case string:
+		if parsed, err := time.Parse(time.RFC3339, t); err == nil {
+			return parsed
+		}
+	}
+	return time.Time{}
+}
+
+func stamp(v any) string {
+	t := timeOf(v)
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format("2006-01-02 15:04 UTC")
+}
+
+// part names arguments for a template within a template.
+func part(kv []any) map[string]any {
+	out := map[string]any{}
+	for i := 0; i+1 < len(kv); i += 2 {
+		if key, ok := kv[i].(string); ok {
+			out[key] = kv[i+1]
+		}
+	}
+	return out
+}
+
+// plural is "1 node" or "7 nodes".
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return strconv.Itoa(n) + " " + what + "s"
+}
+
+func percent(n, of int) string {
+	switch {
+	case of == 0:
+		return "–"
+	case n > 0 && n*100 < of:
+		return "<1 %"
+	case n < of && n*100 > of*99:
+		return ">99 %"
+	}
+	return strconv.Itoa((n*100+of/2)/of) + " %"
+}
+
+// Bar is a piece of the picture of versions: its place in 1000, and how it looks.
+type Bar struct {
+	X, Width int
+	Class    string
+}
+
+// bars lays out the shares of versions, those that look alike as one piece. Every piece is
+// seen, however small.
+func bars(shares []VersionShare) []Bar {
+	const whole, least, gap, ranks = 1000, 8, 4, 5
+	total := 0
+	var out []Bar
+	var nodes []int
+	for _, s := range shares {
+		if s.Nodes == 0 {
+			continue
+		}
+		class := "unknown"
+		if s.Rank >= 0 {
+			class = "v" + strconv.Itoa(min(s.Rank, ranks-1))
+		}
+		if n := len(out); n == 0 || out[n-1].Class != class {
+			out, nodes = append(out, Bar{Class: class}), append(nodes, 0)
+		}
+		nodes[len(nodes)-1] += s.Nodes
+		total += s.Nodes
+	}
+	room := whole - gap*(len(out)-1) - least*len(out)
+	x := 0
+	for i := range out {
+		out[i].X, out[i].Width = x, least+room*nodes[i]/total
+		x += out[i].Width + gap
+	}
+	return out
+}
+
+// turn is the address of another page of a list.
+func turn(here string, page int) string {
+	u, err := url.ParseRequestURI(here)
+	if err != nil {
+		return "?page=" + strconv.Itoa(page)
+	}
+	q := u.Query()
+	q.Set("page", strconv.Itoa(page))
+	q.Del("verify")
+	return u.EscapedPath() + "?" + q.Encode()
+}
+
+// filterStates are what pools can be selected by.
+func filterStates() []string {
+	out := []string{behindState}
+	for _, s := range states {
+		out = append(out, string(s))
+	}
+	return out
+}

@@ -1,0 +1,43 @@
+package page
+
+import (
+	"net/url"
+	"strings"
+)
+
+// pageSize is the number of rows on a page.
+const pageSize = 50
+
+// Paging is which part of a list is shown.
+type Paging struct {
+	Matching int `json:"matching"` // items that were asked for, on all pages
+	Page     int `json:"page"`     // that is shown: the parameter page, from 1
+	PageSize int `json:"pageSize"` // the most items of a page
+	Of       int `json:"pages"`    // how many there are
+}
+
+// paged is one page of rows. One that there is not is the nearest.
+func paged[T any](rows []T, page int) ([]T, Paging) {
+	p := Paging{Matching: len(rows), PageSize: pageSize, Of: max(1, (len(rows)+pageSize-1)/pageSize)}
+	p.Page = min(max(page, 1), p.Of)
+	first := (p.Page - 1) * pageSize
+	return rows[first:min(first+pageSize, len(rows))], p
+}
+
+// The addresses of pages.
+
+func poolLink(key string) string {
+	namespace, name, _ := strings.Cut(key, "/")
+	return "/pools/" + url.PathEscape(namespace) + "/" + url.PathEscape(name)
+}
+
+func commitLink(id string) string {
+	if id == "" {
+		return ""
+	}
+	return "/commits/" + url.PathEscape(id)
+}
+
+func nodeLink(name string) string { return "/nodes/" + url.PathEscape(name) }
+
+func searchLink(query string) string { return "/search?" + url.Values{"q": {query}}.Encode() }

@@ -1,0 +1,90 @@
+package page
+
+import "time"
+
+// Pool is the page of one pool.
+type Pool struct {
+	About
+	PoolRow
+	Pin            string          `json:"pin,omitempty"`  // the version that it asks for
+	Configurations []Configuration `json:"configurations"` // that it had, the newest first, 50 at most
+	Items          []NodeRow       `json:"items"`          // nodes of this page
+	Paging
+}
+
+// Configuration is one that a pool has, or had.
+type Configuration struct {
+	InputDigest string    `json:"inputDigest"`      // names its record
+	Profile     string    `json:"profile"`          // by name
+	Version     string    `json:"version"`          // of the profile
+	Commit      string    `json:"commit,omitempty"` // that the version came in with
+	Author      string    `json:"author,omitempty"` // of the version
+	Current     bool      `json:"current"`          // it has it now
+	From        time.Time `json:"from,omitzero"`    // when the pool got it last
+	Until       time.Time `json:"until,omitzero"`   // when it got another after that
+	Times       int       `json:"times"`            // how often it had it
+}
+
+// NodeRow is a node in a list.
+type NodeRow struct {
+	Name     string    `json:"name"`              // of the Node
+	Record   string    `json:"record"`            // its NodeProvenance
+	Pool     string    `json:"pool"`              // namespace/name
+	Profile  string    `json:"profile,omitempty"` // that it was provisioned from
+	Version  string    `json:"version,omitempty"` // of the profile
+	Commit   string    `json:"commit,omitempty"`  // that the version came in with
+	Evidence string    `json:"evidence"`          // Reported, Inferred or Unknown
+	Behind   string    `json:"behind"`            // No, Yes or Unknown
+	Disputed bool      `json:"disputed"`          // it says something else than the records
+	Joined   time.Time `json:"joined"`            // when the Node was created
+	Removed  time.Time `json:"removed,omitzero"`  // when it was noticed to be gone
+}
+
+// ViewPool makes the page of a pool; false where there is none of that name.
+func ViewPool(f *Facts, key string, page int) (Pool, bool) {
+	p := f.pools[key]
+	if p == nil {
+		return Pool{}, false
+	}
+	v := Pool{About: About{"Pool", f.At}, PoolRow: rowOf(p), Pin: p.pin, Configurations: []Configuration{}}
+	for _, g := range p.generations[:min(len(p.generations), pageSize)] {
+		v.Configurations = append(v.Configurations, configurationOf(p, g))
+	}
+	shown, paging := paged(p.nodes, page)
+	v.Items, v.Paging = rowsOf(shown), paging
+	return v, true
+}
+
+func configurationOf(p *pool, g *generation) Configuration {
+	c := Configuration{
+		InputDigest: g.digest, Profile: g.profile, Version: g.version, Commit: g.commit, Current: p != nil && g == p.current,
+		From: g.last(), Times: len(g.stood),
+	}
+	if g.origin != nil {
+		c.Author = g.origin.Author
+	}
+	for _, in := range g.stood {
+		if in.From.Time.Equal(c.From) {
+			c.Until = in.Until.Time
+		}
+	}
+	return c
+}
+
+func rowsOf(nodes []*node) []NodeRow {
+	out := make([]NodeRow, 0, len(nodes))
+	for _, n := range nodes {
+		r := NodeRow{
+			Name: n.Node, Record: n.Record, Pool: n.Pool, Profile: n.Profile, Version: n.Version, Commit: n.Commit,
+			Evidence: string(n.Evidence), Behind: string(n.Behind), Disputed: n.Disputed, Joined: n.Joined.Time,
+		}
+		if r.Behind == "" {
+			r.Behind = "Unknown"
+		}
+		if n.Removed != nil {
+			r.Removed = n.Removed.Time
+		}
+		out = append(out, r)
+	}
+	return out
+}

@@ -1,0 +1,160 @@
+package page
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Search is what was found, in kinds. Of nodes, of which there may be many, it is one page.
+type Search struct {
+	About
+	Query    string       `json:"query"`    // what was looked for
+	Commits  []CommitRow  `json:"commits"`  // 25 at most, the newest first
+	Profiles []ProfileRow `json:"profiles"` // 25 at most
+	Pools    []PoolRow    `json:"pools"`    // 25 at most
+	Items    []NodeRow    `json:"items"`    // nodes of this page
+	Paging
+}
+
+// CommitRow is a commit in a list.
+type CommitRow struct {
+	ID          string   `json:"id"`                    // in full
+	Author      string   `json:"author,omitempty"`      // "Name <address>"
+	CommittedAt string   `json:"committedAt,omitempty"` // RFC 3339
+	Versions    []string `json:"versions"`              // "profile version", that came with it or that it made current
+	Nodes       int      `json:"nodes"`                 // that are there, and run one of these
+}
+
+// ProfileRow is a version of a profile.
+type ProfileRow struct {
+	Profile     string `json:"profile"`               // by name
+	Version     string `json:"version"`               // of the profile
+	Source      string `json:"source,omitempty"`      // the ProfileSource
+	Commit      string `json:"commit,omitempty"`      // that the version came in with
+	Author      string `json:"author,omitempty"`      // "Name <address>"
+	CommittedAt string `json:"committedAt,omitempty"` // RFC 3339
+	Nodes       int    `json:"nodes"`                 // that are there, and run it
+}
+
+// Limits of a search.
+const (
+	maxQuery = 256 // bytes
+	maxFound = 25  // of each kind but nodes
+	// minPrefix is how much of a commit is taken for one.
+	minPrefix = 4
+)
+
+// ViewSearch finds nodes, commits, authors, profiles and pools by a part of their
+// name; commits by their beginning. What is written "word word" has to hold both.
+func ViewSearch(f *Facts, query string, page int) Search {
+	query = strings.TrimSpace(clean(query))
+	query = query[:min(len(query), maxQuery)]
+	v := Search{About: About{"Search", f.At}, Query: query, Commits: []CommitRow{}, Profiles: []ProfileRow{}, Pools: []PoolRow{}, Items: []NodeRow{}}
+	words := strings.Fields(strings.ToLower(query))
+	if len(words) == 0 {
+		_, v.Paging = paged([]*node(nil), page)
+		return v
+	}
+	nodes := f.nodesByOrigin()
+	v.Commits = f.findCommits(words, nodes)
+	v.Profiles = f.findProfiles(words, nodes)
+	for _, p := range f.order {
+		if len(v.Pools) < maxFound && holds(words, p.key(), p.profile) {
+			v.Pools = append(v.Pools, rowOf(p))
+		}
+	}
+	var fit []*node
+	for _, n := range f.nodes {
+		if holds(words, n.Node, n.Pool, n.Profile, n.Version, n.Record) || begins(words, n.Commit) || n.gen != nil && begins(words, n.gen.change) || holds(words, authorOf(n.gen)) {
+			fit = append(fit, n)
+		}
+	}
+	shown, paging := paged(fit, page)
+	v.Items, v.Paging = rowsOf(shown), paging
+	return v
+}
+
+func authorOf(g *generation) string {
+	if g == nil || g.origin == nil {
+		return ""
+	}
+	return g.origin.Author
+}
+
+// holds reports whether every word is in one of the texts.
+func holds(words []string, texts ...string) bool {
+	for _, w := range words {
+		if !slices.ContainsFunc(texts, func(t string) bool { return t != "" && strings.Contains(strings.ToLower(t), w) }) {
+			return false
+		}
+	}
+	return true
+}
+
+// begins reports whether the one word there is begins a commit.
+func begins(words []string, commit string) bool {
+	return len(words) == 1 && len(words[0]) >= minPrefix && strings.HasPrefix(commit, words[0])
+}
+
+// nodesByOrigin counts the nodes that are there by commit and version.
+func (f *Facts) nodesByOrigin() map[originKey]int {
+	out := map[originKey]int{}
+	for _, n := range f.nodes {
+		if n.Removed == nil {
+			out[originKey{n.Profile, n.Version, n.Commit}]++
+		}
+	}
+	return out
+}
+
+func (f *Facts) findCommits(words []string, nodes map[originKey]int) []CommitRow {
+	out := []CommitRow{}
+	for id, c := range f.commits {
+		row := CommitRow{ID: id, Versions: []string{}}
+		for _, or := range slices.Concat(c.origins, c.selected) {
+			row.Versions = append(row.Versions, or.Profile+" "+or.Version)
+			row.Nodes += nodes[originKey{or.Profile, or.Version, or.Commit}]
+		}
+		for _, or := range c.origins {
+			row.Author = cmp.Or(row.Author, or.Author)
+			row.CommittedAt = max(row.CommittedAt, or.CommittedAt)
+		}
+		if begins(words, id) || row.Author != "" && holds(words, row.Author) {
+			slices.Sort(row.Versions)
+			row.Versions = slices.Compact(row.Versions)
+			out = append(out, row)
+		}
+	}
+	slices.SortFunc(out, func(a, b CommitRow) int {
+		return cmp.Or(cmp.Compare(b.CommittedAt, a.CommittedAt), cmp.Compare(a.ID, b.ID))
+	})
+	return out[:min(len(out), maxFound)]
+}
+
+func (f *Facts) findProfiles(words []string, nodes map[originKey]int) []ProfileRow {
+	out := []ProfileRow{}
+	for key, or := range f.origins {
+		if holds(words, or.Profile, or.Version, or.Source, or.Object) {
+			out = append(out, profileRow(or, nodes[key]))
+		}
+	}
+	slices.SortFunc(out, func(a, b ProfileRow) int {
+		return cmp.Or(cmp.Compare(a.Profile, b.Profile), cmp.Compare(b.CommittedAt, a.CommittedAt), cmp.Compare(b.Version, a.Version))
+	})
+	return out[:min(len(out), maxFound)]
+}
+
+func profileRow(or *origin, nodes int) ProfileRow {
+	return ProfileRow{Profile: or.Profile, Version: or.Version, Source: or.Source, Commit: or.Commit, Author: or.Author, CommittedAt: or.CommittedAt, Nodes: nodes}
+}
+
+// committed is when a commit was made; zero where nothing says.
+func (o *origin) committed() time.Time {
+	t, err := time.Parse(time.RFC3339, o.CommittedAt)
+	if err != nil {
+		return time.Time{}
+	}
+	return t
+}

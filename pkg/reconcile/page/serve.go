@@ -1,0 +1,283 @@
+package page
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"k8s.io/utils/clock"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/audit"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/forge"
+)
+
+// Server serves the pages. Its exported fields are set once, before it serves.
+type Server struct {
+	// Snapshots are where most pages are made from.
+	Snapshots *Snapshots
+	// Trails reads what the pages of one node and one commit need beside.
+	Trails Trails
+	// Verifier, where there is one, verifies a node when somebody asks for it.
+	Verifier Verifier
+	// Hosts says what the hosts of repositories are, for links to commits.
+	Hosts forge.Hosts
+	Clock clock.PassiveClock
+	// Guard says who may look; nil: whoever reaches the address, which then has to be
+	// on loopback.
+	Guard *Guard
+	// Version of the program, for the foot of a page.
+	Version string
+
+	verifying verifying
+}
+
+// securityHeaders are on every answer. Nothing comes from elsewhere, nothing is run, and
+// no other page frames ours or reads it.
+var securityHeaders = map[string]string{
+	"Content-Security-Policy":      "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+	"X-Content-Type-Options":       "nosniff",
+	"X-Frame-Options":              "DENY",
+	"Referrer-Policy":              "no-referrer",
+	"Cross-Origin-Resource-Policy": "same-origin",
+	"Cross-Origin-Opener-Policy":   "same-origin",
+	"Permissions-Policy":           "camera=(), geolocation=(), microphone=()",
+	"Cache-Control":                "no-store",
+	"Vary":                         "Accept, Authorization",
+}
+
+// ServeHTTP answers GET and HEAD. Who asks with "Accept: application/json" gets the same
+// as JSON.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	for k, v := range securityHeaders {
+		w.Header().Set(k, v)
+	}
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		w.Header().Set("Allow", "GET, HEAD")
+		s.fail(w, r, http.StatusMethodNotAllowed, "Pages are only read.")
+		return
+	}
+	if !s.admitted(w, r) {
+		return
+	}
+	if asset(w, r) {
+		return
+	}
+	v, err := s.view(r)
+	var missing *missingError
+	switch {
+	case errors.As(err, &missing):
+		s.fail(w, r, http.StatusNotFound, missing.text)
+	case err != nil && r.Context().Err() != nil:
+		// whoever asked is gone
+	case err != nil:
+		ctrllog.FromContext(r.Context()).Error(err, "making a page", "path", r.URL.Path)
+		s.fail(w, r, http.StatusServiceUnavailable, "The cluster could not be read: "+text(err.Error()))
+	default:
+		s.write(w, r, http.StatusOK, v)
+	}
+}
+
+// admitted reports whether a request may be answered, and answers it otherwise.
+func (s *Server) admitted(w http.ResponseWriter, r *http.Request) bool {
+	if s.Guard == nil {
+		if local(r.Host) {
+			return true
+		}
+		s.fail(w, r, http.StatusMisdirectedRequest, "This address is for names of this machine itself, such as localhost.")
+		return false
+	}
+	status, err := s.Guard.Status(r.Context(), r)
+	switch {
+	case err != nil:
+		ctrllog.FromContext(r.Context()).Error(err, "asking who looks at the pages")
+		w.Header().Set("Retry-After", "10")
+		s.fail(w, r, http.StatusServiceUnavailable, "The API server did not say who you are. Try again.")
+	case status == http.StatusUnauthorized:
+		w.Header().Set("WWW-Authenticate", `Basic realm="osm-gitops: any user name, and a token of the cluster as password", charset="UTF-8"`)
+		s.fail(w, r, status, "A token of the cluster is needed: as bearer token, or as password with any user name.")
+	case status == http.StatusForbidden:
+		s.fail(w, r, status, "Your user may not get "+RightPath+": ask for a ClusterRole with that nonResourceURL.")
+	default:
+		return true
+	}
+	return false
+}
+
+// missingError says that there is no such page.
+type missingError struct{ text string }
+
+func (e *missingError) Error() string { return e.text }
+
+// shown is a page that can be written: a view, and how it is titled and laid out.
+type shown struct {
+	title string
+	name  string // of its template
+	view  any
+}
+
+// view makes the page that a path names.
+func (s *Server) view(r *http.Request) (shown, error) {
+	f, err := s.Snapshots.Get(r.Context())
+	if err != nil {
+		return shown{}, err
+	}
+	path, query := r.URL.Path, r.URL.Query()
+	page, err := strconv.Atoi(query.Get("page"))
+	if err != nil {
+		page = 1
+	}
+	kind, rest, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	switch {
+	case path == "/":
+		filter := Filter{Query: query.Get("q"), State: query.Get("state")}
+		filter.Query, filter.State = clean(filter.Query), clean(filter.State)
+		return shown{"Fleet", "fleet", ViewFleet(f, filter, page)}, nil
+	case path == "/search":
+		v := ViewSearch(f, query.Get("q"), page)
+		return shown{"Search", "search", v}, nil
+	case kind == "pools" && strings.Count(rest, "/") == 1:
+		if v, ok := ViewPool(f, rest, page); ok {
+			return shown{"Pool " + rest, "pool", v}, nil
+		}
+		return shown{}, &missingError{"There is no pool " + clean(rest) + ", and no node of one is known."}
+	case kind == "commits" && rest != "":
+		return s.commit(r.Context(), f, rest, query.Get("pool"), page)
+	case kind == "nodes" && rest != "" && !strings.Contains(rest, "/"):
+		if record := query.Get("record"); record != "" {
+			return s.record(r.Context(), f, rest, record)
+		}
+		return s.node(r.Context(), f, rest, query.Has("verify") && meant(r))
+	}
+	return shown{}, &missingError{"There is no page " + clean(path) + "."}
+}
+
+// meant reports whether somebody asked for a page on one of ours, or typed its address: the
+// page of a stranger shall not let repositories be fetched. A browser says so, and another
+// port of this machine counts as a stranger.
+func meant(r *http.Request) bool {
+	site := r.Header.Get("Sec-Fetch-Site")
+	return site == "" || site == "none" || site == "same-origin"
+}
+
+func (s *Server) commit(ctx context.Context, f *Facts, id, pool string, page int) (shown, error) {
+	full := f.Resolve(id)
+	v, ok := ViewCommit(f, full, pool, page)
+	if !ok {
+		return shown{}, &missingError{"No version of a profile and no pool has anything from commit " + clean(id) + "."}
+	}
+	links := forge.LinksOf(v.Repository, s.hosts(f))
+	if v.Link = links.Commit(full); v.Link != "" {
+		v.LinkGuessed = links.Guessed
+	}
+	if err := s.compare(ctx, &v); err != nil {
+		return shown{}, err
+	}
+	return shown{"Commit " + short(full), "commit", v}, nil
+}
+
+// hosts are what is known of hosts of repositories: what was told, and what webhooks of
+// ProfileSources tell.
+func (s *Server) hosts(f *Facts) forge.Hosts {
+	out := forge.Hosts{}
+	for i := range f.sources {
+		git, hook := f.sources[i].Spec.Git, f.sources[i].Spec.Webhook
+		if git == nil || hook == nil {
+			continue
+		}
+		if kind := forge.Provider(hook.Provider, git.URL); kind != "" {
+			out[forge.Host(git.URL)] = kind
+		}
+	}
+	maps.Copy(out, s.Hosts)
+	return out
+}
+
+func (s *Server) node(ctx context.Context, f *Facts, name string, verify bool) (shown, error) {
+	trail, err := s.Trails.Node(ctx, name)
+	var missing *audit.NotFoundError
+	if errors.As(err, &missing) {
+		return shown{}, &missingError{"Nothing is known of a node " + clean(name) + "."}
+	}
+	if err != nil {
+		return shown{}, err
+	}
+	v := ViewNode(f.At, name, trail)
+	v.CanVerify = s.Verifier != nil
+	if s.Verifier != nil {
+		v.Verification = s.verification(ctx, name, verify)
+	}
+	return shown{"Node " + v.Name, "node", v}, nil
+}
+
+// record is the page of one of several nodes that had a name, by its NodeProvenance.
+func (s *Server) record(ctx context.Context, f *Facts, name, record string) (shown, error) {
+	trail, err := s.Trails.Provenance(ctx, record)
+	var missing *audit.NotFoundError
+	if errors.As(err, &missing) || err == nil && (trail.Node == nil || trail.Node.Name != name) {
+		return shown{}, &missingError{"There is no NodeProvenance " + clean(record) + " of a node " + clean(name) + "."}
+	}
+	if err != nil {
+		return shown{}, err
+	}
+	v := ViewNode(f.At, name, trail)
+	return shown{"Node " + v.Name, "node", v}, nil
+}
+
+// Failure is the page that says what is wrong.
+type Failure struct {
+	About
+	Status  int    `json:"status"`  // that of HTTP
+	Message string `json:"message"` // what is wrong, and what to do
+}
+
+func (s *Server) fail(w http.ResponseWriter, r *http.Request, status int, message string) {
+	s.write(w, r, status, shown{http.StatusText(status), "failure", Failure{About{"Error", s.Clock.Now()}, status, message}})
+}
+
+// write writes a page in the form that was asked for.
+func (s *Server) write(w http.ResponseWriter, r *http.Request, status int, v shown) {
+	var b bytes.Buffer
+	if wantsJSON(r.Header.Get("Accept")) {
+		w.Header().Set("Content-Type", "application/json")
+		e := json.NewEncoder(&b) // it escapes what HTML would take for markup
+		e.SetIndent("", "  ")
+		if err := e.Encode(v.view); err != nil {
+			ctrllog.FromContext(r.Context()).Error(err, "encoding a page", "path", r.URL.Path)
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		}
+	} else {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		if err := s.html(&b, r, v); err != nil {
+			ctrllog.FromContext(r.Context()).Error(err, "laying out a page", "path", r.URL.Path)
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		}
+	}
+	w.Header().Set("Content-Length", strconv.Itoa(b.Len()))
+	w.WriteHeader(status)
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(b.Bytes()) // whoever asked may be gone
+	}
+}
+
+// wantsJSON reports whether JSON comes first among the types that are accepted: no
+// browser asks for it on its own.
+func wantsJSON(accept string) bool {
+	for part := range strings.SplitSeq(accept, ",") {
+		kind, _, _ := strings.Cut(strings.TrimSpace(part), ";")
+		switch strings.ToLower(strings.TrimSpace(kind)) {
+		case "application/json":
+			return true
+		case "text/html", "application/xhtml+xml":
+			return false
+		}
+	}
+	return false
+}

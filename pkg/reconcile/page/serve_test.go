@@ -1,0 +1,183 @@
+package page
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	clocktesting "k8s.io/utils/clock/testing"
+)
+
+// served is a server whose cluster holds what the tests make up.
+func served(o Objects) *Server {
+	clock := clocktesting.NewFakeClock(noon)
+	read := func(context.Context) (Objects, error) { return o, nil }
+	return &Server{Snapshots: &Snapshots{Read: read, Clock: clock, Fresh: time.Second, Stale: time.Second}, Clock: clock, Version: "v0.0.0"}
+}
+
+func ask(s *Server, method, target string, header ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, target, nil)
+	r.Host = "localhost:8087"
+	for i := 0; i+1 < len(header); i += 2 {
+		if header[i] == "Host" {
+			r.Host = header[i+1]
+		}
+		r.Header.Set(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, r)
+	return w
+}
+
+func TestServe(t *testing.T) {
+	s := served(world())
+	for name, c := range map[string]struct {
+		method, target string
+		header         []string
+		status         int
+		says           string
+	}{
+		"the fleet":               {"GET", "/", nil, 200, "web-eu"},
+		"filtered":                {"GET", "/?q=us&state=Refused", nil, 200, "web-us"},
+		"a pool":                  {"GET", "/pools/shop/web-eu", nil, 200, "eu-1"},
+		"no pool":                 {"GET", "/pools/shop/nothing", nil, 404, "There is no pool"},
+		"half a pool":             {"GET", "/pools/shop", nil, 404, "There is no page"},
+		"no commit":               {"GET", "/commits/ffffffffff", nil, 404, "No version of a profile"},
+		"no page":                 {"GET", "/../etc/passwd", nil, 404, "There is no page"},
+		"only the head":           {"HEAD", "/", nil, 200, ""},
+		"what would write":        {"POST", "/", nil, 405, "Pages are only read"},
+		"by an address":           {"GET", "/", []string{"Host", "127.0.0.1:9"}, 200, "web-eu"},
+		"by an address of IPv6":   {"GET", "/", []string{"Host", "[::1]:9"}, 200, "web-eu"},
+		"by a stranger's name":    {"GET", "/", []string{"Host", "attacker.example.com"}, 421, "names of this machine"},
+		"by a name that looks so": {"GET", "/", []string{"Host", "localhost.attacker.example.com:8087"}, 421, "names of this machine"},
+		"a page of no number":     {"GET", "/?page=abc", nil, 200, "web-eu"},
+		"the style sheet":         {"GET", styleLink, nil, 200, "color-scheme"},
+		"another style sheet":     {"GET", "/assets/000000000000/style.css", nil, 404, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := ask(s, c.method, c.target, c.header...)
+			if w.Code != c.status || !strings.Contains(w.Body.String(), c.says) || c.method == "HEAD" && w.Body.Len() != 0 {
+				t.Errorf("got %d\n%.1500s", w.Code, w.Body)
+			}
+			csp := w.Header().Get("Content-Security-Policy")
+			if !strings.HasPrefix(csp, "default-src 'none'; style-src 'self';") || strings.Contains(csp, "unsafe") || w.Header().Get("X-Content-Type-Options") != "nosniff" {
+				t.Errorf("its headers are %v", w.Header())
+			}
+		})
+	}
+}
+
+// Programs get the same as JSON, and only who asks for it.
+func TestJSON(t *testing.T) {
+	s := served(world())
+	for accept, want := range map[string]bool{
+		"application/json": true, "application/json, text/plain;q=0.5": true, "Application/JSON; charset=utf-8": true,
+		"": false, "*/*": false, "text/html,application/xhtml+xml,*/*;q=0.8": false, "text/html, application/json": false,
+	} {
+		w := ask(s, "GET", "/", "Accept", accept)
+		if got := w.Header().Get("Content-Type") == "application/json"; got != want {
+			t.Errorf("%q gets %s", accept, w.Header().Get("Content-Type"))
+		}
+	}
+	var fleet Fleet
+	if err := json.Unmarshal(ask(s, "GET", "/", "Accept", "application/json").Body.Bytes(), &fleet); err != nil || fleet.Kind != "Fleet" || fleet.Nodes.Total != 6 || len(fleet.Items) != 4 || !fleet.AsOf.Equal(noon) {
+		t.Errorf("got %+v (err %v)", fleet, err)
+	}
+	var failure Failure
+	if err := json.Unmarshal(ask(s, "GET", "/nothing", "Accept", "application/json").Body.Bytes(), &failure); err != nil || failure.Kind != "Error" || failure.Status != 404 {
+		t.Errorf("got %+v (err %v)", failure, err)
+	}
+}
+
+// What strangers wrote stays text, in HTML and in JSON (security.md 28).
+func TestHostilePages(t *testing.T) {
+	const markup = `<script>alert(1)</script>`
+	long := strings.Repeat("y", 40_000)
+	o := world()
+	for i := range o.Profiles {
+		o.Profiles[i].Annotations["gitops.k8c.io/author"] = "\x1b]0;owned\x07" + markup + "\u202e" + long
+		o.Profiles[i].Annotations["gitops.k8c.io/path"] = `"><img src=x onerror=alert(1)>` + long
+	}
+	o.Sources[0].Status.Conditions[0].Status = "False"
+	o.Sources[0].Status.Conditions[0].Message = markup + "\x1b[31m" + long
+	o.Configs[1].Status.Conditions[0].Message = markup + "\u009b31m" + long
+	s := served(o)
+	for _, target := range []string{"/", "/pools/shop/web-eu", "/pools/shop/web-us", "/search?q=osp", "/search?q=%3Cscript%3Ealert(1)%3C/script%3E%1b", "/?q=%3Cscript%3Ealert(1)%3C/script%3E", "/%3Cscript%3Ealert(1)%3C/script%3E%1b"} {
+		for _, accept := range []string{"text/html", "application/json"} {
+			body := ask(s, "GET", target, "Accept", accept).Body.String()
+			if strings.Contains(body, "<script") || strings.Contains(body, "<img") || strings.ContainsAny(body, "\x1b\x07\u202e\u009b") {
+				t.Errorf("%s as %s holds what does something:\n%.2000s", target, accept, body)
+			}
+			if !strings.Contains(body, "script") || len(body) > 100_000 {
+				t.Errorf("%s as %s has %d bytes:\n%.2000s", target, accept, len(body), body)
+			}
+		}
+	}
+}
+
+// A cluster that does not answer is told of; what was read before is shown for a while.
+func TestSnapshots(t *testing.T) {
+	clock := clocktesting.NewFakeClock(noon)
+	var reads atomic.Int64
+	var fail atomic.Bool
+	done := make(chan struct{}, 100)
+	s := &Snapshots{Clock: clock, Fresh: time.Second, Stale: time.Minute, Read: func(context.Context) (Objects, error) {
+		defer func() { done <- struct{}{} }()
+		reads.Add(1)
+		if fail.Load() {
+			return Objects{}, errors.New("the API server is away")
+		}
+		return world(), nil
+	}}
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			if _, err := s.Get(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	<-done
+	if n := reads.Load(); n != 1 {
+		t.Errorf("20 who look at once cause %d reads", n)
+	}
+	fail.Store(true)
+	clock.Step(2 * time.Second)
+	if f, err := s.Get(t.Context()); err != nil || !f.At.Equal(noon) {
+		t.Errorf("while it is read again there is %v, %v", f, err)
+	}
+	<-done
+	clock.Step(time.Minute)
+	if f, err := s.Get(t.Context()); err == nil {
+		t.Errorf("what is too old is shown: %v", f.At)
+	}
+	srv := &Server{Snapshots: s, Clock: clock}
+	if w := ask(srv, "GET", "/"); w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "the API server is away") {
+		t.Errorf("got %d\n%s", w.Code, w.Body)
+	}
+	fail.Store(false)
+	if f, err := s.Get(t.Context()); err != nil || !f.At.Equal(noon.Add(62*time.Second)) {
+		t.Errorf("afterwards there is %v, %v", f, err)
+	}
+}
+
+// Only who looks at our pages lets a repository be fetched.
+func TestMeant(t *testing.T) {
+	for site, want := range map[string]bool{"": true, "none": true, "same-origin": true, "same-site": false, "cross-site": false} {
+		r := httptest.NewRequest(http.MethodGet, "/nodes/x?verify=1", nil)
+		if site != "" {
+			r.Header.Set("Sec-Fetch-Site", site)
+		}
+		if got := meant(r); got != want {
+			t.Errorf("%q: %v", site, got)
+		}
+	}
+}

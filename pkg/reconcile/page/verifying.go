@@ -1,0 +1,65 @@
+package page
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/verify"
+)
+
+// Verifier proves where a node comes from, which takes its repository.
+type Verifier interface {
+	Node(ctx context.Context, name string) (*verify.Report, error)
+}
+
+// Verifications are for few at a time, and kept for a while.
+const (
+	verifyTime = 90 * time.Second
+	verifyKept = 10 * time.Minute
+	maxKept    = 256
+)
+
+// verifying holds what was verified.
+type verifying struct {
+	mu   sync.Mutex
+	kept map[string]*Verification
+	turn chan struct{} // one at a time
+}
+
+// verification is what is known of a node; where now is set, it is verified first.
+func (s *Server) verification(ctx context.Context, name string, now bool) *Verification {
+	v := &s.verifying
+	v.mu.Lock()
+	if v.turn == nil {
+		v.turn, v.kept = make(chan struct{}, 1), map[string]*Verification{}
+	}
+	have := v.kept[name]
+	v.mu.Unlock()
+	if have != nil && s.Clock.Since(have.At) > verifyKept {
+		have = nil
+	}
+	if !now {
+		return have
+	}
+	ctx, cancel := context.WithTimeout(ctx, verifyTime)
+	defer cancel()
+	select {
+	case v.turn <- struct{}{}:
+		defer func() { <-v.turn }()
+	case <-ctx.Done():
+		return &Verification{At: s.Clock.Now(), Error: "Others are being verified. Try again."}
+	}
+	report, err := s.Verifier.Node(ctx, name)
+	made := &Verification{At: s.Clock.Now(), Report: report}
+	if err != nil {
+		made.Report, made.Error = nil, text(err.Error())
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.kept) >= maxKept {
+		clear(v.kept)
+	}
+	v.kept[name] = made
+	return made
+}

@@ -1,0 +1,250 @@
+package page
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fluxcd/pkg/apis/meta"
+	"github.com/fluxcd/pkg/gittestserver"
+	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
+	"github.com/osm-gitops/osm-gitops/test/cluster"
+	"github.com/osm-gitops/osm-gitops/test/stage"
+)
+
+const patience = 2 * time.Minute
+
+func TestMain(m *testing.M) { os.Exit(cluster.Main(m, cluster.Options{})) }
+
+// world is a control plane, a repository on a Git server, and the controller.
+type world struct {
+	t          *testing.T
+	root, dir  string
+	cluster    *cluster.Cluster
+	client     client.Client
+	binary     string
+	kubeconfig string // the controller's
+	git        string // URL
+	commits    map[string]string
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{t: t, dir: t.TempDir(), cluster: cluster.Shared(t), commits: map[string]string{}}
+	w.client = w.cluster.Client(t)
+	var err error
+	w.root, err = cluster.Root()
+	w.must(err)
+	w.must(cluster.DependOn("cmd", "pkg", "profiles", "deploy", "examples", "go.mod"))
+	w.binary, w.kubeconfig = w.path("osm-gitops"), w.path("kubeconfig")
+	w.must(stage.Build(t.Context(), w.binary))
+	w.must(stage.Install(t.Context(), w.cluster))
+	w.must(stage.Kubeconfig(t.Context(), w.cluster, w.kubeconfig, w.cluster.URL, w.cluster.Config.CAData))
+	server, err := gittestserver.NewTempGitServer()
+	w.must(err)
+	t.Cleanup(func() { _ = os.RemoveAll(server.Root()) })
+	server.AutoCreate()
+	w.must(server.StartHTTP())
+	t.Cleanup(server.StopHTTP)
+	w.git = server.HTTPAddress() + "/platform/osps.git"
+	w.must(os.Mkdir(w.path("work"), 0o700))
+	w.gitRun(ada, "init", "-q", "--initial-branch=main")
+	w.gitRun(ada, "remote", "add", "origin", w.git)
+	return w
+}
+
+func (w *world) path(name string) string { return filepath.Join(w.dir, name) }
+
+func (w *world) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// Authors.
+const (
+	ada = "Ada Lovelace"
+	ben = "Ben Okafor"
+)
+
+func (w *world) gitRun(author string, args ...string) string {
+	w.t.Helper()
+	cmd := exec.CommandContext(w.t.Context(), "git", args...)
+	cmd.Dir = w.path("work")
+	email := strings.ToLower(strings.Fields(author)[0]) + "@example.com"
+	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_CONFIG_SYSTEM="+os.DevNull,
+		"GIT_AUTHOR_NAME="+author, "GIT_AUTHOR_EMAIL="+email, "GIT_COMMITTER_NAME="+author, "GIT_COMMITTER_EMAIL="+email)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		w.t.Fatalf("git %.80q: %v\n%s", args, err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// push commits files below profiles/ and remembers the commit by a name.
+func (w *world) push(name, author, message string, files map[string]string) {
+	w.t.Helper()
+	for path, content := range files {
+		path = filepath.Join(w.path("work"), "profiles", path)
+		w.must(os.MkdirAll(filepath.Dir(path), 0o755))
+		w.must(os.WriteFile(path, []byte(content), 0o600))
+	}
+	w.must(os.WriteFile(w.path("message"), []byte(message), 0o600))
+	w.gitRun(author, "add", "-A")
+	w.gitRun(author, "commit", "-q", "--file="+w.path("message"))
+	w.gitRun(author, "push", "-q", "origin", "main")
+	w.commits[name] = w.gitRun(author, "rev-parse", "HEAD")
+}
+
+// profile is one of the examples, with other texts in it.
+func (w *world) profile(name string, replace ...string) string {
+	w.t.Helper()
+	b, err := os.ReadFile(filepath.Join(w.root, "examples", "repository", "profiles", name+".yaml"))
+	w.must(err)
+	text := string(b)
+	for i := 0; i < len(replace); i += 2 {
+		if !strings.Contains(text, replace[i]) {
+			w.t.Fatalf("%s does not hold %q", name, replace[i])
+		}
+		text = strings.ReplaceAll(text, replace[i], replace[i+1])
+	}
+	return text
+}
+
+func (w *world) apply(text string) {
+	w.t.Helper()
+	var object map[string]any
+	w.must(yaml.Unmarshal([]byte(text), &object))
+	w.must(w.cluster.ApplyObjects(w.t.Context(), &unstructured.Unstructured{Object: object}))
+}
+
+// source lets the controller follow the repository.
+func (w *world) source() {
+	w.t.Helper()
+	w.apply(fmt.Sprintf(`
+apiVersion: gitops.k8c.io/v1alpha1
+kind: ProfileSource
+metadata: {name: platform, namespace: kube-system}
+spec:
+  git: {url: %q}
+  path: profiles
+  interval: 1s
+  retryInterval: 1s
+  webhook: {provider: gitea, secretRef: {name: platform-webhook}}
+`, w.git))
+}
+
+// pools applies the pools of the examples.
+func (w *world) pools(names ...string) {
+	w.t.Helper()
+	w.must(w.cluster.Apply(w.t.Context(), filepath.Join(w.root, "examples", "pools", "00-namespaces.yaml")))
+	for _, name := range names {
+		w.must(w.cluster.Apply(w.t.Context(), filepath.Join(w.root, "examples", "pools", name+".yaml")))
+	}
+}
+
+// controller starts the controller; flags come on top.
+func (w *world) controller(flags ...string) *stage.Process {
+	w.t.Helper()
+	args := append([]string{
+		"controller", "--kubeconfig", w.kubeconfig, "--namespace", metav1.NamespaceSystem, "--leader-elect=false",
+		"--health-probe-address", "0", "--metrics-address", "0", "--webhook-address", "0", "--log-format", "Console",
+		"--allow-insecure-git", "--git-allowed-cidrs", "127.0.0.0/8", "--cache-dir", w.path("cache"),
+	}, flags...)
+	return w.process("controller.log", args...)
+}
+
+// process starts the binary, and stops it with the test.
+func (w *world) process(log string, args ...string) *stage.Process {
+	w.t.Helper()
+	p, err := stage.Start(w.path(log), w.binary, args...)
+	w.must(err)
+	w.t.Cleanup(p.Stop)
+	w.t.Cleanup(func() {
+		if w.t.Failed() {
+			b, _ := os.ReadFile(w.path(log)) // no log is no better explanation
+			w.t.Logf("%s:\n%s", log, b[max(0, len(b)-6000):])
+		}
+	})
+	return p
+}
+
+func (w *world) until(what string, condition func() error) {
+	w.t.Helper()
+	w.must(stage.Until(w.t.Context(), patience, what, condition))
+}
+
+// served waits until a pool's nodes get a version.
+func (w *world) served(pool, version string) *corev1.Secret {
+	w.t.Helper()
+	namespace, name, _ := strings.Cut(pool, "/")
+	var secret corev1.Secret
+	w.until(pool+" is served "+version, func() error {
+		err := w.client.Get(w.t.Context(), client.ObjectKey{Namespace: api.NamespaceCloudInitSettings, Name: name + "-" + namespace + "-provisioning-config"}, &secret)
+		if err == nil && secret.Annotations[api.AnnotationVersion] != version {
+			err = fmt.Errorf("it has %s", secret.Annotations[api.AnnotationVersion])
+		}
+		return err
+	})
+	return &secret
+}
+
+// join makes nodes of a pool, as machine-controller would. They say what their profile
+// makes them say, unless says is nil.
+func (w *world) join(pool string, says *corev1.Secret, providerID string, names ...string) {
+	w.t.Helper()
+	namespace, name, _ := strings.Cut(pool, "/")
+	var md machines.MachineDeployment
+	w.must(w.client.Get(w.t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, &md))
+	const group = "cluster.k8s.io/v1alpha1"
+	set := &machines.MachineSet{ObjectMeta: metav1.ObjectMeta{
+		Namespace: namespace, Name: names[0] + "-set", Annotations: map[string]string{api.AnnotationMDRevision: "1"},
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: group, Kind: "MachineDeployment", Name: md.Name, UID: md.UID}},
+	}}
+	w.must(w.client.Create(w.t.Context(), set))
+	for _, n := range names {
+		m := &machines.Machine{ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: n, OwnerReferences: []metav1.OwnerReference{{APIVersion: group, Kind: "MachineSet", Name: set.Name, UID: set.UID}},
+		}}
+		w.must(w.client.Create(w.t.Context(), m))
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n, Labels: map[string]string{api.LabelOwnedBy: string(m.UID)}}, Spec: corev1.NodeSpec{ProviderID: providerID}}
+		if says != nil {
+			node.Labels[api.LabelConfig] = render.ShortDigest(says.Annotations[api.AnnotationInputDigest])
+			node.Labels[api.LabelCommit] = says.Annotations[api.AnnotationCommit]
+		}
+		w.must(w.client.Create(w.t.Context(), node))
+		w.until(n+" is known", func() error {
+			return w.client.Get(w.t.Context(), client.ObjectKey{Name: nodes.Name(n, node.UID)}, &api.NodeProvenance{})
+		})
+	}
+}
+
+// refused waits until the source refuses something.
+func (w *world) refused() {
+	w.t.Helper()
+	w.until("the source refuses a file", func() error {
+		var ps api.ProfileSource
+		if err := w.client.Get(w.t.Context(), client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: "platform"}, &ps); err != nil {
+			return err
+		}
+		if c := apimeta.FindStatusCondition(ps.Status.Conditions, meta.ReadyCondition); c == nil || c.Status != metav1.ConditionFalse {
+			return fmt.Errorf("its condition is %+v", c)
+		}
+		return nil
+	})
+}
