@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -62,6 +63,12 @@ const (
 // What costs memory is bounded by source.Mirrors.
 const sourceConcurrency = 128
 
+// collectAfter is how much a controller's heap may grow before garbage is collected, in
+// percent of what was in use. Go's own 100 keeps a quarter more memory than 50 where a
+// thousand pools are, which is most of the time without work; 50 costs a fifth more CPU
+// while all of them change at once. The environment's GOGC comes first.
+const collectAfter = 50
+
 func newControllerCommand() *cobra.Command {
 	f := newControllerFlags()
 	cmd := &cobra.Command{
@@ -85,6 +92,9 @@ It runs until it is told to stop. All flags may be written with one dash or two.
 // runController runs until ctx ends or something it cannot do without fails.
 func runController(ctx context.Context, f *controllerFlags) error {
 	ctrl.SetLogger(f.logger())
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(collectAfter)
+	}
 	c, err := f.clusters()
 	if err != nil {
 		return err
@@ -207,6 +217,7 @@ func managerOptions(f *controllerFlags, lease, namespace string, caches cache.Op
 	scheme, err := newScheme()
 	return ctrl.Options{
 		Scheme:                        scheme,
+		MapperProvider:                newMapper,
 		LeaderElection:                f.leaderElect,
 		LeaderElectionID:              lease,
 		LeaderElectionNamespace:       namespace,
