@@ -40,6 +40,7 @@ type bench struct {
 	ourWrites  float64       // of the controller, for that
 	oneLatency []time.Duration
 	oneWrites  float64
+	rotating   float64 // writes per second of a rotation
 }
 
 func (b *bench) path(name string) string { return filepath.Join(b.dir, name) }

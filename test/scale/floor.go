@@ -71,6 +71,9 @@ func (b *bench) floor(ctx context.Context) error {
 	ratio := took.Seconds() / b.ours.Seconds()
 	b.add(fmt.Sprintf("floor: the same for %d pools", b.pools), fmt.Sprintf("%s, %.0f pools/s, %d writes per pool", short(took), float64(b.pools)/took.Seconds(), f.writes()), "", true)
 	b.add("  the controller's share of that speed", fmt.Sprintf("%.2f", ratio), "0.80", ratio >= 0.8)
+	if b.rotating > 0 {
+		b.add("  a rotation's writes per second beside its", fmt.Sprintf("%.2f", b.rotating*took.Seconds()/float64(b.pools*f.writes())), "", true)
+	}
 	if len(b.oneLatency) == 0 {
 		return nil
 	}

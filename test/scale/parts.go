@@ -199,6 +199,7 @@ func (b *bench) rotate(ctx context.Context) error {
 	b.add(fmt.Sprintf("%d pools rotated by one push", len(moved)), short(took), short(limit), took <= limit)
 	b.add("  Secrets that were absent", fmt.Sprint(b.secrets.deletions()-gone), "0", b.secrets.deletions() == gone)
 	b.add("  CPU and writes per pool", fmt.Sprintf("%s, %.1f", short(c.cpu/time.Duration(len(moved))), c.count.writes()/float64(len(moved))), "", true)
+	b.rotating = c.count.writes() / took.Seconds()
 	return nil
 }
 
