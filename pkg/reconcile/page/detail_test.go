@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"strings"
 	"testing"
@@ -14,6 +15,8 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/audit"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/verify"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
@@ -22,6 +25,7 @@ type kept struct {
 	Trails
 
 	inputs map[string]render.Input
+	trail  *audit.Trail
 	asked  int
 }
 
@@ -32,6 +36,42 @@ func (k *kept) Generation(_ context.Context, _ types.NamespacedName, digest stri
 func (k *kept) Profile(context.Context, string) (*osm.OperatingSystemProfile, string, error) {
 	k.asked++
 	return &osm.OperatingSystemProfile{}, "", nil
+}
+
+func (k *kept) Node(context.Context, string) (*audit.Trail, error) { return k.trail, nil }
+
+// agreeing finds that everything agrees.
+type agreeing struct{}
+
+func (agreeing) Node(_ context.Context, name string) (*verify.Report, error) {
+	return &verify.Report{Subject: "node/" + name, Verdict: verify.VerdictAgrees}, nil
+}
+
+// What was verified is that of one node: another one that has its name now is not
+// verified, and neither is what is said to be from another configuration.
+func TestVerifiedIsOneNode(t *testing.T) {
+	s := served(world())
+	trail := func(uid, digest string) *audit.Trail {
+		return &audit.Trail{InputDigest: digest, Node: &audit.Node{Name: "eu-1", UID: types.UID(uid)}}
+	}
+	k := &kept{trail: trail("one", "v1:sha256:1")}
+	s.Trails, s.Verifier = k, agreeing{}
+	shows := func(target string) bool {
+		t.Helper()
+		w := ask(s, "GET", target)
+		if w.Code != http.StatusOK {
+			t.Fatalf("%s: %d %s", target, w.Code, w.Body)
+		}
+		return strings.Contains(w.Body.String(), ">Verified<") || strings.Contains(w.Body.String(), "Verified</span>")
+	}
+	if shows("/nodes/eu-1") || !shows("/nodes/eu-1?verify=1") || !shows("/nodes/eu-1") {
+		t.Error("it is verified when somebody asks, and shown for a while")
+	}
+	for _, other := range []*audit.Trail{trail("two", "v1:sha256:1"), trail("one", "v1:sha256:2")} {
+		if k.trail = other; shows("/nodes/eu-1") {
+			t.Errorf("%+v counts as verified", other.Node)
+		}
+	}
 }
 
 func decodeFile(t *testing.T, path string, into any) {

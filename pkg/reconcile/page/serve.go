@@ -218,7 +218,7 @@ func (s *Server) node(ctx context.Context, f *Facts, name string, verify bool) (
 	v := ViewNode(f.At, name, trail)
 	v.CanVerify = s.Verifier != nil
 	if s.Verifier != nil {
-		v.Verification = s.verification(ctx, name, verify)
+		v.Verification = s.verification(ctx, name, trail, verify)
 	}
 	return shown{"Node " + v.Name, "node", v}, nil
 }
