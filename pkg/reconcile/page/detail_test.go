@@ -43,7 +43,10 @@ func (k *kept) Node(context.Context, string) (*audit.Trail, error) { return k.tr
 // agreeing finds that everything agrees.
 type agreeing struct{}
 
-func (agreeing) Node(_ context.Context, name string) (*verify.Report, error) {
+func (agreeing) Node(ctx context.Context, name string) (*verify.Report, error) {
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("fetching: %w", ctx.Err())
+	}
 	return &verify.Report{Subject: "node/" + name, Verdict: verify.VerdictAgrees}, nil
 }
 
@@ -71,6 +74,20 @@ func TestVerifiedIsOneNode(t *testing.T) {
 		if k.trail = other; shows("/nodes/eu-1") {
 			t.Errorf("%+v counts as verified", other.Node)
 		}
+	}
+}
+
+// Whoever goes away while a node is verified leaves nothing behind for others.
+func TestVerifyingGivenUp(t *testing.T) {
+	s := served(world())
+	s.Trails, s.Verifier = &kept{trail: &audit.Trail{Node: &audit.Node{Name: "eu-1", UID: "one"}}}, agreeing{}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 20 { // the turn is free, and ctx has ended: either may come first
+		s.verification(ctx, "eu-1", &audit.Trail{}, true)
+	}
+	if v := s.verification(t.Context(), "eu-1", &audit.Trail{}, false); v != nil {
+		t.Errorf("it is shown as %+v", v)
 	}
 }
 

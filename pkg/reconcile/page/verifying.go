@@ -67,6 +67,9 @@ func (s *Server) verification(ctx context.Context, name string, t *audit.Trail, 
 	if err != nil {
 		made.Report, made.Error = nil, text(err.Error())
 	}
+	if ctx.Err() != nil { // given up, which says nothing of the node
+		return made
+	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if len(v.kept) >= maxKept {
