@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/utils/clock"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -128,18 +128,18 @@ func (s *Server) view(r *http.Request) (shown, error) {
 	if err != nil {
 		return shown{}, err
 	}
-	at, query := r.URL.Path, r.URL.Query()
+	path, query := r.URL.Path, r.URL.Query()
 	page, err := strconv.Atoi(query.Get("page"))
 	if err != nil {
 		page = 1
 	}
-	kind, rest, _ := strings.Cut(strings.TrimPrefix(at, "/"), "/")
+	kind, rest, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	switch {
-	case at == "/":
+	case path == "/":
 		filter := Filter{Query: query.Get("q"), State: query.Get("state")}
 		filter.Query, filter.State = clean(filter.Query), clean(filter.State)
 		return shown{"Fleet", "fleet", ViewFleet(f, filter, page)}, nil
-	case at == "/search":
+	case path == "/search":
 		v := ViewSearch(f, query.Get("q"), page)
 		return shown{"Search", "search", v}, nil
 	case kind == "pools" && strings.Count(rest, "/") == 1:
@@ -158,12 +158,12 @@ func (s *Server) view(r *http.Request) (shown, error) {
 		}
 		return s.node(r.Context(), f, rest, query.Has("verify") && meant(r))
 	}
-	return shown{}, &missingError{"There is no page " + clean(at) + "."}
+	return shown{}, &missingError{"There is no page " + clean(path) + "."}
 }
 
 // isName reports whether an object may have a name: any other one the client refuses to
 // ask for, which is no failure of the cluster.
-func isName(s string) bool { return s != "" && len(path.IsValidPathSegmentName(s)) == 0 }
+func isName(s string) bool { return s != "" && len(content.IsPathSegmentName(s)) == 0 }
 
 // meant reports whether somebody asked for a page on one of ours, or typed its address: the
 // page of a stranger shall not let repositories be fetched. A browser says so, and another
