@@ -8,6 +8,7 @@ import (
 	"encoding/pem"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -105,6 +106,26 @@ func TestTraceIntoto(t *testing.T) {
 	runs(t, "trace", "node/one", "--from", dump, "-o", "intoto", "--sign", dir+"/none").want(t, exitFailure, "--sign: open")
 }
 
+// The digests of documents in a record are not among what its own digest is taken over:
+// of a record in which somebody changed them nothing is stated or signed.
+func TestTraceIntotoOfAnEditedRecord(t *testing.T) {
+	dump := estate.Fleet(t).Dump()
+	edited := regexp.MustCompile(`(\\"bootstrap\\":\\"v1:sha256:)[0-9a-f]{64}`).ReplaceAll(dump, []byte("${1}"+strings.Repeat("0", 64)))
+	edited = regexp.MustCompile(`("bootstrap":"v1:sha256:)[0-9a-f]{64}`).ReplaceAll(edited, []byte("${1}"+strings.Repeat("0", 64)))
+	if bytes.Equal(dump, edited) {
+		t.Fatal("the dump has no record to edit")
+	}
+	path := filepath.Join(t.TempDir(), "fleet.jsonl")
+	if err := os.WriteFile(path, edited, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := runs(t, "trace", "node/one", "--from", path, "-o", "intoto")
+	got.want(t, exitFailure, "nothing is stated")
+	if got.stdout != "" {
+		t.Errorf("it states %s", got.stdout)
+	}
+}
+
 // What is said of an audit log that is whole, of one that is not, and of one whose end
 // is not what it was.
 func TestVerifyAuditLog(t *testing.T) {
@@ -135,6 +156,7 @@ func TestVerifyAuditLog(t *testing.T) {
 	runs(t, "verify", "--audit-log", path).want(t, exitOK, "warning: it begins with line number 4")
 	runs(t, "verify", "--audit-log", path, path+".1", "--audit-log-hash", hash).want(t, exitOK, "")
 	runs(t, "verify", "--audit-log", path, "--audit-log-hash", hash).want(t, exitFailure, "no line has the hash")
+	runs(t, "verify", "--audit-log", path, path+".1", "--audit-log-hash", strings.TrimPrefix(hash, "sha256:")).want(t, exitMisuse, "is no hash")
 
 	text, err := os.ReadFile(path + ".1")
 	if err != nil {

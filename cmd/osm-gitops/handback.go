@@ -85,36 +85,48 @@ func runHandback(ctx context.Context, f *handbackFlags, stdout, stderr io.Writer
 	if len(plan.Obstacles) > 0 && !f.force {
 		return fmt.Errorf("%w: see above; --force does it nevertheless", pools.ErrHandbackRefused)
 	}
+	return f.apply(ctx, plan, tell)
+}
+
+// apply does what is planned, and tells the audit log of it, also where it failed: some of
+// it is done then.
+func (f *handbackFlags) apply(ctx context.Context, plan *pools.HandbackPlan, tell func(string)) error {
 	note, err := f.noteTo()
 	if err != nil {
 		return err
 	}
-	if err := plan.Apply(ctx, tell); err != nil {
-		return err
+	begun := 0
+	err = plan.Apply(ctx, func(what string) {
+		begun++
+		tell(what)
+	})
+	if err != nil {
+		return errors.Join(err, note("Failed", fmt.Sprintf("preparing the cluster for operating-system-manager failed at step %d of %d", begun, len(plan.Steps))))
 	}
-	return note(len(plan.Steps))
+	return note("", fmt.Sprintf("the cluster was prepared for operating-system-manager: %d steps", len(plan.Steps)))
 }
 
 // noteTo opens the audit log before anything is done. What it returns writes the line,
 // and ends it.
-func (f *handbackFlags) noteTo() (note func(steps int) error, err error) {
+func (f *handbackFlags) noteTo() (note func(reason, message string) error, err error) {
 	if f.auditLog == "" {
-		return func(int) error { return nil }, nil
+		return func(string, string) error { return nil }, nil
 	}
 	l, err := journal.Open(f.auditLog, clock.RealClock{}, logr.Discard())
 	if err != nil {
 		return nil, fmt.Errorf("--audit-log: %w", err)
 	}
-	return func(steps int) error {
+	return func(reason, message string) error {
 		version, commit := buildVersion()
 		err := l.Append(journal.Fact{
 			Kind: journal.HandedBack, Object: journal.Object{Kind: controllerKind, Namespace: f.namespace, Name: "osm-gitops"},
 			Occasion:   instance() + " " + time.Now().UTC().Format(time.RFC3339Nano),
-			Message:    fmt.Sprintf("the cluster was prepared for operating-system-manager: %d steps", steps),
+			Reason:     reason,
+			Message:    message,
 			Controller: &journal.Controller{Version: version, Commit: commit, Instance: instance()},
 		})
 		if err := errors.Join(err, l.Close()); err != nil {
-			return fmt.Errorf("it is done, and not in the audit log: %w", err)
+			return fmt.Errorf("it is not in the audit log: %w", err)
 		}
 		return nil
 	}, nil

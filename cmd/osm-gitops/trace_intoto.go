@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -12,6 +13,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/attestation"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/audit"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
 // outputIntoto is the value of --output for statements of in-toto.
@@ -77,10 +79,42 @@ func eachStatement(ctx context.Context, from audit.Clusters, t *tracing, do func
 	if err != nil {
 		return err
 	}
+	if np.Spec.Configuration != nil {
+		for _, rec := range []render.Record{n.Provisioning, n.Bootstrap} {
+			if err := rendersTo(ctx, from, pool, rec); err != nil {
+				return fmt.Errorf("node %s: nothing is stated: %w", np.Spec.Node.Name, err)
+			}
+		}
+	}
 	for _, text := range statements {
 		if err := do(text); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// rendersTo refuses a record with other digests of documents than what is recorded renders
+// to: its own digest is of what was rendered, not of what came of it. Where another engine
+// made it, or the profile or the settings are not there any more, nothing can be told.
+func rendersTo(ctx context.Context, from audit.Clusters, pool types.NamespacedName, rec render.Record) error {
+	if rec.Engine != render.EngineVersion {
+		return nil
+	}
+	in, err := from.Generation(ctx, pool, rec.Digests.Input)
+	var missing *audit.NotFoundError
+	if errors.As(err, &missing) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	out, err := render.NewEngine().Render(in)
+	if err != nil {
+		return err
+	}
+	if got := out.Record.Digests; got != rec.Digests {
+		return fmt.Errorf("the record of configuration %s has other digests than what it renders to: ask osm-gitops verify what differs", rec.Digests.Input)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -22,12 +23,18 @@ func (f *auditLogFlags) bind(fs *pflag.FlagSet) {
 	fs.StringVar(&f.hash, "audit-log-hash", "", "`HASH` of a line that an earlier verify printed as the last one: it has to be there")
 }
 
+// lineHash is a hash as verify prints it.
+var lineHash = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+
 // asked reports whether an audit log is to be verified.
 func (f *auditLogFlags) asked() bool { return len(f.files) > 0 || f.hash != "" }
 
 func (f *auditLogFlags) check() error {
 	if len(f.files) == 0 {
 		return misusef("osm-gitops verify --audit-log FILE... --audit-log-hash HASH", "--audit-log-hash is of no use without --audit-log")
+	}
+	if f.hash != "" && !lineHash.MatchString(f.hash) { // or it would look as if a line were gone
+		return misusef("osm-gitops verify --audit-log FILE... --audit-log-hash HASH", "--audit-log-hash: %q is no hash of a line: it is sha256: and 64 hex digits", f.hash)
 	}
 	return nil
 }

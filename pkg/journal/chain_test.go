@@ -209,3 +209,20 @@ func FuzzLine(f *testing.F) {
 		}
 	})
 }
+
+// Whatever is in a fact, its line is read as it was written: one that is not would be told
+// of as changed, and no controller would go on with its file.
+func TestLineOfAnyText(t *testing.T) {
+	for _, s := range []string{"a\xffb", "\xff\xfe", "\\\xff", `\ufffd`, "\ufffd", "\u2028\u200b\x00\x7f\"<>&\U000e0001"} {
+		f := Fact{Kind: NodeJoined, Object: Object{Kind: "Node", Name: s}, Occasion: s, Message: s, Record: []byte(`{"a":"\ufffd \u200b <x>"}`)}
+		line, _, err := Head{}.Next(f, time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC))
+		if err != nil {
+			t.Errorf("%q: %v", s, err)
+			continue
+		}
+		e, _, err := Head{}.Check(line)
+		if err != nil || e.Message != strings.ToValidUTF8(s, "\ufffd") && e.Message != string([]rune(s)) || e.ID != f.ID() {
+			t.Errorf("%q: %v, read as %q", s, err, e.Message)
+		}
+	}
+}

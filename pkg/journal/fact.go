@@ -164,7 +164,29 @@ func encode(v any) ([]byte, error) {
 	if err := enc.Encode(v); err != nil {
 		return nil, err
 	}
-	return escape(bytes.TrimSuffix(b.Bytes(), []byte("\n"))), nil
+	return escape(replaced(bytes.TrimSuffix(b.Bytes(), []byte("\n")))), nil
+}
+
+// replaced writes the character that stands for bytes that are none as itself. encoding/json
+// escapes it where it puts it in, and not where it reads it: a line would be read as another
+// one than was written.
+func replaced(text []byte) []byte {
+	escaped := []byte(`\ufffd`)
+	if !bytes.Contains(text, escaped) {
+		return text
+	}
+	var out []byte
+	for i := 0; i < len(text); {
+		switch {
+		case bytes.HasPrefix(text[i:], escaped):
+			out, i = utf8.AppendRune(out, utf8.RuneError), i+len(escaped)
+		case text[i] == '\\': // with what it escapes, which may be another one
+			out, i = append(out, text[i:i+2]...), i+2
+		default:
+			out, i = append(out, text[i]), i+1
+		}
+	}
+	return out
 }
 
 // unseen are characters that are not seen and may do something: controls, those that

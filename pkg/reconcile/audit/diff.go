@@ -69,13 +69,14 @@ func (c Clusters) Diff(ctx context.Context, t *Trail) (*Diff, error) {
 	if err != nil {
 		return nil, fmt.Errorf("rendering %s again: %w", d.To, err)
 	}
-	d.Files, err = Compare(before, after)
+	d.Files, err = Compare(before, after, nil)
 	return d, err
 }
 
 // Compare renders two inputs, which have to hold placeholders, and returns the files that
-// differ.
-func Compare(before, after render.Input) ([]FileDiff, error) {
+// differ. Mask is given the whole text of each before it is compared, for whoever hides
+// what profiles should not hold: of a difference alone it cannot be told. Nil hides nothing.
+func Compare(before, after render.Input, mask func(string) string) ([]FileDiff, error) {
 	engine := render.NewEngine()
 	was, err := stagesOf(engine, before)
 	if err != nil {
@@ -87,7 +88,7 @@ func Compare(before, after render.Input) ([]FileDiff, error) {
 	}
 	var out []FileDiff
 	for i := range was {
-		out = append(out, was[i].compare(is[i])...)
+		out = append(out, was[i].compare(is[i], mask)...)
 	}
 	return out, nil
 }
@@ -134,21 +135,27 @@ func stagesOf(engine *render.Engine, in render.Input) ([2]stage, error) {
 }
 
 // compare lists the files that differ.
-func (s stage) compare(with stage) []FileDiff {
+func (s stage) compare(with stage, mask func(string) string) []FileDiff {
 	var out []FileDiff
+	add := func(change string, was, is render.NodeFile) {
+		if mask != nil {
+			was.Content, is.Content = mask(was.Content), mask(is.Content)
+		}
+		out = append(out, s.fileDiff(change, was, is))
+	}
 	for _, path := range s.order {
 		was := s.files[path]
 		is, ok := with.files[path]
 		switch {
 		case !ok:
-			out = append(out, s.fileDiff("removed", was, render.NodeFile{Path: path}))
+			add("removed", was, render.NodeFile{Path: path})
 		case was.Content != is.Content || was.Mode != is.Mode:
-			out = append(out, s.fileDiff("changed", was, is))
+			add("changed", was, is)
 		}
 	}
 	for _, path := range with.order {
 		if _, ok := s.files[path]; !ok {
-			out = append(out, s.fileDiff("added", render.NodeFile{Path: path}, with.files[path]))
+			add("added", render.NodeFile{Path: path}, with.files[path])
 		}
 	}
 	return out

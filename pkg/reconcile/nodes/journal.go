@@ -142,7 +142,7 @@ func configurationFact(c *api.ProvenanceConfiguration) *journal.Configuration {
 }
 
 // keepDropped writes a whole NodeProvenance into the audit log, before it is deleted.
-// It reports whether it is still there.
+// It reports whether it is still there, and its node gone.
 func (r *Reconciler) keepDropped(ctx context.Context, np *api.NodeProvenance) (bool, error) {
 	if r.Journal == nil {
 		return true, nil
@@ -151,6 +151,9 @@ func (r *Reconciler) keepDropped(ctx context.Context, np *api.NodeProvenance) (b
 	found, err := get(ctx, r.Worker.Live, client.ObjectKeyFromObject(np), &live)
 	if err != nil || !found || live.UID != np.UID {
 		return false, err
+	}
+	if live.Status.Removed == nil { // the cache is behind
+		return false, nil
 	}
 	record, err := json.Marshal(struct {
 		Spec   api.NodeProvenanceSpec   `json:"spec"`

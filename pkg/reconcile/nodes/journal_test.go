@@ -226,6 +226,28 @@ func TestRetentionWaitsForTheAuditLog(t *testing.T) {
 	})
 }
 
+// A cache that is behind may say of a node that it is gone, of which the object says
+// otherwise by now: nothing is written about it, and it stays.
+func TestDroppedOnlyIfRemoved(t *testing.T) {
+	f := newFleet(t)
+	path := filepath.Join(t.TempDir(), "audit.log")
+	f.audited(path)
+	pool := f.pool("workers", "osp-x")
+	rec := f.serve(pool, "v1.0.0")
+	f.start()
+	node := f.join(f.machine(pool), says(rec))
+	stale := f.provenance(node).DeepCopy()
+	now := metav1.NewTime(f.clock.Now())
+	stale.Status.Removed = &now
+	r := &Reconciler{Worker: Cluster{Client: f.client, Live: f.client}, Journal: f.journal}
+	if drop, err := r.keepDropped(t.Context(), stale); drop || err != nil {
+		t.Errorf("it is dropped: %v (err %v)", drop, err)
+	}
+	if got := f.told(path, journal.ProvenanceDropped, node); len(got) != 0 {
+		t.Errorf("the audit log says %+v", got)
+	}
+}
+
 // counted is a metric of the fleet, that of one value of its first label where it has any.
 func (f *fleet) counted(name, label string) float64 {
 	f.t.Helper()

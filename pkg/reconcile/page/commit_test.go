@@ -138,7 +138,8 @@ func TestMask(t *testing.T) {
 	const canary = "c4n4ryc4n4ry"
 	for _, s := range []string{
 		"password: " + canary, `"token": "` + canary + `"`, "API_KEY=" + canary, "export REGISTRY_PASSWD='" + canary + "'",
-		"Authorization: Bearer " + canary, "activation-key = " + canary,
+		"Authorization: Bearer " + canary, "activation-key = " + canary, "aws_secret_access_key = " + canary, "SECRET_KEY=" + canary,
+		"secretAccessKey: " + canary, "passphrase: " + canary, "curl https://robot:" + canary + "@mirror.example.com/x", "http://:" + canary + "@proxy.example.com:3128",
 		"-----BEGIN OPENSSH PRIVATE KEY-----\n" + canary + "\n-----END OPENSSH PRIVATE KEY-----", "-----BEGIN PRIVATE KEY-----\n" + canary,
 	} {
 		if got := mask(s); strings.Contains(got, canary) || !strings.Contains(got, masked) {
@@ -147,7 +148,7 @@ func TestMask(t *testing.T) {
 	}
 	for _, s := range []string{
 		"password: {{ .Password }}", "curl -H \"Authorization: Bearer $TOKEN\"", "# the token is renewed before it ends",
-		"tokenAttributes: true", "secret: \"\"", "--token-auth-file=/etc/x", "-----BEGIN CERTIFICATE-----\nabc",
+		"tokenAttributes: true", "https://mirror.example.com:8443/x@y", "https://robot:{{ .Password }}@mirror.example.com", "git@example.com:a/b", "secret: \"\"", "--token-auth-file=/etc/x", "-----BEGIN CERTIFICATE-----\nabc",
 	} {
 		if got := mask(s); got != s {
 			t.Errorf("%q is shown as %q", s, got)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -22,9 +23,17 @@ type Trails interface {
 	Generation(ctx context.Context, pool types.NamespacedName, inputDigest string) (render.Input, error)
 }
 
+// maxCompared is how many versions that belong to one commit are compared: two objects
+// are read for each, whenever somebody looks.
+const maxCompared = 25
+
 // compare reads what the versions of a commit differ in.
 func (s *Server) compare(ctx context.Context, v *Commit) error {
 	for i := range v.Profiles {
+		if i >= maxCompared {
+			v.Profiles[i].Note = "It is not compared here, as more than " + strconv.Itoa(maxCompared) + " versions belong to this commit."
+			continue
+		}
 		if err := s.compareProfiles(ctx, &v.Profiles[i]); err != nil {
 			return err
 		}
@@ -77,7 +86,7 @@ func (s *Server) compareRendered(ctx context.Context, r *Rendered) error {
 		}
 		inputs[i] = in
 	}
-	files, err := audit.Compare(inputs[0], inputs[1])
+	files, err := audit.Compare(inputs[0], inputs[1], mask)
 	var invalid *render.InvalidError
 	if errors.As(err, &invalid) {
 		r.Note = text("This release cannot render it: " + err.Error())

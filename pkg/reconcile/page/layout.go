@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -59,8 +60,11 @@ func linkOf(name string) string {
 	return "/assets/" + hex.EncodeToString(sum[:6]) + "/" + name
 }
 
-// layouts are the templates of the pages, by name.
-var layouts = parseLayouts("fleet", "pool", "commit", "node", "search", "failure")
+// layouts are the templates of the pages, by name. They are parsed for the first page: a
+// program that shows none has none in memory.
+var layouts = sync.OnceValue(func() map[string]*template.Template {
+	return parseLayouts("fleet", "pool", "commit", "node", "search", "failure")
+})
 
 func parseLayouts(names ...string) map[string]*template.Template {
 	out := map[string]*template.Template{}
@@ -95,7 +99,7 @@ func (s *Server) html(w io.Writer, r *http.Request, v shown) error {
 	case Search:
 		l.Kind, l.AsOf, l.Query = view.Kind, view.AsOf, view.Query
 	}
-	if err := layouts[v.name].Execute(w, l); err != nil {
+	if err := layouts()[v.name].Execute(w, l); err != nil {
 		return fmt.Errorf("executing the template of page %s: %w", v.name, err)
 	}
 	return nil

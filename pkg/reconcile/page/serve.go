@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/utils/clock"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -148,14 +149,21 @@ func (s *Server) view(r *http.Request) (shown, error) {
 		return shown{}, &missingError{"There is no pool " + clean(rest) + ", and no node of one is known."}
 	case kind == "commits" && rest != "":
 		return s.commit(r.Context(), f, rest, query.Get("pool"), page)
-	case kind == "nodes" && rest != "" && !strings.Contains(rest, "/"):
+	case kind == "nodes" && isName(rest):
 		if record := query.Get("record"); record != "" {
+			if !isName(record) {
+				return shown{}, &missingError{"There is no NodeProvenance " + clean(record) + "."}
+			}
 			return s.record(r.Context(), f, rest, record)
 		}
 		return s.node(r.Context(), f, rest, query.Has("verify") && meant(r))
 	}
 	return shown{}, &missingError{"There is no page " + clean(path) + "."}
 }
+
+// isName reports whether an object may have a name: any other one the client refuses to
+// ask for, which is no failure of the cluster.
+func isName(s string) bool { return s != "" && len(content.IsPathSegmentName(s)) == 0 }
 
 // meant reports whether somebody asked for a page on one of ours, or typed its address: the
 // page of a stranger shall not let repositories be fetched. A browser says so, and another
@@ -210,7 +218,7 @@ func (s *Server) node(ctx context.Context, f *Facts, name string, verify bool) (
 	v := ViewNode(f.At, name, trail)
 	v.CanVerify = s.Verifier != nil
 	if s.Verifier != nil {
-		v.Verification = s.verification(ctx, name, verify)
+		v.Verification = s.verification(ctx, name, trail, verify)
 	}
 	return shown{"Node " + v.Name, "node", v}, nil
 }

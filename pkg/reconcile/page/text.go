@@ -53,8 +53,9 @@ func age(from, to time.Time) string {
 // the cluster is a placeholder already: these patterns are for texts from Git.
 var (
 	privateKey = regexp.MustCompile(`(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(-----END [A-Z ]*PRIVATE KEY-----|$)`)
-	assigned   = regexp.MustCompile(`(?im)((?:passw(?:or)?d|secret|token|api[_-]?key|activation[_-]?key|private[_-]?key|credentials?)["']?[ \t]*[:=][ \t]*["']?)([^\s"'{}$<>|&;()\\/-][^\s"']{5,})`)
+	assigned   = regexp.MustCompile(`(?im)((?:passw(?:or)?d|passphrase|secret|(?:secret[_-]?)?access[_-]?key|secret[_-]?key|token|api[_-]?key|activation[_-]?key|private[_-]?key|credentials?)["']?[ \t]*[:=][ \t]*["']?)([^\s"'{}$<>|&;()\\/-][^\s"']{5,})`)
 	presented  = regexp.MustCompile(`(?i)((?:bearer|basic)[ \t]+)([A-Za-z0-9._~+/=-]{12,})`)
+	inURL      = regexp.MustCompile(`(://[^\s/@:"'{}$]*:)([^\s/@"'{}$]+)@`)
 )
 
 // masked stands in place of what may be a credential.
@@ -63,6 +64,7 @@ const masked = "••••••"
 // mask takes out of a text what may be a credential.
 func mask(s string) string {
 	s = privateKey.ReplaceAllString(s, "-----BEGIN PRIVATE KEY----- "+masked)
+	s = inURL.ReplaceAllString(s, "${1}"+masked+"@")
 	return presented.ReplaceAllString(assigned.ReplaceAllString(s, "${1}"+masked), "${1}"+masked)
 }
 

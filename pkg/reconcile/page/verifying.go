@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/audit"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/verify"
 )
 
@@ -27,14 +28,25 @@ type verifying struct {
 	turn chan struct{} // one at a time
 }
 
+// keyOf tells a node from one that had its name before, and from what it was said to be
+// provisioned from before.
+func keyOf(name string, t *audit.Trail) string {
+	key := name + "\n" + t.InputDigest
+	if t.Node != nil {
+		key += "\n" + string(t.Node.UID)
+	}
+	return key
+}
+
 // verification is what is known of a node; where now is set, it is verified first.
-func (s *Server) verification(ctx context.Context, name string, now bool) *Verification {
+func (s *Server) verification(ctx context.Context, name string, t *audit.Trail, now bool) *Verification {
+	key := keyOf(name, t)
 	v := &s.verifying
 	v.mu.Lock()
 	if v.turn == nil {
 		v.turn, v.kept = make(chan struct{}, 1), map[string]*Verification{}
 	}
-	have := v.kept[name]
+	have := v.kept[key]
 	v.mu.Unlock()
 	if have != nil && s.Clock.Since(have.At) > verifyKept {
 		have = nil
@@ -55,11 +67,14 @@ func (s *Server) verification(ctx context.Context, name string, now bool) *Verif
 	if err != nil {
 		made.Report, made.Error = nil, text(err.Error())
 	}
+	if ctx.Err() != nil { // given up, which says nothing of the node
+		return made
+	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if len(v.kept) >= maxKept {
 		clear(v.kept)
 	}
-	v.kept[name] = made
+	v.kept[key] = made
 	return made
 }

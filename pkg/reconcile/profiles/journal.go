@@ -18,9 +18,11 @@ func (r *Reconciler) journal(before, ps *api.ProfileSource, out outcome, err err
 		return
 	}
 	var facts []journal.Fact
+	// The state that a look began with tells what comes again, such as a revision that a
+	// force-push went back to, from what is told again.
 	about := func(kind journal.Kind, occasion string) journal.Fact {
 		return journal.Fact{
-			Kind: kind, Occasion: occasion,
+			Kind: kind, Occasion: occasion + "\n" + before.ResourceVersion,
 			Object: journal.Object{Kind: sourceKind, Namespace: ps.Namespace, Name: ps.Name, UID: string(ps.UID)},
 		}
 	}
@@ -43,7 +45,7 @@ func (r *Reconciler) journal(before, ps *api.ProfileSource, out outcome, err err
 		}
 	}
 	if err == nil {
-		for _, e := range newlyCurrent(before, ps) {
+		for _, e := range append(newlyCurrent(before, ps), broughtBack(before, ps)...) {
 			f := about(journal.ProfileAccepted, e.Object+"\n"+e.Digest+"\n"+out.revision)
 			f.Profile = profileFact(out, e)
 			facts = append(facts, f)
@@ -57,6 +59,23 @@ func (r *Reconciler) journal(before, ps *api.ProfileSource, out outcome, err err
 	if len(facts) > 0 {
 		r.Journal.Tell(facts...)
 	}
+}
+
+// broughtBack are the profiles that had left the source and are in it again as they were.
+func broughtBack(before, after *api.ProfileSource) []api.ProfileEntry {
+	left := map[string]api.ProfileEntry{}
+	for _, e := range before.Status.Profiles {
+		if e.Removed {
+			left[e.Name] = e
+		}
+	}
+	var out []api.ProfileEntry
+	for _, e := range after.Status.Profiles {
+		if was, ok := left[e.Name]; ok && !e.Removed && was.Version == e.Version && was.Digest == e.Digest {
+			out = append(out, e)
+		}
+	}
+	return out
 }
 
 // profileFact is what an inventory says of a profile, at the revision of a look.

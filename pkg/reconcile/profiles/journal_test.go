@@ -63,3 +63,49 @@ func TestAuditLog(t *testing.T) {
 		t.Errorf("refused is %+v and %+v", got[2], got[3])
 	}
 }
+
+// A source that goes back to a revision that it had, and a profile that left and came
+// back as it was, are told of each time: the last line says what is current.
+func TestAuditLogOfWhatComesAgain(t *testing.T) {
+	f := newFollowing(t, nil)
+	path := filepath.Join(t.TempDir(), "audit.log")
+	f.r.Journal = &auditlog.Journal{
+		Path: path, Clock: clock.RealClock{}, Log: logr.Discard(),
+		Began: journal.Fact{Kind: journal.ControllerStarted, Object: journal.Object{Kind: "Controller", Name: "osm-gitops"}},
+	}
+	first := f.commit("", "v1.0.0", "one")
+	f.look()
+	second := f.commit("", "v1.1.0", "two")
+	f.look()
+	for _, at := range []string{first, second, first} {
+		f.git("reset", "--quiet", "--hard", at)
+		f.push()
+		f.look()
+		f.look()
+	}
+	f.git("rm", "--quiet", "osp-a.yaml")
+	f.git("commit", "--quiet", "--message=without")
+	f.push()
+	f.look()
+	f.commit("", "v1.0.0", "one")
+	f.look()
+	f.look()
+
+	var got []string
+	ids := map[string]bool{}
+	if _, err := journal.Verify([]string{path}, "", func(e journal.Entry) {
+		ids[e.ID] = true
+		if e.Profile != nil {
+			got = append(got, string(e.Kind)+" "+e.Profile.Version)
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"ProfileAccepted v1.0.0", "ProfileAccepted v1.1.0", "ProfileAccepted v1.0.0", "ProfileAccepted v1.1.0", "ProfileAccepted v1.0.0",
+		"ProfileRemoved v1.0.0", "ProfileAccepted v1.0.0",
+	}
+	if diff := cmp.Diff(want, got); diff != "" || len(ids) != len(want)+1 {
+		t.Errorf("%d ids (-want +got):\n%s", len(ids), diff)
+	}
+}

@@ -123,7 +123,7 @@ func compareText(at, want, have string) *Difference {
 		return differ(at, 0, want, have)
 	}
 	i := firstLine(w, h)
-	return differ(at, i+1, lineOf(w, i), lineOf(h, i))
+	return differ(at, i+1, shownLine(w, i), shownLine(h, i))
 }
 
 // firstLine is the index of the first line that differs.
@@ -133,6 +133,16 @@ func firstLine(a, b []string) int {
 		i++
 	}
 	return i
+}
+
+// shownLine is a line of a text; one of a private key, which only the lines before tell, is
+// not shown (security.md 15).
+func shownLine(lines []string, i int) string {
+	text := strings.Join(lines[:min(i, len(lines))], "\n")
+	if at := strings.LastIndex(text, "-----BEGIN "); at >= 0 && privateKey.MatchString(text[at:]) && !strings.Contains(text[at:], "-----END ") && lineOf(lines, i) != "" {
+		return hidden
+	}
+	return lineOf(lines, i)
 }
 
 func lineOf(lines []string, i int) string {

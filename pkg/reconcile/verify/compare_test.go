@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/base64"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -36,6 +37,19 @@ func TestCompareValues(t *testing.T) {
 				t.Errorf("differs (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// Of a private key no line is shown, whichever differs; what stands after it is
+// (security.md 15).
+func TestCompareTextWithKey(t *testing.T) {
+	const key = "-----BEGIN CERTIFICATE-----\nabc\n-----END CERTIFICATE-----\n-----BEGIN EC PRIVATE KEY-----\nMHcC\n%s\nAQEE\n-----END EC PRIVATE KEY-----\nport: %s\n"
+	d := compareText("x", fmt.Sprintf(key, "c4n4ry1", "1"), fmt.Sprintf(key, "c4n4ry2", "1"))
+	if d == nil || d.Line != 6 || strings.Contains(d.Expected+d.Found, "c4n4ry") {
+		t.Errorf("got %+v", d)
+	}
+	if d := compareText("x", fmt.Sprintf(key, "c4n4ry", "1"), fmt.Sprintf(key, "c4n4ry", "2")); d == nil || d.Expected != "port: 1" || d.Found != "port: 2" {
+		t.Errorf("got %+v", d)
 	}
 }
 
