@@ -186,6 +186,7 @@ func (w *walk) ofNode(ctx context.Context) (*Trail, error) {
 		return nil, err
 	}
 	made := w.written()
+	w.askAgain()
 	if w.compare = w.np; w.np == nil {
 		made = w.conclude(lineage)
 	}
@@ -205,11 +206,11 @@ func (w *walk) nodeStep() {
 		s := &w.np.Spec
 		obj.Name, obj.UID = s.Node.Name, s.Node.UID
 		*w.Node = Node{
-			ProviderID: clean(s.Node.ProviderID), Machine: s.Machine.Namespace + "/" + s.Machine.Name, Provenance: w.np.Name, Evidence: s.Evidence, Explanation: clean(s.Explanation),
-			Joined: s.Node.Joined, Removed: w.np.Status.Removed, Window: &s.Window, Possible: s.Possible, Reported: cleanReport(s.Reported),
+			ProviderID: clean(s.Node.ProviderID), Machine: clean(s.Machine.Namespace + "/" + s.Machine.Name), Provenance: w.np.Name, Evidence: s.Evidence, Explanation: clean(s.Explanation),
+			Joined: s.Node.Joined, Removed: w.np.Status.Removed, Window: &s.Window, Possible: cleanPossible(s.Possible), Reported: cleanReport(s.Reported),
 		}
 		if b := s.Bootstrap; b != nil && s.Configuration != nil && b.InputDigest != s.Configuration.InputDigest {
-			w.Node.Bootstrap = b
+			w.Node.Bootstrap = &cleanPossible([]api.PossibleConfiguration{*b})[0]
 		}
 		if w.np.Status.Reported != nil {
 			w.Node.Reported = cleanReport(w.np.Status.Reported)
@@ -254,6 +255,20 @@ func (w *walk) agreement() {
 		return
 	}
 	w.setAgreed(c.Status, c.Reason, c.Message)
+}
+
+// askAgain compares what a node says by now with the records, where the controller has
+// not yet: what it found was about other words.
+func (w *walk) askAgain() {
+	if w.np == nil || w.node == nil {
+		return
+	}
+	report, judged := nodes.ReportOf(w.node), cmp.Or(w.np.Status.Reported, &api.NodeReport{})
+	if report == *judged || w.Node.Agreed == nil || w.Node.Agreed.Status == metav1.ConditionFalse {
+		return
+	}
+	c := w.past.Conclude(report, w.np.Spec.Window, w.np.Spec.Pool.Revision)
+	w.setAgreed(c.Agreed, c.Reason, c.Message)
 }
 
 func (w *walk) setAgreed(status metav1.ConditionStatus, reason, message string) {
@@ -461,6 +476,15 @@ func cleanReport(r *api.NodeReport) *api.NodeReport {
 		return nil
 	}
 	return &api.NodeReport{Config: clean(r.Config), Commit: clean(r.Commit)}
+}
+
+func cleanPossible(all []api.PossibleConfiguration) []api.PossibleConfiguration {
+	out := slices.Clone(all)
+	for i := range out {
+		p := &out[i]
+		p.InputDigest, p.Profile, p.Version, p.Commit = clean(p.InputDigest), clean(p.Profile), clean(p.Version), clean(p.Commit)
+	}
+	return out
 }
 
 func stamp(t time.Time) string {
