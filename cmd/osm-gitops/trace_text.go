@@ -87,7 +87,7 @@ func commitLines(b *strings.Builder, c *audit.Commit) {
 	case c.Author == "":
 		field(b, "signature", "not known, and neither is the author")
 	default:
-		field(b, "signature", "none was demanded")
+		field(b, "signature", "none is recorded")
 	}
 }
 
