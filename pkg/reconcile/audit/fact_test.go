@@ -7,7 +7,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/audit"
 	"github.com/osm-gitops/osm-gitops/test/estate"
@@ -61,5 +63,19 @@ func TestHostilePossible(t *testing.T) {
 	n := follow(t, e.Clusters().Node, "one").Node
 	if p := n.Possible[0]; strings.ContainsAny(p.Profile+p.Version+n.Bootstrap.Profile+n.Bootstrap.InputDigest, "\x1b\n") {
 		t.Errorf("got %q and %q", p, n.Bootstrap)
+	}
+}
+
+// What is known of a node is not told of another machine that names it.
+func TestMachineOfAnother(t *testing.T) {
+	e := estate.Fleet(t)
+	m := estate.Get[*machines.Machine](e, "one")
+	if tr, err := e.Clusters().Machine(t.Context(), client.ObjectKeyFromObject(m)); err != nil || !tr.Known() {
+		t.Fatalf("before: %+v (err %v)", tr, err)
+	}
+	m.UID = "11111111-0000" // made again
+	tr, err := e.Clusters().Machine(t.Context(), client.ObjectKeyFromObject(m))
+	if err != nil || tr.Known() || !strings.Contains(strings.Join(tr.Disagreements, ""), "11111111-0000") {
+		t.Errorf("after: %+v (err %v)", tr, err)
 	}
 }

@@ -57,7 +57,11 @@ func (c Clusters) Machine(ctx context.Context, key types.NamespacedName) (*Trail
 	}
 	if found != nil && found.Status.NodeRef != nil {
 		asked.Namespace, asked.UID = found.Namespace, found.UID
-		return c.node(ctx, asked, found.Status.NodeRef.Name)
+		t, err := c.node(ctx, asked, found.Status.NodeRef.Name)
+		if err == nil {
+			t.disownedBy(found)
+		}
+		return t, err
 	}
 	var last *api.NodeProvenance // of a machine that is gone, or not linked yet
 	_, _, err = c.provenances(ctx, func(np *api.NodeProvenance) error {
@@ -82,6 +86,13 @@ func (c Clusters) Machine(ctx context.Context, key types.NamespacedName) (*Trail
 	asked.Namespace, asked.UID = found.Namespace, found.UID
 	w := &walk{in: c, Trail: Trail{Asked: asked}}
 	return w.ofBareMachine(ctx, found)
+}
+
+// disownedBy says that what is known of a node is not of the machine that was asked about.
+func (t *Trail) disownedBy(m *cluster.Machine) {
+	if step := t.Step("Machine"); step != nil && step.UID != "" && step.UID != m.UID {
+		t.disagree("Machine %s/%s (uid %s) says that it has node %q, and what is known of that node is of %s (uid %s)", m.Namespace, m.Name, m.UID, t.Node.Name, step.Object, step.UID)
+	}
 }
 
 // walk is a trail in the making.

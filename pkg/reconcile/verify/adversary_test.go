@@ -10,6 +10,7 @@ import (
 
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/test/estate"
@@ -100,6 +101,21 @@ func TestAdversary(t *testing.T) {
 			cr := s.archived()
 			cr.Data.Raw = []byte(strings.Replace(string(cr.Data.Raw), "profiles/osp-x.yaml", "profiles/evil.yaml", 1))
 		}, "two", "NodeProvenance differs", "record of spec.bootstrap"},
+		"the outputs in the record of an older bootstrap document": {func(s *scene) {
+			c, np := s.provenance("one").Spec.Configuration, s.provenance("two")
+			np.Spec.Bootstrap = &api.PossibleConfiguration{InputDigest: c.InputDigest, Profile: c.Profile, Version: c.Version, Commit: c.Commit}
+			var rec render.Record
+			s.do(json.Unmarshal(s.archived().Data.Raw, &rec))
+			rec.Digests.Bootstrap = "evil"
+			text, err := json.Marshal(rec)
+			s.do(err)
+			s.archived().Data.Raw = text
+		}, "two", "record differs", "digests.bootstrap"},
+		"the profile's object of an older bootstrap document": {func(s *scene) {
+			c, np := s.provenance("one").Spec.Configuration, s.provenance("two")
+			np.Spec.Bootstrap = &api.PossibleConfiguration{InputDigest: c.InputDigest, Profile: c.Profile, Version: c.Version, Commit: c.Commit}
+			estate.Get[*osm.OperatingSystemProfile](s.e, "osp-x-v1.0.0").Spec.OSVersion = "evil"
+		}, "two", "OSP differs", "spec.osVersion"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t)

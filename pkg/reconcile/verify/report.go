@@ -176,9 +176,10 @@ func (r *Report) add(c Check) {
 	switch {
 	case i < 0:
 		r.Checks = append(r.Checks, c)
+	case c.Result == Skipped:
 	case r.Checks[i].Result == Agrees && c.Result == Agrees:
 		r.Checks[i].Note += "; " + c.Note
-	case r.Checks[i].Result == Agrees || r.Checks[i].Result == Skipped || r.Checks[i].Result == Unproven && c.Result != Agrees && c.Result != Skipped:
+	case r.Checks[i].Result == Agrees || r.Checks[i].Result == Skipped || r.Checks[i].Result == Unproven && c.Result != Agrees:
 		r.Checks[i] = c
 	}
 }

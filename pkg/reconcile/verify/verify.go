@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -88,7 +89,33 @@ func (v *Verifier) Node(ctx context.Context, name string) (*Report, error) {
 	if s.gen, err = v.generationOf(ctx, s.pool, s.digest); err != nil {
 		return nil, err
 	}
-	return report, v.examine(ctx, s, report)
+	if err := v.examine(ctx, s, report); err != nil {
+		return nil, err
+	}
+	return report, v.examineBootstrap(ctx, s, report)
+}
+
+// examineBootstrap compares what the bootstrap document of a node was made from, where
+// that is an older configuration than the other's.
+func (v *Verifier) examineBootstrap(ctx context.Context, s *subject, report *Report) error {
+	b := s.node.Spec.Bootstrap
+	if b == nil || b.InputDigest == s.digest {
+		return nil
+	}
+	gen, err := v.generationOf(ctx, s.pool, b.InputDigest)
+	if err != nil || gen == nil || !gen.sound() {
+		return err // that was told of the NodeProvenance
+	}
+	older := &Report{}
+	if err := v.examine(ctx, &subject{pool: s.pool, gen: gen, digest: b.InputDigest}, older); err != nil {
+		return err
+	}
+	for _, c := range older.Checks {
+		report.add(c)
+	}
+	report.Engine = cmp.Or(report.Engine, older.Engine)
+	report.conclude()
+	return nil
 }
 
 // Pool verifies the configuration that a MachineDeployment has now.
