@@ -103,13 +103,13 @@ func (s *subject) askedFor() *Difference {
 		apimeta.IsStatusConditionFalse(s.gen.osc.Status.Conditions, meta.ReadyCondition) {
 		return nil
 	}
-	pool, err := render.DecodePool(s.md)
-	if err != nil {
-		return nil // refused
-	}
 	rec := s.gen.record
 	if asks := s.md.Annotations[api.AnnotationOSP]; asks != "" && asks != rec.Profile && asks != rec.Object[strings.Index(rec.Object, "/")+1:] {
 		return differ("profile (expected is what the MachineDeployment asks for)", 0, asks, rec.Profile)
+	}
+	pool, err := render.DecodePool(s.md)
+	if err != nil {
+		return nil // refused
 	}
 	in, _ := render.Input{Pool: pool}.Split()
 	in.Pool.CloudConfig = s.gen.record.Pool.CloudConfig // made of what the record does not hold
