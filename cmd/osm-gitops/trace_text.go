@@ -9,6 +9,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/audit"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
@@ -24,7 +25,7 @@ func traceText(t *tracing) string {
 	poolLines(&b, t.Pools)
 	bornLines(&b, t.Born)
 	diffLines(&b, t.Diff)
-	return b.String()
+	return notes.Printable(b.String()) // security.md 28
 }
 
 // field prints what has a name; nothing where it is empty.
@@ -86,7 +87,7 @@ func commitLines(b *strings.Builder, c *audit.Commit) {
 	case c.Author == "":
 		field(b, "signature", "not known, and neither is the author")
 	default:
-		field(b, "signature", "none was demanded")
+		field(b, "signature", "none is recorded")
 	}
 }
 

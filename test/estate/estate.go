@@ -194,6 +194,11 @@ func (e *Estate) ServeObject(pool string, osp *osm.OperatingSystemProfile, at ti
 	return out.Record
 }
 
+// Input is what version n is rendered from for a pool.
+func (e *Estate) Input(pool string, n int) render.Input {
+	return e.input(Get[*machines.MachineDeployment](e, pool), Get[*osm.OperatingSystemProfile](e, fmt.Sprintf("osp-x-v1.%d.0", n)))
+}
+
 func (e *Estate) input(md *machines.MachineDeployment, osp *osm.OperatingSystemProfile) render.Input {
 	e.t.Helper()
 	pool, err := render.DecodePool(md)

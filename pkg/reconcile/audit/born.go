@@ -42,12 +42,14 @@ func (c Clusters) Commit(ctx context.Context, commit string, page Page) (*Trail,
 	if err != nil {
 		return nil, err
 	}
-	w.Pools, err = c.uses(ctx, func(g nodes.Generation, change string) bool {
+	var unread []string
+	w.Pools, unread, err = c.uses(ctx, func(g nodes.Generation, change string) bool {
 		return is(g.Commit) || is(change) || is(g.SelectedBy)
 	})
 	if err != nil {
 		return nil, err
 	}
+	w.sayUnread(unread)
 	w.Born, err = c.born(ctx, page, nil, func(np *api.NodeProvenance) bool {
 		s := np.Spec.Configuration
 		return s != nil && (is(s.Commit) || is(s.Change) || is(s.SelectedBy))
@@ -56,6 +58,15 @@ func (c Clusters) Commit(ctx context.Context, commit string, page Page) (*Trail,
 		return nil, err
 	}
 	if osps == 0 && len(w.Pools) == 0 && w.Born.Total == 0 {
+		if w.Born.Unread != "" {
+			unread = append(unread, "NodeProvenances: "+w.Born.Unread)
+		}
+		if step := w.Step("OperatingSystemProfile"); step != nil {
+			unread = append(unread, "OperatingSystemProfiles: "+step.Note)
+		}
+		if len(unread) > 0 {
+			return nil, &NotFoundError{Object: asked, Hint: "no profile, pool or node that could be read comes from it; " + strings.Join(unread, "; ")}
+		}
 		return nil, &NotFoundError{Object: asked, Hint: "no profile, pool or node in the cluster comes from it"}
 	}
 	return &w.Trail, nil
@@ -120,8 +131,17 @@ func rolesOf(is func(string) bool, commit, change, selectedBy string) []string {
 	return out
 }
 
-// uses are the times in which pools had configurations that match, by pool and time.
-func (c Clusters) uses(ctx context.Context, match func(g nodes.Generation, change string) bool) ([]PoolUse, error) {
+// sayUnread adds the kinds that tell which pools had something, and could not be read.
+func (w *walk) sayUnread(unread []string) {
+	for _, text := range unread {
+		kind, note, _ := strings.Cut(text, "s: ")
+		w.add(Object{Kind: kind, Namespace: w.in.Namespace}, Unreadable, note+", so that pools may be missing below")
+	}
+}
+
+// uses are the times in which pools had configurations that match, by pool and time, and
+// what of the kinds that tell could not be read.
+func (c Clusters) uses(ctx context.Context, match func(g nodes.Generation, change string) bool) (out []PoolUse, unread []string, err error) {
 	configs, records := map[string]*metav1.PartialObjectMetadata{}, map[string][]metav1.PartialObjectMetadata{}
 	changes := map[string]string{} // by input digest
 	note := func(obj *metav1.PartialObjectMetadata) {
@@ -131,7 +151,7 @@ func (c Clusters) uses(ctx context.Context, match func(g nodes.Generation, chang
 		configKind: func(pool string, obj metav1.PartialObjectMetadata) { configs[pool] = &obj },
 		recordKind: func(pool string, obj metav1.PartialObjectMetadata) { records[pool] = append(records[pool], obj) },
 	} {
-		_, _, err := list(ctx, c.Management, newMetadataList(kind), func(page *metav1.PartialObjectMetadataList) error {
+		state, why, err := list(ctx, c.Management, newMetadataList(kind), func(page *metav1.PartialObjectMetadataList) error {
 			for _, obj := range page.Items {
 				note(&obj)
 				keep(poolOf(&obj), obj)
@@ -139,9 +159,13 @@ func (c Clusters) uses(ctx context.Context, match func(g nodes.Generation, chang
 			return nil
 		}, client.InNamespace(c.Namespace), client.MatchingLabels{api.LabelManagedBy: api.FieldManager})
 		if err != nil {
-			return nil, err
+			return nil, nil, err
+		}
+		if state != Found {
+			unread = append(unread, kind.Kind+"s: "+why)
 		}
 	}
+	slices.Sort(unread)
 	pools := map[string]bool{}
 	for pool := range configs {
 		pools[pool] = true
@@ -150,7 +174,6 @@ func (c Clusters) uses(ctx context.Context, match func(g nodes.Generation, chang
 		pools[pool] = true
 	}
 	delete(pools, "")
-	var out []PoolUse
 	for pool := range pools {
 		var osc client.Object
 		if have, ok := configs[pool]; ok {
@@ -163,7 +186,7 @@ func (c Clusters) uses(ctx context.Context, match func(g nodes.Generation, chang
 		}
 	}
 	slices.SortFunc(out, func(a, b PoolUse) int { return cmp.Or(strings.Compare(a.Pool, b.Pool), a.From.Compare(b.From.Time)) })
-	return out, nil
+	return out, unread, nil
 }
 
 func useOf(pool string, g nodes.Generation) PoolUse {

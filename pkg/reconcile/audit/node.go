@@ -3,7 +3,6 @@ package audit
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -45,43 +44,6 @@ func (c Clusters) Provenance(ctx context.Context, name string) (*Trail, error) {
 		w.node, w.nodeNote = nil, "another node has its name now"
 	}
 	return w.ofNode(ctx)
-}
-
-// Machine follows a machine to its node, or where none has joined yet to what it will be
-// provisioned from. Without a namespace the machine is looked for in all of them.
-func (c Clusters) Machine(ctx context.Context, key types.NamespacedName) (*Trail, error) {
-	asked := Object{Kind: "Machine", Namespace: key.Namespace, Name: key.Name}
-	found, note, err := c.machineNamed(ctx, key)
-	if err != nil {
-		return nil, err
-	}
-	if found != nil && found.Status.NodeRef != nil {
-		asked.Namespace, asked.UID = found.Namespace, found.UID
-		return c.node(ctx, asked, found.Status.NodeRef.Name)
-	}
-	var last *api.NodeProvenance // of a machine that is gone, or not linked yet
-	_, _, err = c.provenances(ctx, func(np *api.NodeProvenance) error {
-		m := np.Spec.Machine
-		if m.Name == key.Name && (key.Namespace == "" || m.Namespace == key.Namespace) && (last == nil || last.Spec.Node.Joined.Before(&np.Spec.Node.Joined)) {
-			last = np.DeepCopy()
-		}
-		return nil
-	})
-	switch {
-	case err != nil:
-		return nil, err
-	case last != nil && (found == nil || found.UID == last.Spec.Machine.UID):
-		t, err := c.Provenance(ctx, last.Name)
-		if err == nil {
-			t.Asked = asked
-		}
-		return t, err
-	case found == nil:
-		return nil, &NotFoundError{Object: asked, Hint: note}
-	}
-	asked.Namespace, asked.UID = found.Namespace, found.UID
-	w := &walk{in: c, Trail: Trail{Asked: asked}}
-	return w.ofBareMachine(ctx, found)
 }
 
 // walk is a trail in the making.
@@ -186,6 +148,7 @@ func (w *walk) ofNode(ctx context.Context) (*Trail, error) {
 		return nil, err
 	}
 	made := w.written()
+	w.askAgain()
 	if w.compare = w.np; w.np == nil {
 		made = w.conclude(lineage)
 	}
@@ -205,11 +168,11 @@ func (w *walk) nodeStep() {
 		s := &w.np.Spec
 		obj.Name, obj.UID = s.Node.Name, s.Node.UID
 		*w.Node = Node{
-			ProviderID: clean(s.Node.ProviderID), Machine: s.Machine.Namespace + "/" + s.Machine.Name, Provenance: w.np.Name, Evidence: s.Evidence, Explanation: clean(s.Explanation),
-			Joined: s.Node.Joined, Removed: w.np.Status.Removed, Window: &s.Window, Possible: s.Possible, Reported: cleanReport(s.Reported),
+			ProviderID: clean(s.Node.ProviderID), Machine: clean(s.Machine.Namespace + "/" + s.Machine.Name), Provenance: w.np.Name, Evidence: s.Evidence, Explanation: clean(s.Explanation),
+			Joined: s.Node.Joined, Removed: w.np.Status.Removed, Window: &s.Window, Possible: cleanPossible(s.Possible), Reported: cleanReport(s.Reported),
 		}
 		if b := s.Bootstrap; b != nil && s.Configuration != nil && b.InputDigest != s.Configuration.InputDigest {
-			w.Node.Bootstrap = b
+			w.Node.Bootstrap = &cleanPossible([]api.PossibleConfiguration{*b})[0]
 		}
 		if w.np.Status.Reported != nil {
 			w.Node.Reported = cleanReport(w.np.Status.Reported)
@@ -254,6 +217,20 @@ func (w *walk) agreement() {
 		return
 	}
 	w.setAgreed(c.Status, c.Reason, c.Message)
+}
+
+// askAgain compares what a node says by now with the records, where the controller has
+// not yet: what it found was about other words.
+func (w *walk) askAgain() {
+	if w.np == nil || w.node == nil {
+		return
+	}
+	report, judged := nodes.ReportOf(w.node), cmp.Or(w.np.Status.Reported, &api.NodeReport{})
+	if report == *judged || w.Node.Agreed == nil || w.Node.Agreed.Status == metav1.ConditionFalse {
+		return
+	}
+	c := w.past.Conclude(report, w.np.Spec.Window, w.np.Spec.Pool.Revision)
+	w.setAgreed(c.Agreed, c.Reason, c.Message)
 }
 
 func (w *walk) setAgreed(status metav1.ConditionStatus, reason, message string) {
@@ -392,25 +369,6 @@ func (w *walk) mayBe(m *cluster.Machine) bool {
 	return m.Status.NodeRef == nil || m.Status.NodeRef.Name == w.node.Name
 }
 
-// machineNamed finds a machine, in all namespaces where none is given; nil for none, with
-// what there is to say about that.
-func (c Clusters) machineNamed(ctx context.Context, key types.NamespacedName) (*cluster.Machine, string, error) {
-	var found []cluster.Machine
-	_, note, err := list(ctx, c.Worker, of[cluster.MachineList], func(page *cluster.MachineList) error {
-		found = append(found, page.Items...)
-		return nil
-	}, client.InNamespace(key.Namespace), client.MatchingFields{metav1.ObjectNameField: key.Name})
-	switch {
-	case err != nil:
-		return nil, "", err
-	case len(found) > 1:
-		return nil, "", fmt.Errorf("machines of the name %q are in several namespaces, %s and %s among them: name one, machine/NAMESPACE/NAME", key.Name, found[0].Namespace, found[1].Namespace)
-	case len(found) == 0:
-		return nil, note, nil
-	}
-	return &found[0], "", nil
-}
-
 // conclude draws the conclusion that the controller would draw now.
 func (w *walk) conclude(l lineage) *made {
 	report := nodes.ReportOf(w.node)
@@ -461,6 +419,15 @@ func cleanReport(r *api.NodeReport) *api.NodeReport {
 		return nil
 	}
 	return &api.NodeReport{Config: clean(r.Config), Commit: clean(r.Commit)}
+}
+
+func cleanPossible(all []api.PossibleConfiguration) []api.PossibleConfiguration {
+	out := slices.Clone(all)
+	for i := range out {
+		p := &out[i]
+		p.InputDigest, p.Profile, p.Version, p.Commit = clean(p.InputDigest), clean(p.Profile), clean(p.Version), clean(p.Commit)
+	}
+	return out
 }
 
 func stamp(t time.Time) string {

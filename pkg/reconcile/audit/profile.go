@@ -59,7 +59,9 @@ func (c Clusters) ProfileTrail(ctx context.Context, key types.NamespacedName, pa
 			w.finish(nil)
 		}
 	}
-	w.Pools, err = c.uses(ctx, func(g nodes.Generation, _ string) bool { return g.Profile == w.Profile && g.Version == w.Version })
+	var unread []string
+	w.Pools, unread, err = c.uses(ctx, func(g nodes.Generation, _ string) bool { return g.Profile == w.Profile && g.Version == w.Version })
+	w.sayUnread(unread)
 	return &w.Trail, err
 }
 

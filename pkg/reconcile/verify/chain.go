@@ -8,13 +8,16 @@ import (
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
@@ -74,8 +77,30 @@ func (g *generation) is(digest string) bool {
 }
 
 // provenance finds what is known of a node: of the one that is there now, else of the
-// last one that had the name.
-func (v *Verifier) provenance(ctx context.Context, node string) (*api.NodeProvenance, error) {
+// last one that had the name. Which of the two it is the Node tells: what is written
+// about nodes may have been edited, or deleted.
+func (v *Verifier) provenance(ctx context.Context, node string) (*api.NodeProvenance, *metav1.PartialObjectMetadata, error) {
+	live := &metav1.PartialObjectMetadata{}
+	live.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Node"))
+	there, err := get(ctx, v.Worker, types.NamespacedName{Name: node}, live)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !there {
+		np, err := v.lastOf(ctx, node)
+		return np, nil, err
+	}
+	var np api.NodeProvenance
+	name := nodes.Name(live.Name, live.UID)
+	found, err := get(ctx, v.Worker, types.NamespacedName{Name: name}, &np)
+	if err == nil && !found {
+		err = fmt.Errorf("there is no NodeProvenance %s of the node %q that is there: it is no node of a pool, or the controller has not written it yet, or somebody deleted it", name, node)
+	}
+	return &np, live, err
+}
+
+// lastOf finds what is known of the last node that had a name.
+func (v *Verifier) lastOf(ctx context.Context, node string) (*api.NodeProvenance, error) {
 	var list api.NodeProvenanceList
 	if err := v.Worker.List(ctx, &list, client.MatchingLabels{api.LabelNode: api.NodeLabel(node)}); err != nil {
 		return nil, fmt.Errorf("listing NodeProvenances: %w", err)
@@ -91,12 +116,6 @@ func (v *Verifier) provenance(ctx context.Context, node string) (*api.NodeProven
 		return nil, fmt.Errorf("there is no NodeProvenance of a node %q: it is no node of a pool, or joined while no controller ran, or was removed longer ago than --provenance-retention", node)
 	}
 	slices.SortStableFunc(items, func(a, b api.NodeProvenance) int {
-		if gone := a.Status.Removed != nil; gone != (b.Status.Removed != nil) {
-			if gone {
-				return 1
-			}
-			return -1
-		}
 		return b.Spec.Node.Joined.Compare(a.Spec.Node.Joined.Time)
 	})
 	return &items[0], nil

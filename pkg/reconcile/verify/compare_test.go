@@ -62,6 +62,7 @@ func TestDiffer(t *testing.T) {
 		"a user in a URL":      {"https://user:canary@proxy.example.com", "https://" + hidden + "@proxy.example.com"},
 		"a password":           {`password: "canary"`, "password: " + hidden},
 		"a private key":        {"a -----BEGIN RSA PRIVATE KEY-----\ncanary", "a " + hidden},
+		"a longer name":        {"AWS_SECRET_ACCESS_KEY=canary", "AWS_SECRET_ACCESS_KEY=" + hidden},
 		"an escape":            {"a\x1b[31mb", "a[31mb"},
 		"a long text":          {strings.Repeat("a", 400), strings.Repeat("a", maxShown-len("…")) + "…"},
 		"nothing":              {"", nothing},

@@ -37,6 +37,12 @@ func (v *Verifier) secrets(ctx context.Context, s *subject, r *rendering) ([]Che
 	if why != "" {
 		return []Check{all.unproven("%s", why)}, nil
 	}
+	if b.others {
+		// Around a credential stands what is none, such as the proxy's address: that has
+		// to be what was recorded.
+		inputs := Check{Thing: ThingSecret, Name: api.NamespaceCloudInitSettings + "/" + pools.NamesOf(s.pool).Inputs}
+		return []Check{inputs.with(differ("key "+render.ShortDigest(s.digest), 0, "credentials that make the recorded input of the record", hidden))}, nil
+	}
 	var out []Check
 	for _, stage := range []string{"provisioning", "bootstrap"} {
 		c, err := v.checkDocument(ctx, s, b, stage)
@@ -64,6 +70,7 @@ type boot struct {
 	placeholders *render.Output // of everything
 	known        []string       // credentials, which are never shown
 	kubeconfig   *corev1.Secret // nil where it is missing
+	others       bool           // the credentials are not those of the generation
 	info         *clusterInfo
 }
 
@@ -95,6 +102,7 @@ func (v *Verifier) boot(ctx context.Context, s *subject, r *rendering) (b *boot,
 	}
 	b.in = b.in.WithCredentials(credentials)
 	b.known = textsOf(credentials)
+	b.others = b.in.InputDigest() != s.digest
 	return b, "", nil
 }
 

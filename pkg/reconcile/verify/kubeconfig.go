@@ -1,10 +1,12 @@
 package verify
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"regexp"
 
+	"go.yaml.in/yaml/v3"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -60,6 +62,38 @@ func (b *boot) ownKubeconfig() (string, error) {
 	return withToken(string(text), b.in.Cluster.BootstrapToken), nil
 }
 
+// writesLike reports whether a kubeconfig has what the controller writes with its
+// server, CA and token, and not a word more. Machines get it as it is.
+func (b *boot) writesLike(config *clientcmdapi.Config, data []byte) bool {
+	var have any
+	if bytes.ContainsRune(data, '#') || yaml.Unmarshal(data, &have) != nil {
+		return false
+	}
+	const name = "c" // contract: section 8.4
+	c, u := config.Clusters[name], config.AuthInfos[name]
+	if c == nil || u == nil {
+		return false
+	}
+	clusters := []*clientcmdapi.Cluster{{}}
+	if b.info != nil {
+		clusters = append(clusters, b.info.cluster.DeepCopy())
+	}
+	for _, own := range clusters {
+		own.LocationOfOrigin, own.Server, own.CertificateAuthorityData = "", c.Server, c.CertificateAuthorityData
+		text, err := clientcmd.Write(clientcmdapi.Config{
+			Clusters:       map[string]*clientcmdapi.Cluster{name: own},
+			AuthInfos:      map[string]*clientcmdapi.AuthInfo{name: {Token: u.Token}},
+			Contexts:       map[string]*clientcmdapi.Context{name: {Cluster: name, AuthInfo: name}},
+			CurrentContext: name,
+		})
+		var want any
+		if err == nil && yaml.Unmarshal(text, &want) == nil && compareValues("", want, have) == nil {
+			return true
+		}
+	}
+	return false
+}
+
 // maxContractKey is the longest "<namespace>-<name>" that the contract uses whole
 // (section 8.1).
 const maxContractKey = 62
@@ -106,6 +140,9 @@ func (b *boot) checkKubeconfig(s *subject) Check {
 		if !kubeletToken.MatchString(u.Token) || u.Exec != nil || u.AuthProvider != nil || u.TokenFile != "" || len(u.ClientCertificateData) > 0 {
 			return check.with(differ("user", 0, "a bootstrap token alone", "something else"))
 		}
+	}
+	if !b.writesLike(config, data) {
+		return check.with(differ("key "+api.KubeconfigKey, 0, "what is compared here and nothing else", "more"))
 	}
 	return check.with(firstOf(
 		field{"annotation " + api.AnnotationDataDigest, dataDigest(data), b.kubeconfig.Annotations[api.AnnotationDataDigest]},

@@ -27,7 +27,9 @@ var (
 	bootstrapToken = regexp.MustCompile(`\b[a-z0-9]{6}\.[a-z0-9]{16}\b`)
 	userInfo       = regexp.MustCompile(`://[^/\s@]+@`)
 	privateKey     = regexp.MustCompile(`(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*`)
-	assigned       = regexp.MustCompile(`(?i)((?:password|passwd|token|secret|api[_-]?key|bearer|authorization)["']?\s*[:= ]\s*)\S.*`)
+	// assignedKey is what is called by a word more: "AWS_SECRET_ACCESS_KEY=".
+	assignedKey = regexp.MustCompile(`(?i)((?:password|passwd|token|secret|credential|access[_-]?key|private[_-]?key)[\w-]*["']?\s*[:=]\s*)\S.*`)
+	assigned    = regexp.MustCompile(`(?i)((?:password|passwd|token|secret|api[_-]?key|bearer|authorization)["']?\s*[:= ]\s*)\S.*`)
 )
 
 // masked takes out of a text what looks like a credential, and what is known to be one.
@@ -41,6 +43,7 @@ func masked(text string, known ...string) string {
 	text = userInfo.ReplaceAllString(text, "://"+hidden+"@")
 	text = webToken.ReplaceAllString(text, hidden)
 	text = bootstrapToken.ReplaceAllString(text, hidden)
+	text = assignedKey.ReplaceAllString(text, "${1}"+hidden)
 	return assigned.ReplaceAllString(text, "${1}"+hidden)
 }
 

@@ -1,10 +1,13 @@
 package verify
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"slices"
 	"time"
 
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -32,19 +35,16 @@ func (v *Verifier) checkNode(ctx context.Context, s *subject, what claim, from *
 			return check.with(d), err
 		}
 	}
-	if d := s.outOfWindow(); d != nil {
-		return check.with(d), nil
-	}
-	if selected := np.Spec.Configuration.SelectedBy; from.found && selected != "" {
-		ok, err := from.selects(ctx, what, selected)
-		if err != nil {
-			return check, err
-		}
-		if !ok {
-			return check.with(differ("spec.configuration.selectedBy", 0, "a commit that made "+what.version+" current", selected)), nil
+	for _, compare := range []func() *Difference{s.outOfWindow, func() *Difference { return firstOf(s.times()...) }, s.disputed} {
+		if d := compare(); d != nil {
+			return check.with(d), nil
 		}
 	}
-	return check.with(nil), nil
+	if d, err := v.compareHistory(ctx, s); err != nil || d != nil {
+		return check.with(d), err
+	}
+	d, err := from.selection(ctx, what, "spec.configuration.selectedBy", np.Spec.Configuration.SelectedBy)
+	return check.with(d), err
 }
 
 // recorded is what the record says of the same, if it is as it was written.
@@ -107,6 +107,50 @@ func (s *subject) reported() []field {
 	return fields
 }
 
+// times are those that other objects, and the rest of the object itself, have too.
+func (s *subject) times() []field {
+	np := s.node.Spec
+	at := func(t *metav1.Time) string {
+		if t == nil {
+			return ""
+		}
+		return t.UTC().Format(time.RFC3339)
+	}
+	fields := []field{{"spec.window.from", at(nodes.Window(np.Machine.Created, np.Window.Until).From), at(np.Window.From)}}
+	if np.Window.Until.After(np.Node.Joined.Time) {
+		fields = append(fields, field{"spec.window.until", "not after " + at(&np.Node.Joined), at(&np.Window.Until)})
+	}
+	if s.live != nil {
+		fields = append(fields, field{"spec.node.uid", string(s.live.UID), string(np.Node.UID)},
+			field{"spec.node.joined", at(&s.live.CreationTimestamp), at(&np.Node.Joined)})
+	}
+	return fields
+}
+
+// disputed is what the node says against what is written about it: now, where it is
+// there, else when it was last asked. The controller found it, or nobody has yet.
+func (s *subject) disputed() *Difference {
+	if c := apimeta.FindStatusCondition(s.node.Status.Conditions, api.AgreedCondition); c != nil && c.Status == metav1.ConditionFalse {
+		return differ("status.conditions, "+c.Type, 0, "what the node says agrees with the records", c.Message)
+	}
+	says := cmp.Or(s.node.Status.Reported, s.node.Spec.Reported, &api.NodeReport{})
+	if s.live != nil {
+		now := nodes.ReportOf(s.live)
+		says = &now
+	}
+	c := s.node.Spec.Configuration
+	if says.Config != "" {
+		if d := firstOf(field{"spec.configuration.inputDigest, which the node reports", says.Config, render.ShortDigest(c.InputDigest)}); d != nil {
+			return d
+		}
+	}
+	ofOther := func(p api.PossibleConfiguration) bool { return render.LabelValue(p.Commit) == says.Commit }
+	if says.Commit == "" || says.Config == "" && slices.ContainsFunc(s.node.Spec.Possible, ofOther) {
+		return nil
+	}
+	return firstOf(field{"spec.configuration.commit, which the node reports", says.Commit, render.LabelValue(c.Commit)})
+}
+
 // compareDigest tells an edited input digest from a record that is gone: there is a
 // record that says all the rest.
 func (v *Verifier) compareDigest(ctx context.Context, s *subject) (*Difference, error) {
@@ -136,8 +180,14 @@ func (v *Verifier) compareBootstrap(ctx context.Context, s *subject) (*Differenc
 			return differ("spec.bootstrap.inputDigest", 0, "the digest of a record of the pool", b.InputDigest), nil
 		}
 	}
-	if gen == nil || !gen.sound() {
-		return nil, nil
+	if gen == nil {
+		return nil, nil // it is missing, which is told of the record
+	}
+	if !gen.sound() {
+		if gen == s.gen {
+			return nil, nil // so is this
+		}
+		return differ("record of spec.bootstrap, "+gen.name(), 0, "the input digest "+gen.record.InputDigest(), gen.record.Digests.Input), nil
 	}
 	return firstOf(field{"spec.bootstrap.profile", gen.record.Profile, b.Profile},
 		field{"spec.bootstrap.version", gen.record.Version, b.Version}, field{"spec.bootstrap.commit", gen.record.Commit, b.Commit}), nil
@@ -150,6 +200,12 @@ func (v *Verifier) compareMachine(ctx context.Context, s *subject) (*Difference,
 	found, err := get(ctx, v.Worker, types.NamespacedName{Namespace: spec.Machine.Namespace, Name: spec.Machine.Name}, &machine)
 	if err != nil || !found || machine.UID != spec.Machine.UID {
 		return nil, err
+	}
+	if d := firstOf(field{"spec.machine.created", machine.CreationTimestamp.UTC().Format(time.RFC3339), spec.Machine.Created.UTC().Format(time.RFC3339)}); d != nil {
+		return d, nil
+	}
+	if ref := machine.Status.NodeRef; s.live != nil && ref != nil && ref.Name != spec.Node.Name {
+		return differ("spec.node.name", 0, ref.Name+", which the Machine names", spec.Node.Name), nil
 	}
 	owner := ""
 	for _, ref := range machine.OwnerReferences {

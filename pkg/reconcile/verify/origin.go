@@ -260,6 +260,22 @@ func (o *origin) gone(what claim, now profile.Version, how string) *Difference {
 	return differ("commit of "+what.profile+" "+what.version, 0, what.commit, found)
 }
 
+// selection is the difference of a commit that is said to have made the claimed version
+// current, nil where it did. Of an artifact there is no such commit.
+func (o *origin) selection(ctx context.Context, what claim, at, selected string) (*Difference, error) {
+	if _, invalid := source.ParseCommit(what.commit); !o.found || invalid != nil {
+		return nil, nil //nolint:nilerr // an artifact's revision, or nothing
+	}
+	if selected == "" && what.selected == "" {
+		return nil, nil
+	}
+	ok, err := o.selects(ctx, what, selected)
+	if err != nil || ok {
+		return nil, err
+	}
+	return differ(at, 0, "a commit that made "+what.version+" current", selected), nil
+}
+
 // selects reports whether a commit made the claimed version current, or is the commit
 // that brought it, as with a pin.
 func (o *origin) selects(ctx context.Context, what claim, selected string) (bool, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"strings"
 
 	"github.com/fluxcd/pkg/apis/meta"
 	corev1 "k8s.io/api/core/v1"
@@ -11,8 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
+	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
 // checkRecord compares a record with its own digest, with what holds it, and with the
@@ -35,6 +38,9 @@ func (s *subject) checkRecord(what claim, from *origin) Check {
 	if d := firstOf(field{"digests.input", s.digest, rec.Digests.Input}); d != nil {
 		return check.with(d)
 	}
+	if d := firstOf(s.placed(what, from)...); d != nil {
+		return check.with(d)
+	}
 	if s.gen.archived != nil {
 		return check.with(firstOf(append(annotated(rec, a), field{"annotation " + api.AnnotationSettingsDigest, rec.SettingsDigest, a[api.AnnotationSettingsDigest]})...))
 	}
@@ -42,6 +48,18 @@ func (s *subject) checkRecord(what claim, from *origin) Check {
 		return check.with(nil) // whatever the pool asks for by now
 	}
 	return check.with(s.askedFor())
+}
+
+// placed are what no digest of a record vouches for: that it is the pool's, and which
+// object the profile was. A source calls that by its content; what somebody made by hand
+// may have any name.
+func (s *subject) placed(what claim, from *origin) []field {
+	rec := s.gen.record
+	fields := []field{{"pool.namespace", s.pool.Namespace, rec.Pool.Namespace}, {"pool.name", s.pool.Name, rec.Pool.Name}}
+	if _, invalid := source.ParseCommit(what.commit); from.found && invalid == nil {
+		fields = append(fields, field{"object", profile.ObjectName(what.profile, what.version, what.digest), rec.Object[strings.Index(rec.Object, "/")+1:]})
+	}
+	return fields
 }
 
 // annotated are the annotations that repeat a record.
@@ -84,6 +102,10 @@ func (s *subject) askedFor() *Difference {
 	if s.md == nil || s.md.Annotations[api.AnnotationSuspend] == "true" ||
 		apimeta.IsStatusConditionFalse(s.gen.osc.Status.Conditions, meta.ReadyCondition) {
 		return nil
+	}
+	rec := s.gen.record
+	if asks := s.md.Annotations[api.AnnotationOSP]; asks != "" && asks != rec.Profile && asks != rec.Object[strings.Index(rec.Object, "/")+1:] {
+		return differ("profile (expected is what the MachineDeployment asks for)", 0, asks, rec.Profile)
 	}
 	pool, err := render.DecodePool(s.md)
 	if err != nil {

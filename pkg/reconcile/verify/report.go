@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
 )
 
 // Thing is what is compared.
@@ -123,6 +125,13 @@ func (r *Report) wrong() []string {
 
 // conclude sorts the checks and says what they come to.
 func (r *Report) conclude() {
+	for i := range r.Checks { // security.md 28
+		c := &r.Checks[i]
+		c.Name, c.Note = oneLine(c.Name), oneLine(c.Note)
+	}
+	for _, text := range []*string{&r.Subject, &r.Profile, &r.Version, &r.Repository, &r.Commit, &r.InputDigest, &r.Engine} {
+		*text = oneLine(*text)
+	}
 	slices.SortStableFunc(r.Checks, func(a, b Check) int { return slices.Index(order, a.Thing) - slices.Index(order, b.Thing) })
 	wrong := r.wrong()
 	unproven := slices.ContainsFunc(r.Checks, func(c Check) bool { return c.Result == Unproven })
@@ -151,15 +160,26 @@ func (r *Report) conclude() {
 	}
 }
 
+// maxText bounds a text of a report, in bytes. What is longer quotes a stranger.
+const maxText = 4 << 10 // 4 KiB
+
+// oneLine makes a text that may quote a stranger one line without escapes, and without
+// the user and password of a URL (security.md 14, 28).
+func oneLine(s string) string {
+	s = strings.NewReplacer("\n", " ", "\r", " ").Replace(s)
+	return notes.Shorten(userInfo.ReplaceAllString(notes.Printable(s), "://"+hidden+"@"), maxText)
+}
+
 // add notes a check. Of one that was looked at twice, the graver result counts.
 func (r *Report) add(c Check) {
 	i := slices.IndexFunc(r.Checks, func(had Check) bool { return had.Thing == c.Thing && had.Name == c.Name })
 	switch {
 	case i < 0:
 		r.Checks = append(r.Checks, c)
+	case c.Result == Skipped:
 	case r.Checks[i].Result == Agrees && c.Result == Agrees:
 		r.Checks[i].Note += "; " + c.Note
-	case r.Checks[i].Result == Agrees || r.Checks[i].Result == Unproven && c.Result != Agrees:
+	case r.Checks[i].Result == Agrees || r.Checks[i].Result == Skipped || r.Checks[i].Result == Unproven && c.Result != Agrees:
 		r.Checks[i] = c
 	}
 }

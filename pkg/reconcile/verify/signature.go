@@ -15,8 +15,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/signature"
 )
 
-// checkSignature asks whose signature the commit bears. Without keys there is nobody
-// to believe, and no check.
+// checkSignature asks whose signature the commit bears. Without keys there is nobody to
+// believe: then none may be claimed.
 func (v *Verifier) checkSignature(ctx context.Context, s *subject, o *origin, what claim) ([]Check, error) {
 	check := Check{Thing: ThingSignature, Name: "commit " + notes.Clean(what.commit)}
 	keys, demanded := v.Keys, v.Keys != nil
@@ -26,10 +26,16 @@ func (v *Verifier) checkSignature(ctx context.Context, s *subject, o *origin, wh
 			return []Check{check.unproven("%s", notes.Clean(err.Error()))}, ctx.Err()
 		}
 	}
-	if keys == nil || !o.found || o.line == nil {
+	claimed := s.signature()
+	if !o.found || o.line == nil {
 		return nil, nil
 	}
-	claimed := s.signature()
+	if keys == nil {
+		if claimed == "" {
+			return nil, nil
+		}
+		return []Check{check.unproven("%q is what the cluster says, and no ProfileSource demands signatures now, so that nobody's keys are known: --keys names files with them", claimed)}, nil
+	}
 	good, err := o.line.SignatureOf(ctx, o.version.Commit, keys)
 	var bad *signature.Error
 	switch {

@@ -1,9 +1,11 @@
 package verify
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -49,6 +51,8 @@ type subject struct {
 	pool types.NamespacedName
 	// node is nil where a pool is asked about.
 	node *api.NodeProvenance
+	// live is that Node, nil where it is gone.
+	live *metav1.PartialObjectMetadata
 	// digest is the input digest that is asked for.
 	digest string
 	gen    *generation // nil where no record is found
@@ -67,12 +71,12 @@ type claim struct {
 
 // Node verifies what a node was provisioned from, the node being there or gone.
 func (v *Verifier) Node(ctx context.Context, name string) (*Report, error) {
-	np, err := v.provenance(ctx, name)
+	np, live, err := v.provenance(ctx, name)
 	if err != nil {
 		return nil, err
 	}
 	s := &subject{
-		node: np, pool: types.NamespacedName{Namespace: np.Spec.Pool.Namespace, Name: np.Spec.Pool.Name},
+		node: np, live: live, pool: types.NamespacedName{Namespace: np.Spec.Pool.Namespace, Name: np.Spec.Pool.Name},
 	}
 	report := &Report{Subject: "node/" + np.Spec.Node.Name}
 	c := np.Spec.Configuration
@@ -85,7 +89,33 @@ func (v *Verifier) Node(ctx context.Context, name string) (*Report, error) {
 	if s.gen, err = v.generationOf(ctx, s.pool, s.digest); err != nil {
 		return nil, err
 	}
-	return report, v.examine(ctx, s, report)
+	if err := v.examine(ctx, s, report); err != nil {
+		return nil, err
+	}
+	return report, v.examineBootstrap(ctx, s, report)
+}
+
+// examineBootstrap compares what the bootstrap document of a node was made from, where
+// that is an older configuration than the other's.
+func (v *Verifier) examineBootstrap(ctx context.Context, s *subject, report *Report) error {
+	b := s.node.Spec.Bootstrap
+	if b == nil || b.InputDigest == s.digest {
+		return nil
+	}
+	gen, err := v.generationOf(ctx, s.pool, b.InputDigest)
+	if err != nil || gen == nil || !gen.sound() {
+		return err // that was told of the NodeProvenance
+	}
+	older := &Report{}
+	if err := v.examine(ctx, &subject{pool: s.pool, gen: gen, digest: b.InputDigest}, older); err != nil {
+		return err
+	}
+	for _, c := range older.Checks {
+		report.add(c)
+	}
+	report.Engine = cmp.Or(report.Engine, older.Engine)
+	report.conclude()
+	return nil
 }
 
 // Pool verifies the configuration that a MachineDeployment has now.
@@ -122,7 +152,15 @@ func (v *Verifier) examine(ctx context.Context, s *subject, report *Report) erro
 		return err
 	}
 	report.Checks = append(report.Checks, from.checks...)
-	report.add(s.checkRecord(what, from))
+	record := s.checkRecord(what, from)
+	if s.gen != nil && s.gen.sound() && record.Result == Agrees {
+		d, err := from.selection(ctx, what, "selectedBy", s.gen.record.SelectedBy)
+		if err != nil {
+			return err
+		}
+		record = record.with(d)
+	}
+	report.add(record)
 	if s.node != nil {
 		c, err := v.checkNode(ctx, s, what, from)
 		if err != nil {

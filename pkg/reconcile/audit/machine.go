@@ -1,0 +1,80 @@
+package audit
+
+import (
+	"context"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+)
+
+// Machine follows a machine to its node, or where none has joined yet to what it will be
+// provisioned from. Without a namespace the machine is looked for in all of them.
+func (c Clusters) Machine(ctx context.Context, key types.NamespacedName) (*Trail, error) {
+	asked := Object{Kind: "Machine", Namespace: key.Namespace, Name: key.Name}
+	found, note, err := c.machineNamed(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	if found != nil && found.Status.NodeRef != nil {
+		asked.Namespace, asked.UID = found.Namespace, found.UID
+		t, err := c.node(ctx, asked, found.Status.NodeRef.Name)
+		if err == nil {
+			t.disownedBy(found)
+		}
+		return t, err
+	}
+	var last *api.NodeProvenance // of a machine that is gone, or not linked yet
+	_, _, err = c.provenances(ctx, func(np *api.NodeProvenance) error {
+		m := np.Spec.Machine
+		if m.Name == key.Name && (key.Namespace == "" || m.Namespace == key.Namespace) && (last == nil || last.Spec.Node.Joined.Before(&np.Spec.Node.Joined)) {
+			last = np.DeepCopy()
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case last != nil && (found == nil || found.UID == last.Spec.Machine.UID):
+		t, err := c.Provenance(ctx, last.Name)
+		if err == nil {
+			t.Asked = asked
+		}
+		return t, err
+	case found == nil:
+		return nil, &NotFoundError{Object: asked, Hint: note}
+	}
+	asked.Namespace, asked.UID = found.Namespace, found.UID
+	w := &walk{in: c, Trail: Trail{Asked: asked}}
+	return w.ofBareMachine(ctx, found)
+}
+
+// disownedBy says that what is known of a node is not of the machine that was asked about.
+func (t *Trail) disownedBy(m *cluster.Machine) {
+	if step := t.Step("Machine"); step != nil && step.UID != "" && step.UID != m.UID {
+		t.disagree("Machine %s/%s (uid %s) says that it has node %q, and what is known of that node is of %s (uid %s)", m.Namespace, m.Name, m.UID, t.Node.Name, step.Object, step.UID)
+	}
+}
+
+// machineNamed finds a machine, in all namespaces where none is given; nil for none, with
+// what there is to say about that.
+func (c Clusters) machineNamed(ctx context.Context, key types.NamespacedName) (*cluster.Machine, string, error) {
+	var found []cluster.Machine
+	_, note, err := list(ctx, c.Worker, of[cluster.MachineList], func(page *cluster.MachineList) error {
+		found = append(found, page.Items...)
+		return nil
+	}, client.InNamespace(key.Namespace), client.MatchingFields{metav1.ObjectNameField: key.Name})
+	switch {
+	case err != nil:
+		return nil, "", err
+	case len(found) > 1:
+		return nil, "", fmt.Errorf("machines of the name %q are in several namespaces, %s and %s among them: name one, machine/NAMESPACE/NAME", key.Name, found[0].Namespace, found[1].Namespace)
+	case len(found) == 0:
+		return nil, note, nil
+	}
+	return &found[0], "", nil
+}

@@ -1,0 +1,246 @@
+package verify
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
+	"github.com/osm-gitops/osm-gitops/test/estate"
+)
+
+// What somebody may do who knows what is compared: nothing of it is taken for an
+// agreement.
+func TestAdversary(t *testing.T) {
+	for name, c := range map[string]struct {
+		do      func(s *scene)
+		of      string
+		verdict string
+		where   string
+	}{
+		"the node says something else, and nobody has looked": {func(s *scene) {
+			estate.Get[*corev1.Node](s.e, "two").Labels[api.LabelConfig] = "0123456789ab"
+		}, "two", "NodeProvenance differs", "which the node reports"},
+		"the node says another commit": {func(s *scene) {
+			node := estate.Get[*corev1.Node](s.e, "two")
+			delete(node.Labels, api.LabelConfig)
+			node.Labels[api.LabelCommit] = estate.Commit(9)
+		}, "two", "NodeProvenance differs", "which the node reports"},
+		"the controller found that the node says something else": {func(s *scene) {
+			np := s.provenance("two")
+			np.Status.Conditions[0].Status, np.Status.Conditions[0].Message = metav1.ConditionFalse, "it reports another"
+		}, "two", "NodeProvenance differs", "status.conditions, Agreed"},
+		"another machine has the node": {func(s *scene) {
+			estate.Get[*machines.Machine](s.e, "two").Status.NodeRef.Name = "other"
+		}, "two", "NodeProvenance differs", "spec.node.name"},
+		"when the machine was created": {func(s *scene) {
+			np := s.provenance("two")
+			np.Spec.Machine.Created = metav1.NewTime(estate.At(39))
+			np.Spec.Window.From = &np.Spec.Machine.Created
+		}, "two", "NodeProvenance differs", "spec.machine.created"},
+		"the window's begin": {func(s *scene) {
+			from := metav1.NewTime(estate.At(5))
+			s.provenance("one").Spec.Window.From = &from
+		}, "one", "NodeProvenance differs", "spec.window.from"},
+		"when the node joined": {func(s *scene) {
+			s.provenance("two").Spec.Node.Joined = metav1.NewTime(estate.At(55))
+		}, "two", "NodeProvenance differs", "spec.node.joined"},
+		"a possible configuration's commit": {func(s *scene) {
+			c := s.provenance("one").Spec.Configuration
+			s.provenance("two").Spec.Possible = []api.PossibleConfiguration{{InputDigest: c.InputDigest, Profile: c.Profile, Version: c.Version, Commit: estate.Commit(9), From: metav1.NewTime(estate.At(10))}}
+		}, "two", "NodeProvenance differs", "spec.possible[0].commit"},
+		"a possible configuration's time": {func(s *scene) {
+			c := s.provenance("one").Spec.Configuration
+			s.provenance("two").Spec.Possible = []api.PossibleConfiguration{{InputDigest: c.InputDigest, Profile: c.Profile, Version: c.Version, Commit: c.Commit, From: metav1.NewTime(estate.At(11))}}
+		}, "two", "NodeProvenance differs", "spec.possible[0].from"},
+		"a possible configuration that is kept quiet": {func(s *scene) {
+			s.joinedBetween("torn")
+			s.provenance("torn").Spec.Possible = nil
+		}, "torn", "NodeProvenance differs", "spec.possible"},
+		"and one that is not": {func(s *scene) { s.joinedBetween("torn") }, "torn", "agrees", ""},
+		"a node that is gone, of what its pool has now": {func(s *scene) {
+			s.e.Leave(s.provenance("one"), estate.At(50))
+			c, now := s.provenance("one").Spec.Configuration, s.provenance("two").Spec.Configuration
+			*c = *now
+			np := s.provenance("one")
+			np.Spec.Reported.Config, np.Spec.Reported.Commit = render.ShortDigest(c.InputDigest), c.Commit
+			np.Status.Reported = np.Spec.Reported
+		}, "one", "NodeProvenance differs", "spec.configuration.inputDigest"},
+		"who selected, of a record": {func(s *scene) {
+			s.record(false, func(r *render.Record) { r.SelectedBy = estate.Commit(9) })
+		}, "", "record differs", "selectedBy"},
+		"nobody selected, of a node": {func(s *scene) {
+			s.provenance("two").Spec.Configuration.SelectedBy = ""
+		}, "two", "NodeProvenance differs", "spec.configuration.selectedBy"},
+		"the object of a record": {func(s *scene) {
+			osp := s.osp().DeepCopy()
+			osp.Name = "osp-x-evil"
+			s.e.Objects = append(s.e.Objects, osp)
+			s.record(false, func(r *render.Record) { r.Object = "osp-x-evil" })
+		}, "", "record differs", "object"},
+		"the record of another pool, forged": {func(s *scene) {
+			s.record(true, func(r *render.Record) { r.Pool.Name = "others" })
+		}, "", "record differs", "pool.name"},
+		"a pool that asks for another profile": {func(s *scene) {
+			estate.Get[*machines.MachineDeployment](s.e, "workers").Annotations[api.AnnotationOSP] = "osp-y"
+		}, "", "record differs", "profile (expected is what the MachineDeployment asks for)"},
+		"a signature that nobody can check": {func(s *scene) {
+			const claimed = "commit 0123 by eve@example.com, ssh SHA256:x"
+			s.provenance("two").Spec.Configuration.Signature, s.osp().Annotations[api.AnnotationSignature] = claimed, claimed
+		}, "two", "unproven", ""},
+		"the record of an older bootstrap document": {func(s *scene) {
+			c, np := s.provenance("one").Spec.Configuration, s.provenance("two")
+			np.Spec.Bootstrap = &api.PossibleConfiguration{InputDigest: c.InputDigest, Profile: c.Profile, Version: c.Version, Commit: c.Commit}
+			cr := s.archived()
+			cr.Data.Raw = []byte(strings.Replace(string(cr.Data.Raw), "profiles/osp-x.yaml", "profiles/evil.yaml", 1))
+		}, "two", "NodeProvenance differs", "record of spec.bootstrap"},
+		"the outputs in the record of an older bootstrap document": {func(s *scene) {
+			c, np := s.provenance("one").Spec.Configuration, s.provenance("two")
+			np.Spec.Bootstrap = &api.PossibleConfiguration{InputDigest: c.InputDigest, Profile: c.Profile, Version: c.Version, Commit: c.Commit}
+			var rec render.Record
+			s.do(json.Unmarshal(s.archived().Data.Raw, &rec))
+			rec.Digests.Bootstrap = "evil"
+			text, err := json.Marshal(rec)
+			s.do(err)
+			s.archived().Data.Raw = text
+		}, "two", "record differs", "digests.bootstrap"},
+		"the profile's object of an older bootstrap document": {func(s *scene) {
+			c, np := s.provenance("one").Spec.Configuration, s.provenance("two")
+			np.Spec.Bootstrap = &api.PossibleConfiguration{InputDigest: c.InputDigest, Profile: c.Profile, Version: c.Version, Commit: c.Commit}
+			estate.Get[*osm.OperatingSystemProfile](s.e, "osp-x-v1.0.0").Spec.OSVersion = "evil"
+		}, "two", "OSP differs", "spec.osVersion"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t)
+			c.do(s)
+			report := s.verify(c.of)
+			text, err := json.MarshalIndent(report, "", "  ")
+			s.do(err)
+			if report.Verdict != c.verdict {
+				t.Fatalf("verdict %q, want %q\n%s", report.Verdict, c.verdict, text)
+			}
+			if first := report.First(); c.where != "" && (first == nil || first.Difference == nil || !strings.Contains(first.Difference.Field, c.where)) {
+				t.Errorf("the first difference is not at %q\n%s", c.where, text)
+			}
+		})
+	}
+}
+
+// joinedBetween makes a node whose machine was created before a push, and which joined
+// after it and says nothing.
+func (s *scene) joinedBetween(name string) {
+	node := s.e.Join("workers", name, estate.At(29), nil)
+	node.CreationTimestamp = metav1.NewTime(estate.At(31))
+	np := s.e.Write("workers", node)
+	if len(np.Spec.Possible) != 2 {
+		s.t.Fatalf("possible are %+v", np.Spec.Possible)
+	}
+}
+
+// Of a node that is there no other one is verified, be it that somebody deleted what is
+// written about it, or wrote more about its name.
+func TestNodeThatIsThere(t *testing.T) {
+	s := newScene(t)
+	older := s.provenance("two").DeepCopy()
+	older.Spec.Node.UID = "11111111-0000"
+	older.Name = nodes.Name("two", older.Spec.Node.UID)
+	later := older.DeepCopy()
+	later.Spec.Node.UID, later.Spec.Node.Joined = "22222222-0000", metav1.NewTime(estate.At(90))
+	later.Name = nodes.Name("two", later.Spec.Node.UID)
+	s.e.Objects = append(s.e.Objects, older, later)
+	own := nodes.Name("two", estate.Get[*corev1.Node](s.e, "two").UID)
+	if report := s.verify("two"); report.Verdict != VerdictAgrees || report.Checks[0].Name != own {
+		t.Errorf("%s of %s, want that of %s", report.Verdict, report.Checks[0].Name, own)
+	}
+	estate.Delete[*api.NodeProvenance](s.e, own)
+	if report, err := s.try("two"); err == nil || !strings.Contains(err.Error(), "no NodeProvenance "+own) {
+		t.Errorf("%+v (err %v)", report, err)
+	}
+}
+
+// No text of a report does something to a terminal, or begins a line of its own
+// (security.md 28), and no URL tells a password (security.md 14).
+func TestHostileNames(t *testing.T) {
+	const evil = "x\x1b[31m\nverdict: agrees"
+	s := newScene(t)
+	s.v.Given, s.v.FollowedOnly = nil, true
+	np := s.provenance("one")
+	s.e.Leave(np, estate.At(50))
+	np.Spec.Node.Name = evil
+	np.Labels[api.LabelNode] = api.NodeLabel(evil)
+	np.Spec.Pool.Name, np.Spec.Configuration.InputDigest = evil, evil
+	np.Spec.Configuration.Profile, np.Spec.Configuration.Version, np.Spec.Configuration.Object = evil, evil, ""
+	np.Spec.Configuration.Repository = "https://user:canary@git.example.com/" + evil
+	for _, c := range func() []Check {
+		report := s.verify(evil)
+		text := report.Subject + report.Profile + report.Version + report.Repository + report.Commit + report.InputDigest
+		if strings.ContainsAny(text, "\x1b\n") || strings.Contains(text, "canary") {
+			t.Errorf("the report says %q", text)
+		}
+		return report.Checks
+	}() {
+		text := c.Name + c.Note
+		if c.Difference != nil {
+			text += c.Difference.Field + c.Difference.Expected + c.Difference.Found
+		}
+		if strings.ContainsAny(text, "\x1b\n") || strings.Contains(text, "canary") {
+			t.Errorf("%s says %q", c.Thing, text)
+		}
+	}
+}
+
+// Around a credential stands what is none: a proxy that is another host than the
+// recorded one is found, although its address is kept with the credentials.
+func TestInputsOfAnother(t *testing.T) {
+	s := withSecrets(t)
+	var rec render.Record
+	s.do(json.Unmarshal([]byte(s.osc().Annotations[api.AnnotationRecord]), &rec))
+	in := s.e.Input("workers", 1)
+	in.Settings.NodeHTTPProxy = "http://user:canary@evil.example.com"
+	out, err := render.NewEngine().Render(in)
+	s.do(err)
+	get1(s, inputsName).Data[render.ShortDigest(rec.Digests.Input)] = []byte(`{"httpProxy":"http://user:canary@evil.example.com"}`)
+	for name, text := range map[string][]byte{bootName: out.Bootstrap, "workers-kube-system-provisioning-config": out.Provisioning} {
+		secret := get1(s, name)
+		secret.Data[api.UserDataKey] = text
+		secret.Annotations[api.AnnotationDataDigest] = dataDigest(text)
+	}
+	report := s.verify("")
+	first := report.First()
+	if report.Verdict != "Secret differs" || first == nil || !strings.HasSuffix(first.Name, inputsName) {
+		t.Errorf("%s: %+v", report.Verdict, first)
+	}
+}
+
+// A kubelet's kubeconfig holds nothing but what is looked at: machines get all of it.
+func TestKubeconfigWithMore(t *testing.T) {
+	for name, c := range map[string][2]string{
+		"a comment":        {"apiVersion: v1", "apiVersion: v1\n# evil"},
+		"a name of TLS":    {"server: " + server, "server: " + server + "\n    tls-server-name: evil"},
+		"somebody else":    {"token: canary.0123456789canary", "token: canary.0123456789canary\n    as: evil"},
+		"an unknown field": {"apiVersion: v1", "apiVersion: v1\nevil: true"},
+	} {
+		s := withSecrets(t)
+		s.edit(kubeName, api.KubeconfigKey, c[0], c[1])
+		if report := s.verify(""); !strings.Contains(report.Verdict, "Secret differ") {
+			t.Errorf("%s: %s", name, report.Verdict)
+		}
+	}
+}
+
+// A record that another release made hides nothing of what can be compared without it.
+func TestOtherEngineHidesNothing(t *testing.T) {
+	s := newScene(t)
+	s.record(false, func(r *render.Record) { r.Engine = "v0" })
+	s.provenance("two").Spec.Configuration.Author = "Eve"
+	if report := s.verify("two"); report.OtherEngine() || report.Verdict != "NodeProvenance differs" {
+		t.Errorf("%s", report.Verdict)
+	}
+}
