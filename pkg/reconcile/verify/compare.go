@@ -7,8 +7,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
 )
 
 // compareValues finds the first difference between two values by their JSON: absent,
@@ -125,14 +123,7 @@ func compareText(at, want, have string) *Difference {
 		return differ(at, 0, want, have)
 	}
 	i := firstLine(w, h)
-<<<<<<< HEAD
 	return differ(at, i+1, shownLine(w, i), shownLine(h, i))
-=======
-	if privateKey.MatchString(strings.Join(h[:min(i, len(h))], "\n")) { // a line of it says nothing of what it is
-		return &Difference{Field: notes.Clean(at), Line: i + 1, Expected: hidden, Found: hidden}
-	}
-	return differ(at, i+1, lineOf(w, i), lineOf(h, i))
->>>>>>> f094f5924262e63d799d2bbc12a0af30690c9c9d
 }
 
 // firstLine is the index of the first line that differs.
