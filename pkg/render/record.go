@@ -14,6 +14,13 @@ import (
 // recorded, and no part of the input digest: a new engine alone rolls no fleet.
 const EngineVersion = "v1"
 
+// EngineReleases tells which releases of osm-gitops have an engine: of this one and all
+// before it. An engine that it does not know is that of a later release.
+func EngineReleases(engine string) (string, bool) {
+	releases, known := map[string]string{EngineVersion: "all so far"}[engine]
+	return releases, known
+}
+
 // digestRecipe travels with every digest made here, so that another way of
 // digesting never looks like other content.
 const digestRecipe = "v1:sha256:"

@@ -2,6 +2,7 @@ package verify
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -239,6 +240,9 @@ func TestKubeconfigWithMore(t *testing.T) {
 func TestOtherEngineHidesNothing(t *testing.T) {
 	s := newScene(t)
 	s.record(false, func(r *render.Record) { r.Engine = "v0" })
+	if report := s.verify("two"); !report.OtherEngine() || !strings.Contains(fmt.Sprintf("%+v", report), "a later release of osm-gitops") {
+		t.Errorf("it does not say which release is needed: %+v", report)
+	}
 	s.provenance("two").Spec.Configuration.Author = "Eve"
 	if report := s.verify("two"); report.OtherEngine() || report.Verdict != "NodeProvenance differs" {
 		t.Errorf("%s", report.Verdict)

@@ -54,7 +54,7 @@ func (v *Verifier) render(s *subject, from *origin, settings []byte) (*rendering
 	spec := s.content(from)
 	switch {
 	case rec.Engine != render.EngineVersion:
-		return nil, fmt.Sprintf("engine %q made it, and this program is engine %q", notes.Clean(rec.Engine), render.EngineVersion)
+		return nil, fmt.Sprintf("engine %q made it, and this program is engine %q: verify it with %s", notes.Clean(rec.Engine), render.EngineVersion, releaseWith(rec.Engine))
 	case !s.gen.sound():
 		return nil, "the record was edited"
 	case settings == nil:
@@ -127,4 +127,12 @@ func canonical(spec osm.OperatingSystemConfigSpec) osm.OperatingSystemConfigSpec
 		}
 	}
 	return c
+}
+
+// releaseWith names the releases that render as an engine does.
+func releaseWith(engine string) string {
+	if releases, known := render.EngineReleases(engine); known {
+		return "osm-gitops " + releases
+	}
+	return fmt.Sprintf("a later release of osm-gitops, one whose \"osm-gitops version\" prints engine %s", notes.Clean(engine))
 }
