@@ -235,7 +235,7 @@ func (s *system) traceForeign(two *corev1.Node) {
 	s.must(s.get(namespace, name, &osc))
 	s.must(s.client.Delete(s.t.Context(), &osc))
 	foreign := &osm.OperatingSystemConfig{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Annotations: map[string]string{api.AnnotationOSPVersion: "v1.0.0"}}, Spec: *osc.Spec.DeepCopy()}
-	foreign.Spec.BootstrapConfig.Files[0].Content.Inline.Data = "a canary of a token"
+	foreign.Spec.BootstrapConfig.Files[0].Content.Inline.Data = "the token of somebody else"
 	s.must(s.client.Create(s.t.Context(), foreign))
 	tr := s.trace(s.cluster.Kubeconfig, "node/"+two.Name)
 	if step := tr.Step("OperatingSystemConfig"); step.State != audit.Foreign || tr.Behind.State != api.BehindUnknown || tr.Version != "v1.1.0" {
@@ -251,7 +251,7 @@ func (s *system) traceForeign(two *corev1.Node) {
 	}
 	text, err := os.ReadFile(dump)
 	s.must(err)
-	if strings.Contains(string(text), "canary") {
+	if strings.Contains(string(text), "the token of somebody else") {
 		s.t.Error("the dump holds a configuration with credentials")
 	}
 }
