@@ -2,8 +2,8 @@ package e2e
 
 import (
 	"bytes"
+	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,13 +20,13 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/osm-gitops/osm-gitops/test/cluster"
+	"github.com/osm-gitops/osm-gitops/test/stage"
 )
 
 // built is the folder of the controller's binary, for TestMain to remove.
 var built string
 
-// binary builds the controller once, as the product is built but with the race
-// detector.
+// binary builds the controller once.
 var binary = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "osm-gitops-e2e-")
 	if err != nil {
@@ -37,12 +37,7 @@ var binary = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	path := filepath.Join(dir, "osm-gitops")
-	cmd := exec.Command("go", "build", "-race", "-o", path, "./cmd/osm-gitops")
-	cmd.Dir = repoPath(".")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("building the controller: %w\n%s", err, out)
-	}
-	return path, nil
+	return path, stage.Build(context.Background(), path)
 })
 
 // runs runs the program to its end.

@@ -16,6 +16,7 @@ import (
 // another, and both are away for a while; each half of the controller has the rights of
 // deploy/two-clusters, and another replica takes over on the way.
 func TestRolloutAcrossClusters(t *testing.T) {
+	t.Parallel()
 	a := newApart(t)
 	m, w := a.management, a.worker
 	push := func(version string) string {

@@ -201,6 +201,7 @@ func (s *system) newSince(before map[string]bool) []string {
 // Secrets in the worker cluster, and nothing else is written in either. Each half
 // has the rights of its file in deploy/two-clusters and no others.
 func TestTwoClusters(t *testing.T) {
+	t.Parallel()
 	a := newApart(t)
 	m, w := a.management, a.worker
 	// What is in the wrong cluster is not looked at.
@@ -349,6 +350,7 @@ func (s *system) restart() {
 // Either cluster may be away, at the start and later: the probes say which one and
 // why, what needs only the other goes on, and all goes on when it is back.
 func TestClusterAway(t *testing.T) {
+	t.Parallel()
 	a := newApart(t)
 	m, w := a.management, a.worker
 	first := m.git.push(map[string]string{"a.yaml": osp("osp-a", "v1.0.0", "echo one")})
@@ -502,6 +504,7 @@ func (s *system) deleteLease(name string) {
 // What a replica that does not lead tells of the worker cluster is what is, and not what
 // once was: an alert takes the best that any replica says.
 func TestReplicaThatWaits(t *testing.T) {
+	t.Parallel()
 	a := newApart(t)
 	m, w := a.management, a.worker
 	m.lease(mainLease)
@@ -527,6 +530,7 @@ func TestReplicaThatWaits(t *testing.T) {
 // holds the one of the worker cluster, nothing is written there. Whoever loses
 // either ends. When a replica ends, another takes over.
 func TestLeases(t *testing.T) {
+	t.Parallel()
 	a := newApart(t)
 	m, w := a.management, a.worker
 	w.lease(workerLease)

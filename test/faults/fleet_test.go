@@ -56,7 +56,7 @@ func (f *fleet) build() string {
 		var dir string
 		if dir, built.err = os.MkdirTemp("", "osm-gitops-faults-"); built.err == nil {
 			built.path = filepath.Join(dir, "osm-gitops")
-			built.err = stage.Build(f.t.Context(), built.path, "-race")
+			built.err = stage.Build(f.t.Context(), built.path)
 		}
 	})
 	f.must(built.err)

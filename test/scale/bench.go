@@ -50,7 +50,7 @@ func (b *bench) release() string { return fmt.Sprintf("v9.0.%d", b.version) }
 // begin installs everything and starts the controller with profiles from Git.
 func (b *bench) begin(ctx context.Context) error {
 	b.binary = b.path("osm-gitops")
-	if err := stage.Build(ctx, b.binary, "-trimpath"); err != nil {
+	if err := stage.Build(ctx, b.binary); err != nil {
 		return err
 	}
 	if err := stage.Install(ctx, b.cluster); err != nil {
