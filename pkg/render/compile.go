@@ -23,6 +23,7 @@ const (
 type compiled struct {
 	bootstrap, provisioning compiledStage
 	problems                []*InvalidError
+	trace                   *trace // of an Inspector; nil elsewhere
 }
 
 type compiledStage struct {
@@ -76,8 +77,10 @@ func (i *insert) put(text string) {
 
 // compile parses all templates of a profile. What is wrong is found in problems;
 // their text depends on the spec alone.
-func compile(spec *osm.OperatingSystemProfileSpec) *compiled {
-	c, g := &compiled{}, &gate{}
+func compile(spec *osm.OperatingSystemProfileSpec) *compiled { return (&gate{}).compile(spec) }
+
+func (g *gate) compile(spec *osm.OperatingSystemProfileSpec) *compiled {
+	c := &compiled{}
 	var problems []*InvalidError
 	c.bootstrap, problems = g.compileStage(stageBootstrap, &spec.BootstrapConfig, spec.OSName)
 	c.problems = append(c.problems, problems...)
@@ -216,6 +219,9 @@ func (g *gate) parse(name, field, text string) (*program, *InvalidError) {
 	p := &program{Template: tmpl}
 	if err := p.addTicks(); err != nil {
 		return nil, &InvalidError{Field: field, Line: lineOf(text, err.pos), Err: err}
+	}
+	if g.marks != nil {
+		g.marks.add(p, source{text: text, field: field, name: name})
 	}
 	g.bind(p)
 	return p, nil

@@ -70,6 +70,8 @@ type data struct {
 
 	// meter counts what this rendering uses up. Templates cannot reach it.
 	meter meter
+	// trace follows it for an Inspector; nil elsewhere. Templates cannot reach it.
+	trace *trace
 
 	kubeletConfig
 	operatingSystemConfig

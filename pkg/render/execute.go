@@ -25,6 +25,7 @@ func (s *compiledStage) execute(d *data) ([]osm.File, []*InvalidError) {
 	s.gate.mu.Lock()
 	defer s.gate.mu.Unlock()
 	s.gate.meter = &d.meter
+	d.trace.enter(s)
 	var problems []*InvalidError
 	left := maxStageBytes
 	inserts := make(map[string]string, len(s.templates))
@@ -77,18 +78,21 @@ func (f *compiledFile) execute(d *data, inserts map[string]string, left int) (st
 	for i := range f.inserts {
 		f.inserts[i].put(inserts[f.inserts[i].name])
 	}
-	return run(f.tmpl, d, origin{text: f.text, field: f.field, path: f.path}, left)
+	return run(f.tmpl, d, origin{text: f.text, field: f.field, path: f.path, inserts: f.inserts}, left)
 }
 
 // origin is a template as it stands in the profile.
-type origin struct{ text, field, path string }
+type origin struct {
+	text, field, path string
+	inserts           []insert // of a file
+}
 
 // run executes one template. The text it returns is complete, valid UTF-8, and
 // has no missing values.
 func run(tmpl *program, d *data, from origin, left int) (string, *InvalidError) {
 	w := limitedWriter{left: min(left, maxFileBytes), program: tmpl, meter: &d.meter}
 	d.meter.invocations = 0
-	if err := tmpl.Execute(&w, d); err != nil {
+	if err := tmpl.Execute(d.trace.writer(&w, from), d); err != nil {
 		p := templateProblem(tmpl.Name(), from.field, err)
 		var ticked *tickError
 		switch {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
@@ -18,7 +19,7 @@ import (
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 )
 
-// cloudInitSchema types the modules that a profile may set, see the comment in it.
+// cloudInitSchema types the modules that a document may have, see the comment in it.
 //
 //go:embed cloudinit_schema.json
 var cloudInitSchema []byte
@@ -80,14 +81,16 @@ func (p Profile) moduleFindings(root, stage string, config *osm.OSPConfig) []*In
 		return append(findings, problem(root+".modules", "encodes as no YAML: %w", err))
 	}
 	var invalid *jsonschema.ValidationError
-	if errors.As(moduleSchema().Validate(values), &invalid) {
+	if errors.As(documentSchema().Validate(values), &invalid) {
 		findings = append(findings, schemaFindings(root+".modules", invalid)...)
 	}
 	return findings
 }
 
-// moduleSchema compiles cloudInitSchema.
-func moduleSchema() *jsonschema.Schema {
+// documentSchema compiles cloudInitSchema once.
+var documentSchema = sync.OnceValue(compileSchema)
+
+func compileSchema() *jsonschema.Schema {
 	const name = "cloud-init.json"
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(cloudInitSchema))
 	if err != nil {

@@ -114,7 +114,7 @@ func execute(d *data, text string) (string, error) {
 	if problem != nil {
 		return "", problem
 	}
-	out, problem := run(p, d, origin{text, "f", "/x"}, maxStageBytes)
+	out, problem := run(p, d, origin{text: text, field: "f", path: "/x"}, maxStageBytes)
 	if problem != nil {
 		return "", problem
 	}

@@ -77,6 +77,16 @@ func (p Pool) UserDataSize(bootstrap []byte) int {
 // https://kubernetes.io/docs/concepts/configuration/secret/#restriction-data-limit
 const maxSecretBytes = 1 << 20 // 1 MiB
 
+// UserDataError says that a document is larger than what takes it.
+type UserDataError struct {
+	// Size and Limit in bytes, as UserDataLimit counts them.
+	Size, Limit int
+
+	message string
+}
+
+func (e *UserDataError) Error() string { return e.message }
+
 // userData is the document of a stage.
 type userData struct {
 	stage    string
@@ -97,15 +107,17 @@ func (in Input) checkSizes(osc *osm.OperatingSystemConfigSpec, out *Output) []*I
 			if measured == compressed {
 				files += " before compression"
 			}
-			return []*InvalidError{bootstrap.problem("the user-data has %d bytes %s, but %s takes %d: %s are %s; move what the first boot does not need to provisioningConfig",
-				size, measured, in.Pool.CloudProvider, limit.Bytes, files, in.largestFiles(bootstrap))}
+			return []*InvalidError{bootstrap.problem("%w", &UserDataError{Size: size, Limit: limit.Bytes, message: fmt.Sprintf(
+				"the user-data has %d bytes %s, but %s takes %d: %s are %s; move what the first boot does not need to provisioningConfig",
+				size, measured, in.Pool.CloudProvider, limit.Bytes, files, in.largestFiles(bootstrap))})}
 		}
 	}
 	var problems []*InvalidError
 	for _, u := range []userData{bootstrap, provisioning} {
 		if size := len(u.document); size > maxSecretBytes {
-			problems = append(problems, u.problem("the user-data has %d bytes, but a Secret holds %d: its largest files are %s; let the node download what is large",
-				size, maxSecretBytes, in.largestFiles(u)))
+			problems = append(problems, u.problem("%w", &UserDataError{Size: size, Limit: maxSecretBytes, message: fmt.Sprintf(
+				"the user-data has %d bytes, but a Secret holds %d: its largest files are %s; let the node download what is large",
+				size, maxSecretBytes, in.largestFiles(u))}))
 		}
 	}
 	return problems

@@ -142,6 +142,7 @@ func (in Input) render(c *compiled, inputDigest string) (*osm.OperatingSystemCon
 	if len(problems) > 0 {
 		return nil, problems
 	}
+	d.trace = c.trace
 	profile := &in.Profile.Spec
 	osc := &osm.OperatingSystemConfigSpec{
 		OSName:              profile.OSName,

@@ -45,6 +45,8 @@ type gate struct {
 	meter *meter
 	// limited are the functions that the profile uses, by name.
 	limited template.FuncMap
+	// marks are put into the templates where an Inspector wants to see them executed.
+	marks *marks
 }
 
 // program is a parsed template that counts.

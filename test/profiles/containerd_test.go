@@ -12,6 +12,8 @@ import (
 	"github.com/BurntSushi/toml"
 	"github.com/goccy/go-yaml"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/osm-gitops/osm-gitops/pkg/lint/matrix"
 )
 
 // installs finds the version of containerd that a script installs: as a variable
@@ -91,7 +93,7 @@ var registryHosts = map[string]map[string][]string{
 	"none":        {"docker.io": {"https://registry-1.docker.io"}},
 	"credentials": {"docker.io": {"https://registry-1.docker.io"}},
 	"mirrors": {"docker.io": {"https://hub.example.com"}, "quay.io": {"https://quay.example.com"},
-		"registry.k8s.io": {"https://k8s.example.com/v2"}, "_default": {"https://node:" + mirrorPassword + "@any.example.com"}},
+		"registry.k8s.io": {"https://k8s.example.com/v2"}, "_default": {"https://node:" + matrix.MirrorPassword + "@any.example.com"}},
 	"insecure": {"docker.io": {"https://registry-1.docker.io"}, "10.0.0.1:5000": {"10.0.0.1:5000"}},
 }
 
@@ -120,12 +122,12 @@ func TestHosts(t *testing.T) {
 			}
 			got[path.Dir(rest)] = slices.Sorted(maps.Keys(config.Host))
 			for url, host := range config.Host {
-				if !slices.Equal(host.Capabilities, []string{"pull", "resolve"}) || host.SkipVerify != (r.values[registries] == "insecure") {
+				if !slices.Equal(host.Capabilities, []string{"pull", "resolve"}) || host.SkipVerify != (r.values[matrix.Registries] == "insecure") {
 					out.add(fmt.Sprintf("%s: host %q is %+v", name, url, host), r.name)
 				}
 			}
 		}
-		if diff := cmp.Diff(registryHosts[r.values[registries]], got); diff != "" {
+		if diff := cmp.Diff(registryHosts[r.values[matrix.Registries]], got); diff != "" {
 			out.add("/etc/containerd/certs.d (-want +got):\n"+diff, r.name)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lint/matrix"
 )
 
 // TestContents: small files of shipped profiles say what contract 14.2 and 14.3 have
@@ -64,7 +65,7 @@ func wantSysctl(r *rendering) map[string]string {
 
 // wantNetwork is static.network, which is empty unless the pool has fixed addresses.
 func wantNetwork(r *rendering) map[string]string {
-	switch r.values[network] {
+	switch r.values[matrix.Network] {
 	case "static":
 		return map[string]string{"Name": "en*", "DHCP": "no", "Address": "192.0.2.10/24", "Gateway": "192.0.2.1", "DNS": "192.0.2.2 192.0.2.3"}
 	case "dns alone":

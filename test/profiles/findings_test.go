@@ -8,13 +8,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/osm-gitops/osm-gitops/pkg/lint/matrix"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
 // TestFindings: there is nothing to say about our own profiles.
 func TestFindings(t *testing.T) {
 	for _, doc := range profiles(t) {
-		for _, f := range profileOf(doc, render.Provenance{}).Findings() {
+		for _, f := range matrix.Profile(doc, render.Provenance{}).Findings() {
 			t.Error(f)
 		}
 	}
@@ -38,8 +39,8 @@ func TestSchemaPart(t *testing.T) {
 			t.Fatalf("%s: %v", path, err)
 		}
 	}
-	if len(part.Defs) != 4 {
-		t.Errorf("it has %d definitions, the modules of a profile are in 4", len(part.Defs))
+	if len(part.Defs) != 10 {
+		t.Errorf("it has %d definitions, what documents have is in 10", len(part.Defs))
 	}
 	for name, got := range part.Defs {
 		if diff := cmp.Diff(whole.Defs[name], got); diff != "" {

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/osm-gitops/osm-gitops/pkg/lint/matrix"
 	"github.com/osm-gitops/osm-gitops/test/ignition"
 )
 
@@ -18,7 +19,7 @@ func TestIgnition(t *testing.T) {
 			if s.ignition {
 				all.add(r.anonymous(string(s.document)), s.document, r.name)
 				versions[s.version]++
-				if want := r.values[ignitionVersion]; s.version != want {
+				if want := r.values[matrix.IgnitionVersion]; s.version != want {
 					t.Errorf("%s: its document is of version %s, want %s", r.name, s.version, want)
 				}
 			}

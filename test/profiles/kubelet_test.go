@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lint/matrix"
 )
 
 const (
@@ -92,7 +93,7 @@ func wantKubelet(r *rendering) map[string]any {
 		// of today ends with "configured to not run on a host using cgroup v1".
 		want["failCgroupV1"] = false
 	}
-	if r.values[gates] == "two" {
+	if r.values[matrix.Gates] == "two" {
 		want["featureGates"] = map[string]any{"RotateKubeletServerCertificate": true, "ImageVolume": false}
 	}
 	// As kubeletAnnotations has them.
@@ -232,7 +233,7 @@ func wantFlags(r *rendering) map[string]string {
 	if cloud != "aws" && cloud != "openstack" || cloud == "aws" && isExternal {
 		want["hostname-override"] = "${KUBELET_HOSTNAME}"
 	}
-	if r.values[taints] != "none" {
+	if r.values[matrix.Taints] != "none" {
 		want["register-with-taints"] = r.in.Settings.InitialTaints
 	}
 	inTree := !isExternal && slices.Contains([]osm.CloudProvider{"aws", "azure", "gce", "vsphere"}, cloud)

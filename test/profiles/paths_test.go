@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lint/matrix"
 )
 
 // pathRow is a row of contract 14.1: which profiles write a file, in which stage, and
@@ -169,9 +170,9 @@ func steps() []step {
 		{"SELinux lets go", "setenforce 0", el, nil, nil},
 		{"firewalld stays off", "firewalld", el, nil, nil},
 		{"kernel settings are loaded", "sysctl", append([]osm.OperatingSystem{ubuntu}, el...), nil, nil},
-		{"the host's CA is trusted", "update-ca-certificates", []osm.OperatingSystem{ubuntu, flatcarName}, nil, map[string]string{hostCA: "one"}},
-		{"the host's CA is trusted", "update-ca-trust", el, nil, map[string]string{hostCA: "one"}},
-		{"the host's CA is an anchor", "/etc/pki/ca-trust/source/anchors/", el, nil, map[string]string{hostCA: "one"}},
+		{"the host's CA is trusted", "update-ca-certificates", []osm.OperatingSystem{ubuntu, flatcarName}, nil, map[string]string{matrix.HostCA: "one"}},
+		{"the host's CA is trusted", "update-ca-trust", el, nil, map[string]string{matrix.HostCA: "one"}},
+		{"the host's CA is an anchor", "/etc/pki/ca-trust/source/anchors/", el, nil, map[string]string{matrix.HostCA: "one"}},
 		{"the name is the machine's", "/etc/machine-name", []osm.OperatingSystem{ubuntu, redHat, rocky, flatcarName}, nil, nil},
 		{"containerd is held", "apt-mark hold containerd.io", []osm.OperatingSystem{ubuntu}, nil, nil},
 		{"containerd is held", "versionlock add containerd", el, nil, nil},
@@ -179,15 +180,15 @@ func steps() []step {
 		{"the agent of VMware", "open-vm-tools", []osm.OperatingSystem{ubuntu}, []osm.CloudProvider{"vmware-cloud-director"}, nil},
 		{"the agent of QEMU", "qemu-guest-agent", []osm.OperatingSystem{ubuntu, redHat, rocky}, []osm.CloudProvider{"kubevirt"}, nil},
 		{"iSCSI", "open-iscsi", []osm.OperatingSystem{ubuntu}, []osm.CloudProvider{"nutanix"}, nil},
-		{"CNI plugins", "containernetworking/plugins/releases/download", all, nil, map[string]string{downloads: "publishers"}},
-		{"crictl", "kubernetes-sigs/cri-tools/releases/download", all, nil, map[string]string{downloads: "publishers"}},
-		{"Kubernetes", "https://dl.k8s.io", all, nil, map[string]string{downloads: "publishers"}},
+		{"CNI plugins", "containernetworking/plugins/releases/download", all, nil, map[string]string{matrix.Downloads: "publishers"}},
+		{"crictl", "kubernetes-sigs/cri-tools/releases/download", all, nil, map[string]string{matrix.Downloads: "publishers"}},
+		{"Kubernetes", "https://dl.k8s.io", all, nil, map[string]string{matrix.Downloads: "publishers"}},
 		{"checksums", "sha256sum --check", all, nil, nil},
-		{"mirrors", "mirror.example.com/kubernetes", all, nil, map[string]string{downloads: "mirrors"}},
-		{"digests", strings.Repeat("0123456789abcdef", 4), all, nil, map[string]string{downloads: "digests"}},
+		{"mirrors", "mirror.example.com/kubernetes", all, nil, map[string]string{matrix.Downloads: "mirrors"}},
+		{"digests", strings.Repeat("0123456789abcdef", 4), all, nil, map[string]string{matrix.Downloads: "digests"}},
 		{"the kubeconfig is fetched", "kube-system-worker-pool-a-kubelet-bootstrap-config", all, nil, nil},
-		{"no updates of Flatcar", "update-engine", []osm.OperatingSystem{flatcarName}, nil, map[string]string{system: "no engine"}},
-		{"no reboots of Flatcar", "locksmithd", []osm.OperatingSystem{flatcarName}, nil, map[string]string{system: "no locksmith"}},
+		{"no updates of Flatcar", "update-engine", []osm.OperatingSystem{flatcarName}, nil, map[string]string{matrix.System: "no engine"}},
+		{"no reboots of Flatcar", "locksmithd", []osm.OperatingSystem{flatcarName}, nil, map[string]string{matrix.System: "no locksmith"}},
 	}
 	for _, name := range []string{"curl", "ca-certificates", "ceph-common", "cifs-utils", "conntrack", "e2fsprogs", "ebtables", "ethtool",
 		"glusterfs-client", "iptables", "jq", "kmod", "openssh-client", "nfs-common", "socat", "util-linux", "ipvsadm"} {

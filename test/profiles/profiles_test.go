@@ -3,7 +3,7 @@
 // each two values meet, and holds what the nodes would get to what programs other
 // than ours say of it: shellcheck, systemd, cloud-init, the kubelet's own types.
 //
-// Start with TestMatrix. The combinations are in values_test.go, what is read out
+// Start with TestMatrix. The combinations are those of pkg/lint/matrix, what is read out
 // of a document in node_test.go; every other file is one kind of check.
 package profiles_test
 
@@ -18,6 +18,7 @@ import (
 	"time"
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lint/matrix"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
@@ -65,17 +66,17 @@ func TestMatrix(t *testing.T) {
 		}
 	}
 	for _, doc := range profiles(t) {
-		dims := dimensions(doc)
-		if got, want := len(dims[0].values)*len(dims[1].values), len(doc.Spec.SupportedCloudProviders)*4; got != want || want == 0 {
+		dims := matrix.Dimensions(doc)
+		if got, want := len(dims[0].Values)*len(dims[1].Values), len(doc.Spec.SupportedCloudProviders)*4; got != want || want == 0 {
 			t.Errorf("%s: %d combinations of provider and kubelet, want %d", doc.Path, got, want)
 		}
 		var missing report
 		for i, a := range dims {
 			for _, b := range dims[:i] {
-				for _, v := range a.values {
-					for _, w := range b.values {
-						if !met[[5]string{doc.Name, a.name, v.name, b.name, w.name}] {
-							missing.add(fmt.Sprintf("%s %s never meets %s %s", a.name, v.name, b.name, w.name), doc.Name+" any combination")
+				for _, v := range a.Values {
+					for _, w := range b.Values {
+						if !met[[5]string{doc.Name, a.Name, v.Name, b.Name, w.Name}] {
+							missing.add(fmt.Sprintf("%s %s never meets %s %s", a.Name, v.Name, b.Name, w.Name), doc.Name+" any combination")
 						}
 					}
 				}
@@ -92,7 +93,7 @@ func TestNames(t *testing.T) {
 		if want := strings.TrimSuffix(filepath.Base(doc.Path), ".yaml"); doc.Name != want {
 			t.Errorf("%s holds profile %q: call them alike", doc.Path, doc.Name)
 		}
-		if err := render.NewEngine().Check(profileOf(doc, render.Provenance{})); err != nil {
+		if err := render.NewEngine().Check(matrix.Profile(doc, render.Provenance{})); err != nil {
 			t.Errorf("%s: %v", doc.Path, err)
 		}
 	}
@@ -122,14 +123,6 @@ func profiles(t testing.TB) []profile.Document {
 		}
 	}
 	return out
-}
-
-func profileOf(doc profile.Document, from render.Provenance) render.Profile {
-	from.Profile, from.Version = doc.Name, doc.Spec.Version
-	return render.Profile{
-		Spec: doc.Spec, Object: doc.Name + "-" + doc.Spec.Version, Digest: doc.Digest,
-		Provenance: from, File: doc.Path, Lines: doc.Line,
-	}
 }
 
 // corpus is rendered once for all tests; it is only read afterwards.
@@ -175,23 +168,23 @@ type renderError struct {
 func (e *renderError) String() string { return e.in + ": " + e.err.Error() }
 
 func renderAll(engine *render.Engine, doc profile.Document) (all []*rendering, errs []*renderError) {
-	dims := dimensions(doc)
+	dims := matrix.Dimensions(doc)
 	sizes := make([]int, len(dims))
 	for i, d := range dims {
-		sizes[i] = len(d.values)
+		sizes[i] = len(d.Values)
 	}
-	for _, row := range pairwise(sizes) {
+	for _, row := range matrix.Pairwise(sizes) {
 		r := &rendering{profile: doc, shipped: isShipped(doc), values: map[string]string{}}
-		c := newCombination(doc)
+		c := matrix.New(doc)
 		words := []string{doc.Name}
 		for i, d := range dims {
-			v := d.values[row[i]]
-			r.values[d.name] = v.name
-			if v.apply != nil {
-				v.apply(c)
+			v := d.Values[row[i]]
+			r.values[d.Name] = v.Name
+			if v.Apply != nil {
+				v.Apply(c)
 			}
-			if row[i] > 0 || d.name == provider || d.name == kubelet {
-				words = append(words, d.name+"="+v.name)
+			if row[i] > 0 || d.Name == matrix.Provider || d.Name == matrix.Kubelet {
+				words = append(words, d.Name+"="+v.Name)
 			}
 		}
 		r.name = strings.Join(words, " ")
@@ -204,8 +197,8 @@ func renderAll(engine *render.Engine, doc profile.Document) (all []*rendering, e
 	return all, errs
 }
 
-func (r *rendering) render(engine *render.Engine, c *combination) error {
-	in, err := c.input(r.profile)
+func (r *rendering) render(engine *render.Engine, c *matrix.Combination) error {
+	in, err := c.Input()
 	if err != nil {
 		return err
 	}

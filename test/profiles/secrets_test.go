@@ -4,14 +4,16 @@ import (
 	"encoding/base64"
 	"strings"
 	"testing"
+
+	"github.com/osm-gitops/osm-gitops/pkg/lint/matrix"
 )
 
 // secrets are all credentials of the combinations, by what they are.
 var secrets = map[string]string{
-	"the node's token": nodeToken, "the bootstrap token": bootstrapToken, "the proxy's password": proxyPassword,
-	"a registry's password": registryPassword, "a registry's identity token": registryIdentity, "a mirror's password": mirrorPassword,
-	"RHEL's password": rhelPassword, "RHEL's offline token": rhelOffline, "RHEL's activation key": rhelActivation,
-	"the cloud configuration's secret": cloudSecret,
+	"the node's token": matrix.NodeToken, "the bootstrap token": matrix.BootstrapToken, "the proxy's password": matrix.ProxyPassword,
+	"a registry's password": matrix.RegistryPassword, "a registry's identity token": matrix.RegistryIdentity, "a mirror's password": matrix.MirrorPassword,
+	"RHEL's password": matrix.RHELPassword, "RHEL's offline token": matrix.RHELOffline, "RHEL's activation key": matrix.RHELActivation,
+	"the cloud configuration's secret": matrix.CloudSecret,
 }
 
 // nowhere are credentials that no document needs: the node fetches the one, and the
@@ -82,7 +84,7 @@ func TestTokenOnce(t *testing.T) {
 		for name, s := range r.stages() {
 			var in []string
 			for path, f := range s.nodeFiles() {
-				if holds(f.content, nodeToken) {
+				if holds(f.content, matrix.NodeToken) {
 					in = append(in, path)
 				}
 			}

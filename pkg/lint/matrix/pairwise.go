@@ -1,15 +1,12 @@
-package profiles_test
+package matrix
 
-import (
-	"slices"
-	"testing"
-)
+import "slices"
 
-// pairwise returns combinations of values, one value per dimension as an index
+// Pairwise returns combinations of values, one value per dimension as an index
 // below its size, such that any two values of two dimensions occur together in
 // one of them. It is greedy and has no chance in it: the same sizes give the same
 // combinations.
-func pairwise(sizes []int) [][]int {
+func Pairwise(sizes []int) [][]int {
 	open := newPairs(sizes)
 	used := make([][]int, len(sizes)) // how often a value was chosen
 	for d, size := range sizes {
@@ -107,49 +104,4 @@ func (p pairs) first(order []int) (pair, bool) {
 		}
 	}
 	return pair{}, false
-}
-
-func TestPairwise(t *testing.T) {
-	for name, sizes := range map[string][]int{
-		"two dimensions need their product": {3, 4},
-		"a value alone is a constant":       {1, 2, 3},
-		"many small ones":                   {2, 2, 2, 2, 2, 2, 2, 2, 2, 2},
-		"like a profile's":                  {13, 4, 4, 6, 2, 5, 2, 2, 2, 3, 4, 2, 4, 3},
-	} {
-		t.Run(name, func(t *testing.T) {
-			rows := pairwise(sizes)
-			seen := map[pair]bool{}
-			for _, row := range rows {
-				for d, v := range row {
-					if v < 0 || v >= sizes[d] {
-						t.Fatalf("row %v has no value %d in dimension %d", row, v, d)
-					}
-					for e := range d {
-						seen[pair{d, v, e, row[e]}] = true
-					}
-				}
-			}
-			for d := range sizes {
-				for e := range d {
-					for v := range sizes[d] {
-						for w := range sizes[e] {
-							if !seen[pair{d, v, e, w}] {
-								t.Errorf("value %d of dimension %d never meets value %d of dimension %d", v, d, w, e)
-							}
-						}
-					}
-				}
-			}
-			// The two widest dimensions alone need their product; half as much again
-			// is what the greedy choice may cost.
-			wide := slices.Sorted(slices.Values(sizes))
-			least := wide[len(wide)-1] * wide[len(wide)-2]
-			if len(rows) < least || len(rows) > least*3/2+10 {
-				t.Errorf("%d combinations, at least %d are needed", len(rows), least)
-			}
-			if again := pairwise(sizes); !slices.EqualFunc(rows, again, slices.Equal[[]int]) {
-				t.Error("the same sizes gave other combinations")
-			}
-		})
-	}
 }

@@ -1,0 +1,49 @@
+package matrix
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Credentials, each different, so that one can tell where one ended up. They are
+// nobody's: made up, and as long as real ones, since sizes are measured.
+const (
+	BootstrapToken   = "abcdef.0123456789abcdef"
+	ProxyPassword    = "proxy-2f6c0b94"
+	RegistryPassword = "registry-81d3a5e7"
+	RegistryIdentity = "identity-5b0c9f12"
+	MirrorPassword   = "mirror-c47e1a60"
+	RHELPassword     = "rhsm-93b8d2f4"
+	RHELOffline      = "offline-6a1f7c38"
+	RHELActivation   = "activation-e05d4b29"
+	CloudSecret      = "cloud-config-7d92e6b1"
+)
+
+// NodeToken is as long as a ServiceAccount's: three parts, about a thousand characters.
+var NodeToken = noise("header", 120) + "." + noise("claims", 620) + "." + noise("signature", 342)
+
+// noise is text of n characters that nothing compresses, always the same.
+func noise(seed string, n int) string {
+	var b []byte
+	for i := 0; len(b) < n; i++ {
+		sum := sha256.Sum256(fmt.Appendf(nil, "%s %d", seed, i))
+		b = append(b, sum[:]...)
+	}
+	return strings.NewReplacer("+", "-", "/", "_").Replace(base64.StdEncoding.EncodeToString(b))[:n]
+}
+
+// certificate is as long as that of a cluster's CA with an RSA key. Nothing here
+// reads what is in it.
+func certificate(seed string) string {
+	var b strings.Builder
+	b.WriteString("-----BEGIN CERTIFICATE-----\n")
+	for line := range slices.Chunk([]byte(noise(seed, 1024)), 64) {
+		b.Write(line)
+		b.WriteByte('\n')
+	}
+	b.WriteString("-----END CERTIFICATE-----\n")
+	return b.String()
+}

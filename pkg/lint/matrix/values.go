@@ -1,0 +1,281 @@
+package matrix
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
+)
+
+// Names of dimensions.
+const (
+	Provider        = "provider"
+	Kubelet         = "kubelet"
+	Proxy           = "proxy"
+	Registries      = "registries"
+	External        = "external"
+	IPFamily        = "family"
+	HostCA          = "hostCA"
+	Pause           = "pause"
+	Taints          = "taints"
+	Annotations     = "annotations"
+	Keys            = "keys"
+	Gates           = "gates"
+	Downloads       = "downloads"
+	Commit          = "commit"
+	CloudConfig     = "cloudConfig"
+	System          = "system"
+	Network         = "network"
+	IgnitionVersion = "ignition"
+)
+
+// Kubelets are a version of each supported minor.
+func Kubelets() []string { return []string{"1.33.0", "1.34.0", "1.35.0", "1.36.0"} }
+
+// Dimension is one thing in which pools or settings differ. The first value is
+// what a pool has that says nothing.
+type Dimension struct {
+	Name   string
+	Values []Value
+}
+
+// Value is one value of a dimension.
+type Value struct {
+	Name string
+	// Apply chooses it; nil where nothing has to be done.
+	Apply func(*Combination)
+}
+
+// Combination is a pool, a cluster and settings in the making.
+type Combination struct {
+	Settings render.Settings
+	Cluster  render.Cluster
+
+	doc          profile.Document
+	annotations  map[string]string
+	kubelet      string
+	providerSpec map[string]any
+	system       map[string]any // operatingSystemSpec
+	from         render.Provenance
+}
+
+// New is a pool of a profile's operating system with nothing chosen.
+func New(doc profile.Document) *Combination {
+	c := &Combination{
+		doc:         doc,
+		annotations: map[string]string{api.AnnotationOSP: doc.Name},
+		system:      map[string]any{},
+		Settings: render.Settings{
+			ClusterDNS: []string{"10.96.0.10"}, KubernetesCACert: certificate("cluster"), Namespace: "kube-system",
+		},
+		Cluster: render.Cluster{Server: "https://api.cluster.example.com:6443", APIServerToken: NodeToken, BootstrapToken: BootstrapToken},
+	}
+	if doc.Spec.OSName == osm.OperatingSystemFlatcar {
+		c.system["provisioningUtility"] = doc.Spec.ProvisioningUtility
+	}
+	c.providerSpec = map[string]any{"operatingSystem": doc.Spec.OSName}
+	return c
+}
+
+// Kubelet chooses a version of the kubelet.
+func (c *Combination) Kubelet(version string) { c.kubelet = version }
+
+// Input is what is rendered for the combination.
+func (c *Combination) Input() (render.Input, error) {
+	c.providerSpec["operatingSystemSpec"] = c.system
+	b, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"name": "worker-pool-a", "namespace": "kube-system", "annotations": c.annotations},
+		"spec": map[string]any{"template": map[string]any{"spec": map[string]any{
+			"versions":     map[string]any{"kubelet": c.kubelet},
+			"providerSpec": map[string]any{"value": c.providerSpec},
+		}}},
+	})
+	if err != nil {
+		return render.Input{}, err
+	}
+	var md machines.MachineDeployment
+	if err := json.Unmarshal(b, &md); err != nil {
+		return render.Input{}, err
+	}
+	pool, err := render.DecodePool(&md)
+	return render.Input{Profile: Profile(c.doc, c.from), Pool: pool, Settings: c.Settings, Cluster: c.Cluster}, err
+}
+
+// Profile is a document as rendering takes it.
+func Profile(doc profile.Document, from render.Provenance) render.Profile {
+	from.Profile, from.Version = doc.Name, doc.Spec.Version
+	return render.Profile{
+		Spec: doc.Spec, Object: doc.Name + "-" + doc.Spec.Version, Digest: doc.Digest,
+		Provenance: from, File: doc.Path, Lines: doc.Line,
+	}
+}
+
+// kubeletAnnotations are all of the contract's (section 6).
+var kubeletAnnotations = map[string]string{
+	"KubeReserved": "cpu=300m,memory=350Mi", "SystemReserved": "cpu=250m,ephemeral-storage=2Gi", "EvictionHard": "memory.available<250Mi,nodefs.available<12%",
+	"MaxPods": "222", "ContainerLogMaxSize": "64Mi", "ContainerLogMaxFiles": "7",
+	"ImageGCHighThresholdPercent": "81", "ImageGCLowThresholdPercent": "71", "ImageMinimumGCAge": "7m", "ImageMaximumGCAge": "26h",
+}
+
+func annotate(names ...string) func(*Combination) {
+	return func(c *Combination) {
+		for _, name := range names {
+			c.annotations[api.AnnotationKubeletConfigPrefix+name] = kubeletAnnotations[name]
+		}
+	}
+}
+
+func setting(set func(*render.Settings)) func(*Combination) {
+	return func(c *Combination) { set(&c.Settings) }
+}
+
+func osSpec(values map[string]any) func(*Combination) {
+	return func(c *Combination) {
+		for k, v := range values {
+			c.system[k] = v
+		}
+	}
+}
+
+func addNetwork(values map[string]any) func(*Combination) {
+	return func(c *Combination) {
+		n, _ := c.providerSpec["network"].(map[string]any)
+		if n == nil {
+			n = map[string]any{}
+			c.providerSpec["network"] = n
+		}
+		for k, v := range values {
+			n[k] = v
+		}
+	}
+}
+
+// withDigests gives a digest for all that nodes download of Kubernetes, by the names
+// that profiles/README.md gives.
+func withDigests(s *render.Settings) {
+	s.DownloadDigests = map[string]string{}
+	for _, name := range []string{"kubelet", "kubectl", "kubeadm"} {
+		for _, arch := range []string{"amd64", "arm64"} {
+			for _, v := range Kubelets() {
+				s.DownloadDigests[name+"-v"+v+"-linux-"+arch] = strings.Repeat("0123456789abcdef", 4)
+			}
+		}
+	}
+}
+
+// withMirrors sends nodes elsewhere for all that they download. The names are those
+// of profiles/README.md.
+func withMirrors(s *render.Settings) {
+	s.DownloadMirrors = map[string]string{}
+	for _, publisher := range []string{"cni", "crictl", "docker", "kubernetes"} {
+		s.DownloadMirrors[publisher] = "https://node:" + MirrorPassword + "@mirror.example.com/" + publisher
+	}
+}
+
+// Dimensions of a profile's pools, those that only some operating systems have
+// included.
+func Dimensions(doc profile.Document) []Dimension {
+	dims := []Dimension{{Name: Provider}, {Name: Kubelet}}
+	for _, p := range doc.Spec.SupportedCloudProviders {
+		dims[0].Values = append(dims[0].Values, Value{string(p.Name), func(c *Combination) { c.providerSpec["cloudProvider"] = p.Name }})
+	}
+	for _, v := range Kubelets() {
+		dims[1].Values = append(dims[1].Values, Value{v, func(c *Combination) { c.kubelet = v }})
+	}
+	dims = append(dims, everywhere()...)
+	switch doc.Spec.OSName {
+	case osm.OperatingSystemFlatcar:
+		dims = append(dims, flatcar(doc)...)
+	case osm.OperatingSystemRHEL:
+		dims = append(dims, rhel())
+	default:
+		dims = append(dims, Dimension{System, []Value{{"none", nil}, {"upgrade", osSpec(map[string]any{"distUpgradeOnBoot": true})}}})
+	}
+	return dims
+}
+
+func everywhere() []Dimension {
+	const noProxy = ".svc,.cluster.local,localhost,127.0.0.1,10.0.0.0/8"
+	return []Dimension{
+		{Proxy, []Value{{"none", nil},
+			{"plain", setting(func(s *render.Settings) { s.NodeHTTPProxy, s.NodeNoProxy = "http://proxy.example.com:3128", noProxy })},
+			{"password", setting(func(s *render.Settings) {
+				s.NodeHTTPProxy, s.NodeNoProxy = "http://node:"+ProxyPassword+"%40@proxy.example.com:3128", noProxy // %40 is an "@" of the password
+			})},
+			{"no-proxy alone", setting(func(s *render.Settings) { s.NodeNoProxy = noProxy })}}},
+		{Registries, []Value{{"none", nil},
+			{"mirrors", setting(func(s *render.Settings) {
+				s.NodeRegistryMirrors = "https://hub.example.com,quay.io=https://quay.example.com"
+				s.NodeContainerdRegistryMirrors = []string{"registry.k8s.io=https://k8s.example.com/v2?kubermatic=override_path%3Dtrue", "*=https://node:" + MirrorPassword + "@any.example.com"}
+			})},
+			{"insecure", setting(func(s *render.Settings) { s.NodeInsecureRegistries = "10.0.0.1:5000,docker.io" })},
+			{"credentials", setting(func(s *render.Settings) {
+				s.RegistryCredentials = map[string]render.RegistryCredential{
+					"registry.example.com": {Username: "node", Password: RegistryPassword}, "id.example.com": {IdentityToken: RegistryIdentity}}
+			})}}},
+		{External, []Value{{"no", nil}, {"yes", setting(func(s *render.Settings) { s.ExternalCloudProvider = true })}}},
+		{IPFamily, []Value{{"none", nil},
+			{"IPv4", addNetwork(map[string]any{"ipFamily": "IPv4"})}, {"IPv6", addNetwork(map[string]any{"ipFamily": "IPv6"})},
+			{"IPv4+IPv6", addNetwork(map[string]any{"ipFamily": "IPv4+IPv6"})}, {"IPv6+IPv4", addNetwork(map[string]any{"ipFamily": "IPv6+IPv4"})}}},
+		{HostCA, []Value{{"none", nil}, {"one", setting(func(s *render.Settings) { s.HostCACert = certificate("host") })}}},
+		{Pause, []Value{{"none", nil}, {"set", setting(func(s *render.Settings) { s.PauseImage = "registry.example.com/pause:3.10" })}}},
+		{Taints, []Value{{"none", nil}, {"two", setting(func(s *render.Settings) {
+			s.InitialTaints = "node.example.com/agent=missing:NoSchedule,example.com/gpu:NoExecute"
+		})}}},
+		{Annotations, []Value{{"none", nil}, {"all", annotate(slices.Sorted(maps.Keys(kubeletAnnotations))...)},
+			{"sizes", annotate("KubeReserved", "EvictionHard", "ContainerLogMaxFiles")}, {"images", annotate("ImageGCHighThresholdPercent", "ImageGCLowThresholdPercent", "MaxPods", "SystemReserved")}}},
+		{Keys, []Value{{"none", nil}, {"two", func(c *Combination) {
+			c.providerSpec["sshPublicKeys"] = []string{"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIB" + noise("one", 42) + " one@example.com", "ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAABAQ" + noise("two", 338) + " it's two"}
+		}}}},
+		{Gates, []Value{{"none", nil}, {"two", setting(func(s *render.Settings) {
+			s.KubeletFeatureGates = map[string]bool{"RotateKubeletServerCertificate": true, "ImageVolume": false}
+		})}}},
+		{Downloads, []Value{{"publishers", nil}, {"mirrors", setting(withMirrors)}, {"digests", setting(withDigests)},
+			{"both", setting(func(s *render.Settings) { withMirrors(s); withDigests(s) })}}},
+		{Commit, []Value{{"none", nil}, // a profile made by hand
+			{"sha1", from("3f2a9c1d5e6f708192a3b4c5d6e7f8091a2b3c4d")},
+			{"sha256", from("3f2a9c1d5e6f708192a3b4c5d6e7f8091a2b3c4d5e6f708192a3b4c5d6e7f809")}}},
+		{CloudConfig, []Value{{"none", nil}, {"overwritten", func(c *Combination) {
+			c.providerSpec["overwriteCloudConfig"] = "[Global]\nsecret = \"" + CloudSecret + "\"\n"
+		}}}},
+	}
+}
+
+func from(name string) func(*Combination) {
+	return func(c *Combination) {
+		c.from = render.Provenance{Commit: name, Change: name, Repository: "https://git.example.com/profiles.git", Path: "profiles/" + c.annotations[api.AnnotationOSP] + ".yaml"}
+	}
+}
+
+func rhel() Dimension {
+	return Dimension{System, []Value{{"none", nil},
+		{"user", osSpec(map[string]any{"rhelSubscriptionManagerUser": "node@example.com", "rhelSubscriptionManagerPassword": RHELPassword, "attachSubscription": true})},
+		{"offline", osSpec(map[string]any{"rhelSubscriptionManagerUser": "node@example.com", "rhelSubscriptionManagerPassword": RHELPassword, "rhsmOfflineToken": RHELOffline})},
+		{"satellite", osSpec(map[string]any{"rhelUseSatelliteServer": true, "rhelSatelliteServer": "satellite.example.com", "rhelOrganizationName": "example", "rhelActivationKey": RHELActivation})},
+		{"upgrade", osSpec(map[string]any{"distUpgradeOnBoot": true})}}}
+}
+
+func flatcar(doc profile.Document) []Dimension {
+	dims := []Dimension{
+		{System, []Value{{"none", nil},
+			{"no updates", osSpec(map[string]any{"disableAutoUpdate": true})},
+			{"no locksmith", osSpec(map[string]any{"disableLocksmithD": true})},
+			{"no engine", osSpec(map[string]any{"disableUpdateEngine": true})},
+			{"nothing", osSpec(map[string]any{"disableAutoUpdate": true, "disableLocksmithD": true, "disableUpdateEngine": true})}}},
+		{Network, []Value{{"dhcp", nil},
+			{"static", addNetwork(map[string]any{"cidr": "192.0.2.10/24", "gateway": "192.0.2.1", "dns": map[string]any{"servers": []string{"192.0.2.2", "192.0.2.3"}}})},
+			{"dns alone", addNetwork(map[string]any{"dns": map[string]any{"servers": []string{"2001:db8::53"}}})}}},
+	}
+	if doc.Spec.ProvisioningUtility == osm.ProvisioningUtilityIgnition {
+		dims = append(dims, Dimension{IgnitionVersion, []Value{{"3.3.0", nil},
+			{"3.4.0", setting(func(s *render.Settings) { s.IgnitionVersion = "3.4.0" })},
+			{"2.3.0", func(c *Combination) { c.annotations[api.AnnotationIgnitionVersion] = "2.3.0" }}}})
+	}
+	return dims
+}

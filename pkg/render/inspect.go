@@ -1,0 +1,165 @@
+package render
+
+import (
+	"bytes"
+	"errors"
+	"strconv"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"go.yaml.in/yaml/v3"
+
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+)
+
+// Inspector renders a profile as Engine does, and knows more of what came out:
+// which branches of the templates were executed, and which line of the profile
+// each line of a file comes from. It is for people who write profiles. It serves
+// one goroutine at a time.
+type Inspector struct {
+	spec     osm.OperatingSystemProfileSpec
+	compiled *compiled
+	marks    *marks
+}
+
+// NewInspector compiles a profile.
+func NewInspector(p Profile) *Inspector {
+	i := &Inspector{spec: p.Spec, marks: newMarks()}
+	i.compiled = (&gate{marks: i.marks}).compile(&i.spec)
+	return i
+}
+
+// Branches are all of the profile's templates with their hits so far, in the same
+// order each time.
+func (i *Inspector) Branches() []Branch { return i.marks.branches }
+
+// Inspection is one rendering. It holds placeholders in place of credentials.
+type Inspection struct {
+	Bootstrap, Provisioning InspectedStage
+}
+
+// InspectedStage is one stage of it.
+type InspectedStage struct {
+	// Document is the user-data.
+	Document []byte
+	// Size is the length of the user-data with the credentials of the input, as the
+	// provider counts it; Limit is what the provider or a Secret takes.
+	Size, Limit int
+	// Files are those of the profile, in its order.
+	Files []InspectedFile
+}
+
+// InspectedFile is a file of a profile as it lands on a node.
+type InspectedFile struct {
+	NodeFile
+	// Field of the profile with the content.
+	Field string
+	// Places has for each line of the content where it comes from.
+	Places []Place
+}
+
+// inspectedDigest stands for the input digest, which differs for any two inputs: so
+// that what renders alike is alike.
+const inspectedDigest = digestRecipe + "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
+// Inspect renders an input of the profile, with placeholders and with the real
+// values as Render does. The error is that of Render; where only the documents are
+// too large, the inspection is there as well.
+func (i *Inspector) Inspect(in Input) (*Inspection, error) {
+	if err := in.check(); err != nil {
+		return nil, err
+	}
+	c := *i.compiled
+	if len(c.problems) > 0 {
+		return nil, in.invalid(c.problems...)
+	}
+	redacted, _ := in.Split()
+	c.trace = &trace{marks: i.marks, places: map[string][]Place{}}
+	osc, problems := redacted.render(&c, inspectedDigest)
+	if len(problems) > 0 {
+		return nil, in.invalid(problems...)
+	}
+	bootstrap, provisioning, problems := in.documents(&c, osc)
+	if len(problems) > 0 {
+		return nil, in.invalid(problems...)
+	}
+	out := &Inspection{}
+	for _, s := range []struct {
+		to       *InspectedStage
+		compiled *compiledStage
+		config   *osm.OSCConfig
+		document []byte
+	}{{&out.Bootstrap, &c.bootstrap, &osc.BootstrapConfig, bootstrap}, {&out.Provisioning, &c.provisioning, &osc.ProvisioningConfig, provisioning}} {
+		s.to.Document, s.to.Files = s.document, c.trace.files(s.compiled, s.config)
+	}
+	return out, in.measure(i.compiled, out)
+}
+
+// measure renders with the real values, for the sizes of the documents.
+func (in Input) measure(c *compiled, out *Inspection) error {
+	osc, problems := in.render(c, inspectedDigest)
+	if len(problems) > 0 {
+		return in.invalid(withoutCauses(problems)...)
+	}
+	bootstrap, provisioning, problems := in.documents(c, osc)
+	if len(problems) > 0 {
+		return in.invalid(withoutCauses(problems)...)
+	}
+	out.Bootstrap.Size, out.Bootstrap.Limit = in.Pool.UserDataSize(bootstrap), in.Pool.UserDataLimit()
+	out.Provisioning.Size, out.Provisioning.Limit = len(provisioning), maxSecretBytes
+	if problems := in.checkSizes(osc, &Output{Bootstrap: bootstrap, Provisioning: provisioning}); len(problems) > 0 {
+		return in.invalid(problems...)
+	}
+	return nil
+}
+
+// files are those of a stage that come from the profile.
+func (t *trace) files(s *compiledStage, config *osm.OSCConfig) []InspectedFile {
+	files := make([]InspectedFile, 0, len(s.files))
+	for n, f := range s.files {
+		rendered := config.Files[n] // the settings' own come behind them
+		mode, _ := parsePermissions(rendered.Permissions)
+		files = append(files, InspectedFile{
+			NodeFile: NodeFile{Path: rendered.Path, Mode: mode, Content: rendered.Content.Inline.Data},
+			Field:    f.field, Places: t.of(f.field, f.text),
+		})
+	}
+	return files
+}
+
+// CheckDocument says what cloud-init's schema has against a document of a stage,
+// each about the field of the profile that it comes from. It is for documents that
+// cloud-init reads: Ignition's are validated when they are made, and Flatcar's
+// coreos-cloudinit has no schema. The document holds no credential.
+func (p Profile) CheckDocument(stage string, s InspectedStage) []*InvalidError {
+	if p.Spec.OSName == osm.OperatingSystemFlatcar {
+		return nil
+	}
+	root := "spec." + stage + "Config"
+	if !bytes.HasPrefix(s.Document, []byte(cloudConfigHeader)) {
+		return p.of("", inStage(stage, problem(root, "the document does not begin with %q", cloudConfigHeader)))
+	}
+	var values map[string]any
+	if err := yaml.Unmarshal(s.Document, &values); err != nil {
+		return p.of("", inStage(stage, problem(root, "the document is no YAML: %w", err)))
+	}
+	var invalid *jsonschema.ValidationError
+	if !errors.As(documentSchema().Validate(values), &invalid) {
+		return nil
+	}
+	findings := schemaFindings(root, invalid)
+	for _, f := range findings {
+		s.locate(root, f)
+	}
+	return p.of("", inStage(stage, findings...))
+}
+
+// locate turns a field of the document into one of the profile.
+func (s InspectedStage) locate(root string, f *InvalidError) {
+	for n, file := range s.Files {
+		item := root + ".write_files[" + strconv.Itoa(n) + "]"
+		if len(f.Field) >= len(item) && f.Field[:len(item)] == item {
+			f.Field, f.File = file.Field, file.Path
+			return
+		}
+	}
+}
