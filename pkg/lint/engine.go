@@ -2,8 +2,15 @@ package lint
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
 
+	"github.com/osm-gitops/osm-gitops/pkg/lint/matrix"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
 // File is a file to check.
@@ -33,6 +40,203 @@ type ProfileCheck func(ctx context.Context, doc profile.Document) []Finding
 type Progress struct {
 	// Profile that is rendered.
 	Profile string
-	// Done of Total renderings, of all profiles.
+	// Done of Total renderings, of all profiles. Total grows where branches are
+	// searched for.
 	Done, Total int
+}
+
+// Run checks files. The error is the context's.
+func (l *Linter) Run(ctx context.Context, files []File) (*Report, error) {
+	r := &Report{}
+	var runs []*run
+	for _, f := range files {
+		docs, err := profile.Decode(f.Path, f.Data)
+		for _, p := range profile.Problems(err) {
+			r.Findings = append(r.Findings, decodeFinding(p))
+		}
+		r.Documents = append(r.Documents, docs...)
+	}
+	r.Profiles = len(r.Documents)
+	r.Findings = append(r.Findings, duplicates(r.Documents)...)
+	engine := render.NewEngine()
+	for i := range r.Documents {
+		doc := r.Documents[i]
+		for _, check := range l.ProfileChecks {
+			r.Findings = append(r.Findings, check(ctx, doc)...)
+		}
+		found, renders := checkProfile(engine, doc)
+		r.Findings = append(r.Findings, found...)
+		if renders {
+			runs = append(runs, newRun(doc))
+		}
+	}
+	if err := l.render(ctx, runs); err != nil {
+		return nil, err
+	}
+	for _, run := range runs {
+		found, err := l.checkTexts(ctx, run)
+		if err != nil {
+			return nil, err
+		}
+		r.Findings = append(r.Findings, found...)
+		r.Findings = append(r.Findings, run.findings()...)
+		notReached := run.notReached()
+		for _, b := range notReached {
+			if !b.inner {
+				r.Findings = append(r.Findings, b.finding())
+			}
+		}
+		r.NotReached = append(r.NotReached, notReached...)
+		r.Renderings += len(run.rows)
+		r.Texts += len(run.texts)
+		r.Branches += len(run.branches)
+	}
+	r.Findings = Sort(r.Findings)
+	return r, ctx.Err()
+}
+
+// decodeFinding is a problem of a file as a finding.
+func decodeFinding(p *profile.Problem) Finding {
+	rule := RuleSchema
+	if p.Field == "" && strings.HasPrefix(p.Err.Error(), "is no YAML") {
+		rule = RuleYAML
+	}
+	return Finding{Rule: rule, Severity: SeverityError, Path: p.Path, Line: p.Line, Field: p.Field, Message: p.Err.Error()}
+}
+
+// duplicates finds profiles that several files have with one version. Those within
+// one file are the decoder's to find.
+func duplicates(docs []profile.Document) []Finding {
+	first := map[[2]string]profile.Document{}
+	var findings []Finding
+	for _, doc := range docs {
+		id := [2]string{doc.Name, doc.Spec.Version}
+		other, ok := first[id]
+		if !ok {
+			first[id] = doc
+			continue
+		}
+		findings = append(findings, Finding{
+			Rule: RuleDuplicate, Severity: SeverityError, Path: doc.Path, Line: doc.Line("metadata.name"),
+			Profile: doc.Name, Version: doc.Spec.Version, Field: "metadata.name",
+			Message: fmt.Sprintf("profile %q %s is also in %s, on line %d: remove one of them, or give it another name or version",
+				doc.Name, doc.Spec.Version, other.Path, other.Line("metadata.name")),
+		})
+	}
+	return findings
+}
+
+// checkProfile says what is wrong whatever pool a profile is used for, and whether it
+// makes sense to render it.
+func checkProfile(engine *render.Engine, doc profile.Document) (findings []Finding, renders bool) {
+	p := matrix.Profile(doc, render.Provenance{})
+	problems := render.Problems(engine.Check(p))
+	for _, problem := range problems {
+		findings = append(findings, renderFinding(doc, problem))
+	}
+	for _, problem := range p.Findings() {
+		f := renderFinding(doc, problem)
+		var schema *render.SchemaError
+		if !errors.As(problem.Err, &schema) {
+			f.Severity = SeverityWarning
+		}
+		findings = append(findings, f)
+	}
+	return findings, len(problems) == 0
+}
+
+// renderFinding is a problem of rendering as a finding.
+func renderFinding(doc profile.Document, p *render.InvalidError) Finding {
+	rule := RuleTemplate
+	var size *render.UserDataError
+	var schema *render.SchemaError
+	switch {
+	case errors.As(p.Err, &size):
+		rule = RuleUserData
+	case errors.As(p.Err, &schema), strings.Contains(p.Field, ".modules"):
+		rule = RuleCloudInit
+	case strings.Contains(p.Field, ".units"):
+		rule = RuleUnit
+	case strings.HasSuffix(p.Field, ".path"), strings.HasSuffix(p.Field, ".permissions"), strings.HasSuffix(p.Field, ".content"):
+		rule = RuleFile
+	}
+	return Finding{
+		Rule: rule, Severity: SeverityError, Path: doc.Path, Line: p.Line, Profile: doc.Name, Version: doc.Spec.Version,
+		Field: p.Field, File: p.File, Message: p.Err.Error(),
+	}
+}
+
+// chunkRows is how many combinations a goroutine renders at a time, with templates
+// compiled for it.
+const chunkRows = 24
+
+// render renders all combinations of all profiles, then those that may reach what was
+// not reached.
+func (l *Linter) render(ctx context.Context, runs []*run) error {
+	p := &pool{workers: l.Workers, progress: l.Progress}
+	if p.workers == 0 {
+		p.workers = runtime.GOMAXPROCS(0)
+	}
+	for _, r := range runs {
+		p.plan(r, r.pairwise())
+	}
+	if err := p.work(ctx); err != nil {
+		return err
+	}
+	for _, r := range runs {
+		p.plan(r, r.search())
+	}
+	return p.work(ctx)
+}
+
+// pool renders chunks of rows.
+type pool struct {
+	workers  int
+	progress func(Progress)
+
+	todo        []chunk
+	mu          sync.Mutex
+	done, total int
+}
+
+type chunk struct {
+	run         *run
+	first, last int // rows
+}
+
+func (p *pool) plan(r *run, rows [][]int) {
+	first := len(r.rows)
+	r.rows = append(r.rows, rows...)
+	p.total += len(rows)
+	for ; first < len(r.rows); first += chunkRows {
+		p.todo = append(p.todo, chunk{r, first, min(first+chunkRows, len(r.rows))})
+	}
+}
+
+func (p *pool) work(ctx context.Context) error {
+	next := make(chan chunk)
+	var wg sync.WaitGroup
+	for range p.workers {
+		wg.Go(func() {
+			for c := range next {
+				c.run.renderRows(ctx, c.first, c.last, func() { p.tell(c.run) })
+			}
+		})
+	}
+	for _, c := range p.todo {
+		next <- c
+	}
+	close(next)
+	wg.Wait()
+	p.todo = nil
+	return ctx.Err()
+}
+
+func (p *pool) tell(r *run) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.done++
+	if p.progress != nil {
+		p.progress(Progress{Profile: r.doc.Name, Done: p.done, Total: p.total})
+	}
 }

@@ -59,6 +59,8 @@ type Branch struct {
 	Else bool `json:"else,omitempty"`
 	// Reason is why the tool could not reach it.
 	Reason string `json:"reason"`
+
+	inner bool // it stands in another one of them
 }
 
 // Worst returns the gravest severity among the findings, "" of none.

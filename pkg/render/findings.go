@@ -135,8 +135,13 @@ func schemaFinding(field string, err *jsonschema.ValidationError, what string) *
 			field += "[" + name + "]"
 		}
 	}
-	return problem(field, "cloud-init takes no such value: %s", what)
+	return problem(field, "%w", &SchemaError{what: what})
 }
+
+// SchemaError says what cloud-init's schema has against a value.
+type SchemaError struct{ what string }
+
+func (e *SchemaError) Error() string { return "cloud-init takes no such value: " + e.what }
 
 func schemaMessage(err *jsonschema.ValidationError) string {
 	return err.ErrorKind.LocalizedString(message.NewPrinter(language.English))

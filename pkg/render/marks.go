@@ -109,9 +109,10 @@ func (k *marker) list(list *parse.ListNode, inside int) {
 	list.Nodes = nodes
 }
 
-// branch marks both ways of a condition, one that is not written, too.
+// branch marks both ways of a condition, one that is not written, too; of a range
+// only what is written: a list without items is no condition.
 func (k *marker) branch(b *parse.BranchNode, inside int) {
-	if b.ElseList == nil {
+	if b.ElseList == nil && b.NodeType != parse.NodeRange {
 		b.ElseList = &parse.ListNode{NodeType: parse.NodeList, Pos: b.Pos}
 	}
 	keyword := map[parse.NodeType]string{parse.NodeIf: "if", parse.NodeWith: "with", parse.NodeRange: "range"}[b.NodeType]
@@ -123,6 +124,9 @@ func (k *marker) branch(b *parse.BranchNode, inside int) {
 		list *parse.ListNode
 		not  bool
 	}{{b.List, false}, {b.ElseList, true}} {
+		if way.list == nil {
+			continue
+		}
 		id := len(k.branches)
 		made := Branch{Field: k.field, Define: k.define, Line: lineOf(k.text, b.Pos), Condition: keyword + " " + b.Pipe.String(),
 			Else: way.not, Inside: inside, Reads: reads, Literals: literals}

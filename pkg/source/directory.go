@@ -48,6 +48,38 @@ func (d Directory) Read(ctx context.Context) (*Snapshot, error) {
 	}
 }
 
+// ReadFiles reads the profile files of the folder as they are now and no history,
+// so that it opens no object of a repository. Paths are relative to the folder, or to
+// Sub in it. Errors are those of Read.
+func (d Directory) ReadFiles(ctx context.Context) ([]File, []Refusal, error) {
+	files, refused, err := d.readFiles(ctx)
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading directory %s: %w", d.name(), err)
+	}
+	return files, refused, nil
+}
+
+func (d Directory) readFiles(ctx context.Context) ([]File, []Refusal, error) {
+	sub, err := splitPath(d.Sub)
+	if err != nil {
+		return nil, nil, err
+	}
+	root, path, err := d.open()
+	if err != nil {
+		return nil, nil, err
+	}
+	defer root.Close()
+	tree, refusal, err := findWorkTree(root, path)
+	if err != nil {
+		return nil, nil, err
+	}
+	w := folderWalk{root: root, top: filepath.Join(path, filepath.Join(sub...)), followFiles: tree == nil && refusal == nil}
+	if err := w.walk(ctx, scope{ignore: d.Ignore}); err != nil {
+		return nil, nil, err
+	}
+	return w.read(ctx)
+}
+
 // errMoved: files or the repository are others than when reading began.
 var errMoved = errors.New("it changes while it is read: write files beside it and rename them into place")
 

@@ -1,0 +1,78 @@
+package lint
+
+import (
+	"context"
+	"maps"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// checkTexts asks all checks about each distinct text of a profile. What they say of
+// several texts about one line is one finding.
+func (l *Linter) checkTexts(ctx context.Context, r *run) ([]Finding, error) {
+	texts := r.sortedTexts()
+	checks := append([]TextCheck{unitsOf(r.doc, texts).check}, l.TextChecks...)
+	found := make([][]Finding, len(texts))
+	next := make(chan int)
+	var wg sync.WaitGroup
+	workers := l.Workers
+	if workers == 0 {
+		workers = runtime.GOMAXPROCS(0)
+	}
+	for range workers {
+		wg.Go(func() {
+			for i := range next {
+				t := texts[i].text
+				t.Example = r.exampleOf(texts[i].rows)
+				for _, check := range checks {
+					found[i] = append(found[i], check(ctx, t)...)
+				}
+			}
+		})
+	}
+	for i := range texts {
+		if ctx.Err() != nil {
+			break
+		}
+		next <- i
+	}
+	close(next)
+	wg.Wait()
+	return r.merge(texts, found), ctx.Err()
+}
+
+// exampleOf is the first of the rows, in words; of a text that every node gets "".
+func (r *run) exampleOf(rows map[int]bool) string {
+	if len(rows) == 0 {
+		return ""
+	}
+	return r.example(slices.Min(slices.Collect(maps.Keys(rows))))
+}
+
+// merge joins the findings of texts that say the same, and says where they hold.
+func (r *run) merge(texts []*textHit, found [][]Finding) []Finding {
+	hits := map[string]*hit{}
+	everywhere := map[string]bool{}
+	for i, findings := range found {
+		for _, f := range findings {
+			key := strings.Join([]string{f.Rule, f.Path, strconv.Itoa(f.Line), strconv.Itoa(f.Column), f.File, f.Message}, "\x00")
+			if hits[key] == nil {
+				hits[key] = &hit{finding: f, rows: map[int]bool{}}
+			}
+			maps.Copy(hits[key].rows, texts[i].rows)
+			everywhere[key] = everywhere[key] || len(texts[i].rows) == 0
+		}
+	}
+	var out []Finding
+	for _, key := range slices.Sorted(maps.Keys(hits)) {
+		h := hits[key]
+		if h.finding.Where == "" && !everywhere[key] {
+			h.finding.Where = r.where(h.rows)
+		}
+		out = append(out, h.finding)
+	}
+	return out
+}

@@ -1,0 +1,260 @@
+package lint
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lint/matrix"
+	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
+)
+
+// run is one profile that is rendered.
+type run struct {
+	doc  profile.Document
+	dims []matrix.Dimension
+	rows [][]int // a value per dimension
+
+	mu       sync.Mutex
+	hits     map[string]*hit
+	texts    map[[sha256.Size]byte]*textHit
+	checked  map[[sha256.Size]byte]bool // documents
+	branches []render.Branch
+}
+
+// hit is a finding with the rows that have it.
+type hit struct {
+	finding Finding
+	rows    map[int]bool
+	// size is that of a document that is too large: the largest one is reported.
+	size int
+}
+
+// textHit is a text with the rows that have it.
+type textHit struct {
+	text Text
+	rows map[int]bool
+}
+
+func newRun(doc profile.Document) *run {
+	inspector := render.NewInspector(matrix.Profile(doc, render.Provenance{}))
+	r := &run{
+		doc: doc, branches: slices.Clone(inspector.Branches()),
+		hits: map[string]*hit{}, texts: map[[sha256.Size]byte]*textHit{}, checked: map[[sha256.Size]byte]bool{},
+	}
+	r.dims = dimensions(doc, r.branches)
+	for _, s := range []struct {
+		stage  string
+		config *osm.OSPConfig
+	}{{"bootstrap", &doc.Spec.BootstrapConfig}, {"provisioning", &doc.Spec.ProvisioningConfig}} {
+		for _, t := range staticTexts(doc, s.stage, s.config) {
+			r.addText(t, -1)
+		}
+	}
+	return r
+}
+
+// pairwise are the rows in which any two values meet.
+func (r *run) pairwise() [][]int {
+	sizes := make([]int, len(r.dims))
+	for i, d := range r.dims {
+		sizes[i] = len(d.Values)
+	}
+	return matrix.Pairwise(sizes)
+}
+
+// renderRows renders some rows, and tells about each.
+func (r *run) renderRows(ctx context.Context, first, last int, tell func()) {
+	inspector := render.NewInspector(matrix.Profile(r.doc, render.Provenance{}))
+	for n := first; n < last && ctx.Err() == nil; n++ {
+		r.renderRow(inspector, n)
+		tell()
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i, b := range inspector.Branches() {
+		r.branches[i].Hits += b.Hits
+	}
+}
+
+func (r *run) renderRow(inspector *render.Inspector, n int) {
+	in, err := r.combination(r.rows[n]).Input()
+	var out *render.Inspection
+	if err == nil {
+		out, err = inspector.Inspect(in)
+	}
+	for _, p := range render.Problems(err) {
+		f := renderFinding(r.doc, p)
+		size := 0
+		var tooLarge *render.UserDataError
+		if errors.As(p.Err, &tooLarge) {
+			size = tooLarge.Size
+		}
+		r.addHit(f, size, n)
+	}
+	if out == nil {
+		return
+	}
+	for stage, s := range map[string]render.InspectedStage{"bootstrap": out.Bootstrap, "provisioning": out.Provisioning} {
+		r.checkDocument(in, stage, s, n)
+		for _, f := range s.Files {
+			r.addText(r.textOf(stage, f), n)
+		}
+	}
+}
+
+// combination makes a pool of a row.
+func (r *run) combination(row []int) *matrix.Combination {
+	c := matrix.New(r.doc)
+	for i, d := range r.dims {
+		if v := d.Values[row[i]]; v.Apply != nil {
+			v.Apply(c)
+		}
+	}
+	return c
+}
+
+// checkDocument holds a document to cloud-init's schema, each content once.
+func (r *run) checkDocument(in render.Input, stage string, s render.InspectedStage, n int) {
+	if in.Profile.Spec.OSName == osm.OperatingSystemFlatcar {
+		return
+	}
+	id := sha256.Sum256(s.Document)
+	r.mu.Lock()
+	known := r.checked[id]
+	r.checked[id] = true
+	r.mu.Unlock()
+	if known {
+		return
+	}
+	for _, p := range in.Profile.CheckDocument(stage, s) {
+		r.addHit(renderFinding(r.doc, p), 0, n)
+	}
+}
+
+func (r *run) addHit(f Finding, size, row int) {
+	message := f.Message
+	if size > 0 {
+		message = r.value(row, matrix.Provider) // whatever the size
+	}
+	key := strings.Join([]string{f.Rule, f.Path, strconv.Itoa(f.Line), f.Field, message}, "\x00")
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	h := r.hits[key]
+	if h == nil {
+		h = &hit{finding: f, size: size, rows: map[int]bool{}}
+		r.hits[key] = h
+	}
+	if size > h.size || size == h.size && f.Message < h.finding.Message {
+		h.finding, h.size = f, size
+	}
+	h.rows[row] = true
+}
+
+// value is the name of a row's value.
+func (r *run) value(row int, dimension string) string {
+	i := slices.IndexFunc(r.dims, func(d matrix.Dimension) bool { return d.Name == dimension })
+	return r.dims[i].Values[r.rows[row][i]].Name
+}
+
+// textOf makes a text of a rendered file.
+func (r *run) textOf(stage string, f render.InspectedFile) Text {
+	t := Text{Document: r.doc, Stage: stage, File: f.Path, Mode: f.Mode, Field: f.Field, Content: []byte(f.Content)}
+	t.Kind, t.Interpreter = kindOf(f.Path, t.Content)
+	t.lines = make([]int, len(f.Places))
+	for i, p := range f.Places {
+		t.lines[i] = r.doc.Line(p.Field) + p.Line - 1
+	}
+	return t
+}
+
+// addText takes a text unless it is there; row -1 is for one that every row has.
+func (r *run) addText(t Text, row int) {
+	h := sha256.New()
+	fmt.Fprintf(h, "%s\x00%s\x00%s\x00%o\x00", t.Stage, t.Field, t.File, t.Mode)
+	h.Write(t.Content)
+	id := [sha256.Size]byte(h.Sum(nil))
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known := r.texts[id]
+	if known == nil {
+		known = &textHit{text: t, rows: map[int]bool{}}
+		r.texts[id] = known
+	}
+	if row >= 0 {
+		known.rows[row] = true
+	}
+}
+
+// findings are those of rendering.
+func (r *run) findings() []Finding {
+	var findings []Finding
+	for _, key := range slices.Sorted(maps.Keys(r.hits)) {
+		h := r.hits[key]
+		h.finding.Where = r.where(h.rows)
+		findings = append(findings, h.finding)
+	}
+	return findings
+}
+
+// sortedTexts are the texts in an order that does not depend on chance.
+func (r *run) sortedTexts() []*textHit {
+	texts := slices.Collect(maps.Values(r.texts))
+	slices.SortFunc(texts, func(a, b *textHit) int {
+		if c := strings.Compare(a.text.Field, b.text.Field); c != 0 {
+			return c
+		}
+		return bytes.Compare(a.text.Content, b.text.Content)
+	})
+	return texts
+}
+
+// staticTexts are the units and commands of a stage, which are no templates.
+func staticTexts(doc profile.Document, stage string, config *osm.OSPConfig) []Text {
+	root := "spec." + stage + "Config"
+	var texts []Text
+	add := func(file, field, content string, kind Kind) {
+		t := Text{Document: doc, Stage: stage, File: file, Field: field, Kind: kind, Content: []byte(content)}
+		switch kind {
+		case KindUnit:
+			t.Mode = 0o644
+		case KindShell:
+			t.Interpreter = "sh"
+		}
+		t.lines = make([]int, 1+strings.Count(content, "\n"))
+		for i := range t.lines {
+			t.lines[i] = doc.Line(field) + i
+		}
+		texts = append(texts, t)
+	}
+	for i, u := range config.Units {
+		field := root + ".units[" + strconv.Itoa(i) + "]"
+		if u.Content != nil && *u.Content != "" && (u.Mask == nil || !*u.Mask) {
+			add(unitDir+u.Name, field+".content", *u.Content, KindUnit)
+		}
+		for j, d := range u.DropIns {
+			add(unitDir+u.Name+".d/"+d.Name, field+".dropIns["+strconv.Itoa(j)+"].content", d.Content, KindUnit)
+		}
+	}
+	if m := config.CloudInitModules; m != nil {
+		for _, list := range []struct {
+			name     string
+			commands []string
+		}{{"bootcmd", m.BootCMD}, {"runcmd", m.RunCMD}} {
+			for i, command := range list.commands {
+				name := list.name + "[" + strconv.Itoa(i) + "]"
+				add(name, root+".modules."+name, command, KindShell)
+			}
+		}
+	}
+	return texts
+}

@@ -1,0 +1,394 @@
+package lint
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/agext/levenshtein"
+	"github.com/coreos/go-systemd/v22/unit"
+
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/profile"
+)
+
+// unitDir is where the units of a profile are, systemd.unit(5).
+const unitDir = "/etc/systemd/system/"
+
+// directives are "Section Name" lines, see the comment in it.
+//
+//go:embed directives.txt
+var directiveList string
+
+// directives are the names that systemd reads, by section.
+var directives = sync.OnceValue(func() map[string][]string {
+	known := map[string][]string{}
+	for line := range strings.Lines(directiveList) {
+		if section, name, ok := strings.Cut(strings.TrimSpace(line), " "); ok && section != "#" {
+			known[section] = append(known[section], name)
+		}
+	}
+	return known
+})
+
+// sectionsOf are the sections that a unit of a type may have besides Unit and Install.
+var sectionsOf = map[string]string{
+	".service": "Service", ".socket": "Socket", ".mount": "Mount", ".automount": "Automount", ".swap": "Swap",
+	".path": "Path", ".timer": "Timer", ".slice": "Slice", ".scope": "Scope", ".target": "", ".device": "",
+}
+
+// units checks the unit files of one profile.
+type units struct {
+	doc profile.Document
+	// files are the units that the profile brings, by name.
+	files map[string]bool
+	// words is every text of the profile that is no unit: who installs a package says so.
+	words string
+}
+
+func unitsOf(doc profile.Document, texts []*textHit) units {
+	u := units{doc: doc, files: map[string]bool{}}
+	var words strings.Builder
+	for _, t := range texts {
+		if t.text.Kind != KindUnit {
+			words.Write(t.text.Content)
+			words.WriteByte('\n')
+			continue
+		}
+		if name, dropIn := unitName(t.text.File); !dropIn {
+			u.files[name] = true
+		}
+	}
+	for _, config := range []osm.OSPConfig{doc.Spec.BootstrapConfig, doc.Spec.ProvisioningConfig} {
+		for _, x := range config.Units {
+			u.files[x.Name] = true
+		}
+	}
+	u.words = words.String()
+	return u
+}
+
+// unitName is the unit that a file is of.
+func unitName(file string) (name string, dropIn bool) {
+	dir, base := path.Split(path.Clean(file))
+	if owner, ok := strings.CutSuffix(path.Base(dir), ".d"); ok {
+		return owner, true
+	}
+	return base, false
+}
+
+// check is a TextCheck.
+func (u units) check(_ context.Context, t Text) []Finding {
+	if t.Kind != KindUnit {
+		return nil
+	}
+	f := unitFileText{units: u, text: t}
+	f.name, f.dropIn = unitName(t.File)
+	f.parse()
+	return f.findings
+}
+
+// unitFileText is one unit file.
+type unitFileText struct {
+	units
+	text     Text
+	name     string
+	dropIn   bool
+	options  []option
+	findings []Finding
+}
+
+// option is an assignment with its line.
+type option struct {
+	section, name, value string
+	line                 int
+}
+
+func (f *unitFileText) say(severity Severity, line int, format string, args ...any) {
+	f.findings = append(f.findings, f.text.Finding(RuleUnit, severity, line, fmt.Sprintf(format, args...)))
+}
+
+func (f *unitFileText) parse() {
+	options, err := unit.DeserializeOptions(bytes.NewReader(f.text.Content))
+	if errors.Is(err, unit.ErrLineTooLong) {
+		f.say(SeverityNote, 0, "was not checked: it has a line of more than %d bytes", unit.SYSTEMD_LINE_MAX)
+		return
+	}
+	if err != nil {
+		f.say(SeverityError, brokenLine(f.text.Content), "is no unit file: %v", err)
+		return
+	}
+	lines := assignments(f.text.Content)
+	for i, o := range options {
+		at := 0
+		if len(lines) == len(options) {
+			at = lines[i]
+		}
+		f.options = append(f.options, option{o.Section, o.Name, o.Value, at})
+	}
+	f.sections()
+	f.names()
+	if !f.dropIn {
+		f.whole()
+	}
+	f.references()
+}
+
+// assignments are the lines on which assignments begin, in their order.
+func assignments(content []byte) []int {
+	var lines []int
+	continued := false
+	n := 0
+	for line := range strings.Lines(string(content)) {
+		n++
+		trimmed := strings.TrimSpace(line)
+		if comment := strings.HasPrefix(trimmed, "#") || strings.HasPrefix(trimmed, ";"); comment {
+			continue
+		}
+		if !continued && trimmed != "" && trimmed[0] != '[' {
+			lines = append(lines, n)
+		}
+		continued = strings.HasSuffix(trimmed, `\`)
+	}
+	return lines
+}
+
+// brokenLine is the first line that is no part of a unit file; 0 where that is not known.
+func brokenLine(content []byte) int {
+	section, continued := false, false
+	n := 0
+	for line := range strings.Lines(string(content)) {
+		n++
+		trimmed := strings.TrimSpace(line)
+		switch {
+		case continued, trimmed == "", trimmed[0] == '#', trimmed[0] == ';':
+		case trimmed[0] == '[':
+			section = true
+			if !strings.HasSuffix(trimmed, "]") {
+				return n
+			}
+		case !section, !strings.Contains(trimmed, "="):
+			return n
+		}
+		continued = strings.HasSuffix(trimmed, `\`)
+	}
+	return 0
+}
+
+// sections finds those that systemd does not read in a unit of this type.
+func (f *unitFileText) sections() {
+	own := sectionsOf[path.Ext(f.name)]
+	n := 0
+	for line := range strings.Lines(string(f.text.Content)) {
+		n++
+		line = strings.TrimSpace(line)
+		if !strings.HasPrefix(line, "[") || !strings.HasSuffix(line, "]") {
+			continue
+		}
+		section := line[1 : len(line)-1]
+		if section == "Unit" || section == "Install" || section == own && own != "" || strings.HasPrefix(section, "X-") {
+			continue
+		}
+		known := []string{"Unit", "Install"}
+		if own != "" {
+			known = append(known, own)
+		}
+		f.say(SeverityError, n, "systemd reads no section [%s] in %s: it has %s", section, f.name, "["+strings.Join(known, "], [")+"]")
+	}
+}
+
+// names finds what is spelt almost as something that systemd knows. A name that is
+// like none may be of a newer systemd.
+func (f *unitFileText) names() {
+	for _, o := range f.options {
+		known := directives()[o.section]
+		if len(known) == 0 || slices.Contains(known, o.name) || strings.HasPrefix(o.name, "X-") {
+			continue
+		}
+		for _, k := range known {
+			if levenshtein.Distance(strings.ToLower(o.name), strings.ToLower(k), nil) <= 2 && len(k) > 4 {
+				f.say(SeverityError, o.line, "systemd knows no %s= in [%s], and passes over it: did you mean %s=?", o.name, o.section, k)
+				break
+			}
+		}
+		for section, names := range directives() {
+			if section != o.section && slices.Contains(names, o.name) && (section == "Unit" || section == "Install" || section == sectionsOf[path.Ext(f.name)]) {
+				f.say(SeverityError, o.line, "systemd reads %s= in [%s], not in [%s], and passes over it: move it there", o.name, section, o.section)
+			}
+		}
+	}
+}
+
+// of returns the assignments of a name that count: an empty one takes back those
+// before it.
+func (f *unitFileText) of(section, name string) []option {
+	var out []option
+	for _, o := range f.options {
+		if o.section != section || o.name != name {
+			continue
+		}
+		if out = append(out, o); strings.TrimSpace(o.value) == "" {
+			out = nil
+		}
+	}
+	return out
+}
+
+// last is the value of a name that has one.
+func (f *unitFileText) last(section, name string) (option, bool) {
+	all := f.of(section, name)
+	if len(all) == 0 {
+		return option{}, false
+	}
+	return all[len(all)-1], true
+}
+
+// whole finds what systemd refuses in a unit as such, systemd.service(5) and the like.
+func (f *unitFileText) whole() {
+	switch path.Ext(f.name) {
+	case ".service":
+		f.service()
+	case ".timer":
+		f.oneOf("Timer", "OnActiveSec", "OnBootSec", "OnStartupSec", "OnUnitActiveSec", "OnUnitInactiveSec", "OnCalendar", "OnClockChange", "OnTimezoneChange")
+		f.triggers("Timer")
+	case ".socket":
+		f.oneOf("Socket", "ListenStream", "ListenDatagram", "ListenSequentialPacket", "ListenFIFO", "ListenSpecial", "ListenNetlink", "ListenMessageQueue", "ListenUSBFunction")
+		f.triggers("Socket")
+	case ".path":
+		f.oneOf("Path", "PathExists", "PathExistsGlob", "PathChanged", "PathModified", "DirectoryNotEmpty")
+		f.triggers("Path")
+	case ".mount":
+		f.oneOf("Mount", "What")
+	}
+}
+
+// oneOf wants one of several assignments.
+func (f *unitFileText) oneOf(section string, names ...string) {
+	for _, name := range names {
+		if len(f.of(section, name)) > 0 {
+			return
+		}
+	}
+	f.say(SeverityError, 0, "systemd refuses %s: [%s] has none of %s=", f.name, section, strings.Join(names, "=, "))
+}
+
+// triggers wants the unit that a timer, socket or path starts.
+func (f *unitFileText) triggers(section string) {
+	name := strings.TrimSuffix(f.name, path.Ext(f.name)) + ".service"
+	key := "Unit"
+	if section == "Socket" {
+		key = "Service"
+	}
+	line := 0
+	if o, ok := f.last(section, key); ok {
+		name, line = strings.TrimSpace(o.value), o.line
+	}
+	if section == "Socket" && len(f.of(section, "Accept")) > 0 {
+		return // it starts instances of a template
+	}
+	if !f.known(name) {
+		f.say(SeverityWarning, line, "%s starts %s, which the profile does not bring: add it, or name the right one with %s=", f.name, name, key)
+	}
+}
+
+var serviceTypes = []string{"simple", "exec", "forking", "oneshot", "dbus", "notify", "notify-reload", "idle"}
+
+var restarts = []string{"no", "always", "on-success", "on-failure", "on-abnormal", "on-abort", "on-watchdog"}
+
+func (f *unitFileText) service() {
+	starts := f.of("Service", "ExecStart")
+	typ, named := f.last("Service", "Type")
+	kind := strings.TrimSpace(typ.value)
+	if named && !slices.Contains(serviceTypes, kind) {
+		f.say(SeverityError, typ.line, "Type=%s does not exist: write one of %s", kind, strings.Join(serviceTypes, ", "))
+	}
+	oneshot := kind == "oneshot"
+	restart, restarted := f.last("Service", "Restart")
+	policy := strings.TrimSpace(restart.value)
+	if restarted && !slices.Contains(restarts, policy) {
+		f.say(SeverityError, restart.line, "Restart=%s does not exist: write one of %s", policy, strings.Join(restarts, ", "))
+	}
+	remains, _ := f.last("Service", "RemainAfterExit")
+	_, action := f.last("Unit", "SuccessAction")
+	switch {
+	case len(starts) == 0 && len(f.of("Service", "ExecStop")) == 0 && !action:
+		f.say(SeverityError, 0, "systemd refuses %s: [Service] has no ExecStart=", f.name)
+	case len(starts) == 0 && !action && !slices.Contains([]string{"yes", "true", "on", "1"}, strings.TrimSpace(remains.value)):
+		f.say(SeverityError, 0, "systemd refuses %s: a [Service] without ExecStart= needs RemainAfterExit=yes", f.name)
+	case len(starts) > 1 && !oneshot:
+		f.say(SeverityError, starts[1].line, "systemd refuses %s: it has %d ExecStart=, which only Type=oneshot may have", f.name, len(starts))
+	}
+	if oneshot && (policy == "always" || policy == "on-success") {
+		f.say(SeverityError, restart.line, "systemd refuses %s: Restart=%s is not allowed with Type=oneshot; use on-failure", f.name, policy)
+	}
+	if _, bus := f.last("Service", "BusName"); kind == "dbus" && !bus {
+		f.say(SeverityError, typ.line, "systemd refuses %s: Type=dbus needs BusName=", f.name)
+	}
+}
+
+// needs are the dependencies of which the other unit has to exist.
+var needs = []string{"Requires", "Requisite", "BindsTo", "Wants", "Upholds"}
+
+// references finds dependencies on units that nobody brings.
+func (f *unitFileText) references() {
+	for _, o := range f.options {
+		if o.section != "Unit" || !slices.Contains(needs, o.name) {
+			continue
+		}
+		for name := range strings.FieldsSeq(o.value) {
+			if strings.ContainsAny(name, "%") || f.known(name) {
+				continue
+			}
+			what := "so that nothing is started"
+			if o.name == "Requires" || o.name == "Requisite" || o.name == "BindsTo" {
+				what = "so that the unit does not start where the operating system has none"
+			}
+			f.findings = append(f.findings, f.text.Finding(RuleUnitUnknown, SeverityWarning, o.line,
+				fmt.Sprintf("%s=%s: the profile neither brings nor installs such a unit, %s", o.name, name, what)))
+		}
+	}
+}
+
+// known reports whether a unit exists on nodes as far as we can tell: the profile
+// brings it, systemd or the operating system has it, or a script speaks of it or of a
+// package of its name.
+func (u units) known(name string) bool {
+	if at := strings.IndexByte(name, '@'); at >= 0 && u.files[name[:at+1]+path.Ext(name)] {
+		return true
+	}
+	if u.files[name] || slices.Contains(systemUnits, name) {
+		return true
+	}
+	switch ext := path.Ext(name); ext {
+	case ".mount", ".device", ".slice", ".scope", ".swap":
+		return true // systemd makes them of other things
+	case ".target":
+		return false
+	}
+	stem := strings.TrimSuffix(name, path.Ext(name))
+	return strings.Contains(u.words, stem)
+}
+
+// systemUnits are units that the operating systems of nodes have, systemd.special(7)
+// and the services of their images.
+var systemUnits = []string{
+	"basic.target", "cryptsetup.target", "default.target", "emergency.target", "first-boot-complete.target", "getty.target", "graphical.target",
+	"halt.target", "initrd.target", "kexec.target", "local-fs-pre.target", "local-fs.target", "multi-user.target", "network-online.target",
+	"network-pre.target", "network.target", "nss-lookup.target", "nss-user-lookup.target", "paths.target", "poweroff.target", "reboot.target",
+	"remote-fs-pre.target", "remote-fs.target", "rescue.target", "rpcbind.target", "shutdown.target", "sleep.target", "slices.target",
+	"sockets.target", "swap.target", "sysinit.target", "system-update.target", "time-set.target", "time-sync.target", "timers.target", "umount.target",
+	"cloud-config.target", "cloud-init.target",
+	"chronyd.service", "cloud-config.service", "cloud-final.service", "cloud-init-local.service", "cloud-init.service", "containerd.service",
+	"dbus.service", "dbus.socket", "docker.service", "docker.socket", "firewalld.service", "iscsid.service", "locksmithd.service",
+	"NetworkManager-wait-online.service", "NetworkManager.service", "qemu-guest-agent.service", "rpc-statd.service", "rpcbind.service", "ssh.service",
+	"sshd.service", "systemd-journald.service", "systemd-journald.socket", "systemd-logind.service", "systemd-modules-load.service",
+	"systemd-networkd-wait-online.service", "systemd-networkd.service", "systemd-networkd.socket", "systemd-resolved.service",
+	"systemd-sysctl.service", "systemd-timesyncd.service", "systemd-tmpfiles-setup.service", "systemd-udevd.service", "systemd-udev-settle.service",
+	"update-engine.service", "vmtoolsd.service", "coreos-metadata.service",
+}

@@ -1,0 +1,98 @@
+package lint
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/osm-gitops/osm-gitops/pkg/lint/matrix"
+)
+
+// where says for which of the rows that were rendered something holds: the fewest
+// dimensions that tell those rows from all others, with the values that they have
+// there. It is empty when it holds for all.
+func (r *run) where(holds map[int]bool) string {
+	if len(holds) == 0 || len(holds) == len(r.rows) {
+		return ""
+	}
+	// What the rows have in common: for each dimension the values among them.
+	among := make([][]bool, len(r.dims))
+	for d := range r.dims {
+		among[d] = make([]bool, len(r.dims[d].Values))
+		for row := range holds {
+			among[d][r.rows[row][d]] = true
+		}
+	}
+	needed := make([]bool, len(r.dims))
+	for d := range needed {
+		needed[d] = slices.Contains(among[d], false)
+	}
+	// The last go first: provider and kubelet say most to a reader.
+	for d := len(needed) - 1; d >= 0; d-- {
+		if !needed[d] {
+			continue
+		}
+		needed[d] = false
+		needed[d] = !r.only(holds, among, needed)
+	}
+	var parts []string
+	for d, dim := range r.dims {
+		if !needed[d] {
+			continue
+		}
+		var names []string
+		for v, ok := range among[d] {
+			if ok {
+				names = append(names, dim.Values[v].Name)
+			}
+		}
+		parts = append(parts, phrase(dim.Name, strings.Join(names, " or ")))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// only reports whether no other row has the values of those that are needed.
+func (r *run) only(holds map[int]bool, among [][]bool, needed []bool) bool {
+	for n, row := range r.rows {
+		if holds[n] {
+			continue
+		}
+		other := false
+		for d, v := range row {
+			other = other || needed[d] && !among[d][v]
+		}
+		if !other {
+			return false
+		}
+	}
+	return true
+}
+
+// example names a row by what is not as in a pool that says nothing.
+func (r *run) example(row int) string {
+	var parts []string
+	for d, dim := range r.dims {
+		v := r.rows[row][d]
+		if v > 0 || dim.Name == matrix.Provider || dim.Name == matrix.Kubelet {
+			parts = append(parts, phrase(dim.Name, dim.Values[v].Name))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// phrase is a dimension and its values in words.
+func phrase(dimension, values string) string {
+	if dimension == matrix.Provider {
+		return values
+	}
+	name := labels[dimension]
+	if name == "" {
+		name = dimension
+	}
+	return name + " " + values
+}
+
+var labels = map[string]string{
+	matrix.External: "external cloud provider", matrix.IPFamily: "IP family", matrix.HostCA: "host CA", matrix.Pause: "pause image",
+	matrix.Annotations: "kubelet annotations", matrix.Keys: "SSH keys", matrix.Gates: "feature gates", matrix.CloudConfig: "cloud configuration",
+	matrix.System: "operatingSystemSpec", matrix.IgnitionVersion: "Ignition",
+}
