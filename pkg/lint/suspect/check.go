@@ -1,0 +1,156 @@
+package suspect
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"path"
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/osm-gitops/osm-gitops/pkg/lint"
+)
+
+// found is a finding before its place in the profile is known.
+type found struct {
+	rule         string
+	line         int // of the text; 0 is the whole of it
+	message, fix string
+}
+
+// Check is a lint.TextCheck: it says what in a text a reviewer would object to. It
+// holds no state and is safe for concurrent use.
+func Check(_ context.Context, t lint.Text) []lint.Finding {
+	var out []lint.Finding
+	for _, f := range Look(Subject{File: t.File, Mode: t.Mode, Kind: t.Kind, Interpreter: t.Interpreter, Content: t.Content}) {
+		finding := t.Finding(f.Rule, f.Severity, f.Line, f.Message)
+		finding.Fix = f.Fix
+		out = append(out, finding)
+	}
+	return out
+}
+
+// Subject is a text on a node, see lint.Text.
+type Subject struct {
+	File        string
+	Mode        uint32
+	Kind        lint.Kind
+	Interpreter string
+	Content     []byte
+}
+
+// Look is Check without a profile. Lines are those of the text. Findings are in the
+// order of lines.
+func Look(t Subject) []lint.Finding {
+	content := string(t.Content)
+	all := literalCredential(content)
+	if strings.HasPrefix(t.File, "/") {
+		all = append(all, writableMode(t.File, t.Mode)...)
+		all = append(all, readableCredential(t.Mode, content)...)
+		all = append(all, keysFile(t.File)...)
+		all = append(all, sudoers(t.File, content)...)
+	}
+	switch t.Kind {
+	case lint.KindUnit:
+		all = append(all, unitCredential(content)...)
+		all = append(all, unitScripts(content)...)
+	case lint.KindShell:
+		all = append(all, shellScript(t)...)
+		all = append(all, repositories(content)...)
+	case lint.KindOther:
+		all = append(all, repositories(content)...)
+	case lint.KindScript: // of another language, which nothing here reads
+	}
+	slices.SortStableFunc(all, func(a, b found) int { return a.line - b.line })
+	var out []lint.Finding
+	seen := map[found]bool{}
+	for _, f := range all {
+		if !seen[f] {
+			seen[f] = true
+			out = append(out, lint.Finding{Rule: f.rule, Severity: severityOf(f.rule), Line: f.line, Message: f.message, Fix: f.fix})
+		}
+	}
+	return out
+}
+
+// scriptRules look at a parsed script.
+var scriptRules = []func(*script) []found{
+	insecureDownload, unsignedPackages, runDownload, uncheckedDownload, unpinnedDownload,
+	credentialArgument, trace, goesOn, evaluates, writable, sudoScript, keysScript,
+}
+
+func shellScript(t Subject) []found {
+	s, err := parse(t.Content, t.Interpreter, !strings.HasPrefix(t.File, "/"))
+	if err != nil {
+		at, message := 0, err.Error()
+		var wrong syntax.ParseError
+		var language syntax.LangError
+		if errors.As(err, &wrong) {
+			at, message = int(wrong.Pos.Line()), wrong.Text
+		} else if errors.As(err, &language) {
+			at, message = int(language.Pos.Line()), language.Error()
+		}
+		return []found{{RuleShellSyntax, at, "no shell can read the script: " + message, "mend it; \"bash -n FILE\" says more"}}
+	}
+	var out []found
+	for _, rule := range scriptRules {
+		out = append(out, rule(s)...)
+	}
+	return out
+}
+
+// unitScripts reads the commands of a unit that are given to a shell: ExecStart=/bin/sh
+// -c '...'.
+func unitScripts(content string) []found {
+	var out []found
+	lines := bytes.Split([]byte(content), []byte("\n"))
+	for i := 0; i < len(lines); i++ {
+		at := i
+		text := lines[i]
+		for bytes.HasSuffix(text, []byte("\\")) && i+1 < len(lines) {
+			i++
+			text = append(slices.Clone(bytes.TrimSuffix(text, []byte("\\"))), lines[i]...)
+		}
+		key, value, ok := strings.Cut(string(text), "=")
+		if !ok || !strings.HasPrefix(key, "Exec") {
+			continue
+		}
+		// The prefixes of systemd.service(5), "COMMAND LINES".
+		value = strings.TrimLeft(value, "-@:+!|")
+		s, err := parse([]byte(strings.ReplaceAll(value, "%%", "%")), "sh", true)
+		if err != nil {
+			continue // systemd's quoting is not a shell's
+		}
+		for _, f := range commandFindings(s) {
+			f.line = at + 1
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// commandFindings are those of a command line, and of the script that it gives to a
+// shell.
+func commandFindings(s *script) []found {
+	var out []found
+	for _, rule := range scriptRules {
+		out = append(out, rule(s)...)
+	}
+	for _, c := range s.calls {
+		if !isShell(path.Base(c.name)) {
+			continue
+		}
+		for i, w := range c.args {
+			if i > 0 && strings.HasPrefix(c.args[i-1].text, "-") && strings.HasSuffix(c.args[i-1].text, "c") && !w.dynamic {
+				if inner, err := parse([]byte(w.text), "bash", true); err == nil {
+					for _, rule := range scriptRules {
+						out = append(out, rule(inner)...)
+					}
+				}
+			}
+		}
+	}
+	return out
+}

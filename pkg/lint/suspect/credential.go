@@ -1,0 +1,311 @@
+package suspect
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// placeholders find the texts that rendering puts in place of credentials, see
+// design 3.3: where one of them is, a node has the real one. The word alone stands for
+// passwords and is taken for one only as a whole value.
+var placeholders = regexp.MustCompile(`eyJhbGciOiJub25lIn0\.eyJzdWIiOiJwbGFjZWhvbGRlciJ9\.cGxhY2Vob2xkZXI|\b000000\.0000000000000000\b|cGxhY2Vob2xkZXI6cGxhY2Vob2xkZXI=|placeholder:placeholder@|(?m:[:=][ \t]*["']?placeholder["']?,?[ \t]*$)`)
+
+// known find credentials by forms that nothing else has. A finding names the form and
+// never the text.
+var known = []struct {
+	what string
+	form *regexp.Regexp
+}{
+	{"a private key", regexp.MustCompile(`-----BEGIN ([A-Z]+ )*PRIVATE KEY-----`)},
+	{"an access key of AWS", regexp.MustCompile(`\b(AKIA|ASIA)[0-9A-Z]{16}\b`)},
+	{"a token of GitHub", regexp.MustCompile(`\bgh[pousr]_[A-Za-z0-9]{36,}\b|\bgithub_pat_[A-Za-z0-9_]{40,}\b`)},
+	{"a token of GitLab", regexp.MustCompile(`\bglpat-[A-Za-z0-9_-]{20,}`)},
+	{"a token of Slack", regexp.MustCompile(`\bxox[abprs]-[A-Za-z0-9-]{20,}`)},
+	{"a JSON web token", regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{8,}`)},
+	{"a URL with a password", regexp.MustCompile(`\bhttps?://[^/\s"'$@{}:]+:[^/\s"'$@{}]+@[A-Za-z0-9]`)},
+}
+
+// kubeconfigKeys hold credentials in a kubeconfig.
+var kubeconfigKeys = regexp.MustCompile(`(?m)^\s*-?\s*(token|password|client-key-data):\s*["']?[^\s"'{$]`)
+
+// literalCredential: a credential that stands in the profile itself.
+func literalCredential(content string) []found {
+	var out []found
+	for _, k := range known {
+		for _, at := range k.form.FindAllStringIndex(content, -1) {
+			if placeholders.MatchString(content[at[0]:at[1]]) {
+				continue
+			}
+			out = append(out, found{RuleLiteralCredential, lineAt(content, at[0]), "the profile holds " + k.what + ", so everyone who may read the repository has it, now and in its history",
+				"revoke it; give it to nodes by the settings, the pool or a Secret, and never by the profile"})
+		}
+	}
+	return out
+}
+
+// readableCredential: a file that holds a credential and that others than its owner
+// may read.
+func readableCredential(mode uint32, content string) []found {
+	if mode&0o044 == 0 {
+		return nil
+	}
+	at := placeholders.FindStringIndex(content)
+	for _, k := range known {
+		if at == nil {
+			at = k.form.FindStringIndex(content)
+		}
+	}
+	if at == nil && strings.Contains(content, "kind: Config") {
+		at = kubeconfigKeys.FindStringIndex(content)
+	}
+	if at == nil {
+		return nil
+	}
+	return []found{{RuleReadableCredential, lineAt(content, at[0]), fmt.Sprintf("the file holds a credential, and its mode %03o lets every user of the node read it", mode),
+		"write permissions: 600, or 700 for a script"}}
+}
+
+// unitCredential: what stands in a unit can be asked of systemd by every user.
+func unitCredential(content string) []found {
+	at := placeholders.FindStringIndex(content)
+	if at == nil {
+		return nil
+	}
+	return []found{{RuleReadableCredential, lineAt(content, at[0]), "the unit holds a credential, and every user may ask systemd for the text of a unit, whatever the mode of its file",
+		"write the credential to a file of mode 600 and name that with EnvironmentFile= or LoadCredential="}}
+}
+
+func lineAt(content string, offset int) int { return 1 + strings.Count(content[:offset], "\n") }
+
+// credentialName is a variable, an option or a header that holds a credential.
+var credentialName = regexp.MustCompile(`(?i)^(|.*[_-])(token|password|passwd|passphrase|secret|api[_-]?key|access[_-]?key|client[_-]?secret|credentials?|bearer)$`)
+
+// notCredential are names like that which hold none.
+var notCredential = regexp.MustCompile(`(?i)(file|path|dir|name|url|uri|hash|ttl|id)$`)
+
+var (
+	positional = regexp.MustCompile(`^\$\{\d\}$`)
+	variable   = regexp.MustCompile(`\$\{(\w+)\}`)
+	userInfo   = regexp.MustCompile(`^https?://[^/@]*:[^/@]+@`)
+
+	tracingShebang = regexp.MustCompile(`\s-[a-zA-Z]*x`)
+	tracingOn      = regexp.MustCompile(`^-[a-zA-Z]*x`)
+	tracingOff     = regexp.MustCompile(`^\+[a-zA-Z]*x`)
+)
+
+// credentialVariables are the variables of a script that hold a credential: by their
+// name where something is assigned that is not plainly a path or empty, or by a
+// placeholder in their value.
+func credentialVariables(file *syntax.File) map[string]bool {
+	out := map[string]bool{}
+	plain := &script{}
+	syntax.Walk(file, func(n syntax.Node) bool {
+		a, ok := n.(*syntax.Assign)
+		if !ok || a.Name == nil || a.Value == nil {
+			return true
+		}
+		w := plain.word(a.Value)
+		byName := credentialName.MatchString(a.Name.Value) && w.text != "" && !strings.HasPrefix(w.text, "/") && !positional.MatchString(w.text)
+		if byName || placeholders.MatchString("="+w.text) {
+			out[a.Name.Value] = true
+		}
+		return true
+	})
+	return out
+}
+
+// credentialIn says what credential is in an argument, "" of none.
+func (s *script) credentialIn(w word) string {
+	if placeholders.MatchString("="+w.text) && !strings.Contains(w.text, "\n") {
+		return "a credential of the pool"
+	}
+	for _, m := range variable.FindAllStringSubmatch(w.text, -1) {
+		if s.secrets[m[1]] {
+			return "$" + m[1]
+		}
+	}
+	return ""
+}
+
+// builtins are no processes: nobody sees their arguments.
+var builtins = []string{
+	"echo", "printf", "[", "test", "export", "local", "declare", "readonly", "typeset", "read", "set", "unset", "shift", "return", "exit", "eval", "source", ".",
+	":", "true", "false", "cd", "trap", "umask", "let", "mapfile", "readarray", "exec", "wait", "kill", "hash", "type", "pwd",
+}
+
+// credentialArgument: every user of the node may read the arguments of every process,
+// proc(5).
+func credentialArgument(s *script) []found {
+	const fix = "hand it over in a file of mode 600: curl --header @FILE or --config FILE, else by standard input"
+	var out []found
+	for _, c := range s.calls {
+		if c.name == "" || slices.Contains(builtins, c.name) || s.functions[c.name] != nil {
+			continue
+		}
+		if what := s.shownCredential(c); what != "" {
+			out = append(out, found{RuleCredentialArgument, c.line, fmt.Sprintf("%s has %s among its arguments, which every user of the node may read", c.name, what), fix})
+		}
+	}
+	return out
+}
+
+// shownCredential says which argument of a program is a credential.
+func (s *script) shownCredential(c *call) string {
+	if c.name == "curl" || c.name == "wget" {
+		if what := s.requestCredential(c); what != "" {
+			return what
+		}
+	}
+	for i, w := range c.args {
+		if what := s.credentialIn(w); what != "" {
+			return what
+		}
+		if !strings.HasPrefix(w.text, "--") {
+			continue
+		}
+		name, value, has := strings.Cut(strings.TrimPrefix(w.text, "--"), "=")
+		if !credentialName.MatchString(name) || notCredential.MatchString(name) {
+			continue
+		}
+		if !has && i+1 < len(c.args) {
+			value = c.args[i+1].text
+		}
+		if value != "" && !strings.HasPrefix(value, "-") && !strings.HasPrefix(value, "/") && !strings.HasPrefix(value, "@") {
+			return "the value of --" + name
+		}
+	}
+	return ""
+}
+
+// requestCredential is shownCredential for what curl and wget call otherwise.
+func (s *script) requestCredential(c *call) string {
+	read := curl
+	if c.name == "wget" {
+		read = wget
+	}
+	options, rest := read.read(c.args)
+	for _, o := range options {
+		switch {
+		case o.name == "header" && authHeader(o.value.text) && !strings.HasPrefix(strings.ToLower(o.value.text), "metadata"):
+			name, _, _ := strings.Cut(o.value.text, ":")
+			return "the header " + name
+		case (o.name == "user" || o.name == "proxy-user") && strings.Contains(o.value.text, ":") && c.name == "curl",
+			o.name == "oauth2-bearer", o.name == "http-password", o.name == "proxy-password":
+			return "the value of " + o.given
+		}
+	}
+	for _, w := range rest {
+		if userInfo.MatchString(w.text) {
+			return "the password of a URL"
+		}
+	}
+	return ""
+}
+
+// handles reports whether a call has to do with a credential.
+func (s *script) handles(c *call) bool {
+	if s.shownCredential(c) != "" {
+		return true
+	}
+	for _, w := range append(s.stdin(c.stmt), c.args...) {
+		if s.credentialIn(w) != "" || placeholders.MatchString(w.text) {
+			return true
+		}
+	}
+	return false
+}
+
+// trace: what a shell prints of each command ends in the journal, which is kept, sent
+// on and read by more people than the file of the credential.
+func trace(s *script) []found {
+	const fix = "leave it out, or stop it with \"set +x\" before the credential is read"
+	var out []found
+	for _, c := range s.calls {
+		if c.name == "curl" || c.name == "wget" {
+			for _, r := range s.requests() {
+				if r.call == c && r.verbose.given != "" && r.personal {
+					out = append(out, found{RuleTrace, r.verbose.line, fmt.Sprintf("%s %s prints the headers of the request, the credential among them", c.name, r.verbose.given), "leave " + r.verbose.given + " out"})
+				}
+			}
+		}
+	}
+	start := 0 // line on which tracing began
+	if tracingShebang.MatchString(s.shebang) {
+		start = 1
+	}
+	for _, e := range s.tracing() {
+		if e.on && start == 0 {
+			start = e.line
+		} else if !e.on && start > 0 {
+			if at := s.credentialBetween(start, e.line); at > 0 {
+				out = append(out, found{RuleTrace, start, fmt.Sprintf("prints every command into the journal, and line %d of the script handles a credential", at), fix})
+			}
+			start = 0
+		}
+	}
+	if start > 0 {
+		if at := s.credentialBetween(start, 1<<30); at > 0 {
+			out = append(out, found{RuleTrace, start, "prints every command into the journal, and the script handles a credential", fix})
+		}
+	}
+	return out
+}
+
+// credentialLines are the lines on which a script handles a credential: it gives one to
+// a command, or sets a variable to one.
+func (s *script) credentialLines() []int {
+	var out []int
+	for _, c := range s.calls {
+		if s.handles(c) {
+			out = append(out, c.line)
+		}
+	}
+	for name := range s.secrets {
+		out = append(out, s.assigned(name))
+	}
+	slices.Sort(out)
+	return out
+}
+
+// credentialBetween is the first line in a range that handles a credential, 0 of none.
+func (s *script) credentialBetween(from, to int) int {
+	for _, at := range s.credentialLines() {
+		if at >= from && at < to {
+			return at
+		}
+	}
+	return 0
+}
+
+// traceEvent is where tracing begins or ends.
+type traceEvent struct {
+	line int
+	on   bool
+}
+
+// tracing are the places where a script turns tracing on and off.
+func (s *script) tracing() []traceEvent {
+	var out []traceEvent
+	for _, c := range s.calls {
+		if c.name != "set" {
+			continue
+		}
+		for i, w := range c.args {
+			switch {
+			case w.text == "-o" && i+1 < len(c.args) && c.args[i+1].text == "xtrace":
+				out = append(out, traceEvent{c.line, true})
+			case w.text == "+o" && i+1 < len(c.args) && c.args[i+1].text == "xtrace":
+				out = append(out, traceEvent{c.line, false})
+			case tracingOn.MatchString(w.text):
+				out = append(out, traceEvent{c.line, true})
+			case tracingOff.MatchString(w.text):
+				out = append(out, traceEvent{c.line, false})
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,214 @@
+package suspect
+
+import (
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// writableMode: a file that every user of the node may change.
+func writableMode(file string, mode uint32) []found {
+	if mode&0o002 == 0 {
+		return nil
+	}
+	return []found{{RuleWorldWritable, 0, fmt.Sprintf("%s has the mode %03o: every user of the node may change it", file, mode), fmt.Sprintf("write permissions: %03o", mode&^0o022)}}
+}
+
+// writable: a script that makes a file such.
+func writable(s *script) []found {
+	var out []found
+	for _, c := range s.calls {
+		mode := ""
+		switch c.name {
+		case "chmod":
+			if i := slices.IndexFunc(c.args, func(w word) bool { return !strings.HasPrefix(w.text, "-") || symbolic.MatchString(w.text) }); i >= 0 {
+				mode = c.args[i].text
+			}
+		case "install", "mkdir":
+			mode = modeOption(c.args)
+		case "umask":
+			if len(c.args) > 0 && umaskOpen(c.args[0].text) {
+				out = append(out, found{RuleWorldWritable, c.line, "with umask " + c.args[0].text + " every user of the node may change the files that follow", "write umask 022, or 077 for what holds a credential"})
+			}
+			continue
+		}
+		if openMode(mode) {
+			out = append(out, found{RuleWorldWritable, c.line, fmt.Sprintf("%s gives the mode %s: every user of the node may change what is there", c.name, mode), "write a mode without the right to write for others, such as 755 or 644"})
+		}
+	}
+	return out
+}
+
+func modeOption(args []word) string {
+	for i, w := range args {
+		switch {
+		case (w.text == "-m" || w.text == "--mode") && i+1 < len(args):
+			return args[i+1].text
+		case strings.HasPrefix(w.text, "--mode="):
+			return strings.TrimPrefix(w.text, "--mode=")
+		case shortMode.MatchString(w.text):
+			return w.text[2:]
+		}
+	}
+	return ""
+}
+
+var (
+	shortMode = regexp.MustCompile(`^-m[0-7]+$`)
+	grants    = regexp.MustCompile(`^([ugoa]*)[+=]([rwxXst]*)$`)
+)
+
+var symbolic = regexp.MustCompile(`^[ugoa]*([-+=][rwxXst]*)+(,[ugoa]*([-+=][rwxXst]*)+)*$`)
+
+// openMode reports whether a mode lets others write. With the sticky bit a folder is
+// like /tmp, where nobody changes another one's file.
+func openMode(mode string) bool {
+	if n, err := strconv.ParseUint(mode, 8, 32); err == nil {
+		return n&0o002 != 0 && n&0o1000 == 0
+	}
+	for clause := range strings.SplitSeq(mode, ",") {
+		if m := grants.FindStringSubmatch(clause); m != nil &&
+			strings.ContainsAny(m[1], "oa") && strings.Contains(m[2], "w") && !strings.Contains(m[2], "t") {
+			return true
+		}
+	}
+	return false
+}
+
+func umaskOpen(mask string) bool {
+	n, err := strconv.ParseUint(mask, 8, 32)
+	return err == nil && n&0o002 == 0
+}
+
+// noPassword: whoever becomes a user of the node is root.
+var noPassword = regexp.MustCompile(`(?m)^[^#\n]*\bNOPASSWD\s*:`)
+
+// sudoers looks at a file of sudo's.
+func sudoers(file, content string) []found {
+	if file = path.Clean(file); file != "/etc/sudoers" && !strings.HasPrefix(file, "/etc/sudoers.d/") {
+		return nil
+	}
+	at := noPassword.FindStringIndex(content)
+	if at == nil {
+		return nil
+	}
+	return []found{{RulePasswordlessSudo, lineAt(content, at[1]-1), "sudo asks for no password: whoever gets into that account is root", "leave it out, or list in a suppression who needs it and why"}}
+}
+
+// sudoScript looks for a script that writes such a file.
+func sudoScript(s *script) []found {
+	var out []found
+	for _, w := range s.written() {
+		if noPassword.MatchString(w.content) {
+			out = append(out, found{RulePasswordlessSudo, w.line, "the script lets an account use sudo without a password: whoever gets into it is root", "leave it out, or list in a suppression who needs it and why"})
+		}
+	}
+	return out
+}
+
+var authorizedKeys = regexp.MustCompile(`(^|/)authorized_keys2?$|/\.ssh/authorized_keys\.d/|^/etc/ssh/authorized_keys`)
+
+// keysFile: a profile that says who may log in.
+func keysFile(file string) []found {
+	if !authorizedKeys.MatchString(path.Clean(file)) {
+		return nil
+	}
+	return []found{{RuleAuthorizedKeys, 0, "the profile says who may log in to every node that uses it", keysFix}}
+}
+
+const keysFix = "name SSH keys in the MachineDeployment (spec.template.spec.providerSpec.value.sshPublicKeys), where each pool has its own and they can be withdrawn"
+
+// keysScript looks for a script that writes such a file.
+func keysScript(s *script) []found {
+	var out []found
+	for _, w := range s.written() {
+		if authorizedKeys.MatchString(w.file) {
+			out = append(out, found{RuleAuthorizedKeys, w.line, "the script says who may log in to the node", keysFix})
+		}
+	}
+	return out
+}
+
+// output is a text that a script writes to a file.
+type output struct {
+	file, content string
+	line          int
+}
+
+// written are the texts that a script writes with redirections, tee, install and cp.
+func (s *script) written() []output {
+	var out []output
+	syntax.Walk(s.file, func(n syntax.Node) bool {
+		stmt, ok := n.(*syntax.Stmt)
+		if !ok {
+			return true
+		}
+		for _, w := range s.writes(stmt) {
+			out = append(out, output{file: w.text, content: s.says(stmt), line: line(stmt)})
+		}
+		return true
+	})
+	for _, c := range s.calls {
+		switch c.name {
+		case "tee", "install", "cp", "mv", "ln":
+			content := s.says(c.stmt)
+			if c.pipe != nil {
+				for _, part := range c.pipe.calls[:c.place] {
+					for _, feeds := range part {
+						content += s.says(feeds.stmt)
+					}
+				}
+			}
+			for i, w := range c.args {
+				if c.name == "tee" || i == len(c.args)-1 {
+					out = append(out, output{file: w.text, content: content, line: c.line})
+				}
+			}
+		}
+	}
+	return out
+}
+
+// says is the text that a statement's command and here-documents hold.
+func (s *script) says(stmt *syntax.Stmt) string {
+	var b strings.Builder
+	for _, w := range s.stdin(stmt) {
+		b.WriteString(w.text + "\n")
+	}
+	if expr, ok := stmt.Cmd.(*syntax.CallExpr); ok {
+		for _, a := range expr.Args {
+			b.WriteString(s.word(a).text + " ")
+		}
+	}
+	return b.String()
+}
+
+var (
+	yumUnsigned = regexp.MustCompile(`(?mi)^\s*(repo_)?gpgcheck\s*=\s*(0|no|false|off)\s*$`)
+	aptTrusted  = regexp.MustCompile(`(?m)^\s*deb(-src)?\s+\[[^\]]*\btrusted=yes\b`)
+	insecureINI = regexp.MustCompile(`(?mi)^\s*sslverify\s*=\s*(0|no|false|off)\s*$|Acquire::https?(::[^\s:]+)?::Verify-(Peer|Host)\s+"?(false|0|no)`)
+)
+
+// repositories looks at the configuration of package managers, as a file and in the
+// here-documents of scripts.
+func repositories(content string) []found {
+	var out []found
+	for _, m := range yumUnsigned.FindAllStringSubmatchIndex(content, -1) {
+		if m[2] >= 0 {
+			continue // repo_gpgcheck: Docker and others sign packages, not their list
+		}
+		out = append(out, found{RuleUnsignedPackages, lineAt(content, m[1]-1), "the repository's packages are installed whether anybody has signed them or not", "write gpgcheck=1 and gpgkey="})
+	}
+	if at := aptTrusted.FindStringIndex(content); at != nil {
+		out = append(out, found{RuleUnsignedPackages, lineAt(content, at[1]-1), "the repository's packages are installed whether anybody has signed them or not", "write signed-by=KEYRING in place of trusted=yes"})
+	}
+	if at := insecureINI.FindStringIndex(content); at != nil {
+		out = append(out, found{RuleInsecureDownload, lineAt(content, at[1]-1), "the package manager takes any certificate, so whoever is on the way decides what arrives", "leave it out; have the CA in the system's bundle"})
+	}
+	return out
+}

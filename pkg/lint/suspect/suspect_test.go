@@ -1,0 +1,96 @@
+package suspect_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/osm-gitops/osm-gitops/pkg/lint"
+	"github.com/osm-gitops/osm-gitops/pkg/lint/suspect"
+)
+
+// sample is a text in testdata/RULE/bad*.EXT or good*.EXT. Lines of it that end in
+// "# finding" are those that the rule is to find; of a good one there are none. In
+// files that have no comments at the end of lines it stands on the line before.
+type sample struct {
+	rule    string
+	subject suspect.Subject
+	want    []int
+}
+
+// samples reads a txtar-like list: see testdata/samples.txt.
+func samples(t *testing.T) []sample {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("testdata", "samples.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []sample
+	for _, part := range strings.Split(string(b), "\n-- ")[1:] {
+		head, content, _ := strings.Cut(part, " --\n")
+		fields := strings.Fields(head) // RULE FILE MODE KIND [INTERPRETER]
+		if len(fields) < 4 {
+			t.Fatalf("%q names no rule, file, mode and kind", head)
+		}
+		s := sample{rule: fields[0], subject: suspect.Subject{File: fields[1], Kind: lint.Kind(fields[3])}}
+		for _, c := range fields[2] {
+			s.subject.Mode = s.subject.Mode<<3 | uint32(c-'0')
+		}
+		if len(fields) > 4 {
+			s.subject.Interpreter = fields[4]
+		}
+		var lines []string
+		for line := range strings.SplitSeq(content+"\n", "\n") {
+			if text, ok := strings.CutSuffix(line, " #!"); ok {
+				s.want = append(s.want, len(lines)+1)
+				line = text
+			}
+			if line == "#! whole" {
+				s.want = append(s.want, 0)
+				continue
+			}
+			lines = append(lines, line)
+		}
+		s.subject.Content = []byte(strings.TrimSuffix(strings.Join(lines, "\n"), "\n"))
+		out = append(out, s)
+	}
+	return out
+}
+
+// TestRules: every rule finds what it is for, on its line, and nothing in its good
+// samples; no other rule has anything to say about either.
+func TestRules(t *testing.T) {
+	bad, good := map[string]int{}, map[string]int{}
+	for _, s := range samples(t) {
+		if len(s.want) > 0 {
+			bad[s.rule]++
+		} else {
+			good[s.rule]++
+		}
+		var got []int
+		for _, f := range suspect.Look(s.subject) {
+			if f.Rule != s.rule {
+				t.Errorf("%s: %s:%d: %s [%s] in\n%s", s.rule, s.subject.File, f.Line, f.Message, f.Rule, s.subject.Content)
+				continue
+			}
+			if f.Message == "" || f.Fix == "" || f.Severity == "" {
+				t.Errorf("%s: a finding without message, fix or severity: %+v", s.rule, f)
+			}
+			got = append(got, f.Line)
+		}
+		if diff := cmp.Diff(s.want, got); diff != "" {
+			t.Errorf("%s: lines (-want +got):\n%s in\n%s", s.rule, diff, s.subject.Content)
+		}
+	}
+	for _, r := range suspect.Rules() {
+		if bad[r.Name] == 0 || good[r.Name] == 0 {
+			t.Errorf("rule %s has %d bad and %d good samples, want some of each", r.Name, bad[r.Name], good[r.Name])
+		}
+		if r.Summary == "" || r.Help == "" || r.Severity == "" {
+			t.Errorf("rule %s is not described", r.Name)
+		}
+	}
+}
