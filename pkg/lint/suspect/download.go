@@ -315,8 +315,7 @@ var rawBranch = regexp.MustCompile(`(?i)^https?://raw\.githubusercontent\.com/[^
 // pinned are the packages whose version decides whether a node works in its cluster.
 // Whatever else the distribution has comes as it is.
 var pinned = []string{
-	"kubelet", "kubeadm", "kubectl", "containerd", "containerd.io", "runc", "cri-tools", "kubernetes-cni", "docker-ce", "docker.io", "cri-o",
-	"nvidia-container-toolkit",
+	"kubelet", "kubeadm", "kubectl", "containerd", "containerd.io", "runc", "docker-ce", "docker.io", "cri-o",
 }
 
 // unpinnedDownload: the same profile makes another node tomorrow.

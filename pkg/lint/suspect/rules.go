@@ -53,7 +53,7 @@ var rules = []lint.Rule{
 		Name: RuleUnpinned, Severity: lint.SeverityWarning,
 		Summary: "a download or a package without a version: `latest`, a branch, `apt-get install kubelet`",
 		Help: "The same commit of the profile makes another node tomorrow, and the first node that differs is the one that the autoscaler makes at night. " +
-			"Write the version and change it in a commit. Of packages only those are meant on which the node's place in the cluster depends: kubelet, kubeadm, kubectl, containerd, runc, Docker, CRI-O, cri-tools, kubernetes-cni. " +
+			"Write the version and change it in a commit. Of packages only those are meant on which the node's place in the cluster depends: kubelet, kubeadm, kubectl, containerd, runc, Docker, CRI-O. " +
 			"The rest of the distribution comes as its repository has it.",
 	},
 	{

@@ -1,0 +1,104 @@
+// Package format prints what lint found for people and for the programs that show
+// findings beside a change: text, JSON, SARIF, GitHub's workflow commands, JUnit.
+//
+// Messages and paths may quote what a stranger committed. Nothing of it does
+// something to a terminal or to the reader of a format (security.md 28).
+//
+// Start with Write.
+package format
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/osm-gitops/osm-gitops/pkg/lint"
+)
+
+// Run is what a format prints.
+type Run struct {
+	// Report of the engine.
+	Report *lint.Report
+	// Rules are all rules of the run, for the formats that describe them.
+	Rules []lint.Rule
+	// Version of osm-gitops.
+	Version string
+}
+
+// writers are the formats by name.
+var writers = map[string]func(io.Writer, Run) error{
+	"text": writeText, "json": writeJSON, "sarif": writeSARIF, "github": writeGitHub, "junit": writeJUnit,
+}
+
+// Names are the formats, the default one first.
+func Names() []string { return []string{"text", "json", "sarif", "github", "junit"} }
+
+// Write prints a run in a format that Names lists. Equal runs give equal bytes.
+func Write(w io.Writer, name string, run Run) error {
+	write, ok := writers[name]
+	if !ok {
+		return fmt.Errorf("there is no format %q: it is one of %s", name, strings.Join(Names(), ", "))
+	}
+	if err := write(w, run); err != nil {
+		return fmt.Errorf("writing findings as %s: %w", name, err)
+	}
+	return nil
+}
+
+// maxMessage bounds a message, which may quote a template.
+const maxMessage = 4 << 10 // 4 KiB
+
+// oneLine makes text fit for one line of a terminal.
+func oneLine(s string) string {
+	s = strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t' || r == '\r':
+			return ' '
+		case r == utf8.RuneError || !unicode.IsGraphic(r):
+			return -1
+		}
+		return r
+	}, s)
+	if len(s) <= maxMessage {
+		return s
+	}
+	cut := maxMessage
+	for cut > 0 && !utf8.RuneStart(s[cut]) {
+		cut--
+	}
+	return s[:cut] + "…"
+}
+
+// context says where on a node and for whom a finding holds, "" when its place says it.
+func context(f lint.Finding) string {
+	var parts []string
+	if f.File != "" {
+		parts = append(parts, f.File)
+	}
+	if f.Where != "" {
+		parts = append(parts, f.Where)
+	}
+	return oneLine(strings.Join(parts, ", "))
+}
+
+// count is a number with its noun.
+func count(n int, noun string) string {
+	switch {
+	case n == 1:
+		return "1 " + noun
+	case strings.HasSuffix(noun, "ch"):
+		return fmt.Sprintf("%d %ses", n, noun)
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// counted is how many findings of each severity there are.
+func counted(r *lint.Report) map[lint.Severity]int {
+	out := map[lint.Severity]int{}
+	for _, f := range r.Findings {
+		out[f.Severity]++
+	}
+	return out
+}

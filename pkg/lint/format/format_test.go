@@ -1,0 +1,258 @@
+package format_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"flag"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/owenrumney/go-sarif/v3/pkg/report/v210/sarif"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/osm-gitops/osm-gitops/pkg/lint"
+	"github.com/osm-gitops/osm-gitops/pkg/lint/format"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// run has a finding of each severity, one that says everything and one that says
+// little, a suppressed one, and text of a stranger's that would do harm.
+func run() format.Run {
+	return format.Run{
+		Version: "v1.2.3",
+		Rules: []lint.Rule{
+			{Name: "insecure-download", Severity: lint.SeverityError, Summary: "a download that takes any certificate", Help: "Whoever is on the way decides what arrives. Leave `-k` out."},
+			{Name: "version", Severity: lint.SeverityWarning, Summary: "the content changed and the version did not", Help: "Give it a new version."},
+		},
+		Report: &lint.Report{
+			Profiles: 2, Renderings: 240, Texts: 1, Branches: 20, NotReached: []lint.Branch{{Path: "profiles/b.yaml", Line: 3, Condition: "if .X"}},
+			Missing: []lint.MissingTool{{Name: "shellcheck", Means: "scripts were only parsed; install it"}},
+			Findings: []lint.Finding{
+				{Rule: "insecure-download", Severity: lint.SeverityError, Path: "profiles/a b.yaml", Line: 12, Column: 3, Profile: "osp-a", Version: "v1.0.0",
+					Field: "spec.bootstrapConfig.files[0].content.inline.data", File: "/opt/bin/setup", Where: "aws, kubelet 1.33.0",
+					Message: "curl -k takes any certificate,\nso 100% of them: \x1b[31mred\x1b[0m <b>&\u202e", Fix: "leave -k out"},
+				{Rule: "version", Severity: lint.SeverityWarning, Path: "profiles/a b.yaml", Message: "the content changed"},
+				{Rule: "elsewhere", Severity: lint.SeverityNote, Path: "/abs/b.yaml", Line: 1, Message: "it is so"},
+				{Rule: "elsewhere", Severity: lint.SeverityNote, Path: "/abs/b.yaml", Line: 9, Message: "it is so"},
+			},
+			Suppressed: []lint.Suppressed{{Finding: lint.Finding{Rule: "version", Severity: lint.SeverityWarning, Path: "c.yaml", Line: 2, Message: "as agreed"}, Justification: "for the demo"}},
+		},
+	}
+}
+
+func write(t *testing.T, name string, r format.Run) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := format.Write(&b, name, r); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// TestGolden shows each format. What a stranger wrote does nothing to a terminal and
+// stays where it is put (security.md 28).
+func TestGolden(t *testing.T) {
+	for _, name := range format.Names() {
+		got := write(t, name, run())
+		path := filepath.Join("testdata", name+".golden")
+		if *update {
+			if err := os.WriteFile(path, got, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(string(want), string(got)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+		if name != "json" && bytes.ContainsAny(got, "\x1b\u202e") {
+			t.Errorf("%s holds what a terminal acts on", name)
+		}
+	}
+}
+
+// TestSARIF: what is written keeps to the schema of SARIF 2.1.0, and has no field that
+// the format does not know.
+func TestSARIF(t *testing.T) {
+	empty, schema := format.Run{Report: &lint.Report{}}, sarifSchema(t)
+	for _, r := range []format.Run{run(), empty} {
+		out := write(t, "sarif", r)
+		report, err := sarif.FromBytes(out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := validate(t, schema, out); err != nil {
+			t.Error(err)
+		}
+		strict := json.NewDecoder(bytes.NewReader(out))
+		strict.DisallowUnknownFields()
+		if err := strict.Decode(&sarif.Report{}); err != nil {
+			t.Errorf("it has a field that SARIF has not: %v", err)
+		}
+		for _, run := range report.Runs {
+			ids := map[string]bool{}
+			for _, result := range run.Results {
+				if got := *run.Tool.Driver.Rules[result.RuleIndex].ID; got != *result.RuleID {
+					t.Errorf("the index of rule %s leads to %s", *result.RuleID, got)
+				}
+				id := result.PartialFingerprints["osmGitopsFinding/v1"]
+				if ids[id] {
+					t.Errorf("two findings have the fingerprint %s", id)
+				}
+				ids[id] = true
+			}
+		}
+	}
+}
+
+// TestSARIFFinds: the check of the schema can fail.
+func TestSARIFFinds(t *testing.T) {
+	out := bytes.ReplaceAll(write(t, "sarif", run()), []byte(`"level": "warning"`), []byte(`"level": "loud"`))
+	if validate(t, sarifSchema(t), out) == nil {
+		t.Error("a level that SARIF does not know is valid")
+	}
+}
+
+func validate(t *testing.T, schema *jsonschema.Schema, document []byte) error {
+	t.Helper()
+	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(document))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return schema.Validate(v)
+}
+
+// sarifSchema is OASIS's schema as go-sarif carries it, in a constant of its own. What
+// that library reads and writes again does not keep to it, so the bytes are validated.
+func sarifSchema(t *testing.T) *jsonschema.Schema {
+	t.Helper()
+	const module = "github.com/owenrumney/go-sarif/v3"
+	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", module).Output()
+	if err != nil {
+		t.Fatalf("go list -m %s: %v", module, err)
+	}
+	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(strings.TrimSpace(string(dir)), "pkg/report/v210/sarif/schema.go"), nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	constant := file.Scope.Lookup("schema").Decl.(*ast.ValueSpec).Values[0].(*ast.BasicLit)
+	text, err := strconv.Unquote(constant.Value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	document, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	if err := c.AddResource("sarif.json", document); err != nil {
+		t.Fatal(err)
+	}
+	schema, err := c.Compile("sarif.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return schema
+}
+
+// TestFingerprint: a finding is the same one when lines above it come or go, and when
+// its profile gets a new version.
+func TestFingerprint(t *testing.T) {
+	moved := run()
+	moved.Report.Findings[0].Line, moved.Report.Findings[0].Version = 99, "v1.0.1"
+	other := run()
+	other.Report.Findings[0].Message = "another one"
+	if first, same, not := fingerprint(t, run()), fingerprint(t, moved), fingerprint(t, other); first != same || first == not {
+		t.Errorf("fingerprints %s, %s when moved, %s of another finding", first, same, not)
+	}
+}
+
+func fingerprint(t *testing.T, r format.Run) string {
+	t.Helper()
+	report, err := sarif.FromBytes(write(t, "sarif", r))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return report.Runs[0].Results[0].PartialFingerprints["osmGitopsFinding/v1"]
+}
+
+// TestGitHubBounded: no more annotations than GitHub shows; the rest is in the log, and
+// nothing of it is a command.
+func TestGitHubBounded(t *testing.T) {
+	r := format.Run{Report: &lint.Report{}}
+	for i := range 25 {
+		r.Report.Findings = append(r.Report.Findings, lint.Finding{Rule: "x", Severity: lint.SeverityError, Path: "::error::a.yaml", Line: i + 1, Message: "m\n::error::n"})
+	}
+	commands, text := 0, 0
+	for line := range strings.Lines(string(write(t, "github", r))) {
+		switch {
+		case strings.HasPrefix(line, "::error file=%3A%3Aerror%3A%3Aa.yaml,"):
+			commands++
+		case strings.HasPrefix(line, "::"):
+			t.Errorf("a command that is none of ours: %s", line)
+		case strings.Contains(line, "a.yaml"):
+			text++
+		}
+	}
+	if commands != 10 || text != 15 {
+		t.Errorf("%d commands and %d lines, want 10 and 15", commands, text)
+	}
+}
+
+// TestJUnit: the report is XML, and its counts are those of its tests.
+func TestJUnit(t *testing.T) {
+	for _, r := range []format.Run{run(), {Report: &lint.Report{}}} {
+		out := write(t, "junit", r)
+		failures, cases := 0, 0
+		var want struct {
+			Tests    int `xml:"tests,attr"`
+			Failures int `xml:"failures,attr"`
+		}
+		if err := xml.Unmarshal(out, &want); err != nil {
+			t.Fatal(err)
+		}
+		d := xml.NewDecoder(bytes.NewReader(out))
+		for {
+			token, err := d.Token()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if start, ok := token.(xml.StartElement); ok {
+				switch start.Name.Local {
+				case "testcase":
+					cases++
+				case "failure":
+					failures++
+				}
+			}
+		}
+		if cases != want.Tests || failures != want.Failures || cases == 0 {
+			t.Errorf("%d tests and %d failures, its head says %d and %d", cases, failures, want.Tests, want.Failures)
+		}
+	}
+}
+
+// TestUnknown: an unknown format is an error that lists the known ones.
+func TestUnknown(t *testing.T) {
+	err := format.Write(io.Discard, "html", run())
+	if err == nil || !strings.Contains(err.Error(), "text, json, sarif, github, junit") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,69 @@
+package format
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/osm-gitops/osm-gitops/pkg/lint"
+)
+
+// maxAnnotations is how many of each level GitHub shows for one step. What it would
+// drop is printed as text.
+// https://github.com/orgs/community/discussions/26680
+const maxAnnotations = 10
+
+// writeGitHub prints workflow commands, which become annotations in the change.
+// https://docs.github.com/actions/reference/workflows-and-actions/workflow-commands
+func writeGitHub(w io.Writer, run Run) error {
+	b := bufio.NewWriter(w)
+	levels := map[lint.Severity]string{lint.SeverityError: "error", lint.SeverityWarning: "warning", lint.SeverityNote: "notice"}
+	shown := map[lint.Severity]int{}
+	for _, f := range run.Report.Findings {
+		if shown[f.Severity]++; shown[f.Severity] > maxAnnotations {
+			// A space before it, since a path may begin with "::".
+			fmt.Fprintf(b, " %s\n", line(f))
+			continue
+		}
+		fmt.Fprintf(b, "::%s %s::%s\n", levels[f.Severity], properties(f), data(annotation(f)))
+	}
+	for _, m := range run.Report.Missing {
+		fmt.Fprintf(b, "::notice title=not checked::%s\n", data(m.Name+" is not installed: "+m.Means))
+	}
+	fmt.Fprintf(b, " %s\n", summary(run.Report))
+	return b.Flush()
+}
+
+func annotation(f lint.Finding) string {
+	text := oneLine(f.Message)
+	if c := context(f); c != "" {
+		text += "\non: " + c
+	}
+	if f.Fix != "" {
+		text += "\nfix: " + oneLine(f.Fix)
+	}
+	return text
+}
+
+func properties(f lint.Finding) string {
+	out := "file=" + property(f.Path)
+	if f.Line > 0 {
+		out += fmt.Sprintf(",line=%d", f.Line)
+		if f.Column > 0 {
+			out += fmt.Sprintf(",col=%d", f.Column)
+		}
+	}
+	return out + ",title=" + property(f.Rule)
+}
+
+// data and property escape what would end a command or a property, as the commands of
+// GitHub's own toolkit do.
+// https://github.com/actions/toolkit/blob/main/packages/core/src/command.ts
+func data(s string) string {
+	return strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A").Replace(s)
+}
+
+func property(s string) string {
+	return strings.NewReplacer(":", "%3A", ",", "%2C").Replace(data(oneLine(s)))
+}

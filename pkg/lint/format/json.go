@@ -1,0 +1,32 @@
+package format
+
+import (
+	"encoding/json"
+	"io"
+
+	"github.com/osm-gitops/osm-gitops/pkg/lint"
+)
+
+// document is what "-o json" prints. Fields are only ever added.
+type document struct {
+	// Version of osm-gitops.
+	Version string `json:"version"`
+	// Summary counts findings by severity: error, warning, note.
+	Summary map[lint.Severity]int `json:"summary"`
+	*lint.Report
+}
+
+func writeJSON(w io.Writer, run Run) error {
+	r := *run.Report
+	if r.Findings == nil {
+		r.Findings = []lint.Finding{}
+	}
+	return encode(w, document{Version: run.Version, Summary: counted(&r), Report: &r})
+}
+
+func encode(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}

@@ -1,0 +1,69 @@
+package format
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/osm-gitops/osm-gitops/pkg/lint"
+)
+
+// writeText prints for people: a line for each finding in the form that editors and
+// terminals take for a link, what to do below it, and what was looked at at the end.
+func writeText(w io.Writer, run Run) error {
+	b := bufio.NewWriter(w)
+	for _, f := range run.Report.Findings {
+		fmt.Fprintln(b, line(f))
+		if c := context(f); c != "" {
+			fmt.Fprintf(b, "    on: %s\n", c)
+		}
+		if f.Fix != "" {
+			fmt.Fprintf(b, "    fix: %s\n", oneLine(f.Fix))
+		}
+	}
+	for _, m := range run.Report.Missing {
+		fmt.Fprintf(b, "not checked: %s is not installed: %s\n", oneLine(m.Name), oneLine(m.Means))
+	}
+	fmt.Fprintln(b, summary(run.Report))
+	return b.Flush()
+}
+
+// line is "path:line:column: severity: message [rule]".
+func line(f lint.Finding) string {
+	return fmt.Sprintf("%s: %s: %s [%s]", place(f), f.Severity, oneLine(f.Message), f.Rule)
+}
+
+func place(f lint.Finding) string {
+	at := oneLine(f.Path)
+	if f.Line > 0 {
+		at += fmt.Sprintf(":%d", f.Line)
+		if f.Column > 0 {
+			at += fmt.Sprintf(":%d", f.Column)
+		}
+	}
+	return at
+}
+
+// summary says what was looked at, and how much was found in it.
+func summary(r *lint.Report) string {
+	looked := fmt.Sprintf("%s, %s, %s", count(r.Profiles, "profile"), count(r.Renderings, "rendering"), count(r.Texts, "distinct text"))
+	if r.Branches > 0 {
+		looked += fmt.Sprintf(", %d of %s", r.Branches-len(r.NotReached), count(r.Branches, "branch"))
+	}
+	n := counted(r)
+	var parts []string
+	for _, s := range []lint.Severity{lint.SeverityError, lint.SeverityWarning, lint.SeverityNote} {
+		if n[s] > 0 {
+			parts = append(parts, count(n[s], string(s)))
+		}
+	}
+	result := "nothing found"
+	if len(parts) > 0 {
+		result = strings.Join(parts, ", ")
+	}
+	if len(r.Suppressed) > 0 {
+		result += fmt.Sprintf(" (%d suppressed)", len(r.Suppressed))
+	}
+	return looked + ": " + result
+}
