@@ -1,0 +1,257 @@
+// Package config reads .osm-gitops.yaml, in which a repository says how its profiles
+// are checked, and which findings somebody has accepted, and why.
+//
+// Start with File.
+package config
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/agext/levenshtein"
+	"github.com/bmatcuk/doublestar/v4"
+
+	"github.com/osm-gitops/osm-gitops/pkg/lint"
+	"github.com/osm-gitops/osm-gitops/pkg/profile"
+)
+
+// Name of the file.
+const Name = ".osm-gitops.yaml"
+
+// File is .osm-gitops.yaml. It is read strictly: a misspelt or repeated key is an
+// error. Paths in it are relative to the folder that it is in.
+type File struct {
+	// Lint is how "osm-gitops lint" checks profiles.
+	Lint Lint `json:"lint,omitempty"`
+}
+
+// Lint is how "osm-gitops lint" checks profiles.
+type Lint struct {
+	// Providers are the cloud providers for which profiles are rendered, of those that
+	// a profile supports, such as aws or vsphere. Default: all of them.
+	Providers []string `json:"providers,omitempty"`
+	// KubeletVersions are the minor releases of the kubelet for which profiles are
+	// rendered, such as "1.34" (in quotes: 1.30 is the number 1.3). Default: all that
+	// osm-gitops supports.
+	KubeletVersions []string `json:"kubeletVersions,omitempty"`
+	// Cluster is a file as "osm-gitops render --cluster" reads it, with the settings
+	// that are really used. Profiles are rendered with them besides the combinations
+	// of settings that lint makes up.
+	Cluster string `json:"cluster,omitempty"`
+	// Shellcheck says whether shellcheck reads the scripts: "auto" if it is installed,
+	// "require" makes it an error that it is not, "off" leaves it out. The flag
+	// --shellcheck comes first. Default: auto.
+	Shellcheck string `json:"shellcheck,omitempty"`
+	// ShellcheckSeverity is the least grave level of shellcheck that is a finding:
+	// error, warning, info or style. Default: warning.
+	ShellcheckSeverity string `json:"shellcheckSeverity,omitempty"`
+	// Severity gives rules another severity: error, warning or note. A rule cannot be
+	// turned off here; a suppression says why.
+	Severity map[string]string `json:"severity,omitempty"`
+	// Suppress are findings that somebody has accepted.
+	Suppress []Suppression `json:"suppress,omitempty"`
+}
+
+// Suppression accepts findings of a rule. All that it says must hold for a finding.
+type Suppression struct {
+	// Rule whose findings are accepted, such as eval.
+	Rule string `json:"rule"`
+	// Reason is why, for whoever reads this after you.
+	Reason string `json:"reason"`
+	// Path is a glob for the file, such as "profiles/osp-ubuntu*.yaml"; "**" stands for
+	// any folders. Default: every file.
+	Path string `json:"path,omitempty"`
+	// Profile is the name of the profile. Default: every profile.
+	Profile string `json:"profile,omitempty"`
+	// File is a glob for the path on the node, such as "/opt/bin/*". Default: every
+	// file.
+	File string `json:"file,omitempty"`
+	// Message is a part of the finding's message, such as SC2086. Default: any message.
+	Message string `json:"message,omitempty"`
+	// Until is the last day on which it holds, such as 2027-03-31. After that the
+	// findings are back, and so is one about the suppression. Default: no end.
+	Until string `json:"until,omitempty"`
+}
+
+// The rules about the file itself.
+const (
+	RuleExpired = "suppression-expired"
+	RuleUnused  = "suppression-unused"
+)
+
+// Rules describes them.
+func Rules() []lint.Rule {
+	return []lint.Rule{
+		{Name: RuleExpired, Severity: lint.SeverityWarning, Summary: "a suppression in .osm-gitops.yaml whose last day is over",
+			Help: "Somebody meant to come back to it. Mend what it suppresses, or set a later `until` and say in `reason` why."},
+		{Name: RuleUnused, Severity: lint.SeverityNote, Summary: "a suppression in .osm-gitops.yaml that suppresses nothing",
+			Help: "Remove it: it would hide the next finding of that rule, for which nobody has given a reason. It is a note, since lint may have been given a part of the repository only."},
+	}
+}
+
+// Config is a file that was read and is right.
+type Config struct {
+	File
+	// Path of the file as errors name it, "" where there is none.
+	Path string
+
+	until  []time.Time // of each suppression; zero is no end
+	lineOf func(field string) int
+}
+
+const dateLayout = "2006-01-02"
+
+// Parse reads a file. The error is one or more *profile.Problem joined, each with its
+// line. Rules are all that may be named in it.
+func Parse(path string, data []byte, rules []lint.Rule) (*Config, error) {
+	c := &Config{Path: path}
+	var err error
+	if c.lineOf, err = profile.DecodeSettings(path, data, &c.File); err != nil {
+		return nil, err
+	}
+	var problems []error
+	say := func(field, format string, args ...any) {
+		problems = append(problems, &profile.Problem{Path: path, Line: c.lineOf(field), Field: field, Err: fmt.Errorf(format, args...)})
+	}
+	oneOf := func(field, value string, values ...string) {
+		if value != "" && !slices.Contains(values, value) {
+			say(field, "%q is none of %s", value, strings.Join(values, ", "))
+		}
+	}
+	oneOf("lint.shellcheck", c.Lint.Shellcheck, "auto", "require", "off")
+	oneOf("lint.shellcheckSeverity", c.Lint.ShellcheckSeverity, "error", "warning", "info", "style")
+	for _, name := range sorted(c.Lint.Severity) {
+		field := "lint.severity[" + name + "]"
+		oneOf(field, c.Lint.Severity[name], string(lint.SeverityError), string(lint.SeverityWarning), string(lint.SeverityNote))
+		if msg := unknownRule(name, rules); msg != "" {
+			say(field, "%s", msg)
+		}
+	}
+	for i, s := range c.Lint.Suppress {
+		c.until = append(c.until, time.Time{})
+		c.checkSuppression(i, s, rules, say)
+	}
+	if err := errors.Join(problems...); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c *Config) checkSuppression(i int, s Suppression, rules []lint.Rule, say func(field, format string, args ...any)) {
+	field := fmt.Sprintf("lint.suppress[%d]", i)
+	if msg := unknownRule(s.Rule, rules); msg != "" {
+		say(field+".rule", "%s", msg)
+	}
+	if strings.TrimSpace(s.Reason) == "" {
+		say(field+".reason", "is empty: say why the finding is accepted")
+	}
+	for name, glob := range map[string]string{"path": s.Path, "file": s.File} {
+		if !doublestar.ValidatePattern(glob) {
+			say(field+"."+name, "%q is no glob: a bracket is not closed", glob)
+		}
+	}
+	if s.Until != "" {
+		until, err := time.Parse(dateLayout, s.Until)
+		if err != nil {
+			say(field+".until", "%q is no date: write one like 2027-03-31", s.Until)
+		}
+		c.until[i] = until
+	}
+}
+
+// unknownRule says that there is no such rule, "" when there is.
+func unknownRule(name string, rules []lint.Rule) string {
+	best, distance := "", 4 // slips of the finger
+	for _, r := range rules {
+		if r.Name == name {
+			return ""
+		}
+		if d := levenshtein.Distance(name, r.Name, nil); d < distance {
+			best, distance = r.Name, d
+		}
+	}
+	if best != "" {
+		return fmt.Sprintf("there is no rule %q: did you mean %q?", name, best)
+	}
+	return fmt.Sprintf("there is no rule %q: docs/lint-rules.md lists them", name)
+}
+
+func sorted(m map[string]string) []string {
+	var out []string
+	for k := range m {
+		out = append(out, k)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Apply gives findings the severities of the file, and takes those out that it
+// suppresses. Today is what "until" is compared with. Paths of findings are relative
+// to the file's folder by relative.
+func (c *Config) Apply(findings []lint.Finding, today time.Time, relative func(path string) string) (kept []lint.Finding, suppressed []lint.Suppressed) {
+	used := make([]bool, len(c.Lint.Suppress))
+	for _, f := range findings {
+		if s, ok := c.Lint.Severity[f.Rule]; ok {
+			f.Severity = lint.Severity(s)
+		}
+		accepted := -1
+		for i, s := range c.Lint.Suppress {
+			if !s.matches(f, relative(f.Path)) {
+				continue
+			}
+			used[i] = true
+			if accepted < 0 && !c.expired(i, today) {
+				accepted = i
+			}
+		}
+		if accepted < 0 {
+			kept = append(kept, f)
+			continue
+		}
+		suppressed = append(suppressed, lint.Suppressed{Finding: f, Justification: c.Lint.Suppress[accepted].Reason})
+	}
+	return lint.Sort(append(kept, c.leftOver(used, today)...)), suppressed
+}
+
+// leftOver are the findings about suppressions that are over or suppress nothing.
+func (c *Config) leftOver(used []bool, today time.Time) []lint.Finding {
+	var out []lint.Finding
+	for i, s := range c.Lint.Suppress {
+		field := fmt.Sprintf("lint.suppress[%d]", i)
+		about := lint.Finding{Path: c.Path, Line: c.lineOf(field + ".rule"), Field: field}
+		switch {
+		case !used[i]:
+			about.Rule, about.Severity = RuleUnused, lint.SeverityNote
+			about.Message, about.Fix = fmt.Sprintf("the suppression of %q suppresses nothing", s.Rule), "remove it"
+		case c.expired(i, today):
+			about.Rule, about.Severity, about.Line = RuleExpired, lint.SeverityWarning, c.lineOf(field+".until")
+			about.Message = fmt.Sprintf("the suppression of %q held until %s: %s", s.Rule, s.Until, s.Reason)
+			about.Fix = "mend what it suppresses and remove it, or set a later until"
+		default:
+			continue
+		}
+		if severity, ok := c.Lint.Severity[about.Rule]; ok {
+			about.Severity = lint.Severity(severity)
+		}
+		out = append(out, about)
+	}
+	return out
+}
+
+// expired reports whether the last day of a suppression is over.
+func (c *Config) expired(i int, today time.Time) bool {
+	return !c.until[i].IsZero() && today.Format(dateLayout) > c.until[i].Format(dateLayout)
+}
+
+func (s Suppression) matches(f lint.Finding, path string) bool {
+	glob := func(pattern, name string) bool {
+		ok, err := doublestar.Match(pattern, filepath.ToSlash(name))
+		return pattern == "" || err == nil && ok
+	}
+	return s.Rule == f.Rule && glob(s.Path, path) && glob(s.File, f.File) &&
+		(s.Profile == "" || s.Profile == f.Profile) && strings.Contains(f.Message, s.Message)
+}

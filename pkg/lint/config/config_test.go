@@ -1,0 +1,204 @@
+package config_test
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/osm-gitops/osm-gitops/pkg/lint"
+	"github.com/osm-gitops/osm-gitops/pkg/lint/config"
+	"github.com/osm-gitops/osm-gitops/pkg/profile"
+)
+
+var rules = append([]lint.Rule{{Name: "eval", Severity: lint.SeverityWarning}, {Name: "template", Severity: lint.SeverityError}}, config.Rules()...)
+
+const right = `# how our profiles are checked
+lint:
+  providers: [aws, vsphere]
+  kubeletVersions: ["1.34"]
+  cluster: ci/cluster.yaml
+  shellcheck: require
+  shellcheckSeverity: style
+  severity:
+    eval: note
+  suppress:
+    - rule: eval
+      reason: the agent's installer prints shell
+      path: profiles/**/osp-*.yaml
+      profile: osp-a
+      file: /opt/bin/*
+      message: runs a value
+      until: 2027-03-31
+    - rule: template
+      reason: agreed with the storage team
+`
+
+func parse(t *testing.T, text string) *config.Config {
+	t.Helper()
+	c, err := config.Parse(config.Name, []byte(text), rules)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func date(t *testing.T, s string) time.Time {
+	t.Helper()
+	d, err := time.Parse("2006-01-02", s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d.Add(20 * time.Hour)
+}
+
+func same(path string) string { return path }
+
+// TestApply: a finding is suppressed when all that a suppression says holds for it,
+// up to its last day; after that it is back, with one about the suppression.
+func TestApply(t *testing.T) {
+	evals := lint.Finding{Rule: "eval", Severity: lint.SeverityWarning, Path: "profiles/x/osp-a.yaml", Line: 3, Profile: "osp-a", File: "/opt/bin/setup", Message: "eval runs a value as a program"}
+	templates := lint.Finding{Rule: "template", Severity: lint.SeverityError, Path: "b.yaml", Line: 1, Message: "no"}
+	not := func(change func(*lint.Finding)) lint.Finding {
+		f := evals
+		change(&f)
+		return f
+	}
+	c := parse(t, right)
+	for name, tt := range map[string]struct {
+		findings   []lint.Finding
+		today      string
+		kept       []string // rule:severity:line
+		suppressed int
+	}{
+		"both hold, on the last day":            {[]lint.Finding{evals, templates}, "2027-03-31", nil, 2},
+		"the day after":                         {[]lint.Finding{evals, templates}, "2027-04-01", []string{"suppression-expired:warning:17", "eval:note:3"}, 1},
+		"one suppresses nothing":                {[]lint.Finding{templates}, "2026-01-01", []string{"suppression-unused:note:11"}, 1},
+		"over and without use: it may go":       {[]lint.Finding{templates}, "2028-01-01", []string{"suppression-unused:note:11"}, 1},
+		"another path":                          {[]lint.Finding{not(func(f *lint.Finding) { f.Path = "other/osp-a.yaml" }), templates}, "2026-01-01", []string{"suppression-unused:note:11", "eval:note:3"}, 1},
+		"another profile":                       {[]lint.Finding{not(func(f *lint.Finding) { f.Profile = "osp-b" }), templates}, "2026-01-01", []string{"suppression-unused:note:11", "eval:note:3"}, 1},
+		"another file of the node":              {[]lint.Finding{not(func(f *lint.Finding) { f.File = "/opt/bin/x/setup" }), templates}, "2026-01-01", []string{"suppression-unused:note:11", "eval:note:3"}, 1},
+		"another message":                       {[]lint.Finding{not(func(f *lint.Finding) { f.Message = "else" }), templates}, "2026-01-01", []string{"suppression-unused:note:11", "eval:note:3"}, 1},
+		"severity changes although none is set": {[]lint.Finding{not(func(f *lint.Finding) { f.Profile = "osp-b" }), evals, templates}, "2026-01-01", []string{"eval:note:3"}, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			kept, suppressed := c.Apply(tt.findings, date(t, tt.today), same)
+			var got []string
+			for _, f := range kept {
+				got = append(got, f.Rule+":"+string(f.Severity)+":"+strconv.Itoa(f.Line))
+				if strings.HasPrefix(f.Rule, "suppression") && f.Path != config.Name {
+					t.Errorf("%s is in %q", f.Rule, f.Path)
+				}
+			}
+			if diff := cmp.Diff(tt.kept, got); diff != "" {
+				t.Errorf("kept (-want +got):\n%s", diff)
+			}
+			if len(suppressed) != tt.suppressed {
+				t.Errorf("%d suppressed, want %d", len(suppressed), tt.suppressed)
+			}
+			for _, s := range suppressed {
+				if s.Justification == "" {
+					t.Errorf("%s is suppressed for no reason", s.Rule)
+				}
+			}
+		})
+	}
+}
+
+// TestRelative: globs are for paths from the folder of the file.
+func TestRelative(t *testing.T) {
+	c := parse(t, "lint:\n  suppress:\n    - {rule: eval, reason: because, path: a.yaml}\n")
+	f := lint.Finding{Rule: "eval", Path: "repo/a.yaml"}
+	_, suppressed := c.Apply([]lint.Finding{f}, date(t, "2026-01-01"), func(path string) string { return strings.TrimPrefix(path, "repo/") })
+	if len(suppressed) != 1 {
+		t.Error("the finding is not suppressed")
+	}
+}
+
+// TestWrong: every mistake is named with its line, all of them at once.
+func TestWrong(t *testing.T) {
+	for name, tt := range map[string]struct {
+		text string
+		want []string
+	}{
+		"no YAML":              {"lint: [", []string{config.Name + ":1: is no YAML"}},
+		"a misspelt key":       {"lint:\n  provider: [aws]\n", []string{config.Name + `:2: lint.provider: is no field of lint: did you mean "providers"?`}},
+		"a key twice":          {"lint:\n  cluster: a\n  cluster: b\n", []string{config.Name + ":3: lint.cluster: is given twice, first on line 2"}},
+		"two documents":        {"lint: {}\n---\nlint: {}\n", []string{"has more than one document"}},
+		"no reason":            {"lint:\n  suppress:\n    - rule: eval\n", []string{config.Name + ":3: lint.suppress[0].reason: is required"}},
+		"an empty reason":      {"lint:\n  suppress:\n    - rule: eval\n      reason: ' '\n", []string{config.Name + ":4: lint.suppress[0].reason: is empty: say why"}},
+		"a rule that is none":  {"lint:\n  suppress:\n    - {reason: x, rule: evil}\n", []string{config.Name + `:3: lint.suppress[0].rule: there is no rule "evil": did you mean "eval"?`}},
+		"no such rule at all":  {"lint:\n  severity:\n    nothing-like-it: note\n", []string{config.Name + ":3: lint.severity[nothing-like-it]: there is no rule", "docs/lint-rules.md"}},
+		"a severity":           {"lint:\n  severity:\n    eval: off\n", []string{config.Name + ":3: lint.severity[eval]: "}},
+		"a date":               {"lint:\n  suppress:\n    - {rule: eval, reason: x, until: 31.3.2027}\n", []string{`"31.3.2027" is no date: write one like 2027-03-31`}},
+		"a glob":               {"lint:\n  suppress:\n    - {rule: eval, reason: x, path: 'a['}\n", []string{`lint.suppress[0].path: "a[" is no glob`}},
+		"an unquoted version":  {"lint:\n  kubeletVersions: [1.34]\n", []string{"put it in quotes"}},
+		"shellcheck":           {"lint:\n  shellcheck: maybe\n  shellcheckSeverity: loud\n", []string{":2: lint.shellcheck: \"maybe\" is none of auto, require, off", ":3: lint.shellcheckSeverity"}},
+		"a list for a mapping": {"[]\n", []string{"must be a mapping"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := config.Parse(config.Name, []byte(tt.text), rules)
+			if err == nil {
+				t.Fatal("it is taken")
+			}
+			for _, want := range tt.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("%v\nsays nothing of %q", err, want)
+				}
+			}
+			if len(profile.Problems(err)) == 0 {
+				t.Errorf("%v has no place in the file", err)
+			}
+		})
+	}
+}
+
+// TestEmpty: a file may be empty, or hold nothing but comments.
+func TestEmpty(t *testing.T) {
+	for _, text := range []string{"", "# nothing yet\n", "lint:\n"} {
+		kept, suppressed := parse(t, text).Apply([]lint.Finding{{Rule: "eval"}}, date(t, "2026-01-01"), same)
+		if len(kept) != 1 || len(suppressed) != 0 {
+			t.Errorf("%q: %d kept, %d suppressed", text, len(kept), len(suppressed))
+		}
+	}
+}
+
+// TestFind: the nearest file up to the repository's top is taken, and none above it.
+func TestFind(t *testing.T) {
+	dir := t.TempDir()
+	touch := func(name string) string {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	touch(config.Name) // of somebody else
+	touch("repo/.git/HEAD")
+	profileFile := touch("repo/profiles/a.yaml")
+	plain := touch("plain/sub/a.yaml")
+	find := func(path, want string) {
+		t.Helper()
+		got, err := config.Find(path)
+		if err != nil || got != want {
+			t.Errorf("for %s found %q (err %v), want %q", path, got, err, want)
+		}
+	}
+	find(profileFile, "")
+	top := touch("repo/" + config.Name)
+	find(profileFile, top)
+	find(filepath.Join(dir, "repo"), top)
+	near := touch("repo/profiles/" + config.Name)
+	find(profileFile, near)
+	find(plain, "")
+	touch("plain/" + config.Name)
+	find(plain, "")
+	find(filepath.Join(dir, "plain"), filepath.Join(dir, "plain", config.Name))
+}
