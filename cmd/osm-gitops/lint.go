@@ -1,0 +1,137 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/osm-gitops/osm-gitops/pkg/lint"
+	"github.com/osm-gitops/osm-gitops/pkg/lint/format"
+)
+
+// lintFlags are the flags of `osm-gitops lint`.
+type lintFlags struct {
+	output, severity string
+	progress         bool
+}
+
+func newLintCommand() *cobra.Command {
+	var flags lintFlags
+	cmd := &cobra.Command{
+		Use:   "lint PATH... [-o " + strings.Join(format.Names(), "|") + "]",
+		Short: "check profiles before they are merged",
+		Long: `Check profiles before they are merged: files, and folders as a ProfileSource of
+them reads them, without what an .osmignore leaves out.
+
+Each profile is rendered for every provider that it claims with every supported
+kubelet, any two settings together (proxy, registries, external cloud provider,
+IP family, and so on), with placeholders for credentials. Findings point to the
+line of the profile, those in rendered text, too. Nothing is run, and nothing is
+read over the network.
+
+Exit status 0: no error and no warning; 1: there are some, or the command failed;
+2: misuse. --severity sets another threshold.`,
+		Example: "  osm-gitops lint profiles\n  osm-gitops lint -o json profiles/osp-ubuntu.yaml",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return misusef("osm-gitops lint PATH...", "no file or folder given")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runLint(cmd.Context(), flags, args, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	cmd.Flags().StringVarP(&flags.output, "output", "o", "text", "how to print findings: "+strings.Join(format.Names(), ", "))
+	cmd.Flags().StringVar(&flags.severity, "severity", string(lint.SeverityWarning), "least severity of a finding that makes the command fail: error, warning or note")
+	cmd.Flags().BoolVar(&flags.progress, "progress", false, "say on standard error how far it has come; default where that is a terminal")
+	return cmd
+}
+
+func (f lintFlags) check() error {
+	if !slices.Contains(format.Names(), f.output) {
+		return misusef("-o "+strings.Join(format.Names(), ", -o "), "unknown output %q", f.output)
+	}
+	switch lint.Severity(f.severity) {
+	case lint.SeverityError, lint.SeverityWarning, lint.SeverityNote:
+		return nil
+	}
+	return misusef("--severity error, --severity warning or --severity note", "unknown severity %q", f.severity)
+}
+
+func runLint(ctx context.Context, flags lintFlags, paths []string, stdout, stderr io.Writer) error {
+	if err := flags.check(); err != nil {
+		return err
+	}
+	files, unreadable, err := lint.Read(ctx, paths)
+	if err != nil {
+		return err
+	}
+	if len(files)+len(unreadable) == 0 {
+		return fmt.Errorf("%s: there is no file *.yaml or *.yml that is not hidden or ignored", strings.Join(paths, ", "))
+	}
+	linter := lint.Linter{}
+	clear := func() {}
+	if flags.progress || isTerminal(stderr) {
+		linter.Progress, clear = progressOn(stderr)
+	}
+	report, err := linter.Run(ctx, files)
+	clear()
+	if err != nil {
+		return err
+	}
+	report.Findings = lint.Sort(append(report.Findings, unreadable...))
+	return printReport(flags, format.Run{Report: report, Rules: lint.Rules(), Version: version}, stdout)
+}
+
+// printReport prints findings, and fails where there are some that count.
+func printReport(flags lintFlags, run format.Run, stdout io.Writer) error {
+	var out bytes.Buffer
+	if err := format.Write(&out, flags.output, run); err != nil {
+		return err
+	}
+	if _, err := stdout.Write(out.Bytes()); err != nil {
+		return err
+	}
+	least, found := lint.Severity(flags.severity), 0
+	for _, f := range run.Report.Findings {
+		if f.Severity.AtLeast(least) {
+			found++
+		}
+	}
+	switch found {
+	case 0:
+		return nil
+	case 1:
+		return fmt.Errorf("1 finding has to be mended, or suppressed with a reason")
+	}
+	return fmt.Errorf("%d findings have to be mended, or suppressed with a reason", found)
+}
+
+// isTerminal reports whether a person reads what is written.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+// progressOn writes one line over and over, at most once for each percent.
+func progressOn(w io.Writer) (tell func(lint.Progress), clear func()) {
+	last := -1
+	tell = func(p lint.Progress) {
+		if percent := 100 * p.Done / max(p.Total, 1); percent != last {
+			last = percent
+			fmt.Fprintf(w, "\r\x1b[Kosm-gitops: rendering %s: %d of %d", p.Profile, p.Done, p.Total)
+		}
+	}
+	return tell, func() { fmt.Fprint(w, "\r\x1b[K") }
+}
