@@ -1,8 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -77,26 +77,23 @@ func runLint(ctx context.Context, flags lintFlags, paths []string, stdout, stder
 		return fmt.Errorf("%s: there is no file *.yaml or *.yml that is not hidden or ignored", strings.Join(paths, ", "))
 	}
 	linter := lint.Linter{}
-	clear := func() {}
+	done := func() {}
 	if flags.progress || isTerminal(stderr) {
-		linter.Progress, clear = progressOn(stderr)
+		linter.Progress, done = progressOn(stderr)
 	}
 	report, err := linter.Run(ctx, files)
-	clear()
+	done()
 	if err != nil {
 		return err
 	}
 	report.Findings = lint.Sort(append(report.Findings, unreadable...))
-	return printReport(flags, format.Run{Report: report, Rules: lint.Rules(), Version: version}, stdout)
+	release, _ := buildVersion()
+	return printReport(flags, format.Run{Report: report, Rules: lint.Rules(), Version: release}, stdout)
 }
 
 // printReport prints findings, and fails where there are some that count.
 func printReport(flags lintFlags, run format.Run, stdout io.Writer) error {
-	var out bytes.Buffer
-	if err := format.Write(&out, flags.output, run); err != nil {
-		return err
-	}
-	if _, err := stdout.Write(out.Bytes()); err != nil {
+	if err := format.Write(stdout, flags.output, run); err != nil {
 		return err
 	}
 	least, found := lint.Severity(flags.severity), 0
@@ -109,7 +106,7 @@ func printReport(flags lintFlags, run format.Run, stdout io.Writer) error {
 	case 0:
 		return nil
 	case 1:
-		return fmt.Errorf("1 finding has to be mended, or suppressed with a reason")
+		return errors.New("1 finding has to be mended, or suppressed with a reason")
 	}
 	return fmt.Errorf("%d findings have to be mended, or suppressed with a reason", found)
 }
@@ -125,7 +122,7 @@ func isTerminal(w io.Writer) bool {
 }
 
 // progressOn writes one line over and over, at most once for each percent.
-func progressOn(w io.Writer) (tell func(lint.Progress), clear func()) {
+func progressOn(w io.Writer) (tell func(lint.Progress), done func()) {
 	last := -1
 	tell = func(p lint.Progress) {
 		if percent := 100 * p.Done / max(p.Total, 1); percent != last {

@@ -27,7 +27,7 @@ type run struct {
 	mu       sync.Mutex
 	hits     map[string]*hit
 	texts    map[[sha256.Size]byte]*textHit
-	checked  map[[sha256.Size]byte]bool // documents
+	checked  map[[sha256.Size]byte][]Finding // by the digest of a document
 	branches []render.Branch
 }
 
@@ -49,7 +49,7 @@ func newRun(doc profile.Document) *run {
 	inspector := render.NewInspector(matrix.Profile(doc, render.Provenance{}))
 	r := &run{
 		doc: doc, branches: slices.Clone(inspector.Branches()),
-		hits: map[string]*hit{}, texts: map[[sha256.Size]byte]*textHit{}, checked: map[[sha256.Size]byte]bool{},
+		hits: map[string]*hit{}, texts: map[[sha256.Size]byte]*textHit{}, checked: map[[sha256.Size]byte][]Finding{},
 	}
 	r.dims = dimensions(doc, r.branches)
 	for _, s := range []struct {
@@ -130,14 +130,18 @@ func (r *run) checkDocument(in render.Input, stage string, s render.InspectedSta
 	}
 	id := sha256.Sum256(s.Document)
 	r.mu.Lock()
-	known := r.checked[id]
-	r.checked[id] = true
+	findings, known := r.checked[id]
 	r.mu.Unlock()
-	if known {
-		return
+	if !known {
+		for _, p := range in.Profile.CheckDocument(stage, s) {
+			findings = append(findings, renderFinding(r.doc, p))
+		}
+		r.mu.Lock()
+		r.checked[id] = findings
+		r.mu.Unlock()
 	}
-	for _, p := range in.Profile.CheckDocument(stage, s) {
-		r.addHit(renderFinding(r.doc, p), 0, n)
+	for _, f := range findings {
+		r.addHit(f, 0, n)
 	}
 }
 

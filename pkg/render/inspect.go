@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"strconv"
+	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v3"
@@ -155,9 +156,15 @@ func (p Profile) CheckDocument(stage string, s InspectedStage) []*InvalidError {
 
 // locate turns a field of the document into one of the profile.
 func (s InspectedStage) locate(root string, f *InvalidError) {
+	for _, module := range []string{"bootcmd", "runcmd", "rh_subscription", "yum_repos", "yum_repo_dir"} {
+		if rest, ok := strings.CutPrefix(f.Field, root+"."+module); ok && (rest == "" || rest[0] == '[') {
+			f.Field = root + ".modules." + module + rest
+			return
+		}
+	}
 	for n, file := range s.Files {
 		item := root + ".write_files[" + strconv.Itoa(n) + "]"
-		if len(f.Field) >= len(item) && f.Field[:len(item)] == item {
+		if strings.HasPrefix(f.Field, item) {
 			f.Field, f.File = file.Field, file.Path
 			return
 		}
