@@ -73,15 +73,15 @@ func TestFindings(t *testing.T) {
 		on   string // Where
 		file string // File
 	}{
-		"a slip in YAML":                 {text: "a: [1\nb: 2\n", rule: "yaml", at: "a: [1", want: "is no YAML"},
+		"a slip in YAML":                 {text: "a: [1\nb: 2\n", rule: "yaml", at: "b: 2", want: "is no YAML"},
 		"a field that is none":           {osp: osp{more: "unitz: []"}, rule: "schema", at: "unitz", want: "units"},
 		"another kind":                   {text: "apiVersion: v1\nkind: ConfigMap\n", rule: "schema", at: "apiVersion", want: "is no OperatingSystemProfile"},
 		"a template that does not parse": {osp: osp{file: "x\n{{ if }}"}, rule: "template", at: "{{ if }}", want: "missing value for if", file: "/etc/a"},
 		"a field of the data that is none, in a named template": {osp: osp{template: "y\n{{ .Tokken }}"}, rule: "template", at: ".Tokken", want: `did you mean "Token"?`},
 		"a template that fails for one provider": {osp: osp{file: "x\n{{ if eq .CloudProviderName \"aws\" }}{{ index .ClusterDNSIPs 7 }}{{ end }}"},
 			rule: "template", at: "index .ClusterDNSIPs", want: "out of range", on: "aws", file: "/etc/a"},
-		"a template that fails with a proxy of new kubelets": {osp: osp{file: "{{ if and .HTTPProxy (eq .KubeVersion \"v1.36.0\") }}\n{{ .KubeletFeatureGates.Absent.None }}{{ end }}"},
-			rule: "template", at: "Absent.None", want: "can't evaluate field None", on: "kubelet 1.36.0, proxy plain or password", file: "/etc/a"},
+		"a template that fails with a proxy of new kubelets": {osp: osp{file: "{{ if and .HTTPProxy (eq .KubeVersion \"v1.36.0\") }}\n{{ index .ClusterDNSIPs 7 }}{{ end }}"},
+			rule: "template", at: "index .ClusterDNSIPs", want: "out of range", on: "kubelet 1.36.0, proxy plain or password", file: "/etc/a"},
 		"a patch release that only the template names": {osp: osp{file: "{{ if eq .KubeVersion \"v1.34.7\" }}\n{{ index .ClusterDNSIPs 7 }}{{ end }}"},
 			rule: "template", at: "index .ClusterDNSIPs", want: "out of range", on: "kubelet 1.34.7", file: "/etc/a"},
 		"three settings that only the search brings together": {osp: osp{file: "{{ if and .HTTPProxy .HostCACert .PauseImage .InitialTaints (eq .CloudProviderName \"hetzner\") (eq .KubeVersion \"v1.33.0\") }}\n{{ index .ClusterDNSIPs 7 }}{{ end }}"},
@@ -91,7 +91,7 @@ func TestFindings(t *testing.T) {
 		"a mode that is none": {osp: osp{more: "# none"}, text: strings.Replace(osp{}.text(), "- path: /etc/a", "- permissions: 999\n      path: /etc/a", 1),
 			rule: "schema", at: "permissions: 999", want: "no file mode"},
 		"a relative path in Ignition": {text: strings.Replace(osp{system: "flatcar\n  provisioningUtility: ignition"}.text(), "path: /etc/a", "path: etc/a", 1),
-			rule: "file", at: "path: etc/a", want: "path not absolute", file: "etc/a"},
+			rule: "file", at: "path: etc/a", want: "is relative: write the path from the root", file: "etc/a"},
 		"a module that cloud-init refuses":            {osp: osp{system: "rockylinux", more: "modules:\n  yum_repos:\n    epel: {name: EPEL}"}, rule: "cloud-init", at: "epel:", want: "missing property 'baseurl'"},
 		"a module in a stage that does not run it":    {osp: osp{provisioning: "modules:\n  runcmd: [echo]"}, rule: "cloud-init", at: "runcmd: [echo]", want: "late stage"},
 		"a unit that nothing starts":                  {osp: osp{provisioning: unitText("a.service", "[Service]\nExecStart=/bin/true")}, rule: "unit", at: "name: a.service", want: "it starts at the next boot only"},
@@ -220,7 +220,7 @@ func TestTextChecks(t *testing.T) {
 	if report.Texts != 3 { // without a proxy, with one, and with one that has a password
 		t.Errorf("%d texts", report.Texts)
 	}
-	if i := slices.IndexFunc(report.Findings, func(f lint.Finding) bool { return strings.Contains(f.Message, "proxy http") }); i < 0 || report.Findings[i].Where != "proxy plain" {
+	if i := slices.IndexFunc(report.Findings, func(f lint.Finding) bool { return strings.Contains(f.Message, "http://proxy") }); i < 0 || report.Findings[i].Where != "proxy plain" {
 		t.Errorf("where a text with a proxy is: %+v", report.Findings)
 	}
 }

@@ -1,0 +1,57 @@
+package render_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/osm-gitops/osm-gitops/pkg/render"
+)
+
+// TestInspector: it renders what Render renders, the input's digest aside, and each
+// line's place is one of the templates.
+func TestInspector(t *testing.T) {
+	in := sampleInput(t)
+	out, err := render.NewEngine().Render(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inspector := render.NewInspector(in.Profile)
+	got, err := inspector.Inspect(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	digest := render.ShortDigest(out.Record.Digests.Input)
+	if len(got.Bootstrap.Files) == 0 || len(got.Provisioning.Files) == 0 {
+		t.Fatalf("files: %d and %d", len(got.Bootstrap.Files), len(got.Provisioning.Files))
+	}
+	for i, f := range append(got.Bootstrap.Files, got.Provisioning.Files...) {
+		want := out.OSC.BootstrapConfig.Files
+		if i >= len(got.Bootstrap.Files) {
+			want, i = out.OSC.ProvisioningConfig.Files, i-len(got.Bootstrap.Files)
+		}
+		content := strings.ReplaceAll(want[i].Content.Inline.Data, digest, "0123456789ab")
+		if diff := cmp.Diff(content, f.Content); diff != "" || f.Path != want[i].Path {
+			t.Errorf("%s (-Render +Inspect):\n%s", f.Path, diff)
+		}
+		if lines := strings.Count(strings.TrimSuffix(f.Content, "\n"), "\n") + 1; f.Content != "" && len(f.Places) < lines {
+			t.Errorf("%s has %d lines and %d places", f.Path, lines, len(f.Places))
+		}
+		for n, p := range f.Places {
+			if p.Line < 1 || !strings.HasPrefix(p.Field, "spec.") {
+				t.Errorf("%s:%d comes from %+v", f.Path, n+1, p)
+			}
+		}
+	}
+	if got.Bootstrap.Size != in.Pool.UserDataSize(out.Bootstrap) {
+		t.Errorf("the bootstrap document has %d bytes, want %d", got.Bootstrap.Size, in.Pool.UserDataSize(out.Bootstrap))
+	}
+	hits := 0
+	for _, b := range inspector.Branches() {
+		hits += b.Hits
+	}
+	if hits == 0 {
+		t.Error("no branch was executed")
+	}
+}
