@@ -88,11 +88,11 @@ func runLint(ctx context.Context, flags lintFlags, paths []string, stdout, stder
 	}
 	report.Findings = lint.Sort(append(report.Findings, unreadable...))
 	release, _ := buildVersion()
-	return printReport(flags, format.Run{Report: report, Rules: lint.Rules(), Version: release}, stdout)
+	return writeFindings(flags, format.Run{Report: report, Rules: lint.Rules(), Version: release}, stdout)
 }
 
-// printReport prints findings, and fails where there are some that count.
-func printReport(flags lintFlags, run format.Run, stdout io.Writer) error {
+// writeFindings prints findings, and fails where there are some that count.
+func writeFindings(flags lintFlags, run format.Run, stdout io.Writer) error {
 	if err := format.Write(stdout, flags.output, run); err != nil {
 		return err
 	}
