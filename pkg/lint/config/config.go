@@ -47,7 +47,7 @@ type Lint struct {
 	// --shellcheck comes first. Default: auto.
 	Shellcheck string `json:"shellcheck,omitempty"`
 	// ShellcheckSeverity is the least grave level of shellcheck that is a finding:
-	// error, warning, info or style. Default: warning.
+	// error, warning, info or style. Default: info.
 	ShellcheckSeverity string `json:"shellcheckSeverity,omitempty"`
 	// Severity gives rules another severity: error, warning or note. A rule cannot be
 	// turned off here; a suppression says why.
