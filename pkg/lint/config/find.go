@@ -7,14 +7,35 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
 // maxFile bounds what is read, before the decoder has its own limits.
 const maxFile = 2 << 20 // 2 MiB
 
+// Top returns the folder of the repository that a path is in, the nearest one that
+// holds .git; false where there is none.
+func Top(path string) (string, bool, error) {
+	at, err := filepath.Abs(path)
+	if err != nil {
+		return "", false, err
+	}
+	for ; ; at = filepath.Dir(at) {
+		_, err := os.Lstat(filepath.Join(at, ".git"))
+		switch {
+		case err == nil:
+			return at, true, nil
+		case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR):
+			return "", false, fmt.Errorf("looking for the repository of %s: %w", path, err)
+		case at == filepath.Dir(at):
+			return "", false, nil
+		}
+	}
+}
+
 // Find looks for the file: in the folder of a path and in those above it, up to the
-// one that holds .git. The nearest is taken. Outside a repository only the folder
-// itself is looked at: what lies further up belongs to somebody else. "" is none.
+// repository's. The nearest is taken. Outside a repository only the folder itself is
+// looked at: what lies further up belongs to somebody else. "" is none.
 func Find(path string) (string, error) {
 	folder, err := filepath.Abs(path)
 	if err != nil {
@@ -23,23 +44,24 @@ func Find(path string) (string, error) {
 	if info, err := os.Stat(folder); err == nil && !info.IsDir() {
 		folder = filepath.Dir(folder)
 	}
-	var found []string // from the folder upwards
+	top, ok, err := Top(folder)
+	if err != nil {
+		return "", err
+	}
+	if !ok {
+		top = folder
+	}
 	for at := folder; ; at = filepath.Dir(at) {
-		switch _, err := os.Lstat(filepath.Join(at, Name)); {
+		file := filepath.Join(at, Name)
+		switch _, err := os.Lstat(file); {
 		case err == nil:
-			found = append(found, at)
+			return file, nil
 		case !errors.Is(err, fs.ErrNotExist):
 			return "", fmt.Errorf("looking for %s: %w", Name, err)
 		}
-		_, err := os.Lstat(filepath.Join(at, ".git"))
-		inside := err == nil
-		if !inside && at != filepath.Dir(at) {
-			continue
-		}
-		if len(found) == 0 || !inside && found[0] != folder {
+		if at == top || at == filepath.Dir(at) {
 			return "", nil
 		}
-		return filepath.Join(found[0], Name), nil
 	}
 }
 

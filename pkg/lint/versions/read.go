@@ -1,0 +1,154 @@
+package versions
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/osm-gitops/osm-gitops/pkg/lint/config"
+	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/source"
+)
+
+// Read reads the base from the repository that paths are in, without a checkout. Paths
+// are the files and folders that are looked at; of the base that is read which lies in
+// the nearest folder that holds them all. Documents is left for the caller to set.
+func Read(ctx context.Context, paths []string, revision string) (Comparison, error) {
+	where, err := locate(paths)
+	if err != nil {
+		return Comparison{}, fmt.Errorf("reading base %q: %w", revision, err)
+	}
+	base := source.Repository{Dir: where.top, Revision: revision, Path: where.folder}
+	snap, err := base.Read(ctx)
+	if errors.Is(err, source.ErrNotFound) && where.folder != "" {
+		// The folder may be new. What is ignored altogether tells whether there is such
+		// a revision.
+		empty := source.Repository{Dir: where.top, Revision: revision, Ignore: "*"}
+		if _, other := empty.Read(ctx); other == nil {
+			snap, err = empty.Read(ctx)
+		}
+	}
+	if err != nil {
+		return Comparison{}, fmt.Errorf("reading base %q: %w", revision, err)
+	}
+	catalogue, err := new(profile.Indexer).Catalogue(ctx, snap)
+	if err != nil {
+		return Comparison{}, fmt.Errorf("indexing base %q: %w", revision, err)
+	}
+	c := Comparison{
+		Revision: revision, Base: catalogue, Partial: len(snap.Line) == 0 && len(snap.Files) > 0,
+		Covered: where.covers, Present: where.present, Name: where.name,
+	}
+	c.Merged, err = merged(ctx, where, snap)
+	return c, err
+}
+
+// merged says which commits of the base are in the history of HEAD. Without history
+// all of them are: then nothing tells a branch that is behind.
+func merged(ctx context.Context, where location, base *source.Snapshot) (func(source.Commit) bool, error) {
+	all := func(source.Commit) bool { return true }
+	if len(base.Line) == 0 {
+		return all, nil
+	}
+	head, err := source.Repository{Dir: where.top, Ignore: "*"}.Read(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("reading HEAD, to see how far it has followed the base: %w", err)
+	}
+	known := map[source.Commit]bool{}
+	return func(commit source.Commit) bool {
+		if commit == "" {
+			return true
+		}
+		is, ok := known[commit]
+		if !ok {
+			// What cannot be told is taken for merged: a finding too many says why.
+			contains, err := head.Contains(ctx, commit)
+			is = contains || err != nil
+			known[commit] = is
+		}
+		return is
+	}, nil
+}
+
+// location is where the paths are in their repository.
+type location struct {
+	top    string   // the repository's folder
+	folder string   // in it, with forward slashes, the nearest that holds all paths; "" is the top
+	paths  []string // in it, with forward slashes
+	given  []string // as they were given
+}
+
+func locate(paths []string) (location, error) {
+	var l location
+	for _, p := range paths {
+		top, ok, err := config.Top(p)
+		if err != nil {
+			return l, err
+		}
+		if !ok {
+			return l, fmt.Errorf("%s is in no Git repository", p)
+		}
+		if l.top != "" && top != l.top {
+			return l, fmt.Errorf("%s and %s are in different repositories: lint them one by one", paths[0], p)
+		}
+		l.top = top
+		full, err := filepath.Abs(p)
+		if err != nil {
+			return l, err
+		}
+		rel, err := filepath.Rel(top, full)
+		if err != nil {
+			return l, err
+		}
+		rel = filepath.ToSlash(rel)
+		folder := rel
+		if info, err := os.Stat(full); err == nil && !info.IsDir() {
+			folder = path.Dir(rel)
+		}
+		if len(l.paths) == 0 {
+			l.folder = folder
+		}
+		for l.folder != "." && folder != l.folder && !strings.HasPrefix(folder, l.folder+"/") {
+			l.folder = path.Dir(l.folder)
+		}
+		l.paths, l.given = append(l.paths, rel), append(l.given, p)
+	}
+	if l.folder == "." {
+		l.folder = ""
+	}
+	return l, nil
+}
+
+func (l location) covers(name string) bool { return l.within(name) >= 0 }
+
+// within is the index of the path that holds a file, -1 where none does.
+func (l location) within(name string) int {
+	for i, p := range l.paths {
+		if p == "." || name == p || strings.HasPrefix(name, p+"/") {
+			return i
+		}
+	}
+	return -1
+}
+
+// name is a file's path as findings have it: what was given, and the rest below that.
+func (l location) name(file string) string {
+	i := l.within(file)
+	if i < 0 {
+		return filepath.Join(l.top, filepath.FromSlash(file))
+	}
+	rest := strings.TrimPrefix(file, l.paths[i])
+	if l.paths[i] == "." {
+		rest = file
+	}
+	return filepath.Join(l.given[i], filepath.FromSlash(rest))
+}
+
+func (l location) present(file string) bool {
+	_, err := os.Stat(filepath.Join(l.top, filepath.FromSlash(file)))
+	return err == nil
+}
