@@ -1,0 +1,258 @@
+package versions_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/osm-gitops/osm-gitops/pkg/lint"
+	"github.com/osm-gitops/osm-gitops/pkg/lint/versions"
+	"github.com/osm-gitops/osm-gitops/pkg/profile"
+)
+
+// repository is a work tree whose branch main holds the releases of osp-a that
+// history lists, and osp-b.
+type repository struct {
+	t   *testing.T
+	dir string
+}
+
+func newRepository(t *testing.T) repository {
+	t.Helper()
+	r := repository{t, t.TempDir()}
+	r.git("init", "-q", "--initial-branch=main")
+	r.write("osp-b", "v1.0.0", "b")
+	for _, release := range []struct{ version, content string }{{"v1.0.0", "one"}, {"v1.1.0", "two"}, {"v1.2.0", "three"}} {
+		r.write("osp-a", release.version, release.content)
+		r.commit(release.version)
+	}
+	r.git("checkout", "-q", "-b", "change")
+	return r
+}
+
+func (r repository) git(args ...string) {
+	r.t.Helper()
+	cmd := exec.CommandContext(r.t.Context(), "git", append([]string{"-c", "user.name=x", "-c", "user.email=x@example.com", "-c", "commit.gpgsign=false"}, args...)...)
+	cmd.Dir = r.dir
+	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		r.t.Fatalf("git %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+}
+
+func (r repository) commit(message string) {
+	r.git("add", "-A")
+	r.git("commit", "-q", "--allow-empty", "-m", message)
+}
+
+func text(name, version, content string) string {
+	return fmt.Sprintf(`apiVersion: operatingsystemmanager.k8c.io/v1alpha1
+kind: OperatingSystemProfile
+metadata:
+  name: %s
+spec:
+  osName: ubuntu
+  osVersion: "24.04"
+  version: %s
+  provisioningUtility: cloud-init
+  supportedCloudProviders:
+    - name: aws
+  bootstrapConfig:
+    files:
+      - path: /etc/x
+        content:
+          inline:
+            data: %s
+  provisioningConfig: {}
+`, name, version, content)
+}
+
+func (r repository) put(file, text string) {
+	r.t.Helper()
+	path := filepath.Join(r.dir, filepath.FromSlash(file))
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		r.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r repository) write(name, version, content string) {
+	r.t.Helper()
+	r.put("profiles/"+name+".yaml", text(name, version, content))
+}
+
+func (r repository) remove(file string) {
+	r.t.Helper()
+	if err := os.Remove(filepath.Join(r.dir, filepath.FromSlash(file))); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// documents are the profiles of a folder or file as they lie there.
+func documents(t *testing.T, path string) []profile.Document {
+	t.Helper()
+	var out []profile.Document
+	err := filepath.WalkDir(path, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".yaml") {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		docs, err := profile.Decode(path, b)
+		if err == nil { // what cannot be read is for others to say
+			out = append(out, docs...)
+		}
+		return nil
+	})
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// TestFindings lists what is found after a change of the work tree, as
+// "rule path:line: message; fix".
+func TestFindings(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change func(r repository)
+		path   string // looked at; "" is profiles
+		want   []string
+	}{
+		"nothing":                 {change: func(repository) {}},
+		"a new version":           {change: func(r repository) { r.write("osp-a", "v1.3.0", "four") }},
+		"a comment is no content": {change: func(r repository) { r.put("profiles/osp-a.yaml", "# new\n"+text("osp-a", "v1.2.0", "three")) }},
+		"a file that moved": {change: func(r repository) {
+			r.remove("profiles/osp-a.yaml")
+			r.put("profiles/sub/a.yaml", text("osp-a", "v1.2.0", "three"))
+		}},
+		"a new profile":                      {change: func(r repository) { r.write("osp-c", "v1.0.0", "c") }},
+		"an older release kept beside it":    {change: func(r repository) { r.put("profiles/old.yaml", text("osp-a", "v1.1.0", "two")) }},
+		"gone, and not among what is linted": {change: func(r repository) { r.remove("profiles/osp-a.yaml") }, path: "profiles/osp-b.yaml"},
+		"content without a version": {change: func(r repository) { r.write("osp-a", "v1.2.0", "four") }, want: []string{
+			`version-not-changed profiles/osp-a.yaml:8: the content of profile "osp-a" changed, but its version is still v1.2.0, which stands for the content of commit HEX; write version: v1.2.1`}},
+		"a version of an earlier commit": {change: func(r repository) { r.write("osp-a", "v1.1.0", "four") }, want: []string{
+			`version-reused profiles/osp-a.yaml:8: version v1.1.0 of profile "osp-a" stands for other content since commit HEX; write version: v1.2.1`}},
+		"back to an earlier release": {change: func(r repository) { r.write("osp-a", "v1.1.0", "two") }, want: []string{
+			`rollback profiles/osp-a.yaml:8: profile "osp-a" goes back from v1.2.0 to v1.1.0, as it was at commit HEX; `}},
+		"backwards to what never was": {change: func(r repository) { r.write("osp-a", "v1.1.5", "two") }, want: []string{
+			`version-backwards profiles/osp-a.yaml:8: profile "osp-a" goes back from v1.2.0 to v1.1.5, which is no earlier release of it; write version: v1.2.1`}},
+		"to a pre-release": {change: func(r repository) { r.write("osp-a", "v1.3.0-rc.1", "two") }, want: []string{
+			`version-backwards profiles/osp-a.yaml:8: profile "osp-a" goes back from v1.2.0 to v1.3.0-rc.1, which is no earlier release of it; write version: v1.3.0`}},
+		"removed": {change: func(r repository) { r.remove("profiles/osp-a.yaml") }, want: []string{
+			`profile-removed profiles/osp-a.yaml:0: profile "osp-a" is gone: pools that have it keep v1.2.0, and new pools with it are refused; `}},
+		"a file that cannot be read is not gone": {change: func(r repository) { r.put("profiles/osp-a.yaml", "kind: [\n") }},
+		"renamed, in the same file": {change: func(r repository) { r.put("profiles/osp-a.yaml", text("osp-z", "v1.3.0", "four")) }, want: []string{
+			`profile-renamed profiles/osp-a.yaml:4: profile "osp-a" is called "osp-z" now: pools that name it by the old one get nothing of this; keep "osp-a" beside it until the annotation k8c.io/operating-system-profile of its pools names "osp-z"`}},
+		"renamed, with the same content": {change: func(r repository) { r.remove("profiles/osp-a.yaml"); r.write("osp-z", "v1.2.0", "three") }, want: []string{
+			`profile-renamed profiles/osp-z.yaml:4: profile "osp-a" is called "osp-z" now: pools that name it by the old one get nothing of this; keep "osp-a" beside it until the annotation k8c.io/operating-system-profile of its pools names "osp-z"`}},
+		"two become one object": {change: func(r repository) {
+			r.write("osp-x", "v1.0.0-v2.0.0", "x")
+			r.write("osp-x-v1.0.0", "v2.0.0", "y")
+		}, want: []string{
+			`name-collision profiles/osp-x.yaml:4: profile "osp-x" v1.0.0-v2.0.0 would become the object osp-x-v1.0.0-v2.0.0, which is that of profile "osp-x-v1.0.0" v2.0.0; give the profile another name`}},
+		"the branch is behind, and is not to blame": {change: func(r repository) { r.onMain("osp-a", "v1.3.0", "four"); r.write("osp-b", "v1.1.0", "bb") }},
+		"the branch is behind: its version is taken": {change: func(r repository) { r.onMain("osp-a", "v1.3.0", "four"); r.write("osp-a", "v1.3.0", "five") }, want: []string{
+			`version-reused profiles/osp-a.yaml:8: version v1.3.0 of profile "osp-a" stands for other content since commit HEX; write version: v1.3.1`}},
+		"the branch is behind: its version is too low": {change: func(r repository) { r.onMain("osp-a", "v2.0.0", "four"); r.write("osp-a", "v1.3.0", "five") }, want: []string{
+			`version-backwards profiles/osp-a.yaml:8: profile "osp-a" gets version v1.3.0, and main has v2.0.0 by now; rebase, and write version: v2.0.1`}},
+		"a folder that is new": {change: func(r repository) { r.put("more/osp-c.yaml", text("osp-c", "v1.0.0", "c")) }, path: "more"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRepository(t)
+			tt.change(r)
+			path := tt.path
+			if path == "" {
+				path = "profiles"
+			}
+			var got []string
+			for _, f := range find(t, r, "main", path) {
+				if rule := slices.IndexFunc(versions.Rules(), func(r lint.Rule) bool { return r.Name == f.Rule }); rule < 0 || versions.Rules()[rule].Severity != f.Severity {
+					t.Errorf("rule %s with severity %s is not described", f.Rule, f.Severity)
+				}
+				at, err := filepath.Rel(r.dir, f.Path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got = append(got, fmt.Sprintf("%s %s:%d: %s; %s", f.Rule, at, f.Line, commits(f.Message), f.Fix))
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// onMain makes a commit on main that the branch does not have.
+func (r repository) onMain(name, version, content string) {
+	r.git("checkout", "-q", "main")
+	r.write(name, version, content)
+	r.commit(version)
+	r.git("checkout", "-q", "change")
+}
+
+// commits replaces the ids of commits.
+func commits(s string) string {
+	words := strings.Fields(s)
+	for i := range words {
+		if i > 0 && words[i-1] == "commit" {
+			words[i] = "HEX"
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+func find(t *testing.T, r repository, revision, path string) []lint.Finding {
+	t.Helper()
+	full := filepath.Join(r.dir, path)
+	c, err := versions.Read(t.Context(), []string{full}, revision)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Documents = documents(t, full)
+	return lint.Sort(c.Findings())
+}
+
+// TestShallow: a clone without history says so, and compares with what it has.
+func TestShallow(t *testing.T) {
+	r := newRepository(t)
+	clone := repository{t, filepath.Join(t.TempDir(), "clone")}
+	r.git("clone", "-q", "--depth", "1", "file://"+r.dir, clone.dir)
+	clone.write("osp-a", "v1.2.0", "four")
+	var got []string
+	for _, f := range find(t, clone, "HEAD", "profiles") {
+		got = append(got, f.Rule)
+	}
+	if diff := cmp.Diff([]string{versions.RuleNoHistory, versions.RuleNotChanged}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestNoBase: what cannot be compared is an error that says why.
+func TestNoBase(t *testing.T) {
+	r := newRepository(t)
+	outside := t.TempDir()
+	for name, tt := range map[string]struct {
+		paths    []string
+		revision string
+		want     string
+	}{
+		"no such revision":             {[]string{r.dir}, "nowhere", `reading base "nowhere"`},
+		"no such revision, nor folder": {[]string{filepath.Join(r.dir, "new")}, "nowhere", `reading base "nowhere"`},
+		"no repository":                {[]string{outside}, "main", "is in no Git repository"},
+		"two repositories":             {[]string{r.dir, newRepository(t).dir}, "main", "are in different repositories"},
+	} {
+		if _, err := versions.Read(t.Context(), tt.paths, tt.revision); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: got %v, want %q", name, err, tt.want)
+		}
+	}
+}
