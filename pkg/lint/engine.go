@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 
@@ -26,6 +27,10 @@ type Linter struct {
 	TextChecks []TextCheck
 	// ProfileChecks are asked about every profile that could be read.
 	ProfileChecks []ProfileCheck
+	// Providers and Kubelets, minor releases such as "1.34", are those for which
+	// profiles are rendered; empty is all of them. A profile that has none of these is
+	// rendered for all that it has.
+	Providers, Kubelets []string
 	// Workers is how many goroutines render; 0 is GOMAXPROCS.
 	Workers int
 	// Progress is told what has been done so far, from one goroutine at a time. May
@@ -67,7 +72,12 @@ func (l *Linter) Run(ctx context.Context, files []File) (*Report, error) {
 		found, renders := checkProfile(engine, doc)
 		r.Findings = append(r.Findings, found...)
 		if renders {
-			runs = append(runs, newRun(doc))
+			run := newRun(doc)
+			run.restrict(matrix.Provider, func(name string) bool { return slices.Contains(l.Providers, name) })
+			run.restrict(matrix.Kubelet, func(name string) bool {
+				return slices.ContainsFunc(l.Kubelets, func(minor string) bool { return strings.HasPrefix(name, minor+".") })
+			})
+			runs = append(runs, run)
 		}
 	}
 	if err := l.render(ctx, runs); err != nil {

@@ -63,6 +63,20 @@ func newRun(doc profile.Document) *run {
 	return r
 }
 
+// restrict leaves the values of a dimension that are asked for, all of them where none
+// is.
+func (r *run) restrict(dimension string, asked func(name string) bool) {
+	for i, d := range r.dims {
+		if d.Name != dimension {
+			continue
+		}
+		left := slices.DeleteFunc(slices.Clone(d.Values), func(v matrix.Value) bool { return !asked(v.Name) })
+		if len(left) > 0 {
+			r.dims[i].Values = left
+		}
+	}
+}
+
 // pairwise are the rows in which any two values meet.
 func (r *run) pairwise() [][]int {
 	sizes := make([]int, len(r.dims))

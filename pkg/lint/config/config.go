@@ -15,7 +15,9 @@ import (
 	"github.com/agext/levenshtein"
 	"github.com/bmatcuk/doublestar/v4"
 
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/lint"
+	"github.com/osm-gitops/osm-gitops/pkg/lint/matrix"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 )
 
@@ -32,16 +34,13 @@ type File struct {
 // Lint is how "osm-gitops lint" checks profiles.
 type Lint struct {
 	// Providers are the cloud providers for which profiles are rendered, of those that
-	// a profile supports, such as aws or vsphere. Default: all of them.
-	Providers []string `json:"providers,omitempty"`
+	// a profile supports, such as aws or vsphere. A profile that supports none of these
+	// is rendered for all that it does. Default: all of them.
+	Providers []osm.CloudProvider `json:"providers,omitempty"`
 	// KubeletVersions are the minor releases of the kubelet for which profiles are
 	// rendered, such as "1.34" (in quotes: 1.30 is the number 1.3). Default: all that
 	// osm-gitops supports.
 	KubeletVersions []string `json:"kubeletVersions,omitempty"`
-	// Cluster is a file as "osm-gitops render --cluster" reads it, with the settings
-	// that are really used. Profiles are rendered with them besides the combinations
-	// of settings that lint makes up.
-	Cluster string `json:"cluster,omitempty"`
 	// Shellcheck says whether shellcheck reads the scripts: "auto" if it is installed,
 	// "require" makes it an error that it is not, "off" leaves it out. The flag
 	// --shellcheck comes first. Default: auto.
@@ -86,9 +85,9 @@ const (
 // Rules describes them.
 func Rules() []lint.Rule {
 	return []lint.Rule{
-		{Name: RuleExpired, Severity: lint.SeverityWarning, Summary: "a suppression in .osm-gitops.yaml whose last day is over",
+		{Name: RuleExpired, Severity: lint.SeverityWarning, Summary: "A suppression in .osm-gitops.yaml whose last day is over.",
 			Help: "Somebody meant to come back to it. Mend what it suppresses, or set a later `until` and say in `reason` why."},
-		{Name: RuleUnused, Severity: lint.SeverityNote, Summary: "a suppression in .osm-gitops.yaml that suppresses nothing",
+		{Name: RuleUnused, Severity: lint.SeverityNote, Summary: "A suppression in .osm-gitops.yaml that suppresses nothing.",
 			Help: "Remove it: it would hide the next finding of that rule, for which nobody has given a reason. It is a note, since lint may have been given a part of the repository only."},
 	}
 }
@@ -124,6 +123,12 @@ func Parse(path string, data []byte, rules []lint.Rule) (*Config, error) {
 	}
 	oneOf("lint.shellcheck", c.Lint.Shellcheck, "auto", "require", "off")
 	oneOf("lint.shellcheckSeverity", c.Lint.ShellcheckSeverity, "error", "warning", "info", "style")
+	for i, minor := range c.Lint.KubeletVersions {
+		supported := matrix.Kubelets()
+		if !slices.ContainsFunc(supported, func(v string) bool { return strings.HasPrefix(v, minor+".") && strings.Count(minor, ".") == 1 }) {
+			say(fmt.Sprintf("lint.kubeletVersions[%d]", i), "%q is no minor release that is rendered for: write one like \"1.34\"; there are %s", minor, strings.Join(supported, ", "))
+		}
+	}
 	for _, name := range sorted(c.Lint.Severity) {
 		field := "lint.severity[" + name + "]"
 		oneOf(field, c.Lint.Severity[name], string(lint.SeverityError), string(lint.SeverityWarning), string(lint.SeverityNote))

@@ -21,7 +21,6 @@ const right = `# how our profiles are checked
 lint:
   providers: [aws, vsphere]
   kubeletVersions: ["1.34"]
-  cluster: ci/cluster.yaml
   shellcheck: require
   shellcheckSeverity: style
   severity:
@@ -76,13 +75,13 @@ func TestApply(t *testing.T) {
 		suppressed int
 	}{
 		"both hold, on the last day":            {[]lint.Finding{evals, templates}, "2027-03-31", nil, 2},
-		"the day after":                         {[]lint.Finding{evals, templates}, "2027-04-01", []string{"suppression-expired:warning:17", "eval:note:3"}, 1},
-		"one suppresses nothing":                {[]lint.Finding{templates}, "2026-01-01", []string{"suppression-unused:note:11"}, 1},
-		"over and without use: it may go":       {[]lint.Finding{templates}, "2028-01-01", []string{"suppression-unused:note:11"}, 1},
-		"another path":                          {[]lint.Finding{not(func(f *lint.Finding) { f.Path = "other/osp-a.yaml" }), templates}, "2026-01-01", []string{"suppression-unused:note:11", "eval:note:3"}, 1},
-		"another profile":                       {[]lint.Finding{not(func(f *lint.Finding) { f.Profile = "osp-b" }), templates}, "2026-01-01", []string{"suppression-unused:note:11", "eval:note:3"}, 1},
-		"another file of the node":              {[]lint.Finding{not(func(f *lint.Finding) { f.File = "/opt/bin/x/setup" }), templates}, "2026-01-01", []string{"suppression-unused:note:11", "eval:note:3"}, 1},
-		"another message":                       {[]lint.Finding{not(func(f *lint.Finding) { f.Message = "else" }), templates}, "2026-01-01", []string{"suppression-unused:note:11", "eval:note:3"}, 1},
+		"the day after":                         {[]lint.Finding{evals, templates}, "2027-04-01", []string{"suppression-expired:warning:16", "eval:note:3"}, 1},
+		"one suppresses nothing":                {[]lint.Finding{templates}, "2026-01-01", []string{"suppression-unused:note:10"}, 1},
+		"over and without use: it may go":       {[]lint.Finding{templates}, "2028-01-01", []string{"suppression-unused:note:10"}, 1},
+		"another path":                          {[]lint.Finding{not(func(f *lint.Finding) { f.Path = "other/osp-a.yaml" }), templates}, "2026-01-01", []string{"suppression-unused:note:10", "eval:note:3"}, 1},
+		"another profile":                       {[]lint.Finding{not(func(f *lint.Finding) { f.Profile = "osp-b" }), templates}, "2026-01-01", []string{"suppression-unused:note:10", "eval:note:3"}, 1},
+		"another file of the node":              {[]lint.Finding{not(func(f *lint.Finding) { f.File = "/opt/bin/x/setup" }), templates}, "2026-01-01", []string{"suppression-unused:note:10", "eval:note:3"}, 1},
+		"another message":                       {[]lint.Finding{not(func(f *lint.Finding) { f.Message = "else" }), templates}, "2026-01-01", []string{"suppression-unused:note:10", "eval:note:3"}, 1},
 		"severity changes although none is set": {[]lint.Finding{not(func(f *lint.Finding) { f.Profile = "osp-b" }), evals, templates}, "2026-01-01", []string{"eval:note:3"}, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -127,7 +126,7 @@ func TestWrong(t *testing.T) {
 	}{
 		"no YAML":              {"lint: [", []string{config.Name + ":1: is no YAML"}},
 		"a misspelt key":       {"lint:\n  provider: [aws]\n", []string{config.Name + `:2: lint.provider: is no field of lint: did you mean "providers"?`}},
-		"a key twice":          {"lint:\n  cluster: a\n  cluster: b\n", []string{config.Name + ":3: lint.cluster: is given twice, first on line 2"}},
+		"a key twice":          {"lint:\n  shellcheck: off\n  shellcheck: auto\n", []string{config.Name + ":3: lint.shellcheck: is given twice, first on line 2"}},
 		"two documents":        {"lint: {}\n---\nlint: {}\n", []string{"has more than one document"}},
 		"no reason":            {"lint:\n  suppress:\n    - rule: eval\n", []string{config.Name + ":3: lint.suppress[0].reason: is required"}},
 		"an empty reason":      {"lint:\n  suppress:\n    - rule: eval\n      reason: ' '\n", []string{config.Name + ":4: lint.suppress[0].reason: is empty: say why"}},
@@ -137,6 +136,8 @@ func TestWrong(t *testing.T) {
 		"a date":               {"lint:\n  suppress:\n    - {rule: eval, reason: x, until: 31.3.2027}\n", []string{`"31.3.2027" is no date: write one like 2027-03-31`}},
 		"a glob":               {"lint:\n  suppress:\n    - {rule: eval, reason: x, path: 'a['}\n", []string{`lint.suppress[0].path: "a[" is no glob`}},
 		"an unquoted version":  {"lint:\n  kubeletVersions: [1.34]\n", []string{"put it in quotes"}},
+		"a provider":           {"lint:\n  providers: [aws, azur]\n", []string{config.Name + `:2: lint.providers[1]: "azur" is none of aws, azure`}},
+		"a kubelet":            {"lint:\n  kubeletVersions: ['1.34', '1.34.0', '1.2']\n", []string{`lint.kubeletVersions[1]: "1.34.0" is no minor release`, `lint.kubeletVersions[2]`}},
 		"shellcheck":           {"lint:\n  shellcheck: maybe\n  shellcheckSeverity: loud\n", []string{":2: lint.shellcheck: \"maybe\" is none of auto, require, off", ":3: lint.shellcheckSeverity"}},
 		"a list for a mapping": {"[]\n", []string{"must be a mapping"}},
 	} {

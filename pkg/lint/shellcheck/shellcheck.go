@@ -29,7 +29,7 @@ const Rule = "shellcheck"
 // Rules describes it.
 func Rules() []lint.Rule {
 	return []lint.Rule{{
-		Name: Rule, Severity: lint.SeverityWarning, Summary: "what shellcheck says about a script, with its number",
+		Name: Rule, Severity: lint.SeverityWarning, Summary: "What shellcheck says about a script, with its number.",
 		Help: "Each message has a page with examples at https://www.shellcheck.net/wiki/SC2086 and the like. Errors of shellcheck are errors, its warnings and infos are warnings, its remarks on style are notes. " +
 			"The level from which on there are findings is `lint.shellcheckSeverity` in .osm-gitops.yaml; a comment `# shellcheck disable=SC2086` in the script works as ever. " +
 			"Without the program scripts are only parsed, and lint says so; `--shellcheck=require` makes that an error.",

@@ -31,21 +31,21 @@ const (
 // Rules describes them.
 func Rules() []lint.Rule {
 	return []lint.Rule{
-		{Name: RuleNotChanged, Severity: lint.SeverityError, Summary: "the content of a profile changed, and its version did not",
+		{Name: RuleNotChanged, Severity: lint.SeverityError, Summary: "The content of a profile changed, and its version did not.",
 			Help: "A version stands for one content for ever: nodes, records and audits refer to it. The controller refuses the change and goes on with the earlier content. Give the profile a new version. Comments and the order of keys are no content."},
-		{Name: RuleReused, Severity: lint.SeverityError, Summary: "a version that an earlier commit of the base has used for other content",
+		{Name: RuleReused, Severity: lint.SeverityError, Summary: "A version that an earlier commit of the base has used for other content.",
 			Help: "The version stands for the content it had first, also when that file is gone or another branch was merged in between. The controller refuses the change. Take a version that no commit on the first-parent line of the base has used."},
-		{Name: RuleBackwards, Severity: lint.SeverityError, Summary: "the version of a profile is lower than that of the base, and its content is none of an earlier release",
+		{Name: RuleBackwards, Severity: lint.SeverityError, Summary: "The version of a profile is lower than that of the base, and its content is none of an earlier release.",
 			Help: "Pools that ask for a range such as ~1.8 never get it, and people read the history the wrong way round. Take a version above that of the base. To go back to an earlier release, bring back its content together with its version; that is a rollback, and no mistake."},
-		{Name: RuleRollback, Severity: lint.SeverityNote, Summary: "a profile goes back to an earlier release, content and version",
+		{Name: RuleRollback, Severity: lint.SeverityNote, Summary: "A profile goes back to an earlier release, content and version.",
 			Help: "Pools get the earlier release again, as it was. Whoever merges this should know that it goes backwards."},
-		{Name: RuleRemoved, Severity: lint.SeverityNote, Summary: "a profile of the base is gone",
+		{Name: RuleRemoved, Severity: lint.SeverityNote, Summary: "A profile of the base is gone.",
 			Help: "Pools with the annotation k8c.io/operating-system-profile that name it keep what they have; new pools with it are refused. `osm-gitops diff` names the pools."},
-		{Name: RuleRenamed, Severity: lint.SeverityWarning, Summary: "a profile has another name than in the base",
+		{Name: RuleRenamed, Severity: lint.SeverityWarning, Summary: "A profile has another name than in the base.",
 			Help: "To the cluster that is one profile that is gone and one that is new: pools go on with the old one, and get no change of the new one, until their annotation k8c.io/operating-system-profile names it. Keep the old name beside the new one until the pools have moved."},
-		{Name: RuleCollision, Severity: lint.SeverityError, Summary: "two profiles or versions would become one object of the cluster",
+		{Name: RuleCollision, Severity: lint.SeverityError, Summary: "Two profiles or versions would become one object of the cluster.",
 			Help: "An object is called by the profile's name and its version, such as osp-ubuntu-v1.9.0. Give one of them another name."},
-		{Name: RuleNoHistory, Severity: lint.SeverityNote, Summary: "the history of the base is cut off, so that versions of earlier commits were not compared",
+		{Name: RuleNoHistory, Severity: lint.SeverityNote, Summary: "The history of the base is cut off, so that versions of earlier commits were not compared.",
 			Help: "A shallow clone has the last commits only. Let CI fetch all of them: `fetch-depth: 0` for actions/checkout, `GIT_DEPTH: 0` for GitLab."},
 	}
 }
