@@ -13,12 +13,14 @@ import (
 
 	"github.com/osm-gitops/osm-gitops/pkg/lint"
 	"github.com/osm-gitops/osm-gitops/pkg/lint/format"
+	"github.com/osm-gitops/osm-gitops/pkg/lint/rulebook"
 )
 
 // lintFlags are the flags of `osm-gitops lint`.
 type lintFlags struct {
 	output, severity string
 	progress         bool
+	rules            ruleFlags
 }
 
 func newLintCommand() *cobra.Command {
@@ -32,8 +34,12 @@ them reads them, without what an .osmignore leaves out.
 Each profile is rendered for every provider that it claims with every supported
 kubelet, any two settings together (proxy, registries, external cloud provider,
 IP family, and so on), with placeholders for credentials. Findings point to the
-line of the profile, those in rendered text, too. Nothing is run, and nothing is
-read over the network.
+line of the profile, those in rendered text, too. Nothing is read over the
+network, and no program is run but shellcheck, where it is installed.
+
+With --base REV versions are compared with that revision of the repository: each
+change needs a version of its own. Settings, and findings that somebody has
+accepted and why, are in .osm-gitops.yaml.
 
 Exit status 0: no error and no warning; 1: there are some, or the command failed;
 2: misuse. --severity sets another threshold.`,
@@ -51,10 +57,14 @@ Exit status 0: no error and no warning; 1: there are some, or the command failed
 	cmd.Flags().StringVarP(&flags.output, "output", "o", "text", "how to print findings: "+strings.Join(format.Names(), ", "))
 	cmd.Flags().StringVar(&flags.severity, "severity", string(lint.SeverityWarning), "least severity of a finding that makes the command fail: error, warning or note")
 	cmd.Flags().BoolVar(&flags.progress, "progress", false, "say on standard error how far it has come; default where that is a terminal")
+	flags.rules.bind(cmd.Flags())
 	return cmd
 }
 
 func (f lintFlags) check() error {
+	if err := f.rules.check(); err != nil {
+		return err
+	}
 	if !slices.Contains(format.Names(), f.output) {
 		return misusef("-o "+strings.Join(format.Names(), ", -o "), "unknown output %q", f.output)
 	}
@@ -76,7 +86,11 @@ func runLint(ctx context.Context, flags lintFlags, paths []string, stdout, stder
 	if len(files)+len(unreadable) == 0 {
 		return fmt.Errorf("%s: there is no file *.yaml or *.yml that is not hidden or ignored", strings.Join(paths, ", "))
 	}
-	linter := lint.Linter{}
+	rules, err := flags.rules.prepare(ctx, paths)
+	if err != nil {
+		return err
+	}
+	linter := rules.linter()
 	done := func() {}
 	if flags.progress || isTerminal(stderr) {
 		linter.Progress, done = progressOn(stderr)
@@ -86,13 +100,16 @@ func runLint(ctx context.Context, flags lintFlags, paths []string, stdout, stder
 	if err != nil {
 		return err
 	}
-	report.Findings = lint.Sort(append(report.Findings, unreadable...))
+	report.Findings = append(report.Findings, unreadable...)
+	if err := rules.complete(report); err != nil {
+		return err
+	}
 	release, _ := buildVersion()
-	return writeFindings(flags, format.Run{Report: report, Rules: lint.Rules(), Version: release}, stdout)
+	return printReport(flags, format.Run{Report: report, Rules: rulebook.All(), Version: release}, stdout)
 }
 
-// writeFindings prints findings, and fails where there are some that count.
-func writeFindings(flags lintFlags, run format.Run, stdout io.Writer) error {
+// printReport prints findings, and fails where there are some that count.
+func printReport(flags lintFlags, run format.Run, stdout io.Writer) error {
 	if err := format.Write(stdout, flags.output, run); err != nil {
 		return err
 	}

@@ -1,0 +1,89 @@
+package docs_test
+
+import (
+	"fmt"
+	"os"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/osm-gitops/osm-gitops/pkg/lint/config"
+	"github.com/osm-gitops/osm-gitops/pkg/lint/rulebook"
+)
+
+// TestLintRules: the page has every rule with its severity, and nothing else.
+func TestLintRules(t *testing.T) {
+	const page = "lint-rules.md"
+	want := lintRules()
+	if *update {
+		if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff(want, string(read(t, page))); diff != "" {
+		t.Errorf("%s is not what it should be; go test ./docs -run TestLintRules -update rewrites it (-want +got):\n%s", page, diff)
+	}
+	seen := map[string]bool{}
+	for _, r := range rulebook.All() {
+		if seen[r.Name] {
+			t.Errorf("there are two rules called %s", r.Name)
+		}
+		seen[r.Name] = true
+		if !regexp.MustCompile(`^[a-z]+(-[a-z]+)*$`).MatchString(r.Name) || !strings.HasSuffix(r.Summary, ".") || r.Help == "" || r.Severity == "" {
+			t.Errorf("rule %+v: a name has lower case and dashes, a summary is a sentence", r)
+		}
+	}
+	if len(seen) < 30 {
+		t.Fatalf("found %d rules only", len(seen))
+	}
+}
+
+func lintRules() string {
+	var b strings.Builder
+	b.WriteString(`# Rules of osm-gitops lint
+
+Made from the code by ` + "`go test ./docs -run TestLintRules -update`" + `.
+
+An error is what a cluster would refuse or a node would fail at, a warning what works
+and should not be merged without a reason, a note is information and makes no check
+fail. [.osm-gitops.yaml](lint-config.md) changes the severity of a rule, and accepts
+single findings for a reason.
+
+`)
+	for _, c := range rulebook.Chapters() {
+		fmt.Fprintf(&b, "## %s\n\n", c.Title)
+		for _, r := range c.Rules {
+			fmt.Fprintf(&b, "### %s\n\n%s: %s\n\n%s\n\n", r.Name, r.Severity, r.Summary, r.Help)
+		}
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// TestLintConfig: the page has every field of the file with its name, and its example
+// is one that lint takes and that sets all of them.
+func TestLintConfig(t *testing.T) {
+	page := string(read(t, "lint-config.md"))
+	_, rest, _ := strings.Cut(page, "```yaml\n")
+	example, _, ok := strings.Cut(rest, "```")
+	if !ok {
+		t.Fatal("the page has no example")
+	}
+	c, err := config.Parse(config.Name, []byte(example), rulebook.All())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, value := range map[string]reflect.Value{"lint.": reflect.ValueOf(c.Lint), "lint.suppress[].": reflect.ValueOf(c.Lint.Suppress[0])} {
+		for i := range value.NumField() {
+			name, _, _ := strings.Cut(value.Type().Field(i).Tag.Get("json"), ",")
+			if !strings.Contains(page, "| `"+path+name+"` |") {
+				t.Errorf("the page does not describe %s%s", path, name)
+			}
+			if value.Field(i).IsZero() {
+				t.Errorf("the example does not set %s%s", path, name)
+			}
+		}
+	}
+}
