@@ -2,6 +2,7 @@ package suspect
 
 import (
 	"bytes"
+	"fmt"
 	"path"
 	"strings"
 
@@ -46,8 +47,16 @@ type pipeline struct {
 	line  int
 }
 
-// parse reads a script. The error is a syntax.ParseError or a syntax.LangError.
+// maxBrackets bounds what may be nested: the parser goes as deep as a script does, and
+// a stack that has run out ends the program. The largest of our scripts has 300.
+const maxBrackets = 10_000
+
+// parse reads a script. The error is a syntax.ParseError, a syntax.LangError, or that
+// of maxBrackets.
 func parse(content []byte, interpreter string, command bool) (*script, error) {
+	if n := bytes.Count(content, []byte("(")) + bytes.Count(content, []byte("{")); n > maxBrackets {
+		return nil, fmt.Errorf("it has %d opening brackets, and %d are read at most", n, maxBrackets)
+	}
 	// What dash refuses is for shellcheck to say: the parser's POSIX knows less than
 	// dash does, "local" for one.
 	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(bytes.NewReader(content), "")
