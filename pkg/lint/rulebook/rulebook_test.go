@@ -1,6 +1,7 @@
-package docs_test
+package rulebook_test
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"reflect"
@@ -14,17 +15,31 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/lint/rulebook"
 )
 
-// TestLintRules: the page has every rule with its severity, and nothing else.
-func TestLintRules(t *testing.T) {
+// docs is where the pages about lint are.
+const docs = "../../../docs/"
+
+var update = flag.Bool("update", false, "rewrite the page with the rules")
+
+func read(t *testing.T, page string) string {
+	t.Helper()
+	b, err := os.ReadFile(docs + page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// TestPage: the page has every rule with its severity, and nothing else.
+func TestPage(t *testing.T) {
 	const page = "lint-rules.md"
-	want := lintRules()
+	want := thePage()
 	if *update {
-		if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
+		if err := os.WriteFile(docs+page, []byte(want), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if diff := cmp.Diff(want, string(read(t, page))); diff != "" {
-		t.Errorf("%s is not what it should be; go test ./docs -run TestLintRules -update rewrites it (-want +got):\n%s", page, diff)
+	if diff := cmp.Diff(want, read(t, page)); diff != "" {
+		t.Errorf("%s is not what it should be; go test ./pkg/lint/rulebook -update rewrites it (-want +got):\n%s", page, diff)
 	}
 	seen := map[string]bool{}
 	for _, r := range rulebook.All() {
@@ -41,11 +56,11 @@ func TestLintRules(t *testing.T) {
 	}
 }
 
-func lintRules() string {
+func thePage() string {
 	var b strings.Builder
 	b.WriteString(`# Rules of osm-gitops lint
 
-Made from the code by ` + "`go test ./docs -run TestLintRules -update`" + `.
+Made from the code by ` + "`go test ./pkg/lint/rulebook -update`" + `.
 
 An error is what a cluster would refuse or a node would fail at, a warning what works
 and should not be merged without a reason, a note is information and makes no check
@@ -62,10 +77,10 @@ single findings for a reason.
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// TestLintConfig: the page has every field of the file with its name, and its example
+// TestConfigPage: the page has every field of the file with its name, and its example
 // is one that lint takes and that sets all of them.
-func TestLintConfig(t *testing.T) {
-	page := string(read(t, "lint-config.md"))
+func TestConfigPage(t *testing.T) {
+	page := read(t, "lint-config.md")
 	_, rest, _ := strings.Cut(page, "```yaml\n")
 	example, _, ok := strings.Cut(rest, "```")
 	if !ok {
