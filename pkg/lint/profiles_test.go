@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/osm-gitops/osm-gitops/pkg/lint"
+	"github.com/osm-gitops/osm-gitops/pkg/lint/suspect"
 )
 
 // TestProfiles: there is nothing to say against our own profiles.
@@ -13,7 +14,7 @@ func TestProfiles(t *testing.T) {
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%d files, %v", len(files), err)
 		}
-		var l lint.Linter
+		l := lint.Linter{TextChecks: []lint.TextCheck{suspect.Check}}
 		report, err := l.Run(t.Context(), files)
 		if err != nil {
 			t.Fatal(err)
