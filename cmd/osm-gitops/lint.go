@@ -105,11 +105,11 @@ func runLint(ctx context.Context, flags lintFlags, paths []string, stdout, stder
 		return err
 	}
 	release, _ := buildVersion()
-	return printReport(flags, format.Run{Report: report, Rules: rulebook.All(), Version: release}, stdout)
+	return printFindings(flags, format.Run{Report: report, Rules: rulebook.All(), Version: release}, stdout)
 }
 
-// printReport prints findings, and fails where there are some that count.
-func printReport(flags lintFlags, run format.Run, stdout io.Writer) error {
+// printFindings prints findings, and fails where there are some that count.
+func printFindings(flags lintFlags, run format.Run, stdout io.Writer) error {
 	if err := format.Write(stdout, flags.output, run); err != nil {
 		return err
 	}
