@@ -245,6 +245,14 @@ func TestExamples(t *testing.T) {
 				if diff := cmp.Diff(sources[name], o); diff != "" {
 					t.Errorf("%s: the ProfileSource is not that of examples/ (-want +got):\n%s", page, diff)
 				}
+			case "ProfileOverlay":
+				var want map[string]any
+				if err := yaml.Unmarshal(read(t, "../examples/overlays/osp-ubuntu-motd.yaml"), &want); err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(want, o); diff != "" {
+					t.Errorf("%s: the ProfileOverlay is not that of examples/ (-want +got):\n%s", page, diff)
+				}
 			case "MachineDeployment": // a beginning of one
 			case nil: // .osm-gitops.yaml, which pkg/lint/rulebook checks
 			default:

@@ -32,6 +32,7 @@ func TestGenerated(t *testing.T) {
 		{"verify.md", "flags", flags(t, program, "verify", 10)},
 		{"verify.md", "agrees", verifySession(t, program, false)},
 		{"verify.md", "differs", verifySession(t, program, true)},
+		{"rebase-overlay.md", "flags", flags(t, program, "rebase-overlay", 5)},
 		{"ui.md", "flags", flags(t, program, "ui", 10)},
 		{"ui.md", "json", pageFields(t)},
 		{"lint.md", "flags", flags(t, program, "lint", 3)},

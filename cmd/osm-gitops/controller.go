@@ -261,6 +261,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, f *controllerFlags, f
 		Namespace:     f.namespace,
 		Metrics:       facts.metrics,
 		Check:         checkWith(facts.engine),
+		Bases:         builtinProfiles(),
 	}
 	if facts.journal != nil {
 		sources.Journal = facts.journal
@@ -363,14 +364,18 @@ func checkWith(engine *render.Engine) profile.Check {
 		// The answer is about the content, which may lie at any path: the file's
 		// name is put before it where the file is known.
 		const anyFile = "profile"
-		err := engine.Check(render.Profile{Spec: doc.Spec, Digest: doc.Digest, File: anyFile, Lines: doc.Line})
+		err := engine.Check(render.Profile{Spec: doc.Spec, Digest: doc.Digest, File: anyFile, Lines: doc.Line, FileOf: doc.FileOf})
 		var problems []error
 		for _, p := range render.Problems(err) {
 			cause := p.Err
 			if p.File != "" { // the index in the field's name helps nobody who reads the profile
 				cause = fmt.Errorf("file %q: %w", p.File, cause)
 			}
-			problems = append(problems, &profile.Problem{Path: doc.Path, Line: p.Line, Field: p.Field, Err: cause})
+			path := doc.FileOf(p.Field)
+			if path == "" {
+				path = doc.Path
+			}
+			problems = append(problems, &profile.Problem{Path: path, Line: p.Line, Field: p.Field, Err: cause})
 		}
 		return errors.Join(problems...)
 	}

@@ -36,7 +36,9 @@ would write it.
 
 The profile comes from
   --profile FILE      a file; of several profiles in it the one that the
-                      MachineDeployment's annotation names
+                      MachineDeployment's annotation names. The base of a
+                      ProfileOverlay is in the same file, in a file beside it or in
+                      their history, or built in; with --repo it is in the repository
   --profile FOLDER    all files below a folder, as a ProfileSource of that
                       directory reads them; again the annotation chooses
   --repo PATH-or-URL  a Git repository at --revision REV, without a checkout, as a
@@ -82,8 +84,8 @@ func (f renderFlags) check() error {
 	}
 	if f.repo.location == "" {
 		files[f.profile]++
-	} else if strings.ContainsAny(f.profile, `/\`) || f.profile == "-" || isProfileFile(f.profile) {
-		return misusef("osm-gitops render --repo PATH-or-URL --path FOLDER --profile NAME", "with --repo, --profile is the name of a profile in the repository, not a file: %q", f.profile)
+	} else if !isProfileFile(f.profile) && (strings.ContainsAny(f.profile, `/\`) || f.profile == "-") {
+		return notInRepository(f.profile)
 	}
 	if files["-"] > 1 {
 		return misusef("write the others to files", "only one file can be standard input")
@@ -101,6 +103,11 @@ func (f renderFlags) check() error {
 		return nil
 	}
 	return misusef("-o osc, -o bootstrap, -o provisioning or -o dir=PATH", "unknown output %q", f.output)
+}
+
+// notInRepository: only an overlay may be a file beside a repository, that of its base.
+func notInRepository(file string) error {
+	return misusef("osm-gitops render --repo PATH-or-URL --path FOLDER --profile NAME", "with --repo, --profile is the name of a profile in the repository, not a file: %q", file)
 }
 
 func isProfileFile(name string) bool {
@@ -163,7 +170,7 @@ func readRenderInput(ctx context.Context, from origin) (render.Input, error) {
 	if md != nil {
 		in.Profile, profileErr = from.profile(ctx, md)
 	} else if flags.repo.location == "" && flags.profile != "" && !isFolder(flags.profile) {
-		_, profileErr = readProfiles(flags.profile, stdin)
+		_, profileErr = readContents(flags.profile, stdin)
 	}
 	if flags.ignitionVersion != "" {
 		in.Settings.IgnitionVersion = flags.ignitionVersion

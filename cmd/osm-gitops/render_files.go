@@ -22,20 +22,8 @@ func profileOf(doc profile.Document) render.Profile {
 	return render.Profile{
 		Spec: doc.Spec, Object: doc.Name, Digest: doc.Digest,
 		Provenance: render.Provenance{Profile: doc.Name, Version: doc.Spec.Version},
-		File:       doc.Path, Lines: doc.Line,
+		File:       doc.Path, Lines: doc.Line, FileOf: doc.FileOf,
 	}
-}
-
-func readProfiles(path string, stdin io.Reader) ([]profile.Document, error) {
-	b, err := readInput(path, stdin)
-	if err != nil {
-		return nil, err
-	}
-	docs, err := profile.Decode(path, b)
-	if err == nil && len(docs) == 0 {
-		err = fmt.Errorf("%s: holds no OperatingSystemProfile", path)
-	}
-	return docs, err
 }
 
 // choose takes the pool's profile out of a file with several.

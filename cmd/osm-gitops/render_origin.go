@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -33,6 +32,8 @@ type origin struct {
 func (o origin) profile(ctx context.Context, md *cluster.MachineDeployment) (render.Profile, error) {
 	asked := md.Annotations[api.AnnotationOSP]
 	switch {
+	case isProfileFile(o.flags.profile) && !isFolder(o.flags.profile):
+		return o.fileProfile(ctx, asked)
 	case o.flags.repo.location != "":
 		snap, done, err := o.flags.repo.read(ctx)
 		if err != nil {
@@ -55,22 +56,13 @@ func (o origin) profile(ctx context.Context, md *cluster.MachineDeployment) (ren
 		}
 		return o.chosen(ctx, snap, choice{asked: asked, where: "this program, whose built-in profiles are taken without --profile and --repo", object: profile.BuiltinObjectName})
 	case isFolder(o.flags.profile):
-		full, err := filepath.Abs(o.flags.profile)
-		if err != nil {
-			return render.Profile{}, err
-		}
-		snap, err := source.Directory{Root: "/", Path: full}.Read(ctx)
+		snap, err := readFolder(ctx, o.flags.profile)
 		if err != nil {
 			return render.Profile{}, err
 		}
 		return o.chosen(ctx, snap, choice{asked: asked, where: o.flags.profile, object: profile.ObjectName})
 	}
-	docs, err := readProfiles(o.flags.profile, o.stdin)
-	if err != nil {
-		return render.Profile{}, err
-	}
-	doc, err := choose(docs, o.flags.profile, asked)
-	return profileOf(doc), err
+	return o.fileProfile(ctx, asked)
 }
 
 func isFolder(path string) bool {
@@ -91,7 +83,7 @@ func (o origin) chosen(ctx context.Context, snap *source.Snapshot, c choice) (re
 	if c.asked == "" {
 		return render.Profile{}, fmt.Errorf("%s: the MachineDeployment names no profile: set its annotation %s", o.flags.machineDeployment, api.AnnotationOSP)
 	}
-	ix := profile.Indexer{Check: checkWith(o.engine)}
+	ix := profile.Indexer{Check: checkWith(o.engine), Builtin: builtinProfiles()}
 	cat, err := ix.Catalogue(ctx, snap)
 	if err != nil {
 		return render.Profile{}, fmt.Errorf("reading %s: %w", c.where, err)
@@ -99,7 +91,7 @@ func (o origin) chosen(ctx context.Context, snap *source.Snapshot, c choice) (re
 	i := slices.IndexFunc(cat.Current, func(v profile.Version) bool { return v.Name == c.asked })
 	var refused []error
 	for _, r := range cat.Refused {
-		if r.Profile == c.asked || i >= 0 && r.Path == cat.Current[i].CurrentPath {
+		if r.Profile == c.asked || i >= 0 && r.File() == cat.Current[i].CurrentPath {
 			refused = append(refused, r)
 			continue
 		}
@@ -126,7 +118,7 @@ func (o origin) chosen(ctx context.Context, snap *source.Snapshot, c choice) (re
 			Profile: v.Name, Version: v.Version, Commit: string(v.Commit), Change: string(author.Commit),
 			Repository: notes.Clean(snap.Repository), Path: notes.Clean(v.Path),
 		},
-		File: v.CurrentPath, Lines: doc.Line,
+		File: v.CurrentPath, Lines: doc.Line, FileOf: doc.FileOf,
 	}, nil
 }
 

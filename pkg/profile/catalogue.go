@@ -1,6 +1,7 @@
 package profile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,6 +54,11 @@ type Version struct {
 	SelectedBy source.Commit
 	// CurrentPath is the file at the snapshot's revision, "" where it left.
 	CurrentPath string
+	// From is what a ProfileOverlay starts from; nil where the file is a profile in
+	// full. Its CurrentPath is "" unless the file is what it was.
+	From *Version
+	// Builtin says that it is one of Indexer.Builtin.
+	Builtin bool
 
 	blob  string
 	dirty bool
@@ -65,7 +71,13 @@ type Refusal struct {
 	Profile, Version string
 	// Commit is the last one on the line that changed the file.
 	Commit source.Commit
+	// Overlay is the file that is refused where Path is another one: the text that is
+	// wrong is in the base of an overlay.
+	Overlay string
 }
+
+// File is the file of the snapshot that is refused.
+func (r *Refusal) File() string { return cmp.Or(r.Overlay, r.Path) }
 
 func (r *Refusal) Error() string {
 	if r.Commit == "" {
@@ -87,16 +99,22 @@ func short(c source.Commit) string {
 type Indexer struct {
 	// Check is asked about every profile in addition to Decode.
 	Check Check
+	// Builtin are the profiles in which an overlay's base is looked for last; nil has none.
+	Builtin *source.Embedded
 
-	blobs map[string]*reading
-	line  *line
-	last  *Catalogue // of what is in seen
-	seen  *source.Snapshot
+	blobs    map[string]*reading
+	line     *line
+	tip      *line      // with what no commit holds
+	last     *Catalogue // of what is in seen
+	seen     *source.Snapshot
+	builtins map[key]Document
+	resolved map[string]resolution
 }
 
 // reading is what one blob holds: profiles or problems, never both.
 type reading struct {
 	docs     []identity
+	overlays []Overlay
 	problems []*Problem // Path is empty: a blob may lie anywhere
 	broken   []key      // what it would hold without problems, as far as can be told
 	dirty    bool
@@ -162,6 +180,7 @@ func (x *Indexer) catalogue(ctx context.Context, snap *source.Snapshot) (*Catalo
 			return nil, err
 		}
 	}
+	x.tip = ln
 	return ln.catalogue(x, snap), nil
 }
 
@@ -194,14 +213,37 @@ func ChangeOf(ctx context.Context, snap *source.Snapshot, v Version) (source.Aut
 }
 
 // Document returns the profile of a version that a catalogue of this snapshot lists.
+// That of an overlay is whole.
 func (x *Indexer) Document(ctx context.Context, snap *source.Snapshot, v Version) (Document, error) {
+	return x.document(ctx, snap, v, v.Path)
+}
+
+// document is Document, with the file called path.
+func (x *Indexer) document(ctx context.Context, snap *source.Snapshot, v Version, path string) (Document, error) {
+	if v.Builtin {
+		docs, err := x.builtin(ctx)
+		return docs[key{v.Name, v.Version}], err
+	}
 	data, err := snap.Read(ctx, v.blob)
 	if err != nil {
 		return Document{}, fmt.Errorf("reading %s at %s: %w", v.Path, short(v.Commit), err)
 	}
-	docs, err := Decode(v.Path, data)
+	in, err := DecodeFile(path, data)
 	if err != nil {
 		return Document{}, err
+	}
+	docs := in.Profiles
+	if v.From != nil {
+		base, err := x.document(ctx, snap, *v.From, v.From.where())
+		if err != nil {
+			return Document{}, fmt.Errorf("reading the base of %s: %w", path, err)
+		}
+		docs = nil
+		for _, o := range in.Overlays {
+			if d, err := Resolve(o, base); err == nil && o.Name == v.Name {
+				docs = append(docs, d)
+			}
+		}
 	}
 	for _, d := range docs {
 		if v.dirty {
@@ -216,6 +258,7 @@ func (x *Indexer) Document(ctx context.Context, snap *source.Snapshot, v Version
 
 // step takes one step along the line. A dirty one is what no commit holds.
 func (x *Indexer) step(ctx context.Context, ln *line, snap *source.Snapshot, step source.Step, dirty bool) error {
+	at := stage{commit: step.Commit, at: step.CommittedAt, dirty: dirty}
 	readings := map[string]*reading{}
 	for _, c := range step.Changes {
 		if c.Blob == "" {
@@ -227,7 +270,13 @@ func (x *Indexer) step(ctx context.Context, ln *line, snap *source.Snapshot, ste
 		}
 		readings[c.Path] = r
 	}
-	ln.apply(step, readings)
+	touched := ln.apply(step, readings)
+	if err := x.overlay(ctx, ln, snap, at, touched); err != nil {
+		return err
+	}
+	for name := range touched {
+		ln.selectVersion(name, step.Commit)
+	}
 	return nil
 }
 
@@ -247,9 +296,9 @@ func (x *Indexer) read(ctx context.Context, snap *source.Snapshot, blob string, 
 		}
 		return nil, err
 	}
-	docs, err := Decode("", data)
-	r := &reading{problems: Problems(err), dirty: dirty}
-	for _, d := range docs {
+	in, err := DecodeFile("", data)
+	r := &reading{overlays: in.Overlays, problems: Problems(err), dirty: dirty}
+	for _, d := range in.Profiles {
 		if x.Check != nil {
 			r.problems = append(r.problems, checkProblems(x.Check(d))...)
 		}
@@ -259,7 +308,7 @@ func (x *Indexer) read(ctx context.Context, snap *source.Snapshot, blob string, 
 		r.docs = append(r.docs, identity{d.Name, d.Spec.Version, d.Digest})
 	}
 	if len(r.problems) > 0 {
-		r.docs, r.broken = nil, identify(data)
+		r.docs, r.overlays, r.broken = nil, nil, identify(data)
 	}
 	if x.blobs == nil {
 		x.blobs = map[string]*reading{}
@@ -310,13 +359,18 @@ func (x *Indexer) addLines(snap *source.Snapshot, refused []*Refusal) {
 		if i < 0 {
 			continue
 		}
-		docs, err := Decode(r.Path, snap.Files[i].Data)
+		in, err := DecodeFile(r.Path, snap.Files[i].Data)
 		if err != nil {
 			continue
 		}
-		for _, d := range docs {
+		for _, d := range in.Profiles {
 			if d.Name == r.Profile {
 				r.Line = d.Line(r.Field)
+			}
+		}
+		for _, o := range in.Overlays {
+			if o.Name == r.Profile {
+				r.Line = o.Line(r.Field)
 			}
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -16,6 +17,7 @@ import (
 	"go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 )
 
@@ -39,25 +41,36 @@ type Document struct {
 	Spec osm.OperatingSystemProfileSpec
 	// Digest of Spec, as Digest returns it.
 	Digest string
-	// Path of the file.
+	// Path of the file, of an overlay's profile that of the overlay.
 	Path string
 
 	lines map[string]int
+	files map[string]string // field -> file, where the text is in another one than Path
 }
 
 // Line returns the line of the file on which the text of a field begins, 1 being
 // the first: for a block scalar the line after its "|". A field is written as in
 // "spec.bootstrapConfig.files[3].content.inline.data" and
 // "spec.bootstrapConfig.templates[name]". Of a field that is not in the file it
-// returns the line of the nearest one above it.
-func (d *Document) Line(field string) int {
+// returns the line of the nearest one above it. The file is Path, unless FileOf
+// names another.
+func (d *Document) Line(field string) int { return d.lines[nearestField(d.lines, field)] }
+
+// FileOf returns the file in which the text of a field is, where that is another one
+// than Path: what an overlay leaves as it is, is in the base's. A file that only an
+// earlier commit has is "<12 hex>:<path>", as Git writes it, a built-in one
+// "builtin:<path>". "" is Path.
+func (d *Document) FileOf(field string) string { return d.files[nearestField(d.lines, field)] }
+
+// nearestField is a field, or the nearest one above it that has a line.
+func nearestField(lines map[string]int, field string) string {
 	for field != "" {
-		if n, ok := d.lines[field]; ok {
-			return n
+		if _, ok := lines[field]; ok {
+			break
 		}
 		field = field[:max(strings.LastIndexAny(field, ".["), 0)]
 	}
-	return d.lines[""]
+	return field
 }
 
 // Problem is one thing that is wrong with a file.
@@ -121,21 +134,40 @@ func Problems(err error) []*Problem {
 	return out
 }
 
-// Decode reads every profile in a file: strictly, so that a misspelt or repeated
-// field is an error, and whole, so that the error names all that is wrong. The
-// error is one or more *Problem joined; see Problems. Empty documents and
-// kustomize's own are passed over.
+// Contents is what one file holds, each in the order of the file.
+type Contents struct {
+	// Profiles are those in full.
+	Profiles []Document
+	// Overlays come to a profile each once their base is known; see Resolve.
+	Overlays []Overlay
+}
+
+// Decode reads every profile in a file that holds no ProfileOverlay. For the rest see
+// DecodeFile.
 func Decode(path string, data []byte) ([]Document, error) {
+	in, err := DecodeFile(path, data)
+	if err == nil && len(in.Overlays) > 0 {
+		err = &Problem{Path: path, Line: in.Overlays[0].Line("kind"), Field: "kind", Err: errors.New("is a ProfileOverlay, which is nothing without its base: only profiles in full can be read here")}
+		return nil, err
+	}
+	return in.Profiles, err
+}
+
+// DecodeFile reads every profile and every ProfileOverlay in a file: strictly, so that
+// a misspelt or repeated field is an error, and whole, so that the error names all
+// that is wrong. The error is one or more *Problem joined; see Problems. Empty
+// documents and kustomize's own are passed over.
+func DecodeFile(path string, data []byte) (Contents, error) {
 	f := file{path: path}
 	if len(data) > maxFileBytes {
 		f.problem(0, "", fmt.Errorf("has %d bytes; a profile file may have %d: split it", len(data), maxFileBytes))
-		return nil, f.err()
+		return Contents{}, f.err()
 	}
 	if i := invalidText(data); i >= 0 {
 		f.problem(1+bytes.Count(data[:i], []byte("\n")), "", errors.New("is not text in UTF-8: save it without control characters"))
-		return nil, f.err()
+		return Contents{}, f.err()
 	}
-	var docs []Document
+	var in Contents
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	for n := 0; ; n++ {
 		var node yaml.Node
@@ -152,31 +184,31 @@ func Decode(path string, data []byte) ([]Document, error) {
 			f.problem(node.Line, "", fmt.Errorf("has more than %d documents: split it", maxDocuments))
 			break
 		}
-		if doc, ok := f.document(&node); ok {
-			f.checkTwice(docs, doc)
-			docs = append(docs, doc)
-		}
+		f.document(&node, &in)
 	}
 	if len(f.problems) > 0 {
-		return nil, f.err()
+		return Contents{}, f.err()
 	}
-	return docs, nil
+	return in, nil
 }
 
 // checkTwice reports a profile that an earlier document of the file has too.
-func (f *file) checkTwice(earlier []Document, doc Document) {
-	for _, d := range earlier {
-		if d.Name == doc.Name && d.Spec.Version == doc.Spec.Version {
-			f.problem(doc.Line("metadata.name"), "metadata.name", fmt.Errorf("profile %q %s stands in this file twice, first on line %d",
-				doc.Name, doc.Spec.Version, d.Line("metadata.name")))
-		}
+func (f *file) checkTwice(k key, line int) {
+	if first, ok := f.named[k]; ok {
+		f.problem(line, "metadata.name", fmt.Errorf("profile %q %s stands in this file twice, first on line %d", k.name, k.version, first))
+		return
 	}
+	if f.named == nil {
+		f.named = map[key]int{}
+	}
+	f.named[k] = line
 }
 
 // file collects what is wrong with one file.
 type file struct {
 	path     string
 	problems []error
+	named    map[key]int // the line of each profile's name
 }
 
 func (f *file) problem(line int, field string, err error) {
@@ -252,36 +284,48 @@ func syntaxError(data []byte, err error) (int, error) {
 // kinds that a folder of profiles may hold and that are not ours to read.
 const kustomizeGroup = "kustomize.config.k8s.io/"
 
-// document turns one YAML document into a profile. It reports false when there
-// is none or when something is wrong with it.
-func (f *file) document(doc *yaml.Node) (Document, bool) {
+// document reads one YAML document, unless there is none or something is wrong with it.
+func (f *file) document(doc *yaml.Node, in *Contents) {
 	if doc.Kind != yaml.DocumentNode || len(doc.Content) == 0 || isNull(doc.Content[0]) {
-		return Document{}, false
+		return
 	}
 	root := doc.Content[0]
 	if root.Kind != yaml.MappingNode {
 		f.problem(root.Line, "", errors.New("is no OperatingSystemProfile: the document is not a mapping"))
-		return Document{}, false
+		return
 	}
 	apiVersion, kind := scalarField(root, "apiVersion"), scalarField(root, "kind")
-	if strings.HasPrefix(apiVersion, kustomizeGroup) {
-		return Document{}, false
-	}
-	if apiVersion != osm.GroupVersion.String() || kind != "OperatingSystemProfile" {
+	switch {
+	case strings.HasPrefix(apiVersion, kustomizeGroup):
+	case apiVersion == osm.GroupVersion.String() && kind == kindProfile:
+		f.profile(root, in)
+	case apiVersion == api.GroupVersion.String() && kind == api.KindProfileOverlay:
+		f.overlay(root, in)
+	case kind == api.KindProfileOverlay:
+		f.problem(root.Line, "", fmt.Errorf("is no ProfileOverlay: apiVersion %q stands where %q belongs", apiVersion, api.GroupVersion.String()))
+	default:
 		f.problem(root.Line, "", fmt.Errorf("is no OperatingSystemProfile: apiVersion %q and kind %q stand where %q and %q belong; keep other files outside the source's path",
-			apiVersion, kind, osm.GroupVersion.String(), "OperatingSystemProfile"))
-		return Document{}, false
+			apiVersion, kind, osm.GroupVersion.String(), kindProfile))
 	}
+}
+
+// kindProfile is the kind of a profile in full.
+const kindProfile = "OperatingSystemProfile"
+
+// profile reads a profile in full.
+func (f *file) profile(root *yaml.Node, in *Contents) {
 	before := len(f.problems)
 	var obj manifest
 	d := decoder{file: f, lines: map[string]int{"": root.Line}}
 	d.object(root, &obj)
 	f.validate(&d, &obj)
 	if len(f.problems) > before {
-		return Document{}, false
+		return
 	}
 	spec := Canonical(obj.Spec)
-	return Document{Name: obj.Metadata.Name, Spec: spec, Digest: Digest(spec), Path: f.path, lines: d.lines}, true
+	doc := Document{Name: obj.Metadata.Name, Spec: spec, Digest: Digest(spec), Path: f.path, lines: d.lines}
+	f.checkTwice(key{doc.Name, spec.Version}, doc.Line("metadata.name"))
+	in.Profiles = append(in.Profiles, doc)
 }
 
 // manifest is what a profile's file may hold. Labels and annotations are read
@@ -300,13 +344,19 @@ type manifestMetadata struct {
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
-// validate checks what the types cannot say.
-func (f *file) validate(d *decoder, obj *manifest) {
-	say := func(field, format string, args ...any) {
-		doc := Document{lines: d.lines}
-		f.problem(doc.Line(field), field, fmt.Errorf(format, args...))
+// say reports a problem with a field.
+type say func(field, format string, args ...any)
+
+// sayer is the say of what a decoder has read.
+func (f *file) sayer(d *decoder) say {
+	return func(field, format string, args ...any) {
+		f.problem(d.lines[nearestField(d.lines, field)], field, fmt.Errorf(format, args...))
 	}
-	if name := obj.Metadata.Name; name != "" {
+}
+
+// validateName checks the name and version of a profile.
+func validateName(say say, name, version string) {
+	if name != "" {
 		for _, msg := range validation.IsDNS1123Subdomain(name) {
 			say("metadata.name", "%q is no object name: %s", name, msg)
 		}
@@ -314,13 +364,19 @@ func (f *file) validate(d *decoder, obj *manifest) {
 			say("metadata.name", "has %d characters; it becomes a label value, which may have %d", len(name), validation.LabelValueMaxLength)
 		}
 	}
-	if v := obj.Spec.Version; v != "" {
-		if _, err := ParseVersion(v); err != nil {
+	if version != "" {
+		if _, err := ParseVersion(version); err != nil {
 			say("spec.version", "%v", err)
-		} else if n := len(obj.Metadata.Name) + 1 + 7 + len(v); n > validation.DNS1123SubdomainMaxLength {
+		} else if n := len(name) + 1 + 7 + len(version); n > validation.DNS1123SubdomainMaxLength {
 			say("spec.version", "name and version make an object name of %d characters; it may have %d", n, validation.DNS1123SubdomainMaxLength)
 		}
 	}
+}
+
+// validate checks what the types cannot say.
+func (f *file) validate(d *decoder, obj *manifest) {
+	say := f.sayer(d)
+	validateName(say, obj.Metadata.Name, obj.Spec.Version)
 	stages := []struct {
 		field string
 		cfg   osm.OSPConfig
@@ -333,18 +389,30 @@ func (f *file) validate(d *decoder, obj *manifest) {
 	}
 }
 
-func validateFiles(say func(field, format string, args ...any), field string, files []osm.File) {
+func validateFiles(say say, field string, files []osm.File) {
 	for i, file := range files {
 		at := fmt.Sprintf("%s[%d]", field, i)
-		if file.Path == "" {
-			say(at+".path", "is empty: name the file's path on the node")
-		}
-		if file.Content.Inline == nil {
-			say(at+".content", "has no inline: write content.inline.data, the only source of content")
-		}
-		if p := file.Permissions; p < 0 || p > 7777 || strings.ContainsAny(strconv.Itoa(int(p)), "89") {
-			say(at+".permissions", "%d is no file mode: its digits are read as octal, from 0 to 7777", p)
-		}
+		validatePath(say, at, file.Path)
+		validateContent(say, at, &file.Content)
+		validateMode(say, at, file.Permissions)
+	}
+}
+
+func validatePath(say say, at, path string) {
+	if path == "" {
+		say(at+".path", "is empty: name the file's path on the node")
+	}
+}
+
+func validateContent(say say, at string, content *osm.FileContent) {
+	if content.Inline == nil {
+		say(at+".content", "has no inline: write content.inline.data, the only source of content")
+	}
+}
+
+func validateMode(say say, at string, p int32) {
+	if p < 0 || p > 7777 || strings.ContainsAny(strconv.Itoa(int(p)), "89") {
+		say(at+".permissions", "%d is no file mode: its digits are read as octal, from 0 to 7777", p)
 	}
 }
 
@@ -376,7 +444,7 @@ func identify(data []byte) []key {
 		if dec.Decode(&node) != nil {
 			break
 		}
-		if len(node.Content) != 1 || node.Content[0].Kind != yaml.MappingNode || scalarField(node.Content[0], "kind") != "OperatingSystemProfile" {
+		if len(node.Content) != 1 || node.Content[0].Kind != yaml.MappingNode || !slices.Contains([]string{kindProfile, api.KindProfileOverlay}, scalarField(node.Content[0], "kind")) {
 			continue
 		}
 		k := key{scalarField(mappingField(node.Content[0], "metadata"), "name"), scalarField(mappingField(node.Content[0], "spec"), "version")}

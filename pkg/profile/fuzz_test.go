@@ -89,3 +89,40 @@ func written(t *testing.T, doc Document) []byte {
 	}
 	return b
 }
+
+// Whatever an overlay holds, it comes to a profile that is one, every text of which has
+// its line, or it is refused in few words. Security case 11.
+func FuzzResolve(f *testing.F) {
+	for _, spec := range []string{
+		"", "  bootstrapConfig: {files: {replace: [{path: /opt/first, permissions: 600}], remove: [/opt/second]}}\n",
+		"  bootstrapConfig: {modules: {append: {runcmd: [a, b]}, remove: [bootcmd]}, templates: {remove: [hello, bye]}}\n",
+		"  supportedCloudProviders: {add: [{name: gce, spec: {a: 1}}], remove: [aws, hetzner]}\n",
+		"  provisioningConfig: {supportedContainerRuntimes: [{name: containerd, files: {remove: [/etc/containerd/config.toml]}}]}\n",
+	} {
+		f.Add([]byte(over + spec))
+	}
+	base := decodeBase(f)
+	f.Fuzz(func(t *testing.T, file []byte) {
+		in, err := DecodeFile("a.yaml", file)
+		if err != nil {
+			return // FuzzDecode's
+		}
+		for _, o := range in.Overlays {
+			doc, err := Resolve(o, base)
+			if err != nil {
+				if n := len(err.Error()); n > maxErrorBytes || len(Problems(err)) == 0 {
+					t.Errorf("the error has %d bytes and %d problems", n, len(Problems(err)))
+				}
+				continue
+			}
+			for field := range doc.lines {
+				if doc.Line(field) < 1 {
+					t.Errorf("%s has no line", field)
+				}
+			}
+			if doc.Digest != Digest(doc.Spec) || doc.Spec.Version != o.Spec.Version {
+				t.Errorf("%s: digest or version is another one", doc.Name)
+			}
+		}
+	})
+}

@@ -32,13 +32,54 @@ type origin struct {
 	path   string
 	blob   string
 	dirty  bool
+	from   *Version
 }
 
-// node is a file on the line.
+// node is a file on the line. It is never changed: states of the line share it.
 type node struct {
-	reading *reading
-	good    []identity // what it held when it could last be read
-	changed source.Commit
+	blob     string
+	reading  *reading
+	overlays []overlaid // one for each of the reading's
+	before   []identity // what it held when it could last be read
+	changed  source.Commit
+}
+
+// holding is a profile that a file stands for.
+type holding struct {
+	identity
+	broken bool // the file cannot be read now: it is what it held before
+}
+
+// holds lists what a file stands for: a broken one, and each overlay that comes to
+// nothing, for what it held before.
+func (n *node) holds() []holding {
+	var out []holding
+	if len(n.reading.problems) > 0 {
+		for _, id := range n.before {
+			out = append(out, holding{id, true})
+		}
+		return out
+	}
+	for _, id := range n.reading.docs {
+		out = append(out, holding{identity: id})
+	}
+	for i, o := range n.overlays {
+		if o.good() {
+			out = append(out, holding{identity: o.id})
+			continue
+		}
+		name := n.reading.overlays[i].Name
+		if o.pending() { // it claims its name and version all the same
+			out = append(out, holding{identity: identity{name: name, version: n.reading.overlays[i].Spec.Version}})
+			continue
+		}
+		for _, id := range n.before {
+			if id.name == name {
+				out = append(out, holding{id, true})
+			}
+		}
+	}
+	return out
 }
 
 func newLine() *line {
@@ -83,37 +124,32 @@ func (ln *line) edits(snap *source.Snapshot) source.Step {
 	return step
 }
 
-// apply takes a step: it updates the tree, then selects anew for every profile
-// the changed files had or have.
-func (ln *line) apply(step source.Step, readings map[string]*reading) {
+// apply takes a step: it updates the tree, and accepts the profiles in full that the
+// changed files have. It returns the names that these files had or have; selectVersion
+// is to be asked about them.
+func (ln *line) apply(step source.Step, readings map[string]*reading) map[string]bool {
 	touched := map[string]bool{}
-	touch := func(ids []identity) {
-		for _, id := range ids {
-			touched[id.name] = true
-		}
-	}
 	for _, c := range step.Changes {
-		old := ln.tree[c.Path]
-		if old != nil {
-			touch(old.good)
+		var before []identity
+		if old := ln.tree[c.Path]; old != nil {
+			for _, h := range old.holds() {
+				touched[h.name] = true
+				before = append(before, h.identity)
+			}
 		}
 		if c.Blob == "" {
 			delete(ln.tree, c.Path)
 			continue
 		}
-		n := &node{reading: readings[c.Path], changed: step.Commit}
-		n.good = n.reading.docs
-		if len(n.reading.problems) > 0 && old != nil {
-			n.good = old.good // a broken file stands for what it held before
+		r := readings[c.Path]
+		n := &node{blob: c.Blob, reading: r, overlays: make([]overlaid, len(r.overlays)), before: before, changed: step.Commit}
+		for _, h := range n.holds() {
+			touched[h.name] = true
 		}
-		touch(n.good)
 		ln.tree[c.Path] = n
 		ln.noteBroken(n.reading, c.Path, step.Commit)
 		for _, id := range n.reading.docs {
-			o := origin{commit: step.Commit, at: step.CommittedAt, path: c.Path, blob: c.Blob, dirty: n.reading.dirty}
-			if had, ok := ln.first[id]; !ok || had.commit == o.commit && o.path < had.path {
-				ln.first[id] = o
-			}
+			ln.see(id, origin{commit: step.Commit, at: step.CommittedAt, path: c.Path, blob: c.Blob, dirty: n.reading.dirty})
 		}
 	}
 	if step.Commit != "" {
@@ -121,7 +157,15 @@ func (ln *line) apply(step source.Step, readings map[string]*reading) {
 		ln.last = step.Commit
 	}
 	for name := range touched {
-		ln.selectVersion(name, step.Commit)
+		ln.acceptAll(ln.offers(name))
+	}
+	return touched
+}
+
+// see remembers where a content was seen first.
+func (ln *line) see(id identity, o origin) {
+	if had, ok := ln.first[id]; !ok || had.commit == o.commit && o.path < had.path {
+		ln.first[id] = o
 	}
 }
 
@@ -146,8 +190,8 @@ func (ln *line) allOffers() map[string][]offer {
 	out := map[string][]offer{}
 	for _, path := range slices.Sorted(maps.Keys(ln.tree)) {
 		n := ln.tree[path]
-		for _, id := range n.good {
-			out[id.name] = append(out[id.name], offer{path: path, id: id, broken: len(n.reading.problems) > 0})
+		for _, h := range n.holds() {
+			out[h.name] = append(out[h.name], offer{path: path, id: h.identity, broken: h.broken})
 		}
 	}
 	return out
@@ -157,9 +201,9 @@ func (ln *line) allOffers() map[string][]offer {
 func (ln *line) offers(name string) []offer {
 	var out []offer
 	for path, n := range ln.tree {
-		for _, id := range n.good {
-			if id.name == name {
-				out = append(out, offer{path: path, id: id, broken: len(n.reading.problems) > 0})
+		for _, h := range n.holds() {
+			if h.name == name {
+				out = append(out, offer{path: path, id: h.identity, broken: h.broken})
 			}
 		}
 	}
@@ -186,13 +230,10 @@ func (ln *line) verdict(o offer, all []offer) error {
 // file never takes a good profile away.
 func (ln *line) selectVersion(name string, commit source.Commit) {
 	all := ln.offers(name)
+	ln.acceptAll(all)
 	var best Version
 	for _, o := range all {
-		k := key{o.id.name, o.id.version}
-		if !o.broken && ln.verdict(o, all) == nil {
-			ln.accept(k, o.id)
-		}
-		v, ok := ln.accepted[k]
+		v, ok := ln.accepted[key{o.id.name, o.id.version}]
 		if !ok {
 			continue
 		}
@@ -212,6 +253,15 @@ func (ln *line) selectVersion(name string, commit source.Commit) {
 	ln.selected[name] = best
 }
 
+// acceptAll accepts the offers of one name that nothing speaks against.
+func (ln *line) acceptAll(all []offer) {
+	for _, o := range all {
+		if !o.broken && o.id.digest != "" && ln.verdict(o, all) == nil {
+			ln.accept(key{o.id.name, o.id.version}, o.id)
+		}
+	}
+}
+
 func (ln *line) accept(k key, id identity) {
 	if _, ok := ln.accepted[k]; ok {
 		return
@@ -220,6 +270,7 @@ func (ln *line) accept(k key, id identity) {
 	ln.accepted[k] = Version{
 		Name: id.name, Version: id.version, Digest: id.digest,
 		Commit: o.commit, CommittedAt: o.at, Path: o.path, blob: o.blob, dirty: o.dirty,
+		From: o.from,
 	}
 	ln.order[k.name] = append(ln.order[k.name], k)
 }
@@ -252,7 +303,9 @@ func withoutDirt(v string) string {
 func (ln *line) catalogue(x *Indexer, snap *source.Snapshot) *Catalogue {
 	c := &Catalogue{History: make(map[string][]Version, len(ln.order))}
 	for _, name := range slices.Sorted(maps.Keys(ln.selected)) {
-		c.Current = append(c.Current, ln.selected[name])
+		v := ln.selected[name]
+		v.From = ln.placed(v.From)
+		c.Current = append(c.Current, v)
 	}
 	all := ln.allOffers()
 	at := map[key]string{}
@@ -264,7 +317,7 @@ func (ln *line) catalogue(x *Indexer, snap *source.Snapshot) *Catalogue {
 	for name, keys := range ln.order {
 		for _, k := range keys {
 			v := ln.accepted[k]
-			v.CurrentPath = at[k]
+			v.CurrentPath, v.From = at[k], ln.placed(v.From)
 			c.History[name] = append(c.History[name], v)
 		}
 	}
@@ -285,6 +338,9 @@ func (ln *line) skipped() []*Refusal {
 	for _, n := range ln.tree {
 		for _, k := range n.reading.broken {
 			present[k] = true
+		}
+		for _, o := range n.reading.overlays {
+			present[o.key()] = true
 		}
 	}
 	var out []*Refusal
@@ -307,12 +363,17 @@ func (ln *line) refusals(path string, all map[string][]offer) []*Refusal {
 		r.Path = path
 		out = append(out, r)
 	}
-	for _, id := range n.reading.docs {
-		o := offer{path: path, id: id}
-		if err := ln.verdict(o, all[id.name]); err != nil {
+	for i, o := range n.overlays {
+		out = append(out, o.refusals(path, n.reading.overlays[i], n.changed)...)
+	}
+	for _, h := range n.holds() {
+		if h.broken {
+			continue
+		}
+		if err := ln.verdict(offer{path: path, id: h.identity}, all[h.name]); err != nil {
 			out = append(out, &Refusal{
 				Problem: Problem{Path: path, Field: "spec.version", Err: err},
-				Profile: id.name, Version: id.version, Commit: n.changed,
+				Profile: h.name, Version: h.version, Commit: n.changed,
 			})
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 )
 
@@ -219,6 +220,7 @@ var enums = map[reflect.Type][]string{
 		"vsphere", "fake", "alibaba", "anexia", "scaleway", "baremetal", "external", "vmware-cloud-director", "opennebula"},
 	reflect.TypeFor[osm.ContainerRuntime]():    {"docker", "containerd"},
 	reflect.TypeFor[osm.ProvisioningUtility](): {"cloud-init", "ignition"},
+	reflect.TypeFor[api.ModuleKey]():           {"bootcmd", "rh_subscription", "runcmd", "yum_repos", "yum_repo_dir"},
 }
 
 func (d *decoder) scalar(n *yaml.Node, v reflect.Value, field string) {

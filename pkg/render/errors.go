@@ -189,7 +189,7 @@ func (p Profile) of(pool string, problems []*InvalidError) []*InvalidError {
 			continue
 		}
 		if e.Field != "" {
-			e.Path = p.file()
+			e.Path = p.fileOf(e.Field)
 		}
 		if p.Lines != nil && e.Field != "" && e.Path != "" {
 			e.Line, e.lineOfFile = p.Lines(e.Field)+max(e.Line-1, 0), true

@@ -25,6 +25,9 @@ type Profile struct {
 	// or "spec.bootstrapConfig.templates[name]": for a block scalar the line after
 	// its "|". May be nil.
 	Lines func(field string) int
+	// FileOf returns the file that Lines is about, for a field whose text is in another
+	// one than File: what an overlay takes from its base. "" is File. May be nil.
+	FileOf func(field string) string
 }
 
 // Provenance tells where the content of a profile comes from. Of an object made
@@ -51,6 +54,16 @@ func (p Profile) file() string {
 		return p.File
 	}
 	return p.Provenance.Path
+}
+
+// fileOf is the file in which the text of a field is.
+func (p Profile) fileOf(field string) string {
+	if p.FileOf != nil {
+		if f := p.FileOf(field); f != "" {
+			return f
+		}
+	}
+	return p.file()
 }
 
 func (p Profile) version() string {

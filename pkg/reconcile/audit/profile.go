@@ -135,6 +135,8 @@ func (w *walk) profileStep(ctx context.Context, object string) (*osm.OperatingSy
 	step := w.add(obj, Found, "")
 	step.fact("version", osp.Spec.Version)
 	step.fact("digest", digest)
+	step.fact("overlay on", a[api.AnnotationBase])
+	step.fact("whose commit is", a[api.AnnotationBaseCommit])
 	managed := a[api.AnnotationDigest] != ""
 	switch {
 	case managed && a[api.AnnotationDigest] != digest:

@@ -71,6 +71,9 @@ type Reconciler struct {
 	Flux *Flux
 	// Builtin are the profiles of this binary; nil offers none.
 	Builtin *source.Embedded
+	// Bases are the profiles of this binary, offered or not: those in which the base of a
+	// ProfileOverlay is looked for last. nil has none.
+	Bases *source.Embedded
 	// Namespace is the controller's. ProfileSources elsewhere are another controller's,
 	// and pools that name no namespace take their profiles from it. Empty: any.
 	Namespace string
@@ -373,7 +376,7 @@ func (r *Reconciler) remember(ps *api.ProfileSource) (remembered, error) {
 	if known, ok := r.indexers[key]; ok && known.of == string(what) {
 		return known, nil
 	}
-	known := remembered{of: string(what), indexer: &profile.Indexer{Check: r.Check}, lines: &source.Lines{}, artifact: &lastArtifact{}, ring: &keyring{}, archive: newArchive()}
+	known := remembered{of: string(what), indexer: &profile.Indexer{Check: r.Check, Builtin: r.Bases}, lines: &source.Lines{}, artifact: &lastArtifact{}, ring: &keyring{}, archive: newArchive()}
 	r.indexers[key] = known
 	return known, nil
 }

@@ -35,8 +35,10 @@ func decide(ps *api.ProfileSource, snap *source.Snapshot, cat *profile.Catalogue
 	unread := map[string]bool{}
 	for _, ref := range cat.Refused {
 		w.refused = append(w.refused, ref)
-		unread[ref.Path] = true
+		unread[ref.File()] = true
 	}
+	stays := baseless(ps, cat)
+	maps.Copy(w.keep, stays)
 	mine := map[string]bool{}
 	for _, e := range ps.Status.Profiles {
 		mine[e.Name] = !e.Removed
@@ -46,6 +48,9 @@ func decide(ps *api.ProfileSource, snap *source.Snapshot, cat *profile.Catalogue
 		}
 	}
 	for _, v := range cat.Current {
+		if stays[v.Name] {
+			continue // what the file held before its overlay is no reason to go back
+		}
 		if owner := claimedBy(ps, v.Name, mine[v.Name], others); owner != "" {
 			w.refused = append(w.refused, fmt.Errorf("%s: profile %q is already offered by ProfileSource %q: remove it from one of the two sources", v.CurrentPath, v.Name, owner))
 			continue
@@ -54,6 +59,25 @@ func decide(ps *api.ProfileSource, snap *source.Snapshot, cat *profile.Catalogue
 		w.current[v.Name] = v
 	}
 	return w
+}
+
+// baseless are the profiles in the inventory that a ProfileOverlay came to, and whose
+// base nobody has any more: it was built in, and this release has another version. What
+// the overlay came to is there as an object, and stays current until Git says more.
+func baseless(ps *api.ProfileSource, cat *profile.Catalogue) map[string]bool {
+	out := map[string]bool{}
+	for _, ref := range cat.Refused {
+		var missing *profile.MissingBaseError
+		if !errors.As(ref, &missing) {
+			continue
+		}
+		for _, e := range ps.Status.Profiles {
+			if e.Name == ref.Profile && e.Version == ref.Version && !e.Removed {
+				out[e.Name] = true
+			}
+		}
+	}
+	return out
 }
 
 // claimedBy names another source that has a profile, "" when none has. Who has it
@@ -150,6 +174,7 @@ func object(key types.NamespacedName, from origin, doc profile.Document) *osm.Op
 	if v.Commit != "" {
 		annotations[api.AnnotationCommit] = string(v.Commit)
 	}
+	maps.Copy(annotations, basis(v.From))
 	if from.signature != "" {
 		annotations[api.AnnotationSignature] = from.signature
 	}
@@ -171,6 +196,20 @@ func object(key types.NamespacedName, from origin, doc profile.Document) *osm.Op
 		},
 		Spec: doc.Spec,
 	}
+}
+
+// basis are the annotations about the base of an overlay, none where there is none.
+func basis(from *profile.Version) map[string]string {
+	if from == nil {
+		return nil
+	}
+	out := map[string]string{
+		api.AnnotationBase: from.Name + " " + from.Version, api.AnnotationBaseDigest: from.Digest, api.AnnotationBasePath: notes.Clean(from.Path),
+	}
+	if from.Commit != "" {
+		out[api.AnnotationBaseCommit] = string(from.Commit)
+	}
+	return out
 }
 
 // verdict is what a failure means for the conditions.

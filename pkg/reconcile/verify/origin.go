@@ -27,6 +27,8 @@ type origin struct {
 	forged *Difference
 	// truth is what the commit holds then, nil where it holds no such version.
 	truth *profile.Document
+	// baseless says that the version is an overlay's, and its base nowhere to be found.
+	baseless *profile.MissingBaseError
 	// witness is the commit that the profile's object names.
 	witness string
 
@@ -79,7 +81,7 @@ func (v *Verifier) builtin(ctx context.Context, what claim) (*origin, error) {
 	if err != nil {
 		return nil, err
 	}
-	ix := &profile.Indexer{Check: v.Check}
+	ix := &profile.Indexer{Check: v.Check, Builtin: v.Builtin}
 	cat, err := ix.Catalogue(ctx, snap)
 	if err != nil {
 		return nil, err
@@ -127,6 +129,9 @@ func (o *origin) ask(ctx context.Context, what claim, check Check) (Check, error
 		if err := o.findBefore(ctx, what); err != nil || o.found {
 			return o.told(check, what), err
 		}
+		if b := o.baseless; b != nil {
+			return check.unproven("%s %s is an overlay on %q %s, which is neither there nor built into this program: take a release that has it", what.profile, what.version, b.Base.Profile, b.Base.Version), nil
+		}
 	}
 	what.commit = commit
 	return o.askCommit(ctx, what, hasHistory, check)
@@ -145,6 +150,12 @@ func (o *origin) find(ctx context.Context, snap *source.Snapshot, what claim, ha
 	cat, err := o.repository.indexer.Catalogue(ctx, snap)
 	if err != nil {
 		return err
+	}
+	for _, ref := range slices.Concat(cat.Refused, cat.Skipped) {
+		var missing *profile.MissingBaseError
+		if ref.Profile == what.profile && ref.Version == what.version && errors.As(ref, &missing) {
+			o.baseless = missing
+		}
 	}
 	for _, have := range cat.History[what.profile] {
 		if have.Version != what.version {

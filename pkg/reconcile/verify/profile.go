@@ -53,10 +53,21 @@ func (s *subject) origins(what claim, from *origin) []field {
 		{"annotation " + api.AnnotationCommit, what.commit, a[api.AnnotationCommit]},
 		{"annotation " + api.AnnotationChange, what.change, a[api.AnnotationChange]},
 	}
+	base := cmp.Or(from.version.From, &profile.Version{})
+	if from.found {
+		name := ""
+		if base.Name != "" {
+			name = base.Name + " " + base.Version
+		}
+		fields = append(fields,
+			field{"annotation " + api.AnnotationBase, name, a[api.AnnotationBase]},
+			field{"annotation " + api.AnnotationBaseDigest, base.Digest, a[api.AnnotationBaseDigest]})
+	}
 	if from.found && from.author.Commit != "" && what.change != "" {
 		fields = append(fields,
 			field{"annotation " + api.AnnotationAuthor, from.by(), a[api.AnnotationAuthor]},
-			field{"annotation " + api.AnnotationCommittedAt, from.at(), a[api.AnnotationCommittedAt]})
+			field{"annotation " + api.AnnotationCommittedAt, from.at(), a[api.AnnotationCommittedAt]},
+			field{"annotation " + api.AnnotationBaseCommit, string(base.Commit), a[api.AnnotationBaseCommit]})
 	}
 	return fields
 }

@@ -56,7 +56,7 @@ func (r *repository) in(folder string) *repository {
 		folder = ""
 	}
 	out := *r
-	out.indexer = &profile.Indexer{Check: r.indexer.Check}
+	out.indexer = &profile.Indexer{Check: r.indexer.Check, Builtin: r.indexer.Builtin}
 	at, ignore := &out.place.Remote.Path, &out.place.Remote.Ignore
 	if out.place.Local.Dir != "" {
 		at, ignore = &out.place.Local.Path, &out.place.Local.Ignore
@@ -99,7 +99,7 @@ func (v *Verifier) open(ctx context.Context, s *subject, what claim) (r *reposit
 	case invalid != nil && v.Given == nil:
 		return nil, fmt.Sprintf("the profile came from an artifact of Flux, %s, which has no history: --repo names the Git repository that it was made of", notes.Clean(what.commit))
 	}
-	r = &repository{git: v.Git, indexer: &profile.Indexer{Check: v.Check}, given: v.Given != nil}
+	r = &repository{git: v.Git, indexer: &profile.Indexer{Check: v.Check, Builtin: v.Builtin}, given: v.Given != nil}
 	if v.Given != nil {
 		r.place = completed(*v.Given, s.from, what)
 		return r, ""

@@ -50,6 +50,21 @@ const (
 	AnnotationDigest = "gitops.k8c.io/digest"
 )
 
+// Annotations of OperatingSystemProfiles that a ProfileOverlay came to: AnnotationPath,
+// AnnotationCommit and the others above are about the overlay's file, these about what
+// it starts from.
+const (
+	// AnnotationBase is the base, "<profile> <version>".
+	AnnotationBase = "gitops.k8c.io/base"
+	// AnnotationBaseDigest is the digest of the base's spec, "v1:sha256:<64 hex>".
+	AnnotationBaseDigest = "gitops.k8c.io/base-digest"
+	// AnnotationBaseCommit is the first commit on the tracked line that holds the base;
+	// a built-in one has none.
+	AnnotationBaseCommit = "gitops.k8c.io/base-commit"
+	// AnnotationBasePath is the base's file at that commit, or among the built-in ones.
+	AnnotationBasePath = "gitops.k8c.io/base-path"
+)
+
 // Annotations of OperatingSystemConfigs and user-data Secrets.
 const (
 	// AnnotationPool is the MachineDeployment an object belongs to, "namespace/name".

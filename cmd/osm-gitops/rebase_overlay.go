@@ -1,0 +1,260 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/rogpeppe/go-internal/diff"
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
+)
+
+// rebaseFlags are the flags of `osm-gitops rebase-overlay`.
+type rebaseFlags struct {
+	file, onto, repo, profile, version string
+
+	write bool
+}
+
+func newRebaseOverlayCommand() *cobra.Command {
+	var flags rebaseFlags
+	cmd := &cobra.Command{
+		Use:   "rebase-overlay FILE [--onto VERSION] [--repo DIR] [--write]",
+		Short: "show what an overlay comes to on a newer version of its base",
+		Long: `Show what a ProfileOverlay comes to on another version of its base: the difference
+between the whole profile as it is and as it would be, and as errors what does not fit
+any more. That is a file that the overlay removes and the base no longer has, or one
+that both have changed.
+
+The base is looked for where a ProfileSource looks: in the files of --repo, in their
+history, then among the built-in profiles of this program. --onto is the newest
+version of the base unless it is given.
+
+With --write the file of the overlay names the new version of the base, and has a new
+version itself: --version, or the next patch release. Nothing else in it changes.
+
+The exit status is 0, and 1 where the overlay does not fit; then nothing is written.`,
+		Example: "  osm-gitops rebase-overlay profiles/osp-ubuntu-motd.yaml\n  osm-gitops rebase-overlay profiles/osp-ubuntu-motd.yaml --onto v1.3.0 --write",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return misusef("osm-gitops rebase-overlay FILE", "one file is wanted, not %d", len(args))
+			}
+			flags.file = args[0]
+			return flags.check()
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return runRebaseOverlay(cmd.Context(), flags, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	cmd.Flags().StringVar(&flags.onto, "onto", "", "`VERSION` of the base to go to; default the newest")
+	cmd.Flags().StringVar(&flags.repo, "repo", "", "`DIR` with the profiles, a Git work tree or a folder in one; default the folder of FILE")
+	cmd.Flags().StringVar(&flags.profile, "profile", "", "`NAME` of the overlay, where FILE holds several")
+	cmd.Flags().StringVar(&flags.version, "version", "", "`VERSION` that --write gives to the overlay; default the next patch release")
+	cmd.Flags().BoolVar(&flags.write, "write", false, "write the new versions into FILE")
+	return cmd
+}
+
+func (f rebaseFlags) check() error {
+	for _, v := range []struct{ name, value string }{{"--onto", f.onto}, {"--version", f.version}} {
+		if v.value == "" {
+			continue
+		}
+		if _, err := profile.ParseVersion(v.value); err != nil {
+			return misusef("osm-gitops rebase-overlay FILE "+v.name+" v1.2.3", "%s: %w", v.name, err)
+		}
+	}
+	if f.version != "" && !f.write {
+		return misusef("osm-gitops rebase-overlay FILE --write --version v1.2.3", "--version without --write")
+	}
+	if f.file == "-" {
+		return misusef("osm-gitops rebase-overlay FILE", "the overlay's file cannot be standard input: its base is looked for beside it")
+	}
+	return nil
+}
+
+func runRebaseOverlay(ctx context.Context, flags rebaseFlags, stdout, stderr io.Writer) error {
+	data, err := readInput(flags.file, nil)
+	if err != nil {
+		return err
+	}
+	in, err := profile.DecodeFile(flags.file, data)
+	if err != nil {
+		return err
+	}
+	overlay, err := chooseOverlay(in.Overlays, flags)
+	if err != nil {
+		return err
+	}
+	r := rebase{flags: flags, in: in, overlay: overlay}
+	r.bases.index = profile.Indexer{Check: checkWith(render.NewEngine()), Builtin: builtinProfiles()}
+	if flags.repo != "" {
+		r.bases.snap, err = readFolder(ctx, flags.repo)
+	} else {
+		r.bases.snap, err = besides(ctx, flags.file)
+	}
+	if err != nil {
+		return err
+	}
+	onto, err := r.target(ctx)
+	if err != nil {
+		return err
+	}
+	if onto.Version == overlay.Spec.From.Version {
+		fmt.Fprintf(stderr, "osm-gitops: %s: %q starts from profile %q %s, and there is no newer version of it\n", flags.file, overlay.Name, onto.Profile, onto.Version)
+		return nil
+	}
+	if err := r.show(ctx, onto, stdout, stderr); err != nil {
+		return err
+	}
+	if !flags.write {
+		return nil
+	}
+	return r.write(data, onto, stderr)
+}
+
+// chooseOverlay takes the overlay that is meant out of a file.
+func chooseOverlay(overlays []profile.Overlay, flags rebaseFlags) (profile.Overlay, error) {
+	var names []string
+	var found []profile.Overlay
+	for _, o := range overlays {
+		names = append(names, o.Name+" "+o.Spec.Version)
+		if flags.profile == "" || o.Name == flags.profile {
+			found = append(found, o)
+		}
+	}
+	switch {
+	case len(overlays) == 0:
+		return profile.Overlay{}, fmt.Errorf("%s: holds no ProfileOverlay", flags.file)
+	case len(found) == 1:
+		return found[0], nil
+	case flags.profile == "":
+		return profile.Overlay{}, misusef("osm-gitops rebase-overlay FILE --profile NAME", "%s: holds several overlays, %s: say which one is meant", flags.file, strings.Join(names, ", "))
+	}
+	return profile.Overlay{}, fmt.Errorf("%s: holds %d overlays called %q; there is %s", flags.file, len(found), flags.profile, strings.Join(names, ", "))
+}
+
+// rebase is one overlay on its way to another version of its base.
+type rebase struct {
+	flags   rebaseFlags
+	in      profile.Contents
+	overlay profile.Overlay
+	bases   bases
+}
+
+// target is the base to go to.
+func (r *rebase) target(ctx context.Context) (api.ProfileOverlayBase, error) {
+	from := r.overlay.Spec.From
+	if r.flags.onto != "" {
+		return api.ProfileOverlayBase{Profile: from.Profile, Version: r.flags.onto}, nil
+	}
+	newer, ok, err := r.bases.index.Newest(ctx, r.bases.snap, from)
+	if err != nil {
+		return newer, err
+	}
+	if !ok {
+		return from, nil
+	}
+	return newer, nil
+}
+
+// show prints what changes. The error is what does not fit.
+func (r *rebase) show(ctx context.Context, onto api.ProfileOverlayBase, stdout, stderr io.Writer) error {
+	moved := r.overlay
+	moved.Spec.From = onto
+	now, err := r.bases.base(ctx, r.in, moved)
+	if err != nil {
+		return err
+	}
+	was, err := r.bases.base(ctx, r.in, r.overlay)
+	var missing *profile.MissingBaseError
+	if errors.As(err, &missing) {
+		// It was built into an earlier release: what it has changed since cannot be told.
+		warn(stderr, fmt.Errorf("%w; so what the base has changed between %s and %s is not compared, only whether the overlay applies", err, r.overlay.Spec.From.Version, onto.Version))
+		_, err := profile.Resolve(r.overlay, now)
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	made, err := profile.Rebase(r.overlay, was, now)
+	if err != nil {
+		return err
+	}
+	if made.Now.Name != "" {
+		if err := printDifference(stdout, made, onto); err != nil {
+			return err
+		}
+	}
+	if len(made.Conflicts) > 0 {
+		return allOf(made.Conflicts)
+	}
+	return r.bases.index.Check(made.Now)
+}
+
+// printDifference prints what changes in the whole profile, as text that does nothing to
+// a terminal (security.md 28).
+func printDifference(w io.Writer, made profile.Rebased, onto api.ProfileOverlayBase) error {
+	was, err := profileYAML(made.Was)
+	if err != nil {
+		return err
+	}
+	now, err := profileYAML(made.Now)
+	if err != nil {
+		return err
+	}
+	name := fmt.Sprintf("%s %s", made.Was.Name, made.Was.Spec.Version)
+	text := diff.Diff(name+", as it is", was, name+" on "+onto.Profile+" "+onto.Version, now)
+	if _, rest, ok := bytes.Cut(text, []byte("\n")); ok { // a line that repeats both names
+		text = rest
+	}
+	_, err = io.WriteString(w, notes.Printable(string(text)))
+	return err
+}
+
+// profileYAML is a profile as it would be applied.
+func profileYAML(d profile.Document) ([]byte, error) {
+	b, err := yaml.Marshal(map[string]any{
+		"apiVersion": osm.GroupVersion.String(), "kind": "OperatingSystemProfile",
+		"metadata": map[string]string{"name": d.Name}, "spec": d.Spec,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("encoding profile %q: %w", d.Name, err)
+	}
+	return b, nil
+}
+
+// write writes the new versions into the overlay's file.
+func (r *rebase) write(data []byte, onto api.ProfileOverlayBase, stderr io.Writer) error {
+	own := r.flags.version
+	if own == "" {
+		v, err := profile.ParseVersion(r.overlay.Spec.Version)
+		if err != nil {
+			return err
+		}
+		own = "v" + v.IncPatch().String()
+	}
+	out, err := profile.WithVersions(data, r.overlay, own, onto.Version)
+	if err != nil {
+		return err
+	}
+	info, err := os.Stat(r.flags.file)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(r.flags.file, out, info.Mode().Perm()); err != nil {
+		return err
+	}
+	fmt.Fprintf(stderr, "osm-gitops: %s: %q is %s now, on profile %q %s\n", r.flags.file, r.overlay.Name, own, onto.Profile, onto.Version)
+	return nil
+}

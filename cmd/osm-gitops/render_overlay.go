@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
+	"github.com/osm-gitops/osm-gitops/pkg/source"
+)
+
+// fileProfile is the profile in a file: in full, or what an overlay in it comes to. The
+// base of an overlay is looked for in the same file, beside it or, with --repo, in the
+// repository, in the history there, and among the built-in profiles.
+func (o origin) fileProfile(ctx context.Context, asked string) (render.Profile, error) {
+	path := o.flags.profile
+	in, err := readContents(path, o.stdin)
+	if err != nil {
+		return render.Profile{}, err
+	}
+	if len(in.Overlays) == 0 && o.flags.repo.location != "" {
+		return render.Profile{}, notInRepository(path)
+	}
+	docs := in.Profiles
+	if len(in.Overlays) > 0 {
+		bases, done, err := o.bases(ctx)
+		if err != nil {
+			return render.Profile{}, err
+		}
+		defer done()
+		if docs, err = bases.profiles(ctx, in); err != nil {
+			return render.Profile{}, err
+		}
+	}
+	doc, err := choose(docs, path, asked)
+	return profileOf(doc), err
+}
+
+// bases opens the place in which the base of an overlay is.
+func (o origin) bases(ctx context.Context) (bases, func(), error) {
+	if o.flags.repo.location != "" {
+		snap, done, err := o.flags.repo.read(ctx)
+		return bases{profile.Indexer{Check: checkWith(o.engine), Builtin: builtinProfiles()}, snap}, done, err
+	}
+	snap, err := besides(ctx, o.flags.profile)
+	return bases{profile.Indexer{Check: checkWith(o.engine), Builtin: builtinProfiles()}, snap}, func() {}, err
+}
+
+// besides reads the folder of a file. Beside standard input there is nothing.
+func besides(ctx context.Context, file string) (*source.Snapshot, error) {
+	if file == "-" {
+		return &source.Snapshot{}, nil
+	}
+	return readFolder(ctx, filepath.Dir(file))
+}
+
+func readFolder(ctx context.Context, dir string) (*source.Snapshot, error) {
+	full, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	return source.Directory{Root: "/", Path: full}.Read(ctx)
+}
+
+// bases is where the bases of overlays are.
+type bases struct {
+	index profile.Indexer
+	snap  *source.Snapshot
+}
+
+// profiles are those in full in a file, and what its overlays come to.
+func (b *bases) profiles(ctx context.Context, in profile.Contents) ([]profile.Document, error) {
+	docs, wrong, err := profile.Assemble(ctx, []profile.Contents{in}, b.elsewhere)
+	if err != nil {
+		return nil, err
+	}
+	return docs, allOf(wrong)
+}
+
+// allOf is an error of all problems, nil of none.
+func allOf(problems []*profile.Problem) error {
+	var errs []error
+	for _, p := range problems {
+		errs = append(errs, p)
+	}
+	return errors.Join(errs...)
+}
+
+func (b *bases) elsewhere(ctx context.Context, o profile.Overlay) (profile.Document, error) {
+	return b.index.Base(ctx, b.snap, o.Spec.From)
+}
+
+// base is the base of an overlay: in its own file before anywhere else.
+func (b *bases) base(ctx context.Context, in profile.Contents, o profile.Overlay) (profile.Document, error) {
+	docs, _, err := profile.Assemble(ctx, []profile.Contents{in}, b.elsewhere)
+	if err != nil {
+		return profile.Document{}, err
+	}
+	for _, d := range docs {
+		if d.Name == o.Spec.From.Profile && d.Spec.Version == o.Spec.From.Version {
+			return d, nil
+		}
+	}
+	base, err := b.elsewhere(ctx, o)
+	if err != nil {
+		return base, &profile.Problem{Path: o.Path, Line: o.Line("spec.from"), Field: "spec.from", Err: err}
+	}
+	return base, nil
+}
+
+// readContents reads a file with profiles and overlays.
+func readContents(path string, stdin io.Reader) (profile.Contents, error) {
+	b, err := readInput(path, stdin)
+	if err != nil {
+		return profile.Contents{}, err
+	}
+	in, err := profile.DecodeFile(path, b)
+	if err == nil && len(in.Profiles)+len(in.Overlays) == 0 {
+		err = fmt.Errorf("%s: holds no OperatingSystemProfile", path)
+	}
+	return in, err
+}

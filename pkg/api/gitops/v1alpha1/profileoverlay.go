@@ -1,0 +1,207 @@
+package v1alpha1
+
+import (
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+)
+
+// KindProfileOverlay is the kind of a ProfileOverlay.
+const KindProfileOverlay = "ProfileOverlay"
+
+// ProfileOverlay is a profile told by what it has in place of another one's: it
+// names one version of a base and adds, replaces and removes parts of it. It lives
+// in a repository only, beside OperatingSystemProfiles, and never in a cluster: what
+// it comes to is an OperatingSystemProfile of its own, whole and immutable, which
+// does not change when the base has a newer version.
+type ProfileOverlay struct {
+	// APIVersion is "gitops.k8c.io/v1alpha1".
+	// +kubebuilder:validation:Enum=gitops.k8c.io/v1alpha1
+	APIVersion string `json:"apiVersion"`
+	// Kind is "ProfileOverlay".
+	// +kubebuilder:validation:Enum=ProfileOverlay
+	Kind string `json:"kind"`
+	// Metadata names the profile that the overlay comes to.
+	Metadata ProfileOverlayMetadata `json:"metadata"`
+	// Spec is what the profile has in place of its base.
+	Spec ProfileOverlaySpec `json:"spec"`
+}
+
+// ProfileOverlayMetadata names the profile that an overlay comes to.
+type ProfileOverlayMetadata struct {
+	// Name of the profile: what pools ask for.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Name string `json:"name"`
+	// Namespace is read and left behind: the profile's is that of its ProfileSource.
+	// +optional
+	Namespace string `json:"namespace,omitempty"`
+	// Labels are read and left behind.
+	// +optional
+	Labels map[string]string `json:"labels,omitempty"`
+	// Annotations are read and left behind.
+	// +optional
+	Annotations map[string]string `json:"annotations,omitempty"`
+}
+
+// ProfileOverlaySpec is what a profile has in place of its base. What it does not
+// name is the base's.
+type ProfileOverlaySpec struct {
+	// Version of the profile that the overlay comes to, such as "v1.2.3". It identifies
+	// the content: an overlay whose patches or base change gets a new one.
+	// +kubebuilder:validation:Pattern=`^v(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:-((?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)(?:\.(?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*))*))?(?:\+([0-9a-zA-Z-]+(?:\.[0-9a-zA-Z-]+)*))?$`
+	Version string `json:"version"`
+	// From is the base.
+	From ProfileOverlayBase `json:"from"`
+	// OSName replaces the operating system.
+	// +optional
+	OSName osm.OperatingSystem `json:"osName,omitempty"`
+	// OSVersion replaces the free text about it.
+	// +optional
+	OSVersion string `json:"osVersion,omitempty"`
+	// ProvisioningUtility replaces what reads the user-data on the node.
+	// +optional
+	ProvisioningUtility osm.ProvisioningUtility `json:"provisioningUtility,omitempty"`
+	// SupportedCloudProviders patches the list of providers.
+	// +optional
+	SupportedCloudProviders *CloudProviderPatches `json:"supportedCloudProviders,omitempty"`
+	// BootstrapConfig patches what a node gets at its first boot.
+	// +optional
+	BootstrapConfig *StagePatches `json:"bootstrapConfig,omitempty"`
+	// ProvisioningConfig patches what the bootstrap stage fetches and applies.
+	// +optional
+	ProvisioningConfig *StagePatches `json:"provisioningConfig,omitempty"`
+}
+
+// ProfileOverlayBase names one version of a profile or of another overlay.
+type ProfileOverlayBase struct {
+	// Profile is its name.
+	// +kubebuilder:validation:MinLength=1
+	Profile string `json:"profile"`
+	// Version of it, exactly. It is looked for in the files of the same source, then in
+	// their history, then among the built-in profiles.
+	Version string `json:"version"`
+}
+
+// StagePatches patches one stage of a profile.
+type StagePatches struct {
+	// Files are named by their path on the node.
+	// +optional
+	Files *FilePatches `json:"files,omitempty"`
+	// Units are named by their name with its suffix.
+	// +optional
+	Units *UnitPatches `json:"units,omitempty"`
+	// Templates are named by their name.
+	// +optional
+	Templates *TemplatePatches `json:"templates,omitempty"`
+	// CloudInitModules are named by their key.
+	// +optional
+	CloudInitModules *ModulePatches `json:"modules,omitempty"`
+	// SupportedContainerRuntimes patches the files and templates of the base's
+	// container runtimes, which are named by their name.
+	// +optional
+	SupportedContainerRuntimes []ContainerRuntimePatches `json:"supportedContainerRuntimes,omitempty"`
+}
+
+// ContainerRuntimePatches patches one container runtime of a stage.
+type ContainerRuntimePatches struct {
+	// Name of the container runtime; the base has it.
+	Name osm.ContainerRuntime `json:"name"`
+	// Files are named by their path on the node.
+	// +optional
+	Files *FilePatches `json:"files,omitempty"`
+	// Templates are named by their name.
+	// +optional
+	Templates *TemplatePatches `json:"templates,omitempty"`
+}
+
+// FilePatches patches a list of files.
+type FilePatches struct {
+	// Add puts files after those of the base, which must not have them.
+	// +optional
+	Add []osm.File `json:"add,omitempty"`
+	// Replace changes files that the base has, each in its place.
+	// +optional
+	Replace []FileReplacement `json:"replace,omitempty"`
+	// Remove takes away files that the base has, by path.
+	// +optional
+	Remove []string `json:"remove,omitempty"`
+}
+
+// FileReplacement changes one file of the base. What it does not name stays.
+type FileReplacement struct {
+	// Path on the node; the base has it.
+	Path string `json:"path"`
+	// Permissions are a decimal number whose digits are read as octal: 644 is rw-r--r--.
+	// Without them the file keeps the base's.
+	// +optional
+	Permissions int32 `json:"permissions,omitempty"`
+	// Content takes the place of the base's whole content.
+	// +optional
+	Content *osm.FileContent `json:"content,omitempty"`
+}
+
+// UnitPatches patches a list of systemd units.
+type UnitPatches struct {
+	// Add puts units after those of the base, which must not have them.
+	// +optional
+	Add []osm.Unit `json:"add,omitempty"`
+	// Replace changes units that the base has, each in its place: of enable, mask,
+	// content and dropIns (the whole list) those that are given.
+	// +optional
+	Replace []osm.Unit `json:"replace,omitempty"`
+	// Remove takes away units that the base has, by name.
+	// +optional
+	Remove []string `json:"remove,omitempty"`
+}
+
+// TemplatePatches patches named templates.
+type TemplatePatches struct {
+	// Add brings templates that the base does not have.
+	// +optional
+	Add map[string]string `json:"add,omitempty"`
+	// Replace changes templates that the base has.
+	// +optional
+	Replace map[string]string `json:"replace,omitempty"`
+	// Remove takes away templates that the base has, by name.
+	// +optional
+	Remove []string `json:"remove,omitempty"`
+}
+
+// ModulePatches patches the cloud-init modules of a stage.
+type ModulePatches struct {
+	// Add brings modules that the base does not have.
+	// +optional
+	Add *osm.CloudInitModule `json:"add,omitempty"`
+	// Append puts commands after those of a module that the base has.
+	// +optional
+	Append *ModuleCommands `json:"append,omitempty"`
+	// Replace changes modules that the base has, each as a whole.
+	// +optional
+	Replace *osm.CloudInitModule `json:"replace,omitempty"`
+	// Remove takes away modules that the base has, by key.
+	// +optional
+	Remove []ModuleKey `json:"remove,omitempty"`
+}
+
+// ModuleKey names a cloud-init module.
+// +kubebuilder:validation:Enum=bootcmd;rh_subscription;runcmd;yum_repos;yum_repo_dir
+type ModuleKey string
+
+// ModuleCommands are the cloud-init modules that are lists of commands.
+type ModuleCommands struct {
+	// BootCMD are run after the base's.
+	// +optional
+	BootCMD []string `json:"bootcmd,omitempty"`
+	// RunCMD are run after the base's.
+	// +optional
+	RunCMD []string `json:"runcmd,omitempty"`
+}
+
+// CloudProviderPatches patches the list of cloud providers.
+type CloudProviderPatches struct {
+	// Add puts providers after those of the base, which must not have them.
+	// +optional
+	Add []osm.CloudProviderSpec `json:"add,omitempty"`
+	// Remove takes away providers that the base has, by name.
+	// +optional
+	Remove []osm.CloudProvider `json:"remove,omitempty"`
+}

@@ -1,0 +1,62 @@
+package profile
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// Files come to profiles without a history, too: overlays on one another in any order,
+// on what is elsewhere, and in circles.
+func TestAssemble(t *testing.T) {
+	file := func(path, text string) Contents {
+		t.Helper()
+		in, err := DecodeFile(path, []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return in
+	}
+	elsewhere := func(_ context.Context, o Overlay) (Document, error) {
+		if o.Spec.From.Profile != "osp-far" {
+			return Document{}, &MissingBaseError{Base: o.Spec.From}
+		}
+		in := file("far.yaml", strings.ReplaceAll(based, "osp-base", "osp-far"))
+		return in.Profiles[0], nil
+	}
+	files := []Contents{
+		file("top.yaml", *overAt("osp-top", "v1.0.0", "osp-over", "v2.0.0", "top")),
+		file("both.yaml", based+"---\n"+over),
+		file("far-over.yaml", *overAt("osp-far-over", "v1.0.0", "osp-far", "v1.0.0", "far")),
+		file("one.yaml", *overAt("osp-one", "v1.0.0", "osp-two", "v1.0.0", "x")),
+		file("two.yaml", *overAt("osp-two", "v1.0.0", "osp-one", "v1.0.0", "x")),
+		file("none.yaml", *overAt("osp-none", "v1.0.0", "osp-nowhere", "v1.0.0", "x")),
+		file("wrong.yaml", over[:strings.Index(over, "osp-over")]+"osp-wrong\nspec:\n  version: v1.0.0\n  from: {profile: osp-base, version: v1.0.0}\n  provisioningConfig: {files: {remove: [/x]}}\n"),
+	}
+	docs, wrong, err := Assemble(t.Context(), files, elsewhere)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, d := range docs {
+		got = append(got, fmt.Sprintf("%s %s %s %s", d.Name, d.Spec.Version, d.Path, d.Spec.BootstrapConfig.Templates["hello"]))
+	}
+	if want := "osp-top v1.0.0 top.yaml top, osp-base v1.0.0 both.yaml echo hello, osp-over v2.0.0 both.yaml echo hello, osp-far-over v1.0.0 far-over.yaml far"; strings.Join(got, ", ") != want {
+		t.Errorf("got  %s\nwant %s", strings.Join(got, ", "), want)
+	}
+	wants := []string{
+		`two.yaml:7: spec.from: goes round in a circle: "osp-one" v1.0.0 (one.yaml:7) starts from this overlay`,
+		`one.yaml:7: spec.from: the base, profile "osp-two" v1.0.0, is refused: mend two.yaml first`,
+		`none.yaml:7: spec.from: there is no profile "osp-nowhere" v1.0.0`,
+		`wrong.yaml:8: spec.provisioningConfig.files.remove[0]: there is no file "/x" to change or remove`,
+	}
+	if len(wrong) != len(wants) {
+		t.Fatalf("wrong: %v", wrong)
+	}
+	for i, p := range wrong {
+		if !strings.Contains(p.Error(), wants[i]) {
+			t.Errorf("got\n%v\nwant\n%s", p, wants[i])
+		}
+	}
+}

@@ -1,0 +1,105 @@
+package profile
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"strings"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+)
+
+// WithVersions returns the file of an overlay with other versions: its own, and its
+// base's. Nothing else changes, no comment and no blank. An error says why the file has
+// to be edited by hand.
+func WithVersions(data []byte, o Overlay, own, from string) ([]byte, error) {
+	root, err := overlayNode(data, o)
+	if err != nil {
+		return nil, err
+	}
+	spec := mappingField(root, "spec")
+	lines := bytes.SplitAfter(data, []byte("\n"))
+	for _, edit := range []struct {
+		in       *yaml.Node
+		field    string
+		was, now string
+	}{{mappingField(spec, "from"), "spec.from.version", o.Spec.From.Version, from}, {spec, "spec.version", o.Spec.Version, own}} {
+		n := valueOf(edit.in, "version")
+		if n == nil || n.Kind != yaml.ScalarNode || n.Value != edit.was {
+			return nil, fmt.Errorf("%s:%d: %s: is not written out here: edit it by hand", o.Path, o.Line(edit.field), edit.field)
+		}
+		if lines[n.Line-1], err = replaceValue(lines[n.Line-1], n, edit.now); err != nil {
+			return nil, fmt.Errorf("%s:%d: %s: %w", o.Path, n.Line, edit.field, err)
+		}
+	}
+	out := bytes.Join(lines, nil)
+	return out, verifyEdit(out, o, own, from)
+}
+
+// overlayNode finds the document of an overlay.
+func overlayNode(data []byte, o Overlay) (*yaml.Node, error) {
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	for {
+		var doc yaml.Node
+		err := dec.Decode(&doc)
+		if errors.Is(err, io.EOF) {
+			return nil, fmt.Errorf("%s: holds no overlay %q", o.Path, o.Name)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: is no YAML: %w", o.Path, err)
+		}
+		if len(doc.Content) == 0 {
+			continue
+		}
+		root := doc.Content[0]
+		if scalarField(root, "kind") == api.KindProfileOverlay && scalarField(mappingField(root, "metadata"), "name") == o.Name && scalarField(mappingField(root, "spec"), "version") == o.Spec.Version {
+			return root, nil
+		}
+	}
+}
+
+// valueOf is the value of a key of a mapping, nil where it has none.
+func valueOf(m *yaml.Node, key string) *yaml.Node {
+	for i := 0; i+1 < len(m.Content); i += 2 {
+		if m.Content[i].Value == key {
+			return m.Content[i+1]
+		}
+	}
+	return nil
+}
+
+// replaceValue replaces a value in its line and keeps the quotes.
+func replaceValue(line []byte, n *yaml.Node, now string) ([]byte, error) {
+	at := 0
+	for range n.Column - 1 { // counts characters
+		_, size := utf8.DecodeRune(line[at:])
+		at += size
+	}
+	quote := map[yaml.Style]string{yaml.DoubleQuotedStyle: `"`, yaml.SingleQuotedStyle: "'"}[n.Style]
+	rest, ok := strings.CutPrefix(string(line[at:]), quote+n.Value+quote)
+	if !ok {
+		return nil, errors.New("is written in a way that this command does not know: edit it by hand")
+	}
+	return []byte(string(line[:at]) + quote + now + quote + rest), nil
+}
+
+// verifyEdit holds an edited file to what it was meant to be.
+func verifyEdit(data []byte, o Overlay, own, from string) error {
+	in, err := DecodeFile(o.Path, data)
+	if err != nil {
+		return err
+	}
+	want := *o.Spec.DeepCopy()
+	want.Version, want.From.Version = own, from
+	for _, got := range in.Overlays {
+		if got.Name == o.Name && reflect.DeepEqual(got.Spec, want) {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s: cannot be edited without changing more than the versions: edit spec.version and spec.from.version by hand", o.Path)
+}

@@ -1,0 +1,257 @@
+package profile
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/osm-gitops/osm-gitops/pkg/source"
+)
+
+// baseAt is the base profile at a version, overAt an overlay with a text of its own.
+func baseAt(version string) *string {
+	return text(strings.NewReplacer("v1.0.0", version, "version = 2", "version "+version).Replace(based))
+}
+
+func overAt(name, version, from, fromVersion, content string) *string {
+	return text(strings.NewReplacer("osp-over", name, "v2.0.0", version, "osp-base", from, "v1.0.0", fromVersion).Replace(over) +
+		"  bootstrapConfig: {templates: {replace: {hello: " + content + "}}}\n")
+}
+
+// builtins are the built-in profiles of these tests: osp-builtin v1.0.0.
+func builtins() *source.Embedded {
+	return &source.Embedded{
+		FS:         fstest.MapFS{"osp-builtin.yaml": {Data: []byte(strings.ReplaceAll(based, "osp-base", "osp-builtin"))}},
+		Repository: "https://example.com/builtin.git", Path: "shipped",
+	}
+}
+
+const (
+	basePath = "profiles/base.yaml"
+	overPath = "profiles/over.yaml"
+)
+
+// The versions of overlays are found in the history as those of profiles are: by who
+// follows every push and by who starts at the end. COMMITn is the nth commit.
+func TestCatalogueOfOverlays(t *testing.T) {
+	type push struct {
+		change  map[string]*string
+		current []string // "name version commit path from"
+		refused []string
+	}
+	base := "osp-base v1.0.0 COMMIT0 " + basePath
+	for name, pushes := range map[string][]push{
+		"an overlay and its base, in one commit and in later ones": {
+			{change: map[string]*string{basePath: baseAt("v1.0.0"), overPath: overAt("osp-over", "v2.0.0", "osp-base", "v1.0.0", "a")}, current: []string{base, "osp-over v2.0.0 COMMIT0 " + overPath + " osp-base v1.0.0"}},
+			{change: map[string]*string{overPath: overAt("osp-over", "v2.1.0", "osp-base", "v1.0.0", "b")}, current: []string{base, "osp-over v2.1.0 COMMIT1 " + overPath + " osp-base v1.0.0"}},
+		},
+		"a newer base changes no overlay; its old version is in the history": {
+			{change: map[string]*string{basePath: baseAt("v1.0.0"), overPath: overAt("osp-over", "v2.0.0", "osp-base", "v1.0.0", "a")}, current: []string{base, "osp-over v2.0.0 COMMIT0 " + overPath + " osp-base v1.0.0"}},
+			{change: map[string]*string{basePath: baseAt("v1.1.0")}, current: []string{"osp-base v1.1.0 COMMIT1 " + basePath, "osp-over v2.0.0 COMMIT0 " + overPath + " osp-base v1.0.0"}},
+			{change: map[string]*string{overPath: overAt("osp-over", "v2.0.1", "osp-base", "v1.0.0", "b")}, current: []string{"osp-base v1.1.0 COMMIT1 " + basePath, "osp-over v2.0.1 COMMIT2 " + overPath + " osp-base v1.0.0"}},
+			{change: map[string]*string{basePath: nil}, current: []string{"osp-over v2.0.1 COMMIT2 " + overPath + " osp-base v1.0.0"}},
+		},
+		"a base that comes later brings the overlay": {
+			{change: map[string]*string{overPath: overAt("osp-over", "v2.0.0", "osp-base", "v1.0.0", "a")}, refused: []string{overPath + `:7: spec.from: there is no profile "osp-base" v1.0.0, neither in the repository or its history nor built in, nor another version of it`}},
+			{change: map[string]*string{basePath: baseAt("v1.1.0")}, current: []string{"osp-base v1.1.0 COMMIT1 " + basePath}, refused: []string{"there is v1.1.0: name one of them"}},
+			{change: map[string]*string{basePath: baseAt("v1.0.0")}, current: []string{"osp-base v1.0.0 COMMIT2 " + basePath, "osp-over v2.0.0 COMMIT2 " + overPath + " osp-base v1.0.0"}},
+		},
+		"another base without another version is refused, and the old one stays": {
+			{change: map[string]*string{basePath: baseAt("v1.0.0"), overPath: overAt("osp-over", "v2.0.0", "osp-base", "v1.0.0", "a")}, current: []string{base, "osp-over v2.0.0 COMMIT0 " + overPath + " osp-base v1.0.0"}},
+			{change: map[string]*string{basePath: baseAt("v1.1.0"), overPath: overAt("osp-over", "v2.0.0", "osp-base", "v1.1.0", "a")}, current: []string{"osp-base v1.1.0 COMMIT1 " + basePath, "osp-over v2.0.0 COMMIT0 " + overPath + " osp-base v1.0.0"}, refused: []string{overPath + `:6: spec.version: the content of profile "osp-over" changed at COMMIT1, but its version is still v2.0.0`}},
+		},
+		"what cannot be applied stands for what it held": {
+			{change: map[string]*string{basePath: baseAt("v1.0.0"), overPath: overAt("osp-over", "v2.0.0", "osp-base", "v1.0.0", "a")}, current: []string{base, "osp-over v2.0.0 COMMIT0 " + overPath + " osp-base v1.0.0"}},
+			{change: map[string]*string{overPath: text(strings.Replace(*overAt("osp-over", "v2.1.0", "osp-base", "v1.0.0", "a"), "hello:", "nobody:", 1))}, current: []string{base, "osp-over v2.0.0 COMMIT0 " + overPath + " osp-base v1.0.0"}, refused: []string{overPath + `:8: spec.bootstrapConfig.templates.replace[nobody]: there is no template "nobody"`}},
+			{change: map[string]*string{overPath: overAt("osp-over", "v2.1.0", "osp-base", "v1.0.0", "c")}, current: []string{base, "osp-over v2.1.0 COMMIT2 " + overPath + " osp-base v1.0.0"}},
+		},
+		"built-in profiles come last, and one of the tree with the same name and version is other content": {
+			{change: map[string]*string{overPath: overAt("osp-over", "v2.0.0", "osp-builtin", "v1.0.0", "a")}, current: []string{"osp-over v2.0.0 COMMIT0 " + overPath + " osp-builtin v1.0.0 builtin"}},
+			{
+				change:  map[string]*string{basePath: text(strings.NewReplacer("osp-base", "osp-builtin", "version = 2", "mine").Replace(based))},
+				current: []string{"osp-builtin v1.0.0 COMMIT1 " + basePath, "osp-over v2.0.0 COMMIT0 " + overPath + " osp-builtin v1.0.0 builtin"},
+				refused: []string{overPath + `:6: spec.version: the content of profile "osp-over" changed at COMMIT1`},
+			},
+		},
+		"overlays on one another, whatever the order of their files": {
+			{change: map[string]*string{basePath: baseAt("v1.0.0"), "profiles/a.yaml": overAt("osp-top", "v3.0.0", "osp-over", "v2.0.0", "top"), overPath: overAt("osp-over", "v2.0.0", "osp-base", "v1.0.0", "a")}, current: []string{base, "osp-over v2.0.0 COMMIT0 " + overPath + " osp-base v1.0.0", "osp-top v3.0.0 COMMIT0 profiles/a.yaml osp-over v2.0.0"}},
+		},
+		"a circle is refused, and who starts from one waits": {
+			{
+				change: map[string]*string{overPath: overAt("osp-over", "v2.0.0", "osp-top", "v3.0.0", "a"), "profiles/a.yaml": overAt("osp-top", "v3.0.0", "osp-over", "v2.0.0", "b"), "profiles/z.yaml": overAt("osp-z", "v1.0.0", "osp-top", "v3.0.0", "c")},
+				refused: []string{
+					`profiles/a.yaml:7: spec.from: goes round in a circle: "osp-top" v3.0.0 (profiles/a.yaml:7) starts from "osp-over" v2.0.0 (profiles/over.yaml:7) starts from "osp-top" v3.0.0 (profiles/a.yaml:7): one of them must start from something else`,
+					overPath + ":7: spec.from: goes round in a circle",
+					`profiles/z.yaml:7: spec.from: the base, profile "osp-top" v3.0.0, is refused: mend profiles/a.yaml first`,
+				},
+			},
+		},
+		"an overlay takes the place of a copy": {
+			{change: map[string]*string{basePath: baseAt("v1.0.0"), overPath: text(strings.NewReplacer("osp-base", "osp-over").Replace(based))}, current: []string{base, "osp-over v1.0.0 COMMIT0 " + overPath}},
+			{change: map[string]*string{overPath: overAt("osp-over", "v2.0.0", "osp-over", "v1.0.0", "a")}, current: []string{base, "osp-over v2.0.0 COMMIT1 " + overPath + " osp-over v1.0.0"}},
+		},
+		"an overlay and a profile of one name and version: neither is applied": {
+			{
+				change:  map[string]*string{basePath: baseAt("v1.0.0"), "profiles/copy.yaml": text(strings.NewReplacer("osp-base", "osp-over", "v1.0.0", "v2.0.0").Replace(based)), overPath: overAt("osp-over", "v2.0.0", "osp-base", "v1.0.0", "a")},
+				current: []string{base}, refused: []string{"is also in " + overPath, "is also in profiles/copy.yaml"},
+			},
+		},
+		"a mistake that only the whole has is where its text is": {
+			{
+				change:  map[string]*string{basePath: baseAt("v1.0.0"), overPath: text(strings.Replace(*overAt("osp-over", "v2.0.0", "osp-base", "v1.0.0", "a"), "replace: {hello: a}", "remove: [hello]", 1))},
+				current: []string{base}, refused: []string{basePath + `:16: spec.bootstrapConfig.templates[bye]: needs hello; this text is taken from the base by profile "osp-over" v2.0.0, ` + overPath + ":7"},
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			repo, h := newRepository(t), newHistory(0)
+			follower := &Indexer{Check: needsHello, Builtin: builtins()}
+			for i, p := range pushes {
+				h.out.Reset()
+				h.head = h.commit("main", h.head, 0, p.change)
+				repo.importStream(h.out.String())
+				commits := strings.NewReplacer(numbered(strings.Split(repo.git("rev-list", "--reverse", "main"), "\n"))...)
+				for who, cat := range map[string]*Catalogue{"follower": repo.catalogue(follower), "starter": repo.freshCatalogue(&Indexer{Check: needsHello, Builtin: builtins()})} {
+					var current []string
+					for _, v := range cat.Current {
+						current = append(current, commits.Replace(shown(v)))
+					}
+					if diff := cmp.Diff(p.current, current); diff != "" {
+						t.Errorf("push %d, %s: current -want +got\n%s", i, who, diff)
+					}
+					if len(cat.Refused) != len(p.refused) {
+						t.Errorf("push %d, %s: refused %v, want %d", i, who, cat.Refused, len(p.refused))
+						continue
+					}
+					for j, r := range cat.Refused {
+						if got := commits.Replace(r.Error()); !strings.Contains(got, p.refused[j]) {
+							t.Errorf("push %d, %s: refusal\n%v\ndoes not say\n%s", i, who, got, p.refused[j])
+						}
+					}
+				}
+			}
+		})
+	}
+}
+
+// needsHello is a check that only a whole profile can fail.
+func needsHello(d Document) error {
+	if _, ok := d.Spec.BootstrapConfig.Templates["hello"]; ok {
+		return nil
+	}
+	const field = "spec.bootstrapConfig.templates[bye]"
+	return &Problem{Path: d.FileOf(field), Line: d.Line(field), Field: field, Err: errors.New("needs hello")}
+}
+
+// numbered replaces commits by their numbers, the abbreviated ones too.
+func numbered(commits []string) []string {
+	var out []string
+	for n, c := range commits {
+		name := fmt.Sprintf("COMMIT%d", n)
+		out = append(out, c, name, c[:12], name)
+	}
+	return out
+}
+
+func shown(v Version) string {
+	s := fmt.Sprintf("%s %s %s %s", v.Name, v.Version, v.Commit, v.Path)
+	if v.From != nil {
+		s += fmt.Sprintf(" %s %s", v.From.Name, v.From.Version)
+		if v.From.Builtin {
+			s += " builtin"
+		}
+	}
+	return s
+}
+
+// Overlays lie on one another up to a bound.
+func TestOverlaysOnOverlays(t *testing.T) {
+	change := map[string]*string{basePath: baseAt("v1.0.0")}
+	name, version := "osp-base", "v1.0.0"
+	for i := 1; i <= maxOverlays+1; i++ {
+		next := fmt.Sprintf("osp-layer-%d", i)
+		change["profiles/"+next+".yaml"] = overAt(next, "v1.0.0", name, version, fmt.Sprint("layer", i))
+		name = next
+	}
+	repo, h := newRepository(t), newHistory(0)
+	h.commit("main", 0, 0, change)
+	repo.importStream(h.out.String())
+	cat := repo.catalogue(&Indexer{})
+	if len(cat.Current) != 1+maxOverlays || len(cat.Refused) != 1 || !strings.Contains(cat.Refused[0].Error(), "osp-layer-9.yaml:7: spec.from: is the 9th overlay on one another; 8 are allowed") {
+		t.Errorf("%d current, refused %v", len(cat.Current), cat.Refused)
+	}
+}
+
+// In a folder without Git, and in a work tree with edits, the base is what the file
+// says now, and the overlay on it has a version of its own for each content.
+func TestOverlaysInDirectories(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, content string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("base.yaml", based)
+	write("over.yaml", *overAt("osp-over", "v2.0.0", "osp-base", "v1.0.0", "a"))
+	seen := map[string]bool{}
+	for _, edit := range []string{"one", "uno"} {
+		write("base.yaml", strings.Replace(based, "            one\n", "            "+edit+"\n", 1))
+		snap, err := source.Directory{Root: "/", Path: dir}.Read(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ix := &Indexer{Check: needsHello}
+		cat, err := ix.Catalogue(t.Context(), snap)
+		if err != nil || len(cat.Refused) > 0 || len(cat.Current) != 2 {
+			t.Fatalf("%d current, refused %v, error %v", len(cat.Current), cat.Refused, err)
+		}
+		v := cat.Current[1]
+		doc, err := ix.Document(t.Context(), snap, v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasPrefix(v.Version, "v2.0.0-dirty.") || seen[v.Version] || doc.Digest != v.Digest || doc.Spec.Version != v.Version {
+			t.Errorf("version %s, of the document %s", v.Version, doc.Spec.Version)
+		}
+		seen[v.Version] = true
+		if got := doc.Spec.BootstrapConfig; got.Templates["hello"] != "a" || got.Files[0].Content.Inline.Data != edit+"\ntwo\n" {
+			t.Errorf("after %q: %+v", edit, got)
+		}
+		if got := doc.FileOf("spec.osName"); got != "base.yaml" {
+			t.Errorf("the base is in %q", got)
+		}
+	}
+}
+
+// An old base is named by its commit, since its file holds something else now; a
+// built-in one says so. The lines are those of that content.
+func TestWhereABaseIs(t *testing.T) {
+	repo, h := newRepository(t), newHistory(0)
+	h.head = h.commit("main", 0, 0, map[string]*string{basePath: baseAt("v1.0.0"), overPath: overAt("osp-over", "v2.0.0", "osp-base", "v1.0.0", "a"), "profiles/b.yaml": overAt("osp-b", "v1.0.0", "osp-builtin", "v1.0.0", "b")})
+	h.head = h.commit("main", h.head, 0, map[string]*string{basePath: text("# moved\n" + *baseAt("v1.1.0"))})
+	repo.importStream(h.out.String())
+	ix := &Indexer{Builtin: builtins()}
+	snap := repo.fetch(repo.mirrors)
+	cat, err := ix.Catalogue(t.Context(), snap)
+	if err != nil || len(cat.Current) != 3 {
+		t.Fatal(cat, err)
+	}
+	first := repo.git("rev-list", "--max-parents=0", "main")[:12]
+	for i, want := range map[int]string{0: "builtin:shipped/osp-builtin.yaml", 2: first + ":" + basePath} {
+		doc, err := ix.Document(t.Context(), snap, cat.Current[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		const field = "spec.bootstrapConfig.templates[bye]"
+		if doc.FileOf(field) != want || doc.Line(field) != 16 {
+			t.Errorf("%s: the base is %s:%d, want %s:16", doc.Name, doc.FileOf(field), doc.Line(field), want)
+		}
+	}
+}

@@ -1,0 +1,229 @@
+package profile
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"go.yaml.in/yaml/v3"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+)
+
+// Overlay is one ProfileOverlay in a file.
+type Overlay struct {
+	// Name of the profile that it comes to, metadata.name.
+	Name string
+	// Spec as the file has it.
+	Spec api.ProfileOverlaySpec
+	// Path of the file.
+	Path string
+
+	lines map[string]int
+}
+
+// Line is what Document.Line is, for a field of the overlay's file, such as
+// "spec.bootstrapConfig.files.add[0].content.inline.data".
+func (o *Overlay) Line(field string) int { return o.lines[nearestField(o.lines, field)] }
+
+// overlay reads a ProfileOverlay.
+func (f *file) overlay(root *yaml.Node, in *Contents) {
+	before := len(f.problems)
+	var obj api.ProfileOverlay
+	d := decoder{file: f, lines: map[string]int{"": root.Line}}
+	d.object(root, &obj)
+	f.validateOverlay(&d, &obj)
+	if len(f.problems) > before {
+		return
+	}
+	o := Overlay{Name: obj.Metadata.Name, Spec: obj.Spec, Path: f.path, lines: d.lines}
+	f.checkTwice(key{o.Name, o.Spec.Version}, o.Line("metadata.name"))
+	in.Overlays = append(in.Overlays, o)
+}
+
+// validateOverlay checks what the types cannot say and no base is needed for.
+func (f *file) validateOverlay(d *decoder, obj *api.ProfileOverlay) {
+	say := f.sayer(d)
+	spec := &obj.Spec
+	validateName(say, obj.Metadata.Name, spec.Version)
+	if v := spec.From.Version; v != "" {
+		if _, err := ParseVersion(v); err != nil {
+			say("spec.from.version", "%v: a base is named by one version exactly", err)
+		}
+	}
+	if spec.From.Profile == obj.Metadata.Name && spec.From.Version == spec.Version && spec.Version != "" {
+		say("spec.from", "is the overlay itself, %q %s: name another profile, or an earlier version", spec.From.Profile, spec.From.Version)
+	}
+	if p := spec.SupportedCloudProviders; p != nil {
+		once := once{say: say}
+		for i, a := range p.Add {
+			once.name(at("spec.supportedCloudProviders.add", i)+".name", string(a.Name))
+		}
+		for i, r := range p.Remove {
+			once.name(at("spec.supportedCloudProviders.remove", i), string(r))
+		}
+	}
+	validateStage(say, "spec.bootstrapConfig", spec.BootstrapConfig)
+	validateStage(say, "spec.provisioningConfig", spec.ProvisioningConfig)
+}
+
+func validateStage(say say, field string, stage *api.StagePatches) {
+	if stage == nil {
+		return
+	}
+	validateFilePatches(say, field+".files", stage.Files)
+	validateTemplates(say, field+".templates", stage.Templates)
+	validateUnits(say, field+".units", stage.Units)
+	validateModules(say, field+".modules", stage.CloudInitModules)
+	runtimes := once{say: say}
+	for i, rt := range stage.SupportedContainerRuntimes {
+		f := at(field+".supportedContainerRuntimes", i)
+		runtimes.name(f+".name", string(rt.Name))
+		validateFilePatches(say, f+".files", rt.Files)
+		validateTemplates(say, f+".templates", rt.Templates)
+	}
+}
+
+func validateFilePatches(say say, field string, p *api.FilePatches) {
+	if p == nil {
+		return
+	}
+	once := once{say: say}
+	validateFiles(say, field+".add", p.Add)
+	for i, a := range p.Add {
+		once.name(at(field+".add", i)+".path", a.Path)
+	}
+	for i, r := range p.Replace {
+		f := at(field+".replace", i)
+		once.name(f+".path", r.Path)
+		validatePath(say, f, r.Path)
+		validateMode(say, f, r.Permissions)
+		switch {
+		case r.Content != nil:
+			validateContent(say, f, r.Content)
+		case r.Permissions == 0:
+			say(f, "replaces nothing: give it content, permissions, or both")
+		}
+	}
+	for i, r := range p.Remove {
+		once.name(at(field+".remove", i), r)
+	}
+}
+
+func validateUnits(say say, field string, p *api.UnitPatches) {
+	if p == nil {
+		return
+	}
+	once := once{say: say}
+	for i, u := range p.Add {
+		once.name(at(field+".add", i)+".name", u.Name)
+	}
+	for i, u := range p.Replace {
+		once.name(at(field+".replace", i)+".name", u.Name)
+		if u.Enable == nil && u.Mask == nil && u.Content == nil && u.DropIns == nil {
+			say(at(field+".replace", i), "replaces nothing: give it enable, mask, content or dropIns")
+		}
+	}
+	for i, r := range p.Remove {
+		once.name(at(field+".remove", i), r)
+	}
+}
+
+func validateTemplates(say say, field string, p *api.TemplatePatches) {
+	if p == nil {
+		return
+	}
+	once := once{say: say}
+	for _, name := range slices.Sorted(maps.Keys(p.Add)) {
+		once.name(field+".add["+name+"]", name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.Replace)) {
+		once.name(field+".replace["+name+"]", name)
+	}
+	for i, r := range p.Remove {
+		once.name(at(field+".remove", i), r)
+	}
+}
+
+func validateModules(say say, field string, p *api.ModulePatches) {
+	if p == nil {
+		return
+	}
+	once := once{say: say}
+	for _, k := range moduleKeys {
+		for _, part := range []struct {
+			name string
+			m    *osm.CloudInitModule
+		}{{".add.", p.Add}, {".append.", appended(p.Append)}, {".replace.", p.Replace}} {
+			if part.m != nil && k.has(part.m) {
+				once.name(field+part.name+string(k.key), string(k.key))
+			}
+		}
+	}
+	for i, r := range p.Remove {
+		once.name(at(field+".remove", i), string(r))
+	}
+}
+
+// appended are commands as modules.
+func appended(c *api.ModuleCommands) *osm.CloudInitModule {
+	if c == nil {
+		return nil
+	}
+	return &osm.CloudInitModule{BootCMD: c.BootCMD, RunCMD: c.RunCMD}
+}
+
+// once reports what an overlay says two things about.
+type once struct {
+	say  say
+	seen map[string]string // name -> field
+}
+
+func (o *once) name(field, name string) {
+	if first, ok := o.seen[name]; ok {
+		o.say(field, "%q is named twice, first in %s: say one thing about it", name, first)
+		return
+	}
+	if o.seen == nil {
+		o.seen = map[string]string{}
+	}
+	o.seen[name] = field
+}
+
+// at is an element of a list.
+func at(field string, i int) string { return fmt.Sprintf("%s[%d]", field, i) }
+
+// moduleKey is one module of cloud-init.
+type moduleKey struct {
+	key  api.ModuleKey
+	has  func(*osm.CloudInitModule) bool
+	take func(to, from *osm.CloudInitModule)
+	more func(to, from *osm.CloudInitModule) // nil where nothing can be appended
+}
+
+// moduleKeys are the modules, in the order of osm.CloudInitModule.
+var moduleKeys = []moduleKey{
+	{
+		"bootcmd", func(m *osm.CloudInitModule) bool { return m.BootCMD != nil },
+		func(to, from *osm.CloudInitModule) { to.BootCMD = from.BootCMD },
+		func(to, from *osm.CloudInitModule) { to.BootCMD = slices.Concat(to.BootCMD, from.BootCMD) },
+	},
+	{
+		"rh_subscription", func(m *osm.CloudInitModule) bool { return m.RHSubscription != nil },
+		func(to, from *osm.CloudInitModule) { to.RHSubscription = from.RHSubscription }, nil,
+	},
+	{
+		"runcmd", func(m *osm.CloudInitModule) bool { return m.RunCMD != nil },
+		func(to, from *osm.CloudInitModule) { to.RunCMD = from.RunCMD },
+		func(to, from *osm.CloudInitModule) { to.RunCMD = slices.Concat(to.RunCMD, from.RunCMD) },
+	},
+	{
+		"yum_repos", func(m *osm.CloudInitModule) bool { return m.YumRepos != nil },
+		func(to, from *osm.CloudInitModule) { to.YumRepos = from.YumRepos }, nil,
+	},
+	{
+		"yum_repo_dir", func(m *osm.CloudInitModule) bool { return m.YumRepoDir != "" },
+		func(to, from *osm.CloudInitModule) { to.YumRepoDir = from.YumRepoDir }, nil,
+	},
+}
