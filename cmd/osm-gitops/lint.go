@@ -91,6 +91,7 @@ func runLint(ctx context.Context, flags lintFlags, paths []string, stdout, stder
 		return err
 	}
 	linter := rules.linter()
+	linter.Bases = &lint.Bases{Builtin: builtinProfiles()}
 	done := func() {}
 	if flags.progress || isTerminal(stderr) {
 		linter.Progress, done = progressOn(stderr)

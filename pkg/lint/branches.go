@@ -198,8 +198,12 @@ func (r *run) notReached() []Branch {
 		if b.Hits > 0 {
 			continue
 		}
+		file := r.doc.FileOf(b.Field)
+		if file == "" {
+			file = r.doc.Path
+		}
 		out = append(out, Branch{
-			Path: r.doc.Path, Line: r.line(b), Profile: r.doc.Name, Version: r.doc.Spec.Version,
+			Path: file, Line: r.line(b), Profile: r.doc.Name, Version: r.doc.Spec.Version,
 			Field: b.Field, File: b.File, Condition: b.Condition, Else: b.Else, Reason: r.reason(i),
 			inner: b.Inside >= 0 && r.branches[b.Inside].Hits == 0,
 		})

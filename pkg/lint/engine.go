@@ -31,6 +31,9 @@ type Linter struct {
 	// profiles are rendered; empty is all of them. A profile that has none of these is
 	// rendered for all that it has.
 	Providers, Kubelets []string
+	// Bases is where overlays are based beside the files that are checked; nil is their
+	// folders alone.
+	Bases *Bases
 	// Workers is how many goroutines render; 0 is GOMAXPROCS.
 	Workers int
 	// Progress is told what has been done so far, from one goroutine at a time. May
@@ -54,13 +57,19 @@ type Progress struct {
 func (l *Linter) Run(ctx context.Context, files []File) (*Report, error) {
 	r := &Report{}
 	var runs []*run
+	var contents []profile.Contents
 	for _, f := range files {
-		docs, err := profile.Decode(f.Path, f.Data)
+		in, err := profile.DecodeFile(f.Path, f.Data)
 		for _, p := range profile.Problems(err) {
 			r.Findings = append(r.Findings, decodeFinding(p))
 		}
-		r.Documents = append(r.Documents, docs...)
+		contents = append(contents, in)
 	}
+	docs, overlaid, err := l.assemble(ctx, contents)
+	if err != nil {
+		return nil, err
+	}
+	r.Documents, r.Findings = docs, append(r.Findings, overlaid...)
 	r.Profiles = len(r.Documents)
 	r.Findings = append(r.Findings, duplicates(r.Documents)...)
 	engine := render.NewEngine()
@@ -101,7 +110,7 @@ func (l *Linter) Run(ctx context.Context, files []File) (*Report, error) {
 		r.Texts += len(run.texts)
 		r.Branches += len(run.branches)
 	}
-	r.Findings = Sort(r.Findings)
+	r.Findings = Sort(withoutBases(placed(r.Findings, r.Documents), r.Documents))
 	return r, ctx.Err()
 }
 
@@ -170,8 +179,12 @@ func renderFinding(doc profile.Document, p *render.InvalidError) Finding {
 	case strings.HasSuffix(p.Field, ".path"), strings.HasSuffix(p.Field, ".permissions"), strings.HasSuffix(p.Field, ".content"):
 		rule = RuleFile
 	}
+	file := doc.FileOf(p.Field)
+	if file == "" {
+		file = doc.Path
+	}
 	return Finding{
-		Rule: rule, Severity: SeverityError, Path: doc.Path, Line: p.Line, Profile: doc.Name, Version: doc.Spec.Version,
+		Rule: rule, Severity: SeverityError, Path: file, Line: p.Line, Profile: doc.Name, Version: doc.Spec.Version,
 		Field: p.Field, File: p.File, Message: p.Err.Error(),
 	}
 }

@@ -15,6 +15,8 @@ const (
 	RuleUnit        = "unit"
 	RuleUnitUnknown = "unit-unknown"
 	RuleBranch      = "branch-not-reached"
+	RuleOverlay     = "overlay"
+	RuleBaseMoved   = "base-moved"
 )
 
 var engineRules = []Rule{
@@ -38,6 +40,10 @@ var engineRules = []Rule{
 		"Sections and directives that systemd does not know are passed over with a line in the journal only."},
 	{RuleUnitUnknown, SeverityWarning, "A unit depends on one that neither the profile nor the operating system has.",
 		"With Requires= or BindsTo= it never starts. Bring the unit, install its package in a script, or suppress the finding with the reason why it is there."},
+	{RuleOverlay, SeverityError, "A ProfileOverlay does not apply to its base, or its base is nowhere.",
+		"A cluster refuses the file. What is added must not be in the base; what is replaced or removed must. The finding names the place in both."},
+	{RuleBaseMoved, SeverityNote, "The base of a ProfileOverlay has a newer version.",
+		"The overlay goes on with the version that it names. osm-gitops rebase-overlay shows what the newer one would change, and takes it over."},
 	{RuleBranch, SeverityNote, "A branch of a template was not executed in any rendering.",
 		"Nothing is known of what stands there. The note says why it could not be reached; what no pool can reach may be removed."},
 }

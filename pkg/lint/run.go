@@ -188,9 +188,9 @@ func (r *run) value(row int, dimension string) string {
 func (r *run) textOf(stage string, f render.InspectedFile) Text {
 	t := Text{Document: r.doc, Stage: stage, File: f.Path, Mode: f.Mode, Field: f.Field, Content: []byte(f.Content)}
 	t.Kind, t.Interpreter = kindOf(f.Path, t.Content)
-	t.lines = make([]int, len(f.Places))
+	t.lines, t.fields = make([]int, len(f.Places)), make([]string, len(f.Places))
 	for i, p := range f.Places {
-		t.lines[i] = r.doc.Line(p.Field) + p.Line - 1
+		t.lines[i], t.fields[i] = r.doc.Line(p.Field)+p.Line-1, p.Field
 	}
 	return t
 }

@@ -51,6 +51,9 @@ type Text struct {
 
 	// lines has the line of the profile for each line of Content.
 	lines []int
+	// fields has the field that it is in, which may be a template of another file than
+	// Field; nil where all are in Field.
+	fields []string
 }
 
 // TextCheck looks at one distinct text. It is called from several goroutines. Its
@@ -69,12 +72,18 @@ func (t Text) Line(n int) int {
 
 // Finding makes a finding about a line of Content, 0 being the whole text.
 func (t Text) Finding(rule string, severity Severity, line int, message string) Finding {
-	at := t.Document.Line(t.Field)
+	at, file := t.Document.Line(t.Field), t.Document.FileOf(t.Field)
 	if line > 0 {
 		at = t.Line(line)
 	}
+	if n := len(t.fields); line > 0 && n > 0 {
+		file = t.Document.FileOf(t.fields[min(line, n)-1])
+	}
+	if file == "" {
+		file = t.Document.Path
+	}
 	return Finding{
-		Rule: rule, Severity: severity, Path: t.Document.Path, Line: at,
+		Rule: rule, Severity: severity, Path: file, Line: at,
 		Profile: t.Document.Name, Version: t.Document.Spec.Version, Field: t.Field, File: t.File, Message: message,
 	}
 }

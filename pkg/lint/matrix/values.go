@@ -112,7 +112,7 @@ func Profile(doc profile.Document, from render.Provenance) render.Profile {
 	from.Profile, from.Version = doc.Name, doc.Spec.Version
 	return render.Profile{
 		Spec: doc.Spec, Object: doc.Name + "-" + doc.Spec.Version, Digest: doc.Digest,
-		Provenance: from, File: doc.Path, Lines: doc.Line,
+		Provenance: from, File: doc.Path, Lines: doc.Line, FileOf: doc.FileOf,
 	}
 }
 
