@@ -27,6 +27,8 @@ type FileDiff struct {
 	// OldMode and NewMode are the permission bits in octal, where they differ.
 	OldMode string `json:"oldMode,omitempty"`
 	NewMode string `json:"newMode,omitempty"`
+	// Mode is that of a file that was added or removed.
+	Mode string `json:"mode,omitempty"`
 	// Diff is unified; empty where the modes alone differ.
 	Diff string `json:"diff,omitempty"`
 }
@@ -131,6 +133,9 @@ func (s stage) fileDiff(change string, was, is render.NodeFile) FileDiff {
 	d := FileDiff{Stage: s.name, Path: notes.Clean(was.Path), Change: change}
 	if change == "changed" && was.Mode != is.Mode {
 		d.OldMode, d.NewMode = fmt.Sprintf("%04o", was.Mode), fmt.Sprintf("%04o", is.Mode)
+	}
+	if change != "changed" && was.Path != rest {
+		d.Mode = fmt.Sprintf("%04o", was.Mode|is.Mode) // one of them is none
 	}
 	text := diff.Diff("before", []byte(was.Content), "after", []byte(is.Content))
 	if _, hunks, ok := bytes.Cut(text, []byte("+++ after\n")); ok {
