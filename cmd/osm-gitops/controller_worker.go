@@ -100,6 +100,9 @@ func addPools(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Mana
 	if err := addNodes(ctx, management, mgr, f, facts); err != nil {
 		return err
 	}
+	if err := addSnapshot(management, mgr, f); err != nil {
+		return err
+	}
 	return addUI(management, mgr, f, facts)
 }
 
