@@ -24,7 +24,7 @@ const publishEvery = 5 * time.Minute
 
 // firstPublish is when the first look is, so that caches are filled and pools configured;
 // and the time to the next one after a failure.
-const firstPublish = 15 * time.Second
+const firstPublish = 5 * time.Second
 
 // Publisher keeps the snapshot in a ConfigMap of the controller's namespace up to date.
 type Publisher struct {
