@@ -6,11 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"runtime"
 	"slices"
 	"strings"
-
-	"golang.org/x/sync/errgroup"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
@@ -43,18 +40,8 @@ func Compare(ctx context.Context, c Comparison) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	results := make([]result, len(c.Fleet.Pools))
-	all, ctx := errgroup.WithContext(ctx)
-	all.SetLimit(runtime.GOMAXPROCS(0))
-	for i := range c.Fleet.Pools {
-		all.Go(func() (err error) {
-			if err = ctx.Err(); err == nil {
-				results[i], err = c.pool(ctx, c.Fleet.Pools[i], before, after)
-			}
-			return err
-		})
-	}
-	if err := all.Wait(); err != nil {
+	results, err := c.results(ctx, before, after)
+	if err != nil {
 		return nil, err
 	}
 	r := &Report{
@@ -144,9 +131,9 @@ type result struct {
 	fold              string // equal for pools whose differences are equal
 }
 
-// pool compares what a pool gets.
-func (c Comparison) pool(ctx context.Context, p Pool, before, after *revision) (result, error) {
-	r := result{pool: notes.Clean(p.Name())}
+// pool chooses what a pool gets, before anything is rendered.
+func (c Comparison) pool(p Pool, before, after *revision) (r result, was, is choice) {
+	r.pool = notes.Clean(p.Name())
 	labels := map[string]string{}
 	if p.Wave != "" {
 		labels[api.LabelWave] = p.Wave
@@ -156,37 +143,38 @@ func (c Comparison) pool(ctx context.Context, p Pool, before, after *revision) (
 	switch {
 	case p.Problem != "":
 		r.refusal, r.before = message(p.Problem), true
-		return r, nil
 	case err != nil || unclear != nil:
 		r.refusal, r.before = message(errors.Join(err, unclear).Error()), true
-		return r, nil
 	case want.Namespace != c.Fleet.Namespace:
 		r.unchanged = fmt.Sprintf("takes its profile from namespace %s", notes.Clean(want.Namespace))
-		return r, nil
 	case frozen:
 		r.unchanged = "suspended by annotation " + api.AnnotationSuspend
-		return r, nil
+	default:
+		was, is = before.choose(want, &c.Fleet), after.choose(want, &c.Fleet)
+		r.decided(want, was, is)
 	}
-	was, is := before.choose(want, &c.Fleet), after.choose(want, &c.Fleet)
-	if r.decided(want, was, is) {
-		return r, nil
+	if r.settled() {
+		return r, was, is
 	}
 	r.profile, r.to = want.Name, is.version.Version
 	if was.from != nil {
 		r.from = was.version.Version
 	}
+	r.affected = Affected{Name: r.pool, Replaced: p.replaces(), Provider: notes.Clean(string(p.Facts.CloudProvider))}
 	if now := p.Now; now != nil && (now.Profile != want.Name || now.Version != r.from) {
 		r.affected.Has = notes.Clean(now.Profile + " " + now.Version)
 	}
-	r.affected.Name, r.affected.Replaced, r.affected.Provider = r.pool, p.replaces(), notes.Clean(string(p.Facts.CloudProvider))
 	if want.Pin == nil && c.Fleet.waves(want.Name) {
 		r.affected.Wave = &want.Wave
 	}
-	return r, c.render(ctx, p, was, is, &r)
+	return r, was, is
 }
 
+// settled: there is nothing to render.
+func (r *result) settled() bool { return r.refusal != "" || r.unchanged != "" }
+
 // decided settles what needs no rendering.
-func (r *result) decided(want wishes.Wish, was, is choice) bool {
+func (r *result) decided(want wishes.Wish, was, is choice) {
 	name := notes.Clean(want.Name)
 	switch {
 	case is.refusal != "":
@@ -204,7 +192,6 @@ func (r *result) decided(want wishes.Wish, was, is choice) bool {
 	case was.same(is):
 		r.unchanged = fmt.Sprintf("%s %s does not change", name, is.version.Version)
 	}
-	return r.refusal != "" || r.unchanged != ""
 }
 
 // render compares two versions on a pool.

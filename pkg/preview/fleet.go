@@ -130,8 +130,8 @@ var sshKinds = []string{"ssh-ed25519", "ssh-rsa", "ecdsa-sha2-nistp256", "ecdsa-
 
 // keyStandIn is a text that is as long as a key and compresses as badly.
 func keyStandIn(key string) string {
-	kind, _, _ := strings.Cut(key, " ")
-	if !slices.Contains(sshKinds, kind) {
+	kind, _, more := strings.Cut(key, " ")
+	if !more || !slices.Contains(sshKinds, kind) {
 		return filler(len(key))
 	}
 	return kind + " " + filler(len(key)-len(kind)-1)

@@ -142,9 +142,12 @@ func (c *comment) unchanged(all []Unchanged) string {
 	for _, u := range all {
 		pools += len(u.Pools)
 	}
+	title := fmt.Sprintf("<details><summary>%s not changed</summary>\n\n", counted(pools, "pool"))
+	if !c.room(len(title) + 1 + len(closing)) {
+		return ""
+	}
 	list := comment{left: c.left}
-	list.add(fmt.Sprintf("<details><summary>%s not changed</summary>\n\n", counted(pools, "pool")))
-	list.left -= len(closing) + 1
+	list.b.WriteString(title)
 	for _, u := range all {
 		list.add(fmt.Sprintf("- %s: %s\n", code(u.Reason), names(u.Pools, code)))
 	}
@@ -167,6 +170,7 @@ func code(s string) string {
 
 // fenced puts a difference into a block of code that nothing in it can end.
 func fenced(s string) string {
+	s = notes.Printable(s)
 	fence := backticks(s, 2)
 	return fence + "diff\n" + strings.TrimSuffix(s, "\n") + "\n" + fence + "\n\n"
 }

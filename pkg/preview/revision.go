@@ -24,15 +24,16 @@ type shelf struct {
 	ix   *profile.Indexer
 	cat  *profile.Catalogue
 
-	mu   sync.Mutex
-	docs map[identity]render.Profile
+	mu    sync.Mutex
+	docs  map[identity]render.Profile
+	plain map[string]bool // by digest, see opaque
 }
 
 // identity is a version with its content.
 type identity struct{ name, version, digest string }
 
 func newShelf(ctx context.Context, snap *source.Snapshot, check profile.Check) (*shelf, error) {
-	s := &shelf{snap: snap, ix: &profile.Indexer{Check: check}, docs: map[identity]render.Profile{}}
+	s := &shelf{snap: snap, ix: &profile.Indexer{Check: check}, docs: map[identity]render.Profile{}, plain: map[string]bool{}}
 	var err error
 	s.cat, err = s.ix.Catalogue(ctx, snap)
 	return s, err
