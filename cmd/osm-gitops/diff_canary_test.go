@@ -20,11 +20,11 @@ spec:
   supportedCloudProviders: [{name: openstack}]
   bootstrapConfig:
     files:
-      - path: /etc/first
+      - path: /etc/first-WORD # another path: the whole content is shown
         content: {inline: {data: "{{ .Token }} WORD {{ .BootstrapKubeconfig }} {{ .HTTPProxy }} {{ .NoProxy }}"}}
   provisioningConfig:
     files:
-      - path: /etc/second
+      - path: /etc/second-WORD
         content:
           inline:
             data: |
@@ -114,17 +114,17 @@ func TestDiffCanaries(t *testing.T) {
 	for name, c := range map[string]struct {
 		pools, cluster string
 		status         int
-		says           string
+		says           string // in what is printed
 	}{
-		"a difference":                     {"good", "cluster.yaml", exitOK, "shop/good"},
-		"with a cloud configuration":       {"also", "cluster.yaml", exitOK, "shop/also"},
-		"an unknown field":                 {"wrong", "cluster.yaml", exitOK, "shop/wrong"},
-		"a wrong type":                     {"type", "cluster.yaml", exitOK, "shop/type"},
-		"no YAML":                          {"yaml", "cluster.yaml", exitFailure, ""},
-		"settings of a wrong type":         {"good", "cluster-type.yaml", exitFailure, ""},
-		"settings that are no YAML":        {"good", "cluster-yaml.yaml", exitFailure, ""},
-		"a snapshot that is a pool":        {"", "", exitFailure, ""},
-		"a folder in place of a manifests": {"nowhere", "cluster.yaml", exitFailure, ""},
+		"a difference":               {"good", "cluster.yaml", exitOK, "shop/good"},
+		"with a cloud configuration": {"also", "cluster.yaml", exitOK, "shop/also"},
+		"an unknown field":           {"wrong", "cluster.yaml", exitOK, "shop/wrong"},
+		"a wrong type":               {"type", "cluster.yaml", exitOK, "shop/type"},
+		"no YAML":                    {"yaml", "cluster.yaml", exitFailure, ""},
+		"settings of a wrong type":   {"good", "cluster-type.yaml", exitFailure, ""},
+		"settings that are no YAML":  {"good", "cluster-yaml.yaml", exitFailure, ""},
+		"a snapshot that is a pool":  {"", "", exitFailure, ""},
+		"a folder that is not there": {"nowhere", "cluster.yaml", exitFailure, ""},
 	} {
 		for _, format := range []string{"text", "markdown", "json"} {
 			t.Run(name+" as "+format, func(t *testing.T) {
