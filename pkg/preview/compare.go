@@ -94,12 +94,20 @@ func profileChanges(was, is *profile.Catalogue) []ProfileChange {
 			p.Change = ProfileRemoved
 		case !had:
 			p.Change = ProfileAdded
-		case slices.ContainsFunc(was.History[name], known) || profile.SortVersions([]string{from.Version, to.Version})[0] == from.Version:
+		case slices.ContainsFunc(was.History[name], known) || lower(to.Version, from.Version):
 			p.Change = ProfileRolledBack
 		}
 		out = append(out, p)
 	}
 	return out
+}
+
+// lower reports whether a version is below another. What was edited, "-dirty.", is a
+// pre-release by its name only.
+func lower(version, than string) bool {
+	version, _, _ = strings.Cut(version, "-dirty.")
+	than, _, _ = strings.Cut(than, "-dirty.")
+	return version != than && profile.SortVersions([]string{version, than})[0] == than
 }
 
 func refusedFiles(cat *profile.Catalogue) []Refused {
