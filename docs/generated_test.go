@@ -25,6 +25,8 @@ func TestGenerated(t *testing.T) {
 	program := build(t)
 	for _, c := range []struct{ page, name, want string }{
 		{"controller.md", "flags", flags(t, program, "controller", 20)},
+		{"diff.md", "flags", flags(t, program, "diff", 10)},
+		{"snapshot.md", "flags", flags(t, program, "snapshot", 5)},
 		{"trace.md", "flags", flags(t, program, "trace", 10)},
 		{"trace.md", "node", traceSession(t, program, "node/one")},
 		{"trace.md", "commit", traceSession(t, program, "commit/"+estate.Commit(1))},

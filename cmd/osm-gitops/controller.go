@@ -37,9 +37,9 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/auditlog"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/profiles"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/recorder"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 	shipped "github.com/osm-gitops/osm-gitops/profiles"
@@ -254,7 +254,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, f *controllerFlags, f
 	sources := &profiles.Reconciler{
 		Client:        mgr.GetClient(),
 		Live:          mgr.GetAPIReader(),
-		Recorder:      notes.Recorder{EventRecorder: mgr.GetEventRecorder(api.FieldManager)},
+		Recorder:      recorder.Recorder{EventRecorder: mgr.GetEventRecorder(api.FieldManager)},
 		Git:           mirrors,
 		DirectoryRoot: f.directoryRoot,
 		Flux:          facts.flux,

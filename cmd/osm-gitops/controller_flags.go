@@ -71,6 +71,7 @@ type controllerFlags struct {
 	push             pushFlags
 	admission        admissionFlags
 	ui               uiFlags
+	publishSnapshot  bool
 
 	crossNamespaceList     string
 	artifactHostList       string
@@ -167,6 +168,7 @@ func (f *controllerFlags) bind(fs *pflag.FlagSet) {
 	fs.DurationVar(&f.historyRetention, "config-history-retention", defaultHistoryRetention, "how long the records of a pool that is gone are kept, beside those that a NodeProvenance names")
 	fs.DurationVar(&f.provenanceRetention, "provenance-retention", defaultHistoryRetention, "how long the NodeProvenance of a node that is gone is kept")
 	fs.IntVar(&f.provenanceMax, "provenance-max", defaultProvenanceMax, "number of NodeProvenances above which those of nodes that are gone are deleted before that time; the oldest go first")
+	fs.BoolVar(&f.publishSnapshot, "publish-snapshot", false, "keep what osm-gitops diff needs to know of pools, without credentials, in the ConfigMap osm-gitops-snapshot of --namespace")
 	fs.StringVar(&f.auditLog, "audit-log", "", "file to which facts for auditors are appended, one line of JSON each with the hash of the line before, or stdout; empty: nowhere")
 	fs.StringVar(&f.cacheDir, "cache-dir", defaultCacheDir(), "folder of the mirrors of repositories; kept between runs it saves fetching everything again")
 	fs.StringVar(&f.directoryRoot, "directory-root", "", "folder below which a ProfileSource's directory may be; empty allows none")

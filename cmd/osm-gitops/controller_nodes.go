@@ -14,7 +14,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/recorder"
 )
 
 // installedPoll is the time between two looks whether the kind NodeProvenance has come.
@@ -27,7 +27,7 @@ func addNodes(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Mana
 	provenance := &nodes.Reconciler{
 		Management:        nodes.Cluster{Client: management.GetClient(), Live: management.GetAPIReader()},
 		Worker:            nodes.Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader()},
-		Recorder:          notes.Recorder{EventRecorder: mgr.GetEventRecorder(api.FieldManager)},
+		Recorder:          recorder.Recorder{EventRecorder: mgr.GetEventRecorder(api.FieldManager)},
 		Clock:             clock.RealClock{},
 		Namespace:         f.namespace,
 		ProfileNamespaces: f.crossNamespaces,

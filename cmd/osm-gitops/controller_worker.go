@@ -23,8 +23,8 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/recorder"
 )
 
 // workerLeaseName is the contract's (section 9.8), as leaseName is. Its namespace
@@ -68,7 +68,7 @@ func addPools(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Mana
 		Management:          pools.Cluster{Client: management.GetClient(), Live: management.GetAPIReader()},
 		Worker:              pools.Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader()},
 		ClusterInfo:         clusterInfo,
-		Recorder:            notes.Recorder{EventRecorder: mgr.GetEventRecorder(api.FieldManager)},
+		Recorder:            recorder.Recorder{EventRecorder: mgr.GetEventRecorder(api.FieldManager)},
 		Engine:              metrics.Renderer{Engine: facts.engine, Clock: clock.RealClock{}, Metrics: facts.metrics},
 		Metrics:             facts.metrics,
 		Clock:               clock.RealClock{},
@@ -98,6 +98,9 @@ func addPools(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Mana
 		return err
 	}
 	if err := addNodes(ctx, management, mgr, f, facts); err != nil {
+		return err
+	}
+	if err := addSnapshot(management, mgr, f); err != nil {
 		return err
 	}
 	return addUI(management, mgr, f, facts)

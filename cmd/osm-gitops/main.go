@@ -123,10 +123,12 @@ func newRoot() *cobra.Command {
 	})
 	root.AddCommand(
 		newControllerCommand(),
+		newDiffCommand(),
 		newHandbackCommand(),
 		newLintCommand(),
 		newRebaseOverlayCommand(),
 		newRenderCommand(),
+		newSnapshotCommand(),
 		newTraceCommand(),
 		newUICommand(),
 		newVerifyCommand(),

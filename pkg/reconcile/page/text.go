@@ -2,7 +2,6 @@ package page
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -49,24 +48,8 @@ func age(from, to time.Time) string {
 	return fmt.Sprintf("%dd", int(d.Hours()/24))
 }
 
-// What may be a credential that somebody wrote into a profile by mistake. What comes from
-// the cluster is a placeholder already: these patterns are for texts from Git.
-var (
-	privateKey = regexp.MustCompile(`(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(-----END [A-Z ]*PRIVATE KEY-----|$)`)
-	assigned   = regexp.MustCompile(`(?im)((?:passw(?:or)?d|passphrase|secret|(?:secret[_-]?)?access[_-]?key|secret[_-]?key|token|api[_-]?key|activation[_-]?key|private[_-]?key|credentials?)["']?[ \t]*[:=][ \t]*["']?)([^\s"'{}$<>|&;()\\/-][^\s"']{5,})`)
-	presented  = regexp.MustCompile(`(?i)((?:bearer|basic)[ \t]+)([A-Za-z0-9._~+/=-]{12,})`)
-	inURL      = regexp.MustCompile(`(://[^\s/@:"'{}$]*:)([^\s/@"'{}$]+)@`)
-)
-
-// masked stands in place of what may be a credential.
-const masked = "••••••"
-
 // mask takes out of a text what may be a credential.
-func mask(s string) string {
-	s = privateKey.ReplaceAllString(s, "-----BEGIN PRIVATE KEY----- "+masked)
-	s = inURL.ReplaceAllString(s, "${1}"+masked+"@")
-	return presented.ReplaceAllString(assigned.ReplaceAllString(s, "${1}"+masked), "${1}"+masked)
-}
+func mask(s string) string { return notes.Mask(s) }
 
 // printable makes a line of a file fit to be shown; tabs become blanks.
 func printable(line string) string {

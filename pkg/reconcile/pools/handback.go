@@ -20,6 +20,7 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/wishes"
 )
 
 // referenceProfiles are those that the reference brings along (contract: section 14).
@@ -144,7 +145,7 @@ func (h *Handback) planProfiles(ctx context.Context, p *HandbackPlan, pools []cl
 	if err := h.Management.List(ctx, &sources, client.InNamespace(h.Namespace)); err != nil {
 		return fmt.Errorf("listing ProfileSources: %w", err)
 	}
-	own, builtin := split(sources.Items)
+	own, builtin := wishes.Split(sources.Items)
 	names := map[string]bool{}
 	for _, md := range pools {
 		if ns := md.Annotations[api.AnnotationOSPNamespace]; ns == "" || ns == h.Namespace {
@@ -157,9 +158,9 @@ func (h *Handback) planProfiles(ctx context.Context, p *HandbackPlan, pools []cl
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		o, ok := offered(own, name)
+		o, ok := wishes.Offered(own, name)
 		if !ok {
-			o, ok = offered(builtin, name)
+			o, ok = wishes.Offered(builtin, name)
 			if ok && slices.Contains(referenceProfiles, name) {
 				p.warn("profile %q is built into osm-gitops, and another one into the reference: pools that name it get that one", name)
 				continue
@@ -168,7 +169,7 @@ func (h *Handback) planProfiles(ctx context.Context, p *HandbackPlan, pools []cl
 		if !names[name] || !ok {
 			continue // an object of that name serves, or nothing
 		}
-		if err := h.planProfile(ctx, p, name, o.entry.Object); err != nil {
+		if err := h.planProfile(ctx, p, name, o.Entry.Object); err != nil {
 			return err
 		}
 	}

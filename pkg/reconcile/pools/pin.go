@@ -1,7 +1,6 @@
 package pools
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -13,45 +12,23 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/profile"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/waves"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/wishes"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
 // AllNamespaces in Reconciler.ProfileNamespaces stands for every namespace.
 const AllNamespaces = "*"
 
-// wish is what the annotations of a pool ask for.
-type wish struct {
-	name, namespace string
-	pin             *profile.Pin // nil for the current version
-	wave            int32        // in which it gets a new version
-}
-
 // wishOf reads the annotations of a pool.
-func (r *Reconciler) wishOf(md *cluster.MachineDeployment) (wish, error) {
-	a := md.Annotations
-	w := wish{name: a[api.AnnotationOSP], namespace: cmp.Or(a[api.AnnotationOSPNamespace], r.Namespace)}
-	if !r.mayServe(w.namespace) {
-		return w, foreign(w.namespace)
+func (r *Reconciler) wishOf(md *cluster.MachineDeployment) (wishes.Wish, error) {
+	w, err := wishes.Of(md.Annotations, md.Labels, r.Namespace)
+	if !r.mayServe(w.Namespace) {
+		return w, foreign(w.Namespace)
 	}
-	w.wave, _ = waves.Of(md.Labels) // the rollout tells of one that cannot be read
-	if text := a[api.AnnotationVersionPin]; text != "" {
-		pin, err := profile.ParsePin(text)
-		if err != nil {
-			return w, refuse("annotation %s: %q %w; or remove it, for the current version", api.AnnotationVersionPin, shortened(text), err)
-		}
-		w.pin = &pin
+	if err != nil {
+		return w, refuse("%w", err)
 	}
 	return w, nil
-}
-
-func shortened(text string) string {
-	const most = 100 // bytes
-	if len(text) > most {
-		return strings.ToValidUTF8(text[:most], "") + "…"
-	}
-	return text
 }
 
 // mayServe reports whether pools may take profiles from a namespace (security.md 24).
@@ -61,7 +38,7 @@ func (r *Reconciler) mayServe(namespace string) bool {
 
 func foreign(namespace string) error {
 	return refuse("annotation %s: pools may not take profiles from namespace %q: remove the annotation, or have the controller started with --allow-cross-namespace-profiles=%s",
-		api.AnnotationOSPNamespace, namespace, shortened(namespace))
+		api.AnnotationOSPNamespace, namespace, wishes.Shortened(namespace))
 }
 
 // refTo names an OperatingSystemProfile in a record: by its name, with "<namespace>/"
@@ -83,46 +60,45 @@ func (r *Reconciler) namespaceOf(ref string) string {
 
 // has reports whether a generation is of the profile that is asked for, and of a version
 // that would do.
-func (w wish) has(rec render.Record) bool {
-	return rec.Object != "" && rec.Profile == w.name && (w.pin == nil || w.pin.Allows(rec.Version))
+func has(want wishes.Wish, rec render.Record) bool {
+	return rec.Object != "" && want.Has(rec.Profile, rec.Version)
 }
 
 // pinned finds the object of the version that a pool asks for, of those that are in the
 // cluster or that the inventory names. What is there in name only, its source makes once
 // it has seen the pool; sources of other namespaces do not see it.
-func (r *Reconciler) pinned(ctx context.Context, want wish, o offer) (string, error) {
+func (r *Reconciler) pinned(ctx context.Context, want wishes.Wish, o wishes.Offer) (string, error) {
 	objects, err := r.versionObjects(ctx, want, o)
 	if err != nil {
 		return "", err
 	}
-	versions := append(slices.Collect(maps.Keys(objects)), o.entry.Version)
-	if want.namespace == r.Namespace {
-		versions = append(versions, o.entry.Versions...)
+	versions := append(slices.Collect(maps.Keys(objects)), o.Entry.Version)
+	if want.Namespace == r.Namespace {
+		versions = append(versions, o.Entry.Versions...)
 	}
-	best, ok := want.pin.Best(versions)
+	best, err := want.Version(o.Source.Name, versions)
 	switch {
-	case !ok:
-		return "", refuse("annotation %s: profile %q of ProfileSource %q has no version %q; nearest are %s: correct the annotation, or push that version",
-			api.AnnotationVersionPin, want.name, o.from, want.pin, strings.Join(want.pin.Nearest(versions), ", "))
-	case best == o.entry.Version:
-		return r.refTo(want.namespace, o.entry.Object), nil
+	case err != nil:
+		return "", refuse("%w", err)
+	case best == o.Entry.Version:
+		return r.refTo(want.Namespace, o.Entry.Object), nil
 	case objects[best] != "":
-		return r.refTo(want.namespace, objects[best]), nil
+		return r.refTo(want.Namespace, objects[best]), nil
 	}
 	how := "makes it when it next looks at its repository"
-	if o.suspended {
+	if o.Source.Spec.Suspend {
 		how = "is suspended, and makes it once spec.suspend is false"
 	}
 	return "", &refusedError{reason: api.EventWaiting, err: fmt.Errorf("version %s of profile %q, for annotation %s: %q, is not in the cluster yet: ProfileSource %q %s",
-		best, want.name, api.AnnotationVersionPin, want.pin, o.from, how)}
+		best, want.Name, api.AnnotationVersionPin, want.Pin, o.Source.Name, how)}
 }
 
 // versionObjects are the objects of a profile by version. Of two the newer counts; what
 // comes from the built-in profiles and what does not are apart.
-func (r *Reconciler) versionObjects(ctx context.Context, want wish, o offer) (map[string]string, error) {
+func (r *Reconciler) versionObjects(ctx context.Context, want wishes.Wish, o wishes.Offer) (map[string]string, error) {
 	var list osm.OperatingSystemProfileList // of the cache: not to be changed
-	err := r.Management.List(ctx, &list, client.InNamespace(want.namespace), client.MatchingLabels{
-		api.LabelManagedBy: api.FieldManager, api.LabelProfile: want.name,
+	err := r.Management.List(ctx, &list, client.InNamespace(want.Namespace), client.MatchingLabels{
+		api.LabelManagedBy: api.FieldManager, api.LabelProfile: want.Name,
 	}, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return nil, fmt.Errorf("listing OperatingSystemProfiles: %w", err)
@@ -130,7 +106,7 @@ func (r *Reconciler) versionObjects(ctx context.Context, want wish, o offer) (ma
 	best := map[string]*osm.OperatingSystemProfile{}
 	for i := range list.Items {
 		osp := &list.Items[i]
-		if (osp.Labels[api.LabelSource] == api.DefaultsName) != (o.from == api.DefaultsName) {
+		if (osp.Labels[api.LabelSource] == api.DefaultsName) != (o.Source.Name == api.DefaultsName) {
 			continue
 		}
 		version := osp.Annotations[api.AnnotationVersion]

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sort"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,6 +16,7 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/wishes"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
@@ -29,65 +29,45 @@ func (r *Reconciler) resolve(ctx context.Context, md *cluster.MachineDeployment,
 		return render.Profile{}, err
 	}
 	var sources api.ProfileSourceList // of the cache: not to be changed
-	if err := r.Management.List(ctx, &sources, client.InNamespace(want.namespace), client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.Management.List(ctx, &sources, client.InNamespace(want.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return render.Profile{}, fmt.Errorf("listing ProfileSources: %w", err)
 	}
-	own, builtin := split(sources.Items)
-	if o, ok := offered(own, want.name); ok {
+	own, builtin := wishes.Split(sources.Items)
+	if o, ok := wishes.Offered(own, want.Name); ok {
 		return r.profileOffered(ctx, want, o, osc)
 	}
-	osp, err := r.profileObject(ctx, r.Management, r.refTo(want.namespace, want.name))
+	osp, err := r.profileObject(ctx, r.Management, r.refTo(want.Namespace, want.Name))
 	if err == nil {
 		return r.profileByHand(want, osp)
 	}
 	if !apierrors.IsNotFound(err) {
 		return render.Profile{}, err
 	}
-	if o, ok := offered(builtin, want.name); ok {
+	if o, ok := wishes.Offered(builtin, want.Name); ok {
 		return r.profileOffered(ctx, want, o, osc)
 	}
 	return render.Profile{}, refuse("no ProfileSource in namespace %q offers a profile %q, and there is no OperatingSystemProfile of that name%s: correct annotation %s, or push the profile",
-		want.namespace, want.name, known(sources.Items), api.AnnotationOSP)
-}
-
-// split parts the sources that people made from that of the built-in profiles.
-func split(sources []api.ProfileSource) (own, builtin []api.ProfileSource) {
-	for _, ps := range sources {
-		if ps.Spec.Builtin != nil {
-			builtin = append(builtin, ps)
-		} else {
-			own = append(own, ps)
-		}
-	}
-	return own, builtin
-}
-
-// offer is a profile in the inventory of a source.
-type offer struct {
-	entry     api.ProfileEntry
-	from      string
-	suspended bool               // its source does not look
-	source    *api.ProfileSource // of the cache: not to be changed
+		want.Namespace, want.Name, known(sources.Items), api.AnnotationOSP)
 }
 
 // profileOffered reads what an inventory points to, or the version that the pool asks
 // for. A profile that was removed serves the pool that has it.
-func (r *Reconciler) profileOffered(ctx context.Context, want wish, o offer, osc *osm.OperatingSystemConfig) (render.Profile, error) {
-	entry, err := o.entry, error(nil)
-	if want.pin == nil {
+func (r *Reconciler) profileOffered(ctx context.Context, want wishes.Wish, o wishes.Offer, osc *osm.OperatingSystemConfig) (render.Profile, error) {
+	entry, err := o.Entry, error(nil)
+	if want.Pin == nil {
 		if entry, err = r.given(want, o, osc); err != nil {
 			return render.Profile{}, err
 		}
 	}
-	object := r.refTo(want.namespace, entry.Object)
+	object := r.refTo(want.Namespace, entry.Object)
 	switch {
 	case entry.Removed:
 		rec := recordOf(osc)
-		if !want.has(rec) || want.pin == nil && rec.Object != object || r.namespaceOf(rec.Object) != want.namespace {
-			return render.Profile{}, refuse("profile %q was removed from ProfileSource %q: choose another in annotation %s, or put its file back", entry.Name, o.from, api.AnnotationOSP)
+		if !has(want, rec) || want.Pin == nil && rec.Object != object || r.namespaceOf(rec.Object) != want.Namespace {
+			return render.Profile{}, refuse("profile %q was removed from ProfileSource %q: choose another in annotation %s, or put its file back", entry.Name, o.Source.Name, api.AnnotationOSP)
 		}
 		object = rec.Object
-	case want.pin != nil:
+	case want.Pin != nil:
 		if object, err = r.pinned(ctx, want, o); err != nil {
 			return render.Profile{}, err
 		}
@@ -95,17 +75,17 @@ func (r *Reconciler) profileOffered(ctx context.Context, want wish, o offer, osc
 	osp, err := r.namedObject(ctx, object)
 	var missing *missingError
 	if errors.As(err, &missing) {
-		missing.err = fmt.Errorf("OperatingSystemProfile %s/%s, version %s of profile %q, is missing; ProfileSource %q makes it again when it next looks at its source", want.namespace, entry.Object, entry.Version, entry.Name, o.from)
+		missing.err = fmt.Errorf("OperatingSystemProfile %s/%s, version %s of profile %q, is missing; ProfileSource %q makes it again when it next looks at its source", want.Namespace, entry.Object, entry.Version, entry.Name, o.Source.Name)
 		return render.Profile{}, &refusedError{reason: api.EventProfileError, err: missing}
 	}
 	if err != nil {
 		return render.Profile{}, err
 	}
-	if osp.Name == o.entry.Object && replaced(r.digests.spec(osp), o.entry.Digest) {
-		return render.Profile{}, refuse("OperatingSystemProfile %s/%s is not what ProfileSource %q found in its source, for somebody put another in its place: delete it, and it is made again", osp.Namespace, osp.Name, o.from)
+	if osp.Name == o.Entry.Object && replaced(r.digests.spec(osp), o.Entry.Digest) {
+		return render.Profile{}, refuse("OperatingSystemProfile %s/%s is not what ProfileSource %q found in its source, for somebody put another in its place: delete it, and it is made again", osp.Namespace, osp.Name, o.Source.Name)
 	}
 	p := r.profileOf(osp, entry.Name, entry.SelectedBy)
-	if want.pin != nil || entry.Removed && osp.Name != entry.Object {
+	if want.Pin != nil || entry.Removed && osp.Name != entry.Object {
 		p.SelectedBy = p.Provenance.Commit
 	}
 	return p, nil
@@ -119,42 +99,22 @@ func replaced(digest, listed string) bool {
 }
 
 // profileByHand uses an object that no source made as it is.
-func (r *Reconciler) profileByHand(want wish, osp *osm.OperatingSystemProfile) (render.Profile, error) {
-	if want.pin != nil && !want.pin.Allows(osp.Spec.Version) {
+func (r *Reconciler) profileByHand(want wishes.Wish, osp *osm.OperatingSystemProfile) (render.Profile, error) {
+	if want.Pin != nil && !want.Pin.Allows(osp.Spec.Version) {
 		return render.Profile{}, refuse("annotation %s: OperatingSystemProfile %s/%s, which no ProfileSource made, has version %s and no other, and %q asks for another: remove the annotation, or correct it",
-			api.AnnotationVersionPin, osp.Namespace, osp.Name, osp.Spec.Version, want.pin)
+			api.AnnotationVersionPin, osp.Namespace, osp.Name, osp.Spec.Version, want.Pin)
 	}
-	return r.profileOf(osp, want.name, ""), nil
-}
-
-// offered finds a profile in the inventories. One that is still in its source
-// comes before one that was removed; then the older source counts.
-func offered(sources []api.ProfileSource, name string) (offer, bool) {
-	sources = slices.Clone(sources)
-	sort.SliceStable(sources, func(i, j int) bool {
-		a, b := sources[i], sources[j]
-		if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
-			return a.CreationTimestamp.Before(&b.CreationTimestamp)
-		}
-		return a.Name < b.Name
-	})
-	var found offer
-	for _, ps := range sources {
-		for _, e := range ps.Status.Profiles {
-			if e.Name == name && (found.from == "" || found.entry.Removed && !e.Removed) {
-				found = offer{entry: e, from: ps.Name, suspended: ps.Spec.Suspend, source: &ps}
-			}
-		}
-	}
-	return found, found.from != ""
+	return r.profileOf(osp, want.Name, ""), nil
 }
 
 // OfferedBy names the ProfileSource from whose inventory pools get a profile, of those
 // that people made; "" for none.
 func OfferedBy(sources []api.ProfileSource, profile string) string {
-	own, _ := split(sources)
-	o, _ := offered(own, profile)
-	return o.from
+	own, _ := wishes.Split(sources)
+	if o, ok := wishes.Offered(own, profile); ok {
+		return o.Source.Name
+	}
+	return ""
 }
 
 // known lists the profiles there are, for someone who misspelt one.

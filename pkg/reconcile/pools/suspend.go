@@ -9,6 +9,7 @@ import (
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/wishes"
 )
 
 // errSuspended says that a pool wants to keep the configuration it has.
@@ -16,14 +17,11 @@ var errSuspended = errors.New("the pool is suspended")
 
 // suspended reports whether the configuration of a pool is frozen.
 func suspended(md *cluster.MachineDeployment) (bool, error) {
-	switch text := md.Annotations[api.AnnotationSuspend]; text {
-	case "true":
-		return true, nil
-	case "", "false":
-		return false, nil
-	default:
-		return false, refuse("annotation %s: %q is neither \"true\", which freezes the configuration, nor \"false\": correct it, or remove it", api.AnnotationSuspend, shortened(text))
+	frozen, err := wishes.Suspended(md.Annotations)
+	if err != nil {
+		return false, refuse("%w", err)
 	}
+	return frozen, nil
 }
 
 // decideWanted plans what the pool asks for, or to keep what it has while it is

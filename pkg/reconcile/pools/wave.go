@@ -12,19 +12,20 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/waves"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/wishes"
 )
 
 // given is the inventory's entry with the version that the pool's wave gets. As long as
 // nothing is decided a pool keeps the version it has: inventory and decision are in one
 // object, so that none adopts a version before it is let.
-func (r *Reconciler) given(want wish, o offer, osc *osm.OperatingSystemConfig) (api.ProfileEntry, error) {
-	entry, decided := waves.Given(o.source, o.entry, want.wave)
+func (r *Reconciler) given(want wishes.Wish, o wishes.Offer, osc *osm.OperatingSystemConfig) (api.ProfileEntry, error) {
+	entry, decided := waves.Given(o.Source, o.Entry, want.Wave)
 	if decided {
 		return entry, nil
 	}
 	rec := recordOf(osc)
-	if !want.has(rec) || r.namespaceOf(rec.Object) != want.namespace {
-		return entry, &refusedError{reason: api.EventWaiting, err: fmt.Errorf("which version of profile %q wave %d gets is not decided yet: ProfileSource %q rolls out in waves", want.name, want.wave, o.from)}
+	if !has(want, rec) || r.namespaceOf(rec.Object) != want.Namespace {
+		return entry, &refusedError{reason: api.EventWaiting, err: fmt.Errorf("which version of profile %q wave %d gets is not decided yet: ProfileSource %q rolls out in waves", want.Name, want.Wave, o.Source.Name)}
 	}
 	entry.Version, entry.Object, entry.SelectedBy = rec.Version, rec.Object[strings.Index(rec.Object, "/")+1:], rec.SelectedBy
 	return entry, nil

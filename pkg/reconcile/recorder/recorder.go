@@ -1,4 +1,6 @@
-package notes
+// Package recorder records events so that every text arrives. It is apart from notes, which
+// rooms without a Kubernetes client use.
+package recorder
 
 import (
 	"crypto/sha256"
@@ -7,6 +9,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
+
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
 )
 
 // Recorder records events so that every text arrives.
@@ -21,7 +25,7 @@ type Recorder struct {
 
 // Eventf records an event.
 func (r Recorder) Eventf(regarding, related runtime.Object, eventtype, reason, action, note string, args ...any) {
-	text := Shorten(fmt.Sprintf(note, args...), MaxEvent)
+	text := notes.Shorten(fmt.Sprintf(note, args...), notes.MaxEvent)
 	sum := sha256.Sum256([]byte(text))
 	r.EventRecorder.Eventf(regarding, related, eventtype, reason, action+"-"+hex.EncodeToString(sum[:4]), "%s", text)
 }

@@ -1,4 +1,4 @@
-package notes
+package recorder
 
 import (
 	"fmt"
@@ -7,6 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
 )
 
 // kept is what client-go would make of events: one for each key, with the first text.
@@ -29,7 +31,7 @@ func TestRecorder(t *testing.T) {
 		t.Errorf("of three texts, one of them told twice, %d arrive: %v", len(k), k)
 	}
 	for key, text := range k {
-		if len(text) > MaxEvent {
+		if len(text) > notes.MaxEvent {
 			t.Errorf("%s: a text of %d bytes", key, len(text))
 		}
 	}

@@ -1,0 +1,29 @@
+package main
+
+import (
+	"fmt"
+
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	ctrlcluster "sigs.k8s.io/controller-runtime/pkg/cluster"
+
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/fleet"
+)
+
+// addSnapshot adds what publishes the snapshot of pools to the manager of the worker
+// cluster.
+func addSnapshot(management ctrlcluster.Cluster, mgr ctrl.Manager, f *controllerFlags) error {
+	if !f.publishSnapshot {
+		return nil
+	}
+	err := mgr.Add(&fleet.Publisher{
+		Reader: fleet.Reader{
+			Management: management.GetClient(), Worker: mgr.GetClient(), Settings: management.GetAPIReader(), Namespace: f.namespace,
+		},
+		Live: management.GetAPIReader(), Writer: management.GetClient(), Clock: clock.RealClock{},
+	})
+	if err != nil {
+		return fmt.Errorf("setting up --publish-snapshot: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/osm-gitops/osm-gitops/pkg/preview"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
+	"github.com/osm-gitops/osm-gitops/pkg/source"
+)
+
+// diffFlags are the flags of `osm-gitops diff`.
+type diffFlags struct {
+	repo, path string
+	pools      poolFlags
+	output     string
+	exitCode   bool
+}
+
+const diffUsage = "osm-gitops diff BASE [HEAD] --machine-deployments DIR|--kubeconfig FILE|--snapshot FILE"
+
+func newDiffCommand() *cobra.Command {
+	var flags diffFlags
+	cmd := &cobra.Command{
+		Use:   "diff BASE [HEAD] --machine-deployments DIR|--kubeconfig FILE|--snapshot FILE",
+		Short: "say what a change of profiles does to which pools",
+		Long: `Say what a change of profiles does to which pools: what they get at HEAD, merged into
+BASE, that they do not get at BASE. BASE and HEAD are revisions of a Git repository;
+without HEAD it is the work tree, with what is not committed. Nothing is checked out.
+
+The pools come from
+  --machine-deployments DIR  manifests below a folder, with the settings of --cluster FILE
+  --kubeconfig FILE          a cluster, read with your rights; Secrets are not read
+  --snapshot FILE            a file of osm-gitops snapshot, or the ConfigMap that the
+                             controller publishes with --publish-snapshot
+
+Nothing that is printed holds a credential: everything is rendered with placeholders.
+
+The exit status is 0, also where pools differ; with --exit-code it is 1 then. It is 1 where
+HEAD holds a file that would be refused, or a pool cannot have what it would get, which is
+printed nevertheless; and where something cannot be read. It is 2 for misuse.`,
+		Example: "  osm-gitops diff origin/main --machine-deployments clusters/prod --cluster cluster.yaml\n  osm-gitops diff origin/main HEAD --snapshot pools.json.gz -o markdown",
+		Args:    func(_ *cobra.Command, args []string) error { return flags.check(args) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runDiff(cmd.Context(), flags, args, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&flags.repo, "repo", ".", "`FOLDER` of the Git repository, or one inside its work tree")
+	fs.StringVar(&flags.path, "path", "", "`FOLDER` of the profiles in the repository; default its root")
+	flags.pools.bind(fs)
+	fs.StringVarP(&flags.output, "output", "o", "text", "what to print: "+strings.Join(slices.Sorted(maps.Keys(diffOutputs)), ", "))
+	fs.BoolVar(&flags.exitCode, "exit-code", false, "end with status 1 where pools or profiles differ")
+	return cmd
+}
+
+// diffOutputs are the values of --output.
+var diffOutputs = map[string]func(*preview.Report) (string, error){
+	"text":     func(r *preview.Report) (string, error) { return r.Text(), nil },
+	"markdown": func(r *preview.Report) (string, error) { return r.Markdown(), nil },
+	"json": func(r *preview.Report) (string, error) {
+		b, err := json.MarshalIndent(r, "", "  ")
+		return string(b) + "\n", err
+	},
+}
+
+func (f *diffFlags) check(args []string) error {
+	switch {
+	case len(args) == 0:
+		return misusef(diffUsage, "BASE is missing: name the revision to compare with, such as origin/main")
+	case len(args) > 2:
+		return misusef(diffUsage, "unexpected argument %q", args[2])
+	case diffOutputs[f.output] == nil:
+		return misusef("-o text, -o markdown or -o json", "unknown output %q", f.output)
+	}
+	return f.pools.check()
+}
+
+// errRefused says that something cannot be had, which was printed; errDiffers is for
+// --exit-code.
+var (
+	errRefused = errors.New("files or pools are refused: see above")
+	errDiffers = errors.New("there are differences: see above")
+)
+
+func runDiff(ctx context.Context, f diffFlags, args []string, stdout, stderr io.Writer) error {
+	fleet, err := f.pools.fleet(ctx, stderr)
+	if err != nil {
+		return err
+	}
+	c := preview.Comparison{BaseName: args[0], Fleet: fleet, Engine: render.NewEngine()}
+	c.Check = checkWith(c.Engine)
+	if c.Base, err = (source.Repository{Dir: f.repo, Revision: args[0], Path: f.path}).Read(ctx); err != nil {
+		return withHistory(err)
+	}
+	if len(args) == 2 {
+		c.HeadName = args[1]
+		c.Head, err = source.Repository{Dir: f.repo, Revision: args[1], Path: f.path}.Read(ctx)
+	} else {
+		c.HeadName = "the work tree"
+		c.Head, err = f.workTree(ctx)
+	}
+	if err != nil {
+		return withHistory(err)
+	}
+	if c.Builtin, err = builtinProfiles().Read(ctx); err != nil {
+		return err
+	}
+	report, err := preview.Compare(ctx, c)
+	if err != nil {
+		return err
+	}
+	text, err := diffOutputs[f.output](report)
+	if err != nil {
+		return err
+	}
+	if _, err := io.WriteString(stdout, text); err != nil {
+		return err
+	}
+	switch {
+	case report.Failed():
+		return errRefused
+	case f.exitCode && report.Differs():
+		return errDiffers
+	}
+	return nil
+}
+
+// withHistory helps whoever has a clone without the revision, as workflows do.
+func withHistory(err error) error {
+	if errors.Is(err, source.ErrNotFound) {
+		return fmt.Errorf("%w: in a shallow clone fetch it first, with git fetch --unshallow, or fetch-depth: 0 of GitHub's checkout", err)
+	}
+	return err
+}
+
+// workTree reads what is in the folders now, committed or not.
+func (f *diffFlags) workTree(ctx context.Context) (*source.Snapshot, error) {
+	full, err := filepath.Abs(f.repo)
+	if err != nil {
+		return nil, err
+	}
+	for top := full; ; top = filepath.Dir(top) {
+		if _, err := os.Lstat(filepath.Join(top, ".git")); err == nil {
+			return source.Directory{Root: "/", Path: top, Sub: f.path}.Read(ctx)
+		}
+		if top == filepath.Dir(top) {
+			return nil, misusef("osm-gitops diff BASE HEAD", "%s has no work tree: name HEAD", f.repo)
+		}
+	}
+}

@@ -1,0 +1,246 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+
+	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/preview"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/fleet"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
+)
+
+// poolFlags say where a command takes pools from.
+type poolFlags struct {
+	manifests, cluster, snapshot string
+	kube                         clusterFlags
+}
+
+// clusterFlags say which cluster, or clusters, to read.
+type clusterFlags struct {
+	kubeconfig, context, workerKubeconfig, namespace string
+}
+
+func (f *clusterFlags) bind(fs *pflag.FlagSet, or string) {
+	fs.StringVar(&f.kubeconfig, "kubeconfig", "", "`FILE` with the kubeconfig of the cluster"+or)
+	fs.StringVar(&f.context, "context", "", "`NAME` of the context in that kubeconfig; empty: its current one")
+	fs.StringVar(&f.workerKubeconfig, "worker-cluster-kubeconfig", "", "`FILE` with the kubeconfig of the worker cluster; empty: the same cluster")
+	fs.StringVar(&f.namespace, "namespace", "kube-system", "`NAMESPACE` of the controller")
+}
+
+// read reads the pools of a cluster.
+func (f *clusterFlags) read(ctx context.Context) (preview.Fleet, error) {
+	person := personFlags{kubeconfig: f.kubeconfig, context: f.context, workerKubeconfig: f.workerKubeconfig, namespace: f.namespace}
+	clusters, err := person.clusters()
+	if err != nil {
+		return preview.Fleet{}, err
+	}
+	return fleet.Reader{Management: clusters.Management, Worker: clusters.Worker, Settings: clusters.Management, Namespace: f.namespace}.Read(ctx)
+}
+
+func (f *poolFlags) bind(fs *pflag.FlagSet) {
+	fs.StringVar(&f.manifests, "machine-deployments", "", "`DIR` with manifests of MachineDeployments, and of ProfileSources; or one file")
+	fs.StringVar(&f.cluster, "cluster", "", "`FILE` with the keys settings and cluster, as osm-gitops render has it, for --machine-deployments; default: a controller without flags")
+	fs.StringVar(&f.snapshot, "snapshot", "", "`FILE` of osm-gitops snapshot, or with the ConfigMap "+preview.ConfigMapName)
+	f.kube.bind(fs, "")
+}
+
+func (f *poolFlags) check() error {
+	given := 0
+	for _, value := range []string{f.manifests, f.kube.kubeconfig, f.snapshot} {
+		if value != "" {
+			given++
+		}
+	}
+	switch {
+	case given == 0:
+		return misusef(diffUsage, "say where the pools are: --machine-deployments, --kubeconfig or --snapshot is missing")
+	case given > 1:
+		return misusef(diffUsage, "of --machine-deployments, --kubeconfig and --snapshot one will do")
+	case f.cluster != "" && f.manifests == "":
+		return misusef("osm-gitops diff BASE --machine-deployments DIR --cluster FILE", "--cluster is for --machine-deployments: a cluster and a snapshot have settings of their own")
+	}
+	return nil
+}
+
+// fleet reads the pools.
+func (f *poolFlags) fleet(ctx context.Context, stderr io.Writer) (preview.Fleet, error) {
+	switch {
+	case f.snapshot != "":
+		file, err := os.Open(f.snapshot)
+		if err != nil {
+			return preview.Fleet{}, err
+		}
+		defer file.Close()
+		out, err := preview.Decode(file)
+		if err != nil {
+			return out, fmt.Errorf("%s: %w", f.snapshot, err)
+		}
+		return out, nil
+	case f.manifests == "":
+		return f.kube.read(ctx)
+	}
+	var settings clusterFile
+	if f.cluster != "" {
+		var err error
+		if settings, err = readClusterFile(f.cluster, nil); err != nil {
+			return preview.Fleet{}, err
+		}
+	}
+	m := manifests{settings: settings, stderr: stderr, seen: map[string]string{}}
+	m.fleet.Namespace = f.kube.namespace
+	if ns := settings.Settings.Namespace; ns != "" {
+		m.fleet.Namespace = ns
+	}
+	return m.read(f.manifests)
+}
+
+// manifests collects pools from files.
+type manifests struct {
+	settings clusterFile
+	stderr   io.Writer
+	fleet    preview.Fleet
+	key      string
+	seen     map[string]string // the file of each pool
+}
+
+func (m *manifests) read(dir string) (preview.Fleet, error) {
+	in := m.settings.Settings
+	if in.IgnitionVersion == render.DefaultIgnitionVersion {
+		in.IgnitionVersion = ""
+	}
+	settings := preview.Redacted(in, m.settings.Cluster.Server)
+	m.key = settings.Key()
+	m.fleet.Settings = map[string]preview.Settings{m.key: settings}
+	var errs []error
+	dir, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return m.fleet, err
+	}
+	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(path)) {
+			return err
+		}
+		if !d.Type().IsRegular() && path != dir {
+			warn(m.stderr, fmt.Errorf("%s: is no regular file, and not read", path))
+			return nil
+		}
+		errs = append(errs, m.file(path))
+		return nil
+	})
+	if err := errors.Join(append(errs, err)...); err != nil {
+		return m.fleet, err
+	}
+	if len(m.fleet.Pools) == 0 {
+		return m.fleet, fmt.Errorf("%s: holds no MachineDeployment", dir)
+	}
+	return m.fleet, nil
+}
+
+// file reads the documents of a file.
+func (m *manifests) file(path string) error {
+	b, err := readInput(path, nil)
+	if err != nil {
+		return err
+	}
+	docs := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(b)))
+	for n := 1; ; n++ {
+		doc, err := docs.Read()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err == nil {
+			err = m.document(doc, fmt.Sprintf("%s, document %d", path, n))
+		}
+		if err != nil {
+			return fmt.Errorf("%s: document %d: %w", path, n, err)
+		}
+	}
+}
+
+// document takes what is of use out of a document. What is nothing of ours may be
+// anything, also a template that is no YAML.
+func (m *manifests) document(doc []byte, place string) error {
+	var head metav1.TypeMeta
+	if err := yaml.Unmarshal(doc, &head); err != nil {
+		if bytes.Contains(doc, []byte("MachineDeployment")) {
+			return fmt.Errorf("is no YAML, and names a MachineDeployment: render templates before: %w", unquoted(err))
+		}
+		return nil
+	}
+	switch {
+	case head.Kind == "List" || head.Kind == "MachineDeploymentList":
+		var list struct {
+			Items []runtime.RawExtension `json:"items"`
+		}
+		if err := yaml.Unmarshal(doc, &list); err != nil {
+			return unquoted(err)
+		}
+		for i, item := range list.Items {
+			if err := m.document(item.Raw, fmt.Sprintf("%s, item %d", place, i)); err != nil {
+				return fmt.Errorf("items[%d]: %w", i, err)
+			}
+		}
+	case head.Kind == "MachineDeployment" && head.APIVersion == cluster.GroupVersion.String():
+		md := &cluster.MachineDeployment{}
+		if err := yaml.Unmarshal(doc, md); err != nil {
+			return unquoted(err)
+		}
+		return m.pool(md, place)
+	case head.Kind == "ProfileSource" && strings.HasPrefix(head.APIVersion, api.GroupVersion.Group+"/"):
+		ps := &api.ProfileSource{}
+		if err := yaml.Unmarshal(doc, ps); err != nil {
+			return unquoted(err)
+		}
+		m.fleet.Sources = append(m.fleet.Sources, preview.Source{Name: ps.Name, Waves: ps.Gated()})
+	}
+	return nil
+}
+
+// unquoted is an error of YAML by its first line: others may quote what a manifest holds,
+// and that may be a credential (security.md 15).
+func unquoted(err error) error {
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	if before, _, found := strings.Cut(line, "cannot unmarshal"); found {
+		line = before + "a value is of the wrong type"
+	}
+	return errors.New(line)
+}
+
+func (m *manifests) pool(md *cluster.MachineDeployment, place string) error {
+	if md.Namespace == "" {
+		md.Namespace = "default"
+	}
+	name := md.Namespace + "/" + md.Name
+	if other, ok := m.seen[name]; ok {
+		return fmt.Errorf("MachineDeployment %s is also in %s: name a folder with the pools of one cluster", name, other)
+	}
+	m.seen[name] = place
+	if md.Annotations[api.AnnotationOSP] == "" {
+		// As the webhook does; what is wrong with the pool is told of the pool.
+		if profile, err := render.DefaultProfile(md); err == nil {
+			if md.Annotations == nil {
+				md.Annotations = map[string]string{}
+			}
+			md.Annotations[api.AnnotationOSP] = profile
+		}
+	}
+	m.fleet.Pools = append(m.fleet.Pools, preview.NewPool(md, m.key, m.settings.pool))
+	return nil
+}

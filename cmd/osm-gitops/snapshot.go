@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+func newSnapshotCommand() *cobra.Command {
+	var from clusterFlags
+	var file string
+	cmd := &cobra.Command{
+		Use:   "snapshot [-o FILE]",
+		Short: "write what osm-gitops diff needs to know of a cluster's pools, without credentials",
+		Long: `Write what osm-gitops diff needs to know of a cluster's pools into a file: the facts of
+each MachineDeployment that rendering reads, the controller's settings, which profile and
+version a pool asks for and has, and its wave. It is read with your own rights; Secrets
+are not read.
+
+In place of each credential stands a placeholder, and in place of ssh keys others of the
+same length: the file may lie in a repository, or go to a workflow. The same pools give
+the same file. FILE ending in .gz is compressed.`,
+		Example: "  osm-gitops snapshot --kubeconfig prod.yaml -o prod.json.gz\n  osm-gitops diff origin/main --snapshot prod.json.gz",
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return runSnapshot(cmd.Context(), from, file, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	from.bind(cmd.Flags(), "; empty: the KUBECONFIG of the environment, ~/.kube/config, or in-cluster")
+	cmd.Flags().StringVarP(&file, "output", "o", "-", "`FILE` to write, in place of what is there; \"-\" is standard output")
+	return cmd
+}
+
+func runSnapshot(ctx context.Context, from clusterFlags, file string, stdout, stderr io.Writer) error {
+	pools, err := from.read(ctx)
+	if err != nil {
+		return err
+	}
+	text, err := pools.Encode(strings.HasSuffix(file, ".gz"))
+	if err != nil {
+		return err
+	}
+	if file == "-" {
+		_, err = stdout.Write(text)
+		return err
+	}
+	if err := replaceFile(file, text); err != nil {
+		return err
+	}
+	fmt.Fprintf(stderr, "osm-gitops: wrote %d pools to %s\n", len(pools.Pools), file)
+	return nil
+}
+
+// replaceFile writes a file that everyone may read, whole or not at all.
+func replaceFile(path string, text []byte) error {
+	file, err := os.CreateTemp(filepath.Dir(path), ".osm-gitops-")
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(text)
+	if err = errors.Join(err, file.Chmod(0o644), file.Close()); err == nil {
+		err = os.Rename(file.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(file.Name()))
+	}
+	return nil
+}

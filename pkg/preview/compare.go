@@ -1,0 +1,350 @@
+package preview
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/wishes"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
+	"github.com/osm-gitops/osm-gitops/pkg/source"
+)
+
+// Comparison is what to compare.
+type Comparison struct {
+	// Base and Head are snapshots of one repository, and BaseName and HeadName how they
+	// were asked for.
+	Base, Head         *source.Snapshot
+	BaseName, HeadName string
+	// Builtin are the built-in profiles; nil for none.
+	Builtin *source.Snapshot
+	// Fleet are the pools.
+	Fleet Fleet
+	// Engine renders, and Check is what it says of profiles.
+	Engine *render.Engine
+	Check  profile.Check
+}
+
+// Compare says what head does to the pools. An error is of reading; what is wrong with
+// profiles and pools is in the report.
+func Compare(ctx context.Context, c Comparison) (*Report, error) {
+	c.Fleet.sort()
+	before, after, err := c.revisions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	results, err := c.results(ctx, before, after)
+	if err != nil {
+		return nil, err
+	}
+	r := &Report{
+		Base:     Revision{Name: notes.Clean(c.BaseName), Commit: string(c.Base.Head)},
+		Head:     Revision{Name: notes.Clean(c.HeadName), Commit: string(c.Head.Head)},
+		Profiles: profileChanges(before.own.cat, after.own.cat), Refused: refusedFiles(after.own.cat), Pools: len(results),
+	}
+	r.fold(results)
+	return r, nil
+}
+
+func (c Comparison) revisions(ctx context.Context) (before, after *revision, err error) {
+	was, err := newShelf(ctx, c.Base, c.Check)
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading the profiles of %s: %w", c.BaseName, err)
+	}
+	is, err := newShelf(ctx, onTop(c.Base, c.Head), c.Check)
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading the profiles of %s: %w", c.HeadName, err)
+	}
+	var builtin *shelf
+	if c.Builtin != nil {
+		if builtin, err = newShelf(ctx, c.Builtin, c.Check); err != nil {
+			return nil, nil, fmt.Errorf("reading the built-in profiles: %w", err)
+		}
+	}
+	return newRevision(was, builtin), newRevision(is, builtin), nil
+}
+
+func profileChanges(was, is *profile.Catalogue) []ProfileChange {
+	before, after := map[string]profile.Version{}, map[string]profile.Version{}
+	for _, v := range was.Current {
+		before[v.Name] = v
+	}
+	for _, v := range is.Current {
+		after[v.Name] = v
+	}
+	names := maps.Clone(before)
+	maps.Copy(names, after)
+	out := []ProfileChange{}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		from, had := before[name]
+		to, has := after[name]
+		p := ProfileChange{Name: name, Change: ProfileUpdated, From: from.Version, To: to.Version, Path: notes.Clean(cmp.Or(to.CurrentPath, from.CurrentPath))}
+		known := func(v profile.Version) bool { return v.Version == to.Version && v.Digest == to.Digest }
+		switch {
+		case had && has && from.Version == to.Version && from.Digest == to.Digest:
+			continue
+		case !has:
+			p.Change = ProfileRemoved
+		case !had:
+			p.Change = ProfileAdded
+		case slices.ContainsFunc(was.History[name], known) || lower(to.Version, from.Version):
+			p.Change = ProfileRolledBack
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// lower reports whether a version is below another. What was edited, "-dirty.", is a
+// pre-release by its name only.
+func lower(version, than string) bool {
+	version, _, _ = strings.Cut(version, "-dirty.")
+	than, _, _ = strings.Cut(than, "-dirty.")
+	return version != than && profile.SortVersions([]string{version, than})[0] == than
+}
+
+func refusedFiles(cat *profile.Catalogue) []Refused {
+	out := []Refused{}
+	for _, r := range cat.Refused {
+		out = append(out, Refused{
+			Path: notes.Clean(r.Path), Line: r.Line, Field: notes.Clean(r.Field), Profile: notes.Clean(r.Profile), Version: notes.Clean(r.Version),
+			Message: message(r.Err.Error()),
+		})
+	}
+	return out
+}
+
+// maxMessage bounds what is said of a mistake, in bytes: it may quote a stranger.
+const maxMessage = 2 << 10
+
+func message(text string) string { return notes.Text(notes.Mask(text), maxMessage) }
+
+// result is what becomes of a pool: one of refusal, unchanged and files with affected.
+type result struct {
+	pool      string
+	refusal   string
+	before    bool // refused at base, too
+	unchanged string
+
+	profile, from, to string
+	files             []FileDiff
+	affected          Affected
+	fold              string // equal for pools whose differences are equal
+}
+
+// pool chooses what a pool gets, before anything is rendered.
+func (c Comparison) pool(p Pool, before, after *revision) (r result, was, is choice) {
+	r.pool = notes.Clean(p.Name())
+	labels := map[string]string{}
+	if p.Wave != "" {
+		labels[api.LabelWave] = p.Wave
+	}
+	want, err := wishes.Of(p.Annotations, labels, c.Fleet.Namespace)
+	frozen, unclear := wishes.Suspended(p.Annotations)
+	switch {
+	case p.Problem != "":
+		r.refusal, r.before = message(p.Problem), true
+	case err != nil || unclear != nil:
+		r.refusal, r.before = message(errors.Join(err, unclear).Error()), true
+	case want.Namespace != c.Fleet.Namespace:
+		r.unchanged = fmt.Sprintf("takes its profile from namespace %s", notes.Clean(want.Namespace))
+	case frozen:
+		r.unchanged = "suspended by annotation " + api.AnnotationSuspend
+	default:
+		was, is = before.choose(want, &c.Fleet), after.choose(want, &c.Fleet)
+		r.decided(want, was, is)
+	}
+	if r.settled() {
+		return r, was, is
+	}
+	r.profile, r.to = want.Name, is.version.Version
+	if was.from != nil {
+		r.from = was.version.Version
+	}
+	r.affected = Affected{Name: r.pool, Replaced: p.replaces(), Provider: notes.Clean(string(p.Facts.CloudProvider))}
+	if now := p.Now; now != nil && (now.Profile != want.Name || now.Version != r.from) {
+		r.affected.Has = notes.Clean(now.Profile + " " + now.Version)
+	}
+	if want.Pin == nil && c.Fleet.waves(want.Name) {
+		r.affected.Wave = &want.Wave
+	}
+	return r, was, is
+}
+
+// settled: there is nothing to render.
+func (r *result) settled() bool { return r.refusal != "" || r.unchanged != "" }
+
+// decided settles what needs no rendering.
+func (r *result) decided(want wishes.Wish, was, is choice) {
+	name := notes.Clean(want.Name)
+	switch {
+	case is.refusal != "":
+		r.refusal, r.before = message(is.refusal), was.refusal == is.refusal
+	case is.removed && was.removed:
+		r.unchanged = fmt.Sprintf("profile %s was removed before: who has it keeps it", name)
+	case is.removed && was.from != nil:
+		r.unchanged = fmt.Sprintf("profile %s is removed, and the pool keeps %s; new pools are refused", name, was.version.Version)
+	case is.removed:
+		r.refusal, r.before = fmt.Sprintf("profile %s was removed: choose another in annotation %s, or put its file back", name, api.AnnotationOSP), was.removed
+	case is.from == nil:
+		r.unchanged = is.not
+	case was.same(is) && want.Pin != nil:
+		r.unchanged = fmt.Sprintf("annotation %s asks for %s: it keeps %s %s", api.AnnotationVersionPin, want.Pin, name, is.version.Version)
+	case was.same(is):
+		r.unchanged = fmt.Sprintf("%s %s does not change", name, is.version.Version)
+	}
+}
+
+// render compares two versions on a pool.
+func (c Comparison) render(ctx context.Context, p Pool, was, is choice, r *result) error {
+	settings, ok := c.Fleet.Settings[p.Settings]
+	if !ok {
+		return fmt.Errorf("pool %s: the snapshot has no settings %q: write it again", p.Name(), p.Settings)
+	}
+	after, err := is.profile(ctx)
+	if err != nil {
+		return err
+	}
+	in := input(p, settings, after)
+	old, oldErr := c.before(ctx, p, was)
+	if old != nil {
+		// Version, commit and path differ anyhow: what comes with them is the question.
+		in.Profile.Provenance = old.provenance
+	} else {
+		r.from = "" // what it could not have is no reason to say nothing of what it gets
+	}
+	got, err := c.rendered(in)
+	if err != nil {
+		in.Profile.Provenance = after.Provenance // the message names the version
+		if _, named := c.rendered(in); named != nil {
+			err = named
+		}
+		r.refusal, r.before = message(withoutPool(err)), oldErr != nil
+		return nil
+	}
+	r.affected.UserData = got.size
+	if old != nil {
+		r.affected.UserData.Before = old.size.After
+		r.files = old.Compare(got.Rendering, notes.Mask)
+	}
+	r.fold = foldKey(p, r)
+	return nil
+}
+
+// before renders what a pool has at base; nil is nothing. The error says why.
+func (c Comparison) before(ctx context.Context, p Pool, was choice) (*rendered, error) {
+	if was.from == nil {
+		return nil, nil
+	}
+	prof, err := was.profile(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return c.rendered(input(p, c.Fleet.Settings[p.Settings], prof))
+}
+
+// rendered is a rendering with its size.
+type rendered struct {
+	*Rendering
+	provenance render.Provenance
+	size       UserData
+}
+
+// nodeTokenBytes is the length of the token that stands in the documents, with a margin: one
+// of the API server's TokenRequest, signed with RSA-2048.
+const nodeTokenBytes = 1100
+
+// input is a pool's, with something of the right length in place of tokens.
+func input(p Pool, settings Settings, prof render.Profile) render.Input {
+	return render.Input{
+		Profile: prof, Pool: p.Facts, Settings: settings.Settings,
+		Cluster: render.Cluster{
+			Server: settings.Cluster.Server, APIServerToken: filler(nodeTokenBytes), BootstrapToken: "000000.0000000000000000",
+			BootstrapKubeconfigSecretName: p.SecretName,
+		},
+	}
+}
+
+func (c Comparison) rendered(in render.Input) (*rendered, error) {
+	out, err := c.Engine.Render(in)
+	if err != nil {
+		return nil, err
+	}
+	in, _ = in.Split()
+	files, err := rendering(c.Engine, in, out, strings.NewReplacer(render.ShortDigest(out.Record.Digests.Input), "{config-digest}"))
+	if err != nil {
+		return nil, err
+	}
+	return &rendered{files, in.Profile.Provenance, UserData{
+		After: len(out.Bootstrap), Counted: in.Pool.UserDataSize(out.Bootstrap), Limit: in.Pool.UserDataLimit(),
+	}}, nil
+}
+
+// foldKey is equal for pools with the same difference, their names aside.
+func foldKey(p Pool, r *result) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%q %q %q", r.profile, r.from, r.to)
+	names := strings.NewReplacer(p.Facts.Name+"-"+p.Facts.Namespace, "{pool}")
+	for _, f := range r.files {
+		fmt.Fprintf(&b, " %q %q %q %q %q %q %q", f.Stage, f.Path, f.Change, f.OldMode, f.NewMode, f.Mode, names.Replace(f.Diff))
+	}
+	return b.String()
+}
+
+// fold puts together what is equal.
+func (r *Report) fold(results []result) {
+	changes, refusals, unchanged := map[string]*Change{}, map[string]*Refusal{}, map[string]*Unchanged{}
+	for _, x := range results {
+		switch {
+		case x.refusal != "":
+			f := entry(refusals, fmt.Sprint(x.before, x.refusal), Refusal{Reason: x.refusal, Before: x.before})
+			f.Pools = append(f.Pools, x.pool)
+		case x.unchanged != "":
+			u := entry(unchanged, x.unchanged, Unchanged{Reason: x.unchanged})
+			u.Pools = append(u.Pools, x.pool)
+		default:
+			c := entry(changes, x.fold, Change{Profile: x.profile, From: x.from, To: x.to, Files: slices.Concat([]FileDiff{}, x.files)})
+			c.Pools = append(c.Pools, x.affected)
+		}
+	}
+	r.Changes, r.Refusals, r.Unchanged = valuesOf(changes), valuesOf(refusals), valuesOf(unchanged)
+	slices.SortFunc(r.Changes, func(a, b Change) int {
+		return cmp.Or(cmp.Compare(len(b.Pools), len(a.Pools)), cmp.Compare(a.Pools[0].Name, b.Pools[0].Name))
+	})
+	for _, c := range r.Changes { // those of the earlier waves first
+		slices.SortStableFunc(c.Pools, func(a, b Affected) int { return cmp.Compare(waveOf(a), waveOf(b)) })
+	}
+	slices.SortFunc(r.Refusals, func(a, b Refusal) int { return cmp.Compare(a.Pools[0], b.Pools[0]) })
+	slices.SortFunc(r.Unchanged, func(a, b Unchanged) int {
+		return cmp.Or(cmp.Compare(len(b.Pools), len(a.Pools)), cmp.Compare(a.Reason, b.Reason))
+	})
+}
+
+func waveOf(a Affected) int32 {
+	if a.Wave == nil {
+		return 0
+	}
+	return *a.Wave
+}
+
+func entry[T any](in map[string]*T, key string, fresh T) *T {
+	if in[key] == nil {
+		in[key] = &fresh
+	}
+	return in[key]
+}
+
+func valuesOf[T any](in map[string]*T) []T {
+	out := []T{}
+	for _, v := range in {
+		out = append(out, *v)
+	}
+	return out
+}

@@ -1,0 +1,145 @@
+package preview
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+
+	"github.com/rogpeppe/go-internal/diff"
+	"sigs.k8s.io/yaml"
+
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
+)
+
+// maxFileDiff bounds what is shown of one file, in bytes.
+const maxFileDiff = 1 << 20 // 1 MiB
+
+// FileDiff is a file that differs.
+type FileDiff struct {
+	// Stage is bootstrap or provisioning.
+	Stage string `json:"stage"`
+	// Path on the node; that of rest is none.
+	Path string `json:"path"`
+	// Change is added, removed or changed.
+	Change string `json:"change"`
+	// OldMode and NewMode are the permission bits in octal, where they differ.
+	OldMode string `json:"oldMode,omitempty"`
+	NewMode string `json:"newMode,omitempty"`
+	// Mode is that of a file that was added or removed.
+	Mode string `json:"mode,omitempty"`
+	// Diff is unified; empty where the modes alone differ.
+	Diff string `json:"diff,omitempty"`
+}
+
+// rest is what a stage has beside files.
+const rest = "(units, modules and ssh keys)"
+
+// Rendering is what both stages put on a node.
+type Rendering struct{ stages [2]stage }
+
+// stage is what one document puts on a node.
+type stage struct {
+	name  string
+	order []string
+	files map[string]render.NodeFile
+}
+
+// NewRendering renders an input, which has to hold placeholders, for a comparison.
+func NewRendering(engine *render.Engine, in render.Input) (*Rendering, error) {
+	out, err := engine.Render(in)
+	if err != nil {
+		return nil, err
+	}
+	return rendering(engine, in, out, nil)
+}
+
+// rendering takes apart what was rendered. Neutral, where it is not nil, is what texts are
+// compared as.
+func rendering(engine *render.Engine, in render.Input, out *render.Output, neutral *strings.Replacer) (*Rendering, error) {
+	node, err := engine.Node(in)
+	if err != nil {
+		return nil, err
+	}
+	r := &Rendering{}
+	for i, s := range []struct {
+		name   string
+		files  []render.NodeFile
+		config osm.OSCConfig
+	}{
+		{"bootstrap", node.Bootstrap.Files, out.OSC.BootstrapConfig},
+		{"provisioning", node.Provisioning.Files, out.OSC.ProvisioningConfig},
+	} {
+		r.stages[i] = stage{name: s.name, files: map[string]render.NodeFile{}}
+		s.config.Files = nil
+		text, err := yaml.Marshal(s.config)
+		if err != nil {
+			return nil, fmt.Errorf("encoding the %s stage: %w", s.name, err)
+		}
+		for _, f := range append(s.files, render.NodeFile{Path: rest, Content: string(text)}) {
+			if neutral != nil {
+				f.Content = neutral.Replace(f.Content)
+			}
+			if _, ok := r.stages[i].files[f.Path]; !ok {
+				r.stages[i].order = append(r.stages[i].order, f.Path)
+			}
+			r.stages[i].files[f.Path] = f // the last one stays
+		}
+	}
+	return r, nil
+}
+
+// Compare returns the files that differ, those of the bootstrap stage first, each in the
+// order in which a node gets them. Mask is given the whole text of each before it is
+// compared, for whoever hides what profiles should not hold: of a difference alone it
+// cannot be told. Nil hides nothing.
+func (r *Rendering) Compare(after *Rendering, mask func(string) string) []FileDiff {
+	var out []FileDiff
+	for i := range r.stages {
+		out = append(out, r.stages[i].compare(after.stages[i], mask)...)
+	}
+	return out
+}
+
+// compare lists the files that differ.
+func (s stage) compare(with stage, mask func(string) string) []FileDiff {
+	var out []FileDiff
+	add := func(change string, was, is render.NodeFile) {
+		if mask != nil {
+			was.Content, is.Content = mask(was.Content), mask(is.Content)
+		}
+		out = append(out, s.fileDiff(change, was, is))
+	}
+	for _, path := range s.order {
+		was := s.files[path]
+		is, ok := with.files[path]
+		switch {
+		case !ok:
+			add("removed", was, render.NodeFile{Path: path})
+		case was.Content != is.Content || was.Mode != is.Mode:
+			add("changed", was, is)
+		}
+	}
+	for _, path := range with.order {
+		if _, ok := s.files[path]; !ok {
+			add("added", render.NodeFile{Path: path}, with.files[path])
+		}
+	}
+	return out
+}
+
+func (s stage) fileDiff(change string, was, is render.NodeFile) FileDiff {
+	d := FileDiff{Stage: s.name, Path: notes.Clean(was.Path), Change: change}
+	if change == "changed" && was.Mode != is.Mode {
+		d.OldMode, d.NewMode = fmt.Sprintf("%04o", was.Mode), fmt.Sprintf("%04o", is.Mode)
+	}
+	if change != "changed" && was.Path != rest {
+		d.Mode = fmt.Sprintf("%04o", was.Mode|is.Mode) // one of them is none
+	}
+	text := diff.Diff("before", []byte(was.Content), "after", []byte(is.Content))
+	if _, hunks, ok := bytes.Cut(text, []byte("+++ after\n")); ok {
+		d.Diff = notes.Shorten(notes.Printable(string(hunks)), maxFileDiff) // security.md 28
+	}
+	return d
+}

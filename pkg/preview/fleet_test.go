@@ -1,0 +1,119 @@
+package preview
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
+
+	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
+)
+
+const canaryPool = `
+metadata:
+  name: workers
+  namespace: shop
+  labels: {gitops.k8c.io/wave: "2", x: canary}
+  annotations: {k8c.io/operating-system-profile: osp-a, kubectl.kubernetes.io/last-applied-configuration: canary}
+spec:
+  template:
+    spec:
+      versions: {kubelet: 1.36.2}
+      providerSpec:
+        value:
+          cloudProvider: hetzner
+          cloudProviderSpec: {token: canary}
+          operatingSystem: rhel
+          operatingSystemSpec: {rhelSubscriptionManagerUser: canary, rhelSubscriptionManagerPassword: canary, rhsmOfflineToken: canary, rhelActivationKey: canary, rhelOrganizationName: canary}
+          overwriteCloudConfig: canary
+          sshPublicKeys: [ssh-ed25519 canary ada@canary, canary]
+`
+
+func canaries(t *testing.T) Fleet {
+	t.Helper()
+	var md cluster.MachineDeployment
+	if err := yaml.Unmarshal([]byte(canaryPool), &md); err != nil {
+		t.Fatal(err)
+	}
+	settings := Redacted(render.Settings{
+		NodeHTTPProxy:       "http://canary:canary@proxy.example.com",
+		NodeRegistryMirrors: "https://canary@mirror.example.com", DownloadMirrors: map[string]string{"github": "https://canary@mirror.example.com"},
+		RegistryCredentials: map[string]render.RegistryCredential{"r": {Username: "canary", Password: "canary", Auth: "canary", IdentityToken: "canary"}},
+	}, "https://api.example.com")
+	return Fleet{
+		Namespace: "kube-system", Settings: map[string]Settings{settings.Key(): settings},
+		Pools: []Pool{NewPool(&md, settings.Key(), render.DecodePool)},
+	}
+}
+
+// security.md 15: a snapshot holds no credential, as a file and as a ConfigMap, and comes
+// back as it was.
+func TestSnapshot(t *testing.T) {
+	fleet := canaries(t)
+	if fleet.Pools[0].Problem != "" {
+		t.Fatal(fleet.Pools[0].Problem)
+	}
+	text, err := fleet.Encode(false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Contains(text, []byte("canary")) || bytes.Contains(text, []byte("last-applied")) {
+		t.Errorf("the snapshot holds a credential:\n%s", text)
+	}
+	packed, err := fleet.Encode(true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cm, err := fleet.ConfigMap()
+	if err != nil {
+		t.Fatal(err)
+	}
+	asYAML, err := yaml.Marshal(cm)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, b := range map[string][]byte{"text": text, "compressed": packed, "ConfigMap": asYAML} {
+		got, err := Decode(bytes.NewReader(b))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if diff := cmp.Diff(fleet, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+	for name, b := range map[string]string{"nothing": "", "other JSON": "{}", "other YAML": "a: b", "a later one": strings.Replace(string(text), `"version": 1,`, `"version": 2,`, 1)} {
+		if _, err := Decode(strings.NewReader(b)); err == nil {
+			t.Errorf("%s is a snapshot", name)
+		}
+	}
+}
+
+// A size that no ConfigMap holds is an error before the API server says so.
+func TestConfigMapIsBounded(t *testing.T) {
+	fleet := canaries(t)
+	pool := fleet.Pools[0]
+	for range 4 { // random enough not to compress
+		pool.Facts.SSHPublicKeys = append(pool.Facts.SSHPublicKeys, filler(1<<20))
+		pool.Facts.SSHPublicKeys[len(pool.Facts.SSHPublicKeys)-1] += filler(1 << 20)[3:]
+	}
+	fleet.Pools[0] = pool
+	if _, err := fleet.ConfigMap(); err == nil || !strings.Contains(err.Error(), "osm-gitops snapshot") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// What stands in for keys is as long, says nothing of who has them, and stays the same.
+func TestKeyStandIn(t *testing.T) {
+	for _, key := range []string{"ssh-ed25519 AAAAC3 ada@example.com", "secret", "", "ssh-rsa", "ssh-rsa "} {
+		got := keyStandIn(key)
+		if len(got) != len(key) || key != "" && got == key && key != "ssh-rsa " || keyStandIn(got) != got {
+			t.Errorf("%q becomes %q", key, got)
+		}
+	}
+	if got := keyStandIn("ssh-ed25519 AAAA"); !strings.HasPrefix(got, "ssh-ed25519 ") {
+		t.Errorf("got %q", got)
+	}
+}

@@ -1,0 +1,193 @@
+package preview
+
+import (
+	"fmt"
+	"html"
+	"strings"
+
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+)
+
+const (
+	// maxComment leaves room for what a workflow adds: GitHub takes 65,536 characters.
+	maxComment = 60_000
+	// Of one file so much is shown.
+	maxFileLines, maxFileBytes = 150, 8 << 10
+	// maxSaid bounds a message in a comment, in bytes.
+	maxSaid = 600
+)
+
+// CommentMarker is the first line of Markdown, for whoever looks for the comment to
+// replace it.
+const CommentMarker = "<!-- osm-gitops diff -->"
+
+// Markdown is a report for a comment on a pull request. Whatever a profile, a file or a
+// pool is called, and whatever it holds, stays text: it stands in code, which is fenced
+// with more backticks than it has, or escaped, so that it neither ends its place, nor is
+// markup, nor mentions anybody.
+func (r *Report) Markdown() string { return r.markdown(maxComment) }
+
+const closing = "</details>\n\n"
+
+func (r *Report) markdown(limit int) string {
+	c := comment{left: limit - 400} // for what is said of what is left out
+	c.add(CommentMarker + "\n" + fmt.Sprintf("**%s**\n\n%s → %s\n\n", r.summary(), code(r.Base.String()), code(r.Head.String())))
+	for _, p := range r.Profiles {
+		c.add("- " + p.sentence(code) + "\n")
+	}
+	c.refused(r)
+	c.b.WriteString("\n")
+	var sections []section
+	for _, change := range r.Changes {
+		if s := change.section(); c.room(len(s.open) + len(closing)) {
+			sections = append(sections, s)
+		}
+	}
+	tail := c.unchanged(r.Unchanged)
+	c.sections(sections)
+	c.b.WriteString(tail)
+	if c.omitted > 0 {
+		fmt.Fprintf(&c.b, "_%s left out, for a comment holds no more: `osm-gitops diff` prints everything with `-o text`._\n", counted(c.omitted, "part"))
+	}
+	return c.b.String()
+}
+
+// comment is text of a bounded length.
+type comment struct {
+	b       strings.Builder
+	left    int
+	omitted int
+}
+
+// room takes so much, if it is there.
+func (c *comment) room(n int) bool {
+	if n > c.left {
+		c.omitted++
+		return false
+	}
+	c.left -= n
+	return true
+}
+
+func (c *comment) add(text string) {
+	if c.room(len(text)) {
+		c.b.WriteString(text)
+	}
+}
+
+// refused tells what is wrong at head.
+func (c *comment) refused(r *Report) {
+	for i, f := range r.Refused {
+		if i == 0 {
+			c.add("\n**Refused files**\n\n")
+		}
+		f.Message = notes.Shorten(f.Message, maxSaid)
+		c.add("- " + code(f.String()) + "\n")
+	}
+	for i, f := range r.Refusals {
+		if i == 0 {
+			c.add("\n**Refused pools**, which keep what they have\n\n")
+		}
+		c.add(fmt.Sprintf("- %s%s: %s\n", names(f.Pools, code), f.since(), code(notes.Shorten(f.Reason, maxSaid))))
+	}
+}
+
+// section is a part that folds: a change with its files.
+type section struct {
+	open  string
+	files []string
+}
+
+func (c Change) section() section {
+	var b strings.Builder
+	fmt.Fprintf(&b, "<details><summary>%s</summary>\n\n", c.title(escaped))
+	for _, p := range c.Pools[:min(len(c.Pools), maxNames)] {
+		fmt.Fprintf(&b, "- %s\n", p.sentence(code))
+	}
+	if more := len(c.Pools) - maxNames; more > 0 {
+		fmt.Fprintf(&b, "- and %s more\n", counted(more, "pool"))
+	}
+	if len(c.Files) == 0 && c.From != "" {
+		fmt.Fprintf(&b, "\n%s.\n", equalNote)
+	}
+	b.WriteString("\n")
+	s := section{open: b.String()}
+	for _, f := range c.Files {
+		text := f.sentence(code) + "\n\n"
+		if f.Diff != "" {
+			text += fenced(f.cut(maxFileLines, maxFileBytes))
+		}
+		s.files = append(s.files, text)
+	}
+	return s
+}
+
+// sections writes changes; for the files of all of them there may not be room.
+func (c *comment) sections(all []section) {
+	for _, s := range all {
+		c.b.WriteString(s.open)
+		for _, f := range s.files {
+			c.add(f)
+		}
+		c.b.WriteString(closing)
+	}
+}
+
+// unchanged takes the room for the last part, and returns it.
+func (c *comment) unchanged(all []Unchanged) string {
+	if len(all) == 0 {
+		return ""
+	}
+	pools := 0
+	for _, u := range all {
+		pools += len(u.Pools)
+	}
+	title := fmt.Sprintf("<details><summary>%s not changed</summary>\n\n", counted(pools, "pool"))
+	if !c.room(len(title) + 1 + len(closing)) {
+		return ""
+	}
+	list := comment{left: c.left}
+	list.b.WriteString(title)
+	for _, u := range all {
+		list.add(fmt.Sprintf("- %s: %s\n", code(u.Reason), names(u.Pools, code)))
+	}
+	c.left, c.omitted = list.left, c.omitted+list.omitted
+	return list.b.String() + "\n" + closing
+}
+
+// code puts a text on one line into backticks, more than stand in it.
+func code(s string) string {
+	s = strings.Join(strings.Fields(notes.Printable(s)), " ")
+	if s == "" {
+		return "` `"
+	}
+	fence := backticks(s, 0)
+	if strings.HasPrefix(s, "`") || strings.HasSuffix(s, "`") {
+		s = " " + s + " "
+	}
+	return fence + s + fence
+}
+
+// fenced puts a difference into a block of code that nothing in it can end.
+func fenced(s string) string {
+	s = notes.Printable(s)
+	fence := backticks(s, 2)
+	return fence + "diff\n" + strings.TrimSuffix(s, "\n") + "\n" + fence + "\n\n"
+}
+
+// backticks are one more than stand together in a text, and more than least.
+func backticks(s string, least int) string {
+	run := 0
+	for _, r := range s {
+		if run++; r != '`' {
+			run = 0
+		}
+		least = max(least, run)
+	}
+	return strings.Repeat("`", least+1)
+}
+
+// escaped is for HTML. In code nobody is mentioned.
+func escaped(s string) string {
+	return "<code>" + html.EscapeString(strings.Join(strings.Fields(notes.Printable(s)), " ")) + "</code>"
+}

@@ -1,0 +1,195 @@
+package preview
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/wishes"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
+	"github.com/osm-gitops/osm-gitops/pkg/source"
+)
+
+// shelf is what one source holds at one revision.
+type shelf struct {
+	snap *source.Snapshot
+	ix   *profile.Indexer
+	cat  *profile.Catalogue
+
+	mu    sync.Mutex
+	docs  map[identity]render.Profile
+	plain map[string]bool // by digest, see opaque
+}
+
+// identity is a version with its content.
+type identity struct{ name, version, digest string }
+
+func newShelf(ctx context.Context, snap *source.Snapshot, check profile.Check) (*shelf, error) {
+	s := &shelf{snap: snap, ix: &profile.Indexer{Check: check}, docs: map[identity]render.Profile{}, plain: map[string]bool{}}
+	var err error
+	s.cat, err = s.ix.Catalogue(ctx, snap)
+	return s, err
+}
+
+// onTop is a snapshot as if its content were the next commit on a branch: what a merge
+// will make of it. The commits on the way there are nothing that a cluster ever sees, so
+// that a version may be mended in a pull request that brings it.
+func onTop(base, head *source.Snapshot) *source.Snapshot {
+	out := *head
+	out.Line = slices.Clone(base.Line)
+	was := map[string]string{}
+	for _, f := range base.Files {
+		was[f.Path] = f.Blob
+	}
+	if len(out.Line) == 0 { // a shallow clone
+		first := source.Step{Commit: base.Head}
+		for _, path := range slices.Sorted(maps.Keys(was)) {
+			first.Changes = append(first.Changes, source.Change{Path: path, Blob: was[path]})
+		}
+		out.Line = append(out.Line, first)
+	}
+	step := source.Step{Commit: head.Head}
+	there := map[string]bool{}
+	for _, f := range head.Files {
+		there[f.Path] = true
+		if !f.Dirty && was[f.Path] != f.Blob {
+			step.Changes = append(step.Changes, source.Change{Path: f.Path, Blob: f.Blob})
+		}
+	}
+	for _, r := range head.Refused {
+		there[r.Path] = true // not gone, only not readable
+	}
+	for path := range was {
+		if !there[path] {
+			step.Changes = append(step.Changes, source.Change{Path: path})
+		}
+	}
+	slices.SortFunc(step.Changes, func(a, b source.Change) int { return cmp.Compare(a.Path, b.Path) })
+	if len(step.Changes) > 0 {
+		out.Line = append(out.Line, step)
+	}
+	return &out
+}
+
+// revision is what pools may choose from at a revision of the repository.
+type revision struct {
+	own, builtin *shelf
+	inventories  []api.ProfileSource
+}
+
+// ownName is how the repository is called where no ProfileSource is known.
+const ownName = "of this repository"
+
+func newRevision(own, builtin *shelf) *revision {
+	r := &revision{own: own, builtin: builtin}
+	r.inventories = []api.ProfileSource{inventory(ownName, nil, own.cat)}
+	if builtin != nil {
+		r.inventories = append(r.inventories, inventory(api.DefaultsName, &api.BuiltinSource{}, builtin.cat))
+	}
+	return r
+}
+
+// inventory is the status that a ProfileSource has once it was synced.
+func inventory(name string, builtin *api.BuiltinSource, cat *profile.Catalogue) api.ProfileSource {
+	ps := api.ProfileSource{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	ps.Spec.Builtin = builtin
+	entries := map[string]api.ProfileEntry{}
+	for name, history := range cat.History {
+		e := api.ProfileEntry{Name: name, Removed: true}
+		for _, v := range history {
+			e.Version, e.Digest = v.Version, v.Digest
+			e.Versions = append(e.Versions, v.Version)
+		}
+		entries[name] = e
+	}
+	for _, v := range cat.Current {
+		e := entries[v.Name]
+		e.Name, e.Version, e.Digest, e.Removed = v.Name, v.Version, v.Digest, false
+		entries[v.Name] = e
+	}
+	ps.Status.Profiles = slices.SortedFunc(maps.Values(entries), func(a, b api.ProfileEntry) int { return cmp.Compare(a.Name, b.Name) })
+	return ps
+}
+
+// choice is what a pool gets at a revision.
+type choice struct {
+	from    *shelf // nil where nothing is chosen
+	builtin bool
+	version profile.Version
+	removed bool   // the profile has left the repository: only who has it keeps it
+	refusal string // why the pool cannot have what it asks for
+	not     string // why the repository has no say
+}
+
+// same reports whether two choices are one version with one content from one place.
+func (c choice) same(d choice) bool {
+	return c.from != nil && d.from != nil && c.version.Version == d.version.Version && c.version.Digest == d.version.Digest &&
+		c.builtin == d.builtin
+}
+
+// choose resolves what a pool asks for, in the controller's order: a profile of the
+// repository, an object made by hand, a built-in profile.
+func (r *revision) choose(want wishes.Wish, fleet *Fleet) choice {
+	own, builtin := wishes.Split(r.inventories)
+	if o, ok := wishes.Offered(own, want.Name); ok {
+		return r.offered(r.own, want, o)
+	}
+	if slices.Contains(fleet.ByHand, want.Name) {
+		return choice{not: fmt.Sprintf("the OperatingSystemProfile %s was made by hand", want.Name)}
+	}
+	if o, ok := wishes.Offered(builtin, want.Name); ok {
+		return r.offered(r.builtin, want, o)
+	}
+	return choice{not: fmt.Sprintf("the profile %s is not in this repository", want.Name)}
+}
+
+func (r *revision) offered(from *shelf, want wishes.Wish, o wishes.Offer) choice {
+	version := o.Entry.Version
+	if want.Pin != nil {
+		best, err := want.Version(o.Source.Name, append(o.Entry.Versions, o.Entry.Version))
+		if err != nil {
+			return choice{refusal: err.Error()}
+		}
+		version = best
+	}
+	c := choice{from: from, builtin: from == r.builtin, removed: o.Entry.Removed}
+	for _, v := range slices.Concat(from.cat.History[want.Name], from.cat.Current) {
+		if v.Name == want.Name && v.Version == version {
+			c.version = v // of the current one the path is there
+		}
+	}
+	return c
+}
+
+// profile reads a version.
+func (c choice) profile(ctx context.Context) (render.Profile, error) {
+	s, v := c.from, c.version
+	id := identity{v.Name, v.Version, v.Digest}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p, ok := s.docs[id]; ok {
+		return p, nil
+	}
+	doc, err := s.ix.Document(ctx, s.snap, v)
+	if err != nil {
+		return render.Profile{}, err
+	}
+	p := render.Profile{
+		Spec: doc.Spec, Digest: doc.Digest, Object: profile.ObjectName(v.Name, v.Version, v.Digest),
+		Provenance: render.Provenance{
+			Profile: v.Name, Version: v.Version, Commit: string(v.Commit), Change: string(v.Commit),
+			Repository: notes.Clean(s.snap.Repository), Path: notes.Clean(v.Path),
+		},
+		File: cmp.Or(v.CurrentPath, v.Path), Lines: doc.Line,
+	}
+	s.docs[id] = p
+	return p, nil
+}

@@ -1,0 +1,132 @@
+package preview
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+)
+
+const (
+	snapshotKind    = "OSMGitopsSnapshot"
+	snapshotVersion = 1
+
+	// ConfigMapName is the ConfigMap that the controller keeps a snapshot in.
+	ConfigMapName = "osm-gitops-snapshot"
+	// configMapKey is where in its binaryData.
+	configMapKey = "snapshot.json.gz"
+
+	// maxConfigMapBytes is what the data of a ConfigMap may have, 1 MiB with its key:
+	// https://kubernetes.io/docs/concepts/configuration/configmap/#motivation
+	maxConfigMapBytes = 1<<20 - 1<<10
+	// MaxSnapshotBytes bounds a snapshot, unpacked: some 50,000 pools.
+	MaxSnapshotBytes = 64 << 20 // 64 MiB
+)
+
+// snapshot is a Fleet in a file. It holds no time: of one fleet there is one file.
+type snapshot struct {
+	Kind    string `json:"kind"`
+	Version int    `json:"version"`
+	Fleet
+}
+
+// Encode writes a fleet as a snapshot, compressed or for people to read.
+func (f Fleet) Encode(compress bool) ([]byte, error) {
+	f.sort()
+	b, err := json.MarshalIndent(snapshot{snapshotKind, snapshotVersion, f}, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("encoding the snapshot: %w", err)
+	}
+	b = append(b, '\n')
+	if !compress {
+		return b, nil
+	}
+	var buf bytes.Buffer
+	z := gzip.NewWriter(&buf)
+	_, err = z.Write(b)
+	if err := errors.Join(err, z.Close()); err != nil {
+		return nil, fmt.Errorf("compressing the snapshot: %w", err)
+	}
+	return buf.Bytes(), nil
+}
+
+// ErrTooLarge says that a ConfigMap does not hold a snapshot.
+var ErrTooLarge = errors.New("a ConfigMap does not hold it")
+
+// ConfigMap is the one that the controller publishes, or ErrTooLarge.
+func (f Fleet) ConfigMap() (*corev1.ConfigMap, error) {
+	b, err := f.Encode(true)
+	if err != nil {
+		return nil, err
+	}
+	if len(b) > maxConfigMapBytes {
+		return nil, fmt.Errorf("the snapshot of %d pools has %d bytes compressed, and %d are possible: %w; have a job write it with osm-gitops snapshot instead of --publish-snapshot", len(f.Pools), len(b), maxConfigMapBytes, ErrTooLarge)
+	}
+	return &corev1.ConfigMap{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: ConfigMapName, Namespace: f.Namespace,
+			Labels: map[string]string{api.LabelManagedBy: api.FieldManager},
+		},
+		BinaryData: map[string][]byte{configMapKey: b},
+	}, nil
+}
+
+// Decode reads a snapshot: as it is, compressed, or the ConfigMap with one as kubectl
+// prints it.
+func Decode(r io.Reader) (Fleet, error) {
+	b, err := bounded(r)
+	if err != nil {
+		return Fleet{}, err
+	}
+	if !bytes.HasPrefix(b, []byte("\x1f\x8b")) && !bytes.HasPrefix(bytes.TrimSpace(b), []byte(`{`)) || bytes.Contains(b[:min(len(b), 4<<10)], []byte("binaryData")) {
+		var cm corev1.ConfigMap
+		if err := yaml.Unmarshal(b, &cm); err != nil || len(cm.BinaryData[configMapKey]) == 0 {
+			return Fleet{}, fmt.Errorf("is neither a snapshot nor the ConfigMap %s, which holds one: write it with osm-gitops snapshot, or kubectl get configmap %s -o yaml", ConfigMapName, ConfigMapName)
+		}
+		b = cm.BinaryData[configMapKey]
+	}
+	if bytes.HasPrefix(b, []byte("\x1f\x8b")) {
+		z, err := gzip.NewReader(bytes.NewReader(b))
+		if err != nil {
+			return Fleet{}, fmt.Errorf("is no gzip: %w", err)
+		}
+		if b, err = bounded(z); err != nil {
+			return Fleet{}, err
+		}
+	}
+	var s snapshot
+	if err := json.Unmarshal(b, &s); err != nil {
+		return Fleet{}, fmt.Errorf("is no snapshot: %w", err)
+	}
+	if s.Kind != snapshotKind || s.Version != snapshotVersion {
+		return Fleet{}, fmt.Errorf("is no snapshot that this release reads: its kind is %q and its version %d, which should be %q and %d: write it again with this release", s.Kind, s.Version, snapshotKind, snapshotVersion)
+	}
+	for i, p := range s.Pools { // whoever wrote it
+		s.Pools[i].Facts = redacted(p.Facts)
+	}
+	for name, settings := range s.Settings {
+		s.Settings[name] = Redacted(settings.Settings, settings.Cluster.Server)
+	}
+	s.sort()
+	return s.Fleet, nil
+}
+
+func bounded(r io.Reader) ([]byte, error) {
+	b, err := io.ReadAll(io.LimitReader(r, MaxSnapshotBytes+1))
+	if err != nil {
+		return nil, fmt.Errorf("cannot be read: %w", err)
+	}
+	if len(b) > MaxSnapshotBytes {
+		return nil, fmt.Errorf("is larger than %d bytes", MaxSnapshotBytes)
+	}
+	return b, nil
+}

@@ -1,0 +1,220 @@
+package preview
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+)
+
+// maxNames is how many pools are named where a person reads; JSON has all.
+const maxNames = 20
+
+// Text is a report for a terminal.
+func (r *Report) Text() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s -> %s\n", r.Base, r.Head)
+	for _, p := range r.Profiles {
+		fmt.Fprintf(&b, "  %s\n", p.sentence(plain))
+	}
+	for i, f := range r.Refused {
+		if i == 0 {
+			b.WriteString("refused files\n")
+		}
+		fmt.Fprintf(&b, "  %s\n", indented(f.String()))
+	}
+	fmt.Fprintln(&b, r.summary())
+	for _, f := range r.Refusals {
+		fmt.Fprintf(&b, "\nREFUSED%s: %s\n  %s\n", f.since(), names(f.Pools, plain), indented(f.Reason))
+	}
+	for _, c := range r.Changes {
+		c.text(&b)
+	}
+	for i, u := range r.Unchanged {
+		if i == 0 {
+			b.WriteString("\nunchanged\n")
+		}
+		fmt.Fprintf(&b, "  %s: %s\n", u.Reason, names(u.Pools, plain))
+	}
+	return b.String()
+}
+
+// String is the name with the commit.
+func (r Revision) String() string {
+	const digits = 12
+	if r.Commit == "" || strings.HasPrefix(r.Commit, r.Name) {
+		return r.Name
+	}
+	return fmt.Sprintf("%s (%s)", r.Name, r.Commit[:min(digits, len(r.Commit))])
+}
+
+func (f Refused) String() string {
+	where := f.Path
+	if f.Line > 0 {
+		where += fmt.Sprintf(":%d", f.Line)
+	}
+	if f.Field != "" {
+		where += ": " + f.Field
+	}
+	return where + ": " + f.Message
+}
+
+func (f Refusal) since() string {
+	if f.Before {
+		return " at both"
+	}
+	return ""
+}
+
+// quote makes a value fit for where it is printed.
+type quote func(string) string
+
+func plain(s string) string { return s }
+
+func (p ProfileChange) sentence(q quote) string {
+	switch p.Change {
+	case ProfileAdded:
+		return fmt.Sprintf("%s %s added: %s", q(p.Name), q(p.To), q(p.Path))
+	case ProfileRemoved:
+		return fmt.Sprintf("%s removed, which was %s: %s", q(p.Name), q(p.From), q(p.Path))
+	}
+	return fmt.Sprintf("%s %s -> %s %s: %s", q(p.Name), q(p.From), q(p.To), p.Change, q(p.Path))
+}
+
+// summary counts.
+func (r *Report) summary() string {
+	changed, replaced := r.affected()
+	text := fmt.Sprintf("%s: %d get something else", counted(r.Pools, "pool"), changed)
+	if replaced > 0 {
+		text += fmt.Sprintf(", of %d running machines are replaced", replaced)
+	}
+	if n := r.refused(); n > 0 {
+		text += fmt.Sprintf("; %d cannot have what they ask for", n)
+	}
+	return text + fmt.Sprintf("; %d do not change", r.Pools-changed-r.refused())
+}
+
+func counted(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// names lists pools, the first of them.
+func names(pools []string, q quote) string {
+	var out []string
+	for _, p := range pools[:min(len(pools), maxNames)] {
+		out = append(out, q(p))
+	}
+	text := strings.Join(out, ", ")
+	if more := len(pools) - maxNames; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+func indented(text string) string { return strings.ReplaceAll(text, "\n", "\n  ") }
+
+// title says what changes for whom.
+func (c Change) title(q quote) string {
+	title := fmt.Sprintf("%s %s -> %s: ", q(c.Profile), q(c.From), q(c.To))
+	if c.From == "" {
+		title = fmt.Sprintf("%s %s, the first that can be had: ", q(c.Profile), q(c.To))
+	}
+	title += counted(len(c.Pools), "pool") + ", "
+	switch {
+	case c.From == "":
+		return title + "everything is new"
+	case len(c.Files) == 0:
+		return title + "with equal files"
+	}
+	return title + counted(len(c.Files), "file")
+}
+
+// equalNote says why a change without files is one.
+const equalNote = "what nodes get is the same but for the version, the commit and the digest that they state"
+
+func (c Change) text(b *strings.Builder) {
+	fmt.Fprintf(b, "\n%s\n", c.title(plain))
+	for _, p := range c.Pools[:min(len(c.Pools), maxNames)] {
+		fmt.Fprintf(b, "  %s\n", p.sentence(plain))
+	}
+	if more := len(c.Pools) - maxNames; more > 0 {
+		fmt.Fprintf(b, "  and %s more\n", counted(more, "pool"))
+	}
+	if len(c.Files) == 0 && c.From != "" {
+		fmt.Fprintf(b, "  %s\n", equalNote)
+	}
+	for _, f := range c.Files {
+		fmt.Fprintf(b, "  %s\n", f.sentence(plain))
+		for line := range strings.SplitSeq(strings.TrimSuffix(f.Diff, "\n"), "\n") {
+			if line != "" {
+				fmt.Fprintf(b, "    %s\n", line)
+			}
+		}
+	}
+}
+
+// sentence tells of a pool.
+func (a Affected) sentence(q quote) string {
+	text := q(a.Name) + ": "
+	if a.Replaced {
+		text += "running machines are replaced"
+	} else {
+		text += "new machines only"
+	}
+	if a.Wave != nil {
+		text += fmt.Sprintf(", in wave %d", *a.Wave)
+	}
+	if a.Has != "" {
+		text += ", has " + q(a.Has) + " now"
+	}
+	return text + ", " + a.UserData.sentence(a.Provider, q)
+}
+
+func (u UserData) sentence(provider string, q quote) string {
+	text := "user-data "
+	if u.Before > 0 {
+		text += fmt.Sprintf("%d -> ", u.Before)
+	}
+	text += counted(u.After, "byte")
+	if u.Counted != u.After {
+		text += fmt.Sprintf(", which count as %d", u.Counted)
+	}
+	return text + fmt.Sprintf(" of %d for %s (%d%%)", u.Limit, q(provider), u.Counted*100/max(u.Limit, 1))
+}
+
+// sentence tells of a file.
+func (f FileDiff) sentence(q quote) string {
+	text := fmt.Sprintf("%s %s %s", f.Stage, q(f.Path), f.Change)
+	switch {
+	case f.Mode != "":
+		text += ", mode " + f.Mode
+	case f.OldMode != f.NewMode:
+		text += fmt.Sprintf(", mode %s -> %s", f.OldMode, f.NewMode)
+	}
+	if f.Diff == "" && f.OldMode == f.NewMode && f.Change == "changed" {
+		text += " in what is not shown: it may be a credential"
+	}
+	return text
+}
+
+// cut is the beginning of a difference, for where there is little room.
+func (f FileDiff) cut(lines, size int) string {
+	all := strings.SplitAfter(f.Diff, "\n")
+	kept, n := 0, 0
+	for _, line := range all {
+		if n += len(line); kept == lines || n > size {
+			break
+		}
+		kept++
+	}
+	if kept == len(all) {
+		return f.Diff
+	}
+	if kept == 0 { // one long line
+		return notes.Shorten(f.Diff, size) + "\n"
+	}
+	return strings.Join(all[:kept], "") + fmt.Sprintf("… %s more\n", counted(len(all)-kept, "line"))
+}

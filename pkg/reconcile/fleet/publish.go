@@ -1,0 +1,92 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/preview"
+)
+
+// publishEvery is the time between two looks. What a look costs is one list of caches,
+// and compressing the result.
+const publishEvery = 5 * time.Minute
+
+// firstPublish is when the first look is, so that caches are filled and pools configured;
+// and the time to the next one after a failure.
+const firstPublish = 5 * time.Second
+
+// Publisher keeps the snapshot in a ConfigMap of the controller's namespace up to date.
+type Publisher struct {
+	Reader Reader
+	// Live reads and Writer writes the ConfigMap, which no cache holds.
+	Live   client.Reader
+	Writer client.Writer
+	Clock  clock.Clock
+}
+
+// Start publishes until ctx ends. It is for the leader only.
+func (p *Publisher) Start(ctx context.Context) error {
+	delay := firstPublish
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-p.Clock.After(wait.Jitter(delay, 0.2)):
+		}
+		delay = publishEvery
+		if err := p.publish(ctx); err != nil && ctx.Err() == nil {
+			log.FromContext(ctx).Error(err, "publishing the snapshot of pools")
+			delay = firstPublish
+			if errors.Is(err, preview.ErrTooLarge) {
+				delay = publishEvery
+			}
+		}
+	}
+}
+
+// NeedLeaderElection has one replica write.
+func (*Publisher) NeedLeaderElection() bool { return true }
+
+// publish writes the snapshot if it is another than the one that stands.
+func (p *Publisher) publish(ctx context.Context) error {
+	pools, err := p.Reader.Read(ctx)
+	if err != nil {
+		return err
+	}
+	want, err := pools.ConfigMap()
+	if err != nil {
+		return err
+	}
+	var have corev1.ConfigMap
+	err = p.Live.Get(ctx, client.ObjectKeyFromObject(want), &have)
+	switch {
+	case apierrors.IsNotFound(err):
+		if err := p.Writer.Create(ctx, want); err != nil {
+			return fmt.Errorf("creating ConfigMap %s/%s: %w", want.Namespace, want.Name, err)
+		}
+		return nil
+	case err != nil:
+		return fmt.Errorf("reading ConfigMap %s/%s: %w", want.Namespace, want.Name, err)
+	case have.Labels[api.LabelManagedBy] != api.FieldManager:
+		return fmt.Errorf("ConfigMap %s/%s is somebody else's: delete it, or do without --publish-snapshot", want.Namespace, want.Name)
+	case reflect.DeepEqual(have.BinaryData, want.BinaryData) && len(have.Data) == 0:
+		return nil
+	}
+	next := have.DeepCopy()
+	next.BinaryData, next.Data = want.BinaryData, nil
+	if err := p.Writer.Update(ctx, next); err != nil {
+		return fmt.Errorf("writing ConfigMap %s/%s: %w", want.Namespace, want.Name, err)
+	}
+	return nil
+}

@@ -1,0 +1,172 @@
+package fleet
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/preview"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
+)
+
+// Reader is where pools are read from. It may be a cache.
+type Reader struct {
+	// Management has profiles, their sources and configurations.
+	Management client.Reader
+	// Worker has the MachineDeployments.
+	Worker client.Reader
+	// Settings has the ConfigMaps with settings; it is of the management cluster.
+	Settings client.Reader
+	// Namespace is the controller's.
+	Namespace string
+}
+
+// Read reads the pools, their settings and what says which profile they get.
+func (r Reader) Read(ctx context.Context) (preview.Fleet, error) {
+	out := preview.Fleet{Namespace: r.Namespace, Settings: map[string]preview.Settings{}, Pools: []preview.Pool{}}
+	records, err := r.records(ctx)
+	if err != nil {
+		return out, err
+	}
+	if err := errors.Join(r.sources(ctx, &out), r.byHand(ctx, &out)); err != nil {
+		return out, err
+	}
+	var list cluster.MachineDeploymentList
+	if err := r.Worker.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return out, fmt.Errorf("listing MachineDeployments: %w", err)
+	}
+	usual := mostUsed(records)
+	for i := range list.Items {
+		md := &list.Items[i] // may be a cache's: not to be changed
+		if md.Annotations[api.AnnotationOSP] == "" || !md.DeletionTimestamp.IsZero() {
+			continue
+		}
+		rec, has := records[md.Namespace+"/"+md.Name]
+		digest := usual
+		if has {
+			digest = rec.SettingsDigest
+		}
+		if digest == "" {
+			return out, fmt.Errorf("the controller of namespace %q has configured no pool yet, so its settings are not known: wait for it, or name another --namespace", r.Namespace)
+		}
+		settings, err := r.settings(ctx, &out, digest)
+		if err != nil {
+			return out, err
+		}
+		pool := preview.NewPool(md, digest, func(md *cluster.MachineDeployment) (render.Pool, error) { return decode(md, settings.Settings, rec) })
+		if has {
+			pool.Now = &preview.Generation{Profile: rec.Profile, Version: rec.Version}
+			pool.SecretName = rec.BootstrapKubeconfigSecretName
+		}
+		out.Pools = append(out.Pools, pool)
+	}
+	return out, nil
+}
+
+// decode takes the facts out of a MachineDeployment. The configuration of a cloud provider
+// refers to Secrets, which are not read: the record says whether there is one.
+func decode(md *cluster.MachineDeployment, settings render.Settings, rec render.Record) (render.Pool, error) {
+	pool, err := render.DecodePool(md)
+	if err != nil || len(pool.CloudConfigRefs(md, settings)) == 0 {
+		return pool, err
+	}
+	pool.CloudConfig = rec.Pool.CloudConfig
+	return pool, nil
+}
+
+// records are those of the configurations, by pool.
+func (r Reader) records(ctx context.Context) (map[string]render.Record, error) {
+	var list osm.OperatingSystemConfigList
+	if err := r.Management.List(ctx, &list, client.InNamespace(r.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing OperatingSystemConfigs: %w", err)
+	}
+	out := map[string]render.Record{}
+	for i := range list.Items {
+		a := list.Items[i].Annotations
+		var rec render.Record
+		if json.Unmarshal([]byte(a[api.AnnotationRecord]), &rec) == nil && rec.SettingsDigest != "" {
+			out[a[api.AnnotationPool]] = rec
+		}
+	}
+	return out, nil
+}
+
+// mostUsed is the digest of the settings of most pools, for those that have none yet.
+func mostUsed(records map[string]render.Record) string {
+	uses, best := map[string]int{}, ""
+	for _, rec := range records {
+		uses[rec.SettingsDigest]++
+	}
+	for digest, n := range uses {
+		if n > uses[best] || n == uses[best] && digest < best {
+			best = digest
+		}
+	}
+	return best
+}
+
+// settings reads settings once.
+func (r Reader) settings(ctx context.Context, out *preview.Fleet, digest string) (preview.Settings, error) {
+	if s, ok := out.Settings[digest]; ok {
+		return s, nil
+	}
+	key := types.NamespacedName{Namespace: r.Namespace, Name: pools.SettingsName(digest)}
+	var cm corev1.ConfigMap
+	if err := r.Settings.Get(ctx, key, &cm); err != nil {
+		return preview.Settings{}, fmt.Errorf("reading settings %s: %w", key, err)
+	}
+	var s preview.Settings
+	if err := json.Unmarshal([]byte(cm.Data[pools.SettingsKey]), &s); err != nil {
+		return s, fmt.Errorf("reading settings %s: the JSON is broken: delete the ConfigMap, and it is made again", key)
+	}
+	s = preview.Redacted(s.Settings, s.Cluster.Server) // somebody may have edited it
+	out.Settings[digest] = s
+	return s, nil
+}
+
+// sources reads what ProfileSources offer.
+func (r Reader) sources(ctx context.Context, out *preview.Fleet) error {
+	var list api.ProfileSourceList
+	if err := r.Management.List(ctx, &list, client.InNamespace(r.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("listing ProfileSources: %w", err)
+	}
+	for i := range list.Items {
+		ps := &list.Items[i]
+		if ps.Spec.Builtin != nil {
+			continue
+		}
+		s := preview.Source{Name: ps.Name, Waves: ps.Gated(), Profiles: []string{}}
+		for _, e := range ps.Status.Profiles {
+			if !e.Removed {
+				s.Profiles = append(s.Profiles, e.Name)
+			}
+		}
+		slices.Sort(s.Profiles)
+		out.Sources = append(out.Sources, s)
+	}
+	return nil
+}
+
+// byHand reads which OperatingSystemProfiles no ProfileSource made.
+func (r Reader) byHand(ctx context.Context, out *preview.Fleet) error {
+	var list osm.OperatingSystemProfileList
+	if err := r.Management.List(ctx, &list, client.InNamespace(r.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("listing OperatingSystemProfiles: %w", err)
+	}
+	for i := range list.Items {
+		if osp := &list.Items[i]; osp.Labels[api.LabelManagedBy] != api.FieldManager {
+			out.ByHand = append(out.ByHand, osp.Name)
+		}
+	}
+	return nil
+}

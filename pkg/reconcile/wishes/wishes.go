@@ -1,0 +1,113 @@
+package wishes
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/waves"
+)
+
+// Wish is what the annotations of a pool ask for.
+type Wish struct {
+	Name, Namespace string
+	Pin             *profile.Pin // nil for the current version
+	Wave            int32        // in which it gets a new version
+}
+
+// Of reads the annotations and labels of a pool. Without one that names it, the namespace
+// of profiles is the controller's. The error says that the version asked for cannot be
+// read; the rest of the wish is there nevertheless.
+func Of(annotations, labels map[string]string, namespace string) (Wish, error) {
+	w := Wish{Name: annotations[api.AnnotationOSP], Namespace: cmp.Or(annotations[api.AnnotationOSPNamespace], namespace)}
+	w.Wave, _ = waves.Of(labels) // the rollout tells of one that cannot be read
+	if text := annotations[api.AnnotationVersionPin]; text != "" {
+		pin, err := profile.ParsePin(text)
+		if err != nil {
+			return w, fmt.Errorf("annotation %s: %q %w; or remove it, for the current version", api.AnnotationVersionPin, Shortened(text), err)
+		}
+		w.Pin = &pin
+	}
+	return w, nil
+}
+
+// Shortened cuts off what somebody wrote into an annotation.
+func Shortened(text string) string {
+	const most = 100 // bytes
+	if len(text) > most {
+		return strings.ToValidUTF8(text[:most], "") + "…"
+	}
+	return text
+}
+
+// Has reports whether a version of a profile would do.
+func (w Wish) Has(name, version string) bool {
+	return name == w.Name && (w.Pin == nil || w.Pin.Allows(version))
+}
+
+// Version is the best of those there are for a wish with a pin. The error names the
+// nearest.
+func (w Wish) Version(from string, there []string) (string, error) {
+	best, ok := w.Pin.Best(there)
+	if !ok {
+		return "", fmt.Errorf("annotation %s: profile %q of ProfileSource %q has no version %q; nearest are %s: correct the annotation, or push that version",
+			api.AnnotationVersionPin, w.Name, from, w.Pin, strings.Join(w.Pin.Nearest(there), ", "))
+	}
+	return best, nil
+}
+
+// Suspended reports whether the configuration of a pool is frozen.
+func Suspended(annotations map[string]string) (bool, error) {
+	switch text := annotations[api.AnnotationSuspend]; text {
+	case "true":
+		return true, nil
+	case "", "false":
+		return false, nil
+	default:
+		return false, fmt.Errorf("annotation %s: %q is neither \"true\", which freezes the configuration, nor \"false\": correct it, or remove it", api.AnnotationSuspend, Shortened(text))
+	}
+}
+
+// Offer is a profile in the inventory of a source.
+type Offer struct {
+	Entry  api.ProfileEntry
+	Source *api.ProfileSource // not to be changed
+}
+
+// Split parts the sources that people made from that of the built-in profiles.
+func Split(sources []api.ProfileSource) (own, builtin []api.ProfileSource) {
+	for _, ps := range sources {
+		if ps.Spec.Builtin != nil {
+			builtin = append(builtin, ps)
+		} else {
+			own = append(own, ps)
+		}
+	}
+	return own, builtin
+}
+
+// Offered finds a profile in the inventories. One that is still in its source
+// comes before one that was removed; then the older source counts.
+func Offered(sources []api.ProfileSource, name string) (Offer, bool) {
+	sources = slices.Clone(sources)
+	sort.SliceStable(sources, func(i, j int) bool {
+		a, b := sources[i], sources[j]
+		if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
+			return a.CreationTimestamp.Before(&b.CreationTimestamp)
+		}
+		return a.Name < b.Name
+	})
+	var found Offer
+	for _, ps := range sources {
+		for _, e := range ps.Status.Profiles {
+			if e.Name == name && (found.Source == nil || found.Entry.Removed && !e.Removed) {
+				found = Offer{Entry: e, Source: &ps}
+			}
+		}
+	}
+	return found, found.Source != nil
+}

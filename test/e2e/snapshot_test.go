@@ -1,0 +1,80 @@
+package e2e
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/preview"
+)
+
+// security.md 15: what the controller publishes of pools and what a person writes of them
+// is the same, holds no credential, and is all that diff needs.
+func TestSnapshot(t *testing.T) {
+	s := newSystem(t)
+	s.git.push(map[string]string{"a.yaml": osp("osp-a", "v1.0.0", "echo one")})
+	commit := s.git.push(map[string]string{"a.yaml": osp("osp-a", "v1.1.0", "echo two")})
+	s.source()
+	s.pool("web", "osp-a", annotate(api.AnnotationRollout, api.RolloutReplace), func(md map[string]any) {
+		annotate("kubectl.kubernetes.io/last-applied-configuration", canary)(md)
+		template := md["spec"].(map[string]any)["template"].(map[string]any)["spec"].(map[string]any)
+		value := template["providerSpec"].(map[string]any)["value"].(map[string]any)
+		value["cloudProviderSpec"] = map[string]any{"token": canary}
+		value["overwriteCloudConfig"] = canary
+		value["sshPublicKeys"] = []any{"ssh-ed25519 " + canary}
+	})
+	s.pool("old", "osp-a", annotate(api.AnnotationVersionPin, "v1.0.0"))
+	s.start("--publish-snapshot", "--node-http-proxy", "http://"+canary+":"+canary+"@proxy.example.com")
+	s.ready(commit)
+	s.served("web", "v1.1.0")
+	s.served("old", "v1.0.0")
+
+	dir := t.TempDir()
+	file, published := filepath.Join(dir, "snapshot.json.gz"), filepath.Join(dir, "published.yaml")
+	s.eventually("the snapshot to be published", func() error {
+		if status, _, errs := s.runs("snapshot", "--kubeconfig", s.cluster.Kubeconfig, "-o", file); status != 0 {
+			return fmt.Errorf("status %d: %s", status, errs)
+		}
+		written, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		var cm corev1.ConfigMap
+		if err := s.get(namespace, preview.ConfigMapName, &cm); err != nil {
+			return err
+		}
+		have := cm.BinaryData["snapshot.json.gz"]
+		if string(have) != string(written) {
+			return errors.New("it is not what osm-gitops snapshot writes")
+		}
+		if len(cm.Annotations) > 0 {
+			t.Errorf("it has annotations: %v", cm.Annotations)
+		}
+		text := "apiVersion: v1\nkind: ConfigMap\nbinaryData:\n  snapshot.json.gz: " + base64.StdEncoding.EncodeToString(have) + "\n"
+		return os.WriteFile(published, []byte(text), 0o600)
+	})
+	_, text, errs := s.runs("snapshot", "--kubeconfig", s.cluster.Kubeconfig)
+	if strings.Contains(text+errs, canary) || !strings.Contains(text, `"name": "web"`) || strings.Contains(text, "last-applied") {
+		t.Errorf("the snapshot tells a credential, or not of the pool: %s\n%s", text, errs)
+	}
+
+	fromCluster := []string{"--kubeconfig", s.cluster.Kubeconfig}
+	for _, from := range [][]string{{"--snapshot", file}, {"--snapshot", published}, fromCluster} {
+		status, out, errs := s.runs(append([]string{"diff", "HEAD~1", "HEAD", "--repo", s.git.work}, from...)...)
+		for _, want := range []string{"osp-a v1.0.0 -> v1.1.0: 1 pool", s.pools + "/web: running machines are replaced, has osp-a v1.1.0 now", "+    echo two", "asks for v1.0.0: it keeps osp-a v1.0.0: " + s.pools + "/old"} {
+			if status != 0 || !strings.Contains(strings.Join(strings.Fields(out), " "), strings.Join(strings.Fields(want), " ")) {
+				t.Errorf("%v: status %d, lacks %q:\n%s%s", from, status, want, out, errs)
+			}
+		}
+		if strings.Contains(out+errs, canary) {
+			t.Errorf("%v: a credential is printed: %s", from, around(out+errs, canary))
+		}
+	}
+}
