@@ -38,6 +38,7 @@ func TestGenerated(t *testing.T) {
 		{"render.md", "mistake", session(t, program, "< mistake.yaml")},
 		{"render.md", "repository", repositorySession(t, program)},
 		{"render.md", "tree", treeSession(t, program)},
+		{"schema.md", "flags", flags(t, program, "schema", 2)},
 		{"template-data.md", "sprig", sprigNames(t)},
 		{"pools.md", "limits", userDataLimits()},
 		{"metrics.md", "metrics", metricsTable()},
