@@ -189,7 +189,7 @@ func (k *walker) runScript(w *world, s *script, args []string) []*world {
 		inside = w.clone()
 	}
 	key := fmt.Sprintf("%s\x00%s\x00%v\x00%s", s.stage, s.file.Path, sourced, inside.key())
-	if !sourced && k.done[key] || k.depth > maxDepth {
+	if !sourced && !w.read && k.done[key] || k.depth > maxDepth {
 		return []*world{w}
 	}
 	k.done[key] = true
@@ -259,7 +259,11 @@ func (k *walker) builtin(w *world, args []string) ([]*world, bool) {
 			n, _ = strconv.Atoi(args[1]) // 0 where that is no number
 		}
 		w.args = w.args[min(max(n, 0), len(w.args)):]
-	case "set", "trap", "umask", "wait", "cd", "pushd", "popd", "shopt", "hash", "sleep", "type", "ulimit":
+	case "set":
+		if len(args) > 1 && args[1] == "--" {
+			w.args, w.named = args[2:], true
+		}
+	case "trap", "umask", "wait", "cd", "pushd", "popd", "shopt", "hash", "sleep", "type", "ulimit":
 	case "unset":
 		for _, name := range args[1:] {
 			w.set(name, expand.Variable{})

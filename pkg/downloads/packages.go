@@ -132,6 +132,9 @@ func others(manager string) func(*walker, *world, []string) {
 // addRepository records what a repository's address is given as.
 func (k *walker) addRepository(w *world, args []string) {
 	before := len(k.found)
+	if k.repositories(w, "", strings.Join(args, " ")); len(k.found) > before {
+		return
+	}
 	k.urls(w, args, "the address of a repository")
 	if len(k.found) == before && slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "ppa:") || hasHole(a) }) {
 		k.unresolved(shown(strings.Join(args, " ")), "the address of this repository is not known: write its URL")

@@ -25,7 +25,16 @@ func (l List) Table(to io.Writer) error {
 	return w.Flush()
 }
 
-// what is an item in words.
+// String is an item in words: "package yum containerd.io 2.2*".
+func (i Item) String() string {
+	switch i.Kind {
+	case KindURL, KindUnresolved:
+		return i.Name
+	}
+	return string(i.Kind) + " " + i.what()
+}
+
+// what is an item without its kind.
 func (i Item) what() string {
 	switch i.Kind {
 	case KindPackage:

@@ -100,7 +100,8 @@ func eachMachine(w *world, print func(uname, arch string) string) []*world {
 // url records a file that is downloaded to a path, "" where that is not known.
 func (k *walker) url(w *world, url, to, why string) {
 	url = strings.TrimSpace(url)
-	if url == "" || k.node.Server != "" && strings.HasPrefix(url, strings.TrimSuffix(k.node.Server, "/")+"/") || isLocal(url) {
+	server := strings.TrimSuffix(k.node.Server, "/")
+	if url == "" || server != "" && (url == server || strings.HasPrefix(url, server+"/")) || isLocal(url) {
 		return
 	}
 	if !strings.Contains(url, "://") {

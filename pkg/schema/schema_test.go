@@ -266,7 +266,9 @@ func described(root map[string]any, field any) bool {
 func TestTemplateVariables(t *testing.T) {
 	text, _ := schema.Named("osp")
 	var root struct {
-		Definitions struct{ Template struct{ Description, MarkdownDescription string } }
+		Definitions struct {
+			Template struct{ Description, MarkdownDescription string }
+		}
 	}
 	if err := json.Unmarshal(text, &root); err != nil {
 		t.Fatal(err)
