@@ -75,9 +75,9 @@ func TestCheck(t *testing.T) {
 		line                 int
 		message, where, file string
 	}{
-		{18, "https://dl.k8s.io/v1.36.0/bin/linux/amd64/kubelet is not mirrored", "", "/opt/bin/setup"},
-		{29, "package apt open-vm-tools is not mirrored", "vsphere, kubelet 1.36.0", "/opt/bin/setup"},
-		{31, "https://example.com/${hostname} cannot be found among what is mirrored: a part of this URL is known on the node alone", "", "/opt/bin/setup"},
+		{19, "https://dl.k8s.io/v1.36.0/bin/linux/amd64/kubelet is not mirrored", "", "/opt/bin/setup"},
+		{30, "package apt open-vm-tools is not mirrored", "vsphere, kubelet 1.36.0", "/opt/bin/setup"},
+		{32, "https://example.com/${hostname} cannot be found among what is mirrored: a part of this URL is known on the node alone", "", "/opt/bin/setup"},
 	}
 	if len(found) != len(want) {
 		t.Fatalf("found %+v", found)
@@ -98,7 +98,7 @@ func TestBroken(t *testing.T) {
 		t.Fatal(err)
 	}
 	found := mirrored.Check(downloads.Mirrors{}, "m")(t.Context(), docs[0])
-	if len(found) != 1 || found[0].Line != 18 || !strings.Contains(found[0].Message, "does not render") {
+	if len(found) != 1 || found[0].Line != 19 || !strings.Contains(found[0].Message, "does not render") {
 		t.Errorf("found %+v", found)
 	}
 }
