@@ -42,7 +42,7 @@ func (r *rehearsal) foretold() {
 			r.once("bundle does not list https://%s, which the node has asked for", url)
 		}
 	}
-	if requests < 10 { // five files with their checksums
+	if requests < 5 { // the checksums of five files at least
 		r.t.Errorf("the node has made %d requests only", requests)
 	}
 	r.foretoldPackages(list.(downloads.List))
