@@ -49,27 +49,26 @@ func (k *walker) pkg(w *world, manager, name, version string) {
 func (k *walker) everything(w *world, manager string) { k.pkg(w, manager, "*", "") }
 
 // apt records what apt-get installs.
-func apt(manager string) func(*walker, *world, []string) {
-	return func(k *walker, w *world, args []string) {
-		args = arguments(args, "-o -c -t -a --option --config-file --target-release --default-release --host-architecture")
-		if len(args) == 0 {
-			return
-		}
-		switch args[0] {
-		case "install", "reinstall", "build-dep", "satisfy":
-			for _, a := range args[1:] {
-				name, version, _ := strings.Cut(a, "=")
-				if !hasHole(name) {
-					name, _, _ = strings.Cut(name, "/")
-				}
-				if strings.HasPrefix(a, "/") || strings.HasPrefix(a, "./") || strings.HasSuffix(name, "-") {
-					continue // a file that is there already, or one to remove
-				}
-				k.pkg(w, manager, name, version)
+func (k *walker) apt(w *world, args []string) {
+	const manager = "apt"
+	args = arguments(args, "-o -c -t -a --option --config-file --target-release --default-release --host-architecture")
+	if len(args) == 0 {
+		return
+	}
+	switch args[0] {
+	case "install", "reinstall", "build-dep", "satisfy":
+		for _, a := range args[1:] {
+			name, version, _ := strings.Cut(a, "=")
+			if !hasHole(name) {
+				name, _, _ = strings.Cut(name, "/")
 			}
-		case "upgrade", "dist-upgrade", "full-upgrade", "safe-upgrade":
-			k.everything(w, manager)
+			if strings.HasPrefix(a, "/") || strings.HasPrefix(a, "./") || strings.HasSuffix(name, "-") {
+				continue // a file that is there already, or one to remove
+			}
+			k.pkg(w, manager, name, version)
 		}
+	case "upgrade", "dist-upgrade", "full-upgrade", "safe-upgrade":
+		k.everything(w, manager)
 	}
 }
 

@@ -37,7 +37,7 @@ func (k *walker) program(w *world, args []string) []*world {
 // programs are those that download.
 var programs = map[string]func(*walker, *world, []string){
 	"curl": (*walker).curl, "wget": (*walker).wget,
-	"apt-get": apt("apt"), "apt": apt("apt"), "aptitude": apt("apt"),
+	"apt-get": (*walker).apt, "apt": (*walker).apt, "aptitude": (*walker).apt,
 	"yum": rpmLike("yum"), "dnf": rpmLike("yum"), "dnf5": rpmLike("yum"), "microdnf": rpmLike("yum"), "tdnf": rpmLike("yum"),
 	"zypper": rpmLike("zypper"), "apk": rpmLike("apk"),
 	"yum-config-manager": (*walker).addRepository, "add-apt-repository": (*walker).addRepository,
