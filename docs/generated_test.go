@@ -44,6 +44,9 @@ func TestGenerated(t *testing.T) {
 		{"render.md", "mistake", session(t, program, "< mistake.yaml")},
 		{"render.md", "repository", repositorySession(t, program)},
 		{"render.md", "tree", treeSession(t, program)},
+		{"bundle.md", "flags", flags(t, program, "bundle", 10)},
+		{"bundle.md", "mirrors", bundleSession(t, program)},
+		{"schema.md", "flags", flags(t, program, "schema", 2)},
 		{"template-data.md", "sprig", sprigNames(t)},
 		{"pools.md", "limits", userDataLimits()},
 		{"metrics.md", "metrics", metricsTable()},
@@ -204,6 +207,19 @@ func treeSession(t *testing.T, program string) string {
 	}
 	said := strings.ReplaceAll(string(out), dir, "web")
 	return fmt.Sprintf("```\n$ osm-gitops render %s \\\n    %s -o dir=web\n%s$ cat web/index.txt\n%s```\n", args, others, said, read(t, filepath.Join(dir, "index.txt")))
+}
+
+// bundleSession shows what the nodes of an example download.
+func bundleSession(t *testing.T, program string) string {
+	t.Helper()
+	const args = "bundle --machine-deployments examples/pools/shop-web-eu.yaml --cluster examples/cluster.yaml \\\n    --profile examples/repository/profiles/osp-ubuntu-example.yaml -o mirrors"
+	cmd := exec.CommandContext(t.Context(), program, strings.Fields(strings.ReplaceAll(args, "\\\n", ""))...)
+	cmd.Dir = ".."
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return "```\n$ osm-gitops " + args + "\n" + string(out) + "```\n"
 }
 
 // userDataLimits makes a table of what providers take.

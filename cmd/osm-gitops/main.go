@@ -122,12 +122,14 @@ func newRoot() *cobra.Command {
 		return misusef("see "+cmd.CommandPath()+" --help", "%w", err)
 	})
 	root.AddCommand(
+		newBundleCommand(),
 		newControllerCommand(),
 		newDiffCommand(),
 		newHandbackCommand(),
 		newLintCommand(),
 		newRebaseOverlayCommand(),
 		newRenderCommand(),
+		newSchemaCommand(),
 		newSnapshotCommand(),
 		newTraceCommand(),
 		newUICommand(),

@@ -20,6 +20,7 @@ type renderFlags struct {
 	profile, machineDeployment, cluster, output string
 
 	ignitionVersion string
+	watch           bool
 	repo            repoFlags
 }
 
@@ -57,6 +58,9 @@ apiServerToken, bootstrapToken, bootstrapKubeconfigSecretName, and for kubelets
 below 1.29 the environment, secrets and configMaps that a cloudProviderSpec may
 refer to). Every other key but "profile", which is ignored, is an error.
 
+--watch renders with placeholders for credentials, and again whenever one of the
+files is saved: it shows the difference to the rendering before, or the mistake.
+
 A file called "-" is standard input.`,
 		Example: "  osm-gitops render --profile profiles/osp-ubuntu.yaml --machine-deployment md.yaml --cluster cluster.yaml -o bootstrap",
 		Args:    noArgs,
@@ -69,6 +73,7 @@ A file called "-" is standard input.`,
 	cmd.Flags().StringVar(&flags.cluster, "cluster", "", "`FILE` with the keys settings and cluster")
 	cmd.Flags().StringVarP(&flags.output, "output", "o", "osc", "what to print: osc, bootstrap or provisioning; or dir=PATH, a folder to write")
 	cmd.Flags().StringVar(&flags.ignitionVersion, "ignition-version", "", "`VERSION` of the Ignition specification, in place of settings.ignitionVersion: 3.3.0, 3.4.0 or 2.3.0")
+	cmd.Flags().BoolVar(&flags.watch, "watch", false, "render again whenever one of the files changes, and show what that changes")
 	flags.repo.bind(cmd.Flags())
 	return cmd
 }
@@ -89,6 +94,9 @@ func (f renderFlags) check() error {
 	}
 	if files["-"] > 1 {
 		return misusef("write the others to files", "only one file can be standard input")
+	}
+	if err := f.checkWatch(); err != nil {
+		return err
 	}
 	if err := f.repo.check(); err != nil {
 		return err
@@ -118,6 +126,9 @@ func isProfileFile(name string) bool {
 func runRender(ctx context.Context, flags renderFlags, stdin io.Reader, stdout, stderr io.Writer) error {
 	if err := flags.check(); err != nil {
 		return err
+	}
+	if flags.watch {
+		return watchRender(ctx, flags, stdout, stderr)
 	}
 	engine := render.NewEngine()
 	in, err := readRenderInput(ctx, origin{flags: flags, engine: engine, stdin: stdin, stderr: stderr})

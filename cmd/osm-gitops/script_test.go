@@ -24,10 +24,13 @@ func TestScripts(t *testing.T) {
 		Dir: "testdata/script",
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("BIN", bin)
+			env.Values[sessionKey{}] = map[any]any{}
 			env.Setenv("PATH", bin+string(filepath.ListSeparator)+env.Getenv("PATH"))
 			return os.WriteFile(filepath.Join(env.WorkDir, "fleet.jsonl"), fleet, 0o600)
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"status": status},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"status": status, "watching": watching, "expect": expect, "interrupt": interrupt,
+		},
 	})
 }
 

@@ -158,6 +158,7 @@ type rehearsal struct {
 	seen               map[string]string // versions of files that were intact
 	// secrets are what nobody but root may read.
 	secrets []string
+	input   render.Input
 }
 
 // wanted is a file that appears at once, or not at all. A mode of 0 is any.
@@ -180,6 +181,7 @@ func rehearse(t testing.TB, s scenario) *rehearsal {
 	if !strings.Contains(s.family, "6") {
 		r.net.uplink(t, nodeAddress+"/24")
 	}
+	r.input = in
 	provisioning := "web-kube-system-provisioning-config"
 	kubeconfig := "kube-system-web-kubelet-bootstrap-config"
 	kubeconfigText := render.BootstrapKubeconfig(in.Cluster.Server, in.Settings.KubernetesCACert, bootstrapToken)
@@ -376,6 +378,7 @@ func (r *rehearsal) finished() {
 			r.t.Errorf("the node asks for https://%s, which is not there", url)
 		}
 	}
+	r.foretold()
 }
 
 // tree says what every file of a node is: its mode, owner and content, or where a

@@ -1,0 +1,221 @@
+package downloads
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/expand"
+	"mvdan.cc/sh/v3/pattern"
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// testClause is [[ ... ]]: what is known of it decides, and what is decided is known
+// from there on.
+func (k *walker) testClause(c *syntax.TestClause, w *world) []*world {
+	yes, no := k.test(w, c.X)
+	for _, w := range yes {
+		w.status = succeeded
+	}
+	for _, w := range no {
+		w.status = failed
+	}
+	return append(yes, no...)
+}
+
+// test returns the worlds in which an expression holds, and those in which it does
+// not.
+func (k *walker) test(w *world, x syntax.TestExpr) (yes, no []*world) {
+	switch x := x.(type) {
+	case *syntax.ParenTest:
+		return k.test(w, x.X)
+	case *syntax.Word:
+		return k.textTest(w, x, func(s string) status { return not(empty(s)) })
+	case *syntax.UnaryTest:
+		switch x.Op {
+		case syntax.TsNot:
+			no, yes = k.test(w, x.X)
+			return yes, no
+		case syntax.TsEmpStr, syntax.TsNempStr:
+			if word, ok := x.X.(*syntax.Word); ok {
+				return k.textTest(w, word, func(s string) status {
+					if x.Op == syntax.TsEmpStr {
+						return empty(s)
+					}
+					return not(empty(s))
+				})
+			}
+		}
+	case *syntax.BinaryTest:
+		return k.binaryTest(w, x)
+	}
+	return either(w, unknown)
+}
+
+func (k *walker) binaryTest(w *world, x *syntax.BinaryTest) (yes, no []*world) {
+	switch x.Op {
+	case syntax.AndTest:
+		left, failed := k.test(w, x.X)
+		for _, w := range left {
+			y, n := k.test(w, x.Y)
+			yes, failed = append(yes, y...), append(failed, n...)
+		}
+		return yes, failed
+	case syntax.OrTest:
+		holds, right := k.test(w, x.X)
+		for _, w := range right {
+			y, n := k.test(w, x.Y)
+			holds, no = append(holds, y...), append(no, n...)
+		}
+		return holds, no
+	}
+	left, ok1 := x.X.(*syntax.Word)
+	right, ok2 := x.Y.(*syntax.Word)
+	if !ok1 || !ok2 {
+		return either(w, unknown)
+	}
+	for _, l := range k.text(w, left) {
+		value := l.fields[0]
+		switch x.Op {
+		case syntax.TsReMatch:
+			for _, r := range k.text(l.world, right) {
+				y, n := regexMatch(r.world, value, r.fields[0])
+				yes, no = append(yes, y...), append(no, n...)
+			}
+		case syntax.TsMatch, syntax.TsMatchShort, syntax.TsNoMatch:
+			for _, r := range k.pattern(l.world, right) {
+				y, n := equal(r.world, value, r.fields[0])
+				if x.Op == syntax.TsNoMatch {
+					y, n = n, y
+				}
+				yes, no = append(yes, y...), append(no, n...)
+			}
+		default:
+			y, n := either(l.world, unknown)
+			yes, no = append(yes, y...), append(no, n...)
+		}
+	}
+	return yes, no
+}
+
+func (k *walker) textTest(w *world, word *syntax.Word, holds func(string) status) (yes, no []*world) {
+	for _, e := range k.text(w, word) {
+		y, n := either(e.world, holds(e.fields[0]))
+		yes, no = append(yes, y...), append(no, n...)
+	}
+	return yes, no
+}
+
+// either puts a world where it belongs, or where that is not known a copy into each.
+func either(w *world, holds status) (yes, no []*world) {
+	switch holds {
+	case succeeded:
+		return []*world{w.clone()}, nil
+	case failed:
+		return nil, []*world{w.clone()}
+	}
+	return []*world{w.clone()}, []*world{w.clone()}
+}
+
+// equal compares a value with a pattern. What is not known of one is known in the
+// world in which they are equal.
+func equal(w *world, value, pattern string) (yes, no []*world) {
+	holds := matches(value, pattern)
+	yes, no = either(w, holds)
+	if holds == unknown {
+		plain := strings.ReplaceAll(pattern, `\`, "")
+		switch {
+		case isHole(value) && !hasHole(pattern) && !strings.ContainsAny(plain, "*?["):
+			yes[0].assume(value, plain)
+		case isHole(plain) && !hasHole(value):
+			yes[0].assume(plain, value)
+		}
+	}
+	return yes, no
+}
+
+// matches compares a value with a shell pattern.
+func matches(value, pat string) status {
+	if hasHole(pat) || hasHole(value) && pat != "*" {
+		return unknown
+	}
+	expr, err := pattern.Regexp(pat, pattern.EntireString)
+	if err != nil {
+		return unknown
+	}
+	re, err := regexp.Compile(expr)
+	switch {
+	case err != nil:
+		return unknown
+	case re.MatchString(value):
+		return succeeded
+	}
+	return failed
+}
+
+// regexMatch is =~, which sets BASH_REMATCH.
+func regexMatch(w *world, value, expr string) (yes, no []*world) {
+	if hasHole(value) || hasHole(expr) {
+		yes, no = either(w, unknown)
+		yes[0].setText("BASH_REMATCH", hole("BASH_REMATCH"))
+		return yes, no
+	}
+	re, err := regexp.CompilePOSIX(expr)
+	if err != nil {
+		return either(w, unknown)
+	}
+	m := re.FindStringSubmatch(value)
+	if m == nil {
+		return either(w, failed)
+	}
+	yes, _ = either(w, succeeded)
+	yes[0].set("BASH_REMATCH", expand.Variable{Set: true, Kind: expand.Indexed, List: m})
+	return yes, nil
+}
+
+// empty says whether a text is.
+func empty(s string) status {
+	switch {
+	case s == "":
+		return succeeded
+	case known(s) == "":
+		return unknown
+	}
+	return failed
+}
+
+func not(s status) status {
+	return map[status]status{unknown: unknown, succeeded: failed, failed: succeeded}[s]
+}
+
+// bracket is [ ... ] and test, by their arguments.
+func bracket(w *world, args []string) []*world {
+	if len(args) > 0 && args[0] == "!" {
+		out := bracket(w, args[1:])
+		for _, w := range out {
+			w.status = not(w.status)
+		}
+		return out
+	}
+	yes, no := either(w, unknown)
+	switch {
+	case slices.Contains(args, "-a") || slices.Contains(args, "-o"):
+	case len(args) == 1:
+		yes, no = either(w, not(empty(args[0])))
+	case len(args) == 2 && args[0] == "-z":
+		yes, no = either(w, empty(args[1]))
+	case len(args) == 2 && args[0] == "-n":
+		yes, no = either(w, not(empty(args[1])))
+	case len(args) == 3 && (args[1] == "=" || args[1] == "=="):
+		yes, no = equal(w, args[0], pattern.QuoteMeta(args[2], 0))
+	case len(args) == 3 && args[1] == "!=":
+		no, yes = equal(w, args[0], pattern.QuoteMeta(args[2], 0))
+	}
+	for _, w := range yes {
+		w.status = succeeded
+	}
+	for _, w := range no {
+		w.status = failed
+	}
+	return append(yes, no...)
+}

@@ -1,0 +1,196 @@
+package downloads
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// Kind is what an Item is.
+type Kind string
+
+// The kinds, in the order in which a List has them.
+const (
+	// KindURL is a file.
+	KindURL Kind = "url"
+	// KindRepository is a repository of packages.
+	KindRepository Kind = "repository"
+	// KindPackage is a package that a package manager installs.
+	KindPackage Kind = "package"
+	// KindImage is a container image.
+	KindImage Kind = "image"
+	// KindUnresolved is something that could not be found out.
+	KindUnresolved Kind = "unresolved"
+)
+
+var kinds = []Kind{KindURL, KindRepository, KindPackage, KindImage, KindUnresolved}
+
+// Item is one thing that nodes download. It holds no credentials: a URL is without
+// user and password.
+type Item struct {
+	Kind Kind `json:"kind"`
+	// Name is the URL of a file or a repository, the name of a package, the reference
+	// of an image. Of something unresolved it is what is known, "${name}" in place of
+	// what is not.
+	Name string `json:"name"`
+	// SHA256 is the digest that the node checks a file against, in hexadecimal, where
+	// it is known. ChecksumFrom is the URL of the file that the node takes it from.
+	SHA256       string `json:"sha256,omitempty"`
+	ChecksumFrom string `json:"checksumFrom,omitempty"`
+	// Manager installs a package, or reads a repository: "apt", "yum".
+	Manager string `json:"manager,omitempty"`
+	// Version that a package is asked for in, a pattern such as "2.2*"; empty for
+	// whatever is newest.
+	Version string `json:"version,omitempty"`
+	// Suite of an apt repository and its components: "noble stable".
+	Suite string `json:"suite,omitempty"`
+	// Repositories that were set up before the package is installed: it comes from one
+	// of them, or from those of the distribution.
+	Repositories []string `json:"repositories,omitempty"`
+	// Architectures for which it is downloaded, empty for any.
+	Architectures []string `json:"architectures,omitempty"`
+	// Reason says why it is unresolved, and what to do.
+	Reason string `json:"reason,omitempty"`
+	// Places say where it is asked for.
+	Places []Place `json:"places"`
+	// Pools that download it, "namespace/name".
+	Pools []string `json:"pools,omitempty"`
+
+	anyArchitecture bool
+}
+
+// Place is where a download is asked for.
+type Place struct {
+	// Profile is the profile's name, Path its file, and Line the line there; 0 where
+	// it is not known.
+	Profile string `json:"profile,omitempty"`
+	Path    string `json:"path,omitempty"`
+	Line    int    `json:"line,omitempty"`
+	// Stage is "bootstrap" or "provisioning".
+	Stage string `json:"stage"`
+	// File on the node, or the module of cloud-init, and FileLine the line in it.
+	File     string `json:"file"`
+	FileLine int    `json:"fileLine,omitempty"`
+}
+
+// String is the place in the profile, where that is known, and the one on the node.
+func (p Place) String() string {
+	node := p.File
+	if p.FileLine > 0 {
+		node = fmt.Sprintf("%s:%d", node, p.FileLine)
+	}
+	if p.Path == "" || p.Line == 0 {
+		return node
+	}
+	return fmt.Sprintf("%s:%d (%s)", p.Path, p.Line, node)
+}
+
+// List is what the nodes of one or several pools download.
+type List struct {
+	Items []Item `json:"items"`
+}
+
+// Unresolved returns the items that could not be found out.
+func (l List) Unresolved() []Item {
+	return slices.DeleteFunc(slices.Clone(l.Items), func(i Item) bool { return i.Kind != KindUnresolved })
+}
+
+// collector gathers items. Equal ones become one.
+type collector map[string]*Item
+
+func (i *Item) key() string {
+	return strings.Join([]string{string(i.Kind), i.Name, i.Manager, i.Version, i.Suite}, "\x00")
+}
+
+// add takes an item, and returns the one that stands for it.
+func (c collector) add(item Item) *Item {
+	key := item.key()
+	had, ok := c[key]
+	if !ok {
+		item.anyArchitecture = len(item.Architectures) == 0
+		c[key] = &item
+		return &item
+	}
+	had.anyArchitecture = had.anyArchitecture || len(item.Architectures) == 0
+	had.SHA256, had.ChecksumFrom = cmp.Or(had.SHA256, item.SHA256), cmp.Or(had.ChecksumFrom, item.ChecksumFrom)
+	had.Architectures = union(had.Architectures, item.Architectures)
+	had.Repositories = union(had.Repositories, item.Repositories)
+	had.Pools = union(had.Pools, item.Pools)
+	for _, p := range item.Places {
+		if !slices.Contains(had.Places, p) {
+			had.Places = append(had.Places, p)
+		}
+	}
+	return had
+}
+
+// list sorts what was gathered.
+func (c collector) list() List {
+	var out List
+	for _, key := range slices.Sorted(maps.Keys(c)) {
+		item := *c[key]
+		if item.anyArchitecture || len(item.Architectures) == len(architectures) {
+			item.Architectures = nil
+		}
+		for _, suffix := range []string{".sha256", ".sha256sum", ".sha512", ".sha512sum"} {
+			if _, ok := c[(&Item{Kind: KindURL, Name: item.Name + suffix}).key()]; ok && item.Kind == KindURL {
+				item.ChecksumFrom = item.Name + suffix
+				break
+			}
+		}
+		slices.SortFunc(item.Places, func(a, b Place) int {
+			return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Stage, b.Stage), cmp.Compare(a.File, b.File), cmp.Compare(a.FileLine, b.FileLine))
+		})
+		out.Items = append(out.Items, item)
+	}
+	slices.SortStableFunc(out.Items, func(a, b Item) int { return cmp.Compare(slices.Index(kinds, a.Kind), slices.Index(kinds, b.Kind)) })
+	return out
+}
+
+// Merge makes one list of those of several pools.
+func Merge(lists ...List) List {
+	c := collector{}
+	for _, l := range lists {
+		for _, item := range l.Items {
+			c.add(item)
+		}
+	}
+	return c.list()
+}
+
+func union(a, b []string) []string {
+	out := slices.Concat(a, b)
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// withoutUser takes user and password out of a URL.
+func withoutUser(text string) string {
+	scheme, rest, ok := strings.Cut(text, "://")
+	if !ok {
+		return text
+	}
+	end := strings.IndexAny(rest, "/?#")
+	if end < 0 {
+		end = len(rest)
+	}
+	if at := strings.LastIndex(rest[:end], "@"); at >= 0 {
+		rest = rest[at+1:]
+	}
+	return scheme + "://" + rest
+}
+
+// isLocal reports whether a URL leads to the machine itself or to the platform's
+// metadata service: RFC 3927 and RFC 4291 have the addresses.
+func isLocal(text string) bool {
+	u, err := url.Parse(text)
+	if err != nil {
+		return false
+	}
+	host := u.Hostname()
+	return host == "localhost" || host == "metadata.google.internal" || host == "::1" ||
+		strings.HasPrefix(host, "127.") || strings.HasPrefix(host, "169.254.") || strings.HasPrefix(strings.ToLower(host), "fe80:")
+}

@@ -1,0 +1,186 @@
+package downloads
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+)
+
+// Mirrors says what a site has mirrored. Its text is what List.Mirrors writes, and
+// what people add to it:
+//
+//	https://dl.k8s.io/v1.36.2/bin/linux/amd64/kubelet sha256:...
+//	https://github.com/containernetworking/plugins/releases/download/   (all below)
+//	repository apt https://download.docker.com/linux/ubuntu noble stable
+//	package apt jq
+//	package yum containerd.io 2.2*
+//	image registry.k8s.io/pause:3.10.1
+//
+// A "*" stands for anything. Lines that begin with "#" are comments.
+type Mirrors struct {
+	entries []entry
+}
+
+// entry is one line.
+type entry struct {
+	kind                 Kind
+	manager, text        string
+	name, version, suite *regexp.Regexp // version and suite may be nil: any
+	versionText          string
+	sha256               string
+}
+
+// Mirrors writes what a plain downloader needs, a URL and its digest on a line, and
+// after that what package managers and registries mirror.
+func (l List) Mirrors(to io.Writer) error {
+	w := bufio.NewWriter(to)
+	for _, i := range l.Items {
+		switch i.Kind {
+		case KindURL:
+			fmt.Fprint(w, i.Name)
+			if i.SHA256 != "" {
+				fmt.Fprint(w, " sha256:", i.SHA256)
+			}
+			fmt.Fprintln(w)
+		case KindImage:
+			fmt.Fprintln(w, i.Kind, i.Name)
+		case KindUnresolved:
+			where := ""
+			if len(i.Places) > 0 {
+				where = " (" + i.Places[0].String() + ")"
+			}
+			fmt.Fprintf(w, "# unresolved: %s%s\n", strings.ReplaceAll(i.what(), "\n", " "), where)
+		default:
+			fmt.Fprintln(w, i.Kind, i.what())
+		}
+	}
+	return w.Flush()
+}
+
+var (
+	digest = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+	scheme = regexp.MustCompile(`^(https?|ftp)://`)
+)
+
+// maxMirrorLine bounds a line in bytes.
+const maxMirrorLine = 64 << 10 // 64 KiB
+
+// ParseMirrors reads such a text. The error names every line that says nothing.
+func ParseMirrors(path string, data []byte) (Mirrors, error) {
+	var m Mirrors
+	var errs []error
+	lines := bufio.NewScanner(bytes.NewReader(data))
+	lines.Buffer(nil, maxMirrorLine)
+	n := 0
+	for lines.Scan() {
+		n++
+		fields := strings.Fields(lines.Text())
+		if len(fields) == 0 || strings.HasPrefix(fields[0], "#") {
+			continue
+		}
+		e, err := parseEntry(fields)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s:%d: %w", path, n, err))
+			continue
+		}
+		m.entries = append(m.entries, e)
+	}
+	if err := lines.Err(); err != nil {
+		errs = append(errs, fmt.Errorf("%s:%d: %w", path, n+1, err))
+	}
+	return m, errors.Join(errs...)
+}
+
+func parseEntry(fields []string) (entry, error) {
+	e := entry{kind: Kind(fields[0])}
+	switch {
+	case scheme.MatchString(fields[0]):
+		e.kind, e.text, e.name = KindURL, fields[0], glob(withoutUser(fields[0]))
+		if len(fields) > 2 || len(fields) == 2 && !digest.MatchString(fields[1]) {
+			return e, errors.New("after a URL stands nothing but its digest, sha256: and 64 digits in lower-case hexadecimal")
+		}
+		if len(fields) == 2 {
+			e.sha256 = strings.TrimPrefix(fields[1], "sha256:")
+		}
+	case e.kind == KindImage && len(fields) == 2:
+		e.name = glob(fields[1])
+	case e.kind == KindPackage && (len(fields) == 3 || len(fields) == 4):
+		e.manager, e.name = fields[1], glob(fields[2])
+		if len(fields) == 4 {
+			e.versionText, e.version = fields[3], glob(fields[3])
+		}
+	case e.kind == KindRepository && len(fields) >= 3:
+		e.manager, e.name = fields[1], glob(strings.TrimSuffix(withoutUser(fields[2]), "/"))
+		if len(fields) > 3 {
+			e.suite = glob(strings.Join(fields[3:], " "))
+		}
+	default:
+		return e, errors.New("is none of: a URL with or without sha256:DIGEST; repository MANAGER URL [SUITE...]; package MANAGER NAME [VERSION]; image NAME")
+	}
+	return e, nil
+}
+
+// glob is a name with "*" for anything; what ends with a slash has everything below.
+func glob(text string) *regexp.Regexp {
+	expr := strings.ReplaceAll(regexp.QuoteMeta(text), `\*`, ".*")
+	if strings.HasSuffix(text, "/") {
+		expr += ".*"
+	}
+	return regexp.MustCompile("^(?:" + expr + ")$")
+}
+
+// Missing says why an item is not mirrored, "" where it is.
+func (m Mirrors) Missing(i Item) string {
+	checksum := ""
+	for _, e := range m.entries {
+		switch {
+		case !e.covers(i):
+		case e.sha256 != "" && i.SHA256 != "" && e.sha256 != i.SHA256:
+			checksum = "is mirrored with the SHA-256 " + e.sha256 + ", and nodes want " + i.SHA256
+		default:
+			return ""
+		}
+	}
+	switch {
+	case checksum != "":
+		return checksum
+	case i.Kind == KindUnresolved:
+		return "cannot be found among what is mirrored: " + i.Reason
+	}
+	return "is not mirrored"
+}
+
+func (e entry) covers(i Item) bool {
+	switch {
+	case e.kind == KindURL && i.Kind == KindURL:
+		return e.name.MatchString(i.Name)
+	case e.kind == KindURL && i.Kind == KindRepository:
+		return e.name.MatchString(i.Name + "/")
+	case e.kind == KindURL && i.Kind == KindUnresolved:
+		// All that the unknown part may be lies below what is known.
+		begin, _, ok := strings.Cut(strings.TrimPrefix(i.Name, "repository "), "${")
+		return ok && scheme.MatchString(begin) && strings.HasSuffix(e.name.String(), ".*)$") && e.name.MatchString(begin)
+	case e.kind != i.Kind || e.manager != i.Manager || !e.name.MatchString(i.Name):
+		return false
+	case e.suite != nil && !e.suite.MatchString(i.Suite):
+		return false
+	}
+	return e.version == nil || i.Version == "" || e.version.MatchString(i.Version) || glob(i.Version).MatchString(e.versionText)
+}
+
+var kubeletURL = regexp.MustCompile(`/v(\d+\.\d+\.\d+)/bin/linux/[a-z0-9]+/kubelet$`)
+
+// Kubelets are the versions of the kubelet that are mirrored by their URL, "1.36.2".
+func (m Mirrors) Kubelets() []string {
+	var out []string
+	for _, e := range m.entries {
+		if found := kubeletURL.FindStringSubmatch(e.text); found != nil && e.kind == KindURL {
+			out = append(out, found[1])
+		}
+	}
+	return union(out, nil)
+}

@@ -1,0 +1,215 @@
+package downloads
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+var (
+	rpmVersion  = regexp.MustCompile(`^(.+?)-(\d[^-]*)(-[^-]+)?$`)
+	fromYumRepo = regexp.MustCompile(`(?m)^\s*(baseurl|mirrorlist|metalink)\s*=\s*(\S+)`)
+	debLine     = regexp.MustCompile(`(?m)^\s*deb(?:-src)?\s+(?:\[[^\]]*\]\s+)?(\S+)\s+(\S+)([^\n#]*)`)
+	debSources  = regexp.MustCompile(`(?mi)^(URIs|Suites|Components):[ \t]*(.*)$`)
+)
+
+// arguments takes options away; those of withValue have one.
+func arguments(args []string, withValue string) []string {
+	var out []string
+	values := strings.Fields(withValue)
+	for i := 0; i < len(args); i++ {
+		switch {
+		case args[i] == "--":
+			return append(out, args[i+1:]...)
+		case strings.HasPrefix(args[i], "-"):
+			if slices.Contains(values, args[i]) {
+				i++
+			}
+		default:
+			out = append(out, args[i])
+		}
+	}
+	return out
+}
+
+// pkg records a package.
+func (k *walker) pkg(w *world, manager, name, version string) {
+	if name == "" {
+		return
+	}
+	if hasHole(name) || hasHole(version) {
+		k.add(w, Item{Kind: KindUnresolved, Name: shown(strings.TrimSuffix(manager+" package "+name+" "+version, " ")),
+			Reason: "the package's name or version is known on the node alone: make it constant in the profile"})
+		return
+	}
+	k.add(w, Item{Kind: KindPackage, Name: name, Version: version, Manager: manager, Repositories: w.repos})
+}
+
+// everything records that all packages of a system are brought up to date.
+func (k *walker) everything(w *world, manager string) { k.pkg(w, manager, "*", "") }
+
+// apt records what apt-get installs.
+func (k *walker) apt(w *world, args []string) {
+	const manager = "apt"
+	args = arguments(args, "-o -c -t -a --option --config-file --target-release --default-release --host-architecture")
+	if len(args) == 0 {
+		return
+	}
+	switch args[0] {
+	case "install", "reinstall", "build-dep", "satisfy":
+		for _, a := range args[1:] {
+			name, version, _ := strings.Cut(a, "=")
+			if !hasHole(name) {
+				name, _, _ = strings.Cut(name, "/")
+			}
+			if strings.HasPrefix(a, "/") || strings.HasPrefix(a, "./") || strings.HasSuffix(name, "-") {
+				continue // a file that is there already, or one to remove
+			}
+			k.pkg(w, manager, name, version)
+		}
+	case "upgrade", "dist-upgrade", "full-upgrade", "safe-upgrade":
+		k.everything(w, manager)
+	}
+}
+
+// rpmLike records what yum, dnf and those like them install.
+func rpmLike(manager string) func(*walker, *world, []string) {
+	return func(k *walker, w *world, args []string) {
+		if slices.Contains(args, "-C") || slices.Contains(args, "--cacheonly") {
+			return // asks what is there
+		}
+		args = arguments(args, "-c -x --enablerepo --disablerepo --repo --repoid --exclude --releasever --setopt --installroot -R -d -e --config")
+		if len(args) == 0 {
+			return
+		}
+		switch args[0] {
+		case "install", "localinstall", "reinstall", "downgrade", "add", "in", "groupinstall", "update-to", "install-n":
+			for _, a := range args[1:] {
+				switch {
+				case strings.Contains(a, "://"):
+					k.url(w, a, "", "")
+				case strings.HasPrefix(a, "/") || strings.HasPrefix(a, "./"):
+				default:
+					k.rpm(w, manager, a)
+				}
+			}
+		case "update", "upgrade", "distro-sync", "dist-upgrade", "up", "dup":
+			if len(args) == 1 {
+				k.everything(w, manager)
+			}
+			for _, a := range args[1:] {
+				k.rpm(w, manager, a)
+			}
+		case "config-manager", "addrepo", "ar":
+			k.addRepository(w, args[1:])
+		}
+	}
+}
+
+func (k *walker) rpm(w *world, manager, spec string) {
+	if m := rpmVersion.FindStringSubmatch(spec); m != nil && !hasHole(spec) {
+		k.pkg(w, manager, m[1], m[2]+m[3])
+		return
+	}
+	k.pkg(w, manager, spec, "")
+}
+
+// others records what installers of other packages install.
+func others(manager string) func(*walker, *world, []string) {
+	return func(k *walker, w *world, args []string) {
+		args = arguments(args, "-r --requirement -i --index-url --extra-index-url -t --target --channel -c -v --version")
+		if len(args) == 0 || args[0] != "install" && args[0] != "i" {
+			return
+		}
+		for _, a := range args[1:] {
+			name, version, _ := strings.Cut(a, "==")
+			k.pkg(w, manager, name, version)
+		}
+	}
+}
+
+// addRepository records what a repository's address is given as.
+func (k *walker) addRepository(w *world, args []string) {
+	before := len(k.found)
+	if k.repositories(w, "", strings.Join(args, " ")); len(k.found) > before {
+		return
+	}
+	k.urls(w, args, "the address of a repository")
+	if len(k.found) == before && slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "ppa:") || hasHole(a) }) {
+		k.unresolved(shown(strings.Join(args, " ")), "the address of this repository is not known: write its URL")
+	}
+}
+
+// images records what is pulled.
+func images(k *walker, w *world, args []string) {
+	args = arguments(args, "-n --namespace -a --address --platform --creds --auth --timeout -r --runtime-endpoint -i --image-endpoint --config -H --host -u --user --hosts-dir --name -v -e -p --entrypoint")
+	at := slices.IndexFunc(args, func(a string) bool { return a == "pull" || a == "run" || a == "copy" })
+	if at < 0 || at+1 >= len(args) || args[at] == "run" && len(args) == 1 {
+		return
+	}
+	k.image(w, strings.TrimPrefix(args[at+1], "docker://"))
+}
+
+func (k *walker) image(w *world, name string) {
+	if hasHole(name) {
+		k.add(w, Item{Kind: KindUnresolved, Name: "image " + shown(name), Reason: "the image's name is known on the node alone: make it constant in the profile"})
+		return
+	}
+	k.add(w, Item{Kind: KindImage, Name: name})
+}
+
+// repositories finds those of apt and yum in what is written to a file.
+func (k *walker) repositories(w *world, file, text string) {
+	if !strings.Contains(text, "://") && !hasHole(text) {
+		return
+	}
+	for _, m := range fromYumRepo.FindAllStringSubmatch(text, -1) {
+		k.yumRepository(w, m[2])
+	}
+	for _, m := range debLine.FindAllStringSubmatch(text, -1) {
+		if strings.Contains(m[1], ":/") || hasHole(m[1]) {
+			k.repository(w, Item{Manager: "apt", Name: m[1], Suite: strings.Join(append([]string{m[2]}, strings.Fields(m[3])...), " ")})
+		}
+	}
+	if strings.HasSuffix(file, ".sources") || strings.Contains(text, "URIs:") {
+		parts := map[string]string{}
+		for _, m := range debSources.FindAllStringSubmatch(text, -1) {
+			parts[strings.ToLower(m[1])] = strings.TrimSpace(m[2])
+		}
+		for _, uri := range strings.Fields(parts["uris"]) {
+			k.repository(w, Item{Manager: "apt", Name: uri, Suite: strings.TrimSpace(parts["suites"] + " " + parts["components"])})
+		}
+	}
+}
+
+// yumRepository records one, for each architecture where its address names that:
+// https://dnf.readthedocs.io/en/latest/conf_ref.html#repo-variables
+func (k *walker) yumRepository(w *world, address string) {
+	if !strings.Contains(address, "$basearch") && !strings.Contains(address, "$arch") {
+		k.repository(w, Item{Manager: "yum", Name: address})
+		return
+	}
+	for _, uname := range []string{"x86_64", "aarch64"} {
+		if w.machine != "" && w.machine != uname {
+			continue
+		}
+		c := w.clone()
+		c.machine = uname
+		k.repository(c, Item{Manager: "yum", Name: strings.NewReplacer("$basearch", uname, "$arch", uname).Replace(address)})
+		w.repos = c.repos
+	}
+}
+
+func (k *walker) repository(w *world, item Item) {
+	item.Kind, item.Name = KindRepository, strings.TrimSuffix(withoutUser(item.Name), "/")
+	if isLocal(item.Name) || strings.HasPrefix(item.Name, "file:") || strings.HasPrefix(item.Name, "cdrom:") {
+		return
+	}
+	if hasHole(item.Name) || hasHole(item.Suite) || strings.Contains(item.Name, "$") {
+		k.add(w, Item{Kind: KindUnresolved, Name: strings.TrimSpace(shown("repository " + item.Name + " " + item.Suite)),
+			Reason: "a part of the repository's address is known on the node alone: make it constant in the profile"})
+		return
+	}
+	k.add(w, item)
+	w.repos = union(w.repos, []string{item.Name})
+}

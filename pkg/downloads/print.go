@@ -1,0 +1,75 @@
+package downloads
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+)
+
+// Table writes a list for people.
+func (l List) Table(to io.Writer) error {
+	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "KIND\tWHAT\tCHECKED AGAINST\tASKED FOR IN")
+	for _, i := range l.Items {
+		where := ""
+		if len(i.Places) > 0 {
+			where = i.Places[0].String()
+		}
+		if more := len(i.Places) - 1; more > 0 {
+			where += fmt.Sprintf(" and %d more", more)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", i.Kind, i.what(), i.checked(), where)
+	}
+	return w.Flush()
+}
+
+// String is an item in words: "package yum containerd.io 2.2*".
+func (i Item) String() string {
+	switch i.Kind {
+	case KindURL, KindUnresolved:
+		return i.Name
+	}
+	return string(i.Kind) + " " + i.what()
+}
+
+// what is an item without its kind.
+func (i Item) what() string {
+	switch i.Kind {
+	case KindPackage:
+		text := i.Manager + " " + i.Name
+		if i.Version != "" {
+			text += " " + i.Version
+		}
+		return text
+	case KindRepository:
+		return strings.TrimSpace(i.Manager + " " + i.Name + " " + i.Suite)
+	case KindUnresolved:
+		return i.Name + ": " + i.Reason
+	}
+	return i.Name
+}
+
+func (i Item) checked() string {
+	switch {
+	case i.SHA256 != "":
+		return "sha256:" + i.SHA256
+	case i.ChecksumFrom != "":
+		return i.ChecksumFrom[strings.LastIndex(i.ChecksumFrom, "/")+1:]
+	case i.Kind == KindURL:
+		return "-"
+	}
+	return ""
+}
+
+// JSON writes a list for programs.
+func (l List) JSON(to io.Writer) error {
+	enc := json.NewEncoder(to)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if l.Items == nil {
+		l.Items = []Item{}
+	}
+	return enc.Encode(l)
+}

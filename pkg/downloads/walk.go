@@ -1,0 +1,463 @@
+package downloads
+
+import (
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/expand"
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// Limits on what is followed: beyond them a script is unresolved.
+const (
+	maxSteps = 200_000 // statements of one node
+	maxDepth = 200     // functions, scripts and compound statements in one another
+)
+
+// walker follows the scripts of a node.
+type walker struct {
+	node    *Node
+	found   collector
+	scripts []*script
+	// at is the place of the command that a reader looks for: of what a function does
+	// the place where it is called.
+	at    Place
+	calls int // functions that are running
+	steps int
+	depth int
+	done  map[string]bool // scripts with their arguments and variables
+	stage string
+}
+
+// exec follows statements in every world.
+func (k *walker) exec(stmts []*syntax.Stmt, worlds []*world) []*world {
+	for _, s := range stmts {
+		var next []*world
+		for _, w := range worlds {
+			if w.leave != staying {
+				next = append(next, w)
+				continue
+			}
+			w = w.clone()
+			w.status = unknown
+			next = append(next, k.stmt(s, w)...)
+		}
+		worlds = merged(next)
+	}
+	return worlds
+}
+
+// stmt follows one statement with its redirections.
+func (k *walker) stmt(s *syntax.Stmt, w *world) []*world {
+	k.steps++
+	k.depth++
+	defer func() { k.depth-- }()
+	if k.steps > maxSteps || k.depth > maxDepth {
+		k.unresolved("the rest of this script", "it takes too many steps to follow: make it simpler, or name its downloads in scripts of their own")
+		w.leave = leavingScript
+		return []*world{w}
+	}
+	if k.calls == 0 {
+		k.at.FileLine = int(s.Pos().Line())
+	}
+	outer, read, stdin := w.out, w.read, w.stdin
+	to := "" // the file that standard output goes to
+	worlds := []*world{w}
+	for _, r := range s.Redirs {
+		var next []*world
+		for _, w := range worlds {
+			next = append(next, k.redirect(w, r, &to)...)
+		}
+		worlds = next
+	}
+	if to != "" {
+		for _, w := range worlds {
+			w.out, w.read = "", true
+		}
+	}
+	var out []*world
+	for _, w := range worlds {
+		out = append(out, k.command(s.Cmd, w)...)
+	}
+	for _, w := range out {
+		if to != "" {
+			k.repositories(w, to, w.out)
+			w.out, w.read = outer, read
+		}
+		w.stdin = stdin
+		if s.Negated {
+			w.status = map[status]status{unknown: unknown, succeeded: failed, failed: succeeded}[w.status]
+		}
+	}
+	return out
+}
+
+// redirect gives a world its standard input, and tells the file that standard output
+// goes to.
+func (k *walker) redirect(w *world, r *syntax.Redirect, to *string) []*world {
+	in := func(list []expanded, end string) []*world {
+		var out []*world
+		for _, e := range list {
+			text := e.fields[0] + end
+			c := e.clone()
+			c.stdin = &text
+			out = append(out, c)
+		}
+		return out
+	}
+	switch r.Op {
+	case syntax.Hdoc, syntax.DashHdoc:
+		return in(k.document(w, r.Hdoc), "")
+	case syntax.WordHdoc:
+		return in(k.text(w, r.Word), "\n")
+	case syntax.RdrIn:
+		w = w.clone()
+		w.stdin = nil
+		for _, e := range k.text(w, r.Word) {
+			if f := k.node.file(k.stage, e.fields[0]); f != nil {
+				w.stdin = &f.Content
+			}
+		}
+	case syntax.RdrOut, syntax.AppOut, syntax.RdrClob, syntax.RdrAll, syntax.AppAll:
+		if r.N == nil || r.N.Value == "1" {
+			for _, e := range k.text(w, r.Word) {
+				*to = e.fields[0]
+			}
+		}
+	}
+	return []*world{w}
+}
+
+// command follows what a statement does.
+func (k *walker) command(cmd syntax.Command, w *world) []*world {
+	switch c := cmd.(type) {
+	case *syntax.CallExpr:
+		return k.call(c, w)
+	case *syntax.Block:
+		return k.exec(c.Stmts, []*world{w})
+	case *syntax.Subshell:
+		var out []*world
+		for _, inside := range k.subshell(w, c.Stmts) {
+			o := w.clone()
+			o.print(inside.out)
+			o.status, o.machine = inside.status, inside.machine
+			out = append(out, o)
+		}
+		return out
+	case *syntax.IfClause:
+		return k.ifClause(c, w)
+	case *syntax.WhileClause:
+		return k.whileClause(c, w)
+	case *syntax.ForClause:
+		return k.forClause(c, w)
+	case *syntax.CaseClause:
+		return k.caseClause(c, w)
+	case *syntax.BinaryCmd:
+		return k.binary(c, w)
+	case *syntax.FuncDecl:
+		if c.Name != nil {
+			w.funcs = with(w.funcs, c.Name.Value, c.Body)
+		}
+	case *syntax.TestClause:
+		return k.testClause(c, w)
+	case *syntax.DeclClause:
+		return k.declare(c, w)
+	case *syntax.ArithmCmd, *syntax.LetClause:
+		k.forget(w, assigned(cmd, w.funcs))
+	case *syntax.TimeClause:
+		if c.Stmt != nil {
+			return k.stmt(c.Stmt, w)
+		}
+	case *syntax.CoprocClause:
+		return k.stmt(c.Stmt, w)
+	}
+	return []*world{w}
+}
+
+func with[V any](m map[string]V, key string, value V) map[string]V {
+	out := make(map[string]V, len(m)+1)
+	for k, v := range m {
+		out[k] = v
+	}
+	out[key] = value
+	return out
+}
+
+// split tells the worlds in which the last command has succeeded from those in which
+// it has failed; of those that do not know there is one of each.
+func split(worlds []*world) (yes, no, gone []*world) {
+	for _, w := range worlds {
+		switch {
+		case w.leave != staying:
+			gone = append(gone, w)
+		case w.status == succeeded:
+			yes = append(yes, w)
+		case w.status == failed:
+			no = append(no, w)
+		default:
+			other := w.clone()
+			w.status, other.status = succeeded, failed
+			yes, no = append(yes, w), append(no, other)
+		}
+	}
+	return yes, no, gone
+}
+
+func (k *walker) ifClause(c *syntax.IfClause, w *world) []*world {
+	if len(c.Cond) == 0 { // else
+		return k.exec(c.Then, []*world{w})
+	}
+	yes, no, out := split(k.exec(c.Cond, []*world{w}))
+	out = append(out, k.exec(c.Then, yes)...)
+	if c.Else == nil {
+		return append(out, no...)
+	}
+	for _, w := range no {
+		out = append(out, k.ifClause(c.Else, w)...)
+	}
+	return out
+}
+
+// whileClause takes a loop's body once, knowing nothing of what it changes: that is
+// every time at once.
+func (k *walker) whileClause(c *syntax.WhileClause, w *world) []*world {
+	k.forget(w, assigned(c, w.funcs))
+	yes, no, out := split(k.exec(c.Cond, []*world{w}))
+	if c.Until {
+		yes, no = no, yes
+	}
+	return append(append(out, no...), looped(k.exec(c.Do, yes))...)
+}
+
+// looped are the worlds behind a loop.
+func looped(worlds []*world) []*world {
+	for _, w := range worlds {
+		if w.leave == leavingLoop {
+			w.leave = staying
+		}
+	}
+	return worlds
+}
+
+func (k *walker) forClause(c *syntax.ForClause, w *world) []*world {
+	items, ok := c.Loop.(*syntax.WordIter)
+	if !ok {
+		k.forget(w, assigned(c, w.funcs))
+		skipped := w.clone()
+		return looped(append(k.exec(c.Do, []*world{w}), skipped))
+	}
+	list := []expanded{{w, w.args}}
+	switch {
+	case items.InPos.IsValid():
+		list = k.words(w, items.Items)
+	case !w.named:
+		list[0].fields = []string{hole(items.Name.Value)}
+	}
+	var out []*world
+	for _, e := range list {
+		worlds := []*world{e.world}
+		for _, item := range e.fields {
+			var inside []*world
+			for _, w := range worlds {
+				if w.leave == staying {
+					w = w.clone()
+					w.setText(items.Name.Value, item)
+					inside = append(inside, w)
+				} else {
+					out = append(out, w)
+				}
+			}
+			worlds = k.exec(c.Do, inside)
+		}
+		out = append(out, worlds...)
+	}
+	return merged(looped(out))
+}
+
+func (k *walker) caseClause(c *syntax.CaseClause, w *world) []*world {
+	var out []*world
+	for _, e := range k.text(w, c.Word) {
+		rest := e.world // of the worlds that no item so far has taken
+		for _, item := range c.Items {
+			if rest == nil {
+				break
+			}
+			var taken *world
+			taken, rest = k.caseItem(rest, e.fields[0], item)
+			if taken != nil {
+				out = append(out, k.exec(item.Stmts, []*world{taken})...)
+			}
+		}
+		if rest != nil {
+			out = append(out, rest)
+		}
+	}
+	return out
+}
+
+// caseItem returns the world in which an item is taken and the one in which it is
+// not; nil where there is none.
+func (k *walker) caseItem(w *world, value string, item *syntax.CaseItem) (taken, rest *world) {
+	for _, p := range item.Patterns {
+		for _, e := range k.pattern(w, p) {
+			switch matches(value, e.fields[0]) {
+			case succeeded:
+				return w, nil
+			case unknown:
+				taken = w.clone()
+				if text := e.fields[0]; isHole(value) && len(item.Patterns) == 1 && !strings.ContainsAny(text, `*?[\`) && !hasHole(text) {
+					taken.assume(value, text)
+				}
+			}
+		}
+	}
+	return taken, w
+}
+
+func (k *walker) binary(c *syntax.BinaryCmd, w *world) []*world {
+	switch c.Op {
+	case syntax.AndStmt, syntax.OrStmt:
+		yes, no, out := split(k.stmt(c.X, w))
+		if c.Op == syntax.OrStmt {
+			yes, no = no, yes
+		}
+		for _, w := range yes {
+			w.status = unknown
+			out = append(out, k.stmt(c.Y, w)...)
+		}
+		return merged(append(out, no...))
+	}
+	var out []*world
+	for _, left := range k.subshell(w, []*syntax.Stmt{c.X}) {
+		reader := w.clone()
+		reader.machine, reader.repos, reader.stdin = left.machine, left.repos, &left.out
+		for _, right := range k.subshell(reader, []*syntax.Stmt{c.Y}) {
+			o := w.clone()
+			o.print(right.out)
+			o.status, o.machine, o.repos = right.status, right.machine, right.repos
+			out = append(out, o)
+		}
+	}
+	return merged(out)
+}
+
+// declare is local, export and the like.
+func (k *walker) declare(c *syntax.DeclClause, w *world) []*world {
+	worlds := []*world{w}
+	for _, a := range c.Args {
+		if a.Name == nil {
+			continue // an option
+		}
+		var next []*world
+		for _, w := range worlds {
+			if c.Variant.Value != "export" && c.Variant.Value != "readonly" {
+				w.local = with(w.local, a.Name.Value, true)
+			}
+			if a.Naked {
+				if c.Variant.Value == "local" {
+					w.set(a.Name.Value, expand.Variable{})
+				}
+				next = append(next, w)
+				continue
+			}
+			next = append(next, k.assign(w, a)...)
+		}
+		worlds = next
+	}
+	return worlds
+}
+
+// assign gives a variable its value.
+func (k *walker) assign(w *world, a *syntax.Assign) []*world {
+	name := a.Name.Value
+	if a.Index != nil {
+		w = w.clone()
+		w.setText(name, hole(name))
+		return []*world{w}
+	}
+	var out []*world
+	if a.Array != nil {
+		var words []*syntax.Word
+		for _, e := range a.Array.Elems {
+			if e.Value != nil {
+				words = append(words, e.Value)
+			}
+		}
+		for _, e := range k.words(w, words) {
+			c, list := e.clone(), e.fields
+			if had := c.vars[name]; a.Append {
+				list = slices.Concat(had.List, list)
+			}
+			c.set(name, expand.Variable{Set: true, Kind: expand.Indexed, List: list})
+			out = append(out, c)
+		}
+		return out
+	}
+	for _, e := range k.text(w, a.Value) {
+		c, value := e.clone(), e.fields[0]
+		if a.Append {
+			value = (&environ{world: c}).Get(name).Str + value
+		}
+		c.setText(name, value)
+		out = append(out, c)
+	}
+	return out
+}
+
+// forget makes variables unknown.
+func (k *walker) forget(w *world, names map[string]bool) {
+	for name := range names {
+		w.setText(name, hole(name))
+	}
+}
+
+// assigned are the variables that a piece of a script may change, the functions that
+// it calls included.
+func assigned(n syntax.Node, funcs map[string]*syntax.Stmt) map[string]bool {
+	out, seen := map[string]bool{}, map[string]bool{}
+	var look func(syntax.Node) bool
+	words := func(c *syntax.CallExpr) {
+		first := ""
+		if len(c.Args) > 0 {
+			first = c.Args[0].Lit()
+		}
+		switch first {
+		case "read", "mapfile", "readarray", "getopts", "unset", "printf":
+			for _, a := range c.Args[1:] {
+				if isName(a.Lit()) {
+					out[a.Lit()] = true
+				}
+			}
+		}
+		if body := funcs[first]; body != nil && !seen[first] {
+			seen[first] = true
+			syntax.Walk(body, look)
+		}
+	}
+	arithmetic := func(x syntax.ArithmExpr) {
+		if w, ok := x.(*syntax.Word); ok && isName(w.Lit()) {
+			out[w.Lit()] = true
+		}
+	}
+	look = func(n syntax.Node) bool {
+		switch n := n.(type) {
+		case *syntax.Assign:
+			if n.Name != nil && !n.Naked {
+				out[n.Name.Value] = true
+			}
+		case *syntax.WordIter:
+			out[n.Name.Value] = true
+		case *syntax.CallExpr:
+			words(n)
+		case *syntax.UnaryArithm:
+			arithmetic(n.X)
+		case *syntax.BinaryArithm:
+			if strings.HasSuffix(n.Op.String(), "=") && !slices.Contains([]string{"==", "!=", "<=", ">="}, n.Op.String()) {
+				arithmetic(n.X)
+			}
+		}
+		return true
+	}
+	syntax.Walk(n, look)
+	return out
+}

@@ -1,0 +1,270 @@
+package downloads
+
+import (
+	"bytes"
+	"io"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"mvdan.cc/sh/v3/expand"
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// expanded is what words are in a world.
+type expanded struct {
+	*world
+	fields []string
+}
+
+// words expands words as the arguments of a command: of each world that command
+// substitutions make of w, the fields.
+func (k *walker) words(w *world, words []*syntax.Word) []expanded {
+	return k.expand(w, words, func(c *expand.Config) ([]string, error) { return expand.Fields(c, words...) })
+}
+
+// text expands a word as the value of a variable; the fields are one.
+func (k *walker) text(w *world, word *syntax.Word) []expanded {
+	if word == nil {
+		return []expanded{{w, []string{""}}}
+	}
+	return k.expand(w, []*syntax.Word{word}, one(func(c *expand.Config) (string, error) { return expand.Literal(c, word) }))
+}
+
+// document expands a here-document.
+func (k *walker) document(w *world, word *syntax.Word) []expanded {
+	return k.expand(w, []*syntax.Word{word}, one(func(c *expand.Config) (string, error) { return expand.Document(c, word) }))
+}
+
+// pattern expands a pattern of case or [[.
+func (k *walker) pattern(w *world, word *syntax.Word) []expanded {
+	return k.expand(w, []*syntax.Word{word}, one(func(c *expand.Config) (string, error) { return expand.Pattern(c, word) }))
+}
+
+func one(f func(*expand.Config) (string, error)) func(*expand.Config) ([]string, error) {
+	return func(c *expand.Config) ([]string, error) {
+		text, err := f(c)
+		return []string{text}, err
+	}
+}
+
+func (k *walker) expand(w *world, words []*syntax.Word, with func(*expand.Config) ([]string, error)) []expanded {
+	worlds := []*world{w}
+	for _, cs := range substitutions(words) {
+		var next []*world
+		for _, w := range worlds {
+			next = append(next, k.substitute(w, cs)...)
+		}
+		worlds = next
+	}
+	var out []expanded
+	for _, w := range worlds {
+		env := &environ{world: w, mayBeUnset: defaulted(words)}
+		fields, err := []string(nil), error(nil)
+		if k.unsafe(env, words) {
+			fields = []string{hole(source(words))}
+		} else if fields, err = with(&expand.Config{
+			Env: env,
+			CmdSubst: func(to io.Writer, cs *syntax.CmdSubst) error {
+				_, err := io.WriteString(to, w.subst[cs])
+				return err
+			},
+			ProcSubst: func(ps *syntax.ProcSubst) (string, error) {
+				k.exec(ps.Stmts, []*world{w.clone()})
+				return hole("process substitution"), nil
+			},
+		}); err != nil {
+			fields = []string{hole(source(words))}
+		}
+		for i, f := range fields {
+			if len(f) > maxText {
+				fields[i] = hole(source(words))
+			}
+		}
+		w.subst = nil
+		out = append(out, expanded{w, fields})
+	}
+	return out
+}
+
+// substitutions are the command substitutions of words, those inside of others
+// aside.
+func substitutions(words []*syntax.Word) []*syntax.CmdSubst {
+	var out []*syntax.CmdSubst
+	for _, w := range words {
+		syntax.Walk(w, func(n syntax.Node) bool {
+			switch n := n.(type) {
+			case *syntax.CmdSubst:
+				out = append(out, n)
+				return false
+			case *syntax.ProcSubst:
+				return false
+			}
+			return true
+		})
+	}
+	return out
+}
+
+// substitute runs a command substitution; each world knows one thing that it may
+// have printed.
+func (k *walker) substitute(w *world, cs *syntax.CmdSubst) []*world {
+	var out []*world
+	for _, inside := range k.subshell(w, cs.Stmts) {
+		c := w.clone()
+		c.machine, c.status = inside.machine, inside.status
+		c.subst = maps.Clone(w.subst)
+		if c.subst == nil {
+			c.subst = map[*syntax.CmdSubst]string{}
+		}
+		c.subst[cs] = inside.out
+		out = append(out, c)
+	}
+	return merged(out)
+}
+
+// subshell runs statements that change nothing outside, and whose output is read.
+func (k *walker) subshell(w *world, stmts []*syntax.Stmt) []*world {
+	c := w.clone()
+	c.out, c.read, c.status = "", true, unknown
+	out := k.exec(stmts, []*world{c})
+	for _, w := range out {
+		w.leave = staying
+	}
+	return out
+}
+
+// defaulted are the variables that words have a default for: what nobody has set is
+// taken to be unset there, and unknown elsewhere.
+func defaulted(words []*syntax.Word) map[string]bool {
+	out := map[string]bool{}
+	for _, w := range words {
+		syntax.Walk(w, func(n syntax.Node) bool {
+			p, ok := n.(*syntax.ParamExp)
+			if ok && p.Param != nil && p.Exp != nil {
+				switch p.Exp.Op {
+				case syntax.AlternateUnset, syntax.AlternateUnsetOrNull, syntax.DefaultUnset, syntax.DefaultUnsetOrNull,
+					syntax.AssignUnset, syntax.AssignUnsetOrNull:
+					out[p.Param.Value] = true
+				}
+			}
+			return true
+		})
+	}
+	return out
+}
+
+var sequence = regexp.MustCompile(`\{(-?\d+)\.\.(-?\d+)`)
+
+// unsafe reports what would take too long, or would make something that looks known
+// of what is not.
+func (k *walker) unsafe(env *environ, words []*syntax.Word) bool {
+	bad, braces := false, 0
+	for _, w := range words {
+		syntax.Walk(w, func(n syntax.Node) bool {
+			switch n := n.(type) {
+			case *syntax.CmdSubst, *syntax.ProcSubst:
+				return false
+			case *syntax.Lit:
+				braces += strings.Count(n.Value, "{")
+				for _, m := range sequence.FindAllStringSubmatch(n.Value, -1) {
+					from, err1 := strconv.Atoi(m[1])
+					to, err2 := strconv.Atoi(m[2])
+					bad = bad || err1 != nil || err2 != nil || max(from, to)-min(from, to) > 100
+				}
+			case *syntax.ParamExp:
+				if n.Param == nil || n.Excl || n.Names != 0 {
+					bad = true
+				} else if n.Length || n.Slice != nil {
+					v := env.Get(n.Param.Value)
+					bad = bad || hasHole(v.Str) || slices.ContainsFunc(v.List, hasHole)
+				}
+			case *syntax.ArithmExp:
+				syntax.Walk(n.X, func(n syntax.Node) bool {
+					if l, ok := n.(*syntax.Lit); ok {
+						bad = bad || hasHole(env.Get(l.Value).Str) && isName(l.Value)
+					}
+					return true
+				})
+			}
+			return true
+		})
+	}
+	return bad || braces > 4
+}
+
+var name = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+func isName(s string) bool { return name.MatchString(s) }
+
+// source is the text of words.
+func source(words []*syntax.Word) string {
+	var b bytes.Buffer
+	for i, w := range words {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		if err := syntax.NewPrinter().Print(&b, w); err != nil {
+			return "?"
+		}
+	}
+	return strings.Trim(b.String(), `"${}`)
+}
+
+// environ is what a word sees of a world.
+type environ struct {
+	*world
+	mayBeUnset map[string]bool
+}
+
+// Get implements expand.Environ.
+func (e *environ) Get(name string) expand.Variable {
+	text := func(s string) expand.Variable { return expand.Variable{Set: true, Kind: expand.String, Str: s} }
+	switch name {
+	case "@", "*":
+		if !e.named {
+			return expand.Variable{Set: true, Kind: expand.Indexed, List: []string{hole("@")}}
+		}
+		return expand.Variable{Set: true, Kind: expand.Indexed, List: e.args}
+	case "#":
+		if e.named {
+			return text(strconv.Itoa(len(e.args)))
+		}
+		return text(hole("#"))
+	case "IFS":
+		return expand.Variable{} // as it usually is
+	case "0", "?", "$", "!", "-", "PPID", "RANDOM", "SECONDS", "HOSTNAME", "UID", "EUID":
+		return text(hole(name))
+	}
+	if n, err := strconv.Atoi(name); err == nil {
+		switch {
+		case !e.named && !e.mayBeUnset[name]:
+			return text(hole(name))
+		case e.named && n <= len(e.args):
+			return text(e.args[n-1])
+		}
+		return expand.Variable{}
+	}
+	v, ok := e.vars[name]
+	if !ok && !e.mayBeUnset[name] && isName(name) {
+		return text(hole(name))
+	}
+	return v
+}
+
+// Set implements expand.WriteEnviron, for ${name:=default}.
+func (e *environ) Set(name string, v expand.Variable) error {
+	e.world.set(name, v)
+	return nil
+}
+
+// Each implements expand.Environ.
+func (e *environ) Each(f func(string, expand.Variable) bool) {
+	for name, v := range e.vars {
+		if !f(name, v) {
+			return
+		}
+	}
+}

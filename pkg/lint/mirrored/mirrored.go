@@ -1,0 +1,170 @@
+// Package mirrored finds what profiles download that a site without the Internet has
+// not mirrored: `osm-gitops lint --mirrors FILE`. It compares what pkg/downloads finds
+// in rendered profiles with the file. It is pure.
+package mirrored
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/downloads"
+	"github.com/osm-gitops/osm-gitops/pkg/lint"
+	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
+
+	k8sruntime "k8s.io/apimachinery/pkg/runtime"
+)
+
+// Rule is that of the findings.
+const Rule = "not-mirrored"
+
+// Rules describes it.
+func Rules() []lint.Rule {
+	return []lint.Rule{{
+		Name: Rule, Severity: lint.SeverityError,
+		Summary: "a download that the file of `--mirrors` does not have",
+		Help: "A node without the Internet gets no further than its first download that is not mirrored. Mirror it and add it to the file, " +
+			"which `osm-gitops bundle -o mirrors` writes, or take it out of the profile. What only a node knows cannot be compared: make it constant.",
+	}}
+}
+
+// newestKubelet is what is rendered where the file lists no kubelet by its URL.
+const newestKubelet = "1.36.0"
+
+// sandbox stands for the image that the controller's settings name: no profile does.
+const sandbox = "settings.invalid/pause"
+
+// Check returns a lint.ProfileCheck. It renders a profile for each provider that it
+// claims, with the kubelets that are mirrored, and without settings: with a mirror in
+// --node-download-mirrors nodes ask there for the same files.
+func Check(mirrors downloads.Mirrors, file string) func(context.Context, profile.Document) []lint.Finding {
+	kubelets := mirrors.Kubelets()
+	if len(kubelets) == 0 {
+		kubelets = []string{newestKubelet}
+	}
+	return func(ctx context.Context, doc profile.Document) []lint.Finding {
+		c := check{mirrors: mirrors, file: file, doc: doc, where: map[string][]string{}, found: map[string]lint.Finding{}}
+		engine := render.NewEngine()
+		rendered := 0
+		for _, kubelet := range kubelets {
+			for _, provider := range doc.Spec.SupportedCloudProviders {
+				if ctx.Err() != nil {
+					return nil
+				}
+				in, err := input(doc, string(provider.Name), kubelet)
+				if err != nil {
+					c.broken(err)
+					continue
+				}
+				list, err := downloads.Of(engine, in)
+				if err != nil {
+					c.broken(err)
+					continue
+				}
+				rendered++
+				c.compare(list, string(provider.Name)+", kubelet "+kubelet)
+			}
+		}
+		return c.findings(rendered)
+	}
+}
+
+type check struct {
+	mirrors downloads.Mirrors
+	file    string
+	doc     profile.Document
+	order   []string
+	found   map[string]lint.Finding
+	where   map[string][]string // the combinations for which it holds
+}
+
+// broken says that nothing can be said of a combination.
+func (c *check) broken(err error) {
+	f := lint.Finding{
+		Rule: Rule, Severity: lint.SeverityError, Path: c.doc.Path, Line: c.doc.Line("spec"), Profile: c.doc.Name, Version: c.doc.Spec.Version,
+		Message: "what nodes download is not known, because the profile does not render: " + err.Error(), Fix: "mend that first",
+	}
+	var invalid *render.InvalidError
+	if errors.As(err, &invalid) {
+		f.Field, f.File, f.Message = invalid.Field, invalid.File, "what nodes download is not known, because the profile does not render: "+invalid.Err.Error()
+		if invalid.Line > 0 {
+			f.Line = invalid.Line
+		}
+	}
+	c.add("\x00"+f.Message, f, "")
+}
+
+func (c *check) compare(list downloads.List, where string) {
+	for _, item := range list.Items {
+		why := c.mirrors.Missing(item)
+		if why == "" || item.Name == sandbox {
+			continue
+		}
+		for _, place := range item.Places {
+			f := lint.Finding{
+				Rule: Rule, Severity: lint.SeverityError, Path: c.doc.Path, Line: place.Line, Profile: c.doc.Name, Version: c.doc.Spec.Version,
+				File: place.File, Message: item.String() + " " + why,
+				Fix: fmt.Sprintf("mirror it and add it to %s, or take it out of the profile", c.file),
+			}
+			if item.Kind == downloads.KindUnresolved {
+				f.Fix = "make it constant in the profile, or add to " + c.file + " a URL that ends with a slash and has all below it"
+			}
+			c.add(fmt.Sprintf("%s\x00%s\x00%d", f.Message, f.File, f.Line), f, where)
+		}
+	}
+}
+
+func (c *check) add(key string, f lint.Finding, where string) {
+	if _, ok := c.found[key]; !ok {
+		c.found[key] = f
+		c.order = append(c.order, key)
+	}
+	if where != "" {
+		c.where[key] = append(c.where[key], where)
+	}
+}
+
+// findings says of each where it holds, unless it holds everywhere.
+func (c *check) findings(rendered int) []lint.Finding {
+	var out []lint.Finding
+	for _, key := range c.order {
+		f := c.found[key]
+		const most = 3 // combinations that a line still holds
+		if where := slices.Compact(c.where[key]); len(where) > 0 && len(where) < rendered {
+			if n := len(where); n > most {
+				where = append(where[:most:most], fmt.Sprintf("and %d more", n-most))
+			}
+			f.Where = strings.Join(where, "; ")
+		}
+		out = append(out, f)
+	}
+	return lint.Sort(out)
+}
+
+// input is a pool of a provider.
+func input(doc profile.Document, provider, kubelet string) (render.Input, error) {
+	md := &machines.MachineDeployment{}
+	md.Name, md.Namespace = "pool", "default"
+	md.Spec.Template.Spec.Versions.Kubelet = kubelet
+	system := ""
+	if doc.Spec.OSName == osm.OperatingSystemFlatcar {
+		system = fmt.Sprintf(`,"operatingSystemSpec":{"provisioningUtility":%q}`, doc.Spec.ProvisioningUtility)
+	}
+	md.Spec.Template.Spec.ProviderSpec.Value = &k8sruntime.RawExtension{Raw: fmt.Appendf(nil,
+		`{"cloudProvider":%q,"cloudProviderSpec":{},"operatingSystem":%q%s}`, provider, doc.Spec.OSName, system)}
+	pool, err := render.DecodePool(md)
+	return render.Input{
+		Profile: render.Profile{
+			Spec: doc.Spec, Object: doc.Name, Digest: doc.Digest, File: doc.Path, Lines: doc.Line,
+			Provenance: render.Provenance{Profile: doc.Name, Version: doc.Spec.Version},
+		},
+		Pool:     pool,
+		Cluster:  render.Cluster{Server: "https://api.invalid", APIServerToken: "placeholder", BootstrapToken: "000000.0000000000000000"},
+		Settings: render.Settings{ExternalCloudProvider: true, PauseImage: sandbox},
+	}, err
+}

@@ -1,0 +1,104 @@
+package mirrored_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/osm-gitops/osm-gitops/pkg/downloads"
+	"github.com/osm-gitops/osm-gitops/pkg/lint"
+	"github.com/osm-gitops/osm-gitops/pkg/lint/mirrored"
+	"github.com/osm-gitops/osm-gitops/pkg/profile"
+)
+
+const small = `apiVersion: operatingsystemmanager.k8c.io/v1alpha1
+kind: OperatingSystemProfile
+metadata:
+  name: osp-small
+spec:
+  osName: ubuntu
+  osVersion: "24.04"
+  version: v1.0.0
+  supportedCloudProviders:
+  - name: hetzner
+  - name: vsphere
+  bootstrapConfig:
+    modules:
+      runcmd:
+      - /opt/bin/setup
+  provisioningConfig:
+    templates:
+      kubelet: |
+        curl -fsSLO https://dl.k8s.io/{{ .KubeVersion }}/bin/linux/amd64/kubelet
+    files:
+    - path: /opt/bin/setup
+      permissions: 755
+      content:
+        inline:
+          data: |
+            #!/bin/bash
+            {{ template "kubelet" }}
+            apt-get install -y jq
+            {{- if eq .CloudProviderName "vsphere" }}
+            apt-get install -y open-vm-tools
+            {{- end }}
+            curl -O "https://example.com/$(hostname)"
+    - path: /etc/containerd/config.toml
+      content:
+        inline:
+          data: |
+            {{ .ContainerRuntimeConfig }}
+`
+
+func check(t *testing.T, mirrors string) []lint.Finding {
+	t.Helper()
+	docs, err := profile.Decode("profiles/small.yaml", []byte(small))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := downloads.ParseMirrors("mirrors.txt", []byte(mirrors))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return mirrored.Check(m, "mirrors.txt")(t.Context(), docs[0])
+}
+
+// TestCheck: what is not mirrored is found at its line of the profile, with the
+// providers for which nodes want it.
+func TestCheck(t *testing.T) {
+	const kubelet = "https://dl.k8s.io/v1.35.7/bin/linux/amd64/kubelet\n"
+	if found := check(t, kubelet+"package apt *\nhttps://example.com/\n"); len(found) > 0 {
+		t.Errorf("all is mirrored, and found is %+v", found)
+	}
+	// The file lists no kubelet: nobody knows which one is meant.
+	found := check(t, "package apt jq\n")
+	want := []struct {
+		line                 int
+		message, where, file string
+	}{
+		{19, "https://dl.k8s.io/v1.36.0/bin/linux/amd64/kubelet is not mirrored", "", "/opt/bin/setup"},
+		{30, "package apt open-vm-tools is not mirrored", "vsphere, kubelet 1.36.0", "/opt/bin/setup"},
+		{32, "https://example.com/${hostname} cannot be found among what is mirrored: a part of this URL is known on the node alone", "", "/opt/bin/setup"},
+	}
+	if len(found) != len(want) {
+		t.Fatalf("found %+v", found)
+	}
+	for i, w := range want {
+		f := found[i]
+		if f.Rule != mirrored.Rule || f.Severity != lint.SeverityError || f.Path != "profiles/small.yaml" || f.Profile != "osp-small" || f.Fix == "" ||
+			f.Line != w.line || !strings.HasPrefix(f.Message, w.message) || f.Where != w.where || f.File != w.file {
+			t.Errorf("found %+v, want %+v", f, w)
+		}
+	}
+}
+
+// TestBroken: of a profile that does not render, nothing is said to be mirrored.
+func TestBroken(t *testing.T) {
+	docs, err := profile.Decode("a.yaml", []byte(strings.Replace(small, ".KubeVersion", ".KubletVersion", 1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := mirrored.Check(downloads.Mirrors{}, "m")(t.Context(), docs[0])
+	if len(found) != 1 || found[0].Line != 19 || !strings.Contains(found[0].Message, "does not render") {
+		t.Errorf("found %+v", found)
+	}
+}

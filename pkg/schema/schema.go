@@ -1,0 +1,51 @@
+package schema
+
+import (
+	"embed"
+	"slices"
+	"strings"
+)
+
+// Schema is the schema of one kind of file.
+type Schema struct {
+	// Name of the schema on the command line: "osp".
+	Name string
+	// Title is what it describes: "OperatingSystemProfile".
+	Title string
+	// File is the name under which a repository may keep it.
+	File string
+}
+
+// Repository is the name of the schema of all kinds, which looks at a document's kind.
+const Repository = "repository"
+
+// All lists the schemas, the one for every kind last.
+func All() []Schema {
+	return []Schema{
+		{"osp", "OperatingSystemProfile", "osp.schema.json"},
+		{Repository, "every file of a repository", "repository.schema.json"},
+	}
+}
+
+//go:embed *.schema.json
+var files embed.FS
+
+// Named returns a schema's text, JSON with a line break at the end, and false where
+// there is none of that name.
+func Named(name string) ([]byte, bool) {
+	i := slices.IndexFunc(All(), func(s Schema) bool { return s.Name == name })
+	if i < 0 {
+		return nil, false
+	}
+	text, err := files.ReadFile(All()[i].File)
+	return text, err == nil
+}
+
+// Names are those of All, for messages.
+func Names() string {
+	var names []string
+	for _, s := range All() {
+		names = append(names, s.Name)
+	}
+	return strings.Join(names, ", ")
+}

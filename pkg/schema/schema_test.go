@@ -1,0 +1,283 @@
+package schema_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"sigs.k8s.io/yaml"
+
+	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/schema"
+)
+
+// compile compiles a schema as it is printed.
+func compile(t *testing.T, name string) *jsonschema.Schema {
+	t.Helper()
+	text, ok := schema.Named(name)
+	if !ok {
+		t.Fatalf("there is no schema %q", name)
+	}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	if err := c.AddResource(name+".json", doc); err != nil {
+		t.Fatal(err)
+	}
+	s, err := c.Compile(name + ".json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// instance reads a YAML document as an editor hands it to a schema.
+func instance(t *testing.T, text []byte) any {
+	t.Helper()
+	b, err := yaml.YAMLToJSON(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// TestProfilesValidate: what we ship and show is right for its schema, and so are the
+// pools beside it for the repository's, which does not look at them.
+func TestProfilesValidate(t *testing.T) {
+	osp, repository := compile(t, "osp"), compile(t, schema.Repository)
+	found := 0
+	for _, glob := range []string{"../../profiles/osp-*.yaml", "../../examples/repository/profiles/*.yaml", "../../examples/pools/*.yaml"} {
+		paths, err := filepath.Glob(glob)
+		if err != nil || len(paths) == 0 {
+			t.Fatalf("%s: %d files, %v", glob, len(paths), err)
+		}
+		for _, path := range paths {
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for part := range bytes.SplitSeq(text, []byte("\n---\n")) {
+				doc := instance(t, part)
+				if err := repository.Validate(doc); err != nil {
+					t.Errorf("%s: %v", path, err)
+				}
+				if !bytes.Contains(part, []byte("kind: OperatingSystemProfile")) {
+					continue
+				}
+				found++
+				if err := osp.Validate(doc); err != nil {
+					t.Errorf("%s: %v", path, err)
+				}
+			}
+		}
+	}
+	if found < 9 {
+		t.Errorf("found %d profiles", found)
+	}
+}
+
+const good = `apiVersion: operatingsystemmanager.k8c.io/v1alpha1
+kind: OperatingSystemProfile
+metadata:
+  name: osp-test
+  labels: {team: web}
+  creationTimestamp: null
+spec:
+  osName: ubuntu
+  osVersion: "24.04"
+  version: v1.0.0
+  provisioningUtility: cloud-init
+  supportedCloudProviders:
+  - name: aws
+    spec: {region: eu-central-1}
+  bootstrapConfig:
+    templates:
+      hello: echo hello
+    files:
+    - path: /opt/a
+      permissions: 755
+      content:
+        inline:
+          encoding: b64
+          data: one
+    units:
+    - name: a.service
+      enable: true
+      dropIns:
+      - name: b.conf
+        content: "[Unit]"
+    modules:
+      runcmd: [ls]
+      yum_repos: {a: {baseurl: x}}
+  provisioningConfig:
+    supportedContainerRuntimes:
+    - name: containerd
+      files: []
+      templates:
+status: {}
+`
+
+// TestSchemaAgreesWithDecode: what the decoder takes, the schema takes, and the other
+// way round, as far as draft 07 can say it.
+func TestSchemaAgreesWithDecode(t *testing.T) {
+	osp, repository := compile(t, "osp"), compile(t, schema.Repository)
+	says := func(t *testing.T, text string, want bool) {
+		t.Helper()
+		_, decodeErr := profile.Decode("a.yaml", []byte(text))
+		doc := instance(t, []byte(text))
+		for what, err := range map[string]error{"Decode": decodeErr, "the schema": osp.Validate(doc), "the repository's schema": repository.Validate(doc)} {
+			if (err == nil) != want {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+	}
+	says(t, good, true)
+	for name, edit := range map[string][2]string{
+		"a misspelt kind":                  {"kind: OperatingSystemProfile", "kind: OperatingSystemProfiles"},
+		"no kind":                          {"kind: OperatingSystemProfile\n", ""},
+		"an unknown field of the document": {"status: {}", "state: {}"},
+		"no metadata":                      {"metadata:\n  name: osp-test\n  labels: {team: web}\n  creationTimestamp: null\n", ""},
+		"no name":                          {"  name: osp-test\n", ""},
+		"a bad name":                       {"name: osp-test", "name: OSP_test"},
+		"a long name":                      {"name: osp-test", "name: " + strings.Repeat("a", 64)},
+		"an unknown field of metadata":     {"labels:", "lables:"},
+		"a number among the labels":        {"{team: web}", "{team: 1}"},
+		"no osName":                        {"  osName: ubuntu\n", ""},
+		"an unknown system":                {"osName: ubuntu", "osName: sles"},
+		"osVersion is a number":            {`"24.04"`, "24.04"},
+		"a version without v":              {"version: v1.0.0", "version: 1.0.0"},
+		"a version with a prefix":          {"version: v1.0.0", "version: release-v1.0.0"},
+		"a version with a suffix":          {"version: v1.0.0", "version: v1.0.0 new"},
+		"an unknown utility":               {"provisioningUtility: cloud-init", "provisioningUtility: ansible"},
+		"an unknown provider":              {"name: aws", "name: awz"},
+		"providers are names":              {"- name: aws\n    spec: {region: eu-central-1}", "- aws"},
+		"an unknown field of the spec":     {"osVersion:", "osVersoin:"},
+		"no bootstrapConfig":               {"bootstrapConfig:", "bootstrap:"},
+		"an unknown field of a stage":      {"    files:\n    - path: /opt/a", "    file:\n    - path: /opt/a"},
+		"templates are a list":             {"templates:\n      hello: echo hello", "templates:\n      - echo hello"},
+		"a template is a number":           {"hello: echo hello", "hello: 5"},
+		"no path":                          {"path: /opt/a\n      permissions", "permissions"},
+		"an empty path":                    {"path: /opt/a", `path: ""`},
+		"permissions are text":             {"permissions: 755", `permissions: "755"`},
+		"permissions out of range":         {"permissions: 755", "permissions: 77777"},
+		"negative permissions":             {"permissions: 755", "permissions: -1"},
+		"no inline":                        {"inline:\n          encoding: b64\n          data: one", "{}"},
+		"no data":                          {"          data: one\n", ""},
+		"an unknown field of inline":       {"encoding: b64", "encode: b64"},
+		"enable is text":                   {"enable: true", `enable: "yes"`},
+		"a unit without a name":            {"- name: a.service\n      enable", "- enable"},
+		"a drop-in without content":        {"\n        content: \"[Unit]\"", ""},
+		"an unknown module":                {"runcmd:", "ntp:"},
+		"runcmd of lists":                  {"runcmd: [ls]", "runcmd: [[ls]]"},
+		"a flat yum_repos":                 {"{a: {baseurl: x}}", "{a: x}"},
+		"an unknown runtime":               {"name: containerd", "name: crio"},
+		"a runtime without files":          {"      files: []\n", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := strings.Replace(good, edit[0], edit[1], 1)
+			if text == good {
+				t.Fatalf("there is no %q", edit[0])
+			}
+			says(t, text, false)
+		})
+	}
+}
+
+// TestOtherKinds: a repository may hold YAML that is not ours.
+func TestOtherKinds(t *testing.T) {
+	for _, text := range []string{
+		"apiVersion: v1\nkind: ConfigMap\ndata: {a: b}\n",
+		"apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [a.yaml]\n",
+	} {
+		if err := compile(t, schema.Repository).Validate(instance(t, []byte(text))); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+// TestEverythingIsDescribed: whatever an editor completes, it can explain.
+func TestEverythingIsDescribed(t *testing.T) {
+	for _, s := range schema.All() {
+		text, _ := schema.Named(s.Name)
+		var root map[string]any
+		if err := json.Unmarshal(text, &root); err != nil {
+			t.Fatal(err)
+		}
+		if root["$schema"] != draft {
+			t.Errorf("%s is of %v", s.Name, root["$schema"])
+		}
+		properties := 0
+		var walk func(at string, v any)
+		walk = func(at string, v any) {
+			switch v := v.(type) {
+			case map[string]any:
+				for _, key := range sorted(v) {
+					if key == "if" {
+						continue // asks, and explains nothing
+					}
+					if key != "properties" {
+						walk(at+"."+key, v[key])
+						continue
+					}
+					fields, _ := v[key].(map[string]any)
+					for name, field := range fields {
+						properties++
+						if !described(root, field) {
+							t.Errorf("%s%s.%s has no description", s.Name, at, name)
+						}
+						walk(at+"."+name, field)
+					}
+				}
+			case []any:
+				for i, e := range v {
+					walk(fmt.Sprintf("%s[%d]", at, i), e)
+				}
+			}
+		}
+		walk("", root)
+		if properties < 4 {
+			t.Errorf("%s has %d properties", s.Name, properties)
+		}
+	}
+}
+
+func described(root map[string]any, field any) bool {
+	f, _ := field.(map[string]any)
+	if ref, ok := f["$ref"].(string); ok {
+		definitions, _ := root["definitions"].(map[string]any)
+		f, _ = definitions[strings.TrimPrefix(ref, "#/definitions/")].(map[string]any)
+	}
+	text, _ := f["description"].(string)
+	return strings.TrimSpace(text) != ""
+}
+
+// TestTemplateVariables: the text of a file says which variables it may use.
+func TestTemplateVariables(t *testing.T) {
+	text, _ := schema.Named("osp")
+	var root struct {
+		Definitions struct {
+			Template struct{ Description, MarkdownDescription string }
+		}
+	}
+	if err := json.Unmarshal(text, &root); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{".KubeVersion", ".Provenance.ConfigDigest", ".NetworkConfig.DNS.Servers", ".DownloadMirrors", "toYaml", "semverCompare"} {
+		for _, text := range []string{root.Definitions.Template.Description, root.Definitions.Template.MarkdownDescription} {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s is not among the variables and functions", want)
+			}
+		}
+	}
+}
