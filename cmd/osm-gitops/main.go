@@ -121,7 +121,7 @@ func newRoot() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return misusef("see "+cmd.CommandPath()+" --help", "%w", err)
 	})
-	root.AddCommand(newControllerCommand(), newHandbackCommand(), newImportCommand(), newRenderCommand(), newTraceCommand(), newUICommand(), newVerifyCommand(), newVersionCommand())
+	root.AddCommand(newControllerCommand(), newHandbackCommand(), newImportCommand(), newInitCommand(), newRenderCommand(), newTraceCommand(), newUICommand(), newVerifyCommand(), newVersionCommand())
 	return root
 }
 

@@ -64,13 +64,17 @@ func (r Repository) All() (map[string][]byte, error) {
 }
 
 // lintConfig is where suppressions go.
-const lintConfig = `# Settings of osm-gitops lint for this repository; osm-gitops schema config describes them.
-# A finding that is right as it is gets a suppression with its reason:
+const lintConfig = `# How osm-gitops lint checks this repository. A finding that is right as it is gets a
+# suppression with its reason:
 #
-# suppressions:
-# - rule: http-download
-#   path: profiles/osp-example.yaml
-#   reason: why this is right here
+#   lint:
+#     suppress:
+#     - rule: http-download
+#       path: profiles/osp-example.yaml
+#       reason: why this is right here
+#       until: 2027-03-31
+lint:
+  shellcheck: auto
 `
 
 func (r Repository) addCI(out map[string][]byte) error {

@@ -29,7 +29,7 @@ var rooms = map[string][]string{
 	"pkg/profile":     append([]string{self + "cmd", self + "pkg/render", self + "pkg/reconcile"}, clients...),
 	"pkg/journal":     append([]string{self + "cmd", self + "pkg/api", self + "pkg/source", self + "pkg/render", self + "pkg/profile", self + "pkg/reconcile"}, clients...),
 	"pkg/attestation": append([]string{self + "cmd", self + "pkg/source", self + "pkg/profile", self + "pkg/reconcile", "github.com/go-git"}, clients...),
-	"pkg/adopt":       append([]string{self + "cmd", self + "pkg/reconcile", "github.com/go-git"}, clients...),
+	"pkg/adopt":       append([]string{self + "cmd", self + "pkg/reconcile"}, clients...),
 	"pkg/scaffold":    append([]string{self + "cmd", self + "pkg/reconcile", self + "pkg/render", self + "pkg/profile"}, clients...),
 	"pkg/reconcile":   {self + "cmd"},
 	"profiles":        append([]string{self + "cmd", self + "pkg"}, clients...),
