@@ -34,6 +34,8 @@ func TestGenerated(t *testing.T) {
 		{"verify.md", "differs", verifySession(t, program, true)},
 		{"ui.md", "flags", flags(t, program, "ui", 10)},
 		{"ui.md", "json", pageFields(t)},
+		{"import.md", "flags", flags(t, program, "import", 10)},
+		{"init.md", "flags", flags(t, program, "init", 8)},
 		{"render.md", "bootstrap", session(t, program, "-o bootstrap | head -12")},
 		{"render.md", "mistake", session(t, program, "< mistake.yaml")},
 		{"render.md", "repository", repositorySession(t, program)},
