@@ -140,7 +140,7 @@ func TestPlan(t *testing.T) {
 			[]string{"refused refused/osp-small.yaml", "refused/osp-small.yaml:", "spec.bootstrapConfig.files[0].content: has no inline"}, []string{"refused/osp-small.yaml"}},
 		"a version with something before it is refused": {[]string{edit("version: v1.0.0", "version: release-v1.0.0")},
 			[]string{`spec.version: "release-v1.0.0" is no version`}, []string{"refused/osp-small.yaml"}},
-		"a function that is not there is refused": {[]string{edit(".KubeVersion", `env "HOME"`)},
+		"a function that is not there is refused": {[]string{edit(".KubeVersion", "env `HOME`")},
 			[]string{"refused refused/osp-small.yaml", `"/etc/example": `, "env"}, []string{"refused/osp-small.yaml"}},
 		"no value for a pool is refused, and the file kept": {[]string{edit("{{ .KubeVersion }}", "{{ .KubeletFeatureGates.X }}"), web},
 			[]string{"copy profiles/osp-small.yaml", "<no value>", "(pool shop/web)"}, []string{"pools/shop-web.yaml", "profiles/osp-small.yaml"}},
