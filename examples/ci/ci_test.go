@@ -88,6 +88,7 @@ func TestGitHub(t *testing.T) {
 					case s.Name == "Lint":
 						lint = err
 						checkLint(t, c, out, err)
+					case s.Name == "Diff" && c.refused: // it says the same
 					case err != nil:
 						t.Fatalf("%s: %v\n%s", s.Name, err, out)
 					}
@@ -95,7 +96,7 @@ func TestGitHub(t *testing.T) {
 				if (lint != nil) != c.refused {
 					t.Errorf("lint ended with %v", lint)
 				}
-				checkComment(t, server, read(t, filepath.Join(temp, "summary")))
+				checkComment(t, c, server, read(t, filepath.Join(temp, "summary")))
 				left, err := filepath.Glob(filepath.Join(temp, "tmp.*"))
 				if err != nil || len(left) > 0 {
 					t.Errorf("the step leaves %q behind, with the token", left)
@@ -135,7 +136,7 @@ func TestGitLab(t *testing.T) {
 				out, err := r.bash(script, "-eo", "pipefail", append(env, "OSM_GITOPS_COMMENT_TOKEN="+token))
 				checkLint(t, c, out+string(read(t, filepath.Join(r.dir, "lint.xml"))), err)
 				if token != "" {
-					checkComment(t, server, read(t, filepath.Join(r.dir, "diff.md")))
+					checkComment(t, c, server, read(t, filepath.Join(r.dir, "diff.md")))
 				} else if len(server.comments) > 0 {
 					t.Error("without a token there is a comment")
 				}
@@ -189,19 +190,18 @@ func TestHooks(t *testing.T) {
 	})
 }
 
-// pullRequests change a file of a profile, with and without a new version.
-var pullRequests = []struct {
+type pullRequest struct {
 	name, version string
 	refused       bool
-}{
+}
+
+// pullRequests change a file of a profile, with and without a new version.
+var pullRequests = []pullRequest{
 	{"a change with a new version", "v1.0.1", false},
 	{"a change that forgot the version", "", true},
 }
 
-func checkLint(t *testing.T, c struct {
-	name, version string
-	refused       bool
-}, out string, err error) {
+func checkLint(t *testing.T, c pullRequest, out string, err error) {
 	t.Helper()
 	if (err != nil) != c.refused {
 		t.Errorf("it ended with %v:\n%s", err, out)
@@ -212,7 +212,7 @@ func checkLint(t *testing.T, c struct {
 	}
 }
 
-func checkComment(t *testing.T, s *server, want []byte) {
+func checkComment(t *testing.T, c pullRequest, s *server, want []byte) {
 	t.Helper()
 	if len(s.comments) != 1 {
 		t.Fatalf("%d comments, want one", len(s.comments))
@@ -221,7 +221,11 @@ func checkComment(t *testing.T, s *server, want []byte) {
 	if strings.TrimSpace(body) != strings.TrimSpace(string(want)) {
 		t.Errorf("the comment is not the diff:\n%s\n---\n%s", body, want)
 	}
-	for _, part := range []string{"<!-- osm-gitops diff -->", "example", "/etc/motd"} {
+	parts := []string{"<!-- osm-gitops diff -->", "kube-system/example", "/etc/motd"}
+	if c.refused {
+		parts = []string{"<!-- osm-gitops diff -->", "profiles/" + profileName + ".yaml"}
+	}
+	for _, part := range parts {
 		if !strings.Contains(body, part) {
 			t.Errorf("the comment has no %q:\n%s", part, body)
 		}

@@ -146,7 +146,7 @@ func (r Repository) readme() []byte {
 2. Look at it:
 
        osm-gitops lint --base main profiles
-       osm-gitops diff main --machine-deployments pools
+       osm-gitops diff main --path profiles --machine-deployments pools
 
 3. Open a pull request. CI does the same, and shows which pools change as a comment.
 
