@@ -105,7 +105,7 @@ func runImport(ctx context.Context, f *importFlags, s streams) error {
 		return err
 	}
 	if n := len(plan.Refused); n > 0 {
-		return fmt.Errorf("osm-gitops refuses %d things, named above: mend them before it takes over", n)
+		return fmt.Errorf("%d refused, named above: mend that before osm-gitops takes over", n)
 	}
 	return nil
 }
