@@ -17,20 +17,7 @@ import (
 type workflow struct {
 	Permissions map[string]string `json:"permissions"`
 	Env         map[string]string `json:"env"`
-	Defaults    struct {
-		Run struct {
-			Shell string `json:"shell"`
-		} `json:"run"`
-	} `json:"defaults"`
-	Jobs map[string]struct {
-		Permissions map[string]string `json:"permissions"`
-		Steps       []struct {
-			Name string            `json:"name"`
-			Uses string            `json:"uses"`
-			Run  string            `json:"run"`
-			Env  map[string]string `json:"env"`
-		} `json:"steps"`
-	} `json:"jobs"`
+	Jobs        map[string]job    `json:"jobs"`
 }
 
 // pipeline is what GitLab reads of gitlab-ci.yml.
@@ -43,20 +30,31 @@ type pipeline struct {
 	} `json:"profiles"`
 }
 
-// TestGitHub runs the workflow's commands for a pull request that is fine and for one
-// that forgot the version, against a server with GitHub's API for comments.
-func TestGitHub(t *testing.T) {
+type job struct {
+	Permissions map[string]string `json:"permissions"`
+	Steps       []step            `json:"steps"`
+}
+
+type step struct {
+	Name string            `json:"name"`
+	Uses string            `json:"uses"`
+	Run  string            `json:"run"`
+	Env  map[string]string `json:"env"`
+}
+
+// TestGitHubAsksForLittle: what the workflow may do, and that nobody else decides what
+// it runs.
+func TestGitHubAsksForLittle(t *testing.T) {
 	var w workflow
 	decode(t, "github.yaml", &w)
 	if len(w.Permissions) != 0 {
 		t.Errorf("every job has the permissions %v", w.Permissions)
 	}
-	job := w.Jobs["profiles"]
-	if want := "map[contents:read pull-requests:write]"; fmt.Sprint(job.Permissions) != want {
-		t.Errorf("the job may %v, want %s", job.Permissions, want)
+	if want, got := "map[contents:read pull-requests:write]", fmt.Sprint(w.Jobs["profiles"].Permissions); got != want {
+		t.Errorf("the job may %s, want %s", got, want)
 	}
 	pinned := regexp.MustCompile(`^[\w-]+/[\w-]+@[0-9a-f]{40}$`)
-	for _, s := range job.Steps {
+	for _, s := range w.Jobs["profiles"].Steps {
 		if s.Uses != "" && !pinned.MatchString(s.Uses) {
 			t.Errorf("%s uses %q, which its owner may change", s.Name, s.Uses)
 		}
@@ -64,6 +62,19 @@ func TestGitHub(t *testing.T) {
 			t.Errorf("%s puts an expression into a script: what a stranger wrote would be run", s.Name)
 		}
 	}
+	// Without a version nothing is installed.
+	cmd := exec.CommandContext(t.Context(), "bash", "-eo", "pipefail", "-c", w.Jobs["profiles"].Steps[1].Run)
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "RUNNER_TEMP=" + t.TempDir(), "OSM_GITOPS_VERSION="}
+	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "set it at the top of this workflow") {
+		t.Errorf("it ended with %v:\n%s", err, out)
+	}
+}
+
+// TestGitHub runs the workflow's commands for a pull request that is fine and for one
+// that forgot the version, against a server with GitHub's API for comments.
+func TestGitHub(t *testing.T) {
+	var w workflow
+	decode(t, "github.yaml", &w)
 	bin := build(t)
 	for _, c := range pullRequests {
 		t.Run(c.name, func(t *testing.T) {
@@ -72,49 +83,50 @@ func TestGitHub(t *testing.T) {
 			r.git("switch", "--quiet", "--detach", "main")
 			r.git("merge", "--quiet", "--no-ff", "--message", "merged", "change")
 			server := newServer(t, "/repos/platform/osps/issues/7/comments", "/repos/platform/osps/issues/comments/")
-			values := map[string]string{"github.event.pull_request.number": "7", "github.token": server.token}
 			for range 2 { // a second push edits the comment
-				temp := t.TempDir()
-				var lint error
-				for _, s := range job.Steps {
-					if s.Run == "" {
-						continue
-					}
-					env := []string{"RUNNER_TEMP=" + temp, "GITHUB_PATH=" + filepath.Join(temp, "path"), "GITHUB_STEP_SUMMARY=" + filepath.Join(temp, "summary"),
-						"GITHUB_API_URL=" + server.url, "GITHUB_REPOSITORY=platform/osps", "TMPDIR=" + temp}
-					env = append(append(env, assignments(t, w.Env, values)...), assignments(t, s.Env, values)...)
-					out, err := r.bash(s.Run, "-eo", "pipefail", env)
-					switch {
-					case s.Name == "Lint":
-						lint = err
-						checkLint(t, c, out, err)
-					case s.Name == "Diff" && c.refused: // it says the same
-					case err != nil:
-						t.Fatalf("%s: %v\n%s", s.Name, err, out)
-					}
-				}
-				if (lint != nil) != c.refused {
-					t.Errorf("lint ended with %v", lint)
-				}
-				checkComment(t, c, server, read(t, filepath.Join(temp, "summary")))
-				left, err := filepath.Glob(filepath.Join(temp, "tmp.*"))
-				if err != nil || len(left) > 0 {
-					t.Errorf("the step leaves %q behind, with the token", left)
-				}
+				runSteps(t, r, c, w, server)
 			}
 			if server.created != 1 || server.edited != 1 {
 				t.Errorf("%d comments were made and %d edited, want one of each", server.created, server.edited)
 			}
 		})
 	}
-	t.Run("without a version nothing is installed", func(t *testing.T) {
-		r := newRepository(t, bin)
-		install := job.Steps[1]
-		out, err := r.bash(install.Run, "-eo", "pipefail", []string{"PATH=" + os.Getenv("PATH"), "RUNNER_TEMP=" + t.TempDir(), "OSM_GITOPS_VERSION="})
-		if err == nil || !strings.Contains(out, "set it at the top of this workflow") {
-			t.Errorf("it ended with %v:\n%s", err, out)
+}
+
+// runSteps runs the commands of the job once, as a runner of GitHub does.
+func runSteps(t *testing.T, r *repository, c pullRequest, w workflow, s *server) {
+	t.Helper()
+	values := map[string]string{"github.event.pull_request.number": "7", "github.token": s.token}
+	temp := t.TempDir()
+	linted := false
+	for _, step := range w.Jobs["profiles"].Steps {
+		if step.Run == "" {
+			continue
 		}
-	})
+		env := []string{"RUNNER_TEMP=" + temp, "GITHUB_PATH=" + filepath.Join(temp, "path"), "GITHUB_STEP_SUMMARY=" + filepath.Join(temp, "summary"),
+			"GITHUB_API_URL=" + s.url, "GITHUB_REPOSITORY=platform/osps", "TMPDIR=" + temp}
+		env = append(append(env, assignments(t, w.Env, values)...), assignments(t, step.Env, values)...)
+		out, err := r.bash(step.Run, "-eo", "pipefail", env)
+		switch {
+		case step.Name == "Lint":
+			linted = true
+			checkLint(t, c, out, err)
+		case step.Name == "Diff" && c.refused: // it says the same
+		case err != nil:
+			t.Fatalf("%s: %v\n%s", step.Name, err, out)
+		}
+		if strings.Contains(out, s.token) {
+			t.Errorf("the log of %s has the token:\n%s", step.Name, out)
+		}
+	}
+	if !linted {
+		t.Error("no step is called Lint")
+	}
+	checkComment(t, c, s, read(t, filepath.Join(temp, "summary")))
+	left, err := filepath.Glob(filepath.Join(temp, "tmp.*"))
+	if err != nil || len(left) > 0 {
+		t.Errorf("the step leaves %q behind, with the token (%v)", left, err)
+	}
 }
 
 // TestGitLab runs the commands of the job for the same merge requests.

@@ -7,10 +7,12 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
@@ -96,6 +98,38 @@ func (a *adoption) poolFiles() {
 			continue
 		}
 		a.plan.Files[PoolsDir+"/"+p.md.Namespace+"-"+p.md.Name+".yaml"] = text
+	}
+	a.examplePool()
+}
+
+// examplePool stands in where there are no pools, so that CI has one to render.
+func (a *adoption) examplePool() {
+	for name := range a.plan.Files {
+		if strings.HasPrefix(name, PoolsDir+"/") {
+			return
+		}
+	}
+	i := slices.IndexFunc(a.kept, func(c *candidate) bool { return len(c.doc.Spec.SupportedCloudProviders) > 0 })
+	if i < 0 {
+		return
+	}
+	spec := a.kept[i].doc.Spec
+	provider := map[string]any{"cloudProvider": spec.SupportedCloudProviders[0].Name, "operatingSystem": spec.OSName}
+	if spec.OSName == osm.OperatingSystemFlatcar {
+		provider["operatingSystemSpec"] = map[string]any{"provisioningUtility": spec.ProvisioningUtility}
+	}
+	raw, err := json.Marshal(provider)
+	if err != nil {
+		return // of strings there is always JSON
+	}
+	p := pool{object: Object{Content: map[string]any{"kind": "MachineDeployment", "metadata": map[string]any{"name": "example"}}}, md: &cluster.MachineDeployment{}}
+	p.md.Name, p.md.Namespace = "example", a.in.Namespace
+	p.md.Annotations = map[string]string{api.AnnotationOSP: a.kept[i].doc.Name}
+	p.md.Spec.Template.Spec.Versions.Kubelet = kubelets[len(kubelets)-1]
+	p.md.Spec.Template.Spec.ProviderSpec.Value = &runtime.RawExtension{Raw: raw}
+	if text, err := p.yaml(); err == nil {
+		a.plan.Files[PoolsDir+"/example.yaml"] = text
+		a.note(Note{Object: "MachineDeployments", Message: "none with a profile were given: " + PoolsDir + "/example.yaml stands in for osm-gitops diff; kubectl get osp,md -A has them"})
 	}
 }
 
