@@ -153,7 +153,7 @@ func (f *importFlags) objects(ctx context.Context, stdin io.Reader) ([]adopt.Obj
 	}
 	var out []adopt.Object
 	for _, path := range f.files {
-		paths, err := manifests(path)
+		paths, err := manifestFiles(path)
 		if err != nil {
 			return nil, err
 		}
@@ -168,8 +168,8 @@ func (f *importFlags) objects(ctx context.Context, stdin io.Reader) ([]adopt.Obj
 	return out, nil
 }
 
-// manifests are the files of a folder, in their order, or the file.
-func manifests(path string) ([]string, error) {
+// manifestFiles are the files of a folder, in their order, or the file.
+func manifestFiles(path string) ([]string, error) {
 	if path == "-" || !isFolder(path) {
 		return []string{path}, nil
 	}
