@@ -40,6 +40,8 @@ func TestGenerated(t *testing.T) {
 		{"lint.md", "flags", flags(t, program, "lint", 3)},
 		{"lint.md", "rules", rulesTable()},
 		{"lint.md", "session", lintSession(t, program)},
+		{"import.md", "flags", flags(t, program, "import", 10)},
+		{"init.md", "flags", flags(t, program, "init", 8)},
 		{"render.md", "bootstrap", session(t, program, "-o bootstrap | head -12")},
 		{"render.md", "mistake", session(t, program, "< mistake.yaml")},
 		{"render.md", "repository", repositorySession(t, program)},

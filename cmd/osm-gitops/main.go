@@ -126,6 +126,8 @@ func newRoot() *cobra.Command {
 		newControllerCommand(),
 		newDiffCommand(),
 		newHandbackCommand(),
+		newImportCommand(),
+		newInitCommand(),
 		newLintCommand(),
 		newRebaseOverlayCommand(),
 		newRenderCommand(),

@@ -35,6 +35,8 @@ var rooms = map[string][]string{
 	"pkg/reconcile":   {self + "cmd", self + "pkg/lint/shellcheck"},
 	"pkg/downloads":   append([]string{self + "cmd", self + "pkg/source", self + "pkg/profile", self + "pkg/reconcile", "github.com/go-git"}, clients...),
 	"pkg/schema":      append([]string{self + "cmd", self + "pkg/source", self + "pkg/render", self + "pkg/profile", self + "pkg/reconcile", "github.com/go-git"}, clients...),
+	"pkg/adopt":       append([]string{self + "cmd", self + "pkg/reconcile"}, clients...),
+	"pkg/scaffold":    append([]string{self + "cmd", self + "pkg/reconcile", self + "pkg/render", self + "pkg/profile"}, clients...),
 	"profiles":        append([]string{self + "cmd", self + "pkg"}, clients...),
 }
 

@@ -1,0 +1,293 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/osm-gitops/osm-gitops/pkg/adopt"
+	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+)
+
+// importFlags are the flags of `osm-gitops import`.
+type importFlags struct {
+	from        personFlags
+	files       []string
+	clusterFile string
+	output      string
+	repo        scaffoldFlags
+}
+
+func newImportCommand() *cobra.Command {
+	f := &importFlags{}
+	cmd := &cobra.Command{
+		Use:   "import [-f FILE|FOLDER|-]... [--to DIR] [-o text|json]",
+		Short: "write the profiles of a cluster as a repository",
+		Long: `Write the OperatingSystemProfiles of a cluster as a repository, and say what became
+of each.
+
+They are read from the cluster of a kubeconfig, together with the MachineDeployments
+that use them, or with -f from manifests, as kubectl get osp,md -A -o yaml prints them.
+
+Without --to nothing is written, and the report says what would be. The report names
+each profile, why it became a copy, an overlay or nothing, which pools use it, and
+each thing that osm-gitops refuses although operating-system-manager takes it. The exit
+status is 1 where there is such a thing; everything else has been written then.`,
+		Example: `  osm-gitops import --kubeconfig ~/.kube/config --to osps --git
+  kubectl get osp,md -A -o yaml | osm-gitops import -f - --to osps`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return runImport(cmd.Context(), f, streams{cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()})
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringArrayVarP(&f.files, "filename", "f", nil, "`FILE` or folder with manifests, - for standard input, in place of a cluster; may be repeated")
+	fs.StringVar(&f.from.kubeconfig, "kubeconfig", "", "`FILE` with the kubeconfig of the cluster; empty: the KUBECONFIG of the environment, ~/.kube/config, or in-cluster")
+	fs.StringVar(&f.from.context, "context", "", "`NAME` of the context in that kubeconfig; empty: its current one")
+	fs.StringVar(&f.from.workerKubeconfig, "worker-cluster-kubeconfig", "", "`FILE` with the kubeconfig of the worker cluster, where the pools are; empty: the same cluster")
+	fs.StringVar(&f.clusterFile, "cluster", "", "`FILE` with the key settings, as for render: the flags of the controller, to render the pools with")
+	fs.StringVarP(&f.output, "output", "o", "text", "`FORM` of the report: text or json")
+	f.repo.bind(fs)
+	return cmd
+}
+
+// streams are what a command reads and writes.
+type streams struct {
+	in       io.Reader
+	out, err io.Writer
+}
+
+func runImport(ctx context.Context, f *importFlags, s streams) error {
+	if err := f.check(); err != nil {
+		return err
+	}
+	in := adopt.Input{Namespace: f.repo.namespace}
+	var err error
+	if in.Builtin, err = builtinDocuments(ctx); err != nil {
+		return err
+	}
+	if f.clusterFile != "" {
+		file, err := readClusterFile(f.clusterFile, s.in)
+		if err != nil {
+			return err
+		}
+		in.Settings = &file.Settings
+	}
+	if in.Objects, err = f.objects(ctx, s.in); err != nil {
+		return err
+	}
+	plan, err := adopt.New(ctx, in)
+	if err != nil {
+		return err
+	}
+	if len(plan.Profiles) == 0 {
+		return errors.New("there is no OperatingSystemProfile: name another cluster, or files that hold some")
+	}
+	if err := f.repo.write(content{files: plan.Files, readme: adopt.Readme(plan), message: "Import the profiles of a cluster"}, s.err); err != nil {
+		return err
+	}
+	if err := printImport(s.out, plan.Report, f.output); err != nil {
+		return err
+	}
+	if n := len(plan.Refused); n > 0 {
+		return fmt.Errorf("%d refused, named above: mend that before osm-gitops takes over", n)
+	}
+	return nil
+}
+
+func (f *importFlags) check() error {
+	if f.output != "text" && f.output != "json" {
+		return misusef("-o text or -o json", "unknown output %q", f.output)
+	}
+	if len(f.files) > 0 && (f.from.kubeconfig != "" || f.from.context != "" || f.from.workerKubeconfig != "") {
+		return misusef("-f alone, or --kubeconfig", "-f reads manifests, and --kubeconfig, --context and --worker-cluster-kubeconfig a cluster")
+	}
+	stdin := 0
+	for _, path := range append([]string{f.clusterFile}, f.files...) {
+		if path == "-" {
+			stdin++
+		}
+	}
+	if stdin > 1 {
+		return misusef("write the others to files", "only one file can be standard input")
+	}
+	return f.repo.check()
+}
+
+// builtinDocuments are the profiles of this program.
+func builtinDocuments(ctx context.Context) ([]profile.Document, error) {
+	snap, err := builtinProfiles().Read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []profile.Document
+	for _, file := range snap.Files {
+		docs, err := profile.Decode(file.Path, file.Data)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, docs...)
+	}
+	return out, nil
+}
+
+// objects reads what there is to take over.
+func (f *importFlags) objects(ctx context.Context, stdin io.Reader) ([]adopt.Object, error) {
+	if len(f.files) == 0 {
+		return f.fromCluster(ctx)
+	}
+	var out []adopt.Object
+	for _, path := range f.files {
+		paths, err := manifestFiles(path)
+		if err != nil {
+			return nil, err
+		}
+		for _, path := range paths {
+			found, err := readObjects(path, stdin)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, found...)
+		}
+	}
+	return out, nil
+}
+
+// manifestFiles are the files of a folder, in their order, or the file.
+func manifestFiles(path string) ([]string, error) {
+	if path == "-" || !isFolder(path) {
+		return []string{path}, nil
+	}
+	var out []string
+	err := filepath.WalkDir(path, func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && name != path && strings.HasPrefix(d.Name(), ".") {
+			return fs.SkipDir
+		}
+		if ext := filepath.Ext(name); d.Type().IsRegular() && (ext == ".yaml" || ext == ".yml" || ext == ".json") {
+			out = append(out, name)
+		}
+		return nil
+	})
+	if err == nil && len(out) == 0 {
+		err = fmt.Errorf("%s: holds no file that ends in .yaml, .yml or .json", path)
+	}
+	return out, err
+}
+
+func readObjects(path string, stdin io.Reader) ([]adopt.Object, error) {
+	if path == "-" {
+		return adopt.Read("standard input", stdin)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return adopt.Read(path, file)
+}
+
+// fromCluster reads profiles and pools with the rights of whoever runs the program, as
+// they are stored: also fields that no schema has.
+func (f *importFlags) fromCluster(ctx context.Context) ([]adopt.Object, error) {
+	management, err := personReader("kubeconfig", f.from.kubeconfig, f.from.context)
+	if err != nil {
+		return nil, err
+	}
+	worker := management
+	if f.from.workerKubeconfig != "" {
+		if worker, err = personReader("worker-cluster-kubeconfig", f.from.workerKubeconfig, ""); err != nil {
+			return nil, err
+		}
+	}
+	profiles, err := listAll(ctx, management, osm.GroupVersion.WithKind("OperatingSystemProfileList"))
+	if err != nil {
+		return nil, err
+	}
+	pools, err := listAll(ctx, worker, cluster.GroupVersion.WithKind("MachineDeploymentList"))
+	return append(profiles, pools...), err
+}
+
+func listAll(ctx context.Context, from client.Reader, kind schema.GroupVersionKind) ([]adopt.Object, error) {
+	var out []adopt.Object
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(kind)
+	for {
+		// A page at a time: a profile has tens of KiB, and a cluster thousands of pools.
+		if err := from.List(ctx, list, client.Limit(500), client.Continue(list.GetContinue())); err != nil {
+			return nil, fmt.Errorf("listing the %ss of the cluster: %w", strings.TrimSuffix(kind.Kind, "List"), err)
+		}
+		for _, item := range list.Items {
+			out = append(out, adopt.Object{From: "the cluster", Content: item.Object})
+		}
+		if list.GetContinue() == "" {
+			return out, nil
+		}
+	}
+}
+
+// printImport prints the report.
+func printImport(w io.Writer, r adopt.Report, form string) error {
+	if form == "json" {
+		enc := json.NewEncoder(w)
+		enc.SetEscapeHTML(false)
+		enc.SetIndent("", "  ")
+		return enc.Encode(r)
+	}
+	var b strings.Builder
+	table := tabwriter.NewWriter(&b, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(table, "PROFILE\tVERSION\tKEPT\tFILE\tPOOLS")
+	for _, o := range r.Profiles {
+		pools := "-"
+		if len(o.Pools) > 0 {
+			pools = strings.Join(o.Pools, ", ")
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", o.Name, orDash(o.Version), o.Kept, orDash(o.Path), pools)
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintln(&b, "\nWhy:")
+	for _, o := range r.Profiles {
+		fmt.Fprintf(&b, "  %s: %s\n", o.Name, o.Why)
+	}
+	if len(r.Refused) > 0 {
+		fmt.Fprintln(&b, "\nRefused by osm-gitops, whatever operating-system-manager takes:")
+	}
+	for _, refused := range r.Refused {
+		fmt.Fprintf(&b, "  %s\n", refused)
+	}
+	if len(r.Notes) > 0 {
+		fmt.Fprintln(&b, "\nTo know:")
+	}
+	for _, note := range r.Notes {
+		fmt.Fprintf(&b, "  %s\n", note)
+	}
+	// Objects of a cluster may hold what does something to a terminal (security.md 28).
+	_, err := io.WriteString(w, notes.Printable(b.String()))
+	return err
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/scaffold"
+)
+
+// initFlags are the flags of `osm-gitops init`.
+type initFlags struct {
+	profile, system, provider string
+	whole                     bool
+	repo                      scaffoldFlags
+}
+
+// initKubelet is the kubelet of the example pool, the newest supported minor (contract:
+// "Supported kubelet minors").
+const initKubelet = "1.36.0"
+
+func newInitCommand() *cobra.Command {
+	f := &initFlags{}
+	cmd := &cobra.Command{
+		Use:   "init DIR [--system SYSTEM] [--profile NAME]",
+		Short: "start a repository of profiles",
+		Long: `Start a repository of profiles: a first profile on a built-in one, a pool to render it
+for, the ProfileSource that has a controller follow it, CI, and a README.
+
+What is written passes osm-gitops lint, and renders.`,
+		Example: "  osm-gitops init osps --system ubuntu --profile osp-ubuntu-web --ci gitlab --git",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return misusef("osm-gitops init DIR", "name one folder for the repository")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f.repo.to = args[0]
+			return runInit(cmd.Context(), f, cmd.ErrOrStderr())
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&f.system, "system", "ubuntu", "`SYSTEM` of the nodes: the name of a built-in profile less osp-")
+	fs.StringVar(&f.profile, "profile", "", "`NAME` of the first profile; empty: osp-SYSTEM-own")
+	fs.StringVar(&f.provider, "provider", "", "cloud `PROVIDER` of the example pool; empty: aws, or the first that the profile serves")
+	fs.BoolVar(&f.whole, "copy", false, "copy the built-in profile whole, in place of an overlay on it")
+	f.repo.bindContent(fs)
+	return cmd
+}
+
+func runInit(ctx context.Context, f *initFlags, stderr io.Writer) error {
+	if err := f.repo.check(); err != nil {
+		return err
+	}
+	start, err := f.start(ctx)
+	if err != nil {
+		return err
+	}
+	files, err := start.Files()
+	if err != nil {
+		return err
+	}
+	if err := f.repo.write(content{files: files, readme: start.Readme(), message: "Start a repository of profiles"}, stderr); err != nil {
+		return err
+	}
+	next := []string{}
+	if !f.repo.git {
+		next = append(next, "git init -b main && git add . && git commit")
+	}
+	fmt.Fprintf(stderr, "osm-gitops: next, in %s: %s\n", f.repo.to,
+		strings.Join(append(next, "set the URL in deploy/profilesource.yaml", "push", "kubectl apply -f deploy/profilesource.yaml"), "; "))
+	return nil
+}
+
+// start is the first profile.
+func (f *initFlags) start(ctx context.Context) (scaffold.Start, error) {
+	base, text, err := f.base(ctx)
+	if err != nil {
+		return scaffold.Start{}, err
+	}
+	name := f.profile
+	if name == "" {
+		name = base.Name + "-own"
+	}
+	if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 || len(name) > validation.LabelValueMaxLength {
+		return scaffold.Start{}, misusef("--profile osp-ubuntu-web", "--profile: %q is no name of an object of at most %d characters", name, validation.LabelValueMaxLength)
+	}
+	if name == base.Name {
+		return scaffold.Start{}, misusef("--profile "+base.Name+"-own", "--profile: %q is the built-in profile: name yours otherwise, so that people can tell them apart", name)
+	}
+	provider, err := f.providerOf(base)
+	if err != nil {
+		return scaffold.Start{}, err
+	}
+	s := scaffold.Start{
+		Profile: name, Base: base.Name, BaseVersion: base.Spec.Version, BaseText: text, Whole: f.whole, Stage: "provisioningConfig",
+		Pool: scaffold.Pool{Name: "example", Profile: name, Provider: provider, System: string(base.Spec.OSName), Kubelet: initKubelet},
+	}
+	if len(base.Spec.ProvisioningConfig.Files) == 0 { // a provider that cannot run cloud-init twice
+		s.Stage = "bootstrapConfig"
+	}
+	if base.Spec.OSName == osm.OperatingSystemFlatcar {
+		s.Pool.Utility = string(base.Spec.ProvisioningUtility)
+	}
+	return s, nil
+}
+
+// base is the built-in profile that is asked for, and its file.
+func (f *initFlags) base(ctx context.Context) (profile.Document, []byte, error) {
+	snap, err := builtinProfiles().Read(ctx)
+	if err != nil {
+		return profile.Document{}, nil, err
+	}
+	var systems []string
+	for _, file := range snap.Files {
+		docs, err := profile.Decode(file.Path, file.Data)
+		if err != nil {
+			return profile.Document{}, nil, err
+		}
+		for _, d := range docs {
+			if d.Name == "osp-"+f.system {
+				return d, file.Data, nil
+			}
+			systems = append(systems, strings.TrimPrefix(d.Name, "osp-"))
+		}
+	}
+	slices.Sort(systems)
+	return profile.Document{}, nil, misusef("--system ubuntu", "--system: there is no built-in profile for %q: name one of %s", f.system, strings.Join(systems, ", "))
+}
+
+// providerOf is the provider of the example pool.
+func (f *initFlags) providerOf(base profile.Document) (string, error) {
+	var names []string
+	for _, p := range base.Spec.SupportedCloudProviders {
+		names = append(names, string(p.Name))
+	}
+	switch {
+	case f.provider != "" && !slices.Contains(names, f.provider):
+		return "", misusef("--provider "+names[0], "--provider: %s does not serve %q: name one of %s", base.Name, f.provider, strings.Join(names, ", "))
+	case f.provider != "":
+		return f.provider, nil
+	case slices.Contains(names, "aws"):
+		return "aws", nil
+	}
+	return names[0], nil
+}

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/go-git/go-git/v5/plumbing/object"
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/osm-gitops/osm-gitops/pkg/scaffold"
+)
+
+// scaffoldFlags say where a repository is written, and what belongs to it.
+type scaffoldFlags struct {
+	to         string
+	git, force bool
+	host       string
+	url        string
+	owners     string
+	namespace  string
+}
+
+func (f *scaffoldFlags) bind(fs *pflag.FlagSet) {
+	fs.StringVar(&f.to, "to", "", "`FOLDER` to write the repository to, new or empty")
+	f.bindContent(fs)
+}
+
+// bindContent binds the flags that init has too.
+func (f *scaffoldFlags) bindContent(fs *pflag.FlagSet) {
+	fs.BoolVar(&f.git, "git", false, "make the folder a Git repository, and commit to it")
+	fs.BoolVar(&f.force, "force", false, "write to a folder that is not empty; no file is overwritten")
+	fs.StringVar(&f.host, "ci", scaffold.GitHub, "`HOST` to write CI for: github, gitlab or none")
+	fs.StringVar(&f.url, "url", "", "`URL` from which controllers fetch the repository, for the ProfileSource")
+	fs.StringVar(&f.owners, "owners", "", "`TEAMS` that must approve changes, as a CODEOWNERS file names them")
+	fs.StringVar(&f.namespace, "namespace", "kube-system", "`NAMESPACE` of the controller")
+}
+
+func (f *scaffoldFlags) check() error {
+	if f.host != scaffold.GitHub && f.host != scaffold.GitLab && f.host != scaffold.NoCI {
+		return misusef("--ci github, --ci gitlab or --ci none", "--ci: unknown host %q", f.host)
+	}
+	if len(validation.IsDNS1123Label(f.namespace)) > 0 {
+		return misusef("--namespace kube-system", "--namespace: %q is no namespace", f.namespace)
+	}
+	if strings.ContainsAny(f.owners, "\n\r") {
+		return misusef("--owners @example/platform", "--owners: is more than one line")
+	}
+	if u, err := url.Parse(f.url); err == nil && u.User != nil {
+		if _, secret := u.User.Password(); secret {
+			// Not quoted: it would end up in a log (security.md 14).
+			return misusef("a Secret, named in spec.git.secretRef", "--url: has a password in it, which would be committed")
+		}
+	}
+	if f.to == "" && (f.git || f.force) {
+		return misusef("--to FOLDER", "--git and --force say how a repository is written, but --to names none")
+	}
+	return nil
+}
+
+// content is what a repository is to hold.
+type content struct {
+	files   map[string][]byte
+	readme  string
+	message string // of the commit
+}
+
+// write writes a repository, if a folder for it is named, and says so.
+func (f *scaffoldFlags) write(c content, stderr io.Writer) error {
+	if f.to == "" {
+		return nil
+	}
+	version, _ := buildVersion()
+	files, err := scaffold.Repository{
+		Files: c.files, Readme: c.readme, Host: f.host, URL: f.url, Namespace: f.namespace, Owners: f.owners, Version: version,
+	}.All()
+	if err != nil {
+		return err
+	}
+	var author object.Signature
+	if f.git {
+		// Everything that can be wrong is looked at before anything is written.
+		if scaffold.HasGit(f.to) {
+			return fmt.Errorf("--git: %s is a Git repository already, or in one: leave --git out and commit there", f.to)
+		}
+		if author, err = scaffold.Author(os.Getenv, time.Now()); err != nil {
+			return err
+		}
+	}
+	if err := scaffold.Write(f.to, files, f.force); err != nil {
+		if errors.Is(err, scaffold.ErrNotEmpty) {
+			return misusef("name a new folder; --force adds files and overwrites none", "%s: is not empty", f.to)
+		}
+		return err
+	}
+	fmt.Fprintf(stderr, "osm-gitops: wrote %d files to %s\n", len(files), f.to)
+	if !f.git {
+		return nil
+	}
+	commit, err := scaffold.Commit(f.to, files, c.message, author)
+	if err == nil {
+		fmt.Fprintf(stderr, "osm-gitops: committed %s to branch main of %s\n", commit, f.to)
+	}
+	return err
+}

@@ -1,0 +1,17 @@
+package adopt
+
+import (
+	"maps"
+
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+)
+
+// ReferenceDefaults are the digests of the reference's defaults, and their version.
+func ReferenceDefaults() (digests map[string]string, version string) {
+	return maps.Clone(referenceDefaults), referenceVersion
+}
+
+// ProfileYAML is profileYAML for a profile of one name.
+func ProfileYAML(name string, spec osm.OperatingSystemProfileSpec) []byte {
+	return profileYAML("A test.", []field{{"name", name}}, spec)
+}

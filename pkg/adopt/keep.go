@@ -1,0 +1,177 @@
+package adopt
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
+	"github.com/osm-gitops/osm-gitops/pkg/render/meaning"
+)
+
+// keep decides what becomes of a profile that can be taken, and writes it.
+func (a *adoption) keep(c *candidate) {
+	a.renderPools(c)
+	a.renderSamples(c)
+	builtin, isBuiltin := a.builtin(c.doc.Name)
+	var differences []string
+	if isBuiltin {
+		var err error
+		if differences, err = a.differences(c.doc, builtin); err != nil {
+			differences = []string{err.Error()}
+		}
+		if len(differences) == 0 {
+			c.out.Kept = KeptNothing
+			c.out.Why = fmt.Sprintf("means the same as the built-in %s %s, which pools get without it, for every pool tried", builtin.Name, builtin.Spec.Version)
+			a.plan.Profiles = append(a.plan.Profiles, c.out)
+			return
+		}
+	}
+	c.out.Kept, c.out.Path = KeptCopy, c.path(ProfilesDir)
+	c.out.Why = a.why(c, builtin, differences)
+	a.plan.Files[c.out.Path] = c.yaml
+	a.kept = append(a.kept, c)
+	a.plan.Profiles = append(a.plan.Profiles, c.out)
+}
+
+// why a profile became a copy.
+func (a *adoption) why(c *candidate, builtin profile.Document, differences []string) string {
+	var parts []string
+	if digest, ok := referenceDefaults[c.doc.Name]; ok {
+		if c.doc.Digest == digest {
+			parts = append(parts, "the default of operating-system-manager "+referenceVersion)
+		} else {
+			parts = append(parts, "has the name of a default of operating-system-manager, and content of its own or of another release")
+		}
+	}
+	if len(differences) > 0 {
+		parts = append(parts, fmt.Sprintf("nodes would get other content from the built-in %s %s: %s", builtin.Name, builtin.Spec.Version, firstLines(differences, 3)))
+	}
+	if len(parts) == 0 {
+		return "no other profile is near enough to start from"
+	}
+	return strings.Join(parts, "; ")
+}
+
+func (a *adoption) builtin(name string) (profile.Document, bool) {
+	i := slices.IndexFunc(a.in.Builtin, func(d profile.Document) bool { return d.Name == name })
+	if i < 0 {
+		return profile.Document{}, false
+	}
+	return a.in.Builtin[i], true
+}
+
+// renderPools renders a profile for the pools that use it, with the controller's
+// settings where they are known.
+func (a *adoption) renderPools(c *candidate) {
+	for _, p := range a.pools {
+		if p.facts == nil || !slices.Contains(c.out.Pools, p.md.Namespace+"/"+p.md.Name) {
+			continue
+		}
+		in := newSample(c.doc.Spec, p.facts.CloudProvider, p.facts.KubeletVersion).in
+		in.Profile, in.Pool = c.profile(), *p.facts
+		if a.in.Settings != nil {
+			in.Settings = *a.in.Settings
+		}
+		if _, err := a.engine.Render(in); err != nil {
+			for _, problem := range render.Problems(err) {
+				r := refusal(c.object, problem)
+				if strings.HasPrefix(problem.Field, "spec.template.") || strings.HasPrefix(problem.Field, "metadata.") {
+					r = refusal(p.object, problem)
+				} else {
+					r.Path, r.Where = c.path(ProfilesDir), "pool "+p.md.Namespace+"/"+p.md.Name
+				}
+				a.refuse(r)
+			}
+		}
+	}
+}
+
+// digits are what differs where a document is too large for several pools.
+var digits = regexp.MustCompile(`[0-9]+`)
+
+// renderSamples renders a profile for pools that nobody has. What is refused there is
+// something to know, not something that is broken: the same fault is told once.
+func (a *adoption) renderSamples(c *candidate) {
+	told := map[string]bool{}
+	for _, s := range samples(c.doc.Spec) {
+		s.in.Profile = c.profile()
+		_, err := a.engine.Render(s.in)
+		for _, problem := range render.Problems(err) {
+			key := problem.Field + digits.ReplaceAllString(problem.Err.Error(), "")
+			if told[key] {
+				continue
+			}
+			told[key] = true
+			r := refusal(c.object, problem)
+			a.note(Note{Object: r.Object, Field: r.Field, Message: fmt.Sprintf("%s:%d: would be refused for pools such as %s: %s", c.path(ProfilesDir), r.Line, s.where, r.Message)})
+		}
+	}
+}
+
+// differences names what nodes would get otherwise from another profile of the same
+// name, of the first sample where there is something. None means that both render, and
+// mean the same, for every sample; a profile that can be tried on none differs.
+func (a *adoption) differences(mine, other profile.Document) ([]string, error) {
+	all := manySamples(mine.Spec)
+	switch {
+	case mine.Spec.OSName != other.Spec.OSName || mine.Spec.ProvisioningUtility != other.Spec.ProvisioningUtility:
+		return []string{fmt.Sprintf("%s with %s in place of %s with %s", other.Spec.OSName, other.Spec.ProvisioningUtility, mine.Spec.OSName, mine.Spec.ProvisioningUtility)}, nil
+	case len(all) == 0:
+		return []string{"it names no cloud provider"}, nil
+	}
+	for _, p := range mine.Spec.SupportedCloudProviders {
+		if !slices.ContainsFunc(other.Spec.SupportedCloudProviders, func(o osm.CloudProviderSpec) bool { return o.Name == p.Name }) {
+			return []string{fmt.Sprintf("it serves %s", p.Name)}, nil
+		}
+	}
+	rendered := 0
+	for _, s := range all {
+		was, ok := a.sampled(s, mine)
+		if !ok {
+			continue // renderSamples has told it; what does not render gives nodes nothing
+		}
+		rendered++
+		would, ok := a.sampled(s, other)
+		if !ok {
+			return []string{"it does not render for " + s.where}, nil
+		}
+		found, err := compare(was, would)
+		if err != nil {
+			return nil, fmt.Errorf("comparing for %s: %w", s.where, err)
+		}
+		if len(found) > 0 {
+			return found, nil
+		}
+	}
+	if rendered == 0 {
+		return []string{"it renders for no pool tried"}, nil
+	}
+	return nil, nil
+}
+
+// sampled renders a profile for a sample, and says whether it can.
+func (a *adoption) sampled(s sample, d profile.Document) (*render.Output, bool) {
+	in := s.in
+	in.Profile = render.Profile{Spec: d.Spec, Object: d.Name, Digest: d.Digest, Provenance: render.Provenance{Profile: d.Name, Version: d.Spec.Version}}
+	out, err := a.engine.Render(in)
+	return out, err == nil
+}
+
+// compare names what differs in both stages.
+func compare(was, would *render.Output) ([]string, error) {
+	var out []string
+	for _, stage := range [][2][]byte{{was.Bootstrap, would.Bootstrap}, {was.Provisioning, would.Provisioning}} {
+		found, err := meaning.Compare(stage[0], stage[1])
+		if err != nil {
+			return nil, err
+		}
+		for _, d := range found {
+			out = append(out, d.What)
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,144 @@
+package adopt
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+
+	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+)
+
+// Limits on what is read from outside.
+const (
+	maxManifestBytes = 256 << 20 // 256 MiB, what kubectl prints of a thousand profiles and pools
+	maxObjects       = 100_000
+	maxListDepth     = 3 // a List may hold Lists; kubectl makes one level
+)
+
+// Object is one object as it was read, whatever its schema.
+type Object struct {
+	// From is where it stands, such as "osps.yaml" or "the cluster".
+	From string
+	// Content of it.
+	Content map[string]any
+}
+
+func (o Object) kind() string { return text(o.Content["kind"]) }
+
+func (o Object) metadata() map[string]any { return mapping(o.Content["metadata"]) }
+
+// Name of the object.
+func (o Object) Name() string { return text(o.metadata()["name"]) }
+
+// Namespace of the object, empty where a file does not say.
+func (o Object) Namespace() string { return text(o.metadata()["namespace"]) }
+
+// String is how messages name the object.
+func (o Object) String() string {
+	if o.Namespace() == "" {
+		return o.kind() + " " + o.Name()
+	}
+	return o.kind() + " " + o.Namespace() + "/" + o.Name()
+}
+
+func (o Object) isProfile() bool {
+	return o.kind() == "OperatingSystemProfile" && text(o.Content["apiVersion"]) == osm.GroupVersion.String()
+}
+
+func (o Object) isPool() bool {
+	return o.kind() == "MachineDeployment" && text(o.Content["apiVersion"]) == cluster.GroupVersion.String()
+}
+
+// Read reads the objects of a file of manifests: YAML documents or JSON, also lists as
+// `kubectl get -o yaml` prints them. The error names the file and the document.
+func Read(from string, r io.Reader) ([]Object, error) {
+	limited := &io.LimitedReader{R: r, N: maxManifestBytes + 1}
+	docs := utilyaml.NewYAMLReader(bufio.NewReader(limited))
+	var out []Object
+	for n := 1; ; n++ {
+		doc, err := docs.Read()
+		if limited.N <= 0 {
+			return nil, fmt.Errorf("%s: has more than %d bytes: give it in parts", from, maxManifestBytes)
+		}
+		if errors.Is(err, io.EOF) {
+			return out, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: document %d: %w", from, n, err)
+		}
+		if len(bytes.TrimSpace(doc)) == 0 {
+			continue
+		}
+		var content any
+		if err := yaml.UnmarshalStrict(doc, &content); err != nil {
+			return nil, fmt.Errorf("%s: document %d: is no YAML: %s", from, n, cutOff(err.Error()))
+		}
+		found, err := flatten(Object{From: from}, content, 0)
+		if err != nil {
+			return nil, fmt.Errorf("%s: document %d: %w", from, n, err)
+		}
+		if out = append(out, found...); len(out) > maxObjects {
+			return nil, fmt.Errorf("%s: has more than %d objects: give it in parts", from, maxObjects)
+		}
+	}
+}
+
+// flatten takes lists apart. An item of a typed list names neither kind nor version.
+func flatten(like Object, content any, depth int) ([]Object, error) {
+	m, ok := content.(map[string]any)
+	if !ok {
+		if content == nil {
+			return nil, nil
+		}
+		return nil, errors.New("is no object: it is no mapping")
+	}
+	o := Object{From: like.From, Content: m}
+	if o.kind() == "" {
+		return nil, errors.New("is no object: it has no kind")
+	}
+	items, isList := m["items"].([]any)
+	if !isList || !strings.HasSuffix(o.kind(), "List") {
+		return []Object{o}, nil
+	}
+	if depth == maxListDepth {
+		return nil, fmt.Errorf("holds lists in lists, more than %d levels deep", maxListDepth)
+	}
+	var out []Object
+	for i, item := range items {
+		if m, ok := item.(map[string]any); ok && o.kind() != "List" && m["kind"] == nil {
+			m["kind"], m["apiVersion"] = strings.TrimSuffix(o.kind(), "List"), o.Content["apiVersion"]
+		}
+		found, err := flatten(like, item, depth+1)
+		if err != nil {
+			return nil, fmt.Errorf("items[%d]: %w", i, err)
+		}
+		out = append(out, found...)
+	}
+	return out, nil
+}
+
+// cutOff shortens a message that may quote a file.
+func cutOff(message string) string {
+	const most = 500
+	if len(message) > most {
+		return message[:most] + "..."
+	}
+	return message
+}
+
+func mapping(v any) map[string]any {
+	m, _ := v.(map[string]any)
+	return m
+}
+
+func text(v any) string {
+	s, _ := v.(string)
+	return s
+}

@@ -1,0 +1,368 @@
+package adopt
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/yaml"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
+)
+
+// Folders of a repository, as Plan.Files names them.
+const (
+	// ProfilesDir is what a ProfileSource reads.
+	ProfilesDir = "profiles"
+	// PoolsDir holds the pools without their credentials, for `osm-gitops diff`.
+	PoolsDir = "pools"
+	// RefusedDir holds what a ProfileSource would refuse, to be mended and moved.
+	RefusedDir = "refused"
+)
+
+// Kept says what became of a profile.
+type Kept string
+
+// What became of a profile.
+const (
+	// KeptCopy is a file with the whole profile.
+	KeptCopy Kept = "copy"
+	// KeptOverlay is a ProfileOverlay on another profile.
+	KeptOverlay Kept = "overlay"
+	// KeptNothing is a profile that needs no file.
+	KeptNothing Kept = "left out"
+	// KeptRefused is a profile that osm-gitops refuses; its file lies in RefusedDir.
+	KeptRefused Kept = "refused"
+	// KeptElsewhere is a profile of another namespace.
+	KeptElsewhere Kept = "not taken"
+)
+
+// Outcome is what became of one profile.
+type Outcome struct {
+	Name      string `json:"name"`
+	Namespace string `json:"namespace,omitempty"`
+	Version   string `json:"version"`
+	Kept      Kept   `json:"kept"`
+	// Path of its file, empty where there is none.
+	Path string `json:"path,omitempty"`
+	// Base of an overlay, "<profile> <version>".
+	Base string `json:"base,omitempty"`
+	// Why it was kept like this.
+	Why string `json:"why"`
+	// Pools that use it, "namespace/name", sorted.
+	Pools []string `json:"pools"`
+}
+
+// Refusal is one thing that osm-gitops refuses.
+type Refusal struct {
+	// Object is its kind, namespace and name.
+	Object string `json:"object"`
+	// Field of the object.
+	Field string `json:"field,omitempty"`
+	// Line of Path, where that file was written.
+	Line int    `json:"line,omitempty"`
+	Path string `json:"path,omitempty"`
+	// Where says for which pools, empty for all.
+	Where string `json:"where,omitempty"`
+	// Message says what is wrong and what to do.
+	Message string `json:"message"`
+}
+
+// Note is something that was left behind, or that somebody should know.
+type Note struct {
+	Object  string `json:"object"`
+	Field   string `json:"field,omitempty"`
+	Message string `json:"message"`
+}
+
+// Report is what was done and what is to be done, for people and programs.
+type Report struct {
+	Profiles []Outcome `json:"profiles"`
+	// Refused is what osm-gitops refuses, most of which the reference takes.
+	Refused []Refusal `json:"refused"`
+	Notes   []Note    `json:"notes"`
+}
+
+// Plan is what a repository gets.
+type Plan struct {
+	Report
+	// Files by their path in the repository.
+	Files map[string][]byte
+}
+
+// Input is what there is to take over.
+type Input struct {
+	// Objects of the cluster: OperatingSystemProfiles and MachineDeployments. Others
+	// are named in the notes.
+	Objects []Object
+	// Namespace of the controller; objects that name none are in it.
+	Namespace string
+	// Builtin are the profiles of this program.
+	Builtin []profile.Document
+	// Settings are the controller's, with which the pools are rendered; nil where they
+	// are not known.
+	Settings *render.Settings
+}
+
+// New decides what becomes of each profile. It fails only where nothing can be said:
+// what is wrong with an object is in the plan.
+func New(ctx context.Context, in Input) (*Plan, error) {
+	a := &adoption{in: in, engine: render.NewEngine(), plan: &Plan{Files: map[string][]byte{}}}
+	a.plan.Profiles, a.plan.Refused, a.plan.Notes = []Outcome{}, []Refusal{}, []Note{}
+	a.sort()
+	var candidates []*candidate
+	for _, o := range a.profiles {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if c := a.read(o); c != nil {
+			candidates = append(candidates, c)
+		}
+	}
+	// The defaults first: they are what others were copied from.
+	slices.SortStableFunc(candidates, func(x, y *candidate) int {
+		return cmp.Or(cmp.Compare(x.rank(), y.rank()), cmp.Compare(x.doc.Name, y.doc.Name))
+	})
+	for _, c := range candidates {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		a.keep(c)
+	}
+	a.poolFiles()
+	slices.SortFunc(a.plan.Profiles, func(x, y Outcome) int {
+		return cmp.Or(cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name))
+	})
+	return a.plan, nil
+}
+
+// adoption is one run of New.
+type adoption struct {
+	in       Input
+	engine   *render.Engine
+	plan     *Plan
+	profiles []Object
+	pools    []pool
+	kept     []*candidate // what later ones may be overlays on
+}
+
+// candidate is a profile that osm-gitops takes.
+type candidate struct {
+	object  Object
+	doc     profile.Document
+	out     Outcome
+	comment string
+	yaml    []byte
+}
+
+// rank orders candidates: the reference's defaults before others.
+func (c *candidate) rank() int {
+	if _, ok := referenceDefaults[c.doc.Name]; ok {
+		return 0
+	}
+	return 1
+}
+
+// sort tells the objects apart, each kind by namespace and name.
+func (a *adoption) sort() {
+	seen := map[string]bool{}
+	others := map[string]int{}
+	for _, o := range a.in.Objects {
+		if !o.isProfile() && !o.isPool() {
+			others[fmt.Sprintf("%s of %s", o.kind(), text(o.Content["apiVersion"]))]++
+			continue
+		}
+		if o.Namespace() == "" {
+			o = o.in(a.in.Namespace)
+		}
+		if seen[o.String()] {
+			a.refuse(Refusal{Object: o.String(), Message: "is there twice, the second time in " + o.From + ": the first was taken; give it once"})
+			continue
+		}
+		seen[o.String()] = true
+		if o.isProfile() {
+			a.profiles = append(a.profiles, o)
+		} else {
+			a.pools = append(a.pools, a.readPool(o))
+		}
+	}
+	for _, kind := range slices.Sorted(maps.Keys(others)) {
+		a.note(Note{Object: kind, Message: fmt.Sprintf("%d objects that are neither profiles nor pools: not looked at", others[kind])})
+	}
+	byName := func(x, y Object) int { return strings.Compare(x.String(), y.String()) }
+	slices.SortFunc(a.profiles, byName)
+	slices.SortFunc(a.pools, func(x, y pool) int { return byName(x.object, y.object) })
+}
+
+// in puts an object that names no namespace into one.
+func (o Object) in(namespace string) Object {
+	metadata := maps.Clone(o.metadata())
+	if metadata == nil {
+		metadata = map[string]any{}
+	}
+	metadata["namespace"] = namespace
+	content := maps.Clone(o.Content)
+	content["metadata"] = metadata
+	return Object{From: o.From, Content: content}
+}
+
+func (a *adoption) refuse(r Refusal) { a.plan.Refused = append(a.plan.Refused, r) }
+func (a *adoption) note(n Note)      { a.plan.Notes = append(a.plan.Notes, n) }
+
+// read takes one object as a file would be read. It returns nil for what gets no file
+// in ProfilesDir, and has said why.
+func (a *adoption) read(o Object) *candidate {
+	spec := mapping(o.Content["spec"])
+	out := Outcome{Name: o.Name(), Namespace: o.Namespace(), Version: text(spec["version"]), Pools: a.poolsOf(o)}
+	switch source := text(mapping(o.metadata()["labels"])[api.LabelSource]); {
+	case o.Namespace() != a.in.Namespace:
+		out.Kept = KeptElsewhere
+		out.Why = fmt.Sprintf("is in namespace %s: run this with --namespace %s for the controller there", o.Namespace(), o.Namespace())
+		a.plan.Profiles = append(a.plan.Profiles, out)
+		return nil
+	case source != "":
+		out.Kept = KeptNothing
+		out.Why = fmt.Sprintf("ProfileSource %s made it: it is in Git already, as profile %s", source, text(mapping(o.metadata()["labels"])[api.LabelProfile]))
+		a.plan.Profiles = append(a.plan.Profiles, out)
+		return nil
+	}
+	c := &candidate{object: o, out: out, comment: "Imported from " + o.String() + "."}
+	kept, unknown := known(map[string]any{"spec": o.Content["spec"]}, reflect.TypeFor[osm.OperatingSystemProfile](), "")
+	for _, f := range unknown {
+		a.note(Note{Object: o.String(), Field: f, Message: "is no field of a profile, and nothing reads it: left out"})
+	}
+	a.metadataNotes(o)
+	if err := c.write(kept); err != nil {
+		a.refuse(Refusal{Object: o.String(), Message: cutOff(err.Error())})
+		return a.refused(c)
+	}
+	docs, err := profile.Decode(c.path(ProfilesDir), c.yaml)
+	for _, p := range profile.Problems(err) {
+		a.refuse(Refusal{Object: o.String(), Field: p.Field, Line: p.Line, Message: p.Err.Error()})
+	}
+	if err != nil || len(docs) != 1 {
+		return a.refused(c)
+	}
+	c.doc = docs[0]
+	problems := render.Problems(a.engine.Check(c.profile()))
+	for _, p := range problems {
+		a.refuse(refusal(o, p))
+	}
+	if len(problems) > 0 {
+		return a.refused(c)
+	}
+	return c
+}
+
+// refused puts what nothing would take beside the profiles, so that it can be mended.
+func (a *adoption) refused(c *candidate) *candidate {
+	c.out.Kept, c.out.Path = KeptRefused, c.path(RefusedDir)
+	c.out.Why = "osm-gitops refuses it, see below: mend the file and move it to " + c.path(ProfilesDir)
+	if len(c.yaml) > 0 {
+		a.plan.Files[c.out.Path] = c.yaml
+	} else {
+		c.out.Path = ""
+	}
+	for i := range a.plan.Refused {
+		if r := &a.plan.Refused[i]; r.Object == c.object.String() && r.Line > 0 {
+			r.Path = c.out.Path
+		}
+	}
+	a.plan.Profiles = append(a.plan.Profiles, c.out)
+	return nil
+}
+
+func (c *candidate) path(dir string) string {
+	name := c.object.Name()
+	if len(validation.IsDNS1123Subdomain(name)) > 0 { // an object of a cluster has a good one
+		name = "unnamed"
+	}
+	return dir + "/" + name + ".yaml"
+}
+
+func (c *candidate) profile() render.Profile {
+	return render.Profile{
+		Spec: c.doc.Spec, Object: c.doc.Name, Digest: c.doc.Digest, File: c.path(ProfilesDir), Lines: c.doc.Line,
+		Provenance: render.Provenance{Profile: c.doc.Name, Version: c.doc.Spec.Version},
+	}
+}
+
+// write makes the file of a profile: as people write them where that says the same, and
+// else as a library does.
+func (c *candidate) write(kept any) error {
+	plain, err := yaml.Marshal(map[string]any{
+		"apiVersion": osm.GroupVersion.String(), "kind": "OperatingSystemProfile",
+		"metadata": map[string]any{"name": c.object.Name()}, "spec": mapping(kept)["spec"],
+	})
+	if err != nil {
+		return fmt.Errorf("writing it as YAML: %w", err)
+	}
+	c.yaml = plain
+	docs, err := profile.Decode(c.path(ProfilesDir), plain)
+	if err != nil || len(docs) != 1 {
+		return nil //nolint:nilerr // the caller decodes what was written, and reports it with its lines
+	}
+	nice := profileYAML(c.comment, []field{{"name", c.object.Name()}}, docs[0].Spec)
+	if again, err := profile.Decode(c.path(ProfilesDir), nice); err == nil && len(again) == 1 && again[0].Digest == docs[0].Digest {
+		c.yaml = nice
+	}
+	return nil
+}
+
+// metadataNotes names what of an object's metadata a file does not keep, but for what
+// API servers put there.
+func (a *adoption) metadataNotes(o Object) {
+	own := []string{"name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds"}
+	for _, key := range slices.Sorted(maps.Keys(o.metadata())) {
+		if slices.Contains(own, key) {
+			continue
+		}
+		names := slices.Sorted(maps.Keys(mapping(o.metadata()[key])))
+		message := "left out: what a ProfileSource makes has metadata of its own"
+		if len(names) > 0 {
+			message = fmt.Sprintf("%s left out: what a ProfileSource makes has metadata of its own", firstLines(names, 8))
+		}
+		if manager := applier(names); manager != "" {
+			message += "; " + manager + " applies this object: end that once its pools use the repository"
+		}
+		a.note(Note{Object: o.String(), Field: "metadata." + key, Message: message})
+	}
+	for _, key := range slices.Sorted(maps.Keys(o.Content)) {
+		if !slices.Contains([]string{"apiVersion", "kind", "metadata", "spec"}, key) {
+			a.note(Note{Object: o.String(), Field: key, Message: "is no field of a profile, and nothing reads it: left out"})
+		}
+	}
+}
+
+// applier names who keeps an object in step with a repository already, by the labels
+// and annotations that Flux, Argo CD and Helm put on what they apply.
+func applier(names []string) string {
+	for _, name := range names {
+		switch {
+		case strings.HasPrefix(name, "kustomize.toolkit.fluxcd.io/"), strings.HasPrefix(name, "helm.toolkit.fluxcd.io/"):
+			return "Flux"
+		case strings.HasPrefix(name, "argocd.argoproj.io/"):
+			return "Argo CD"
+		case name == "meta.helm.sh/release-name":
+			return "Helm"
+		}
+	}
+	return ""
+}
+
+// refusal turns a problem of rendering around: it belongs to the object that has the field.
+func refusal(o Object, p *render.InvalidError) Refusal {
+	message := p.Err.Error()
+	if p.File != "" {
+		message = fmt.Sprintf("%q: %s", p.File, message)
+	}
+	return Refusal{Object: o.String(), Field: p.Field, Line: p.Line, Message: message}
+}

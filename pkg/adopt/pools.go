@@ -1,0 +1,185 @@
+package adopt
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
+)
+
+// pool is a MachineDeployment, or what is wrong with one.
+type pool struct {
+	object Object
+	md     *cluster.MachineDeployment
+	// facts are what rendering reads, where they could be read.
+	facts *render.Pool
+}
+
+// readPool reads a MachineDeployment as the controller does. One without the annotation
+// is no pool.
+func (a *adoption) readPool(o Object) pool {
+	p := pool{object: o, md: &cluster.MachineDeployment{}}
+	raw, err := json.Marshal(o.Content)
+	if err == nil {
+		err = json.Unmarshal(raw, p.md)
+	}
+	if err != nil {
+		a.refuse(Refusal{Object: o.String(), Message: "is no MachineDeployment: " + cutOff(err.Error())})
+		return p
+	}
+	if p.profile() == "" {
+		a.note(Note{Object: o.String(), Field: "metadata.annotations", Message: "has no annotation " + api.AnnotationOSP + ": it is no pool, and osm-gitops leaves it alone"})
+		return p
+	}
+	facts, err := render.DecodePool(p.md)
+	for _, problem := range render.Problems(err) {
+		a.refuse(refusal(o, problem))
+	}
+	if err == nil {
+		p.facts = &facts
+	}
+	return p
+}
+
+// profile is the name of the pool's profile.
+func (p pool) profile() string { return p.md.Annotations[api.AnnotationOSP] }
+
+// namespace is where that is looked for.
+func (p pool) namespace(standard string) string {
+	if ns := p.md.Annotations[api.AnnotationOSPNamespace]; ns != "" {
+		return ns
+	}
+	return standard
+}
+
+// poolsOf lists the pools that use a profile.
+func (a *adoption) poolsOf(o Object) []string {
+	out := []string{}
+	for _, p := range a.pools {
+		if p.profile() == o.Name() && p.namespace(a.in.Namespace) == o.Namespace() {
+			out = append(out, p.md.Namespace+"/"+p.md.Name)
+		}
+	}
+	return out
+}
+
+// poolFiles writes the pools, and looks for the profiles that they name.
+func (a *adoption) poolFiles() {
+	there := map[string]bool{}
+	for _, o := range a.profiles {
+		there[o.Namespace()+"/"+o.Name()] = true
+	}
+	for _, d := range a.in.Builtin {
+		there[a.in.Namespace+"/"+d.Name] = true
+	}
+	for _, p := range a.pools {
+		if p.profile() == "" {
+			continue
+		}
+		if ns := p.namespace(a.in.Namespace); !there[ns+"/"+p.profile()] {
+			a.refuse(Refusal{Object: p.object.String(), Field: "metadata.annotations[" + api.AnnotationOSP + "]",
+				Message: fmt.Sprintf("names profile %q, which is not among the profiles of namespace %s: give that one too, or name another", p.profile(), ns)})
+		}
+		if p.facts == nil {
+			continue
+		}
+		text, err := p.yaml()
+		if err != nil {
+			a.note(Note{Object: p.object.String(), Message: "not written to " + PoolsDir + ": " + cutOff(err.Error())})
+			continue
+		}
+		a.plan.Files[PoolsDir+"/"+p.md.Namespace+"-"+p.md.Name+".yaml"] = text
+	}
+	a.examplePool()
+}
+
+// examplePool stands in where there are no pools, so that CI has one to render.
+func (a *adoption) examplePool() {
+	for name := range a.plan.Files {
+		if strings.HasPrefix(name, PoolsDir+"/") {
+			return
+		}
+	}
+	i := slices.IndexFunc(a.kept, func(c *candidate) bool { return len(c.doc.Spec.SupportedCloudProviders) > 0 })
+	if i < 0 {
+		return
+	}
+	spec := a.kept[i].doc.Spec
+	provider := map[string]any{"cloudProvider": spec.SupportedCloudProviders[0].Name, "operatingSystem": spec.OSName}
+	if spec.OSName == osm.OperatingSystemFlatcar {
+		provider["operatingSystemSpec"] = map[string]any{"provisioningUtility": spec.ProvisioningUtility}
+	}
+	raw, err := json.Marshal(provider)
+	if err != nil {
+		return // of strings there is always JSON
+	}
+	p := pool{object: Object{Content: map[string]any{"kind": "MachineDeployment", "metadata": map[string]any{"name": "example"}}}, md: &cluster.MachineDeployment{}}
+	p.md.Name, p.md.Namespace = "example", a.in.Namespace
+	p.md.Annotations = map[string]string{api.AnnotationOSP: a.kept[i].doc.Name}
+	p.md.Spec.Template.Spec.Versions.Kubelet = kubelets[len(kubelets)-1]
+	p.md.Spec.Template.Spec.ProviderSpec.Value = &runtime.RawExtension{Raw: raw}
+	if text, err := p.yaml(); err == nil {
+		a.plan.Files[PoolsDir+"/example.yaml"] = text
+		a.note(Note{Object: "MachineDeployments", Message: "none with a profile were given: " + PoolsDir + "/example.yaml stands in for osm-gitops diff; kubectl get osp,md -A has them"})
+	}
+}
+
+// poolAnnotations are those that decide what a pool gets, beside the kubelet's.
+var poolAnnotations = []string{api.AnnotationOSP, api.AnnotationOSPNamespace, api.AnnotationVersionPin, api.AnnotationIgnitionVersion, api.AnnotationSuspend, api.AnnotationRollout}
+
+// poolSystemFields are what of operatingSystemSpec is no credential (contract 2.4).
+var poolSystemFields = []string{"distUpgradeOnBoot", "disableAutoUpdate", "disableLocksmithD", "disableUpdateEngine", "provisioningUtility",
+	"attachSubscription", "rhelUseSatelliteServer", "rhelSatelliteServer", "rhelOrganizationName"}
+
+// yaml is the pool as `osm-gitops diff` needs it: what rendering reads, and no
+// credential. What a cloud's machines look like is left out, and with it what logs in
+// there; so are overwriteCloudConfig and how RHEL registers.
+func (p pool) yaml() ([]byte, error) {
+	annotations := map[string]any{}
+	for key, value := range p.md.Annotations {
+		if slices.Contains(poolAnnotations, key) || strings.HasPrefix(key, api.AnnotationKubeletConfigPrefix) {
+			annotations[key] = value
+		}
+	}
+	spec := p.md.Spec.Template.Spec
+	var provider map[string]any
+	if err := json.Unmarshal(spec.ProviderSpec.Value.Raw, &provider); err != nil {
+		return nil, fmt.Errorf("its provider spec: %w", err)
+	}
+	value := map[string]any{}
+	for _, key := range slices.Sorted(maps.Keys(provider)) {
+		switch strings.ToLower(key) { // encoding/json matches keys in any case
+		case "cloudprovider", "operatingsystem", "network", "sshpublickeys":
+			value[key] = provider[key]
+		case "operatingsystemspec":
+			system := maps.Clone(mapping(provider[key]))
+			maps.DeleteFunc(system, func(k string, _ any) bool {
+				return !slices.ContainsFunc(poolSystemFields, func(f string) bool { return strings.EqualFold(f, k) })
+			})
+			value[key] = system
+		}
+	}
+	metadata := map[string]any{"name": p.md.Name, "namespace": p.md.Namespace, "annotations": annotations}
+	if wave, ok := p.md.Labels[api.LabelWave]; ok {
+		metadata["labels"] = map[string]any{api.LabelWave: wave}
+	}
+	b, err := yaml.Marshal(map[string]any{
+		"apiVersion": cluster.GroupVersion.String(), "kind": "MachineDeployment", "metadata": metadata,
+		"spec": map[string]any{"template": map[string]any{"spec": map[string]any{
+			"versions": map[string]any{"kubelet": spec.Versions.Kubelet}, "providerSpec": map[string]any{"value": value},
+		}}},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return append([]byte("# What osm-gitops diff reads of "+p.object.String()+". It holds no credentials, and\n# is not for applying.\n"), b...), nil
+}

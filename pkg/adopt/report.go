@@ -1,0 +1,52 @@
+package adopt
+
+import (
+	"fmt"
+	"strings"
+)
+
+// String is one line for people.
+func (r Refusal) String() string {
+	var b strings.Builder
+	if r.Path != "" {
+		b.WriteString(r.Path)
+		if r.Line > 0 {
+			fmt.Fprintf(&b, ":%d", r.Line)
+		}
+		b.WriteString(": ")
+	}
+	b.WriteString(r.Object + ": ")
+	if r.Field != "" {
+		b.WriteString(r.Field + ": ")
+	}
+	b.WriteString(r.Message)
+	if r.Where != "" {
+		b.WriteString(" (" + r.Where + ")")
+	}
+	return b.String()
+}
+
+// String is one line for people.
+func (n Note) String() string {
+	if n.Field == "" {
+		return n.Object + ": " + n.Message
+	}
+	return n.Object + ": " + n.Field + ": " + n.Message
+}
+
+// Readme says in Markdown where the profiles of a repository come from.
+func Readme(p *Plan) string {
+	var b strings.Builder
+	b.WriteString("## Where the profiles come from\n\nFrom a cluster, by `osm-gitops import`:\n\n| profile | version | kept as | why |\n|---|---|---|---|\n")
+	for _, o := range p.Profiles {
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", cell(o.Name), cell(o.Version), o.Kept, cell(o.Why))
+	}
+	b.WriteString("\nOnce its pools use this repository, delete the objects that were imported: as long as they are there, the\n" +
+		"controller leaves them alone, and people may take them for what is used.\n")
+	return b.String()
+}
+
+// cell is a text in a table of Markdown.
+func cell(s string) string {
+	return strings.NewReplacer("|", "\\|", "\n", " ", "<", "&lt;").Replace(s)
+}

@@ -1,0 +1,77 @@
+package scaffold
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/go-git/go-git/v5"
+	"github.com/go-git/go-git/v5/config"
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/object"
+)
+
+// Author is who makes a commit, of the environment and the configuration of Git. The
+// error says what to set.
+func Author(env func(string) string, now time.Time) (object.Signature, error) {
+	name, email := env("GIT_AUTHOR_NAME"), env("GIT_AUTHOR_EMAIL")
+	for _, scope := range []config.Scope{config.GlobalScope, config.SystemScope} {
+		if name != "" && email != "" {
+			break
+		}
+		c, err := config.LoadConfig(scope)
+		if err != nil {
+			continue // somebody else's file need not be right for us to find no name in it
+		}
+		name, email = cmp.Or(name, c.User.Name), cmp.Or(email, c.User.Email)
+	}
+	if name == "" || email == "" {
+		return object.Signature{}, errors.New("--git: Git knows no name and address for the commit: set them with git config --global user.name NAME and user.email ADDRESS")
+	}
+	return object.Signature{Name: name, Email: email, When: now}, nil
+}
+
+// HasGit reports whether a folder is a repository, or is inside one.
+func HasGit(dir string) bool {
+	full, err := filepath.Abs(dir)
+	if err != nil {
+		return false
+	}
+	for {
+		if _, err := os.Lstat(filepath.Join(full, ".git")); err == nil {
+			return true
+		}
+		up := filepath.Dir(full)
+		if up == full {
+			return false
+		}
+		full = up
+	}
+}
+
+// Commit makes a folder a repository with branch main, and commits the files to it.
+func Commit(dir string, files map[string][]byte, message string, author object.Signature) (string, error) {
+	repo, err := git.PlainInitWithOptions(dir, &git.PlainInitOptions{InitOptions: git.InitOptions{DefaultBranch: plumbing.Main}})
+	if err != nil {
+		return "", fmt.Errorf("making %s a repository: %w", dir, err)
+	}
+	tree, err := repo.Worktree()
+	if err != nil {
+		return "", fmt.Errorf("making %s a repository: %w", dir, err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if _, err := tree.Add(name); err != nil {
+			return "", fmt.Errorf("adding %s to the repository: %w", name, err)
+		}
+	}
+	hash, err := tree.Commit(message, &git.CommitOptions{Author: &author})
+	if err != nil {
+		return "", fmt.Errorf("committing to %s: %w", dir, err)
+	}
+	return hash.String(), nil
+}

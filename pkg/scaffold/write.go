@@ -1,0 +1,77 @@
+package scaffold
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"slices"
+	"strings"
+)
+
+// ErrNotEmpty says that a folder has something in it already.
+var ErrNotEmpty = errors.New("is not empty")
+
+// Write writes files into a folder, which must be new or empty. With add it may have
+// others: a file that is there with the same content stays, and one with other content
+// is an error. Nothing is overwritten, and on such an error nothing is written.
+func Write(dir string, files map[string][]byte, add bool) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // a work tree, for others to read
+		return err
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	if len(entries) > 0 && !add {
+		return fmt.Errorf("%s: %w: name a new folder, or give --force, which adds files and overwrites none", dir, ErrNotEmpty)
+	}
+	// A link in the folder leads nowhere else.
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	names := slices.Sorted(maps.Keys(files))
+	var missing []string
+	var there []error
+	for _, name := range names {
+		text, err := root.ReadFile(name)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			missing = append(missing, name)
+		case err != nil:
+			there = append(there, err)
+		case !bytes.Equal(text, files[name]):
+			there = append(there, fmt.Errorf("%s: is there already, with other content: move it away first; nothing was written", path.Join(dir, name)))
+		}
+	}
+	if len(there) > 0 {
+		return errors.Join(there...)
+	}
+	for _, name := range missing {
+		if err := write(root, name, files[name]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func write(root *os.Root, name string, text []byte) error {
+	if err := root.MkdirAll(path.Dir(name), 0o755); err != nil {
+		return err
+	}
+	mode := fs.FileMode(0o644)
+	if strings.HasPrefix(string(text), "#!") {
+		mode = 0o755
+	}
+	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	return errors.Join(err, f.Close())
+}
