@@ -11,11 +11,14 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/adopt"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/source"
 	"github.com/osm-gitops/osm-gitops/profiles"
 )
 
 // indexer reads repositories as the controller does.
-func indexer() *profile.Indexer { return &profile.Indexer{} }
+func indexer() *profile.Indexer {
+	return &profile.Indexer{Builtin: &source.Embedded{FS: profiles.FS(), Repository: profiles.Repository, Path: profiles.Path}}
+}
 
 // builtin are the profiles of this repository.
 func builtin(t *testing.T) []profile.Document {

@@ -15,3 +15,6 @@ func ReferenceDefaults() (digests map[string]string, version string) {
 func ProfileYAML(name string, spec osm.OperatingSystemProfileSpec) []byte {
 	return profileYAML("A test.", []field{{"name", name}}, spec)
 }
+
+// Sorted is sorted.
+func Sorted(spec osm.OperatingSystemProfileSpec) string { return sorted(spec) }

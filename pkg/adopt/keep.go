@@ -1,6 +1,7 @@
 package adopt
 
 import (
+	"bytes"
 	"fmt"
 	"regexp"
 	"slices"
@@ -30,12 +31,20 @@ func (a *adoption) keep(c *candidate) {
 			return
 		}
 	}
-	c.out.Kept, c.out.Path = KeptCopy, c.path(ProfilesDir)
-	c.out.Why = a.why(c, builtin, differences)
-	a.plan.Files[c.out.Path] = c.yaml
-	a.kept = append(a.kept, c)
+	c.out.Path = c.path(ProfilesDir)
+	if text, base, ok := a.overlay(c); ok {
+		c.out.Kept, c.out.Base = KeptOverlay, base.Name+" "+base.Spec.Version
+		c.out.Why = fmt.Sprintf("comes to the same content as %s with what the overlay names: %d lines in place of %d", c.out.Base, lines(text), lines(c.yaml))
+		a.plan.Files[c.out.Path] = text
+	} else {
+		c.out.Kept, c.out.Why = KeptCopy, a.why(c, builtin, differences)
+		a.plan.Files[c.out.Path] = c.yaml
+		a.kept = append(a.kept, c)
+	}
 	a.plan.Profiles = append(a.plan.Profiles, c.out)
 }
+
+func lines(text []byte) int { return bytes.Count(text, []byte("\n")) }
 
 // why a profile became a copy.
 func (a *adoption) why(c *candidate, builtin profile.Document, differences []string) string {

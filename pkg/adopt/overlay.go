@@ -1,0 +1,259 @@
+package adopt
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/profile"
+)
+
+// worthwhile says whether an overlay is easier to read than the whole profile: beyond
+// half of its size most of it is not the base's, and people read both.
+func worthwhile(overlay, whole []byte) bool { return len(overlay) <= len(whole)/2 }
+
+// overlay expresses a profile as an overlay on another one: the smallest of those that
+// come to the very same content, lists that are named by keys in any order. It reports
+// false where none is worth it.
+func (a *adoption) overlay(c *candidate) (text []byte, base profile.Document, ok bool) {
+	for _, b := range a.bases(c) {
+		if b.Spec.OSName != c.doc.Spec.OSName {
+			continue
+		}
+		written := overlayYAML(c.comment, c.doc, b)
+		if !worthwhile(written, c.yaml) || ok && len(written) >= len(text) {
+			continue
+		}
+		in, err := profile.DecodeFile(c.path(ProfilesDir), written)
+		if err != nil || len(in.Overlays) != 1 {
+			continue // it cannot be said like this; the copy can
+		}
+		came, err := profile.Resolve(in.Overlays[0], b)
+		if err == nil && sorted(came.Spec) == sorted(c.doc.Spec) {
+			text, base, ok = written, b, true
+		}
+	}
+	return text, base, ok
+}
+
+// bases are the built-in profiles, and those that were kept as copies.
+func (a *adoption) bases(c *candidate) []profile.Document {
+	out := slices.Clone(a.in.Builtin)
+	// An overlay looks into its own tree first, so a copy hides a built-in one of the
+	// same name and version.
+	for _, k := range a.kept {
+		out = slices.DeleteFunc(out, func(d profile.Document) bool { return d.Name == k.doc.Name && d.Spec.Version == k.doc.Spec.Version })
+		out = append(out, k.doc)
+	}
+	return slices.DeleteFunc(out, func(d profile.Document) bool {
+		return d.Name == c.doc.Name && d.Spec.Version == c.doc.Spec.Version
+	})
+}
+
+// sorted is the digest of a profile whose lists that are named by keys are in the order
+// of the keys. The order of files is no difference to a node.
+func sorted(spec osm.OperatingSystemProfileSpec) string {
+	s := profile.Canonical(spec)
+	byPath := func(x, y osm.File) int { return cmp.Compare(x.Path, y.Path) }
+	slices.SortStableFunc(s.SupportedCloudProviders, func(x, y osm.CloudProviderSpec) int { return cmp.Compare(x.Name, y.Name) })
+	for _, stage := range []*osm.OSPConfig{&s.BootstrapConfig, &s.ProvisioningConfig} {
+		slices.SortStableFunc(stage.Files, byPath)
+		slices.SortStableFunc(stage.Units, func(x, y osm.Unit) int { return cmp.Compare(x.Name, y.Name) })
+		for i := range stage.SupportedContainerRuntimes {
+			slices.SortStableFunc(stage.SupportedContainerRuntimes[i].Files, byPath)
+		}
+	}
+	return profile.Digest(s)
+}
+
+// overlayYAML writes what a profile has in place of a base, as far as an overlay can
+// say it. Whether it says all, resolving it shows.
+func overlayYAML(comment string, want, base profile.Document) []byte {
+	spec := []field{
+		{"version", want.Spec.Version},
+		{"from", []field{{"profile", base.Name}, {"version", base.Spec.Version}}},
+	}
+	if want.Spec.OSVersion != base.Spec.OSVersion {
+		spec = append(spec, field{"osVersion", want.Spec.OSVersion})
+	}
+	if want.Spec.ProvisioningUtility != base.Spec.ProvisioningUtility {
+		spec = append(spec, field{"provisioningUtility", string(want.Spec.ProvisioningUtility)})
+	}
+	p := keyed(want.Spec.SupportedCloudProviders, base.Spec.SupportedCloudProviders, func(p osm.CloudProviderSpec) string { return string(p.Name) })
+	spec = appended(spec, "supportedCloudProviders", p.patches(func(l []osm.CloudProviderSpec) any { return providers(l) }, nil))
+	spec = appended(spec, "bootstrapConfig", stagePatches(want.Spec.BootstrapConfig, base.Spec.BootstrapConfig))
+	spec = appended(spec, "provisioningConfig", stagePatches(want.Spec.ProvisioningConfig, base.Spec.ProvisioningConfig))
+	var w writer
+	w.comment(fmt.Sprintf("%s\nAll that it does not name is as in %s %s.", comment, base.Name, base.Spec.Version))
+	w.mapping("", []field{
+		{"apiVersion", api.GroupVersion.String()},
+		{"kind", "ProfileOverlay"},
+		{"metadata", []field{{"name", want.Name}}},
+		{"spec", spec},
+	})
+	return w.out.Bytes()
+}
+
+// appended adds a mapping that is not empty.
+func appended(to []field, key string, value []field) []field {
+	if len(value) == 0 {
+		return to
+	}
+	return append(to, field{key, value})
+}
+
+func stagePatches(want, base osm.OSPConfig) []field {
+	var out []field
+	out = appended(out, "templates", templatePatches(want.Templates, base.Templates))
+	var runtimes []any
+	for _, w := range want.SupportedContainerRuntimes {
+		i := slices.IndexFunc(base.SupportedContainerRuntimes, func(b osm.ContainerRuntimeSpec) bool { return b.Name == w.Name })
+		if i < 0 {
+			continue // no overlay can say this
+		}
+		b := base.SupportedContainerRuntimes[i]
+		patches := appended(nil, "templates", templatePatches(w.Templates, b.Templates))
+		if patches = appended(patches, "files", filePatches(w.Files, b.Files)); len(patches) > 0 {
+			runtimes = append(runtimes, append([]field{{"name", string(w.Name)}}, patches...))
+		}
+	}
+	if len(runtimes) > 0 {
+		out = append(out, field{"supportedContainerRuntimes", runtimes})
+	}
+	units := keyed(want.Units, base.Units, func(u osm.Unit) string { return u.Name })
+	out = appended(out, "units", units.patches(func(l []osm.Unit) any { return each(l, unitFields) }, func(now, _ osm.Unit) []field { return unitFields(now) }))
+	out = appended(out, "files", filePatches(want.Files, base.Files))
+	return appended(out, "modules", modulePatches(want.CloudInitModules, base.CloudInitModules))
+}
+
+func filePatches(want, base []osm.File) []field {
+	files := keyed(want, base, func(f osm.File) string { return f.Path })
+	return files.patches(func(l []osm.File) any { return each(l, fileFields) }, func(now, was osm.File) []field {
+		out := fileFields(now)
+		if reflect.DeepEqual(now.Content, was.Content) { // the mode alone
+			out = out[:len(out)-1]
+		} else if now.Permissions == was.Permissions {
+			out = slices.DeleteFunc(out, func(f field) bool { return f.key == "permissions" })
+		}
+		return out
+	})
+}
+
+func templatePatches(want, base map[string]string) []field {
+	add, replace := map[string]string{}, map[string]string{}
+	var remove []string
+	for name, text := range want {
+		if was, ok := base[name]; !ok {
+			add[name] = text
+		} else if was != text {
+			replace[name] = text
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(base)) {
+		if _, ok := want[name]; !ok {
+			remove = append(remove, name)
+		}
+	}
+	return patchFields(add, replace, remove)
+}
+
+// patchFields are add, replace and remove of mappings, as far as they say something.
+func patchFields(add, replace map[string]string, remove []string) []field {
+	var out []field
+	if len(add) > 0 {
+		out = append(out, field{"add", add})
+	}
+	if len(replace) > 0 {
+		out = append(out, field{"replace", replace})
+	}
+	if len(remove) > 0 {
+		out = append(out, field{"remove", remove})
+	}
+	return out
+}
+
+// modulePatches compares modules, each as a whole.
+func modulePatches(want, base *osm.CloudInitModule) []field {
+	fields := func(m *osm.CloudInitModule) map[string]any {
+		out := map[string]any{}
+		if m != nil {
+			for _, f := range moduleFields(*m) {
+				out[f.key] = f.value
+			}
+		}
+		return out
+	}
+	w, b := fields(want), fields(base)
+	var add, replace []field
+	var remove []string
+	for _, key := range slices.Sorted(maps.Keys(w)) {
+		if was, ok := b[key]; !ok {
+			add = append(add, field{key, w[key]})
+		} else if !reflect.DeepEqual(was, w[key]) {
+			replace = append(replace, field{key, w[key]})
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(b)) {
+		if _, ok := w[key]; !ok {
+			remove = append(remove, key)
+		}
+	}
+	out := appended(appended(nil, "add", add), "replace", replace)
+	if len(remove) > 0 {
+		out = append(out, field{"remove", remove})
+	}
+	return out
+}
+
+// patch is what a list that is named by keys has in place of another one.
+type patch[T any] struct {
+	add    []T
+	now    []T // what is replaced, with what it was
+	was    []T
+	remove []string
+}
+
+func keyed[T any](want, base []T, key func(T) string) patch[T] {
+	find := func(in []T, name string) int {
+		return slices.IndexFunc(in, func(e T) bool { return key(e) == name })
+	}
+	var p patch[T]
+	for _, w := range want {
+		i := find(base, key(w))
+		switch {
+		case i < 0:
+			p.add = append(p.add, w)
+		case !reflect.DeepEqual(w, base[i]):
+			p.now, p.was = append(p.now, w), append(p.was, base[i])
+		}
+	}
+	for _, b := range base {
+		if find(want, key(b)) < 0 {
+			p.remove = append(p.remove, key(b))
+		}
+	}
+	return p
+}
+
+// patches writes a patch. A list whose elements cannot be replaced has no replaced.
+func (p patch[T]) patches(list func([]T) any, replaced func(now, was T) []field) []field {
+	var out []field
+	if len(p.add) > 0 {
+		out = append(out, field{"add", list(p.add)})
+	}
+	if len(p.now) > 0 && replaced != nil {
+		var items []any
+		for i := range p.now {
+			items = append(items, replaced(p.now[i], p.was[i]))
+		}
+		out = append(out, field{"replace", items})
+	}
+	if len(p.remove) > 0 {
+		out = append(out, field{"remove", p.remove})
+	}
+	return out
+}
