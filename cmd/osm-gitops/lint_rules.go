@@ -11,8 +11,10 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/osm-gitops/osm-gitops/pkg/downloads"
 	"github.com/osm-gitops/osm-gitops/pkg/lint"
 	"github.com/osm-gitops/osm-gitops/pkg/lint/config"
+	"github.com/osm-gitops/osm-gitops/pkg/lint/mirrored"
 	"github.com/osm-gitops/osm-gitops/pkg/lint/rulebook"
 	"github.com/osm-gitops/osm-gitops/pkg/lint/shellcheck"
 	"github.com/osm-gitops/osm-gitops/pkg/lint/suspect"
@@ -21,12 +23,13 @@ import (
 
 // ruleFlags say what lint looks for beside rendering.
 type ruleFlags struct {
-	config, base, shellcheck string
+	config, base, shellcheck, mirrors string
 }
 
 func (f *ruleFlags) bind(fs *pflag.FlagSet) {
 	fs.StringVar(&f.config, "config", "", "`FILE` with settings and suppressions; default "+config.Name+" in the folder of the first PATH or above it, up to the repository's")
 	fs.StringVar(&f.base, "base", "", "`REV` of the repository to compare versions with: a branch, a tag, a commit, or something like HEAD~1")
+	fs.StringVar(&f.mirrors, "mirrors", "", "`FILE` with what is mirrored, as osm-gitops bundle -o mirrors writes it: whatever else is downloaded is a finding")
 	fs.StringVar(&f.shellcheck, "shellcheck", "", "whether shellcheck reads the scripts: auto, if it is installed; require; off; default what the configuration says, else auto")
 }
 
@@ -44,6 +47,7 @@ type ruleRun struct {
 	shellcheck *shellcheck.Checker
 	missing    []lint.MissingTool
 	base       *versions.Comparison
+	mirrored   lint.ProfileCheck // nil without --mirrors
 }
 
 // prepare reads what the rules need before anything is rendered.
@@ -54,6 +58,17 @@ func (f *ruleFlags) prepare(ctx context.Context, paths []string) (*ruleRun, erro
 	}
 	if err := r.findShellcheck(f.shellcheck); err != nil {
 		return nil, err
+	}
+	if f.mirrors != "" {
+		text, err := readInput(f.mirrors, nil)
+		if err != nil {
+			return nil, fmt.Errorf("--mirrors: %w", err)
+		}
+		mirrors, err := downloads.ParseMirrors(f.mirrors, text)
+		if err != nil {
+			return nil, err
+		}
+		r.mirrored = mirrored.Check(mirrors, f.mirrors)
 	}
 	if f.base != "" {
 		base, err := versions.Read(ctx, paths, f.base)
@@ -113,6 +128,9 @@ func (r *ruleRun) linter() lint.Linter {
 	l := lint.Linter{TextChecks: []lint.TextCheck{suspect.Check}, Kubelets: r.config.Lint.KubeletVersions}
 	for _, p := range r.config.Lint.Providers {
 		l.Providers = append(l.Providers, string(p))
+	}
+	if r.mirrored != nil {
+		l.ProfileChecks = append(l.ProfileChecks, r.mirrored)
 	}
 	if r.shellcheck != nil {
 		l.TextChecks = append(l.TextChecks, r.shellcheck.Check)

@@ -19,7 +19,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lint/config"
 )
 
 var update = flag.Bool("update", false, "rewrite the schemas")
@@ -62,8 +64,13 @@ func generate(t *testing.T) map[string]object {
 	g := generator{docs: docs(t, "../api/osm/v1alpha1", "../api/gitops/v1alpha1"), t: t}
 	templates := templateDefinition(t)
 	osp := g.profile()
-	out := map[string]object{"osp": document("OperatingSystemProfile", osp, templates)}
-	kinds := map[string]object{"OperatingSystemProfile": osp}
+	overlay := g.overlay()
+	out := map[string]object{
+		"osp":     document("OperatingSystemProfile", osp, templates),
+		"overlay": document("ProfileOverlay", overlay, templates),
+		"config":  configuration(t),
+	}
+	kinds := map[string]object{"OperatingSystemProfile": osp, "ProfileOverlay": overlay}
 	out["repository"] = repository(kinds, templates)
 	return out
 }
@@ -136,6 +143,29 @@ func (g generator) profile() object {
 	return root
 }
 
+// overlay is the schema of a ProfileOverlay.
+func (g generator) overlay() object {
+	root := g.typ(reflect.TypeFor[api.ProfileOverlay]())
+	root["description"] = g.docs["ProfileOverlay"].text
+	properties, _ := root["properties"].(object)
+	for name, value := range map[string]string{"apiVersion": api.GroupVersion.String(), "kind": api.KindProfileOverlay} {
+		field, _ := properties[name].(object)
+		delete(field, "enum")
+		field["const"] = value
+	}
+	return root
+}
+
+// configuration is the schema of .osm-gitops.yaml, which has no kind.
+func configuration(t *testing.T) object {
+	t.Helper()
+	g := generator{docs: docs(t, "../api/osm/v1alpha1", "../lint/config"), t: t}
+	root := g.typ(reflect.TypeFor[config.File]())
+	root["$schema"], root["title"] = draft, config.Name
+	root["description"] = g.docs["File"].text
+	return root
+}
+
 // kind is the schema of an object as it is written in a file.
 func (g generator) kind(apiVersion, kind string, spec object) object {
 	text := func(description string) object {
@@ -154,7 +184,7 @@ func (g generator) kind(apiVersion, kind string, spec object) object {
 				"description": "Name of the object, and whatever other tools keep there.",
 				"properties": object{
 					"name": object{
-						"type": "string", "maxLength": 63, "pattern": `^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`,
+						"type": "string", "maxLength": 63, "pattern": dns1123,
 						"description": "Name of the profile, without its version: pools name it in their annotation k8c.io/operating-system-profile.",
 					},
 					"namespace":   object{"type": []string{"string", "null"}, "description": "Not read: the profile goes into the namespace of its ProfileSource."},
@@ -170,10 +200,21 @@ func (g generator) kind(apiVersion, kind string, spec object) object {
 // extra is what the decoder asks of a field beyond its type (pkg/profile: validate).
 var extra = map[string]object{
 	"FileContent":                        {"required": []string{"inline"}},
+	"FileReplacement.Permissions":        {"minimum": 0, "maximum": 7777},
+	"Lint.Shellcheck":                    {"enum": []any{"auto", "require", "off"}},
+	"Lint.ShellcheckSeverity":            {"enum": []any{"error", "warning", "info", "style"}},
+	"Lint.Severity":                      {"additionalProperties": object{"enum": []any{"error", "warning", "note"}}},
+	"Suppression.Reason":                 {"pattern": `\S`},
+	"Suppression.Until":                  {"pattern": `^\d{4}-\d{2}-\d{2}$`},
+	"ProfileOverlayMetadata.Name":        {"pattern": dns1123},
+	"ProfileOverlayBase.Version":         {"pattern": `^v(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)`},
 	"File.Path":                          {"minLength": 1},
 	"File.Permissions":                   {"minimum": 0, "maximum": 7777},
 	"OperatingSystemProfileSpec.Version": {"pattern": `^v(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:-((?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)(?:\.(?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*))*))?(?:\+([0-9a-zA-Z-]+(?:\.[0-9a-zA-Z-]+)*))?$`},
 }
+
+// dns1123 is the name of an object: RFC 1123, as Kubernetes has it.
+const dns1123 = `^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
 
 // templated are the fields whose text is a template.
 var templated = []string{"FileContentInline.Data"}
@@ -225,7 +266,7 @@ func (g generator) fields(t reflect.Type, out, properties object) {
 			g.t.Errorf("%s has no comment", at)
 		}
 		s["description"] = doc.text
-		if f.Type.Kind() == reflect.Map && f.Name == "Templates" {
+		if f.Type.Kind() == reflect.Map && (f.Name == "Templates" || t == reflect.TypeFor[api.TemplatePatches]()) {
 			s["additionalProperties"] = object{"$ref": "#/definitions/template"}
 		}
 		doc.apply(s)

@@ -23,6 +23,8 @@ const Repository = "repository"
 func All() []Schema {
 	return []Schema{
 		{"osp", "OperatingSystemProfile", "osp.schema.json"},
+		{"overlay", "ProfileOverlay", "overlay.schema.json"},
+		{"config", ".osm-gitops.yaml", "config.schema.json"},
 		{Repository, "every file of a repository", "repository.schema.json"},
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"sigs.k8s.io/yaml"
 
+	"github.com/osm-gitops/osm-gitops/pkg/lint"
+	"github.com/osm-gitops/osm-gitops/pkg/lint/config"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/schema"
 )
@@ -57,7 +59,7 @@ func instance(t *testing.T, text []byte) any {
 func TestProfilesValidate(t *testing.T) {
 	osp, repository := compile(t, "osp"), compile(t, schema.Repository)
 	found := 0
-	for _, glob := range []string{"../../profiles/osp-*.yaml", "../../examples/repository/profiles/*.yaml", "../../examples/pools/*.yaml"} {
+	for _, glob := range []string{"../../profiles/osp-*.yaml", "../../examples/repository/profiles/*.yaml", "../../examples/overlays/*.yaml", "../../examples/pools/*.yaml"} {
 		paths, err := filepath.Glob(glob)
 		if err != nil || len(paths) == 0 {
 			t.Fatalf("%s: %d files, %v", glob, len(paths), err)
@@ -187,6 +189,123 @@ func TestSchemaAgreesWithDecode(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			text := strings.Replace(good, edit[0], edit[1], 1)
 			if text == good {
+				t.Fatalf("there is no %q", edit[0])
+			}
+			says(t, text, false)
+		})
+	}
+}
+
+const goodOverlay = `apiVersion: gitops.k8c.io/v1alpha1
+kind: ProfileOverlay
+metadata:
+  name: osp-mine
+spec:
+  version: v1.0.0
+  from:
+    profile: osp-ubuntu
+    version: v1.1.1
+  supportedCloudProviders:
+    remove: [edge]
+  provisioningConfig:
+    files:
+      add:
+      - path: /etc/motd
+        content:
+          inline:
+            data: hello
+      replace:
+      - path: /etc/issue
+        permissions: 600
+      remove: [/etc/old]
+    templates:
+      replace:
+        hello: echo hello
+    modules:
+      append:
+        runcmd: [ls]
+      remove: [bootcmd]
+`
+
+// TestOverlaySchemaAgreesWithDecode is the same for overlays.
+func TestOverlaySchemaAgreesWithDecode(t *testing.T) {
+	overlay, repository := compile(t, "overlay"), compile(t, schema.Repository)
+	says := func(t *testing.T, text string, want bool) {
+		t.Helper()
+		_, decodeErr := profile.DecodeFile("a.yaml", []byte(text))
+		doc := instance(t, []byte(text))
+		for what, err := range map[string]error{"DecodeFile": decodeErr, "the schema": overlay.Validate(doc), "the repository's schema": repository.Validate(doc)} {
+			if (err == nil) != want {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+	}
+	says(t, goodOverlay, true)
+	for name, edit := range map[string][2]string{
+		"no base":                {"  from:\n    profile: osp-ubuntu\n    version: v1.1.1\n", ""},
+		"a base without version": {"    version: v1.1.1\n", ""},
+		"a range of versions":    {"version: v1.1.1", "version: ~1.1"},
+		"no version":             {"  version: v1.0.0\n", ""},
+		"a bad version":          {"version: v1.0.0", "version: one"},
+		"a bad name":             {"osp-mine", "OSP_mine"},
+		"an unknown patch":       {"remove: [edge]", "delete: [edge]"},
+		"an unknown provider":    {"[edge]", "[edg]"},
+		"an unknown module":      {"[bootcmd]", "[ntp]"},
+		"a file without path":    {"- path: /etc/motd\n        content", "- content"},
+		"a path for a list":      {"[/etc/old]", "/etc/old"},
+		"an unknown field":       {"profile: osp-ubuntu", "name: osp-ubuntu"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := strings.Replace(goodOverlay, edit[0], edit[1], 1)
+			if text == goodOverlay {
+				t.Fatalf("there is no %q", edit[0])
+			}
+			says(t, text, false)
+		})
+	}
+}
+
+const goodConfig = `lint:
+  providers: [aws]
+  kubeletVersions: ["1.34"]
+  shellcheck: auto
+  severity:
+    template: warning
+  suppress:
+  - rule: template
+    reason: because
+    until: "2027-03-31"
+`
+
+// TestConfigSchemaAgreesWithParse is the same for .osm-gitops.yaml.
+func TestConfigSchemaAgreesWithParse(t *testing.T) {
+	compiled := compile(t, "config")
+	rules := []lint.Rule{{Name: "template"}}
+	says := func(t *testing.T, text string, want bool) {
+		t.Helper()
+		_, parseErr := config.Parse(".osm-gitops.yaml", []byte(text), rules)
+		for what, err := range map[string]error{"Parse": parseErr, "the schema": compiled.Validate(instance(t, []byte(text)))} {
+			if (err == nil) != want {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+	}
+	says(t, goodConfig, true)
+	for name, edit := range map[string][2]string{
+		"an unknown section":      {"lint:", "lnt:"},
+		"an unknown field":        {"suppress:", "supress:"},
+		"an unknown provider":     {"[aws]", "[awz]"},
+		"a number for a version":  {`"1.34"`, "1.34"},
+		"an unknown mode":         {"shellcheck: auto", "shellcheck: always"},
+		"an unknown severity":     {"template: warning", "template: fatal"},
+		"no rule":                 {"- rule: template\n    reason", "- reason"},
+		"no reason":               {"    reason: because\n", ""},
+		"an empty reason":         {"reason: because", `reason: ""`},
+		"a date of another order": {"2027-03-31", "31.3.2027"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := strings.Replace(goodConfig, edit[0], edit[1], 1)
+			if text == goodConfig {
 				t.Fatalf("there is no %q", edit[0])
 			}
 			says(t, text, false)

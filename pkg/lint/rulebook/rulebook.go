@@ -7,6 +7,7 @@ import (
 
 	"github.com/osm-gitops/osm-gitops/pkg/lint"
 	"github.com/osm-gitops/osm-gitops/pkg/lint/config"
+	"github.com/osm-gitops/osm-gitops/pkg/lint/mirrored"
 	"github.com/osm-gitops/osm-gitops/pkg/lint/shellcheck"
 	"github.com/osm-gitops/osm-gitops/pkg/lint/suspect"
 	"github.com/osm-gitops/osm-gitops/pkg/lint/versions"
@@ -25,6 +26,7 @@ func Chapters() []Chapter {
 		{"What a reviewer would object to", suspect.Rules()},
 		{"Scripts", shellcheck.Rules()},
 		{"Versions, with --base", versions.Rules()},
+		{"Downloads, with --mirrors", mirrored.Rules()},
 		{"The file .osm-gitops.yaml", config.Rules()},
 	}
 }
