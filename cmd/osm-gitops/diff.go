@@ -98,7 +98,7 @@ func runDiff(ctx context.Context, f diffFlags, args []string, stdout, stderr io.
 	if err != nil {
 		return err
 	}
-	c := preview.Comparison{BaseName: args[0], Fleet: fleet, Engine: render.NewEngine()}
+	c := preview.Comparison{BaseName: args[0], Fleet: fleet, Builtin: builtinProfiles(), Engine: render.NewEngine()}
 	c.Check = checkWith(c.Engine)
 	if c.Base, err = (source.Repository{Dir: f.repo, Revision: args[0], Path: f.path}).Read(ctx); err != nil {
 		return withHistory(err)
@@ -112,9 +112,6 @@ func runDiff(ctx context.Context, f diffFlags, args []string, stdout, stderr io.
 	}
 	if err != nil {
 		return withHistory(err)
-	}
-	if c.Builtin, err = builtinProfiles().Read(ctx); err != nil {
-		return err
 	}
 	report, err := preview.Compare(ctx, c)
 	if err != nil {

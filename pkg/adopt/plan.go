@@ -290,7 +290,7 @@ func (c *candidate) path(dir string) string {
 
 func (c *candidate) profile() render.Profile {
 	return render.Profile{
-		Spec: c.doc.Spec, Object: c.doc.Name, Digest: c.doc.Digest, File: c.path(ProfilesDir), Lines: c.doc.Line,
+		Spec: c.doc.Spec, Object: c.doc.Name, Digest: c.doc.Digest, File: c.path(ProfilesDir), Lines: c.doc.Line, FileOf: c.doc.FileOf,
 		Provenance: render.Provenance{Profile: c.doc.Name, Version: c.doc.Spec.Version},
 	}
 }

@@ -23,8 +23,8 @@ type Comparison struct {
 	// were asked for.
 	Base, Head         *source.Snapshot
 	BaseName, HeadName string
-	// Builtin are the built-in profiles; nil for none.
-	Builtin *source.Snapshot
+	// Builtin are the built-in profiles, for pools and as bases of overlays; nil for none.
+	Builtin *source.Embedded
 	// Fleet are the pools.
 	Fleet Fleet
 	// Engine renders, and Check is what it says of profiles.
@@ -54,21 +54,29 @@ func Compare(ctx context.Context, c Comparison) (*Report, error) {
 }
 
 func (c Comparison) revisions(ctx context.Context) (before, after *revision, err error) {
-	was, err := newShelf(ctx, c.Base, c.Check)
+	was, err := newShelf(ctx, c.Base, c.indexer())
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading the profiles of %s: %w", c.BaseName, err)
 	}
-	is, err := newShelf(ctx, onTop(c.Base, c.Head), c.Check)
+	is, err := newShelf(ctx, onTop(c.Base, c.Head), c.indexer())
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading the profiles of %s: %w", c.HeadName, err)
 	}
 	var builtin *shelf
 	if c.Builtin != nil {
-		if builtin, err = newShelf(ctx, c.Builtin, c.Check); err != nil {
+		snap, err := c.Builtin.Read(ctx)
+		if err == nil {
+			builtin, err = newShelf(ctx, snap, c.indexer())
+		}
+		if err != nil {
 			return nil, nil, fmt.Errorf("reading the built-in profiles: %w", err)
 		}
 	}
 	return newRevision(was, builtin), newRevision(is, builtin), nil
+}
+
+func (c Comparison) indexer() *profile.Indexer {
+	return &profile.Indexer{Check: c.Check, Builtin: c.Builtin}
 }
 
 func profileChanges(was, is *profile.Catalogue) []ProfileChange {

@@ -32,8 +32,8 @@ type shelf struct {
 // identity is a version with its content.
 type identity struct{ name, version, digest string }
 
-func newShelf(ctx context.Context, snap *source.Snapshot, check profile.Check) (*shelf, error) {
-	s := &shelf{snap: snap, ix: &profile.Indexer{Check: check}, docs: map[identity]render.Profile{}, plain: map[string]bool{}}
+func newShelf(ctx context.Context, snap *source.Snapshot, ix *profile.Indexer) (*shelf, error) {
+	s := &shelf{snap: snap, ix: ix, docs: map[identity]render.Profile{}, plain: map[string]bool{}}
 	var err error
 	s.cat, err = s.ix.Catalogue(ctx, snap)
 	return s, err
@@ -188,7 +188,7 @@ func (c choice) profile(ctx context.Context) (render.Profile, error) {
 			Profile: v.Name, Version: v.Version, Commit: string(v.Commit), Change: string(v.Commit),
 			Repository: notes.Clean(s.snap.Repository), Path: notes.Clean(v.Path),
 		},
-		File: cmp.Or(v.CurrentPath, v.Path), Lines: doc.Line,
+		File: cmp.Or(v.CurrentPath, v.Path), Lines: doc.Line, FileOf: doc.FileOf,
 	}
 	s.docs[id] = p
 	return p, nil

@@ -160,7 +160,7 @@ func input(doc profile.Document, provider, kubelet string) (render.Input, error)
 	pool, err := render.DecodePool(md)
 	return render.Input{
 		Profile: render.Profile{
-			Spec: doc.Spec, Object: doc.Name, Digest: doc.Digest, File: doc.Path, Lines: doc.Line,
+			Spec: doc.Spec, Object: doc.Name, Digest: doc.Digest, File: doc.Path, Lines: doc.Line, FileOf: doc.FileOf,
 			Provenance: render.Provenance{Profile: doc.Name, Version: doc.Spec.Version},
 		},
 		Pool:     pool,
