@@ -81,7 +81,7 @@ func (r *rerender) once(ctx context.Context) error {
 	var said bytes.Buffer
 	out, err := r.render(ctx, &said)
 	if ctx.Err() != nil {
-		return nil // the end, not a mistake
+		return nil //nolint:nilerr // the end, not a mistake
 	}
 	if err != nil {
 		report(&said, err)
@@ -94,7 +94,7 @@ func (r *rerender) once(ctx context.Context) error {
 	}
 	if err != nil {
 		r.broken = true
-		return nil
+		return nil //nolint:nilerr // it was told above, and the next save may mend it
 	}
 	was := r.last
 	r.last = out
@@ -256,7 +256,7 @@ func (w *watchedFiles) wait(ctx context.Context) bool {
 			}
 		case <-w.changed:
 			due = time.After(0)
-		case <-w.kernel.Errors: // too many events at once, most likely
+		case <-w.kernel.Errors: //nolint:errcheck // too many events at once, most likely
 			w.tell()
 		case e := <-w.kernel.Events:
 			if !w.matters(e) {

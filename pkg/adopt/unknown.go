@@ -25,14 +25,13 @@ func known(v any, t reflect.Type, path string) (out any, unknown []string) {
 	case map[string]any:
 		out := make(map[string]any, len(v))
 		for key, value := range v {
-			at, child := t, t
+			var child reflect.Type
 			switch t.Kind() {
 			case reflect.Struct:
-				if at = fieldType(t, key); at == nil {
+				if child = fieldType(t, key); child == nil {
 					unknown = append(unknown, join(path, key))
 					continue
 				}
-				child = at
 			case reflect.Map:
 				child = t.Elem()
 			default:

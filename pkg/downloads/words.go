@@ -256,7 +256,7 @@ func (e *environ) Get(name string) expand.Variable {
 
 // Set implements expand.WriteEnviron, for ${name:=default}.
 func (e *environ) Set(name string, v expand.Variable) error {
-	e.world.set(name, v)
+	e.set(name, v)
 	return nil
 }
 

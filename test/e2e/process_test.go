@@ -37,7 +37,7 @@ var binary = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	path := filepath.Join(dir, "osm-gitops")
-	return path, stage.Build(context.Background(), path)
+	return path, stage.Build(context.Background(), path) //nolint:forbidigo // once for all tests
 })
 
 // runs runs the program to its end.

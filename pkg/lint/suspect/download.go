@@ -326,7 +326,7 @@ func unpinnedDownload(s *script) []found {
 			continue
 		}
 		for _, w := range c.args {
-			if (unpinnedURL.MatchString(w.text) || rawBranch.MatchString(w.text)) && !(isHTTP(w.text) && nearby(w.text)) {
+			if (unpinnedURL.MatchString(w.text) || rawBranch.MatchString(w.text)) && (!isHTTP(w.text) || !nearby(w.text)) {
 				out = append(out, found{RuleUnpinned, c.line, fmt.Sprintf("%s is whatever its publisher has there today", shown(w.text)), "write the version, and change it in a commit"})
 			}
 		}

@@ -130,7 +130,7 @@ func (o *origin) ask(ctx context.Context, what claim, check Check) (Check, error
 			return o.told(check, what), err
 		}
 		if b := o.baseless; b != nil {
-			return check.unproven("%s %s is an overlay on %q %s, which is neither there nor built into this program: take a release that has it", what.profile, what.version, b.Base.Profile, b.Base.Version), nil
+			return check.unproven("%s %s is an overlay on %q %s, which is neither there nor built into this program: take a release that has it", what.profile, what.version, b.Base.Profile, b.Base.Version), nil //nolint:nilerr // there is no error: both steps found nothing
 		}
 	}
 	what.commit = commit
