@@ -19,6 +19,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/lint/shellcheck"
 	"github.com/osm-gitops/osm-gitops/pkg/lint/suspect"
 	"github.com/osm-gitops/osm-gitops/pkg/lint/versions"
+	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
 // ruleFlags say what lint looks for beside rendering.
@@ -71,7 +73,8 @@ func (f *ruleFlags) prepare(ctx context.Context, paths []string) (*ruleRun, erro
 		r.mirrored = mirrored.Check(mirrors, f.mirrors)
 	}
 	if f.base != "" {
-		base, err := versions.Read(ctx, paths, f.base)
+		index := profile.Indexer{Check: checkWith(render.NewEngine()), Builtin: builtinProfiles()}
+		base, err := versions.Read(ctx, &index, paths, f.base)
 		if err != nil {
 			return nil, err
 		}

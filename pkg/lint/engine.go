@@ -19,6 +19,9 @@ type File struct {
 	// Path as findings name it.
 	Path string
 	Data []byte
+	// Folder is the one it was read with, in which and in whose history the bases of
+	// overlays are; "" is that of the file itself.
+	Folder string
 }
 
 // Linter checks files with profiles. Its zero value has the rules of the engine.
@@ -65,7 +68,8 @@ func (l *Linter) Run(ctx context.Context, files []File) (*Report, error) {
 		}
 		contents = append(contents, in)
 	}
-	docs, overlaid, err := l.assemble(ctx, contents)
+	overlays := l.overlays(files)
+	docs, overlaid, err := overlays.assemble(ctx, contents)
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +114,7 @@ func (l *Linter) Run(ctx context.Context, files []File) (*Report, error) {
 		r.Texts += len(run.texts)
 		r.Branches += len(run.branches)
 	}
-	r.Findings = Sort(withoutBases(placed(r.Findings, r.Documents), r.Documents))
+	r.Findings = Sort(withoutBases(overlays.placed(r.Findings, r.Documents), r.Documents))
 	return r, ctx.Err()
 }
 

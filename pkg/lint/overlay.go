@@ -1,12 +1,14 @@
 package lint
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"path"
 	"path/filepath"
 	"regexp"
+	"strings"
 
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
@@ -25,43 +27,82 @@ type Bases struct {
 type folder struct {
 	index profile.Indexer
 	snap  *source.Snapshot
+	// names has the paths of the snapshot's files as findings name them.
+	names map[string]string
 }
 
-func (b *Bases) folder(ctx context.Context, file string) (*folder, error) {
-	dir, err := filepath.Abs(filepath.Dir(filepath.FromSlash(file)))
+// folder reads the folder that an overlay's file was read with.
+func (b *Bases) folder(ctx context.Context, f File) (*folder, error) {
+	name := f.Folder
+	if name == "" {
+		name = path.Dir(f.Path)
+	}
+	full, err := filepath.Abs(filepath.FromSlash(name))
 	if err != nil {
 		return nil, err
 	}
-	if f := b.folders[dir]; f != nil {
-		return f, nil
+	if known := b.folders[full]; known != nil {
+		return known, nil
 	}
-	snap, err := source.Directory{Root: "/", Path: dir}.Read(ctx)
+	dir := source.Directory{Root: "/", Path: full}
+	snap, err := dir.Read(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("looking for the bases of overlays: %w", err)
 	}
-	f := &folder{index: profile.Indexer{Builtin: b.Builtin}, snap: snap}
+	below, _, err := dir.ReadFiles(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("looking for the bases of overlays: %w", err)
+	}
+	read := &folder{index: profile.Indexer{Builtin: b.Builtin}, snap: snap, names: namesBelow(name, snap.Files, below)}
 	if b.folders == nil {
 		b.folders = map[string]*folder{}
 	}
-	b.folders[dir] = f
-	return f, nil
+	b.folders[full] = read
+	return read, nil
 }
 
-// assemble resolves the overlays of files, and says of each whose base has moved what it
-// would come to.
-func (l *Linter) assemble(ctx context.Context, files []profile.Contents) ([]profile.Document, []Finding, error) {
-	bases := l.Bases
-	if bases == nil {
-		bases = &Bases{}
+// namesBelow are the paths of a folder's files, which in a snapshot begin at the top of
+// the repository, as a reader who named the folder has them.
+func namesBelow(folder string, snapshot, below []source.File) map[string]string {
+	names := map[string]string{}
+	if len(snapshot) == 0 || len(below) == 0 || !strings.HasSuffix(snapshot[0].Path, below[0].Path) {
+		return names
 	}
-	elsewhere := func(ctx context.Context, o profile.Overlay) (profile.Document, error) {
-		f, err := bases.folder(ctx, o.Path)
+	top := strings.TrimSuffix(snapshot[0].Path, below[0].Path)
+	for _, f := range snapshot {
+		names[f.Path] = path.Join(folder, strings.TrimPrefix(f.Path, top))
+	}
+	return names
+}
+
+// overlays resolves the overlays of files.
+type overlays struct {
+	bases *Bases
+	files map[string]File // by path
+}
+
+func (l *Linter) overlays(files []File) overlays {
+	o := overlays{bases: l.Bases, files: map[string]File{}}
+	if o.bases == nil {
+		o.bases = &Bases{}
+	}
+	for _, f := range files {
+		o.files[f.Path] = f
+	}
+	return o
+}
+
+// assemble resolves the overlays, and says of each whose base has moved what it would
+// come to.
+func (o overlays) assemble(ctx context.Context, contents []profile.Contents) ([]profile.Document, []Finding, error) {
+	elsewhere := func(ctx context.Context, overlay profile.Overlay) (profile.Document, error) {
+		f, err := o.bases.folder(ctx, o.files[overlay.Path])
 		if err != nil {
 			return profile.Document{}, err
 		}
-		return f.index.Base(ctx, f.snap, o.Spec.From)
+		return f.index.Base(ctx, f.snap, overlay.Spec.From)
 	}
-	docs, wrong, err := profile.Assemble(ctx, files, elsewhere)
+	docs, wrong, err := profile.Assemble(ctx, contents, elsewhere)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -71,32 +112,59 @@ func (l *Linter) assemble(ctx context.Context, files []profile.Contents) ([]prof
 		f.Rule = RuleOverlay
 		findings = append(findings, f)
 	}
-	for _, in := range files {
-		for _, o := range in.Overlays {
-			f, err := bases.folder(ctx, o.Path)
+	for _, in := range contents {
+		for _, overlay := range in.Overlays {
+			f, err := o.moved(ctx, overlay)
 			if err != nil {
 				return nil, nil, err
 			}
-			m, ok, err := f.index.MovedOf(ctx, f.snap, o)
-			var missing *profile.MissingBaseError
-			if errors.As(err, &missing) || err == nil && !ok {
-				continue
-			}
-			if err != nil {
-				return nil, nil, err
-			}
-			findings = append(findings, Finding{
-				Rule: RuleBaseMoved, Severity: SeverityNote, Path: o.Path, Line: m.Line, Profile: o.Name, Version: o.Spec.Version, Field: "spec.from.version", Message: m.Message(),
-			})
+			findings = append(findings, f...)
 		}
 	}
 	return docs, findings, nil
 }
 
+// moved says of an overlay whose base has moved what it would come to.
+func (o overlays) moved(ctx context.Context, overlay profile.Overlay) ([]Finding, error) {
+	f, err := o.bases.folder(ctx, o.files[overlay.Path])
+	if err != nil {
+		return nil, err
+	}
+	m, ok, err := f.index.MovedOf(ctx, f.snap, overlay)
+	var problem *profile.Problem
+	var missing *profile.MissingBaseError
+	if errors.As(err, &missing) || errors.As(err, &problem) || err == nil && !ok {
+		return nil, nil // what is wrong with it is told already
+	}
+	if err != nil {
+		return nil, err
+	}
+	return []Finding{{
+		Rule: RuleBaseMoved, Severity: SeverityNote, Path: overlay.Path, Line: m.Line, Profile: overlay.Name, Version: overlay.Spec.Version,
+		Field: "spec.from.version", Message: m.Message(),
+	}}, nil
+}
+
+// name is the path of a file that a profile has a text of, as findings name it.
+func (o overlays) name(doc profile.Document, file string) string {
+	if _, given := o.files[file]; given {
+		return file
+	}
+	f := o.files[doc.Path]
+	if f.Folder == "" {
+		f.Folder = path.Dir(f.Path)
+	}
+	full, err := filepath.Abs(filepath.FromSlash(f.Folder))
+	if err != nil || o.bases.folders[full] == nil {
+		return file
+	}
+	return cmp.Or(o.bases.folders[full].names[file], file)
+}
+
 // placed puts findings where a reader can go. What is wrong with a base that is in no file
 // here, but in the history or built in, is told at the overlay's spec.from, and only if it
 // is an error: what else is to be said of such a base is no matter of the overlay.
-func placed(findings []Finding, docs []profile.Document) []Finding {
+func (o overlays) placed(findings []Finding, docs []profile.Document) []Finding {
 	byName := map[string]profile.Document{}
 	for _, d := range docs {
 		byName[d.Name+" "+d.Spec.Version] = d
@@ -104,7 +172,11 @@ func placed(findings []Finding, docs []profile.Document) []Finding {
 	var out []Finding
 	for _, f := range findings {
 		d, ok := byName[f.Profile+" "+f.Version]
-		if ok && f.Path != d.Path && outside.MatchString(f.Path) {
+		switch {
+		case !ok || f.Path == d.Path:
+		case !outside.MatchString(f.Path):
+			f.Path = o.name(d, f.Path)
+		default:
 			if f.Severity != SeverityError {
 				continue
 			}

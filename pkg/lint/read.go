@@ -52,7 +52,7 @@ func Read(ctx context.Context, paths []string) ([]File, []Finding, error) {
 			return nil, nil, err
 		}
 		for _, f := range below {
-			add(File{Path: path.Join(filepath.ToSlash(name), f.Path), Data: f.Data})
+			add(File{Path: path.Join(filepath.ToSlash(name), f.Path), Data: f.Data, Folder: filepath.ToSlash(name)})
 		}
 		for _, r := range refused {
 			findings = append(findings, Finding{Rule: RuleUnreadable, Severity: SeverityError, Path: path.Join(filepath.ToSlash(name), r.Path),

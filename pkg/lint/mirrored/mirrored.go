@@ -27,7 +27,7 @@ const Rule = "not-mirrored"
 func Rules() []lint.Rule {
 	return []lint.Rule{{
 		Name: Rule, Severity: lint.SeverityError,
-		Summary: "a download that the file of `--mirrors` does not have",
+		Summary: "Something is downloaded that the file of `--mirrors` does not have.",
 		Help: "A node without the Internet gets no further than its first download that is not mirrored. Mirror it and add it to the file, " +
 			"which `osm-gitops bundle -o mirrors` writes, or take it out of the profile. What only a node knows cannot be compared: make it constant.",
 	}}

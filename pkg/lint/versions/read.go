@@ -16,8 +16,10 @@ import (
 
 // Read reads the base from the repository that paths are in, without a checkout. Paths
 // are the files and folders that are looked at; of the base that is read which lies in
-// the nearest folder that holds them all. Documents is left for the caller to set.
-func Read(ctx context.Context, paths []string, revision string) (Comparison, error) {
+// the nearest folder that holds them all. Index has the check and the built-in profiles of
+// whoever reads the profiles later: what those would refuse has no version, and overlays
+// come to what they come to there. Documents is left for the caller to set.
+func Read(ctx context.Context, index *profile.Indexer, paths []string, revision string) (Comparison, error) {
 	where, err := locate(paths)
 	if err != nil {
 		return Comparison{}, fmt.Errorf("reading base %q: %w", revision, err)
@@ -35,7 +37,7 @@ func Read(ctx context.Context, paths []string, revision string) (Comparison, err
 	if err != nil {
 		return Comparison{}, fmt.Errorf("reading base %q: %w", revision, err)
 	}
-	catalogue, err := new(profile.Indexer).Catalogue(ctx, snap)
+	catalogue, err := index.Catalogue(ctx, snap)
 	if err != nil {
 		return Comparison{}, fmt.Errorf("indexing base %q: %w", revision, err)
 	}

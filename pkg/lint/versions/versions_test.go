@@ -1,6 +1,8 @@
 package versions_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -8,12 +10,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/osm-gitops/osm-gitops/pkg/lint"
 	"github.com/osm-gitops/osm-gitops/pkg/lint/versions"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
 // repository is a work tree whose branch main holds the releases of osp-a that
@@ -214,7 +218,7 @@ func commits(s string) string {
 func find(t *testing.T, r repository, revision, path string) []lint.Finding {
 	t.Helper()
 	full := filepath.Join(r.dir, path)
-	c, err := versions.Read(t.Context(), []string{full}, revision)
+	c, err := versions.Read(t.Context(), new(profile.Indexer), []string{full}, revision)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -251,8 +255,54 @@ func TestNoBase(t *testing.T) {
 		"no repository":                {[]string{outside}, "main", "is in no Git repository"},
 		"two repositories":             {[]string{r.dir, newRepository(t).dir}, "main", "are in different repositories"},
 	} {
-		if _, err := versions.Read(t.Context(), tt.paths, tt.revision); err == nil || !strings.Contains(err.Error(), tt.want) {
+		if _, err := versions.Read(t.Context(), new(profile.Indexer), tt.paths, tt.revision); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: got %v, want %q", name, err, tt.want)
 		}
+	}
+}
+
+// TestOverlayOnBuiltin: an overlay that changes needs a version of its own, also when its
+// base is a built-in profile; and what the cluster would have refused has had none.
+func TestOverlayOnBuiltin(t *testing.T) {
+	builtin := &source.Embedded{FS: fstest.MapFS{"osp-builtin.yaml": {Data: []byte(text("osp-builtin", "v1.0.0", "built in"))}}}
+	overlay := func(content string) string {
+		return "apiVersion: gitops.k8c.io/v1alpha1\nkind: ProfileOverlay\nmetadata: {name: osp-own}\nspec:\n  version: v1.0.0\n" +
+			"  from: {profile: osp-builtin, version: v1.0.0}\n  bootstrapConfig: {files: {add: [{path: /etc/own, content: {inline: {data: " + content + "}}}]}}\n"
+	}
+	r := newRepository(t)
+	r.put("profiles/own.yaml", overlay("one"))
+	r.commit("overlay")
+	for name, tt := range map[string]struct {
+		check profile.Check
+		want  []string
+	}{
+		"a cluster has it":     {nil, []string{versions.RuleNotChanged}},
+		"a cluster refuses it": {func(profile.Document) error { return errors.New("no") }, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, err := versions.Read(t.Context(), &profile.Indexer{Builtin: builtin, Check: tt.check}, []string{r.dir}, "change")
+			if err != nil {
+				t.Fatal(err)
+			}
+			in, err := profile.DecodeFile("profiles/own.yaml", []byte(overlay("two")))
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.Documents, _, err = profile.Assemble(t.Context(), []profile.Contents{in}, func(ctx context.Context, o profile.Overlay) (profile.Document, error) {
+				return (&profile.Indexer{Builtin: builtin}).Base(ctx, &source.Snapshot{}, o.Spec.From)
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, f := range c.Findings() {
+				if f.Profile == "osp-own" {
+					got = append(got, f.Rule)
+				}
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
 	}
 }

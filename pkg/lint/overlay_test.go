@@ -1,0 +1,190 @@
+package lint_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/osm-gitops/osm-gitops/pkg/lint"
+	"github.com/osm-gitops/osm-gitops/pkg/lint/suspect"
+)
+
+// baseText is a profile, with line 21 that no checker likes and line 22 that fails with
+// a proxy.
+func baseText(version, download string) string {
+	return fmt.Sprintf(`apiVersion: operatingsystemmanager.k8c.io/v1alpha1
+kind: OperatingSystemProfile
+metadata:
+  name: osp-base
+spec:
+  version: %s
+  osName: ubuntu
+  osVersion: "24.04"
+  supportedCloudProviders: [{name: aws}, {name: hetzner}]
+  bootstrapConfig:
+    templates:
+      two: |
+        # two
+    files:
+    - path: /opt/base
+      permissions: 755
+      content:
+        inline:
+          data: |
+            #!/bin/bash
+            set -euo pipefail
+            curl -k %s | sha256sum --check
+            {{ if .HTTPProxy }}{{ index .ClusterDNSIPs 7 }}{{ end }}
+  provisioningConfig: {}
+`, version, download)
+}
+
+// overlayText is an overlay on v1.0.0 of it that adds a file.
+func overlayText(added string) string {
+	return fmt.Sprintf(`apiVersion: gitops.k8c.io/v1alpha1
+kind: ProfileOverlay
+metadata:
+  name: osp-own
+spec:
+  version: v1.0.0
+  from:
+    profile: osp-base
+    version: v1.0.0
+  bootstrapConfig:
+    files:
+      add:
+      - path: %s
+        permissions: 755
+        content:
+          inline:
+            data: |
+              #!/bin/bash
+              set -euo pipefail
+              curl -k https://example.com/own | sha256sum --check
+`, added)
+}
+
+// repo is a repository with the profiles that a test writes.
+type repo struct {
+	t   *testing.T
+	dir string
+}
+
+func newRepo(t *testing.T) repo {
+	r := repo{t, t.TempDir()}
+	r.git("init", "-q", "-b", "main")
+	return r
+}
+
+func (r repo) git(args ...string) {
+	r.t.Helper()
+	cmd := exec.Command("git", append([]string{"-c", "user.name=x", "-c", "user.email=x@example.com"}, args...)...)
+	cmd.Dir = r.dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		r.t.Fatalf("git %v: %v\n%s", args, err, out)
+	}
+}
+
+func (r repo) write(name, text string) {
+	r.t.Helper()
+	full := filepath.Join(r.dir, name)
+	if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
+		r.t.Fatal(err)
+	}
+	if err := os.WriteFile(full, []byte(text), 0o600); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r repo) commit() {
+	r.t.Helper()
+	r.git("add", "-A")
+	r.git("commit", "-q", "-m", "x")
+}
+
+// TestOverlays: of a text that an overlay takes from its base the base's file is named;
+// a base that is in the history alone is named at the overlay's spec.from.
+func TestOverlays(t *testing.T) {
+	const (
+		baseFinds    = "base.yaml:22 insecure-download: curl -k takes any certificate\nbase.yaml:23 template: at <index .ClusterDNSIPs 7>"
+		ownFinds     = "own.yaml:20 insecure-download: curl -k takes any certificate"
+		historyFinds = "own.yaml:8 insecure-download: curl -k takes any certificate, so whoever is on the way decides what arrives (in the base, COMMIT:profiles/base.yaml:22)\n" +
+			"own.yaml:8 template: at <index .ClusterDNSIPs 7>: error calling index: index out of range: 7 (in the base, COMMIT:profiles/base.yaml:23)"
+		moved = `own.yaml:9 base-moved: the base, profile "osp-base", has v1.1.0; this overlay starts from v1.0.0 and `
+	)
+	for name, c := range map[string]struct {
+		overlay, adds string // where the overlay is, and what it adds
+		newer         string // the base afterwards, where it moves on
+		folder, path  string // what is linted, from where
+		want          string
+	}{
+		"both are linted, and the base's fault is told once": {
+			overlay: "profiles/own.yaml", adds: "/opt/own", path: "profiles", want: prefixed("profiles/", baseFinds, ownFinds)},
+		"the base lies beside": {
+			overlay: "profiles/own.yaml", adds: "/opt/own", folder: "profiles", path: "own.yaml", want: prefixed("", baseFinds, ownFinds)},
+		"the base lies beside, elsewhere than here": {
+			overlay: "profiles/own.yaml", adds: "/opt/own", folder: "elsewhere", path: "../profiles/own.yaml", want: prefixed("../profiles/", baseFinds, ownFinds)},
+		"the base has moved on": {
+			overlay: "profiles/own.yaml", adds: "/opt/own", newer: "https://example.com/b", folder: "profiles", path: "own.yaml",
+			want: prefixed("", historyFinds, moved+"would apply to it as it is", ownFinds)},
+		"the base has moved on, in the folder above": {
+			overlay: "profiles/deeper/own.yaml", adds: "/opt/own", newer: "https://example.com/b", path: "profiles",
+			want: prefixed("profiles/", baseFinds, prefixed("deeper/", historyFinds, moved+"would apply to it as it is", ownFinds))},
+		"an overlay that does not apply, whose base has moved on": {
+			overlay: "profiles/own.yaml", adds: "/opt/base", newer: "https://example.com/b", folder: "profiles", path: "own.yaml",
+			want: prefixed("", `own.yaml:13 overlay: the base has file "/opt/base" already, in profile "osp-base" v1.0.0 (COMMIT:profiles/base.yaml:15)`)},
+		"an overlay that adds what the newer base has": {
+			overlay: "profiles/own.yaml", adds: "/opt/own", newer: "https://example.com/b\n    - path: /opt/own\n      content: {inline: {data: x}}", folder: "profiles", path: "own.yaml",
+			want: prefixed("", historyFinds, moved+"would conflict with it: line 13, spec.bootstrapConfig.files.add[0]", ownFinds)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRepo(t)
+			r.write("elsewhere/README", "")
+			r.write("profiles/base.yaml", baseText("v1.0.0", "https://example.com/a"))
+			r.write(c.overlay, overlayText(c.adds))
+			r.commit()
+			if c.newer != "" {
+				url, file, _ := strings.Cut(c.newer, "\n")
+				r.write("profiles/base.yaml", strings.Replace(baseText("v1.1.0", url), "\n  provisioningConfig", "\n"+file+"\n  provisioningConfig", 1))
+				r.commit()
+			}
+			t.Chdir(filepath.Join(r.dir, c.folder))
+			got := findingsOf(t, c.path)
+			for i, want := range strings.Split(c.want, "\n") {
+				if i >= len(got) || !strings.HasPrefix(got[i], want) {
+					t.Fatalf("finding %d is not %q; found:\n%s", i, want, strings.Join(got, "\n"))
+				}
+			}
+			if n := len(strings.Split(c.want, "\n")); len(got) != n {
+				t.Errorf("more than %d findings:\n%s", n, strings.Join(got, "\n"))
+			}
+		})
+	}
+}
+
+// prefixed puts a folder before each of the lines.
+func prefixed(folder string, lines ...string) string {
+	all := strings.Join(lines, "\n")
+	return folder + strings.ReplaceAll(all, "\n", "\n"+folder)
+}
+
+// findingsOf are the findings of a path: where, rule and message.
+func findingsOf(t *testing.T, path string) []string {
+	t.Helper()
+	files, refused, err := lint.Read(t.Context(), []string{path})
+	if err != nil || len(refused) > 0 {
+		t.Fatal(err, refused)
+	}
+	report := lintFiles(t, lint.Linter{TextChecks: []lint.TextCheck{suspect.Check}, Bases: &lint.Bases{}}, files...)
+	var found []string
+	for _, f := range report.Findings {
+		found = append(found, fmt.Sprintf("%s:%d %s: %s", f.Path, f.Line, f.Rule, commit.ReplaceAllString(f.Message, "COMMIT:")))
+	}
+	return found
+}
+
+var commit = regexp.MustCompile(`\b[0-9a-f]{12}:`)
