@@ -167,7 +167,8 @@ func (c Comparison) pool(p Pool, before, after *revision) (r result, was, is cho
 		r.unchanged = "suspended by annotation " + api.AnnotationSuspend
 	default:
 		was, is = before.choose(want, &c.Fleet), after.choose(want, &c.Fleet)
-		r.decided(want, was, is)
+		r.decided(want, p.Now, was, is)
+		r.unchanged = notes.Clean(r.unchanged) // it may name what a pool asks for, and that may be anything
 	}
 	if r.settled() {
 		return r, was, is
@@ -189,15 +190,16 @@ func (c Comparison) pool(p Pool, before, after *revision) (r result, was, is cho
 // settled: there is nothing to render.
 func (r *result) settled() bool { return r.refusal != "" || r.unchanged != "" }
 
-// decided settles what needs no rendering.
-func (r *result) decided(want wishes.Wish, was, is choice) {
+// decided settles what needs no rendering. Now is what the pool has, as far as that is known.
+func (r *result) decided(want wishes.Wish, now *Generation, was, is choice) {
 	name := notes.Clean(want.Name)
+	has := was.from != nil && (now == nil || want.Has(now.Profile, now.Version))
 	switch {
 	case is.refusal != "":
 		r.refusal, r.before = message(is.refusal), was.refusal == is.refusal
-	case is.removed && was.removed:
+	case is.removed && has && was.removed:
 		r.unchanged = fmt.Sprintf("profile %s was removed before: who has it keeps it", name)
-	case is.removed && was.from != nil:
+	case is.removed && has:
 		r.unchanged = fmt.Sprintf("profile %s is removed, and the pool keeps %s; new pools are refused", name, was.version.Version)
 	case is.removed:
 		r.refusal, r.before = fmt.Sprintf("profile %s was removed: choose another in annotation %s, or put its file back", name, api.AnnotationOSP), was.removed

@@ -92,7 +92,7 @@ func NewPool(md *cluster.MachineDeployment, settings string, decode func(*cluste
 	facts, err := decode(md)
 	if err != nil {
 		p.Facts = render.Pool{Name: md.Name, Namespace: md.Namespace}
-		p.Problem = withoutPool(err)
+		p.Problem = message(withoutPool(err)) // it may quote the pool (security.md 15)
 		return p
 	}
 	p.Facts = redacted(facts)

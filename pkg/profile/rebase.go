@@ -3,6 +3,7 @@ package profile
 import (
 	"context"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -179,12 +180,12 @@ func (c *collider) templates(s sides, o *api.TemplatePatches, was, now map[strin
 	if o == nil {
 		return
 	}
-	for name, ours := range o.Replace {
+	for _, name := range slices.Sorted(maps.Keys(o.Replace)) {
 		before, had := was[name]
 		after, has := now[name]
 		if had && has {
 			key := "[" + name + "]"
-			c.compare(fmt.Sprintf("template %q", name), s.overlay+".replace"+key, s.was+key, s.now+key, texts{before, after, ours})
+			c.compare(fmt.Sprintf("template %q", name), s.overlay+".replace"+key, s.was+key, s.now+key, texts{before, after, o.Replace[name]})
 		}
 	}
 	slices.SortStableFunc(c.found, func(a, b *Problem) int { return a.Line - b.Line })

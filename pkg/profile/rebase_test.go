@@ -34,7 +34,7 @@ func TestRebase(t *testing.T) {
 		"both changed it to the same":     {replaces, []string{`{data: "2"}`, "{data: mine}"}, nil, true},
 		"the content and the permissions": {"  bootstrapConfig: {files: {replace: [{path: /opt/first, permissions: 700}]}}\n", []string{"            one", "            uno"}, nil, true},
 		"the permissions both":            {"  bootstrapConfig: {files: {replace: [{path: /opt/first, permissions: 700}]}}\n", []string{"permissions: 755", "permissions: 750"}, []string{`the permissions of file "/opt/first"`}, true},
-		"a template":                      {"  bootstrapConfig: {templates: {replace: {hello: a, bye: b}}}\n", []string{"echo hello", "echo hi", "echo bye", "echo farewell"}, []string{`template "hello"`, `template "bye"`}, true},
+		"a template":                      {"  bootstrapConfig: {templates: {replace: {hello: a, bye: b}}}\n", []string{"echo hello", "echo hi", "echo bye", "echo farewell"}, []string{`template "bye"`, `template "hello"`}, true},
 		"a template of a runtime":         {"  provisioningConfig: {supportedContainerRuntimes: [{name: containerd, templates: {replace: {install: dnf}}}]}\n", []string{"apt-get install", "apt install"}, []string{`spec.provisioningConfig.supportedContainerRuntimes[0].templates.replace[install]: replaces template "install"`}, true},
 		"a unit's content":                {"  bootstrapConfig: {units: {replace: [{name: first.service, content: x}]}}\n", []string{"[Unit]", "[Service]"}, []string{`content of unit "first.service"`}, true},
 		"a unit's other part":             {"  bootstrapConfig: {units: {replace: [{name: first.service, mask: true}]}}\n", []string{"[Unit]", "[Service]"}, nil, true},
