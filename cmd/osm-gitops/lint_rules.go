@@ -71,7 +71,7 @@ func (f *ruleFlags) prepare(ctx context.Context, paths []string) (*ruleRun, erro
 		r.mirrored = mirrored.Check(mirrors, f.mirrors)
 	}
 	if f.base != "" {
-		base, err := versions.Read(ctx, paths, f.base)
+		base, err := versions.Read(ctx, paths, f.base, builtinProfiles())
 		if err != nil {
 			return nil, err
 		}

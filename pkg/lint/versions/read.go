@@ -16,8 +16,9 @@ import (
 
 // Read reads the base from the repository that paths are in, without a checkout. Paths
 // are the files and folders that are looked at; of the base that is read which lies in
-// the nearest folder that holds them all. Documents is left for the caller to set.
-func Read(ctx context.Context, paths []string, revision string) (Comparison, error) {
+// the nearest folder that holds them all. Overlays of the base may start from builtin;
+// nil has none. Documents is left for the caller to set.
+func Read(ctx context.Context, paths []string, revision string, builtin *source.Embedded) (Comparison, error) {
 	where, err := locate(paths)
 	if err != nil {
 		return Comparison{}, fmt.Errorf("reading base %q: %w", revision, err)
@@ -35,7 +36,7 @@ func Read(ctx context.Context, paths []string, revision string) (Comparison, err
 	if err != nil {
 		return Comparison{}, fmt.Errorf("reading base %q: %w", revision, err)
 	}
-	catalogue, err := new(profile.Indexer).Catalogue(ctx, snap)
+	catalogue, err := (&profile.Indexer{Builtin: builtin}).Catalogue(ctx, snap)
 	if err != nil {
 		return Comparison{}, fmt.Errorf("indexing base %q: %w", revision, err)
 	}

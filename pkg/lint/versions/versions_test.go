@@ -214,7 +214,7 @@ func commits(s string) string {
 func find(t *testing.T, r repository, revision, path string) []lint.Finding {
 	t.Helper()
 	full := filepath.Join(r.dir, path)
-	c, err := versions.Read(t.Context(), []string{full}, revision)
+	c, err := versions.Read(t.Context(), []string{full}, revision, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -251,7 +251,7 @@ func TestNoBase(t *testing.T) {
 		"no repository":                {[]string{outside}, "main", "is in no Git repository"},
 		"two repositories":             {[]string{r.dir, newRepository(t).dir}, "main", "are in different repositories"},
 	} {
-		if _, err := versions.Read(t.Context(), tt.paths, tt.revision); err == nil || !strings.Contains(err.Error(), tt.want) {
+		if _, err := versions.Read(t.Context(), tt.paths, tt.revision, nil); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: got %v, want %q", name, err, tt.want)
 		}
 	}
