@@ -113,6 +113,9 @@ func runDiff(ctx context.Context, f diffFlags, args []string, stdout, stderr io.
 	if err != nil {
 		return withHistory(err)
 	}
+	if behind(ctx, c) {
+		warn(stderr, fmt.Errorf("%s has commits that %s lacks, and what they brought shows as taken back: merge %s first, or compare with git merge-base", c.BaseName, c.HeadName, c.BaseName))
+	}
 	report, err := preview.Compare(ctx, c)
 	if err != nil {
 		return err
@@ -131,6 +134,16 @@ func runDiff(ctx context.Context, f diffFlags, args []string, stdout, stderr io.
 		return errDiffers
 	}
 	return nil
+}
+
+// behind reports whether the base has moved on since the head left it. Where the history
+// is cut off nothing tells.
+func behind(ctx context.Context, c preview.Comparison) bool {
+	if len(c.Base.Line) == 0 || len(c.Head.Line) == 0 {
+		return false
+	}
+	contains, err := c.Head.Contains(ctx, c.Base.Head)
+	return err == nil && !contains
 }
 
 // withHistory helps whoever has a clone without the revision, as workflows do.

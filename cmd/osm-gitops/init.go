@@ -75,8 +75,10 @@ func runInit(ctx context.Context, f *initFlags, stderr io.Writer) error {
 	if !f.repo.git {
 		next = append(next, "git init -b main && git add . && git commit")
 	}
-	fmt.Fprintf(stderr, "osm-gitops: next, in %s: %s\n", f.repo.to,
-		strings.Join(append(next, "set the URL in deploy/profilesource.yaml", "push", "kubectl apply -f deploy/profilesource.yaml"), "; "))
+	if f.repo.url == "" {
+		next = append(next, "set the URL in deploy/profilesource.yaml")
+	}
+	fmt.Fprintf(stderr, "osm-gitops: next, in %s: %s\n", f.repo.to, strings.Join(append(next, "push", "kubectl apply -f deploy/profilesource.yaml"), "; "))
 	return nil
 }
 

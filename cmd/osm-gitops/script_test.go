@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -15,13 +16,16 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/estate"
 )
 
+var update = flag.Bool("update", false, "rewrite the answers in testdata/script that are compared word for word")
+
 // TestScripts runs the scripts of testdata/script with the program as it is
 // built, beside fleet.jsonl, the dump of a cluster. The command `status N program args...` wants an exit status.
 func TestScripts(t *testing.T) {
 	bin := build(t)
 	fleet := estate.Fleet(t).Dump()
 	testscript.Run(t, testscript.Params{
-		Dir: "testdata/script",
+		Dir:           "testdata/script",
+		UpdateScripts: *update,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("BIN", bin)
 			env.Values[sessionKey{}] = map[any]any{}
@@ -30,6 +34,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"status": status, "watching": watching, "expect": expect, "interrupt": interrupt,
+			"edit": edit, "noise": noise, "said": said,
 		},
 	})
 }

@@ -255,9 +255,26 @@ func templateProblem(name, field string, err error) *InvalidError {
 	}
 	if better, ok := undefinedFunction(message); ok {
 		message = better
+	} else if better, ok := unbalanced[message]; ok {
+		message = better
 	}
 	p.Err = &templateError{message: shortened(message, maxMessageBytes), cause: err}
 	return p
+}
+
+// unbalanced says what to do about what the parser of text/template finds at the end of
+// blocks, in its words: https://pkg.go.dev/text/template/parse.
+var unbalanced = map[string]string{
+	"unexpected EOF":             "the template ends inside an {{ if }}, {{ range }}, {{ with }} or {{ define }}: write the {{ end }} that is missing above",
+	"unexpected {{end}}":         "there is an {{ end }} without an {{ if }}, {{ range }} or {{ with }}: remove it, or write what it ends above",
+	"unexpected {{else}}":        "there is an {{ else }} without an {{ if }}, {{ range }} or {{ with }}: remove it, or write what it belongs to above",
+	"unclosed action":            "a {{ is not closed: write }} on the same line",
+	"unclosed comment":           "a {{/* is not closed: write */}}",
+	"unterminated quoted string": `a string is not closed: write the quote " that is missing`,
+	"missing value for if":       "{{ if }} has no condition: write one, such as {{ if .HTTPProxy }}",
+	"missing value for range":    "{{ range }} has nothing to go over: write it, such as {{ range .ClusterDNSIPs }}",
+	"missing value for with":     "{{ with }} has no value: write one, such as {{ with .HTTPProxy }}",
+	"missing value for command":  "{{ }} is empty: write a field such as {{ .KubeVersion }}, or remove it",
 }
 
 // quotingValues are how text/template begins the messages that print a value: it
