@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -160,12 +159,9 @@ func (f *diffFlags) workTree(ctx context.Context) (*source.Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	for top := full; ; top = filepath.Dir(top) {
-		if _, err := os.Lstat(filepath.Join(top, ".git")); err == nil {
-			return source.Directory{Root: "/", Path: top, Sub: f.path}.Read(ctx)
-		}
-		if top == filepath.Dir(top) {
-			return nil, misusef("osm-gitops diff BASE HEAD", "%s has no work tree: name HEAD", f.repo)
-		}
+	top := source.TopOf(full)
+	if top == "" {
+		return nil, misusef("osm-gitops diff BASE HEAD", "%s has no work tree: name HEAD", f.repo)
 	}
+	return source.Directory{Root: "/", Path: top, Sub: f.path}.Read(ctx)
 }

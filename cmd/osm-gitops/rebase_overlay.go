@@ -58,7 +58,7 @@ The exit status is 0, and 1 where the overlay does not fit; then nothing is writ
 		},
 	}
 	cmd.Flags().StringVar(&flags.onto, "onto", "", "`VERSION` of the base to go to; default the newest")
-	cmd.Flags().StringVar(&flags.repo, "repo", "", "`DIR` with the profiles, a Git work tree or a folder in one; default the folder of FILE")
+	cmd.Flags().StringVar(&flags.repo, "repo", "", "`DIR` with the profiles, a Git work tree or a folder in one; default the folder of FILE, then the work tree that it is in")
 	cmd.Flags().StringVar(&flags.profile, "profile", "", "`NAME` of the overlay, where FILE holds several")
 	cmd.Flags().StringVar(&flags.version, "version", "", "`VERSION` that --write gives to the overlay; default the next patch release")
 	cmd.Flags().BoolVar(&flags.write, "write", false, "write the new versions into FILE")
@@ -97,11 +97,12 @@ func runRebaseOverlay(ctx context.Context, flags rebaseFlags, stdout, stderr io.
 		return err
 	}
 	r := rebase{flags: flags, in: in, overlay: overlay}
-	r.bases.index = profile.Indexer{Check: checkWith(render.NewEngine()), Builtin: builtinProfiles()}
+	index := profile.Indexer{Check: checkWith(render.NewEngine()), Builtin: builtinProfiles()}
 	if flags.repo != "" {
+		r.bases.index = index
 		r.bases.snap, err = readFolder(ctx, flags.repo)
 	} else {
-		r.bases.snap, err = besides(ctx, flags.file)
+		r.bases, err = besides(ctx, flags.file, index, []profile.Overlay{overlay})
 	}
 	if err != nil {
 		return err

@@ -26,7 +26,7 @@ func (o origin) fileProfile(ctx context.Context, asked string) (render.Profile, 
 	}
 	docs := in.Profiles
 	if len(in.Overlays) > 0 {
-		bases, done, err := o.bases(ctx)
+		bases, done, err := o.bases(ctx, in.Overlays)
 		if err != nil {
 			return render.Profile{}, err
 		}
@@ -40,21 +40,42 @@ func (o origin) fileProfile(ctx context.Context, asked string) (render.Profile, 
 }
 
 // bases opens the place in which the base of an overlay is.
-func (o origin) bases(ctx context.Context) (bases, func(), error) {
+func (o origin) bases(ctx context.Context, overlays []profile.Overlay) (bases, func(), error) {
+	index := profile.Indexer{Check: checkWith(o.engine), Builtin: builtinProfiles()}
 	if o.flags.repo.location != "" {
 		snap, done, err := o.flags.repo.read(ctx)
-		return bases{profile.Indexer{Check: checkWith(o.engine), Builtin: builtinProfiles()}, snap}, done, err
+		return bases{index, snap}, done, err
 	}
-	snap, err := besides(ctx, o.flags.profile)
-	return bases{profile.Indexer{Check: checkWith(o.engine), Builtin: builtinProfiles()}, snap}, func() {}, err
+	b, err := besides(ctx, o.flags.profile, index, overlays)
+	return b, func() {}, err
 }
 
-// besides reads the folder of a file. Beside standard input there is nothing.
-func besides(ctx context.Context, file string) (*source.Snapshot, error) {
+// besides reads the folder of a file or, where that lacks the base of an overlay, the
+// whole work tree that it is in. Beside standard input there is nothing.
+func besides(ctx context.Context, file string, index profile.Indexer, overlays []profile.Overlay) (bases, error) {
 	if file == "-" {
-		return &source.Snapshot{}, nil
+		return bases{index, &source.Snapshot{}}, nil
 	}
-	return readFolder(ctx, filepath.Dir(file))
+	dir, err := filepath.Abs(filepath.Dir(file))
+	if err != nil {
+		return bases{}, err
+	}
+	snap, err := readFolder(ctx, dir)
+	if err != nil {
+		return bases{}, err
+	}
+	found := bases{profile.Indexer{Check: index.Check, Builtin: index.Builtin}, snap}
+	top := source.TopOf(dir)
+	for _, o := range overlays {
+		_, err := found.elsewhere(ctx, o)
+		var missing *profile.MissingBaseError
+		if top == "" || top == dir || !errors.As(err, &missing) || missing.Refused != "" {
+			continue // any other error is told when the overlay is resolved
+		}
+		snap, err := readFolder(ctx, top)
+		return bases{index, snap}, err
+	}
+	return found, nil
 }
 
 func readFolder(ctx context.Context, dir string) (*source.Snapshot, error) {

@@ -96,7 +96,7 @@ func (l *Linter) overlays(files []File) overlays {
 // come to.
 func (o overlays) assemble(ctx context.Context, contents []profile.Contents) ([]profile.Document, []Finding, error) {
 	elsewhere := func(ctx context.Context, overlay profile.Overlay) (profile.Document, error) {
-		f, err := o.bases.folder(ctx, o.files[overlay.Path])
+		f, err := o.of(ctx, overlay)
 		if err != nil {
 			return profile.Document{}, err
 		}
@@ -124,9 +124,36 @@ func (o overlays) assemble(ctx context.Context, contents []profile.Contents) ([]
 	return docs, findings, nil
 }
 
+// of is where the base of an overlay is: the folder that its file was read with or, where
+// that lacks it, the whole work tree.
+func (o overlays) of(ctx context.Context, overlay profile.Overlay) (*folder, error) {
+	file := o.files[overlay.Path]
+	f, err := o.bases.folder(ctx, file)
+	if err != nil {
+		return nil, err
+	}
+	_, err = f.index.Base(ctx, f.snap, overlay.Spec.From)
+	var missing *profile.MissingBaseError
+	if !errors.As(err, &missing) || missing.Refused != "" {
+		return f, nil // any other error is told when the overlay is resolved
+	}
+	name := cmp.Or(file.Folder, path.Dir(file.Path))
+	full, err := filepath.Abs(filepath.FromSlash(name))
+	if err != nil {
+		return nil, err
+	}
+	up, err := filepath.Rel(full, source.TopOf(full))
+	if err != nil || up == "." {
+		return f, nil // in no work tree, or that is all of it
+	}
+	file.Folder = path.Join(name, filepath.ToSlash(up))
+	o.files[overlay.Path] = file
+	return o.bases.folder(ctx, file)
+}
+
 // moved says of an overlay whose base has moved what it would come to.
 func (o overlays) moved(ctx context.Context, overlay profile.Overlay) ([]Finding, error) {
-	f, err := o.bases.folder(ctx, o.files[overlay.Path])
+	f, err := o.of(ctx, overlay)
 	if err != nil {
 		return nil, err
 	}
