@@ -179,6 +179,15 @@ func TestHooks(t *testing.T) {
 	if err != nil || !files.MatchString("profiles/"+profileName+".yaml") || !files.MatchString(".osm-gitops.yaml") || files.MatchString("README.md") {
 		t.Errorf("it looks at %s: %v", hook.Files, err)
 	}
+	var offered []struct {
+		Entry string   `json:"entry"`
+		Args  []string `json:"args"`
+		Files string   `json:"files"`
+	}
+	decode(t, "../../.pre-commit-hooks.yaml", &offered)
+	if got := strings.Join(append([]string{offered[0].Entry}, offered[0].Args...), " "); got != hook.Entry || offered[0].Files != hook.Files {
+		t.Errorf("the hook that this repository offers runs %q for %s, the example %q for %s", got, offered[0].Files, hook.Entry, hook.Files)
+	}
 	bin := build(t)
 	for name, script := range map[string]string{"pre-commit": string(read(t, "pre-commit")), "pre-commit-config.yaml": hook.Entry} {
 		for _, c := range pullRequests {

@@ -43,7 +43,7 @@ func TestRebase(t *testing.T) {
 			"  bootstrapConfig: {modules: {append: {runcmd: [x]}}}\n", []string{"systemctl restart", "systemctl start"}, nil, true,
 		},
 		"a scalar":                        {"  osVersion: mine\n", []string{`"24.04"`, `"26.04"`}, []string{"replaces osVersion"}, true},
-		"what is removed is gone already": {"  bootstrapConfig: {files: {remove: [/opt/second]}}\n", []string{"/opt/second", "/opt/new"}, []string{`profiles/over.yaml:8: spec.bootstrapConfig.files.remove[0]: there is no file "/opt/second" to change or remove in bootstrapConfig.files of the base, profile "osp-base" v1.1.0 (profiles/newer.yaml:21)`}, false},
+		"what is removed is gone already": {"  bootstrapConfig: {files: {remove: [/opt/second]}}\n", []string{"/opt/second", "/opt/new"}, []string{`profiles/over.yaml:8: spec.bootstrapConfig.files.remove[0]: there is no file "/opt/second" to change or remove in bootstrapConfig.files of the base, profile "osp-base" v1.1.0 (profiles/newer.yaml:21): leave it out, or name what took its place`}, false},
 		"what is removed was changed":     {"  bootstrapConfig: {files: {remove: [/opt/second]}}\n", []string{`{data: "2"}`, "{data: theirs}"}, nil, true},
 		"what is added is there now":      {"  bootstrapConfig: {files: {add: [{path: /opt/new, content: {inline: {data: x}}}]}}\n", []string{"/opt/second", "/opt/new"}, []string{`the base has file "/opt/new" already, in profile "osp-base" v1.1.0 (profiles/newer.yaml:29)`}, false},
 	} {

@@ -361,7 +361,7 @@ func (p *patcher) there(field, what, name, in string) {
 
 // missing says that what is changed or removed is not in the base.
 func (p *patcher) missing(field, what, name, in string, names []string) {
-	hint := ""
+	hint := ": leave it out, or name what took its place"
 	best, distance := "", max(2, len(name)/4)+1
 	for _, n := range names {
 		if d := levenshtein.Distance(name, n, nil); len(name) <= maxFieldBytes && d < distance {

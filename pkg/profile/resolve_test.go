@@ -227,7 +227,7 @@ func TestResolveConflicts(t *testing.T) {
 		},
 		"a file that is not there is replaced": {
 			"  provisioningConfig: {files: {replace: [{path: /opt/x, permissions: 600}]}}\n",
-			`spec.provisioningConfig.files.replace[0].path: there is no file "/opt/x" to change or remove in provisioningConfig.files of the base, profile "osp-base" v1.0.0 (profiles/base.yaml:43)`,
+			`spec.provisioningConfig.files.replace[0].path: there is no file "/opt/x" to change or remove in provisioningConfig.files of the base, profile "osp-base" v1.0.0 (profiles/base.yaml:43): leave it out, or name what took its place`,
 		},
 		"a template that is there is added":   {"  bootstrapConfig: {templates: {add: {bye: x}}}\n", `the base has template "bye" already, in profile "osp-base" v1.0.0 (profiles/base.yaml:16)`},
 		"a template that is not there":        {"  bootstrapConfig: {templates: {replace: {by: x}}}\n", `there is no template "by" to change or remove in bootstrapConfig.templates of the base, profile "osp-base" v1.0.0 (profiles/base.yaml:14): did you mean "bye"?`},

@@ -255,7 +255,9 @@ func templateProblem(name, field string, err error) *InvalidError {
 	}
 	if better, ok := undefinedFunction(message); ok {
 		message = better
-	} else if better, ok := unbalanced[message]; ok {
+	}
+	kind, _, _ := strings.Cut(message, " started at ") // behind that: the template, whose line is known
+	if better, ok := unbalanced[kind]; ok {
 		message = better
 	}
 	p.Err = &templateError{message: shortened(message, maxMessageBytes), cause: err}

@@ -107,7 +107,7 @@ func (in Input) checkSizes(osc *osm.OperatingSystemConfigSpec, out *Output) []*I
 			if measured == compressed {
 				files += " before compression"
 			}
-			return []*InvalidError{bootstrap.problem("%w", &UserDataError{Size: size, Limit: limit.Bytes, message: fmt.Sprintf(
+			return []*InvalidError{in.tooLarge(bootstrap, &UserDataError{Size: size, Limit: limit.Bytes, message: fmt.Sprintf(
 				"the user-data has %d bytes %s, but %s takes %d: %s are %s; move what the first boot does not need to provisioningConfig",
 				size, measured, in.Pool.CloudProvider, limit.Bytes, files, in.largestFiles(bootstrap))})}
 		}
@@ -115,7 +115,7 @@ func (in Input) checkSizes(osc *osm.OperatingSystemConfigSpec, out *Output) []*I
 	var problems []*InvalidError
 	for _, u := range []userData{bootstrap, provisioning} {
 		if size := len(u.document); size > maxSecretBytes {
-			problems = append(problems, u.problem("%w", &UserDataError{Size: size, Limit: maxSecretBytes, message: fmt.Sprintf(
+			problems = append(problems, in.tooLarge(u, &UserDataError{Size: size, Limit: maxSecretBytes, message: fmt.Sprintf(
 				"the user-data has %d bytes, but a Secret holds %d: its largest files are %s; let the node download what is large",
 				size, maxSecretBytes, in.largestFiles(u))}))
 		}
@@ -123,8 +123,18 @@ func (in Input) checkSizes(osc *osm.OperatingSystemConfigSpec, out *Output) []*I
 	return problems
 }
 
-func (u userData) problem(format string, args ...any) *InvalidError {
-	return inStage(u.stage, problem("spec."+u.stage+"Config.files", format, args...))[0]
+// tooLarge points to the largest file, if it is one of the profile's.
+func (in Input) tooLarge(u userData, err *UserDataError) *InvalidError {
+	field, files := "spec."+u.stage+"Config.files", in.Profile.Spec.BootstrapConfig.Files
+	if u.stage == stageProvisioning {
+		files = in.Profile.Spec.ProvisioningConfig.Files
+	}
+	if largest := in.filesBySize(u); len(largest) > 0 {
+		if i := slices.IndexFunc(files, func(f osm.File) bool { return f.Path == largest[0].path }); i >= 0 {
+			field += fmt.Sprintf("[%d]", i)
+		}
+	}
+	return inStage(u.stage, problem(field, "%w", err))[0]
 }
 
 // measured is what the limit counts for a pool.
@@ -177,11 +187,27 @@ const namedFiles = 3
 // largestFiles names the files that take most of a document, with what each
 // takes there.
 func (in Input) largestFiles(u userData) string {
-	type sized struct {
-		path string
-		size int
+	files := in.filesBySize(u)
+	var names []string
+	for _, f := range files[:min(len(files), namedFiles)] {
+		names = append(names, fmt.Sprintf("%q (%d)", shortened(f.path, maxNameBytes), f.size))
 	}
-	var files []sized
+	text := strings.Join(names, ", ")
+	if keys := len(strings.Join(u.config.UserSSHKeys, "")); len(files) == 0 || keys > files[0].size {
+		text += fmt.Sprintf(", and the pool's %d SSH keys take %d", len(u.config.UserSSHKeys), keys)
+	}
+	return text
+}
+
+// sizedFile is a file with the bytes that it takes in a document.
+type sizedFile struct {
+	path string
+	size int
+}
+
+// filesBySize are the files of a document, the largest first.
+func (in Input) filesBySize(u userData) []sizedFile {
+	var files []sizedFile
 	if in.Pool.utility() == osm.ProvisioningUtilityIgnition {
 		var parsed struct {
 			Storage struct {
@@ -195,7 +221,7 @@ func (in Input) largestFiles(u userData) string {
 		}
 		_ = json.Unmarshal(u.document, &parsed) // our own document
 		for _, f := range parsed.Storage.Files {
-			files = append(files, sized{f.Path, len(f.Contents.Source)})
+			files = append(files, sizedFile{f.Path, len(f.Contents.Source)})
 		}
 	} else {
 		c := cloudConfig{stage: u.stage, pool: &in.Pool, system: in.Pool.OperatingSystem, config: u.config}
@@ -204,17 +230,9 @@ func (in Input) largestFiles(u userData) string {
 			d := &document{}
 			d.root = *mapping("write_files", d.fileList([]cloudFile{item}))
 			b, _ := d.encode()
-			files = append(files, sized{item.path, len(b) - len(cloudConfigHeader+"write_files:\n")})
+			files = append(files, sizedFile{item.path, len(b) - len(cloudConfigHeader+"write_files:\n")})
 		}
 	}
-	slices.SortStableFunc(files, func(a, b sized) int { return cmp.Compare(b.size, a.size) })
-	var names []string
-	for _, f := range files[:min(len(files), namedFiles)] {
-		names = append(names, fmt.Sprintf("%q (%d)", shortened(f.path, maxNameBytes), f.size))
-	}
-	text := strings.Join(names, ", ")
-	if keys := len(strings.Join(u.config.UserSSHKeys, "")); len(files) == 0 || keys > files[0].size {
-		text += fmt.Sprintf(", and the pool's %d SSH keys take %d", len(u.config.UserSSHKeys), keys)
-	}
-	return text
+	slices.SortStableFunc(files, func(a, b sizedFile) int { return cmp.Compare(b.size, a.size) })
+	return files
 }

@@ -41,7 +41,7 @@ func TestTemplates(t *testing.T) {
 		"a value with delimiters is not executed again": {text: `{{ template "t" . }}`, templates: map[string]string{"t": "{{ .HostCACert }}"},
 			change: hostCA("{{ .KubeVersion }}{{ nonsense"), want: "\n{{ .KubeVersion }}{{ nonsense"},
 		"a template cannot invoke another":      {text: "x", templates: map[string]string{"a": `{{ template "b" }}`, "b": "x"}, wantErr: `template "b" not defined`},
-		"a broken template fails, used or not":  {text: "x", templates: map[string]string{"a": "{{ if }}"}, wantErr: `provisioningConfig.templates[a]: line 1 of the template: missing value for if`},
+		"a broken template fails, used or not":  {text: "x", templates: map[string]string{"a": "{{ if }}"}, wantErr: `provisioningConfig.templates[a]: line 1 of the template: {{ if }} has no condition`},
 		"a definition in a template vanishes":   {text: `{{ template "x" }}`, templates: map[string]string{"t": `{{ define "x" }}in{{ end }}out`}, wantErr: `"x" not defined`},
 		"a definition in a file works":          {text: `{{ define "x" }}in {{ .KubeVersion }}{{ end }}{{ template "x" . }}`, want: "in v1.36.2"},
 		"the stage's template beats the file's": {text: `{{ define "t" }}mine{{ end }}{{ template "t" }}`, templates: map[string]string{"t": "theirs"}, want: "\ntheirs"},

@@ -34,7 +34,7 @@ func TestBadPushes(t *testing.T) {
 		says []string
 	}{
 		{"broken YAML", "spec: [\n", []string{"profiles/a.yaml:1: is no YAML"}},
-		{"a template that does not parse", osp("osp-a", "v1.1.0", "echo {{ if .HTTPProxy }}"), []string{"profiles/a.yaml:30: spec.provisioningConfig.files[0]", "unexpected EOF"}},
+		{"a template that does not parse", osp("osp-a", "v1.1.0", "echo {{ if .HTTPProxy }}"), []string{"profiles/a.yaml:30: spec.provisioningConfig.files[0]", "write the {{ end }} that is missing above"}},
 		{"a field of the template data that does not exist", osp("osp-a", "v1.1.0", "echo {{ .KubeletVersion }}"), []string{"profiles/a.yaml:29: spec.provisioningConfig.files[0]", "KubeletVersion"}},
 		{"a function that is not allowed", osp("osp-a", "v1.1.0", `echo {{ env "HOME" }}`), []string{"profiles/a.yaml:29: spec.provisioningConfig.files[0]", "env"}},
 		{"a field of the profile that does not exist", strings.Replace(osp("osp-a", "v1.1.0", "echo"), "osVersion", "osVersoin", 1), []string{`profiles/a.yaml:7: spec.osVersoin: is no field of spec: did you mean "osVersion"?`}},
