@@ -2,6 +2,7 @@ package suspect
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -224,15 +225,12 @@ func (s *script) handles(c *call) bool {
 func trace(s *script) []found {
 	const fix = "leave it out, or stop it with \"set +x\" before the credential is read"
 	var out []found
-	for _, c := range s.calls {
-		if c.name == "curl" || c.name == "wget" {
-			for _, r := range s.requests() {
-				if r.call == c && r.verbose.given != "" && r.personal {
-					out = append(out, found{RuleTrace, r.verbose.line, fmt.Sprintf("%s %s prints the headers of the request, the credential among them", c.name, r.verbose.given), "leave " + r.verbose.given + " out"})
-				}
-			}
+	for _, r := range s.requests() {
+		if r.verbose.given != "" && r.personal {
+			out = append(out, found{RuleTrace, r.verbose.line, fmt.Sprintf("%s %s prints the headers of the request, the credential among them", r.name, r.verbose.given), "leave " + r.verbose.given + " out"})
 		}
 	}
+	handled := s.credentialLines()
 	start := 0 // line on which tracing began
 	if tracingShebang.MatchString(s.shebang) {
 		start = 1
@@ -241,14 +239,14 @@ func trace(s *script) []found {
 		if e.on && start == 0 {
 			start = e.line
 		} else if !e.on && start > 0 {
-			if at := s.credentialBetween(start, e.line); at > 0 {
+			if at := firstBetween(handled, start, e.line); at > 0 {
 				out = append(out, found{RuleTrace, start, fmt.Sprintf("prints every command into the journal, and line %d of the script handles a credential", at), fix})
 			}
 			start = 0
 		}
 	}
 	if start > 0 {
-		if at := s.credentialBetween(start, 1<<30); at > 0 {
+		if at := firstBetween(handled, start, 1<<30); at > 0 {
 			out = append(out, found{RuleTrace, start, "prints every command into the journal, and the script handles a credential", fix})
 		}
 	}
@@ -264,16 +262,21 @@ func (s *script) credentialLines() []int {
 			out = append(out, c.line)
 		}
 	}
-	for name := range s.secrets {
-		out = append(out, s.assigned(name))
-	}
+	assigned := map[string]int{}
+	syntax.Walk(s.file, func(n syntax.Node) bool {
+		if a, ok := n.(*syntax.Assign); ok && a.Name != nil && s.secrets[a.Name.Value] {
+			assigned[a.Name.Value] = line(a)
+		}
+		return true
+	})
+	out = slices.AppendSeq(out, maps.Values(assigned))
 	slices.Sort(out)
 	return out
 }
 
-// credentialBetween is the first line in a range that handles a credential, 0 of none.
-func (s *script) credentialBetween(from, to int) int {
-	for _, at := range s.credentialLines() {
+// firstBetween is the first line in a range, 0 of none.
+func firstBetween(lines []int, from, to int) int {
+	for _, at := range lines {
 		if at >= from && at < to {
 			return at
 		}

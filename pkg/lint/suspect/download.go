@@ -1,6 +1,7 @@
 package suspect
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"regexp"
@@ -87,16 +88,14 @@ func runDownload(s *script) []found {
 		out = append(out, found{RuleRunDownload, c.line, way + " runs what has arrived so far, and nobody has checked it", fix})
 	}
 	fetching := map[*call]bool{}
+	fetches := map[syntax.Node]string{}
 	for _, r := range s.requests() {
 		fetching[r.call] = true
+		fetches[r.stmt] = r.name
 	}
 	isFetch := func(n syntax.Node) (name string) {
 		syntax.Walk(n, func(n syntax.Node) bool {
-			for c := range fetching {
-				if n == c.stmt {
-					name = c.name
-				}
-			}
+			name = cmp.Or(fetches[n], name)
 			return true
 		})
 		return name

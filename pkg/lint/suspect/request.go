@@ -69,7 +69,14 @@ var wget = tool{
 
 // requests are the calls of curl and wget that ask for something.
 func (s *script) requests() []*request {
-	var out []*request
+	if s.asked == nil {
+		s.asked = s.readRequests()
+	}
+	return s.asked
+}
+
+func (s *script) readRequests() []*request {
+	out := []*request{}
 	for _, c := range s.calls {
 		var r *request
 		switch c.name {

@@ -20,6 +20,7 @@ type script struct {
 	functions map[string]*syntax.FuncDecl
 	constants map[string]string // variables that are set once, to a constant
 	secrets   map[string]bool   // variables that hold a credential, see credentialVariables
+	asked     []*request        // nil until somebody wants the requests
 }
 
 // call is one command that a script runs. Programs that run another one, such as
