@@ -86,8 +86,8 @@ func TestGitHub(t *testing.T) {
 			for range 2 { // a second push edits the comment
 				runSteps(t, r, c, w, server)
 			}
-			if server.created != 1 || server.edited != 1 {
-				t.Errorf("%d comments were made and %d edited, want one of each", server.created, server.edited)
+			if told := server.told(); told.created != 1 || told.edited != 1 {
+				t.Errorf("%d comments were made and %d edited, want one of each", told.created, told.edited)
 			}
 		})
 	}
@@ -149,15 +149,15 @@ func TestGitLab(t *testing.T) {
 				checkLint(t, c, out+string(read(t, filepath.Join(r.dir, "lint.xml"))), err)
 				if token != "" {
 					checkComment(t, c, server, read(t, filepath.Join(r.dir, "diff.md")))
-				} else if len(server.comments) > 0 {
+				} else if len(server.told().comments) > 0 {
 					t.Error("without a token there is a comment")
 				}
 				if strings.Contains(out, server.token) {
 					t.Errorf("the log has the token:\n%s", out)
 				}
 			}
-			if server.created != 1 || server.edited != 1 {
-				t.Errorf("%d comments were made and %d edited, want one of each", server.created, server.edited)
+			if told := server.told(); told.created != 1 || told.edited != 1 {
+				t.Errorf("%d comments were made and %d edited, want one of each", told.created, told.edited)
 			}
 		})
 	}
@@ -235,10 +235,11 @@ func checkLint(t *testing.T, c pullRequest, out string, err error) {
 
 func checkComment(t *testing.T, c pullRequest, s *server, want []byte) {
 	t.Helper()
-	if len(s.comments) != 1 {
-		t.Fatalf("%d comments, want one", len(s.comments))
+	comments := s.told().comments
+	if len(comments) != 1 {
+		t.Fatalf("%d comments, want one", len(comments))
 	}
-	body := s.comments[0].Body
+	body := comments[0].Body
 	if strings.TrimSpace(body) != strings.TrimSpace(string(want)) {
 		t.Errorf("the comment is not the diff:\n%s\n---\n%s", body, want)
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -122,9 +123,23 @@ func (r *repository) bash(script, options, more string, env []string) (string, e
 // https://docs.github.com/rest/issues/comments and
 // https://docs.gitlab.com/api/notes/#merge-requests.
 type server struct {
-	url, token      string
+	url, token string
+
+	mu sync.Mutex
+	heard
+}
+
+// heard is what a server was told.
+type heard struct {
 	comments        []comment
 	created, edited int
+}
+
+// told returns what it was told so far.
+func (s *server) told() heard {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return heard{slices.Clone(s.comments), s.created, s.edited}
 }
 
 type comment struct {
@@ -137,13 +152,15 @@ type comment struct {
 
 func newServer(t *testing.T, list, one string) *server {
 	t.Helper()
-	s := &server{token: "canary-token", comments: nil}
+	s := &server{token: "canary-token"}
 	serve := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer "+s.token && r.Header.Get("PRIVATE-TOKEN") != s.token {
 			http.Error(w, "no token", http.StatusUnauthorized)
 			return
 		}
 		id := strings.TrimPrefix(r.URL.Path, one)
+		s.mu.Lock()
+		defer s.mu.Unlock()
 		switch {
 		case r.Method == http.MethodGet && r.URL.Path == list:
 			others := []comment{{ID: 1, Body: "looks good"}}

@@ -76,7 +76,7 @@ func TestFindings(t *testing.T) {
 		"a slip in YAML":                 {text: "a: [1\nb: 2\n", rule: "yaml", at: "b: 2", want: "is no YAML"},
 		"a field that is none":           {osp: osp{more: "unitz: []"}, rule: "schema", at: "unitz", want: "units"},
 		"another kind":                   {text: "apiVersion: v1\nkind: ConfigMap\n", rule: "schema", at: "apiVersion", want: "is no OperatingSystemProfile"},
-		"a template that does not parse": {osp: osp{file: "x\n{{ if }}"}, rule: "template", at: "{{ if }}", want: "missing value for if", file: "/etc/a"},
+		"a template that does not parse": {osp: osp{file: "x\n{{ if }}"}, rule: "template", at: "{{ if }}", want: "write one, such as {{ if .HTTPProxy }}", file: "/etc/a"},
 		"a field of the data that is none, in a named template": {osp: osp{template: "y\n{{ .Tokken }}"}, rule: "template", at: ".Tokken", want: `did you mean "Token"?`},
 		"a template that fails for one provider": {osp: osp{file: "x\n{{ if eq .CloudProviderName \"aws\" }}{{ index .ClusterDNSIPs 7 }}{{ end }}"},
 			rule: "template", at: "index .ClusterDNSIPs", want: "out of range", on: "aws", file: "/etc/a"},
