@@ -134,7 +134,7 @@ func TestBothKilled(t *testing.T) {
 	for i := range long(2, 20) {
 		f.push()
 		time.Sleep(time.Duration(300+200*i) * time.Millisecond)
-		f.must(f.cluster.KillAPIServer())
+		f.killAPIServer()
 		f.running.Kill()
 		f.start()
 	}

@@ -278,6 +278,12 @@ func (f *fleet) each(do func(ctx context.Context, pool string) error) {
 	}
 }
 
+// killAPIServer kills it once it is back from the time before.
+func (f *fleet) killAPIServer() {
+	f.t.Helper()
+	f.must(stage.Until(f.t.Context(), patience, "the API server runs, to be killed", f.cluster.KillAPIServer))
+}
+
 // end removes the pools, and looks for what is left of them.
 func (f *fleet) end() {
 	if f.t.Failed() {
@@ -291,7 +297,9 @@ func (f *fleet) end() {
 	if f.running == nil || ended(f.running) {
 		f.start()
 	}
-	if err := f.client.DeleteAllOf(ctx, &machines.MachineDeployment{}, client.InNamespace(f.namespace)); err != nil {
+	if err := stage.Until(ctx, patience, "the pools are deleted", func() error {
+		return f.client.DeleteAllOf(ctx, &machines.MachineDeployment{}, client.InNamespace(f.namespace))
+	}); err != nil {
 		f.t.Error(err)
 	}
 	if err := stage.Until(ctx, patience, "nothing is left of the pools", func() error { return f.leftovers(ctx) }); err != nil {
