@@ -144,7 +144,7 @@ func (o overlays) of(ctx context.Context, overlay profile.Overlay) (*folder, err
 	}
 	up, err := filepath.Rel(full, source.TopOf(full))
 	if err != nil || up == "." {
-		return f, nil // in no work tree, or that is all of it
+		return f, nil //nolint:nilerr // in no work tree, or that is all of it
 	}
 	file.Folder = path.Join(name, filepath.ToSlash(up))
 	o.files[overlay.Path] = file
