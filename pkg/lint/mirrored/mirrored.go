@@ -108,7 +108,7 @@ func (c *check) compare(list downloads.List, where string) {
 		for _, place := range item.Places {
 			f := lint.Finding{
 				Rule: Rule, Severity: lint.SeverityError, Path: c.doc.Path, Line: place.Line, Profile: c.doc.Name, Version: c.doc.Spec.Version,
-				File: place.File, Message: item.String() + " " + why,
+				File: place.File, Message: named(item) + " " + why,
 				Fix: fmt.Sprintf("mirror it and add it to %s, or take it out of the profile", c.file),
 			}
 			if item.Kind == downloads.KindUnresolved {
@@ -117,6 +117,15 @@ func (c *check) compare(list downloads.List, where string) {
 			c.add(fmt.Sprintf("%s\x00%s\x00%d", f.Message, f.File, f.Line), f, where)
 		}
 	}
+}
+
+// named is an item without what follows the "?" of a URL, where tokens are.
+func named(item downloads.Item) string {
+	text := item.String()
+	if path, query, ok := strings.Cut(text, "?"); ok && query != "" && strings.Contains(path, "://") {
+		return path + "?..."
+	}
+	return text
 }
 
 func (c *check) add(key string, f lint.Finding, where string) {

@@ -41,7 +41,7 @@ spec:
             {{- if eq .CloudProviderName "vsphere" }}
             apt-get install -y open-vm-tools
             {{- end }}
-            curl -O "https://example.com/$(hostname)"
+            curl -O "https://example.com/$(hostname)?token=c4nary"
     - path: /etc/containerd/config.toml
       content:
         inline:
@@ -77,13 +77,16 @@ func TestCheck(t *testing.T) {
 	}{
 		{19, "https://dl.k8s.io/v1.36.0/bin/linux/amd64/kubelet is not mirrored", "", "/opt/bin/setup"},
 		{30, "package apt open-vm-tools is not mirrored", "vsphere, kubelet 1.36.0", "/opt/bin/setup"},
-		{32, "https://example.com/${hostname} cannot be found among what is mirrored: a part of this URL is known on the node alone", "", "/opt/bin/setup"},
+		{32, "https://example.com/${hostname}?... cannot be found among what is mirrored: a part of this URL is known on the node alone", "", "/opt/bin/setup"},
 	}
 	if len(found) != len(want) {
 		t.Fatalf("found %+v", found)
 	}
 	for i, w := range want {
 		f := found[i]
+		if strings.Contains(f.Message+f.Fix, "c4nary") {
+			t.Errorf("it tells a token (security.md 15): %s", f.Message)
+		}
 		if f.Rule != mirrored.Rule || f.Severity != lint.SeverityError || f.Path != "profiles/small.yaml" || f.Profile != "osp-small" || f.Fix == "" ||
 			f.Line != w.line || !strings.HasPrefix(f.Message, w.message) || f.Where != w.where || f.File != w.file {
 			t.Errorf("found %+v, want %+v", f, w)
