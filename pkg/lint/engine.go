@@ -124,7 +124,11 @@ func decodeFinding(p *profile.Problem) Finding {
 	if p.Field == "" && strings.HasPrefix(p.Err.Error(), "is no YAML") {
 		rule = RuleYAML
 	}
-	return Finding{Rule: rule, Severity: SeverityError, Path: p.Path, Line: p.Line, Field: p.Field, Message: p.Err.Error()}
+	message := p.Err.Error()
+	if p.Field != "" {
+		message = p.Field + ": " + message // "is required" alone says little
+	}
+	return Finding{Rule: rule, Severity: SeverityError, Path: p.Path, Line: p.Line, Field: p.Field, Message: message}
 }
 
 // duplicates finds profiles that several files have with one version. Those within
