@@ -203,11 +203,11 @@ spec:
 // kubelet is the kubelet of a revision of a template.
 func kubelet(revision int) string { return fmt.Sprintf("1.35.%d", revision) }
 
-// create makes all pools, several at a time.
+// create makes all pools, several at a time, for as long as the API server is away.
 func (f *fleet) create() {
 	f.t.Helper()
 	f.each(func(ctx context.Context, pool string) error {
-		return f.client.Create(ctx, &unstructured.Unstructured{Object: map[string]any{
+		md := &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": machines.GroupVersion.String(), "kind": "MachineDeployment",
 			"metadata": map[string]any{"namespace": f.namespace, "name": pool, "annotations": map[string]any{
 				api.AnnotationOSP: f.profile, api.AnnotationMDRevision: "1",
@@ -224,7 +224,11 @@ func (f *fleet) create() {
 					},
 				},
 			},
-		}})
+		}}
+		return stage.Until(ctx, patience, "the pool is made", func() error {
+			// A request that was cut off may have been carried out.
+			return client.IgnoreAlreadyExists(f.client.Create(ctx, md.DeepCopy()))
+		})
 	})
 }
 
