@@ -200,7 +200,7 @@ func newManager(cfg *rest.Config, f *controllerFlags, facts nodeFacts) (ctrl.Man
 	}
 	caches.ByObject[&appsv1.ControllerRevision{}] = nodes.Records(f.namespace)
 	caches.ByObject[&osm.OperatingSystemConfig{}] = cache.ByObject{Namespaces: own, Transform: pools.TrimConfig}
-	o, err := managerOptions(f, leaseName, f.namespace, caches)
+	o, err := managerOptions(f, f.shard.Lease(leaseName), f.namespace, caches)
 	if err != nil {
 		return nil, err
 	}
@@ -259,6 +259,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, f *controllerFlags, f
 		DirectoryRoot: f.directoryRoot,
 		Flux:          facts.flux,
 		Namespace:     f.namespace,
+		Shard:         f.shard.Shard,
 		Metrics:       facts.metrics,
 		Check:         checkWith(facts.engine),
 		Bases:         builtinProfiles(),
@@ -283,9 +284,11 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, f *controllerFlags, f
 	if err := sources.Setup(mgr, sourceConcurrency); err != nil {
 		return fmt.Errorf("setting up the ProfileSource controller: %w", err)
 	}
-	keeper := &profiles.Keeper{Client: mgr.GetClient(), Recorder: sources.Recorder, Namespace: f.namespace, Disabled: f.disableDefaultOSPs}
-	if err := keeper.Setup(mgr); err != nil {
-		return fmt.Errorf("setting up the ProfileSource of the built-in profiles: %w", err)
+	if f.shard.Rest() {
+		keeper := &profiles.Keeper{Client: mgr.GetClient(), Recorder: sources.Recorder, Namespace: f.namespace, Disabled: f.disableDefaultOSPs}
+		if err := keeper.Setup(mgr); err != nil {
+			return fmt.Errorf("setting up the ProfileSource of the built-in profiles: %w", err)
+		}
 	}
 	// Every replica answers admission reviews, from the management cluster alone.
 	reviewer := &pools.Reconciler{Management: pools.Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}, Namespace: f.namespace, ProfileNamespaces: f.crossNamespaces}

@@ -72,6 +72,7 @@ type controllerFlags struct {
 	admission        admissionFlags
 	ui               uiFlags
 	publishSnapshot  bool
+	shard            shardFlags
 
 	crossNamespaceList     string
 	artifactHostList       string
@@ -175,6 +176,7 @@ func (f *controllerFlags) bind(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.allowInsecureGit, "allow-insecure-git", false, "allow http URLs of repositories: whoever is on the way can put his profile on every node")
 	fs.StringVar(&f.allowedCIDRs, "git-allowed-cidrs", "", "comma list of loopback and link-local networks in which repositories may be, such as 127.0.0.0/8")
 	f.push.bind(fs)
+	f.shard.bind(fs)
 	f.admission.bind(fs)
 	f.ui.bind(fs)
 	fs.StringVar(&f.crossNamespaceList, "allow-cross-namespace-profiles", "", "comma list of namespaces besides --namespace from which pools may take profiles, * for all: whoever may make a profile there is root on the nodes of such a pool")
@@ -265,6 +267,7 @@ func (f *controllerFlags) validate() error {
 		errs = append(errs, err)
 	}
 	f.push.validate(bad)
+	f.shard.validate(bad)
 	f.admission.validate(f, bad)
 	f.ui.validate(f.admission.certDir, bad)
 	return errors.Join(errs...)

@@ -14,14 +14,15 @@ import (
 
 // addRollouts adds to the manager of the worker cluster what lets versions reach pools in
 // waves, and has machines replaced.
-func addRollouts(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Manager, namespace string) error {
+func addRollouts(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Manager, f *controllerFlags) error {
 	rollouts := &rollout.Reconciler{
 		Management:     management.GetClient(),
 		Worker:         mgr.GetClient(),
 		Recorder:       recorder.Recorder{EventRecorder: mgr.GetEventRecorder(api.FieldManager)},
 		SourceRecorder: recorder.Recorder{EventRecorder: management.GetEventRecorder(api.FieldManager)},
 		Clock:          clock.RealClock{},
-		Namespace:      namespace,
+		Namespace:      f.namespace,
+		Shard:          f.shard.Shard,
 	}
 	return rollouts.Setup(ctx, mgr, management.GetCache())
 }

@@ -82,6 +82,7 @@ func addPools(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Mana
 		TokenServiceAccount: f.tokenServiceAccount,
 		NodeTokenTTL:        f.boundTokenTTL(),
 		OverrideServer:      f.overrideServer,
+		Shard:               f.shard.Shard,
 		History:             pools.History{Limit: f.historyLimit, Retention: f.historyRetention},
 	}
 	if facts.journal != nil {
@@ -94,8 +95,11 @@ func addPools(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Mana
 	if err := machines.Setup(ctx, mgr, watches); err != nil {
 		return fmt.Errorf("setting up the pool controller: %w", err)
 	}
-	if err := addRollouts(ctx, management, mgr, f.namespace); err != nil {
+	if err := addRollouts(ctx, management, mgr, f); err != nil {
 		return err
+	}
+	if !f.shard.Rest() {
+		return addUI(management, mgr, f, facts)
 	}
 	if err := addNodes(ctx, management, mgr, f, facts); err != nil {
 		return err
@@ -130,7 +134,7 @@ func addWorker(mgr ctrl.Manager, f *controllerFlags, facts nodeFacts) error {
 			return nil // told to stop before there was anything to stop
 		}
 		if f.leaderElect {
-			waitFor("waits for the lease " + metav1.NamespaceSystem + "/" + workerLeaseName)
+			waitFor("waits for the lease " + metav1.NamespaceSystem + "/" + f.shard.Lease(workerLeaseName))
 		}
 		go func() {
 			select {
@@ -174,7 +178,7 @@ func newWorkerManager(ctx context.Context, management ctrl.Manager, f *controlle
 	if err != nil {
 		return nil, err
 	}
-	o, err := managerOptions(f, workerLeaseName, metav1.NamespaceSystem, cache.Options{
+	o, err := managerOptions(f, f.shard.Lease(workerLeaseName), metav1.NamespaceSystem, cache.Options{
 		DefaultTransform: nodes.Transform(), ByObject: objects,
 	})
 	if err != nil {

@@ -24,6 +24,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/shard"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
@@ -85,6 +86,9 @@ type Reconciler struct {
 	OverrideServer string
 	// History is how long records of replaced configurations are kept.
 	History History
+	// Shard has the pools that are handled. Others are seen, so that nothing is removed that
+	// they use.
+	Shard shard.Shard
 
 	known   atomic.Pointer[knownEndpoint]
 	indexed bool // by Setup: the cache of Worker knows tokenIndex
@@ -107,12 +111,16 @@ type Reconciler struct {
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var md cluster.MachineDeployment
 	err := r.Worker.Get(ctx, req.NamespacedName, &md)
-	if apierrors.IsNotFound(err) {
+	if apierrors.IsNotFound(err) && r.Shard.Rest() {
 		md.Namespace, md.Name = req.Namespace, req.Name
 		return r.leave(&md, r.releaseOrphans(ctx, &md))
 	}
-	if err != nil {
+	if client.IgnoreNotFound(err) != nil {
 		return ctrl.Result{}, fmt.Errorf("reading MachineDeployment %s: %w", req, err)
+	}
+	if err != nil || !r.Shard.Holds(&md) {
+		r.pass(req.NamespacedName)
+		return ctrl.Result{}, nil
 	}
 	if !isPool(&md) {
 		return r.leave(&md, r.release(ctx, &md))

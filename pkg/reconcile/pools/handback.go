@@ -20,6 +20,7 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/shard"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/wishes"
 )
 
@@ -35,7 +36,8 @@ type Handback struct {
 	Management, Worker client.Client
 	// Namespace is the controller's.
 	Namespace string
-	// LeaseName is that of the lease that only one controller holds.
+	// LeaseName is that of the lease that only one controller holds; those of shards begin
+	// with it.
 	LeaseName string
 	// Now is the time.
 	Now time.Time
@@ -110,20 +112,21 @@ func (h *Handback) pools(ctx context.Context) ([]cluster.MachineDeployment, erro
 // planObstacles looks for a controller that runs, and for machines that boot: their
 // documents may carry a token that ends with its ServiceAccount.
 func (h *Handback) planObstacles(ctx context.Context, p *HandbackPlan) error {
-	var lease coordinationv1.Lease
-	key := types.NamespacedName{Namespace: h.Namespace, Name: h.LeaseName}
-	found, err := get(ctx, h.Management, key, &lease)
-	if err != nil {
-		return err
+	var leases coordinationv1.LeaseList
+	if err := h.Management.List(ctx, &leases, client.InNamespace(h.Namespace)); err != nil {
+		return fmt.Errorf("listing Leases: %w", err)
 	}
-	if holder := lease.Spec.HolderIdentity; found && holder != nil && *holder != "" && lease.Spec.RenewTime != nil && lease.Spec.LeaseDurationSeconds != nil {
-		if end := lease.Spec.RenewTime.Add(time.Duration(*lease.Spec.LeaseDurationSeconds) * time.Second); h.Now.Before(end) {
-			p.Obstacles = append(p.Obstacles, fmt.Sprintf("a controller runs: Lease %s is held by %q: stop it, it would put back what is removed here", key, *holder))
+	for _, lease := range leases.Items {
+		if lease.Name != h.LeaseName && !strings.HasPrefix(lease.Name, h.LeaseName+shard.LeaseInfix) {
+			continue
+		}
+		if holder := h.holder(lease.Spec); holder != "" {
+			p.Obstacles = append(p.Obstacles, fmt.Sprintf("a controller runs: Lease %s is held by %q: stop it, it would put back what is removed here", client.ObjectKeyFromObject(&lease), holder))
 		}
 	}
 	var machines cluster.MachineList
 	var booting []string
-	err = pages(ctx, h.Worker, &machines, func() {
+	err := pages(ctx, h.Worker, &machines, func() {
 		for _, m := range machines.Items {
 			if m.Status.NodeRef == nil && m.DeletionTimestamp.IsZero() && h.Now.Before(m.CreationTimestamp.Add(bootTime)) {
 				booting = append(booting, m.Namespace+"/"+m.Name)
@@ -137,6 +140,17 @@ func (h *Handback) planObstacles(ctx context.Context, p *HandbackPlan) error {
 		p.Obstacles = append(p.Obstacles, fmt.Sprintf("%d machines have no node yet, %s among them: their tokens would end: wait until they have joined, or for %s", n, booting[0], bootTime))
 	}
 	return nil
+}
+
+// holder is who holds a lease now; empty for nobody.
+func (h *Handback) holder(lease coordinationv1.LeaseSpec) string {
+	if lease.HolderIdentity == nil || lease.RenewTime == nil || lease.LeaseDurationSeconds == nil {
+		return ""
+	}
+	if end := lease.RenewTime.Add(time.Duration(*lease.LeaseDurationSeconds) * time.Second); !h.Now.Before(end) {
+		return ""
+	}
+	return *lease.HolderIdentity
 }
 
 // planProfiles gives the profiles of sources the names that pools use.

@@ -121,6 +121,9 @@ func (r *Reconciler) sweep(ctx context.Context) (next time.Time, err error) {
 	for _, e := range named {
 		used[e.settings] = true
 	}
+	if !r.Shard.Whole() {
+		return next, nil // another controller may be about to name settings that nothing names yet
+	}
 	return next, r.sweepSettings(ctx, used)
 }
 

@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -28,6 +30,13 @@ func (r *Reconciler) leave(md *cluster.MachineDeployment, err error) (ctrl.Resul
 		r.memories.forget(md)
 	}
 	return res, err
+}
+
+// pass leaves a pool to the controller that handles it now.
+func (r *Reconciler) pass(pool types.NamespacedName) {
+	md := &cluster.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: pool.Namespace, Name: pool.Name}}
+	r.Metrics.PoolGone(pool)
+	r.memories.forget(md)
 }
 
 // release removes everything that was made for a pool, then its finalizer. What

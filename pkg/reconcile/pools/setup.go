@@ -88,7 +88,7 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, w Watches) err
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named("pool").
 		For(&cluster.MachineDeployment{}, builder.WithPredicates(concerned, predicate.Or[client.Object](
-			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, deletionStarted, waveChanged))).
+			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, deletionStarted, waveChanged, r.Shard.Moved()))).
 		WatchesRawSource(source.Kind[client.Object](w.Management, &osm.OperatingSystemProfile{}, r.usersOfObject())).
 		WatchesRawSource(source.Kind[client.Object](w.Management, &api.ProfileSource{}, r.usersOfSource())).
 		WatchesRawSource(source.Kind[client.Object](w.Management, &osm.OperatingSystemConfig{}, handler.EnqueueRequestsFromMapFunc(owner), predicate.Or[client.Object](

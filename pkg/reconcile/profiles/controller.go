@@ -34,6 +34,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/forge"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/shard"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
@@ -77,6 +78,9 @@ type Reconciler struct {
 	// Namespace is the controller's. ProfileSources elsewhere are another controller's,
 	// and pools that name no namespace take their profiles from it. Empty: any.
 	Namespace string
+	// Shard has the ProfileSources that are handled. The pools and the other sources that
+	// are looked at are all there are.
+	Shard shard.Shard
 	// Pools caches MachineDeployments: versions that they pin are brought, profiles that
 	// they name stay in the inventory. nil knows of none, and forgets no profile.
 	Pools cache.Cache
@@ -131,7 +135,7 @@ func (r *Reconciler) Setup(mgr ctrl.Manager, concurrency int) error {
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named("profilesource").
 		For(&api.ProfileSource{}, builder.WithPredicates(ours, predicate.Or[client.Object](
-			predicate.GenerationChangedPredicate{}, predicates.ReconcileRequestedPredicate{}, acceptChanged(), deletionStarted()))).
+			predicate.GenerationChangedPredicate{}, predicates.ReconcileRequestedPredicate{}, acceptChanged(), deletionStarted(), r.Shard.Moved()))).
 		Watches(&osm.OperatingSystemProfile{}, handler.EnqueueRequestsFromMapFunc(sourceOf), builder.WithPredicates(ours, deleted)).
 		WatchesRawSource(crsource.Channel(r.changes, &handler.EnqueueRequestForObject{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency})
@@ -161,13 +165,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	var ps api.ProfileSource
-	if err := r.Client.Get(ctx, req.NamespacedName, &ps); err != nil {
-		if apierrors.IsNotFound(err) {
-			r.forget(req.NamespacedName)
-			r.Metrics.SourceGone(req.NamespacedName)
-			r.unwatch(req.NamespacedName)
-			return ctrl.Result{}, nil
-		}
+	err := r.Client.Get(ctx, req.NamespacedName, &ps)
+	if apierrors.IsNotFound(err) || err == nil && !r.Shard.Holds(&ps) {
+		r.forget(req.NamespacedName)
+		r.Metrics.SourceGone(req.NamespacedName)
+		r.unwatch(req.NamespacedName)
+		return ctrl.Result{}, nil
+	}
+	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("reading ProfileSource %s: %w", req, err)
 	}
 	if ps.Spec.Directory == nil || !ps.DeletionTimestamp.IsZero() || ps.Spec.Suspend {

@@ -19,6 +19,7 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/shard"
 )
 
 // racedRetry is the wait after a write that came too late, for the cache to follow.
@@ -38,6 +39,9 @@ type Reconciler struct {
 	Clock clock.PassiveClock
 	// Namespace is the controller's. ProfileSources elsewhere are another controller's.
 	Namespace string
+	// Shard has the ProfileSources that are handled. Their pools are all of them, whoever
+	// handles those.
+	Shard shard.Shard
 
 	roster  roster
 	told    map[string]map[string]string             // what was last told to be wrong, by ProfileSource, and by uid and subject
@@ -56,7 +60,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if seen.source == nil && req.Name != "" {
+	if !r.handles(seen.source, req.Name) {
 		delete(r.told, req.Name)
 		return ctrl.Result{}, nil
 	}
@@ -73,6 +77,19 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{RequeueAfter: racedRetry}, nil
 	}
 	return ctrl.Result{RequeueAfter: again}, err
+}
+
+// handles reports whether the rollouts of a ProfileSource are this controller's, or those
+// of pools without one.
+func (r *Reconciler) handles(source *api.ProfileSource, name string) bool {
+	switch {
+	case source != nil:
+		return r.Shard.Holds(source)
+	case name != "":
+		return false // it is gone
+	default:
+		return r.Shard.Rest()
+	}
 }
 
 // outcome is what a ProfileSource's rollouts have come to.
