@@ -1,0 +1,86 @@
+package docs_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+const chartDir = "../deploy/chart/osm-gitops/"
+
+type valueSchema struct {
+	Description string
+	Properties  map[string]*valueSchema
+	Enum        []any
+}
+
+// valuesTable lists what the chart's schema takes, in the order of values.yaml, with the
+// defaults that stand there.
+func valuesTable(t *testing.T) string {
+	t.Helper()
+	var schema valueSchema
+	if err := json.Unmarshal(read(t, chartDir+"values.schema.json"), &schema); err != nil {
+		t.Fatal(err)
+	}
+	text := read(t, chartDir+"values.yaml")
+	var values map[string]any
+	if err := yaml.UnmarshalStrict(text, &values); err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	b.WriteString("| value | default | meaning |\n|---|---|---|\n")
+	rows := 0
+	var walk func(path string, s *valueSchema, value any)
+	walk = func(path string, s *valueSchema, value any) {
+		inner, isMap := value.(map[string]any)
+		if isMap && len(inner) > 0 && len(s.Properties) > 0 {
+			for _, key := range inOrder(string(text), inner) {
+				if s.Properties[key] == nil {
+					t.Errorf("values.schema.json lacks %s.%s", path, key)
+					continue
+				}
+				walk(strings.TrimPrefix(path+"."+key, "."), s.Properties[key], inner[key])
+			}
+			for key := range s.Properties {
+				if _, ok := inner[key]; !ok && key != "global" {
+					t.Errorf("values.yaml lacks %s.%s", path, key)
+				}
+			}
+			return
+		}
+		standard, err := json.Marshal(value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		meaning := s.Description
+		if len(s.Enum) > 0 {
+			meaning += fmt.Sprintf(": one of %v", s.Enum)
+		}
+		rows++
+		fmt.Fprintf(&b, "| `%s` | `%s` | %s |\n", path, standard, meaning)
+	}
+	walk("", &schema, values)
+	if rows < 40 {
+		t.Fatalf("found %d values", rows)
+	}
+	return b.String()
+}
+
+// inOrder are the keys of a map as they stand in the text first.
+func inOrder(text string, m map[string]any) []string {
+	var out []string
+	for line := range strings.SplitSeq(text, "\n") {
+		key, _, ok := strings.Cut(strings.TrimSpace(line), ":")
+		if _, known := m[key]; !ok || !known {
+			continue
+		}
+		if !slices.Contains(out, key) {
+			out = append(out, key)
+		}
+	}
+	return out
+}
