@@ -57,7 +57,7 @@ rest unchanged: there is one place where a right, a rule or a security context i
 {{- if and $v.webhook.url (ne $v.mode "worker") -}}
 {{- fail (printf "webhook.url is set, and mode is %s: it is for mode=worker; elsewhere API servers call the Service" $v.mode) -}}
 {{- end -}}
-{{- if and $v.ui.enabled (not $v.ui.tlsSecret) -}}
+{{- if and $v.ui.enabled (not $v.ui.tlsSecret) (ne $v.mode "worker") -}}
 {{- fail "ui.tlsSecret is not set: the audit page asks for tokens, and needs TLS. Name a Secret of type kubernetes.io/tls" -}}
 {{- end -}}
 {{- if and $v.metrics.serviceMonitor.enabled $v.networkPolicy.enabled (not $v.networkPolicy.metricsFrom) -}}
