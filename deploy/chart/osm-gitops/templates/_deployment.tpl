@@ -13,7 +13,7 @@
 {{- $_ := set $c "image" (include "osm-gitops.image" $root) -}}
 {{- $_ := set $c "imagePullPolicy" $v.image.pullPolicy -}}
 {{- $_ := set $c "resources" $v.resources -}}
-{{- $_ := set $c "args" (concat $c.args (include "osm-gitops.args" $root | fromYaml).args) -}}
+{{- $_ := set $c "args" (concat $c.args ((include "osm-gitops.args" $root | fromYaml).args | default list)) -}}
 {{- $env := list -}}
 {{- range $c.env -}}
 {{- if eq .name "GOMEMLIMIT" -}}
