@@ -47,7 +47,11 @@ func TestAPIServerTakesIt(t *testing.T) {
 		"kustomize worker":     kustomize(t, "two-clusters/worker"),
 	} {
 		for range 2 {
-			if err := c.ApplyObjects(t.Context(), list...); err != nil {
+			copies := make([]*unstructured.Unstructured, len(list)) // what is applied is filled in
+			for i, o := range list {
+				copies[i] = o.DeepCopy()
+			}
+			if err := c.ApplyObjects(t.Context(), copies...); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
