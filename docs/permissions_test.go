@@ -26,8 +26,12 @@ func permissions(t *testing.T, file string) string {
 		var what []string
 		for _, group := range r.Groups {
 			for _, resource := range r.Resources {
+				resource, sub, _ := strings.Cut(resource, "/")
 				if group != "" {
 					resource += "." + group
+				}
+				if sub != "" {
+					resource += "/" + sub
 				}
 				what = append(what, resource)
 			}
