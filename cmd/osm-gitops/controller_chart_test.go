@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -31,7 +32,7 @@ var flagSchemas = map[string]map[string]any{
 }
 
 // Every flag of the controller is a value of the chart, with its type: a misspelt one is
-// refused by helm, and a new one is there once UPDATE_CHART=1 is set for this test.
+// refused by helm. With -update the schema follows.
 func TestChartHasEveryFlag(t *testing.T) {
 	b, err := os.ReadFile(chartSchema)
 	if err != nil {
@@ -67,8 +68,14 @@ func TestChartHasEveryFlag(t *testing.T) {
 	if cmp.Equal(flags["properties"], want) {
 		return
 	}
-	if os.Getenv("UPDATE_CHART") != "1" {
-		t.Fatalf("%s: UPDATE_CHART=1 go test ./cmd/osm-gitops -run TestChartHasEveryFlag rewrites it (-want +got):\n%s", chartSchema, cmp.Diff(want, flags["properties"]))
+	if !*update {
+		t.Fatalf(`the flags of the controller and what the chart takes under "flags" are not the same.
+Whoever adds, renames or describes a flag runs
+	go test ./cmd/osm-gitops -run '^TestChartHasEveryFlag$' -update
+and commits what it writes to %s. A flag that the chart should set by itself, such as a port, goes to
+chartSets above instead, and to deploy/chart/osm-gitops/templates and TestArguments of test/chart.
+-flags of the controller +values.schema.json:
+%s`, strings.TrimPrefix(chartSchema, "../../"), cmp.Diff(want, flags["properties"]))
 	}
 	flags["properties"] = want
 	var out bytes.Buffer

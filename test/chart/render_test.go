@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 var rendererDir string
 
 // errUnavailable means that Helm's library cannot be had on this machine.
-var errUnavailable = errors.New("Helm's and kustomize's libraries cannot be had on this machine")
+var errUnavailable = errors.New("the libraries of Helm and kustomize cannot be had on this machine")
 
 // renderer builds the module render, once for all tests.
 var renderer = sync.OnceValues(func() (string, error) {

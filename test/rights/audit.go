@@ -57,6 +57,18 @@ func Requests(log io.Reader, user string) (map[Request]int, error) {
 	return out, lines.Err()
 }
 
+// Allowed says whether any of the rules allows a request.
+func Allowed(rules []Rule, q Request) bool {
+	for _, rule := range rules {
+		for _, r := range rule.Rights() {
+			if r.Allows(q) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // Unused are the rights of rules that no request needed, in their order.
 func Unused(rules []Rule, requests map[Request]int) []Right {
 	var out []Right

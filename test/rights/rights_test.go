@@ -123,6 +123,11 @@ func TestUnused(t *testing.T) {
 	if diff := cmp.Diff([]string{"update secrets one in a", "get controllerrevisions.apps in a"}, unused); diff != "" {
 		t.Errorf("unused (-want +got):\n%s", diff)
 	}
+	for q := range requests {
+		if got := Allowed(rules, q); got == q.Forbidden {
+			t.Errorf("%s is allowed: %v", q, got)
+		}
+	}
 	if _, err := Requests(strings.NewReader("nonsense"), "me"); err == nil {
 		t.Error("a line that is no JSON is passed over")
 	}
