@@ -3,8 +3,10 @@ package rights
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"os"
 )
 
 // maxLine bounds a line of an audit log of level Metadata.
@@ -55,6 +57,40 @@ func Requests(log io.Reader, user string) (map[Request]int, error) {
 		out[q]++
 	}
 	return out, lines.Err()
+}
+
+// Refused is an error with what a user was forbidden by an audit log, at a path, and what none
+// of the rules in a file allows. An API server that has just begun refuses everybody until it
+// has read its roles: what they allow is no refusal of theirs.
+func Refused(log, user, file string) error {
+	requests, err := readLog(log, user)
+	if err != nil {
+		return err
+	}
+	rules, err := Read(file)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for q, n := range requests {
+		if q.Forbidden && !Allowed(rules, q) {
+			errs = append(errs, fmt.Errorf("rights: the controller was forbidden %d times to %s: %s lacks it, or the controller should not ask", n, q, file))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func readLog(path, user string) (map[Request]int, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	requests, err := Requests(f, user)
+	if err == nil && len(requests) == 0 {
+		err = fmt.Errorf("%s has no request of %s", path, user)
+	}
+	return requests, err
 }
 
 // Allowed says whether any of the rules allows a request.
