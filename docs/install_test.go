@@ -3,10 +3,14 @@ package docs_test
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/yaml"
 )
 
@@ -68,6 +72,42 @@ func valuesTable(t *testing.T) string {
 		t.Fatalf("found %d values", rows)
 	}
 	return b.String()
+}
+
+var sizingRow = regexp.MustCompile(`(?m)^\| up to ([0-9,]+)(, the default)? \| cpu (\S+), memory (\S+) \| memory (\S+) \| (\S+) \|$`)
+
+// What install.md says of sizes holds together: the defaults are the chart's, GOMEMLIMIT is nine
+// tenths of the limit, and more pools get more.
+func TestSizes(t *testing.T) {
+	var values struct {
+		Resources  corev1.ResourceRequirements
+		GoMemLimit string
+	}
+	if err := yaml.Unmarshal(read(t, chartDir+"values.yaml"), &values); err != nil {
+		t.Fatal(err)
+	}
+	rows := sizingRow.FindAllStringSubmatch(string(read(t, "install.md")), -1)
+	if len(rows) < 2 {
+		t.Fatalf("install.md has %d rows of sizes", len(rows))
+	}
+	var before int64
+	for i, row := range rows {
+		got := corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(row[3]), corev1.ResourceMemory: resource.MustParse(row[4])},
+			Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(row[5])},
+		}
+		if (i == 0) != (row[2] != "") || i == 0 && (!equality.Semantic.DeepEqual(got, values.Resources) || row[6] != values.GoMemLimit) {
+			t.Errorf("%q is said to be the default, which is %+v, %s", row[0], values.Resources, values.GoMemLimit)
+		}
+		limit, soft := got.Limits.Memory().Value(), resource.MustParse(strings.TrimSuffix(row[6], "B"))
+		if share := 100 * soft.Value() / limit; share < 89 || share > 90 {
+			t.Errorf("%q: goMemLimit is %d %% of the limit", row[0], share)
+		}
+		if limit <= before {
+			t.Errorf("%q allows no more than the row above", row[0])
+		}
+		before = limit
+	}
 }
 
 // inOrder are the keys of a map as they stand in the text first.
