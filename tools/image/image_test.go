@@ -8,6 +8,8 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"log"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +19,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-containerregistry/cmd/crane/cmd"
+	"github.com/google/go-containerregistry/pkg/crane"
+	"github.com/google/go-containerregistry/pkg/registry"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 )
@@ -152,6 +157,7 @@ func TestImage(t *testing.T) {
 		checkImage(t, image)
 	}
 	checkSBOM(t, dir+".sbom")
+	checkPush(t, dir, manifest.Manifests[0].Digest.String())
 	if err := run(t.Context(), args, io.Discard); err == nil || !strings.Contains(err.Error(), "is there already") {
 		t.Errorf("a second image is added to the first: %v", err)
 	}
@@ -251,6 +257,26 @@ func checkSBOM(t *testing.T, dir string) {
 	}
 	if !found {
 		t.Errorf("no SBOM of %q names what the program is made of", files)
+	}
+}
+
+// checkPush copies a layout as docs/install.md and the release workflow do: what has the tag in
+// the registry is what was built, and not an index around it.
+func checkPush(t *testing.T, dir, digest string) {
+	t.Helper()
+	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	defer server.Close()
+	repository := strings.TrimPrefix(server.URL, "http://") + "/platform/osm-gitops"
+	push := cmd.NewCmdPush(&[]crane.Option{})
+	var out bytes.Buffer
+	push.SetOut(&out)
+	push.SetArgs([]string{dir, repository + ":v1.0.0"})
+	if err := push.ExecuteContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	there, err := crane.Digest(repository + ":v1.0.0")
+	if err != nil || there != digest || strings.TrimSpace(out.String()) != repository+"@"+digest {
+		t.Errorf("pushed is %s, said is %s; built was %s (%v)", there, &out, digest, err)
 	}
 }
 
