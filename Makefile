@@ -23,6 +23,15 @@ build: prerequisites ## build bin/osm-gitops, stamped with its version
 		-ldflags '-s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)' \
 		-o bin/osm-gitops ./cmd/osm-gitops
 
+CREATED ?= $(shell git log -1 --format=%cI 2>/dev/null)
+PLATFORMS ?= linux/amd64,linux/arm64
+
+.PHONY: image
+image: prerequisites ## build images into bin/image, an OCI layout, with their SBOM in bin/image.sbom; no Docker, no registry
+	@cd tools/image && CGO_ENABLED=0 GOFLAGS=-buildvcs=false GOWORK=off go build -trimpath -o ../../bin/build-image .
+	@rm -rf bin/image bin/image.sbom
+	bin/build-image -o bin/image -version $(VERSION) -commit $(COMMIT) -created $(CREATED) -platforms $(PLATFORMS)
+
 .PHONY: demo
 demo: prerequisites ## show it at work on a real control plane, from a commit to a node's user data
 	@echo "demo: compiling, which takes a few minutes the first time"

@@ -39,8 +39,9 @@ var shared struct {
 }
 
 // Main runs the tests of a package, for TestMain, and stops the control plane
-// that Shared started for them, if any asked for one.
-func Main(m *testing.M, o Options) int {
+// that Shared started for them, if any asked for one. Before that each of atEnd may look
+// at it, and fail the tests.
+func Main(m *testing.M, o Options, atEnd ...func(c *Cluster, code int) error) int {
 	shared.Lock()
 	shared.main, shared.options = true, o
 	shared.Unlock()
@@ -51,7 +52,17 @@ func Main(m *testing.M, o Options) int {
 			shared.release()
 		}
 	}()
-	return m.Run()
+	code := m.Run()
+	if shared.cluster == nil {
+		return code
+	}
+	for _, look := range atEnd {
+		if err := look(shared.cluster, code); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = max(code, 1)
+		}
+	}
+	return code
 }
 
 // Shared returns the one control plane of this test binary, with our

@@ -40,7 +40,7 @@ const namespace = "kube-system"
 const patience = 60 * time.Second
 
 func TestMain(m *testing.M) {
-	code := cluster.Main(m, cluster.Options{Audit: true})
+	code := cluster.Main(m, cluster.Options{Audit: true}, onlyWithRights)
 	if built != "" {
 		_ = os.RemoveAll(built)
 	}

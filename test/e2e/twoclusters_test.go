@@ -48,7 +48,7 @@ func newApart(t *testing.T) *apart {
 	git := newGitServer(t)
 	// Each half has the kinds that docs/controller.md installs there, and machine-controller's.
 	half := func(kinds []string, manifests ...string) *system {
-		c := cluster.Start(t, cluster.Options{})
+		c := cluster.Start(t, cluster.Options{Audit: true})
 		keepKinds(t, c.Client(t), kinds)
 		for i, path := range manifests {
 			manifests[i] = repoPath(path)
@@ -70,6 +70,7 @@ func newApart(t *testing.T) *apart {
 			a.management.logMu.Unlock()
 		}
 		a.management.stop()
+		a.audited()
 	})
 	a.management.identity = a.management.kubeconfig()
 	a.worker.pools = a.worker.cluster.Namespace(t)
@@ -338,7 +339,7 @@ func (s *system) restart() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	c, err := cluster.Run(s.t.Context(), s.cluster.Dir, cluster.Options{Port: port}, io.Discard)
+	c, err := cluster.Run(s.t.Context(), s.cluster.Dir, cluster.Options{Port: port, Audit: true}, io.Discard)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -23,12 +23,23 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
+	"github.com/osm-gitops/osm-gitops/test/rights"
 	"github.com/osm-gitops/osm-gitops/test/stage"
 )
 
 const patience = 2 * time.Minute
 
-func TestMain(m *testing.M) { os.Exit(cluster.Main(m, cluster.Options{})) }
+func TestMain(m *testing.M) { os.Exit(cluster.Main(m, cluster.Options{Audit: true}, onlyWithRights)) }
+
+// onlyWithRights fails the tests when the controller asked for more than it may: the page reads
+// what nothing else does.
+func onlyWithRights(c *cluster.Cluster, _ int) error {
+	root, err := cluster.Root()
+	if err != nil {
+		return err
+	}
+	return rights.Refused(c.AuditLog(), "system:serviceaccount:kube-system:osm-gitops", filepath.Join(root, "deploy", "rbac.yaml"))
+}
 
 // world is a control plane, a repository on a Git server, and the controller.
 type world struct {

@@ -1,0 +1,96 @@
+{{/*
+The manifests of the repository's deploy/ lie in files/, as they are; hack/generate copies them.
+Templates read those, change what values and the namespace of the release ask for, and write the
+rest unchanged: there is one place where a right, a rule or a security context is set down.
+*/}}
+
+{{/* The documents of a file, as {"items": [...]}: {{ include "osm-gitops.read" (list $ "rbac.yaml") | fromYaml }} */}}
+{{- define "osm-gitops.read" -}}
+{{- $items := list -}}
+{{- $text := required (printf "the chart lacks files/%s" (index . 1)) ((index . 0).Files.Get (printf "files/%s" (index . 1))) -}}
+{{- range regexSplit "(?m)^---$" $text -1 -}}
+{{- $o := fromYaml . -}}
+{{- if $o }}{{ $items = append $items $o }}{{ end -}}
+{{- end -}}
+{{- dict "items" $items | toYaml -}}
+{{- end -}}
+
+{{/* An object with the labels of the chart, as a document: {{ include "osm-gitops.write" (list $ $o) }} */}}
+{{- define "osm-gitops.write" -}}
+{{- $root := index . 0 -}}
+{{- $o := index . 1 -}}
+{{- $labels := dict "app.kubernetes.io/managed-by" $root.Release.Service "app.kubernetes.io/instance" $root.Release.Name "helm.sh/chart" (printf "%s-%s" $root.Chart.Name ($root.Chart.Version | replace "+" "_")) -}}
+{{- $_ := set $o.metadata "labels" (merge $labels ($o.metadata.labels | default dict) (dict "app.kubernetes.io/name" "osm-gitops")) }}
+---
+{{ toYaml $o }}
+{{ end -}}
+
+{{/* The right to a namespace that does not depend on where the release is: subjects follow it. */}}
+{{- define "osm-gitops.subjects" -}}
+{{- range .o.subjects -}}
+{{- if eq .name "osm-gitops" }}{{ $_ := set . "namespace" $.namespace }}{{ end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "osm-gitops.image" -}}
+{{- $image := .Values.image -}}
+{{- $repository := required "image.repository is not set: name the registry that has your copy of the image, such as --set image.repository=registry.example.com/platform/osm-gitops" $image.repository -}}
+{{- if $image.digest -}}
+{{ $repository }}@{{ $image.digest }}
+{{- else -}}
+{{ $repository }}:{{ $image.tag | default .Chart.AppVersion }}
+{{- end -}}
+{{- end -}}
+
+{{/* What no schema can say, because it is about two values. */}}
+{{- define "osm-gitops.check" -}}
+{{- $v := .Values -}}
+{{- if and (gt (int $v.replicas) 1) (not $v.leaderElect) -}}
+{{- fail "leaderElect=false with replicas above 1: nothing would keep two replicas from writing. Set replicas=1, or leaderElect=true" -}}
+{{- end -}}
+{{- if and (eq $v.mode "management") (not $v.workerCluster.kubeconfigSecret.name) -}}
+{{- fail "workerCluster.kubeconfigSecret.name is not set: with mode=management name the Secret with the kubeconfig of the worker cluster" -}}
+{{- end -}}
+{{- if and (ne $v.mode "management") $v.workerCluster.kubeconfigSecret.name -}}
+{{- fail (printf "workerCluster.kubeconfigSecret.name is set, and mode is %s: set mode=management, or leave the Secret out" $v.mode) -}}
+{{- end -}}
+{{- if and $v.webhook.url (ne $v.mode "worker") -}}
+{{- fail (printf "webhook.url is set, and mode is %s: it is for mode=worker; elsewhere API servers call the Service" $v.mode) -}}
+{{- end -}}
+{{- if and $v.ui.enabled (not $v.ui.tlsSecret) (ne $v.mode "worker") -}}
+{{- fail "ui.tlsSecret is not set: the audit page asks for tokens, and needs TLS. Name a Secret of type kubernetes.io/tls" -}}
+{{- end -}}
+{{- if and $v.metrics.serviceMonitor.enabled $v.networkPolicy.enabled (not $v.networkPolicy.metricsFrom) -}}
+{{- fail "networkPolicy.metricsFrom is not set: Prometheus would not reach the metrics. Name its namespace, such as [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: monitoring}}}]" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The controller's arguments, as {"args": [...]}. */}}
+{{- define "osm-gitops.args" -}}
+{{- $v := .Values -}}
+{{- $args := list -}}
+{{- if not $v.leaderElect }}{{ $args = append $args "--leader-elect=false" }}{{ end -}}
+{{- if eq $v.mode "management" -}}
+{{- $args = concat $args (list (printf "--worker-cluster-kubeconfig=/etc/osm-gitops/worker-cluster/%s" $v.workerCluster.kubeconfigSecret.key) "--worker-health-probe-address=:8086" "--worker-metrics-address=0") -}}
+{{- end -}}
+{{- if not $v.webhook.enabled }}{{ $args = append $args "--webhook-address=0" }}{{ end -}}
+{{- if $v.hooks.enabled -}}
+{{- $args = append $args "--hooks-address=:9292" -}}
+{{- if $v.hooks.tlsSecret -}}
+{{- $args = concat $args (list "--hooks-cert-file=/etc/osm-gitops/hooks/tls.crt" "--hooks-key-file=/etc/osm-gitops/hooks/tls.key") -}}
+{{- end -}}
+{{- end -}}
+{{- if $v.ui.enabled -}}
+{{- $args = concat $args (list "--ui-address=0.0.0.0:8443" "--ui-tls-cert=/etc/osm-gitops/ui/tls.crt" "--ui-tls-key=/etc/osm-gitops/ui/tls.key") -}}
+{{- end -}}
+{{- range $name, $value := $v.flags -}}
+{{- if kindIs "slice" $value -}}
+{{- range $value }}{{ $args = append $args (printf "--%s=%s" $name (toString .)) }}{{ end -}}
+{{- else if kindIs "float64" $value -}}
+{{- $args = append $args (printf "--%s=%s" $name ($value | int64 | toString)) -}}
+{{- else if not (kindIs "invalid" $value) -}}
+{{- $args = append $args (printf "--%s=%s" $name (toString $value)) -}}
+{{- end -}}
+{{- end -}}
+{{- dict "args" (concat $args $v.extraArgs) | toYaml -}}
+{{- end -}}

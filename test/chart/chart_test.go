@@ -1,0 +1,221 @@
+package chart
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// What the chart makes without values and what kustomize makes are the same objects, but
+// for what says that Helm keeps them and for the image.
+func TestChartAndKustomizeAgree(t *testing.T) {
+	for _, c := range []struct{ name, dir, values string }{
+		{"one cluster", ".", ""},
+		{"management", "two-clusters/management", "mode: management\nworkerCluster: {kubeconfigSecret: {name: osm-gitops-worker-cluster}}\nwebhook: {enabled: false}\nadmission: {policies: false}\n"},
+		{"worker", "two-clusters/worker", "mode: worker\nadmission: {policies: false}\n"},
+		{"monitoring", "monitoring", "metrics: {serviceMonitor: {enabled: true}, prometheusRule: {enabled: true}}\nnetworkPolicy: {enabled: false}\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			fromChart, fromKustomize := byName(t, chart(t, "kube-system", image+c.values)), byName(t, kustomize(t, c.dir))
+			for _, o := range fromChart {
+				withoutHelm(o)
+			}
+			for _, o := range fromKustomize {
+				withoutHelm(o)
+			}
+			if c.name == "monitoring" { // which is put on top of the rest
+				for name := range fromChart {
+					if fromKustomize[name] == nil {
+						delete(fromChart, name)
+					}
+				}
+			}
+			if diff := cmp.Diff(fromKustomize, fromChart); diff != "" {
+				t.Errorf("-kustomize +chart:\n%s", diff)
+			}
+		})
+	}
+}
+
+// withoutHelm takes away what only Helm writes, and what has to be set.
+func withoutHelm(o map[string]any) {
+	meta := o["metadata"].(map[string]any)
+	for _, where := range []string{"labels", "annotations"} {
+		if m, ok := meta[where].(map[string]any); ok {
+			for key := range m {
+				if strings.HasPrefix(key, "helm.sh/") || key == "app.kubernetes.io/managed-by" || key == "app.kubernetes.io/instance" || key == "app.kubernetes.io/name" {
+					delete(m, key)
+				}
+			}
+			if len(m) == 0 {
+				delete(meta, where)
+			}
+		}
+	}
+	delete(o, "status") // of CustomResourceDefinitions
+	containers, _, _ := unstructured.NestedSlice(o, "spec", "template", "spec", "containers")
+	if len(containers) == 1 {
+		c := containers[0].(map[string]any)
+		delete(c, "image")
+		delete(c, "imagePullPolicy")
+		_ = unstructured.SetNestedSlice(o, containers, "spec", "template", "spec", "containers")
+	}
+}
+
+// deployment is the one of a rendering.
+func deployment(t *testing.T, list []*unstructured.Unstructured) *appsv1.Deployment {
+	t.Helper()
+	for _, o := range list {
+		if o.GetKind() == "Deployment" {
+			d := &appsv1.Deployment{}
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, d); err != nil {
+				t.Fatal(err)
+			}
+			return d
+		}
+	}
+	t.Fatal("there is no Deployment")
+	return nil
+}
+
+// Whatever values say of the rest, the process is nobody's root, writes nothing but its
+// cache, and has no capability. security.md 30
+func TestSecurityContext(t *testing.T) {
+	for _, values := range []string{"", "mode: management\nworkerCluster: {kubeconfigSecret: {name: w}}\n", "ui: {enabled: true, tlsSecret: ui}\nhooks: {enabled: true, tlsSecret: h}\n"} {
+		pod := deployment(t, chart(t, "osm", image+values)).Spec.Template.Spec
+		p, c := pod.SecurityContext, pod.Containers[0].SecurityContext
+		if p == nil || p.RunAsNonRoot == nil || !*p.RunAsNonRoot || p.SeccompProfile == nil || p.SeccompProfile.Type != "RuntimeDefault" {
+			t.Errorf("the Pod may be root, or call what it likes: %+v", p)
+		}
+		if c == nil || c.ReadOnlyRootFilesystem == nil || !*c.ReadOnlyRootFilesystem || c.AllowPrivilegeEscalation == nil || *c.AllowPrivilegeEscalation ||
+			c.Capabilities == nil || !slices.Equal(c.Capabilities.Drop, []corev1.Capability{"ALL"}) || len(c.Capabilities.Add) > 0 {
+			t.Errorf("the container may write or become more: %+v", c)
+		}
+		if pod.HostNetwork || pod.HostPID || pod.HostIPC {
+			t.Error("the Pod has a part of its node")
+		}
+		for _, m := range pod.Containers[0].VolumeMounts {
+			if !m.ReadOnly && m.Name != "cache" {
+				t.Errorf("%s may be written to", m.MountPath)
+			}
+		}
+	}
+}
+
+// The ports that are open are those that values ask for, and each has its rule in the
+// NetworkPolicy; metrics are for nobody until somebody is named. security.md 29
+func TestPorts(t *testing.T) {
+	for _, c := range []struct {
+		name, values string
+		ports, let   []string
+	}{
+		{"as it is", "", []string{"webhook", "metrics", "health"}, []string{"webhook"}},
+		{"no webhook", "webhook: {enabled: false}\n", []string{"metrics", "health"}, nil},
+		{"all", "hooks: {enabled: true}\nui: {enabled: true, tlsSecret: ui}\nnetworkPolicy: {metricsFrom: [{podSelector: {}}]}\n",
+			[]string{"webhook", "metrics", "health", "hooks", "ui"}, []string{"webhook", "metrics", "hooks", "ui"}},
+		{"two clusters", "mode: management\nworkerCluster: {kubeconfigSecret: {name: w}}\n", []string{"webhook", "metrics", "health", "worker-health"}, []string{"webhook"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			list := chart(t, "osm", image+c.values)
+			var ports, let []string
+			for _, p := range deployment(t, list).Spec.Template.Spec.Containers[0].Ports {
+				ports = append(ports, p.Name)
+			}
+			policy := byName(t, list)["NetworkPolicy osm/osm-gitops"]
+			rules, _, err := unstructured.NestedSlice(policy, "spec", "ingress")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, rule := range rules {
+				for _, port := range rule.(map[string]any)["ports"].([]any) {
+					let = append(let, port.(map[string]any)["port"].(string))
+				}
+			}
+			if !slices.Equal(ports, c.ports) || !slices.Equal(let, c.let) {
+				t.Errorf("ports are %q, let through %q; want %q, %q", ports, let, c.ports, c.let)
+			}
+		})
+	}
+}
+
+// Every flag that the chart sets itself is set by the value that says so, and whatever
+// stands under flags becomes an argument.
+func TestArguments(t *testing.T) {
+	for _, c := range []struct {
+		values string
+		want   []string
+	}{
+		{"", []string{"controller", "--namespace=$(POD_NAMESPACE)", "--cache-dir=/var/cache/osm-gitops/mirrors", "--health-probe-address=:8085", "--metrics-address=:8080"}},
+		{"replicas: 1\nleaderElect: false\n", []string{"--leader-elect=false"}},
+		{"mode: management\nworkerCluster: {kubeconfigSecret: {name: w, key: config}}\n",
+			[]string{"--worker-cluster-kubeconfig=/etc/osm-gitops/worker-cluster/config", "--worker-health-probe-address=:8086", "--worker-metrics-address=0"}},
+		{"webhook: {enabled: false}\n", []string{"--webhook-address=0"}},
+		{"hooks: {enabled: true, tlsSecret: h}\n", []string{"--hooks-address=:9292", "--hooks-cert-file=/etc/osm-gitops/hooks/tls.crt", "--hooks-key-file=/etc/osm-gitops/hooks/tls.key"}},
+		{"ui: {enabled: true, tlsSecret: u}\n", []string{"--ui-address=0.0.0.0:8443", "--ui-tls-cert=/etc/osm-gitops/ui/tls.crt", "--ui-tls-key=/etc/osm-gitops/ui/tls.key"}},
+		{"flags: {provenance-max: 1000000, disable-default-osps: true, node-download-mirrors: [a=https://x, b=https://y], cluster-name: \"1\"}\nextraArgs: [--log-debug]\n",
+			[]string{"--provenance-max=1000000", "--disable-default-osps=true", "--node-download-mirrors=a=https://x", "--node-download-mirrors=b=https://y", "--cluster-name=1", "--log-debug"}},
+	} {
+		args := deployment(t, chart(t, "osm", image+c.values)).Spec.Template.Spec.Containers[0].Args
+		for _, want := range c.want {
+			if !slices.Contains(args, want) {
+				t.Errorf("with %q the arguments lack %s: %q", c.values, want, args)
+			}
+		}
+	}
+}
+
+// What is wrong with values is said before anything is applied, and so is what to do.
+func TestRefusedValues(t *testing.T) {
+	for values, says := range map[string]string{
+		"":                                    "image.repository is not set",
+		image + "replica: 3":                  "replica",
+		image + "replicas: many":              "replicas",
+		image + "mode: both":                  "mode",
+		image + "flags: {cluster-dn: x}":      "cluster-dn",
+		image + "flags: {cache-dir: /x}":      "cache-dir",
+		image + "flags: {node-token-ttl: 5d}": "node-token-ttl",
+		image + "leaderElect: false":          "Set replicas=1",
+		image + "mode: management":            "workerCluster.kubeconfigSecret.name is not set",
+		image + "workerCluster: {kubeconfigSecret: {name: x}}":    "set mode=management",
+		image + "webhook: {url: \"https://x\"}":                   "it is for mode=worker",
+		image + "ui: {enabled: true}":                             "ui.tlsSecret is not set",
+		image + "metrics: {serviceMonitor: {enabled: true}}":      "networkPolicy.metricsFrom is not set",
+		"image: {repository: \"https://registry.example.com/x\"}": "repository",
+	} {
+		out, errs, err := render(t, values, "chart", chartDir, "osm")
+		if err == nil {
+			t.Errorf("%q is rendered:\n%.300s", values, out)
+		} else if !strings.Contains(errs, says) {
+			t.Errorf("%q is refused without %q:\n%s", values, says, errs)
+		}
+	}
+}
+
+// helm lint finds nothing.
+func TestLint(t *testing.T) {
+	for _, values := range []string{image, "mode: worker", image + "mode: management\nworkerCluster: {kubeconfigSecret: {name: w}}"} {
+		out, errs, err := render(t, values, "lint", chartDir, "osm")
+		if err != nil || strings.TrimSpace(out) != "" {
+			t.Errorf("%v\n%s%s", err, out, errs)
+		}
+	}
+}
+
+// The notes say what to do next, with the namespace in it.
+func TestNotes(t *testing.T) {
+	out, errs, err := render(t, image, "notes", chartDir, "osm")
+	if err != nil {
+		t.Fatalf("%v\n%s", err, errs)
+	}
+	for _, want := range []string{"namespace: osm", "kubectl -n osm rollout status deployment/osm-gitops", "root on every node"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the notes lack %q:\n%s", want, out)
+		}
+	}
+}

@@ -1,0 +1,52 @@
+package image_test
+
+import (
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+// An action of others, where there is one, is named by the commit that somebody has read, and every
+// script can be parsed.
+func TestWorkflows(t *testing.T) {
+	b, err := os.ReadFile("../../.github/workflows/release.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var workflow struct {
+		Jobs map[string]struct {
+			Steps []struct{ Name, Uses, Run string }
+		}
+	}
+	if err := yaml.Unmarshal(b, &workflow); err != nil {
+		t.Fatal(err)
+	}
+	commit := regexp.MustCompile(`@[0-9a-f]{40}$`)
+	scripts := 0
+	for _, job := range workflow.Jobs {
+		for _, step := range job.Steps {
+			if step.Uses != "" && !commit.MatchString(step.Uses) {
+				t.Errorf("step %q uses %s: name a commit", step.Name, step.Uses)
+			}
+			if strings.Contains(step.Run, "${{") {
+				t.Errorf("step %q has an expression in its script, which whoever names a tag could write: give it as an environment variable", step.Name)
+			}
+			if step.Run == "" {
+				continue
+			}
+			scripts++
+			cmd := exec.CommandContext(t.Context(), "bash", "-n")
+			cmd.Stdin = strings.NewReader(step.Run)
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Errorf("step %q: %v\n%s", step.Name, err, out)
+			}
+		}
+	}
+	if scripts < 5 {
+		t.Errorf("there are %d scripts only", scripts)
+	}
+}

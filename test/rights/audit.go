@@ -1,0 +1,123 @@
+package rights
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+)
+
+// maxLine bounds a line of an audit log of level Metadata.
+const maxLine = 4 << 20 // 4 MiB
+
+// Request is what somebody asked of an API server.
+type Request struct {
+	Verb, Group, Resource, Namespace, Name string
+	// Forbidden says that no right allowed it.
+	Forbidden bool
+}
+
+func (q Request) String() string {
+	return Right{Namespace: q.Namespace, Verb: q.Verb, Group: q.Group, Resource: q.Resource, Name: q.Name}.String()
+}
+
+// Requests returns what a user has asked for, each thing once, by an audit log of kind
+// audit.k8s.io/v1. What is no resource, such as /version, is left out.
+func Requests(log io.Reader, user string) (map[Request]int, error) {
+	out := map[Request]int{}
+	lines := bufio.NewScanner(log)
+	lines.Buffer(nil, maxLine)
+	for n := 1; lines.Scan(); n++ {
+		var e struct {
+			Stage, Verb string
+			User        struct{ Username string }
+			ObjectRef   *struct{ Resource, Subresource, APIGroup, Namespace, Name string }
+			Annotations map[string]string
+		}
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			return nil, fmt.Errorf("reading line %d of the audit log: %w", n, err)
+		}
+		if e.User.Username != user || e.ObjectRef == nil {
+			continue
+		}
+		q := Request{
+			Verb: e.Verb, Group: e.ObjectRef.APIGroup, Resource: e.ObjectRef.Resource,
+			Namespace: e.ObjectRef.Namespace, Name: e.ObjectRef.Name,
+			// 403 is also what admission answers, to whom has the right.
+			Forbidden: e.Annotations["authorization.k8s.io/decision"] == "forbid",
+		}
+		if e.ObjectRef.Subresource != "" {
+			q.Resource += "/" + e.ObjectRef.Subresource
+		}
+		if q.Namespace == "" {
+			q.Namespace = Anywhere
+		}
+		out[q]++
+	}
+	return out, lines.Err()
+}
+
+// Refused is an error with what a user was forbidden by an audit log, at a path, and what none
+// of the rules in a file allows. An API server that has just begun refuses everybody until it
+// has read its roles: what they allow is no refusal of theirs.
+func Refused(log, user, file string) error {
+	requests, err := readLog(log, user)
+	if err != nil {
+		return err
+	}
+	rules, err := Read(file)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for q, n := range requests {
+		if q.Forbidden && !Allowed(rules, q) {
+			errs = append(errs, fmt.Errorf("rights: the controller was forbidden %d times to %s: %s lacks it, or the controller should not ask", n, q, file))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func readLog(path, user string) (map[Request]int, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	requests, err := Requests(f, user)
+	if err == nil && len(requests) == 0 {
+		err = fmt.Errorf("%s has no request of %s", path, user)
+	}
+	return requests, err
+}
+
+// Allowed says whether any of the rules allows a request.
+func Allowed(rules []Rule, q Request) bool {
+	for _, rule := range rules {
+		for _, r := range rule.Rights() {
+			if r.Allows(q) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Unused are the rights of rules that no request needed, in their order.
+func Unused(rules []Rule, requests map[Request]int) []Right {
+	var out []Right
+	for _, rule := range rules {
+	rights:
+		for _, r := range rule.Rights() {
+			for q := range requests {
+				if !q.Forbidden && r.Allows(q) {
+					continue rights
+				}
+			}
+			out = append(out, r)
+		}
+	}
+	return out
+}

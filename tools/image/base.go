@@ -1,0 +1,120 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+	"github.com/google/ko/pkg/build"
+	"golang.org/x/crypto/x509roots/fallback/bundle"
+)
+
+// baseName is what annotations of the image call its base: there is none to be fetched, and
+// the name exists nowhere (RFC 2606).
+const baseName = "image.invalid/scratch:latest"
+
+// file is one of the base image.
+type file struct{ path, content string }
+
+// base makes the image that the program is put on, for each platform: nothing but whom the process may
+// be, and Mozilla's root certificates, of a release of Go's module that go.mod pins.
+func (o options) base(context.Context, string) (name.Reference, build.Result, error) {
+	ref, err := name.ParseReference(baseName)
+	if err != nil {
+		return nil, nil, err
+	}
+	layer, err := o.layer([]file{
+		{"etc/group", "root:x:0:\nnonroot:x:65532:\n"},
+		{"etc/passwd", "root:x:0:0:root:/root:/sbin/nologin\nnonroot:x:65532:65532:nonroot:/home/nonroot:/sbin/nologin\n"},
+		{"etc/ssl/certs/ca-certificates.crt", roots()},
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
+	for _, p := range o.platforms {
+		platform, err := v1.ParsePlatform(p)
+		if err != nil {
+			return nil, nil, fmt.Errorf("-platforms: %w", err)
+		}
+		image, err := o.image(layer, platform)
+		if err != nil {
+			return nil, nil, err
+		}
+		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{Platform: platform}})
+	}
+	return ref, index, nil
+}
+
+func (o options) image(layer v1.Layer, platform *v1.Platform) (v1.Image, error) {
+	image := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
+	image, err := mutate.Append(image, mutate.Addendum{Layer: layer, History: v1.History{
+		Created: v1.Time{Time: o.created}, CreatedBy: "osm-gitops tools/image", Comment: "users and root certificates",
+	}})
+	if err != nil {
+		return nil, err
+	}
+	config, err := image.ConfigFile()
+	if err != nil {
+		return nil, err
+	}
+	config = config.DeepCopy()
+	config.OS, config.Architecture, config.Variant = platform.OS, platform.Architecture, platform.Variant
+	config.Created = v1.Time{Time: o.created}
+	config.Config.Env = []string{"PATH=/usr/bin", "SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt"}
+	return mutate.ConfigFile(image, config)
+}
+
+// layer is an archive of files that belong to root and that everybody may read, with their folders.
+func (o options) layer(files []file) (v1.Layer, error) {
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	made := map[string]bool{}
+	for _, f := range files {
+		parts := strings.Split(f.path, "/")
+		for i := 1; i < len(parts); i++ {
+			dir := strings.Join(parts[:i], "/") + "/"
+			if made[dir] {
+				continue
+			}
+			made[dir] = true
+			if err := w.WriteHeader(&tar.Header{Name: dir, Typeflag: tar.TypeDir, Mode: 0o755, ModTime: o.created}); err != nil {
+				return nil, err
+			}
+		}
+		if err := w.WriteHeader(&tar.Header{Name: f.path, Typeflag: tar.TypeReg, Mode: 0o644, Size: int64(len(f.content)), ModTime: o.created}); err != nil {
+			return nil, err
+		}
+		if _, err := io.WriteString(w, f.content); err != nil {
+			return nil, err
+		}
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	return tarball.LayerFromOpener(func() (io.ReadCloser, error) {
+		return io.NopCloser(bytes.NewReader(b.Bytes())), nil
+	}, tarball.WithMediaType(types.OCILayer))
+}
+
+// roots are Mozilla's root certificates, but for those that count only under conditions a file
+// of certificates cannot hold.
+func roots() string {
+	var b strings.Builder
+	for root := range bundle.Roots() {
+		if root.Constraint == nil {
+			b.Write(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: root.Certificate}))
+		}
+	}
+	return b.String()
+}

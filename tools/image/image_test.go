@@ -1,0 +1,289 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"io"
+	"log"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-containerregistry/cmd/crane/cmd"
+	"github.com/google/go-containerregistry/pkg/crane"
+	"github.com/google/go-containerregistry/pkg/registry"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+)
+
+const created = "2026-01-02T03:04:05Z"
+
+// unpacked are the files of an image by path, as a node sees them.
+func unpacked(t *testing.T, image v1.Image) map[string]*tar.Header {
+	t.Helper()
+	layers, err := image.Layers()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]*tar.Header{}
+	for _, layer := range layers {
+		each(t, layer, func(h *tar.Header, _ io.Reader) { out[strings.Trim(h.Name, "/.")] = h })
+	}
+	return out
+}
+
+func each(t *testing.T, layer v1.Layer, f func(h *tar.Header, content io.Reader)) {
+	t.Helper()
+	r, err := layer.Uncompressed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	for files := tar.NewReader(r); ; {
+		h, err := files.Next()
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		f(h, files)
+	}
+}
+
+// content is one file of an image.
+func content(t *testing.T, image v1.Image, path string) []byte {
+	t.Helper()
+	layers, err := image.Layers()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []byte
+	for _, layer := range layers {
+		each(t, layer, func(h *tar.Header, r io.Reader) {
+			if strings.Trim(h.Name, "/.") == path {
+				if out, err = io.ReadAll(r); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+	return out
+}
+
+// The base is made for every machine, has no shell and no package manager, and its root
+// certificates can be read.
+func TestBase(t *testing.T) {
+	o, err := parse([]string{"-o", "x", "-version", "v1.0.0", "-commit", "3f2a9c1", "-created", created})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, result, err := o.base(t.Context(), program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	index := result.(v1.ImageIndex)
+	manifest, err := index.IndexManifest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var platforms []string
+	for _, m := range manifest.Manifests {
+		platforms = append(platforms, m.Platform.String())
+		image, err := index.Image(m.Digest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for path, h := range unpacked(t, image) {
+			if h.Mode&0o7022 != 0 || h.Uid != 0 {
+				t.Errorf("%s has mode %o, of user %d", path, h.Mode, h.Uid)
+			}
+		}
+		roots := x509.NewCertPool()
+		pem := content(t, image, "etc/ssl/certs/ca-certificates.crt")
+		if !roots.AppendCertsFromPEM(pem) || bytes.Count(pem, []byte("BEGIN CERTIFICATE")) < 50 {
+			t.Errorf("there are %d root certificates", bytes.Count(pem, []byte("BEGIN CERTIFICATE")))
+		}
+		if !strings.Contains(string(content(t, image, "etc/passwd")), "nonroot:x:65532:65532:") {
+			t.Error("the user has no name")
+		}
+	}
+	if !slices.Equal(platforms, []string{"linux/amd64", "linux/arm64"}) {
+		t.Errorf("platforms are %q", platforms)
+	}
+}
+
+// What lies in the layout is what a cluster gets: who the process is, what it runs, what it says
+// of itself, and nothing else that could be run. Other machines than this one are built
+// in a soak, since everything is compiled anew for them.
+func TestImage(t *testing.T) {
+	t.Chdir("../..")
+	dir := filepath.Join(t.TempDir(), "image")
+	platforms := []string{"linux/" + runtime.GOARCH}
+	if os.Getenv("OSM_SOAK") == "1" {
+		platforms = []string{"linux/amd64", "linux/arm64"}
+	}
+	var out bytes.Buffer
+	args := []string{"-o", dir, "-version", "v1.2.3-test", "-commit", "3f2a9c1", "-created", created, "-platforms", strings.Join(platforms, ",")}
+	if err := run(t.Context(), args, &out); err != nil {
+		t.Fatal(err)
+	}
+	index, err := layout.ImageIndexFromPath(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifest, err := index.IndexManifest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(manifest.Manifests) != 1 || manifest.Manifests[0].Digest.String() != strings.TrimSpace(out.String()) {
+		t.Fatalf("the layout holds %+v, and %s was said", manifest.Manifests, &out)
+	}
+	images := imagesOf(t, index, manifest.Manifests[0])
+	if len(images) != len(platforms) {
+		t.Fatalf("there are %d images for %q", len(images), platforms)
+	}
+	for _, image := range images {
+		checkImage(t, image)
+	}
+	checkSBOM(t, dir+".sbom")
+	checkPush(t, dir, manifest.Manifests[0].Digest.String())
+	if err := run(t.Context(), args, io.Discard); err == nil || !strings.Contains(err.Error(), "is there already") {
+		t.Errorf("a second image is added to the first: %v", err)
+	}
+}
+
+// imagesOf are those of a layout's one entry, which is an index where there are many.
+func imagesOf(t *testing.T, index v1.ImageIndex, d v1.Descriptor) []v1.Image {
+	t.Helper()
+	if !d.MediaType.IsIndex() {
+		image, err := index.Image(d.Digest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return []v1.Image{image}
+	}
+	inner, err := index.ImageIndex(d.Digest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifest, err := inner.IndexManifest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []v1.Image
+	for _, m := range manifest.Manifests {
+		out = append(out, imagesOf(t, inner, m)...)
+	}
+	return out
+}
+
+func checkImage(t *testing.T, image v1.Image) {
+	t.Helper()
+	config, err := image.ConfigFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := config.Config
+	if c.User != "65532:65532" || !slices.Equal(c.Entrypoint, []string{"/ko-app/osm-gitops"}) || len(c.Cmd) > 0 {
+		t.Errorf("it runs %q %q as %q", c.Entrypoint, c.Cmd, c.User)
+	}
+	if c.Labels["org.opencontainers.image.version"] != "v1.2.3-test" || c.Labels["org.opencontainers.image.revision"] != "3f2a9c1" {
+		t.Errorf("labels are %q", c.Labels)
+	}
+	if got := config.Created.Format(time.RFC3339); got != created {
+		t.Errorf("it was made at %s", got)
+	}
+	var runnable []string
+	for path, h := range unpacked(t, image) {
+		if h.Mode&0o6000 != 0 {
+			t.Errorf("%s is another user's when it runs: %o", path, h.Mode)
+		}
+		if h.Typeflag == tar.TypeReg && h.Mode&0o111 != 0 {
+			runnable = append(runnable, path)
+		}
+	}
+	if !slices.Equal(runnable, []string{"ko-app/osm-gitops"}) {
+		t.Errorf("what can be run is %q", runnable)
+	}
+	if config.Architecture != runtime.GOARCH {
+		return // this machine cannot run it
+	}
+	program := filepath.Join(t.TempDir(), "osm-gitops")
+	if err := os.WriteFile(program, content(t, image, "ko-app/osm-gitops"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	said, err := exec.CommandContext(ctx, program, "version").CombinedOutput()
+	if err != nil || !strings.Contains(string(said), "osm-gitops v1.2.3-test\ncommit 3f2a9c1\n") {
+		t.Errorf("it says %v\n%s", err, said)
+	}
+}
+
+// checkSBOM looks for what the program is made of.
+func checkSBOM(t *testing.T, dir string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("there is no SBOM: %v", err)
+	}
+	found := false
+	for _, path := range files {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var sbom struct {
+			SPDXVersion string `json:"spdxVersion"`
+			Packages    []struct{ Name string }
+		}
+		if err := json.Unmarshal(b, &sbom); err != nil || !strings.HasPrefix(sbom.SPDXVersion, "SPDX-") {
+			t.Errorf("%s: %v", path, err)
+		}
+		for _, p := range sbom.Packages {
+			found = found || strings.Contains(p.Name, "controller-runtime")
+		}
+	}
+	if !found {
+		t.Errorf("no SBOM of %q names what the program is made of", files)
+	}
+}
+
+// checkPush copies a layout as docs/install.md and the release workflow do: what has the tag in
+// the registry is what was built, and not an index around it.
+func checkPush(t *testing.T, dir, digest string) {
+	t.Helper()
+	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	defer server.Close()
+	repository := strings.TrimPrefix(server.URL, "http://") + "/platform/osm-gitops"
+	push := cmd.NewCmdPush(&[]crane.Option{})
+	var out bytes.Buffer
+	push.SetOut(&out)
+	push.SetArgs([]string{dir, repository + ":v1.0.0"})
+	if err := push.ExecuteContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	there, err := crane.Digest(repository + ":v1.0.0")
+	if err != nil || there != digest || strings.TrimSpace(out.String()) != repository+"@"+digest {
+		t.Errorf("pushed is %s, said is %s; built was %s (%v)", there, &out, digest, err)
+	}
+}
+
+func TestMisuse(t *testing.T) {
+	for _, args := range [][]string{{}, {"-o", "x"}, {"-o", "x", "-version", "v1", "-commit", "c", "-created", "yesterday"}} {
+		if err := run(t.Context(), args, io.Discard); err == nil {
+			t.Errorf("%q is taken", args)
+		}
+	}
+}
