@@ -16,27 +16,33 @@ import (
 // base of an overlay is looked for in the same file, beside it or, with --repo, in the
 // repository, in the history there, and among the built-in profiles.
 func (o origin) fileProfile(ctx context.Context, asked string) (render.Profile, error) {
-	path := o.flags.profile
-	in, err := readContents(path, o.stdin)
+	docs, err := o.fileProfiles(ctx)
 	if err != nil {
 		return render.Profile{}, err
 	}
-	if len(in.Overlays) == 0 && o.flags.repo.location != "" {
-		return render.Profile{}, notInRepository(path)
-	}
-	docs := in.Profiles
-	if len(in.Overlays) > 0 {
-		bases, done, err := o.bases(ctx, in.Overlays)
-		if err != nil {
-			return render.Profile{}, err
-		}
-		defer done()
-		if docs, err = bases.profiles(ctx, in); err != nil {
-			return render.Profile{}, err
-		}
-	}
-	doc, err := choose(docs, path, asked)
+	doc, err := choose(docs, o.flags.profile, asked)
 	return profileOf(doc), err
+}
+
+// fileProfiles are all profiles in a file.
+func (o origin) fileProfiles(ctx context.Context) ([]profile.Document, error) {
+	path := o.flags.profile
+	in, err := readContents(path, o.stdin)
+	if err != nil {
+		return nil, err
+	}
+	if len(in.Overlays) == 0 && o.flags.repo.location != "" {
+		return nil, notInRepository(path)
+	}
+	if len(in.Overlays) == 0 {
+		return in.Profiles, nil
+	}
+	bases, done, err := o.bases(ctx, in.Overlays)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	return bases.profiles(ctx, in)
 }
 
 // bases opens the place in which the base of an overlay is.
