@@ -50,7 +50,7 @@ func (o origin) bases(ctx context.Context, overlays []profile.Overlay) (bases, f
 	index := profile.Indexer{Check: checkWith(o.engine), Builtin: builtinProfiles()}
 	if o.flags.repo.location != "" {
 		snap, done, err := o.flags.repo.read(ctx)
-		return bases{index, snap}, done, err
+		return bases{index: index, snap: snap}, done, err
 	}
 	b, err := besides(ctx, o.flags.profile, index, overlays)
 	return b, func() {}, err
@@ -60,7 +60,7 @@ func (o origin) bases(ctx context.Context, overlays []profile.Overlay) (bases, f
 // whole work tree that it is in. Beside standard input there is nothing.
 func besides(ctx context.Context, file string, index profile.Indexer, overlays []profile.Overlay) (bases, error) {
 	if file == "-" {
-		return bases{index, &source.Snapshot{}}, nil
+		return bases{index: index, snap: &source.Snapshot{}}, nil
 	}
 	dir, err := filepath.Abs(filepath.Dir(file))
 	if err != nil {
@@ -70,8 +70,11 @@ func besides(ctx context.Context, file string, index profile.Indexer, overlays [
 	if err != nil {
 		return bases{}, err
 	}
-	found := bases{profile.Indexer{Check: index.Check, Builtin: index.Builtin}, snap}
+	found := bases{index: profile.Indexer{Check: index.Check, Builtin: index.Builtin}, snap: snap}
 	top := source.TopOf(dir)
+	if top == "" {
+		found.alone = filepath.Dir(file)
+	}
 	for _, o := range overlays {
 		_, err := found.elsewhere(ctx, o)
 		var missing *profile.MissingBaseError
@@ -79,7 +82,7 @@ func besides(ctx context.Context, file string, index profile.Indexer, overlays [
 			continue // any other error is told when the overlay is resolved
 		}
 		snap, err := readFolder(ctx, top)
-		return bases{index, snap}, err
+		return bases{index: index, snap: snap}, err
 	}
 	return found, nil
 }
@@ -96,6 +99,8 @@ func readFolder(ctx context.Context, dir string) (*source.Snapshot, error) {
 type bases struct {
 	index profile.Indexer
 	snap  *source.Snapshot
+	// alone is the folder where it is in no work tree, else "".
+	alone string
 }
 
 // profiles are those in full in a file, and what its overlays come to.
@@ -117,7 +122,11 @@ func allOf(problems []*profile.Problem) error {
 }
 
 func (b *bases) elsewhere(ctx context.Context, o profile.Overlay) (profile.Document, error) {
-	return b.index.Base(ctx, b.snap, o.Spec.From)
+	base, err := b.index.Base(ctx, b.snap, o.Spec.From)
+	if b.alone != "" {
+		err = profile.WithFolder(err, b.alone)
+	}
+	return base, err
 }
 
 // base is the base of an overlay: in its own file before anywhere else.
