@@ -11,20 +11,20 @@ import (
 
 	"github.com/spf13/cobra"
 
-	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
-	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/downloads"
+	"github.com/osm-gitops/osm-gitops/pkg/preview"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
 // bundleFlags are the flags of `osm-gitops bundle`.
 type bundleFlags struct {
-	machineDeployments, cluster, profile, output string
+	profile, output string
 
-	repo repoFlags
+	pools poolFlags
+	repo  repoFlags
 }
 
-const bundleUsage = "osm-gitops bundle --machine-deployments DIR --cluster FILE"
+const bundleUsage = "osm-gitops bundle --machine-deployments DIR|--kubeconfig FILE|--snapshot FILE"
 
 // bundleOutputs are the values of --output.
 var bundleOutputs = map[string]func(downloads.List, io.Writer) error{
@@ -34,28 +34,34 @@ var bundleOutputs = map[string]func(downloads.List, io.Writer) error{
 func newBundleCommand() *cobra.Command {
 	var flags bundleFlags
 	cmd := &cobra.Command{
-		Use:   "bundle --machine-deployments DIR --cluster FILE [--profile FILE|FOLDER | --repo PATH-or-URL] [-o table|json|mirrors]",
+		Use:   "bundle --machine-deployments DIR|--kubeconfig FILE|--snapshot FILE [--profile FILE|FOLDER | --repo PATH-or-URL] [-o table|json|mirrors]",
 		Short: "list everything that the nodes of pools will download",
 		Long: `List everything that the nodes of pools will download: files with their checksums,
 packages and their repositories, container images. It is found in what is rendered
 for each pool, by following the scripts without running them.
 
-The profiles are those that the MachineDeployments name, and come from where
-osm-gitops render takes them: --profile FILE or FOLDER, --repo with --revision and
---path, or this program.
+The pools come from
+  --machine-deployments DIR  manifests below a folder, with the settings of --cluster FILE
+  --kubeconfig FILE          a cluster, read with your rights; Secrets are not read
+  --snapshot FILE            a file of osm-gitops snapshot, or the ConfigMap that the
+                             controller publishes with --publish-snapshot
+
+Each gets the profile that it names, in the version that it is pinned to, as the
+controller would choose it. The profiles come from where osm-gitops render takes them:
+--profile FILE or FOLDER, --repo with --revision and --path, or this program.
 
 -o mirrors writes the list that a plain downloader takes, and osm-gitops lint
 --mirrors. What could not be found out is listed as unresolved, and said on standard
-error.`,
-		Example: "  osm-gitops bundle --machine-deployments clusters/prod --cluster cluster.yaml -o mirrors > mirrors.txt",
+error. A pool that cannot have what it asks for is an error, and the others are listed
+nevertheless.`,
+		Example: "  osm-gitops bundle --machine-deployments clusters/prod --cluster cluster.yaml -o mirrors > mirrors.txt\n  osm-gitops bundle --snapshot prod.json.gz --repo . --path profiles",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return runBundle(cmd.Context(), flags, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return runBundle(cmd.Context(), flags, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&flags.machineDeployments, "machine-deployments", "", "`DIR` with manifests of MachineDeployments, or one file")
-	fs.StringVar(&flags.cluster, "cluster", "", "`FILE` with the keys settings and cluster, as osm-gitops render has it")
+	flags.pools.bind(fs)
 	fs.StringVar(&flags.profile, "profile", "", "`FILE` or folder with the OperatingSystemProfiles; default the built-in ones")
 	fs.StringVarP(&flags.output, "output", "o", "table", "what to print: table, json or mirrors")
 	flags.repo.bind(fs)
@@ -63,11 +69,10 @@ error.`,
 }
 
 func (f *bundleFlags) check() error {
+	if err := f.pools.check(bundleUsage); err != nil {
+		return err
+	}
 	switch {
-	case f.machineDeployments == "":
-		return misusef(bundleUsage, "--machine-deployments is missing")
-	case f.cluster == "":
-		return misusef(bundleUsage, "--cluster is missing")
 	case f.repo.location != "" && f.profile != "":
 		return misusef("osm-gitops bundle --repo PATH-or-URL --path FOLDER", "--repo and --profile exclude each other: the MachineDeployments name their profiles")
 	case bundleOutputs[f.output] == nil:
@@ -78,93 +83,125 @@ func (f *bundleFlags) check() error {
 	return f.repo.check()
 }
 
-func runBundle(ctx context.Context, flags bundleFlags, stdout, stderr io.Writer) error {
+// errIncomplete says that the list lacks what pools download of which an error was told.
+var errIncomplete = errors.New("the list lacks what these pools download: see above")
+
+func runBundle(ctx context.Context, flags bundleFlags, stdin io.Reader, stdout, stderr io.Writer) error {
 	if err := flags.check(); err != nil {
 		return err
 	}
-	inputs, err := flags.inputs(ctx, stderr)
-	if err != nil {
+	b := bundle{engine: render.NewEngine(), stdin: stdin, stderr: stderr, lists: map[string]downloads.List{}, wrong: map[string][]string{}}
+	if err := b.read(ctx, flags); err != nil {
 		return err
 	}
-	engine := render.NewEngine()
-	var lists []downloads.List
-	var errs []error
-	for _, in := range inputs {
-		list, err := downloads.Of(engine, in)
-		lists, errs = append(lists, list), append(errs, err)
-	}
-	if err := errors.Join(errs...); err != nil {
-		return err
-	}
-	list := downloads.Merge(lists...)
+	list := downloads.Merge(slices.Collect(maps.Values(b.lists))...)
 	if n := len(list.Unresolved()); n > 0 {
 		warn(stderr, fmt.Errorf("%d of %d items could not be found out: they are listed as unresolved, with what to do", n, len(list.Items)))
 	}
-	return bundleOutputs[flags.output](list, stdout)
+	byPool := func(x, y string) int { return strings.Compare(b.wrong[x][0], b.wrong[y][0]) }
+	for _, text := range slices.SortedFunc(maps.Keys(b.wrong), byPool) {
+		tell(stderr, "", fmt.Errorf("%s: %s", poolsText(b.wrong[text]), text))
+	}
+	if len(b.lists) > 0 || len(b.wrong) == 0 {
+		if err := bundleOutputs[flags.output](list, stdout); err != nil {
+			return err
+		}
+	}
+	if len(b.wrong) > 0 {
+		return errIncomplete
+	}
+	return nil
 }
 
-// inputs reads the pools, and for each its profile.
-func (f *bundleFlags) inputs(ctx context.Context, stderr io.Writer) ([]render.Input, error) {
-	file, err := readClusterFile(f.cluster, nil)
+// bundle gathers what pools download.
+type bundle struct {
+	engine *render.Engine
+	stdin  io.Reader
+	stderr io.Writer
+	lists  map[string]downloads.List // of pools that differ in their names alone
+	wrong  map[string][]string       // the pools of an error
+}
+
+func (b *bundle) read(ctx context.Context, flags bundleFlags) error {
+	selection, done, err := flags.selection(ctx, b)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	pools, err := readPools(f.machineDeployments)
+	defer done()
+	if selection.Fleet, err = flags.pools.fleet(ctx, b.stderr); err != nil {
+		return err
+	}
+	if len(selection.Fleet.Pools) == 0 {
+		return fmt.Errorf("namespace %q of the controller: there is no pool, a MachineDeployment that names a profile", selection.Fleet.Namespace)
+	}
+	pools, refused, err := selection.Pools(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	from := origin{flags: renderFlags{profile: f.profile, cluster: f.cluster, repo: f.repo}, engine: render.NewEngine(), stderr: &onceWriter{to: stderr, seen: map[string]bool{}}}
-	type answer struct {
-		profile render.Profile
-		err     error
+	for _, r := range refused {
+		warn(b.stderr, r)
 	}
-	profiles := map[string]answer{}
-	var out []render.Input
-	var errs []error
-	for _, name := range slices.Sorted(maps.Keys(pools)) {
-		md := pools[name]
-		in := render.Input{Settings: file.Settings, Cluster: file.Cluster.Cluster}
-		if in.Settings.IgnitionVersion == render.DefaultIgnitionVersion {
-			in.Settings.IgnitionVersion = ""
+	for _, p := range pools {
+		if p.Note != "" {
+			warn(b.stderr, fmt.Errorf("pool %s: %s", p.Pool, p.Note))
 		}
-		if in.Pool, err = file.pool(md); err != nil {
-			errs = append(errs, err)
-			continue
+		if err := ctx.Err(); err != nil {
+			return err
 		}
-		asked := md.Annotations[api.AnnotationOSP]
-		p, ok := profiles[asked]
-		if !ok {
-			from.flags.machineDeployment = name
-			p.profile, p.err = from.profile(ctx, md)
-			profiles[asked] = p
-			if p.err != nil { // the same for the next pool that asks for it
-				errs = append(errs, fmt.Errorf("pool %s: %w", name, p.err))
-			}
-		}
-		if p.err == nil {
-			in.Profile = p.profile
-			out = append(out, in)
-		}
+		b.add(p, selection.Where)
 	}
-	if err := errors.Join(errs...); err != nil {
-		return nil, err
-	}
-	if len(out) == 0 {
-		return nil, fmt.Errorf("%s: holds no MachineDeployment of apiVersion %s", strings.TrimSuffix(f.machineDeployments, "/"), cluster.GroupVersion)
-	}
-	return out, nil
+	return nil
 }
 
-// onceWriter writes a message once, however many pools it is about.
-type onceWriter struct {
-	to   io.Writer
-	seen map[string]bool
+// add puts what a pool downloads to the rest.
+func (b *bundle) add(p preview.Selected, where string) {
+	var unknown *preview.UnknownProfileError
+	switch {
+	case errors.As(p.Err, &unknown):
+		p.Err = unknownProfile(choice{asked: unknown.Name, where: where}, unknown.There)
+		fallthrough
+	case p.Err != nil:
+		b.wrong[p.Err.Error()] = append(b.wrong[p.Err.Error()], p.Pool)
+		return
+	}
+	list, ok := b.lists[p.Alike]
+	if !ok {
+		var err error
+		if list, err = downloads.Of(b.engine, p.Input); err != nil {
+			b.wrong[err.Error()] = append(b.wrong[err.Error()], p.Pool)
+			return
+		}
+	}
+	b.lists[p.Alike] = list.For(p.Pool)
 }
 
-func (w *onceWriter) Write(p []byte) (int, error) {
-	if w.seen[string(p)] {
-		return len(p), nil
+// poolsText names the pools of an error.
+func poolsText(pools []string) string {
+	const most = 5
+	switch {
+	case len(pools) == 1:
+		return "pool " + pools[0]
+	case len(pools) > most:
+		return fmt.Sprintf("pools %s and %d more", strings.Join(pools[:most], ", "), len(pools)-most)
 	}
-	w.seen[string(p)] = true
-	return w.to.Write(p)
+	return "pools " + strings.Join(pools, ", ")
+}
+
+// selection reads the profiles. The caller calls done when it needs no more of it.
+func (f *bundleFlags) selection(ctx context.Context, b *bundle) (s preview.Selection, done func(), err error) {
+	s = preview.Selection{Builtin: builtinProfiles(), Check: checkWith(b.engine), Where: f.profile}
+	done = func() {}
+	switch {
+	case f.repo.location != "":
+		if s.Snapshot, done, err = f.repo.read(ctx); err == nil {
+			s.Where = f.repo.at(s.Snapshot)
+		}
+	case f.profile == "":
+		s.Where = builtinOnly
+	case isFolder(f.profile):
+		s.Snapshot, err = readFolder(ctx, f.profile)
+	default:
+		s.Documents, err = origin{flags: renderFlags{profile: f.profile}, engine: b.engine, stdin: b.stdin, stderr: b.stderr}.fileProfiles(ctx)
+	}
+	return s, done, err
 }

@@ -82,7 +82,7 @@ func (f *diffFlags) check(args []string) error {
 	case diffOutputs[f.output] == nil:
 		return misusef("-o text, -o markdown or -o json", "unknown output %q", f.output)
 	}
-	return f.pools.check()
+	return f.pools.check(diffUsage)
 }
 
 // errRefused says that something cannot be had, which was printed; errDiffers is for

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/rogpeppe/go-internal/diff"
@@ -249,11 +248,7 @@ func (r *rebase) write(data []byte, onto api.ProfileOverlayBase, stderr io.Write
 	if err != nil {
 		return err
 	}
-	info, err := os.Stat(r.flags.file)
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(r.flags.file, out, info.Mode().Perm()); err != nil {
+	if err := replaceFile(r.flags.file, out); err != nil {
 		return err
 	}
 	fmt.Fprintf(stderr, "osm-gitops: %s: %q is %s now, on profile %q %s\n", r.flags.file, r.overlay.Name, own, onto.Profile, onto.Version)

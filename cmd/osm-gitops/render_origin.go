@@ -47,14 +47,13 @@ func (o origin) profile(ctx context.Context, md *cluster.MachineDeployment) (ren
 			warn(o.stderr, fmt.Errorf("%s is a shallow or partial clone: the commit of a profile is said to be %s, and not the one that brought it; fetch the whole history to have what the controller would write",
 				o.flags.repo.location, snap.Head))
 		}
-		where := fmt.Sprintf("%s at commit %s", o.flags.repo.location, snap.Head)
-		return o.chosen(ctx, snap, choice{asked: asked, where: where, object: profile.ObjectName})
+		return o.chosen(ctx, snap, choice{asked: asked, where: o.flags.repo.at(snap), object: profile.ObjectName})
 	case o.flags.profile == "":
 		snap, err := builtinProfiles().Read(ctx)
 		if err != nil {
 			return render.Profile{}, err
 		}
-		return o.chosen(ctx, snap, choice{asked: asked, where: "this program, whose built-in profiles are taken without --profile and --repo", object: profile.BuiltinObjectName})
+		return o.chosen(ctx, snap, choice{asked: asked, where: builtinOnly, object: profile.BuiltinObjectName})
 	case isFolder(o.flags.profile):
 		snap, err := readFolder(ctx, o.flags.profile)
 		if err != nil {
@@ -64,6 +63,9 @@ func (o origin) profile(ctx context.Context, md *cluster.MachineDeployment) (ren
 	}
 	return o.fileProfile(ctx, asked)
 }
+
+// builtinOnly is where profiles are from without a flag that says so, for messages.
+const builtinOnly = "this program, whose built-in profiles are taken without --profile and --repo"
 
 func isFolder(path string) bool {
 	info, err := os.Stat(path)
@@ -101,7 +103,11 @@ func (o origin) chosen(ctx context.Context, snap *source.Snapshot, c choice) (re
 		return render.Profile{}, errors.Join(refused...)
 	}
 	if i < 0 {
-		return render.Profile{}, unknownProfile(c, cat.Current)
+		var names []string
+		for _, v := range cat.Current {
+			names = append(names, v.Name)
+		}
+		return render.Profile{}, unknownProfile(c, names)
 	}
 	v := cat.Current[i]
 	doc, err := ix.Document(ctx, snap, v)
@@ -123,14 +129,12 @@ func (o origin) chosen(ctx context.Context, snap *source.Snapshot, c choice) (re
 }
 
 // unknownProfile says which profiles there are, and which was probably meant.
-func unknownProfile(c choice, there []profile.Version) error {
+func unknownProfile(c choice, names []string) error {
 	const most = 20 // names that a line still holds
-	var names []string
 	near, distance := "", max(2, len(c.asked)/4)+1
-	for _, v := range there {
-		names = append(names, v.Name)
-		if d := levenshtein.Distance(strings.ToLower(c.asked), strings.ToLower(v.Name), nil); d < distance {
-			near, distance = v.Name, d
+	for _, name := range names {
+		if d := levenshtein.Distance(strings.ToLower(c.asked), strings.ToLower(name), nil); d < distance {
+			near, distance = name, d
 		}
 	}
 	err := fmt.Errorf("there is no profile %q in %s", c.asked, c.where)
@@ -138,7 +142,7 @@ func unknownProfile(c choice, there []profile.Version) error {
 	case len(names) == 0:
 		return fmt.Errorf("%w, nor any other", err)
 	case len(names) > most:
-		names = append(names[:most], "...")
+		names = append(names[:most:most], "...")
 	}
 	err = fmt.Errorf("%w; there are %s", err, strings.Join(names, ", "))
 	if near != "" {

@@ -16,27 +16,33 @@ import (
 // base of an overlay is looked for in the same file, beside it or, with --repo, in the
 // repository, in the history there, and among the built-in profiles.
 func (o origin) fileProfile(ctx context.Context, asked string) (render.Profile, error) {
-	path := o.flags.profile
-	in, err := readContents(path, o.stdin)
+	docs, err := o.fileProfiles(ctx)
 	if err != nil {
 		return render.Profile{}, err
 	}
-	if len(in.Overlays) == 0 && o.flags.repo.location != "" {
-		return render.Profile{}, notInRepository(path)
-	}
-	docs := in.Profiles
-	if len(in.Overlays) > 0 {
-		bases, done, err := o.bases(ctx, in.Overlays)
-		if err != nil {
-			return render.Profile{}, err
-		}
-		defer done()
-		if docs, err = bases.profiles(ctx, in); err != nil {
-			return render.Profile{}, err
-		}
-	}
-	doc, err := choose(docs, path, asked)
+	doc, err := choose(docs, o.flags.profile, asked)
 	return profileOf(doc), err
+}
+
+// fileProfiles are all profiles in a file.
+func (o origin) fileProfiles(ctx context.Context) ([]profile.Document, error) {
+	path := o.flags.profile
+	in, err := readContents(path, o.stdin)
+	if err != nil {
+		return nil, err
+	}
+	if len(in.Overlays) == 0 && o.flags.repo.location != "" {
+		return nil, notInRepository(path)
+	}
+	if len(in.Overlays) == 0 {
+		return in.Profiles, nil
+	}
+	bases, done, err := o.bases(ctx, in.Overlays)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	return bases.profiles(ctx, in)
 }
 
 // bases opens the place in which the base of an overlay is.
@@ -44,7 +50,7 @@ func (o origin) bases(ctx context.Context, overlays []profile.Overlay) (bases, f
 	index := profile.Indexer{Check: checkWith(o.engine), Builtin: builtinProfiles()}
 	if o.flags.repo.location != "" {
 		snap, done, err := o.flags.repo.read(ctx)
-		return bases{index, snap}, done, err
+		return bases{index: index, snap: snap}, done, err
 	}
 	b, err := besides(ctx, o.flags.profile, index, overlays)
 	return b, func() {}, err
@@ -54,7 +60,7 @@ func (o origin) bases(ctx context.Context, overlays []profile.Overlay) (bases, f
 // whole work tree that it is in. Beside standard input there is nothing.
 func besides(ctx context.Context, file string, index profile.Indexer, overlays []profile.Overlay) (bases, error) {
 	if file == "-" {
-		return bases{index, &source.Snapshot{}}, nil
+		return bases{index: index, snap: &source.Snapshot{}}, nil
 	}
 	dir, err := filepath.Abs(filepath.Dir(file))
 	if err != nil {
@@ -64,8 +70,11 @@ func besides(ctx context.Context, file string, index profile.Indexer, overlays [
 	if err != nil {
 		return bases{}, err
 	}
-	found := bases{profile.Indexer{Check: index.Check, Builtin: index.Builtin}, snap}
+	found := bases{index: profile.Indexer{Check: index.Check, Builtin: index.Builtin}, snap: snap}
 	top := source.TopOf(dir)
+	if top == "" {
+		found.alone = filepath.Dir(file)
+	}
 	for _, o := range overlays {
 		_, err := found.elsewhere(ctx, o)
 		var missing *profile.MissingBaseError
@@ -73,7 +82,7 @@ func besides(ctx context.Context, file string, index profile.Indexer, overlays [
 			continue // any other error is told when the overlay is resolved
 		}
 		snap, err := readFolder(ctx, top)
-		return bases{index, snap}, err
+		return bases{index: index, snap: snap}, err
 	}
 	return found, nil
 }
@@ -90,6 +99,8 @@ func readFolder(ctx context.Context, dir string) (*source.Snapshot, error) {
 type bases struct {
 	index profile.Indexer
 	snap  *source.Snapshot
+	// alone is the folder where it is in no work tree, else "".
+	alone string
 }
 
 // profiles are those in full in a file, and what its overlays come to.
@@ -111,7 +122,11 @@ func allOf(problems []*profile.Problem) error {
 }
 
 func (b *bases) elsewhere(ctx context.Context, o profile.Overlay) (profile.Document, error) {
-	return b.index.Base(ctx, b.snap, o.Spec.From)
+	base, err := b.index.Base(ctx, b.snap, o.Spec.From)
+	if b.alone != "" {
+		err = profile.WithFolder(err, b.alone)
+	}
+	return base, err
 }
 
 // base is the base of an overlay: in its own file before anywhere else.

@@ -160,6 +160,11 @@ func (f *repoFlags) read(ctx context.Context) (snap *source.Snapshot, done func(
 	return snap, done, nil
 }
 
+// at says which revision a snapshot is of, for messages.
+func (f *repoFlags) at(snap *source.Snapshot) string {
+	return fmt.Sprintf("%s at commit %s", f.location, snap.Head)
+}
+
 // place is the repository for a command that reads it at several revisions; nil where
 // none is given.
 func (f *repoFlags) place() (*verify.Place, error) {

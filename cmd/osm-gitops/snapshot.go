@@ -2,11 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -54,21 +51,5 @@ func runSnapshot(ctx context.Context, from clusterFlags, file string, stdout, st
 		return err
 	}
 	fmt.Fprintf(stderr, "osm-gitops: wrote %d pools to %s\n", len(pools.Pools), file)
-	return nil
-}
-
-// replaceFile writes a file that everyone may read, whole or not at all.
-func replaceFile(path string, text []byte) error {
-	file, err := os.CreateTemp(filepath.Dir(path), ".osm-gitops-")
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(text)
-	if err = errors.Join(err, file.Chmod(0o644), file.Close()); err == nil {
-		err = os.Rename(file.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(file.Name()))
-	}
 	return nil
 }

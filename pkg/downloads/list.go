@@ -150,6 +150,15 @@ func (c collector) list() List {
 	return out
 }
 
+// For returns the list of one more pool, which downloads the same.
+func (l List) For(pool string) List {
+	out := List{Items: slices.Clone(l.Items)}
+	for i := range out.Items {
+		out.Items[i].Pools = union(out.Items[i].Pools, []string{pool})
+	}
+	return out
+}
+
 // Merge makes one list of those of several pools.
 func Merge(lists ...List) List {
 	c := collector{}

@@ -29,6 +29,9 @@ type folder struct {
 	snap  *source.Snapshot
 	// names has the paths of the snapshot's files as findings name them.
 	names map[string]string
+	// name is that of the folder, and alone says that it is in no work tree.
+	name  string
+	alone bool
 }
 
 // folder reads the folder that an overlay's file was read with.
@@ -53,7 +56,7 @@ func (b *Bases) folder(ctx context.Context, f File) (*folder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("looking for the bases of overlays: %w", err)
 	}
-	read := &folder{index: profile.Indexer{Builtin: b.Builtin}, snap: snap, names: namesBelow(name, snap.Files, below)}
+	read := &folder{index: profile.Indexer{Builtin: b.Builtin}, snap: snap, names: namesBelow(name, snap.Files, below), name: name, alone: source.TopOf(full) == ""}
 	if b.folders == nil {
 		b.folders = map[string]*folder{}
 	}
@@ -100,7 +103,11 @@ func (o overlays) assemble(ctx context.Context, contents []profile.Contents) ([]
 		if err != nil {
 			return profile.Document{}, err
 		}
-		return f.index.Base(ctx, f.snap, overlay.Spec.From)
+		doc, err := f.index.Base(ctx, f.snap, overlay.Spec.From)
+		if f.alone {
+			err = profile.WithFolder(err, f.name)
+		}
+		return doc, err
 	}
 	docs, wrong, err := profile.Assemble(ctx, contents, elsewhere)
 	if err != nil {

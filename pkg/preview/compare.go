@@ -202,7 +202,7 @@ func (r *result) decided(want wishes.Wish, now *Generation, was, is choice) {
 	case is.removed && has:
 		r.unchanged = fmt.Sprintf("profile %s is removed, and the pool keeps %s; new pools are refused", name, was.version.Version)
 	case is.removed:
-		r.refusal, r.before = fmt.Sprintf("profile %s was removed: choose another in annotation %s, or put its file back", name, api.AnnotationOSP), was.removed
+		r.refusal, r.before = removed(name), was.removed
 	case is.from == nil:
 		r.unchanged = is.not
 	case was.same(is) && want.Pin != nil:
@@ -212,11 +212,19 @@ func (r *result) decided(want wishes.Wish, now *Generation, was, is choice) {
 	}
 }
 
+func removed(profile string) string {
+	return fmt.Sprintf("profile %s was removed: choose another in annotation %s, or put its file back", profile, api.AnnotationOSP)
+}
+
+func noSettings(p Pool) error {
+	return fmt.Errorf("pool %s: the snapshot has no settings %q: write it again", p.Name(), p.Settings)
+}
+
 // render compares two versions on a pool.
 func (c Comparison) render(ctx context.Context, p Pool, was, is choice, r *result) error {
 	settings, ok := c.Fleet.Settings[p.Settings]
 	if !ok {
-		return fmt.Errorf("pool %s: the snapshot has no settings %q: write it again", p.Name(), p.Settings)
+		return noSettings(p)
 	}
 	after, err := is.profile(ctx)
 	if err != nil {

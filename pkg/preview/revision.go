@@ -85,8 +85,8 @@ type revision struct {
 	inventories  []api.ProfileSource
 }
 
-// ownName is how the repository is called where no ProfileSource is known.
-const ownName = "of this repository"
+// ownName stands for the ProfileSource of the repository.
+const ownName = "this repository"
 
 func newRevision(own, builtin *shelf) *revision {
 	r := &revision{own: own, builtin: builtin}
@@ -154,7 +154,11 @@ func (r *revision) choose(want wishes.Wish, fleet *Fleet) choice {
 func (r *revision) offered(from *shelf, want wishes.Wish, o wishes.Offer) choice {
 	version := o.Entry.Version
 	if want.Pin != nil {
-		best, err := want.Version(o.Source.Name, append(o.Entry.Versions, o.Entry.Version))
+		where := ownName
+		if from == r.builtin {
+			where = "the built-in ones"
+		}
+		best, err := want.Version(where, append(o.Entry.Versions, o.Entry.Version))
 		if err != nil {
 			return choice{refusal: err.Error()}
 		}
@@ -189,6 +193,9 @@ func (c choice) profile(ctx context.Context) (render.Profile, error) {
 			Repository: notes.Clean(s.snap.Repository), Path: notes.Clean(v.Path),
 		},
 		File: cmp.Or(v.CurrentPath, v.Path), Lines: doc.Line, FileOf: doc.FileOf,
+	}
+	if v.CurrentPath == "" && v.Commit != "" { // it left the tree: as Git writes what a commit has
+		p.File = fmt.Sprintf("%.12s:%s", v.Commit, v.Path)
 	}
 	s.docs[id] = p
 	return p, nil

@@ -26,6 +26,19 @@ type MissingBaseError struct {
 	Offered []string
 	// Refused is the file that has it and is refused, "" where none has it.
 	Refused string
+	// Folder is all that was searched, where that is in no Git work tree; else "".
+	Folder string
+}
+
+// WithFolder is an error of looking for a base with the folder that was searched.
+func WithFolder(err error, folder string) error {
+	var missing *MissingBaseError
+	if !errors.As(err, &missing) {
+		return err
+	}
+	out := *missing
+	out.Folder = folder
+	return &out
 }
 
 func (e *MissingBaseError) Error() string {
@@ -33,6 +46,14 @@ func (e *MissingBaseError) Error() string {
 	switch {
 	case e.Refused != "":
 		return fmt.Sprintf("the base, profile %q %s, is refused: mend %s first", e.Base.Profile, e.Base.Version, e.Refused)
+	case e.Folder != "":
+		what += fmt.Sprintf(" in folder %q, which is in no Git work tree, so that nothing around it is searched, nor built in", e.Folder)
+		if len(e.Offered) > 0 {
+			what += fmt.Sprintf("; there is %s: name one of them (osm-gitops rebase-overlay shows what changes), or", strings.Join(e.Offered, ", "))
+		} else {
+			what += ": name"
+		}
+		return what + " a folder that holds both the overlay and its base"
 	case len(e.Offered) > 0:
 		return fmt.Sprintf("%s, neither in the repository or its history nor built in; there is %s: name one of them (osm-gitops rebase-overlay shows what changes), or put the base into the repository", what, strings.Join(e.Offered, ", "))
 	}

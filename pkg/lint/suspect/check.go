@@ -22,9 +22,9 @@ type found struct {
 
 // Check is a lint.TextCheck: it says what in a text a reviewer would object to. It
 // holds no state and is safe for concurrent use.
-func Check(_ context.Context, t lint.Text) []lint.Finding {
+func Check(ctx context.Context, t lint.Text) []lint.Finding {
 	var out []lint.Finding
-	for _, f := range Look(Subject{File: t.File, Mode: t.Mode, Kind: t.Kind, Interpreter: t.Interpreter, Content: t.Content}) {
+	for _, f := range Look(ctx, Subject{File: t.File, Mode: t.Mode, Kind: t.Kind, Interpreter: t.Interpreter, Content: t.Content}) {
 		finding := t.Finding(f.Rule, f.Severity, f.Line, f.Message)
 		finding.Fix = f.Fix
 		out = append(out, finding)
@@ -42,8 +42,8 @@ type Subject struct {
 }
 
 // Look is Check without a profile. Lines are those of the text. Findings are in the
-// order of lines.
-func Look(t Subject) []lint.Finding {
+// order of lines; once the context has ended there may be fewer.
+func Look(ctx context.Context, t Subject) []lint.Finding {
 	content := string(t.Content)
 	all := literalCredential(content)
 	if strings.HasPrefix(t.File, "/") {
@@ -55,13 +55,16 @@ func Look(t Subject) []lint.Finding {
 	switch t.Kind {
 	case lint.KindUnit:
 		all = append(all, unitCredential(content)...)
-		all = append(all, unitScripts(content)...)
+		all = append(all, assigned(content, 1, false)...)
+		all = append(all, unitScripts(ctx, content)...)
 	case lint.KindShell:
-		all = append(all, shellScript(t)...)
+		all = append(all, shellScript(ctx, t)...)
 		all = append(all, repositories(content)...)
 	case lint.KindOther:
 		all = append(all, repositories(content)...)
-	case lint.KindScript: // of another language, which nothing here reads
+		all = append(all, assigned(content, 1, false)...)
+	case lint.KindScript: // of another language, which nothing else here reads
+		all = append(all, assigned(content, 1, true)...)
 	}
 	slices.SortStableFunc(all, func(a, b found) int { return a.line - b.line })
 	var out []lint.Finding
@@ -78,10 +81,10 @@ func Look(t Subject) []lint.Finding {
 // scriptRules look at a parsed script.
 var scriptRules = []func(*script) []found{
 	insecureDownload, unsignedPackages, runDownload, uncheckedDownload, unpinnedDownload,
-	credentialArgument, trace, goesOn, evaluates, writable, sudoScript, keysScript,
+	credentialArgument, trace, goesOn, evaluates, writable, sudoScript, keysScript, literals,
 }
 
-func shellScript(t Subject) []found {
+func shellScript(ctx context.Context, t Subject) []found {
 	s, err := parse(t.Content, t.Interpreter, !strings.HasPrefix(t.File, "/"))
 	if err != nil {
 		at, message := 0, err.Error()
@@ -94,8 +97,17 @@ func shellScript(t Subject) []found {
 		}
 		return []found{{RuleShellSyntax, at, "no shell can read the script: " + message, "mend it; \"bash -n FILE\" says more"}}
 	}
+	s.done = ctx.Done()
+	return s.findings()
+}
+
+// findings are those of all rules about scripts.
+func (s *script) findings() []found {
 	var out []found
 	for _, rule := range scriptRules {
+		if s.stopped() {
+			break
+		}
 		out = append(out, rule(s)...)
 	}
 	return out
@@ -103,10 +115,10 @@ func shellScript(t Subject) []found {
 
 // unitScripts reads the commands of a unit that are given to a shell: ExecStart=/bin/sh
 // -c '...'.
-func unitScripts(content string) []found {
+func unitScripts(ctx context.Context, content string) []found {
 	var out []found
 	lines := bytes.Split([]byte(content), []byte("\n"))
-	for i := 0; i < len(lines); i++ {
+	for i := 0; i < len(lines) && ctx.Err() == nil; i++ {
 		at := i
 		text := lines[i]
 		for bytes.HasSuffix(text, []byte("\\")) && i+1 < len(lines) {
@@ -123,6 +135,7 @@ func unitScripts(content string) []found {
 		if err != nil {
 			continue // systemd's quoting is not a shell's
 		}
+		s.done = ctx.Done()
 		for _, f := range commandFindings(s) {
 			f.line = at + 1
 			out = append(out, f)
@@ -134,10 +147,7 @@ func unitScripts(content string) []found {
 // commandFindings are those of a command line, and of the script that it gives to a
 // shell.
 func commandFindings(s *script) []found {
-	var out []found
-	for _, rule := range scriptRules {
-		out = append(out, rule(s)...)
-	}
+	out := s.findings()
 	for _, c := range s.calls {
 		if !isShell(path.Base(c.name)) {
 			continue
@@ -145,9 +155,8 @@ func commandFindings(s *script) []found {
 		for i, w := range c.args {
 			if i > 0 && strings.HasPrefix(c.args[i-1].text, "-") && strings.HasSuffix(c.args[i-1].text, "c") && !w.dynamic {
 				if inner, err := parse([]byte(w.text), "bash", true); err == nil {
-					for _, rule := range scriptRules {
-						out = append(out, rule(inner)...)
-					}
+					inner.done = s.done
+					out = append(out, inner.findings()...)
 				}
 			}
 		}

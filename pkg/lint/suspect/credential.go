@@ -17,10 +17,7 @@ var placeholders = regexp.MustCompile(`eyJhbGciOiJub25lIn0\.eyJzdWIiOiJwbGFjZWhv
 
 // known find credentials by forms that nothing else has. A finding names the form and
 // never the text.
-var known = []struct {
-	what string
-	form *regexp.Regexp
-}{
+var known = []knownForm{
 	{"a private key", regexp.MustCompile(`-----BEGIN ([A-Z]+ )*PRIVATE KEY-----`)},
 	{"an access key of AWS", regexp.MustCompile(`\b(AKIA|ASIA)[0-9A-Z]{16}\b`)},
 	{"a token of GitHub", regexp.MustCompile(`\bgh[pousr]_[A-Za-z0-9]{36,}\b|\bgithub_pat_[A-Za-z0-9_]{40,}\b`)},
@@ -29,6 +26,15 @@ var known = []struct {
 	{"a JSON web token", regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{8,}`)},
 	{"a URL with a password", regexp.MustCompile(`\bhttps?://[^/\s"'$@{}:]+:[^/\s"'$@{}]+@[A-Za-z0-9]`)},
 }
+
+// knownForm is the form of a kind of credential.
+type knownForm struct {
+	what string
+	form *regexp.Regexp
+}
+
+// literalFix is what to do about a credential in a profile.
+const literalFix = "revoke it; give it to nodes by the settings, the pool or a Secret, and never by the profile"
 
 // kubeconfigKeys hold credentials in a kubeconfig.
 var kubeconfigKeys = regexp.MustCompile(`(?m)^\s*-?\s*(token|password|client-key-data):\s*["']?[^\s"'{$]`)
@@ -41,8 +47,7 @@ func literalCredential(content string) []found {
 			if placeholders.MatchString(content[at[0]:at[1]]) {
 				continue
 			}
-			out = append(out, found{RuleLiteralCredential, lineAt(content, at[0]), "the profile holds " + k.what + ", so everyone who may read the repository has it, now and in its history",
-				"revoke it; give it to nodes by the settings, the pool or a Secret, and never by the profile"})
+			out = append(out, found{RuleLiteralCredential, lineAt(content, at[0]), "the profile holds " + k.what + ", so everyone who may read the repository has it, now and in its history", literalFix})
 		}
 	}
 	return out

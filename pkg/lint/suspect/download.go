@@ -242,6 +242,9 @@ func uncheckedDownload(s *script) []found {
 	checks := s.checks()
 	var out []found
 	for _, r := range s.requests() {
+		if s.stopped() {
+			break
+		}
 		rule, how := RuleUncheckedDownload, ""
 		if i := slices.IndexFunc(r.urls, func(w word) bool { return plainHTTP(w.text) }); i >= 0 {
 			rule, how = RuleHTTPDownload, " over http"

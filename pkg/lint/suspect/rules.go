@@ -71,7 +71,9 @@ var rules = []lint.Rule{
 		Name: RuleLiteralCredential, Severity: lint.SeverityError,
 		Summary: "A private key, a token or a password that stands in the profile.",
 		Help: "Everyone who may read the repository has it, now and in its history, and so has everyone who may read OperatingSystemProfiles in the cluster. Revoke it: removing the line does not take it back. " +
-			"Nodes get credentials from the controller's settings, the pool, or a Secret that they fetch.",
+			"Nodes get credentials from the controller's settings, the pool, or a Secret that they fetch. Found are private keys, the tokens of some services by their form, and constants that a script, a unit or a " +
+			"configuration gives to a name such as `password`, `AWS_SECRET_ACCESS_KEY` or `api_token`, or to `chpasswd`. Paths, variables and names of Secrets are not meant, nor are tokens of fewer than 12 characters. " +
+			"What is found is never printed.",
 	},
 	{
 		Name: RuleReadableCredential, Severity: lint.SeverityError,

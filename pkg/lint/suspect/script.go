@@ -21,6 +21,17 @@ type script struct {
 	constants map[string]string // variables that are set once, to a constant
 	secrets   map[string]bool   // variables that hold a credential, see credentialVariables
 	asked     []*request        // nil until somebody wants the requests
+	done      <-chan struct{}   // closed when nobody waits for the findings any more
+}
+
+// stopped reports whether nobody waits for the findings any more.
+func (s *script) stopped() bool {
+	select {
+	case <-s.done:
+		return true
+	default:
+		return false
+	}
 }
 
 // call is one command that a script runs. Programs that run another one, such as

@@ -1,6 +1,7 @@
 package suspect_test
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -71,7 +72,7 @@ func TestRules(t *testing.T) {
 			good[s.rule]++
 		}
 		var got []int
-		for _, f := range suspect.Look(s.subject) {
+		for _, f := range suspect.Look(t.Context(), s.subject) {
 			if f.Rule != s.rule {
 				t.Errorf("%s: %s:%d: %s [%s] in\n%s", s.rule, s.subject.File, f.Line, f.Message, f.Rule, s.subject.Content)
 				continue
@@ -92,5 +93,41 @@ func TestRules(t *testing.T) {
 		if r.Summary == "" || r.Help == "" || r.Severity == "" {
 			t.Errorf("rule %s is not described", r.Name)
 		}
+	}
+}
+
+// security.md 15: what a finding says of a credential in a profile is where it stands and
+// what it is called, and never what it is.
+func TestCredentialsAreNotPrinted(t *testing.T) {
+	found := 0
+	for _, s := range samples(t) {
+		if s.rule != suspect.RuleLiteralCredential {
+			continue
+		}
+		for _, f := range suspect.Look(t.Context(), s.subject) {
+			found++
+			for _, value := range []string{"hunter2", "wJalr", "AKIA", "horse", "0123456789abcdef", "s3cret", "hvs.", "b1946", "toor", "0a1b2c", "Zm9v", "it is a secret", "MIIE"} {
+				if strings.Contains(f.Message+f.Fix, value) {
+					t.Errorf("%s:%d: a finding holds %q: %s", s.subject.File, f.Line, value, f.Message)
+				}
+			}
+		}
+	}
+	if found < 15 {
+		t.Errorf("%d findings, and the samples have more", found)
+	}
+}
+
+// Ctrl-C ends the work on a script, however much of it there is.
+func TestLookEnds(t *testing.T) {
+	script := "#!/bin/bash\n" + strings.Repeat("curl -fsSLo /opt/tool https://example.com/tool\n", 5_000)
+	subject := suspect.Subject{File: "/opt/bin/x", Mode: 0o755, Kind: lint.KindShell, Interpreter: "bash", Content: []byte(script)}
+	if got := suspect.Look(t.Context(), subject); len(got) < 5_000 {
+		t.Errorf("%d findings", len(got))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if got := suspect.Look(ctx, subject); len(got) > 0 {
+		t.Errorf("%d findings after the context has ended", len(got))
 	}
 }

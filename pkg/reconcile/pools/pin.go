@@ -76,7 +76,7 @@ func (r *Reconciler) pinned(ctx context.Context, want wishes.Wish, o wishes.Offe
 	if want.Namespace == r.Namespace {
 		versions = append(versions, o.Entry.Versions...)
 	}
-	best, err := want.Version(o.Source.Name, versions)
+	best, err := want.Version(fmt.Sprintf("ProfileSource %q", o.Source.Name), versions)
 	switch {
 	case err != nil:
 		return "", refuse("%w", err)

@@ -50,11 +50,11 @@ func (w Wish) Has(name, version string) bool {
 }
 
 // Version is the best of those there are for a wish with a pin. The error names the
-// nearest.
+// nearest, and where they are from, as in `ProfileSource "team"`.
 func (w Wish) Version(from string, there []string) (string, error) {
 	best, ok := w.Pin.Best(there)
 	if !ok {
-		return "", fmt.Errorf("annotation %s: profile %q of ProfileSource %q has no version %q; nearest are %s: correct the annotation, or push that version",
+		return "", fmt.Errorf("annotation %s: profile %q of %s has no version %q; nearest are %s: correct the annotation, or push that version",
 			api.AnnotationVersionPin, w.Name, from, w.Pin, strings.Join(w.Pin.Nearest(there), ", "))
 	}
 	return best, nil

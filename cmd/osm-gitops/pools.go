@@ -61,7 +61,8 @@ func (f *poolFlags) bind(fs *pflag.FlagSet) {
 	f.kube.bind(fs, "")
 }
 
-func (f *poolFlags) check() error {
+// check refuses what cannot be meant. The usage is that of the command.
+func (f *poolFlags) check(usage string) error {
 	given := 0
 	for _, value := range []string{f.manifests, f.kube.kubeconfig, f.snapshot} {
 		if value != "" {
@@ -70,11 +71,11 @@ func (f *poolFlags) check() error {
 	}
 	switch {
 	case given == 0:
-		return misusef(diffUsage, "say where the pools are: --machine-deployments, --kubeconfig or --snapshot is missing")
+		return misusef(usage, "say where the pools are: --machine-deployments, --kubeconfig or --snapshot is missing")
 	case given > 1:
-		return misusef(diffUsage, "of --machine-deployments, --kubeconfig and --snapshot one will do")
+		return misusef(usage, "of --machine-deployments, --kubeconfig and --snapshot one will do")
 	case f.cluster != "" && f.manifests == "":
-		return misusef("osm-gitops diff BASE --machine-deployments DIR --cluster FILE", "--cluster is for --machine-deployments: a cluster and a snapshot have settings of their own")
+		return misusef(usage, "--cluster is for --machine-deployments: a cluster and a snapshot have settings of their own")
 	}
 	return nil
 }
@@ -134,7 +135,7 @@ func (m *manifests) read(dir string) (preview.Fleet, error) {
 		return m.fleet, err
 	}
 	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || !slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(path)) {
+		if err != nil || d.IsDir() || !slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(path)) && path != dir {
 			return err
 		}
 		if !d.Type().IsRegular() && path != dir {

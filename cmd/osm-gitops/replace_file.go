@@ -1,0 +1,38 @@
+package main
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// replaceFile writes a file whole or not at all. One that is there keeps its mode, and
+// where it is a symlink, the file that this leads to is replaced; a new one is for
+// everyone to read. What is no file, such as a pipe, is written to.
+func replaceFile(path string, text []byte) error {
+	mode := fs.FileMode(0o644)
+	switch info, err := os.Stat(path); {
+	case err == nil && !info.Mode().IsRegular():
+		return os.WriteFile(path, text, mode)
+	case err == nil:
+		mode = info.Mode().Perm()
+		if path, err = filepath.EvalSymlinks(path); err != nil {
+			return err
+		}
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	file, err := os.CreateTemp(filepath.Dir(path), ".osm-gitops-")
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(text)
+	if err = errors.Join(err, file.Chmod(mode), file.Sync(), file.Close()); err == nil {
+		err = os.Rename(file.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(file.Name()))
+	}
+	return nil
+}

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// A file that is replaced keeps its mode and the symlink that leads to it, one that
+// cannot be written is as it was, and nothing is left beside it.
+func TestReplaceFile(t *testing.T) {
+	dir := t.TempDir()
+	file, link := filepath.Join(dir, "real", "over.yaml"), filepath.Join(dir, "over.yaml")
+	if err := os.Mkdir(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte("first"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("real/over.yaml", link); err != nil {
+		t.Fatal(err)
+	}
+	reader, err := os.Open(file) // somebody reads it meanwhile
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	if err := replaceFile(link, []byte("second, and longer")); err != nil {
+		t.Fatal(err)
+	}
+	var was [32]byte
+	if n, err := reader.Read(was[:]); err != nil || string(was[:n]) != "first" {
+		t.Errorf("whoever reads it has %q, %v", was[:n], err)
+	}
+	if got, err := os.Readlink(link); err != nil || got != "real/over.yaml" {
+		t.Errorf("the link leads to %q, %v", got, err)
+	}
+	holds(t, file, "second, and longer", 0o600)
+
+	fresh := filepath.Join(dir, "new.yaml")
+	if err := replaceFile(fresh, []byte("new")); err != nil {
+		t.Fatal(err)
+	}
+	holds(t, fresh, "new", 0o644)
+
+	if err := replaceFile(filepath.Join(dir, "missing", "new.yaml"), []byte("x")); err == nil {
+		t.Error("a file was written to a folder that is not there")
+	}
+	if err := replaceFile(os.DevNull, []byte("x")); err != nil {
+		t.Error(err)
+	}
+	for folder, want := range map[string]int{dir: 3, filepath.Dir(file): 1} {
+		if there, err := os.ReadDir(folder); err != nil || len(there) != want {
+			t.Errorf("%s holds %v, %v", folder, there, err)
+		}
+	}
+}
+
+func holds(t *testing.T, path, want string, mode fs.FileMode) {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil || string(b) != want {
+		t.Errorf("%s holds %q, %v; want %q", path, b, err, want)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != mode {
+		t.Errorf("%s has mode %v, %v; want %v", path, info.Mode(), err, mode)
+	}
+}

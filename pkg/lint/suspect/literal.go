@@ -1,0 +1,145 @@
+package suspect
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+var (
+	// passwordName is what holds a password, whatever that looks like.
+	passwordName = regexp.MustCompile(`(?i)^(|.*[_.-])(password|passwd|passphrase)$`)
+	// keyName is what holds a token or a key, or the name of one: the value decides.
+	keyName = regexp.MustCompile(`(?i)^(|.*[_.-])(token|secret|(api|access|auth|secret|account|shared)[_-]?key)$`)
+	// keyValue has the characters of Base64, hexadecimal numbers and the like, and is long
+	// enough for nobody to guess it.
+	keyValue = regexp.MustCompile(`^[A-Za-z0-9+/_.~=:-]{12,}$`)
+	// reference is where a credential is, and no credential: a path, another variable, a
+	// URL, a field to fill in, what openssl takes for a password's place (openssl-passphrase-options(1)).
+	reference = regexp.MustCompile(`(?i)^([/.~$%@&*<{\[(|>!]|[a-z][a-z0-9+.-]*://|(file|env|fd|stdin|secretref|vault|awskms|pkcs11):|xxx|\.\.\.)`)
+	// notPassword are words that say whether there is one, and which; of nsswitch.conf(5),
+	// where accounts are.
+	notPassword = regexp.MustCompile(`(?i)^(yes|no|true|false|on|off|none|null|nil|any|prompt|prompted|required|optional|default|disabled|enabled|locked|unset|placeholder|files|compat|systemd|sss|db|\d{1,2}|\W*)$`)
+)
+
+// isCredential reports whether a constant that is given a name is a credential.
+func isCredential(name, value string) bool {
+	if placeholders.MatchString("="+value) || reference.MatchString(value) || strings.ContainsAny(value, "$`") || isKnown(value) {
+		return false
+	}
+	switch {
+	case passwordName.MatchString(name):
+		return !notPassword.MatchString(value)
+	case keyName.MatchString(name):
+		// A name, as of a Secret, is of words.
+		digits, letters := strings.IndexFunc(value, isDigit) >= 0, strings.IndexFunc(value, func(r rune) bool { return !isDigit(r) }) >= 0
+		return digits && letters && keyValue.MatchString(value) && !words.MatchString(value)
+	}
+	return false
+}
+
+func isDigit(r rune) bool { return r >= '0' && r <= '9' }
+
+// words is a name of lower-case words and numbers, "osp-ubuntu-v1.9.0-bootstrap", also with
+// a namespace before it.
+var words = regexp.MustCompile(`^[a-z]+\d{0,3}([-./:_](v?\d+|[a-z]+\d{0,3}))*$`)
+
+// isKnown: literalCredential says it.
+func isKnown(text string) bool {
+	return slices.ContainsFunc(known, func(k knownForm) bool { return k.form.MatchString(text) })
+}
+
+// assignment is a line of a configuration or of a program that gives a name a constant:
+// password=x, "password": "x", Environment="PASSWORD=x", --password=x.
+var assignment = regexp.MustCompile(`(?im)^[ \t]*(?:(?:export|local|readonly|set|const|var|let|environment[ \t]*=|-e|--env)[ \t]*)?(?:-{0,2})["']?([a-z][a-z0-9_.-]*)["']?[ \t]*[:=][ \t]*(?:"([^"\n]*)"|'([^'\n]*)'|([^\s"',;#]+))["']?[ \t]*[,;]?[ \t]*(?:#.*)?$`)
+
+// quotedOnly says that a value without quotes is a name, as in most languages.
+type quotedOnly bool
+
+// assigned finds credentials that a text assigns. Lines begin at first.
+func assigned(text string, first int, quoted quotedOnly) []found {
+	var out []found
+	for _, m := range assignment.FindAllStringSubmatchIndex(text, -1) {
+		name, value := text[m[2]:m[3]], ""
+		for i := 4; i <= 8; i += 2 {
+			if m[i] >= 0 && (i < 8 || !bool(quoted)) {
+				value = text[m[i]:m[i+1]]
+			}
+		}
+		// Environment="PASSWORD=x"
+		if inner, rest, ok := strings.Cut(value, "="); ok && strings.EqualFold(name, "environment") {
+			name, value = inner, rest
+		}
+		if value != "" && isCredential(name, value) {
+			out = append(out, assignedCredential(name, first+lineAt(text, m[2])-1))
+		}
+	}
+	return out
+}
+
+// assignedCredential names the variable, and never the value (security.md 15).
+func assignedCredential(name string, line int) found {
+	return found{RuleLiteralCredential, line, fmt.Sprintf("the profile holds the value of %s, so everyone who may read the repository has it, now and in its history", shown(name)), literalFix}
+}
+
+// literals: credentials that stand in a script: assigned, handed to a program, or in a
+// text that it writes.
+func literals(s *script) []found {
+	var out []found
+	texts := func(w *syntax.Word) {
+		text, at := s.word(w), line(w)
+		if !text.dynamic || strings.Contains(text.text, "\n") {
+			out = append(out, assigned(text.text, at, false)...)
+		}
+	}
+	syntax.Walk(s.file, func(n syntax.Node) bool {
+		switch n := n.(type) {
+		case *syntax.Assign:
+			if n.Name == nil || n.Value == nil {
+				break
+			}
+			if w := s.word(n.Value); !w.dynamic && w.text != "" && isCredential(n.Name.Value, w.text) {
+				out = append(out, assignedCredential(n.Name.Value, line(n)))
+			}
+		case *syntax.CallExpr:
+			for _, w := range n.Args {
+				texts(w)
+			}
+		case *syntax.Redirect:
+			if n.Hdoc != nil {
+				texts(n.Hdoc)
+			} else if n.Op == syntax.WordHdoc {
+				texts(n.Word)
+			}
+		}
+		return !s.stopped()
+	})
+	return append(out, accounts(s)...)
+}
+
+// accounts: chpasswd(8) reads "name:password" for each account.
+func accounts(s *script) []found {
+	var out []found
+	for _, c := range s.calls {
+		if c.name != "chpasswd" || slices.ContainsFunc(c.args, func(w word) bool { return w.text == "-e" || w.text == "--encrypted" }) {
+			continue
+		}
+		fed := s.stdin(c.stmt)
+		if c.pipe != nil {
+			for _, part := range c.pipe.calls[:c.place] {
+				for _, feeds := range part {
+					fed = append(fed, feeds.args...)
+				}
+			}
+		}
+		for _, w := range fed {
+			if account, password, ok := strings.Cut(w.text, ":"); ok && !w.dynamic && isCredential("password", strings.TrimSpace(password)) {
+				out = append(out, found{RuleLiteralCredential, c.line, fmt.Sprintf("the profile holds the password of account %s, so everyone who may read the repository has it, now and in its history", shown(account)), literalFix})
+			}
+		}
+	}
+	return out
+}

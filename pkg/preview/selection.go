@@ -1,0 +1,236 @@
+package preview
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/wishes"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
+	"github.com/osm-gitops/osm-gitops/pkg/source"
+)
+
+// Selection is what pools choose their profiles from, in one place at one revision.
+type Selection struct {
+	// Snapshot holds profiles and their history, Documents those of a file, which has no
+	// history. Neither is for the built-in ones alone.
+	Snapshot  *source.Snapshot
+	Documents []profile.Document
+	// Where names the place, for messages.
+	Where string
+	// Builtin are the built-in profiles, for pools and as bases of overlays.
+	Builtin *source.Embedded
+	Fleet   Fleet
+	// Check is what there is to say of a profile before it is taken.
+	Check profile.Check
+}
+
+// Selected is what a pool gets.
+type Selected struct {
+	Pool string // "namespace/name"
+	// Input renders it.
+	Input render.Input
+	// Alike is equal for pools that differ in their names alone.
+	Alike string
+	// Note says what else is to be known of the choice; "" for nothing.
+	Note string
+	// Err says why there is no Input: an *UnknownProfileError, or what to mend.
+	Err error
+}
+
+// UnknownProfileError says that there is no profile of a name.
+type UnknownProfileError struct {
+	Name string
+	// There are the profiles that there are.
+	There []string
+}
+
+func (e *UnknownProfileError) Error() string { return fmt.Sprintf("there is no profile %q", e.Name) }
+
+// Pools says for every pool which version of which profile it gets, as the controller
+// chooses it, and which files are refused beside. An error is of reading.
+func (s Selection) Pools(ctx context.Context) ([]Selected, []*profile.Refusal, error) {
+	s.Fleet.sort()
+	now, err := s.revision(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	var out []Selected
+	for i, p := range s.Fleet.Pools {
+		got := Selected{Pool: notes.Clean(p.Name())}
+		var c choice
+		c, got.Note, got.Err = s.choose(now, p)
+		if got.Err == nil {
+			if got.Input, err = s.input(ctx, p, c); err != nil {
+				return nil, nil, err
+			}
+			if got.Alike, err = groupKey(ctx, i, p, choice{}, c); err != nil {
+				return nil, nil, err
+			}
+		}
+		out = append(out, got)
+	}
+	return out, now.own.cat.Refused, nil
+}
+
+func (s Selection) revision(ctx context.Context) (*revision, error) {
+	own := shelfOf(s.Documents)
+	if s.Snapshot != nil {
+		var err error
+		if own, err = newShelf(ctx, s.Snapshot, s.indexer()); err != nil {
+			return nil, fmt.Errorf("reading %s: %w", s.Where, err)
+		}
+	}
+	snap, err := s.Builtin.Read(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("reading the built-in profiles: %w", err)
+	}
+	builtin, err := newShelf(ctx, snap, s.indexer())
+	if err != nil {
+		return nil, fmt.Errorf("reading the built-in profiles: %w", err)
+	}
+	return newRevision(own, builtin), nil
+}
+
+func (s Selection) indexer() *profile.Indexer {
+	return &profile.Indexer{Check: s.Check, Builtin: s.Builtin}
+}
+
+func (s Selection) input(ctx context.Context, p Pool, c choice) (render.Input, error) {
+	settings, ok := s.Fleet.Settings[p.Settings]
+	if !ok {
+		return render.Input{}, noSettings(p)
+	}
+	prof, err := c.profile(ctx)
+	return input(p, settings, prof), err
+}
+
+// choose says what a pool gets.
+func (s Selection) choose(now *revision, p Pool) (c choice, note string, err error) {
+	if p.Problem != "" {
+		return c, "", errors.New(message(p.Problem))
+	}
+	want, err := wishes.Of(p.Annotations, nil, s.Fleet.Namespace)
+	frozen, unclear := wishes.Suspended(p.Annotations)
+	if err := errors.Join(err, unclear); err != nil {
+		return c, "", errors.New(message(err.Error()))
+	}
+	if want.Namespace != s.Fleet.Namespace {
+		return c, "", fmt.Errorf("it takes its profile from namespace %s, whose ProfileSources are not known here: with --machine-deployments and --namespace %[1]s it is taken from %[2]s", notes.Clean(want.Namespace), s.Where)
+	}
+	switch {
+	case frozen && p.Now == nil:
+		note = fmt.Sprintf("annotation %s keeps what the pool has, and nothing here says what that is: taken is what it has without the annotation", api.AnnotationSuspend)
+	case frozen:
+		if want, err = exactly(*p.Now, want); err != nil {
+			return c, "", err
+		}
+	}
+	c = now.choose(want, &s.Fleet)
+	if c.removed && want.Pin == nil && p.Now != nil && want.Has(p.Now.Profile, p.Now.Version) {
+		if want, err = exactly(*p.Now, want); err != nil {
+			return c, "", err
+		}
+		c = now.choose(want, &s.Fleet) // who has it keeps it
+	}
+	if c.refusal != "" && s.Snapshot != nil && s.Snapshot.Head == "" && want.Pin.Allows(now.written(want.Name)) {
+		want.Pin = nil
+		c = now.choose(want, &s.Fleet)
+	}
+	return c, note, s.refusal(now, want, p, c)
+}
+
+// exactly is a wish for what a pool has.
+func exactly(has Generation, want wishes.Wish) (wishes.Wish, error) {
+	pin, err := profile.ParsePin(has.Version)
+	if err != nil {
+		return want, fmt.Errorf("it has %s %s, which is no version", notes.Clean(has.Profile), notes.Clean(has.Version))
+	}
+	want.Name, want.Pin = has.Profile, &pin
+	return want, nil
+}
+
+// refusal says why a choice is none.
+func (s Selection) refusal(now *revision, want wishes.Wish, p Pool, c choice) error {
+	name := notes.Clean(want.Name)
+	if c.from != now.own {
+		for _, other := range s.Fleet.Sources {
+			if slices.Contains(other.Profiles, want.Name) {
+				return fmt.Errorf("its profile %s comes from ProfileSource %s, and is not in %s: name the repository of that", name, notes.Clean(other.Name), s.Where)
+			}
+		}
+	}
+	switch {
+	case c.refusal != "" && s.Snapshot != nil && len(s.Snapshot.Line) > 0:
+		return errors.New(message(c.refusal))
+	case c.refusal != "":
+		return fmt.Errorf("%s. %s has no history: earlier versions are in a clone of the repository with all of it", message(c.refusal), s.Where)
+	case c.removed && p.Now != nil && !want.Has(p.Now.Profile, p.Now.Version):
+		return errors.New(removed(name))
+	case slices.Contains(s.Fleet.ByHand, want.Name) && c.from == nil:
+		return fmt.Errorf("its OperatingSystemProfile %s was made by hand, and is not in %s: write it to a file there", name, s.Where)
+	case c.from == nil:
+		return &UnknownProfileError{Name: name, There: now.names()}
+	}
+	return nil
+}
+
+// written is the version that the file of a profile has. In a folder without Git each is
+// an edited one.
+func (r *revision) written(name string) string {
+	for _, v := range r.own.cat.Current {
+		if v.Name == name {
+			version, _, _ := strings.Cut(v.Version, "-dirty.")
+			return version
+		}
+	}
+	return ""
+}
+
+// names are the profiles that a pool may ask for.
+func (r *revision) names() []string {
+	var out []string
+	for _, ps := range r.inventories {
+		for _, e := range ps.Status.Profiles {
+			if !e.Removed {
+				out = append(out, e.Name)
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// shelfOf holds profiles that were read already.
+func shelfOf(docs []profile.Document) *shelf {
+	s := &shelf{cat: &profile.Catalogue{History: map[string][]profile.Version{}}, docs: map[identity]render.Profile{}, plain: map[string]bool{}}
+	highest := map[string]string{}
+	for i := range docs {
+		d := &docs[i]
+		v := profile.Version{Name: d.Name, Version: d.Spec.Version, Digest: d.Digest, Path: d.Path, CurrentPath: d.Path}
+		s.cat.History[d.Name] = append(s.cat.History[d.Name], v)
+		if had, ok := highest[d.Name]; !ok || lower(had, v.Version) {
+			highest[d.Name] = v.Version
+		}
+		s.docs[identity{v.Name, v.Version, v.Digest}] = render.Profile{
+			Spec: d.Spec, Object: profile.ObjectName(v.Name, v.Version, v.Digest), Digest: d.Digest,
+			Provenance: render.Provenance{Profile: v.Name, Version: v.Version},
+			File:       d.Path, Lines: d.Line, FileOf: d.FileOf,
+		}
+	}
+	for name, version := range highest {
+		for _, v := range s.cat.History[name] {
+			if v.Version == version {
+				s.cat.Current = append(s.cat.Current, v)
+				break
+			}
+		}
+	}
+	slices.SortFunc(s.cat.Current, func(a, b profile.Version) int { return strings.Compare(a.Name, b.Name) })
+	return s
+}
