@@ -84,8 +84,11 @@ All flags may be written with one dash or two.`,
 			if err := f.validate(); err != nil {
 				return misusef("see osm-gitops controller --help", "%w", err)
 			}
-			if f.rehearsal.dryRun {
+			switch {
+			case f.rehearsal.dryRun:
 				return runDryRun(cmd.Context(), f, cmd.OutOrStdout())
+			case f.rehearsal.observe:
+				return runObserver(cmd.Context(), f)
 			}
 			return runController(cmd.Context(), f)
 		},
@@ -207,6 +210,9 @@ func newManager(cfg *rest.Config, f *controllerFlags, facts nodeFacts, lease str
 	caches.ByObject[&osm.OperatingSystemConfig{}] = cache.ByObject{Namespaces: own, Transform: pools.TrimConfig}
 	caches.DefaultWatchErrorHandler = facts.unreadable
 	o, err := managerOptions(f, lease, f.namespace, caches)
+	if err == nil && lease == observeLease {
+		o.LeaderElectionResourceLockInterface, err = quietLease(cfg, lease, f.namespace)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -31,16 +31,20 @@ import (
 
 // rehearsalFlags are about saying what would be done instead of doing it.
 type rehearsalFlags struct {
-	dryRun bool
-	output string
+	dryRun, observe bool
+	output          string
 }
 
 func (r *rehearsalFlags) bind(fs *pflag.FlagSet) {
 	fs.BoolVar(&r.dryRun, "dry-run", false, "print what would be done, for which it reads the cluster and the repositories, and end; nothing is written")
+	fs.BoolVar(&r.observe, "observe", false, "beside another controller, say on ProfileSources what would be done, in the condition "+api.ObservedCondition+", and write nothing else")
 	fs.StringVarP(&r.output, "output", "o", "text", "what --dry-run prints: "+strings.Join(slices.Sorted(maps.Keys(dryRunOutputs)), ", "))
 }
 
 func (r *rehearsalFlags) validate(bad func(flag, format string, args ...any)) {
+	if r.dryRun && r.observe {
+		bad("observe", "goes on for ever and --dry-run ends: give one of them")
+	}
 	if dryRunOutputs[r.output] == nil {
 		bad("output", "%q is none of %s", r.output, strings.Join(slices.Sorted(maps.Keys(dryRunOutputs)), ", "))
 	}
@@ -248,11 +252,19 @@ func (s *stage) perform(ctx context.Context) (*rehearsal.Report, error) {
 	s.start(ctx, all)
 	all.Go(func() (err error) {
 		defer stop()
+		if !s.filled(ctx) {
+			return ctx.Err()
+		}
 		report, err = s.rehearsal().Run(ctx)
 		return err
 	})
 	err := all.Wait()
 	return report, err
+}
+
+// filled waits until the caches can be read; false is that ctx ended before.
+func (s *stage) filled(ctx context.Context) bool {
+	return s.management.GetCache().WaitForCacheSync(ctx) && s.worker.GetCache().WaitForCacheSync(ctx)
 }
 
 // start runs the managers.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/watch"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
@@ -43,6 +44,8 @@ func TestMigration(t *testing.T) {
 		}
 	}
 
+	s.observe(api.ReasonWouldChange, "50 pools, 50 whose documents keep their meaning")
+
 	mark := s.auditSize()
 	s.start()
 	s.eventually("the controller to do what was foreseen", func() error {
@@ -51,6 +54,9 @@ func TestMigration(t *testing.T) {
 		}
 		return nil
 	})
+	if c := apimeta.FindStatusCondition(s.profileSource().Status.Conditions, api.ObservedCondition); c != nil {
+		t.Errorf("nobody observes any more, and the source says %+v", c)
+	}
 	l.checkKept(t)
 	for _, p := range l.pools {
 		var osc osm.OperatingSystemConfig
@@ -105,7 +111,7 @@ func (s *system) dryRun(t *testing.T) *rehearsal.Report {
 	identity := s.kubeconfigOf(namespace, "osm-gitops-dry-run")
 	mark := s.auditSize()
 	status, out, errs := s.runs(s.args(identity, "--dry-run", "--output", "json", "--cache-dir", t.TempDir())...)
-	if wrote := s.requestsSince(mark, "osm-gitops-dry-run"); len(wrote) > 0 {
+	if wrote := s.attemptsSince(mark, "osm-gitops-dry-run"); len(wrote) > 0 {
 		t.Errorf("the dry run wrote %q", wrote)
 	}
 	var report rehearsal.Report
@@ -183,6 +189,19 @@ func note(requests map[string]int, request string) {
 // events and leases.
 func (s *system) requestsSince(mark int64, account string) map[string]int {
 	s.t.Helper()
+	out := map[string]int{}
+	for _, r := range s.attemptsSince(mark, account) {
+		if request, refused := strings.CutSuffix(r, " refused"); !refused && !strings.HasSuffix(r, "/events") && !strings.Contains(r, "/leases") {
+			note(out, request)
+		}
+	}
+	return out
+}
+
+// attemptsSince are the requests of a ServiceAccount that would write, by verb and path, in
+// their order.
+func (s *system) attemptsSince(mark int64, account string) []string {
+	s.t.Helper()
 	f, err := os.Open(s.cluster.AuditLog())
 	if err != nil {
 		s.t.Fatal(err)
@@ -191,7 +210,7 @@ func (s *system) requestsSince(mark int64, account string) map[string]int {
 	if _, err := f.Seek(mark, io.SeekStart); err != nil {
 		s.t.Fatal(err)
 	}
-	out := map[string]int{}
+	var out []string
 	lines := bufio.NewScanner(f)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
@@ -200,14 +219,51 @@ func (s *system) requestsSince(mark int64, account string) map[string]int {
 			User             struct{ Username string }
 			ResponseStatus   struct{ Code int }
 		}
-		if json.Unmarshal(lines.Bytes(), &e) != nil || e.User.Username != "system:serviceaccount:"+namespace+":"+account || e.ResponseStatus.Code >= 400 {
+		if json.Unmarshal(lines.Bytes(), &e) != nil || e.User.Username != "system:serviceaccount:"+namespace+":"+account || slices.Contains([]string{"get", "list", "watch"}, e.Verb) {
 			continue
 		}
 		path, _, _ := strings.Cut(e.RequestURI, "?")
-		if !slices.Contains([]string{"create", "update", "patch", "delete"}, e.Verb) || strings.HasSuffix(path, "/events") || strings.Contains(path, "/leases") {
-			continue
+		request := e.Verb + " " + path
+		if e.ResponseStatus.Code >= 400 {
+			request += " refused"
 		}
-		note(out, e.Verb+" "+path)
+		out = append(out, request)
 	}
 	return out
+}
+
+// observe runs the controller beside the reference until its condition says something,
+// with the rights of deploy/observe.yaml.
+func (s *system) observe(reason string, says ...string) {
+	s.t.Helper()
+	s.noError(s.cluster.Apply(s.t.Context(), repoPath("deploy/dry-run.yaml"), repoPath("deploy/observe.yaml")))
+	s.identity = s.kubeconfigOf(namespace, "osm-gitops-dry-run")
+	defer func() { s.identity = "" }()
+	mark := s.auditSize()
+	s.start("--observe", "--leader-elect=true")
+	s.eventually("the condition to say what would be done", func() error {
+		c := apimeta.FindStatusCondition(s.profileSource().Status.Conditions, api.ObservedCondition)
+		if c == nil || c.Reason != reason || !containsAll(c.Message, says) {
+			return fmt.Errorf("it is %+v", c)
+		}
+		return nil
+	})
+	if ps := s.profileSource(); len(ps.Finalizers) > 0 || len(ps.Status.Profiles) > 0 || len(ps.Status.Conditions) != 1 || ps.Status.Revision != "" {
+		s.t.Errorf("more than the condition was written: %+v, %+v", ps.ObjectMeta, ps.Status)
+	}
+	s.stop()
+	const lease = " /apis/coordination.k8s.io/v1/namespaces/" + namespace + "/leases"
+	conditions := 0
+	for _, r := range s.attemptsSince(mark, "osm-gitops-dry-run") {
+		switch r {
+		case "create" + lease, "update" + lease + "/osm-gitops-observe":
+		case "patch /apis/gitops.k8c.io/v1alpha1/namespaces/" + namespace + "/profilesources/osps/status":
+			conditions++
+		default:
+			s.t.Errorf("the observer wrote %s", r)
+		}
+	}
+	if conditions == 0 {
+		s.t.Error("the audit log does not have the condition")
+	}
 }

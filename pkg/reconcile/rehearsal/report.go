@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
@@ -51,12 +52,16 @@ type Source struct {
 	Ready   bool   `json:"ready"`
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
+	// Profiles are those that it would offer.
+	Profiles []string `json:"profiles"`
 }
 
 // Pool is a MachineDeployment that has a profile, or had one.
 type Pool struct {
 	Subject `json:",inline"`
 
+	// Profile that it asks for, "" for a pool that is none any more.
+	Profile string `json:"profile,omitempty"`
 	// Refused is why it would not get what it asks for; Waits says that this passes.
 	Refused string `json:"refused,omitempty"`
 	Waits   bool   `json:"waits,omitempty"`
@@ -189,7 +194,10 @@ func (r *Rehearsal) sources(ctx context.Context, out *Report, subject func(strin
 			continue
 		}
 		s := Source{Subject: *subject(subjectOf(sourceKind, types.NamespacedName{Namespace: ps.Namespace, Name: ps.Name}))}
-		s.Ready = ps.Spec.Suspend
+		s.Ready, s.Profiles = ps.Spec.Suspend, []string{}
+		for _, e := range ps.Status.Profiles {
+			s.Profiles = append(s.Profiles, e.Name)
+		}
 		if c := apimeta.FindStatusCondition(ps.Status.Conditions, meta.ReadyCondition); c != nil {
 			s.Ready, s.Reason, s.Message = s.Ready || c.Status == metav1.ConditionTrue, c.Reason, clean(c.Message)
 		}
@@ -207,6 +215,11 @@ func (r *Rehearsal) judge(ctx context.Context, p *Pool, key types.NamespacedName
 			p.Refused, p.Waits = s.Text, s.Reason == api.EventWaiting
 		}
 	}
+	var md cluster.MachineDeployment
+	if err := r.Worker.Get(ctx, key, &md); err != nil && !isNotFound(err) {
+		return fmt.Errorf("reading MachineDeployment %s: %w", key, err)
+	}
+	p.Profile = notes.Clean(md.Annotations[api.AnnotationOSP])
 	var osc osm.OperatingSystemConfig
 	err := r.Management.Get(ctx, types.NamespacedName{Namespace: r.Namespace, Name: pools.NamesOf(key).Config}, &osc)
 	if err != nil {
