@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -76,11 +77,18 @@ func newControllerCommand() *cobra.Command {
 		Short: "sync profiles from Git into the cluster, and keep what pools boot from",
 		Long: `Sync profiles from Git into the cluster, and keep what pools boot from.
 
-It runs until it is told to stop. All flags may be written with one dash or two.`,
+It runs until it is told to stop, and with --dry-run until it has said what it would do.
+All flags may be written with one dash or two.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.validate(); err != nil {
 				return misusef("see osm-gitops controller --help", "%w", err)
+			}
+			switch {
+			case f.rehearsal.dryRun:
+				return runDryRun(cmd.Context(), f, cmd.OutOrStdout())
+			case f.rehearsal.observe:
+				return runObserver(cmd.Context(), f)
 			}
 			return runController(cmd.Context(), f)
 		},
@@ -165,7 +173,7 @@ func runManager(ctx context.Context, f *controllerFlags, facts nodeFacts, mirror
 func setUp(ctx context.Context, f *controllerFlags, facts nodeFacts, mirrors *source.Mirrors) (ctrl.Manager, error) {
 	cfg := facts.management.cluster.config
 	facts.mirrors = mirrors
-	mgr, err := newManager(cfg, f, facts)
+	mgr, err := newManager(cfg, f, facts, f.shard.Lease(leaseName))
 	if err != nil {
 		return nil, err
 	}
@@ -182,7 +190,7 @@ func setUp(ctx context.Context, f *controllerFlags, facts nodeFacts, mirrors *so
 
 // newManager makes the manager of the management cluster. With a worker cluster
 // apart, its cache holds nothing outside --namespace but profiles that pools may take.
-func newManager(cfg *rest.Config, f *controllerFlags, facts nodeFacts) (ctrl.Manager, error) {
+func newManager(cfg *rest.Config, f *controllerFlags, facts nodeFacts, lease string) (ctrl.Manager, error) {
 	own := map[string]cache.Config{f.namespace: {}}
 	caches := cache.Options{
 		DefaultTransform:  nodes.Transform(),
@@ -200,7 +208,11 @@ func newManager(cfg *rest.Config, f *controllerFlags, facts nodeFacts) (ctrl.Man
 	}
 	caches.ByObject[&appsv1.ControllerRevision{}] = nodes.Records(f.namespace)
 	caches.ByObject[&osm.OperatingSystemConfig{}] = cache.ByObject{Namespaces: own, Transform: pools.TrimConfig}
-	o, err := managerOptions(f, f.shard.Lease(leaseName), f.namespace, caches)
+	caches.DefaultWatchErrorHandler = facts.unreadable
+	o, err := managerOptions(f, lease, f.namespace, caches)
+	if err == nil && lease == observeLease {
+		o.LeaderElectionResourceLockInterface, err = quietLease(cfg, lease, f.namespace)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -245,25 +257,19 @@ type nodeFacts struct {
 	webhooks           *admission.Certificates // nil without any of our own
 	sources            *profiles.Reconciler    // to tell of the pools of a worker cluster apart
 	mirrors            *source.Mirrors
+
+	// unreadable is told what a cache cannot be filled with; nil is client-go's own, which
+	// logs and tries again.
+	unreadable toolscache.WatchErrorHandlerWithContext
 }
 
 func addControllers(ctx context.Context, mgr ctrl.Manager, f *controllerFlags, facts nodeFacts, mirrors *source.Mirrors) error {
 	if err := mgr.Add(sweeper(mirrors)); err != nil {
 		return fmt.Errorf("setting up the sweep of mirrors: %w", err)
 	}
-	sources := &profiles.Reconciler{
-		Client:        mgr.GetClient(),
-		Live:          mgr.GetAPIReader(),
-		Recorder:      recorder.Recorder{EventRecorder: mgr.GetEventRecorder(api.FieldManager)},
-		Git:           mirrors,
-		DirectoryRoot: f.directoryRoot,
-		Flux:          facts.flux,
-		Namespace:     f.namespace,
-		Shard:         f.shard.Shard,
-		Metrics:       facts.metrics,
-		Check:         checkWith(facts.engine),
-		Bases:         builtinProfiles(),
-	}
+	sources := f.profileReconciler(facts)
+	sources.Client, sources.Live, sources.Git = mgr.GetClient(), mgr.GetAPIReader(), mirrors
+	sources.Recorder = recorder.Recorder{EventRecorder: mgr.GetEventRecorder(api.FieldManager)}
 	if facts.journal != nil {
 		sources.Journal = facts.journal
 		if err := mgr.Add(facts.journal); err != nil {
@@ -277,9 +283,6 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, f *controllerFlags, f
 	}
 	if err := addPush(mgr, f, sources); err != nil {
 		return err
-	}
-	if !f.disableDefaultOSPs {
-		sources.Builtin = builtinProfiles()
 	}
 	if err := sources.Setup(mgr, sourceConcurrency); err != nil {
 		return fmt.Errorf("setting up the ProfileSource controller: %w", err)
@@ -301,6 +304,25 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, f *controllerFlags, f
 	}
 	facts.sources = sources
 	return addWorker(mgr, f, facts)
+}
+
+// profileReconciler is what keeps ProfileSources, as the flags have it. How clusters and
+// repositories are read and written is for the caller to add.
+func (f *controllerFlags) profileReconciler(facts nodeFacts) *profiles.Reconciler {
+	r := &profiles.Reconciler{
+		DirectoryRoot: f.directoryRoot,
+		Flux:          facts.flux,
+		Namespace:     f.namespace,
+		Shard:         f.shard.Shard,
+		Metrics:       facts.metrics,
+		Check:         checkWith(facts.engine),
+		Bases:         builtinProfiles(),
+		Hooks:         !f.push.off(),
+	}
+	if !f.disableDefaultOSPs {
+		r.Builtin = builtinProfiles()
+	}
+	return r
 }
 
 // fluxOf is how artifacts of Flux are read. Its cache watches nothing before somebody

@@ -71,6 +71,7 @@ type controllerFlags struct {
 	push             pushFlags
 	admission        admissionFlags
 	ui               uiFlags
+	rehearsal        rehearsalFlags
 	publishSnapshot  bool
 	shard            shardFlags
 
@@ -179,6 +180,7 @@ func (f *controllerFlags) bind(fs *pflag.FlagSet) {
 	f.shard.bind(fs)
 	f.admission.bind(fs)
 	f.ui.bind(fs)
+	f.rehearsal.bind(fs)
 	fs.StringVar(&f.crossNamespaceList, "allow-cross-namespace-profiles", "", "comma list of namespaces besides --namespace from which pools may take profiles, * for all: whoever may make a profile there is root on the nodes of such a pool")
 	fs.StringVar(&f.artifactHostList, "artifact-hosts", fluxHost, "comma list of hosts, or host:port, from which artifacts of Flux are downloaded")
 	fs.BoolVar(&f.allowExternalArtifacts, "allow-external-artifacts", false, "allow ProfileSources to follow ExternalArtifacts, which others than Flux make: name their hosts in --artifact-hosts")
@@ -270,6 +272,7 @@ func (f *controllerFlags) validate() error {
 	f.shard.validate(bad)
 	f.admission.validate(f, bad)
 	f.ui.validate(f.admission.certDir, bad)
+	f.rehearsal.validate(bad)
 	return errors.Join(errs...)
 }
 

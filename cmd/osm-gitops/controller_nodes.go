@@ -24,16 +24,10 @@ const installedPoll = 10 * time.Second
 // does not need it: where the kind NodeProvenance is not installed, as after an update
 // of the controller alone, it begins when it is.
 func addNodes(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Manager, f *controllerFlags, facts nodeFacts) error {
-	provenance := &nodes.Reconciler{
-		Management:        nodes.Cluster{Client: management.GetClient(), Live: management.GetAPIReader()},
-		Worker:            nodes.Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader()},
-		Recorder:          recorder.Recorder{EventRecorder: mgr.GetEventRecorder(api.FieldManager)},
-		Clock:             clock.RealClock{},
-		Namespace:         f.namespace,
-		ProfileNamespaces: f.crossNamespaces,
-		Retention:         nodes.Retention{Age: f.provenanceRetention, Max: f.provenanceMax},
-		Metrics:           facts.metrics,
-	}
+	provenance := f.nodeReconciler(facts)
+	provenance.Management = nodes.Cluster{Client: management.GetClient(), Live: management.GetAPIReader()}
+	provenance.Worker = nodes.Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}
+	provenance.Recorder = recorder.Recorder{EventRecorder: mgr.GetEventRecorder(api.FieldManager)}
 	if facts.journal != nil {
 		provenance.Journal = facts.journal
 	}
@@ -67,4 +61,16 @@ func addNodes(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Mana
 		logger.Info("the kind NodeProvenance is installed now")
 		return setUp(ctx)
 	}))
+}
+
+// nodeReconciler is what writes down where nodes come from, as the flags have it. How
+// clusters are read and written is for the caller to add.
+func (f *controllerFlags) nodeReconciler(facts nodeFacts) *nodes.Reconciler {
+	return &nodes.Reconciler{
+		Clock:             clock.RealClock{},
+		Namespace:         f.namespace,
+		ProfileNamespaces: f.crossNamespaces,
+		Retention:         nodes.Retention{Age: f.provenanceRetention, Max: f.provenanceMax},
+		Metrics:           facts.metrics,
+	}
 }

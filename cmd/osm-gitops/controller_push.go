@@ -82,7 +82,6 @@ func addPush(mgr ctrl.Manager, f *controllerFlags, sources *profiles.Reconciler)
 	if f.push.off() {
 		return nil
 	}
-	sources.Hooks = true
 	err := mgr.Add(&hooks.Listener{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: sources.Recorder,
 		Namespace: f.namespace, Address: f.push.hooksAddress,

@@ -64,27 +64,12 @@ func addPools(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Mana
 	if err != nil {
 		return err
 	}
-	machines := &pools.Reconciler{
-		Management:          pools.Cluster{Client: management.GetClient(), Live: management.GetAPIReader()},
-		Worker:              pools.Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader()},
-		ClusterInfo:         clusterInfo,
-		Recorder:            recorder.Recorder{EventRecorder: mgr.GetEventRecorder(api.FieldManager)},
-		Engine:              metrics.Renderer{Engine: facts.engine, Clock: clock.RealClock{}, Metrics: facts.metrics},
-		Metrics:             facts.metrics,
-		Clock:               clock.RealClock{},
-		Random:              rand.Reader,
-		Environment:         environment(),
-		Namespace:           f.namespace,
-		ProfileNamespaces:   f.crossNamespaces,
-		Settings:            facts.settings,
-		CA:                  facts.settings.KubernetesCACert,
-		RegistrySecret:      f.registrySecret,
-		TokenServiceAccount: f.tokenServiceAccount,
-		NodeTokenTTL:        f.boundTokenTTL(),
-		OverrideServer:      f.overrideServer,
-		Shard:               f.shard.Shard,
-		History:             pools.History{Limit: f.historyLimit, Retention: f.historyRetention},
-	}
+	machines := f.poolReconciler(facts)
+	machines.Management = pools.Cluster{Client: management.GetClient(), Live: management.GetAPIReader()}
+	machines.Worker = pools.Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}
+	machines.ClusterInfo = clusterInfo
+	machines.Recorder = recorder.Recorder{EventRecorder: mgr.GetEventRecorder(api.FieldManager)}
+	machines.Engine = metrics.Renderer{Engine: facts.engine, Clock: clock.RealClock{}, Metrics: facts.metrics}
 	if facts.journal != nil {
 		machines.Journal = facts.journal
 	}
@@ -108,6 +93,28 @@ func addPools(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Mana
 		return err
 	}
 	return addUI(management, mgr, f, facts)
+}
+
+// poolReconciler is what keeps pools, as the flags have it. How clusters are read and
+// written is for the caller to add.
+func (f *controllerFlags) poolReconciler(facts nodeFacts) *pools.Reconciler {
+	return &pools.Reconciler{
+		Engine:              facts.engine,
+		Metrics:             facts.metrics,
+		Clock:               clock.RealClock{},
+		Random:              rand.Reader,
+		Environment:         environment(),
+		Namespace:           f.namespace,
+		ProfileNamespaces:   f.crossNamespaces,
+		Settings:            facts.settings,
+		CA:                  facts.settings.KubernetesCACert,
+		RegistrySecret:      f.registrySecret,
+		TokenServiceAccount: f.tokenServiceAccount,
+		NodeTokenTTL:        f.boundTokenTTL(),
+		OverrideServer:      f.overrideServer,
+		Shard:               f.shard.Shard,
+		History:             pools.History{Limit: f.historyLimit, Retention: f.historyRetention},
+	}
 }
 
 // addWorker adds what works in a worker cluster apart. It begins once this replica
@@ -179,7 +186,7 @@ func newWorkerManager(ctx context.Context, management ctrl.Manager, f *controlle
 		return nil, err
 	}
 	o, err := managerOptions(f, f.shard.Lease(workerLeaseName), metav1.NamespaceSystem, cache.Options{
-		DefaultTransform: nodes.Transform(), ByObject: objects,
+		DefaultTransform: nodes.Transform(), ByObject: objects, DefaultWatchErrorHandler: facts.unreadable,
 	})
 	if err != nil {
 		return nil, err

@@ -279,12 +279,15 @@ type rendered struct {
 // of the API server's TokenRequest, signed with RSA-2048.
 const nodeTokenBytes = 1100
 
+// NodeToken stands in place of a token for nodes. It opens nothing, and is as long as one.
+func NodeToken() string { return filler(nodeTokenBytes) }
+
 // input is a pool's, with something of the right length in place of tokens.
 func input(p Pool, settings Settings, prof render.Profile) render.Input {
 	return render.Input{
 		Profile: prof, Pool: p.Facts, Settings: settings.Settings,
 		Cluster: render.Cluster{
-			Server: settings.Cluster.Server, APIServerToken: filler(nodeTokenBytes), BootstrapToken: "000000.0000000000000000",
+			Server: settings.Cluster.Server, APIServerToken: NodeToken(), BootstrapToken: "000000.0000000000000000",
 			BootstrapKubeconfigSecretName: p.SecretName,
 		},
 	}

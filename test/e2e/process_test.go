@@ -73,12 +73,7 @@ func (s *system) start(flags ...string) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	args := append([]string{"controller",
-		"--kubeconfig", s.kubeconfig(), "--namespace", namespace, "--leader-elect=false",
-		"--health-probe-address", "0", "--metrics-address", "0", "--webhook-address", "0", "--log-format", "Console",
-		"--allow-insecure-git", "--git-allowed-cidrs", "127.0.0.0/8", "--cache-dir", s.cache,
-	}, flags...)
-	s.process = exec.Command(path, args...)
+	s.process = exec.Command(path, s.args(s.kubeconfig(), flags...)...)
 	s.process.Stdout, s.process.Stderr = s, s
 	s.process.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	s.exited = make(chan struct{})
@@ -95,6 +90,15 @@ func (s *system) start(flags ...string) {
 	if err := <-started; err != nil {
 		s.t.Fatal(err)
 	}
+}
+
+// args are the controller's.
+func (s *system) args(kubeconfig string, flags ...string) []string {
+	return append([]string{"controller",
+		"--kubeconfig", kubeconfig, "--namespace", namespace, "--leader-elect=false",
+		"--health-probe-address", "0", "--metrics-address", "0", "--webhook-address", "0", "--log-format", "Console",
+		"--allow-insecure-git", "--git-allowed-cidrs", "127.0.0.0/8", "--cache-dir", s.cache,
+	}, flags...)
 }
 
 // stop ends the controller and waits until it is gone.

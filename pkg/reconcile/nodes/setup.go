@@ -64,7 +64,7 @@ func Installed(mapper apimeta.RESTMapper) (bool, error) {
 // cause nothing.
 func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, w Watches) error {
 	r.pace = flowcontrol.NewTokenBucketRateLimiter(behindRate, behindBurst)
-	if err := index(ctx, mgr.GetFieldIndexer(), w.Management); err != nil {
+	if err := Index(ctx, mgr.GetFieldIndexer(), w.Management); err != nil {
 		return err
 	}
 	if err := mgr.Add(manager.RunnableFunc(r.retain)); err != nil {
@@ -148,8 +148,8 @@ func Records(namespace string) cache.ByObject {
 	}
 }
 
-// index prepares the caches.
-func index(ctx context.Context, worker client.FieldIndexer, management client.FieldIndexer) error {
+// Index prepares the caches. Setup does, too.
+func Index(ctx context.Context, worker client.FieldIndexer, management client.FieldIndexer) error {
 	for _, i := range []struct {
 		in    client.FieldIndexer
 		obj   client.Object

@@ -22,6 +22,8 @@ const (
 	racedRetry = 50 * time.Millisecond
 	// racesTold is the number of races in a row after which the pool is told.
 	racesTold = 8
+	// unlookedRetry is the longest wait for a source to be looked at for the first time.
+	unlookedRetry = 2 * time.Second
 	// waitRetry is the wait for an object whose appearance nobody watches.
 	waitRetry = 30 * time.Second
 	// collisionRetry is the wait for an object that is in the way to go.
@@ -37,7 +39,10 @@ const (
 // backs off.
 func (r *Reconciler) report(md *cluster.MachineDeployment, p plan, err error) (ctrl.Result, error) {
 	if errors.Is(err, errRaced) {
-		return ctrl.Result{RequeueAfter: r.lost(md, err)}, nil
+		return ctrl.Result{RequeueAfter: r.lost(md, api.EventWriteRefused, err)}, nil
+	}
+	if errors.Is(err, errUnlooked) {
+		return ctrl.Result{RequeueAfter: min(r.lost(md, api.EventWaiting, err), unlookedRetry)}, nil
 	}
 	if r.memories.recall(md).races > 0 {
 		r.memories.remember(md, func(m *memory) { m.races = 0 })
@@ -93,13 +98,14 @@ func (r *Reconciler) reportUnheld(md *cluster.MachineDeployment, p plan, err, un
 	return ctrl.Result{}, unheld
 }
 
-// lost is the wait after a write that came too late: longer each time in a row, for
-// what looks like a race may be an object that somebody else holds on to.
-func (r *Reconciler) lost(md *cluster.MachineDeployment, err error) time.Duration {
+// lost is the wait after a write that came too late, and for what is about to come:
+// longer each time in a row, for what looks like a race may be an object that somebody
+// else holds on to. After some time it is told.
+func (r *Reconciler) lost(md *cluster.MachineDeployment, reason string, err error) time.Duration {
 	times := r.memories.recall(md).races
 	r.memories.remember(md, func(m *memory) { m.races++ })
 	if times == racesTold {
-		r.refused(md, api.EventWriteRefused, err)
+		r.refused(md, reason, err)
 	}
 	return min(racedRetry<<min(times, racesTold), waitRetry)
 }

@@ -8,8 +8,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/fluxcd/pkg/apis/meta"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -36,6 +38,9 @@ func (r *Reconciler) resolve(ctx context.Context, md *cluster.MachineDeployment,
 	if o, ok := wishes.Offered(own, want.Name); ok {
 		return r.profileOffered(ctx, want, o, osc)
 	}
+	if err := r.unlooked(want, osc, own); err != nil {
+		return render.Profile{}, err
+	}
 	osp, err := r.profileObject(ctx, r.Management, r.refTo(want.Namespace, want.Name))
 	if err == nil {
 		return r.profileByHand(want, osp)
@@ -46,8 +51,30 @@ func (r *Reconciler) resolve(ctx context.Context, md *cluster.MachineDeployment,
 	if o, ok := wishes.Offered(builtin, want.Name); ok {
 		return r.profileOffered(ctx, want, o, osc)
 	}
+	if err := r.unlooked(want, osc, builtin); err != nil {
+		return render.Profile{}, err
+	}
 	return render.Profile{}, refuse("no ProfileSource in namespace %q offers a profile %q, and there is no OperatingSystemProfile of that name%s: correct annotation %s, or push the profile",
 		want.Namespace, want.Name, known(sources.Items), api.AnnotationOSP)
+}
+
+// errUnlooked says that it is not known yet which profile a pool gets.
+var errUnlooked = errors.New("has not been looked at yet")
+
+// unlooked finds a source that nobody has looked at yet, and that may offer what a pool
+// asks for. One that has no configuration of ours waits for it: when a controller comes
+// to a cluster, documents are not made of another profile first.
+func (r *Reconciler) unlooked(want wishes.Wish, osc *osm.OperatingSystemConfig, sources []api.ProfileSource) error {
+	if recordOf(osc).Object != "" || want.Namespace != r.Namespace {
+		return nil
+	}
+	for i := range sources {
+		ps := &sources[i]
+		if !ps.Spec.Suspend && ps.DeletionTimestamp.IsZero() && apimeta.FindStatusCondition(ps.Status.Conditions, meta.ReadyCondition) == nil {
+			return fmt.Errorf("ProfileSource %q, which may offer profile %q, %w", ps.Name, want.Name, errUnlooked)
+		}
+	}
+	return nil
 }
 
 // profileOffered reads what an inventory points to, or the version that the pool asks

@@ -50,6 +50,7 @@ func (r *Reconciler) report(ctx context.Context, ps *api.ProfileSource, out outc
 		setOutcome(ps, out)
 	}
 	setVerified(ps, out.approval, err)
+	apimeta.RemoveStatusCondition(&ps.Status.Conditions, api.ObservedCondition) // nobody observes any more
 	if token, ok := meta.ReconcileAnnotationValue(ps.Annotations); ok {
 		ps.Status.SetLastHandledReconcileRequest(token)
 	}

@@ -48,6 +48,15 @@ func (r *Reconciler) KnowPools(ctx context.Context, mgr ctrl.Manager) error {
 	}))
 }
 
+// Know makes the pools of a cache known that is not filled yet, where nobody runs Setup.
+func (r *Reconciler) Know(ctx context.Context, pools cache.Cache) error {
+	if err := r.indexPools(ctx, pools); err != nil {
+		return err
+	}
+	r.later.Store(&pools)
+	return nil
+}
+
 // pools caches those that are known; nil where none are.
 func (r *Reconciler) pools() cache.Cache {
 	if later := r.later.Load(); later != nil {

@@ -38,8 +38,8 @@ const (
 
 type queue = workqueue.TypedRateLimitingInterface[crreconcile.Request]
 
-// index prepares the cache of pools.
-func (r *Reconciler) index(ctx context.Context, worker client.FieldIndexer) error {
+// Index prepares the cache of pools. Setup does, too.
+func (r *Reconciler) Index(ctx context.Context, worker client.FieldIndexer) error {
 	err := worker.IndexField(ctx, &cluster.MachineDeployment{}, profileIndex, func(obj client.Object) []string {
 		if md, ok := obj.(*cluster.MachineDeployment); ok && md.Annotations[api.AnnotationOSP] != "" {
 			return []string{r.namespaceOf(md) + "/" + md.Annotations[api.AnnotationOSP]}
@@ -64,7 +64,7 @@ func (r *Reconciler) index(ctx context.Context, worker client.FieldIndexer) erro
 // cache keeps of Machines and MachineSets what nodes.WorkerCache says. Management is the
 // cache of the other.
 func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, management cache.Cache) error {
-	if err := r.index(ctx, mgr.GetFieldIndexer()); err != nil {
+	if err := r.Index(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
 	ours := predicate.NewPredicateFuncs(func(obj client.Object) bool { return obj.GetNamespace() == r.Namespace })

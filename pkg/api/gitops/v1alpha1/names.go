@@ -233,6 +233,20 @@ const (
 // SourceVerifiedCondition tells whether the signatures of what was applied are good.
 const SourceVerifiedCondition = "SourceVerified"
 
+// ObservedCondition tells what a controller with --observe would do.
+const ObservedCondition = "Observed"
+
+// Reasons of ObservedCondition. Each completes "of the source it is known that ...",
+// besides those of Ready, where that would be False.
+const (
+	// ReasonWouldChange: something would be written.
+	ReasonWouldChange = "WouldChange"
+	// ReasonNothingToDo: nothing would be.
+	ReasonNothingToDo = "NothingToDo"
+	// ReasonNotObserved: nothing is known.
+	ReasonNotObserved = "NotObserved"
+)
+
 // RolledOutCondition tells whether all pools have got the current versions, where
 // spec.rollout.gate is Waves.
 const RolledOutCondition = "RolledOut"

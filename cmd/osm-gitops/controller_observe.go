@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	coordinationv1client "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/rehearsal"
+)
+
+// observeLease is held by a controller that observes. The other is held by the
+// controller beside it.
+const observeLease = "osm-gitops-observe"
+
+// quietLease is a lease about which no events are written.
+func quietLease(cfg *rest.Config, name, namespace string) (resourcelock.Interface, error) {
+	c, err := coordinationv1client.NewForConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("preparing the lease %s: %w", name, err)
+	}
+	return &resourcelock.LeaseLock{
+		LeaseMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Client: c,
+		LockConfig: resourcelock.ResourceLockConfig{Identity: instance() + " " + string(uuid.NewUUID())},
+	}, nil
+}
+
+// runObserver says what the controller would do until ctx ends, or something it cannot do
+// without fails.
+func runObserver(ctx context.Context, f *controllerFlags) error {
+	ctrl.SetLogger(f.logger())
+	c, err := f.clusters()
+	if err != nil {
+		return err
+	}
+	facts, release, err := f.rehearsed(c)
+	if err != nil {
+		return err
+	}
+	defer release()
+	servers, err := f.servers(facts.management, facts.worker)
+	if err != nil {
+		return err
+	}
+	all, ctx := errgroup.WithContext(ctx)
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	for _, serve := range servers {
+		all.Go(func() error { return serve(ctx) })
+	}
+	all.Go(func() error { return c.untilReplaced(ctx, replacedLook) })
+	all.Go(func() error {
+		defer stop()
+		return f.observe(ctx, facts)
+	})
+	return all.Wait()
+}
+
+// observe waits for the clusters, then observes.
+func (f *controllerFlags) observe(ctx context.Context, facts nodeFacts) error {
+	var s *stage
+	_, err := facts.management.begin(ctx, func() (mgr ctrl.Manager, err error) {
+		if s, err = f.newStage(ctx, facts, observeLease); err != nil {
+			return nil, err
+		}
+		return s.management, nil
+	})
+	if err != nil {
+		return nil //nolint:nilerr // told to stop before there was anything to stop
+	}
+	if facts.worker != facts.management {
+		held := s.worker.GetCache()
+		facts.worker.caches.Store(&held)
+	}
+	err = s.management.Add(&rehearsal.Observer{
+		Client: s.management.GetClient(), Namespace: f.namespace,
+		Rehearse: func(ctx context.Context) (*rehearsal.Report, error) {
+			if !s.filled(ctx) {
+				return nil, ctx.Err()
+			}
+			return s.rehearsal().Run(ctx)
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("preparing to observe: %w", err)
+	}
+	all, ctx := errgroup.WithContext(ctx)
+	s.start(ctx, all)
+	return all.Wait()
+}

@@ -1,0 +1,175 @@
+package rehearsal
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/preview"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
+	"github.com/osm-gitops/osm-gitops/pkg/render/meaning"
+)
+
+// Document is a Secret that machines of a pool boot from.
+type Document struct {
+	Stage  string `json:"stage"`
+	Secret string `json:"secret"`
+	// Change is one of the constants below.
+	Change string `json:"change"`
+	// Meaning is that of what a machine gets: MeansSame, MeansToken or MeansOther. It is
+	// empty where there was nothing, or is nothing any more.
+	Meaning string `json:"meaning,omitempty"`
+	// Differs names what is another, such as a file by its path; never what is in it.
+	Differs []string `json:"differs,omitempty"`
+	// Absent: it is deleted and created, and for a moment not there.
+	Absent bool `json:"absent,omitempty"`
+}
+
+// The changes of a document.
+const (
+	DocumentUntouched = "untouched" // nothing is written
+	DocumentKept      = "kept"      // labels and annotations are written, the content stays to the byte
+	DocumentCreated   = "created"
+	DocumentWritten   = "written" // it has another content
+	DocumentDeleted   = "deleted"
+)
+
+// What a document means to a machine.
+const (
+	MeansSame  = "the same"
+	MeansToken = "the same, with another token"
+	MeansOther = "another"
+)
+
+// documents says what becomes of those of a pool.
+func documents(acts []act, pool types.NamespacedName) []Document {
+	names := pools.NamesOf(pool)
+	out := []Document{}
+	for _, d := range []Document{{Stage: "bootstrap", Secret: names.Bootstrap}, {Stage: "provisioning", Secret: names.Provisioning}} {
+		var before, after []byte
+		written := false
+		for _, a := range acts {
+			if a.said != nil || a.at.kind.Kind != "Secret" || a.at.key != (types.NamespacedName{Namespace: api.NamespaceCloudInitSettings, Name: d.Secret}) {
+				continue
+			}
+			if !written {
+				before, written = a.before, true
+			}
+			after = a.after
+			d.Absent = d.Absent || a.verb == verbDelete
+		}
+		d.compare(written, before, after)
+		out = append(out, d)
+	}
+	return out
+}
+
+// compare says what a document was and is.
+func (d *Document) compare(written bool, before, after []byte) {
+	was, had := decode(before, &corev1.Secret{})
+	is, has := decode(after, &corev1.Secret{})
+	old, now := was.Data[api.UserDataKey], is.Data[api.UserDataKey]
+	switch {
+	case !written:
+		d.Change, d.Meaning = DocumentUntouched, MeansSame
+		return
+	case !has:
+		d.Change, d.Absent = DocumentDeleted, false
+		return
+	case !had:
+		d.Change = DocumentCreated
+		return
+	case string(old) == string(now) && !d.Absent:
+		d.Change, d.Meaning = DocumentKept, MeansSame
+		return
+	}
+	d.Change, d.Meaning = DocumentWritten, MeansSame
+	differences, err := meaning.Compare(old, now)
+	if err != nil {
+		d.Meaning, d.Differs = MeansOther, []string{clean(err.Error())}
+		return
+	}
+	for _, diff := range differences {
+		if sameButTokens(diff) {
+			if d.Meaning == MeansSame {
+				d.Meaning = MeansToken
+			}
+			continue
+		}
+		d.Meaning, d.Differs = MeansOther, append(d.Differs, diff.What)
+	}
+}
+
+// What may be a token in a document: a signed JSON web token (RFC 7515, section 7.1), and
+// a bootstrap token (contract: section 8.3).
+var (
+	webToken       = regexp.MustCompile(`eyJ[\w-]+\.[\w-]+\.[\w-]+`)
+	bootstrapToken = regexp.MustCompile(`\b[a-z0-9]{6}\.[a-z0-9]{16}\b`)
+)
+
+// sameButTokens reports whether a difference is one of tokens alone.
+func sameButTokens(d meaning.Difference) bool {
+	plain := func(v any) string {
+		text := strings.ReplaceAll(fmt.Sprint(v), preview.NodeToken(), "token")
+		return bootstrapToken.ReplaceAllString(webToken.ReplaceAllString(text, "token"), "token")
+	}
+	return plain(d.Reference) == plain(d.Ours)
+}
+
+// noticed is what machines notice of all that happens to a pool.
+func (p *Pool) noticed() string {
+	if p.Problem != "" {
+		return "that is not known: " + p.Problem
+	}
+	var out []string
+	other, created, gone, absent, token := []string{}, false, false, false, false
+	for _, d := range p.Documents {
+		absent, created, gone = absent || d.Absent, created || d.Change == DocumentCreated, gone || d.Change == DocumentDeleted
+		token = token || d.Meaning == MeansToken
+		for _, what := range d.Differs {
+			other = append(other, d.Stage+" "+what)
+		}
+	}
+	switch {
+	case created:
+		out = append(out, "machines can be made: there was nothing to boot from")
+	case gone:
+		out = append(out, "no machine can be made any more")
+	case len(other) > 0:
+		out = append(out, "machines that are made from then on boot something else: "+some(other))
+	}
+	if absent {
+		out = append(out, "each Secret that is deleted and created is absent for a moment, once, while no machine boots")
+	}
+	if p.Replaced {
+		out = append(out, "running machines are replaced")
+	}
+	if p.Waits && len(out) == 0 {
+		return "nothing yet: it waits"
+	}
+	if len(out) == 0 && token {
+		return "nothing: what they boot from means the same, with another token"
+	}
+	if len(out) == 0 {
+		return "nothing: what they boot from stays as it is"
+	}
+	return strings.Join(out, "; ")
+}
+
+// mostNamed is how many things are named in a sentence.
+const mostNamed = 10
+
+func some(names []string) string {
+	more := ""
+	if n := len(names) - mostNamed; n > 0 {
+		names, more = names[:mostNamed], fmt.Sprintf(" and %d more", n)
+	}
+	return strings.Join(names, ", ") + more
+}
+
+func isNotFound(err error) bool { return apierrors.IsNotFound(err) }

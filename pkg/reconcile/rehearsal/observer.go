@@ -1,0 +1,159 @@
+package rehearsal
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+)
+
+// observeInterval is the time between two rehearsals of an Observer, jittered: a
+// repository is then asked once a minute, as with a ProfileSource's usual interval.
+const observeInterval = time.Minute
+
+// Observer rehearses again and again, and says on each ProfileSource what the controller
+// would do. That is the one thing that it writes: the condition Observed.
+type Observer struct {
+	// Rehearse rehearses once.
+	Rehearse func(ctx context.Context) (*Report, error)
+	// Client reads ProfileSources, and patches their status.
+	Client client.Client
+	// Namespace is the controller's.
+	Namespace string
+
+	said string // what was last logged
+}
+
+// Start observes until ctx ends. It makes Observer a manager.Runnable that waits for the
+// lease.
+func (o *Observer) Start(ctx context.Context) error {
+	const jitter = 0.1
+	wait.JitterUntilWithContext(ctx, func(ctx context.Context) {
+		if err := o.observe(ctx); err != nil && ctx.Err() == nil {
+			log.FromContext(ctx).Error(err, "observing")
+		}
+	}, observeInterval, jitter, true)
+	return nil
+}
+
+func (o *Observer) observe(ctx context.Context) error {
+	report, err := o.Rehearse(ctx)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	var list api.ProfileSourceList
+	if err := o.Client.List(ctx, &list, client.InNamespace(o.Namespace)); err != nil {
+		return fmt.Errorf("listing ProfileSources: %w", err)
+	}
+	for i := range list.Items {
+		ps := &list.Items[i]
+		next := metav1.Condition{Type: api.ObservedCondition, Status: metav1.ConditionUnknown, Reason: api.ReasonNotObserved, ObservedGeneration: ps.Generation}
+		if err != nil {
+			next.Message = "it is not known what would be done: " + clean(err.Error())
+		} else {
+			report.judge(ps, &next)
+		}
+		next.Message = notes.Shorten(notes.Printable(next.Message), notes.MaxCondition)
+		if err := o.say(ctx, ps, next); err != nil {
+			return err
+		}
+	}
+	if err == nil && report.Summary() != o.said {
+		o.said = report.Summary()
+		log.FromContext(ctx).Info("observed what would be done", "would", o.said)
+	}
+	return err
+}
+
+// say patches the condition, if it is another.
+func (o *Observer) say(ctx context.Context, ps *api.ProfileSource, next metav1.Condition) error {
+	before, after := ps.DeepCopy(), ps.DeepCopy()
+	apimeta.SetStatusCondition(&after.Status.Conditions, next)
+	if equality.Semantic.DeepEqual(before.Status, after.Status) {
+		return nil
+	}
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	err := o.Client.Status().Patch(ctx, after, patch, client.FieldOwner(api.FieldManager))
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return nil // it is looked at again
+	}
+	if err != nil {
+		return fmt.Errorf("writing the condition of ProfileSource %s: %w", client.ObjectKeyFromObject(ps), err)
+	}
+	return nil
+}
+
+// judge says what would be done about a ProfileSource and the pools of its profiles.
+func (r *Report) judge(ps *api.ProfileSource, c *metav1.Condition) {
+	i := slices.IndexFunc(r.Sources, func(s Source) bool { return s.Name == client.ObjectKeyFromObject(ps).String() })
+	if i < 0 {
+		c.Message = "it has not been looked at yet"
+		return
+	}
+	s := r.Sources[i]
+	switch {
+	case s.Problem != "":
+		c.Message = s.Problem
+		return
+	case !s.Ready:
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, s.Reason, "the controller would say: "+s.Message
+		return
+	}
+	own := Report{Sources: []Source{s}}
+	own.count(s.Writes)
+	for _, p := range r.Pools {
+		if slices.Contains(s.Profiles, p.Profile) {
+			own.Pools = append(own.Pools, p)
+			own.count(p.Writes)
+		}
+	}
+	c.Status, c.Reason = metav1.ConditionTrue, api.ReasonNothingToDo
+	if own.Writes > 0 {
+		c.Reason = api.ReasonWouldChange
+	}
+	c.Message = "nothing is written, and this would be done: " + s.Message + "; " + own.Summary() + own.exceptions()
+}
+
+// count counts writes that somebody notices: a status is none.
+func (r *Report) count(writes []Write) {
+	for _, w := range writes {
+		if w.Part != "status" {
+			r.Writes++
+		}
+	}
+}
+
+// exceptions names pools that somebody should look at.
+func (r *Report) exceptions() string {
+	var lines []string
+	for _, p := range r.Pools {
+		switch {
+		case p.Problem != "":
+			lines = append(lines, p.Name+" could not be looked at: "+p.Problem)
+		case p.Refused != "":
+			lines = append(lines, p.Name+" is refused: "+p.Refused)
+		case p.means(MeansOther), p.Replaced:
+			lines = append(lines, p.Name+": "+p.Machines)
+		}
+	}
+	if len(lines) == 0 {
+		return ""
+	}
+	const most = 20
+	if n := len(lines) - most; n > 0 {
+		lines = append(lines[:most], fmt.Sprintf("and %d more, see controller --dry-run", n))
+	}
+	return ":\n- " + strings.Join(lines, "\n- ")
+}

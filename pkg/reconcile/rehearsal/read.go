@@ -1,0 +1,171 @@
+package rehearsal
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+)
+
+// A Trim changes an object as a cache does that keeps less than all of it.
+type Trim func(obj any) (any, error)
+
+// reader reads a cluster with what was written on top.
+type reader struct {
+	world   *World
+	cluster string
+	from    client.Reader
+	trim    Trim // nil for none
+}
+
+func (r reader) ref(obj runtime.Object, key types.NamespacedName) (ref, error) {
+	kind, err := apiutil.GVKForObject(obj, r.world.scheme)
+	if err != nil {
+		return ref{}, fmt.Errorf("rehearsing with %T: %w", obj, err)
+	}
+	return ref{cluster: r.cluster, kind: kind, key: key}, nil
+}
+
+// Get reads an object.
+func (r reader) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	at, err := r.ref(obj, key)
+	if err != nil {
+		return err
+	}
+	switch written := r.world.of(at); {
+	case written == nil:
+		return r.from.Get(ctx, key, obj, opts...)
+	case written.gone:
+		return notFound(at)
+	default:
+		return r.fill(obj, at, written.doc)
+	}
+}
+
+func (r reader) fill(obj client.Object, at ref, doc []byte) error {
+	if err := fill(obj, at, doc); err != nil {
+		return err
+	}
+	if r.trim == nil {
+		return nil
+	}
+	_, err := r.trim(obj)
+	return err
+}
+
+// List lists objects, all of them whatever limit is asked for. Fields are those that
+// IndexField was told of.
+func (r reader) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	var o client.ListOptions
+	o.ApplyOptions(opts)
+	at, err := r.ref(list, types.NamespacedName{})
+	if err != nil {
+		return err
+	}
+	at.kind.Kind = strings.TrimSuffix(at.kind.Kind, "List")
+	plain := client.ListOptions{Namespace: o.Namespace, LabelSelector: o.LabelSelector, UnsafeDisableDeepCopy: o.UnsafeDisableDeepCopy}
+	if err := r.from.List(ctx, list, &plain); err != nil {
+		return err
+	}
+	written := r.world.written(r.cluster, at.kind)
+	if len(written) == 0 && o.FieldSelector == nil {
+		return nil
+	}
+	items, err := apimeta.ExtractList(list)
+	if err != nil {
+		return fmt.Errorf("listing %s: %w", at.kind.Kind, err)
+	}
+	items = slices.DeleteFunc(items, func(item runtime.Object) bool {
+		obj, ok := item.(client.Object)
+		return ok && written[client.ObjectKeyFromObject(obj)] != nil
+	})
+	more, err := r.listed(list, at, written, o)
+	if err != nil {
+		return err
+	}
+	if items, err = r.selected(at.kind, append(items, more...), o); err != nil {
+		return err
+	}
+	return apimeta.SetList(list, items)
+}
+
+// listed are the written objects that a list has.
+func (r reader) listed(list client.ObjectList, at ref, written map[types.NamespacedName]*object, o client.ListOptions) ([]runtime.Object, error) {
+	var out []runtime.Object
+	for key, w := range written {
+		if w.gone || o.Namespace != "" && o.Namespace != key.Namespace {
+			continue
+		}
+		if o.LabelSelector != nil && !o.LabelSelector.Matches(labels.Set(metaOf(w.doc).Labels)) {
+			continue
+		}
+		var obj client.Object = &metav1.PartialObjectMetadata{}
+		if _, metadata := list.(*metav1.PartialObjectMetadataList); !metadata {
+			made, err := r.world.scheme.New(at.kind)
+			if err != nil {
+				return nil, fmt.Errorf("listing %s: %w", at.kind.Kind, err)
+			}
+			obj = made.(client.Object)
+		}
+		if err := r.fill(obj, ref{cluster: at.cluster, kind: at.kind, key: key}, w.doc); err != nil {
+			return nil, err
+		}
+		out = append(out, obj)
+	}
+	return out, nil
+}
+
+// selected are the items with the fields that are asked for.
+func (r reader) selected(kind schema.GroupVersionKind, items []runtime.Object, o client.ListOptions) ([]runtime.Object, error) {
+	if o.FieldSelector == nil {
+		return items, nil
+	}
+	for _, want := range o.FieldSelector.Requirements() {
+		r.world.mu.Lock()
+		values := r.world.indexes[indexName(kind, want.Field)]
+		r.world.mu.Unlock()
+		if values == nil {
+			return nil, fmt.Errorf("rehearsing: nobody said what the field %q of %s is", want.Field, kind.Kind)
+		}
+		items = slices.DeleteFunc(items, func(item runtime.Object) bool {
+			obj, ok := item.(client.Object)
+			return !ok || !slices.Contains(values(obj), want.Value)
+		})
+	}
+	return items, nil
+}
+
+// IndexField says what a field is, by which may be listed. It makes World a
+// client.FieldIndexer.
+func (w *World) IndexField(_ context.Context, obj client.Object, field string, values client.IndexerFunc) error {
+	kind, err := apiutil.GVKForObject(obj, w.scheme)
+	if err != nil {
+		return fmt.Errorf("indexing %T: %w", obj, err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.indexes[indexName(kind, field)] = values
+	return nil
+}
+
+func indexName(kind schema.GroupVersionKind, field string) string {
+	return kind.Group + "/" + kind.Kind + "/" + field
+}
+
+func notFound(at ref) error { return apierrors.NewNotFound(at.resource(), at.key.Name) }
+
+// resource is a kind for an error's text.
+func (at ref) resource() schema.GroupResource {
+	plural, _ := apimeta.UnsafeGuessKindToResource(at.kind)
+	return plural.GroupResource()
+}

@@ -1,0 +1,187 @@
+package rehearsal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	crreconcile "sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+)
+
+const (
+	// mostRuns bounds the runs of a controller for one object in a row, and mostRounds
+	// those over all objects: whoever still writes then does so for ever.
+	mostRuns, mostRounds = 8, 10
+	// again is the longest wait that asks for another run at once, as after a race.
+	again = 2 * time.Second
+)
+
+// Rehearsal runs controllers. Its fields are set once; all of the controllers write into
+// World, through its views.
+type Rehearsal struct {
+	// World takes what they write.
+	World *World
+	// Management has ProfileSources and configurations, Worker pools and nodes: the same
+	// View where there is one cluster.
+	Management, Worker *View
+	// Namespace is the controller's.
+	Namespace string
+	// Keeper keeps the ProfileSource of the built-in profiles, Sources all of them.
+	Keeper, Sources crreconcile.Reconciler
+	// Rollouts lets versions reach pools in waves, Pools keeps those.
+	Rollouts, Pools crreconcile.Reconciler
+	// Nodes writes down where nodes come from; nil where the kind for that is not installed.
+	Nodes crreconcile.Reconciler
+}
+
+// Run runs all controllers until none has anything left to write, and says what that
+// came to. The error is about what says which objects there are; what is wrong with one
+// of them is in the report.
+func (r *Rehearsal) Run(ctx context.Context) (*Report, error) {
+	failed := map[string]error{}
+	for range mostRounds {
+		before := r.World.count()
+		if err := r.round(ctx, failed); err != nil {
+			return nil, err
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, fmt.Errorf("rehearsing: %w", err)
+		}
+		if r.World.count() == before {
+			return r.report(ctx, failed)
+		}
+	}
+	return nil, errors.New("rehearsing: there is always something left to write, of which this is told nowhere else: please report it, with the log of --log-debug")
+}
+
+// round runs every controller for all objects, sources before pools before nodes.
+func (r *Rehearsal) round(ctx context.Context, failed map[string]error) error {
+	run := func(kind string, c crreconcile.Reconciler, keys []types.NamespacedName) {
+		for _, key := range keys {
+			subject := subjectOf(kind, key)
+			if err := r.drive(ctx, c, subject, key); err != nil {
+				failed[subject] = err
+			} else {
+				delete(failed, subject)
+			}
+		}
+	}
+	run(sourceKind, r.Keeper, []types.NamespacedName{{Namespace: r.Namespace, Name: api.DefaultsName}})
+	var sources api.ProfileSourceList
+	if err := r.Management.List(ctx, &sources, client.InNamespace(r.Namespace)); err != nil {
+		return fmt.Errorf("listing ProfileSources: %w", err)
+	}
+	names := []types.NamespacedName{}
+	for i := range sources.Items {
+		names = append(names, client.ObjectKeyFromObject(&sources.Items[i]))
+	}
+	run(sourceKind, r.Sources, sorted(names))
+	rollouts := func() {
+		run(rolloutKind, r.Rollouts, append(sorted(names), types.NamespacedName{Namespace: r.Namespace}))
+	}
+	rollouts()
+	pools, err := r.pools(ctx)
+	if err != nil {
+		return err
+	}
+	run(poolKind, r.Pools, pools)
+	rollouts()
+	if r.Nodes == nil {
+		return nil
+	}
+	var nodes metav1.PartialObjectMetadataList
+	nodes.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NodeList"))
+	if err := r.Worker.List(ctx, &nodes); err != nil {
+		return fmt.Errorf("listing Nodes: %w", err)
+	}
+	names = nil
+	for i := range nodes.Items {
+		names = append(names, types.NamespacedName{Name: nodes.Items[i].Name})
+	}
+	run(nodeKind, r.Nodes, sorted(names))
+	return nil
+}
+
+// drive runs a controller for one object until it has nothing left to write.
+func (r *Rehearsal) drive(ctx context.Context, c crreconcile.Reconciler, subject string, key types.NamespacedName) error {
+	r.World.begin(subject)
+	for range mostRuns {
+		before := r.World.count()
+		res, err := c.Reconcile(ctx, ctrl.Request{NamespacedName: key})
+		if err != nil {
+			return err
+		}
+		if raced := res.RequeueAfter > 0 && res.RequeueAfter < again; !raced && r.World.count() == before {
+			return nil
+		}
+	}
+	return nil // the next round has it again
+}
+
+// pools are the MachineDeployments that are pools, or were: what was made for one that is
+// gone brings it here, too.
+func (r *Rehearsal) pools(ctx context.Context) ([]types.NamespacedName, error) {
+	names := map[types.NamespacedName]bool{}
+	var mds cluster.MachineDeploymentList
+	if err := r.Worker.List(ctx, &mds, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing MachineDeployments: %w", err)
+	}
+	for i := range mds.Items {
+		if md := &mds.Items[i]; md.Annotations[api.AnnotationOSP] != "" || controllerutil.ContainsFinalizer(md, api.FinalizerPool) {
+			names[client.ObjectKeyFromObject(md)] = true
+		}
+	}
+	made := func(obj client.Object) {
+		if ns, name, ok := strings.Cut(obj.GetAnnotations()[api.AnnotationPool], "/"); ok {
+			names[types.NamespacedName{Namespace: ns, Name: name}] = true
+		}
+	}
+	var configs osm.OperatingSystemConfigList
+	if err := r.Management.List(ctx, &configs, client.InNamespace(r.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing OperatingSystemConfigs: %w", err)
+	}
+	for i := range configs.Items {
+		made(&configs.Items[i])
+	}
+	var secrets corev1.SecretList
+	if err := r.Worker.List(ctx, &secrets, client.InNamespace(api.NamespaceCloudInitSettings), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing Secrets of %s: %w", api.NamespaceCloudInitSettings, err)
+	}
+	for i := range secrets.Items {
+		made(&secrets.Items[i])
+	}
+	return sorted(slices.Collect(maps.Keys(names))), nil
+}
+
+func sorted(names []types.NamespacedName) []types.NamespacedName {
+	names = slices.Clone(names)
+	slices.SortFunc(names, func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) })
+	return names
+}
+
+// What runs for what.
+const (
+	sourceKind  = "ProfileSource"
+	rolloutKind = "rollout of"
+	poolKind    = "pool"
+	nodeKind    = "Node"
+)
+
+// subjectOf names what a controller runs for.
+func subjectOf(kind string, key types.NamespacedName) string {
+	return kind + " " + strings.TrimPrefix(key.String(), "/")
+}

@@ -1,0 +1,292 @@
+package rehearsal
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/fluxcd/pkg/apis/meta"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
+)
+
+// Report is what the controller would do. It holds names, never values: no content of a
+// Secret, no credential.
+type Report struct {
+	// Sources are the ProfileSources, by name.
+	Sources []Source `json:"sources"`
+	// Pools are by "namespace/name".
+	Pools []Pool `json:"pools"`
+	// Nodes are those of pools for which something would be written.
+	Nodes []Subject `json:"nodes"`
+	// Writes is the number of all of them.
+	Writes int `json:"writes"`
+}
+
+// Subject is an object that the controller works for.
+type Subject struct {
+	Name   string  `json:"name"`
+	Writes []Write `json:"writes"`
+	Says   []Said  `json:"says"`
+	// Problem is why it could not be looked at to the end.
+	Problem string `json:"problem,omitempty"`
+}
+
+// Source is a ProfileSource.
+type Source struct {
+	Subject `json:",inline"`
+
+	// Ready is whether it would be, with Reason and Message as its condition would have them.
+	Ready   bool   `json:"ready"`
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+	// Profiles are those that it would offer.
+	Profiles []string `json:"profiles"`
+}
+
+// Pool is a MachineDeployment that has a profile, or had one.
+type Pool struct {
+	Subject `json:",inline"`
+
+	// Profile that it asks for, "" for a pool that is none any more.
+	Profile string `json:"profile,omitempty"`
+	// Refused is why it would not get what it asks for; Waits says that this passes.
+	Refused string `json:"refused,omitempty"`
+	Waits   bool   `json:"waits,omitempty"`
+	// Documents are what its machines boot from: bootstrap, then provisioning.
+	Documents []Document `json:"documents"`
+	// Replaced: running machines are replaced, for the template is stamped.
+	Replaced bool `json:"replaced"`
+	// Machines is what machines notice of all that.
+	Machines string `json:"machines"`
+}
+
+// Write is one request, without what is in it.
+type Write struct {
+	Verb      string `json:"verb"` // create, update, patch, delete
+	Kind      string `json:"kind"`
+	Group     string `json:"group,omitempty"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+	// Part is the subresource, such as status, or token for a TokenRequest.
+	Part string `json:"part,omitempty"`
+	// Cluster is management or worker, where there are two.
+	Cluster string `json:"cluster,omitempty"`
+	// What changes: fields, and the keys of labels, annotations and data.
+	What []string `json:"what,omitempty"`
+}
+
+// Said is an event that the controller would record.
+type Said struct {
+	Warning bool   `json:"warning"`
+	Reason  string `json:"reason"`
+	Text    string `json:"text"`
+}
+
+// Failed reports whether something would be refused, or could not be looked at.
+func (r *Report) Failed() bool {
+	for _, s := range r.Sources {
+		if !s.Ready || s.Problem != "" {
+			return true
+		}
+	}
+	for _, p := range r.Pools {
+		if p.Problem != "" || p.Refused != "" && !p.Waits {
+			return true
+		}
+	}
+	return slices.ContainsFunc(r.Nodes, func(s Subject) bool { return s.Problem != "" })
+}
+
+// report says what was written for whom.
+func (r *Rehearsal) report(ctx context.Context, failed map[string]error) (*Report, error) {
+	r.World.mu.Lock()
+	acts := slices.Clone(r.World.acts)
+	r.World.mu.Unlock()
+	of := map[string]*Subject{}
+	subject := func(name string) *Subject {
+		if of[name] == nil {
+			_, plain, _ := cutLast(name)
+			of[name] = &Subject{Name: plain, Writes: []Write{}, Says: []Said{}}
+		}
+		return of[name]
+	}
+	replaced := map[string]bool{}
+	out := &Report{Sources: []Source{}, Pools: []Pool{}, Nodes: []Subject{}}
+	for _, a := range acts {
+		if a.said != nil {
+			if s := subject(a.subject); !slices.Contains(s.Says, *a.said) {
+				s.Says = append(s.Says, *a.said)
+			}
+			continue
+		}
+		out.Writes++
+		to := a.subject
+		if a.at.kind.Kind == "MachineDeployment" {
+			to = subjectOf(poolKind, a.at.key)
+			replaced[to] = replaced[to] || string(field(a.before, "spec")) != string(field(a.after, "spec"))
+		} else if after, ok := strings.CutPrefix(to, rolloutKind); ok {
+			to = sourceKind + after
+		}
+		s := subject(to)
+		s.Writes = append(s.Writes, r.write(a))
+	}
+	for name, err := range failed {
+		subject(name).Problem = clean(err.Error())
+	}
+	for _, name := range slices.Sorted(maps.Keys(of)) {
+		if strings.HasPrefix(name, nodeKind+" ") {
+			out.Nodes = append(out.Nodes, *of[name])
+		}
+	}
+	if err := r.sources(ctx, out, subject); err != nil {
+		return nil, err
+	}
+	keys, err := r.pools(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for name := range of { // one that is gone by then, with all that was made for it
+		if key, ok := strings.CutPrefix(name, poolKind+" "); ok {
+			ns, name, _ := strings.Cut(key, "/")
+			keys = append(keys, types.NamespacedName{Namespace: ns, Name: name})
+		}
+	}
+	for _, key := range slices.Compact(sorted(keys)) {
+		name := subjectOf(poolKind, key)
+		p := Pool{Subject: *subject(name), Replaced: replaced[name], Documents: documents(acts, key)}
+		if err := r.judge(ctx, &p, key); err != nil {
+			return nil, err
+		}
+		p.Machines = p.noticed()
+		out.Pools = append(out.Pools, p)
+	}
+	return out, nil
+}
+
+// cutLast cuts at the last blank: no name of an object has one.
+func cutLast(s string) (before, after string, found bool) {
+	i := strings.LastIndex(s, " ")
+	return s[:max(i, 0)], s[i+1:], i >= 0
+}
+
+// sources adds what the ProfileSources would say.
+func (r *Rehearsal) sources(ctx context.Context, out *Report, subject func(string) *Subject) error {
+	var list api.ProfileSourceList
+	if err := r.Management.List(ctx, &list); err != nil {
+		return fmt.Errorf("listing ProfileSources: %w", err)
+	}
+	for i := range list.Items {
+		ps := &list.Items[i]
+		if ps.Namespace != r.Namespace {
+			continue
+		}
+		s := Source{Subject: *subject(subjectOf(sourceKind, types.NamespacedName{Namespace: ps.Namespace, Name: ps.Name}))}
+		s.Ready, s.Profiles = ps.Spec.Suspend, []string{}
+		for _, e := range ps.Status.Profiles {
+			s.Profiles = append(s.Profiles, e.Name)
+		}
+		if c := apimeta.FindStatusCondition(ps.Status.Conditions, meta.ReadyCondition); c != nil {
+			s.Ready, s.Reason, s.Message = s.Ready || c.Status == metav1.ConditionTrue, c.Reason, clean(c.Message)
+		}
+		out.Sources = append(out.Sources, s)
+	}
+	slices.SortFunc(out.Sources, func(a, b Source) int { return strings.Compare(a.Name, b.Name) })
+	return nil
+}
+
+// judge finds out whether a pool would have what it asks for: a warning says why not, and
+// what was told before stands in the condition of its configuration.
+func (r *Rehearsal) judge(ctx context.Context, p *Pool, key types.NamespacedName) error {
+	for _, s := range p.Says {
+		if s.Warning {
+			p.Refused, p.Waits = s.Text, s.Reason == api.EventWaiting
+		}
+	}
+	var md cluster.MachineDeployment
+	if err := r.Worker.Get(ctx, key, &md); err != nil && !isNotFound(err) {
+		return fmt.Errorf("reading MachineDeployment %s: %w", key, err)
+	}
+	p.Profile = notes.Clean(md.Annotations[api.AnnotationOSP])
+	var osc osm.OperatingSystemConfig
+	err := r.Management.Get(ctx, types.NamespacedName{Namespace: r.Namespace, Name: pools.NamesOf(key).Config}, &osc)
+	if err != nil {
+		if isNotFound(err) {
+			return nil
+		}
+		return fmt.Errorf("reading OperatingSystemConfig of pool %s: %w", key, err)
+	}
+	c := apimeta.FindStatusCondition(osc.Status.Conditions, meta.ReadyCondition)
+	if c != nil && c.Status == metav1.ConditionFalse && osc.Annotations[api.AnnotationPool] == key.String() {
+		p.Refused = cmp.Or(p.Refused, clean(c.Message))
+	}
+	return nil
+}
+
+// write says what a request is about.
+func (r *Rehearsal) write(a act) Write {
+	w := Write{Verb: a.verb, Kind: a.at.kind.Kind, Group: a.at.kind.Group, Namespace: a.at.key.Namespace, Name: a.at.key.Name, Part: a.part}
+	if r.Management != r.Worker {
+		w.Cluster = a.at.cluster
+	}
+	if a.before == nil || a.after == nil || a.part != "" {
+		return w
+	}
+	was, is := fieldsOf(a.before), fieldsOf(a.after)
+	for _, name := range names(was, is) {
+		if !slices.Equal(was[name], is[name]) {
+			w.What = append(w.What, name)
+		}
+	}
+	return w
+}
+
+// fieldsOf are the fields of an object in JSON, those of its metadata, labels, annotations
+// and data by key, without what every write changes.
+func fieldsOf(doc []byte) map[string]json.RawMessage {
+	out := map[string]json.RawMessage{}
+	each := func(doc json.RawMessage, prefix string, skip ...string) {
+		var m map[string]json.RawMessage
+		if json.Unmarshal(doc, &m) != nil {
+			return
+		}
+		for k, v := range m {
+			if !slices.Contains(skip, k) {
+				out[prefix+k] = v
+			}
+		}
+	}
+	each(doc, "", "metadata", "data", "apiVersion", "kind")
+	each(field(doc, "data"), "data ")
+	metadata := field(doc, "metadata")
+	each(metadata, "", "labels", "annotations", "resourceVersion", "generation", "managedFields", "creationTimestamp", "uid")
+	each(field(metadata, "labels"), "label ")
+	each(field(metadata, "annotations"), "annotation ")
+	return out
+}
+
+func names[V any](a, b map[string]V) []string {
+	all := maps.Clone(a)
+	maps.Copy(all, b)
+	return slices.Sorted(maps.Keys(all))
+}
+
+// maxText bounds what is said about an object, in bytes: it may quote a stranger.
+const maxText = 2 << 10
+
+func clean(text string) string { return notes.Text(notes.Mask(text), maxText) }
+
+// ErrRefused says that the controller could not do all that it is asked for.
+var ErrRefused = errors.New("something is refused, or could not be looked at")

@@ -1,0 +1,194 @@
+package rehearsal
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Text is a report for a terminal.
+func (r *Report) Text() string {
+	var b strings.Builder
+	b.WriteString("Nothing was written. The controller would do this with these flags:\n")
+	for _, s := range r.Sources {
+		state := "not ready"
+		if s.Ready {
+			state = "ready"
+		}
+		fmt.Fprintf(&b, "\nProfileSource %s: %s\n", s.Name, indented(strings.TrimSuffix(state+": "+s.Message, ": ")))
+		s.text(&b)
+	}
+	for _, p := range r.Pools {
+		fmt.Fprintf(&b, "\npool %s: %s\n", p.Name, p.state())
+		for _, d := range p.Documents {
+			fmt.Fprintf(&b, "  the %s document %s\n", d.Stage, d.sentence())
+		}
+		fmt.Fprintf(&b, "  machines notice: %s\n", p.Machines)
+		p.text(&b)
+	}
+	if len(r.Nodes) > 0 {
+		b.WriteString("\nnodes\n")
+	}
+	for _, n := range r.Nodes {
+		n.text(&b)
+	}
+	fmt.Fprintf(&b, "\n%s\n", r.Summary())
+	return b.String()
+}
+
+func (p Pool) state() string {
+	switch {
+	case p.Problem != "":
+		return "COULD NOT BE LOOKED AT"
+	case p.Waits:
+		return "waits"
+	case p.Refused != "":
+		return "REFUSED: " + indented(p.Refused)
+	case len(p.Writes) == 0:
+		return "nothing to do"
+	}
+	return fmt.Sprintf("%d writes", len(p.Writes))
+}
+
+func (d Document) sentence() string {
+	switch d.Change {
+	case DocumentUntouched:
+		return "is not touched"
+	case DocumentKept:
+		return "is kept, to the byte: labels and annotations only"
+	case DocumentCreated:
+		return "is created"
+	case DocumentDeleted:
+		return "is deleted"
+	}
+	out := "is written: it means " + d.Meaning
+	if d.Absent {
+		out = "is deleted and created: it means " + d.Meaning
+	}
+	if len(d.Differs) > 0 {
+		out += ": " + some(d.Differs)
+	}
+	return out
+}
+
+func (s Subject) text(b *strings.Builder) {
+	for _, w := range s.Writes {
+		fmt.Fprintf(b, "  %s\n", w)
+	}
+	for _, e := range s.Says {
+		fmt.Fprintf(b, "  says %s: %s\n", e.Reason, indented(e.Text))
+	}
+	if s.Problem != "" {
+		fmt.Fprintf(b, "  PROBLEM: %s\n", indented(s.Problem))
+	}
+}
+
+// String is a request for people.
+func (w Write) String() string {
+	name := w.Name
+	if w.Namespace != "" {
+		name = w.Namespace + "/" + name
+	}
+	what := w.Kind
+	switch w.Part {
+	case "":
+	case "token":
+		what = "token of " + w.Kind
+	default:
+		what = w.Part + " of " + w.Kind
+	}
+	out := fmt.Sprintf("%s %s %s", w.Verb, what, name)
+	if w.Cluster != "" {
+		out += " in the " + w.Cluster + " cluster"
+	}
+	if len(w.What) > 0 {
+		out += " (" + briefly(w.What) + ")"
+	}
+	return out
+}
+
+// briefly names what changes, and counts where that is much.
+func briefly(what []string) string {
+	const most = 3
+	if len(what) <= most {
+		return strings.Join(what, ", ")
+	}
+	counts, order := map[string]int{}, []string{}
+	for _, name := range what {
+		kind, _, keyed := strings.Cut(name, " ")
+		if !keyed {
+			kind = name
+		}
+		if counts[kind] == 0 {
+			order = append(order, kind)
+		}
+		counts[kind]++
+	}
+	for i, kind := range order {
+		if n := counts[kind]; n > 1 {
+			order[i] = fmt.Sprintf("%d %ss", n, kind)
+		}
+	}
+	return strings.Join(order, ", ")
+}
+
+func indented(text string) string { return strings.ReplaceAll(text, "\n", "\n    ") }
+
+// Summary counts, in one line.
+func (r *Report) Summary() string {
+	var kept, other, fresh, token, untouched, refused, waiting, replaced, unknown int
+	for _, p := range r.Pools {
+		if p.Replaced {
+			replaced++
+		}
+		switch {
+		case p.Problem != "":
+			unknown++
+		case p.Waits:
+			waiting++
+		case p.Refused != "":
+			refused++
+		case p.means(MeansOther):
+			other++
+		case p.changes(DocumentCreated):
+			fresh++
+		case p.means(MeansToken):
+			token++
+		case p.changes(DocumentKept), p.changes(DocumentWritten):
+			kept++
+		default:
+			untouched++
+		}
+	}
+	out := fmt.Sprintf("%d pools", len(r.Pools))
+	for _, c := range []struct {
+		n    int
+		text string
+	}{
+		{untouched, "%d with nothing to do for their documents"}, {kept, "%d whose documents keep their meaning"}, {token, "%d whose documents get another token"},
+		{fresh, "%d that get their first documents"}, {other, "%d whose documents get another meaning"}, {replaced, "%d whose running machines are replaced"},
+		{waiting, "%d that wait"}, {refused, "%d refused"}, {unknown, "%d that could not be looked at"},
+	} {
+		if c.n > 0 {
+			out += fmt.Sprintf(", "+c.text, c.n)
+		}
+	}
+	return out + fmt.Sprintf("; %d writes", r.Writes)
+}
+
+func (p Pool) means(meaning string) bool {
+	for _, d := range p.Documents {
+		if d.Meaning == meaning {
+			return true
+		}
+	}
+	return false
+}
+
+func (p Pool) changes(change string) bool {
+	for _, d := range p.Documents {
+		if d.Change == change {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,201 @@
+package rehearsal
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+)
+
+// World is what clusters would be after writes that are kept here and sent nowhere. It
+// is made by NewWorld.
+type World struct {
+	scheme *runtime.Scheme
+	clock  clock.PassiveClock
+
+	mu      sync.Mutex
+	objects map[ref]*object
+	indexes map[string]client.IndexerFunc
+	acts    []act
+	subject string // of what runs now
+	serial  int    // of versions and UIDs
+}
+
+// ref names an object of a cluster.
+type ref struct {
+	cluster string
+	kind    schema.GroupVersionKind
+	key     types.NamespacedName
+}
+
+// object is one that was written: as it is now, in JSON, or gone.
+type object struct {
+	doc  []byte
+	gone bool
+}
+
+// act is a write or an event.
+type act struct {
+	subject string
+	verb    string
+	at      ref
+	part    string // the subresource, "" for the object itself
+	// before and after are the object in JSON, nil where there is none.
+	before, after []byte
+	said          *Said
+}
+
+// The verbs of writes.
+const (
+	verbCreate = "create"
+	verbUpdate = "update"
+	verbPatch  = "patch"
+	verbDelete = "delete"
+)
+
+// NewWorld returns one in which nothing was written.
+func NewWorld(scheme *runtime.Scheme, clock clock.PassiveClock) *World {
+	w := &World{scheme: scheme, clock: clock, indexes: map[string]client.IndexerFunc{}}
+	w.Reset()
+	return w
+}
+
+// Reset forgets all that was written.
+func (w *World) Reset() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.objects, w.acts, w.subject, w.serial = map[ref]*object{}, nil, "", 0
+}
+
+// begin says on whose behalf is written from now on.
+func (w *World) begin(subject string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.subject = subject
+}
+
+// count is the number of writes so far.
+func (w *World) count() (n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, a := range w.acts {
+		if a.said == nil {
+			n++
+		}
+	}
+	return n
+}
+
+// of is what was written of an object; nil is nothing.
+func (w *World) of(at ref) *object {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.objects[at]
+}
+
+// written are the objects of a kind that were written.
+func (w *World) written(cluster string, kind schema.GroupVersionKind) map[types.NamespacedName]*object {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	out := map[types.NamespacedName]*object{}
+	for at, obj := range w.objects {
+		if at.cluster == cluster && at.kind == kind {
+			out[at.key] = obj
+		}
+	}
+	return out
+}
+
+// keep takes a write. An object without finalizers that is being deleted is gone.
+func (w *World) keep(verb string, at ref, part string, before, after []byte) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	obj := &object{doc: after, gone: after == nil}
+	if m := metaOf(after); after != nil && m.DeletionTimestamp != nil && len(m.Finalizers) == 0 {
+		obj.gone = true
+	}
+	w.objects[at] = obj
+	w.acts = append(w.acts, act{subject: w.subject, verb: verb, at: at, part: part, before: before, after: after})
+}
+
+// next is a number that was not given before.
+func (w *World) next() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.serial++
+	return w.serial
+}
+
+func (w *World) version() string { return fmt.Sprintf("rehearsed-%d", w.next()) }
+
+// Eventf takes an event. It makes World an events.EventRecorder.
+func (w *World) Eventf(_, _ runtime.Object, kind, reason, _, note string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.acts = append(w.acts, act{subject: w.subject, said: &Said{
+		Warning: kind == corev1.EventTypeWarning, Reason: reason, Text: notes.Text(notes.Mask(fmt.Sprintf(note, args...)), notes.MaxEvent),
+	}})
+}
+
+// metaOf reads the metadata of an object in JSON.
+func metaOf(doc []byte) metav1.ObjectMeta {
+	var m metav1.PartialObjectMetadata
+	if json.Unmarshal(doc, &m) != nil {
+		return metav1.ObjectMeta{} // it was encoded here
+	}
+	return m.ObjectMeta
+}
+
+// encode is an object in JSON, without its kind, which ref has.
+func encode(obj client.Object) ([]byte, error) {
+	copied, ok := obj.DeepCopyObject().(client.Object)
+	if !ok {
+		return nil, fmt.Errorf("copying %T", obj)
+	}
+	copied.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
+	doc, err := json.Marshal(copied)
+	if err != nil {
+		return nil, fmt.Errorf("encoding %T %s: %w", obj, client.ObjectKeyFromObject(obj), err)
+	}
+	return doc, nil
+}
+
+// fill decodes an object into one of any contents.
+func fill(obj client.Object, at ref, doc []byte) error {
+	reflect.ValueOf(obj).Elem().SetZero()
+	if err := json.Unmarshal(doc, obj); err != nil {
+		return fmt.Errorf("decoding %T %s: %w", obj, at.key, err)
+	}
+	if m, ok := obj.(*metav1.PartialObjectMetadata); ok {
+		m.SetGroupVersionKind(at.kind)
+	}
+	return nil
+}
+
+// decode reads a state of an object; ok is false where there is none.
+func decode[T client.Object](doc []byte, into T) (out T, ok bool) {
+	if doc == nil || json.Unmarshal(doc, into) != nil {
+		return into, false
+	}
+	return into, true
+}
+
+// newMeta is what the API server adds to an object.
+func (w *World) newMeta(obj client.Object) {
+	n := w.next()
+	obj.SetUID(types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", n)))
+	obj.SetResourceVersion(fmt.Sprintf("rehearsed-%d", n))
+	obj.SetCreationTimestamp(metav1.NewTime(w.clock.Now().Truncate(time.Second)))
+	obj.SetGeneration(1)
+}

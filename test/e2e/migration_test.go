@@ -1,0 +1,269 @@
+package e2e
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/watch"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/rehearsal"
+)
+
+// A control plane that the reference serves, with 50 pools, is taken over and handed
+// back: what the dry run says is what the controller does, no document changes its
+// meaning, no Secret is missing but between the two requests that replace an immutable
+// one, once, and the reference can make everything anew.
+func TestMigration(t *testing.T) {
+	s := newSystem(t)
+	l := newLegacy(s, 50)
+	s.git.push(map[string]string{"a.yaml": legacyProfile("osp-legacy", "v1.0.0", "install"), "b.yaml": legacyProfile("osp-legacy-flatcar", "v1.0.0", "install")})
+	s.source()
+	secrets := s.watchUserData("pool")
+
+	foreseen := s.dryRun(t)
+	if len(foreseen.Pools) != len(l.pools) || foreseen.Failed() {
+		t.Fatalf("the dry run ended with %s", foreseen.Summary())
+	}
+	for _, p := range foreseen.Pools {
+		for _, d := range p.Documents {
+			if d.Change != rehearsal.DocumentKept || d.Meaning != rehearsal.MeansSame {
+				t.Errorf("pool %s: the %s document would be %s, means %s, differs in %q", p.Name, d.Stage, d.Change, d.Meaning, d.Differs)
+			}
+		}
+	}
+
+	s.observe(api.ReasonWouldChange, "50 pools, 50 whose documents keep their meaning")
+
+	mark := s.auditSize()
+	s.start()
+	s.eventually("the controller to do what was foreseen", func() error {
+		if d := cmp.Diff(requests(t, foreseen), s.requestsSince(mark, "osm-gitops")); d != "" {
+			return errors.New("foreseen (-), done (+):\n" + d)
+		}
+		return nil
+	})
+	if c := apimeta.FindStatusCondition(s.profileSource().Status.Conditions, api.ObservedCondition); c != nil {
+		t.Errorf("nobody observes any more, and the source says %+v", c)
+	}
+	l.checkKept(t)
+	for _, p := range l.pools {
+		var osc osm.OperatingSystemConfig
+		if s.noError(s.get(namespace, p.name+"-"+s.pools+"-config", &osc)); osc.Spec.CloudProvider.Spec != nil || osc.Annotations[api.AnnotationRecord] == "" {
+			t.Errorf("the configuration of %s is the reference's", p.name)
+		}
+	}
+	if again := s.dryRun(t); again.Writes != 0 || again.Failed() {
+		t.Errorf("beside the controller, which has nothing left to do, a dry run says\n%s", again.Text())
+	}
+
+	// The first change of content replaces each Secret once.
+	s.git.push(map[string]string{"a.yaml": legacyProfile("osp-legacy", "v1.1.0", "install again"), "b.yaml": legacyProfile("osp-legacy-flatcar", "v1.1.0", "install again")})
+	for _, p := range l.pools {
+		s.served(p.name, "v1.1.0")
+	}
+	secrets.stop()
+	<-secrets.stopped
+	deleted := map[string]int{}
+	for _, e := range secrets.events {
+		if e.Type == watch.Deleted {
+			deleted[e.Object.(*corev1.Secret).Name]++
+		}
+	}
+	for name, times := range deleted {
+		if times != 1 || !strings.HasSuffix(name, "-config") || strings.Contains(name, "kubelet") {
+			t.Errorf("%s was deleted %d times", name, times)
+		}
+	}
+	if len(deleted) == 0 || len(deleted) > 2*len(l.pools) {
+		t.Errorf("%d Secrets were replaced", len(deleted))
+	}
+	s.stop()
+
+	if status, _, errs := s.handback(); status != 0 {
+		t.Fatalf("handing back ended with %d: %s", status, errs)
+	}
+	l.each(func(p *legacyPool) error {
+		if rotates, err := l.rotates(p); err != nil || !rotates {
+			return fmt.Errorf("the reference would keep what it finds (err %v)", err)
+		}
+		return l.regenerate(p)
+	})
+	l.checkKept(t)
+}
+
+// dryRun runs the program with the rights of deploy/dry-run.yaml, sees to it that it
+// writes nothing and tells no secret (security.md 15), and returns what it says.
+func (s *system) dryRun(t *testing.T) *rehearsal.Report {
+	t.Helper()
+	s.noError(s.cluster.Apply(t.Context(), repoPath("deploy/dry-run.yaml")))
+	identity := s.kubeconfigOf(namespace, "osm-gitops-dry-run")
+	mark := s.auditSize()
+	status, out, errs := s.runs(s.args(identity, "--dry-run", "--output", "json", "--cache-dir", t.TempDir())...)
+	if wrote := s.attemptsSince(mark, "osm-gitops-dry-run"); len(wrote) > 0 {
+		t.Errorf("the dry run wrote %q", wrote)
+	}
+	var report rehearsal.Report
+	if err := json.Unmarshal([]byte(out), &report); err != nil {
+		t.Fatalf("status %d, %v\n%s", status, err, errs)
+	}
+	if (status != 0) != report.Failed() {
+		t.Errorf("status %d, %s: %s", status, report.Summary(), errs)
+	}
+	secrets := []string{canary}
+	for _, secret := range s.tokens() {
+		secrets = append(secrets, string(secret.Data["token-secret"]))
+	}
+	for _, secret := range secrets {
+		if secret != "" && strings.Contains(out+report.Text()+errs, secret) {
+			t.Errorf("the dry run tells %q", secret)
+		}
+	}
+	return &report
+}
+
+// requests are the writes of a report as the API server would log them: by verb and path,
+// where a creation names no object, each once with the number of them.
+func requests(t *testing.T, r *rehearsal.Report) map[string]int {
+	t.Helper()
+	out := map[string]int{}
+	add := func(writes []rehearsal.Write) {
+		for _, w := range writes {
+			plural := map[string]string{
+				"Secret": "api/v1/secrets", "ConfigMap": "api/v1/configmaps", "ServiceAccount": "api/v1/serviceaccounts", "Node": "api/v1/nodes",
+				"Role": "apis/rbac.authorization.k8s.io/v1/roles", "RoleBinding": "apis/rbac.authorization.k8s.io/v1/rolebindings", "ControllerRevision": "apis/apps/v1/controllerrevisions",
+				"ProfileSource": "apis/gitops.k8c.io/v1alpha1/profilesources", "NodeProvenance": "apis/gitops.k8c.io/v1alpha1/nodeprovenances",
+				"OperatingSystemProfile": "apis/operatingsystemmanager.k8c.io/v1alpha1/operatingsystemprofiles", "OperatingSystemConfig": "apis/operatingsystemmanager.k8c.io/v1alpha1/operatingsystemconfigs",
+				"MachineDeployment": "apis/cluster.k8s.io/v1alpha1/machinedeployments",
+			}[w.Kind]
+			if plural == "" {
+				t.Errorf("the kind %s is unknown to this test", w.Kind)
+			}
+			path := "/" + plural
+			if i := strings.LastIndex(plural, "/"); w.Namespace != "" {
+				path = "/" + plural[:i] + "/namespaces/" + w.Namespace + plural[i:]
+			}
+			if w.Verb != "create" || w.Part != "" {
+				path += "/" + w.Name
+			}
+			if w.Part != "" {
+				path += "/" + w.Part
+			}
+			note(out, w.Verb+" "+path)
+		}
+	}
+	for _, s := range r.Sources {
+		add(s.Writes)
+	}
+	for _, p := range r.Pools {
+		add(p.Writes)
+	}
+	for _, n := range r.Nodes {
+		add(n.Writes)
+	}
+	return out
+}
+
+// note counts creations; of all else, which names its object, one counts for many: who
+// wrote first decides how often others have to.
+func note(requests map[string]int, request string) {
+	if strings.HasPrefix(request, "create ") && !strings.HasSuffix(request, "/token") {
+		requests[request]++
+	} else {
+		requests[request] = 1
+	}
+}
+
+// requestsSince are the writes of a ServiceAccount that the API server took, without
+// events and leases.
+func (s *system) requestsSince(mark int64, account string) map[string]int {
+	s.t.Helper()
+	out := map[string]int{}
+	for _, r := range s.attemptsSince(mark, account) {
+		if request, refused := strings.CutSuffix(r, " refused"); !refused && !strings.HasSuffix(r, "/events") && !strings.Contains(r, "/leases") {
+			note(out, request)
+		}
+	}
+	return out
+}
+
+// attemptsSince are the requests of a ServiceAccount that would write, by verb and path, in
+// their order.
+func (s *system) attemptsSince(mark int64, account string) []string {
+	s.t.Helper()
+	f, err := os.Open(s.cluster.AuditLog())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.Seek(mark, io.SeekStart); err != nil {
+		s.t.Fatal(err)
+	}
+	var out []string
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var e struct {
+			Verb, RequestURI string
+			User             struct{ Username string }
+			ResponseStatus   struct{ Code int }
+		}
+		if json.Unmarshal(lines.Bytes(), &e) != nil || e.User.Username != "system:serviceaccount:"+namespace+":"+account || slices.Contains([]string{"get", "list", "watch"}, e.Verb) {
+			continue
+		}
+		path, _, _ := strings.Cut(e.RequestURI, "?")
+		request := e.Verb + " " + path
+		if e.ResponseStatus.Code >= 400 {
+			request += " refused"
+		}
+		out = append(out, request)
+	}
+	return out
+}
+
+// observe runs the controller beside the reference until its condition says something,
+// with the rights of deploy/observe.yaml.
+func (s *system) observe(reason string, says ...string) {
+	s.t.Helper()
+	s.noError(s.cluster.Apply(s.t.Context(), repoPath("deploy/dry-run.yaml"), repoPath("deploy/observe.yaml")))
+	s.identity = s.kubeconfigOf(namespace, "osm-gitops-dry-run")
+	defer func() { s.identity = "" }()
+	mark := s.auditSize()
+	s.start("--observe", "--leader-elect=true")
+	s.eventually("the condition to say what would be done", func() error {
+		c := apimeta.FindStatusCondition(s.profileSource().Status.Conditions, api.ObservedCondition)
+		if c == nil || c.Reason != reason || !containsAll(c.Message, says) {
+			return fmt.Errorf("it is %+v", c)
+		}
+		return nil
+	})
+	if ps := s.profileSource(); len(ps.Finalizers) > 0 || len(ps.Status.Profiles) > 0 || len(ps.Status.Conditions) != 1 || ps.Status.Revision != "" {
+		s.t.Errorf("more than the condition was written: %+v, %+v", ps.ObjectMeta, ps.Status)
+	}
+	s.stop()
+	const lease = " /apis/coordination.k8s.io/v1/namespaces/" + namespace + "/leases"
+	conditions := 0
+	for _, r := range s.attemptsSince(mark, "osm-gitops-dry-run") {
+		switch r {
+		case "create" + lease, "update" + lease + "/osm-gitops-observe":
+		case "patch /apis/gitops.k8c.io/v1alpha1/namespaces/" + namespace + "/profilesources/osps/status":
+			conditions++
+		default:
+			s.t.Errorf("the observer wrote %s", r)
+		}
+	}
+	if conditions == 0 {
+		s.t.Error("the audit log does not have the condition")
+	}
+}
