@@ -26,6 +26,7 @@ func TestGenerated(t *testing.T) {
 	for _, c := range []struct{ page, name, want string }{
 		{"controller.md", "flags", flags(t, program, "controller", 20)},
 		{"diff.md", "flags", flags(t, program, "diff", 10)},
+		{"doctor.md", "flags", flags(t, program, "doctor", 8)},
 		{"snapshot.md", "flags", flags(t, program, "snapshot", 5)},
 		{"trace.md", "flags", flags(t, program, "trace", 10)},
 		{"trace.md", "node", traceSession(t, program, "node/one")},

@@ -125,6 +125,7 @@ func newRoot() *cobra.Command {
 		newBundleCommand(),
 		newControllerCommand(),
 		newDiffCommand(),
+		newDoctorCommand(),
 		newHandbackCommand(),
 		newImportCommand(),
 		newInitCommand(),

@@ -23,6 +23,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/fluxcd/gitkit"
 	"github.com/fluxcd/pkg/gittestserver"
@@ -269,16 +270,22 @@ func newGuardedServer(t *testing.T, behind string) *guardedServer {
 // caOfTest is a certificate that signed nothing.
 func caOfTest(t *testing.T) string {
 	t.Helper()
+	return string(certificateUntil(t, time.Time{}))
+}
+
+// certificateUntil is a CA that ends at a time, in PEM.
+func certificateUntil(t *testing.T, end time.Time) []byte {
+	t.Helper()
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), IsCA: true, BasicConstraintsValid: true}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), IsCA: true, BasicConstraintsValid: true, NotAfter: end}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, public, private)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
 // connectProxy is a proxy that wants a password.

@@ -312,6 +312,14 @@ func TestTwoClusters(t *testing.T) {
 		w.noError(w.client.Delete(t.Context(), node))
 		w.noError(w.client.Delete(t.Context(), &api.NodeProvenance{ObjectMeta: metav1.ObjectMeta{Name: tr.Node.Provenance}}))
 	})
+	m.run("doctor finds nothing in either", func(*testing.T) {
+		status, out, errs := m.runs("doctor", "--kubeconfig", m.cluster.Kubeconfig, "--worker-cluster-kubeconfig", w.cluster.Kubeconfig)
+		for _, want := range []string{"ok       rights (management): ", "ok       rights (worker): ", "ok       lease (worker): ", "ok       cluster-info (worker): nodes join https://worker.example.com:6443"} {
+			if status != 0 || !strings.Contains(out, want) {
+				t.Errorf("status %d, and it does not print %q:\n%s%s", status, want, out, errs)
+			}
+		}
+	})
 	m.run("with the pools everything goes", func(*testing.T) {
 		w.noError(w.client.Delete(t.Context(), w.machineDeployment("old")))
 		w.noError(w.client.Delete(t.Context(), w.machineDeployment("web")))

@@ -216,3 +216,13 @@ func (r *Reconciler) registryCredentials(ctx context.Context) (map[string]render
 	}
 	return out, nil
 }
+
+// ClusterInfo is what nodes are told by ConfigMap kube-public/cluster-info: where the API
+// server is, and the CA to trust, in PEM. An error says what to change there.
+func ClusterInfo(cm *corev1.ConfigMap) (server string, ca []byte, err error) {
+	e, err := parseClusterInfo(cm.Data[clusterInfoKey])
+	if err != nil {
+		return "", nil, err
+	}
+	return e.server, e.cluster.CertificateAuthorityData, nil
+}

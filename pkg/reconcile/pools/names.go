@@ -73,6 +73,9 @@ func contractKey(md *cluster.MachineDeployment) string {
 	return md.Name
 }
 
+// TokenLabel is the value of api.LabelTokenPool on the bootstrap tokens of a pool.
+func TokenLabel(md *cluster.MachineDeployment) string { return tokenLabel(md) }
+
 // tokenLabel is the contract's key as a label value. A name that is too long for
 // one keeps its beginning and gets a digest.
 func tokenLabel(md *cluster.MachineDeployment) string {

@@ -1,0 +1,176 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/doctor"
+	"github.com/osm-gitops/osm-gitops/pkg/source"
+)
+
+// doctorFlags are the flags of `osm-gitops doctor`.
+type doctorFlags struct {
+	kubeconfig, context, workerKubeconfig string
+	namespace                             string
+	user, workerUser                      string
+	askGit                                bool
+	allowInsecure                         bool
+	allowedCIDRs                          string
+	output                                string
+}
+
+func newDoctorCommand() *cobra.Command {
+	f := &doctorFlags{}
+	cmd := &cobra.Command{
+		Use:   "doctor [-o text|json]",
+		Short: "look at an installation, and say what to do",
+		Long: `Look at an installation, and say what to do about what is wrong: the kinds and whether
+they are of this release, the rights of the controller, its lease, cluster-info,
+ProfileSources, clocks, webhooks, policies, pools without what they ask for, and tokens
+that ended.
+
+Nothing is written, and no credential is printed. What you may not read is said to be
+unknown. The exit status is 0 where there is no problem and nothing is unknown, else 1;
+2 for misuse.`,
+		Example: "  osm-gitops doctor\n  osm-gitops doctor --kubeconfig seed.kubeconfig --worker-cluster-kubeconfig worker.kubeconfig -o json",
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := f.check(); err != nil {
+				return err
+			}
+			return runDoctor(cmd.Context(), f, cmd.OutOrStdout())
+		},
+	}
+	f.bind(cmd.Flags())
+	return cmd
+}
+
+func (f *doctorFlags) bind(fs *pflag.FlagSet) {
+	fs.StringVar(&f.kubeconfig, "kubeconfig", "", "`FILE` with the kubeconfig of the cluster; empty: the KUBECONFIG of the environment, ~/.kube/config, or in-cluster")
+	fs.StringVar(&f.context, "context", "", "`NAME` of the context in that kubeconfig; empty: its current one")
+	fs.StringVar(&f.workerKubeconfig, "worker-cluster-kubeconfig", "", "`FILE` with the kubeconfig of the worker cluster; empty: the same cluster")
+	fs.StringVar(&f.namespace, "namespace", "kube-system", "`NAMESPACE` of the controller")
+	fs.StringVar(&f.user, "user", "", "`NAME` of the controller as the API server knows it; empty: ServiceAccount osm-gitops of --namespace")
+	fs.StringVar(&f.workerUser, "worker-user", "", "`NAME` of the controller in the worker cluster; empty: ServiceAccount osm-gitops of kube-system there")
+	fs.BoolVar(&f.askGit, "ask-git", false, "fetch the repository of each ProfileSource from this machine as well, with the credentials of its Secret")
+	fs.BoolVar(&f.allowInsecure, "allow-insecure-git", false, "for --ask-git: allow http URLs of repositories")
+	fs.StringVar(&f.allowedCIDRs, "git-allowed-cidrs", "", "for --ask-git: comma `LIST` of loopback and link-local networks in which repositories may be")
+	fs.StringVarP(&f.output, "output", "o", "text", "what to print: text or json")
+}
+
+func (f *doctorFlags) check() error {
+	switch {
+	case f.output != "text" && f.output != "json":
+		return misusef("-o text or -o json", "unknown output %q", f.output)
+	case f.namespace == "":
+		return misusef("--namespace kube-system", "--namespace: is empty: name the namespace of the controller")
+	case f.workerUser != "" && f.workerKubeconfig == "":
+		return misusef("--user NAME", "--worker-user: there is no worker cluster apart without --worker-cluster-kubeconfig")
+	}
+	if _, err := parseCIDRs(f.allowedCIDRs); err != nil {
+		return misusef("--git-allowed-cidrs 127.0.0.0/8", "--git-allowed-cidrs: %w", err)
+	}
+	return nil
+}
+
+// errProblems says that something is wrong, which was printed.
+var errProblems = errors.New("not all is well: see above")
+
+func runDoctor(ctx context.Context, f *doctorFlags, stdout io.Writer) error {
+	d, done, err := f.doctor()
+	if err != nil {
+		return err
+	}
+	defer done()
+	report := d.Examine(ctx)
+	if f.output == "json" {
+		enc := json.NewEncoder(stdout)
+		enc.SetIndent("", "  ")
+		err = enc.Encode(report)
+	} else {
+		_, err = io.WriteString(stdout, doctorText(report))
+	}
+	if err != nil {
+		return err
+	}
+	if report.Problems+report.Unknown > 0 {
+		return errProblems
+	}
+	return nil
+}
+
+// doctor prepares the examination. The caller calls done when it is over.
+func (f *doctorFlags) doctor() (d *doctor.Doctor, done func(), err error) {
+	management, err := examined("management", "kubeconfig", f.kubeconfig, f.context)
+	if err != nil {
+		return nil, nil, err
+	}
+	d = &doctor.Doctor{
+		Management: management, Worker: management, Namespace: f.namespace, User: f.user, WorkerUser: f.workerUser,
+		LeaseName: leaseName, WorkerLeaseName: workerLeaseName, Clock: time.Now,
+	}
+	if d.User == "" {
+		d.User = "system:serviceaccount:" + f.namespace + ":osm-gitops"
+	}
+	if d.WorkerUser == "" {
+		d.WorkerUser = "system:serviceaccount:kube-system:osm-gitops"
+	}
+	if f.workerKubeconfig != "" {
+		if d.Worker, err = examined("worker", "worker-cluster-kubeconfig", f.workerKubeconfig, ""); err != nil {
+			return nil, nil, err
+		}
+	}
+	if !f.askGit {
+		return d, func() {}, nil
+	}
+	cidrs, err := parseCIDRs(f.allowedCIDRs)
+	if err != nil {
+		return nil, nil, err
+	}
+	dir, err := os.MkdirTemp("", "osm-gitops-doctor-")
+	if err != nil {
+		return nil, nil, fmt.Errorf("making a folder to fetch into: %w", err)
+	}
+	d.Git = &source.Mirrors{Dir: dir, AllowedCIDRs: cidrs, AllowInsecure: f.allowInsecure}
+	return d, func() { _ = os.RemoveAll(dir) }, nil
+}
+
+// examined is a cluster to look at with a person's own rights.
+func examined(name, flag, kubeconfig, context string) (*doctor.Cluster, error) {
+	cfg, err := personConfig(flag, kubeconfig, context)
+	if err != nil {
+		return nil, err
+	}
+	scheme, err := newScheme()
+	if err != nil {
+		return nil, err
+	}
+	return doctor.NewCluster(name, cfg, scheme)
+}
+
+// doctorText is a report for people: a line for each finding, and below it what to do.
+func doctorText(r doctor.Report) string {
+	var b strings.Builder
+	for _, f := range r.Findings {
+		check := f.Check
+		if f.Cluster != "" {
+			check += " (" + f.Cluster + ")"
+		}
+		fmt.Fprintf(&b, "%-8s %s: %s\n", f.Level, check, indented(f.Found))
+		if f.Do != "" {
+			fmt.Fprintf(&b, "         do: %s\n", indented(f.Do))
+		}
+	}
+	return b.String()
+}
+
+func indented(s string) string { return strings.ReplaceAll(s, "\n", "\n         ") }

@@ -1,0 +1,50 @@
+// Package deploy holds the manifests of this folder, as they belong to the release that
+// a program was built from.
+package deploy
+
+import (
+	"bytes"
+	"embed"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
+)
+
+//go:embed crds/*.yaml two-clusters/*.yaml rbac.yaml admission.yaml webhook.yaml
+var files embed.FS
+
+// CRDs are the files with our kinds.
+func CRDs() ([]string, error) {
+	names, err := fs.Glob(files, "crds/*.yaml")
+	if err != nil {
+		return nil, fmt.Errorf("finding the CustomResourceDefinitions: %w", err)
+	}
+	return names, nil
+}
+
+// Objects reads the manifests of a file, in their order.
+func Objects(name string) ([]*unstructured.Unstructured, error) {
+	text, err := files.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	var out []*unstructured.Unstructured
+	d := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4<<10) // bytes looked at to tell YAML from JSON
+	for {
+		u := &unstructured.Unstructured{}
+		err := d.Decode(&u.Object)
+		if errors.Is(err, io.EOF) {
+			return out, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("deploy/%s: %w", name, err)
+		}
+		if len(u.Object) > 0 {
+			out = append(out, u)
+		}
+	}
+}

@@ -1,0 +1,137 @@
+package doctor
+
+import (
+	"context"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Cluster is one of those that are looked at.
+type Cluster struct {
+	// Name is "management" or "worker".
+	Name string
+	// Client reads it, with the rights of whoever asks.
+	Client client.Client
+
+	http    *http.Client
+	version string // URL
+	seen    answer
+}
+
+// answer is what an API server told by answering.
+type answer struct {
+	date  time.Time
+	skew  time.Duration // how far it is ahead of this machine, to the second
+	chain []*x509.Certificate
+}
+
+// NewCluster prepares to look at a cluster; it is not asked yet.
+func NewCluster(name string, cfg *rest.Config, scheme *runtime.Scheme) (*Cluster, error) {
+	cl, err := client.New(cfg, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, fmt.Errorf("connecting to the %s cluster: %w", name, err)
+	}
+	hc, err := rest.HTTPClientFor(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("connecting to the %s cluster: %w", name, err)
+	}
+	base, _, err := rest.DefaultServerUrlFor(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("the %s cluster: %w", name, err)
+	}
+	return &Cluster{Name: name, Client: cl, http: hc, version: base.ResolveReference(&url.URL{Path: base.Path + "/version"}).String()}, nil
+}
+
+// askTime bounds one question to an API server that may be away.
+const askTime = 10 * time.Second
+
+// ask looks whether the API server answers, and notes its clock and certificate. What it
+// answers does not matter, unless it refuses the credentials.
+func (c *Cluster) ask(ctx context.Context, clock func() time.Time) error {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.version, http.NoBody)
+	if err != nil {
+		return err
+	}
+	before := clock()
+	res, err := c.http.Do(req)
+	if err != nil {
+		return err
+	}
+	after := clock()
+	defer res.Body.Close()
+	_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, 64<<10)) // 64 KiB; so that the connection is used again
+	if res.StatusCode == http.StatusUnauthorized {
+		return fmt.Errorf("it refuses the credentials of the kubeconfig (401)")
+	}
+	date, err := http.ParseTime(res.Header.Get("Date"))
+	if err != nil {
+		return fmt.Errorf("what answers tells no date, so it is no API server: %d", res.StatusCode)
+	}
+	// It is cut to seconds: the middle of both is compared.
+	here := before.Add(after.Sub(before) / 2)
+	c.seen = answer{date: date, skew: date.Add(time.Second / 2).Sub(here).Round(time.Second)}
+	if res.TLS != nil {
+		c.seen.chain = res.TLS.PeerCertificates
+	}
+	return nil
+}
+
+// answers asks each cluster, and tells of those that do not answer.
+func (w *ward) answers(ctx context.Context) bool {
+	all := true
+	for _, c := range w.clusters() {
+		if err := c.ask(ctx, w.Clock); err != nil {
+			w.tell(Finding{
+				Check: "api-server", Level: Problem, Cluster: w.in(c), Found: "the API server does not answer: " + err.Error(),
+				Do: "check address and credentials of the kubeconfig, and the API server itself; nothing else can be looked at before",
+			})
+			all = false
+			continue
+		}
+		w.tell(Finding{Check: "api-server", Level: OK, Cluster: w.in(c), Found: "the API server answers"})
+	}
+	return all
+}
+
+// maxSkew is what two clocks may differ by. Certificates are given out some minutes
+// before their time; a commit status or a token of a GitHub App has a minute.
+const maxSkew = 30 * time.Second
+
+// clocks compares those of the API servers with one another and with this machine's.
+// That of the controller is told by its lease.
+func (w *ward) clocks() {
+	if w.apart() {
+		if d := (w.Worker.seen.skew - w.Management.seen.skew).Abs(); d > maxSkew {
+			w.tell(Finding{
+				Check: "clocks", Level: Problem, Found: fmt.Sprintf("the clocks of both API servers differ by %s", d),
+				Do: "set the clocks of the control planes by NTP: tokens and certificates end early or are not valid yet",
+			})
+			return
+		}
+	}
+	for _, c := range w.clusters() {
+		if c.seen.skew.Abs() > maxSkew {
+			side := "ahead of"
+			if c.seen.skew < 0 {
+				side = "behind"
+			}
+			w.tell(Finding{
+				Check: "clocks", Level: Warning, Cluster: w.in(c),
+				Found: fmt.Sprintf("the clock of the API server is %s %s that of this machine", c.seen.skew.Abs(), side),
+				Do:    "set this machine's clock by NTP, and if that is right, that of the control plane: tokens and certificates end early or are not valid yet",
+			})
+			return
+		}
+	}
+	w.tell(Finding{Check: "clocks", Level: OK, Found: fmt.Sprintf("the clocks of the API server and of this machine differ by less than %s", maxSkew)})
+}

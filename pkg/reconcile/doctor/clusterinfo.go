@@ -1,0 +1,112 @@
+package doctor
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
+)
+
+const checkClusterInfo = "cluster-info"
+
+// clusterInfo looks at what nodes are told of the API server.
+func (w *ward) clusterInfo(ctx context.Context) {
+	key := types.NamespacedName{Namespace: metav1.NamespacePublic, Name: "cluster-info"}
+	name := "ConfigMap " + key.String()
+	var cm corev1.ConfigMap
+	err := w.Worker.Client.Get(ctx, key, &cm)
+	f := Finding{Check: checkClusterInfo, Cluster: w.in(w.Worker), Level: Problem}
+	if apierrors.IsNotFound(err) {
+		f.Level, f.Found = Warning, name+" does not exist: nodes are told the first endpoint of service default/kubernetes, and the CA of the controller's kubeconfig"
+		f.Do = "make it, as kubeadm init phase bootstrap-token does, where nodes reach the API server by another address"
+		w.tell(f)
+		return
+	}
+	if err != nil {
+		w.unread(checkClusterInfo, w.Worker, name, err)
+		return
+	}
+	server, ca, err := pools.ClusterInfo(&cm)
+	if err != nil {
+		f.Found, f.Do = fmt.Sprintf("%s: %v", name, err), "write what a kubeconfig for nodes has: one cluster with server and certificate-authority-data, and no user"
+		w.tell(f)
+		return
+	}
+	f.Found, f.Do = w.serverTrouble(name, server)
+	if f.Found == "" {
+		f.Level, f.Found, f.Do = w.caTrouble(name, ca)
+	}
+	if f.Found == "" {
+		f.Level, f.Found = OK, "nodes join "+server
+	}
+	w.tell(f)
+}
+
+// serverTrouble says what is wrong with the address that nodes are told.
+func (w *ward) serverTrouble(name, server string) (found, do string) {
+	u, err := url.Parse(server)
+	switch {
+	case server == "":
+		return name + " names no server", "name it there, or with --override-bootstrap-kubelet-apiserver, where this may be passed over"
+	case err != nil || u.Hostname() == "":
+		return fmt.Sprintf("%s: server %q is no URL", name, server), "write one such as https://api.example.com:6443"
+	}
+	if ip, err := netip.ParseAddr(u.Hostname()); u.Hostname() == "localhost" || err == nil && (ip.IsLoopback() || ip.IsUnspecified()) {
+		return fmt.Sprintf("%s: server %s is an address that means the node itself", name, net.JoinHostPort(u.Hostname(), u.Port())),
+			"name the address by which nodes reach the API server, or give it with --override-bootstrap-kubelet-apiserver, where this may be passed over"
+	}
+	return "", ""
+}
+
+// caTrouble says what is wrong with the CA that nodes trust.
+func (w *ward) caTrouble(name string, text []byte) (level Level, found, do string) {
+	certs := certificates(text)
+	if len(certs) == 0 {
+		return Warning, name + " has no CA: nodes trust those of their operating system", "add certificate-authority-data, unless the API server's certificate is of a public CA"
+	}
+	pool, good := x509.NewCertPool(), false
+	for _, c := range certs {
+		pool.AddCert(c)
+		good = good || w.now().Before(c.NotAfter)
+	}
+	if !good {
+		return Problem, fmt.Sprintf("%s: its CA ended on %s", name, certs[0].NotAfter.UTC().Format(time.DateOnly)), "put the new CA there: nodes refuse the API server"
+	}
+	if len(w.Worker.seen.chain) == 0 {
+		return "", "", ""
+	}
+	between := x509.NewCertPool()
+	for _, c := range w.Worker.seen.chain[1:] {
+		between.AddCert(c)
+	}
+	_, err := w.Worker.seen.chain[0].Verify(x509.VerifyOptions{Roots: pool, Intermediates: between, CurrentTime: w.now(), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
+	if err != nil {
+		return Warning, name + ": its CA did not sign the certificate with which the API server answered here", "where nodes reach it by the same address, put the right CA there: they refuse the API server"
+	}
+	return "", "", ""
+}
+
+// certificates are those in a text in PEM that can be read.
+func certificates(text []byte) []*x509.Certificate {
+	var out []*x509.Certificate
+	for {
+		var block *pem.Block
+		if block, text = pem.Decode(text); block == nil {
+			return out
+		}
+		if c, err := x509.ParseCertificate(block.Bytes); err == nil {
+			out = append(out, c)
+		}
+	}
+}

@@ -1,0 +1,199 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+	"sort"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/osm-gitops/osm-gitops/deploy"
+)
+
+const checkKinds = "kinds"
+
+var crdKind = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
+
+// foreignKinds are those that machine-controller brings.
+var foreignKinds = []string{"machinedeployments.cluster.k8s.io", "machinesets.cluster.k8s.io", "machines.cluster.k8s.io"}
+
+// provenances lives where the nodes do, all other kinds of ours where profiles do.
+const provenances = "nodeprovenances.gitops.k8c.io"
+
+// kinds looks for every CustomResourceDefinition, and whether ours are of this release.
+func (w *ward) kinds(ctx context.Context) {
+	before := len(w.Findings)
+	files, err := deploy.CRDs()
+	if err != nil {
+		w.tell(Finding{Check: checkKinds, Level: Unknown, Found: err.Error()})
+		return
+	}
+	for _, file := range files {
+		objects, err := deploy.Objects(file)
+		if err != nil {
+			w.tell(Finding{Check: checkKinds, Level: Unknown, Found: err.Error()})
+			return
+		}
+		for _, want := range objects {
+			in := w.Management
+			if want.GetName() == provenances {
+				in = w.Worker
+			}
+			w.ourKind(ctx, in, want)
+		}
+	}
+	for _, name := range foreignKinds {
+		if have := w.kind(ctx, w.Worker, name, "install machine-controller, which brings it, and run osm-gitops doctor again"); have != nil {
+			w.established(w.Worker, have)
+		}
+	}
+	if len(w.Findings) == before {
+		w.tell(Finding{Check: checkKinds, Level: OK, Found: fmt.Sprintf("%d kinds of this release are there, and %d of machine-controller", len(files), len(foreignKinds))})
+	}
+}
+
+// ourKind compares a CustomResourceDefinition with what this release needs.
+func (w *ward) ourKind(ctx context.Context, in *Cluster, want *unstructured.Unstructured) {
+	apply := "kubectl apply --server-side -f deploy/crds"
+	have := w.kind(ctx, in, want.GetName(), apply)
+	if have == nil || !w.established(in, have) {
+		return
+	}
+	wanted, _, _ := unstructured.NestedSlice(want.Object, "spec", "versions")
+	there, _, _ := unstructured.NestedSlice(have.Object, "spec", "versions")
+	if at := difference(wanted, there, "spec.versions"); at != "" {
+		w.tell(Finding{
+			Check: checkKinds, Level: Problem, Cluster: w.in(in),
+			Found: fmt.Sprintf("CustomResourceDefinition %s is not the one of this release: it differs at %s", want.GetName(), at),
+			Do:    apply + ", of the release that the controller has; or ask the osm-gitops of that release",
+		})
+	}
+}
+
+// kind reads a CustomResourceDefinition; nil where there is none, which is told.
+func (w *ward) kind(ctx context.Context, in *Cluster, name, do string) *unstructured.Unstructured {
+	have := &unstructured.Unstructured{}
+	have.SetGroupVersionKind(crdKind)
+	err := in.Client.Get(ctx, types.NamespacedName{Name: name}, have)
+	switch {
+	case apierrors.IsNotFound(err):
+		w.tell(Finding{Check: checkKinds, Level: Problem, Cluster: w.in(in), Found: fmt.Sprintf("CustomResourceDefinition %s does not exist", name), Do: do})
+		return nil
+	case err != nil:
+		w.unread(checkKinds, in, "CustomResourceDefinition "+name, err)
+		return nil
+	}
+	return have
+}
+
+// established reports whether the API server serves a kind, and tells where it does not.
+func (w *ward) established(in *Cluster, crd *unstructured.Unstructured) bool {
+	conditions, _, _ := unstructured.NestedSlice(crd.Object, "status", "conditions")
+	why := "the API server has not looked at it yet"
+	for _, item := range conditions {
+		c, _ := item.(map[string]any)
+		switch {
+		case c["type"] == "Established" && c["status"] == "True":
+			return true
+		case c["type"] == "NamesAccepted" && c["status"] == "False":
+			why = fmt.Sprint(c["message"])
+		}
+	}
+	w.tell(Finding{
+		Check: checkKinds, Level: Problem, Cluster: w.in(in), Found: fmt.Sprintf("CustomResourceDefinition %s is not served: %s", crd.GetName(), why),
+		Do: "kubectl describe crd " + crd.GetName(),
+	})
+	return false
+}
+
+// difference is the path of the first place where two documents differ; "" for none.
+func difference(want, have any, path string) string {
+	switch want := want.(type) {
+	case map[string]any:
+		there, ok := have.(map[string]any)
+		if !ok {
+			return path
+		}
+		keys := map[string]bool{}
+		for k := range want {
+			keys[k] = true
+		}
+		for k := range there {
+			keys[k] = true
+		}
+		sorted := make([]string, 0, len(keys))
+		for k := range keys {
+			sorted = append(sorted, k)
+		}
+		sort.Strings(sorted)
+		for _, k := range sorted {
+			a, inWant := want[k]
+			b, inHave := there[k]
+			if inWant != inHave {
+				return path + "." + k
+			}
+			if at := difference(a, b, path+"."+k); at != "" {
+				return at
+			}
+		}
+		return ""
+	case []any:
+		there, ok := have.([]any)
+		if !ok || len(want) != len(there) {
+			return path
+		}
+		for i := range want {
+			if at := difference(want[i], there[i], fmt.Sprintf("%s[%d]", path, i)); at != "" {
+				return at
+			}
+		}
+		return ""
+	}
+	if !reflect.DeepEqual(number(want), number(have)) {
+		return path
+	}
+	return ""
+}
+
+// number makes one kind of both that a decoder makes of a number.
+func number(v any) any {
+	if i, ok := v.(int64); ok {
+		return float64(i)
+	}
+	return v
+}
+
+// contains reports whether a document has all that another says: the API server adds
+// defaults. Lists have to be as long.
+func contains(have, want any, without ...string) bool {
+	switch want := want.(type) {
+	case map[string]any:
+		there, ok := have.(map[string]any)
+		if !ok {
+			return false
+		}
+		for k, v := range want {
+			if !slices.Contains(without, k) && !contains(there[k], v, without...) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		there, ok := have.([]any)
+		if !ok || len(want) != len(there) {
+			return false
+		}
+		for i := range want {
+			if !contains(there[i], want[i], without...) {
+				return false
+			}
+		}
+		return true
+	}
+	return reflect.DeepEqual(number(want), number(have))
+}

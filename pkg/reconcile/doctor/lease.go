@@ -1,0 +1,61 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+const checkLease = "lease"
+
+// ahead is how far the clock of whoever holds a lease may be ahead before it is told:
+// the API server's is known to the second.
+const ahead = 5 * time.Second
+
+// leases looks whether a controller runs.
+func (w *ward) leases(ctx context.Context) {
+	w.lease(ctx, w.Management, types.NamespacedName{Namespace: w.Namespace, Name: w.LeaseName})
+	if w.apart() {
+		w.lease(ctx, w.Worker, types.NamespacedName{Namespace: metav1.NamespaceSystem, Name: w.WorkerLeaseName})
+	}
+}
+
+func (w *ward) lease(ctx context.Context, in *Cluster, key types.NamespacedName) {
+	var l coordinationv1.Lease
+	err := in.Client.Get(ctx, key, &l)
+	f := Finding{Check: checkLease, Cluster: w.in(in)}
+	switch holder, renewed, lives := heldBy(&l); {
+	case apierrors.IsNotFound(err):
+		f.Level, f.Found = Warning, fmt.Sprintf("there is no Lease %s: no controller has run, or it runs with --leader-elect=false", key)
+		f.Do = "start the controller: osm-gitops controller --namespace " + w.Namespace
+	case err != nil:
+		w.unread(checkLease, in, "Lease "+key.String(), err)
+		return
+	case holder == "":
+		f.Level, f.Found = Problem, fmt.Sprintf("nobody holds Lease %s: the last controller was stopped", key)
+		f.Do = "start the controller; pools are not renewed without one"
+	case renewed.After(in.seen.date.Add(ahead)):
+		f.Level = Problem
+		f.Found = fmt.Sprintf("the clock of %q, which holds Lease %s, is %s ahead of that of the API server", holder, key, renewed.Sub(in.seen.date).Round(time.Second))
+		f.Do = "set the clock of its machine by NTP: it takes tokens and certificates for ended that have not"
+	case in.seen.date.After(renewed.Add(lives)):
+		f.Level, f.Found = Problem, fmt.Sprintf("%q holds Lease %s, and has not renewed it since %s", holder, key, renewed.UTC().Format(time.RFC3339))
+		f.Do = "look at the controller's log: it ended, cannot reach the API server, or its clock is behind; bootstrap tokens end within an hour without it"
+	default:
+		f.Level, f.Found = OK, fmt.Sprintf("%q holds Lease %s", holder, key)
+	}
+	w.tell(f)
+}
+
+// heldBy says who holds a lease, when that was renewed last, and for how long it counts.
+func heldBy(l *coordinationv1.Lease) (holder string, renewed time.Time, lives time.Duration) {
+	if l.Spec.HolderIdentity == nil || l.Spec.RenewTime == nil || l.Spec.LeaseDurationSeconds == nil {
+		return "", time.Time{}, 0
+	}
+	return *l.Spec.HolderIdentity, l.Spec.RenewTime.Time, time.Duration(*l.Spec.LeaseDurationSeconds) * time.Second
+}

@@ -1,0 +1,148 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/osm-gitops/osm-gitops/deploy"
+)
+
+const checkPolicies = "policies"
+
+const policiesFile = "admission.yaml"
+
+const (
+	policyKind  = "ValidatingAdmissionPolicy"
+	bindingKind = "ValidatingAdmissionPolicyBinding"
+)
+
+// policies looks at the rules that the API servers hold by themselves. They are optional;
+// half of them is not.
+func (w *ward) policies(ctx context.Context) {
+	wanted, err := deploy.Objects(policiesFile)
+	if err != nil {
+		w.tell(Finding{Check: checkPolicies, Level: Unknown, Found: err.Error()})
+		return
+	}
+	before, installed := len(w.Findings), 0
+	for _, c := range w.clusters() {
+		installed += w.policiesIn(ctx, c, wanted)
+	}
+	switch {
+	case len(w.Findings) > before:
+	case installed == 0:
+		w.tell(Finding{
+			Check: checkPolicies, Level: Note, Found: "the policies of deploy/" + policiesFile + " are not installed: whoever may write profiles and configurations may say that they come from Git",
+			Do: "kubectl apply --server-side -f deploy/" + policiesFile + ", see docs/admission.md",
+		})
+	default:
+		w.tell(Finding{Check: checkPolicies, Level: OK, Found: plural(installed, "policy is", "policies are") + " installed, bound, and of this release"})
+	}
+}
+
+// policiesIn looks at those of one cluster, and returns how many there are.
+func (w *ward) policiesIn(ctx context.Context, c *Cluster, wanted []*unstructured.Unstructured) (installed int) {
+	missing := []string(nil)
+	for _, want := range wanted {
+		if want.GetKind() != policyKind && want.GetKind() != bindingKind {
+			continue
+		}
+		have := &unstructured.Unstructured{}
+		have.SetGroupVersionKind(want.GroupVersionKind())
+		err := c.Client.Get(ctx, types.NamespacedName{Name: want.GetName()}, have)
+		switch {
+		case apierrors.IsNotFound(err):
+			missing = append(missing, want.GetKind()+" "+want.GetName())
+			continue
+		case err != nil:
+			w.unread(checkPolicies, c, want.GetKind()+" "+want.GetName(), err)
+			return installed
+		}
+		if want.GetKind() == policyKind {
+			installed++
+		}
+		// The parameters may be in another namespace.
+		if !contains(have.Object["spec"], want.Object["spec"], "namespace") {
+			w.tell(Finding{
+				Check: checkPolicies, Level: Warning, Cluster: w.in(c), Found: fmt.Sprintf("%s %s is not the one of this release", want.GetKind(), want.GetName()),
+				Do: "kubectl apply --server-side -f deploy/" + policiesFile,
+			})
+		}
+	}
+	if installed == 0 {
+		return 0
+	}
+	if len(missing) > 0 {
+		w.tell(Finding{
+			Check: checkPolicies, Level: Problem, Cluster: w.in(c), Found: "of deploy/" + policiesFile + " there is no " + some(missing) + ": a policy without its binding has no effect",
+			Do: "kubectl apply --server-side -f deploy/" + policiesFile,
+		})
+	}
+	w.trusted(ctx, c)
+	return installed
+}
+
+// trusted looks whether the policies let the controller write.
+func (w *ward) trusted(ctx context.Context, c *Cluster) {
+	binding := &unstructured.Unstructured{}
+	binding.SetGroupVersionKind(admissionregistrationv1.SchemeGroupVersion.WithKind(bindingKind))
+	if err := c.Client.Get(ctx, types.NamespacedName{Name: "osm-gitops-profiles"}, binding); err != nil {
+		return // told as missing, or unread
+	}
+	key := types.NamespacedName{}
+	key.Namespace, _, _ = unstructured.NestedString(binding.Object, "spec", "paramRef", "namespace")
+	key.Name, _, _ = unstructured.NestedString(binding.Object, "spec", "paramRef", "name")
+	var cm corev1.ConfigMap
+	err := c.Client.Get(ctx, key, &cm)
+	f := Finding{
+		Check: checkPolicies, Level: Problem, Cluster: w.in(c), Found: fmt.Sprintf("ConfigMap %s, which names who may write for osm-gitops, does not exist: until it does, the policies judge nothing", key),
+		Do: "kubectl apply --server-side -f deploy/" + policiesFile,
+	}
+	switch user := w.userIn(c); {
+	case apierrors.IsNotFound(err):
+		f.Level = Warning // parameterNotFoundAction: Allow
+	case err != nil:
+		w.unread(checkPolicies, c, "ConfigMap "+key.String(), err)
+		return
+	case trusts(&cm, user):
+		return
+	default:
+		f.Found = fmt.Sprintf("ConfigMap %s does not name %s: the policies refuse what the controller writes", key, user)
+		f.Do = "add it to the key users there; if the controller is somebody else, name him with " + w.userFlag(c)
+	}
+	w.tell(f)
+}
+
+func (w *ward) userIn(c *Cluster) string {
+	if c != w.Management {
+		return w.WorkerUser
+	}
+	return w.User
+}
+
+// trusts reports whether the parameters of the policies name a user, as one or as a
+// ServiceAccount of its namespace.
+func trusts(cm *corev1.ConfigMap, user string) bool {
+	lines := func(key string) []string {
+		var out []string
+		for line := range strings.SplitSeq(cm.Data[key], "\n") {
+			if line = strings.TrimSpace(line); line != "" {
+				out = append(out, line)
+			}
+		}
+		return out
+	}
+	account := user[strings.LastIndex(user, ":")+1:]
+	if slices.Contains(lines("users"), user) || strings.HasPrefix(user, "system:serviceaccount:") && slices.Contains(lines("serviceAccounts"), account) {
+		return true
+	}
+	return slices.ContainsFunc(groupsOf(user), func(g string) bool { return slices.Contains(lines("groups"), g) })
+}

@@ -1,0 +1,131 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/fluxcd/pkg/apis/meta"
+	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
+)
+
+const checkPools = "pools"
+
+// releaseTime is how long the configuration of a pool that is deleted may take to go.
+const releaseTime = 10 * time.Minute
+
+// pools tells of every pool that does not have what it asks for, with the cause.
+func (w *ward) pools(ctx context.Context) {
+	s := w.takeStock(ctx, checkPools)
+	if s == nil {
+		return
+	}
+	stuck, frozen := 0, []string(nil)
+	for i := range s.pools {
+		md := &s.pools[i]
+		if md.Annotations[api.AnnotationSuspend] == "true" {
+			frozen = append(frozen, client.ObjectKeyFromObject(md).String())
+		}
+		found := w.poolTrouble(ctx, s, md)
+		if found == "" {
+			continue
+		}
+		if stuck++; stuck > maxTold {
+			continue
+		}
+		w.tell(Finding{
+			Check: checkPools, Level: Problem, Cluster: w.in(w.Worker), Found: fmt.Sprintf("MachineDeployment %s/%s %s", md.Namespace, md.Name, found),
+			Do: fmt.Sprintf("change what it names; kubectl -n %s describe machinedeployment %s has all of its events", md.Namespace, md.Name),
+		})
+	}
+	w.rest(checkPools, Problem, stuck, "pools do not have what they ask for")
+	if len(frozen) > 0 {
+		w.tell(Finding{
+			Check: checkPools, Level: Note, Cluster: w.in(w.Worker), Found: "the configuration is frozen of " + some(frozen),
+			Do: "remove the annotation " + api.AnnotationSuspend + " when it should follow its profile again",
+		})
+	}
+	if stuck == 0 {
+		w.tell(Finding{Check: checkPools, Level: OK, Cluster: w.in(w.Worker), Found: poolsServed(len(s.pools))})
+	}
+}
+
+func poolsServed(n int) string {
+	if n == 0 {
+		return "no MachineDeployment names a profile"
+	}
+	return plural(n, "pool has what it asks for", "pools have what they ask for")
+}
+
+// poolTrouble says what keeps a pool from what it asks for; "" where nothing does.
+func (w *ward) poolTrouble(ctx context.Context, s *stock, md *cluster.MachineDeployment) string {
+	key := client.ObjectKeyFromObject(md)
+	names := pools.NamesOf(key)
+	osc := s.configs[names.Config]
+	if md.DeletionTimestamp != nil {
+		if w.now().Sub(md.DeletionTimestamp.Time) > releaseTime {
+			return fmt.Sprintf("is being deleted since %s, and something still holds it: %v", md.DeletionTimestamp.UTC().Format(time.RFC3339), md.Finalizers)
+		}
+		return ""
+	}
+	switch {
+	case osc == nil:
+		return "has no configuration: " + w.cause(ctx, md)
+	case osc.Annotations[api.AnnotationPool] != key.String():
+		return fmt.Sprintf("has no configuration: OperatingSystemConfig %s/%s was made for another, %q", osc.Namespace, osc.Name, osc.Annotations[api.AnnotationPool])
+	}
+	if ready := apimeta.FindStatusCondition(osc.Status.Conditions, meta.ReadyCondition); ready != nil && ready.Status == metav1.ConditionFalse {
+		return "does not have what it asks for: " + ready.Message
+	}
+	for _, name := range []string{names.Bootstrap, names.Provisioning} {
+		if s.secrets[name] == nil {
+			return fmt.Sprintf("has no Secret %s/%s, so that its machines do not boot, and nobody puts it back: see what is said of lease, and the controller's log", settingsNamespace, name)
+		}
+	}
+	return ""
+}
+
+// cause is what the last Warning about a pool says.
+func (w *ward) cause(ctx context.Context, md *cluster.MachineDeployment) string {
+	var events corev1.EventList
+	err := w.Worker.Client.List(ctx, &events, client.InNamespace(md.Namespace), client.MatchingFields{
+		"involvedObject.kind": "MachineDeployment", "involvedObject.name": md.Name, "type": corev1.EventTypeWarning,
+	})
+	if err != nil {
+		return "its events cannot be read: " + err.Error()
+	}
+	var last *corev1.Event
+	for i := range events.Items {
+		e := &events.Items[i]
+		if e.InvolvedObject.UID == md.UID && (last == nil || lastSeen(e).After(lastSeen(last))) {
+			last = e
+		}
+	}
+	if last == nil {
+		return "no event says why: see what is said of lease, and the controller's log"
+	}
+	return last.Reason + ": " + last.Message
+}
+
+// lastSeen is when an event was told last, which the older group and the newer one keep
+// in fields of their own.
+func lastSeen(e *corev1.Event) time.Time {
+	t := e.CreationTimestamp.Time
+	times := []time.Time{e.LastTimestamp.Time, e.EventTime.Time}
+	if e.Series != nil {
+		times = append(times, e.Series.LastObservedTime.Time)
+	}
+	for _, other := range times {
+		if other.After(t) {
+			t = other
+		}
+	}
+	return t
+}

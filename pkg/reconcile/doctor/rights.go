@@ -1,0 +1,239 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/osm-gitops/osm-gitops/deploy"
+)
+
+const checkRights = "rights"
+
+// questions is how many questions about rights are under way at a time.
+const questions = 8
+
+// optional says for what alone a resource is needed.
+var optional = map[string]string{
+	"tokenreviews":                    "the audit page with TLS (--ui-address)",
+	"subjectaccessreviews":            "the audit page with TLS (--ui-address)",
+	"gitrepositories":                 "ProfileSources with sourceRef",
+	"ocirepositories":                 "ProfileSources with sourceRef",
+	"buckets":                         "ProfileSources with sourceRef",
+	"externalartifacts":               "ProfileSources with sourceRef",
+	"serviceaccounts":                 "--bootstrap-token-service-account-name",
+	"leases":                          "--leader-elect",
+	"mutatingwebhookconfigurations":   "the admission webhooks",
+	"validatingwebhookconfigurations": "the admission webhooks",
+	"endpointslices":                  "clusters without ConfigMap kube-public/cluster-info",
+}
+
+// need is a right that the controller needs, and whether it has it.
+type need struct {
+	authorizationv1.ResourceAttributes
+	file    string // that gives it, below deploy/
+	allowed bool
+}
+
+// thing names what a right is about.
+func (n need) thing() string {
+	out := n.Resource
+	if n.Subresource != "" {
+		out += "/" + n.Subresource
+	}
+	if n.Group != "" {
+		out += "." + n.Group
+	}
+	if n.Name != "" {
+		out += " " + n.Name
+	}
+	if n.Namespace != "" {
+		return out + " in " + n.Namespace
+	}
+	return out
+}
+
+// optionalFor is what alone a right is needed for; "" where nothing goes without it.
+func (n need) optionalFor() string {
+	switch {
+	case n.Resource == "configmaps" && n.Verb == "update":
+		return "--publish-snapshot"
+	case n.Resource == "serviceaccounts" && n.Namespace == settingsNamespace:
+		return ""
+	}
+	return optional[n.Resource]
+}
+
+// rights asks for every right of deploy/ whether the controller has it.
+func (w *ward) rights(ctx context.Context) {
+	if !w.apart() {
+		w.rightsIn(ctx, w.Management, w.User, "rbac.yaml")
+		return
+	}
+	w.rightsIn(ctx, w.Management, w.User, "two-clusters/management.yaml")
+	w.rightsIn(ctx, w.Worker, w.WorkerUser, "two-clusters/worker.yaml")
+}
+
+func (w *ward) rightsIn(ctx context.Context, in *Cluster, user, file string) {
+	needs, err := w.needsOf(in, file)
+	if err == nil && w.webhooksThere(ctx, in) {
+		var more []*need
+		more, err = w.needsOf(in, "webhook.yaml")
+		needs = append(needs, more...)
+	}
+	if err == nil {
+		err = askAll(ctx, in, user, needs)
+	}
+	if err != nil {
+		f := Finding{Check: checkRights, Level: Unknown, Cluster: w.in(in), Found: fmt.Sprintf("the rights of %s cannot be looked at: %v", user, err)}
+		if apierrors.IsForbidden(err) {
+			f.Found = "you may not ask for the rights of " + user
+			f.Do = "run osm-gitops doctor as somebody who may create subjectaccessreviews, such as a cluster admin"
+		}
+		w.tell(f)
+		return
+	}
+	w.tellRights(in, user, needs)
+}
+
+// needsOf expands the roles of a file. It is written for --namespace kube-system; in a
+// worker cluster apart that is where the lease is.
+func (w *ward) needsOf(in *Cluster, file string) ([]*need, error) {
+	objects, err := deploy.Objects(file)
+	if err != nil {
+		return nil, err
+	}
+	var out []*need
+	for _, o := range objects {
+		if o.GetKind() != "Role" && o.GetKind() != "ClusterRole" {
+			continue
+		}
+		var role rbacv1.Role // a ClusterRole has the same rules
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &role); err != nil {
+			return nil, fmt.Errorf("deploy/%s: %s %s: %w", file, o.GetKind(), o.GetName(), err)
+		}
+		if role.Namespace == metav1.NamespaceSystem && in == w.Management {
+			role.Namespace = w.Namespace
+		}
+		for _, rule := range role.Rules {
+			for _, a := range expand(rule) {
+				a.Namespace = role.Namespace
+				out = append(out, &need{ResourceAttributes: a, file: file})
+			}
+		}
+	}
+	return out, nil
+}
+
+// expand lists what a rule allows one by one.
+func expand(rule rbacv1.PolicyRule) []authorizationv1.ResourceAttributes {
+	names := rule.ResourceNames
+	if len(names) == 0 {
+		names = []string{""}
+	}
+	var out []authorizationv1.ResourceAttributes
+	for _, group := range rule.APIGroups {
+		for _, whole := range rule.Resources {
+			resource, sub, _ := strings.Cut(whole, "/")
+			for _, name := range names {
+				for _, verb := range rule.Verbs {
+					out = append(out, authorizationv1.ResourceAttributes{Verb: verb, Group: group, Resource: resource, Subresource: sub, Name: name})
+				}
+			}
+		}
+	}
+	return out
+}
+
+// askAll asks the API server for each right whether a user has it. Whoever asks for
+// himself needs no right to do so.
+func askAll(ctx context.Context, in *Cluster, user string, needs []*need) error {
+	who := &authenticationv1.SelfSubjectReview{}
+	if err := in.Client.Create(ctx, who); err != nil {
+		return fmt.Errorf("asking who you are: %w", err)
+	}
+	self := who.Status.UserInfo.Username == user
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(questions)
+	for _, n := range needs {
+		g.Go(func() (err error) {
+			n.allowed, err = askOne(ctx, in, user, self, n.ResourceAttributes)
+			return err
+		})
+	}
+	return g.Wait()
+}
+
+func askOne(ctx context.Context, in *Cluster, user string, self bool, a authorizationv1.ResourceAttributes) (bool, error) {
+	if self {
+		r := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &a}}
+		err := in.Client.Create(ctx, r)
+		return r.Status.Allowed, err
+	}
+	r := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: user, Groups: groupsOf(user), ResourceAttributes: &a}}
+	err := in.Client.Create(ctx, r)
+	return r.Status.Allowed, err
+}
+
+// groupsOf are those that every user of the kind is in:
+// https://kubernetes.io/docs/reference/access-authn-authz/authentication/#service-account-tokens
+func groupsOf(user string) []string {
+	groups := []string{"system:authenticated"}
+	if account, ok := strings.CutPrefix(user, "system:serviceaccount:"); ok {
+		namespace, _, _ := strings.Cut(account, ":")
+		groups = append(groups, "system:serviceaccounts", "system:serviceaccounts:"+namespace)
+	}
+	return groups
+}
+
+// tellRights tells of what is missing, a line for each thing.
+func (w *ward) tellRights(in *Cluster, user string, needs []*need) {
+	before, lacks := len(w.Findings), 0
+	missing := map[string][]string{} // verbs by thing
+	for _, n := range needs {
+		if !n.allowed {
+			lacks++
+			missing[n.thing()] = append(missing[n.thing()], n.Verb)
+		}
+	}
+	if lacks == len(needs) {
+		w.tell(Finding{
+			Check: checkRights, Level: Problem, Cluster: w.in(in), Found: fmt.Sprintf("%s has none of the %d rights that the controller needs", user, lacks),
+			Do: fmt.Sprintf("if the controller is somebody else, name him with %s; if not, kubectl apply --server-side -f deploy/%s", w.userFlag(in), needs[0].file),
+		})
+		return
+	}
+	for _, n := range needs {
+		verbs := missing[n.thing()]
+		if verbs == nil {
+			continue
+		}
+		delete(missing, n.thing())
+		f := Finding{
+			Check: checkRights, Level: Problem, Cluster: w.in(in), Found: fmt.Sprintf("%s may not %s %s", user, strings.Join(verbs, ", "), n.thing()),
+			Do: fmt.Sprintf("kubectl apply --server-side -f deploy/%s; if the controller is somebody else, name him with %s", n.file, w.userFlag(in)),
+		}
+		if use := n.optionalFor(); use != "" {
+			f.Level, f.Found = Warning, f.Found+", which is needed for "+use
+		}
+		w.tell(f)
+	}
+	if len(w.Findings) == before {
+		w.tell(Finding{Check: checkRights, Level: OK, Cluster: w.in(in), Found: fmt.Sprintf("%s has all %d rights that it needs", user, len(needs))})
+	}
+}
+
+func (w *ward) userFlag(in *Cluster) string {
+	if in != w.Management {
+		return "--worker-user"
+	}
+	return "--user"
+}

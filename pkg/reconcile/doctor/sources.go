@@ -1,0 +1,120 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/fluxcd/pkg/apis/meta"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/profiles"
+)
+
+const (
+	checkSources = "sources"
+	checkGit     = "git"
+)
+
+// sources tells what the controller says of each ProfileSource.
+func (w *ward) sources(ctx context.Context) {
+	list, ok := w.sourceList(ctx, checkSources)
+	if !ok {
+		return
+	}
+	for i := range list {
+		w.source(&list[i])
+	}
+	if len(list) == 0 {
+		w.tell(Finding{
+			Check: checkSources, Level: Warning, Found: "there is no ProfileSource in namespace " + w.Namespace,
+			Do: "apply one, see docs/profilesource.md; the built-in profiles come with a running controller",
+		})
+	}
+}
+
+// sourceList are the ProfileSources; false where they cannot be read, which is told.
+func (w *ward) sourceList(ctx context.Context, check string) ([]api.ProfileSource, bool) {
+	var list api.ProfileSourceList
+	if err := w.Management.Client.List(ctx, &list, client.InNamespace(w.Namespace)); err != nil {
+		w.unread(check, w.Management, "ProfileSources of namespace "+w.Namespace, err)
+		return nil, false
+	}
+	return list.Items, true
+}
+
+func (w *ward) source(ps *api.ProfileSource) {
+	name := "ProfileSource " + ps.Name
+	ready := apimeta.FindStatusCondition(ps.Status.Conditions, meta.ReadyCondition)
+	f := Finding{Check: checkSources, Level: OK, Cluster: w.in(w.Management)}
+	switch rolled := apimeta.FindStatusCondition(ps.Status.Conditions, api.RolledOutCondition); {
+	case ps.Spec.Suspend:
+		f.Level, f.Found, f.Do = Note, name+" is suspended: pushes reach nobody", "set spec.suspend to false when it should go on"
+	case ready == nil:
+		f.Level, f.Found, f.Do = Problem, name+": the controller has not looked at it", "see what is said of lease: does a controller run, and in this namespace?"
+	case ready.Status != metav1.ConditionTrue:
+		f.Level, f.Found = Problem, fmt.Sprintf("%s is not ready since %s: %s: %s", name, ready.LastTransitionTime.UTC().Format(time.RFC3339), ready.Reason, ready.Message)
+		f.Do = afterFailure(ready.Reason)
+	case ps.Status.ObservedGeneration != ps.Generation:
+		f.Level, f.Found, f.Do = Problem, name+": the controller has not looked at what was changed in its spec", "see what is said of lease: does a controller run?"
+	case rolled != nil && rolled.Reason == api.ReasonRolloutHeld:
+		f.Level, f.Found = Problem, fmt.Sprintf("%s holds a rollout: %s", name, rolled.Message)
+		f.Do = fmt.Sprintf("push what mends it, or let it on: kubectl -n %s annotate profilesource %s %s=VERSION", ps.Namespace, ps.Name, api.AnnotationRelease)
+	default:
+		f.Found = fmt.Sprintf("%s is ready at %s, %s", name, ps.Status.Revision, plural(len(ps.Status.Profiles), "profile", "profiles"))
+	}
+	w.tell(f)
+}
+
+// afterFailure says what to do about the reason of a Ready condition.
+func afterFailure(reason string) string {
+	switch reason {
+	case api.ReasonProfilesInvalid:
+		return "change the line that it names, and push: the profiles that are good are served meanwhile"
+	case api.ReasonUnreachable:
+		return "see from where the controller runs: name, port and NetworkPolicy of the repository's host; what is applied stays meanwhile"
+	case api.ReasonAuthenticationFailed:
+		return "replace the credentials in the Secret of spec.git.secretRef; they are read at each look"
+	case api.ReasonHostKeyRefused:
+		return "compare the host's key with known_hosts of the Secret of spec.git.secretRef, and replace it there if it was changed on purpose"
+	case api.ReasonReferenceNotFound:
+		return "push what spec.git.ref names, or name another"
+	case api.ReasonVerificationFailed:
+		return "see its condition SourceVerified: push signed commits, or put the signer's key into the Secret of spec.git.verify"
+	case api.ReasonHistoryRewritten:
+		return "accept the commit that it names with the annotation " + api.AnnotationAcceptRewrite + ", or push the earlier history again"
+	}
+	return "change what it names; docs/profilesource.md has every reason"
+}
+
+// repositories reads each repository as the controller does, but from here.
+func (w *ward) repositories(ctx context.Context) {
+	if w.Git == nil {
+		return // the controller's own word is in sources
+	}
+	list, ok := w.sourceList(ctx, checkGit)
+	if !ok {
+		return
+	}
+	reader := &profiles.Reconciler{Live: w.Management.Client}
+	for i := range list {
+		ps := &list[i]
+		if ps.Spec.Git == nil {
+			continue
+		}
+		f := Finding{Check: checkGit, Level: OK, Cluster: w.in(w.Management), Found: fmt.Sprintf("the repository of ProfileSource %s can be read from this machine", ps.Name)}
+		remote, err := reader.Remote(ctx, ps)
+		if err == nil {
+			_, err = w.Git.Fetch(ctx, remote)
+		}
+		if err != nil {
+			f.Level, f.Found = Problem, fmt.Sprintf("the repository of ProfileSource %s cannot be read from this machine: %s", ps.Name, strings.TrimSpace(err.Error()))
+			f.Do = "where the controller can read it, see sources, only the way from here is closed"
+		}
+		w.tell(f)
+	}
+}

@@ -1,0 +1,59 @@
+package doctor
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+)
+
+const settingsNamespace = api.NamespaceCloudInitSettings
+
+// stock is what there is of pools.
+type stock struct {
+	pools   []cluster.MachineDeployment // that name a profile
+	configs map[string]*osm.OperatingSystemConfig
+	secrets map[string]*metav1.PartialObjectMetadata // of cloud-init-settings, by name, without data
+}
+
+// takeStock reads it once; nil where it cannot be read, which is told for the check.
+func (w *ward) takeStock(ctx context.Context, check string) *stock {
+	if w.stock != nil {
+		return w.stock
+	}
+	s := &stock{configs: map[string]*osm.OperatingSystemConfig{}, secrets: map[string]*metav1.PartialObjectMetadata{}}
+	var mds cluster.MachineDeploymentList
+	if err := w.Worker.Client.List(ctx, &mds); err != nil {
+		w.unread(check, w.Worker, "MachineDeployments", err)
+		return nil
+	}
+	for i := range mds.Items {
+		if mds.Items[i].Annotations[api.AnnotationOSP] != "" {
+			s.pools = append(s.pools, mds.Items[i])
+		}
+	}
+	var configs osm.OperatingSystemConfigList
+	if err := w.Management.Client.List(ctx, &configs, client.InNamespace(w.Namespace)); err != nil {
+		w.unread(check, w.Management, "OperatingSystemConfigs of namespace "+w.Namespace, err)
+		return nil
+	}
+	for i := range configs.Items {
+		s.configs[configs.Items[i].Name] = &configs.Items[i]
+	}
+	secrets := &metav1.PartialObjectMetadataList{}
+	secrets.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
+	if err := w.Worker.Client.List(ctx, secrets, client.InNamespace(settingsNamespace)); err != nil {
+		w.unread(check, w.Worker, "the names of Secrets of namespace "+settingsNamespace, err)
+		return nil
+	}
+	for i := range secrets.Items {
+		s.secrets[secrets.Items[i].Name] = &secrets.Items[i]
+	}
+	w.stock = s
+	return s
+}

@@ -1,0 +1,107 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
+)
+
+const checkTokens = "tokens"
+
+const doRenew = "see what is said of lease and pools: a running controller renews it"
+
+// tokens tells of those that ended, by the API server's clock. Which pool one belongs to
+// is told, never what it is.
+func (w *ward) tokens(ctx context.Context) {
+	s := w.takeStock(ctx, checkTokens)
+	if s == nil {
+		return
+	}
+	before := len(w.Findings)
+	w.nodeTokens(s)
+	w.bootstrapTokens(ctx, s)
+	if len(w.Findings) == before {
+		w.tell(Finding{Check: checkTokens, Level: OK, Cluster: w.in(w.Worker), Found: "no token of a pool has ended"})
+	}
+}
+
+// nodeTokens looks at those with which machines fetch their Secrets, by the annotation of
+// the Secret that carries it.
+func (w *ward) nodeTokens(s *stock) {
+	ended := map[string]time.Time{} // by pool
+	for _, secret := range s.secrets {
+		at, err := time.Parse(time.RFC3339, secret.Annotations[api.AnnotationCredentialsExpireAt])
+		if err == nil && !w.now().Before(at) {
+			ended[secret.Annotations[api.AnnotationPool]] = at
+		}
+	}
+	names := slices.Sorted(maps.Keys(ended))
+	for i, pool := range names {
+		if i == maxTold {
+			break
+		}
+		w.tell(Finding{
+			Check: checkTokens, Level: Problem, Cluster: w.in(w.Worker), Do: doRenew,
+			Found: fmt.Sprintf("the token with which machines of %s fetch their Secrets ended at %s: those that are made now get no configuration", pool, ended[pool].UTC().Format(time.RFC3339)),
+		})
+	}
+	w.rest(checkTokens, Problem, len(names), "pools have a token that ended")
+}
+
+// bootstrapTokens looks at those with which kubelets join. kube-controller-manager deletes
+// one that ended, so that a pool without any is the usual sign.
+func (w *ward) bootstrapTokens(ctx context.Context, s *stock) {
+	var list corev1.SecretList
+	err := w.Worker.Client.List(ctx, &list, client.InNamespace(metav1.NamespaceSystem), client.HasLabels{api.LabelTokenPool})
+	if err != nil {
+		w.unread(checkTokens, w.Worker, "the Secrets with bootstrap tokens in namespace "+metav1.NamespaceSystem, err)
+		return
+	}
+	last := map[string]time.Time{} // the end of a pool's last token: of several the others may have ended
+	for i := range list.Items {
+		pool := list.Items[i].Labels[api.LabelTokenPool]
+		at, err := time.Parse(time.RFC3339, string(list.Items[i].Data[bootstrapapi.BootstrapTokenExpirationKey]))
+		if err == nil && at.After(last[pool]) {
+			last[pool] = at
+		}
+	}
+	var none []string
+	all := 0
+	for i := range s.pools {
+		md := &s.pools[i]
+		key := client.ObjectKeyFromObject(md)
+		if s.configs[pools.NamesOf(key).Config] == nil {
+			continue // told as a pool without a configuration
+		}
+		all++
+		if !w.now().Before(last[pools.TokenLabel(md)]) {
+			none = append(none, key.String())
+		}
+	}
+	w.tellNone(none, all)
+}
+
+// tellNone tells of pools without a bootstrap token. Where none has one, the controller
+// may have been told to use another.
+func (w *ward) tellNone(none []string, all int) {
+	f := Finding{Check: checkTokens, Level: Problem, Cluster: w.in(w.Worker), Do: doRenew}
+	switch {
+	case len(none) == 0:
+		return
+	case len(none) == all:
+		f.Level, f.Found = Warning, "no pool has a bootstrap token that counts: machines that are made now do not join, unless the controller has --bootstrap-token-service-account-name"
+	default:
+		f.Found = some(none) + " has no bootstrap token that counts: machines that are made now do not join"
+	}
+	w.tell(f)
+}

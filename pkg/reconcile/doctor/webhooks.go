@@ -1,0 +1,210 @@
+package doctor
+
+import (
+	"context"
+	"crypto/x509"
+	"fmt"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+)
+
+const checkWebhooks = "webhooks"
+
+// referenceConfiguration is the name of both configurations of operating-system-manager
+// (contract: section 9).
+const referenceConfiguration = "operatingsystemmanager.k8c.io"
+
+// soon is how long before its end a certificate is told: the controller renews its own
+// 30 days before.
+const soon = 14 * 24 * time.Hour
+
+// hook is one webhook and where its configuration lets the API server call.
+type hook struct {
+	name     string
+	config   admissionregistrationv1.WebhookClientConfig
+	fails    bool // it refuses what it cannot ask about
+	injected bool // somebody else writes its CA
+}
+
+// webhooks looks whether the API servers can call the controller, and believe it.
+func (w *ward) webhooks(ctx context.Context) {
+	before, found := len(w.Findings), 0
+	for _, c := range w.clusters() {
+		hooks, ok := w.hooksOf(ctx, c, api.WebhookConfigurationName)
+		if !ok {
+			return
+		}
+		found += len(hooks)
+		for _, h := range hooks {
+			w.hook(ctx, c, h)
+		}
+		w.referenceHooks(ctx, c)
+	}
+	if found == 0 {
+		w.tell(Finding{
+			Check: checkWebhooks, Level: Note, Found: "there is no webhook of osm-gitops: pools that name no profile get none, and nobody is warned of what cannot work",
+			Do: "kubectl apply --server-side -f deploy/webhook.yaml, see docs/admission.md",
+		})
+		return
+	}
+	w.servingCertificate(ctx)
+	if len(w.Findings) == before {
+		w.tell(Finding{Check: checkWebhooks, Level: OK, Found: plural(found, "webhook has", "webhooks have") + " a certificate that counts and somebody who answers"})
+	}
+}
+
+// webhooksThere reports whether a cluster has webhooks of ours.
+func (w *ward) webhooksThere(ctx context.Context, c *Cluster) bool {
+	var m admissionregistrationv1.MutatingWebhookConfiguration
+	return c.Client.Get(ctx, types.NamespacedName{Name: api.WebhookConfigurationName}, &m) == nil
+}
+
+// hooksOf are the webhooks of both configurations of a name; false where they cannot be
+// read, which is told.
+func (w *ward) hooksOf(ctx context.Context, c *Cluster, name string) ([]hook, bool) {
+	var hooks []hook
+	var mutating admissionregistrationv1.MutatingWebhookConfiguration
+	var validating admissionregistrationv1.ValidatingWebhookConfiguration
+	key := types.NamespacedName{Name: name}
+	for _, obj := range []client.Object{&mutating, &validating} {
+		if err := client.IgnoreNotFound(c.Client.Get(ctx, key, obj)); err != nil {
+			w.unread(checkWebhooks, c, "webhook configuration "+name, err)
+			return nil, false
+		}
+	}
+	add := func(name string, config admissionregistrationv1.WebhookClientConfig, policy *admissionregistrationv1.FailurePolicyType, annotations map[string]string) {
+		_, a := annotations["cert-manager.io/inject-ca-from"]
+		_, b := annotations["cert-manager.io/inject-ca-from-secret"]
+		hooks = append(hooks, hook{name, config, policy == nil || *policy == admissionregistrationv1.Fail, a || b})
+	}
+	for _, h := range mutating.Webhooks {
+		add(h.Name, h.ClientConfig, h.FailurePolicy, mutating.Annotations)
+	}
+	for _, h := range validating.Webhooks {
+		add(h.Name, h.ClientConfig, h.FailurePolicy, validating.Annotations)
+	}
+	return hooks, true
+}
+
+// hook looks at one webhook.
+func (w *ward) hook(ctx context.Context, c *Cluster, h hook) {
+	f := Finding{Check: checkWebhooks, Level: Problem, Cluster: w.in(c)}
+	if f.Found, f.Do = w.bundleTrouble(h); f.Found == "" && h.config.Service != nil {
+		f.Found, f.Do = w.endpointTrouble(ctx, c, h)
+	}
+	if f.Found != "" {
+		f.Found = fmt.Sprintf("webhook %s %s: %s", h.name, f.Found, passedOver(h))
+		w.tell(f)
+	}
+}
+
+// passedOver says what comes of a webhook that cannot be called.
+func passedOver(h hook) string {
+	if h.fails {
+		return "whatever it should judge is refused"
+	}
+	return "it is passed over"
+}
+
+// bundleTrouble says what is wrong with the CA of a webhook.
+func (w *ward) bundleTrouble(h hook) (found, do string) {
+	if len(h.config.CABundle) == 0 {
+		if h.injected {
+			return "has no caBundle", "cert-manager writes it: look at its Certificate, and the log of its cainjector"
+		}
+		return "has no caBundle", "the leading controller writes it where it has the right of deploy/webhook.yaml and a --webhook-address: see its log"
+	}
+	for _, cert := range certificates(h.config.CABundle) {
+		if w.now().Before(cert.NotAfter) {
+			return "", ""
+		}
+	}
+	return "has a caBundle in which no certificate is valid any more", "see the controller's log: the leader renews it, unless --cert-dir is given"
+}
+
+// endpointTrouble says why nobody answers for a webhook.
+func (w *ward) endpointTrouble(ctx context.Context, c *Cluster, h hook) (found, do string) {
+	service := types.NamespacedName{Namespace: h.config.Service.Namespace, Name: h.config.Service.Name}
+	err := c.Client.Get(ctx, service, &corev1.Service{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return fmt.Sprintf("leads to Service %s, which does not exist", service), "kubectl apply --server-side -f deploy/webhook.yaml, with the namespace of the controller"
+	case err != nil:
+		w.unread(checkWebhooks, c, "Service "+service.String(), err)
+		return "", ""
+	}
+	var slices discoveryv1.EndpointSliceList
+	err = c.Client.List(ctx, &slices, client.InNamespace(service.Namespace), client.MatchingLabels{discoveryv1.LabelServiceName: service.Name})
+	if err != nil {
+		w.unread(checkWebhooks, c, "the EndpointSlices of Service "+service.String(), err)
+		return "", ""
+	}
+	for _, s := range slices.Items {
+		for _, e := range s.Endpoints {
+			if e.Conditions.Ready == nil || *e.Conditions.Ready {
+				return "", ""
+			}
+		}
+	}
+	return fmt.Sprintf("leads to Service %s, behind which nobody is ready", service), "see whether the controller's Pods are ready and have the labels of the Service's selector"
+}
+
+// servingCertificate looks at the end of the certificate that the controller serves with.
+// Of its Secret the certificate is looked at, and no key.
+func (w *ward) servingCertificate(ctx context.Context) {
+	key := types.NamespacedName{Namespace: w.Namespace, Name: api.WebhookSecretName}
+	var secret corev1.Secret
+	err := w.Management.Client.Get(ctx, key, &secret)
+	f := Finding{Check: checkWebhooks, Cluster: w.in(w.Management), Do: "see the controller's log: whichever replica finds it due renews it"}
+	if apierrors.IsNotFound(err) {
+		f.Level, f.Found = Note, fmt.Sprintf("there is no Secret %s with the certificate of the webhooks", key)
+		f.Do = "nothing where --cert-dir is given; else start the controller with --webhook-address"
+		w.tell(f)
+		return
+	}
+	if err != nil {
+		w.unread(checkWebhooks, w.Management, "Secret "+key.String(), err)
+		return
+	}
+	certs := certificates(secret.Data[corev1.TLSCertKey])
+	switch {
+	case len(certs) == 0:
+		f.Level, f.Found, f.Do = Problem, fmt.Sprintf("Secret %s holds no certificate", key), "delete it: the controller makes another"
+	case !w.now().Before(certs[0].NotAfter):
+		f.Level, f.Found = Problem, fmt.Sprintf("the certificate of the webhooks, in Secret %s, ended at %s", key, end(certs[0]))
+	case !w.now().Add(soon).Before(certs[0].NotAfter):
+		f.Level, f.Found = Warning, fmt.Sprintf("the certificate of the webhooks, in Secret %s, ends at %s and is not renewed", key, end(certs[0]))
+	default:
+		return
+	}
+	w.tell(f)
+}
+
+func end(c *x509.Certificate) string { return c.NotAfter.UTC().Format(time.RFC3339) }
+
+// referenceHooks tells of the webhooks that operating-system-manager leaves behind.
+func (w *ward) referenceHooks(ctx context.Context, c *Cluster) {
+	hooks, ok := w.hooksOf(ctx, c, referenceConfiguration)
+	if !ok {
+		return
+	}
+	for _, h := range hooks {
+		if h.config.Service == nil {
+			continue
+		}
+		if found, _ := w.endpointTrouble(ctx, c, h); found != "" {
+			w.tell(Finding{
+				Check: checkWebhooks, Level: Problem, Cluster: w.in(c), Found: fmt.Sprintf("webhook %s of operating-system-manager %s: %s", h.name, found, passedOver(h)),
+				Do: "where operating-system-manager runs no more: kubectl delete mutatingwebhookconfiguration,validatingwebhookconfiguration " + referenceConfiguration,
+			})
+		}
+	}
+}

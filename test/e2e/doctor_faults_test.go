@@ -1,0 +1,369 @@
+package e2e
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"path/filepath"
+	"testing"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/doctor"
+)
+
+func (p *patient) brokenSources(first string) {
+	p.source(func(spec map[string]any) { spec["suspend"] = true })
+	p.finds(doctor.Note, "sources", "ProfileSource osps is suspended")
+	p.source(func(spec map[string]any) { spec["suspend"] = false })
+
+	p.git.push(map[string]string{"b.yaml": osp("osp-b", "v1.0.0", "echo {{ .Nonsense }}")})
+	p.refused(api.ReasonProfilesInvalid)
+	p.finds(doctor.Problem, "sources", "ProfilesInvalid: ")
+	p.git.push(map[string]string{"b.yaml": ""})
+	p.ready(p.git.run("rev-parse", "HEAD"))
+
+	p.git.mode.Store("down")
+	p.refused(api.ReasonUnreachable)
+	p.finds(doctor.Problem, "sources", "Unreachable: ")
+	p.git.mode.Store("password")
+	p.refused(api.ReasonAuthenticationFailed)
+	p.finds(doctor.Problem, "sources", "AuthenticationFailed: ")
+	p.git.mode.Store("")
+
+	p.source(gitSpec("ref", map[string]any{"branch": "gone"}))
+	p.refused(api.ReasonReferenceNotFound)
+	p.finds(doctor.Problem, "sources", "ReferenceNotFound: ")
+
+	_, line := signer(p.t, "ada@example.com")
+	p.trust(line)
+	p.source(gitSpec("verify", map[string]any{"mode": "HEAD", "secretRef": map[string]any{"name": "signers"}}))
+	p.refused(api.ReasonVerificationFailed)
+	p.finds(doctor.Problem, "sources", "VerificationFailed: ")
+
+	p.source(gitSpec("onRewrite", "Hold"))
+	p.ready(p.git.run("rev-parse", "HEAD"))
+	p.git.run("push", "-q", "--force", "origin", first+":main")
+	p.refused(api.ReasonHistoryRewritten)
+	p.finds(doctor.Problem, "sources", "HistoryRewritten: ")
+	p.git.run("reset", "-q", "--hard", first)
+	p.source(gitSpec("onRewrite", "Accept"))
+	p.ready(first)
+}
+
+func (p *patient) brokenPools() {
+	p.pool("lost", "osp-nowhere")
+	p.event("lost", api.EventProfileError)
+	p.finds(doctor.Problem, "pools", "/lost has no configuration: OperatingSystemProfileError: ")
+	p.drop("lost")
+
+	p.set("web", api.AnnotationVersionPin, "v9.9.9")
+	p.eventually("the pin to be refused", func() error { return p.condition("web", metav1.ConditionFalse, api.ReasonNewerRefused) })
+	p.finds(doctor.Problem, "pools", "/web does not have what it asks for: ")
+	p.set("web", api.AnnotationVersionPin, "")
+	p.eventually("it to be well again", func() error { return p.condition("web", metav1.ConditionTrue, api.ReasonConfigApplied) })
+
+	p.pool("other", "osp-a", func(md map[string]any) { value(md)["cloudProvider"] = "azure" })
+	p.event("other", api.EventProfileError)
+	p.finds(doctor.Problem, "pools", "/other has no configuration: OperatingSystemProfileError: ")
+	p.drop("other")
+
+	p.set("web", api.AnnotationSuspend, "true")
+	p.finds(doctor.Note, "pools", "the configuration is frozen of "+p.pools+"/web")
+	p.set("web", api.AnnotationSuspend, "")
+}
+
+// drop deletes a pool that never got a configuration.
+func (p *patient) drop(pool string) {
+	p.noError(p.client.Delete(p.t.Context(), p.machineDeployment(pool)))
+	p.gone(p.pools, pool, &machines.MachineDeployment{})
+}
+
+func (p *patient) brokenRights() {
+	var role rbacv1.ClusterRole
+	p.must(p.get("", "osm-gitops", &role))
+	whole := role.DeepCopy()
+	for i := range role.Rules {
+		switch role.Rules[i].Resources[0] {
+		case "nodes":
+			role.Rules[i].Verbs = []string{"get", "list", "watch"}
+		case "tokenreviews":
+			role.Rules[i].Verbs = []string{"get"}
+		}
+	}
+	p.must(p.client.Update(p.t.Context(), &role))
+	p.eventually("the API server to know", func() error { // it learns of roles by a watch
+		if _, report := p.doctor(); report.Problems == 0 {
+			return errors.New("it does not")
+		}
+		return nil
+	})
+	p.finds(doctor.Problem, "rights", "system:serviceaccount:kube-system:osm-gitops may not patch nodes")
+	p.finds(doctor.Warning, "rights", "may not create tokenreviews.authentication.k8s.io, which is needed for the audit page")
+	whole.ResourceVersion = ""
+	p.must(p.client.Update(p.t.Context(), whole))
+	p.eventually("the API server to know", func() error {
+		if status, _ := p.doctor(); status != 0 {
+			return errors.New("it does not")
+		}
+		return nil
+	})
+	p.finds(doctor.Problem, "rights", "system:serviceaccount:elsewhere:robot has none of the ", "--user", "system:serviceaccount:elsewhere:robot")
+}
+
+func (p *patient) brokenPolicies() {
+	p.policies()
+	p.finds(doctor.OK, "policies", "6 policies are installed, bound, and of this release")
+	name := metav1.ObjectMeta{Name: "osm-gitops-records"}
+	p.patch(&admissionregistrationv1.ValidatingAdmissionPolicy{}, "", name.Name, `{"spec":{"failurePolicy":"Ignore"}}`)
+	p.finds(doctor.Warning, "policies", "ValidatingAdmissionPolicy osm-gitops-records is not the one of this release")
+	p.must(p.client.Delete(p.t.Context(), &admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: name}))
+	p.finds(doctor.Problem, "policies", "there is no ValidatingAdmissionPolicyBinding osm-gitops-records")
+	p.must(p.cluster.Apply(p.t.Context(), repoPath("deploy/admission.yaml")))
+	p.patch(&admissionregistrationv1.ValidatingAdmissionPolicy{}, "", name.Name, `{"spec":{"failurePolicy":"Fail"}}`)
+	p.among(doctor.Problem, "policies", "does not name system:serviceaccount:other:osm: the policies refuse", "--user", "system:serviceaccount:other:osm")
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "osm-gitops-admission"}}
+	p.must(p.client.Delete(p.t.Context(), cm))
+	p.finds(doctor.Warning, "policies", "ConfigMap kube-system/osm-gitops-admission, which names who may write")
+	p.must(p.cluster.Apply(p.t.Context(), repoPath("deploy/admission.yaml")))
+}
+
+// holds reports whether a controller holds the lease.
+func (p *patient) holds() error {
+	var lease coordinationv1.Lease
+	err := p.get(namespace, mainLease, &lease)
+	if err == nil && (lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "") {
+		err = errors.New("nobody does")
+	}
+	return err
+}
+
+// renewed says when the lease was renewed last.
+func (p *patient) renewed(when time.Time) {
+	p.t.Helper()
+	p.patch(&coordinationv1.Lease{}, namespace, mainLease, fmt.Sprintf(`{"spec":{"holderIdentity":"one","leaseDurationSeconds":600,"renewTime":%q}}`, when.UTC().Format("2006-01-02T15:04:05.000000Z07:00")))
+}
+
+// held has somebody hold the lease for an hour, who does nothing.
+func (p *patient) held() { p.lease(mainLease) }
+
+func (p *patient) brokenLease() {
+	p.finds(doctor.Problem, "lease", "nobody holds Lease kube-system/operating-system-manager")
+	p.renewed(time.Now().Add(-time.Hour))
+	p.finds(doctor.Problem, "lease", `"one" holds Lease kube-system/operating-system-manager, and has not renewed it since`)
+	p.renewed(time.Now().Add(time.Hour))
+	p.finds(doctor.Problem, "lease", `the clock of "one", which holds Lease kube-system/operating-system-manager, is 1h0m`)
+	p.deleteLease(mainLease)
+	p.finds(doctor.Warning, "lease", "there is no Lease kube-system/operating-system-manager")
+
+	// Nobody looks at what is new, or changed.
+	p.held()
+	p.source(func(spec map[string]any) { spec["historyLimit"] = 3 })
+	p.finds(doctor.Problem, "sources", "has not looked at what was changed")
+	p.applyYAML(`{apiVersion: gitops.k8c.io/v1alpha1, kind: ProfileSource, metadata: {name: new, namespace: kube-system}, spec: {git: {url: "https://git.example.com/osps.git"}}}`)
+	p.finds(doctor.Problem, "sources", "ProfileSource new: the controller has not looked at it")
+	p.noError(p.client.Delete(p.t.Context(), &api.ProfileSource{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "new"}}))
+	p.pool("unseen", "osp-a")
+	p.among(doctor.Problem, "pools", "/unseen has no configuration: no event says why")
+	p.noError(p.client.Delete(p.t.Context(), p.machineDeployment("unseen")))
+	ps := p.profileSource()
+	ps.Status.ObservedGeneration = ps.Generation
+	p.must(p.client.Status().Update(p.t.Context(), ps))
+}
+
+func (p *patient) brokenClusterInfo() {
+	ca := caOf(p.t, p.cluster)
+	const good = "https://api.example.com:6443"
+	p.clusterInfo("https://127.0.0.1:6443", ca)
+	p.finds(doctor.Problem, "cluster-info", "server 127.0.0.1:6443 is an address that means the node itself")
+	p.clusterInfo("", ca)
+	p.finds(doctor.Problem, "cluster-info", "names no server")
+	p.clusterInfo(good, "")
+	p.finds(doctor.Warning, "cluster-info", "has no CA")
+	p.clusterInfo(good, string(certificateUntil(p.t, time.Now().Add(time.Hour))))
+	p.finds(doctor.Warning, "cluster-info", "its CA did not sign the certificate")
+	p.clusterInfo(good, string(certificateUntil(p.t, time.Now().Add(-time.Hour))))
+	p.finds(doctor.Problem, "cluster-info", "its CA ended on")
+	p.patch(&corev1.ConfigMap{}, "kube-public", "cluster-info", `{"data":{"kubeconfig":"clusters: {"}}`)
+	p.finds(doctor.Problem, "cluster-info", "key kubeconfig is no kubeconfig")
+	p.noError(p.client.Delete(p.t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-public", Name: "cluster-info"}}))
+	p.finds(doctor.Warning, "cluster-info", "ConfigMap kube-public/cluster-info does not exist")
+	p.clusterInfo(good, ca)
+}
+
+func (p *patient) brokenWebhooks() {
+	p.must(p.cluster.Apply(p.t.Context(), repoPath("deploy/webhook.yaml")))
+	mutating, validating := &admissionregistrationv1.MutatingWebhookConfiguration{}, &admissionregistrationv1.ValidatingWebhookConfiguration{}
+	mutating.Name, validating.Name = api.WebhookConfigurationName, api.WebhookConfigurationName
+	p.finds(doctor.Problem, "webhooks", "webhook default.machinedeployments.gitops.k8c.io has no caBundle: it is passed over")
+	p.bundle(mutating, validating, certificateUntil(p.t, time.Now().Add(-time.Hour)))
+	p.finds(doctor.Problem, "webhooks", "has a caBundle in which no certificate is valid any more")
+	p.bundle(mutating, validating, certificateUntil(p.t, time.Now().Add(time.Hour)))
+	p.finds(doctor.Problem, "webhooks", "leads to Service kube-system/osm-gitops-webhook, behind which nobody is ready: it is passed over")
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: api.WebhookServiceName}}
+	p.noError(p.client.Delete(p.t.Context(), service))
+	p.finds(doctor.Problem, "webhooks", "leads to Service kube-system/osm-gitops-webhook, which does not exist")
+	p.must(p.cluster.Apply(p.t.Context(), repoPath("deploy/webhook.yaml")))
+	slice := &discoveryv1.EndpointSlice{
+		ObjectMeta:  metav1.ObjectMeta{Namespace: namespace, Name: "hooks", Labels: map[string]string{discoveryv1.LabelServiceName: api.WebhookServiceName}},
+		AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"192.0.2.1"}}},
+	}
+	p.must(p.client.Create(p.t.Context(), slice))
+	p.finds(doctor.Note, "webhooks", "there is no Secret kube-system/osm-gitops-webhook-cert")
+	for _, c := range []struct {
+		level doctor.Level
+		says  string
+		cert  []byte
+	}{
+		{doctor.Problem, "holds no certificate", []byte("none")},
+		{doctor.Problem, "osm-gitops-webhook-cert, ended at", certificateUntil(p.t, time.Now().Add(-time.Hour))},
+		{doctor.Warning, "and is not renewed", certificateUntil(p.t, time.Now().Add(time.Hour))},
+		{doctor.OK, "3 webhooks have a certificate that counts", certificateUntil(p.t, time.Now().Add(1000*time.Hour))},
+	} {
+		p.apply(map[string]any{
+			"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": api.WebhookSecretName, "namespace": namespace},
+			"stringData": map[string]any{"tls.crt": string(c.cert), "tls.key": "canary-key-of-webhooks"},
+		})
+		p.finds(c.level, "webhooks", c.says)
+	}
+	p.referenceLeft(mutating)
+	p.noError(p.client.Delete(p.t.Context(), mutating))
+	p.noError(p.client.Delete(p.t.Context(), validating))
+	p.noError(p.client.Delete(p.t.Context(), slice))
+	p.noError(p.client.Delete(p.t.Context(), service))
+}
+
+// bundle writes the CA of every webhook.
+func (p *patient) bundle(mutating *admissionregistrationv1.MutatingWebhookConfiguration, validating *admissionregistrationv1.ValidatingWebhookConfiguration, ca []byte) {
+	p.t.Helper()
+	p.must(p.get("", mutating.Name, mutating))
+	p.must(p.get("", validating.Name, validating))
+	mutating.Webhooks[0].ClientConfig.CABundle = ca
+	for i := range validating.Webhooks {
+		validating.Webhooks[i].ClientConfig.CABundle = ca
+	}
+	p.must(p.client.Update(p.t.Context(), mutating))
+	p.must(p.client.Update(p.t.Context(), validating))
+}
+
+// referenceLeft is what operating-system-manager leaves behind when it is only stopped.
+func (p *patient) referenceLeft(like *admissionregistrationv1.MutatingWebhookConfiguration) {
+	fail := admissionregistrationv1.Fail
+	left := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "operatingsystemmanager.k8c.io"}}
+	hook := *like.Webhooks[0].DeepCopy()
+	hook.FailurePolicy, hook.ClientConfig.Service.Name = &fail, "gone"
+	hook.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"no": "namespace"}}
+	left.Webhooks = []admissionregistrationv1.MutatingWebhook{hook}
+	p.must(p.client.Create(p.t.Context(), left))
+	p.finds(doctor.Problem, "webhooks", "of operating-system-manager leads to Service kube-system/gone, which does not exist: whatever it should judge is refused")
+	p.noError(p.client.Delete(p.t.Context(), left))
+}
+
+func (p *patient) brokenTokens() {
+	ago := time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)
+	next, web := p.tokenOf("next"), p.tokenOf("web")
+	p.tokenEnds("next", -time.Hour) // kube-controller-manager deletes it
+	p.gone(next.Namespace, next.Name, &corev1.Secret{})
+	p.finds(doctor.Problem, "tokens", p.pools+"/next has no bootstrap token that counts")
+	p.tokenEnds("web", -time.Hour)
+	p.gone(web.Namespace, web.Name, &corev1.Secret{})
+	p.finds(doctor.Warning, "tokens", "no pool has a bootstrap token that counts")
+	for _, token := range []*corev1.Secret{next, web} {
+		token.ResourceVersion, token.UID = "", ""
+		p.must(p.client.Create(p.t.Context(), token))
+	}
+
+	name := "web-" + p.pools + "-bootstrap-config"
+	var secret corev1.Secret
+	p.must(p.get(api.NamespaceCloudInitSettings, name, &secret))
+	ends := secret.Annotations[api.AnnotationCredentialsExpireAt]
+	annotation := func(value string) string {
+		return fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, api.AnnotationCredentialsExpireAt, value)
+	}
+	p.patch(&corev1.Secret{}, api.NamespaceCloudInitSettings, name, annotation(ago))
+	p.finds(doctor.Problem, "tokens", "the token with which machines of "+p.pools+"/web fetch their Secrets ended at "+ago)
+	p.patch(&corev1.Secret{}, api.NamespaceCloudInitSettings, name, annotation(ends))
+
+	p.noError(p.client.Delete(p.t.Context(), &secret))
+	p.finds(doctor.Problem, "pools", "/web has no Secret cloud-init-settings/"+name+", so that its machines do not boot")
+	secret.ResourceVersion, secret.UID = "", ""
+	p.must(p.client.Create(p.t.Context(), &secret))
+
+	var osc osm.OperatingSystemConfig
+	p.must(p.get(namespace, "web-"+p.pools+"-config", &osc))
+	p.patch(&osm.OperatingSystemConfig{}, namespace, osc.Name, fmt.Sprintf(`{"metadata":{"annotations":{%q:"shop/another"}}}`, api.AnnotationPool))
+	p.finds(doctor.Problem, "pools", `was made for another, "shop/another"`)
+	p.patch(&osm.OperatingSystemConfig{}, namespace, osc.Name, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, api.AnnotationPool, p.pools+"/web"))
+}
+
+func (p *patient) brokenKinds() {
+	name := "profilesources.gitops.k8c.io"
+	var crd apiextensionsv1.CustomResourceDefinition
+	p.must(p.get("", name, &crd))
+	crd.Spec.Versions[0].AdditionalPrinterColumns[0].Name = "Other"
+	p.must(p.client.Update(p.t.Context(), &crd))
+	p.finds(doctor.Problem, "kinds", "CustomResourceDefinition "+name+" is not the one of this release: it differs at spec.versions[0].additionalPrinterColumns[0].name")
+
+	p.uninstallProvenance()
+	p.finds(doctor.Problem, "kinds", "CustomResourceDefinition nodeprovenances.gitops.k8c.io does not exist")
+	p.installProvenance()
+	p.eventually("the kinds to be back", func() error {
+		if status, _ := p.doctor(); status != 0 {
+			return errors.New("they are not")
+		}
+		return nil
+	})
+
+	sets := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "machinesets.cluster.k8s.io"}}
+	p.must(p.client.Delete(p.t.Context(), sets))
+	p.eventually("the kind to be gone", func() error {
+		if err := p.get("", sets.Name, sets); !apierrors.IsNotFound(err) {
+			return errors.New("it is there")
+		}
+		return nil
+	})
+	p.finds(doctor.Problem, "kinds", "CustomResourceDefinition machinesets.cluster.k8s.io does not exist")
+	p.installProvenance() // and all other kinds
+}
+
+// brokenClocks looks through somebody who tells another time.
+func (p *patient) brokenClocks(t *testing.T) {
+	target, err := url.Parse(p.cluster.Config.Host)
+	p.must(err)
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM([]byte(caOf(t, p.cluster)))
+	proxy := httputil.NewSingleHostReverseProxy(target)
+	proxy.Transport = &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS13}}
+	proxy.ModifyResponse = func(res *http.Response) error {
+		res.Header.Set("Date", time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat))
+		return nil
+	}
+	front := httptest.NewTLSServer(proxy)
+	t.Cleanup(front.Close)
+	cfg, err := clientcmd.LoadFromFile(p.kubeconfigOf(namespace, "osm-gitops"))
+	p.must(err)
+	cfg.Clusters["c"] = &clientcmdapi.Cluster{Server: front.URL, CertificateAuthorityData: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: front.Certificate().Raw})}
+	path := filepath.Join(t.TempDir(), "late")
+	p.must(clientcmd.WriteToFile(*cfg, path))
+	p.among(doctor.Warning, "clocks", "the clock of the API server is 1h0m", "--kubeconfig", path)
+	p.among(doctor.Problem, "clocks", "the clocks of both API servers differ by 1h0m", "--worker-cluster-kubeconfig", path)
+}
