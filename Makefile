@@ -57,11 +57,11 @@ fuzz: prerequisites ## feed every decoder and encoder what strangers might write
 	FUZZTIME=$(FUZZTIME) hack/fuzz
 
 # Packages whose tests do more when OSM_SOAK=1.
-SOAK ?= ./test/nodescripts ./test/faults ./test/e2e
+SOAK ?= ./test/nodescripts ./test/faults ./test/e2e ./test/image
 
 .PHONY: soak
-soak: prerequisites ## run the long tests: every fault on nodes alone, power that fails at every command, crashes under 300 pools, and the controller with the race detector
-	OSM_SOAK=1 go test -count=1 -timeout 4h $(SOAK)
+soak: prerequisites ## run the long tests: every fault on nodes alone, power that fails at every command, crashes under 300 pools, the controller with the race detector and no right too many, and images for two machines
+	OSM_SOAK=1 OSM_UNUSED_RIGHTS=1 go test -count=1 -timeout 4h $(SOAK)
 
 .PHONY: lint
 lint: prerequisites ## run the linters of .golangci.yml

@@ -1,6 +1,7 @@
 package image_test
 
 import (
+	"bytes"
 	"os"
 	"os/exec"
 	"regexp"
@@ -45,6 +46,15 @@ func TestWorkflows(t *testing.T) {
 				t.Errorf("step %q: %v\n%s", step.Name, err, out)
 			}
 		}
+	}
+	// The cosign that signs is the one whose library go.sum has the sum of.
+	used := regexp.MustCompile(`github\.com/sigstore/cosign/v3/cmd/cosign@(\S+)`).FindSubmatch(b)
+	module, err := os.ReadFile("../../tools/image/go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if used == nil || !bytes.Contains(module, []byte("github.com/sigstore/cosign/v3 "+string(used[1])+" ")) {
+		t.Errorf("the workflow signs with %q, which is not in tools/image/go.mod", used)
 	}
 	if scripts < 5 {
 		t.Errorf("there are %d scripts only", scripts)

@@ -4,7 +4,7 @@
 //	image -o DIR -version v1.2.3 -commit 3f2a9c1... -created 2026-01-02T03:04:05Z [-platforms linux/amd64,linux/arm64]
 //
 // It is run in the root of the repository. Beside the layout, in DIR.sbom, is an SBOM in SPDX's
-// format for each image. What the image is made of is the program and base.go; nothing of the
+// format for each image. What the image is made of is the program and the package base; nothing of the
 // machine goes in, so equal sources make equal images.
 package main
 
@@ -20,9 +20,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/ko/pkg/build"
 	"github.com/google/ko/pkg/publish"
+
+	"github.com/osm-gitops/osm-gitops/tools/image/base"
 )
 
 // program is the import path of what is built.
@@ -109,7 +112,14 @@ func parse(args []string) (options, error) {
 func (o options) build() []build.Option {
 	created := v1.Time{Time: o.created}
 	out := []build.Option{
-		build.WithBaseImages(o.base),
+		build.WithBaseImages(func(context.Context, string) (name.Reference, build.Result, error) {
+			index, err := base.Index(o.platforms, o.created)
+			if err != nil {
+				return nil, nil, err
+			}
+			ref, err := name.ParseReference(base.Name)
+			return ref, index, err
+		}),
 		build.WithPlatforms(o.platforms...),
 		build.WithTrimpath(true),
 		build.WithDefaultEnv([]string{"CGO_ENABLED=0"}),

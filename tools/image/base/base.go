@@ -1,82 +1,79 @@
-package main
+// Package base makes the image that the program is put on: nothing but whom the process may be,
+// and Mozilla's root certificates, of the release of golang.org/x/crypto/x509roots that go.mod
+// pins. It needs no network.
+package base
 
 import (
 	"archive/tar"
 	"bytes"
-	"context"
 	"encoding/pem"
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
-	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/google/go-containerregistry/pkg/v1/types"
-	"github.com/google/ko/pkg/build"
 	"golang.org/x/crypto/x509roots/fallback/bundle"
 )
 
-// baseName is what annotations of the image call its base: there is none to be fetched, and
-// the name exists nowhere (RFC 2606).
-const baseName = "image.invalid/scratch:latest"
+// Name is what annotations of the image call its base: there is none to be fetched, and the
+// name exists nowhere (RFC 2606).
+const Name = "image.invalid/scratch:latest"
 
 // file is one of the base image.
 type file struct{ path, content string }
 
-// base makes the image that the program is put on, for each platform: nothing but whom the process may
-// be, and Mozilla's root certificates, of a release of Go's module that go.mod pins.
-func (o options) base(context.Context, string) (name.Reference, build.Result, error) {
-	ref, err := name.ParseReference(baseName)
-	if err != nil {
-		return nil, nil, err
-	}
-	layer, err := o.layer([]file{
+// Index makes the base for each platform, such as linux/arm64. Equal arguments make equal
+// images: created is the time of everything in them.
+func Index(platforms []string, created time.Time) (v1.ImageIndex, error) {
+	content, err := layer([]file{
 		{"etc/group", "root:x:0:\nnonroot:x:65532:\n"},
 		{"etc/passwd", "root:x:0:0:root:/root:/sbin/nologin\nnonroot:x:65532:65532:nonroot:/home/nonroot:/sbin/nologin\n"},
 		{"etc/ssl/certs/ca-certificates.crt", roots()},
-	})
+	}, created)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
-	for _, p := range o.platforms {
+	for _, p := range platforms {
 		platform, err := v1.ParsePlatform(p)
 		if err != nil {
-			return nil, nil, fmt.Errorf("-platforms: %w", err)
+			return nil, fmt.Errorf("platform %q: %w", p, err)
 		}
-		image, err := o.image(layer, platform)
+		one, err := image(content, platform, created)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{Platform: platform}})
+		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: one, Descriptor: v1.Descriptor{Platform: platform}})
 	}
-	return ref, index, nil
+	return index, nil
 }
 
-func (o options) image(layer v1.Layer, platform *v1.Platform) (v1.Image, error) {
-	image := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
-	image, err := mutate.Append(image, mutate.Addendum{Layer: layer, History: v1.History{
-		Created: v1.Time{Time: o.created}, CreatedBy: "osm-gitops tools/image", Comment: "users and root certificates",
+func image(content v1.Layer, platform *v1.Platform, created time.Time) (v1.Image, error) {
+	made := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
+	made, err := mutate.Append(made, mutate.Addendum{Layer: content, History: v1.History{
+		Created: v1.Time{Time: created}, CreatedBy: "osm-gitops tools/image", Comment: "users and root certificates",
 	}})
 	if err != nil {
 		return nil, err
 	}
-	config, err := image.ConfigFile()
+	config, err := made.ConfigFile()
 	if err != nil {
 		return nil, err
 	}
 	config = config.DeepCopy()
 	config.OS, config.Architecture, config.Variant = platform.OS, platform.Architecture, platform.Variant
-	config.Created = v1.Time{Time: o.created}
+	config.Created = v1.Time{Time: created}
 	config.Config.Env = []string{"PATH=/usr/bin", "SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt"}
-	return mutate.ConfigFile(image, config)
+	return mutate.ConfigFile(made, config)
 }
 
 // layer is an archive of files that belong to root and that everybody may read, with their folders.
-func (o options) layer(files []file) (v1.Layer, error) {
+func layer(files []file, created time.Time) (v1.Layer, error) {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
 	made := map[string]bool{}
@@ -88,11 +85,11 @@ func (o options) layer(files []file) (v1.Layer, error) {
 				continue
 			}
 			made[dir] = true
-			if err := w.WriteHeader(&tar.Header{Name: dir, Typeflag: tar.TypeDir, Mode: 0o755, ModTime: o.created}); err != nil {
+			if err := w.WriteHeader(&tar.Header{Name: dir, Typeflag: tar.TypeDir, Mode: 0o755, ModTime: created}); err != nil {
 				return nil, err
 			}
 		}
-		if err := w.WriteHeader(&tar.Header{Name: f.path, Typeflag: tar.TypeReg, Mode: 0o644, Size: int64(len(f.content)), ModTime: o.created}); err != nil {
+		if err := w.WriteHeader(&tar.Header{Name: f.path, Typeflag: tar.TypeReg, Mode: 0o644, Size: int64(len(f.content)), ModTime: created}); err != nil {
 			return nil, err
 		}
 		if _, err := io.WriteString(w, f.content); err != nil {
