@@ -77,7 +77,12 @@ func (s *system) run(name string, part func(t *testing.T)) {
 // newSystem prepares everything but the controller; see start.
 func newSystem(t *testing.T) *system {
 	t.Helper()
-	c := cluster.Shared(t)
+	return newSystemOn(t, cluster.Shared(t))
+}
+
+// newSystemOn is newSystem for a control plane that a test has for itself.
+func newSystemOn(t *testing.T, c *cluster.Cluster) *system {
+	t.Helper()
 	s := &system{t: t, cluster: c, client: c.Client(t), git: newGitServer(t), pools: c.Namespace(t), cache: t.TempDir(), log: &bytes.Buffer{}}
 	if err := c.Apply(t.Context(), repoPath("deploy/cloud-init-settings.yaml"), repoPath("deploy/rbac.yaml")); err != nil {
 		t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -44,6 +45,43 @@ func TestTwoClustersHaveTheRightsOfOne(t *testing.T) {
 		if !strings.HasPrefix(right, "kube-system: ") {
 			t.Errorf("two-clusters/management.yaml allows %s, outside the controller's namespace", right)
 		}
+	}
+}
+
+// A dry run reads what the controller reads, whatever that is, and writes nothing.
+func TestDryRunHasTheRightsToRead(t *testing.T) {
+	want := map[string]bool{}
+	for right := range rights(t, "rbac.yaml") {
+		_, rest, _ := strings.Cut(right, ": ")
+		verb, _, _ := strings.Cut(rest, " ")
+		if slices.Contains([]string{"get", "list", "watch"}, verb) && !strings.Contains(right, "/leases ") {
+			want[right] = true
+		}
+	}
+	if len(want) < 20 {
+		t.Fatalf("found %d rights to read only", len(want))
+	}
+	got := rights(t, "dry-run.yaml")
+	for right := range want {
+		if !got[right] {
+			t.Errorf("dry-run.yaml lacks %s", right)
+		}
+	}
+	for right := range got {
+		if !want[right] {
+			t.Errorf("dry-run.yaml allows %s, which rbac.yaml does not, or which writes", right)
+		}
+	}
+	observe := map[string]bool{}
+	for _, rule := range []string{
+		"kube-system: patch gitops.k8c.io/profilesources/status any", "kube-system: create coordination.k8s.io/leases any", "kube-system: get,update coordination.k8s.io/leases osm-gitops-observe",
+	} {
+		for _, right := range expand(rule) {
+			observe[right] = true
+		}
+	}
+	if got := rights(t, "observe.yaml"); !maps.Equal(got, observe) {
+		t.Errorf("observe.yaml allows %v, want %v", got, observe)
 	}
 }
 

@@ -112,18 +112,17 @@ func briefly(what []string) string {
 	if len(what) <= most {
 		return strings.Join(what, ", ")
 	}
-	counts, order := map[string]int{}, []string{}
+	counts, order, alone := map[string]int{}, []string{}, map[string]string{}
 	for _, name := range what {
-		kind, _, keyed := strings.Cut(name, " ")
-		if !keyed {
-			kind = name
-		}
+		kind, _, _ := strings.Cut(name, " ")
 		if counts[kind] == 0 {
 			order = append(order, kind)
 		}
 		counts[kind]++
+		alone[kind] = name
 	}
 	for i, kind := range order {
+		order[i] = alone[kind]
 		if n := counts[kind]; n > 1 {
 			order[i] = fmt.Sprintf("%d %ss", n, kind)
 		}

@@ -1,0 +1,102 @@
+package rehearsal
+
+import (
+	"encoding/base64"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/preview"
+)
+
+// A document says what it would mean to a machine, by names alone (security.md 15).
+func TestDocuments(t *testing.T) {
+	const token = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJjYW5hcnkifQ.Y2FuYXJ5"
+	document := func(content string) []byte {
+		return []byte("#cloud-config\nwrite_files:\n- path: /opt/bin/setup\n  permissions: '0755'\n  encoding: b64\n  content: " + base64.StdEncoding.EncodeToString([]byte(content)) + "\n")
+	}
+	const name = "web-ns-bootstrap-config"
+	state := func(content string) []byte {
+		if content == "" {
+			return nil
+		}
+		doc, err := encode(&corev1.Secret{Data: map[string][]byte{api.UserDataKey: document(content)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return doc
+	}
+	write := func(verb, before, after string) act {
+		return act{verb: verb, before: state(before), after: state(after), at: ref{
+			kind: corev1.SchemeGroupVersion.WithKind("Secret"), key: types.NamespacedName{Namespace: api.NamespaceCloudInitSettings, Name: name},
+		}}
+	}
+	for what, c := range map[string]struct {
+		acts []act
+		want Document
+	}{
+		"nothing is written":      {nil, Document{Change: DocumentUntouched, Meaning: MeansSame}},
+		"annotations alone":       {[]act{write(verbPatch, "canary", "canary")}, Document{Change: DocumentKept, Meaning: MeansSame}},
+		"a new pool":              {[]act{write(verbCreate, "", "canary")}, Document{Change: DocumentCreated}},
+		"a pool that goes":        {[]act{write(verbDelete, "canary", "")}, Document{Change: DocumentDeleted}},
+		"another token":           {[]act{write(verbUpdate, "get "+token, "get "+preview.NodeToken())}, Document{Change: DocumentWritten, Meaning: MeansToken}},
+		"another bootstrap token": {[]act{write(verbUpdate, "abcdef.0123456789abcdef", "ghijkl.0123456789abcdef")}, Document{Change: DocumentWritten, Meaning: MeansToken}},
+		"another content":         {[]act{write(verbUpdate, "canary", "other canary")}, Document{Change: DocumentWritten, Meaning: MeansOther, Differs: []string{`file "/opt/bin/setup"`}}},
+		"replaced, and then given a token": {
+			[]act{write(verbDelete, "get "+token, ""), write(verbCreate, "", "get "+token), write(verbUpdate, "get "+token, "get "+preview.NodeToken())},
+			Document{Change: DocumentWritten, Meaning: MeansToken, Absent: true},
+		},
+	} {
+		got := documents(c.acts, types.NamespacedName{Namespace: "ns", Name: "web"})[0]
+		if got.Change != c.want.Change || got.Meaning != c.want.Meaning || got.Absent != c.want.Absent || !slices.Equal(got.Differs, c.want.Differs) || got.Secret != name {
+			t.Errorf("%s: got %+v, want %+v", what, got, c.want)
+		}
+	}
+}
+
+// What changes is named by its key, and no value is told (security.md 15).
+func TestFields(t *testing.T) {
+	r := &Rehearsal{}
+	w := r.write(act{
+		verb: verbPatch, at: ref{kind: corev1.SchemeGroupVersion.WithKind("Secret"), key: types.NamespacedName{Namespace: "ns", Name: "s"}},
+		before: []byte(`{"metadata":{"resourceVersion":"1","annotations":{"gone":"canary","same":"x"}},"data":{"k":"Y2FuYXJ5"},"spec":{"a":1}}`),
+		after:  []byte(`{"metadata":{"resourceVersion":"2","annotations":{"new":"canary","same":"x"},"finalizers":["f"]},"data":{"k":"b3RoZXI="},"spec":{"a":1}}`),
+	})
+	if want := []string{"annotation gone", "annotation new", "data k", "finalizers"}; !slices.Equal(w.What, want) {
+		t.Errorf("got %q, want %q", w.What, want)
+	}
+	if got, want := w.String(), "patch Secret ns/s (2 annotations, data k, finalizers)"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// The text has what a person looks for: what is refused, what changes for machines.
+func TestText(t *testing.T) {
+	r := Report{
+		Sources: []Source{{Subject: Subject{Name: "ns/osps"}, Ready: true, Message: "applied main"}},
+		Pools: []Pool{
+			{Subject: Subject{Name: "ns/a"}, Documents: []Document{{Stage: "bootstrap", Change: DocumentKept, Meaning: MeansSame}}, Machines: "nothing"},
+			{Subject: Subject{Name: "ns/b", Writes: []Write{{Verb: verbDelete, Kind: "Secret", Namespace: "x", Name: "s"}}}, Machines: "something",
+				Documents: []Document{{Stage: "bootstrap", Change: DocumentWritten, Absent: true, Meaning: MeansOther, Differs: []string{`file "/x"`}}}},
+			{Subject: Subject{Name: "ns/c"}, Refused: "no such profile"},
+		},
+		Writes: 1,
+	}
+	text := r.Text()
+	for _, want := range []string{
+		"Nothing was written.", "ProfileSource ns/osps: ready: applied main\n", "pool ns/b: 1 writes\n", "  the bootstrap document is kept, to the byte",
+		"  the bootstrap document is deleted and created: it means another: file \"/x\"\n", "  delete Secret x/s\n", "pool ns/c: REFUSED: no such profile\n",
+		"3 pools, 1 whose documents keep their meaning, 1 whose documents get another meaning, 1 refused; 1 writes\n",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the text has not %q:\n%s", want, text)
+		}
+	}
+	if !r.Failed() {
+		t.Error("a pool is refused, and that is no failure")
+	}
+}
