@@ -1,0 +1,246 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes"
+	"github.com/osm-gitops/osm-gitops/test/cluster"
+)
+
+// argo runs the scripts of examples/argocd on objects as the API server has them.
+type argo struct {
+	*system
+	program string
+}
+
+// argoCD builds what runs Lua as Argo CD does: a module of its own.
+func (s *system) argoCD() *argo {
+	s.t.Helper()
+	if err := cluster.DependOn("test/argocd", "examples/argocd"); err != nil {
+		s.t.Fatal(err)
+	}
+	a := &argo{s, filepath.Join(s.t.TempDir(), "lua")}
+	command := func(args ...string) ([]byte, error) {
+		cmd := exec.CommandContext(s.t.Context(), "go", args...)
+		cmd.Dir = repoPath("test/argocd/lua")
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-buildvcs=false", "GOWORK=off")
+		return cmd.CombinedOutput()
+	}
+	if out, err := command("list", "-deps", "."); err != nil {
+		if os.Getenv("CI") == "true" {
+			s.t.Fatalf("%v\n%s", err, out)
+		}
+		s.t.Skipf("a Lua interpreter cannot be had on this machine: %v\n%s", err, out)
+	}
+	if out, err := command("build", "-trimpath", "-o", a.program, "."); err != nil {
+		s.t.Fatalf("%v\n%s", err, out)
+	}
+	return a
+}
+
+// object reads one as it is now.
+func (a *argo) object(kind schema.GroupVersionKind, namespace, name string) *unstructured.Unstructured {
+	a.t.Helper()
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(kind)
+	a.must(a.get(namespace, name, u))
+	return u
+}
+
+// script runs a script on an object.
+func (a *argo) script(u *unstructured.Unstructured, name string) map[string]any {
+	a.t.Helper()
+	in, err := json.Marshal([]any{map[string]any{"object": u.Object, "script": name}})
+	a.must(err)
+	cmd := exec.CommandContext(a.t.Context(), a.program, repoPath("examples/argocd/argocd-cm.yaml"))
+	var stderr bytes.Buffer
+	cmd.Stdin, cmd.Stderr = bytes.NewReader(in), &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		a.t.Fatalf("%v\n%s", err, &stderr)
+	}
+	var answers []struct {
+		Result map[string]any
+		Error  string
+	}
+	a.must(json.Unmarshal(out, &answers))
+	if answers[0].Error != "" {
+		a.t.Fatalf("script %s of %s %s: %s", name, u.GetKind(), u.GetName(), answers[0].Error)
+	}
+	return answers[0].Result
+}
+
+// health compares what Argo CD would show of an object.
+func (a *argo) health(u *unstructured.Unstructured, status string, says ...string) {
+	a.t.Helper()
+	got := a.script(u, "health")
+	message, _ := got["message"].(string)
+	if got["status"] != status || message == "" || !containsAll(message, says) {
+		a.t.Errorf("%s %s: health is %v, want %s saying %q", u.GetKind(), u.GetName(), got, status, says)
+	}
+}
+
+// act does what a click on an action does: Argo CD sends what differs as a merge patch.
+func (a *argo) act(u *unstructured.Unstructured, action string) {
+	a.t.Helper()
+	offered := a.script(u, "discovery")
+	if what, ok := offered[action].(map[string]any); !ok || what["disabled"] != false {
+		a.t.Fatalf("%s %s: action %s is not offered: %v", u.GetKind(), u.GetName(), action, offered)
+	}
+	result := &unstructured.Unstructured{Object: a.script(u, action)}
+	a.must(a.client.Patch(a.t.Context(), result, client.MergeFrom(u)))
+}
+
+// The scripts of examples/argocd tell every state, and act, as Argo CD runs them.
+func TestArgoCDScripts(t *testing.T) {
+	s := newSystem(t)
+	a := s.argoCD()
+	sources, configs := api.GroupVersion.WithKind("ProfileSource"), osm.GroupVersion.WithKind("OperatingSystemConfig")
+	source := func() *unstructured.Unstructured { return a.object(sources, namespace, "osps") }
+
+	first := s.git.push(map[string]string{"a.yaml": osp("osp-a", "v1.0.0", "echo one")})
+	s.source()
+	a.health(source(), "Progressing", "not looked at yet")
+	s.start()
+	s.ready(first)
+	a.health(source(), "Healthy", "1 profile")
+	a.health(a.object(osm.GroupVersion.WithKind("OperatingSystemProfile"), namespace, "osp-a-v1.0.0"), "Healthy", "v1.0.0", first)
+
+	// Actions: what they change reaches the controller.
+	a.act(source(), "suspend")
+	a.health(source(), "Suspended")
+	a.act(source(), "resume")
+	s.ready(first)
+	a.act(source(), "reconcile")
+	s.eventually("the request to be answered", func() error {
+		if got := s.profileSource().Status.LastHandledReconcileAt; !strings.HasPrefix(got, "Argo CD, 20") {
+			return fmt.Errorf("the last one answered is %q", got)
+		}
+		return nil
+	})
+
+	s.pool("pool-a", "osp-a")
+	_, provisioning := s.served("pool-a", "v1.0.0")
+	config := func() *unstructured.Unstructured { return a.object(configs, namespace, "pool-a-"+s.pools+"-config") }
+	ready := func(status string) func() error {
+		return func() error { return conditionIs(config(), "Ready", status) }
+	}
+	s.eventually("the configuration to be applied", ready("True"))
+	a.health(config(), "Healthy")
+	fresh := config()
+	delete(fresh.Object, "status")
+	a.health(fresh, "Progressing")
+
+	a.machines(t)
+	a.nodes("pool-a", provisioning)
+
+	// What only another commit heals is Stalled, and Degraded.
+	s.git.push(map[string]string{"a.yaml": osp("osp-a", "v1.1.0", "echo {{ .NoSuchField }}")})
+	s.refused(api.ReasonProfilesInvalid, "NoSuchField")
+	a.health(source(), "Degraded", "NoSuchField")
+	// What renders for nobody is refused by the pool alone.
+	s.git.push(map[string]string{"a.yaml": osp("osp-a", "v1.2.0", "echo {{ .KubeletFeatureGates.None }}")})
+	s.eventually("the configuration to refuse a newer one", ready("False"))
+	a.health(config(), "Degraded", "refused")
+
+	// A host that is away may come back: Progressing.
+	s.git.mode.Store("down")
+	s.refused(api.ReasonUnreachable)
+	a.health(source(), "Progressing")
+	// A spec that nobody has seen is not the one that was found good.
+	s.stop()
+	s.source(func(spec map[string]any) { spec["interval"] = "2m" })
+	a.health(source(), "Progressing", "present spec")
+}
+
+// machines goes through the states that machine-controller reports.
+func (a *argo) machines(t *testing.T) {
+	for name, c := range map[string]struct {
+		status, health, says string
+		more                 func(md map[string]any)
+	}{
+		"nothing reported":   {`{}`, "Progressing", "not seen", nil},
+		"an older spec":      {`{"observedGeneration":0,"replicas":1,"updatedReplicas":1,"availableReplicas":1}`, "Progressing", "not seen", nil},
+		"old machines":       {`{"observedGeneration":9,"replicas":2,"availableReplicas":2}`, "Progressing", "0 of 1 machines are made from the present template", nil},
+		"one too many":       {`{"observedGeneration":9,"replicas":2,"updatedReplicas":1,"availableReplicas":2}`, "Progressing", "1 machines of an older template", nil},
+		"not joined":         {`{"observedGeneration":9,"replicas":1,"updatedReplicas":1}`, "Progressing", "0 of 1 machines are available", nil},
+		"all there":          {`{"observedGeneration":9,"replicas":1,"updatedReplicas":1,"availableReplicas":1}`, "Healthy", "1 machines are available", nil},
+		"scaled to nothing":  {`{"observedGeneration":9}`, "Healthy", "0 machines", func(md map[string]any) { md["spec"].(map[string]any)["replicas"] = 0 }},
+		"paused":             {`{"observedGeneration":9}`, "Suspended", "paused", func(md map[string]any) { md["spec"].(map[string]any)["paused"] = true }},
+		"frozen":             {`{"observedGeneration":9,"replicas":1,"updatedReplicas":1,"availableReplicas":1}`, "Healthy", "frozen", annotate(api.AnnotationSuspend, "true")},
+		"default of replica": {`{"observedGeneration":9}`, "Progressing", "0 of 1 machines", func(md map[string]any) { delete(md["spec"].(map[string]any), "replicas") }},
+	} {
+		pool := "md-" + strings.ReplaceAll(name, " ", "-")
+		var more []func(md map[string]any)
+		if c.more != nil {
+			more = append(more, c.more)
+		}
+		a.pool(pool, "osp-a", more...)
+		a.status(&machines.MachineDeployment{}, pool, c.status)
+		t.Run(name, func(t *testing.T) {
+			whole := a.t
+			a.t = t
+			defer func() { a.t = whole }()
+			a.health(a.object(machines.GroupVersion.WithKind("MachineDeployment"), a.pools, pool), c.health, c.says)
+		})
+	}
+	pool := func() *unstructured.Unstructured {
+		return a.object(machines.GroupVersion.WithKind("MachineDeployment"), a.pools, "md-all-there")
+	}
+	a.act(pool(), "freeze-configuration")
+	a.event("md-all-there", api.EventConfigSuspended)
+	a.act(pool(), "unfreeze-configuration")
+	a.event("md-all-there", api.EventConfigResumed)
+}
+
+// nodes goes through what is known of where a node came from.
+func (a *argo) nodes(pool string, provisioning *corev1.Secret) {
+	a.t.Helper()
+	known := func(node *corev1.Node, agreed string) *unstructured.Unstructured {
+		found := &unstructured.Unstructured{}
+		found.SetGroupVersionKind(api.GroupVersion.WithKind("NodeProvenance"))
+		a.eventually("what is known of "+node.Name, func() error {
+			if err := a.get("", nodes.Name(node.Name, node.UID), found); err != nil {
+				return err
+			}
+			return conditionIs(found, api.AgreedCondition, agreed)
+		})
+		return found
+	}
+	honest := known(a.joins(pool, "honest", provisioning), "True")
+	a.health(honest, "Healthy", "its pool had")
+	delete(honest.Object, "status")
+	a.health(honest, "Progressing")
+	silent := known(a.joins(pool, "silent", nil), "Unknown")
+	a.health(silent, "Healthy", "neither label")
+	lie := provisioning.DeepCopy()
+	lie.Annotations[api.AnnotationInputDigest] = "v1:sha256:" + strings.Repeat("0", 64)
+	liar := known(a.joins(pool, "liar", lie), "False")
+	a.health(liar, "Degraded")
+}
+
+// conditionIs reports what else an object says of itself.
+func conditionIs(u *unstructured.Unstructured, kind, status string) error {
+	conditions, _, err := unstructured.NestedSlice(u.Object, "status", "conditions")
+	for _, c := range conditions {
+		if c, ok := c.(map[string]any); ok && c["type"] == kind && c["status"] == status {
+			return nil
+		}
+	}
+	return fmt.Errorf("conditions are %v (%w)", conditions, err)
+}
