@@ -48,7 +48,7 @@ fuzz: prerequisites ## feed every decoder and encoder what strangers might write
 	FUZZTIME=$(FUZZTIME) hack/fuzz
 
 # Packages whose tests do more when OSM_SOAK=1.
-SOAK ?= ./test/nodescripts ./test/faults ./test/e2e
+SOAK ?= ./test/nodescripts ./test/rehearsal ./test/faults ./test/e2e
 
 .PHONY: soak
 soak: prerequisites ## run the long tests: every fault on nodes alone, power that fails at every command, crashes under 300 pools, and the controller with the race detector
