@@ -13,10 +13,11 @@ func TestFaults(t *testing.T) {
 		name, image string
 		// breaks is called before the machine is switched on, heals once it is.
 		breaks, heals func(r *rehearsal)
+		starts        int
 	}{
-		{name: "unavailable", image: "bookworm", breaks: unavailableOnce},
-		{name: "away", image: "trixie", breaks: func(r *rehearsal) { r.cloud.front.away() }, heals: back},
-		{name: "reboots", image: "bookworm", breaks: reboots},
+		{name: "unavailable", image: "bookworm", breaks: unavailableOnce, starts: 1},
+		{name: "away", image: "trixie", breaks: func(r *rehearsal) { r.cloud.front.away() }, heals: back, starts: 1},
+		{name: "reboots", image: "bookworm", breaks: reboots, starts: 3},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := rehearse(t, c.image, "fault-"+c.name)
@@ -26,6 +27,9 @@ func TestFaults(t *testing.T) {
 				c.heals(r)
 			}
 			r.finished()
+			if n := r.starts(); n != c.starts {
+				t.Errorf("it was started %d times, want %d", n, c.starts)
+			}
 			if n := r.cloud.front.unbroken() + r.cloud.publishers.unbroken(); n > 0 {
 				t.Errorf("%d faults have not happened", n)
 			}

@@ -223,7 +223,10 @@ func (m *machine) groups() []string {
 
 // start starts systemd-nspawn, on a terminal: without one it waits for ever.
 func (m *machine) start() error {
+	m.mu.Lock()
 	m.consoles++
+	console := m.console(m.consoles)
+	m.mu.Unlock()
 	var script strings.Builder
 	for _, group := range m.groups() {
 		if err := os.MkdirAll(group, 0o755); err != nil {
@@ -233,7 +236,7 @@ func (m *machine) start() error {
 	}
 	fmt.Fprintf(&script, "exec systemd-nspawn --quiet --register=no --keep-unit --resolv-conf=off --timezone=off --link-journal=no "+
 		"--directory=%s --bind=%s:/var/lib/containerd --machine=%s --network-namespace-path=/run/netns/%s --boot", m.root, m.images(), m.name, m.name)
-	cmd := exec.Command("script", "--quiet", "--return", "--command", script.String(), m.console(m.consoles))
+	cmd := exec.Command("script", "--quiet", "--return", "--command", script.String(), console)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	exited := make(chan int, 1)
 	started := make(chan error)
@@ -258,7 +261,7 @@ func (m *machine) start() error {
 		select {
 		case status := <-exited:
 			exited <- status
-			out, _ := os.ReadFile(m.console(m.consoles)) // none is no better explanation
+			out, _ := os.ReadFile(console) // none is no better explanation
 			ended = fmt.Errorf("systemd-nspawn ended with %d: %s", status, out)
 			return nil
 		default:
@@ -270,6 +273,13 @@ func (m *machine) start() error {
 		return err
 	})
 	return errors.Join(err, ended)
+}
+
+// starts is how often it has booted.
+func (m *machine) starts() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.consoles
 }
 
 // wait waits until the machine is off, and removes its control groups.
@@ -381,7 +391,7 @@ func (m *machine) off() {
 // report shows what is known of a machine on which a test has failed.
 func (m *machine) report() {
 	const most = 20 << 10 // bytes
-	for n := range m.consoles {
+	for n := range m.starts() {
 		out, _ := os.ReadFile(m.console(n + 1)) // none is no better explanation
 		m.t.Logf("console of %s, start %d:\n%s", m.name, n+1, out[max(0, len(out)-most/4):])
 	}
