@@ -76,6 +76,8 @@ func outside(m *testing.M) int {
 	if unavailable = probe(ctx); unavailable != nil {
 		return m.Run()
 	}
+	sweep()
+	defer sweep()
 	dir, err := os.MkdirTemp("", fmt.Sprintf("%s%d-", ours, os.Getpid()))
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "rehearsal:", err)
@@ -92,8 +94,6 @@ func outside(m *testing.M) int {
 		unavailable = err
 		return m.Run()
 	}
-	sweep()
-	defer sweep()
 	return enter(ctx, env)
 }
 
