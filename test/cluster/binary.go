@@ -47,7 +47,7 @@ type Program struct {
 	// Sources is the module's folder below the root of this repository, Package what
 	// is built there.
 	Sources, Package string
-	Args             []string // of go build
+	Args, Env        []string // of go build; Env beside what holds for all
 	// Minutes says how long that takes on two cores.
 	Minutes string
 }
@@ -69,6 +69,17 @@ var Containerd = Program{
 	Name: "containerd", Sources: "test/rehearsal/containerd", Package: "github.com/containerd/containerd/v2/cmd/containerd", Minutes: "about a minute",
 	Args: []string{"-trimpath", "-ldflags=-s -w"},
 }
+
+// Ignition is what writes a Flatcar machine's files. It needs a C compiler and
+// libblkid. There is no SELinux policy in a rehearsed machine to label files by.
+var Ignition = Program{
+	Name: "ignition", Sources: "test/rehearsal/ignition", Package: "github.com/coreos/ignition/v2/internal", Minutes: "about a minute",
+	Args: []string{"-trimpath", "-ldflags=-s -w -X github.com/coreos/ignition/v2/internal/distro.selinuxRelabel=false"},
+	Env:  []string{"CGO_ENABLED=1"},
+}
+
+// Programs are all of them.
+var Programs = []Program{controlPlane, Kubelet, Containerd, Ignition}
 
 // Binary returns the path of the control plane's program, see Program.Path.
 func Binary(ctx context.Context, progress io.Writer) (string, error) {
@@ -135,13 +146,13 @@ func Root() (string, error) {
 
 func (p Program) hash(ctx context.Context, root string) (string, error) {
 	sources := filepath.Join(root, p.Sources)
-	version, err := command(ctx, sources, "go", "version").Output()
+	version, err := p.command(ctx, sources, "version").Output()
 	if err != nil {
 		return "", fmt.Errorf("%w: running go version: %w", ErrUnavailable, err)
 	}
-	what := p.Args
+	what := slices.Concat(p.Args, p.Env)
 	if p.Package != "." {
-		what = append(slices.Clone(p.Args), p.Package)
+		what = append(what, p.Package)
 	}
 	h := sha256.New()
 	fmt.Fprintf(h, "%s%q%q\n", version, what, buildEnv)
@@ -177,12 +188,12 @@ func (p Program) build(ctx context.Context, sources, binary string, progress io.
 	}()
 	// Listing the packages downloads their modules. It fails where the network is
 	// missing, the build after it only where something is wrong with the code.
-	if out, err := command(ctx, sources, "go", append(append([]string{"list", "-deps"}, p.tags()...), p.Package)...).CombinedOutput(); err != nil {
+	if out, err := p.command(ctx, sources, append(append([]string{"list", "-deps"}, p.tags()...), p.Package)...).CombinedOutput(); err != nil {
 		return fmt.Errorf("%w: fetching its modules: %w\n%s", ErrUnavailable, err, tail(out))
 	}
 	partial := binary + ".partial"
 	args := append(append([]string{"build"}, p.Args...), "-o", partial, p.Package)
-	if out, err := command(ctx, sources, "go", args...).CombinedOutput(); err != nil {
+	if out, err := p.command(ctx, sources, args...).CombinedOutput(); err != nil {
 		return fmt.Errorf("building %s: %w\n%s", p.Name, err, tail(out))
 	}
 	if err := os.Rename(partial, binary); err != nil {
@@ -203,10 +214,11 @@ func (p Program) tags() []string {
 	return tags
 }
 
-func command(ctx context.Context, dir, name string, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, name, args...)
+// command is one of go, in a folder.
+func (p Program) command(ctx context.Context, dir string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), buildEnv...)
+	cmd.Env = slices.Concat(os.Environ(), buildEnv, p.Env)
 	cmd.WaitDelay = 5 * time.Second // the compiler it started may hold its output open
 	return cmd
 }

@@ -5,33 +5,25 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes"
+	provenance "github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
+	"github.com/osm-gitops/osm-gitops/test/nodes"
 )
-
-// document is what our documents have of cloud-init's format.
-type document struct {
-	WriteFiles []struct {
-		Path        string `json:"path"`
-		Permissions string `json:"permissions"`
-		Content     string `json:"content"`
-	} `json:"write_files"`
-}
 
 // written is a file as it is to be on a machine.
 type written struct {
@@ -44,16 +36,16 @@ func files(t *testing.T, documents ...string) map[string]written {
 	t.Helper()
 	all := map[string]written{}
 	for _, text := range documents {
-		var d document
-		if err := yaml.Unmarshal([]byte(text), &d); err != nil || len(d.WriteFiles) == 0 {
-			t.Fatalf("a document with %d files: %v", len(d.WriteFiles), err)
+		d, err := nodes.Parse([]byte(text))
+		if err != nil || len(d.Files) == 0 {
+			t.Fatalf("a document with %+v: %v", d, err)
 		}
-		for _, f := range d.WriteFiles {
-			mode, err := strconv.ParseUint(f.Permissions, 8, 12)
-			if err != nil {
-				t.Fatalf("%s: %v", f.Path, err)
-			}
-			all[f.Path] = written{fmt.Sprintf("%04o", mode), f.Content}
+		list := d.Files
+		for _, u := range d.Units {
+			list = append(list, u.Files()...)
+		}
+		for _, f := range list {
+			all[f.Path] = written{fmt.Sprintf("%04o", f.Mode), string(f.Content)}
 		}
 	}
 	return all
@@ -98,10 +90,11 @@ func (m *machine) running() {
 func (m *machine) keepsSecrets(secrets ...string) {
 	m.t.Helper()
 	journal := m.journal("export")
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if len(m.seen) < 20 {
-		m.t.Errorf("the arguments of %d processes were seen only", len(m.seen))
+	m.cloud.mu.Lock()
+	seenArguments := maps.Clone(m.cloud.seen)
+	m.cloud.mu.Unlock()
+	if len(seenArguments) < 20 {
+		m.t.Errorf("the arguments of %d processes were seen only", len(seenArguments))
 	}
 	for i, secret := range secrets {
 		if len(secret) < 16 {
@@ -110,7 +103,7 @@ func (m *machine) keepsSecrets(secrets ...string) {
 		if strings.Contains(journal, secret) {
 			m.t.Errorf("the journal has secret %d", i)
 		}
-		for args := range m.seen {
+		for args := range seenArguments {
 			if strings.Contains(args, secret) {
 				m.t.Errorf("secret %d is an argument of %q", i, strings.ReplaceAll(args, secret, "SECRET"))
 			}
@@ -164,8 +157,13 @@ func (m *machine) joins() *corev1.Node {
 		}
 		return fmt.Errorf("its conditions are %+v", node.Status.Conditions)
 	})
-	if v := node.Status.NodeInfo.KubeletVersion; v != cluster.KubernetesVersion {
-		m.t.Errorf("its kubelet is %s", v)
+	want := cluster.KubernetesVersion
+	if !soak { // what was downloaded says of itself what it was downloaded as
+		kubelet, _, _ := unstructured.NestedString(m.system.object("").Object, "spec", "template", "spec", "versions", "kubelet")
+		want = "v" + strings.TrimPrefix(kubelet, "v")
+	}
+	if v := node.Status.NodeInfo.KubeletVersion; v != want {
+		m.t.Errorf("its kubelet is %s, want %s", v, want)
 	}
 	if v := node.Status.NodeInfo.ContainerRuntimeVersion; !strings.HasPrefix(v, "containerd://") {
 		m.t.Errorf("its runtime is %s", v)
@@ -211,7 +209,7 @@ func (m *machine) comesFrom(node *corev1.Node, provisioning *corev1.Secret, prof
 	}
 	m.cloud.eventually(m.t, "it is known which commit "+m.name+" comes from", func() error {
 		var np api.NodeProvenance
-		if err := m.cloud.client.Get(m.t.Context(), client.ObjectKey{Name: nodes.Name(node.Name, node.UID)}, &np); err != nil {
+		if err := m.cloud.client.Get(m.t.Context(), client.ObjectKey{Name: provenance.Name(node.Name, node.UID)}, &np); err != nil {
 			return err
 		}
 		if c := np.Spec.Configuration; c == nil || np.Spec.Evidence != api.EvidenceReported || c.Commit != m.cloud.commit || c.Profile != profile {
@@ -223,16 +221,14 @@ func (m *machine) comesFrom(node *corev1.Node, provisioning *corev1.Secret, prof
 
 var bearer = regexp.MustCompile(`Authorization: Bearer (\S+)`)
 
-// tokens are the credentials in documents of a pool.
-func tokens(t *testing.T, documents ...string) []string {
+// token is the credential with which a document lets a machine fetch Secrets.
+func token(t *testing.T, document string) string {
 	t.Helper()
-	var all []string
-	for _, text := range documents {
-		found := bearer.FindStringSubmatch(text)
-		if found == nil {
-			t.Fatal("a document has no token")
+	for _, f := range files(t, document) {
+		if found := bearer.FindStringSubmatch(f.Content); found != nil {
+			return found[1]
 		}
-		all = append(all, found[1])
 	}
-	return all
+	t.Fatal("a document has no token")
+	return ""
 }

@@ -1,6 +1,7 @@
 package rehearsal_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -17,6 +18,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -56,6 +58,7 @@ type cloud struct {
 
 	mu       sync.Mutex
 	networks int
+	seen     map[string]bool // arguments of processes, of all machines
 }
 
 var shared struct {
@@ -80,7 +83,8 @@ func theCloud(t *testing.T) *cloud {
 }
 
 func newCloud(ctx context.Context, cp *cluster.Cluster) (*cloud, error) {
-	c := &cloud{cluster: cp, namespace: "rehearsal", log: "/run/controller.log"}
+	c := &cloud{cluster: cp, namespace: "rehearsal", log: "/run/controller.log", seen: map[string]bool{}}
+	go c.watch()
 	var err error
 	if c.client, err = cp.NewClient(); err != nil {
 		return nil, err
@@ -120,8 +124,27 @@ func (c *cloud) openFront() error {
 	if err != nil {
 		return err
 	}
-	c.front = &front{address: apiAddress + ":" + apiPort, to: to, certificate: certificate, ca: c.cluster.Config.CAData}
+	stranger, _, err := selfSigned("kubernetes", apiAddress)
+	if err != nil {
+		return err
+	}
+	c.front = &front{address: apiAddress + ":" + apiPort, to: to, certificate: certificate, stranger: stranger, ca: c.cluster.Config.CAData}
 	return c.front.open()
+}
+
+// watch notes the arguments of all processes, until the tests end.
+func (c *cloud) watch() {
+	for {
+		lines, _ := filepath.Glob("/proc/[0-9]*/cmdline") // the pattern is right
+		for _, path := range lines {
+			if b, err := os.ReadFile(path); err == nil && len(b) > 0 {
+				c.mu.Lock()
+				c.seen[string(bytes.ReplaceAll(b, []byte{0}, []byte{' '}))] = true
+				c.mu.Unlock()
+			}
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
 }
 
 // announce says in cluster-info where the API server is, as kubeadm does.
@@ -176,13 +199,17 @@ func (c *cloud) startController(ctx context.Context) error {
 
 // offerProfiles commits our profiles, and lets the controller have them from Git.
 func (c *cloud) offerProfiles(ctx context.Context) error {
+	from := profiles.FS()
+	if yours := os.Getenv(yourProfileEnv); yours != "" {
+		from = os.DirFS(yours) // in place of ours, whose names they may have
+	}
 	files := map[string]string{}
-	names, err := fs.Glob(profiles.FS(), "osp-*.yaml")
+	names, err := fs.Glob(from, "*.yaml")
 	if err != nil || len(names) == 0 {
 		return fmt.Errorf("found %d profiles: %w", len(names), err)
 	}
 	for _, name := range names {
-		b, err := fs.ReadFile(profiles.FS(), name)
+		b, err := fs.ReadFile(from, name)
 		if err != nil {
 			return err
 		}
@@ -203,31 +230,50 @@ func (c *cloud) offerProfiles(ctx context.Context) error {
 	})
 }
 
-// pool makes a MachineDeployment that asks for a profile, and returns its documents once
-// the controller has written them.
-func (c *cloud) pool(t *testing.T, name, profile, system string) (bootstrap, provisioning *corev1.Secret) {
-	t.Helper()
-	err := c.client.Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
+// object is a pool of a system, as somebody might apply it.
+func (s *system) object(name string) *unstructured.Unstructured {
+	if s.pool != nil {
+		return s.pool.DeepCopy()
+	}
+	provider := map[string]any{"cloudProvider": s.provider, "cloudProviderSpec": map[string]any{}, "operatingSystem": s.os, "sshPublicKeys": []any{}}
+	if s.spec != nil {
+		provider["operatingSystemSpec"] = s.spec
+	}
+	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": machinesapi.GroupVersion.String(), "kind": "MachineDeployment",
-		"metadata": map[string]any{"namespace": c.namespace, "name": name, "annotations": map[string]any{
-			api.AnnotationOSP: profile, api.AnnotationMDRevision: "1",
-		}},
+		"metadata": map[string]any{"name": name, "annotations": map[string]any{api.AnnotationOSP: s.profile}},
 		"spec": map[string]any{
 			"replicas": int64(1), "selector": map[string]any{"matchLabels": map[string]any{"pool": name}},
 			"template": map[string]any{
 				"metadata": map[string]any{"labels": map[string]any{"pool": name}},
 				"spec": map[string]any{
-					"versions": map[string]any{"kubelet": strings.TrimPrefix(cluster.KubernetesVersion, "v")},
-					"providerSpec": map[string]any{"value": map[string]any{
-						"cloudProvider": "hetzner", "cloudProviderSpec": map[string]any{}, "operatingSystem": system, "sshPublicKeys": []any{},
-					}},
+					"versions":     map[string]any{"kubelet": strings.TrimPrefix(cluster.KubernetesVersion, "v")},
+					"providerSpec": map[string]any{"value": provider},
 				},
 			},
 		},
-	}})
-	if err != nil {
+	}}
+}
+
+// makePool makes a pool of a system, unless it is there, and returns its documents once
+// the controller has written them.
+func (c *cloud) makePool(t *testing.T, name string, s *system) (bootstrap, provisioning *corev1.Secret) {
+	t.Helper()
+	md := s.object(name)
+	md.SetNamespace(c.namespace)
+	md.SetName(name)
+	annotations := md.GetAnnotations()
+	annotations[api.AnnotationMDRevision] = "1" // machine-controller counts
+	md.SetAnnotations(annotations)
+	if err := c.client.Create(t.Context(), md); err != nil && !apierrors.IsAlreadyExists(err) {
 		t.Fatal(err)
 	}
+	return c.documents(t, name)
+}
+
+// documents are the Secrets of a pool.
+func (c *cloud) documents(t *testing.T, name string) (bootstrap, provisioning *corev1.Secret) {
+	t.Helper()
 	names := pools.NamesOf(types.NamespacedName{Namespace: c.namespace, Name: name})
 	get := func(secret string) *corev1.Secret {
 		var s corev1.Secret
@@ -271,7 +317,11 @@ func (c *cloud) machineObject(t *testing.T, pool, name string) *machinesapi.Mach
 		Namespace: c.namespace, Name: pool + "-7d9f4", Annotations: map[string]string{api.AnnotationMDRevision: "1"},
 		OwnerReferences: []metav1.OwnerReference{{APIVersion: group, Kind: "MachineDeployment", Name: md.Name, UID: md.UID}},
 	}}
-	if err := c.client.Create(t.Context(), set); err != nil {
+	if err := c.client.Create(t.Context(), set); apierrors.IsAlreadyExists(err) {
+		if err := c.client.Get(t.Context(), client.ObjectKeyFromObject(set), set); err != nil {
+			t.Fatal(err)
+		}
+	} else if err != nil {
 		t.Fatal(err)
 	}
 	object := &machinesapi.Machine{ObjectMeta: metav1.ObjectMeta{

@@ -7,64 +7,99 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
 	"slices"
-	"strings"
 	"sync"
+	"sync/atomic"
+
+	"github.com/osm-gitops/osm-gitops/test/nodes"
 )
 
 // front is before the API server: what machines connect to. It hands on bytes, so that
-// a kubelet's certificate reaches the API server, unless something is to go wrong: then
-// it answers in its place.
+// a kubelet's certificate reaches the API server, unless something is to go wrong for a
+// machine: then it answers in its place.
 type front struct {
 	address     string
 	to          *url.URL
 	certificate tls.Certificate // the API server's own
+	stranger    tls.Certificate // that nobody has a reason to trust
 	ca          []byte          // of the cluster
-
-	mu     sync.Mutex
-	hears  net.Listener
-	conns  []net.Conn
-	faults []*fault
+	troubles    troubles
 }
 
-// fault is what goes wrong with a server's answers.
-type fault struct {
-	// on is how the URL ends, from the host on.
-	on string
-	// times it happens; then all is well.
-	times int
-	// answer is given in place of the healthy one.
-	answer http.HandlerFunc
+// trouble is what goes wrong for one machine.
+type trouble struct {
+	nodes.Faults
+	mu sync.Mutex
+	// away: nobody answers. Strange: somebody else does.
+	away, strange bool
+	conns         []net.Conn
 }
 
-// unavailableAnswer is what a proxy says before servers that do not answer.
-func unavailableAnswer(w http.ResponseWriter, _ *http.Request) {
-	http.Error(w, "no healthy upstream", http.StatusServiceUnavailable)
+// troubles are those of machines, by their address.
+type troubles struct {
+	mu  sync.Mutex
+	all map[string]*trouble
 }
 
-// take returns what goes wrong with a request, if anything, and counts it.
-func take(faults []*fault, r *http.Request) *fault {
-	host, _, err := net.SplitHostPort(r.Host)
-	if err != nil {
-		host = r.Host
+// of is the trouble of the machine with an address, with or without a port.
+func (t *troubles) of(address string) *trouble {
+	if host, _, err := net.SplitHostPort(address); err == nil {
+		address = host
 	}
-	for _, f := range faults {
-		if f.times > 0 && strings.HasSuffix(host+r.URL.Path, f.on) {
-			f.times--
-			return f
-		}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.all == nil {
+		t.all = map[string]*trouble{}
 	}
-	return nil
+	if t.all[address] == nil {
+		t.all[address] = &trouble{}
+	}
+	return t.all[address]
 }
 
-// left counts the faults that have not happened.
-func left(faults []*fault) (left int) {
-	for _, f := range faults {
-		left += f.times
+// leave lets nobody answer any more, also on connections that are open.
+func (t *trouble) leave() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.away = true
+	for _, conn := range t.conns {
+		conn.Close()
 	}
-	return left
+	t.conns = nil
+}
+
+// disguise lets somebody else answer from now on.
+func (t *trouble) disguise() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.strange = true
+}
+
+// end lets all be well again.
+func (t *trouble) end() {
+	t.mu.Lock()
+	t.away, t.strange = false, false
+	t.mu.Unlock()
+	t.Heal()
+}
+
+// begin notes a connection, and says what is wrong with it.
+func (t *trouble) begin(conn net.Conn) (away, strange bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.away {
+		t.conns = append(t.conns, conn)
+	}
+	return t.away, t.strange
+}
+
+func (t *trouble) done(conn net.Conn) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.conns = slices.DeleteFunc(t.conns, func(c net.Conn) bool { return c == conn })
 }
 
 // open lets machines connect.
@@ -73,14 +108,11 @@ func (f *front) open() error {
 	if err != nil {
 		return err
 	}
-	f.mu.Lock()
-	f.hears = l
-	f.mu.Unlock()
 	go func() {
 		for {
 			conn, err := l.Accept()
 			if err != nil {
-				return // it was closed
+				return // the tests end
 			}
 			go f.serve(conn)
 		}
@@ -88,44 +120,22 @@ func (f *front) open() error {
 	return nil
 }
 
-// away ends all connections and lets nobody connect, until open.
-func (f *front) away() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.hears.Close()
-	for _, conn := range f.conns {
-		conn.Close()
-	}
-	f.conns = nil
-}
-
-// breaks lets something go wrong from now on.
-func (f *front) breaks(what fault) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.faults = append(f.faults, &what)
-}
-
-// unbroken counts the faults that have not happened.
-func (f *front) unbroken() int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return left(f.faults)
-}
-
 func (f *front) serve(conn net.Conn) {
 	defer conn.Close()
-	f.mu.Lock()
-	f.conns = append(f.conns, conn)
-	answers := left(f.faults) > 0
-	f.mu.Unlock()
-	defer func() {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		f.conns = slices.DeleteFunc(f.conns, func(c net.Conn) bool { return c == conn })
-	}()
-	if answers {
-		f.answer(conn)
+	trouble := f.troubles.of(conn.RemoteAddr().String())
+	away, strange := trouble.begin(conn)
+	defer trouble.done(conn)
+	switch {
+	case away:
+		if tcp, ok := conn.(*net.TCPConn); ok {
+			_ = tcp.SetLinger(0) // as if nobody had listened
+		}
+		return
+	case strange:
+		f.answer(conn, f.stranger, &trouble.Faults)
+		return
+	case trouble.Left() > 0:
+		f.answer(conn, f.certificate, &trouble.Faults)
 		return
 	}
 	api, err := net.Dial("tcp", f.to.Host)
@@ -142,27 +152,33 @@ func (f *front) serve(conn net.Conn) {
 
 // answer reads the requests of a connection. Those that are not to fail are handed on,
 // with what stands in their headers.
-func (f *front) answer(conn net.Conn) {
+func (f *front) answer(conn net.Conn, certificate tls.Certificate, faults *nodes.Faults) {
 	proxy := httputil.NewSingleHostReverseProxy(f.to)
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(f.ca)
 	proxy.Transport = &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, DisableKeepAlives: true}
 	proxy.ErrorLog = log.New(io.Discard, "", 0)
+	one := &oneConn{conn: tls.Server(conn, &tls.Config{Certificates: []tls.Certificate{certificate}}), done: make(chan struct{})}
+	var hijacked atomic.Bool
 	server := &http.Server{ErrorLog: proxy.ErrorLog, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		f.mu.Lock()
-		broken := take(f.faults, r)
-		f.mu.Unlock()
 		w.Header().Set("Connection", "close")
-		if broken != nil {
-			broken.answer(w, r)
+		if wrong := faults.Take(r); wrong != nil {
+			healthy := httptest.NewRecorder()
+			proxy.ServeHTTP(healthy, r)
+			wrong(w, r, healthy.Body.Bytes())
+			if hijacked.Load() {
+				one.end()
+			}
 			return
 		}
 		proxy.ServeHTTP(w, r)
 	})}
-	one := &oneConn{conn: tls.Server(conn, &tls.Config{Certificates: []tls.Certificate{f.certificate}}), done: make(chan struct{})}
 	server.ConnState = func(_ net.Conn, s http.ConnState) {
-		if s == http.StateClosed || s == http.StateHijacked {
-			one.once.Do(func() { close(one.done) })
+		switch s {
+		case http.StateHijacked:
+			hijacked.Store(true)
+		case http.StateClosed:
+			one.end()
 		}
 	}
 	_ = server.Serve(one) // it ends with the connection
@@ -184,6 +200,8 @@ func (l *oneConn) Accept() (net.Conn, error) {
 	<-l.done
 	return nil, io.EOF
 }
+
+func (l *oneConn) end() { l.once.Do(func() { close(l.done) }) }
 
 func (l *oneConn) Close() error   { return nil }
 func (l *oneConn) Addr() net.Addr { return l.conn.LocalAddr() }

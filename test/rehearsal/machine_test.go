@@ -2,7 +2,6 @@ package rehearsal_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -16,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/osm-gitops/osm-gitops/test/nodes"
 	"github.com/osm-gitops/osm-gitops/test/stage"
 )
 
@@ -23,7 +23,7 @@ import (
 const machinesDir = "/run/machines"
 
 // patience bounds every wait: reaching it is a failure, so it may be generous.
-const patience = 4 * time.Minute
+const patience = 10 * time.Minute
 
 // rebooted is the status with which systemd-nspawn says that the machine wants to start
 // again: see --keep-unit and "EXIT STATUS" in systemd-nspawn(1).
@@ -31,10 +31,12 @@ const rebooted = 133
 
 // machine is a container with a kernel that is this machine's, and all else its own.
 type machine struct {
-	t     *testing.T
-	cloud *cloud
-	name  string
-	image string
+	t      *testing.T
+	cloud  *cloud
+	system *system
+	name   string
+	// document is its user-data.
+	document string
 	// number is that of its network, 10.77.NUMBER.0/24.
 	number int
 	// Root is its file system, Upper what it has changed of its image.
@@ -45,20 +47,19 @@ type machine struct {
 	exited   chan int // of systemd-nspawn
 	status   chan int // of the last start
 	consoles int
-	seen     map[string]bool // arguments of its processes
 }
 
-// newMachine makes one of an image, switched off.
-func newMachine(t *testing.T, c *cloud, image, name string) *machine {
+// newMachine makes one that is switched off, and boots from a document.
+func newMachine(t *testing.T, c *cloud, s *system, name, document string) *machine {
 	t.Helper()
-	m := &machine{t: t, cloud: c, name: name, image: image, number: c.nextNetwork(), seen: map[string]bool{}}
+	m := &machine{t: t, cloud: c, system: s, name: name, document: document, number: c.nextNetwork()}
 	dir := filepath.Join(machinesDir, name)
 	m.root, m.upper = filepath.Join(dir, "root"), filepath.Join(dir, "upper")
 	work := filepath.Join(dir, "work")
 	for _, d := range []string{m.root, m.upper, m.images(), work} {
 		m.must(os.MkdirAll(d, 0o755))
 	}
-	lower := filepath.Join(os.Getenv(rootEnv+image), "root")
+	lower := filepath.Join(os.Getenv(rootEnv+s.image), "root")
 	m.must(syscall.Mount("overlay", m.root, "overlay", 0, fmt.Sprintf("lowerdir=%s,upperdir=%s,workdir=%s", lower, m.upper, work)))
 	t.Cleanup(func() {
 		m.off()
@@ -99,77 +100,35 @@ func (m *machine) connect() {
 	))
 }
 
+// api and downloads are what goes wrong for this machine.
+func (m *machine) api() *trouble       { return m.cloud.front.troubles.of(m.address()) }
+func (m *machine) downloads() *trouble { return m.cloud.publishers.troubles.of(m.address()) }
+
 func (m *machine) address() string { return fmt.Sprintf("10.77.%d.10", m.number) }
-
-// furnish adds to the image what a provider adds, and stand-ins for what would change
-// this machine's kernel.
-func (m *machine) furnish() {
-	m.t.Helper()
-	m.write("/etc/hosts", "127.0.0.1 localhost\n"+publishersAddress+" "+strings.Join(publisherNames, " ")+"\n", 0o644)
-	m.write("/etc/nsswitch.conf", "passwd: files\ngroup: files\nshadow: files\nhosts: files myhostname\n", 0o644)
-	m.write("/etc/cloud/cloud.cfg.d/90-rehearsal.cfg", "datasource_list: [NoCloud, None]\nnetwork: {config: disabled}\nlocale: C.UTF-8\n", 0o644)
-	m.write("/etc/apt/sources.list", fmt.Sprintf("deb [signed-by=/etc/apt/keyrings/debian.asc] https://%s/debian %s main\n", debianName, m.image), 0o644)
-	m.write("/etc/apt/keyrings/debian.asc", m.cloud.publishers.key, 0o644)
-	// Without a resolver a look-up of SRV records takes ten seconds.
-	m.write("/etc/apt/apt.conf.d/90-rehearsal", "Acquire::EnableSrvRecords \"false\";\n", 0o644)
-	m.write("/usr/local/share/ca-certificates/publishers.crt", m.cloud.publishers.ca, 0o644)
-	bundle := "/etc/ssl/certs/ca-certificates.crt"
-	m.write(bundle, m.read(bundle)+m.cloud.publishers.ca, 0o644)
-	m.must(os.MkdirAll(m.path("/var/log/journal"), 0o755))
-	for _, program := range []string{"modprobe", "swapoff", "sysctl"} {
-		m.write("/usr/local/sbin/"+program, "#!/bin/sh\necho \"${0##*/} $*\" >>"+kernelRecord+"\n", 0o755)
-	}
-	m.write("/usr/local/sbin/rehearsal-kernel", kernelStandIn, 0o755)
-	m.write("/etc/kubernetes/kubelet.conf.d/90-rehearsal.conf", kubeletDropIn, 0o600)
-	m.must(os.MkdirAll(m.path("/etc/cni/net.d"), 0o755))
-	m.write("/etc/cni/net.d/10-none.conflist", `{"cniVersion":"1.0.0","name":"none","plugins":[{"type":"loopback"}]}`+"\n", 0o644)
-}
-
-// kernelRecord is where stand-ins note what they were asked.
-const kernelRecord = "/var/log/rehearsal-kernel"
-
-// kernelStandIn puts files in place of the kernel's settings that a kubelet looks at,
-// with the values that our profiles set: a container can set none. The kernel's messages
-// are this machine's, too.
-const kernelStandIn = `#!/bin/bash
-set -euo pipefail
-[[ -e /dev/kmsg ]] || ln -s /dev/null /dev/kmsg
-mkdir -p /run/kernel-settings
-for setting in vm/overcommit_memory=1 vm/panic_on_oom=0 kernel/panic=10 kernel/panic_on_oops=1 \
-  kernel/keys/root_maxkeys=1000000 kernel/keys/root_maxbytes=25000000; do
-  file=/run/kernel-settings/$(tr / . <<<"${setting%=*}")
-  if [[ ! -e $file ]]; then
-    echo "${setting#*=}" >"$file"
-    mount --bind "$file" "/proc/sys/${setting%=*}"
-  fi
-done
-`
-
-// kubeletDropIn lets a kubelet run in a container, beside the configuration that a
-// profile writes.
-const kubeletDropIn = `apiVersion: kubelet.config.k8s.io/v1beta1
-kind: KubeletConfiguration
-failCgroupV1: false
-cgroupsPerQOS: false
-enforceNodeAllocatable: []
-`
-
-// userData gives the machine its document, as a provider of the datasource NoCloud does:
-// https://docs.cloud-init.io/en/latest/reference/datasources/nocloud.html
-func (m *machine) userData(text string) {
-	m.t.Helper()
-	m.write("/var/lib/cloud/seed/nocloud/user-data", text, 0o600)
-	m.write("/var/lib/cloud/seed/nocloud/meta-data", "instance-id: "+m.name+"\nlocal-hostname: "+m.name+"\n", 0o600)
-}
 
 // path is a path of the machine on the host. Only the test and its images make links.
 func (m *machine) path(path string) string { return filepath.Join(m.root, path) }
 
 func (m *machine) write(path, text string, mode os.FileMode) {
 	m.t.Helper()
-	m.must(os.MkdirAll(filepath.Dir(m.path(path)), 0o755))
-	m.must(os.WriteFile(m.path(path), []byte(text), mode))
-	m.must(os.Chmod(m.path(path), mode))
+	m.must(m.put(nodes.File{Path: path, Content: []byte(text), Mode: mode}))
+}
+
+// put writes a file, whatever is there.
+func (m *machine) put(f nodes.File) error {
+	path := m.path(f.Path)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	if err := os.WriteFile(path, f.Content, f.Mode); err != nil {
+		return err
+	}
+	return os.Chmod(path, f.Mode) // whatever the umask
+}
+
+func (m *machine) exists(path string) bool {
+	_, err := os.Lstat(m.path(path))
+	return err == nil
 }
 
 func (m *machine) read(path string) string {
@@ -223,6 +182,9 @@ func (m *machine) groups() []string {
 
 // start starts systemd-nspawn, on a terminal: without one it waits for ever.
 func (m *machine) start() error {
+	if err := m.system.reads(m); err != nil {
+		return fmt.Errorf("before the start of %s: %w", m.name, err)
+	}
 	m.mu.Lock()
 	m.consoles++
 	console := m.console(m.consoles)
@@ -273,6 +235,13 @@ func (m *machine) start() error {
 		return err
 	})
 	return errors.Join(err, ended)
+}
+
+// leads reports whether it has a process 1 that programs can be run below.
+func (m *machine) leads() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.leader != 0
 }
 
 // starts is how often it has booted.
@@ -397,24 +366,4 @@ func (m *machine) report() {
 	}
 	journal := m.journal("short-monotonic")
 	m.t.Logf("journal of %s:\n%s", m.name, journal[max(0, len(journal)-most):])
-}
-
-// watch notes the arguments of all processes, until the context ends.
-func (m *machine) watch(ctx context.Context) {
-	for {
-		lines, _ := filepath.Glob("/proc/[0-9]*/cmdline") // the pattern is right
-		for _, path := range lines {
-			b, err := os.ReadFile(path)
-			if err == nil && len(b) > 0 {
-				m.mu.Lock()
-				m.seen[string(bytes.ReplaceAll(b, []byte{0}, []byte{' '}))] = true
-				m.mu.Unlock()
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
 }

@@ -1,16 +1,20 @@
 // Package rehearsal_test boots machines from what the controller writes for them: the
-// real systemd, cloud-init and apt of a Debian image, the containerd and the kubelet that
-// our profiles ask for, and the real API server. From a commit to a Node that is Ready,
-// nothing is played but the cloud, the publishers of downloads and the kernel's settings.
+// real systemd, cloud-init and apt of a Debian image, or the real Ignition, and the real
+// API server. In a soak containerd and the kubelet are those that our profiles ask for;
+// from a commit to a Node that is Ready, nothing is played then but the cloud, the
+// publishers of downloads and the kernel's settings. Otherwise ./standin asks the API
+// server for what a kubelet asks, and runs no pod either.
 //
 // All of it happens in namespaces that end with the tests, also when those are killed:
 // the test binary starts itself again as process 1 of a namespace of processes, with its
 // own network, mounts and /run. That network is the cloud's. A machine has another, which
 // is joined to it, and a file system in memory on top of an image (hack/node-root).
 //
-// Start with TestUbuntu. machine_test.go boots a machine, cloud_test.go is what it can
-// reach, publishers_test.go and packages_test.go are what it downloads, checks_test.go
-// says what it must be like in the end.
+// Start with TestProfiles in profiles_test.go; TestFaults is in troubles_test.go, so that
+// go test runs it later. machine_test.go boots a machine, systems_test.go says what each
+// profile's is like, cloud_test.go is what it can reach, publishers_test.go and
+// packages_test.go are what it downloads, checks_test.go and tree_test.go say what it
+// must be like in the end.
 package rehearsal_test
 
 import (
@@ -24,6 +28,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -44,8 +49,12 @@ const (
 	insideEnv     = "OSM_REHEARSAL_INSIDE" // the process id of the one outside
 	kubeletEnv    = "OSM_REHEARSAL_KUBELET"
 	containerdEnv = "OSM_REHEARSAL_CONTAINERD"
+	ignitionEnv   = "OSM_REHEARSAL_IGNITION"
 	controllerEnv = "OSM_REHEARSAL_CONTROLLER"
 	rootEnv       = "OSM_REHEARSAL_ROOT_" // and the image's name
+	// What hack/rehearse is asked for; the profile inside is a folder.
+	yourProfileEnv = "OSM_REHEARSE_PROFILE"
+	yourPoolEnv    = "OSM_REHEARSE_POOL"
 )
 
 // images are the releases of Debian that stand in for Ubuntu's.
@@ -85,6 +94,9 @@ func outside(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	env, err := prepare(ctx, dir)
+	if err == nil {
+		err = bringYours(dir)
+	}
 	if err != nil {
 		// Whoever can run machines and cannot have what they need is told so.
 		fmt.Fprintln(os.Stderr, "rehearsal:", err)
@@ -150,27 +162,43 @@ func prepare(ctx context.Context, dir string) ([]string, error) {
 		path := filepath.Join(dir, "osm-gitops")
 		return path, stage.Build(ctx, path)
 	})
+	do(ignitionEnv, func() (string, error) { return cluster.Ignition.Path(ctx, os.Stderr) })
 	// One after the other: they share many packages.
 	do(kubeletEnv, func() (string, error) {
 		if _, err := cluster.Binary(ctx, os.Stderr); err != nil {
 			return "", err
 		}
-		return cluster.Kubelet.Path(ctx, os.Stderr)
+		if soak {
+			return cluster.Kubelet.Path(ctx, os.Stderr)
+		}
+		return standIn(ctx, filepath.Join(dir, "kubelet"))
 	})
-	do(containerdEnv, func() (string, error) { return cluster.Containerd.Path(ctx, os.Stderr) })
+	if soak {
+		do(containerdEnv, func() (string, error) { return cluster.Containerd.Path(ctx, os.Stderr) })
+	}
 	all.Wait()
 	return env, errors.Join(problems...)
 }
 
-// imageFolder is the folder of an image, built where it is missing.
+// standIn builds what is the kubelet where no soak is run.
+func standIn(ctx context.Context, path string) (string, error) {
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", path, "./standin")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build ./standin: %w\n%s", err, out)
+	}
+	return path, nil
+}
+
+// imageFolder is the folder of an image. It is not built here, where that would count
+// against the tests' timeout: hack/test does so before them.
 func imageFolder(ctx context.Context, name string) (string, error) {
-	cmd := exec.CommandContext(ctx, "../../hack/node-root", name)
+	cmd := exec.CommandContext(ctx, "../../hack/node-root", "--built", name)
 	var said bytes.Buffer
 	cmd.Stderr = &said
 	out, err := cmd.Output()
 	if err != nil {
-		// A mirror that does not answer is not our fault.
-		return "", fmt.Errorf("%w: hack/node-root %s: %w\n%s", cluster.ErrUnavailable, name, err, &said)
+		return "", fmt.Errorf("%w: %s", cluster.ErrUnavailable, bytes.TrimSpace(said.Bytes()))
 	}
 	return strings.TrimSpace(string(out)), nil
 }
@@ -185,6 +213,9 @@ func enter(ctx context.Context, env []string) int {
 		if !strings.HasPrefix(arg, "-test.testlogfile=") {
 			args = append(args, arg)
 		}
+	}
+	if !slices.ContainsFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "-test.parallel=") }) {
+		args = append(args, fmt.Sprintf("-test.parallel=%d", runtime.NumCPU()+1)) // machines wait for most of their time
 	}
 	cmd := exec.CommandContext(ctx, "/proc/self/exe", args...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr

@@ -6,7 +6,6 @@ import (
 	"crypto"
 	"crypto/sha256"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -107,14 +106,22 @@ func (p *publishers) offerPackages(ctx context.Context, r repository) error {
 	return nil
 }
 
+// containerdProgram is where packages have containerd.
+const containerdProgram = "/usr/bin/containerd"
+
 // containerdUnit is what a package brings for systemd to start.
-const containerdUnit = `[Unit]
+func containerdUnit() string {
+	start := "notify"
+	if !soak {
+		start = "exec" // a script has no easy way to say that it is ready
+	}
+	return `[Unit]
 Description=container runtime
 After=network.target dbus.service
 
 [Service]
-Type=notify
-ExecStart=/usr/bin/containerd
+Type=` + start + `
+ExecStart=` + containerdProgram + `
 Delegate=yes
 KillMode=process
 Restart=always
@@ -122,8 +129,20 @@ Restart=always
 [Install]
 WantedBy=multi-user.target
 `
+}
 
-// containerdPackage makes a package like Docker's of the containerd that was built: with
+// containerdStandIn is what runs in place of a containerd that takes minutes to build.
+const containerdStandIn = "#!/bin/sh\nexec sleep infinity\n"
+
+// containerd is the program that packages bring.
+func containerd() ([]byte, error) {
+	if !soak {
+		return []byte(containerdStandIn), nil
+	}
+	return os.ReadFile(os.Getenv(containerdEnv))
+}
+
+// containerdPackage makes a package like Docker's of containerd: with
 // a configuration of its own, which is not to take the place of the profile's. It returns
 // its folder.
 func containerdPackage(ctx context.Context) (string, error) {
@@ -136,7 +155,11 @@ func containerdPackage(ctx context.Context) (string, error) {
 			"Maintainer: Publisher <publisher@example.com>\nDescription: container runtime, without what runs containers\n", 0o644},
 		"DEBIAN/conffiles":                          {"/etc/containerd/config.toml\n", 0o644},
 		"etc/containerd/config.toml":                {"version = 3\ndisabled_plugins = [\"io.containerd.grpc.v1.cri\"]\n", 0o644},
-		"usr/lib/systemd/system/containerd.service": {containerdUnit, 0o644},
+		"usr/lib/systemd/system/containerd.service": {containerdUnit(), 0o644},
+	}
+	program, err := containerd()
+	if err != nil {
+		return "", err
 	}
 	for name, file := range files {
 		path := filepath.Join(content, name)
@@ -147,7 +170,11 @@ func containerdPackage(ctx context.Context) (string, error) {
 			return "", err
 		}
 	}
-	if err := copyProgram(os.Getenv(containerdEnv), filepath.Join(content, "usr/bin/containerd")); err != nil {
+	binary := filepath.Join(content, containerdProgram)
+	if err := os.MkdirAll(filepath.Dir(binary), 0o755); err != nil {
+		return "", err
+	}
+	if err := os.WriteFile(binary, program, 0o755); err != nil {
 		return "", err
 	}
 	if err := os.MkdirAll(folder, 0o755); err != nil {
@@ -158,23 +185,4 @@ func containerdPackage(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("making the package of containerd: %w: %s", err, out)
 	}
 	return folder, os.RemoveAll(content)
-}
-
-func copyProgram(from, to string) error {
-	in, err := os.Open(from)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
-		return err
-	}
-	out, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o755)
-	if err != nil {
-		return err
-	}
-	if _, err := io.Copy(out, in); err != nil {
-		return err
-	}
-	return out.Close()
 }

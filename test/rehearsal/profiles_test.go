@@ -1,10 +1,11 @@
 package rehearsal_test
 
 import (
-	"context"
 	"crypto/x509"
 	"encoding/pem"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,36 +21,44 @@ import (
 // rehearsal is a machine with what the controller has written for its pool.
 type rehearsal struct {
 	*machine
+	pool                    string
 	bootstrap, provisioning *corev1.Secret
 	// documents are what the machine boots from, and what it fetches.
 	documents []string
 	// kubeconfig is the Secret with the kubelet's first.
 	kubeconfig string
 	owner      types.UID // the Machine
-	stop       context.CancelFunc
 }
 
-// rehearse makes a pool, and a machine of it that is switched off.
-func rehearse(t *testing.T, image, pool string) *rehearsal {
+var fetchesKubeconfig = regexp.MustCompile(`fetch-secret (\S+) kubeconfig`)
+
+// rehearse makes a pool, unless it is there, and a machine of it that is switched off.
+func rehearse(t *testing.T, s *system, pool, suffix string) *rehearsal {
 	t.Helper()
 	c := theCloud(t)
-	r := &rehearsal{}
-	r.bootstrap, r.provisioning = c.pool(t, pool, "osp-ubuntu", "ubuntu")
-	name := pool + "-7d9f4-x2x7p"
-	r.documents = []string{forMachine(r.bootstrap.Data[configKey], name), string(r.provisioning.Data[configKey])}
-	fetched := regexp.MustCompile(`fetch-secret (\S+) kubeconfig`).FindStringSubmatch(r.documents[1])
-	if fetched == nil {
+	r := &rehearsal{pool: pool}
+	r.bootstrap, r.provisioning = c.makePool(t, pool, s)
+	name := pool + "-7d9f4-" + suffix
+	r.machine = newMachine(t, c, s, name, forMachine(r.bootstrap.Data[configKey], name))
+	r.expects(r.provisioning)
+	all := files(t, r.documents...)
+	if fetched := fetchesKubeconfig.FindStringSubmatch(all["/opt/bin/setup"].Content); fetched != nil {
+		r.kubeconfig = fetched[1]
+	} else if s.pool == nil { // another's profile may do it in another way
 		t.Fatal("no kubeconfig is fetched")
 	}
-	r.kubeconfig = fetched[1]
-	r.machine = newMachine(t, c, image, name)
-	r.userData(r.documents[0])
-	r.inContainer(files(t, r.documents...)["/etc/systemd/system/kubelet.service"].Content)
+	r.inContainer(all["/etc/systemd/system/kubelet.service"].Content)
 	r.owner = c.machineObject(t, pool, name).UID
-	var ctx context.Context
-	ctx, r.stop = context.WithCancel(t.Context())
-	go r.watch(ctx)
 	return r
+}
+
+// expects says which provisioning stage the machine will fetch.
+func (r *rehearsal) expects(provisioning *corev1.Secret) {
+	r.provisioning = provisioning
+	r.documents = []string{r.document}
+	if !r.system.is(coreOS) { // which has all in the first
+		r.documents = append(r.documents, string(provisioning.Data[configKey]))
+	}
 }
 
 // inContainer lets the profile's unit start a kubelet that bears with a container.
@@ -81,24 +90,64 @@ func (r *rehearsal) finished() {
 	}
 	r.running()
 	r.certified()
-	r.comesFrom(node, r.provisioning, "osp-ubuntu")
-	r.cloud.eventually(r.t, "setup.service has done its work", func() error {
-		_, err := r.run("sh", "-c", "! systemctl is-enabled --quiet setup.service && ! systemctl is-enabled --quiet bootstrap.service")
-		return err
-	})
-	r.stop()
-	r.hasFiles(files(r.t, r.documents...))
-	secrets := tokens(r.t, r.documents...)
-	if _, token, ok := strings.Cut(r.read("/etc/kubernetes/bootstrap-kubelet.conf"), "token: "); ok {
-		secrets = append(secrets, strings.Fields(token)[0])
-	} else {
-		r.t.Error("bootstrap-kubelet.conf has no token")
+	r.comesFrom(node, r.provisioning, r.system.profile)
+	if !r.system.is(coreOS) { // which writes its links anew at every boot
+		r.cloud.eventually(r.t, "setup.service has done its work", func() error {
+			_, err := r.run("sh", "-c", "! systemctl is-enabled --quiet setup.service && ! systemctl is-enabled --quiet bootstrap.service")
+			return err
+		})
 	}
-	r.keepsSecrets(secrets...)
-	for _, want := range []string{"modprobe br_netfilter", "sysctl --quiet --system", "swapoff -a"} {
+	r.hasFiles(r.files())
+	r.unitsAreRight()
+	var secrets []string
+	for _, document := range r.documents {
+		secrets = append(secrets, token(r.t, document))
+	}
+	r.keepsSecrets(append(secrets, r.bootstrapToken())...)
+	for _, want := range r.system.kernel {
 		if !strings.Contains(r.read(kernelRecord), want+"\n") {
 			r.t.Errorf("%q was not run", want)
 		}
+	}
+}
+
+// bootstrapToken is the credential in the kubelet's first kubeconfig.
+func (r *rehearsal) bootstrapToken() string {
+	r.t.Helper()
+	_, token, ok := strings.Cut(r.read("/etc/kubernetes/bootstrap-kubelet.conf"), "token: ")
+	if !ok {
+		r.t.Fatal("bootstrap-kubelet.conf has no token")
+	}
+	return strings.Fields(token)[0]
+}
+
+// files are what documents leave on the machine: Flatcar's bootstrap stage removes the
+// unit that has run it.
+func (r *rehearsal) files() map[string]written {
+	r.t.Helper()
+	all := files(r.t, r.documents...)
+	if r.system.is(flatcar) {
+		maps.DeleteFunc(all, func(path string, _ written) bool {
+			return strings.HasPrefix(path, "/etc/systemd/system/bootstrap.service")
+		})
+	}
+	return all
+}
+
+// unitsAreRight: the machine's own systemd has nothing to say about the units, now that
+// all that they start is there. Every combination of settings is checked by test/profiles,
+// by this machine's systemd.
+func (r *rehearsal) unitsAreRight() {
+	r.t.Helper()
+	verify := []string{"systemd-analyze", "verify", "--man=no"}
+	for path := range r.files() {
+		if name, ok := strings.CutPrefix(path, "/etc/systemd/system/"); ok && !strings.Contains(name, "/") {
+			verify = append(verify, name)
+		}
+	}
+	slices.Sort(verify[3:])
+	if out, err := r.run(verify...); err != nil || out != "" {
+		r.t.Errorf("%q: %v\n%s", verify, err, out)
 	}
 }
 
@@ -116,18 +165,21 @@ func names(t *testing.T, text []byte) map[string]bool {
 	return all
 }
 
-// TestUbuntu: from a commit to a Node that is Ready and says so, on two generations of
-// cloud-init and systemd.
-func TestUbuntu(t *testing.T) {
-	for _, image := range images {
-		t.Run(image, func(t *testing.T) {
+// TestProfiles: from a commit to a Node that is Ready and says so, with every profile.
+func TestProfiles(t *testing.T) {
+	onlyOurs(t)
+	for _, s := range systems {
+		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
-			r := rehearse(t, image, "ubuntu-"+image)
+			r := rehearse(t, s, s.name, "first")
 			start := time.Now()
 			r.on()
 			node := r.joins()
-			t.Logf("a Node that is Ready %.1f s after it was switched on, %.1f s after it was made", time.Since(start).Seconds(), time.Since(node.CreationTimestamp.Time).Seconds())
+			t.Logf("%s: a Node that is Ready %.1f s after it was switched on, %.1f s after it was made", s.name, time.Since(start).Seconds(), time.Since(node.CreationTimestamp.Time).Seconds())
 			r.finished()
+			trees.Lock()
+			defer trees.Unlock()
+			r.remember()
 		})
 	}
 }

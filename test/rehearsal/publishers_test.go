@@ -1,9 +1,7 @@
 package rehearsal_test
 
 import (
-	"archive/tar"
 	"bytes"
-	"compress/gzip"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -23,8 +21,9 @@ import (
 	"os"
 	"path"
 	"strings"
-	"sync"
 	"time"
+
+	"github.com/osm-gitops/osm-gitops/test/nodes"
 )
 
 // The publishers that our profiles download from, and a mirror of Debian in place of
@@ -39,17 +38,15 @@ const (
 
 var publisherNames = []string{kubernetesName, dockerName, githubName, assetsName, debianName}
 
-// publishers are the servers with what a machine downloads: the kubelet and containerd
-// that were built for the tests, packages of Debian, and stand-ins for what no step of
+// publishers are the servers with what a machine downloads: a kubelet and containerd,
+// packages of Debian, and stand-ins for what no step of
 // ours runs.
 type publishers struct {
 	ca  string // what machines have to trust, as PEM
 	key string // with which both repositories of packages are signed, armored
 	// files by host and path.
-	files map[string][]byte
-
-	mu     sync.Mutex
-	faults []*fault
+	files    map[string][]byte
+	troubles troubles
 }
 
 func newPublishers(ctx context.Context) (*publishers, error) {
@@ -63,6 +60,9 @@ func newPublishers(ctx context.Context) (*publishers, error) {
 	}
 	p.key = signer.armored
 	p.files[dockerName+"/linux/ubuntu/gpg"] = []byte(signer.armored)
+	// What yum asks a repository for first; the stand-in for yum asks for no more.
+	p.files[dockerName+"/linux/rhel/gpg"] = []byte(signer.armored)
+	p.files[dockerName+"/linux/rhel/9/x86_64/stable/repodata/repomd.xml"] = []byte("<repomd/>\n")
 	containerd, err := containerdPackage(ctx)
 	if err != nil {
 		return nil, err
@@ -85,7 +85,7 @@ func newPublishers(ctx context.Context) (*publishers, error) {
 // offerBinaries adds what is downloaded by version. Of the names of versions only the
 // ends of paths are known here, so that a profile may raise them.
 func (p *publishers) offerBinaries() error {
-	kubelet, err := os.ReadFile(os.Getenv(kubeletEnv))
+	kubelet, err := os.ReadFile(os.Getenv(kubeletEnv)) // Kubernetes' own in a soak, else ./standin
 	if err != nil {
 		return err
 	}
@@ -93,8 +93,8 @@ func (p *publishers) offerBinaries() error {
 	for _, name := range []string{"kubeadm", "kubectl"} {
 		p.files[kubernetesName+"/"+name] = program(name)
 	}
-	p.files[githubName+"/containernetworking/plugins"] = archive("bridge", "host-local", "loopback", "portmap")
-	p.files[githubName+"/kubernetes-sigs/cri-tools"] = archive("crictl")
+	p.files[githubName+"/containernetworking/plugins"] = nodes.Archive(program, "bridge", "host-local", "loopback", "portmap")
+	p.files[githubName+"/kubernetes-sigs/cri-tools"] = nodes.Archive(program, "crictl")
 	return nil
 }
 
@@ -122,13 +122,11 @@ func (p *publishers) find(host, file string) []byte {
 }
 
 func (p *publishers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	p.mu.Lock()
-	broken := take(p.faults, r)
-	p.mu.Unlock()
 	content := p.find(r.Host, r.URL.Path)
+	wrong := p.troubles.of(r.RemoteAddr).Take(r)
 	switch {
-	case broken != nil:
-		broken.answer(w, r)
+	case wrong != nil:
+		wrong(w, r, content)
 	case content == nil:
 		http.NotFound(w, r)
 	case r.Host == githubName:
@@ -138,74 +136,52 @@ func (p *publishers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// breaks lets something go wrong from now on.
-func (p *publishers) breaks(what fault) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.faults = append(p.faults, &what)
-}
-
-// unbroken counts the faults that have not happened.
-func (p *publishers) unbroken() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return left(p.faults)
-}
-
 // listen serves all names with a certificate of their own authority.
 func (p *publishers) listen() error {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	certificate, authority, err := selfSigned("publishers", publisherNames...)
 	if err != nil {
 		return err
 	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "publishers"}, DNSNames: publisherNames,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		return err
-	}
-	p.ca = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+	p.ca = authority
 	l, err := net.Listen("tcp", publishersAddress+":443")
 	if err != nil {
 		return err
 	}
 	server := &http.Server{
 		Handler: p, ErrorLog: log.New(io.Discard, "", 0), // machines that are switched off
-		TLSConfig: &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}},
+		TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}},
 	}
 	go func() { _ = server.ServeTLS(l, "", "") }() // until the tests end
 	return nil
 }
 
+// selfSigned makes a certificate that is its own authority, and returns that as PEM.
+func selfSigned(name string, hosts ...string) (tls.Certificate, string, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return tls.Certificate{}, "", err
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	for _, host := range hosts {
+		if ip := net.ParseIP(host); ip != nil {
+			template.IPAddresses = append(template.IPAddresses, ip)
+		} else {
+			template.DNSNames = append(template.DNSNames, host)
+		}
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		return tls.Certificate{}, "", err
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), nil
+}
+
 // program is a stand-in that says what it was called with.
 func program(name string) []byte {
 	return fmt.Appendf(nil, "#!/bin/sh\nprintf '%%s\\n' %q \"$@\"\n", name)
-}
-
-// archive is a tarball of programs, made by somebody with another user id.
-func archive(names ...string) []byte {
-	var b bytes.Buffer
-	z := gzip.NewWriter(&b)
-	w := tar.NewWriter(z)
-	for _, name := range names {
-		content := program(name)
-		h := &tar.Header{Name: "./" + name, Typeflag: tar.TypeReg, Mode: 0o755, Uid: 1001, Gid: 118, Size: int64(len(content))}
-		if err := w.WriteHeader(h); err != nil {
-			panic(err) // memory does not fail
-		}
-		if _, err := w.Write(content); err != nil {
-			panic(err)
-		}
-	}
-	if err := w.Close(); err != nil {
-		panic(err)
-	}
-	if err := z.Close(); err != nil {
-		panic(err)
-	}
-	return b.Bytes()
 }
