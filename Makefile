@@ -32,6 +32,10 @@ demo: prerequisites ## show it at work on a real control plane, from a commit to
 test: prerequisites ## run every test, with the race detector
 	hack/test
 
+.PHONY: rehearse
+rehearse: prerequisites ## boot machines with a profile of yours: PROFILE=file-or-folder POOL=file, see docs/rehearse.md
+	@hack/rehearse "$(PROFILE)" "$(POOL)"
+
 .PHONY: bench
 bench: prerequisites ## measure rendering, following a repository beside the git command, and many pools beside a plain client
 	go test -run '^$$' -bench . -benchmem ./pkg/render/...
