@@ -41,6 +41,10 @@ demo: prerequisites ## show it at work on a real control plane, from a commit to
 test: prerequisites ## run every test, with the race detector
 	hack/test
 
+.PHONY: rehearse
+rehearse: prerequisites ## boot machines with a profile of yours: PROFILE=file-or-folder POOL=file, see docs/rehearse.md
+	@hack/rehearse "$(PROFILE)" "$(POOL)"
+
 .PHONY: bench
 bench: prerequisites ## measure rendering, following a repository beside the git command, and many pools beside a plain client
 	go test -run '^$$' -bench . -benchmem ./pkg/render/...
@@ -57,7 +61,7 @@ fuzz: prerequisites ## feed every decoder and encoder what strangers might write
 	FUZZTIME=$(FUZZTIME) hack/fuzz
 
 # Packages whose tests do more when OSM_SOAK=1.
-SOAK ?= ./test/nodescripts ./test/faults ./test/e2e ./test/image
+SOAK ?= ./test/nodescripts ./test/rehearsal ./test/faults ./test/e2e ./test/image
 
 .PHONY: soak
 soak: prerequisites ## run the long tests: every fault on nodes alone, power that fails at every command, crashes under 300 pools, the controller with the race detector and no right too many, and images for two machines

@@ -11,49 +11,93 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 )
 
-// ErrUnavailable means that the control plane cannot be had on this machine: no
+// ErrUnavailable means that a program, such as the control plane, cannot be had on this machine: no
 // go command, no sources, or modules that cannot be downloaded. Sources that do
 // not compile are another error.
-var ErrUnavailable = errors.New("no control plane on this machine")
+var ErrUnavailable = errors.New("it cannot be had on this machine")
 
 // progressInterval is how often a build says that it still runs.
 const progressInterval = 10 * time.Second
 
-// kubernetesVersion is what the API server says it is: a build from modules has no
-// stamp of its own, and clients such as kubectl fail on the text in its place. It
-// follows test/controlplane/go.mod.
-const kubernetesVersion = "v1.36.3"
+// KubernetesVersion is what the API server, and a kubelet that is built beside it, says
+// it is: a build from modules has no stamp of its own, and clients such as kubectl fail
+// on the text in its place. It follows test/controlplane/go.mod.
+const KubernetesVersion = "v1.36.3"
 
-// buildArgs and buildEnv are all that the binary depends on beside its sources
+// ldflags stamp what is built of Kubernetes' modules.
+const ldflags = "-ldflags=-s -w" +
+	" -X k8s.io/component-base/version.gitVersion=" + KubernetesVersion +
+	" -X k8s.io/client-go/pkg/version.gitVersion=" + KubernetesVersion
+
+// buildEnv and its arguments are all that a program depends on beside its sources
 // and the Go release. GOFLAGS and GOWORK are emptied so that a contributor's own
 // settings make no second binary.
-var (
-	buildArgs = []string{"-trimpath", "-tags=kcm", "-ldflags=-s -w" +
-		" -X k8s.io/component-base/version.gitVersion=" + kubernetesVersion +
-		" -X k8s.io/client-go/pkg/version.gitVersion=" + kubernetesVersion}
-	buildEnv = []string{"CGO_ENABLED=0", "GOFLAGS=-buildvcs=false", "GOWORK=off"}
-)
+var buildEnv = []string{"CGO_ENABLED=0", "GOFLAGS=-buildvcs=false", "GOWORK=off"}
 
-// Binary returns the path of the control plane's program. It is built where it
-// is missing, which takes minutes the first time; progress gets a line every ten
-// seconds then, and nothing otherwise. Processes that ask at the same time wait
-// for one build.
-//
-// The binary lies in the user's cache directory under
-// osm-gitops/controlplane/HASH, the hash being over sources, flags and Go
-// release. All of that may be deleted at any time.
+// Program is one that tests build from a module of its own.
+type Program struct {
+	// Name of the file, and of the folder in the cache.
+	Name string
+	// Sources is the module's folder below the root of this repository, Package what
+	// is built there.
+	Sources, Package string
+	Args, Env        []string // of go build; Env beside what holds for all
+	// Minutes says how long that takes on two cores.
+	Minutes string
+}
+
+// controlPlane is the program of this package.
+var controlPlane = Program{
+	Name: "controlplane", Sources: "test/controlplane", Package: ".", Minutes: "about 5 minutes",
+	Args: []string{"-trimpath", "-tags=kcm", ldflags},
+}
+
+// Kubelet is Kubernetes' own, of the control plane's release.
+var Kubelet = Program{
+	Name: "kubelet", Sources: "test/rehearsal/kubelet", Package: ".", Minutes: "about 4 minutes",
+	Args: []string{"-trimpath", ldflags},
+}
+
+// Containerd is the one that our profiles install.
+var Containerd = Program{
+	Name: "containerd", Sources: "test/rehearsal/containerd", Package: "github.com/containerd/containerd/v2/cmd/containerd", Minutes: "about a minute",
+	Args: []string{"-trimpath", "-ldflags=-s -w"},
+}
+
+// Ignition is what writes a Flatcar machine's files. It needs a C compiler and
+// libblkid. There is no SELinux policy in a rehearsed machine to label files by.
+var Ignition = Program{
+	Name: "ignition", Sources: "test/rehearsal/ignition", Package: "github.com/coreos/ignition/v2/internal", Minutes: "about a minute",
+	Args: []string{"-trimpath", "-ldflags=-s -w -X github.com/coreos/ignition/v2/internal/distro.selinuxRelabel=false"},
+	Env:  []string{"CGO_ENABLED=1"},
+}
+
+// Programs are all of them.
+var Programs = []Program{controlPlane, Kubelet, Containerd, Ignition}
+
+// Binary returns the path of the control plane's program, see Program.Path.
 func Binary(ctx context.Context, progress io.Writer) (string, error) {
+	return controlPlane.Path(ctx, progress)
+}
+
+// Path returns the path of the program. It is built where it is missing, which may take
+// minutes the first time; progress gets a line every ten seconds then, and nothing
+// otherwise. Processes that ask at the same time wait for one build.
+//
+// The binary lies in the user's cache directory under osm-gitops/NAME/HASH, the hash
+// being over sources, flags and Go release. All of that may be deleted at any time.
+func (p Program) Path(ctx context.Context, progress io.Writer) (string, error) {
 	root, err := Root()
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
-	sources := filepath.Join(root, "test", "controlplane")
-	hash, err := hashOf(ctx, sources)
+	hash, err := p.hash(ctx, root)
 	if err != nil {
 		return "", err
 	}
@@ -61,8 +105,8 @@ func Binary(ctx context.Context, progress io.Writer) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
-	dir := filepath.Join(cache, "osm-gitops", "controlplane", hash)
-	binary := filepath.Join(dir, "controlplane")
+	dir := filepath.Join(cache, "osm-gitops", p.Name, hash)
+	binary := filepath.Join(dir, p.Name)
 	if _, err := os.Stat(binary); err == nil {
 		return binary, nil
 	}
@@ -77,7 +121,7 @@ func Binary(ctx context.Context, progress io.Writer) (string, error) {
 	if _, err := os.Stat(binary); err == nil { // built while we waited
 		return binary, nil
 	}
-	if err := build(ctx, sources, binary, progress); err != nil {
+	if err := p.build(ctx, filepath.Join(root, p.Sources), binary, progress); err != nil {
 		return "", err
 	}
 	return binary, nil
@@ -100,13 +144,18 @@ func Root() (string, error) {
 	}
 }
 
-func hashOf(ctx context.Context, sources string) (string, error) {
-	version, err := command(ctx, sources, "go", "version").Output()
+func (p Program) hash(ctx context.Context, root string) (string, error) {
+	sources := filepath.Join(root, p.Sources)
+	version, err := p.command(ctx, sources, "version").Output()
 	if err != nil {
 		return "", fmt.Errorf("%w: running go version: %w", ErrUnavailable, err)
 	}
+	what := slices.Concat(p.Args, p.Env)
+	if p.Package != "." {
+		what = append(what, p.Package)
+	}
 	h := sha256.New()
-	fmt.Fprintf(h, "%s%q%q\n", version, buildArgs, buildEnv)
+	fmt.Fprintf(h, "%s%q%q\n", version, what, buildEnv)
 	files := []string{filepath.Join(sources, "go.mod"), filepath.Join(sources, "go.sum")}
 	code, err := filepath.Glob(filepath.Join(sources, "*.go"))
 	if err != nil {
@@ -122,42 +171,54 @@ func hashOf(ctx context.Context, sources string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil))[:16], nil
 }
 
-func build(ctx context.Context, sources, binary string, progress io.Writer) error {
+func (p Program) build(ctx context.Context, sources, binary string, progress io.Writer) error {
 	start := time.Now()
 	done := make(chan struct{})
 	defer close(done)
-	fmt.Fprintln(progress, "cluster: building the control plane for tests, about 5 minutes on 2 cores the first time")
+	fmt.Fprintf(progress, "cluster: building %s for tests, %s on 2 cores the first time\n", p.Name, p.Minutes)
 	go func() {
 		for {
 			select {
 			case <-done:
 				return
 			case <-time.After(progressInterval):
-				fmt.Fprintf(progress, "cluster: building the control plane for tests: %s\n", time.Since(start).Round(time.Second))
+				fmt.Fprintf(progress, "cluster: building %s for tests: %s\n", p.Name, time.Since(start).Round(time.Second))
 			}
 		}
 	}()
 	// Listing the packages downloads their modules. It fails where the network is
 	// missing, the build after it only where something is wrong with the code.
-	if out, err := command(ctx, sources, "go", "list", "-deps", "-tags=kcm", ".").CombinedOutput(); err != nil {
+	if out, err := p.command(ctx, sources, append(append([]string{"list", "-deps"}, p.tags()...), p.Package)...).CombinedOutput(); err != nil {
 		return fmt.Errorf("%w: fetching its modules: %w\n%s", ErrUnavailable, err, tail(out))
 	}
 	partial := binary + ".partial"
-	args := append(append([]string{"build"}, buildArgs...), "-o", partial, ".")
-	if out, err := command(ctx, sources, "go", args...).CombinedOutput(); err != nil {
-		return fmt.Errorf("building the control plane: %w\n%s", err, tail(out))
+	args := append(append([]string{"build"}, p.Args...), "-o", partial, p.Package)
+	if out, err := p.command(ctx, sources, args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("building %s: %w\n%s", p.Name, err, tail(out))
 	}
 	if err := os.Rename(partial, binary); err != nil {
 		return err
 	}
-	fmt.Fprintf(progress, "cluster: built the control plane in %s: %s\n", time.Since(start).Round(time.Second), binary)
+	fmt.Fprintf(progress, "cluster: built %s in %s: %s\n", p.Name, time.Since(start).Round(time.Second), binary)
 	return nil
 }
 
-func command(ctx context.Context, dir, name string, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, name, args...)
+// tags are those of Args that say which files belong to the program.
+func (p Program) tags() []string {
+	var tags []string
+	for _, arg := range p.Args {
+		if strings.HasPrefix(arg, "-tags=") {
+			tags = append(tags, arg)
+		}
+	}
+	return tags
+}
+
+// command is one of go, in a folder.
+func (p Program) command(ctx context.Context, dir string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), buildEnv...)
+	cmd.Env = slices.Concat(os.Environ(), buildEnv, p.Env)
 	cmd.WaitDelay = 5 * time.Second // the compiler it started may hold its output open
 	return cmd
 }
@@ -190,12 +251,12 @@ func lock(ctx context.Context, path string, progress io.Writer) (func(), error) 
 		}
 		if time.Since(said) >= progressInterval {
 			said = time.Now()
-			fmt.Fprintf(progress, "cluster: waiting for another process that builds the control plane: %s\n", time.Since(start).Round(time.Second))
+			fmt.Fprintf(progress, "cluster: waiting for another process that builds it: %s\n", time.Since(start).Round(time.Second))
 		}
 		select {
 		case <-ctx.Done():
 			f.Close()
-			return nil, fmt.Errorf("waiting for another process that builds the control plane: %w", ctx.Err())
+			return nil, fmt.Errorf("waiting for another process that builds it: %w", ctx.Err())
 		case <-time.After(100 * time.Millisecond):
 		}
 	}

@@ -1,9 +1,6 @@
 package nodescripts_test
 
 import (
-	"archive/tar"
-	"bytes"
-	"compress/gzip"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -28,6 +25,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/osm-gitops/osm-gitops/test/nodes"
 )
 
 const (
@@ -115,33 +114,25 @@ type cloud struct {
 	api       net.Listener
 	downloads *http.Server
 
-	mu       sync.Mutex
-	faults   []*fault
-	requests []request
-	tunnels  []string // hosts that were asked for through the proxy
+	faults nodes.Faults
+
+	mu sync.Mutex
+	// strangers is how often a server, "api" or "downloads", shows a certificate that
+	// nobody trusts.
+	strangers map[string]int
+	requests  []request
+	tunnels   []string // hosts that were asked for through the proxy
 }
 
 // request is one that a server has seen.
 type request struct{ host, path, authorization string }
-
-// fault is what goes wrong with a server's answers.
-type fault struct {
-	// on is how the URL ends.
-	on string
-	// times it happens; then all is well.
-	times int
-	// answer is given in place of the healthy one.
-	answer func(w http.ResponseWriter, r *http.Request, healthy []byte)
-	// stranger: the server shows a certificate that nobody trusts.
-	stranger bool
-}
 
 func newCloud(t testing.TB, n *network, token string, secrets map[string]map[string]string) *cloud {
 	t.Helper()
 	clusterCA.certificate()
 	publishers.certificate()
 	strangers.certificate()
-	c := &cloud{t: t, net: n, token: token, secrets: secrets}
+	c := &cloud{t: t, net: n, token: token, secrets: secrets, strangers: map[string]int{}}
 	c.listenAPI()
 	c.downloads = c.serve(c.tls(n.listen(t, "127.0.0.1:443"), publishers, "downloads"))
 	return c
@@ -164,31 +155,26 @@ func (c *cloud) tls(l net.Listener, a *authority, what string) net.Listener {
 	return tls.NewListener(l, &tls.Config{GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		for _, f := range c.faults {
-			if f.stranger && f.on == what && f.times > 0 {
-				f.times--
-				return &strangers.server, nil
-			}
+		if c.strangers[what] > 0 {
+			c.strangers[what]--
+			return &strangers.server, nil
 		}
 		return &a.server, nil
 	}})
 }
 
-// fault lets something go wrong from now on.
-func (c *cloud) fault(f fault) {
+// stranger lets somebody else answer so often.
+func (c *cloud) stranger(what string, times int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.faults = append(c.faults, &f)
+	c.strangers[what] += times
 }
 
 // left counts the faults that have not happened.
-func (c *cloud) left() (left int) {
+func (c *cloud) left() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, f := range c.faults {
-		left += f.times
-	}
-	return left
+	return c.faults.Left() + c.strangers["api"] + c.strangers["downloads"]
 }
 
 // seen returns the URLs of the requests, without their scheme.
@@ -216,17 +202,9 @@ func (c *cloud) handle(w http.ResponseWriter, r *http.Request) {
 	}
 	c.mu.Lock()
 	c.requests = append(c.requests, request{host, r.URL.Path, r.Header.Get("Authorization")})
-	var broken *fault
-	for _, f := range c.faults {
-		if f.times > 0 && f.answer != nil && strings.HasSuffix(host+r.URL.Path, f.on) {
-			f.times--
-			broken = f
-			break
-		}
-	}
 	c.mu.Unlock()
-	if broken != nil {
-		broken.answer(w, r, body)
+	if wrong := c.faults.Take(r); wrong != nil {
+		wrong(w, r, body)
 		return
 	}
 	w.WriteHeader(status)
@@ -292,9 +270,9 @@ func download(host, p string) []byte {
 	case host == "dl.k8s.io" && strings.Contains(p, "/bin/linux/"):
 		return program(path.Base(p), strings.Split(p, "/")[1])
 	case host == "github.com" && strings.HasPrefix(p, "/containernetworking/plugins/releases/download/"):
-		return archive("bridge", "host-local", "loopback", "portmap")
+		return nodes.Archive(archived, "bridge", "host-local", "loopback", "portmap")
 	case host == "github.com" && strings.HasPrefix(p, "/kubernetes-sigs/cri-tools/releases/download/"):
-		return archive("crictl")
+		return nodes.Archive(archived, "crictl")
 	case host == "download.docker.com" && strings.HasSuffix(p, "/gpg"):
 		return []byte("-----BEGIN PGP PUBLIC KEY BLOCK-----\n" + strings.Repeat("mQINBFit2ioBEADhWpZ8wvZ6hUTiXOwQHXMAlaFHcPH9hAtr4F1y2+OYdbtMuth\n", 40) + "-----END PGP PUBLIC KEY BLOCK-----\n")
 	}
@@ -306,33 +284,8 @@ func program(name, version string) []byte {
 	return []byte("#!/bin/bash\n# " + name + " " + version + "\n" + strings.Repeat("# nothing to be run\n", 2000) + `printf '%s\n' "$@"` + "\n")
 }
 
-// archive is a tarball of programs, built by somebody with another user id.
-func archive(names ...string) []byte {
-	var b bytes.Buffer
-	z := gzip.NewWriter(&b)
-	w := tar.NewWriter(z)
-	add := func(h *tar.Header, content []byte) {
-		if err := w.WriteHeader(h); err != nil {
-			panic(err)
-		}
-		if _, err := w.Write(content); err != nil {
-			panic(err)
-		}
-	}
-	if len(names) > 1 {
-		add(&tar.Header{Name: "./", Typeflag: tar.TypeDir, Mode: 0o755, Uid: 1001, Gid: 118}, nil)
-	}
-	for _, name := range names {
-		content := program(name, "archived")
-		add(&tar.Header{Name: "./" + name, Typeflag: tar.TypeReg, Mode: 0o755, Uid: 1001, Gid: 118, Size: int64(len(content))}, content)
-	}
-	for _, end := range []func() error{w.Close, z.Close} {
-		if err := end(); err != nil {
-			panic(err)
-		}
-	}
-	return b.Bytes()
-}
+// archived is a binary in an archive.
+func archived(name string) []byte { return program(name, "archived") }
 
 // away lets nobody answer at the API server's address.
 func (c *cloud) away() { c.api.Close() }

@@ -2,21 +2,13 @@ package nodescripts_test
 
 import (
 	"bytes"
-	"compress/gzip"
-	"encoding/base64"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"net/url"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 
-	"sigs.k8s.io/yaml"
-
+	"github.com/osm-gitops/osm-gitops/test/nodes"
 	"github.com/osm-gitops/osm-gitops/test/nodescripts/protocol"
 )
 
@@ -41,11 +33,11 @@ func (d *document) atBoot(n *node) {
 			return // cloud-init writes files once for an instance
 		}
 		d.booted = true
-		config, err := parseCloudConfig(d.text)
+		config, err := nodes.Parse(d.text)
 		n.must(err)
-		n.must(config.write(n, len(config.WriteFiles)))
-		d.commands = config.RunCMD
-		for _, command := range config.RunCMD {
+		n.must(writeFiles(n, config.Files))
+		d.commands = config.Commands
+		for _, command := range config.Commands {
 			// They are commands of systemctl alone, which the scripts of our profiles
 			// leave nothing else to.
 			words := strings.Fields(command)
@@ -67,73 +59,25 @@ func (d *document) atBoot(n *node) {
 		n.must(os.Remove(n.path("/boot/flatcar/first_boot")))
 	default:
 		// coreos-cloudinit does all of it at every boot.
-		config, err := parseCloudConfig(d.text)
+		config, err := nodes.Parse(d.text)
 		n.must(err)
-		n.must(config.write(n, len(config.WriteFiles)))
-		for _, u := range config.CoreOS.Units {
-			n.must(writeUnit(n, u.Name, u.Content, u.DropIns))
+		n.must(writeFiles(n, config.Files))
+		for _, u := range config.Units {
+			n.must(writeFiles(n, u.Files()))
 			if u.Enable {
 				n.enable(u.Name)
 			}
-			if u.Command == "start" {
+			if u.Start {
 				n.start(u.Name, []string{"--no-block"})
 			}
 		}
 	}
 }
 
-// cloudConfig is what our documents have of cloud-init's format.
-type cloudConfig struct {
-	WriteFiles []struct {
-		Path        string `json:"path"`
-		Permissions string `json:"permissions"`
-		Encoding    string `json:"encoding"`
-		Content     string `json:"content"`
-	} `json:"write_files"`
-	RunCMD []string `json:"runcmd"`
-	CoreOS struct {
-		Units []struct {
-			Name    string   `json:"name"`
-			Enable  bool     `json:"enable"`
-			Command string   `json:"command"`
-			Content string   `json:"content"`
-			DropIns []dropIn `json:"drop_ins"`
-		} `json:"units"`
-	} `json:"coreos"`
-}
-
-type dropIn struct {
-	Name     string `json:"name"`
-	Content  string `json:"content"`  // coreos-cloudinit
-	Contents string `json:"contents"` // Ignition
-}
-
-func parseCloudConfig(text []byte) (*cloudConfig, error) {
-	if !bytes.HasPrefix(text, []byte("#cloud-config\n")) {
-		return nil, errors.New("the first line is not #cloud-config")
-	}
-	c := &cloudConfig{}
-	return c, yaml.Unmarshal(text, c)
-}
-
-// write writes the first so many files.
-func (c *cloudConfig) write(n *node, files int) error {
-	for _, f := range c.WriteFiles[:files] {
-		mode, err := strconv.ParseUint(f.Permissions, 8, 32)
-		if err != nil {
-			return fmt.Errorf("%s: permissions: %w", f.Path, err)
-		}
-		content := []byte(f.Content)
-		switch f.Encoding {
-		case "":
-		case "b64":
-			if content, err = base64.StdEncoding.DecodeString(f.Content); err != nil {
-				return fmt.Errorf("%s: %w", f.Path, err)
-			}
-		default:
-			return fmt.Errorf("%s: encoding %q", f.Path, f.Encoding)
-		}
-		if err := writeFile(n, f.Path, content, fs.FileMode(mode)); err != nil {
+// writeFiles writes files, each at once.
+func writeFiles(n *node, files []nodes.File) error {
+	for _, f := range files {
+		if err := writeFile(n, f.Path, f.Content, f.Mode); err != nil {
 			return err
 		}
 	}
@@ -153,20 +97,6 @@ func writeFile(n *node, path string, content []byte, mode fs.FileMode) error {
 		return err
 	}
 	return os.Rename(part, n.path(path))
-}
-
-func writeUnit(n *node, name, content string, dropIns []dropIn) error {
-	if content != "" {
-		if err := writeFile(n, unitDir+name, []byte(content), 0o644); err != nil {
-			return err
-		}
-	}
-	for _, d := range dropIns {
-		if err := writeFile(n, unitDir+name+".d/"+d.Name, []byte(d.Content+d.Contents), 0o644); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // cloudInit is `cloud-init single`, which applies the file that --file names, in the
@@ -206,51 +136,25 @@ func (n *node) cloudInit(args []string) protocol.Reply {
 	if err != nil {
 		return failure(1, "%v", err)
 	}
-	config, err := parseCloudConfig(b)
+	config, err := nodes.Parse(b)
 	if err != nil {
 		return failure(1, "%s: %v", path, err)
 	}
 	if module != "write_files" {
 		return protocol.Reply{}
 	}
-	files := len(config.WriteFiles)
+	files := len(config.Files)
 	if n.cloudInitDies > 0 {
 		n.cloudInitDies--
 		files /= 2
 	}
-	if err := config.write(n, files); err != nil {
+	if err := writeFiles(n, config.Files[:files]); err != nil {
 		return failure(1, "%s: %v", path, err)
 	}
-	if files < len(config.WriteFiles) {
+	if files < len(config.Files) {
 		return failure(1, "cloud-init: killed")
 	}
 	return protocol.Reply{}
-}
-
-// ignitionConfig is what our documents have of Ignition's format, 2.x and 3.x.
-type ignitionConfig struct {
-	Ignition struct {
-		Version string `json:"version"`
-	} `json:"ignition"`
-	Storage struct {
-		Files []struct {
-			Path      string `json:"path"`
-			Overwrite *bool  `json:"overwrite"`
-			Mode      int    `json:"mode"`
-			Contents  struct {
-				Source      string `json:"source"`
-				Compression string `json:"compression"`
-			} `json:"contents"`
-		} `json:"files"`
-	} `json:"storage"`
-	Systemd struct {
-		Units []struct {
-			Name     string   `json:"name"`
-			Enabled  bool     `json:"enabled"`
-			Contents string   `json:"contents"`
-			DropIns  []dropIn `json:"dropins"`
-		} `json:"units"`
-	} `json:"systemd"`
 }
 
 // applyIgnition writes a document's files and units. A file that is there is only
@@ -259,56 +163,27 @@ type ignitionConfig struct {
 // Units are enabled by a preset, which systemd reads at a first boot alone: one
 // without a machine id.
 func applyIgnition(n *node, text []byte) error {
-	var c ignitionConfig
-	if err := json.Unmarshal(text, &c); err != nil {
+	d, err := nodes.Parse(text)
+	if err != nil {
 		return err
 	}
-	for _, f := range c.Storage.Files {
-		overwrite := strings.HasPrefix(c.Ignition.Version, "2.")
-		if f.Overwrite != nil {
-			overwrite = *f.Overwrite
-		}
-		if n.exists(f.Path) && !overwrite {
+	for _, f := range d.Files {
+		if n.exists(f.Path) && !f.Overwrite {
 			return fmt.Errorf("%s is there already, and overwrite is not set", f.Path)
 		}
-		content, err := readDataURL(f.Contents.Source)
-		if err == nil && f.Contents.Compression == "gzip" {
-			var z *gzip.Reader
-			if z, err = gzip.NewReader(bytes.NewReader(content)); err == nil {
-				content, err = io.ReadAll(z)
-			}
-		}
-		if err == nil {
-			err = writeFile(n, f.Path, content, fs.FileMode(f.Mode))
-		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", f.Path, err)
-		}
+	}
+	if err := writeFiles(n, d.Files); err != nil {
+		return err
 	}
 	firstBoot := !n.exists("/etc/machine-id")
-	for _, u := range c.Systemd.Units {
-		if err := writeUnit(n, u.Name, u.Contents, u.DropIns); err != nil {
+	for _, u := range d.Units {
+		if err := writeFiles(n, u.Files()); err != nil {
 			return err
 		}
-		if u.Enabled && firstBoot {
+		if u.Enable && firstBoot {
 			n.enable(u.Name)
 		}
 	}
 	n.write("/etc/machine-id", "0123456789abcdef0123456789abcdef\n", 0o444)
 	return nil
-}
-
-func readDataURL(source string) ([]byte, error) {
-	rest, ok := strings.CutPrefix(source, "data:")
-	kind, data, comma := strings.Cut(rest, ",")
-	switch {
-	case source == "":
-		return nil, nil
-	case !ok || !comma:
-		return nil, fmt.Errorf("%.20q is no data URL", source)
-	case strings.HasSuffix(kind, ";base64"):
-		return base64.StdEncoding.DecodeString(data)
-	}
-	text, err := url.PathUnescape(data)
-	return []byte(text), err
 }

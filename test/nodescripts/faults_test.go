@@ -13,48 +13,19 @@ import (
 	"time"
 
 	"github.com/osm-gitops/osm-gitops/pkg/render"
+	"github.com/osm-gitops/osm-gitops/test/nodes"
 )
 
 // soak runs every fault and every step on its own, for each profile: `make soak`.
 // Otherwise the faults of a place come one after the other, in one node.
 var soak = os.Getenv("OSM_SOAK") == "1"
 
-// answers are ways in which a server goes wrong.
-type answer = func(w http.ResponseWriter, r *http.Request, healthy []byte)
-
-func says(status int, body string) answer {
-	return func(w http.ResponseWriter, _ *http.Request, _ []byte) {
-		w.WriteHeader(status)
-		fmt.Fprint(w, body)
-	}
-}
-
-// raw writes bytes where an answer belongs, and closes the connection in order, so
-// that an answer without a length seems to be whole.
-func raw(head string, body func(healthy []byte) []byte) answer {
-	return func(w http.ResponseWriter, _ *http.Request, healthy []byte) {
-		conn, _, err := http.NewResponseController(w).Hijack()
-		if err != nil {
-			return
-		}
-		defer conn.Close()
-		fmt.Fprintf(conn, head, len(healthy))
-		_, _ = conn.Write(body(healthy))
-	}
-}
-
-func half(healthy []byte) []byte { return healthy[:len(healthy)/2] }
-
-const (
-	withLength    = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
-	withoutLength = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nX-Healthy: %d\r\nConnection: close\r\n\r\n"
-	page          = "<html><body><h1>Sign in to the network</h1></body></html>\n"
-)
+const page = "<html><body><h1>Sign in to the network</h1></body></html>\n"
 
 // stalls sends half an answer and nothing more, until the other side gives up.
 func stalls(w http.ResponseWriter, r *http.Request, healthy []byte) {
 	w.Header().Set("Content-Length", fmt.Sprint(len(healthy)))
-	_, _ = w.Write(half(healthy))
+	_, _ = w.Write(nodes.Half(healthy))
 	_ = http.NewResponseController(w).Flush()
 	<-r.Context().Done()
 }
@@ -62,36 +33,36 @@ func stalls(w http.ResponseWriter, r *http.Request, healthy []byte) {
 // named is a fault with what it is called.
 type named struct {
 	name   string
-	answer answer
+	answer nodes.Answer
 }
 
 // everywhere is what can go wrong with any answer that is checked as a whole.
 var everywhere = []named{
-	{"403", says(http.StatusForbidden, "no\n")},
-	{"404", says(http.StatusNotFound, "not found\n")},
-	{"429", says(http.StatusTooManyRequests, "later\n")},
-	{"500", says(http.StatusInternalServerError, "oh\n")},
-	{"503", says(http.StatusServiceUnavailable, "away\n")},
-	{"half a body, shorter than its length", raw(withLength, half)},
-	{"half a body without a length", raw(withoutLength, half)},
-	{"a body that ends at once", raw(withoutLength, func([]byte) []byte { return nil })},
-	{"no answer at all", raw("%.0d", func([]byte) []byte { return nil })},
-	{"an HTML page", says(http.StatusOK, page)},
+	{"403", nodes.Says(http.StatusForbidden, "no\n")},
+	{"404", nodes.Says(http.StatusNotFound, "not found\n")},
+	{"429", nodes.Says(http.StatusTooManyRequests, "later\n")},
+	{"500", nodes.Says(http.StatusInternalServerError, "oh\n")},
+	{"503", nodes.Says(http.StatusServiceUnavailable, "away\n")},
+	{"half a body, shorter than its length", nodes.Raw(nodes.WithLength, nodes.Half)},
+	{"half a body without a length", nodes.Raw(nodes.WithoutLength, nodes.Half)},
+	{"a body that ends at once", nodes.Raw(nodes.WithoutLength, func([]byte) []byte { return nil })},
+	{"no answer at all", nodes.Raw("%.0d", func([]byte) []byte { return nil })},
+	{"an HTML page", nodes.Says(http.StatusOK, page)},
 	{"it stalls", stalls},
 }
 
 // secretFaults are those of a Secret with a key.
 func secretFaults(key string) []named {
-	secret := func(key, value string) answer {
-		return says(http.StatusOK, fmt.Sprintf(`{"apiVersion":"v1","kind":"Secret","data":{%q:%q},"metadata":{"name":"x"}}`, key, value))
+	secret := func(key, value string) nodes.Answer {
+		return nodes.Says(http.StatusOK, fmt.Sprintf(`{"apiVersion":"v1","kind":"Secret","data":{%q:%q},"metadata":{"name":"x"}}`, key, value))
 	}
 	return slices.Concat(everywhere, []named{
-		{"401", says(http.StatusUnauthorized, string(apiStatus(http.StatusUnauthorized, "Unauthorized")))},
+		{"401", nodes.Says(http.StatusUnauthorized, string(apiStatus(http.StatusUnauthorized, "Unauthorized")))},
 		{"a redirect", func(w http.ResponseWriter, r *http.Request, _ []byte) {
 			http.Redirect(w, r, "https://"+mirrorHost+"/elsewhere", http.StatusFound)
 		}},
-		{"a Status with 200", says(http.StatusOK, string(apiStatus(http.StatusOK, "fine")))},
-		{"JSON of something else", says(http.StatusOK, "[1, 2, 3]\n")},
+		{"a Status with 200", nodes.Says(http.StatusOK, string(apiStatus(http.StatusOK, "fine")))},
+		{"JSON of something else", nodes.Says(http.StatusOK, "[1, 2, 3]\n")},
 		{"no key", secret("another", "aGVsbG8K")},
 		{"an empty value", secret(key, "")},
 		{"no base64", secret(key, "!!!")},
@@ -140,7 +111,7 @@ func places(r *rehearsal) []place {
 			{"other bytes of the same length", func(w http.ResponseWriter, _ *http.Request, healthy []byte) {
 				_, _ = w.Write(bytes.Repeat([]byte("x"), len(healthy)))
 			}},
-			{"the checksum of something else", says(http.StatusOK, strings.Repeat("0", 64)+"\n")},
+			{"the checksum of something else", nodes.Says(http.StatusOK, strings.Repeat("0", 64)+"\n")},
 		})})
 	}
 	if name := r.scenario.profile; name == "osp-ubuntu" || name == "osp-rhel" || name == "osp-rockylinux" {
@@ -244,7 +215,7 @@ func heals(t *testing.T, s scenario, want *healthy, p place) {
 	t.Helper()
 	r := rehearse(t, s)
 	for _, f := range p.faults {
-		r.cloud.fault(fault{on: p.on, times: 1, answer: f.answer})
+		r.cloud.faults.Add(nodes.Fault{On: p.on, Times: 1, Answer: f.answer})
 	}
 	r.up()
 	r.finished()
@@ -263,15 +234,15 @@ func TestChecksums(t *testing.T) {
 			want := withoutFaults(t, s)
 			r := rehearse(t, s)
 			faults := slices.Concat(everywhere, []named{
-				{"of something else", says(http.StatusOK, strings.Repeat("0", 64)+"\n")},
-				{"in capitals and too short", says(http.StatusOK, strings.Repeat("A", 63)+"\n")},
+				{"of something else", nodes.Says(http.StatusOK, strings.Repeat("0", 64)+"\n")},
+				{"in capitals and too short", nodes.Says(http.StatusOK, strings.Repeat("A", 63)+"\n")},
 			})
 			for i, f := range faults {
 				if !soak && i%sharers != profileNumber(s)%sharers {
 					continue
 				}
 				on := []string{"/kubelet.sha256", ".tgz.sha256", ".tar.gz.sha256", "/kubeadm.sha256"}[i%4]
-				r.cloud.fault(fault{on: on, times: 1, answer: f.answer})
+				r.cloud.faults.Add(nodes.Fault{On: on, Times: 1, Answer: f.answer})
 			}
 			r.up()
 			r.finished()
@@ -288,8 +259,8 @@ func TestStrangers(t *testing.T) {
 			parallel(t)
 			want := withoutFaults(t, s)
 			r := rehearse(t, s)
-			r.cloud.fault(fault{on: "api", times: 3, stranger: true})
-			r.cloud.fault(fault{on: "downloads", times: 3, stranger: true})
+			r.cloud.stranger("api", 3)
+			r.cloud.stranger("downloads", 3)
 			r.up()
 			r.finished()
 			r.equals(want.tree)
@@ -353,7 +324,7 @@ func TestDrip(t *testing.T) {
 		}
 	}
 	for _, on := range []string{r.secret, r.kubeconfig, "/kubelet"} {
-		r.cloud.fault(fault{on: on, times: 1, answer: drips})
+		r.cloud.faults.Add(nodes.Fault{On: on, Times: 1, Answer: drips})
 	}
 	r.up()
 	r.finished()
@@ -398,7 +369,7 @@ func TestPinned(t *testing.T) {
 				s.settings = func(s *render.Settings) { s.DownloadDigests = map[string]string{name: right} }
 			}))
 			for range 3 {
-				r.cloud.fault(fault{on: "/kubelet.sha256", times: 1, answer: says(http.StatusOK, sum(evil)+"\n")})
+				r.cloud.faults.Add(nodes.Fault{On: "/kubelet.sha256", Times: 1, Answer: nodes.Says(http.StatusOK, sum(evil)+"\n")})
 			}
 			r.up()
 			r.finished()
@@ -435,7 +406,7 @@ func TestPowerInMidstream(t *testing.T) {
 			r := rehearse(t, s)
 			cut := func(w http.ResponseWriter, _ *http.Request, healthy []byte) {
 				w.Header().Set("Content-Length", fmt.Sprint(len(healthy)))
-				_, _ = w.Write(half(healthy))
+				_, _ = w.Write(nodes.Half(healthy))
 				_ = http.NewResponseController(w).Flush()
 				time.Sleep(50 * time.Millisecond) // curl has written it by then
 				r.mu.Lock()
@@ -444,7 +415,7 @@ func TestPowerInMidstream(t *testing.T) {
 			}
 			failures := 0
 			for _, p := range placesOf(s) {
-				r.cloud.fault(fault{on: p.on, times: 1, answer: cut})
+				r.cloud.faults.Add(nodes.Fault{On: p.on, Times: 1, Answer: cut})
 				failures++
 			}
 			for i := 0; !r.boot(); i++ {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/osm-gitops/osm-gitops/pkg/render"
+	"github.com/osm-gitops/osm-gitops/test/nodes"
 )
 
 // proxyEnvironment is what units and logins read of withProxy's settings.
@@ -180,8 +181,8 @@ func withScripts(t *testing.T, s scenario) *node {
 		n.must(os.RemoveAll(n.path("/etc/machine-name")))
 		return n
 	}
-	config, err := parseCloudConfig(out.Provisioning)
+	config, err := nodes.Parse(out.Provisioning)
 	n.must(err)
-	n.must(config.write(n, len(config.WriteFiles)))
+	n.must(writeFiles(n, config.Files))
 	return n
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/osm-gitops/osm-gitops/test/nodes"
 	"github.com/osm-gitops/osm-gitops/test/nodescripts/protocol"
 )
 
@@ -45,7 +46,7 @@ func TestWeakScripts(t *testing.T) {
 	fails := func(on, name string, faults []named) func(*rehearsal) {
 		return func(r *rehearsal) {
 			i := slices.IndexFunc(faults, func(f named) bool { return f.name == name })
-			r.cloud.fault(fault{on: on, times: 1, answer: faults[i].answer})
+			r.cloud.faults.Add(nodes.Fault{On: on, Times: 1, Answer: faults[i].answer})
 		}
 	}
 	for name, c := range map[string]struct {
@@ -63,7 +64,7 @@ func TestWeakScripts(t *testing.T) {
 		"a token in the log": {[2]string{"umask 077", "umask 077; cat /etc/osm-gitops/token-header"}, nil},
 		"no certificates": {
 			[2]string{"--cacert /etc/kubernetes/pki/ca.crt", "--insecure"},
-			func(r *rehearsal) { r.cloud.fault(fault{on: "api", times: 1, stranger: true}) },
+			func(r *rehearsal) { r.cloud.stranger("api", 1) },
 		},
 		"a checksum that is not compared": {
 			[2]string{`if ! is "$target.part" "$sum"; then`, "if false; then"},
@@ -92,12 +93,13 @@ func TestWeakScripts(t *testing.T) {
 				if c.fault != nil {
 					c.fault(r)
 				}
+				faults := r.cloud.left()
 				if !r.boot() {
 					r.killAt, r.override = 0, nil
 					r.up()
 				}
 				r.finished()
-				if faults := len(r.cloud.faults); len(r.sleeps) != faults {
+				if len(r.sleeps) != faults {
 					found.Errorf("%d faults made %d attempts fail", faults, len(r.sleeps))
 				}
 			})

@@ -1,6 +1,7 @@
-// Command binary prints the path of the control plane's program, which it builds
-// where it is missing. The Makefile runs it before the tests, so that the build
-// is seen and its time does not count against theirs.
+// Command binary prints the paths of programs that tests need, which it builds where
+// they are missing: the control plane's, or those that its arguments name. hack/test
+// runs it before the tests, so that the build is seen and its time does not count
+// against theirs.
 package main
 
 import (
@@ -9,22 +10,33 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
 
 func main() {
-	os.Exit(run(os.Stdout, os.Stderr))
+	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }
 
-func run(stdout, stderr io.Writer) int {
+func run(names []string, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	path, err := cluster.Binary(ctx, stderr)
-	if err != nil {
-		fmt.Fprintln(stderr, "binary:", err)
-		return 1
+	if len(names) == 0 {
+		names = []string{"controlplane"}
 	}
-	fmt.Fprintln(stdout, path)
+	for _, name := range names {
+		i := slices.IndexFunc(cluster.Programs, func(p cluster.Program) bool { return p.Name == name })
+		if i < 0 {
+			fmt.Fprintf(stderr, "binary: there is no program %q\n", name)
+			return 2
+		}
+		path, err := cluster.Programs[i].Path(ctx, stderr)
+		if err != nil {
+			fmt.Fprintln(stderr, "binary:", err)
+			return 1
+		}
+		fmt.Fprintln(stdout, path)
+	}
 	return 0
 }

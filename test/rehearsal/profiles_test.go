@@ -1,0 +1,185 @@
+package rehearsal_test
+
+import (
+	"crypto/x509"
+	"encoding/pem"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+)
+
+// rehearsal is a machine with what the controller has written for its pool.
+type rehearsal struct {
+	*machine
+	pool                    string
+	bootstrap, provisioning *corev1.Secret
+	// documents are what the machine boots from, and what it fetches.
+	documents []string
+	// kubeconfig is the Secret with the kubelet's first.
+	kubeconfig string
+	owner      types.UID // the Machine
+}
+
+var fetchesKubeconfig = regexp.MustCompile(`fetch-secret (\S+) kubeconfig`)
+
+// rehearse makes a pool, unless it is there, and a machine of it that is switched off.
+func rehearse(t *testing.T, s *system, pool, suffix string) *rehearsal {
+	t.Helper()
+	c := theCloud(t)
+	r := &rehearsal{pool: pool}
+	r.bootstrap, r.provisioning = c.makePool(t, pool, s)
+	name := pool + "-7d9f4-" + suffix
+	r.machine = newMachine(t, c, s, name, forMachine(r.bootstrap.Data[configKey], name))
+	r.expects(r.provisioning)
+	all := files(t, r.documents...)
+	if fetched := fetchesKubeconfig.FindStringSubmatch(all["/opt/bin/setup"].Content); fetched != nil {
+		r.kubeconfig = fetched[1]
+	} else if s.pool == nil { // another's profile may do it in another way
+		t.Fatal("no kubeconfig is fetched")
+	}
+	r.inContainer(all["/etc/systemd/system/kubelet.service"].Content)
+	r.owner = c.machineObject(t, pool, name).UID
+	return r
+}
+
+// expects says which provisioning stage the machine will fetch.
+func (r *rehearsal) expects(provisioning *corev1.Secret) {
+	r.provisioning = provisioning
+	r.documents = []string{r.document}
+	if !r.system.is(coreOS) { // which has all in the first
+		r.documents = append(r.documents, string(provisioning.Data[configKey]))
+	}
+}
+
+// inContainer lets the profile's unit start a kubelet that bears with a container.
+func (r *rehearsal) inContainer(unit string) {
+	r.t.Helper()
+	_, command, ok := strings.Cut(unit, "\nExecStart=")
+	if !ok {
+		r.t.Fatalf("kubelet.service has no ExecStart=:\n%s", unit)
+	}
+	var lines []string
+	for line := range strings.Lines(command) {
+		lines = append(lines, strings.TrimRight(line, "\\\n "))
+		if !strings.HasSuffix(line, "\\\n") {
+			break
+		}
+	}
+	r.write("/etc/systemd/system/kubelet.service.d/90-rehearsal.conf", "[Service]\nExecStartPre=/usr/local/sbin/rehearsal-kernel\nExecStart=\nExecStart="+
+		strings.Join(lines, " ")+" --config-dir=/etc/kubernetes/kubelet.conf.d\n", 0o644)
+}
+
+// finished waits until the machine is a node as it is to be, and looks at all of it.
+func (r *rehearsal) finished() {
+	r.t.Helper()
+	node := r.joins()
+	// machine-controller finds the Node of a Machine, and says so (contract: section 12.3).
+	patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"`+api.LabelOwnedBy+`":"`+string(r.owner)+`"}}}`))
+	if err := r.cloud.client.Patch(r.t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}, patch); err != nil {
+		r.t.Fatal(err)
+	}
+	r.running()
+	r.certified()
+	r.comesFrom(node, r.provisioning, r.system.profile)
+	if !r.system.is(coreOS) { // which writes its links anew at every boot
+		r.cloud.eventually(r.t, "setup.service has done its work", func() error {
+			_, err := r.run("sh", "-c", "! systemctl is-enabled --quiet setup.service && ! systemctl is-enabled --quiet bootstrap.service")
+			return err
+		})
+	}
+	r.hasFiles(r.files())
+	r.unitsAreRight()
+	var secrets []string
+	for _, document := range r.documents {
+		secrets = append(secrets, token(r.t, document))
+	}
+	r.keepsSecrets(append(secrets, r.bootstrapToken())...)
+	for _, want := range r.system.kernel {
+		if !strings.Contains(r.read(kernelRecord), want+"\n") {
+			r.t.Errorf("%q was not run", want)
+		}
+	}
+}
+
+// bootstrapToken is the credential in the kubelet's first kubeconfig.
+func (r *rehearsal) bootstrapToken() string {
+	r.t.Helper()
+	_, token, ok := strings.Cut(r.read("/etc/kubernetes/bootstrap-kubelet.conf"), "token: ")
+	if !ok {
+		r.t.Fatal("bootstrap-kubelet.conf has no token")
+	}
+	return strings.Fields(token)[0]
+}
+
+// files are what documents leave on the machine: Flatcar's bootstrap stage removes the
+// unit that has run it.
+func (r *rehearsal) files() map[string]written {
+	r.t.Helper()
+	all := files(r.t, r.documents...)
+	if r.system.is(flatcar) {
+		maps.DeleteFunc(all, func(path string, _ written) bool {
+			return strings.HasPrefix(path, "/etc/systemd/system/bootstrap.service")
+		})
+	}
+	return all
+}
+
+// unitsAreRight: the machine's own systemd has nothing to say about the units, now that
+// all that they start is there. Every combination of settings is checked by test/profiles,
+// by this machine's systemd.
+func (r *rehearsal) unitsAreRight() {
+	r.t.Helper()
+	verify := []string{"systemd-analyze", "verify", "--man=no"}
+	for path := range r.files() {
+		if name, ok := strings.CutPrefix(path, "/etc/systemd/system/"); ok && !strings.Contains(name, "/") {
+			verify = append(verify, name)
+		}
+	}
+	slices.Sort(verify[3:])
+	if out, err := r.run(verify...); err != nil || out != "" {
+		r.t.Errorf("%q: %v\n%s", verify, err, out)
+	}
+}
+
+// names are the common names in certificates.
+func names(t *testing.T, text []byte) map[string]bool {
+	t.Helper()
+	all := map[string]bool{}
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		c, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[c.Subject.CommonName] = true
+	}
+	return all
+}
+
+// TestProfiles: from a commit to a Node that is Ready and says so, with every profile.
+func TestProfiles(t *testing.T) {
+	onlyOurs(t)
+	for _, s := range systems {
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			r := rehearse(t, s, s.name, "first")
+			start := time.Now()
+			r.on()
+			node := r.joins()
+			t.Logf("%s: a Node that is Ready %.1f s after it was switched on, %.1f s after it was made", s.name, time.Since(start).Seconds(), time.Since(node.CreationTimestamp.Time).Seconds())
+			r.finished()
+			trees.Lock()
+			defer trees.Unlock()
+			r.remember()
+		})
+	}
+}
