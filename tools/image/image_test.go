@@ -61,6 +61,11 @@ func TestImage(t *testing.T) {
 	if err := run(t.Context(), args, io.Discard); err == nil || !strings.Contains(err.Error(), "is there already") {
 		t.Errorf("a second image is added to the first: %v", err)
 	}
+	var again bytes.Buffer
+	args[1] += "-again"
+	if err := run(t.Context(), args, &again); err != nil || again.String() != out.String() {
+		t.Errorf("the same commit makes %s and %s (%v)", &out, &again, err)
+	}
 }
 
 // imagesOf are those of a layout's one entry, which is an index where there are many.
