@@ -4,6 +4,7 @@
 package mirrored
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -107,14 +108,14 @@ func (c *check) compare(list downloads.List, where string) {
 		}
 		for _, place := range item.Places {
 			f := lint.Finding{
-				Rule: Rule, Severity: lint.SeverityError, Path: c.doc.Path, Line: place.Line, Profile: c.doc.Name, Version: c.doc.Spec.Version,
+				Rule: Rule, Severity: lint.SeverityError, Path: cmp.Or(place.Path, c.doc.Path), Line: place.Line, Profile: c.doc.Name, Version: c.doc.Spec.Version,
 				File: place.File, Message: named(item) + " " + why,
 				Fix: fmt.Sprintf("mirror it and add it to %s, or take it out of the profile", c.file),
 			}
 			if item.Kind == downloads.KindUnresolved {
 				f.Fix = "make it constant in the profile, or add to " + c.file + " a URL that ends with a slash and has all below it"
 			}
-			c.add(fmt.Sprintf("%s\x00%s\x00%d", f.Message, f.File, f.Line), f, where)
+			c.add(fmt.Sprintf("%s\x00%s\x00%s:%d", f.Message, f.File, f.Path, f.Line), f, where)
 		}
 	}
 }
