@@ -70,7 +70,7 @@ func (f *ruleFlags) prepare(ctx context.Context, paths []string) (*ruleRun, erro
 		if err != nil {
 			return nil, err
 		}
-		r.mirrored = mirrored.Check(mirrors, f.mirrors)
+		r.mirrored = mirrored.Check(mirrors, f.mirrors, r.config.Lint.Providers)
 	}
 	if f.base != "" {
 		index := profile.Indexer{Check: checkWith(render.NewEngine()), Builtin: builtinProfiles()}

@@ -29,6 +29,7 @@ import (
 // poolFlags say where a command takes pools from.
 type poolFlags struct {
 	manifests, cluster, snapshot string
+	source                       string
 	kube                         clusterFlags
 }
 
@@ -58,6 +59,7 @@ func (f *poolFlags) bind(fs *pflag.FlagSet) {
 	fs.StringVar(&f.manifests, "machine-deployments", "", "`DIR` with manifests of MachineDeployments, and of ProfileSources; or one file")
 	fs.StringVar(&f.cluster, "cluster", "", "`FILE` with the keys settings and cluster, as osm-gitops render has it, for --machine-deployments; default: a controller without flags")
 	fs.StringVar(&f.snapshot, "snapshot", "", "`FILE` of osm-gitops snapshot, or with the ConfigMap "+preview.ConfigMapName)
+	fs.StringVar(&f.source, "source", "", "`NAME` of the ProfileSource of the repository, for --kubeconfig and --snapshot: what another one has is refused then")
 	f.kube.bind(fs, "")
 }
 
@@ -77,11 +79,30 @@ func (f *poolFlags) check(usage string) error {
 	case f.cluster != "" && f.manifests == "":
 		return misusef(usage, "--cluster is for --machine-deployments: a cluster and a snapshot have settings of their own")
 	}
+	if f.source != "" && f.manifests != "" {
+		return misusef(usage, "--source is for --kubeconfig and --snapshot: manifests do not tell what a ProfileSource offers")
+	}
 	return nil
 }
 
 // fleet reads the pools.
 func (f *poolFlags) fleet(ctx context.Context, stderr io.Writer) (preview.Fleet, error) {
+	out, err := f.read(ctx, stderr)
+	if err != nil || f.source == "" {
+		return out, err
+	}
+	var names []string
+	for _, s := range out.Sources {
+		names = append(names, s.Name)
+	}
+	if !slices.Contains(names, f.source) {
+		return out, fmt.Errorf("--source: there is no ProfileSource %q; there are %s", f.source, strings.Join(names, ", "))
+	}
+	out.Own = f.source
+	return out, nil
+}
+
+func (f *poolFlags) read(ctx context.Context, stderr io.Writer) (preview.Fleet, error) {
 	switch {
 	case f.snapshot != "":
 		file, err := os.Open(f.snapshot)

@@ -30,9 +30,9 @@ type Stage struct {
 	Files []render.NodeFile
 	// Modules of cloud-init, may be nil.
 	Modules *osm.CloudInitModule
-	// Line returns the line of the profile for one of a file, 0 where it is not known.
-	// May be nil.
-	Line func(file string, line int) int
+	// Source returns where in the profile a line of a file is from: its file, and the line
+	// there, 0 where that is not known. May be nil.
+	Source func(file string, line int) (path string, at int)
 }
 
 // Of renders an input with placeholders for credentials, and lists what its nodes
@@ -51,18 +51,14 @@ func Of(engine *render.Engine, in render.Input) (List, error) {
 	list := Find(&Node{
 		System: in.Pool.OperatingSystem, Version: in.Profile.Spec.OSVersion, Server: in.Cluster.Server,
 		Stages: []Stage{
-			{Name: "bootstrap", Files: files.Bootstrap.Files, Modules: out.OSC.BootstrapConfig.CloudInitModules, Line: places.of(files.Bootstrap.Files, "bootstrap")},
-			{Name: "provisioning", Files: files.Provisioning.Files, Modules: out.OSC.ProvisioningConfig.CloudInitModules, Line: places.of(files.Provisioning.Files, "provisioning")},
+			{Name: "bootstrap", Files: files.Bootstrap.Files, Modules: out.OSC.BootstrapConfig.CloudInitModules, Source: places.of(files.Bootstrap.Files, "bootstrap")},
+			{Name: "provisioning", Files: files.Provisioning.Files, Modules: out.OSC.ProvisioningConfig.CloudInitModules, Source: places.of(files.Provisioning.Files, "provisioning")},
 		},
 	})
-	profile, file := in.Profile.Provenance.Profile, in.Profile.File
-	if file == "" {
-		file = in.Profile.Provenance.Path
-	}
 	for i := range list.Items {
 		list.Items[i].Pools = []string{in.Pool.Namespace + "/" + in.Pool.Name}
 		for j := range list.Items[i].Places {
-			list.Items[i].Places[j].Profile, list.Items[i].Places[j].Path = profile, file
+			list.Items[i].Places[j].Profile = in.Profile.Provenance.Profile
 		}
 	}
 	return list, nil
@@ -102,8 +98,8 @@ func Find(n *Node) List {
 	for i := range list.Items {
 		for j, p := range list.Items[i].Places {
 			for _, s := range n.Stages {
-				if s.Name == p.Stage && s.Line != nil {
-					list.Items[i].Places[j].Line = s.Line(p.File, p.FileLine)
+				if s.Name == p.Stage && s.Source != nil {
+					list.Items[i].Places[j].Path, list.Items[i].Places[j].Line = s.Source(p.File, p.FileLine)
 				}
 			}
 		}

@@ -1,6 +1,7 @@
 package downloads
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strconv"
@@ -66,26 +67,36 @@ func newPlaces(p render.Profile) places {
 
 func (p places) add(stage string, t text) { p.stages[stage] = append(p.stages[stage], t) }
 
-// of returns the line of the profile for one of a file: where the same text stands,
+// source is where the text of a field is, n lines after its first: its file may be that
+// of an overlay's base.
+func (p places) source(field string, n int) (path string, at int) {
+	path = cmp.Or(p.profile.File, p.profile.Provenance.Path)
+	if p.profile.FileOf != nil {
+		path = cmp.Or(p.profile.FileOf(field), path)
+	}
+	return path, p.profile.Lines(field) + n
+}
+
+// of returns the place in the profile for a line of a file: where the same text stands,
 // else where a template stands that has made it, else the beginning of the file's
-// text. 0 where the profile has no lines.
-func (p places) of(files []render.NodeFile, stage string) func(file string, line int) int {
+// text. The line is 0 where the profile has no lines.
+func (p places) of(files []render.NodeFile, stage string) func(file string, line int) (path string, at int) {
 	content := map[string][]string{}
 	for _, f := range files {
 		content[f.Path] = strings.Split(f.Content, "\n")
 	}
-	return func(file string, line int) int {
+	return func(file string, line int) (path string, at int) {
 		if p.profile.Lines == nil {
-			return 0
+			return cmp.Or(p.profile.File, p.profile.Provenance.Path), 0
 		}
 		own := slices.IndexFunc(p.stages[stage], func(t text) bool { return t.path == file })
 		if own < 0 {
-			return p.profile.Lines("spec." + stage + "Config")
+			return p.source("spec."+stage+"Config", 0)
 		}
-		begin := p.profile.Lines(p.stages[stage][own].field)
+		begin := p.stages[stage][own].field
 		lines := content[file]
 		if line < 1 || line > len(lines) {
-			return begin
+			return p.source(begin, 0)
 		}
 		// The file's own text first, then the templates, which any file may insert.
 		candidates := []text{p.stages[stage][own]}
@@ -100,12 +111,12 @@ func (p places) of(files []render.NodeFile, stage string) func(file string, line
 			for _, t := range candidates {
 				for i, l := range t.lines {
 					if same(strings.TrimSpace(l), strings.TrimSpace(lines[line-1])) {
-						return p.profile.Lines(t.field) + i
+						return p.source(t.field, i)
 					}
 				}
 			}
 		}
-		return begin
+		return p.source(begin, 0)
 	}
 }
 

@@ -44,10 +44,13 @@ func Compare(ctx context.Context, c Comparison) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	refused := append(refusedFiles(after.own.cat), claimed(after.own.cat, &c.Fleet)...)
+	slices.SortStableFunc(refused, func(a, b Refused) int { return cmp.Compare(a.Path, b.Path) })
 	r := &Report{
 		Base:     Revision{Name: notes.Clean(c.BaseName), Commit: string(c.Base.Head)},
 		Head:     Revision{Name: notes.Clean(c.HeadName), Commit: string(c.Head.Head)},
-		Profiles: profileChanges(before.own.cat, after.own.cat), Refused: refusedFiles(after.own.cat), Pools: len(results),
+		Profiles: profileChanges(before.own.cat, after.own.cat), Refused: refused, Pools: len(results),
+		Notes: collisions(before.own.cat, after.own.cat, &c.Fleet),
 	}
 	r.fold(results)
 	return r, nil
@@ -125,6 +128,41 @@ func refusedFiles(cat *profile.Catalogue) []Refused {
 			Path: notes.Clean(r.Path), Line: r.Line, Field: notes.Clean(r.Field), Profile: notes.Clean(r.Profile), Version: notes.Clean(r.Version),
 			Message: message(r.Err.Error()),
 		})
+	}
+	return out
+}
+
+// claimed are the profiles that another source keeps the repository from offering.
+func claimed(is *profile.Catalogue, fleet *Fleet) []Refused {
+	var out []Refused
+	for _, v := range is.Current {
+		if other := fleet.claimedBy(v.Name); other != "" {
+			out = append(out, Refused{
+				Path: notes.Clean(v.CurrentPath), Profile: notes.Clean(v.Name), Version: notes.Clean(v.Version),
+				Message: fmt.Sprintf("profile %s is already offered by ProfileSource %s: remove it from one of the two sources", notes.Clean(v.Name), notes.Clean(other)),
+			})
+		}
+	}
+	return out
+}
+
+// collisions tell of profiles that other sources offer as well, as far as that is known.
+func collisions(was, is *profile.Catalogue, fleet *Fleet) []string {
+	var out []string
+	for _, v := range is.Current {
+		others := fleet.offeredBy(v.Name)
+		had := slices.ContainsFunc(was.Current, func(w profile.Version) bool { return w.Name == v.Name })
+		name, sources := notes.Clean(v.Name), notes.Clean(strings.Join(others, ", "))
+		switch {
+		case fleet.claimedBy(v.Name) != "": // which is refused, and told
+		case len(others) > 1 || len(others) == 1 && fleet.Own != "":
+			if fleet.Own != "" {
+				sources += ", " + notes.Clean(fleet.Own)
+			}
+			out = append(out, fmt.Sprintf("the ProfileSources %s offer the profile %s: the oldest of them counts until the others leave it out, and what is said here holds if that is the one of this repository", sources, name))
+		case len(others) == 1 && !had && fleet.Own == "":
+			out = append(out, fmt.Sprintf("ProfileSource %s offers the profile %s already: unless that is the one of this repository, %s is refused, and pools keep what %[1]s has (--source says which one is)", sources, name, notes.Clean(v.CurrentPath)))
+		}
 	}
 	return out
 }

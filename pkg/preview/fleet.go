@@ -27,6 +27,8 @@ type Fleet struct {
 	ByHand []string `json:"byHand,omitempty"`
 	// Pools, sorted by namespace and name.
 	Pools []Pool `json:"pools"`
+	// Own is the source of the repository that is looked at; "" where nobody said.
+	Own string `json:"-"`
 }
 
 // Settings are those of a controller, and its cluster's URL, as in the file for
@@ -164,6 +166,28 @@ func (f *Fleet) waves(profile string) bool {
 		}
 	}
 	return slices.ContainsFunc(f.Sources, func(s Source) bool { return s.Waves && s.Profiles == nil })
+}
+
+// offeredBy names the sources that offer a profile, but for that of the repository.
+func (f *Fleet) offeredBy(profile string) []string {
+	var out []string
+	for _, s := range f.Sources {
+		if slices.Contains(s.Profiles, profile) && (f.Own == "" || s.Name != f.Own) {
+			out = append(out, s.Name)
+		}
+	}
+	return out
+}
+
+// claimedBy names the source that keeps the repository from offering a profile, "" where
+// none is known to: who has one keeps it, and of two that have it the older source.
+func (f *Fleet) claimedBy(profile string) string {
+	others := f.offeredBy(profile)
+	has := func(s Source) bool { return s.Name == f.Own && slices.Contains(s.Profiles, profile) }
+	if f.Own == "" || len(others) == 0 || slices.ContainsFunc(f.Sources, has) {
+		return ""
+	}
+	return others[0]
 }
 
 // withoutPool is an error of rendering without the pool's name, which stands beside it.

@@ -35,6 +35,12 @@ func (r *Report) markdown(limit int) string {
 	for _, p := range r.Profiles {
 		c.add("- " + p.sentence(code) + "\n")
 	}
+	for i, note := range r.Notes {
+		if i == 0 {
+			c.add("\n**Other ProfileSources**\n\n")
+		}
+		c.add("- " + code(notes.Shorten(note, maxSaid)) + "\n")
+	}
 	c.refused(r)
 	c.b.WriteString("\n")
 	var sections []section

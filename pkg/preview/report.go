@@ -8,6 +8,8 @@ type Report struct {
 	Profiles []ProfileChange `json:"profiles"`
 	// Refused is what head holds and no cluster would take, by path.
 	Refused []Refused `json:"refused"`
+	// Notes are about profiles that other ProfileSources offer as well.
+	Notes []string `json:"notes,omitempty"`
 	// Changes are the pools that get something else, those with the same difference
 	// together: the largest group first.
 	Changes []Change `json:"changes"`

@@ -127,6 +127,7 @@ type choice struct {
 	removed bool   // the profile has left the repository: only who has it keeps it
 	refusal string // why the pool cannot have what it asks for
 	not     string // why the repository has no say
+	source  string // the other one that the profile comes from, as far as that is known
 }
 
 // same reports whether two choices are one version with one content from one place.
@@ -139,8 +140,15 @@ func (c choice) same(d choice) bool {
 // repository, an object made by hand, a built-in profile.
 func (r *revision) choose(want wishes.Wish, fleet *Fleet) choice {
 	own, builtin := wishes.Split(r.inventories)
-	if o, ok := wishes.Offered(own, want.Name); ok {
+	o, ok := wishes.Offered(own, want.Name)
+	switch other := fleet.claimedBy(want.Name); {
+	case ok && other == "":
 		return r.offered(r.own, want, o)
+	case ok:
+		return choice{source: other, not: fmt.Sprintf("the profile %s comes from ProfileSource %s, which had it first", want.Name, other)}
+	}
+	if others := fleet.offeredBy(want.Name); len(others) > 0 {
+		return choice{source: others[0], not: fmt.Sprintf("the profile %s comes from ProfileSource %s, and is not in this repository", want.Name, others[0])}
 	}
 	if slices.Contains(fleet.ByHand, want.Name) {
 		return choice{not: fmt.Sprintf("the OperatingSystemProfile %s was made by hand", want.Name)}

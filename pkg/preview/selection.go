@@ -158,14 +158,11 @@ func exactly(has Generation, want wishes.Wish) (wishes.Wish, error) {
 // refusal says why a choice is none.
 func (s Selection) refusal(now *revision, want wishes.Wish, p Pool, c choice) error {
 	name := notes.Clean(want.Name)
-	if c.from != now.own {
-		for _, other := range s.Fleet.Sources {
-			if slices.Contains(other.Profiles, want.Name) {
-				return fmt.Errorf("its profile %s comes from ProfileSource %s, and is not in %s: name the repository of that", name, notes.Clean(other.Name), s.Where)
-			}
-		}
-	}
 	switch {
+	case c.source != "" && s.Fleet.claimedBy(want.Name) != "":
+		return fmt.Errorf("its profile %s comes from ProfileSource %s, and not from %s: name the repository of that", name, notes.Clean(c.source), s.Where)
+	case c.source != "":
+		return fmt.Errorf("its profile %s comes from ProfileSource %s, and is not in %s: name the repository of that", name, notes.Clean(c.source), s.Where)
 	case c.refusal != "" && s.Snapshot != nil && len(s.Snapshot.Line) > 0:
 		return errors.New(message(c.refusal))
 	case c.refusal != "":

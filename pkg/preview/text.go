@@ -23,6 +23,9 @@ func (r *Report) Text() string {
 		}
 		fmt.Fprintf(&b, "  %s\n", indented(f.String()))
 	}
+	for _, note := range r.Notes {
+		fmt.Fprintf(&b, "note: %s\n", note)
+	}
 	fmt.Fprintln(&b, r.summary())
 	for _, f := range r.Refusals {
 		fmt.Fprintf(&b, "\nREFUSED%s: %s\n  %s\n", f.since(), names(f.Pools, plain), indented(f.Reason))

@@ -3,32 +3,39 @@ package profiles_test
 import (
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
+
+	"github.com/osm-gitops/osm-gitops/pkg/lint"
+	"github.com/osm-gitops/osm-gitops/pkg/lint/suspect"
 )
 
 // rule says what a script must not do, in words for its author; empty when all is
 // well.
 type rule func(content string) string
 
-// rules hold for every script of every profile.
+// rules hold for every script of every profile, beside those of lint: they ask more of
+// ours, or what only ours can know.
 var rules = map[string]rule{
-	"verifies":     verifies,
 	"fails":        fails,
 	"does not say": doesNotSay,
 	"encrypts":     encrypts,
-	"reads first":  readsFirst,
 	"strict":       strict,
 	"knows its CA": knowsItsCA,
-	"no arguments": noArguments,
-	"no eval":      noEval,
 }
 
-// TestRules: every script keeps to every rule.
+// TestRules: every script keeps to every rule, and to those of lint, which here hold for
+// what real settings and credentials make of it.
 func TestRules(t *testing.T) {
 	var out report
 	for _, s := range scripts(t) {
+		subject := suspect.Subject{File: s.what.path, Mode: 0o700, Kind: lint.KindShell, Interpreter: "bash", Content: []byte(s.what.content)}
+		for _, f := range suspect.Look(t.Context(), subject) {
+			if f.Rule == suspect.RuleLiteralCredential {
+				continue // the settings' own: TestProfiles of pkg/lint renders with placeholders
+			}
+			out.add(fmt.Sprintf("%s:%d: %s [%s]", s.what.path, f.Line, f.Message, f.Rule), s.in)
+		}
 		for _, rule := range rules {
 			if problem := rule(s.what.content); problem != "" {
 				out.add(s.what.path+": "+problem, s.in)
@@ -44,14 +51,10 @@ func TestRulesFind(t *testing.T) {
 		"curl --fail --silent \\\n  --cacert ca.crt --header @header --output part https://api/api/v1/secrets/x\ncurl -fsS http://127.0.0.1:10248/healthz | grep -q ok\n" +
 		"get() {\n  curl --fail --output \"$2\" --config - <<<\"url = \\\"$1\\\"\"\n}\n"
 	bad := map[string][]string{
-		"verifies":     {"curl -fsk https://x", "curl --fail --insecure https://x", "curl --fail \\\n  -k https://x", "wget --no-check-certificate https://x"},
 		"fails":        {"curl --silent https://x", "x=$(curl -s https://x)", "if curl --silent \\\n  --output x https://x; then", "sudo curl -LO https://x", "curl https://x | grep -f patterns"},
 		"does not say": {"set -x", "set -euxo pipefail", "set -o xtrace", "curl --fail -v https://x", "curl --fail --verbose https://x", "bash -x /opt/bin/setup"},
 		"encrypts":     {"curl --fail http://example.com/x", "url=http://mirror/x"},
-		"reads first":  {"curl --fail https://x | sh", "curl --fail https://x | sudo bash -", "bash <(curl --fail https://x)", `sh -c "$(curl --fail https://x)"`, "wget -O- https://x | bash"},
 		"knows its CA": {"curl --fail https://api/api/v1/namespaces/x/secrets/y", "curl --fail \\\n  \"$server/api/v1/namespaces/x\""},
-		"no arguments": {`curl --fail -H "Authorization: Bearer x" https://x`, `curl --fail --header "authorization: bearer $token" https://x`, "curl --fail --user a:b https://x", "curl --fail -u a:b https://x", "curl --fail https://a:b@x/"},
-		"no eval":      {`eval "$line"`, `  eval $x`},
 	}
 	for name, rule := range rules {
 		if problem := rule(good); problem != "" {
@@ -107,30 +110,13 @@ var (
 	curlCall     = regexp.MustCompile(`\bcurl\s+[-"'$h]`)
 	endOfCommand = regexp.MustCompile(`\s(\||\|\||&&)\s|;|\)\s*$`)
 
-	insecure   = regexp.MustCompile(`\s(-[a-zA-Z]*k[a-zA-Z]*|--insecure|--proxy-insecure)(\s|$)`)
 	failing    = regexp.MustCompile(`\s(-[a-zA-Z]*f[a-zA-Z]*|--fail|--fail-with-body)(\s|$)`)
 	talkative  = regexp.MustCompile(`\s(-[a-zA-Z]*v[a-zA-Z]*|--verbose|--trace\S*)(\s|$)`)
 	tracing    = regexp.MustCompile(`\bset\s+-[a-z]*x|\bset\s.*-o\s+xtrace|\b(ba)?sh\s+-[a-z]*x`)
 	plainHTTP  = regexp.MustCompile(`http://[^\s"'\\;)]+`)
 	localHTTP  = regexp.MustCompile(`^http://(127\.0\.0\.1|\[::1\]|localhost|169\.254\.169\.254)[:/]|^http://([^/@]*@)?proxy\.example\.com:3128`)
-	pipedShell = regexp.MustCompile(`(curl|wget)\b.*\|\s*(sudo\s+)?(ba|da)?sh\b|\b(ba)?sh\s+(-c\s+)?"?(<|\$)\((curl|wget)\b`)
-	credential = regexp.MustCompile(`(?i)authorization:|\s(-u|--user|--oauth2-bearer)[\s=]|https?://[^/\s"'$]+:[^/\s"']+@`)
 	strictMode = regexp.MustCompile(`(?m)^set -e?uo pipefail$`)
-	evaluates  = regexp.MustCompile(`(^|[;&|]\s*)eval\s`)
 )
-
-// verifies: no download goes on when a certificate is wrong.
-func verifies(content string) string {
-	for _, call := range requests(content) {
-		if insecure.MatchString(call) {
-			return fmt.Sprintf("%q takes any certificate", call)
-		}
-	}
-	if strings.Contains(strings.Join(commands(content), "\n"), "--no-check-certificate") {
-		return "wget takes any certificate"
-	}
-	return ""
-}
 
 // fails: an error page is no data.
 func fails(content string) string {
@@ -170,16 +156,6 @@ func encrypts(content string) string {
 	return ""
 }
 
-// readsFirst: nothing is run while it arrives.
-func readsFirst(content string) string {
-	for _, line := range commands(content) {
-		if found := pipedShell.FindString(line); found != "" {
-			return fmt.Sprintf("%q runs what has arrived so far: fetch, check, run", found)
-		}
-	}
-	return ""
-}
-
 // strict: a script ends at an unset variable and at a failed pipe.
 func strict(content string) string {
 	if !strictMode.MatchString(content) {
@@ -195,24 +171,6 @@ func knowsItsCA(content string) string {
 		if strings.Contains(call, "/api/v1/") && !strings.Contains(call, "--cacert ") {
 			return fmt.Sprintf("%q asks the API server without its CA", call)
 		}
-	}
-	return ""
-}
-
-// noArguments: credentials are no arguments, which every process may read.
-func noArguments(content string) string {
-	for _, call := range requests(content) {
-		if found := credential.FindString(call); found != "" {
-			return fmt.Sprintf("%q shows a credential to every process: use a file, --header @FILE or --config", strings.TrimSpace(found))
-		}
-	}
-	return ""
-}
-
-// noEval: a value is never taken for a program.
-func noEval(content string) string {
-	if i := slices.IndexFunc(commands(content), evaluates.MatchString); i >= 0 {
-		return "uses eval"
 	}
 	return ""
 }

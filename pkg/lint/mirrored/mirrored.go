@@ -4,6 +4,7 @@
 package mirrored
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,8 +42,9 @@ const sandbox = "settings.invalid/pause"
 
 // Check returns a lint.ProfileCheck. It renders a profile for each provider that it
 // claims, with the kubelets that are mirrored, and without settings: with a mirror in
-// --node-download-mirrors nodes ask there for the same files.
-func Check(mirrors downloads.Mirrors, file string) func(context.Context, profile.Document) []lint.Finding {
+// --node-download-mirrors nodes ask there for the same files. Where a profile claims some
+// of the providers given, only for those.
+func Check(mirrors downloads.Mirrors, file string, only []osm.CloudProvider) func(context.Context, profile.Document) []lint.Finding {
 	kubelets := mirrors.Kubelets()
 	if len(kubelets) == 0 {
 		kubelets = []string{newestKubelet}
@@ -52,7 +54,7 @@ func Check(mirrors downloads.Mirrors, file string) func(context.Context, profile
 		engine := render.NewEngine()
 		rendered := 0
 		for _, kubelet := range kubelets {
-			for _, provider := range doc.Spec.SupportedCloudProviders {
+			for _, provider := range claimed(doc, only) {
 				if ctx.Err() != nil {
 					return nil
 				}
@@ -72,6 +74,16 @@ func Check(mirrors downloads.Mirrors, file string) func(context.Context, profile
 		}
 		return c.findings(rendered)
 	}
+}
+
+// claimed are the providers that a profile claims, of those given if there are any.
+func claimed(doc profile.Document, only []osm.CloudProvider) []osm.CloudProviderSpec {
+	all := doc.Spec.SupportedCloudProviders
+	some := slices.DeleteFunc(slices.Clone(all), func(p osm.CloudProviderSpec) bool { return !slices.Contains(only, p.Name) })
+	if len(some) == 0 {
+		return all
+	}
+	return some
 }
 
 type check struct {
@@ -107,14 +119,14 @@ func (c *check) compare(list downloads.List, where string) {
 		}
 		for _, place := range item.Places {
 			f := lint.Finding{
-				Rule: Rule, Severity: lint.SeverityError, Path: c.doc.Path, Line: place.Line, Profile: c.doc.Name, Version: c.doc.Spec.Version,
+				Rule: Rule, Severity: lint.SeverityError, Path: cmp.Or(place.Path, c.doc.Path), Line: place.Line, Profile: c.doc.Name, Version: c.doc.Spec.Version,
 				File: place.File, Message: named(item) + " " + why,
 				Fix: fmt.Sprintf("mirror it and add it to %s, or take it out of the profile", c.file),
 			}
 			if item.Kind == downloads.KindUnresolved {
 				f.Fix = "make it constant in the profile, or add to " + c.file + " a URL that ends with a slash and has all below it"
 			}
-			c.add(fmt.Sprintf("%s\x00%s\x00%d", f.Message, f.File, f.Line), f, where)
+			c.add(fmt.Sprintf("%s\x00%s\x00%s:%d", f.Message, f.File, f.Path, f.Line), f, where)
 		}
 	}
 }

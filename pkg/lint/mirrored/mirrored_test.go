@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/downloads"
 	"github.com/osm-gitops/osm-gitops/pkg/lint"
 	"github.com/osm-gitops/osm-gitops/pkg/lint/mirrored"
@@ -49,7 +50,7 @@ spec:
             {{ .ContainerRuntimeConfig }}
 `
 
-func check(t *testing.T, mirrors string) []lint.Finding {
+func check(t *testing.T, mirrors string, only ...osm.CloudProvider) []lint.Finding {
 	t.Helper()
 	docs, err := profile.Decode("profiles/small.yaml", []byte(small))
 	if err != nil {
@@ -59,7 +60,7 @@ func check(t *testing.T, mirrors string) []lint.Finding {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return mirrored.Check(m, "mirrors.txt")(t.Context(), docs[0])
+	return mirrored.Check(m, "mirrors.txt", only)(t.Context(), docs[0])
 }
 
 // TestCheck: what is not mirrored is found at its line of the profile, with the
@@ -68,6 +69,17 @@ func TestCheck(t *testing.T) {
 	const kubelet = "https://dl.k8s.io/v1.35.7/bin/linux/amd64/kubelet\n"
 	if found := check(t, kubelet+"package apt *\nhttps://example.com/\n"); len(found) > 0 {
 		t.Errorf("all is mirrored, and found is %+v", found)
+	}
+	// Of providers that nobody has there is nothing to mirror; that a profile has none of
+	// those given is no reason to check nothing.
+	const jq = kubelet + "package apt jq\nhttps://example.com/\n"
+	if found := check(t, jq, "hetzner", "aws"); len(found) > 0 {
+		t.Errorf("all is mirrored for hetzner, and found is %+v", found)
+	}
+	for _, only := range []osm.CloudProvider{"vsphere", "aws"} {
+		if found := check(t, jq, only); len(found) != 1 || !strings.Contains(found[0].Message, "open-vm-tools") {
+			t.Errorf("for %s found is %+v", only, found)
+		}
 	}
 	// The file lists no kubelet: nobody knows which one is meant.
 	found := check(t, "package apt jq\n")
@@ -100,7 +112,7 @@ func TestBroken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := mirrored.Check(downloads.Mirrors{}, "m")(t.Context(), docs[0])
+	found := mirrored.Check(downloads.Mirrors{}, "m", nil)(t.Context(), docs[0])
 	if len(found) != 1 || found[0].Line != 19 || !strings.Contains(found[0].Message, "does not render") {
 		t.Errorf("found %+v", found)
 	}
