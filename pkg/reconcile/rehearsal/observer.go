@@ -19,9 +19,15 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
 )
 
-// observeInterval is the time between two rehearsals of an Observer, jittered: a
-// repository is then asked once a minute, as with a ProfileSource's usual interval.
-const observeInterval = time.Minute
+const (
+	// observeInterval is the time between two rehearsals of an Observer, jittered: a
+	// repository is then asked once a minute, as with a ProfileSource's usual interval.
+	observeInterval = time.Minute
+	observeJitter   = 0.1
+	// observeShare bounds the time that rehearsals take, where there are many pools: one
+	// part of so many.
+	observeShare = 10
+)
 
 // Observer rehearses again and again, and says on each ProfileSource what the controller
 // would do. That is the one thing that it writes: the condition Observed.
@@ -39,13 +45,17 @@ type Observer struct {
 // Start observes until ctx ends. It makes Observer a manager.Runnable that waits for the
 // lease.
 func (o *Observer) Start(ctx context.Context) error {
-	const jitter = 0.1
-	wait.JitterUntilWithContext(ctx, func(ctx context.Context) {
+	for {
+		began := time.Now()
 		if err := o.observe(ctx); err != nil && ctx.Err() == nil {
 			log.FromContext(ctx).Error(err, "observing")
 		}
-	}, observeInterval, jitter, true)
-	return nil
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(wait.Jitter(max(observeInterval, (observeShare-1)*time.Since(began)), observeJitter)):
+		}
+	}
 }
 
 func (o *Observer) observe(ctx context.Context) error {

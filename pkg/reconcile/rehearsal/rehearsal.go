@@ -80,7 +80,7 @@ func (r *Rehearsal) round(ctx context.Context, failed map[string]error) error {
 			}
 		}
 	}
-	run(sourceKind, r.Keeper, []types.NamespacedName{{Namespace: r.Namespace, Name: api.DefaultsName}})
+	run(keeperKind, r.Keeper, []types.NamespacedName{{Namespace: r.Namespace, Name: api.DefaultsName}})
 	var sources api.ProfileSourceList
 	if err := r.Management.List(ctx, &sources, client.InNamespace(r.Namespace)); err != nil {
 		return fmt.Errorf("listing ProfileSources: %w", err)
@@ -176,6 +176,7 @@ func sorted(names []types.NamespacedName) []types.NamespacedName {
 // What runs for what.
 const (
 	sourceKind  = "ProfileSource"
+	keeperKind  = "keeper of"
 	rolloutKind = "rollout of"
 	poolKind    = "pool"
 	nodeKind    = "Node"
