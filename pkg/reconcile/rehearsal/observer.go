@@ -17,6 +17,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/shard"
 )
 
 const (
@@ -36,8 +37,9 @@ type Observer struct {
 	Rehearse func(ctx context.Context) (*Report, error)
 	// Client reads ProfileSources, and patches their status.
 	Client client.Client
-	// Namespace is the controller's.
+	// Namespace is the controller's, and Shard has the ProfileSources that are handled.
 	Namespace string
+	Shard     shard.Shard
 
 	said string // what was last logged
 }
@@ -69,6 +71,9 @@ func (o *Observer) observe(ctx context.Context) error {
 	}
 	for i := range list.Items {
 		ps := &list.Items[i]
+		if !o.Shard.Holds(ps) {
+			continue
+		}
 		next := metav1.Condition{Type: api.ObservedCondition, Status: metav1.ConditionUnknown, Reason: api.ReasonNotObserved, ObservedGeneration: ps.Generation}
 		if err != nil {
 			next.Message = "it is not known what would be done: " + clean(err.Error())

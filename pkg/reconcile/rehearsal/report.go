@@ -219,7 +219,7 @@ func (r *Rehearsal) sources(ctx context.Context, out *Report, all *told) error {
 	}
 	for i := range list.Items {
 		ps := &list.Items[i]
-		if ps.Namespace != r.Namespace {
+		if ps.Namespace != r.Namespace || !r.Shard.Holds(ps) {
 			continue
 		}
 		s := Source{Subject: *all.of(subjectOf(sourceKind, types.NamespacedName{Namespace: ps.Namespace, Name: ps.Name}))}
