@@ -210,7 +210,7 @@ func newManager(cfg *rest.Config, f *controllerFlags, facts nodeFacts, lease str
 	caches.ByObject[&osm.OperatingSystemConfig{}] = cache.ByObject{Namespaces: own, Transform: pools.TrimConfig}
 	caches.DefaultWatchErrorHandler = facts.unreadable
 	o, err := managerOptions(f, lease, f.namespace, caches)
-	if err == nil && lease == observeLease {
+	if err == nil && f.rehearsal.observe {
 		o.LeaderElectionResourceLockInterface, err = quietLease(cfg, lease, f.namespace)
 	}
 	if err != nil {

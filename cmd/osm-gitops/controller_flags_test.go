@@ -46,6 +46,20 @@ func TestServerFlag(t *testing.T) {
 	}
 }
 
+// A rehearsal prints once, or says it on and on.
+func TestRehearsalFlags(t *testing.T) {
+	for args, want := range map[string]string{
+		"--dry-run": "", "--dry-run --output=json": "", "-o json --dry-run": "", "--observe": "",
+		"--dry-run --observe":     "--observe: goes on for ever and --dry-run ends: give one of them",
+		"--dry-run --output=yaml": `--output: "yaml" is none of json, text`,
+	} {
+		_, err := parsedFlags(args)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%q: got %v, want %q", args, err, want)
+		}
+	}
+}
+
 // Without the flag only the controller's own namespace is watched for profiles
 // (security.md 24).
 func TestProfileNamespacesFlag(t *testing.T) {

@@ -66,7 +66,7 @@ func runObserver(ctx context.Context, f *controllerFlags) error {
 func (f *controllerFlags) observe(ctx context.Context, facts nodeFacts) error {
 	var s *stage
 	_, err := facts.management.begin(ctx, func() (mgr ctrl.Manager, err error) {
-		if s, err = f.newStage(ctx, facts, observeLease); err != nil {
+		if s, err = f.newStage(ctx, facts, f.shard.Lease(observeLease)); err != nil {
 			return nil, err
 		}
 		return s.management, nil
@@ -79,7 +79,7 @@ func (f *controllerFlags) observe(ctx context.Context, facts nodeFacts) error {
 		facts.worker.caches.Store(&held)
 	}
 	err = s.management.Add(&rehearsal.Observer{
-		Client: s.management.GetClient(), Namespace: f.namespace,
+		Client: s.management.GetClient(), Namespace: f.namespace, Shard: f.shard.Shard,
 		Rehearse: func(ctx context.Context) (*rehearsal.Report, error) {
 			if !s.filled(ctx) {
 				return nil, ctx.Err()

@@ -216,7 +216,7 @@ func trimmed(obj any) (any, error) {
 func (s *stage) rollouts() *rollout.Reconciler {
 	return &rollout.Reconciler{
 		Management: s.onManagement, Worker: s.onWorker, Recorder: s.world, SourceRecorder: s.world,
-		Clock: clock.RealClock{}, Namespace: s.f.namespace,
+		Clock: clock.RealClock{}, Namespace: s.f.namespace, Shard: s.f.shard.Shard,
 	}
 }
 
@@ -224,7 +224,7 @@ func (s *stage) rollouts() *rollout.Reconciler {
 func (s *stage) rehearsal() *rehearsal.Rehearsal {
 	s.world.Reset()
 	r := &rehearsal.Rehearsal{
-		World: s.world, Management: s.onManagement, Worker: s.onWorker, Namespace: s.f.namespace,
+		World: s.world, Management: s.onManagement, Worker: s.onWorker, Namespace: s.f.namespace, Shard: s.f.shard.Shard,
 		Keeper:  &profiles.Keeper{Client: s.onManagement, Recorder: s.world, Namespace: s.f.namespace, Disabled: s.f.disableDefaultOSPs},
 		Sources: s.sources, Rollouts: s.rollouts(),
 	}

@@ -16,6 +16,7 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/watch"
 
+	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/rehearsal"
@@ -30,10 +31,14 @@ func TestMigration(t *testing.T) {
 	l := newLegacy(s, 50)
 	s.git.push(map[string]string{"a.yaml": legacyProfile("osp-legacy", "v1.0.0", "install"), "b.yaml": legacyProfile("osp-legacy-flatcar", "v1.0.0", "install")})
 	s.source()
+	for _, pool := range []string{"pool-01", "pool-05"} {
+		node := s.joins(pool, pool+"-node", nil)
+		s.status(&machines.Machine{}, pool+"-node", `{"nodeRef":{"kind":"Node","name":"`+node.Name+`"}}`)
+	}
 	secrets := s.watchUserData("pool")
 
 	foreseen := s.dryRun(t)
-	if len(foreseen.Pools) != len(l.pools) || foreseen.Failed() {
+	if len(foreseen.Pools) != len(l.pools) || len(foreseen.Nodes) != 2 || foreseen.Failed() {
 		t.Fatalf("the dry run ended with %s", foreseen.Summary())
 	}
 	for _, p := range foreseen.Pools {
@@ -46,6 +51,63 @@ func TestMigration(t *testing.T) {
 
 	s.observe(api.ReasonWouldChange, "50 pools, 50 whose documents keep their meaning")
 
+	l.takeOver(t, foreseen)
+	l.change(t, secrets)
+	s.stop()
+	l.handBack(t)
+}
+
+// Also what changes for machines, what is new and what is refused is foreseen as it then
+// comes.
+func TestDryRun(t *testing.T) {
+	s := newSystem(t)
+	newLegacy(s, 3)
+	s.git.push(map[string]string{
+		"a.yaml": legacyProfile("osp-legacy", "v1.1.0", "install again"), "b.yaml": legacyProfile("osp-legacy-flatcar", "v1.0.0", "install"),
+		"broken.yaml": osp("osp-broken", "v1.0.0", "{{ .Missing }}"),
+	})
+	s.source()
+	s.pool("new", "osp-legacy")
+	s.pool("wrong", "osp-none")
+
+	foreseen := s.dryRun(t)
+	var got []string
+	for _, p := range foreseen.Pools {
+		line := strings.TrimPrefix(p.Name, s.pools+"/")
+		for _, d := range p.Documents {
+			line += fmt.Sprintf(", %s %q %t %q", d.Change, d.Meaning, d.Absent, d.Differs)
+		}
+		got = append(got, line+", "+p.Refused)
+	}
+	const kept, missing = `, kept "the same" false []`, `, missing "" false []`
+	const changed = `, kept "the same" false [], written "another" true ["file \"/opt/bin/setup\""], `
+	want := []string{
+		`new, created "" false [], created "" false [], `, "pool-00" + kept + kept + ", ", "pool-01" + changed, "pool-02" + changed,
+		"wrong" + missing + missing + `, no ProfileSource in namespace "kube-system" offers a profile "osp-none", and there is no OperatingSystemProfile of that name (there are`,
+	}
+	for i := range got {
+		if i >= len(want) || !strings.HasPrefix(got[i], want[i]) {
+			t.Errorf("foreseen is\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+			break
+		}
+	}
+	if i := slices.IndexFunc(foreseen.Sources, func(s rehearsal.Source) bool { return s.Name == namespace+"/osps" }); i < 0 || foreseen.Sources[i].Ready || !strings.Contains(foreseen.Sources[i].Message, "profiles/broken.yaml:") {
+		t.Errorf("of the sources is foreseen %+v", foreseen.Sources)
+	}
+	mark := s.auditSize()
+	s.start()
+	s.eventually("the controller to do what was foreseen", func() error {
+		if d := cmp.Diff(requests(t, foreseen), s.requestsSince(mark, "osm-gitops")); d != "" {
+			return errors.New("foreseen (-), done (+):\n" + d)
+		}
+		return nil
+	})
+}
+
+// takeOver starts the controller, which does what was foreseen, and no more.
+func (l *legacy) takeOver(t *testing.T, foreseen *rehearsal.Report) {
+	t.Helper()
+	s := l.s
 	mark := s.auditSize()
 	s.start()
 	s.eventually("the controller to do what was foreseen", func() error {
@@ -67,8 +129,12 @@ func TestMigration(t *testing.T) {
 	if again := s.dryRun(t); again.Writes != 0 || again.Failed() {
 		t.Errorf("beside the controller, which has nothing left to do, a dry run says\n%s", again.Text())
 	}
+}
 
-	// The first change of content replaces each Secret once.
+// change pushes other profiles, whose content replaces each Secret once.
+func (l *legacy) change(t *testing.T, secrets *userDataWatch) {
+	t.Helper()
+	s := l.s
 	s.git.push(map[string]string{"a.yaml": legacyProfile("osp-legacy", "v1.1.0", "install again"), "b.yaml": legacyProfile("osp-legacy-flatcar", "v1.1.0", "install again")})
 	for _, p := range l.pools {
 		s.served(p.name, "v1.1.0")
@@ -89,8 +155,12 @@ func TestMigration(t *testing.T) {
 	if len(deleted) == 0 || len(deleted) > 2*len(l.pools) {
 		t.Errorf("%d Secrets were replaced", len(deleted))
 	}
-	s.stop()
+}
 
+// handBack gives the control plane back to the reference, which makes everything anew.
+func (l *legacy) handBack(t *testing.T) {
+	t.Helper()
+	s := l.s
 	if status, _, errs := s.handback(); status != 0 {
 		t.Fatalf("handing back ended with %d: %s", status, errs)
 	}

@@ -69,12 +69,11 @@ func TestKeyLost(t *testing.T) {
 // documents are not made of another profile first. One that has something does not.
 func TestWaitsForTheFirstLook(t *testing.T) {
 	f := newFixture(t)
-	ps := &api.ProfileSource{ObjectMeta: metav1.ObjectMeta{Namespace: f.r.Namespace, Name: "osps"}, Spec: api.ProfileSourceSpec{Git: &api.GitSource{URL: "https://git.example.com/osps.git"}}}
-	f.ensure(ps)
+	f.source()
 	looked := func(is bool) {
 		t.Helper()
 		var now api.ProfileSource
-		if err := f.client.Get(t.Context(), types.NamespacedName{Namespace: ps.Namespace, Name: ps.Name}, &now); err != nil {
+		if err := f.client.Get(t.Context(), types.NamespacedName{Namespace: f.r.Namespace, Name: "source"}, &now); err != nil {
 			t.Fatal(err)
 		}
 		now.Status.Conditions = nil

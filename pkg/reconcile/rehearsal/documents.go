@@ -32,6 +32,7 @@ type Document struct {
 
 // The changes of a document.
 const (
+	DocumentMissing   = "missing"   // there is none, and none is made
 	DocumentUntouched = "untouched" // nothing is written
 	DocumentKept      = "kept"      // labels and annotations are written, the content stays to the byte
 	DocumentCreated   = "created"
@@ -127,10 +128,10 @@ func (p *Pool) noticed() string {
 		return "that is not known: " + p.Problem
 	}
 	var out []string
-	other, created, gone, absent, token := []string{}, false, false, false, false
+	other, created, missing, gone, absent, token := []string{}, false, false, false, false, false
 	for _, d := range p.Documents {
 		absent, created, gone = absent || d.Absent, created || d.Change == DocumentCreated, gone || d.Change == DocumentDeleted
-		token = token || d.Meaning == MeansToken
+		missing, token = missing || d.Change == DocumentMissing, token || d.Meaning == MeansToken
 		for _, what := range d.Differs {
 			other = append(other, d.Stage+" "+what)
 		}
@@ -148,6 +149,9 @@ func (p *Pool) noticed() string {
 	}
 	if p.Replaced {
 		out = append(out, "running machines are replaced")
+	}
+	if missing && len(out) == 0 {
+		return "no machine can be made: there is nothing to boot from"
 	}
 	if p.Waits && len(out) == 0 {
 		return "nothing yet: it waits"

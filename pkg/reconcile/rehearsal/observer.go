@@ -17,11 +17,18 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/shard"
 )
 
-// observeInterval is the time between two rehearsals of an Observer, jittered: a
-// repository is then asked once a minute, as with a ProfileSource's usual interval.
-const observeInterval = time.Minute
+const (
+	// observeInterval is the time between two rehearsals of an Observer, jittered: a
+	// repository is then asked once a minute, as with a ProfileSource's usual interval.
+	observeInterval = time.Minute
+	observeJitter   = 0.1
+	// observeShare bounds the time that rehearsals take, where there are many pools: one
+	// part of so many.
+	observeShare = 10
+)
 
 // Observer rehearses again and again, and says on each ProfileSource what the controller
 // would do. That is the one thing that it writes: the condition Observed.
@@ -30,8 +37,9 @@ type Observer struct {
 	Rehearse func(ctx context.Context) (*Report, error)
 	// Client reads ProfileSources, and patches their status.
 	Client client.Client
-	// Namespace is the controller's.
+	// Namespace is the controller's, and Shard has the ProfileSources that are handled.
 	Namespace string
+	Shard     shard.Shard
 
 	said string // what was last logged
 }
@@ -39,13 +47,17 @@ type Observer struct {
 // Start observes until ctx ends. It makes Observer a manager.Runnable that waits for the
 // lease.
 func (o *Observer) Start(ctx context.Context) error {
-	const jitter = 0.1
-	wait.JitterUntilWithContext(ctx, func(ctx context.Context) {
+	for {
+		began := time.Now()
 		if err := o.observe(ctx); err != nil && ctx.Err() == nil {
 			log.FromContext(ctx).Error(err, "observing")
 		}
-	}, observeInterval, jitter, true)
-	return nil
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(wait.Jitter(max(observeInterval, (observeShare-1)*time.Since(began)), observeJitter)):
+		}
+	}
 }
 
 func (o *Observer) observe(ctx context.Context) error {
@@ -59,6 +71,9 @@ func (o *Observer) observe(ctx context.Context) error {
 	}
 	for i := range list.Items {
 		ps := &list.Items[i]
+		if !o.Shard.Holds(ps) {
+			continue
+		}
 		next := metav1.Condition{Type: api.ObservedCondition, Status: metav1.ConditionUnknown, Reason: api.ReasonNotObserved, ObservedGeneration: ps.Generation}
 		if err != nil {
 			next.Message = "it is not known what would be done: " + clean(err.Error())

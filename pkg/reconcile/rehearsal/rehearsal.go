@@ -20,6 +20,7 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/shard"
 )
 
 const (
@@ -40,7 +41,10 @@ type Rehearsal struct {
 	Management, Worker *View
 	// Namespace is the controller's.
 	Namespace string
-	// Keeper keeps the ProfileSource of the built-in profiles, Sources all of them.
+	// Shard has the objects that are handled.
+	Shard shard.Shard
+	// Keeper keeps the ProfileSource of the built-in profiles, Sources all of them. Of a
+	// shard without the rest Keeper and Nodes are not run.
 	Keeper, Sources crreconcile.Reconciler
 	// Rollouts lets versions reach pools in waves, Pools keeps those.
 	Rollouts, Pools crreconcile.Reconciler
@@ -80,14 +84,18 @@ func (r *Rehearsal) round(ctx context.Context, failed map[string]error) error {
 			}
 		}
 	}
-	run(sourceKind, r.Keeper, []types.NamespacedName{{Namespace: r.Namespace, Name: api.DefaultsName}})
+	if r.Shard.Rest() {
+		run(keeperKind, r.Keeper, []types.NamespacedName{{Namespace: r.Namespace, Name: api.DefaultsName}})
+	}
 	var sources api.ProfileSourceList
 	if err := r.Management.List(ctx, &sources, client.InNamespace(r.Namespace)); err != nil {
 		return fmt.Errorf("listing ProfileSources: %w", err)
 	}
 	names := []types.NamespacedName{}
 	for i := range sources.Items {
-		names = append(names, client.ObjectKeyFromObject(&sources.Items[i]))
+		if r.Shard.Holds(&sources.Items[i]) {
+			names = append(names, client.ObjectKeyFromObject(&sources.Items[i]))
+		}
 	}
 	run(sourceKind, r.Sources, sorted(names))
 	rollouts := func() {
@@ -100,7 +108,7 @@ func (r *Rehearsal) round(ctx context.Context, failed map[string]error) error {
 	}
 	run(poolKind, r.Pools, pools)
 	rollouts()
-	if r.Nodes == nil {
+	if r.Nodes == nil || !r.Shard.Rest() {
 		return nil
 	}
 	var nodes metav1.PartialObjectMetadataList
@@ -135,19 +143,23 @@ func (r *Rehearsal) drive(ctx context.Context, c crreconcile.Reconciler, subject
 // pools are the MachineDeployments that are pools, or were: what was made for one that is
 // gone brings it here, too.
 func (r *Rehearsal) pools(ctx context.Context) ([]types.NamespacedName, error) {
-	names := map[types.NamespacedName]bool{}
+	names, others := map[types.NamespacedName]bool{}, map[types.NamespacedName]bool{}
 	var mds cluster.MachineDeploymentList
 	if err := r.Worker.List(ctx, &mds, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing MachineDeployments: %w", err)
 	}
 	for i := range mds.Items {
-		if md := &mds.Items[i]; md.Annotations[api.AnnotationOSP] != "" || controllerutil.ContainsFinalizer(md, api.FinalizerPool) {
+		if md := &mds.Items[i]; !r.Shard.Holds(md) {
+			others[client.ObjectKeyFromObject(md)] = true
+		} else if md.Annotations[api.AnnotationOSP] != "" || controllerutil.ContainsFinalizer(md, api.FinalizerPool) {
 			names[client.ObjectKeyFromObject(md)] = true
 		}
 	}
 	made := func(obj client.Object) {
 		if ns, name, ok := strings.Cut(obj.GetAnnotations()[api.AnnotationPool], "/"); ok {
-			names[types.NamespacedName{Namespace: ns, Name: name}] = true
+			if key := (types.NamespacedName{Namespace: ns, Name: name}); !others[key] && (names[key] || r.Shard.Rest()) {
+				names[key] = true
+			}
 		}
 	}
 	var configs osm.OperatingSystemConfigList
@@ -176,6 +188,7 @@ func sorted(names []types.NamespacedName) []types.NamespacedName {
 // What runs for what.
 const (
 	sourceKind  = "ProfileSource"
+	keeperKind  = "keeper of"
 	rolloutKind = "rollout of"
 	poolKind    = "pool"
 	nodeKind    = "Node"

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/fluxcd/pkg/apis/meta"
+	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -110,63 +111,81 @@ func (r *Report) Failed() bool {
 	return slices.ContainsFunc(r.Nodes, func(s Subject) bool { return s.Problem != "" })
 }
 
+// told are the objects that something was written or said for, by subject.
+type told struct {
+	subjects map[string]*Subject
+	replaced map[string]bool // pools whose template is stamped
+}
+
+func (t *told) of(subject string) *Subject {
+	if t.subjects[subject] == nil {
+		_, plain, _ := cutLast(subject)
+		t.subjects[subject] = &Subject{Name: plain, Writes: []Write{}, Says: []Said{}}
+	}
+	return t.subjects[subject]
+}
+
+// take takes what a controller did: what concerns a MachineDeployment is its pool's, what
+// a rollout wrote its ProfileSource's.
+func (t *told) take(a act, w Write) {
+	if a.said != nil {
+		if s := t.of(reported(a.subject)); !slices.Contains(s.Says, *a.said) {
+			s.Says = append(s.Says, *a.said)
+		}
+		return
+	}
+	to := reported(a.subject)
+	if a.at.kind.Kind == "MachineDeployment" {
+		to = subjectOf(poolKind, a.at.key)
+		t.replaced[to] = t.replaced[to] || string(field(a.before, "spec")) != string(field(a.after, "spec"))
+	}
+	s := t.of(to)
+	s.Writes = append(s.Writes, w)
+}
+
+// keys are the pools that something was written or said for, also where they are gone by
+// then with all that was made for them.
+func (t *told) keys() (out []types.NamespacedName) {
+	for subject := range t.subjects {
+		if key, ok := strings.CutPrefix(subject, poolKind+" "); ok {
+			ns, name, _ := strings.Cut(key, "/")
+			out = append(out, types.NamespacedName{Namespace: ns, Name: name})
+		}
+	}
+	return out
+}
+
 // report says what was written for whom.
 func (r *Rehearsal) report(ctx context.Context, failed map[string]error) (*Report, error) {
 	r.World.mu.Lock()
 	acts := slices.Clone(r.World.acts)
 	r.World.mu.Unlock()
-	of := map[string]*Subject{}
-	subject := func(name string) *Subject {
-		if of[name] == nil {
-			_, plain, _ := cutLast(name)
-			of[name] = &Subject{Name: plain, Writes: []Write{}, Says: []Said{}}
-		}
-		return of[name]
-	}
-	replaced := map[string]bool{}
-	out := &Report{Sources: []Source{}, Pools: []Pool{}, Nodes: []Subject{}}
+	all := &told{subjects: map[string]*Subject{}, replaced: map[string]bool{}}
+	out := &Report{Sources: []Source{}, Pools: []Pool{}, Nodes: []Subject{}, Writes: r.World.count()}
 	for _, a := range acts {
-		if a.said != nil {
-			if s := subject(a.subject); !slices.Contains(s.Says, *a.said) {
-				s.Says = append(s.Says, *a.said)
-			}
-			continue
-		}
-		out.Writes++
-		to := a.subject
-		if a.at.kind.Kind == "MachineDeployment" {
-			to = subjectOf(poolKind, a.at.key)
-			replaced[to] = replaced[to] || string(field(a.before, "spec")) != string(field(a.after, "spec"))
-		} else if after, ok := strings.CutPrefix(to, rolloutKind); ok {
-			to = sourceKind + after
-		}
-		s := subject(to)
-		s.Writes = append(s.Writes, r.write(a))
+		all.take(a, r.write(a))
 	}
-	for name, err := range failed {
-		subject(name).Problem = clean(err.Error())
+	for subject, err := range failed {
+		if strings.HasSuffix(subject, "/") {
+			return nil, fmt.Errorf("rehearsing the rollouts of pools that no ProfileSource serves: %w", err)
+		}
+		all.of(reported(subject)).Problem = clean(err.Error())
 	}
-	for _, name := range slices.Sorted(maps.Keys(of)) {
+	for _, name := range slices.Sorted(maps.Keys(all.subjects)) {
 		if strings.HasPrefix(name, nodeKind+" ") {
-			out.Nodes = append(out.Nodes, *of[name])
+			out.Nodes = append(out.Nodes, *all.subjects[name])
 		}
 	}
-	if err := r.sources(ctx, out, subject); err != nil {
+	if err := r.sources(ctx, out, all); err != nil {
 		return nil, err
 	}
 	keys, err := r.pools(ctx)
 	if err != nil {
 		return nil, err
 	}
-	for name := range of { // one that is gone by then, with all that was made for it
-		if key, ok := strings.CutPrefix(name, poolKind+" "); ok {
-			ns, name, _ := strings.Cut(key, "/")
-			keys = append(keys, types.NamespacedName{Namespace: ns, Name: name})
-		}
-	}
-	for _, key := range slices.Compact(sorted(keys)) {
+	for _, key := range slices.Compact(sorted(append(keys, all.keys()...))) {
 		name := subjectOf(poolKind, key)
-		p := Pool{Subject: *subject(name), Replaced: replaced[name], Documents: documents(acts, key)}
+		p := Pool{Subject: *all.of(name), Replaced: all.replaced[name], Documents: documents(acts, key)}
 		if err := r.judge(ctx, &p, key); err != nil {
 			return nil, err
 		}
@@ -176,6 +195,16 @@ func (r *Rehearsal) report(ctx context.Context, failed map[string]error) (*Repor
 	return out, nil
 }
 
+// reported is where a subject is reported: some controllers work for ProfileSources, too.
+func reported(subject string) string {
+	for _, kind := range []string{keeperKind, rolloutKind} {
+		if name, ok := strings.CutPrefix(subject, kind); ok {
+			return sourceKind + name
+		}
+	}
+	return subject
+}
+
 // cutLast cuts at the last blank: no name of an object has one.
 func cutLast(s string) (before, after string, found bool) {
 	i := strings.LastIndex(s, " ")
@@ -183,17 +212,17 @@ func cutLast(s string) (before, after string, found bool) {
 }
 
 // sources adds what the ProfileSources would say.
-func (r *Rehearsal) sources(ctx context.Context, out *Report, subject func(string) *Subject) error {
+func (r *Rehearsal) sources(ctx context.Context, out *Report, all *told) error {
 	var list api.ProfileSourceList
 	if err := r.Management.List(ctx, &list); err != nil {
 		return fmt.Errorf("listing ProfileSources: %w", err)
 	}
 	for i := range list.Items {
 		ps := &list.Items[i]
-		if ps.Namespace != r.Namespace {
+		if ps.Namespace != r.Namespace || !r.Shard.Holds(ps) {
 			continue
 		}
-		s := Source{Subject: *subject(subjectOf(sourceKind, types.NamespacedName{Namespace: ps.Namespace, Name: ps.Name}))}
+		s := Source{Subject: *all.of(subjectOf(sourceKind, types.NamespacedName{Namespace: ps.Namespace, Name: ps.Name}))}
 		s.Ready, s.Profiles = ps.Spec.Suspend, []string{}
 		for _, e := range ps.Status.Profiles {
 			s.Profiles = append(s.Profiles, e.Name)
@@ -220,6 +249,17 @@ func (r *Rehearsal) judge(ctx context.Context, p *Pool, key types.NamespacedName
 		return fmt.Errorf("reading MachineDeployment %s: %w", key, err)
 	}
 	p.Profile = notes.Clean(md.Annotations[api.AnnotationOSP])
+	for i, d := range p.Documents {
+		if d.Change != DocumentUntouched {
+			continue
+		}
+		err := r.Worker.Get(ctx, types.NamespacedName{Namespace: api.NamespaceCloudInitSettings, Name: d.Secret}, &corev1.Secret{})
+		if isNotFound(err) {
+			p.Documents[i].Change, p.Documents[i].Meaning = DocumentMissing, ""
+		} else if err != nil {
+			return fmt.Errorf("reading Secret %s: %w", d.Secret, err)
+		}
+	}
 	var osc osm.OperatingSystemConfig
 	err := r.Management.Get(ctx, types.NamespacedName{Namespace: r.Namespace, Name: pools.NamesOf(key).Config}, &osc)
 	if err != nil {

@@ -51,6 +51,8 @@ func (p Pool) state() string {
 
 func (d Document) sentence() string {
 	switch d.Change {
+	case DocumentMissing:
+		return "does not exist"
 	case DocumentUntouched:
 		return "is not touched"
 	case DocumentKept:
