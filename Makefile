@@ -67,6 +67,10 @@ SOAK ?= ./test/nodescripts ./test/rehearsal ./test/faults ./test/e2e ./test/imag
 soak: prerequisites ## run the long tests: every fault on nodes alone, power that fails at every command, crashes under 300 pools, the controller with the race detector and no right too many, and images for two machines
 	OSM_SOAK=1 OSM_UNUSED_RIGHTS=1 go test -count=1 -timeout 4h $(SOAK)
 
+.PHONY: docs
+docs: prerequisites ## build the documentation as a static site in bin/site, every link and anchor checked
+	go run ./docs/site . bin/site
+
 .PHONY: lint
 lint: prerequisites ## run the linters of .golangci.yml
 	hack/lint

@@ -131,17 +131,13 @@ func (f *importFlags) check() error {
 
 // builtinDocuments are the profiles of this program.
 func builtinDocuments(ctx context.Context) ([]profile.Document, error) {
-	snap, err := builtinProfiles().Read(ctx)
+	files, err := builtinFiles(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var out []profile.Document
-	for _, file := range snap.Files {
-		docs, err := profile.Decode(file.Path, file.Data)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, docs...)
+	out := make([]profile.Document, len(files))
+	for i, f := range files {
+		out[i] = f.Document
 	}
 	return out, nil
 }

@@ -117,33 +117,65 @@ func (f *initFlags) start(ctx context.Context) (scaffold.Start, error) {
 
 // base is the built-in profile that is asked for, and its file.
 func (f *initFlags) base(ctx context.Context) (profile.Document, []byte, error) {
-	snap, err := builtinProfiles().Read(ctx)
+	all, err := builtinFiles(ctx)
 	if err != nil {
 		return profile.Document{}, nil, err
 	}
-	var systems []string
+	for _, d := range all {
+		if d.Name == "osp-"+f.system {
+			return d.Document, d.text, nil
+		}
+	}
+	return profile.Document{}, nil, misusef("--system ubuntu", "--system: there is no built-in profile for %q: name one of %s", f.system, strings.Join(systemsOf(all), ", "))
+}
+
+// builtinFile is a built-in profile and its file.
+type builtinFile struct {
+	profile.Document
+
+	text []byte
+}
+
+func builtinFiles(ctx context.Context) ([]builtinFile, error) {
+	snap, err := builtinProfiles().Read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []builtinFile
 	for _, file := range snap.Files {
 		docs, err := profile.Decode(file.Path, file.Data)
 		if err != nil {
-			return profile.Document{}, nil, err
+			return nil, err
 		}
 		for _, d := range docs {
-			if d.Name == "osp-"+f.system {
-				return d, file.Data, nil
-			}
-			systems = append(systems, strings.TrimPrefix(d.Name, "osp-"))
+			out = append(out, builtinFile{d, file.Data})
 		}
 	}
-	slices.Sort(systems)
-	return profile.Document{}, nil, misusef("--system ubuntu", "--system: there is no built-in profile for %q: name one of %s", f.system, strings.Join(systems, ", "))
+	return out, nil
 }
 
-// providerOf is the provider of the example pool.
-func (f *initFlags) providerOf(base profile.Document) (string, error) {
+// systemsOf are the names that --system takes, sorted.
+func systemsOf(all []builtinFile) []string {
+	systems := make([]string, 0, len(all))
+	for _, d := range all {
+		systems = append(systems, strings.TrimPrefix(d.Name, "osp-"))
+	}
+	slices.Sort(systems)
+	return systems
+}
+
+// providersOf are the names that --provider takes for a profile.
+func providersOf(base profile.Document) []string {
 	var names []string
 	for _, p := range base.Spec.SupportedCloudProviders {
 		names = append(names, string(p.Name))
 	}
+	return names
+}
+
+// providerOf is the provider of the example pool.
+func (f *initFlags) providerOf(base profile.Document) (string, error) {
+	names := providersOf(base)
 	switch {
 	case f.provider != "" && !slices.Contains(names, f.provider):
 		return "", misusef("--provider "+names[0], "--provider: %s does not serve %q: name one of %s", base.Name, f.provider, strings.Join(names, ", "))

@@ -104,7 +104,7 @@ func newRoot() *cobra.Command {
 		Short:             "operating system profiles from Git",
 		SilenceErrors:     true,
 		SilenceUsage:      true,
-		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true}, // ours knows misuse
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return misusef("see osm-gitops --help", "no command given")
@@ -123,6 +123,7 @@ func newRoot() *cobra.Command {
 	})
 	root.AddCommand(
 		newBundleCommand(),
+		newCompletionCommand(),
 		newControllerCommand(),
 		newDiffCommand(),
 		newDoctorCommand(),
@@ -139,6 +140,7 @@ func newRoot() *cobra.Command {
 		newVerifyCommand(),
 		newVersionCommand(),
 	)
+	addCompletions(root)
 	return root
 }
 

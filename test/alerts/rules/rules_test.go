@@ -65,47 +65,82 @@ func alerts(t *testing.T) map[string]rulefmt.Rule {
 // foreign are metrics of others that alerts use: controller-runtime's.
 var foreign = map[string][]string{"controller_runtime_reconcile_errors_total": {"controller"}}
 
-// Alerts use metrics and labels that the page has, and say what to do.
-func TestAlertsUseWhatThereIs(t *testing.T) {
+// metric is a row of docs/metrics.md.
+type metric struct {
+	kind   string
+	labels []string
+}
+
+// documented are the metrics of the page by name.
+func documented(t *testing.T) map[string]metric {
+	t.Helper()
 	page, err := os.ReadFile(root + "docs/metrics.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	known := maps.Clone(foreign)
-	for _, row := range regexp.MustCompile("(?m)^\\| `(osm_gitops_[a-z_]+)` \\| \\w+ \\| ([^|]*) \\|").FindAllSubmatch(page, -1) {
-		for _, label := range regexp.MustCompile("`([a-z_]+)`").FindAllSubmatch(row[2], -1) {
-			known[string(row[1])] = append(known[string(row[1])], string(label[1]))
+	out := map[string]metric{}
+	for _, row := range regexp.MustCompile("(?m)^\\| `(osm_gitops_[a-z_]+)` \\| (\\w+) \\| ([^|]*) \\|").FindAllSubmatch(page, -1) {
+		m := metric{kind: string(row[2])}
+		for _, label := range regexp.MustCompile("`([a-z_]+)`").FindAllSubmatch(row[3], -1) {
+			m.labels = append(m.labels, string(label[1]))
 		}
-		known[string(row[1])] = append(known[string(row[1])], labels.MetricName)
+		out[string(row[1])] = m
 	}
-	if len(known) < 10 {
-		t.Fatalf("found %d metrics in the page", len(known))
+	if len(out) < 10 {
+		t.Fatalf("found %d metrics in the page", len(out))
 	}
-	for name, rule := range alerts(t) {
-		expr, err := parser.NewParser(parser.Options{}).ParseExpr(rule.Expr)
-		if err != nil {
-			t.Fatal(err)
+	return out
+}
+
+// known are the labels of each metric that a query may name: those of the page, and some
+// of others.
+func known(t *testing.T) map[string][]string {
+	t.Helper()
+	out := maps.Clone(foreign)
+	for name, m := range documented(t) {
+		out[name] = m.labels
+		if m.kind == "histogram" {
+			out[name+"_bucket"] = append(slices.Clone(m.labels), "le")
 		}
-		selectors := 0
-		parser.Inspect(expr, func(node parser.Node, _ []parser.Node) error {
-			s, ok := node.(*parser.VectorSelector)
-			if !ok {
-				return nil
-			}
-			selectors++
-			has, ok := known[s.Name]
-			if !ok {
-				t.Errorf("%s: there is no metric %s", name, s.Name)
-			}
-			for _, m := range s.LabelMatchers {
-				if m.Name != labels.MetricName && !slices.Contains(has, m.Name) {
-					t.Errorf("%s: %s has no label %s", name, s.Name, m.Name)
-				}
-			}
+	}
+	return out
+}
+
+// uses wants every metric and label of a query to be known, and returns the metrics.
+func uses(t *testing.T, where, query string, known map[string][]string) []string {
+	t.Helper()
+	expr, err := parser.NewParser(parser.Options{}).ParseExpr(query)
+	if err != nil {
+		t.Fatalf("%s: %v", where, err)
+	}
+	var names []string
+	parser.Inspect(expr, func(node parser.Node, _ []parser.Node) error {
+		s, ok := node.(*parser.VectorSelector)
+		if !ok {
 			return nil
-		})
-		if selectors == 0 || rule.Annotations["summary"] == "" || rule.Annotations["description"] == "" || rule.Labels["severity"] == "" {
-			t.Errorf("%s looks at %d metrics and says %q", name, selectors, rule.Annotations)
+		}
+		names = append(names, s.Name)
+		has, ok := known[s.Name]
+		if !ok {
+			t.Errorf("%s: there is no metric %s", where, s.Name)
+		}
+		for _, m := range s.LabelMatchers {
+			if m.Name != labels.MetricName && !slices.Contains(has, m.Name) {
+				t.Errorf("%s: %s has no label %s", where, s.Name, m.Name)
+			}
+		}
+		return nil
+	})
+	return names
+}
+
+// Alerts use metrics and labels that the page has, and say what to do.
+func TestAlertsUseWhatThereIs(t *testing.T) {
+	known := known(t)
+	for name, rule := range alerts(t) {
+		names := uses(t, name, rule.Expr, known)
+		if len(names) == 0 || rule.Annotations["summary"] == "" || rule.Annotations["description"] == "" || rule.Labels["severity"] == "" {
+			t.Errorf("%s looks at %d metrics and says %q", name, len(names), rule.Annotations)
 		}
 	}
 }

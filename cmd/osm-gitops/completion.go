@@ -1,0 +1,198 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/osm-gitops/osm-gitops/pkg/schema"
+)
+
+// shells are those that a script can be made for.
+func shells() map[string]func(root *cobra.Command, out io.Writer) error {
+	return map[string]func(root *cobra.Command, out io.Writer) error{
+		"bash":       func(root *cobra.Command, out io.Writer) error { return root.GenBashCompletionV2(out, true) },
+		"fish":       func(root *cobra.Command, out io.Writer) error { return root.GenFishCompletion(out, true) },
+		"powershell": func(root *cobra.Command, out io.Writer) error { return root.GenPowerShellCompletionWithDesc(out) },
+		"zsh":        func(root *cobra.Command, out io.Writer) error { return root.GenZshCompletion(out) },
+	}
+}
+
+func newCompletionCommand() *cobra.Command {
+	names := slices.Sorted(maps.Keys(shells()))
+	return &cobra.Command{
+		Use:   "completion " + strings.Join(names, "|"),
+		Short: "print a script by which a shell completes this program's arguments",
+		Long: `Print a script by which a shell completes commands, flags, and the values of flags. The
+shell reads it at its start, and asks osm-gitops itself from then on; nothing but a
+kubeconfig is read for that, and no cluster is asked.`,
+		Example:   "  source <(osm-gitops completion bash)\n  osm-gitops completion zsh > ~/.zfunc/_osm-gitops\n  osm-gitops completion fish > ~/.config/fish/completions/osm-gitops.fish",
+		ValidArgs: names,
+		Args: func(_ *cobra.Command, args []string) error {
+			hint := "osm-gitops completion " + strings.Join(names, "|")
+			switch {
+			case len(args) != 1:
+				return misusef(hint, "name one shell")
+			case shells()[args[0]] == nil:
+				return misusef(hint, "unknown shell %q", args[0])
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := shells()[args[0]](cmd.Root(), cmd.OutOrStdout()); err != nil {
+				return fmt.Errorf("writing the script: %w", err)
+			}
+			return nil
+		},
+	}
+}
+
+// words are the values that a flag takes, by command and flag.
+func words() map[string][]string {
+	ci := []string{"github", "gitlab", "none"}
+	ignition := []string{"3.3.0", "3.4.0", "2.3.0"}
+	return map[string][]string{
+		"bundle output":                {"table", "json", "mirrors"},
+		"controller container-runtime": {"containerd"},
+		"controller ignition-version":  ignition,
+		"controller log-format":        {"JSON", "Console"},
+		"controller node-token":        {"bound", "shared"},
+		"diff output":                  {"text", "markdown", "json"},
+		"doctor output":                {"text", "json"},
+		"import ci":                    ci,
+		"import output":                {"text", "json"},
+		"init ci":                      ci,
+		"lint output":                  {"text", "json", "sarif", "github", "junit"},
+		"lint severity":                {"error", "warning", "note"},
+		"lint shellcheck":              {"auto", "require", "off"},
+		"render ignition-version":      ignition,
+		"render output":                {"osc", "bootstrap", "provisioning", "dir="},
+		"trace output":                 slices.Sorted(maps.Keys(traceOutputs())),
+		"verify output":                {"text", "json", "yaml"},
+	}
+}
+
+// manifestFlags name YAML, or a folder with some.
+var manifestFlags = []string{"cluster", "filename", "machine-deployment", "machine-deployments", "profile"}
+
+// addCompletions has every command say what may follow.
+func addCompletions(root *cobra.Command) {
+	offers := words()
+	for _, cmd := range root.Commands() {
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			if complete := completionOf(offers, cmd.Name(), f); complete != nil {
+				// An error is that there is one already, or no such flag.
+				_ = cmd.RegisterFlagCompletionFunc(f.Name, complete)
+			}
+		})
+		if cmd.ValidArgs == nil {
+			cmd.ValidArgsFunction = argumentsOf(cmd.Name())
+		}
+	}
+}
+
+// completionOf completes the value of a flag; nil is a file of any name.
+func completionOf(offers map[string][]string, command string, f *pflag.Flag) cobra.CompletionFunc {
+	if values := offers[command+" "+f.Name]; values != nil {
+		return among(values...)
+	}
+	switch placeholder, _ := pflag.UnquoteUsage(f); {
+	case f.Name == "context":
+		return contexts
+	case command == "init" && f.Name == "system":
+		return systems
+	case command == "init" && f.Name == "provider":
+		return providers
+	case slices.Contains(manifestFlags, f.Name) && strings.HasPrefix(placeholder, "FILE") || f.Name == "machine-deployments":
+		return cobra.FixedCompletions([]string{"yaml", "yml"}, cobra.ShellCompDirectiveFilterFileExt)
+	case placeholder == "FOLDER" || placeholder == "DIR" || strings.HasSuffix(f.Name, "-dir") || f.Name == "directory-root":
+		return cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs)
+	case placeholder == "FILE" || placeholder == "PATH-or-URL" || namesFile(f.Name):
+		return nil
+	}
+	return cobra.NoFileCompletions
+}
+
+// namesFile tells the flags of the controller by their names, which say nothing in the
+// place of a value.
+func namesFile(flag string) bool {
+	return flag == "audit-log" || strings.HasSuffix(flag, "kubeconfig") || strings.HasSuffix(flag, "-file") || strings.HasSuffix(flag, "-ca-bundle") || strings.HasPrefix(flag, "ui-tls-")
+}
+
+// argumentsOf completes what is no flag; nil is a file of any name.
+func argumentsOf(command string) cobra.CompletionFunc {
+	switch command {
+	case "lint", "rebase-overlay", "help":
+		return nil
+	case "init":
+		return cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs)
+	case "schema":
+		return first(among(strings.Split(schema.Names(), ", ")...))
+	case "trace":
+		return first(kinds("node/", "machine/", "machinedeployment/", "nodeprovenance/", "osc/", "osp/", "secret/", "commit/"))
+	case "verify":
+		return first(kinds("node/", "machinedeployment/"))
+	}
+	return cobra.NoFileCompletions
+}
+
+// among offers words. After one that ends in "=" the shell goes on in the same word.
+func among(values ...string) cobra.CompletionFunc {
+	return func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+		if strings.HasPrefix(typed, "dir=") && slices.Contains(values, "dir=") {
+			return nil, cobra.ShellCompDirectiveFilterDirs
+		}
+		return values, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+	}
+}
+
+// kinds offers the beginnings of a subject, after which the name follows.
+func kinds(values ...string) cobra.CompletionFunc {
+	return cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace)
+}
+
+// first completes one argument and no second.
+func first(complete cobra.CompletionFunc) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return complete(cmd, args, typed)
+	}
+}
+
+// contexts offers those of the kubeconfig that the command would read.
+func contexts(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath, _ = cmd.Flags().GetString("kubeconfig")
+	config, err := rules.Load()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	return slices.Sorted(maps.Keys(config.Contexts)), cobra.ShellCompDirectiveNoFileComp
+}
+
+// systems offers those of the built-in profiles.
+func systems(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	all, err := builtinFiles(cmd.Context())
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	return systemsOf(all), cobra.ShellCompDirectiveNoFileComp
+}
+
+// providers offers those that the built-in profile of --system serves.
+func providers(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	system, _ := cmd.Flags().GetString("system")
+	base, _, err := (&initFlags{system: system}).base(cmd.Context())
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	return providersOf(base), cobra.ShellCompDirectiveNoFileComp
+}

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"golang.org/x/net/html"
+)
+
+// Every link, image and anchor of the site that is built of this repository leads to what
+// was written, and nothing on a page comes from elsewhere or runs.
+func TestSite(t *testing.T) {
+	to := t.TempDir()
+	n, err := build("../..", to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	written := map[string]*html.Node{}
+	err = filepath.WalkDir(to, func(path string, _ os.DirEntry, err error) error {
+		if err != nil || filepath.Ext(path) != ".html" {
+			return err
+		}
+		f, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		written[path], err = html.Parse(f)
+		return err
+	})
+	if err != nil || len(written) != n || n < 40 {
+		t.Fatalf("built %d pages, found %d: %v", n, len(written), err)
+	}
+	ids := map[string][]string{}
+	for path, doc := range written {
+		for node := range doc.Descendants() {
+			if id := attribute(node, "id"); id != "" {
+				if slices.Contains(ids[path], id) {
+					t.Errorf("%s has two headings #%s", path, id)
+				}
+				ids[path] = append(ids[path], id)
+			}
+		}
+	}
+	followed := 0
+	for path, doc := range written {
+		for node := range doc.Descendants() {
+			if node.Type == html.ElementNode && slices.Contains([]string{"script", "iframe", "object", "embed", "form"}, node.Data) {
+				t.Errorf("%s has a %s", path, node.Data)
+			}
+			for _, name := range []string{"href", "src"} {
+				if link := attribute(node, name); link != "" {
+					followed++
+					follow(t, path, node.Data, link, ids)
+				}
+			}
+		}
+	}
+	if followed < 2000 {
+		t.Errorf("followed %d links", followed)
+	}
+	if nav := readFile(t, filepath.Join(to, "docs/doctor.html")); !strings.Contains(nav, `<a href="doctor.html" aria-current="page">osm-gitops doctor</a>`) || !strings.Contains(nav, `<a href="../index.html">osm-gitops</a>`) {
+		t.Errorf("the navigation of a page does not show where one is:\n%.3000s", nav)
+	}
+}
+
+// follow wants a link to lead to a page that was written, or elsewhere by https.
+func follow(t *testing.T, from, element, link string, ids map[string][]string) {
+	t.Helper()
+	u, err := url.Parse(link)
+	switch {
+	case err != nil:
+		t.Errorf("%s: %q: %v", from, link, err)
+	case u.Scheme != "":
+		if element != "a" || u.Scheme != "https" && u.Scheme != "http" {
+			t.Errorf("%s: a %s leads to %s", from, element, link)
+		}
+	default:
+		target := from
+		if u.Path != "" {
+			target = filepath.Join(filepath.Dir(from), filepath.FromSlash(u.Path))
+		}
+		if _, err := os.Stat(target); err != nil {
+			t.Errorf("%s: %q: %v", from, link, err)
+		}
+		if u.Fragment != "" && !slices.Contains(ids[target], u.Fragment) {
+			t.Errorf("%s: %q: there is no such heading", from, link)
+		}
+	}
+}
+
+func attribute(n *html.Node, name string) string {
+	for _, a := range n.Attr {
+		if a.Key == name {
+			return a.Val
+		}
+	}
+	return ""
+}
+
+func readFile(t *testing.T, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// Whatever leads nowhere is named, all at once.
+func TestBrokenLinks(t *testing.T) {
+	s := &site{pages: map[string]*page{}, fs: fstest.MapFS{
+		"README.md":      {Data: []byte("# Home\n[docs](docs) [file](main.go) [gone](gone.md)\n")},
+		"main.go":        {Data: []byte("package main\n")},
+		"docs/README.md": {Data: []byte("# Docs\n[a](a.md#there) [b](a.md#not-there) ![c](none.png) [d](ftp://example.com) [e](https://) [f](../../out.md) [g](#docs) [h](https://example.com/x#y)\n")},
+		"docs/a.md":      {Data: []byte("# A\n## There\n<script>alert(1)</script>\n")},
+		"bin/x.md":       {Data: []byte("[x](nowhere.md)\n")},
+	}}
+	if err := s.read(); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, p := range s.sorted() {
+		for _, err := range s.relink(p) {
+			got = append(got, err.Error())
+		}
+	}
+	want := []string{
+		`README.md: link "gone.md": there is no file gone.md`,
+		`docs/README.md: link "a.md#not-there": docs/a.md has no heading #not-there`,
+		`docs/README.md: link "ftp://example.com": neither a file here nor an https URL`,
+		`docs/README.md: link "https://": neither a file here nor an https URL`,
+		`docs/README.md: link "../../out.md": there is no file ../out.md`,
+		`docs/README.md: image "none.png": there is no file docs/none.png`,
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("broken are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	page, err := s.html(s.pages["docs/a.md"])
+	if err != nil || strings.Contains(string(page), "<script") {
+		t.Errorf("%v: HTML of a page is taken over:\n%s", err, page)
+	}
+	if home, _ := s.html(s.pages["README.md"]); !strings.Contains(string(home), `href="docs/index.html"`) || !strings.Contains(string(home), `href="`+repository+`main.go"`) {
+		t.Errorf("a folder and a file lead elsewhere:\n%s", home)
+	}
+}
