@@ -33,7 +33,7 @@ func TestImages(t *testing.T) {
 		}
 		t.Skipf("what makes images cannot be had on this machine: %v\n%s", err, out)
 	}
-	if out, err := command("test", "-trimpath", "-count=1", packages); err != nil {
+	if out, err := command("test", "-trimpath", "-timeout", "1h", "-count=1", packages); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
