@@ -75,10 +75,8 @@ type controllerFlags struct {
 	publishSnapshot  bool
 	shard            shardFlags
 
-	crossNamespaceList     string
-	artifactHostList       string
-	allowExternalArtifacts bool
-	argoNamespace          string
+	crossNamespaceList, artifactHostList, argoNamespace string
+	allowExternalArtifacts                              bool
 
 	// What validate makes of them.
 	registrySecret, tokenServiceAccount types.NamespacedName
