@@ -97,7 +97,7 @@ func (s *system) example(file, kind, name string, change func(spec map[string]an
 // where it came from.
 func TestFluxControllers(t *testing.T) {
 	if os.Getenv("OSM_SOAK") != "1" {
-		t.Skip("Flux's controllers take more than ten minutes of a processor to build: make soak runs this")
+		t.Skip("Flux's controllers take eight minutes of a processor to build: make soak runs this")
 	}
 	s := newSystem(t)
 	s.must(s.cluster.Apply(t.Context(), repoPath("test/flux/crds"), repoPath("pkg/reconcile/profiles/testdata/flux"), repoPath("deploy/appliers.yaml")))
