@@ -22,6 +22,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -35,6 +36,7 @@ import (
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/admission"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/appliers"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/auditlog"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes"
@@ -254,6 +256,7 @@ type nodeFacts struct {
 	settings           render.Settings
 	registry           cache.Cache // nil without credentials of registries
 	flux               *profiles.Flux
+	appliers           *appliers.Noter
 	webhooks           *admission.Certificates // nil without any of our own
 	sources            *profiles.Reconciler    // to tell of the pools of a worker cluster apart
 	mirrors            *source.Mirrors
@@ -270,6 +273,9 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, f *controllerFlags, f
 	sources := f.profileReconciler(facts)
 	sources.Client, sources.Live, sources.Git = mgr.GetClient(), mgr.GetAPIReader(), mirrors
 	sources.Recorder = recorder.Recorder{EventRecorder: mgr.GetEventRecorder(api.FieldManager)}
+	facts.appliers = &appliers.Noter{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: sources.Recorder, ArgoNamespace: f.argoNamespace, Clock: clock.RealClock{},
+	}
 	if facts.journal != nil {
 		sources.Journal = facts.journal
 		if err := mgr.Add(facts.journal); err != nil {
@@ -288,6 +294,9 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, f *controllerFlags, f
 		return fmt.Errorf("setting up the ProfileSource controller: %w", err)
 	}
 	if f.shard.Rest() {
+		if err := facts.appliers.Setup(mgr); err != nil {
+			return err
+		}
 		keeper := &profiles.Keeper{Client: mgr.GetClient(), Recorder: sources.Recorder, Namespace: f.namespace, Disabled: f.disableDefaultOSPs}
 		if err := keeper.Setup(mgr); err != nil {
 			return fmt.Errorf("setting up the ProfileSource of the built-in profiles: %w", err)
@@ -318,6 +327,7 @@ func (f *controllerFlags) profileReconciler(facts nodeFacts) *profiles.Reconcile
 		Check:         checkWith(facts.engine),
 		Bases:         builtinProfiles(),
 		Hooks:         !f.push.off(),
+		ArgoNamespace: f.argoNamespace,
 	}
 	if !f.disableDefaultOSPs {
 		r.Builtin = builtinProfiles()

@@ -73,6 +73,7 @@ func addPools(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Mana
 	if facts.journal != nil {
 		machines.Journal = facts.journal
 	}
+	machines.Appliers = facts.appliers
 	watches := pools.Watches{Management: management.GetCache(), ClusterInfo: clusterInfo, Concurrency: f.workerCount}
 	if facts.registry != nil {
 		machines.Registry, watches.Registry = facts.registry, facts.registry

@@ -65,7 +65,7 @@ const artifactTimeout = 2 * time.Minute
 func (a *Artifacts) Read(ctx context.Context, from Artifact) (*Snapshot, error) {
 	snapshot, err := a.read(ctx, from)
 	if err != nil {
-		return nil, fmt.Errorf("reading the artifact %s of %s: %w", printable(shorten(from.Revision)), cleanAddress(from.Repository), err)
+		return nil, fmt.Errorf("reading the artifact %s of %s: %w", printable(shorten(from.Revision)), CleanAddress(from.Repository), err)
 	}
 	return snapshot, nil
 }
@@ -106,7 +106,7 @@ func (a *Artifacts) read(ctx context.Context, from Artifact) (*Snapshot, error) 
 	if err := a.download(ctx, address, file, want); err != nil {
 		return nil, err
 	}
-	s := &Snapshot{Revision: from.Revision, Repository: cleanAddress(from.Repository), Head: Commit(from.Commit)}
+	s := &Snapshot{Revision: from.Revision, Repository: CleanAddress(from.Repository), Head: Commit(from.Commit)}
 	s.Files, s.Refused, err = readArchive(ctx, file, scope{parts: parts, ignore: from.Ignore})
 	return s, err
 }
@@ -275,8 +275,8 @@ func explainDownload(ctx context.Context, from *url.URL, err error) error {
 	return fail(ErrUnreachable, "%s: %v", from.Host, err)
 }
 
-// cleanAddress takes user-info and query off the address of what Flux fetched.
-func cleanAddress(raw string) string {
+// CleanAddress takes user-info and query off the address of what Flux fetched.
+func CleanAddress(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil || u.Host == "" {
 		return printable(shorten(raw[strings.LastIndexByte(raw, '@')+1:]))

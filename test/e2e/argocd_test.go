@@ -4,15 +4,21 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
@@ -134,8 +140,13 @@ func TestArgoCDScripts(t *testing.T) {
 		return nil
 	})
 
-	s.pool("pool-a", "osp-a")
-	_, provisioning := s.served("pool-a", "v1.0.0")
+	s.pool("pool-a", "osp-a", tracked)
+	s.served("pool-a", "v1.0.0")
+	body, err := json.Marshal(map[string]any{"metadata": marksOfOthers()})
+	s.must(err)
+	s.must(s.client.Patch(t.Context(), s.profileSource(), client.RawPatch(types.MergePatchType, body)))
+	s.git.push(map[string]string{"a.yaml": osp("osp-a", "v1.0.1", "echo one")})
+	_, provisioning := s.served("pool-a", "v1.0.1")
 	config := func() *unstructured.Unstructured { return a.object(configs, namespace, "pool-a-"+s.pools+"-config") }
 	ready := func(status string) func() error {
 		return func() error { return conditionIs(config(), "Ready", status) }
@@ -148,6 +159,8 @@ func TestArgoCDScripts(t *testing.T) {
 
 	a.machines(t)
 	a.nodes("pool-a", provisioning)
+
+	a.untracked()
 
 	// What only another commit heals is Stalled, and Degraded.
 	s.git.push(map[string]string{"a.yaml": osp("osp-a", "v1.1.0", "echo {{ .NoSuchField }}")})
@@ -166,6 +179,60 @@ func TestArgoCDScripts(t *testing.T) {
 	s.stop()
 	s.source(func(spec map[string]any) { spec["interval"] = "2m" })
 	a.health(source(), "Progressing", "present spec")
+}
+
+// marksOfOthers are labels and annotations by which Argo CD and Flux know what is theirs.
+func marksOfOthers() map[string]any {
+	return map[string]any{
+		"labels": map[string]any{"app.kubernetes.io/instance": "canary", "kustomize.toolkit.fluxcd.io/name": "canary", "kustomize.toolkit.fluxcd.io/namespace": "canary"},
+		"annotations": map[string]any{
+			"argocd.argoproj.io/tracking-id": "canary:cluster.k8s.io/MachineDeployment:shop/web", "argocd.argoproj.io/sync-wave": "7", "argocd.argoproj.io/installation-id": "canary",
+		},
+	}
+}
+
+// tracked puts them on a pool.
+func tracked(md map[string]any) {
+	for field, values := range marksOfOthers() {
+		meta := md["metadata"].(map[string]any)
+		if meta[field] == nil {
+			meta[field] = map[string]any{}
+		}
+		maps.Copy(meta[field].(map[string]any), values.(map[string]any))
+	}
+}
+
+// untracked looks at everything that the controller made: with somebody else's marks it
+// would be pruned as what is not in Git.
+func (a *argo) untracked() {
+	a.t.Helper()
+	for _, c := range []struct {
+		list client.ObjectList
+		ns   string
+	}{
+		{&osm.OperatingSystemProfileList{}, namespace}, {&osm.OperatingSystemConfigList{}, namespace}, {&appsv1.ControllerRevisionList{}, namespace},
+		{&corev1.ConfigMapList{}, namespace}, {&corev1.SecretList{}, namespace}, {&corev1.SecretList{}, api.NamespaceCloudInitSettings},
+		{&corev1.ServiceAccountList{}, api.NamespaceCloudInitSettings}, {&rbacv1.RoleList{}, api.NamespaceCloudInitSettings},
+		{&rbacv1.RoleBindingList{}, api.NamespaceCloudInitSettings}, {&api.NodeProvenanceList{}, ""},
+	} {
+		a.must(a.client.List(a.t.Context(), c.list, client.InNamespace(c.ns)))
+		found := 0
+		a.must(apimeta.EachListItem(c.list, func(o runtime.Object) error {
+			obj := o.(client.Object)
+			found++
+			for _, marks := range []map[string]string{obj.GetLabels(), obj.GetAnnotations()} {
+				for key, value := range marks {
+					if value == "canary" || strings.HasPrefix(key, "argocd.argoproj.io/") || strings.HasPrefix(key, "kustomize.toolkit.fluxcd.io/") {
+						a.t.Errorf("%T %s carries %s=%s", obj, obj.GetName(), key, value)
+					}
+				}
+			}
+			return nil
+		}))
+		if found == 0 {
+			a.t.Errorf("there is no object in %T of %q: nothing was looked at", c.list, c.ns)
+		}
+	}
 }
 
 // machines goes through the states that machine-controller reports.

@@ -137,7 +137,8 @@ func (w *walk) profileStep(ctx context.Context, object string) (*osm.OperatingSy
 	step.fact("digest", digest)
 	step.fact("overlay on", a[api.AnnotationBase])
 	step.fact("whose commit is", a[api.AnnotationBaseCommit])
-	managed := a[api.AnnotationDigest] != ""
+	applied := a[api.AnnotationAppliedBy] // by Flux or Argo CD, which edit it in place
+	managed := a[api.AnnotationDigest] != "" && applied == ""
 	switch {
 	case managed && a[api.AnnotationDigest] != digest:
 		step.State, step.Note = Edited, "its content does not have the digest that it says it has"
@@ -150,6 +151,8 @@ func (w *walk) profileStep(ctx context.Context, object string) (*osm.OperatingSy
 	case w.ProfileDigest != "" && digest != w.ProfileDigest:
 		step.Note = clean("it was changed since, to version " + osp.Spec.Version)
 		return nil, nil
+	case applied != "" && a[api.AnnotationDigest] == digest:
+		step.Note = clean("no ProfileSource made it: " + applied + " applied it, and names the revision itself")
 	case !managed:
 		step.State, step.Note = Foreign, "no ProfileSource made it: somebody did by hand, or another tool, and no commit is known"
 	}
@@ -168,7 +171,8 @@ func (w *walk) addOrigin(osp *osm.OperatingSystemProfile) {
 			}
 		}
 	}
-	if w.Commit == nil {
+	// One that came again, with the content that it had, names a later revision.
+	if w.Commit == nil || a[api.AnnotationAppliedBy] != "" {
 		return
 	}
 	for _, c := range []struct{ key, have string }{

@@ -23,6 +23,7 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/appliers"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/shard"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
@@ -31,6 +32,11 @@ import (
 // Renderer renders a pool. *render.Engine is one.
 type Renderer interface {
 	Render(in render.Input) (*render.Output, error)
+}
+
+// Appliers finds out who applied a profile. *appliers.Noter is one.
+type Appliers interface {
+	Of(ctx context.Context, osp *osm.OperatingSystemProfile) (appliers.Found, error)
 }
 
 // Cluster is how a cluster is read and written.
@@ -58,6 +64,8 @@ type Reconciler struct {
 	Metrics *metrics.Metrics
 	// Journal keeps facts for auditors; nil is none.
 	Journal Journal
+	// Appliers knows who applied a profile that no ProfileSource made; nil knows nobody.
+	Appliers Appliers
 	// Engine renders.
 	Engine Renderer
 	// Clock tells when a token ends.

@@ -18,6 +18,7 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/appliers"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/wishes"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
@@ -43,7 +44,7 @@ func (r *Reconciler) resolve(ctx context.Context, md *cluster.MachineDeployment,
 	}
 	osp, err := r.profileObject(ctx, r.Management, r.refTo(want.Namespace, want.Name))
 	if err == nil {
-		return r.profileByHand(want, osp)
+		return r.profileByHand(ctx, want, osp, recordOf(osc))
 	}
 	if !apierrors.IsNotFound(err) {
 		return render.Profile{}, err
@@ -126,12 +127,35 @@ func replaced(digest, listed string) bool {
 }
 
 // profileByHand uses an object that no source made as it is.
-func (r *Reconciler) profileByHand(want wishes.Wish, osp *osm.OperatingSystemProfile) (render.Profile, error) {
+func (r *Reconciler) profileByHand(ctx context.Context, want wishes.Wish, osp *osm.OperatingSystemProfile, has render.Record) (render.Profile, error) {
 	if want.Pin != nil && !want.Pin.Allows(osp.Spec.Version) {
 		return render.Profile{}, refuse("annotation %s: OperatingSystemProfile %s/%s, which no ProfileSource made, has version %s and no other, and %q asks for another: remove the annotation, or correct it",
 			api.AnnotationVersionPin, osp.Namespace, osp.Name, osp.Spec.Version, want.Pin)
 	}
-	return r.profileOf(osp, want.Name, ""), nil
+	p := r.profileOf(osp, want.Name, "")
+	if r.Appliers == nil || osp.Labels[api.LabelSource] != "" {
+		return p, nil
+	}
+	found, err := r.Appliers.Of(ctx, osp)
+	var both *appliers.TwoError
+	switch {
+	case errors.As(err, &both):
+		return render.Profile{}, &refusedError{reason: api.EventTwoAppliers, err: both}
+	case errors.Is(err, appliers.ErrRaced):
+		return render.Profile{}, fmt.Errorf("%w: %w", errRaced, err)
+	case err != nil:
+		return render.Profile{}, err
+	case len(found.By) == 0:
+		return p, nil
+	}
+	if found.Revision != "" {
+		p.Provenance.Repository, p.Provenance.Path, p.Provenance.Commit = found.Repository, found.Path, found.Revision
+	}
+	// The same content is no reason to rotate, whoever applied it again from wherever.
+	if has.Object == p.Object && has.ObjectDigest == p.Digest && has.Commit != "" {
+		p.Provenance.Repository, p.Provenance.Path, p.Provenance.Commit = has.Repository, has.Path, has.Commit
+	}
+	return p, nil
 }
 
 // OfferedBy names the ProfileSource from whose inventory pools get a profile, of those

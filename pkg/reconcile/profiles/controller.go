@@ -31,6 +31,7 @@ import (
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/journal"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/appliers"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/forge"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
@@ -87,6 +88,8 @@ type Reconciler struct {
 	// PoolsLater says that pools become known by KnowPools, and that no version is
 	// pruned before.
 	PoolsLater bool
+	// ArgoNamespace has the Applications whose tracking ids name no namespace.
+	ArgoNamespace string
 	// Check is asked about every profile before it is applied.
 	Check profile.Check
 	// Hooks tells that pushes are listened for.
@@ -212,6 +215,7 @@ type outcome struct {
 	deaf     bool               // pushes are to be told, and nobody listens
 	look     look
 	shelves  *shelves // all versions, nil where nothing can be said
+	rivals   []string // who else applies a profile of this source
 }
 
 // sync looks at the source and creates what is missing. An error means that
@@ -272,6 +276,9 @@ func (r *Reconciler) sync(ctx context.Context, ps *api.ProfileSource) (outcome, 
 		}
 	}
 	out.look = l
+	if out.rivals, err = r.rivals(ctx, ps.Namespace, want); err != nil {
+		return outcome{}, err
+	}
 	if out.shelves, err = r.collect(ctx, l, cat, want, others); err != nil {
 		return outcome{}, err
 	}
@@ -428,6 +435,10 @@ func (r *Reconciler) ensure(ctx context.Context, l look, v profile.Version) (mad
 	if got := profile.Digest(have.Spec); got != v.Digest {
 		return false, "", &conflictError{fmt.Errorf("%s: OperatingSystemProfile %s exists with other content (digest %s%s, not %s%s): give the profile a new version, or delete the object if nothing uses it",
 			cmp.Or(v.CurrentPath, v.Path), key, got, ofCommit(have.Annotations[api.AnnotationCommit]), v.Digest, ofCommit(string(v.Commit)))}
+	}
+	if by := appliers.Marks(&have, r.ArgoNamespace); len(by) > 0 {
+		return false, "", &conflictError{fmt.Errorf("%s: OperatingSystemProfile %s is applied by %s as well as by ProfileSource %q, and would go with it: take it out of what that applies",
+			cmp.Or(v.CurrentPath, v.Path), key, by[0], l.source.Name)}
 	}
 	return false, have.Annotations[api.AnnotationSignature], nil
 }

@@ -121,14 +121,14 @@ func setOutcome(ps *api.ProfileSource, out outcome) {
 	ps.Status.ObservedGeneration = ps.Generation
 	apimeta.RemoveStatusCondition(&ps.Status.Conditions, meta.ReconcilingCondition)
 	if len(out.refused) > 0 {
-		message := refusedMessage(out) + rewriteNote(ps) + out.pushNote()
+		message := refusedMessage(out) + rewriteNote(ps) + out.pushNote() + out.rivalNote()
 		set(ps, meta.ReadyCondition, metav1.ConditionFalse, api.ReasonProfilesInvalid, message)
 		set(ps, meta.StalledCondition, metav1.ConditionTrue, api.ReasonProfilesInvalid, message)
 		return
 	}
 	ps.Status.Revision = out.revision
 	apimeta.RemoveStatusCondition(&ps.Status.Conditions, meta.StalledCondition)
-	set(ps, meta.ReadyCondition, metav1.ConditionTrue, meta.SucceededReason, appliedMessage(out)+rewriteNote(ps)+out.pushNote())
+	set(ps, meta.ReadyCondition, metav1.ConditionTrue, meta.SucceededReason, appliedMessage(out)+rewriteNote(ps)+out.pushNote()+out.rivalNote())
 }
 
 // pushNote tells who set up a webhook that it has no effect.
@@ -238,6 +238,11 @@ func (r *Reconciler) events(before, ps *api.ProfileSource, out outcome, err erro
 	if len(out.refused) > 0 && changed(before, ps) {
 		for _, refused := range out.refused[:min(len(out.refused), maxNamed)] {
 			r.event(ps, corev1.EventTypeWarning, api.EventProfileRefused, "%v", refused)
+		}
+	}
+	for _, rival := range out.rivals {
+		if was := apimeta.FindStatusCondition(before.Status.Conditions, meta.ReadyCondition); was == nil || !strings.Contains(was.Message, rival) {
+			r.event(ps, corev1.EventTypeWarning, api.EventTwoAppliers, "%s", rival)
 		}
 	}
 	for _, e := range newlyRemoved(before, ps) {

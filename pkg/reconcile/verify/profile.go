@@ -42,7 +42,7 @@ func (s *subject) checkProfile(what claim, from *origin) Check {
 // origins are what the profile's object says of where it comes from.
 func (s *subject) origins(what claim, from *origin) []field {
 	a := s.osp.Annotations
-	if what.repository == "" { // by hand, or by somebody who does not annotate
+	if what.repository == "" || a[api.AnnotationAppliedBy] != "" { // by hand, or by somebody who edits it in place
 		return nil
 	}
 	fields := []field{

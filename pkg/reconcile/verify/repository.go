@@ -97,7 +97,7 @@ func (v *Verifier) open(ctx context.Context, s *subject, what claim) (r *reposit
 	case what.commit == "":
 		return nil, "the profile came from a directory without commits"
 	case invalid != nil && v.Given == nil:
-		return nil, fmt.Sprintf("the profile came from an artifact of Flux, %s, which has no history: --repo names the Git repository that it was made of", notes.Clean(what.commit))
+		return nil, fmt.Sprintf("Flux or Argo CD brought the profile, and what these bring, %s, has no history: --repo names the Git repository that it was made of", notes.Clean(what.commit))
 	}
 	r = &repository{git: v.Git, indexer: &profile.Indexer{Check: v.Check, Builtin: v.Builtin}, given: v.Given != nil}
 	if v.Given != nil {

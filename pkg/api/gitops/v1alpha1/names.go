@@ -46,6 +46,10 @@ const (
 	// "commit <40 hex> by <signer>, <ssh or openpgp> <key>". Where that commit bears no
 	// good signature, it is the signature for which the revision was accepted.
 	AnnotationSignature = "gitops.k8c.io/signature"
+	// AnnotationAppliedBy is on a profile that no ProfileSource made the Kustomization of Flux
+	// or the Application of Argo CD that applied it, "<kind> <namespace>/<name>".
+	// AnnotationCommit is then the revision that it names itself.
+	AnnotationAppliedBy = "gitops.k8c.io/applied-by"
 	// AnnotationDigest is the digest of the profile's spec, "v1:sha256:<64 hex>".
 	AnnotationDigest = "gitops.k8c.io/digest"
 )
@@ -386,6 +390,12 @@ const (
 	EventWaiting = "Waiting"
 	// EventWriteRefused: the API server refuses what a pool needs.
 	EventWriteRefused = "WriteRefused"
+	// EventTwoAppliers: two apply one profile, or one applies a profile that a ProfileSource
+	// offers.
+	EventTwoAppliers = "TwoAppliers"
+	// EventOriginUnknown: who applied a profile does not say from which revision, or cannot
+	// be asked.
+	EventOriginUnknown = "OriginUnknown"
 	// EventNameCollision: another pool owns the names of this one, or a ProfileSource
 	// stands where the built-in profiles belong.
 	EventNameCollision = "NameCollision"

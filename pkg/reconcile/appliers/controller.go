@@ -1,0 +1,70 @@
+package appliers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+)
+
+const (
+	// racedRetry is the wait after a write that came too late, for the cache to follow.
+	racedRetry = 50 * time.Millisecond
+	// poll is the time between two looks at what nobody could say anything of: an applier
+	// may be installed, or a right be granted.
+	poll = 10 * time.Minute
+)
+
+// Setup registers a controller that notes who applied profiles as soon as they come,
+// whether or not a pool has them.
+func (n *Noter) Setup(mgr ctrl.Manager) error {
+	err := ctrl.NewControllerManagedBy(mgr).
+		Named("applied-profile").
+		For(&osm.OperatingSystemProfile{}, builder.WithPredicates(predicate.NewPredicateFuncs(func(obj client.Object) bool {
+			osp, ok := obj.(*osm.OperatingSystemProfile)
+			return ok && osp.Labels[api.LabelSource] == "" && len(marks(osp, n.ArgoNamespace)) > 0
+		}))).
+		Complete(n)
+	if err != nil {
+		return fmt.Errorf("setting up the notes of who applied profiles: %w", err)
+	}
+	return nil
+}
+
+// Reconcile notes who applied one profile.
+func (n *Noter) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	var osp osm.OperatingSystemProfile
+	if err := n.Client.Get(ctx, req.NamespacedName, &osp); err != nil {
+		if apierrors.IsNotFound(err) {
+			return ctrl.Result{}, nil
+		}
+		return ctrl.Result{}, fmt.Errorf("reading OperatingSystemProfile %s: %w", req, err)
+	}
+	found, err := n.Of(ctx, &osp)
+	var both *TwoError
+	switch {
+	case errors.As(err, &both):
+		n.event(&osp, corev1.EventTypeWarning, api.EventTwoAppliers, both.Error())
+		return ctrl.Result{RequeueAfter: poll}, nil
+	case errors.Is(err, ErrRaced):
+		return ctrl.Result{RequeueAfter: racedRetry}, nil
+	case err != nil:
+		return ctrl.Result{}, err
+	case found.Revision == "":
+		if len(found.By) > 0 {
+			n.event(&osp, corev1.EventTypeNormal, api.EventOriginUnknown, "the revision that it came from is not known: "+found.Why)
+		}
+		return ctrl.Result{RequeueAfter: poll}, nil
+	}
+	return ctrl.Result{}, nil
+}

@@ -1,0 +1,285 @@
+package appliers
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+	"github.com/osm-gitops/osm-gitops/pkg/source"
+)
+
+// unknownFor is how long it is remembered that an applier cannot be asked, or has nothing to
+// say: thousands of pools may have its profile.
+const unknownFor = time.Minute
+
+// fluxGroup has what Kustomizations apply.
+var fluxGroup = schema.GroupVersion{Group: "source.toolkit.fluxcd.io", Version: "v1"}
+
+// A Noter finds out who applied profiles. Its fields are set once, before its first use.
+type Noter struct {
+	// Client writes notes; nil writes none, for a rehearsal.
+	Client client.Client
+	// Live reads Kustomizations and Applications, which nobody needs to watch.
+	Live client.Reader
+	// Recorder writes events on profiles.
+	Recorder events.EventRecorder
+	// ArgoNamespace has the Applications whose tracking ids name no namespace.
+	ArgoNamespace string
+	// Clock tells how old an answer is.
+	Clock clock.PassiveClock
+
+	mu      sync.Mutex
+	answers map[types.UID]answer
+}
+
+// Found is what is known of a profile that no ProfileSource made.
+type Found struct {
+	// By applied it: nobody, one, or two who do not know of each other.
+	By []Applier
+	// Repository, Path and Revision are where it is from, empty where Why says why that is
+	// not known.
+	Repository, Path, Revision string
+	Why                        string
+}
+
+// answer is what was found out and could not be noted.
+type answer struct {
+	digest string // of the profile's spec
+	found  Found
+	until  time.Time
+}
+
+// ErrRaced says that the object has changed meanwhile: it will be looked at again.
+var ErrRaced = errors.New("the profile has changed meanwhile")
+
+// TwoError says that two apply one object, each of which undoes what the other did.
+type TwoError struct {
+	Profile string
+	By      []Applier
+}
+
+func (e *TwoError) Error() string {
+	return fmt.Sprintf("OperatingSystemProfile %s is applied by both %s and %s, and changes with whoever comes last: take it out of one of them", e.Profile, e.By[0], e.By[1])
+}
+
+// Of finds out who applied a profile, and notes it. An object that bears no marks costs
+// nothing, one that was noted with this content no request. The error is a *TwoError,
+// ErrRaced, or the API server's.
+func (n *Noter) Of(ctx context.Context, osp *osm.OperatingSystemProfile) (Found, error) {
+	by := marks(osp, n.ArgoNamespace)
+	if osp.Labels[api.LabelSource] != "" || len(by) == 0 {
+		return Found{}, nil
+	}
+	digest := profile.Digest(osp.Spec)
+	a := osp.Annotations
+	if len(by) == 1 && a[api.AnnotationAppliedBy] == by[0].String() && a[api.AnnotationDigest] == digest {
+		return Found{By: by, Repository: a[api.AnnotationRepository], Path: a[api.AnnotationPath], Revision: a[api.AnnotationCommit]}, nil
+	}
+	n.mu.Lock() // and one pool asks for all
+	defer n.mu.Unlock()
+	if last, ok := n.answers[osp.UID]; ok && last.digest == digest && n.Clock.Now().Before(last.until) {
+		return last.found, two(osp, last.found)
+	}
+	found, err := n.ask(ctx, osp, by)
+	if err != nil {
+		return found, err
+	}
+	if len(found.By) == 1 && found.Revision != "" && n.Client != nil {
+		if err := n.note(ctx, osp, digest, found); err != nil {
+			if !apierrors.IsForbidden(err) {
+				return found, raced(err)
+			}
+			found = Found{By: found.By, Why: "the controller may not write that on the profile: apply deploy/appliers.yaml"}
+		}
+	}
+	n.keep(osp, answer{digest: digest, found: found, until: n.Clock.Now().Add(unknownFor)})
+	return found, two(osp, found)
+}
+
+// keep remembers an answer, and forgets old ones.
+func (n *Noter) keep(osp *osm.OperatingSystemProfile, a answer) {
+	if n.answers == nil {
+		n.answers = map[types.UID]answer{}
+	}
+	for uid, old := range n.answers {
+		if !n.Clock.Now().Before(old.until) {
+			delete(n.answers, uid)
+		}
+	}
+	n.answers[osp.UID] = a
+}
+
+func two(osp *osm.OperatingSystemProfile, f Found) error {
+	if len(f.By) < 2 {
+		return nil
+	}
+	return &TwoError{Profile: osp.Namespace + "/" + osp.Name, By: f.By}
+}
+
+func raced(err error) error {
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return fmt.Errorf("%w: %w", ErrRaced, err)
+	}
+	return err
+}
+
+// ask asks each applier. Two are two even where one of them cannot be asked.
+func (n *Noter) ask(ctx context.Context, osp *osm.OperatingSystemProfile, by []Applier) (Found, error) {
+	var out Found
+	for _, a := range by {
+		one, mine, err := n.askOne(ctx, osp, a)
+		switch {
+		case err != nil:
+			return Found{}, err
+		case !mine:
+			out.Why = one.Why
+			continue
+		}
+		one.By = append(out.By, a)
+		out = one
+	}
+	return out, nil
+}
+
+// askOne asks one. Mine says that it applied the object as far as is known.
+func (n *Noter) askOne(ctx context.Context, osp *osm.OperatingSystemProfile, a Applier) (f Found, mine bool, err error) {
+	kind := kustomizationKind
+	if a.Kind == Application {
+		kind = applicationKind
+	}
+	obj, why, err := n.read(ctx, kind, a.Namespace, a.Name)
+	if err != nil {
+		return f, false, err
+	}
+	if why != "" {
+		return Found{Why: fmt.Sprintf("%s: %s", a, why)}, !a.unsure, nil
+	}
+	if a.Kind == Application {
+		from, why := sourceOfApplication(obj)
+		revision, other := argoRevision(obj, osp, from.target)
+		if other != "" {
+			return Found{Why: fmt.Sprintf("%s: %s", a, other)}, false, nil
+		}
+		if why != "" {
+			return Found{Why: fmt.Sprintf("%s: %s", a, why)}, true, nil
+		}
+		return Found{Repository: address(from.repository), Path: folder(from.path), Revision: notes.Clean(revision)}, true, nil
+	}
+	revision, why := fluxRevision(obj, osp)
+	if why != "" {
+		return Found{Why: fmt.Sprintf("%s: %s", a, why)}, false, nil
+	}
+	inside, _, _ := unstructured.NestedString(obj.Object, "spec", "path")
+	f = Found{Path: folder(inside), Revision: notes.Clean(revision)}
+	f.Repository, err = n.repository(ctx, obj)
+	return f, true, err
+}
+
+// repository is the address of what a Kustomization applies, empty where it is not to be had.
+func (n *Noter) repository(ctx context.Context, k *unstructured.Unstructured) (string, error) {
+	kind, namespace, name := sourceOfKustomization(k)
+	if kind == "" {
+		return "", nil
+	}
+	obj, why, err := n.read(ctx, fluxGroup.WithKind(kind), namespace, name)
+	if err != nil || why != "" {
+		return "", err
+	}
+	spec, _, _ := unstructured.NestedMap(obj.Object, "spec")
+	for _, field := range []string{"url", "endpoint"} {
+		if text, _ := spec[field].(string); text != "" {
+			bucket, _ := spec["bucketName"].(string)
+			return address(strings.TrimSuffix(text+"/"+bucket, "/")), nil
+		}
+	}
+	return "", nil
+}
+
+// read reads an object of Flux or Argo CD. Why says why it is not there to be read, which
+// is no error: neither has to be installed, nor has the controller to have the rights.
+func (n *Noter) read(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (_ *unstructured.Unstructured, why string, err error) {
+	obj := &unstructured.Unstructured{}
+	obj.SetGroupVersionKind(kind)
+	err = n.Live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, obj)
+	switch {
+	case apimeta.IsNoMatchError(err):
+		return nil, fmt.Sprintf("the cluster does not know the kind %s of %s", kind.Kind, kind.Group), nil
+	case apierrors.IsNotFound(err):
+		return nil, "it does not exist in this cluster", nil
+	case apierrors.IsForbidden(err):
+		return nil, "the controller may not read it: apply deploy/appliers.yaml", nil
+	case err != nil:
+		return nil, "", fmt.Errorf("reading %s %s/%s: %w", kind.Kind, namespace, name, err)
+	}
+	return obj, "", nil
+}
+
+// note writes on the object where it is from. It is that very state of the object, and
+// keys of our own by our own manager, which Flux and Argo CD leave alone.
+func (n *Noter) note(ctx context.Context, osp *osm.OperatingSystemProfile, digest string, f Found) error {
+	annotations := map[string]string{
+		api.AnnotationAppliedBy: f.By[0].String(),
+		api.AnnotationRevision:  f.Revision,
+		api.AnnotationCommit:    f.Revision,
+		api.AnnotationVersion:   osp.Spec.Version,
+		api.AnnotationDigest:    digest,
+	}
+	for key, value := range map[string]string{api.AnnotationRepository: f.Repository, api.AnnotationPath: f.Path} {
+		if value != "" {
+			annotations[key] = value
+		}
+	}
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(osm.GroupVersion.WithKind("OperatingSystemProfile"))
+	u.SetNamespace(osp.Namespace)
+	u.SetName(osp.Name)
+	u.SetUID(osp.UID)
+	u.SetResourceVersion(osp.ResourceVersion)
+	u.SetAnnotations(annotations)
+	err := n.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(api.FieldManager), client.ForceOwnership)
+	if err != nil {
+		return fmt.Errorf("writing on OperatingSystemProfile %s/%s who applied it: %w", osp.Namespace, osp.Name, err)
+	}
+	return nil
+}
+
+// event tells on a profile what is to be known of who applies it.
+func (n *Noter) event(osp *osm.OperatingSystemProfile, kind, reason, text string) {
+	n.Recorder.Eventf(osp, nil, kind, reason, "Note", "%s", notes.Shorten(text, notes.MaxEvent))
+}
+
+// address is a URL without credentials.
+func address(raw string) string {
+	if raw == "" {
+		return ""
+	}
+	return notes.Clean(source.CleanAddress(raw))
+}
+
+// folder is a path in a repository, with a slash at its end: which of its files an object
+// is from, nobody says.
+func folder(p string) string {
+	clean := strings.TrimPrefix(path.Clean("/"+cmp.Or(p, ".")), "/")
+	if clean == "" {
+		return "./"
+	}
+	return notes.Clean(clean) + "/"
+}
