@@ -1,6 +1,7 @@
 package docs_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -38,10 +39,11 @@ func blocks(t *testing.T) map[string]block {
 		}
 		page := strings.TrimPrefix(filepath.ToSlash(path), root+"/")
 		for _, b := range blocksOf(page, string(text)) {
-			if _, ok := out[b.key()]; ok && !b.generated {
-				t.Errorf("%s:%d begins like another block of the page: begin it otherwise", b.page, b.line)
+			key := b.key()
+			for n := 2; out[key].text != ""; n++ { // it begins like another of the page
+				key = fmt.Sprintf("%s (%d)", b.key(), n)
 			}
-			out[b.key()] = b
+			out[key] = b
 		}
 	}
 	return out
@@ -142,10 +144,10 @@ func TestEveryBlock(t *testing.T) {
 		planned[key] = "left"
 	}
 	for key, b := range all {
-		free := b.generated || b.synopsis()
+		free := b.generated || b.synopsis() || elsewhere()[b.page] != ""
 		switch {
 		case free && planned[key] != "":
-			t.Errorf("%s:%d is generated or a synopsis, and in %s as well", b.page, b.line, planned[key])
+			t.Errorf("%s:%d is generated, a synopsis, or executed elsewhere, and in %s as well", b.page, b.line, planned[key])
 		case !free && planned[key] == "":
 			t.Errorf("%s:%d is executed by no test: put %q into a scene of test/docs, or into left with a reason; what is no commands gets a language, such as text", b.page, b.line, key)
 		}

@@ -30,7 +30,7 @@ func scenes() []scene {
 			{block: "docs/pull-requests.md: osm-gitops init osps --system ubuntu --ci github --owners @example/platform --git", then: "find osps -name CODEOWNERS | grep -q ."},
 			{block: "docs/pull-requests.md: git switch -c more-inotify", first: `cd osps; export EDITOR="sed -i s/v1.0.0/v1.1.0/"`, then: "cd .."},
 			{block: "docs/editor.md: $ osm-gitops schema --all -o .schemas", then: "test -s .schemas/repository.schema.json"},
-			{block: "docs/air-gapped.md: $ osm-gitops bundle --machine-deployments clusters/prod --cluster cluster.yaml --profile profiles -o mirrors > mirrors.txt", then: "grep -q ^https mirrors.txt"},
+			{block: "docs/air-gapped.md: $ osm-gitops bundle --machine-deployments clusters/prod --cluster cluster.yaml --repo . --path profiles -o mirrors > mirrors.txt", first: "git init -q -b main && git add profiles clusters cluster.yaml && git commit -q -m begin", then: "grep -q ^https mirrors.txt"},
 			{block: "docs/air-gapped.md: $ osm-gitops lint --mirrors mirrors.txt profiles", status: 1},
 			{block: "docs/completion.md: source <(osm-gitops completion bash)", then: "complete -p osm-gitops"},
 			{block: "docs/completion.md: $ osm-gitops __complete lint --severity ''", same: true},
@@ -91,13 +91,33 @@ func inCluster() []act {
 
 // left are blocks that no test executes as they are, and why.
 func left() map[string]string {
+	const migration = "needs a cluster that operating-system-manager serves: TestMigration of test/e2e goes this way with 50 pools"
+	const shards = "several controllers, each until it is stopped: TestShards of test/e2e runs them"
 	return map[string]string{
-		"README.md: osm-gitops demo: from a commit to the user-data of a node, on a real API server":                           "what make demo prints: test/demo executes it and compares",
-		"docs/audit-log.md: $ tail -1 /var/log/osm-gitops/audit.log | jq":                                                      "its paths are those of an installation; TestVerifyAuditLog of cmd/osm-gitops has the command",
-		"docs/bundle.md: $ osm-gitops bundle --machine-deployments pools --cluster cluster.yaml -o mirrors > mirrors.txt":      "downloads all that nodes need from the Internet, some hundred megabytes",
-		"docs/controller.md: kubectl --context seed apply --server-side -f deploy/crds -f deploy/two-clusters/management.yaml": "two clusters: TestTwoClusters of test/e2e applies these files and starts it so",
-		"docs/doctor.md: $ osm-gitops doctor": "TestDoctor of test/e2e executes it and compares each line",
-		"docs/editor.md: $ osm-gitops render --watch --profile profiles/osp-web.yaml --machine-deployment md.yaml --cluster cluster.yaml -o provisioning":                         "runs until it is stopped: script render_watch of cmd/osm-gitops",
+		"docs/controller.md: osm-gitops controller --namespace kube-system --dry-run":                                                                                             "TestDryRun of test/e2e runs it before, beside and after a controller",
+		"docs/migration.md: kubectl apply --server-side -f deploy/crds -f deploy/dry-run.yaml":                                                                                    migration,
+		"docs/migration.md: osm-gitops import --namespace kube-system --to osps --git --url https://git.example.com/platform/osps.git":                                            migration,
+		"docs/migration.md: kubectl apply --server-side -f osps/deploy/profilesource.yaml":                                                                                        migration,
+		"docs/migration.md: osm-gitops controller --namespace kube-system --dry-run":                                                                                              migration,
+		"docs/migration.md: kubectl apply --server-side -f deploy/observe.yaml":                                                                                                   migration,
+		"docs/migration.md: kubectl -n kube-system get profilesource osps -o jsonpath='{.status.conditions[?(@.type==\"Observed\")].message}'":                                    migration,
+		"docs/migration.md: kubectl -n kube-system scale deployment operating-system-manager operating-system-manager-webhook --replicas 0":                                       migration,
+		"docs/migration.md: kubectl -n kube-system get profilesources,operatingsystemconfigs":                                                                                     migration,
+		"docs/migration.md: kubectl -n kube-system scale deployment osm-gitops --replicas 0":                                                                                      "the handback of the cluster scene; TestMigration of test/e2e hands 50 pools back",
+		"docs/recovery.md: kubectl -n kube-system patch profilesource osps --type merge -p '{\"spec\":{\"git\":{\"url\":\"https://git.example.com/new/osps.git\"}}}'":             "TestRepositoryMoved of test/e2e moves a repository; that of the page does not exist",
+		"docs/recovery.md: kubectl -n kube-system get profilesource osps -o jsonpath='{.status.revision}'":                                                                        "TestRestoredFromBackup of test/e2e restores a cluster",
+		"docs/shards.md: osm-gitops controller --namespace kube-system --watch-label-selector '!gitops.k8c.io/shard'":                                                             shards,
+		"docs/shards.md: kubectl apply -f examples/shards/leases.yaml":                                                                                                            shards,
+		"docs/shards.md: osm-gitops controller --namespace profiles":                                                                                                              shards,
+		"docs/upgrade.md: kubectl apply --server-side -f deploy/crds -f deploy/rbac.yaml":                                                                                         "IMAGE stands for the image of a release, and no machine pulls it here; the cluster scene applies the files",
+		"docs/upgrade.md: osm-gitops controller --namespace kube-system --dry-run":                                                                                                "TestDryRun of test/e2e runs it before, beside and after a controller",
+		"docs/upgrade.md: osm-gitops controller --namespace kube-system --dry-run (2)":                                                                                            "TestDryRun of test/e2e runs it before, beside and after a controller",
+		"README.md: osm-gitops demo: from a commit to the user-data of a node, on a real API server":                                                                              "what make demo prints: test/demo executes it and compares",
+		"docs/audit-log.md: $ tail -1 /var/log/osm-gitops/audit.log | jq":                                                                                                         "its paths are those of an installation; TestVerifyAuditLog of cmd/osm-gitops has the command",
+		"docs/bundle.md: $ osm-gitops bundle --machine-deployments pools --cluster cluster.yaml -o mirrors > mirrors.txt":                                                         "downloads all that nodes need from the Internet, some hundred megabytes",
+		"docs/controller.md: kubectl --context seed apply --server-side -f deploy/crds -f deploy/two-clusters/management.yaml":                                                    "two clusters: TestTwoClusters of test/e2e applies these files and starts it so",
+		"docs/doctor.md: $ osm-gitops doctor":                                                                                                                                     "TestDoctor of test/e2e executes it and compares each line",
+		"docs/editor.md: $ osm-gitops render --watch --profile profiles/osp-web.yaml --machine-deployment pools/web.yaml --cluster cluster.yaml -o provisioning":                  "runs until it is stopped: script render_watch of cmd/osm-gitops",
 		"docs/pools.md: $ kubectl -n cloud-init-settings get secret edge-provider-script-web-shop -o jsonpath='{.data.fetch-bootstrap-script}' | base64 -d | ssh root@machine sh": "runs a script as root of a machine; test/nodescripts runs it in a namespace of its own",
 		"docs/profilesource.md: ssh-keygen -t ed25519 -N '' -C osm-gitops -f identity":                                                                                            "asks the ssh server of git.example.com for its key; TestCredentials of test/e2e does it with one of its own",
 		"docs/pull-requests.md: kubectl apply -f deploy/profilesource.yaml":                                                                                                       "the repository has to be pushed somewhere first; the cluster scene applies and awaits a ProfileSource",
@@ -109,4 +129,11 @@ func left() map[string]string {
 		"docs/ui.md: kubectl apply --server-side -f deploy/ui.yaml": "needs a name and a certificate by which the page is reached; pkg/reconcile/page and test/page ask with tokens",
 		"docs/ui.md: curl -s -H \"Accept: application/json\" \"http://127.0.0.1:8087/?state=Behind\" | jq -r '.items[] | [.namespace, .name, .nodes.behind] | @tsv'": "needs osm-gitops ui at its own port; pkg/reconcile/page asks for each state",
 	}
+}
+
+// elsewhere are pages with a test of their own. That of install.md gives each helm command
+// and each example of values to the chart; what pushes, signs and pulls images needs a
+// registry, and is executed nowhere.
+func elsewhere() map[string]string {
+	return map[string]string{"docs/install.md": "TestCommandsOfThePage and TestExamplesOfThePage of test/chart"}
 }
