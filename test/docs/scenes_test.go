@@ -1,0 +1,139 @@
+package docs_test
+
+// act is one block in a scene.
+type act struct {
+	block string
+	// first is done before it, in the same shell: what a reader has done by then, or
+	// cannot do here.
+	first string
+	// status is the exit status; 1 where something is found, as shown.
+	status int
+	// same has what is printed compared with what the page shows, times and digests aside.
+	same bool
+	// then is done after it, and has to succeed.
+	then string
+}
+
+// scene is a story in the order of its blocks.
+type scene struct {
+	name string
+	// cluster: with a control plane, a Git server and machine-controller's kinds.
+	cluster bool
+	acts    []act
+}
+
+func scenes() []scene {
+	return []scene{
+		{name: "a repository on a laptop", acts: []act{
+			{block: "docs/init.md: osm-gitops init osps --system ubuntu --profile osp-ubuntu-web --git"},
+			{block: "docs/init.md: cd osps", then: "cd .. && rm -rf osps"},
+			{block: "docs/pull-requests.md: osm-gitops init osps --system ubuntu --ci github --owners @example/platform --git", then: "find osps -name CODEOWNERS | grep -q ."},
+			{block: "docs/pull-requests.md: git switch -c more-inotify", first: `cd osps; export EDITOR="sed -i s/v1.0.0/v1.1.0/"`, then: "cd .."},
+			{block: "docs/editor.md: $ osm-gitops schema --all -o .schemas", then: "test -s .schemas/repository.schema.json"},
+			{block: "docs/air-gapped.md: $ osm-gitops bundle --machine-deployments clusters/prod --cluster cluster.yaml --repo . --path profiles -o mirrors > mirrors.txt", first: "git init -q -b main && git add profiles clusters cluster.yaml && git commit -q -m begin", then: "grep -q ^https mirrors.txt"},
+			{block: "docs/air-gapped.md: $ osm-gitops lint --mirrors mirrors.txt profiles", status: 1},
+			{block: "docs/completion.md: source <(osm-gitops completion bash)", then: "complete -p osm-gitops"},
+			{block: "docs/completion.md: $ osm-gitops __complete lint --severity ''", same: true},
+		}},
+		{name: "a cluster", cluster: true, acts: inCluster()},
+	}
+}
+
+// inCluster goes from an empty cluster to handing it back.
+func inCluster() []act {
+	return []act{
+		{block: "docs/controller.md: kubectl apply --server-side -f deploy/crds -f deploy/cloud-init-settings.yaml -f deploy/rbac.yaml"},
+		{
+			block: "docs/admission.md: kubectl apply --server-side -f deploy/admission.yaml   # policies",
+			then:  "kubectl delete mutatingwebhookconfiguration,validatingwebhookconfiguration osm-gitops", // whose Service leads nowhere here
+		},
+		{
+			block: "docs/profilesource.md: $ kubectl -n kube-system get profilesource platform", same: true,
+			first: "kubectl apply -f profilesource.yaml; kubectl -n kube-system wait --for=condition=Ready --timeout=60s profilesource/platform",
+		},
+		{
+			block: "docs/operatingsystemprofile.md: $ kubectl -n kube-system get osp",
+		},
+		{
+			block: "docs/operatingsystemconfig.md: $ kubectl -n kube-system get osc", same: true,
+			first: "kubectl apply -f pools/00-namespaces.yaml -f pools/shop-web-eu.yaml -f pools/shop-cache-fra.yaml -f pools/research-batch.yaml; for pool in shop/web-eu shop/cache-fra research/batch; do configured $pool; done",
+		},
+		{block: "docs/pools.md: $ kubectl -n shop get events --field-selector involvedObject.name=web-eu"},
+		{block: "docs/pools.md: $ kubectl -n cloud-init-settings get secret web-eu-shop-bootstrap-config -o jsonpath='{.metadata.annotations.gitops\\.k8c\\.io/commit}'", same: true},
+		{block: "docs/pools.md: $ kubectl -n cloud-init-settings get secret web-eu-shop-bootstrap-config -o jsonpath='{.metadata.annotations.gitops\\.k8c\\.io/credentials-expire-at}'"},
+		{block: "docs/pools.md: kubectl -n shop annotate machinedeployment web-eu gitops.k8c.io/osp-version=v1.1.0", then: "kubectl -n shop annotate machinedeployment web-eu gitops.k8c.io/osp-version-"},
+		{block: "docs/operatingsystemconfig.md: $ kubectl -n kube-system get controllerrevisions -l gitops.k8c.io/pool=shop_web-eu --sort-by .revision \\"},
+		{block: "docs/profilesource.md: kubectl -n kube-system annotate profilesource platform --overwrite reconcile.fluxcd.io/requestedAt=\"$(date +%s%N)\""},
+		{block: "docs/profilesource.md: $ kubectl -n kube-system get profilesource osm-gitops-defaults -o yaml"},
+		{block: "docs/profilesource.md: kubectl -n kube-system create secret generic platform-git --from-literal=username=reader --from-literal=password=..."},
+		{block: "docs/profilesource.md: openssl rand -hex 32 > token"},
+		{block: "docs/profilesource.md: kubectl -n kube-system create secret generic platform-hook --from-file=token --from-literal=apiToken=...", first: "kubectl -n kube-system delete secret platform-hook"},
+		{block: "docs/profilesource.md: $ cat allowed_signers", first: `echo 'ada@example.com namespaces="git" ssh-ed25519 AAAAC3...' > allowed_signers; echo key > ben.asc`},
+		{block: "docs/profilesource.md: kubectl -n kube-system annotate profilesource platform --overwrite gitops.k8c.io/accept-rewrite=\"$COMMIT\"   # all 40 digits of it", first: "COMMIT=$(git -C osps rev-parse HEAD)"},
+		{block: "docs/rollouts.md: kubectl -n shop label machinedeployment web-canary gitops.k8c.io/wave=0", first: "sed s/web-eu/web-canary/ pools/shop-web-eu.yaml | kubectl apply -f -"},
+		{block: "docs/rollouts.md: kubectl -n kube-system annotate ps osps --overwrite gitops.k8c.io/release=v1.9.0@0   # past wave 0; later waves are judged as ever", first: "sed 's/name: platform$/name: osps/' profilesource.yaml | kubectl create -f -"},
+		{block: "docs/rollouts.md: kubectl -n shop annotate machinedeployment web-eu gitops.k8c.io/rollout=Replace"},
+		{block: "docs/metrics.md: kubectl -n monitoring create configmap osm-gitops-dashboard --from-file deploy/monitoring/dashboard.json", first: "kubectl create namespace monitoring"},
+		{block: "docs/nodeprovenance.md: $ kubectl get np", first: "joined"},
+		{block: "docs/trace.md: osm-gitops trace --dump audit.jsonl.gz"},
+		{block: "docs/attestation.md: openssl genpkey -algorithm ed25519 -out key.pem"},
+		{block: "docs/attestation.md: osm-gitops trace node/workers-7c9f-x2x4k -o intoto --sign key.pem > workers-7c9f-x2x4k.intoto.jsonl"},
+		{block: "docs/attestation.md: jq -r .payload x.intoto.jsonl | base64 -d > statement.json", first: "cp workers-7c9f-x2x4k.intoto.jsonl x.intoto.jsonl"},
+		{block: "docs/verify.md: osm-gitops verify node/workers-7c9f-x2x4k"},
+		{block: "docs/snapshot.md: osm-gitops snapshot --kubeconfig prod.yaml -o prod.json.gz", first: `cp "$KUBECONFIG" prod.yaml; cp prod.yaml osps; cd osps`, then: "cd .."},
+		{block: "docs/snapshot.md: kubectl get configmap osm-gitops-snapshot -n kube-system -o yaml > prod.yaml", first: "cd osps; published", then: "cd .."},
+		{block: "docs/import.md: osm-gitops import --to osps --git", first: "mkdir one; cd one", status: 1 /* the profiles of this cluster are in Git already */, then: "test -s osps/README.md; cd .."},
+		{block: "docs/import.md: kubectl get osp,md -A -o yaml | osm-gitops import -f - --to osps --git", first: "mkdir two; cd two", status: 1, then: "test -s osps/README.md; cd .."},
+		{block: "docs/doctor.md: osm-gitops doctor", first: `cp "$KUBECONFIG" seed.kubeconfig; cp "$KUBECONFIG" worker.kubeconfig`, status: 1},
+		{block: "docs/handback.md: kubectl -n kube-system scale deployment osm-gitops --replicas 0", first: "kubectl -n kube-system create deployment osm-gitops --image osm-gitops; stopped"},
+	}
+}
+
+// left are blocks that no test executes as they are, and why.
+func left() map[string]string {
+	const migration = "needs a cluster that operating-system-manager serves: TestMigration of test/e2e goes this way with 50 pools"
+	const shards = "several controllers, each until it is stopped: TestShards of test/e2e runs them"
+	return map[string]string{
+		"docs/controller.md: osm-gitops controller --namespace kube-system --dry-run":                                                                                             "TestDryRun of test/e2e runs it before, beside and after a controller",
+		"docs/migration.md: kubectl apply --server-side -f deploy/crds -f deploy/dry-run.yaml":                                                                                    migration,
+		"docs/migration.md: osm-gitops import --namespace kube-system --to osps --git --url https://git.example.com/platform/osps.git":                                            migration,
+		"docs/migration.md: kubectl apply --server-side -f osps/deploy/profilesource.yaml":                                                                                        migration,
+		"docs/migration.md: osm-gitops controller --namespace kube-system --dry-run":                                                                                              migration,
+		"docs/migration.md: kubectl apply --server-side -f deploy/observe.yaml":                                                                                                   migration,
+		"docs/migration.md: kubectl -n kube-system get profilesource osps -o jsonpath='{.status.conditions[?(@.type==\"Observed\")].message}'":                                    migration,
+		"docs/migration.md: kubectl -n kube-system scale deployment operating-system-manager operating-system-manager-webhook --replicas 0":                                       migration,
+		"docs/migration.md: kubectl -n kube-system get profilesources,operatingsystemconfigs":                                                                                     migration,
+		"docs/migration.md: kubectl -n kube-system scale deployment osm-gitops --replicas 0":                                                                                      "the handback of the cluster scene; TestMigration of test/e2e hands 50 pools back",
+		"docs/recovery.md: kubectl -n kube-system patch profilesource osps --type merge -p '{\"spec\":{\"git\":{\"url\":\"https://git.example.com/new/osps.git\"}}}'":             "TestRepositoryMoved of test/e2e moves a repository; that of the page does not exist",
+		"docs/recovery.md: kubectl -n kube-system get profilesource osps -o jsonpath='{.status.revision}'":                                                                        "TestRestoredFromBackup of test/e2e restores a cluster",
+		"docs/shards.md: osm-gitops controller --namespace kube-system --watch-label-selector '!gitops.k8c.io/shard'":                                                             shards,
+		"docs/shards.md: kubectl apply -f examples/shards/leases.yaml":                                                                                                            shards,
+		"docs/shards.md: osm-gitops controller --namespace profiles":                                                                                                              shards,
+		"docs/upgrade.md: kubectl apply --server-side -f deploy/crds -f deploy/rbac.yaml":                                                                                         "IMAGE stands for the image of a release, and no machine pulls it here; the cluster scene applies the files",
+		"docs/upgrade.md: osm-gitops controller --namespace kube-system --dry-run":                                                                                                "TestDryRun of test/e2e runs it before, beside and after a controller",
+		"docs/upgrade.md: osm-gitops controller --namespace kube-system --dry-run (2)":                                                                                            "TestDryRun of test/e2e runs it before, beside and after a controller",
+		"README.md: osm-gitops demo: from a commit to the user-data of a node, on a real API server":                                                                              "what make demo prints: test/demo executes it and compares",
+		"docs/audit-log.md: $ tail -1 /var/log/osm-gitops/audit.log | jq":                                                                                                         "its paths are those of an installation; TestVerifyAuditLog of cmd/osm-gitops has the command",
+		"docs/bundle.md: $ osm-gitops bundle --machine-deployments pools --cluster cluster.yaml -o mirrors > mirrors.txt":                                                         "downloads all that nodes need from the Internet, some hundred megabytes",
+		"docs/controller.md: kubectl --context seed apply --server-side -f deploy/crds -f deploy/two-clusters/management.yaml":                                                    "two clusters: TestTwoClusters of test/e2e applies these files and starts it so",
+		"docs/doctor.md: $ osm-gitops doctor":                                                                                                                                     "TestDoctor of test/e2e executes it and compares each line",
+		"docs/editor.md: $ osm-gitops render --watch --profile profiles/osp-web.yaml --machine-deployment pools/web.yaml --cluster cluster.yaml -o provisioning":                  "runs until it is stopped: script render_watch of cmd/osm-gitops",
+		"docs/pools.md: $ kubectl -n cloud-init-settings get secret edge-provider-script-web-shop -o jsonpath='{.data.fetch-bootstrap-script}' | base64 -d | ssh root@machine sh": "runs a script as root of a machine; test/nodescripts runs it in a namespace of its own",
+		"docs/profilesource.md: ssh-keygen -t ed25519 -N '' -C osm-gitops -f identity":                                                                                            "asks the ssh server of git.example.com for its key; TestCredentials of test/e2e does it with one of its own",
+		"docs/pull-requests.md: kubectl apply -f deploy/profilesource.yaml":                                                                                                       "the repository has to be pushed somewhere first; the cluster scene applies and awaits a ProfileSource",
+		"docs/rebase-overlay.md: $ osm-gitops rebase-overlay profiles/osp-ubuntu-motd.yaml --write":                                                                               "an excerpt; script overlay of cmd/osm-gitops has the whole",
+		"docs/render.md: $ osm-gitops render --watch --profile profiles/osp-web.yaml --machine-deployment md.yaml --cluster cluster.yaml -o provisioning":                         "runs until it is stopped: script render_watch of cmd/osm-gitops",
+		"docs/rollouts.md: $ kubectl -n kube-system get ps osps -o yaml":                                                                                                          "an excerpt of a rollout that is held for half an hour; TestRollout of test/e2e holds one",
+		"docs/trace.md: ln -s \"$(command -v osm-gitops)\" /usr/local/bin/kubectl-osm_gitops":                                                                                     "changes the machine that it runs on; script plugin of cmd/osm-gitops has the names",
+		"docs/ui.md: $ osm-gitops ui":                               "serves until it is stopped, at a port that must be free; test/page looks at it in a browser",
+		"docs/ui.md: kubectl apply --server-side -f deploy/ui.yaml": "needs a name and a certificate by which the page is reached; pkg/reconcile/page and test/page ask with tokens",
+		"docs/ui.md: curl -s -H \"Accept: application/json\" \"http://127.0.0.1:8087/?state=Behind\" | jq -r '.items[] | [.namespace, .name, .nodes.behind] | @tsv'": "needs osm-gitops ui at its own port; pkg/reconcile/page asks for each state",
+	}
+}
+
+// elsewhere are pages with a test of their own. That of install.md gives each helm command
+// and each example of values to the chart; what pushes, signs and pulls images needs a
+// registry, and is executed nowhere.
+func elsewhere() map[string]string {
+	return map[string]string{"docs/install.md": "TestCommandsOfThePage and TestExamplesOfThePage of test/chart"}
+}
