@@ -66,7 +66,7 @@ func newMachine(t *testing.T, c *cloud, s *system, name, document string) *machi
 		if t.Failed() {
 			m.report()
 		}
-		for _, err := range []error{syscall.Unmount(m.root, syscall.MNT_DETACH), os.RemoveAll(dir), ip("netns del " + m.name)} {
+		for _, err := range []error{syscall.Unmount(filepath.Join(dir, "root"), syscall.MNT_DETACH), os.RemoveAll(dir), ip("netns del " + m.name)} {
 			if err != nil {
 				t.Errorf("a machine has left something behind: %v", err)
 			}

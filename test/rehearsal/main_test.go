@@ -75,7 +75,7 @@ func TestMain(m *testing.M) {
 // outside makes everything ready that needs this machine's network, and runs the tests
 // in namespaces of their own.
 func outside(m *testing.M) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) //nolint:forbidigo // TestMain has no test
 	defer stop()
 	// go test sees what a test opens, not what is built or run.
 	if err := cluster.DependOn("cmd", "pkg", "profiles", "deploy", "go.mod", "hack/node-root", "hack/probe", "test/rehearsal", "test/controlplane"); err != nil {

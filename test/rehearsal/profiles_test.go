@@ -3,6 +3,7 @@ package rehearsal_test
 import (
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"maps"
 	"regexp"
 	"slices"
@@ -47,18 +48,19 @@ func rehearse(t *testing.T, s *system, pool, suffix string) *rehearsal {
 	} else if s.pool == nil { // another's profile may do it in another way
 		t.Fatal("no kubeconfig is fetched")
 	}
-	r.inContainer(all["/etc/systemd/system/kubelet.service"].Content)
 	r.owner = c.machineObject(t, pool, name).UID
 	return r
 }
 
 // expects says which provisioning stage the machine will fetch.
 func (r *rehearsal) expects(provisioning *corev1.Secret) {
+	r.t.Helper()
 	r.provisioning = provisioning
 	r.documents = []string{r.document}
 	if !r.system.is(coreOS) { // which has all in the first
 		r.documents = append(r.documents, string(provisioning.Data[configKey]))
 	}
+	r.inContainer(files(r.t, r.documents...)["/etc/systemd/system/kubelet.service"].Content)
 }
 
 // inContainer lets the profile's unit start a kubelet that bears with a container.
@@ -79,8 +81,9 @@ func (r *rehearsal) inContainer(unit string) {
 		strings.Join(lines, " ")+" --config-dir=/etc/kubernetes/kubelet.conf.d\n", 0o644)
 }
 
-// finished waits until the machine is a node as it is to be, and looks at all of it.
-func (r *rehearsal) finished() {
+// isNode waits until the machine is a Node that the cluster has let in, and that says
+// where it comes from.
+func (r *rehearsal) isNode() {
 	r.t.Helper()
 	node := r.joins()
 	// machine-controller finds the Node of a Machine, and says so (contract: section 12.3).
@@ -88,27 +91,44 @@ func (r *rehearsal) finished() {
 	if err := r.cloud.client.Patch(r.t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}, patch); err != nil {
 		r.t.Fatal(err)
 	}
-	r.running()
 	r.certified()
 	r.comesFrom(node, r.provisioning, r.system.profile)
+}
+
+// finished waits until the machine is a node as it is to be, and looks at all of it.
+func (r *rehearsal) finished() {
+	r.t.Helper()
+	r.isNode()
+	r.running()
 	if !r.system.is(coreOS) { // which writes its links anew at every boot
 		r.cloud.eventually(r.t, "setup.service has done its work", func() error {
-			_, err := r.run("sh", "-c", "! systemctl is-enabled --quiet setup.service && ! systemctl is-enabled --quiet bootstrap.service")
-			return err
+			for _, unit := range []string{"bootstrap.service", "setup.service"} {
+				if r.exists("/etc/systemd/system/multi-user.target.wants/" + unit) {
+					return errors.New(unit + " is enabled")
+				}
+			}
+			return nil
 		})
 	}
-	r.hasFiles(r.files())
 	r.unitsAreRight()
-	var secrets []string
-	for _, document := range r.documents {
-		secrets = append(secrets, token(r.t, document))
-	}
-	r.keepsSecrets(append(secrets, r.bootstrapToken())...)
+	r.hasWhatWasRendered()
 	for _, want := range r.system.kernel {
 		if !strings.Contains(r.read(kernelRecord), want+"\n") {
 			r.t.Errorf("%q was not run", want)
 		}
 	}
+}
+
+// hasWhatWasRendered: its files are those of the documents, and their credentials are
+// where nobody else sees them.
+func (r *rehearsal) hasWhatWasRendered() {
+	r.t.Helper()
+	r.hasFiles(r.files())
+	var secrets []string
+	for _, document := range r.documents {
+		secrets = append(secrets, token(r.t, document))
+	}
+	r.keepsSecrets(append(secrets, r.bootstrapToken())...)
 }
 
 // bootstrapToken is the credential in the kubelet's first kubeconfig.

@@ -28,6 +28,8 @@ type system struct {
 	reads func(m *machine) error
 	// furnish adds to the image what the system has and Debian has not.
 	furnish func(m *machine)
+	// reboots is how often it boots again by itself.
+	reboots int
 	// kernel is what stand-ins for changes of the kernel must have been asked for.
 	kernel []string
 }
@@ -36,7 +38,7 @@ type system struct {
 var (
 	bookworm = &system{name: "ubuntu-bookworm", profile: "osp-ubuntu", os: "ubuntu", provider: "hetzner", image: "bookworm", reads: cloudInit, kernel: kernelOfAll}
 	trixie   = &system{name: "ubuntu-trixie", profile: "osp-ubuntu", os: "ubuntu", provider: "hetzner", image: "trixie", reads: cloudInit, kernel: kernelOfAll}
-	flatcar  = &system{name: "flatcar", profile: "osp-flatcar", os: "flatcar", provider: "openstack", image: "trixie", reads: ignition, furnish: furnishFlatcar, kernel: kernelOfFlatcar}
+	flatcar  = &system{name: "flatcar", profile: "osp-flatcar", os: "flatcar", provider: "openstack", image: "trixie", reads: ignition, reboots: 1, furnish: furnishFlatcar, kernel: kernelOfFlatcar}
 	coreOS   = &system{name: "flatcar-cloud-init", profile: "osp-flatcar-cloud-init", os: "flatcar", provider: "anexia", image: "bookworm", reads: coreOSCloudInit,
 		furnish: furnishFlatcar, spec: map[string]any{"provisioningUtility": "cloud-init"}, kernel: kernelOfFlatcar}
 	rhel  = &system{name: "rhel", profile: "osp-rhel", os: "rhel", provider: "openstack", image: "trixie", reads: cloudInit, furnish: enterprise("rhel", "9.5"), kernel: kernelOfAll}
@@ -52,8 +54,7 @@ var (
 	kernelOfAll     = append([]string{"swapoff -a"}, kernelOfFlatcar...)
 )
 
-// furnish adds to the image what a provider adds, and stand-ins for what would change
-// this machine's kernel.
+// furnish adds to the image what a provider adds.
 func (m *machine) furnish() {
 	m.t.Helper()
 	m.write("/etc/hosts", "127.0.0.1 localhost\n"+publishersAddress+" "+strings.Join(publisherNames, " ")+"\n", 0o644)
@@ -67,16 +68,23 @@ func (m *machine) furnish() {
 	bundle := "/etc/ssl/certs/ca-certificates.crt"
 	m.write(bundle, m.read(bundle)+m.cloud.publishers.ca, 0o644)
 	m.must(os.MkdirAll(m.path("/var/log/journal"), 0o755))
+	m.must(os.MkdirAll(m.path("/etc/cni/net.d"), 0o755))
+	m.write("/etc/cni/net.d/10-none.conflist", `{"cniVersion":"1.0.0","name":"none","plugins":[{"type":"loopback"}]}`+"\n", 0o644)
+	m.contain()
+	if m.system.furnish != nil {
+		m.system.furnish(m)
+	}
+}
+
+// contain adds what a machine needs whose kernel is this one's: stand-ins for what would
+// change it, and settings of a kubelet that bears with it.
+func (m *machine) contain() {
+	m.t.Helper()
 	for _, program := range []string{"modprobe", "swapoff", "sysctl"} {
 		m.write("/usr/local/sbin/"+program, "#!/bin/sh\necho \"${0##*/} $*\" >>"+kernelRecord+"\n", 0o755)
 	}
 	m.write("/usr/local/sbin/rehearsal-kernel", kernelStandIn, 0o755)
 	m.write("/etc/kubernetes/kubelet.conf.d/90-rehearsal.conf", kubeletDropIn, 0o600)
-	m.must(os.MkdirAll(m.path("/etc/cni/net.d"), 0o755))
-	m.write("/etc/cni/net.d/10-none.conflist", `{"cniVersion":"1.0.0","name":"none","plugins":[{"type":"loopback"}]}`+"\n", 0o644)
-	if m.system.furnish != nil {
-		m.system.furnish(m)
-	}
 }
 
 // kernelRecord is where stand-ins note what they were asked.

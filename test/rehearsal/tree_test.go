@@ -53,8 +53,9 @@ func (r *rehearsal) remember() map[string]string {
 }
 
 // itsOwn are files that no two machines have alike: numbers, keys and times.
-// cloud-init writes the time into the file for sudo.
-var itsOwn = regexp.MustCompile(`^/etc/(machine-id|\.updated|ssh/ssh_host_.*|kubernetes/pki/kubelet.*|sudoers\.d/90-cloud-init-users)$|/__pycache__(/|$)`)
+// cloud-init writes the time into the file for sudo, and Ignition into what it says of
+// itself; it adds to its preset whenever it runs.
+var itsOwn = regexp.MustCompile(`^/etc/(machine-id|\.updated|ssh/ssh_host_.*|kubernetes/pki/kubelet.*|sudoers\.d/90-cloud-init-users|\.ignition-result\.json|systemd/system-preset/20-ignition\.preset)$|/__pycache__(/|$)`)
 
 // tree says what every file is that the machine has and its image has not: its mode,
 // owner and content, or where a link leads. What services of the image keep in /var is
@@ -74,7 +75,8 @@ func (r *rehearsal) tree() map[string]string {
 			if itsOwn.MatchString(name) {
 				return nil
 			}
-			out[name], err = r.describe(path)
+			// Its pool is in the name of the Secret that it has fetched.
+			out[strings.ReplaceAll(name, r.pool+"-"+r.cloud.namespace, "POOL")], err = r.describe(path)
 			return err
 		})
 		if err != nil {
@@ -128,7 +130,7 @@ func withoutContents(tree map[string]string) map[string]string {
 	out := map[string]string{}
 	for path, what := range tree {
 		words := strings.Fields(what)
-		out[strings.ReplaceAll(path, "/cloud.cfg.d/", "/")] = strings.Join(words[:2], " ")
+		out[path] = strings.Join(words[:2], " ")
 	}
 	return out
 }

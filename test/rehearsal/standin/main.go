@@ -50,13 +50,9 @@ func run(ctx context.Context, args []string) error {
 	}
 	go k.health()
 	for {
-		err := k.live(ctx)
-		if ctx.Err() != nil {
-			return nil
-		}
-		fmt.Fprintln(os.Stderr, "kubelet:", err)
+		fmt.Fprintln(os.Stderr, "kubelet:", k.live(ctx))
 		if !wait(ctx) {
-			return nil
+			return nil // asked to end
 		}
 	}
 }
