@@ -165,8 +165,12 @@ func (l *legacy) handBack(t *testing.T) {
 		t.Fatalf("handing back ended with %d: %s", status, errs)
 	}
 	l.each(func(p *legacyPool) error {
-		if rotates, err := l.rotates(p); err != nil || !rotates {
-			return fmt.Errorf("the reference would keep what it finds (err %v)", err)
+		rotates, err := l.rotates(p)
+		if err != nil {
+			return err
+		}
+		if !rotates {
+			return errors.New("the reference would keep what it finds")
 		}
 		return l.regenerate(p)
 	})

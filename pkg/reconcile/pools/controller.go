@@ -119,16 +119,16 @@ type Reconciler struct {
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var md cluster.MachineDeployment
 	err := r.Worker.Get(ctx, req.NamespacedName, &md)
-	if apierrors.IsNotFound(err) && r.Shard.Rest() {
+	gone := apierrors.IsNotFound(err)
+	switch {
+	case gone && r.Shard.Rest():
 		md.Namespace, md.Name = req.Namespace, req.Name
 		return r.leave(&md, r.releaseOrphans(ctx, &md))
-	}
-	if client.IgnoreNotFound(err) != nil {
-		return ctrl.Result{}, fmt.Errorf("reading MachineDeployment %s: %w", req, err)
-	}
-	if err != nil || !r.Shard.Holds(&md) {
+	case gone, err == nil && !r.Shard.Holds(&md):
 		r.pass(req.NamespacedName)
 		return ctrl.Result{}, nil
+	case err != nil:
+		return ctrl.Result{}, fmt.Errorf("reading MachineDeployment %s: %w", req, err)
 	}
 	if !isPool(&md) {
 		return r.leave(&md, r.release(ctx, &md))
