@@ -35,7 +35,9 @@ func TestBesideFluxAndArgoCD(t *testing.T) {
 	for _, path := range files(t, "flux/*.yaml", "argocd/*.yaml", "argocd/fleet/*.yaml") {
 		for _, o := range objects(t, path) {
 			kinds[o.GetKind()]++
-			if err := strict.Create(t.Context(), o.DeepCopy()); err != nil {
+			named := o.DeepCopy()
+			named.SetName(o.GetName() + "-beside") // other tests make objects of these names
+			if err := strict.Create(t.Context(), named); err != nil {
 				t.Errorf("%s: %s %s: %v", path, o.GetKind(), o.GetName(), err)
 			}
 			switch o.GetKind() {
