@@ -93,7 +93,13 @@ func inCluster() []act {
 func left() map[string]string {
 	const migration = "needs a cluster that operating-system-manager serves: TestMigration of test/e2e goes this way with 50 pools"
 	const shards = "several controllers, each until it is stopped: TestShards of test/e2e runs them"
+	const beside = "needs Flux or Argo CD in the cluster: TestBesideFluxAndArgoCD of examples has the API server take the files, and TestProfilesAppliedByOthers of test/e2e applies deploy/appliers.yaml"
 	return map[string]string{
+		"docs/argocd.md: kubectl -n argocd patch configmap argocd-cm --type merge --patch-file examples/argocd/argocd-cm.yaml":                                                    beside,
+		"docs/argocd.md: kubectl apply -f examples/argocd/application.yaml":                                                                                                       beside,
+		"docs/flux.md: kubectl apply -f examples/flux/source.yaml -f examples/flux/kustomizations.yaml":                                                                           beside,
+		"docs/flux.md: kubectl apply -f examples/flux/source.yaml -f examples/flux/profilesource.yaml":                                                                            beside,
+		"docs/flux.md: $ kubectl apply -f deploy/appliers.yaml":                                                                                                                   beside,
 		"docs/controller.md: osm-gitops controller --namespace kube-system --dry-run":                                                                                             "TestDryRun of test/e2e runs it before, beside and after a controller",
 		"docs/migration.md: kubectl apply --server-side -f deploy/crds -f deploy/dry-run.yaml":                                                                                    migration,
 		"docs/migration.md: osm-gitops import --namespace kube-system --to osps --git --url https://git.example.com/platform/osps.git":                                            migration,
