@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"k8s.io/client-go/rest"
 
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/doctor"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
@@ -27,6 +28,10 @@ type doctorFlags struct {
 	allowedCIDRs                          string
 	output                                string
 }
+
+// doctorAgent ends the User-Agent, by which an audit log tells what doctor asked for with
+// the controller's credentials from what the controller did.
+const doctorAgent = " (doctor)"
 
 func newDoctorCommand() *cobra.Command {
 	f := &doctorFlags{}
@@ -150,6 +155,7 @@ func examined(name, flag, kubeconfig, context string) (*doctor.Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
+	cfg.UserAgent = rest.DefaultKubernetesUserAgent() + doctorAgent
 	scheme, err := newScheme()
 	if err != nil {
 		return nil, err

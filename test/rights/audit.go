@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 )
 
 // maxLine bounds a line of an audit log of level Metadata.
@@ -32,6 +33,7 @@ func Requests(log io.Reader, user string) (map[Request]int, error) {
 	for n := 1; lines.Scan(); n++ {
 		var e struct {
 			Stage, Verb string
+			UserAgent   string
 			User        struct{ Username string }
 			ObjectRef   *struct{ Resource, Subresource, APIGroup, Namespace, Name string }
 			Annotations map[string]string
@@ -39,7 +41,7 @@ func Requests(log io.Reader, user string) (map[Request]int, error) {
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
 			return nil, fmt.Errorf("reading line %d of the audit log: %w", n, err)
 		}
-		if e.User.Username != user || e.ObjectRef == nil {
+		if e.User.Username != user || e.ObjectRef == nil || strings.HasSuffix(e.UserAgent, doctorAgent) {
 			continue
 		}
 		q := Request{
@@ -58,6 +60,10 @@ func Requests(log io.Reader, user string) (map[Request]int, error) {
 	}
 	return out, lines.Err()
 }
+
+// doctorAgent ends the User-Agent of osm-gitops doctor, which looks at more than the
+// controller may.
+const doctorAgent = " (doctor)"
 
 // Refused is an error with what a user was forbidden by an audit log, at a path, and what none
 // of the rules in a file allows. An API server that has just begun refuses everybody until it
