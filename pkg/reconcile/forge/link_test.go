@@ -12,7 +12,7 @@ const (
 )
 
 func TestLinks(t *testing.T) {
-	hosts, err := ParseHosts("git.example.com=gitlab, code.example.com=forgejo,bb.example.com=bitbucket-server")
+	hosts, err := ParseHosts("git.example.com=gitlab, code.example.com=forgejo,2001:db8::1=gitlab,bb.example.com=bitbucket-server")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,10 @@ func TestLinks(t *testing.T) {
 		"https://tfs.example.com/tfs/Collection/Project/_git/osps":   {commit: "https://tfs.example.com/tfs/Collection/Project/_git/osps/commit/" + linked, file: "https://tfs.example.com/tfs/Collection/Project/_git/osps?path=%2Fprofiles%2Fosp+ubuntu.yaml&version=GC" + linked, guessed: true},
 		"https://gitlab.internal.example.com/a/b":                    {commit: "https://gitlab.internal.example.com/a/b/-/commit/" + linked, file: "https://gitlab.internal.example.com/a/b/-/blob/" + linked + "/profiles/osp%20ubuntu.yaml", guessed: true},
 		"https://github.acme.example.com/a/b.git":                    {commit: "https://github.acme.example.com/a/b/commit/" + linked, file: "https://github.acme.example.com/a/b/blob/" + linked + "/profiles/osp%20ubuntu.yaml", guessed: true},
+		"ssh://git@[2001:db8::1]:2222/a/gitlab.git":                  {commit: "https://[2001:db8::1]/a/gitlab/-/commit/" + linked, file: "https://[2001:db8::1]/a/gitlab/-/blob/" + linked + "/profiles/osp%20ubuntu.yaml"},
 		"https://unknown.example.com/a/b":                            {},
+		"\":~":                                                       {},
+		"https://gitlab.<b>example.com/a/b":                          {},
 		"https://dev.azure.com/acme/nothing":                         {},
 		"https://bb.example.com/one/two/three":                       {},
 		"/srv/git/osps.git":                                          {},
@@ -115,7 +118,7 @@ func TestProvider(t *testing.T) {
 // security.md 28: whatever an address holds, a link is an https or http URL of its host
 // without user-info.
 func FuzzLinks(f *testing.F) {
-	for _, s := range []string{"https://github.com/a/b.git", "git@ssh.dev.azure.com:v3/a/b/c", "javascript://gitlab.com/x", "https://bb/scm/~a/b"} {
+	for _, s := range []string{"https://github.com/a/b.git", "git@ssh.dev.azure.com:v3/a/b/c", "javascript://gitlab.com/x", "https://bb/scm/~a/b", "\":~", "ssh://git@[::1]:22/a/b"} {
 		f.Add(s, "a/b.yaml")
 	}
 	f.Fuzz(func(t *testing.T, repository, path string) {

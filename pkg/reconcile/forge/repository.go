@@ -2,6 +2,7 @@ package forge
 
 import (
 	"net/url"
+	"regexp"
 	"strings"
 )
 
@@ -13,6 +14,11 @@ type repository struct {
 	path   string // "group/name", without ".git"
 }
 
+// hostForm is what a host may look like, with a port or none: a name, whose letters may be
+// of any script, or an address. net/url allows more, such as quotes and angle brackets,
+// which must not get into a link (security.md 28).
+var hostForm = regexp.MustCompile(`^(?:[\pL\pM\pN._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]*)?$`)
+
 // parseRepository reads an https, http or ssh URL, or the scp form user@host:path.
 func parseRepository(address string) (repository, bool) {
 	if !strings.Contains(address, "://") {
@@ -23,12 +29,12 @@ func parseRepository(address string) (repository, bool) {
 		address = "ssh://" + host + "/" + strings.TrimLeft(path, "/")
 	}
 	u, err := url.Parse(address)
-	if err != nil || u.Hostname() == "" {
+	if err != nil || !hostForm.MatchString(u.Host) {
 		return repository{}, false
 	}
 	r := repository{scheme: u.Scheme, host: strings.ToLower(u.Host), path: strings.TrimSuffix(strings.Trim(u.Path, "/"), ".git")}
 	if r.scheme != "http" && r.scheme != "https" {
-		r.scheme, r.host = "https", strings.ToLower(u.Hostname())
+		r.scheme, r.host = "https", strings.TrimSuffix(r.host, ":"+u.Port())
 	}
 	return r, r.path != ""
 }
