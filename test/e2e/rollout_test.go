@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -135,10 +134,8 @@ func TestRollout(t *testing.T) {
 	}
 
 	s.run("wave by wave", func(t *testing.T) {
-		// The controller is away at the moment of the push, and at the next step. Objects tell
-		// the second in which they were made: machines of the same one as the version are new.
+		// The controller is away at the moment of the push, and at the next step.
 		s.stop()
-		time.Sleep(time.Second)
 		second := push("v2.0.0")
 		s.start()
 		s.ready(second)

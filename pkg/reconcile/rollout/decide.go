@@ -435,6 +435,8 @@ func (v *verdict) machinesOf(p pool, r api.RolloutStatus, t terms, now time.Time
 		}
 		limit := m.limit()
 		switch {
+		case m.joined && m.created.Equal(p.since):
+			continue // objects tell the second alone: it may be older than what it would prove
 		case m.joined:
 			v.machines.Joined++
 			if p.wave == r.Wave {

@@ -104,6 +104,21 @@ func (f *fleet) have(when, want string) {
 	}
 }
 
+// Times of objects are whole seconds: a machine of the second in which its pool got the
+// version may be older, and proves nothing.
+func TestMachineOfTheSameSecondProvesNothing(t *testing.T) {
+	f := newFleet(t, 0, 5)
+	f.have("at first", "v1 v1 Done")
+	f.pass(time.Minute)
+	f.push("v2")
+	f.have("pushed", "v2 v1 Window")
+	f.machine(0, "same", true)
+	f.have("a machine of that second", "v2 v1 Window")
+	f.pass(time.Second)
+	f.machine(0, "new", true)
+	f.have("one made after it", "v2 v2 Window")
+}
+
 func TestWavesWaitForMachinesOrTheWindow(t *testing.T) {
 	f := newFleet(t, 0, 5, 5, 9)
 	f.have("at first", "v1 v1 v1 v1 Done")
