@@ -94,6 +94,8 @@ type pool struct {
 	configured bool
 	version    api.RolloutVersion
 	since      time.Time
+	// config is the input digest of that configuration.
+	config string
 	// settled is true once its Secrets follow that configuration.
 	settled bool
 	// refused is since when it cannot have what it asks for, zero where it can;
@@ -109,6 +111,8 @@ type pool struct {
 type machine struct {
 	name    string
 	created time.Time
+	// config is the stamp that its template carried when it was made.
+	config string
 	// joined is true once it has a Node that is Ready, or was for long. Until then waits is
 	// since when that has been waited for.
 	joined bool
@@ -435,7 +439,7 @@ func (v *verdict) machinesOf(p pool, r api.RolloutStatus, t terms, now time.Time
 		}
 		limit := m.limit()
 		switch {
-		case m.joined && m.created.Equal(p.since):
+		case m.joined && m.created.Equal(p.since) && (m.config == "" || m.config != p.config):
 			continue // objects tell the second alone: it may be older than what it would prove
 		case m.joined:
 			v.machines.Joined++

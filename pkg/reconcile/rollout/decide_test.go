@@ -117,6 +117,19 @@ func TestMachineOfTheSameSecondProvesNothing(t *testing.T) {
 	f.pass(time.Second)
 	f.machine(0, "new", true)
 	f.have("one made after it", "v2 v2 Window")
+
+	// A stamp tells what it was made for.
+	f = newFleet(t, 0, 5)
+	f.pass(time.Minute)
+	f.push("v2")
+	f.pools[0].config = "two"
+	f.pools[0].machines = []machine{{name: "stamped", created: f.now, joined: true}}
+	f.pools[0].machines[0].config = "one"
+	f.settle()
+	f.have("a machine of that second, made for what was before", "v2 v1 Window")
+	f.pools[0].machines[0].config = "two"
+	f.settle()
+	f.have("one made for it", "v2 v2 Window")
 }
 
 func TestWavesWaitForMachinesOrTheWindow(t *testing.T) {
@@ -208,6 +221,7 @@ func TestFailuresHold(t *testing.T) {
 
 	f = newFleet(t, 0, 5)
 	f.push("v2")
+	f.pass(time.Second)
 	f.machine(0, "m", false)
 	f.pass(31 * time.Minute)
 	f.have("late", "v2 v1 MachinesNotJoined")

@@ -32,6 +32,7 @@ func TestNoWindowOverWhatStillBoots(t *testing.T) {
 	// Where others have joined, what boots all the time keeps nobody waiting for ever.
 	f = newFleet(t, 0, 5)
 	f.push("v2")
+	f.pass(time.Second)
 	f.machine(0, "late", false)
 	f.machine(0, "joined", true)
 	f.pass(29 * time.Minute)

@@ -128,6 +128,7 @@ func assign(sets []cluster.MachineSet, all []cluster.Machine, lost []lostMachine
 	for _, s := range byUID {
 		for _, m := range s.machines {
 			found := machine{name: m.Name, created: m.CreationTimestamp.Time, leaving: m.DeletionTimestamp != nil, replaced: s.revision < newest[s.pool]}
+			found.config = m.Annotations[api.AnnotationConfig]
 			found.joined, found.waits = worked(m)
 			if !s.reused {
 				found.revision = s.revision

@@ -110,6 +110,7 @@ func (r *Reconciler) followers(ctx context.Context, seen *observed, mds []cluste
 		p := pool{key: keyOf(md), wave: wave, replacing: seen.replacing[md.UID], machines: seen.machines[md.UID]}
 		if c := seen.configOf(md); c.digest != "" {
 			p.configured, p.since, p.refused, p.refusedVersion = true, c.created, c.refused, c.refusedVersion
+			p.config = c.digest
 			if c.profile == profile {
 				p.version = api.RolloutVersion{Version: c.version, Commit: c.commit, SelectedBy: c.selected}
 			}
