@@ -89,8 +89,9 @@ func TestAdmission(t *testing.T) {
 	s.gone(api.NamespaceCloudInitSettings, "pool-b-"+s.pools+"-bootstrap-config", &corev1.Secret{})
 }
 
-// applyPolicies applies deploy/admission.yaml for one test.
-func (s *system) applyPolicies() {
+// policies puts deploy/admission.yaml in force for one test. No other test of the same
+// control plane can: see docs/admission.md, Taking policies away.
+func (s *system) policies() {
 	s.t.Helper()
 	if err := s.cluster.Apply(s.t.Context(), repoPath("deploy/admission.yaml")); err != nil {
 		s.t.Fatal(err)
@@ -101,12 +102,6 @@ func (s *system) applyPolicies() {
 		s.noError(s.client.DeleteAllOf(ctx, &admissionregistrationv1.ValidatingAdmissionPolicy{}))
 		s.noError(s.client.Delete(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "osm-gitops-admission"}}))
 	})
-}
-
-// policies puts deploy/admission.yaml in force for one test.
-func (s *system) policies() {
-	s.t.Helper()
-	s.applyPolicies()
 	s.eventually("the policies to be in force", func() error {
 		probe := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: api.NamespaceCloudInitSettings, Name: "probe", Annotations: map[string]string{api.AnnotationCommit: "1"}}}
 		if err := s.client.Create(s.t.Context(), probe, client.DryRunAll); !apierrors.IsForbidden(err) {

@@ -20,9 +20,11 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
@@ -130,8 +132,8 @@ func (p *patient) brokenRights() {
 }
 
 func (p *patient) brokenPolicies() {
-	p.applyPolicies() // whether they are in force is not what doctor looks at
-	p.finds(doctor.OK, "policies", "6 policies are installed, bound, and of this release")
+	p.policies()
+	p.finds(doctor.OK, "policies", "6 policies are installed, bound, and of this release; the API server holds you to them")
 	name := metav1.ObjectMeta{Name: "osm-gitops-records"}
 	p.patch(&admissionregistrationv1.ValidatingAdmissionPolicy{}, "", name.Name, `{"spec":{"failurePolicy":"Ignore"}}`)
 	p.finds(doctor.Warning, "policies", "ValidatingAdmissionPolicy osm-gitops-records is not the one of this release")
@@ -143,6 +145,37 @@ func (p *patient) brokenPolicies() {
 	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "osm-gitops-admission"}}
 	p.must(p.client.Delete(p.t.Context(), cm))
 	p.finds(doctor.Warning, "policies", "ConfigMap kube-system/osm-gitops-admission, which names who may write")
+	p.must(p.cluster.Apply(p.t.Context(), repoPath("deploy/admission.yaml")))
+
+	p.loseAndApply(cm)
+	p.finds(doctor.Problem, "policies", "the API server does not hold admin to them")
+}
+
+// loseAndApply has the API server lose its policies after their parameters, and applies all
+// again. One more policy, which is deleted last, tells when it has lost them.
+func (p *patient) loseAndApply(parameters *corev1.ConfigMap) {
+	p.t.Helper()
+	p.applyYAML(`{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingAdmissionPolicy, metadata: {name: last}, spec: {failurePolicy: Fail,
+  matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps], resourceNames: [last]}]}, validations: [{expression: "false"}]}}`)
+	p.applyYAML(`{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingAdmissionPolicyBinding, metadata: {name: last}, spec: {policyName: last, validationActions: [Deny]}}`)
+	try := func() error {
+		return p.client.Create(p.t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "last"}}, client.DryRunAll)
+	}
+	p.eventually("the last policy to be in force", func() error {
+		if err := try(); !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) {
+			return fmt.Errorf("it is not: %v", err)
+		}
+		return nil
+	})
+	p.must(p.client.Delete(p.t.Context(), parameters))
+	p.eventually("the parameters to be gone", func() error {
+		return p.client.Create(p.t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+			Namespace: api.NamespaceCloudInitSettings, Name: "probe", Annotations: map[string]string{api.AnnotationCommit: "1"},
+		}}, client.DryRunAll)
+	})
+	p.must(p.client.DeleteAllOf(p.t.Context(), &admissionregistrationv1.ValidatingAdmissionPolicyBinding{}))
+	p.must(p.client.DeleteAllOf(p.t.Context(), &admissionregistrationv1.ValidatingAdmissionPolicy{}))
+	p.eventually("the policies to be gone", try)
 	p.must(p.cluster.Apply(p.t.Context(), repoPath("deploy/admission.yaml")))
 }
 
@@ -314,8 +347,6 @@ func (p *patient) brokenTokens() {
 	p.patch(&osm.OperatingSystemConfig{}, namespace, osc.Name, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, api.AnnotationPool, p.pools+"/web"))
 }
 
-// brokenKinds deletes none of machine-controller's kinds: of MachineSets that were deleted and
-// made again, the API server did not tell those that watch them in the tests that follow.
 func (p *patient) brokenKinds() {
 	name := "profilesources.gitops.k8c.io"
 	var crd apiextensionsv1.CustomResourceDefinition
@@ -326,13 +357,24 @@ func (p *patient) brokenKinds() {
 
 	p.uninstallProvenance()
 	p.finds(doctor.Problem, "kinds", "CustomResourceDefinition nodeprovenances.gitops.k8c.io does not exist")
-	p.installProvenance() // and all other kinds
+	p.installProvenance()
 	p.eventually("the kinds to be back", func() error {
 		if status, _ := p.doctor(); status != 0 {
 			return errors.New("they are not")
 		}
 		return nil
 	})
+
+	sets := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "machinesets.cluster.k8s.io"}}
+	p.must(p.client.Delete(p.t.Context(), sets))
+	p.eventually("the kind to be gone", func() error {
+		if err := p.get("", sets.Name, sets); !apierrors.IsNotFound(err) {
+			return errors.New("it is there")
+		}
+		return nil
+	})
+	p.finds(doctor.Problem, "kinds", "CustomResourceDefinition machinesets.cluster.k8s.io does not exist")
+	p.installProvenance() // and all other kinds
 }
 
 // brokenClocks looks through somebody who tells another time.

@@ -17,6 +17,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/doctor"
+	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
 
 // patient is a system whose doctor is asked again and again.
@@ -88,9 +89,10 @@ func (p *patient) healthy(flags ...string) {
 }
 
 // Of an installation that is well nothing is found; of each fault that is made, what it
-// is and what to do, and nothing else. docs/troubleshooting.md has all of it.
+// is and what to do, and nothing else. docs/troubleshooting.md has all of it. The control
+// plane is its own: it loses kinds and policies on the way.
 func TestDoctor(t *testing.T) {
-	p := &patient{system: newSystem(t)}
+	p := &patient{system: newSystemOn(t, cluster.Start(t, cluster.Options{Audit: true}))}
 	first := p.git.push(map[string]string{"a.yaml": osp("osp-a", "v1.0.0", "echo one")})
 	p.source()
 	p.start("--leader-elect=true", "--disable-default-osps")

@@ -32,9 +32,11 @@ func (w *ward) policies(ctx context.Context) {
 		w.tell(Finding{Check: checkPolicies, Level: Unknown, Found: err.Error()})
 		return
 	}
-	before, installed := len(w.Findings), 0
+	before, installed, tried := len(w.Findings), 0, true
 	for _, c := range w.clusters() {
-		installed += w.policiesIn(ctx, c, wanted)
+		n, enforced := w.policiesIn(ctx, c, wanted)
+		installed += n
+		tried = tried && enforced
 	}
 	switch {
 	case len(w.Findings) > before:
@@ -44,12 +46,17 @@ func (w *ward) policies(ctx context.Context) {
 			Do: "kubectl apply --server-side -f deploy/" + policiesFile + ", see docs/admission.md",
 		})
 	default:
-		w.tell(Finding{Check: checkPolicies, Level: OK, Found: plural(installed, "policy is", "policies are") + " installed, bound, and of this release"})
+		f := Finding{Check: checkPolicies, Level: OK, Found: plural(installed, "policy is", "policies are") + " installed, bound, and of this release"}
+		if tried {
+			f.Found += "; the API server holds you to them"
+		}
+		w.tell(f)
 	}
 }
 
-// policiesIn looks at those of one cluster, and returns how many there are.
-func (w *ward) policiesIn(ctx context.Context, c *Cluster, wanted []*unstructured.Unstructured) (installed int) {
+// policiesIn looks at those of one cluster, and returns how many there are, and whether
+// they were seen to be enforced.
+func (w *ward) policiesIn(ctx context.Context, c *Cluster, wanted []*unstructured.Unstructured) (installed int, enforced bool) {
 	missing := []string(nil)
 	for _, want := range wanted {
 		if want.GetKind() != policyKind && want.GetKind() != bindingKind {
@@ -64,7 +71,7 @@ func (w *ward) policiesIn(ctx context.Context, c *Cluster, wanted []*unstructure
 			continue
 		case err != nil:
 			w.unread(checkPolicies, c, want.GetKind()+" "+want.GetName(), err)
-			return installed
+			return installed, false
 		}
 		if want.GetKind() == policyKind {
 			installed++
@@ -78,7 +85,7 @@ func (w *ward) policiesIn(ctx context.Context, c *Cluster, wanted []*unstructure
 		}
 	}
 	if installed == 0 {
-		return 0
+		return 0, false
 	}
 	if len(missing) > 0 {
 		w.tell(Finding{
@@ -86,16 +93,17 @@ func (w *ward) policiesIn(ctx context.Context, c *Cluster, wanted []*unstructure
 			Do: "kubectl apply --server-side -f deploy/" + policiesFile,
 		})
 	}
-	w.trusted(ctx, c)
-	return installed
+	parameters := w.trusted(ctx, c)
+	return installed, parameters != nil && len(missing) == 0 && w.enforced(ctx, c, parameters)
 }
 
-// trusted looks whether the policies let the controller write.
-func (w *ward) trusted(ctx context.Context, c *Cluster) {
+// trusted looks whether the policies let the controller write, and returns their
+// parameters, nil where there are none.
+func (w *ward) trusted(ctx context.Context, c *Cluster) *corev1.ConfigMap {
 	binding := &unstructured.Unstructured{}
 	binding.SetGroupVersionKind(admissionregistrationv1.SchemeGroupVersion.WithKind(bindingKind))
 	if err := c.Client.Get(ctx, types.NamespacedName{Name: "osm-gitops-profiles"}, binding); err != nil {
-		return // told as missing, or unread
+		return nil // told as missing, or unread
 	}
 	key := types.NamespacedName{}
 	key.Namespace, _, _ = unstructured.NestedString(binding.Object, "spec", "paramRef", "namespace")
@@ -109,16 +117,18 @@ func (w *ward) trusted(ctx context.Context, c *Cluster) {
 	switch user := w.userIn(c); {
 	case apierrors.IsNotFound(err):
 		f.Level = Warning // parameterNotFoundAction: Allow
+		w.tell(f)
+		return nil
 	case err != nil:
 		w.unread(checkPolicies, c, "ConfigMap "+key.String(), err)
-		return
-	case trusts(&cm, user):
-		return
+		return nil
+	case trusts(&cm, user, groupsOf(user)):
 	default:
 		f.Found = fmt.Sprintf("ConfigMap %s does not name %s: the policies refuse what the controller writes", key, user)
 		f.Do = "add it to the key users there; if the controller is somebody else, name him with " + w.userFlag(c)
+		w.tell(f)
 	}
-	w.tell(f)
+	return &cm
 }
 
 func (w *ward) userIn(c *Cluster) string {
@@ -128,9 +138,9 @@ func (w *ward) userIn(c *Cluster) string {
 	return w.User
 }
 
-// trusts reports whether the parameters of the policies name a user, as one or as a
-// ServiceAccount of its namespace.
-func trusts(cm *corev1.ConfigMap, user string) bool {
+// trusts reports whether the parameters of the policies name a user, as one, by a group, or
+// as a ServiceAccount of its namespace.
+func trusts(cm *corev1.ConfigMap, user string, groups []string) bool {
 	lines := func(key string) []string {
 		var out []string
 		for line := range strings.SplitSeq(cm.Data[key], "\n") {
@@ -144,5 +154,5 @@ func trusts(cm *corev1.ConfigMap, user string) bool {
 	if slices.Contains(lines("users"), user) || strings.HasPrefix(user, "system:serviceaccount:") && slices.Contains(lines("serviceAccounts"), account) {
 		return true
 	}
-	return slices.ContainsFunc(groupsOf(user), func(g string) bool { return slices.Contains(lines("groups"), g) })
+	return slices.ContainsFunc(groups, func(g string) bool { return slices.Contains(lines("groups"), g) })
 }

@@ -1,0 +1,63 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+)
+
+const (
+	// trials is how often a policy is tried, and trialPause the time between two: an API
+	// server follows policies that were applied a moment ago within seconds.
+	trials     = 6
+	trialPause = time.Second
+)
+
+// enforced tries whether the API server holds whoever asks to the policies, by a Secret
+// that they refuse and that a dry run does not keep. It reports false where that cannot be
+// told: of somebody who may not write there, or whom they let write.
+//
+// An API server from whose sight the last policy with a ConfigMap as its parameters went
+// never reads a ConfigMap again, and then judges nothing by policies that come back: it
+// stops the informer that it shares, and one that was stopped does not start again
+// (ensureParamsForPolicyLocked of k8s.io/apiserver v0.36.3,
+// pkg/admission/plugin/policy/generic/policy_source.go).
+func (w *ward) enforced(ctx context.Context, c *Cluster, parameters *corev1.ConfigMap) bool {
+	for trial := 1; ; trial++ {
+		probe := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+			Namespace: api.NamespaceCloudInitSettings, GenerateName: "osm-gitops-doctor-", Annotations: map[string]string{api.AnnotationCommit: "none"},
+		}}
+		err := c.Client.Create(ctx, probe, client.DryRunAll)
+		switch {
+		case err != nil && strings.Contains(err.Error(), policyKind):
+			return true
+		case err != nil:
+			return false
+		case trial < trials:
+			select {
+			case <-time.After(trialPause):
+				continue
+			case <-ctx.Done():
+				return false
+			}
+		}
+		break
+	}
+	me := &authenticationv1.SelfSubjectReview{}
+	if err := c.Client.Create(ctx, me); err != nil || trusts(parameters, me.Status.UserInfo.Username, me.Status.UserInfo.Groups) {
+		return false
+	}
+	w.tell(Finding{
+		Check: checkPolicies, Level: Problem, Cluster: w.in(c), Found: fmt.Sprintf("the policies are installed, and the API server does not hold %s to them: it may have lost them before, and reads no ConfigMap for those that came back", me.Status.UserInfo.Username),
+		Do: "restart the API server, each replica of it; see docs/admission.md, Taking policies away",
+	})
+	return false
+}
