@@ -139,6 +139,12 @@ func runController(ctx context.Context, f *controllerFlags) error {
 	if facts.journal != nil {
 		defer facts.journal.Close() // after all that tells it something has ended
 	}
+	return c.beside(ctx, servers, func(ctx context.Context) error { return runManager(ctx, f, facts, mirrors) })
+}
+
+// beside runs something beside servers, until it ends, one of those fails, or the
+// configuration of a cluster is replaced.
+func (c clusters) beside(ctx context.Context, servers []func(context.Context) error, run func(context.Context) error) error {
 	all, ctx := errgroup.WithContext(ctx)
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -148,7 +154,7 @@ func runController(ctx context.Context, f *controllerFlags) error {
 	all.Go(func() error { return c.untilReplaced(ctx, replacedLook) })
 	all.Go(func() error {
 		defer stop()
-		return runManager(ctx, f, facts, mirrors)
+		return run(ctx)
 	})
 	return all.Wait()
 }

@@ -48,18 +48,7 @@ func runObserver(ctx context.Context, f *controllerFlags) error {
 	if err != nil {
 		return err
 	}
-	all, ctx := errgroup.WithContext(ctx)
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	for _, serve := range servers {
-		all.Go(func() error { return serve(ctx) })
-	}
-	all.Go(func() error { return c.untilReplaced(ctx, replacedLook) })
-	all.Go(func() error {
-		defer stop()
-		return f.observe(ctx, facts)
-	})
-	return all.Wait()
+	return c.beside(ctx, servers, func(ctx context.Context) error { return f.observe(ctx, facts) })
 }
 
 // observe waits for the clusters, then observes.

@@ -1,12 +1,9 @@
 package e2e
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -276,29 +273,11 @@ func (s *system) requestsSince(mark int64, account string) map[string]int {
 // their order.
 func (s *system) attemptsSince(mark int64, account string) []string {
 	s.t.Helper()
-	f, err := os.Open(s.cluster.AuditLog())
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer f.Close()
-	if _, err := f.Seek(mark, io.SeekStart); err != nil {
-		s.t.Fatal(err)
-	}
 	var out []string
-	lines := bufio.NewScanner(f)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		var e struct {
-			Verb, RequestURI string
-			User             struct{ Username string }
-			ResponseStatus   struct{ Code int }
-		}
-		if json.Unmarshal(lines.Bytes(), &e) != nil || e.User.Username != "system:serviceaccount:"+namespace+":"+account || slices.Contains([]string{"get", "list", "watch"}, e.Verb) {
-			continue
-		}
-		path, _, _ := strings.Cut(e.RequestURI, "?")
-		request := e.Verb + " " + path
-		if e.ResponseStatus.Code >= 400 {
+	for _, a := range s.attempts(mark, account) {
+		path, _, _ := strings.Cut(a.RequestURI, "?")
+		request := a.Verb + " " + path
+		if a.ResponseStatus.Code >= 400 {
 			request += " refused"
 		}
 		out = append(out, request)

@@ -9,6 +9,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -302,6 +303,23 @@ func (s *system) auditSize() int64 {
 // writesSince lists what the controller's ServiceAccount has written since.
 func (s *system) writesSince(mark int64) []string {
 	s.t.Helper()
+	var out []string
+	for _, a := range s.attempts(mark, "osm-gitops") {
+		out = append(out, a.Verb+" "+a.RequestURI)
+	}
+	return out
+}
+
+// attempt is an entry of the audit log.
+type attempt struct {
+	Verb, RequestURI string
+	User             struct{ Username string }
+	ResponseStatus   struct{ Code int }
+}
+
+// attempts are the requests of a ServiceAccount that would write, in their order.
+func (s *system) attempts(mark int64, account string) []attempt {
+	s.t.Helper()
 	f, err := os.Open(s.cluster.AuditLog())
 	if err != nil {
 		s.t.Fatal(err)
@@ -310,20 +328,13 @@ func (s *system) writesSince(mark int64) []string {
 	if _, err := f.Seek(mark, io.SeekStart); err != nil {
 		s.t.Fatal(err)
 	}
-	var out []string
+	var out []attempt
 	lines := bufio.NewScanner(f)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
-		var e struct {
-			Verb, RequestURI string
-			User             struct{ Username string }
-		}
-		if json.Unmarshal(lines.Bytes(), &e) != nil || e.User.Username != "system:serviceaccount:"+namespace+":osm-gitops" {
-			continue
-		}
-		switch e.Verb {
-		case "create", "update", "patch", "delete":
-			out = append(out, e.Verb+" "+e.RequestURI)
+		var a attempt
+		if json.Unmarshal(lines.Bytes(), &a) == nil && a.User.Username == "system:serviceaccount:"+namespace+":"+account && !slices.Contains([]string{"get", "list", "watch"}, a.Verb) {
+			out = append(out, a)
 		}
 	}
 	return out
