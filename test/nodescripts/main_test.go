@@ -85,5 +85,5 @@ func needNodes(t testing.TB) {
 		t.Fatal(unavailable)
 	}
 	fmt.Fprintf(os.Stderr, "nodescripts: SKIPPED %s: %v\n", t.Name(), unavailable)
-	t.Skip(unavailable)
+	t.Skip(unavailable) // a machine that cannot run nodes; CI has failed above
 }
