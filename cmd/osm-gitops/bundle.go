@@ -148,7 +148,9 @@ func (b *bundle) read(ctx context.Context, flags bundleFlags) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		b.add(p, selection.Where)
+		if p.Err != nil || p.Alike != "" {
+			b.add(p, selection.Where)
+		}
 	}
 	return nil
 }

@@ -30,7 +30,7 @@ type Selection struct {
 	Check profile.Check
 }
 
-// Selected is what a pool gets.
+// Selected is what a pool gets, or has until its wave has come.
 type Selected struct {
 	Pool string // "namespace/name"
 	// Input renders it.
@@ -53,7 +53,9 @@ type UnknownProfileError struct {
 func (e *UnknownProfileError) Error() string { return fmt.Sprintf("there is no profile %q", e.Name) }
 
 // Pools says for every pool which version of which profile it gets, as the controller
-// chooses it, and which files are refused beside. An error is of reading.
+// chooses it, and which files are refused beside. A pool that a new version reaches with
+// its wave is there twice: first with that version, then with the one that it has. An
+// error is of reading.
 func (s Selection) Pools(ctx context.Context) ([]Selected, []*profile.Refusal, error) {
 	s.Fleet.sort()
 	now, err := s.revision(ctx)
@@ -62,20 +64,60 @@ func (s Selection) Pools(ctx context.Context) ([]Selected, []*profile.Refusal, e
 	}
 	var out []Selected
 	for i, p := range s.Fleet.Pools {
-		got := Selected{Pool: notes.Clean(p.Name())}
-		var c choice
-		c, got.Note, got.Err = s.choose(now, p)
-		if got.Err == nil {
-			if got.Input, err = s.input(ctx, p, c); err != nil {
-				return nil, nil, err
-			}
-			if got.Alike, err = groupKey(ctx, i, p, choice{}, c); err != nil {
-				return nil, nil, err
-			}
+		c, note, err := s.choose(now, p)
+		got, err := s.selected(ctx, i, c, note, err)
+		if err != nil {
+			return nil, nil, err
+		}
+		out = append(out, got)
+		if got.Err != nil || !s.waits(p, c) {
+			continue
+		}
+		c, note = s.standing(now, p)
+		if got, err = s.selected(ctx, i, c, note, nil); err != nil {
+			return nil, nil, err
 		}
 		out = append(out, got)
 	}
 	return out, now.own.cat.Refused, nil
+}
+
+// selected is what pool i gets by a choice, or why it does not.
+func (s Selection) selected(ctx context.Context, i int, c choice, note string, wrong error) (Selected, error) {
+	p := s.Fleet.Pools[i]
+	got := Selected{Pool: notes.Clean(p.Name()), Note: note, Err: wrong}
+	if wrong != nil || c.from == nil {
+		return got, nil
+	}
+	var err error
+	if got.Input, err = s.input(ctx, p, c); err != nil {
+		return got, err
+	}
+	got.Alike, err = groupKey(ctx, i, p, choice{}, c)
+	return got, err
+}
+
+// waits reports whether a pool has another version of its profile than it is to get, and
+// may keep it until its wave has come.
+func (s Selection) waits(p Pool, next choice) bool {
+	v := next.version
+	return p.Now != nil && p.Now.Profile == v.Name && p.Now.Version != v.Version && p.Annotations[api.AnnotationVersionPin] == "" && s.Fleet.waves(v.Name)
+}
+
+// standing is the version that a pool has. Where that has no content here, which the note
+// says, nothing is chosen.
+func (s Selection) standing(now *revision, p Pool) (c choice, note string) {
+	want, err := wishes.Of(p.Annotations, nil, s.Fleet.Namespace)
+	if err == nil {
+		want, err = exactly(*p.Now, want)
+	}
+	if err == nil {
+		c = now.choose(want, &s.Fleet)
+	}
+	if c.from == nil {
+		return choice{}, fmt.Sprintf("it has %s %s until its wave has come, which is not in %s: what that downloads is not listed", notes.Clean(p.Now.Profile), notes.Clean(p.Now.Version), s.Where)
+	}
+	return c, ""
 }
 
 func (s Selection) revision(ctx context.Context) (*revision, error) {

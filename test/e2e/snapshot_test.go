@@ -19,8 +19,8 @@ import (
 // is the same, holds no credential, and is all that diff needs.
 func TestSnapshot(t *testing.T) {
 	s := newSystem(t)
-	s.git.push(map[string]string{"a.yaml": osp("osp-a", "v1.0.0", "echo one")})
-	commit := s.git.push(map[string]string{"a.yaml": osp("osp-a", "v1.1.0", "echo two")})
+	s.git.push(map[string]string{"a.yaml": osp("osp-a", "v1.0.0", "echo one; curl -fsSLO https://example.com/one")})
+	commit := s.git.push(map[string]string{"a.yaml": osp("osp-a", "v1.1.0", "echo two; curl -fsSLO https://example.com/two")})
 	s.source()
 	s.pool("web", "osp-a", annotate(api.AnnotationRollout, api.RolloutReplace), func(md map[string]any) {
 		annotate("kubectl.kubernetes.io/last-applied-configuration", canary)(md)
@@ -75,6 +75,10 @@ func TestSnapshot(t *testing.T) {
 		}
 		if strings.Contains(out+errs, canary) {
 			t.Errorf("%v: a credential is printed: %s", from, around(out+errs, canary))
+		}
+		status, out, errs = s.runs(append([]string{"bundle", "-o", "mirrors", "--repo", s.git.work}, from...)...)
+		if status != 0 || !containsAll(out, []string{"https://example.com/one\n", "https://example.com/two\n"}) || strings.Contains(out+errs, canary) {
+			t.Errorf("%v: status %d, it lists:\n%s%s", from, status, out, errs)
 		}
 	}
 }
