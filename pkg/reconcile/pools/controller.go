@@ -362,17 +362,21 @@ func permanent(err error) (string, bool) {
 // RoleBindings it keeps what decideAccess compares.
 //
 // client-go may hand in an object twice. StringData, which the API server never
-// returns, marks one whose data are digests already.
+// returns, marks one whose data are digests already, as those are that slim made.
 func CacheTransform(obj any) (any, error) {
 	secret, ok := obj.(*corev1.Secret)
 	if !ok {
 		return trimAccess(obj), nil
 	}
 	secret.ManagedFields = nil
-	if secret.Name == api.SecretGetterToken || secret.StringData != nil {
+	if secret.Name == api.SecretGetterToken {
 		return secret, nil
 	}
-	secret.StringData = map[string]string{}
+	if secret.StringData != nil {
+		secret.StringData = digested
+		return secret, nil
+	}
+	secret.StringData = digested
 	data := make(map[string][]byte, len(secret.Data))
 	for k, v := range secret.Data {
 		data[k] = []byte(dataDigest(v))
@@ -380,6 +384,9 @@ func CacheTransform(obj any) (any, error) {
 	secret.Data = data
 	return secret, nil
 }
+
+// digested marks. Nobody writes what a cache holds.
+var digested = map[string]string{}
 
 // TrimConfig keeps of a configuration what is not its spec, which is as large as what
 // it describes and cannot change.

@@ -39,8 +39,12 @@ type lean struct{ http.RoundTripper }
 // RoundTrip passes everything but the spec of configurations.
 func (l lean) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := l.RoundTripper.RoundTrip(req)
-	if err != nil || resp.Header.Get("Content-Encoding") != "" || !strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json") {
+	if err != nil || resp.Header.Get("Content-Encoding") != "" {
 		return resp, err
+	}
+	slim(req, resp)
+	if !strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json") {
+		return resp, nil
 	}
 	rest, ok := strings.CutPrefix(req.URL.Path, configPath)
 	if _, kind, _ := strings.Cut(rest, "/"); !ok || kind != "operatingsystemconfigs" {
