@@ -23,9 +23,13 @@ const mostShared = 256
 // is decoded on its own, which was more than a quarter of what the caches held. Its
 // zero value is ready.
 type Texts struct {
-	mu sync.Mutex
-	of map[string]string
+	mu   sync.Mutex
+	of   map[string]string
+	maps map[pairs]map[string]string
 }
+
+// pairs are a small map: keys and values, sorted by key.
+type pairs [4]string
 
 // Sharing has what a transform returns share its texts. Without one, it is what came.
 func (t *Texts) Sharing(next toolscache.TransformFunc) toolscache.TransformFunc {
@@ -61,24 +65,51 @@ func (t *Texts) share(meta metav1.Object) {
 	meta.SetName(p.cut(meta.GetName()))
 	meta.SetUID(types.UID(p.cut(string(meta.GetUID()))))
 	meta.SetResourceVersion(p.cut(meta.GetResourceVersion()))
-	meta.SetLabels(mapped(meta.GetLabels(), func(k, v string) (string, string) { return t.one(k), t.one(v) }))
-	meta.SetAnnotations(mapped(meta.GetAnnotations(), func(k, v string) (string, string) {
-		if own(k) {
-			return t.one(k), p.cut(v)
-		}
-		return t.one(k), t.one(v)
-	}))
+	meta.SetLabels(t.mapped(meta.GetLabels(), nil))
+	meta.SetAnnotations(t.mapped(meta.GetAnnotations(), &p))
 }
 
-func mapped(in map[string]string, f func(k, v string) (string, string)) map[string]string {
-	if in == nil {
-		return nil
+// mapped is a map with the same texts, itself one that others have where it is small:
+// it is for a cache, whose objects nobody writes.
+func (t *Texts) mapped(in map[string]string, p *piece) map[string]string {
+	if len(in) == 0 {
+		return in
 	}
 	out := make(map[string]string, len(in))
+	shared := len(in) <= len(pairs{})/2
+	var key pairs
 	for k, v := range in {
-		k, v = f(k, v)
+		switch k = t.one(k); {
+		case p != nil && own(k):
+			v, shared = p.cut(v), false
+		case len(v) > mostShared:
+			shared = false
+		default:
+			v = t.one(v)
+		}
 		out[k] = v
+		if !shared {
+			continue
+		}
+		if key[0] == "" && key[1] == "" {
+			key[0], key[1] = k, v
+		} else {
+			key[2], key[3] = k, v
+		}
 	}
+	if !shared {
+		return out
+	}
+	if len(in) == 2 && key[2] < key[0] {
+		key = pairs{key[2], key[3], key[0], key[1]}
+	}
+	if have, ok := t.maps[key]; ok && len(have) == len(in) {
+		return have
+	}
+	if t.maps == nil || len(t.maps) >= mostTexts {
+		t.maps = map[pairs]map[string]string{}
+	}
+	t.maps[key] = out
 	return out
 }
 
