@@ -13,6 +13,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -289,9 +290,20 @@ func (r *Reconciler) hold(ctx context.Context, md *cluster.MachineDeployment) er
 	return r.patchFinalizers(ctx, md, held)
 }
 
+// patchFinalizers patches the difference between two states, of exactly what was read.
 func (r *Reconciler) patchFinalizers(ctx context.Context, before, after *cluster.MachineDeployment) error {
-	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if err := r.Worker.Patch(ctx, after, patch, client.FieldOwner(api.FieldManager)); err != nil {
+	of := func(finalizers []string) *cluster.MachineDeployment {
+		return &cluster.MachineDeployment{ObjectMeta: metav1.ObjectMeta{ResourceVersion: before.ResourceVersion, Finalizers: finalizers}}
+	}
+	body, err := client.MergeFromWithOptions(of(before.Finalizers), client.MergeFromWithOptimisticLock{}).Data(of(after.Finalizers))
+	if err != nil {
+		return fmt.Errorf("encoding the finalizers of MachineDeployment %s: %w", client.ObjectKeyFromObject(after), err)
+	}
+	into, err := metadataOf(after, r.Worker)
+	if err != nil {
+		return err
+	}
+	if err := r.Worker.Patch(ctx, into, client.RawPatch(types.MergePatchType, body), client.FieldOwner(api.FieldManager)); err != nil {
 		return raced(fmt.Errorf("patching the finalizers of MachineDeployment %s: %w", client.ObjectKeyFromObject(after), err))
 	}
 	return nil

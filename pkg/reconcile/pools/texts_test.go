@@ -3,6 +3,7 @@ package pools
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"testing"
 	"unsafe"
@@ -42,6 +43,18 @@ func TestTextsSharing(t *testing.T) {
 	at := func(s *corev1.Secret) *byte { return unsafe.StringData(s.Annotations[api.AnnotationVersion]) }
 	if at(kept[0]) != at(kept[2]) {
 		t.Error("the version is in memory twice")
+	}
+	same := func(a, b map[string]string) bool { return reflect.ValueOf(a).Pointer() == reflect.ValueOf(b).Pointer() }
+	if !same(kept[0].Labels, kept[1].Labels) || same(kept[0].Annotations, kept[1].Annotations) {
+		t.Error("labels that are equal are in memory twice, or annotations that differ once")
+	}
+	for _, m := range []map[string]string{{"a": "b"}, {"a": "b", "": ""}, {"a": "b", "c": "d"}, {"a": "d", "c": "b"}, {"": "", "a": ""}, {}, nil} {
+		for range 4 {
+			got, err := share(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Labels: maps.Clone(m), Annotations: maps.Clone(m)}})
+			if s := got.(*corev1.Secret); err != nil || !reflect.DeepEqual(s.Labels, m) || !reflect.DeepEqual(s.Annotations, m) {
+				t.Errorf("%v becomes %v and %v (err %v)", m, s.Labels, s.Annotations, err)
+			}
+		}
 	}
 	bare, err := share(&corev1.Secret{})
 	if err != nil || !reflect.DeepEqual(bare, &corev1.Secret{}) {
