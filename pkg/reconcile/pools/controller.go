@@ -299,11 +299,7 @@ func (r *Reconciler) patchFinalizers(ctx context.Context, before, after *cluster
 	if err != nil {
 		return fmt.Errorf("encoding the finalizers of MachineDeployment %s: %w", client.ObjectKeyFromObject(after), err)
 	}
-	into, err := metadataOf(after, r.Worker)
-	if err != nil {
-		return err
-	}
-	if err := r.Worker.Patch(ctx, into, client.RawPatch(types.MergePatchType, body), client.FieldOwner(api.FieldManager)); err != nil {
+	if err := r.Worker.Patch(ctx, after, client.RawPatch(types.MergePatchType, body), client.FieldOwner(api.FieldManager)); err != nil {
 		return raced(fmt.Errorf("patching the finalizers of MachineDeployment %s: %w", client.ObjectKeyFromObject(after), err))
 	}
 	return nil

@@ -12,8 +12,8 @@ import (
 )
 
 // mostTexts bounds the texts that are known; beyond it, all are forgotten, and what has
-// them keeps them.
-const mostTexts = 1 << 16
+// them keeps them. A pool has five of its own, and a rotation makes a few new ones.
+const mostTexts = 1 << 17
 
 // mostShared is the longest text that is taken to be in other objects too, in bytes.
 const mostShared = 256
