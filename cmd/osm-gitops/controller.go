@@ -186,7 +186,8 @@ func setUp(ctx context.Context, f *controllerFlags, facts nodeFacts, mirrors *so
 		return nil, err
 	}
 	if f.registrySecret.Name != "" {
-		if facts.registry, err = cacheOfOne(mgr, cfg, &corev1.Secret{}, f.registrySecret.Namespace, f.registrySecret.Name); err != nil {
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: f.registrySecret.Namespace, Name: f.registrySecret.Name}}
+		if facts.registry, err = cacheOfOne(mgr, cfg, secret, cache.TransformStripManagedFields()); err != nil {
 			return nil, err
 		}
 	}
@@ -199,7 +200,7 @@ func setUp(ctx context.Context, f *controllerFlags, facts nodeFacts, mirrors *so
 // newManager makes the manager of the management cluster. With a worker cluster
 // apart, its cache holds nothing outside --namespace but profiles that pools may take.
 func newManager(cfg *rest.Config, f *controllerFlags, facts nodeFacts, lease string) (ctrl.Manager, error) {
-	own := map[string]cache.Config{f.namespace: {}}
+	own, texts := map[string]cache.Config{f.namespace: {}}, &pools.Texts{}
 	caches := cache.Options{
 		DefaultTransform:  nodes.Transform(),
 		DefaultNamespaces: own,
@@ -207,7 +208,7 @@ func newManager(cfg *rest.Config, f *controllerFlags, facts nodeFacts, lease str
 	}
 	if facts.management == facts.worker {
 		var err error
-		if caches.ByObject, err = workerCache(); err != nil {
+		if caches.ByObject, err = workerCache(texts); err != nil {
 			return nil, err
 		}
 	}
@@ -215,7 +216,7 @@ func newManager(cfg *rest.Config, f *controllerFlags, facts nodeFacts, lease str
 		caches.ByObject[offered] = cache.ByObject{Namespaces: f.profileNamespaces()}
 	}
 	caches.ByObject[&appsv1.ControllerRevision{}] = nodes.Records(f.namespace)
-	caches.ByObject[&osm.OperatingSystemConfig{}] = cache.ByObject{Namespaces: own, Transform: pools.TrimConfig}
+	caches.ByObject[&osm.OperatingSystemConfig{}] = cache.ByObject{Namespaces: own, Transform: texts.Sharing(pools.TrimConfig)}
 	caches.DefaultWatchErrorHandler = facts.unreadable
 	o, err := managerOptions(f, lease, f.namespace, caches)
 	if err == nil && f.rehearsal.observe {
@@ -422,12 +423,16 @@ func checkWith(engine *render.Engine) profile.Check {
 	}
 }
 
-// cacheOfOne watches a single object, so that its name is all the right we need.
-func cacheOfOne(mgr ctrl.Manager, cfg *rest.Config, obj client.Object, namespace, name string) (cache.Cache, error) {
+// cacheOfOne watches the object of a name, so that this is all the right we need.
+func cacheOfOne(mgr ctrl.Manager, cfg *rest.Config, obj client.Object, trim toolscache.TransformFunc) (cache.Cache, error) {
+	namespace, name := obj.GetNamespace(), obj.GetName()
 	c, err := cache.New(cfg, cache.Options{
 		Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient(),
 		ByObject: map[client.Object]cache.ByObject{
-			obj: {Namespaces: map[string]cache.Config{namespace: {FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, name)}}},
+			obj: {
+				Namespaces: map[string]cache.Config{namespace: {FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, name)}},
+				Transform:  trim,
+			},
 		},
 	})
 	if err != nil {

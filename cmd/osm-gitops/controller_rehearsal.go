@@ -171,7 +171,7 @@ func (f *controllerFlags) newStage(ctx context.Context, facts nodeFacts, lease s
 
 // workerStage is the manager of a worker cluster apart.
 func (f *controllerFlags) workerStage(facts nodeFacts) (ctrl.Manager, error) {
-	objects, err := workerCache()
+	objects, err := workerCache(&pools.Texts{})
 	if err != nil {
 		return nil, err
 	}

@@ -41,18 +41,19 @@ const setUpRetry = 2 * time.Second
 
 // workerCache is what is kept in memory of the worker cluster: of user data no more
 // than digests, of kube-system the bootstrap tokens.
-func workerCache() (map[client.Object]cache.ByObject, error) {
+func workerCache(texts *pools.Texts) (map[client.Object]cache.ByObject, error) {
 	tokens, err := labels.NewRequirement(api.LabelTokenPool, selection.Exists, nil)
 	if err != nil {
 		return nil, fmt.Errorf("selecting bootstrap tokens: %w", err)
 	}
-	objects := pools.Cached()
+	rest := texts.Sharing(nodes.Transform())
+	objects := pools.Cached(texts)
 	maps.Copy(objects, nodes.WorkerCache())
 	maps.Copy(objects, map[client.Object]cache.ByObject{
-		&cluster.MachineDeployment{}: {Namespaces: map[string]cache.Config{cache.AllNamespaces: {}}},
+		&cluster.MachineDeployment{}: {Namespaces: map[string]cache.Config{cache.AllNamespaces: {}}, Transform: rest},
 		&corev1.Secret{}: {Namespaces: map[string]cache.Config{
-			api.NamespaceCloudInitSettings: {Transform: pools.CacheTransform},
-			metav1.NamespaceSystem:         {LabelSelector: labels.NewSelector().Add(*tokens)},
+			api.NamespaceCloudInitSettings: {Transform: texts.Sharing(pools.CacheTransform)},
+			metav1.NamespaceSystem:         {LabelSelector: labels.NewSelector().Add(*tokens), Transform: rest},
 		}},
 	})
 	return objects, nil
@@ -60,7 +61,8 @@ func workerCache() (map[client.Object]cache.ByObject, error) {
 
 // addPools adds the pool controller to the manager of the worker cluster.
 func addPools(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Manager, f *controllerFlags, facts nodeFacts) error {
-	clusterInfo, err := cacheOfOne(mgr, mgr.GetConfig(), &corev1.ConfigMap{}, "kube-public", "cluster-info")
+	info := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespacePublic, Name: "cluster-info"}}
+	clusterInfo, err := cacheOfOne(mgr, mgr.GetConfig(), info, pools.TrimClusterInfo)
 	if err != nil {
 		return err
 	}
@@ -182,7 +184,7 @@ func (p *part) begin(ctx context.Context, attempt func() (ctrl.Manager, error)) 
 }
 
 func newWorkerManager(ctx context.Context, management ctrl.Manager, f *controllerFlags, facts nodeFacts) (ctrl.Manager, error) {
-	objects, err := workerCache()
+	objects, err := workerCache(&pools.Texts{})
 	if err != nil {
 		return nil, err
 	}
@@ -192,7 +194,7 @@ func newWorkerManager(ctx context.Context, management ctrl.Manager, f *controlle
 	if err != nil {
 		return nil, err
 	}
-	mgr, err := ctrl.NewManager(facts.worker.cluster.config, o)
+	mgr, err := ctrl.NewManager(pools.Lean(facts.worker.cluster.config), o)
 	if err != nil {
 		return nil, fmt.Errorf("preparing to work: %w", err)
 	}

@@ -143,6 +143,9 @@ func (d *document) fileList(files []cloudFile) *yaml.Node {
 	if len(files) == 0 {
 		return nil
 	}
+	if isSimple(files) {
+		return d.mark(markedText{files: files})
+	}
 	// The same nodes as keys of every item: they are only read.
 	path, permissions, encoding, content := scalar("path"), scalar("permissions"), scalar("encoding"), scalar("content")
 	list := &yaml.Node{Kind: yaml.SequenceNode, Content: make([]*yaml.Node, 0, len(files))}

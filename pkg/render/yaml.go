@@ -21,10 +21,22 @@ type document struct {
 	marked []markedText
 }
 
-// markedText is put in after encoding: base64 in quotes, else as a literal block.
+// markedText is put in after encoding: base64 in quotes, files as a list, else as a
+// literal block.
 type markedText struct {
 	text   string
 	base64 bool
+	files  []cloudFile
+}
+
+// size is about how much there will be.
+func (m markedText) size() int {
+	size := len(m.text) + 8*(1+strings.Count(m.text, "\n"))
+	for _, f := range m.files {
+		const keys = 96
+		size += keys + len(f.path) + len(f.content) + 8*strings.Count(f.content, "\n")
+	}
+	return size
 }
 
 // minMarked is the length from which a text is put in after encoding. The YAML
@@ -84,7 +96,7 @@ func (d *document) putIn(doc []byte) ([]byte, error) {
 	}
 	size := len(doc)
 	for _, m := range d.marked {
-		size += len(m.text) + 8*(1+strings.Count(m.text, "\n"))
+		size += m.size()
 	}
 	out := make([]byte, 0, size)
 	for i, m := range d.marked {
@@ -93,9 +105,12 @@ func (d *document) putIn(doc []byte) ([]byte, error) {
 			return nil, fmt.Errorf("encoding cloud-config: mark %d is missing", i)
 		}
 		out, doc = append(out, before...), after
-		if m.base64 {
+		switch {
+		case m.files != nil:
+			out = appendFiles(bytes.TrimSuffix(out, []byte(" ")), m.files, keyColumn(before)+yamlIndent)
+		case m.base64:
 			out = append(append(append(out, '\''), m.text...), '\'')
-		} else {
+		default:
 			out = appendBlock(out, m.text, keyColumn(before)+yamlIndent)
 		}
 	}

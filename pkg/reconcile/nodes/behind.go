@@ -75,16 +75,16 @@ type follower struct{ *Reconciler }
 
 // Reconcile tells the nodes of one pool whether they are behind.
 func (r follower) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	nodes, err := r.known(ctx, client.MatchingFields{poolIndex: req.String()})
+	if err != nil || len(nodes) == 0 {
+		return ctrl.Result{}, err // a new pool has none, and its records need not be read
+	}
 	t, err := r.timelineOf(ctx, req.NamespacedName, false)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	if _, ok := t.current(); !ok {
 		return ctrl.Result{}, nil // it is being replaced, or its pool is gone: all stays as it was
-	}
-	nodes, err := r.known(ctx, client.MatchingFields{poolIndex: req.String()})
-	if err != nil {
-		return ctrl.Result{}, err
 	}
 	written := 0
 	for i := range nodes {

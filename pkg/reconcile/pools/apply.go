@@ -278,7 +278,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, osc *osm.OperatingSystemCo
 	if known := p.unread == nil; osc == nil || !known {
 		return nil
 	}
-	before := osc.DeepCopy()
+	before := osc.Status.DeepCopy()
 	set := func(kind string, status metav1.ConditionStatus, reason, message string) {
 		apimeta.SetStatusCondition(&osc.Status.Conditions, metav1.Condition{
 			Type: kind, Status: status, Reason: reason, Message: notes.Shorten(message, notes.MaxCondition), ObservedGeneration: osc.Generation,
@@ -301,12 +301,15 @@ func (r *Reconciler) writeStatus(ctx context.Context, osc *osm.OperatingSystemCo
 	} else if osc.Status.Digests == nil && p.serving.Digests.Input != "" {
 		osc.Status.Digests = &p.serving.Digests
 	}
-	if equality.Semantic.DeepEqual(before.Status, osc.Status) {
+	if equality.Semantic.DeepEqual(*before, osc.Status) {
 		return nil
 	}
 	// Of exactly what was read: a cache that has not seen the status yet would have
 	// it written again, with a new time.
-	body, err := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}).Data(osc)
+	of := func(status osm.OperatingSystemConfigStatus) *osm.OperatingSystemConfig {
+		return &osm.OperatingSystemConfig{ObjectMeta: metav1.ObjectMeta{ResourceVersion: osc.ResourceVersion}, Status: status}
+	}
+	body, err := client.MergeFromWithOptions(of(*before), client.MergeFromWithOptimisticLock{}).Data(of(osc.Status))
 	if err != nil {
 		return fmt.Errorf("encoding the status of OperatingSystemConfig %s: %w", client.ObjectKeyFromObject(osc), err)
 	}

@@ -13,6 +13,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -289,9 +290,16 @@ func (r *Reconciler) hold(ctx context.Context, md *cluster.MachineDeployment) er
 	return r.patchFinalizers(ctx, md, held)
 }
 
+// patchFinalizers patches the difference between two states, of exactly what was read.
 func (r *Reconciler) patchFinalizers(ctx context.Context, before, after *cluster.MachineDeployment) error {
-	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if err := r.Worker.Patch(ctx, after, patch, client.FieldOwner(api.FieldManager)); err != nil {
+	of := func(finalizers []string) *cluster.MachineDeployment {
+		return &cluster.MachineDeployment{ObjectMeta: metav1.ObjectMeta{ResourceVersion: before.ResourceVersion, Finalizers: finalizers}}
+	}
+	body, err := client.MergeFromWithOptions(of(before.Finalizers), client.MergeFromWithOptimisticLock{}).Data(of(after.Finalizers))
+	if err != nil {
+		return fmt.Errorf("encoding the finalizers of MachineDeployment %s: %w", client.ObjectKeyFromObject(after), err)
+	}
+	if err := r.Worker.Patch(ctx, after, client.RawPatch(types.MergePatchType, body), client.FieldOwner(api.FieldManager)); err != nil {
 		return raced(fmt.Errorf("patching the finalizers of MachineDeployment %s: %w", client.ObjectKeyFromObject(after), err))
 	}
 	return nil
@@ -362,17 +370,21 @@ func permanent(err error) (string, bool) {
 // RoleBindings it keeps what decideAccess compares.
 //
 // client-go may hand in an object twice. StringData, which the API server never
-// returns, marks one whose data are digests already.
+// returns, marks one whose data are digests already, as those are that slim made.
 func CacheTransform(obj any) (any, error) {
 	secret, ok := obj.(*corev1.Secret)
 	if !ok {
 		return trimAccess(obj), nil
 	}
 	secret.ManagedFields = nil
-	if secret.Name == api.SecretGetterToken || secret.StringData != nil {
+	if secret.Name == api.SecretGetterToken {
 		return secret, nil
 	}
-	secret.StringData = map[string]string{}
+	if secret.StringData != nil {
+		secret.StringData = digested
+		return secret, nil
+	}
+	secret.StringData = digested
 	data := make(map[string][]byte, len(secret.Data))
 	for k, v := range secret.Data {
 		data[k] = []byte(dataDigest(v))
@@ -380,6 +392,9 @@ func CacheTransform(obj any) (any, error) {
 	secret.Data = data
 	return secret, nil
 }
+
+// digested marks. Nobody writes what a cache holds.
+var digested = map[string]string{}
 
 // TrimConfig keeps of a configuration what is not its spec, which is as large as what
 // it describes and cannot change.

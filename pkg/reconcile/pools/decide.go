@@ -253,14 +253,22 @@ func fits(out *render.Output, osc *osm.OperatingSystemConfig) error {
 	if osc == nil {
 		return nil
 	}
-	b, err := json.Marshal(osc)
-	if err != nil {
+	var size counted
+	if err := json.NewEncoder(&size).Encode(osc); err != nil {
 		return fmt.Errorf("encoding OperatingSystemConfig %s: %w", osc.Name, err)
 	}
-	if len(b) > maxConfigBytes {
-		return refuse("profile %q %s: the OperatingSystemConfig has %d bytes, and the API server holds %d: make the files of both stages smaller, or let the node fetch them", out.Record.Profile, out.Record.Version, len(b), maxConfigBytes)
+	if size > maxConfigBytes {
+		return refuse("profile %q %s: the OperatingSystemConfig has %d bytes, and the API server holds %d: make the files of both stages smaller, or let the node fetch them", out.Record.Profile, out.Record.Version, size, maxConfigBytes)
 	}
 	return nil
+}
+
+// counted is how many bytes were written to it, and nothing else of them.
+type counted int
+
+func (c *counted) Write(p []byte) (int, error) {
+	*c += counted(len(p))
+	return len(p), nil
 }
 
 // collision finds an object of the pool's names that belongs to somebody else.

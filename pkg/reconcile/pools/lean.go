@@ -1,18 +1,21 @@
 package pools
 
 import (
-	"bytes"
 	"io"
 	"net/http"
 	"strings"
 
 	"k8s.io/client-go/rest"
 
+	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 )
 
 // configPath is where the API server serves OperatingSystemConfigs, below a namespace.
 var configPath = "/apis/" + osm.GroupVersion.String() + "/namespaces/"
+
+// poolPath is where it serves MachineDeployments of all namespaces.
+var poolPath = "/apis/" + cluster.GroupVersion.String() + "/machinedeployments"
 
 // Where spec is, as the number of braces and brackets around it: in an object, in an
 // event of a watch ({"type":…,"object":{…}}), in a list ({"items":[{…}]}).
@@ -27,7 +30,8 @@ const (
 // name gives all of it. Nobody needs the spec of a cached one (TrimConfig drops it), it
 // is most of the object, and client-go reads it six times on the way to the cache: that
 // took a fifth of the controller's CPU. Metadata alone, which the API server can send,
-// would lack the status.
+// would lack the status. With it go managed fields, which are half of the rest, and
+// those of watched MachineDeployments; what comes as protobuf is slimmed, see slim.
 func Lean(cfg *rest.Config) *rest.Config {
 	cfg = rest.CopyConfig(cfg)
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return lean{next} })
@@ -39,21 +43,28 @@ type lean struct{ http.RoundTripper }
 // RoundTrip passes everything but the spec of configurations.
 func (l lean) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := l.RoundTripper.RoundTrip(req)
-	if err != nil || resp.Header.Get("Content-Encoding") != "" || !strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json") {
+	if err != nil || resp.Header.Get("Content-Encoding") != "" {
 		return resp, err
 	}
-	rest, ok := strings.CutPrefix(req.URL.Path, configPath)
-	if _, kind, _ := strings.Cut(rest, "/"); !ok || kind != "operatingsystemconfigs" {
+	slim(req, resp)
+	if !strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json") {
 		return resp, nil
 	}
-	depth := depthOfList
-	switch {
-	case req.Method == http.MethodPost:
-		depth = depthOfObject
-	case req.URL.Query().Get("watch") != "":
-		depth = depthOfEvent
+	watch := req.URL.Query().Get("watch") != ""
+	rest, ok := strings.CutPrefix(req.URL.Path, configPath)
+	_, kind, _ := strings.Cut(rest, "/")
+	switch config := ok && kind == "operatingsystemconfigs"; {
+	case config && req.Method == http.MethodPost:
+		resp.Body = &specless{from: resp.Body, at: depthOfObject}
+	case config && watch:
+		resp.Body = &specless{from: resp.Body, at: depthOfEvent}
+	case config:
+		resp.Body = &specless{from: resp.Body, at: depthOfList}
+	case watch && req.URL.Path == poolPath:
+		resp.Body = &specless{from: resp.Body, at: depthOfEvent, keepSpec: true}
+	default:
+		return resp, nil
 	}
-	resp.Body = &specless{from: resp.Body, at: depth}
 	resp.ContentLength = -1
 	resp.Header.Del("Content-Length")
 	return resp, nil
@@ -63,10 +74,12 @@ func (l lean) RoundTrip(req *http.Request) (*http.Response, error) {
 func (l lean) WrappedRoundTripper() http.RoundTripper { return l.RoundTripper }
 
 // specless leaves the member spec out of every object that stands at a depth of a
-// stream of JSON values. What is no JSON it passes on, for the reader to complain.
+// stream of JSON values, and managedFields out of its metadata. What is no JSON it
+// passes on, for the reader to complain.
 type specless struct {
-	from io.ReadCloser
-	at   int
+	from     io.ReadCloser
+	at       int
+	keepSpec bool
 
 	in, buf, out []byte // what was read, what of it is passed on, and what of that is not given yet
 	failed       error
@@ -74,9 +87,11 @@ type specless struct {
 	depth            int
 	inString, escape bool
 	object           bool   // what stands at the depth is one, no array
+	meta             bool   // the member read last is its metadata
+	metaObject       bool   // which is one, no array
 	naming           bool   // a member's name comes next, or is being read
 	name             []byte // as far as it was read
-	members          int    // that were passed on
+	members          [2]int // that were passed on, of the object and of its metadata
 	dropping         bool
 }
 
@@ -105,7 +120,20 @@ func (s *specless) Read(p []byte) (int, error) {
 
 // pass appends to out what of in is passed on.
 func (s *specless) pass(out, in []byte) []byte {
-	for _, c := range in {
+	for i := 0; i < len(in); i++ {
+		if s.inString && !s.naming && !s.escape {
+			from := i
+			for i < len(in) && in[i] != '"' && in[i] != '\\' {
+				i++
+			}
+			if !s.dropping {
+				out = append(out, in[from:i]...)
+			}
+			if i == len(in) {
+				break
+			}
+		}
+		c := in[i]
 		switch {
 		case s.inString:
 			s.inString = s.escape || c != '"'
@@ -126,16 +154,13 @@ func (s *specless) pass(out, in []byte) []byte {
 			}
 		case c == '{' || c == '[':
 			s.depth++
-			if s.depth == s.at {
-				s.object, s.members = c == '{', 0
-				s.naming = s.object
-			}
+			s.opened(c == '{')
 		case c == '}' || c == ']':
-			if s.depth == s.at {
+			if s.level() >= 0 {
 				s.naming, s.dropping = false, false
 			}
 			s.depth--
-		case c == ',' && s.depth == s.at && s.object:
+		case c == ',' && s.level() >= 0:
 			s.naming, s.dropping = true, false
 			continue // it is passed on with the name
 		}
@@ -146,14 +171,44 @@ func (s *specless) pass(out, in []byte) []byte {
 	return out
 }
 
+// level says whose members come: 0 is the object, 1 its metadata, less than 0 neither.
+func (s *specless) level() int {
+	switch {
+	case s.depth == s.at && s.object:
+		return 0
+	case s.depth == s.at+1 && s.metaObject:
+		return 1
+	}
+	return -1
+}
+
+// opened is told of what begins.
+func (s *specless) opened(object bool) {
+	switch s.depth {
+	case s.at:
+		s.object, s.meta = object, false
+	case s.at + 1:
+		s.metaObject = s.meta && object
+	}
+	level := s.level()
+	s.naming = level >= 0
+	if s.naming {
+		s.members[level] = 0
+	}
+}
+
 // named ends a name: what it names is dropped, or follows.
 func (s *specless) named(out []byte) []byte {
-	s.naming, s.dropping = false, bytes.Equal(s.name, []byte(`"spec"`))
+	level, name := s.level(), string(s.name)
+	s.naming, s.dropping = false, level == 0 && name == `"spec"` && !s.keepSpec || level == 1 && name == `"managedFields"`
+	if level == 0 {
+		s.meta = name == `"metadata"`
+	}
 	if !s.dropping {
-		if s.members > 0 {
+		if s.members[level] > 0 {
 			out = append(out, ',')
 		}
-		s.members++
+		s.members[level]++
 		out = append(out, s.name...)
 	}
 	s.name = s.name[:0]

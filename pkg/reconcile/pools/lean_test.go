@@ -40,6 +40,11 @@ func TestSpecless(t *testing.T) {
 		"a list":                       {depthOfList, `{"metadata":{"continue":"x"},"items":[{"a":[1,2],"spec":{}},{"spec":[]},{"b":"spec"}]}`, `{"metadata":{"continue":"x"},"items":[{"a":[1,2]},{},{"b":"spec"}]}`},
 		"an array at the depth":        {depthOfEvent, `{"a":[1,2,"spec",3],"b":{"spec":1}}`, `{"a":[1,2,"spec",3],"b":{}}`},
 		"text, with quotes of its own": {depthOfObject, `{"a":"\\\"spec\":{","spec":"\\","b":"é"}`, `{"a":"\\\"spec\":{","b":"é"}`},
+		"managed fields":               {depthOfEvent, `{"object":{"metadata":{"managedFields":[{"a":{}}],"name":"x","b":{"managedFields":1}},"managedFields":2,"status":{"managedFields":3}}}`, `{"object":{"metadata":{"name":"x","b":{"managedFields":1}},"managedFields":2,"status":{"managedFields":3}}}`},
+		"managed fields alone":         {depthOfObject, `{"metadata":{"managedFields":[]},"spec":{"metadata":{"managedFields":1}}}`, `{"metadata":{}}`},
+		"they come last, spec follows": {depthOfObject, `{"metadata":{"a":"spec","managedFields":{"b":[1]}},"spec":1,"c":2}`, `{"metadata":{"a":"spec"},"c":2}`},
+		"metadata that is a list":      {depthOfObject, `{"metadata":["managedFields",{"managedFields":1}],"a":1}`, `{"metadata":["managedFields",{"managedFields":1}],"a":1}`},
+		"no JSON: a name is an object": {depthOfObject, `{{"a":1},"b"}`, `{{"a":1}"b"}`},
 		"broken off in a name":         {depthOfObject, `{"a":1,"sp`, `{"a":1"sp`},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -81,6 +86,9 @@ func drop(v any, at int) any {
 	case map[string]any:
 		if at == 1 {
 			delete(v, "spec")
+			if meta, ok := v["metadata"].(map[string]any); ok {
+				delete(meta, "managedFields")
+			}
 			return v
 		}
 		for k := range v {
@@ -114,7 +122,7 @@ func TestLean(t *testing.T) {
 	lacksOnlySpec := func(how string, got *osm.OperatingSystemConfig) {
 		t.Helper()
 		want := whole.DeepCopy()
-		want.Spec = osm.OperatingSystemConfigSpec{}
+		want.Spec, want.ManagedFields = osm.OperatingSystemConfigSpec{}, nil
 		want.TypeMeta = got.TypeMeta
 		if !reflect.DeepEqual(got, want) {
 			a, _ := json.Marshal(got)

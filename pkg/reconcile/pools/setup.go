@@ -111,8 +111,8 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, w Watches) err
 
 // Cached says how the cache of the worker cluster keeps the objects that let nodes
 // read their Secrets: those of cloud-init-settings, trimmed.
-func Cached() map[client.Object]cache.ByObject {
-	here := cache.ByObject{Namespaces: map[string]cache.Config{api.NamespaceCloudInitSettings: {Transform: CacheTransform}}}
+func Cached(texts *Texts) map[client.Object]cache.ByObject {
+	here := cache.ByObject{Namespaces: map[string]cache.Config{api.NamespaceCloudInitSettings: {Transform: texts.Sharing(CacheTransform)}}}
 	return map[client.Object]cache.ByObject{&corev1.ServiceAccount{}: here, &rbacv1.Role{}: here, &rbacv1.RoleBinding{}: here}
 }
 
