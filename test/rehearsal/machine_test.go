@@ -22,8 +22,14 @@ import (
 // machinesDir is where the machines' file systems are, in memory.
 const machinesDir = "/run/machines"
 
-// patience bounds every wait: reaching it is a failure, so it may be generous.
-const patience = 10 * time.Minute
+// patience bounds every wait: reaching it is a failure, so it may be generous. In a soak
+// there is a machine whose processor is emulated.
+var patience = func() time.Duration {
+	if soak {
+		return 30 * time.Minute
+	}
+	return 10 * time.Minute
+}()
 
 // rebooted is the status with which systemd-nspawn says that the machine wants to start
 // again: see --keep-unit and "EXIT STATUS" in systemd-nspawn(1).

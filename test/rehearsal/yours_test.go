@@ -1,12 +1,21 @@
 package rehearsal_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
 	"testing"
 
+	"github.com/fluxcd/pkg/apis/meta"
+	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	machinesapi "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
@@ -20,6 +29,7 @@ func TestYours(t *testing.T) {
 		t.Skip("no profile is given: see docs/rehearse.md")
 	}
 	pool := readPool(t, os.Getenv(yourPoolEnv))
+	theCloud(t).accepts(t, pool.GetAnnotations()[api.AnnotationOSP])
 	for _, s := range systemsOf(t, pool) {
 		t.Run(s.image, func(t *testing.T) {
 			t.Parallel()
@@ -28,6 +38,71 @@ func TestYours(t *testing.T) {
 			r.finished()
 		})
 	}
+}
+
+// accepts waits until the controller has taken every profile over, or ends the test with
+// what it has against them, or because the one that is asked for is none of them.
+func (c *cloud) accepts(t *testing.T, profile string) {
+	t.Helper()
+	var source api.ProfileSource
+	c.eventually(t, "the controller takes the profiles over", func() error {
+		if err := c.client.Get(t.Context(), client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: "profiles"}, &source); err != nil {
+			return err
+		}
+		ready := apimeta.FindStatusCondition(source.Status.Conditions, meta.ReadyCondition)
+		switch {
+		case ready == nil:
+			return errors.New("it has not looked yet")
+		case ready.Reason == api.ReasonProfilesInvalid:
+			t.Fatalf("the controller refuses a profile: correct it, then rehearse again\n%s", ready.Message)
+		case ready.Status != metav1.ConditionTrue:
+			return errors.New(ready.Message)
+		}
+		return nil
+	})
+	var names []string
+	for _, p := range source.Status.Profiles {
+		names = append(names, p.Name)
+	}
+	if !slices.Contains(names, profile) {
+		t.Fatalf("the pool asks for the profile %q, and PROFILE has %q: correct the annotation %s of the pool, or the name of the profile", profile, names, api.AnnotationOSP)
+	}
+}
+
+// objection is why a pool of somebody's cannot have what it asks for, as the controller
+// has told it. Ours are there before their profiles.
+func (c *cloud) objection(t *testing.T, pool string) string {
+	t.Helper()
+	if os.Getenv(yourProfileEnv) == "" {
+		return ""
+	}
+	var events corev1.EventList
+	if err := c.client.List(t.Context(), &events, client.InNamespace(c.namespace)); err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range events.Items {
+		if e.InvolvedObject.Kind == "MachineDeployment" && e.InvolvedObject.Name == pool && e.Reason == api.EventProfileError {
+			return e.Message
+		}
+	}
+	return ""
+}
+
+// hopeless is after how long a pause supervise.sh has tried often enough: nothing but the
+// profile goes wrong in a rehearsal of another's.
+var hopeless = regexp.MustCompile(`supervise: \S+ ended with status \d+, again in 32 s`)
+
+// despairs ends the test where a step of the profile fails again and again.
+func (m *machine) despairs() {
+	m.t.Helper()
+	journal := m.journal("cat")
+	at := hopeless.FindStringIndex(journal)
+	if at == nil {
+		return
+	}
+	lines := strings.Split(journal[:at[1]], "\n")
+	m.t.Fatalf("%s will not be a node, for a step of the profile fails again and again: correct what the last of these lines tell of, then rehearse again\n%s",
+		m.name, strings.Join(lines[max(0, len(lines)-10):], "\n"))
 }
 
 // onlyOurs skips a test of the profiles that are shipped where another is rehearsed.
