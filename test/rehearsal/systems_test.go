@@ -294,7 +294,7 @@ install)
     fi
     case $package in
     containerd*-[0-9]*)
-      cp -r /usr/local/share/packages/. /
+      cp -r --remove-destination /usr/local/share/packages/. / # one may run
       package=${package%-[0-9]*}
       ;;
     esac

@@ -191,8 +191,12 @@ func mirrorDown(r *rehearsal) {
 	r.downloads().Add(nodes.Fault{On: "/InRelease", Times: 12, Answer: nodes.Says(http.StatusBadGateway, "away\n")})
 }
 
-// powerFails lets the machine start again, without a word to anything on it.
+// powerFails lets the machine start again, without a word to anything on it: no process
+// goes on while the first is gone already.
 func (r *rehearsal) powerFails() {
+	if err := r.freeze(); err != nil {
+		r.t.Errorf("stopping %s: %v", r.name, err)
+	}
 	if out, err := r.run("systemctl", "reboot", "--force", "--force"); err != nil {
 		r.t.Logf("rebooting: %v: %s", err, out)
 	}
