@@ -3,7 +3,9 @@ package rehearsal_test
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -20,6 +22,8 @@ import (
 
 	machinesapi "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/profiles"
 )
 
 // TestYours boots machines with a profile and a pool that somebody has written, on every
@@ -88,21 +92,67 @@ func (c *cloud) objection(t *testing.T, pool string) string {
 	return ""
 }
 
-// hopeless is after how long a pause supervise.sh has tried often enough: nothing but the
+// hopeless is what supervise.sh says when it has tried often enough: nothing but the
 // profile goes wrong in a rehearsal of another's.
 var hopeless = regexp.MustCompile(`supervise: \S+ ended with status \d+, again in 32 s`)
 
-// despairs ends the test where a step of the profile fails again and again.
-func (m *machine) despairs() {
-	m.t.Helper()
-	journal := m.journal("cat")
+// despair is the end of a journal in which a step of the profile fails again and again,
+// or nothing.
+func despair(journal string) string {
 	at := hopeless.FindStringIndex(journal)
 	if at == nil {
-		return
+		return ""
 	}
 	lines := strings.Split(journal[:at[1]], "\n")
-	m.t.Fatalf("%s will not be a node, for a step of the profile fails again and again: correct what the last of these lines tell of, then rehearse again\n%s",
-		m.name, strings.Join(lines[max(0, len(lines)-10):], "\n"))
+	return strings.Join(lines[max(0, len(lines)-10):], "\n")
+}
+
+// despairs ends the test where the machine will not become a node.
+func (m *machine) despairs() {
+	m.t.Helper()
+	if end := despair(m.journal("cat")); end != "" {
+		m.t.Fatalf("%s will not be a node, for a step of the profile fails again and again: correct what the last of these lines tell of, then rehearse again\n%s", m.name, end)
+	}
+}
+
+// TestDespair: the supervise.sh of our profiles, from which others' are copied, says what
+// is looked for, at the sixth failure and not before.
+func TestDespair(t *testing.T) {
+	var script string
+	for _, file := range profileFiles(t, "osp-ubuntu.yaml") {
+		if file.Path == "/opt/bin/supervise.sh" {
+			script = file.Content.Inline.Data
+		}
+	}
+	dir := t.TempDir()
+	for name, text := range map[string]string{"supervise.sh": script, "setup": "#!/bin/sh\necho there is no motd >&2\nexit 1\n", "sleep": "#!/bin/sh\nif [ \"$1\" = \"$LAST\" ]; then kill $PPID; fi\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for last, hopeless := range map[string]bool{"16": false, "32": true} {
+		cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "supervise.sh"), filepath.Join(dir, "setup"))
+		cmd.Env = []string{"PATH=" + dir + ":/usr/bin:/bin", "LAST=" + last}
+		out, err := cmd.CombinedOutput()
+		end := despair(string(out))
+		if err == nil || (end != "") != hopeless || hopeless && !strings.Contains(end, "there is no motd\nsupervise: ") {
+			t.Errorf("after a pause of %s s: %v, %q of:\n%s", last, err, end, out)
+		}
+	}
+}
+
+// profileFiles are the files of the bootstrap stage of a profile of ours.
+func profileFiles(t *testing.T, name string) []osm.File {
+	t.Helper()
+	b, err := fs.ReadFile(profiles.FS(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var osp osm.OperatingSystemProfile
+	if err := yaml.UnmarshalStrict(b, &osp); err != nil {
+		t.Fatal(err)
+	}
+	return osp.Spec.BootstrapConfig.Files
 }
 
 // onlyOurs skips a test of the profiles that are shipped where another is rehearsed.
