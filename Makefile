@@ -64,9 +64,10 @@ fuzz: prerequisites ## feed every decoder and encoder what strangers might write
 SOAK ?= ./test/nodescripts ./test/rehearsal ./test/faults ./test/e2e ./test/image
 
 .PHONY: soak
+soak: export OSM_SOAK=1
 soak: prerequisites ## run the long tests: every fault on nodes alone and on whole machines, power that fails at every command, crashes under 300 pools, the controller with the race detector and no right too many, images for two machines, and the controllers of Flux
 	hack/machines
-	OSM_SOAK=1 OSM_UNUSED_RIGHTS=1 go test -count=1 -timeout 4h $(SOAK)
+	OSM_UNUSED_RIGHTS=1 go test -count=1 -timeout 4h $(SOAK)
 
 .PHONY: docs
 docs: prerequisites ## build the documentation as a static site in bin/site, every link and anchor checked

@@ -1,5 +1,3 @@
-dpkg --force-confold --configure -a
-
 # An index that cannot be read now may be read in a while: without it a package looks
 # as if it did not exist. One that is gone for good must not be in the way for ever.
 for pause in 5 10 20 40 0; do
@@ -8,6 +6,7 @@ for pause in 5 10 20 40 0; do
   fi
   sleep "$pause"
 done
+apt_repair
 apt_get install ca-certificates conntrack curl e2fsprogs ebtables ethtool ipvsadm \
   iptables jq kmod openssh-client socat util-linux
 

@@ -12,7 +12,7 @@ END
 systemctl restart systemd-resolved.service || true
 {{- end }}
 if ! command -v curl >/dev/null; then
-  dpkg --force-confold --configure -a
   apt_get update
+  apt_repair
   apt_get install ca-certificates curl
 fi

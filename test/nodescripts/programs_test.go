@@ -51,7 +51,7 @@ type system struct {
 var images = map[string]system{
 	"ubuntu": {
 		name: "ubuntu", packages: "apt", release: "ID=ubuntu\nVERSION_ID=\"24.04\"\nVERSION_CODENAME=noble\n",
-		extra: []string{"apt-cache", "apt-get", "apt-mark", "cloud-init", "dpkg", "netplan", "update-ca-certificates"},
+		extra: []string{"apt-cache", "apt-get", "apt-mark", "cloud-init", "dpkg", "dpkg-query", "netplan", "update-ca-certificates"},
 		units: []string{"systemd-journald.service", "systemd-modules-load.service", "systemd-resolved.service", "systemd-networkd.service", "ufw.service", "cloud-init.service"},
 	},
 	"rhel": {
@@ -159,7 +159,7 @@ func (n *node) program(c protocol.Call) protocol.Reply {
 			}
 			n.write("/etc/hostname", args[1]+"\n", 0o644)
 		}
-	case "sysctl", "swapoff", "sync", "dpkg", "apt-mark", "netplan", "journalctl", "nmcli", "setenforce", "subscription-manager",
+	case "sysctl", "swapoff", "sync", "dpkg", "dpkg-query", "apt-mark", "netplan", "journalctl", "nmcli", "setenforce", "subscription-manager",
 		"update-ca-certificates", "update-ca-trust":
 		// Nothing to do, but for the images that lack them.
 	default:

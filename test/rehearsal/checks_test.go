@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	certificatesv1 "k8s.io/api/certificates/v1"
@@ -147,7 +148,12 @@ func (m *machine) keepsSecrets(secrets ...string) {
 func (m *machine) joins() *corev1.Node {
 	m.t.Helper()
 	node := &corev1.Node{}
+	var looked time.Time
 	m.cloud.eventually(m.t, m.name+" is a Node and Ready", func() error {
+		if m.system.pool != nil && time.Since(looked) > time.Second {
+			m.despairs()
+			looked = time.Now()
+		}
 		if err := m.cloud.client.Get(m.t.Context(), client.ObjectKey{Name: m.name}, node); err != nil {
 			return err
 		}

@@ -282,6 +282,11 @@ func (c *cloud) documents(t *testing.T, name string) (bootstrap, provisioning *c
 			if err == nil && len(s.Data[configKey]) == 0 {
 				err = errors.New("it is empty")
 			}
+			if err != nil {
+				if why := c.objection(t, name); why != "" {
+					t.Fatalf("the controller writes nothing for the pool %s: correct what it tells of, then rehearse again\n%s", name, why)
+				}
+			}
 			return err
 		})
 		return &s

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,8 +23,14 @@ import (
 // machinesDir is where the machines' file systems are, in memory.
 const machinesDir = "/run/machines"
 
-// patience bounds every wait: reaching it is a failure, so it may be generous.
-const patience = 10 * time.Minute
+// patience bounds every wait: reaching it is a failure, so it may be generous. In a soak
+// there is a machine whose processor is emulated.
+var patience = func() time.Duration {
+	if soak {
+		return 30 * time.Minute
+	}
+	return 10 * time.Minute
+}()
 
 // rebooted is the status with which systemd-nspawn says that the machine wants to start
 // again: see --keep-unit and "EXIT STATUS" in systemd-nspawn(1).
@@ -178,6 +185,31 @@ func (m *machine) groups() []string {
 		groups = append(groups, filepath.Join(tree, ours+os.Getenv(insideEnv)+"-"+m.name))
 	}
 	return groups
+}
+
+// freeze stops every process of the machine, where this one's kernel can do that: in
+// groups of version 2. They can be killed only.
+func (m *machine) freeze() error {
+	for _, group := range m.groups() {
+		payload := filepath.Join(group, "payload") // as systemd-nspawn calls it
+		if _, err := os.Stat(filepath.Join(payload, "cgroup.freeze")); err != nil {
+			continue
+		}
+		if err := os.WriteFile(filepath.Join(payload, "cgroup.freeze"), []byte("1"), 0); err != nil {
+			return err
+		}
+		return stage.Until(m.t.Context(), patience, m.name+" stands still", func() error {
+			b, err := os.ReadFile(filepath.Join(payload, "cgroup.events"))
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil // it is off
+			}
+			if err == nil && !bytes.Contains(b, []byte("frozen 1\n")) {
+				err = fmt.Errorf("it says %q", b)
+			}
+			return err
+		})
+	}
+	return nil
 }
 
 // start starts systemd-nspawn, on a terminal: without one it waits for ever.

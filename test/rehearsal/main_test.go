@@ -174,6 +174,7 @@ func prepare(ctx context.Context, dir string) ([]string, error) {
 		return standIn(ctx, filepath.Join(dir, "kubelet"))
 	})
 	if soak {
+		do(rootEnv+vmImage, func() (string, error) { return imageFolder(ctx, vmImage) })
 		do(containerdEnv, func() (string, error) { return cluster.Containerd.Path(ctx, os.Stderr) })
 	}
 	all.Wait()

@@ -52,6 +52,8 @@ var faults = append([]fault{
 	{name: "reboots-kubeconfig", system: bookworm, breaks: func(r *rehearsal) { reboots("/secrets/" + r.kubeconfig)(r) }, reboots: 1},
 	{name: "reboot-at-setup", system: trixie, breaks: rebootsAt("/opt/bin/setup"), reboots: 1},
 	{name: "reboot-at-containerd", system: bookworm, breaks: rebootsAt(containerdProgram), reboots: 1},
+	{name: "reboot-while-unpacking", system: bookworm, breaks: rebootsAt(unpacking), reboots: 1},
+	{name: "reboot-while-unpacking-apt-3", system: trixie, breaks: rebootsAt(unpacking), reboots: 1},
 	{name: "reboot-at-certificate", system: trixie, breaks: rebootsAt(clientCertificate), reboots: 1},
 	{name: "flatcar-503", system: flatcar, breaks: allUnavailable},
 	{name: "flatcar-reboot-at-mark", system: flatcar, breaks: rebootsAt(oemConfig), more: 1},
@@ -191,8 +193,12 @@ func mirrorDown(r *rehearsal) {
 	r.downloads().Add(nodes.Fault{On: "/InRelease", Times: 12, Answer: nodes.Says(http.StatusBadGateway, "away\n")})
 }
 
-// powerFails lets the machine start again, without a word to anything on it.
+// powerFails lets the machine start again, without a word to anything on it: no process
+// goes on while the first is gone already.
 func (r *rehearsal) powerFails() {
+	if err := r.freeze(); err != nil {
+		r.t.Errorf("stopping %s: %v", r.name, err)
+	}
 	if out, err := r.run("systemctl", "reboot", "--force", "--force"); err != nil {
 		r.t.Logf("rebooting: %v: %s", err, out)
 	}
@@ -221,6 +227,9 @@ func reboots(places ...string) func(r *rehearsal) {
 // clientCertificate is where the kubelet keeps what the cluster has signed, below
 // --cert-dir: https://github.com/kubernetes/client-go/blob/v0.36.0/util/certificate/certificate_store.go
 const clientCertificate = "/etc/kubernetes/pki/kubelet-client-current.pem"
+
+// unpacking is what dpkg writes while it unpacks containerd, before its larger files.
+const unpacking = "/etc/containerd/config.toml.dpkg-new"
 
 // rebootsAt lets the power fail as soon as a file is there.
 func rebootsAt(file string) func(r *rehearsal) {
