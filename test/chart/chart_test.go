@@ -15,14 +15,20 @@ import (
 // What the chart makes without values and what kustomize makes are the same objects, but
 // for what says that Helm keeps them and for the image.
 func TestChartAndKustomizeAgree(t *testing.T) {
-	for _, c := range []struct{ name, dir, values string }{
+	for _, c := range []struct{ name, dirs, values string }{
 		{"one cluster", ".", ""},
+		{"appliers", ". appliers", "appliers: {enabled: true}\n"},
+		{"observe", "observe", "observe: true\nhooks: {enabled: true}\nui: {enabled: true}\n"},
 		{"management", "two-clusters/management", "mode: management\nworkerCluster: {kubeconfigSecret: {name: osm-gitops-worker-cluster}}\nwebhook: {enabled: false}\nadmission: {policies: false}\n"},
 		{"worker", "two-clusters/worker", "mode: worker\nadmission: {policies: false}\n"},
 		{"monitoring", "monitoring", "metrics: {serviceMonitor: {enabled: true}, prometheusRule: {enabled: true}}\nnetworkPolicy: {enabled: false}\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			fromChart, fromKustomize := byName(t, chart(t, "kube-system", image+c.values)), byName(t, kustomize(t, c.dir))
+			var folders []*unstructured.Unstructured
+			for dir := range strings.FieldsSeq(c.dirs) {
+				folders = append(folders, kustomize(t, dir)...)
+			}
+			fromChart, fromKustomize := byName(t, chart(t, "kube-system", image+c.values)), byName(t, folders)
 			for _, o := range fromChart {
 				withoutHelm(o)
 			}
@@ -156,6 +162,8 @@ func TestArguments(t *testing.T) {
 		{"mode: management\nworkerCluster: {kubeconfigSecret: {name: w, key: config}}\n",
 			[]string{"--worker-cluster-kubeconfig=/etc/osm-gitops/worker-cluster/config", "--worker-health-probe-address=:8086", "--worker-metrics-address=0"}},
 		{"webhook: {enabled: false}\n", []string{"--webhook-address=0"}},
+		{"observe: true\n", []string{"--observe"}},
+		{"flags: {watch-label-selector: '!gitops.k8c.io/shard'}\n", []string{"--watch-label-selector=!gitops.k8c.io/shard"}},
 		{"hooks: {enabled: true, tlsSecret: h}\n", []string{"--hooks-address=:9292", "--hooks-cert-file=/etc/osm-gitops/hooks/tls.crt", "--hooks-key-file=/etc/osm-gitops/hooks/tls.key"}},
 		{"ui: {enabled: true, tlsSecret: u}\n", []string{"--ui-address=0.0.0.0:8443", "--ui-tls-cert=/etc/osm-gitops/ui/tls.crt", "--ui-tls-key=/etc/osm-gitops/ui/tls.key"}},
 		{"flags: {provenance-max: 1000000, disable-default-osps: true, node-download-mirrors: [a=https://x, b=https://y], cluster-name: \"1\"}\nextraArgs: [--log-debug]\n",
@@ -186,6 +194,10 @@ func TestRefusedValues(t *testing.T) {
 		image + "webhook: {url: \"https://x\"}":                   "it is for mode=worker",
 		image + "ui: {enabled: true}":                             "ui.tlsSecret is not set",
 		image + "metrics: {serviceMonitor: {enabled: true}}":      "networkPolicy.metricsFrom is not set",
+		image + "flags: {watch-label-selector: a=b}":              "the release is called osm-gitops",
+		image + "flags: {observe: true}":                          "observe",
+		image + "extraArgs: [--observe]":                          "set flags.watch-label-selector or observe",
+		image + "extraArgs: [-watch-label-selector=a]":            "set flags.watch-label-selector or observe",
 		"image: {repository: \"https://registry.example.com/x\"}": "repository",
 	} {
 		out, errs, err := render(t, values, "chart", chartDir, "osm")
