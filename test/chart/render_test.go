@@ -26,8 +26,10 @@ const (
 
 func TestMain(m *testing.M) {
 	code := cluster.Main(m, cluster.Options{})
-	if rendererDir != "" {
-		_ = os.RemoveAll(rendererDir)
+	for _, dir := range []string{rendererDir, controllerDir} {
+		if dir != "" {
+			_ = os.RemoveAll(dir)
+		}
 	}
 	os.Exit(code)
 }
