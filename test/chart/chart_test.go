@@ -219,15 +219,28 @@ func TestLint(t *testing.T) {
 	}
 }
 
-// The notes say what to do next, with the namespace in it.
+// The notes say what to do next, with the names that are there.
 func TestNotes(t *testing.T) {
-	out, errs, err := render(t, image, "notes", chartDir, "osm")
-	if err != nil {
-		t.Fatalf("%v\n%s", err, errs)
-	}
-	for _, want := range []string{"namespace: osm", "kubectl -n osm rollout status deployment/osm-gitops", "root on every node"} {
-		if !strings.Contains(out, want) {
-			t.Errorf("the notes lack %q:\n%s", want, out)
+	for _, c := range []struct {
+		name, values string
+		want         []string
+	}{
+		{"osm/osm-gitops", "", []string{"namespace: osm", "kubectl -n osm rollout status deployment/osm-gitops", "root on every node"}},
+		{"osm/osm-gitops", "flags: {watch-label-selector: '!a'}", []string{"deployment/osm-gitops", "It handles what !a selects"}},
+		{"osm/osm-gitops-a", "flags: {watch-label-selector: a=b}", []string{"deployment/osm-gitops-a", "what a=b selects"}},
+		{"osm/osm-gitops-a", "mode: worker\nflags: {watch-label-selector: a=b}", []string{"the lease of shard a=b"}},
+		{"osm/osm-gitops", "observe: true", []string{"changes nothing", `{.metadata.name}: {.status.conditions[?(@.type=="Observed")].message}{"\n"}`}},
+		{"osm/osm-gitops", "mode: worker", []string{"The kinds, the namespace cloud-init-settings and the rights", "ServiceAccount osm-gitops in osm"}},
+		{"osm/osm-gitops", "mode: worker\nobserve: true", []string{"The kinds and the rights", "ServiceAccount osm-gitops-dry-run in osm"}},
+	} {
+		out, errs, err := render(t, image+c.values, "notes", chartDir, c.name)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, errs)
+		}
+		for _, want := range c.want {
+			if !strings.Contains(out, want) {
+				t.Errorf("with %q the notes of %s lack %q:\n%s", c.values, c.name, want, out)
+			}
 		}
 	}
 }
