@@ -107,8 +107,8 @@ func withHelm() []act {
 			then: "kubectl -n flux-system get rolebinding osm-gitops-appliers-read; kubectl -n argocd get rolebinding osm-gitops-appliers-read",
 		},
 		{block: "docs/install.md: helm upgrade osm-gitops deploy/chart/osm-gitops --namespace kube-system --reset-then-reuse-values --set image.tag=v1.1.0", then: "image | grep -q :v1.1.0"},
+		{block: "docs/install.md: helm rollback osm-gitops --namespace kube-system", then: "image | grep -q :v1.0.0"},
 		{block: "docs/install.md: kubectl apply --server-side -f deploy/crds", then: "kubectl get crd profilesources.gitops.k8c.io"},
-		{block: "docs/install.md: helm rollback osm-gitops --namespace kube-system", then: "image | grep -q :v1.1.0"},
 		{
 			block: "docs/shards.md: helm get values osm-gitops --namespace kube-system --output yaml > values.yaml",
 			then:  "kubectl -n kube-system get deployment osm-gitops-a osm-gitops-b; kubectl -n kube-system get role osm-gitops-a-lease -o yaml | grep -q operating-system-manager-shard-b136ea19",
@@ -132,7 +132,7 @@ func withHelm() []act {
 		},
 		{block: "docs/upgrade.md: kubectl apply --server-side -f deploy/crds -f deploy/rbac.yaml", then: "image | grep -q :v1.1.0"},
 		{block: "docs/migration.md: kubectl apply --server-side -f deploy/crds -f deploy/dry-run.yaml"},
-		{block: "docs/install.md: kubectl delete -f deploy/crds -f deploy/cloud-init-settings.yaml", then: "! kubectl get crd profilesources.gitops.k8c.io"},
+		{block: "docs/install.md: kubectl delete -f deploy/crds", then: "! kubectl get crd profilesources.gitops.k8c.io"},
 	}
 }
 
