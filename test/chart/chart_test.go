@@ -1,6 +1,8 @@
 package chart
 
 import (
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -206,6 +208,26 @@ func TestRefusedValues(t *testing.T) {
 		} else if !strings.Contains(errs, says) {
 			t.Errorf("%q is refused without %q:\n%s", values, says, errs)
 		}
+	}
+}
+
+// What renders, what installs and what the page names is one helm.
+func TestOneHelm(t *testing.T) {
+	release := regexp.MustCompile(`helm\.sh/helm/v3 (v\S+)|tests of this page use \((v\S+)\)`)
+	found := map[string]bool{}
+	for _, path := range []string{"render/go.mod", "../../tools/helm/go.mod", page} {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := release.FindSubmatch(b)
+		if m == nil {
+			t.Fatalf("%s names no helm", path)
+		}
+		found[string(m[1])+string(m[2])] = true
+	}
+	if len(found) != 1 {
+		t.Errorf("they are %v", found)
 	}
 }
 
