@@ -25,7 +25,8 @@ const patience = time.Minute
 func TestAPIServerTakesIt(t *testing.T) {
 	c := cluster.Shared(t)
 	cl := c.Client(t)
-	for _, ns := range []string{"osm", "cluster-a"} {
+	// The last is that of a reference implementation, beside which somebody observes.
+	for _, ns := range []string{"osm", "cluster-a", api.NamespaceCloudInitSettings} {
 		if err := cl.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}); err != nil {
 			t.Fatal(err)
 		}

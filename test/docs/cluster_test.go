@@ -26,15 +26,15 @@ func (w *world) withCluster(s scene) {
 	c := cluster.Start(w.t, cluster.Options{})
 	kubeconfig := c.Kubeconfig
 	w.clusterInfo(c)
-	w.asController(c)
 	clusters := []*cluster.Cluster{c}
+	var worker *cluster.Cluster
 	if s.worker {
-		worker := cluster.Start(w.t, cluster.Options{})
+		worker = cluster.Start(w.t, cluster.Options{})
 		w.clusterInfo(worker)
-		w.besides(worker)
 		clusters = append(clusters, worker)
 		kubeconfig = w.contexts(map[string]*cluster.Cluster{"seed": c, "worker": worker})
 	}
+	w.asController(c, worker)
 	w.env = append(w.env, "KUBECONFIG="+kubeconfig)
 	if s.helm {
 		w.helm(clusters)
@@ -87,37 +87,34 @@ func (w *world) contexts(clusters map[string]*cluster.Cluster) (path string) {
 	return path
 }
 
-// asController has the controller run with the rights of deploy/rbac.yaml, beside whatever
-// else runs on this machine.
-func (w *world) asController(c *cluster.Cluster) {
+// asController has the controller run with the rights of deploy/, and one that only looks with
+// those to that, beside whatever else runs on this machine. Without a worker cluster apart it is
+// nil.
+func (w *world) asController(c, worker *cluster.Cluster) {
 	w.t.Helper()
-	w.write("controller.flags", strings.Join([]string{
-		"--kubeconfig", w.impersonating(c, "controller.kubeconfig"), "--health-probe-address", "0", "--metrics-address", "0", "--webhook-address", "0", "--cache-dir", filepath.Join(w.dir, "mirrors"),
-		"--allow-insecure-git", "--git-allowed-cidrs", "127.0.0.0/8", "--publish-snapshot",
-	}, " "))
-}
-
-// besides has it run with a worker cluster apart.
-func (w *world) besides(worker *cluster.Cluster) {
-	w.t.Helper()
-	flags, err := os.ReadFile(filepath.Join(w.dir, "controller.flags"))
-	if err != nil {
-		w.t.Fatal(err)
+	for file, account := range map[string]string{"controller.flags": "osm-gitops", "observer.flags": "osm-gitops-dry-run"} {
+		flags := []string{
+			"--kubeconfig", w.impersonating(c, account), "--health-probe-address", "0", "--metrics-address", "0", "--webhook-address", "0", "--cache-dir", filepath.Join(w.dir, "mirrors"),
+			"--allow-insecure-git", "--git-allowed-cidrs", "127.0.0.0/8", "--publish-snapshot",
+		}
+		if worker != nil {
+			flags = append(flags, "--worker-health-probe-address", "0", "--worker-metrics-address", "0", "--worker-cluster-kubeconfig", w.impersonating(worker, account))
+		}
+		w.write(file, strings.Join(flags, " "))
 	}
-	w.write("controller.flags", string(flags)+" --worker-health-probe-address 0 --worker-metrics-address 0 --worker-cluster-kubeconfig "+w.impersonating(worker, "worker.kubeconfig"))
 }
 
-// impersonating writes a kubeconfig of the controller's ServiceAccount.
-func (w *world) impersonating(c *cluster.Cluster, name string) (path string) {
+// impersonating writes a kubeconfig of a ServiceAccount.
+func (w *world) impersonating(c *cluster.Cluster, account string) (path string) {
 	w.t.Helper()
 	config, err := clientcmd.LoadFromFile(c.Kubeconfig)
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	for _, user := range config.AuthInfos {
-		user.Impersonate = "system:serviceaccount:kube-system:osm-gitops"
+		user.Impersonate = "system:serviceaccount:kube-system:" + account
 	}
-	path = filepath.Join(w.dir, name)
+	path = filepath.Join(w.t.TempDir(), "kubeconfig")
 	if err := clientcmd.WriteToFile(*config, path); err != nil {
 		w.t.Fatal(err)
 	}

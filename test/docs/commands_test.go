@@ -70,6 +70,7 @@ func newWorld(t *testing.T, bin string) *world {
 	w.write("cwd", dir)
 	w.write("prelude", prelude)
 	w.write("controller.flags", "")
+	w.write("observer.flags", "")
 	for to, from := range map[string]string{"profiles": "examples/repository/profiles", "clusters/prod": "examples/pools", "pools": "examples/pools", "deploy": "deploy", "examples/shards": "examples/shards"} {
 		if err := os.CopyFS(filepath.Join(dir, to), os.DirFS(filepath.Join(top, from))); err != nil {
 			t.Fatal(err)
@@ -86,13 +87,16 @@ func newWorld(t *testing.T, bin string) *world {
 	return w
 }
 
-// program is what the pages call osm-gitops: it adds what this machine needs, and lets the
-// controller run while the scene goes on.
+// program is what the pages call osm-gitops: it adds what this machine needs, and lets a
+// controller that does not end run while the scene goes on.
 const program = `#!/usr/bin/env bash
 real=$(dirname "$0")/real
 case $1 in
 controller)
-	nohup "$real" "$@" $(cat "$WORLD/controller.flags") >"$WORLD/controller.log" 2>&1 &
+	flags=$WORLD/controller.flags
+	case " $* " in *" --dry-run "* | *" --observe "*) flags=$WORLD/observer.flags ;; esac
+	case " $* " in *" --dry-run "*) exec "$real" "$@" $(cat "$flags") ;; esac
+	nohup "$real" "$@" $(cat "$flags") >"$WORLD/controller.log" 2>&1 &
 	echo $! >"$WORLD/controller.pid" ;;
 verify) exec "$real" "$@" --allow-insecure-git --git-allowed-cidrs 127.0.0.0/8 ;;
 *) exec "$real" "$@" ;;

@@ -146,11 +146,20 @@ func inTwoClusters() []act {
 			then:  "kubectl --context seed -n cluster-a get deployment osm-gitops -o yaml | grep -q 'secretName: worker-cluster'",
 		},
 		{block: "docs/migration.md: kubectl --context seed apply --server-side -f deploy/crds -f deploy/two-clusters/dry-run-management.yaml"},
+		{block: "docs/migration.md: osm-gitops controller --namespace kube-system --dry-run"},
+		{
+			block: "docs/migration.md: kubectl apply --server-side -f deploy/observe.yaml", first: "sed 's/name: platform$/name: osps/' profilesource.yaml | kubectl create -f -",
+			then: "kubectl -n kube-system wait --for=condition=Observed --timeout=60s profilesource/osps",
+		},
+		{block: "docs/migration.md: kubectl -n kube-system get profilesource osps -o jsonpath='{.status.conditions[?(@.type==\"Observed\")].message}'", then: "stopped"},
 		{
 			block: "docs/controller.md: kubectl --context seed apply --server-side -f deploy/crds -f deploy/two-clusters/management.yaml",
 			then: "kubectl --context seed -n kube-system wait --for=create --timeout=60s profilesource/osm-gitops-defaults; " +
 				"kubectl --context worker -n kube-system wait --for=create --timeout=60s lease/operating-system-manager-worker-manager; stopped",
 		},
+		{block: "docs/controller.md: osm-gitops controller --namespace kube-system --dry-run"},
+		{block: "docs/upgrade.md: osm-gitops controller --namespace kube-system --dry-run"},
+		{block: "docs/upgrade.md: osm-gitops controller --namespace kube-system --dry-run (2)"},
 	}
 }
 
@@ -165,12 +174,8 @@ func left() map[string]string {
 		"docs/flux.md: kubectl apply -f examples/flux/source.yaml -f examples/flux/kustomizations.yaml":                                                               beside,
 		"docs/flux.md: kubectl apply -f examples/flux/source.yaml -f examples/flux/profilesource.yaml":                                                                beside,
 		"docs/flux.md: $ kubectl apply -f deploy/appliers.yaml":                                                                                                       beside,
-		"docs/controller.md: osm-gitops controller --namespace kube-system --dry-run":                                                                                 "TestDryRun of test/e2e runs it before, beside and after a controller",
 		"docs/migration.md: osm-gitops import --namespace kube-system --to osps --git --url https://git.example.com/platform/osps.git":                                migration,
 		"docs/migration.md: kubectl apply --server-side -f osps/deploy/profilesource.yaml":                                                                            migration,
-		"docs/migration.md: osm-gitops controller --namespace kube-system --dry-run":                                                                                  migration,
-		"docs/migration.md: kubectl apply --server-side -f deploy/observe.yaml":                                                                                       migration,
-		"docs/migration.md: kubectl -n kube-system get profilesource osps -o jsonpath='{.status.conditions[?(@.type==\"Observed\")].message}'":                        migration,
 		"docs/migration.md: kubectl -n kube-system scale deployment operating-system-manager operating-system-manager-webhook --replicas 0":                           migration,
 		"docs/migration.md: kubectl -n kube-system get profilesources,operatingsystemconfigs":                                                                         migration,
 		"docs/migration.md: kubectl -n kube-system scale deployment osm-gitops --replicas 0":                                                                          "the handback of the cluster scene; TestMigration of test/e2e hands 50 pools back",
@@ -178,8 +183,6 @@ func left() map[string]string {
 		"docs/recovery.md: kubectl -n kube-system get profilesource osps -o jsonpath='{.status.revision}'":                                                            "TestRestoredFromBackup of test/e2e restores a cluster",
 		"docs/shards.md: osm-gitops controller --namespace kube-system --watch-label-selector '!gitops.k8c.io/shard'":                                                 shards,
 		"docs/shards.md: osm-gitops controller --namespace profiles":                                                                                                  shards,
-		"docs/upgrade.md: osm-gitops controller --namespace kube-system --dry-run":                                                                                    "TestDryRun of test/e2e runs it before, beside and after a controller",
-		"docs/upgrade.md: osm-gitops controller --namespace kube-system --dry-run (2)":                                                                                "TestDryRun of test/e2e runs it before, beside and after a controller",
 		"docs/install.md: make image": "compiles for two machines: TestImages of test/image does, and looks into the layout",
 		"docs/install.md: $(hack/tool crane) push bin/image registry.example.com/platform/osm-gitops:v1.0.0":                                                                      "that registry does not exist",
 		"docs/install.md: cosign verify registry.example.com/platform/osm-gitops:v1.0.0 \\":                                                                                       "needs an image that the workflow of a release has signed, and Sigstore's servers",
