@@ -165,6 +165,7 @@ func TestArguments(t *testing.T) {
 			[]string{"--worker-cluster-kubeconfig=/etc/osm-gitops/worker-cluster/config", "--worker-health-probe-address=:8086", "--worker-metrics-address=0"}},
 		{"webhook: {enabled: false}\n", []string{"--webhook-address=0"}},
 		{"observe: true\n", []string{"--observe"}},
+		{"flags: null\n", []string{"controller"}},
 		{"flags: {watch-label-selector: '!gitops.k8c.io/shard'}\n", []string{"--watch-label-selector=!gitops.k8c.io/shard"}},
 		{"hooks: {enabled: true, tlsSecret: h}\n", []string{"--hooks-address=:9292", "--hooks-cert-file=/etc/osm-gitops/hooks/tls.crt", "--hooks-key-file=/etc/osm-gitops/hooks/tls.key"}},
 		{"ui: {enabled: true, tlsSecret: u}\n", []string{"--ui-address=0.0.0.0:8443", "--ui-tls-cert=/etc/osm-gitops/ui/tls.crt", "--ui-tls-key=/etc/osm-gitops/ui/tls.key"}},

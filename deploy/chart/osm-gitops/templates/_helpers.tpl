@@ -4,6 +4,11 @@ Templates read those, change what values and the namespace of the release ask fo
 rest unchanged: there is one place where a right, a rule or a security context is set down.
 */}}
 
+{{/* The label selector that a flag has. */}}
+{{- define "osm-gitops.selector" -}}
+{{- get (.Values.flags | default dict) "watch-label-selector" | default "" -}}
+{{- end -}}
+
 {{/*
 "true" where this release is a shard: where a flag has it handle a part of the pools that is not the
 one without labels, which another release handles. That one takes the names of the repository's
@@ -12,7 +17,7 @@ deploy/, and has what there is one of.
 What selects objects without labels is made of "!key", "key!=value" and "key notin (values)" alone.
 */}}
 {{- define "osm-gitops.shard" -}}
-{{- $selector := get .Values.flags "watch-label-selector" | default "" -}}
+{{- $selector := include "osm-gitops.selector" . -}}
 {{- $key := "[^\\s,()=!<>]+" -}}
 {{- $rest := printf "(!\\s*%s|%s\\s*!=\\s*[^\\s,()=!<>]*|%s\\s+notin\\s*\\([^()]*\\))" $key $key $key -}}
 {{- if and (trim $selector) (not (regexMatch (printf "^\\s*%s(\\s*,\\s*%s)*\\s*$" $rest $rest) $selector)) }}true{{ end -}}
@@ -106,7 +111,7 @@ Pods of a shard have labels of their own, and what selects them does so by these
 {{- end -}}
 {{- $shard := include "osm-gitops.shard" . -}}
 {{- if and $shard (eq .Release.Name "osm-gitops") -}}
-{{- fail (printf "flags.watch-label-selector is %q, which takes a part of the pools, and the release is called osm-gitops, as the objects of the release with the rest are: call it otherwise, such as osm-gitops-a" (get $v.flags "watch-label-selector")) -}}
+{{- fail (printf "flags.watch-label-selector is %q, which takes a part of the pools, and the release is called osm-gitops, as the objects of the release with the rest are: call it otherwise, such as osm-gitops-a" (include "osm-gitops.selector" .)) -}}
 {{- end -}}
 {{- if and $shard $v.observe -}}
 {{- fail "observe is set, and flags.watch-label-selector takes a part of the pools: observe all of them with one release, or those without labels" -}}
