@@ -3,6 +3,7 @@ package docs_test
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -23,7 +24,7 @@ func permissions(t *testing.T, file string) string {
 	var b strings.Builder
 	b.WriteString("| namespace | what | verbs | why |\n|---|---|---|---|\n")
 	for _, r := range rules {
-		var what []string
+		what := slices.Clone(r.URLs)
 		for _, group := range r.Groups {
 			for _, resource := range r.Resources {
 				resource, sub, _ := strings.Cut(resource, "/")

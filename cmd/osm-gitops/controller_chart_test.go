@@ -19,14 +19,13 @@ var chartSets = map[string]bool{
 	"namespace": true, "cache-dir": true, "leader-elect": true, "worker-cluster-kubeconfig": true,
 	"health-probe-address": true, "metrics-address": true, "worker-health-probe-address": true, "worker-metrics-address": true,
 	"webhook-address": true, "hooks-address": true, "hooks-cert-file": true, "hooks-key-file": true,
-	"ui-address": true, "ui-tls-cert": true, "ui-tls-key": true,
+	"ui-address": true, "ui-tls-cert": true, "ui-tls-key": true, "observe": true,
 }
 
 // notForPods are the flags that are no values, with the reason.
 var notForPods = map[string]string{
 	"dry-run": "it prints and ends: a Pod would begin anew",
 	"output":  "it is what --dry-run prints",
-	"observe": "its ServiceAccount may do less than the chart's: deploy/observe.yaml",
 }
 
 // flagSchemas are how flags of each type are written in values.

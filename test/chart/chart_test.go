@@ -1,6 +1,8 @@
 package chart
 
 import (
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -15,14 +17,20 @@ import (
 // What the chart makes without values and what kustomize makes are the same objects, but
 // for what says that Helm keeps them and for the image.
 func TestChartAndKustomizeAgree(t *testing.T) {
-	for _, c := range []struct{ name, dir, values string }{
+	for _, c := range []struct{ name, dirs, values string }{
 		{"one cluster", ".", ""},
+		{"appliers", ". appliers", "appliers: {enabled: true}\n"},
+		{"observe", "observe", "observe: true\nhooks: {enabled: true}\nui: {enabled: true}\n"},
 		{"management", "two-clusters/management", "mode: management\nworkerCluster: {kubeconfigSecret: {name: osm-gitops-worker-cluster}}\nwebhook: {enabled: false}\nadmission: {policies: false}\n"},
 		{"worker", "two-clusters/worker", "mode: worker\nadmission: {policies: false}\n"},
 		{"monitoring", "monitoring", "metrics: {serviceMonitor: {enabled: true}, prometheusRule: {enabled: true}}\nnetworkPolicy: {enabled: false}\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			fromChart, fromKustomize := byName(t, chart(t, "kube-system", image+c.values)), byName(t, kustomize(t, c.dir))
+			var folders []*unstructured.Unstructured
+			for dir := range strings.FieldsSeq(c.dirs) {
+				folders = append(folders, kustomize(t, dir)...)
+			}
+			fromChart, fromKustomize := byName(t, chart(t, "kube-system", image+c.values)), byName(t, folders)
 			for _, o := range fromChart {
 				withoutHelm(o)
 			}
@@ -156,6 +164,9 @@ func TestArguments(t *testing.T) {
 		{"mode: management\nworkerCluster: {kubeconfigSecret: {name: w, key: config}}\n",
 			[]string{"--worker-cluster-kubeconfig=/etc/osm-gitops/worker-cluster/config", "--worker-health-probe-address=:8086", "--worker-metrics-address=0"}},
 		{"webhook: {enabled: false}\n", []string{"--webhook-address=0"}},
+		{"observe: true\n", []string{"--observe"}},
+		{"flags: null\n", []string{"controller"}},
+		{"flags: {watch-label-selector: '!gitops.k8c.io/shard'}\n", []string{"--watch-label-selector=!gitops.k8c.io/shard"}},
 		{"hooks: {enabled: true, tlsSecret: h}\n", []string{"--hooks-address=:9292", "--hooks-cert-file=/etc/osm-gitops/hooks/tls.crt", "--hooks-key-file=/etc/osm-gitops/hooks/tls.key"}},
 		{"ui: {enabled: true, tlsSecret: u}\n", []string{"--ui-address=0.0.0.0:8443", "--ui-tls-cert=/etc/osm-gitops/ui/tls.crt", "--ui-tls-key=/etc/osm-gitops/ui/tls.key"}},
 		{"flags: {provenance-max: 1000000, disable-default-osps: true, node-download-mirrors: [a=https://x, b=https://y], cluster-name: \"1\"}\nextraArgs: [--log-debug]\n",
@@ -186,6 +197,10 @@ func TestRefusedValues(t *testing.T) {
 		image + "webhook: {url: \"https://x\"}":                   "it is for mode=worker",
 		image + "ui: {enabled: true}":                             "ui.tlsSecret is not set",
 		image + "metrics: {serviceMonitor: {enabled: true}}":      "networkPolicy.metricsFrom is not set",
+		image + "flags: {watch-label-selector: a=b}":              "the release is called osm-gitops",
+		image + "flags: {observe: true}":                          "observe",
+		image + "extraArgs: [--observe]":                          "set flags.watch-label-selector or observe",
+		image + "extraArgs: [-watch-label-selector=a]":            "set flags.watch-label-selector or observe",
 		"image: {repository: \"https://registry.example.com/x\"}": "repository",
 	} {
 		out, errs, err := render(t, values, "chart", chartDir, "osm")
@@ -194,6 +209,26 @@ func TestRefusedValues(t *testing.T) {
 		} else if !strings.Contains(errs, says) {
 			t.Errorf("%q is refused without %q:\n%s", values, says, errs)
 		}
+	}
+}
+
+// What renders, what installs and what the page names is one helm.
+func TestOneHelm(t *testing.T) {
+	release := regexp.MustCompile(`helm\.sh/helm/v3 (v\S+)|tests of this page use \((v\S+)\)`)
+	found := map[string]bool{}
+	for _, path := range []string{"render/go.mod", "../../tools/helm/go.mod", page} {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := release.FindSubmatch(b)
+		if m == nil {
+			t.Fatalf("%s names no helm", path)
+		}
+		found[string(m[1])+string(m[2])] = true
+	}
+	if len(found) != 1 {
+		t.Errorf("they are %v", found)
 	}
 }
 
@@ -207,15 +242,28 @@ func TestLint(t *testing.T) {
 	}
 }
 
-// The notes say what to do next, with the namespace in it.
+// The notes say what to do next, with the names that are there.
 func TestNotes(t *testing.T) {
-	out, errs, err := render(t, image, "notes", chartDir, "osm")
-	if err != nil {
-		t.Fatalf("%v\n%s", err, errs)
-	}
-	for _, want := range []string{"namespace: osm", "kubectl -n osm rollout status deployment/osm-gitops", "root on every node"} {
-		if !strings.Contains(out, want) {
-			t.Errorf("the notes lack %q:\n%s", want, out)
+	for _, c := range []struct {
+		name, values string
+		want         []string
+	}{
+		{"osm/osm-gitops", "", []string{"namespace: osm", "kubectl -n osm rollout status deployment/osm-gitops", "root on every node"}},
+		{"osm/osm-gitops", "flags: {watch-label-selector: '!a'}", []string{"deployment/osm-gitops", "It handles what !a selects"}},
+		{"osm/osm-gitops-a", "flags: {watch-label-selector: a=b}", []string{"deployment/osm-gitops-a", "what a=b selects"}},
+		{"osm/osm-gitops-a", "mode: worker\nflags: {watch-label-selector: a=b}", []string{"the lease of shard a=b"}},
+		{"osm/osm-gitops", "observe: true", []string{"changes nothing", `{.metadata.name}: {.status.conditions[?(@.type=="Observed")].message}{"\n"}`}},
+		{"osm/osm-gitops", "mode: worker", []string{"The kinds, the namespace cloud-init-settings and the rights", "ServiceAccount osm-gitops in osm"}},
+		{"osm/osm-gitops", "mode: worker\nobserve: true", []string{"The kinds and the rights", "ServiceAccount osm-gitops-dry-run in osm"}},
+	} {
+		out, errs, err := render(t, image+c.values, "notes", chartDir, c.name)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, errs)
+		}
+		for _, want := range c.want {
+			if !strings.Contains(out, want) {
+				t.Errorf("with %q the notes of %s lack %q:\n%s", c.values, c.name, want, out)
+			}
 		}
 	}
 }

@@ -1,8 +1,6 @@
 package chart
 
 import (
-	"errors"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -13,13 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
-	"github.com/osm-gitops/osm-gitops/test/rights"
-	"github.com/osm-gitops/osm-gitops/test/stage"
 )
 
 // patience bounds every wait: reaching it is a failure, so it may be generous.
@@ -30,7 +25,8 @@ const patience = time.Minute
 func TestAPIServerTakesIt(t *testing.T) {
 	c := cluster.Shared(t)
 	cl := c.Client(t)
-	for _, ns := range []string{"osm", "cluster-a"} {
+	// The last is that of a reference implementation, beside which somebody observes.
+	for _, ns := range []string{"osm", "cluster-a", api.NamespaceCloudInitSettings} {
 		if err := cl.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}); err != nil {
 			t.Fatal(err)
 		}
@@ -42,7 +38,15 @@ func TestAPIServerTakesIt(t *testing.T) {
 		"another namespace":    chart(t, "osm", image),
 		"management":           chart(t, "cluster-a", image+"mode: management\nworkerCluster: {kubeconfigSecret: {name: w}}\nwebhook: {enabled: false}\nadmission: {policies: false}\n"),
 		"worker":               chart(t, "kube-system", "mode: worker\nwebhook: {url: \"https://10.0.0.1:9443\"}\n"),
+		"appliers":             chart(t, "kube-system", image+"appliers: {enabled: true}\n"),
+		"observe":              chart(t, "osm", image+"observe: true\n"),
+		"observing management": chart(t, "cluster-a", image+"observe: true\nmode: management\nworkerCluster: {kubeconfigSecret: {name: w}}\n"),
+		"observing worker":     chart(t, "kube-system", "observe: true\nmode: worker\n"),
+		"shard":                release(t, "osm-gitops-a", "osm", selecting("gitops.k8c.io/shard=a")+all),
+		"shard of a worker":    release(t, "osm-gitops-a", "kube-system", "mode: worker\nflags: {watch-label-selector: gitops.k8c.io/shard=a}\n"),
 		"kustomize":            kustomize(t, "."),
+		"kustomize appliers":   kustomize(t, "appliers"),
+		"kustomize observe":    kustomize(t, "observe"),
 		"kustomize management": kustomize(t, "two-clusters/management"),
 		"kustomize worker":     kustomize(t, "two-clusters/worker"),
 	} {
@@ -58,95 +62,17 @@ func TestAPIServerTakesIt(t *testing.T) {
 	}
 }
 
-// In a namespace of its own the controller provisions a pool with the rights that the
-// chart gives it there, and asks for nothing that it is not allowed. security.md 30
-func TestOwnNamespace(t *testing.T) {
-	const namespace = "platform"
-	c := cluster.Start(t, cluster.Options{Audit: true})
-	cl := c.Client(t)
-	if err := cl.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.ApplyObjects(t.Context(), chart(t, namespace, image)...); err != nil {
-		t.Fatal(err)
-	}
-	info, err := clientcmd.Write(clientcmdapi.Config{Clusters: map[string]*clientcmdapi.Cluster{"": {Server: stage.Server, CertificateAuthorityData: c.Config.CAData}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = cl.Create(t.Context(), &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespacePublic, Name: "cluster-info"}, Data: map[string]string{"kubeconfig": string(info)},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	program := filepath.Join(dir, "osm-gitops")
-	if err := stage.Build(t.Context(), program); err != nil {
-		t.Fatal(err)
-	}
-	log := filepath.Join(dir, "controller.log")
-	webhooks, err := stage.FreeAddress()
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := stage.Start(log, program, "controller", "--kubeconfig", kubeconfig(t, c, namespace), "--namespace", namespace,
-		"--cache-dir", filepath.Join(dir, "mirrors"), "--health-probe-address=0", "--metrics-address=0", "--webhook-address", webhooks)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		p.Stop()
-		if b, err := os.ReadFile(log); err == nil && t.Failed() {
-			t.Logf("the controller's log:\n%s", b)
-		}
-	})
-	pools := c.Namespace(t)
-	if err := c.ApplyObjects(t.Context(), pool(pools)); err != nil {
-		t.Fatal(err)
-	}
-	err = stage.Until(t.Context(), patience, "the pool is served", func() error {
-		select {
-		case <-p.Exited:
-			return errors.New("the controller ended")
-		default:
-		}
-		return cl.Get(t.Context(), client.ObjectKey{Namespace: api.NamespaceCloudInitSettings, Name: "web-" + pools + "-bootstrap-config"}, &corev1.Secret{})
-	})
-	if err != nil {
-		t.Error(err)
-	}
-	p.Stop()
-	f, err := os.Open(c.AuditLog())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	requests, err := rights.Requests(f, "system:serviceaccount:"+namespace+":osm-gitops")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(requests) < 20 {
-		t.Errorf("there were %d requests only", len(requests))
-	}
-	for q := range requests {
-		if q.Forbidden {
-			t.Errorf("it was forbidden to %s", q)
-		}
-	}
-}
-
 // pool is one of a built-in profile.
-func pool(namespace string) *unstructured.Unstructured {
+func pool(namespace, name string, labels map[string]any) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": machines.GroupVersion.String(), "kind": "MachineDeployment",
-		"metadata": map[string]any{"name": "web", "namespace": namespace, "annotations": map[string]any{
+		"metadata": map[string]any{"name": name, "namespace": namespace, "labels": labels, "annotations": map[string]any{
 			api.AnnotationOSP: "osp-ubuntu", api.AnnotationMDRevision: "1",
 		}},
 		"spec": map[string]any{
-			"replicas": int64(1), "selector": map[string]any{"matchLabels": map[string]any{"pool": "web"}},
+			"replicas": int64(1), "selector": map[string]any{"matchLabels": map[string]any{"pool": name}},
 			"template": map[string]any{
-				"metadata": map[string]any{"labels": map[string]any{"pool": "web"}},
+				"metadata": map[string]any{"labels": map[string]any{"pool": name}},
 				"spec": map[string]any{
 					"providerSpec": map[string]any{"value": map[string]any{
 						"cloudProvider": "hetzner", "cloudProviderSpec": map[string]any{},
@@ -159,10 +85,10 @@ func pool(namespace string) *unstructured.Unstructured {
 	}}
 }
 
-// kubeconfig is one of the chart's ServiceAccount.
-func kubeconfig(t *testing.T, c *cluster.Cluster, namespace string) string {
+// kubeconfig is one of a ServiceAccount.
+func kubeconfig(t *testing.T, c *cluster.Cluster, namespace, account string) string {
 	t.Helper()
-	sa := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "osm-gitops"}}
+	sa := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: account}}
 	token := &authenticationv1.TokenRequest{}
 	if err := c.Client(t).SubResource("token").Create(t.Context(), sa, token); err != nil {
 		t.Fatal(err)

@@ -26,8 +26,10 @@ const (
 
 func TestMain(m *testing.M) {
 	code := cluster.Main(m, cluster.Options{})
-	if rendererDir != "" {
-		_ = os.RemoveAll(rendererDir)
+	for _, dir := range []string{rendererDir, controllerDir} {
+		if dir != "" {
+			_ = os.RemoveAll(dir)
+		}
 	}
 	os.Exit(code)
 }
@@ -82,10 +84,16 @@ func render(t *testing.T, values string, args ...string) (stdout, stderr string,
 	return out.String(), errs.String(), err
 }
 
-// chart renders the chart for a namespace.
+// chart renders the chart for a namespace, as the release that docs/install.md makes.
 func chart(t *testing.T, namespace, values string) []*unstructured.Unstructured {
 	t.Helper()
-	out, errs, err := render(t, values, "chart", chartDir, namespace)
+	return release(t, "osm-gitops", namespace, values)
+}
+
+// release renders the chart as a release of a name.
+func release(t *testing.T, name, namespace, values string) []*unstructured.Unstructured {
+	t.Helper()
+	out, errs, err := render(t, values, "chart", chartDir, namespace+"/"+name)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, errs)
 	}

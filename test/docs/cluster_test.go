@@ -19,22 +19,26 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
 
-// withCluster gives a world kubectl, a control plane and a Git server.
-func (w *world) withCluster() {
+// withCluster gives a world kubectl, a control plane or two, and a Git server.
+func (w *world) withCluster(s scene) {
 	w.t.Helper()
 	w.kubectl()
 	c := cluster.Start(w.t, cluster.Options{})
-	w.env = append(w.env, "KUBECONFIG="+c.Kubeconfig)
-	info, err := clientcmd.Write(clientcmdapi.Config{Clusters: map[string]*clientcmdapi.Cluster{"": {Server: "https://api.example.com:6443", CertificateAuthorityData: c.Config.CAData}}})
-	if err != nil {
-		w.t.Fatal(err)
+	kubeconfig := c.Kubeconfig
+	w.clusterInfo(c)
+	clusters := []*cluster.Cluster{c}
+	var worker *cluster.Cluster
+	if s.worker {
+		worker = cluster.Start(w.t, cluster.Options{})
+		w.clusterInfo(worker)
+		clusters = append(clusters, worker)
+		kubeconfig = w.contexts(map[string]*cluster.Cluster{"seed": c, "worker": worker})
 	}
-	if err := c.Client(w.t).Create(w.t.Context(), &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespacePublic, Name: "cluster-info"}, Data: map[string]string{"kubeconfig": string(info)},
-	}); err != nil {
-		w.t.Fatal(err)
+	w.asController(c, worker)
+	w.env = append(w.env, "KUBECONFIG="+kubeconfig)
+	if s.helm {
+		w.helm(clusters)
 	}
-	w.asController(c)
 	w.repository()
 	w.t.Cleanup(func() {
 		text, err := os.ReadFile(filepath.Join(w.dir, "controller.pid"))
@@ -47,25 +51,95 @@ func (w *world) withCluster() {
 	})
 }
 
-// asController has the controller run with the rights of deploy/rbac.yaml, beside whatever
-// else runs on this machine.
-func (w *world) asController(c *cluster.Cluster) {
+// clusterInfo tells where nodes reach a control plane, as kubeadm does.
+func (w *world) clusterInfo(c *cluster.Cluster) {
+	w.t.Helper()
+	info, err := clientcmd.Write(clientcmdapi.Config{Clusters: map[string]*clientcmdapi.Cluster{"": {Server: "https://api.example.com:6443", CertificateAuthorityData: c.Config.CAData}}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if err := c.Client(w.t).Create(w.t.Context(), &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespacePublic, Name: "cluster-info"}, Data: map[string]string{"kubeconfig": string(info)},
+	}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// contexts writes a kubeconfig with a context for each control plane, seed being that of
+// commands that name none.
+func (w *world) contexts(clusters map[string]*cluster.Cluster) (path string) {
+	w.t.Helper()
+	all := clientcmdapi.NewConfig()
+	all.CurrentContext = "seed"
+	for name, c := range clusters {
+		one, err := clientcmd.LoadFromFile(c.Kubeconfig)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		context := one.Contexts[one.CurrentContext]
+		all.Clusters[name], all.AuthInfos[name] = one.Clusters[context.Cluster], one.AuthInfos[context.AuthInfo]
+		all.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
+	}
+	path = filepath.Join(w.dir, "contexts")
+	if err := clientcmd.WriteToFile(*all, path); err != nil {
+		w.t.Fatal(err)
+	}
+	return path
+}
+
+// asController has the controller run with the rights of deploy/, and one that only looks with
+// those to that, beside whatever else runs on this machine. Without a worker cluster apart it is
+// nil.
+func (w *world) asController(c, worker *cluster.Cluster) {
+	w.t.Helper()
+	for file, account := range map[string]string{"controller.flags": "osm-gitops", "observer.flags": "osm-gitops-dry-run"} {
+		flags := []string{
+			"--kubeconfig", w.impersonating(c, account), "--health-probe-address", "0", "--metrics-address", "0", "--webhook-address", "0", "--cache-dir", filepath.Join(w.dir, "mirrors"),
+			"--allow-insecure-git", "--git-allowed-cidrs", "127.0.0.0/8", "--publish-snapshot",
+		}
+		if worker != nil {
+			flags = append(flags, "--worker-health-probe-address", "0", "--worker-metrics-address", "0", "--worker-cluster-kubeconfig", w.impersonating(worker, account))
+		}
+		w.write(file, strings.Join(flags, " "))
+	}
+}
+
+// impersonating writes a kubeconfig of a ServiceAccount.
+func (w *world) impersonating(c *cluster.Cluster, account string) (path string) {
 	w.t.Helper()
 	config, err := clientcmd.LoadFromFile(c.Kubeconfig)
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	for _, user := range config.AuthInfos {
-		user.Impersonate = "system:serviceaccount:kube-system:osm-gitops"
+		user.Impersonate = "system:serviceaccount:kube-system:" + account
 	}
-	path := filepath.Join(w.dir, "controller.kubeconfig")
+	path = filepath.Join(w.t.TempDir(), "kubeconfig")
 	if err := clientcmd.WriteToFile(*config, path); err != nil {
 		w.t.Fatal(err)
 	}
-	w.write("controller.flags", strings.Join([]string{
-		"--kubeconfig", path, "--health-probe-address", "0", "--metrics-address", "0", "--webhook-address", "0", "--cache-dir", filepath.Join(w.dir, "mirrors"),
-		"--allow-insecure-git", "--git-allowed-cidrs", "127.0.0.0/8", "--publish-snapshot",
-	}, " "))
+	return path
+}
+
+// helm gives a world the helm that tools/helm pins, and takes our kinds from its clusters,
+// which a release brings.
+func (w *world) helm(clusters []*cluster.Cluster) {
+	w.t.Helper()
+	list := exec.CommandContext(w.t.Context(), "go", "list", "-deps", "helm.sh/helm/v3/cmd/helm")
+	list.Dir, list.Env = root+"/tools/helm", append(os.Environ(), "GOFLAGS=", "GOWORK=off")
+	if out, err := list.CombinedOutput(); err != nil {
+		unavailable(w.t, fmt.Errorf("%w\n%s", err, out))
+	}
+	built, err := exec.CommandContext(w.t.Context(), root+"/hack/tool", "helm").Output()
+	if err != nil {
+		w.t.Fatalf("building helm: %v", err)
+	}
+	if err := os.Symlink(strings.TrimSpace(string(built)), filepath.Join(w.bin, "helm")); err != nil && !os.IsExist(err) {
+		w.t.Fatal(err)
+	}
+	for _, c := range clusters {
+		w.run(w.dir, filepath.Join(w.bin, "kubectl"), "--kubeconfig", c.Kubeconfig, "delete", "--wait", "-f", "deploy/crds")
+	}
 }
 
 // repository is that of the pages: three versions of one profile, one of two others, at
@@ -129,6 +203,9 @@ func (w *world) kubectl() {
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-buildvcs=false", "GOWORK=off")
 		return cmd.CombinedOutput()
 	}
+	if _, err := os.Stat(filepath.Join(w.bin, "kubectl")); err == nil {
+		return // another scene has built it
+	}
 	if out, err := command("list", "-deps", "."); err != nil {
 		unavailable(w.t, fmt.Errorf("%w\n%s", err, out))
 	}
@@ -142,5 +219,5 @@ func unavailable(t *testing.T, err error) {
 	if os.Getenv("CI") == "true" {
 		t.Fatal(err)
 	}
-	t.Skipf("kubectl's modules cannot be had on this machine: %v", err)
+	t.Skipf("the modules of kubectl or helm cannot be had on this machine: %v", err)
 }

@@ -25,7 +25,7 @@ const patience = 4 * time.Minute
 func TestScenes(t *testing.T) {
 	all := blocks(t)
 	bin := t.TempDir()
-	if err := cluster.DependOn("cmd", "pkg", "profiles", "deploy", "docs", "examples", "README.md", "go.mod", "test/docs"); err != nil {
+	if err := cluster.DependOn("cmd", "pkg", "profiles", "deploy", "docs", "examples", "README.md", "go.mod", "test/docs", "tools/helm", "hack/tool"); err != nil {
 		t.Fatal(err)
 	}
 	if err := stage.Build(t.Context(), filepath.Join(bin, "real")); err != nil {
@@ -35,7 +35,7 @@ func TestScenes(t *testing.T) {
 		t.Run(s.name, func(t *testing.T) {
 			w := newWorld(t, bin)
 			if s.cluster {
-				w.withCluster()
+				w.withCluster(s)
 			}
 			for _, a := range s.acts {
 				if !w.play(all[a.block], a) {
@@ -70,7 +70,8 @@ func newWorld(t *testing.T, bin string) *world {
 	w.write("cwd", dir)
 	w.write("prelude", prelude)
 	w.write("controller.flags", "")
-	for to, from := range map[string]string{"profiles": "examples/repository/profiles", "clusters/prod": "examples/pools", "pools": "examples/pools", "deploy": "deploy"} {
+	w.write("observer.flags", "")
+	for to, from := range map[string]string{"profiles": "examples/repository/profiles", "clusters/prod": "examples/pools", "pools": "examples/pools", "deploy": "deploy", "examples/shards": "examples/shards"} {
 		if err := os.CopyFS(filepath.Join(dir, to), os.DirFS(filepath.Join(top, from))); err != nil {
 			t.Fatal(err)
 		}
@@ -86,13 +87,16 @@ func newWorld(t *testing.T, bin string) *world {
 	return w
 }
 
-// program is what the pages call osm-gitops: it adds what this machine needs, and lets the
-// controller run while the scene goes on.
+// program is what the pages call osm-gitops: it adds what this machine needs, and lets a
+// controller that does not end run while the scene goes on.
 const program = `#!/usr/bin/env bash
 real=$(dirname "$0")/real
 case $1 in
 controller)
-	nohup "$real" "$@" $(cat "$WORLD/controller.flags") >"$WORLD/controller.log" 2>&1 &
+	flags=$WORLD/controller.flags
+	case " $* " in *" --dry-run "* | *" --observe "*) flags=$WORLD/observer.flags ;; esac
+	case " $* " in *" --dry-run "*) exec "$real" "$@" $(cat "$flags") ;; esac
+	nohup "$real" "$@" $(cat "$flags") >"$WORLD/controller.log" 2>&1 &
 	echo $! >"$WORLD/controller.pid" ;;
 verify) exec "$real" "$@" --allow-insecure-git --git-allowed-cidrs 127.0.0.0/8 ;;
 *) exec "$real" "$@" ;;
@@ -106,7 +110,15 @@ configured() {
 	kubectl -n kube-system wait --for=condition=Ready --timeout=60s "osc/${1#*/}-${1%/*}-config"
 }
 published() { kubectl -n kube-system wait --for=create --timeout=60s configmap/osm-gitops-snapshot; }
+image() { kubectl -n kube-system get deployment osm-gitops -o jsonpath='{.spec.template.spec.containers[0].image}'; }
 stopped() { kill "$(cat "$WORLD/controller.pid")"; tail --pid="$(cat "$WORLD/controller.pid")" -f /dev/null; }
+
+# No machine runs Pods here: what a Deployment says once they are ready.
+ready() {
+	kubectl -n kube-system wait --for=create --timeout=120s "deployment/$1"
+	kubectl -n kube-system patch deployment "$1" --subresource=status --type merge \
+		-p '{"status":{"observedGeneration":1,"replicas":2,"updatedReplicas":2,"readyReplicas":2,"availableReplicas":2}}'
+}
 
 # A pool whose first machine has become a node.
 joined() {

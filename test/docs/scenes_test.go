@@ -19,7 +19,11 @@ type scene struct {
 	name string
 	// cluster: with a control plane, a Git server and machine-controller's kinds.
 	cluster bool
-	acts    []act
+	// worker: and with another control plane; kubectl and helm call them seed and worker.
+	worker bool
+	// helm: with helm, and with no kind of ours in any cluster.
+	helm bool
+	acts []act
 }
 
 func scenes() []scene {
@@ -36,6 +40,8 @@ func scenes() []scene {
 			{block: "docs/completion.md: $ osm-gitops __complete lint --severity ''", same: true},
 		}},
 		{name: "a cluster", cluster: true, acts: inCluster()},
+		{name: "Helm", cluster: true, helm: true, acts: withHelm()},
+		{name: "two clusters", cluster: true, worker: true, helm: true, acts: inTwoClusters()},
 	}
 }
 
@@ -89,39 +95,100 @@ func inCluster() []act {
 	}
 }
 
+// withHelm goes from an empty cluster to an empty one.
+func withHelm() []act {
+	return []act{
+		{
+			block: "docs/install.md: helm install osm-gitops deploy/chart/osm-gitops --namespace kube-system \\", first: "ready osm-gitops &",
+			then: "helm status osm-gitops --namespace kube-system | grep -q 'STATUS: deployed'",
+		},
+		{
+			block: "docs/install.md: helm upgrade osm-gitops deploy/chart/osm-gitops --namespace kube-system --reset-then-reuse-values \\", first: "kubectl create namespace flux-system; kubectl create namespace argocd",
+			then: "kubectl -n flux-system get rolebinding osm-gitops-appliers-read; kubectl -n argocd get rolebinding osm-gitops-appliers-read",
+		},
+		{block: "docs/install.md: helm upgrade osm-gitops deploy/chart/osm-gitops --namespace kube-system --reset-then-reuse-values --set image.tag=v1.1.0", then: "image | grep -q :v1.1.0"},
+		{block: "docs/install.md: helm rollback osm-gitops --namespace kube-system", then: "image | grep -q :v1.0.0"},
+		{block: "docs/install.md: kubectl apply --server-side -f deploy/crds", then: "kubectl get crd profilesources.gitops.k8c.io"},
+		{
+			block: "docs/shards.md: helm get values osm-gitops --namespace kube-system --output yaml > values.yaml",
+			then:  "kubectl -n kube-system get deployment osm-gitops-a osm-gitops-b; kubectl -n kube-system get role osm-gitops-a-lease -o yaml | grep -q operating-system-manager-shard-b136ea19",
+		},
+		{block: "docs/shards.md: kubectl -n shop label machinedeployment web gitops.k8c.io/shard=a", first: "kubectl create namespace shop; sed s/web-eu/web/ pools/shop-web-eu.yaml | kubectl apply -f -"},
+		{block: "docs/shards.md: kubectl apply -f examples/shards/leases.yaml", then: "helm uninstall osm-gitops-a osm-gitops-b --namespace kube-system"},
+		{block: "docs/install.md: helm uninstall osm-gitops --namespace kube-system", then: "kubectl get crd profilesources.gitops.k8c.io; ! kubectl -n kube-system get serviceaccount osm-gitops"},
+		{
+			block: "docs/install.md: helm install osm-gitops deploy/chart/osm-gitops --namespace kube-system --take-ownership --set observe=true \\",
+			then:  "! kubectl -n kube-system get serviceaccount osm-gitops; kubectl -n kube-system get serviceaccount osm-gitops-dry-run",
+		},
+		{
+			block: "docs/install.md: helm upgrade osm-gitops deploy/chart/osm-gitops --namespace kube-system --reset-then-reuse-values --take-ownership --set observe=false",
+			then:  "kubectl -n kube-system get serviceaccount osm-gitops; helm uninstall osm-gitops --namespace kube-system",
+		},
+		{
+			block: "docs/install.md: kubectl apply --server-side -k .",
+			first: "mkdir mine osm-gitops; cp -r deploy osm-gitops; cd mine; " +
+				"printf 'resources:\\n- ../osm-gitops/deploy\\nimages:\\n- {name: image.invalid/osm-gitops, newName: registry.example.com/platform/osm-gitops, newTag: v1.0.0}\\n' > kustomization.yaml",
+			then: "image | grep -q platform/osm-gitops:v1.0.0; cd ..",
+		},
+		{block: "docs/upgrade.md: kubectl apply --server-side -f deploy/crds -f deploy/rbac.yaml", then: "image | grep -q :v1.1.0"},
+		{block: "docs/migration.md: kubectl apply --server-side -f deploy/crds -f deploy/dry-run.yaml"},
+		{block: "docs/install.md: kubectl delete -f deploy/crds", then: "! kubectl get crd profilesources.gitops.k8c.io"},
+	}
+}
+
+// inTwoClusters installs halves by helm and by kubectl, and runs a controller.
+func inTwoClusters() []act {
+	return []act{
+		{block: "docs/install.md: helm --kube-context worker install osm-gitops deploy/chart/osm-gitops --namespace kube-system --set mode=worker"},
+		{
+			block: "docs/install.md: kubectl --context seed -n cluster-a create secret generic worker-cluster --from-file=kubeconfig",
+			first: `kubectl --context seed create namespace cluster-a; cp "$KUBECONFIG" kubeconfig`,
+			then:  "kubectl --context seed -n cluster-a get deployment osm-gitops -o yaml | grep -q 'secretName: worker-cluster'",
+		},
+		{block: "docs/migration.md: kubectl --context seed apply --server-side -f deploy/crds -f deploy/two-clusters/dry-run-management.yaml"},
+		{block: "docs/migration.md: osm-gitops controller --namespace kube-system --dry-run"},
+		{
+			block: "docs/migration.md: kubectl apply --server-side -f deploy/observe.yaml", first: "sed 's/name: platform$/name: osps/' profilesource.yaml | kubectl create -f -",
+			then: "kubectl -n kube-system wait --for=condition=Observed --timeout=60s profilesource/osps",
+		},
+		{block: "docs/migration.md: kubectl -n kube-system get profilesource osps -o jsonpath='{.status.conditions[?(@.type==\"Observed\")].message}'", then: "stopped"},
+		{
+			block: "docs/controller.md: kubectl --context seed apply --server-side -f deploy/crds -f deploy/two-clusters/management.yaml",
+			then: "kubectl --context seed -n kube-system wait --for=create --timeout=60s profilesource/osm-gitops-defaults; " +
+				"kubectl --context worker -n kube-system wait --for=create --timeout=60s lease/operating-system-manager-worker-manager; stopped",
+		},
+		{block: "docs/controller.md: osm-gitops controller --namespace kube-system --dry-run"},
+		{block: "docs/upgrade.md: osm-gitops controller --namespace kube-system --dry-run"},
+		{block: "docs/upgrade.md: osm-gitops controller --namespace kube-system --dry-run (2)"},
+	}
+}
+
 // left are blocks that no test executes as they are, and why.
 func left() map[string]string {
 	const migration = "needs a cluster that operating-system-manager serves: TestMigration of test/e2e goes this way with 50 pools"
 	const shards = "several controllers, each until it is stopped: TestShards of test/e2e runs them"
 	const beside = "needs Flux or Argo CD in the cluster: TestBesideFluxAndArgoCD of examples has the API server take the files, and TestProfilesAppliedByOthers of test/e2e applies deploy/appliers.yaml"
 	return map[string]string{
-		"docs/argocd.md: kubectl -n argocd patch configmap argocd-cm --type merge --patch-file examples/argocd/argocd-cm.yaml":                                                    beside,
-		"docs/argocd.md: kubectl apply -f examples/argocd/application.yaml":                                                                                                       beside,
-		"docs/flux.md: kubectl apply -f examples/flux/source.yaml -f examples/flux/kustomizations.yaml":                                                                           beside,
-		"docs/flux.md: kubectl apply -f examples/flux/source.yaml -f examples/flux/profilesource.yaml":                                                                            beside,
-		"docs/flux.md: $ kubectl apply -f deploy/appliers.yaml":                                                                                                                   beside,
-		"docs/controller.md: osm-gitops controller --namespace kube-system --dry-run":                                                                                             "TestDryRun of test/e2e runs it before, beside and after a controller",
-		"docs/migration.md: kubectl apply --server-side -f deploy/crds -f deploy/dry-run.yaml":                                                                                    migration,
-		"docs/migration.md: osm-gitops import --namespace kube-system --to osps --git --url https://git.example.com/platform/osps.git":                                            migration,
-		"docs/migration.md: kubectl apply --server-side -f osps/deploy/profilesource.yaml":                                                                                        migration,
-		"docs/migration.md: osm-gitops controller --namespace kube-system --dry-run":                                                                                              migration,
-		"docs/migration.md: kubectl apply --server-side -f deploy/observe.yaml":                                                                                                   migration,
-		"docs/migration.md: kubectl -n kube-system get profilesource osps -o jsonpath='{.status.conditions[?(@.type==\"Observed\")].message}'":                                    migration,
-		"docs/migration.md: kubectl -n kube-system scale deployment operating-system-manager operating-system-manager-webhook --replicas 0":                                       migration,
-		"docs/migration.md: kubectl -n kube-system get profilesources,operatingsystemconfigs":                                                                                     migration,
-		"docs/migration.md: kubectl -n kube-system scale deployment osm-gitops --replicas 0":                                                                                      "the handback of the cluster scene; TestMigration of test/e2e hands 50 pools back",
-		"docs/recovery.md: kubectl -n kube-system patch profilesource osps --type merge -p '{\"spec\":{\"git\":{\"url\":\"https://git.example.com/new/osps.git\"}}}'":             "TestRepositoryMoved of test/e2e moves a repository; that of the page does not exist",
-		"docs/recovery.md: kubectl -n kube-system get profilesource osps -o jsonpath='{.status.revision}'":                                                                        "TestRestoredFromBackup of test/e2e restores a cluster",
-		"docs/shards.md: osm-gitops controller --namespace kube-system --watch-label-selector '!gitops.k8c.io/shard'":                                                             shards,
-		"docs/shards.md: kubectl apply -f examples/shards/leases.yaml":                                                                                                            shards,
-		"docs/shards.md: osm-gitops controller --namespace profiles":                                                                                                              shards,
-		"docs/upgrade.md: kubectl apply --server-side -f deploy/crds -f deploy/rbac.yaml":                                                                                         "IMAGE stands for the image of a release, and no machine pulls it here; the cluster scene applies the files",
-		"docs/upgrade.md: osm-gitops controller --namespace kube-system --dry-run":                                                                                                "TestDryRun of test/e2e runs it before, beside and after a controller",
-		"docs/upgrade.md: osm-gitops controller --namespace kube-system --dry-run (2)":                                                                                            "TestDryRun of test/e2e runs it before, beside and after a controller",
+		"docs/argocd.md: kubectl -n argocd patch configmap argocd-cm --type merge --patch-file examples/argocd/argocd-cm.yaml":                                        beside,
+		"docs/argocd.md: kubectl apply -f examples/argocd/application.yaml":                                                                                           beside,
+		"docs/flux.md: kubectl apply -f examples/flux/source.yaml -f examples/flux/kustomizations.yaml":                                                               beside,
+		"docs/flux.md: kubectl apply -f examples/flux/source.yaml -f examples/flux/profilesource.yaml":                                                                beside,
+		"docs/flux.md: $ kubectl apply -f deploy/appliers.yaml":                                                                                                       beside,
+		"docs/migration.md: osm-gitops import --namespace kube-system --to osps --git --url https://git.example.com/platform/osps.git":                                migration,
+		"docs/migration.md: kubectl apply --server-side -f osps/deploy/profilesource.yaml":                                                                            migration,
+		"docs/migration.md: kubectl -n kube-system scale deployment operating-system-manager operating-system-manager-webhook --replicas 0":                           migration,
+		"docs/migration.md: kubectl -n kube-system get profilesources,operatingsystemconfigs":                                                                         migration,
+		"docs/migration.md: kubectl -n kube-system scale deployment osm-gitops --replicas 0":                                                                          "the handback of the cluster scene; TestMigration of test/e2e hands 50 pools back",
+		"docs/recovery.md: kubectl -n kube-system patch profilesource osps --type merge -p '{\"spec\":{\"git\":{\"url\":\"https://git.example.com/new/osps.git\"}}}'": "TestRepositoryMoved of test/e2e moves a repository; that of the page does not exist",
+		"docs/recovery.md: kubectl -n kube-system get profilesource osps -o jsonpath='{.status.revision}'":                                                            "TestRestoredFromBackup of test/e2e restores a cluster",
+		"docs/shards.md: osm-gitops controller --namespace kube-system --watch-label-selector '!gitops.k8c.io/shard'":                                                 shards,
+		"docs/shards.md: osm-gitops controller --namespace profiles":                                                                                                  shards,
+		"docs/install.md: make image": "compiles for two machines: TestImages of test/image does, and looks into the layout",
+		"docs/install.md: $(hack/tool crane) push bin/image registry.example.com/platform/osm-gitops:v1.0.0":                                                                      "that registry does not exist",
+		"docs/install.md: cosign verify registry.example.com/platform/osm-gitops:v1.0.0 \\":                                                                                       "needs an image that the workflow of a release has signed, and Sigstore's servers",
 		"README.md: osm-gitops demo: from a commit to the user-data of a node, on a real API server":                                                                              "what make demo prints: test/demo executes it and compares",
 		"docs/audit-log.md: $ tail -1 /var/log/osm-gitops/audit.log | jq":                                                                                                         "its paths are those of an installation; TestVerifyAuditLog of cmd/osm-gitops has the command",
 		"docs/bundle.md: $ osm-gitops bundle --machine-deployments pools --cluster cluster.yaml -o mirrors > mirrors.txt":                                                         "downloads all that nodes need from the Internet, some hundred megabytes",
-		"docs/controller.md: kubectl --context seed apply --server-side -f deploy/crds -f deploy/two-clusters/management.yaml":                                                    "two clusters: TestTwoClusters of test/e2e applies these files and starts it so",
 		"docs/doctor.md: $ osm-gitops doctor":                                                                                                                                     "TestDoctor of test/e2e executes it and compares each line",
 		"docs/editor.md: $ osm-gitops render --watch --profile profiles/osp-web.yaml --machine-deployment pools/web.yaml --cluster cluster.yaml -o provisioning":                  "runs until it is stopped: script render_watch of cmd/osm-gitops",
 		"docs/pools.md: $ kubectl -n cloud-init-settings get secret edge-provider-script-web-shop -o jsonpath='{.data.fetch-bootstrap-script}' | base64 -d | ssh root@machine sh": "runs a script as root of a machine; test/nodescripts runs it in a namespace of its own",
@@ -135,11 +202,4 @@ func left() map[string]string {
 		"docs/ui.md: kubectl apply --server-side -f deploy/ui.yaml": "needs a name and a certificate by which the page is reached; pkg/reconcile/page and test/page ask with tokens",
 		"docs/ui.md: curl -s -H \"Accept: application/json\" \"http://127.0.0.1:8087/?state=Behind\" | jq -r '.items[] | [.namespace, .name, .nodes.behind] | @tsv'": "needs osm-gitops ui at its own port; pkg/reconcile/page asks for each state",
 	}
-}
-
-// elsewhere are pages with a test of their own. That of install.md gives each helm command
-// and each example of values to the chart; what pushes, signs and pulls images needs a
-// registry, and is executed nowhere.
-func elsewhere() map[string]string {
-	return map[string]string{"docs/install.md": "TestCommandsOfThePage and TestExamplesOfThePage of test/chart"}
 }

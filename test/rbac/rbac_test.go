@@ -48,41 +48,54 @@ func TestTwoClustersHaveTheRightsOfOne(t *testing.T) {
 	}
 }
 
-// A dry run reads what the controller reads, whatever that is, and writes nothing.
+// A dry run reads what the controller reads, whatever that is, and writes nothing; with two
+// clusters in each of them.
 func TestDryRunHasTheRightsToRead(t *testing.T) {
+	for file, of := range map[string]string{
+		"dry-run.yaml": "rbac.yaml", "two-clusters/dry-run-management.yaml": "two-clusters/management.yaml", "two-clusters/dry-run-worker.yaml": "two-clusters/worker.yaml",
+	} {
+		t.Run(file, func(t *testing.T) {
+			want := map[string]bool{}
+			for right := range rights(t, of) {
+				_, rest, _ := strings.Cut(right, ": ")
+				verb, _, _ := strings.Cut(rest, " ")
+				if slices.Contains([]string{"get", "list", "watch"}, verb) && !strings.Contains(right, "/leases ") {
+					want[right] = true
+				}
+			}
+			if want["kube-system: list gitops.k8c.io/profilesources any"] {
+				want["kube-system: get gitops.k8c.io/profilesources any"] = true // what would be patched is read first
+			}
+			if len(want) < 15 {
+				t.Fatalf("found %d rights to read only", len(want))
+			}
+			got := rights(t, file)
+			for right := range want {
+				if !got[right] {
+					t.Errorf("it lacks %s", right)
+				}
+			}
+			for right := range got {
+				if !want[right] {
+					t.Errorf("it allows %s, which %s does not, or which writes", right, of)
+				}
+			}
+		})
+	}
+}
+
+// Who observes writes one condition and its lease.
+func TestObservingWritesOneCondition(t *testing.T) {
 	want := map[string]bool{}
-	for right := range rights(t, "rbac.yaml") {
-		_, rest, _ := strings.Cut(right, ": ")
-		verb, _, _ := strings.Cut(rest, " ")
-		if slices.Contains([]string{"get", "list", "watch"}, verb) && !strings.Contains(right, "/leases ") {
-			want[right] = true
-		}
-	}
-	want["kube-system: get gitops.k8c.io/profilesources any"] = true // what would be patched is read first
-	if len(want) < 20 {
-		t.Fatalf("found %d rights to read only", len(want))
-	}
-	got := rights(t, "dry-run.yaml")
-	for right := range want {
-		if !got[right] {
-			t.Errorf("dry-run.yaml lacks %s", right)
-		}
-	}
-	for right := range got {
-		if !want[right] {
-			t.Errorf("dry-run.yaml allows %s, which rbac.yaml does not, or which writes", right)
-		}
-	}
-	observe := map[string]bool{}
 	for _, rule := range []string{
 		"kube-system: patch gitops.k8c.io/profilesources/status any", "kube-system: create coordination.k8s.io/leases any", "kube-system: get,update coordination.k8s.io/leases osm-gitops-observe",
 	} {
 		for _, right := range expand(rule) {
-			observe[right] = true
+			want[right] = true
 		}
 	}
-	if got := rights(t, "observe.yaml"); !maps.Equal(got, observe) {
-		t.Errorf("observe.yaml allows %v, want %v", got, observe)
+	if got := rights(t, "observe.yaml"); !maps.Equal(got, want) {
+		t.Errorf("observe.yaml allows %v, want %v", got, want)
 	}
 }
 

@@ -2,6 +2,7 @@
 // own libraries:
 //
 //	render chart DIR NAMESPACE [KIND...] <values.yaml   the manifests; KINDs that the cluster has, as group/version/Kind
+//	render chart DIR NAMESPACE/NAME <values.yaml        those of a release that is not called osm-gitops
 //	render notes DIR NAMESPACE <values.yaml             what helm install would say
 //	render lint DIR NAMESPACE <values.yaml              a finding of helm lint each line
 //	render kustomize DIR                                the manifests
@@ -32,8 +33,8 @@ import (
 // kubeVersion is that of test/controlplane.
 const kubeVersion = "v1.36.3"
 
-// release is the name that docs/install.md gives it.
-const release = "osm-gitops"
+// standardRelease is the name that docs/install.md gives it.
+const standardRelease = "osm-gitops"
 
 func main() {
 	if err := run(os.Args[1:], os.Stdin, os.Stdout); err != nil {
@@ -97,6 +98,10 @@ func rendered(dir, namespace string, kinds []string, stdin io.Reader) (map[strin
 	capabilities := chartutil.DefaultCapabilities.Copy()
 	capabilities.KubeVersion = *version
 	capabilities.APIVersions = append(capabilities.APIVersions, kinds...)
+	namespace, release, named := strings.Cut(namespace, "/")
+	if !named {
+		release = standardRelease
+	}
 	o := chartutil.ReleaseOptions{Name: release, Namespace: namespace, Revision: 1, IsInstall: true}
 	all, err := chartutil.ToRenderValues(c, values, o, capabilities) // checks values.schema.json
 	if err != nil {

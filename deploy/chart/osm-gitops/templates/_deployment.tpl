@@ -7,6 +7,7 @@
 {{- $pod := $spec.template.spec -}}
 {{- $c := first $pod.containers -}}
 {{- $_ := set $spec "replicas" (int $v.replicas) -}}
+{{- $_ := set $pod "serviceAccountName" (include "osm-gitops.serviceAccount" $root) -}}
 {{- if not $v.leaderElect }}{{ $_ := set $spec "strategy" (dict "type" "Recreate") }}{{ end -}}
 {{- $_ := set $meta "labels" (merge $meta.labels $v.podLabels) -}}
 {{- $_ := set $meta "annotations" (merge $meta.annotations $v.podAnnotations) -}}

@@ -4,10 +4,65 @@ Templates read those, change what values and the namespace of the release ask fo
 rest unchanged: there is one place where a right, a rule or a security context is set down.
 */}}
 
-{{/* The documents of a file, as {"items": [...]}: {{ include "osm-gitops.read" (list $ "rbac.yaml") | fromYaml }} */}}
+{{/* The label selector that a flag has. */}}
+{{- define "osm-gitops.selector" -}}
+{{- get (.Values.flags | default dict) "watch-label-selector" | default "" -}}
+{{- end -}}
+
+{{/*
+"true" where this release is a shard: where a flag has it handle a part of the pools that is not the
+one without labels, which another release handles. That one takes the names of the repository's
+deploy/, and has what there is one of.
+
+What selects objects without labels is made of "!key", "key!=value" and "key notin (values)" alone.
+*/}}
+{{- define "osm-gitops.shard" -}}
+{{- $selector := include "osm-gitops.selector" . -}}
+{{- $key := "[^\\s,()=!<>]+" -}}
+{{- $rest := printf "(!\\s*%s|%s\\s*!=\\s*[^\\s,()=!<>]*|%s\\s+notin\\s*\\([^()]*\\))" $key $key $key -}}
+{{- if and (trim $selector) (not (regexMatch (printf "^\\s*%s(\\s*,\\s*%s)*\\s*$" $rest $rest) $selector)) }}true{{ end -}}
+{{- end -}}
+
+{{/* What the objects of the controller are called, or begin with. */}}
+{{- define "osm-gitops.name" -}}
+{{- if include "osm-gitops.shard" . }}{{ .Release.Name }}{{ else }}osm-gitops{{ end -}}
+{{- end -}}
+
+{{/* Who it is. A shard has the rights of the release that it is beside. */}}
+{{- define "osm-gitops.serviceAccount" -}}
+{{- if .Values.observe }}osm-gitops-dry-run{{ else }}osm-gitops{{ end -}}
+{{- end -}}
+
+{{/* Switches off what is not for a release like this one. Every template begins with it. */}}
+{{- define "osm-gitops.settle" -}}
+{{- $v := .Values -}}
+{{- $shard := include "osm-gitops.shard" . -}}
+{{- if or $v.observe $shard -}}
+{{- $_ := set $v.webhook "enabled" false -}}
+{{- $_ := set $v.admission "policies" false -}}
+{{- $_ := set $v.cloudInitSettings "create" false -}}
+{{- end -}}
+{{- if $v.observe -}}
+{{- $_ := set $v.hooks "enabled" false -}}
+{{- $_ := set $v.ui "enabled" false -}}
+{{- end -}}
+{{- if $shard -}}
+{{- $_ := set $v.crds "install" false -}}
+{{- $_ := set $v.appliers "enabled" false -}}
+{{- $_ := set $v.metrics.prometheusRule "enabled" false -}}
+{{- end -}}
+{{- end -}}
+
+{{/*
+The documents of a file, as {"items": [...]}: {{ include "osm-gitops.read" (list $ "rbac.yaml") | fromYaml }}
+Pods of a shard have labels of their own, and what selects them does so by these.
+*/}}
 {{- define "osm-gitops.read" -}}
 {{- $items := list -}}
 {{- $text := required (printf "the chart lacks files/%s" (index . 1)) ((index . 0).Files.Get (printf "files/%s" (index . 1))) -}}
+{{- if include "osm-gitops.shard" (index . 0) -}}
+{{- $text = regexReplaceAll "(?m)^( *)app\\.kubernetes\\.io/name: osm-gitops$" $text (printf "${1}app.kubernetes.io/name: osm-gitops-shard\n${1}app.kubernetes.io/instance: %s" (index . 0).Release.Name) -}}
+{{- end -}}
 {{- range regexSplit "(?m)^---$" $text -1 -}}
 {{- $o := fromYaml . -}}
 {{- if $o }}{{ $items = append $items $o }}{{ end -}}
@@ -28,7 +83,7 @@ rest unchanged: there is one place where a right, a rule or a security context i
 {{/* The right to a namespace that does not depend on where the release is: subjects follow it. */}}
 {{- define "osm-gitops.subjects" -}}
 {{- range .o.subjects -}}
-{{- if eq .name "osm-gitops" }}{{ $_ := set . "namespace" $.namespace }}{{ end -}}
+{{- if has .name (list "osm-gitops" "osm-gitops-dry-run") }}{{ $_ := set . "namespace" $.namespace }}{{ end -}}
 {{- end -}}
 {{- end -}}
 
@@ -54,6 +109,18 @@ rest unchanged: there is one place where a right, a rule or a security context i
 {{- if and (ne $v.mode "management") $v.workerCluster.kubeconfigSecret.name -}}
 {{- fail (printf "workerCluster.kubeconfigSecret.name is set, and mode is %s: set mode=management, or leave the Secret out" $v.mode) -}}
 {{- end -}}
+{{- $shard := include "osm-gitops.shard" . -}}
+{{- if and $shard (eq .Release.Name "osm-gitops") -}}
+{{- fail (printf "flags.watch-label-selector is %q, which takes a part of the pools, and the release is called osm-gitops, as the objects of the release with the rest are: call it otherwise, such as osm-gitops-a" (include "osm-gitops.selector" .)) -}}
+{{- end -}}
+{{- if and $shard $v.observe -}}
+{{- fail "observe is set, and flags.watch-label-selector takes a part of the pools: observe all of them with one release, or those without labels" -}}
+{{- end -}}
+{{- range $v.extraArgs -}}
+{{- if regexMatch "^--?(watch-label-selector|observe|dry-run)(=|$)" . -}}
+{{- fail (printf "extraArgs has %s, which asks for other rights: set flags.watch-label-selector or observe, and run --dry-run by hand" .) -}}
+{{- end -}}
+{{- end -}}
 {{- if and $v.webhook.url (ne $v.mode "worker") -}}
 {{- fail (printf "webhook.url is set, and mode is %s: it is for mode=worker; elsewhere API servers call the Service" $v.mode) -}}
 {{- end -}}
@@ -73,7 +140,11 @@ rest unchanged: there is one place where a right, a rule or a security context i
 {{- if eq $v.mode "management" -}}
 {{- $args = concat $args (list (printf "--worker-cluster-kubeconfig=/etc/osm-gitops/worker-cluster/%s" $v.workerCluster.kubeconfigSecret.key) "--worker-health-probe-address=:8086" "--worker-metrics-address=0") -}}
 {{- end -}}
-{{- if not $v.webhook.enabled }}{{ $args = append $args "--webhook-address=0" }}{{ end -}}
+{{- if $v.observe -}}
+{{- $args = append $args "--observe" -}}
+{{- else if not $v.webhook.enabled -}}
+{{- $args = append $args "--webhook-address=0" -}}
+{{- end -}}
 {{- if $v.hooks.enabled -}}
 {{- $args = append $args "--hooks-address=:9292" -}}
 {{- if $v.hooks.tlsSecret -}}
