@@ -157,7 +157,10 @@ func (s *system) applications(cl client.Client, labels map[string]string) {
 		"resources": []any{resource},
 		"operationState": map[string]any{
 			"phase": "Succeeded", "startedAt": "2026-01-01T00:00:00Z", "operation": map[string]any{},
-			"syncResult": map[string]any{"revision": commit, "source": map[string]any{"repoURL": "https://git.example.com/osps.git"}, "resources": []any{resource}},
+			"syncResult": map[string]any{
+				"revision": commit, "resources": []any{resource},
+				"source": map[string]any{"repoURL": "https://git.example.com/osps.git", "path": "profiles", "targetRevision": "main"},
+			},
 		},
 	})
 	tracking := func(name string) map[string]string {

@@ -75,46 +75,65 @@ func TestFluxRevision(t *testing.T) {
 		"never looked at by kustomize-": {"{}", "", "does not list"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			revision, why := fluxRevision(decoded(t, "status: "+c.status), profileWith(nil, nil))
+			by := managers{marked: map[string]bool{fluxManager: true}}
+			revision, why, _ := fluxRevision(decoded(t, "status: "+c.status), profileWith(nil, nil), by)
 			if revision != c.revision || !strings.Contains(why, c.why) || (why == "") != (c.why == "") {
 				t.Errorf("got %q, %q", revision, why)
 			}
 		})
+	}
+}
+
+// A copy of a profile bears the labels, too: that the Kustomization is at work, as one that
+// fails always is, says nothing of an object that somebody else wrote.
+func TestFluxAtWorkOnAnother(t *testing.T) {
+	k := decoded(t, "status: {lastAttemptedRevision: r2, conditions: [{type: Reconciling, status: 'True', reason: ProgressingWithRetry}]}")
+	if revision, why, c := fluxRevision(k, profileWith(nil, nil), managers{marked: map[string]bool{"kubectl-create": true}}); revision != "" || c != denied {
+		t.Errorf("a copy is said to be of %q (%s)", revision, why)
 	}
 }
 
 func TestArgoRevision(t *testing.T) {
 	one, two := strings.Repeat("a", 40), strings.Repeat("b", 40)
 	const listed = "resources: [{group: operatingsystemmanager.k8c.io, kind: OperatingSystemProfile, namespace: kube-system, name: osp-a, status: STATUS}]"
+	const source, moved = "source: {repoURL: https://git.example.com/a.git, path: p, targetRevision: TARGET}", "source: {repoURL: https://git.example.com/b.git, path: q, targetRevision: other}"
 	in := func(status string) string { return strings.Replace(listed, "STATUS", status, 1) }
-	for name, c := range map[string]struct{ status, target, revision, why string }{
-		"synced":                                {"{" + in("Synced") + ", operationState: {phase: Succeeded, syncResult: {revision: " + two + ", " + in("Synced") + "}}}", "main", "main@sha1:" + two, ""},
-		"while it syncs":                        {"{operationState: {phase: Running, operation: {sync: {revision: " + two + "}}}, sync: {revision: " + one + "}}", "main", "main@sha1:" + two, ""},
-		"while it syncs, and does not say what": {"{operationState: {phase: Running}, sync: {revision: " + one + "}}", "main", "main@sha1:" + one, ""},
-		"the last sync failed with it":          {"{" + in("OutOfSync") + ", history: [{revision: old}, {revision: " + one + "}], operationState: {phase: Failed, syncResult: {revision: " + two + ", " + in("SyncFailed") + "}}}", "", "HEAD@sha1:" + one, ""},
-		"the last sync left it out":             {"{" + in("Synced") + ", history: [{revision: " + one + "}], operationState: {phase: Succeeded, syncResult: {revision: " + two + "}}}", "main", "main@sha1:" + one, ""},
-		"a commit is followed":                  {"{" + in("Synced") + ", sync: {revision: " + one + "}}", one, "sha1:" + one, ""},
-		"SHA-256":                               {"{" + in("Synced") + ", sync: {revision: " + strings.Repeat("c", 64) + "}}", "main", "main@sha256:" + strings.Repeat("c", 64), ""},
-		"a chart":                               {"{" + in("Synced") + ", sync: {revision: 1.2.3}}", "1.x", "1.2.3", ""},
-		"not its object":                        {"{sync: {revision: " + one + "}}", "main", "", "does not list"},
-		"nothing yet":                           {"{" + in("OutOfSync") + "}", "main", "", "no revision yet"},
+	for name, c := range map[string]struct {
+		spec, status, target, revision, why string
+		claim                               claim
+	}{
+		"synced":                                {source, "{" + in("Synced") + ", operationState: {phase: Succeeded, syncResult: {revision: " + two + ", " + source + ", " + in("Synced") + "}}}", "main", "main@sha1:" + two, "", claimed},
+		"another source since":                  {moved, "{" + in("OutOfSync") + ", operationState: {phase: Succeeded, syncResult: {revision: " + two + ", " + source + ", " + in("Synced") + "}}}", "main", "main@sha1:" + two, "", claimed},
+		"another source since, and history":     {moved, "{" + in("OutOfSync") + ", history: [{revision: " + one + ", " + source + "}], sync: {revision: " + two + ", comparedTo: {" + moved + "}}}", "main", "main@sha1:" + one, "", claimed},
+		"while it syncs":                        {source, "{operationState: {phase: Running, operation: {sync: {revision: " + two + ", " + source + "}}}, sync: {revision: " + one + "}}", "main", "main@sha1:" + two, "", claimed},
+		"while it syncs, and does not say what": {source, "{operationState: {phase: Running}, sync: {revision: " + one + "}}", "main", "main@sha1:" + one, "", claimed},
+		"the last sync failed with it":          {source, "{" + in("OutOfSync") + ", history: [{revision: old}, {revision: " + one + "}], operationState: {phase: Failed, syncResult: {revision: " + two + ", " + in("SyncFailed") + "}}}", "", "HEAD@sha1:" + one, "", claimed},
+		"the last sync left it out":             {source, "{" + in("Synced") + ", history: [{revision: " + one + "}], operationState: {phase: Succeeded, syncResult: {revision: " + two + "}}}", "main", "main@sha1:" + one, "", claimed},
+		"a commit is followed":                  {source, "{" + in("Synced") + ", sync: {revision: " + one + "}}", one, "sha1:" + one, "", claimed},
+		"SHA-256":                               {source, "{" + in("Synced") + ", sync: {revision: " + strings.Repeat("c", 64) + "}}", "main", "main@sha256:" + strings.Repeat("c", 64), "", claimed},
+		"a chart":                               {source, "{" + in("Synced") + ", sync: {revision: 1.2.3}}", "1.x", "1.2.3", "", claimed},
+		"not its object":                        {source, "{sync: {revision: " + one + "}}", "main", "", "does not list", denied},
+		"nothing yet":                           {source, "{" + in("OutOfSync") + "}", "main", "", "no revision yet", claimed},
+		"several sources":                       {"sources: [{repoURL: a}, {repoURL: b}]", "{" + in("Synced") + ", operationState: {phase: Succeeded, syncResult: {revisions: [x, y], sources: [{repoURL: a}, {repoURL: b}], " + in("Synced") + "}}}", "", "", "several sources", claimed},
+		"several sources, and nothing yet":      {"sources: [{repoURL: a}, {repoURL: b}]", "{" + in("OutOfSync") + "}", "", "", "several sources", claimed},
 	} {
 		t.Run(name, func(t *testing.T) {
-			revision, why := argoRevision(decoded(t, "status: "+c.status), profileWith(nil, nil), c.target)
-			if revision != c.revision || !strings.Contains(why, c.why) || (why == "") != (c.why == "") {
-				t.Errorf("got %q, %q", revision, why)
+			app := decoded(t, strings.ReplaceAll("spec: {"+c.spec+"}\nstatus: "+c.status, "TARGET", c.target))
+			f, claim := argoFound(app, profileWith(nil, nil), true)
+			if f.Revision != c.revision || !strings.Contains(f.Why, c.why) || (f.Why == "") != (c.why == "") || claim != c.claim {
+				t.Errorf("got %+v, %d", f, claim)
+			}
+			if f.Revision != "" && f.Repository+" "+f.Path != "https://git.example.com/a.git p/" {
+				t.Errorf("it is said to be from %s %s", f.Repository, f.Path)
 			}
 		})
 	}
-}
-
-func TestSourceOfApplication(t *testing.T) {
-	got, why := sourceOfApplication(decoded(t, "spec: {source: {repoURL: https://git.example.com/a.git, path: p, targetRevision: main}}"))
-	if want := (argoSource{"https://git.example.com/a.git", "p", "main"}); got != want || why != "" {
-		t.Errorf("got %+v, %q", got, why)
+	running := decoded(t, "status: {operationState: {phase: Running}, sync: {revision: "+one+"}}")
+	if f, claim := argoFound(running, profileWith(nil, nil), false); claim != denied {
+		t.Errorf("by a label that others set, one that syncs something has it: %+v", f)
 	}
-	if _, why := sourceOfApplication(decoded(t, "spec: {sources: [{repoURL: a}, {repoURL: b}]}")); !strings.Contains(why, "several sources") {
-		t.Errorf("got %q", why)
+	if f := (&argoSource{"repoURL": "https://charts.example.com", "chart": "osps"}).found("1.2.3"); f.Path != "" {
+		t.Errorf("a chart is in folder %q", f.Path)
 	}
 }
 

@@ -1,6 +1,7 @@
 package appliers
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/fluxcd/pkg/apis/meta"
@@ -16,46 +17,38 @@ var kustomizationKind = schema.GroupVersionKind{Group: "kustomize.toolkit.fluxcd
 
 // sourceOfKustomization is the object of Flux that a Kustomization applies.
 func sourceOfKustomization(k *unstructured.Unstructured) (kind, namespace, name string) {
-	ref, _, _ := unstructured.NestedStringMap(k.Object, "spec", "sourceRef")
-	namespace = ref["namespace"]
-	if namespace == "" {
-		namespace = k.GetNamespace()
-	}
-	return ref["kind"], namespace, ref["name"]
+	ref := at(k.Object, "spec", "sourceRef")
+	return text(ref, "kind"), cmp.Or(text(ref, "namespace"), k.GetNamespace()), text(ref, "name")
 }
 
-// fluxRevision is the revision from which a Kustomization applied an object; why says that it
-// did not.
-func fluxRevision(k *unstructured.Unstructured, osp *osm.OperatingSystemProfile) (revision, why string) {
-	status := func(field string) string {
-		s, _, _ := unstructured.NestedString(k.Object, "status", field)
-		return s
-	}
-	attempted, applied := status("lastAttemptedRevision"), status("lastAppliedRevision")
-	// The inventory is written after everything was applied.
-	if _, working := condition(k, meta.ReconcilingCondition); !working && !inInventory(k, osp) {
-		return "", "it does not list the profile in status.inventory: the labels are of another object, or of before"
+// fluxManager is the field manager by which kustomize-controller applies: its name.
+const fluxManager = "kustomize-controller"
+
+// fluxRevision is the revision from which a Kustomization applied an object; why says why
+// that is not known. The inventory is written after everything was applied: until then, of
+// what it applies itself, it counts that it is at work.
+func fluxRevision(k *unstructured.Unstructured, osp *osm.OperatingSystemProfile, by managers) (revision, why string, c claim) {
+	status := at(k.Object, "status")
+	attempted, applied := text(status, "lastAttemptedRevision"), text(status, "lastAppliedRevision")
+	if _, working := condition(k, meta.ReconcilingCondition); !inInventory(k, osp) && !(working && by.marked[fluxManager]) {
+		return "", "it does not list the profile in status.inventory: the labels are of another object, or of before", denied
 	}
 	ready, _ := condition(k, meta.ReadyCondition)
 	switch ready {
 	case meta.ArtifactFailedReason, meta.BuildFailedReason, meta.DependencyNotReadyReason:
 		attempted = applied // the attempt ended before anything was applied
 	}
-	if attempted == "" {
-		attempted = applied
+	if revision = cmp.Or(attempted, applied); revision == "" {
+		return "", "it has applied no revision yet", claimed
 	}
-	if attempted == "" {
-		return "", "it has applied no revision yet"
-	}
-	return attempted, ""
+	return revision, "", claimed
 }
 
 // inInventory looks for the id that Flux gives an object: namespace, name, group and kind
 // between underscores.
 func inInventory(k *unstructured.Unstructured, osp *osm.OperatingSystemProfile) bool {
 	id := strings.Join([]string{osp.Namespace, osp.Name, osm.GroupVersion.Group, "OperatingSystemProfile"}, "_")
-	entries, _, _ := unstructured.NestedSlice(k.Object, "status", "inventory", "entries")
-	for _, entry := range entries {
+	for _, entry := range items(k.Object, "status", "inventory", "entries") {
 		if e, ok := entry.(map[string]any); ok && e["id"] == id {
 			return true
 		}
@@ -65,8 +58,7 @@ func inInventory(k *unstructured.Unstructured, osp *osm.OperatingSystemProfile) 
 
 // condition is the reason of a condition that is not False, or of Ready whatever it is.
 func condition(u *unstructured.Unstructured, kind string) (reason string, is bool) {
-	conditions, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")
-	for _, c := range conditions {
+	for _, c := range items(u.Object, "status", "conditions") {
 		if c, ok := c.(map[string]any); ok && c["type"] == kind {
 			reason, _ = c["reason"].(string)
 			return reason, c["status"] == "True"

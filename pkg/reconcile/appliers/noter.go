@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -54,6 +56,9 @@ type Noter struct {
 type Found struct {
 	// By applied it: nobody, one, or two who do not know of each other.
 	By []Applier
+	// Beside it may be others of whom that is not certain, so that nobody is refused
+	// anything; Warning says who and why.
+	Warning string
 	// Repository, Path and Revision are where it is from, empty where Why says why that is
 	// not known.
 	Repository, Path, Revision string
@@ -62,9 +67,9 @@ type Found struct {
 
 // answer is what was found out and could not be noted.
 type answer struct {
-	digest string // of the profile's spec
-	found  Found
-	until  time.Time
+	of    string // the profile's digest, and its marks
+	found Found
+	until time.Time
 }
 
 // ErrRaced says that the object has changed meanwhile: it will be looked at again.
@@ -77,7 +82,7 @@ type TwoError struct {
 }
 
 func (e *TwoError) Error() string {
-	return fmt.Sprintf("OperatingSystemProfile %s is applied by both %s and %s, and changes with whoever comes last: take it out of one of them", e.Profile, e.By[0], e.By[1])
+	return fmt.Sprintf("OperatingSystemProfile %s is applied by both %s and %s, and changes with whoever comes last: take it out of one of them, or remove the mark of the one that has it no more", e.Profile, e.By[0], e.By[1])
 }
 
 // Of finds out who applied a profile, and notes it. An object that bears no marks costs
@@ -95,22 +100,26 @@ func (n *Noter) Of(ctx context.Context, osp *osm.OperatingSystemProfile) (Found,
 	}
 	n.mu.Lock() // and one pool asks for all
 	defer n.mu.Unlock()
-	if last, ok := n.answers[osp.UID]; ok && last.digest == digest && n.Clock.Now().Before(last.until) {
+	of := fmt.Sprint(digest, by)
+	if last, ok := n.answers[osp.UID]; ok && last.of == of && n.Clock.Now().Before(last.until) {
 		return last.found, two(osp, last.found)
 	}
 	found, err := n.ask(ctx, osp, by)
 	if err != nil {
 		return found, err
 	}
+	if found.Warning != "" && n.Recorder != nil {
+		n.event(osp, corev1.EventTypeWarning, api.EventTwoAppliers, found.Warning)
+	}
 	if len(found.By) == 1 && found.Revision != "" && n.Client != nil {
 		if err := n.note(ctx, osp, digest, found); err != nil {
 			if !apierrors.IsForbidden(err) {
 				return found, raced(err)
 			}
-			found = Found{By: found.By, Why: "the controller may not write that on the profile: apply deploy/appliers.yaml"}
+			found = Found{By: found.By, Warning: found.Warning, Why: "the controller may not write that on the profile: apply deploy/appliers.yaml"}
 		}
 	}
-	n.keep(osp, answer{digest: digest, found: found, until: n.Clock.Now().Add(unknownFor)})
+	n.keep(osp, answer{of: of, found: found, until: n.Clock.Now().Add(unknownFor)})
 	return found, two(osp, found)
 }
 
@@ -141,56 +150,115 @@ func raced(err error) error {
 	return err
 }
 
-// ask asks each applier. Two are two even where one of them cannot be asked.
+// claim is whether an applier has an object.
+type claim int
+
+const (
+	denied  claim = iota // it says that it has it not
+	absent               // the applier is not in this cluster
+	claimed              // it lists the object, or cannot be asked
+)
+
+// ask asks each applier. Two are two even where one of them may not be asked; but of one
+// that is not in this cluster the mark may be what is left, where another lists the object.
 func (n *Noter) ask(ctx context.Context, osp *osm.OperatingSystemProfile, by []Applier) (Found, error) {
-	var out Found
+	live := &osm.OperatingSystemProfile{}
+	if err := n.Live.Get(ctx, client.ObjectKeyFromObject(osp), live); err != nil {
+		return Found{}, raced(fmt.Errorf("reading OperatingSystemProfile %s/%s: %w", osp.Namespace, osp.Name, err))
+	}
+	if live.UID != osp.UID || live.ResourceVersion != osp.ResourceVersion {
+		return Found{}, ErrRaced
+	}
+	var out, gone Found
 	for _, a := range by {
-		one, mine, err := n.askOne(ctx, osp, a)
+		one, c, err := n.askOne(ctx, live, a)
 		switch {
 		case err != nil:
 			return Found{}, err
-		case !mine:
-			out.Why = one.Why
-			continue
+		case c == denied:
+			out.Why = cmp.Or(out.Why, one.Why)
+		case c == absent && !a.unsure:
+			gone.By, gone.Why = append(gone.By, a), one.Why
+		case c == claimed:
+			one.By = append(out.By, a)
+			out = one
 		}
-		one.By = append(out.By, a)
-		out = one
 	}
-	return out, nil
+	if len(out.By) == 0 && len(gone.By) > 0 {
+		return gone, nil
+	}
+	if len(out.By) == 1 && len(gone.By) > 0 {
+		out.Warning = fmt.Sprintf("%s applies it, and it bears a mark of %s as well, which is not in this cluster: if that applies it from another cluster, take it out of one of the two; if not, remove the mark", out.By[0], gone.By[0])
+	}
+	if len(out.By) != 1 {
+		return out, nil
+	}
+	before, err := n.before(ctx, live, by)
+	out.Warning = cmp.Or(out.Warning, before)
+	return out, err
 }
 
-// askOne asks one. Mine says that it applied the object as far as is known.
-func (n *Noter) askOne(ctx context.Context, osp *osm.OperatingSystemProfile, a Applier) (f Found, mine bool, err error) {
+// before warns of who applied the object before, and lists it still: of two Kustomizations
+// the labels are those of the one that came last.
+func (n *Noter) before(ctx context.Context, osp *osm.OperatingSystemProfile, now []Applier) (warning string, err error) {
+	kind, key, _ := strings.Cut(osp.Annotations[api.AnnotationAppliedBy], " ")
+	namespace, name, ok := strings.Cut(key, "/")
+	a := Applier{Kind: kind, Namespace: namespace, Name: name, unsure: true}
+	if !ok || kind != Kustomization && kind != Application || slices.ContainsFunc(now, func(b Applier) bool { return a.String() == b.String() }) {
+		return "", nil
+	}
+	_, c, err := n.askOne(ctx, osp, a)
+	if err != nil || c != claimed {
+		return "", err
+	}
+	return fmt.Sprintf("%s applies it now, and %s, which did before, still has it: if that stays so, it changes with whoever comes last: take it out of one of them", now[0], a), nil
+}
+
+// askOne asks one.
+func (n *Noter) askOne(ctx context.Context, osp *osm.OperatingSystemProfile, a Applier) (Found, claim, error) {
 	kind := kustomizationKind
 	if a.Kind == Application {
 		kind = applicationKind
 	}
 	obj, why, err := n.read(ctx, kind, a.Namespace, a.Name)
-	if err != nil {
-		return f, false, err
+	switch {
+	case err != nil:
+		return Found{}, denied, err
+	case why == mayNotRead && a.unsure:
+		return Found{Why: fmt.Sprintf("%s: %s", a, why)}, denied, nil
+	case why == mayNotRead:
+		return Found{Why: fmt.Sprintf("%s: %s", a, why)}, claimed, nil
+	case why != "":
+		return Found{Why: fmt.Sprintf("%s: %s", a, why)}, absent, nil
 	}
-	if why != "" {
-		return Found{Why: fmt.Sprintf("%s: %s", a, why)}, !a.unsure, nil
+	by := managersOf(osp, a)
+	f, c, err := n.origin(ctx, obj, osp, by, a)
+	if err == nil && c == claimed && len(by.edited) > 0 {
+		f = Found{Why: "what it holds was changed after that by " + notes.Clean(strings.Join(by.edited, ", ")) + ", and is in no revision: change it in the repository"}
 	}
+	if f.Why != "" {
+		f.Why = fmt.Sprintf("%s: %s", a, f.Why)
+	}
+	return f, c, err
+}
+
+// origin is where an applier has an object from.
+func (n *Noter) origin(ctx context.Context, obj *unstructured.Unstructured, osp *osm.OperatingSystemProfile, by managers, a Applier) (Found, claim, error) {
 	if a.Kind == Application {
-		from, why := sourceOfApplication(obj)
-		revision, other := argoRevision(obj, osp, from.target)
-		if other != "" {
-			return Found{Why: fmt.Sprintf("%s: %s", a, other)}, false, nil
-		}
-		if why != "" {
-			return Found{Why: fmt.Sprintf("%s: %s", a, why)}, true, nil
-		}
-		return Found{Repository: address(from.repository), Path: folder(from.path), Revision: notes.Clean(revision)}, true, nil
+		f, c := argoFound(obj, osp, !a.unsure)
+		return f, c, nil
 	}
-	revision, why := fluxRevision(obj, osp)
+	if a.unsure {
+		by = managers{}
+	}
+	revision, why, c := fluxRevision(obj, osp, by)
 	if why != "" {
-		return Found{Why: fmt.Sprintf("%s: %s", a, why)}, false, nil
+		return Found{Why: why}, c, nil
 	}
-	inside, _, _ := unstructured.NestedString(obj.Object, "spec", "path")
-	f = Found{Path: folder(inside), Revision: notes.Clean(revision)}
+	f := Found{Path: folder(text(at(obj.Object, "spec"), "path")), Revision: notes.Clean(revision)}
+	var err error
 	f.Repository, err = n.repository(ctx, obj)
-	return f, true, err
+	return f, c, err
 }
 
 // repository is the address of what a Kustomization applies, empty where it is not to be had.
@@ -203,15 +271,16 @@ func (n *Noter) repository(ctx context.Context, k *unstructured.Unstructured) (s
 	if err != nil || why != "" {
 		return "", err
 	}
-	spec, _, _ := unstructured.NestedMap(obj.Object, "spec")
-	for _, field := range []string{"url", "endpoint"} {
-		if text, _ := spec[field].(string); text != "" {
-			bucket, _ := spec["bucketName"].(string)
-			return address(strings.TrimSuffix(text+"/"+bucket, "/")), nil
-		}
+	spec := at(obj.Object, "spec")
+	where := cmp.Or(text(spec, "url"), text(spec, "endpoint"))
+	if bucket := text(spec, "bucketName"); where != "" && bucket != "" {
+		where += "/" + bucket
 	}
-	return "", nil
+	return address(where), nil
 }
+
+// mayNotRead is why nothing is known of an applier that may be there.
+const mayNotRead = "the controller may not read it: apply deploy/appliers.yaml"
 
 // read reads an object of Flux or Argo CD. Why says why it is not there to be read, which
 // is no error: neither has to be installed, nor has the controller to have the rights.
@@ -225,7 +294,7 @@ func (n *Noter) read(ctx context.Context, kind schema.GroupVersionKind, namespac
 	case apierrors.IsNotFound(err):
 		return nil, "it does not exist in this cluster", nil
 	case apierrors.IsForbidden(err):
-		return nil, "the controller may not read it: apply deploy/appliers.yaml", nil
+		return nil, mayNotRead, nil
 	case err != nil:
 		return nil, "", fmt.Errorf("reading %s %s/%s: %w", kind.Kind, namespace, name, err)
 	}

@@ -1,0 +1,213 @@
+package appliers
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/test/cluster"
+)
+
+func TestMain(m *testing.M) { os.Exit(cluster.Main(m, cluster.Options{})) }
+
+// noting is a Noter on the real API server, with profiles that others apply. Its clock stands.
+type noting struct {
+	t         *testing.T
+	client    client.Client
+	namespace string
+	recorder  *events.FakeRecorder
+	noter     *Noter
+}
+
+func newNoting(t *testing.T) *noting {
+	t.Helper()
+	c := cluster.Shared(t)
+	if err := c.Apply(t.Context(), "../../../test/flux/crds", "../../../test/argocd/crds"); err != nil {
+		t.Fatal(err)
+	}
+	n := &noting{t: t, client: c.Client(t), namespace: c.Namespace(t), recorder: events.NewFakeRecorder(20)}
+	n.noter = &Noter{
+		Client: n.client, Live: n.client, Recorder: n.recorder, ArgoNamespace: n.namespace,
+		Clock: clocktesting.NewFakePassiveClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)),
+	}
+	return n
+}
+
+func (n *noting) must(err error) {
+	n.t.Helper()
+	if err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+// apply writes profile osp-a as an applier does.
+func (n *noting) apply(manager, version string, labels, annotations map[string]string) {
+	n.t.Helper()
+	u := n.object(`{apiVersion: operatingsystemmanager.k8c.io/v1alpha1, kind: OperatingSystemProfile,
+		spec: {osName: ubuntu, osVersion: "24.04", version: ` + version + `, supportedCloudProviders: [{name: aws}], bootstrapConfig: {}, provisioningConfig: {}}}`)
+	u.SetName("osp-a")
+	u.SetLabels(labels)
+	u.SetAnnotations(annotations)
+	n.must(n.client.Apply(n.t.Context(), client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(manager), client.ForceOwnership))
+}
+
+func (n *noting) object(text string) *unstructured.Unstructured {
+	n.t.Helper()
+	u := &unstructured.Unstructured{}
+	n.must(yaml.Unmarshal([]byte(strings.ReplaceAll(text, "\t", "")), &u.Object))
+	u.SetNamespace(n.namespace)
+	return u
+}
+
+// kustomization makes one that has applied a revision, and lists the profile.
+func (n *noting) kustomization(name, revision string) {
+	n.t.Helper()
+	u := n.object("{apiVersion: kustomize.toolkit.fluxcd.io/v1, kind: Kustomization, spec: {interval: 1m, prune: true, path: ./p, sourceRef: {kind: GitRepository, name: none}}}")
+	u.SetName(name)
+	n.must(n.client.Create(n.t.Context(), u))
+	body := `{"status":{"lastAppliedRevision":"` + revision + `","inventory":{"entries":[{"id":"` + n.namespace + `_osp-a_operatingsystemmanager.k8c.io_OperatingSystemProfile","v":"v1alpha1"}]}}}`
+	n.must(n.client.Status().Patch(n.t.Context(), u, client.RawPatch(types.MergePatchType, []byte(body))))
+}
+
+// application makes one that has synced the profile.
+func (n *noting) application(name string) {
+	n.t.Helper()
+	u := n.object(`{apiVersion: argoproj.io/v1alpha1, kind: Application, spec: {project: default, destination: {}, source: {repoURL: "https://git.example.com/a.git", path: p}},
+		status: {sync: {status: Synced, revision: r7, comparedTo: {destination: {}, source: {repoURL: "https://git.example.com/a.git", path: p}}},
+		resources: [{group: operatingsystemmanager.k8c.io, kind: OperatingSystemProfile, namespace: ` + n.namespace + `, name: osp-a, status: Synced}]}}`)
+	u.SetName(name)
+	n.must(n.client.Create(n.t.Context(), u))
+}
+
+func (n *noting) flux(name string) map[string]string {
+	return map[string]string{labelFluxName: name, labelFluxNamespace: n.namespace}
+}
+
+func (n *noting) argo(name string) map[string]string {
+	return map[string]string{annotationTracking: name + ":" + osm.GroupVersion.Group + "/OperatingSystemProfile:" + n.namespace + "/osp-a"}
+}
+
+func (n *noting) profile() *osm.OperatingSystemProfile {
+	n.t.Helper()
+	var osp osm.OperatingSystemProfile
+	n.must(n.client.Get(n.t.Context(), client.ObjectKey{Namespace: n.namespace, Name: "osp-a"}, &osp))
+	return &osp
+}
+
+// of asks about the profile as it is.
+func (n *noting) of() (Found, error) {
+	n.t.Helper()
+	return n.noter.Of(n.t.Context(), n.profile())
+}
+
+// What somebody writes over what was applied is in no commit, whatever the applier says that
+// it applied last; and what is applied again is.
+func TestEditedByHand(t *testing.T) {
+	n := newNoting(t)
+	n.kustomization("fleet", "r1")
+	n.apply("kustomize-controller", "v1.0.0", n.flux("fleet"), nil)
+	if f, err := n.of(); err != nil || f.Revision != "r1" {
+		t.Fatalf("got %+v, %v", f, err)
+	}
+	edited := n.profile()
+	edited.Spec.Version, edited.Spec.OSVersion = "v1.0.1", "26.04"
+	n.must(n.client.Update(t.Context(), edited, client.FieldOwner("kubectl-edit")))
+	f, err := n.of()
+	if err != nil || f.Revision != "" || len(f.By) != 1 || !strings.Contains(f.Why, "kubectl-edit") {
+		t.Errorf("of what was edited by hand is said %+v, %v", f, err)
+	}
+	if a := n.profile().Annotations; a[api.AnnotationVersion] != "v1.0.0" {
+		t.Errorf("it is noted where the edit is from: %v", a)
+	}
+	n.apply("kustomize-controller", "v1.1.0", n.flux("fleet"), nil)
+	if f, err := n.of(); err != nil || f.Revision != "r1" {
+		t.Errorf("applied again, it is said %+v, %v", f, err)
+	}
+}
+
+// Who went from Flux to Argo CD has Flux's labels on objects still: pools are not refused
+// them for that, and somebody is told.
+func TestMarksThatAreLeft(t *testing.T) {
+	n := newNoting(t)
+	n.apply("kustomize-controller", "v1.0.0", n.flux("gone"), nil)
+	n.application("osps")
+	n.apply("argocd-controller", "v1.1.0", nil, n.argo("osps"))
+	f, err := n.of()
+	if err != nil || f.Revision != "r7" || f.Repository != "https://git.example.com/a.git" {
+		t.Fatalf("got %+v, %v", f, err)
+	}
+	select {
+	case told := <-n.recorder.Events:
+		if !strings.Contains(told, "Kustomization "+n.namespace+"/gone") || !strings.Contains(told, "Application "+n.namespace+"/osps") {
+			t.Errorf("told %q", told)
+		}
+	default:
+		t.Error("nobody was told")
+	}
+}
+
+// Two are two until one gives it up, from then on it is the other's, at once.
+func TestTwoUntilOneLeaves(t *testing.T) {
+	n := newNoting(t)
+	n.kustomization("fleet", "r1")
+	n.application("osps")
+	n.apply("kustomize-controller", "v1.0.0", n.flux("fleet"), n.argo("osps"))
+	var both *TwoError
+	if _, err := n.of(); !errors.As(err, &both) {
+		t.Fatalf("got %v", err)
+	}
+	n.apply("kustomize-controller", "v1.0.0", n.flux("fleet"), nil)
+	if f, err := n.of(); err != nil || f.Revision != "r1" {
+		t.Errorf("with one left it is said %+v, %v", f, err)
+	}
+}
+
+// Of two Kustomizations the labels name the last; the note names the one before.
+func TestTwoKustomizations(t *testing.T) {
+	n := newNoting(t)
+	n.kustomization("one", "r1")
+	n.kustomization("two", "r2")
+	n.apply("kustomize-controller", "v1.0.0", n.flux("one"), nil)
+	if f, err := n.of(); err != nil || f.Revision != "r1" {
+		t.Fatalf("got %+v, %v", f, err)
+	}
+	n.apply("kustomize-controller", "v1.0.0", n.flux("two"), nil)
+	if f, err := n.of(); err != nil || f.Revision != "r2" || !strings.Contains(f.Warning, "Kustomization "+n.namespace+"/one") {
+		t.Errorf("got %+v, %v", f, err)
+	}
+}
+
+// What was there before it was applied, and is the same, the applier has made its own.
+func TestManagers(t *testing.T) {
+	entry := func(manager, at, fields string) metav1.ManagedFieldsEntry {
+		when, err := time.Parse(time.RFC3339, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return metav1.ManagedFieldsEntry{Manager: manager, Time: &metav1.Time{Time: when}, FieldsV1: &metav1.FieldsV1{Raw: json.RawMessage(fields)}}
+	}
+	const marked, unmarked = `{"f:metadata":{"f:labels":{"f:kustomize.toolkit.fluxcd.io/name":{}}},"f:spec":{"f:version":{}}}`, `{"f:spec":{".":{},"f:version":{},"f:osName":{}}}`
+	for name, c := range map[string]struct {
+		at   string
+		want int
+	}{"before": {"2026-01-01T00:00:00Z", 0}, "after": {"2026-01-03T00:00:00Z", 1}} {
+		osp := profileWith(nil, nil)
+		osp.ManagedFields = []metav1.ManagedFieldsEntry{entry("kustomize-controller", "2026-01-02T00:00:00Z", marked), entry("kubectl", c.at, unmarked), entry("osm-gitops", "2026-01-04T00:00:00Z", `{"f:metadata":{}}`)}
+		if by := managersOf(osp, Applier{Kind: Kustomization}); len(by.edited) != c.want || !by.marked[fluxManager] {
+			t.Errorf("what was written %s: %+v", name, by)
+		}
+	}
+}
