@@ -14,7 +14,6 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -82,34 +81,27 @@ func newInstallation(t *testing.T, namespace string) *installation {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := cluster.Start(t, cluster.Options{Audit: true})
+	c := bare(t)
 	home := t.TempDir()
 	i := &installation{t: t, cluster: c, client: c.Client(t), namespace: namespace, program: program}
 	i.env = append(os.Environ(), "KUBECONFIG="+c.Kubeconfig, "HELM_CACHE_HOME="+home, "HELM_CONFIG_HOME="+home, "HELM_DATA_HOME="+home)
-	for _, name := range ourKinds(t) {
-		crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		if err := i.client.Delete(t.Context(), crd); err != nil {
-			t.Fatal(err)
-		}
-		i.gone(crd)
-	}
 	i.clusterInfo()
 	return i
 }
 
-// ourKinds are the names of the CustomResourceDefinitions in deploy/crds.
-func ourKinds(t *testing.T) []string {
+// bare is a control plane of its own, without our kinds, which cluster.Start installs.
+func bare(t *testing.T) *cluster.Cluster {
 	t.Helper()
-	files, err := filepath.Glob(deploy + "/crds/*.yaml")
-	if err != nil || len(files) != 4 {
-		t.Fatalf("found %q: %v", files, err)
+	cluster.Shared(t) // which says whether there is one to be had on this machine
+	c, err := cluster.Run(t.Context(), t.TempDir(), cluster.Options{Audit: true}, os.Stderr)
+	if err != nil {
+		t.Fatal(err)
 	}
-	var out []string
-	for _, file := range files {
-		group, plural, _ := strings.Cut(strings.TrimSuffix(filepath.Base(file), ".yaml"), "_")
-		out = append(out, plural+"."+group)
+	t.Cleanup(c.Stop)
+	if err := c.Apply(t.Context(), "../crds"); err != nil {
+		t.Fatal(err)
 	}
-	return out
+	return c
 }
 
 func (i *installation) clusterInfo() {
