@@ -195,10 +195,15 @@ func (s *stage) prepare(ctx context.Context) error {
 	if err := s.sources.Know(ctx, s.worker.GetCache()); err != nil {
 		return err
 	}
-	if err := s.rollouts().Index(ctx, s.world); err != nil {
+	management := s.onManagement.Index(s.management.GetFieldIndexer())
+	worker := s.onWorker.Index(s.worker.GetFieldIndexer())
+	if err := s.rollouts().Index(ctx, worker); err != nil {
 		return err
 	}
-	return nodes.Index(ctx, s.world, s.world)
+	if !s.nodes {
+		return nil // what would be indexed is not there
+	}
+	return nodes.Index(ctx, worker, management)
 }
 
 // trimmed is what the caches keep of what controllers write.

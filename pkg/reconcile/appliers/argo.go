@@ -24,12 +24,11 @@ func argoFound(app *unstructured.Unstructured, osp *osm.OperatingSystemProfile, 
 	running := text(operation, "phase") == "Running"
 	var last map[string]any // what it was made of: the spec may have been changed since
 	switch {
-	case !listed && !applied && !(running && sure):
+	case !listed && !applied && (!running || !sure):
 		return Found{Why: "it does not list the profile in status.resources: the mark is of another object, or of before"}, denied
 	case running:
-		now, begun, compared := result, at(operation, "operation", "sync"), at(app.Object, "status", "sync")
-		last = now
-		for _, next := range []map[string]any{begun, compared} {
+		last = result
+		for _, next := range []map[string]any{at(operation, "operation", "sync"), at(app.Object, "status", "sync")} {
 			if revisionless(last) {
 				last = next
 			}

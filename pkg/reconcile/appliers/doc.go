@@ -4,5 +4,5 @@
 // earlier. Neither need be installed, and who is not to be asked is no error.
 //
 // It never changes what a profile holds. Start with Of in noter.go; flux.go and argo.go
-// read what the two say of themselves.
+// read what the two say of themselves, managers.go who wrote the object.
 package appliers

@@ -30,7 +30,7 @@ const fluxManager = "kustomize-controller"
 func fluxRevision(k *unstructured.Unstructured, osp *osm.OperatingSystemProfile, by managers) (revision, why string, c claim) {
 	status := at(k.Object, "status")
 	attempted, applied := text(status, "lastAttemptedRevision"), text(status, "lastAppliedRevision")
-	if _, working := condition(k, meta.ReconcilingCondition); !inInventory(k, osp) && !(working && by.marked[fluxManager]) {
+	if _, working := condition(k, meta.ReconcilingCondition); !inInventory(k, osp) && (!working || !by.marked[fluxManager]) {
 		return "", "it does not list the profile in status.inventory: the labels are of another object, or of before", denied
 	}
 	ready, _ := condition(k, meta.ReadyCondition)

@@ -62,7 +62,7 @@ func managersOf(osp *osm.OperatingSystemProfile, a Applier) managers {
 
 func fieldsOf(entry metav1.ManagedFieldsEntry) map[string]any {
 	var fields map[string]any
-	if entry.FieldsV1 == nil || json.Unmarshal(entry.FieldsV1.Raw, &fields) != nil {
+	if entry.FieldsV1 == nil || json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields) != nil {
 		return nil
 	}
 	return fields

@@ -1,7 +1,6 @@
 package appliers
 
 import (
-	"encoding/json"
 	"errors"
 	"os"
 	"strings"
@@ -197,7 +196,7 @@ func TestManagers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return metav1.ManagedFieldsEntry{Manager: manager, Time: &metav1.Time{Time: when}, FieldsV1: &metav1.FieldsV1{Raw: json.RawMessage(fields)}}
+		return metav1.ManagedFieldsEntry{Manager: manager, Time: &metav1.Time{Time: when}, FieldsV1: metav1.NewFieldsV1(fields)}
 	}
 	const marked, unmarked = `{"f:metadata":{"f:labels":{"f:kustomize.toolkit.fluxcd.io/name":{}}},"f:spec":{"f:version":{}}}`, `{"f:spec":{".":{},"f:version":{},"f:osName":{}}}`
 	for name, c := range map[string]struct {

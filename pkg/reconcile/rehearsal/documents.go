@@ -48,37 +48,30 @@ const (
 )
 
 // documents says what becomes of those of a pool.
-func documents(acts []act, pool types.NamespacedName) []Document {
+func (w *World) documents(pool types.NamespacedName) []Document {
 	names := pools.NamesOf(pool)
-	out := []Document{}
-	for _, d := range []Document{{Stage: "bootstrap", Secret: names.Bootstrap}, {Stage: "provisioning", Secret: names.Provisioning}} {
-		var before, after []byte
-		written := false
-		for _, a := range acts {
-			if a.said != nil || a.at.kind.Kind != "Secret" || a.at.key != (types.NamespacedName{Namespace: api.NamespaceCloudInitSettings, Name: d.Secret}) {
-				continue
-			}
-			if !written {
-				before, written = a.before, true
-			}
-			after = a.after
-			d.Absent = d.Absent || a.verb == verbDelete
+	out := []Document{{Stage: "bootstrap", Secret: names.Bootstrap}, {Stage: "provisioning", Secret: names.Provisioning}}
+	for i := range out {
+		d := &out[i]
+		w.mu.Lock()
+		c := w.changes[types.NamespacedName{Namespace: api.NamespaceCloudInitSettings, Name: d.Secret}]
+		w.mu.Unlock()
+		if c == nil {
+			d.Change, d.Meaning = DocumentUntouched, MeansSame
+			continue
 		}
-		d.compare(written, before, after)
-		out = append(out, d)
+		d.Absent = c.deleted
+		d.compare(c.before, c.after)
 	}
 	return out
 }
 
 // compare says what a document was and is.
-func (d *Document) compare(written bool, before, after []byte) {
+func (d *Document) compare(before, after []byte) {
 	was, had := decode(before, &corev1.Secret{})
 	is, has := decode(after, &corev1.Secret{})
 	old, now := was.Data[api.UserDataKey], is.Data[api.UserDataKey]
 	switch {
-	case !written:
-		d.Change, d.Meaning = DocumentUntouched, MeansSame
-		return
 	case !has:
 		d.Change, d.Absent = DocumentDeleted, false
 		return

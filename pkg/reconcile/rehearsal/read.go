@@ -9,7 +9,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -26,6 +25,7 @@ type reader struct {
 	cluster string
 	from    client.Reader
 	trim    Trim // nil for none
+	indexed bool // from knows the fields, too
 }
 
 func (r reader) ref(obj runtime.Object, key types.NamespacedName) (ref, error) {
@@ -74,11 +74,14 @@ func (r reader) List(ctx context.Context, list client.ObjectList, opts ...client
 	}
 	at.kind.Kind = strings.TrimSuffix(at.kind.Kind, "List")
 	plain := client.ListOptions{Namespace: o.Namespace, LabelSelector: o.LabelSelector, UnsafeDisableDeepCopy: o.UnsafeDisableDeepCopy}
+	if r.indexed {
+		plain.FieldSelector = o.FieldSelector
+	}
 	if err := r.from.List(ctx, list, &plain); err != nil {
 		return err
 	}
-	written := r.world.written(r.cluster, at.kind)
-	if len(written) == 0 && o.FieldSelector == nil {
+	listed, written := r.world.written(at, o)
+	if !written && (r.indexed || o.FieldSelector == nil) {
 		return nil
 	}
 	items, err := apimeta.ExtractList(list)
@@ -87,9 +90,9 @@ func (r reader) List(ctx context.Context, list client.ObjectList, opts ...client
 	}
 	items = slices.DeleteFunc(items, func(item runtime.Object) bool {
 		obj, ok := item.(client.Object)
-		return ok && written[client.ObjectKeyFromObject(obj)] != nil
+		return ok && r.world.of(ref{cluster: at.cluster, kind: at.kind, key: client.ObjectKeyFromObject(obj)}) != nil
 	})
-	more, err := r.listed(list, at, written, o)
+	more, err := r.decoded(list, at, listed)
 	if err != nil {
 		return err
 	}
@@ -99,16 +102,10 @@ func (r reader) List(ctx context.Context, list client.ObjectList, opts ...client
 	return apimeta.SetList(list, items)
 }
 
-// listed are the written objects that a list has.
-func (r reader) listed(list client.ObjectList, at ref, written map[types.NamespacedName]*object, o client.ListOptions) ([]runtime.Object, error) {
+// decoded are the written objects that a list has.
+func (r reader) decoded(list client.ObjectList, at ref, written map[types.NamespacedName]*object) ([]runtime.Object, error) {
 	var out []runtime.Object
 	for key, w := range written {
-		if w.gone || o.Namespace != "" && o.Namespace != key.Namespace {
-			continue
-		}
-		if o.LabelSelector != nil && !o.LabelSelector.Matches(labels.Set(metaOf(w.doc).Labels)) {
-			continue
-		}
 		var obj client.Object = &metav1.PartialObjectMetadata{}
 		if _, metadata := list.(*metav1.PartialObjectMetadataList); !metadata {
 			made, err := r.world.scheme.New(at.kind)
@@ -155,6 +152,25 @@ func (w *World) IndexField(_ context.Context, obj client.Object, field string, v
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.indexes[indexName(kind, field)] = values
+	return nil
+}
+
+// Index returns what says to the View and to its cache what fields are, so that listing by
+// them is no search. It is called before the View is used.
+func (v *View) Index(cached client.FieldIndexer) client.FieldIndexer {
+	v.indexed = true
+	return indexers{v.world, cached}
+}
+
+// indexers are told the same.
+type indexers []client.FieldIndexer
+
+func (all indexers) IndexField(ctx context.Context, obj client.Object, field string, values client.IndexerFunc) error {
+	for _, one := range all {
+		if err := one.IndexField(ctx, obj, field, values); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

@@ -137,7 +137,7 @@ func (t *told) take(a act, w Write) {
 	to := reported(a.subject)
 	if a.at.kind.Kind == "MachineDeployment" {
 		to = subjectOf(poolKind, a.at.key)
-		t.replaced[to] = t.replaced[to] || string(field(a.before, "spec")) != string(field(a.after, "spec"))
+		t.replaced[to] = t.replaced[to] || a.stamped
 	}
 	s := t.of(to)
 	s.Writes = append(s.Writes, w)
@@ -185,7 +185,7 @@ func (r *Rehearsal) report(ctx context.Context, failed map[string]error) (*Repor
 	}
 	for _, key := range slices.Compact(sorted(append(keys, all.keys()...))) {
 		name := subjectOf(poolKind, key)
-		p := Pool{Subject: *all.of(name), Replaced: all.replaced[name], Documents: documents(acts, key)}
+		p := Pool{Subject: *all.of(name), Replaced: all.replaced[name], Documents: r.World.documents(key)}
 		if err := r.judge(ctx, &p, key); err != nil {
 			return nil, err
 		}
@@ -277,20 +277,25 @@ func (r *Rehearsal) judge(ctx context.Context, p *Pool, key types.NamespacedName
 
 // write says what a request is about.
 func (r *Rehearsal) write(a act) Write {
-	w := Write{Verb: a.verb, Kind: a.at.kind.Kind, Group: a.at.kind.Group, Namespace: a.at.key.Namespace, Name: a.at.key.Name, Part: a.part}
+	w := Write{Verb: a.verb, Kind: a.at.kind.Kind, Group: a.at.kind.Group, Namespace: a.at.key.Namespace, Name: a.at.key.Name, Part: a.part, What: a.what}
 	if r.Management != r.Worker {
 		w.Cluster = a.at.cluster
 	}
-	if a.before == nil || a.after == nil || a.part != "" {
-		return w
+	return w
+}
+
+// changed names what a write changed of an object that was there, and is.
+func changed(part string, before, after []byte) (what []string) {
+	if before == nil || after == nil || part != "" {
+		return nil
 	}
-	was, is := fieldsOf(a.before), fieldsOf(a.after)
+	was, is := fieldsOf(before), fieldsOf(after)
 	for _, name := range names(was, is) {
 		if !slices.Equal(was[name], is[name]) {
-			w.What = append(w.What, name)
+			what = append(what, name)
 		}
 	}
-	return w
+	return what
 }
 
 // fieldsOf are the fields of an object in JSON, those of its metadata, labels, annotations

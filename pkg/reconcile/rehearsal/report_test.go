@@ -30,11 +30,8 @@ func TestDocuments(t *testing.T) {
 		}
 		return doc
 	}
-	write := func(verb, before, after string) act {
-		return act{verb: verb, before: state(before), after: state(after), at: ref{
-			kind: corev1.SchemeGroupVersion.WithKind("Secret"), key: types.NamespacedName{Namespace: api.NamespaceCloudInitSettings, Name: name},
-		}}
-	}
+	type act struct{ verb, before, after string }
+	write := func(verb, before, after string) act { return act{verb, before, after} }
 	for what, c := range map[string]struct {
 		acts []act
 		want Document
@@ -51,7 +48,11 @@ func TestDocuments(t *testing.T) {
 			Document{Change: DocumentWritten, Meaning: MeansToken, Absent: true},
 		},
 	} {
-		got := documents(c.acts, types.NamespacedName{Namespace: "ns", Name: "web"})[0]
+		w := NewWorld(nil, nil)
+		for _, a := range c.acts {
+			w.keep(a.verb, ref{kind: corev1.SchemeGroupVersion.WithKind("Secret"), key: types.NamespacedName{Namespace: api.NamespaceCloudInitSettings, Name: name}}, "", state(a.before), state(a.after))
+		}
+		got := w.documents(types.NamespacedName{Namespace: "ns", Name: "web"})[0]
 		if got.Change != c.want.Change || got.Meaning != c.want.Meaning || got.Absent != c.want.Absent || !slices.Equal(got.Differs, c.want.Differs) || got.Secret != name {
 			t.Errorf("%s: got %+v, want %+v", what, got, c.want)
 		}
@@ -60,12 +61,11 @@ func TestDocuments(t *testing.T) {
 
 // What changes is named by its key, and no value is told (security.md 15).
 func TestFields(t *testing.T) {
-	r := &Rehearsal{}
-	w := r.write(act{
-		verb: verbPatch, at: ref{kind: corev1.SchemeGroupVersion.WithKind("Secret"), key: types.NamespacedName{Namespace: "ns", Name: "s"}},
-		before: []byte(`{"metadata":{"resourceVersion":"1","annotations":{"gone":"canary","same":"x"}},"data":{"k":"Y2FuYXJ5"},"spec":{"a":1}}`),
-		after:  []byte(`{"metadata":{"resourceVersion":"2","annotations":{"new":"canary","same":"x"},"finalizers":["f"]},"data":{"k":"b3RoZXI="},"spec":{"a":1}}`),
-	})
+	r := &Rehearsal{World: NewWorld(nil, nil)}
+	r.World.keep(verbPatch, ref{kind: corev1.SchemeGroupVersion.WithKind("Secret"), key: types.NamespacedName{Namespace: "ns", Name: "s"}}, "",
+		[]byte(`{"metadata":{"resourceVersion":"1","annotations":{"gone":"canary","same":"x"}},"data":{"k":"Y2FuYXJ5"},"spec":{"a":1}}`),
+		[]byte(`{"metadata":{"resourceVersion":"2","annotations":{"new":"canary","same":"x"},"finalizers":["f"]},"data":{"k":"b3RoZXI="},"spec":{"a":1}}`))
+	w := r.write(r.World.acts[0])
 	if want := []string{"annotation gone", "annotation new", "data k", "finalizers"}; !slices.Equal(w.What, want) {
 		t.Errorf("got %q, want %q", w.What, want)
 	}

@@ -9,12 +9,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
 )
 
@@ -25,11 +27,13 @@ type World struct {
 	clock  clock.PassiveClock
 
 	mu      sync.Mutex
-	objects map[ref]*object
+	objects map[group]map[types.NamespacedName]*object
 	indexes map[string]client.IndexerFunc
 	acts    []act
-	subject string // of what runs now
-	serial  int    // of versions and UIDs
+	writes  int                              // of acts
+	changes map[types.NamespacedName]*change // of Secrets that machines boot from
+	subject string                           // of what runs now
+	serial  int                              // of versions and UIDs
 }
 
 // ref names an object of a cluster.
@@ -39,21 +43,38 @@ type ref struct {
 	key     types.NamespacedName
 }
 
-// object is one that was written: as it is now, in JSON, or gone.
-type object struct {
-	doc  []byte
-	gone bool
+// group has the objects of a cluster, kind and namespace. Each pool lists some.
+type group struct {
+	cluster   string
+	kind      schema.GroupVersionKind
+	namespace string
 }
 
-// act is a write or an event.
+func (at ref) group() group { return group{at.cluster, at.kind, at.key.Namespace} }
+
+// object is one that was written: as it is now, in JSON, or gone.
+type object struct {
+	doc    []byte
+	labels labels.Set
+	gone   bool
+}
+
+// act is a write or an event, without what was written: of ten thousand pools that is
+// gigabytes, and is kept once, in objects.
 type act struct {
 	subject string
 	verb    string
 	at      ref
-	part    string // the subresource, "" for the object itself
-	// before and after are the object in JSON, nil where there is none.
+	part    string   // the subresource, "" for the object itself
+	what    []string // changed
+	stamped bool     // the spec of a MachineDeployment changed
+	said    *Said
+}
+
+// change is what became of a Secret: in JSON, nil where there is none.
+type change struct {
 	before, after []byte
-	said          *Said
+	deleted       bool // in between, or in the end
 }
 
 // The verbs of writes.
@@ -75,7 +96,8 @@ func NewWorld(scheme *runtime.Scheme, clock clock.PassiveClock) *World {
 func (w *World) Reset() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.objects, w.acts, w.subject, w.serial = map[ref]*object{}, nil, "", 0
+	w.objects, w.changes = map[group]map[types.NamespacedName]*object{}, map[types.NamespacedName]*change{}
+	w.acts, w.writes, w.subject, w.serial = nil, 0, "", 0
 }
 
 // begin says on whose behalf is written from now on.
@@ -86,47 +108,68 @@ func (w *World) begin(subject string) {
 }
 
 // count is the number of writes so far.
-func (w *World) count() (n int) {
+func (w *World) count() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, a := range w.acts {
-		if a.said == nil {
-			n++
-		}
-	}
-	return n
+	return w.writes
 }
 
 // of is what was written of an object; nil is nothing.
 func (w *World) of(at ref) *object {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.objects[at]
+	return w.objects[at.group()][at.key]
 }
 
-// written are the objects of a kind that were written.
-func (w *World) written(cluster string, kind schema.GroupVersionKind) map[types.NamespacedName]*object {
+// written are the objects of a kind that were written and are in a list: in its namespace,
+// with its labels. Written says that something of the kind was written there.
+func (w *World) written(at ref, o client.ListOptions) (listed map[types.NamespacedName]*object, written bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	out := map[types.NamespacedName]*object{}
-	for at, obj := range w.objects {
-		if at.cluster == cluster && at.kind == kind {
-			out[at.key] = obj
+	listed = map[types.NamespacedName]*object{}
+	add := func(objects map[types.NamespacedName]*object) {
+		written = written || len(objects) > 0
+		for key, obj := range objects {
+			if !obj.gone && (o.LabelSelector == nil || o.LabelSelector.Matches(obj.labels)) {
+				listed[key] = obj
+			}
 		}
 	}
-	return out
+	if o.Namespace != "" {
+		at.key.Namespace = o.Namespace
+		add(w.objects[at.group()])
+		return listed, written
+	}
+	for g, objects := range w.objects {
+		if g.cluster == at.cluster && g.kind == at.kind {
+			add(objects)
+		}
+	}
+	return listed, written
 }
 
 // keep takes a write. An object without finalizers that is being deleted is gone.
 func (w *World) keep(verb string, at ref, part string, before, after []byte) {
+	m := metaOf(after)
+	obj := &object{doc: after, labels: m.Labels, gone: after == nil || m.DeletionTimestamp != nil && len(m.Finalizers) == 0}
+	a := act{verb: verb, at: at, part: part, what: changed(part, before, after)}
+	a.stamped = at.kind.Kind == "MachineDeployment" && string(field(before, "spec")) != string(field(after, "spec"))
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	obj := &object{doc: after, gone: after == nil}
-	if m := metaOf(after); after != nil && m.DeletionTimestamp != nil && len(m.Finalizers) == 0 {
-		obj.gone = true
+	g := at.group()
+	if w.objects[g] == nil {
+		w.objects[g] = map[types.NamespacedName]*object{}
 	}
-	w.objects[at] = obj
-	w.acts = append(w.acts, act{subject: w.subject, verb: verb, at: at, part: part, before: before, after: after})
+	w.objects[g][at.key] = obj
+	if at.kind.Kind == "Secret" && at.key.Namespace == api.NamespaceCloudInitSettings {
+		if w.changes[at.key] == nil {
+			w.changes[at.key] = &change{before: before}
+		}
+		c := w.changes[at.key]
+		c.after, c.deleted = after, c.deleted || verb == verbDelete
+	}
+	a.subject = w.subject
+	w.acts, w.writes = append(w.acts, a), w.writes+1
 }
 
 // next is a number that was not given before.
@@ -139,7 +182,7 @@ func (w *World) next() int {
 
 func (w *World) version() string { return fmt.Sprintf("rehearsed-%d", w.next()) }
 
-// Eventf takes an event. It makes World an events.EventRecorder.
+// Eventf takes an event. It makes World an events.EventRecorder, whose parameters these are.
 func (w *World) Eventf(_, _ runtime.Object, kind, reason, _, note string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -2,7 +2,9 @@ package rehearsal
 
 import (
 	"context"
+	runtimego "runtime"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -110,6 +112,63 @@ func TestWritesAreRead(t *testing.T) {
 	v.world.Reset()
 	if got := listed(v); !slices.Equal(got, []string{"a=v", "b=v"}) {
 		t.Errorf("after Reset there are %q", got)
+	}
+}
+
+// Of what is written again and again the present state alone is kept: of ten thousand pools
+// all states were gigabytes, each minute anew where somebody observes.
+func TestOneStateIsKept(t *testing.T) {
+	const size, times = 1 << 20, 24
+	v, ctx := onTop(t), t.Context()
+	large := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "large"}}
+	if err := v.Create(ctx, large); err != nil {
+		t.Fatal(err)
+	}
+	inUse := func() int {
+		runtimego.GC()
+		var m runtimego.MemStats
+		runtimego.ReadMemStats(&m)
+		return int(m.HeapAlloc)
+	}
+	before := inUse()
+	for i := range times {
+		large.Data = map[string]string{"k": strings.Repeat(string(rune('a'+i%26)), size)}
+		if err := v.Update(ctx, large); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if more := inUse() - before; more > times/4*size {
+		t.Errorf("%d writes of %d bytes keep %d", times, size, more)
+	}
+	runtimego.KeepAlive(v)
+}
+
+// A list by a field asks the cache that knows it, and has what was written in its place.
+func TestListsByField(t *testing.T) {
+	v, ctx := onTop(t, secret("a"), secret("b")), t.Context()
+	cached := NewWorld(v.world.scheme, v.world.clock).View("c", v, v, nil)
+	initial := func(obj client.Object) []string { return []string{obj.GetName()[:1]} }
+	if err := cached.Index(v.world).IndexField(ctx, &corev1.Secret{}, "initial", initial); err != nil {
+		t.Fatal(err)
+	}
+	if err := cached.Delete(ctx, secret("a")); err != nil {
+		t.Fatal(err)
+	}
+	if err := cached.Create(ctx, secret("b2")); err != nil {
+		t.Fatal(err)
+	}
+	for value, want := range map[string][]string{"a": nil, "b": {"b", "b2"}} {
+		var list corev1.SecretList
+		if err := cached.List(ctx, &list, client.MatchingFields{"initial": value}); err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, s := range list.Items {
+			names = append(names, s.Name)
+		}
+		if slices.Sort(names); !slices.Equal(names, want) {
+			t.Errorf("%q lists %q, want %q", value, names, want)
+		}
 	}
 }
 
