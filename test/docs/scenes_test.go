@@ -134,6 +134,11 @@ func left() map[string]string {
 		"docs/ui.md: $ osm-gitops ui":                               "serves until it is stopped, at a port that must be free; test/page looks at it in a browser",
 		"docs/ui.md: kubectl apply --server-side -f deploy/ui.yaml": "needs a name and a certificate by which the page is reached; pkg/reconcile/page and test/page ask with tokens",
 		"docs/ui.md: curl -s -H \"Accept: application/json\" \"http://127.0.0.1:8087/?state=Behind\" | jq -r '.items[] | [.namespace, .name, .nodes.behind] | @tsv'": "needs osm-gitops ui at its own port; pkg/reconcile/page asks for each state",
+
+		// The three of the demo.
+		"docs/demo.md: make demo KEEP=1": "runs until it is stopped: TestKeep of test/demo",
+		"docs/demo.md: export KUBECONFIG=/tmp/osm-gitops-demo-123456789/cluster/pki/admin.kubeconfig": "TestKeep of test/demo starts what it needs, test/chart gives the same values to the chart, and TestDoctor of test/e2e finds the same",
+		"docs/demo.md: kubectl create namespace flux-system":                                          "TestBesideFluxAndArgoCD of examples has the API server take the same files",
 	}
 }
 
