@@ -40,6 +40,19 @@ func scenes() []scene {
 	}
 }
 
+// besideOthers has the definitions of Flux and Argo CD in the cluster, and neither of them.
+func besideOthers() []act {
+	return []act{
+		{block: "docs/demo.md: kubectl create namespace flux-system", first: `for d in test examples pkg; do ln -s "$REPOSITORY/$d" $d; done`},
+		{block: "docs/argocd.md: kubectl apply -f examples/argocd/application.yaml", then: "kubectl -n argocd get application osm-gitops osm-fleet"},
+		{
+			block: "docs/argocd.md: kubectl -n argocd patch configmap argocd-cm --type merge --patch-file examples/argocd/argocd-cm.yaml", first: "kubectl -n argocd create configmap argocd-cm",
+			then: "kubectl -n argocd get configmap argocd-cm -o yaml | grep -q resource.customizations.health.gitops.k8c.io_ProfileSource",
+		},
+		{block: "docs/flux.md: kubectl apply -f examples/flux/source.yaml -f examples/flux/kustomizations.yaml", then: "kubectl -n flux-system get kustomization osm-gitops osm-profiles osm-pools"},
+	}
+}
+
 // inCluster goes from an empty cluster to handing it back.
 func inCluster() []act {
 	return []act{
@@ -87,19 +100,6 @@ func inCluster() []act {
 		{block: "docs/import.md: kubectl get osp,md -A -o yaml | osm-gitops import -f - --to osps --git", first: "mkdir two; cd two", status: 1, then: "test -s osps/README.md; cd .."},
 		{block: "docs/doctor.md: osm-gitops doctor", first: `cp "$KUBECONFIG" seed.kubeconfig; cp "$KUBECONFIG" worker.kubeconfig`, status: 1},
 		{block: "docs/handback.md: kubectl -n kube-system scale deployment osm-gitops --replicas 0", first: "kubectl -n kube-system create deployment osm-gitops --image osm-gitops; stopped"},
-	}
-}
-
-// besideOthers has the definitions of Flux and Argo CD in the cluster, and neither of them.
-func besideOthers() []act {
-	return []act{
-		{block: "docs/demo.md: kubectl create namespace flux-system", first: `for d in test examples pkg; do ln -s "$REPOSITORY/$d" $d; done`},
-		{block: "docs/argocd.md: kubectl apply -f examples/argocd/application.yaml", then: "kubectl -n argocd get application osm-gitops osm-fleet"},
-		{
-			block: "docs/argocd.md: kubectl -n argocd patch configmap argocd-cm --type merge --patch-file examples/argocd/argocd-cm.yaml", first: "kubectl -n argocd create configmap argocd-cm",
-			then: "kubectl -n argocd get configmap argocd-cm -o yaml | grep -q resource.customizations.health.gitops.k8c.io_ProfileSource",
-		},
-		{block: "docs/flux.md: kubectl apply -f examples/flux/source.yaml -f examples/flux/kustomizations.yaml", then: "kubectl -n flux-system get kustomization osm-gitops osm-profiles osm-pools"},
 	}
 }
 
