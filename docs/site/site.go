@@ -14,7 +14,9 @@ import (
 	"github.com/yuin/goldmark/ast"
 	"github.com/yuin/goldmark/extension"
 	"github.com/yuin/goldmark/parser"
+	"github.com/yuin/goldmark/renderer"
 	"github.com/yuin/goldmark/text"
+	"github.com/yuin/goldmark/util"
 )
 
 // repository is where files are looked at that are no pages.
@@ -33,7 +35,11 @@ type page struct {
 	source  []byte
 	doc     ast.Node
 	anchors map[string]bool
+
+	sections []section // its headings of the second level
 }
+
+type section struct{ ID, Title string }
 
 // out is where the page is written, beside its neighbours as the file is.
 func (p *page) out() string { return htmlPath(p.path) }
@@ -50,10 +56,18 @@ type site struct {
 	fs     fs.FS
 	pages  map[string]*page
 	images []string
-	order  []string // of the navigation
+
+	chapters []part // of the navigation
 }
 
-var markdown = goldmark.New(goldmark.WithExtensions(extension.GFM), goldmark.WithParserOptions(parser.WithAutoHeadingID()))
+// part are the pages which the index names below one of its headings.
+type part struct {
+	title string
+	pages []string
+}
+
+var markdown = goldmark.New(goldmark.WithExtensions(extension.GFM), goldmark.WithParserOptions(parser.WithAutoHeadingID()),
+	goldmark.WithRendererOptions(renderer.WithNodeRenderers(util.Prioritized(breakable{}, 100)))) // before goldmark's own
 
 // read parses every file of Markdown, and the order of the index.
 func (s *site) read() error {
@@ -75,14 +89,30 @@ func (s *site) read() error {
 	if home == nil {
 		return fmt.Errorf("%s does not exist: it orders the pages", index)
 	}
-	s.order = []string{"README.md", index}
-	links(home.doc, func(l *ast.Link) {
-		to, _, _ := strings.Cut(string(l.Destination), "#")
-		if target := path.Join(path.Dir(index), to); s.pages[s.asPage(target)] != nil && !slices.Contains(s.order, s.asPage(target)) {
-			s.order = append(s.order, s.asPage(target))
-		}
-	})
+	s.chapters = s.arranged(home)
 	return nil
+}
+
+// arranged are the chapters of the index. A page stands where it is named first; before them
+// is the first page of all, and the index itself.
+func (s *site) arranged(home *page) []part {
+	out := []part{{pages: []string{"README.md", index}}}
+	seen := map[string]bool{"README.md": true, index: true}
+	_ = ast.Walk(home.doc, func(n ast.Node, in bool) (ast.WalkStatus, error) {
+		if h, ok := n.(*ast.Heading); ok && in && h.Level == 2 {
+			out = append(out, part{title: plain(h, home.source)})
+		}
+		if l, ok := n.(*ast.Link); ok && in {
+			to, _, _ := strings.Cut(string(l.Destination), "#")
+			name := s.asPage(path.Join(path.Dir(index), to))
+			if s.pages[name] != nil && !seen[name] {
+				seen[name] = true
+				out[len(out)-1].pages = append(out[len(out)-1].pages, name)
+			}
+		}
+		return ast.WalkContinue, nil
+	})
+	return slices.DeleteFunc(out, func(p part) bool { return len(p.pages) == 0 })
 }
 
 func (s *site) readPage(name string) error {
@@ -90,9 +120,8 @@ func (s *site) readPage(name string) error {
 	if err != nil {
 		return err
 	}
-	p := &page{path: name, source: source, title: name, anchors: map[string]bool{}}
+	p := &page{path: name, source: source, anchors: map[string]bool{}}
 	p.doc = markdown.Parser().Parse(text.NewReader(source))
-	titled := false
 	_ = ast.Walk(p.doc, func(n ast.Node, in bool) (ast.WalkStatus, error) {
 		h, ok := n.(*ast.Heading)
 		if !ok || !in {
@@ -100,12 +129,18 @@ func (s *site) readPage(name string) error {
 		}
 		if id, ok := h.AttributeString("id"); ok {
 			p.anchors[string(id.([]byte))] = true
+			if h.Level == 2 {
+				p.sections = append(p.sections, section{string(id.([]byte)), plain(h, source)})
+			}
 		}
-		if h.Level == 1 && !titled {
-			p.title, titled = plain(h, source), true
+		if h.Level == 1 && p.title == "" {
+			p.title = plain(h, source)
 		}
 		return ast.WalkContinue, nil
 	})
+	if p.title == "" {
+		return fmt.Errorf("%s has no title: begin it with a heading of the first level, such as \"# Install\"", name)
+	}
 	s.pages[name] = p
 	return nil
 }
@@ -205,12 +240,14 @@ func (s *site) target(p *page, link string) (string, error) {
 	if u.Fragment != "" && !to.anchors[u.Fragment] {
 		return "", fmt.Errorf("%s has no heading #%s", name, u.Fragment)
 	}
-	relative, err := filepath.Rel(filepath.FromSlash(path.Dir(p.out())), filepath.FromSlash(to.out()))
-	if err != nil {
-		return "", err
-	}
-	out := (&url.URL{Path: filepath.ToSlash(relative), Fragment: u.Fragment}).String()
-	return out, nil
+	relative, err := p.to(to.out())
+	return (&url.URL{Path: relative, Fragment: u.Fragment}).String(), err
+}
+
+// to is the way from a page to a file of the site.
+func (p *page) to(name string) (string, error) {
+	relative, err := filepath.Rel(filepath.FromSlash(path.Dir(p.out())), filepath.FromSlash(name))
+	return filepath.ToSlash(relative), err
 }
 
 // write writes all pages, the style, and the images that they show.
@@ -232,6 +269,9 @@ func (s *site) write(to string) error {
 		if err := put(to, name, text); err != nil {
 			return err
 		}
+	}
+	if err := put(to, iconName, []byte(icon)); err != nil {
+		return err
 	}
 	return put(to, styleName, []byte(style))
 }

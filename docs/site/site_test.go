@@ -145,6 +145,9 @@ func TestBrokenLinks(t *testing.T) {
 	if err != nil || strings.Contains(string(page), "<script") {
 		t.Errorf("%v: HTML of a page is taken over:\n%s", err, page)
 	}
+	if err := s.readPage("main.go"); err == nil || !strings.Contains(err.Error(), "has no title") {
+		t.Errorf("a page without a title: %v", err)
+	}
 	if home, _ := s.html(s.pages["README.md"]); !strings.Contains(string(home), `href="docs/index.html"`) || !strings.Contains(string(home), `href="`+repository+`main.go"`) {
 		t.Errorf("a folder and a file lead elsewhere:\n%s", home)
 	}

@@ -64,7 +64,7 @@ func newWorld(t *testing.T, bin string) *world {
 		t.Fatal(err)
 	}
 	w := &world{t: t, dir: dir, bin: bin}
-	w.env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "WORLD="+dir, "HOME="+dir,
+	w.env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "WORLD="+dir, "REPOSITORY="+top, "HOME="+dir,
 		"GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_CONFIG_SYSTEM="+os.DevNull,
 		"GIT_AUTHOR_NAME=Ada", "GIT_AUTHOR_EMAIL=ada@example.com", "GIT_COMMITTER_NAME=Ada", "GIT_COMMITTER_EMAIL=ada@example.com")
 	w.write("cwd", dir)

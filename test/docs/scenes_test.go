@@ -39,9 +39,23 @@ func scenes() []scene {
 			{block: "docs/completion.md: source <(osm-gitops completion bash)", then: "complete -p osm-gitops"},
 			{block: "docs/completion.md: $ osm-gitops __complete lint --severity ''", same: true},
 		}},
+		{name: "beside Flux and Argo CD", cluster: true, acts: besideOthers()},
 		{name: "a cluster", cluster: true, acts: inCluster()},
 		{name: "Helm", cluster: true, helm: true, acts: withHelm()},
 		{name: "two clusters", cluster: true, worker: true, helm: true, acts: inTwoClusters()},
+	}
+}
+
+// besideOthers has the definitions of Flux and Argo CD in the cluster, and neither of them.
+func besideOthers() []act {
+	return []act{
+		{block: "docs/demo.md: kubectl create namespace flux-system", first: `for d in test examples pkg; do ln -s "$REPOSITORY/$d" $d; done`},
+		{block: "docs/argocd.md: kubectl apply -f examples/argocd/application.yaml", then: "kubectl -n argocd get application osm-gitops osm-fleet"},
+		{
+			block: "docs/argocd.md: kubectl -n argocd patch configmap argocd-cm --type merge --patch-file examples/argocd/argocd-cm.yaml", first: "kubectl -n argocd create configmap argocd-cm",
+			then: "kubectl -n argocd get configmap argocd-cm -o yaml | grep -q resource.customizations.health.gitops.k8c.io_ProfileSource",
+		},
+		{block: "docs/flux.md: kubectl apply -f examples/flux/source.yaml -f examples/flux/kustomizations.yaml", then: "kubectl -n flux-system get kustomization osm-gitops osm-profiles osm-pools"},
 	}
 }
 
@@ -169,9 +183,6 @@ func left() map[string]string {
 	const shards = "several controllers, each until it is stopped: TestShards of test/e2e runs them"
 	const beside = "needs Flux or Argo CD in the cluster: TestBesideFluxAndArgoCD of examples has the API server take the files, and TestProfilesAppliedByOthers of test/e2e applies deploy/appliers.yaml"
 	return map[string]string{
-		"docs/argocd.md: kubectl -n argocd patch configmap argocd-cm --type merge --patch-file examples/argocd/argocd-cm.yaml":                                        beside,
-		"docs/argocd.md: kubectl apply -f examples/argocd/application.yaml":                                                                                           beside,
-		"docs/flux.md: kubectl apply -f examples/flux/source.yaml -f examples/flux/kustomizations.yaml":                                                               beside,
 		"docs/flux.md: kubectl apply -f examples/flux/source.yaml -f examples/flux/profilesource.yaml":                                                                beside,
 		"docs/flux.md: $ kubectl apply -f deploy/appliers.yaml":                                                                                                       beside,
 		"docs/migration.md: osm-gitops import --namespace kube-system --to osps --git --url https://git.example.com/platform/osps.git":                                migration,
@@ -201,5 +212,9 @@ func left() map[string]string {
 		"docs/ui.md: $ osm-gitops ui":                               "serves until it is stopped, at a port that must be free; test/page looks at it in a browser",
 		"docs/ui.md: kubectl apply --server-side -f deploy/ui.yaml": "needs a name and a certificate by which the page is reached; pkg/reconcile/page and test/page ask with tokens",
 		"docs/ui.md: curl -s -H \"Accept: application/json\" \"http://127.0.0.1:8087/?state=Behind\" | jq -r '.items[] | [.namespace, .name, .nodes.behind] | @tsv'": "needs osm-gitops ui at its own port; pkg/reconcile/page asks for each state",
+
+		// The demo's.
+		"docs/demo.md: make demo KEEP=1": "runs until it is stopped: TestKeep of test/demo",
+		"docs/demo.md: export KUBECONFIG=/tmp/osm-gitops-demo-123456789/cluster/pki/admin.kubeconfig": "TestKeep of test/demo starts what it needs, test/chart gives the same values to the chart, and TestDoctor of test/e2e finds the same",
 	}
 }

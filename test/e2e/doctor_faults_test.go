@@ -218,7 +218,15 @@ func (p *patient) brokenLease() {
 	p.among(doctor.Problem, "pools", "/unseen has no configuration: no event says why")
 	p.noError(p.client.Delete(p.t.Context(), p.machineDeployment("unseen")))
 	ps := p.profileSource()
+	if ps.Status.LastLook == nil {
+		p.t.Fatal("the controller noted no look")
+	}
+	noted := *ps.Status.LastLook
 	ps.Status.ObservedGeneration = ps.Generation
+	ps.Status.LastLook = &metav1.Time{Time: noted.Add(-time.Hour)}
+	p.must(p.client.Status().Update(p.t.Context(), ps))
+	p.finds(doctor.Problem, "sources", "nobody looks at ProfileSource osps: its last look was noted 1h")
+	ps.Status.LastLook = &noted
 	p.must(p.client.Status().Update(p.t.Context(), ps))
 }
 

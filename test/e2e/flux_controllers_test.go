@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -173,6 +176,57 @@ func TestFluxControllers(t *testing.T) {
 	s.conditionOf(cl, kustomization, "flux-system", "osm-pools", "Reconciling", "True", "pool-md")
 	s.status(&machines.MachineDeployment{}, "pool-md", `{"observedGeneration":1,"replicas":1,"updatedReplicas":1,"availableReplicas":1}`)
 	s.conditionOf(cl, kustomization, "flux-system", "osm-pools", "Ready", "True")
+	s.fluxInstalls(cl, kustomization)
+}
+
+// fluxInstalls has Flux install osm-gitops itself, by its example: all of deploy/, of a tag, with an
+// image of one's own. The others of the example wait until the controller is there.
+func (s *system) fluxInstalls(cl client.Client, kustomization schema.GroupVersionKind) {
+	s.t.Helper()
+	mirror := newGitServer(s.t)
+	b, err := os.ReadFile(repoPath("deploy/kustomization.yaml"))
+	s.must(err)
+	var k struct{ Resources []string }
+	s.must(yaml.Unmarshal(b, &k))
+	files := map[string]string{"deploy/kustomization.yaml": string(b)}
+	for _, name := range k.Resources {
+		text, err := os.ReadFile(repoPath(filepath.Join("deploy", name)))
+		s.must(err)
+		files["deploy/"+name] = string(text)
+	}
+	mirror.push(files)
+	mirror.run("tag", "v0.1.0")
+	mirror.run("push", "-q", "origin", "v0.1.0")
+	s.applier(cl, s.example("source.yaml", "GitRepository", "osm-gitops", func(spec map[string]any) { spec["url"], spec["interval"] = mirror.url, "2s" }))
+	s.applier(cl, s.example("kustomizations.yaml", "Kustomization", "osm-gitops", func(spec map[string]any) {
+		spec["path"] = "./profiles" + strings.TrimPrefix(spec["path"].(string), ".") // where this server has its files
+	}))
+	deployment := &appsv1.Deployment{}
+	s.eventually("Flux to install osm-gitops", func() error {
+		if err := cl.Get(s.t.Context(), client.ObjectKey{Namespace: "kube-system", Name: "osm-gitops"}, deployment); err != nil {
+			return err
+		}
+		if image := deployment.Spec.Template.Spec.Containers[0].Image; image != "registry.example.com/platform/osm-gitops:v0.1.0" {
+			return fmt.Errorf("it runs %s", image)
+		}
+		return nil
+	})
+	s.conditionOf(cl, kustomization, "flux-system", "osm-gitops", "Reconciling", "True", "osm-gitops")
+	// What the controllers of a whole cluster say of it.
+	n := *deployment.Spec.Replicas
+	deployment.Status = appsv1.DeploymentStatus{
+		ObservedGeneration: deployment.Generation, Replicas: n, UpdatedReplicas: n, ReadyReplicas: n, AvailableReplicas: n,
+		Conditions: []appsv1.DeploymentCondition{
+			{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue},
+			{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: "NewReplicaSetAvailable"},
+		},
+	}
+	s.must(cl.Status().Update(s.t.Context(), deployment))
+	budget := &policyv1.PodDisruptionBudget{}
+	s.must(cl.Get(s.t.Context(), client.ObjectKey{Namespace: "kube-system", Name: "osm-gitops"}, budget))
+	budget.Status = policyv1.PodDisruptionBudgetStatus{ObservedGeneration: budget.Generation, ExpectedPods: n, CurrentHealthy: n, DesiredHealthy: n - 1, DisruptionsAllowed: 1}
+	s.must(cl.Status().Update(s.t.Context(), budget))
+	s.conditionOf(cl, kustomization, "flux-system", "osm-gitops", "Ready", "True", "Applied revision: v0.1.0@sha1:")
 }
 
 func (s *system) text(object map[string]any) string {

@@ -21,6 +21,7 @@ type look struct {
 	Screenshot string `json:"screenshot,omitempty"`
 	Height     int    `json:"height,omitempty"` // the most of the screenshot
 	Password   string `json:"password,omitempty"`
+	Plain      bool   `json:"plain,omitempty"` // not judged: from a file axe-core cannot read the style
 }
 
 // step is something a person does without JavaScript.
@@ -40,14 +41,18 @@ type plan struct {
 // sight is what was seen of a page.
 type sight struct {
 	URL, Variant, Title, Heading, Text       string
+	Back, Ink                                string // colours of the page and of its text
 	Status, Wide, Scripts, Rules             int
 	Problems, Requests, Violations, Handlers []string
 	Elements                                 []string
 	Headings                                 []int
-	Keyboard                                 []struct {
-		Name, Tag string
-		Seen      bool
-	}
+	Keyboard                                 []stop
+}
+
+// stop is where the tab key comes to.
+type stop struct {
+	Name, Tag string
+	Seen      bool
 }
 
 type report struct {

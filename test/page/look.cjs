@@ -32,17 +32,15 @@ async function see(browser, look) {
       title: document.title,
       heading: document.querySelector("h1")?.textContent ?? "",
       text: document.querySelector("main")?.innerText ?? "",
+      back: getComputedStyle(document.body).backgroundColor,
+      ink: getComputedStyle(document.body).color,
       wide: document.documentElement.scrollWidth - document.documentElement.clientWidth,
       scripts: document.scripts.length,
       handlers: [...document.querySelectorAll("*")].flatMap((e) => [...e.attributes].filter((a) => /^on/i.test(a.name) || /^\s*javascript:/i.test(a.value)).map((a) => e.tagName + " " + a.name)),
       elements: [...new Set([...document.querySelectorAll("*")].map((e) => e.tagName.toLowerCase()))].sort(),
       headings: [...document.querySelectorAll("h1,h2,h3,h4")].map((h) => +h.tagName[1]),
     })));
-    // Read by the debugger's protocol: the page's own policy lets nothing run.
-    await page.evaluate(axe);
-    const result = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations", "incomplete"] }));
-    out.rules = result.passes.length;
-    out.violations = result.violations.map((v) => v.id + ": " + v.help + ": " + v.nodes.slice(0, 4).map((n) => n.html.slice(0, 160) + " " + (n.any[0]?.message ?? "")).join(" | "));
+    if (!look.plain) await judge(page, out);
     if (look.keyboard) out.keyboard = await byKeyboard(page);
     if (look.screenshot) {
       const { width } = variants[look.variant].viewport;
@@ -55,6 +53,15 @@ async function see(browser, look) {
     await context.close();
   }
   return out;
+}
+
+// judge has axe-core say what is wrong with a page.
+async function judge(page, out) {
+  // Read by the debugger's protocol: the page's own policy lets nothing run.
+  await page.evaluate(axe);
+  const result = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations", "incomplete"] }));
+  out.rules = result.passes.length;
+  out.violations = result.violations.map((v) => v.id + ": " + v.help + ": " + v.nodes.slice(0, 4).map((n) => n.html.slice(0, 160) + " " + (n.any[0]?.message ?? "")).join(" | "));
 }
 
 // byKeyboard goes through a page with the tab key and tells where it comes, and what does

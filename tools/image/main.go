@@ -22,8 +22,9 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/ko/pkg/build"
-	"github.com/google/ko/pkg/publish"
 
 	"github.com/osm-gitops/osm-gitops/tools/image/base"
 )
@@ -71,16 +72,31 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	to := publish.NewLayout(o.out)
-	if _, err := to.Publish(ctx, result, path); err != nil {
-		return err
+	if err := save(result, o.out); err != nil {
+		return fmt.Errorf("writing the layout %s: %w", o.out, err)
 	}
 	digest, err := result.Digest()
 	if err != nil {
 		return err
 	}
 	fmt.Fprintln(stdout, digest)
-	return to.Close()
+	return nil
+}
+
+// save writes what was built into a new layout. ko's own publisher takes the folder for the name
+// of a repository, which no folder with a capital in its name is.
+func save(result build.Result, folder string) error {
+	to, err := layout.Write(folder, empty.Index)
+	if err != nil {
+		return err
+	}
+	switch built := result.(type) {
+	case v1.ImageIndex:
+		return to.AppendIndex(built)
+	case v1.Image: // of one platform
+		return to.AppendImage(built)
+	}
+	return fmt.Errorf("ko made a %T, which is neither an image nor an index", result)
 }
 
 func parse(args []string) (options, error) {

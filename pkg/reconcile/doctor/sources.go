@@ -50,6 +50,7 @@ func (w *ward) sourceList(ctx context.Context, check string) ([]api.ProfileSourc
 func (w *ward) source(ps *api.ProfileSource) {
 	name := "ProfileSource " + ps.Name
 	ready := apimeta.FindStatusCondition(ps.Status.Conditions, meta.ReadyCondition)
+	late := w.unseen(ps)
 	f := Finding{Check: checkSources, Level: OK, Cluster: w.in(w.Management)}
 	switch rolled := apimeta.FindStatusCondition(ps.Status.Conditions, api.RolledOutCondition); {
 	case ps.Spec.Suspend:
@@ -59,15 +60,38 @@ func (w *ward) source(ps *api.ProfileSource) {
 	case ready.Status != metav1.ConditionTrue:
 		f.Level, f.Found = Problem, fmt.Sprintf("%s is not ready since %s: %s: %s", name, ready.LastTransitionTime.UTC().Format(time.RFC3339), ready.Reason, ready.Message)
 		f.Do = afterFailure(ready.Reason)
+		if late > 0 && !apimeta.IsStatusConditionTrue(ps.Status.Conditions, meta.StalledCondition) {
+			f.Found += fmt.Sprintf("; its last look was noted %s ago", late.Round(time.Second))
+			f.Do = "first see what is said of lease, for nobody looks again; then " + f.Do
+		}
 	case ps.Status.ObservedGeneration != ps.Generation:
 		f.Level, f.Found, f.Do = Problem, name+": the controller has not looked at what was changed in its spec", "see what is said of lease: does a controller run?"
+	case late > 0:
+		f.Level, f.Found = Problem, fmt.Sprintf("nobody looks at %s: its last look was noted %s ago, and a controller notes one every %s", name, late.Round(time.Second), profiles.NotedEvery(ps))
+		f.Do = "see what is said of lease; where a controller holds it, look at its log for this source, and at its --watch-label-selector; start it again if it says nothing"
 	case rolled != nil && rolled.Reason == api.ReasonRolloutHeld:
 		f.Level, f.Found = Problem, fmt.Sprintf("%s holds a rollout: %s", name, rolled.Message)
 		f.Do = fmt.Sprintf("push what mends it, or let it on: kubectl -n %s annotate profilesource %s %s=VERSION", ps.Namespace, ps.Name, api.AnnotationRelease)
 	default:
 		f.Found = fmt.Sprintf("%s is ready at %s, %s", name, ps.Status.Revision, plural(len(ps.Status.Profiles), "profile", "profiles"))
+		if last := ps.Status.LastLook; last != nil {
+			f.Found += fmt.Sprintf("; a look was noted %s ago", max(0, w.Management.seen.date.Sub(last.Time)).Round(time.Second))
+		}
 	}
 	w.tell(f)
+}
+
+// unseen is how long ago the last look at a source was noted, where that is too long; else 0.
+// A controller of an earlier release notes none.
+func (w *ward) unseen(ps *api.ProfileSource) time.Duration {
+	if ps.Status.LastLook == nil {
+		return 0
+	}
+	age := w.Management.seen.date.Sub(ps.Status.LastLook.Time)
+	if age < 2*profiles.NotedEvery(ps) {
+		return 0
+	}
+	return age
 }
 
 // afterFailure says what to do about the reason of a Ready condition.

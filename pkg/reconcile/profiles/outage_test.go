@@ -40,7 +40,7 @@ func TestOutage(t *testing.T) {
 	if since.Time.Before(began) || since.After(time.Now()) {
 		t.Errorf("it is away since %s, and that began at %s", since, began)
 	}
-	version := f.ps.ResourceVersion
+	version, status := f.ps.ResourceVersion, f.ps.Status.DeepCopy()
 	for _, later := range []struct{ away, wait time.Duration }{
 		{10 * time.Second, 30 * time.Second}, {31 * time.Second, 31 * time.Second}, {time.Minute, time.Minute},
 		{20 * time.Minute, 20 * time.Minute}, {time.Hour, time.Hour}, {700 * time.Hour, time.Hour},
@@ -48,8 +48,16 @@ func TestOutage(t *testing.T) {
 		f.restart() // what is known of the outage is in the status
 		f.r.Now = func() time.Time { return since.Add(later.away) }
 		within(t, later.away.String(), f.look().RequeueAfter, later.wait)
+		if later.away <= time.Hour && f.ps.ResourceVersion != version {
+			t.Errorf("after %s the same outage was written again: %+v", later.away, f.ps.Status)
+		}
 	}
-	if said := f.told(); said != "" || f.ps.ResourceVersion != version {
+	// By and by it is noted that it was looked at, and nothing else.
+	if want := since.Add(700 * time.Hour).Truncate(time.Second); f.ps.Status.LastLook == nil || !f.ps.Status.LastLook.Time.Equal(want) {
+		t.Errorf("the last look is noted at %s, and was at %s", f.ps.Status.LastLook, want)
+	}
+	status.LastLook = f.ps.Status.LastLook
+	if said := f.told(); said != "" || !equality.Semantic.DeepEqual(*status, f.ps.Status) {
 		t.Errorf("the same outage was told again: %q, %+v", said, f.ps.Status)
 	}
 	if f.ps.Status.Revision != "main@sha1:"+head || len(f.ps.Status.Profiles) != 1 || !equality.Semantic.DeepEqual(f.ps.Status.Profiles[0], inventory[0]) || f.object("osp-a-v1.0.0").ResourceVersion != object.ResourceVersion {

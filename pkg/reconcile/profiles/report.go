@@ -30,7 +30,17 @@ const (
 	racedRetry = 50 * time.Millisecond
 	// maxNamed is the number of refusals a condition names; the events name all.
 	maxNamed = 20
+	// minNoted and notedIntervals say how often a look that changes nothing is noted in the
+	// status: each of them would be a write, for ever, that nobody reads.
+	minNoted       = 10 * time.Minute
+	notedIntervals = 5
 )
+
+// NotedEvery is the time after which status.lastLook of a source is written anew. One that is
+// twice as old is of a source at which nobody looks.
+func NotedEvery(ps *api.ProfileSource) time.Duration {
+	return max(minNoted, notedIntervals*ps.Spec.Interval.Duration)
+}
 
 // report is the one place where an outcome becomes conditions, events and the
 // time of the next look. It writes the status once, and only if it changed.
@@ -50,6 +60,9 @@ func (r *Reconciler) report(ctx context.Context, ps *api.ProfileSource, out outc
 		setOutcome(ps, out)
 	}
 	setVerified(ps, out.approval, err)
+	if last, now := ps.Status.LastLook, r.now(); last == nil || now.Sub(last.Time) >= NotedEvery(ps) || last.After(now) {
+		ps.Status.LastLook = &metav1.Time{Time: now.Truncate(time.Second)}
+	}
 	apimeta.RemoveStatusCondition(&ps.Status.Conditions, api.ObservedCondition) // nobody observes any more
 	if token, ok := meta.ReconcileAnnotationValue(ps.Annotations); ok {
 		ps.Status.SetLastHandledReconcileRequest(token)

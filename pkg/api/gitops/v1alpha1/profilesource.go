@@ -273,6 +273,11 @@ type ProfileSourceStatus struct {
 	// demanded, and applied but for files that were refused.
 	// +optional
 	LastAttemptedRevision string `json:"lastAttemptedRevision,omitempty"`
+	// LastLook is a time at which the source was looked at, whatever came of it. It is
+	// written anew after five intervals, and not before ten minutes: the last look of all
+	// may be that much later.
+	// +optional
+	LastLook *metav1.Time `json:"lastLook,omitempty"`
 	// Repository is where these revisions are from, without credentials.
 	// +optional
 	Repository string `json:"repository,omitempty"`

@@ -754,6 +754,10 @@ func (in *ProfileSourceStatus) DeepCopyInto(out *ProfileSourceStatus) {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
 	}
+	if in.LastLook != nil {
+		in, out := &in.LastLook, &out.LastLook
+		*out = (*in).DeepCopy()
+	}
 	if in.LastRewrite != nil {
 		in, out := &in.LastRewrite, &out.LastRewrite
 		*out = new(Rewrite)
