@@ -70,6 +70,7 @@ base=https://a.example/; curl -O "${base%/}/${v#v}/${v%.*}.0/${v/36/35}"`, []str
 			[]string{"https://a.example/x 0123", "https://a.example/x.sha256"}},
 		"through other programs":      {"sudo -E timeout 60 env A=b curl -O https://a.example/x\nbash -c 'wget https://a.example/y'\neval \"curl https://a.example/z\"", []string{"https://a.example/x", "https://a.example/y", "https://a.example/z"}},
 		"apt":                         {"export DEBIAN_FRONTEND=x\napt-get -y -o A=b install jq 'containerd.io=2.2*' curl/noble", []string{"package apt containerd.io 2.2*", "package apt curl", "package apt jq"}},
+		"apt installs again":          {"apt-get install --reinstall \"$(cat broken)\" jq", []string{"package apt jq"}},
 		"apt brings up to date":       {"apt-get update && apt-get -y dist-upgrade", []string{"package apt *"}},
 		"yum":                         {"yum -y install jq containerd.io-2.2* https://a.example/x.rpm\ndnf --enablerepo extra install -y socat", []string{"https://a.example/x.rpm", "package yum containerd.io 2.2*", "package yum jq", "package yum socat"}},
 		"a repository of apt":         {". /etc/os-release\necho \"deb [signed-by=/k] https://d.example/ubuntu $VERSION_CODENAME stable\" | tee /etc/apt/sources.list.d/d.list", []string{"repository apt https://d.example/ubuntu noble stable"}},

@@ -51,6 +51,7 @@ func (k *walker) everything(w *world, manager string) { k.pkg(w, manager, "*", "
 // apt records what apt-get installs.
 func (k *walker) apt(w *world, args []string) {
 	const manager = "apt"
+	again := slices.Contains(args, "--reinstall")
 	args = arguments(args, "-o -c -t -a --option --config-file --target-release --default-release --host-architecture")
 	if len(args) == 0 {
 		return
@@ -64,6 +65,9 @@ func (k *walker) apt(w *world, args []string) {
 			}
 			if strings.HasPrefix(a, "/") || strings.HasPrefix(a, "./") || strings.HasSuffix(name, "-") {
 				continue // a file that is there already, or one to remove
+			}
+			if hasHole(a) && (again || args[0] == "reinstall") {
+				continue // what is there already, which came by another command
 			}
 			k.pkg(w, manager, name, version)
 		}
