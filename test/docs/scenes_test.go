@@ -49,7 +49,7 @@ func scenes() []scene {
 // besideOthers has the definitions of Flux and Argo CD in the cluster, and neither of them.
 func besideOthers() []act {
 	return []act{
-		{block: "docs/demo.md: kubectl create namespace flux-system", first: `for d in test examples pkg; do ln -s "$REPOSITORY/$d" $d; done`},
+		{block: "docs/demo.md: kubectl create namespace flux-system", first: `rm -r examples; for d in test examples pkg; do ln -s "$REPOSITORY/$d" $d; done`},
 		{block: "docs/argocd.md: kubectl apply -f examples/argocd/application.yaml", then: "kubectl -n argocd get application osm-gitops osm-fleet"},
 		{
 			block: "docs/argocd.md: kubectl -n argocd patch configmap argocd-cm --type merge --patch-file examples/argocd/argocd-cm.yaml", first: "kubectl -n argocd create configmap argocd-cm",
