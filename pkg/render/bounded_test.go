@@ -76,6 +76,17 @@ func TestEachRenderingHasItsLimits(t *testing.T) {
 	}
 }
 
+// What stands in a profile without any action counts as well, more than a stage may have too.
+func TestTextsOfAStageAreLimited(t *testing.T) {
+	in := smallInput(t, `{{ "x" }}`, nil)
+	long := strings.Repeat("x", 1<<20)
+	in.Profile.Spec.ProvisioningConfig.Templates = map[string]string{"a": long, "b": long, "c": long, "d": `{{ "x" }}`}
+	_, err := render.NewEngine().Render(in)
+	if err == nil || !strings.Contains(err.Error(), "longer than 2097152 bytes together") {
+		t.Errorf("three mebibytes: %.200v", err)
+	}
+}
+
 // Renderings of one profile beside each other give what they give alone, also
 // where a template is blank for some of them and a file has its own.
 func TestRenderingsBesideEachOther(t *testing.T) {

@@ -146,6 +146,11 @@ func (d *document) fileList(files []cloudFile) *yaml.Node {
 	if isSimple(files) {
 		return d.mark(markedText{files: files})
 	}
+	return d.fileNodes(files)
+}
+
+// fileNodes leaves the list to the YAML library.
+func (d *document) fileNodes(files []cloudFile) *yaml.Node {
 	// The same nodes as keys of every item: they are only read.
 	path, permissions, encoding, content := scalar("path"), scalar("permissions"), scalar("encoding"), scalar("content")
 	list := &yaml.Node{Kind: yaml.SequenceNode, Content: make([]*yaml.Node, 0, len(files))}

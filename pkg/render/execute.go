@@ -90,7 +90,7 @@ type origin struct {
 // run executes one template. The text it returns is complete, valid UTF-8, and
 // has no missing values.
 func run(tmpl *program, d *data, from origin, left int) (string, *InvalidError) {
-	w := limitedWriter{left: min(left, maxFileBytes), program: tmpl, meter: &d.meter}
+	w := limitedWriter{left: max(min(left, maxFileBytes), 0), program: tmpl, meter: &d.meter}
 	w.b.Grow(min(len(from.text)+len(from.text)/4, w.left)) // most of a template is what comes out of it
 	d.meter.invocations = 0
 	if err := tmpl.Execute(d.trace.writer(&w, from), d); err != nil {

@@ -5,12 +5,12 @@ import "strings"
 // The list of files is most of a cloud-config, and the YAML library keeps an event of
 // 264 bytes for every key and value until the document ends: half of what rendering
 // allocated. So a list is written here where all of its scalars are such as isPlain,
-// isBlock and isSimpleText know; a test compares it with what the library writes.
+// asBlock and isSimpleText know; a test compares it with what fileNodes makes of it.
 
 // isSimple reports whether appendFiles can write a list.
 func isSimple(files []cloudFile) bool {
 	for _, f := range files {
-		if !isSimpleText(f.path) || !isSimpleText(f.permissions) || !isSimpleText(f.encoding) || !isBlock(f.content) && !isSimpleText(f.content) {
+		if !isSimpleText(f.path) || !isSimpleText(f.permissions) || !isSimpleText(f.encoding) || !asBlock(f.content) && !isSimpleText(f.content) {
 			return false
 		}
 		// A mark is recognized in what the library wrote, and nowhere else.
@@ -32,6 +32,12 @@ func isSimpleText(s string) bool {
 	return true
 }
 
+// asBlock reports whether content becomes a literal block: the library quotes what has
+// blanks before a line break, and short texts were always left to it.
+func asBlock(s string) bool {
+	return isBlock(s) && (len(s) >= minMarked || !strings.Contains(s, " \n") && !strings.HasSuffix(s, " "))
+}
+
 // appendFiles writes the list, each item in lines that begin with indent blanks.
 func appendFiles(out []byte, files []cloudFile, indent int) []byte {
 	blanks := strings.Repeat(" ", indent)
@@ -48,7 +54,7 @@ func appendFiles(out []byte, files []cloudFile, indent int) []byte {
 		switch {
 		case f.encoding == "b64":
 			out = appendQuoted(out, f.content)
-		case isBlock(f.content):
+		case asBlock(f.content):
 			out = appendBlock(out, f.content, indent+2*yamlIndent)
 		case strings.Contains(f.content, "\n"):
 			out = appendDoubleQuoted(out, f.content)

@@ -385,8 +385,11 @@ func CacheTransform(obj any) (any, error) {
 		return secret, nil
 	}
 	secret.StringData = digested
-	data := make(map[string][]byte, len(secret.Data))
+	var data map[string][]byte // nil where there are none, as after slim
 	for k, v := range secret.Data {
+		if data == nil {
+			data = make(map[string][]byte, len(secret.Data))
+		}
 		data[k] = []byte(dataDigest(v))
 	}
 	secret.Data = data

@@ -3,6 +3,7 @@ package pools
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -50,6 +51,38 @@ func TestReleaseWithoutFinalizer(t *testing.T) {
 	if n := len(f.r.memories.of); n != 0 {
 		t.Errorf("%d pools are remembered", n)
 	}
+}
+
+// A list of finalizers is written whole: those of others stay, also one that came after
+// ours was decided on.
+func TestFinalizersOfOthersStay(t *testing.T) {
+	f := newFixture(t)
+	var stale, now machines.MachineDeployment
+	must(nil, f.client.Get(t.Context(), client.ObjectKeyFromObject(f.pool), &stale))
+	f.patch(stale.DeepCopy(), `{"metadata":{"finalizers":["example.com/other"]}}`)
+	defer f.patch(f.pool.DeepCopy(), `{"metadata":{"finalizers":null}}`)
+	has := func(want ...string) {
+		t.Helper()
+		must(nil, f.client.Get(t.Context(), client.ObjectKeyFromObject(f.pool), &now))
+		if !slices.Equal(now.Finalizers, want) {
+			t.Errorf("the finalizers are %q, want %q", now.Finalizers, want)
+		}
+	}
+	if err := f.r.hold(t.Context(), &stale); !errors.Is(err, errRaced) {
+		t.Errorf("what was read before the other came is written (err %v)", err)
+	}
+	has("example.com/other")
+	must(nil, f.r.hold(t.Context(), &now))
+	has("example.com/other", api.FinalizerPool)
+	stale = *now.DeepCopy()
+	stale.Finalizers = []string{api.FinalizerPool} // as if the other had not come yet
+	f.patch(now.DeepCopy(), `{"metadata":{"annotations":{"example.com/a":"b"}}}`)
+	if err := f.r.release(t.Context(), &stale); !errors.Is(err, errRaced) {
+		t.Errorf("what was read before is released (err %v)", err)
+	}
+	has("example.com/other", api.FinalizerPool)
+	must(nil, f.r.release(t.Context(), &now))
+	has("example.com/other")
 }
 
 // withoutRoles is a cache that has not seen the Role of a pool yet.

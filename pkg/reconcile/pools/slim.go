@@ -183,7 +183,11 @@ func (s *slimmed) event(event []byte) ([]byte, bool) {
 	}
 	s.extension = replace(s.extension[:0], extension, extensionRaw, unknown)
 	s.frame = replace(append(s.frame[:0], make([]byte, frameHeader)...), event, eventObject, s.extension)
-	binary.BigEndian.PutUint32(s.frame, uint32(len(s.frame)-frameHeader)) //nolint:gosec // below mostFrame, as before
+	size := len(s.frame) - frameHeader
+	if size > mostFrame {
+		return nil, false // a digest is longer than a short value
+	}
+	binary.BigEndian.PutUint32(s.frame, uint32(size)) //nolint:gosec // at most mostFrame
 	return s.frame, true
 }
 
