@@ -64,17 +64,21 @@ func (s Selection) Pools(ctx context.Context) ([]Selected, []*profile.Refusal, e
 	}
 	var out []Selected
 	for i, p := range s.Fleet.Pools {
-		c, note, err := s.choose(now, p)
-		got, err := s.selected(ctx, i, c, note, err)
+		c, note, wrong := s.choose(now, p)
+		if wrong != nil {
+			out = append(out, Selected{Pool: notes.Clean(p.Name()), Note: note, Err: wrong})
+			continue
+		}
+		got, err := s.selected(ctx, i, c, note)
 		if err != nil {
 			return nil, nil, err
 		}
 		out = append(out, got)
-		if got.Err != nil || !s.waits(p, c) {
+		if !s.waits(p, c) {
 			continue
 		}
 		c, note = s.standing(now, p)
-		if got, err = s.selected(ctx, i, c, note, nil); err != nil {
+		if got, err = s.selected(ctx, i, c, note); err != nil {
 			return nil, nil, err
 		}
 		out = append(out, got)
@@ -82,14 +86,13 @@ func (s Selection) Pools(ctx context.Context) ([]Selected, []*profile.Refusal, e
 	return out, now.own.cat.Refused, nil
 }
 
-// selected is what pool i gets by a choice, or why it does not.
-func (s Selection) selected(ctx context.Context, i int, c choice, note string, wrong error) (Selected, error) {
+// selected is what pool i gets by a choice; where that is none, the note alone.
+func (s Selection) selected(ctx context.Context, i int, c choice, note string) (got Selected, err error) {
 	p := s.Fleet.Pools[i]
-	got := Selected{Pool: notes.Clean(p.Name()), Note: note, Err: wrong}
-	if wrong != nil || c.from == nil {
+	got = Selected{Pool: notes.Clean(p.Name()), Note: note}
+	if c.from == nil {
 		return got, nil
 	}
-	var err error
 	if got.Input, err = s.input(ctx, p, c); err != nil {
 		return got, err
 	}

@@ -163,7 +163,7 @@ func (p *patient) loseAndApply(parameters *corev1.ConfigMap) {
 	}
 	p.eventually("the last policy to be in force", func() error {
 		if err := try(); !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) {
-			return fmt.Errorf("it is not: %v", err)
+			return fmt.Errorf("it is not: %w", err)
 		}
 		return nil
 	})

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,9 +29,11 @@ func (s *system) machineSet(pool string, revision, replicas int) {
 	})
 }
 
-// machine makes a machine of a MachineSet.
+// machine makes a machine of a MachineSet, in a later second than its pool got what it has:
+// objects tell no more, and one of the same second proves nothing.
 func (s *system) machine(pool string, revision int, name string) {
 	s.t.Helper()
+	time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(time.Second)))
 	var set machines.MachineSet
 	if err := s.get(s.pools, fmt.Sprintf("%s-%d", pool, revision), &set); err != nil {
 		s.t.Fatal(err)
