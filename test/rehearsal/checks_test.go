@@ -95,7 +95,8 @@ func (m *machine) keepsSecrets(secrets ...string) {
 	m.cloud.mu.Lock()
 	seenArguments := maps.Clone(m.cloud.seen)
 	m.cloud.mu.Unlock()
-	if len(seenArguments) < 20 {
+	// The processes of a machine with a kernel of its own are not seen from here.
+	if len(seenArguments) < 20 && !m.system.virtual {
 		m.t.Errorf("the arguments of %d processes were seen only", len(seenArguments))
 	}
 	for i, secret := range secrets {
