@@ -33,8 +33,7 @@ type bench struct {
 	controller *controller
 	secrets    *watcher
 	repository *stage.Repository
-	version    int    // the patch of the version of profiles that are pushed to
-	shipped    string // the version of those that are not
+	version    int // the patch of the version of profiles that are pushed to
 
 	ours       time.Duration // to create all pools
 	ourWrites  float64       // of the controller, for that
@@ -143,10 +142,10 @@ func (b *bench) push(ctx context.Context) error {
 			return err
 		}
 		before, after, _ := strings.Cut(string(text), "\n  version: ")
-		shipped, after, _ := strings.Cut(after, "\n")
-		b.shipped = shipped
-		files[name+".yaml"] = before + "\n  version: " + b.release() + "\n" + after
-		files[name+still+".yaml"] = strings.Replace(string(text), "name: "+name+"\n", "name: "+name+still+"\n", 1)
+		_, after, _ = strings.Cut(after, "\n")
+		at := func(version string) string { return before + "\n  version: " + version + "\n" + after }
+		files[name+".yaml"] = at(b.release())
+		files[name+still+".yaml"] = strings.Replace(at(stillRelease), "name: "+name+"\n", "name: "+name+still+"\n", 1)
 	}
 	_, err = b.repository.Push(ctx, files)
 	return err

@@ -42,7 +42,10 @@ var kinds = []machine{
 }
 
 // still marks profiles that are not pushed to: every fifth pool has one.
-const still = "-still"
+const (
+	still        = "-still"
+	stillRelease = "v8.0.0"
+)
 
 func profileOf(i int) string {
 	name := "osp-" + kinds[i%len(kinds)].system

@@ -76,7 +76,7 @@ func (b *bench) create(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		rest, atRest, err := b.secrets.at(b.shipped, poolNames(b.pools))
+		rest, atRest, err := b.secrets.at(stillRelease, poolNames(b.pools))
 		if last = at; atRest.After(at) {
 			last = atRest
 		}
