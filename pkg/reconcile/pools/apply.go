@@ -165,7 +165,7 @@ func (r *Reconciler) keepInputs(ctx context.Context, seen *observed, p *inputsPl
 			api.AnnotationPool: poolKey(seen.md), api.AnnotationPoolUID: string(seen.md.UID),
 		}, data))
 	}
-	if string(have.Data[p.key]) == dataDigest(p.data) {
+	if digestIn(have, p.key) == dataDigest(p.data) {
 		return nil
 	}
 	return r.patch(ctx, have, map[string]any{"data": data})

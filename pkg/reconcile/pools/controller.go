@@ -11,7 +11,6 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -363,41 +362,6 @@ func permanent(err error) (string, bool) {
 	}
 	return "", false
 }
-
-// CacheTransform keeps of a Secret in cloud-init-settings a digest of each value
-// instead of the value: ten thousand pools' user-data does not belong in memory.
-// The getter's token, which every pool reads, stays. Of ServiceAccounts, Roles and
-// RoleBindings it keeps what decideAccess compares.
-//
-// client-go may hand in an object twice. StringData, which the API server never
-// returns, marks one whose data are digests already, as those are that slim made.
-func CacheTransform(obj any) (any, error) {
-	secret, ok := obj.(*corev1.Secret)
-	if !ok {
-		return trimAccess(obj), nil
-	}
-	secret.ManagedFields = nil
-	if secret.Name == api.SecretGetterToken {
-		return secret, nil
-	}
-	if secret.StringData != nil {
-		secret.StringData = digested
-		return secret, nil
-	}
-	secret.StringData = digested
-	var data map[string][]byte // nil where there are none, as after slim
-	for k, v := range secret.Data {
-		if data == nil {
-			data = make(map[string][]byte, len(secret.Data))
-		}
-		data[k] = []byte(dataDigest(v))
-	}
-	secret.Data = data
-	return secret, nil
-}
-
-// digested marks. Nobody writes what a cache holds.
-var digested = map[string]string{}
 
 // TrimConfig keeps of a configuration what is not its spec, which is as large as what
 // it describes and cannot change.

@@ -155,7 +155,7 @@ func (r *Reconciler) decideTokens(seen *observed) plan {
 	p := plan{token: seen.token, expires: seen.token.expires, poll: seen.poll}
 	data := map[string][]byte{api.KubeconfigKey: []byte(seen.kubeconfig)}
 	have, digest := seen.objects.kubeconfig, dataDigest([]byte(seen.kubeconfig))
-	if have == nil || len(have.Data) != 1 || string(have.Data[api.KubeconfigKey]) != digest || ownerOf(have) != poolKey(seen.md) {
+	if have == nil || len(have.Data) != 1 || digestIn(have, api.KubeconfigKey) != digest || ownerOf(have) != poolKey(seen.md) {
 		p.kubeconfig = secretFor(kubeconfigName(seen.md), have, map[string]string{
 			api.AnnotationPool: poolKey(seen.md), api.AnnotationPoolUID: string(seen.md.UID), api.AnnotationDataDigest: digest,
 		}, data)

@@ -216,26 +216,6 @@ func TestUntilRenewal(t *testing.T) {
 	}
 }
 
-// client-go may transform an object twice: the second time must change nothing.
-func TestCacheTransformTwice(t *testing.T) {
-	once, err := CacheTransform(&corev1.Secret{Data: map[string][]byte{"cloud-config": []byte("#cloud-config")}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := dataDigest([]byte("#cloud-config"))
-	if got := string(once.(*corev1.Secret).Data["cloud-config"]); got != want {
-		t.Fatalf("the cache keeps %q", got)
-	}
-	twice, err := CacheTransform(once)
-	if err != nil || string(twice.(*corev1.Secret).Data["cloud-config"]) != want {
-		t.Errorf("the second time the cache keeps %q (err %v)", twice.(*corev1.Secret).Data["cloud-config"], err)
-	}
-	getter, err := CacheTransform(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: api.SecretGetterToken}, Data: map[string][]byte{"token": []byte("t")}})
-	if err != nil || string(getter.(*corev1.Secret).Data["token"]) != "t" {
-		t.Errorf("the getter's token is gone (err %v)", err)
-	}
-}
-
 func TestFits(t *testing.T) {
 	out := &render.Output{Bootstrap: []byte("b"), Provisioning: bytes.Repeat([]byte("p"), 2<<20)}
 	if err := fits(out, nil); err == nil || !strings.Contains(err.Error(), "the provisioning document has 2097152 bytes") {

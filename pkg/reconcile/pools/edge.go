@@ -55,7 +55,7 @@ func (r *Reconciler) decideEdge(seen *observed, pool render.Pool) edgePlan {
 	if !stays {
 		token = seen.node
 	}
-	if want := annotations(token); have != nil && string(have.Data[edgeScriptKey]) == have.Annotations[api.AnnotationDataDigest] &&
+	if want := annotations(token); have != nil && !edited(have, edgeScriptKey) &&
 		sameKeys(have.Annotations, want, api.AnnotationPool, api.AnnotationPoolUID, api.AnnotationTokensDigest) {
 		return edgePlan{renew: token.renew}
 	}

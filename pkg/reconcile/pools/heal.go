@@ -68,11 +68,6 @@ func handmade(seen *observed, gen generation, p plan) (what []string, sameAgain 
 	return what, sameAgain
 }
 
-// edited reports whether a Secret holds something else under a key than it says.
-func edited(s *corev1.Secret, key string) bool {
-	return string(s.Data[key]) != s.Annotations[api.AnnotationDataDigest]
-}
-
 // editedKeys are the annotations that a patch puts back. The revision moves by itself:
 // it was edited only where the configuration has it already.
 func editedKeys(patch map[string]string, revision string) []string {
