@@ -24,20 +24,21 @@ type cost struct {
 	count counters
 }
 
-// meter starts to measure; the function it returns says what was needed since.
+// meter starts to measure; the function it returns says what was needed since. To count
+// costs the controller CPU, which grows with the pools and is no part of it.
 func (b *bench) meter(ctx context.Context) (func() (cost, error), error) {
-	look := func() (cost, error) {
+	countBefore, err := b.controller.count(ctx)
+	if err != nil {
+		return nil, err
+	}
+	cpuBefore, err := b.controller.cpu()
+	return func() (cost, error) {
 		cpu, err := b.controller.cpu()
 		if err != nil {
 			return cost{}, err
 		}
 		count, err := b.controller.count(ctx)
-		return cost{cpu: cpu, count: count}, err
-	}
-	before, err := look()
-	return func() (cost, error) {
-		after, err := look()
-		return cost{cpu: after.cpu - before.cpu, count: after.count.since(before.count)}, err
+		return cost{cpu: cpu - cpuBefore, count: count.since(countBefore)}, err
 	}, err
 }
 
@@ -236,6 +237,26 @@ func (b *bench) atRest(ctx context.Context) error {
 	b.add(fmt.Sprintf("at rest for %s: CPU per minute", b.rest), short(perMinute), "200ms", perMinute <= 200*time.Millisecond)
 	b.add("  requests per minute", fmt.Sprintf("%.1f writes, %.1f reads and watches", c.count.writes()/minutes, c.count.requests["GET"]/minutes), "0 writes", c.count.writes() == 0)
 	b.add("  resident memory", fmt.Sprintf("%d MiB", now>>20), "", true)
+	return b.scrape(ctx)
+}
+
+// scrape says what it costs the controller that its metrics are read.
+func (b *bench) scrape(ctx context.Context) error {
+	const scrapes = 10
+	before, err := b.controller.cpu()
+	if err != nil {
+		return err
+	}
+	for range scrapes {
+		if _, err := b.controller.count(ctx); err != nil {
+			return err
+		}
+	}
+	after, err := b.controller.cpu()
+	if err != nil {
+		return err
+	}
+	b.add("  CPU for a scrape of its metrics", short((after-before)/scrapes), "", true)
 	return nil
 }
 
