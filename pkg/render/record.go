@@ -181,6 +181,13 @@ func (in Input) settingsJSON() []byte {
 	return mustJSON(r)
 }
 
+// Record returns what Render records of in, without the digests of the outputs.
+func (in Input) Record() Record {
+	redacted, _ := in.Split()
+	settings := redacted.settingsDigest()
+	return redacted.record(settings, osm.ConfigDigests{Input: redacted.inputDigest(settings)})
+}
+
 func (in Input) record(settingsDigest string, digests osm.ConfigDigests) Record {
 	from := in.Profile.Provenance
 	return Record{

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -165,29 +164,4 @@ func archivedRecord(obj *appsv1.ControllerRevision) render.Record {
 		return render.Record{}
 	}
 	return rec
-}
-
-// lastRecord is the record of the generation that a pool has: its configuration's, or
-// where that is gone the archived one of the documents that stand. A controller that is
-// cut off between two configurations leaves a pool so, and so does whoever deletes one.
-func (r *Reconciler) lastRecord(ctx context.Context, seen *observed) (render.Record, error) {
-	if rec := recordOf(seen.objects.osc); rec.Object != "" {
-		return rec, nil
-	}
-	for _, s := range []*corev1.Secret{seen.objects.bootstrap, seen.objects.provisioning} {
-		if s == nil || s.Annotations[api.AnnotationInputDigest] == "" {
-			continue
-		}
-		for _, name := range recordNames(seen.md.Namespace, seen.md.Name, s.Annotations[api.AnnotationInputDigest]) {
-			var archived appsv1.ControllerRevision
-			found, err := get(ctx, r.Management.Live, types.NamespacedName{Namespace: r.Namespace, Name: name}, &archived)
-			if err != nil {
-				return render.Record{}, err
-			}
-			if found && isRecord(&archived, poolKey(seen.md), s.Annotations[api.AnnotationInputDigest]) {
-				return archivedRecord(&archived), nil
-			}
-		}
-	}
-	return render.Record{}, nil
 }

@@ -178,6 +178,7 @@ func (r *Reconciler) look(ctx context.Context, md *cluster.MachineDeployment) (s
 	if err == nil {
 		err = collision(s.seen)
 		s.standing.poll = s.seen.poll
+		r.dropTaken(s.seen)
 	}
 	if err != nil {
 		return s, err
@@ -232,7 +233,7 @@ func (r *Reconciler) decideLastGood(ctx context.Context, seen *observed, refusal
 	if err != nil {
 		return plan{}, err
 	}
-	if have.osc == nil && rec.Object == "" {
+	if have.osc == nil && rec.Object == "" && !madeOf(have.bootstrap) && !madeOf(have.provisioning) {
 		return plan{}, refusal
 	}
 	keep := func(err error) (plan, error) {
@@ -245,6 +246,9 @@ func (r *Reconciler) decideLastGood(ctx context.Context, seen *observed, refusal
 			return plan{}, errNoNodeToken
 		}
 		p.refusal, p.serving = refusal, rec
+		if rec.Object == "" {
+			p.serving = servedBy(have)
+		}
 		var unread *unreadError
 		if errors.As(err, &unread) {
 			p.unread = err

@@ -11,7 +11,8 @@ import (
 )
 
 // memory is what is remembered of a pool from one run to the next, for as long as it is
-// a pool. Its runs come one after the other, so that nobody else writes it.
+// a pool. Its runs come one after the other, so that nobody else writes it; but for taken,
+// which the watch of configurations does.
 type memory struct {
 	uid       types.UID // of the MachineDeployment it is about
 	races     int       // writes in a row that came too late
@@ -20,6 +21,7 @@ type memory struct {
 	withheld  *withheld
 	token     nodeToken // the bound one that was last asked for
 	lacks     []string  // the objects of profiles that were not there, as refTo names them
+	taken     taken
 }
 
 // memories are those of all pools, by "namespace/name": few pools have any.

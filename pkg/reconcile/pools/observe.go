@@ -33,6 +33,7 @@ type observed struct {
 	// the one among them.
 	values     render.Cluster
 	kubeconfig string
+	settings   render.Settings // with the credentials of registries
 
 	// desired is what the pool asks for; desiredErr says why it cannot have it.
 	desired    render.Input
@@ -137,9 +138,9 @@ func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment,
 		BootstrapKubeconfigSecretName: kubeconfigName(md),
 		BootstrapKubeconfig:           seen.kubeconfig,
 	}
-	settings := r.Settings
-	settings.RegistryCredentials = registry
-	seen.desired, seen.desiredErr = r.desired(ctx, md, seen.objects.osc, settings, seen.values)
+	seen.settings = r.Settings
+	seen.settings.RegistryCredentials = registry
+	seen.desired, seen.desiredErr = r.desired(ctx, md, seen.objects.osc, seen.settings, seen.values)
 	if seen.desiredErr == nil {
 		seen.desiredErr = missing
 	}

@@ -267,21 +267,17 @@ func (r *Reconciler) profileOf(osp *osm.OperatingSystemProfile, name, selectedBy
 // recordOf reads the record of a configuration. It is zero where there is none
 // or where it cannot be read.
 func recordOf(osc *osm.OperatingSystemConfig) render.Record {
-	var rec render.Record
 	if osc == nil {
-		return rec
-	}
-	if err := json.Unmarshal([]byte(osc.Annotations[api.AnnotationRecord]), &rec); err != nil {
 		return render.Record{}
 	}
-	return rec
+	return parseRecord(osc.Annotations[api.AnnotationRecord])
 }
 
 // restore rebuilds the input of a generation from its record, with the tokens, the
 // server and the CA as they are now.
 func (r *Reconciler) restore(ctx context.Context, md *cluster.MachineDeployment, rec render.Record, values render.Cluster) (render.Input, error) {
 	if rec.Object == "" {
-		return render.Input{}, fmt.Errorf("OperatingSystemConfig %s/%s holds no record", r.Namespace, oscName(md))
+		return render.Input{}, fmt.Errorf("OperatingSystemConfig %s/%s is missing or was edited, and its record is not kept elsewhere", r.Namespace, oscName(md))
 	}
 	osp, err := r.namedObject(ctx, rec.Object)
 	if err != nil {

@@ -1,0 +1,157 @@
+package pools
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	crreconcile "sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
+)
+
+// lastRecord is the record of the generation that a pool has: its configuration's, or
+// where that is gone or edited, that of the documents that stand: as the configuration
+// had it when it was taken away, as it was archived, or as the pool gives it again. It is
+// zero where nobody knows.
+func (r *Reconciler) lastRecord(ctx context.Context, seen *observed) (render.Record, error) {
+	rec := recordOf(seen.objects.osc)
+	if intact(rec) {
+		return rec, nil
+	}
+	for _, s := range []*corev1.Secret{seen.objects.bootstrap, seen.objects.provisioning} {
+		if !madeOf(s) {
+			continue
+		}
+		for _, find := range []func(context.Context, *observed, *corev1.Secret) (render.Record, error){r.takenRecord, r.archivedRecordOf, r.remadeRecord} {
+			found, err := find(ctx, seen, s)
+			if err != nil {
+				return render.Record{}, err
+			}
+			if intact(found) && found.Digests.Input == s.Annotations[api.AnnotationInputDigest] {
+				return found, nil
+			}
+		}
+	}
+	return rec, nil
+}
+
+// intact reports whether a record is one, and says what it was made with.
+func intact(rec render.Record) bool {
+	return rec.Object != "" && rec.InputDigest() == rec.Digests.Input
+}
+
+// madeOf reports whether a document says what it was made of, as the reference's do not.
+func madeOf(s *corev1.Secret) bool { return s != nil && s.Annotations[api.AnnotationInputDigest] != "" }
+
+// takenRecord is what the watch of configurations saw last.
+func (r *Reconciler) takenRecord(_ context.Context, seen *observed, _ *corev1.Secret) (render.Record, error) {
+	return parseRecord(r.memories.recall(seen.md).taken.record), nil
+}
+
+// archivedRecordOf finds the record where a controller was cut off between two
+// configurations.
+func (r *Reconciler) archivedRecordOf(ctx context.Context, seen *observed, s *corev1.Secret) (render.Record, error) {
+	digest := s.Annotations[api.AnnotationInputDigest]
+	for _, name := range recordNames(seen.md.Namespace, seen.md.Name, digest) {
+		var archived appsv1.ControllerRevision
+		found, err := get(ctx, r.Management.Live, types.NamespacedName{Namespace: r.Namespace, Name: name}, &archived)
+		if err != nil {
+			return render.Record{}, err
+		}
+		if found && isRecord(&archived, poolKey(seen.md), digest) {
+			return archivedRecord(&archived), nil
+		}
+	}
+	return render.Record{}, nil
+}
+
+// remadeRecord is what the pool, as it is now, would have of the version that a document
+// is of. The digest tells whether that is what it was made of.
+func (r *Reconciler) remadeRecord(ctx context.Context, seen *observed, s *corev1.Secret) (render.Record, error) {
+	md := seen.md.DeepCopy()
+	md.Annotations[api.AnnotationOSP] = s.Annotations[api.AnnotationProfile]
+	md.Annotations[api.AnnotationVersionPin] = s.Annotations[api.AnnotationVersion]
+	in, err := r.desired(ctx, md, nil, seen.settings, seen.values)
+	if err == nil {
+		in.Pool, _, err = r.withCloudConfig(ctx, md, in)
+	}
+	if _, final := permanent(err); final || errors.Is(err, errUnlooked) {
+		return render.Record{}, nil
+	}
+	rec := in.Record()
+	rec.SelectedBy = s.Annotations[api.AnnotationSelectedBy]
+	return rec, err
+}
+
+func parseRecord(text string) render.Record {
+	var rec render.Record
+	if json.Unmarshal([]byte(text), &rec) != nil {
+		return render.Record{}
+	}
+	return rec
+}
+
+// servedBy is what the documents of a pool say of themselves.
+func servedBy(have objects) render.Record {
+	for _, s := range []*corev1.Secret{have.bootstrap, have.provisioning} {
+		if madeOf(s) {
+			a := s.Annotations
+			return render.Record{Profile: a[api.AnnotationProfile], Version: a[api.AnnotationVersion], Commit: a[api.AnnotationCommit]}
+		}
+	}
+	return render.Record{}
+}
+
+// taken is the record of a configuration that somebody took away.
+type taken struct {
+	uid    types.UID // of the configuration
+	record string
+}
+
+// keepTaken maps a configuration to its pool, and keeps the record of one that is deleted
+// or edited, which nobody else has.
+type keepTaken struct {
+	handler.EventHandler
+	memories *memories
+}
+
+func (k keepTaken) Update(ctx context.Context, e event.UpdateEvent, q workqueue.TypedRateLimitingInterface[crreconcile.Request]) {
+	if e.ObjectOld.GetAnnotations()[api.AnnotationRecord] != e.ObjectNew.GetAnnotations()[api.AnnotationRecord] {
+		k.keep(e.ObjectOld)
+	}
+	k.EventHandler.Update(ctx, e, q)
+}
+
+func (k keepTaken) Delete(ctx context.Context, e event.DeleteEvent, q workqueue.TypedRateLimitingInterface[crreconcile.Request]) {
+	k.keep(e.Object)
+	k.EventHandler.Delete(ctx, e, q)
+}
+
+func (k keepTaken) keep(was client.Object) {
+	namespace, name, ok := cutKey(ownerOf(was))
+	record := was.GetAnnotations()[api.AnnotationRecord]
+	if !ok || !intact(parseRecord(record)) {
+		return
+	}
+	md := &cluster.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(was.GetAnnotations()[api.AnnotationPoolUID])}}
+	k.memories.remember(md, func(m *memory) { m.taken = taken{was.GetUID(), record} })
+}
+
+// dropTaken forgets the record of a configuration of which the next one stands.
+func (r *Reconciler) dropTaken(seen *observed) {
+	was, osc := r.memories.recall(seen.md).taken, seen.objects.osc
+	if was.record != "" && osc != nil && osc.UID != was.uid && intact(recordOf(osc)) {
+		r.memories.remember(seen.md, func(m *memory) { m.taken = taken{} })
+	}
+}

@@ -1,0 +1,107 @@
+package pools
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+)
+
+// Whoever keeps what they have, because they want to or because they cannot have what they
+// ask for, gets a configuration back that somebody deleted or edited, and no other one.
+func TestConfigOfLastGoodComesBack(t *testing.T) {
+	const gone = "OperatingSystemConfig POOL-config was missing"
+	remove := func(f *fixture) { f.delete(f.config()) }
+	edit := func(f *fixture) { f.patch(f.config(), `{"metadata":{"annotations":{"gitops.k8c.io/record":"{}"}}}`) }
+	refuse := func(f *fixture) { f.ask(map[string]string{api.AnnotationVersionPin: "v9"}) }
+	suspend := func(f *fixture) { f.ask(map[string]string{api.AnnotationSuspend: "true"}) }
+	for name, c := range map[string]struct {
+		keep  func(f *fixture)
+		spoil func(f *fixture)
+		seen  bool // by the watch
+		told  string
+	}{
+		"suspended, deleted":  {suspend, remove, false, gone},
+		"suspended, edited":   {suspend, edit, false, "annotation gitops.k8c.io/record of OperatingSystemConfig POOL-config"},
+		"refused, deleted":    {refuse, remove, false, gone},
+		"refused, edited":     {refuse, edit, false, "annotation gitops.k8c.io/record of OperatingSystemConfig POOL-config"},
+		"another pool, seen":  {func(f *fixture) { suspend(f); f.kubelet("1.35.1", "1") }, remove, true, gone},
+		"another pool, edits": {func(f *fixture) { suspend(f); f.kubelet("1.35.1", "1") }, edit, true, "annotation gitops.k8c.io/record of OperatingSystemConfig POOL-config"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			f.offers(f.r.Namespace, "v1.0.0")
+			f.version(f.r.Namespace, "v1.0.0")
+			f.version(f.r.Namespace, "v1.1.0")
+			f.ask(map[string]string{api.AnnotationOSP: "osp-a", api.AnnotationMDRevision: "1"})
+			f.offers(f.r.Namespace, "v1.1.0")
+			c.keep(f)
+			before, documents := f.config(), f.documents()
+			told := f.told()
+			c.spoil(f)
+			watch := keepTaken{handler.Funcs{}, &f.r.memories}
+			if c.seen {
+				var now osm.OperatingSystemConfig
+				if err := f.client.Get(t.Context(), client.ObjectKeyFromObject(before), &now); apierrors.IsNotFound(err) {
+					watch.Delete(t.Context(), event.DeleteEvent{Object: before}, nil)
+				} else {
+					watch.Update(t.Context(), event.UpdateEvent{ObjectOld: before, ObjectNew: &now}, nil)
+				}
+			}
+			f.reconcile()
+			after := f.config()
+			for _, key := range []string{api.AnnotationRecord, api.AnnotationVersion, api.AnnotationSelectedBy, api.AnnotationInputDigest} {
+				if was, is := before.Annotations[key], after.Annotations[key]; is != was {
+					t.Errorf("annotation %s of the configuration was\n%s, and is\n%s", key, was, is)
+				}
+			}
+			for i, s := range f.documents() {
+				if !bytes.Equal(s.Data[api.UserDataKey], documents[i].Data[api.UserDataKey]) {
+					t.Errorf("%s has another content", s.Name)
+				}
+			}
+			all := strings.ReplaceAll(strings.Join(told.told, "\n"), f.pool.Name+"-"+f.pool.Namespace, "POOL")
+			if !strings.Contains(all, "put back what somebody changed: "+c.told) || strings.Contains(all, api.EventConfigRotated) {
+				t.Errorf("told was %q", all)
+			}
+			f.reconcile()
+			if f.r.memories.recall(f.pool).taken.record != "" {
+				t.Error("the record is still remembered")
+			}
+			versions := f.versions()
+			if f.reconcile(); len(told.told) > 1 || strings.Join(versions, " ") != strings.Join(f.versions(), " ") {
+				t.Errorf("another run wrote, or told %q", told.told)
+			}
+		})
+	}
+}
+
+// Where nobody knows what a suspended pool was made of it keeps its documents; they follow
+// its revision and its tokens, and it is told.
+func TestLostConfigOfSuspendedPool(t *testing.T) {
+	f := newFixture(t)
+	f.offers(f.r.Namespace, "v1.0.0")
+	f.version(f.r.Namespace, "v1.0.0")
+	f.version(f.r.Namespace, "v1.1.0")
+	f.ask(map[string]string{api.AnnotationOSP: "osp-a", api.AnnotationSuspend: "true", api.AnnotationMDRevision: "1"})
+	f.offers(f.r.Namespace, "v1.1.0")
+	documents, told := f.documents(), f.told()
+	f.kubelet("1.35.1", "2")
+	f.delete(f.config())
+	f.ask(map[string]string{api.AnnotationMDRevision: "3"})
+	for i, s := range f.documents() {
+		if !bytes.Equal(s.Data[api.UserDataKey], documents[i].Data[api.UserDataKey]) || s.Annotations[api.AnnotationRevisionFor] != "3" {
+			t.Errorf("%s has another content, or is for revision %s", s.Name, s.Annotations[api.AnnotationRevisionFor])
+		}
+	}
+	told.saidLast(t, "the pool is suspended by annotation gitops.k8c.io/suspend, and what it has cannot be rendered again", "its record is not kept elsewhere")
+	f.ask(map[string]string{api.AnnotationSuspend: ""})
+	f.has("resumed", "osp-a-v1.1.0", strings.Repeat("5", 40))
+}
