@@ -176,9 +176,12 @@ func (r *Reconciler) look(ctx context.Context, md *cluster.MachineDeployment) (s
 	}
 	s.seen, err = r.observe(ctx, md, token)
 	if err == nil {
-		err = collision(s.seen)
+		err = r.giveWay(ctx, s.seen)
 		s.standing.poll = s.seen.poll
 		r.dropTaken(s.seen)
+	}
+	if err == nil {
+		err = collision(s.seen)
 	}
 	if err != nil {
 		return s, err

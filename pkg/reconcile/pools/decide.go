@@ -8,15 +8,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
@@ -269,42 +266,6 @@ type counted int
 func (c *counted) Write(p []byte) (int, error) {
 	*c += counted(len(p))
 	return len(p), nil
-}
-
-// collision finds an object of the pool's names that belongs to somebody else.
-// The contract's names are ambiguous: pool "a" of namespace "b-c" and pool "a-b"
-// of "c" have the same (security.md 25).
-func collision(seen *observed) error {
-	name := userDataName(seen.md, stageProvision)
-	if seen.desired.Pool.HasEdgeScript() {
-		name = edgeName(seen.md)
-	}
-	if len(name) > validation.DNS1123SubdomainMaxLength {
-		return refuse("the Secret %s would have a name of %d characters, and %d are allowed: use a shorter name or namespace for the pool", name, len(name), validation.DNS1123SubdomainMaxLength)
-	}
-	for _, obj := range seen.objects.all() {
-		owner := ownerOf(obj)
-		if owner == poolKey(seen.md) || owner == "" && slices.Contains([]string{kubeconfigName(seen.md), edgeName(seen.md), accessName(seen.md)}, obj.GetName()) {
-			continue
-		}
-		if uid, ok := obj.GetAnnotations()[api.AnnotationPoolUID]; ok && uid == string(seen.md.UID) || owner == "" && seen.mayTakeOver(obj) {
-			continue // ours, whose owner was edited, or the reference's
-		}
-		err := fmt.Errorf("%s/%s belongs to MachineDeployment %s, whose name and namespace make the same object names: rename one of the two", obj.GetNamespace(), obj.GetName(), owner)
-		if owner == "" {
-			err = unowned(obj, seen.rival)
-		}
-		return &refusedError{reason: api.EventNameCollision, err: err}
-	}
-	return nil
-}
-
-// unowned says why an object that nobody owns is not taken over.
-func unowned(obj client.Object, rival string) error {
-	if byReference(obj) {
-		return fmt.Errorf("%s/%s was made by another controller, and cannot be told to be this pool's and not MachineDeployment %s's, whose name and namespace make the same object names: rename one of the two", obj.GetNamespace(), obj.GetName(), rival)
-	}
-	return fmt.Errorf("%s/%s exists and was not made for a pool: it has not the annotations of one. Delete it once no machine needs it", obj.GetNamespace(), obj.GetName())
 }
 
 // configAnnotations are those of the configuration, its record aside.

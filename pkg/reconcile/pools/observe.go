@@ -23,7 +23,7 @@ type observed struct {
 	md       *cluster.MachineDeployment
 	objects  objects
 	token    bootstrapToken
-	rival    string // another pool of the same names, asked for where objects have no owner
+	rivals   []*cluster.MachineDeployment // other pools of the same names
 	endpoint endpoint
 	node     nodeToken
 	key      []byte // of keyed digests
@@ -105,7 +105,7 @@ func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment,
 	if seen.objects, err = r.objects(ctx, r.cached(), md); err != nil {
 		return nil, err
 	}
-	if seen.rival, err = r.rival(ctx, seen); err != nil {
+	if seen.rivals, err = r.rivals(ctx, seen); err != nil {
 		return nil, err
 	}
 	if seen.key, err = r.digestKey(ctx); err != nil {

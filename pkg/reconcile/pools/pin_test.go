@@ -298,6 +298,52 @@ func TestCollidingPools(t *testing.T) {
 	}
 }
 
+// Of two new pools of the same names the older one is served, whichever comes first, and
+// whatever each of them got made before it saw the other.
+func TestNewCollidingPools(t *testing.T) {
+	for name, begun := range map[string]func(f *fixture, older, younger *machines.MachineDeployment){
+		"nothing is there": func(*fixture, *machines.MachineDeployment, *machines.MachineDeployment) {},
+		"each has what the other lacks": func(f *fixture, older, younger *machines.MachineDeployment) {
+			of := func(md *machines.MachineDeployment) map[string]string {
+				return map[string]string{api.AnnotationPool: poolKey(md), api.AnnotationPoolUID: string(md.UID)}
+			}
+			f.ensure(secretFor(userDataName(older, stageProvision), nil, of(older), nil))
+			f.ensure(secretFor(inputsName(younger), nil, of(younger), nil))
+			f.ensure(&osm.OperatingSystemConfig{
+				ObjectMeta: metav1.ObjectMeta{Namespace: f.r.Namespace, Name: oscName(younger), Annotations: of(younger)},
+				Spec:       osm.OperatingSystemConfigSpec{OSName: "ubuntu", OSVersion: "24.04", CloudProvider: osm.CloudProviderSpec{Name: "aws"}},
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			prefix := f.namespace("b-" + f.r.Namespace)
+			older, younger := f.pool.DeepCopy(), f.pool.DeepCopy()
+			older.ObjectMeta = metav1.ObjectMeta{Namespace: prefix, Name: "a", Annotations: f.pool.Annotations}
+			younger.ObjectMeta = metav1.ObjectMeta{Namespace: f.r.Namespace, Name: "a-b", Annotations: f.pool.Annotations}
+			f.ensure(older)
+			time.Sleep(time.Second) // the resolution of creationTimestamp
+			f.ensure(younger)
+			begun(f, older, younger)
+			told := f.told()
+			for range 2 {
+				for _, f.pool = range []*machines.MachineDeployment{younger, older} {
+					f.reconcile()
+				}
+			}
+			if got := ownerOf(f.secret(userDataName(older, stageBootstrap))); got != poolKey(older) {
+				t.Errorf("the Secret is of %q", got)
+			}
+			if left, err := f.r.owned(t.Context(), f.r.live(), younger); err != nil || len(left) != 0 {
+				t.Errorf("the younger one has %v (err %v)", left, err)
+			}
+			if all := strings.Join(told.told, "\n"); !strings.Contains(all, api.EventNameCollision+": MachineDeployment "+poolKey(older)+", which is older") {
+				t.Errorf("told was %q", all)
+			}
+		})
+	}
+}
+
 // everything names all objects that pools of the fixture's namespace may have, with
 // their resourceVersions, tokens aside.
 func (f *fixture) everything() string {

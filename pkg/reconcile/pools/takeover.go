@@ -56,38 +56,10 @@ func (o objects) takenOver() bool {
 
 func immutable(s *corev1.Secret) bool { return s != nil && s.Immutable != nil && *s.Immutable }
 
-// rival finds another pool that the contract would give the same names: pool "a-b" of
-// namespace "c" for pool "a" of "b-c". It is asked for only where objects have no owner.
-func (r *Reconciler) rival(ctx context.Context, seen *observed) (string, error) {
-	unowned := false
-	for _, obj := range seen.objects.all() {
-		unowned = unowned || byReference(obj)
-	}
-	if !unowned {
-		return "", nil
-	}
-	names := seen.md.Name + "-" + seen.md.Namespace
-	for i := range names {
-		key := types.NamespacedName{Name: names[:i], Namespace: names[min(i+1, len(names)):]}
-		if names[i] != '-' || key == client.ObjectKeyFromObject(seen.md) || key.Name == "" || key.Namespace == "" || strings.Contains(key.Namespace, ".") {
-			continue
-		}
-		var md cluster.MachineDeployment
-		found, err := get(ctx, r.Worker, key, &md)
-		if err != nil {
-			return "", err
-		}
-		if found && md.Annotations[api.AnnotationOSP] != "" {
-			return poolKey(&md), nil
-		}
-	}
-	return "", nil
-}
-
 // mayTakeOver reports whether an object without owner is the reference's for this pool.
 // Where two pools have the same names, the reference's hash tells which one it was for.
 func (seen *observed) mayTakeOver(obj client.Object) bool {
-	return byReference(obj) && (seen.rival == "" || obj.GetAnnotations()[api.AnnotationMDAnnotationsHash] == annotationsHash(seen.md.Annotations))
+	return byReference(obj) && (len(seen.rivals) == 0 || obj.GetAnnotations()[api.AnnotationMDAnnotationsHash] == annotationsHash(seen.md.Annotations))
 }
 
 // left are the objects of a pool, among those of its names, that the reference made: they
@@ -95,7 +67,7 @@ func (seen *observed) mayTakeOver(obj client.Object) bool {
 func (r *Reconciler) left(ctx context.Context, md *cluster.MachineDeployment, have objects) ([]client.Object, error) {
 	seen := &observed{md: md, objects: have}
 	var err error
-	if seen.rival, err = r.rival(ctx, seen); err != nil {
+	if seen.rivals, err = r.rivals(ctx, seen); err != nil {
 		return nil, err
 	}
 	var out []client.Object
