@@ -35,6 +35,9 @@ func handmade(seen *observed, gen generation, p plan) (what []string, sameAgain 
 	for _, k := range editedKeys(p.oscMetadata, "") {
 		say("annotation %s of OperatingSystemConfig %s", k, oscName(seen.md))
 	}
+	for _, key := range slices.Sorted(slices.Values(seen.token.edited)) {
+		say("key %s of Secret %s", key, seen.token.secret.Name)
+	}
 	// A pool is new until its last Secret stands.
 	settled := rec.Digests.Input == gen.input && (have.bootstrap != nil || have.osc.Status.ObservedGeneration > 0) || sameAgain
 	for _, s := range []struct {
@@ -64,6 +67,14 @@ func handmade(seen *observed, gen generation, p plan) (what []string, sameAgain 
 		for _, k := range editedKeys(s.patch, revision) {
 			say("annotation %s of Secret %s", k, s.name)
 		}
+	}
+	switch in, kept := p.inputs, have.inputs; {
+	case in.data == nil || !settled || have.bootstrap == nil || have.bootstrap.Annotations[api.AnnotationCredentialsDigest] != gen.credentialsDigest:
+		// none, or those of documents to come
+	case kept == nil:
+		say("Secret %s was missing", inputsName(seen.md))
+	case digestIn(kept, in.key) != dataDigest(in.data):
+		say("key %s of Secret %s", in.key, kept.Name)
 	}
 	return what, sameAgain
 }

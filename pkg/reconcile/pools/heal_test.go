@@ -2,6 +2,7 @@ package pools
 
 import (
 	"bytes"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -55,21 +56,32 @@ func TestHandmadeChangesAreUndone(t *testing.T) {
 		"the record of the configuration": {func(f *fixture) {
 			f.patch(f.config(), `{"metadata":{"annotations":{"gitops.k8c.io/record":"canary"}}}`)
 		}, []string{"annotation gitops.k8c.io/record of OperatingSystemConfig POOL-config"}},
-		"nothing": {func(*fixture) {}, nil},
+		"the token's rights": {func(f *fixture) {
+			f.patch(&f.tokens(f.t.Context())[0], `{"stringData":{"usage-bootstrap-authentication":"canary","auth-extra-groups":"canary"},"data":{"usage-bootstrap-signing":null}}`)
+		}, []string{"key auth-extra-groups of Secret bootstrap-token-", "key usage-bootstrap-authentication of Secret bootstrap-token-", "key usage-bootstrap-signing of Secret bootstrap-token-"}},
+		"credentials deleted": {func(f *fixture) { f.delete(f.secret(inputsName(f.pool))) }, []string{"Secret POOL-inputs was missing"}},
+		"credentials edited": {func(f *fixture) {
+			inputs := f.secret(inputsName(f.pool))
+			f.patch(inputs, `{"stringData":{"`+slices.Collect(keysOf(inputs.Data))[0]+`":"canary"}}`)
+		}, []string{" of Secret POOL-inputs"}},
+		"a key of credentials removed": {func(f *fixture) { f.patch(f.secret(inputsName(f.pool)), `{"data":null}`) }, []string{" of Secret POOL-inputs"}},
+		"nothing":                      {func(*fixture) {}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)
+			f.r.Settings.NodeHTTPProxy = "http://user:secret@proxy.example.com"
 			f.patch(f.pool, `{"metadata":{"annotations":{"machinedeployment.clusters.k8s.io/revision":"1"}}}`)
 			f.reconcile()
-			secrets := []*corev1.Secret{bootstrap(f), provisioning(f), kubeconfig(f)}
+			secrets := []*corev1.Secret{bootstrap(f), provisioning(f), kubeconfig(f), f.secret(inputsName(f.pool)), &f.tokens(t.Context())[0]}
 			config := f.config()
 			c.change(f)
 			said := &remembered{EventRecorder: f.r.Recorder}
 			f.r.Recorder = said
 			f.reconcile()
 			for _, was := range secrets {
-				now := f.secret(was.Name)
-				if !bytes.Equal(now.Data[slices.Collect(keysOf(was.Data))[0]], was.Data[slices.Collect(keysOf(was.Data))[0]]) || len(now.Data) != 1 || !sameKeys(now.Annotations, was.Annotations, slices.Collect(keysOf(was.Annotations))...) {
+				now := &corev1.Secret{}
+				must(nil, f.client.Get(t.Context(), client.ObjectKeyFromObject(was), now))
+				if !maps.EqualFunc(now.Data, was.Data, bytes.Equal) || !sameKeys(now.Annotations, was.Annotations, slices.Collect(keysOf(was.Annotations))...) {
 					t.Errorf("%s is not as it was", was.Name)
 				}
 			}
@@ -118,6 +130,10 @@ func TestOwnChangesAreNoEdits(t *testing.T) {
 	f.clock.Step(3 * time.Hour) // a new token
 	f.reconcile()
 	f.r.OverrideServer = "https://other:6443"
+	f.reconcile()
+	f.r.Settings.NodeHTTPProxy = "http://user:secret@proxy.example.com"
+	f.reconcile()
+	f.r.Settings.NodeHTTPProxy = "http://user:another@proxy.example.com"
 	f.reconcile()
 	if told := strings.Join(said.told, "\n"); strings.Contains(told, api.EventConfigRestored) {
 		t.Errorf("told was %q", told)

@@ -33,6 +33,13 @@ const (
 	tokenAlphabet = "bcdfghjklmnpqrstvwxz2456789"
 )
 
+// tokenRights are the keys of a bootstrap token that say what it is good for.
+var tokenRights = map[string]string{
+	bootstrapapi.BootstrapTokenUsageAuthentication: "true",
+	bootstrapapi.BootstrapTokenUsageSigningKey:     "true",
+	bootstrapapi.BootstrapTokenExtraGroupsKey:      tokenGroups,
+}
+
 // bootstrapToken is the token with which a pool's kubelets join.
 type bootstrapToken struct {
 	value   string
@@ -41,6 +48,7 @@ type bootstrapToken struct {
 	create  bool           // secret does not exist yet
 	renew   bool           // secret exists and its end has to be moved
 	poll    bool           // nobody tells when it changes
+	edited  []string       // keys that somebody edited, and renew puts back
 }
 
 // liveToken returns the pool's token with time left to live, moving its end where
@@ -81,6 +89,15 @@ func (r *Reconciler) bootstrapToken(ctx context.Context, md *cluster.MachineDepl
 		if left := t.expires.Sub(now); !t.expires.IsZero() && left < tokenRenew {
 			t.renew, t.expires = true, now.Add(tokenLife)
 			t.secret.Data[bootstrapapi.BootstrapTokenExpirationKey] = expiration(t.expires)
+		}
+		for key, want := range tokenRights {
+			if string(t.secret.Data[key]) == want {
+				continue
+			}
+			t.renew, t.secret.Data[key] = true, []byte(want)
+			if ownerOf(t.secret) != "" {
+				t.edited = append(t.edited, key)
+			}
 		}
 		if ownerOf(t.secret) == "" { // the reference's: owned, it goes with the pool
 			t.renew = true
@@ -152,6 +169,15 @@ func newToken(random io.Reader, md *cluster.MachineDeployment, now time.Time) (b
 		return bootstrapToken{}, err
 	}
 	expires := now.Add(tokenLife)
+	data := map[string][]byte{
+		bootstrapapi.BootstrapTokenIDKey:          []byte(id),
+		bootstrapapi.BootstrapTokenSecretKey:      []byte(secret),
+		bootstrapapi.BootstrapTokenExpirationKey:  expiration(expires),
+		bootstrapapi.BootstrapTokenDescriptionKey: []byte("bootstrap token for " + contractKey(md)),
+	}
+	for key, value := range tokenRights {
+		data[key] = []byte(value)
+	}
 	return bootstrapToken{
 		value: id + "." + secret, expires: expires, create: true,
 		secret: &corev1.Secret{
@@ -161,15 +187,7 @@ func newToken(random io.Reader, md *cluster.MachineDeployment, now time.Time) (b
 				Annotations: map[string]string{api.AnnotationPool: poolKey(md), api.AnnotationPoolUID: string(md.UID)},
 			},
 			Type: bootstrapapi.SecretTypeBootstrapToken,
-			Data: map[string][]byte{
-				bootstrapapi.BootstrapTokenIDKey:               []byte(id),
-				bootstrapapi.BootstrapTokenSecretKey:           []byte(secret),
-				bootstrapapi.BootstrapTokenExpirationKey:       expiration(expires),
-				bootstrapapi.BootstrapTokenDescriptionKey:      []byte("bootstrap token for " + contractKey(md)),
-				bootstrapapi.BootstrapTokenUsageAuthentication: []byte("true"),
-				bootstrapapi.BootstrapTokenUsageSigningKey:     []byte("true"),
-				bootstrapapi.BootstrapTokenExtraGroupsKey:      []byte(tokenGroups),
-			},
+			Data: data,
 		},
 	}, nil
 }
