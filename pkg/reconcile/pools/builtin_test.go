@@ -137,7 +137,8 @@ func (f *fixture) start(directoryRoot string) {
 		Metrics:    metricsserver.Options{BindAddress: "0"},
 		Controller: config.Controller{SkipNameValidation: ptr(true)},
 		Cache: cache.Options{
-			DefaultNamespaces: map[string]cache.Config{f.r.Namespace: {}},
+			// The second is where a pool of the same names would be.
+			DefaultNamespaces: map[string]cache.Config{f.r.Namespace: {}, strings.TrimPrefix(f.r.Namespace, "test-"): {}},
 			ByObject:          objects,
 		},
 	})

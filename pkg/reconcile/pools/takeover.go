@@ -141,10 +141,11 @@ func (r *Reconciler) keepDocument(ctx context.Context, have *corev1.Secret, p *s
 }
 
 // awaitMachines puts off a plan while a machine boots from what it replaces: it would
-// find nothing for a moment. Tokens do not wait.
+// find nothing for a moment. Tokens do not wait, nor does a provisioning document that a
+// replacement which was cut off left missing.
 func (r *Reconciler) awaitMachines(ctx context.Context, seen *observed, p plan) (plan, error) {
 	have := seen.objects
-	if have.provisioning == nil || have.bootstrap == nil {
+	if have.bootstrap == nil {
 		return p, nil // they have nothing to boot from as it is
 	}
 	name, until, err := r.booting(ctx, seen.md, have.bootstrap.Annotations[api.AnnotationRevisionFor])
@@ -152,6 +153,10 @@ func (r *Reconciler) awaitMachines(ctx context.Context, seen *observed, p plan) 
 		return p, err
 	}
 	wait := r.decideTokens(seen)
+	if have.provisioning == nil {
+		wait.access, wait.edge.write, wait.provisioning = p.access, p.edge.write, p.provisioning
+		wait.access.retire = nil
+	}
 	wait.poll = sooner(wait.poll, bootPoll)
 	wait.refusal = &refusedError{reason: api.EventWaiting, err: fmt.Errorf("machine %s is booting: the Secrets that another controller made are replaced once it has joined, or at %s", name, stamp(until))}
 	return wait, nil
@@ -281,7 +286,7 @@ func (r *Reconciler) replaceSecret(ctx context.Context, seen *observed, have, ne
 
 // stillIdle reports a machine that began to boot while its pool waited for its turn.
 func (r *Reconciler) stillIdle(ctx context.Context, seen *observed) error {
-	if seen.objects.provisioning == nil || seen.objects.bootstrap == nil {
+	if seen.objects.bootstrap == nil {
 		return nil
 	}
 	name, _, err := r.booting(ctx, seen.md, seen.objects.bootstrap.Annotations[api.AnnotationRevisionFor])

@@ -259,26 +259,66 @@ func (f *fixture) osp(name, version string, change func(*osm.OperatingSystemProf
 	}
 }
 
+// machineSet makes a MachineSet of the pool, for a revision of it.
+func (f *fixture) machineSet(name, revision string) *machines.MachineSet {
+	f.t.Helper()
+	ms := &machines.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: f.pool.Namespace, Name: name, Annotations: map[string]string{api.AnnotationMDRevision: revision},
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: machines.GroupVersion.String(), Kind: "MachineDeployment", Name: f.pool.Name, UID: f.pool.UID}}}}
+	f.ensure(ms)
+	return ms
+}
+
+// machine makes a Machine without a node.
+func (f *fixture) machine(name string, of *machines.MachineSet) *machines.Machine {
+	f.t.Helper()
+	m := &machines.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: f.pool.Namespace, Name: name,
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: machines.GroupVersion.String(), Kind: "MachineSet", Name: of.Name, UID: of.UID}}}}
+	f.ensure(m)
+	return m
+}
+
+// A takeover that was cut off between the two requests of a replacement left a machine
+// without its provisioning Secret: that one comes back at once, and takes its bootstrap
+// Secret from nobody.
+func TestTakeOverCutOffWhileAMachineBoots(t *testing.T) {
+	f := newLegacyFixture(t)
+	booting := f.machine("booting", f.machineSet("legacy-1", "1"))
+	f.osp("osp-legacy", "v1.1.0", func(spec *osm.OperatingSystemProfileSpec) {
+		spec.BootstrapConfig.Files[0].Content.Inline.Data = "changed"
+		spec.ProvisioningConfig.Files[0].Content.Inline.Data = "changed"
+	})
+	bootstrap, provisioning := f.secret(userDataName(f.pool, stageBootstrap)), f.secret(userDataName(f.pool, stageProvision))
+	f.delete(provisioning)
+	for range 2 {
+		f.reconcile()
+		if now := f.secret(provisioning.Name); ownerOf(now) != poolKey(f.pool) || !strings.Contains(string(now.Data[api.UserDataKey]), "changed") {
+			t.Error("the provisioning Secret did not come back")
+		}
+		if f.secret(bootstrap.Name).UID != bootstrap.UID {
+			t.Fatal("the bootstrap Secret was replaced while a machine boots")
+		}
+	}
+	// Also a plan that was made before the machine came stops at it.
+	seen := &observed{md: f.pool, objects: objects{bootstrap: bootstrap}}
+	if err := f.r.replaceSecret(t.Context(), seen, bootstrap, created(bootstrap)); !errors.Is(err, errRaced) || f.secret(bootstrap.Name).UID != bootstrap.UID {
+		t.Errorf("the bootstrap Secret was replaced while a machine boots (err %v)", err)
+	}
+	booting.Status.NodeRef = &corev1.ObjectReference{Kind: "Node", Name: "node"}
+	must(nil, f.client.Status().Update(t.Context(), booting))
+	f.reconcile()
+	if now := f.secret(bootstrap.Name); now.UID == bootstrap.UID || ownerOf(now) != poolKey(f.pool) {
+		t.Error("the bootstrap Secret was not replaced")
+	}
+}
+
 // Nothing is replaced while a machine boots from it, and tokens are renewed meanwhile.
 func TestTakeOverWaitsForMachines(t *testing.T) {
 	f := newLegacyFixture(t)
-	set := func(name, revision string) *machines.MachineSet {
-		ms := &machines.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: f.pool.Namespace, Name: name, Annotations: map[string]string{api.AnnotationMDRevision: revision},
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: machines.GroupVersion.String(), Kind: "MachineDeployment", Name: f.pool.Name, UID: f.pool.UID}}}}
-		f.ensure(ms)
-		return ms
-	}
-	machine := func(name string, owner *machines.MachineSet) *machines.Machine {
-		m := &machines.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: f.pool.Namespace, Name: name,
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: machines.GroupVersion.String(), Kind: "MachineSet", Name: owner.Name, UID: owner.UID}}}}
-		f.ensure(m)
-		return m
-	}
 	other := &machines.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: f.pool.Namespace, Name: "of-another-pool"}}
 	f.ensure(other)
-	machine("of-another-pool", other)
-	machine("of-another-revision", set("legacy-0", "0")) // machine-controller gave it no document
-	booting := machine("booting", set("legacy-1", "1"))
+	f.machine("of-another-pool", other)
+	f.machine("of-another-revision", f.machineSet("legacy-0", "0")) // machine-controller gave it no document
+	booting := f.machine("booting", f.machineSet("legacy-1", "1"))
 	f.osp("osp-legacy", "v1.1.0", func(spec *osm.OperatingSystemProfileSpec) {
 		spec.BootstrapConfig.Files[0].Content.Inline.Data = "changed"
 		spec.ProvisioningConfig.Files[0].Content.Inline.Data = "changed"
@@ -322,11 +362,7 @@ func TestTakeOverWaitsForMachines(t *testing.T) {
 // A machine that does not come up holds nothing up for ever.
 func TestTakeOverGivesUpWaiting(t *testing.T) {
 	f := newLegacyFixture(t)
-	ms := &machines.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: f.pool.Namespace, Name: "legacy-1", Annotations: map[string]string{api.AnnotationMDRevision: "1"},
-		OwnerReferences: []metav1.OwnerReference{{APIVersion: machines.GroupVersion.String(), Kind: "MachineDeployment", Name: f.pool.Name, UID: f.pool.UID}}}}
-	f.ensure(ms)
-	f.ensure(&machines.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: f.pool.Namespace, Name: "stuck",
-		OwnerReferences: []metav1.OwnerReference{{APIVersion: machines.GroupVersion.String(), Kind: "MachineSet", Name: ms.Name, UID: ms.UID}}}})
+	f.machine("stuck", f.machineSet("legacy-1", "1"))
 	name, until, err := f.r.booting(t.Context(), f.pool, "1")
 	if err != nil || name != "stuck" {
 		t.Fatalf("booting is %q (err %v)", name, err)
