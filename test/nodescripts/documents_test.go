@@ -160,8 +160,8 @@ func (n *node) cloudInit(args []string) protocol.Reply {
 // applyIgnition writes a document's files and units. A file that is there is only
 // written over where the document says so:
 // https://coreos.github.io/ignition/configuration-v3_3/ (storage.files.overwrite)
-// Units are enabled by a preset, which systemd reads at a first boot alone: one
-// without a machine id.
+// Units are enabled by a preset. Those of an earlier document stay in it: another run
+// of Ignition adds to the file.
 func applyIgnition(n *node, text []byte) error {
 	d, err := nodes.Parse(text)
 	if err != nil {
@@ -175,15 +175,18 @@ func applyIgnition(n *node, text []byte) error {
 	if err := writeFiles(n, d.Files); err != nil {
 		return err
 	}
-	firstBoot := !n.exists("/etc/machine-id")
+	var presets string
+	if n.exists(ignitionPreset) {
+		presets = n.read(ignitionPreset)
+	}
 	for _, u := range d.Units {
 		if err := writeFiles(n, u.Files()); err != nil {
 			return err
 		}
-		if u.Enable && firstBoot {
-			n.enable(u.Name)
+		if u.Enable {
+			presets += "enable " + u.Name + "\n"
 		}
 	}
-	n.write("/etc/machine-id", "0123456789abcdef0123456789abcdef\n", 0o444)
+	n.write(ignitionPreset, presets, 0o644)
 	return nil
 }

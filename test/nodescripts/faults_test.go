@@ -14,6 +14,7 @@ import (
 
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/test/nodes"
+	"github.com/osm-gitops/osm-gitops/test/nodescripts/protocol"
 )
 
 // soak runs every fault and every step on its own, for each profile: `make soak`.
@@ -147,11 +148,12 @@ func TestNode(t *testing.T) {
 	}
 }
 
-// healthy is the tree of a scenario's node that had no faults, and how many commands
-// it took. It is made once for a profile.
+// healthy is the tree of a scenario's node that had no faults, how many commands it
+// took, and which of them, from 1, was to boot again; 0: none. It is made once for a
+// profile.
 type healthy struct {
-	tree  map[string]string
-	calls int
+	tree          map[string]string
+	calls, reboot int
 }
 
 var healthyNodes struct {
@@ -176,7 +178,8 @@ func withoutFaults(t *testing.T, s scenario) *healthy {
 	if healthyNodes.byProfile == nil {
 		healthyNodes.byProfile = map[string]*healthy{}
 	}
-	h := &healthy{r.tree(), len(r.calls)}
+	reboot := 1 + slices.IndexFunc(r.calls, func(c protocol.Call) bool { return slices.Equal(c.Argv, []string{"systemctl", "reboot"}) })
+	h := &healthy{r.tree(), len(r.calls), reboot}
 	healthyNodes.byProfile[s.profile] = h
 	return h
 }

@@ -18,7 +18,7 @@ func TestPowerFails(t *testing.T) {
 			parallel(t)
 			s.everyCommand = true
 			want := withoutFaults(t, s)
-			for _, step := range chosen(s.profile, want.calls) {
+			for _, step := range chosen(s.profile, want) {
 				t.Run(fmt.Sprint(step), func(t *testing.T) {
 					if soak {
 						parallel(t)
@@ -42,19 +42,23 @@ func TestPowerFails(t *testing.T) {
 }
 
 // chosen are the steps of a profile: all in a soak, and otherwise some, others for
-// each profile, the last among them: there the marks are set that end it all.
-func chosen(profile string, calls int) []int {
+// each profile, the last among them, also of a stage that ends with a reboot: there the
+// marks are set that end it all.
+func chosen(profile string, h *healthy) []int {
 	var list []int
 	if soak {
-		for step := 1; step <= calls; step++ {
+		for step := 1; step <= h.calls; step++ {
 			list = append(list, step)
 		}
 		return list
 	}
 	for i := range steps {
-		list = append(list, 1+(i*calls+len(profile)*7%calls)/steps%calls)
+		list = append(list, 1+(i*h.calls+len(profile)*7%h.calls)/steps%h.calls)
 	}
-	return append(list, calls-2, calls-1, calls)
+	if h.reboot > 0 {
+		list = append(list, h.reboot-2, h.reboot-1, h.reboot)
+	}
+	return append(list, h.calls-2, h.calls-1, h.calls)
 }
 
 // TestPowerFailsTwice: also when it fails again, and again.

@@ -382,11 +382,12 @@ func (r *rehearsal) finished() {
 }
 
 // tree says what every file of a node is: its mode, owner and content, or where a
-// link leads. What a reboot empties is left out, and so are the programs.
+// link leads. What a reboot empties is left out, and so are the programs, and the preset,
+// which every run of Ignition adds to.
 func (r *rehearsal) tree() map[string]string {
 	r.t.Helper()
 	out := map[string]string{}
-	skip := []string{protocol.Dir, "/proc", "/sys", "/dev", "/run", "/tmp", "/usr/bin"}
+	skip := []string{protocol.Dir, "/proc", "/sys", "/dev", "/run", "/tmp", "/usr/bin", filepath.Dir(ignitionPreset)}
 	err := filepath.WalkDir(r.dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err

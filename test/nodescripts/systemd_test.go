@@ -16,6 +16,10 @@ const (
 	wantsDir = unitDir + "multi-user.target.wants/"
 )
 
+// ignitionPreset is where Ignition says which units are to be enabled:
+// https://github.com/coreos/ignition/blob/v2.26.0/internal/exec/util/unit.go
+const ignitionPreset = "/etc/systemd/system-preset/20-ignition.preset"
+
 // clientCertificate is where the kubelet keeps what the cluster has signed, below
 // --cert-dir: https://github.com/kubernetes/client-go/blob/v0.36.0/util/certificate/certificate_store.go
 const clientCertificate = "/etc/kubernetes/pki/kubelet-client-current.pem"
@@ -194,6 +198,7 @@ func (n *node) boot() bool {
 		if n.document != nil {
 			n.document.atBoot(n)
 		}
+		n.firstBoot()
 		n.startEnabled()
 		n.mu.Unlock()
 		if n.services() {
@@ -207,6 +212,23 @@ func (n *node) boot() bool {
 	}
 	n.t.Errorf("the machine has booted %d times and wants to again", maxBoots)
 	return false
+}
+
+// firstBoot enables what the preset names and is there, if this is a first boot to
+// systemd: one without a machine id.
+// https://www.freedesktop.org/software/systemd/man/latest/systemd.preset.html
+func (n *node) firstBoot() {
+	if n.exists("/etc/machine-id") {
+		return
+	}
+	if n.exists(ignitionPreset) {
+		for line := range strings.Lines(n.read(ignitionPreset)) {
+			if unit, ok := strings.CutPrefix(strings.TrimSpace(line), "enable "); ok && n.hasUnit(unit) {
+				n.enable(unit)
+			}
+		}
+	}
+	n.write("/etc/machine-id", "0123456789abcdef0123456789abcdef\n", 0o444)
 }
 
 // startEnabled starts what a boot starts. The containerd of an image needs no link.

@@ -57,6 +57,7 @@ var faults = append([]fault{
 	{name: "reboot-at-certificate", system: trixie, breaks: rebootsAt(clientCertificate), reboots: 1},
 	{name: "flatcar-503", system: flatcar, breaks: allUnavailable},
 	{name: "flatcar-reboot-at-mark", system: flatcar, breaks: rebootsAt(oemConfig), more: 1},
+	{name: "flatcar-reboot-once-disabled", system: flatcar, breaks: rebootsWhen(onceDisabled), more: 1},
 	{name: "rhel-503", system: rhel, breaks: allUnavailable},
 }, wrongAnswers()...)
 
@@ -231,13 +232,24 @@ const clientCertificate = "/etc/kubernetes/pki/kubelet-client-current.pem"
 // unpacking is what dpkg writes while it unpacks containerd, before its larger files.
 const unpacking = "/etc/containerd/config.toml.dpkg-new"
 
+// onceDisabled is whether Flatcar's bootstrap stage, with all done, has disabled its unit,
+// which it removes next.
+func onceDisabled(r *rehearsal) bool {
+	return r.exists(oemConfig) && !r.exists("/etc/systemd/system/multi-user.target.wants/bootstrap.service")
+}
+
 // rebootsAt lets the power fail as soon as a file is there.
 func rebootsAt(file string) func(r *rehearsal) {
+	return rebootsWhen(func(r *rehearsal) bool { return r.exists(file) })
+}
+
+// rebootsWhen lets the power fail as soon as something holds.
+func rebootsWhen(holds func(r *rehearsal) bool) func(r *rehearsal) {
 	return func(r *rehearsal) {
 		var done sync.WaitGroup
 		done.Go(func() {
 			for r.t.Context().Err() == nil {
-				if r.exists(file) && r.leads() {
+				if holds(r) && r.leads() {
 					r.powerFails()
 					return
 				}
