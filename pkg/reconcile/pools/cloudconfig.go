@@ -3,6 +3,7 @@ package pools
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/fluxcd/pkg/apis/meta"
@@ -17,8 +18,8 @@ import (
 )
 
 const (
-	// factsPoll is the time between two looks at what a cloudProviderSpec refers
-	// to. A watch would need the right to list all Secrets of a namespace.
+	// factsPoll is the time between two looks at an object that cloudProviderSpecs refer
+	// to, however many. A watch would need the right to list all Secrets of a namespace.
 	factsPoll = 10 * time.Minute
 	// factsRetry is that time while something there is missing, wrong or may not be read.
 	factsRetry = time.Minute
@@ -30,50 +31,114 @@ const (
 // 1.29 on. A *refusedError or *render.InvalidError says why there is none.
 func (r *Reconciler) withCloudConfig(ctx context.Context, md *cluster.MachineDeployment, in render.Input) (render.Pool, time.Duration, error) {
 	refs := in.Pool.CloudConfigRefs(md, in.Settings)
-	facts, err := r.facts(ctx, refs)
-	pool := in.Pool
-	if err == nil {
-		pool, err = in.Pool.WithCloudConfig(md, in.Settings, facts)
-	}
-	switch {
-	case len(refs) == 0:
+	if len(refs) == 0 {
+		pool, err := in.Pool.WithCloudConfig(md, in.Settings, render.Facts{Environment: r.Environment})
 		return pool, 0, err
-	case err != nil:
-		return pool, factsRetry, err
 	}
-	return pool, factsPoll, nil
+	made := func(age time.Duration) (render.Pool, time.Time, error) {
+		facts, read, err := r.facts(ctx, refs, age)
+		if err != nil {
+			return in.Pool, read, err
+		}
+		pool, err := in.Pool.WithCloudConfig(md, in.Settings, facts)
+		return pool, read, err
+	}
+	next := func(read time.Time, age time.Duration) time.Duration {
+		return max(read.Add(age).Sub(r.Clock.Now()), time.Second)
+	}
+	pool, read, err := made(factsPoll)
+	if err == nil {
+		return pool, next(read, factsPoll), nil
+	}
+	if pool, read, err = made(factsRetry); err == nil {
+		return pool, next(read, factsPoll), nil
+	}
+	return pool, next(read, factsRetry), err
 }
 
-// facts reads from the API server. Only a missing object counts as absent, so that
-// a value is not taken from the environment because the API server is away.
-func (r *Reconciler) facts(ctx context.Context, refs []render.ConfigVarRef) (render.Facts, error) {
-	out := render.Facts{
+// fact is what an object said when it was read, for all pools that refer to it.
+type fact struct {
+	mu   sync.Mutex // held while it is read
+	data map[string]string
+	err  error // that it is missing, or may not be read
+	read time.Time
+}
+
+// facts returns what objects say that were read no longer ago than age, and when the
+// first of them was. Only a missing object counts as absent, so that a value is not taken
+// from the environment because the API server is away.
+func (r *Reconciler) facts(ctx context.Context, refs []render.ConfigVarRef, age time.Duration) (out render.Facts, read time.Time, err error) {
+	out = render.Facts{
 		Environment: r.Environment,
 		Secrets:     map[string]map[string]string{},
 		ConfigMaps:  map[string]map[string]string{},
 	}
+	read = r.Clock.Now()
 	for _, ref := range refs {
-		into, read := out.Secrets, r.secretData
+		into := out.Secrets
 		if ref.Kind == render.KindConfigMap {
-			into, read = out.ConfigMaps, r.configMapData
+			into = out.ConfigMaps
 		}
 		key := types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}
 		if _, ok := into[key.String()]; ok {
 			continue
 		}
-		data, err := read(ctx, key)
+		data, at, err := r.fact(ctx, ref.Kind, key, age)
+		if at.Before(read) {
+			read = at
+		}
 		switch {
 		case apierrors.IsNotFound(err):
 		case apierrors.IsForbidden(err):
-			return out, refuse("%s %s, which %s names, may not be read by the controller: give it a Role in namespace %q with get on this object, as deploy/cloud-provider-values.yaml does",
+			return out, read, refuse("%s %s, which %s names, may not be read by the controller: give it a Role in namespace %q with get on this object, as deploy/cloud-provider-values.yaml does",
 				ref.Kind, key, "spec.template.spec.providerSpec.value.cloudProviderSpec", ref.Namespace)
 		case err != nil:
-			return out, fmt.Errorf("reading %s %s: %w", ref.Kind, key, err)
+			return out, read, fmt.Errorf("reading %s %s: %w", ref.Kind, key, err)
 		default:
 			into[key.String()] = data
 		}
 	}
-	return out, nil
+	return out, read, nil
+}
+
+// fact reads an object from the API server, unless it was read no longer ago than age. A
+// read that failed for a moment is none.
+func (r *Reconciler) fact(ctx context.Context, kind string, key types.NamespacedName, age time.Duration) (map[string]string, time.Time, error) {
+	f := r.factOf(kind + " " + key.String())
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := r.Clock.Now()
+	if !f.read.IsZero() && now.Sub(f.read) < age {
+		return f.data, f.read, f.err
+	}
+	read := r.secretData
+	if kind == render.KindConfigMap {
+		read = r.configMapData
+	}
+	data, err := read(ctx, key)
+	if _, final := permanent(err); err != nil && !final && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
+		return nil, now, err
+	}
+	f.data, f.err, f.read = data, err, now
+	return data, now, err
+}
+
+// factOf finds what is known of an object. What no pool has asked for in the time of two
+// polls is forgotten.
+func (r *Reconciler) factOf(object string) *fact {
+	have, known := r.looked.LoadOrStore(object, &fact{})
+	if !known {
+		r.looked.Range(func(key, of any) bool {
+			if f := of.(*fact); f.mu.TryLock() {
+				if !f.read.IsZero() && r.Clock.Now().Sub(f.read) > 2*factsPoll {
+					r.looked.Delete(key)
+				}
+				f.mu.Unlock()
+			}
+			return true
+		})
+	}
+	return have.(*fact)
 }
 
 // secretData reads a Secret that a pool may refer to. Whoever may write a

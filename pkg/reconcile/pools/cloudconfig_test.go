@@ -121,6 +121,7 @@ func TestCloudConfigFollowsItsSecret(t *testing.T) {
 	if err := f.client.Update(t.Context(), secret); err != nil {
 		t.Fatal(err)
 	}
+	f.clock.Step(factsPoll)
 	f.reconcile()
 	if text := f.document(); !strings.Contains(text, `username    = "canary-two"`) || strings.Contains(text, "canary-one") {
 		t.Errorf("the document does not follow the Secret:\n%s", text)
@@ -137,6 +138,65 @@ func TestCloudConfigFollowsItsSecret(t *testing.T) {
 	out, err := f.r.Engine.Render(in)
 	if err != nil || !strings.Contains(string(out.Provisioning), `username    = "canary-two"`) {
 		t.Errorf("the generation is not what it was (err %v):\n%s", err, out.Provisioning)
+	}
+}
+
+// reading counts the reads of objects called openstack.
+type reading struct {
+	client.Client
+	reads *int
+}
+
+func (c reading) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	if key.Name == "openstack" {
+		*c.reads++
+	}
+	return c.Client.Get(ctx, key, obj, opts...)
+}
+
+// An object is read once in ten minutes, however many pools refer to it, and none of them
+// has a value for longer than that after it has changed.
+func TestCloudConfigsOfOneSecret(t *testing.T) {
+	f := newFixture(t)
+	ns, reads := f.r.Namespace, 0
+	f.r.Worker.Live = reading{f.client, &reads}
+	f.r.Environment = map[string]string{"OS_DOMAIN_NAME": "of-the-controller"}
+	f.ensure(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "openstack"}, Data: map[string]string{"region": "RegionOne"}})
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "openstack"}, StringData: map[string]string{"user": "one", "password": "p"}}
+	f.ensure(secret)
+	var pools []*machines.MachineDeployment
+	for _, name := range []string{"a", "b", "c"} {
+		f.use(name, "openstack", openstackSpec(ns), "1.28.9")
+		pools = append(pools, f.pool)
+	}
+	look := func(want int, user string) {
+		t.Helper()
+		reads = 0
+		for i := range pools {
+			f.pool = pools[i]
+			res := f.reconcile()
+			if user != "" && !strings.Contains(f.document(), `username    = "`+user+`"`) {
+				t.Errorf("pool %s has not the user %q", f.pool.Name, user)
+			}
+			if left := factsPoll - 4*time.Minute*time.Duration(i); res.RequeueAfter > left+time.Minute {
+				t.Errorf("pool %s looks again in %s, the object is due in %s", f.pool.Name, res.RequeueAfter, left)
+			}
+			f.clock.Step(4 * time.Minute)
+		}
+		if reads != want {
+			t.Errorf("%d reads, want %d", reads, want)
+		}
+	}
+	look(2, "one")
+	secret.StringData = map[string]string{"user": "two"}
+	must(nil, f.client.Update(t.Context(), secret))
+	look(2, "two")
+	look(2, "two")
+	f.pool = pools[0] // what is not asked for is forgotten
+	f.clock.Step(3 * factsPoll)
+	f.r.factOf("another")
+	if _, known := f.r.looked.Load(render.KindSecret + " " + ns + "/openstack"); known {
+		t.Error("the object is still known")
 	}
 }
 
@@ -158,6 +218,7 @@ func TestCloudConfigThatIsMissing(t *testing.T) {
 		if res.RequeueAfter < factsRetry || res.RequeueAfter > 2*factsRetry {
 			t.Errorf("the next look is in %s", res.RequeueAfter)
 		}
+		f.clock.Step(factsRetry)
 	}
 	expect("OperatingSystemProfileError: reading MachineDeployment \"" + ns + "/old\": spec.template.spec.providerSpec.value.cloudProviderSpec.trustDevicePath: Secret " + ns + "/openstack does not exist")
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "openstack"}, StringData: map[string]string{"other": "x"}}
@@ -181,6 +242,7 @@ func TestCloudConfigThatIsMissing(t *testing.T) {
 
 	before := f.secret(userDataName(f.pool, stageProvision))
 	f.delete(secret)
+	f.clock.Step(factsPoll)
 	expect("does not exist")
 	if after := f.secret(before.Name); after.ResourceVersion != before.ResourceVersion {
 		t.Error("the document of the last good generation was written")
@@ -240,6 +302,7 @@ func TestCloudConfigThatMayNotBeRead(t *testing.T) {
 	}
 	// The API server's authorizer follows within moments.
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		f.clock.Step(factsRetry)
 		if f.reconcile().RequeueAfter >= factsPoll {
 			break
 		}
@@ -295,7 +358,7 @@ func TestCloudConfigOfReservedSecrets(t *testing.T) {
 		api.NamespaceCloudInitSettings + "/" + api.SecretGetterToken: true,
 	} {
 		namespace, secret, _ := cutKey(name)
-		_, err := f.r.facts(t.Context(), []render.ConfigVarRef{{Kind: render.KindSecret, Namespace: namespace, Name: secret, Key: "x"}})
+		_, _, err := f.r.facts(t.Context(), []render.ConfigVarRef{{Kind: render.KindSecret, Namespace: namespace, Name: secret, Key: "x"}}, factsPoll)
 		if _, final := permanent(err); final != reserved || reserved && !strings.Contains(err.Error(), "is not for pools") {
 			t.Errorf("%s: error %v", name, err)
 		}

@@ -106,6 +106,7 @@ type Reconciler struct {
 	memories memories   // of pools
 	digests  digests    // of profiles
 	settings sync.Map   // name -> time.Time, when settings were last known to be kept
+	looked   sync.Map   // kind and name -> *fact
 	sweeping sync.Mutex // held while settings are looked up or deleted
 
 	replacing sync.Mutex // held while a Secret is absent
