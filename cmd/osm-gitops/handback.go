@@ -47,7 +47,7 @@ be run again.`,
 	fs.StringVar(&f.namespace, "namespace", "", "namespace of the controller (required)")
 	fs.StringVar(&f.auditLog, "audit-log", "", "file that the controller wrote as its --audit-log: a line about this is added")
 	fs.BoolVar(&f.dryRun, "dry-run", false, "print what would be done")
-	fs.BoolVar(&f.force, "force", false, "do it although a controller runs or machines are booting")
+	fs.BoolVar(&f.force, "force", false, "do it although a controller runs, machines are booting, or a version of a profile is missing")
 	fs.BoolVar(&f.overwrite, "overwrite-profiles", false, "replace OperatingSystemProfiles that others made under the names of profiles of a ProfileSource")
 	return cmd
 }

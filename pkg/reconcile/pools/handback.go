@@ -193,8 +193,13 @@ func (h *Handback) planProfiles(ctx context.Context, p *HandbackPlan, pools []cl
 // planProfile gives one profile its plain name.
 func (h *Handback) planProfile(ctx context.Context, p *HandbackPlan, name, object string) error {
 	var from, have osm.OperatingSystemProfile
-	if err := h.Management.Get(ctx, types.NamespacedName{Namespace: h.Namespace, Name: object}, &from); err != nil {
-		return fmt.Errorf("reading OperatingSystemProfile %s/%s: %w", h.Namespace, object, err)
+	found, err := get(ctx, h.Management, types.NamespacedName{Namespace: h.Namespace, Name: object}, &from)
+	if err != nil {
+		return err
+	}
+	if !found {
+		p.Obstacles = append(p.Obstacles, fmt.Sprintf("OperatingSystemProfile %s/%s is missing, of which profile %q is to be made: have the controller make it again, at the next look at its source, then stop it", h.Namespace, object, name))
+		return nil
 	}
 	text, err := json.Marshal(from.Spec)
 	if err != nil {
@@ -206,8 +211,7 @@ func (h *Handback) planProfile(ctx context.Context, p *HandbackPlan, name, objec
 	if from.Spec.OSName != "flatcar" && len(from.Spec.BootstrapConfig.Units)+len(from.Spec.ProvisioningConfig.Units) > 0 {
 		p.warn("profile %q has units, which the reference takes for flatcar only", name)
 	}
-	found, err := get(ctx, h.Management, types.NamespacedName{Namespace: h.Namespace, Name: name}, &have)
-	if err != nil {
+	if found, err = get(ctx, h.Management, types.NamespacedName{Namespace: h.Namespace, Name: name}, &have); err != nil {
 		return err
 	}
 	next := &osm.OperatingSystemProfile{
