@@ -61,7 +61,7 @@ Pods of a shard have labels of their own, and what selects them does so by these
 {{- $items := list -}}
 {{- $text := required (printf "the chart lacks files/%s" (index . 1)) ((index . 0).Files.Get (printf "files/%s" (index . 1))) -}}
 {{- if include "osm-gitops.shard" (index . 0) -}}
-{{- $text = regexReplaceAll "(?m)^( *)app\\.kubernetes\\.io/name: osm-gitops$" $text (printf "${1}app.kubernetes.io/name: osm-gitops-shard\n${1}app.kubernetes.io/instance: %s" (index . 0).Release.Name) -}}
+{{- $text = regexReplaceAll "(?m)^( *)app\\.kubernetes\\.io/name: osm-gitops$" $text (printf "${1}app.kubernetes.io/name: osm-gitops-shard\n${1}app.kubernetes.io/instance: %q" (index . 0).Release.Name) -}}
 {{- end -}}
 {{- range regexSplit "(?m)^---$" $text -1 -}}
 {{- $o := fromYaml . -}}
@@ -112,6 +112,9 @@ Pods of a shard have labels of their own, and what selects them does so by these
 {{- $shard := include "osm-gitops.shard" . -}}
 {{- if and $shard (eq .Release.Name "osm-gitops") -}}
 {{- fail (printf "flags.watch-label-selector is %q, which takes a part of the pools, and the release is called osm-gitops, as the objects of the release with the rest are: call it otherwise, such as osm-gitops-a" (include "osm-gitops.selector" .)) -}}
+{{- end -}}
+{{- if and $shard (not (regexMatch "^[a-z]([-a-z0-9]{0,53}[a-z0-9])?$" .Release.Name)) -}}
+{{- fail (printf "the release is called %s, and the Services of a shard are called like it: take a name of at most 55 small letters, digits and dashes that begins with a letter and ends with no dash, such as osm-gitops-%s" .Release.Name (.Release.Name | replace "." "-" | trunc 44 | trimSuffix "-")) -}}
 {{- end -}}
 {{- if and $shard $v.observe -}}
 {{- fail "observe is set, and flags.watch-label-selector takes a part of the pools: observe all of them with one release, or those without labels" -}}
