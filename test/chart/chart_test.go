@@ -10,8 +10,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 )
 
 // What the chart makes without values and what kustomize makes are the same objects, but
@@ -48,6 +51,31 @@ func TestChartAndKustomizeAgree(t *testing.T) {
 				t.Errorf("-kustomize +chart:\n%s", diff)
 			}
 		})
+	}
+}
+
+// In a namespace where the controller has rights wherever it is, a release has those and the ones
+// of its own namespace, in one Role.
+func TestRightsInOneRole(t *testing.T) {
+	for values, role := range map[string]string{"": "osm-gitops", "observe: true\n": "osm-gitops-dry-run"} {
+		elsewhere := byName(t, chart(t, "osm", image+values))
+		for _, namespace := range []string{metav1.NamespaceDefault, metav1.NamespacePublic, api.NamespaceCloudInitSettings} {
+			got := byName(t, chart(t, namespace, image+values)) // fails for what is there twice
+			rules := func(objects map[string]map[string]any, namespace string) []any {
+				out, _, err := unstructured.NestedSlice(objects["Role "+namespace+"/"+role], "rules")
+				if err != nil || len(out) == 0 {
+					t.Fatalf("Role %s/%s has no rules: %v", namespace, role, err)
+				}
+				return out
+			}
+			want := append(rules(elsewhere, "osm"), rules(elsewhere, namespace)...)
+			if diff := cmp.Diff(want, rules(got, namespace)); diff != "" {
+				t.Errorf("in %s %s has other rights than elsewhere (-want +got):\n%s", namespace, role, diff)
+			}
+			if len(got) != len(elsewhere)-2 {
+				t.Errorf("in %s there are %d objects, elsewhere %d", namespace, len(got), len(elsewhere))
+			}
+		}
 	}
 }
 

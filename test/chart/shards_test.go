@@ -183,7 +183,7 @@ func must[T any](v T, err error) T {
 // releases of several namespaces each have theirs.
 func TestAppliersByNamespace(t *testing.T) {
 	c := cluster.Shared(t)
-	list := chart(t, "default", image+"mode: management\nworkerCluster: {kubeconfigSecret: {name: w}}\nappliers: {enabled: true, namespaces: [default, kube-system]}\n")
+	list := chart(t, "default", image+"mode: management\nworkerCluster: {kubeconfigSecret: {name: w}}\nappliers: {enabled: true, namespaces: [default, kube-system, default]}\n")
 	got := byName(t, list)
 	for _, want := range []string{
 		"ClusterRole /osm-gitops-appliers-default", "RoleBinding default/osm-gitops-appliers-default-read", "RoleBinding kube-system/osm-gitops-appliers-default-read",
