@@ -120,6 +120,21 @@ func deployment(t *testing.T, list []*unstructured.Unstructured) *appsv1.Deploym
 	return nil
 }
 
+// Who may look at the audit page is asked of the cluster with nodes, and the right to it is there.
+func TestAuditPageOfTwoClusters(t *testing.T) {
+	const right = "ClusterRole /osm-gitops-ui"
+	for values, want := range map[string]bool{
+		"ui: {enabled: true, tlsSecret: ui}\n": true,
+		"mode: worker\nui: {enabled: true}\n":  true,
+		"mode: management\nworkerCluster: {kubeconfigSecret: {name: w}}\nui: {enabled: true, tlsSecret: ui}\n": false,
+		"mode: worker\n": false,
+	} {
+		if got := byName(t, chart(t, "osm", image+values))[right] != nil; got != want {
+			t.Errorf("with %q %s is made: %v", values, right, got)
+		}
+	}
+}
+
 // Whatever values say of the rest, the process is nobody's root, writes nothing but its
 // cache, and has no capability. security.md 30
 func TestSecurityContext(t *testing.T) {
