@@ -2,6 +2,7 @@ package chart
 
 import (
 	"os"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 )
@@ -251,6 +253,78 @@ func TestRefusedValues(t *testing.T) {
 			t.Errorf("%q is rendered:\n%.300s", values, out)
 		} else if !strings.Contains(errs, says) {
 			t.Errorf("%q is refused without %q:\n%s", values, says, errs)
+		}
+	}
+}
+
+// Null is what a value is without it, where that is empty, false or nothing. Where it is not, null
+// is refused by name: it would take a NetworkPolicy away without a word. For resources it is none.
+func TestNull(t *testing.T) {
+	b, err := os.ReadFile(chartDir + "/values.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var standard map[string]any
+	if err := yaml.Unmarshal(b, &standard); err != nil {
+		t.Fatal(err)
+	}
+	const set = image + "appliers: {enabled: true}\nhooks: {enabled: true}\nui: {enabled: true, tlsSecret: ui}\n" +
+		"metrics: {serviceMonitor: {enabled: true}, prometheusRule: {enabled: true}}\nnetworkPolicy: {metricsFrom: [{podSelector: {}}]}\n"
+	// at renders what is set, without a value or with null for it.
+	at := func(path []string, null bool) (out, errs string) {
+		var values map[string]any
+		if err := yaml.Unmarshal([]byte(set), &values); err != nil {
+			t.Fatal(err)
+		}
+		unstructured.RemoveNestedField(values, path...)
+		if null {
+			if err := unstructured.SetNestedField(values, nil, path...); err != nil {
+				t.Fatal(err)
+			}
+		}
+		text, err := yaml.Marshal(values)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, errs, _ = render(t, string(text), "chart", chartDir, "osm")
+		return out, errs
+	}
+	refused := 0
+	var walk func(value any, path ...string) (empty bool)
+	walk = func(value any, path ...string) bool {
+		empty := value == nil || reflect.ValueOf(value).IsZero()
+		if list, ok := value.([]any); ok {
+			empty = len(list) == 0
+		}
+		if section, ok := value.(map[string]any); ok {
+			empty = true
+			for key, inner := range section {
+				empty = walk(inner, append(slices.Clone(path), key)...) && empty
+			}
+		}
+		switch name := strings.Join(path, "."); {
+		case name == "", path[0] == "resources":
+		case empty:
+			out, errs := at(path, true)
+			if wantOut, wantErrs := at(path, false); errs != wantErrs || out != wantOut {
+				t.Errorf("%s: null is something else than to leave it out: %s\n%s", name, errs, cmp.Diff(wantOut, out))
+			}
+		default:
+			refused++
+			if out, errs := at(path, true); out != "" || !strings.Contains(errs, name) || !strings.Contains(errs, " is null: leave it out for ") {
+				t.Errorf("%s: null is taken, or refused otherwise: %s", name, errs)
+			}
+		}
+		return empty
+	}
+	walk(standard)
+	if refused < 20 {
+		t.Errorf("%d values are not empty", refused)
+	}
+	for values, want := range map[string]int{"resources: null\n": 0, "resources: {limits: null}\n": 1} {
+		r := deployment(t, chart(t, "osm", image+values)).Spec.Template.Spec.Containers[0].Resources
+		if len(r.Limits) > 0 || len(r.Requests)/2 != want {
+			t.Errorf("with %q they are %+v", values, r)
 		}
 	}
 }

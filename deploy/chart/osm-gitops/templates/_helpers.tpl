@@ -33,9 +33,35 @@ What selects objects without labels is made of "!key", "key!=value" and "key not
 {{- if .Values.observe }}osm-gitops-dry-run{{ else }}osm-gitops{{ end -}}
 {{- end -}}
 
-{{/* Switches off what is not for a release like this one. Every template begins with it. */}}
+{{/*
+Gives what is null what it is without values, where that is empty, false or nothing: null is
+how Helm has no value at all. Where it is not, as with networkPolicy.enabled, null would be
+something else than either, and is refused: {{ include "osm-gitops.complete" (list $values $defaults "") }}
+*/}}
+{{- define "osm-gitops.complete" -}}
+{{- $values := index . 0 -}}
+{{- $path := index . 2 -}}
+{{- range $key, $default := index . 1 -}}
+{{- $name := printf "%s%s" $path $key -}}
+{{- $null := kindIs "invalid" (index $values $key) -}}
+{{- if eq $name "resources" -}}
+{{- /* Requests and limits are the one thing here that null is needed for: to have none. */ -}}
+{{- if $null }}{{ $_ := set $values $key dict }}{{ end -}}
+{{- else if and $default (kindIs "map" $default) -}}
+{{- if $null }}{{ $_ := set $values $key dict }}{{ end -}}
+{{- include "osm-gitops.complete" (list (index $values $key) $default (printf "%s." $name)) -}}
+{{- else if and $default $null -}}
+{{- fail (printf "%s is null: leave it out for %s, or write %s. If you did not write null, --reuse-values did: upgrade with --reset-then-reuse-values" $name (toJson $default) (ternary "false" "another" (kindIs "bool" $default))) -}}
+{{- else if $null -}}
+{{- $_ := set $values $key $default -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Completes values, and switches off what is not for a release like this one. Every template begins with it. */}}
 {{- define "osm-gitops.settle" -}}
 {{- $v := .Values -}}
+{{- include "osm-gitops.complete" (list $v (.Files.Get "files/values.yaml" | fromYaml) "") -}}
 {{- $shard := include "osm-gitops.shard" . -}}
 {{- if or $v.observe $shard -}}
 {{- $_ := set $v.webhook "enabled" false -}}
