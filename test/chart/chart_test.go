@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -247,6 +248,9 @@ func TestRefusedValues(t *testing.T) {
 		image + "extraArgs: [--observe]":                          "set flags.watch-label-selector or observe",
 		image + "extraArgs: [-watch-label-selector=a]":            "set flags.watch-label-selector or observe",
 		"image: {repository: \"https://registry.example.com/x\"}": "repository",
+		image + "cache: {sizeLimit: 5K}":                          `cache.sizeLimit is "5K"`,
+		image + "cache: {sizeLimit: 5mi}":                         "such as 500M or 2Gi",
+		image + "cache: {sizeLimit: \"\"}":                        "cache.sizeLimit",
 	} {
 		out, errs, err := render(t, values, "chart", chartDir, "osm")
 		if err == nil {
@@ -325,6 +329,17 @@ func TestNull(t *testing.T) {
 		r := deployment(t, chart(t, "osm", image+values)).Spec.Template.Spec.Containers[0].Resources
 		if len(r.Limits) > 0 || len(r.Requests)/2 != want {
 			t.Errorf("with %q they are %+v", values, r)
+		}
+	}
+}
+
+// A size is taken as Kubernetes takes one.
+func TestSizeLimit(t *testing.T) {
+	for _, size := range []string{"500k", "5Ki", "500M", "1.5Gi", "1T", "1000000000"} {
+		for _, v := range deployment(t, chart(t, "osm", image+"cache: {sizeLimit: \""+size+"\"}\n")).Spec.Template.Spec.Volumes {
+			if v.Name == "cache" && v.EmptyDir.SizeLimit.Cmp(resource.MustParse(size)) != 0 {
+				t.Errorf("%s becomes %s", size, v.EmptyDir.SizeLimit)
+			}
 		}
 	}
 }

@@ -123,7 +123,7 @@ Pods of a shard have labels of their own, and what selects them does so by these
 {{- end -}}
 {{- end -}}
 
-{{/* What no schema can say, because it is about two values. */}}
+{{/* What no schema can say, because it is about two values, or not clearly. */}}
 {{- define "osm-gitops.check" -}}
 {{- $v := .Values -}}
 {{- if and (gt (int $v.replicas) 1) (not $v.leaderElect) -}}
@@ -144,6 +144,9 @@ Pods of a shard have labels of their own, and what selects them does so by these
 {{- end -}}
 {{- if and $shard $v.observe -}}
 {{- fail "observe is set, and flags.watch-label-selector takes a part of the pools: observe all of them with one release, or those without labels" -}}
+{{- end -}}
+{{- if not (regexMatch "^[0-9]+(\\.[0-9]+)?(k|Ki|[MGTPE]i?)?$" $v.cache.sizeLimit) -}}
+{{- fail (printf "cache.sizeLimit is %q, which is no size: write bytes, or a number with k, M, G, T, P or E (thousands), or with Ki, Mi, Gi, Ti, Pi or Ei (1024s) behind it, such as 500M or 2Gi" $v.cache.sizeLimit) -}}
 {{- end -}}
 {{- range $v.extraArgs -}}
 {{- if regexMatch "^--?(watch-label-selector|observe|dry-run)(=|$)" . -}}
