@@ -248,6 +248,7 @@ func TestRefusedValues(t *testing.T) {
 		image + "extraArgs: [--observe]":                          "set flags.watch-label-selector or observe",
 		image + "extraArgs: [-watch-label-selector=a]":            "set flags.watch-label-selector or observe",
 		"image: {repository: \"https://registry.example.com/x\"}": "repository",
+		image + "metrics: {serviceMonitor: {interval: 1s1m}}":     "interval",
 		image + "cache: {sizeLimit: 5K}":                          `cache.sizeLimit is "5K"`,
 		image + "cache: {sizeLimit: 5mi}":                         "such as 500M or 2Gi",
 		image + "cache: {sizeLimit: \"\"}":                        "cache.sizeLimit",
@@ -329,6 +330,23 @@ func TestNull(t *testing.T) {
 		r := deployment(t, chart(t, "osm", image+values)).Spec.Template.Spec.Containers[0].Resources
 		if len(r.Limits) > 0 || len(r.Requests)/2 != want {
 			t.Errorf("with %q they are %+v", values, r)
+		}
+	}
+}
+
+// An interval is written as Prometheus has it, and what a worker cluster's half has no part in is
+// not asked for there.
+func TestMonitoringValues(t *testing.T) {
+	for interval, want := range map[string]any{"30s": "30s", "1m30s": "1m30s", "1d": "1d", "1h500ms": "1h500ms", "": nil} {
+		list := chart(t, "osm", image+"metrics: {serviceMonitor: {enabled: true, interval: \""+interval+"\"}}\nnetworkPolicy: {enabled: false}\n")
+		endpoints, _, err := unstructured.NestedSlice(byName(t, list)["ServiceMonitor osm/osm-gitops"], "spec", "endpoints")
+		if err != nil || len(endpoints) != 1 || endpoints[0].(map[string]any)["interval"] != want {
+			t.Errorf("%q becomes %v (%v)", interval, endpoints, err)
+		}
+	}
+	for values, want := range map[string]bool{image: true, "mode: worker\n": false} {
+		if _, errs, err := render(t, values+"metrics: {serviceMonitor: {enabled: true}}\n", "chart", chartDir, "osm"); (err != nil) != want {
+			t.Errorf("with %q networkPolicy.metricsFrom is missed: %s", values, errs)
 		}
 	}
 }

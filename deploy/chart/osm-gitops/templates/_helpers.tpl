@@ -159,7 +159,7 @@ Pods of a shard have labels of their own, and what selects them does so by these
 {{- if and $v.ui.enabled (not $v.ui.tlsSecret) (ne $v.mode "worker") -}}
 {{- fail "ui.tlsSecret is not set: the audit page asks for tokens, and needs TLS. Name a Secret of type kubernetes.io/tls" -}}
 {{- end -}}
-{{- if and $v.metrics.serviceMonitor.enabled $v.networkPolicy.enabled (not $v.networkPolicy.metricsFrom) -}}
+{{- if and $v.metrics.serviceMonitor.enabled $v.networkPolicy.enabled (not $v.networkPolicy.metricsFrom) (ne $v.mode "worker") -}}
 {{- fail "networkPolicy.metricsFrom is not set: Prometheus would not reach the metrics. Name its namespace, such as [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: monitoring}}}]" -}}
 {{- end -}}
 {{- end -}}
