@@ -1,6 +1,7 @@
 package chart
 
 import (
+	"fmt"
 	"os"
 	"reflect"
 	"regexp"
@@ -11,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -18,6 +20,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
 
 // What the chart makes without values and what kustomize makes are the same objects, but
@@ -198,6 +201,37 @@ func TestPorts(t *testing.T) {
 	}
 }
 
+// The controller reaches everything but what clouds tell a machine of itself, whose addresses are
+// a value, of either family.
+func TestNotTo(t *testing.T) {
+	for values, want := range map[string]string{
+		"": "0.0.0.0/0 [169.254.169.254/32 100.100.100.200/32] ::/0 [fd00:ec2::254/128]",
+		"networkPolicy: {notTo: [\"fd20:ce::254/128\", \"169.254.0.0/16\"]}\n": "0.0.0.0/0 [169.254.0.0/16] ::/0 [fd20:ce::254/128]",
+		"networkPolicy: {notTo: [192.0.2.0/24]}\n":                             "0.0.0.0/0 [192.0.2.0/24] ::/0 []",
+		"networkPolicy: {notTo: []}\n":                                         "0.0.0.0/0 [] ::/0 []",
+	} {
+		for _, o := range chart(t, "default", image+values) {
+			if o.GetKind() != "NetworkPolicy" {
+				continue
+			}
+			var policy networkingv1.NetworkPolicy
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &policy); err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, to := range policy.Spec.Egress[0].To {
+				got = append(got, fmt.Sprint(to.IPBlock.CIDR, " ", to.IPBlock.Except))
+			}
+			if strings.Join(got, " ") != want {
+				t.Errorf("with %q it may reach %q, want %s", values, got, want)
+			}
+			if err := cluster.Shared(t).ApplyObjects(t.Context(), o); err != nil {
+				t.Errorf("with %q: %v", values, err)
+			}
+		}
+	}
+}
+
 // Every flag that the chart sets itself is set by the value that says so, and whatever
 // stands under flags becomes an argument.
 func TestArguments(t *testing.T) {
@@ -249,6 +283,7 @@ func TestRefusedValues(t *testing.T) {
 		image + "extraArgs: [-watch-label-selector=a]":            "set flags.watch-label-selector or observe",
 		"image: {repository: \"https://registry.example.com/x\"}": "repository",
 		image + "metrics: {serviceMonitor: {interval: 1s1m}}":     "interval",
+		image + "networkPolicy: {notTo: [169.254.169.254]}":       "/networkPolicy/notTo/0",
 		image + "cache: {sizeLimit: 5K}":                          `cache.sizeLimit is "5K"`,
 		image + "cache: {sizeLimit: 5mi}":                         "such as 500M or 2Gi",
 		image + "cache: {sizeLimit: \"\"}":                        "cache.sizeLimit",
