@@ -1,7 +1,9 @@
 package chart
 
 import (
+	"fmt"
 	"os"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -10,8 +12,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
 
 // What the chart makes without values and what kustomize makes are the same objects, but
@@ -48,6 +57,31 @@ func TestChartAndKustomizeAgree(t *testing.T) {
 				t.Errorf("-kustomize +chart:\n%s", diff)
 			}
 		})
+	}
+}
+
+// In a namespace where the controller has rights wherever it is, a release has those and the ones
+// of its own namespace, in one Role.
+func TestRightsInOneRole(t *testing.T) {
+	for values, role := range map[string]string{"": "osm-gitops", "observe: true\n": "osm-gitops-dry-run"} {
+		elsewhere := byName(t, chart(t, "osm", image+values))
+		for _, namespace := range []string{metav1.NamespaceDefault, metav1.NamespacePublic, api.NamespaceCloudInitSettings} {
+			got := byName(t, chart(t, namespace, image+values)) // fails for what is there twice
+			rules := func(objects map[string]map[string]any, namespace string) []any {
+				out, _, err := unstructured.NestedSlice(objects["Role "+namespace+"/"+role], "rules")
+				if err != nil || len(out) == 0 {
+					t.Fatalf("Role %s/%s has no rules: %v", namespace, role, err)
+				}
+				return out
+			}
+			want := append(rules(elsewhere, "osm"), rules(elsewhere, namespace)...)
+			if diff := cmp.Diff(want, rules(got, namespace)); diff != "" {
+				t.Errorf("in %s %s has other rights than elsewhere (-want +got):\n%s", namespace, role, diff)
+			}
+			if len(got) != len(elsewhere)-2 {
+				t.Errorf("in %s there are %d objects, elsewhere %d", namespace, len(got), len(elsewhere))
+			}
+		}
 	}
 }
 
@@ -90,6 +124,21 @@ func deployment(t *testing.T, list []*unstructured.Unstructured) *appsv1.Deploym
 	}
 	t.Fatal("there is no Deployment")
 	return nil
+}
+
+// Who may look at the audit page is asked of the cluster with nodes, and the right to it is there.
+func TestAuditPageOfTwoClusters(t *testing.T) {
+	const right = "ClusterRole /osm-gitops-ui"
+	for values, want := range map[string]bool{
+		"ui: {enabled: true, tlsSecret: ui}\n": true,
+		"mode: worker\nui: {enabled: true}\n":  true,
+		"mode: management\nworkerCluster: {kubeconfigSecret: {name: w}}\nui: {enabled: true, tlsSecret: ui}\n": false,
+		"mode: worker\n": false,
+	} {
+		if got := byName(t, chart(t, "osm", image+values))[right] != nil; got != want {
+			t.Errorf("with %q %s is made: %v", values, right, got)
+		}
+	}
 }
 
 // Whatever values say of the rest, the process is nobody's root, writes nothing but its
@@ -152,6 +201,37 @@ func TestPorts(t *testing.T) {
 	}
 }
 
+// The controller reaches everything but what clouds tell a machine of itself, whose addresses are
+// a value, of either family.
+func TestNotTo(t *testing.T) {
+	for values, want := range map[string]string{
+		"": "0.0.0.0/0 [169.254.169.254/32 100.100.100.200/32] ::/0 [fd00:ec2::254/128]",
+		"networkPolicy: {notTo: [\"fd20:ce::254/128\", \"169.254.0.0/16\"]}\n": "0.0.0.0/0 [169.254.0.0/16] ::/0 [fd20:ce::254/128]",
+		"networkPolicy: {notTo: [192.0.2.0/24]}\n":                             "0.0.0.0/0 [192.0.2.0/24] ::/0 []",
+		"networkPolicy: {notTo: []}\n":                                         "0.0.0.0/0 [] ::/0 []",
+	} {
+		for _, o := range chart(t, "default", image+values) {
+			if o.GetKind() != "NetworkPolicy" {
+				continue
+			}
+			var policy networkingv1.NetworkPolicy
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &policy); err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, to := range policy.Spec.Egress[0].To {
+				got = append(got, fmt.Sprint(to.IPBlock.CIDR, " ", to.IPBlock.Except))
+			}
+			if strings.Join(got, " ") != want {
+				t.Errorf("with %q it may reach %q, want %s", values, got, want)
+			}
+			if err := cluster.Shared(t).ApplyObjects(t.Context(), o); err != nil {
+				t.Errorf("with %q: %v", values, err)
+			}
+		}
+	}
+}
+
 // Every flag that the chart sets itself is set by the value that says so, and whatever
 // stands under flags becomes an argument.
 func TestArguments(t *testing.T) {
@@ -202,12 +282,117 @@ func TestRefusedValues(t *testing.T) {
 		image + "extraArgs: [--observe]":                          "set flags.watch-label-selector or observe",
 		image + "extraArgs: [-watch-label-selector=a]":            "set flags.watch-label-selector or observe",
 		"image: {repository: \"https://registry.example.com/x\"}": "repository",
+		image + "metrics: {serviceMonitor: {interval: 1s1m}}":     "interval",
+		image + "networkPolicy: {notTo: [169.254.169.254]}":       "/networkPolicy/notTo/0",
+		image + "cache: {sizeLimit: 5K}":                          `cache.sizeLimit is "5K"`,
+		image + "cache: {sizeLimit: 5mi}":                         "such as 500M or 2Gi",
+		image + "cache: {sizeLimit: \"\"}":                        "cache.sizeLimit",
 	} {
 		out, errs, err := render(t, values, "chart", chartDir, "osm")
 		if err == nil {
 			t.Errorf("%q is rendered:\n%.300s", values, out)
 		} else if !strings.Contains(errs, says) {
 			t.Errorf("%q is refused without %q:\n%s", values, says, errs)
+		}
+	}
+}
+
+// Null is what a value is without it, where that is empty, false or nothing. Where it is not, null
+// is refused by name: it would take a NetworkPolicy away without a word. For resources it is none.
+func TestNull(t *testing.T) {
+	b, err := os.ReadFile(chartDir + "/values.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var standard map[string]any
+	if err := yaml.Unmarshal(b, &standard); err != nil {
+		t.Fatal(err)
+	}
+	const set = image + "appliers: {enabled: true}\nhooks: {enabled: true}\nui: {enabled: true, tlsSecret: ui}\n" +
+		"metrics: {serviceMonitor: {enabled: true}, prometheusRule: {enabled: true}}\nnetworkPolicy: {metricsFrom: [{podSelector: {}}]}\n"
+	// at renders what is set, without a value or with null for it.
+	at := func(path []string, null bool) (out, errs string) {
+		var values map[string]any
+		if err := yaml.Unmarshal([]byte(set), &values); err != nil {
+			t.Fatal(err)
+		}
+		unstructured.RemoveNestedField(values, path...)
+		if null {
+			if err := unstructured.SetNestedField(values, nil, path...); err != nil {
+				t.Fatal(err)
+			}
+		}
+		text, err := yaml.Marshal(values)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, errs, _ = render(t, string(text), "chart", chartDir, "osm")
+		return out, errs
+	}
+	refused := 0
+	var walk func(value any, path ...string) (empty bool)
+	walk = func(value any, path ...string) bool {
+		empty := value == nil || reflect.ValueOf(value).IsZero()
+		if list, ok := value.([]any); ok {
+			empty = len(list) == 0
+		}
+		if section, ok := value.(map[string]any); ok {
+			empty = true
+			for key, inner := range section {
+				empty = walk(inner, append(slices.Clone(path), key)...) && empty
+			}
+		}
+		switch name := strings.Join(path, "."); {
+		case name == "", path[0] == "resources":
+		case empty:
+			out, errs := at(path, true)
+			if wantOut, wantErrs := at(path, false); errs != wantErrs || out != wantOut {
+				t.Errorf("%s: null is something else than to leave it out: %s\n%s", name, errs, cmp.Diff(wantOut, out))
+			}
+		default:
+			refused++
+			if out, errs := at(path, true); out != "" || !strings.Contains(errs, name) || !strings.Contains(errs, " is null: leave it out for ") {
+				t.Errorf("%s: null is taken, or refused otherwise: %s", name, errs)
+			}
+		}
+		return empty
+	}
+	walk(standard)
+	if refused < 20 {
+		t.Errorf("%d values are not empty", refused)
+	}
+	for values, want := range map[string]int{"resources: null\n": 0, "resources: {limits: null}\n": 1} {
+		r := deployment(t, chart(t, "osm", image+values)).Spec.Template.Spec.Containers[0].Resources
+		if len(r.Limits) > 0 || len(r.Requests)/2 != want {
+			t.Errorf("with %q they are %+v", values, r)
+		}
+	}
+}
+
+// An interval is written as Prometheus has it, and what a worker cluster's half has no part in is
+// not asked for there.
+func TestMonitoringValues(t *testing.T) {
+	for interval, want := range map[string]any{"30s": "30s", "1m30s": "1m30s", "1d": "1d", "1h500ms": "1h500ms", "": nil} {
+		list := chart(t, "osm", image+"metrics: {serviceMonitor: {enabled: true, interval: \""+interval+"\"}}\nnetworkPolicy: {enabled: false}\n")
+		endpoints, _, err := unstructured.NestedSlice(byName(t, list)["ServiceMonitor osm/osm-gitops"], "spec", "endpoints")
+		if err != nil || len(endpoints) != 1 || endpoints[0].(map[string]any)["interval"] != want {
+			t.Errorf("%q becomes %v (%v)", interval, endpoints, err)
+		}
+	}
+	for values, want := range map[string]bool{image: true, "mode: worker\n": false} {
+		if _, errs, err := render(t, values+"metrics: {serviceMonitor: {enabled: true}}\n", "chart", chartDir, "osm"); (err != nil) != want {
+			t.Errorf("with %q networkPolicy.metricsFrom is missed: %s", values, errs)
+		}
+	}
+}
+
+// A size is taken as Kubernetes takes one.
+func TestSizeLimit(t *testing.T) {
+	for _, size := range []string{"500k", "5Ki", "500M", "1.5Gi", "1T", "1000000000"} {
+		for _, v := range deployment(t, chart(t, "osm", image+"cache: {sizeLimit: \""+size+"\"}\n")).Spec.Template.Spec.Volumes {
+			if v.Name == "cache" && v.EmptyDir.SizeLimit.Cmp(resource.MustParse(size)) != 0 {
+				t.Errorf("%s becomes %s", size, v.EmptyDir.SizeLimit)
+			}
 		}
 	}
 }

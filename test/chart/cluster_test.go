@@ -5,12 +5,14 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
@@ -57,6 +59,32 @@ func TestAPIServerTakesIt(t *testing.T) {
 			}
 			if err := c.ApplyObjects(t.Context(), copies...); err != nil {
 				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+}
+
+// A Deployment that was made with the standard strategy, which the API server fills in, may run
+// one replica without a lease later, and two with one again, by server-side apply too.
+func TestStrategyFollowsLeaderElect(t *testing.T) {
+	c := cluster.Shared(t)
+	namespace := c.Namespace(t)
+	for _, step := range []struct{ values, want string }{
+		{"", "RollingUpdate"}, {"replicas: 1\nleaderElect: false\n", "Recreate"}, {"", "RollingUpdate"},
+	} {
+		for _, o := range chart(t, namespace, image+step.values) {
+			if o.GetKind() != "Deployment" {
+				continue
+			}
+			if err := c.ApplyObjects(t.Context(), o); err != nil {
+				t.Fatalf("with %q: %v", step.values, err)
+			}
+			var d appsv1.Deployment
+			if err := c.Client(t).Get(t.Context(), client.ObjectKeyFromObject(o), &d); err != nil {
+				t.Fatal(err)
+			}
+			if got := string(d.Spec.Strategy.Type); got != step.want || (d.Spec.Strategy.RollingUpdate != nil) != (got == "RollingUpdate") {
+				t.Errorf("with %q the strategy is %+v", step.values, d.Spec.Strategy)
 			}
 		}
 	}

@@ -37,11 +37,11 @@ func TestLife(t *testing.T) {
 	l.served("osm-gitops")
 	l.hasOtherValues()
 
-	// Values that only the next version has are its defaults, which --reuse-values would not
+	// Values that only the next version has are its defaults, which --reuse-values does not
 	// give it.
 	l.expects("no value from the next version", false)
-	if _, errs, err := l.try("upgrade", "osm-gitops", next, "--reuse-values"); err == nil || !strings.Contains(errs, "nil pointer") {
-		t.Errorf("--reuse-values does as well: %v\n%s", err, errs)
+	if _, errs, err := l.try("upgrade", "osm-gitops", next, "--reuse-values"); err == nil || !strings.Contains(errs, "fromTheNext.enabled is null") || !strings.Contains(errs, "--reset-then-reuse-values") {
+		t.Errorf("--reuse-values does as well, or is refused otherwise: %v\n%s", err, errs)
 	}
 	l.helm("upgrade", "osm-gitops", next, "--reset-then-reuse-values")
 	l.served("osm-gitops")
@@ -112,12 +112,14 @@ func (l *life) version(version, field string) string {
 		return dir
 	}
 	edit("files/crds/gitops.k8c.io_profilesources.yaml", "            properties:\n              builtin:", "            properties:\n              "+field+": {type: string}\n              builtin:")
-	edit("values.yaml", "\nobserve: false\n", "\nobserve: false\n"+field+": {enabled: true}\n")
+	for _, name := range []string{"values.yaml", "files/values.yaml"} {
+		edit(name, "\nobserve: false\n", "\nobserve: false\n"+field+": {enabled: true}\n")
+	}
 	edit("values.schema.json", `"properties": {
     "admission": {`, `"properties": {
     "`+field+`": {"type": "object"},
     "admission": {`)
-	text := "{{ if .Values." + field + ".enabled }}\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: next, namespace: {{ .Release.Namespace }}}\n{{ end }}\n"
+	text := "{{ include \"osm-gitops.settle\" . }}{{ if .Values." + field + ".enabled }}\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: next, namespace: {{ .Release.Namespace }}}\n{{ end }}\n"
 	if err := os.WriteFile(filepath.Join(dir, "templates/next.yaml"), []byte(text), 0o600); err != nil {
 		l.t.Fatal(err)
 	}

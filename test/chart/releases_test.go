@@ -140,7 +140,7 @@ func TestShardsOfOneNamespace(t *testing.T) {
 	if missing := i.missing(list); len(missing) != len(list) || len(list) != 6 {
 		t.Errorf("of %d objects of the shard are gone %q", len(list), missing)
 	}
-	i.helm("upgrade", "osm-gitops", chartDir, "--reset-then-reuse-values", "--set", "replicas=1")
+	i.helm("upgrade", "osm-gitops", chartDir, "--reset-then-reuse-values", "--set", "replicas=1,leaderElect=false")
 	i.served("osm-gitops")
 	if missing := i.missing(i.manifest("osm-gitops-b")); len(missing) > 0 {
 		t.Errorf("of the other shard are gone %q", missing)

@@ -46,6 +46,32 @@ func TestShardsOfTheController(t *testing.T) {
 	}
 }
 
+// A shard may be called what YAML takes for a boolean or for nothing, and may not be called
+// what no Service may be.
+func TestNamesOfShards(t *testing.T) {
+	const more = "hooks: {enabled: true}\nmetrics: {serviceMonitor: {enabled: true}}\nnetworkPolicy: {metricsFrom: [{podSelector: {}}]}\n"
+	for _, name := range []string{"no", "off", "y", "true", "null", "e5", strings.Repeat("a", 53)} {
+		list := release(t, name, "osm", selecting("a=b")+more)
+		pods := labels.Set(deployment(t, list).Spec.Template.Labels)
+		if got := pods["app.kubernetes.io/instance"]; got != name {
+			t.Errorf("Pods of shard %s say %q", name, got)
+		}
+		for what, selector := range selectors(t, list) {
+			if !selector.Matches(pods) {
+				t.Errorf("%s does not select Pods of shard %s", what, name)
+			}
+		}
+	}
+	for _, name := range []string{"1e3", "7", "shards.a", strings.Repeat("a", 56)} {
+		out, errs, err := render(t, selecting("a=b"), "chart", chartDir, "osm/"+name)
+		if err == nil {
+			t.Errorf("a shard may be called %s:\n%.300s", name, out)
+		} else if want := "the release is called " + name; !strings.Contains(errs, want) || !strings.Contains(errs, "such as osm-gitops-") {
+			t.Errorf("a shard called %s is refused without %q:\n%s", name, want, errs)
+		}
+	}
+}
+
 func leasesOf(t *testing.T, role *unstructured.Unstructured) []string {
 	t.Helper()
 	rules, _, err := unstructured.NestedSlice(role.Object, "rules")
@@ -157,7 +183,7 @@ func must[T any](v T, err error) T {
 // releases of several namespaces each have theirs.
 func TestAppliersByNamespace(t *testing.T) {
 	c := cluster.Shared(t)
-	list := chart(t, "default", image+"mode: management\nworkerCluster: {kubeconfigSecret: {name: w}}\nappliers: {enabled: true, namespaces: [default, kube-system]}\n")
+	list := chart(t, "default", image+"mode: management\nworkerCluster: {kubeconfigSecret: {name: w}}\nappliers: {enabled: true, namespaces: [default, kube-system, default]}\n")
 	got := byName(t, list)
 	for _, want := range []string{
 		"ClusterRole /osm-gitops-appliers-default", "RoleBinding default/osm-gitops-appliers-default-read", "RoleBinding kube-system/osm-gitops-appliers-default-read",

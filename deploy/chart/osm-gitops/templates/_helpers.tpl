@@ -33,9 +33,35 @@ What selects objects without labels is made of "!key", "key!=value" and "key not
 {{- if .Values.observe }}osm-gitops-dry-run{{ else }}osm-gitops{{ end -}}
 {{- end -}}
 
-{{/* Switches off what is not for a release like this one. Every template begins with it. */}}
+{{/*
+Gives what is null what it is without values, where that is empty, false or nothing: null is
+how Helm has no value at all. Where it is not, as with networkPolicy.enabled, null would be
+something else than either, and is refused: {{ include "osm-gitops.complete" (list $values $defaults "") }}
+*/}}
+{{- define "osm-gitops.complete" -}}
+{{- $values := index . 0 -}}
+{{- $path := index . 2 -}}
+{{- range $key, $default := index . 1 -}}
+{{- $name := printf "%s%s" $path $key -}}
+{{- $null := kindIs "invalid" (index $values $key) -}}
+{{- if eq $name "resources" -}}
+{{- /* Requests and limits are the one thing here that null is needed for: to have none. */ -}}
+{{- if $null }}{{ $_ := set $values $key dict }}{{ end -}}
+{{- else if and $default (kindIs "map" $default) -}}
+{{- if $null }}{{ $_ := set $values $key dict }}{{ end -}}
+{{- include "osm-gitops.complete" (list (index $values $key) $default (printf "%s." $name)) -}}
+{{- else if and $default $null -}}
+{{- fail (printf "%s is null: leave it out for %s, or write %s. If you did not write null, --reuse-values did: upgrade with --reset-then-reuse-values" $name (toJson $default) (ternary "false" "another" (kindIs "bool" $default))) -}}
+{{- else if $null -}}
+{{- $_ := set $values $key $default -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Completes values, and switches off what is not for a release like this one. Every template begins with it. */}}
 {{- define "osm-gitops.settle" -}}
 {{- $v := .Values -}}
+{{- include "osm-gitops.complete" (list $v (.Files.Get "files/values.yaml" | fromYaml) "") -}}
 {{- $shard := include "osm-gitops.shard" . -}}
 {{- if or $v.observe $shard -}}
 {{- $_ := set $v.webhook "enabled" false -}}
@@ -61,7 +87,7 @@ Pods of a shard have labels of their own, and what selects them does so by these
 {{- $items := list -}}
 {{- $text := required (printf "the chart lacks files/%s" (index . 1)) ((index . 0).Files.Get (printf "files/%s" (index . 1))) -}}
 {{- if include "osm-gitops.shard" (index . 0) -}}
-{{- $text = regexReplaceAll "(?m)^( *)app\\.kubernetes\\.io/name: osm-gitops$" $text (printf "${1}app.kubernetes.io/name: osm-gitops-shard\n${1}app.kubernetes.io/instance: %s" (index . 0).Release.Name) -}}
+{{- $text = regexReplaceAll "(?m)^( *)app\\.kubernetes\\.io/name: osm-gitops$" $text (printf "${1}app.kubernetes.io/name: osm-gitops-shard\n${1}app.kubernetes.io/instance: %q" (index . 0).Release.Name) -}}
 {{- end -}}
 {{- range regexSplit "(?m)^---$" $text -1 -}}
 {{- $o := fromYaml . -}}
@@ -97,7 +123,7 @@ Pods of a shard have labels of their own, and what selects them does so by these
 {{- end -}}
 {{- end -}}
 
-{{/* What no schema can say, because it is about two values. */}}
+{{/* What no schema can say, because it is about two values, or not clearly. */}}
 {{- define "osm-gitops.check" -}}
 {{- $v := .Values -}}
 {{- if and (gt (int $v.replicas) 1) (not $v.leaderElect) -}}
@@ -113,8 +139,14 @@ Pods of a shard have labels of their own, and what selects them does so by these
 {{- if and $shard (eq .Release.Name "osm-gitops") -}}
 {{- fail (printf "flags.watch-label-selector is %q, which takes a part of the pools, and the release is called osm-gitops, as the objects of the release with the rest are: call it otherwise, such as osm-gitops-a" (include "osm-gitops.selector" .)) -}}
 {{- end -}}
+{{- if and $shard (not (regexMatch "^[a-z]([-a-z0-9]{0,53}[a-z0-9])?$" .Release.Name)) -}}
+{{- fail (printf "the release is called %s, and the Services of a shard are called like it: take a name of at most 55 small letters, digits and dashes that begins with a letter and ends with no dash, such as osm-gitops-%s" .Release.Name (.Release.Name | replace "." "-" | trunc 44 | trimSuffix "-")) -}}
+{{- end -}}
 {{- if and $shard $v.observe -}}
 {{- fail "observe is set, and flags.watch-label-selector takes a part of the pools: observe all of them with one release, or those without labels" -}}
+{{- end -}}
+{{- if not (regexMatch "^[0-9]+(\\.[0-9]+)?(k|Ki|[MGTPE]i?)?$" $v.cache.sizeLimit) -}}
+{{- fail (printf "cache.sizeLimit is %q, which is no size: write bytes, or a number with k, M, G, T, P or E (thousands), or with Ki, Mi, Gi, Ti, Pi or Ei (1024s) behind it, such as 500M or 2Gi" $v.cache.sizeLimit) -}}
 {{- end -}}
 {{- range $v.extraArgs -}}
 {{- if regexMatch "^--?(watch-label-selector|observe|dry-run)(=|$)" . -}}
@@ -127,7 +159,7 @@ Pods of a shard have labels of their own, and what selects them does so by these
 {{- if and $v.ui.enabled (not $v.ui.tlsSecret) (ne $v.mode "worker") -}}
 {{- fail "ui.tlsSecret is not set: the audit page asks for tokens, and needs TLS. Name a Secret of type kubernetes.io/tls" -}}
 {{- end -}}
-{{- if and $v.metrics.serviceMonitor.enabled $v.networkPolicy.enabled (not $v.networkPolicy.metricsFrom) -}}
+{{- if and $v.metrics.serviceMonitor.enabled $v.networkPolicy.enabled (not $v.networkPolicy.metricsFrom) (ne $v.mode "worker") -}}
 {{- fail "networkPolicy.metricsFrom is not set: Prometheus would not reach the metrics. Name its namespace, such as [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: monitoring}}}]" -}}
 {{- end -}}
 {{- end -}}
