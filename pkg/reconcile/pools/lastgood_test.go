@@ -143,3 +143,18 @@ func TestEditedFactOfRecordIsPutBack(t *testing.T) {
 		})
 	}
 }
+
+// A new pool that is suspended, and of which a controller that was cut off made no more
+// than the provisioning Secret, gets its first configuration all the same.
+func TestSuspendedPoolThatWasCutOff(t *testing.T) {
+	f := newFixture(t)
+	f.ask(map[string]string{api.AnnotationSuspend: "true"})
+	f.delete(f.config())
+	f.delete(f.documents()[1])
+	f.r.Settings.NodeHTTPProxy = "http://proxy.example.com"
+	for range 2 {
+		f.reconcile()
+	}
+	f.documents()
+	f.config()
+}
