@@ -47,13 +47,12 @@ func (r *Reconciler) withCloudConfig(ctx context.Context, md *cluster.MachineDep
 		return max(read.Add(age).Sub(r.Clock.Now()), time.Second)
 	}
 	pool, read, err := made(factsPoll)
-	if err == nil {
-		return pool, next(read, factsPoll), nil
+	if _, final := permanent(err); final { // or it was, when it was read
+		if pool, read, err = made(factsRetry); err != nil {
+			return pool, next(read, factsRetry), err
+		}
 	}
-	if pool, read, err = made(factsRetry); err == nil {
-		return pool, next(read, factsPoll), nil
-	}
-	return pool, next(read, factsRetry), err
+	return pool, next(read, factsPoll), err
 }
 
 // fact is what an object said when it was read, for all pools that refer to it.

@@ -379,3 +379,16 @@ func TestCloudConfigOfANewKubelet(t *testing.T) {
 		t.Errorf("files %+v", names)
 	}
 }
+
+// A read that fails for a moment is not tried again at once.
+func TestCloudConfigWhileTheAPIServerIsAway(t *testing.T) {
+	f := newFixture(t)
+	reads := 0
+	f.use("old", "openstack", openstackSpec(f.r.Namespace), "1.28.9")
+	in, err := f.r.desired(t.Context(), f.pool, nil, f.r.Settings, render.Cluster{})
+	must(nil, err)
+	f.r.Worker.Live = reading{unreadable{f.client}, &reads}
+	if _, _, err := f.r.withCloudConfig(t.Context(), f.pool, in); err == nil || reads != 1 {
+		t.Errorf("%d reads, want 1 (err %v)", reads, err)
+	}
+}

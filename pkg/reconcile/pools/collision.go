@@ -27,11 +27,11 @@ func collision(seen *observed) error {
 	}
 	for _, obj := range seen.objects.all() {
 		owner := ownerOf(obj)
-		if owner == poolKey(seen.md) || owner == "" && slices.Contains([]string{kubeconfigName(seen.md), edgeName(seen.md), accessName(seen.md)}, obj.GetName()) {
+		if seen.owns(obj) || owner == "" && slices.Contains([]string{kubeconfigName(seen.md), edgeName(seen.md), accessName(seen.md)}, obj.GetName()) {
 			continue
 		}
-		if uid, ok := obj.GetAnnotations()[api.AnnotationPoolUID]; ok && uid == string(seen.md.UID) || owner == "" && seen.mayTakeOver(obj) {
-			continue // ours, whose owner was edited, or the reference's
+		if owner == "" && seen.mayTakeOver(obj) {
+			continue
 		}
 		err := fmt.Errorf("%s/%s belongs to MachineDeployment %s, whose name and namespace make the same object names: rename one of the two", obj.GetNamespace(), obj.GetName(), owner)
 		if owner == "" {
@@ -52,9 +52,9 @@ func unowned(obj client.Object, rivals []*cluster.MachineDeployment) error {
 
 // rivals are the other pools that the contract would give the same names: pool "a-b" of
 // namespace "c" for pool "a" of "b-c". They are asked for only where it matters: where
-// objects have no owner, and as long as a pool is new.
+// objects have no owner, and as long as a pool has no bootstrap Secret.
 func (r *Reconciler) rivals(ctx context.Context, seen *observed) ([]*cluster.MachineDeployment, error) {
-	if seen.objects.bootstrap != nil && !slices.ContainsFunc(seen.objects.all(), byReference) {
+	if b := seen.objects.bootstrap; b != nil && seen.owns(b) && !slices.ContainsFunc(seen.objects.all(), byReference) {
 		return nil, nil
 	}
 	var out []*cluster.MachineDeployment
@@ -78,25 +78,36 @@ func (r *Reconciler) rivals(ctx context.Context, seen *observed) ([]*cluster.Mac
 
 // giveWay decides between two new pools of the same names: the younger one takes back
 // what it has made, or else each might have what the other lacks, for ever. Whoever has
-// its configuration and its provisioning Secret is new no more.
+// its configuration and its provisioning Secret is new no more, and the other one, which
+// has neither, takes back the rest, which would be in its way.
 func (r *Reconciler) giveWay(ctx context.Context, seen *observed) error {
 	have := seen.objects
-	if have.bootstrap != nil || len(seen.rivals) == 0 {
+	if len(seen.rivals) == 0 || have.bootstrap != nil && (ownerOf(have.bootstrap) == "" || seen.owns(have.bootstrap)) {
 		return nil
+	}
+	owner := func(obj client.Object) string {
+		if seen.owns(obj) {
+			return poolKey(seen.md)
+		}
+		return ownerOf(obj)
 	}
 	owners := map[string]bool{}
 	if have.osc != nil {
-		owners[ownerOf(have.osc)] = true
+		owners[owner(have.osc)] = true
 	}
 	if have.provisioning != nil {
-		owners[ownerOf(have.provisioning)] = true
+		owners[owner(have.provisioning)] = true
 	}
 	for _, rival := range seen.rivals {
-		if !isPool(rival) || !before(rival, seen.md) || len(owners) > 0 && !owners[poolKey(rival)] {
+		ours, theirs := owners[poolKey(seen.md)], owners[poolKey(rival)]
+		if !isPool(rival) || len(owners) > 0 && !theirs || ours == theirs && !before(rival, seen.md) {
 			continue
 		}
 		if err := r.takeBack(ctx, seen.md); err != nil {
 			return err
+		}
+		if theirs && !ours {
+			return nil // which is a collision
 		}
 		return &refusedError{reason: api.EventNameCollision,
 			err: fmt.Errorf("MachineDeployment %s, which is older, has a name and namespace that make the same object names: rename one of the two", poolKey(rival))}
@@ -104,7 +115,14 @@ func (r *Reconciler) giveWay(ctx context.Context, seen *observed) error {
 	return nil
 }
 
-// takeBack deletes what was made for a pool that nobody has used.
+// owns reports whether an object was made for the pool, even if its owner was edited.
+func (seen *observed) owns(obj client.Object) bool {
+	uid, ok := obj.GetAnnotations()[api.AnnotationPoolUID]
+	return ownerOf(obj) == poolKey(seen.md) || ok && uid == string(seen.md.UID)
+}
+
+// takeBack deletes what was made for a pool that nobody has used. The cache may be behind:
+// the API server knows whether somebody may have.
 func (r *Reconciler) takeBack(ctx context.Context, md *cluster.MachineDeployment) error {
 	made, err := r.owned(ctx, r.cached(), md)
 	if err != nil || len(made) == 0 {
@@ -112,6 +130,10 @@ func (r *Reconciler) takeBack(ctx context.Context, md *cluster.MachineDeployment
 	}
 	if made, err = r.owned(ctx, r.live(), md); err != nil {
 		return err
+	}
+	made = slices.DeleteFunc(made, func(obj client.Object) bool { return ownerOf(obj) == "" }) // the reference's
+	if slices.ContainsFunc(made, func(obj client.Object) bool { return obj.GetName() == BootstrapName(md) }) {
+		return fmt.Errorf("%w: Secret %s is there", errRaced, BootstrapName(md))
 	}
 	for _, obj := range made {
 		if err := r.remove(ctx, obj); err != nil {

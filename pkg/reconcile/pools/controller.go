@@ -237,8 +237,8 @@ func (r *Reconciler) decideLastGood(ctx context.Context, seen *observed, refusal
 	if err != nil {
 		return plan{}, err
 	}
-	if have.osc == nil && rec.Object == "" && !madeOf(have.bootstrap) && !madeOf(have.provisioning) {
-		return plan{}, refusal
+	if have.osc == nil && rec.Object == "" && !madeOf(have.bootstrap) {
+		return plan{}, refusal // nothing to boot from
 	}
 	keep := func(err error) (plan, error) {
 		p := r.decideTokens(seen)

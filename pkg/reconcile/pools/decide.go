@@ -90,10 +90,11 @@ func (r *Reconciler) decide(seen *observed, gen generation) (plan, error) {
 	wantProvisioning := gen.withStandingToken(seen, have.provisioning, want)
 	wantBootstrap := gen.withStandingToken(seen, have.bootstrap, want)
 
-	newOSC := have.osc == nil || recordOf(have.osc).Digests.Input != gen.input || have.osc.Annotations[api.AnnotationPoolUID] != want[api.AnnotationPoolUID]
+	rec := recordOf(have.osc)
+	newOSC := !intact(rec) || rec.Digests.Input != gen.input || have.osc.Annotations[api.AnnotationPoolUID] != want[api.AnnotationPoolUID]
 	newProvisioning, newBootstrap := outdated(have.provisioning, wantProvisioning), outdated(have.bootstrap, wantBootstrap)
 	if !newOSC {
-		p.serving = recordOf(have.osc)
+		p.serving = rec
 		p.oscMetadata = metadataPatch(have.osc.Annotations, configAnnotations(want))
 	}
 	if !newProvisioning {
@@ -131,7 +132,7 @@ func (r *Reconciler) decide(seen *observed, gen generation) (plan, error) {
 			p.osc.Annotations[api.AnnotationReplaces] = string(have.osc.UID)
 		}
 		p.digests = &out.Record.Digests
-		p.serving, p.replaced = out.Record, recordOf(have.osc)
+		p.serving, p.replaced = out.Record, rec
 	}
 	if err := fits(out, p.osc); err != nil {
 		return plan{}, err

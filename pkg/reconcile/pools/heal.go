@@ -28,7 +28,7 @@ func handmade(seen *observed, gen generation, p plan) (what []string, sameAgain 
 	case have.osc == nil && (made(have.bootstrap) || made(have.provisioning)):
 		say("OperatingSystemConfig %s was missing", oscName(seen.md))
 		sameAgain = true
-	case have.osc != nil && have.osc.Annotations[api.AnnotationPoolUID] == uid && (rec.Object == "" || rec.InputDigest() != rec.Digests.Input):
+	case have.osc != nil && have.osc.Annotations[api.AnnotationPoolUID] == uid && !intact(rec):
 		say("annotation %s of OperatingSystemConfig %s", api.AnnotationRecord, oscName(seen.md))
 		sameAgain = have.osc.Annotations[api.AnnotationInputDigest] == gen.input
 	}

@@ -2,6 +2,7 @@ package pools
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 
@@ -104,4 +105,56 @@ func TestLostConfigOfSuspendedPool(t *testing.T) {
 	told.saidLast(t, "the pool is suspended by annotation gitops.k8c.io/suspend, and what it has cannot be rendered again", "its record is not kept elsewhere")
 	f.ask(map[string]string{api.AnnotationSuspend: ""})
 	f.has("resumed", "osp-a-v1.1.0", strings.Repeat("5", 40))
+}
+
+// A record that was edited but for its digest comes back as well, once.
+func TestEditedFactOfRecordIsPutBack(t *testing.T) {
+	for name, keep := range map[string]map[string]string{
+		"served":    {},
+		"suspended": {api.AnnotationSuspend: "true"},
+		"refused":   {api.AnnotationVersionPin: "v9"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			f.offers(f.r.Namespace, "v1.0.0")
+			f.version(f.r.Namespace, "v1.0.0")
+			f.ask(map[string]string{api.AnnotationOSP: "osp-a", api.AnnotationMDRevision: "1"})
+			f.ask(keep)
+			before := f.config()
+			was := before.Annotations[api.AnnotationRecord]
+			edited := strings.Replace(was, commitOf("v1.0.0"), strings.Repeat("e", 40), 1)
+			if edited == was {
+				t.Fatal(was)
+			}
+			changed := before.DeepCopy()
+			changed.Annotations[api.AnnotationRecord] = edited
+			must(nil, f.client.Patch(t.Context(), changed, client.MergeFrom(before)))
+			told := f.told()
+			f.reconcile()
+			if is := f.config().Annotations[api.AnnotationRecord]; is != was {
+				t.Errorf("the record was\n%s, and is\n%s", was, is)
+			}
+			f.reconcile()
+			versions := f.versions()
+			told.told = nil
+			if f.reconcile(); len(told.told) > 0 || !slices.Equal(versions, f.versions()) {
+				t.Errorf("another run wrote, or told %q", told.told)
+			}
+		})
+	}
+}
+
+// A new pool that is suspended, and of which a controller that was cut off made no more
+// than the provisioning Secret, gets its first configuration all the same.
+func TestSuspendedPoolThatWasCutOff(t *testing.T) {
+	f := newFixture(t)
+	f.ask(map[string]string{api.AnnotationSuspend: "true"})
+	f.delete(f.config())
+	f.delete(f.documents()[1])
+	f.r.Settings.NodeHTTPProxy = "http://proxy.example.com"
+	for range 2 {
+		f.reconcile()
+	}
+	f.documents()
+	f.config()
 }

@@ -2,6 +2,8 @@ package pools
 
 import (
 	"bytes"
+	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
@@ -408,4 +411,90 @@ func TestObjectThatWasReplaced(t *testing.T) {
 	f.ask(map[string]string{"a": "b"})
 	f.has("as it is made again", "osp-a-v1.0.0", strings.Repeat("5", 40))
 	told.saidLast(t, "ConfigHealed", "osp-a")
+}
+
+// behind is a cache that has not seen some objects yet.
+type behind struct {
+	client.Client
+	unseen []string
+}
+
+func (b behind) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	if slices.Contains(b.unseen, key.Name) {
+		return apierrors.NewNotFound(schema.GroupResource{}, key.Name)
+	}
+	return b.Client.Get(ctx, key, obj, opts...)
+}
+
+// Who has a bootstrap Secret that the cache does not know of yet takes nothing back.
+func TestCacheBehindTakesNothingBack(t *testing.T) {
+	f := newFixture(t)
+	prefix := f.namespace("b-" + f.r.Namespace)
+	older, younger := f.pool.DeepCopy(), f.pool.DeepCopy()
+	older.ObjectMeta = metav1.ObjectMeta{Namespace: prefix, Name: "a"}
+	younger.ObjectMeta = metav1.ObjectMeta{Namespace: f.r.Namespace, Name: "a-b", Annotations: f.pool.Annotations}
+	f.ensure(older)
+	time.Sleep(time.Second) // the resolution of creationTimestamp
+	f.ensure(younger)
+	f.pool = younger
+	f.reconcile()
+	before := f.versions()
+	f.patch(older, `{"metadata":{"annotations":{"k8c.io/operating-system-profile":"osp-hand"}}}`)
+	cache := f.r.Worker.Client
+	stale := behind{cache, []string{userDataName(younger, stageProvision), userDataName(younger, stageBootstrap), oscName(younger)}}
+	f.r.Worker.Client, f.r.Management.Client = stale, stale
+	f.reconcile()
+	f.r.Worker.Client, f.r.Management.Client = cache, cache
+	if after := f.versions(); !slices.Equal(before, after) {
+		t.Errorf("before %q, after %q", before, after)
+	}
+}
+
+// Whoever comes too late takes back what it got made, whichever is older, or else it would
+// be in the way of the pool that is served.
+func TestWhatIsLeftOfTheLoserIsTakenBack(t *testing.T) {
+	for name, cut := range map[string][]string{
+		"served":             {},
+		"no bootstrap":       {stageBootstrap},
+		"only configuration": {stageBootstrap, stageProvision},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			prefix := f.namespace("b-" + f.r.Namespace)
+			late := f.pool.DeepCopy()
+			late.ObjectMeta = metav1.ObjectMeta{Namespace: prefix, Name: "a"}
+			served := f.pool.DeepCopy()
+			served.ObjectMeta = metav1.ObjectMeta{Namespace: f.r.Namespace, Name: "a-b", Annotations: f.pool.Annotations}
+			f.ensure(late)
+			time.Sleep(time.Second) // the resolution of creationTimestamp
+			f.ensure(served)
+			f.pool = served
+			f.reconcile()
+			for _, stage := range cut {
+				f.delete(f.secret(userDataName(served, stage)))
+			}
+			f.patch(late, `{"metadata":{"annotations":{"k8c.io/operating-system-profile":"osp-hand"}}}`)
+			f.ensure(secretFor(inputsName(late), nil, map[string]string{api.AnnotationPool: poolKey(late), api.AnnotationPoolUID: string(late.UID)}, nil))
+			told := f.told()
+			for range 2 {
+				for _, f.pool = range []*machines.MachineDeployment{served, late} {
+					f.reconcile()
+				}
+			}
+			if left, err := f.r.owned(t.Context(), f.r.live(), late); err != nil || len(left) != 0 {
+				t.Errorf("%s has %v (err %v)", poolKey(late), left, err)
+			}
+			told.told = nil
+			f.pool = served
+			f.reconcile()
+			for _, s := range append(f.documents(), f.secret(kubeconfigName(served))) {
+				if ownerOf(s) != poolKey(served) {
+					t.Errorf("%s is of %q", s.Name, ownerOf(s))
+				}
+			}
+			if f.config(); len(told.told) > 0 {
+				t.Errorf("told was %q", told.told)
+			}
+		})
+	}
 }
