@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -18,6 +19,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -198,6 +200,49 @@ spec:
 				t.Errorf("got %v, want an error with %q", err, tc.want)
 			}
 		})
+	}
+}
+
+// Kinds that nobody has read since they were applied go at once too, and others stay.
+func TestUninstall(t *testing.T) {
+	c := cluster.Shared(t)
+	group := c.Namespace(t) + ".example.com"
+	path := filepath.Join(t.TempDir(), "definitions.yaml")
+	var text strings.Builder
+	for i := range 20 {
+		fmt.Fprintf(&text, `---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: things%[2]d.%[1]s}
+spec:
+  group: %[1]s
+  names: {kind: Thing%[2]d, listKind: Thing%[2]dList, plural: things%[2]d, singular: thing%[2]d}
+  scope: Cluster
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object}}
+`, group, i)
+	}
+	if err := os.WriteFile(path, []byte(text.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Apply(t.Context(), path); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Uninstall(t.Context(), func(crd *apiextensionsv1.CustomResourceDefinition) bool {
+		return crd.Spec.Group == group && crd.Spec.Names.Plural != "things7"
+	}); err != nil {
+		t.Fatal(err)
+	}
+	var left apiextensionsv1.CustomResourceDefinitionList
+	if err := c.Client(t).List(t.Context(), &left); err != nil {
+		t.Fatal(err)
+	}
+	left.Items = slices.DeleteFunc(left.Items, func(crd apiextensionsv1.CustomResourceDefinition) bool { return crd.Spec.Group != group })
+	if len(left.Items) != 1 || left.Items[0].Name != "things7."+group {
+		t.Errorf("%d are left: %v", len(left.Items), left.Items)
 	}
 }
 

@@ -8,12 +8,16 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -23,6 +27,9 @@ const FieldManager = "cluster-apply"
 
 // establishTimeout bounds the wait for a CustomResourceDefinition to be served.
 const establishTimeout = 30 * time.Second
+
+// goneTimeout bounds the wait for a CustomResourceDefinition to be gone.
+const goneTimeout = time.Minute
 
 // CRDs are the directories below the repository's root whose manifests Install
 // applies: our own kinds, and machine-controller's for tests.
@@ -39,6 +46,57 @@ func (c *Cluster) Install(ctx context.Context) error {
 		paths[i] = filepath.Join(root, dir)
 	}
 	return c.Apply(ctx, paths...)
+}
+
+// Uninstall deletes the CustomResourceDefinitions that doomed says yes to, and returns once
+// they are gone, with what there was of their kinds.
+//
+// It reads the kinds first. Of a kind that nobody has read, kube-apiserver cannot list the
+// objects yet when it is to delete them ("storage is (re)initializing"), and where the next
+// try sees its own CustomResourceDefinition of before, it takes the conflict for somebody
+// else's change and waits until its informers resync, five minutes
+// (k8s.io/apiextensions-apiserver v0.36.3, pkg/controller/finalizer and pkg/apiserver).
+func (c *Cluster) Uninstall(ctx context.Context, doomed func(*apiextensionsv1.CustomResourceDefinition) bool) error {
+	cl, err := c.NewClient()
+	if err != nil {
+		return err
+	}
+	var crds apiextensionsv1.CustomResourceDefinitionList
+	if err := cl.List(ctx, &crds); err != nil {
+		return err
+	}
+	crds.Items = slices.DeleteFunc(crds.Items, func(crd apiextensionsv1.CustomResourceDefinition) bool { return !doomed(&crd) })
+	for i := range crds.Items {
+		crd := &crds.Items[i]
+		var objects metav1.PartialObjectMetadataList
+		objects.SetGroupVersionKind(schema.GroupVersionKind{Group: crd.Spec.Group, Version: crd.Status.StoredVersions[0], Kind: crd.Spec.Names.ListKind})
+		if err := cl.List(ctx, &objects); err != nil {
+			return fmt.Errorf("reading objects of %q: %w", crd.Name, err)
+		}
+		if err := client.IgnoreNotFound(cl.Delete(ctx, crd)); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, goneTimeout)
+	defer cancel()
+	for i := range crds.Items {
+		crd := &crds.Items[i]
+		for {
+			err := cl.Get(ctx, client.ObjectKeyFromObject(crd), crd)
+			if apierrors.IsNotFound(err) {
+				break
+			}
+			if err != nil {
+				return fmt.Errorf("waiting for CustomResourceDefinition %q to be gone: %w", crd.Name, err)
+			}
+			select {
+			case <-ctx.Done():
+				return fmt.Errorf("waiting for CustomResourceDefinition %q to be gone: %w: %v", crd.Name, ctx.Err(), crd.Status.Conditions)
+			case <-time.After(50 * time.Millisecond):
+			}
+		}
+	}
+	return nil
 }
 
 // Apply writes manifests by server-side apply: files, or directories with their

@@ -12,10 +12,13 @@ import (
 
 	"github.com/fluxcd/pkg/gittestserver"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
 
@@ -138,7 +141,11 @@ func (w *world) helm(clusters []*cluster.Cluster) {
 		w.t.Fatal(err)
 	}
 	for _, c := range clusters {
-		w.run(w.dir, filepath.Join(w.bin, "kubectl"), "--kubeconfig", c.Kubeconfig, "delete", "--wait", "-f", "deploy/crds")
+		if err := c.Uninstall(w.t.Context(), func(crd *apiextensionsv1.CustomResourceDefinition) bool {
+			return crd.Spec.Group == api.GroupVersion.Group || crd.Spec.Group == osm.GroupVersion.Group
+		}); err != nil {
+			w.t.Fatal(err)
+		}
 	}
 }
 

@@ -110,6 +110,9 @@ configured() {
 	kubectl -n kube-system wait --for=condition=Ready --timeout=60s "osc/${1#*/}-${1%/*}-config"
 }
 published() { kubectl -n kube-system wait --for=create --timeout=60s configmap/osm-gitops-snapshot; }
+
+# Not grep -q: it ends at the first match, and what still writes dies of SIGPIPE.
+has() { [[ $(cat) == *"$1"* ]]; }
 image() { kubectl -n kube-system get deployment osm-gitops -o jsonpath='{.spec.template.spec.containers[0].image}'; }
 stopped() { kill "$(cat "$WORLD/controller.pid")"; tail --pid="$(cat "$WORLD/controller.pid")" -f /dev/null; }
 

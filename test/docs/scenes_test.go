@@ -31,7 +31,7 @@ func scenes() []scene {
 		{name: "a repository on a laptop", acts: []act{
 			{block: "docs/init.md: osm-gitops init osps --system ubuntu --profile osp-ubuntu-web --git"},
 			{block: "docs/init.md: cd osps", then: "cd .. && rm -rf osps"},
-			{block: "docs/pull-requests.md: osm-gitops init osps --system ubuntu --ci github --owners @example/platform --git", then: "find osps -name CODEOWNERS | grep -q ."},
+			{block: "docs/pull-requests.md: osm-gitops init osps --system ubuntu --ci github --owners @example/platform --git", then: "find osps -name CODEOWNERS | has CODEOWNERS"},
 			{block: "docs/pull-requests.md: git switch -c more-inotify", first: `cd osps; export EDITOR="sed -i s/v1.0.0/v1.1.0/"`, then: "cd .."},
 			{block: "docs/editor.md: $ osm-gitops schema --all -o .schemas", then: "test -s .schemas/repository.schema.json"},
 			{block: "docs/air-gapped.md: $ osm-gitops bundle --machine-deployments clusters/prod --cluster cluster.yaml --repo . --path profiles -o mirrors > mirrors.txt", first: "git init -q -b main && git add profiles clusters cluster.yaml && git commit -q -m begin", then: "grep -q ^https mirrors.txt"},
@@ -53,7 +53,7 @@ func besideOthers() []act {
 		{block: "docs/argocd.md: kubectl apply -f examples/argocd/application.yaml", then: "kubectl -n argocd get application osm-gitops osm-fleet"},
 		{
 			block: "docs/argocd.md: kubectl -n argocd patch configmap argocd-cm --type merge --patch-file examples/argocd/argocd-cm.yaml", first: "kubectl -n argocd create configmap argocd-cm",
-			then: "kubectl -n argocd get configmap argocd-cm -o yaml | grep -q resource.customizations.health.gitops.k8c.io_ProfileSource",
+			then: "kubectl -n argocd get configmap argocd-cm -o yaml | has resource.customizations.health.gitops.k8c.io_ProfileSource",
 		},
 		{block: "docs/flux.md: kubectl apply -f examples/flux/source.yaml -f examples/flux/kustomizations.yaml", then: "kubectl -n flux-system get kustomization osm-gitops osm-profiles osm-pools"},
 	}
@@ -114,18 +114,18 @@ func withHelm() []act {
 	return []act{
 		{
 			block: "docs/install.md: helm install osm-gitops deploy/chart/osm-gitops --namespace kube-system \\", first: "ready osm-gitops &",
-			then: "helm status osm-gitops --namespace kube-system | grep -q 'STATUS: deployed'",
+			then: "helm status osm-gitops --namespace kube-system | has 'STATUS: deployed'",
 		},
 		{
 			block: "docs/install.md: helm upgrade osm-gitops deploy/chart/osm-gitops --namespace kube-system --reset-then-reuse-values \\", first: "kubectl create namespace flux-system; kubectl create namespace argocd",
 			then: "kubectl -n flux-system get rolebinding osm-gitops-appliers-read; kubectl -n argocd get rolebinding osm-gitops-appliers-read",
 		},
-		{block: "docs/install.md: helm upgrade osm-gitops deploy/chart/osm-gitops --namespace kube-system --reset-then-reuse-values --set image.tag=v1.1.0", then: "image | grep -q :v1.1.0"},
-		{block: "docs/install.md: helm rollback osm-gitops --namespace kube-system", then: "image | grep -q :v1.0.0"},
+		{block: "docs/install.md: helm upgrade osm-gitops deploy/chart/osm-gitops --namespace kube-system --reset-then-reuse-values --set image.tag=v1.1.0", then: "image | has :v1.1.0"},
+		{block: "docs/install.md: helm rollback osm-gitops --namespace kube-system", then: "image | has :v1.0.0"},
 		{block: "docs/install.md: kubectl apply --server-side -f deploy/crds", then: "kubectl get crd profilesources.gitops.k8c.io"},
 		{
 			block: "docs/shards.md: helm get values osm-gitops --namespace kube-system --output yaml > values.yaml",
-			then:  "kubectl -n kube-system get deployment osm-gitops-a osm-gitops-b; kubectl -n kube-system get role osm-gitops-a-lease -o yaml | grep -q operating-system-manager-shard-b136ea19",
+			then:  "kubectl -n kube-system get deployment osm-gitops-a osm-gitops-b; kubectl -n kube-system get role osm-gitops-a-lease -o yaml | has operating-system-manager-shard-b136ea19",
 		},
 		{block: "docs/shards.md: kubectl -n shop label machinedeployment web gitops.k8c.io/shard=a", first: "kubectl create namespace shop; sed s/web-eu/web/ pools/shop-web-eu.yaml | kubectl apply -f -"},
 		{block: "docs/shards.md: kubectl apply -f examples/shards/leases.yaml", then: "helm uninstall osm-gitops-a osm-gitops-b --namespace kube-system"},
@@ -142,11 +142,12 @@ func withHelm() []act {
 			block: "docs/install.md: kubectl apply --server-side -k .",
 			first: "mkdir mine osm-gitops; cp -r deploy osm-gitops; cd mine; " +
 				"printf 'resources:\\n- ../osm-gitops/deploy\\nimages:\\n- {name: image.invalid/osm-gitops, newName: registry.example.com/platform/osm-gitops, newTag: v1.0.0}\\n' > kustomization.yaml",
-			then: "image | grep -q platform/osm-gitops:v1.0.0; cd ..",
+			then: "image | has platform/osm-gitops:v1.0.0; cd ..",
 		},
-		{block: "docs/upgrade.md: kubectl apply --server-side -f deploy/crds -f deploy/rbac.yaml", then: "image | grep -q :v1.1.0"},
+		{block: "docs/upgrade.md: kubectl apply --server-side -f deploy/crds -f deploy/rbac.yaml", then: "image | has :v1.1.0"},
 		{block: "docs/migration.md: kubectl apply --server-side -f deploy/crds -f deploy/dry-run.yaml"},
-		{block: "docs/install.md: kubectl delete -f deploy/crds", then: "! kubectl get crd profilesources.gitops.k8c.io"},
+		// Read first, as whatever ran would have: see Uninstall of test/cluster.
+		{block: "docs/install.md: kubectl delete -f deploy/crds", first: "kubectl get osp,osc,ps,np --all-namespaces", then: "! kubectl get crd profilesources.gitops.k8c.io"},
 	}
 }
 
@@ -157,7 +158,7 @@ func inTwoClusters() []act {
 		{
 			block: "docs/install.md: kubectl --context seed -n cluster-a create secret generic worker-cluster --from-file=kubeconfig",
 			first: `kubectl --context seed create namespace cluster-a; cp "$KUBECONFIG" kubeconfig`,
-			then:  "kubectl --context seed -n cluster-a get deployment osm-gitops -o yaml | grep -q 'secretName: worker-cluster'",
+			then:  "kubectl --context seed -n cluster-a get deployment osm-gitops -o yaml | has 'secretName: worker-cluster'",
 		},
 		{block: "docs/migration.md: kubectl --context seed apply --server-side -f deploy/crds -f deploy/two-clusters/dry-run-management.yaml"},
 		{block: "docs/migration.md: osm-gitops controller --namespace kube-system --dry-run"},

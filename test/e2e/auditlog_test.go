@@ -10,10 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/journal"
@@ -24,17 +21,10 @@ const provenanceCRD = "deploy/crds/gitops.k8c.io_nodeprovenances.yaml"
 // uninstallProvenance takes the kind NodeProvenance away, until the test ends.
 func (s *system) uninstallProvenance() {
 	s.t.Helper()
-	crd := &unstructured.Unstructured{}
-	crd.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
-	crd.SetName("nodeprovenances." + api.GroupVersion.Group)
-	s.must(s.client.Delete(s.t.Context(), crd))
 	s.t.Cleanup(s.installProvenance)
-	s.eventually("the kind to be gone", func() error {
-		if err := s.client.Get(s.t.Context(), client.ObjectKeyFromObject(crd), crd); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("it is there: %w", err)
-		}
-		return nil
-	})
+	s.noError(s.cluster.Uninstall(s.t.Context(), func(crd *apiextensionsv1.CustomResourceDefinition) bool {
+		return crd.Name == "nodeprovenances."+api.GroupVersion.Group
+	}))
 }
 
 func (s *system) installProvenance() {

@@ -78,7 +78,9 @@ func TestLeases(t *testing.T) {
 	first := m.git.push(map[string]string{"a.yaml": osp("osp-a", "v1.0.0", "echo one")})
 	m.source()
 	// machine-controller comes later.
-	w.noError(w.client.Delete(t.Context(), &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "machinedeployments.cluster.k8s.io"}}))
+	w.noError(w.cluster.Uninstall(t.Context(), func(crd *apiextensionsv1.CustomResourceDefinition) bool {
+		return crd.Name == "machinedeployments.cluster.k8s.io"
+	}))
 	a.start("--leader-elect=true")
 	m.ready(first)
 	m.probeSays(a.workerProbe, http.StatusServiceUnavailable, "[-]worker cluster: ", "MachineDeployment")

@@ -49,7 +49,7 @@ func newApart(t *testing.T) *apart {
 	// Each half has the kinds that docs/controller.md installs there, and machine-controller's.
 	half := func(kinds []string, manifests ...string) *system {
 		c := cluster.Start(t, cluster.Options{Audit: true})
-		keepKinds(t, c.Client(t), kinds)
+		keepKinds(t, c, kinds)
 		for i, path := range manifests {
 			manifests[i] = repoPath(path)
 		}
@@ -84,19 +84,17 @@ func newApart(t *testing.T) *apart {
 }
 
 // keepKinds removes all kinds of CustomResourceDefinitions but some.
-func keepKinds(t *testing.T, c client.Client, keep []string) {
+func keepKinds(t *testing.T, c *cluster.Cluster, keep []string) {
 	t.Helper()
-	var list apiextensionsv1.CustomResourceDefinitionList
-	if err := c.List(t.Context(), &list); err != nil {
-		t.Fatal(err)
-	}
 	kept := 0
-	for i := range list.Items {
-		if slices.Contains(keep, list.Items[i].Spec.Names.Plural) {
+	if err := c.Uninstall(t.Context(), func(crd *apiextensionsv1.CustomResourceDefinition) bool {
+		if slices.Contains(keep, crd.Spec.Names.Plural) {
 			kept++
-		} else if err := c.Delete(t.Context(), &list.Items[i]); err != nil {
-			t.Fatal(err)
+			return false
 		}
+		return true
+	}); err != nil {
+		t.Fatal(err)
 	}
 	if kept != len(keep) {
 		t.Fatalf("%d of the kinds %q are there", kept, keep)
