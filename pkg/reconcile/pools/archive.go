@@ -29,7 +29,7 @@ const maxIntervals = 500
 // objects have the names of the record.
 func (r *Reconciler) archive(ctx context.Context, osc *osm.OperatingSystemConfig) error {
 	rec := recordOf(osc)
-	if !intact(rec) {
+	if disagrees(osc, rec) != "" {
 		return nil // the reference's, or edited by hand: nothing to vouch for
 	}
 	namespace, name, ok := cutKey(ownerOf(osc))

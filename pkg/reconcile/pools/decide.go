@@ -91,7 +91,11 @@ func (r *Reconciler) decide(seen *observed, gen generation) (plan, error) {
 	wantBootstrap := gen.withStandingToken(seen, have.bootstrap, want)
 
 	rec := recordOf(have.osc)
-	newOSC := !intact(rec) || rec.Digests.Input != gen.input || have.osc.Annotations[api.AnnotationPoolUID] != want[api.AnnotationPoolUID]
+	recordEdited := r.recordEdited(seen, rec)
+	if recordEdited == "" && rec.Digests.Input == gen.input && rec.Object != gen.in.Profile.Object {
+		recordEdited = annotationRecord
+	}
+	newOSC := have.osc == nil || recordEdited != "" || rec.Digests.Input != gen.input || have.osc.Annotations[api.AnnotationPoolUID] != want[api.AnnotationPoolUID]
 	newProvisioning, newBootstrap := outdated(have.provisioning, wantProvisioning), outdated(have.bootstrap, wantBootstrap)
 	if !newOSC {
 		p.serving = rec
@@ -109,7 +113,7 @@ func (r *Reconciler) decide(seen *observed, gen generation) (plan, error) {
 	if !gen.credentials.Empty() {
 		p.inputs.data = gen.hidden
 	}
-	p.healed, p.sameAgain = handmade(seen, gen, p)
+	p.healed, p.sameAgain = handmade(seen, gen, p, recordEdited)
 	anew := newOSC || newProvisioning || newBootstrap
 	if (anew || p.edge.lacksToken) && gen.node.value == "" {
 		return plan{}, errNoNodeToken

@@ -2,17 +2,20 @@ package pools
 
 import (
 	"bytes"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
 // Whoever keeps what they have, because they want to or because they cannot have what they
@@ -107,40 +110,72 @@ func TestLostConfigOfSuspendedPool(t *testing.T) {
 	f.has("resumed", "osp-a-v1.1.0", strings.Repeat("5", 40))
 }
 
-// A record that was edited but for its digest comes back as well, once.
+// A record that was edited in part comes back as well, once, and is archived as it was.
 func TestEditedFactOfRecordIsPutBack(t *testing.T) {
-	for name, keep := range map[string]map[string]string{
-		"served":    {},
-		"suspended": {api.AnnotationSuspend: "true"},
-		"refused":   {api.AnnotationVersionPin: "v9"},
+	for edit, change := range map[string]struct {
+		of   func(rec *render.Record)
+		seen bool // by the watch, or nobody knows
+	}{
+		"the commit":             {func(rec *render.Record) { rec.Commit = strings.Repeat("e", 40) }, false},
+		"what selected it":       {func(rec *render.Record) { rec.SelectedBy = strings.Repeat("e", 40) }, false},
+		"a digest of an output":  {func(rec *render.Record) { rec.Digests.Bootstrap = rec.Digests.Provisioning }, false},
+		"the object":             {func(rec *render.Record) { rec.Object = "osp-evil" }, true},
+		"the engine, twice":      {func(rec *render.Record) { rec.Engine += "0" }, true},
+		"the pool, and a digest": {func(rec *render.Record) { rec.Pool.Name, rec.Digests.Spec = "evil", "" }, true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			f := newFixture(t)
-			f.offers(f.r.Namespace, "v1.0.0")
-			f.version(f.r.Namespace, "v1.0.0")
-			f.ask(map[string]string{api.AnnotationOSP: "osp-a", api.AnnotationMDRevision: "1"})
-			f.ask(keep)
-			before := f.config()
-			was := before.Annotations[api.AnnotationRecord]
-			edited := strings.Replace(was, commitOf("v1.0.0"), strings.Repeat("e", 40), 1)
-			if edited == was {
-				t.Fatal(was)
-			}
-			changed := before.DeepCopy()
-			changed.Annotations[api.AnnotationRecord] = edited
-			must(nil, f.client.Patch(t.Context(), changed, client.MergeFrom(before)))
-			told := f.told()
-			f.reconcile()
-			if is := f.config().Annotations[api.AnnotationRecord]; is != was {
-				t.Errorf("the record was\n%s, and is\n%s", was, is)
-			}
-			f.reconcile()
-			versions := f.versions()
-			told.told = nil
-			if f.reconcile(); len(told.told) > 0 || !slices.Equal(versions, f.versions()) {
-				t.Errorf("another run wrote, or told %q", told.told)
-			}
-		})
+		for name, keep := range map[string]map[string]string{
+			"served":    {},
+			"suspended": {api.AnnotationSuspend: "true"},
+			"refused":   {api.AnnotationVersionPin: "v9"},
+		} {
+			t.Run(edit+", "+name, func(t *testing.T) {
+				f := newFixture(t)
+				f.offers(f.r.Namespace, "v1.0.0")
+				f.version(f.r.Namespace, "v1.0.0")
+				f.ask(map[string]string{api.AnnotationOSP: "osp-a", api.AnnotationMDRevision: "1"})
+				f.ask(keep)
+				first := f.config()
+				was := first.Annotations[api.AnnotationRecord]
+				watch := keepTaken{handler.Funcs{}, &f.r.memories}
+				for range 2 {
+					before := f.config()
+					rec := recordOf(before)
+					change.of(&rec)
+					changed := before.DeepCopy()
+					changed.Annotations[api.AnnotationRecord] = string(must(render.MarshalRecord(rec)))
+					must(nil, f.client.Patch(t.Context(), changed, client.MergeFrom(before)))
+					if change.seen {
+						watch.Update(t.Context(), event.UpdateEvent{ObjectOld: before, ObjectNew: changed}, nil)
+					}
+				}
+				if f.config().Annotations[api.AnnotationRecord] == was {
+					t.Fatal("nothing was edited")
+				}
+				told := f.told()
+				f.reconcile()
+				if is := f.config().Annotations[api.AnnotationRecord]; is != was {
+					t.Errorf("the record was\n%s, and is\n%s", was, is)
+				}
+				if all := strings.Join(told.told, "\n"); !strings.Contains(all, "put back what somebody changed: annotation gitops.k8c.io/record") || strings.Contains(all, api.EventConfigRotated) {
+					t.Errorf("told was %q", all)
+				}
+				all := f.records()
+				if len(all) != 1 {
+					t.Errorf("%d records are kept", len(all))
+				}
+				for _, kept := range all {
+					if stood := intervalsOf(&kept); !reflect.DeepEqual(archivedRecord(&kept), parseRecord(was)) || len(stood) != 1 || stood[0].UID != first.UID {
+						t.Errorf("%s is kept, and stood %+v", kept.Data.Raw, stood)
+					}
+				}
+				f.reconcile()
+				versions := f.versions()
+				told.told = nil
+				if f.reconcile(); len(told.told) > 0 || !slices.Equal(versions, f.versions()) || f.r.memories.recall(f.pool).taken.record != "" {
+					t.Errorf("another run wrote, or told %q", told.told)
+				}
+			})
+		}
 	}
 }
 
@@ -157,4 +192,32 @@ func TestSuspendedPoolThatWasCutOff(t *testing.T) {
 	}
 	f.documents()
 	f.config()
+}
+
+// What a configuration repeats of its record is put back as the record has it.
+func TestContradictedRecord(t *testing.T) {
+	f := newFixture(t)
+	f.offers(f.r.Namespace, "v1.0.0")
+	f.version(f.r.Namespace, "v1.0.0")
+	f.ask(map[string]string{api.AnnotationOSP: "osp-a", api.AnnotationMDRevision: "1"})
+	f.ask(map[string]string{api.AnnotationSuspend: "true"})
+	was := f.config()
+	for what, edit := range map[string]func(osc *osm.OperatingSystemConfig){
+		"or gitops.k8c.io/selected-by of": func(osc *osm.OperatingSystemConfig) {
+			f.patch(osc, `{"metadata":{"annotations":{"gitops.k8c.io/selected-by":"evil"}}}`)
+		},
+		"or status.digests of": func(osc *osm.OperatingSystemConfig) {
+			must(nil, f.client.Status().Patch(t.Context(), osc, client.RawPatch(types.MergePatchType, []byte(`{"status":{"digests":{"spec":"evil"}}}`))))
+		},
+	} {
+		told := f.told()
+		edit(f.config())
+		f.reconcile()
+		told.saidLast(t, "put back what somebody changed: annotation gitops.k8c.io/record "+what)
+		f.reconcile()
+		is := f.config()
+		if is.Annotations[api.AnnotationRecord] != was.Annotations[api.AnnotationRecord] || is.Annotations[api.AnnotationSelectedBy] != was.Annotations[api.AnnotationSelectedBy] || *is.Status.Digests != *was.Status.Digests {
+			t.Errorf("%s: it has record %s, selected by %s, and digests %v", what, is.Annotations[api.AnnotationRecord], is.Annotations[api.AnnotationSelectedBy], is.Status.Digests)
+		}
+	}
 }
