@@ -11,9 +11,9 @@ import (
 )
 
 // handmade lists what somebody changed or deleted of what a generation made, for an
-// event: names of objects, keys and annotations, never values; recordEdited
-// comes from recordEdited. Whether the configuration is to be made again as it was is
-// told apart from a rotation by that.
+// event: names of objects, keys and annotations, never values. What was edited of the
+// record is known already, "" for nothing. Whether the configuration is to be made again
+// as it was is told apart from a rotation by that.
 //
 // A controller that was cut off leaves things missing as well, which it cannot tell
 // from a deletion.

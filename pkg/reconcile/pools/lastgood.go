@@ -56,8 +56,8 @@ func intact(rec render.Record) bool {
 const annotationRecord = "annotation " + api.AnnotationRecord
 
 // recordEdited says what somebody edited of the record of a configuration, or of what
-// repeats it: none of ours is ever changed where it stands. The object and the engine
-// are nowhere else, and only the watch knows what they were.
+// repeats it, "" for nothing: none of ours is ever changed where it stands. The object and
+// the engine are nowhere else, and only the watch knows what they were.
 func (r *Reconciler) recordEdited(seen *observed, rec render.Record) string {
 	osc := seen.objects.osc
 	if osc == nil {
@@ -69,7 +69,7 @@ func (r *Reconciler) recordEdited(seen *observed, rec render.Record) string {
 	return disagrees(osc, rec)
 }
 
-// disagrees says what of a configuration contradicts its record.
+// disagrees says what of a configuration contradicts its record, "" for nothing.
 func disagrees(osc *osm.OperatingSystemConfig, rec render.Record) string {
 	switch {
 	case !intact(rec):
