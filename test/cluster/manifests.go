@@ -69,8 +69,12 @@ func (c *Cluster) Uninstall(ctx context.Context, doomed func(*apiextensionsv1.Cu
 	for i := range crds.Items {
 		crd := &crds.Items[i]
 		var objects metav1.PartialObjectMetadataList
-		objects.SetGroupVersionKind(schema.GroupVersionKind{Group: crd.Spec.Group, Version: crd.Status.StoredVersions[0], Kind: crd.Spec.Names.ListKind})
-		if err := cl.List(ctx, &objects); err != nil {
+		served := slices.IndexFunc(crd.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Served })
+		if served < 0 {
+			return fmt.Errorf("%q serves no version", crd.Name)
+		}
+		objects.SetGroupVersionKind(schema.GroupVersionKind{Group: crd.Spec.Group, Version: crd.Spec.Versions[served].Name, Kind: crd.Spec.Names.ListKind})
+		if err := client.IgnoreNotFound(cl.List(ctx, &objects)); err != nil {
 			return fmt.Errorf("reading objects of %q: %w", crd.Name, err)
 		}
 		if err := client.IgnoreNotFound(cl.Delete(ctx, crd)); err != nil {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"time"
 
 	"github.com/fluxcd/pkg/apis/meta"
@@ -231,7 +230,7 @@ func (r *Reconciler) writeConfig(ctx context.Context, have *osm.OperatingSystemC
 		if p.was != nil {
 			p.was.spec = &have.Spec
 		}
-		if err := r.archive(ctx, stoodAs(have, p)); err != nil {
+		if err := r.archive(ctx, have); err != nil {
 			return nil, err
 		}
 		r.tellBefore(ctx, have)
@@ -258,21 +257,6 @@ func (r *Reconciler) writeConfig(ctx context.Context, have *osm.OperatingSystemC
 		}
 	}
 	return nil, err
-}
-
-// stoodAs is a configuration that is about to be replaced, as it is to be archived: one
-// that is made again because somebody edited it as what it is made again as.
-func stoodAs(have *osm.OperatingSystemConfig, p plan) *osm.OperatingSystemConfig {
-	if !p.sameAgain {
-		return have
-	}
-	was := *have
-	was.Annotations = maps.Clone(p.osc.Annotations)
-	for _, k := range []string{api.AnnotationReplaces, api.AnnotationRevisionFor} {
-		was.Annotations[k] = have.Annotations[k]
-	}
-	was.Status.Digests = p.digests
-	return &was
 }
 
 // whole reads a configuration of which the cache has no spec.

@@ -91,11 +91,7 @@ func (r *Reconciler) decide(seen *observed, gen generation) (plan, error) {
 	wantBootstrap := gen.withStandingToken(seen, have.bootstrap, want)
 
 	rec := recordOf(have.osc)
-	recordEdited := r.recordEdited(seen, rec)
-	if recordEdited == "" && rec.Digests.Input == gen.input && rec.Object != gen.in.Profile.Object {
-		recordEdited = annotationRecord
-	}
-	newOSC := have.osc == nil || recordEdited != "" || rec.Digests.Input != gen.input || have.osc.Annotations[api.AnnotationPoolUID] != want[api.AnnotationPoolUID]
+	newOSC := have.osc == nil || disagrees(have.osc, rec) != "" || rec.Digests.Input != gen.input || have.osc.Annotations[api.AnnotationPoolUID] != want[api.AnnotationPoolUID]
 	newProvisioning, newBootstrap := outdated(have.provisioning, wantProvisioning), outdated(have.bootstrap, wantBootstrap)
 	if !newOSC {
 		p.serving = rec
@@ -113,7 +109,7 @@ func (r *Reconciler) decide(seen *observed, gen generation) (plan, error) {
 	if !gen.credentials.Empty() {
 		p.inputs.data = gen.hidden
 	}
-	p.healed, p.sameAgain = handmade(seen, gen, p, recordEdited)
+	p.healed, p.sameAgain = handmade(seen, gen, p)
 	anew := newOSC || newProvisioning || newBootstrap
 	if (anew || p.edge.lacksToken) && gen.node.value == "" {
 		return plan{}, errNoNodeToken

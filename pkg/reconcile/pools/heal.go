@@ -11,13 +11,12 @@ import (
 )
 
 // handmade lists what somebody changed or deleted of what a generation made, for an
-// event: names of objects, keys and annotations, never values. What was edited of the
-// record is known already, "" for nothing. Whether the configuration is to be made again
-// as it was is told apart from a rotation by that.
+// event: names of objects, keys and annotations, never values. Whether the
+// configuration is to be made again as it was is told apart from a rotation by that.
 //
 // A controller that was cut off leaves things missing as well, which it cannot tell
 // from a deletion.
-func handmade(seen *observed, gen generation, p plan, recordEdited string) (what []string, sameAgain bool) {
+func handmade(seen *observed, gen generation, p plan) (what []string, sameAgain bool) {
 	have, uid := seen.objects, string(seen.md.UID)
 	made := func(s *corev1.Secret) bool {
 		return s != nil && s.Annotations[api.AnnotationInputDigest] == gen.input && s.Annotations[api.AnnotationPoolUID] == uid
@@ -29,8 +28,8 @@ func handmade(seen *observed, gen generation, p plan, recordEdited string) (what
 	case have.osc == nil && (made(have.bootstrap) || made(have.provisioning)):
 		say("OperatingSystemConfig %s was missing", oscName(seen.md))
 		sameAgain = true
-	case have.osc != nil && have.osc.Annotations[api.AnnotationPoolUID] == uid && recordEdited != "":
-		say("%s of OperatingSystemConfig %s", recordEdited, oscName(seen.md))
+	case have.osc != nil && have.osc.Annotations[api.AnnotationPoolUID] == uid && disagrees(have.osc, rec) != "":
+		say("%s of OperatingSystemConfig %s", disagrees(have.osc, rec), oscName(seen.md))
 		sameAgain = have.osc.Annotations[api.AnnotationInputDigest] == gen.input
 	}
 	for _, k := range editedKeys(p.oscMetadata, "") {

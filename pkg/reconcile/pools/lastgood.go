@@ -28,7 +28,7 @@ import (
 func (r *Reconciler) lastRecord(ctx context.Context, seen *observed) (render.Record, error) {
 	rec := recordOf(seen.objects.osc)
 	if intact(rec) {
-		return r.corrected(seen, rec), nil
+		return corrected(seen, rec), nil
 	}
 	for _, s := range []*corev1.Secret{seen.objects.bootstrap, seen.objects.provisioning} {
 		if !madeOf(s) {
@@ -52,25 +52,10 @@ func intact(rec render.Record) bool {
 	return rec.Object != "" && rec.InputDigest() == rec.Digests.Input
 }
 
-// annotationRecord is what recordEdited says of a record that is another one.
-const annotationRecord = "annotation " + api.AnnotationRecord
-
-// recordEdited says what somebody edited of the record of a configuration, or of what
-// repeats it, "" for nothing: none of ours is ever changed where it stands. The object and
-// the engine are nowhere else, and only the watch knows what they were.
-func (r *Reconciler) recordEdited(seen *observed, rec render.Record) string {
-	osc := seen.objects.osc
-	if osc == nil {
-		return ""
-	}
-	if was := r.memories.recall(seen.md).taken; was.uid == osc.UID && was.record != osc.Annotations[api.AnnotationRecord] {
-		return annotationRecord
-	}
-	return disagrees(osc, rec)
-}
-
 // disagrees says what of a configuration contradicts its record, "" for nothing.
+// None of ours is ever changed where it stands; the object and the engine are nowhere else.
 func disagrees(osc *osm.OperatingSystemConfig, rec render.Record) string {
+	const annotationRecord = "annotation " + api.AnnotationRecord
 	switch {
 	case !intact(rec):
 		return annotationRecord
@@ -82,20 +67,12 @@ func disagrees(osc *osm.OperatingSystemConfig, rec render.Record) string {
 	return ""
 }
 
-// corrected is an intact record of which what the input digest does not cover was perhaps
-// edited. The digests of the outputs are made anew with the configuration.
-func (r *Reconciler) corrected(seen *observed, rec render.Record) render.Record {
-	osc := seen.objects.osc
-	if r.recordEdited(seen, rec) == "" {
-		return rec
-	}
-	if was := r.memories.recall(seen.md).taken; was.uid == osc.UID {
-		if first := parseRecord(was.record); first.Digests.Input == rec.Digests.Input {
-			return first
-		}
-	}
+// corrected is an intact record whose SelectedBy was perhaps edited. The digests of the
+// outputs are made anew with the configuration.
+func corrected(seen *observed, rec render.Record) render.Record {
+	by := seen.objects.osc.Annotations[api.AnnotationSelectedBy]
 	for _, s := range []*corev1.Secret{seen.objects.bootstrap, seen.objects.provisioning} {
-		if by := osc.Annotations[api.AnnotationSelectedBy]; s != nil && s.Annotations[api.AnnotationInputDigest] == rec.Digests.Input && s.Annotations[api.AnnotationSelectedBy] == by {
+		if s != nil && s.Annotations[api.AnnotationInputDigest] == rec.Digests.Input && s.Annotations[api.AnnotationSelectedBy] == by {
 			rec.SelectedBy = by // two say so
 		}
 	}
@@ -196,17 +173,13 @@ func (k keepTaken) keep(was client.Object) {
 		return
 	}
 	md := &cluster.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(was.GetAnnotations()[api.AnnotationPoolUID])}}
-	k.memories.remember(md, func(m *memory) {
-		if m.taken.uid != was.GetUID() { // an edit of what was edited is no better
-			m.taken = taken{was.GetUID(), record}
-		}
-	})
+	k.memories.remember(md, func(m *memory) { m.taken = taken{was.GetUID(), record} })
 }
 
 // dropTaken forgets the record of a configuration of which the next one stands.
 func (r *Reconciler) dropTaken(seen *observed) {
 	was, osc := r.memories.recall(seen.md).taken, seen.objects.osc
-	if was.record != "" && osc != nil && (osc.UID != was.uid && intact(recordOf(osc)) || osc.Annotations[api.AnnotationRecord] == was.record) {
+	if was.record != "" && osc != nil && osc.UID != was.uid && intact(recordOf(osc)) {
 		r.memories.remember(seen.md, func(m *memory) { m.taken = taken{} })
 	}
 }

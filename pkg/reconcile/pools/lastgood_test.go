@@ -2,7 +2,6 @@ package pools
 
 import (
 	"bytes"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -110,18 +109,12 @@ func TestLostConfigOfSuspendedPool(t *testing.T) {
 	f.has("resumed", "osp-a-v1.1.0", strings.Repeat("5", 40))
 }
 
-// A record that was edited in part comes back as well, once, and is archived as it was.
+// A record that was edited in part comes back as well, once, and is not archived.
 func TestEditedFactOfRecordIsPutBack(t *testing.T) {
-	for edit, change := range map[string]struct {
-		of   func(rec *render.Record)
-		seen bool // by the watch, or nobody knows
-	}{
-		"the commit":             {func(rec *render.Record) { rec.Commit = strings.Repeat("e", 40) }, false},
-		"what selected it":       {func(rec *render.Record) { rec.SelectedBy = strings.Repeat("e", 40) }, false},
-		"a digest of an output":  {func(rec *render.Record) { rec.Digests.Bootstrap = rec.Digests.Provisioning }, false},
-		"the object":             {func(rec *render.Record) { rec.Object = "osp-evil" }, true},
-		"the engine, twice":      {func(rec *render.Record) { rec.Engine += "0" }, true},
-		"the pool, and a digest": {func(rec *render.Record) { rec.Pool.Name, rec.Digests.Spec = "evil", "" }, true},
+	for edit, of := range map[string]func(rec *render.Record){
+		"the commit":            func(rec *render.Record) { rec.Commit = strings.Repeat("e", 40) },
+		"what selected it":      func(rec *render.Record) { rec.SelectedBy = strings.Repeat("e", 40) },
+		"a digest of an output": func(rec *render.Record) { rec.Digests.Bootstrap = rec.Digests.Provisioning },
 	} {
 		for name, keep := range map[string]map[string]string{
 			"served":    {},
@@ -134,48 +127,67 @@ func TestEditedFactOfRecordIsPutBack(t *testing.T) {
 				f.version(f.r.Namespace, "v1.0.0")
 				f.ask(map[string]string{api.AnnotationOSP: "osp-a", api.AnnotationMDRevision: "1"})
 				f.ask(keep)
-				first := f.config()
-				was := first.Annotations[api.AnnotationRecord]
-				watch := keepTaken{handler.Funcs{}, &f.r.memories}
-				for range 2 {
-					before := f.config()
-					rec := recordOf(before)
-					change.of(&rec)
-					changed := before.DeepCopy()
-					changed.Annotations[api.AnnotationRecord] = string(must(render.MarshalRecord(rec)))
-					must(nil, f.client.Patch(t.Context(), changed, client.MergeFrom(before)))
-					if change.seen {
-						watch.Update(t.Context(), event.UpdateEvent{ObjectOld: before, ObjectNew: changed}, nil)
-					}
-				}
-				if f.config().Annotations[api.AnnotationRecord] == was {
+				before, documents, records := f.config(), f.documents(), len(f.records())
+				was := before.Annotations[api.AnnotationRecord]
+				rec := recordOf(before)
+				of(&rec)
+				changed := before.DeepCopy()
+				changed.Annotations[api.AnnotationRecord] = string(must(render.MarshalRecord(rec)))
+				if changed.Annotations[api.AnnotationRecord] == was {
 					t.Fatal("nothing was edited")
 				}
+				must(nil, f.client.Patch(t.Context(), changed, client.MergeFrom(before)))
 				told := f.told()
 				f.reconcile()
 				if is := f.config().Annotations[api.AnnotationRecord]; is != was {
 					t.Errorf("the record was\n%s, and is\n%s", was, is)
 				}
+				for i, s := range f.documents() {
+					if s.ResourceVersion != documents[i].ResourceVersion {
+						t.Errorf("%s was written", s.Name)
+					}
+				}
 				if all := strings.Join(told.told, "\n"); !strings.Contains(all, "put back what somebody changed: annotation gitops.k8c.io/record") || strings.Contains(all, api.EventConfigRotated) {
 					t.Errorf("told was %q", all)
 				}
-				all := f.records()
-				if len(all) != 1 {
-					t.Errorf("%d records are kept", len(all))
-				}
-				for _, kept := range all {
-					if stood := intervalsOf(&kept); !reflect.DeepEqual(archivedRecord(&kept), parseRecord(was)) || len(stood) != 1 || stood[0].UID != first.UID {
-						t.Errorf("%s is kept, and stood %+v", kept.Data.Raw, stood)
-					}
+				if now := len(f.records()); now != records {
+					t.Errorf("%d records are archived, and were %d", now, records)
 				}
 				f.reconcile()
 				versions := f.versions()
 				told.told = nil
-				if f.reconcile(); len(told.told) > 0 || !slices.Equal(versions, f.versions()) || f.r.memories.recall(f.pool).taken.record != "" {
+				if f.reconcile(); len(told.told) > 0 || !slices.Equal(versions, f.versions()) {
 					t.Errorf("another run wrote, or told %q", told.told)
 				}
 			})
 		}
+	}
+}
+
+// A pool whose profile is taken from another object of the same content keeps its
+// configuration.
+func TestSameContentOfAnotherObject(t *testing.T) {
+	f := newFixture(t)
+	f.offers(f.r.Namespace, "v1.0.0")
+	f.version(f.r.Namespace, "v1.0.0")
+	f.ask(map[string]string{api.AnnotationOSP: "osp-a", api.AnnotationMDRevision: "1"})
+	f.reconcile()
+	before, told := f.versions(), f.told()
+	token, err := f.r.liveToken(t.Context(), f.pool)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen, err := f.r.observe(t.Context(), f.pool, token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen.desired.Profile.Object = "elsewhere/osp-a-v1.0.0"
+	p, err := f.r.decideDesired(seen)
+	if err != nil || p.osc != nil || len(p.healed) > 0 {
+		t.Errorf("decided to write %v, healed %q (err %v)", p.osc, p.healed, err)
+	}
+	if !slices.Equal(before, f.versions()) || len(told.told) > 0 {
+		t.Errorf("told was %q", told.told)
 	}
 }
 
