@@ -205,7 +205,7 @@ func TestDigestIsTheSameForWhatTheServerTreatsAlike(t *testing.T) {
 	}
 }
 
-// An error stays short whatever is wrong with a file. Security case 11.
+// An error stays short whatever is wrong with a file. security.md 11
 func TestErrorsAreShort(t *testing.T) {
 	long := strings.Repeat("x", 500_000)
 	for name, file := range map[string]string{

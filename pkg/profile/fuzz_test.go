@@ -17,7 +17,7 @@ import (
 const maxErrorBytes = 64 << 10
 
 // Whatever a file holds, it is decoded or refused in few words, and what was
-// decoded is the same again once it is written down. Security case 11.
+// decoded is the same again once it is written down. security.md 11
 func FuzzDecode(f *testing.F) {
 	for _, pattern := range []string{"../../profiles/*.yaml", "../../examples/repository/profiles/*.yaml"} {
 		paths, err := filepath.Glob(pattern)
@@ -91,7 +91,7 @@ func written(t *testing.T, doc Document) []byte {
 }
 
 // Whatever an overlay holds, it comes to a profile that is one, every text of which has
-// its line, or it is refused in few words. Security case 11.
+// its line, or it is refused in few words. security.md 11
 func FuzzResolve(f *testing.F) {
 	for _, spec := range []string{
 		"", "  bootstrapConfig: {files: {replace: [{path: /opt/first, permissions: 600}], remove: [/opt/second]}}\n",

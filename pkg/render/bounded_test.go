@@ -12,7 +12,7 @@ import (
 )
 
 // Whatever stops a rendering, the error names profile, stage, field, file on the
-// node, and the line in the profile's file. Security cases 17 and 18.
+// node, and the line in the profile's file. security.md 17, 18
 func TestErrorsNameTheirPlace(t *testing.T) {
 	const file, named = "provisioningConfig.files[0] \"/f\": ", "provisioningConfig.templates[t]: "
 	tests := map[string]struct {

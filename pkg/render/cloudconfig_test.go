@@ -62,7 +62,7 @@ func TestCloudConfigWrapper(t *testing.T) {
 }
 
 // Strings stay strings for readers of YAML 1.1 and 1.2, whatever they look like.
-// Security case 20.
+// security.md 20
 func TestScalarsStayStrings(t *testing.T) {
 	odd := []string{
 		"yes", "No", "on", "OFF", "y", "true", "~", "null", "Null", "", " ", "a ", " a", "0755", "0o755", "0x1f", "1_000", "1e3", "12:30", "12:30:45", "1.5", ".5", "-1", "+1",

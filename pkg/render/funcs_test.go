@@ -12,7 +12,7 @@ import (
 	"github.com/Masterminds/sprig/v3"
 )
 
-// Security case 16: every name of sprig's is either allowed or refused with a
+// security.md 16: every name of sprig's is either allowed or refused with a
 // reason, and a refused one is a parse error.
 func TestSprigAllowList(t *testing.T) {
 	all := sprig.TxtFuncMap()
@@ -141,7 +141,7 @@ func outputs(t *testing.T) string {
 	return b.String()
 }
 
-// Security case 19: every function gives the same in another process. Addresses
+// security.md 19: every function gives the same in another process. Addresses
 // and the order of maps are what differs between two.
 func TestFunctionsArePure(t *testing.T) {
 	got := outputs(t)

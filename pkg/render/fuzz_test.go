@@ -69,7 +69,7 @@ func fuzzData(t testing.TB) *data {
 }
 
 // Whatever stands in a profile's templates, rendering it ends, with bounded output
-// or an error of few words, and twice the same. Security cases 16 to 19.
+// or an error of few words, and twice the same. security.md 16, 17, 18, 19
 func FuzzTemplate(f *testing.F) {
 	for _, call := range calls {
 		f.Add(call, `{{ template "t" . }}`)
@@ -213,7 +213,7 @@ func asMachine(s string) string {
 }
 
 // Whatever files, units, modules and keys contain arrives, the document stays one,
-// and it survives what machine-controller does to it. Security case 20.
+// and it survives what machine-controller does to it. security.md 20
 func FuzzCloudConfig(f *testing.F) {
 	f.Add("/etc/a", "text\n", "run: me", "k")
 	f.Add("a: b", " leading\n \n\ttabs", "yes", "0755")

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Templates that would not end, or take all memory, are stopped: security cases 17 and 18.
+// Templates that would not end, or take all memory, are stopped: security.md 17, 18
 func TestTemplatesAreStopped(t *testing.T) {
 	deep := func(n int, inner string) string {
 		return strings.Repeat("{{ if true }}", n) + inner + strings.Repeat("{{ end }}", n)

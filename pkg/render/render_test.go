@@ -113,7 +113,7 @@ func TestRHSubscription(t *testing.T) {
 	}
 }
 
-// Values of strangers cannot change the structure of a document. Security case 20.
+// Values of strangers cannot change the structure of a document. security.md 20
 func TestInjection(t *testing.T) {
 	const evil = "x'\"\nEOF\nruncmd: [evil]\n{{ .Token }}\n#"
 	in := sampleInput(t)

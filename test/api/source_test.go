@@ -182,7 +182,7 @@ func TestSourceAdmission(t *testing.T) {
 			field, rest, _ := strings.Cut(tc.words, " ")
 			wantRefused(t, err, field, rest)
 			// The message ends up in the status of whoever applied the object, so it must
-			// not repeat a credential (security case 14).
+			// not repeat a credential (security.md 14).
 			if err != nil && strings.Contains(err.Error(), "canary") {
 				t.Errorf("the message repeats a credential: %v", err)
 			}
