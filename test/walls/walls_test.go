@@ -31,6 +31,7 @@ var rooms = map[string][]string{
 	// Its neighbours in pkg/reconcile, notes, waves and wishes, have no client either.
 	"pkg/preview":     append([]string{self + "cmd"}, clients...),
 	"pkg/journal":     append([]string{self + "cmd", self + "pkg/api", self + "pkg/source", self + "pkg/render", self + "pkg/profile", self + "pkg/reconcile"}, clients...),
+	"pkg/lineage":     append([]string{self + "cmd", self + "pkg/source", self + "pkg/profile", self + "pkg/reconcile", "github.com/go-git"}, clients...),
 	"pkg/attestation": append([]string{self + "cmd", self + "pkg/source", self + "pkg/profile", self + "pkg/reconcile", "github.com/go-git"}, clients...),
 	"pkg/reconcile":   {self + "cmd", self + "pkg/lint/shellcheck"},
 	"pkg/downloads":   append([]string{self + "cmd", self + "pkg/source", self + "pkg/profile", self + "pkg/reconcile", "github.com/go-git"}, clients...),

@@ -185,7 +185,7 @@ func (c Clusters) uses(ctx context.Context, match func(g nodes.Generation, chang
 			}
 		}
 	}
-	slices.SortFunc(out, func(a, b PoolUse) int { return cmp.Or(strings.Compare(a.Pool, b.Pool), a.From.Compare(b.From.Time)) })
+	slices.SortStableFunc(out, func(a, b PoolUse) int { return strings.Compare(a.Pool, b.Pool) }) // those of one pool are in order
 	return out, unread, nil
 }
 

@@ -219,7 +219,7 @@ func (r *Reconciler) fresh(node client.Object) bool {
 }
 
 // provenance is the object for a conclusion.
-func (r *Reconciler) provenance(ctx context.Context, node *corev1.Node, from *lineage, f facts, c conclusion) (*api.NodeProvenance, error) {
+func (r *Reconciler) provenance(ctx context.Context, node *corev1.Node, from *ownerChain, f facts, c conclusion) (*api.NodeProvenance, error) {
 	np := &api.NodeProvenance{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: Name(node.Name, node.UID),

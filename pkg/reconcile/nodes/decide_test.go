@@ -132,6 +132,10 @@ func TestTimeline(t *testing.T) {
 		"the same pool, killed between two": {[]stood{{version: "v1", from: 0, until: 10, pool: "a"}, {version: "v2", from: 11, until: -1, pool: "a"}}, "v1 0-11, v2 11-now"},
 
 		"two within a second, in their order": {[]stood{{version: "v2", from: 0, until: -1, replaces: "osc-1"}, {version: "v1", from: 0, until: 1}}, "v1 0-0, v2 0-now"},
+		"four within a second, in their order": {[]stood{
+			{version: "v3", from: 0, until: 0, replaces: "osc-1"}, {version: "v2", from: 0, until: 0, replaces: "osc-2"}, {version: "v1", from: 0, until: 0},
+			{version: "v4", from: 0, until: -1, replaces: "osc-0"},
+		}, "v1 0-0, v2 0-0, v3 0-0, v4 0-now"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := told(newTimeline(history(t, c.past...))); got != c.want {

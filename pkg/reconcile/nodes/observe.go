@@ -23,8 +23,8 @@ import (
 // API server itself: what a cache has not seen yet would be missing for ever.
 const freshness = 5 * time.Minute
 
-// lineage is the way from a Node to its pool.
-type lineage struct {
+// ownerChain is the way from a Node to its pool.
+type ownerChain struct {
 	machine *cluster.Machine
 	set     *metav1.PartialObjectMetadata
 	pool    types.NamespacedName
@@ -34,7 +34,7 @@ type lineage struct {
 // lineageOf follows a Node to its Machine, MachineSet and MachineDeployment (contract:
 // section 12.3). It is nil where the chain ends earlier: such a node is none of ours, or
 // not yet.
-func (r *Reconciler) lineageOf(ctx context.Context, node *metav1.PartialObjectMetadata) (*lineage, error) {
+func (r *Reconciler) lineageOf(ctx context.Context, node *metav1.PartialObjectMetadata) (*ownerChain, error) {
 	machine, err := r.machineOf(ctx, node)
 	if err != nil || machine == nil {
 		return nil, err
@@ -52,7 +52,7 @@ func (r *Reconciler) lineageOf(ctx context.Context, node *metav1.PartialObjectMe
 	if owner = OwnerOf(set, "MachineDeployment"); owner == nil {
 		return nil, nil
 	}
-	return &lineage{
+	return &ownerChain{
 		machine: machine, set: set,
 		pool: types.NamespacedName{Namespace: machine.Namespace, Name: owner.Name}, poolUID: owner.UID,
 	}, nil

@@ -3,7 +3,6 @@ package nodes
 import (
 	"cmp"
 	"encoding/json"
-	"slices"
 	"strconv"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
@@ -108,6 +108,11 @@ type entry struct {
 	pool          string    // uid of the MachineDeployment; empty where it is not known
 }
 
+// interval is what orders the entry among others.
+func (e entry) interval() api.Interval {
+	return api.Interval{From: metav1.NewTime(e.from), Until: metav1.NewTime(e.until), UID: e.uid, Replaces: e.replaces}
+}
+
 // came reports whether one came in place of another.
 func (e entry) came(other entry) bool { return e.replaces != "" && e.replaces == other.uid }
 
@@ -139,15 +144,7 @@ func newTimeline(osc client.Object, records []metav1.PartialObjectMetadata) time
 			}
 		}
 	}
-	slices.SortStableFunc(entries, func(a, b entry) int {
-		switch { // within one second
-		case b.came(a):
-			return -1
-		case a.came(b):
-			return 1
-		}
-		return cmp.Or(a.from.Compare(b.from), compareEnds(a.until, b.until))
-	})
+	lineage.Sort(entries, entry.interval)
 	known := map[types.UID]bool{}
 	for _, e := range entries {
 		known[e.uid] = e.uid != ""
@@ -165,17 +162,6 @@ func newTimeline(osc client.Object, records []metav1.PartialObjectMetadata) time
 		out = append(out, e.generation)
 	}
 	return out
-}
-
-// compareEnds sorts what has not ended last.
-func compareEnds(a, b time.Time) int {
-	if a.IsZero() != b.IsZero() {
-		if a.IsZero() {
-			return 1
-		}
-		return -1
-	}
-	return a.Compare(b)
 }
 
 // entryOf reads the configuration of a pool. One without a record, or with one that
@@ -197,12 +183,11 @@ func entryOf(osc client.Object) (entry, bool) {
 // archivedEntries reads the annotations of an archived record.
 func archivedEntries(obj client.Object) []entry {
 	a := obj.GetAnnotations()
-	var intervals []api.Interval
-	if a[api.AnnotationInputDigest] == "" || json.Unmarshal([]byte(a[api.AnnotationIntervals]), &intervals) != nil {
+	if a[api.AnnotationInputDigest] == "" {
 		return nil // edited by hand
 	}
 	var out []entry
-	for _, in := range intervals {
+	for _, in := range lineage.DecodeIntervals(a) {
 		out = append(out, entry{
 			generation: generation{
 				inputDigest: a[api.AnnotationInputDigest], profile: a[api.AnnotationProfile], version: a[api.AnnotationVersion],

@@ -170,7 +170,7 @@ func bornOf(n *node, id string) bool {
 	if n.gen.commit == id || n.gen.change == id {
 		return true
 	}
-	return slices.ContainsFunc(n.gen.stood, func(in api.Interval) bool {
+	return slices.ContainsFunc(n.gen.intervals, func(in api.Interval) bool {
 		return in.SelectedBy == id && !n.Joined.Before(&in.From) && (in.Until.IsZero() || n.Joined.Before(&in.Until))
 	})
 }
@@ -217,32 +217,6 @@ func (f *Facts) committedBefore(or *origin) *origin {
 	return found
 }
 
-// stay is a time in which a pool had a configuration.
-type stay struct {
-	*generation
-	api.Interval
-}
-
-// stays are all times of a pool, the first one first.
-func (p *pool) stays() []stay {
-	var out []stay
-	for _, g := range p.generations {
-		for _, in := range g.stood {
-			out = append(out, stay{g, in})
-		}
-	}
-	slices.SortStableFunc(out, func(a, b stay) int {
-		switch { // within one second
-		case a.UID == b.Replaces && a.UID != "":
-			return -1
-		case b.UID == a.Replaces && b.UID != "":
-			return 1
-		}
-		return a.From.Compare(b.From.Time)
-	})
-	return out
-}
-
 // rotations are the pools that got another version because of a commit.
 func (f *Facts) rotations(c *commit) []Rotation {
 	out := []Rotation{}
@@ -253,15 +227,15 @@ func (f *Facts) rotations(c *commit) []Rotation {
 		}
 		seen[g.pool] = true
 		p := f.pools[g.pool]
-		stays := p.stays()
-		for i, s := range stays {
+		var reached []Rotation // oldest first
+		for i, s := range p.periods {
 			cause := cmp.Or(s.SelectedBy, s.commit)
 			if cause != c.id && (cause != s.commit || s.change != c.id) {
 				continue
 			}
 			r := Rotation{Pool: p.key(), Profile: s.profile, Version: s.version, From: s.From.Time, Until: s.Until.Time, after: s.generation}
 			if i > 0 {
-				was := stays[i-1].generation
+				was := p.periods[i-1].generation
 				if was.profile == s.profile && was.version == s.version && was.commit == s.commit {
 					continue // other settings, the same version
 				}
@@ -272,9 +246,11 @@ func (f *Facts) rotations(c *commit) []Rotation {
 					r.Nodes++
 				}
 			}
-			out = append(out, r)
+			reached = append(reached, r)
 		}
+		slices.Reverse(reached)
+		out = append(out, reached...)
 	}
-	slices.SortFunc(out, func(a, b Rotation) int { return cmp.Or(b.From.Compare(a.From), cmp.Compare(a.Pool, b.Pool)) })
+	slices.SortStableFunc(out, func(a, b Rotation) int { return cmp.Or(b.From.Compare(a.From), cmp.Compare(a.Pool, b.Pool)) })
 	return out
 }

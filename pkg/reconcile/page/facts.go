@@ -2,7 +2,6 @@ package page
 
 import (
 	"cmp"
-	"encoding/json"
 	"slices"
 	"strings"
 	"time"
@@ -10,9 +9,11 @@ import (
 	"github.com/fluxcd/pkg/apis/meta"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/waves"
 )
@@ -49,19 +50,15 @@ type generation struct {
 	digest                           string
 	profile, version                 string
 	commit, change, repository, path string
-	stood                            []api.Interval // without an end where it is what the pool has
+	intervals                        []api.Interval // without an end if the pool has it now
+	last                             time.Time      // when the pool got it last
 	origin                           *origin
 }
 
-// last is when the pool got it last.
-func (g *generation) last() time.Time {
-	var t time.Time
-	for _, in := range g.stood {
-		if in.From.After(t) {
-			t = in.From.Time
-		}
-	}
-	return t
+// period is one interval in which a pool had a configuration.
+type period struct {
+	*generation
+	api.Interval
 }
 
 // pool is a MachineDeployment with a profile, or what is left of one.
@@ -71,8 +68,9 @@ type pool struct {
 	profile, pin    string
 	current         *generation
 	generations     []*generation
-	nodes           []*node // that are there
-	removed         int     // nodes that are known and gone
+	periods         []period // oldest first, without overlap
+	nodes           []*node  // that are there
+	removed         int      // nodes that are known and gone
 	state           State
 	why             string
 }
@@ -209,10 +207,7 @@ func (f *Facts) addRecord(obj *metav1.ObjectMeta) {
 	if g == nil {
 		return
 	}
-	var stood []api.Interval
-	if json.Unmarshal([]byte(obj.Annotations[api.AnnotationIntervals]), &stood) == nil {
-		g.stood = append(g.stood, stood...)
-	}
+	g.intervals = append(g.intervals, lineage.DecodeIntervals(obj.Annotations)...)
 	f.selects(g)
 }
 
@@ -221,15 +216,18 @@ func (f *Facts) addConfig(osc *osm.OperatingSystemConfig) {
 	if g == nil {
 		return
 	}
-	g.stood = slices.DeleteFunc(g.stood, func(in api.Interval) bool { return in.UID == osc.UID }) // archived, and not deleted yet
-	g.stood = append(g.stood, api.Interval{From: osc.CreationTimestamp, UID: osc.UID, SelectedBy: osc.Annotations[api.AnnotationSelectedBy]})
+	g.intervals = slices.DeleteFunc(g.intervals, func(in api.Interval) bool { return in.UID == osc.UID }) // archived, and not deleted yet
+	g.intervals = append(g.intervals, api.Interval{
+		From: osc.CreationTimestamp, UID: osc.UID,
+		Replaces: types.UID(osc.Annotations[api.AnnotationReplaces]), SelectedBy: osc.Annotations[api.AnnotationSelectedBy],
+	})
 	f.pool(g.pool).current = g
 	f.selects(g)
 }
 
 // selects lists a configuration under the commits that made its version current.
 func (f *Facts) selects(g *generation) {
-	for _, in := range g.stood {
+	for _, in := range g.intervals {
 		if in.SelectedBy == "" || in.SelectedBy == g.commit || in.SelectedBy == g.change {
 			continue
 		}
@@ -328,16 +326,35 @@ func (f *Facts) refuse(osc *osm.OperatingSystemConfig) {
 	p.state, p.why = Refused, text(ready.Message)
 }
 
+// order lists the periods of a pool. The ends in records are times of the controller,
+// whose clock may differ from the API server's: no period lasts longer than until the
+// next one begins.
+func (p *pool) order() {
+	for _, g := range p.generations {
+		for _, in := range g.intervals {
+			p.periods = append(p.periods, period{g, in})
+		}
+	}
+	lineage.Sort(p.periods, func(use period) api.Interval { return use.Interval })
+	for i := range p.periods {
+		use := &p.periods[i]
+		use.last = use.From.Time
+		if i+1 < len(p.periods) && (use.Until.IsZero() || p.periods[i+1].From.Before(&use.Until)) {
+			use.Until = p.periods[i+1].From
+		}
+	}
+}
+
 // sort puts all in the order in which it is shown.
 func (f *Facts) sort() {
 	for _, p := range f.pools {
+		p.order()
 		if p.gone {
 			p.state = Gone
 			if len(p.nodes)+p.removed == 0 {
 				continue // records of it alone; they are kept for a while
 			}
 		}
-		slices.SortFunc(p.generations, func(a, b *generation) int { return b.last().Compare(a.last()) })
 		f.order = append(f.order, p)
 	}
 	slices.SortFunc(f.order, func(a, b *pool) int {

@@ -230,8 +230,9 @@ func TestPool(t *testing.T) {
 		t.Fatalf("got %+v", v)
 	}
 	want := []Configuration{
-		{InputDigest: "d-eu-1", Profile: "osp-web", Version: "v1.0.0", Commit: first, Author: "Ada <ada@example.com>", Current: true, From: noon.Add(-2 * day), Times: 2},
-		{InputDigest: "d-eu-2", Profile: "osp-web", Version: "v1.1.0", Commit: second, Author: "Ben <ben@example.com>", From: noon.Add(-9 * day), Until: noon.Add(-2 * day), Times: 1},
+		{InputDigest: "d-eu-1", Profile: "osp-web", Version: "v1.0.0", Commit: first, Author: "Ada <ada@example.com>", Current: true, From: noon.Add(-2 * day)},
+		{InputDigest: "d-eu-2", Profile: "osp-web", Version: "v1.1.0", Commit: second, Author: "Ben <ben@example.com>", From: noon.Add(-9 * day), Until: noon.Add(-2 * day)},
+		{InputDigest: "d-eu-1", Profile: "osp-web", Version: "v1.0.0", Commit: first, Author: "Ada <ada@example.com>", From: noon.Add(-29 * day), Until: noon.Add(-9 * day)},
 	}
 	if diff := cmp.Diff(want, v.Configurations); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -194,8 +194,8 @@ func sharesOf(p *pool) []VersionShare {
 		}
 		s := &out[i]
 		if g != nil {
-			if since := g.last(); since.After(s.Since) {
-				s.Since = since
+			if g.last.After(s.Since) {
+				s.Since = g.last
 			}
 			s.Current = s.Current || g == p.current
 		}

@@ -156,7 +156,7 @@ func stamp(v any) string {
 	if t.IsZero() {
 		return ""
 	}
-	return t.UTC().Format("2006-01-02 15:04 UTC")
+	return t.UTC().Format("2006-01-02 15:04:05 UTC")
 }
 
 // part names arguments for a template within a template.

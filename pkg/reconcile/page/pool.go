@@ -1,18 +1,22 @@
 package page
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Pool is the page of one pool.
 type Pool struct {
 	About
 	PoolRow
 	Pin            string          `json:"pin,omitempty"`  // the version that it asks for
-	Configurations []Configuration `json:"configurations"` // that it had, the newest first, 50 at most
+	Configurations []Configuration `json:"configurations"` // one for each period in which it had one, the newest first, 50 at most
 	Items          []NodeRow       `json:"items"`          // nodes of this page
 	Paging
 }
 
-// Configuration is one that a pool has, or had.
+// Configuration is a period in which a pool had a configuration. One that comes back, for
+// instance by a revert, has a second period.
 type Configuration struct {
 	InputDigest string    `json:"inputDigest"`      // names its record
 	Profile     string    `json:"profile"`          // by name
@@ -20,9 +24,8 @@ type Configuration struct {
 	Commit      string    `json:"commit,omitempty"` // that the version came in with
 	Author      string    `json:"author,omitempty"` // of the version
 	Current     bool      `json:"current"`          // it has it now
-	From        time.Time `json:"from,omitzero"`    // when the pool got it last
-	Until       time.Time `json:"until,omitzero"`   // when it got another after that
-	Times       int       `json:"times"`            // how often it had it
+	From        time.Time `json:"from,omitzero"`    // when the pool got it
+	Until       time.Time `json:"until,omitzero"`   // when it got another, or none
 }
 
 // NodeRow is a node in a list.
@@ -47,26 +50,24 @@ func ViewPool(f *Facts, key string, page int) (Pool, bool) {
 		return Pool{}, false
 	}
 	v := Pool{About: About{"Pool", f.At}, PoolRow: rowOf(p), Pin: p.pin, Configurations: []Configuration{}}
-	for _, g := range p.generations[:min(len(p.generations), pageSize)] {
-		v.Configurations = append(v.Configurations, configurationOf(p, g))
+	for _, use := range slices.Backward(p.periods) {
+		if len(v.Configurations) == pageSize {
+			break
+		}
+		v.Configurations = append(v.Configurations, configurationOf(use))
 	}
 	shown, paging := paged(p.nodes, page)
 	v.Items, v.Paging = rowsOf(shown), paging
 	return v, true
 }
 
-func configurationOf(p *pool, g *generation) Configuration {
+func configurationOf(use period) Configuration {
 	c := Configuration{
-		InputDigest: g.digest, Profile: g.profile, Version: g.version, Commit: g.commit, Current: p != nil && g == p.current,
-		From: g.last(), Times: len(g.stood),
+		InputDigest: use.digest, Profile: use.profile, Version: use.version, Commit: use.commit,
+		Current: use.Until.IsZero(), From: use.From.Time, Until: use.Until.Time,
 	}
-	if g.origin != nil {
-		c.Author = g.origin.Author
-	}
-	for _, in := range g.stood {
-		if in.From.Time.Equal(c.From) {
-			c.Until = in.Until.Time
-		}
+	if use.origin != nil {
+		c.Author = use.origin.Author
 	}
 	return c
 }

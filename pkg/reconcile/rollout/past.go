@@ -1,9 +1,7 @@
 package rollout
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -15,15 +13,22 @@ import (
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 )
 
 // generation is a configuration that a pool had for a time.
 type generation struct {
 	uid      types.UID // of the OperatingSystemConfig
+	replaces types.UID // the OperatingSystemConfig that it came in place of
 	digest   string    // of the input
 	revision uint64    // of the MachineDeployment, at its end; 0 where that is not known
 	from     time.Time
 	until    time.Time // zero: the pool has it
+}
+
+// interval is what orders the generation among others.
+func (g generation) interval() api.Interval {
+	return api.Interval{From: metav1.NewTime(g.from), Until: metav1.NewTime(g.until), UID: g.uid, Replaces: g.replaces}
 }
 
 // past are the configurations that a pool had, and has, oldest first.
@@ -36,20 +41,17 @@ func pastOf(have standing, records []metav1.PartialObjectMetadata) past {
 	var out past
 	for i := range records {
 		a := records[i].Annotations
-		var intervals []api.Interval
-		if a[api.AnnotationInputDigest] == "" || json.Unmarshal([]byte(a[api.AnnotationIntervals]), &intervals) != nil {
+		if a[api.AnnotationInputDigest] == "" {
 			continue // edited by hand
 		}
-		for _, in := range intervals {
+		for _, in := range lineage.DecodeIntervals(a) {
 			if in.UID != have.uid { // or its deletion was not done yet
-				out = append(out, generation{in.UID, a[api.AnnotationInputDigest], revisionOf(in.Revision), in.From.Time, in.Until.Time})
+				out = append(out, generation{in.UID, in.Replaces, a[api.AnnotationInputDigest], revisionOf(in.Revision), in.From.Time, in.Until.Time})
 			}
 		}
 	}
-	slices.SortStableFunc(out, func(a, b generation) int {
-		return cmp.Or(a.from.Compare(b.from), a.until.Compare(b.until))
-	})
-	out = append(out, generation{uid: have.uid, digest: have.digest, from: have.created})
+	lineage.Sort(out, generation.interval)
+	out = append(out, generation{uid: have.uid, replaces: have.replaces, digest: have.digest, from: have.created})
 	for i := range out[:len(out)-1] {
 		if next := out[i+1].from; next.Before(out[i].until) {
 			out[i].until = next

@@ -2,16 +2,18 @@ package verify
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 )
 
 // span is a time in which a pool had a configuration, as its records say.
@@ -19,7 +21,14 @@ type span struct {
 	digest, profile, version, commit, revision string
 
 	from  time.Time
-	until time.Time // zero: it stands
+	until time.Time // zero: the pool has it
+
+	uid, replaces types.UID // of OperatingSystemConfigs
+}
+
+// interval is what orders the span among others.
+func (p span) interval() api.Interval {
+	return api.Interval{From: metav1.NewTime(p.from), Until: metav1.NewTime(p.until), UID: p.uid, Replaces: p.replaces}
 }
 
 // within reports whether the pool certainly had it at some time between two.
@@ -45,12 +54,14 @@ func (v *Verifier) spans(ctx context.Context, s *subject) ([]span, error) {
 	var out []span
 	for i := range list.Items {
 		a := list.Items[i].Annotations
-		var stood []api.Interval
-		if a[api.AnnotationPool] != s.pool.String() || json.Unmarshal([]byte(a[api.AnnotationIntervals]), &stood) != nil {
+		if a[api.AnnotationPool] != s.pool.String() {
 			continue
 		}
-		for _, in := range stood {
-			out = append(out, span{a[api.AnnotationInputDigest], a[api.AnnotationProfile], a[api.AnnotationVersion], a[api.AnnotationCommit], in.Revision, in.From.Time, in.Until.Time})
+		for _, in := range lineage.DecodeIntervals(a) {
+			out = append(out, span{
+				digest: a[api.AnnotationInputDigest], profile: a[api.AnnotationProfile], version: a[api.AnnotationVersion], commit: a[api.AnnotationCommit],
+				revision: in.Revision, from: in.From.Time, until: in.Until.Time, uid: in.UID, replaces: in.Replaces,
+			})
 		}
 	}
 	osc, err := v.config(ctx, s.pool)
@@ -60,10 +71,13 @@ func (v *Verifier) spans(ctx context.Context, s *subject) ([]span, error) {
 	if osc != nil && osc.Annotations[api.AnnotationPool] == s.pool.String() {
 		if g := generationIn(osc); g.sound() {
 			r := g.record
-			out = append(out, span{r.Digests.Input, r.Profile, r.Version, r.Commit, osc.Annotations[api.AnnotationRevisionFor], osc.CreationTimestamp.Time, time.Time{}})
+			out = append(out, span{
+				digest: r.Digests.Input, profile: r.Profile, version: r.Version, commit: r.Commit, revision: osc.Annotations[api.AnnotationRevisionFor],
+				from: osc.CreationTimestamp.Time, uid: osc.UID, replaces: types.UID(osc.Annotations[api.AnnotationReplaces]),
+			})
 		}
 	}
-	slices.SortStableFunc(out, func(a, b span) int { return a.from.Compare(b.from) })
+	lineage.Sort(out, span.interval)
 	for i := range out {
 		if i+1 < len(out) && (out[i].until.IsZero() || out[i].until.After(out[i+1].from)) {
 			out[i].until = out[i+1].from

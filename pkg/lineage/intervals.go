@@ -1,0 +1,75 @@
+package lineage
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+)
+
+// DecodeIntervals reads the intervals of an archived record from its annotations. It
+// returns nil if a user edited them into something else.
+func DecodeIntervals(annotations map[string]string) []api.Interval {
+	var out []api.Interval
+	if json.Unmarshal([]byte(annotations[api.AnnotationIntervals]), &out) != nil {
+		return nil
+	}
+	return out
+}
+
+// Sort orders the configurations of one pool, oldest first, in place.
+//
+// An interval follows the one that it names in Replaces. Times order only those without
+// such a link: they have whole seconds, within which a pool may have several
+// configurations, and several API servers have several clocks. An interval without an
+// end is the last, since it is what the pool has now.
+func Sort[T any](items []T, intervalOf func(T) api.Interval) {
+	type entry struct {
+		item T
+		api.Interval
+	}
+	entries := make([]entry, len(items))
+	for i, item := range items {
+		entries[i] = entry{item, intervalOf(item)}
+	}
+	slices.SortStableFunc(entries, func(a, b entry) int {
+		return cmp.Or(
+			compareTrueLast(a.Until.IsZero(), b.Until.IsZero()),
+			a.From.Compare(b.From.Time), a.Until.Compare(b.Until.Time), cmp.Compare(a.UID, b.UID))
+	})
+	byUID := map[types.UID]int{}
+	for i, e := range entries {
+		if _, duplicate := byUID[e.UID]; !duplicate && e.UID != "" {
+			byUID[e.UID] = i
+		}
+	}
+	// Take the entries in the order of their times, each after those that it follows. A
+	// cycle, which only an edit by hand can make, is cut where it was entered.
+	placed := make([]bool, len(entries))
+	next := 0
+	var chain []int
+	for i := range entries {
+		chain = chain[:0]
+		for at, linked := i, true; linked && !placed[at]; at, linked = byUID[entries[at].Replaces] {
+			placed[at] = true
+			chain = append(chain, at)
+		}
+		for _, at := range slices.Backward(chain) {
+			items[next] = entries[at].item
+			next++
+		}
+	}
+}
+
+func compareTrueLast(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	}
+	return -1
+}
