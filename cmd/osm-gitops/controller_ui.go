@@ -62,6 +62,7 @@ func (u *uiFlags) validate(certDir string, bad func(flag, format string, args ..
 const (
 	uiFresh, uiStale               = 2 * time.Second, 2 * time.Second
 	uiFreshRead, uiStaleRead       = 15 * time.Second, 5 * time.Minute
+	uiWaitRead                     = 2 * time.Second
 	uiPageSize               int64 = 500
 )
 

@@ -2,14 +2,20 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
+	"time"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/page"
 )
 
@@ -58,10 +64,13 @@ func runUI(ctx context.Context, flags *verifyFlags, address string, stderr io.Wr
 		return err
 	}
 	defer done()
+	if err := checkAnswers(ctx, clusters.Management); err != nil {
+		fmt.Fprintf(stderr, "osm-gitops: the API server does not answer, and pages fail until it does: %v\n", err)
+	}
 	reader := &page.Reader{Management: clusters.Management, Worker: clusters.Worker, Namespace: clusters.Namespace, PageSize: uiPageSize}
 	v, _ := buildVersion()
 	server := &page.Server{
-		Snapshots: &page.Snapshots{Read: reader.Read, Clock: clock.RealClock{}, Fresh: uiFreshRead, Stale: uiStaleRead},
+		Snapshots: &page.Snapshots{Read: reader.Read, Clock: clock.RealClock{}, Fresh: uiFreshRead, Wait: uiWaitRead, Stale: uiStaleRead},
 		Trails:    clusters, Verifier: verifier, Hosts: clusters.Hosts, Clock: clock.RealClock{}, Version: v,
 	}
 	ctrl.SetLogger((&controllerFlags{logFormat: "Console"}).logger())
@@ -69,4 +78,20 @@ func runUI(ctx context.Context, flags *verifyFlags, address string, stderr io.Wr
 		fmt.Fprintf(stderr, "osm-gitops: the audit page is at http://%s/ until you stop this\n", at)
 	}}
 	return listener.Start(ctx)
+}
+
+// answerTimeout bounds the question whether an API server answers at all.
+const answerTimeout = 5 * time.Second
+
+// checkAnswers returns an error if no API server answers. What it answers does not matter: pages
+// name what the user may not read.
+func checkAnswers(ctx context.Context, cluster client.Reader) error {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	err := cluster.List(ctx, &api.ProfileSourceList{}, client.Limit(1))
+	var answered apierrors.APIStatus
+	if err == nil || errors.As(err, &answered) || apimeta.IsNoMatchError(err) {
+		return nil
+	}
+	return err
 }

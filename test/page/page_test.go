@@ -1,11 +1,14 @@
 package page
 
 import (
+	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -14,6 +17,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -389,6 +393,36 @@ func TestRefusedAddresses(t *testing.T) {
 		if exit := (&exec.ExitError{}); err == nil || !asExit(err, &exit) || exit.ExitCode() != 2 {
 			t.Errorf("%q ended with %v\n%s", args, err, out)
 		}
+	}
+}
+
+// TestUnreachableAPIServer: the page is offered, and the command says that no API server
+// answers.
+func TestUnreachableAPIServer(t *testing.T) {
+	w := &world{t: t, dir: t.TempDir()}
+	w.must(stage.Build(t.Context(), w.path("osm-gitops")))
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	w.must(err)
+	address := closed.Addr().String()
+	w.must(closed.Close())
+	kubeconfig := `{"apiVersion":"v1","kind":"Config","current-context":"c","users":[{"name":"u","user":{}}],"clusters":[{"name":"c","cluster":{"server":"https://` + address + `"}}],"contexts":[{"name":"c","context":{"cluster":"c","user":"u"}}]}`
+	w.must(os.WriteFile(w.path("kubeconfig"), []byte(kubeconfig), 0o600))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, w.path("osm-gitops"), "ui", "--kubeconfig", w.path("kubeconfig"), "--address", "0")
+	stderr, err := cmd.StderrPipe()
+	w.must(err)
+	w.must(cmd.Start())
+	defer func() { cancel(); _ = cmd.Wait() }()
+	said := ""
+	for lines := bufio.NewScanner(stderr); lines.Scan(); {
+		said += lines.Text() + "\n"
+		if strings.Contains(said, "the audit page is at") {
+			break
+		}
+	}
+	if !strings.Contains(said, "the API server does not answer") || !strings.Contains(said, "the audit page is at") {
+		t.Errorf("it says\n%s", said)
 	}
 }
 

@@ -74,6 +74,9 @@ func parseLayouts(names ...string) map[string]*template.Template {
 	return out
 }
 
+// oldAfter is the age from which a page says at its top how old it is.
+const oldAfter = 15 * time.Second
+
 // laid is what the layout shows around a view.
 type laid struct {
 	Title, Style, Icon, Version string
@@ -81,7 +84,8 @@ type laid struct {
 	Here                        string // the page's own address
 	Kind                        string
 	States                      []string // to filter pools by
-	AsOf                        time.Time
+	AsOf, Now                   time.Time
+	Old                         bool // AsOf is so long ago that the page says so at its top
 	V                           any
 }
 
@@ -99,6 +103,8 @@ func (s *Server) html(w io.Writer, r *http.Request, v shown) error {
 	case Search:
 		l.Kind, l.AsOf, l.Query = view.Kind, view.AsOf, view.Query
 	}
+	l.Now = s.Clock.Now()
+	l.Old = l.Now.Sub(l.AsOf) > oldAfter
 	if err := layouts()[v.name].Execute(w, l); err != nil {
 		return fmt.Errorf("executing the template of page %s: %w", v.name, err)
 	}

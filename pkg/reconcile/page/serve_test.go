@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -131,7 +132,7 @@ func TestSnapshots(t *testing.T) {
 	var reads atomic.Int64
 	var fail atomic.Bool
 	done := make(chan struct{}, 100)
-	s := &Snapshots{Clock: clock, Fresh: time.Second, Stale: time.Minute, Read: func(context.Context) (Objects, error) {
+	s := &Snapshots{Clock: clock, Fresh: time.Second, Wait: time.Second, Stale: time.Minute, Read: func(context.Context) (Objects, error) {
 		defer func() { done <- struct{}{} }()
 		reads.Add(1)
 		if fail.Load() {
@@ -170,6 +171,49 @@ func TestSnapshots(t *testing.T) {
 	if f, err := s.Get(t.Context()); err != nil || !f.At.Equal(noon.Add(62*time.Second)) {
 		t.Errorf("afterwards there is %v, %v", f, err)
 	}
+}
+
+// A request waits for new facts, and gets those from before if they take too long. The
+// page then says how old it is.
+func TestSnapshotsWaitForNewFacts(t *testing.T) {
+	clock := clocktesting.NewFakeClock(noon)
+	slow := make(chan struct{})
+	close(slow)
+	s := &Snapshots{Clock: clock, Fresh: 15 * time.Second, Wait: 2 * time.Second, Stale: 5 * time.Minute, Read: func(context.Context) (Objects, error) {
+		<-slow
+		return world(), nil
+	}}
+	at := func() time.Duration {
+		f, err := s.Get(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f.At.Sub(noon)
+	}
+	if got := at(); got != 0 {
+		t.Fatalf("the first facts are of %v", got)
+	}
+	clock.Step(time.Minute)
+	if got := at(); got != time.Minute {
+		t.Errorf("after a minute a request gets the facts of %v", got)
+	}
+	srv := &Server{Snapshots: s, Clock: clock}
+	if w := ask(srv, "GET", "/"); strings.Contains(w.Body.String(), "This page is") {
+		t.Errorf("a page that is new says that it is old:\n%s", w.Body)
+	}
+
+	slow = make(chan struct{})
+	clock.Step(2 * time.Minute)
+	answer := make(chan *httptest.ResponseRecorder)
+	go func() { answer <- ask(srv, "GET", "/") }()
+	for !clock.HasWaiters() { // until the request waits
+		runtime.Gosched()
+	}
+	clock.Step(2 * time.Second)
+	if w := <-answer; w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "This page is 2m old.") {
+		t.Errorf("while facts are read, got %d\n%s", w.Code, w.Body)
+	}
+	close(slow)
 }
 
 // Only who looks at our pages lets a repository be fetched.

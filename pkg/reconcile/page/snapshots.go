@@ -8,15 +8,15 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Snapshots reads the cluster when somebody looks, and not more often than need be.
+// Snapshots reads the cluster for the requests that need it, and at most once at a time.
 type Snapshots struct {
 	// Read makes the facts.
 	Read func(ctx context.Context) (Objects, error)
 	// Clock tells their age.
-	Clock clock.PassiveClock
-	// Fresh is how old facts may be to be shown as they are. Up to Stale they are shown
-	// too, while they are read again for whoever comes next.
-	Fresh, Stale time.Duration
+	Clock clock.Clock
+	// Facts younger than Fresh are returned at once. A request for older ones waits for
+	// new facts, but no longer than Wait if there are facts younger than Stale.
+	Fresh, Wait, Stale time.Duration
 
 	mu      sync.Mutex
 	have    *Facts
@@ -49,12 +49,21 @@ func (s *Snapshots) Get(ctx context.Context) (*Facts, error) {
 		go s.read(context.WithoutCancel(ctx), r, now)
 	}
 	s.mu.Unlock()
-	if have != nil && now.Sub(have.At) < s.Stale {
-		return have, nil
+	var patience <-chan time.Time
+	showOld := have != nil && now.Sub(have.At) < s.Stale
+	if showOld {
+		timer := s.Clock.NewTimer(s.Wait)
+		defer timer.Stop()
+		patience = timer.C()
 	}
 	select {
 	case <-r.done:
+		if r.err != nil && showOld {
+			return have, nil
+		}
 		return r.facts, r.err
+	case <-patience:
+		return have, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
