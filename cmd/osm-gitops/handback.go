@@ -46,7 +46,7 @@ be run again.`,
 	fs.StringVar(&f.workerKubeconfig, "worker-cluster-kubeconfig", "", "kubeconfig of the worker cluster; empty: the same cluster")
 	fs.StringVar(&f.namespace, "namespace", "", "namespace of the controller (required)")
 	fs.StringVar(&f.auditLog, "audit-log", "", "file that the controller wrote as its --audit-log: a line about this is added")
-	fs.BoolVar(&f.dryRun, "dry-run", false, "print what would be done")
+	fs.BoolVar(&f.dryRun, "dry-run", false, "print what would be done, and fail where the real run would refuse")
 	fs.BoolVar(&f.force, "force", false, "do it although a controller runs, machines are booting, or a version of a profile is missing")
 	fs.BoolVar(&f.overwrite, "overwrite-profiles", false, "replace OperatingSystemProfiles that others made under the names of profiles of a ProfileSource")
 	return cmd
@@ -80,10 +80,12 @@ func runHandback(ctx context.Context, f *handbackFlags, stdout, stderr io.Writer
 		for _, s := range plan.Steps {
 			tell(s.What)
 		}
-		return nil
 	}
 	if len(plan.Obstacles) > 0 && !f.force {
 		return fmt.Errorf("%w: see above; --force does it nevertheless", pools.ErrHandbackRefused)
+	}
+	if f.dryRun {
+		return nil
 	}
 	return f.apply(ctx, plan, tell)
 }

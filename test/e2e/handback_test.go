@@ -72,6 +72,9 @@ func TestHandback(t *testing.T) {
 	if status, out, errs = s.handback(); status != 1 || out != "" || !strings.Contains(errs, "1 machines have no node yet, "+s.pools+"/booting among them") {
 		t.Errorf("while a machine boots: status %d, out %q, err %q", status, out, errs)
 	}
+	if status, out, errs = s.handback("--dry-run"); status != 1 || !strings.Contains(out, "delete ServiceAccount") || !strings.Contains(errs, "machines have no node yet") {
+		t.Errorf("a dry run while a machine boots: status %d, out %q, err %q", status, out, errs)
+	}
 	s.noError(s.client.Delete(t.Context(), booting))
 
 	before := s.versions()

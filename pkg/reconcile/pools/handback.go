@@ -13,6 +13,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -74,6 +75,13 @@ func (p *HandbackPlan) warn(format string, args ...any) {
 // Plan reads both clusters and says what has to be done. It writes nothing.
 func (h *Handback) Plan(ctx context.Context) (*HandbackPlan, error) {
 	p := &HandbackPlan{}
+	if err := h.checkNamespace(ctx); err != nil {
+		return nil, err
+	}
+	served, err := h.servedPools(ctx)
+	if err != nil {
+		return nil, err
+	}
 	pools, err := h.pools(ctx)
 	if err != nil {
 		return nil, err
@@ -83,9 +91,9 @@ func (h *Handback) Plan(ctx context.Context) (*HandbackPlan, error) {
 		h.planAdmission, // first, so that nothing of ours judges what follows
 		func(ctx context.Context, p *HandbackPlan) error { return h.planProfiles(ctx, p, pools) },
 		h.planSources,
-		h.planAccess,
-		h.planSecrets,
-		h.planTokens,
+		func(ctx context.Context, p *HandbackPlan) error { return h.planAccess(ctx, p, served) },
+		func(ctx context.Context, p *HandbackPlan) error { return h.planSecrets(ctx, p, served) },
+		func(ctx context.Context, p *HandbackPlan) error { return h.planTokens(ctx, p, served) },
 	} {
 		if err := part(ctx, p); err != nil {
 			return nil, err
@@ -101,6 +109,74 @@ func (h *Handback) Plan(ctx context.Context) (*HandbackPlan, error) {
 	return p, nil
 }
 
+// checkNamespace returns a *WrongNamespaceError if nothing in the namespace shows that a
+// controller served it: no ProfileSource, no configuration and no lease.
+func (h *Handback) checkNamespace(ctx context.Context) error {
+	configs := &metav1.PartialObjectMetadataList{}
+	configs.SetGroupVersionKind(osm.GroupVersion.WithKind("OperatingSystemConfigList"))
+	for _, list := range []struct {
+		of   client.ObjectList
+		opts []client.ListOption
+	}{
+		{&api.ProfileSourceList{}, nil},
+		{configs, []client.ListOption{client.MatchingLabels{api.LabelManagedBy: api.FieldManager}}},
+	} {
+		if err := h.Management.List(ctx, list.of, append(list.opts, client.InNamespace(h.Namespace), client.Limit(1))...); err != nil {
+			return fmt.Errorf("reading namespace %s: %w", h.Namespace, err)
+		}
+		if meta.LenList(list.of) > 0 {
+			return nil
+		}
+	}
+	leases, err := h.leases(ctx)
+	if err != nil || len(leases) > 0 {
+		return err
+	}
+	others, err := h.others(ctx)
+	if err != nil {
+		return err
+	}
+	return &WrongNamespaceError{Namespace: h.Namespace, Others: others}
+}
+
+// WrongNamespaceError says that no controller has served a namespace.
+type WrongNamespaceError struct {
+	Namespace string
+	// Others are the namespaces with ProfileSources.
+	Others []string
+}
+
+func (e *WrongNamespaceError) Error() string {
+	text := fmt.Sprintf("namespace %q has no ProfileSource, OperatingSystemConfig or Lease of osm-gitops: set --namespace to that of the controller", e.Namespace)
+	if len(e.Others) > 0 {
+		text += "; ProfileSources are in " + strings.Join(e.Others, ", ")
+	}
+	return text
+}
+
+// servedPools are the pools whose configuration is in the namespace. Other pools of the
+// cluster may belong to controllers of other namespaces.
+func (h *Handback) servedPools(ctx context.Context) (map[string]bool, error) {
+	served := map[string]bool{}
+	err := h.eachOf(ctx, h.Management, osm.GroupVersion.WithKind("OperatingSystemConfig"), func(osc *metav1.PartialObjectMetadata) {
+		if key := ownerOf(osc); key != "" {
+			served[key] = true
+		}
+	}, client.InNamespace(h.Namespace), client.MatchingLabels{api.LabelManagedBy: api.FieldManager})
+	return served, err
+}
+
+// leases are those of controllers of the namespace, one for each shard.
+func (h *Handback) leases(ctx context.Context) ([]coordinationv1.Lease, error) {
+	var list coordinationv1.LeaseList
+	if err := h.Management.List(ctx, &list, client.InNamespace(h.Namespace)); err != nil {
+		return nil, fmt.Errorf("listing Leases: %w", err)
+	}
+	return slices.DeleteFunc(list.Items, func(lease coordinationv1.Lease) bool {
+		return lease.Name != h.LeaseName && !strings.HasPrefix(lease.Name, h.LeaseName+shard.LeaseInfix)
+	}), nil
+}
+
 func (h *Handback) pools(ctx context.Context) ([]cluster.MachineDeployment, error) {
 	var list cluster.MachineDeploymentList
 	if err := h.Worker.List(ctx, &list); err != nil {
@@ -112,21 +188,18 @@ func (h *Handback) pools(ctx context.Context) ([]cluster.MachineDeployment, erro
 // planObstacles looks for a controller that runs, and for machines that boot: their
 // documents may carry a token that ends with its ServiceAccount.
 func (h *Handback) planObstacles(ctx context.Context, p *HandbackPlan) error {
-	var leases coordinationv1.LeaseList
-	if err := h.Management.List(ctx, &leases, client.InNamespace(h.Namespace)); err != nil {
-		return fmt.Errorf("listing Leases: %w", err)
+	leases, err := h.leases(ctx)
+	if err != nil {
+		return err
 	}
-	for _, lease := range leases.Items {
-		if lease.Name != h.LeaseName && !strings.HasPrefix(lease.Name, h.LeaseName+shard.LeaseInfix) {
-			continue
-		}
+	for _, lease := range leases {
 		if holder := h.holder(lease.Spec); holder != "" {
 			p.Obstacles = append(p.Obstacles, fmt.Sprintf("a controller runs: Lease %s is held by %q: stop it, it would put back what is removed here", client.ObjectKeyFromObject(&lease), holder))
 		}
 	}
 	var machines cluster.MachineList
 	var booting []string
-	err := pages(ctx, h.Worker, &machines, func() {
+	err = pages(ctx, h.Worker, &machines, func() {
 		for _, m := range machines.Items {
 			if m.Status.NodeRef == nil && m.DeletionTimestamp.IsZero() && h.Now.Before(m.CreationTimestamp.Add(bootTime)) {
 				booting = append(booting, m.Namespace+"/"+m.Name)
@@ -261,25 +334,33 @@ func (h *Handback) planSources(ctx context.Context, p *HandbackPlan) error {
 // planSecrets removes what the reference would not keep up to date or delete: the
 // credentials of generations, and the scripts of edge pools, which it only creates
 // (contract: section 15.1).
-func (h *Handback) planSecrets(ctx context.Context, p *HandbackPlan) error {
+func (h *Handback) planSecrets(ctx context.Context, p *HandbackPlan, served map[string]bool) error {
 	return h.eachOf(ctx, h.Worker, corev1.SchemeGroupVersion.WithKind("Secret"), func(s *metav1.PartialObjectMetadata) {
 		namespace, name, ok := cutKey(ownerOf(s))
 		md := &cluster.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
-		if ok && (s.Name == inputsName(md) || s.Name == edgeName(md)) {
+		if ok && served[ownerOf(s)] && (s.Name == inputsName(md) || s.Name == edgeName(md)) {
 			h.planDelete(p, h.Worker, s)
 		}
 	}, client.InNamespace(api.NamespaceCloudInitSettings), client.MatchingLabels{api.LabelManagedBy: api.FieldManager})
 }
 
 // planTokens leaves each pool one bootstrap token: the reference fails on a second.
-func (h *Handback) planTokens(ctx context.Context, p *HandbackPlan) error {
+func (h *Handback) planTokens(ctx context.Context, p *HandbackPlan, served map[string]bool) error {
+	ours := map[string]bool{} // values of the label
+	for key := range served {
+		if namespace, name, ok := cutKey(key); ok {
+			ours[tokenLabel(&cluster.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}})] = true
+		}
+	}
 	var list corev1.SecretList
 	if err := h.Worker.List(ctx, &list, client.InNamespace(metav1.NamespaceSystem), client.HasLabels{api.LabelTokenPool}); err != nil {
 		return fmt.Errorf("listing bootstrap tokens: %w", err)
 	}
 	byPool := map[string][]corev1.Secret{}
 	for _, s := range list.Items {
-		byPool[s.Labels[api.LabelTokenPool]] = append(byPool[s.Labels[api.LabelTokenPool]], s)
+		if pool := s.Labels[api.LabelTokenPool]; ours[pool] {
+			byPool[pool] = append(byPool[pool], s)
+		}
 	}
 	for _, pool := range slices.Sorted(maps.Keys(byPool)) {
 		if len(byPool[pool]) < 2 {

@@ -65,12 +65,12 @@ func (h *Handback) others(ctx context.Context) ([]string, error) {
 
 // planAccess removes the rights of pools' own tokens: the binding first, then what it
 // binds.
-func (h *Handback) planAccess(ctx context.Context, p *HandbackPlan) error {
+func (h *Handback) planAccess(ctx context.Context, p *HandbackPlan, served map[string]bool) error {
 	for _, kind := range []schema.GroupVersionKind{
 		rbacv1.SchemeGroupVersion.WithKind("RoleBinding"), rbacv1.SchemeGroupVersion.WithKind("Role"), corev1.SchemeGroupVersion.WithKind("ServiceAccount"),
 	} {
 		err := h.eachOf(ctx, h.Worker, kind, func(obj *metav1.PartialObjectMetadata) {
-			if ownerOf(obj) != "" {
+			if served[ownerOf(obj)] {
 				h.planDelete(p, h.Worker, obj)
 			}
 		}, client.InNamespace(api.NamespaceCloudInitSettings), client.MatchingLabels{api.LabelManagedBy: api.FieldManager})

@@ -2,6 +2,7 @@ package pools
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -138,9 +139,50 @@ func TestHandbackBesideOthers(t *testing.T) {
 		Directory: &api.DirectorySource{Path: "profiles"}, Interval: metav1.Duration{Duration: time.Minute}, RetryInterval: metav1.Duration{Duration: time.Minute},
 	}}
 	f.ensure(other)
+	f.source()
+	defer f.patch(&api.ProfileSource{ObjectMeta: metav1.ObjectMeta{Namespace: f.r.Namespace, Name: "source"}}, `{"metadata":{"finalizers":null}}`)
 	steps, p := f.planned(f.handback())
+	steps = slices.DeleteFunc(steps, func(s string) bool { return s == "remove the finalizer of ProfileSource NS/source" })
 	if len(steps) != 0 || !slices.ContainsFunc(p.Warnings, func(w string) bool { return strings.Contains(w, other.Namespace) }) {
 		t.Errorf("planned is %q, warnings are %q", steps, p.Warnings)
+	}
+}
+
+// A namespace that no controller served is an error, and the objects of pools whose
+// configuration is in another namespace are not touched: their nodes use them.
+func TestHandbackOfAnotherNamespace(t *testing.T) {
+	f := newFixture(t)
+	f.r.Settings.NodeHTTPProxy = "http://user:canary@proxy.example.com"
+	f.reconcile()
+	f.source()
+	defer f.patch(&api.ProfileSource{ObjectMeta: metav1.ObjectMeta{Namespace: f.r.Namespace, Name: "source"}}, `{"metadata":{"finalizers":null}}`)
+	mistyped := f.handback()
+	mistyped.Namespace = cluster.Shared(t).Namespace(t)
+	_, err := mistyped.Plan(t.Context())
+	var wrong *WrongNamespaceError
+	if !errors.As(err, &wrong) || !slices.Contains(wrong.Others, f.r.Namespace) || !strings.Contains(err.Error(), f.r.Namespace) {
+		t.Fatalf("got %v", err)
+	}
+	f.ensure(&api.ProfileSource{ObjectMeta: metav1.ObjectMeta{Namespace: mistyped.Namespace, Name: "source"}, Spec: api.ProfileSourceSpec{
+		Directory: &api.DirectorySource{Path: "profiles"}, Interval: metav1.Duration{Duration: time.Minute}, RetryInterval: metav1.Duration{Duration: time.Minute},
+	}})
+	of := func(h *Handback) (out []string) {
+		p, err := h.Plan(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range p.Steps {
+			if strings.Contains(s.What, f.pool.Name+"-") {
+				out = append(out, s.What)
+			}
+		}
+		return out
+	}
+	if steps := of(mistyped); len(steps) != 0 {
+		t.Errorf("of another namespace's pools planned is %q", steps)
+	}
+	if steps := of(f.handback()); len(steps) == 0 {
+		t.Error("of its own pools nothing is planned")
 	}
 }
 
