@@ -50,6 +50,7 @@ type Snapshot struct {
 	AskedAt time.Time
 
 	objects database
+	scope   scope
 	tag     plumbing.Hash // the annotated tag at Reference; zero where there is none
 }
 
