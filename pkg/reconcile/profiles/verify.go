@@ -90,7 +90,7 @@ func compare(ctx context.Context, ps *api.ProfileSource, snap *source.Snapshot) 
 	continued := false
 	if !isTag(snap) { // a tag stands for one commit
 		var err error
-		if continued, err = snap.Contains(ctx, commit); err != nil {
+		if continued, err = snap.Continues(ctx, commit); err != nil {
 			return p, err
 		}
 	}
@@ -116,7 +116,7 @@ func (e *rewriteError) Error() string {
 
 // rewritten names what happened, with the old and the new commit.
 func rewritten(r api.Rewrite) string {
-	return fmt.Sprintf("history was rewritten by a force-push or a moved tag: %s does not continue %s, which was there before", notes.Clean(r.To), notes.Clean(r.From))
+	return fmt.Sprintf("history was rewritten by a force-push, a moved tag, or a merge whose first parent is not what was followed: %s does not continue %s, which was there before", notes.Clean(r.To), notes.Clean(r.From))
 }
 
 // verify checks signatures. Where it is not known what is new, it must have been
