@@ -149,8 +149,8 @@ type verification struct {
 	snapshot *Snapshot
 	objects  *objects
 	head     plumbing.Hash
-	old      bool // what is signed was made long ago
-	spent    int  // tree entries that were compared
+	old      bool     // what is signed was made long ago
+	spent    int      // tree entries that were compared
 	matters  []string // see tops
 	faults   []fault
 	more     int
