@@ -116,6 +116,9 @@ func (ln *line) edits(snap *source.Snapshot) source.Step {
 	for _, r := range snap.Refused {
 		there[r.Path] = true // not gone, only not readable
 	}
+	if there[source.MoreRefused] {
+		return step // what is not listed may be there
+	}
 	for path := range ln.tree {
 		if !there[path] {
 			step.Changes = append(step.Changes, source.Change{Path: path})

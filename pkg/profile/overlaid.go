@@ -399,6 +399,9 @@ func (l *layers) set(p place, now overlaid) {
 	}
 	n.overlays = slices.Clone(n.overlays)
 	n.overlays[p.index] = now
+	if !now.good() && had.good() { // it came to something before its base was put out of reach
+		n.before = append(slices.DeleteFunc(slices.Clone(n.before), func(id identity) bool { return id.name == o.Name }), had.id)
+	}
 	l.ln.tree[p.path] = &n
 	if !now.good() {
 		first := *now.problems[0]

@@ -62,6 +62,10 @@ type File struct {
 	Dirty bool // directories only: not the content of the commit at Head, or there is none
 }
 
+// MoreRefused is the path of the last Refusal of a list that is cut off. No entry of a
+// repository is called so.
+const MoreRefused = "..."
+
 // Refusal is an entry that was not read.
 type Refusal struct {
 	Path   string // printable: odd characters are escaped as in Go
