@@ -331,6 +331,24 @@ func TestVersionsAtHead(t *testing.T) {
 	}
 }
 
+// So many files are refused that the list of them is cut off: a file of the history that
+// is not listed may be there all the same, and is not gone (security.md 32).
+func TestFilesBeyondTheLimits(t *testing.T) {
+	push, repo := pushes(t)
+	push(map[string]*string{basePath: baseAt("v1.0.0")})
+	for more, want := range map[bool]int{false: 0, true: 1} {
+		snap := *repo.fetch(repo.mirrors)
+		snap.Files, snap.Refused = nil, []source.Refusal{{Path: "profiles/a.yaml", Reason: "too many files"}}
+		if more {
+			snap.Refused = append(snap.Refused, source.Refusal{Path: source.MoreRefused, Reason: "and 1 more"})
+		}
+		cat, err := (&Indexer{}).Catalogue(t.Context(), &snap)
+		if err != nil || len(cat.Current) != want {
+			t.Errorf("cut off %v: current is %+v, %v", more, cat.Current, err)
+		}
+	}
+}
+
 // pushes is a repository to which commits are pushed one by one.
 func pushes(t *testing.T) (push func(map[string]*string), repo *repository) {
 	t.Helper()
