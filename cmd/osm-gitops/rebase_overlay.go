@@ -114,11 +114,13 @@ func runRebaseOverlay(ctx context.Context, flags rebaseFlags, stdout, stderr io.
 		fmt.Fprintf(stderr, "osm-gitops: %s: %q starts from profile %q %s, and there is no newer version of it\n", flags.file, overlay.Name, onto.Profile, onto.Version)
 		return nil
 	}
-	if err := r.show(ctx, onto, stdout, stderr); err != nil {
+	now, err := r.show(ctx, onto, stdout, stderr)
+	if err != nil || !flags.write {
 		return err
 	}
-	if !flags.write {
-		return nil
+	if overlay.Spec.From.Digest != "" {
+		now.Version = onto.Version // without what marks an edited file
+		onto.Digest = profile.Digest(now)
 	}
 	return r.write(data, onto, stderr)
 }
@@ -156,7 +158,7 @@ type rebase struct {
 func (r *rebase) target(ctx context.Context) (api.ProfileOverlayBase, error) {
 	from := r.overlay.Spec.From
 	if r.flags.onto != "" {
-		return api.ProfileOverlayBase{Profile: from.Profile, Version: r.flags.onto}, nil
+		return api.ProfileOverlayBase{Profile: from.Profile, Version: r.flags.onto, Builtin: from.Builtin}, nil
 	}
 	newer, ok, err := r.bases.index.Newest(ctx, r.bases.snap, from)
 	if err != nil {
@@ -168,14 +170,18 @@ func (r *rebase) target(ctx context.Context) (api.ProfileOverlayBase, error) {
 	return newer, nil
 }
 
-// show prints what changes. The error is what does not fit.
-func (r *rebase) show(ctx context.Context, onto api.ProfileOverlayBase, stdout, stderr io.Writer) error {
+// show prints what changes, and returns the base to go to. The error is what does not fit.
+func (r *rebase) show(ctx context.Context, onto api.ProfileOverlayBase, stdout, stderr io.Writer) (osm.OperatingSystemProfileSpec, error) {
 	moved := r.overlay
 	moved.Spec.From = onto
 	now, err := r.bases.base(ctx, r.in, moved)
 	if err != nil {
-		return err
+		return now.Spec, err
 	}
+	return now.Spec, r.compare(ctx, onto, now, stdout, stderr)
+}
+
+func (r *rebase) compare(ctx context.Context, onto api.ProfileOverlayBase, now profile.Document, stdout, stderr io.Writer) error {
 	was, err := r.bases.base(ctx, r.in, r.overlay)
 	var missing *profile.MissingBaseError
 	if errors.As(err, &missing) {
@@ -244,7 +250,7 @@ func (r *rebase) write(data []byte, onto api.ProfileOverlayBase, stderr io.Write
 		}
 		own = "v" + v.IncPatch().String()
 	}
-	out, err := profile.WithVersions(data, r.overlay, own, onto.Version)
+	out, err := profile.WithVersions(data, r.overlay, own, onto)
 	if err != nil {
 		return err
 	}

@@ -136,7 +136,7 @@ func (b *bases) base(ctx context.Context, in profile.Contents, o profile.Overlay
 		return profile.Document{}, err
 	}
 	for _, d := range docs {
-		if d.Name == o.Spec.From.Profile && d.Spec.Version == o.Spec.From.Version {
+		if from := o.Spec.From; !from.Builtin && d.Name == from.Profile && d.Spec.Version == from.Version && (from.Digest == "" || d.Digest == from.Digest) {
 			return d, nil
 		}
 	}

@@ -66,7 +66,10 @@ func (a *assembly) resolve(ctx context.Context, o Overlay, depth int) (Document,
 	a.open[o.key()] = true
 	defer delete(a.open, o.key())
 	base, ok := a.docs[from]
-	if lower, is := a.overlays[from]; is && !ok {
+	if o.Spec.From.Builtin {
+		ok = false
+	}
+	if lower, is := a.overlays[from]; is && !ok && !o.Spec.From.Builtin {
 		if a.open[from] {
 			a.say(o, fmt.Errorf("goes round in a circle: %q %s (%s:%d) starts from this overlay: one of them must start from something else", lower.Name, lower.Spec.Version, lower.Path, lower.Line("spec.from")))
 			return Document{}, false, nil
@@ -82,7 +85,7 @@ func (a *assembly) resolve(ctx context.Context, o Overlay, depth int) (Document,
 			return Document{}, false, nil
 		}
 	}
-	if !ok {
+	if !ok || o.Spec.From.Digest != "" && o.Spec.From.Digest != base.Digest {
 		var err error
 		var missing *MissingBaseError
 		switch base, err = a.elsewhere(ctx, o); {

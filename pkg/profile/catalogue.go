@@ -57,6 +57,9 @@ type Version struct {
 	// From is what a ProfileOverlay starts from; nil where the file is a profile in
 	// full. Its CurrentPath is "" unless the file is what it was.
 	From *Version
+	// AtHead says that the file at CurrentPath has this content. Else that file is refused,
+	// and stands for what an earlier commit held.
+	AtHead bool
 	// Builtin says that it is one of Indexer.Builtin.
 	Builtin bool
 
@@ -101,6 +104,10 @@ type Indexer struct {
 	Check Check
 	// Builtin are the profiles in which an overlay's base is looked for last; nil has none.
 	Builtin *source.Embedded
+	// Guard says why an overlay in one file must not start from what another file holds:
+	// others may change that. nil allows all. An overlay that names a digest, or a
+	// built-in base, needs no asking.
+	Guard func(overlay, base string) error
 
 	blobs    map[string]*reading
 	line     *line

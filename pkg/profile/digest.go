@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"regexp"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	kjson "sigs.k8s.io/json"
@@ -16,6 +17,9 @@ import (
 // digestRecipe is the version of the canonical form that Digest hashes. It
 // travels with every digest, so that another form never looks like other content.
 const digestRecipe = "v1:sha256:"
+
+// wellFormedDigest is what Digest returns.
+var wellFormedDigest = regexp.MustCompile(`^` + digestRecipe + `[0-9a-f]{64}$`)
 
 // Digest returns "v1:sha256:" and 64 hex digits over the canonical form of a
 // spec. A file, and the object that an API server made of it, have one digest.

@@ -14,22 +14,31 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 )
 
-// WithVersions returns the file of an overlay with other versions: its own, and its
-// base's. Nothing else changes, no comment and no blank. An error says why the file has
+// WithVersions returns the file of an overlay with another version of its own, and with
+// another base of the same profile: its version and, if the overlay names one, its
+// digest. Nothing else changes, no comment and no blank. An error says why the file has
 // to be edited by hand.
-func WithVersions(data []byte, o Overlay, own, from string) ([]byte, error) {
+func WithVersions(data []byte, o Overlay, own string, from api.ProfileOverlayBase) ([]byte, error) {
 	root, err := overlayNode(data, o)
 	if err != nil {
 		return nil, err
 	}
 	spec := mappingField(root, "spec")
 	lines := bytes.SplitAfter(data, []byte("\n"))
+	base := mappingField(spec, "from")
 	for _, edit := range []struct {
-		in       *yaml.Node
-		field    string
-		was, now string
-	}{{mappingField(spec, "from"), "spec.from.version", o.Spec.From.Version, from}, {spec, "spec.version", o.Spec.Version, own}} {
-		n := valueOf(edit.in, "version")
+		in         *yaml.Node
+		key, field string
+		was, now   string
+	}{
+		{base, "version", "spec.from.version", o.Spec.From.Version, from.Version},
+		{base, "digest", "spec.from.digest", o.Spec.From.Digest, from.Digest},
+		{spec, "version", "spec.version", o.Spec.Version, own},
+	} {
+		if edit.was == edit.now {
+			continue
+		}
+		n := valueOf(edit.in, edit.key)
 		if n == nil || n.Kind != yaml.ScalarNode || n.Value != edit.was {
 			return nil, fmt.Errorf("%s:%d: %s: is not written out here: edit it by hand", o.Path, o.Line(edit.field), edit.field)
 		}
@@ -89,13 +98,13 @@ func replaceValue(line []byte, n *yaml.Node, now string) ([]byte, error) {
 }
 
 // verifyEdit holds an edited file to what it was meant to be.
-func verifyEdit(data []byte, o Overlay, own, from string) error {
+func verifyEdit(data []byte, o Overlay, own string, from api.ProfileOverlayBase) error {
 	in, err := DecodeFile(o.Path, data)
 	if err != nil {
 		return err
 	}
 	want := *o.Spec.DeepCopy()
-	want.Version, want.From.Version = own, from
+	want.Version, want.From = own, from
 	for _, got := range in.Overlays {
 		if got.Name == o.Name && reflect.DeepEqual(got.Spec, want) {
 			return nil

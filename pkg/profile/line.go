@@ -116,6 +116,9 @@ func (ln *line) edits(snap *source.Snapshot) source.Step {
 	for _, r := range snap.Refused {
 		there[r.Path] = true // not gone, only not readable
 	}
+	if there[source.MoreRefused] {
+		return step // what is not listed may be there
+	}
 	for path := range ln.tree {
 		if !there[path] {
 			step.Changes = append(step.Changes, source.Change{Path: path})
@@ -302,22 +305,23 @@ func withoutDirt(v string) string {
 // catalogue reads the answer off the state.
 func (ln *line) catalogue(x *Indexer, snap *source.Snapshot) *Catalogue {
 	c := &Catalogue{History: make(map[string][]Version, len(ln.order))}
-	for _, name := range slices.Sorted(maps.Keys(ln.selected)) {
-		v := ln.selected[name]
-		v.From = ln.placed(v.From)
-		c.Current = append(c.Current, v)
-	}
 	all := ln.allOffers()
-	at := map[key]string{}
+	at, held := map[key]string{}, map[identity]bool{}
 	for _, offers := range all {
 		for _, o := range offers {
 			at[key{o.id.name, o.id.version}] = o.path
+			held[o.id] = held[o.id] || !o.broken
 		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(ln.selected)) {
+		v := ln.selected[name]
+		v.From, v.AtHead = ln.placed(v.From), held[identity{v.Name, v.Version, v.Digest}]
+		c.Current = append(c.Current, v)
 	}
 	for name, keys := range ln.order {
 		for _, k := range keys {
 			v := ln.accepted[k]
-			v.CurrentPath, v.From = at[k], ln.placed(v.From)
+			v.CurrentPath, v.From, v.AtHead = at[k], ln.placed(v.From), held[identity{v.Name, v.Version, v.Digest}]
 			c.History[name] = append(c.History[name], v)
 		}
 	}
@@ -330,6 +334,17 @@ func (ln *line) catalogue(x *Indexer, snap *source.Snapshot) *Catalogue {
 	}
 	x.addLines(snap, c.Refused)
 	return c
+}
+
+// places lists the files of the tree that have the content of a version.
+func (ln *line) places(v Version) []string {
+	var out []string
+	for _, o := range ln.offers(v.Name) {
+		if !o.broken && o.id.version == v.Version && o.id.digest == v.Digest {
+			out = append(out, o.path)
+		}
+	}
+	return out
 }
 
 // skipped lists what only earlier commits hold, and could not be read.

@@ -18,7 +18,8 @@ import (
 const maxOverlays = 8
 
 // MissingBaseError says that the base of an overlay is nowhere: neither in the source
-// nor among the built-in profiles of this program. Another release may have it.
+// nor among the built-in profiles of this program. Another release may have it. Or what
+// is there is not what the overlay names, or must not be taken.
 type MissingBaseError struct {
 	// Base is what is asked for.
 	Base api.ProfileOverlayBase
@@ -28,6 +29,8 @@ type MissingBaseError struct {
 	Refused string
 	// Folder is all that was searched, where that is in no Git work tree; else "".
 	Folder string
+	// Instead says what is there and why it is not taken, "" where nothing is.
+	Instead string
 }
 
 // WithFolder is an error of looking for a base with the folder that was searched.
@@ -44,6 +47,8 @@ func WithFolder(err error, folder string) error {
 func (e *MissingBaseError) Error() string {
 	what := fmt.Sprintf("there is no profile %q %s", e.Base.Profile, e.Base.Version)
 	switch {
+	case e.Instead != "":
+		return e.Instead
 	case e.Refused != "":
 		return fmt.Sprintf("the base, profile %q %s, is refused: mend %s first", e.Base.Profile, e.Base.Version, e.Refused)
 	case e.Folder != "":
@@ -54,6 +59,10 @@ func (e *MissingBaseError) Error() string {
 			what += ": name"
 		}
 		return what + " a folder that holds both the overlay and its base"
+	case e.Base.Builtin && len(e.Offered) > 0:
+		return fmt.Sprintf("%s built in, and spec.from.builtin asks for that; there is %s: name one of them (osm-gitops rebase-overlay shows what changes), or put the base into the repository and take builtin away", what, strings.Join(e.Offered, ", "))
+	case e.Base.Builtin:
+		return what + " built in, and spec.from.builtin asks for that: name one that is, or take builtin away"
 	case len(e.Offered) > 0:
 		return fmt.Sprintf("%s, neither in the repository or its history nor built in; there is %s: name one of them (osm-gitops rebase-overlay shows what changes), or put the base into the repository", what, strings.Join(e.Offered, ", "))
 	}
@@ -107,9 +116,9 @@ func (ln *line) placed(v *Version) *Version {
 		return nil
 	}
 	out := *v
-	out.From, out.CurrentPath = ln.placed(v.From), ""
+	out.From, out.CurrentPath, out.AtHead = ln.placed(v.From), "", false
 	if n := ln.tree[v.Path]; n != nil && n.blob == v.blob {
-		out.CurrentPath = v.Path
+		out.CurrentPath, out.AtHead = v.Path, true
 	}
 	return &out
 }
@@ -178,8 +187,11 @@ func (l *layers) resolve(ctx context.Context, p place) error {
 	}
 	l.open = append(l.open, p)
 	o := l.ln.tree[p.path].reading.overlays[p.index]
-	from := key{o.Spec.From.Profile, o.Spec.From.Version}
-	for _, other := range l.offered[from] {
+	var below []place
+	if !o.Spec.From.Builtin {
+		below = l.offered[key{o.Spec.From.Profile, o.Spec.From.Version}]
+	}
+	for _, other := range below {
 		if err := l.resolve(ctx, other); err != nil {
 			return err
 		}
@@ -216,7 +228,7 @@ func (l *layers) come(ctx context.Context, p place, o Overlay) (now overlaid, sa
 	if round := l.circles[p]; round != "" {
 		return wrong("spec.from", fmt.Errorf("goes round in a circle: %s: one of them must start from something else", round))
 	}
-	base, err := l.base(ctx, o.Spec.From)
+	base, err := l.base(ctx, p.path, o.Spec.From)
 	var missing *MissingBaseError
 	if errors.As(err, &missing) {
 		return wrong("spec.from", err)
@@ -252,16 +264,44 @@ func (v *Version) same(w Version) bool {
 	return v.Digest == w.Digest && v.blob == w.blob && v.where() == w.where()
 }
 
-// base finds the version that an overlay starts from.
-func (l *layers) base(ctx context.Context, from api.ProfileOverlayBase) (Version, error) {
-	if v, ok := l.ln.base(from, l.stage.dirty); ok {
-		return *l.ln.placed(&v), nil
+// base finds the version that the overlay in a file starts from; "" is no file of the
+// source, of which nothing is asked.
+func (l *layers) base(ctx context.Context, overlay string, from api.ProfileOverlayBase) (Version, error) {
+	var found []Version
+	if !from.Builtin {
+		for _, v := range l.ln.bases(from, l.stage.dirty) {
+			found = append(found, *l.ln.placed(&v))
+		}
 	}
-	if v, ok, err := l.x.builtinVersion(ctx, from); ok || err != nil {
-		return v, err
+	v, ok, err := l.x.builtinVersion(ctx, from)
+	if err != nil {
+		return Version{}, err
+	}
+	if ok {
+		found = append(found, v)
+	}
+	if from.Digest == "" && len(found) > 0 {
+		return found[0], l.guard(overlay, from, found[0])
+	}
+	var others []string
+	for _, v := range found {
+		digest, err := l.committedDigest(ctx, v)
+		if err != nil {
+			return Version{}, err
+		}
+		if digest == from.Digest {
+			return v, nil
+		}
+		others = append(others, fmt.Sprintf("%s (%s)", v.where(), digest))
+	}
+	if len(others) > 0 {
+		return Version{}, &MissingBaseError{Base: from, Instead: fmt.Sprintf("profile %q %s has another content than spec.from.digest says: there is %s: write the digest of the one that is meant", from.Profile, from.Version, strings.Join(others, ", "))}
 	}
 	missing := &MissingBaseError{Base: from}
 	for _, k := range l.ln.order[from.Profile] {
+		if from.Builtin {
+			break
+		}
 		missing.Offered = append(missing.Offered, withoutDirt(k.version))
 	}
 	builtins, err := l.x.builtin(ctx)
@@ -281,19 +321,61 @@ func (l *layers) base(ctx context.Context, from api.ProfileOverlayBase) (Version
 	return Version{}, missing
 }
 
-// base finds a version in the tree, then in the history. Where files are edited that no
+// committedDigest is the digest that a version has or, of an edited file, will have.
+func (l *layers) committedDigest(ctx context.Context, v Version) (string, error) {
+	if !v.dirty {
+		return v.Digest, nil
+	}
+	doc, err := l.x.document(ctx, l.snap, v, v.where())
+	if err != nil {
+		return "", err
+	}
+	spec := *doc.Spec.DeepCopy()
+	spec.Version = withoutDirt(spec.Version)
+	return Digest(spec), nil
+}
+
+// guard refuses a base that others may change than the overlay, unless its content is
+// in a file that they may not change.
+func (l *layers) guard(overlay string, from api.ProfileOverlayBase, v Version) error {
+	if l.x.Guard == nil || overlay == "" || v.Builtin {
+		return nil
+	}
+	err := l.x.Guard(overlay, v.Path)
+	for _, path := range l.ln.places(v) {
+		if err == nil {
+			return nil
+		}
+		if l.x.Guard(overlay, path) == nil {
+			err = nil
+		}
+	}
+	if err == nil {
+		return nil
+	}
+	remedy := fmt.Sprintf("move %s to where they may not, or write digest: %s under spec.from if exactly this content is meant", v.Path, v.Digest)
+	if _, ok := l.x.builtins[key{from.Profile, from.Version}]; ok {
+		remedy = fmt.Sprintf("write builtin: true under spec.from of %s for the built-in profile, or %s", overlay, remedy)
+	}
+	return &MissingBaseError{Base: from, Instead: fmt.Sprintf("the base, profile %q %s, is in %s, which others may change than %s: %v: %s", from.Profile, from.Version, v.where(), overlay, err, remedy)}
+}
+
+// bases finds a version in the tree, then in the history. Where files are edited that no
 // commit holds, such a file comes first: it is what its author tries out.
-func (ln *line) base(from api.ProfileOverlayBase, dirty bool) (Version, bool) {
+func (ln *line) bases(from api.ProfileOverlayBase, dirty bool) []Version {
+	var out []Version
 	if dirty {
 		for _, o := range ln.offers(from.Profile) {
 			v, ok := ln.accepted[key{o.id.name, o.id.version}]
 			if ok && v.dirty && !o.broken && withoutDirt(v.Version) == from.Version {
-				return v, true
+				out = append(out, v)
 			}
 		}
 	}
-	v, ok := ln.accepted[key{from.Profile, from.Version}]
-	return v, ok
+	if v, ok := ln.accepted[key{from.Profile, from.Version}]; ok {
+		out = append(out, v)
+	}
+	return out
 }
 
 // refusedFile is the file in the tree that has a version and is refused.
@@ -317,6 +399,9 @@ func (l *layers) set(p place, now overlaid) {
 	}
 	n.overlays = slices.Clone(n.overlays)
 	n.overlays[p.index] = now
+	if !now.good() && had.good() { // it came to something before its base was put out of reach
+		n.before = append(slices.DeleteFunc(slices.Clone(n.before), func(id identity) bool { return id.name == o.Name }), had.id)
+	}
 	l.ln.tree[p.path] = &n
 	if !now.good() {
 		first := *now.problems[0]

@@ -255,3 +255,116 @@ func TestWhereABaseIs(t *testing.T) {
 		}
 	}
 }
+
+// An overlay gets the base that it names, whatever else lies about under that name and
+// version, and where others may change a file it is no base of a guarded overlay
+// (security.md 38).
+func TestBasesThatOthersMayChange(t *testing.T) {
+	shadow := strings.NewReplacer("osp-base", "osp-builtin", "version = 2", "evil").Replace(based)
+	shipped := Digest(decodeOne(t, strings.ReplaceAll(based, "osp-base", "osp-builtin")).Spec)
+	mine := Digest(decodeOne(t, shadow).Spec)
+	guard := func(overlay, base string) error {
+		if strings.HasPrefix(overlay, "profiles/prod/") && !strings.HasPrefix(base, "profiles/prod/") {
+			return errors.New("only ops may change that")
+		}
+		return nil
+	}
+	for name, c := range map[string]struct {
+		overlay, base string // paths
+		from          string
+		want, says    string
+	}{
+		"a shadow beside is refused":             {overlay: "profiles/prod/over.yaml", base: "profiles/dev/x.yaml", says: `profiles/prod/over.yaml:7: spec.from: the base, profile "osp-builtin" v1.0.0, is in profiles/dev/x.yaml, which others may change than profiles/prod/over.yaml: only ops may change that: write builtin: true under spec.from of profiles/prod/over.yaml`},
+		"the built-in one, by name":              {overlay: "profiles/prod/over.yaml", base: "profiles/dev/x.yaml", from: "builtin: true", want: shipped},
+		"the built-in one, by digest":            {overlay: "profiles/prod/over.yaml", base: "profiles/dev/x.yaml", from: "digest: " + shipped, want: shipped},
+		"the file, by digest":                    {overlay: "profiles/prod/over.yaml", base: "profiles/dev/x.yaml", from: "digest: " + mine, want: mine},
+		"a digest that nothing has":              {overlay: "profiles/prod/over.yaml", base: "profiles/dev/x.yaml", from: "digest: v1:sha256:" + strings.Repeat("0", 64), says: "has another content than spec.from.digest says: there is profiles/dev/x.yaml (" + mine + "), builtin:shipped/osp-builtin.yaml (" + shipped + ")"},
+		"both, and they are not the same":        {overlay: "profiles/prod/over.yaml", base: "profiles/dev/x.yaml", from: "builtin: true, digest: " + mine, says: "has another content than spec.from.digest says: there is builtin:shipped/osp-builtin.yaml (" + shipped + ")"},
+		"a file that is guarded as the overlay":  {overlay: "profiles/prod/over.yaml", base: "profiles/prod/x.yaml", want: mine},
+		"an overlay that is not guarded":         {overlay: "profiles/dev/over.yaml", base: "profiles/prod/x.yaml", want: mine},
+		"the built-in one, where no file has it": {overlay: "profiles/prod/over.yaml", want: shipped},
+		"something that is no digest":            {overlay: "profiles/prod/over.yaml", from: "digest: sha256:abc", says: "spec.from.digest"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			push, repo := pushes(t)
+			content := *overAt("osp-over", "v2.0.0", "osp-builtin", "v1.0.0", "a")
+			if c.from != "" {
+				content = strings.Replace(content, "version: v1.0.0", "version: v1.0.0, "+c.from, 1)
+				if !strings.Contains(content, c.from) {
+					t.Fatalf("not written: %s", content)
+				}
+			}
+			push(map[string]*string{c.overlay: &content})
+			if c.base != "" {
+				push(map[string]*string{c.base: &shadow, c.overlay: text(strings.Replace(content, "v2.0.0", "v2.1.0", 1))})
+			}
+			cat := repo.catalogue(&Indexer{Check: needsHello, Builtin: builtins(), Guard: guard})
+			var got string
+			for _, v := range cat.Current {
+				if v.Name == "osp-over" && (c.base == "" || v.Version == "v2.1.0") && v.From != nil {
+					got = v.From.Digest
+				}
+			}
+			var said strings.Builder
+			for _, r := range cat.Refused {
+				said.WriteString(r.Error() + "\n")
+			}
+			if got != c.want || !strings.Contains(said.String(), c.says) || c.says == "" && said.Len() > 0 {
+				t.Errorf("the base is %q, want %q, and refused is %s", got, c.want, said.String())
+			}
+		})
+	}
+}
+
+// A file that is refused stands for what an earlier commit held, and says so.
+func TestVersionsAtHead(t *testing.T) {
+	push, repo := pushes(t)
+	push(map[string]*string{basePath: baseAt("v1.0.0")})
+	push(map[string]*string{basePath: text(strings.Replace(*baseAt("v1.0.0"), "version v1.0.0", "other", 1))})
+	cat := repo.catalogue(&Indexer{})
+	if len(cat.Current) != 1 || cat.Current[0].AtHead || cat.Current[0].CurrentPath != basePath || len(cat.Refused) != 1 {
+		t.Errorf("current is %+v, refused %v", cat.Current, cat.Refused)
+	}
+	push(map[string]*string{basePath: baseAt("v1.0.0")})
+	if cat = repo.catalogue(&Indexer{}); !cat.Current[0].AtHead {
+		t.Errorf("current is %+v", cat.Current)
+	}
+}
+
+// So many files are refused that the list of them is cut off: a file of the history that
+// is not listed may be there all the same, and is not gone (security.md 32).
+func TestFilesBeyondTheLimits(t *testing.T) {
+	push, repo := pushes(t)
+	push(map[string]*string{basePath: baseAt("v1.0.0")})
+	for more, want := range map[bool]int{false: 0, true: 1} {
+		snap := *repo.fetch(repo.mirrors)
+		snap.Files, snap.Refused = nil, []source.Refusal{{Path: "profiles/a.yaml", Reason: "too many files"}}
+		if more {
+			snap.Refused = append(snap.Refused, source.Refusal{Path: source.MoreRefused, Reason: "and 1 more"})
+		}
+		cat, err := (&Indexer{}).Catalogue(t.Context(), &snap)
+		if err != nil || len(cat.Current) != want {
+			t.Errorf("cut off %v: current is %+v, %v", more, cat.Current, err)
+		}
+	}
+}
+
+// pushes is a repository to which commits are pushed one by one.
+func pushes(t *testing.T) (push func(map[string]*string), repo *repository) {
+	t.Helper()
+	repo, h := newRepository(t), newHistory(0)
+	return func(change map[string]*string) {
+		h.out.Reset()
+		h.head = h.commit("main", h.head, 0, change)
+		repo.importStream(h.out.String())
+	}, repo
+}
+
+func decodeOne(t *testing.T, data string) Document {
+	t.Helper()
+	in, err := DecodeFile("x.yaml", []byte(data))
+	if err != nil || len(in.Profiles) != 1 {
+		t.Fatalf("%d profiles, %v", len(in.Profiles), err)
+	}
+	return in.Profiles[0]
+}

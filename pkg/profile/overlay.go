@@ -52,6 +52,9 @@ func (f *file) validateOverlay(d *decoder, obj *api.ProfileOverlay) {
 			say("spec.from.version", "%v: a base is named by one version exactly", err)
 		}
 	}
+	if d := spec.From.Digest; d != "" && !wellFormedDigest.MatchString(d) {
+		say("spec.from.digest", "is %q: write %q and 64 hex digits, as the annotation gitops.k8c.io/digest of the base has it", shortened(d, maxFieldBytes), digestRecipe)
+	}
 	if spec.From.Profile == obj.Metadata.Name && spec.From.Version == spec.Version && spec.Version != "" {
 		say("spec.from", "is the overlay itself, %q %s: name another profile, or an earlier version", spec.From.Profile, spec.From.Version)
 	}

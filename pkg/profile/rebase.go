@@ -21,7 +21,7 @@ func (x *Indexer) Base(ctx context.Context, snap *source.Snapshot, from api.Prof
 		return Document{}, err
 	}
 	l := layers{x: x, ln: x.tip, snap: snap, stage: stage{dirty: true}}
-	v, err := l.base(ctx, from)
+	v, err := l.base(ctx, "", from)
 	if err != nil {
 		return Document{}, err
 	}
@@ -30,14 +30,15 @@ func (x *Indexer) Base(ctx context.Context, snap *source.Snapshot, from api.Prof
 
 // Newest returns the version of a profile that an overlay may start from in place of
 // another one: the current one of the snapshot, or of a profile that it does not have
-// the built-in one. ok is false where that is not newer.
+// the built-in one, as of an overlay that asks for that. ok is false where that is not
+// newer. A digest is left out: it is the other version's.
 func (x *Indexer) Newest(ctx context.Context, snap *source.Snapshot, from api.ProfileOverlayBase) (newer api.ProfileOverlayBase, ok bool, err error) {
 	cat, err := x.Catalogue(ctx, snap)
 	if err != nil {
 		return newer, false, err
 	}
-	newer.Profile = from.Profile
-	if i := slices.IndexFunc(cat.Current, func(v Version) bool { return v.Name == from.Profile }); i >= 0 {
+	newer.Profile, newer.Builtin = from.Profile, from.Builtin
+	if i := slices.IndexFunc(cat.Current, func(v Version) bool { return v.Name == from.Profile }); i >= 0 && !from.Builtin {
 		newer.Version = withoutDirt(cat.Current[i].Version)
 	} else {
 		docs, err := x.builtin(ctx)

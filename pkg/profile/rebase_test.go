@@ -116,18 +116,26 @@ spec:
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := WithVersions([]byte(other), o.Overlays[0], "v2.0.1", "v1.1.0")
+	onto := api.ProfileOverlayBase{Profile: "osp-base", Version: "v1.1.0"}
+	got, err := WithVersions([]byte(other), o.Overlays[0], "v2.0.1", onto)
 	want := strings.NewReplacer(`"v2.0.0"`, `"v2.0.1"`, "'v1.0.0'", "'v1.1.0'").Replace(other)
 	if err != nil || string(got) != want {
 		t.Errorf("%v\n%s", err, cmp.Diff(want, string(got)))
 	}
-	got, err = WithVersions([]byte(other), o.Overlays[1], "v2.0.1", "v1.1.0")
+	got, err = WithVersions([]byte(other), o.Overlays[1], "v2.0.1", onto)
 	want = strings.NewReplacer("  version: v2.0.0\n", "  version: v2.0.1\n", "version: v1.0.0}", "version: v1.1.0}").Replace(other)
 	if err != nil || string(got) != want {
 		t.Errorf("%v\n%s", err, cmp.Diff(want, string(got)))
 	}
+	was, now := digestRecipe+strings.Repeat("0", 64), digestRecipe+strings.Repeat("1", 64)
+	pinned := strings.Replace(over, "version: v1.0.0}", "version: v1.0.0, builtin: true, digest: "+was+"}", 1)
+	got, err = WithVersions([]byte(pinned), decodeOverlay(t, pinned), "v2.0.1", api.ProfileOverlayBase{Profile: "osp-base", Version: "v1.1.0", Builtin: true, Digest: now})
+	want = strings.NewReplacer("  version: v2.0.0\n", "  version: v2.0.1\n", "version: v1.0.0,", "version: v1.1.0,", was, now).Replace(pinned)
+	if err != nil || string(got) != want {
+		t.Errorf("%v\n%s", err, cmp.Diff(want, string(got)))
+	}
 	shared := strings.NewReplacer("version: v2.0.0\n", "version: &v v1.0.0\n", "version: v1.0.0}", "version: *v}").Replace(over)
-	if _, err := WithVersions([]byte(shared), decodeOverlay(t, shared), "v2.0.1", "v1.1.0"); err == nil || !strings.Contains(err.Error(), "by hand") {
+	if _, err := WithVersions([]byte(shared), decodeOverlay(t, shared), "v2.0.1", onto); err == nil || !strings.Contains(err.Error(), "by hand") {
 		t.Errorf("one value for both: %v", err)
 	}
 }

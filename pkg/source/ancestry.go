@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing"
 )
 
-// Contains tells whether a commit is Head or in its history. A commit that the
-// repository does not have any more is not.
+// Contains tells whether a commit is Head or in its history, be it by a merge. A commit
+// that the repository does not have any more is not. What was followed is another
+// question: see Continues.
 func (s *Snapshot) Contains(ctx context.Context, c Commit) (bool, error) {
 	if c == s.Head {
 		return true, nil
@@ -20,6 +22,27 @@ func (s *Snapshot) Contains(ctx context.Context, c Commit) (bool, error) {
 	found, err := s.objects.reader().descends(ctx, plumbing.NewHash(string(s.Head)), plumbing.NewHash(string(c)))
 	if err != nil {
 		return false, fmt.Errorf("looking for %s in the history of %s of %s: %w", c, s.Revision, s.Repository, s.objects.explain(err))
+	}
+	return found, nil
+}
+
+// Continues tells whether a commit is Head or on its first-parent line, so that whoever
+// followed that commit follows Head without going back. A merge that has the commit as
+// another than the first parent does not continue it.
+func (s *Snapshot) Continues(ctx context.Context, c Commit) (bool, error) {
+	if c == s.Head {
+		return true, nil
+	}
+	if s.objects == nil || !isObjectID(string(c)) {
+		return false, nil
+	}
+	o, old := s.objects.reader(), plumbing.NewHash(string(c))
+	if !o.has(old) {
+		return false, nil
+	}
+	_, found, err := o.firstParents(ctx, plumbing.NewHash(string(s.Head)), func(id plumbing.Hash) bool { return id == old })
+	if err != nil {
+		return false, fmt.Errorf("looking for %s on the line of %s of %s: %w", c, s.Revision, s.Repository, s.objects.explain(err))
 	}
 	return found, nil
 }
@@ -67,11 +90,12 @@ func (o *objects) walk(ctx context.Context, from plumbing.Hash, visit func(plumb
 }
 
 // since lists the first-parent line of a head, oldest first, from the first commit
-// on that is not in the history of another. That one has to be there.
-func (o *objects) since(ctx context.Context, head, old plumbing.Hash) ([]plumbing.Hash, error) {
-	line, met, err := o.firstParents(ctx, head, func(id plumbing.Hash) bool { return id == old })
-	if err != nil || met {
-		return line, err
+// on that is not in the history of another. That one has to be there. It continues that
+// one if it is on the line itself.
+func (o *objects) since(ctx context.Context, head, old plumbing.Hash) (line []plumbing.Hash, continues bool, err error) {
+	line, continues, err = o.firstParents(ctx, head, func(id plumbing.Hash) bool { return id == old })
+	if err != nil || continues {
+		return line, continues, err
 	}
 	known := map[plumbing.Hash]bool{}
 	err = o.walk(ctx, old, func(id plumbing.Hash) bool {
@@ -79,10 +103,10 @@ func (o *objects) since(ctx context.Context, head, old plumbing.Hash) ([]plumbin
 		return true
 	})
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	line, _, err = o.firstParents(ctx, head, func(id plumbing.Hash) bool { return known[id] })
-	return line, err
+	return line, false, err
 }
 
 // firstParents lists a line, oldest first, up to a commit at which it ends.
@@ -109,19 +133,47 @@ func (o *objects) firstParents(ctx context.Context, head plumbing.Hash, end func
 	return line, met, nil
 }
 
-// changedPaths lists every path, not of profiles alone, at which two trees differ in
-// content, kind or mode, sorted. A folder that came or went is listed by what is in it.
-func (o *objects) changedPaths(ctx context.Context, from, to plumbing.Hash) ([]string, error) {
-	c := comparison{objects: o}
-	err := c.folders(ctx, from, to, "", 0)
-	slices.Sort(c.paths)
-	return slices.Compact(c.paths), err
+// pathChange is a path at which two trees differ. Was and is are zero where there is
+// nothing, or a folder.
+type pathChange struct {
+	path    string
+	was, is entry
 }
 
+// comparison finds every path, not of profiles alone, at which two trees differ in
+// content, kind or mode. A folder that came or went is told by what is in it.
 type comparison struct {
 	objects *objects
-	entries int
-	paths   []string
+	tops    []string // where to look; "" is everywhere, and none is in another
+	entries int      // looked at since it was made
+	room    int      // the most of them
+	found   []pathChange
+}
+
+// trees compares two trees, and returns what differs in the order of paths.
+func (c *comparison) trees(ctx context.Context, from, to plumbing.Hash) ([]pathChange, error) {
+	c.found = nil
+	for _, top := range c.tops {
+		if top == "" {
+			if err := c.folders(ctx, from, to, "", 0); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		was, err := c.objects.find(ctx, from, strings.Split(top, "/"))
+		if err != nil {
+			return nil, err
+		}
+		is, err := c.objects.find(ctx, to, strings.Split(top, "/"))
+		if err != nil {
+			return nil, err
+		}
+		if err := c.entry(ctx, was, is, top, 0); err != nil {
+			return nil, err
+		}
+	}
+	slices.SortFunc(c.found, func(a, b pathChange) int { return strings.Compare(a.path, b.path) })
+	return c.found, nil
 }
 
 func (c *comparison) folders(ctx context.Context, from, to plumbing.Hash, prefix string, depth int) error {
@@ -137,8 +189,8 @@ func (c *comparison) folders(ctx context.Context, from, to plumbing.Hash, prefix
 		if err != nil {
 			return err
 		}
-		if c.entries += len(entries); c.entries > maxComparedEntries {
-			return fail(ErrInvalid, "a commit changes folders of more than %d entries", maxComparedEntries)
+		if c.entries += len(entries); c.entries > c.room {
+			return fail(ErrInvalid, "comparing what commits change looks at more than %d entries", c.room)
 		}
 		for _, e := range entries {
 			if id == from {
@@ -165,15 +217,66 @@ func (c *comparison) entry(ctx context.Context, from, to entry, path string, dep
 	if from.id == to.id && from.mode == to.mode {
 		return nil
 	}
-	folderOf := func(e entry) plumbing.Hash {
-		if e.mode&modeKind == modeFolder {
-			return e.id
-		}
-		return plumbing.ZeroHash
-	}
-	fromFolder, toFolder := folderOf(from), folderOf(to)
-	if from.id != fromFolder || to.id != toFolder { // one of them is no folder and not nothing
-		c.paths = append(c.paths, path)
+	was, fromFolder := splitEntry(from)
+	is, toFolder := splitEntry(to)
+	if was != is {
+		c.found = append(c.found, pathChange{path, was, is})
 	}
 	return c.folders(ctx, fromFolder, toFolder, path, depth+1)
+}
+
+// splitEntry tells a folder, by its tree, from anything else.
+func splitEntry(e entry) (file entry, folder plumbing.Hash) {
+	if e.mode&modeKind == modeFolder {
+		return entry{}, e.id
+	}
+	return entry{mode: e.mode, id: e.id}, plumbing.ZeroHash
+}
+
+// newestBefore returns, of the commits before one on its first-parent line, that which
+// says that it is the latest; zero where there is none before. What is found is
+// remembered, so that asking about all commits of a line costs one walk.
+func (o *objects) newestBefore(ctx context.Context, id plumbing.Hash) (plumbing.Hash, error) {
+	o.timing.Lock()
+	defer o.timing.Unlock()
+	if o.newest == nil || len(o.newest) > maxCommits {
+		o.newest = map[plumbing.Hash]plumbing.Hash{}
+	}
+	line, _, err := o.firstParents(ctx, id, func(at plumbing.Hash) bool {
+		_, known := o.newest[at]
+		return known
+	})
+	if err != nil {
+		return plumbing.ZeroHash, err
+	}
+	for _, at := range line {
+		c, err := o.commit(ctx, at)
+		if err != nil {
+			return plumbing.ZeroHash, err
+		}
+		if len(c.parents) == 0 {
+			o.newest[at] = plumbing.ZeroHash
+			continue
+		}
+		if o.newest[at], err = o.later(ctx, o.newest[c.parents[0]], c.parents[0]); err != nil {
+			return plumbing.ZeroHash, err
+		}
+	}
+	return o.newest[id], nil
+}
+
+// later returns which of two commits says that it is the later one. The first may be zero.
+func (o *objects) later(ctx context.Context, a, b plumbing.Hash) (plumbing.Hash, error) {
+	if a.IsZero() {
+		return b, nil
+	}
+	first, err := o.commit(ctx, a)
+	if err != nil {
+		return a, err
+	}
+	second, err := o.commit(ctx, b)
+	if err != nil || !second.committedAt.After(first.committedAt) {
+		return a, err
+	}
+	return b, nil
 }

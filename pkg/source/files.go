@@ -158,7 +158,7 @@ func (r *refusals) sorted() []Refusal {
 	list := slices.Clone(r.list)
 	slices.SortFunc(list, func(a, b Refusal) int { return strings.Compare(a.Path, b.Path) })
 	if r.more > 0 {
-		list = append(list, Refusal{Path: "...", Reason: fmt.Sprintf("and %d more", r.more)})
+		list = append(list, Refusal{Path: MoreRefused, Reason: fmt.Sprintf("and %d more", r.more)})
 	}
 	return list
 }

@@ -336,6 +336,7 @@ func (m *mirror) snapshot(ctx context.Context, t target, at choice) (*Snapshot, 
 		Refused:    refused,
 		Line:       steps,
 		objects:    m,
+		scope:      t.scope(),
 		tag:        at.tag,
 	}, nil
 }

@@ -264,7 +264,11 @@ func TestContains(t *testing.T) {
 	o := s.fetch().objects.reader()
 	tree := func(rev string) string { return s.git("rev-parse", rev+"^{tree}") }
 	for _, pair := range [][2]string{{"HEAD~1", "HEAD"}, {string(root), "HEAD"}, {"HEAD", "HEAD"}, {"elsewhere", "HEAD"}} {
-		got, err := o.changedPaths(t.Context(), objectHash(tree(pair[0])), objectHash(tree(pair[1])))
+		found, err := (&comparison{objects: o, tops: []string{""}, room: maxLineEntries}).trees(t.Context(), objectHash(tree(pair[0])), objectHash(tree(pair[1])))
+		var got []string
+		for _, c := range found {
+			got = append(got, c.path)
+		}
 		want := strings.Fields(s.git("diff-tree", "-r", "--name-only", "--no-renames", tree(pair[0]), tree(pair[1])))
 		if diff := cmp.Diff(strings.Join(want, " "), strings.Join(got, " ")); err != nil || diff != "" {
 			t.Errorf("%v: %v %s", pair, err, diff)

@@ -221,7 +221,7 @@ func (t *workTree) snapshot(ctx context.Context, head plumbing.Hash, in scope) (
 	if err != nil {
 		return nil, err
 	}
-	s := &Snapshot{Revision: revision("", head), Head: Commit(head.String()), objects: t}
+	s := &Snapshot{Revision: revision("", head), Head: Commit(head.String()), objects: t, scope: in}
 	if s.Files, s.Refused, err = t.objects.files(ctx, c.tree, in); err != nil {
 		return nil, err
 	}

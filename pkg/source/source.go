@@ -50,6 +50,7 @@ type Snapshot struct {
 	AskedAt time.Time
 
 	objects database
+	scope   scope
 	tag     plumbing.Hash // the annotated tag at Reference; zero where there is none
 }
 
@@ -60,6 +61,10 @@ type File struct {
 	Data  []byte
 	Dirty bool // directories only: not the content of the commit at Head, or there is none
 }
+
+// MoreRefused is the path of the last Refusal of a list that is cut off. No entry of a
+// repository is called so.
+const MoreRefused = "..."
 
 // Refusal is an entry that was not read.
 type Refusal struct {

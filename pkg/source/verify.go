@@ -16,11 +16,12 @@ import (
 )
 
 const (
-	// maxComparedEntries bounds the comparison of two whole trees, of which only the
-	// folders that differ are opened.
-	maxComparedEntries = 1_000_000
 	// maxComparedDepth is deeper than any path of at most 4096 bytes people make.
 	maxComparedDepth = 256
+	// maxClockSkew is how much older than an earlier commit of its line a commit may say
+	// that it is, where its signature is good by that word alone: clocks are set to wrong
+	// zones, and not to another week.
+	maxClockSkew = 24 * time.Hour
 	// maxNamedCommits is how many commits an error names.
 	maxNamedCommits = 10
 )
@@ -98,12 +99,19 @@ func (e *UnverifiedError) Error() string { return e.message }
 // of the head. An *UnverifiedError means that the snapshot must not be used; any
 // other error that it could not be found out.
 //
-// The range begins after the newest commit of the first-parent line that is in the
-// history of Since: Since itself, and after a force-push the merge base. What then
-// still differs between Since and Head, for instance because the line was set back,
-// counts as changed by Head. Without Since there is no range, and Paths are held
-// against the files as they are: the commit that last changed each of them must be
-// signed by who may, with a key that was valid then.
+// Paths are held against what changes a path that a glob matches: its content, its
+// mode, its being there, and whether an IgnoreFile hides it, wherever that lies.
+//
+// The range is the first-parent line after Since. Where Since is not on that line, after
+// a force-push or a merge that has it as another than the first parent, the range begins
+// after the newest commit that is in its history, and whoever signed Head must be allowed
+// to change all that differs between Since and Head.
+//
+// Without Since there is no range, and Paths are held against the history: of each path
+// the last commit of the first-parent line that changed it must be signed by who may,
+// with a key that was valid then. Of a key that has an end the line has to bear out when
+// the commit was made: it may follow none that is newer. A merge changes also what it
+// does not take over of its other parents.
 func (s *Snapshot) Verify(ctx context.Context, d Demand) ([]Signed, error) {
 	if s.objects == nil || s.Head == "" || s.Reference == "" && d.Tag {
 		return nil, fail(ErrInvalid, "there is no commit or tag that could be signed")
@@ -120,13 +128,14 @@ func (s *Snapshot) Verify(ctx context.Context, d Demand) ([]Signed, error) {
 	return good, nil
 }
 
-// SignatureOf says who signed a commit that was accepted long ago. The error is
-// that of Keys.Verify where there is no good signature.
+// SignatureOf says who signed a commit that was accepted long ago, with a key that may
+// have ended since. The error is that of Keys.Verify where there is no good signature,
+// and an *signature.Error, too, where the key has an end and the commit follows a newer one.
 func (s *Snapshot) SignatureOf(ctx context.Context, c Commit, keys *signature.Keys) (Signed, error) {
 	if s.objects == nil || !isObjectID(string(c)) {
 		return Signed{}, fail(ErrNotFound, "there is no such commit")
 	}
-	v := verification{Demand: Demand{Keys: keys}, snapshot: s, objects: s.objects.reader()}
+	v := verification{Demand: Demand{Keys: keys}, snapshot: s, objects: s.objects.reader(), old: true}
 	good, _, err := v.commit(ctx, plumbing.NewHash(string(c)))
 	if err != nil {
 		return Signed{}, s.objects.explain(err)
@@ -140,6 +149,9 @@ type verification struct {
 	snapshot *Snapshot
 	objects  *objects
 	head     plumbing.Hash
+	old      bool     // what is signed was made long ago
+	spent    int      // tree entries that were compared
+	matters  []string // see tops
 	faults   []fault
 	more     int
 }
@@ -222,8 +234,26 @@ func (v *verification) commit(ctx context.Context, id plumbing.Hash) (Signed, st
 	if err != nil {
 		return Signed{}, "", &signature.Error{Reason: signature.Invalid, Message: err.Error()}
 	}
-	good, err := v.Keys.Verify(id.String(), s.payload, s.signature, signature.Times{Made: s.made, Now: v.Now})
+	good, err := v.Keys.Verify(id.String(), s.payload, s.signature, signature.Times{Made: s.made, Now: v.Now, Old: v.old})
+	if err == nil && v.old && good.Ends {
+		err = v.backdated(ctx, id, good)
+	}
 	return Signed{"commit " + id.String(), good}, s.about, err
+}
+
+// backdated refuses a signature that is older than a commit which it follows. Whoever has
+// a key that has ended can write any time into a commit.
+func (v *verification) backdated(ctx context.Context, id plumbing.Hash, good signature.Signature) error {
+	newest, err := v.objects.newestBefore(ctx, id)
+	if err != nil || newest.IsZero() {
+		return err
+	}
+	c, err := v.objects.commit(ctx, newest)
+	if err != nil || !c.committedAt.After(good.Made.Add(maxClockSkew)) {
+		return err
+	}
+	return &signature.Error{Reason: signature.OfExpiredKey, Message: fmt.Sprintf("it is signed with %s, which has an end, and says that it was made at %s, but follows commit %s of %s",
+		good.Key, good.Made.UTC().Format(time.RFC3339), newest, c.committedAt.UTC().Format(time.RFC3339))}
 }
 
 // tag checks the tag at Reference. Its own name must be that of the reference: else
@@ -267,19 +297,20 @@ func (v *verification) history(ctx context.Context) error {
 		v.note(RangeUnknown, fmt.Sprintf("commit %s, which was applied last, is neither in this history nor in the mirror any more, so what is new since then cannot be told", v.Since))
 		return nil
 	}
-	line, err := v.objects.since(ctx, v.head, old)
+	line, continues, err := v.objects.since(ctx, v.head, old)
 	if err != nil {
 		return err
 	}
-	touched := map[string]bool{}
 	for _, id := range line {
-		if err := v.newCommit(ctx, id, touched); err != nil {
+		if err := v.newCommit(ctx, id); err != nil {
 			return err
 		}
 	}
-	if len(v.Paths) == 0 {
+	if continues || len(v.Paths) == 0 {
 		return nil
 	}
+	// What the commits of the line changed says nothing of what differs: they change
+	// another commit than Since.
 	before, err := v.objects.commit(ctx, old)
 	if err != nil {
 		return err
@@ -288,16 +319,15 @@ func (v *verification) history(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	changed, err := v.objects.changedPaths(ctx, before.tree, after.tree)
+	changed, err := v.changed(ctx, before.tree, after.tree)
 	if err != nil {
 		return err
 	}
-	changed = slices.DeleteFunc(changed, func(p string) bool { return touched[p] })
-	return v.allowed(ctx, v.head, changed, fmt.Sprintf("changes %%q (set back from commit %s)", v.Since))
+	return v.allowed(ctx, v.head, changed, claim{fmt.Sprintf("changes %%q (set back from commit %s)", v.Since), rewriteRemedy})
 }
 
-// newCommit checks one commit of the range, and notes which paths it changed.
-func (v *verification) newCommit(ctx context.Context, id plumbing.Hash, touched map[string]bool) error {
+// newCommit checks one commit of the range.
+func (v *verification) newCommit(ctx context.Context, id plumbing.Hash) error {
 	if v.Range {
 		had := len(v.faults) + v.more
 		_, about, err := v.commit(ctx, id)
@@ -320,76 +350,42 @@ func (v *verification) newCommit(ctx context.Context, id plumbing.Hash, touched 
 		}
 		parent = before.tree
 	}
-	changed, err := v.objects.changedPaths(ctx, parent, c.tree)
+	changed, err := v.changed(ctx, parent, c.tree)
 	if err != nil {
 		return err
 	}
-	for _, p := range changed {
-		touched[p] = true
-	}
-	return v.allowed(ctx, id, changed, "changes %q")
+	return v.allowed(ctx, id, changed, claim{"changes %q", rangeRemedy})
 }
+
+// claim is what is said against a commit: a format for a path, and what helps.
+type claim struct{ does, remedy string }
 
 const (
 	// rangeRemedy is what helps against a bad commit that others follow: it stays part
 	// of what is new, also when it is reverted.
 	rangeRemedy = ": push a history without it, reverting it does not help"
+	// rewriteRemedy is what helps where the line goes round what was applied.
+	rewriteRemedy = ": push a history that has it on its first-parent line, or let who may change all of it sign the newest commit"
 	// presentRemedy is what helps where no range is known.
-	presentRemedy = ": let who may change it commit it anew, for instance with another version"
+	presentRemedy = ": let who may change it commit it anew, for instance with another version; a file that is gone comes back and goes again"
 )
 
-// allowed checks that a commit may change some paths. How is a format for the first
-// of them.
-func (v *verification) allowed(ctx context.Context, id plumbing.Hash, changed []string, how string) error {
+// allowed checks that a commit may change some paths.
+func (v *verification) allowed(ctx context.Context, id plumbing.Hash, changed []string, c claim) error {
 	for _, demand := range v.Paths {
 		i := slices.IndexFunc(changed, demand.Matches)
 		if i < 0 {
 			continue
 		}
 		good, about, err := v.commit(ctx, id)
-		remedy := rangeRemedy
-		if v.Now.IsZero() {
-			remedy = presentRemedy
-		}
-		what := fmt.Sprintf("commit %s %s "+how, id, about, brief(changed[i]))
+		what := fmt.Sprintf("commit %s %s "+c.does, id, about, brief(changed[i]))
 		if err == nil && !good.By(demand.Principals) {
 			v.note(NotAllowed, fmt.Sprintf("%s and is signed by %s, but what matches %q may be changed by %s only%s",
-				what, good.Signature, demand.Glob, strings.Join(demand.Principals, ", "), remedy))
+				what, good.Signature, demand.Glob, strings.Join(demand.Principals, ", "), c.remedy))
 		}
-		if err = v.fault(err, what, remedy); err != nil {
+		if err = v.fault(err, what, c.remedy); err != nil {
 			return err
 		}
 	}
-	return nil
-}
-
-// present checks the files as they are, when nothing is known of what was before.
-func (v *verification) present(ctx context.Context) error {
-	last := map[string]Commit{}
-	for _, step := range v.snapshot.Line {
-		for _, c := range step.Changes {
-			last[c.Path] = step.Commit
-		}
-	}
-	files := map[Commit][]string{}
-	var order []Commit
-	for _, f := range v.snapshot.Files {
-		c, ok := last[f.Path]
-		if !ok {
-			return fail(ErrInvalid, "no commit of the first-parent line made %q what it is", f.Path)
-		}
-		if files[c] == nil {
-			order = append(order, c)
-		}
-		files[c] = append(files[c], f.Path)
-	}
-	old := *v
-	old.Now = time.Time{}
-	for _, c := range order {
-		if err := old.allowed(ctx, plumbing.NewHash(string(c)), files[c], "was the last to change %q"); err != nil {
-			return err
-		}
-	}
-	v.faults, v.more = old.faults, old.more
 	return nil
 }

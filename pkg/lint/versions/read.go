@@ -67,6 +67,7 @@ func merged(ctx context.Context, where location, base *source.Snapshot) (func(so
 		}
 		is, ok := known[commit]
 		if !ok {
+			// By a merge of the base into the branch as well as by starting from it.
 			// What cannot be told is taken for merged: a finding too many says why.
 			contains, err := head.Contains(ctx, commit)
 			is = contains || err != nil

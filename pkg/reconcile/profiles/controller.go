@@ -249,6 +249,15 @@ func (r *Reconciler) sync(ctx context.Context, ps *api.ProfileSource) (outcome, 
 	out.deaf = ps.Spec.Webhook != nil && !r.Hooks
 	failed, signatures := map[string]bool{}, map[string]string{}
 	for _, v := range want.apply {
+		why, err := l.approval.vouch(ctx, snap, v)
+		if err != nil {
+			return outcome{}, err
+		}
+		if why != "" {
+			failed[v.Name] = true
+			out.refused = append(out.refused, fmt.Errorf("%s: profile %q %s is what an earlier commit holds, and nobody vouches for that: %s: give the profile a new version", v.CurrentPath, v.Name, v.Version, why))
+			continue
+		}
 		made, signed, err := r.ensure(ctx, l, v)
 		var conflict *conflictError
 		switch {
@@ -388,7 +397,7 @@ func (r *Reconciler) remember(ps *api.ProfileSource) (remembered, error) {
 	if known, ok := r.indexers[key]; ok && known.of == string(what) {
 		return known, nil
 	}
-	known := remembered{of: string(what), indexer: &profile.Indexer{Check: r.Check, Builtin: r.Bases}, lines: &source.Lines{}, artifact: &lastArtifact{}, ring: &keyring{}, archive: newArchive()}
+	known := remembered{of: string(what), indexer: &profile.Indexer{Check: r.Check, Builtin: r.Bases, Guard: guardOf(ps.Spec.Git)}, lines: &source.Lines{}, artifact: &lastArtifact{}, ring: &keyring{}, archive: newArchive()}
 	r.indexers[key] = known
 	return known, nil
 }

@@ -242,6 +242,9 @@ func (r *Reconciler) events(before, ps *api.ProfileSource, out outcome, err erro
 	if err != nil {
 		if changed(before, ps) {
 			r.event(ps, corev1.EventTypeWarning, failure(err), "%v", err)
+			if rewrite := out.approval.rewrite; rewrite != nil && failure(err) != api.EventHistoryRewritten {
+				r.event(ps, corev1.EventTypeWarning, api.EventHistoryRewritten, "%s; nothing of it is applied", rewritten(*rewrite))
+			}
 		}
 		return
 	}

@@ -2,6 +2,8 @@ package profiles
 
 import (
 	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -115,6 +117,81 @@ func TestForcePushThatIsHeld(t *testing.T) {
 	if f.ps.Status.Repository != other {
 		t.Errorf("the revision is of %q", f.ps.Status.Repository)
 	}
+}
+
+// A merge that has what was applied as its second parent is a fast-forward for Git. Who
+// follows the branch goes back all the same: it is told, held, and by path policies
+// refused (security.md 31).
+func TestMergeThatGoesRoundMain(t *testing.T) {
+	round := func(f *following, key, onto string) string {
+		t.Helper()
+		was := f.git("rev-parse", "main")
+		f.git("checkout", "--quiet", "--detach", onto)
+		sign := []string{"-c", "gpg.format=ssh", "-c", "user.signingkey=" + key, "-c", "commit.gpgsign=" + strconv.FormatBool(key != "")}
+		f.git(append(sign, "merge", "--quiet", "--no-ff", "--strategy=ours", "--message=Merge branch 'main'", was)...)
+		f.git("checkout", "--quiet", "-B", "main")
+		f.git("merge-base", "--is-ancestor", was, "main")
+		f.push()
+		return f.git("rev-parse", "HEAD")
+	}
+	t.Run("unsigned", func(t *testing.T) {
+		f := newFollowing(t, func(git *api.GitSource) { git.OnRewrite = "Hold" })
+		old := f.commit("", "v1.0.0", "one")
+		reviewed := f.commit("", "v1.1.0", "two")
+		f.applied("main@sha1:" + reviewed)
+		f.told()
+		merge := round(f, "", old)
+		f.refused(api.ReasonHistoryRewritten, "main@sha1:"+merge+" does not continue main@sha1:"+reviewed, "a merge")
+		f.toldOf("Warning HistoryRewritten", merge, reviewed)
+		f.spec(func(git *api.GitSource) { git.OnRewrite = "Accept" })
+		f.applied("main@sha1:" + merge)
+		f.toldOf("Warning HistoryRewritten", merge, reviewed)
+		if r := f.ps.Status.LastRewrite; r == nil || r.From != "main@sha1:"+reviewed || r.To != "main@sha1:"+merge {
+			t.Errorf("the last rewrite was %+v", r)
+		}
+	})
+	t.Run("onto a draft of who may change it", func(t *testing.T) {
+		f := newFollowing(t, func(git *api.GitSource) {
+			verified("HEAD")(git)
+			git.Verify.Range = true
+			git.Verify.Paths = []api.PathPrincipals{{Glob: "*.yaml", Principals: []string{"ops@example.com"}}}
+			git.OnRewrite = "Hold"
+		})
+		dev, devLine := f.key("dev@example.com")
+		ops, opsLine := f.key("ops@example.com")
+		f.secret(devLine + opsLine)
+		f.commit(ops, "v1.0.0", "one")
+		f.git("checkout", "--quiet", "-b", "draft")
+		f.commit(ops, "v1.1.0", "a draft")
+		f.git("checkout", "--quiet", "main")
+		reviewed := f.commit(ops, "v1.2.0", "reviewed")
+		f.applied("main@sha1:" + reviewed)
+		f.told()
+		merge := round(f, dev, "draft")
+		f.refused(api.ReasonVerificationFailed, "main@sha1:"+merge+" does not continue main@sha1:"+reviewed)
+		f.condition(api.SourceVerifiedCondition, metav1.ConditionFalse, api.ReasonSignerNotAllowed, merge, `changes "osp-a.yaml" (set back from commit `+reviewed+")", "dev@example.com")
+		f.toldOf("Warning HistoryRewritten", "Warning VerificationFailed", merge, reviewed)
+		f.annotate(api.AnnotationAcceptRewrite, merge) // it accepts a history, and no other signer
+		f.refused(api.ReasonVerificationFailed, merge)
+		if e := f.ps.Status.Profiles[0]; e.Version != "v1.2.0" {
+			t.Errorf("current is %+v", e)
+		}
+
+		// Ops merges a branch of dev: main is the first parent.
+		f.git("checkout", "--quiet", "-B", "main", reviewed)
+		f.git("checkout", "--quiet", "-b", "feature", reviewed+"~1")
+		f.do(os.WriteFile(filepath.Join(f.dir, "README.md"), []byte("x"), 0o600))
+		f.git("add", "--all")
+		f.git("commit", "--quiet", "--message=feature")
+		f.git("checkout", "--quiet", "main")
+		f.git("-c", "gpg.format=ssh", "-c", "user.signingkey="+dev, "-c", "commit.gpgsign=true", "merge", "--quiet", "--no-ff", "--message=Merge pull request", "feature")
+		f.push()
+		f.told()
+		f.applied("main@sha1:" + f.git("rev-parse", "main"))
+		if said := f.told(); strings.Contains(said, "HistoryRewritten") {
+			t.Errorf("a merge into main is told as a rewrite: %s", said)
+		}
+	})
 }
 
 // A tag stands for one commit, also when the other one continues it.

@@ -219,7 +219,7 @@ func TestStatusOfRefusedCommits(t *testing.T) {
 	f.git("commit", "--quiet", "--amend", "--message=other")
 	held := f.commit(ada, "v1.2.0", "three")
 	f.asks()
-	h.wait(held+" failed", "refused: history was rewritten by a force-push or a moved tag")
+	h.wait(held+" failed", "refused: history was rewritten by a force-push, a moved tag, or a merge")
 	f.secret("")
 	f.asks()
 	f.asks()

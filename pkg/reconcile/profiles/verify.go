@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -90,7 +91,7 @@ func compare(ctx context.Context, ps *api.ProfileSource, snap *source.Snapshot) 
 	continued := false
 	if !isTag(snap) { // a tag stands for one commit
 		var err error
-		if continued, err = snap.Contains(ctx, commit); err != nil {
+		if continued, err = snap.Continues(ctx, commit); err != nil {
 			return p, err
 		}
 	}
@@ -116,7 +117,7 @@ func (e *rewriteError) Error() string {
 
 // rewritten names what happened, with the old and the new commit.
 func rewritten(r api.Rewrite) string {
-	return fmt.Sprintf("history was rewritten by a force-push or a moved tag: %s does not continue %s, which was there before", notes.Clean(r.To), notes.Clean(r.From))
+	return fmt.Sprintf("history was rewritten by a force-push, a moved tag, or a merge whose first parent is not what was followed: %s does not continue %s, which was there before", notes.Clean(r.To), notes.Clean(r.From))
 }
 
 // verify checks signatures. Where it is not known what is new, it must have been
@@ -148,6 +149,29 @@ func demandOf(v *api.GitVerification) source.Demand {
 		d.Paths = append(d.Paths, source.PathDemand{Glob: p.Glob, Principals: p.Principals})
 	}
 	return d
+}
+
+// guardOf says which files may be the base of which overlay: those that nobody may change
+// who may not change the overlay, too. nil allows all.
+func guardOf(git *api.GitSource) func(overlay, base string) error {
+	if git == nil || git.Verify == nil || len(git.Verify.Paths) == 0 {
+		return nil
+	}
+	paths := demandOf(git.Verify).Paths
+	return func(overlay, base string) error {
+		for _, p := range paths {
+			if !p.Matches(overlay) || slices.ContainsFunc(paths, func(q source.PathDemand) bool { return q.Matches(base) && isSubset(q.Principals, p.Principals) }) {
+				continue
+			}
+			return fmt.Errorf("what matches %q may be changed by %s only, and spec.git.verify.paths does not say that of %s", p.Glob, strings.Join(p.Principals, ", "), base)
+		}
+		return nil
+	}
+}
+
+// isSubset tells whether all of some names are among others.
+func isSubset(some, others []string) bool {
+	return !slices.ContainsFunc(some, func(name string) bool { return !slices.Contains(others, name) })
 }
 
 // checkVerify refuses a demand that nothing could ever meet.

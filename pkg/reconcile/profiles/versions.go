@@ -301,11 +301,25 @@ func (r *Reconciler) refusedWrites(ctx context.Context, l look, err error) error
 	return nil
 }
 
-// vouch says why a version of the history must not be made, "" where it may: where
-// signatures are demanded its commit needs a good one, of somebody who may change
-// the file. The key may have ended since. What lies in the source is approved with it.
+// vouch says why a version must not be made that an earlier commit holds, or the base of
+// which one does, "" where it may: where signatures are demanded that commit needs a good
+// one, of somebody who may change the file. The key may have ended since. What lies in
+// the source is approved with it.
 func (a approval) vouch(ctx context.Context, snap *source.Snapshot, v profile.Version) (string, error) {
-	if a.keys == nil || v.Commit == "" || v.CurrentPath != "" {
+	for at := &v; at != nil; at = at.From {
+		why, err := a.vouchOne(ctx, snap, *at)
+		if why != "" && at != &v {
+			why = fmt.Sprintf("of its base, profile %q %s from %s, %s", at.Name, at.Version, at.Path, why)
+		}
+		if err != nil || why != "" {
+			return why, err
+		}
+	}
+	return "", nil
+}
+
+func (a approval) vouchOne(ctx context.Context, snap *source.Snapshot, v profile.Version) (string, error) {
+	if a.keys == nil || v.Commit == "" || v.AtHead {
 		return "", nil
 	}
 	good, err := snap.SignatureOf(ctx, v.Commit, a.keys)

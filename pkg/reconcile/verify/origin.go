@@ -185,7 +185,7 @@ func (o *origin) findBefore(ctx context.Context, what claim) error {
 	if r == nil || invalid != nil {
 		return nil //nolint:nilerr // an artifact's revision has no line
 	}
-	if on, err := o.line.Contains(ctx, id); err != nil || !on {
+	if on, err := o.line.Continues(ctx, id); err != nil || !on {
 		return err
 	}
 	snap, err := r.at(ctx, what.commit)
@@ -297,7 +297,7 @@ func (o *origin) selects(ctx context.Context, what claim, selected string) (bool
 	if invalid != nil || o.line == nil {
 		return false, nil //nolint:nilerr // what is no commit selects nothing
 	}
-	if on, err := o.line.Contains(ctx, id); err != nil || !on {
+	if on, err := o.line.Continues(ctx, id); err != nil || !on {
 		return false, err
 	}
 	for _, r := range []*repository{o.repository, o.before} {

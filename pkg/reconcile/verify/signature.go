@@ -79,7 +79,7 @@ func (v *Verifier) otherSignature(ctx context.Context, o *origin, u other) ([]Ch
 		return []Check{u.check.with(differ("signature", 0, "a good one"+because(u.claimed), notes.Clean(u.bad.Message)))}, nil //nolint:nilerr // a text that names no commit is the finding
 	}
 	// Accepted for the signature of a later commit.
-	on, err := o.line.Contains(ctx, id)
+	on, err := o.line.Continues(ctx, id)
 	if err != nil {
 		return nil, err
 	}

@@ -35,7 +35,7 @@ type Keys struct {
 
 type question struct {
 	id   string
-	old  bool // Times.Now is zero: apart, so that the two kinds do not displace each other
+	old  bool // Times.old: apart, so that the two kinds do not displace each other
 	made int64
 }
 
@@ -100,7 +100,7 @@ func (k *Keys) add(name string, data []byte) error {
 // Verify says whose signature it is over a payload. The id stands for both: of two
 // questions with the same id only the first is computed. The error is an *Error.
 func (k *Keys) Verify(id string, payload, signature []byte, at Times) (Signature, error) {
-	q := question{id: id, old: at.Now.IsZero(), made: at.Made.Unix()}
+	q := question{id: id, old: at.old(), made: at.Made.Unix()}
 	k.mu.Lock()
 	known, ok := k.answers[q]
 	k.mu.Unlock()

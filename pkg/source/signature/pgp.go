@@ -24,6 +24,9 @@ const (
 	pgpFingerprintDigits = 40
 	// maxSignatureBytes bounds one signature without its armour.
 	maxSignatureBytes = 64 << 10 // 64 KiB
+	// longerThanAnyKey is more than the 32 bits of seconds, 136 years, in which OpenPGP
+	// writes how long a key lasts: https://www.rfc-editor.org/rfc/rfc9580#section-5.2.3.13
+	longerThanAnyKey = 150 * 365 * 24 * time.Hour
 )
 
 // pgpKey is one key with its subkeys.
@@ -82,11 +85,14 @@ func (k *Keys) verifyPGP(payload []byte, armored string, at Times) (Signature, *
 		if len(openpgp.EntityList{key.entity}.KeysById(id)) == 0 {
 			continue
 		}
-		if err := key.check(payload, data, at); err != nil {
+		sig, err := key.check(payload, data, at)
+		if err != nil {
 			refused = err
 			continue
 		}
-		s := Signature{Signer: key.signer(), Key: "openpgp " + key.fingerprint, names: []string{key.fingerprint}}
+		s := Signature{Signer: key.signer(), Key: "openpgp " + key.fingerprint, Made: sig.CreationTime, names: []string{key.fingerprint}}
+		_, later := key.verifyAt(payload, data, sig.CreationTime.Add(longerThanAnyKey))
+		s.Ends = later != nil
 		if key.alone {
 			s.names = append(s.names, key.file)
 		}
@@ -120,38 +126,40 @@ func readPGPSignature(armored string) ([]byte, uint64, error) {
 	return data, *sig.IssuerKeyId, nil
 }
 
+// verifyAt verifies a signature with one key as of some time.
+func (k pgpKey) verifyAt(payload, data []byte, at time.Time) (*packet.Signature, error) {
+	config := &packet.Config{Time: func() time.Time { return at }}
+	sig, _, err := openpgp.VerifyDetachedSignature(openpgp.EntityList{k.entity}, bytes.NewReader(payload), bytes.NewReader(data), config)
+	return sig, err
+}
+
 // check verifies a signature with one key.
-func (k pgpKey) check(payload, data []byte, at Times) *Error {
-	verify := func(at time.Time) (*packet.Signature, error) {
-		config := &packet.Config{Time: func() time.Time { return at }}
-		sig, _, err := openpgp.VerifyDetachedSignature(openpgp.EntityList{k.entity}, bytes.NewReader(payload), bytes.NewReader(data), config)
-		return sig, err
-	}
+func (k pgpKey) check(payload, data []byte, at Times) (*packet.Signature, *Error) {
 	now := at.Now
 	if now.IsZero() {
 		now = at.Made
 	}
-	sig, err := verify(now)
-	if sig != nil && at.Now.IsZero() { // what it was worth when it was made
-		_, err = verify(sig.CreationTime)
+	sig, err := k.verifyAt(payload, data, now)
+	if sig != nil && at.old() && (at.Now.IsZero() || !sig.CreationTime.After(at.Now)) { // what it was worth when it was made
+		_, err = k.verifyAt(payload, data, sig.CreationTime)
 	}
 	switch {
 	case errors.Is(err, pgperrors.ErrKeyRevoked):
-		return wrong(OfRevokedKey, "it is signed with OpenPGP key %s, which was revoked", k.fingerprint)
+		return nil, wrong(OfRevokedKey, "it is signed with OpenPGP key %s, which was revoked", k.fingerprint)
 	case errors.Is(err, pgperrors.ErrKeyExpired):
-		return wrong(OfExpiredKey, "it is signed with OpenPGP key %s, which has expired", k.fingerprint)
+		return nil, wrong(OfExpiredKey, "it is signed with OpenPGP key %s, which has expired", k.fingerprint)
 	case errors.Is(err, pgperrors.ErrSignatureExpired):
-		return wrong(OfExpiredKey, "its OpenPGP signature of key %s has expired, or was made in the future: is a clock wrong?", k.fingerprint)
+		return nil, wrong(OfExpiredKey, "its OpenPGP signature of key %s has expired, or was made in the future: is a clock wrong?", k.fingerprint)
 	case err != nil:
-		return wrong(Invalid, "its OpenPGP signature of key %s does not belong to this content, or the key must not sign", k.fingerprint)
+		return nil, wrong(Invalid, "its OpenPGP signature of key %s does not belong to this content, or the key must not sign", k.fingerprint)
 	}
 	switch sig.Hash {
 	case crypto.SHA256, crypto.SHA384, crypto.SHA512, crypto.SHA3_256, crypto.SHA3_512:
 	default:
-		return wrong(Invalid, "its OpenPGP signature of key %s is made with %s, which is too weak", k.fingerprint, sig.Hash)
+		return nil, wrong(Invalid, "its OpenPGP signature of key %s is made with %s, which is too weak", k.fingerprint, sig.Hash)
 	}
 	if sig.SigType != packet.SigTypeBinary {
-		return wrong(Invalid, "its OpenPGP signature of key %s is not one of a file", k.fingerprint)
+		return nil, wrong(Invalid, "its OpenPGP signature of key %s is not one of a file", k.fingerprint)
 	}
-	return nil
+	return sig, nil
 }

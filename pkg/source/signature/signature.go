@@ -44,6 +44,12 @@ type Signature struct {
 	Signer string
 	// Key is "ssh SHA256:<base64>" or "openpgp <40 hex>".
 	Key string
+	// Made is when it was made, by its maker's word: of OpenPGP what the signature says,
+	// of SSH, whose signatures hold no time, Times.Made.
+	Made time.Time
+	// Ends says that the key has an end, in the past or to come: once it is over, nothing
+	// but Made tells good from bad.
+	Ends bool
 
 	principals []string // pattern lists of allowed_signers that name the key
 	names      []string // the key's fingerprint and the name of its file
@@ -82,10 +88,14 @@ type Times struct {
 	// Made is when the commit or tag was made, by its own word. SSH signatures hold
 	// no time, OpenPGP's do, and theirs counts instead.
 	Made time.Time
-	// Now is the present. Zero judges old content: a key that has expired since is as
-	// good as it was.
+	// Now is the present; zero where it does not matter.
 	Now time.Time
+	// Old judges old content: a key that has expired since is as good as it was. It must
+	// have begun.
+	Old bool
 }
+
+func (t Times) old() bool { return t.Old || t.Now.IsZero() }
 
 // matchList is OpenSSH's match_pattern_list: the patterns are separated by commas,
 // know * and ?, and one after an exclamation mark that matches decides.

@@ -190,7 +190,8 @@ func (k *Keys) verifySSH(payload []byte, armored string, at Times) (Signature, *
 			refused = err
 			continue
 		}
-		found.Key = "ssh " + fingerprint
+		found.Ends = !entry.before.IsZero() && (found.Key == "" || found.Ends) // one line without an end is enough
+		found.Key, found.Made = "ssh "+fingerprint, at.Made
 		if found.names == nil {
 			found.names = []string{fingerprint}
 		}
@@ -228,6 +229,9 @@ func (k sshKey) judge(at Times) *Error {
 	}
 	if err := k.judgeAt(at.Made, "when it was made"); err != nil || at.Now.IsZero() {
 		return err
+	}
+	if at.Old {
+		k.before = time.Time{}
 	}
 	return k.judgeAt(at.Now, "now")
 }

@@ -77,8 +77,17 @@ type ProfileOverlayBase struct {
 	// +kubebuilder:validation:MinLength=1
 	Profile string `json:"profile"`
 	// Version of it, exactly. It is looked for in the files of the same source, then in
-	// their history, then among the built-in profiles.
+	// their history, then among the built-in profiles. Where git.verify.paths guards the
+	// overlay's file, a file that others may change is no base.
 	Version string `json:"version"`
+	// Builtin takes the built-in profile, whatever files there are.
+	// +optional
+	Builtin bool `json:"builtin,omitempty"`
+	// Digest of the base's spec takes the profile with this content, wherever it is:
+	// "v1:sha256:" and 64 hex digits, as in the annotation gitops.k8c.io/digest.
+	// +kubebuilder:validation:Pattern=`^v1:sha256:[0-9a-f]{64}$`
+	// +optional
+	Digest string `json:"digest,omitempty"`
 }
 
 // StagePatches patches one stage of a profile.

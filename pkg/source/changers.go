@@ -1,0 +1,347 @@
+package source
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
+	"github.com/go-git/go-git/v5/plumbing"
+)
+
+// changed lists the paths that differ between two trees, and of those that an IgnoreFile
+// hides in one of them alone. Folders in which no path matters are not entered.
+func (v *verification) changed(ctx context.Context, from, to plumbing.Hash) ([]string, error) {
+	found, err := v.compare(ctx, from, to)
+	if err != nil {
+		return nil, err
+	}
+	return v.withMoved(ctx, found, from, to)
+}
+
+// withMoved lists the paths of changes between two trees, and those that an IgnoreFile
+// among them moves in or out of sight.
+func (v *verification) withMoved(ctx context.Context, found []pathChange, from, to plumbing.Hash) ([]string, error) {
+	paths := make([]string, len(found))
+	rules := false
+	for i, c := range found {
+		paths[i] = c.path
+		rules = rules || v.hasRules(c.path)
+	}
+	if !rules {
+		return paths, nil
+	}
+	moved, err := v.moved(ctx, from, to)
+	return append(paths, moved...), err
+}
+
+// compare returns what differs between two trees where it matters.
+func (v *verification) compare(ctx context.Context, from, to plumbing.Hash) ([]pathChange, error) {
+	c := comparison{objects: v.objects, tops: v.tops(), entries: v.spent, room: maxLineEntries}
+	found, err := c.trees(ctx, from, to)
+	v.spent = c.entries
+	return found, err
+}
+
+// tops are the folders in which something matters: a glob may match it, or it is of the
+// profiles, among which IgnoreFiles count.
+func (v *verification) tops() []string {
+	if v.matters != nil {
+		return v.matters
+	}
+	all := []string{v.snapshot.scope.path()}
+	for _, p := range v.Paths {
+		base, _ := doublestar.SplitPattern(p.Glob)
+		if base == "." {
+			base = ""
+		}
+		all = append(all, base)
+	}
+	slices.Sort(all)
+	for _, top := range all { // each comes after those above it
+		if !slices.ContainsFunc(v.matters, func(above string) bool { return above == "" || top == above || strings.HasPrefix(top, above+"/") }) {
+			v.matters = append(v.matters, top)
+		}
+	}
+	return v.matters
+}
+
+// hasRules tells an IgnoreFile that counts.
+func (v *verification) hasRules(path string) bool {
+	top := v.snapshot.scope.path()
+	return isIgnoreFile(path) && (top == "" || strings.HasPrefix(path, top+"/"))
+}
+
+// moved lists the profile files that are read of one tree alone.
+func (v *verification) moved(ctx context.Context, from, to plumbing.Hash) ([]string, error) {
+	before, err := v.visible(ctx, from)
+	if err != nil {
+		return nil, err
+	}
+	after, err := v.visible(ctx, to)
+	if err != nil {
+		return nil, err
+	}
+	for path := range after {
+		if before[path] {
+			delete(before, path)
+		} else {
+			before[path] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(before)), nil
+}
+
+// visible lists the profile files that are read of a tree.
+func (v *verification) visible(ctx context.Context, tree plumbing.Hash) (map[string]bool, error) {
+	out := map[string]bool{}
+	in := v.snapshot.scope
+	top, err := v.objects.find(ctx, tree, in.parts)
+	if err != nil || top.mode&modeKind != modeFolder || top.id.IsZero() {
+		return out, err
+	}
+	l := listing{objects: v.objects}
+	if err := l.walk(ctx, top.id, in.path(), 0); err != nil {
+		return nil, err
+	}
+	if v.spent += l.entries; v.spent > maxLineEntries {
+		return nil, fail(ErrInvalid, "telling what %s hides looks at more than %d entries", IgnoreFile, maxLineEntries)
+	}
+	kept, err := in.keep(ctx, v.objects.content, l.found, &l.refused)
+	for _, f := range kept {
+		out[f.Path] = true
+	}
+	return out, err
+}
+
+// guards tells whether a path is in the demands.
+func (v *verification) guards(path string) bool {
+	return slices.ContainsFunc(v.Paths, func(p PathDemand) bool { return p.Matches(path) })
+}
+
+// present checks who changed each path last, when nothing is known of what was before.
+func (v *verification) present(ctx context.Context) error {
+	if len(v.Paths) == 0 {
+		return nil
+	}
+	all, err := v.changers(ctx)
+	if err != nil {
+		return err
+	}
+	v.old = true
+	for _, c := range all {
+		if err := v.allowed(ctx, c.commit, c.paths, claim{"was the last to change %q", presentRemedy}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// changer is a commit that changed some paths last.
+type changer struct {
+	commit plumbing.Hash
+	paths  []string // sorted
+}
+
+// changers walks the first-parent line once and finds, of all paths that are guarded,
+// the commits that changed them last, in the order of the line. Of a head that stays
+// refused it is asked at every look: the answer is remembered.
+func (v *verification) changers(ctx context.Context) ([]changer, error) {
+	name := fmt.Sprintf("%s %q %q", v.head, v.snapshot.scope.path(), v.snapshot.scope.ignore)
+	for _, p := range v.Paths {
+		name += fmt.Sprintf(" %q", p.Glob)
+	}
+	v.objects.walking.Lock()
+	defer v.objects.walking.Unlock()
+	if known := v.objects.changers.get(name); known != nil {
+		return known, nil
+	}
+	last, line, err := v.lastChanges(ctx)
+	if err != nil {
+		return nil, err
+	}
+	paths := map[plumbing.Hash][]string{}
+	for _, path := range slices.Sorted(maps.Keys(last)) {
+		paths[last[path]] = append(paths[last[path]], path)
+	}
+	out := []changer{}
+	for _, id := range line {
+		if len(paths[id]) > 0 {
+			out = append(out, changer{id, paths[id]})
+		}
+	}
+	v.objects.changers.room = maxKeptChanges
+	v.objects.changers.put(name, out, 1+len(last))
+	return out, nil
+}
+
+// lastChanges finds the commit of each path that is guarded and was ever there.
+func (v *verification) lastChanges(ctx context.Context) (last map[string]plumbing.Hash, line []plumbing.Hash, err error) {
+	line, _, err = v.objects.firstParents(ctx, v.head, func(plumbing.Hash) bool { return false })
+	if err != nil {
+		return nil, nil, err
+	}
+	w := past{verification: v, line: line, index: make(map[plumbing.Hash]int, len(line)), forks: map[plumbing.Hash]int{}, states: map[string][]state{}}
+	for i, id := range line {
+		w.index[id] = i
+	}
+	last = map[string]plumbing.Hash{}
+	for i, id := range line {
+		changed, err := w.step(ctx, i)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, path := range changed {
+			if v.guards(path) {
+				last[path] = id
+			}
+		}
+		if w.changes > maxChanges {
+			return nil, nil, fail(ErrInvalid, "the history has more than %d changes of the paths that spec.git.verify.paths names", maxChanges)
+		}
+	}
+	return last, line, nil
+}
+
+// past is what a line had, as far as it was walked.
+type past struct {
+	*verification
+	line    []plumbing.Hash // oldest first
+	index   map[plumbing.Hash]int
+	forks   map[plumbing.Hash]int // of commits beside the line: where it was left, -1 for nowhere
+	states  map[string][]state    // of paths that matter, in the order of the line
+	changes int
+}
+
+// state is what a path is from a place on the line on.
+type state struct {
+	from int
+	is   entry
+}
+
+// step lists what the commit at a place on the line changes.
+func (w *past) step(ctx context.Context, i int) ([]string, error) {
+	c, err := w.objects.commit(ctx, w.line[i])
+	if err != nil {
+		return nil, err
+	}
+	var before plumbing.Hash
+	if i > 0 {
+		parent, err := w.objects.commit(ctx, w.line[i-1])
+		if err != nil {
+			return nil, err
+		}
+		before = parent.tree
+	}
+	var dropped []string
+	for _, other := range c.parents[min(1, len(c.parents)):] {
+		more, err := w.drops(ctx, i, c.tree, other)
+		if err != nil {
+			return nil, err
+		}
+		dropped = append(dropped, more...)
+	}
+	found, err := w.compare(ctx, before, c.tree)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range found {
+		if w.guards(p.path) || w.hasRules(p.path) {
+			w.states[p.path] = append(w.states[p.path], state{i, p.is})
+			w.changes++
+		}
+	}
+	changed, err := w.withMoved(ctx, found, before, c.tree)
+	return append(changed, dropped...), err
+}
+
+// drops lists what another parent of a merge has changed since it left the line, and the
+// merge does not have. Nothing tells which of the two was followed before: whoever merges
+// main into an old branch, and takes nothing of main, sets main back.
+//
+// What the line itself has had since, the other parent took from there, and it is old.
+func (w *past) drops(ctx context.Context, i int, tree, other plumbing.Hash) ([]string, error) {
+	fork, err := w.fork(ctx, other)
+	if err != nil {
+		return nil, err
+	}
+	var before plumbing.Hash
+	if fork >= 0 {
+		c, err := w.objects.commit(ctx, w.line[fork])
+		if err != nil {
+			return nil, err
+		}
+		before = c.tree
+	}
+	side, err := w.objects.commit(ctx, other)
+	if err != nil {
+		return nil, err
+	}
+	found, err := w.compare(ctx, before, side.tree)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, p := range found {
+		rules := w.hasRules(p.path)
+		if !rules && !w.guards(p.path) || w.had(p, fork, i) {
+			continue
+		}
+		here, err := w.objects.find(ctx, tree, strings.Split(p.path, "/"))
+		if err != nil {
+			return nil, err
+		}
+		if is, _ := splitEntry(here); is == p.is {
+			continue
+		}
+		out = append(out, p.path)
+		if rules {
+			moved, err := w.moved(ctx, side.tree, tree)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, moved...)
+		}
+	}
+	return out, nil
+}
+
+// had tells whether a path was on the line what it is on a side, between the place at
+// which the side left it and the merge.
+func (w *past) had(p pathChange, fork, merge int) bool {
+	return slices.ContainsFunc(w.states[p.path], func(s state) bool { return fork < s.from && s.from < merge && s.is == p.is })
+}
+
+// fork returns the place at which the first parents of a commit leave the line.
+func (w *past) fork(ctx context.Context, id plumbing.Hash) (int, error) {
+	var side []plumbing.Hash
+	at := -1
+	for {
+		place, on := w.index[id]
+		if !on {
+			place, on = w.forks[id]
+		}
+		if on {
+			at = place
+			break
+		}
+		side = append(side, id)
+		c, err := w.objects.commit(ctx, id)
+		if err != nil {
+			return at, err
+		}
+		if len(c.parents) == 0 {
+			break
+		}
+		id = c.parents[0]
+	}
+	for _, id := range side {
+		w.forks[id] = at
+	}
+	if len(w.forks) > maxCommits {
+		return at, fail(ErrInvalid, "the history has more than %d commits", maxCommits)
+	}
+	return at, nil
+}
