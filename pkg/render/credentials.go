@@ -467,15 +467,18 @@ func (c *credentialCheck) refuse(n parse.Node, f flow, what string) flow {
 }
 
 // CredentialError says that what a template renders depends on the content of a
-// credential, so that reviewers, who see a placeholder, would see something else than
-// nodes get.
+// credential, so that reviewers, who see a placeholder, would be shown something else
+// than what nodes get.
 type CredentialError struct {
 	// From is the field of the data, such as ".Token", and What says what the template
-	// does with it.
+	// does with it. Empty where two renderings differ.
 	From, What string
 }
 
 func (e *CredentialError) Error() string {
-	return fmt.Sprintf("%s holds a credential, and %s: reviewers see a placeholder, so this could render differently for them. "+
-		"Print it, encode it (b64enc, quote, indent, toYaml), or ask whether it is there ({{ if }})", e.From, e.What)
+	const remedy = "print credentials, encode them (b64enc, quote, indent, toYaml), or ask whether they are there ({{ if }}), and nothing else"
+	if e.From == "" {
+		return "what is rendered depends on the content of a credential, so that reviewers, who see placeholders, are shown something else than what nodes get: " + remedy
+	}
+	return fmt.Sprintf("%s holds a credential, and %s: reviewers see a placeholder, so it may render differently for nodes: %s", e.From, e.What, remedy)
 }

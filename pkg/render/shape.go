@@ -1,7 +1,6 @@
 package render
 
 import (
-	"errors"
 	"hash/maphash"
 	"text/template/parse"
 )
@@ -142,8 +141,8 @@ func (t *trail) step(h *maphash.Hash, here, behind parse.Pos) {
 	t.at++
 }
 
-var errDepends = errors.New("what is rendered depends on the content of a credential, so that reviewers, who see placeholders, are shown something else than what nodes get: " +
-	"print credentials, encode them (b64enc, quote, indent, toYaml), or ask whether they are there, and nothing else")
+// errDepends is of what only rendering shows.
+var errDepends = &CredentialError{}
 
 // sameShape compares two renderings of a profile, of inputs that differ in credentials
 // alone: what they wrote but credentials has to be the same.
