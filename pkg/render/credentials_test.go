@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -275,5 +276,24 @@ func TestCredentialCheckEnds(t *testing.T) {
 		if err := NewEngine().Check(withFile(text)); err == nil || !strings.Contains(err.Error(), "credential") {
 			t.Errorf("%s: error %v", name, err)
 		}
+	}
+}
+
+// The page on templates names each function that may have a credential.
+func TestDocumentedCredentialFunctions(t *testing.T) {
+	page, err := os.ReadFile("../../docs/template-data.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var documented []string
+	for _, part := range strings.Split(string(page), "<!-- ")[1:] {
+		what, list, _ := strings.Cut(part, " -->")
+		if slices.Contains([]string{"printing", "asking", "keeping", "urls", "decoding"}, what) {
+			documented = append(documented, strings.Fields(strings.ReplaceAll(list, "`", ""))...)
+		}
+	}
+	slices.Sort(documented)
+	if want := sortedKeys(credentialRules); !slices.Equal(documented, want) {
+		t.Errorf("docs/template-data.md has %v, the code %v", documented, want)
 	}
 }
