@@ -16,10 +16,9 @@ import (
 // a credential in a way that is not in credentialRules is a problem of the profile.
 
 // Values of the tag "credential", on each field of the data whose value Input.Split
-// replaces. It applies to the texts in the field, whatever holds them.
+// replaces. It applies to the texts in the field, whatever holds them. With any other
+// value, "text", nothing is known but that it is replaced.
 const (
-	// credentialText: the whole value is replaced.
-	credentialText = "text"
 	// credentialURL: of URLs the part before the "@" is replaced, nothing else.
 	credentialURL = "url"
 	// credentialTOML: some strings in this TOML text are replaced, its keys are not.
