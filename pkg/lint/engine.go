@@ -177,9 +177,12 @@ func renderFinding(doc profile.Document, p *render.InvalidError) Finding {
 	rule := RuleTemplate
 	var size *render.UserDataError
 	var schema *render.SchemaError
+	var credential *render.CredentialError
 	switch {
 	case errors.As(p.Err, &size):
 		rule = RuleUserData
+	case errors.As(p.Err, &credential):
+		rule = RuleCredential
 	case errors.As(p.Err, &schema), strings.Contains(p.Field, ".modules"):
 		rule = RuleCloudInit
 	case strings.Contains(p.Field, ".units"):

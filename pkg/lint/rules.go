@@ -9,6 +9,7 @@ const (
 	RuleSchema      = "schema"
 	RuleDuplicate   = "duplicate"
 	RuleTemplate    = "template"
+	RuleCredential  = "credential-content"
 	RuleFile        = "file"
 	RuleUserData    = "user-data-limit"
 	RuleCloudInit   = "cloud-init"
@@ -30,6 +31,9 @@ var engineRules = []Rule{
 		"Which of them counted would be chance, so a cluster refuses both. Remove one, or give it another name or version."},
 	{RuleTemplate, SeverityError, "A template cannot be parsed, or fails for pools that the profile claims.",
 		"Such a pool gets no configuration. The finding says for which providers, kubelets and settings it holds."},
+	{RuleCredential, SeverityError, "What a template renders depends on the content of a credential.",
+		"Reviewers see placeholders in place of credentials, so such a template could show them something harmless and give nodes something else. A cluster refuses the profile. " +
+			"A credential may be printed, encoded (`b64enc`, `quote`, `indent`, `toYaml`) and asked whether it is there (`{{ if .HTTPProxy }}`). Let the script on the node decide what depends on more."},
 	{RuleFile, SeverityError, "A file has a path, mode or content that no node could have.",
 		"Paths are absolute, modes have octal digits, content stands inline, and nothing is both a file and the folder of one."},
 	{RuleUserData, SeverityError, "The user-data is larger than what a provider or a Secret takes.",

@@ -14,8 +14,9 @@ import (
 // Check says what is wrong with a profile whatever pool it is used for: templates
 // that do not parse or call functions that are not there, fields that templates
 // cannot read, files without content, modes that are none, units with impossible
-// names, and a utility the operating system does not have. It finds everything
-// at once; Problems takes the error apart.
+// names, a utility the operating system does not have, and templates that render
+// what depends on the content of credentials. It finds everything at once; Problems
+// takes the error apart.
 func (e *Engine) Check(p Profile) error {
 	c := e.compiled(p)
 	problems := slices.Clone(c.problems)
@@ -24,6 +25,9 @@ func (e *Engine) Check(p Profile) error {
 	}
 	for _, stage := range []*compiledStage{&c.bootstrap, &c.provisioning} {
 		problems = append(problems, stage.check()...)
+	}
+	if len(problems) == 0 {
+		problems = c.checkShape(p)
 	}
 	return joined(p.of("", problems))
 }

@@ -126,10 +126,8 @@ func (g *gate) compileStage(name string, config *osm.OSPConfig, system osm.Opera
 		if strings.ContainsAny(name, "\"\n") {
 			problems = append(problems, problem(t.field, "the name %q holds a quote or a line break, so that no template can invoke it: rename it", name))
 		}
-		tmpl, problem := g.parse(name, t.field, t.text)
-		if problem != nil {
-			problems = append(problems, problem)
-		}
+		tmpl, more := g.parse(name, t.field, t.text)
+		problems = append(problems, more...)
 		t.tmpl = tmpl
 		stage.templates = append(stage.templates, t)
 	}
@@ -165,10 +163,9 @@ func (g *gate) compileFile(field string, f osm.File, templates map[string]string
 		return file, problems
 	}
 	file.encoding, file.text = f.Content.Inline.Encoding, f.Content.Inline.Data
-	tmpl, problem := g.parse(f.Path, file.field, file.text)
-	if problem != nil {
-		at(problem)
-		return file, problems
+	tmpl, wrong := g.parse(f.Path, file.field, file.text)
+	for _, p := range wrong {
+		at(p)
 	}
 	var inserts []string
 	if text, ok := templates[f.Path]; ok && text != "" {
@@ -190,6 +187,8 @@ func (g *gate) compileFile(field string, f osm.File, templates map[string]string
 	for _, name := range inserts {
 		in := insert{name: name, tree: literalTree(name, "")}
 		in.text = in.tree.Root.Nodes[0].(*parse.TextNode)
+		// Its credentials were told apart where the named template was executed.
+		in.tree.Root.Nodes = []parse.Node{tmpl.hole(-1), in.text}
 		if in.into = tmpl.Lookup(name); in.into == nil {
 			in.into = template.Must(tmpl.AddParseTree(name, in.tree))
 		} else {
@@ -201,30 +200,31 @@ func (g *gate) compileFile(field string, f osm.File, templates map[string]string
 	return file, problems
 }
 
-// parse returns nil for text without actions.
-func (g *gate) parse(name, field, text string) (*program, *InvalidError) {
+// parse returns nil for text without actions, and where text is no template.
+func (g *gate) parse(name, field, text string) (*program, []*InvalidError) {
 	if len(text) > maxFileBytes {
-		return nil, problem(field, "has %d bytes: a file or template may have %d", len(text), maxFileBytes)
+		return nil, []*InvalidError{problem(field, "has %d bytes: a file or template may have %d", len(text), maxFileBytes)}
 	}
 	if !strings.Contains(text, "{{") {
 		return nil, nil
 	}
 	tmpl, err := template.New(name).Funcs(funcs).Parse(text)
 	if err != nil {
-		return nil, templateProblem(name, field, err)
+		return nil, []*InvalidError{templateProblem(name, field, err)}
 	}
 	if tmpl.Tree == nil { // nothing but definitions and blanks
 		tmpl = template.Must(tmpl.AddParseTree(name, literalTree(name, "")))
 	}
 	p := &program{Template: tmpl}
 	if err := p.addTicks(); err != nil {
-		return nil, &InvalidError{Field: field, Line: lineOf(text, err.pos), Err: err}
+		return nil, []*InvalidError{{Field: field, Line: lineOf(text, err.pos), Err: err}}
 	}
+	problems := p.checkCredentials(text, field)
 	if g.marks != nil {
 		g.marks.add(p, source{text: text, field: field, name: name})
 	}
 	g.bind(p)
-	return p, nil
+	return p, problems
 }
 
 // lineOf returns the line of a position in a template.

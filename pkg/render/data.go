@@ -12,6 +12,8 @@ import (
 //
 // A pointer is nil when the value is absent. Printed it gives the value, or
 // "<nil>"; `if` asks whether it is there.
+//
+// The tag "credential" is on what Input.Split replaces: see checkCredentials.
 type data struct {
 	// KubeVersion is the kubelet's version, "v1.36.2".
 	KubeVersion string
@@ -22,7 +24,7 @@ type data struct {
 	// HostCACert is a CA bundle to install on nodes, PEM; may be empty.
 	HostCACert string
 	// CloudConfig is the cloud provider's configuration; mostly empty.
-	CloudConfig string
+	CloudConfig string `credential:"text"`
 	// CloudProviderName is the provider, "aws".
 	CloudProviderName osm.CloudProvider
 	// ExternalCloudProvider: cloud-controller-manager runs outside the kubelet.
@@ -32,7 +34,7 @@ type data struct {
 	// ContainerRuntime is "containerd".
 	ContainerRuntime string
 	// ContainerRuntimeConfig is the text of /etc/containerd/config.toml.
-	ContainerRuntimeConfig string
+	ContainerRuntimeConfig string `credential:"toml"`
 	// ContainerRuntimeAuthConfig is always empty.
 	ContainerRuntimeAuthConfig string
 	// PauseImage is the sandbox image; may be empty.
@@ -40,7 +42,7 @@ type data struct {
 	// InitialTaints is for the kubelet's --register-with-taints.
 	InitialTaints string
 	// HTTPProxy and NoProxy are the nodes' proxy settings.
-	HTTPProxy, NoProxy *string
+	HTTPProxy, NoProxy *string `credential:"url"`
 	// KubeletFeatureGates by name.
 	KubeletFeatureGates map[string]bool
 	// NetworkConfig is the pool's network section.
@@ -48,9 +50,9 @@ type data struct {
 	// NetworkIPFamily is its ipFamily, or empty.
 	NetworkIPFamily string
 	// BootstrapKubeconfig is the kubelet's first kubeconfig, with its token.
-	BootstrapKubeconfig string
+	BootstrapKubeconfig string `credential:"text"`
 	// Token reads SecretName and BootstrapKubeconfigSecretName.
-	Token string
+	Token string `credential:"text"`
 	// ServerURL is the API server.
 	ServerURL string
 	// SecretName is the Secret with the provisioning user-data.
@@ -62,14 +64,18 @@ type data struct {
 	// RHSubscription exists and is always nil.
 	RHSubscription map[string]string
 	// DownloadMirrors are URLs to download from in place of a publisher's, by the
-	// publisher's name, and DownloadDigests the SHA-256 a downloaded file must have,
-	// by its name. Mostly empty.
-	DownloadMirrors, DownloadDigests map[string]string
+	// publisher's name. Mostly empty.
+	DownloadMirrors map[string]string `credential:"url"`
+	// DownloadDigests are the SHA-256 a downloaded file must have, by its name.
+	// Mostly empty.
+	DownloadDigests map[string]string
 	// Provenance is where this configuration comes from.
 	Provenance provenanceData
 
 	// meter counts what this rendering uses up. Templates cannot reach it.
 	meter meter
+	// shape is what it writes but credentials. Templates cannot reach it.
+	shape shape
 	// trace follows it for an Inspector; nil elsewhere. Templates cannot reach it.
 	trace *trace
 
@@ -92,7 +98,8 @@ func (d *data) RegistryHosts() []registryHosts {
 
 // registryHosts is one file that tells containerd where to pull from.
 type registryHosts struct {
-	Path, Config string
+	Path   string
+	Config string `credential:"text"`
 }
 
 // String keeps {{ . }} from printing every credential, and addresses that differ
@@ -185,6 +192,7 @@ func newData(in Input, digest string) (*data, []*InvalidError) {
 		operatingSystemConfig:         in.Pool.operatingSystemConfig(),
 		settings:                      &in.Settings,
 	}
+	d.shape.hash.SetSeed(shapeSeed)
 	return d, nil
 }
 

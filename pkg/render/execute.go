@@ -90,7 +90,8 @@ type origin struct {
 // run executes one template. The text it returns is complete, valid UTF-8, and
 // has no missing values.
 func run(tmpl *program, d *data, from origin, left int) (string, *InvalidError) {
-	w := limitedWriter{left: max(min(left, maxFileBytes), 0), program: tmpl, meter: &d.meter}
+	w := limitedWriter{left: max(min(left, maxFileBytes), 0), program: tmpl, meter: &d.meter, shape: &d.shape}
+	d.shape.begin(tmpl, from)
 	w.b.Grow(min(len(from.text)+len(from.text)/4, w.left)) // most of a template is what comes out of it
 	d.meter.invocations = 0
 	if err := tmpl.Execute(d.trace.writer(&w, from), d); err != nil {
@@ -137,12 +138,15 @@ type limitedWriter struct {
 	left    int
 	program *program
 	meter   *meter
+	shape   *shape
 }
 
 func (w *limitedWriter) Write(p []byte) (int, error) {
 	if t := w.program.ticked(p); t != nil {
+		w.shape.tick(t)
 		return len(p), w.meter.charge(t)
 	}
+	w.shape.write(p)
 	if w.left -= len(p); w.left < 0 {
 		return 0, errTooLong
 	}
@@ -155,24 +159,31 @@ func (w *limitedWriter) Write(p []byte) (int, error) {
 func missingValue(tmpl *program, d *data, from origin) *InvalidError {
 	p := &InvalidError{Field: from.field, File: from.path,
 		Err: fmt.Errorf("the output contains %q: the template prints a value that is not there; guard it with if or give a default", noValue)}
-	w := tracingWriter{nodes: map[*byte]*parse.TextNode{}}
-	for _, t := range tmpl.Templates() {
+	w := tracingWriter{nodes: tmpl.texts()}
+	if tmpl.Execute(&w, d) == nil && w.found && w.end <= len(from.text) {
+		rest := strings.TrimLeft(from.text[w.end:], " \t\r\n") // blanks that "{{-" took away
+		p.Line = lineOf(from.text, parse.Pos(len(from.text)-len(rest)))
+	}
+	return p
+}
+
+// texts are the text nodes of a template and of those defined in it, by their first
+// byte.
+func (p *program) texts() map[*byte]*parse.TextNode {
+	texts := map[*byte]*parse.TextNode{}
+	for _, t := range p.Templates() {
 		if t.Tree == nil {
 			continue
 		}
 		walk(t.Root, func(n parse.Node) bool {
 			// Texts that were inserted, and ticks, have no position in the source.
 			if n, ok := n.(*parse.TextNode); ok && len(n.Text) > 0 && n.Pos >= 0 {
-				w.nodes[&n.Text[0]] = n
+				texts[&n.Text[0]] = n
 			}
 			return true
 		})
 	}
-	if tmpl.Execute(&w, d) == nil && w.found && w.end <= len(from.text) {
-		rest := strings.TrimLeft(from.text[w.end:], " \t\r\n") // blanks that "{{-" took away
-		p.Line = lineOf(from.text, parse.Pos(len(from.text)-len(rest)))
-	}
-	return p
+	return texts
 }
 
 // tracingWriter knows the text nodes of a template by where their bytes lie.

@@ -28,9 +28,9 @@ func TestSprigAllowList(t *testing.T) {
 			if _, ok := funcs[name]; ok {
 				t.Errorf("%q is refused, but templates can call it", name)
 			}
-			_, problem := new(gate).parse("x", "f", "{{ "+name+" }}")
-			if problem == nil || !strings.Contains(problem.Error(), reason) {
-				t.Errorf("calling %q gives %v, want the reason %q", name, problem, reason)
+			_, problems := new(gate).parse("x", "f", "{{ "+name+" }}")
+			if err := one(problems); err == nil || !strings.Contains(err.Error(), reason) {
+				t.Errorf("calling %q gives %v, want the reason %q", name, err, reason)
 			}
 		}
 	}
@@ -110,9 +110,9 @@ var calls = map[string]string{
 // execute parses and executes one template.
 func execute(d *data, text string) (string, error) {
 	g := &gate{meter: &d.meter}
-	p, problem := g.parse("/x", "f", text)
-	if problem != nil {
-		return "", problem
+	p, problems := g.parse("/x", "f", text)
+	if p == nil {
+		return "", one(problems)
 	}
 	out, problem := run(p, d, origin{text: text, field: "f", path: "/x"}, maxStageBytes)
 	if problem != nil {

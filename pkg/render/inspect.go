@@ -75,7 +75,7 @@ func (i *Inspector) Inspect(in Input) (*Inspection, error) {
 	}
 	redacted, _ := in.Split()
 	c.trace = &trace{marks: i.marks, places: map[string][]Place{}}
-	osc, problems := redacted.render(&c, inspectedDigest)
+	osc, shape, problems := redacted.render(&c, inspectedDigest)
 	if len(problems) > 0 {
 		return nil, in.invalid(problems...)
 	}
@@ -92,14 +92,18 @@ func (i *Inspector) Inspect(in Input) (*Inspection, error) {
 	}{{&out.Bootstrap, &c.bootstrap, &osc.BootstrapConfig, bootstrap}, {&out.Provisioning, &c.provisioning, &osc.ProvisioningConfig, provisioning}} {
 		s.to.Document, s.to.Files = s.document, c.trace.files(s.compiled, s.config)
 	}
-	return out, in.measure(i.compiled, out)
+	return out, in.measure(i.compiled, out, redacted, shape)
 }
 
-// measure renders with the real values, for the sizes of the documents.
-func (in Input) measure(c *compiled, out *Inspection) error {
-	osc, problems := in.render(c, inspectedDigest)
+// measure renders with the real values, for the sizes of the documents, and compares
+// the shape with that of the placeholders.
+func (in Input) measure(c *compiled, out *Inspection, redacted Input, shape uint64) error {
+	osc, realShape, problems := in.render(c, inspectedDigest)
 	if len(problems) > 0 {
 		return in.invalid(withoutCauses(problems)...)
+	}
+	if problems := c.sameShape(redacted, in, inspectedDigest, shape, realShape); len(problems) > 0 {
+		return in.invalid(problems...)
 	}
 	bootstrap, provisioning, problems := in.documents(c, osc)
 	if len(problems) > 0 {

@@ -47,7 +47,7 @@ func (e *Engine) Node(in Input) (*Node, error) {
 	if len(c.problems) > 0 {
 		return nil, in.invalid(c.problems...)
 	}
-	osc, problems := in.render(c, in.InputDigest())
+	osc, _, problems := in.render(c, in.InputDigest())
 	if len(problems) > 0 {
 		return nil, in.invalid(withoutCauses(problems)...)
 	}

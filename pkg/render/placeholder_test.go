@@ -101,6 +101,7 @@ func TestErrorsHoldNoCredentials(t *testing.T) {
 		"one that fails on a real one only":  `{{ if contains "canary" .Token }}{{ fail .Token }}{{ end }}`,
 		"one that misses a value for them":   `{{ if contains "canary" .Token }}{{ .KubeletFeatureGates.Nope }}{{ end }}`,
 		"one that is too long for them":      `{{ if contains "canary" .Token }}{{ repeat 2000000 .Token }}{{ end }}`,
+		"one that real ones make too long":   `{{ range until 6 }}{{ range until 10000 }}{{ $.CloudConfig }}{{ end }}{{ end }}`,
 		"one that makes no text out of them": `{{ if contains "canary" .Token }}{{ b64dec "/w==" }}{{ .Token }}{{ end }}`,
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -73,14 +73,14 @@ type FlatcarSpec struct {
 
 // RHELSpec is RHEL's operatingSystemSpec.
 type RHELSpec struct {
-	RHELSubscriptionManagerUser     string `json:"rhelSubscriptionManagerUser,omitempty"`
-	RHELSubscriptionManagerPassword string `json:"rhelSubscriptionManagerPassword,omitempty"`
-	RHSMOfflineToken                string `json:"rhsmOfflineToken,omitempty"`
+	RHELSubscriptionManagerUser     string `json:"rhelSubscriptionManagerUser,omitempty" credential:"text"`
+	RHELSubscriptionManagerPassword string `json:"rhelSubscriptionManagerPassword,omitempty" credential:"text"`
+	RHSMOfflineToken                string `json:"rhsmOfflineToken,omitempty" credential:"text"`
 	AttachSubscription              bool   `json:"attachSubscription,omitempty"`
 	RHELUseSatelliteServer          bool   `json:"rhelUseSatelliteServer,omitempty"`
 	RHELSatelliteServer             string `json:"rhelSatelliteServer,omitempty"`
-	RHELOrganizationName            string `json:"rhelOrganizationName,omitempty"`
-	RHELActivationKey               string `json:"rhelActivationKey,omitempty"`
+	RHELOrganizationName            string `json:"rhelOrganizationName,omitempty" credential:"text"`
+	RHELActivationKey               string `json:"rhelActivationKey,omitempty" credential:"text"`
 }
 
 // NetworkConfig is the network section of a provider spec.

@@ -37,7 +37,7 @@ func (e *Engine) Render(in Input) (*Output, error) {
 	inputDigest := redacted.inputDigest(settingsDigest)
 
 	// The placeholders come first: what goes wrong then is safe to print.
-	osc, problems := redacted.render(c, inputDigest)
+	osc, shape, problems := redacted.render(c, inputDigest)
 	if len(problems) > 0 {
 		return nil, in.invalid(problems...)
 	}
@@ -50,9 +50,12 @@ func (e *Engine) Render(in Input) (*Output, error) {
 		Input: inputDigest, Spec: digestJSON(osc), Bootstrap: digestBytes(bootstrap), Provisioning: digestBytes(provisioning),
 	})
 
-	realOSC, problems := in.render(c, inputDigest)
+	realOSC, realShape, problems := in.render(c, inputDigest)
 	if len(problems) > 0 {
 		return nil, in.invalid(withoutCauses(problems)...)
+	}
+	if problems := c.sameShape(redacted, in, inputDigest, shape, realShape); len(problems) > 0 {
+		return nil, in.invalid(problems...)
 	}
 	if out.Bootstrap, out.Provisioning, problems = in.documents(c, realOSC); len(problems) > 0 {
 		return nil, in.invalid(withoutCauses(problems)...)
@@ -136,13 +139,19 @@ func (p Pool) utility() osm.ProvisioningUtility {
 	return osm.ProvisioningUtilityIgnition
 }
 
-// render executes the templates with an input's values.
-func (in Input) render(c *compiled, inputDigest string) (*osm.OperatingSystemConfigSpec, []*InvalidError) {
+// render executes the templates with an input's values. The number tells the shape of
+// what they write.
+func (in Input) render(c *compiled, inputDigest string) (*osm.OperatingSystemConfigSpec, uint64, []*InvalidError) {
+	return in.renderAlong(c, inputDigest, nil)
+}
+
+// renderAlong renders along a trail, nil for none.
+func (in Input) renderAlong(c *compiled, inputDigest string, t *trail) (*osm.OperatingSystemConfigSpec, uint64, []*InvalidError) {
 	d, problems := newData(in, inputDigest)
 	if len(problems) > 0 {
-		return nil, problems
+		return nil, 0, problems
 	}
-	d.trace = c.trace
+	d.trace, d.shape.trail = c.trace, t
 	profile := &in.Profile.Spec
 	osc := &osm.OperatingSystemConfigSpec{
 		OSName:              profile.OSName,
@@ -153,11 +162,11 @@ func (in Input) render(c *compiled, inputDigest string) (*osm.OperatingSystemCon
 	osc.BootstrapConfig, problems = in.renderStage(&c.bootstrap, &profile.BootstrapConfig, d)
 	provisioning, more := in.renderStage(&c.provisioning, &profile.ProvisioningConfig, d)
 	if problems = append(problems, more...); len(problems) > 0 {
-		return nil, problems
+		return nil, 0, problems
 	}
 	provisioning.Files = append(provisioning.Files, in.Settings.hostsFiles()...)
 	osc.ProvisioningConfig = provisioning
-	return osc, nil
+	return osc, d.shape.hash.Sum64(), nil
 }
 
 func (in Input) renderStage(c *compiledStage, profile *osm.OSPConfig, d *data) (osm.OSCConfig, []*InvalidError) {

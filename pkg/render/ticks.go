@@ -62,7 +62,8 @@ type tick struct {
 	node  *parse.TextNode
 	pos   parse.Pos // of what it counts, in the source
 	cost  int
-	depth int // 1 where a template begins, -1 where it ends
+	depth int  // 1 where a template begins, -1 where it ends
+	hole  bool // what is written next is or holds a credential
 }
 
 // tickMark begins no text in UTF-8, so that comparing addresses is left for

@@ -1,0 +1,283 @@
+package render
+
+import (
+	"slices"
+	"strings"
+	"text/template/parse"
+)
+
+// credentialRule is what a function makes of arguments of which at least one holds a
+// credential; false if it may not have them.
+type credentialRule func(args []argument) (flow, bool)
+
+// credentialRules are the functions that may have credentials, with what makes that
+// safe. A function that is not here may not.
+var credentialRules = func() map[string]credentialRule {
+	rules := map[string]credentialRule{}
+	add := func(names string, rule credentialRule) {
+		for _, name := range strings.Fields(names) {
+			rules[name] = rule
+		}
+	}
+
+	// They write all of each argument, in one form whatever it is.
+	add("b64enc b32enc quote squote toString cat print println html js urlquery", writesArguments)
+	add("toYaml toJson mustToJson toPrettyJson mustToPrettyJson toRawJson mustToRawJson toToml", writesArguments)
+	add("printf", writesFormat)
+	// They write all of the last argument; the others are not credentials.
+	add("indent nindent join", writesLast)
+	// The same but for blanks at both ends.
+	add("trim", func(args []argument) (flow, bool) {
+		f, ok := writesLast(args)
+		f.maybeBlank = true
+		return f, ok
+	})
+
+	// They ask whether a value is there, which is the same for its placeholder.
+	add("not empty any all", func(args []argument) (flow, bool) { return flow{}, tested(args) })
+	add("eq ne", comparesEmpty)
+	// They return one of their arguments, by which of the others are there.
+	add("and or", func(args []argument) (flow, bool) { return oneOf(args), tested(args[:len(args)-1]) })
+	add("coalesce", func(args []argument) (flow, bool) { return oneOf(args), tested(args) })
+	add("default", func(args []argument) (flow, bool) { return oneOf(args), tested(args[1:]) })
+	add("ternary", func(args []argument) (flow, bool) {
+		return oneOf(args[:len(args)-1]), args[len(args)-1].flow.isPlain()
+	})
+
+	// Placeholders replace what is before the "@" of a URL: that there is one, and how
+	// the URL ends, is the same with them.
+	add("contains", func(args []argument) (flow, bool) {
+		return flow{}, len(args) == 2 && isString(args[0].node, "@") && args[1].flow.tag == credentialURL
+	})
+	add("trimSuffix", func(args []argument) (flow, bool) {
+		return args[len(args)-1].flow, len(args) == 2 && isString(args[0].node, "/") && args[1].flow.tag == credentialURL
+	})
+
+	// Keys and lengths of lists and maps are no credentials, their entries may be.
+	add("list tuple", func(args []argument) (flow, bool) {
+		elem := oneOf(args)
+		return entriesOf(flow{from: elem.from, elem: &elem}), true
+	})
+	add("dict", makesDict)
+	add("index", func(args []argument) (flow, bool) {
+		f := args[0].flow
+		for _, key := range args[1:] {
+			if f.kind != flowEntries && f.kind != flowDecoded || !key.flow.isPlain() {
+				return flow{}, false
+			}
+			f = at(f, key)
+		}
+		return f, true
+	})
+	add("get", func(args []argument) (flow, bool) {
+		if len(args) != 2 || !isMap(args[0].flow) || !args[1].flow.isPlain() {
+			return flow{}, false
+		}
+		return at(args[0].flow, args[1]), true
+	})
+	add("first last mustFirst mustLast", func(args []argument) (flow, bool) {
+		f := args[0].flow
+		return f.entry(), f.kind == flowDecoded || f.kind == flowEntries
+	})
+	add("len", func(args []argument) (flow, bool) { return flow{}, args[0].flow.kind == flowEntries })
+	add("keys", func(args []argument) (flow, bool) {
+		return flow{}, !slices.ContainsFunc(args, func(a argument) bool { return !a.flow.isPlain() && !isMap(a.flow) })
+	})
+	add("hasKey", func(args []argument) (flow, bool) {
+		return flow{}, isMap(args[0].flow) && plainFrom(args, 1)
+	})
+
+	// The TOML that we make has the same keys with placeholders. What is decoded may be
+	// put together anew, if no other value is in the same map as a result.
+	add("fromToml", func(args []argument) (flow, bool) {
+		return flow{kind: flowDecoded, from: args[0].flow.from}, args[0].flow.tag == credentialTOML
+	})
+	add("omit pick", func(args []argument) (flow, bool) {
+		return args[0].flow, args[0].flow.kind == flowDecoded && plainFrom(args, 1)
+	})
+	add("merge mergeOverwrite mustMerge mustMergeOverwrite", func(args []argument) (flow, bool) {
+		return decodedOf(args), !slices.ContainsFunc(args, func(a argument) bool { return !isOwn(a) })
+	})
+	add("set", func(args []argument) (flow, bool) {
+		if len(args) != 3 || !args[1].flow.isPlain() {
+			return flow{}, false
+		}
+		if args[0].flow.kind == flowEntries && args[2].flow.isPlain() {
+			return args[0].flow, true
+		}
+		return args[0].flow, isOwn(args[0]) && isOwn(args[2])
+	})
+	add("unset", func(args []argument) (flow, bool) { return args[0].flow, isMap(args[0].flow) && plainFrom(args, 1) })
+	return rules
+}()
+
+func writesArguments(args []argument) (flow, bool) { return textOf(flows(args)...), true }
+
+func writesLast(args []argument) (flow, bool) {
+	last := len(args) - 1
+	return textOf(args[last].flow), !slices.ContainsFunc(args[:last], func(a argument) bool { return !a.flow.isPlain() })
+}
+
+// writesFormat is for printf with a literal format: a credential has %s, %q or %v, of
+// which none cuts anything off.
+func writesFormat(args []argument) (flow, bool) {
+	format, ok := args[0].node.(*parse.StringNode)
+	if !ok {
+		return flow{}, false
+	}
+	verbs, ok := verbsOf(format.Text)
+	for i, a := range args[1:] {
+		if !a.flow.isPlain() && (i >= len(verbs) || !slices.Contains([]string{"s", "q", "v"}, verbs[i])) {
+			return flow{}, false
+		}
+	}
+	return textOf(flows(args)...), ok
+}
+
+// verbsOf are the verbs of a format that take an argument, with their flags; false
+// where they may take another argument than the next one.
+func verbsOf(format string) ([]string, bool) {
+	var verbs []string
+	for {
+		_, rest, found := strings.Cut(format, "%")
+		if !found {
+			return verbs, true
+		}
+		end := strings.IndexFunc(rest, func(r rune) bool { return !strings.ContainsRune("+-# 0123456789.", r) })
+		if end < 0 {
+			return verbs, true
+		}
+		switch rest[end] {
+		case '[', '*':
+			return nil, false
+		case '%':
+		default:
+			verbs = append(verbs, rest[:end+1])
+		}
+		format = rest[end+1:]
+	}
+}
+
+// comparesEmpty is for eq and ne of a credential with "".
+func comparesEmpty(args []argument) (flow, bool) {
+	if len(args) != 2 {
+		return flow{}, false
+	}
+	for i, a := range args {
+		if isString(a.node, "") {
+			return flow{}, tested(args[1-i:][:1]) && args[1-i].flow.kind == flowText
+		}
+	}
+	return flow{}, false
+}
+
+// makesDict keeps entries with literal keys apart.
+func makesDict(args []argument) (flow, bool) {
+	out := flow{fields: map[string]flow{}}
+	literal, own := true, true
+	for i := 0; i+1 < len(args); i += 2 {
+		key, value := args[i], args[i+1]
+		if !key.flow.isPlain() {
+			return flow{}, false
+		}
+		k, ok := key.node.(*parse.StringNode)
+		literal, own = literal && ok, own && isOwn(value)
+		if ok {
+			out.fields[k.Text] = value.flow
+		}
+		if out.from == "" {
+			out.from = value.flow.from
+		}
+	}
+	switch {
+	case own:
+		return decodedOf(args), true
+	case !literal:
+		var values []argument
+		for i := 1; i < len(args); i += 2 {
+			values = append(values, args[i])
+		}
+		elem := oneOf(values)
+		out.fields, out.elem = nil, &elem
+	}
+	return entriesOf(out), true
+}
+
+// isOwn reports whether whatever is in a value is decoded or a literal, so that it is
+// in no map that holds no credential.
+func isOwn(a argument) bool {
+	switch n := a.node.(type) {
+	case *parse.StringNode, *parse.NumberNode, *parse.BoolNode, *parse.NilNode:
+		return true
+	case *parse.PipeNode:
+		if a.flow.isPlain() {
+			return isLiteralDict(n)
+		}
+	}
+	return a.flow.kind == flowDecoded && !a.flow.shared
+}
+
+// isLiteralDict reports whether a pipeline is a dict of literals.
+func isLiteralDict(p *parse.PipeNode) bool {
+	if len(p.Cmds) != 1 || len(p.Decl) > 0 {
+		return false
+	}
+	name, ok := p.Cmds[0].Args[0].(*parse.IdentifierNode)
+	return ok && name.Ident == "dict" && !slices.ContainsFunc(p.Cmds[0].Args[1:], func(n parse.Node) bool {
+		switch n.(type) {
+		case *parse.StringNode, *parse.NumberNode, *parse.BoolNode, *parse.NilNode:
+			return false
+		}
+		return true
+	})
+}
+
+func decodedOf(args []argument) flow {
+	return flow{kind: flowDecoded, from: textOf(flows(args)...).from}
+}
+
+func flows(args []argument) []flow {
+	out := make([]flow, len(args))
+	for i, a := range args {
+		out[i] = a.flow
+	}
+	return out
+}
+
+// oneOf is the flow of a value that is one of the arguments.
+func oneOf(args []argument) flow {
+	var out flow
+	for i, a := range args {
+		if i == 0 {
+			out = a.flow
+		} else {
+			out = join(out, a.flow)
+		}
+	}
+	return out
+}
+
+// tested reports whether it may be asked if the arguments are there.
+func tested(args []argument) bool {
+	return !slices.ContainsFunc(args, func(a argument) bool { return a.flow.maybeBlank })
+}
+
+func plainFrom(args []argument, first int) bool {
+	return !slices.ContainsFunc(args[first:], func(a argument) bool { return !a.flow.isPlain() })
+}
+
+func isString(n parse.Node, text string) bool {
+	s, ok := n.(*parse.StringNode)
+	return ok && s.Text == text
+}
+
+// isMap is for functions that take nothing but maps.
+func isMap(f flow) bool { return f.kind == flowEntries || f.kind == flowDecoded }
+
+// at is the entry of a key.
+func at(f flow, key argument) flow {
+	if s, ok := key.node.(*parse.StringNode); ok && f.fields != nil {
+		return f.fields[s.Text]
+	}
+	return f.entry()
+}

@@ -1,0 +1,483 @@
+package render
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"text/template"
+	"text/template/parse"
+)
+
+// Templates may print credentials, encode them and ask whether they are there. What
+// depended on the content of one would render differently with the placeholders that
+// reviewers see. So each template is followed from the data to its output: what reads
+// a credential in a way that is not in credentialRules is a problem of the profile.
+
+// Values of the tag "credential", on each field of the data whose value Input.Split
+// replaces. It applies to the texts in the field, whatever holds them. With any other
+// value, "text", nothing is known but that it is replaced.
+const (
+	// credentialURL: of URLs the part before the "@" is replaced, nothing else.
+	credentialURL = "url"
+	// credentialTOML: some strings in this TOML text are replaced, its keys are not.
+	credentialTOML = "toml"
+)
+
+type flowKind uint8
+
+const (
+	flowPlain   flowKind = iota // holds no credential
+	flowText                    // a text with a credential in it, or a value too complex to follow
+	flowData                    // a struct of the data, of type typ
+	flowEntries                 // a list or map that a template or the data made
+	flowDecoded                 // anything in a decoded credentialTOML: only strings are credentials
+)
+
+// flow is what is known about the credentials in a value of a template. The zero
+// value holds none.
+type flow struct {
+	kind flowKind
+	// from names the field that a credential comes from, such as ".Token".
+	from string
+	// tag of the field if the value is unchanged.
+	tag string
+	// maybeBlank: the text may be empty although the credential is not.
+	maybeBlank bool
+	// refused: the value depends on a credential in a way that has been reported.
+	refused bool
+	// shared: other values, which hold no credential, may be the same map.
+	shared bool
+	typ    reflect.Type
+	// fields are the entries of a dict with literal keys; elem is any entry of others.
+	fields map[string]flow
+	elem   *flow
+}
+
+// Limits of the analysis, so that no template takes long to check.
+const (
+	// maxFlowEntries is how many entries a structure may have until it counts as one text.
+	maxFlowEntries = 200
+	// maxFlowPasses is how often templates are followed until variables are settled.
+	maxFlowPasses = 10
+)
+
+func (f flow) isPlain() bool { return f.kind == flowPlain && !f.refused }
+
+// text is what a function makes of values.
+func textOf(values ...flow) flow {
+	out := flow{kind: flowText}
+	for _, v := range values {
+		if out.from == "" {
+			out.from = v.from
+		}
+		out.maybeBlank = out.maybeBlank || v.maybeBlank
+		out.refused = out.refused || v.refused
+	}
+	return out
+}
+
+// any entry of a structure.
+func (f flow) entry() flow {
+	switch {
+	case f.kind == flowDecoded:
+		return f
+	case f.elem != nil:
+		return *f.elem
+	}
+	var out flow
+	for i, name := range sortedKeys(f.fields) {
+		if i == 0 {
+			out = f.fields[name]
+		} else {
+			out = join(out, f.fields[name])
+		}
+	}
+	return out
+}
+
+func (f flow) entries() int {
+	n := 1
+	if f.elem != nil {
+		n += f.elem.entries()
+	}
+	for _, v := range f.fields {
+		n += v.entries()
+	}
+	return n
+}
+
+func entriesOf(f flow) flow {
+	f.kind = flowEntries
+	if f.entries() > maxFlowEntries {
+		return textOf(f)
+	}
+	return f
+}
+
+// withShared is for a value that may be another one, which holds no credential.
+func (f flow) withShared() flow {
+	if f.kind == flowPlain {
+		return f
+	}
+	f.shared = true
+	if f.elem != nil {
+		e := f.elem.withShared()
+		f.elem = &e
+	}
+	if f.fields != nil {
+		f.fields = maps.Clone(f.fields)
+		for name, v := range f.fields {
+			f.fields[name] = v.withShared()
+		}
+	}
+	return f
+}
+
+// join is the flow of a value that is one of two.
+func join(a, b flow) flow {
+	switch {
+	case a.isPlain():
+		return b.withShared()
+	case b.isPlain():
+		return a.withShared()
+	}
+	collapsed := textOf(a, b)
+	if a.kind != b.kind || a.typ != b.typ {
+		return collapsed
+	}
+	out := a
+	out.from, out.maybeBlank, out.refused, out.shared = collapsed.from, collapsed.maybeBlank, collapsed.refused, a.shared || b.shared
+	if a.tag != b.tag {
+		out.tag = ""
+	}
+	if a.kind != flowEntries {
+		return out
+	}
+	if a.elem != nil || b.elem != nil {
+		e := join(a.entry(), b.entry())
+		out.fields, out.elem = nil, &e
+		return entriesOf(out)
+	}
+	out.fields = maps.Clone(a.fields)
+	for name, v := range b.fields {
+		out.fields[name] = join(out.fields[name], v)
+	}
+	for name, v := range a.fields {
+		if _, ok := b.fields[name]; !ok {
+			out.fields[name] = v.withShared()
+		}
+	}
+	return entriesOf(out)
+}
+
+// dataFlow is the flow of a value of the data.
+func dataFlow(typ reflect.Type, tag, from string) flow {
+	for typ.Kind() == reflect.Pointer {
+		typ = typ.Elem()
+	}
+	switch typ.Kind() {
+	case reflect.String:
+		if tag != "" {
+			return flow{kind: flowText, tag: tag, from: from}
+		}
+	case reflect.Slice, reflect.Array, reflect.Map:
+		if e := dataFlow(typ.Elem(), tag, from); !e.isPlain() {
+			return flow{kind: flowEntries, from: from, elem: &e}
+		}
+	case reflect.Struct:
+		for _, f := range reflect.VisibleFields(typ) {
+			if f.IsExported() && !dataFlow(f.Type, f.Tag.Get("credential"), from).isPlain() {
+				return flow{kind: flowData, from: from, typ: typ}
+			}
+		}
+	}
+	return flow{}
+}
+
+// rootFlow is the data's.
+var rootFlow = dataFlow(reflect.TypeFor[data](), "", "the whole data")
+
+// member is the flow of a field, of a method's result or of an entry.
+func (f flow) member(name, from string) flow {
+	switch f.kind {
+	case flowText:
+		return textOf(f)
+	case flowEntries:
+		if f.fields != nil {
+			return f.fields[name]
+		}
+		return f.entry()
+	case flowDecoded:
+		return f
+	case flowData:
+		if m, ok := reflect.PointerTo(f.typ).MethodByName(name); ok {
+			return dataFlow(m.Type.Out(0), "", from)
+		}
+		if field, ok := f.typ.FieldByName(name); ok && field.IsExported() {
+			return dataFlow(field.Type, field.Tag.Get("credential"), from)
+		}
+	}
+	return flow{}
+}
+
+// credentialCheck follows the credentials through one template and those defined in it.
+type credentialCheck struct {
+	program     *program
+	text, field string
+	problems    []*InvalidError
+	// holes are the actions that print credentials.
+	holes map[*parse.ActionNode]bool
+
+	dots    map[string]flow              // by name of a define: what it is executed with
+	vars    map[*parse.VariableNode]flow // by declaration
+	scope   []*parse.VariableNode        // the declarations at hand, the last one first
+	dollar  flow                         // "$" of the template that is followed
+	changed bool
+}
+
+// checkCredentials returns what the templates do with credentials beyond what they
+// may, and marks where they print them.
+func (p *program) checkCredentials(text, field string) []*InvalidError {
+	c := &credentialCheck{program: p, text: text, field: field, dots: map[string]flow{}, vars: map[*parse.VariableNode]flow{}}
+	c.dots[p.Name()] = rootFlow
+	defined := slices.DeleteFunc(p.Templates(), func(t *template.Template) bool { return t.Tree == nil })
+	slices.SortFunc(defined, func(a, b *template.Template) int { return strings.Compare(a.Name(), b.Name()) })
+	for pass := 0; pass == 0 || c.changed; pass++ {
+		c.changed, c.problems, c.holes = false, nil, map[*parse.ActionNode]bool{}
+		if pass == maxFlowPasses {
+			c.problems = []*InvalidError{{Field: field, Line: 1, Err: fmt.Errorf("credentials pass through more than %d variables or templates: print them where they are read", maxFlowPasses)}}
+			break
+		}
+		for _, t := range defined {
+			c.dollar, c.scope = c.dots[t.Name()], nil
+			c.list(t.Root, c.dollar)
+		}
+	}
+	if len(c.holes) > 0 {
+		for _, t := range defined {
+			p.addHoles(t.Root, c.holes)
+		}
+	}
+	return c.problems
+}
+
+func (c *credentialCheck) list(l *parse.ListNode, dot flow) {
+	if l == nil {
+		return
+	}
+	for _, n := range l.Nodes {
+		switch n := n.(type) {
+		case *parse.ActionNode:
+			if f := c.pipe(n.Pipe, dot); len(n.Pipe.Decl) == 0 && f.kind != flowPlain && !f.refused {
+				c.holes[n] = true
+			}
+		case *parse.TemplateNode:
+			if f := c.pipe(n.Pipe, dot); c.program.Lookup(n.Name) != nil {
+				was, ok := c.dots[n.Name]
+				c.changed = c.changed || !ok && !f.isPlain() // it may have been followed before
+				c.dots[n.Name] = c.update(was, ok, f)
+			}
+		case *parse.RangeNode:
+			c.scoped(func() { c.loop(n, dot) })
+		case *parse.IfNode:
+			c.scoped(func() {
+				c.truth(n.Pipe, c.pipe(n.Pipe, dot))
+				c.list(n.List, dot)
+				c.list(n.ElseList, dot)
+			})
+		case *parse.WithNode:
+			c.scoped(func() {
+				f := c.pipe(n.Pipe, dot)
+				c.truth(n.Pipe, f)
+				c.list(n.List, f)
+				c.list(n.ElseList, dot)
+			})
+		}
+	}
+}
+
+func (c *credentialCheck) scoped(follow func()) {
+	mark := len(c.scope)
+	follow()
+	c.scope = c.scope[:mark]
+}
+
+func (c *credentialCheck) loop(n *parse.RangeNode, dot flow) {
+	f := c.value(n.Pipe, dot)
+	if f.kind == flowText && !f.refused { // a struct cannot be gone over at all
+		f = c.refuse(n, f, "range goes over what its content says")
+	}
+	elem := f.entry()
+	elem.refused = elem.refused || f.refused
+	switch decl := n.Pipe.Decl; len(decl) {
+	case 1:
+		c.set(n.Pipe, decl[0], elem)
+	case 2:
+		c.set(n.Pipe, decl[0], flow{refused: f.refused})
+		c.set(n.Pipe, decl[1], elem)
+	}
+	c.list(n.List, elem)
+	c.list(n.ElseList, dot)
+}
+
+// truth is where a value decides which way a template goes.
+func (c *credentialCheck) truth(n parse.Node, f flow) {
+	if f.maybeBlank && !f.refused {
+		c.refuse(n, f, "whether anything is left of it is asked, which depends on its content")
+	}
+}
+
+// pipe is the flow of a pipeline, which may set variables.
+func (c *credentialCheck) pipe(p *parse.PipeNode, dot flow) flow {
+	f := c.value(p, dot)
+	if p != nil {
+		for _, v := range p.Decl {
+			c.set(p, v, f)
+		}
+	}
+	return f
+}
+
+func (c *credentialCheck) set(p *parse.PipeNode, v *parse.VariableNode, f flow) {
+	if p.IsAssign {
+		v = c.declaration(v.Ident[0])
+	} else {
+		c.scope = append(c.scope, v)
+	}
+	if v != nil {
+		was, ok := c.vars[v]
+		c.vars[v] = c.update(was, ok, f)
+	}
+}
+
+func (c *credentialCheck) declaration(name string) *parse.VariableNode {
+	for _, v := range slices.Backward(c.scope) {
+		if v.Ident[0] == name {
+			return v
+		}
+	}
+	return nil
+}
+
+// update adds one more value to those that a variable or a template may have.
+func (c *credentialCheck) update(was flow, known bool, f flow) flow {
+	if !known || reflect.DeepEqual(was, f) {
+		return f
+	}
+	f = join(was, f)
+	c.changed = c.changed || !reflect.DeepEqual(was, f)
+	return f
+}
+
+func (c *credentialCheck) value(p *parse.PipeNode, dot flow) flow {
+	var f flow
+	if p == nil {
+		return f
+	}
+	for i, cmd := range p.Cmds {
+		f = c.command(cmd, dot, i > 0, f)
+	}
+	return f
+}
+
+// argument is one of a function; node is nil for the one from the pipeline.
+type argument struct {
+	node parse.Node
+	flow flow
+}
+
+func (c *credentialCheck) command(cmd *parse.CommandNode, dot flow, piped bool, final flow) flow {
+	var args []argument
+	for _, n := range cmd.Args[1:] {
+		args = append(args, argument{n, c.operand(n, dot)})
+	}
+	if piped {
+		args = append(args, argument{nil, final})
+	}
+	if n, ok := cmd.Args[0].(*parse.IdentifierNode); ok {
+		return c.call(n, args)
+	}
+	f := c.operand(cmd.Args[0], dot)
+	for _, a := range args { // of a method: the data has none that take arguments
+		if !a.flow.isPlain() {
+			return c.refuse(cmd, a.flow, "it is an argument of a method")
+		}
+	}
+	return f
+}
+
+func (c *credentialCheck) operand(n parse.Node, dot flow) flow {
+	switch n := n.(type) {
+	case *parse.DotNode:
+		return dot
+	case *parse.FieldNode:
+		return chain(dot, n.Ident)
+	case *parse.VariableNode:
+		f := c.dollar
+		if n.Ident[0] != "$" {
+			f = c.vars[c.declaration(n.Ident[0])]
+		}
+		return chain(f, n.Ident[1:])
+	case *parse.PipeNode:
+		return c.pipe(n, dot)
+	case *parse.ChainNode:
+		return chain(c.operand(n.Node, dot), n.Field)
+	case *parse.IdentifierNode:
+		return c.call(n, nil)
+	}
+	return flow{}
+}
+
+func chain(f flow, names []string) flow {
+	for i, name := range names {
+		refused := f.refused
+		f = f.member(name, "."+strings.Join(names[:i+1], "."))
+		f.refused = f.refused || refused
+	}
+	return f
+}
+
+func (c *credentialCheck) call(n *parse.IdentifierNode, args []argument) flow {
+	plain := true
+	for _, a := range args {
+		if a.flow.refused {
+			return flow{kind: flowText, from: a.flow.from, refused: true}
+		}
+		plain = plain && a.flow.isPlain()
+	}
+	if plain {
+		return flow{}
+	}
+	if rule, ok := credentialRules[n.Ident]; ok {
+		if f, ok := rule(args); ok {
+			return f
+		}
+	}
+	i := slices.IndexFunc(args, func(a argument) bool { return !a.flow.isPlain() })
+	return c.refuse(n, args[i].flow, n.Ident+" reads it")
+}
+
+// refuse reports a problem.
+func (c *credentialCheck) refuse(n parse.Node, f flow, what string) flow {
+	c.problems = append(c.problems, &InvalidError{Field: c.field, Line: lineOf(c.text, n.Position()), Err: &CredentialError{From: f.from, What: what}})
+	return flow{kind: flowText, from: f.from, refused: true}
+}
+
+// CredentialError says that what a template renders depends on the content of a
+// credential, so that reviewers, who see a placeholder, would be shown something else
+// than what nodes get.
+type CredentialError struct {
+	// From is the field of the data, such as ".Token", and What says what the template
+	// does with it. Empty where two renderings differ.
+	From, What string
+}
+
+func (e *CredentialError) Error() string {
+	const remedy = "print credentials, encode them (b64enc, quote, indent, toYaml), or ask whether they are there ({{ if }}), and nothing else"
+	if e.From == "" {
+		return "what is rendered depends on the content of a credential, so that reviewers, who see placeholders, are shown something else than what nodes get: " + remedy
+	}
+	return fmt.Sprintf("%s holds a credential, and %s: reviewers see a placeholder, so it may render differently for nodes: %s", e.From, e.What, remedy)
+}

@@ -1,0 +1,162 @@
+package render
+
+import (
+	"hash/maphash"
+	"text/template/parse"
+)
+
+// shape is what the templates of a rendering write, with a hole where they print a
+// credential, and the ways that they take. It is the same for two inputs that differ
+// in the content of credentials alone: else reviewers, who see placeholders, are shown
+// something else than what nodes get. checkCredentials refuses such templates before;
+// this finds what it would overlook, in what is about to be written.
+type shape struct {
+	hash maphash.Hash
+	// hole: what is written next is left out.
+	hole bool
+	// trail follows it to where two shapes part; nil elsewhere.
+	trail *trail
+}
+
+// shapeSeed makes hashes of this process that nobody can foresee, so that no template
+// is made for two texts with the same one. No output depends on it.
+var shapeSeed = maphash.MakeSeed()
+
+// templateMark begins no text in UTF-8, like tickMark.
+const templateMark = 0xfe
+
+// begin is called before a template is executed.
+func (s *shape) begin(p *program, from origin) {
+	s.hole = false
+	_ = s.hash.WriteByte(templateMark) // never fails
+	if s.trail != nil {
+		s.trail.begin(p, from)
+	}
+}
+
+// tick takes a tick that was passed.
+func (s *shape) tick(t *tick) {
+	_, _ = s.hash.Write(t.node.Text) // never fails
+	if t.hole {
+		s.hole = true
+	}
+	if s.trail != nil {
+		pos := t.pos
+		if t.depth < 0 {
+			pos = -1 // the template's: it ends behind what was executed last
+		}
+		s.trail.step(&s.hash, pos, pos)
+	}
+}
+
+// write takes a text that was written.
+func (s *shape) write(p []byte) {
+	if s.hole {
+		s.hole = false
+		return
+	}
+	_, _ = s.hash.Write(p) // never fails
+	if s.trail != nil {
+		s.trail.wrote(&s.hash, p)
+	}
+}
+
+// hole makes a tick before what prints a credential.
+func (p *program) hole(pos parse.Pos) *parse.TextNode {
+	node := p.tick(pos, 0, 0)
+	p.ticks[len(p.ticks)-1].hole = true
+	return node
+}
+
+// addHoles puts a hole before actions, and a tick on each way of a condition below a
+// list.
+func (p *program) addHoles(list *parse.ListNode, holes map[*parse.ActionNode]bool) {
+	if list == nil {
+		return
+	}
+	nodes := make([]parse.Node, 0, len(list.Nodes))
+	for _, n := range list.Nodes {
+		if a, ok := n.(*parse.ActionNode); ok && holes[a] {
+			nodes = append(nodes, p.hole(a.Pos))
+		}
+		nodes = append(nodes, n)
+		if b := branch(n); b != nil {
+			for _, way := range []*parse.ListNode{b.List, b.ElseList} {
+				if p.addHoles(way, holes); way != nil {
+					way.Nodes = append([]parse.Node{p.tick(b.Pos, 0, 0)}, way.Nodes...)
+				}
+			}
+		}
+	}
+	list.Nodes = nodes
+}
+
+// maxTrail is how many steps a trail remembers. Beyond, no line is named.
+const maxTrail = 1 << 17
+
+// trail remembers the hashes of one rendering, and finds the first step of another at
+// which they differ.
+type trail struct {
+	sums []uint64
+	// second: this is the other rendering, at is the next step.
+	second bool
+	at     int
+	// parted says where, once they did.
+	parted *InvalidError
+
+	from      origin
+	positions map[*byte]*parse.TextNode // by the first byte
+	pos       parse.Pos                 // of what was executed last
+}
+
+func (t *trail) begin(p *program, from origin) {
+	t.from, t.pos, t.positions = from, 0, p.texts()
+}
+
+func (t *trail) wrote(h *maphash.Hash, p []byte) {
+	here, behind := t.pos, t.pos
+	if len(p) > 0 {
+		if n := t.positions[&p[0]]; n != nil {
+			here, behind = n.Pos, n.Pos+parse.Pos(len(n.Text))
+		}
+	}
+	t.step(h, here, behind)
+}
+
+// step takes the hash after what is at a position; what has none comes from behind it.
+func (t *trail) step(h *maphash.Hash, here, behind parse.Pos) {
+	if here >= 0 {
+		t.pos = behind
+	} else {
+		here = t.pos
+	}
+	switch {
+	case !t.second:
+		if len(t.sums) < maxTrail {
+			t.sums = append(t.sums, h.Sum64())
+		}
+	case t.parted == nil && t.at < len(t.sums) && t.sums[t.at] != h.Sum64():
+		t.parted = &InvalidError{Field: t.from.field, File: t.from.path, Line: lineOf(t.from.text, here)}
+	}
+	t.at++
+}
+
+// errDepends is of what only rendering shows.
+var errDepends = &CredentialError{}
+
+// sameShape compares two renderings of a profile, of inputs that differ in credentials
+// alone: what they wrote but credentials has to be the same.
+func (c *compiled) sameShape(a, b Input, digest string, first, second uint64) []*InvalidError {
+	if first == second {
+		return nil
+	}
+	t := &trail{}
+	_, _, _ = a.renderAlong(c, digest, t) // both succeeded before
+	t.second, t.at = true, 0
+	_, _, _ = b.renderAlong(c, digest, t)
+	if t.parted == nil {
+		t.parted = &InvalidError{Field: "spec"}
+	}
+	t.parted.Err = errDepends
+	return []*InvalidError{t.parted}
+}

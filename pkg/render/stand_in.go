@@ -1,0 +1,76 @@
+package render
+
+import (
+	"strings"
+
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+)
+
+// checkShape renders a profile for one pool that has every credential, with
+// placeholders and with stand-ins, and compares what it writes. What does not render
+// for that pool is not compared.
+func (c *compiled) checkShape(p Profile) []*InvalidError {
+	if len(p.Spec.SupportedCloudProviders) == 0 {
+		return nil
+	}
+	in := withStandIns(p)
+	redacted, _ := in.Split()
+	_, shape, problems := redacted.render(c, digestRecipe)
+	_, other, more := in.render(c, digestRecipe)
+	if len(problems) > 0 || len(more) > 0 {
+		return nil
+	}
+	return c.sameShape(redacted, in, digestRecipe, shape, other)
+}
+
+// standIn is the text in a stand-in for a credential. Those have the form and the
+// length of real ones, and nothing in common with the placeholders.
+const standIn = "Stand-In_0123456789~"
+
+// withStandIns is a pool and a cluster of a profile with a stand-in for each credential
+// that Split replaces.
+func withStandIns(p Profile) Input {
+	const (
+		userInfo = "node:" + standIn + "%40@" // %40 is an "@" of the password
+		jwt      = "eyJhbGciOiJSUzI1NiIsImtpZCI6I"
+	)
+	cloudConfig := "[Global]\nuser = \"node\"\nsecret = \"" + standIn + "\"\n"
+	in := Input{
+		Profile: p,
+		Pool: Pool{
+			Name: "workers", Namespace: "kube-system", KubeletVersion: "1.36.0",
+			CloudProvider: p.Spec.SupportedCloudProviders[0].Name, OperatingSystem: p.Spec.OSName, OverwriteCloudConfig: &cloudConfig,
+		},
+		Settings: Settings{
+			ClusterDNS: []string{"10.96.0.10"}, Namespace: "kube-system",
+			NodeHTTPProxy: "http://" + userInfo + "proxy.example.com:3128", NodeNoProxy: ".svc,localhost,10.0.0.0/8,http://" + userInfo + "example.com",
+			NodeRegistryMirrors:           "https://" + userInfo + "hub.example.com",
+			NodeContainerdRegistryMirrors: []string{"registry.k8s.io=https://" + userInfo + "k8s.example.com"},
+			DownloadMirrors:               map[string]string{},
+			RegistryCredentials: map[string]RegistryCredential{
+				"registry.example.com": {Username: "node", Password: standIn},
+				"auth.example.com":     {Auth: "bm9kZTpTdGFuZC1Jbl8wMTIzNDU2Nzg5fg=="},
+				"id.example.com":       {IdentityToken: standIn},
+			},
+		},
+		Cluster: Cluster{
+			Server:         "https://api.example.com:6443",
+			APIServerToken: jwt + strings.Repeat("nN0_", 30) + "." + strings.Repeat("cC1-", 150) + "." + strings.Repeat("sS2_", 85),
+			BootstrapToken: "s7and1.9n3f7b2k8d4m6q1x",
+		},
+	}
+	for _, publisher := range []string{"cni", "crictl", "docker", "kubernetes"} { // those of profiles/README.md
+		in.Settings.DownloadMirrors[publisher] = "https://" + userInfo + "mirror.example.com/" + publisher
+	}
+	spec := &in.Pool.OperatingSystemSpec
+	switch p.Spec.OSName {
+	case osm.OperatingSystemFlatcar:
+		spec.Flatcar = &FlatcarSpec{ProvisioningUtility: p.utility()}
+	case osm.OperatingSystemRHEL:
+		spec.RHEL = &RHELSpec{
+			RHELSubscriptionManagerUser: "node@example.com", RHELSubscriptionManagerPassword: standIn, RHSMOfflineToken: standIn,
+			RHELOrganizationName: "example", RHELActivationKey: standIn,
+		}
+	}
+	return in
+}
