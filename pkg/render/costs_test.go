@@ -365,3 +365,37 @@ func describe(args []reflect.Value) string {
 	}
 	return strings.ReplaceAll(strings.Join(out, " "), "\x00", "")
 }
+
+// Every function that templates may call has a price, and no call takes more memory
+// than that says, whatever its arguments (security.md 37): those of other sizes than
+// the table was measured with.
+func TestPricesHold(t *testing.T) {
+	for _, name := range sortedKeys(funcs) {
+		p, ok := prices[name]
+		if !ok || p.call <= 0 || p.kib <= 0 || p.alloc <= 0 {
+			t.Errorf("%s has the price %+v: run go test ./pkg/render -run 'TestCosts$' -costs", name, p)
+			continue
+		}
+		for _, n := range []int{3 << 10, 50 << 10} {
+			for _, args := range combinations(reflect.TypeOf(funcs[name]), n, 15) {
+				var size, work int
+				var made bool
+				least := uint64(1 << 40)
+				for range 2 { // what the first allocates may be kept for the next
+					before := allocated()
+					size, work, made, _ = call(name, copied(args))
+					least = min(least, allocated()-before)
+				}
+				// 512 KiB are what a call takes whatever its arguments, such as regular expressions.
+				if most := uint64(2*p.alloc*max(size, work) + 512<<10); made && least > most {
+					t.Errorf("%s of %s allocates %d bytes, want at most %d", name, describe(args), least, most)
+				}
+			}
+		}
+	}
+	for name := range prices {
+		if _, ok := funcs[name]; !ok && name != printedName {
+			t.Errorf("%s has a price, but is no function", name)
+		}
+	}
+}
