@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -20,6 +21,7 @@ import (
 type lintFlags struct {
 	output, severity string
 	progress         bool
+	fileTimeout      time.Duration
 	rules            ruleFlags
 }
 
@@ -57,6 +59,7 @@ Exit status 0: no error and no warning; 1: there are some, or the command failed
 	cmd.Flags().StringVarP(&flags.output, "output", "o", "text", "how to print findings: "+strings.Join(format.Names(), ", "))
 	cmd.Flags().StringVar(&flags.severity, "severity", string(lint.SeverityWarning), "least severity of a finding that makes the command fail: error, warning or note")
 	cmd.Flags().BoolVar(&flags.progress, "progress", false, "say on standard error how far it has come; default where that is a terminal")
+	cmd.Flags().DurationVar(&flags.fileTimeout, "file-timeout", lint.DefaultFileTime, "how long a file may be checked; what is not done by then is a finding")
 	flags.rules.bind(cmd.Flags())
 	return cmd
 }
@@ -67,6 +70,9 @@ func (f lintFlags) check() error {
 	}
 	if !slices.Contains(format.Names(), f.output) {
 		return misusef("-o "+strings.Join(format.Names(), ", -o "), "unknown output %q", f.output)
+	}
+	if f.fileTimeout <= 0 {
+		return misusef("--file-timeout 2m", "--file-timeout %v is no time to check anything", f.fileTimeout)
 	}
 	switch lint.Severity(f.severity) {
 	case lint.SeverityError, lint.SeverityWarning, lint.SeverityNote:
@@ -91,6 +97,7 @@ func runLint(ctx context.Context, flags lintFlags, paths []string, stdout, stder
 		return err
 	}
 	linter := rules.linter()
+	linter.FileTime = flags.fileTimeout
 	linter.Bases = &lint.Bases{Builtin: builtinProfiles()}
 	done := func() {}
 	if flags.progress || isTerminal(stderr) {

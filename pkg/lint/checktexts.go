@@ -27,9 +27,13 @@ func (l *Linter) checkTexts(ctx context.Context, r *run) ([]Finding, error) {
 			for i := range next {
 				t := texts[i].text
 				t.Example = r.exampleOf(texts[i].rows)
-				for _, check := range checks {
-					found[i] = append(found[i], check(ctx, t)...)
-				}
+				r.watch.do(ctx, skippedText, func(ctx context.Context) func() {
+					var all []Finding
+					for _, check := range checks {
+						all = append(all, check(ctx, t)...)
+					}
+					return func() { found[i] = all }
+				})
 			}
 		})
 	}

@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/osm-gitops/osm-gitops/pkg/lint/matrix"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
@@ -37,6 +39,9 @@ type Linter struct {
 	// Bases is where overlays are based beside the files that are checked; nil is their
 	// folders alone.
 	Bases *Bases
+	// FileTime is how long each file may be checked, all goroutines together; 0 is
+	// DefaultFileTime. What is not done by then is a finding of RuleIncomplete.
+	FileTime time.Duration
 	// Workers is how many goroutines render; 0 is GOMAXPROCS.
 	Workers int
 	// Progress is told what has been done so far, from one goroutine at a time. May
@@ -77,15 +82,30 @@ func (l *Linter) Run(ctx context.Context, files []File) (*Report, error) {
 	r.Profiles = len(r.Documents)
 	r.Findings = append(r.Findings, duplicates(r.Documents)...)
 	engine := render.NewEngine()
+	watches := map[string]*stopwatch{}
 	for i := range r.Documents {
 		doc := r.Documents[i]
-		for _, check := range l.ProfileChecks {
-			r.Findings = append(r.Findings, check(ctx, doc)...)
+		watch := watches[doc.Path]
+		if watch == nil {
+			watch = &stopwatch{path: doc.Path, limit: cmp.Or(l.FileTime, DefaultFileTime)}
+			watches[doc.Path] = watch
 		}
-		found, renders := checkProfile(engine, doc)
-		r.Findings = append(r.Findings, found...)
-		if renders {
-			run := newRun(doc)
+		for _, check := range l.ProfileChecks {
+			watch.do(ctx, skippedCheck, func(ctx context.Context) func() {
+				found := check(ctx, doc)
+				return func() { r.Findings = append(r.Findings, found...) }
+			})
+		}
+		var run *run
+		watch.do(ctx, skippedProfile, func(context.Context) func() {
+			found, renders := checkProfile(engine, doc)
+			made := newRun(doc, watch, renders)
+			return func() {
+				r.Findings = append(r.Findings, found...)
+				run = made
+			}
+		})
+		if run != nil {
 			run.restrict(matrix.Provider, func(name string) bool { return slices.Contains(l.Providers, name) })
 			run.restrict(matrix.Kubelet, func(name string) bool {
 				return slices.ContainsFunc(l.Kubelets, func(minor string) bool { return strings.HasPrefix(name, minor+".") })
@@ -104,6 +124,9 @@ func (l *Linter) Run(ctx context.Context, files []File) (*Report, error) {
 		r.Findings = append(r.Findings, found...)
 		r.Findings = append(r.Findings, run.findings()...)
 		notReached := run.notReached()
+		if !run.watch.complete() {
+			notReached = nil // it may have been for want of time
+		}
 		for _, b := range notReached {
 			if !b.inner {
 				r.Findings = append(r.Findings, b.finding())
@@ -113,6 +136,9 @@ func (l *Linter) Run(ctx context.Context, files []File) (*Report, error) {
 		r.Renderings += len(run.rows)
 		r.Texts += len(run.texts)
 		r.Branches += len(run.branches)
+	}
+	for _, watch := range watches {
+		r.Findings = append(r.Findings, watch.findings()...)
 	}
 	r.Findings = Sort(withoutBases(overlays.placed(r.Findings, r.Documents), r.Documents))
 	return r, ctx.Err()

@@ -18,6 +18,7 @@ const (
 	RuleBranch      = "branch-not-reached"
 	RuleOverlay     = "overlay"
 	RuleBaseMoved   = "base-moved"
+	RuleIncomplete  = "incomplete"
 )
 
 var engineRules = []Rule{
@@ -48,6 +49,8 @@ var engineRules = []Rule{
 		"A cluster refuses the file. What is added must not be in the base; what is replaced or removed must. The finding names the place in both."},
 	{RuleBaseMoved, SeverityNote, "The base of a ProfileOverlay has a newer version.",
 		"The overlay goes on with the version that it names. osm-gitops rebase-overlay shows what the newer one would change, and takes it over."},
+	{RuleIncomplete, SeverityError, "A file was not checked completely, because it took too long.",
+		"The finding says what was not done; nothing is known of that. It cannot be suppressed. Make the templates do less, or give more time with --file-timeout."},
 	{RuleBranch, SeverityNote, "A branch of a template was not executed in any rendering.",
 		"Nothing is known of what stands there. The note says why it could not be reached; what no pool can reach may be removed."},
 }

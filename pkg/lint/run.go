@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/lint/matrix"
@@ -23,6 +24,8 @@ type run struct {
 	doc  profile.Document
 	dims []matrix.Dimension
 	rows [][]int // a value per dimension
+	// watch is of the file.
+	watch *stopwatch
 
 	mu       sync.Mutex
 	hits     map[string]*hit
@@ -45,10 +48,14 @@ type textHit struct {
 	rows map[int]bool
 }
 
-func newRun(doc profile.Document) *run {
+// newRun returns nil for a profile that cannot be rendered.
+func newRun(doc profile.Document, watch *stopwatch, renders bool) *run {
+	if !renders {
+		return nil
+	}
 	inspector := render.NewInspector(matrix.Profile(doc, render.Provenance{}))
 	r := &run{
-		doc: doc, branches: slices.Clone(inspector.Branches()),
+		doc: doc, watch: watch, branches: slices.Clone(inspector.Branches()),
 		hits: map[string]*hit{}, texts: map[[sha256.Size]byte]*textHit{}, checked: map[[sha256.Size]byte][]Finding{},
 	}
 	r.dims = dimensions(doc, r.branches)
@@ -88,9 +95,23 @@ func (r *run) pairwise() [][]int {
 
 // renderRows renders some rows, and tells about each.
 func (r *run) renderRows(ctx context.Context, first, last int, tell func()) {
+	if r.watch.left() <= 0 {
+		for range last - first {
+			r.watch.skip(skippedRendering, 0)
+			tell()
+		}
+		return
+	}
+	begin := time.Now()
 	inspector := render.NewInspector(matrix.Profile(r.doc, render.Provenance{}))
+	r.watch.skip("", time.Since(begin))
 	for n := first; n < last && ctx.Err() == nil; n++ {
-		r.renderRow(inspector, n)
+		if begin := time.Now(); r.watch.left() > 0 {
+			r.renderRow(inspector, n) // takes a second at most
+			r.watch.skip("", time.Since(begin))
+		} else {
+			r.watch.skip(skippedRendering, 0)
+		}
 		tell()
 	}
 	r.mu.Lock()

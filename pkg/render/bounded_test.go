@@ -59,7 +59,7 @@ func TestErrorsNameTheirPlace(t *testing.T) {
 // ended, does not count, and both stages count together.
 func TestEachRenderingHasItsLimits(t *testing.T) {
 	engine := render.NewEngine()
-	in := smallInput(t, `{{ if eq .CloudProviderName "aws" }}{{ range 2000000 }}{{ end }}{{ end }}{{ range 600000 }}{{ end }}`, nil)
+	in := smallInput(t, `{{ if eq .CloudProviderName "aws" }}{{ range 3000000 }}{{ end }}{{ end }}{{ range 1200000 }}{{ end }}`, nil)
 	in.Profile.Digest = "v1:sha256:limits"
 	in.Profile.Spec.SupportedCloudProviders = []osm.CloudProviderSpec{{Name: "aws"}, {Name: "hetzner"}}
 	for i, provider := range []osm.CloudProvider{"hetzner", "aws", "hetzner"} {
@@ -72,7 +72,7 @@ func TestEachRenderingHasItsLimits(t *testing.T) {
 	in.Profile.Digest = ""
 	in.Profile.Spec.BootstrapConfig.Files = in.Profile.Spec.ProvisioningConfig.Files
 	if _, err := engine.Render(in); err == nil || !strings.Contains(err.Error(), "the templates do not end") {
-		t.Errorf("600,000 ticks in both stages: %v", err)
+		t.Errorf("1,200,000 ticks in both stages: %v", err)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"regexp"
 	"regexp/syntax"
 	"slices"
 	"strings"
@@ -43,19 +44,39 @@ var bounds = func() map[string]func(args []reflect.Value) (int, error) {
 	once := func(args []reflect.Value) (int, error) { return matching(text(args, 0), text(args, 1), false) }
 	often := func(args []reflect.Value) (int, error) { return matching(text(args, 0), text(args, 1), true) }
 	replaced := func(args []reflect.Value) (int, error) {
-		s, repl := text(args, 1), text(args, 2)
-		// Each match inserts the replacement, and of the text at most what it matches
-		// for each "$".
-		if sum(sum(len(s), product(len(s)+1, len(repl))), product(strings.Count(repl, "$"), len(s))) > 64*maxValueBytes {
-			return 0, errTooBig
+		work, err := matching(text(args, 0), text(args, 1), true)
+		if err != nil {
+			return 0, err
 		}
-		return matching(text(args, 0), s, true)
+		more, err := replacements(text(args, 0), text(args, 1), text(args, 2), work)
+		return sum(work, more), err
 	}
-	decoded := func(args []reflect.Value) (int, error) {
-		if len(text(args, 0)) > maxDecodedBytes {
-			return 0, fmt.Errorf("the text has more than %d bytes", maxDecodedBytes)
+	decoded := func(tooDeep func(string) bool) bound {
+		return func(args []reflect.Value) (int, error) {
+			s := text(args, 0)
+			if len(s) > maxDecodedBytes {
+				return 0, fmt.Errorf("the text has more than %d bytes", maxDecodedBytes)
+			}
+			if tooDeep(s) {
+				return 0, errTooDeep
+			}
+			return 0, nil
 		}
-		return 16 * len(text(args, 0)), nil
+	}
+	// spaced is for encoders that indent: each line takes as many blanks as it is deep.
+	spaced := func(each int) bound {
+		return func(args []reflect.Value) (int, error) {
+			n := product(each, indentation(args[0], 0, 1))
+			if n > 4*maxValueBytes {
+				return 0, errTooBig
+			}
+			return n, nil
+		}
+	}
+	// multiplied is for decimals that grow with each argument.
+	multiplied := func(args []reflect.Value) (int, error) {
+		n := args[len(args)-1].Len()
+		return product(n, n), nil
 	}
 	// Each item is compared with each.
 	compared := func(args []reflect.Value) (int, error) {
@@ -88,7 +109,20 @@ var bounds = func() map[string]func(args []reflect.Value) (int, error) {
 		"without": func(args []reflect.Value) (int, error) {
 			return product(weigh(args[0], maxValueBytes, 0), args[1].Len()), nil
 		},
-		"semver": decoded,
+		"semver":       decoded(func(string) bool { return false }),
+		"toYaml":       spaced(4),
+		"toPrettyJson": spaced(2), "mustToPrettyJson": spaced(2),
+		"toToml": func(args []reflect.Value) (int, error) {
+			n := sum(product(2, indentation(args[0], 0, 1)), headers(args[0], 0, 0))
+			if n > 4*maxValueBytes {
+				return 0, errTooBig
+			}
+			return n, nil
+		},
+		"mulf": multiplied, "divf": multiplied, "addf": multiplied, "subf": multiplied,
+		"sortAlpha": func(args []reflect.Value) (int, error) {
+			return product(weigh(args[0], maxValueBytes, 0), sorted(items(args[0]))), nil
+		},
 		"semverCompare": func(args []reflect.Value) (int, error) {
 			return product(64, len(text(args, 0))), nil
 		},
@@ -101,8 +135,18 @@ var bounds = func() map[string]func(args []reflect.Value) (int, error) {
 	for _, name := range strings.Fields("regexMatch regexFind regexFindAll regexSplit regexReplaceAll regexReplaceAllLiteral") {
 		out["mustR"+name[1:]] = out[name]
 	}
-	for _, name := range strings.Fields("fromYaml fromYamlArray fromJson fromJsonArray mustFromJson fromToml") {
-		out[name] = decoded
+	for _, name := range strings.Fields("fromJson fromJsonArray mustFromJson") {
+		out[name] = decoded(isDeepJSON)
+	}
+	out["fromToml"] = decoded(isDeepTOML)
+	yamlText := decoded(isDeepYAML)
+	for _, name := range strings.Fields("fromYaml fromYamlArray") {
+		out[name] = func(args []reflect.Value) (int, error) {
+			if _, err := yamlText(args); err != nil {
+				return 0, err
+			}
+			return parsedYAML(text(args, 0))
+		}
 	}
 	return out
 }()
@@ -121,8 +165,9 @@ func items(v reflect.Value) int {
 var errTooMany = fmt.Errorf("a list of more than %d items", maxItems)
 
 // matching is the work of matching a text with a regular expression: Go's take
-// time in proportion to the product of their lengths. To find all matches, one
-// that looks ahead may read the rest of the text for each of them.
+// time in proportion to the product of their lengths, and to the groups that each
+// step keeps. To find all matches, one that looks ahead may read the rest of the text
+// for each of them.
 func matching(pattern, s string, all bool) (int, error) {
 	if len(pattern) > maxPatternBytes {
 		return 0, fmt.Errorf("the regular expression has more than %d bytes", maxPatternBytes)
@@ -131,13 +176,53 @@ func matching(pattern, s string, all bool) (int, error) {
 	if err != nil {
 		return 0, nil //nolint:nilerr // the function itself says it better
 	}
-	prog, err := syntax.Compile(re.Simplify())
-	if err != nil {
-		return 0, nil //nolint:nilerr // as above
+	size, groups := instructions(re), 1+re.MaxCap()
+	if size > maxInstructions || product(size, groups) > 8*maxInstructions {
+		return 0, fmt.Errorf("the regular expression repeats too much: written out it has more than %d steps, or %d for all of its groups", maxInstructions, 8*maxInstructions)
 	}
-	work := product(len(prog.Inst), len(s)+callBytes)
+	work := product(product(size, 1+groups/8), len(s)+callBytes)
 	if all && looksAhead(re) {
 		work = max(work, product(work/16, len(s)))
+	}
+	return work, nil
+}
+
+// instructions is how long a regular expression is with its repetitions written out.
+func instructions(re *syntax.Regexp) int {
+	n := 1
+	if re.Op == syntax.OpLiteral {
+		n += len(re.Rune)
+	}
+	for _, sub := range re.Sub {
+		n = sum(n, instructions(sub))
+	}
+	if re.Op == syntax.OpRepeat {
+		n = product(n, max(re.Min+1, re.Max))
+	}
+	return n
+}
+
+// replacements refuses to replace where the result is too big. Where it might be,
+// the matches are counted first, which takes the work of matching once more.
+func replacements(pattern, s, repl string, work int) (int, error) {
+	// Each match inserts the replacement, and of the text at most what it matches for
+	// each "$".
+	groups := strings.Count(repl, "$")
+	if sum(sum(len(s), product(len(s)+1, len(repl))), product(groups, len(s))) <= 4*maxValueBytes {
+		return 0, nil
+	}
+	re, err := regexp.Compile(pattern)
+	if err != nil {
+		return 0, nil //nolint:nilerr // the function itself says it better
+	}
+	size, matches := len(s), 0
+	re.ReplaceAllStringFunc(s, func(match string) string {
+		matches++
+		size = sum(size, sum(len(repl), product(groups, len(match))))
+		return ""
+	})
+	if size > 4*maxValueBytes {
+		return 0, errTooBig
 	}
 	return work, nil
 }
@@ -158,13 +243,13 @@ func isEndless(re *syntax.Regexp) bool {
 }
 
 // formatted bounds what printf writes: each verb once its argument, and the
-// widths and precisions.
+// widths and precisions, which hold for each item of a list.
 func formatted(args []reflect.Value) (int, error) {
 	format, values := args[0].String(), args[1]
-	each, all := 0, 0
+	each, all, most := 0, 0, 1
 	for i := range values.Len() {
 		n := weigh(values.Index(i), maxValueBytes, 0)
-		each, all = max(each, n), sum(all, n)
+		each, all, most = max(each, n), sum(all, n), max(most, scalars(values.Index(i), 0))
 	}
 	size, number, verbs := len(format), 0, 0
 	for _, c := range []byte(format) {
@@ -179,12 +264,100 @@ func formatted(args []reflect.Value) (int, error) {
 		case c == '[': // an argument may be printed again and again
 			all = sum(all, each)
 		}
-		size, number = sum(size, number), 0
+		size, number = sum(size, product(number, most)), 0
 	}
 	if sum(size, all) > maxValueBytes {
 		return 0, errTooBig
 	}
-	return callBytes * verbs, nil
+	return sum(size, callBytes*verbs), nil
+}
+
+// scalars is how many values without parts are in a value.
+func scalars(v reflect.Value, depth int) int {
+	n := 0
+	each(v, func(part reflect.Value) {
+		if depth < maxValueDepth {
+			n = sum(n, scalars(part, depth+1))
+		}
+	})
+	return max(n, 1)
+}
+
+// each visits the parts of a value: the items of a list, keys and values of a map,
+// the fields of a struct.
+func each(v reflect.Value, visit func(part reflect.Value)) {
+	switch v.Kind() {
+	case reflect.Interface, reflect.Pointer:
+		if !v.IsNil() {
+			each(v.Elem(), visit)
+		}
+	case reflect.Slice, reflect.Array:
+		for i := range v.Len() {
+			visit(v.Index(i))
+		}
+	case reflect.Map:
+		for it := v.MapRange(); it.Next(); {
+			visit(it.Key())
+			visit(it.Value())
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			visit(v.Field(i))
+		}
+	}
+}
+
+// indentation is how many levels all lines of a value are indented together when it
+// is encoded with a line for each of its parts and of the lines of a text.
+func indentation(v reflect.Value, depth, level int) int {
+	for v.Kind() == reflect.Interface || v.Kind() == reflect.Pointer {
+		if v.IsNil() {
+			return level
+		}
+		v = v.Elem()
+	}
+	if v.Kind() == reflect.String {
+		return product(level, 1+strings.Count(v.String(), "\n"))
+	}
+	n := level
+	each(v, func(part reflect.Value) {
+		if depth < maxValueDepth {
+			n = sum(n, indentation(part, depth+1, level+1))
+		}
+	})
+	return n
+}
+
+// headers is how many bytes the headers of TOML's tables have: each has the names of
+// all that it is in.
+func headers(v reflect.Value, path, depth int) int {
+	for v.Kind() == reflect.Interface || v.Kind() == reflect.Pointer {
+		if v.IsNil() {
+			return 0
+		}
+		v = v.Elem()
+	}
+	if depth > maxValueDepth {
+		return 0
+	}
+	n := 0
+	switch v.Kind() {
+	case reflect.Map:
+		n = path
+		for it := v.MapRange(); it.Next(); {
+			n = sum(n, headers(it.Value(), sum(path, 4+weigh(it.Key(), maxValueBytes, 0)), depth+1))
+		}
+	case reflect.Struct:
+		n = path
+		for i := range v.NumField() {
+			n = sum(n, headers(v.Field(i), sum(path, 4+len(v.Type().Field(i).Name)), depth+1))
+		}
+	case reflect.Slice, reflect.Array:
+		for i := range v.Len() {
+			n = sum(n, headers(v.Index(i), path, depth+1))
+		}
+	}
+	return n
 }
 
 // sum and product stay at the largest number instead of running over. Their

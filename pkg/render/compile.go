@@ -24,6 +24,7 @@ type compiled struct {
 	bootstrap, provisioning compiledStage
 	problems                []*InvalidError
 	trace                   *trace // of an Inspector; nil elsewhere
+	room                    *room  // of one rendering; nil for all that there is
 }
 
 type compiledStage struct {
@@ -81,6 +82,10 @@ func compile(spec *osm.OperatingSystemProfileSpec) *compiled { return (&gate{}).
 
 func (g *gate) compile(spec *osm.OperatingSystemProfileSpec) *compiled {
 	c := &compiled{}
+	if n := actionBytes(spec); n > maxActionBytes {
+		c.problems = []*InvalidError{problem("spec", "the actions of its templates, {{ to }}, have %d bytes together without texts and comments in them: a profile may have %d", n, maxActionBytes)}
+		return c
+	}
 	var problems []*InvalidError
 	c.bootstrap, problems = g.compileStage(stageBootstrap, &spec.BootstrapConfig, spec.OSName)
 	c.problems = append(c.problems, problems...)

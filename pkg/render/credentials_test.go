@@ -82,8 +82,8 @@ func leaves(path, tag string, v reflect.Value, out map[string]string) {
 	}
 }
 
-// passing are calls of the functions that may have a credential, %[1]s.
-var passing = map[string][]string{
+// allowedCalls are calls of the functions that may have a credential, %[1]s.
+var allowedCalls = map[string][]string{
 	"b64enc": {"{{ b64enc %[1]s }}", "{{ %[1]s | b64enc | quote }}"}, "b32enc": {"{{ b32enc %[1]s }}"},
 	"quote": {"{{ quote %[1]s }}", "{{ %[1]s | quote }}"}, "squote": {"{{ squote %[1]s }}"}, "toString": {"{{ toString %[1]s }}"},
 	"cat": {"{{ cat `a` %[1]s `b` }}"}, "print": {"{{ print %[1]s }}"}, "println": {"{{ println `a` %[1]s }}"},
@@ -126,7 +126,7 @@ func allFunctions() []string {
 // so that nothing but the credential differs (security.md 34).
 func TestCredentialFunctions(t *testing.T) {
 	for name := range credentialRules {
-		if passing[name] == nil && passingSome[name] == nil && !slices.Contains([]string{"mustMerge", "mustMergeOverwrite"}, name) {
+		if allowedCalls[name] == nil && passingSome[name] == nil && !slices.Contains([]string{"mustMerge", "mustMergeOverwrite"}, name) {
 			t.Errorf("%s may have credentials: give it an example", name)
 		}
 	}
@@ -136,7 +136,7 @@ func TestCredentialFunctions(t *testing.T) {
 				testSameShape(t, example)
 			}
 			for _, c := range credentialFields {
-				for _, example := range passing[name] {
+				for _, example := range allowedCalls[name] {
 					if strings.Contains(example, "%[1]s") {
 						example = fmt.Sprintf(example, c)
 					}

@@ -150,6 +150,9 @@ func (w *limitedWriter) Write(p []byte) (int, error) {
 	if w.left -= len(p); w.left < 0 {
 		return 0, errTooLong
 	}
+	if err := w.meter.make(len(p)); err != nil {
+		return 0, err
+	}
 	return w.b.Write(p)
 }
 

@@ -8,3 +8,21 @@ func RealOSC(e *Engine, in Input) (*osm.OperatingSystemConfigSpec, error) {
 	osc, _, problems := in.render(e.compiled(in.Profile), in.InputDigest())
 	return osc, one(problems)
 }
+
+// Used is how much of the limits rendering takes, in thousandths: of the units, of the
+// bytes made, and of the bytes of actions. Small reports whether it needs no large room.
+func Used(in Input) (units, made, actions int, small bool, err error) {
+	c := compile(&in.Profile.Spec)
+	if len(c.problems) > 0 {
+		return 0, 0, 0, false, one(c.problems)
+	}
+	d, problems := newData(in, in.InputDigest())
+	for _, stage := range []*compiledStage{&c.bootstrap, &c.provisioning} {
+		if len(problems) == 0 {
+			_, problems = stage.execute(d)
+		}
+	}
+	n := actionBytes(&in.Profile.Spec)
+	return d.meter.cost * 1000 / maxCost, d.meter.made * 1000 / maxMade, n * 1000 / maxActionBytes,
+		d.meter.cost <= smallCost && d.meter.made <= smallMade && n <= smallAction, one(problems)
+}

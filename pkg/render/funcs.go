@@ -77,6 +77,9 @@ var funcs = func() template.FuncMap {
 	out["html"] = template.HTMLEscaper
 	out["js"] = template.JSEscaper
 	out["urlquery"] = template.URLQueryEscaper
+	for _, name := range strings.Fields("regexFindAll mustRegexFindAll regexSplit mustRegexSplit") {
+		out[name] = limitedPieces(all[name])
+	}
 	out["keys"] = keys
 	out["values"] = sortedValues
 	out["toYaml"] = toYAML
@@ -118,6 +121,26 @@ func sortedValues(dict map[string]any) []any {
 		out = append(out, dict[k])
 	}
 	return out
+}
+
+// limitedPieces is sprig's function that cuts a text by a regular expression, up to
+// one piece more than a list may have.
+func limitedPieces(fn any) func(pattern, s string, n int) ([]string, error) {
+	return func(pattern, s string, n int) (pieces []string, err error) {
+		if n < 0 || n > maxItems {
+			n = maxItems + 1
+		}
+		switch fn := fn.(type) {
+		case func(string, string, int) []string:
+			pieces = fn(pattern, s, n)
+		case func(string, string, int) ([]string, error):
+			pieces, err = fn(pattern, s, n)
+		}
+		if len(pieces) > maxItems {
+			return nil, errTooMany
+		}
+		return pieces, err
+	}
 }
 
 // printf is text/template's without %p, which prints an address.

@@ -117,8 +117,8 @@ func FuzzTemplate(f *testing.F) {
 				var more []*InvalidError
 				files, more = c.provisioning.execute(d)
 				problems = append(problems, more...)
-				if d.meter.ticks > maxTicks+maxFileBytes || d.meter.work > 2*maxWork {
-					t.Errorf("%d ticks and %d bytes of work were used up", d.meter.ticks, d.meter.work)
+				if d.meter.cost > 2*maxCost || d.meter.made > maxMade+maxValueBytes {
+					t.Errorf("%d units and %d bytes were used up", d.meter.cost, d.meter.made)
 				}
 			}
 			var out strings.Builder

@@ -2,8 +2,8 @@ package render
 
 import (
 	"fmt"
-	"math"
 	"reflect"
+	"strings"
 	"text/template/parse"
 )
 
@@ -16,27 +16,37 @@ const (
 	maxValueBytes = 1 << 20
 	itemBytes     = 16
 	entryBytes    = 64
+	mapBytes      = 48 // of a map without entries
+	// callBytes is what a call counts at least.
+	callBytes = 64
 	// maxItems is the longest list that until, untilStep, seq and the functions
 	// that split text make.
 	maxItems = 10_000
 	// maxValueDepth is how deep lists and maps may lie in one another. Printing
 	// what contains itself would take all of the stack and end the process.
 	maxValueDepth = 100
-	// maxWork is how many bytes the functions of one rendering may read and make
-	// together, 256 MiB; callBytes is the least that a call counts. It bounds what
-	// variables hold, too.
-	maxWork   = 256 << 20
-	callBytes = 64
-	// maxDecodedBytes is the longest text to decode from YAML, JSON or TOML, 256 KiB:
-	// the tree of it takes fifty times as much.
-	maxDecodedBytes = 256 << 10
-	// maxPatternBytes is the longest regular expression.
+	// maxDecodedBytes is the longest text to decode from YAML, JSON or TOML, 64 KiB:
+	// the tree of it takes a hundred times as much.
+	maxDecodedBytes = 64 << 10
+	// maxPatternBytes is the longest regular expression, and maxInstructions what it
+	// may become: a repetition multiplies what it repeats.
 	maxPatternBytes = 1000
+	maxInstructions = 10_000
 )
 
 // mutators are the functions that change a map in place. What contains that map
 // grows without any function making it.
 var mutators = map[string]bool{"set": true, "merge": true, "mergeOverwrite": true, "mustMerge": true, "mustMergeOverwrite": true}
+
+// passing are the functions whose result is one of their arguments, or a part of one,
+// so that it takes no memory of its own.
+var passing = func() map[string]bool {
+	out := map[string]bool{printedName: true}
+	for _, name := range strings.Fields("get set unset first mustFirst last mustLast default coalesce ternary dig") {
+		out[name] = true
+	}
+	return out
+}()
 
 // printedName is a function that templates with mutators get: it weighs what an
 // action prints.
@@ -87,6 +97,7 @@ func (g *gate) limit(name string, fn any) any {
 	if f, ok := g.limited[name]; ok {
 		return f
 	}
+	price := prices[name]
 	f := reflect.ValueOf(fn)
 	typ := f.Type()
 	in := make([]reflect.Type, typ.NumIn())
@@ -102,7 +113,7 @@ func (g *gate) limit(name string, fn any) any {
 		if seeing[name] {
 			seeValues(args)
 		}
-		if err := g.meter.before(name, args); err != nil {
+		if err := g.meter.before(name, price, args); err != nil {
 			return []reflect.Value{reflect.Zero(typ.Out(0)), reflect.ValueOf(&err).Elem()}
 		}
 		out := call(args)
@@ -111,7 +122,7 @@ func (g *gate) limit(name string, fn any) any {
 		} else if !out[1].IsNil() {
 			return out
 		}
-		if err := g.meter.after(out[0]); err != nil {
+		if err := g.meter.after(name, price, out[0]); err != nil {
 			out[1] = reflect.ValueOf(&err).Elem()
 		}
 		return out
@@ -126,93 +137,56 @@ func (g *gate) limit(name string, fn any) any {
 var (
 	errTooBig  = fmt.Errorf("a value of more than %d bytes (an item of a list counts %d, an entry of a map %d)", maxValueBytes, itemBytes, entryBytes)
 	errTooDeep = fmt.Errorf("a value that is more than %d levels deep, or contains itself", maxValueDepth)
-	errTooMuch = fmt.Errorf("the functions of this rendering read and make more than %d bytes together", maxWork)
 )
 
 // before charges a call, and refuses what its result would be too big for.
-func (m *meter) before(name string, args []reflect.Value) error {
-	work := callBytes
+func (m *meter) before(name string, p price, args []reflect.Value) error {
+	size, work, err := m.work(name, args)
+	if err != nil {
+		return err
+	}
+	memory := product(size, p.alloc)
+	if memory > maxCallBytes {
+		return fmt.Errorf("it would take more than %d bytes of memory: give it less", maxCallBytes)
+	}
+	if err := m.room.check(memory <= smallMemory); err != nil {
+		return err
+	}
+	return m.spend(p.cost(work))
+}
+
+// work is what the arguments of a call count, and what it is known to take before it
+// is made, both in bytes.
+func (m *meter) work(name string, args []reflect.Value) (size, work int, err error) {
 	for _, arg := range args {
 		n, err := m.weighed(arg)
 		if err != nil {
-			return err
+			return 0, 0, err
 		}
-		work += n
+		size += n
 	}
+	work = size
 	if b, ok := bounds[name]; ok {
 		more, err := b(args)
 		if err != nil {
-			return err
+			return 0, 0, err
 		}
 		work = sum(work, more)
 	}
-	return m.spend(work)
+	return size, work, nil
 }
 
-func (m *meter) after(result reflect.Value) error {
+// after charges the result.
+func (m *meter) after(name string, p price, result reflect.Value) error {
 	n, err := m.weighed(result)
 	if err != nil {
 		return err
 	}
-	return m.spend(n)
-}
-
-// weighed returns how many bytes a value counts.
-func (m *meter) weighed(v reflect.Value) (int, error) {
-	n := weigh(v, maxValueBytes, 0)
-	switch {
-	case n == math.MaxInt:
-		return 0, errTooDeep
-	case n > maxValueBytes:
-		return 0, errTooBig
+	if passing[name] {
+		n = callBytes
 	}
-	m.largest = max(m.largest, n)
-	return n, nil
-}
-
-func (m *meter) spend(work int) error {
-	if m.work = sum(m.work, work); m.work > maxWork {
-		return errTooMuch
+	if err := m.make(n); err != nil {
+		return err
 	}
-	return nil
+	return m.spend(product(n, p.kib) >> 10)
 }
-
-// weigh returns how many bytes a value counts: more than limit, without looking
-// further, where it is more, and the largest number where it is too deep.
-func weigh(v reflect.Value, limit, depth int) int {
-	if depth > maxValueDepth {
-		return math.MaxInt
-	}
-	n := 0
-	switch v.Kind() {
-	case reflect.Invalid:
-	case reflect.String:
-		n = v.Len()
-	case reflect.Interface, reflect.Pointer:
-		if !v.IsNil() {
-			n = weigh(v.Elem(), limit, depth+1)
-		}
-	case reflect.Slice, reflect.Array:
-		if isFlat(v.Type().Elem().Kind()) {
-			return v.Len() * int(v.Type().Elem().Size())
-		}
-		for i := 0; i < v.Len() && n <= limit; i++ {
-			n = sum(n+itemBytes, weigh(v.Index(i), limit, depth+1))
-		}
-	case reflect.Map:
-		for it := v.MapRange(); n <= limit && it.Next(); {
-			n = sum(n+entryBytes, weigh(it.Key(), limit, depth+1))
-			n = sum(n, weigh(it.Value(), limit, depth+1))
-		}
-	case reflect.Struct:
-		for i := 0; i < v.NumField() && n <= limit; i++ {
-			n = sum(n, weigh(v.Field(i), limit, depth+1))
-		}
-	default:
-		n = 8
-	}
-	return n
-}
-
-// isFlat reports whether all values of a kind take the same.
-func isFlat(k reflect.Kind) bool { return k >= reflect.Bool && k <= reflect.Complex128 }

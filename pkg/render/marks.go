@@ -140,7 +140,7 @@ func (k *marker) branch(b *parse.BranchNode, inside int) {
 }
 
 func (k *marker) mark(pos parse.Pos, branch int) parse.Node {
-	node := k.program.tick(pos, 0, 0)
+	node := k.program.tick(pos, steps{}, 0)
 	k.at[&node.Text[0]] = spot{line: lineOf(k.text, pos), branch: branch}
 	return node
 }

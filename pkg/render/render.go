@@ -14,21 +14,34 @@ import (
 // It is safe for concurrent use.
 type Engine struct {
 	cache cache
+	rooms rooms
 }
 
 // NewEngine returns an engine with an empty cache.
-func NewEngine() *Engine { return &Engine{} }
+func NewEngine() *Engine { return &Engine{rooms: newRooms()} }
 
 // Render turns one profile and one pool into the configuration of its nodes:
 // files in the profile's order, then the registry hosts sorted by path. Equal
 // inputs give equal bytes, and nothing of the input is changed. The error is
 // always an *InvalidError: rendering fails only because the profile, the pool or
 // a setting is wrong, so retrying is pointless. See Problems for its parts.
-func (e *Engine) Render(in Input) (*Output, error) {
+//
+// It waits while others render, those that need much longer than the rest: see rooms.
+func (e *Engine) Render(in Input) (out *Output, err error) {
 	if err := in.check(); err != nil {
 		return nil, err
 	}
-	c := e.compiled(in.Profile)
+	compiled := e.compiled(in.Profile)
+	e.rooms.in(func(r *room) {
+		c := *compiled
+		c.room = r
+		out, err = in.renderWith(&c)
+	})
+	return out, err
+}
+
+// renderWith renders with compiled templates.
+func (in Input) renderWith(c *compiled) (*Output, error) {
 	if len(c.problems) > 0 {
 		return nil, in.invalid(c.problems...)
 	}
@@ -152,6 +165,7 @@ func (in Input) renderAlong(c *compiled, inputDigest string, t *trail) (*osm.Ope
 		return nil, 0, problems
 	}
 	d.trace, d.shape.trail = c.trace, t
+	d.meter.room = c.room
 	profile := &in.Profile.Spec
 	osc := &osm.OperatingSystemConfigSpec{
 		OSName:              profile.OSName,
@@ -216,9 +230,23 @@ func (p Pool) rhSubscription() map[string]string {
 
 // documents returns the user-data of both stages.
 func (in Input) documents(c *compiled, osc *osm.OperatingSystemConfigSpec) (bootstrap, provisioning []byte, problems []*InvalidError) {
+	if err := c.room.check(sizeOf(osc) <= smallOutput); err != nil {
+		return nil, nil, []*InvalidError{{Err: err}}
+	}
 	bootstrap, problems = in.document(&c.bootstrap, &osc.BootstrapConfig)
 	provisioning, more := in.document(&c.provisioning, &osc.ProvisioningConfig)
 	return bootstrap, provisioning, append(problems, more...)
+}
+
+// sizeOf is how many bytes the files of both stages have.
+func sizeOf(osc *osm.OperatingSystemConfigSpec) int {
+	n := 0
+	for _, config := range []*osm.OSCConfig{&osc.BootstrapConfig, &osc.ProvisioningConfig} {
+		for _, f := range config.Files {
+			n += len(f.Content.Inline.Data)
+		}
+	}
+	return n
 }
 
 func (in Input) document(stage *compiledStage, config *osm.OSCConfig) ([]byte, []*InvalidError) {

@@ -38,7 +38,7 @@ func BenchmarkRender(b *testing.B) {
 }
 
 // ourInput is the sample pool with one of the profiles that we ship.
-func ourInput(b *testing.B, name string) render.Input {
+func ourInput(b testing.TB, name string) render.Input {
 	b.Helper()
 	text, err := os.ReadFile("../../profiles/" + name + ".yaml")
 	if err != nil {

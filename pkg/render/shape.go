@@ -63,7 +63,7 @@ func (s *shape) write(p []byte) {
 
 // hole makes a tick before what prints a credential.
 func (p *program) hole(pos parse.Pos) *parse.TextNode {
-	node := p.tick(pos, 0, 0)
+	node := p.tick(pos, steps{}, 0)
 	p.ticks[len(p.ticks)-1].hole = true
 	return node
 }
@@ -83,7 +83,7 @@ func (p *program) addHoles(list *parse.ListNode, holes map[*parse.ActionNode]boo
 		if b := branch(n); b != nil {
 			for _, way := range []*parse.ListNode{b.List, b.ElseList} {
 				if p.addHoles(way, holes); way != nil {
-					way.Nodes = append([]parse.Node{p.tick(b.Pos, 0, 0)}, way.Nodes...)
+					way.Nodes = append([]parse.Node{p.tick(b.Pos, steps{}, 0)}, way.Nodes...)
 				}
 			}
 		}

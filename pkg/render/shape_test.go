@@ -53,7 +53,7 @@ func TestShape(t *testing.T) {
 			}
 			in := withStandIns(p)
 			engine := NewEngine()
-			engine.cache.put(p.Digest, overlooked(p))
+			engine.cache.put(p.Digest, overlooked(p), 0)
 			inspector := NewInspector(p)
 			inspector.compiled.problems = nil
 			_, rendered := engine.Render(in)

@@ -11,31 +11,19 @@ import (
 )
 
 // Limits on how far the templates of one rendering go. text/template cannot be
-// cancelled, so they count themselves. A count, never a time: what renders once
-// renders always.
+// cancelled, so they count themselves: the body of a range and the body of a template
+// pay each time they are executed.
 const (
-	// maxTicks: the body of a range and the body of a template take one each time
-	// they are executed, and one more for every commandsPerTick commands in them.
-	// All count once more for every bytesPerTick of the largest value at hand, for
-	// as long as comparing it takes.
-	maxTicks        = 1_000_000
-	commandsPerTick = 8
-	bytesPerTick    = 64 << 10 // 64 KiB
 	// maxInvocations is how deep templates may invoke one another. text/template
 	// would go on to 100,000, which with a few conditions in each takes more stack
 	// than Go allows, and ends the process.
 	maxInvocations = 1000
 	// maxNesting is how deep range, if, with and else-if may stand in one another.
 	maxNesting = 100
+	// maxVariables is how many variables the templates of one text may declare. Each
+	// use looks through those that are there.
+	maxVariables = 1000
 )
-
-// meter counts what one rendering has used up.
-type meter struct {
-	ticks       int // of maxTicks
-	work        int // of maxWork
-	largest     int // bytes that an argument or a result had
-	invocations int // of maxInvocations, at this moment
-}
 
 // gate lets one rendering at a time execute the templates of a profile: their
 // functions charge its meter, and the texts they insert are its own. Executing
@@ -61,7 +49,7 @@ type program struct {
 type tick struct {
 	node  *parse.TextNode
 	pos   parse.Pos // of what it counts, in the source
-	cost  int
+	steps steps
 	depth int  // 1 where a template begins, -1 where it ends
 	hole  bool // what is written next is or holds a credential
 }
@@ -71,24 +59,28 @@ type tick struct {
 const tickMark = 0xff
 
 // addTicks puts the ticks into a parsed template and those defined in it.
-func (p *program) addTicks() *nestingError {
+func (p *program) addTicks() *shapeError {
 	defined := p.Templates()
 	slices.SortFunc(defined, func(a, b *template.Template) int { return strings.Compare(a.Name(), b.Name()) })
+	variables, err := declared(defined)
+	if err != nil {
+		return err
+	}
 	for _, t := range defined {
 		if t.Tree == nil {
 			continue
 		}
-		if err := p.addTo(t.Root, 0); err != nil {
+		if err := p.addTo(t.Root, variables, 0); err != nil {
 			return err
 		}
-		begin := p.tick(t.Root.Pos, cost(t.Root), 1)
-		t.Root.Nodes = append(append([]parse.Node{begin}, t.Root.Nodes...), p.tick(t.Root.Pos, 0, -1))
+		begin := p.tick(t.Root.Pos, stepsOf(t.Root, variables), 1)
+		t.Root.Nodes = append(append([]parse.Node{begin}, t.Root.Nodes...), p.tick(t.Root.Pos, steps{}, -1))
 	}
 	return nil
 }
 
 // addTo puts a tick into every range below a list.
-func (p *program) addTo(list *parse.ListNode, depth int) *nestingError {
+func (p *program) addTo(list *parse.ListNode, variables, depth int) *shapeError {
 	if list == nil {
 		return nil
 	}
@@ -98,25 +90,25 @@ func (p *program) addTo(list *parse.ListNode, depth int) *nestingError {
 			continue
 		}
 		if depth == maxNesting {
-			return &nestingError{pos: b.Pos}
+			return &shapeError{pos: b.Pos, message: fmt.Sprintf("if, with and range are nested more than %d deep: make templates of the inner ones", maxNesting)}
 		}
-		if err := p.addTo(b.List, depth+1); err != nil {
+		if err := p.addTo(b.List, variables, depth+1); err != nil {
 			return err
 		}
-		if err := p.addTo(b.ElseList, depth+1); err != nil {
+		if err := p.addTo(b.ElseList, variables, depth+1); err != nil {
 			return err
 		}
 		if b.NodeType == parse.NodeRange {
-			b.List.Nodes = append([]parse.Node{p.tick(b.Pos, cost(b.List), 0)}, b.List.Nodes...)
+			b.List.Nodes = append([]parse.Node{p.tick(b.Pos, stepsOf(b.List, variables), 0)}, b.List.Nodes...)
 		}
 	}
 	return nil
 }
 
-func (p *program) tick(pos parse.Pos, cost, depth int) *parse.TextNode {
+func (p *program) tick(pos parse.Pos, s steps, depth int) *parse.TextNode {
 	text := binary.BigEndian.AppendUint32([]byte{tickMark}, uint32(len(p.ticks))) //nolint:gosec // a source has fewer than 1<<20 bytes
 	node := &parse.TextNode{NodeType: parse.NodeText, Pos: -1, Text: text}
-	p.ticks = append(p.ticks, tick{node: node, pos: pos, cost: cost, depth: depth})
+	p.ticks = append(p.ticks, tick{node: node, pos: pos, steps: s, depth: depth})
 	return node
 }
 
@@ -134,15 +126,18 @@ func (p *program) ticked(text []byte) *tick {
 
 // charge counts a tick.
 func (m *meter) charge(t *tick) error {
-	m.ticks += t.cost * (1 + m.largest/bytesPerTick)
 	m.invocations += t.depth
-	switch {
-	case m.ticks > maxTicks:
-		return &tickError{pos: t.pos, message: fmt.Sprintf("the templates do not end: stopped after %d ticks, one for each time that the body of a range or a template is executed", maxTicks)}
-	case m.invocations > maxInvocations:
+	if m.invocations > maxInvocations {
 		return &tickError{pos: t.pos, message: fmt.Sprintf("templates invoke one another more than %d deep: stop the recursion", maxInvocations)}
 	}
-	return nil
+	switch err := m.spend(t.steps.cost(m)); err {
+	case nil:
+		return nil
+	case errTooMuch:
+		return &tickError{pos: t.pos, message: fmt.Sprintf("the templates do not end, or take too long: stopped after %d units of work", maxCost)}
+	default:
+		return &tickError{pos: t.pos, message: err.Error()}
+	}
 }
 
 // tickError ends an execution.
@@ -153,10 +148,34 @@ type tickError struct {
 
 func (e *tickError) Error() string { return e.message }
 
-type nestingError struct{ pos parse.Pos }
+// shapeError is about a template that parses, but is more than may be executed.
+type shapeError struct {
+	pos     parse.Pos
+	message string
+}
 
-func (e *nestingError) Error() string {
-	return fmt.Sprintf("if, with and range are nested more than %d deep: make templates of the inner ones", maxNesting)
+func (e *shapeError) Error() string { return e.message }
+
+// declared counts the variables that templates declare.
+func declared(templates []*template.Template) (int, *shapeError) {
+	n, last := 0, parse.Pos(0)
+	for _, t := range templates {
+		if t.Tree == nil {
+			continue
+		}
+		walk(t.Root, func(node parse.Node) bool {
+			if p, ok := node.(*parse.PipeNode); ok && p != nil && !p.IsAssign {
+				if n += len(p.Decl); n <= maxVariables+1 {
+					last = p.Pos
+				}
+			}
+			return true
+		})
+	}
+	if n > maxVariables {
+		return 0, &shapeError{pos: last, message: fmt.Sprintf("the template declares more than %d variables: keep them in a dict or a list", maxVariables)}
+	}
+	return n, nil
 }
 
 // branch returns what if, range and with have in common, nil for other nodes.
@@ -170,26 +189,4 @@ func branch(n parse.Node) *parse.BranchNode {
 		return &n.BranchNode
 	}
 	return nil
-}
-
-// cost is what executing a list takes at most, in ticks. What it repeats or
-// invokes has its own.
-func cost(list *parse.ListNode) int {
-	commands := 0
-	var count func(parse.Node) bool
-	count = func(n parse.Node) bool {
-		switch n := n.(type) {
-		case *parse.CommandNode, *parse.TextNode:
-			commands++
-		case *parse.RangeNode:
-			walk(n.Pipe, count)
-			if n.ElseList != nil {
-				walk(n.ElseList, count)
-			}
-			return false
-		}
-		return true
-	}
-	walk(list, count)
-	return 1 + commands/commandsPerTick
 }

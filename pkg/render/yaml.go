@@ -72,17 +72,40 @@ func (d *document) text(s string) *yaml.Node {
 
 // encode returns the cloud-config.
 func (d *document) encode() ([]byte, error) {
-	var b bytes.Buffer
+	var b documentBuffer
 	b.WriteString(cloudConfigHeader)
 	enc := yaml.NewEncoder(&b)
 	enc.SetIndent(yamlIndent)
-	if err := enc.Encode(&d.root); err != nil {
+	err := enc.Encode(&d.root)
+	if b.full {
+		return nil, &UserDataError{Size: maxDocumentBytes, Limit: maxSecretBytes, message: fmt.Sprintf(
+			"the user-data has more than %d bytes, but a Secret holds %d: let the node download what is large", maxDocumentBytes, maxSecretBytes)}
+	}
+	if err != nil {
 		return nil, fmt.Errorf("encoding cloud-config: %w", err)
 	}
 	if err := enc.Close(); err != nil {
 		return nil, fmt.Errorf("encoding cloud-config: %w", err)
 	}
 	return d.putIn(b.Bytes())
+}
+
+// maxDocumentBytes is where encoding a document stops: some characters take four times
+// as much there as in a file, and all of it would be in memory.
+const maxDocumentBytes = 2 * maxSecretBytes
+
+// documentBuffer takes a document up to that.
+type documentBuffer struct {
+	bytes.Buffer
+	full bool
+}
+
+func (b *documentBuffer) Write(p []byte) (int, error) {
+	if b.Len()+len(p) > maxDocumentBytes {
+		b.full = true
+		return 0, errTooLong
+	}
+	return b.Buffer.Write(p)
 }
 
 // yamlIndent is the blanks by which each level is indented.

@@ -195,11 +195,15 @@ func sorted(m map[string]string) []string {
 }
 
 // Apply gives findings the severities of the file, and takes those out that it
-// suppresses. Today is what "until" is compared with. Paths of findings are relative
+// suppresses; findings of lint.RuleIncomplete stay as they are. Today is what "until" is compared with. Paths of findings are relative
 // to the file's folder by relative.
 func (c *Config) Apply(findings []lint.Finding, today time.Time, relative func(path string) string) (kept []lint.Finding, suppressed []lint.Suppressed) {
 	used := make([]bool, len(c.Lint.Suppress))
 	for _, f := range findings {
+		if f.Rule == lint.RuleIncomplete {
+			kept = append(kept, f) // nobody can accept what was not looked at
+			continue
+		}
 		if s, ok := c.Lint.Severity[f.Rule]; ok {
 			f.Severity = lint.Severity(s)
 		}

@@ -1,0 +1,85 @@
+package render
+
+import (
+	"strings"
+
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+)
+
+// maxActionBytes is how much of a profile may stand between {{ and }}, without texts
+// and comments: compiled it takes up to eighty times as much memory (BenchmarkBudget).
+const maxActionBytes = 128 << 10
+
+// actionBytes counts it.
+func actionBytes(spec *osm.OperatingSystemProfileSpec) int { return sumOfTexts(spec, actionsIn) }
+
+// textBytes is how long the files and templates are.
+func textBytes(spec *osm.OperatingSystemProfileSpec) int {
+	return sumOfTexts(spec, func(text string) int { return len(text) })
+}
+
+// sumOfTexts adds up what is counted in each file and template.
+func sumOfTexts(spec *osm.OperatingSystemProfileSpec, count func(text string) int) int {
+	n := 0
+	add := func(files []osm.File, templates map[string]string) {
+		for _, f := range files {
+			if f.Content.Inline != nil {
+				n += count(f.Content.Inline.Data)
+			}
+		}
+		for _, text := range templates {
+			n += count(text)
+		}
+	}
+	for _, config := range []*osm.OSPConfig{&spec.BootstrapConfig, &spec.ProvisioningConfig} {
+		add(config.Files, config.Templates)
+		for _, r := range config.SupportedContainerRuntimes {
+			add(r.Files, r.Templates)
+		}
+	}
+	return n
+}
+
+// actionsIn counts the bytes of a template's actions. It takes text/template's quotes as
+// that does: "..." and '.' with escapes, `...` without. What does not parse is counted
+// somehow.
+func actionsIn(text string) int {
+	n := 0
+	for {
+		_, rest, found := strings.Cut(text, "{{")
+		if !found {
+			return n
+		}
+		text = rest
+		if comment := strings.TrimLeft(strings.TrimPrefix(text, "-"), " \t\r\n"); strings.HasPrefix(comment, "/*") {
+			if _, text, found = strings.Cut(comment, "*/"); !found {
+				return n
+			}
+			continue
+		}
+		i := 0
+		for i < len(text) && !strings.HasPrefix(text[i:], "}}") {
+			if c := text[i]; c == '"' || c == '\'' || c == '`' {
+				i = endOfQuote(text, i)
+			}
+			i++
+			n++
+		}
+		text = text[min(i, len(text)):]
+	}
+}
+
+// endOfQuote returns where the quote is that ends the one at i, or the line's end.
+func endOfQuote(text string, i int) int {
+	quote := text[i]
+	for i++; i < len(text) && text[i] != quote; i++ {
+		switch {
+		case quote == '`':
+		case text[i] == '\n':
+			return i
+		case text[i] == '\\':
+			i++
+		}
+	}
+	return i
+}

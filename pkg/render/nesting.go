@@ -1,0 +1,174 @@
+package render
+
+import (
+	"fmt"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// These look at a text before it is decoded: how deep it is nested is what decoders
+// take most memory for. What they are asked about has at most maxDecodedBytes.
+
+// isDeepJSON reports whether brackets are nested too deep.
+func isDeepJSON(s string) bool {
+	depth := 0
+	for i := 0; i < len(s); i++ {
+		switch s[i] {
+		case '"':
+			for i++; i < len(s) && s[i] != '"'; i++ {
+				if s[i] == '\\' {
+					i++
+				}
+			}
+		case '[', '{':
+			if depth++; depth > maxValueDepth {
+				return true
+			}
+		case ']', '}':
+			depth--
+		}
+	}
+	return false
+}
+
+// isDeepTOML reports whether brackets are nested too deep, or a key has too many
+// parts. It knows the four kinds of strings and comments (https://toml.io/en/v1.0.0).
+func isDeepTOML(s string) bool {
+	depth, parts := 0, 0
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; c {
+		case '"', '\'':
+			i = endOfTOMLString(s, i)
+		case '#':
+			if n := strings.IndexByte(s[i:], '\n'); n >= 0 {
+				i += n - 1
+			} else {
+				return false
+			}
+		case '[', '{':
+			parts = 0
+			if depth++; depth > maxValueDepth {
+				return true
+			}
+		case ']', '}':
+			depth--
+		case '.':
+			if parts++; parts > maxValueDepth {
+				return true
+			}
+		case '\n', ',', '=':
+			parts = 0
+		}
+	}
+	return false
+}
+
+// endOfTOMLString returns where the last quote is of the string that begins at i.
+func endOfTOMLString(s string, i int) int {
+	quote := s[i : i+1]
+	if long := strings.Repeat(quote, 3); strings.HasPrefix(s[i:], long) {
+		for i += 3; i < len(s); i++ {
+			switch {
+			case s[i] == '\\' && quote == `"`:
+				i++
+			case strings.HasPrefix(s[i:], long):
+				i += 2
+				for range 2 { // two more may belong to the text
+					if strings.HasPrefix(s[i+1:], quote) {
+						i++
+					}
+				}
+				return i
+			}
+		}
+		return i
+	}
+	for i++; i < len(s) && s[i] != quote[0] && s[i] != '\n'; i++ {
+		if s[i] == '\\' && quote == `"` {
+			i++
+		}
+	}
+	return i
+}
+
+// isDeepYAML reports whether brackets, or the dashes and question marks of a line, are
+// nested too deep. Brackets in strings count as well, so that a text may be nested
+// deeper than it seems; the decoder itself ends at 10,000 levels.
+func isDeepYAML(s string) bool {
+	depth, marks, start := 0, 0, true
+	for i := 0; i < len(s); i++ {
+		switch s[i] {
+		case '[', '{':
+			if depth++; depth > maxValueDepth {
+				return true
+			}
+		case ']', '}':
+			depth = max(depth-1, 0)
+		case '-', '?':
+			if start && (i+1 == len(s) || strings.IndexByte(" \t\n", s[i+1]) >= 0) {
+				if marks++; marks > maxValueDepth {
+					return true
+				}
+				continue
+			}
+		case '\n':
+			marks, start = 0, true
+			continue
+		case ' ', '\t':
+			continue
+		}
+		start = false
+	}
+	return false
+}
+
+// Limits on what the decoder of YAML does beyond reading: it makes what aliases stand
+// for again and again, and compares each key of a mapping with each, noting every two
+// that are alike.
+const (
+	maxAliased      = 10_000 // values that aliases stand for
+	maxRepeatedKeys = 100    // pairs of keys that are alike
+)
+
+// parsedYAML is the work that decoding a YAML text takes beyond reading it.
+func parsedYAML(s string) (int, error) {
+	var root yaml.Node
+	if yaml.Unmarshal([]byte(s), &root) != nil {
+		return len(s), nil // the function itself says what is wrong
+	}
+	aliased, repeated, compared := 0, 0, 0
+	var visit func(node *yaml.Node, alias bool)
+	visit = func(node *yaml.Node, alias bool) {
+		if alias {
+			aliased++
+		}
+		if aliased > maxAliased || repeated > maxRepeatedKeys {
+			return
+		}
+		switch node.Kind {
+		case yaml.AliasNode:
+			visit(node.Alias, true)
+		case yaml.MappingNode:
+			keys := len(node.Content) / 2
+			compared = sum(compared, product(keys, keys))
+			seen := map[string]int{}
+			for i := 0; i+1 < len(node.Content); i += 2 {
+				key := node.Content[i].Value
+				repeated += seen[key]
+				seen[key]++
+			}
+		}
+		for _, child := range node.Content {
+			visit(child, alias)
+		}
+	}
+	visit(&root, false)
+	switch {
+	case aliased > maxAliased:
+		return 0, fmt.Errorf("the aliases of the text stand for more than %d values", maxAliased)
+	case repeated > maxRepeatedKeys:
+		return 0, fmt.Errorf("the text repeats the keys of a mapping more than %d times", maxRepeatedKeys)
+	}
+	return sum(len(s), sum(product(aliased, callBytes), compared/8)), nil
+}
