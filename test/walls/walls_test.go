@@ -115,6 +115,14 @@ func TestNoCommands(t *testing.T) {
 	}
 }
 
+// TestHash shows that object ids are computed by the SHA-1 that detects collisions
+// (security.md 43).
+func TestHash(t *testing.T) {
+	if slices.Contains(list(t, "-f", `{{join .Imports "\n"}}`, "./cmd/...", "./pkg/...", "./profiles/..."), "crypto/sha1") {
+		t.Error("the product must not import crypto/sha1: use newSHA1 of pkg/source")
+	}
+}
+
 // list returns the packages that go list names; none match is no error.
 func list(t *testing.T, args ...string) []string {
 	t.Helper()
