@@ -139,7 +139,7 @@ func TestCollision(t *testing.T) {
 		},
 		"an artifact": func(t *testing.T) error {
 			f := newFiles(t)
-			_, err := newArtifacts(t).Read(t.Context(), f.artifact(tarGz(t, tarFile("a.yaml", pdf))))
+			_, err := newArtifacts(t, f).Read(t.Context(), f.artifact(tarGz(t, tarFile("a.yaml", pdf))))
 			return err
 		},
 	} {
