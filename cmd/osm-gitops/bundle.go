@@ -57,7 +57,7 @@ nevertheless.`,
 		Example: "  osm-gitops bundle --machine-deployments clusters/prod --cluster cluster.yaml -o mirrors > mirrors.txt\n  osm-gitops bundle --snapshot prod.json.gz --repo . --path profiles",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return runBundle(cmd.Context(), flags, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return runBundle(cmd.Context(), flags, cmd.InOrStdin(), shown(cmd.OutOrStdout(), flags.output), cmd.ErrOrStderr())
 		},
 	}
 	fs := cmd.Flags()

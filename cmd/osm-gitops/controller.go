@@ -88,7 +88,7 @@ All flags may be written with one dash or two.`,
 			}
 			switch {
 			case f.rehearsal.dryRun:
-				return runDryRun(cmd.Context(), f, cmd.OutOrStdout())
+				return runDryRun(cmd.Context(), f, shown(cmd.OutOrStdout(), f.rehearsal.output))
 			case f.rehearsal.observe:
 				return runObserver(cmd.Context(), f)
 			}

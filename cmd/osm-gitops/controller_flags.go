@@ -181,7 +181,7 @@ func (f *controllerFlags) bind(fs *pflag.FlagSet) {
 	f.ui.bind(fs)
 	f.rehearsal.bind(fs)
 	fs.StringVar(&f.crossNamespaceList, "allow-cross-namespace-profiles", "", "comma list of namespaces besides --namespace from which pools may take profiles, * for all: whoever may make a profile there is root on the nodes of such a pool")
-	fs.StringVar(&f.artifactHostList, "artifact-hosts", fluxHost, "comma list of hosts, or host:port, from which artifacts of Flux are downloaded")
+	fs.StringVar(&f.artifactHostList, "artifact-hosts", fluxHost, "comma list of hosts, or host:port, from which artifacts of Flux are downloaded; without a port, on that of the URL's scheme")
 	fs.StringVar(&f.argoNamespace, "argocd-namespace", "argocd", "where Argo CD's Applications are whose tracking ids name no namespace")
 	fs.BoolVar(&f.allowExternalArtifacts, "allow-external-artifacts", false, "allow ProfileSources to follow ExternalArtifacts, which others than Flux make: name their hosts in --artifact-hosts")
 	_ = fs.MarkHidden("ca-bundle")

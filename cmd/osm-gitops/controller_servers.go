@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -15,6 +14,7 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/listen"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
 )
 
@@ -160,7 +160,7 @@ func serveProbe(ctx context.Context, address string, of *part, note []*part) err
 	})
 	const headerTime = 10 * time.Second
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: headerTime}
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	listener, err := listen.Listen(ctx, address)
 	if err != nil {
 		return err
 	}

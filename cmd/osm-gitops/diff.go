@@ -51,7 +51,7 @@ printed nevertheless; and where something cannot be read. It is 2 for misuse.`,
 		Example: "  osm-gitops diff origin/main --machine-deployments clusters/prod --cluster cluster.yaml\n  osm-gitops diff origin/main HEAD --snapshot pools.json.gz -o markdown",
 		Args:    func(_ *cobra.Command, args []string) error { return flags.check(args) },
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runDiff(cmd.Context(), flags, args, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return runDiff(cmd.Context(), flags, args, shown(cmd.OutOrStdout(), flags.output), cmd.ErrOrStderr())
 		},
 	}
 	fs := cmd.Flags()

@@ -52,7 +52,7 @@ unknown. The exit status is 0 where there is no problem and nothing is unknown, 
 			if err := f.check(); err != nil {
 				return err
 			}
-			return runDoctor(cmd.Context(), f, cmd.OutOrStdout())
+			return runDoctor(cmd.Context(), f, shown(cmd.OutOrStdout(), f.output))
 		},
 	}
 	f.bind(cmd.Flags())

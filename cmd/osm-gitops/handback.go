@@ -38,7 +38,7 @@ be run again.`,
 			if f.namespace == "" {
 				return misusef("see osm-gitops handback --help", "--namespace: is required: name the namespace of the controller")
 			}
-			return runHandback(cmd.Context(), f, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return runHandback(cmd.Context(), f, shown(cmd.OutOrStdout(), ""), cmd.ErrOrStderr())
 		},
 	}
 	fs := cmd.Flags()

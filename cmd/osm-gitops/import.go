@@ -52,7 +52,7 @@ status is 1 where there is such a thing; everything else has been written then.`
   kubectl get osp,md -A -o yaml | osm-gitops import -f - --to osps`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return runImport(cmd.Context(), f, streams{cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()})
+			return runImport(cmd.Context(), f, streams{cmd.InOrStdin(), shown(cmd.OutOrStdout(), f.output), cmd.ErrOrStderr()})
 		},
 	}
 	fs := cmd.Flags()

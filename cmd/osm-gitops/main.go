@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+	"github.com/osm-gitops/osm-gitops/pkg/runnerlog"
 )
 
 // Exit statuses.
@@ -44,6 +45,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root.SetArgs(contractDashes(args[1:]))
 	root.SetIn(stdin)
 	root.SetOut(stdout)
+	stderr = shown(stderr, "")
 	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
@@ -65,6 +67,24 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	fmt.Fprintf(stderr, "osm-gitops: hint: %s\n", as(name, hint))
 	return exitMisuse
+}
+
+// shown keeps what is printed in a job of a CI from being a command to its runner, where
+// output names what a command prints: "json" stays the same data, and what is no text for
+// people, such as "yaml", is not touched.
+func shown(w io.Writer, output string) io.Writer {
+	// GITHUB_ACTIONS is what runners of GitHub, Gitea and Forgejo set, TF_BUILD those of
+	// Azure Pipelines.
+	if os.Getenv("GITHUB_ACTIONS") == "" && os.Getenv("TF_BUILD") == "" {
+		return w
+	}
+	switch output {
+	case "", "text", "table", "markdown":
+		return runnerlog.Text(w)
+	case "json":
+		return runnerlog.JSON(w)
+	}
+	return w
 }
 
 // report prints an error, each line with the program's name.

@@ -53,7 +53,7 @@ The exit status is 0, and 1 where the overlay does not fit; then nothing is writ
 			return flags.check()
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return runRebaseOverlay(cmd.Context(), flags, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return runRebaseOverlay(cmd.Context(), flags, shown(cmd.OutOrStdout(), ""), cmd.ErrOrStderr())
 		},
 	}
 	cmd.Flags().StringVar(&flags.onto, "onto", "", "`VERSION` of the base to go to; default the newest")

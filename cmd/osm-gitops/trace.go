@@ -61,7 +61,7 @@ with placeholders. --sign FILE puts it into a signed envelope.
 		Example: "  osm-gitops trace node/workers-7c9f-x2x4k\n  osm-gitops trace commit/3f2a9c1 -o json\n  osm-gitops trace --dump audit.jsonl.gz",
 		Args:    func(_ *cobra.Command, args []string) error { return flags.checkArgs(args) },
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runTrace(cmd.Context(), flags, args, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return runTrace(cmd.Context(), flags, args, shown(cmd.OutOrStdout(), flags.output), cmd.ErrOrStderr())
 		},
 	}
 	fs := cmd.Flags()

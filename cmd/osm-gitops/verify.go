@@ -64,9 +64,9 @@ Nothing is written but --cache-dir. The exit status is 0 if everything agrees, 1
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if flags.auditLog.asked() {
-				return flags.auditLog.run(args, cmd.OutOrStdout(), cmd.ErrOrStderr())
+				return flags.auditLog.run(args, shown(cmd.OutOrStdout(), flags.output), cmd.ErrOrStderr())
 			}
-			return runVerify(cmd.Context(), flags, args, cmd.OutOrStdout())
+			return runVerify(cmd.Context(), flags, args, shown(cmd.OutOrStdout(), flags.output))
 		},
 	}
 	flags.bind(cmd.Flags())

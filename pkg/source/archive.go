@@ -206,8 +206,13 @@ func (a *archive) load(_ *tar.Header, parts []string, r io.Reader) error {
 	if err == nil && int64(len(data)) != a.found[path] {
 		err = fmt.Errorf("%s has another size than it says", path)
 	}
-	if err == nil {
-		a.files = append(a.files, File{Path: path, Blob: objectID(plumbing.BlobObject, data).String(), Data: data})
+	if err != nil {
+		return err
 	}
-	return err
+	id, err := objectID(plumbing.BlobObject, data)
+	if err != nil {
+		return err
+	}
+	a.files = append(a.files, File{Path: path, Blob: id.String(), Data: data})
+	return nil
 }

@@ -28,8 +28,9 @@ type Artifacts struct {
 	// Dir is where an archive lies while it is read, in a file without a name; "" is
 	// the system's folder for such files.
 	Dir string
-	// Hosts may be asked, as host or host:port. Whoever may write the status of a Flux
-	// object could else make us ask anyone in the cluster.
+	// Hosts may be asked, as host, on the port of the URL's scheme, or as host:port.
+	// Whoever may write the status of a Flux object could else make us ask anyone in the
+	// cluster.
 	Hosts []string
 	// AllowedCIDRs are addresses to connect to although they are loopback,
 	// link-local or otherwise refused.
@@ -143,17 +144,17 @@ func (a *Artifacts) check(raw string) (*url.URL, error) {
 	case u.User != nil:
 		return nil, fail(ErrInvalid, "its URL contains user-info")
 	}
-	host, port := strings.TrimSuffix(strings.ToLower(u.Hostname()), "."), u.Port()
+	host, port := strings.TrimSuffix(strings.ToLower(u.Hostname()), "."), portOf(u)
 	for _, allowed := range a.Hosts {
 		name, onPort, err := net.SplitHostPort(allowed)
 		if err != nil {
-			name, onPort = strings.Trim(allowed, "[]"), port
+			name, onPort = strings.Trim(allowed, "[]"), schemePort(u.Scheme)
 		}
 		if host != "" && host == strings.TrimSuffix(strings.ToLower(name), ".") && onPort == port {
 			return u, nil
 		}
 	}
-	return nil, fail(ErrInvalid, "it lies on %s, and only %s may be asked: name the address of Flux's source-controller with --artifact-hosts",
+	return nil, fail(ErrInvalid, "it lies on %s, and only %s may be asked: name the address of Flux's source-controller with --artifact-hosts, and its port unless that is the scheme's",
 		printable(shorten(u.Host)), strings.Join(a.Hosts, ", "))
 }
 

@@ -94,13 +94,15 @@ func (f *files) artifact(data []byte) Artifact {
 	}
 }
 
-func newArtifacts(t testing.TB) *Artifacts {
+// newArtifacts reads from one server.
+func newArtifacts(t testing.TB, f *files) *Artifacts {
 	t.Helper()
-	return &Artifacts{Dir: t.TempDir(), Hosts: []string{"127.0.0.1"}, AllowedCIDRs: loopback}
+	return &Artifacts{Dir: t.TempDir(), Hosts: []string{strings.TrimPrefix(f.url, "http://")}, AllowedCIDRs: loopback}
 }
 
 func TestArtifact(t *testing.T) {
-	f, a := newFiles(t), newArtifacts(t)
+	f := newFiles(t)
+	a := newArtifacts(t, f)
 	from := f.artifact(tarGz(t,
 		tarFile("profiles/z.yaml", "z: 1\n"),
 		tar.Header{Name: "profiles/", Typeflag: tar.TypeDir, Mode: 0o755},
@@ -149,7 +151,8 @@ func empty(t testing.TB, dir string) {
 
 // Every digest that source-controller can be told to make is compared.
 func TestArtifactDigests(t *testing.T) {
-	f, a := newFiles(t), newArtifacts(t)
+	f := newFiles(t)
+	a := newArtifacts(t, f)
 	from := f.artifact(tarGz(t, tarFile("a.yaml", "a: 1\n")))
 	data := f.content["/a.tar.gz"]
 	for algorithm, sum := range map[string][]byte{
@@ -206,7 +209,8 @@ func TestHostileArchive(t *testing.T) {
 		"a path too deep":          {tarFile(strings.Repeat("a/", maxDepth+1)+"evil.yaml", "x"), "path", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f, a := newFiles(t), newArtifacts(t)
+			f := newFiles(t)
+			a := newArtifacts(t, f)
 			got, err := a.Read(t.Context(), f.artifact(tarGz(t, good, c.entry)))
 			empty(t, a.Dir)
 			if c.whole != "" {
@@ -226,7 +230,8 @@ func TestHostileArchive(t *testing.T) {
 		})
 	}
 	t.Run("a bomb", func(t *testing.T) {
-		f, a := newFiles(t), newArtifacts(t)
+		f := newFiles(t)
+		a := newArtifacts(t, f)
 		var b bytes.Buffer
 		z, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
 		if err != nil {
@@ -247,7 +252,8 @@ func TestHostileArchive(t *testing.T) {
 		empty(t, a.Dir)
 	})
 	t.Run("more entries than anyone has", func(t *testing.T) {
-		f, a := newFiles(t), newArtifacts(t)
+		f := newFiles(t)
+		a := newArtifacts(t, f)
 		entries := make([]tar.Header, maxEntries+1)
 		for i := range entries {
 			entries[i] = tar.Header{Name: "d/", Typeflag: tar.TypeDir}
@@ -261,7 +267,8 @@ func TestHostileArchive(t *testing.T) {
 		"one cut short":       tarGz(t, good)[:60],
 	} {
 		t.Run(name, func(t *testing.T) {
-			f, a := newFiles(t), newArtifacts(t)
+			f := newFiles(t)
+			a := newArtifacts(t, f)
 			_, err := a.Read(t.Context(), f.artifact(data))
 			wantError(t, err, ErrInvalid, "archive")
 			empty(t, a.Dir)
@@ -316,21 +323,38 @@ func TestArtifactIsNoWayIn(t *testing.T) {
 		"no URL":             "http://[" + canary,
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := read(t, newArtifacts(t), func(from *Artifact) { from.URL = address })
+			err := read(t, newArtifacts(t, f), func(from *Artifact) { from.URL = address })
 			wantError(t, err, ErrInvalid, "")
 		})
 	}
 	t.Run("an allowed name with a forbidden address", func(t *testing.T) {
-		a := newArtifacts(t)
+		a := newArtifacts(t, f)
 		a.AllowedCIDRs = nil
 		wantError(t, read(t, a, func(*Artifact) {}), ErrInvalid, "loopback")
 		a.Hosts = []string{"169.254.169.254"}
-		wantError(t, read(t, a, func(from *Artifact) { from.URL = "http://169.254.169.254/a" }), ErrInvalid, "link-local")
+		wantError(t, read(t, a, func(from *Artifact) { from.URL = "http://169.254.169.254/a" }), ErrInvalid, "metadata service")
 	})
 	t.Run("another port than the allowed", func(t *testing.T) {
-		a := newArtifacts(t)
+		a := newArtifacts(t, f)
 		a.Hosts = []string{"127.0.0.1:1"}
 		wantError(t, read(t, a, func(*Artifact) {}), ErrInvalid, "--artifact-hosts")
+	})
+	t.Run("a host without a port stands for the scheme's", func(t *testing.T) {
+		a := newArtifacts(t, f)
+		a.Hosts = []string{"127.0.0.1"}
+		wantError(t, read(t, a, func(*Artifact) {}), ErrInvalid, "--artifact-hosts")
+		for allowed, urls := range map[string]map[string]bool{
+			"flux.test":     {"http://flux.test/x": true, "http://flux.test:80/x": true, "https://flux.test:443/x": true, "http://flux.test:443/x": false, "https://flux.test:80/x": false, "http://flux.test:10250/x": false},
+			"flux.test:80":  {"http://flux.test/x": true, "https://flux.test/x": false, "http://flux.test:81/x": false},
+			"[fd00::1]":     {"http://[fd00::1]/x": true, "http://[fd00::1]:81/x": false},
+			"[fd00::1]:443": {"https://[fd00::1]/x": true, "http://[fd00::1]/x": false},
+		} {
+			for at, want := range urls {
+				if _, err := (&Artifacts{Hosts: []string{allowed}}).check(at); (err == nil) != want {
+					t.Errorf("%s with %s: %v", at, allowed, err)
+				}
+			}
+		}
 	})
 	t.Run("no host is allowed", func(t *testing.T) {
 		wantError(t, read(t, &Artifacts{Dir: t.TempDir(), AllowedCIDRs: loopback}, func(*Artifact) {}), ErrInvalid, "--artifact-hosts")
@@ -350,21 +374,22 @@ func TestArtifactIsNoWayIn(t *testing.T) {
 		"no digest": "", "half a digest": "sha256:abcd", "a weak digest": "md5:" + strings.Repeat("0", 32), "a digest in capitals": "sha256:" + strings.Repeat("A", 64),
 	} {
 		t.Run(name, func(t *testing.T) {
-			wantError(t, read(t, newArtifacts(t), func(from *Artifact) { from.Digest = digest }), ErrInvalid, "digest")
+			wantError(t, read(t, newArtifacts(t, f), func(from *Artifact) { from.Digest = digest }), ErrInvalid, "digest")
 		})
 	}
 	t.Run("a revision for a terminal", func(t *testing.T) {
-		wantError(t, read(t, newArtifacts(t), func(from *Artifact) { from.Revision = "main\x1b[31m" }), ErrInvalid, "printable")
+		wantError(t, read(t, newArtifacts(t, f), func(from *Artifact) { from.Revision = "main\x1b[31m" }), ErrInvalid, "printable")
 	})
 	t.Run("paths that lead out", func(t *testing.T) { // security.md 13
 		for _, path := range []string{"../x", "/etc", "a/../../x", `a\b`} {
-			wantError(t, read(t, newArtifacts(t), func(from *Artifact) { from.Path = path }), ErrInvalid, "path")
+			wantError(t, read(t, newArtifacts(t, f), func(from *Artifact) { from.Path = path }), ErrInvalid, "path")
 		}
 	})
 }
 
 func TestArtifactFaults(t *testing.T) {
-	f, a := newFiles(t), newArtifacts(t)
+	f := newFiles(t)
+	a := newArtifacts(t, f)
 	good := f.artifact(tarGz(t, tarFile("a.yaml", "a: 1\n")))
 	t.Run("another content", func(t *testing.T) {
 		from := good
@@ -383,6 +408,7 @@ func TestArtifactFaults(t *testing.T) {
 		front := httptest.NewServer(http.RedirectHandler(good.URL+"?"+canary, http.StatusFound))
 		defer front.Close()
 		from := good
+		a.Hosts = append(a.Hosts, strings.TrimPrefix(front.URL, "http://"))
 		from.URL = front.URL + "/a.tar.gz"
 		_, err := a.Read(t.Context(), from)
 		wantError(t, err, ErrInvalid, "redirects")
@@ -391,6 +417,7 @@ func TestArtifactFaults(t *testing.T) {
 		gone := httptest.NewServer(http.NotFoundHandler())
 		gone.Close()
 		from := good
+		a.Hosts = append(a.Hosts, strings.TrimPrefix(gone.URL, "http://"))
 		from.URL = gone.URL + "/a?" + canary
 		_, err := a.Read(t.Context(), from)
 		wantError(t, err, ErrUnreachable, "refused")
@@ -402,6 +429,7 @@ func TestArtifactFaults(t *testing.T) {
 			served.Store(n)
 		}))
 		from := good
+		a.Hosts = append(a.Hosts, strings.TrimPrefix(endless.URL, "http://"))
 		from.URL = endless.URL
 		_, err := a.Read(t.Context(), from)
 		endless.Close()

@@ -197,7 +197,7 @@ func TestFlippedBits(t *testing.T) {
 					got = mustFetch(t, m, remote)
 					data, err = got.Read(t.Context(), c.Blob)
 				}
-				if err != nil || objectID(3, data).String() != c.Blob {
+				if id, bad := objectID(3, data); err != nil || bad != nil || id.String() != c.Blob {
 					t.Fatalf("%s: reading %s: %q, %v", what, c.Blob, data, err)
 				}
 			}

@@ -88,43 +88,42 @@ func (e *addressError) Error() string {
 	return "refusing to connect to " + e.host + ": " + e.reason
 }
 
-// Metadata services at addresses that are not link-local.
-var metadata = []netip.Addr{
-	netip.MustParseAddr("fd00:ec2::254"),   // AWS
-	netip.MustParseAddr("100.100.100.200"), // Alibaba: https://docs.cloud-init.io/en/22.2/topics/datasources/aliyun.html
-	netip.MustParseAddr("168.63.129.16"),   // Azure: https://learn.microsoft.com/en-us/azure/virtual-network/what-is-ip-address-168-63-129-16
-}
-
-// Addresses that carry an IPv4 address within.
-var (
-	nat64    = netip.MustParsePrefix("64:ff9b::/96")
-	thisHost = netip.MustParsePrefix("0.0.0.0/8") // "this network": Linux connects 0.0.0.0 to itself
-)
-
+// checkAddress refuses addresses of this machine and of a cloud's services for it, in
+// every form that leads there, unless a network that is allowed has them.
 func checkAddress(addr netip.Addr, allowed []netip.Prefix) error {
 	addr = addr.Unmap().WithZone("")
-	if nat64.Contains(addr) {
-		b := addr.As16()
-		addr = netip.AddrFrom4([4]byte(b[12:]))
+	isAllowed := func(a netip.Addr) bool {
+		return slices.ContainsFunc(allowed, func(p netip.Prefix) bool { return p.Contains(a) })
 	}
-	for _, prefix := range allowed {
-		if prefix.Contains(addr) {
-			return nil
+	if isAllowed(addr) {
+		return nil
+	}
+	if reason := refusal(addr); reason != "" {
+		return &addressError{addr.String(), reason}
+	}
+	for _, inner := range embeddedIPv4(addr) {
+		if reason := refusal(inner); reason != "" && !isAllowed(inner) {
+			return &addressError{addr.String() + ", which is " + inner.String(), reason}
 		}
 	}
+	return nil
+}
+
+// refusal says what an address is that is not connected to, "" of any other.
+func refusal(addr netip.Addr) string {
 	switch {
 	case addr.IsLoopback():
-		return &addressError{addr.String(), "loopback"}
+		return "loopback"
 	case addr.IsUnspecified() || thisHost.Contains(addr):
-		return &addressError{addr.String(), "unspecified"}
+		return "unspecified"
+	case slices.Contains(metadataServices, addr):
+		return "a cloud's metadata service"
 	case addr.IsLinkLocalUnicast():
-		return &addressError{addr.String(), "link-local"}
+		return "link-local"
 	case addr.IsMulticast():
-		return &addressError{addr.String(), "multicast"}
-	case slices.Contains(metadata, addr):
-		return &addressError{addr.String(), "a cloud's metadata service"}
+		return "multicast"
 	}
-	return nil
+	return ""
 }
 
 // refusedAddress finds an addressError below what net/http made of it.

@@ -43,10 +43,18 @@ func (e Embedded) Read(ctx context.Context) (*Snapshot, error) {
 		case kind != folder && d.IsDir():
 			err = fs.SkipDir
 		case kind == file:
-			var data []byte
-			if data, reason, err = e.file(name, d, &q); err == nil && reason == "" {
-				s.Files = append(s.Files, File{Path: full, Blob: objectID(plumbing.BlobObject, data).String(), Data: data})
+			data, why, err := e.file(name, d, &q)
+			if err != nil {
+				return err
 			}
+			if reason = why; reason != "" {
+				break
+			}
+			id, err := objectID(plumbing.BlobObject, data)
+			if err != nil {
+				return err
+			}
+			s.Files = append(s.Files, File{Path: full, Blob: id.String(), Data: data})
 		}
 		if reason != "" {
 			refused.add(full, reason)

@@ -190,16 +190,24 @@ func TestRedirectsThatAreNotFollowed(t *testing.T) {
 	})
 }
 
-// security.md 9: loopback and link-local are refused by resolved address.
+// Loopback, link-local and metadata services are refused by resolved address, in every form, before
+// and after a redirect (security.md 9, 42).
 func TestAddresses(t *testing.T) {
 	s, r := newServer(t), newRepo(t)
 	r.commit("a.yaml", "a: 1\n")
 	at := s.push(r, "repo.git")
 	_, port, _ := net.SplitHostPort(strings.TrimPrefix(s.proxy.URL, "http://"))
-	for _, host := range []string{
-		"127.0.0.1", "127.1.2.3", "localhost", "[::1]", "[::ffff:127.0.0.1]", "0.0.0.0", "[::]", "169.254.169.254",
-		"[fe80::1]", "[fd00:ec2::254]", "100.100.100.200", "168.63.129.16", "[64:ff9b::a9fe:a9fe]", "224.0.0.1",
-	} {
+	refused := []string{
+		"127.0.0.1", "127.1.2.3", "localhost", "[::1]", "[::ffff:127.0.0.1]", "0.0.0.0", "[::]", "169.254.169.254", "[fe80::1]", "224.0.0.1",
+		// metadata services
+		"169.254.170.2", "169.254.170.23", "169.254.42.42", "169.254.0.23", "100.100.100.200", "168.63.129.16", "192.0.0.192",
+		"[fd00:ec2::254]", "[fd00:ec2::23]", "[fd20:ce::254]", "[fd00:c1::a9fe:a9fe]", "[fd00:42::42]", "[fd00:a9fe:a9fe::1]", "[fd00:100::100:200]",
+		// IPv4 addresses in IPv6: NAT64, its local prefixes of each length, 6to4, compatible and translated
+		"[64:ff9b::a9fe:a9fe]", "[64:ff9b:1::169.254.169.254]", "[64:ff9b:1:a9fe:00a9:fe00::]", "[64:ff9b:1:1a9:fe:a9fe::]", "[64:ff9b:1:1:a9:fea9:fe00::]",
+		"[64:ff9b:1::192.0.0.192]", "[64:ff9b:1::127.0.0.1]", "[64:ff9b:1::]", "[2002:a9fe:a9fe::1]", "[2002:7f00:1::]", "[2002:c000:c0::1]",
+		"[::169.254.169.254]", "[::127.0.0.1]", "[::ffff:0:169.254.169.254]",
+	}
+	for _, host := range refused {
 		t.Run(host, func(t *testing.T) {
 			m := newMirrors(t)
 			m.AllowedCIDRs = nil
@@ -213,7 +221,11 @@ func TestAddresses(t *testing.T) {
 		})
 	}
 	t.Run("after a redirect", func(t *testing.T) {
-		for _, to := range []string{"http://127.0.0.2:" + port, "http://169.254.169.254", "http://[::ffff:169.254.169.254]/latest/meta-data"} {
+		for _, host := range refused {
+			if host == "127.0.0.1" || host == "localhost" || host == "[::ffff:127.0.0.1]" || host == "[64:ff9b:1::127.0.0.1]" || host == "[2002:7f00:1::]" || host == "[::127.0.0.1]" {
+				continue // of these the one address is allowed below
+			}
+			to := "http://" + host + ":" + port
 			first := httptest.NewServer(http.RedirectHandler(to+"/repo.git/info/refs?service=git-upload-pack", http.StatusFound))
 			m := newMirrors(t)
 			m.AllowedCIDRs = []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}
@@ -223,7 +235,8 @@ func TestAddresses(t *testing.T) {
 		}
 	})
 	t.Run("allowed", func(t *testing.T) { mustFetch(t, newMirrors(t), Remote{URL: at}) })
-	for _, private := range []string{"10.0.0.1", "192.168.1.1", "172.16.0.1", "100.64.0.1", "fd00::1", "8.8.8.8"} {
+	for _, private := range []string{"10.0.0.1", "192.168.1.1", "172.16.0.1", "100.64.0.1", "fd00::1", "8.8.8.8",
+		"64:ff9b::808:808", "64:ff9b:1::808:808", "64:ff9b:1:808:8:800::", "64:ff9b:1:108:8:808::", "64:ff9b:1:1:8:808:800::", "2002:808:808::1", "2002:a00:1::1", "::8.8.8.8", "2001:db8::1"} {
 		if err := checkAddress(netip.MustParseAddr(private), nil); err != nil {
 			t.Errorf("%s: %v", private, err)
 		}

@@ -193,7 +193,11 @@ func (w *folderWalk) read(ctx context.Context) ([]File, []Refusal, error) {
 			w.refused.add(path, reason)
 			continue
 		}
-		files = append(files, File{Path: path, Blob: objectID(plumbing.BlobObject, data).String(), Data: data})
+		id, err := objectID(plumbing.BlobObject, data)
+		if err != nil {
+			return nil, nil, fmt.Errorf("reading %q: %w", path, err)
+		}
+		files = append(files, File{Path: path, Blob: id.String(), Data: data})
 	}
 	return files, w.refused.sorted(), nil
 }

@@ -67,11 +67,19 @@ func (g *guard) close() {
 
 // originOf is what credentials belong to: RFC 6454, section 4.
 func originOf(u *url.URL) string {
-	port := u.Port()
-	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	return u.Scheme + "://" + net.JoinHostPort(strings.ToLower(u.Hostname()), portOf(u))
+}
+
+func portOf(u *url.URL) string {
+	if port := u.Port(); port != "" {
+		return port
 	}
-	return u.Scheme + "://" + net.JoinHostPort(strings.ToLower(u.Hostname()), port)
+	return schemePort(u.Scheme)
+}
+
+// schemePort is the port of a URL that has none, "" of a scheme other than http and https.
+func schemePort(scheme string) string {
+	return map[string]string{"http": "80", "https": "443"}[scheme]
 }
 
 // answer is what is known of a server's last answer.

@@ -3,7 +3,6 @@ package source
 import (
 	"bufio"
 	"context"
-	"crypto/sha1"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+	"github.com/pjbgf/sha1cd"
 )
 
 // packHeaderBytes is what stands before the first object: "PACK", the version, the count.
@@ -175,7 +175,7 @@ func mergePacks(ctx context.Context, dir string, packs []*pack) (name string, er
 	if _, err := to.WriteAt(header, 0); err != nil {
 		return "", writing(phaseMerge, err)
 	}
-	sum := sha1.New()
+	sum := newSHA1()
 	if _, err := io.Copy(sum, io.NewSectionReader(to, 0, end)); err != nil {
 		return "", writing(phaseMerge, err)
 	}
@@ -236,8 +236,8 @@ func (p *pack) copyTo(to io.Writer) (int64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("%w: %w", errDamaged, err)
 	}
-	sum := sha1.New()
-	n := info.Size() - packHeaderBytes - sha1.Size
+	sum := newSHA1()
+	n := info.Size() - packHeaderBytes - sha1cd.Size
 	if n < 0 {
 		return 0, fmt.Errorf("%w: %s is cut short", errDamaged, p.name)
 	}
@@ -248,7 +248,7 @@ func (p *pack) copyTo(to io.Writer) (int64, error) {
 	if _, err := io.Copy(io.MultiWriter(to, sum), from); err != nil {
 		return 0, writing(phaseMerge, err)
 	}
-	if [sha1.Size]byte(sum.Sum(nil)) != p.index.PackfileChecksum {
+	if [sha1cd.Size]byte(sum.Sum(nil)) != p.index.PackfileChecksum {
 		return 0, fmt.Errorf("%w: %s has another checksum", errDamaged, p.name)
 	}
 	return n, nil

@@ -2,7 +2,6 @@ package source
 
 import (
 	"context"
-	"crypto/sha1"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +15,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/format/idxfile"
 	"github.com/go-git/go-git/v5/plumbing/format/objfile"
 	"github.com/go-git/go-git/v5/plumbing/format/packfile"
+	"github.com/pjbgf/sha1cd"
 )
 
 // objects is a repository's object database, read only. Whatever it returns has
@@ -117,13 +117,13 @@ func openPack(dir *os.Root, name string, lru *cache.ObjectLRU) (_ *pack, err err
 }
 
 // checkTrailer notices a pack that was cut short, or is another's.
-func checkTrailer(f *os.File, want [sha1.Size]byte) error {
+func checkTrailer(f *os.File, want [sha1cd.Size]byte) error {
 	info, err := f.Stat()
 	if err != nil {
 		return err
 	}
-	var got [sha1.Size]byte
-	if _, err := f.ReadAt(got[:], max(0, info.Size()-sha1.Size)); err != nil {
+	var got [sha1cd.Size]byte
+	if _, err := f.ReadAt(got[:], max(0, info.Size()-sha1cd.Size)); err != nil {
 		return err
 	}
 	if got != want {
@@ -238,8 +238,8 @@ func (o *objects) read(ctx context.Context, kind plumbing.ObjectType, id plumbin
 	if err != nil {
 		return nil, err
 	}
-	if objectID(got, data) != id {
-		return nil, fmt.Errorf("%w: the content of %s has another hash", errDamaged, id)
+	if err := checkObject(got, data, id); err != nil {
+		return nil, err
 	}
 	if got != kind {
 		return nil, fail(ErrInvalid, "object %s is a %s where a %s belongs", id, got, kind)
@@ -317,15 +317,6 @@ func (o *objects) openLoose(id plumbing.Hash) (*objfile.Reader, io.Closer, error
 func loosePath(id plumbing.Hash) string {
 	hex := id.String()
 	return hex[:2] + "/" + hex[2:]
-}
-
-// objectID computes the id of an object with this content.
-func objectID(kind plumbing.ObjectType, data []byte) (id plumbing.Hash) {
-	h := sha1.New()
-	fmt.Fprintf(h, "%s %d\x00", kind, len(data))
-	h.Write(data)
-	h.Sum(id[:0])
-	return id
 }
 
 func tooBig(id plumbing.Hash, size, limit int64) error {

@@ -153,17 +153,18 @@ func TestTemporaryNames(t *testing.T) {
 		t.Errorf("%d fetches wrote into %v", fetches, names)
 	}
 
-	a := newArtifacts(t)
 	archive := tarGz(t, tarFile("a.yaml", "a: 1\n"))
 	served := 0
-	files := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	var a *Artifacts
+	server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		served++
 		empty(t, a.Dir)
 		_, _ = w.Write(archive)
 	}))
-	defer files.Close()
+	defer server.Close()
+	a = newArtifacts(t, &files{url: server.URL})
 	from := newFiles(t).artifact(archive)
-	from.URL = files.URL + "/a.tar.gz"
+	from.URL = server.URL + "/a.tar.gz"
 	if _, err := a.Read(t.Context(), from); err != nil || served != 1 {
 		t.Errorf("%d downloads: %v", served, err)
 	}

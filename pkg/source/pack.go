@@ -4,13 +4,12 @@ import (
 	"bufio"
 	"compress/flate"
 	"compress/zlib"
-	"crypto/sha1"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 
 	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/pjbgf/sha1cd"
 )
 
 // The kinds of objects in a pack; 1 to 4 are commit, tree, blob and tag.
@@ -52,7 +51,7 @@ func scanPack(r *bufio.Reader) (*packEntries, error) {
 		}
 	}
 	found.byID = len(found.waiting) > 0
-	if _, err := io.ReadFull(r, make([]byte, sha1.Size)); err != nil {
+	if _, err := io.ReadFull(r, make([]byte, sha1cd.Size)); err != nil {
 		return nil, early(err)
 	}
 	if _, err := r.ReadByte(); err == nil {
@@ -122,12 +121,13 @@ func (s *packScan) object() (e packEntry, on plumbing.Hash, err error) {
 	e.data = s.r.n
 	made := e.size
 	if e.kind <= packTag {
-		h := sha1.New()
-		fmt.Fprintf(h, "%s %d\x00", plumbing.ObjectType(e.kind), e.size)
+		h := newIDHash(plumbing.ObjectType(e.kind), e.size)
 		if err := s.inflate(e.size, h); err != nil {
 			return e, on, err
 		}
-		h.Sum(e.id[:0])
+		if e.id, err = h.id(); err != nil {
+			return e, on, err
+		}
 	} else {
 		var begin beginning
 		if err := s.inflate(e.size, &begin); err != nil {

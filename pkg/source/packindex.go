@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"crypto/sha1"
 	"encoding/binary"
 	"fmt"
 	"hash"
@@ -15,6 +14,7 @@ import (
 	"sort"
 
 	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/pjbgf/sha1cd"
 )
 
 // packEntry is one object of a pack: some 80 bytes for each of at most maxPackObjects.
@@ -81,8 +81,8 @@ func (p *packEntries) checksum(f *os.File) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	end := info.Size() - sha1.Size
-	whole, r := sha1.New(), bufio.NewReaderSize(io.NewSectionReader(f, 0, info.Size()), 256<<10)
+	end := info.Size() - sha1cd.Size
+	whole, r := newSHA1(), bufio.NewReaderSize(io.NewSectionReader(f, 0, info.Size()), 256<<10)
 	at := end
 	if len(p.list) > 0 {
 		at = p.list[0].offset
@@ -101,11 +101,15 @@ func (p *packEntries) checksum(f *os.File) ([]byte, error) {
 		}
 		p.list[i].crc, at = crc.Sum32(), next
 	}
-	var want [sha1.Size]byte
+	var want [sha1cd.Size]byte
 	if _, err := io.ReadFull(r, want[:]); err != nil {
 		return nil, err
 	}
-	if !bytes.Equal(whole.Sum(nil), want[:]) {
+	sum, collision := whole.CollisionResistantSum(nil)
+	if collision {
+		return nil, errPack("it is part of a SHA-1 collision attack")
+	}
+	if !bytes.Equal(sum, want[:]) {
 		return nil, errPack("its checksum is wrong")
 	}
 	return want[:], nil
@@ -220,7 +224,9 @@ func (r *resolver) tree(root int32) error {
 			return errPack("more than %d deltas build on each other", maxDeltaDepth)
 		}
 		e.kind = r.at(root).kind
-		e.id = objectID(plumbing.ObjectType(e.kind), made)
+		if e.id, err = objectID(plumbing.ObjectType(e.kind), made); err != nil {
+			return err
+		}
 		r.adopt(delta)
 		if top.next = e.sibling; top.next == 0 { // the last delta on it: a chain holds two objects at a time
 			r.live -= int64(len(top.data))
@@ -376,7 +382,7 @@ func (p *packEntries) repeated() (plumbing.Hash, bool) {
 // write writes an index of version 2, https://git-scm.com/docs/gitformat-pack, of
 // what is sorted.
 func (p *packEntries) write(to io.Writer, sum []byte) error {
-	w := &indexWriter{to: bufio.NewWriterSize(to, 64<<10), sum: sha1.New()}
+	w := &indexWriter{to: bufio.NewWriterSize(to, 64<<10), sum: newSHA1()}
 	w.bytes([]byte("\xfftOc\x00\x00\x00\x02"))
 	n := 0
 	for first := range 256 {

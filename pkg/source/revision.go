@@ -188,8 +188,8 @@ func (o *objects) peel(ctx context.Context, id plumbing.Hash) (plumbing.Hash, er
 		if err != nil {
 			return id, err
 		}
-		if objectID(kind, data) != id {
-			return id, fmt.Errorf("%w: the content of %s has another hash", errDamaged, id)
+		if err := checkObject(kind, data, id); err != nil {
+			return id, err
 		}
 		switch kind {
 		case plumbing.CommitObject:

@@ -2,6 +2,7 @@ package chart
 
 import (
 	"fmt"
+	"net/netip"
 	"os"
 	"reflect"
 	"regexp"
@@ -20,6 +21,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/source"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
 
@@ -201,11 +203,37 @@ func TestPorts(t *testing.T) {
 	}
 }
 
-// The controller reaches everything but what clouds tell a machine of itself, whose addresses are
-// a value, of either family.
+// The controller reaches everything but the metadata services of clouds, whose addresses are a
+// value. Without it they are those that the program refuses itself, of either family and in every
+// way to install it (security.md 42).
 func TestNotTo(t *testing.T) {
+	var v4, v6 []string
+	for _, a := range source.MetadataServices() {
+		prefix := netip.PrefixFrom(a, a.BitLen()).String()
+		if a.Is4() {
+			v4 = append(v4, prefix)
+		} else {
+			v6 = append(v6, prefix)
+		}
+	}
+	theirs := fmt.Sprint("0.0.0.0/0 ", v4, " ::/0 ", v6)
+	for _, dir := range []string{".", "observe", "two-clusters/management"} {
+		policies := 0
+		for _, o := range kustomize(t, dir) {
+			if o.GetKind() != "NetworkPolicy" {
+				continue
+			}
+			policies++
+			if got := exceptions(t, o); got != theirs {
+				t.Errorf("%s lets out to %s, want %s", dir, got, theirs)
+			}
+		}
+		if policies != 1 {
+			t.Errorf("%s has %d NetworkPolicies", dir, policies)
+		}
+	}
 	for values, want := range map[string]string{
-		"": "0.0.0.0/0 [169.254.169.254/32 100.100.100.200/32] ::/0 [fd00:ec2::254/128]",
+		"": theirs,
 		"networkPolicy: {notTo: [\"fd20:ce::254/128\", \"169.254.0.0/16\"]}\n": "0.0.0.0/0 [169.254.0.0/16] ::/0 [fd20:ce::254/128]",
 		"networkPolicy: {notTo: [192.0.2.0/24]}\n":                             "0.0.0.0/0 [192.0.2.0/24] ::/0 []",
 		"networkPolicy: {notTo: []}\n":                                         "0.0.0.0/0 [] ::/0 []",
@@ -214,15 +242,7 @@ func TestNotTo(t *testing.T) {
 			if o.GetKind() != "NetworkPolicy" {
 				continue
 			}
-			var policy networkingv1.NetworkPolicy
-			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &policy); err != nil {
-				t.Fatal(err)
-			}
-			var got []string
-			for _, to := range policy.Spec.Egress[0].To {
-				got = append(got, fmt.Sprint(to.IPBlock.CIDR, " ", to.IPBlock.Except))
-			}
-			if strings.Join(got, " ") != want {
+			if got := exceptions(t, o); got != want {
 				t.Errorf("with %q it may reach %q, want %s", values, got, want)
 			}
 			if err := cluster.Shared(t).ApplyObjects(t.Context(), o); err != nil {
@@ -230,6 +250,20 @@ func TestNotTo(t *testing.T) {
 			}
 		}
 	}
+}
+
+// exceptions are the networks that a NetworkPolicy lets out to, and what of them it does not.
+func exceptions(t *testing.T, o *unstructured.Unstructured) string {
+	t.Helper()
+	var policy networkingv1.NetworkPolicy
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &policy); err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, to := range policy.Spec.Egress[0].To {
+		out = append(out, fmt.Sprint(to.IPBlock.CIDR, " ", to.IPBlock.Except))
+	}
+	return strings.Join(out, " ")
 }
 
 // Every flag that the chart sets itself is set by the value that says so, and whatever

@@ -25,7 +25,7 @@ import (
 
 // flux builds the controllers of Flux and runs them with an administrator's rights. It
 // returns where source-controller serves artifacts.
-func (s *system) flux() {
+func (s *system) flux() (address string) {
 	s.t.Helper()
 	dir := s.t.TempDir()
 	address, err := stage.FreeAddress()
@@ -55,6 +55,7 @@ func (s *system) flux() {
 			}
 		})
 	}
+	return address
 }
 
 // conditionOf waits until an object says something of itself.
@@ -106,7 +107,7 @@ func TestFluxControllers(t *testing.T) {
 	s.must(s.cluster.Apply(t.Context(), repoPath("test/flux/crds"), repoPath("pkg/reconcile/profiles/testdata/flux"), repoPath("deploy/appliers.yaml")))
 	s.apply(map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "flux-system"}})
 	cl := s.cluster.Client(t)
-	s.flux()
+	artifacts := s.flux()
 	fleet := newGitServer(t)
 	local := func(url string) func(spec map[string]any) {
 		return func(spec map[string]any) { spec["url"], spec["interval"] = url, "2s" }
@@ -115,7 +116,7 @@ func TestFluxControllers(t *testing.T) {
 	fleet.push(map[string]string{"direct.yaml": osp("osp-direct", "v1.0.0", "echo one")})
 	s.applier(cl, s.example("source.yaml", "GitRepository", "osps", local(s.git.url)))
 	s.applier(cl, s.example("source.yaml", "GitRepository", "fleet", local(fleet.url)))
-	s.start("--artifact-hosts", "127.0.0.1")
+	s.start("--artifact-hosts", artifacts)
 
 	kustomization := schema.GroupVersionKind{Group: "kustomize.toolkit.fluxcd.io", Version: "v1", Kind: "Kustomization"}
 	inCluster := func(path string) func(spec map[string]any) {

@@ -67,7 +67,7 @@ func TestFluxArtifact(t *testing.T) {
 	s.start()
 	s.refused(api.ReasonSourceInvalid, "--artifact-hosts") // nobody has allowed this server
 	s.stop()
-	s.start("--artifact-hosts", "127.0.0.1")
+	s.start("--artifact-hosts", strings.TrimPrefix(server.URL, "http://"))
 	s.ready(first)
 	s.pool("pool-a", "osp-a")
 	bootstrap, _ := s.served("pool-a", "v1.0.0")

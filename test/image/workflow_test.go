@@ -39,6 +39,12 @@ func TestWorkflows(t *testing.T) {
 			if step.Run == "" {
 				continue
 			}
+			if regexp.MustCompile(`digest[^\n]*:\$\{?GITHUB_REF_NAME`).MatchString(step.Run) {
+				t.Errorf("step %q asks which digest a tag has: sign what the push says it pushed", step.Name)
+			}
+			if regexp.MustCompile(`(-c|--config|--header|--password)[ =][^\n]*(TOKEN|Authorization)`).MatchString(step.Run) {
+				t.Errorf("step %q gives a program a credential as an argument, which every process of the machine may read", step.Name)
+			}
 			scripts++
 			cmd := exec.CommandContext(t.Context(), "bash", "-n")
 			cmd.Stdin = strings.NewReader(step.Run)

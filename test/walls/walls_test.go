@@ -34,6 +34,7 @@ var rooms = map[string][]string{
 	"pkg/lineage":     append([]string{self + "cmd", self + "pkg/source", self + "pkg/profile", self + "pkg/reconcile", "github.com/go-git"}, clients...),
 	"pkg/attestation": append([]string{self + "cmd", self + "pkg/source", self + "pkg/profile", self + "pkg/reconcile", "github.com/go-git"}, clients...),
 	"pkg/reconcile":   {self + "cmd", self + "pkg/lint/shellcheck"},
+	"pkg/runnerlog":   append([]string{self + "cmd", self + "pkg/reconcile", self + "pkg/lint"}, clients...),
 	"pkg/downloads":   append([]string{self + "cmd", self + "pkg/source", self + "pkg/profile", self + "pkg/reconcile", "github.com/go-git"}, clients...),
 	"pkg/schema":      append([]string{self + "cmd", self + "pkg/source", self + "pkg/render", self + "pkg/profile", self + "pkg/reconcile", "github.com/go-git"}, clients...),
 	"pkg/adopt":       append([]string{self + "cmd", self + "pkg/reconcile"}, clients...),
@@ -113,6 +114,14 @@ func TestNoCommands(t *testing.T) {
 	}
 	if files < 10 {
 		t.Fatalf("looked at %d files only", files)
+	}
+}
+
+// TestHash shows that object ids are computed by the SHA-1 that detects collisions
+// (security.md 43).
+func TestHash(t *testing.T) {
+	if slices.Contains(list(t, "-f", `{{join .Imports "\n"}}`, "./cmd/...", "./pkg/...", "./profiles/..."), "crypto/sha1") {
+		t.Error("the product must not import crypto/sha1: use newSHA1 of pkg/source")
 	}
 }
 

@@ -2,7 +2,8 @@
 // findings beside a change: text, JSON, SARIF, GitHub's workflow commands, JUnit.
 //
 // Messages and paths may quote what a stranger committed. Nothing of it does
-// something to a terminal or to the reader of a format (security.md 28).
+// something to a terminal, to the runner of a job or to the reader of a format
+// (security.md 28, 39, 45).
 //
 // Start with Write.
 package format

@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -23,6 +24,7 @@ import (
 
 	"github.com/osm-gitops/osm-gitops/pkg/lint"
 	"github.com/osm-gitops/osm-gitops/pkg/lint/format"
+	"github.com/osm-gitops/osm-gitops/test/runner"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -210,6 +212,47 @@ func TestGitHubBounded(t *testing.T) {
 	}
 	if commands != 10 || text != 15 {
 		t.Errorf("%d commands and %d lines, want 10 and 15", commands, text)
+	}
+}
+
+// What a stranger named and wrote is a command of no runner, in any format. The commands
+// of "github" are those for the findings (security.md 39).
+func TestNoForeignCommands(t *testing.T) {
+	r := format.Run{Report: &lint.Report{Missing: []lint.MissingTool{{Name: "x", Means: "##[error]y"}}}}
+	for _, name := range slices.Repeat(runner.Hostile, 5) { // more than maxAnnotations
+		f := lint.Finding{Rule: "x", Severity: lint.SeverityError, Path: name, Line: 1, Profile: name, Field: name, File: name, Where: name, Message: name + "\n" + name, Fix: name}
+		r.Report.Findings = append(r.Report.Findings, f)
+		r.Report.Suppressed = append(r.Report.Suppressed, lint.Suppressed{Finding: f, Justification: name})
+	}
+	for _, name := range format.Names() {
+		ours := 0
+		for _, command := range runner.Commands(string(write(t, name, r))) {
+			if name != "github" || !strings.HasPrefix(command, "::error file=") && !strings.HasPrefix(command, "::notice title=not checked::") {
+				t.Errorf("%s: command %q", name, command)
+			}
+			ours++
+		}
+		if name == "github" && ours != 11 {
+			t.Errorf("%d commands of ours, want 11", ours)
+		}
+	}
+}
+
+// No text of SARIF has a link, a tag or a mention (security.md 45).
+func TestSARIFText(t *testing.T) {
+	hostile := `[fixed](https://evil.example) [a][b] <img src=x> </script> <!-- @everyone`
+	r := run()
+	f := lint.Finding{Rule: "x", Severity: lint.SeverityError, Path: "a.yaml", Profile: hostile, File: hostile, Where: hostile, Message: hostile, Fix: hostile}
+	r.Report.Findings, r.Report.Suppressed = []lint.Finding{f}, []lint.Suppressed{{Finding: f, Justification: hostile}}
+	out := string(write(t, "sarif", r))
+	_, out, _ = strings.Cut(out, `"results"`) // what is before them is ours
+	for _, markup := range []string{"](", "][", "<img", "</script", "<!--", "@everyone"} {
+		if strings.Contains(out, markup) {
+			t.Errorf("%q is in %s", markup, out)
+		}
+	}
+	if !strings.Contains(strings.ReplaceAll(out, "\u200b", ""), strings.ReplaceAll(hostile, `"`, `\"`)) {
+		t.Errorf("people do not see what it says: %s", out)
 	}
 }
 

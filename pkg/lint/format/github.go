@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/osm-gitops/osm-gitops/pkg/lint"
+	"github.com/osm-gitops/osm-gitops/pkg/runnerlog"
 )
 
 // maxAnnotations is how many of each level GitHub shows for one step. What it would
@@ -18,12 +19,12 @@ const maxAnnotations = 10
 // https://docs.github.com/actions/reference/workflows-and-actions/workflow-commands
 func writeGitHub(w io.Writer, run Run) error {
 	b := bufio.NewWriter(w)
+	text := runnerlog.Text(b) // what is no command of ours
 	levels := map[lint.Severity]string{lint.SeverityError: "error", lint.SeverityWarning: "warning", lint.SeverityNote: "notice"}
 	shown := map[lint.Severity]int{}
 	for _, f := range run.Report.Findings {
 		if shown[f.Severity]++; shown[f.Severity] > maxAnnotations {
-			// A space before it, since a path may begin with "::".
-			fmt.Fprintf(b, " %s\n", line(f))
+			fmt.Fprintf(text, " %s\n", line(f))
 			continue
 		}
 		fmt.Fprintf(b, "::%s %s::%s\n", levels[f.Severity], properties(f), data(annotation(f)))
@@ -31,7 +32,7 @@ func writeGitHub(w io.Writer, run Run) error {
 	for _, m := range run.Report.Missing {
 		fmt.Fprintf(b, "::notice title=not checked::%s\n", data(m.Name+" is not installed: "+m.Means))
 	}
-	fmt.Fprintf(b, " %s\n", summary(run.Report))
+	fmt.Fprintf(text, " %s\n", summary(run.Report))
 	return b.Flush()
 }
 

@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"github.com/osm-gitops/osm-gitops/pkg/lint"
+	"github.com/osm-gitops/osm-gitops/pkg/runnerlog"
 )
 
 // document is what "-o json" prints. Fields are only ever added.
@@ -25,7 +26,7 @@ func writeJSON(w io.Writer, run Run) error {
 }
 
 func encode(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
+	e := json.NewEncoder(runnerlog.JSON(w))
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
 	return e.Encode(v)

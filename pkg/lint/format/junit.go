@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"github.com/osm-gitops/osm-gitops/pkg/lint"
+	"github.com/osm-gitops/osm-gitops/pkg/runnerlog"
 )
 
 // What GitLab, Jenkins and Azure read of JUnit's XML, for which there is no standard:
@@ -91,7 +92,7 @@ func writeJUnit(w io.Writer, run Run) error {
 	if _, err := io.WriteString(w, xml.Header); err != nil {
 		return err
 	}
-	e := xml.NewEncoder(w)
+	e := xml.NewEncoder(runnerlog.XML(w))
 	e.Indent("", "  ")
 	if err := e.Encode(out); err != nil {
 		return err

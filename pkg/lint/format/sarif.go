@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -119,7 +120,7 @@ func writeSARIF(w io.Writer, run Run) error {
 		add(r)
 	}
 	for _, m := range run.Report.Missing {
-		n := sarifNotification{Level: "note", Message: sarifText{Text: m.Name + " is not installed: " + m.Means}}
+		n := sarifNotification{Level: "note", Message: sarifText{Text: plain(m.Name + " is not installed: " + m.Means)}}
 		out.Invocations[0].ToolExecutionNotifications = append(out.Invocations[0].ToolExecutionNotifications, n)
 	}
 	seen := map[string]int{}
@@ -134,7 +135,7 @@ func writeSARIF(w io.Writer, run Run) error {
 	}
 	for _, s := range run.Report.Suppressed {
 		r := result(s.Finding)
-		r.Suppressions = []sarifSuppression{{Kind: "external", Justification: oneLine(s.Justification)}}
+		r.Suppressions = []sarifSuppression{{Kind: "external", Justification: plain(oneLine(s.Justification))}}
 		out.Results = append(out.Results, r)
 	}
 	return encode(w, sarifLog{Schema: "https://json.schemastore.org/sarif-2.1.0.json", Version: "2.1.0", Runs: []sarifRun{out}})
@@ -147,6 +148,16 @@ func sarifRuleOf(r lint.Rule) sarifRule {
 		HelpURI:              home + "/blob/main/docs/lint-rules.md#" + r.Name,
 		DefaultConfiguration: sarifDefault{Level: string(r.Severity)},
 	}
+}
+
+// markup is what a reader of SARIF may take for a link in its text (section 3.11.6), and
+// what one that shows text as Markdown takes for a link, HTML or somebody mentioned. A URL
+// that is shown as it is stays: a finding is often about one.
+var markup = regexp.MustCompile(`\][(\[]|<[A-Za-z/!?]|@[A-Za-z0-9]`)
+
+// plain breaks markup by a character without a width behind the first one.
+func plain(s string) string {
+	return markup.ReplaceAllStringFunc(s, func(m string) string { return m[:1] + "\u200b" + m[1:] })
 }
 
 func sarifResultOf(f lint.Finding, seen map[string]int) sarifResult {
@@ -162,10 +173,10 @@ func sarifResultOf(f lint.Finding, seen map[string]int) sarifResult {
 		location.PhysicalLocation.Region = &sarifRegion{StartLine: f.Line, StartColumn: max(f.Column, 0)}
 	}
 	if name := strings.Join(slices.DeleteFunc([]string{f.Profile, f.Field}, func(s string) bool { return s == "" }), "/"); name != "" {
-		location.LogicalLocations = []sarifPlace{{FullyQualifiedName: oneLine(name)}}
+		location.LogicalLocations = []sarifPlace{{FullyQualifiedName: plain(oneLine(name))}}
 	}
 	return sarifResult{
-		RuleID: f.Rule, Level: string(f.Severity), Message: sarifText{Text: text}, Locations: []sarifLocation{location},
+		RuleID: f.Rule, Level: string(f.Severity), Message: sarifText{Text: plain(text)}, Locations: []sarifLocation{location},
 		PartialFingerprints: map[string]string{"osmGitopsFinding/v1": fingerprint(f, seen)},
 	}
 }

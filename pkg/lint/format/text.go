@@ -7,12 +7,13 @@ import (
 	"strings"
 
 	"github.com/osm-gitops/osm-gitops/pkg/lint"
+	"github.com/osm-gitops/osm-gitops/pkg/runnerlog"
 )
 
 // writeText prints for people: a line for each finding in the form that editors and
 // terminals take for a link, what to do below it, and what was looked at at the end.
 func writeText(w io.Writer, run Run) error {
-	b := bufio.NewWriter(w)
+	b := bufio.NewWriter(runnerlog.Text(w))
 	for _, f := range run.Report.Findings {
 		fmt.Fprintln(b, line(f))
 		if c := context(f); c != "" {

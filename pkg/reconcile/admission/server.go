@@ -1,10 +1,13 @@
 package admission
 
 import (
+	"bytes"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -13,6 +16,8 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/listen"
 )
 
 // Paths. All but the second are the contract's (section 10).
@@ -27,13 +32,17 @@ const (
 // and is told to. What that may cost is bounded; an API server passes over a webhook that
 // does not answer.
 const (
-	// maxReviews are read and answered at a time; each may have 7 MiB:
+	// maxReviews are answered at a time, and so many large ones are read. Each may have
+	// maxReview bytes:
 	// https://github.com/kubernetes-sigs/controller-runtime/blob/v0.24.1/pkg/webhook/admission/http.go
 	maxReviews = 16
+	maxReview  = 7 << 20
 	// slotTime is how long others wait for their turn, readTime how long one may take to
 	// arrive. The API server gives up after five seconds (deploy/webhook.yaml).
 	slotTime = 2 * time.Second
 	readTime = 5 * time.Second
+	idleTime = 90 * time.Second // as http.DefaultTransport keeps connections
+	stopTime = 10 * time.Second
 )
 
 // newServer returns the server of the webhooks.
@@ -46,37 +55,88 @@ func newServer(o Options, h Handlers, get getCertificate) (webhook.Server, error
 	if err != nil {
 		return nil, err
 	}
-	server := webhook.NewServer(webhook.Options{
-		Host: host, Port: port, WebhookMux: http.NewServeMux(),
-		TLSOpts: []func(*tls.Config){func(c *tls.Config) {
-			c.MinVersion = tls.VersionTLS12
-			c.NextProtos = []string{"http/1.1"} // one request at a time on a connection
-			c.GetCertificate = get
-			if callers != nil {
-				c.ClientCAs, c.ClientAuth = callers, tls.RequireAndVerifyClientCert
-			}
-		}},
-	})
-	slots := make(chan struct{}, maxReviews)
+	config := &tls.Config{
+		MinVersion:     tls.VersionTLS12,
+		NextProtos:     []string{"http/1.1"}, // one request at a time on a connection
+		GetCertificate: get,
+	}
+	if callers != nil {
+		config.ClientCAs, config.ClientAuth = callers, tls.RequireAndVerifyClientCert
+	}
+	server := &boundedServer{
+		Server:  webhook.NewServer(webhook.Options{WebhookMux: http.NewServeMux()}),
+		address: net.JoinHostPort(host, strconv.Itoa(port)), tls: config,
+	}
+	slots, bodies := make(chan struct{}, maxReviews), listen.NewBodies(maxReviews)
 	for path, handle := range map[string]admission.HandlerFunc{
 		PathDefault:  h.defaultProfile,
 		PathValidate: h.validatePool,
 		PathProfile:  h.validateProfile,
 		PathConfig:   h.validateConfig,
 	} {
-		server.Register(path, bounded{next: &admission.Webhook{Handler: handle}, slots: slots, wait: slotTime, read: readTime})
+		server.Register(path, bounded{next: &admission.Webhook{Handler: handle}, slots: slots, bodies: bodies, wait: slotTime, read: readTime})
 	}
 	return server, nil
 }
 
-// bounded answers a few requests at a time, each of which has to arrive within a time.
+// boundedServer is controller-runtime's, which opens its port itself, on one whose
+// connections are bounded.
+type boundedServer struct {
+	webhook.Server
+	address string
+	tls     *tls.Config
+}
+
+// Start serves until ctx ends.
+func (s *boundedServer) Start(ctx context.Context) error {
+	listener, err := listen.Listen(ctx, s.address)
+	if err != nil {
+		return fmt.Errorf("listening for admission reviews: %w", err)
+	}
+	server := &http.Server{
+		Handler: s.WebhookMux(), BaseContext: func(net.Listener) context.Context { return ctx },
+		ReadHeaderTimeout: readTime, IdleTimeout: idleTime,
+	}
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(tls.NewListener(listener, s.tls)) }()
+	select {
+	case err := <-done:
+		return fmt.Errorf("serving admission reviews: %w", err)
+	case <-ctx.Done():
+	}
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
+	defer cancel()
+	if server.Shutdown(ending) != nil {
+		_ = server.Close() // who is slower is cut off
+	}
+	return nil
+}
+
+// bounded answers a few requests at a time, each of which has to arrive within a time
+// before it waits for its turn.
 type bounded struct {
 	next       http.Handler
 	slots      chan struct{}
+	bodies     *listen.Bodies
 	wait, read time.Duration
 }
 
 func (b bounded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	// The server sets another deadline for the next request.
+	if err := http.NewResponseController(w).SetReadDeadline(time.Now().Add(b.read)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return
+	}
+	body, err := b.bodies.Read(w, r, maxReview)
+	switch {
+	case listen.IsTooLarge(err):
+		w.WriteHeader(http.StatusRequestEntityTooLarge)
+		return
+	case err != nil:
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
 	turn := time.NewTimer(b.wait)
 	defer turn.Stop()
 	select {
@@ -86,11 +146,6 @@ func (b bounded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		return
 	case <-r.Context().Done():
-		return
-	}
-	// The server sets another deadline for the next request.
-	if err := http.NewResponseController(w).SetReadDeadline(time.Now().Add(b.read)); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		w.WriteHeader(http.StatusServiceUnavailable)
 		return
 	}
 	b.next.ServeHTTP(w, r)

@@ -2,6 +2,7 @@ package admission
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -17,14 +18,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/listen"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
+	"github.com/osm-gitops/osm-gitops/test/slow"
 )
 
 // Whoever sends more reviews than are answered at a time gets told so, and whoever does
 // not send what he announced is not waited for (security.md 22).
 func TestBounded(t *testing.T) {
 	begun, end := make(chan struct{}), make(chan struct{})
-	one := bounded{slots: make(chan struct{}, 1), wait: time.Millisecond, read: 50 * time.Millisecond, next: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	one := bounded{slots: make(chan struct{}, 1), bodies: listen.NewBodies(1), wait: time.Millisecond, read: 50 * time.Millisecond, next: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, err := io.ReadAll(r.Body); err != nil {
 			w.WriteHeader(http.StatusBadRequest)
 			return
@@ -148,5 +151,26 @@ func TestServerIsBounded(t *testing.T) {
 	}
 	if code := post(t.Context(), PathConfig); code != http.StatusOK {
 		t.Errorf("afterwards one is answered %d", code)
+	}
+}
+
+// Peers that send no review keep no API server from being answered (security.md 41).
+func TestSlowPeers(t *testing.T) {
+	s := newSite(t)
+	r := s.start()
+	insecure := &tls.Config{InsecureSkipVerify: true}
+	client := slow.Client(insecure)
+	post := func() (int, error) {
+		res, err := client.Post("https://"+r.address+PathValidate, "application/json", strings.NewReader(
+			`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","operation":"DELETE"}}`))
+		if err != nil {
+			return 0, err
+		}
+		return res.StatusCode, res.Body.Close()
+	}
+	eventually(t, "the server", func() error { _, err := post(); return err })
+	slow.Post(t, 200, r.address, insecure, PathValidate)
+	if got, err := post(); err != nil || got != http.StatusOK {
+		t.Errorf("answered %d, %v", got, err)
 	}
 }

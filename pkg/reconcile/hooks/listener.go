@@ -6,9 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"log"
-	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -16,7 +14,6 @@ import (
 	"time"
 
 	"github.com/fluxcd/pkg/apis/meta"
-	"golang.org/x/net/netutil"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -26,6 +23,7 @@ import (
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/listen"
 )
 
 // Path is where requests go: to it for every source whose key signs them and whose
@@ -34,10 +32,10 @@ const Path = "/hooks/git"
 
 // Limits. Whoever can reach the listener can use these up; polling goes on then.
 const (
-	maxBody        = 1 << 20  // 1 MiB
-	maxHeader      = 16 << 10 // 16 KiB
-	maxConnections = 256
-	maxRequests    = 32 // read and checked at a time
+	maxBody     = 1 << 20  // 1 MiB
+	maxHeader   = 16 << 10 // 16 KiB
+	maxRequests = 32       // checked at a time
+	maxLarge    = 32       // bodies of more than 128 KiB that are read at a time
 	// maxKeys is the number of keys that a request to Path is tried with, each of
 	// which hashes the body once.
 	maxKeys    = 16
@@ -65,10 +63,11 @@ type Listener struct {
 	// them it is plain http, for a proxy in front that has TLS.
 	CertFile, KeyFile string
 
-	once  sync.Once
-	slots chan struct{}
-	keys  *keys
-	looks *looks
+	once   sync.Once
+	slots  chan struct{}
+	bodies *listen.Bodies
+	keys   *keys
+	looks  *looks
 
 	toldMu sync.Mutex
 	told   map[types.UID]string
@@ -79,7 +78,7 @@ func (*Listener) NeedLeaderElection() bool { return false }
 
 func (l *Listener) init() {
 	l.once.Do(func() {
-		l.slots = make(chan struct{}, maxRequests)
+		l.slots, l.bodies = make(chan struct{}, maxRequests), listen.NewBodies(maxLarge)
 		l.keys = &keys{live: l.Live}
 		l.looks = &looks{ask: l.ask, failed: func(err error, source types.NamespacedName) {
 			ctrllog.Log.Error(err, "asking for a look, trying again", "source", source.String())
@@ -96,11 +95,10 @@ func (l *Listener) Start(ctx context.Context) error {
 	if err := l.Client.List(ctx, &list, client.InNamespace(l.Namespace)); err != nil { // fills the cache
 		return fmt.Errorf("listing ProfileSources: %w", err)
 	}
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", l.Address)
+	listener, err := listen.Listen(ctx, l.Address)
 	if err != nil {
 		return fmt.Errorf("listening for webhooks: %w", err)
 	}
-	listener = netutil.LimitListener(listener, maxConnections)
 	server := l.server(ctx)
 	if l.CertFile != "" {
 		watcher, err := certwatcher.New(l.CertFile, l.KeyFile)
@@ -173,20 +171,19 @@ func (l *Listener) receive(w http.ResponseWriter, r *http.Request) int {
 	case !claimedByAny(r.Header):
 		return http.StatusUnauthorized // before a byte of the body is read
 	}
+	body, err := l.bodies.Read(w, r, maxBody) // before there is a slot for it: its sender may be slow
+	switch {
+	case listen.IsTooLarge(err):
+		return http.StatusRequestEntityTooLarge
+	case err != nil:
+		return http.StatusBadRequest
+	}
 	select {
 	case l.slots <- struct{}{}:
 		defer func() { <-l.slots }()
 	default:
 		w.Header().Set("Retry-After", "10")
 		return http.StatusServiceUnavailable
-	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	if err != nil {
-		var large *http.MaxBytesError
-		if errors.As(err, &large) {
-			return http.StatusRequestEntityTooLarge
-		}
-		return http.StatusBadRequest
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), askTime)
 	defer cancel()

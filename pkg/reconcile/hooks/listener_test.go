@@ -19,6 +19,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
+	"github.com/osm-gitops/osm-gitops/test/slow"
 )
 
 func TestMain(m *testing.M) { os.Exit(cluster.Main(m, cluster.Options{})) }
@@ -333,5 +334,24 @@ func TestSlowStranger(t *testing.T) {
 	_, err = io.Copy(io.Discard, conn)
 	if took := time.Since(begin); took > headerTime+3*time.Second || took < headerTime/2 {
 		t.Errorf("the connection lasted %s (%v)", took, err)
+	}
+}
+
+// Peers that send no body keep nobody else from being answered (security.md 41).
+func TestSlowPeers(t *testing.T) {
+	s := serve(t)
+	slow.Post(t, 200, strings.TrimPrefix(s.url, "http://"), nil, Path, "X-Gitlab-Token: x")
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+Path, strings.NewReader("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("X-Gitlab-Token", "x")
+	res, err := slow.Client(nil).Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusUnauthorized { // no source has this token
+		t.Errorf("answered %d", res.StatusCode)
 	}
 }

@@ -10,20 +10,20 @@ import (
 	"net/http"
 	"time"
 
-	"golang.org/x/net/netutil"
 	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/listen"
 )
 
 // Times and bounds of the server.
 const (
-	headerTime     = 5 * time.Second
-	requestTime    = 10 * time.Second
-	answerTime     = 2 * time.Minute // a verification included
-	idleTime       = time.Minute
-	stopTime       = 5 * time.Second
-	maxHeader      = maxToken + 8<<10 // bytes: a token, as base64 in Basic, and the rest
-	maxConnections = 256
+	headerTime  = 5 * time.Second
+	requestTime = 10 * time.Second
+	answerTime  = 2 * time.Minute // a verification included
+	idleTime    = time.Minute
+	stopTime    = 5 * time.Second
+	maxHeader   = maxToken + 8<<10 // bytes: a token, as base64 in Basic, and the rest
 )
 
 // Listener serves the pages at an address.
@@ -43,14 +43,13 @@ func (*Listener) NeedLeaderElection() bool { return false }
 
 // Start serves until ctx ends.
 func (l *Listener) Start(ctx context.Context) error {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", l.Address)
+	listener, err := listen.Listen(ctx, l.Address)
 	if err != nil {
 		return fmt.Errorf("listening for the audit page: %w", err)
 	}
 	if l.Listening != nil {
 		l.Listening(listener.Addr())
 	}
-	listener = netutil.LimitListener(listener, maxConnections)
 	if l.CertFile != "" {
 		watcher, err := certwatcher.New(l.CertFile, l.KeyFile)
 		if err != nil {

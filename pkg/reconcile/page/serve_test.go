@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
@@ -14,6 +15,8 @@ import (
 	"time"
 
 	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/osm-gitops/osm-gitops/test/slow"
 )
 
 // served is a server whose cluster holds what the tests make up.
@@ -226,5 +229,37 @@ func TestMeant(t *testing.T) {
 		if got := meant(r); got != want {
 			t.Errorf("%q: %v", site, got)
 		}
+	}
+}
+
+// Peers that connect and hold what they got keep nobody else from the pages
+// (security.md 41).
+func TestSlowPeers(t *testing.T) {
+	at := make(chan net.Addr, 1)
+	l := &Listener{Server: served(world()), Address: "127.0.0.1:0", Listening: func(a net.Addr) { at <- a }}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- l.Start(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	address := (<-at).String()
+	for range 600 {
+		c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+	}
+	res, err := slow.Client(nil).Get("http://" + address + "/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		t.Errorf("answered %d", res.StatusCode)
 	}
 }

@@ -113,7 +113,7 @@ type roundTrip func(r *http.Request) (*http.Response, error)
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 func (b *bench) artifacts() *source.Artifacts {
-	return &source.Artifacts{Dir: b.t.TempDir(), Hosts: []string{"127.0.0.1"}, AllowedCIDRs: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
+	return &source.Artifacts{Dir: b.t.TempDir(), Hosts: []string{strings.TrimPrefix(b.server.URL, "http://")}, AllowedCIDRs: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
 }
 
 func (b *bench) do(err error) {

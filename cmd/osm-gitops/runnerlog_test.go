@@ -1,0 +1,47 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/osm-gitops/osm-gitops/test/runner"
+)
+
+// What commands print in a job names files and nothing else: the runner finds no command
+// there but the annotations that "lint -o github" is asked for (security.md 39).
+func TestNoCommandsToARunner(t *testing.T) {
+	t.Setenv("GITHUB_ACTIONS", "true")
+	dir := t.TempDir()
+	for i, name := range runner.Hostile {
+		file := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		// Files of profiles with errors that quote what they hold.
+		content := "apiVersion: operatingsystemmanager.k8c.io/v1alpha1\nkind: OperatingSystemProfile\nmetadata:\n  name: \"##[set-output name=x]" + string(rune('a'+i)) + "\"\nspec:\n  \"::error::x\": 1\n"
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, args := range [][]string{
+		{"lint", dir, "--shellcheck", "off"}, {"lint", dir, "--shellcheck", "off", "-o", "github"}, {"lint", dir, "--shellcheck", "off", "-o", "json"},
+		{"lint", dir, "--shellcheck", "off", "-o", "sarif"}, {"lint", dir, "--shellcheck", "off", "-o", "junit"},
+		{"render", "##[error]x"}, {"diff", "##[error]x", "--machine-deployments", "##[error]y"}, {"bundle", "##[error]x"}, {"import", "##[error]x"}, {"verify", "##[error]x"}, {"\n  ::stop-commands::x"}, {"##[error]x"},
+	} {
+		t.Run(strings.TrimSpace(strings.Join(args, " ")), func(t *testing.T) {
+			var stdout, stderr bytes.Buffer
+			run(t.Context(), append([]string{"osm-gitops"}, args...), strings.NewReader(""), &stdout, &stderr)
+			if said := stdout.String() + stderr.String(); !strings.Contains(said, "##") && args[0] != "\n  ::stop-commands::x" {
+				t.Errorf("it does not name a file: %s", said)
+			}
+			for _, command := range runner.Commands(stdout.String() + "\n" + stderr.String()) {
+				if args[len(args)-1] != "github" || !strings.HasPrefix(command, "::error file=") {
+					t.Errorf("command %q", command)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,62 @@
+package source
+
+import (
+	"crypto"
+	"fmt"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/hash"
+	"github.com/pjbgf/sha1cd"
+)
+
+// newSHA1 returns the SHA-1 of go-git, which detects the blocks of the known collision
+// attacks as git does. crypto/sha1 does not: a server could send one of two objects of
+// the same id, of which the other one was signed.
+func newSHA1() sha1cd.CollisionResistantHash {
+	return hash.New(crypto.SHA1).(sha1cd.CollisionResistantHash)
+}
+
+// idHash computes the id of one object.
+type idHash struct {
+	sha1cd.CollisionResistantHash
+
+	kind plumbing.ObjectType
+	size int64
+}
+
+// newIDHash expects the object's content, of size bytes.
+func newIDHash(kind plumbing.ObjectType, size int64) idHash {
+	h := idHash{newSHA1(), kind, size}
+	fmt.Fprintf(h, "%s %d\x00", kind, size)
+	return h
+}
+
+// id is ErrInvalid for content that was made to share its id with another object. Of
+// such content sha1cd gives an id that is not the SHA-1, so the message has none.
+func (h idHash) id() (plumbing.Hash, error) {
+	sum, collision := h.CollisionResistantSum(nil)
+	if collision {
+		return plumbing.ZeroHash, fail(ErrInvalid, "a %s of %d bytes is part of a SHA-1 collision attack, another object can have its id: remove it from the repository and its history", h.kind, h.size)
+	}
+	return plumbing.Hash(sum), nil
+}
+
+// objectID computes the id of an object with this content. The error is that of
+// idHash.id.
+func objectID(kind plumbing.ObjectType, data []byte) (plumbing.Hash, error) {
+	h := newIDHash(kind, int64(len(data)))
+	h.Write(data)
+	return h.id()
+}
+
+// checkObject compares an object's content with its id.
+func checkObject(kind plumbing.ObjectType, data []byte, id plumbing.Hash) error {
+	got, err := objectID(kind, data)
+	if err != nil {
+		return fmt.Errorf("reading %s: %w", id, err)
+	}
+	if got != id {
+		return fmt.Errorf("%w: the content of %s has another hash", errDamaged, id)
+	}
+	return nil
+}
