@@ -85,6 +85,9 @@ type Reconciler struct {
 	CA string
 	// RegistrySecret holds credentials of registries; empty for none.
 	RegistrySecret types.NamespacedName
+	// CloudProviderReferences are the Secrets and ConfigMaps outside of a pool's namespace to
+	// which the cloudProviderSpec of any pool may refer.
+	CloudProviderReferences []types.NamespacedName
 	// TokenServiceAccount replaces bootstrap tokens by a ServiceAccount's; empty for none.
 	TokenServiceAccount types.NamespacedName
 	// NodeTokenTTL is how long a token lives with which the machines of one pool fetch
