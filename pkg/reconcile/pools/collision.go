@@ -78,9 +78,11 @@ type standing int
 const (
 	// standsNew has nothing that a machine can boot from.
 	standsNew standing = iota
+	// standsBegun has a configuration or a provisioning document of ours.
+	standsBegun
 	// standsLegacy has a bootstrap document of the reference.
 	standsLegacy
-	// standsServed has a bootstrap document of ours, or all that comes before it.
+	// standsServed has a bootstrap document of ours.
 	standsServed
 )
 
@@ -88,11 +90,12 @@ func standingOf(md *cluster.MachineDeployment, have objects) standing {
 	seen := &observed{md: md}
 	owns := func(obj client.Object, there bool) bool { return there && seen.owns(obj) }
 	switch {
-	case owns(have.bootstrap, have.bootstrap != nil),
-		owns(have.osc, have.osc != nil) && owns(have.provisioning, have.provisioning != nil):
+	case owns(have.bootstrap, have.bootstrap != nil):
 		return standsServed
 	case have.bootstrap != nil && byReference(have.bootstrap):
 		return standsLegacy
+	case owns(have.osc, have.osc != nil), owns(have.provisioning, have.provisioning != nil):
+		return standsBegun
 	}
 	return standsNew
 }
@@ -185,7 +188,7 @@ func (r *Reconciler) giveWay(ctx context.Context, seen *observed) error {
 		return nil
 	}
 	own := standingOf(seen.md, seen.objects)
-	if own == standsNew {
+	if own < standsLegacy {
 		if err := r.takeBack(ctx, seen.md); err != nil {
 			return err
 		}
