@@ -20,6 +20,7 @@ var chartSets = map[string]bool{
 	"health-probe-address": true, "metrics-address": true, "worker-health-probe-address": true, "worker-metrics-address": true,
 	"webhook-address": true, "hooks-address": true, "hooks-cert-file": true, "hooks-key-file": true,
 	"ui-address": true, "ui-tls-cert": true, "ui-tls-key": true, "observe": true,
+	"cloud-provider-references": true,
 }
 
 // notForPods are the flags that are no values, with the reason.

@@ -77,12 +77,14 @@ type controllerFlags struct {
 
 	crossNamespaceList, artifactHostList, argoNamespace string
 	allowExternalArtifacts                              bool
+	referenceList                                       string
 
 	// What validate makes of them.
 	registrySecret, tokenServiceAccount types.NamespacedName
 	gitAllowedCIDRs                     []netip.Prefix
 	artifactHosts                       []string
 	crossNamespaces                     []string
+	references                          []types.NamespacedName
 	gates                               map[string]bool
 	mirrorOf, digestOf                  map[string]string
 }
@@ -181,6 +183,7 @@ func (f *controllerFlags) bind(fs *pflag.FlagSet) {
 	f.ui.bind(fs)
 	f.rehearsal.bind(fs)
 	fs.StringVar(&f.crossNamespaceList, "allow-cross-namespace-profiles", "", "comma list of namespaces besides --namespace from which pools may take profiles, * for all: whoever may make a profile there is root on the nodes of such a pool")
+	fs.StringVar(&f.referenceList, pools.ReferencesFlag, "", "comma list of namespace/name: Secrets and ConfigMaps that the cloudProviderSpec of every pool may refer to, beside those of its own namespace; read for kubelets below 1.29. A user who may write a MachineDeployment anywhere can see their values")
 	fs.StringVar(&f.artifactHostList, "artifact-hosts", fluxHost, "comma list of hosts, or host:port, from which artifacts of Flux are downloaded; without a port, on that of the URL's scheme")
 	fs.StringVar(&f.argoNamespace, "argocd-namespace", "argocd", "where Argo CD's Applications are whose tracking ids name no namespace")
 	fs.BoolVar(&f.allowExternalArtifacts, "allow-external-artifacts", false, "allow ProfileSources to follow ExternalArtifacts, which others than Flux make: name their hosts in --artifact-hosts")
@@ -253,6 +256,9 @@ func (f *controllerFlags) validate() error {
 	if f.crossNamespaces, err = parseNamespaces(f.crossNamespaceList); err != nil {
 		bad("allow-cross-namespace-profiles", "%w", err)
 	}
+	if f.references, err = parseReferences(f.referenceList); err != nil {
+		bad(pools.ReferencesFlag, "%w", err)
+	}
 	if f.artifactHosts, err = parseHosts(f.artifactHostList); err != nil {
 		bad("artifact-hosts", "%w", err)
 	}
@@ -310,6 +316,25 @@ func parseNamespaces(list string) ([]string, error) {
 			return nil, fmt.Errorf("%q is no namespace: %s", s, strings.Join(problems, "; "))
 		}
 		out = append(out, s)
+	}
+	return out, nil
+}
+
+// parseReferences reads a comma list of namespace/name.
+func parseReferences(list string) ([]types.NamespacedName, error) {
+	var out []types.NamespacedName
+	for _, s := range strings.Split(list, ",") {
+		if s = strings.TrimSpace(s); s == "" {
+			continue
+		}
+		name, err := namespacedName(s)
+		if err != nil {
+			return nil, err
+		}
+		if problems := append(validation.IsDNS1123Label(name.Namespace), validation.IsDNS1123Subdomain(name.Name)...); len(problems) > 0 {
+			return nil, fmt.Errorf("invalid object %q: name one Secret or ConfigMap as namespace/name: %s", s, strings.Join(problems, "; "))
+		}
+		out = append(out, name)
 	}
 	return out, nil
 }

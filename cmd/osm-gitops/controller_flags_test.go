@@ -80,6 +80,25 @@ func TestProfileNamespacesFlag(t *testing.T) {
 	}
 }
 
+// Without the flag no object of another namespace is allowed, and no pattern stands for
+// several (security.md 35).
+func TestReferencesFlag(t *testing.T) {
+	for args, want := range map[string]string{
+		"": "[]",
+		"--cloud-provider-references=kube-system/openstack,,shop/values.v2": "[kube-system/openstack shop/values.v2]",
+	} {
+		f, err := parsedFlags(args)
+		if got := fmt.Sprint(f.references); err != nil || got != want || fmt.Sprint(f.poolReconciler(nodeFacts{}).CloudProviderReferences) != want {
+			t.Errorf("%q: %s, %v, want %s", args, got, err, want)
+		}
+	}
+	for _, wrong := range []string{"openstack", "kube-system/", "/openstack", "kube-system/*", "*/openstack", "a/b/c", "Kube/x"} {
+		if _, err := parsedFlags("--cloud-provider-references=" + wrong); err == nil || !strings.Contains(err.Error(), "--cloud-provider-references: ") {
+			t.Errorf("%s: error %v", wrong, err)
+		}
+	}
+}
+
 // parsedFlags are the controller's flags with what every controller needs, and
 // the error of validating them.
 func parsedFlags(args string) (*controllerFlags, error) {

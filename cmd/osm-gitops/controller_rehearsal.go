@@ -197,6 +197,9 @@ func (s *stage) prepare(ctx context.Context) error {
 	}
 	management := s.onManagement.Index(s.management.GetFieldIndexer())
 	worker := s.onWorker.Index(s.worker.GetFieldIndexer())
+	if err := pools.Index(ctx, worker); err != nil {
+		return err
+	}
 	if err := s.rollouts().Index(ctx, worker); err != nil {
 		return err
 	}
@@ -235,11 +238,12 @@ func (s *stage) rehearsal() *rehearsal.Rehearsal {
 		Sources: s.sources, Rollouts: s.rollouts(),
 	}
 	machines := s.f.poolReconciler(s.facts)
+	machines.Indexed = true
 	machines.Management = pools.Cluster{Client: s.onManagement, Live: s.onManagement.Live}
 	machines.Worker = pools.Cluster{Client: s.onWorker, Live: s.onWorker.Live}
 	machines.ClusterInfo, machines.Registry, machines.Recorder = s.onWorker.Live, s.onManagement.Live, s.world
 	machines.Appliers = &appliers.Noter{Live: s.management.GetAPIReader(), ArgoNamespace: s.f.argoNamespace, Clock: clock.RealClock{}}
-	r.Pools = machines
+	r.Pools, r.Unallowed = machines, machines.Unallowed
 	if s.nodes {
 		provenance := s.f.nodeReconciler(s.facts)
 		provenance.Management = nodes.Cluster{Client: s.onManagement, Live: s.onManagement.Live}

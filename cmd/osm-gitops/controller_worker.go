@@ -102,16 +102,19 @@ func addPools(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Mana
 // written is for the caller to add.
 func (f *controllerFlags) poolReconciler(facts nodeFacts) *pools.Reconciler {
 	return &pools.Reconciler{
-		Engine:              facts.engine,
-		Metrics:             facts.metrics,
-		Clock:               clock.RealClock{},
-		Random:              rand.Reader,
-		Environment:         environment(),
-		Namespace:           f.namespace,
-		ProfileNamespaces:   f.crossNamespaces,
-		Settings:            facts.settings,
-		CA:                  facts.settings.KubernetesCACert,
-		RegistrySecret:      f.registrySecret,
+		Engine:            facts.engine,
+		Metrics:           facts.metrics,
+		Clock:             clock.RealClock{},
+		Random:            rand.Reader,
+		Environment:       environment(),
+		Namespace:         f.namespace,
+		ProfileNamespaces: f.crossNamespaces,
+		Settings:          facts.settings,
+		CA:                facts.settings.KubernetesCACert,
+		RegistrySecret:    f.registrySecret,
+
+		CloudProviderReferences: f.references,
+
 		TokenServiceAccount: f.tokenServiceAccount,
 		NodeTokenTTL:        f.boundTokenTTL(),
 		OverrideServer:      f.overrideServer,

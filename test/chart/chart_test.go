@@ -143,6 +143,48 @@ func TestAuditPageOfTwoClusters(t *testing.T) {
 	}
 }
 
+// What cloudProviderSpecs may refer to is readable by name, in the cluster with pools, by whom the
+// release runs as; and nothing else is (security.md 35).
+func TestRightsToReferences(t *testing.T) {
+	const values = "cloudProvider: {references: [shop/openstack, kube-system/values], ownReferences: [shop/own, shop/openstack]}\n"
+	for more, c := range map[string]struct{ name, account string }{
+		"":                {"osm-gitops-cloud-provider-values-osm", "osm-gitops"},
+		"observe: true\n": {"osm-gitops-cloud-provider-values-osm", "osm-gitops-dry-run"},
+		"mode: worker\n":  {"osm-gitops-cloud-provider-values-osm", "osm-gitops"},
+		"mode: management\nworkerCluster: {kubeconfigSecret: {name: w}}\n": {},
+	} {
+		list := chart(t, "osm", image+values+more)
+		got := byName(t, list)
+		var roles []string
+		for name := range got {
+			if strings.HasPrefix(name, "Role ") && strings.Contains(name, "cloud-provider") {
+				roles = append(roles, name)
+			}
+		}
+		slices.Sort(roles)
+		if c.name == "" {
+			if len(roles) > 0 {
+				t.Errorf("with %q there are %q", more, roles)
+			}
+			continue
+		}
+		if want := []string{"Role kube-system/" + c.name, "Role shop/" + c.name}; !slices.Equal(roles, want) {
+			t.Fatalf("with %q there are %q, want %q", more, roles, want)
+		}
+		for namespace, names := range map[string][]any{"shop": {"openstack", "own"}, "kube-system": {"values"}} {
+			want := []any{map[string]any{"apiGroups": []any{""}, "resources": []any{"secrets", "configmaps"}, "resourceNames": names, "verbs": []any{"get"}}}
+			if diff := cmp.Diff(want, got["Role "+namespace+"/"+c.name]["rules"]); diff != "" {
+				t.Errorf("with %q in %s (-want +got):\n%s", more, namespace, diff)
+			}
+			binding := got["RoleBinding "+namespace+"/"+c.name]
+			wantSubjects := []any{map[string]any{"kind": "ServiceAccount", "name": c.account, "namespace": "osm"}}
+			if diff := cmp.Diff(wantSubjects, binding["subjects"]); diff != "" || binding["roleRef"].(map[string]any)["name"] != c.name {
+				t.Errorf("with %q in %s: role %v, subjects (-want +got):\n%s", more, namespace, binding["roleRef"], diff)
+			}
+		}
+	}
+}
+
 // Whatever values say of the rest, the process is nobody's root, writes nothing but its
 // cache, and has no capability. security.md 30
 func TestSecurityContext(t *testing.T) {
@@ -278,6 +320,7 @@ func TestArguments(t *testing.T) {
 		{"mode: management\nworkerCluster: {kubeconfigSecret: {name: w, key: config}}\n",
 			[]string{"--worker-cluster-kubeconfig=/etc/osm-gitops/worker-cluster/config", "--worker-health-probe-address=:8086", "--worker-metrics-address=0"}},
 		{"webhook: {enabled: false}\n", []string{"--webhook-address=0"}},
+		{"cloudProvider: {references: [shop/openstack, kube-system/values], ownReferences: [team/own]}\n", []string{"--cloud-provider-references=shop/openstack,kube-system/values"}},
 		{"observe: true\n", []string{"--observe"}},
 		{"flags: null\n", []string{"controller"}},
 		{"flags: {watch-label-selector: '!gitops.k8c.io/shard'}\n", []string{"--watch-label-selector=!gitops.k8c.io/shard"}},
@@ -307,20 +350,23 @@ func TestRefusedValues(t *testing.T) {
 		image + "flags: {node-token-ttl: 5d}": "node-token-ttl",
 		image + "leaderElect: false":          "Set replicas=1",
 		image + "mode: management":            "workerCluster.kubeconfigSecret.name is not set",
-		image + "workerCluster: {kubeconfigSecret: {name: x}}":    "set mode=management",
-		image + "webhook: {url: \"https://x\"}":                   "it is for mode=worker",
-		image + "ui: {enabled: true}":                             "ui.tlsSecret is not set",
-		image + "metrics: {serviceMonitor: {enabled: true}}":      "networkPolicy.metricsFrom is not set",
-		image + "flags: {watch-label-selector: a=b}":              "the release is called osm-gitops",
-		image + "flags: {observe: true}":                          "observe",
-		image + "extraArgs: [--observe]":                          "set flags.watch-label-selector or observe",
-		image + "extraArgs: [-watch-label-selector=a]":            "set flags.watch-label-selector or observe",
-		"image: {repository: \"https://registry.example.com/x\"}": "repository",
-		image + "metrics: {serviceMonitor: {interval: 1s1m}}":     "interval",
-		image + "networkPolicy: {notTo: [169.254.169.254]}":       "/networkPolicy/notTo/0",
-		image + "cache: {sizeLimit: 5K}":                          `cache.sizeLimit is "5K"`,
-		image + "cache: {sizeLimit: 5mi}":                         "such as 500M or 2Gi",
-		image + "cache: {sizeLimit: \"\"}":                        "cache.sizeLimit",
+		image + "workerCluster: {kubeconfigSecret: {name: x}}":     "set mode=management",
+		image + "webhook: {url: \"https://x\"}":                    "it is for mode=worker",
+		image + "flags: {cloud-provider-references: a/b}":          "cloud-provider-references",
+		image + "cloudProvider: {references: [openstack]}":         "/cloudProvider/references/0",
+		image + "cloudProvider: {references: [\"kube-system/*\"]}": "/cloudProvider/references/0",
+		image + "ui: {enabled: true}":                              "ui.tlsSecret is not set",
+		image + "metrics: {serviceMonitor: {enabled: true}}":       "networkPolicy.metricsFrom is not set",
+		image + "flags: {watch-label-selector: a=b}":               "the release is called osm-gitops",
+		image + "flags: {observe: true}":                           "observe",
+		image + "extraArgs: [--observe]":                           "set flags.watch-label-selector or observe",
+		image + "extraArgs: [-watch-label-selector=a]":             "set flags.watch-label-selector or observe",
+		"image: {repository: \"https://registry.example.com/x\"}":  "repository",
+		image + "metrics: {serviceMonitor: {interval: 1s1m}}":      "interval",
+		image + "networkPolicy: {notTo: [169.254.169.254]}":        "/networkPolicy/notTo/0",
+		image + "cache: {sizeLimit: 5K}":                           `cache.sizeLimit is "5K"`,
+		image + "cache: {sizeLimit: 5mi}":                          "such as 500M or 2Gi",
+		image + "cache: {sizeLimit: \"\"}":                         "cache.sizeLimit",
 	} {
 		out, errs, err := render(t, values, "chart", chartDir, "osm")
 		if err == nil {

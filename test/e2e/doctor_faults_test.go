@@ -11,6 +11,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -93,7 +94,40 @@ func (p *patient) brokenPools() {
 	p.set("web", api.AnnotationSuspend, "")
 }
 
-// drop deletes a pool that never got a configuration.
+// references are to objects of other namespaces: doctor lists those that the controller was
+// allowed to read, and those that it was not (security.md 35).
+func (p *patient) references(t *testing.T) {
+	flag := func(found []doctor.Finding, level doctor.Level, want string) {
+		t.Helper()
+		for _, f := range found {
+			if f.Check == "references" && f.Level == level && !strings.Contains(f.Do, want) {
+				t.Errorf("%q does not say %s", f.Do, want)
+			}
+		}
+	}
+	p.must(p.client.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "allowed"}, StringData: map[string]string{"key": canary}}))
+	p.pool("served", "osp-a", refersTo("allowed"))
+	p.served("served", "v1.0.0")
+	flag(p.among(doctor.Note, "references", "1 served pool refers to objects outside of their namespace: "+p.pools+"/served"), doctor.Note, "--cloud-provider-references=kube-system/allowed")
+	p.pool("refused", "osp-a", refersTo("etcd-backup"))
+	p.event("refused", api.EventProfileError, "--cloud-provider-references=kube-system/etcd-backup")
+	p.among(doctor.Problem, "pools", "/refused has no configuration: OperatingSystemProfileError: ")
+	flag(p.among(doctor.Problem, "references", "1 pool refers to objects outside of their namespace, and do not have what they ask for: "+p.pools+"/refused"),
+		doctor.Problem, "--cloud-provider-references=kube-system/etcd-backup")
+	p.drop("refused")
+	p.drop("served")
+}
+
+// refersTo has the cloudProviderSpec of a pool refer to a Secret of kube-system.
+func refersTo(secret string) func(md map[string]any) {
+	return func(md map[string]any) {
+		value(md)["cloudProvider"] = "aws"
+		value(md)["cloudProviderSpec"] = map[string]any{"vpcId": map[string]any{"secretKeyRef": map[string]any{"namespace": "kube-system", "name": secret, "key": "key"}}}
+		md["spec"].(map[string]any)["template"].(map[string]any)["spec"].(map[string]any)["versions"] = map[string]any{"kubelet": "1.28.9"}
+	}
+}
+
+// drop deletes a pool.
 func (p *patient) drop(pool string) {
 	p.noError(p.client.Delete(p.t.Context(), p.machineDeployment(pool)))
 	p.gone(p.pools, pool, &machines.MachineDeployment{})

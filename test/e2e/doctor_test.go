@@ -95,7 +95,7 @@ func TestDoctor(t *testing.T) {
 	p := &patient{system: newSystemOn(t, cluster.Start(t, cluster.Options{Audit: true}))}
 	first := p.git.push(map[string]string{"a.yaml": osp("osp-a", "v1.0.0", "echo one")})
 	p.source()
-	p.start("--leader-elect=true", "--disable-default-osps")
+	p.start("--leader-elect=true", "--disable-default-osps", "--cloud-provider-references=kube-system/allowed")
 	p.ready(first)
 	p.pool("web", "osp-a")
 	p.served("web", "v1.0.0")
@@ -105,6 +105,7 @@ func TestDoctor(t *testing.T) {
 
 	p.run("sources", func(*testing.T) { p.brokenSources(first) })
 	p.run("pools", func(*testing.T) { p.brokenPools() })
+	p.run("references", p.references)
 	p.run("rights", func(*testing.T) { p.brokenRights() })
 	p.run("policies", func(*testing.T) { p.brokenPolicies() })
 	p.run("git", func(*testing.T) { p.fromHere() })

@@ -55,7 +55,7 @@ func TestMigration(t *testing.T) {
 }
 
 // Also what changes for machines, what is new and what is refused is foreseen as it then
-// comes.
+// comes, with the references to other namespaces that have to be allowed (security.md 35).
 func TestDryRun(t *testing.T) {
 	s := newSystem(t)
 	newLegacy(s, 3)
@@ -65,6 +65,7 @@ func TestDryRun(t *testing.T) {
 	})
 	s.source()
 	s.pool("new", "osp-legacy")
+	s.pool("refers", "osp-legacy", refersTo("etcd-backup"))
 	s.pool("wrong", "osp-none")
 
 	foreseen := s.dryRun(t)
@@ -80,6 +81,7 @@ func TestDryRun(t *testing.T) {
 	const changed = `, kept "the same" false [], written "another" true ["file \"/opt/bin/setup\""], `
 	want := []string{
 		`new, created "" false [], created "" false [], `, "pool-00" + kept + kept + ", ", "pool-01" + changed, "pool-02" + changed,
+		"refers" + missing + missing + ", spec.template.spec.providerSpec.value.cloudProviderSpec refers to objects outside of namespace",
 		"wrong" + missing + missing + `, no ProfileSource in namespace "kube-system" offers a profile "osp-none", and there is no OperatingSystemProfile of that name (there are`,
 	}
 	for i := range got {
@@ -87,6 +89,9 @@ func TestDryRun(t *testing.T) {
 			t.Errorf("foreseen is\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 			break
 		}
+	}
+	if flag := "--cloud-provider-references=kube-system/etcd-backup"; !slices.Equal(foreseen.References, []string{"kube-system/etcd-backup"}) || !strings.Contains(foreseen.Text(), "give the controller "+flag) {
+		t.Errorf("the references that have to be allowed are %q in\n%s", foreseen.References, foreseen.Text())
 	}
 	if i := slices.IndexFunc(foreseen.Sources, func(s rehearsal.Source) bool { return s.Name == namespace+"/osps" }); i < 0 || foreseen.Sources[i].Ready || !strings.Contains(foreseen.Sources[i].Message, "profiles/broken.yaml:") {
 		t.Errorf("of the sources is foreseen %+v", foreseen.Sources)

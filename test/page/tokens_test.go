@@ -26,7 +26,8 @@ import (
 )
 
 // checkTokens looks at the page of a controller that serves it with TLS: with the rights
-// of deploy/rbac.yaml it finds out who looks, and lets in who has that of deploy/ui.yaml.
+// of deploy/rbac.yaml and deploy/ui.yaml it finds out who looks, and lets in who has those of
+// users in deploy/ui.yaml.
 func (w *world) checkTokens(t *testing.T) {
 	address, err := stage.FreeAddress()
 	w.must(err)
@@ -34,10 +35,12 @@ func (w *world) checkTokens(t *testing.T) {
 	w.controller("--ui-address", address, "--ui-tls-cert", w.path("tls.crt"), "--ui-tls-key", w.path("tls.key"))
 	auditor, stranger := w.token("auditor"), w.token("stranger")
 	w.must(w.cluster.Apply(t.Context(), filepath.Join(w.root, "deploy", "ui.yaml")))
-	w.must(w.client.Create(t.Context(), &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "auditor"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "osm-gitops-ui"},
-		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "shop", Name: "auditor"}},
-	}))
+	for _, role := range []string{"osm-gitops-ui", "osm-gitops-ui-pools"} {
+		w.must(w.client.Create(t.Context(), &rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: "auditor-" + role}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "shop", Name: "auditor"}},
+		}))
+	}
 	get := func(url, token string) (int, string, error) { return w.bearer(pool, url, token) }
 	w.until("the page answers", func() error {
 		_, _, err := get("https://"+address+"/", auditor)
@@ -98,7 +101,7 @@ func (w *world) token(name string) string {
 	w.t.Helper()
 	sa := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}}
 	w.must(w.client.Create(w.t.Context(), sa))
-	token := &authenticationv1.TokenRequest{}
+	token := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: []string{"osm-gitops-ui"}}}
 	w.must(w.client.SubResource("token").Create(w.t.Context(), sa, token))
 	return token.Status.Token
 }

@@ -66,21 +66,25 @@ func Requests(log io.Reader, user string) (map[Request]int, error) {
 const doctorAgent = " (doctor)"
 
 // Refused is an error with what a user was forbidden by an audit log, at a path, and what none
-// of the rules in a file allows. An API server that has just begun refuses everybody until it
+// of the rules in files allows. An API server that has just begun refuses everybody until it
 // has read its roles: what they allow is no refusal of theirs.
-func Refused(log, user, file string) error {
+func Refused(log, user string, files ...string) error {
 	requests, err := readLog(log, user)
 	if err != nil {
 		return err
 	}
-	rules, err := Read(file)
-	if err != nil {
-		return err
+	var rules []Rule
+	for _, file := range files {
+		more, err := Read(file)
+		if err != nil {
+			return err
+		}
+		rules = append(rules, more...)
 	}
 	var errs []error
 	for q, n := range requests {
 		if q.Forbidden && !Allowed(rules, q) {
-			errs = append(errs, fmt.Errorf("rights: the controller was forbidden %d times to %s: %s lacks it, or the controller should not ask", n, q, file))
+			errs = append(errs, fmt.Errorf("rights: the controller was forbidden %d times to %s: %s lacks it, or the controller should not ask", n, q, strings.Join(files, " and ")))
 		}
 	}
 	return errors.Join(errs...)

@@ -6,20 +6,29 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 )
 
 // RightPath is the URL that whoever looks at the pages must be allowed to get, where
 // they are served off loopback: nonResourceURLs of a ClusterRole.
 const RightPath = "/osm-gitops/ui"
+
+// Audience is what a token must be made for, so that one for the API server, or for another
+// service, opens no page, and one for the page opens nothing else:
+// kubectl create token NAME --audience=osm-gitops-ui
+const Audience = "osm-gitops-ui"
 
 // Limits of what is asked of the API server about who looks.
 const (
@@ -27,14 +36,18 @@ const (
 	maxDecisions = 1024
 	maxReviews   = 8 // at a time
 	reviewTime   = 10 * time.Second
+	// Tokens that are not known are reviewed so often, of all viewers together. One that is
+	// refused costs the API server a TokenReview, one that is let in two requests, and those
+	// for namespaces.
+	reviewRate, reviewBurst = 10, 50 // per second, at once
 	// A token that was withdrawn is taken for so long, and one that was refused is not
 	// asked about again.
 	allowedFor = time.Minute
 	refusedFor = 10 * time.Second
 )
 
-// Guard lets those in who have a token of the cluster and the right to get RightPath.
-// Each request is reviewed, by the API server or by what it said shortly before.
+// Guard lets those in who have a token of the cluster for Audience and the right to get
+// RightPath. Each request is reviewed, by the API server or by what it said shortly before.
 type Guard struct {
 	// Client makes TokenReviews and SubjectAccessReviews.
 	Client client.Client
@@ -42,6 +55,7 @@ type Guard struct {
 
 	once      sync.Once
 	slots     chan struct{}
+	rate      *rate.Limiter
 	mu        sync.Mutex
 	decisions map[[sha256.Size]byte]decision
 }
@@ -50,35 +64,61 @@ type Guard struct {
 type decision struct {
 	status int // 200, 401 or 403
 	until  time.Time
+	viewer *Viewer // nil but for 200
 }
 
-// Status is 200 for a request that is let in, 401 where it has no good token, 403 where
-// its user lacks the right. An error means that the API server did not say.
-func (g *Guard) Status(ctx context.Context, r *http.Request) (int, error) {
+// Viewer is a user who was let in. What they may read is asked once for each namespace, and
+// forgotten with the decision about their token.
+type Viewer struct {
+	guard *Guard
+	user  authenticationv1.UserInfo
+
+	mu   sync.Mutex
+	said map[authorizationv1.ResourceAttributes]bool
+}
+
+// Admit is 200 and who looks for a request that is let in, 401 where it has no good token,
+// 403 where its user lacks the right, 429 where too many unknown tokens came. An error means
+// that the API server did not say.
+func (g *Guard) Admit(ctx context.Context, r *http.Request) (int, *Viewer, error) {
 	token := tokenOf(r)
 	if token == "" || len(token) > maxToken {
-		return http.StatusUnauthorized, nil
+		return http.StatusUnauthorized, nil, nil
 	}
 	g.once.Do(func() {
 		g.slots, g.decisions = make(chan struct{}, maxReviews), map[[sha256.Size]byte]decision{}
+		g.rate = rate.NewLimiter(reviewRate, reviewBurst)
 	})
 	key := sha256.Sum256([]byte(token))
 	if d, ok := g.known(key); ok {
-		return d.status, nil
+		return d.status, d.viewer, nil
 	}
+	if !g.rate.AllowN(g.Clock.Now(), 1) {
+		return http.StatusTooManyRequests, nil, nil
+	}
+	var d decision
+	err := g.inSlot(ctx, func(ctx context.Context) (err error) {
+		d.status, d.viewer, err = g.review(ctx, token)
+		return err
+	})
+	if err != nil {
+		return 0, nil, err
+	}
+	g.remember(key, d)
+	return d.status, d.viewer, nil
+}
+
+// inSlot asks the API server something, when fewer than maxReviews do.
+func (g *Guard) inSlot(ctx context.Context, ask func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, reviewTime)
 	defer cancel()
 	select {
 	case g.slots <- struct{}{}:
 		defer func() { <-g.slots }()
 	case <-ctx.Done():
-		return 0, fmt.Errorf("waiting to ask who looks: %w", ctx.Err())
+		return fmt.Errorf("waiting to ask who looks: %w", ctx.Err())
 	}
-	status, err := g.review(ctx, token)
-	if err == nil {
-		g.remember(key, status)
-	}
-	return status, err
+	return ask(ctx)
 }
 
 // tokenOf is the token of a request: a bearer token, or the password that a browser
@@ -101,13 +141,13 @@ func (g *Guard) known(key [sha256.Size]byte) (decision, bool) {
 	return d, ok && g.Clock.Now().Before(d.until)
 }
 
-func (g *Guard) remember(key [sha256.Size]byte, status int) {
+func (g *Guard) remember(key [sha256.Size]byte, d decision) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := g.Clock.Now()
 	if len(g.decisions) >= maxDecisions {
-		for k, d := range g.decisions {
-			if !now.Before(d.until) {
+		for k, old := range g.decisions {
+			if !now.Before(old.until) {
 				delete(g.decisions, k)
 			}
 		}
@@ -116,35 +156,114 @@ func (g *Guard) remember(key [sha256.Size]byte, status int) {
 		clear(g.decisions)
 	}
 	life := refusedFor
-	if status == http.StatusOK {
+	if d.status == http.StatusOK {
 		life = allowedFor
 	}
-	g.decisions[key] = decision{status, now.Add(life)}
+	d.until = now.Add(life)
+	g.decisions[key] = d
 }
 
-func (g *Guard) review(ctx context.Context, token string) (int, error) {
-	who := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}
+func (g *Guard) review(ctx context.Context, token string) (int, *Viewer, error) {
+	who := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token, Audiences: []string{Audience}}}
 	if err := g.Client.Create(ctx, who); err != nil {
-		return 0, fmt.Errorf("creating a TokenReview: %w", err)
+		return 0, nil, fmt.Errorf("creating a TokenReview: %w", err)
 	}
-	if !who.Status.Authenticated {
-		return http.StatusUnauthorized, nil
+	// An authenticator that knows no audiences answers without them: its tokens are for all.
+	if !who.Status.Authenticated || !slices.Contains(who.Status.Audiences, Audience) {
+		return http.StatusUnauthorized, nil, nil
 	}
-	user := who.Status.User
-	may := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-		User: user.Username, UID: user.UID, Groups: user.Groups, Extra: map[string]authorizationv1.ExtraValue{},
-		NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: RightPath, Verb: "get"},
-	}}
-	for k, v := range user.Extra {
-		may.Spec.Extra[k] = authorizationv1.ExtraValue(v)
+	v := &Viewer{guard: g, user: who.Status.User, said: map[authorizationv1.ResourceAttributes]bool{}}
+	may, err := v.ask(ctx, authorizationv1.SubjectAccessReviewSpec{NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: RightPath, Verb: "get"}})
+	if err != nil {
+		return 0, nil, err
 	}
-	if err := g.Client.Create(ctx, may); err != nil {
-		return 0, fmt.Errorf("creating a SubjectAccessReview: %w", err)
+	if !may {
+		return http.StatusForbidden, nil, nil
 	}
-	if !may.Status.Allowed || may.Status.Denied {
-		return http.StatusForbidden, nil
+	return http.StatusOK, v, nil
+}
+
+// ask asks the API server whether a viewer may do something.
+func (v *Viewer) ask(ctx context.Context, spec authorizationv1.SubjectAccessReviewSpec) (bool, error) {
+	spec.User, spec.UID, spec.Groups, spec.Extra = v.user.Username, v.user.UID, v.user.Groups, map[string]authorizationv1.ExtraValue{}
+	for k, values := range v.user.Extra {
+		spec.Extra[k] = authorizationv1.ExtraValue(values)
 	}
-	return http.StatusOK, nil
+	may := &authorizationv1.SubjectAccessReview{Spec: spec}
+	if err := v.guard.Client.Create(ctx, may); err != nil {
+		return false, fmt.Errorf("creating a SubjectAccessReview: %w", err)
+	}
+	return may.Status.Allowed && !may.Status.Denied, nil
+}
+
+// may asks about a resource, unless that was asked before.
+func (v *Viewer) may(ctx context.Context, a authorizationv1.ResourceAttributes) (bool, error) {
+	v.mu.Lock()
+	allowed, known := v.said[a]
+	v.mu.Unlock()
+	if known {
+		return allowed, nil
+	}
+	err := v.guard.inSlot(ctx, func(ctx context.Context) (err error) {
+		allowed, err = v.ask(ctx, authorizationv1.SubjectAccessReviewSpec{ResourceAttributes: &a})
+		return err
+	})
+	if err != nil {
+		return false, err
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.said[a] = allowed
+	return allowed, nil
+}
+
+// seesPools reports whether a viewer may list MachineDeployments in a namespace; "" is all
+// of them.
+func (v *Viewer) seesPools(ctx context.Context, namespace string) (bool, error) {
+	return v.may(ctx, authorizationv1.ResourceAttributes{Verb: "list", Group: cluster.GroupVersion.Group, Resource: "machinedeployments", Namespace: namespace})
+}
+
+// seesNodes reports whether a viewer may read nodes: those without a pool are in no
+// namespace.
+func (v *Viewer) seesNodes(ctx context.Context) (bool, error) {
+	return v.may(ctx, authorizationv1.ResourceAttributes{Verb: "list", Resource: "nodes"})
+}
+
+// sight is what one viewer sees at one moment.
+type sight struct {
+	facts *Facts
+	// sees reports whether something of a pool's namespace may be shown; "" is of no pool.
+	sees func(namespace string) bool
+}
+
+// see filters facts by what a viewer may read; nil is somebody who reads with rights of
+// their own, and sees all.
+func (v *Viewer) see(ctx context.Context, f *Facts) (sight, error) {
+	if v == nil {
+		return sight{f, func(string) bool { return true }}, nil
+	}
+	nodes, err := v.seesNodes(ctx)
+	if err != nil {
+		return sight{}, err
+	}
+	all, err := v.seesPools(ctx, "")
+	if err != nil {
+		return sight{}, err
+	}
+	if all && nodes {
+		return sight{f, func(string) bool { return true }}, nil
+	}
+	if all { // nothing in the facts is without a pool
+		return sight{f, func(namespace string) bool { return namespace != "" }}, nil
+	}
+	allowed := map[string]bool{"": nodes}
+	for _, namespace := range f.objects.namespaces() {
+		if allowed[namespace], err = v.seesPools(ctx, namespace); err != nil {
+			return sight{}, err
+		}
+	}
+	sees := func(namespace string) bool { return allowed[namespace] }
+	return sight{f.only(sees), sees}, nil
 }
 
 // SplitAddress takes an address to listen at apart. A bare port is one on loopback, and

@@ -21,14 +21,21 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
 
-// tokenFor makes a ServiceAccount and a token of it.
+// tokenFor makes a ServiceAccount and a token of it for the page.
 func tokenFor(t *testing.T, cl client.Client, namespace, name string) string {
 	t.Helper()
+	return tokenOfAudience(t, cl, namespace, name, Audience)
+}
+
+// tokenOfAudience makes a ServiceAccount, if there is none, and a token of it for some audiences;
+// none is the API server's.
+func tokenOfAudience(t *testing.T, cl client.Client, namespace, name string, audiences ...string) string {
+	t.Helper()
 	sa := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
-	if err := cl.Create(t.Context(), sa); err != nil {
+	if err := cl.Create(t.Context(), sa); client.IgnoreAlreadyExists(err) != nil {
 		t.Fatal(err)
 	}
-	token := &authenticationv1.TokenRequest{}
+	token := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: audiences}}
 	if err := cl.SubResource("token").Create(t.Context(), sa, token); err != nil {
 		t.Fatal(err)
 	}
@@ -41,8 +48,14 @@ func reader(t *testing.T, c *cluster.Cluster, cl client.Client, namespace, name 
 	if err := c.Apply(t.Context(), "../../../deploy/ui.yaml"); err != nil {
 		t.Fatal(err)
 	}
+	bind(t, cl, "osm-gitops-ui", namespace, name)
+}
+
+// bind binds a ClusterRole in the whole cluster.
+func bind(t *testing.T, cl client.Client, role, namespace, name string) {
+	t.Helper()
 	binding := &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: namespace + "-" + name}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "osm-gitops-ui"},
+		ObjectMeta: metav1.ObjectMeta{Name: namespace + "-" + name + "-" + role}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
 		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: namespace, Name: name}},
 	}
 	if err := cl.Create(t.Context(), binding); err != nil {
@@ -63,7 +76,8 @@ func basic(token string) *http.Request {
 	return r
 }
 
-// Who is let in, as the API server says, and how often it is asked.
+// Who is let in, as the API server says: a token of another audience opens nothing
+// (security.md 44).
 func TestGuard(t *testing.T) {
 	c := cluster.Shared(t)
 	cl, ns := c.Client(t), c.Namespace(t)
@@ -72,7 +86,7 @@ func TestGuard(t *testing.T) {
 	g := &Guard{Client: cl, Clock: clocktesting.NewFakeClock(time.Now())}
 	status := func(r *http.Request) int {
 		t.Helper()
-		s, err := g.Status(t.Context(), r)
+		s, _, err := g.Admit(t.Context(), r)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -92,6 +106,9 @@ func TestGuard(t *testing.T) {
 		"the token as a password":    {basic(allowed), http.StatusOK},
 		"a stranger's as a password": {basic(stranger), http.StatusForbidden},
 		"an empty password":          {basic(""), http.StatusUnauthorized},
+		"a token for the API server": {bearer(tokenOfAudience(t, cl, ns, "auditor")), http.StatusUnauthorized},
+		"a token for another":        {bearer(tokenOfAudience(t, cl, ns, "auditor", "vault")), http.StatusUnauthorized},
+		"a token for both":           {bearer(tokenOfAudience(t, cl, ns, "auditor", "vault", Audience)), http.StatusOK},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := status(c.request); got != c.want {
@@ -117,7 +134,7 @@ func TestGuardRemembers(t *testing.T) {
 	g := &Guard{Client: counted, Clock: clock}
 	status := func(r *http.Request) int {
 		t.Helper()
-		s, err := g.Status(t.Context(), r)
+		s, _, err := g.Admit(t.Context(), r)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -148,7 +165,7 @@ func TestGuardRemembers(t *testing.T) {
 	}
 
 	for i := range 3 * maxDecisions {
-		g.remember([32]byte{byte(i), byte(i >> 8), 1}, http.StatusUnauthorized)
+		g.remember([32]byte{byte(i), byte(i >> 8), 1}, decision{status: http.StatusUnauthorized})
 	}
 	if len(g.decisions) > maxDecisions {
 		t.Errorf("it remembers %d decisions", len(g.decisions))
@@ -167,16 +184,49 @@ func (c *counter) RoundTrip(r *http.Request) (*http.Response, error) {
 	return c.RoundTripper.RoundTrip(r)
 }
 
+// Tokens that are not known are not reviewed without end, and those that are known are taken
+// meanwhile (security.md 44).
+func TestGuardRate(t *testing.T) {
+	c := cluster.Shared(t)
+	cl, ns := c.Client(t), c.Namespace(t)
+	allowed := tokenFor(t, cl, ns, "auditor")
+	reader(t, c, cl, ns, "auditor")
+	clock := clocktesting.NewFakeClock(time.Now())
+	g := &Guard{Client: cl, Clock: clock}
+	status := func(token string) int {
+		t.Helper()
+		s, _, err := g.Admit(t.Context(), bearer(token))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	got := map[int]int{status(allowed): 1}
+	for i := range 2 * reviewBurst {
+		got[status(fmt.Sprintf("unknown-%d", i))]++
+	}
+	if want := map[int]int{200: 1, 401: reviewBurst - 1, 429: reviewBurst + 1}; fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if s := status(allowed); s != http.StatusOK {
+		t.Errorf("a known token: got %d", s)
+	}
+	clock.Step(time.Second)
+	if s := status("another"); s != http.StatusUnauthorized {
+		t.Errorf("a second later: got %d", s)
+	}
+}
+
 // An API server that is away lets nobody in, and is asked again.
 func TestGuardWithoutAPIServer(t *testing.T) {
 	c := cluster.Shared(t)
 	g := &Guard{Client: c.Client(t), Clock: clocktesting.NewFakeClock(time.Now())}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if s, err := g.Status(ctx, bearer("abcdef")); err == nil || s != 0 {
+	if s, _, err := g.Admit(ctx, bearer("abcdef")); err == nil || s != 0 {
 		t.Errorf("got %d, %v", s, err)
 	}
-	if s, err := g.Status(t.Context(), bearer("abcdef")); err != nil || s != http.StatusUnauthorized {
+	if s, _, err := g.Admit(t.Context(), bearer("abcdef")); err != nil || s != http.StatusUnauthorized {
 		t.Errorf("asked again: got %d, %v", s, err)
 	}
 }

@@ -32,6 +32,12 @@ type Facts struct {
 	generations map[string]*generation
 	commits     map[string]*commit
 	unread      []string
+	objects     Objects // all that it was put together from, for viewers who see a part
+}
+
+// only are the facts that a viewer of some namespaces sees.
+func (f *Facts) only(sees func(namespace string) bool) *Facts {
+	return NewFacts(f.At, f.objects.only(sees))
 }
 
 // origin is where a version of a profile comes from, by its object.

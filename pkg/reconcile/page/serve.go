@@ -63,13 +63,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, http.StatusMethodNotAllowed, "Pages are only read.")
 		return
 	}
-	if !s.admitted(w, r) {
+	viewer, ok := s.admitted(w, r)
+	if !ok || asset(w, r) {
 		return
 	}
-	if asset(w, r) {
-		return
-	}
-	v, err := s.view(r)
+	v, err := s.view(r, viewer)
 	var missing *missingError
 	switch {
 	case errors.As(err, &missing):
@@ -84,16 +82,17 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// admitted reports whether a request may be answered, and answers it otherwise.
-func (s *Server) admitted(w http.ResponseWriter, r *http.Request) bool {
+// admitted reports whether a request may be answered, and for whom, and answers it otherwise.
+// On loopback there is no viewer: all is shown.
+func (s *Server) admitted(w http.ResponseWriter, r *http.Request) (*Viewer, bool) {
 	if s.Guard == nil {
 		if local(r.Host) {
-			return true
+			return nil, true
 		}
 		s.fail(w, r, http.StatusMisdirectedRequest, "This address is for names of this machine itself, such as localhost.")
-		return false
+		return nil, false
 	}
-	status, err := s.Guard.Status(r.Context(), r)
+	status, viewer, err := s.Guard.Admit(r.Context(), r)
 	switch {
 	case err != nil:
 		ctrllog.FromContext(r.Context()).Error(err, "asking who looks at the pages")
@@ -101,13 +100,16 @@ func (s *Server) admitted(w http.ResponseWriter, r *http.Request) bool {
 		s.fail(w, r, http.StatusServiceUnavailable, "The API server did not say who you are. Try again.")
 	case status == http.StatusUnauthorized:
 		w.Header().Set("WWW-Authenticate", `Basic realm="osm-gitops: any user name, and a token of the cluster as password", charset="UTF-8"`)
-		s.fail(w, r, status, "A token of the cluster is needed: as bearer token, or as password with any user name.")
+		s.fail(w, r, status, "A token of the cluster is needed for audience "+Audience+": as bearer token, or as password with any user name. kubectl create token NAME --audience="+Audience+" makes one.")
+	case status == http.StatusTooManyRequests:
+		w.Header().Set("Retry-After", "10")
+		s.fail(w, r, status, "Too many tokens that are not known came at once. Try again.")
 	case status == http.StatusForbidden:
 		s.fail(w, r, status, "Your user may not get "+RightPath+": ask for a ClusterRole with that nonResourceURL.")
 	default:
-		return true
+		return viewer, true
 	}
-	return false
+	return nil, false
 }
 
 // missingError says that there is no such page.
@@ -122,12 +124,17 @@ type shown struct {
 	view  any
 }
 
-// view makes the page that a path names.
-func (s *Server) view(r *http.Request) (shown, error) {
-	f, err := s.Snapshots.Get(r.Context())
+// view makes the page that a path names, of what a viewer sees.
+func (s *Server) view(r *http.Request, viewer *Viewer) (shown, error) {
+	all, err := s.Snapshots.Get(r.Context())
 	if err != nil {
 		return shown{}, err
 	}
+	seen, err := viewer.see(r.Context(), all)
+	if err != nil {
+		return shown{}, err
+	}
+	f := seen.facts
 	path, query := r.URL.Path, r.URL.Query()
 	page, err := strconv.Atoi(query.Get("page"))
 	if err != nil {
@@ -154,9 +161,9 @@ func (s *Server) view(r *http.Request) (shown, error) {
 			if !isName(record) {
 				return shown{}, &missingError{"There is no NodeProvenance " + clean(record) + "."}
 			}
-			return s.record(r.Context(), f, rest, record)
+			return s.record(r.Context(), seen, rest, record)
 		}
-		return s.node(r.Context(), f, rest, query.Has("verify") && meant(r))
+		return s.node(r.Context(), seen, rest, query.Has("verify") && meant(r))
 	}
 	return shown{}, &missingError{"There is no page " + clean(path) + "."}
 }
@@ -206,16 +213,16 @@ func (s *Server) hosts(f *Facts) forge.Hosts {
 	return out
 }
 
-func (s *Server) node(ctx context.Context, f *Facts, name string, verify bool) (shown, error) {
+func (s *Server) node(ctx context.Context, seen sight, name string, verify bool) (shown, error) {
 	trail, err := s.Trails.Node(ctx, name)
 	var missing *audit.NotFoundError
-	if errors.As(err, &missing) {
+	if errors.As(err, &missing) || err == nil && !seen.sees(namespaceOf(trail.Pool)) {
 		return shown{}, &missingError{"Nothing is known of a node " + clean(name) + "."}
 	}
 	if err != nil {
 		return shown{}, err
 	}
-	v := ViewNode(f.At, name, trail)
+	v := ViewNode(seen.facts.At, name, trail)
 	v.CanVerify = s.Verifier != nil
 	if s.Verifier != nil {
 		v.Verification = s.verification(ctx, name, trail, verify)
@@ -224,16 +231,16 @@ func (s *Server) node(ctx context.Context, f *Facts, name string, verify bool) (
 }
 
 // record is the page of one of several nodes that had a name, by its NodeProvenance.
-func (s *Server) record(ctx context.Context, f *Facts, name, record string) (shown, error) {
+func (s *Server) record(ctx context.Context, seen sight, name, record string) (shown, error) {
 	trail, err := s.Trails.Provenance(ctx, record)
 	var missing *audit.NotFoundError
-	if errors.As(err, &missing) || err == nil && (trail.Node == nil || trail.Node.Name != name) {
+	if errors.As(err, &missing) || err == nil && (trail.Node == nil || trail.Node.Name != name || !seen.sees(namespaceOf(trail.Pool))) {
 		return shown{}, &missingError{"There is no NodeProvenance " + clean(record) + " of a node " + clean(name) + "."}
 	}
 	if err != nil {
 		return shown{}, err
 	}
-	v := ViewNode(f.At, name, trail)
+	v := ViewNode(seen.facts.At, name, trail)
 	return shown{"Node " + v.Name, "node", v}, nil
 }
 

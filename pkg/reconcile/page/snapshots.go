@@ -75,6 +75,7 @@ func (s *Snapshots) read(ctx context.Context, r *reading, now time.Time) {
 	objects, err := s.Read(ctx)
 	if err == nil {
 		r.facts = NewFacts(now, objects)
+		r.facts.objects = objects
 	}
 	r.err = err
 	s.mu.Lock()

@@ -35,6 +35,9 @@ func (r *Reconciler) withCloudConfig(ctx context.Context, md *cluster.MachineDep
 		pool, err := in.Pool.WithCloudConfig(md, in.Settings, render.Facts{Environment: r.Environment})
 		return pool, 0, err
 	}
+	if err := r.mayRefer(md, refs); err != nil {
+		return in.Pool, 0, err
+	}
 	made := func(age time.Duration) (render.Pool, time.Time, error) {
 		facts, read, err := r.facts(ctx, refs, age)
 		if err != nil {
@@ -90,7 +93,7 @@ func (r *Reconciler) facts(ctx context.Context, refs []render.ConfigVarRef, age 
 		case apierrors.IsNotFound(err):
 		case apierrors.IsForbidden(err):
 			return out, read, refuse("%s %s, which %s names, may not be read by the controller: give it a Role in namespace %q with get on this object, as deploy/cloud-provider-values.yaml does",
-				ref.Kind, key, "spec.template.spec.providerSpec.value.cloudProviderSpec", ref.Namespace)
+				ref.Kind, key, cloudProviderSpecField, ref.Namespace)
 		case err != nil:
 			return out, read, fmt.Errorf("reading %s %s: %w", ref.Kind, key, err)
 		default:
@@ -140,11 +143,11 @@ func (r *Reconciler) factOf(object string) *fact {
 	return have.(*fact)
 }
 
-// secretData reads a Secret that a pool may refer to. Whoever may write a
-// MachineDeployment gets to see its values on a machine, so what Kubernetes and
-// this controller keep for themselves is refused.
+// secretData reads a Secret that a pool may refer to. Anyone who may write a
+// MachineDeployment gets to see its values on a machine, so Secrets of Kubernetes and of
+// this controller are refused, in the pool's own namespace too.
 func (r *Reconciler) secretData(ctx context.Context, key types.NamespacedName) (map[string]string, error) {
-	reserved := refuse("Secret %s is not for pools: keep the credentials of a provider in a Secret of their own", key)
+	reserved := refuse("Secret %s is not for pools, whatever --%s lists: keep the credentials of a provider in a Secret of their own", key, ReferencesFlag)
 	if key.Namespace == api.NamespaceCloudInitSettings {
 		return nil, reserved
 	}
@@ -158,10 +161,11 @@ func (r *Reconciler) secretData(ctx context.Context, key types.NamespacedName) (
 	if err := r.Worker.Live.Get(ctx, key, &secret); err != nil {
 		return nil, err
 	}
-	switch {
-	case secret.Labels[api.LabelManagedBy] == api.FieldManager,
-		secret.Type == corev1.SecretTypeServiceAccountToken, secret.Type == corev1.SecretTypeBootstrapToken:
+	if secret.Labels[api.LabelManagedBy] == api.FieldManager {
 		return nil, reserved
+	}
+	if reservedType(secret.Type) {
+		return nil, refuseType(key, secret.Type)
 	}
 	data := make(map[string]string, len(secret.Data))
 	for k, v := range secret.Data {

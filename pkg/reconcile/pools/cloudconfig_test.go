@@ -359,7 +359,7 @@ func TestCloudConfigOfReservedSecrets(t *testing.T) {
 	} {
 		namespace, secret, _ := cutKey(name)
 		_, _, err := f.r.facts(t.Context(), []render.ConfigVarRef{{Kind: render.KindSecret, Namespace: namespace, Name: secret, Key: "x"}}, factsPoll)
-		if _, final := permanent(err); final != reserved || reserved && !strings.Contains(err.Error(), "is not for pools") {
+		if _, final := permanent(err); final != reserved || reserved && !strings.Contains(err.Error(), "--cloud-provider-references lists") {
 			t.Errorf("%s: error %v", name, err)
 		}
 	}

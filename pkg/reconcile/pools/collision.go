@@ -3,20 +3,20 @@ package pools
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
-	"strings"
 
-	"k8s.io/apimachinery/pkg/types"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 )
 
 // collision finds an object of the pool's names that belongs to somebody else.
-// The contract's names are ambiguous: pool "a" of namespace "b-c" and pool "a-b"
-// of "c" have the same (security.md 25).
+// The contract's names are ambiguous: see rival.
 func collision(seen *observed) error {
 	name := userDataName(seen.md, stageProvision)
 	if seen.desired.Pool.HasEdgeScript() {
@@ -33,7 +33,7 @@ func collision(seen *observed) error {
 		if owner == "" && seen.mayTakeOver(obj) {
 			continue
 		}
-		err := fmt.Errorf("%s/%s belongs to MachineDeployment %s, whose name and namespace make the same object names: rename one of the two", obj.GetNamespace(), obj.GetName(), owner)
+		err := fmt.Errorf("%s/%s belongs to MachineDeployment %s, whose name and namespace make the same object names as those of %s: rename one of the two", obj.GetNamespace(), obj.GetName(), owner, poolKey(seen.md))
 		if owner == "" {
 			err = unowned(obj, seen.rivals)
 		}
@@ -43,76 +43,167 @@ func collision(seen *observed) error {
 }
 
 // unowned says why an object that nobody owns is not taken over.
-func unowned(obj client.Object, rivals []*cluster.MachineDeployment) error {
-	if byReference(obj) {
-		return fmt.Errorf("%s/%s was made by another controller, and cannot be told to be this pool's and not MachineDeployment %s's, whose name and namespace make the same object names: rename one of the two", obj.GetNamespace(), obj.GetName(), poolKey(rivals[0]))
+func unowned(obj client.Object, rivals []rival) error {
+	for _, rival := range rivals {
+		if byReference(obj) && rival.shares(obj) {
+			return fmt.Errorf("%s/%s was made by another controller, and cannot be told to be this pool's and not MachineDeployment %s's, whose name and namespace make the same object names: rename one of the two", obj.GetNamespace(), obj.GetName(), poolKey(rival.md))
+		}
 	}
 	return fmt.Errorf("%s/%s exists and was not made for a pool: it has not the annotations of one. Delete it once no machine needs it", obj.GetNamespace(), obj.GetName())
 }
 
-// rivals are the other pools that the contract would give the same names: pool "a-b" of
-// namespace "c" for pool "a" of "b-c". They are asked for only where it matters: where
-// objects have no owner, and as long as a pool has no bootstrap Secret.
-func (r *Reconciler) rivals(ctx context.Context, seen *observed) ([]*cluster.MachineDeployment, error) {
+// rival is another pool, for which the contract has some of the same names: pool "a-b" of
+// namespace "c" for pool "a" of "b-c", and pool "c-a" of "b" as well.
+type rival struct {
+	md       *cluster.MachineDeployment
+	names    []string // that both have, as derivedNames
+	standing standing
+}
+
+// shares reports whether an object has a name of both pools.
+func (r rival) shares(obj client.Object) bool {
+	switch obj.(type) {
+	case *osm.OperatingSystemConfig:
+		return slices.Contains(r.names, derivedConfig+obj.GetName())
+	case *corev1.Secret:
+		return slices.Contains(r.names, derivedSecret+obj.GetName())
+	}
+	return false
+}
+
+// standing is how far a pool has got. Of two pools that share a name the one that got
+// further has it, and of two that got as far the older one.
+type standing int
+
+const (
+	// standsNew has nothing that a machine can boot from.
+	standsNew standing = iota
+	// standsBegun has a configuration or a provisioning document of ours.
+	standsBegun
+	// standsLegacy has a bootstrap document of the reference.
+	standsLegacy
+	// standsServed has a bootstrap document of ours.
+	standsServed
+)
+
+func standingOf(md *cluster.MachineDeployment, have objects) standing {
+	seen := &observed{md: md}
+	owns := func(obj client.Object, there bool) bool { return there && seen.owns(obj) }
+	switch {
+	case owns(have.bootstrap, have.bootstrap != nil):
+		return standsServed
+	case have.bootstrap != nil && byReference(have.bootstrap):
+		return standsLegacy
+	case owns(have.osc, have.osc != nil), owns(have.provisioning, have.provisioning != nil):
+		return standsBegun
+	}
+	return standsNew
+}
+
+// rivals are the other pools that share a name with a pool. They are looked for only if it
+// matters: if objects have no owner, and as long as a pool has no bootstrap Secret.
+func (r *Reconciler) rivals(ctx context.Context, seen *observed) ([]rival, error) {
 	if b := seen.objects.bootstrap; b != nil && seen.owns(b) && !slices.ContainsFunc(seen.objects.all(), byReference) {
 		return nil, nil
 	}
-	var out []*cluster.MachineDeployment
-	names := seen.md.Name + "-" + seen.md.Namespace
-	for i := range names {
-		key := types.NamespacedName{Name: names[:i], Namespace: names[min(i+1, len(names)):]}
-		if names[i] != '-' || key == client.ObjectKeyFromObject(seen.md) || key.Name == "" || key.Namespace == "" || strings.Contains(key.Namespace, ".") {
-			continue
+	out, err := r.sharing(ctx, seen.md)
+	for i := range out {
+		have, failed := r.objects(ctx, r.cached(), out[i].md)
+		if failed != nil {
+			return nil, failed
 		}
-		md := &cluster.MachineDeployment{}
-		found, err := get(ctx, r.Worker, key, md)
-		if err != nil {
-			return nil, err
+		out[i].standing = standingOf(out[i].md, have)
+	}
+	return out, err
+}
+
+// sharing finds the other pools that have a derived name in common with a pool.
+func (r *Reconciler) sharing(ctx context.Context, md *cluster.MachineDeployment) ([]rival, error) {
+	candidates := []client.ListOption{client.UnsafeDisableDeepCopy}
+	searches := [][]client.ListOption{candidates}
+	if r.Indexed {
+		searches = nil
+		for _, stem := range rivalStems(md) {
+			searches = append(searches, append(slices.Clone(candidates), client.MatchingFields{stemIndex: stem}))
 		}
-		if found && asks(md) {
-			out = append(out, md)
+	}
+	names, found := derivedNames(md), map[string]rival{}
+	for _, opts := range searches {
+		var list cluster.MachineDeploymentList // of the cache: not to be changed
+		if err := r.Worker.List(ctx, &list, opts...); err != nil {
+			return nil, fmt.Errorf("listing MachineDeployments by the names of what is made for them: %w", err)
 		}
+		for i := range list.Items {
+			other := &list.Items[i]
+			if poolKey(other) == poolKey(md) || !asks(other) {
+				continue
+			}
+			if both := common(names, derivedNames(other)); len(both) > 0 {
+				found[poolKey(other)] = rival{md: other, names: both}
+			}
+		}
+	}
+	out := make([]rival, 0, len(found))
+	for _, key := range slices.Sorted(maps.Keys(found)) {
+		out = append(out, found[key])
 	}
 	return out, nil
 }
 
-// giveWay decides between two new pools of the same names: the younger one takes back
-// what it has made, or else each might have what the other lacks, for ever. Whoever has
-// its configuration and its provisioning Secret is new no more, and the other one, which
-// has neither, takes back the rest, which would be in its way.
-func (r *Reconciler) giveWay(ctx context.Context, seen *observed) error {
-	have := seen.objects
-	if len(seen.rivals) == 0 || have.bootstrap != nil && (ownerOf(have.bootstrap) == "" || seen.owns(have.bootstrap)) {
+// common are the texts that two lists have.
+func common(a, b []string) []string {
+	var out []string
+	for _, s := range a {
+		if slices.Contains(b, s) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// yieldsTo finds the rival that has the names in place of this pool; nil is none.
+// What the reference made under one name for both says by itself whose it is.
+func (seen *observed) yieldsTo() *rival {
+	own := standingOf(seen.md, seen.objects)
+	if own == standsServed {
 		return nil
 	}
-	owner := func(obj client.Object) string {
-		if seen.owns(obj) {
-			return poolKey(seen.md)
-		}
-		return ownerOf(obj)
-	}
-	owners := map[string]bool{}
-	if have.osc != nil {
-		owners[owner(have.osc)] = true
-	}
-	if have.provisioning != nil {
-		owners[owner(have.provisioning)] = true
-	}
-	for _, rival := range seen.rivals {
-		ours, theirs := owners[poolKey(seen.md)], owners[poolKey(rival)]
-		if !isPool(rival) || len(owners) > 0 && !theirs || ours == theirs && !before(rival, seen.md) {
+	for i := range seen.rivals {
+		rival := &seen.rivals[i]
+		if !isPool(rival.md) || own == standsLegacy && rival.shares(seen.objects.bootstrap) {
 			continue
 		}
+		if rival.standing > own || rival.standing == own && before(rival.md, seen.md) {
+			return rival
+		}
+	}
+	return nil
+}
+
+// giveWay refuses a pool if another has its names. It takes back what was made before
+// the other one was seen: each might have what the other lacks, for ever.
+func (r *Reconciler) giveWay(ctx context.Context, seen *observed) error {
+	rival := seen.yieldsTo()
+	if rival == nil {
+		return nil
+	}
+	own := standingOf(seen.md, seen.objects)
+	if own < standsLegacy {
 		if err := r.takeBack(ctx, seen.md); err != nil {
 			return err
 		}
-		if theirs && !ours {
-			return nil // which is a collision
-		}
-		return &refusedError{reason: api.EventNameCollision,
-			err: fmt.Errorf("MachineDeployment %s, which is older, has a name and namespace that make the same object names: rename one of the two", poolKey(rival))}
 	}
-	return nil
+	return rival.refuse(seen.md, own)
+}
+
+// refuse is the error for a pool that yields to a rival.
+func (r rival) refuse(md *cluster.MachineDeployment, own standing) error {
+	why := "which is older"
+	if r.standing > own {
+		why = "which has its configuration already"
+	}
+	return &refusedError{reason: api.EventNameCollision,
+		err: fmt.Errorf("MachineDeployment %s, %s, and MachineDeployment %s have names and namespaces that make the same name, %s: rename one of the two", poolKey(r.md), why, poolKey(md), r.names[0])}
 }
 
 // owns reports whether an object was made for the pool, even if its owner was edited.

@@ -85,6 +85,9 @@ type Reconciler struct {
 	CA string
 	// RegistrySecret holds credentials of registries; empty for none.
 	RegistrySecret types.NamespacedName
+	// CloudProviderReferences are the Secrets and ConfigMaps outside of a pool's namespace to
+	// which the cloudProviderSpec of any pool may refer.
+	CloudProviderReferences []types.NamespacedName
 	// TokenServiceAccount replaces bootstrap tokens by a ServiceAccount's; empty for none.
 	TokenServiceAccount types.NamespacedName
 	// NodeTokenTTL is how long a token lives with which the machines of one pool fetch
@@ -94,12 +97,13 @@ type Reconciler struct {
 	OverrideServer string
 	// History is how long records of replaced configurations are kept.
 	History History
+	// Indexed says that Worker lists by the fields of Index, which Setup sees to.
+	Indexed bool
 	// Shard has the pools that are handled. Others are seen, so that nothing is removed that
 	// they use.
 	Shard shard.Shard
 
-	known   atomic.Pointer[knownEndpoint]
-	indexed bool // by Setup: the cache of Worker knows tokenIndex
+	known atomic.Pointer[knownEndpoint]
 
 	historyChanged atomic.Bool // since the last sweep
 
@@ -318,7 +322,7 @@ type readers struct {
 	indexed            bool // by tokenIndex
 }
 
-func (r *Reconciler) cached() readers { return readers{r.Management, r.Worker, r.indexed} }
+func (r *Reconciler) cached() readers { return readers{r.Management, r.Worker, r.Indexed} }
 
 func (r *Reconciler) live() readers { return readers{r.Management.Live, r.Worker.Live, false} }
 

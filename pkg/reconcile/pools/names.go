@@ -3,6 +3,7 @@ package pools
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,6 +18,13 @@ import (
 const (
 	stageBootstrap = "bootstrap"
 	stageProvision = "provisioning"
+)
+
+// What other names of Secrets begin or end with (contract: sections 8.1 and 8.6).
+const (
+	kubeconfigSuffix = "-kubelet-bootstrap-config"
+	inputsSuffix     = "-inputs"
+	edgePrefix       = "edge-provider-script-"
 )
 
 // maxLabelValue is the length at which the contract's key falls back to the bare name.
@@ -56,12 +64,12 @@ func userDataName(md *cluster.MachineDeployment, stage string) string {
 
 // inputsName is the Secret with the credentials of a generation that are no tokens.
 func inputsName(md *cluster.MachineDeployment) string {
-	return md.Name + "-" + md.Namespace + "-inputs"
+	return md.Name + "-" + md.Namespace + inputsSuffix
 }
 
 // kubeconfigName is the Secret with the kubelet's bootstrap kubeconfig.
 func kubeconfigName(md *cluster.MachineDeployment) string {
-	return contractKey(md) + "-kubelet-bootstrap-config"
+	return contractKey(md) + kubeconfigSuffix
 }
 
 // contractKey is "<namespace>-<name>", or the bare name where that has 63
@@ -85,6 +93,56 @@ func tokenLabel(md *cluster.MachineDeployment) string {
 	}
 	sum := sha256.Sum256([]byte(poolKey(md)))
 	return key[:maxLabelValue-13] + "-" + hex.EncodeToString(sum[:6])
+}
+
+// Prefixes of derivedNames: objects of one kind and namespace, or labels.
+const (
+	derivedConfig = "OperatingSystemConfig "
+	derivedSecret = "Secret "
+	derivedToken  = "bootstrap token label "
+)
+
+// derivedNames are the names of all that is made for a pool, each with its kind: objects of
+// equal derived names are the same object. Two kinds of names are left out. Archived
+// records: two pools that share one share the configuration. And those of accessName, which
+// have a digest of the pool.
+func derivedNames(md *cluster.MachineDeployment) []string {
+	out := []string{derivedConfig + oscName(md), derivedToken + tokenLabel(md)}
+	for _, name := range secretNames(md) {
+		out = append(out, derivedSecret+name)
+	}
+	return out
+}
+
+// secretNames are those of a pool's Secrets in cloud-init-settings, whether it needs them
+// or not.
+func secretNames(md *cluster.MachineDeployment) []string {
+	return []string{kubeconfigName(md), userDataName(md, stageProvision), BootstrapName(md), inputsName(md), edgeName(md)}
+}
+
+// stems are what derived names are made of, by adding text before or behind.
+func stems(md *cluster.MachineDeployment) []string {
+	out := []string{md.Name + "-" + md.Namespace, contractKey(md), tokenLabel(md)}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// rivalStems are the stems of every pool that has a derived name in common with this one.
+// Others may have them too.
+func rivalStems(md *cluster.MachineDeployment) []string {
+	out := stems(md)
+	for _, name := range secretNames(md) {
+		for _, suffix := range []string{kubeconfigSuffix, "-" + stageProvision + "-config", "-" + stageBootstrap + "-config", inputsSuffix} {
+			if stem, ok := strings.CutSuffix(name, suffix); ok {
+				out = append(out, stem)
+			}
+		}
+		if stem, ok := strings.CutPrefix(name, edgePrefix); ok {
+			out = append(out, stem)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // recordNames are the names that the archived record of a generation may have: the

@@ -23,7 +23,7 @@ type observed struct {
 	md       *cluster.MachineDeployment
 	objects  objects
 	token    bootstrapToken
-	rivals   []*cluster.MachineDeployment // other pools of the same names
+	rivals   []rival // other pools with some of the same names
 	endpoint endpoint
 	node     nodeToken
 	key      []byte // of keyed digests

@@ -289,7 +289,7 @@ func TestCollidingPools(t *testing.T) {
 	if len(told.told) != 1 {
 		t.Errorf("events are %q", told.told)
 	}
-	told.saidLast(t, "NameCollision", "belongs to MachineDeployment "+prefix+"/a", "rename one of the two")
+	told.saidLast(t, "NameCollision", "MachineDeployment "+prefix+"/a, which", "MachineDeployment "+f.r.Namespace+"/a-b", "rename one of the two")
 	if after := f.everything(); after != before {
 		t.Errorf("before:\n%s\nafter:\n%s", before, after)
 	}

@@ -31,6 +31,9 @@ import (
 // profileIndex finds the pools that name a profile.
 const profileIndex = "profile"
 
+// stemIndex finds pools by their stems.
+const stemIndex = "stem"
+
 // tokenIndex finds bootstrap tokens by the label that names their pool.
 const tokenIndex = "token-pool"
 
@@ -50,34 +53,10 @@ type Watches struct {
 // profile, its profile's source, an object made for it, or the cluster's
 // endpoint, getter token or registry credentials change.
 func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, w Watches) error {
-	err := mgr.GetFieldIndexer().IndexField(ctx, &cluster.MachineDeployment{}, profileIndex, func(obj client.Object) []string {
-		if name := obj.GetAnnotations()[api.AnnotationOSP]; name != "" {
-			return []string{name}
-		}
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("indexing MachineDeployments by profile: %w", err)
+	if err := Index(ctx, mgr.GetFieldIndexer()); err != nil {
+		return err
 	}
-	err = mgr.GetFieldIndexer().IndexField(ctx, &corev1.Secret{}, tokenIndex, func(obj client.Object) []string {
-		if pool := obj.GetLabels()[api.LabelTokenPool]; pool != "" {
-			return []string{pool}
-		}
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("indexing bootstrap tokens: %w", err)
-	}
-	err = mgr.GetFieldIndexer().IndexField(ctx, &cluster.Machine{}, bootingIndex, func(obj client.Object) []string {
-		if m, ok := obj.(*cluster.Machine); ok && boots(m) {
-			return []string{"true"}
-		}
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("indexing Machines that boot: %w", err)
-	}
-	r.indexed = true
+	r.Indexed = true
 	if err := mgr.Add(manager.RunnableFunc(r.keepHistory)); err != nil {
 		return fmt.Errorf("setting up the removal of old records: %w", err)
 	}
@@ -107,6 +86,47 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, w Watches) err
 			func(ctx context.Context, _ *corev1.Secret) []crreconcile.Request { return r.allPools(ctx) })))
 	}
 	return b.Complete(r)
+}
+
+// Index says by which fields the cache of the worker cluster lists.
+func Index(ctx context.Context, indexer client.FieldIndexer) error {
+	err := indexer.IndexField(ctx, &cluster.MachineDeployment{}, profileIndex, func(obj client.Object) []string {
+		if name := obj.GetAnnotations()[api.AnnotationOSP]; name != "" {
+			return []string{name}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("indexing MachineDeployments by profile: %w", err)
+	}
+	err = indexer.IndexField(ctx, &cluster.MachineDeployment{}, stemIndex, func(obj client.Object) []string {
+		if md, ok := obj.(*cluster.MachineDeployment); ok && asks(md) {
+			return stems(md)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("indexing MachineDeployments by the names of what is made for them: %w", err)
+	}
+	err = indexer.IndexField(ctx, &corev1.Secret{}, tokenIndex, func(obj client.Object) []string {
+		if pool := obj.GetLabels()[api.LabelTokenPool]; pool != "" {
+			return []string{pool}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("indexing bootstrap tokens: %w", err)
+	}
+	err = indexer.IndexField(ctx, &cluster.Machine{}, bootingIndex, func(obj client.Object) []string {
+		if m, ok := obj.(*cluster.Machine); ok && boots(m) {
+			return []string{"true"}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("indexing Machines that boot: %w", err)
+	}
+	return nil
 }
 
 // Cached says how the cache of the worker cluster keeps the objects that let nodes

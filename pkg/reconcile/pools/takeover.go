@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -57,9 +58,14 @@ func (o objects) takenOver() bool {
 func immutable(s *corev1.Secret) bool { return s != nil && s.Immutable != nil && *s.Immutable }
 
 // mayTakeOver reports whether an object without owner is the reference's for this pool.
-// Where two pools have the same names, the reference's hash tells which one it was for.
+// Where two pools have its name, the reference's hash tells which one it was for.
 func (seen *observed) mayTakeOver(obj client.Object) bool {
-	return byReference(obj) && (len(seen.rivals) == 0 || obj.GetAnnotations()[api.AnnotationMDAnnotationsHash] == annotationsHash(seen.md.Annotations))
+	return byReference(obj) && (!seen.shared(obj) || obj.GetAnnotations()[api.AnnotationMDAnnotationsHash] == annotationsHash(seen.md.Annotations))
+}
+
+// shared reports whether an object has a name of another pool, too.
+func (seen *observed) shared(obj client.Object) bool {
+	return slices.ContainsFunc(seen.rivals, func(other rival) bool { return other.shares(obj) })
 }
 
 // left are the objects of a pool, among those of its names, that the reference made: they
@@ -77,7 +83,7 @@ func (r *Reconciler) left(ctx context.Context, md *cluster.MachineDeployment, ha
 		}
 	}
 	for _, s := range []*corev1.Secret{have.kubeconfig, have.edge} {
-		if s != nil && ownerOf(s) == "" && len(out) > 0 {
+		if s != nil && ownerOf(s) == "" && len(out) > 0 && !seen.shared(s) {
 			out = append(out, s)
 		}
 	}
@@ -168,7 +174,7 @@ func (r *Reconciler) awaitMachines(ctx context.Context, seen *observed, p plan) 
 // them asks more than once.
 func (r *Reconciler) booting(ctx context.Context, md *cluster.MachineDeployment, revision string) (name string, until time.Time, err error) {
 	opts := []client.ListOption{client.InNamespace(md.Namespace), client.UnsafeDisableDeepCopy}
-	if r.indexed {
+	if r.Indexed {
 		opts = append(opts, client.MatchingFields{bootingIndex: "true"})
 	}
 	var machines cluster.MachineList // of the cache: not to be changed

@@ -81,6 +81,9 @@ func (r *Reconciler) bootstrapToken(ctx context.Context, md *cluster.MachineDepl
 		if err != nil {
 			return bootstrapToken{}, err
 		}
+		if secrets, err = r.withoutShared(ctx, md, secrets); err != nil {
+			return bootstrapToken{}, err
+		}
 		t, ok := best(secrets, now)
 		if !ok {
 			continue
@@ -125,6 +128,23 @@ func (from readers) tokens(ctx context.Context, md *cluster.MachineDeployment) (
 		owner := ownerOf(&s)
 		return owner != "" && owner != poolKey(md)
 	}), nil
+}
+
+// withoutShared leaves out tokens of the reference if another pool has the same label: they
+// may be that one's, and would go with this pool.
+func (r *Reconciler) withoutShared(ctx context.Context, md *cluster.MachineDeployment, secrets []corev1.Secret) ([]corev1.Secret, error) {
+	unowned := func(s corev1.Secret) bool { return ownerOf(&s) == "" }
+	if !slices.ContainsFunc(secrets, unowned) {
+		return secrets, nil
+	}
+	rivals, err := r.sharing(ctx, md)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.ContainsFunc(rivals, func(other rival) bool { return slices.Contains(other.names, derivedToken+tokenLabel(md)) }) {
+		return secrets, nil
+	}
+	return slices.DeleteFunc(secrets, unowned), nil
 }
 
 // best chooses the token that lives longest, and of such the first by name, so that

@@ -48,6 +48,9 @@ type Rehearsal struct {
 	Keeper, Sources crreconcile.Reconciler
 	// Rollouts lets versions reach pools in waves, Pools keeps those.
 	Rollouts, Pools crreconcile.Reconciler
+	// Unallowed names the objects outside of its namespace that a pool refers to and that the
+	// controller may not read.
+	Unallowed func(md *cluster.MachineDeployment) []types.NamespacedName
 	// Nodes writes down where nodes come from; nil where the kind for that is not installed.
 	Nodes crreconcile.Reconciler
 }

@@ -34,6 +34,9 @@ type Report struct {
 	Nodes []Subject `json:"nodes"`
 	// Writes is the number of all of them.
 	Writes int `json:"writes"`
+	// References are the objects, as "namespace/name", that pools refer to and that
+	// --cloud-provider-references has to list before these are served.
+	References []string `json:"references"`
 }
 
 // Subject is an object that the controller works for.
@@ -161,7 +164,7 @@ func (r *Rehearsal) report(ctx context.Context, failed map[string]error) (*Repor
 	acts := slices.Clone(r.World.acts)
 	r.World.mu.Unlock()
 	all := &told{subjects: map[string]*Subject{}, replaced: map[string]bool{}}
-	out := &Report{Sources: []Source{}, Pools: []Pool{}, Nodes: []Subject{}, Writes: r.World.count()}
+	out := &Report{Sources: []Source{}, Pools: []Pool{}, Nodes: []Subject{}, References: []string{}, Writes: r.World.count()}
 	for _, a := range acts {
 		all.take(a, r.write(a))
 	}
@@ -186,12 +189,14 @@ func (r *Rehearsal) report(ctx context.Context, failed map[string]error) (*Repor
 	for _, key := range slices.Compact(sorted(append(keys, all.keys()...))) {
 		name := subjectOf(poolKind, key)
 		p := Pool{Subject: *all.of(name), Replaced: all.replaced[name], Documents: r.World.documents(key)}
-		if err := r.judge(ctx, &p, key); err != nil {
+		if err := r.judge(ctx, &p, key, out); err != nil {
 			return nil, err
 		}
 		p.Machines = p.noticed()
 		out.Pools = append(out.Pools, p)
 	}
+	slices.Sort(out.References)
+	out.References = slices.Compact(out.References)
 	return out, nil
 }
 
@@ -238,7 +243,7 @@ func (r *Rehearsal) sources(ctx context.Context, out *Report, all *told) error {
 
 // judge finds out whether a pool would have what it asks for: a warning says why not, and
 // what was told before stands in the condition of its configuration.
-func (r *Rehearsal) judge(ctx context.Context, p *Pool, key types.NamespacedName) error {
+func (r *Rehearsal) judge(ctx context.Context, p *Pool, key types.NamespacedName, out *Report) error {
 	for _, s := range p.Says {
 		if s.Warning {
 			p.Refused, p.Waits = s.Text, s.Reason == api.EventWaiting
@@ -249,6 +254,11 @@ func (r *Rehearsal) judge(ctx context.Context, p *Pool, key types.NamespacedName
 		return fmt.Errorf("reading MachineDeployment %s: %w", key, err)
 	}
 	p.Profile = notes.Clean(md.Annotations[api.AnnotationOSP])
+	if p.Profile != "" {
+		for _, object := range r.Unallowed(&md) {
+			out.References = append(out.References, object.String())
+		}
+	}
 	for i, d := range p.Documents {
 		if d.Change != DocumentUntouched {
 			continue

@@ -3,6 +3,8 @@ package rehearsal
 import (
 	"fmt"
 	"strings"
+
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
 )
 
 // Text is a report for a terminal.
@@ -30,6 +32,10 @@ func (r *Report) Text() string {
 	}
 	for _, n := range r.Nodes {
 		n.text(&b)
+	}
+	if len(r.References) > 0 {
+		fmt.Fprintf(&b, "\nPools refer to objects outside of their namespaces. To serve them give the controller --%s=%s, or copy these objects into the namespaces of the pools, and refer to those\n",
+			pools.ReferencesFlag, strings.Join(r.References, ","))
 	}
 	fmt.Fprintf(&b, "\n%s\n", r.Summary())
 	return b.String()

@@ -186,6 +186,7 @@ Pods of a shard have labels of their own, and what selects them does so by these
 {{- if $v.ui.enabled -}}
 {{- $args = concat $args (list "--ui-address=0.0.0.0:8443" "--ui-tls-cert=/etc/osm-gitops/ui/tls.crt" "--ui-tls-key=/etc/osm-gitops/ui/tls.key") -}}
 {{- end -}}
+{{- with $v.cloudProvider.references }}{{ $args = append $args (printf "--cloud-provider-references=%s" (join "," .)) }}{{ end -}}
 {{- range $name, $value := $v.flags -}}
 {{- if kindIs "slice" $value -}}
 {{- range $value }}{{ $args = append $args (printf "--%s=%s" $name (toString .)) }}{{ end -}}

@@ -1,0 +1,92 @@
+package doctor
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/fluxcd/pkg/apis/meta"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
+)
+
+const checkReferences = "references"
+
+// references lists the objects outside of their namespaces that pools refer to: what
+// --cloud-provider-references has to allow. The flags of the controller are not known
+// here. A pool that is served shows that it does not need the flag, or has it.
+func (w *ward) references(ctx context.Context) {
+	s := w.takeStock(ctx, checkReferences)
+	if s == nil {
+		return
+	}
+	var served, refused outside
+	for i := range s.pools {
+		md := &s.pools[i]
+		objects := pools.ForeignReferences(md, render.Settings{})
+		if len(objects) == 0 {
+			continue
+		}
+		osc := s.configs[pools.NamesOf(client.ObjectKeyFromObject(md)).Config]
+		switch ready, uses := readsCloudConfig(osc); {
+		case !ready:
+			refused.add(client.ObjectKeyFromObject(md), objects)
+		case uses:
+			served.add(client.ObjectKeyFromObject(md), objects)
+		}
+	}
+	const remedy = "%s; or copy them into the namespaces of these pools, name those there, and leave the flag out: a user who may write a MachineDeployment anywhere can see what it lists. " +
+		"With --external-cloud-provider nothing of this is read"
+	if len(served.pools) > 0 {
+		w.tell(Finding{
+			Check: checkReferences, Level: Note, Cluster: w.in(w.Worker),
+			Found: plural(len(served.pools), "served pool refers", "served pools refer") + " to objects outside of their namespace: " + some(served.pools),
+			Do:    fmt.Sprintf("keep "+remedy, served.flag()),
+		})
+	}
+	if len(refused.pools) > 0 {
+		w.tell(Finding{
+			Check: checkReferences, Level: Problem, Cluster: w.in(w.Worker),
+			Found: plural(len(refused.pools), "pool refers", "pools refer") + " to objects outside of their namespace, and do not have what they ask for: " + some(refused.pools),
+			Do:    fmt.Sprintf("give the controller "+remedy, refused.flag()),
+		})
+	}
+}
+
+// outside are pools, and the objects outside of their namespaces that they refer to.
+type outside struct {
+	pools   []string
+	objects []types.NamespacedName
+}
+
+func (o *outside) add(pool types.NamespacedName, objects []types.NamespacedName) {
+	o.pools = append(o.pools, pool.String())
+	o.objects = append(o.objects, objects...)
+}
+
+// flag is what allows all of the objects.
+func (o *outside) flag() string {
+	slices.SortFunc(o.objects, func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) })
+	return pools.References(slices.Compact(o.objects))
+}
+
+// readsCloudConfig reports whether a pool has the configuration that it asks for, and
+// whether that was made of its cloudProviderSpec.
+func readsCloudConfig(osc *osm.OperatingSystemConfig) (ready, uses bool) {
+	if osc == nil || !apimeta.IsStatusConditionTrue(osc.Status.Conditions, meta.ReadyCondition) {
+		return false, false
+	}
+	var rec render.Record
+	if json.Unmarshal([]byte(osc.Annotations[api.AnnotationRecord]), &rec) != nil {
+		return false, false
+	}
+	return true, rec.Pool.CloudConfig != ""
+}

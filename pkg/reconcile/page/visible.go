@@ -1,0 +1,89 @@
+package page
+
+import (
+	"slices"
+	"strings"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+)
+
+// namespaces are those of pools that objects tell of.
+func (o Objects) namespaces() []string {
+	var out []string
+	for i := range o.Pools {
+		out = append(out, o.Pools[i].Namespace)
+	}
+	for i := range o.Configs {
+		out = append(out, namespaceOf(o.Configs[i].Annotations[api.AnnotationPool]))
+	}
+	for i := range o.Records {
+		out = append(out, namespaceOf(o.Records[i].Annotations[api.AnnotationPool]))
+	}
+	for i := range o.Nodes {
+		out = append(out, namespaceOf(o.Nodes[i].Pool))
+	}
+	slices.Sort(out)
+	return slices.DeleteFunc(slices.Compact(out), func(ns string) bool { return ns == "" })
+}
+
+// namespaceOf is that of a pool, "namespace/name".
+func namespaceOf(pool string) string {
+	namespace, _, _ := strings.Cut(pool, "/")
+	return namespace
+}
+
+// only are the objects that a viewer of some namespaces sees: pools, configurations, records
+// and nodes of these, the profiles that such pools have or had, and of sources what
+// concerns those profiles. What a source reports in words and counts may be about other pools,
+// and is left out.
+func (o Objects) only(sees func(namespace string) bool) Objects {
+	out := Objects{Unread: o.Unread}
+	profiles := map[string]bool{}
+	for _, md := range o.Pools {
+		if sees(md.Namespace) {
+			out.Pools, profiles[md.Annotations[api.AnnotationOSP]] = append(out.Pools, md), true
+		}
+	}
+	for _, osc := range o.Configs {
+		if sees(namespaceOf(osc.Annotations[api.AnnotationPool])) {
+			out.Configs, profiles[osc.Annotations[api.AnnotationProfile]] = append(out.Configs, osc), true
+		}
+	}
+	for _, record := range o.Records {
+		if sees(namespaceOf(record.Annotations[api.AnnotationPool])) {
+			out.Records, profiles[record.Annotations[api.AnnotationProfile]] = append(out.Records, record), true
+		}
+	}
+	for _, node := range o.Nodes {
+		if sees(namespaceOf(node.Pool)) {
+			out.Nodes, profiles[node.Profile] = append(out.Nodes, node), true
+		}
+	}
+	delete(profiles, "")
+	for _, osp := range o.Profiles {
+		if profiles[osp.Annotations[api.AnnotationProfile]] || profiles[osp.Labels[api.LabelProfile]] {
+			out.Profiles = append(out.Profiles, osp)
+		}
+	}
+	for i := range o.Sources {
+		if ps, ok := concerning(&o.Sources[i], profiles); ok {
+			out.Sources = append(out.Sources, ps)
+		}
+	}
+	return out
+}
+
+// concerning is what a source says of some profiles; false if it has none of them.
+func concerning(source *api.ProfileSource, profiles map[string]bool) (api.ProfileSource, bool) {
+	ps := source.DeepCopy()
+	ps.Status.Profiles = slices.DeleteFunc(ps.Status.Profiles, func(e api.ProfileEntry) bool { return !profiles[e.Name] })
+	ps.Status.Rollouts = slices.DeleteFunc(ps.Status.Rollouts, func(r api.RolloutStatus) bool { return !profiles[r.Profile] })
+	for i := range ps.Status.Rollouts {
+		r := &ps.Status.Rollouts[i]
+		r.Message, r.Pools = "", api.RolloutStatus{}.Pools
+	}
+	for i := range ps.Status.Conditions {
+		ps.Status.Conditions[i].Message = ""
+	}
+	return *ps, len(ps.Status.Profiles) > 0
+}

@@ -1,0 +1,168 @@
+package page
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/fluxcd/pkg/apis/meta"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/audit"
+	"github.com/osm-gitops/osm-gitops/test/cluster"
+)
+
+// trails know the pools of some nodes.
+type trails struct {
+	kept
+
+	pools map[string]string // by node or record
+}
+
+func (n *trails) Node(_ context.Context, name string) (*audit.Trail, error) {
+	return &audit.Trail{Pool: n.pools[name], Node: &audit.Node{Name: name}}, nil
+}
+
+func (n *trails) Provenance(_ context.Context, record string) (*audit.Trail, error) {
+	name, _, _ := strings.Cut(record, ".")
+	return &audit.Trail{Pool: n.pools[name], Node: &audit.Node{Name: name}}, nil
+}
+
+// twoTeams is a fleet with pools of two namespaces. What belongs to the second alone is
+// called canary; the profile osp-web is of both.
+func twoTeams(namespace string) Objects {
+	const theirs = "canary-team"
+	o := Objects{}
+	o.Pools = []metav1.ObjectMeta{poolMeta(namespace, "web"), poolMeta(theirs, "canary-web")}
+	o.Pools[1].Annotations[api.AnnotationOSP] = "osp-canary"
+	o.Profiles = []metav1.ObjectMeta{
+		profileMeta("osp-web", "v1.0.0", first, first, "Ada <ada@example.com>", 30*day),
+		profileMeta("osp-canary", "v2.0.0", second, written, "Canary <canary@example.com>", 10*day),
+	}
+	ours := configOf(namespace+"/web", "v1.0.0", first, "d-ours", ago(9*day), "u1")
+	other := configOf(theirs+"/canary-web", "v2.0.0", second, "d-theirs", ago(9*day), "u2")
+	other.Annotations[api.AnnotationProfile] = "osp-canary"
+	o.Configs = append(o.Configs, ours, other)
+	o.Records = []metav1.ObjectMeta{recordMeta(theirs+"/canary-web", "v1.0.0", first, "d-before", api.Interval{From: ago(29 * day), Until: ago(9 * day), UID: "u3"})}
+	for _, node := range []struct{ name, pool, digest, profile string }{{"node-ours", namespace + "/web", "d-ours", "osp-web"}, {"node-canary", theirs + "/canary-web", "d-theirs", "osp-canary"}} {
+		o.Nodes = append(o.Nodes, ProvenanceSummary{Record: node.name + ".0a1b2c3d", Node: node.name, Pool: node.pool, Digest: node.digest, Profile: node.profile, Version: "v1.0.0", Evidence: api.EvidenceReported, Joined: ago(day), Disputed: true})
+	}
+	source := func(name string, profiles ...string) api.ProfileSource {
+		ps := api.ProfileSource{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name}}
+		ps.Status.Conditions = []metav1.Condition{{Type: meta.ReadyCondition, Status: metav1.ConditionFalse, Reason: "Failed", Message: "pool canary-team/canary-web cannot have it"}}
+		for _, p := range profiles {
+			ps.Status.Profiles = append(ps.Status.Profiles, api.ProfileEntry{Name: p, Version: "v1.0.0"})
+			rollout := api.RolloutStatus{Profile: p, Held: true, Message: "machines of canary-team/canary-web do not join"}
+			rollout.Version, rollout.Pools.Total = "v1.0.0", 4711
+			ps.Status.Rollouts = append(ps.Status.Rollouts, rollout)
+		}
+		return ps
+	}
+	o.Sources = []api.ProfileSource{source("osps", "osp-web", "osp-canary"), source("canary-osps", "osp-canary")}
+	return o
+}
+
+// A user of one namespace sees its pools, nodes, commits and profiles, on every page and as JSON;
+// of others neither a name nor a number. One who may list all pools sees everything
+// (security.md 44).
+func TestViewersSeeTheirNamespaces(t *testing.T) {
+	c := cluster.Shared(t)
+	cl, ns := c.Client(t), c.Namespace(t)
+	tokens := map[string]string{}
+	for _, name := range []string{"tenant", "auditor", "nobody"} {
+		tokens[name] = tokenFor(t, cl, ns, name)
+		reader(t, c, cl, ns, name)
+	}
+	bind(t, cl, "osm-gitops-ui-pools", ns, "auditor")
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(cl.Create(t.Context(), &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "tenant"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "osm-gitops-ui-pools"},
+		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: ns, Name: "tenant"}},
+	}))
+	s := served(twoTeams(ns))
+	s.Guard = &Guard{Client: cl, Clock: s.Clock}
+	s.Trails = &trails{pools: map[string]string{"node-ours": ns + "/web", "node-canary": "canary-team/canary-web"}}
+	get := func(user, target, accept string) (int, string) {
+		t.Helper()
+		r := httptest.NewRequest(http.MethodGet, target, nil)
+		r.Header.Set("Authorization", "Bearer "+tokens[user])
+		r.Header.Set("Accept", accept)
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, r)
+		return w.Code, w.Body.String()
+	}
+	all := map[string]struct {
+		tenant, nobody int
+		has            string
+	}{
+		"/":                                       {200, 200, ns},
+		"/?q=canary":                              {200, 200, ""},
+		"/?state=Refused":                         {200, 200, ""},
+		"/search?q=osp":                           {200, 200, "osp-web"},
+		"/search?q=node":                          {200, 200, "node-ours"},
+		"/search?q=" + second[:10]:                {200, 200, ""},
+		"/search?q=example.com":                   {200, 200, ""},
+		"/pools/" + ns + "/web":                   {200, 404, "node-ours"},
+		"/pools/canary-team/canary-web":           {404, 404, ""},
+		"/commits/" + first:                       {200, 404, "osp-web"},
+		"/commits/" + second:                      {404, 404, ""},
+		"/commits/" + written[:12]:                {404, 404, ""},
+		"/nodes/node-ours":                        {200, 404, "node-ours"},
+		"/nodes/node-canary":                      {404, 404, ""},
+		"/nodes/node-canary?verify=1":             {404, 404, ""},
+		"/nodes/node-ours?record=node-ours.1":     {200, 404, "node-ours"},
+		"/nodes/node-canary?record=node-canary.1": {404, 404, ""},
+		"/nodes/unowned":                          {404, 404, ""},
+	}
+	for target, want := range all {
+		for _, accept := range []string{"text/html", "application/json"} {
+			for user, status := range map[string]int{"tenant": want.tenant, "nobody": want.nobody} {
+				got, text := get(user, target, accept)
+				// What was asked for stands in the answer.
+				for _, asked := range []string{second, "canary-team/canary-web", "node-canary.1", "node-canary", "canary"} {
+					if strings.Contains(target, asked) {
+						text = strings.ReplaceAll(text, asked, "")
+					}
+				}
+				if got != status || strings.Contains(strings.ToLower(text), "canary") || strings.Contains(text, "4711") || strings.Contains(text, second) {
+					t.Errorf("%s, %s, %s: got %d, want %d, with\n%.3000s", user, target, accept, got, status, text)
+				}
+				if user == "tenant" && !strings.Contains(text, want.has) {
+					t.Errorf("%s, %s: %q is missing in\n%.3000s", user, target, want.has, text)
+				}
+			}
+			if got, _ := get("auditor", target, accept); got != http.StatusOK {
+				t.Errorf("auditor, %s: got %d", target, got)
+			}
+		}
+	}
+	_, text := get("auditor", "/", "application/json")
+	var fleet Fleet
+	if err := json.Unmarshal([]byte(text), &fleet); err != nil || fleet.Pools != 2 || fleet.Nodes.Total != 2 || len(fleet.Sources) != 2 || !strings.Contains(text, "4711") {
+		t.Errorf("the auditor sees, %v,\n%s", err, text)
+	}
+	_, text = get("tenant", "/", "application/json")
+	fleet = Fleet{}
+	if err := json.Unmarshal([]byte(text), &fleet); err != nil || fleet.Pools != 1 || fleet.Nodes.Total != 1 || len(fleet.Sources) != 1 || fleet.Sources[0].Profiles != 1 {
+		t.Errorf("the tenant sees, %v,\n%s", err, text)
+	}
+
+	// On loopback nobody is asked, and all is shown.
+	open := served(twoTeams(ns))
+	open.Trails = s.Trails
+	for target := range all {
+		if w := ask(open, http.MethodGet, target); w.Code != http.StatusOK {
+			t.Errorf("on loopback %s: got %d", target, w.Code)
+		}
+	}
+}
