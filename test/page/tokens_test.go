@@ -26,14 +26,14 @@ import (
 )
 
 // checkTokens looks at the page of a controller that serves it with TLS: with the rights
-// of deploy/rbac.yaml it finds out who looks, and lets in who has that of deploy/ui.yaml.
+// of deploy/rbac.yaml and deploy/ui.yaml it finds out who looks, and lets in who has that of deploy/ui.yaml.
 func (w *world) checkTokens(t *testing.T) {
 	address, err := stage.FreeAddress()
 	w.must(err)
 	pool := w.certificate()
+	w.must(w.cluster.Apply(t.Context(), filepath.Join(w.root, "deploy", "ui.yaml")))
 	w.controller("--ui-address", address, "--ui-tls-cert", w.path("tls.crt"), "--ui-tls-key", w.path("tls.key"))
 	auditor, stranger := w.token("auditor"), w.token("stranger")
-	w.must(w.cluster.Apply(t.Context(), filepath.Join(w.root, "deploy", "ui.yaml")))
 	w.must(w.client.Create(t.Context(), &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "auditor"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "osm-gitops-ui"},
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "shop", Name: "auditor"}},
