@@ -102,6 +102,9 @@ func (a *apart) audited() {
 			continue
 		}
 		for q := range requests {
+			if q.Denied {
+				s.t.Errorf("deploy/controller-policy.yaml refused the controller to %s", q)
+			}
 			if q.Forbidden && !rights.Allowed(rules, q) {
 				s.t.Errorf("the controller was forbidden to %s: %s lacks it, or the controller should not ask", q, file)
 			}
@@ -119,6 +122,9 @@ func onlyWithRights(c *cluster.Cluster, code int) error {
 	}
 	var errs []error
 	for q, n := range requests {
+		if q.Denied {
+			errs = append(errs, fmt.Errorf("rights: deploy/controller-policy.yaml refused the controller %d times to %s", n, q))
+		}
 		if q.Forbidden {
 			errs = append(errs, fmt.Errorf("rights: the controller was forbidden %d times to %s: %s lacks it, or the controller should not ask", n, q, oneCluster))
 		}
