@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
-//go:embed crds/*.yaml two-clusters/*.yaml rbac.yaml admission.yaml webhook.yaml
+//go:embed crds/*.yaml two-clusters/*.yaml rbac.yaml controller-policy.yaml admission.yaml webhook.yaml
 var files embed.FS
 
 // CRDs are the files with our kinds.

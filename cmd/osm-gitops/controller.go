@@ -38,6 +38,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/admission"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/appliers"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/auditlog"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/doctor"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
@@ -180,6 +181,11 @@ func runManager(ctx context.Context, f *controllerFlags, facts nodeFacts, mirror
 // setUp makes the manager of the management cluster with all that it runs.
 func setUp(ctx context.Context, f *controllerFlags, facts nodeFacts, mirrors *source.Mirrors) (ctrl.Manager, error) {
 	cfg := facts.management.cluster.config
+	if facts.management == facts.worker {
+		if err := f.mayServeFrom(ctx, cfg); err != nil {
+			return nil, err
+		}
+	}
 	facts.mirrors = mirrors
 	mgr, err := newManager(cfg, f, facts, f.shard.Lease(leaseName))
 	if err != nil {
@@ -195,6 +201,31 @@ func setUp(ctx context.Context, f *controllerFlags, facts nodeFacts, mirrors *so
 		return nil, err
 	}
 	return mgr, addControllers(ctx, mgr, f, facts, mirrors)
+}
+
+// mayServeFrom refuses another namespace than kube-system while operating-system-manager, its
+// lease or its profiles are there: a cluster has one controller, and they would not wait for
+// each other. One that only observes may be anywhere.
+func (f *controllerFlags) mayServeFrom(ctx context.Context, cfg *rest.Config) error {
+	if f.namespace == metav1.NamespaceSystem || f.rehearsal.observe {
+		return nil
+	}
+	scheme, err := newScheme()
+	if err != nil {
+		return err
+	}
+	live, err := client.New(cfg, client.Options{Scheme: scheme})
+	if err != nil {
+		return fmt.Errorf("preparing to read %s: %w", metav1.NamespaceSystem, err)
+	}
+	left, err := doctor.InSystem(ctx, live)
+	if err != nil {
+		return fmt.Errorf("--namespace %s: looking for another controller: %w", f.namespace, err)
+	}
+	if len(left) > 0 {
+		return fmt.Errorf("--namespace %s: %s has %s: %s", f.namespace, metav1.NamespaceSystem, strings.Join(left, ", "), doctor.StayInSystem)
+	}
+	return nil
 }
 
 // newManager makes the manager of the management cluster. With a worker cluster

@@ -128,7 +128,7 @@ func (s *stage) install(ctx context.Context) (string, error) {
 	if err := s.cluster.Install(ctx); err != nil {
 		return "", err
 	}
-	if err := s.cluster.Apply(ctx, filepath.Join(s.root, "deploy/cloud-init-settings.yaml"), filepath.Join(s.root, "deploy/rbac.yaml")); err != nil {
+	if err := s.cluster.Apply(ctx, filepath.Join(s.root, "deploy/cloud-init-settings.yaml"), filepath.Join(s.root, "deploy/rbac.yaml"), filepath.Join(s.root, "deploy/controller-policy.yaml")); err != nil {
 		return "", err
 	}
 	var err error

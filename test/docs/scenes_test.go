@@ -62,7 +62,7 @@ func besideOthers() []act {
 // inCluster goes from an empty cluster to handing it back.
 func inCluster() []act {
 	return []act{
-		{block: "docs/controller.md: kubectl apply --server-side -f deploy/crds -f deploy/cloud-init-settings.yaml -f deploy/rbac.yaml"},
+		{block: "docs/controller.md: kubectl apply --server-side -f deploy/crds -f deploy/cloud-init-settings.yaml -f deploy/rbac.yaml -f deploy/controller-policy.yaml"},
 		{
 			block: "docs/admission.md: kubectl apply --server-side -f deploy/admission.yaml   # policies",
 			then:  "kubectl delete mutatingwebhookconfiguration,validatingwebhookconfiguration osm-gitops", // whose Service leads nowhere here
@@ -144,7 +144,7 @@ func withHelm() []act {
 				"printf 'resources:\\n- ../osm-gitops/deploy\\nimages:\\n- {name: image.invalid/osm-gitops, newName: registry.example.com/platform/osm-gitops, newTag: v1.0.0}\\n' > kustomization.yaml",
 			then: "image | has platform/osm-gitops:v1.0.0; cd ..",
 		},
-		{block: "docs/upgrade.md: kubectl apply --server-side -f deploy/crds -f deploy/rbac.yaml", then: "image | has :v1.1.0"},
+		{block: "docs/upgrade.md: kubectl apply --server-side -f deploy/crds -f deploy/rbac.yaml -f deploy/controller-policy.yaml", then: "image | has :v1.1.0"},
 		{block: "docs/migration.md: kubectl apply --server-side -f deploy/crds -f deploy/dry-run.yaml"},
 		// Read first, as whatever ran would have: see Uninstall of test/cluster.
 		{block: "docs/install.md: kubectl delete -f deploy/crds", first: "kubectl get osp,osc,ps,np --all-namespaces", then: "! kubectl get crd profilesources.gitops.k8c.io"},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/osm-gitops/osm-gitops/deploy"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 )
@@ -98,9 +100,11 @@ func (s *system) policies() {
 	}
 	s.t.Cleanup(func() {
 		ctx := context.WithoutCancel(s.t.Context())
-		s.noError(s.client.DeleteAllOf(ctx, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{}))
-		s.noError(s.client.DeleteAllOf(ctx, &admissionregistrationv1.ValidatingAdmissionPolicy{}))
-		s.noError(s.client.Delete(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "osm-gitops-admission"}}))
+		objects, err := deploy.Objects("admission.yaml")
+		s.noError(err)
+		for _, o := range slices.Backward(objects) { // bindings before their policies, parameters last
+			s.noError(client.IgnoreNotFound(s.client.Delete(ctx, o)))
+		}
 	})
 	s.eventually("the policies to be in force", func() error {
 		probe := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: api.NamespaceCloudInitSettings, Name: "probe", Annotations: map[string]string{api.AnnotationCommit: "1"}}}

@@ -11,6 +11,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -138,11 +139,8 @@ func (p *patient) brokenRights() {
 	p.must(p.get("", "osm-gitops", &role))
 	whole := role.DeepCopy()
 	for i := range role.Rules {
-		switch role.Rules[i].Resources[0] {
-		case "nodes":
+		if role.Rules[i].Resources[0] == "nodes" {
 			role.Rules[i].Verbs = []string{"get", "list", "watch"}
-		case "tokenreviews":
-			role.Rules[i].Verbs = []string{"get"}
 		}
 	}
 	p.must(p.client.Update(p.t.Context(), &role))
@@ -153,7 +151,6 @@ func (p *patient) brokenRights() {
 		return nil
 	})
 	p.finds(doctor.Problem, "rights", "system:serviceaccount:kube-system:osm-gitops may not patch nodes")
-	p.finds(doctor.Warning, "rights", "may not create tokenreviews.authentication.k8s.io, which is needed for the audit page")
 	whole.ResourceVersion = ""
 	p.must(p.client.Update(p.t.Context(), whole))
 	p.eventually("the API server to know", func() error {
@@ -162,7 +159,76 @@ func (p *patient) brokenRights() {
 		}
 		return nil
 	})
-	p.finds(doctor.Problem, "rights", "system:serviceaccount:elsewhere:robot has none of the ", "--user", "system:serviceaccount:elsewhere:robot")
+	p.among(doctor.Problem, "rights", "system:serviceaccount:elsewhere:robot has none of the ", "--user", "system:serviceaccount:elsewhere:robot")
+	p.withoutRight()
+}
+
+// withoutRight takes a right away that one use alone needs.
+func (p *patient) withoutRight() {
+	var role rbacv1.Role
+	p.must(p.get(namespace, "osm-gitops", &role))
+	whole := role.DeepCopy()
+	role.Rules = slices.DeleteFunc(role.Rules, func(r rbacv1.PolicyRule) bool { return r.Resources[0] == "serviceaccounts" })
+	p.must(p.client.Update(p.t.Context(), &role))
+	const says = "may not get serviceaccounts in kube-system, which is needed for --bootstrap-token-service-account-name"
+	p.eventually("the API server to know", func() error {
+		_, report := p.doctor()
+		if !slices.ContainsFunc(report.Findings, func(f doctor.Finding) bool { return strings.Contains(f.Found, says) }) {
+			return errors.New("it does not")
+		}
+		return nil
+	})
+	p.finds(doctor.Warning, "rights", says)
+	whole.ResourceVersion = ""
+	p.must(p.client.Update(p.t.Context(), whole))
+	p.eventually("the API server to know", func() error {
+		_, report := p.doctor()
+		if slices.ContainsFunc(report.Findings, func(f doctor.Finding) bool { return strings.Contains(f.Found, says) }) {
+			return errors.New("it does not")
+		}
+		return nil
+	})
+}
+
+// What limits the controller's rights has to be there, be bound, and name the controller
+// (security.md 36).
+func (p *patient) brokenControllerPolicy() {
+	const file = "deploy/controller-policy.yaml"
+	name := metav1.ObjectMeta{Name: "osm-gitops-controller"}
+	policy, binding := &admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: name}, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: name}
+	again := func() {
+		p.must(p.client.Delete(p.t.Context(), binding.DeepCopy()))
+		p.must(p.cluster.Apply(p.t.Context(), repoPath(file)))
+		p.healthy()
+	}
+	p.finds(doctor.OK, "controller-policy", "ValidatingAdmissionPolicy osm-gitops-controller of this release limits what system:serviceaccount:kube-system:osm-gitops may write")
+	p.patch(binding.DeepCopy(), "", name.Name, `{"spec":{"validationActions":["Audit"]}}`)
+	p.finds(doctor.Problem, "controller-policy", "there is no ValidatingAdmissionPolicyBinding that denies")
+	again()
+	p.patch(binding.DeepCopy(), "", name.Name, `{"spec":{"matchResources":{"namespaceSelector":{"matchLabels":{"a":"b"}}}}}`)
+	p.finds(doctor.Problem, "controller-policy", "there is no ValidatingAdmissionPolicyBinding that denies")
+	again()
+	p.must(p.client.Delete(p.t.Context(), binding.DeepCopy()))
+	p.finds(doctor.Problem, "controller-policy", "there is no ValidatingAdmissionPolicyBinding that denies")
+	p.must(p.cluster.Apply(p.t.Context(), repoPath(file)))
+	p.patch(policy.DeepCopy(), "", name.Name, `{"spec":{"failurePolicy":"Ignore"}}`)
+	p.finds(doctor.Problem, "controller-policy", "ValidatingAdmissionPolicy osm-gitops-controller, which limits the rights of the controller, is not the one of this release")
+	p.patch(policy.DeepCopy(), "", name.Name, `{"spec":{"failurePolicy":"Fail"}}`)
+	p.healthy()
+	p.among(doctor.Problem, "controller-policy", "ValidatingAdmissionPolicy osm-gitops-controller is about another user than system:serviceaccount:elsewhere:robot", "--user", "system:serviceaccount:elsewhere:robot")
+	p.must(p.client.Delete(p.t.Context(), policy.DeepCopy()))
+	p.finds(doctor.Problem, "controller-policy", "there is no ValidatingAdmissionPolicy osm-gitops-controller: the rights of system:serviceaccount:kube-system:osm-gitops are not limited")
+	p.must(p.cluster.Apply(p.t.Context(), repoPath(file)))
+	p.healthy()
+}
+
+// Another namespace is for clusters without a controller in kube-system: its lease, which this
+// one holds, and its profiles are there.
+func (p *patient) otherNamespace() {
+	before := len(p.said)
+	p.among(doctor.Problem, "namespace", "is to be in namespace other, and kube-system has Lease operating-system-manager, OperatingSystemProfile osp-a", "--namespace", "other")
+	// What else it says of an empty namespace is no fault of this system.
+	p.said = slices.Concat(p.said[:before], slices.DeleteFunc(p.said[before:], func(f doctor.Finding) bool { return f.Check != "namespace" }))
 }
 
 func (p *patient) brokenPolicies() {
@@ -210,7 +276,7 @@ func (p *patient) loseAndApply(parameters *corev1.ConfigMap) {
 	p.must(p.client.DeleteAllOf(p.t.Context(), &admissionregistrationv1.ValidatingAdmissionPolicyBinding{}))
 	p.must(p.client.DeleteAllOf(p.t.Context(), &admissionregistrationv1.ValidatingAdmissionPolicy{}))
 	p.eventually("the policies to be gone", try)
-	p.must(p.cluster.Apply(p.t.Context(), repoPath("deploy/admission.yaml")))
+	p.must(p.cluster.Apply(p.t.Context(), repoPath("deploy/admission.yaml"), repoPath("deploy/controller-policy.yaml")))
 }
 
 // holds reports whether a controller holds the lease.

@@ -107,6 +107,8 @@ func TestDoctor(t *testing.T) {
 	p.run("pools", func(*testing.T) { p.brokenPools() })
 	p.run("references", p.references)
 	p.run("rights", func(*testing.T) { p.brokenRights() })
+	p.run("controller policy", func(*testing.T) { p.brokenControllerPolicy() })
+	p.run("namespace", func(*testing.T) { p.otherNamespace() })
 	p.run("policies", func(*testing.T) { p.brokenPolicies() })
 	p.run("git", func(*testing.T) { p.fromHere() })
 	p.pool("next", "osp-a")
@@ -233,7 +235,7 @@ func (p *patient) withFewRights(t *testing.T) {
 			checks[f.Check] = true
 		}
 	}
-	for _, want := range []string{"kinds", "rights", "lease", "sources", "webhooks", "policies", "pools", "tokens"} {
+	for _, want := range []string{"kinds", "rights", "controller-policy", "lease", "sources", "webhooks", "policies", "pools", "tokens"} {
 		if !checks[want] {
 			t.Errorf("%s is not unknown: %+v", want, report.Findings)
 		}

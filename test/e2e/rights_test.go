@@ -30,21 +30,19 @@ const (
 var usedElsewhere = map[string]string{
 	// An API server of this release gives watchers what there is (WatchList); those that do
 	// not are asked for a list first: k8s.io/client-go/tools/cache, Reflector.
-	"list ":                                "API servers without WatchList",
-	"bind roles.rbac.authorization.k8s.io": "no request of its own: the API server looks for it when a RoleBinding is created",
-	"create tokenreviews.authentication.k8s.io":        "the audit page over TLS: test/page",
-	"create subjectaccessreviews.authorization.k8s.io": "the audit page over TLS: test/page",
-	"get machines.cluster.k8s.io":                      "the audit page of a node: test/page",
-	"get machinesets.cluster.k8s.io":                   "the audit page of a node: test/page",
-	"get configmaps cluster-info in kube-public":       "what the audit page verifies: test/page",
-	"get serviceaccounts in kube-system":               "--bootstrap-token-service-account-name: pkg/reconcile/pools",
-	"delete configmaps in kube-system":                 "settings that no record has any more: pkg/reconcile/pools, TestUnusedSettingsGo",
-	"delete controllerrevisions.apps in kube-system":   "records above the limit: pkg/reconcile/pools, TestHistory",
-	"delete nodeprovenances.gitops.k8c.io":             "--provenance-retention: pkg/reconcile/nodes, TestRetention",
-	"patch roles.rbac.authorization.k8s.io":            "rights that somebody changed: pkg/reconcile/pools, TestAccessIsPutBack",
-	"patch rolebindings.rbac.authorization.k8s.io":     "rights that somebody changed: pkg/reconcile/pools, TestAccessIsPutBack",
-	"update configmaps osm-gitops-snapshot":            "--publish-snapshot: pkg/reconcile/fleet, TestPublish",
-	"update secrets osm-gitops-webhook-cert":           "certificates that end: pkg/reconcile/admission, TestRenewal",
+	"list ":                                          "API servers without WatchList",
+	"bind roles.rbac.authorization.k8s.io":           "no request of its own: the API server looks for it when a RoleBinding is created",
+	"get machines.cluster.k8s.io":                    "the audit page of a node: test/page",
+	"get machinesets.cluster.k8s.io":                 "the audit page of a node: test/page",
+	"get configmaps cluster-info in kube-public":     "what the audit page verifies: test/page",
+	"get serviceaccounts in kube-system":             "--bootstrap-token-service-account-name: pkg/reconcile/pools",
+	"delete configmaps in kube-system":               "settings that no record has any more: pkg/reconcile/pools, TestUnusedSettingsGo",
+	"delete controllerrevisions.apps in kube-system": "records above the limit: pkg/reconcile/pools, TestHistory",
+	"delete nodeprovenances.gitops.k8c.io":           "--provenance-retention: pkg/reconcile/nodes, TestRetention",
+	"patch roles.rbac.authorization.k8s.io":          "rights that somebody changed: pkg/reconcile/pools, TestAccessIsPutBack",
+	"patch rolebindings.rbac.authorization.k8s.io":   "rights that somebody changed: pkg/reconcile/pools, TestAccessIsPutBack",
+	"update configmaps osm-gitops-snapshot":          "--publish-snapshot: pkg/reconcile/fleet, TestPublish",
+	"update secrets osm-gitops-webhook-cert":         "certificates that end: pkg/reconcile/admission, TestRenewal",
 	// Whether it happens in a test depends on how long the test takes.
 	"patch events.events.k8s.io": "an event that happens again within six minutes: k8s.io/client-go/tools/events",
 	// Each kind of Flux's needs the same; tests have a GitRepository.
@@ -104,6 +102,9 @@ func (a *apart) audited() {
 			continue
 		}
 		for q := range requests {
+			if q.Denied {
+				s.t.Errorf("deploy/controller-policy.yaml refused the controller to %s", q)
+			}
 			if q.Forbidden && !rights.Allowed(rules, q) {
 				s.t.Errorf("the controller was forbidden to %s: %s lacks it, or the controller should not ask", q, file)
 			}
@@ -121,6 +122,9 @@ func onlyWithRights(c *cluster.Cluster, code int) error {
 	}
 	var errs []error
 	for q, n := range requests {
+		if q.Denied {
+			errs = append(errs, fmt.Errorf("rights: deploy/controller-policy.yaml refused the controller %d times to %s", n, q))
+		}
 		if q.Forbidden {
 			errs = append(errs, fmt.Errorf("rights: the controller was forbidden %d times to %s: %s lacks it, or the controller should not ask", n, q, oneCluster))
 		}

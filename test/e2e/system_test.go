@@ -85,7 +85,7 @@ func newSystem(t *testing.T) *system {
 func newSystemOn(t *testing.T, c *cluster.Cluster) *system {
 	t.Helper()
 	s := &system{t: t, cluster: c, client: c.Client(t), git: newGitServer(t), pools: c.Namespace(t), cache: t.TempDir(), log: &bytes.Buffer{}}
-	if err := c.Apply(t.Context(), repoPath("deploy/cloud-init-settings.yaml"), repoPath("deploy/rbac.yaml")); err != nil {
+	if err := c.Apply(t.Context(), repoPath("deploy/cloud-init-settings.yaml"), repoPath("deploy/rbac.yaml"), repoPath("deploy/controller-policy.yaml")); err != nil {
 		t.Fatal(err)
 	}
 	s.clusterInfo("https://api.example.com:6443", caOf(t, c))

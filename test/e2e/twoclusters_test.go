@@ -59,8 +59,8 @@ func newApart(t *testing.T) *apart {
 		return &system{t: t, cluster: c, client: c.Client(t), git: git, cache: t.TempDir(), log: &bytes.Buffer{}}
 	}
 	a := &apart{
-		management: half([]string{"profilesources", "operatingsystemprofiles", "operatingsystemconfigs", "nodeprovenances"}, "deploy/two-clusters/management.yaml"),
-		worker:     half([]string{"nodeprovenances", "machinedeployments", "machinesets", "machines"}, "deploy/cloud-init-settings.yaml", "deploy/two-clusters/worker.yaml"),
+		management: half([]string{"profilesources", "operatingsystemprofiles", "operatingsystemconfigs", "nodeprovenances"}, "deploy/two-clusters/management.yaml", "deploy/controller-policy.yaml"),
+		worker:     half([]string{"nodeprovenances", "machinedeployments", "machinesets", "machines"}, "deploy/cloud-init-settings.yaml", "deploy/two-clusters/worker.yaml", "deploy/controller-policy.yaml"),
 		probe:      freeAddress(t), workerProbe: freeAddress(t), metrics: []string{freeAddress(t), freeAddress(t)},
 	}
 	t.Cleanup(func() {

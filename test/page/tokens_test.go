@@ -32,9 +32,9 @@ func (w *world) checkTokens(t *testing.T) {
 	address, err := stage.FreeAddress()
 	w.must(err)
 	pool := w.certificate()
+	w.must(w.cluster.Apply(t.Context(), filepath.Join(w.root, "deploy", "ui.yaml")))
 	w.controller("--ui-address", address, "--ui-tls-cert", w.path("tls.crt"), "--ui-tls-key", w.path("tls.key"))
 	auditor, stranger := w.token("auditor"), w.token("stranger")
-	w.must(w.cluster.Apply(t.Context(), filepath.Join(w.root, "deploy", "ui.yaml")))
 	for _, role := range []string{"osm-gitops-ui", "osm-gitops-ui-pools"} {
 		w.must(w.client.Create(t.Context(), &rbacv1.ClusterRoleBinding{
 			ObjectMeta: metav1.ObjectMeta{Name: "auditor-" + role}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},

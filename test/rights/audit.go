@@ -18,7 +18,12 @@ type Request struct {
 	Verb, Group, Resource, Namespace, Name string
 	// Forbidden says that no right allowed it.
 	Forbidden bool
+	// Denied says that a right allowed it, and the controller's policy did not.
+	Denied bool
 }
+
+// policy is how an API server names the policy of deploy/controller-policy.yaml.
+const policy = "ValidatingAdmissionPolicy 'osm-gitops-controller"
 
 func (q Request) String() string {
 	return Right{Namespace: q.Namespace, Verb: q.Verb, Group: q.Group, Resource: q.Resource, Name: q.Name}.String()
@@ -37,6 +42,8 @@ func Requests(log io.Reader, user string) (map[Request]int, error) {
 			User        struct{ Username string }
 			ObjectRef   *struct{ Resource, Subresource, APIGroup, Namespace, Name string }
 			Annotations map[string]string
+			// ResponseStatus has what the API server answered a request that failed.
+			ResponseStatus struct{ Message string }
 		}
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
 			return nil, fmt.Errorf("reading line %d of the audit log: %w", n, err)
@@ -49,6 +56,7 @@ func Requests(log io.Reader, user string) (map[Request]int, error) {
 			Namespace: e.ObjectRef.Namespace, Name: e.ObjectRef.Name,
 			// 403 is also what admission answers, to whom has the right.
 			Forbidden: e.Annotations["authorization.k8s.io/decision"] == "forbid",
+			Denied:    strings.Contains(e.ResponseStatus.Message, policy),
 		}
 		if e.ObjectRef.Subresource != "" {
 			q.Resource += "/" + e.ObjectRef.Subresource
@@ -83,6 +91,9 @@ func Refused(log, user string, files ...string) error {
 	}
 	var errs []error
 	for q, n := range requests {
+		if q.Denied {
+			errs = append(errs, fmt.Errorf("rights: deploy/controller-policy.yaml refused the controller %d times to %s", n, q))
+		}
 		if q.Forbidden && !Allowed(rules, q) {
 			errs = append(errs, fmt.Errorf("rights: the controller was forbidden %d times to %s: %s lacks it, or the controller should not ask", n, q, strings.Join(files, " and ")))
 		}

@@ -97,6 +97,7 @@ const log = `{"verb":"get","user":{"username":"me"},"objectRef":{"resource":"sec
 {"verb":"update","user":{"username":"else"},"objectRef":{"resource":"secrets","namespace":"a","name":"one"},"annotations":{"authorization.k8s.io/decision":"allow"}}
 {"verb":"list","user":{"username":"me"},"objectRef":{"resource":"nodes"},"annotations":{"authorization.k8s.io/decision":"allow"}}
 {"verb":"get","user":{"username":"me"},"requestURI":"/version"}
+{"verb":"create","user":{"username":"me"},"objectRef":{"resource":"secrets","namespace":"a","name":"two"},"responseStatus":{"code":403,"message":"secrets \"two\" is forbidden: ValidatingAdmissionPolicy 'osm-gitops-controller' with binding 'osm-gitops-controller' denied request: no"},"annotations":{"authorization.k8s.io/decision":"allow"}}
 `
 
 func TestUnused(t *testing.T) {
@@ -119,7 +120,7 @@ func TestUnused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(requests) != 3 || requests[Request{Verb: "update", Resource: "secrets", Namespace: "b", Name: "one", Forbidden: true}] != 1 {
+	if len(requests) != 4 || requests[Request{Verb: "create", Resource: "secrets", Namespace: "a", Name: "two", Denied: true}] != 1 || requests[Request{Verb: "update", Resource: "secrets", Namespace: "b", Name: "one", Forbidden: true}] != 1 {
 		t.Errorf("requests are %v", requests)
 	}
 	var unused []string
@@ -130,7 +131,7 @@ func TestUnused(t *testing.T) {
 		t.Errorf("unused (-want +got):\n%s", diff)
 	}
 	for q := range requests {
-		if got := Allowed(rules, q); got == q.Forbidden {
+		if got := Allowed(rules, q); !q.Denied && got == q.Forbidden {
 			t.Errorf("%s is allowed: %v", q, got)
 		}
 	}

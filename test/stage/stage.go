@@ -54,7 +54,7 @@ func Install(ctx context.Context, c *cluster.Cluster) error {
 	if err := c.Install(ctx); err != nil {
 		return err
 	}
-	if err := c.Apply(ctx, filepath.Join(root, "deploy/cloud-init-settings.yaml"), filepath.Join(root, "deploy/rbac.yaml")); err != nil {
+	if err := c.Apply(ctx, filepath.Join(root, "deploy/cloud-init-settings.yaml"), filepath.Join(root, "deploy/rbac.yaml"), filepath.Join(root, "deploy/controller-policy.yaml")); err != nil {
 		return err
 	}
 	cl, err := c.NewClient()

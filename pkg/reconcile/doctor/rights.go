@@ -23,8 +23,6 @@ const questions = 8
 
 // optional says for what alone a resource is needed.
 var optional = map[string]string{
-	"tokenreviews":                    "the audit page with TLS (--ui-address)",
-	"subjectaccessreviews":            "the audit page with TLS (--ui-address)",
 	"gitrepositories":                 "ProfileSources with sourceRef",
 	"ocirepositories":                 "ProfileSources with sourceRef",
 	"buckets":                         "ProfileSources with sourceRef",

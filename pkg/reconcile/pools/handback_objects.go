@@ -18,6 +18,9 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 )
 
+// controllerPolicy begins the names of the policies in deploy/controller-policy.yaml.
+const controllerPolicy = "osm-gitops-controller"
+
 // planAdmission removes what judges objects in the name of osm-gitops: its policies and
 // webhooks, known by the common label or by their names. A binding goes before its policy.
 // Where the management cluster has other controllers they are theirs, too.
@@ -37,6 +40,9 @@ func (h *Handback) planAdmission(ctx context.Context, p *HandbackPlan) error {
 	for _, c := range clusters {
 		for _, kind := range []string{"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "ValidatingAdmissionPolicyBinding", "ValidatingAdmissionPolicy"} {
 			err := h.eachOf(ctx, c, admissionv1.SchemeGroupVersion.WithKind(kind), func(obj *metav1.PartialObjectMetadata) {
+				if strings.HasPrefix(obj.Name, controllerPolicy) {
+					return // it limits the controller's rights for as long as there are any
+				}
 				if obj.Labels[api.LabelManagedBy] == api.FieldManager || obj.Name == api.FieldManager || strings.HasPrefix(obj.Name, api.FieldManager+"-") {
 					h.planDelete(p, c, obj)
 				}

@@ -1,0 +1,97 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/osm-gitops/osm-gitops/deploy"
+)
+
+const checkControllerPolicy = "controller-policy"
+
+const controllerPolicyFile = "controller-policy.yaml"
+
+// controllerPolicies looks for what limits the controller's own rights: without it the
+// controller's ServiceAccount is as good as a cluster admin's.
+func (w *ward) controllerPolicies(ctx context.Context) {
+	wanted, err := deploy.Objects(controllerPolicyFile)
+	if err != nil {
+		w.tell(Finding{Check: checkControllerPolicy, Level: Unknown, Found: err.Error()})
+		return
+	}
+	for _, c := range w.clusters() {
+		w.controllerPolicyIn(ctx, c, wanted)
+	}
+}
+
+// controllerPolicyIn looks in one cluster for a policy that names the controller's user, and a
+// binding of it. Several controllers may share a cluster, so their names are not fixed.
+func (w *ward) controllerPolicyIn(ctx context.Context, c *Cluster, wanted []*unstructured.Unstructured) {
+	var policies admissionregistrationv1.ValidatingAdmissionPolicyList
+	if err := c.Client.List(ctx, &policies); err != nil {
+		w.unread(checkControllerPolicy, c, policyKind+" objects", err)
+		return
+	}
+	var bindings admissionregistrationv1.ValidatingAdmissionPolicyBindingList
+	if err := c.Client.List(ctx, &bindings); err != nil {
+		w.unread(checkControllerPolicy, c, bindingKind+" objects", err)
+		return
+	}
+	user := w.userIn(c)
+	f := Finding{Check: checkControllerPolicy, Level: Problem, Cluster: w.in(c), Do: "kubectl apply --server-side -f deploy/" + controllerPolicyFile}
+	want := wanted[slices.IndexFunc(wanted, func(o *unstructured.Unstructured) bool { return o.GetKind() == policyKind })]
+	condition, _, _ := unstructured.NestedSlice(want.Object, "spec", "matchConditions")
+	shipped, _ := condition[0].(map[string]any)["expression"].(string)
+	before, _, _ := strings.Cut(shipped, "'")
+	names := before + "'" + user + "'"
+	if names != shipped {
+		f.Do = fmt.Sprintf("name %s in matchConditions of deploy/%s and apply it, or upgrade the chart's release; if the controller is another user, name it with %s", user, controllerPolicyFile, w.userFlag(c))
+	}
+
+	var others []string
+	var have *admissionregistrationv1.ValidatingAdmissionPolicy
+	for i := range policies.Items {
+		p := &policies.Items[i]
+		switch {
+		case !strings.HasPrefix(p.Name, want.GetName()):
+		case len(p.Spec.MatchConditions) == 1 && p.Spec.MatchConditions[0].Expression == names:
+			have = p
+		default:
+			others = append(others, p.Name)
+		}
+	}
+	if have == nil {
+		f.Found = fmt.Sprintf("there is no %s %s: the rights of %s are not limited, and anyone with its token can become a cluster admin", policyKind, want.GetName(), user)
+		if len(others) > 0 {
+			f.Found = fmt.Sprintf("%s %s is about another user than %s, whose rights are not limited: anyone with its token can become a cluster admin", policyKind, some(others), user)
+		}
+		w.tell(f)
+		return
+	}
+	if !slices.ContainsFunc(bindings.Items, func(b admissionregistrationv1.ValidatingAdmissionPolicyBinding) bool { return binds(&b, have.Name) }) {
+		f.Found = fmt.Sprintf("there is no %s that denies what %s %s refuses, everywhere: without it the policy has no effect, and anyone with the token of %s can become a cluster admin", bindingKind, policyKind, have.Name, user)
+		w.tell(f)
+		return
+	}
+	_ = unstructured.SetNestedField(condition[0].(map[string]any), names, "expression")
+	_ = unstructured.SetNestedSlice(want.Object, condition, "spec", "matchConditions")
+	spec, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&have.Spec)
+	if err != nil || !contains(spec, want.Object["spec"]) {
+		f.Found = fmt.Sprintf("%s %s, which limits the rights of the controller, is not the one of this release", policyKind, have.Name)
+		w.tell(f)
+		return
+	}
+	f.Level, f.Found, f.Do = OK, fmt.Sprintf("%s %s of this release limits what %s may write", policyKind, have.Name, user), ""
+	w.tell(f)
+}
+
+// binds reports whether a binding puts a policy in force for all that the policy matches.
+func binds(b *admissionregistrationv1.ValidatingAdmissionPolicyBinding, policy string) bool {
+	return b.Spec.PolicyName == policy && b.Spec.ParamRef == nil && b.Spec.MatchResources == nil && slices.Contains(b.Spec.ValidationActions, admissionregistrationv1.Deny)
+}

@@ -1,0 +1,75 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+)
+
+const checkNamespace = "namespace"
+
+// SystemLease is the lease of operating-system-manager, and of a controller that runs in
+// kube-system.
+const SystemLease = "operating-system-manager"
+
+// InSystem lists what belongs to a controller in kube-system: the Deployment of
+// operating-system-manager, its lease and its profiles. A controller in another namespace would
+// not wait for that lease, and would not have these profiles.
+func InSystem(ctx context.Context, from client.Reader) ([]string, error) {
+	var out []string
+	for _, k := range []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind("Deployment"), coordinationv1.SchemeGroupVersion.WithKind("Lease")} {
+		obj := &metav1.PartialObjectMetadata{}
+		obj.SetGroupVersionKind(k)
+		err := from.Get(ctx, types.NamespacedName{Namespace: metav1.NamespaceSystem, Name: SystemLease}, obj)
+		if err == nil {
+			out = append(out, k.Kind+" "+SystemLease)
+		} else if !apierrors.IsNotFound(err) {
+			return nil, fmt.Errorf("reading %s %s/%s: %w", k.Kind, metav1.NamespaceSystem, SystemLease, err)
+		}
+	}
+	profiles := &metav1.PartialObjectMetadataList{}
+	profiles.SetGroupVersionKind(osm.GroupVersion.WithKind("OperatingSystemProfileList"))
+	err := from.List(ctx, profiles, client.InNamespace(metav1.NamespaceSystem), client.Limit(1))
+	switch {
+	case apimeta.IsNoMatchError(err), apierrors.IsNotFound(err): // the kind is missing, which is told elsewhere
+	case err != nil:
+		return nil, fmt.Errorf("listing OperatingSystemProfiles in %s: %w", metav1.NamespaceSystem, err)
+	case len(profiles.Items) > 0:
+		out = append(out, "OperatingSystemProfile "+profiles.Items[0].Name)
+	}
+	return out, nil
+}
+
+// StayInSystem is what to do about InSystem.
+const StayInSystem = "run the controller with --namespace kube-system; if all of this is a leftover, stop operating-system-manager and delete these objects first"
+
+// namespace refuses another namespace than kube-system while a controller is at home there.
+// With two clusters the namespace is the user cluster's.
+func (w *ward) namespace(ctx context.Context) {
+	if w.apart() || w.Namespace == metav1.NamespaceSystem {
+		return
+	}
+	left, err := InSystem(ctx, w.Management.Client)
+	switch {
+	case err != nil:
+		w.unread(checkNamespace, w.Management, "the Deployment, Lease and profiles of operating-system-manager in "+metav1.NamespaceSystem, err)
+	case len(left) > 0:
+		w.tell(Finding{
+			Check: checkNamespace, Level: Problem, Do: StayInSystem,
+			Found: fmt.Sprintf("the controller is to be in namespace %s, and %s has %s: the two would not wait for each other", w.Namespace, metav1.NamespaceSystem, strings.Join(left, ", ")),
+		})
+	default:
+		w.tell(Finding{Check: checkNamespace, Level: OK, Found: "no other controller is at home in " + metav1.NamespaceSystem})
+	}
+}
