@@ -5,11 +5,18 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"maps"
+	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
+
+// securityCases is the number of cases, each of which has a row.
+const securityCases = 45
 
 var (
 	securityRow    = regexp.MustCompile("(?m)^\\| (\\d+) \\|.*\\| (`Test.*`) \\|$")
@@ -17,7 +24,8 @@ var (
 	number         = regexp.MustCompile(`[0-9]+`)
 )
 
-// TestSecurity: each test that a row names is there, and carries the row's number.
+// TestSecurity: every case has one row, and each test that a row names exists and carries
+// the row's number.
 func TestSecurity(t *testing.T) {
 	carries := map[string]map[string]bool{}
 	for _, root := range []string{"../pkg", "../test", "../cmd"} {
@@ -59,14 +67,37 @@ func TestSecurity(t *testing.T) {
 		}
 	}
 	rows := securityRow.FindAllStringSubmatch(string(read(t, "security.md")), -1)
-	if len(rows) < 18 {
-		t.Fatalf("found %d rows", len(rows))
+	if len(rows) != securityCases {
+		t.Errorf("found %d rows, want %d", len(rows), securityCases)
 	}
-	for _, row := range rows {
+	for i, row := range rows {
+		if row[1] != strconv.Itoa(i+1) {
+			t.Fatalf("row %d has the number %s: each case has one row, in order", i+1, row[1])
+		}
 		for _, name := range strings.Split(row[2], ", ") {
 			if name = strings.Trim(name, "`"); !carries[row[1]][name] {
-				t.Errorf("%s does not carry number %s; these do: %v", name, row[1], carries[row[1]])
+				t.Errorf("%s does not carry number %s; these do: %v", name, row[1], slices.Sorted(maps.Keys(carries[row[1]])))
 			}
+		}
+	}
+}
+
+// TestSecurityForm: one form of reference, so that a search for it finds every test.
+func TestSecurityForm(t *testing.T) {
+	other := regexp.MustCompile(`(?i)security\s+(?://\s*)?(?:cases?|rows?)\s+(?://\s*)?[0-9]`)
+	for _, root := range []string{"../pkg", "../test", "../cmd"} {
+		err := filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
+			if err != nil || filepath.Ext(path) != ".go" {
+				return err
+			}
+			b, err := os.ReadFile(path) //nolint:gosec // a file of this repository
+			if found := other.Find(b); found != nil {
+				t.Errorf("%s: %q: write \"security.md\" and the number", path, found)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
 		}
 	}
 }
