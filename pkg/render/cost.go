@@ -25,16 +25,16 @@ const (
 	maxCallBytes = 16 << 20 // 16 MiB
 )
 
-// What text/template itself takes, as BenchmarkNodes measures it.
+// What text/template itself takes: at least what BenchmarkNodes reports.
 const (
 	tickCost = 100 // the body of a range, or a template
-	nodeCost = 150 // an argument, a field of one, a text
+	nodeCost = 200 // an argument, a field of one, a text
 	// variablesPerNode is how many declared variables are looked through in the time of a node.
 	variablesPerNode = 32
 	// compareBytes are compared, or hashed, in one unit.
 	compareBytes = 8
 	// mapCost is what sorting a map takes, for each byte that it counts.
-	mapCost = 10
+	mapCost = 20
 )
 
 // price is what calling a function takes. Work is what its arguments and its result
