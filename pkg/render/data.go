@@ -83,17 +83,22 @@ type data struct {
 	operatingSystemConfig
 
 	settings *Settings
+	// registryHosts is what RegistryHosts returned before: templates may call it in a loop,
+	// at the price of a field.
+	registryHosts []registryHosts
 }
 
 // RegistryHosts are the hosts.toml files of containerd, by path. The provisioning
 // stage has them anyway; this is for a profile that does everything in the other.
 func (d *data) RegistryHosts() []registryHosts {
-	files := d.settings.hostsFiles()
-	hosts := make([]registryHosts, len(files))
-	for i, f := range files {
-		hosts[i] = registryHosts{Path: f.Path, Config: f.Content.Inline.Data}
+	if d.registryHosts == nil {
+		files := d.settings.hostsFiles()
+		d.registryHosts = make([]registryHosts, len(files))
+		for i, f := range files {
+			d.registryHosts[i] = registryHosts{Path: f.Path, Config: f.Content.Inline.Data}
+		}
 	}
-	return hosts
+	return d.registryHosts
 }
 
 // registryHosts is one file that tells containerd where to pull from.
