@@ -155,7 +155,7 @@ func (w *walk) noProfile(key types.NamespacedName, others map[string]bool) error
 	var hints []string
 	for _, s := range w.Steps {
 		if s.State == Unreadable {
-			hints = append(hints, clean(s.Object.Kind+"s: "+s.Note))
+			hints = append(hints, clean(s.Kind+"s: "+s.Note))
 		}
 	}
 	if w.Born != nil && w.Born.Unread != "" {
