@@ -5,28 +5,33 @@ import (
 
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
+	"github.com/osm-gitops/osm-gitops/profiles"
 )
 
 // TestVersions reads this repository as a ProfileSource would: a profile whose
 // content was changed has a new version, or everybody who takes it from here is
 // refused it.
 func TestVersions(t *testing.T) {
-	snap, err := source.Repository{Dir: "..", Path: "profiles"}.Read(t.Context())
-	if err != nil {
-		t.Skipf("SKIP: the history of this repository cannot be read: %v", err)
-	}
-	if len(snap.Line) == 0 {
-		t.Skip("SKIP: this is a shallow clone, or no repository: its history is not known")
-	}
-	var ix profile.Indexer
-	cat, err := ix.Catalogue(t.Context(), snap)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, refusal := range cat.Refused {
-		t.Errorf("%v", refusal)
-	}
-	if len(cat.Current) < 6 {
-		t.Errorf("%d profiles are current, want all of this folder", len(cat.Current))
+	for path, want := range map[string]int{"profiles": 6, "examples/repository/profiles": 3, "examples/overlays": 1} {
+		t.Run(path, func(t *testing.T) {
+			snap, err := source.Repository{Dir: "..", Path: path}.Read(t.Context())
+			if err != nil {
+				t.Skipf("SKIP: the history of this repository cannot be read: %v", err)
+			}
+			if len(snap.Line) == 0 {
+				t.Skip("SKIP: this is a shallow clone, or no repository: its history is not known")
+			}
+			ix := profile.Indexer{Builtin: &source.Embedded{FS: profiles.FS(), Repository: profiles.Repository, Path: profiles.Path}}
+			cat, err := ix.Catalogue(t.Context(), snap)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, refusal := range cat.Refused {
+				t.Errorf("%v", refusal)
+			}
+			if len(cat.Current) < want {
+				t.Errorf("%d profiles are current, want all of this folder", len(cat.Current))
+			}
+		})
 	}
 }

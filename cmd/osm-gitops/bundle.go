@@ -34,7 +34,7 @@ var bundleOutputs = map[string]func(downloads.List, io.Writer) error{
 func newBundleCommand() *cobra.Command {
 	var flags bundleFlags
 	cmd := &cobra.Command{
-		Use:   "bundle --machine-deployments DIR|--kubeconfig FILE|--snapshot FILE [--profile FILE|FOLDER | --repo PATH-or-URL] [-o table|json|mirrors]",
+		Use:   "bundle [--machine-deployments DIR|--kubeconfig FILE|--snapshot FILE] [--profile FILE|FOLDER | --repo PATH-or-URL] [-o table|json|mirrors]",
 		Short: "list everything that the nodes of pools will download",
 		Long: `List everything that the nodes of pools will download: files with their checksums,
 packages and their repositories, container images. It is found in what is rendered
@@ -48,7 +48,8 @@ The pools come from
 
 Each gets the profile that it names, in the version that it is pinned to, as the
 controller would choose it. The profiles come from where osm-gitops render takes them:
---profile FILE or FOLDER, --repo with --revision and --path, or this program.
+--profile FILE or FOLDER, --repo with --revision and --path, or this program. Where
+.osm-gitops.yaml names folders of profiles and pools, those are the default.
 
 -o mirrors writes the list that a plain downloader takes, and osm-gitops lint
 --mirrors. What could not be found out is listed as unresolved, and said on standard
@@ -62,13 +63,21 @@ nevertheless.`,
 	}
 	fs := cmd.Flags()
 	flags.pools.bind(fs)
-	fs.StringVar(&flags.profile, "profile", "", "`FILE` or folder with the OperatingSystemProfiles; default the built-in ones")
+	fs.StringVar(&flags.profile, "profile", "", "`FILE` or folder with the OperatingSystemProfiles; default what .osm-gitops.yaml says, else the built-in ones")
 	fs.StringVarP(&flags.output, "output", "o", "table", "what to print: table, json or mirrors")
 	flags.repo.bind(fs)
 	return cmd
 }
 
 func (f *bundleFlags) check() error {
+	d, err := defaultsAt(".", "")
+	if err != nil {
+		return err
+	}
+	f.pools.setDefault(d)
+	if f.profile == "" && f.repo.location == "" {
+		f.profile = d.profiles
+	}
 	if err := f.pools.check(bundleUsage); err != nil {
 		return err
 	}

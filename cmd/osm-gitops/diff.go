@@ -31,7 +31,7 @@ const diffUsage = "osm-gitops diff BASE [HEAD] --machine-deployments DIR|--kubec
 func newDiffCommand() *cobra.Command {
 	var flags diffFlags
 	cmd := &cobra.Command{
-		Use:   "diff BASE [HEAD] --machine-deployments DIR|--kubeconfig FILE|--snapshot FILE",
+		Use:   "diff BASE [HEAD] [--machine-deployments DIR|--kubeconfig FILE|--snapshot FILE]",
 		Short: "say what a change of profiles does to which pools",
 		Long: `Say what a change of profiles does to which pools: what they get at HEAD, merged into
 BASE, that they do not get at BASE. BASE and HEAD are revisions of a Git repository;
@@ -42,13 +42,14 @@ The pools come from
   --kubeconfig FILE          a cluster, read with your rights; Secrets are not read
   --snapshot FILE            a file of osm-gitops snapshot, or the ConfigMap that the
                              controller publishes with --publish-snapshot
+or, without any of these, from the folder that .osm-gitops.yaml names as pools.
 
 Nothing that is printed holds a credential: everything is rendered with placeholders.
 
 The exit status is 0, also where pools differ; with --exit-code it is 1 then. It is 1 where
 HEAD holds a file that would be refused, or a pool cannot have what it would get, which is
 printed nevertheless; and where something cannot be read. It is 2 for misuse.`,
-		Example: "  osm-gitops diff origin/main --machine-deployments clusters/prod --cluster cluster.yaml\n  osm-gitops diff origin/main HEAD --snapshot pools.json.gz -o markdown",
+		Example: "  osm-gitops diff main\n  osm-gitops diff origin/main --machine-deployments clusters/prod --cluster cluster.yaml\n  osm-gitops diff origin/main HEAD --snapshot pools.json.gz -o markdown",
 		Args:    func(_ *cobra.Command, args []string) error { return flags.check(args) },
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runDiff(cmd.Context(), flags, args, shown(cmd.OutOrStdout(), flags.output), cmd.ErrOrStderr())
@@ -56,7 +57,7 @@ printed nevertheless; and where something cannot be read. It is 2 for misuse.`,
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&flags.repo, "repo", ".", "`FOLDER` of the Git repository, or one inside its work tree")
-	fs.StringVar(&flags.path, "path", "", "`FOLDER` of the profiles in the repository; default its root")
+	fs.StringVar(&flags.path, "path", "", "`FOLDER` of the profiles in the repository; default what its .osm-gitops.yaml says, else its root")
 	flags.pools.bind(fs)
 	fs.StringVarP(&flags.output, "output", "o", "text", "what to print: "+strings.Join(slices.Sorted(maps.Keys(diffOutputs)), ", "))
 	fs.BoolVar(&flags.exitCode, "exit-code", false, "end with status 1 where pools or profiles differ")
@@ -82,6 +83,16 @@ func (f *diffFlags) check(args []string) error {
 	case diffOutputs[f.output] == nil:
 		return misusef("-o text, -o markdown or -o json", "unknown output %q", f.output)
 	}
+	d, err := defaultsAt(f.repo, "")
+	if err != nil {
+		return err
+	}
+	if f.path == "" {
+		if f.path, err = within(f.repo, d.profiles); err != nil {
+			return err
+		}
+	}
+	f.pools.setDefault(d)
 	return f.pools.check(diffUsage)
 }
 

@@ -75,10 +75,8 @@ func runInit(ctx context.Context, f *initFlags, stderr io.Writer) error {
 	if !f.repo.git {
 		next = append(next, "git init -b main && git add . && git commit")
 	}
-	if f.repo.url == "" {
-		next = append(next, "set the URL in deploy/profilesource.yaml")
-	}
-	fmt.Fprintf(stderr, "osm-gitops: next, in %s: %s\n", f.repo.to, strings.Join(append(next, "push", "kubectl apply -f deploy/profilesource.yaml"), "; "))
+	next = append(slices.Concat([]string{"osm-gitops lint"}, f.repo.unset, next), "push", "kubectl apply -f deploy/profilesource.yaml")
+	fmt.Fprintf(stderr, "osm-gitops: next, in %s: %s\n", f.repo.to, strings.Join(next, "; "))
 	return nil
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/osm-gitops/osm-gitops/pkg/lint"
+	"github.com/osm-gitops/osm-gitops/pkg/lint/config"
 	"github.com/osm-gitops/osm-gitops/pkg/lint/format"
 	"github.com/osm-gitops/osm-gitops/pkg/lint/rulebook"
 )
@@ -28,10 +29,11 @@ type lintFlags struct {
 func newLintCommand() *cobra.Command {
 	var flags lintFlags
 	cmd := &cobra.Command{
-		Use:   "lint PATH... [-o " + strings.Join(format.Names(), "|") + "]",
+		Use:   "lint [PATH...] [-o " + strings.Join(format.Names(), "|") + "]",
 		Short: "check profiles before they are merged",
 		Long: `Check profiles before they are merged: files, and folders as a ProfileSource of
-them reads them, without what an .osmignore leaves out.
+them reads them, without what an .osmignore leaves out. Without a PATH it is the folder
+that .osm-gitops.yaml names as profiles.
 
 Each profile is rendered for every provider that it claims with every supported
 kubelet, any two settings together (proxy, registries, external cloud provider,
@@ -45,13 +47,7 @@ accepted and why, are in .osm-gitops.yaml.
 
 Exit status 0: no error and no warning; 1: there are some, or the command failed;
 2: misuse. --severity sets another threshold.`,
-		Example: "  osm-gitops lint profiles\n  osm-gitops lint -o json profiles/osp-ubuntu.yaml",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return misusef("osm-gitops lint PATH...", "no file or folder given")
-			}
-			return nil
-		},
+		Example: "  osm-gitops lint\n  osm-gitops lint --base main profiles\n  osm-gitops lint -o json profiles/osp-ubuntu.yaml",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runLint(cmd.Context(), flags, args, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
@@ -85,6 +81,16 @@ func runLint(ctx context.Context, flags lintFlags, paths []string, stdout, stder
 	if err := flags.check(); err != nil {
 		return err
 	}
+	if len(paths) == 0 {
+		d, err := defaultsAt(".", flags.rules.config)
+		if err != nil {
+			return err
+		}
+		if d.profiles == "" {
+			return misusef("osm-gitops lint PATH...", "no file or folder given, and no %s names one as profiles", config.Name)
+		}
+		paths = []string{d.profiles}
+	}
 	files, unreadable, err := lint.Read(ctx, paths)
 	if err != nil {
 		return err
@@ -92,7 +98,7 @@ func runLint(ctx context.Context, flags lintFlags, paths []string, stdout, stder
 	if len(files)+len(unreadable) == 0 {
 		return fmt.Errorf("%s: there is no file *.yaml or *.yml that is not hidden or ignored", strings.Join(paths, ", "))
 	}
-	rules, err := flags.rules.prepare(ctx, paths)
+	rules, err := flags.rules.prepare(ctx, paths, stderr)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path/filepath"
 	"slices"
@@ -53,7 +54,7 @@ type ruleRun struct {
 }
 
 // prepare reads what the rules need before anything is rendered.
-func (f *ruleFlags) prepare(ctx context.Context, paths []string) (*ruleRun, error) {
+func (f *ruleFlags) prepare(ctx context.Context, paths []string, stderr io.Writer) (*ruleRun, error) {
 	r := &ruleRun{}
 	if err := r.readConfig(f.config, paths[0]); err != nil {
 		return nil, err
@@ -79,6 +80,15 @@ func (f *ruleFlags) prepare(ctx context.Context, paths []string) (*ruleRun, erro
 			return nil, err
 		}
 		r.base = &base
+		if r.config.Pools != "" {
+			folder := filepath.Join(r.folder, filepath.FromSlash(r.config.Pools))
+			pools, err := poolsByProfile(ctx, folder, stderr)
+			if err != nil {
+				warn(stderr, fmt.Errorf("which pools use a profile is not known: pools: %w", err))
+			} else {
+				r.base.Pools = func(profile string) []string { return pools[profile] }
+			}
+		}
 	}
 	return r, nil
 }
@@ -152,6 +162,14 @@ func (r *ruleRun) complete(report *lint.Report) error {
 	report.Missing = append(report.Missing, r.missing...)
 	if r.base != nil {
 		r.base.Documents = report.Documents
+		broken := map[string]bool{}
+		for _, f := range report.Findings {
+			switch f.Rule {
+			case lint.RuleYAML, lint.RuleSchema, lint.RuleUnreadable, lint.RuleOverlay:
+				broken[filepath.Clean(f.Path)] = true
+			}
+		}
+		r.base.Broken = func(name string) bool { return broken[filepath.Clean(name)] }
 		report.Findings = append(report.Findings, r.base.Findings()...)
 	}
 	report.Findings, report.Suppressed = r.config.Apply(report.Findings, time.Now(), func(path string) string { return relativeTo(r.folder, path) })

@@ -21,6 +21,7 @@ import (
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lint/config"
 	"github.com/osm-gitops/osm-gitops/pkg/preview"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/fleet"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
@@ -73,7 +74,7 @@ func (f *poolFlags) check(usage string) error {
 	}
 	switch {
 	case given == 0:
-		return misusef(usage, "say where the pools are: --machine-deployments, --kubeconfig or --snapshot is missing")
+		return misusef(usage, "say where the pools are: --machine-deployments, --kubeconfig or --snapshot is missing, and no %s names a folder of pools", config.Name)
 	case given > 1:
 		return misusef(usage, "of --machine-deployments, --kubeconfig and --snapshot one will do")
 	case f.cluster != "" && f.manifests == "":

@@ -21,6 +21,7 @@ type renderFlags struct {
 
 	ignitionVersion string
 	watch           bool
+	orBuiltin       bool // profile is a default, and a built-in profile may be meant
 	repo            repoFlags
 }
 
@@ -30,7 +31,7 @@ const toFolder = "dir="
 func newRenderCommand() *cobra.Command {
 	var flags renderFlags
 	cmd := &cobra.Command{
-		Use:   "render [--profile FILE|FOLDER | --repo PATH-or-URL] --machine-deployment FILE --cluster FILE [-o osc|bootstrap|provisioning|dir=PATH]",
+		Use:   "render [--profile FILE|FOLDER | --repo PATH-or-URL] [--machine-deployment FILE] --cluster FILE [-o osc|bootstrap|provisioning|dir=PATH]",
 		Short: "print what the nodes of a pool get from a profile",
 		Long: `Print what the nodes of a pool get from a profile, exactly as the controller
 would write it.
@@ -45,7 +46,9 @@ The profile comes from
   --repo PATH-or-URL  a Git repository at --revision REV, without a checkout, as a
                       ProfileSource of it reads it, folder --path; --profile NAME
                       chooses in place of the annotation
-or, with neither, from the built-in profiles.
+or, with neither, from the folder that .osm-gitops.yaml names as profiles, else from
+the built-in profiles. Without --machine-deployment it is the one file in the folder that
+.osm-gitops.yaml names as pools.
 
 -o osc prints the OperatingSystemConfig, with placeholders for credentials.
 -o bootstrap and -o provisioning print the user-data of the two stages, with the
@@ -124,6 +127,9 @@ func isProfileFile(name string) bool {
 }
 
 func runRender(ctx context.Context, flags renderFlags, stdin io.Reader, stdout, stderr io.Writer) error {
+	if err := flags.setDefaults(); err != nil {
+		return err
+	}
 	if err := flags.check(); err != nil {
 		return err
 	}

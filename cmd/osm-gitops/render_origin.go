@@ -59,7 +59,16 @@ func (o origin) profile(ctx context.Context, md *cluster.MachineDeployment) (ren
 		if err != nil {
 			return render.Profile{}, err
 		}
-		return o.chosen(ctx, snap, choice{asked: asked, where: o.flags.profile, object: profile.ObjectName})
+		c := choice{asked: asked, where: o.flags.profile, object: profile.ObjectName}
+		if !o.flags.orBuiltin {
+			return o.chosen(ctx, snap, c)
+		}
+		// As in a cluster: a built-in profile is what a pool gets that nobody else offers.
+		builtin, err := builtinProfiles().Read(ctx)
+		if err != nil {
+			return render.Profile{}, err
+		}
+		return o.chosenOr(ctx, snap, c, builtin)
 	}
 	return o.fileProfile(ctx, asked)
 }
@@ -78,6 +87,27 @@ type choice struct {
 	where  string // for messages
 	object func(name, version, digest string) string
 }
+
+// chosenOr is chosen, or a built-in profile where the snapshot has nothing of the name.
+func (o origin) chosenOr(ctx context.Context, snap *source.Snapshot, c choice, builtin *source.Snapshot) (render.Profile, error) {
+	quiet := o
+	quiet.stderr = io.Discard
+	b, err := quiet.chosen(ctx, builtin, choice{asked: c.asked, where: builtinOnly, object: profile.BuiltinObjectName})
+	if err != nil {
+		return o.chosen(ctx, snap, c) // there is no built-in one
+	}
+	p, err := o.chosen(ctx, snap, c)
+	var none *unknownProfileError
+	if errors.As(err, &none) {
+		return b, nil
+	}
+	return p, err
+}
+
+// unknownProfileError says that there is no profile of a name.
+type unknownProfileError struct{ error }
+
+func (e *unknownProfileError) Unwrap() error { return e.error }
 
 // chosen takes the current version of a profile out of a snapshot, as the
 // controller would apply it. What is wrong with other files is a warning.
@@ -107,7 +137,7 @@ func (o origin) chosen(ctx context.Context, snap *source.Snapshot, c choice) (re
 		for _, v := range cat.Current {
 			names = append(names, v.Name)
 		}
-		return render.Profile{}, unknownProfile(c, names)
+		return render.Profile{}, &unknownProfileError{unknownProfile(c, names)}
 	}
 	v := cat.Current[i]
 	doc, err := ix.Document(ctx, snap, v)

@@ -24,6 +24,7 @@ type scaffoldFlags struct {
 	url        string
 	owners     string
 	namespace  string
+	unset      []string // what is left to be set in what was written
 }
 
 func (f *scaffoldFlags) bind(fs *pflag.FlagSet) {
@@ -37,7 +38,7 @@ func (f *scaffoldFlags) bindContent(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.force, "force", false, "write to a folder that is not empty; no file is overwritten")
 	fs.StringVar(&f.host, "ci", scaffold.GitHub, "`HOST` to write CI for: github, gitlab or none")
 	fs.StringVar(&f.url, "url", "", "`URL` from which controllers fetch the repository, for the ProfileSource")
-	fs.StringVar(&f.owners, "owners", "", "`TEAMS` that must approve changes, as a CODEOWNERS file names them")
+	fs.StringVar(&f.owners, "owners", "", "`OWNERS` who must approve changes, such as @example/platform: users, teams or addresses, with blanks between several")
 	fs.StringVar(&f.namespace, "namespace", "kube-system", "`NAMESPACE` of the controller")
 }
 
@@ -50,6 +51,9 @@ func (f *scaffoldFlags) check() error {
 	}
 	if strings.ContainsAny(f.owners, "\n\r") {
 		return misusef("--owners @example/platform", "--owners: is more than one line")
+	}
+	if owner := scaffold.BadOwner(f.host, f.owners); owner != "" {
+		return misusef("--owners @example/platform", "--owners: %q is no owner, and a line with it would be passed over, so that nobody had to approve: write @USER, @ORGANIZATION/TEAM or an address, with blanks between several", owner)
 	}
 	if u, err := url.Parse(f.url); err == nil && u.User != nil {
 		if _, secret := u.User.Password(); secret {
@@ -99,6 +103,7 @@ func (f *scaffoldFlags) write(c content, stderr io.Writer) error {
 		return err
 	}
 	fmt.Fprintf(stderr, "osm-gitops: wrote %d files to %s\n", len(files), f.to)
+	f.unset = scaffold.Unset(files)
 	if !f.git {
 		return nil
 	}

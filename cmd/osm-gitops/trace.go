@@ -42,7 +42,8 @@ KIND/NAME is one of
   machine/[NAMESPACE/]NAME
   machinedeployment/[NAMESPACE/]NAME  with its nodes
   osc/NAME                          an OperatingSystemConfig
-  osp/[NAMESPACE/]NAME              an OperatingSystemProfile, with its pools and nodes
+  osp/[NAMESPACE/]NAME              an OperatingSystemProfile, with its pools and nodes; or a
+                                    profile as its file and the pools name it, with its versions
   secret/NAME                       a Secret of cloud-init-settings; its data is not read
   commit/ID                         what comes from a commit: profiles, pools, nodes
 

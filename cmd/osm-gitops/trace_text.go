@@ -22,6 +22,7 @@ func traceText(t *tracing) string {
 		field(&b, "DISAGREES", d)
 	}
 	chain(&b, t.Steps)
+	versionLines(&b, t.Versions)
 	poolLines(&b, t.Pools)
 	bornLines(&b, t.Born)
 	diffLines(&b, t.Diff)
@@ -38,6 +39,8 @@ func field(b *strings.Builder, name, value string) {
 func answer(b *strings.Builder, t *audit.Trail) {
 	if t.Version != "" {
 		field(b, "profile", t.Profile+" "+t.Version)
+	} else if len(t.Versions) > 0 {
+		field(b, "profile", t.Profile)
 	} else if t.Commit == nil && t.Born == nil {
 		field(b, "profile", "not known")
 	}
@@ -136,6 +139,23 @@ func chain(b *strings.Builder, steps []audit.Step) {
 		if len(facts) > 0 {
 			fmt.Fprintf(b, "%s    %s\n", below, strings.Join(facts, ", "))
 		}
+	}
+}
+
+func versionLines(b *strings.Builder, versions []audit.ProfileVersion) {
+	if len(versions) > 0 {
+		fmt.Fprintln(b, "versions")
+	}
+	for _, v := range versions {
+		object := v.Object
+		if object == "" {
+			object = "no object is left"
+		}
+		current := ""
+		if v.Current {
+			current = "current"
+		}
+		fmt.Fprintf(b, "  %s: %s\n", v.Version, joined(", ", current, object, v.Commit, v.Author, v.CommittedAt, plural(v.Pools, "pool"), plural(v.Nodes, "node")))
 	}
 }
 

@@ -66,13 +66,22 @@ func (l *Linter) Run(ctx context.Context, files []File) (*Report, error) {
 	r := &Report{}
 	var runs []*run
 	var contents []profile.Contents
+	var others []Finding
 	for _, f := range files {
 		in, err := profile.DecodeFile(f.Path, f.Data)
 		for _, p := range profile.Problems(err) {
 			r.Findings = append(r.Findings, decodeFinding(p))
 		}
+		if in.Empty {
+			r.Findings = append(r.Findings, Finding{Rule: RuleEmptyFile, Severity: SeverityWarning, Path: f.Path,
+				Message: "holds no profile: one that was in it is offered no longer", Fix: "put the profile back, or delete the file"})
+		}
+		for _, o := range in.Others {
+			others = append(others, Finding{Path: f.Path, Line: o.Line, Message: o.Kind})
+		}
 		contents = append(contents, in)
 	}
+	r.Findings = append(r.Findings, passedOver(others)...)
 	overlays := l.overlays(files)
 	docs, overlaid, err := overlays.assemble(ctx, contents)
 	if err != nil {
@@ -142,6 +151,23 @@ func (l *Linter) Run(ctx context.Context, files []File) (*Report, error) {
 	}
 	r.Findings = Sort(withoutBases(overlays.placed(r.Findings, r.Documents), r.Documents))
 	return r, ctx.Err()
+}
+
+// passedOver is one note for all documents of other kinds, at the first of them.
+func passedOver(others []Finding) []Finding {
+	const most = 5 // that a line still holds
+	if len(others) == 0 {
+		return nil
+	}
+	var names []string
+	for _, o := range others[:min(len(others), most)] {
+		names = append(names, fmt.Sprintf("%s is %s", o.Path, o.Message))
+	}
+	text := strings.Join(names, ", ")
+	if more := len(others) - most; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return []Finding{{Rule: RulePassedOver, Severity: SeverityNote, Path: others[0].Path, Line: others[0].Line, Message: text + ": passed over"}}
 }
 
 // decodeFinding is a problem of a file as a finding.

@@ -97,6 +97,13 @@ func TestFindings(t *testing.T) {
 			rule: "schema", at: "permissions: 999", want: "no file mode"},
 		"a relative path in Ignition": {text: strings.Replace(osp{system: "flatcar\n  provisioningUtility: ignition"}.text(), "path: /etc/a", "path: etc/a", 1),
 			rule: "file", at: "path: etc/a", want: "is relative: write the path from the root", file: "etc/a"},
+		"a relative path for cloud-init": {text: strings.Replace(osp{}.text(), "path: /etc/a", "path: etc/a", 1),
+			rule: "file", at: "path: etc/a", want: `"etc/a" is relative, and cloud-init takes it from the folder that it runs in: write "/etc/a"`},
+		"a relative path for Flatcar's cloud-init": {text: strings.Replace(osp{system: "flatcar\n  provisioningUtility: cloud-init"}.text(), "path: /etc/a", "path: etc/a", 1),
+			rule: "file", at: "path: etc/a", want: "is relative"},
+		"another way to write a path": {text: strings.Replace(osp{}.text(), "path: /etc/a", "path: /etc//a", 1),
+			rule: "file", at: "path: /etc//a", want: `write "/etc/a"`},
+		"a file that is empty but for comments":       {text: "# nothing left\n", rule: "empty-file", want: "holds no profile", on: "*"},
 		"a module that cloud-init refuses":            {osp: osp{system: "rockylinux", more: "modules:\n  yum_repos:\n    epel: {name: EPEL}"}, rule: "cloud-init", at: "epel:", want: "missing property 'baseurl'"},
 		"a module in a stage that does not run it":    {osp: osp{provisioning: "modules:\n  runcmd: [echo]"}, rule: "cloud-init", at: "runcmd: [echo]", want: "late stage"},
 		"a unit that nothing starts":                  {osp: osp{provisioning: unitText("a.service", "[Service]\nExecStart=/bin/true")}, rule: "unit", at: "name: a.service", want: "it starts at the next boot only"},
@@ -127,13 +134,27 @@ func TestFindings(t *testing.T) {
 			for _, f := range lintFiles(t, lint.Linter{}, lint.File{Path: "x.yaml", Data: []byte(text)}).Findings {
 				line := strings.Split(text+"\n", "\n")[max(f.Line-1, 0)]
 				found = append(found, fmt.Sprintf("%s:%d %s %q on %q, %q: %s", f.Path, f.Line, f.Rule, line, f.Where, f.File, f.Message))
-				if f.Rule == c.rule && strings.Contains(f.Message, c.want) && strings.Contains(line, c.at) && f.Line > 0 &&
+				if f.Rule == c.rule && strings.Contains(f.Message, c.want) && strings.Contains(line, c.at) && (f.Line > 0 || c.at == "") &&
 					(f.Where == c.on || c.on == "*") && f.File == unitFileOr(c.file, f.File) {
 					return
 				}
 			}
 			t.Errorf("no %q at %q that says %q on %q; found:\n%s", c.rule, c.at, c.want, c.on, strings.Join(found, "\n"))
 		})
+	}
+}
+
+// TestPassedOver: what a repository has beside profiles is one note, and no more.
+func TestPassedOver(t *testing.T) {
+	files := []lint.File{{Path: "profiles/a.yaml", Data: []byte(osp{}.text())}}
+	for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
+		files = append(files, lint.File{Path: "pools/" + name + ".yaml", Data: []byte("apiVersion: cluster.k8s.io/v1alpha1\nkind: MachineDeployment\n")})
+	}
+	files = append(files, lint.File{Path: "kustomization.yaml", Data: []byte("apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n")})
+	r := lintFiles(t, lint.Linter{}, files...)
+	if len(r.Findings) != 1 || r.Findings[0].Rule != lint.RulePassedOver || r.Findings[0].Severity != lint.SeverityNote || r.Profiles != 1 ||
+		!strings.HasPrefix(r.Findings[0].Message, "pools/a.yaml is a MachineDeployment, pools/b.yaml is a MachineDeployment,") || !strings.HasSuffix(r.Findings[0].Message, " and 1 more: passed over") {
+		t.Errorf("got %+v", r.Findings)
 	}
 }
 

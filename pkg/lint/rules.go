@@ -19,6 +19,8 @@ const (
 	RuleOverlay     = "overlay"
 	RuleBaseMoved   = "base-moved"
 	RuleIncomplete  = "incomplete"
+	RuleEmptyFile   = "empty-file"
+	RulePassedOver  = "not-a-profile"
 )
 
 var engineRules = []Rule{
@@ -28,6 +30,10 @@ var engineRules = []Rule{
 		"A cluster refuses the file, and keeps the profile as it was before. Mend the line that is named, or the one above it."},
 	{RuleSchema, SeverityError, "The document is no OperatingSystemProfile.",
 		"Fields that are unknown, missing or of the wrong type, names and versions that are none. A cluster refuses the file."},
+	{RuleEmptyFile, SeverityWarning, "The file holds nothing, or comments only.",
+		"A profile that was in it is no longer offered: pools that have it keep it, and new ones are refused. Put the profile back, or delete the file, which says what is meant."},
+	{RulePassedOver, SeverityNote, "Files that hold manifests of other kinds, which no ProfileSource reads.",
+		"ProfileSources, MachineDeployments and cluster files may lie beside profiles, and are not checked. Name the folder of the profiles, or set `profiles` in .osm-gitops.yaml, to look at those alone."},
 	{RuleDuplicate, SeverityError, "Two files have the same profile and version.",
 		"Which of them counted would be chance, so a cluster refuses both. Remove one, or give it another name or version."},
 	{RuleTemplate, SeverityError, "A template cannot be parsed, or fails for pools that the profile claims.",

@@ -50,9 +50,10 @@ func Compare(ctx context.Context, c Comparison) (*Report, error) {
 		Base:     Revision{Name: notes.Clean(c.BaseName), Commit: string(c.Base.Head)},
 		Head:     Revision{Name: notes.Clean(c.HeadName), Commit: string(c.Head.Head)},
 		Profiles: profileChanges(before.own.cat, after.own.cat), Refused: refused, Pools: len(results),
-		Notes: collisions(before.own.cat, after.own.cat, &c.Fleet),
+		Notes: append(unraised(before.own.cat, after.own.cat), collisions(before.own.cat, after.own.cat, &c.Fleet)...),
 	}
 	r.fold(results)
+	r.Verdict = r.verdict()
 	return r, nil
 }
 
@@ -116,8 +117,8 @@ func profileChanges(was, is *profile.Catalogue) []ProfileChange {
 // lower reports whether a version is below another. What was edited, "-dirty.", is a
 // pre-release by its name only.
 func lower(version, than string) bool {
-	version, _, _ = strings.Cut(version, "-dirty.")
-	than, _, _ = strings.Cut(than, "-dirty.")
+	version, _, _ = strings.Cut(version, dirty)
+	than, _, _ = strings.Cut(than, dirty)
 	return version != than && profile.SortVersions([]string{version, than})[0] == than
 }
 
@@ -141,6 +142,20 @@ func claimed(is *profile.Catalogue, fleet *Fleet) []Refused {
 				Path: notes.Clean(v.CurrentPath), Profile: notes.Clean(v.Name), Version: notes.Clean(v.Version),
 				Message: fmt.Sprintf("profile %s is already offered by ProfileSource %s: remove it from one of the two sources", notes.Clean(v.Name), notes.Clean(other)),
 			})
+		}
+	}
+	return out
+}
+
+// unraised tell of edited profiles that keep a version which stands for other content:
+// nothing refuses them as they are, and everything does once they are committed.
+func unraised(was, is *profile.Catalogue) []string {
+	var out []string
+	for _, v := range is.Current {
+		written, _, edited := strings.Cut(v.Version, dirty)
+		used := slices.ContainsFunc(was.History[v.Name], func(h profile.Version) bool { return h.Version == written && h.Digest != v.Digest })
+		if edited && used {
+			out = append(out, fmt.Sprintf("profile %s is edited, and its version is still %s: once it is committed it is refused; raise spec.version in %s", notes.Clean(v.Name), written, notes.Clean(v.CurrentPath)))
 		}
 	}
 	return out
@@ -269,11 +284,13 @@ func (c Comparison) render(ctx context.Context, p Pool, was, is choice, r *resul
 		return err
 	}
 	in := input(p, settings, after)
-	old, oldErr := c.before(ctx, p, was)
-	if old != nil {
-		// Version, commit and path differ anyhow: what comes with them is the question.
-		in.Profile.Provenance = old.provenance
-	} else {
+	in.Profile.Provenance = is.merged(after.Provenance)
+	before, oldErr := c.before(ctx, p, was)
+	var old *rendered
+	if before != nil {
+		old, oldErr = c.rendered(*before)
+	}
+	if old == nil {
 		r.from = "" // what it could not have is no reason to say nothing of what it gets
 	}
 	got, err := c.rendered(in)
@@ -288,14 +305,25 @@ func (c Comparison) render(ctx context.Context, p Pool, was, is choice, r *resul
 	r.affected.UserData = got.size
 	if old != nil {
 		r.affected.UserData.Before = old.size.After
+		// Version and path differ anyhow. Files that differ in these alone are left out, and
+		// of the others everything is shown that differs: it is what nodes have and get.
+		before.Profile.Provenance = in.Profile.Provenance
+		alike, err := c.rendered(*before)
+		if err != nil { // it asks about the version
+			alike = old
+		}
 		r.files = old.Compare(got.Rendering, notes.Mask)
+		other := alike.Compare(got.Rendering, nil)
+		r.files = slices.DeleteFunc(r.files, func(f FileDiff) bool {
+			return !slices.ContainsFunc(other, func(o FileDiff) bool { return o.Stage == f.Stage && o.Path == f.Path })
+		})
 	}
 	r.fold = foldKey(p, r)
 	return nil
 }
 
-// before renders what a pool has at base; nil is nothing. The error says why.
-func (c Comparison) before(ctx context.Context, p Pool, was choice) (*rendered, error) {
+// before is what renders what a pool has at base; nil is nothing. The error says why.
+func (c Comparison) before(ctx context.Context, p Pool, was choice) (*render.Input, error) {
 	if was.from == nil {
 		return nil, nil
 	}
@@ -303,14 +331,47 @@ func (c Comparison) before(ctx context.Context, p Pool, was choice) (*rendered, 
 	if err != nil {
 		return nil, err
 	}
-	return c.rendered(input(p, c.Fleet.Settings[p.Settings], prof))
+	in := input(p, c.Fleet.Settings[p.Settings], prof)
+	in.Profile.Provenance = was.merged(prof.Provenance)
+	return &in, nil
 }
+
+// placeholder stands for commits, of which nobody knows which it will be before the merge.
+// It is like one, so that a template that shortens it renders.
+const placeholder = "e4b1c09d7f26a85301be94d7c62f80a15d3e7b94"
+
+// What is shown in place of a commit, of the address that the controller fetches from, and
+// of the digest of the configuration.
+const (
+	PlaceholderCommit     = "{commit}"
+	placeholderRepository = "{repository}"
+	placeholderDigest     = "{config-digest}"
+)
+
+// neutral are the forms in which a placeholder is shown: whole, and as it is abbreviated.
+func neutral(inputDigest string) *strings.Replacer {
+	const usual, short = 12, 7
+	return strings.NewReplacer(render.ShortDigest(inputDigest), placeholderDigest,
+		placeholder, PlaceholderCommit, placeholder[:usual], PlaceholderCommit, placeholder[:short], PlaceholderCommit)
+}
+
+// merged is what nodes are told of a profile once it is merged: an edited file has the
+// version that is written in it, and a commit.
+func (c choice) merged(p render.Provenance) render.Provenance {
+	p.Version, _, _ = strings.Cut(p.Version, dirty)
+	if !c.builtin {
+		p.Commit, p.Change, p.Repository = placeholder, placeholder, placeholderRepository
+	}
+	return p
+}
+
+// dirty is in the version of what is not committed.
+const dirty = "-dirty."
 
 // rendered is a rendering with its size.
 type rendered struct {
 	*Rendering
-	provenance render.Provenance
-	size       UserData
+	size UserData
 }
 
 // nodeTokenBytes is the length of the token that stands in the documents, with a margin: one
@@ -337,11 +398,11 @@ func (c Comparison) rendered(in render.Input) (*rendered, error) {
 		return nil, err
 	}
 	in, _ = in.Split()
-	files, err := rendering(c.Engine, in, out, strings.NewReplacer(render.ShortDigest(out.Record.Digests.Input), "{config-digest}"))
+	files, err := rendering(c.Engine, in, out, neutral(out.Record.Digests.Input))
 	if err != nil {
 		return nil, err
 	}
-	return &rendered{files, in.Profile.Provenance, UserData{
+	return &rendered{files, UserData{
 		After: len(out.Bootstrap), Counted: in.Pool.UserDataSize(out.Bootstrap), Limit: in.Pool.UserDataLimit(),
 	}}, nil
 }

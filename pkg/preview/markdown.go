@@ -31,17 +31,17 @@ const closing = "</details>\n\n"
 
 func (r *Report) markdown(limit int) string {
 	c := comment{left: limit - 400} // for what is said of what is left out
-	c.add(CommentMarker + "\n" + fmt.Sprintf("**%s**\n\n%s → %s\n\n", r.summary(), code(r.Base.String()), code(r.Head.String())))
+	c.add(CommentMarker + "\n" + fmt.Sprintf("**%s**\n\n%s → %s\n\n", r.Verdict, code(r.Base.String()), code(r.Head.String())))
 	for _, p := range r.Profiles {
 		c.add("- " + p.sentence(code) + "\n")
 	}
+	c.refused(r)
 	for i, note := range r.Notes {
 		if i == 0 {
-			c.add("\n**Other ProfileSources**\n\n")
+			c.add("\n**Notes**\n\n")
 		}
 		c.add("- " + code(notes.Shorten(note, maxSaid)) + "\n")
 	}
-	c.refused(r)
 	c.b.WriteString("\n")
 	var sections []section
 	for _, change := range r.Changes {
@@ -52,6 +52,9 @@ func (r *Report) markdown(limit int) string {
 	tail := c.unchanged(r.Unchanged)
 	c.sections(sections)
 	c.b.WriteString(tail)
+	if r.hasPlaceholder() {
+		fmt.Fprintf(&c.b, "_%s._\n\n", placeholderNote)
+	}
 	if c.omitted > 0 {
 		fmt.Fprintf(&c.b, "_%s left out, for a comment holds no more: `osm-gitops diff` prints everything with `-o text`._\n", counted(c.omitted, "part"))
 	}

@@ -2,13 +2,17 @@ package preview
 
 // Report is what differs for pools between two revisions. It holds no credential.
 type Report struct {
+	// Verdict says in a sentence whether head can be merged, and what it changes.
+	Verdict string `json:"verdict"`
+
 	Base Revision `json:"base"`
 	Head Revision `json:"head"`
 	// Profiles that are others at head, by name.
 	Profiles []ProfileChange `json:"profiles"`
 	// Refused is what head holds and no cluster would take, by path.
 	Refused []Refused `json:"refused"`
-	// Notes are about profiles that other ProfileSources offer as well.
+	// Notes are about profiles that other ProfileSources offer as well, and about edited
+	// ones whose version was not raised.
 	Notes []string `json:"notes,omitempty"`
 	// Changes are the pools that get something else, those with the same difference
 	// together: the largest group first.

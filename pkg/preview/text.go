@@ -13,7 +13,7 @@ const maxNames = 20
 // Text is a report for a terminal.
 func (r *Report) Text() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s -> %s\n", r.Base, r.Head)
+	fmt.Fprintf(&b, "%s\n%s -> %s\n", r.Verdict, r.Base, r.Head)
 	for _, p := range r.Profiles {
 		fmt.Fprintf(&b, "  %s\n", p.sentence(plain))
 	}
@@ -26,12 +26,14 @@ func (r *Report) Text() string {
 	for _, note := range r.Notes {
 		fmt.Fprintf(&b, "note: %s\n", note)
 	}
-	fmt.Fprintln(&b, r.summary())
 	for _, f := range r.Refusals {
 		fmt.Fprintf(&b, "\nREFUSED%s: %s\n  %s\n", f.since(), names(f.Pools, plain), indented(f.Reason))
 	}
 	for _, c := range r.Changes {
 		c.text(&b)
+	}
+	if r.hasPlaceholder() {
+		fmt.Fprintf(&b, "\nnote: %s\n", placeholderNote)
 	}
 	for i, u := range r.Unchanged {
 		if i == 0 {
@@ -82,6 +84,47 @@ func (p ProfileChange) sentence(q quote) string {
 		return fmt.Sprintf("%s removed, which was %s: %s", q(p.Name), q(p.From), q(p.Path))
 	}
 	return fmt.Sprintf("%s %s -> %s %s: %s", q(p.Name), q(p.From), q(p.To), p.Change, q(p.Path))
+}
+
+// placeholderNote says what a placeholder stands for.
+const placeholderNote = PlaceholderCommit + ", " + placeholderRepository + " and " + placeholderDigest + " are placeholders: what they will be is known once this is merged"
+
+// hasPlaceholder reports whether a difference shows one.
+func (r *Report) hasPlaceholder() bool {
+	for _, c := range r.Changes {
+		for _, f := range c.Files {
+			for _, p := range []string{PlaceholderCommit, placeholderRepository, placeholderDigest} {
+				if strings.Contains(f.Diff, p) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// verdict says first whether head is refused, and why, then what it changes.
+func (r *Report) verdict() string {
+	var wrong []string
+	if n := len(r.Refused); n > 0 {
+		wrong = append(wrong, counted(n, "mistake")+" in files")
+	}
+	pools := 0
+	for _, f := range r.Refusals {
+		if !f.Before {
+			pools += len(f.Pools)
+		}
+	}
+	if pools > 0 {
+		wrong = append(wrong, counted(pools, "pool")+" without what they ask for")
+	}
+	switch {
+	case len(wrong) > 0:
+		return "REFUSED: " + strings.Join(wrong, ", ") + ". " + r.summary()
+	case len(r.Changes) == 0 && len(r.Profiles) == 0:
+		return "No change. " + r.summary()
+	}
+	return r.summary()
 }
 
 // summary counts.

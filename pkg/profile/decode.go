@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -12,11 +13,13 @@ import (
 	"unicode/utf8"
 
 	"github.com/Masterminds/semver/v3"
+	"github.com/agext/levenshtein"
 	goyaml "github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/parser"
 	"go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 )
@@ -140,6 +143,18 @@ type Contents struct {
 	Profiles []Document
 	// Overlays come to a profile each once their base is known; see Resolve.
 	Overlays []Overlay
+	// Others are the documents of other known kinds, which are passed over.
+	Others []Other
+	// Empty says that the file has no document: nothing, or comments only.
+	Empty bool
+}
+
+// Other is a document of a kind that a repository of profiles may hold beside them.
+type Other struct {
+	// Kind completes the sentence "it is ...", such as "a ProfileSource".
+	Kind string
+	// Line on which it begins.
+	Line int
 }
 
 // Decode reads every profile in a file that holds no ProfileOverlay. For the rest see
@@ -155,8 +170,9 @@ func Decode(path string, data []byte) ([]Document, error) {
 
 // DecodeFile reads every profile and every ProfileOverlay in a file: strictly, so that
 // a misspelt or repeated field is an error, and whole, so that the error names all
-// that is wrong. The error is one or more *Problem joined; see Problems. Empty
-// documents and kustomize's own are passed over.
+// that is wrong. The error is one or more *Problem joined; see Problems. Passed over are
+// empty documents, kustomize's own, and manifests that a repository of profiles has
+// beside them; see Contents.Others.
 func DecodeFile(path string, data []byte) (Contents, error) {
 	f := file{path: path}
 	if len(data) > maxFileBytes {
@@ -167,7 +183,7 @@ func DecodeFile(path string, data []byte) (Contents, error) {
 		f.problem(1+bytes.Count(data[:i], []byte("\n")), "", errors.New("is not text in UTF-8: save it without control characters"))
 		return Contents{}, f.err()
 	}
-	var in Contents
+	in := Contents{Empty: true}
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	for n := 0; ; n++ {
 		var node yaml.Node
@@ -271,7 +287,11 @@ func syntaxError(data []byte, err error) (int, error) {
 	if nestedDeeply(data) {
 		// The other parser has no limit: 300,000 times "[" kept it busy for minutes.
 	} else if _, where := parser.ParseBytes(data, 0); errors.As(where, &syntax) && syntax.GetToken() != nil {
-		return syntax.GetToken().Position.Line, fmt.Errorf("is no YAML: %s", syntax.GetMessage())
+		message := syntax.GetMessage()
+		if strings.Contains(message, "\t") || strings.Contains(message, "tab character") {
+			message = "a tab stands where YAML wants spaces: indent the line with spaces" // a tab looks like them
+		}
+		return syntax.GetToken().Position.Line, fmt.Errorf("is no YAML: %s", message)
 	}
 	m := yamlLine.FindStringSubmatch(err.Error())
 	if m == nil {
@@ -281,14 +301,30 @@ func syntaxError(data []byte, err error) (int, error) {
 	return line, fmt.Errorf("is no YAML: %s", strings.TrimPrefix(err.Error(), m[0]))
 }
 
-// kinds that a folder of profiles may hold and that are not ours to read.
+// kustomizeGroup is of kinds that a folder of profiles may hold and that are not ours to
+// read.
 const kustomizeGroup = "kustomize.config.k8s.io/"
+
+// others are the kinds beside profiles that a repository of them may hold, by group: who
+// follows it, and the pools to render for. Neither is anything to a ProfileSource.
+var others = map[string][]string{
+	api.GroupVersion.Group:     {"ProfileSource", "NodeProvenance"},
+	osm.GroupVersion.Group:     {"OperatingSystemConfig"},
+	cluster.GroupVersion.Group: {"MachineDeployment", "MachineSet", "Machine"},
+}
+
+// isOther reports whether a document is of another known kind.
+func isOther(apiVersion, kind string) bool {
+	group, _, _ := strings.Cut(apiVersion, "/")
+	return slices.Contains(others[group], kind)
+}
 
 // document reads one YAML document, unless there is none or something is wrong with it.
 func (f *file) document(doc *yaml.Node, in *Contents) {
 	if doc.Kind != yaml.DocumentNode || len(doc.Content) == 0 || isNull(doc.Content[0]) {
 		return
 	}
+	in.Empty = false
 	root := doc.Content[0]
 	if root.Kind != yaml.MappingNode {
 		f.problem(root.Line, "", errors.New("is no OperatingSystemProfile: the document is not a mapping"))
@@ -301,12 +337,57 @@ func (f *file) document(doc *yaml.Node, in *Contents) {
 		f.profile(root, in)
 	case apiVersion == api.GroupVersion.String() && kind == api.KindProfileOverlay:
 		f.overlay(root, in)
+	case isOther(apiVersion, kind):
+		article := "a "
+		if strings.HasPrefix(kind, "O") {
+			article = "an "
+		}
+		in.Others = append(in.Others, Other{Kind: article + kind, Line: root.Line})
+	case isClusterFile(root):
+		in.Others = append(in.Others, Other{Kind: "a cluster file of osm-gitops render", Line: root.Line})
 	case kind == api.KindProfileOverlay:
 		f.problem(root.Line, "", fmt.Errorf("is no ProfileOverlay: apiVersion %q stands where %q belongs", apiVersion, api.GroupVersion.String()))
+	case kind == kindProfile:
+		f.problem(root.Line, "", fmt.Errorf("is no OperatingSystemProfile: apiVersion %q stands where %q belongs", apiVersion, osm.GroupVersion.String()))
+	case nearestKind(kind) != "":
+		f.problem(root.Line, "kind", fmt.Errorf("%q is no kind that belongs here: did you mean %q?", kind, nearestKind(kind)))
 	default:
 		f.problem(root.Line, "", fmt.Errorf("is no OperatingSystemProfile: apiVersion %q and kind %q stand where %q and %q belong; keep other files outside the source's path",
 			apiVersion, kind, osm.GroupVersion.String(), kindProfile))
 	}
+}
+
+// isClusterFile reports whether a document is a file as osm-gitops render --cluster reads
+// it, which is no manifest.
+func isClusterFile(root *yaml.Node) bool {
+	known := 0
+	for i := 0; i+1 < len(root.Content); i += 2 {
+		if !slices.Contains([]string{"settings", "cluster", "profile"}, root.Content[i].Value) {
+			return false
+		}
+		if root.Content[i].Value != "profile" {
+			known++
+		}
+	}
+	return known > 0
+}
+
+// nearestKind is the kind that was probably meant; "" for none.
+func nearestKind(kind string) string {
+	best, bestDistance := "", 4 // three slips of the finger at most
+	known := []string{kindProfile, api.KindProfileOverlay}
+	for _, group := range slices.Sorted(maps.Keys(others)) {
+		known = append(known, others[group]...)
+	}
+	if len(kind) > maxFieldBytes {
+		return ""
+	}
+	for _, k := range known {
+		if n := levenshtein.Distance(strings.ToLower(kind), strings.ToLower(k), nil); n < bestDistance && n < len(k)/2 && kind != k {
+			best, bestDistance = k, n
+		}
+	}
+	return best
 }
 
 // kindProfile is the kind of a profile in full.
@@ -420,9 +501,25 @@ func validateMode(say say, at string, p int32) {
 // both ends: a version also names an object and is put in order.
 var versionPattern = regexp.MustCompile(`^v(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:-((?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)(?:\.(?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*))*))?(?:\+([0-9a-zA-Z-]+(?:\.[0-9a-zA-Z-]+)*))?$`)
 
+// shortVersion is what people write for a version that has three numbers and a "v".
+var shortVersion = regexp.MustCompile(`^[vV]?((?:0|[1-9]\d*)(?:\.(?:0|[1-9]\d*)){0,2})$`)
+
+// nearestVersion is the version that was probably meant, "v1.0.0" of "1.0"; "" for none.
+func nearestVersion(text string) string {
+	const most = 32 // characters of a version that a person meant
+	m := shortVersion.FindStringSubmatch(text)
+	if m == nil || len(text) > most {
+		return ""
+	}
+	return "v" + m[1] + strings.Repeat(".0", 2-strings.Count(m[1], "."))
+}
+
 // ParseVersion reads a profile's version, such as "v1.9.0" or "v1.9.0-rc.1".
 func ParseVersion(v string) (*semver.Version, error) {
 	if !versionPattern.MatchString(v) {
+		if near := nearestVersion(v); near != "" {
+			return nil, fmt.Errorf("%q is no version: write %s", v, near)
+		}
 		return nil, fmt.Errorf("%q is no version: write one like \"v1.2.3\" or \"v1.2.3-rc.1\"", v)
 	}
 	parsed, err := semver.StrictNewVersion(strings.TrimPrefix(v, "v"))

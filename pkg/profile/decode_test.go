@@ -78,6 +78,28 @@ func TestDecodeSeveralDocuments(t *testing.T) {
 
 // The messages are read by people in a condition or in a pull request.
 // TestDecodeSavedFromCluster reads what "kubectl get -o yaml" prints.
+// What a repository has beside its profiles is passed over, with what it is; a profile
+// beside it is read.
+func TestDecodePassesOver(t *testing.T) {
+	const source = "apiVersion: gitops.k8c.io/v1alpha1\nkind: ProfileSource\nspec: {typo: 1}\n"
+	const pool = "apiVersion: cluster.k8s.io/v1alpha1\nkind: MachineDeployment\n"
+	in, err := DecodeFile("f.yaml", []byte(source+"---\n"+pool+"---\ncluster: {server: x}\n---\n"+good))
+	want := []Other{{"a ProfileSource", 1}, {"a MachineDeployment", 5}, {"a cluster file of osm-gitops render", 8}}
+	if diff := cmp.Diff(want, in.Others); diff != "" || err != nil || len(in.Profiles) != 1 || in.Empty {
+		t.Errorf("%v, %d profiles, empty %v\n%s", err, len(in.Profiles), in.Empty, diff)
+	}
+	for text, empty := range map[string]bool{"": true, "# nothing\n---\n": true, pool: false, "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n": false} {
+		if in, err := DecodeFile("f.yaml", []byte(text)); err != nil || in.Empty != empty || len(in.Profiles) > 0 {
+			t.Errorf("%q: %v, empty %v", text, err, in.Empty)
+		}
+	}
+	for _, text := range []string{"apiVersion: gitops.k8c.io/v1alpha1\nkind: ConfigMap\n", "settings: {}\nmore: 1\n", "profile: {}\n"} {
+		if in, err := DecodeFile("f.yaml", []byte(text)); err == nil {
+			t.Errorf("%q is taken for %v", text, in.Others)
+		}
+	}
+}
+
 func TestDecodeSavedFromCluster(t *testing.T) {
 	plain, err := Decode("f.yaml", []byte(good))
 	if err != nil {
@@ -108,14 +130,25 @@ func TestDecodeRefuses(t *testing.T) {
 		want []string
 	}{
 		"a file that is no YAML":    {"a: [1\nb: 2\n", []string{"f.yaml:2: is no YAML"}},
-		"a tab for indentation":     {"a:\n\tb: 1\n", []string{"f.yaml:2: is no YAML"}},
+		"a tab for indentation":     {"a:\n\tb: 1\n", []string{"f.yaml:2: is no YAML: a tab stands where YAML wants spaces: indent the line with spaces"}},
+		"a tab after spaces":        {strings.Replace(good, "  osName:", "\tosName:", 1), []string{"a tab stands where YAML wants spaces"}},
+		"a tab in a text block":     {"a: |\n  x\n\ty\n", []string{"f.yaml:3: is no YAML: a tab stands where YAML wants spaces"}},
 		"a slip deep in a file":     {strings.Replace(good, "    files:", "   files:", 1), []string{"f.yaml:15: is no YAML"}},
 		"a list":                    {"- a\n", []string{"f.yaml:1: is no OperatingSystemProfile: the document is not a mapping"}},
 		"another kind":              {"apiVersion: v1\nkind: ConfigMap\n", []string{`f.yaml:1: is no OperatingSystemProfile: apiVersion "v1" and kind "ConfigMap"`}},
 		"a misspelt field":          {strings.Replace(good, "osVersion:", "osVersoin:", 1), []string{`f.yaml:7: spec.osVersoin: is no field of spec: did you mean "osVersion"?`, "f.yaml:6: spec.osVersion: is required"}},
 		"a field given twice":       {strings.Replace(good, "  version: v1.0.0\n", "  version: v1.0.0\n  version: v1.0.1\n", 1), []string{"f.yaml:9: spec.version: is given twice, first on line 8"}},
 		"a number for a text":       {strings.Replace(good, `"24.04"`, "24.04", 1), []string{"f.yaml:7: spec.osVersion: must be text, and 24.04 is read as a number: put it in quotes"}},
-		"a wrong version":           {strings.Replace(good, "v1.0.0", "1.0", 1), []string{`f.yaml:8: spec.version: must be text`}},
+		"a wrong version":           {strings.Replace(good, "v1.0.0", "1.0", 1), []string{`f.yaml:8: spec.version: 1.0 is no version, and is read as a number: write v1.0.0`}},
+		"a version with zeros":      {strings.Replace(good, "v1.0.0", "1.10", 1), []string{`f.yaml:8: spec.version: 1.10 is no version, and is read as a number: write v1.10.0`}},
+		"a version in quotes":       {strings.Replace(good, "v1.0.0", `"1.0"`, 1), []string{`f.yaml:8: spec.version: "1.0" is no version: write v1.0.0`}},
+		"a version without v":       {strings.Replace(good, "v1.0.0", "1.2.3", 1), []string{`f.yaml:8: spec.version: "1.2.3" is no version: write v1.2.3`}},
+		"a word for a version":      {strings.Replace(good, "v1.0.0", "one", 1), []string{`f.yaml:8: spec.version: "one" is no version: write one like "v1.2.3"`}},
+		"a mode that is not octal":  {strings.Replace(good, "755", "0999", 1), []string{`0999 is no file mode: 9 is no octal digit; write the digits as chmod takes them, such as 644`}},
+		"a mode in quotes":          {strings.Replace(good, "755", `"0644"`, 1), []string{`must be a whole number, and "0644" is text: write 644, without quotes`}},
+		"a misspelt kind":           {strings.Replace(good, "kind: OperatingSystemProfile", "kind: OperatingSytemProfile", 1), []string{`kind: "OperatingSytemProfile" is no kind that belongs here: did you mean "OperatingSystemProfile"?`}},
+		"a misspelt overlay":        {"apiVersion: gitops.k8c.io/v1alpha1\nkind: ProfilOverlay\n", []string{`f.yaml:1: kind: "ProfilOverlay" is no kind that belongs here: did you mean "ProfileOverlay"?`}},
+		"another API of the kind":   {strings.Replace(good, "operatingsystemmanager.k8c.io/v1alpha1", "operatingsystemmanager.k8c.io/v1", 1), []string{`is no OperatingSystemProfile: apiVersion "operatingsystemmanager.k8c.io/v1" stands where "operatingsystemmanager.k8c.io/v1alpha1" belongs`}},
 		"a version with a prefix":   {strings.Replace(good, "v1.0.0", "release-v1.0.0", 1), []string{`f.yaml:8: spec.version: "release-v1.0.0" is no version: write one like "v1.2.3"`}},
 		"an unknown system":         {strings.Replace(good, "ubuntu", "sles", 1), []string{`f.yaml:6: spec.osName: "sles" is none of flatcar, rhel`}},
 		"an unknown provider":       {strings.Replace(good, "name: aws", "name: awz", 1), []string{`f.yaml:10: spec.supportedCloudProviders[0].name: "awz" is none of aws`}},

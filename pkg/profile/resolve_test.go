@@ -268,7 +268,7 @@ func TestDecodeOverlay(t *testing.T) {
 		"a range for a base":          {strings.Replace(over, "version: v1.0.0}", `version: "~1.0"}`, 1), `over.yaml:7: spec.from.version: "~1.0" is no version`},
 		"itself":                      {strings.Replace(over, "{profile: osp-base, version: v1.0.0}", "{profile: osp-over, version: v2.0.0}", 1), "spec.from: is the overlay itself"},
 		"another API":                 {strings.Replace(over, "gitops.k8c.io/v1alpha1", "gitops.k8c.io/v1", 1), `is no ProfileOverlay: apiVersion "gitops.k8c.io/v1" stands where "gitops.k8c.io/v1alpha1" belongs`},
-		"no version":                  {strings.Replace(over, "v2.0.0", "2", 1), "spec.version: must be text"},
+		"no version":                  {strings.Replace(over, "v2.0.0", "2", 1), "spec.version: 2 is no version, and is read as a number: write v2.0.0"},
 		"a file without content":      {over + "  bootstrapConfig: {files: {add: [{path: /x, content: {}}]}}\n", "has no inline"},
 		"nothing to replace":          {over + "  bootstrapConfig: {files: {replace: [{path: /x}]}}\n", "replaces nothing: give it content, permissions, or both"},
 		"a unit with nothing":         {over + "  bootstrapConfig: {units: {replace: [{name: x.service}]}}\n", "replaces nothing"},

@@ -234,6 +234,10 @@ func (d *decoder) scalar(n *yaml.Node, v reflect.Value, field string) {
 	switch v.Kind() {
 	case reflect.String:
 		if n.Tag != "!!str" && n.Tag != "!!timestamp" {
+			if near := nearestVersion(n.Value); near != "" && (field == "version" || strings.HasSuffix(field, ".version")) {
+				d.problem(n, field, "%s is no version, and is read as a number: write %s", n.Value, near)
+				return
+			}
 			d.problem(n, field, "must be text, and %s is read as a %s: put it in quotes", n.Value, tagName(n.Tag))
 			return
 		}
@@ -251,7 +255,12 @@ func (d *decoder) scalar(n *yaml.Node, v reflect.Value, field string) {
 		v.SetBool(b)
 	case reflect.Int32:
 		i, err := strconv.ParseInt(n.Value, 10, 32)
+		bad := strings.IndexAny(n.Value, "89")
 		switch {
+		case err == nil && n.Value[0] == '0' && bad >= 0:
+			d.problem(n, field, "%s is no file mode: %c is no octal digit; write the digits as chmod takes them, such as 644", n.Value, n.Value[bad])
+		case err == nil && n.Tag == "!!str":
+			d.problem(n, field, "must be a whole number, and %q is text: write %d, without quotes", n.Value, i)
 		case err != nil || n.Tag != "!!int":
 			d.problem(n, field, "must be a whole number, not %q", n.Value)
 		case len(n.Value) > 1 && n.Value[0] == '0':

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	_ "embed"
 	"errors"
+	"path"
 	"regexp"
 	"slices"
 	"strconv"
@@ -25,18 +26,18 @@ import (
 var cloudInitSchema []byte
 
 // Findings says what in a profile renders, but will not do on a node what its author
-// expects: cloud-init modules that cloud-init's schema refuses or that never run, and
-// units that nothing starts. Nodes get such a profile all the same, since existing
+// expects: paths that depend on where cloud-init runs, cloud-init modules that its schema
+// refuses or that never run, and units that nothing starts. Nodes get such a profile all the same, since existing
 // fleets have some.
 //
 // It reads a schema and every text of the profile, which takes milliseconds: it is
 // for people who write profiles, and Render never calls it. Each finding has what an
 // error of Check has, the line included.
 func (p Profile) Findings() []*InvalidError {
+	findings := p.pathFindings()
 	if p.Spec.OSName == osm.OperatingSystemFlatcar {
-		return nil // coreos-cloudinit has no schema, and starts units itself
+		return p.of("", findings) // coreos-cloudinit has no schema, and starts units itself
 	}
-	var findings []*InvalidError
 	for _, s := range []struct {
 		name   string
 		config *osm.OSPConfig
@@ -48,6 +49,38 @@ func (p Profile) Findings() []*InvalidError {
 		}
 	}
 	return p.of("", findings)
+}
+
+// pathFindings are the paths of files that are not the file's name from the root: cloud-init
+// takes a relative one from the folder that it happens to run in, and two names of one file
+// are not noticed. Ignition refuses such paths, and Check says so.
+func (p Profile) pathFindings() []*InvalidError {
+	if p.Spec.ProvisioningUtility == osm.ProvisioningUtilityIgnition {
+		return nil
+	}
+	var findings []*InvalidError
+	check := func(stage, field string, files []osm.File) {
+		for i, f := range files {
+			at := field + "[" + strconv.Itoa(i) + "].path"
+			clean := path.Join("/", f.Path)
+			switch {
+			case f.Path == "": // which the decoder refuses
+			case !path.IsAbs(f.Path):
+				findings = append(findings, inStage(stage, problem(at, "%q is relative, and cloud-init takes it from the folder that it runs in: write %q", f.Path, clean))...)
+			case f.Path != clean:
+				findings = append(findings, inStage(stage, problem(at, "%q is another way to write %q, which is not noticed where that is named too: write %q", f.Path, clean, clean))...)
+			}
+		}
+	}
+	for stage, config := range map[string]*osm.OSPConfig{stageBootstrap: &p.Spec.BootstrapConfig, stageProvisioning: &p.Spec.ProvisioningConfig} {
+		root := "spec." + stage + "Config"
+		check(stage, root+".files", config.Files)
+		for i, runtime := range config.SupportedContainerRuntimes {
+			check(stage, root+".supportedContainerRuntimes["+strconv.Itoa(i)+"].files", runtime.Files)
+		}
+	}
+	slices.SortFunc(findings, func(a, b *InvalidError) int { return strings.Compare(a.Field, b.Field) })
+	return findings
 }
 
 // moduleFindings validates the modules as they stand in the document of a node.

@@ -1,6 +1,7 @@
 package scaffold
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"path"
@@ -43,6 +44,32 @@ type Repository struct {
 // unknownURL stands in a ProfileSource until somebody knows better.
 const unknownURL = "https://git.example.com/SET/THIS.git"
 
+// An owner as GitHub takes one, @user, @organization/team or the address of one, in
+// https://docs.github.com/en/repositories/managing-your-repositorys-settings-and-features/customizing-your-repository/about-code-owners,
+// and what GitLab takes beside, nested groups and @@role, in
+// https://docs.gitlab.com/user/project/codeowners/reference/. Both pass over a line with
+// anything else, so that nobody has to approve.
+var (
+	address     = regexp.MustCompile(`^[^@\s#,]+@[^@\s#,]+\.[^@\s#,]+$`)
+	githubOwner = regexp.MustCompile(`^@[A-Za-z0-9][\w-]*(/[A-Za-z0-9][\w.-]*)?$`)
+	gitlabOwner = regexp.MustCompile(`^@@?[A-Za-z0-9_][\w.-]*(/[A-Za-z0-9_][\w.-]*)*$`)
+)
+
+// BadOwner is the first of the owners, separated by blanks, that the host would pass over;
+// "" where there is none.
+func BadOwner(host, owners string) string {
+	name := gitlabOwner
+	if host == GitHub {
+		name = githubOwner
+	}
+	for _, owner := range strings.Fields(owners) {
+		if !name.MatchString(owner) && !address.MatchString(owner) {
+			return owner
+		}
+	}
+	return ""
+}
+
 // release is a version that can be fetched by name.
 var release = regexp.MustCompile(`^v[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.]+)?$`)
 
@@ -56,14 +83,28 @@ func (r Repository) All() (map[string][]byte, error) {
 	out["deploy/profilesource.yaml"] = source
 	out["README.md"] = r.readme()
 	out["CODEOWNERS"] = r.owners()
-	out[".osm-gitops.yaml"] = []byte(lintConfig)
+	out[".osm-gitops.yaml"] = r.config()
 	if err := r.addCI(out); err != nil {
 		return nil, err
 	}
 	return out, nil
 }
 
-// lintConfig is where suppressions go.
+// config says where profiles and pools are, and is where suppressions go.
+func (r Repository) config() []byte {
+	text := ""
+	if r.has("profiles/") {
+		text = "profiles: profiles\n"
+	}
+	if r.has("pools/") {
+		text += "pools: pools\n"
+	}
+	if text != "" {
+		text = "# What osm-gitops lint, diff, bundle and render take where nothing else is named.\n" + text + "\n"
+	}
+	return []byte(text + lintConfig)
+}
+
 const lintConfig = `# How osm-gitops lint checks this repository. A finding that is right as it is gets a
 # suppression with its reason:
 #
@@ -92,7 +133,7 @@ func (r Repository) addCI(out map[string][]byte) error {
 			return fmt.Errorf("writing %s: %w", to, err)
 		}
 		if from == w.from && release.MatchString(r.Version) {
-			text = []byte(strings.Replace(string(text), `OSM_GITOPS_VERSION: ""`, "OSM_GITOPS_VERSION: "+r.Version, 1))
+			text = []byte(strings.Replace(string(text), noVersion, "OSM_GITOPS_VERSION: "+r.Version, 1))
 		}
 		out[to] = text
 	}
@@ -122,12 +163,46 @@ func (r Repository) source() ([]byte, error) {
 
 func (r Repository) owners() []byte {
 	const why = "# Who must approve a change. Whoever can merge profiles is root on every new machine.\n"
-	if r.Owners != "" {
-		return []byte(why + "/profiles/ " + r.Owners + "\n/.github/ " + r.Owners + "\n/CODEOWNERS " + r.Owners + "\n")
+	owners, comment := r.Owners, ""
+	if owners == "" {
+		owners, comment = "@example/platform", "# "
 	}
-	return []byte(why + "# SET the team, take away the #, and protect the branch main so that owners are asked.\n" +
-		"# /profiles/ @example/platform\n# /.github/ @example/platform\n# /CODEOWNERS @example/platform\n")
+	text := why
+	if comment != "" {
+		text += "# SET the team, take away the #, and protect the branch main so that owners are asked.\n"
+	}
+	// Beside the profiles what checks them, and who must approve.
+	paths := []string{"/profiles/", "/.osm-gitops.yaml", "/CODEOWNERS"}
+	switch r.Host {
+	case GitHub:
+		paths = append(paths, "/.github/")
+	case GitLab:
+		paths = append(paths, "/.gitlab-ci.yml")
+	}
+	for _, path := range paths {
+		text += comment + path + " " + owners + "\n"
+	}
+	return []byte(text)
 }
+
+// Unset says what in the files of a repository is left to be set.
+func Unset(files map[string][]byte) []string {
+	var out []string
+	for _, u := range []struct{ file, mark, todo string }{
+		{"deploy/profilesource.yaml", unknownURL, "set the URL in deploy/profilesource.yaml"},
+		{"CODEOWNERS", "# SET", "set CODEOWNERS: until then nobody has to approve"},
+		{".github/workflows/profiles.yaml", noVersion, "set OSM_GITOPS_VERSION in .github/workflows/profiles.yaml: CI fails without it"},
+		{".gitlab-ci.yml", noVersion, "set OSM_GITOPS_VERSION in .gitlab-ci.yml: CI fails without it"},
+	} {
+		if bytes.Contains(files[u.file], []byte(u.mark)) {
+			out = append(out, u.todo)
+		}
+	}
+	return out
+}
+
+// noVersion is in the CI's file until somebody names a release.
+const noVersion = `OSM_GITOPS_VERSION: ""`
 
 func (r Repository) readme() []byte {
 	var b strings.Builder
@@ -145,8 +220,8 @@ func (r Repository) readme() []byte {
    holds never changes afterwards.
 2. Look at it:
 
-       osm-gitops lint --base main profiles
-       osm-gitops diff main --path profiles --machine-deployments pools
+       osm-gitops lint --base main
+       osm-gitops diff main
 
 3. Open a pull request. CI does the same, and shows which pools change as a comment.
 
@@ -169,7 +244,7 @@ func (r Repository) rows() [][2]string {
 	}
 	rows = append(rows,
 		[2]string{"`deploy/profilesource.yaml`", "has the controller follow this repository: `kubectl apply -f deploy/profilesource.yaml`"},
-		[2]string{"`.osm-gitops.yaml`", "settings of `osm-gitops lint`"},
+		[2]string{"`.osm-gitops.yaml`", "where profiles and pools are, and settings of `osm-gitops lint`"},
 		[2]string{"`CODEOWNERS`", "who must approve"})
 	switch r.Host {
 	case GitHub:

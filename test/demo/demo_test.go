@@ -103,11 +103,11 @@ func TestDemo(t *testing.T) {
 	// Each of these is told, although several are of one object and one reason.
 	c := got.commits
 	for _, want := range []string{
-		`platform: ProfileCreated: profile "osp-ubuntu-example" v1.0.0 is in the cluster, from profiles/osp-ubuntu-example.yaml at commit ` + c[0].hash,
-		`platform: ProfileCreated: profile "osp-ubuntu-gpu" v1.0.0 is in the cluster, from profiles/osp-ubuntu-gpu.yaml at commit ` + c[1].hash,
-		`platform: ProfileCreated: profile "osp-ubuntu-edge-cache" v1.0.0 is in the cluster, from profiles/osp-ubuntu-edge-cache.yaml at commit ` + c[2].hash,
-		`web-eu: ConfigCreated: made the configuration of profile "osp-ubuntu-example" v1.0.0 at commit ` + c[0].hash[:12],
-		fmt.Sprintf(`web-eu: ConfigRotated: rotated from profile %q v1.0.0 at commit %s to %q v1.1.0 at commit %s`, profileName, c[0].hash[:12], profileName, c[3].hash[:12]) + "; changed: provisioning /etc/sysctl.d/90-kubernetes.conf",
+		`platform: ProfileCreated: profile "osp-ubuntu-example" v1.0.1 is in the cluster, from profiles/osp-ubuntu-example.yaml at commit ` + c[0].hash,
+		`platform: ProfileCreated: profile "osp-ubuntu-gpu" v1.0.1 is in the cluster, from profiles/osp-ubuntu-gpu.yaml at commit ` + c[1].hash,
+		`platform: ProfileCreated: profile "osp-ubuntu-edge-cache" v1.0.1 is in the cluster, from profiles/osp-ubuntu-edge-cache.yaml at commit ` + c[2].hash,
+		`web-eu: ConfigCreated: made the configuration of profile "osp-ubuntu-example" v1.0.1 at commit ` + c[0].hash[:12],
+		fmt.Sprintf(`web-eu: ConfigRotated: rotated from profile %q v1.0.1 at commit %s to %q v1.1.0 at commit %s`, profileName, c[0].hash[:12], profileName, c[3].hash[:12]) + "; changed: provisioning /etc/sysctl.d/90-kubernetes.conf",
 		fmt.Sprintf(`web-eu: ConfigRotated: rotated from profile %q v1.1.0 at commit %s to %q v1.2.0 at commit %s`, profileName, c[3].hash[:12], profileName, c[5].hash[:12]),
 	} {
 		if !slices.ContainsFunc(got.events, func(e string) bool { return strings.HasPrefix(e, want) }) {

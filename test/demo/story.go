@@ -162,7 +162,7 @@ $ kubectl apply -f examples/pools`)
 func change(ctx context.Context, s *stage, out *screen, res *result) error {
 	out.chapter("One profile changes by one line; its pools follow, the others stay")
 	err := s.repo.edit(profilePath,
-		"  version: v1.0.0\n", "  version: v1.1.0\n",
+		"  version: v1.0.1\n", "  version: v1.1.0\n",
 		"            vm.overcommit_memory = 1\n", "            vm.max_map_count = 262144\n            vm.overcommit_memory = 1\n")
 	if err != nil {
 		return err

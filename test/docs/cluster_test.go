@@ -174,8 +174,8 @@ func (w *world) repository() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	for _, version := range []string{"v1.0.0", "v1.1.0", "v1.2.0"} {
-		text := strings.Replace(string(first), "version: v1.0.0", "version: "+version, 1)
+	for _, version := range []string{"v1.0.1", "v1.1.0", "v1.2.0"} {
+		text := strings.Replace(string(first), "version: v1.0.1", "version: "+version, 1)
 		if err := os.WriteFile(profile, []byte(text), 0o600); err != nil {
 			w.t.Fatal(err)
 		}

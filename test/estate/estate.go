@@ -116,7 +116,7 @@ func (e *Estate) Push(n int, line string) *osm.OperatingSystemProfile {
 	}
 	osp.Labels = map[string]string{api.LabelManagedBy: api.FieldManager, api.LabelProfile: "osp-x", api.LabelSource: Source, api.LabelVersion: version}
 	osp.Annotations = map[string]string{
-		api.AnnotationDigest: profile.Digest(osp.Spec), api.AnnotationProfile: "osp-x", api.AnnotationVersion: version,
+		api.AnnotationDigest: profile.Digest(osp.Spec), api.AnnotationVersion: version,
 		api.AnnotationRepository: Repository, api.AnnotationPath: "profiles/osp-x.yaml", api.AnnotationCommit: Commit(n), api.AnnotationChange: Change(n), api.AnnotationSelectedBy: Commit(n),
 		api.AnnotationAuthor: "Ada <ada@example.com>", api.AnnotationCommittedAt: At(n).Format(time.RFC3339),
 		api.AnnotationSignature: "commit " + Commit(n) + " by ada@example.com, ssh SHA256:x",
@@ -210,7 +210,7 @@ func (e *Estate) input(md *machines.MachineDeployment, osp *osm.OperatingSystemP
 		Profile: render.Profile{
 			Spec: osp.Spec, Object: osp.Name, Digest: profile.Digest(osp.Spec), SelectedBy: a[api.AnnotationSelectedBy],
 			Provenance: render.Provenance{
-				Profile: a[api.AnnotationProfile], Version: a[api.AnnotationVersion], Commit: a[api.AnnotationCommit], Change: a[api.AnnotationChange],
+				Profile: osp.Labels[api.LabelProfile], Version: a[api.AnnotationVersion], Commit: a[api.AnnotationCommit], Change: a[api.AnnotationChange],
 				Repository: a[api.AnnotationRepository], Path: a[api.AnnotationPath],
 			},
 		},

@@ -50,7 +50,7 @@ func (r *Repo) Commit(osp *osm.OperatingSystemProfile) string {
 	r.e.t.Helper()
 	text, err := yaml.Marshal(map[string]any{
 		"apiVersion": osm.GroupVersion.String(), "kind": "OperatingSystemProfile",
-		"metadata": map[string]any{"name": osp.Annotations[api.AnnotationProfile]}, "spec": osp.Spec,
+		"metadata": map[string]any{"name": osp.Labels[api.LabelProfile]}, "spec": osp.Spec,
 	})
 	r.e.do(err)
 	path := filepath.Join(r.Dir, osp.Annotations[api.AnnotationPath])

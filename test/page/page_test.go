@@ -44,7 +44,7 @@ var long = strings.Repeat("x", 40_000)
 // and one is by somebody who means harm. It returns the controller.
 func (w *world) story(address string) *stage.Process {
 	version := func(v string, more ...string) []string {
-		return append([]string{"version: v1.0.0", "version: " + v}, more...)
+		return append([]string{"version: v1.0.1", "version: " + v}, more...)
 	}
 	const sysctl, gauge = "vm.overcommit_memory = 1", "fs.inotify.max_user_watches = 1048576"
 	w.push("first", ada, "profiles: begin", map[string]string{
@@ -54,10 +54,10 @@ func (w *world) story(address string) *stage.Process {
 	w.source()
 	w.pools("shop-web-eu", "shop-web-us", "shop-cache-fra", "research-batch", "research-gpu-cloud")
 	p := w.controller("--ui-address", address)
-	says := w.served("shop/web-eu", "v1.0.0")
+	says := w.served("shop/web-eu", "v1.0.1")
 	w.join("shop/web-eu", says, "aws:///eu-central-1a/i-0a1b2c3d4e5f60718", "web-eu-7c9f4-4kx2p", "web-eu-7c9f4-8wd7n", "web-eu-7c9f4-x2x4k")
-	w.join("shop/web-us", w.served("shop/web-us", "v1.0.0"), "", "web-us-5d8b6-q7w2z", "web-us-5d8b6-r9k4t")
-	w.join("research/gpu-cloud", w.served("research/gpu-cloud", "v1.0.0"), "", "gpu-cloud-6b4d9-m3n8v")
+	w.join("shop/web-us", w.served("shop/web-us", "v1.0.1"), "", "web-us-5d8b6-q7w2z", "web-us-5d8b6-r9k4t")
+	w.join("research/gpu-cloud", w.served("research/gpu-cloud", "v1.0.1"), "", "gpu-cloud-6b4d9-m3n8v")
 	w.join("research/batch", nil, "", "batch-58cc7-d5f6g")
 	w.suspend("shop/web-us")
 
@@ -69,7 +69,7 @@ func (w *world) story(address string) *stage.Process {
 
 	w.hostile("hostile", map[string]string{
 		"osp-ubuntu-example.yaml": w.profile("osp-ubuntu-example", version("v1.2.0", sysctl, sysctl+"\n            # <script>alert(6)</script>")...),
-		hostileFile:               strings.Replace(w.profile("osp-ubuntu-edge-cache", "name: osp-ubuntu-edge-cache", "name: osp-hostile", "set -euo pipefail", "set -euo pipefail\n            "+hostileLine+"\n            # "+long), "v1.0.0", "v6.6.6", 1),
+		hostileFile:               strings.Replace(w.profile("osp-ubuntu-edge-cache", "name: osp-ubuntu-edge-cache", "name: osp-hostile", "set -euo pipefail", "set -euo pipefail\n            "+hostileLine+"\n            # "+long), "v1.0.1", "v6.6.6", 1),
 	})
 	w.join("shop/web-eu", w.served("shop/web-eu", "v1.2.0"), hostileID, "web-eu-7c9f4-z9z9z")
 

@@ -1,5 +1,5 @@
-// Package config reads .osm-gitops.yaml, in which a repository says how its profiles
-// are checked, and which findings somebody has accepted, and why.
+// Package config reads .osm-gitops.yaml, in which a repository says where its profiles
+// and pools are, how profiles are checked, and which findings somebody has accepted, and why.
 //
 // Start with File.
 package config
@@ -27,6 +27,13 @@ const Name = ".osm-gitops.yaml"
 // File is .osm-gitops.yaml. It is read strictly: a misspelt or repeated key is an
 // error. Paths in it are relative to the folder that it is in.
 type File struct {
+	// Profiles is the folder of the profiles, such as "profiles": what lint, diff, bundle
+	// and render take where no other is named. Default: none.
+	Profiles string `json:"profiles,omitempty"`
+	// Pools is the folder with manifests of pools, such as "pools": what diff, bundle and
+	// render take where no other pools are named, and lint to say who uses a profile that
+	// is gone. Default: none.
+	Pools string `json:"pools,omitempty"`
 	// Lint is how "osm-gitops lint" checks profiles.
 	Lint Lint `json:"lint,omitempty"`
 }
@@ -115,6 +122,11 @@ func Parse(path string, data []byte, rules []lint.Rule) (*Config, error) {
 	var problems []error
 	say := func(field, format string, args ...any) {
 		problems = append(problems, &profile.Problem{Path: path, Line: c.lineOf(field), Field: field, Err: fmt.Errorf(format, args...)})
+	}
+	for field, folder := range map[string]string{"profiles": c.Profiles, "pools": c.Pools} {
+		if folder != "" && (!filepath.IsLocal(filepath.FromSlash(folder)) || strings.Contains(folder, "\\")) {
+			say(field, "%q is no folder below that of this file: write a path such as %s, with forward slashes", folder, field)
+		}
 	}
 	oneOf := func(field, value string, values ...string) {
 		if value != "" && !slices.Contains(values, value) {

@@ -57,6 +57,19 @@ func date(t *testing.T, s string) time.Time {
 
 func same(path string) string { return path }
 
+// TestFolders: folders of profiles and pools are below that of the file.
+func TestFolders(t *testing.T) {
+	c := parse(t, "profiles: osps/prod\npools: pools\n"+right)
+	if c.Profiles != "osps/prod" || c.Pools != "pools" {
+		t.Errorf("got %q and %q", c.Profiles, c.Pools)
+	}
+	for _, text := range []string{"profiles: ../osps\n", "profiles: /osps\n", "pools: a/../../b\n", "pools: a\\b\n", "profiles: [a]\n"} {
+		if _, err := config.Parse(config.Name, []byte(text), rules); err == nil || !strings.Contains(err.Error(), config.Name+":1: p") {
+			t.Errorf("%q: got %v", text, err)
+		}
+	}
+}
+
 // TestApply: a finding is suppressed when all that a suppression says holds for it,
 // up to its last day; after that it is back, with one about the suppression.
 func TestApply(t *testing.T) {

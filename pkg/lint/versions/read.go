@@ -43,7 +43,7 @@ func Read(ctx context.Context, index *profile.Indexer, paths []string, revision 
 	}
 	c := Comparison{
 		Revision: revision, Base: catalogue, Partial: len(snap.Line) == 0 && len(snap.Files) > 0,
-		Covered: where.covers, Present: where.present, Name: where.name,
+		Covered: where.covers, Broken: func(string) bool { return false }, Name: where.name,
 	}
 	c.Merged, err = merged(ctx, where, snap)
 	return c, err
@@ -149,9 +149,4 @@ func (l location) name(file string) string {
 		rest = file
 	}
 	return filepath.Join(l.given[i], filepath.FromSlash(rest))
-}
-
-func (l location) present(file string) bool {
-	_, err := os.Stat(filepath.Join(l.top, filepath.FromSlash(file)))
-	return err == nil
 }

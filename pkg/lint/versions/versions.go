@@ -39,8 +39,8 @@ func Rules() []lint.Rule {
 			Help: "Pools that ask for a range such as ~1.8 never get it, and people read the history the wrong way round. Take a version above that of the base. To go back to an earlier release, bring back its content together with its version; that is a rollback, and no mistake."},
 		{Name: RuleRollback, Severity: lint.SeverityNote, Summary: "A profile goes back to an earlier release, content and version.",
 			Help: "Pools get the earlier release again, as it was. Whoever merges this should know that it goes backwards."},
-		{Name: RuleRemoved, Severity: lint.SeverityNote, Summary: "A profile of the base is gone.",
-			Help: "Pools with the annotation k8c.io/operating-system-profile that name it keep what they have; new pools with it are refused. `osm-gitops diff` names the pools."},
+		{Name: RuleRemoved, Severity: lint.SeverityWarning, Summary: "A profile of the base is gone, its file deleted or emptied.",
+			Help: "Pools with the annotation k8c.io/operating-system-profile that name it keep what they have; new pools with it are refused. Give them another profile first. Where `pools` in .osm-gitops.yaml names a folder, the pools are named, and it is a note if none of them names the profile."},
 		{Name: RuleRenamed, Severity: lint.SeverityWarning, Summary: "A profile has another name than in the base.",
 			Help: "To the cluster that is one profile that is gone and one that is new: pools go on with the old one, and get no change of the new one, until their annotation k8c.io/operating-system-profile names it. Keep the old name beside the new one until the pools have moved."},
 		{Name: RuleCollision, Severity: lint.SeverityError, Summary: "Two profiles or versions would become one object of the cluster.",
@@ -61,8 +61,13 @@ type Comparison struct {
 	// Documents are the profiles as they are now.
 	Documents []profile.Document
 	// Covered reports whether a file of the base, by its path in the repository, is
-	// among those that are looked at now; Present, whether there is one at its path.
-	Covered, Present func(path string) bool
+	// among those that are looked at now.
+	Covered func(path string) bool
+	// Broken reports whether a file, by its path in findings, cannot be read as it is now.
+	// It stands for what it held.
+	Broken func(name string) bool
+	// Pools are the pools that name a profile, as far as they are known; nil: none are.
+	Pools func(profile string) []string
 	// Merged reports whether what is looked at now includes a commit of the base. What
 	// the base has got since the branch left it was not taken back by the branch.
 	Merged func(source.Commit) bool
@@ -232,13 +237,34 @@ func (c Comparison) gone() []lint.Finding {
 			out = append(out, f)
 			continue
 		}
-		if c.Present(v.CurrentPath) {
-			continue // a file that cannot be read stands for what it held; the engine says what is wrong
+		if c.Broken(c.Name(v.CurrentPath)) {
+			continue // the engine says what is wrong
 		}
-		out = append(out, lint.Finding{Rule: RuleRemoved, Severity: lint.SeverityNote, Path: c.Name(v.CurrentPath), Profile: v.Name, Version: v.Version,
-			Message: fmt.Sprintf("profile %q is gone: pools that have it keep %s, and new pools with it are refused", v.Name, v.Version)})
+		out = append(out, c.removed(v))
 	}
 	return out
+}
+
+// removed says what becomes of the pools of a profile that is gone.
+func (c Comparison) removed(v profile.Version) lint.Finding {
+	const most = 5 // names that a line still holds
+	f := lint.Finding{Rule: RuleRemoved, Severity: severityOf(RuleRemoved), Path: c.Name(v.CurrentPath), Profile: v.Name, Version: v.Version}
+	f.Message = fmt.Sprintf("profile %q is gone: pools that have it keep %s, and new pools with it are refused", v.Name, v.Version)
+	if c.Pools == nil {
+		return f
+	}
+	names := c.Pools(v.Name)
+	switch {
+	case len(names) == 0:
+		f.Severity = lint.SeverityNote
+		f.Message += "; no pool that is known here names it"
+		return f
+	case len(names) > most:
+		names = append(slices.Clone(names[:most]), fmt.Sprintf("%d more", len(names)-most))
+	}
+	f.Message += "; it is named by " + strings.Join(names, ", ")
+	f.Fix = "keep it until the annotation k8c.io/operating-system-profile of these pools names another"
+	return f
 }
 
 // renamed is the new profile that has the content of one that is gone, or its file.

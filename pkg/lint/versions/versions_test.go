@@ -154,6 +154,12 @@ func TestFindings(t *testing.T) {
 			`version-backwards profiles/osp-a.yaml:8: profile "osp-a" goes back from v1.2.0 to v1.3.0-rc.1, which is no earlier release of it; write version: v1.3.0`}},
 		"removed": {change: func(r repository) { r.remove("profiles/osp-a.yaml") }, want: []string{
 			`profile-removed profiles/osp-a.yaml:0: profile "osp-a" is gone: pools that have it keep v1.2.0, and new pools with it are refused; `}},
+		"emptied": {change: func(r repository) { r.put("profiles/osp-a.yaml", "# osp-a was here\n") }, want: []string{
+			`profile-removed profiles/osp-a.yaml:0: profile "osp-a" is gone: pools that have it keep v1.2.0, and new pools with it are refused; `}},
+		"another kind in its place": {change: func(r repository) {
+			r.put("profiles/osp-a.yaml", "apiVersion: gitops.k8c.io/v1alpha1\nkind: ProfileSource\n")
+		}, want: []string{
+			`profile-removed profiles/osp-a.yaml:0: profile "osp-a" is gone: pools that have it keep v1.2.0, and new pools with it are refused; `}},
 		"a file that cannot be read is not gone": {change: func(r repository) { r.put("profiles/osp-a.yaml", "kind: [\n") }},
 		"renamed, in the same file": {change: func(r repository) { r.put("profiles/osp-a.yaml", text("osp-z", "v1.3.0", "four")) }, want: []string{
 			`profile-renamed profiles/osp-a.yaml:4: profile "osp-a" is called "osp-z" now: pools that name it by the old one get nothing of this; keep "osp-a" beside it until the annotation k8c.io/operating-system-profile of its pools names "osp-z"`}},
@@ -223,7 +229,47 @@ func find(t *testing.T, r repository, revision, path string) []lint.Finding {
 		t.Fatal(err)
 	}
 	c.Documents = documents(t, full)
+	c.Broken = func(name string) bool {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			return false // gone
+		}
+		_, err = profile.Decode(name, b)
+		return err != nil
+	}
 	return lint.Sort(c.Findings())
+}
+
+// TestRemovedInUse: that a profile is gone is a warning, with the pools that name it; if
+// the pools are known and none does, it is a note.
+func TestRemovedInUse(t *testing.T) {
+	r := newRepository(t)
+	r.remove("profiles/osp-a.yaml")
+	for name, tt := range map[string]struct {
+		pools    func(string) []string
+		severity lint.Severity
+		want     string
+	}{
+		"nothing is known of pools": {nil, lint.SeverityWarning, "new pools with it are refused"},
+		"one has it":                {func(string) []string { return []string{"shop/web"} }, lint.SeverityWarning, "; it is named by shop/web"},
+		"many have it":              {func(string) []string { return strings.Split("a b c d e f g", " ") }, lint.SeverityWarning, "; it is named by a, b, c, d, e, 2 more"},
+		"another is in use": {func(profile string) []string {
+			if profile == "osp-b" {
+				return []string{"shop/web"}
+			}
+			return nil
+		}, lint.SeverityNote, "; no pool that is known here names it"},
+	} {
+		c, err := versions.Read(t.Context(), new(profile.Indexer), []string{r.dir}, "main")
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Documents, c.Pools = documents(t, r.dir), tt.pools
+		got := c.Findings()
+		if len(got) != 1 || got[0].Rule != versions.RuleRemoved || got[0].Severity != tt.severity || !strings.HasSuffix(got[0].Message, tt.want) {
+			t.Errorf("%s: got %+v", name, got)
+		}
+	}
 }
 
 // TestShallow: a clone without history says so, and compares with what it has.

@@ -390,9 +390,15 @@ func TestCommit(t *testing.T) {
 func TestProfile(t *testing.T) {
 	e := estate.Fleet(t)
 	tr, err := e.Clusters().ProfileTrail(t.Context(), types.NamespacedName{Name: "osp-x-v1.0.0"}, audit.Page{Limit: 10})
-	if err != nil || tr.Born.Total != 1 || len(tr.Pools) != 2 || tr.Pools[0].Until != nil || tr.Pools[1].Until == nil || tr.Commit.Commit != estate.Commit(0) || tr.Version != "v1.0.0" {
+	if err != nil || tr.Born.Total != 1 || len(tr.Pools) != 2 || tr.Pools[0].Until != nil || tr.Pools[1].Until == nil || tr.Commit.Commit != estate.Commit(0) || tr.Profile != "osp-x" || tr.Version != "v1.0.0" {
 		t.Errorf("got %+v (err %v)", tr, err)
 	}
+	// A pool may name the object in place of the profile.
+	estate.Get[*osm.OperatingSystemConfig](e, "others-kube-system-config").Annotations[api.AnnotationProfile] = "osp-x-v1.0.0"
+	if tr, err = e.Clusters().ProfileTrail(t.Context(), types.NamespacedName{Name: "osp-x-v1.0.0"}, audit.Page{}); err != nil || len(tr.Pools) != 2 || tr.Pools[0].Pool != "kube-system/others" {
+		t.Errorf("of a pool that names the object: %+v (err %v)", tr, err)
+	}
+	estate.Get[*osm.OperatingSystemConfig](e, "others-kube-system-config").Annotations[api.AnnotationProfile] = "osp-x"
 	// Nodes remember what is gone.
 	estate.Delete[*osm.OperatingSystemProfile](e, "osp-x-v1.0.0")
 	tr, err = e.Clusters().ProfileTrail(t.Context(), types.NamespacedName{Name: "osp-x-v1.0.0"}, audit.Page{Limit: 10})
@@ -401,6 +407,47 @@ func TestProfile(t *testing.T) {
 	}
 	var none *audit.NotFoundError
 	if _, err := e.Clusters().ProfileTrail(t.Context(), types.NamespacedName{Name: "osp-y"}, audit.Page{}); !errors.As(err, &none) {
+		t.Errorf("a profile of nothing: %v", err)
+	}
+}
+
+// The name of a profile as files and pools have it, which no object has, is answered with
+// its versions, also with those whose objects are gone.
+func TestProfileByItsOwnName(t *testing.T) {
+	e := estate.Fleet(t)
+	type version struct {
+		Version, Object, Commit string
+		Current                 bool
+		Pools, Nodes            int
+	}
+	versions := func() (out []version) {
+		t.Helper()
+		tr, err := e.Clusters().ProfileTrail(t.Context(), types.NamespacedName{Name: "osp-x"}, audit.Page{Limit: 10})
+		if err != nil || tr.Profile != "osp-x" || len(tr.Pools) != 4 || tr.Born == nil || tr.Born.Total != 3 || !tr.Known() || tr.Step("ProfileSource") == nil {
+			t.Fatalf("got %+v (err %v)", tr, err)
+		}
+		for _, v := range tr.Versions {
+			out = append(out, version{v.Version, v.Object, v.Commit, v.Current, v.Pools, v.Nodes})
+		}
+		return out
+	}
+	want := []version{
+		{"v1.2.0", "osp-x-v1.2.0", estate.Commit(2), true, 1, 0},
+		{"v1.1.0", "osp-x-v1.1.0", estate.Commit(1), false, 0, 1},
+		{"v1.0.0", "osp-x-v1.0.0", estate.Commit(0), false, 1, 1},
+	}
+	if diff := cmp.Diff(want, versions()); diff != "" {
+		t.Error(diff)
+	}
+	// Pools and nodes remember a version whose object is gone.
+	estate.Delete[*osm.OperatingSystemProfile](e, "osp-x-v1.0.0")
+	want[2].Object = ""
+	if diff := cmp.Diff(want, versions()); diff != "" {
+		t.Error(diff)
+	}
+	// A name that nothing has is none, with those that there are.
+	_, err := e.Clusters().ProfileTrail(t.Context(), types.NamespacedName{Name: "osp-y"}, audit.Page{})
+	if err == nil || !strings.Contains(err.Error(), "the profiles there are osp-x") {
 		t.Errorf("a profile of nothing: %v", err)
 	}
 }

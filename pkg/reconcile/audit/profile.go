@@ -22,7 +22,8 @@ import (
 
 // ProfileTrail follows an OperatingSystemProfile to its commit, with the pools that have
 // or had it and a page of the nodes that were provisioned from it. The namespace is the
-// controller's, unless another is given.
+// controller's, unless another is given. A name that no object has or had is that of a
+// profile, as files and the annotation of pools have it: see profileVersions.
 func (c Clusters) ProfileTrail(ctx context.Context, key types.NamespacedName, page Page) (*Trail, error) {
 	key.Namespace = cmp.Or(key.Namespace, c.Namespace)
 	asked := Object{Kind: "OperatingSystemProfile", Namespace: key.Namespace, Name: key.Name}
@@ -49,7 +50,7 @@ func (c Clusters) ProfileTrail(ctx context.Context, key types.NamespacedName, pa
 	}
 	step := w.Step(asked.Kind)
 	if step.State == Missing && of == nil {
-		return nil, &NotFoundError{Object: asked}
+		return c.profileVersions(ctx, key, page)
 	}
 	w.Asked.UID = step.UID
 	if step.State == Missing { // but nodes remember it
@@ -60,9 +61,18 @@ func (c Clusters) ProfileTrail(ctx context.Context, key types.NamespacedName, pa
 		}
 	}
 	var unread []string
-	w.Pools, unread, err = c.uses(ctx, func(g nodes.Generation, _ string) bool { return g.Profile == w.Profile && g.Version == w.Version })
+	w.Pools, unread, err = c.uses(ctx, func(g nodes.Generation, _ string) bool {
+		// A pool may name the profile, or this one object.
+		return g.Version == w.Version && (g.Profile == w.Profile || g.Profile == key.Name)
+	})
 	w.sayUnread(unread)
 	return &w.Trail, err
+}
+
+// profileOf is the name of the profile that an object is a version of; of one that nobody
+// made from a file it is the object's.
+func profileOf(osp *osm.OperatingSystemProfile) string {
+	return cmp.Or(osp.Labels[api.LabelProfile], osp.Name)
 }
 
 // commitOf is where a configuration comes from, as far as records tell; nil for one that
@@ -164,7 +174,7 @@ func (w *walk) addOrigin(osp *osm.OperatingSystemProfile) {
 	a := osp.Annotations
 	if w.ProfileDigest == "" { // it is what was asked about
 		w.ProfileDigest, w.Version = profile.Digest(osp.Spec), clean(cmp.Or(a[api.AnnotationVersion], osp.Spec.Version))
-		w.Profile = clean(cmp.Or(a[api.AnnotationProfile], osp.Name))
+		w.Profile = clean(profileOf(osp))
 		if a[api.AnnotationCommit] != "" {
 			w.Commit = &Commit{
 				Repository: a[api.AnnotationRepository], Path: a[api.AnnotationPath], Commit: a[api.AnnotationCommit], Change: a[api.AnnotationChange], SelectedBy: a[api.AnnotationSelectedBy],
@@ -239,7 +249,7 @@ func (w *walk) sourceFacts(step *Step, ps *api.ProfileSource) {
 			step.fact("current", current)
 		}
 	}
-	if repository := repositoryOf(ps); repository != "" && !forge.Same(repository, w.Commit.Repository) && repository != w.Commit.Repository {
+	if repository := repositoryOf(ps); w.Commit != nil && repository != "" && !forge.Same(repository, w.Commit.Repository) && repository != w.Commit.Repository {
 		step.Note = clean(fmt.Sprintf("it follows %s now", repository))
 	}
 }

@@ -43,6 +43,9 @@ type Trail struct {
 	// Disagreements are things that contradict each other: what a node says and what the
 	// records say, or an object that was edited.
 	Disagreements []string `json:"disagreements,omitempty"`
+	// Versions are those of a profile that was asked about by its own name, the highest
+	// first.
+	Versions []ProfileVersion `json:"versions,omitempty"`
 	// Pools are those that have a profile's version, or a commit.
 	Pools []PoolUse `json:"pools,omitempty"`
 	// Born are the nodes of a pool, of a profile's version or of a commit.
@@ -51,7 +54,7 @@ type Trail struct {
 
 // Known reports whether the trail leads to a configuration and nothing disagrees.
 func (t *Trail) Known() bool {
-	return len(t.Disagreements) == 0 && (t.Version != "" || t.Commit != nil || t.Born != nil && t.Born.Total > 0)
+	return len(t.Disagreements) == 0 && (t.Version != "" || len(t.Versions) > 0 || t.Commit != nil || t.Born != nil && t.Born.Total > 0)
 }
 
 // Step returns the first step of a kind, nil for none.

@@ -1,0 +1,179 @@
+package audit
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes"
+)
+
+// ProfileVersion is a version of a profile that a cluster knows.
+type ProfileVersion struct {
+	Version string `json:"version"`
+	// Object is the OperatingSystemProfile; empty where none is left.
+	Object string `json:"object,omitempty"`
+	// Commit, Change, Author and CommittedAt are as in Commit.
+	Commit      string `json:"commit,omitempty"`
+	Change      string `json:"change,omitempty"`
+	Author      string `json:"author,omitempty"`
+	CommittedAt string `json:"committedAt,omitempty"`
+	// Current says that a ProfileSource offers it to pools that pin no other.
+	Current bool `json:"current,omitempty"`
+	// Pools is the number of pools that have it now, Nodes that of the nodes that are
+	// there and were provisioned from it.
+	Pools int `json:"pools"`
+	Nodes int `json:"nodes"`
+}
+
+// profileVersions lists the versions of a profile, given by its own name: those that have
+// an object, and those that pools or nodes remember. The highest comes first.
+func (c Clusters) profileVersions(ctx context.Context, key types.NamespacedName, page Page) (*Trail, error) {
+	asked := Object{Kind: "Profile", Namespace: key.Namespace, Name: key.Name}
+	w := &walk{in: c, Trail: Trail{Asked: asked, Profile: clean(key.Name)}}
+	versions := map[string]*ProfileVersion{}
+	known := func(version string) *ProfileVersion {
+		version = clean(version)
+		if versions[version] == nil {
+			versions[version] = &ProfileVersion{Version: version}
+		}
+		return versions[version]
+	}
+	sources, others, err := w.versionObjects(ctx, key, known)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.offered(ctx, key, sources, known); err != nil {
+		return nil, err
+	}
+	if key.Namespace == c.Namespace { // what pools and nodes remember names no namespace
+		if err := w.versionUses(ctx, key.Name, page, known); err != nil {
+			return nil, err
+		}
+	}
+	for _, version := range profile.SortVersions(slices.Collect(maps.Keys(versions))) {
+		w.Versions = append(w.Versions, *versions[version])
+	}
+	if len(w.Versions) == 0 {
+		return nil, w.noProfile(key, others)
+	}
+	return &w.Trail, nil
+}
+
+// versionObjects reads the objects of a profile. It returns the ProfileSources that made
+// them, and the names of the other profiles.
+func (w *walk) versionObjects(ctx context.Context, key types.NamespacedName, known func(string) *ProfileVersion) (sources, others map[string]bool, err error) {
+	sources, others = map[string]bool{}, map[string]bool{}
+	state, note, err := list(ctx, w.in.Management, of[osm.OperatingSystemProfileList], func(page *osm.OperatingSystemProfileList) error {
+		for i := range page.Items {
+			osp := &page.Items[i]
+			if profileOf(osp) != key.Name {
+				others[profileOf(osp)] = true
+				continue
+			}
+			a := osp.Annotations
+			v := known(cmp.Or(a[api.AnnotationVersion], osp.Spec.Version))
+			v.Object, v.Commit, v.Change = clean(osp.Name), clean(a[api.AnnotationCommit]), clean(a[api.AnnotationChange])
+			v.Author, v.CommittedAt = clean(a[api.AnnotationAuthor]), clean(a[api.AnnotationCommittedAt])
+			sources[osp.Labels[api.LabelSource]] = true
+		}
+		return nil
+	}, client.InNamespace(key.Namespace))
+	if err == nil && state != Found {
+		w.add(Object{Kind: "OperatingSystemProfile", Namespace: key.Namespace}, state, joinedNote(note, "versions may be missing below"))
+	}
+	return sources, others, err
+}
+
+// offered adds the ProfileSources that offer a profile, or made objects of it, and says
+// which version is current.
+func (w *walk) offered(ctx context.Context, key types.NamespacedName, made map[string]bool, known func(string) *ProfileVersion) error {
+	state, note, err := list(ctx, w.in.Management, of[api.ProfileSourceList], func(page *api.ProfileSourceList) error {
+		for i := range page.Items {
+			ps := &page.Items[i]
+			at := slices.IndexFunc(ps.Status.Profiles, func(e api.ProfileEntry) bool { return e.Name == key.Name })
+			if at < 0 && !made[ps.Name] {
+				continue
+			}
+			if at >= 0 && !ps.Status.Profiles[at].Removed {
+				v := known(ps.Status.Profiles[at].Version)
+				v.Current, v.Commit = true, cmp.Or(v.Commit, clean(ps.Status.Profiles[at].Commit))
+			}
+			w.sourceFacts(w.add(Object{Kind: "ProfileSource", Namespace: ps.Namespace, Name: ps.Name, UID: ps.UID}, Found, ""), ps)
+		}
+		return nil
+	}, client.InNamespace(key.Namespace))
+	if err == nil && state != Found {
+		w.add(Object{Kind: "ProfileSource", Namespace: key.Namespace}, state, joinedNote(note, "which version is current is not known"))
+	}
+	return err
+}
+
+// versionUses adds the pools that have or had a profile, and the nodes that were
+// provisioned from it.
+func (w *walk) versionUses(ctx context.Context, name string, page Page, known func(string) *ProfileVersion) error {
+	var unread []string
+	var err error
+	w.Pools, unread, err = w.in.uses(ctx, func(g nodes.Generation, _ string) bool { return g.Profile == name })
+	if err != nil {
+		return err
+	}
+	w.sayUnread(unread)
+	for _, use := range w.Pools {
+		v := known(use.Version)
+		v.Commit = cmp.Or(v.Commit, use.Commit)
+		if use.Until == nil {
+			v.Pools++
+		}
+	}
+	w.Born, err = w.in.born(ctx, page, nil, func(np *api.NodeProvenance) bool {
+		s := np.Spec.Configuration
+		if s == nil || s.Profile != name {
+			return false
+		}
+		v := known(s.Version)
+		v.Commit = cmp.Or(v.Commit, clean(s.Commit))
+		if np.Status.Removed == nil {
+			v.Nodes++
+		}
+		return true
+	})
+	return err
+}
+
+// noProfile says that there is neither an object nor a profile of a name.
+func (w *walk) noProfile(key types.NamespacedName, others map[string]bool) error {
+	const most = 20 // names that a line still holds
+	var hints []string
+	for _, s := range w.Steps {
+		if s.State == Unreadable {
+			hints = append(hints, clean(s.Kind+"s: "+s.Note))
+		}
+	}
+	if w.Born != nil && w.Born.Unread != "" {
+		hints = append(hints, "NodeProvenances: "+w.Born.Unread)
+	}
+	names := slices.Sorted(maps.Keys(others))
+	if len(names) > most {
+		names = append(names[:most:most], "...")
+	}
+	if len(names) > 0 {
+		hints = append(hints, "the profiles there are "+clean(strings.Join(names, ", ")))
+	}
+	return &NotFoundError{Object: Object{Kind: "OperatingSystemProfile", Namespace: key.Namespace, Name: key.Name}, Hint: strings.Join(hints, "; ")}
+}
+
+func joinedNote(note, more string) string {
+	if note == "" {
+		return more
+	}
+	return note + ", so that " + more
+}
