@@ -51,7 +51,7 @@ func TestRead(t *testing.T) {
 		}
 	}
 
-	token := tokenFor(t, cl, ns, "reader")
+	token := tokenOfAudience(t, cl, ns, "reader") // for the API server
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: ns}, Rules: []rbacv1.PolicyRule{
 		{APIGroups: []string{api.GroupVersion.Group}, Resources: []string{"nodeprovenances"}, Verbs: []string{"list"}},
 	}}
