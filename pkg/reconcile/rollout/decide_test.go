@@ -392,3 +392,19 @@ func TestToStamp(t *testing.T) {
 		})
 	}
 }
+
+// Without a gate there is nothing to wait for: looking again would be a loop that never
+// rests.
+func TestNothingToWaitForWithoutAGate(t *testing.T) {
+	for name, source := range map[string]*api.ProfileSource{
+		"no source":           nil,
+		"no rollout":          {},
+		"a rollout, no gate":  {Spec: api.ProfileSourceSpec{Rollout: &api.Rollout{}}},
+		"a gate, no profiles": {Spec: api.ProfileSourceSpec{Rollout: &api.Rollout{Gate: api.GateWaves}}},
+	} {
+		out, again, err := (&Reconciler{}).decideAll(t.Context(), &observed{source: source})
+		if again != 0 || err != nil || len(out.rollouts) > 0 {
+			t.Errorf("%s: again after %s, rollouts %+v (err %v)", name, again, out.rollouts, err)
+		}
+	}
+}
