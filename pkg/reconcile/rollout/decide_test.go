@@ -408,3 +408,17 @@ func TestNothingToWaitForWithoutAGate(t *testing.T) {
 		}
 	}
 }
+
+// A release goes as far as the last wave that there is. What names another one releases
+// nothing.
+func TestReleaseUpToAWave(t *testing.T) {
+	for text, want := range map[string]release{
+		"v1.0.0": {"v1.0.0", 9}, "v1.0.0@0": {"v1.0.0", 0}, "v1.0.0@9": {"v1.0.0", 9},
+		"v1.0.0@10": {}, "v1.0.0@-1": {}, "v1.0.0@": {}, "v1.0.0@last": {},
+	} {
+		got, err := termsOf(&api.ProfileSource{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{api.AnnotationRelease: text}}})
+		if got.release != want || (err != nil) != (want == release{}) {
+			t.Errorf("%q releases %+v (error %v), want %+v", text, got.release, err, want)
+		}
+	}
+}
