@@ -60,6 +60,13 @@ FUZZTIME ?= 10m
 fuzz: prerequisites ## feed every decoder and encoder what strangers might write, FUZZTIME each (10m)
 	FUZZTIME=$(FUZZTIME) hack/fuzz
 
+SEED ?= 1
+PERCENT ?= 20
+
+.PHONY: mutate
+mutate: prerequisites ## change operators of packages that decide, one at a time, and see that tests fail: SEED (1), PERCENT of lines (20), PACKAGES
+	SEED=$(SEED) PERCENT=$(PERCENT) hack/mutate $(PACKAGES)
+
 # Packages whose tests do more when OSM_SOAK=1.
 SOAK ?= ./test/nodescripts ./test/rehearsal ./test/faults ./test/e2e ./test/image
 

@@ -106,3 +106,45 @@ func TestOverlays(t *testing.T) {
 func roomy() string {
 	return strings.Replace(small, "  provisioningConfig: {}\n", "  provisioningConfig:\n    files:\n    - path: /etc/much\n      content: {inline: {data: \""+strings.Repeat("line\\n", 100)+"\"}}\n", 1)
 }
+
+// The order of files, units and providers is no difference to a node, so it is none to the
+// digest by which profiles are compared.
+func TestSortedIgnoresOrder(t *testing.T) {
+	file := func(path string) osm.File {
+		return osm.File{Path: path, Permissions: 600, Content: osm.FileContent{Inline: &osm.FileContentInline{Data: path}}}
+	}
+	unit := func(name string) osm.Unit { return osm.Unit{Name: name, Content: &name} }
+	spec := func(at ...int) osm.OperatingSystemProfileSpec {
+		stage := osm.OSPConfig{SupportedContainerRuntimes: []osm.ContainerRuntimeSpec{{Name: "containerd"}}}
+		var providers []osm.CloudProviderSpec
+		for _, i := range at {
+			name := string(rune('a' + i))
+			stage.Files = append(stage.Files, file("/"+name))
+			stage.Units = append(stage.Units, unit(name+".service"))
+			stage.SupportedContainerRuntimes[0].Files = append(stage.SupportedContainerRuntimes[0].Files, file("/etc/"+name))
+			providers = append(providers, osm.CloudProviderSpec{Name: osm.CloudProvider(name)})
+		}
+		return osm.OperatingSystemProfileSpec{OSName: "ubuntu", OSVersion: "24.04", Version: "v1.0.0", SupportedCloudProviders: providers, BootstrapConfig: stage, ProvisioningConfig: stage}
+	}
+	want := adopt.Sorted(spec(0, 1, 2))
+	if got := adopt.Sorted(spec(2, 0, 1)); got != want {
+		t.Errorf("another order has the digest %s, want %s", got, want)
+	}
+	if adopt.Sorted(spec(0, 1, 3)) == want {
+		t.Error("another file, unit and provider has the same digest")
+	}
+	for name, swap := range map[string]func(*osm.OperatingSystemProfileSpec){
+		"files":               func(s *osm.OperatingSystemProfileSpec) { swap(s.BootstrapConfig.Files) },
+		"units":               func(s *osm.OperatingSystemProfileSpec) { swap(s.ProvisioningConfig.Units) },
+		"files of a runtime":  func(s *osm.OperatingSystemProfileSpec) { swap(s.BootstrapConfig.SupportedContainerRuntimes[0].Files) },
+		"supported providers": func(s *osm.OperatingSystemProfileSpec) { swap(s.SupportedCloudProviders) },
+	} {
+		base := spec(0, 1, 2)
+		s := base.DeepCopy()
+		if swap(s); adopt.Sorted(*s) != want {
+			t.Errorf("another order of %s has another digest", name)
+		}
+	}
+}
+
+func swap[T any](list []T) { list[0], list[2] = list[2], list[0] }

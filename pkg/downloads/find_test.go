@@ -84,6 +84,15 @@ base=https://a.example/; curl -O "${base%/}/${v#v}/${v%.*}.0/${v/36/35}"`, []str
 		"a package that is not known": {"apt-get install -y \"linux-headers-$(uname -r)\"", []string{"? apt package linux-headers-${uname -r}"}},
 		"a counter":                   {"i=0\nwhile [ $i -lt 3 ]; do curl https://a.example/$i; i=$((i+1)); done", []string{"? https://a.example/${i}"}},
 		"no script":                   {"if then fi (", []string{"? the downloads of /opt/x"}},
+		"an unknown value is none of several patterns":     {"x=$(hostname)\ncase $x in a | b) curl https://a.example/$x ;; esac", []string{"? https://a.example/${x}"}},
+		"an unknown value is not the text of a glob":       {"x=$(hostname)\ncase $x in a*) curl https://a.example/$x ;; esac", []string{"? https://a.example/${x}"}},
+		"an unknown value is not an unknown pattern":       {"x=$(hostname)\ncase $x in $(cat /y)) curl https://a.example/$x ;; esac", []string{"? https://a.example/${x}"}},
+		"a value with an unknown part is not the pattern":  {"x=v-$(hostname)\ncase $x in v-a) curl https://a.example/$x ;; esac", []string{"? https://a.example/v-${hostname}"}},
+		"an unknown value is the one pattern that it has":  {"x=$(hostname)\ncase $x in a) curl https://a.example/$x ;; esac", []string{"https://a.example/a"}},
+		"a counter in an arithmetic command stays unknown": {"n=0\nwhile read -r u; do ((n += 1)); curl https://a.example/$n; done </etc/urls", []string{"? https://a.example/${n}"}},
+		"a short option without its value ends curl":       {"curl https://a.example/x -o", []string{"https://a.example/x"}},
+		"a long option without its value ends curl":        {"curl https://a.example/x --output", []string{"https://a.example/x"}},
+		"echo takes each spelling of its options":          {"curl https://a.example/$(echo -n a)$(echo -e b)$(echo -ne c)$(echo -en d)", []string{"https://a.example/abcd"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := found("/opt/x", "#!/bin/bash\n"+c.script)
@@ -148,6 +157,25 @@ func TestSandbox(t *testing.T) {
 	got := found("/etc/containerd/config.toml", "version = 3\n")
 	if diff := cmp.Diff([]string{"? the sandbox (pause) image"}, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestSandboxPlace: the image is told of the stage that writes the file that containerd reads last.
+func TestSandboxPlace(t *testing.T) {
+	config := render.NodeFile{Path: "/etc/containerd/config.toml", Content: "version = 3\n"}
+	for name, c := range map[string]struct {
+		bootstrap, provisioning []render.NodeFile
+		want                    string
+	}{
+		"bootstrap alone writes it":    {[]render.NodeFile{config}, nil, "bootstrap"},
+		"provisioning alone writes it": {nil, []render.NodeFile{config}, "provisioning"},
+		"both write it":                {[]render.NodeFile{config}, []render.NodeFile{config}, "provisioning"},
+	} {
+		n := &downloads.Node{Stages: []downloads.Stage{{Name: "bootstrap", Files: c.bootstrap}, {Name: "provisioning", Files: c.provisioning}}}
+		items := downloads.Find(n).Items
+		if len(items) != 1 || len(items[0].Places) != 1 || items[0].Places[0].Stage != c.want {
+			t.Errorf("%s: got %+v, want a place in stage %s", name, items, c.want)
+		}
 	}
 }
 

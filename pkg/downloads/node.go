@@ -278,9 +278,13 @@ func (k *walker) sandbox() {
 			return
 		}
 	}
-	k.stage, k.at = "provisioning", Place{Stage: "provisioning", File: config}
-	if own := k.node.file("bootstrap", config); own == f {
-		k.at.Stage = "bootstrap"
+	k.stage, k.at = "provisioning", Place{File: config}
+	for _, s := range k.node.Stages {
+		for i := range s.Files {
+			if &s.Files[i] == f {
+				k.at.Stage = s.Name
+			}
+		}
 	}
 	k.unresolved("the sandbox (pause) image", "containerd is not told which, and pulls the one it was built with: set pauseImage in the settings (--pause-image)")
 }

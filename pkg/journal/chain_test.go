@@ -226,3 +226,44 @@ func TestLineOfAnyText(t *testing.T) {
 		}
 	}
 }
+
+// What is escaped is a part of the recipe: a line with one character more or less escaped
+// has another hash, and would not verify with another release.
+func TestEscapedCharacters(t *testing.T) {
+	escaped := [][2]rune{
+		{0x7f, 0x9f}, {0xad, 0xad}, {0x61c, 0x61c}, {0x180e, 0x180e}, {0x200b, 0x200f}, {0x2028, 0x202e}, {0x2060, 0x206f},
+		{0xfe00, 0xfe0f}, {0xfeff, 0xfeff}, {0xfff9, 0xfffb}, {0xe0000, 0xe0fff},
+	}
+	for _, of := range escaped {
+		for r, want := range map[rune]bool{of[0] - 1: false, of[0]: true, of[1]: true, of[1] + 1: false} {
+			text := string(canonical(Object{Name: string(r)}))
+			if got := !strings.ContainsRune(text, r); got != want {
+				t.Errorf("%U is escaped: %t, want %t in %s", r, got, want, text)
+			}
+			var o Object
+			if err := json.Unmarshal([]byte(text), &o); err != nil || o.Name != string(r) {
+				t.Errorf("%U is read as %q (%v)", r, o.Name, err)
+			}
+		}
+	}
+}
+
+// A line is as long as may be, and no longer: who reads it has no room for more.
+func TestLongestLine(t *testing.T) {
+	of := func(n int) Fact {
+		f := joined(1)
+		f.Message = strings.Repeat("x", n)
+		return f
+	}
+	line, _, err := Head{}.Next(of(1), noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	room := maxLine - len(line) + 1
+	if line, _, err = (Head{}).Next(of(room), noon); err != nil || len(line) != maxLine {
+		t.Errorf("a line of %d bytes: %v", len(line), err)
+	}
+	if _, _, err = (Head{}).Next(of(room+1), noon); err == nil || !strings.Contains(err.Error(), "a line may have") {
+		t.Errorf("a line of one byte more: %v", err)
+	}
+}

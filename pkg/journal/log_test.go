@@ -418,3 +418,29 @@ func TestStream(t *testing.T) {
 		t.Errorf("two runs in a file: %v", err)
 	}
 }
+
+// Who empties the file while the controller runs is found out, whether this process has
+// written to it before or has only opened it.
+func TestEmptied(t *testing.T) {
+	for name, before := range map[string]int{"only opened": 0, "written to": 1} {
+		t.Run(name, func(t *testing.T) {
+			path := write(t, chain(t, 2))[0]
+			l := open(t, path)
+			for i := range before {
+				l.must(t, joined(5+i))
+			}
+			if err := os.Truncate(path, 0); err != nil {
+				t.Fatal(err)
+			}
+			l.must(t, joined(9))
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			lines := strings.Split(string(text), "\n")
+			if want := fmt.Sprintf(`"sequence":%d,`, 3+before); !strings.Contains(lines[0], want) || !strings.Contains(lines[0], string(LogContinued)) {
+				t.Errorf("the first line is %s, want %s of kind %s", lines[0], want, LogContinued)
+			}
+		})
+	}
+}

@@ -1,6 +1,7 @@
 package lint_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -188,3 +189,33 @@ func findingsOf(t *testing.T, path string) []string {
 }
 
 var commit = regexp.MustCompile(`\b[0-9a-f]{12}:`)
+
+// A finding is in the file that its line comes from: the template of a base that an
+// overlay's file inserts, after the line break that inserting one gives.
+func TestFindingInTheFileOfItsLine(t *testing.T) {
+	r := newRepo(t)
+	r.write("base.yaml", strings.Replace(baseText("v1.0.0", "https://example.com/a"), "      two: |\n        # two\n", "      two: 'setenforce 0'\n", 1))
+	before, _, _ := strings.Cut(overlayText("/opt/own"), "|\n")
+	r.write("own.yaml", before+"'{{ template \"two\" . }}'\n")
+	t.Chdir(r.dir)
+	check := func(_ context.Context, text lint.Text) []lint.Finding {
+		if text.File != "/opt/own" {
+			return nil
+		}
+		return []lint.Finding{text.Finding("whole", lint.SeverityError, 0, string(text.Content)), text.Finding("break", lint.SeverityError, 1, ""), text.Finding("inserted", lint.SeverityError, 2, "")}
+	}
+	files, refused, err := lint.Read(t.Context(), []string{"."})
+	if err != nil || len(refused) > 0 {
+		t.Fatal(err, refused)
+	}
+	report := lintFiles(t, lint.Linter{TextChecks: []lint.TextCheck{check}, Bases: &lint.Bases{}}, files...)
+	got := map[string]string{}
+	for _, f := range report.Findings {
+		got[f.Rule] = fmt.Sprintf("%s:%d", f.Path, f.Line)
+	}
+	for rule, want := range map[string]string{"whole": "own.yaml:17", "break": "own.yaml:17", "inserted": "base.yaml:12"} {
+		if got[rule] != want {
+			t.Errorf("%s is found at %s, want %s: %+v", rule, got[rule], want, report.Findings)
+		}
+	}
+}

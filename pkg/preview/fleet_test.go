@@ -117,3 +117,17 @@ func TestKeyStandIn(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+// A file that was cut off, in an upload or by a full disk, is an error and no smaller fleet:
+// what it lacks would be taken for pools that are gone.
+func TestTruncatedSnapshot(t *testing.T) {
+	packed, err := canaries(t).Encode(true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, left := range []int{3, 10, len(packed) / 2, len(packed) - 8, len(packed) - 1} {
+		if got, err := Decode(bytes.NewReader(packed[:left])); err == nil || len(got.Pools) > 0 {
+			t.Errorf("of %d bytes the first %d are read as %d pools (error %v)", len(packed), left, len(got.Pools), err)
+		}
+	}
+}

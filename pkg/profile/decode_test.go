@@ -2,6 +2,7 @@ package profile
 
 import (
 	"encoding/json"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -124,47 +125,64 @@ func TestDecodeSavedFromCluster(t *testing.T) {
 	}
 }
 
+// The highest mode there is has all the bits: set-user-ID, set-group-ID, sticky and rwx for all.
+func TestDecodeTakesEveryMode(t *testing.T) {
+	for _, mode := range []string{"1", "644", "7777"} {
+		docs, err := Decode("f.yaml", []byte(strings.Replace(good, "755", mode, 1)))
+		if err != nil {
+			t.Errorf("permissions %s: %v", mode, err)
+			continue
+		}
+		if got := strconv.Itoa(int(docs[0].Spec.BootstrapConfig.Files[0].Permissions)); got != mode {
+			t.Errorf("permissions %s are read as %s", mode, got)
+		}
+	}
+}
+
 func TestDecodeRefuses(t *testing.T) {
 	for name, c := range map[string]struct {
 		file string
 		want []string
 	}{
-		"a file that is no YAML":    {"a: [1\nb: 2\n", []string{"f.yaml:2: is no YAML"}},
-		"a tab for indentation":     {"a:\n\tb: 1\n", []string{"f.yaml:2: is no YAML: a tab stands where YAML wants spaces: indent the line with spaces"}},
-		"a tab after spaces":        {strings.Replace(good, "  osName:", "\tosName:", 1), []string{"a tab stands where YAML wants spaces"}},
-		"a tab in a text block":     {"a: |\n  x\n\ty\n", []string{"f.yaml:3: is no YAML: a tab stands where YAML wants spaces"}},
-		"a slip deep in a file":     {strings.Replace(good, "    files:", "   files:", 1), []string{"f.yaml:15: is no YAML"}},
-		"a list":                    {"- a\n", []string{"f.yaml:1: is no OperatingSystemProfile: the document is not a mapping"}},
-		"another kind":              {"apiVersion: v1\nkind: ConfigMap\n", []string{`f.yaml:1: is no OperatingSystemProfile: apiVersion "v1" and kind "ConfigMap"`}},
-		"a misspelt field":          {strings.Replace(good, "osVersion:", "osVersoin:", 1), []string{`f.yaml:7: spec.osVersoin: is no field of spec: did you mean "osVersion"?`, "f.yaml:6: spec.osVersion: is required"}},
-		"a field given twice":       {strings.Replace(good, "  version: v1.0.0\n", "  version: v1.0.0\n  version: v1.0.1\n", 1), []string{"f.yaml:9: spec.version: is given twice, first on line 8"}},
-		"a number for a text":       {strings.Replace(good, `"24.04"`, "24.04", 1), []string{"f.yaml:7: spec.osVersion: must be text, and 24.04 is read as a number: put it in quotes"}},
-		"a wrong version":           {strings.Replace(good, "v1.0.0", "1.0", 1), []string{`f.yaml:8: spec.version: 1.0 is no version, and is read as a number: write v1.0.0`}},
-		"a version with zeros":      {strings.Replace(good, "v1.0.0", "1.10", 1), []string{`f.yaml:8: spec.version: 1.10 is no version, and is read as a number: write v1.10.0`}},
-		"a version in quotes":       {strings.Replace(good, "v1.0.0", `"1.0"`, 1), []string{`f.yaml:8: spec.version: "1.0" is no version: write v1.0.0`}},
-		"a version without v":       {strings.Replace(good, "v1.0.0", "1.2.3", 1), []string{`f.yaml:8: spec.version: "1.2.3" is no version: write v1.2.3`}},
-		"a word for a version":      {strings.Replace(good, "v1.0.0", "one", 1), []string{`f.yaml:8: spec.version: "one" is no version: write one like "v1.2.3"`}},
-		"a mode that is not octal":  {strings.Replace(good, "755", "0999", 1), []string{`0999 is no file mode: 9 is no octal digit; write the digits as chmod takes them, such as 644`}},
-		"a mode in quotes":          {strings.Replace(good, "755", `"0644"`, 1), []string{`must be a whole number, and "0644" is text: write 644, without quotes`}},
-		"a misspelt kind":           {strings.Replace(good, "kind: OperatingSystemProfile", "kind: OperatingSytemProfile", 1), []string{`kind: "OperatingSytemProfile" is no kind that belongs here: did you mean "OperatingSystemProfile"?`}},
-		"a misspelt overlay":        {"apiVersion: gitops.k8c.io/v1alpha1\nkind: ProfilOverlay\n", []string{`f.yaml:1: kind: "ProfilOverlay" is no kind that belongs here: did you mean "ProfileOverlay"?`}},
-		"another API of the kind":   {strings.Replace(good, "operatingsystemmanager.k8c.io/v1alpha1", "operatingsystemmanager.k8c.io/v1", 1), []string{`is no OperatingSystemProfile: apiVersion "operatingsystemmanager.k8c.io/v1" stands where "operatingsystemmanager.k8c.io/v1alpha1" belongs`}},
-		"a version with a prefix":   {strings.Replace(good, "v1.0.0", "release-v1.0.0", 1), []string{`f.yaml:8: spec.version: "release-v1.0.0" is no version: write one like "v1.2.3"`}},
-		"an unknown system":         {strings.Replace(good, "ubuntu", "sles", 1), []string{`f.yaml:6: spec.osName: "sles" is none of flatcar, rhel`}},
-		"an unknown provider":       {strings.Replace(good, "name: aws", "name: awz", 1), []string{`f.yaml:10: spec.supportedCloudProviders[0].name: "awz" is none of aws`}},
-		"octal permissions":         {strings.Replace(good, "755", "0755", 1), []string{"f.yaml:17: spec.bootstrapConfig.files[0].permissions: 0755 would be read as octal by YAML: write the digits without a leading zero, 755"}},
-		"permissions with 8":        {strings.Replace(good, "755", "788", 1), []string{"f.yaml:17: spec.bootstrapConfig.files[0].permissions: 788 is no file mode"}},
-		"no inline":                 {strings.Replace(good, "        inline:\n          encoding: b64\n          data: |\n            one\n            two\n", "        {}\n", 1), []string{"files[0].content: has no inline: write content.inline.data"}},
-		"a bad object name":         {strings.Replace(good, "osp-test", "OSP_test", 1), []string{`f.yaml:4: metadata.name: "OSP_test" is no object name`}},
-		"no spec":                   {"apiVersion: operatingsystemmanager.k8c.io/v1alpha1\nkind: OperatingSystemProfile\nmetadata: {name: a}\n", []string{"f.yaml:1: spec: is required"}},
-		"the same profile twice":    {good + "---\n" + good, []string{`profile "osp-test" v1.0.0 stands in this file twice, first on line 4`}},
-		"control characters":        {strings.Replace(good, "one", "o\x00e", 1), []string{"f.yaml:22: is not text in UTF-8"}},
-		"bytes that are no UTF-8":   {strings.Replace(good, "one", "o\xffe", 1), []string{"f.yaml:22: is not text in UTF-8"}},
-		"more than a mebibyte":      {good + "#" + strings.Repeat("x", maxFileBytes), []string{"f.yaml: has ", "split it"}},
-		"too many levels":           {strings.Replace(good, "  - name: aws\n", "  - name: aws\n    spec: "+strings.Repeat("[", 100)+strings.Repeat("]", 100)+"\n", 1), []string{"is nested more than 64 levels deep"}},
-		"an alias bomb":             {bomb(), []string{"once its aliases are expanded"}},
-		"an alias to itself":        {strings.Replace(good, "  - name: aws\n", "  - name: aws\n    spec: &a [*a]\n", 1), []string{"f.yaml"}},
-		"several faults, all named": {strings.NewReplacer("ubuntu", "sles", "v1.0.0", "vX").Replace(good), []string{"f.yaml:6: spec.osName", "f.yaml:8: spec.version"}},
+		"a file that is no YAML":     {"a: [1\nb: 2\n", []string{"f.yaml:2: is no YAML"}},
+		"a tab for indentation":      {"a:\n\tb: 1\n", []string{"f.yaml:2: is no YAML: a tab stands where YAML wants spaces: indent the line with spaces"}},
+		"a tab after spaces":         {strings.Replace(good, "  osName:", "\tosName:", 1), []string{"a tab stands where YAML wants spaces"}},
+		"a tab in a text block":      {"a: |\n  x\n\ty\n", []string{"f.yaml:3: is no YAML: a tab stands where YAML wants spaces"}},
+		"a slip deep in a file":      {strings.Replace(good, "    files:", "   files:", 1), []string{"f.yaml:15: is no YAML"}},
+		"a list":                     {"- a\n", []string{"f.yaml:1: is no OperatingSystemProfile: the document is not a mapping"}},
+		"another kind":               {"apiVersion: v1\nkind: ConfigMap\n", []string{`f.yaml:1: is no OperatingSystemProfile: apiVersion "v1" and kind "ConfigMap"`}},
+		"a misspelt field":           {strings.Replace(good, "osVersion:", "osVersoin:", 1), []string{`f.yaml:7: spec.osVersoin: is no field of spec: did you mean "osVersion"?`, "f.yaml:6: spec.osVersion: is required"}},
+		"a field given twice":        {strings.Replace(good, "  version: v1.0.0\n", "  version: v1.0.0\n  version: v1.0.1\n", 1), []string{"f.yaml:9: spec.version: is given twice, first on line 8"}},
+		"a number for a text":        {strings.Replace(good, `"24.04"`, "24.04", 1), []string{"f.yaml:7: spec.osVersion: must be text, and 24.04 is read as a number: put it in quotes"}},
+		"a wrong version":            {strings.Replace(good, "v1.0.0", "1.0", 1), []string{`f.yaml:8: spec.version: 1.0 is no version, and is read as a number: write v1.0.0`}},
+		"a version with zeros":       {strings.Replace(good, "v1.0.0", "1.10", 1), []string{`f.yaml:8: spec.version: 1.10 is no version, and is read as a number: write v1.10.0`}},
+		"a version in quotes":        {strings.Replace(good, "v1.0.0", `"1.0"`, 1), []string{`f.yaml:8: spec.version: "1.0" is no version: write v1.0.0`}},
+		"a version without v":        {strings.Replace(good, "v1.0.0", "1.2.3", 1), []string{`f.yaml:8: spec.version: "1.2.3" is no version: write v1.2.3`}},
+		"a word for a version":       {strings.Replace(good, "v1.0.0", "one", 1), []string{`f.yaml:8: spec.version: "one" is no version: write one like "v1.2.3"`}},
+		"a mode that is not octal":   {strings.Replace(good, "755", "0999", 1), []string{`0999 is no file mode: 9 is no octal digit; write the digits as chmod takes them, such as 644`}},
+		"a mode in quotes":           {strings.Replace(good, "755", `"0644"`, 1), []string{`must be a whole number, and "0644" is text: write 644, without quotes`}},
+		"a misspelt kind":            {strings.Replace(good, "kind: OperatingSystemProfile", "kind: OperatingSytemProfile", 1), []string{`kind: "OperatingSytemProfile" is no kind that belongs here: did you mean "OperatingSystemProfile"?`}},
+		"a misspelt overlay":         {"apiVersion: gitops.k8c.io/v1alpha1\nkind: ProfilOverlay\n", []string{`f.yaml:1: kind: "ProfilOverlay" is no kind that belongs here: did you mean "ProfileOverlay"?`}},
+		"another API of the kind":    {strings.Replace(good, "operatingsystemmanager.k8c.io/v1alpha1", "operatingsystemmanager.k8c.io/v1", 1), []string{`is no OperatingSystemProfile: apiVersion "operatingsystemmanager.k8c.io/v1" stands where "operatingsystemmanager.k8c.io/v1alpha1" belongs`}},
+		"a version with a prefix":    {strings.Replace(good, "v1.0.0", "release-v1.0.0", 1), []string{`f.yaml:8: spec.version: "release-v1.0.0" is no version: write one like "v1.2.3"`}},
+		"an unknown system":          {strings.Replace(good, "ubuntu", "sles", 1), []string{`f.yaml:6: spec.osName: "sles" is none of flatcar, rhel`}},
+		"an unknown provider":        {strings.Replace(good, "name: aws", "name: awz", 1), []string{`f.yaml:10: spec.supportedCloudProviders[0].name: "awz" is none of aws`}},
+		"octal permissions":          {strings.Replace(good, "755", "0755", 1), []string{"f.yaml:17: spec.bootstrapConfig.files[0].permissions: 0755 would be read as octal by YAML: write the digits without a leading zero, 755"}},
+		"permissions with 8":         {strings.Replace(good, "755", "788", 1), []string{"f.yaml:17: spec.bootstrapConfig.files[0].permissions: 788 is no file mode"}},
+		"no inline":                  {strings.Replace(good, "        inline:\n          encoding: b64\n          data: |\n            one\n            two\n", "        {}\n", 1), []string{"files[0].content: has no inline: write content.inline.data"}},
+		"a bad object name":          {strings.Replace(good, "osp-test", "OSP_test", 1), []string{`f.yaml:4: metadata.name: "OSP_test" is no object name`}},
+		"no spec":                    {"apiVersion: operatingsystemmanager.k8c.io/v1alpha1\nkind: OperatingSystemProfile\nmetadata: {name: a}\n", []string{"f.yaml:1: spec: is required"}},
+		"the same profile twice":     {good + "---\n" + good, []string{`profile "osp-test" v1.0.0 stands in this file twice, first on line 4`}},
+		"control characters":         {strings.Replace(good, "one", "o\x00e", 1), []string{"f.yaml:22: is not text in UTF-8"}},
+		"bytes that are no UTF-8":    {strings.Replace(good, "one", "o\xffe", 1), []string{"f.yaml:22: is not text in UTF-8"}},
+		"more than a mebibyte":       {good + "#" + strings.Repeat("x", maxFileBytes), []string{"f.yaml: has ", "split it"}},
+		"too many levels":            {strings.Replace(good, "  - name: aws\n", "  - name: aws\n    spec: "+strings.Repeat("[", 100)+strings.Repeat("]", 100)+"\n", 1), []string{"is nested more than 64 levels deep"}},
+		"an alias bomb":              {bomb(), []string{"once its aliases are expanded"}},
+		"an alias to itself":         {strings.Replace(good, "  - name: aws\n", "  - name: aws\n    spec: &a [*a]\n", 1), []string{"f.yaml"}},
+		"several faults, all named":  {strings.NewReplacer("ubuntu", "sles", "v1.0.0", "vX").Replace(good), []string{"f.yaml:6: spec.osName", "f.yaml:8: spec.version"}},
+		"permissions of 64 bits":     {strings.Replace(good, "755", "99999999999", 1), []string{`f.yaml:17: spec.bootstrapConfig.files[0].permissions: must be a whole number, not "99999999999"`}},
+		"permissions above 7777":     {strings.Replace(good, "755", "7778", 1), []string{"f.yaml:17: spec.bootstrapConfig.files[0].permissions: 7778 is no file mode"}},
+		"permissions of five digits": {strings.Replace(good, "755", "10000", 1), []string{"f.yaml:17: spec.bootstrapConfig.files[0].permissions: 10000 is no file mode"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Decode("f.yaml", []byte(c.file))

@@ -64,3 +64,16 @@ func TestNearestVersions(t *testing.T) {
 		t.Errorf("got %v", got)
 	}
 }
+
+func TestSortVersionsOrdersByNumber(t *testing.T) {
+	want := []string{"v2.0.0+b2", "v2.0.0+b1", "v2.0.0-rc.1", "v1.10.0", "v1.9.0", "v1.0.0", "nonsense"}
+	for name, in := range map[string][]string{
+		"ascending":  {"nonsense", "v1.0.0", "v1.9.0", "v1.10.0", "v2.0.0-rc.1", "v2.0.0+b1", "v2.0.0+b2"},
+		"descending": {"v2.0.0+b2", "v2.0.0+b1", "v2.0.0-rc.1", "v1.10.0", "v1.9.0", "v1.0.0", "nonsense"},
+		"repeated":   {"v1.9.0", "v1.10.0", "v1.0.0", "nonsense", "v1.9.0", "v2.0.0+b1", "v2.0.0-rc.1", "v2.0.0+b2", "v1.10.0"},
+	} {
+		if got := SortVersions(in); !slices.Equal(got, want) {
+			t.Errorf("%s: got %v, want %v", name, got, want)
+		}
+	}
+}

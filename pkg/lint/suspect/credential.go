@@ -18,7 +18,7 @@ var placeholders = regexp.MustCompile(`eyJhbGciOiJub25lIn0\.eyJzdWIiOiJwbGFjZWhv
 // known find credentials by forms that nothing else has. A finding names the form and
 // never the text.
 var known = []knownForm{
-	{"a private key", regexp.MustCompile(`-----BEGIN ([A-Z]+ )*PRIVATE KEY-----`)},
+	{"a private key", regexp.MustCompile(`-----BEGIN ([A-Z0-9]+ )*PRIVATE KEY( BLOCK)?-----`)},
 	{"an access key of AWS", regexp.MustCompile(`\b(AKIA|ASIA)[0-9A-Z]{16}\b`)},
 	{"a token of GitHub", regexp.MustCompile(`\bgh[pousr]_[A-Za-z0-9]{36,}\b|\bgithub_pat_[A-Za-z0-9_]{40,}\b`)},
 	{"a token of GitLab", regexp.MustCompile(`\bglpat-[A-Za-z0-9_-]{20,}`)},

@@ -228,7 +228,11 @@ func (s *script) text(b *strings.Builder, parts []syntax.WordPart, quoted bool) 
 	for _, part := range parts {
 		switch part := part.(type) {
 		case *syntax.Lit:
-			b.WriteString(unescaped(part.Value, quoted))
+			escaped := ""
+			if quoted {
+				escaped = "$`\"\\"
+			}
+			b.WriteString(unescaped(part.Value, escaped))
 		case *syntax.SglQuoted:
 			b.WriteString(part.Value)
 		case *syntax.DblQuoted:
@@ -258,18 +262,17 @@ func (s *script) parameter(b *strings.Builder, p *syntax.ParamExp) (dynamic bool
 	return true
 }
 
-// unescaped takes the backslashes away that the shell takes away.
-func unescaped(text string, quoted bool) string {
+// unescaped takes the backslashes away that the shell takes away: those before one of
+// some characters, or all of them where none are given. Of a line that goes on in the
+// next one the parser has taken them.
+func unescaped(text, before string) string {
 	if !strings.Contains(text, `\`) {
 		return text
 	}
 	var b strings.Builder
 	for i := 0; i < len(text); i++ {
-		if text[i] == '\\' && i+1 < len(text) && (!quoted || strings.IndexByte("$`\"\\\n", text[i+1]) >= 0) {
+		if text[i] == '\\' && i+1 < len(text) && (before == "" || strings.IndexByte(before, text[i+1]) >= 0) {
 			i++
-			if text[i] == '\n' {
-				continue
-			}
 		}
 		b.WriteByte(text[i])
 	}
@@ -335,11 +338,32 @@ func (s *script) stdin(stmt *syntax.Stmt) []word {
 	for _, r := range stmt.Redirs {
 		switch {
 		case r.Hdoc != nil:
-			out = append(out, s.word(r.Hdoc))
+			out = append(out, s.document(r))
 		case r.Op == syntax.WordHdoc:
 			out = append(out, s.word(r.Word))
 		}
 	}
+	return out
+}
+
+// document reads a here-document. The shell leaves one whose end is quoted as it is, and
+// takes no backslash before a double quote from any other:
+// https://pubs.opengroup.org/onlinepubs/9799919799/utilities/V3_chap02.html#tag_19_07_04
+func (s *script) document(r *syntax.Redirect) word {
+	out := word{node: r.Hdoc}
+	var b strings.Builder
+	for _, part := range r.Hdoc.Parts {
+		lit, ok := part.(*syntax.Lit)
+		switch {
+		case !ok:
+			out.dynamic = s.text(&b, []syntax.WordPart{part}, true) || out.dynamic
+		case r.Word.Lit() == "" || strings.Contains(r.Word.Lit(), `\`): // quoted
+			b.WriteString(lit.Value)
+		default:
+			b.WriteString(unescaped(lit.Value, "$`\\"))
+		}
+	}
+	out.text = b.String()
 	return out
 }
 

@@ -131,3 +131,26 @@ func TestLookEnds(t *testing.T) {
 		t.Errorf("%d findings after the context has ended", len(got))
 	}
 }
+
+// What is downloaded is named as it is written, but for the user and password of a URL,
+// and as far as a line has room (security.md 15).
+func TestShownURL(t *testing.T) {
+	long := "https://x.example.com/latest/" + strings.Repeat("x", 91) // 120 bytes
+	for url, want := range map[string]string{
+		"https://ada:hunter2@x.example.com/latest/a@b": `"https://x.example.com/latest/a@b"`,
+		"https://@x.example.com/latest/tool":           `"https://x.example.com/latest/tool"`,
+		long:                                           `"` + long + `"`,
+		long + "y":                                     `"` + long + `..."`,
+	} {
+		script := "#!/bin/bash\nset -euo pipefail\ncurl --fail --output /opt/bin/tool '" + url + "'\n"
+		var got []string
+		for _, f := range suspect.Look(t.Context(), suspect.Subject{File: "/opt/bin/x", Mode: 0o755, Kind: lint.KindShell, Interpreter: "bash", Content: []byte(script)}) {
+			if f.Rule == suspect.RuleUnpinned {
+				got = append(got, f.Message)
+			}
+		}
+		if len(got) != 1 || !strings.HasPrefix(got[0], want+" ") {
+			t.Errorf("%s: found %q, want one that begins with %s", url, got, want)
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -171,5 +172,41 @@ func TestCompareBounded(t *testing.T) {
 	}
 	if k.asked != 2*maxCompared || v.Profiles[maxCompared-1].Note != "" || v.Profiles[maxCompared].Note == "" {
 		t.Errorf("%d objects are read, the last notes are %q and %q", k.asked, v.Profiles[maxCompared-1].Note, v.Profiles[maxCompared].Note)
+	}
+}
+
+// stored are profiles by "namespace/name".
+type stored struct {
+	Trails
+
+	specs map[string]osm.OperatingSystemProfileSpec
+}
+
+func (s stored) Profile(_ context.Context, object string) (*osm.OperatingSystemProfile, string, error) {
+	return &osm.OperatingSystemProfile{Spec: s.specs[object]}, "", nil
+}
+
+// A version is compared with the one that it follows, and the first one with nothing.
+func TestCompareWithTheVersionBefore(t *testing.T) {
+	s := &Server{Trails: stored{specs: map[string]osm.OperatingSystemProfileSpec{
+		"ns/old": spec("v1.0.0", file("/etc/same", "same\n"), file("/etc/a", "one\n")),
+		"ns/new": spec("v1.0.0", file("/etc/same", "same\n"), file("/etc/a", "two\n")),
+	}}}
+	for before, want := range map[string]string{
+		"ns/old": "Changed provisioning /etc/a (644)",
+		"":       "Added provisioning /etc/a (644), Added provisioning /etc/same (644), Added settings",
+	} {
+		ch := Change{object: "ns/new", before: before}
+		if err := s.compareProfiles(t.Context(), &ch); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, f := range ch.Files {
+			got = append(got, f.Change+" "+f.Name)
+		}
+		slices.Sort(got)
+		if text := strings.Join(got, ", "); text != want || ch.Note != "" {
+			t.Errorf("compared with %q: %q (note %q), want %q", before, text, ch.Note, want)
+		}
 	}
 }

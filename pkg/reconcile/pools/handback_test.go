@@ -60,7 +60,7 @@ func TestHandbackProfiles(t *testing.T) {
 		osp.Spec.Version, osp.Spec.ProvisioningConfig.Files[0].Content.Inline.Data = version, data
 		f.ensure(osp)
 	}
-	profile("osp-new-v1.0.0", "v1.0.0", "new")
+	profile("osp-new-v1.0.0", "v1.0.0", "new, of {{ .Provenance.Commit }}")
 	profile("osp-hand-v2.0.0", "v2.0.0", "ours")
 	entry := func(name, version string) api.ProfileEntry {
 		return api.ProfileEntry{Name: name, Version: version, Object: name + "-" + version, Path: name + ".yaml", Digest: "v1:sha256:" + strings.Repeat("0", 64)}
@@ -73,6 +73,9 @@ func TestHandbackProfiles(t *testing.T) {
 	}
 	if !slices.ContainsFunc(p.Warnings, func(w string) bool { return strings.Contains(w, "/osp-hand, version v1.0.0, is not ours") }) {
 		t.Errorf("warnings are %q", p.Warnings)
+	}
+	if warned := slices.DeleteFunc(slices.Clone(p.Warnings), func(w string) bool { return !strings.Contains(w, "uses .Provenance") }); len(warned) != 1 || !strings.Contains(warned[0], `"osp-new"`) {
+		t.Errorf("profiles that the reference cannot render are warned of by %q", warned)
 	}
 	h := f.handback()
 	h.Overwrite = true

@@ -128,9 +128,13 @@ func TestUnusedSettingsGo(t *testing.T) {
 	var other corev1.ConfigMap
 	other.ObjectMeta = metav1.ObjectMeta{Namespace: f.r.Namespace, Name: "other", Labels: map[string]string{api.LabelManagedBy: api.FieldManager}, UID: types.UID("")}
 	f.ensure(&other)
+	f.r.historyChanged.Store(false)
 	f.sweep()
 	if got := f.settingsMaps(); len(got) != 5 {
 		t.Errorf("just after they were kept there are %v", got)
+	}
+	if !f.r.historyChanged.Load() {
+		t.Error("nobody looks again at settings that are too young now")
 	}
 	f.clock.Step(3 * settingsTrust)
 	if f.r.historyChanged.Store(false); f.sweep().IsZero() && f.r.historyChanged.Load() {

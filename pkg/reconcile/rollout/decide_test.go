@@ -392,3 +392,33 @@ func TestToStamp(t *testing.T) {
 		})
 	}
 }
+
+// Without a gate there is nothing to wait for: looking again would be a loop that never
+// rests.
+func TestNothingToWaitForWithoutAGate(t *testing.T) {
+	for name, source := range map[string]*api.ProfileSource{
+		"no source":           nil,
+		"no rollout":          {},
+		"a rollout, no gate":  {Spec: api.ProfileSourceSpec{Rollout: &api.Rollout{}}},
+		"a gate, no profiles": {Spec: api.ProfileSourceSpec{Rollout: &api.Rollout{Gate: api.GateWaves}}},
+	} {
+		out, again, err := (&Reconciler{}).decideAll(t.Context(), &observed{source: source})
+		if again != 0 || err != nil || len(out.rollouts) > 0 {
+			t.Errorf("%s: again after %s, rollouts %+v (err %v)", name, again, out.rollouts, err)
+		}
+	}
+}
+
+// A release goes as far as the last wave that there is. What names another one releases
+// nothing.
+func TestReleaseUpToAWave(t *testing.T) {
+	for text, want := range map[string]release{
+		"v1.0.0": {"v1.0.0", 9}, "v1.0.0@0": {"v1.0.0", 0}, "v1.0.0@9": {"v1.0.0", 9},
+		"v1.0.0@10": {}, "v1.0.0@-1": {}, "v1.0.0@": {}, "v1.0.0@last": {},
+	} {
+		got, err := termsOf(&api.ProfileSource{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{api.AnnotationRelease: text}}})
+		if got.release != want || (err != nil) != (want == release{}) {
+			t.Errorf("%q releases %+v (error %v), want %+v", text, got.release, err, want)
+		}
+	}
+}

@@ -66,6 +66,21 @@ func TestAdversary(t *testing.T) {
 			s.provenance("torn").Spec.Possible = nil
 		}, "torn", "NodeProvenance differs", "spec.possible"},
 		"and one that is not": {func(s *scene) { s.joinedBetween("torn") }, "torn", "agrees", ""},
+		"a node whose pool asks for another profile by now": {func(s *scene) {
+			estate.Get[*machines.MachineDeployment](s.e, "workers").Annotations[api.AnnotationOSP] = "osp-y"
+		}, "two", "agrees", ""},
+		"the record of another pool under the label of this one": {func(s *scene) {
+			s.joinedBetween("torn")
+			s.recordBetween("kube-system/other", "")
+		}, "torn", "agrees", ""},
+		"a record whose intervals cannot be read to their end": {func(s *scene) {
+			s.joinedBetween("torn")
+			s.recordBetween("kube-system/workers", ", 1")
+		}, "torn", "agrees", ""},
+		"a record that nothing lists": {func(s *scene) {
+			s.joinedBetween("torn")
+			s.recordBetween("kube-system/workers", "")
+		}, "torn", "NodeProvenance differs", "spec.possible"},
 		"a node that is gone, of what its pool has now": {func(s *scene) {
 			s.e.Leave(s.provenance("one"), estate.At(50))
 			c, now := s.provenance("one").Spec.Configuration, s.provenance("two").Spec.Configuration
@@ -143,6 +158,18 @@ func (s *scene) joinedBetween(name string) {
 	if len(np.Spec.Possible) != 2 {
 		s.t.Fatalf("possible are %+v", np.Spec.Possible)
 	}
+}
+
+// recordBetween archives one more record with the label of the pool, which the node that
+// joined between two pushes could come from. More is appended to its only interval.
+func (s *scene) recordBetween(pool, more string) {
+	cr := s.archived().DeepCopy()
+	cr.Name, cr.UID = cr.Name+"-other", "other"
+	cr.Annotations[api.AnnotationPool], cr.Annotations[api.AnnotationInputDigest] = pool, "v1:sha256:other"
+	text, err := json.Marshal(api.Interval{From: metav1.NewTime(estate.At(15)), Until: metav1.NewTime(estate.At(60))})
+	s.do(err)
+	cr.Annotations[api.AnnotationIntervals] = "[" + string(text) + more + "]"
+	s.e.Objects = append(s.e.Objects, cr)
 }
 
 // Of a node that is there no other one is verified, be it that somebody deleted what is

@@ -123,7 +123,10 @@ func compareText(at, want, have string) *Difference {
 		return differ(at, 0, want, have)
 	}
 	i := firstLine(w, h)
-	return differ(at, i+1, shownLine(w, i), shownLine(h, i))
+	if inPrivateKey(w, i) || inPrivateKey(h, i) {
+		return differ(at, i+1, hiddenLine(w, i), hiddenLine(h, i))
+	}
+	return differ(at, i+1, lineOf(w, i), lineOf(h, i))
 }
 
 // firstLine is the index of the first line that differs.
@@ -135,14 +138,20 @@ func firstLine(a, b []string) int {
 	return i
 }
 
-// shownLine is a line of a text; one of a private key, which only the lines before tell, is
-// not shown (security.md 15).
-func shownLine(lines []string, i int) string {
-	text := strings.Join(lines[:min(i, len(lines))], "\n")
-	if at := strings.LastIndex(text, "-----BEGIN "); at >= 0 && privateKey.MatchString(text[at:]) && !strings.Contains(text[at:], "-----END ") && lineOf(lines, i) != "" {
-		return hidden
+// inPrivateKey reports whether a line is one of a private key, which only the lines before
+// tell. Where it is that in one of two texts, the other may have lost its first line, so
+// neither is shown (security.md 15).
+func inPrivateKey(lines []string, i int) bool {
+	before, with := strings.Join(lines[:min(i, len(lines))], "\n"), strings.Join(lines[:min(i+1, len(lines))], "\n")
+	at := strings.LastIndex(with, "-----BEGIN ")
+	return at >= 0 && privateKey.MatchString(with[at:]) && !strings.Contains(before[min(at, len(before)):], "-----END ")
+}
+
+func hiddenLine(lines []string, i int) string {
+	if lineOf(lines, i) == "" {
+		return ""
 	}
-	return lineOf(lines, i)
+	return hidden
 }
 
 func lineOf(lines []string, i int) string {

@@ -53,6 +53,37 @@ func TestCompareTextWithKey(t *testing.T) {
 	}
 }
 
+// A private key is hidden where it begins the text, where it lost its first line on one
+// side, and in every form that armor has (security.md 15).
+func TestCompareTextHidesKeys(t *testing.T) {
+	for name, c := range map[string]struct {
+		want, have string
+		line       int
+	}{
+		"at the very beginning":       {"-----BEGIN PRIVATE KEY-----\nc4n4ry1\n-----END PRIVATE KEY-----\n", "-----BEGIN PRIVATE KEY-----\nc4n4ry2\n-----END PRIVATE KEY-----\n", 2},
+		"expected without its begin":  {"c4n4ry\n-----END PRIVATE KEY-----\n", "-----BEGIN PRIVATE KEY-----\nc4n4ry\n-----END PRIVATE KEY-----\n", 1},
+		"found without its begin":     {"a\n-----BEGIN PRIVATE KEY-----\nc4n4ry\n-----END PRIVATE KEY-----\n", "a\nc4n4ry\n-----END PRIVATE KEY-----\n", 2},
+		"cut off":                     {"-----BEGIN PRIVATE KEY-----\nc4n4ry", "-----BEGIN PRIVATE KEY-----", 2},
+		"of OpenPGP":                  {"-----BEGIN PGP PRIVATE KEY BLOCK-----\n\nc4n4ry1\n", "-----BEGIN PGP PRIVATE KEY BLOCK-----\n\nc4n4ry2\n", 3},
+		"of OpenSSH":                  {"x:\n  -----BEGIN OPENSSH PRIVATE KEY-----\n  c4n4ry1\n", "x:\n  -----BEGIN OPENSSH PRIVATE KEY-----\n  c4n4ry2\n", 3},
+		"the second of two":           {"-----BEGIN PRIVATE KEY-----\na\n-----END PRIVATE KEY-----\n-----BEGIN PRIVATE KEY-----\nc4n4ry1\n", "-----BEGIN PRIVATE KEY-----\na\n-----END PRIVATE KEY-----\n-----BEGIN PRIVATE KEY-----\nc4n4ry2\n", 5},
+		"its last line is in another": {"-----BEGIN PRIVATE KEY-----\na\n-----END PRIVATE KEY-----\n", "-----BEGIN PRIVATE KEY-----\na\nc4n4ry\n", 3},
+	} {
+		d := compareText("x", c.want, c.have)
+		if d == nil || d.Line != c.line || strings.Contains(d.Expected+d.Found, "c4n4ry") {
+			t.Errorf("%s: got %+v, want line %d and no line of the key", name, d, c.line)
+		}
+	}
+	d := compareText("x", "-----BEGIN PRIVATE KEY-----\nc4n4ry", "-----BEGIN PRIVATE KEY-----")
+	if d.Expected != hidden || d.Found != nothing {
+		t.Errorf("a line that is not there is shown as %q, and one of a key as %q", d.Found, d.Expected)
+	}
+	d = compareText("x", "-----BEGIN CERTIFICATE-----\na\n", "-----BEGIN CERTIFICATE-----\nb\n")
+	if d.Expected != "a" || d.Found != "b" {
+		t.Errorf("of a certificate is shown %+v", d)
+	}
+}
+
 // What is shown holds no credential and nothing that a terminal obeys (security.md 14,
 // 15, 28).
 func TestDiffer(t *testing.T) {

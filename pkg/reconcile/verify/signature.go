@@ -72,7 +72,7 @@ func (v *Verifier) otherSignature(ctx context.Context, o *origin, u other) ([]Ch
 	id, invalid := source.ParseCommit(strings.TrimPrefix(what, "commit "))
 	switch {
 	case u.claimed == "" && !u.demanded:
-		return []Check{u.check.skipped("%s, and nothing says that it is signed", notes.Clean(u.bad.Message))}, nil
+		return v.unclaimed(ctx, o, u)
 	case strings.HasPrefix(what, "tag "):
 		return []Check{u.check.unproven("%s; it was accepted for the signature of %s, which is not looked at", notes.Clean(u.bad.Message), notes.Clean(what))}, nil
 	case u.claimed == "" || invalid != nil || id == o.version.Commit:
@@ -96,6 +96,22 @@ func (v *Verifier) otherSignature(ctx context.Context, o *origin, u other) ([]Ch
 		return []Check{u.check.with(nil)}, nil
 	}
 	return []Check{u.check.with(firstOf(field{"signature", notes.Clean(good.String()), u.claimed}))}, nil
+}
+
+// unclaimed is a commit of which nothing says that it was signed. It may have been accepted
+// before signatures were demanded, and who removes the claim wants it to look like that: so
+// what is followed now has to be signed, which has the commit in its history.
+func (v *Verifier) unclaimed(ctx context.Context, o *origin, u other) ([]Check, error) {
+	message := notes.Clean(u.bad.Message)
+	good, err := o.line.SignatureOf(ctx, o.line.Head, u.keys)
+	var bad *signature.Error
+	switch {
+	case errors.As(err, &bad):
+		return []Check{u.check.unproven("%s, and nothing says that it is signed; neither is commit %s, which is followed now", message, o.line.Head)}, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading the signature of commit %s: %w", o.line.Head, err)
+	}
+	return []Check{u.check.skipped("%s, and nothing says that it is signed; %s, which has it in its history", message, notes.Clean(good.String()))}, nil
 }
 
 func because(claimed string) string {

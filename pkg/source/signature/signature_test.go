@@ -414,3 +414,19 @@ func FuzzParseKeys(f *testing.F) {
 		}
 	})
 }
+
+// A file of keys is read up to its limit, which is more than a Secret holds, and no byte
+// further.
+func TestLongestFileOfKeys(t *testing.T) {
+	ada := newSigner(t)
+	of := func(size int) map[string][]byte {
+		text := "ada@example.com " + ada.public + "\n#"
+		return secret("keys", text+strings.Repeat("x", size-len(text)))
+	}
+	if _, err := ParseKeys(of(maxKeyBytes)); err != nil {
+		t.Errorf("a file of %d bytes: %v", maxKeyBytes, err)
+	}
+	if _, err := ParseKeys(of(maxKeyBytes + 1)); err == nil || !strings.Contains(err.Error(), "at most 2097152 are read") {
+		t.Errorf("a file of one byte more: %v", err)
+	}
+}

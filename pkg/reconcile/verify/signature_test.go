@@ -1,0 +1,152 @@
+package verify
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/fluxcd/pkg/apis/meta"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/source/signature"
+	"github.com/osm-gitops/osm-gitops/test/estate"
+)
+
+// signer signs the commits of a scene's repository, as the real git does.
+type signer struct{ file, public string }
+
+func newSigner(t *testing.T) signer {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "key")
+	if out, err := exec.CommandContext(t.Context(), "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", file).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	public, err := os.ReadFile(file + ".pub")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return signer{file, strings.TrimSpace(string(public))}
+}
+
+const keysName = "keys"
+
+// demand has the ProfileSource demand signatures of a signer. The Secret holds text.
+func (s *scene) demand(text string) {
+	s.t.Helper()
+	estate.Get[*api.ProfileSource](s.e, estate.Source).Spec.Git.Verify = &api.GitVerification{SecretRef: meta.LocalObjectReference{Name: keysName}}
+	s.e.Objects = append(s.e.Objects, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: estate.Namespace, Name: keysName}, Data: map[string][]byte{"allowed_signers": []byte(text)},
+	})
+}
+
+// sign signs what is committed from here on.
+func (s *scene) sign(by signer) {
+	s.t.Helper()
+	for _, c := range [][2]string{{"gpg.format", "ssh"}, {"user.signingkey", by.file}, {"commit.gpgsign", "true"}} {
+		s.repo.Git("config", c[0], c[1])
+	}
+}
+
+// third pushes and serves one more version, and has its object claim a signature.
+func (s *scene) third(claimed string) {
+	s.t.Helper()
+	osp := s.repo.Push(2, "echo three")
+	if claimed != "" {
+		osp.Annotations[api.AnnotationSignature] = strings.ReplaceAll(claimed, "COMMIT", osp.Annotations[api.AnnotationCommit])
+	}
+	s.e.Serve("workers", 2, estate.At(50))
+}
+
+// refusing is an API server that refuses to show one Secret.
+type refusing struct {
+	client.Reader
+	name string
+}
+
+func (r refusing) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	if _, ok := obj.(*corev1.Secret); ok && key.Name == r.name {
+		return apierrors.NewForbidden(corev1.Resource("secrets"), key.Name, nil)
+	}
+	return r.Reader.Get(ctx, key, obj, opts...)
+}
+
+// A signature that is demanded and cannot be checked is never passed over: whether the
+// keys cannot be read, the commit has none, or nobody says so any more.
+func TestSignature(t *testing.T) {
+	ada, eve := newSigner(t), newSigner(t)
+	given := func(s *scene, by signer) {
+		keys, err := signature.ParseKeys(map[string][]byte{"allowed_signers": []byte("ada@example.com " + by.public)})
+		s.do(err)
+		s.v.Keys = keys
+	}
+	byAda := "ada@example.com " + ada.public
+	for name, c := range map[string]struct {
+		do      func(s *scene)
+		refused bool // the Secret with keys
+		verdict string
+		says    string // the note of the signature, or what differs of it
+	}{
+		"nobody demands signatures": {func(s *scene) { s.third("") }, false, "agrees", ""},
+		"keys that may not be read": {func(s *scene) { s.demand(byAda); s.third("") }, true, "unproven", "is forbidden: <nil>: --keys names files with the public keys"},
+		"keys that are not there":   {func(s *scene) { s.demand(byAda); estate.Delete[*corev1.Secret](s.e, keysName); s.third("") }, false, "unproven", "kube-system/keys with the public keys does not exist: --keys names files with them"},
+		"keys that are none":        {func(s *scene) { s.demand("rubbish"); s.third("") }, false, "unproven", "the Secret kube-system/keys: "},
+		"a signed commit":           {func(s *scene) { s.demand(byAda); s.sign(ada); s.third("") }, false, "agrees", "signed by ada@example.com"},
+		"a signed commit that another one is said to have signed": {func(s *scene) {
+			s.demand(byAda)
+			s.sign(ada)
+			s.third("commit COMMIT by eve@example.com, ssh SHA256:x")
+		}, false, "signature differs", "by ada@example.com"},
+		"an unsigned commit that is said to be signed": {func(s *scene) {
+			s.demand(byAda)
+			s.third("commit COMMIT by ada@example.com, ssh SHA256:x")
+		}, false, "signature differs", "a good one: commit "},
+		"a commit that a stranger signed, and nobody says so": {func(s *scene) { s.demand(byAda); s.sign(eve); s.third("") }, false, "unproven", "which is followed now"},
+		"an unsigned commit, and nobody says that it is signed": {func(s *scene) { s.demand(byAda); s.third("") }, false, "unproven",
+			"nothing says that it is signed; neither is commit "},
+		"an unsigned commit from before signatures were demanded": {func(s *scene) {
+			s.demand(byAda)
+			s.third("")
+			s.sign(ada)
+			s.repo.Git("commit", "--quiet", "--allow-empty", "--message", "signed from here on")
+		}, false, "agrees", "by ada@example.com, ssh SHA256:"},
+		"accepted for a tag":                                       {func(s *scene) { s.demand(byAda); s.third("tag v1 by ada@example.com, ssh SHA256:x") }, false, "unproven", "accepted for the signature of tag v1"},
+		"an unsigned commit, and keys that are given":              {func(s *scene) { given(s, ada); s.third("") }, false, "signature differs", "a good one"},
+		"a signed commit, and keys that are given":                 {func(s *scene) { given(s, ada); s.sign(ada); s.third("") }, false, "agrees", "signed by ada@example.com"},
+		"a commit that a stranger signed, and keys that are given": {func(s *scene) { given(s, ada); s.sign(eve); s.third("") }, false, "signature differs", "a good one"},
+		"a signature is claimed, and nobody demands any":           {func(s *scene) { s.third("commit COMMIT by ada@example.com, ssh SHA256:x") }, false, "unproven", "no ProfileSource demands signatures now"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t)
+			c.do(s)
+			clusters := s.e.Clusters()
+			s.v.Management, s.v.Worker = clusters.Management, clusters.Worker
+			if c.refused {
+				s.v.Management = refusing{clusters.Management, keysName}
+			}
+			report, err := s.v.Pool(t.Context(), client.ObjectKey{Namespace: estate.Namespace, Name: "workers"})
+			s.do(err)
+			text, err := json.MarshalIndent(report, "", "  ")
+			s.do(err)
+			said := ""
+			for _, check := range report.Checks {
+				if check.Thing == ThingSignature {
+					said += check.Note
+					if check.Difference != nil {
+						said += check.Difference.Expected
+					}
+				}
+			}
+			if report.Verdict != c.verdict || !strings.Contains(said, c.says) || c.says == "" && said != "" {
+				t.Errorf("verdict %q, want %q; the signature's check says %q, want %q\n%s", report.Verdict, c.verdict, said, c.says, text)
+			}
+		})
+	}
+}
