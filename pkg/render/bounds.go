@@ -80,7 +80,7 @@ var bounds = func() map[string]func(args []reflect.Value) (int, error) {
 	}
 	// Each item is compared with each.
 	compared := func(args []reflect.Value) (int, error) {
-		return product(weigh(args[0], maxValueBytes, 0), items(args[0])), nil
+		return product(weigh(args[0]), items(args[0])), nil
 	}
 	out := map[string]bound{
 		"repeat":  making(func(args []reflect.Value) int { return product(max(number(args, 0), 0), len(text(args, 1))) }),
@@ -90,7 +90,7 @@ var bounds = func() map[string]func(args []reflect.Value) (int, error) {
 			return sum(len(text(args, 2)), product(strings.Count(text(args, 2), text(args, 0)), len(text(args, 1))))
 		}),
 		"join": making(func(args []reflect.Value) int {
-			return sum(weigh(args[1], maxValueBytes, 0), product(items(args[1]), len(text(args, 0))))
+			return sum(weigh(args[1]), product(items(args[1]), len(text(args, 0))))
 		}),
 		"wrap":      making(func(args []reflect.Value) int { return 2 * len(text(args, 1)) }),
 		"wrapWith":  making(func(args []reflect.Value) int { return product(len(text(args, 2)), 1+len(text(args, 1))) }),
@@ -107,7 +107,7 @@ var bounds = func() map[string]func(args []reflect.Value) (int, error) {
 		"trimall": trimmed, "trimAll": trimmed,
 		"uniq": compared, "mustUniq": compared,
 		"without": func(args []reflect.Value) (int, error) {
-			return product(weigh(args[0], maxValueBytes, 0), args[1].Len()), nil
+			return product(weigh(args[0]), args[1].Len()), nil
 		},
 		"semver":       decoded(func(string) bool { return false }),
 		"toYaml":       spaced(4),
@@ -121,7 +121,7 @@ var bounds = func() map[string]func(args []reflect.Value) (int, error) {
 		},
 		"mulf": multiplied, "divf": multiplied, "addf": multiplied, "subf": multiplied,
 		"sortAlpha": func(args []reflect.Value) (int, error) {
-			return product(weigh(args[0], maxValueBytes, 0), sorted(items(args[0]))), nil
+			return product(weigh(args[0]), sorted(items(args[0]))), nil
 		},
 		"semverCompare": func(args []reflect.Value) (int, error) {
 			return product(64, len(text(args, 0))), nil
@@ -248,7 +248,7 @@ func formatted(args []reflect.Value) (int, error) {
 	format, values := args[0].String(), args[1]
 	each, all, most := 0, 0, 1
 	for i := range values.Len() {
-		n := weigh(values.Index(i), maxValueBytes, 0)
+		n := weigh(values.Index(i))
 		each, all, most = max(each, n), sum(all, n), max(most, scalars(values.Index(i), 0))
 	}
 	size, number, verbs := len(format), 0, 0
@@ -345,7 +345,7 @@ func headers(v reflect.Value, path, depth int) int {
 	case reflect.Map:
 		n = path
 		for it := v.MapRange(); it.Next(); {
-			n = sum(n, headers(it.Value(), sum(path, 4+weigh(it.Key(), maxValueBytes, 0)), depth+1))
+			n = sum(n, headers(it.Value(), sum(path, 4+weigh(it.Key())), depth+1))
 		}
 	case reflect.Struct:
 		n = path

@@ -153,7 +153,7 @@ func (s *scale) weigh(v reflect.Value, depth int) int {
 	return n
 }
 
-func weigh(v reflect.Value, limit, depth int) int { return (&scale{limit: limit}).weigh(v, depth) }
+func weigh(v reflect.Value) int { return (&scale{limit: maxValueBytes}).weigh(v, 0) }
 
 // isFlat reports whether all values of a kind take the same.
 func isFlat(k reflect.Kind) bool { return k >= reflect.Bool && k <= reflect.Complex128 }

@@ -2,6 +2,7 @@ package render
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -130,10 +131,11 @@ func (m *meter) charge(t *tick) error {
 	if m.invocations > maxInvocations {
 		return &tickError{pos: t.pos, message: fmt.Sprintf("templates invoke one another more than %d deep: stop the recursion", maxInvocations)}
 	}
-	switch err := m.spend(t.steps.cost(m)); err {
-	case nil:
+	err := m.spend(t.steps.cost(m))
+	switch {
+	case err == nil:
 		return nil
-	case errTooMuch:
+	case errors.Is(err, errTooMuch):
 		return &tickError{pos: t.pos, message: fmt.Sprintf("the templates do not end, or take too long: stopped after %d units of work", maxCost)}
 	default:
 		return &tickError{pos: t.pos, message: err.Error()}
