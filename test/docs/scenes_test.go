@@ -184,11 +184,11 @@ func left() map[string]string {
 	const shards = "several controllers, each until it is stopped: TestShards of test/e2e runs them"
 	const beside = "needs Flux or Argo CD in the cluster: TestBesideFluxAndArgoCD of examples has the API server take the files, and TestProfilesAppliedByOthers of test/e2e applies deploy/appliers.yaml"
 	return map[string]string{
-		"docs/flux.md: kubectl apply -f examples/flux/source.yaml -f examples/flux/profilesource.yaml":                                                                beside,
-		"docs/flux.md: $ kubectl apply -f deploy/appliers.yaml":                                                                                                       beside,
-		"docs/migration.md: osm-gitops import --namespace kube-system --to osps --git --url https://git.example.com/platform/osps.git":                                migration,
-		"docs/migration.md: kubectl apply --server-side -f osps/deploy/profilesource.yaml":                                                                            migration,
-		"docs/migration.md: kubectl -n kube-system scale deployment operating-system-manager operating-system-manager-webhook --replicas 0":                           migration,
+		"docs/flux.md: kubectl apply -f examples/flux/source.yaml -f examples/flux/profilesource.yaml":                                 beside,
+		"docs/flux.md: $ kubectl apply -f deploy/appliers.yaml":                                                                        beside,
+		"docs/migration.md: osm-gitops import --namespace kube-system --to osps --git --url https://git.example.com/platform/osps.git": migration,
+		"docs/migration.md: kubectl apply --server-side -f osps/deploy/profilesource.yaml":                                             migration,
+		"docs/migration.md: kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations -o go-template='{{range .items}}{{$c := .}}{{range .webhooks}}{{with .clientConfig.service}}{{if eq .name \"operating-system-manager-webhook\"}}{{$c.kind}}/{{$c.metadata.name}}{{\"\\n\"}}{{end}}{{end}}{{end}}{{end}}' | sort -u | xargs -r kubectl delete": migration,
 		"docs/migration.md: kubectl -n kube-system get profilesources,operatingsystemconfigs":                                                                         migration,
 		"docs/migration.md: kubectl -n kube-system scale deployment osm-gitops --replicas 0":                                                                          "the handback of the cluster scene; TestMigration of test/e2e hands 50 pools back",
 		"docs/recovery.md: kubectl -n kube-system patch profilesource osps --type merge -p '{\"spec\":{\"git\":{\"url\":\"https://git.example.com/new/osps.git\"}}}'": "TestRepositoryMoved of test/e2e moves a repository; that of the page does not exist",
