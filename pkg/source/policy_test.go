@@ -123,11 +123,11 @@ func TestPathPolicyOnExistingAndNewClusters(t *testing.T) {
 			}
 			g.commitAs(g.dev)
 		},
-		"an ignore file inside":                 func(g *guarded) { g.commitAs(g.dev, "profiles/prod/.osmignore", "a.yaml\n") },
-		"an ignore file inside without effect":  func(g *guarded) { g.commitAs(g.dev, "profiles/prod/.osmignore", "# nothing\n") },
-		"a draft as the first parent of main":   func(g *guarded) { g.mergeOnto("draft") },
-		"an old commit as the first parent":     func(g *guarded) { g.mergeOnto("main~2") },
-		"the first commit as the first parent":  func(g *guarded) { g.mergeOnto("main~4") },
+		"an ignore file inside":                func(g *guarded) { g.commitAs(g.dev, "profiles/prod/.osmignore", "a.yaml\n") },
+		"an ignore file inside without effect": func(g *guarded) { g.commitAs(g.dev, "profiles/prod/.osmignore", "# nothing\n") },
+		"a draft as the first parent of main":  func(g *guarded) { g.mergeOnto("draft") },
+		"an old commit as the first parent":    func(g *guarded) { g.mergeOnto("main~2") },
+		"the first commit as the first parent": func(g *guarded) { g.mergeOnto("main~4") },
 		"a draft, and a branch that takes back what ops did": func(g *guarded) {
 			g.commitAs(g.dev, "profiles/prod/a.yaml", "draft\n")
 			g.mergeOnto("draft")
