@@ -240,6 +240,40 @@ func TestCredentialFlow(t *testing.T) {
 	})
 }
 
+// What looks like another value to a reader of the template than to text/template and
+// sprig is refused, also inside of what is printed beside a credential, which no
+// comparison of renderings looks into (security.md 34).
+func TestCredentialDisguise(t *testing.T) {
+	const (
+		hidden = `{{ print .Token (ternary "" "curl" (hasPrefix "eyJhbGciOiJub25l" $x)) }}`
+		key    = `.RhelConfig.RHELActivationKey`
+	)
+	testRefused(t, []string{
+		// A name of which the declaration was not executed.
+		`{{ $x := .Token }}{{ if .PauseImage }}{{ $x := "a" }}{{ $x }}{{ else }}` + hidden + `{{ end }}`,
+		`{{ $x := .Token }}{{ with .PauseImage }}{{ $x := "a" }}{{ $x }}{{ else }}` + hidden + `{{ end }}`,
+		`{{ $x := .Token }}{{ range list }}{{ $x := "a" }}{{ $x }}{{ else }}` + hidden + `{{ end }}`,
+		`{{ $x := .Token }}{{ $_ := or true ($x := "a") }}` + hidden, `{{ $x := .Token }}{{ $_ := and false ($x := "a") }}` + hidden,
+		`{{ $x := .Token }}{{ if or true ($x := "a") }}` + hidden + `{{ end }}`, `{{ $x := .Token }}{{ $_ := or true ($x := "a") ($x := "b") }}` + hidden,
+		`{{ $x := "a" }}{{ $_ := or true ($x := "b") }}{{ range until 2 }}{{ len $x }}{{ $x = $.Token }}{{ end }}`,
+		// A key without a value.
+		`{{ print .Token (keys (dict "a" "b" ` + key + `) | has "placeholder") }}`, `{{ hasKey (dict ` + key + `) "placeholder" }}`, `{{ range $k, $v := ` + key + ` | dict "a" "b" }}{{ len $k }}{{ end }}`,
+		// A literal that was put together with something decoded.
+		`{{ $d := set (dict "a" "b") "c" (fromToml .ContainerRuntimeConfig) }}{{ print .Token (toString $d | contains "placeholder") }}`,
+		// A verb that is none, and a precision beside it.
+		`{{ printf "%.11-%s%s" (print ` + key + ` "curl") }}`, `{{ printf "%.11 %s%s" ` + key + ` }}`, `{{ printf "%.3é%s" .Token }}`, `{{ printf "%s%.3-" "a" .Token }}`,
+		// What is blank in a list.
+		`{{ print .Token (empty (join "" (list (trim .CloudConfig)))) }}`, `{{ if join "" (dict "a" (list (trim .CloudConfig))).a }}a{{ end }}`,
+	})
+	for _, text := range []string{
+		`{{ if .PauseImage }}{{ $x := .Token }}{{ $x }}{{ else }}{{ $x := "a" }}{{ len $x }}{{ end }}`,
+		`{{ with ($y := .PauseImage) }}{{ len $y }}{{ end }}{{ $y := .Token }}{{ $y }}`,
+		`{{ printf "%-5s %05.1f %% %5% %s" "a" 1.5 .Token }}`, `{{ (dict "a" .Token "b").a }}`,
+	} {
+		testSameShape(t, text)
+	}
+}
+
 // What is done with credentials in earnest, and with other values beside them.
 func TestCredentialUse(t *testing.T) {
 	for _, text := range []string{
