@@ -144,6 +144,9 @@ func (v *verification) lost(ctx context.Context, path string, asides []aside) (p
 			if !a.lost || known {
 				break
 			}
+			if v.ancestries++; v.ancestries > maxAncestries {
+				return plumbing.ZeroHash, fail(ErrInvalid, "comparing what merges lost asks %d times whether one commit follows another: let a principal commit %q once more", maxAncestries, brief(path))
+			}
 			if known, err = v.objects.descends(ctx, id, a.commit); err != nil {
 				return plumbing.ZeroHash, err
 			}
