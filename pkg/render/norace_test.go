@@ -2,4 +2,4 @@
 
 package render
 
-const raceDetector = false
+const RaceDetector = false

@@ -2,5 +2,5 @@
 
 package render
 
-// raceDetector tells tests that measure memory that sync.Pool drops items at random.
-const raceDetector = true
+// RaceDetector tells tests that measure memory that sync.Pool drops items at random.
+const RaceDetector = true
