@@ -18,7 +18,7 @@ var credentialFields = []string{
 	".Token", ".BootstrapKubeconfig", ".CloudConfig", ".ContainerRuntimeConfig", ".HTTPProxy", ".NoProxy",
 	".DownloadMirrors.kubernetes", "(index .DownloadMirrors `kubernetes`)", "(index .RegistryHosts 0).Config",
 	".RhelConfig.RHELSubscriptionManagerUser", ".RhelConfig.RHELSubscriptionManagerPassword", ".RhelConfig.RHSMOfflineToken",
-	".RhelConfig.RHELOrganizationName", ".RhelConfig.RHELActivationKey", ".RhelConfig.RHELSpec.RHELActivationKey", "$.Token",
+	".RhelConfig.RHELOrganizationName", ".RhelConfig.RHELActivationKey", "$.Token",
 }
 
 // withFile is a profile for RHEL with one file.
@@ -218,7 +218,7 @@ func TestCredentialFlow(t *testing.T) {
 		`{{ with $x := .RhelConfig }}{{ len $x.RHELActivationKey }}{{ end }}`, `{{ range $k, $v := .DownloadMirrors }}{{ len $v }}{{ end }}`, `{{ $k := "" }}{{ $v := "" }}{{ range $k, $v = .DownloadMirrors }}{{ end }}{{ len $v }}`,
 		// The dot.
 		`{{ with .Token }}{{ len . }}{{ end }}`, `{{ with .RhelConfig }}{{ len .RHELActivationKey }}{{ end }}`, `{{ range .RegistryHosts }}{{ len .Config }}{{ end }}`, `{{ range .DownloadMirrors }}{{ upper . }}{{ end }}`,
-		`{{ with . }}{{ len .Token }}{{ end }}`, `{{ with $ }}{{ len .Token }}{{ end }}`, `{{ with .RhelConfig.RHELSpec }}{{ len .RHSMOfflineToken }}{{ end }}`,
+		`{{ with . }}{{ len .Token }}{{ end }}`, `{{ with $ }}{{ len .Token }}{{ end }}`,
 		// Structures.
 		`{{ len (toJson .) }}`, `{{ sha256sum (toYaml .RhelConfig) }}`, `{{ len (printf "%v" .RhelConfig) }}`, `{{ (toJson . | fromJson).Token | len }}`, `{{ typeOf .Token }}`, `{{ deepEqual .RhelConfig .RhelConfig }}`,
 		`{{ has "x" (list .Token) }}`, `{{ first (sortAlpha (list .Token "b")) }}`, `{{ range list .Token }}{{ len . }}{{ end }}`, `{{ index (list .Token) 0 | len }}`, `{{ dict .Token 1 }}`, `{{ hasKey (dict "a" 1) .Token }}`, `{{ get (dict "a" 1) .Token }}`,
