@@ -268,7 +268,7 @@ func (s *system) otherWays(node, allowed string) {
 		status  int
 		verdict string
 	}{
-		"a clone":                        {[]string{node, "--repo", s.git.work}, 0, "agrees"},
+		"a clone": {[]string{node, "--repo", s.git.work}, 0, "agrees"},
 		// Signatures are demanded now, and that commit has none: nothing shows that it was accepted.
 		"a clone, at a commit of then":   {[]string{node, "--repo", s.git.work, "--revision", "HEAD~1"}, 1, "unproven"},
 		"a clone, at a commit of before": {[]string{node, "--repo", s.git.work, "--revision", "HEAD~4"}, 1, "repository differs"},
