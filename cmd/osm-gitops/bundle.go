@@ -13,6 +13,7 @@ import (
 
 	"github.com/osm-gitops/osm-gitops/pkg/downloads"
 	"github.com/osm-gitops/osm-gitops/pkg/preview"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
@@ -112,8 +113,16 @@ func runBundle(ctx context.Context, flags bundleFlags, stdin io.Reader, stdout, 
 		tell(stderr, "", fmt.Errorf("%s: %s", poolsText(b.wrong[text]), text))
 	}
 	if len(b.lists) > 0 || len(b.wrong) == 0 {
-		if err := bundleOutputs[flags.output](list, stdout); err != nil {
+		var text strings.Builder
+		if err := bundleOutputs[flags.output](list, &text); err != nil {
 			return err
+		}
+		shown := text.String()
+		if flags.output != "json" { // which is data, and escapes control characters
+			shown = notes.Printable(shown)
+		}
+		if _, err := io.WriteString(stdout, shown); err != nil {
+			return fmt.Errorf("writing the list: %w", err)
 		}
 	}
 	if len(b.wrong) > 0 {

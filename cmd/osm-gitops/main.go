@@ -79,7 +79,7 @@ func shown(w io.Writer, output string) io.Writer {
 		return w
 	}
 	switch output {
-	case "", "text", "table", "markdown":
+	case "", "text", "table", "mirrors", "markdown":
 		return runnerlog.Text(w)
 	case "json":
 		return runnerlog.JSON(w)

@@ -41,7 +41,7 @@ func TestMarkdownIsBounded(t *testing.T) {
 	}
 }
 
-// security.md 28: nothing that a profile holds is markup, ends its place, or mentions anybody.
+// Nothing that a profile holds is markup, ends its place, or mentions anybody (security.md 28, 45).
 func TestMarkdownHoldsText(t *testing.T) {
 	text := wide(2, 2, 2).Markdown()
 	outside := outsideOfCode(t, text)

@@ -1,6 +1,7 @@
 package render
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"text/template/parse"
@@ -105,7 +106,7 @@ var credentialRules = func() map[string]credentialRule {
 		if args[0].flow.kind == flowEntries && args[2].flow.isPlain() {
 			return args[0].flow, true
 		}
-		return args[0].flow, isOwn(args[0]) && isOwn(args[2])
+		return decodedOf(args), isOwn(args[0]) && isOwn(args[2])
 	})
 	add("unset", func(args []argument) (flow, bool) { return args[0].flow, isMap(args[0].flow) && plainFrom(args, 1) })
 	return rules
@@ -134,8 +135,12 @@ func writesFormat(args []argument) (flow, bool) {
 	return textOf(flows(args)...), ok
 }
 
+// directive is one of a format, as package fmt reads it: flags come before the width,
+// a letter behind them is the verb. It takes the next argument, unless it is "%%".
+var directive = regexp.MustCompile(`^[-+# 0]*[0-9]*(?:\.[0-9]*)?[a-zA-Z%]`)
+
 // verbsOf are the verbs of a format that take an argument, with their flags; false
-// where they may take another argument than the next one.
+// where it is not plain which argument one takes.
 func verbsOf(format string) ([]string, bool) {
 	var verbs []string
 	for {
@@ -143,18 +148,14 @@ func verbsOf(format string) ([]string, bool) {
 		if !found {
 			return verbs, true
 		}
-		end := strings.IndexFunc(rest, func(r rune) bool { return !strings.ContainsRune("+-# 0123456789.", r) })
-		if end < 0 {
-			return verbs, true
-		}
-		switch rest[end] {
-		case '[', '*':
+		verb := directive.FindString(rest)
+		if verb == "" {
 			return nil, false
-		case '%':
-		default:
-			verbs = append(verbs, rest[:end+1])
 		}
-		format = rest[end+1:]
+		if !strings.HasSuffix(verb, "%") {
+			verbs = append(verbs, verb)
+		}
+		format = rest[len(verb):]
 	}
 }
 
@@ -175,8 +176,11 @@ func comparesEmpty(args []argument) (flow, bool) {
 func makesDict(args []argument) (flow, bool) {
 	out := flow{fields: map[string]flow{}}
 	literal, own := true, true
-	for i := 0; i+1 < len(args); i += 2 {
-		key, value := args[i], args[i+1]
+	for i := 0; i < len(args); i += 2 {
+		key, value := args[i], argument{node: &parse.NilNode{}} // the last key may have no value
+		if i+1 < len(args) {
+			value = args[i+1]
+		}
 		if !key.flow.isPlain() {
 			return flow{}, false
 		}

@@ -72,10 +72,23 @@ func textOf(values ...flow) flow {
 		if out.from == "" {
 			out.from = v.from
 		}
-		out.maybeBlank = out.maybeBlank || v.maybeBlank
+		out.maybeBlank = out.maybeBlank || v.holdsBlank()
 		out.refused = out.refused || v.refused
 	}
 	return out
+}
+
+// holdsBlank: a text of it may be empty although its credentials are not.
+func (f flow) holdsBlank() bool {
+	if f.maybeBlank || f.elem != nil && f.elem.holdsBlank() {
+		return true
+	}
+	for _, v := range f.fields {
+		if v.holdsBlank() {
+			return true
+		}
+	}
+	return false
 }
 
 // any entry of a structure.
@@ -148,7 +161,7 @@ func join(a, b flow) flow {
 		return collapsed
 	}
 	out := a
-	out.from, out.maybeBlank, out.refused, out.shared = collapsed.from, collapsed.maybeBlank, collapsed.refused, a.shared || b.shared
+	out.from, out.maybeBlank, out.refused, out.shared = collapsed.from, a.maybeBlank || b.maybeBlank, collapsed.refused, a.shared || b.shared
 	if a.tag != b.tag {
 		out.tag = ""
 	}
@@ -232,9 +245,17 @@ type credentialCheck struct {
 
 	dots    map[string]flow              // by name of a define: what it is executed with
 	vars    map[*parse.VariableNode]flow // by declaration
-	scope   []*parse.VariableNode        // the declarations at hand, the last one first
+	scope   []declaration                // those at hand, the last one counts first
 	dollar  flow                         // "$" of the template that is followed
 	changed bool
+}
+
+// declaration is one of a variable.
+type declaration struct {
+	variable *parse.VariableNode
+	// maybe: it is in parentheses, which "and" and "or" do not always look at. The name
+	// may then be that of the declaration before.
+	maybe bool
 }
 
 // checkCredentials returns what the templates do with credentials beyond what they
@@ -284,18 +305,22 @@ func (c *credentialCheck) list(l *parse.ListNode, dot flow) {
 		case *parse.IfNode:
 			c.scoped(func() {
 				c.truth(n.Pipe, c.pipe(n.Pipe, dot))
-				c.list(n.List, dot)
-				c.list(n.ElseList, dot)
+				c.ways(&n.BranchNode, dot, dot)
 			})
 		case *parse.WithNode:
 			c.scoped(func() {
 				f := c.pipe(n.Pipe, dot)
 				c.truth(n.Pipe, f)
-				c.list(n.List, f)
-				c.list(n.ElseList, dot)
+				c.ways(&n.BranchNode, f, dot)
 			})
 		}
 	}
+}
+
+// ways follows both, of which neither sees what the other declares.
+func (c *credentialCheck) ways(n *parse.BranchNode, dot, otherwise flow) {
+	c.scoped(func() { c.list(n.List, dot) })
+	c.scoped(func() { c.list(n.ElseList, otherwise) })
 }
 
 func (c *credentialCheck) scoped(follow func()) {
@@ -318,8 +343,7 @@ func (c *credentialCheck) loop(n *parse.RangeNode, dot flow) {
 		c.set(n.Pipe, decl[0], flow{refused: f.refused})
 		c.set(n.Pipe, decl[1], elem)
 	}
-	c.list(n.List, elem)
-	c.list(n.ElseList, dot)
+	c.ways(&n.BranchNode, elem, dot)
 }
 
 // truth is where a value decides which way a template goes.
@@ -341,24 +365,44 @@ func (c *credentialCheck) pipe(p *parse.PipeNode, dot flow) flow {
 }
 
 func (c *credentialCheck) set(p *parse.PipeNode, v *parse.VariableNode, f flow) {
+	set := []*parse.VariableNode{v}
 	if p.IsAssign {
-		v = c.declaration(v.Ident[0])
+		set = c.declarations(v.Ident[0])
 	} else {
-		c.scope = append(c.scope, v)
+		c.scope = append(c.scope, declaration{variable: v})
 	}
-	if v != nil {
+	for _, v := range set {
 		was, ok := c.vars[v]
 		c.vars[v] = c.update(was, ok, f)
 	}
 }
 
-func (c *credentialCheck) declaration(name string) *parse.VariableNode {
-	for _, v := range slices.Backward(c.scope) {
-		if v.Ident[0] == name {
-			return v
+// declarations are those of which a name may be.
+func (c *credentialCheck) declarations(name string) []*parse.VariableNode {
+	var out []*parse.VariableNode
+	for _, d := range slices.Backward(c.scope) {
+		if d.variable.Ident[0] == name {
+			if out = append(out, d.variable); !d.maybe {
+				break
+			}
 		}
 	}
-	return nil
+	return out
+}
+
+func (c *credentialCheck) variable(name string) flow {
+	if name == "$" {
+		return c.dollar
+	}
+	var f flow
+	for i, v := range c.declarations(name) {
+		if i == 0 {
+			f = c.vars[v]
+		} else {
+			f = join(f, c.vars[v])
+		}
+	}
+	return f
 }
 
 // update adds one more value to those that a variable or a template may have.
@@ -415,13 +459,14 @@ func (c *credentialCheck) operand(n parse.Node, dot flow) flow {
 	case *parse.FieldNode:
 		return chain(dot, n.Ident)
 	case *parse.VariableNode:
-		f := c.dollar
-		if n.Ident[0] != "$" {
-			f = c.vars[c.declaration(n.Ident[0])]
-		}
-		return chain(f, n.Ident[1:])
+		return chain(c.variable(n.Ident[0]), n.Ident[1:])
 	case *parse.PipeNode:
-		return c.pipe(n, dot)
+		before := len(c.scope)
+		f := c.pipe(n, dot)
+		for i := range c.scope[before:] {
+			c.scope[before+i].maybe = true
+		}
+		return f
 	case *parse.ChainNode:
 		return chain(c.operand(n.Node, dot), n.Field)
 	case *parse.IdentifierNode:

@@ -18,7 +18,7 @@ var credentialFields = []string{
 	".Token", ".BootstrapKubeconfig", ".CloudConfig", ".ContainerRuntimeConfig", ".HTTPProxy", ".NoProxy",
 	".DownloadMirrors.kubernetes", "(index .DownloadMirrors `kubernetes`)", "(index .RegistryHosts 0).Config",
 	".RhelConfig.RHELSubscriptionManagerUser", ".RhelConfig.RHELSubscriptionManagerPassword", ".RhelConfig.RHSMOfflineToken",
-	".RhelConfig.RHELOrganizationName", ".RhelConfig.RHELActivationKey", ".RhelConfig.RHELSpec.RHELActivationKey", "$.Token",
+	".RhelConfig.RHELOrganizationName", ".RhelConfig.RHELActivationKey", "$.Token",
 }
 
 // withFile is a profile for RHEL with one file.
@@ -218,7 +218,7 @@ func TestCredentialFlow(t *testing.T) {
 		`{{ with $x := .RhelConfig }}{{ len $x.RHELActivationKey }}{{ end }}`, `{{ range $k, $v := .DownloadMirrors }}{{ len $v }}{{ end }}`, `{{ $k := "" }}{{ $v := "" }}{{ range $k, $v = .DownloadMirrors }}{{ end }}{{ len $v }}`,
 		// The dot.
 		`{{ with .Token }}{{ len . }}{{ end }}`, `{{ with .RhelConfig }}{{ len .RHELActivationKey }}{{ end }}`, `{{ range .RegistryHosts }}{{ len .Config }}{{ end }}`, `{{ range .DownloadMirrors }}{{ upper . }}{{ end }}`,
-		`{{ with . }}{{ len .Token }}{{ end }}`, `{{ with $ }}{{ len .Token }}{{ end }}`, `{{ with .RhelConfig.RHELSpec }}{{ len .RHSMOfflineToken }}{{ end }}`,
+		`{{ with . }}{{ len .Token }}{{ end }}`, `{{ with $ }}{{ len .Token }}{{ end }}`,
 		// Structures.
 		`{{ len (toJson .) }}`, `{{ sha256sum (toYaml .RhelConfig) }}`, `{{ len (printf "%v" .RhelConfig) }}`, `{{ (toJson . | fromJson).Token | len }}`, `{{ typeOf .Token }}`, `{{ deepEqual .RhelConfig .RhelConfig }}`,
 		`{{ has "x" (list .Token) }}`, `{{ first (sortAlpha (list .Token "b")) }}`, `{{ range list .Token }}{{ len . }}{{ end }}`, `{{ index (list .Token) 0 | len }}`, `{{ dict .Token 1 }}`, `{{ hasKey (dict "a" 1) .Token }}`, `{{ get (dict "a" 1) .Token }}`,
@@ -238,6 +238,40 @@ func TestCredentialFlow(t *testing.T) {
 		`{{ define "z" }}{{ with . }}{{ template "a" . }}{{ end }}{{ end }}{{ define "a" }}{{ lower . }}{{ end }}{{ template "z" .Token }}`,
 		fmt.Sprintf(`{{ if `+bad+` }}{{ else if .PauseImage }}{{ end }}`, ".Token"), fmt.Sprintf(`{{ if .PauseImage }}{{ else if `+bad+` }}{{ end }}`, ".Token"), fmt.Sprintf(`{{ range until 2 }}{{ if `+bad+` }}{{ break }}{{ end }}{{ end }}`, "$.Token"),
 	})
+}
+
+// What looks like another value to a reader of the template than to text/template and
+// sprig is refused, also inside of what is printed beside a credential, which no
+// comparison of renderings looks into (security.md 34).
+func TestCredentialDisguise(t *testing.T) {
+	const (
+		hidden = `{{ print .Token (ternary "" "curl" (hasPrefix "eyJhbGciOiJub25l" $x)) }}`
+		key    = `.RhelConfig.RHELActivationKey`
+	)
+	testRefused(t, []string{
+		// A name of which the declaration was not executed.
+		`{{ $x := .Token }}{{ if .PauseImage }}{{ $x := "a" }}{{ $x }}{{ else }}` + hidden + `{{ end }}`,
+		`{{ $x := .Token }}{{ with .PauseImage }}{{ $x := "a" }}{{ $x }}{{ else }}` + hidden + `{{ end }}`,
+		`{{ $x := .Token }}{{ range list }}{{ $x := "a" }}{{ $x }}{{ else }}` + hidden + `{{ end }}`,
+		`{{ $x := .Token }}{{ $_ := or true ($x := "a") }}` + hidden, `{{ $x := .Token }}{{ $_ := and false ($x := "a") }}` + hidden,
+		`{{ $x := .Token }}{{ if or true ($x := "a") }}` + hidden + `{{ end }}`, `{{ $x := .Token }}{{ $_ := or true ($x := "a") ($x := "b") }}` + hidden,
+		`{{ $x := "a" }}{{ $_ := or true ($x := "b") }}{{ range until 2 }}{{ len $x }}{{ $x = $.Token }}{{ end }}`,
+		// A key without a value.
+		`{{ print .Token (keys (dict "a" "b" ` + key + `) | has "placeholder") }}`, `{{ hasKey (dict ` + key + `) "placeholder" }}`, `{{ range $k, $v := ` + key + ` | dict "a" "b" }}{{ len $k }}{{ end }}`,
+		// A literal that was put together with something decoded.
+		`{{ $d := set (dict "a" "b") "c" (fromToml .ContainerRuntimeConfig) }}{{ print .Token (toString $d | contains "placeholder") }}`,
+		// A verb that is none, and a precision beside it.
+		`{{ printf "%.11-%s%s" (print ` + key + ` "curl") }}`, `{{ printf "%.11 %s%s" ` + key + ` }}`, `{{ printf "%.3é%s" .Token }}`, `{{ printf "%s%.3-" "a" .Token }}`,
+		// What is blank in a list.
+		`{{ print .Token (empty (join "" (list (trim .CloudConfig)))) }}`, `{{ if join "" (dict "a" (list (trim .CloudConfig))).a }}a{{ end }}`,
+	})
+	for _, text := range []string{
+		`{{ if .PauseImage }}{{ $x := .Token }}{{ $x }}{{ else }}{{ $x := "a" }}{{ len $x }}{{ end }}`,
+		`{{ with ($y := .PauseImage) }}{{ len $y }}{{ end }}{{ $y := .Token }}{{ $y }}`,
+		`{{ printf "%-5s %05.1f %% %5% %s" "a" 1.5 .Token }}`, `{{ (dict "a" .Token "b").a }}`,
+	} {
+		testSameShape(t, text)
+	}
 }
 
 // What is done with credentials in earnest, and with other values beside them.

@@ -46,7 +46,7 @@ type data struct {
 	// KubeletFeatureGates by name.
 	KubeletFeatureGates map[string]bool
 	// NetworkConfig is the pool's network section.
-	NetworkConfig *NetworkConfig
+	NetworkConfig *networkConfig
 	// NetworkIPFamily is its ipFamily, or empty.
 	NetworkIPFamily string
 	// BootstrapKubeconfig is the kubelet's first kubeconfig, with its token.
@@ -117,7 +117,7 @@ type operatingSystemConfig struct {
 	UbuntuConfig      linuxConfig
 	AmazonLinuxConfig linuxConfig
 	RockyLinuxConfig  linuxConfig
-	FlatcarConfig     FlatcarSpec
+	FlatcarConfig     flatcarConfig
 	RhelConfig        rhelConfig
 }
 
@@ -125,10 +125,56 @@ type linuxConfig struct {
 	DistUpgradeOnBoot bool `json:"distUpgradeOnBoot"`
 }
 
-type rhelConfig struct {
-	DistUpgradeOnBoot bool `json:"distUpgradeOnBoot"`
-	RHELSpec
+// flatcarConfig is FlatcarSpec as templates encode it. What is omitted when empty is not
+// what Pool omits, as records are not to change: it is what machine-controller's type omits
+// (pkg/userdata/flatcar; pkg/userdata/rhel for rhelConfig).
+type flatcarConfig struct {
+	DisableAutoUpdate   bool                    `json:"disableAutoUpdate"`
+	DisableLocksmithD   bool                    `json:"disableLocksmithD"`
+	DisableUpdateEngine bool                    `json:"disableUpdateEngine"`
+	ProvisioningUtility osm.ProvisioningUtility `json:"provisioningUtility,omitempty"`
 }
+
+// rhelConfig has all fields at one level: toYaml nests what is embedded.
+type rhelConfig struct {
+	DistUpgradeOnBoot               bool   `json:"distUpgradeOnBoot"`
+	RHELSubscriptionManagerUser     string `json:"rhelSubscriptionManagerUser,omitempty" credential:"text"`
+	RHELSubscriptionManagerPassword string `json:"rhelSubscriptionManagerPassword,omitempty" credential:"text"`
+	RHSMOfflineToken                string `json:"rhsmOfflineToken,omitempty" credential:"text"`
+	AttachSubscription              bool   `json:"attachSubscription"`
+	RHELUseSatelliteServer          bool   `json:"rhelUseSatelliteServer"`
+	RHELSatelliteServer             string `json:"rhelSatelliteServer"`
+	RHELOrganizationName            string `json:"rhelOrganizationName" credential:"text"`
+	RHELActivationKey               string `json:"rhelActivationKey" credential:"text"`
+}
+
+func (s *RHELSpec) config(distUpgradeOnBoot bool) rhelConfig {
+	return rhelConfig{
+		DistUpgradeOnBoot:               distUpgradeOnBoot,
+		RHELSubscriptionManagerUser:     s.RHELSubscriptionManagerUser,
+		RHELSubscriptionManagerPassword: s.RHELSubscriptionManagerPassword,
+		RHSMOfflineToken:                s.RHSMOfflineToken,
+		AttachSubscription:              s.AttachSubscription,
+		RHELUseSatelliteServer:          s.RHELUseSatelliteServer,
+		RHELSatelliteServer:             s.RHELSatelliteServer,
+		RHELOrganizationName:            s.RHELOrganizationName,
+		RHELActivationKey:               s.RHELActivationKey,
+	}
+}
+
+// networkConfig is NetworkConfig as templates encode it.
+type networkConfig struct {
+	CIDR     string    `json:"cidr"`
+	Gateway  string    `json:"gateway"`
+	DNS      DNSConfig `json:"dns"`
+	IPFamily IPFamily  `json:"ipFamily,omitempty"`
+}
+
+// IsStaticIPConfig reports whether nodes get a fixed address.
+func (n *networkConfig) IsStaticIPConfig() bool { return (*NetworkConfig)(n).IsStaticIPConfig() }
+
+// GetIPFamily returns the family, "" of no network.
+func (n *networkConfig) GetIPFamily() IPFamily { return (*NetworkConfig)(n).GetIPFamily() }
 
 // provenanceData lets a node say where its configuration comes from. Commit,
 // Change, Repository and Path are empty for a profile made by hand.
@@ -183,7 +229,7 @@ func newData(in Input, digest string) (*data, []*InvalidError) {
 		HTTPProxy:                     nonEmpty(s.NodeHTTPProxy),
 		NoProxy:                       nonEmpty(s.NodeNoProxy),
 		KubeletFeatureGates:           s.KubeletFeatureGates,
-		NetworkConfig:                 in.Pool.Network,
+		NetworkConfig:                 (*networkConfig)(in.Pool.Network),
 		NetworkIPFamily:               string(in.Pool.Network.GetIPFamily()),
 		BootstrapKubeconfig:           in.bootstrapKubeconfig(),
 		Token:                         in.Cluster.APIServerToken,
@@ -214,13 +260,14 @@ func (p Pool) operatingSystemConfig() operatingSystemConfig {
 		c.RockyLinuxConfig = linux
 	case osm.OperatingSystemFlatcar:
 		if spec.Flatcar != nil {
-			c.FlatcarConfig = *spec.Flatcar
+			c.FlatcarConfig = flatcarConfig(*spec.Flatcar)
 		}
 	case osm.OperatingSystemRHEL:
-		c.RhelConfig.DistUpgradeOnBoot = spec.DistUpgradeOnBoot
-		if spec.RHEL != nil {
-			c.RhelConfig.RHELSpec = *spec.RHEL
+		rhel := spec.RHEL
+		if rhel == nil {
+			rhel = &RHELSpec{}
 		}
+		c.RhelConfig = rhel.config(spec.DistUpgradeOnBoot)
 	}
 	return c
 }

@@ -58,7 +58,7 @@ func fuzzData(t testing.TB) *data {
 	t.Helper()
 	pods, proxy, size := int32(110), "http://proxy:3128", ""
 	d := &data{KubeVersion: "v1.36.2", KubernetesCACert: "ca\n", HostCACert: "{{ .Token }}\n", CloudProviderName: "hetzner", InitialTaints: "a=b:NoSchedule",
-		HTTPProxy: &proxy, KubeletFeatureGates: map[string]bool{"A": true, "B": false}, NetworkConfig: &NetworkConfig{IPFamily: "IPv4+IPv6"},
+		HTTPProxy: &proxy, KubeletFeatureGates: map[string]bool{"A": true, "B": false}, NetworkConfig: &networkConfig{IPFamily: "IPv4+IPv6"},
 		BootstrapKubeconfig: "apiVersion: v1\n", Token: "t", ServerURL: "https://api:6443", DownloadMirrors: map[string]string{"cni": "https://m"}}
 	d.MaxPods, d.ContainerLogMaxSize = &pods, &size
 	d.KubeReserved = &map[string]string{"cpu": "1", "memory": "1Gi"}

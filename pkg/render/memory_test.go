@@ -46,7 +46,8 @@ func TestHostileProfilesAtOnce(t *testing.T) {
 		t.Fatalf("the process said\n%s", out)
 	}
 	peak, _ := strconv.Atoi(string(m[1]))
-	if peak < ballastBytes || peak > limit {
+	// The race detector takes several times as much. make test runs this without it, too.
+	if !render.RaceDetector && (peak < ballastBytes || peak > limit) {
 		t.Errorf("the process took %d MiB, want at most the Pod's %d", peak>>20, limit>>20)
 	}
 	t.Logf("the process took %d MiB of the Pod's %d; %s renderings of another pool were served", peak>>20, limit>>20, m[2])

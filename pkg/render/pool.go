@@ -73,14 +73,14 @@ type FlatcarSpec struct {
 
 // RHELSpec is RHEL's operatingSystemSpec.
 type RHELSpec struct {
-	RHELSubscriptionManagerUser     string `json:"rhelSubscriptionManagerUser,omitempty" credential:"text"`
-	RHELSubscriptionManagerPassword string `json:"rhelSubscriptionManagerPassword,omitempty" credential:"text"`
-	RHSMOfflineToken                string `json:"rhsmOfflineToken,omitempty" credential:"text"`
+	RHELSubscriptionManagerUser     string `json:"rhelSubscriptionManagerUser,omitempty"`
+	RHELSubscriptionManagerPassword string `json:"rhelSubscriptionManagerPassword,omitempty"`
+	RHSMOfflineToken                string `json:"rhsmOfflineToken,omitempty"`
 	AttachSubscription              bool   `json:"attachSubscription,omitempty"`
 	RHELUseSatelliteServer          bool   `json:"rhelUseSatelliteServer,omitempty"`
 	RHELSatelliteServer             string `json:"rhelSatelliteServer,omitempty"`
-	RHELOrganizationName            string `json:"rhelOrganizationName,omitempty" credential:"text"`
-	RHELActivationKey               string `json:"rhelActivationKey,omitempty" credential:"text"`
+	RHELOrganizationName            string `json:"rhelOrganizationName,omitempty"`
+	RHELActivationKey               string `json:"rhelActivationKey,omitempty"`
 }
 
 // NetworkConfig is the network section of a provider spec.
@@ -93,7 +93,7 @@ type NetworkConfig struct {
 
 // DNSConfig holds name servers.
 type DNSConfig struct {
-	Servers []string `json:"servers,omitempty"`
+	Servers []string `json:"servers"`
 }
 
 // IsStaticIPConfig reports whether nodes get a fixed address.

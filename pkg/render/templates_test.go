@@ -55,7 +55,7 @@ func TestTemplates(t *testing.T) {
 		"a missing key in a condition":          {text: "{{ if .KubeletFeatureGates.Nope }}a{{ else }}b{{ end }}", want: "b"},
 		"index of a missing gate":               {text: `{{ index .KubeletFeatureGates "Nope" }}`, want: "false"},
 		"a nil pointer":                         {text: "{{ .MaxPods }}", want: "<nil>"},
-		"a field of a nil pointer":              {text: "{{ .NetworkConfig.CIDR }}", wantErr: "nil pointer evaluating *render.NetworkConfig.CIDR"},
+		"a field of a nil pointer":              {text: "{{ .NetworkConfig.CIDR }}", wantErr: "nil pointer evaluating *render.networkConfig.CIDR"},
 		"a method of a nil pointer":             {text: "{{ .NetworkConfig.IsStaticIPConfig }} {{ .NetworkConfig.GetIPFamily.HasIPv4 }}", want: "false true"},
 		"a map behind a pointer":                {text: "{{ range $k, $v := .KubeReserved }}{{ $k }}={{ $v }} {{ end }}{{ len .KubeReserved }}", want: "cpu=200m memory=1Gi 2"},
 		"a duration prints as one":              {text: "{{ .ImageMinimumGCAge }} {{ .ImageMinimumGCAge.Duration }}", want: "5m0s 5m0s"},

@@ -135,6 +135,18 @@ func (v *verification) present(ctx context.Context) error {
 		if err := v.allowed(ctx, c.commit, c.paths, claim{"was the last to change %q", presentRemedy}); err != nil {
 			return err
 		}
+		for _, path := range sorted(c.asides) {
+			merge, err := v.lost(ctx, path, c.asides[path])
+			if err != nil {
+				return err
+			}
+			if merge.IsZero() {
+				continue
+			}
+			if err := v.allowed(ctx, merge, []string{path}, claim{"does not take over the last change of %q", presentRemedy}); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
@@ -143,7 +155,11 @@ func (v *verification) present(ctx context.Context) error {
 type changer struct {
 	commit plumbing.Hash
 	paths  []string // sorted
+	// asides are in the one of no commit, by path, in the order of the line.
+	asides map[string][]aside
 }
+
+func sorted(m map[string][]aside) []string { return slices.Sorted(maps.Keys(m)) }
 
 // changers walks the first-parent line once and finds, of all paths that are guarded,
 // the commits that changed them last, in the order of the line. Of a head that stays
@@ -158,7 +174,7 @@ func (v *verification) changers(ctx context.Context) ([]changer, error) {
 	if known := v.objects.changers.get(name); known != nil {
 		return known, nil
 	}
-	last, line, err := v.lastChanges(ctx)
+	last, asides, line, err := v.lastChanges(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -169,21 +185,27 @@ func (v *verification) changers(ctx context.Context) ([]changer, error) {
 	out := []changer{}
 	for _, id := range line {
 		if len(paths[id]) > 0 {
-			out = append(out, changer{id, paths[id]})
+			out = append(out, changer{commit: id, paths: paths[id]})
 		}
 	}
+	weight := 1 + len(last)
+	for _, list := range asides {
+		weight += len(list)
+	}
+	out = append(out, changer{asides: asides})
 	v.objects.changers.room = maxKeptChanges
-	v.objects.changers.put(name, out, 1+len(last))
+	v.objects.changers.put(name, out, weight)
 	return out, nil
 }
 
-// lastChanges finds the commit of each path that is guarded and was ever there.
-func (v *verification) lastChanges(ctx context.Context) (last map[string]plumbing.Hash, line []plumbing.Hash, err error) {
+// lastChanges finds the commit of each path that is guarded and was ever there, and what
+// was changed beside the line since.
+func (v *verification) lastChanges(ctx context.Context) (last map[string]plumbing.Hash, asides map[string][]aside, line []plumbing.Hash, err error) {
 	line, _, err = v.objects.firstParents(ctx, v.head, func(plumbing.Hash) bool { return false })
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	w := past{verification: v, line: line, index: make(map[plumbing.Hash]int, len(line)), forks: map[plumbing.Hash]int{}, states: map[string][]state{}}
+	w := past{verification: v, line: line, index: make(map[plumbing.Hash]int, len(line)), forks: map[plumbing.Hash]int{}, states: map[string][]state{}, reached: map[plumbing.Hash]bool{}, asides: map[string][]aside{}}
 	for i, id := range line {
 		w.index[id] = i
 	}
@@ -191,18 +213,22 @@ func (v *verification) lastChanges(ctx context.Context) (last map[string]plumbin
 	for i, id := range line {
 		changed, err := w.step(ctx, i)
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, nil, err
 		}
 		for _, path := range changed {
 			if v.guards(path) {
 				last[path] = id
+				delete(w.asides, path)
 			}
 		}
+		if err := w.beside(ctx, i, changed); err != nil {
+			return nil, nil, nil, err
+		}
 		if w.changes > maxChanges {
-			return nil, nil, fail(ErrInvalid, "the history has more than %d changes of the paths that spec.git.verify.paths names", maxChanges)
+			return nil, nil, nil, fail(ErrInvalid, "the history has more than %d changes of the paths that spec.git.verify.paths names", maxChanges)
 		}
 	}
-	return last, line, nil
+	return last, w.asides, line, nil
 }
 
 // past is what a line had, as far as it was walked.
@@ -210,8 +236,10 @@ type past struct {
 	*verification
 	line    []plumbing.Hash // oldest first
 	index   map[plumbing.Hash]int
-	forks   map[plumbing.Hash]int // of commits beside the line: where it was left, -1 for nowhere
-	states  map[string][]state    // of paths that matter, in the order of the line
+	forks   map[plumbing.Hash]int  // of commits beside the line: where it was left, -1 for nowhere
+	states  map[string][]state     // of paths that matter, in the order of the line
+	reached map[plumbing.Hash]bool // the history of the line so far
+	asides  map[string][]aside     // since a path was last changed on the line
 	changes int
 }
 

@@ -123,11 +123,22 @@ func TestPathPolicyOnExistingAndNewClusters(t *testing.T) {
 			}
 			g.commitAs(g.dev)
 		},
-		"an ignore file inside":                 func(g *guarded) { g.commitAs(g.dev, "profiles/prod/.osmignore", "a.yaml\n") },
-		"an ignore file inside without effect":  func(g *guarded) { g.commitAs(g.dev, "profiles/prod/.osmignore", "# nothing\n") },
-		"a draft as the first parent of main":   func(g *guarded) { g.mergeOnto("draft") },
-		"an old commit as the first parent":     func(g *guarded) { g.mergeOnto("main~2") },
-		"the first commit as the first parent":  func(g *guarded) { g.mergeOnto("main~4") },
+		"an ignore file inside":                func(g *guarded) { g.commitAs(g.dev, "profiles/prod/.osmignore", "a.yaml\n") },
+		"an ignore file inside without effect": func(g *guarded) { g.commitAs(g.dev, "profiles/prod/.osmignore", "# nothing\n") },
+		"a draft as the first parent of main":  func(g *guarded) { g.mergeOnto("draft") },
+		"an old commit as the first parent":    func(g *guarded) { g.mergeOnto("main~2") },
+		"the first commit as the first parent": func(g *guarded) { g.mergeOnto("main~4") },
+		"a draft, and a branch that takes back what ops did": func(g *guarded) {
+			g.commitAs(g.dev, "profiles/prod/a.yaml", "draft\n")
+			g.mergeOnto("draft")
+		},
+		"a draft as the first parent twice": func(g *guarded) { g.mergeOnto("draft"); g.mergeOnto("draft") },
+		"a draft, and a branch that takes back what ops hid": func(g *guarded) {
+			g.commitAs(g.ops, "profiles/.osmignore", "/prod/hidden.yaml\n/prod/sub/\n")
+			g.applied = g.head()
+			g.commitAs(g.dev, "profiles/prod/a.yaml", "draft\n", "profiles/.osmignore", "/prod/hidden.yaml\n")
+			g.mergeOnto("draft")
+		},
 		"a key that has ended, and an old date": func(g *guarded) { g.at(longAgo); g.commitAs(g.former, "profiles/prod/a.yaml", "evil\n") },
 		"the same on top of another old date": func(g *guarded) {
 			g.at(longAgo)
@@ -192,6 +203,14 @@ func TestPathPolicyLetsThrough(t *testing.T) {
 			g.git("checkout", "--quiet", "-b", "side")
 			g.commitAs(g.dev, "profiles/prod/a.yaml", "mistake\n")
 			g.commitAs(g.dev, "profiles/prod/a.yaml", "reviewed\n")
+			merge(g, g.dev, "side")
+		},
+		"a branch that was squashed before it is merged": func(g *guarded) {
+			g.git("checkout", "--quiet", "-b", "side")
+			g.commitAs(g.ops, "profiles/prod/a.yaml", "side 1\n")
+			g.commitAs(g.ops, "profiles/prod/a.yaml", "side 2\n")
+			g.git("checkout", "--quiet", "main")
+			g.commitAs(g.ops, "profiles/prod/a.yaml", "side 2\n")
 			merge(g, g.dev, "side")
 		},
 		"a branch of ops that ops merges": func(g *guarded) {

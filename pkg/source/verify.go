@@ -22,6 +22,8 @@ const (
 	// that it is, where its signature is good by that word alone: clocks are set to wrong
 	// zones, and not to another week.
 	maxClockSkew = 24 * time.Hour
+	// maxAncestries bounds the walks through the whole history that one verification makes.
+	maxAncestries = 1000
 	// maxNamedCommits is how many commits an error names.
 	maxNamedCommits = 10
 )
@@ -149,11 +151,13 @@ type verification struct {
 	snapshot *Snapshot
 	objects  *objects
 	head     plumbing.Hash
-	old      bool     // what is signed was made long ago
-	spent    int      // tree entries that were compared
-	matters  []string // see tops
-	faults   []fault
-	more     int
+	old      bool // what is signed was made long ago
+	spent    int  // tree entries that were compared
+	// ancestries is how often it was asked whether one commit follows another.
+	ancestries int
+	matters    []string // see tops
+	faults     []fault
+	more       int
 }
 
 type fault struct {

@@ -184,11 +184,11 @@ func left() map[string]string {
 	const shards = "several controllers, each until it is stopped: TestShards of test/e2e runs them"
 	const beside = "needs Flux or Argo CD in the cluster: TestBesideFluxAndArgoCD of examples has the API server take the files, and TestProfilesAppliedByOthers of test/e2e applies deploy/appliers.yaml"
 	return map[string]string{
-		"docs/flux.md: kubectl apply -f examples/flux/source.yaml -f examples/flux/profilesource.yaml":                                                                beside,
-		"docs/flux.md: $ kubectl apply -f deploy/appliers.yaml":                                                                                                       beside,
-		"docs/migration.md: osm-gitops import --namespace kube-system --to osps --git --url https://git.example.com/platform/osps.git":                                migration,
-		"docs/migration.md: kubectl apply --server-side -f osps/deploy/profilesource.yaml":                                                                            migration,
-		"docs/migration.md: kubectl -n kube-system scale deployment operating-system-manager operating-system-manager-webhook --replicas 0":                           migration,
+		"docs/flux.md: kubectl apply -f examples/flux/source.yaml -f examples/flux/profilesource.yaml":                                 beside,
+		"docs/flux.md: $ kubectl apply -f deploy/appliers.yaml":                                                                        beside,
+		"docs/migration.md: osm-gitops import --namespace kube-system --to osps --git --url https://git.example.com/platform/osps.git": migration,
+		"docs/migration.md: kubectl apply --server-side -f osps/deploy/profilesource.yaml":                                             migration,
+		"docs/migration.md: kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations -o go-template='{{range .items}}{{$c := .}}{{range .webhooks}}{{with .clientConfig.service}}{{if eq .name \"operating-system-manager-webhook\"}}{{$c.kind}}/{{$c.metadata.name}}{{\"\\n\"}}{{end}}{{end}}{{end}}{{end}}' | sort -u | xargs -r kubectl delete": migration,
 		"docs/migration.md: kubectl -n kube-system get profilesources,operatingsystemconfigs":                                                                         migration,
 		"docs/migration.md: kubectl -n kube-system scale deployment osm-gitops --replicas 0":                                                                          "the handback of the cluster scene; TestMigration of test/e2e hands 50 pools back",
 		"docs/recovery.md: kubectl -n kube-system patch profilesource osps --type merge -p '{\"spec\":{\"git\":{\"url\":\"https://git.example.com/new/osps.git\"}}}'": "TestRepositoryMoved of test/e2e moves a repository; that of the page does not exist",
@@ -205,6 +205,7 @@ func left() map[string]string {
 		"docs/editor.md: $ osm-gitops render --watch --profile profiles/osp-web.yaml --machine-deployment pools/web.yaml --cluster cluster.yaml -o provisioning":                  "runs until it is stopped: script render_watch of cmd/osm-gitops",
 		"docs/pools.md: $ kubectl -n cloud-init-settings get secret edge-provider-script-web-shop -o jsonpath='{.data.fetch-bootstrap-script}' | base64 -d | ssh root@machine sh": "runs a script as root of a machine; test/nodescripts runs it in a namespace of its own",
 		"docs/profilesource.md: ssh-keygen -t ed25519 -N '' -C osm-gitops -f identity":                                                                                            "asks the ssh server of git.example.com for its key; TestCredentials of test/e2e does it with one of its own",
+		"docs/profilesource.md: git checkout \"$COMMIT^\" -- profiles/prod/old.yaml && git commit -S -m \"vouch for the removal, 1 of 2\"":                                        "needs keys of two people: TestPathPolicyJudgesTheLastChangeOnly of pkg/source makes these commits",
 		"docs/pull-requests.md: kubectl apply -f deploy/profilesource.yaml":                                                                                                       "the repository has to be pushed somewhere first; the cluster scene applies and awaits a ProfileSource",
 		"docs/rebase-overlay.md: $ osm-gitops rebase-overlay profiles/osp-ubuntu-motd.yaml --write":                                                                               "an excerpt; script overlay of cmd/osm-gitops has the whole",
 		"docs/render.md: $ osm-gitops render --watch --profile profiles/osp-web.yaml --machine-deployment md.yaml --cluster cluster.yaml -o provisioning":                         "runs until it is stopped: script render_watch of cmd/osm-gitops",

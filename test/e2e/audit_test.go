@@ -268,8 +268,9 @@ func (s *system) otherWays(node, allowed string) {
 		status  int
 		verdict string
 	}{
-		"a clone":                        {[]string{node, "--repo", s.git.work}, 0, "agrees"},
-		"a clone, at a commit of then":   {[]string{node, "--repo", s.git.work, "--revision", "HEAD~1"}, 0, "agrees"},
+		"a clone": {[]string{node, "--repo", s.git.work}, 0, "agrees"},
+		// Signatures are demanded now, and that commit has none: nothing shows that it was accepted.
+		"a clone, at a commit of then":   {[]string{node, "--repo", s.git.work, "--revision", "HEAD~1"}, 1, "unproven"},
 		"a clone, at a commit of before": {[]string{node, "--repo", s.git.work, "--revision", "HEAD~4"}, 1, "repository differs"},
 		"a cache":                        {[]string{node, "--cache-dir", cache}, 0, "agrees"},
 		"the cache again":                {[]string{signed, "--cache-dir", cache}, 0, "agrees"},

@@ -132,7 +132,7 @@ func TestBadPools(t *testing.T) {
 		s.pool("a", "osp-a", func(md map[string]any) { md["metadata"].(map[string]any)["namespace"] = s.pools + "-" + other })
 		s.eventually("the second pool's event", func() error {
 			var list = s.notesIn(s.pools+"-"+other, "a", api.EventNameCollision)
-			if len(list) == 1 && strings.Contains(list[0], "belongs to MachineDeployment "+other+"/a-"+s.pools) {
+			if len(list) == 1 && strings.Contains(list[0], "MachineDeployment "+other+"/a-"+s.pools+", which has") && strings.Contains(list[0], "MachineDeployment "+s.pools+"-"+other+"/a have") {
 				return nil
 			}
 			return fmt.Errorf("events are %q", list)

@@ -405,16 +405,25 @@ func (p *patient) bundle(mutating *admissionregistrationv1.MutatingWebhookConfig
 	p.must(p.client.Update(p.t.Context(), validating))
 }
 
-// referenceLeft is what operating-system-manager leaves behind when it is only stopped.
+// referenceLeft is what operating-system-manager leaves behind when it is only stopped, under
+// the name that KubeOne and KKP give it.
 func (p *patient) referenceLeft(like *admissionregistrationv1.MutatingWebhookConfiguration) {
 	fail := admissionregistrationv1.Fail
-	left := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "operatingsystemmanager.k8c.io"}}
+	left := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "operating-system-manager.kubermatic.io"}}
 	hook := *like.Webhooks[0].DeepCopy()
-	hook.FailurePolicy, hook.ClientConfig.Service.Name = &fail, "gone"
+	hook.FailurePolicy, hook.ClientConfig.Service.Name = &fail, "operating-system-manager-webhook"
 	hook.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"no": "namespace"}}
 	left.Webhooks = []admissionregistrationv1.MutatingWebhook{hook}
 	p.must(p.client.Create(p.t.Context(), left))
-	p.finds(doctor.Problem, "webhooks", "of operating-system-manager leads to Service kube-system/gone, which does not exist: whatever it should judge is refused")
+	p.finds(doctor.Problem, "webhooks", "of operating-system-manager leads to Service kube-system/operating-system-manager-webhook, which does not exist: whatever it should judge is refused")
+	p.noError(p.client.Delete(p.t.Context(), left))
+
+	// KKP's leads to the seed cluster.
+	address := "https://operating-system-manager-webhook.cluster-abc.svc.cluster.local:443/mutate"
+	hook.ClientConfig.Service, hook.ClientConfig.URL = nil, &address
+	left = &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: left.Name}, Webhooks: []admissionregistrationv1.MutatingWebhook{hook}}
+	p.must(p.client.Create(p.t.Context(), left))
+	p.finds(doctor.Note, "webhooks", "leads to "+address+", which only the API server can reach")
 	p.noError(p.client.Delete(p.t.Context(), left))
 }
 

@@ -395,6 +395,7 @@ func TestControllerCannotEscalate(t *testing.T) {
 		"bootstrap token for ever":                  creates(token("bbbbb2", data("expiration", []byte("2099-01-01T00:00:00Z")))),
 		"bootstrap token with an end of no length":  creates(token("bbbbb3", data("expiration", []byte("never")))),
 		"bootstrap token with another form of time": creates(token("bbbbb4", data("expiration", []byte("2099-01-01T00:00:00+01:00")))),
+		"bootstrap token with more than a time":     creates(token("bbbbb7", data("expiration", append(at(time.Hour), 'x')))),
 		"bootstrap token of another group":          creates(token("bbbbb5", data("auth-extra-groups", []byte("system:bootstrappers:kubeadm:default-node-token")))),
 		"bootstrap token of nobody":                 creates(token("bbbbb6", kubeadm)),
 		"bootstrap token elsewhere":                 creates(secret(system, "bootstrap", corev1.SecretTypeBootstrapToken)),
@@ -445,9 +446,11 @@ func TestControllerCannotEscalate(t *testing.T) {
 			r.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "cilium", UID: "1"}}
 			return r
 		}()),
-		"foreign ControllerRevision changed": patches(s.revision, "revision: 7"),
-		"foreign ControllerRevision taken":   patches(s.revision, "metadata: {labels: {app.kubernetes.io/managed-by: osm-gitops, gitops.k8c.io/pool: a}}"),
-		"foreign ControllerRevision deleted": deletes(s.revision),
+		"ControllerRevision that a selector may adopt": creates(record("cilium-4", map[string]string{api.LabelManagedBy: api.FieldManager, api.LabelPool: "shop_web", "k8s-app": "cilium"})),
+		"ControllerRevision given a label":             patches(s.ours, "metadata: {labels: {k8s-app: cilium}}"),
+		"foreign ControllerRevision changed":           patches(s.revision, "revision: 7"),
+		"foreign ControllerRevision taken":             patches(s.revision, "metadata: {labels: {app.kubernetes.io/managed-by: osm-gitops, gitops.k8c.io/pool: a}}"),
+		"foreign ControllerRevision deleted":           deletes(s.revision),
 		"webhook appended": merges(s.mutating, func(c *admissionregistrationv1.MutatingWebhookConfiguration) {
 			more := *c.Webhooks[0].DeepCopy()
 			more.Name, more.Rules, more.MatchConditions = "all.example.com", []admissionregistrationv1.RuleWithOperations{everything}, nil

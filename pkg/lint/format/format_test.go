@@ -238,15 +238,15 @@ func TestNoForeignCommands(t *testing.T) {
 	}
 }
 
-// No text of SARIF has a link, a tag or a mention (security.md 45).
+// No text of SARIF has a link, a tag, a mention or a placeholder (security.md 45).
 func TestSARIFText(t *testing.T) {
-	hostile := `[fixed](https://evil.example) [a][b] <img src=x> </script> <!-- @everyone`
+	hostile := `[fixed](https://evil.example) [a][b] <img src=x> </script> <!-- @everyone &#64;all &commat;all {0} <@all>`
 	r := run()
 	f := lint.Finding{Rule: "x", Severity: lint.SeverityError, Path: "a.yaml", Profile: hostile, File: hostile, Where: hostile, Message: hostile, Fix: hostile}
 	r.Report.Findings, r.Report.Suppressed = []lint.Finding{f}, []lint.Suppressed{{Finding: f, Justification: hostile}}
 	out := string(write(t, "sarif", r))
 	_, out, _ = strings.Cut(out, `"results"`) // what is before them is ours
-	for _, markup := range []string{"](", "][", "<img", "</script", "<!--", "@everyone"} {
+	for _, markup := range []string{"](", "][", "<img", "</script", "<!--", "@everyone", "&#64;", "&commat;", "{0}", "@all"} {
 		if strings.Contains(out, markup) {
 			t.Errorf("%q is in %s", markup, out)
 		}

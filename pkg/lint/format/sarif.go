@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/osm-gitops/osm-gitops/pkg/lint"
+	"github.com/osm-gitops/osm-gitops/pkg/markup"
 )
 
 // The part of SARIF 2.1.0 that a linter needs. The library of this format,
@@ -150,14 +151,12 @@ func sarifRuleOf(r lint.Rule) sarifRule {
 	}
 }
 
-// markup is what a reader of SARIF may take for a link in its text (section 3.11.6), and
-// what one that shows text as Markdown takes for a link, HTML or somebody mentioned. A URL
-// that is shown as it is stays: a finding is often about one.
-var markup = regexp.MustCompile(`\][(\[]|<[A-Za-z/!?]|@[A-Za-z0-9]`)
+// placeholder is what SARIF puts an argument in place of (section 3.11.5).
+var placeholder = regexp.MustCompile(`\{([0-9])`)
 
-// plain breaks markup by a character without a width behind the first one.
+// plain keeps text from being a link of SARIF (section 3.11.6), markup or a placeholder.
 func plain(s string) string {
-	return markup.ReplaceAllStringFunc(s, func(m string) string { return m[:1] + "\u200b" + m[1:] })
+	return placeholder.ReplaceAllString(markup.Break(s), "{\u200b$1")
 }
 
 func sarifResultOf(f lint.Finding, seen map[string]int) sarifResult {

@@ -97,14 +97,15 @@ func source() *api.ProfileSource {
 }
 
 // What the notification-controller gets (ecosystem.md 7), cleaned of what does harm
-// to terminals (security.md 28).
+// to terminals (security.md 28), and of what chats take for a link, a tag or a mention
+// (security.md 45).
 func TestEvent(t *testing.T) {
 	c := newController(t)
 	s := NewSender(c.url)
 	defer start(t, s)()
 	kept := events.NewFakeRecorder(10)
 	r := Recorder{EventRecorder: kept, Sender: s, Instance: "host-1"}
-	r.Eventf(source(), nil, corev1.EventTypeNormal, api.EventRevisionApplied, "Sync", "applied %s", "\x1b]0;title\aone\n<b>two</b>\u202e")
+	r.Eventf(source(), nil, corev1.EventTypeNormal, api.EventRevisionApplied, "Sync", "applied %s", "\x1b]0;title\aone\n<b>two</b>\u202e <!channel> <https://evil.example|x> [x](https://evil.example) @everyone")
 	r.Eventf(source(), nil, corev1.EventTypeWarning, api.EventSourceFailed, "Sync", "%s", strings.Repeat("é", 39001))
 	r.Eventf(&osm.OperatingSystemConfig{}, nil, corev1.EventTypeNormal, "Other", "Sync", "of another kind")
 	got := c.wait(2)
@@ -120,7 +121,7 @@ func TestEvent(t *testing.T) {
 	}
 	got[0].Timestamp, got[1].Timestamp = metav1.Time{}, metav1.Time{}
 	want := eventv1.Event{
-		InvolvedObject: about, Severity: "info", Reason: "RevisionApplied", Message: "applied ]0;titleone\n<b>two</b>",
+		InvolvedObject: about, Severity: "info", Reason: "RevisionApplied", Message: "applied ]0;titleone\n<\u200bb>two<\u200b/b> <\u200b!channel> <\u200bhttps://evil.example|x> [x]\u200b(https://evil.example) @\u200beveryone",
 		ReportingController: "osm-gitops", ReportingInstance: "host-1",
 		Metadata: map[string]string{"gitops.k8c.io/revision": "main@sha1:" + strings.Repeat("a", 40), "event.toolkit.fluxcd.io/team": "in[31mfra"},
 	}

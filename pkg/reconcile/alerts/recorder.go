@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/events"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/markup"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
 )
 
@@ -49,7 +50,7 @@ func event(ps *api.ProfileSource, eventtype, reason, text string) eventv1.Event 
 			Namespace: ps.Namespace, Name: ps.Name, UID: ps.UID, ResourceVersion: ps.ResourceVersion,
 		},
 		Severity:            severity,
-		Message:             notes.Text(text, maxMessage),
+		Message:             notes.Shorten(markup.Break(notes.Text(text, maxMessage)), maxMessage),
 		Reason:              reason,
 		Metadata:            metadata(ps, reason),
 		ReportingController: api.FieldManager,

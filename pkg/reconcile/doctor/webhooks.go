@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/x509"
 	"fmt"
+	"net/url"
+	"strings"
 	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -18,9 +20,9 @@ import (
 
 const checkWebhooks = "webhooks"
 
-// referenceConfiguration is the name of both configurations of operating-system-manager
-// (contract: section 9).
-const referenceConfiguration = "operatingsystemmanager.k8c.io"
+// referenceService is the Service of the webhooks of operating-system-manager (contract:
+// section 9).
+const referenceService = "operating-system-manager-webhook"
 
 // soon is how long before its end a certificate is told: the controller renews its own
 // 30 days before.
@@ -80,18 +82,19 @@ func (w *ward) hooksOf(ctx context.Context, c *Cluster, name string) ([]hook, bo
 			return nil, false
 		}
 	}
-	add := func(name string, config admissionregistrationv1.WebhookClientConfig, policy *admissionregistrationv1.FailurePolicyType, annotations map[string]string) {
-		_, a := annotations["cert-manager.io/inject-ca-from"]
-		_, b := annotations["cert-manager.io/inject-ca-from-secret"]
-		hooks = append(hooks, hook{name, config, policy == nil || *policy == admissionregistrationv1.Fail, a || b})
-	}
 	for _, h := range mutating.Webhooks {
-		add(h.Name, h.ClientConfig, h.FailurePolicy, mutating.Annotations)
+		hooks = append(hooks, newHook(h.Name, h.ClientConfig, h.FailurePolicy, mutating.Annotations))
 	}
 	for _, h := range validating.Webhooks {
-		add(h.Name, h.ClientConfig, h.FailurePolicy, validating.Annotations)
+		hooks = append(hooks, newHook(h.Name, h.ClientConfig, h.FailurePolicy, validating.Annotations))
 	}
 	return hooks, true
+}
+
+func newHook(name string, config admissionregistrationv1.WebhookClientConfig, policy *admissionregistrationv1.FailurePolicyType, annotations map[string]string) hook {
+	_, a := annotations["cert-manager.io/inject-ca-from"]
+	_, b := annotations["cert-manager.io/inject-ca-from-secret"]
+	return hook{name, config, policy == nil || *policy == admissionregistrationv1.Fail, a || b}
 }
 
 // hook looks at one webhook.
@@ -190,21 +193,66 @@ func (w *ward) servingCertificate(ctx context.Context) {
 
 func end(c *x509.Certificate) string { return c.NotAfter.UTC().Format(time.RFC3339) }
 
-// referenceHooks tells of the webhooks that operating-system-manager leaves behind.
+// referenceHooks reports the webhooks of operating-system-manager that nothing answers.
+// KubeOne and KKP install them under other names than its own manifests do, so they are
+// found by where they lead.
 func (w *ward) referenceHooks(ctx context.Context, c *Cluster) {
-	hooks, ok := w.hooksOf(ctx, c, referenceConfiguration)
-	if !ok {
+	var mutating admissionregistrationv1.MutatingWebhookConfigurationList
+	var validating admissionregistrationv1.ValidatingWebhookConfigurationList
+	for _, list := range []client.ObjectList{&mutating, &validating} {
+		if err := c.Client.List(ctx, list); err != nil {
+			w.unread(checkWebhooks, c, "webhook configurations", err)
+			return
+		}
+	}
+	for i := range mutating.Items {
+		obj := &mutating.Items[i]
+		for _, h := range obj.Webhooks {
+			w.referenceHook(ctx, c, "mutatingwebhookconfiguration "+obj.Name, newHook(h.Name, h.ClientConfig, h.FailurePolicy, nil))
+		}
+	}
+	for i := range validating.Items {
+		obj := &validating.Items[i]
+		for _, h := range obj.Webhooks {
+			w.referenceHook(ctx, c, "validatingwebhookconfiguration "+obj.Name, newHook(h.Name, h.ClientConfig, h.FailurePolicy, nil))
+		}
+	}
+}
+
+func (w *ward) referenceHook(ctx context.Context, c *Cluster, configuration string, h hook) {
+	if !leadsToReference(h.config) {
 		return
 	}
-	for _, h := range hooks {
-		if h.config.Service == nil {
-			continue
-		}
-		if found, _ := w.endpointTrouble(ctx, c, h); found != "" {
-			w.tell(Finding{
-				Check: checkWebhooks, Level: Problem, Cluster: w.in(c), Found: fmt.Sprintf("webhook %s of operating-system-manager %s: %s", h.name, found, passedOver(h)),
-				Do: "where operating-system-manager runs no more: kubectl delete mutatingwebhookconfiguration,validatingwebhookconfiguration " + referenceConfiguration,
-			})
-		}
+	remedy := "once operating-system-manager is gone: kubectl delete " + configuration
+	if h.config.Service == nil {
+		w.tell(Finding{
+			Check: checkWebhooks, Level: Note, Cluster: w.in(c),
+			Found: fmt.Sprintf("webhook %s of operating-system-manager leads to %s, which only the API server can reach: if nothing answers there, %s", h.name, *h.config.URL, passedOver(h)),
+			Do:    remedy,
+		})
+		return
 	}
+	if found, _ := w.endpointTrouble(ctx, c, h); found != "" {
+		w.tell(Finding{
+			Check: checkWebhooks, Level: Problem, Cluster: w.in(c),
+			Found: fmt.Sprintf("webhook %s of operating-system-manager %s: %s", h.name, found, passedOver(h)), Do: remedy,
+		})
+	}
+}
+
+// leadsToReference reports whether a webhook leads to the Service of
+// operating-system-manager, in this cluster or by a URL (contract: section 9).
+func leadsToReference(config admissionregistrationv1.WebhookClientConfig) bool {
+	if config.Service != nil {
+		return config.Service.Name == referenceService
+	}
+	if config.URL == nil {
+		return false
+	}
+	u, err := url.Parse(*config.URL)
+	if err != nil {
+		return false
+	}
+	service, _, _ := strings.Cut(u.Hostname(), ".")
+	return service == referenceService
 }

@@ -337,7 +337,7 @@ func (r *Reconciler) keepStatus(ctx context.Context, node *metav1.PartialObjectM
 			agreed = agreement{metav1.ConditionFalse, api.ReasonOtherMachine, against}
 		}
 		condition := metav1.Condition{
-			Type: api.AgreedCondition, Status: agreed.status, Reason: agreed.reason, Message: agreed.message,
+			Type: api.AgreedCondition, Status: agreed.status, Reason: agreed.reason, Message: notes.Printable(agreed.message),
 			ObservedGeneration: 1, LastTransitionTime: metav1.NewTime(r.Clock.Now()),
 		}
 		if before != nil && before.Status == agreed.status {

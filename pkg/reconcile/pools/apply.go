@@ -281,7 +281,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, osc *osm.OperatingSystemCo
 	before := osc.Status.DeepCopy()
 	set := func(kind string, status metav1.ConditionStatus, reason, message string) {
 		apimeta.SetStatusCondition(&osc.Status.Conditions, metav1.Condition{
-			Type: kind, Status: status, Reason: reason, Message: notes.Shorten(message, notes.MaxCondition), ObservedGeneration: osc.Generation,
+			Type: kind, Status: status, Reason: reason, Message: notes.Shorten(notes.Printable(message), notes.MaxCondition), ObservedGeneration: osc.Generation,
 		})
 	}
 	if p.refusal == nil {

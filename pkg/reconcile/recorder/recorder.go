@@ -25,7 +25,7 @@ type Recorder struct {
 
 // Eventf records an event.
 func (r Recorder) Eventf(regarding, related runtime.Object, eventtype, reason, action, note string, args ...any) {
-	text := notes.Shorten(fmt.Sprintf(note, args...), notes.MaxEvent)
+	text := notes.Shorten(notes.Printable(fmt.Sprintf(note, args...)), notes.MaxEvent)
 	sum := sha256.Sum256([]byte(text))
 	r.EventRecorder.Eventf(regarding, related, eventtype, reason, action+"-"+hex.EncodeToString(sum[:4]), "%s", text)
 }

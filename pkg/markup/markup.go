@@ -1,0 +1,16 @@
+// Package markup keeps text of others from being a link, a tag or a mention where it is shown.
+// Start with Break.
+package markup
+
+import "regexp"
+
+// special is a link of Markdown, a tag of HTML or of Slack, somebody mentioned, or the "@"
+// of that as an entity. Slack's are <!channel>, <@user>, <#channel> and <URL|text>:
+// https://docs.slack.dev/messaging/formatting-message-text
+var special = regexp.MustCompile(`\][(\[]|<[A-Za-z/!?#]|@[A-Za-z0-9]|&(#|commat;)`)
+
+// Break puts a character without a width into what a chat or a viewer of Markdown would take
+// for more than text. A URL that is shown as it is stays.
+func Break(s string) string {
+	return special.ReplaceAllStringFunc(s, func(m string) string { return m[:1] + "\u200b" + m[1:] })
+}

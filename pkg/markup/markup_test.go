@@ -1,0 +1,21 @@
+package markup
+
+import (
+	"strings"
+	"testing"
+)
+
+// What chats, Markdown and SARIF take for a link, a tag or a mention is only text (security.md 45).
+func TestBreak(t *testing.T) {
+	for _, text := range []string{"[a](https://evil.example)", "[a][b]", "<b>", "</b>", "<!channel>", "<!-- a", "<?a", "<@U1>", "<#C1>", "<https://evil.example|a>", "@everyone", "&#64;all", "&#x40;all", "&commat;all"} {
+		got := Break(text)
+		if got == text || strings.ReplaceAll(got, "\u200b", "") != text || Break(got) != got {
+			t.Errorf("%q became %q", text, got)
+		}
+	}
+	for _, text := range []string{"https://git.example.com/a?b=c&d=e", "a < b && c > d", "{{ .Token }}", "[::1]:80", "a && b"} {
+		if got := Break(text); got != text {
+			t.Errorf("%q became %q", text, got)
+		}
+	}
+}

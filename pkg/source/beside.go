@@ -1,0 +1,170 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing"
+
+	"github.com/osm-gitops/osm-gitops/pkg/source/signature"
+)
+
+// aside is a change of a path beside the line, which a merge brought.
+type aside struct {
+	merge, commit plumbing.Hash
+	// lost: the merge does not have it, and the line had not either.
+	lost bool
+}
+
+// beside notes what the commits that a merge brought change of the paths that are
+// guarded, and that the merge itself leaves as its first parent has them. Whether one of
+// the commits takes back what another did is not asked: that is a question of who did.
+func (w *past) beside(ctx context.Context, i int, changed []string) error {
+	w.reached[w.line[i]] = true
+	merge, err := w.objects.commit(ctx, w.line[i])
+	if err != nil || len(merge.parents) < 2 {
+		return err
+	}
+	brought, err := w.brought(ctx, merge.parents[1:])
+	if err != nil {
+		return err
+	}
+	for _, id := range brought {
+		c, err := w.objects.commit(ctx, id)
+		if err != nil {
+			return err
+		}
+		var before plumbing.Hash
+		if len(c.parents) > 0 {
+			parent, err := w.objects.commit(ctx, c.parents[0])
+			if err != nil {
+				return err
+			}
+			before = parent.tree
+		}
+		found, err := w.compare(ctx, before, c.tree)
+		if err != nil {
+			return err
+		}
+		paths, err := w.withMoved(ctx, found, before, c.tree)
+		if err != nil {
+			return err
+		}
+		var moved []string // what is hidden of one of the two alone
+		if len(paths) > len(found) {
+			if moved, err = w.moved(ctx, c.tree, merge.tree); err != nil {
+				return err
+			}
+		}
+		for at, path := range paths {
+			if !w.guards(path) || slices.Contains(changed, path) {
+				continue
+			}
+			lost := slices.Contains(moved, path)
+			if at < len(found) {
+				if lost, err = w.loses(ctx, i, merge.tree, id, found[at]); err != nil {
+					return err
+				}
+			}
+			w.asides[path] = append(w.asides[path], aside{w.line[i], id, lost})
+			w.changes++
+		}
+	}
+	return nil
+}
+
+// loses tells whether a merge lacks what a commit beside the line made of a path.
+func (w *past) loses(ctx context.Context, i int, tree, id plumbing.Hash, p pathChange) (bool, error) {
+	here, err := w.objects.find(ctx, tree, strings.Split(p.path, "/"))
+	if err != nil {
+		return false, err
+	}
+	if is, _ := splitEntry(here); is == p.is {
+		return false, nil
+	}
+	fork, err := w.fork(ctx, id)
+	return err == nil && !w.had(p, fork, i), err
+}
+
+// brought lists the commits that are in the history of a merge's other parents and not
+// in that of the line so far, each after those that it follows.
+func (w *past) brought(ctx context.Context, from []plumbing.Hash) ([]plumbing.Hash, error) {
+	type visit struct {
+		id      plumbing.Hash
+		parents []plumbing.Hash // still to be visited
+	}
+	var open []visit
+	var out []plumbing.Hash
+	enter := func(id plumbing.Hash) error {
+		if w.reached[id] {
+			return nil
+		}
+		w.reached[id] = true
+		c, err := w.objects.commit(ctx, id)
+		open = append(open, visit{id, c.parents})
+		return errors.Join(err, checkCommits(w.reached))
+	}
+	for _, id := range from {
+		if err := enter(id); err != nil {
+			return nil, err
+		}
+		for len(open) > 0 {
+			top := &open[len(open)-1]
+			if len(top.parents) == 0 {
+				out = append(out, top.id)
+				open = open[:len(open)-1]
+				continue
+			}
+			next := top.parents[0]
+			top.parents = top.parents[1:]
+			if err := enter(next); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return out, nil
+}
+
+// lost returns the merge that lost a change of a path which was signed by who may, and
+// which nobody who may has changed since; zero if there is none.
+func (v *verification) lost(ctx context.Context, path string, asides []aside) (plumbing.Hash, error) {
+	var later []plumbing.Hash // changes by who may
+	for _, a := range slices.Backward(asides) {
+		may, err := v.may(ctx, a.commit, path)
+		if err != nil {
+			return plumbing.ZeroHash, err
+		}
+		if !may {
+			continue
+		}
+		known := false
+		for _, id := range slices.Backward(later) {
+			if !a.lost || known {
+				break
+			}
+			if v.ancestries++; v.ancestries > maxAncestries {
+				return plumbing.ZeroHash, fail(ErrInvalid, "comparing what merges lost asks %d times whether one commit follows another: let a principal commit %q once more", maxAncestries, brief(path))
+			}
+			if known, err = v.objects.descends(ctx, id, a.commit); err != nil {
+				return plumbing.ZeroHash, err
+			}
+		}
+		if a.lost && !known {
+			return a.merge, nil
+		}
+		later = append(later, a.commit)
+	}
+	return plumbing.ZeroHash, nil
+}
+
+// may tells whether a commit is signed by who may change a path.
+func (v *verification) may(ctx context.Context, id plumbing.Hash, path string) (bool, error) {
+	good, _, err := v.commit(ctx, id)
+	var bad *signature.Error
+	if errors.As(err, &bad) {
+		return false, nil
+	}
+	return err == nil && !slices.ContainsFunc(v.Paths, func(p PathDemand) bool { return p.Matches(path) && !good.By(p.Principals) }), err
+}
