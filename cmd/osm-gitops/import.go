@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -47,7 +49,10 @@ that use them, or with -f from manifests, as kubectl get osp,md -A -o yaml print
 Without --to nothing is written, and the report says what would be. The report names
 each profile, why it became a copy, an overlay or nothing, which pools use it, and
 each thing that osm-gitops refuses although operating-system-manager takes it. The exit
-status is 1 where there is such a thing; everything else has been written then.`,
+status is 1 where there is such a thing; everything else has been written then.
+
+Where ProfileSources made all profiles there is nothing to import: that is said,
+nothing is written, and the exit status is 0.`,
 		Example: `  osm-gitops import --kubeconfig ~/.kube/config --to osps --git
   kubectl get osp,md -A -o yaml | osm-gitops import -f - --to osps`,
 		Args: noArgs,
@@ -97,6 +102,9 @@ func runImport(ctx context.Context, f *importFlags, s streams) error {
 	}
 	if len(plan.Profiles) == 0 {
 		return errors.New("there is no OperatingSystemProfile: name another cluster, or files that hold some")
+	}
+	if plan.Served() {
+		return printServed(s.out, plan.Report, f.output)
 	}
 	if err := f.repo.write(content{files: plan.Files, readme: adopt.Readme(plan), message: "Import the profiles of a cluster"}, s.err); err != nil {
 		return err
@@ -237,6 +245,21 @@ func listAll(ctx context.Context, from client.Reader, kind schema.GroupVersionKi
 			return out, nil
 		}
 	}
+}
+
+// printServed says that there is nothing to import. In JSON it is the report, without
+// what concerns files that are not written.
+func printServed(w io.Writer, r adopt.Report, form string) error {
+	if form == "json" {
+		return printImport(w, adopt.Report{Profiles: r.Profiles, Refused: []adopt.Refusal{}, Notes: []adopt.Note{}}, form)
+	}
+	sources := map[string]bool{}
+	for _, o := range r.Profiles {
+		sources[o.Source] = true
+	}
+	_, err := fmt.Fprintln(w, notes.Printable(fmt.Sprintf("all %d profiles come from ProfileSources (%s): there is nothing to import, and nothing was written",
+		len(r.Profiles), strings.Join(slices.Sorted(maps.Keys(sources)), ", "))))
+	return err
 }
 
 // printImport prints the report.

@@ -57,6 +57,8 @@ type Outcome struct {
 	Base string `json:"base,omitempty"`
 	// Why it was kept like this.
 	Why string `json:"why"`
+	// Source is the ProfileSource that made it, empty where none did.
+	Source string `json:"source,omitempty"`
 	// Pools that use it, "namespace/name", sorted.
 	Pools []string `json:"pools"`
 }
@@ -96,6 +98,17 @@ type Plan struct {
 	Report
 	// Files by their path in the repository.
 	Files map[string][]byte
+}
+
+// Served reports whether ProfileSources made all profiles that there are: then there is
+// nothing to import.
+func (r Report) Served() bool {
+	for _, o := range r.Profiles {
+		if o.Source == "" {
+			return false
+		}
+	}
+	return len(r.Profiles) > 0
 }
 
 // Input is what there is to take over.
@@ -214,6 +227,9 @@ func (o Object) in(namespace string) Object {
 	return Object{From: o.From, Content: content}
 }
 
+// source is the ProfileSource that made an object, empty for none.
+func (o Object) source() string { return text(mapping(o.metadata()["labels"])[api.LabelSource]) }
+
 func (a *adoption) refuse(r Refusal) { a.plan.Refused = append(a.plan.Refused, r) }
 func (a *adoption) note(n Note)      { a.plan.Notes = append(a.plan.Notes, n) }
 
@@ -222,14 +238,14 @@ func (a *adoption) note(n Note)      { a.plan.Notes = append(a.plan.Notes, n) }
 func (a *adoption) read(o Object) *candidate {
 	spec := mapping(o.Content["spec"])
 	out := Outcome{Name: o.Name(), Namespace: o.Namespace(), Version: text(spec["version"]), Pools: a.poolsOf(o)}
-	switch source := text(mapping(o.metadata()["labels"])[api.LabelSource]); {
+	switch source := o.source(); {
 	case o.Namespace() != a.in.Namespace:
 		out.Kept = KeptElsewhere
 		out.Why = fmt.Sprintf("is in namespace %s: run this with --namespace %s for the controller there", o.Namespace(), o.Namespace())
 		a.plan.Profiles = append(a.plan.Profiles, out)
 		return nil
 	case source != "":
-		out.Kept = KeptNothing
+		out.Kept, out.Source = KeptNothing, source
 		out.Why = fmt.Sprintf("ProfileSource %s made it: it is in Git already, as profile %s", source, text(mapping(o.metadata()["labels"])[api.LabelProfile]))
 		a.plan.Profiles = append(a.plan.Profiles, out)
 		return nil

@@ -77,6 +77,9 @@ func (a *adoption) poolFiles() {
 	there := map[string]bool{}
 	for _, o := range a.profiles {
 		there[o.Namespace()+"/"+o.Name()] = true
+		if o.source() != "" { // pools name the profile, and not the object of a version
+			there[o.Namespace()+"/"+text(mapping(o.metadata()["labels"])[api.LabelProfile])] = true
+		}
 	}
 	for _, d := range a.in.Builtin {
 		there[a.in.Namespace+"/"+d.Name] = true

@@ -292,6 +292,18 @@ func TestMachine(t *testing.T) {
 	if _, err := e.Clusters().Machine(t.Context(), types.NamespacedName{Name: "bare"}); !errors.As(err, &none) || !strings.Contains(err.Error(), "you may not read it") {
 		t.Errorf("machines that may not be read: %v", err)
 	}
+	// What may not be read may be there.
+	e.Unread = []string{"Machine", "Node", "NodeProvenance"}
+	unread := e.Clusters()
+	for asked, trace := range map[string]func() (*audit.Trail, error){
+		"whether there is a Node one":           func() (*audit.Trail, error) { return unread.Node(t.Context(), "one") },
+		"whether there is a Machine one":        func() (*audit.Trail, error) { return unread.Machine(t.Context(), types.NamespacedName{Name: "one"}) },
+		"whether there is a NodeProvenance one": func() (*audit.Trail, error) { return unread.Provenance(t.Context(), "one") },
+	} {
+		if _, err := trace(); !errors.As(err, &none) || !strings.Contains(err.Error(), asked) || strings.Contains(err.Error(), "there is no ") {
+			t.Errorf("%s: %v", asked, err)
+		}
+	}
 	e.Unread = nil
 	estate.Get[*machines.Machine](e, "two").Name = "one"
 	estate.Get[*machines.Machine](e, "one").Namespace = "elsewhere"

@@ -41,7 +41,11 @@ type Clusters struct {
 	Hosts forge.Hosts
 }
 
-// NotFoundError says that nothing is known of an object.
+// mayNotRead is the note about what is refused to whoever asks.
+const mayNotRead = "you may not read it"
+
+// NotFoundError says that nothing is known of an object: that there is none, or that
+// whether there is one may not be read.
 type NotFoundError struct {
 	Object Object
 	// Hint says where else to look.
@@ -50,6 +54,9 @@ type NotFoundError struct {
 
 func (e *NotFoundError) Error() string {
 	text := fmt.Sprintf("there is no %s, and nothing that remembers one", e.Object)
+	if strings.Contains(e.Hint, mayNotRead) {
+		text = fmt.Sprintf("whether there is a %s, or something that remembers one, is not known", e.Object)
+	}
 	if e.Hint != "" {
 		text += ": " + e.Hint
 	}
@@ -101,7 +108,7 @@ func outcome(err error) (State, string) {
 	case apimeta.IsNoMatchError(err):
 		return Missing, "the cluster does not have this kind"
 	case apierrors.IsForbidden(err):
-		return Unreadable, "you may not read it"
+		return Unreadable, mayNotRead
 	}
 	return "", ""
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -47,7 +48,7 @@ func (c Clusters) MachineDeployment(ctx context.Context, key types.NamespacedNam
 		return nil, err
 	}
 	if md == nil && w.past.state == Missing && len(w.past.Generations()) == 0 && w.Born.Total == 0 {
-		return nil, &NotFoundError{Object: asked}
+		return nil, &NotFoundError{Object: asked, Hint: strings.Join(w.unread(), "; ")}
 	}
 	return w.ofPool(ctx)
 }
@@ -331,7 +332,7 @@ func (w *walk) recordStep(ctx context.Context, m made, g *nodes.Generation) (*re
 		return nil, nil
 	case errors.As(err, &none):
 		state := Missing
-		if none.Hint == "you may not read it" {
+		if none.Hint == mayNotRead {
 			state = Unreadable
 		}
 		w.add(none.Object, state, cmp.Or(w.past.unread, none.Hint))

@@ -152,15 +152,7 @@ func (w *walk) versionUses(ctx context.Context, name string, page Page, known fu
 // noProfile says that there is neither an object nor a profile of a name.
 func (w *walk) noProfile(key types.NamespacedName, others map[string]bool) error {
 	const most = 20 // names that a line still holds
-	var hints []string
-	for _, s := range w.Steps {
-		if s.State == Unreadable {
-			hints = append(hints, clean(s.Kind+"s: "+s.Note))
-		}
-	}
-	if w.Born != nil && w.Born.Unread != "" {
-		hints = append(hints, "NodeProvenances: "+w.Born.Unread)
-	}
+	hints := w.unread()
 	names := slices.Sorted(maps.Keys(others))
 	if len(names) > most {
 		names = append(names[:most:most], "...")
@@ -176,4 +168,17 @@ func joinedNote(note, more string) string {
 		return more
 	}
 	return note + ", so that " + more
+}
+
+// unread is what could not be read, each with the reason.
+func (w *walk) unread() (out []string) {
+	for _, s := range w.Steps {
+		if s.State == Unreadable {
+			out = append(out, clean(s.Kind+"s: "+s.Note))
+		}
+	}
+	if w.Born != nil && w.Born.Unread != "" {
+		out = append(out, "NodeProvenances: "+w.Born.Unread)
+	}
+	return out
 }

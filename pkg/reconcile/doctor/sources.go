@@ -75,7 +75,7 @@ func (w *ward) source(ps *api.ProfileSource) {
 	default:
 		f.Found = fmt.Sprintf("%s is ready at %s, %s", name, ps.Status.Revision, plural(len(ps.Status.Profiles), "profile", "profiles"))
 		if last := ps.Status.LastLook; last != nil {
-			f.Found += fmt.Sprintf("; a look was noted %s ago", max(0, w.Management.seen.date.Sub(last.Time)).Round(time.Second))
+			f.Found += fmt.Sprintf("; looked at within the last %s: a look that changes nothing is noted every %s only", max(0, w.Management.seen.date.Sub(last.Time)).Round(time.Second), profiles.NotedEvery(ps))
 		}
 	}
 	w.tell(f)

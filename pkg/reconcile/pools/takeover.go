@@ -23,7 +23,8 @@ import (
 const bootingIndex = "booting"
 
 const (
-	// bootTime is how long a machine without a node is taken to be booting.
+	// bootTime is how long a machine without a node is taken to be booting, and how long
+	// a pool waits for such machines in all, however many follow each other.
 	bootTime = 30 * time.Minute
 	// bootPoll is the time between two looks at machines that boot while Secrets wait
 	// for them.
@@ -99,7 +100,13 @@ func (r *Reconciler) takeOver(ctx context.Context, seen *observed, p plan) (plan
 		have *corev1.Secret
 		plan *secretPlan
 	}{{seen.objects.provisioning, &p.provisioning}, {seen.objects.bootstrap, &p.bootstrap}} {
-		if s.plan.write == nil || !immutable(s.have) {
+		if !immutable(s.have) {
+			continue
+		}
+		if s.plan.write == nil {
+			if waitsNoMore(s.have, p) && s.plan.patch == nil {
+				s.plan.patch = map[string]string{} // writeUserData removes the annotation
+			}
 			continue
 		}
 		p.takenOver = true
@@ -154,25 +161,64 @@ func (r *Reconciler) awaitMachines(ctx context.Context, seen *observed, p plan) 
 	if have.bootstrap == nil {
 		return p, nil // they have nothing to boot from as it is
 	}
-	name, until, err := r.booting(ctx, seen.md, have.bootstrap.Annotations[api.AnnotationRevisionFor])
+	name, until, err := r.booting(ctx, seen)
 	if err != nil || name == "" {
 		return p, err
 	}
 	wait := r.decideTokens(seen)
+	since := map[string]string{api.AnnotationWaitingSince: stamp(r.waitingSince(have))}
+	for _, s := range []struct {
+		have          *corev1.Secret
+		replace, wait *secretPlan
+	}{{have.provisioning, &p.provisioning, &wait.provisioning}, {have.bootstrap, &p.bootstrap, &wait.bootstrap}} {
+		if s.replace.write != nil && immutable(s.have) {
+			s.wait.patch = metadataPatch(s.have.Annotations, since)
+		}
+	}
 	if have.provisioning == nil {
 		wait.access, wait.edge.write, wait.provisioning = p.access, p.edge.write, p.provisioning
 		wait.access.retire = nil
 	}
 	wait.poll = sooner(wait.poll, bootPoll)
-	wait.refusal = &refusedError{reason: api.EventWaiting, err: fmt.Errorf("machine %s is booting: the Secrets that another controller made are replaced once it has joined, or at %s", name, stamp(until))}
+	wait.refusal = &refusedError{reason: api.EventWaiting, err: fmt.Errorf("machine %s is booting: the Secrets that another controller made are replaced once no machine boots, and at %s at the latest", name, stamp(until))}
 	return wait, nil
 }
 
-// booting finds a machine that may be booting from documents of a revision: it has no
-// node, and is not older than bootTime. Machines of other revisions have not got them
-// (contract: section 12.1). It asks the cache: when many pools are taken over, each of
+// waitsNoMore reports whether a Secret that is not to be replaced says that it waits for
+// that. Where what the pool should have is not known, it may still have to wait.
+func waitsNoMore(have *corev1.Secret, p plan) bool {
+	_, waits := have.Annotations[api.AnnotationWaitingSince]
+	return waits && p.unread == nil && p.unrenewed == nil
+}
+
+// waitingSince is when the replacement of a pool's Secrets began to wait for machines:
+// now, unless one of them says that it was before. It is kept in the Secrets, for the
+// machines that are waited for may be replaced by others, and the controller may restart.
+func (r *Reconciler) waitingSince(have objects) time.Time {
+	since := r.Clock.Now()
+	for _, s := range []*corev1.Secret{have.provisioning, have.bootstrap} {
+		if !immutable(s) {
+			continue
+		}
+		if noted := annotatedTime(s.Annotations, api.AnnotationWaitingSince); !noted.IsZero() && noted.Before(since) {
+			since = noted
+		}
+	}
+	return since
+}
+
+// booting finds a machine that may be booting from the bootstrap document of a pool: it
+// has no node, and is not older than bootTime. Machines of other revisions have not got it
+// (contract: section 12.1). It finds none once the pool has waited for bootTime: where
+// machines that never join are made again and again, one of them always boots. until is
+// the latest end of the wait. It asks the cache: when many pools are taken over, each of
 // them asks more than once.
-func (r *Reconciler) booting(ctx context.Context, md *cluster.MachineDeployment, revision string) (name string, until time.Time, err error) {
+func (r *Reconciler) booting(ctx context.Context, seen *observed) (name string, until time.Time, err error) {
+	md, revision := seen.md, seen.objects.bootstrap.Annotations[api.AnnotationRevisionFor]
+	latest := r.waitingSince(seen.objects).Add(bootTime)
+	if !r.Clock.Now().Before(latest) {
+		return "", until, nil
+	}
 	opts := []client.ListOption{client.InNamespace(md.Namespace), client.UnsafeDisableDeepCopy}
 	if r.Indexed {
 		opts = append(opts, client.MatchingFields{bootingIndex: "true"})
@@ -194,6 +240,9 @@ func (r *Reconciler) booting(ctx context.Context, md *cluster.MachineDeployment,
 		if ours {
 			name, until = m.Name, end
 		}
+	}
+	if until.After(latest) {
+		until = latest
 	}
 	return name, until, nil
 }
@@ -249,7 +298,14 @@ func (r *Reconciler) writeUserData(ctx context.Context, seen *observed, have *co
 	case p.write != nil:
 		return r.writeSecret(ctx, p.write)
 	case p.patch != nil:
-		metadata := map[string]any{"annotations": p.patch}
+		annotations := map[string]any{}
+		for k, v := range p.patch {
+			annotations[k] = v
+		}
+		if _, waits := p.patch[api.AnnotationWaitingSince]; !waits && have.Annotations[api.AnnotationWaitingSince] != "" {
+			annotations[api.AnnotationWaitingSince] = nil
+		}
+		metadata := map[string]any{"annotations": annotations}
 		if p.labels != nil {
 			metadata["labels"] = p.labels
 		}
@@ -295,7 +351,7 @@ func (r *Reconciler) stillIdle(ctx context.Context, seen *observed) error {
 	if seen.objects.bootstrap == nil {
 		return nil
 	}
-	name, _, err := r.booting(ctx, seen.md, seen.objects.bootstrap.Annotations[api.AnnotationRevisionFor])
+	name, _, err := r.booting(ctx, seen)
 	if err == nil && name != "" {
 		err = fmt.Errorf("%w: machine %s boots", errRaced, name)
 	}

@@ -363,7 +363,8 @@ func TestTakeOverWaitsForMachines(t *testing.T) {
 func TestTakeOverGivesUpWaiting(t *testing.T) {
 	f := newLegacyFixture(t)
 	f.machine("stuck", f.machineSet("legacy-1", "1"))
-	name, until, err := f.r.booting(t.Context(), f.pool, "1")
+	waiting := &observed{md: f.pool, objects: objects{bootstrap: f.secret(userDataName(f.pool, stageBootstrap))}}
+	name, until, err := f.r.booting(t.Context(), waiting)
 	if err != nil || name != "stuck" {
 		t.Fatalf("booting is %q (err %v)", name, err)
 	}
@@ -373,9 +374,96 @@ func TestTakeOverGivesUpWaiting(t *testing.T) {
 	if err := f.r.replaceSecret(t.Context(), seen, have, created(have)); !errors.Is(err, errRaced) || f.secret(have.Name).UID != have.UID {
 		t.Errorf("a Secret was replaced while a machine boots (err %v)", err)
 	}
-	f.clock.SetTime(until)
-	if name, _, err = f.r.booting(t.Context(), f.pool, "1"); err != nil || name != "" {
+	f.clock.SetTime(until.Add(time.Minute)) // the API server's clock, not this one, says when the machine was made
+	if name, _, err = f.r.booting(t.Context(), waiting); err != nil || name != "" {
 		t.Errorf("after half an hour booting is %q (err %v)", name, err)
+	}
+}
+
+// Machines that never join, and are made again and again, hold a pool up for half an hour
+// in all, also where the controller restarts meanwhile, and the event says until when.
+func TestTakeOverBoundsTheWaitByThePool(t *testing.T) {
+	f := newLegacyFixture(t)
+	set := f.machineSet("legacy-1", "1")
+	first := f.machine("first", set)
+	f.osp("osp-legacy", "v1.1.0", func(spec *osm.OperatingSystemProfileSpec) {
+		spec.BootstrapConfig.Files[0].Content.Inline.Data = "changed"
+		spec.ProvisioningConfig.Files[0].Content.Inline.Data = "changed"
+	})
+	said := &remembered{EventRecorder: f.r.Recorder}
+	f.r.Recorder = said
+	documents := []*corev1.Secret{f.secret(userDataName(f.pool, stageBootstrap)), f.secret(userDataName(f.pool, stageProvision))}
+	replaced := func(why string, want bool) {
+		t.Helper()
+		for _, d := range documents {
+			if now := f.secret(d.Name); (now.UID != d.UID) != want {
+				t.Errorf("%s: %s is replaced: %t", why, d.Name, !want)
+			}
+		}
+	}
+	// The API server's clock dates machines: at each of these times they are new.
+	began := first.CreationTimestamp.Add(-40 * time.Minute).Truncate(time.Second)
+	f.clock.SetTime(began)
+	f.reconcile()
+	replaced("the wait began", false)
+	until := stamp(began.Add(bootTime))
+	if told := strings.Join(said.told, "\n"); !strings.Contains(told, "machine first is booting") || !strings.Contains(told, until) {
+		t.Errorf("told was %q, want an end at %s", told, until)
+	}
+	versions := f.versions()
+	f.reconcile()
+	if now := f.versions(); !slices.Equal(now, versions) {
+		t.Errorf("a second look wrote: %v, then %v", versions, now)
+	}
+
+	f.delete(first)
+	f.machine("second", set)
+	f.clock.SetTime(began.Add(bootTime - time.Second))
+	f.r.memories = memories{} // a restart
+	said.told = nil
+	f.reconcile()
+	replaced("a second before the end", false)
+	if told := strings.Join(said.told, "\n"); !strings.Contains(told, "machine second is booting") || !strings.Contains(told, until) {
+		t.Errorf("told was %q, want an end at %s", told, until)
+	}
+	f.clock.SetTime(began.Add(bootTime))
+	f.reconcile()
+	replaced("at the end", true)
+	for _, d := range documents {
+		if now := f.secret(d.Name); immutable(now) || now.Annotations[api.AnnotationWaitingSince] != "" {
+			t.Errorf("%s is immutable, or says that it still waits: %v", d.Name, now.Annotations)
+		}
+	}
+}
+
+// What a pool waited for is forgotten where it wants what it has again: the next change
+// has half an hour of its own.
+func TestTakeOverForgetsAWaitThatIsOver(t *testing.T) {
+	f := newLegacyFixture(t)
+	f.reconcile() // what means the same is kept
+	booting := f.machine("booting", f.machineSet("legacy-1", "1"))
+	provisioning := f.secret(userDataName(f.pool, stageProvision))
+	change := func(version, to string) {
+		f.osp("osp-legacy", version, func(spec *osm.OperatingSystemProfileSpec) {
+			spec.ProvisioningConfig.Files[0].Content.Inline.Data = to
+		})
+	}
+	f.clock.SetTime(booting.CreationTimestamp.Add(-40 * time.Minute))
+	change("v1.1.0", "changed")
+	f.reconcile()
+	if since := f.secret(provisioning.Name).Annotations[api.AnnotationWaitingSince]; since != stamp(f.clock.Now()) {
+		t.Fatalf("it waits since %q", since)
+	}
+	change("v1.0.0", "{{ .KubeVersion }}\n")
+	f.reconcile()
+	if now := f.secret(provisioning.Name); now.UID != provisioning.UID || now.Annotations[api.AnnotationWaitingSince] != "" {
+		t.Errorf("the Secret was replaced, or still waits since %q", now.Annotations[api.AnnotationWaitingSince])
+	}
+	f.clock.Step(bootTime)
+	change("v1.2.0", "changed")
+	f.reconcile()
+	if now := f.secret(provisioning.Name); now.UID != provisioning.UID || now.Annotations[api.AnnotationWaitingSince] != stamp(f.clock.Now()) {
+		t.Errorf("the Secret was replaced at once, or waits since %q", now.Annotations[api.AnnotationWaitingSince])
 	}
 }
 

@@ -149,7 +149,7 @@ func (t *Texts) one(s string) string {
 func own(key string) bool {
 	switch key {
 	case api.AnnotationDataDigest, api.AnnotationCredentialsDigest, api.AnnotationTokensDigest, api.AnnotationCredentialsExpireAt,
-		api.AnnotationCredentialsRenewAt, api.AnnotationUserDataBytes, api.AnnotationRecord, api.AnnotationReplaces:
+		api.AnnotationCredentialsRenewAt, api.AnnotationWaitingSince, api.AnnotationUserDataBytes, api.AnnotationRecord, api.AnnotationReplaces:
 		return true
 	}
 	return false

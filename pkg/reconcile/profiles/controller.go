@@ -185,8 +185,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return r.remove(ctx, &ps)
 	}
 	if ps.Spec.Suspend {
-		r.measure(&ps)
-		return ctrl.Result{}, nil
+		return r.reportSuspended(ctx, &ps)
 	}
 	if err := r.hold(ctx, &ps); err != nil {
 		return late(err)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
 	"github.com/fluxcd/pkg/apis/meta"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -40,7 +41,7 @@ func TestOutage(t *testing.T) {
 	if since.Time.Before(began) || since.After(time.Now()) {
 		t.Errorf("it is away since %s, and that began at %s", since, began)
 	}
-	version, status := f.ps.ResourceVersion, f.ps.Status.DeepCopy()
+	version, was := f.ps.ResourceVersion, f.ps.Status.DeepCopy()
 	for _, later := range []struct{ away, wait time.Duration }{
 		{10 * time.Second, 30 * time.Second}, {31 * time.Second, 31 * time.Second}, {time.Minute, time.Minute},
 		{20 * time.Minute, 20 * time.Minute}, {time.Hour, time.Hour}, {700 * time.Hour, time.Hour},
@@ -56,8 +57,8 @@ func TestOutage(t *testing.T) {
 	if want := since.Add(700 * time.Hour).Truncate(time.Second); f.ps.Status.LastLook == nil || !f.ps.Status.LastLook.Time.Equal(want) {
 		t.Errorf("the last look is noted at %s, and was at %s", f.ps.Status.LastLook, want)
 	}
-	status.LastLook = f.ps.Status.LastLook
-	if said := f.told(); said != "" || !equality.Semantic.DeepEqual(*status, f.ps.Status) {
+	was.LastLook = f.ps.Status.LastLook
+	if said := f.told(); said != "" || !equality.Semantic.DeepEqual(*was, f.ps.Status) {
 		t.Errorf("the same outage was told again: %q, %+v", said, f.ps.Status)
 	}
 	if f.ps.Status.Revision != "main@sha1:"+head || len(f.ps.Status.Profiles) != 1 || !equality.Semantic.DeepEqual(f.ps.Status.Profiles[0], inventory[0]) || f.object("osp-a-v1.0.0").ResourceVersion != object.ResourceVersion {
@@ -110,4 +111,63 @@ func sometimesAway(t *testing.T, to string, away *atomic.Bool) string {
 	}))
 	t.Cleanup(server.Close)
 	return strings.TrimSuffix(server.URL, "/") + path
+}
+
+// A suspended source says so in the message that kubectl get shows, once, and keeps what
+// its last look came to; nobody waits for it to end.
+func TestSuspendedSourceSaysSo(t *testing.T) {
+	f := newFollowing(t, nil)
+	head := f.commit("", "v1.0.0", "one")
+	suspend := func(is bool) {
+		t.Helper()
+		f.ps.Spec.Suspend = is
+		f.do(f.client.Update(t.Context(), f.ps))
+		f.look()
+	}
+	suspend(true)
+	f.condition(meta.ReadyCondition, metav1.ConditionUnknown, meta.SuspendedReason, "suspended; never looked at")
+	suspend(false)
+	f.condition(meta.ReadyCondition, metav1.ConditionTrue, meta.SucceededReason)
+	noted := f.ps.Status.LastLook
+	suspend(true)
+	f.condition(meta.ReadyCondition, metav1.ConditionTrue, meta.SucceededReason, "suspended; last applied main@sha1:"+head)
+	if f.kstatus() != status.CurrentStatus || !f.ps.Status.LastLook.Equal(noted) {
+		t.Errorf("it is %s, and the last look is noted at %s, not %s", f.kstatus(), f.ps.Status.LastLook, noted)
+	}
+	version := f.ps.ResourceVersion
+	if f.look(); f.ps.ResourceVersion != version {
+		t.Error("it was written again")
+	}
+	suspend(false)
+	if c := apimeta.FindStatusCondition(f.ps.Status.Conditions, meta.ReadyCondition); strings.Contains(c.Message, "suspended") {
+		t.Errorf("it goes on, and says %q", c.Message)
+	}
+
+	f.ps.Spec.Git.Ref = &api.GitReference{Branch: "away"}
+	f.do(f.client.Update(t.Context(), f.ps))
+	f.look()
+	suspend(true)
+	suspend(true)
+	c := apimeta.FindStatusCondition(f.ps.Status.Conditions, meta.ReadyCondition)
+	if c.Status != metav1.ConditionFalse || !strings.HasPrefix(c.Message, "suspended; at the last look: ") || strings.Count(c.Message, "suspended") != 1 {
+		t.Errorf("after a failure it is %s and says %q", c.Status, c.Message)
+	}
+}
+
+// What is written anyway says when the source was looked at; for that alone nothing is
+// written before it is due.
+func TestLastLookIsWrittenAlong(t *testing.T) {
+	f := newFollowing(t, nil)
+	now := time.Now().Truncate(time.Second)
+	f.r.Now = func() time.Time { return now }
+	f.applied("main@sha1:" + f.commit("", "v1.0.0", "one"))
+	version := f.ps.ResourceVersion
+	now = now.Add(time.Minute)
+	if f.look(); f.ps.ResourceVersion != version {
+		t.Error("a look that changes nothing was noted after a minute")
+	}
+	f.applied("main@sha1:" + f.commit("", "v1.1.0", "two"))
+	if last := f.ps.Status.LastLook; !last.Time.Equal(now) {
+		t.Errorf("what was applied at %s has a last look at %s", now, last)
+	}
 }

@@ -60,25 +60,19 @@ func (r *Reconciler) report(ctx context.Context, ps *api.ProfileSource, out outc
 		setOutcome(ps, out)
 	}
 	setVerified(ps, out.approval, err)
-	if last, now := ps.Status.LastLook, r.now(); last == nil || now.Sub(last.Time) >= NotedEvery(ps) || last.After(now) {
-		ps.Status.LastLook = &metav1.Time{Time: now.Truncate(time.Second)}
-	}
 	apimeta.RemoveStatusCondition(&ps.Status.Conditions, api.ObservedCondition) // nobody observes any more
 	if token, ok := meta.ReconcileAnnotationValue(ps.Annotations); ok {
 		ps.Status.SetLastHandledReconcileRequest(token)
 	}
+	// A look that changes nothing is noted now and then, any other along with its changes.
+	last, now := ps.Status.LastLook, r.now()
+	if last == nil || now.Sub(last.Time) >= NotedEvery(ps) || last.After(now) || !equality.Semantic.DeepEqual(before.Status, ps.Status) {
+		ps.Status.LastLook = &metav1.Time{Time: now.Truncate(time.Second)}
+	}
 	r.tellCreated(ps, out)          // an object is created once: a later run cannot tell
 	r.journal(before, ps, out, err) // before what is new is not new any more
-	if !equality.Semantic.DeepEqual(before.Status, ps.Status) {
-		// Of exactly what was read: a cache that is behind would move times back.
-		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-		err := r.Client.Status().Patch(ctx, ps, patch, client.FieldOwner(api.FieldManager))
-		if apierrors.IsConflict(err) {
-			return ctrl.Result{RequeueAfter: racedRetry}, nil
-		}
-		if err != nil {
-			return ctrl.Result{}, client.IgnoreNotFound(err)
-		}
+	if result, done, err := r.writeStatus(ctx, before, ps); !done {
+		return result, err
 	}
 	r.measure(ps)
 	r.events(before, ps, out, err)
@@ -93,6 +87,49 @@ func (r *Reconciler) report(ctx context.Context, ps *api.ProfileSource, out outc
 		next = time.Minute
 	}
 	return ctrl.Result{RequeueAfter: untilNext(wait.Jitter(next, intervalJitter), out.asked)}, nil
+}
+
+// writeStatus writes a status that changed. Where it is not done, report has nothing more
+// to say of this look: it is to be repeated, or the source is gone.
+func (r *Reconciler) writeStatus(ctx context.Context, before, ps *api.ProfileSource) (result ctrl.Result, done bool, err error) {
+	if equality.Semantic.DeepEqual(before.Status, ps.Status) {
+		return ctrl.Result{}, true, nil
+	}
+	// Of exactly what was read: a cache that is behind would move times back.
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	err = r.Client.Status().Patch(ctx, ps, patch, client.FieldOwner(api.FieldManager))
+	if apierrors.IsConflict(err) {
+		return ctrl.Result{RequeueAfter: racedRetry}, false, nil
+	}
+	return ctrl.Result{}, err == nil, client.IgnoreNotFound(err)
+}
+
+// suspendedNote begins the message of the Ready condition of a suspended source.
+const suspendedNote = "suspended; "
+
+// reportSuspended says in the Ready condition of a source that nobody looks at it, since
+// kubectl get shows its message. Its status and reason stay those of the last look. It is
+// not Reconciling: nothing is tried again, and who waits for that would wait for ever.
+func (r *Reconciler) reportSuspended(ctx context.Context, ps *api.ProfileSource) (ctrl.Result, error) {
+	before := ps.DeepCopy()
+	ps.Status.ObservedGeneration = ps.Generation
+	apimeta.RemoveStatusCondition(&ps.Status.Conditions, meta.ReconcilingCondition)
+	ready := apimeta.FindStatusCondition(ps.Status.Conditions, meta.ReadyCondition)
+	switch {
+	case ready == nil:
+		set(ps, meta.ReadyCondition, metav1.ConditionUnknown, meta.SuspendedReason, suspendedNote+"never looked at")
+	case ready.Reason == meta.SuspendedReason || strings.HasPrefix(ready.Message, suspendedNote):
+		set(ps, meta.ReadyCondition, ready.Status, ready.Reason, ready.Message)
+	case ready.Status == metav1.ConditionTrue:
+		set(ps, meta.ReadyCondition, ready.Status, ready.Reason, suspendedNote+"last "+ready.Message)
+	default:
+		set(ps, meta.ReadyCondition, ready.Status, ready.Reason, suspendedNote+"at the last look: "+ready.Message)
+	}
+	if result, done, err := r.writeStatus(ctx, before, ps); !done {
+		return result, err
+	}
+	r.measure(ps)
+	return ctrl.Result{}, nil
 }
 
 // retry is the wait after a failure that may pass by itself. A host that is away is

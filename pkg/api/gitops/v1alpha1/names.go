@@ -96,6 +96,9 @@ const (
 	AnnotationCredentialsExpireAt = "gitops.k8c.io/credentials-expire-at"
 	// AnnotationCredentialsRenewAt is from when that token is replaced, RFC 3339.
 	AnnotationCredentialsRenewAt = "gitops.k8c.io/credentials-renew-at"
+	// AnnotationWaitingSince is since when the replacement of an immutable Secret of
+	// another controller waits for machines that boot, RFC 3339.
+	AnnotationWaitingSince = "gitops.k8c.io/waiting-since"
 )
 
 // Annotations of archived records, which are ControllerRevisions. They carry
