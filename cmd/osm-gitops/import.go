@@ -287,6 +287,7 @@ func printImport(w io.Writer, r adopt.Report, form string) error {
 	for _, o := range r.Profiles {
 		fmt.Fprintf(&b, "  %s: %s\n", o.Name, o.Why)
 	}
+	printCorrected(&b, r.Profiles)
 	if len(r.Refused) > 0 {
 		fmt.Fprintln(&b, "\nRefused by osm-gitops, whatever operating-system-manager takes:")
 	}
@@ -302,6 +303,18 @@ func printImport(w io.Writer, r adopt.Report, form string) error {
 	// Objects of a cluster may hold what does something to a terminal (security.md 28).
 	_, err := io.WriteString(w, notes.Printable(b.String()))
 	return err
+}
+
+// printCorrected prints what was written otherwise than it is in the cluster.
+func printCorrected(b *strings.Builder, profiles []adopt.Outcome) {
+	for _, o := range profiles {
+		if len(o.Corrected) > 0 {
+			fmt.Fprintf(b, "\nCorrected in %s, so that it does on nodes what it does with operating-system-manager:\n", o.Path)
+		}
+		for _, c := range o.Corrected {
+			fmt.Fprintf(b, "  %s\n", c)
+		}
+	}
 }
 
 func orDash(s string) string {

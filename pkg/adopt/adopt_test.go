@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/osm-gitops/osm-gitops/pkg/adopt"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
@@ -182,6 +184,48 @@ func TestPlan(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestCorrected: what was quoted for the reference is written as a text that does the same,
+// and each such field is named; what is no certainty stays, and is named as well.
+func TestCorrected(t *testing.T) {
+	const modules = `  bootstrapConfig:
+    modules:
+      bootcmd: ['"true"', "echo a: b", "[ -f /a ]"]
+      runcmd: ["\"echo a: b\"", '[sh, -c, "echo a"]', '"/opt/my tool" --now', '[chmod, 0755, /x]', reboot]
+      yum_repos: {epel: {name: "'EPEL: 9'", baseurl: "https://x/"}}
+`
+	p := plan(t, strings.Replace(small, "  bootstrapConfig:\n", modules, 1))
+	o := p.Profiles[0]
+	if o.Kept != adopt.KeptCopy {
+		t.Fatal(said(p))
+	}
+	want := []adopt.Correction{
+		{Field: "spec.bootstrapConfig.modules.bootcmd[0]", From: `"true"`, To: "true"},
+		{Field: "spec.bootstrapConfig.modules.runcmd[0]", From: `"echo a: b"`, To: "echo a: b"},
+		{Field: "spec.bootstrapConfig.modules.runcmd[1]", From: `[sh, -c, "echo a"]`, To: "sh -c 'echo a'"},
+		{Field: "spec.bootstrapConfig.modules.yum_repos[epel][name]", From: "'EPEL: 9'", To: "EPEL: 9"},
+	}
+	if diff := cmp.Diff(want, o.Corrected); diff != "" {
+		t.Errorf("corrected (-want +got):\n%s", diff)
+	}
+	const note = `spec.bootstrapConfig.modules.runcmd[3]: kept as it is, and does not do what it did: operating-system-manager reads this text as YAML, ` +
+		`as a list, with a word that is no text to cloud-init, such as 0755 or yes: write what the shell should get, perhaps "chmod 0755 /x"`
+	if report := said(p); !strings.Contains(report, note) || strings.Count(report, "kept as it is") != 1 {
+		t.Errorf("the report does not say once %q:\n%s", note, report)
+	}
+	docs, err := profile.Decode(o.Path, p.Files[o.Path])
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := *docs[0].Spec.BootstrapConfig.CloudInitModules
+	if diff := cmp.Diff(osm.CloudInitModule{
+		BootCMD:  []string{"true", "echo a: b", "[ -f /a ]"},
+		RunCMD:   []string{"echo a: b", "sh -c 'echo a'", `"/opt/my tool" --now`, "[chmod, 0755, /x]", "reboot"},
+		YumRepos: map[string]map[string]string{"epel": {"name": "EPEL: 9", "baseurl": "https://x/"}},
+	}, got); diff != "" {
+		t.Errorf("the file (-want +got):\n%s", diff)
 	}
 }
 

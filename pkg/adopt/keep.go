@@ -25,7 +25,7 @@ func (a *adoption) keep(c *candidate) {
 			differences = []string{err.Error()}
 		}
 		if len(differences) == 0 {
-			c.out.Kept = KeptNothing
+			c.out.Kept, c.out.Corrected = KeptNothing, nil
 			c.out.Why = fmt.Sprintf("means the same as the built-in %s %s, which pools get without it, for every pool tried", builtin.Name, builtin.Spec.Version)
 			a.plan.Profiles = append(a.plan.Profiles, c.out)
 			return

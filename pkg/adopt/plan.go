@@ -61,6 +61,15 @@ type Outcome struct {
 	Source string `json:"source,omitempty"`
 	// Pools that use it, "namespace/name", sorted.
 	Pools []string `json:"pools"`
+	// Corrected are the fields that were written otherwise than they are in the object.
+	Corrected []Correction `json:"corrected,omitempty"`
+}
+
+// Correction is a field that means in a file what it means to the reference in the object.
+type Correction struct {
+	Field string `json:"field"`
+	From  string `json:"from"`
+	To    string `json:"to"`
 }
 
 // Refusal is one thing that osm-gitops refuses.
@@ -256,6 +265,7 @@ func (a *adoption) read(o Object) *candidate {
 		a.note(Note{Object: o.String(), Field: f, Message: "is no field of a profile, and nothing reads it: left out"})
 	}
 	a.metadataNotes(o)
+	a.correct(c, kept)
 	if err := c.write(kept); err != nil {
 		a.refuse(Refusal{Object: o.String(), Message: cutOff(err.Error())})
 		return a.refused(c)

@@ -34,6 +34,11 @@ func (n Note) String() string {
 	return n.Object + ": " + n.Field + ": " + n.Message
 }
 
+// String is one line for people.
+func (c Correction) String() string {
+	return fmt.Sprintf("%s: from %q to %q", c.Field, c.From, c.To)
+}
+
 // Readme says in Markdown where the profiles of a repository come from.
 func Readme(p *Plan) string {
 	var b strings.Builder

@@ -16,7 +16,6 @@ import (
 	"go.yaml.in/yaml/v3"
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
-	"mvdan.cc/sh/v3/syntax"
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 )
@@ -95,6 +94,9 @@ func (p Profile) moduleFindings(root, stage string, config *osm.OSPConfig) []*In
 	}
 	findings := commandFindings(root+".modules.bootcmd", modules.BootCMD)
 	findings = append(findings, commandFindings(root+".modules.runcmd", modules.RunCMD)...)
+	for _, name := range sortedKeys(modules.YumRepos) {
+		findings = append(findings, valueFindings(root+".modules.yum_repos["+name+"]", modules.YumRepos[name])...)
+	}
 	if stage == stageProvisioning {
 		// Only the init stage of cloud-init runs a second time (contract 14.4).
 		for _, late := range []struct {
@@ -120,58 +122,6 @@ func (p Profile) moduleFindings(root, stage string, config *osm.OSPConfig) []*In
 		findings = append(findings, schemaFindings(root+".modules", invalid)...)
 	}
 	return findings
-}
-
-// commandFindings are the commands that were written for operating-system-manager, which
-// puts each into the document without quoting it (contract 7.3): as a text of YAML in quotes,
-// or as a list.
-func commandFindings(field string, commands []string) []*InvalidError {
-	var findings []*InvalidError
-	for i, command := range commands {
-		if meant, as := meantCommand(command); as != "" {
-			findings = append(findings, problem(field+"["+strconv.Itoa(i)+"]",
-				"operating-system-manager reads this text as YAML, %s, and here the shell gets it as it stands: write %s", as, strconv.Quote(meant)))
-		}
-	}
-	return findings
-}
-
-// plainWord is a text that a shell takes for the same command in quotes and without.
-var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:,@%+-]+$`)
-
-// meantCommand is what a command does where it is read as YAML, and as what it is read
-// there; both empty where that is no other than what a shell does with it.
-func meantCommand(command string) (meant, as string) {
-	if command == "" || !strings.ContainsRune("\"'[", rune(command[0])) || len(command) > maxDecodedBytes || isDeepYAML(command) {
-		return "", ""
-	}
-	var items []yaml.Node
-	if yaml.Unmarshal([]byte("- "+command), &items) != nil || len(items) != 1 {
-		return "", ""
-	}
-	switch node := &items[0]; node.Kind {
-	case yaml.ScalarNode:
-		if plainWord.MatchString(node.Value) || node.Value == "" {
-			return "", ""
-		}
-		return node.Value, "without the quotes"
-	case yaml.SequenceNode:
-		if len(node.Content) == 1 && strings.HasPrefix(command, "[ ") {
-			return "", "" // a test of the shell
-		}
-		var words []string
-		for _, item := range node.Content {
-			word, err := syntax.Quote(item.Value, syntax.LangPOSIX)
-			if item.Kind != yaml.ScalarNode || err != nil {
-				return "", ""
-			}
-			words = append(words, word)
-		}
-		if len(words) > 0 {
-			return strings.Join(words, " "), "as a list"
-		}
-	}
-	return "", ""
 }
 
 // documentSchema compiles cloudInitSchema once.

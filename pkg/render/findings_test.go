@@ -65,6 +65,8 @@ func TestFindings(t *testing.T) {
 				`bootstrapConfig.modules.runcmd[1]: operating-system-manager reads this text as YAML, without the quotes`,
 				`bootstrapConfig.modules.runcmd[2]: operating-system-manager reads this text as YAML, as a list, and here the shell gets it as it stands: write "sh -c 'echo a'"`,
 			}},
+		"values quoted twice": {bootstrap: `{yum_repos: {epel: {baseurl: "https://x/", name: '"EPEL: 9"'}}}`,
+			want: []string{`bootstrapConfig.modules.yum_repos[epel][name]: operating-system-manager reads this text as YAML, without the quotes, and here they are part of it: write "EPEL: 9"`}},
 		"commands that begin like it": {bootstrap: `{runcmd: ['"reboot"', '"/opt/my tool" --now', "[ -f /a ]", "[ -f /a ] && reboot", '[ "$(id -u)" = 0 ]', "[]", "'", "[a: &b [*b]]", "{ a; }", "echo a: b"]}`},
 		"late modules of the provisioning stage": {provisioning: `{runcmd: [x], bootcmd: [y], rh_subscription: {username: a}}`,
 			want: []string{"provisioningConfig.modules.runcmd: is for a late stage", "provisioningConfig.modules.rh_subscription: is for a late stage"}},

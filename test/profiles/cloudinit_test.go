@@ -84,7 +84,7 @@ func TestCloudConfigFinds(t *testing.T) {
 		documents = append(documents, samples[want])
 	}
 	for _, release := range releases {
-		for i, findings := range runSchema(t, cloudInit(t, release), documents) {
+		for i, findings := range runPython(t, "schema.py", cloudInit(t, release), documents) {
 			if !strings.Contains(strings.Join(findings, "\n"), wants[i]) {
 				t.Errorf("cloud-init %s says %q of %q, want %q", release, findings, documents[i], wants[i])
 			}
@@ -109,7 +109,7 @@ func judge(t *testing.T, list []found[string]) {
 		tree := cloudInit(t, release)
 		wg.Go(func() {
 			start := time.Now()
-			all := runSchema(t, tree, documents)
+			all := runPython(t, "schema.py", tree, documents)
 			mu.Lock()
 			defer mu.Unlock()
 			for i, findings := range all {
@@ -147,14 +147,15 @@ func cloudInit(t *testing.T, release string) string {
 	return strings.TrimSpace(stdout.String())
 }
 
-func runSchema(t *testing.T, tree string, documents []string) [][]string {
+// runPython runs a script of testdata, which answers each document with a list.
+func runPython(t *testing.T, script, tree string, documents []string) [][]string {
 	t.Helper()
 	in, err := json.Marshal(documents)
 	if err != nil {
 		t.Error(err)
 		return nil
 	}
-	cmd := exec.Command(python, "-B", "testdata/schema.py")
+	cmd := exec.Command(python, "-B", filepath.Join("testdata", script)) //nolint:gosec // a file of this package
 	cmd.Env = append(os.Environ(), "PYTHONPATH="+tree)
 	cmd.Stdin = bytes.NewReader(in)
 	var stdout, stderr bytes.Buffer
@@ -167,6 +168,6 @@ func runSchema(t *testing.T, tree string, documents []string) [][]string {
 	if err == nil && len(out) == len(documents) {
 		return out
 	}
-	t.Errorf("%s testdata/schema.py with %s: %v: %d answers for %d documents: %s", python, tree, err, len(out), len(documents), stderr.String())
+	t.Errorf("%s testdata/%s with %s: %v: %d answers for %d documents: %s", python, script, tree, err, len(out), len(documents), stderr.String())
 	return nil
 }

@@ -81,8 +81,8 @@ func (d *document) normalize() {
 	// Module scalars stay strings with us. The reference inserts them unquoted, so
 	// that YAML makes another type of them: an empty password null, "1" an integer.
 	for _, key := range []string{"runcmd", "bootcmd"} {
-		for i, command := range list(d.values[key]) {
-			list(d.values[key])[i] = fmt.Sprint(command)
+		for i, item := range list(d.values[key]) {
+			list(d.values[key])[i] = command(item)
 		}
 	}
 	textValues(mapping(d.values["rh_subscription"]))

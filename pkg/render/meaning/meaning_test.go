@@ -3,6 +3,7 @@ package meaning
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -34,6 +35,38 @@ func TestCompareNames(t *testing.T) {
 		}
 		if err != nil || !slices.Equal(what, c.want) {
 			t.Errorf("%s: got %q (err %v), want %q", name, what, err, c.want)
+		}
+	}
+}
+
+// A command that is a list in the reference's document is the line that does the same; where
+// that is not certain it differs, and the document is replaced.
+func TestCompareCommands(t *testing.T) {
+	document := func(item string) []byte {
+		return []byte("#cloud-config\nruncmd:\n- " + item + "\nbootcmd:\n- " + item + "\n")
+	}
+	for reference, c := range map[string]struct {
+		ours string // a text
+		same bool
+	}{
+		`"echo a: b"`:          {`echo a: b`, true},
+		`"echo c: d"`:          {`"echo c: d"`, false},
+		`[sh, -c, "echo a"]`:   {`sh -c 'echo a'`, true},
+		`[sh, -c, 'echo a']`:   {`[sh, -c, "echo a"]`, false},
+		`[sh -c echo a]`:       {`[sh -c echo a]`, false},
+		`[sleep, 5, a5, -n]`:   {`sleep 5 a5 -n`, true},
+		`[chmod, 0755, /x]`:    {`chmod 0755 /x`, false},
+		`[echo, yes]`:          {`echo yes`, false},
+		`[echo, true]`:         {`echo true`, false},
+		`[tool, 1.10]`:         {`tool 1.10`, false},
+		`[ping, 10.0.0.1, -4]`: {`ping 10.0.0.1 -4`, true},
+		`[]`:                   {``, true},
+		`[a, [b]]`:             {`a b`, false},
+		`echo a: b`:            {`echo a: b`, false},
+	} {
+		got, err := Compare(document(reference), document(strconv.Quote(c.ours)))
+		if err != nil || (len(got) == 0) != c.same {
+			t.Errorf("%s and %q: got %v (err %v), want the same: %t", reference, c.ours, got, err, c.same)
 		}
 	}
 }

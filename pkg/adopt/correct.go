@@ -1,0 +1,47 @@
+package adopt
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/osm-gitops/osm-gitops/pkg/render"
+)
+
+// correct writes the values of cloud-init's modules that the reference reads as YAML once more
+// so that they mean the same as texts, in a decoded profile.
+func (a *adoption) correct(c *candidate, profile any) {
+	spec := mapping(mapping(profile)["spec"])
+	for _, stage := range []string{"bootstrapConfig", "provisioningConfig"} {
+		modules, root := mapping(mapping(spec[stage])["modules"]), "spec."+stage+".modules."
+		for _, key := range []string{"bootcmd", "runcmd"} {
+			items, _ := modules[key].([]any)
+			for i, item := range items {
+				field := root + key + "[" + strconv.Itoa(i) + "]"
+				switch meant, as, exact := render.MeantCommand(text(item)); {
+				case exact:
+					items[i] = meant
+					c.corrected(field, text(item), meant)
+				case as != "":
+					a.note(Note{Object: c.object.String(), Field: field, Message: fmt.Sprintf("kept as it is, and does not do what it did: "+
+						"operating-system-manager reads this text as YAML, %s, with a word that is no text to cloud-init, such as 0755 or yes: write what the shell should get, perhaps %s", as, strconv.Quote(meant))})
+				}
+			}
+		}
+		repos := mapping(modules["yum_repos"])
+		for _, repo := range slices.Sorted(maps.Keys(repos)) {
+			values := mapping(repos[repo])
+			for _, key := range slices.Sorted(maps.Keys(values)) {
+				if meant, ok := render.MeantValue(text(values[key])); ok {
+					c.corrected(root+"yum_repos["+repo+"]["+key+"]", text(values[key]), meant)
+					values[key] = meant
+				}
+			}
+		}
+	}
+}
+
+func (c *candidate) corrected(field, from, to string) {
+	c.out.Corrected = append(c.out.Corrected, Correction{Field: field, From: from, To: to})
+}
