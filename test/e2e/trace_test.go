@@ -226,6 +226,30 @@ func (s *system) traceWithFewRights(node *corev1.Node, want *audit.Commit) {
 	}
 }
 
+// TestTraceOfWhatMayNotBeRead: a user without any right is told that it is not known whether
+// there is what they ask for, in one namespace and in all, never that there is none.
+func TestTraceOfWhatMayNotBeRead(t *testing.T) {
+	s := newSystem(t)
+	s.pool("there", "osp-a")
+	s.apply(map[string]any{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": map[string]any{"name": "nobody", "namespace": s.pools}})
+	identity := s.kubeconfigOf(s.pools, "nobody")
+	for _, subject := range []string{
+		"machinedeployment/" + s.pools + "/there", "machinedeployment/" + s.pools + "/not-there", "machinedeployment/there", "machine/there", "machine/" + s.pools + "/there",
+		"node/there", "nodeprovenance/there", "osc/there-" + s.pools + "-config", "osp/osp-a", "secret/there-" + s.pools + "-bootstrap-config", "commit/0123456",
+	} {
+		status, out, errs := s.runs("trace", subject, "--kubeconfig", identity)
+		told := out + errs
+		if status != 1 || !strings.Contains(told, "you may not read it") {
+			t.Errorf("%s: status %d: %s", subject, status, told)
+		}
+		for _, denial := range []string{"there is no ", "does not exist", "REMOVED", "MISSING", "the pool is gone"} {
+			if strings.Contains(told, denial) {
+				t.Errorf("%s: it says %q: %s", subject, denial, told)
+			}
+		}
+	}
+}
+
 // A configuration that operating-system-manager put in place of ours is said to be
 // somebody else's, and a dump of it holds nothing of it.
 func (s *system) traceForeign(two *corev1.Node) {

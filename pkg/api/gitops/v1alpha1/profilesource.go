@@ -274,8 +274,8 @@ type ProfileSourceStatus struct {
 	// +optional
 	LastAttemptedRevision string `json:"lastAttemptedRevision,omitempty"`
 	// LastLook is a time at which the source was looked at, whatever came of it. It is
-	// written anew after five intervals, and not before ten minutes: the last look of all
-	// may be that much later.
+	// written along with any other change of the status, else anew after five intervals,
+	// and not before ten minutes: the last look of all may be that much later.
 	// +optional
 	LastLook *metav1.Time `json:"lastLook,omitempty"`
 	// Repository is where these revisions are from, without credentials.
