@@ -24,11 +24,19 @@ var (
 	number         = regexp.MustCompile(`[0-9]+`)
 )
 
-// TestSecurity: every case has one row, and each test that a row names exists and carries
-// the row's number.
-func TestSecurity(t *testing.T) {
-	carries := map[string]map[string]bool{}
-	for _, root := range []string{"../pkg", "../test", "../cmd"} {
+// test is a test of this repository.
+type test struct {
+	*ast.FuncDecl
+
+	pkg  string // its folder, such as "pkg/render"
+	file *ast.File
+}
+
+// tests are all that there are.
+func tests(t *testing.T) []test {
+	t.Helper()
+	var out []test
+	for _, root := range []string{"../pkg", "../test", "../cmd", "../docs"} {
 		err := filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
 			if err != nil || !strings.HasSuffix(path, "_test.go") {
 				return err
@@ -38,32 +46,40 @@ func TestSecurity(t *testing.T) {
 				return err
 			}
 			for _, decl := range file.Decls {
-				test, ok := decl.(*ast.FuncDecl)
-				if !ok || !strings.HasPrefix(test.Name.Name, "Test") {
-					continue
-				}
-				begin := test.Pos()
-				if test.Doc != nil {
-					begin = test.Doc.Pos()
-				}
-				for _, c := range file.Comments {
-					if c.Pos() < begin || c.End() > test.End() {
-						continue
-					}
-					for _, m := range securityNumber.FindAllStringSubmatch(strings.Join(strings.Fields(c.Text()), " "), -1) {
-						for _, n := range number.FindAllString(m[1], -1) {
-							if carries[n] == nil {
-								carries[n] = map[string]bool{}
-							}
-							carries[n][test.Name.Name] = true
-						}
-					}
+				if f, ok := decl.(*ast.FuncDecl); ok && strings.HasPrefix(f.Name.Name, "Test") {
+					out = append(out, test{f, strings.TrimPrefix(filepath.ToSlash(filepath.Dir(path)), "../"), file})
 				}
 			}
 			return nil
 		})
 		if err != nil {
 			t.Fatal(err)
+		}
+	}
+	return out
+}
+
+// TestSecurity: every case has one row, and each test that a row names exists and carries
+// the row's number.
+func TestSecurity(t *testing.T) {
+	carries := map[string]map[string]bool{}
+	for _, test := range tests(t) {
+		begin := test.Pos()
+		if test.Doc != nil {
+			begin = test.Doc.Pos()
+		}
+		for _, c := range test.file.Comments {
+			if c.Pos() < begin || c.End() > test.End() {
+				continue
+			}
+			for _, m := range securityNumber.FindAllStringSubmatch(strings.Join(strings.Fields(c.Text()), " "), -1) {
+				for _, n := range number.FindAllString(m[1], -1) {
+					if carries[n] == nil {
+						carries[n] = map[string]bool{}
+					}
+					carries[n][test.Name.Name] = true
+				}
+			}
 		}
 	}
 	rows := securityRow.FindAllStringSubmatch(string(read(t, "security.md")), -1)
@@ -79,6 +95,56 @@ func TestSecurity(t *testing.T) {
 				t.Errorf("%s does not carry number %s; these do: %v", name, row[1], slices.Sorted(maps.Keys(carries[row[1]])))
 			}
 		}
+	}
+}
+
+// A row of compatibility.md, and a test in its last cell.
+var (
+	differenceRow  = regexp.MustCompile(`^\| (.+) \| (.+) \| (.+) \| (.+) \|$`)
+	differenceTest = regexp.MustCompile("^`([a-z0-9/-]+)\\.(Test[A-Za-z0-9]+)`$")
+)
+
+// TestCompatibility: every difference has a reason, an effect, and tests that exist or a page
+// with a table of its own; and the page calls the other program by its name.
+func TestCompatibility(t *testing.T) {
+	exist := map[string]bool{}
+	for _, test := range tests(t) {
+		exist[test.pkg+"."+test.Name.Name] = true
+	}
+	page := string(read(t, "compatibility.md"))
+	rows, area, seen := 0, "", map[string]bool{}
+	for line := range strings.Lines(page) {
+		line = strings.TrimSuffix(line, "\n")
+		if title, ok := strings.CutPrefix(line, "## "); ok {
+			area = title
+		}
+		if !strings.HasPrefix(line, "|") || strings.HasPrefix(line, "|---") || strings.HasPrefix(line, "| difference |") {
+			continue
+		}
+		rows++
+		cells := differenceRow.FindStringSubmatch(line)
+		if cells == nil || strings.Count(line, " | ") != 3 {
+			t.Errorf("%s: a row does not have four cells: %s", area, line)
+			continue
+		}
+		if seen[cells[1]] {
+			t.Errorf("%s: there twice: %s", area, cells[1])
+		}
+		seen[cells[1]] = true
+		if link.MatchString(cells[4]) && !strings.Contains(cells[4], "`") {
+			continue
+		}
+		for _, cell := range strings.Split(cells[4], ", ") {
+			if m := differenceTest.FindStringSubmatch(cell); m == nil || !exist[m[1]+"."+m[2]] {
+				t.Errorf("%s: %s: there is no test %s", area, cells[1], cell)
+			}
+		}
+	}
+	if rows < 70 {
+		t.Errorf("found %d rows", rows)
+	}
+	if strings.Contains(strings.ToLower(page), "the reference") {
+		t.Error("the page says \"the reference\": it is called OSM here")
 	}
 }
 
