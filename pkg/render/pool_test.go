@@ -45,6 +45,7 @@ func TestDecodePool(t *testing.T) {
 		"a network": {value: `{` + ubuntu + `,"network":{"cidr":"10.0.0.2/24","gateway":"10.0.0.1","dns":{"servers":["1.1.1.1"]},"ipFamily":"IPv4+IPv6"}}`, want: with(func(p *Pool) {
 			p.Network = &NetworkConfig{CIDR: "10.0.0.2/24", Gateway: "10.0.0.1", DNS: DNSConfig{Servers: []string{"1.1.1.1"}}, IPFamily: "IPv4+IPv6"}
 		})},
+		"no resolvers in a list": {value: `{` + ubuntu + `,"network":{"dns":{"servers":[]}}}`, want: with(func(p *Pool) { p.Network = &NetworkConfig{} })},
 		"flatcar": {value: `{"cloudProvider":"aws","operatingSystem":"flatcar","operatingSystemSpec":{"disableAutoUpdate":true,"provisioningUtility":"cloud-init"}}`, want: with(func(p *Pool) {
 			p.OperatingSystem = "flatcar"
 			p.OperatingSystemSpec.Flatcar = &FlatcarSpec{DisableAutoUpdate: true, ProvisioningUtility: "cloud-init"}

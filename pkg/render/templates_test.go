@@ -165,6 +165,7 @@ func TestCheck(t *testing.T) {
 		"but after $ they are":              {text: "{{ range .ClusterDNSIPs }}\n{{ $.KubeVersoin }}{{ end }}", want: []string{`line 2 of the template: .KubeVersoin does not exist: did you mean "KubeVersion"?`}},
 		"and in the pipe of with, and else": {text: "{{ with .A }}{{ else }}{{ .B }}{{ end }}", want: []string{".A does not exist", ".B does not exist"}},
 		"of a long name a few letters more": {text: `{{ .KubeletVersion }}`, want: []string{`.KubeletVersion does not exist: did you mean "KubeVersion"?`}},
+		"of RHEL's settings one name":       {text: "{{ .RhelConfig.DistUpgradeOnBoot }}{{ .RhelConfig.RHELSpec.AttachSubscription }}", want: []string{".RhelConfig.RHELSpec does not exist"}},
 		"in arguments and parentheses":      {text: `{{ if and (eq .CloudProviderNam "a") (.NetworkConfig.DNS.Serverz) }}{{ end }}`, want: []string{`did you mean "CloudProviderName"?`, `.NetworkConfig.DNS.Serverz does not exist: did you mean "Servers"?`}},
 		"keys of a map are free":            {text: "{{ .KubeletFeatureGates.Foo }}"},
 		"a key of a bool":                   {text: "{{ .KubeletFeatureGates.Foo.Bar }}", want: []string{".KubeletFeatureGates.Foo.Bar does not exist"}},
