@@ -38,8 +38,12 @@ demo: prerequisites ## show it at work on a real control plane, from a commit to
 	@CGO_ENABLED=0 go run -trimpath -buildvcs=false ./test/demo # the flags of build: what is compiled for one serves the other
 
 .PHONY: test
-test: prerequisites ## run every test, with the race detector
+test: prerequisites ## run every test, with the race detector where goroutines meet
 	hack/test
+
+.PHONY: race
+race: prerequisites ## run every test of every package with the race detector
+	hack/test -race
 
 .PHONY: rehearse
 rehearse: prerequisites ## boot machines with a profile of yours: PROFILE=file-or-folder POOL=file, see docs/rehearse.md

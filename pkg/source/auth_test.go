@@ -124,8 +124,9 @@ func TestParsingCredentials(t *testing.T) {
 	_, otherPublic := newIdentity(t, "")
 	endless := manyRounds(t, encrypted, 1<<31)
 	hosts := []byte("host.example.com " + plainPublic)
+	appKey := newRSA(t) // one for all: it takes long to make
 	app := func(change func(*GitHubAppSecret)) error {
-		s := GitHubAppSecret{ID: "1", InstallationID: "2", PrivateKey: newRSA(t)}
+		s := GitHubAppSecret{ID: "1", InstallationID: "2", PrivateKey: appKey}
 		change(&s)
 		_, err := ParseGitHubApp(s)
 		return err

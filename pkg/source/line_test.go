@@ -35,8 +35,9 @@ func TestHistoriesOfManyFolders(t *testing.T) {
 	r.commit("team-7/a.yaml", "a: 2\n")
 	s.push(r, "repo.git")
 	mustFetch(t, m, Remote{URL: url})
-	for i, step := range all() {
-		if again := all()[i]; again != step {
+	first, again := all(), all()
+	for i, step := range first {
+		if again[i] != step {
 			t.Fatalf("the history of folder %d was read again", i)
 		}
 	}

@@ -2,6 +2,7 @@ package faults_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -15,6 +16,7 @@ import (
 
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/test/stage"
 )
 
 // long is a number for CI, and one for `make soak`.
@@ -69,16 +71,39 @@ func (f *fleet) killedAt(n int, late bool, do func(f *fleet)) bool {
 	defer func() { f.running.Stop() }()
 	f.gate.arm(n, late, p.Kill)
 	do(f)
-	var written int
-	select {
-	case <-p.Exited:
-		f.gate.disarm()
-		f.start()
-	case <-time.After(6 * time.Second): // fewer writes than that were needed
-		written = f.gate.disarm()
+	if f.quiet(p) { // fewer writes than that were needed
+		written := f.gate.disarm()
+		f.settle()
+		return written == 0
 	}
+	f.gate.disarm()
+	f.start()
 	f.settle()
-	return written == 0
+	return true
+}
+
+// quiet waits until every pool has what it should have and nothing was written for a while after
+// that, or until the controller has ended, which makes it false.
+func (f *fleet) quiet(p *stage.Process) bool {
+	f.t.Helper()
+	const still = 1500 * time.Millisecond // longer than the controller takes between two writes
+	writes, since := -1, time.Now()
+	f.must(stage.Until(f.t.Context(), patience, "every pool is at "+f.version()+" and nothing more is written", func() error {
+		if ended(p) {
+			return nil
+		}
+		if now := f.gate.written(); now != writes {
+			writes, since = now, time.Now()
+		}
+		if err := f.behind(); err != nil {
+			return err
+		}
+		if time.Since(since) < still {
+			return errors.New("something was written just now")
+		}
+		return nil
+	}))
+	return !ended(p)
 }
 
 // The controller is killed at random moments of a rotation, and the API server too.

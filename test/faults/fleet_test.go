@@ -114,7 +114,8 @@ func newFleet(t *testing.T, pools int) *fleet {
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: f.profile},
 		Spec: api.ProfileSourceSpec{
 			Directory: &api.DirectorySource{Path: f.repo.Current()},
-			Interval:  metav1.Duration{Duration: 30 * time.Second}, RetryInterval: metav1.Duration{Duration: 5 * time.Second},
+			// Short, since a push may come between the first look of a controller and its watch.
+			Interval: metav1.Duration{Duration: 2 * time.Second}, RetryInterval: metav1.Duration{Duration: 2 * time.Second},
 		},
 	}))
 	return f

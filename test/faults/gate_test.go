@@ -93,6 +93,13 @@ func (g *gate) arm(n int, late bool, fall func()) {
 	g.writes, g.at, g.late, g.fall = 0, n, late, fall
 }
 
+// written returns the writes since arm.
+func (g *gate) written() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.writes
+}
+
 // disarm returns the writes since arm.
 func (g *gate) disarm() int {
 	g.mu.Lock()

@@ -125,20 +125,20 @@ func (f *fleet) compare(ctx context.Context, name string) error {
 	if !review.Status.Authenticated {
 		return fmt.Errorf("the token of the bootstrap document is not valid: %s", review.Status.Error)
 	}
+	fresh, err := f.render(ctx, p, string(found[1]))
+	if err != nil {
+		return err
+	}
 	for stageName, secret := range map[string]*corev1.Secret{"bootstrap": &p.bootstrap, "provisioning": &p.provisioning} {
-		fresh, err := f.render(ctx, p, stageName, string(found[1]))
-		if err != nil {
-			return err
-		}
-		if !bytes.Equal(fresh, secret.Data[api.UserDataKey]) {
-			return fmt.Errorf("the %s document differs from a fresh render:\n%s\n--- fresh:\n%s", stageName, secret.Data[api.UserDataKey], fresh)
+		if !bytes.Equal(fresh[stageName], secret.Data[api.UserDataKey]) {
+			return fmt.Errorf("the %s document differs from a fresh render:\n%s\n--- fresh:\n%s", stageName, secret.Data[api.UserDataKey], fresh[stageName])
 		}
 	}
 	return nil
 }
 
-// render runs the command as a person would.
-func (f *fleet) render(ctx context.Context, p *pool, output, nodeToken string) ([]byte, error) {
+// render runs the command as a person would, and returns the user-data by its stage.
+func (f *fleet) render(ctx context.Context, p *pool, nodeToken string) (map[string][]byte, error) {
 	dir, err := os.MkdirTemp(filepath.Dir(f.log), "render-")
 	if err != nil {
 		return nil, err
@@ -154,7 +154,8 @@ func (f *fleet) render(ctx context.Context, p *pool, output, nodeToken string) (
 		},
 		"cluster": map[string]any{"server": stage.Server, "apiServerToken": nodeToken, "bootstrapToken": p.token},
 	}
-	args := []string{"render", "--repo", f.repo.Current(), "-o", output}
+	rendered := filepath.Join(dir, "rendered")
+	args := []string{"render", "--repo", f.repo.Current(), "-o", "dir=" + rendered}
 	for flag, content := range map[string]any{"--machine-deployment": p.md, "--cluster": values} {
 		text, err := yaml.Marshal(content)
 		if err != nil {
@@ -166,10 +167,14 @@ func (f *fleet) render(ctx context.Context, p *pool, output, nodeToken string) (
 		}
 		args = append(args, flag, path)
 	}
-	out, err := exec.CommandContext(ctx, f.binary, args...).Output()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		err = fmt.Errorf("osm-gitops %s: %w\n%s", strings.Join(args, " "), err, exit.Stderr)
+	if out, err := exec.CommandContext(ctx, f.binary, args...).CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("osm-gitops %s: %w\n%s", strings.Join(args, " "), err, out)
 	}
-	return out, err
+	documents := map[string][]byte{}
+	for _, stageName := range []string{"bootstrap", "provisioning"} {
+		if documents[stageName], err = os.ReadFile(filepath.Join(rendered, stageName+".user-data")); err != nil {
+			return nil, err
+		}
+	}
+	return documents, nil
 }

@@ -37,7 +37,7 @@ func packages(names ...string) []string {
 
 // TestBareImage: what is missing and can be done without is no reason to have no node.
 func TestBareImage(t *testing.T) {
-	for _, s := range scenarios {
+	for _, s := range booted() {
 		lacks := map[string][]string{"all of it": nil}
 		for name, list := range bare {
 			if soak {
@@ -68,7 +68,7 @@ func TestBareImage(t *testing.T) {
 
 // TestBusyPackageManager: somebody else installs, a mirror is down: it is tried again.
 func TestBusyPackageManager(t *testing.T) {
-	for _, s := range scenarios {
+	for _, s := range booted() {
 		if strings.HasPrefix(s.profile, "osp-flatcar") {
 			continue
 		}

@@ -17,8 +17,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/nodescripts/protocol"
 )
 
-// soak runs every fault and every step on its own, for each profile: `make soak`.
-// Otherwise the faults of a place come one after the other, in one node.
+// soak runs every fault and every step on its own, for each of the six profiles: `make soak`.
+// Otherwise the faults of a place come one after the other, in one node, for two profiles.
 var soak = os.Getenv("OSM_SOAK") == "1"
 
 const page = "<html><body><h1>Sign in to the network</h1></body></html>\n"
@@ -77,38 +77,42 @@ func secretFaults(key string) []named {
 type place struct {
 	on     string
 	faults []named
+	// alone: only one of the profiles that are booted fetches it.
+	alone bool
 }
 
 // sharers is how many profiles share the faults of a place: all take the same scripts
 // for it.
-const sharers = 3
+const sharers = 2
 
-// share is the part of a place's faults that a profile has to stand if this is no
-// soak. Two profiles have the same part, one of them with cloud-init of its own.
+// share is the part of a place's faults that a profile has to stand if this is no soak.
 func (p place) share(profile int) place {
+	if p.alone {
+		return p
+	}
 	var faults []named
 	for i, f := range p.faults {
 		if i%sharers == profile%sharers {
 			faults = append(faults, f)
 		}
 	}
-	return place{p.on, faults}
+	return place{on: p.on, faults: faults}
 }
 
 func profileNumber(s scenario) int {
-	return slices.IndexFunc(scenarios, func(o scenario) bool { return o.profile == s.profile })
+	return slices.IndexFunc(booted(), func(o scenario) bool { return o.profile == s.profile })
 }
 
 // places are all that a profile's node fetches. A key of packages has no checksum to
 // hold it to: what is half is found by the package manager.
 func places(r *rehearsal) []place {
 	files := []string{"/kubelet", ".tgz", ".tar.gz"} // of Kubernetes, the plugins and crictl
-	all := []place{{r.kubeconfig, secretFaults(kubeconfigKey)}}
+	all := []place{{on: r.kubeconfig, faults: secretFaults(kubeconfigKey)}}
 	if r.scenario.profile != "osp-flatcar-cloud-init" {
-		all = append(all, place{r.secret, secretFaults(configKey)})
+		all = append(all, place{on: r.secret, faults: secretFaults(configKey)})
 	}
 	for _, file := range files {
-		all = append(all, place{file, slices.Concat(everywhere, []named{
+		all = append(all, place{on: file, faults: slices.Concat(everywhere, []named{
 			{"other bytes of the same length", func(w http.ResponseWriter, _ *http.Request, healthy []byte) {
 				_, _ = w.Write(bytes.Repeat([]byte("x"), len(healthy)))
 			}},
@@ -116,7 +120,7 @@ func places(r *rehearsal) []place {
 		})})
 	}
 	if name := r.scenario.profile; name == "osp-ubuntu" || name == "osp-rhel" || name == "osp-rockylinux" {
-		all = append(all, place{"/gpg", []named{everywhere[1], everywhere[4], everywhere[5], everywhere[8]}})
+		all = append(all, place{on: "/gpg", faults: []named{everywhere[1], everywhere[4], everywhere[5], everywhere[8]}, alone: true})
 	}
 	return all
 }
@@ -124,7 +128,7 @@ func places(r *rehearsal) []place {
 // TestNode: every profile makes a node of a machine, and the kubelet's unit gives it
 // arguments that it can use.
 func TestNode(t *testing.T) {
-	for _, s := range scenarios {
+	for _, s := range booted() {
 		t.Run(s.profile, func(t *testing.T) {
 			parallel(t)
 			s.everyCommand = true
@@ -187,7 +191,7 @@ func withoutFaults(t *testing.T, s scenario) *healthy {
 // TestFaults: whatever goes wrong with whatever a node fetches, it tries again, has
 // nothing half-written meanwhile, and is in the end what it would have been without.
 func TestFaults(t *testing.T) {
-	for _, s := range scenarios {
+	for _, s := range booted() {
 		for _, p := range placesOf(s) {
 			t.Run(s.profile+" "+strings.Trim(p.on, "/."), func(t *testing.T) {
 				parallel(t)
@@ -198,7 +202,7 @@ func TestFaults(t *testing.T) {
 				}
 				for _, f := range p.faults {
 					t.Run(f.name, func(t *testing.T) {
-						heals(t, s, want, place{p.on, []named{f}})
+						heals(t, s, want, place{on: p.on, faults: []named{f}})
 					})
 				}
 			})
@@ -231,7 +235,7 @@ func heals(t *testing.T, s scenario, want *healthy, p place) {
 // TestChecksums: the same for the files with the checksums, whose faults must not
 // become a reason to take a download unchecked.
 func TestChecksums(t *testing.T) {
-	for _, s := range scenarios {
+	for _, s := range booted() {
 		t.Run(s.profile, func(t *testing.T) {
 			parallel(t)
 			want := withoutFaults(t, s)
@@ -257,7 +261,7 @@ func TestChecksums(t *testing.T) {
 // TestStrangers: a server whose certificate nobody has signed gets no token and
 // installs nothing.
 func TestStrangers(t *testing.T) {
-	for _, s := range scenarios {
+	for _, s := range booted() {
 		t.Run(s.profile, func(t *testing.T) {
 			parallel(t)
 			want := withoutFaults(t, s)
@@ -282,7 +286,7 @@ func TestStrangers(t *testing.T) {
 // TestAway: the API server may be away for an hour and a half, which is a hundred
 // attempts. They become rare, and the node comes up once it is back.
 func TestAway(t *testing.T) {
-	for _, s := range scenarios {
+	for _, s := range booted() {
 		t.Run(s.profile, func(t *testing.T) {
 			parallel(t)
 			want := withoutFaults(t, s)
@@ -338,7 +342,7 @@ func TestDrip(t *testing.T) {
 
 // TestCloudInitDies: cloud-init that ends in the middle of writing files is run again.
 func TestCloudInitDies(t *testing.T) {
-	for _, s := range scenarios {
+	for _, s := range booted() {
 		if strings.HasPrefix(s.profile, "osp-flatcar") {
 			continue
 		}
@@ -364,7 +368,7 @@ func TestCloudInitDies(t *testing.T) {
 func TestPinned(t *testing.T) {
 	name := "kubelet-" + kubeVersion + "-linux-" + runtime.GOARCH
 	evil := []byte("#!/bin/sh\necho evil\n")
-	for _, s := range scenarios {
+	for _, s := range booted() {
 		t.Run(s.profile, func(t *testing.T) {
 			parallel(t)
 			right := sum(program("kubelet", kubeVersion))
@@ -402,7 +406,7 @@ func TestPinned(t *testing.T) {
 
 // TestPowerInMidstream: the power fails in the middle of an answer.
 func TestPowerInMidstream(t *testing.T) {
-	for _, s := range scenarios {
+	for _, s := range booted() {
 		t.Run(s.profile, func(t *testing.T) {
 			parallel(t)
 			want := withoutFaults(t, s)
@@ -435,7 +439,7 @@ func TestPowerInMidstream(t *testing.T) {
 // TestUnsigned: a kubelet that the cluster does not let in, say because its token has
 // ended, gets another kubeconfig, and is started anew with it.
 func TestUnsigned(t *testing.T) {
-	for _, s := range scenarios {
+	for _, s := range booted() {
 		t.Run(s.profile, func(t *testing.T) {
 			parallel(t)
 			r := rehearse(t, s)

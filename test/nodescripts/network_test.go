@@ -28,7 +28,7 @@ func withProxy(s *scenario) {
 // TestProxy: downloads go through the proxy, and what no-proxy names does not.
 func TestProxy(t *testing.T) {
 	const password = "pr0xy-pa55word"
-	for _, s := range scenarios {
+	for _, s := range booted() {
 		for _, c := range []struct {
 			name, proxy, noProxy string
 			tunnelled            bool // the API server's
@@ -67,7 +67,7 @@ func TestProxy(t *testing.T) {
 
 // TestMirrors: with mirrors for all publishers, a node asks nobody else.
 func TestMirrors(t *testing.T) {
-	for _, s := range scenarios {
+	for _, s := range booted() {
 		t.Run(s.profile, func(t *testing.T) {
 			parallel(t)
 			r := rehearse(t, s.with(func(s *scenario) {

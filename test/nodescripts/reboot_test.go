@@ -13,7 +13,7 @@ const steps = 3
 // goes on, and ends with the same node. What the disk had not written yet is not
 // lost here, as it may be on a machine.
 func TestPowerFails(t *testing.T) {
-	for _, s := range scenarios {
+	for _, s := range booted() {
 		t.Run(s.profile, func(t *testing.T) {
 			parallel(t)
 			s.everyCommand = true
@@ -63,7 +63,7 @@ func chosen(profile string, h *healthy) []int {
 
 // TestPowerFailsTwice: also when it fails again, and again.
 func TestPowerFailsTwice(t *testing.T) {
-	for _, s := range scenarios {
+	for _, s := range booted() {
 		t.Run(s.profile, func(t *testing.T) {
 			parallel(t)
 			s.everyCommand = true
@@ -85,7 +85,7 @@ func TestPowerFailsTwice(t *testing.T) {
 // TestSecondRun: once a node is one, running setup and the rest again, or booting,
 // changes nothing.
 func TestSecondRun(t *testing.T) {
-	for _, s := range scenarios {
+	for _, s := range booted() {
 		t.Run(s.profile, func(t *testing.T) {
 			parallel(t)
 			r := rehearse(t, s.with(withProxy))

@@ -24,6 +24,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/profiles"
+	"github.com/osm-gitops/osm-gitops/test/nodes"
 	"github.com/osm-gitops/osm-gitops/test/nodescripts/protocol"
 )
 
@@ -58,7 +59,8 @@ type scenario struct {
 	weaken [2]string
 }
 
-// scenarios is one for each profile, which a test may change.
+// scenarios is one for each profile, which a test may change. The first is the one of tests
+// that look at a single profile.
 var scenarios = []scenario{
 	{profile: "osp-ubuntu", provider: "openstack"},
 	{profile: "osp-flatcar", provider: "openstack"},
@@ -66,6 +68,11 @@ var scenarios = []scenario{
 	{profile: "osp-rhel", provider: "openstack"},
 	{profile: "osp-rockylinux", provider: "openstack"},
 	{profile: "osp-amzn2", provider: "aws"},
+}
+
+// booted are the scenarios whose machines are booted in this run.
+func booted() []scenario {
+	return slices.DeleteFunc(slices.Clone(scenarios), func(s scenario) bool { return !nodes.Booted(s.profile) })
 }
 
 func (s scenario) with(change func(*scenario)) scenario {
