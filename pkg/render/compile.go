@@ -9,6 +9,8 @@ import (
 	"text/template"
 	"text/template/parse"
 
+	"k8s.io/utils/lru"
+
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 )
 
@@ -33,8 +35,8 @@ type compiledStage struct {
 	// templates are in the order of their names.
 	templates []namedTemplate
 	files     []compiledFile
-	// frames are made while rendering, of a profile for Ignition only.
-	frames *frames
+	// translations are those of Butane, by their files; of a profile for Ignition only.
+	translations *lru.Cache
 }
 
 // namedTemplate is one entry of `templates`. It is executed alone, and its
@@ -98,7 +100,7 @@ func (g *gate) compile(spec *osm.OperatingSystemProfileSpec) *compiled {
 }
 
 func (g *gate) compileStage(name string, config *osm.OSPConfig, system osm.OperatingSystem) (compiledStage, []*InvalidError) {
-	stage := compiledStage{name: name, gate: g, frames: &frames{}}
+	stage := compiledStage{name: name, gate: g, translations: lru.New(maxTranslated)}
 	root := "spec." + name + "Config"
 	var problems []*InvalidError
 

@@ -7,6 +7,8 @@ import (
 	"path"
 	"slices"
 
+	"github.com/coreos/ignition/v2/config/v3_3/types"
+
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 )
@@ -59,12 +61,26 @@ func (i ignition) encode() ([]byte, []*InvalidError) {
 	if err != nil {
 		return nil, []*InvalidError{err}
 	}
-	keys := distinct(i.config.UserSSHKeys)
-	f, problems := i.stage.frame(skeleton{version: i.version, keys: len(keys) > 0, files: files, units: i.config.Units})
+	var keys []types.SSHAuthorizedKey
+	for _, key := range distinct(i.config.UserSSHKeys) {
+		keys = append(keys, types.SSHAuthorizedKey(key))
+	}
+	config, problems := i.stage.translated(skeleton{files: files, units: i.config.Units})
 	if len(problems) > 0 {
 		return nil, problems
 	}
-	return f.fill(keys, contents), nil
+	config.Storage.Files = slices.Clone(config.Storage.Files) // the translation is shared
+	for n := range config.Storage.Files {
+		config.Storage.Files[n].Contents.Source = ptr("data:," + escape(contents[n]))
+	}
+	if len(keys) > 0 {
+		config.Passwd.Users = []types.PasswdUser{{Name: "core", SSHAuthorizedKeys: keys}}
+	}
+	doc, encodeErr := marshalIgnition(config, i.version)
+	if encodeErr != nil {
+		return nil, []*InvalidError{i.stage.problem("encoding the Ignition document: %w", encodeErr)}
+	}
+	return doc, nil
 }
 
 // files returns the document's files and their contents. Of files with one path
@@ -124,8 +140,9 @@ var dataURLText = func() (text [256]bool) {
 	return text
 }()
 
-// appendEscaped appends a content as the text of a data URL.
-func appendEscaped(b []byte, content string) []byte {
+// escape returns a content as the text of a data URL.
+func escape(content string) string {
+	b := make([]byte, 0, len(content)+len(content)/2) // text grows by a third and more
 	for n := range len(content) {
 		if c := content[n]; dataURLText[c] {
 			b = append(b, c)
@@ -133,7 +150,7 @@ func appendEscaped(b []byte, content string) []byte {
 			b = append(b, '%', upperHex[c>>4], upperHex[c&15])
 		}
 	}
-	return b
+	return string(b)
 }
 
 // jsonText encodes a value on one line. It leaves "<" alone, which encoding/json

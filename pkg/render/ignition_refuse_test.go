@@ -76,7 +76,7 @@ func TestCheckIgnition(t *testing.T) {
 // What the settings add is checked when it is rendered: a file of theirs names
 // the settings.
 func TestIgnitionFileOfSettings(t *testing.T) {
-	stage := &compiledStage{name: stageProvisioning, frames: &frames{}}
+	stage := newStage(stageProvisioning)
 	doc := ignition{version: "3.3.0", stage: stage, pool: &Pool{CloudProvider: "aws"}, config: &osm.OSCConfig{Files: []osm.File{inlineFile("hosts.toml", "")}}}
 	_, problems := doc.encode()
 	if len(problems) != 1 || problems[0].Field != "settings" || problems[0].File != "hosts.toml" {

@@ -11,15 +11,21 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/utils/lru"
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	validator "github.com/osm-gitops/osm-gitops/test/ignition"
 )
 
+// newStage is a stage of a profile for Ignition without files.
+func newStage(name string) *compiledStage {
+	return &compiledStage{name: name, translations: lru.New(maxTranslated)}
+}
+
 // encodeIgnition encodes the bootstrap stage of a pool elsewhere than on AWS.
 func encodeIgnition(t *testing.T, version string, config *osm.OSCConfig) []byte {
 	t.Helper()
-	doc := ignition{version: version, stage: &compiledStage{name: stageBootstrap, frames: &frames{}}, pool: &Pool{CloudProvider: "openstack"}, config: config}
+	doc := ignition{version: version, stage: newStage(stageBootstrap), pool: &Pool{CloudProvider: "openstack"}, config: config}
 	b, problems := doc.encode()
 	if len(problems) > 0 {
 		t.Fatal(one(problems))
@@ -111,7 +117,7 @@ func TestIgnitionDocument(t *testing.T) {
 	}
 
 	// Nothing at all is a document too.
-	doc := ignition{version: "2.3.0", stage: &compiledStage{name: stageProvisioning, frames: &frames{}}, pool: &Pool{CloudProvider: "aws"}, config: &osm.OSCConfig{}}
+	doc := ignition{version: "2.3.0", stage: newStage(stageProvisioning), pool: &Pool{CloudProvider: "aws"}, config: &osm.OSCConfig{}}
 	got, problems := doc.encode()
 	if want := `{"ignition":{"config":{},"security":{"tls":{}},"timeouts":{},"version":"2.3.0"},"networkd":{},"passwd":{},"storage":{},"systemd":{}}`; string(got) != want || len(problems) > 0 {
 		t.Errorf("an empty document is %s, %v", got, problems)
@@ -237,7 +243,7 @@ func TestIgnitionModes(t *testing.T) {
 // An edge machine is called like its pool, in the wrapper alone (contract 7.3).
 func TestIgnitionEdge(t *testing.T) {
 	doc := ignition{
-		version: "3.3.0", stage: &compiledStage{name: stageBootstrap, frames: &frames{}}, pool: &Pool{Name: "edge-1", CloudProvider: "edge"},
+		version: "3.3.0", stage: newStage(stageBootstrap), pool: &Pool{Name: "edge-1", CloudProvider: "edge"},
 		config: &osm.OSCConfig{Files: []osm.File{inlineFile("/a", machineName)}},
 	}
 	b, problems := doc.encode()
@@ -249,34 +255,9 @@ func TestIgnitionEdge(t *testing.T) {
 	}
 }
 
-// Frames are kept for the skeletons seen last, and only for these.
-func TestFrames(t *testing.T) {
-	stage := &compiledStage{name: stageBootstrap, frames: &frames{}}
-	of := func(i int) skeleton {
-		return skeleton{version: "3.3.0", files: []ignitionFile{{path: "/" + strings.Repeat("x", i+1), mode: 0o644}}}
-	}
-	first, _ := stage.frame(of(0))
-	for i := range maxFrames + 4 {
-		if _, problems := stage.frame(of(i)); len(problems) > 0 {
-			t.Fatal(one(problems))
-		}
-		if again, _ := stage.frame(of(0)); again != first {
-			t.Fatalf("the frame in use was made again after %d others", i)
-		}
-	}
-	if n := len(stage.frames.list); n != maxFrames {
-		t.Errorf("%d frames are kept, want %d", n, maxFrames)
-	}
-	for _, other := range []skeleton{{version: "3.4.0", files: of(0).files}, {version: "3.3.0", keys: true, files: of(0).files}, {version: "3.3.0"}} {
-		if f, problems := stage.frame(other); f == first || len(problems) > 0 {
-			t.Errorf("%+v has the frame of another skeleton, %v", other, problems)
-		}
-	}
-}
-
 // One stage serves many renderings at a time, each with its own contents.
-func TestFramesAreShared(t *testing.T) {
-	stage := &compiledStage{name: stageBootstrap, frames: &frames{}}
+func TestStageIsShared(t *testing.T) {
+	stage := newStage(stageBootstrap)
 	var wg sync.WaitGroup
 	for i := range 8 {
 		wg.Go(func() {
