@@ -20,7 +20,8 @@ import (
 const space = "\u200b"
 
 // Writer passes on what holds no command, and breaks what would be one. It may be written
-// to in pieces of any size, by one goroutine at a time. Nothing is held back.
+// to in pieces of any size, by one goroutine at a time. Of JSON and XML the beginning of a
+// character is held back, of text nothing.
 type Writer struct {
 	to io.Writer
 	// What stands in place of the colon and of the bracket that would make a command.
