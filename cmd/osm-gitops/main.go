@@ -69,22 +69,26 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return exitMisuse
 }
 
-// shown keeps what is printed in a job of a CI from being a command to its runner, where
-// output names what a command prints: "json" stays the same data, and what is no text for
-// people, such as "yaml", is not touched.
+// shown keeps what strangers wrote from doing something where it is printed, where output
+// names what a command prints: text has no hidden characters and, in a job of a CI, no command
+// to its runner; JSON escapes both and stays the same value. YAML is encoded so already.
 func shown(w io.Writer, output string) io.Writer {
-	// GITHUB_ACTIONS is what runners of GitHub, Gitea and Forgejo set, TF_BUILD those of
-	// Azure Pipelines.
-	if os.Getenv("GITHUB_ACTIONS") == "" && os.Getenv("TF_BUILD") == "" {
+	switch output {
+	case "json", outputIntoto:
+		return runnerlog.JSON(w)
+	case "", "text", "table", "mirrors", "markdown":
+	default:
 		return w
 	}
-	switch output {
-	case "", "text", "table", "mirrors", "markdown":
-		return runnerlog.Text(w)
-	case "json":
-		return runnerlog.JSON(w)
+	// GITHUB_ACTIONS is what runners of GitHub, Gitea and Forgejo set, TF_BUILD those of
+	// Azure Pipelines.
+	if os.Getenv("GITHUB_ACTIONS") != "" || os.Getenv("TF_BUILD") != "" {
+		w = runnerlog.Text(w)
 	}
-	return w
+	if output == "markdown" {
+		return w // its author hides what breaks links
+	}
+	return runnerlog.Visible(w)
 }
 
 // report prints an error, each line with the program's name.

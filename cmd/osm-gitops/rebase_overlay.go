@@ -10,13 +10,13 @@ import (
 
 	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/yaml"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
+	"github.com/osm-gitops/osm-gitops/pkg/runnerlog"
 )
 
 // rebaseFlags are the flags of `osm-gitops rebase-overlay`.
@@ -230,7 +230,7 @@ func printDifference(w io.Writer, made profile.Rebased, onto api.ProfileOverlayB
 
 // profileYAML is a profile as it would be applied.
 func profileYAML(d profile.Document) ([]byte, error) {
-	b, err := yaml.Marshal(map[string]any{
+	b, err := runnerlog.YAML(map[string]any{
 		"apiVersion": osm.GroupVersion.String(), "kind": "OperatingSystemProfile",
 		"metadata": map[string]string{"name": d.Name}, "spec": d.Spec,
 	})

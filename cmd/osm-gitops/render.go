@@ -9,10 +9,10 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/yaml"
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
+	"github.com/osm-gitops/osm-gitops/pkg/runnerlog"
 )
 
 // renderFlags are the flags of `osm-gitops render`.
@@ -134,7 +134,7 @@ func runRender(ctx context.Context, flags renderFlags, stdin io.Reader, stdout, 
 		return err
 	}
 	if flags.watch {
-		return watchRender(ctx, flags, stdout, stderr)
+		return watchRender(ctx, flags, shown(stdout, ""), stderr)
 	}
 	engine := render.NewEngine()
 	in, err := readRenderInput(ctx, origin{flags: flags, engine: engine, stdin: stdin, stderr: stderr})
@@ -204,7 +204,7 @@ func oscYAML(in render.Input, spec osm.OperatingSystemConfigSpec) ([]byte, error
 		Name      string `json:"name"`
 		Namespace string `json:"namespace,omitempty"`
 	}
-	b, err := yaml.Marshal(struct {
+	b, err := runnerlog.YAML(struct {
 		APIVersion string                        `json:"apiVersion"`
 		Kind       string                        `json:"kind"`
 		Metadata   metadata                      `json:"metadata"`

@@ -44,7 +44,7 @@ func runSnapshot(ctx context.Context, from clusterFlags, file string, stdout, st
 		return err
 	}
 	if file == "-" {
-		_, err = stdout.Write(text)
+		_, err = shown(stdout, "json").Write(text)
 		return err
 	}
 	if err := replaceFile(file, text); err != nil {

@@ -12,9 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/yaml"
 
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/audit"
+	"github.com/osm-gitops/osm-gitops/pkg/runnerlog"
 )
 
 // traceFlags are the flags of `osm-gitops trace`.
@@ -101,7 +101,7 @@ func traceOutputs() map[string]traceOutput {
 		},
 		outputIntoto: printStatements,
 		"yaml": func(_ context.Context, out io.Writer, _ audit.Clusters, t *tracing) error {
-			text, err := yaml.Marshal(t)
+			text, err := runnerlog.YAML(t)
 			if err == nil {
 				_, err = out.Write(text)
 			}

@@ -12,11 +12,11 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/yaml"
 
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/verify"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
+	"github.com/osm-gitops/osm-gitops/pkg/runnerlog"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 	"github.com/osm-gitops/osm-gitops/pkg/source/signature"
 )
@@ -235,7 +235,7 @@ func printReport(stdout io.Writer, report *verify.Report, output string) error {
 			b = append(b, '\n')
 		}
 	case "yaml":
-		b, err = yaml.Marshal(report)
+		b, err = runnerlog.YAML(report)
 	default:
 		b = []byte(reportText(report))
 	}

@@ -3,6 +3,9 @@ package adopt
 import (
 	"fmt"
 	"strings"
+
+	"github.com/osm-gitops/osm-gitops/pkg/markup"
+	"github.com/osm-gitops/osm-gitops/pkg/runnerlog"
 )
 
 // String is one line for people.
@@ -51,7 +54,9 @@ func Readme(p *Plan) string {
 	return b.String()
 }
 
-// cell is a text in a table of Markdown.
+// cell is a text of the cluster in a table of Markdown: no link, tag, mention or code.
 func cell(s string) string {
-	return strings.NewReplacer("|", "\\|", "\n", " ", "<", "&lt;").Replace(s)
+	var b strings.Builder
+	_, _ = runnerlog.Visible(&b).Write([]byte(s)) // no error comes from a Builder
+	return strings.NewReplacer(`\`, `\\`, "|", `\|`, "\n", " ", "<", "&lt;", "`", "'").Replace(markup.Break(b.String()))
 }

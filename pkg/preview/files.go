@@ -6,11 +6,11 @@ import (
 	"strings"
 
 	"github.com/rogpeppe/go-internal/diff"
-	"sigs.k8s.io/yaml"
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
+	"github.com/osm-gitops/osm-gitops/pkg/runnerlog"
 )
 
 // maxFileDiff bounds what is shown of one file, in bytes.
@@ -73,7 +73,7 @@ func rendering(engine *render.Engine, in render.Input, out *render.Output, neutr
 	} {
 		r.stages[i] = stage{name: s.name, files: map[string]render.NodeFile{}}
 		s.config.Files = nil
-		text, err := yaml.Marshal(s.config)
+		text, err := runnerlog.YAML(s.config)
 		if err != nil {
 			return nil, fmt.Errorf("encoding the %s stage: %w", s.name, err)
 		}

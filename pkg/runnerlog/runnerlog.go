@@ -1,5 +1,6 @@
 // Package runnerlog keeps names and messages that are printed in a job of GitHub Actions,
-// Gitea, Forgejo or Azure Pipelines from being commands to the job's runner.
+// Gitea, Forgejo or Azure Pipelines from being commands to the job's runner, and characters
+// that no reader sees from being printed as they are.
 //
 // A runner of GitHub takes a line for a command that begins with "::" behind blanks, and
 // one with "##[" anywhere; that of Azure Pipelines one with "##vso[" or "##[" anywhere:
@@ -7,20 +8,20 @@
 // https://github.com/actions/runner/blob/main/src/Runner.Common/ActionCommand.cs
 // https://learn.microsoft.com/azure/devops/pipelines/scripts/logging-commands
 //
-// Start with Writer.
+// Start with Writer and Visible.
 package runnerlog
 
 import (
 	"bytes"
 	"io"
-	"strings"
 )
 
 // space has no width: people see the text unchanged.
 const space = "\u200b"
 
 // Writer passes on what holds no command, and breaks what would be one. It may be written
-// to in pieces of any size, by one goroutine at a time. Nothing is held back.
+// to in pieces of any size, by one goroutine at a time. Of JSON and XML the beginning of a
+// character is held back, of text nothing.
 type Writer struct {
 	to io.Writer
 	// What stands in place of the colon and of the bracket that would make a command.
@@ -33,18 +34,16 @@ type Writer struct {
 // Text is for what people read, Markdown included.
 func Text(to io.Writer) *Writer { return &Writer{to: to, colon: space + ":", bracket: space + "["} }
 
-// JSON is for JSON, which stays the same value: "##[" is only ever in a string.
-func JSON(to io.Writer) *Writer { return &Writer{to: to, colon: ":", bracket: `\u005b`} }
+// JSON is for JSON, which stays the same value: "##[" and hidden characters are only ever in
+// strings, and are escaped there.
+func JSON(to io.Writer) *Writer {
+	return &Writer{to: &escaper{to: to, escape: jsonEscape}, colon: ":", bracket: `\u005b`}
+}
 
-// XML is for XML without CDATA sections, which stays the same document: neither is in its
-// markup.
-func XML(to io.Writer) *Writer { return &Writer{to: to, colon: "&#58;", bracket: "&#91;"} }
-
-// Line returns text as Text writes it behind what has no command.
-func Line(s string) string {
-	var b strings.Builder
-	_, _ = Text(&b).Write([]byte(s)) // no error comes from a Builder
-	return b.String()
+// XML is for XML without CDATA sections, which stays the same document: neither a command nor
+// a hidden character is in its markup.
+func XML(to io.Writer) *Writer {
+	return &Writer{to: &escaper{to: to, escape: xmlEscape}, colon: "&#58;", bracket: "&#91;"}
 }
 
 // Write returns len(p), or an error.

@@ -43,10 +43,28 @@ func Post(t *testing.T, connections int, address string, config *tls.Config, pat
 	}
 }
 
-// Client connects from 127.0.0.2. A request that waits for more than a minute fails.
+// Hold opens connections from 127.0.0.1, each of which gets a path and stays open until the
+// test ends, unless the server closes it.
+func Hold(t *testing.T, connections int, address string, config *tls.Config, path string) {
+	t.Helper()
+	for range connections {
+		c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		if config != nil {
+			c = tls.Client(c, config)
+		}
+		go fmt.Fprint(c, "GET "+path+" HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	}
+}
+
+// Client connects from 127.0.0.2. A request that waits for more than half a minute fails: idle
+// connections are held for a minute and more.
 func Client(config *tls.Config) *http.Client {
 	from := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
-	return &http.Client{Timeout: time.Minute, Transport: &http.Transport{
+	return &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{
 		TLSClientConfig: config, DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 			return from.DialContext(ctx, network, address)

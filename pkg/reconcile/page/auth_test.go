@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
@@ -115,6 +116,28 @@ func TestGuard(t *testing.T) {
 				t.Errorf("got %d, want %d", got, c.want)
 			}
 		})
+	}
+}
+
+// An authenticator that knows no audiences answers without any: its tokens are for whatever
+// takes them, and open nothing here (security.md 44).
+func TestGuardWantsAudiences(t *testing.T) {
+	c := cluster.Shared(t)
+	cl, ns := c.Client(t), c.Namespace(t)
+	allowed := tokenFor(t, cl, ns, "auditor")
+	reader(t, c, cl, ns, "auditor")
+	without := interceptor.NewClient(c.Client(t), interceptor.Funcs{Create: func(ctx context.Context, cl client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
+		err := cl.Create(ctx, obj, opts...)
+		if review, ok := obj.(*authenticationv1.TokenReview); ok {
+			review.Status.Audiences = nil
+		}
+		return err
+	}})
+	for want, by := range map[int]client.Client{http.StatusOK: cl, http.StatusUnauthorized: without} {
+		g := &Guard{Client: by, Clock: clocktesting.NewFakeClock(time.Now())}
+		if got, _, err := g.Admit(t.Context(), bearer(allowed)); err != nil || got != want {
+			t.Errorf("got %d, want %d: %v", got, want, err)
+		}
 	}
 }
 

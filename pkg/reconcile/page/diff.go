@@ -8,10 +8,10 @@ import (
 	"strings"
 
 	"github.com/rogpeppe/go-internal/diff"
-	"sigs.k8s.io/yaml"
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/audit"
+	"github.com/osm-gitops/osm-gitops/pkg/runnerlog"
 )
 
 // Bounds of what is compared and shown. A profile has a few hundred lines.
@@ -97,7 +97,7 @@ func templateDocuments(stage string, templates map[string]string) []document {
 }
 
 func yamlOf(v any) string {
-	b, err := yaml.Marshal(v)
+	b, err := runnerlog.YAML(v)
 	if err != nil {
 		return "" // our own types always encode
 	}

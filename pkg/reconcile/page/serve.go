@@ -16,6 +16,7 @@ import (
 
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/audit"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/forge"
+	"github.com/osm-gitops/osm-gitops/pkg/runnerlog"
 )
 
 // Server serves the pages. Its exported fields are set once, before it serves.
@@ -260,7 +261,7 @@ func (s *Server) write(w http.ResponseWriter, r *http.Request, status int, v sho
 	var b bytes.Buffer
 	if wantsJSON(r.Header.Get("Accept")) {
 		w.Header().Set("Content-Type", "application/json")
-		e := json.NewEncoder(&b) // it escapes what HTML would take for markup
+		e := json.NewEncoder(runnerlog.JSON(&b)) // it escapes what HTML would take for markup
 		e.SetIndent("", "  ")
 		if err := e.Encode(v.view); err != nil {
 			ctrllog.FromContext(r.Context()).Error(err, "encoding a page", "path", r.URL.Path)

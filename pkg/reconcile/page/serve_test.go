@@ -247,13 +247,7 @@ func TestSlowPeers(t *testing.T) {
 		}
 	})
 	address := (<-at).String()
-	for range 600 {
-		c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-	}
+	slow.Hold(t, 600, address, nil, "/")
 	res, err := slow.Client(nil).Get("http://" + address + "/")
 	if err != nil {
 		t.Fatal(err)
