@@ -11,7 +11,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
 // warnOfSettings tells of settings that nodes get although they can hardly do what was
@@ -25,7 +24,7 @@ func warnOfSettings(mgr ctrl.Manager, f *controllerFlags, facts nodeFacts, recor
 		settings, _ := machines.NodeSettings(ctx) // pools tell what is wrong with the Secret
 		warnings := settings.Warnings()
 		for _, w := range warnings {
-			logSetting(w)
+			ctrl.Log.Info("a setting can hardly do what was meant", "setting", w.Setting, "value", w.Value, "problem", w.Problem, "remedy", w.Remedy)
 		}
 		if len(warnings) == 0 {
 			return nil
@@ -44,8 +43,4 @@ func warnOfSettings(mgr ctrl.Manager, f *controllerFlags, facts nodeFacts, recor
 		_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{AddFunc: tell})
 		return err
 	}))
-}
-
-func logSetting(w render.Warning) {
-	ctrl.Log.Info("a setting can hardly do what was meant", "setting", w.Setting, "value", w.Value, "problem", w.Problem, "remedy", w.Remedy)
 }
