@@ -21,6 +21,8 @@ type clusterFile struct {
 	Profile  string          `json:"profile,omitempty"`
 	Settings render.Settings `json:"settings"`
 	Cluster  clusterValues   `json:"cluster"`
+
+	lines map[string]int // of keys and of items of lists
 }
 
 // clusterValues is what a controller reads in its cluster and around it.
@@ -42,6 +44,7 @@ func readClusterFile(path string, stdin io.Reader) (clusterFile, error) {
 		return file, fmt.Errorf("%s: %w", path, err)
 	}
 	lines := map[string]int{}
+	file.lines = lines
 	if len(doc.Content) > 0 {
 		if err := knownKeys(path, doc.Content[0], reflect.TypeFor[clusterFile](), "", lines); err != nil {
 			return file, err
@@ -59,6 +62,13 @@ func readClusterFile(path string, stdin io.Reader) (clusterFile, error) {
 		return file, fmt.Errorf("%s: %w", path, err)
 	}
 	return file, nil
+}
+
+// warn tells of settings that nodes would get although they can hardly do what was meant.
+func (f clusterFile) warn(stderr io.Writer) {
+	for _, w := range f.Settings.Warnings() {
+		warn(stderr, errors.New(w.String()))
+	}
 }
 
 // pool decodes a pool as the cluster of the file has it.
@@ -91,6 +101,11 @@ func knownKeys(path string, n *yamlv3.Node, t reflect.Type, prefix string, lines
 			continue
 		}
 		lines[prefix+key.Value] = key.Line
+		if list := n.Content[i+1]; list.Kind == yamlv3.SequenceNode {
+			for j, item := range list.Content {
+				lines[fmt.Sprintf("%s[%d]", prefix+key.Value, j)] = item.Line
+			}
+		}
 		errs = append(errs, knownKeys(path, n.Content[i+1], typ, prefix+key.Value+".", lines))
 	}
 	return errors.Join(errs...)

@@ -339,6 +339,9 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, f *controllerFlags, f
 		if err := keeper.Setup(mgr); err != nil {
 			return fmt.Errorf("setting up the ProfileSource of the built-in profiles: %w", err)
 		}
+		if err := warnOfSettings(mgr, f, facts, sources.Recorder); err != nil {
+			return err
+		}
 	}
 	// Every replica answers admission reviews, from the management cluster alone.
 	reviewer := &pools.Reconciler{Management: pools.Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}, Namespace: f.namespace, ProfileNamespaces: f.crossNamespaces}

@@ -243,7 +243,7 @@ func (s *stage) rehearsal() *rehearsal.Rehearsal {
 	machines.Worker = pools.Cluster{Client: s.onWorker, Live: s.onWorker.Live}
 	machines.ClusterInfo, machines.Registry, machines.Recorder = s.onWorker.Live, s.onManagement.Live, s.world
 	machines.Appliers = &appliers.Noter{Live: s.management.GetAPIReader(), ArgoNamespace: s.f.argoNamespace, Clock: clock.RealClock{}}
-	r.Pools, r.Unallowed = machines, machines.Unallowed
+	r.Pools, r.Unallowed, r.Settings = machines, machines.Unallowed, machines.NodeSettings
 	if s.nodes {
 		provenance := s.f.nodeReconciler(s.facts)
 		provenance.Management = nodes.Cluster{Client: s.onManagement, Live: s.onManagement.Live}

@@ -91,6 +91,7 @@ func runImport(ctx context.Context, f *importFlags, s streams) error {
 		if err != nil {
 			return err
 		}
+		file.warn(s.err)
 		in.Settings = &file.Settings
 	}
 	if in.Objects, err = f.objects(ctx, s.in); err != nil {

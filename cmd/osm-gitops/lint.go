@@ -41,9 +41,10 @@ IP family, and so on), with placeholders for credentials. Findings point to the
 line of the profile, those in rendered text, too. Nothing is read over the
 network, and no program is run but shellcheck, where it is installed.
 
-With --base REV versions are compared with that revision of the repository: each
-change needs a version of its own. Settings, and findings that somebody has
-accepted and why, are in .osm-gitops.yaml.
+With --cluster FILE the flags of the controller are checked as well. With --base REV
+versions are compared with that revision of the repository: each change needs a
+version of its own. Settings, and findings that somebody has accepted and why, are
+in .osm-gitops.yaml.
 
 Exit status 0: no error and no warning; 1: there are some, or the command failed;
 2: misuse. --severity sets another threshold.`,

@@ -26,13 +26,14 @@ import (
 
 // ruleFlags say what lint looks for beside rendering.
 type ruleFlags struct {
-	config, base, shellcheck, mirrors string
+	config, base, shellcheck, mirrors, cluster string
 }
 
 func (f *ruleFlags) bind(fs *pflag.FlagSet) {
 	fs.StringVar(&f.config, "config", "", "`FILE` with settings and suppressions; default "+config.Name+" in the folder of the first PATH or above it, up to the repository's")
 	fs.StringVar(&f.base, "base", "", "`REV` of the repository to compare versions with: a branch, a tag, a commit, or something like HEAD~1")
 	fs.StringVar(&f.mirrors, "mirrors", "", "`FILE` with what is mirrored, as osm-gitops bundle -o mirrors writes it: whatever else is downloaded is a finding")
+	fs.StringVar(&f.cluster, "cluster", "", "`FILE` with the key settings, as osm-gitops render has it: the flags of the controller, which are checked as well")
 	fs.StringVar(&f.shellcheck, "shellcheck", "", "whether shellcheck reads the scripts: auto, if it is installed; require; off; default what the configuration says, else auto")
 }
 
@@ -51,6 +52,7 @@ type ruleRun struct {
 	missing    []lint.MissingTool
 	base       *versions.Comparison
 	mirrored   lint.ProfileCheck // nil without --mirrors
+	settings   []lint.Finding    // of --cluster
 }
 
 // prepare reads what the rules need before anything is rendered.
@@ -72,6 +74,13 @@ func (f *ruleFlags) prepare(ctx context.Context, paths []string, stderr io.Write
 			return nil, err
 		}
 		r.mirrored = mirrored.Check(mirrors, f.mirrors, r.config.Lint.Providers)
+	}
+	if f.cluster != "" {
+		file, err := readClusterFile(f.cluster, nil)
+		if err != nil {
+			return nil, fmt.Errorf("--cluster: %w", err)
+		}
+		r.settings = lint.Settings(f.cluster, file.Settings, file.lines)
 	}
 	if f.base != "" {
 		index := profile.Indexer{Check: checkWith(render.NewEngine()), Builtin: builtinProfiles()}
@@ -160,6 +169,7 @@ func (r *ruleRun) complete(report *lint.Report) error {
 		}
 	}
 	report.Missing = append(report.Missing, r.missing...)
+	report.Findings = append(report.Findings, r.settings...)
 	if r.base != nil {
 		r.base.Documents = report.Documents
 		broken := map[string]bool{}

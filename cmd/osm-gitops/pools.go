@@ -125,6 +125,7 @@ func (f *poolFlags) read(ctx context.Context, stderr io.Writer) (preview.Fleet, 
 		if settings, err = readClusterFile(f.cluster, nil); err != nil {
 			return preview.Fleet{}, err
 		}
+		settings.warn(stderr)
 	}
 	m := manifests{settings: settings, stderr: stderr, seen: map[string]string{}}
 	m.fleet.Namespace = f.kube.namespace

@@ -178,6 +178,7 @@ func readRenderInput(ctx context.Context, from origin) (render.Input, error) {
 	var in render.Input
 	flags, stdin := from.flags, from.stdin
 	file, clusterErr := readClusterFile(flags.cluster, stdin)
+	file.warn(from.stderr)
 	in.Settings, in.Cluster = file.Settings, file.Cluster.Cluster
 	md, mdErr := readMachineDeployment(flags.machineDeployment, stdin)
 	if mdErr == nil {

@@ -21,6 +21,7 @@ const (
 	RuleIncomplete  = "incomplete"
 	RuleEmptyFile   = "empty-file"
 	RulePassedOver  = "not-a-profile"
+	RuleSetting     = "setting"
 )
 
 var engineRules = []Rule{
@@ -55,6 +56,8 @@ var engineRules = []Rule{
 		"A cluster refuses the file. What is added must not be in the base; what is replaced or removed must. The finding names the place in both."},
 	{RuleBaseMoved, SeverityNote, "The base of a ProfileOverlay has a newer version.",
 		"The overlay goes on with the version that it names. osm-gitops rebase-overlay shows what the newer one would change, and takes it over."},
+	{RuleSetting, SeverityWarning, "A setting in the file of --cluster can hardly do what was meant.",
+		"Nodes get it as it is written: a fleet that has it goes on. What no node could use is an error: the controller does not start with it."},
 	{RuleIncomplete, SeverityError, "A file was not checked completely, because it took too long.",
 		"The finding says what was not done; nothing is known of that. It cannot be suppressed. Make the templates do less, or give more time with --file-timeout."},
 	{RuleBranch, SeverityNote, "A branch of a template was not executed in any rendering.",

@@ -69,10 +69,6 @@ type criRuntime struct {
 
 // containerdConfig returns the text of config.toml.
 func (s Settings) containerdConfig() (string, error) {
-	auth, problems := s.registryAuth()
-	if err := one(problems); err != nil {
-		return "", err
-	}
 	c := containerdConfig{Version: 3}
 	c.Metrics.Address = "127.0.0.1:1338"
 	images := &c.Plugins.Images
@@ -80,7 +76,7 @@ func (s Settings) containerdConfig() (string, error) {
 		images.PinnedImages = &pinnedImages{Sandbox: s.PauseImage}
 	}
 	images.Registry.ConfigPath = "/etc/containerd/certs.d"
-	images.Registry.Configs = auth
+	images.Registry.Configs = s.registryAuth()
 	rt := &c.Plugins.Runtime
 	rt.DeviceOwnership = s.DeviceOwnershipFromSecurityContext
 	rt.Containerd.Runtimes.Runc.RuntimeType = "io.containerd.runc.v2"
@@ -97,29 +93,25 @@ func (s Settings) containerdConfig() (string, error) {
 	return b.String(), nil
 }
 
-// registryAuth returns the credentials under the names of config.toml: the host
-// of a name that is a URL, else the name itself. Two names for one host are
-// refused: which of them counted would be chance.
-func (s Settings) registryAuth() (map[string]criRegistryConfig, []*InvalidError) {
+// registryAuth returns the credentials under the names of config.toml. Of two names for
+// one host the last counts.
+func (s Settings) registryAuth() map[string]criRegistryConfig {
 	if len(s.RegistryCredentials) == 0 {
-		return nil, nil
+		return nil
 	}
-	var problems []*InvalidError
 	out := make(map[string]criRegistryConfig, len(s.RegistryCredentials))
-	from := make(map[string]string, len(s.RegistryCredentials))
 	for _, name := range sortedKeys(s.RegistryCredentials) {
-		host := name
-		if u, err := url.Parse(name); err == nil && u.Host != "" {
-			host = u.Host
-		}
-		if other, ok := from[host]; ok {
-			problems = append(problems, problem("settings.registryCredentials", "-node-registry-credentials-secret: %q and %q are one registry for containerd: keep one of them", other, name))
-			continue
-		}
-		from[host] = name
-		out[host] = criRegistryConfig{Auth: criAuth(s.RegistryCredentials[name])}
+		out[authHost(name)] = criRegistryConfig{Auth: criAuth(s.RegistryCredentials[name])}
 	}
-	return out, problems
+	return out
+}
+
+// authHost is the host of a name that is a URL, else the name itself.
+func authHost(name string) string {
+	if u, err := url.Parse(name); err == nil && u.Host != "" {
+		return u.Host
+	}
+	return name
 }
 
 func sortedKeys[V any](m map[string]V) []string {

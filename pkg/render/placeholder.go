@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"maps"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -12,8 +13,8 @@ import (
 )
 
 // The texts that stand for credentials in an OperatingSystemConfig. Each is
-// valid where it stands, so that whatever parses the result still can, and none
-// depends on the value it replaces. They are part of every digest: changing one
+// valid where it stands if what it replaces is, so that whatever parses the result
+// still can, and none depends on the value it replaces in any other way. They are part of every digest: changing one
 // changes the digests of all pools.
 const (
 	// placeholderBootstrapToken has the syntax of a bootstrap token:
@@ -29,6 +30,10 @@ const (
 	placeholderCloudConfig = "# placeholder\n"
 	// placeholderUserInfo stands before the "@" of a URL.
 	placeholderUserInfo = "placeholder:placeholder"
+	// placeholderUnescaped stands before the "@" of a proxy whose user and password no
+	// parser of URLs takes, and no parser takes it either: Warnings of settings without
+	// credentials tell of such a proxy too.
+	placeholderUnescaped = "placeholder:placeholder%"
 )
 
 // Credentials are the credentials of a generation other than its tokens. What is
@@ -36,6 +41,7 @@ const (
 type Credentials struct {
 	HTTPProxy                 string                        `json:"httpProxy,omitempty"`
 	NoProxy                   string                        `json:"noProxy,omitempty"`
+	InsecureRegistries        string                        `json:"insecureRegistries,omitempty"`
 	RegistryMirrors           string                        `json:"registryMirrors,omitempty"`
 	ContainerdRegistryMirrors []string                      `json:"containerdRegistryMirrors,omitempty"`
 	DownloadMirrors           map[string]string             `json:"downloadMirrors,omitempty"`
@@ -59,7 +65,7 @@ type RHELCredentials struct {
 
 // Empty reports whether there are none.
 func (c Credentials) Empty() bool {
-	return c.HTTPProxy == "" && c.NoProxy == "" && c.RegistryMirrors == "" && len(c.ContainerdRegistryMirrors) == 0 && len(c.DownloadMirrors) == 0 &&
+	return c.HTTPProxy == "" && c.NoProxy == "" && c.InsecureRegistries == "" && c.RegistryMirrors == "" && len(c.ContainerdRegistryMirrors) == 0 && len(c.DownloadMirrors) == 0 &&
 		len(c.RegistryCredentials) == 0 && c.RHEL == nil && c.OverwriteCloudConfig == "" && c.CloudConfig == ""
 }
 
@@ -73,8 +79,9 @@ func (in Input) Split() (Input, Credentials) {
 	out.Cluster = in.Cluster.withoutTokens(in.Settings.KubernetesCACert)
 
 	s := &out.Settings
-	c.HTTPProxy = hide(&s.NodeHTTPProxy, withoutUserInfo)
+	c.HTTPProxy = hide(&s.NodeHTTPProxy, withoutProxyUser)
 	c.NoProxy = hide(&s.NodeNoProxy, proxyList)
+	c.InsecureRegistries = hide(&s.NodeInsecureRegistries, proxyList)
 	c.RegistryMirrors = hide(&s.NodeRegistryMirrors, mirrorList)
 	mirrors := make([]string, len(s.NodeContainerdRegistryMirrors))
 	for i, m := range s.NodeContainerdRegistryMirrors {
@@ -141,6 +148,7 @@ func (in Input) WithCredentials(c Credentials) Input {
 	s := &in.Settings
 	back(&s.NodeHTTPProxy, c.HTTPProxy)
 	back(&s.NodeNoProxy, c.NoProxy)
+	back(&s.NodeInsecureRegistries, c.InsecureRegistries)
 	back(&s.NodeRegistryMirrors, c.RegistryMirrors)
 	if len(c.ContainerdRegistryMirrors) > 0 {
 		s.NodeContainerdRegistryMirrors = slices.Clone(c.ContainerdRegistryMirrors)
@@ -214,7 +222,9 @@ func hide(value *string, hidden func(string) string) (was string) {
 	return was
 }
 
-func hasPlaceholder(s string) bool { return strings.Contains(s, placeholderUserInfo+"@") }
+func hasPlaceholder(s string) bool {
+	return strings.Contains(s, placeholderUserInfo+"@") || strings.Contains(s, placeholderUnescaped+"@")
+}
 
 // proxyList and mirrorList hide user-info in the items of a comma list.
 func proxyList(list string) string  { return eachItem(list, withoutUserInfo) }
@@ -243,35 +253,54 @@ func mirrorItem(item string) string {
 // mirrorFlag hides user-info in "registry=url".
 func mirrorFlag(item string) string {
 	name, mirror, ok := strings.Cut(item, "=")
-	if !ok {
+	if !ok || userInfoInName(name, mirror) {
 		return withoutUserInfo(item)
 	}
 	return name + "=" + withoutUserInfo(mirror)
 }
 
-// withoutUserInfo replaces the user-info of a URL. Where there is no scheme, or
-// no parser understands the URL, everything up to the last "@" goes.
+// userInfoInName reports whether the "=" of "registry=url" may be one of a password.
+func userInfoInName(name, mirror string) bool {
+	return strings.Contains(name, "@") || strings.Contains(name, "://") && strings.Contains(mirror, "@")
+}
+
+// withoutUserInfo replaces the user-info of a URL.
 func withoutUserInfo(s string) string {
-	last := strings.LastIndex(s, "@")
-	if last < 0 {
+	scheme, _, rest, ok := cutUserInfo(s)
+	if !ok {
 		return s
 	}
-	scheme, rest, ok := strings.Cut(s, "://")
-	if !ok || strings.Contains(scheme, "@") {
-		return placeholderUserInfo + s[last:]
+	return scheme + placeholderUserInfo + rest
+}
+
+// withoutProxyUser replaces the user-info of a proxy.
+func withoutProxyUser(s string) string {
+	scheme, userInfo, rest, ok := cutUserInfo(s)
+	if ok && scheme != "" && !isUserInfo(userInfo) {
+		return scheme + placeholderUnescaped + rest
 	}
-	if _, err := url.Parse(strings.TrimSpace(s)); err != nil {
-		return scheme + "://" + placeholderUserInfo + s[last:]
-	}
-	end := strings.IndexAny(rest, "/?#")
-	if end < 0 {
-		end = len(rest)
-	}
-	at := strings.LastIndex(rest[:end], "@")
+	return withoutUserInfo(s)
+}
+
+// urlScheme is what a URL with a scheme begins with (RFC 3986, section 3.1).
+var urlScheme = regexp.MustCompile(`^\s*[A-Za-z][A-Za-z0-9+.-]*://`)
+
+// cutUserInfo cuts a URL, with or without a scheme, before its user-info and at the "@"
+// behind it, which is the last one: whoever does not escape a password may have any
+// character in it, "/", "?" and "#" too.
+func cutUserInfo(s string) (scheme, userInfo, rest string, ok bool) {
+	at := strings.LastIndexByte(s, '@')
 	if at < 0 {
-		return s
+		return "", "", s, false
 	}
-	return scheme + "://" + placeholderUserInfo + rest[at:]
+	scheme = urlScheme.FindString(s)
+	return scheme, s[len(scheme):at], s[at:], true
+}
+
+// isUserInfo reports whether s is the user-info of a URL, as a parser takes it.
+func isUserInfo(s string) bool {
+	u, err := url.Parse("http://" + s + "@host")
+	return err == nil && u.Host == "host"
 }
 
 // kubeconfig is the one form of client configuration that nodes start with. Its

@@ -41,9 +41,55 @@ type registry struct {
 // mirrorEntry is an entry of -node-registry-mirrors that names its registry.
 var mirrorEntry = regexp.MustCompile(`^([a-zA-Z0-9.-]+)=(.*)`)
 
+// mirror is one entry of a flag with mirrors.
+type mirror struct {
+	flag, field string
+	registry    string
+	url         string
+	shown       string // the entry as it was written, without user and password
+}
+
+const (
+	repeatableFlag = "-node-containerd-registry-mirrors"
+	commaFlag      = "-node-registry-mirrors"
+	insecureFlag   = "-node-insecure-registries"
+)
+
+// mirrors returns the entries of both flags, in the order in which nodes try them.
+func (s Settings) mirrors() (out []mirror, problems []*InvalidError) {
+	for i, text := range s.NodeContainerdRegistryMirrors {
+		m := mirror{flag: repeatableFlag, field: "settings.nodeContainerdRegistryMirrors[" + strconv.Itoa(i) + "]"}
+		var ok bool
+		m.registry, m.url, ok = strings.Cut(text, "=")
+		// It may hold a password, so it is not quoted.
+		if !ok || userInfoInName(m.registry, m.url) {
+			problems = append(problems, problem(m.field, "%s: write it as registry=url", m.flag))
+			continue
+		}
+		m.shown = m.registry + "=" + notShown(m.url)
+		out = append(out, m)
+	}
+	for _, text := range commaList(s.NodeRegistryMirrors) {
+		m := mirror{flag: commaFlag, field: "settings.nodeRegistryMirrors", registry: dockerHub, url: text, shown: notShown(text)}
+		if match := mirrorEntry.FindStringSubmatch(text); match != nil {
+			m.registry, m.url, m.shown = match[1], match[2], match[1]+"="+notShown(match[2])
+		}
+		if !strings.HasPrefix(m.url, "http") {
+			m.url = "https://" + m.url
+		}
+		if _, err := url.Parse(m.url); err != nil { // contract 4.3; the cause would quote a password
+			problems = append(problems, problem(m.field, "%s: mirror of %q: its address is no URL", m.flag, m.registry))
+			continue
+		}
+		out = append(out, m)
+	}
+	return out, problems
+}
+
 // registries returns the registries that need a hosts.toml, by path. Their
 // endpoints are in the order in which the flags name them, since containerd
-// tries them in the order of the file.
+// tries them in the order of the file. Of those that share a path nodes get the last by
+// name (contract 4.4).
 func (s Settings) registries() ([]registry, []*InvalidError) {
 	byName := map[string]*registry{}
 	get := func(name string) *registry {
@@ -52,59 +98,28 @@ func (s Settings) registries() ([]registry, []*InvalidError) {
 		}
 		return byName[name]
 	}
-	var problems []*InvalidError
-	add := func(field, flag, name, mirror string) {
-		ep, err := parseMirror(mirror)
+	mirrors, problems := s.mirrors()
+	for _, m := range mirrors {
+		ep, err := parseMirror(m.url)
 		if err != nil {
-			problems = append(problems, problem(field, "%s: mirror of %q: %w", flag, name, err))
-			return
+			problems = append(problems, problem(m.field, "%s: mirror of %q: %w", m.flag, m.registry, err))
+			continue
 		}
-		r := get(name)
+		r := get(m.registry)
 		same := func(e endpoint) bool { return e.url == ep.url }
 		if i := slices.IndexFunc(r.endpoints, same); i >= 0 {
 			r.endpoints[i] = ep // a table may stand only once; the later entry counts
-			return
-		}
-		r.endpoints = append(r.endpoints, ep)
-	}
-	for i, m := range s.NodeContainerdRegistryMirrors {
-		name, mirror, ok := strings.Cut(m, "=")
-		// A name that looks like an address is an entry without its registry; it
-		// may hold a password, so it is not quoted.
-		if !ok || name == "" || mirror == "" || strings.Contains(name, "://") || strings.Contains(name, "@") {
-			problems = append(problems, problem("settings.nodeContainerdRegistryMirrors["+strconv.Itoa(i)+"]",
-				"-node-containerd-registry-mirrors: write it as registry=url"))
 			continue
 		}
-		add("settings.nodeContainerdRegistryMirrors["+strconv.Itoa(i)+"]", "-node-containerd-registry-mirrors", name, mirror)
-	}
-	for _, m := range commaList(s.NodeRegistryMirrors) {
-		name := dockerHub
-		if match := mirrorEntry.FindStringSubmatch(m); match != nil {
-			name, m = match[1], match[2]
-		}
-		if !strings.HasPrefix(m, "http") {
-			m = "https://" + m
-		}
-		add("settings.nodeRegistryMirrors", "-node-registry-mirrors", name, m)
+		r.endpoints = append(r.endpoints, ep)
 	}
 	for _, name := range commaList(s.NodeInsecureRegistries) {
 		get(name).insecure = true
 	}
 
 	byDir := map[string]*registry{}
-	names := make([]string, 0, len(byName))
-	for name := range byName {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
-		r := byName[name]
-		if other := byDir[r.dir()]; other != nil {
-			problems = append(problems, problem("settings", "registries %q and %q share the file %s: containerd knows hosts only, so name one of them in the flags", other.name, name, r.path()))
-			continue
-		}
-		byDir[r.dir()] = r
+	for _, name := range sortedKeys(byName) {
+		byDir[byName[name].dir()] = byName[name]
 	}
 	if hub := byDir[dockerHub]; hub == nil {
 		byDir[dockerHub] = &registry{name: dockerHub, endpoints: []endpoint{{url: dockerHubEndpoint}}}
@@ -122,13 +137,13 @@ func (s Settings) registries() ([]registry, []*InvalidError) {
 // parseMirror takes the parameter `kubermatic` out of a mirror's URL; its value
 // is a query string of its own. A URL without it is kept byte for byte.
 func parseMirror(mirror string) (endpoint, error) {
-	if !strings.Contains(mirror, "kubermatic") && !strings.Contains(mirror, "://") {
-		return endpoint{url: mirror}, nil // "10.0.0.1:5000" is no URL, and containerd takes it
+	if !strings.Contains(mirror, "kubermatic") {
+		return endpoint{url: mirror}, nil
 	}
 	u, err := url.Parse(mirror)
-	if err != nil {
+	if _, userInfo, _, ok := cutUserInfo(mirror); err != nil || ok && !isUserInfo(userInfo) {
 		// The parser's message quotes the URL, which may hold a password.
-		return endpoint{}, errors.New("its address is no URL")
+		return endpoint{}, errors.New("its address is no URL, which one with the parameter \"kubermatic\" has to be: percent-encode user and password")
 	}
 	query := u.Query()
 	if !query.Has("kubermatic") {

@@ -42,6 +42,15 @@ func TestHostsFiles(t *testing.T) {
 		"a mirror given twice stands once":  {repeatable: []string{"r=https://z", "r=https://a", "r=https://z"}, want: map[string]string{"r": host("r", "https://z") + host("", "https://a")}},
 		"the path stays in server":          {repeatable: []string{"r.tld/sub=https://m"}, want: map[string]string{"r.tld": host("r.tld/sub", "https://m")}},
 		"a path of docker.io is docker.io":  {repeatable: []string{"docker.io/library=https://m"}, want: map[string]string{"docker.io": host("https://registry-1.docker.io", "https://m")}},
+		"no mirror":                         {repeatable: []string{"x.io="}, want: map[string]string{"x.io": host("x.io", "")}},
+		"no mirror, by the comma flag":      {mirrors: "x.io=", want: map[string]string{"x.io": host("x.io", "https://")}},
+		"no registry":                       {repeatable: []string{"=https://k"}, want: map[string]string{"": host("", "https://k")}},
+		"no registry, by the comma flag":    {mirrors: "=https://k", want: map[string]string{"docker.io": host("https://registry-1.docker.io", "https://=https://k")}},
+		"a registry that is a URL":          {repeatable: []string{"https://x.io=https://k"}, want: map[string]string{"https:": host("https://x.io", "https://k")}},
+		"mirrors that are no hosts":         {repeatable: []string{"x.io=https://bad host", "x.io=https://h:port", "x.io=https://u:p%x@h", "x.io=https://h\n"}, want: map[string]string{"x.io": host("x.io", "https://bad host") + host("", "https://h:port") + host("", "https://u:p%x@h") + host("", `https://h\u000a`)}},
+		"of one host the last counts":       {repeatable: []string{"r.tld/b=https://b", "r.tld/a=https://a"}, insecure: "r.tld", want: map[string]string{"r.tld": host("r.tld/b", "https://b")}},
+		"_default counts before *":          {repeatable: []string{"*=https://star", "_default=https://m"}, insecure: "*", want: map[string]string{"_default": host("", "https://m")}},
+		"a path of docker.io counts":        {repeatable: []string{"docker.io=https://a"}, insecure: "docker.io/x", want: map[string]string{"docker.io": hub + skip}},
 		"odd characters":                    {repeatable: []string{`a"b=https://m/\x`}, want: map[string]string{`a"b`: "server = \"a\\\"b\"\n\n[host.\"https://m/\\\\x\"]\ncapabilities = [\"pull\", \"resolve\"]\n"}},
 	}
 	for name, test := range tests {
@@ -77,16 +86,17 @@ func TestValidate(t *testing.T) {
 		settings Settings
 		want     []string
 	}{
-		"nothing set":              {},
-		"a mirror without =":       {Settings{NodeContainerdRegistryMirrors: []string{"quay.io"}}, []string{"-node-containerd-registry-mirrors: write it as registry=url"}},
-		"without its registry":     {Settings{NodeContainerdRegistryMirrors: []string{"https://user:canary=@m"}}, []string{"write it as registry=url"}},
-		"mirrors that are no URLs": {Settings{NodeContainerdRegistryMirrors: []string{"a=https://user:canary@[::1"}, NodeRegistryMirrors: "http://%zz"}, []string{`mirror of "a": its address is no URL`, `mirror of "docker.io": its address is no URL`}},
+		"nothing set":           {},
+		"a mirror without =":    {Settings{NodeContainerdRegistryMirrors: []string{"quay.io"}}, []string{"-node-containerd-registry-mirrors: write it as registry=url"}},
+		"without its registry":  {Settings{NodeContainerdRegistryMirrors: []string{"https://user:canary=@m"}}, []string{"write it as registry=url"}},
+		"a user for a registry": {Settings{NodeContainerdRegistryMirrors: []string{"user:canary@r=https://m"}}, []string{"write it as registry=url"}},
+		"mirrors that are no URLs": {Settings{NodeContainerdRegistryMirrors: []string{"a=https://user:canary=@[::1?kubermatic=x", "b=https://user:1#canary@m?kubermatic=x"}, NodeRegistryMirrors: "http://%zz,x.io=https://bad host,y.io:5000=https://m"},
+			[]string{`mirror of "docker.io": its address is no URL`, `mirror of "x.io": its address is no URL`, `mirror of "docker.io": its address is no URL`, `mirror of "a": its address is no URL, which`, `mirror of "b": its address is no URL, which`}},
 		"a parameter that is none": {Settings{NodeContainerdRegistryMirrors: []string{"a=https://m?kubermatic=%25zz"}}, []string{"is no query string"}},
-		"one file for two names":   {Settings{NodeInsecureRegistries: "r.tld/a,r.tld/b,*,_default"}, []string{`registries "*" and "_default" share the file`, `registries "r.tld/a" and "r.tld/b" share the file`}},
 		"DNS":                      {Settings{ClusterDNS: []string{"10.0.0.1", "::1", "dns.local", "10.0.0.256"}}, []string{`-cluster-dns: "dns.local"`, `"10.0.0.256"`}},
 		"a runtime":                {Settings{ContainerRuntime: "docker"}, []string{`-container-runtime: "docker" is not supported`}},
-		"a proxy that is no URL":   {Settings{NodeHTTPProxy: "http://user:canary/x@proxy"}, []string{"-node-http-proxy: the value is no URL"}},
-		"credentials for one host": {Settings{RegistryCredentials: map[string]RegistryCredential{"https://index.docker.io/v1/": {Auth: "canary"}, "index.docker.io": {Auth: "canary"}}}, []string{`"https://index.docker.io/v1/" and "index.docker.io" are one registry`}},
+		"a proxy in Latin-1":       {Settings{NodeHTTPProxy: "http://user:canary\xe4@proxy"}, []string{"-node-http-proxy: the value is no text in UTF-8"}},
+		"a proxy with a zero byte": {Settings{NodeHTTPProxy: "http://user:canary\x00@proxy"}, []string{"-node-http-proxy: the value is no text in UTF-8"}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

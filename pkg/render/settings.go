@@ -2,8 +2,8 @@ package render
 
 import (
 	"net"
-	"net/url"
 	"strings"
+	"unicode/utf8"
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 )
@@ -65,7 +65,7 @@ type RegistryCredential struct {
 }
 
 // Validate refuses settings no node could use, naming each flag. The messages
-// hold no credentials.
+// hold no credentials. Of what nodes can use, or do without, Warnings tells.
 func (s Settings) Validate() error {
 	var problems []*InvalidError
 	for _, ip := range s.ClusterDNS {
@@ -81,16 +81,12 @@ func (s Settings) Validate() error {
 			problems = append(problems, problem("settings.kubeletFeatureGates", "-node-kubelet-feature-gates: a gate has no name"))
 		}
 	}
-	if strings.Contains(s.NodeHTTPProxy, "://") {
-		if _, err := url.Parse(s.NodeHTTPProxy); err != nil {
-			problems = append(problems, problem("settings.nodeHTTPProxy", "-node-http-proxy: the value is no URL: percent-encode reserved characters in user and password"))
-		}
+	if !utf8.ValidString(s.NodeHTTPProxy) || strings.Contains(s.NodeHTTPProxy, "\x00") {
+		problems = append(problems, problem("settings.nodeHTTPProxy", "-node-http-proxy: the value is no text in UTF-8: write other bytes percent-encoded"))
 	}
 	problems = append(problems, checkIgnitionVersion("settings.ignitionVersion", "--ignition-version: ", s.IgnitionVersion)...)
 	problems = append(problems, s.checkDownloads()...)
 	_, more := s.registries()
-	problems = append(problems, more...)
-	_, more = s.registryAuth()
 	problems = append(problems, more...)
 	return one(problems)
 }

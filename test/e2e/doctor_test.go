@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -95,7 +96,8 @@ func TestDoctor(t *testing.T) {
 	p := &patient{system: newSystemOn(t, cluster.Start(t, cluster.Options{Audit: true}))}
 	first := p.git.push(map[string]string{"a.yaml": osp("osp-a", "v1.0.0", "echo one")})
 	p.source()
-	p.start("--leader-elect=true", "--disable-default-osps", "--cloud-provider-references=kube-system/allowed")
+	flags := []string{"--leader-elect=true", "--disable-default-osps", "--cloud-provider-references=kube-system/allowed"}
+	p.start(flags...)
 	p.ready(first)
 	p.pool("web", "osp-a")
 	p.served("web", "v1.0.0")
@@ -111,6 +113,7 @@ func TestDoctor(t *testing.T) {
 	p.run("namespace", func(*testing.T) { p.otherNamespace() })
 	p.run("policies", func(*testing.T) { p.brokenPolicies() })
 	p.run("git", func(*testing.T) { p.fromHere() })
+	p.run("settings", func(*testing.T) { p.doubtfulSettings(flags) })
 	p.pool("next", "osp-a")
 	p.served("next", "v1.0.0")
 	p.healthy()
@@ -153,6 +156,31 @@ func (p *patient) asShown() {
 	}
 }
 
+// doubtfulSettings has a flag that can hardly do what was meant until pools have it, and
+// takes it back.
+func (p *patient) doubtfulSettings(flags []string) {
+	for _, doubtful := range []bool{true, false} {
+		p.stop()
+		if doubtful {
+			p.start(append(slices.Clone(flags), "--node-http-proxy=http://canary:canary-p%ssword@proxy.example.com:3128 ")...)
+		} else {
+			p.start(flags...)
+		}
+		p.eventually("pools to have the settings", func() error {
+			_, report := p.doctor()
+			found := slices.ContainsFunc(report.Findings, func(f doctor.Finding) bool { return f.Check == "settings" && f.Level == doctor.Warning })
+			if found != doubtful {
+				return fmt.Errorf("a setting is doubtful: %t", found)
+			}
+			return nil
+		})
+		if doubtful {
+			p.finds(doctor.Warning, "settings", `-node-http-proxy "http://(not shown)@proxy.example.com:3128 ", which pools have: its user and password are not percent-encoded`)
+		}
+	}
+	p.served("web", "v1.0.0")
+}
+
 // noSecret looks for every credential of the cluster in what was printed (security.md 14
 // and 15).
 func (p *patient) noSecret() {
@@ -184,7 +212,7 @@ func (p *patient) noSecret() {
 }
 
 // canaries are credentials that the test gave away.
-var canaries = []string{"canary-password", "canary-known"}
+var canaries = []string{"canary-password", "canary-known", "canary-p%ssword"}
 
 // asThePageSays compares docs/troubleshooting.md with what was found: each message there
 // was printed, and whatever was found is there.

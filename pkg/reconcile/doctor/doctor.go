@@ -93,7 +93,7 @@ func (d *Doctor) Examine(ctx context.Context) Report {
 	if w.answers(ctx) {
 		w.clocks()
 		for _, check := range []func(context.Context){
-			w.kinds, w.rights, w.controllerPolicies, w.namespace, w.leases, w.clusterInfo, w.sources, w.repositories, w.webhooks, w.policies, w.pools, w.references, w.tokens,
+			w.kinds, w.rights, w.controllerPolicies, w.namespace, w.leases, w.clusterInfo, w.sources, w.repositories, w.webhooks, w.policies, w.pools, w.references, w.settings, w.tokens,
 		} {
 			check(ctx)
 		}

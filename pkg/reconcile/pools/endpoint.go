@@ -179,6 +179,15 @@ func httpsPort(s discoveryv1.EndpointSlice) string {
 	return ""
 }
 
+// NodeSettings are the settings with the credentials of registries, without those where
+// there is an error.
+func (r *Reconciler) NodeSettings(ctx context.Context) (render.Settings, error) {
+	s := r.Settings
+	var err error
+	s.RegistryCredentials, err = r.registryCredentials(ctx)
+	return s, err
+}
+
 // registryCredentials reads the Secret of --node-registry-credentials-secret
 // (contract: section 4.2).
 func (r *Reconciler) registryCredentials(ctx context.Context) (map[string]render.RegistryCredential, error) {

@@ -21,6 +21,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/shard"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
 const (
@@ -51,6 +52,8 @@ type Rehearsal struct {
 	// Unallowed names the objects outside of its namespace that a pool refers to and that the
 	// controller may not read.
 	Unallowed func(md *cluster.MachineDeployment) []types.NamespacedName
+	// Settings are what nodes get beside their profile.
+	Settings func(context.Context) (render.Settings, error)
 	// Nodes writes down where nodes come from; nil where the kind for that is not installed.
 	Nodes crreconcile.Reconciler
 }

@@ -21,11 +21,15 @@ import (
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
 // Report is what the controller would do. It holds names, never values: no content of a
 // Secret, no credential.
 type Report struct {
+	// Settings are flags, and what the Secret of a flag holds, that can hardly do what was
+	// meant.
+	Settings []render.Warning `json:"settings"`
 	// Sources are the ProfileSources, by name.
 	Sources []Source `json:"sources"`
 	// Pools are by "namespace/name".
@@ -164,7 +168,11 @@ func (r *Rehearsal) report(ctx context.Context, failed map[string]error) (*Repor
 	acts := slices.Clone(r.World.acts)
 	r.World.mu.Unlock()
 	all := &told{subjects: map[string]*Subject{}, replaced: map[string]bool{}}
-	out := &Report{Sources: []Source{}, Pools: []Pool{}, Nodes: []Subject{}, References: []string{}, Writes: r.World.count()}
+	out := &Report{Settings: []render.Warning{}, Sources: []Source{}, Pools: []Pool{}, Nodes: []Subject{}, References: []string{}, Writes: r.World.count()}
+	if r.Settings != nil {
+		settings, _ := r.Settings(ctx) // pools tell what is wrong with the Secret
+		out.Settings = append(out.Settings, settings.Warnings()...)
+	}
 	for _, a := range acts {
 		all.take(a, r.write(a))
 	}

@@ -11,6 +11,9 @@ import (
 func (r *Report) Text() string {
 	var b strings.Builder
 	b.WriteString("Nothing was written. The controller would do this with these flags:\n")
+	for _, w := range r.Settings {
+		fmt.Fprintf(&b, "\nWARNING: %s\n", w)
+	}
 	for _, s := range r.Sources {
 		state := "not ready"
 		if s.Ready {

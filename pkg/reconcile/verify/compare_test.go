@@ -88,18 +88,19 @@ func TestCompareTextHidesKeys(t *testing.T) {
 // 15, 28).
 func TestDiffer(t *testing.T) {
 	for name, c := range map[string]struct{ have, want string }{
-		"a node's token":       {"Bearer eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJub2RlIn0.c2ln", "Bearer " + hidden},
-		"a kubelet's token":    {"x abcdef.0123456789abcdef y", "x " + hidden + " y"},
-		"a user in a URL":      {"https://user:canary@proxy.example.com", "https://" + hidden + "@proxy.example.com"},
-		"a password":           {`password: "canary"`, "password: " + hidden},
-		"a private key":        {"a -----BEGIN RSA PRIVATE KEY-----\ncanary", "a " + hidden},
-		"a longer name":        {"AWS_SECRET_ACCESS_KEY=canary", "AWS_SECRET_ACCESS_KEY=" + hidden},
-		"an escape":            {"a\x1b[31mb", "a[31mb"},
-		"a long text":          {strings.Repeat("a", 400), strings.Repeat("a", maxShown-len("…")) + "…"},
-		"nothing":              {"", nothing},
-		"what cannot be seen":  {"want\x00", hidden},
-		"what is no secret":    {"echo the secrets of life", "echo the secrets of life"},
-		"a digest stays whole": {"v1:sha256:" + strings.Repeat("0a", 32), "v1:sha256:" + strings.Repeat("0a", 32)},
+		"a node's token":        {"Bearer eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJub2RlIn0.c2ln", "Bearer " + hidden},
+		"a kubelet's token":     {"x abcdef.0123456789abcdef y", "x " + hidden + " y"},
+		"a user in a URL":       {"https://user:canary@proxy.example.com", "https://" + hidden + "@proxy.example.com"},
+		"a slash in a password": {"a https://user:p/c@nary@proxy.example.com b", "a https://" + hidden + "@proxy.example.com b"},
+		"a password":            {`password: "canary"`, "password: " + hidden},
+		"a private key":         {"a -----BEGIN RSA PRIVATE KEY-----\ncanary", "a " + hidden},
+		"a longer name":         {"AWS_SECRET_ACCESS_KEY=canary", "AWS_SECRET_ACCESS_KEY=" + hidden},
+		"an escape":             {"a\x1b[31mb", "a[31mb"},
+		"a long text":           {strings.Repeat("a", 400), strings.Repeat("a", maxShown-len("…")) + "…"},
+		"nothing":               {"", nothing},
+		"what cannot be seen":   {"want\x00", hidden},
+		"what is no secret":     {"echo the secrets of life", "echo the secrets of life"},
+		"a digest stays whole":  {"v1:sha256:" + strings.Repeat("0a", 32), "v1:sha256:" + strings.Repeat("0a", 32)},
 	} {
 		if d := differ("x", 0, "want", c.have); d.Found != c.want {
 			t.Errorf("%s: got %q, want %q", name, d.Found, c.want)

@@ -25,8 +25,10 @@ var (
 	// bootstrapToken is a kubelet's:
 	// https://kubernetes.io/docs/reference/access-authn-authz/bootstrap-tokens/
 	bootstrapToken = regexp.MustCompile(`\b[a-z0-9]{6}\.[a-z0-9]{16}\b`)
-	userInfo       = regexp.MustCompile(`://[^/\s@]+@`)
-	privateKey     = regexp.MustCompile(`(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY( BLOCK)?-----.*`)
+	// userInfo ends at the last "@", for a password may have any character that nobody
+	// escaped.
+	userInfo   = regexp.MustCompile(`://\S+@`)
+	privateKey = regexp.MustCompile(`(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY( BLOCK)?-----.*`)
 	// assignedKey is what is called by a word more: "AWS_SECRET_ACCESS_KEY=".
 	assignedKey = regexp.MustCompile(`(?i)((?:password|passwd|token|secret|credential|access[_-]?key|private[_-]?key)[\w-]*["']?\s*[:=]\s*)\S.*`)
 	assigned    = regexp.MustCompile(`(?i)((?:password|passwd|token|secret|api[_-]?key|bearer|authorization)["']?\s*[:= ]\s*)\S.*`)

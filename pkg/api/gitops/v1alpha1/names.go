@@ -399,6 +399,8 @@ const (
 	// EventOriginUnknown: who applied a profile does not say from which revision, or cannot
 	// be asked.
 	EventOriginUnknown = "OriginUnknown"
+	// EventSettingDoubtful: nodes get a setting that can hardly do what was meant.
+	EventSettingDoubtful = "SettingDoubtful"
 	// EventNameCollision: another pool owns the names of this one, or a ProfileSource
 	// stands where the built-in profiles belong.
 	EventNameCollision = "NameCollision"

@@ -1,0 +1,65 @@
+package doctor
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
+)
+
+const checkSettings = "settings"
+
+// settings tells of flags that nodes get although they can hardly do what was meant. The
+// flags of the controller are not known here: pools keep what they were made from, without
+// credentials.
+func (w *ward) settings(ctx context.Context) {
+	s := w.takeStock(ctx, checkSettings)
+	if s == nil {
+		return
+	}
+	digests, told := map[string]bool{}, map[string]bool{}
+	for _, osc := range s.configs {
+		var rec render.Record
+		if json.Unmarshal([]byte(osc.Annotations[api.AnnotationRecord]), &rec) == nil && rec.SettingsDigest != "" {
+			digests[rec.SettingsDigest] = true
+		}
+	}
+	read := 0
+	for _, digest := range slices.Sorted(maps.Keys(digests)) {
+		key := types.NamespacedName{Namespace: w.Namespace, Name: pools.SettingsName(digest)}
+		var cm corev1.ConfigMap
+		if err := w.Management.Client.Get(ctx, key, &cm); err != nil {
+			w.unread(checkSettings, w.Management, "ConfigMap "+key.String(), err)
+			continue
+		}
+		var kept struct {
+			Settings render.Settings `json:"settings"`
+		}
+		if err := json.Unmarshal([]byte(cm.Data[pools.SettingsKey]), &kept); err != nil {
+			w.unread(checkSettings, w.Management, "what ConfigMap "+key.String()+" holds", err)
+			continue
+		}
+		read++
+		for _, doubt := range kept.Settings.Warnings() {
+			if told[doubt.String()] {
+				continue
+			}
+			told[doubt.String()] = true
+			w.tell(Finding{
+				Check: checkSettings, Level: Warning, Cluster: w.in(w.Management),
+				Found: fmt.Sprintf("%s %q, which pools have: %s", doubt.Setting, doubt.Value, doubt.Problem), Do: doubt.Remedy,
+			})
+		}
+	}
+	if read > 0 && len(told) == 0 {
+		w.tell(Finding{Check: checkSettings, Level: OK, Cluster: w.in(w.Management), Found: "no setting that pools have is doubtful"})
+	}
+}
