@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+	"golang.org/x/sync/semaphore"
 )
 
 // mirror is one bare repository on disk:
@@ -28,7 +29,7 @@ import (
 type mirror struct {
 	dir   string
 	lines Lines
-	busy  chan struct{} // holds one value while a fetch is under way
+	idle  *semaphore.Weighted // one fetch at a time
 
 	mu      sync.Mutex
 	current *objects
@@ -44,19 +45,8 @@ type mirror struct {
 }
 
 func newMirror(dir string) *mirror {
-	return &mirror{dir: dir, busy: make(chan struct{}, 1), current: newObjects(nil)}
+	return &mirror{dir: dir, idle: semaphore.NewWeighted(1), current: newObjects(nil)}
 }
-
-func (m *mirror) acquire(ctx context.Context) error {
-	select {
-	case m.busy <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func (m *mirror) release() { <-m.busy }
 
 // keep notes how long the mirror is wanted.
 func (m *mirror) keep(t target) {
@@ -67,12 +57,10 @@ func (m *mirror) keep(t target) {
 
 // sweep deletes the mirror if nobody wants it.
 func (m *mirror) sweep(unused time.Duration) error {
-	select {
-	case m.busy <- struct{}{}:
-		defer m.release()
-	default:
+	if !m.idle.TryAcquire(1) {
 		return nil
 	}
+	defer m.idle.Release(1)
 	if !m.until.IsZero() {
 		if time.Now().Before(m.until) {
 			return nil
