@@ -247,12 +247,14 @@ func TestManyBranches(t *testing.T) {
 	s, r, m := newServer(t), newRepo(t), newMirrors(t)
 	r.commit("a.yaml", "a: 0\n")
 	var branches []string
+	var stream strings.Builder
 	for i := range 2*maxPacks + 3 {
 		branch := fmt.Sprintf("branch-%d", i)
-		r.git("checkout", "--quiet", "-b", branch, "main")
-		r.commit("a.yaml", fmt.Sprintf("a: %d\n", i))
+		content := fmt.Sprintf("a: %d\n", i)
+		fmt.Fprintf(&stream, "commit refs/heads/%s\ncommitter A <a@x> 1700000000 +0000\ndata 0\nfrom refs/heads/main^0\nM 100644 inline a.yaml\ndata %d\n%s\n", branch, len(content), content)
 		branches = append(branches, branch)
 	}
+	gitInput(t, r.dir, strings.NewReader(stream.String()), "fast-import", "--quiet")
 	remote := Remote{URL: s.push(r, "repo.git")}
 	look := func() {
 		for _, branch := range branches {
