@@ -29,7 +29,7 @@ func scanPack(r io.Reader) (found *packEntries, err error) {
 		return scan.packEntries, nil
 	case errors.As(err, &ours):
 		return nil, err
-	case stream.err == io.EOF:
+	case errors.Is(stream.err, io.EOF):
 		return nil, io.ErrUnexpectedEOF
 	case stream.err != nil:
 		return nil, stream.err
