@@ -14,6 +14,15 @@
 // Directory.Read, Repository.Read for any revision of a local one, and
 // Embedded.Read. What a stranger's server may do to us is bounded in limits.go.
 //
+// Git's formats are read and written by go-git. What is ours beside it, because it does
+// not do what is needed:
+//   - The order in which the deltas of a pack are resolved: see packEntries.indexPack.
+//   - Ignore rules. Of the 68 patterns of TestIgnoreIsGits the matcher that go-git and
+//     fluxcd/pkg/sourceignore v0.19.0 share takes 17 for something else than git does, such
+//     as [!a].yaml, x[[:digit:]].yaml, **/a/b.yaml and *, !*/, !keep.yaml on three lines.
+//   - Caches that are bounded by bytes or changes: k8s.io/utils/lru counts entries.
+//   - Connections: go-git takes no dialer that checks addresses.
+//
 // The way to a server is in dial.go (which addresses are connected to, and what
 // that means behind a proxy), wire.go (over http), ssh.go and proxy.go; who we are
 // to it in auth.go and githubapp.go. Nothing of the environment has a say in that:

@@ -271,7 +271,7 @@ func TestSweepOfMirrorsThatAreKept(t *testing.T) {
 	mustFetch(t, m, Remote{URL: url, Key: "today", Keep: time.Nanosecond}) // another source, that looks more often
 	mustFetch(t, m, Remote{URL: url, Key: "yesterday", Keep: time.Nanosecond})
 	fetched := m.mirror(target{Remote: Remote{Key: "yesterday"}, location: location{repository: url}}.id())
-	if err := fetched.acquire(t.Context()); err != nil {
+	if err := fetched.idle.Acquire(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}
 	sweep := func(want int) {
@@ -284,7 +284,7 @@ func TestSweepOfMirrorsThatAreKept(t *testing.T) {
 		}
 	}
 	sweep(2)
-	fetched.release()
+	fetched.idle.Release(1)
 	sweep(1)
 	// The next process knows nothing of what was wanted.
 	if err := (&Mirrors{Dir: m.Dir}).Sweep(time.Hour); err != nil {

@@ -3,14 +3,9 @@ package source
 import (
 	"bytes"
 	"context"
-	"crypto"
-	"crypto/rand"
 	"crypto/rsa"
 	"crypto/sha256"
-	"crypto/x509"
-	"encoding/base64"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -21,6 +16,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/golang-jwt/jwt/v5"
 )
 
 // GitHubAppSecret is what a GitHubApp is made from, each under the name that it has
@@ -82,8 +79,8 @@ func ParseGitHubApp(s GitHubAppSecret) (*GitHubApp, error) {
 		return nil, fail(ErrInvalid, "githubAppInstallationID is no number; it is the end of the URL of the installation's settings")
 	}
 	var err error
-	if app.key, err = parseRSA(s.PrivateKey); err != nil {
-		return nil, err
+	if app.key, err = jwt.ParseRSAPrivateKeyFromPEM(s.PrivateKey); err != nil {
+		return nil, fail(ErrInvalid, "githubAppPrivateKey is not an RSA private key in PEM, as GitHub gives it out")
 	}
 	if app.api, err = githubURL(s.BaseURL); err != nil {
 		return nil, err
@@ -94,25 +91,6 @@ func ParseGitHubApp(s GitHubAppSecret) (*GitHubApp, error) {
 	}
 	h.Sum(app.digest[:0])
 	return app, nil
-}
-
-func parseRSA(text []byte) (*rsa.PrivateKey, error) {
-	wrong := fail(ErrInvalid, "githubAppPrivateKey is not an RSA private key in PEM, as GitHub gives it out")
-	block, _ := pem.Decode(text)
-	if block == nil {
-		return nil, wrong
-	}
-	if key, err := x509.ParsePKCS1PrivateKey(block.Bytes); err == nil {
-		return key, nil
-	}
-	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
-	if err != nil {
-		return nil, wrong
-	}
-	if key, ok := key.(*rsa.PrivateKey); ok {
-		return key, nil
-	}
-	return nil, wrong
 }
 
 // githubURL is the API's address. As Flux does it, that of an Enterprise Server may
@@ -252,20 +230,17 @@ func (a *GitHubApp) request(ctx context.Context, over *Transport, scope tokenSco
 	return readToken(res.Body)
 }
 
-// assertion is a JSON Web Token (RFC 7519), signed as RS256 (RFC 7518, section 3.3).
+// assertion is a JSON Web Token that proves who asks.
 func (a *GitHubApp) assertion(now time.Time) (string, error) {
-	claims, err := json.Marshal(map[string]any{"iss": a.id, "iat": now.Add(-assertionSkew).Unix(), "exp": now.Add(assertionLife).Unix()})
-	if err != nil {
-		return "", fmt.Errorf("encoding the proof for GitHub: %w", err)
-	}
-	encode := base64.RawURLEncoding.EncodeToString
-	text := encode([]byte(`{"alg":"RS256","typ":"JWT"}`)) + "." + encode(claims)
-	sum := sha256.Sum256([]byte(text))
-	signature, err := rsa.SignPKCS1v15(rand.Reader, a.key, crypto.SHA256, sum[:])
+	text, err := jwt.NewWithClaims(jwt.SigningMethodRS256, jwt.RegisteredClaims{
+		Issuer:    a.id,
+		IssuedAt:  jwt.NewNumericDate(now.Add(-assertionSkew)),
+		ExpiresAt: jwt.NewNumericDate(now.Add(assertionLife)),
+	}).SignedString(a.key)
 	if err != nil {
 		return "", fail(ErrInvalid, "githubAppPrivateKey cannot sign")
 	}
-	return text + "." + encode(signature), nil
+	return text, nil
 }
 
 // tokenStatusError is an answer other than a token.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
@@ -14,6 +15,32 @@ import (
 type packOrder struct {
 	wants, haves []plumbing.Hash
 	renew        bool // the pack replaces all others
+}
+
+// crowded tells that there are so many packs that the mirror should be fetched again.
+// That needs room for all of them a second time: on a disk that does not have it they
+// may become a few times as many.
+func (m *mirror) crowded() bool {
+	packs := m.reader().packs
+	return len(packs) >= maxPacks && (len(packs) >= maxCrowdedPacks || m.room(packs))
+}
+
+// room tells whether the disk has room for a copy of the packs. Where that cannot be
+// told, trying will.
+func (m *mirror) room(packs []*pack) bool {
+	var disk syscall.Statfs_t
+	if syscall.Statfs(m.dir, &disk) != nil {
+		return true
+	}
+	need := int64(0)
+	for _, p := range packs {
+		for _, ext := range []string{".pack", ".idx"} {
+			if info, err := os.Stat(filepath.Join(m.dir, "objects", "pack", p.name+ext)); err == nil {
+				need += info.Size()
+			}
+		}
+	}
+	return uint64(need)/uint64(disk.Bsize) < disk.Bavail
 }
 
 // fetchPack fetches one pack into a folder of its own and, once it is checked,
@@ -39,7 +66,7 @@ func (m *mirror) fetchPack(ctx context.Context, s *session, refs *packp.AdvRefs,
 		return writing(phaseIndex, err)
 	}
 	defer index.Close()
-	name, err := indexPack(ctx, pack, entries, index)
+	name, err := entries.indexPack(ctx, pack, maxDeltaBytes, index)
 	if err != nil {
 		return err
 	}

@@ -46,7 +46,8 @@ const (
 	maxObjectBytes      = 32 << 20  // 32 MiB: indexing a pack holds a few objects in memory
 	maxDeltaBytes       = 96 << 20  // 96 MiB: objects that indexing holds because more deltas build on them
 	maxInflatedBytes    = 8 << 30   // 8 GiB: all objects of a pack, inflated and hashed one by one; about a minute
-	maxPackObjects      = 1 << 20   // indexing a pack takes about 100 bytes of memory for each
+	maxChainBytes       = 256 << 20 // 256 MiB: deltas that build on each other, which go-git holds together to read the last
+	maxPackObjects      = 1 << 20   // indexing a pack takes about 200 bytes of memory for each
 	maxDeltaDepth       = 4095      // deltas that build on each other; git makes no more: https://git-scm.com/docs/git-pack-objects, --depth
 	maxHeaderBytes      = 64 << 10  // 64 KiB of HTTP header
 	maxTreeBytes        = 8 << 20   // 8 MiB: some 200,000 entries in one folder
@@ -69,10 +70,10 @@ const (
 	// maxTurns is how many mirrors are written and read at a time, and how many artifacts:
 	// the first fetch of a long history takes some 300 MiB of memory.
 	maxTurns = 4
-	// maxPacks is when the packs of a mirror become one: every push leaves one, and
+	// maxPacks is when a mirror is fetched again, as one pack: every push leaves one, and
 	// each costs a lookup per object and a file descriptor.
 	maxPacks = 48
-	// maxCrowdedPacks is when they do so although the disk seems to have no room for it.
+	// maxCrowdedPacks is when it is although the disk seems to have no room for it.
 	maxCrowdedPacks = 4 * maxPacks
 	// maxTips is how many heads a mirror remembers, to tell the server what it has.
 	maxTips = 32

@@ -1,7 +1,6 @@
 package source
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -17,8 +16,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Many pushes leave few packs: they are made one, beside the others, and nothing is
-// fetched a second time.
+// Many pushes leave few packs: once there are maxPacks, the next push fetches all of it
+// as one.
 func TestManyPushesBecomeOnePack(t *testing.T) {
 	t.Parallel()
 	s, r, m := newServer(t), newRepo(t), newMirrors(t)
@@ -26,7 +25,7 @@ func TestManyPushesBecomeOnePack(t *testing.T) {
 	remote := Remote{URL: s.push(r, "repo.git")}
 	first := mustFetch(t, m, remote)
 	var early *Snapshot
-	fewest, most := maxPacks, 0
+	fewest, most, whole := maxPacks, 0, 0
 	for i := range maxPacks + 5 {
 		// Every third push reverts to a content that is in an older pack.
 		r.commit("a.yaml", strings.Repeat("x", i%3+1)+"\n", "b.txt", noise(10))
@@ -34,7 +33,7 @@ func TestManyPushesBecomeOnePack(t *testing.T) {
 		var got *Snapshot
 		_, size := s.cost(func() { got = mustFetch(t, m, remote) })
 		if size > 10_000 {
-			t.Errorf("push %d made it fetch %d bytes", i, size)
+			whole++
 		}
 		if len(got.Line) != i+1 {
 			t.Fatalf("after %d pushes the line has %d steps", i+1, len(got.Line))
@@ -48,8 +47,11 @@ func TestManyPushesBecomeOnePack(t *testing.T) {
 			fewest = min(fewest, packs)
 		}
 	}
-	if most >= maxPacks || fewest != 1 {
+	if most != maxPacks || fewest != 1 {
 		t.Errorf("there were up to %d packs, and %d afterwards", most, fewest)
+	}
+	if whole != 1 {
+		t.Errorf("%d pushes made it fetch all of it", whole)
 	}
 	git(t, mirrorDir(t, m), "fsck", "--full", "--strict", "--no-dangling")
 	if left := len(glob(t, mirrorDir(t, m), "objects/pack/*")); left > 2*7 { // the one, and the six pushes since
@@ -98,9 +100,9 @@ func TestRewrittenHistoriesAreDropped(t *testing.T) {
 	}
 }
 
-// Killed at any point while many packs become one, the next process reads the same and
-// asks for nothing a second time.
-func TestKilledWhileMerging(t *testing.T) {
+// Killed at any point while one pack takes the place of many, the next process reads the
+// same.
+func TestKilledWhileFetchedAgain(t *testing.T) {
 	t.Parallel()
 	s, r, m := newServer(t), newRepo(t), newMirrors(t)
 	remote := Remote{}
@@ -115,18 +117,15 @@ func TestKilledWhileMerging(t *testing.T) {
 	if err := os.CopyFS(before, os.DirFS(mirrorDir(t, m))); err != nil {
 		t.Fatal(err)
 	}
-	if err := m.open[id].merge(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	merged := glob(t, mirrorDir(t, m), "objects/pack/*") // the index, then the pack
-	if len(merged) != 2 {
-		t.Fatalf("there are %v", merged)
-	}
 	var old []string // each pack, then its index, as they are removed
 	for _, pack := range glob(t, before, "objects/pack/*.pack") {
 		old = append(old, pack, strings.TrimSuffix(pack, ".pack")+".idx")
 	}
-	for done := range len(merged) + len(old) + 1 {
+	packs := t.TempDir()
+	objects := git(t, before, "rev-list", "--objects", string(want.Head)) + "\n"
+	gitInput(t, before, strings.NewReader(objects), "pack-objects", "--quiet", filepath.Join(packs, "pack"))
+	placed := append(glob(t, packs, "*.idx"), glob(t, packs, "*.pack")...)
+	for done := range len(placed) + 1 + len(old) + 1 {
 		next := newMirrors(t)
 		dir := filepath.Join(next.Dir, id)
 		if err := os.CopyFS(dir, os.DirFS(before)); err != nil {
@@ -135,22 +134,23 @@ func TestKilledWhileMerging(t *testing.T) {
 		if err := errors.Join(os.Chmod(dir, 0o700), os.Mkdir(filepath.Join(dir, "incoming-1"), 0o700)); err != nil {
 			t.Fatal(err)
 		}
-		for _, file := range merged[:min(done, len(merged))] {
+		for _, file := range placed[:min(done, len(placed))] {
 			data, err := os.ReadFile(file)
 			if err = errors.Join(err, os.WriteFile(filepath.Join(dir, "objects/pack", filepath.Base(file)), data, 0o600)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		for _, file := range old[:max(0, done-len(merged))] {
+		if done > len(placed) { // the tips are forgotten before a pack goes
+			if err := os.WriteFile(filepath.Join(dir, "packed-refs"), []byte("# pack-refs with: \n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, file := range old[:max(0, done-len(placed)-1)] {
 			if err := os.Remove(filepath.Join(dir, "objects/pack", filepath.Base(file))); err != nil {
 				t.Fatal(err)
 			}
 		}
-		var got *Snapshot
-		if requests, _ := s.cost(func() { got = mustFetch(t, next, remote) }); requests != 1 {
-			t.Errorf("after %d steps it took %d requests", done, requests)
-		}
-		if diff := cmp.Diff(want, got, snapshots); diff != "" {
+		if diff := cmp.Diff(want, mustFetch(t, next, remote), snapshots); diff != "" {
 			t.Errorf("after %d steps: %s", done, diff)
 		}
 		if left := globbed(t, dir, "incoming-*"); left != nil {
@@ -159,15 +159,14 @@ func TestKilledWhileMerging(t *testing.T) {
 	}
 }
 
-// A bit that changed in one of the packs is found when they are made one, and the
-// mirror begins anew.
-func TestDamageIsNotMerged(t *testing.T) {
+// A bit that changed in one of the packs is gone once the mirror was fetched again.
+func TestDamageIsFetchedAgain(t *testing.T) {
 	s, r, m := newServer(t), newRepo(t), newMirrors(t)
 	r.commit("noise.bin", noise(5000))
 	remote := Remote{URL: s.push(r, "repo.git")}
 	mustFetch(t, m, remote)
 	first := glob(t, mirrorDir(t, m), "objects/pack/*.pack")[0]
-	for i := range maxPacks {
+	for i := range maxPacks + 1 {
 		r.commit("a.yaml", strings.Repeat("x", i+1)+"\n")
 		s.push(r, "repo.git")
 		if i == maxPacks/2 {
@@ -186,56 +185,6 @@ func TestDamageIsNotMerged(t *testing.T) {
 		t.Error("the damaged pack is still there")
 	}
 	git(t, mirrorDir(t, m), "fsck", "--full", "--strict", "--no-dangling")
-}
-
-// security.md 6: of two objects, each of two packs builds one on the other. In one pack
-// each would build on the other, and who reads one of them would not come to an end.
-func TestTangledPacksAreNotMerged(t *testing.T) {
-	long, short := objectOf("blob", strings.Repeat("x", 100)), objectOf("blob", strings.Repeat("x", 50))
-	m := newMirror(filepath.Join(t.TempDir(), "mirror"))
-	if err := m.load(); err != nil {
-		t.Fatal(err)
-	}
-	installed(t, m, newPack(long).refDelta(long.rawID(), delta(100, 50, 0x80|0x10, 50)))
-	installed(t, m, newPack(short).refDelta(short.rawID(), delta(50, 100, 0x80|0x10, 50, 0x80|0x10, 50)))
-	if err := m.merge(t.Context()); !errors.Is(err, errTangled) {
-		t.Errorf("the packs became one: %v", err)
-	}
-	for _, o := range []object{long, short} {
-		if data, err := m.reader().blob(t.Context(), plumbing.NewHash(o.id())); err != nil || string(data) != o.content {
-			t.Errorf("reading %s: %q, %v", o.id(), data, err)
-		}
-	}
-}
-
-// installed puts a pack into a mirror.
-func installed(t *testing.T, m *mirror, p *packWriter) {
-	t.Helper()
-	dir := t.TempDir()
-	pack := filepath.Join(dir, "pack")
-	if err := os.WriteFile(pack, p.bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	f, err := os.Open(pack)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	entries, err := scanPack(bufio.NewReader(bytes.NewReader(p.bytes())))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var index bytes.Buffer
-	name, err := indexPack(t.Context(), f, entries, &index)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "idx"), index.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := m.install(dir, name, false); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // A server that names bases by their ids, as not every one can otherwise, is asked for
@@ -270,16 +219,16 @@ func TestManyPushesToAServerWithoutOffsets(t *testing.T) {
 		packs := m.open[filepath.Base(mirrorDir(t, m))].reader().packs
 		most = max(most, len(packs))
 		for _, p := range packs {
-			var all packEntries
-			if err := p.list(&all, 0); err != nil {
+			all, err := p.index.Entries()
+			if err != nil {
 				t.Fatal(err)
 			}
-			for _, e := range all.list {
+			for e, err := all.Next(); err == nil; e, err = all.Next() {
 				var first [1]byte
-				if _, err := p.file.ReadAt(first[:], e.offset); err != nil {
+				if _, err := p.file.ReadAt(first[:], int64(e.Offset)); err != nil {
 					t.Fatal(err)
 				}
-				named = named || first[0]>>4&7 == packRefDelta
+				named = named || plumbing.ObjectType(first[0]>>4&7) == plumbing.REFDeltaObject
 			}
 		}
 	}
@@ -292,9 +241,40 @@ func TestManyPushesToAServerWithoutOffsets(t *testing.T) {
 	git(t, mirrorDir(t, m), "fsck", "--full", "--strict", "--no-dangling")
 }
 
+// A mirror of many branches, each of which has a source, comes to rest.
+func TestManyBranches(t *testing.T) {
+	t.Parallel()
+	s, r, m := newServer(t), newRepo(t), newMirrors(t)
+	r.commit("a.yaml", "a: 0\n")
+	var branches []string
+	var stream strings.Builder
+	for i := range 2*maxPacks + 3 {
+		branch := fmt.Sprintf("branch-%d", i)
+		content := fmt.Sprintf("a: %d\n", i)
+		fmt.Fprintf(&stream, "commit refs/heads/%s\ncommitter A <a@x> 1700000000 +0000\ndata 0\nfrom refs/heads/main^0\nM 100644 inline a.yaml\ndata %d\n%s\n", branch, len(content), content)
+		branches = append(branches, branch)
+	}
+	gitInput(t, r.dir, strings.NewReader(stream.String()), "fast-import", "--quiet")
+	remote := Remote{URL: s.push(r, "repo.git")}
+	look := func() {
+		for _, branch := range branches {
+			of := remote
+			of.Branch = branch
+			mustFetch(t, m, of)
+		}
+	}
+	look()
+	if n := len(glob(t, mirrorDir(t, m), "objects/pack/*.pack")); n > maxPacks {
+		t.Errorf("there are %d packs", n)
+	}
+	if requests, _ := s.cost(look); requests != int64(len(branches)) {
+		t.Errorf("where nothing changed, %d looks took %d requests", len(branches), requests)
+	}
+}
+
 // Where the disk has no room for a second copy of the packs they stay as they are, and
 // what is pushed is fetched all the same.
-func TestNoRoomToMerge(t *testing.T) {
+func TestNoRoomToFetchAgain(t *testing.T) {
 	s, r, m := newServer(t), newRepo(t), newMirrors(t)
 	mountSmall(t, m.Dir)
 	r.commit("a.yaml", "a: 0\n", "noise.bin", noise(200_000))

@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+	"golang.org/x/sync/semaphore"
 )
 
 // mirror is one bare repository on disk:
@@ -28,7 +29,7 @@ import (
 type mirror struct {
 	dir   string
 	lines Lines
-	busy  chan struct{} // holds one value while a fetch is under way
+	idle  *semaphore.Weighted // one fetch at a time
 
 	mu      sync.Mutex
 	current *objects
@@ -44,19 +45,8 @@ type mirror struct {
 }
 
 func newMirror(dir string) *mirror {
-	return &mirror{dir: dir, busy: make(chan struct{}, 1), current: newObjects(nil)}
+	return &mirror{dir: dir, idle: semaphore.NewWeighted(1), current: newObjects(nil)}
 }
-
-func (m *mirror) acquire(ctx context.Context) error {
-	select {
-	case m.busy <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func (m *mirror) release() { <-m.busy }
 
 // keep notes how long the mirror is wanted.
 func (m *mirror) keep(t target) {
@@ -67,12 +57,10 @@ func (m *mirror) keep(t target) {
 
 // sweep deletes the mirror if nobody wants it.
 func (m *mirror) sweep(unused time.Duration) error {
-	select {
-	case m.busy <- struct{}{}:
-		defer m.release()
-	default:
+	if !m.idle.TryAcquire(1) {
 		return nil
 	}
+	defer m.idle.Release(1)
 	if !m.until.IsZero() {
 		if time.Now().Before(m.until) {
 			return nil
@@ -115,8 +103,13 @@ func (m *mirror) load() error {
 	if err := m.create(); err != nil {
 		return writing(phasePrepare, err)
 	}
-	opened, err := m.openAgain()
+	dir, err := os.OpenRoot(filepath.Join(m.dir, "objects"))
 	if err != nil {
+		return fmt.Errorf("%w: %w", errDamaged, err)
+	}
+	opened, err := openObjects(dir)
+	if err != nil {
+		dir.Close()
 		return err
 	}
 	if m.tips, err = m.readTips(); err != nil {
@@ -134,20 +127,6 @@ func (m *mirror) load() error {
 	defer m.mu.Unlock()
 	m.current = opened
 	return nil
-}
-
-// openAgain opens the packs that are there now.
-func (m *mirror) openAgain() (*objects, error) {
-	dir, err := os.OpenRoot(filepath.Join(m.dir, "objects"))
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errDamaged, err)
-	}
-	opened, err := openObjects(dir)
-	if err != nil {
-		dir.Close()
-		return nil, err
-	}
-	return opened, nil
 }
 
 // create makes what is missing of an empty bare repository and removes what a
@@ -251,15 +230,14 @@ func (m *mirror) hole(ctx context.Context, head plumbing.Hash) (plumbing.Hash, e
 
 // update fetches a head, and makes sure that its whole history came.
 func (m *mirror) update(ctx context.Context, s *session, refs *packp.AdvRefs, head plumbing.Hash, wants []plumbing.Hash) error {
-	var haves []plumbing.Hash
 	renew := m.crowded()
+	var haves, again []plumbing.Hash
+	var err error
 	if renew {
-		wants = slices.Compact(append(wants, advertised(refs, m.tips)...))
-	} else {
-		var err error
-		if haves, err = m.haves(ctx); err != nil {
-			return err
-		}
+		again = m.advertised(refs)
+		wants = slices.Compact(append(wants, again...))
+	} else if haves, err = m.haves(ctx); err != nil {
+		return err
 	}
 	ask := slices.DeleteFunc(slices.Clone(wants), func(id plumbing.Hash) bool { return slices.Contains(haves, id) })
 	if len(ask) > 0 {
@@ -276,10 +254,24 @@ func (m *mirror) update(ctx context.Context, s *session, refs *packp.AdvRefs, he
 	case !hole.IsZero():
 		return missing(hole)
 	}
-	if err := m.remember(ctx, head); err != nil {
-		return err
+	// Those of other sources stay known, or each of them would fetch a pack of its own now.
+	for _, id := range again {
+		hole, err := m.hole(ctx, id)
+		if err != nil {
+			return err
+		}
+		if !hole.IsZero() {
+			return missing(hole)
+		}
 	}
-	return m.tidy(ctx, refs, head)
+	tips := slices.DeleteFunc(append(slices.Clone(m.tips), again...), func(id plumbing.Hash) bool { return id == head })
+	return m.writeTips(append(tips, head))
+}
+
+// advertised are the heads that the server names and whose whole history is here.
+func (m *mirror) advertised(refs *packp.AdvRefs) []plumbing.Hash {
+	known := slices.DeleteFunc(heads(refs), func(id plumbing.Hash) bool { return !m.whole[id] })
+	return known[:min(len(known), maxWants)]
 }
 
 // haves are the commits to tell the server: the tips, the ones just before them,

@@ -59,10 +59,10 @@ func (m *Mirrors) fetch(ctx context.Context, r Remote) (*Snapshot, error) {
 	}
 	t.began = time.Now()
 	mirror := m.mirror(t.id())
-	if err := mirror.acquire(ctx); err != nil {
+	if err := mirror.idle.Acquire(ctx, 1); err != nil {
 		return nil, err
 	}
-	defer mirror.release()
+	defer mirror.idle.Release(1)
 	mirror.keep(t)
 	snapshot, err := m.syncOrShare(ctx, mirror, t)
 	if !isDamage(err) {

@@ -127,10 +127,12 @@ func checkTrailer(f *os.File, want [sha1cd.Size]byte) error {
 		return err
 	}
 	if got != want {
-		return errors.New("pack and index do not belong together")
+		return errTrailer
 	}
 	return nil
 }
+
+var errTrailer = errors.New("pack and index do not belong together")
 
 // lockable makes a file one that go-billy knows. Nobody locks what is only read.
 type lockable struct{ *os.File }

@@ -22,7 +22,6 @@ const (
 	phaseKnownHosts = "known_hosts"
 	phaseIndex      = "index"
 	phaseTips       = "tips"
-	phaseMerge      = "merge"
 )
 
 // phases bounds each phase of a fetch by the same time, from its beginning to its

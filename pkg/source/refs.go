@@ -259,14 +259,3 @@ func heads(refs *packp.AdvRefs) []plumbing.Hash {
 	plumbing.HashesSort(ids)
 	return slices.Compact(ids)
 }
-
-// advertised tells which of some commits the server still names.
-func advertised(refs *packp.AdvRefs, ids []plumbing.Hash) []plumbing.Hash {
-	var kept []plumbing.Hash
-	for _, id := range heads(refs) {
-		if slices.Contains(ids, id) {
-			kept = append(kept, id)
-		}
-	}
-	return kept
-}

@@ -91,7 +91,7 @@ func TestFetchesThatWaitShare(t *testing.T) {
 	}
 	pushed := r.commit("a.yaml", "a: 2\n")
 	s.push(r, "repo.git")
-	if err := mirror.acquire(t.Context()); err != nil {
+	if err := mirror.idle.Acquire(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}
 	var begun, done sync.WaitGroup
@@ -107,7 +107,7 @@ func TestFetchesThatWaitShare(t *testing.T) {
 	begun.Wait()
 	time.Sleep(100 * time.Millisecond) // so that all of them wait; one that does not asks itself
 	requests, _ := s.cost(func() {
-		mirror.release()
+		mirror.idle.Release(1)
 		done.Wait()
 	})
 	if requests < 2 || requests > 20 {

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -67,7 +68,7 @@ func newServer(o Options, h Handlers, get getCertificate) (webhook.Server, error
 		Server:  webhook.NewServer(webhook.Options{WebhookMux: http.NewServeMux()}),
 		address: net.JoinHostPort(host, strconv.Itoa(port)), tls: config,
 	}
-	slots, bodies := make(chan struct{}, maxReviews), listen.NewBodies(maxReviews)
+	slots, bodies := semaphore.NewWeighted(maxReviews), listen.NewBodies(maxReviews)
 	for path, handle := range map[string]admission.HandlerFunc{
 		PathDefault:  h.defaultProfile,
 		PathValidate: h.validatePool,
@@ -116,7 +117,7 @@ func (s *boundedServer) Start(ctx context.Context) error {
 // before it waits for its turn.
 type bounded struct {
 	next       http.Handler
-	slots      chan struct{}
+	slots      *semaphore.Weighted
 	bodies     *listen.Bodies
 	wait, read time.Duration
 }
@@ -137,17 +138,13 @@ func (b bounded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	turn := time.NewTimer(b.wait)
-	defer turn.Stop()
-	select {
-	case b.slots <- struct{}{}:
-		defer func() { <-b.slots }()
-	case <-turn.C:
+	turn, cancel := context.WithTimeout(r.Context(), b.wait)
+	defer cancel()
+	if b.slots.Acquire(turn, 1) != nil {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		return
-	case <-r.Context().Done():
-		return
 	}
+	defer b.slots.Release(1)
 	b.next.ServeHTTP(w, r)
 }
 

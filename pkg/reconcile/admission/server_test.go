@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/semaphore"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
@@ -27,7 +28,7 @@ import (
 // not send what he announced is not waited for (security.md 22).
 func TestBounded(t *testing.T) {
 	begun, end := make(chan struct{}), make(chan struct{})
-	one := bounded{slots: make(chan struct{}, 1), bodies: listen.NewBodies(1), wait: time.Millisecond, read: 50 * time.Millisecond, next: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	one := bounded{slots: semaphore.NewWeighted(1), bodies: listen.NewBodies(1), wait: time.Millisecond, read: 50 * time.Millisecond, next: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, err := io.ReadAll(r.Body); err != nil {
 			w.WriteHeader(http.StatusBadRequest)
 			return

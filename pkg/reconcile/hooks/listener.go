@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/fluxcd/pkg/apis/meta"
+	"golang.org/x/sync/semaphore"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -64,7 +65,7 @@ type Listener struct {
 	CertFile, KeyFile string
 
 	once   sync.Once
-	slots  chan struct{}
+	slots  *semaphore.Weighted
 	bodies *listen.Bodies
 	keys   *keys
 	looks  *looks
@@ -78,7 +79,8 @@ func (*Listener) NeedLeaderElection() bool { return false }
 
 func (l *Listener) init() {
 	l.once.Do(func() {
-		l.slots, l.bodies = make(chan struct{}, maxRequests), listen.NewBodies(maxLarge)
+		l.slots = semaphore.NewWeighted(maxRequests)
+		l.bodies = listen.NewBodies(maxLarge)
 		l.keys = &keys{live: l.Live}
 		l.looks = &looks{ask: l.ask, failed: func(err error, source types.NamespacedName) {
 			ctrllog.Log.Error(err, "asking for a look, trying again", "source", source.String())
@@ -178,13 +180,11 @@ func (l *Listener) receive(w http.ResponseWriter, r *http.Request) int {
 	case err != nil:
 		return http.StatusBadRequest
 	}
-	select {
-	case l.slots <- struct{}{}:
-		defer func() { <-l.slots }()
-	default:
+	if !l.slots.TryAcquire(1) {
 		w.Header().Set("Retry-After", "10")
 		return http.StatusServiceUnavailable
 	}
+	defer l.slots.Release(1)
 	ctx, cancel := context.WithTimeout(r.Context(), askTime)
 	defer cancel()
 	return l.handle(ctx, one, request{r.Header, body})

@@ -15,6 +15,7 @@ import (
 	"sync"
 
 	"golang.org/x/net/netutil"
+	"golang.org/x/sync/semaphore"
 )
 
 const (
@@ -100,10 +101,10 @@ func (c *counted) Close() error {
 
 // Bodies reads bodies of requests. Small ones are read at once, however many arrive; of
 // those that are larger a few at a time, so that they use no more memory than that.
-type Bodies struct{ large chan struct{} }
+type Bodies struct{ large *semaphore.Weighted }
 
 // NewBodies lets so many large bodies be read at a time.
-func NewBodies(large int) *Bodies { return &Bodies{large: make(chan struct{}, large)} }
+func NewBodies(large int64) *Bodies { return &Bodies{large: semaphore.NewWeighted(large)} }
 
 // Read reads a body of at most limit bytes. The time it takes is the server's to bound. The
 // error is a *http.MaxBytesError for a larger body, and the context's if it ends first.
@@ -116,12 +117,10 @@ func (b *Bodies) Read(w http.ResponseWriter, r *http.Request, limit int64) ([]by
 	if len(small) < maxSmall {
 		return small, nil
 	}
-	select {
-	case b.large <- struct{}{}:
-		defer func() { <-b.large }()
-	case <-r.Context().Done():
-		return nil, fmt.Errorf("waiting to read a large request: %w", r.Context().Err())
+	if err := b.large.Acquire(r.Context(), 1); err != nil {
+		return nil, fmt.Errorf("waiting to read a large request: %w", err)
 	}
+	defer b.large.Release(1)
 	rest, err := io.ReadAll(body)
 	if err != nil {
 		return nil, fmt.Errorf("reading a request: %w", err)

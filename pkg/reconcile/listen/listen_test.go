@@ -80,7 +80,9 @@ func TestBodies(t *testing.T) {
 	if _, err := read(1<<20+1, 1<<20); !IsTooLarge(err) {
 		t.Errorf("more than the limit: %v", err)
 	}
-	b.large <- struct{}{}
+	if !b.large.TryAcquire(1) {
+		t.Fatal("a slot is taken")
+	}
 	if got, err := read(maxSmall-1, 1<<20); err != nil || len(got) != maxSmall-1 {
 		t.Errorf("a small body waits for a large one: %v", err)
 	}

@@ -12,10 +12,12 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	"golang.org/x/time/rate"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/lru"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
@@ -54,10 +56,9 @@ type Guard struct {
 	Clock  clock.PassiveClock
 
 	once      sync.Once
-	slots     chan struct{}
+	slots     *semaphore.Weighted
 	rate      *rate.Limiter
-	mu        sync.Mutex
-	decisions map[[sha256.Size]byte]decision
+	decisions *lru.Cache // of decision, by the SHA-256 of the token
 }
 
 // decision is what was said about a token.
@@ -86,7 +87,8 @@ func (g *Guard) Admit(ctx context.Context, r *http.Request) (int, *Viewer, error
 		return http.StatusUnauthorized, nil, nil
 	}
 	g.once.Do(func() {
-		g.slots, g.decisions = make(chan struct{}, maxReviews), map[[sha256.Size]byte]decision{}
+		g.slots = semaphore.NewWeighted(maxReviews)
+		g.decisions = lru.New(maxDecisions)
 		g.rate = rate.NewLimiter(reviewRate, reviewBurst)
 	})
 	key := sha256.Sum256([]byte(token))
@@ -112,12 +114,10 @@ func (g *Guard) Admit(ctx context.Context, r *http.Request) (int, *Viewer, error
 func (g *Guard) inSlot(ctx context.Context, ask func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, reviewTime)
 	defer cancel()
-	select {
-	case g.slots <- struct{}{}:
-		defer func() { <-g.slots }()
-	case <-ctx.Done():
-		return fmt.Errorf("waiting to ask who looks: %w", ctx.Err())
+	if err := g.slots.Acquire(ctx, 1); err != nil {
+		return fmt.Errorf("waiting to ask who looks: %w", err)
 	}
+	defer g.slots.Release(1)
 	return ask(ctx)
 }
 
@@ -135,32 +135,21 @@ func tokenOf(r *http.Request) string {
 }
 
 func (g *Guard) known(key [sha256.Size]byte) (decision, bool) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	d, ok := g.decisions[key]
-	return d, ok && g.Clock.Now().Before(d.until)
+	kept, ok := g.decisions.Get(key)
+	if !ok {
+		return decision{}, false
+	}
+	d := kept.(decision)
+	return d, g.Clock.Now().Before(d.until)
 }
 
 func (g *Guard) remember(key [sha256.Size]byte, d decision) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	now := g.Clock.Now()
-	if len(g.decisions) >= maxDecisions {
-		for k, old := range g.decisions {
-			if !now.Before(old.until) {
-				delete(g.decisions, k)
-			}
-		}
-	}
-	if len(g.decisions) >= maxDecisions {
-		clear(g.decisions)
-	}
 	life := refusedFor
 	if d.status == http.StatusOK {
 		life = allowedFor
 	}
-	d.until = now.Add(life)
-	g.decisions[key] = d
+	d.until = g.Clock.Now().Add(life)
+	g.decisions.Add(key, d)
 }
 
 func (g *Guard) review(ctx context.Context, token string) (int, *Viewer, error) {

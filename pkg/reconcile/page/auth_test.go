@@ -190,8 +190,8 @@ func TestGuardRemembers(t *testing.T) {
 	for i := range 3 * maxDecisions {
 		g.remember([32]byte{byte(i), byte(i >> 8), 1}, decision{status: http.StatusUnauthorized})
 	}
-	if len(g.decisions) > maxDecisions {
-		t.Errorf("it remembers %d decisions", len(g.decisions))
+	if n := g.decisions.Len(); n > maxDecisions {
+		t.Errorf("it remembers %d decisions", n)
 	}
 }
 

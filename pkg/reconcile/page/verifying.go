@@ -5,6 +5,9 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+	"k8s.io/utils/lru"
+
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/audit"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/verify"
 )
@@ -23,9 +26,9 @@ const (
 
 // verifying holds what was verified.
 type verifying struct {
-	mu   sync.Mutex
-	kept map[string]*Verification
-	turn chan struct{} // one at a time
+	once sync.Once
+	kept *lru.Cache          // of *Verification
+	turn *semaphore.Weighted // one at a time
 }
 
 // keyOf tells a node from one that had its name before, and from what it was said to be
@@ -42,26 +45,22 @@ func keyOf(name string, t *audit.Trail) string {
 func (s *Server) verification(ctx context.Context, name string, t *audit.Trail, now bool) *Verification {
 	key := keyOf(name, t)
 	v := &s.verifying
-	v.mu.Lock()
-	if v.turn == nil {
-		v.turn, v.kept = make(chan struct{}, 1), map[string]*Verification{}
-	}
-	have := v.kept[key]
-	v.mu.Unlock()
-	if have != nil && s.Clock.Since(have.At) > verifyKept {
-		have = nil
-	}
+	v.once.Do(func() {
+		v.turn = semaphore.NewWeighted(1)
+		v.kept = lru.New(maxKept)
+	})
 	if !now {
-		return have
+		if have, ok := v.kept.Get(key); ok && s.Clock.Since(have.(*Verification).At) <= verifyKept {
+			return have.(*Verification)
+		}
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, verifyTime)
 	defer cancel()
-	select {
-	case v.turn <- struct{}{}:
-		defer func() { <-v.turn }()
-	case <-ctx.Done():
+	if v.turn.Acquire(ctx, 1) != nil {
 		return &Verification{At: s.Clock.Now(), Error: "Others are being verified. Try again."}
 	}
+	defer v.turn.Release(1)
 	report, err := s.Verifier.Node(ctx, name)
 	made := &Verification{At: s.Clock.Now(), Report: report}
 	if err != nil {
@@ -70,11 +69,6 @@ func (s *Server) verification(ctx context.Context, name string, t *audit.Trail, 
 	if ctx.Err() != nil { // given up, which says nothing of the node
 		return made
 	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if len(v.kept) >= maxKept {
-		clear(v.kept)
-	}
-	v.kept[key] = made
+	v.kept.Add(key, made)
 	return made
 }
