@@ -261,6 +261,36 @@ func TestVerify(t *testing.T) {
 	}
 }
 
+// Where everything agrees, the report still lists what was compared and what was not.
+func TestChecks(t *testing.T) {
+	const osc, archived = "OperatingSystemConfig kube-system/workers-kube-system-config", "ControllerRevision kube-system/workers-kube-system-"
+	pool := []string{
+		"record|" + osc + "|agrees", "settings|ConfigMap kube-system/osm-gitops-settings-|agrees", "repository|" + estate.Repository + "|agrees",
+		"OSP|OperatingSystemProfile osp-x-v1.1.0|agrees", "OSC|" + osc + "|agrees", "Secret|cloud-init-settings/workers-kube-system-*|skipped",
+	}
+	for name, want := range map[string][]string{
+		"":    pool,
+		"two": slices.Concat([]string{"NodeProvenance|two.|agrees"}, pool),
+		"one": {
+			"NodeProvenance|one.|agrees", "record|" + archived + "|agrees", "settings|ConfigMap kube-system/osm-gitops-settings-|agrees",
+			"repository|" + estate.Repository + "|agrees", "OSP|OperatingSystemProfile osp-x-v1.0.0|agrees", "OSC|" + osc + "|skipped",
+		},
+	} {
+		report := newScene(t).verify(name)
+		if len(report.Checks) != len(want) {
+			t.Errorf("%q: got %d checks, want %d: %+v", name, len(report.Checks), len(want), report.Checks)
+			continue
+		}
+		for i, c := range report.Checks {
+			thing, rest, _ := strings.Cut(want[i], "|")
+			prefix, result, _ := strings.Cut(rest, "|")
+			if string(c.Thing) != thing || !strings.HasPrefix(c.Name, prefix) || string(c.Result) != result {
+				t.Errorf("%q: check %d is %+v, want %s", name, i, c, want[i])
+			}
+		}
+	}
+}
+
 func (s *scene) osp() *osm.OperatingSystemProfile {
 	return estate.Get[*osm.OperatingSystemProfile](s.e, "osp-x-v1.1.0")
 }
@@ -299,6 +329,16 @@ func TestWhomToAsk(t *testing.T) {
 		"and the record does not count": {func(s *scene, ps *api.ProfileSource) {
 			ps.Status.Repository, s.v.FollowedOnly = "https://git.example.com/other", true
 		}, nil},
+		"that of its object, of two": {func(s *scene, ps *api.ProfileSource) { s.other("a", ps).Spec.Git.Ref = &api.GitReference{Branch: "b"} },
+			asked{estate.Repository + " main "}},
+		"one that offers it, if its object names none": {func(s *scene, ps *api.ProfileSource) {
+			offers := s.other("b", ps)
+			offers.Spec.Git.Ref = &api.GitReference{Branch: "b"}
+			elsewhere := s.other("0", ps)
+			elsewhere.Status.Repository, elsewhere.Spec.Git.Ref = "https://git.example.com/other", &api.GitReference{Branch: "c"}
+			ps.Status.Profiles = nil
+			s.osp().Labels[api.LabelSource] = "gone"
+		}, asked{estate.Repository + " b "}},
 		"its credentials are not there": {func(_ *scene, ps *api.ProfileSource) {
 			ps.Spec.Git.SecretRef = &meta.LocalObjectReference{Name: "none"}
 		}, nil},
@@ -311,6 +351,14 @@ func TestWhomToAsk(t *testing.T) {
 			t.Errorf("%s: verdict %q, asked %q, want %q", name, verdict, got, c.want)
 		}
 	}
+}
+
+// other adds another ProfileSource that is as one.
+func (s *scene) other(name string, like *api.ProfileSource) *api.ProfileSource {
+	other := like.DeepCopy()
+	other.Name = name
+	s.e.Objects = append(s.e.Objects, other)
+	return other
 }
 
 // What is not there is an error that says where it was looked for.
