@@ -153,17 +153,19 @@ func TestVerify(t *testing.T) {
 			np.Spec.Evidence, np.Spec.Configuration, np.Spec.Explanation = api.EvidenceUnknown, nil, "there is no record"
 		}, "one", "unproven", "", ""},
 
-		"the author":       {func(s *scene) { s.provenance("one").Spec.Configuration.Author = "Eve" }, "one", "NodeProvenance differs", "spec.configuration.author", "Eve"},
-		"the time":         {func(s *scene) { s.provenance("one").Spec.Configuration.CommittedAt = "2020" }, "one", "NodeProvenance differs", "spec.configuration.committedAt", "2020"},
-		"the short commit": {func(s *scene) { s.provenance("one").Spec.Configuration.ShortCommit = "0123" }, "one", "NodeProvenance differs", "spec.configuration.shortCommit", "0123"},
-		"the selection":    {func(s *scene) { s.provenance("one").Spec.Configuration.SelectedBy = estate.Commit(7) }, "one", "NodeProvenance differs", "spec.configuration.selectedBy", estate.Commit(7)},
-		"the signature":    {func(s *scene) { s.provenance("one").Spec.Configuration.Signature = "of Eve" }, "one", "NodeProvenance differs", "spec.configuration.signature", "of Eve"},
-		"the node's uid":   {func(s *scene) { s.provenance("one").Spec.Node.UID = "1234567890" }, "one", "NodeProvenance differs", "metadata.name", "one."},
-		"the pool's uid":   {func(s *scene) { s.provenance("one").Spec.Pool.UID = "other" }, "one", "NodeProvenance differs", "spec.pool.uid", "other"},
-		"the MachineSet":   {func(s *scene) { s.provenance("one").Spec.Pool.MachineSet = "other" }, "one", "NodeProvenance differs", "spec.pool.machineSet", "other"},
-		"the report":       {func(s *scene) { s.provenance("one").Spec.Reported = nil }, "one", "NodeProvenance differs", "spec.reported", nothing},
-		"the reported":     {func(s *scene) { s.provenance("one").Spec.Reported.Config = "0123456789ab" }, "one", "NodeProvenance differs", "spec.configuration.inputDigest, which the node reports", ""},
-		"the window":       {func(s *scene) { s.provenance("one").Spec.Window.Until = metav1.NewTime(estate.At(1)) }, "one", "NodeProvenance differs", "spec.window", "2026-03-01T12:01:00Z"},
+		"the author":            {func(s *scene) { s.provenance("one").Spec.Configuration.Author = "Eve" }, "one", "NodeProvenance differs", "spec.configuration.author", "Eve"},
+		"the time":              {func(s *scene) { s.provenance("one").Spec.Configuration.CommittedAt = "2020" }, "one", "NodeProvenance differs", "spec.configuration.committedAt", "2020"},
+		"the short commit":      {func(s *scene) { s.provenance("one").Spec.Configuration.ShortCommit = "0123" }, "one", "NodeProvenance differs", "spec.configuration.shortCommit", "0123"},
+		"the selection":         {func(s *scene) { s.provenance("one").Spec.Configuration.SelectedBy = estate.Commit(7) }, "one", "NodeProvenance differs", "spec.configuration.selectedBy", estate.Commit(7)},
+		"the signature":         {func(s *scene) { s.provenance("one").Spec.Configuration.Signature = "of Eve" }, "one", "NodeProvenance differs", "spec.configuration.signature", "of Eve"},
+		"the node's uid":        {func(s *scene) { s.provenance("one").Spec.Node.UID = "1234567890" }, "one", "NodeProvenance differs", "metadata.name", "one."},
+		"the pool's uid":        {func(s *scene) { s.provenance("one").Spec.Pool.UID = "other" }, "one", "NodeProvenance differs", "spec.pool.uid", "other"},
+		"the MachineSet":        {func(s *scene) { s.provenance("one").Spec.Pool.MachineSet = "other" }, "one", "NodeProvenance differs", "spec.pool.machineSet", "other"},
+		"the report":            {func(s *scene) { s.provenance("one").Spec.Reported = nil }, "one", "NodeProvenance differs", "spec.reported", nothing},
+		"the reported":          {func(s *scene) { s.provenance("one").Spec.Reported.Config = "0123456789ab" }, "one", "NodeProvenance differs", "spec.configuration.inputDigest, which the node reports", ""},
+		"the reported commit":   {func(s *scene) { s.provenance("one").Spec.Reported.Commit = "0123456789ab" }, "one", "NodeProvenance differs", "spec.configuration.commit, which the node reports", ""},
+		"a report of no commit": {func(s *scene) { s.provenance("one").Spec.Reported.Commit = "" }, "one", "agrees", "", ""},
+		"the window":            {func(s *scene) { s.provenance("one").Spec.Window.Until = metav1.NewTime(estate.At(1)) }, "one", "NodeProvenance differs", "spec.window", "2026-03-01T12:01:00Z"},
 		"the bootstrap document": {func(s *scene) {
 			c := s.provenance("two").Spec.Configuration
 			s.provenance("two").Spec.Bootstrap = &api.PossibleConfiguration{InputDigest: c.InputDigest, Profile: c.Profile, Version: "v9.9.9", Commit: c.Commit}
