@@ -153,10 +153,13 @@ func TestVerify(t *testing.T) {
 			np.Spec.Evidence, np.Spec.Configuration, np.Spec.Explanation = api.EvidenceUnknown, nil, "there is no record"
 		}, "one", "unproven", "", ""},
 
-		"the author":            {func(s *scene) { s.provenance("one").Spec.Configuration.Author = "Eve" }, "one", "NodeProvenance differs", "spec.configuration.author", "Eve"},
-		"the time":              {func(s *scene) { s.provenance("one").Spec.Configuration.CommittedAt = "2020" }, "one", "NodeProvenance differs", "spec.configuration.committedAt", "2020"},
-		"the short commit":      {func(s *scene) { s.provenance("one").Spec.Configuration.ShortCommit = "0123" }, "one", "NodeProvenance differs", "spec.configuration.shortCommit", "0123"},
-		"the selection":         {func(s *scene) { s.provenance("one").Spec.Configuration.SelectedBy = estate.Commit(7) }, "one", "NodeProvenance differs", "spec.configuration.selectedBy", estate.Commit(7)},
+		"the author":       {func(s *scene) { s.provenance("one").Spec.Configuration.Author = "Eve" }, "one", "NodeProvenance differs", "spec.configuration.author", "Eve"},
+		"the time":         {func(s *scene) { s.provenance("one").Spec.Configuration.CommittedAt = "2020" }, "one", "NodeProvenance differs", "spec.configuration.committedAt", "2020"},
+		"the short commit": {func(s *scene) { s.provenance("one").Spec.Configuration.ShortCommit = "0123" }, "one", "NodeProvenance differs", "spec.configuration.shortCommit", "0123"},
+		"the selection":    {func(s *scene) { s.provenance("one").Spec.Configuration.SelectedBy = estate.Commit(7) }, "one", "NodeProvenance differs", "spec.configuration.selectedBy", estate.Commit(7)},
+		"a selection that the record lacks": {func(s *scene) {
+			s.provenance("one").Spec.Configuration.SelectedBy, s.archived().Annotations[api.AnnotationSelectedBy] = estate.Commit(7), ""
+		}, "one", "NodeProvenance differs", "spec.configuration.selectedBy", estate.Commit(7)},
 		"the signature":         {func(s *scene) { s.provenance("one").Spec.Configuration.Signature = "of Eve" }, "one", "NodeProvenance differs", "spec.configuration.signature", "of Eve"},
 		"the node's uid":        {func(s *scene) { s.provenance("one").Spec.Node.UID = "1234567890" }, "one", "NodeProvenance differs", "metadata.name", "one."},
 		"the pool's uid":        {func(s *scene) { s.provenance("one").Spec.Pool.UID = "other" }, "one", "NodeProvenance differs", "spec.pool.uid", "other"},
