@@ -199,6 +199,19 @@ func TestVerify(t *testing.T) {
 			s.repo.Push(2, "echo three")
 			s.record(true, func(r *render.Record) { r.Commit = s.repo.Git("rev-parse", "HEAD") })
 		}, "", "record differs", "commit of osp-x v1.1.0", ""},
+		"a record after a revert": {func(s *scene) {
+			s.repo.Push(2, "echo three")
+			s.repo.Git("revert", "--no-edit", "HEAD")
+			s.record(true, func(r *render.Record) { r.SelectedBy = s.repo.Git("rev-parse", "HEAD") })
+		}, "", "agrees", "", ""},
+		"a record that was selected by the commit before a revert, forged": {func(s *scene) {
+			s.repo.Push(2, "echo three")
+			s.record(true, func(r *render.Record) { r.SelectedBy = s.repo.Git("rev-parse", "HEAD") })
+			s.repo.Git("revert", "--no-edit", "HEAD")
+		}, "", "record differs", "selectedBy", ""},
+		"a record that was selected by no commit, forged": {func(s *scene) {
+			s.record(true, func(r *render.Record) { r.SelectedBy = "evil" })
+		}, "", "record differs", "selectedBy", "evil"},
 		"a record of other content, forged": {func(s *scene) {
 			s.record(true, func(r *render.Record) { r.ObjectDigest = "v1:sha256:" + strings.Repeat("1", 64) })
 		}, "", "record differs", "content of osp-x v1.1.0 at commit", ""},
