@@ -222,7 +222,7 @@ func TestCredentialFlow(t *testing.T) {
 		// Structures.
 		`{{ len (toJson .) }}`, `{{ sha256sum (toYaml .RhelConfig) }}`, `{{ len (printf "%v" .RhelConfig) }}`, `{{ (toJson . | fromJson).Token | len }}`, `{{ typeOf .Token }}`, `{{ deepEqual .RhelConfig .RhelConfig }}`,
 		`{{ has "x" (list .Token) }}`, `{{ first (sortAlpha (list .Token "b")) }}`, `{{ range list .Token }}{{ len . }}{{ end }}`, `{{ index (list .Token) 0 | len }}`, `{{ dict .Token 1 }}`, `{{ hasKey (dict "a" 1) .Token }}`, `{{ get (dict "a" 1) .Token }}`,
-		`{{ index .DownloadDigests .Token }}`, `{{ uniq (list .Token "a") | len }}`, `{{ len (dict "a" .Token).a }}`, `{{ $d := dict (print "a") .Token }}{{ len $d.a }}`, `{{ range dict "a" .Token }}{{ len . }}{{ end }}`, `{{ $d := dict "r" . }}{{ len $d.r.Token }}`,
+		`{{ index .DownloadDigests .Token }}`, `{{ uniq (list .Token "a") | len }}`, `{{ len (dict "a" .Token).a }}`, `{{ $d := dict (print "a") .Token }}{{ len $d.a }}`, `{{ range dict "a" .Token }}{{ len . }}{{ end }}`, `{{ range dict "a" .Token "b" "x" }}{{ len . }}{{ end }}`, `{{ range dict "a" "x" "b" .Token }}{{ len . }}{{ end }}`, `{{ $d := dict "r" . }}{{ len $d.r.Token }}`,
 		`{{ $d := dict "a" (dict "b" .Token) }}{{ len (get (index $d "a") "b") }}`, `{{ compact (list .Token) }}`, `{{ splitList "," .NoProxy }}`, `{{ merge (dict) (dict "a" .Token) }}`, `{{ $d := dict }}{{ $_ := set $d "a" .Token }}`,
 		`{{ $d := dict "a" "b" "c" .Token }}{{ $_ := set $d "a" .Token }}{{ len $d.a }}`, `{{ deepCopy .RhelConfig }}`, `{{ range .RhelConfig.RHELActivationKey }}a{{ end }}`,
 		// The decoded configuration of containerd, and maps that are put into it.
