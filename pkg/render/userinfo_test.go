@@ -12,6 +12,7 @@ func TestWithoutUserInfo(t *testing.T) {
 		"https://u:canary@example.com":    "https://" + hidden + "@example.com",
 		"https://u:canary@example.com/a":  "https://" + hidden + "@example.com/a",
 		"https://canary@example.com/a@b":  "https://" + hidden + "@example.com/a@b",
+		"file:///a@b":                     "file:///a@b",
 		"https://example.com/a@b":         "https://example.com/a@b",
 		"https://example.com?a=b@c":       "https://example.com?a=b@c",
 		"https://example.com#b@c":         "https://example.com#b@c",

@@ -350,7 +350,7 @@ func TestWhomToAsk(t *testing.T) {
 		"that of its object, of two": {func(s *scene, ps *api.ProfileSource) { s.other("a", ps).Spec.Git.Ref = &api.GitReference{Branch: "b"} },
 			asked{estate.Repository + " main "}},
 		"one that offers it, if its object names none": {func(s *scene, ps *api.ProfileSource) {
-			offers := s.other("b", ps)
+			offers := s.other("z", ps)
 			offers.Spec.Git.Ref = &api.GitReference{Branch: "b"}
 			elsewhere := s.other("0", ps)
 			elsewhere.Status.Repository, elsewhere.Spec.Git.Ref = "https://git.example.com/other", &api.GitReference{Branch: "c"}
