@@ -20,6 +20,9 @@ var hostile = map[string]string{
 // The budget of a rendering refuses them, long before the file's time is over
 // (security.md 37).
 func TestHostileTemplatesAreRefused(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it renders for some seconds")
+	}
 	for name, text := range hostile {
 		report := lintFiles(t, lint.Linter{}, lint.File{Path: "x.yaml", Data: []byte(osp{file: text}.text())})
 		refused := 0
@@ -40,6 +43,9 @@ func TestHostileTemplatesAreRefused(t *testing.T) {
 // A file that takes longer than it may is a finding that says so, whatever goes on for
 // too long: renderings, and checks that do not look at their context (security.md 37).
 func TestFileTime(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it waits for some seconds")
+	}
 	never := make(chan struct{})
 	t.Cleanup(func() { close(never) })
 	stuckText := func(context.Context, lint.Text) []lint.Finding {

@@ -108,7 +108,7 @@ func TestFindings(t *testing.T) {
 		"a module in a stage that does not run it":    {osp: osp{provisioning: "modules:\n  runcmd: [echo]"}, rule: "cloud-init", at: "runcmd: [echo]", want: "late stage"},
 		"a unit that nothing starts":                  {osp: osp{provisioning: unitText("a.service", "[Service]\nExecStart=/bin/true")}, rule: "unit", at: "name: a.service", want: "it starts at the next boot only"},
 		"no ExecStart":                                {osp: osp{more: unitText("a.service", "[Service]\nRestart=always")}, rule: "unit", at: "[Service]", want: "no ExecStart="},
-		"a section that is none":                      {osp: osp{more: unitText("a.service", "[Service]\nExecStart=/bin/true\n[Instal]\nWantedBy=x.target")}, rule: "unit", at: "[Instal]", want: "no section [Instal]"},
+		"a section that is none":                      {osp: osp{more: unitText("a.service", "[Service]\nExecStart=/bin/true\n[Instal]\nWantedBy=x.target")}, rule: "unit", at: "[Instal]", want: "no section [Instal] in a.service: it has [Unit], [Install], [Service]"},
 		"a directive that is misspelt":                {osp: osp{more: unitText("a.service", "[Service]\nExecStart=/bin/true\nEnviroment=A=1")}, rule: "unit", at: "Enviroment", want: "did you mean Environment=?"},
 		"a directive in another section":              {osp: osp{more: unitText("a.service", "[Unit]\nRestart=always\n[Service]\nExecStart=/bin/true")}, rule: "unit", at: "Restart=always", want: "in [Service], not in [Unit]"},
 		"oneshot with Restart=always":                 {osp: osp{more: unitText("a.service", "[Service]\nType=oneshot\nExecStart=/bin/true\nRestart=always")}, rule: "unit", at: "Restart=always", want: "not allowed with Type=oneshot"},
@@ -122,7 +122,10 @@ func TestFindings(t *testing.T) {
 		"a branch that no kubelet takes":              {osp: osp{file: "{{ if semverCompare \"<1.20\" .KubeVersion }}b{{ end }}"}, rule: "branch-not-reached", at: "semverCompare", want: "with a supported kubelet, 1.33 to 1.36", file: "/etc/a"},
 		"a branch for another system":                 {osp: osp{file: "{{ if .RhelConfig.DistUpgradeOnBoot }}b{{ end }}"}, rule: "branch-not-reached", at: ".RhelConfig", want: "only nodes of rhel", file: "/etc/a"},
 		"a field that is always empty":                {osp: osp{file: "{{ with .CNIVersion }}b{{ end }}"}, rule: "branch-not-reached", at: ".CNIVersion", want: "always empty: remove it", file: "/etc/a"},
-		"a template that nothing invokes":             {osp: osp{file: "a{{ define \"x\" }}{{ if .HTTPProxy }}b{{ end }}{{ end }}"}, rule: "branch-not-reached", at: "define", want: "nothing invokes", file: "/etc/a"},
+		"a branch in a template that is invoked":      {osp: osp{file: "{{ template \"x\" }}{{ define \"x\" }}{{ if .KubeVersion }}b{{ end }}{{ if .CNIVersion }}c{{ end }}{{ end }}"}, rule: "branch-not-reached", at: ".CNIVersion", want: "always empty", file: "/etc/a"},
+		"a template that nothing invokes after a branch that is taken": {osp: osp{file: "{{ if .KubeVersion }}a{{ end }}{{ define \"x\" }}{{ if .HTTPProxy }}b{{ end }}{{ end }}"},
+			rule: "branch-not-reached", at: "define", want: "nothing invokes", file: "/etc/a"},
+		"a template that nothing invokes": {osp: osp{file: "a{{ define \"x\" }}{{ if .HTTPProxy }}b{{ end }}{{ end }}"}, rule: "branch-not-reached", at: "define", want: "nothing invokes", file: "/etc/a"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -141,6 +144,90 @@ func TestFindings(t *testing.T) {
 			}
 			t.Errorf("no %q at %q that says %q on %q; found:\n%s", c.rule, c.at, c.want, c.on, strings.Join(found, "\n"))
 		})
+	}
+}
+
+// Of branches inside one another only the outermost that is not reached is reported.
+func TestNestedBranches(t *testing.T) {
+	for file, want := range map[string]string{
+		"{{ if .CNIVersion }}{{ if .HTTPProxy }}b{{ end }}{{ end }}":                               "if .CNIVersion",
+		"{{ if .HTTPProxy }}{{ if .CNIVersion }}b{{ end }}{{ end }}":                               "if .CNIVersion",
+		"{{ if .HTTPProxy }}{{ if .PauseImage }}b{{ end }}{{ end }}":                               "",
+		"a{{ if .HTTPProxy }}b{{ end }}{{ if .CNIVersion }}{{ if .HTTPProxy }}b{{ end }}{{ end }}": "if .CNIVersion",
+	} {
+		var got []string
+		for _, f := range lintFiles(t, lint.Linter{}, lint.File{Path: "x.yaml", Data: []byte(osp{file: file}.text())}).Findings {
+			if f.Rule == lint.RuleBranch {
+				got = append(got, f.Message)
+			}
+		}
+		if want == "" && len(got) > 0 || want != "" && (len(got) != 1 || !strings.Contains(got[0], want)) {
+			t.Errorf("%s: got %q, want one finding for %q", file, got, want)
+		}
+	}
+}
+
+// Providers and Kubelets restrict for what a profile is rendered, except where it has
+// none of them.
+func TestRestricted(t *testing.T) {
+	const aws = "{{ if eq .CloudProviderName `aws` }}{{ index .ClusterDNSIPs 7 }}{{ end }}"
+	const newest = "{{ if eq .KubeVersion `v1.36.0` }}{{ index .ClusterDNSIPs 7 }}{{ end }}"
+	for name, c := range map[string]struct {
+		linter lint.Linter
+		file   string
+		want   bool
+	}{
+		"every provider":       {lint.Linter{}, aws, true},
+		"that provider":        {lint.Linter{Providers: []string{"aws"}}, aws, true},
+		"another provider":     {lint.Linter{Providers: []string{"hetzner"}}, aws, false},
+		"a provider it lacks":  {lint.Linter{Providers: []string{"gce"}}, aws, true},
+		"every kubelet":        {lint.Linter{}, newest, true},
+		"that kubelet":         {lint.Linter{Kubelets: []string{"1.36"}}, newest, true},
+		"another kubelet":      {lint.Linter{Kubelets: []string{"1.34"}}, newest, false},
+		"a kubelet of no time": {lint.Linter{Kubelets: []string{"1.3"}}, newest, true},
+	} {
+		report := lintFiles(t, c.linter, lint.File{Path: "x.yaml", Data: []byte(osp{file: c.file}.text())})
+		got := slices.ContainsFunc(report.Findings, func(f lint.Finding) bool { return f.Rule == lint.RuleTemplate })
+		if got != c.want {
+			t.Errorf("%s: an error is found: %t, want %t", name, got, c.want)
+		}
+	}
+}
+
+// A check is told what reads a text, and where it comes from.
+func TestTexts(t *testing.T) {
+	for name, c := range map[string]struct {
+		first       string
+		kind        lint.Kind
+		interpreter string
+	}{
+		"a shell with an option": {"#!/bin/bash -e", lint.KindShell, "bash"},
+		"a shell by env":         {"#!/usr/bin/env sh", lint.KindShell, "sh"},
+		"an interpreter by env":  {"#!/usr/bin/env python3", lint.KindScript, "python3"},
+		"env alone":              {"#!/usr/bin/env", lint.KindScript, "env"},
+		"no script":              {"a", lint.KindOther, ""},
+	} {
+		check := func(_ context.Context, seen lint.Text) []lint.Finding {
+			if seen.File != "/etc/a" {
+				return nil
+			}
+			if seen.Kind != c.kind || seen.Interpreter != c.interpreter {
+				t.Errorf("%s: got kind %v and interpreter %q of %q, want %v and %q", name, seen.Kind, seen.Interpreter, seen.Content, c.kind, c.interpreter)
+			}
+			return []lint.Finding{seen.Finding("whole", lint.SeverityNote, 0, "a"), seen.Finding("first", lint.SeverityNote, 1, "b"), seen.Finding("beyond", lint.SeverityNote, 9, "c")}
+		}
+		text := osp{file: "{{ template `x` }}{{ define `x` }}\n{{- with .PauseImage }}{{ end }}" + c.first + "\nb{{ end }}"}.text()
+		lines := strings.Split(text, "\n")
+		at := map[string]string{}
+		for _, f := range lintFiles(t, lint.Linter{TextChecks: []lint.TextCheck{check}}, lint.File{Path: "x.yaml", Data: []byte(text)}).Findings {
+			at[f.Rule] = strings.TrimSpace(lines[f.Line-1])
+			if f.Where != "" {
+				t.Errorf("%s: a finding holds everywhere, and says on %q", name, f.Where)
+			}
+		}
+		if at["whole"] != "{{ template `x` }}{{ define `x` }}" || at["first"] != "{{- with .PauseImage }}{{ end }}"+c.first || at["beyond"] != "b{{ end }}" {
+			t.Errorf("%s: got the lines %q", name, at)
+		}
 	}
 }
 
@@ -188,13 +275,13 @@ func lintFiles(t *testing.T, l lint.Linter, files ...lint.File) *lint.Report {
 
 // TestClean: nothing is said of a profile that is right, and what was done is counted.
 func TestClean(t *testing.T) {
-	text := osp{file: "{{ if .HTTPProxy }}\n{{ template \"one\" }}{{ end }}", more: unitText("a.service", "[Unit]\nWants=network-online.target b.socket\n[Service]\nExecStart=/bin/true\n[Install]\nWantedBy=multi-user.target") +
-		"\n- name: b.socket\n  content: |\n    [Socket]\n    ListenStream=1\n    Service=a.service"}.text()
+	text := osp{file: "{{ if .HTTPProxy }}\n{{ template \"one\" }}{{ end }}", more: unitText("a.service", "[Unit]\nWants=network-online.target b.socket c@1.service\n[Service]\nExecStart=/bin/true\n[Install]\nWantedBy=multi-user.target") +
+		"\n- name: b.socket\n  content: |\n    [Socket]\n    ListenStream=1\n    Service=a.service\n- name: c@.service\n  content: |\n    [Service]\n    ExecStart=/bin/true"}.text()
 	report := lintFiles(t, lint.Linter{}, lint.File{Path: "x.yaml", Data: []byte(text)})
 	if len(report.Findings) > 0 || report.Worst() != "" {
 		t.Errorf("findings: %+v", report.Findings)
 	}
-	if report.Profiles != 1 || report.Renderings < 8 || report.Texts != 4 || report.Branches != 2 || len(report.NotReached) > 0 {
+	if report.Profiles != 1 || report.Renderings < 8 || report.Texts != 5 || report.Branches != 2 || len(report.NotReached) > 0 {
 		t.Errorf("it counts %d profiles, %d renderings, %d texts, %d branches, %d not reached", report.Profiles, report.Renderings, report.Texts, report.Branches, len(report.NotReached))
 	}
 }

@@ -278,3 +278,14 @@ func TestErrorsAreShort(t *testing.T) {
 		}
 	}
 }
+
+// A file may have exactly as many bytes as is said.
+func TestLargestFile(t *testing.T) {
+	largest := []byte(good + "#" + strings.Repeat("x", maxFileBytes-len(good)-1))
+	if got, err := Decode("f.yaml", largest); err != nil || len(got) != 1 {
+		t.Errorf("%d bytes: got %d profiles and the error %v", len(largest), len(got), err)
+	}
+	if got, err := Decode("f.yaml", append(largest, 'x')); err == nil {
+		t.Errorf("one byte more: got %d profiles", len(got))
+	}
+}

@@ -370,6 +370,9 @@ func describe(args []reflect.Value) string {
 // than that says, whatever its arguments (security.md 37): those of other sizes than
 // the table was measured with.
 func TestPricesHold(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it calls every function with large arguments for some seconds")
+	}
 	if RaceDetector {
 		t.Skip("the race detector makes sync.Pool drop items at random, so what calls allocate says nothing; make test runs this without it")
 	}

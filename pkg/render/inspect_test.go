@@ -1,6 +1,7 @@
 package render_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -53,5 +54,38 @@ func TestInspector(t *testing.T) {
 	}
 	if hits == 0 {
 		t.Error("no branch was executed")
+	}
+}
+
+// What Render refuses for its size Inspect refuses, too.
+func TestInspectorLimits(t *testing.T) {
+	for size, want := range map[int]bool{1000: false, 50_000: true} {
+		in := sized(t, "aws", size)
+		_, err := render.NewEngine().Render(in)
+		_, inspected := render.NewInspector(in.Profile).Inspect(in)
+		var rendered, tooLarge *render.UserDataError
+		if errors.As(err, &rendered) != want || errors.As(inspected, &tooLarge) != want || (inspected == nil) == want {
+			t.Errorf("%d bytes: Render gives %v and Inspect %v, want an error: %t", size, err, inspected, want)
+		}
+	}
+}
+
+// The line stands behind the file only if it is one of that file, and if it is known.
+func TestErrorLine(t *testing.T) {
+	in := sized(t, "aws", 1000)
+	in.Profile.File = "profiles/x.yaml"
+	in.Profile.Spec.BootstrapConfig.Files[2].Content.Inline.Data = "{{ .Missing }}"
+	for name, c := range map[string]struct {
+		lines func(string) int
+		want  string
+	}{
+		"a file with lines":    {func(string) int { return 40 }, "profiles/x.yaml:40: bootstrapConfig"},
+		"lines not known":      {func(string) int { return 0 }, "profiles/x.yaml: bootstrapConfig"},
+		"a file without lines": {nil, "line 1"},
+	} {
+		in.Profile.Lines = c.lines
+		if _, err := render.NewEngine().Render(in); err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), ":0:") {
+			t.Errorf("%s: got %v, want %q in it", name, err, c.want)
+		}
 	}
 }

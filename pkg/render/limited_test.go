@@ -95,6 +95,7 @@ func TestTemplatesAreStopped(t *testing.T) {
 		"regexFindAll of nothing":         {`{{ $x := regexFindAll "" (repeat 100000 "x") -1 }}`, "error calling regexFindAll: " + tooMany},
 		"regexSplit of nothing":           {`{{ $x := regexSplit "" (repeat 100000 "x") -1 }}`, tooMany},
 		"a regular expression that grows": {`{{ $x := regexMatch "` + strings.Repeat(`x{1000}`, 12) + `" "x" }}`, "the regular expression repeats too much"},
+		"a long text that is repeated":    {`{{ $x := regexMatch "(` + strings.Repeat("x", 100) + `){500}" "x" }}`, "the regular expression repeats too much"},
 		"one with many groups":            {`{{ $x := regexReplaceAll "` + strings.Repeat(`()`, 300) + `(x?){900}" "x" "$1" }}`, "the regular expression repeats too much"},
 		"fromYaml, repeated keys":         {`{{ $x := fromYaml (repeat 10000 "a: 1\n") }}`, "repeats the keys of a mapping more than 100 times"},
 		"fromYaml, a few repeated keys":   {`{{ $x := fromYaml "a: 1\na: 2\n" }}{{ if not $x.Error }}{{ fail "x" }}{{ end }}`, ""},

@@ -88,6 +88,21 @@ func TestGolden(t *testing.T) {
 	}
 }
 
+// The last line of the text says what was checked, and counts only what was found.
+func TestTextSummary(t *testing.T) {
+	for want, report := range map[string]lint.Report{
+		"1 profile, 0 renderings, 2 distinct texts: nothing found\n": {Profiles: 1, Texts: 2},
+		"1 profile, 1 rendering, 1 distinct text, 1 of 1 branch: 1 warning\n": {
+			Profiles: 1, Renderings: 1, Texts: 1, Branches: 1, Findings: []lint.Finding{{Severity: lint.SeverityWarning}},
+		},
+		"0 profiles, 0 renderings, 0 distinct texts: nothing found (1 suppressed)\n": {Suppressed: []lint.Suppressed{{}}},
+	} {
+		if got := string(write(t, "text", format.Run{Report: &report})); !strings.HasSuffix("\n"+got, "\n"+want) {
+			t.Errorf("got %q, want %q in the end", got, want)
+		}
+	}
+}
+
 // TestSARIF: what is written keeps to the schema of SARIF 2.1.0, and has no field that
 // the format does not know.
 func TestSARIF(t *testing.T) {

@@ -49,3 +49,28 @@ func TestPairwise(t *testing.T) {
 		})
 	}
 }
+
+// The combinations of given sizes are part of what a finding says: they stay the same from
+// release to release.
+func TestPairwiseOrder(t *testing.T) {
+	for _, test := range []struct {
+		sizes []int
+		want  [][]int
+	}{
+		{nil, nil},
+		{[]int{3}, nil},
+		{[]int{1, 1}, [][]int{{0, 0}}},
+		{[]int{2, 3, 2}, [][]int{{0, 0, 0}, {1, 0, 1}, {0, 1, 1}, {1, 1, 0}, {0, 2, 0}, {1, 2, 1}}},
+		{[]int{3, 3, 2, 2}, [][]int{
+			{0, 0, 0, 0}, {0, 1, 1, 1}, {0, 2, 0, 1}, {1, 0, 1, 0}, {1, 1, 0, 0}, {1, 2, 1, 1}, {2, 0, 0, 1}, {2, 1, 1, 0}, {2, 2, 0, 0},
+		}},
+		{[]int{2, 2, 3, 4}, [][]int{
+			{0, 0, 0, 0}, {1, 1, 1, 0}, {0, 1, 2, 0}, {1, 0, 0, 1}, {0, 0, 1, 1}, {1, 1, 2, 1},
+			{0, 1, 0, 2}, {1, 0, 1, 2}, {0, 0, 2, 2}, {1, 1, 0, 3}, {0, 0, 1, 3}, {1, 1, 2, 3},
+		}},
+	} {
+		if got := Pairwise(test.sizes); !slices.EqualFunc(got, test.want, slices.Equal[[]int]) {
+			t.Errorf("Pairwise(%v) = %v, want %v", test.sizes, got, test.want)
+		}
+	}
+}

@@ -117,3 +117,36 @@ func TestBroken(t *testing.T) {
 		t.Errorf("found %+v", found)
 	}
 }
+
+// TestFlatcar: a profile is rendered with the provisioning utility that it is for.
+func TestFlatcar(t *testing.T) {
+	for _, utility := range []string{"cloud-init", "ignition"} {
+		docs, err := profile.Decode("a.yaml", []byte(strings.Replace(small, "osName: ubuntu", "osName: flatcar\n  provisioningUtility: "+utility, 1)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := mirrored.Check(downloads.Mirrors{}, "m", nil)(t.Context(), docs[0])
+		if len(found) == 0 {
+			t.Errorf("%s: nothing is found", utility)
+		}
+		for _, f := range found {
+			if strings.Contains(f.Message, "does not render") {
+				t.Errorf("%s: %s", utility, f.Message)
+			}
+		}
+	}
+}
+
+// TestWhere: of the combinations for which a finding holds the first three are named.
+func TestWhere(t *testing.T) {
+	const kubelets = "https://dl.k8s.io/v1.33.1/bin/linux/amd64/kubelet\nhttps://dl.k8s.io/v1.34.1/bin/linux/amd64/kubelet\nhttps://dl.k8s.io/v1.35.7/bin/linux/amd64/kubelet\n"
+	for more, want := range map[string]string{
+		"": "vsphere, kubelet 1.33.1; vsphere, kubelet 1.34.1; vsphere, kubelet 1.35.7",
+		"https://dl.k8s.io/v1.36.0/bin/linux/amd64/kubelet\n": "vsphere, kubelet 1.33.1; vsphere, kubelet 1.34.1; vsphere, kubelet 1.35.7; and 1 more",
+	} {
+		found := check(t, kubelets+more+"package apt jq\nhttps://example.com/\n")
+		if len(found) != 1 || !strings.Contains(found[0].Message, "open-vm-tools") || found[0].Where != want {
+			t.Errorf("found %+v, want one finding for %q", found, want)
+		}
+	}
+}

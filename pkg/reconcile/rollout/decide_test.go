@@ -151,7 +151,7 @@ func TestWavesWaitForMachinesOrTheWindow(t *testing.T) {
 	f.pools[0].machines[1].joined = true
 	f.pass(time.Minute)
 	f.have("it joined", "v2 v2 v2 v1 Window")
-	if f.had.Pools != (api.RolloutPools{Adopted: 3, Total: 4}) || f.had.Since.Time != f.now {
+	if f.had.Pools != (api.RolloutPools{Adopted: 3, Total: 4}) || f.had.Machines != (api.RolloutMachines{Joined: 1}) || f.had.Since.Time != f.now {
 		t.Errorf("the status is %+v", f.had)
 	}
 	f.pass(59 * time.Minute)

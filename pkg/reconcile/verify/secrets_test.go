@@ -70,6 +70,14 @@ func (s *scene) edit(name, key, was, is string) {
 	secret.Annotations[api.AnnotationDataDigest] = dataDigest(secret.Data[key])
 }
 
+// clusterInfo adds ConfigMap cluster-info with a kubeconfig.
+func (s *scene) clusterInfo(kubeconfig string) {
+	s.e.Objects = append(s.e.Objects, &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespacePublic, Name: "cluster-info"},
+		Data:       map[string]string{"kubeconfig": kubeconfig},
+	})
+}
+
 // Secrets are what rendering gives with the tokens that stand in them. Of what differs
 // no credential is told (security.md 15).
 func TestSecrets(t *testing.T) {
@@ -103,14 +111,19 @@ func TestSecrets(t *testing.T) {
 		"a CA": {func(s *scene) {
 			s.edit(kubeName, api.KubeconfigKey, "server: "+server, "server: "+server+"\n    certificate-authority-data: ZXZpbA==")
 		}, "Secret differs", "certificate-authority-data", "another one"},
-		"no kubeconfig":  {func(s *scene) { estate.Delete[*corev1.Secret](s.e, kubeName) }, "Secret is missing", "", ""},
-		"no credentials": {func(s *scene) { estate.Delete[*corev1.Secret](s.e, inputsName) }, "unproven", "", ""},
-		"cluster-info has the same server": {func(s *scene) {
-			s.e.Objects = append(s.e.Objects, &corev1.ConfigMap{
-				ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespacePublic, Name: "cluster-info"},
-				Data:       map[string]string{"kubeconfig": render.BootstrapKubeconfig(server, "ca", "")},
-			})
+		"no kubeconfig":                    {func(s *scene) { estate.Delete[*corev1.Secret](s.e, kubeName) }, "Secret is missing", "", ""},
+		"no credentials":                   {func(s *scene) { estate.Delete[*corev1.Secret](s.e, inputsName) }, "unproven", "", ""},
+		"cluster-info has the same server": {func(s *scene) { s.clusterInfo(render.BootstrapKubeconfig(server, "ca", "")) }, "agrees", "", ""},
+		"cluster-info has the server and the CA": {func(s *scene) {
+			s.clusterInfo(render.BootstrapKubeconfig("https://info.example.com", "info", ""))
+			s.edit(kubeName, api.KubeconfigKey, string(get1(s, kubeName).Data[api.KubeconfigKey]), render.BootstrapKubeconfig("https://info.example.com", "info", "canary.0123456789canary"))
 		}, "agrees", "", ""},
+		"cluster-info has another CA": {func(s *scene) {
+			s.clusterInfo(render.BootstrapKubeconfig("https://info.example.com", "info", ""))
+			s.edit(kubeName, api.KubeconfigKey, string(get1(s, kubeName).Data[api.KubeconfigKey]), render.BootstrapKubeconfig("https://info.example.com", "evil", "canary.0123456789canary"))
+		}, "Secret differs", "certificate-authority-data", "another one"},
+		"cluster-info that cannot be read": {func(s *scene) { s.clusterInfo("{") }, "agrees", "", ""},
+		"cluster-info without a cluster":   {func(s *scene) { s.clusterInfo("{}") }, "agrees", "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := withSecrets(t)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/fluxcd/pkg/apis/meta"
+	"golang.org/x/crypto/ssh"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -65,6 +66,19 @@ func (s *scene) third(claimed string) {
 	s.e.Serve("workers", 2, estate.At(50))
 }
 
+// before pushes one more version that is not signed and a commit after it by a signer, if
+// there is one, and serves the version, whose object claims a signature.
+func (s *scene) before(by *signer, claimed string) {
+	s.t.Helper()
+	osp := s.repo.Push(2, "echo three")
+	if by != nil {
+		s.sign(*by)
+	}
+	s.repo.Git("commit", "--quiet", "--allow-empty", "--message", "later")
+	osp.Annotations[api.AnnotationSignature] = strings.ReplaceAll(claimed, "LATER", s.repo.Git("rev-parse", "HEAD"))
+	s.e.Serve("workers", 2, estate.At(50))
+}
+
 // refusing is an API server that refuses to show one Secret.
 type refusing struct {
 	client.Reader
@@ -88,6 +102,11 @@ func TestSignature(t *testing.T) {
 		s.v.Keys = keys
 	}
 	byAda := "ada@example.com " + ada.public
+	key, _, _, _, err := ssh.ParseAuthorizedKey([]byte(ada.public))
+	if err != nil {
+		t.Fatal(err)
+	}
+	later := "commit LATER by ada@example.com, ssh " + ssh.FingerprintSHA256(key)
 	for name, c := range map[string]struct {
 		do      func(s *scene)
 		refused bool // the Secret with keys
@@ -117,11 +136,17 @@ func TestSignature(t *testing.T) {
 			s.sign(ada)
 			s.repo.Git("commit", "--quiet", "--allow-empty", "--message", "signed from here on")
 		}, false, "agrees", "by ada@example.com, ssh SHA256:"},
-		"accepted for a tag":                                       {func(s *scene) { s.demand(byAda); s.third("tag v1 by ada@example.com, ssh SHA256:x") }, false, "unproven", "accepted for the signature of tag v1"},
-		"an unsigned commit, and keys that are given":              {func(s *scene) { given(s, ada); s.third("") }, false, "signature differs", "a good one"},
-		"a signed commit, and keys that are given":                 {func(s *scene) { given(s, ada); s.sign(ada); s.third("") }, false, "agrees", "signed by ada@example.com"},
-		"a commit that a stranger signed, and keys that are given": {func(s *scene) { given(s, ada); s.sign(eve); s.third("") }, false, "signature differs", "a good one"},
-		"a signature is claimed, and nobody demands any":           {func(s *scene) { s.third("commit COMMIT by ada@example.com, ssh SHA256:x") }, false, "unproven", "no ProfileSource demands signatures now"},
+		"accepted for a later commit":                               {func(s *scene) { s.demand(byAda); s.before(&ada, later) }, false, "agrees", "it bears none; accepted for that of commit "},
+		"accepted for a later commit, with keys that are given":     {func(s *scene) { given(s, ada); s.before(&ada, later) }, false, "agrees", "it bears none; accepted for that of commit "},
+		"accepted for a later commit that another one signed":       {func(s *scene) { s.demand(byAda); s.before(&eve, later) }, false, "signature differs", "a good one: "},
+		"accepted for a later commit that nobody signed":            {func(s *scene) { s.demand(byAda); s.before(nil, later) }, false, "signature differs", "a good one: "},
+		"accepted for a later commit, by another one's word":        {func(s *scene) { s.demand(byAda); s.before(&ada, "commit LATER by eve@example.com, ssh SHA256:x") }, false, "signature differs", "by ada@example.com"},
+		"accepted for something that is neither a commit nor a tag": {func(s *scene) { s.demand(byAda); s.before(&ada, "commit main by ada@example.com, ssh SHA256:x") }, false, "signature differs", "a good one: "},
+		"accepted for a tag":                                        {func(s *scene) { s.demand(byAda); s.third("tag v1 by ada@example.com, ssh SHA256:x") }, false, "unproven", "accepted for the signature of tag v1"},
+		"an unsigned commit, and keys that are given":               {func(s *scene) { given(s, ada); s.third("") }, false, "signature differs", "a good one"},
+		"a signed commit, and keys that are given":                  {func(s *scene) { given(s, ada); s.sign(ada); s.third("") }, false, "agrees", "signed by ada@example.com"},
+		"a commit that a stranger signed, and keys that are given":  {func(s *scene) { given(s, ada); s.sign(eve); s.third("") }, false, "signature differs", "a good one"},
+		"a signature is claimed, and nobody demands any":            {func(s *scene) { s.third("commit COMMIT by ada@example.com, ssh SHA256:x") }, false, "unproven", "no ProfileSource demands signatures now"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t)

@@ -157,13 +157,18 @@ func TestVerify(t *testing.T) {
 		"the time":         {func(s *scene) { s.provenance("one").Spec.Configuration.CommittedAt = "2020" }, "one", "NodeProvenance differs", "spec.configuration.committedAt", "2020"},
 		"the short commit": {func(s *scene) { s.provenance("one").Spec.Configuration.ShortCommit = "0123" }, "one", "NodeProvenance differs", "spec.configuration.shortCommit", "0123"},
 		"the selection":    {func(s *scene) { s.provenance("one").Spec.Configuration.SelectedBy = estate.Commit(7) }, "one", "NodeProvenance differs", "spec.configuration.selectedBy", estate.Commit(7)},
-		"the signature":    {func(s *scene) { s.provenance("one").Spec.Configuration.Signature = "of Eve" }, "one", "NodeProvenance differs", "spec.configuration.signature", "of Eve"},
-		"the node's uid":   {func(s *scene) { s.provenance("one").Spec.Node.UID = "1234567890" }, "one", "NodeProvenance differs", "metadata.name", "one."},
-		"the pool's uid":   {func(s *scene) { s.provenance("one").Spec.Pool.UID = "other" }, "one", "NodeProvenance differs", "spec.pool.uid", "other"},
-		"the MachineSet":   {func(s *scene) { s.provenance("one").Spec.Pool.MachineSet = "other" }, "one", "NodeProvenance differs", "spec.pool.machineSet", "other"},
-		"the report":       {func(s *scene) { s.provenance("one").Spec.Reported = nil }, "one", "NodeProvenance differs", "spec.reported", nothing},
-		"the reported":     {func(s *scene) { s.provenance("one").Spec.Reported.Config = "0123456789ab" }, "one", "NodeProvenance differs", "spec.configuration.inputDigest, which the node reports", ""},
-		"the window":       {func(s *scene) { s.provenance("one").Spec.Window.Until = metav1.NewTime(estate.At(1)) }, "one", "NodeProvenance differs", "spec.window", "2026-03-01T12:01:00Z"},
+		"a selection that the record lacks": {func(s *scene) {
+			s.provenance("one").Spec.Configuration.SelectedBy, s.archived().Annotations[api.AnnotationSelectedBy] = estate.Commit(7), ""
+		}, "one", "NodeProvenance differs", "spec.configuration.selectedBy", estate.Commit(7)},
+		"the signature":         {func(s *scene) { s.provenance("one").Spec.Configuration.Signature = "of Eve" }, "one", "NodeProvenance differs", "spec.configuration.signature", "of Eve"},
+		"the node's uid":        {func(s *scene) { s.provenance("one").Spec.Node.UID = "1234567890" }, "one", "NodeProvenance differs", "metadata.name", "one."},
+		"the pool's uid":        {func(s *scene) { s.provenance("one").Spec.Pool.UID = "other" }, "one", "NodeProvenance differs", "spec.pool.uid", "other"},
+		"the MachineSet":        {func(s *scene) { s.provenance("one").Spec.Pool.MachineSet = "other" }, "one", "NodeProvenance differs", "spec.pool.machineSet", "other"},
+		"the report":            {func(s *scene) { s.provenance("one").Spec.Reported = nil }, "one", "NodeProvenance differs", "spec.reported", nothing},
+		"the reported":          {func(s *scene) { s.provenance("one").Spec.Reported.Config = "0123456789ab" }, "one", "NodeProvenance differs", "spec.configuration.inputDigest, which the node reports", ""},
+		"the reported commit":   {func(s *scene) { s.provenance("one").Spec.Reported.Commit = "0123456789ab" }, "one", "NodeProvenance differs", "spec.configuration.commit, which the node reports", ""},
+		"a report of no commit": {func(s *scene) { s.provenance("one").Spec.Reported.Commit = "" }, "one", "agrees", "", ""},
+		"the window":            {func(s *scene) { s.provenance("one").Spec.Window.Until = metav1.NewTime(estate.At(1)) }, "one", "NodeProvenance differs", "spec.window", "2026-03-01T12:01:00Z"},
 		"the bootstrap document": {func(s *scene) {
 			c := s.provenance("two").Spec.Configuration
 			s.provenance("two").Spec.Bootstrap = &api.PossibleConfiguration{InputDigest: c.InputDigest, Profile: c.Profile, Version: "v9.9.9", Commit: c.Commit}
@@ -194,6 +199,19 @@ func TestVerify(t *testing.T) {
 			s.repo.Push(2, "echo three")
 			s.record(true, func(r *render.Record) { r.Commit = s.repo.Git("rev-parse", "HEAD") })
 		}, "", "record differs", "commit of osp-x v1.1.0", ""},
+		"a record after a revert": {func(s *scene) {
+			s.repo.Push(2, "echo three")
+			s.repo.Git("revert", "--no-edit", "HEAD")
+			s.record(true, func(r *render.Record) { r.SelectedBy = s.repo.Git("rev-parse", "HEAD") })
+		}, "", "agrees", "", ""},
+		"a record that was selected by the commit before a revert, forged": {func(s *scene) {
+			s.repo.Push(2, "echo three")
+			s.record(true, func(r *render.Record) { r.SelectedBy = s.repo.Git("rev-parse", "HEAD") })
+			s.repo.Git("revert", "--no-edit", "HEAD")
+		}, "", "record differs", "selectedBy", ""},
+		"a record that was selected by no commit, forged": {func(s *scene) {
+			s.record(true, func(r *render.Record) { r.SelectedBy = "evil" })
+		}, "", "record differs", "selectedBy", "evil"},
 		"a record of other content, forged": {func(s *scene) {
 			s.record(true, func(r *render.Record) { r.ObjectDigest = "v1:sha256:" + strings.Repeat("1", 64) })
 		}, "", "record differs", "content of osp-x v1.1.0 at commit", ""},
@@ -261,6 +279,36 @@ func TestVerify(t *testing.T) {
 	}
 }
 
+// Where everything agrees, the report still lists what was compared and what was not.
+func TestChecks(t *testing.T) {
+	const osc, archived = "OperatingSystemConfig kube-system/workers-kube-system-config", "ControllerRevision kube-system/workers-kube-system-"
+	pool := []string{
+		"record|" + osc + "|agrees", "settings|ConfigMap kube-system/osm-gitops-settings-|agrees", "repository|" + estate.Repository + "|agrees",
+		"OSP|OperatingSystemProfile osp-x-v1.1.0|agrees", "OSC|" + osc + "|agrees", "Secret|cloud-init-settings/workers-kube-system-*|skipped",
+	}
+	for name, want := range map[string][]string{
+		"":    pool,
+		"two": slices.Concat([]string{"NodeProvenance|two.|agrees"}, pool),
+		"one": {
+			"NodeProvenance|one.|agrees", "record|" + archived + "|agrees", "settings|ConfigMap kube-system/osm-gitops-settings-|agrees",
+			"repository|" + estate.Repository + "|agrees", "OSP|OperatingSystemProfile osp-x-v1.0.0|agrees", "OSC|" + osc + "|skipped",
+		},
+	} {
+		report := newScene(t).verify(name)
+		if len(report.Checks) != len(want) {
+			t.Errorf("%q: got %d checks, want %d: %+v", name, len(report.Checks), len(want), report.Checks)
+			continue
+		}
+		for i, c := range report.Checks {
+			thing, rest, _ := strings.Cut(want[i], "|")
+			prefix, result, _ := strings.Cut(rest, "|")
+			if string(c.Thing) != thing || !strings.HasPrefix(c.Name, prefix) || string(c.Result) != result {
+				t.Errorf("%q: check %d is %+v, want %s", name, i, c, want[i])
+			}
+		}
+	}
+}
+
 func (s *scene) osp() *osm.OperatingSystemProfile {
 	return estate.Get[*osm.OperatingSystemProfile](s.e, "osp-x-v1.1.0")
 }
@@ -299,6 +347,16 @@ func TestWhomToAsk(t *testing.T) {
 		"and the record does not count": {func(s *scene, ps *api.ProfileSource) {
 			ps.Status.Repository, s.v.FollowedOnly = "https://git.example.com/other", true
 		}, nil},
+		"that of its object, of two": {func(s *scene, ps *api.ProfileSource) { s.other("a", ps).Spec.Git.Ref = &api.GitReference{Branch: "b"} },
+			asked{estate.Repository + " main "}},
+		"one that offers it, if its object names none": {func(s *scene, ps *api.ProfileSource) {
+			offers := s.other("z", ps)
+			offers.Spec.Git.Ref = &api.GitReference{Branch: "b"}
+			elsewhere := s.other("0", ps)
+			elsewhere.Status.Repository, elsewhere.Spec.Git.Ref = "https://git.example.com/other", &api.GitReference{Branch: "c"}
+			ps.Status.Profiles = nil
+			s.osp().Labels[api.LabelSource] = "gone"
+		}, asked{estate.Repository + " b "}},
 		"its credentials are not there": {func(_ *scene, ps *api.ProfileSource) {
 			ps.Spec.Git.SecretRef = &meta.LocalObjectReference{Name: "none"}
 		}, nil},
@@ -311,6 +369,14 @@ func TestWhomToAsk(t *testing.T) {
 			t.Errorf("%s: verdict %q, asked %q, want %q", name, verdict, got, c.want)
 		}
 	}
+}
+
+// other adds another ProfileSource that is as one.
+func (s *scene) other(name string, like *api.ProfileSource) *api.ProfileSource {
+	other := like.DeepCopy()
+	other.Name = name
+	s.e.Objects = append(s.e.Objects, other)
+	return other
 }
 
 // What is not there is an error that says where it was looked for.

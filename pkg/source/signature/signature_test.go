@@ -430,3 +430,29 @@ func TestLongestFileOfKeys(t *testing.T) {
 		t.Errorf("a file of one byte more: %v", err)
 	}
 }
+
+// A signature says whether its key has an end. Of several lines with one SSH key, one
+// without an end is enough.
+func TestEnds(t *testing.T) {
+	lasting, year, ada := newPGP(t, 0), newPGP(t, 365*24*time.Hour), newSigner(t)
+	until := `valid-before="20991231" ` + ada.public
+	at := noon.Add(time.Hour)
+	for name, c := range map[string]struct {
+		key       string
+		signature []byte
+		want      bool
+	}{
+		"an OpenPGP key without an end":  {lasting.public(t), lasting.sign(t, payload, at, packet.Config{}), false},
+		"an OpenPGP key for a year":      {year.public(t), year.sign(t, payload, at, packet.Config{}), true},
+		"an SSH key without an end":      {"ada " + ada.public, ada.sign(t, payload, "git"), false},
+		"an SSH key with an end":         {"ada " + until, ada.sign(t, payload, "git"), true},
+		"two lines with an end":          {"ada " + until + "\nben " + until, ada.sign(t, payload, "git"), true},
+		"the first line without an end":  {"ada " + ada.public + "\nben " + until, ada.sign(t, payload, "git"), false},
+		"the second line without an end": {"ada " + until + "\nben " + ada.public, ada.sign(t, payload, "git"), false},
+	} {
+		got, err := keys(t, "file", c.key).Verify("id", payload, c.signature, Times{Made: at, Now: at.Add(time.Minute)})
+		if err != nil || got.Ends != c.want {
+			t.Errorf("%s: it ends: %t (error %v), want %t", name, got.Ends, err, c.want)
+		}
+	}
+}

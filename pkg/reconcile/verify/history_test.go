@@ -1,0 +1,27 @@
+package verify
+
+import "testing"
+
+// Revisions of MachineDeployments are compared as numbers; one that is not a number comes
+// before none, and none before it.
+func TestOlder(t *testing.T) {
+	for _, c := range []struct {
+		revision, than string
+		want           bool
+	}{
+		{"1", "2", true},
+		{"2", "1", false},
+		{"2", "2", false},
+		{"9", "10", true},
+		{"", "1", false},
+		{"1", "", false},
+		{"x", "1", false},
+		{"1", "x", false},
+		{"-1", "1", false},
+		{"x", "y", false},
+	} {
+		if got := older(c.revision, c.than); got != c.want {
+			t.Errorf("older(%q, %q) = %t, want %t", c.revision, c.than, got, c.want)
+		}
+	}
+}

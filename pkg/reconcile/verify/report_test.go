@@ -1,0 +1,32 @@
+package verify
+
+import "testing"
+
+// Of two checks of one thing the graver result counts; the notes of two that agree are
+// joined.
+func TestChecksOfOneThing(t *testing.T) {
+	for _, c := range []struct{ first, second, want Result }{
+		{Agrees, Agrees, Agrees},
+		{Agrees, Differs, Differs},
+		{Differs, Agrees, Differs},
+		{Agrees, Unproven, Unproven},
+		{Unproven, Agrees, Unproven},
+		{Unproven, Differs, Differs},
+		{Differs, Unproven, Differs},
+		{Skipped, Agrees, Agrees},
+		{Agrees, Skipped, Agrees},
+		{Differs, Skipped, Differs},
+	} {
+		var r Report
+		r.add(Check{Thing: ThingRecord, Name: "a", Result: c.first, Note: "one"})
+		r.add(Check{Thing: ThingRecord, Name: "a", Result: c.second, Note: "two"})
+		if len(r.Checks) != 1 || r.Checks[0].Result != c.want || c.first == Agrees && c.second == Agrees && r.Checks[0].Note != "one; two" {
+			t.Errorf("%s and %s: got %+v, want %s", c.first, c.second, r.Checks, c.want)
+		}
+		r.add(Check{Thing: ThingRecord, Name: "b", Result: Agrees})
+		r.add(Check{Thing: ThingOSC, Name: "a", Result: Agrees})
+		if len(r.Checks) != 3 {
+			t.Errorf("checks of other things: got %+v", r.Checks)
+		}
+	}
+}
