@@ -253,8 +253,6 @@ func (r *Reconciler) writeConfig(ctx context.Context, have *osm.OperatingSystemC
 			Namespace: have.Namespace, Name: have.Name, Labels: have.Labels, Annotations: maps.Clone(have.Annotations),
 		}, Spec: have.Spec}
 		delete(back.Annotations, api.AnnotationJournaled)
-		p.refusal = err
-		maps.Copy(back.Annotations, p.refusalNotes(standing, r.Clock.Now()))
 		if again := r.Management.Create(ctx, back, client.FieldOwner(api.FieldManager)); again != nil {
 			err = errors.Join(err, fmt.Errorf("putting the one before back: %w", again))
 		}
