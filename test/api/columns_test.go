@@ -32,6 +32,7 @@ func TestColumns(t *testing.T) {
 	osc := estate.Get[*osm.OperatingSystemConfig](fleet, "workers-kube-system-config")
 	ps := estate.Get[*api.ProfileSource](fleet, estate.Source)
 	np := estate.Get[*api.NodeProvenance](fleet, "one.0000000e")
+	osc.Annotations[api.AnnotationRefused] = "profile osp-x v1.3.0 is refused"
 	for _, obj := range []client.Object{osp, osc, ps, np} {
 		if obj.SetUID(""); obj.GetNamespace() != "" {
 			obj.SetNamespace(ns)

@@ -80,10 +80,10 @@ func (p *patient) brokenPools() {
 	p.drop("lost")
 
 	p.set("web", api.AnnotationVersionPin, "v9.9.9")
-	p.eventually("the pin to be refused", func() error { return p.condition("web", metav1.ConditionFalse, api.ReasonNewerRefused) })
+	p.eventually("the pin to be refused", func() error { return p.newerRefused("web") })
 	p.finds(doctor.Problem, "pools", "/web does not have what it asks for: ")
 	p.set("web", api.AnnotationVersionPin, "")
-	p.eventually("it to be well again", func() error { return p.condition("web", metav1.ConditionTrue, api.ReasonConfigApplied) })
+	p.eventually("it to be well again", func() error { return p.applied("web") })
 
 	p.pool("other", "osp-a", func(md map[string]any) { value(md)["cloudProvider"] = "azure" })
 	p.event("other", api.EventProfileError)

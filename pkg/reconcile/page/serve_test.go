@@ -16,6 +16,7 @@ import (
 
 	clocktesting "k8s.io/utils/clock/testing"
 
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/test/slow"
 )
 
