@@ -472,6 +472,16 @@ func (p *patient) brokenKinds() {
 	p.must(p.client.Update(p.t.Context(), &crd))
 	p.finds(doctor.Problem, "kinds", "CustomResourceDefinition "+name+" is not the one of this release: it differs at spec.versions[0].additionalPrinterColumns[0].name")
 
+	// As platforms do that bring a definition of their own.
+	name = "operatingsystemconfigs.operatingsystemmanager.k8c.io"
+	crd = apiextensionsv1.CustomResourceDefinition{}
+	p.must(p.get("", name, &crd))
+	spec := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
+	spec.XValidations = nil
+	crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"] = spec
+	p.must(p.client.Update(p.t.Context(), &crd, client.FieldOwner("platform")))
+	p.finds(doctor.Problem, "kinds", "CustomResourceDefinition "+name+` is not the one of this release: it differs at spec.versions[0].schema.openAPIV3Schema.properties.spec.x-kubernetes-validations, as written by "platform" at `)
+
 	p.uninstallProvenance()
 	p.finds(doctor.Problem, "kinds", "CustomResourceDefinition nodeprovenances.gitops.k8c.io does not exist")
 	p.installProvenance()
