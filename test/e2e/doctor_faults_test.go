@@ -461,7 +461,9 @@ func (p *patient) brokenTokens() {
 	p.must(p.get(namespace, "web-"+p.pools+"-config", &osc))
 	p.patch(&osm.OperatingSystemConfig{}, namespace, osc.Name, fmt.Sprintf(`{"metadata":{"annotations":{%q:"shop/another"}}}`, api.AnnotationPool))
 	p.finds(doctor.Problem, "pools", `was made for another, "shop/another"`)
-	p.patch(&osm.OperatingSystemConfig{}, namespace, osc.Name, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, api.AnnotationPool, p.pools+"/web"))
+	p.patch(&osm.OperatingSystemConfig{}, namespace, osc.Name, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q,%q:"another"}}}`, api.AnnotationPool, p.pools+"/web", api.AnnotationInputDigest))
+	p.finds(doctor.Problem, "pools", "/web boots from an earlier configuration, for the documents of the present one are not written: ")
+	p.patch(&osm.OperatingSystemConfig{}, namespace, osc.Name, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, api.AnnotationInputDigest, osc.Annotations[api.AnnotationInputDigest]))
 }
 
 func (p *patient) brokenKinds() {
