@@ -32,6 +32,7 @@ func TestColumns(t *testing.T) {
 	osc := estate.Get[*osm.OperatingSystemConfig](fleet, "workers-kube-system-config")
 	ps := estate.Get[*api.ProfileSource](fleet, estate.Source)
 	np := estate.Get[*api.NodeProvenance](fleet, "one.0000000e")
+	osc.Annotations[api.AnnotationRefused] = "profile osp-x v1.3.0 is refused"
 	for _, obj := range []client.Object{osp, osc, ps, np} {
 		if obj.SetUID(""); obj.GetNamespace() != "" {
 			obj.SetNamespace(ns)
@@ -49,7 +50,6 @@ func TestColumns(t *testing.T) {
 		return map[string]any{"type": kind, "status": status, "reason": "Because", "message": message, "lastTransitionTime": "2026-03-01T12:00:00Z"}
 	}
 	for obj, status := range map[client.Object]map[string]any{
-		osc: {"conditions": []any{condition("Ready", "True", "fine"), condition("Stalled", "True", "profile osp-x v1.3.0 is refused")}},
 		ps: {
 			"revision": "main@sha1:1", "lastAttemptedRevision": "main@sha1:2", "repository": estate.Repository,
 			"conditions": []any{condition("Ready", "False", "a.yaml:3: wrong"), condition(api.SourceVerifiedCondition, "True", "signed")},
@@ -71,7 +71,7 @@ func TestColumns(t *testing.T) {
 		},
 		osm.GroupVersion.Group + "/v1alpha1/namespaces/" + ns + "/operatingsystemconfigs": {
 			"Name workers-kube-system-config", "Pool kube-system/workers", "OS ubuntu", "Profile osp-x", "Version v1.2.0", "Commit " + estate.Commit(2), "[Selected " + estate.Commit(2) + "]",
-			"Ready True", "Age", "Refused profile osp-x v1.3.0 is refused",
+			"Age", "Refused profile osp-x v1.3.0 is refused",
 		},
 		api.GroupVersion.Group + "/v1alpha1/namespaces/" + ns + "/profilesources": {
 			"Name osps", "Ready False", "Revision main@sha1:1", "Verified True", "[Attempted main@sha1:2]", "[Suspended <nil>]", "[Repository " + estate.Repository + "]", "Rollout <nil>", "Age", "Status a.yaml:3: wrong",

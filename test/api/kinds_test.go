@@ -31,7 +31,7 @@ func TestNames(t *testing.T) {
 		"operatingsystemconfigs.operatingsystemmanager.k8c.io": {apiextensionsv1.CustomResourceDefinitionNames{
 			Kind: "OperatingSystemConfig", ListKind: "OperatingSystemConfigList",
 			Plural: "operatingsystemconfigs", Singular: "operatingsystemconfig", ShortNames: []string{"osc"},
-		}, namespaced, "v1alpha1", true, false},
+		}, namespaced, "v1alpha1", false, false},
 		"profilesources.gitops.k8c.io": {apiextensionsv1.CustomResourceDefinitionNames{
 			Kind: "ProfileSource", ListKind: "ProfileSourceList",
 			Plural: "profilesources", Singular: "profilesource", ShortNames: []string{"ps"}, Categories: []string{"osm-gitops"},

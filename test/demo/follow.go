@@ -193,9 +193,9 @@ func (s *stage) stateOf(source *api.ProfileSource, p pool) (state, string) {
 			now.at = at
 		}
 	}
-	// Its status is the last thing written: from here on nothing should change.
 	config, _, ok := get[*osm.OperatingSystemConfig](s.seen, metav1.NamespaceSystem, p.config())
-	if !ok || config.Annotations[api.AnnotationCommit] != want.Commit || ready(config.Status.Conditions).Status != metav1.ConditionTrue {
+	if !ok || config.Annotations[api.AnnotationCommit] != want.Commit || config.Annotations[api.AnnotationRefused] != "" ||
+		now.bootstrap.Annotations[api.AnnotationInputDigest] != config.Annotations[api.AnnotationInputDigest] {
 		return now, fmt.Sprintf("OperatingSystemConfig %s is not ready for commit %s", p.config(), short(want.Commit))
 	}
 	now.config = config

@@ -107,7 +107,10 @@ esac
 const prelude = `
 configured() {
 	kubectl -n kube-system wait --for=create --timeout=60s "osc/${1#*/}-${1%/*}-config"
-	kubectl -n kube-system wait --for=condition=Ready --timeout=60s "osc/${1#*/}-${1%/*}-config"
+	local digest='{.metadata.annotations.gitops\.k8c\.io/input-digest}' secret=secret/${1#*/}-${1%/*}-bootstrap-config
+	kubectl -n cloud-init-settings wait --for=create --timeout=60s "$secret"
+	kubectl -n cloud-init-settings wait --timeout=60s "$secret" \
+		--for="jsonpath=$digest=$(kubectl -n kube-system get "osc/${1#*/}-${1%/*}-config" -o "jsonpath=$digest")"
 }
 published() { kubectl -n kube-system wait --for=create --timeout=60s configmap/osm-gitops-snapshot; }
 

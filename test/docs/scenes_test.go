@@ -78,6 +78,7 @@ func inCluster() []act {
 			block: "docs/operatingsystemconfig.md: $ kubectl -n kube-system get osc", same: true,
 			first: "kubectl apply -f pools/00-namespaces.yaml -f pools/shop-web-eu.yaml -f pools/shop-cache-fra.yaml -f pools/research-batch.yaml; for pool in shop/web-eu shop/cache-fra research/batch; do configured $pool; done",
 		},
+		{block: "docs/operatingsystemconfig.md: kubectl -n cloud-init-settings wait --timeout=60s secret/web-eu-shop-bootstrap-config \\"},
 		{block: "docs/pools.md: $ kubectl -n shop get events --field-selector involvedObject.name=web-eu"},
 		{block: "docs/pools.md: $ kubectl -n cloud-init-settings get secret web-eu-shop-bootstrap-config -o jsonpath='{.metadata.annotations.gitops\\.k8c\\.io/commit}'", same: true},
 		{block: "docs/pools.md: $ kubectl -n cloud-init-settings get secret web-eu-shop-bootstrap-config -o jsonpath='{.metadata.annotations.gitops\\.k8c\\.io/credentials-expire-at}'"},

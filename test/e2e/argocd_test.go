@@ -148,14 +148,8 @@ func TestArgoCDScripts(t *testing.T) {
 	s.git.push(map[string]string{"a.yaml": osp("osp-a", "v1.0.1", "echo one")})
 	_, provisioning := s.served("pool-a", "v1.0.1")
 	config := func() *unstructured.Unstructured { return a.object(configs, namespace, "pool-a-"+s.pools+"-config") }
-	ready := func(status string) func() error {
-		return func() error { return conditionIs(config(), "Ready", status) }
-	}
-	s.eventually("the configuration to be applied", ready("True"))
-	a.health(config(), "Healthy")
-	fresh := config()
-	delete(fresh.Object, "status")
-	a.health(fresh, "Progressing")
+	s.eventually("the configuration to be applied", func() error { return s.applied("pool-a") })
+	a.health(config(), "Healthy", "v1.0.1")
 
 	a.machines(t)
 	a.nodes("pool-a", provisioning)
@@ -168,8 +162,8 @@ func TestArgoCDScripts(t *testing.T) {
 	a.health(source(), "Degraded", "NoSuchField")
 	// What renders for nobody is refused by the pool alone.
 	s.git.push(map[string]string{"a.yaml": osp("osp-a", "v1.2.0", "echo {{ .KubeletFeatureGates.None }}")})
-	s.eventually("the configuration to refuse a newer one", ready("False"))
-	a.health(config(), "Degraded", "refused")
+	s.eventually("the configuration to refuse a newer one", func() error { return s.newerRefused("pool-a") })
+	a.health(config(), "Degraded", "rendering profile", "v1.2.0")
 
 	// A host that is away may come back: Progressing.
 	s.git.mode.Store("down")

@@ -80,10 +80,10 @@ func (p *patient) brokenPools() {
 	p.drop("lost")
 
 	p.set("web", api.AnnotationVersionPin, "v9.9.9")
-	p.eventually("the pin to be refused", func() error { return p.condition("web", metav1.ConditionFalse, api.ReasonNewerRefused) })
+	p.eventually("the pin to be refused", func() error { return p.newerRefused("web") })
 	p.finds(doctor.Problem, "pools", "/web does not have what it asks for: ")
 	p.set("web", api.AnnotationVersionPin, "")
-	p.eventually("it to be well again", func() error { return p.condition("web", metav1.ConditionTrue, api.ReasonConfigApplied) })
+	p.eventually("it to be well again", func() error { return p.applied("web") })
 
 	p.pool("other", "osp-a", func(md map[string]any) { value(md)["cloudProvider"] = "azure" })
 	p.event("other", api.EventProfileError)
@@ -461,7 +461,9 @@ func (p *patient) brokenTokens() {
 	p.must(p.get(namespace, "web-"+p.pools+"-config", &osc))
 	p.patch(&osm.OperatingSystemConfig{}, namespace, osc.Name, fmt.Sprintf(`{"metadata":{"annotations":{%q:"shop/another"}}}`, api.AnnotationPool))
 	p.finds(doctor.Problem, "pools", `was made for another, "shop/another"`)
-	p.patch(&osm.OperatingSystemConfig{}, namespace, osc.Name, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, api.AnnotationPool, p.pools+"/web"))
+	p.patch(&osm.OperatingSystemConfig{}, namespace, osc.Name, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q,%q:"another"}}}`, api.AnnotationPool, p.pools+"/web", api.AnnotationInputDigest))
+	p.finds(doctor.Problem, "pools", "/web boots from an earlier configuration, for the documents of the present one are not written: ")
+	p.patch(&osm.OperatingSystemConfig{}, namespace, osc.Name, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, api.AnnotationInputDigest, osc.Annotations[api.AnnotationInputDigest]))
 }
 
 func (p *patient) brokenKinds() {
@@ -471,6 +473,16 @@ func (p *patient) brokenKinds() {
 	crd.Spec.Versions[0].AdditionalPrinterColumns[0].Name = "Other"
 	p.must(p.client.Update(p.t.Context(), &crd))
 	p.finds(doctor.Problem, "kinds", "CustomResourceDefinition "+name+" is not the one of this release: it differs at spec.versions[0].additionalPrinterColumns[0].name")
+
+	// As platforms do that bring a definition of their own.
+	name = "operatingsystemconfigs.operatingsystemmanager.k8c.io"
+	crd = apiextensionsv1.CustomResourceDefinition{}
+	p.must(p.get("", name, &crd))
+	spec := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
+	spec.XValidations = nil
+	crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"] = spec
+	p.must(p.client.Update(p.t.Context(), &crd, client.FieldOwner("platform")))
+	p.finds(doctor.Problem, "kinds", "CustomResourceDefinition "+name+` is not the one of this release: it differs at spec.versions[0].schema.openAPIV3Schema.properties.spec.x-kubernetes-validations, as written by "platform" at `)
 
 	p.uninstallProvenance()
 	p.finds(doctor.Problem, "kinds", "CustomResourceDefinition nodeprovenances.gitops.k8c.io does not exist")

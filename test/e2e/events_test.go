@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 )
@@ -65,7 +64,7 @@ func TestEvents(t *testing.T) {
 	s.git.push(map[string]string{"a.yaml": refused})
 	s.event("web", api.EventProfileError, `rendering profile "osp-a" v1.2.0`, "NetworkConfig")
 	s.eventually("the refusal on the configuration", func() error {
-		return s.condition("web", metav1.ConditionFalse, api.ReasonNewerRefused, "v1.2.0")
+		return s.newerRefused("web", "v1.2.0")
 	})
 	s.counted(metrics,
 		fmt.Sprintf(`osm_gitops_pool_ready{name="web",namespace=%q} 0`, s.pools),

@@ -13,9 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fluxcd/pkg/apis/meta"
 	corev1 "k8s.io/api/core/v1"
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
@@ -40,7 +38,7 @@ func TestPushRotates(t *testing.T) {
 	s.served("pool-a", "v1.0.0")
 	bBefore, _ := s.served("pool-b", "v1.0.0")
 	s.eventually("the configuration to be reported as applied", func() error {
-		return s.condition("pool-a", metav1.ConditionTrue, api.ReasonConfigApplied)
+		return s.applied("pool-a")
 	})
 	mdBefore := s.machineDeployment("pool-a").ResourceVersion
 	seen := s.watchUserData("pool-a")
@@ -97,15 +95,6 @@ func (s *system) checkConfig(pool, version, commit string) {
 	if rec.Digests.Input != osc.Annotations[api.AnnotationInputDigest] {
 		s.t.Error("record and annotation name different input digests")
 	}
-	s.eventually("the digests in the status", func() error {
-		if err := s.get(namespace, osc.Name, &osc); err != nil {
-			return err
-		}
-		if osc.Status.Digests == nil || *osc.Status.Digests != rec.Digests {
-			return fmt.Errorf("digests are %+v", osc.Status.Digests)
-		}
-		return nil
-	})
 	raw, err := json.Marshal(osc)
 	if err != nil {
 		s.t.Fatal(err)
@@ -149,14 +138,31 @@ func (s *system) tokens() []corev1.Secret {
 	return list.Items
 }
 
-func (s *system) condition(pool string, status metav1.ConditionStatus, reason string, says ...string) error {
+// applied says what keeps the machines of a pool from booting what the pool asks for.
+func (s *system) applied(pool string) error {
 	var osc osm.OperatingSystemConfig
 	if err := s.get(namespace, pool+"-"+s.pools+"-config", &osc); err != nil {
 		return err
 	}
-	c := apimeta.FindStatusCondition(osc.Status.Conditions, meta.ReadyCondition)
-	if c == nil || c.Status != status || c.Reason != reason || !containsAll(c.Message, says) {
-		return fmt.Errorf("condition is %+v", c)
+	var secret corev1.Secret
+	if err := s.get(api.NamespaceCloudInitSettings, pool+"-"+s.pools+"-bootstrap-config", &secret); err != nil {
+		return err
+	}
+	has, want := secret.Annotations[api.AnnotationInputDigest], osc.Annotations[api.AnnotationInputDigest]
+	if refused := osc.Annotations[api.AnnotationRefused]; refused != "" || has != want {
+		return fmt.Errorf("refused is %q, the Secret is of %s, the configuration of %s", refused, has, want)
+	}
+	return nil
+}
+
+// newerRefused says where a configuration does not say that a newer one is refused.
+func (s *system) newerRefused(pool string, says ...string) error {
+	var osc osm.OperatingSystemConfig
+	if err := s.get(namespace, pool+"-"+s.pools+"-config", &osc); err != nil {
+		return err
+	}
+	if refused := osc.Annotations[api.AnnotationRefused]; refused == "" || !containsAll(refused, says) {
+		return fmt.Errorf("refused is %q, want %q", refused, says)
 	}
 	return nil
 }
@@ -240,7 +246,7 @@ func TestPoolRemoved(t *testing.T) {
 		s.run("a pool is "+name, func(t *testing.T) {
 			s.pool(pool, "osp-a")
 			s.served(pool, "v1.0.0")
-			s.eventually("its status", func() error { return s.condition(pool, metav1.ConditionTrue, api.ReasonConfigApplied) })
+			s.eventually("its documents", func() error { return s.applied(pool) })
 			s.noError(remove(s.machineDeployment(pool)))
 			key := pool + "-" + s.pools
 			s.gone(api.NamespaceCloudInitSettings, key+"-bootstrap-config", &corev1.Secret{})

@@ -26,7 +26,7 @@ func TestRepositoryMoved(t *testing.T) {
 	s.begin(first)
 	s.pool("pool-a", "osp-a")
 	s.served("pool-a", "v1.0.0")
-	s.eventually("its status", func() error { return s.condition("pool-a", "True", api.ReasonConfigApplied) })
+	s.eventually("its documents", func() error { return s.applied("pool-a") })
 	before := s.versions()
 
 	moved := newGitServer(t)
@@ -83,7 +83,7 @@ func TestRestoredFromBackup(t *testing.T) {
 	s.begin(s.git.push(map[string]string{"a.yaml": osp("osp-a", "v1.0.0", "echo one")}))
 	s.pool("pool-a", "osp-a")
 	s.served("pool-a", "v1.0.0")
-	s.eventually("its status", func() error { return s.condition("pool-a", "True", api.ReasonConfigApplied) })
+	s.eventually("its documents", func() error { return s.applied("pool-a") })
 	s.stop()
 	backup := filepath.Join(t.TempDir(), "backup")
 	s.offline(func() { copyAll(t, c.Dir, backup) })

@@ -36,7 +36,7 @@ func TestRestartWritesNothing(t *testing.T) {
 	for _, pool := range []string{"pool-a", "pool-b"} {
 		s.pool(pool, "osp-a")
 		s.served(pool, "v1.0.0")
-		s.eventually("its status", func() error { return s.condition(pool, metav1.ConditionTrue, api.ReasonConfigApplied) })
+		s.eventually("its documents", func() error { return s.applied(pool) })
 	}
 	s.stop()
 	before := s.versions()
@@ -45,7 +45,7 @@ func TestRestartWritesNothing(t *testing.T) {
 	// A pool that comes now is handled after those that are there.
 	s.pool("pool-c", "osp-a")
 	s.served("pool-c", "v1.0.0")
-	s.eventually("its status", func() error { return s.condition("pool-c", metav1.ConditionTrue, api.ReasonConfigApplied) })
+	s.eventually("its documents", func() error { return s.applied("pool-c") })
 	// A write of the same bytes moves no version, but the API server's log has it.
 	created := 0
 	for _, w := range s.writesSince(mark) {
@@ -99,7 +99,7 @@ func TestSelfHealing(t *testing.T) {
 	s.begin(s.git.push(map[string]string{"a.yaml": osp("osp-a", "v1.0.0", "echo one")}))
 	s.pool("pool-a", "osp-a")
 	bootstrap, provisioning := s.served("pool-a", "v1.0.0")
-	s.eventually("its status", func() error { return s.condition("pool-a", metav1.ConditionTrue, api.ReasonConfigApplied) })
+	s.eventually("its documents", func() error { return s.applied("pool-a") })
 
 	s.run("a Secret is deleted", func(t *testing.T) {
 		s.noError(s.client.Delete(t.Context(), bootstrap))
@@ -144,7 +144,7 @@ func TestSelfHealing(t *testing.T) {
 		s.noError(s.get(namespace, "pool-a-"+s.pools+"-config", &osc))
 		s.noError(s.client.Delete(t.Context(), &osc))
 		s.eventually("the configuration to be back", func() error {
-			return s.condition("pool-a", metav1.ConditionTrue, api.ReasonConfigApplied)
+			return s.applied("pool-a")
 		})
 	})
 	s.run("the profile's object is deleted", func(t *testing.T) {
@@ -249,7 +249,7 @@ func TestLastGoodGenerationIsMaintained(t *testing.T) {
 	s.git.push(map[string]string{"a.yaml": osp("osp-a", "v1.1.0", "echo {{ .NetworkConfig.CIDR }}")})
 	s.event("pool-a", api.EventProfileError, `rendering profile "osp-a" v1.1.0`, "NetworkConfig")
 	s.eventually("the refusal on the configuration", func() error {
-		return s.condition("pool-a", metav1.ConditionFalse, api.ReasonNewerRefused, "v1.1.0", "NetworkConfig")
+		return s.newerRefused("pool-a", "v1.1.0", "NetworkConfig")
 	})
 	_, before := s.served("pool-a", "v1.0.0")
 	s.pool("pool-a", "osp-a", annotate(api.AnnotationMDRevision, "2"))
@@ -281,7 +281,7 @@ func TestLastGoodGenerationIsMaintained(t *testing.T) {
 		t.Errorf("revision is %q", got)
 	}
 	s.eventually("the configuration to be good again", func() error {
-		return s.condition("pool-a", metav1.ConditionTrue, api.ReasonConfigApplied)
+		return s.applied("pool-a")
 	})
 	var osc osm.OperatingSystemConfig
 	s.noError(s.get(namespace, "pool-a-"+s.pools+"-config", &osc))

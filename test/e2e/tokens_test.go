@@ -31,7 +31,7 @@ func TestNodeTokens(t *testing.T) {
 	for _, pool := range []string{"pool-a", "pool-b"} {
 		s.pool(pool, "osp-a")
 		s.served(pool, "v1.0.0")
-		s.eventually("its status", func() error { return s.condition(pool, "True", api.ReasonConfigApplied) })
+		s.eventually("its documents", func() error { return s.applied(pool) })
 	}
 	document := func(pool string) string { return pool + "-" + s.pools + "-bootstrap-config" }
 	fetched := func(pool string) string { return pool + "-" + s.pools + "-provisioning-config" }

@@ -177,7 +177,6 @@ func (e *Estate) ServeObject(pool string, osp *osm.OperatingSystemProfile, at ti
 	osc := &osm.OperatingSystemConfig{ObjectMeta: e.meta(Namespace, names.Config, at), Spec: out.OSC}
 	osc.Labels = map[string]string{api.LabelManagedBy: api.FieldManager}
 	osc.Annotations = map[string]string{api.AnnotationRecord: string(record)}
-	osc.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: metav1.ConditionTrue, Reason: api.ReasonConfigApplied}}
 	if had := e.served[pool]; had != nil {
 		e.archive(had, at)
 		osc.Annotations[api.AnnotationReplaces] = string(had.UID)

@@ -253,11 +253,6 @@ func (f *floor) pool(ctx context.Context, name string, i int, together bool) err
 		},
 		{create(c.provisioning, base+"-provisioning-config")},
 		{create(c.bootstrap, base+"-bootstrap-config")},
-		{func() error {
-			before := osc.DeepCopy()
-			osc.Status = c.osc.Status
-			return f.client.Status().Patch(ctx, osc, client.MergeFrom(before))
-		}},
 	}
 	if c.account != nil {
 		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: api.NamespaceCloudInitSettings, Name: base}}

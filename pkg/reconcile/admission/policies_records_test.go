@@ -78,11 +78,11 @@ func TestPoliciesOfRecords(t *testing.T) {
 	}
 
 	t.Run("what a status says", func(t *testing.T) {
-		osc, np := configObject(ns, "stated"), provenanceObject("node-b.1")
+		np := provenanceObject("node-b.1")
 		ps := &api.ProfileSource{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "stated"}, Spec: api.ProfileSourceSpec{
 			Directory: &api.DirectorySource{Path: "x"}, Interval: metav1.Duration{Duration: time.Minute}, RetryInterval: metav1.Duration{Duration: time.Minute},
 		}}
-		for _, obj := range []client.Object{osc, np, ps} {
+		for _, obj := range []client.Object{np, ps} {
 			do(t, who[restorer].Create(t.Context(), obj))
 			t.Cleanup(func() { remove(t, who[restorer], obj) })
 			patch := func(as string) error {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strings"
 
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -304,9 +303,7 @@ func (w *walk) configFacts(step *Step, osc *osm.OperatingSystemConfig) {
 	step.fact("commit", rec.Commit)
 	step.fact("input digest", rec.Digests.Input)
 	step.fact("since", stamp(osc.CreationTimestamp.Time))
-	if c := apimeta.FindStatusCondition(osc.Status.Conditions, "Ready"); c != nil {
-		step.fact("ready", string(c.Status)+" "+c.Reason)
-	}
+	step.fact("refused", osc.Annotations[api.AnnotationRefused])
 	for _, c := range []struct{ key, want string }{
 		{api.AnnotationVersion, rec.Version}, {api.AnnotationCommit, rec.Commit}, {api.AnnotationRepository, rec.Repository}, {api.AnnotationInputDigest, rec.Digests.Input},
 	} {

@@ -2,10 +2,13 @@ package doctor
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"slices"
 	"sort"
+	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -69,10 +72,35 @@ func (w *ward) ourKind(ctx context.Context, in *Cluster, want *unstructured.Unst
 	if at := difference(wanted, there, "spec.versions"); at != "" {
 		w.tell(Finding{
 			Check: checkKinds, Level: Problem, Cluster: w.in(in),
-			Found: fmt.Sprintf("CustomResourceDefinition %s is not the one of this release: it differs at %s", want.GetName(), at),
-			Do:    apply + ", of the release that the controller has; or ask the osm-gitops of that release",
+			Found: fmt.Sprintf("CustomResourceDefinition %s is not the one of this release: it differs at %s%s", want.GetName(), at, writers(have)),
+			Do:    apply + ", of the release that the controller has; or ask the osm-gitops of that release; and have nobody else apply another",
 		})
 	}
+}
+
+// writers says who wrote the versions of a CustomResourceDefinition, by the names under
+// which they did, and when; "" where that is not known.
+func writers(crd *unstructured.Unstructured) string {
+	var who []string
+	for _, entry := range crd.GetManagedFields() {
+		var fields struct {
+			Spec struct {
+				Versions *struct{} `json:"f:versions"`
+			} `json:"f:spec"`
+		}
+		if entry.FieldsV1 == nil || json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields) != nil || fields.Spec.Versions == nil {
+			continue
+		}
+		text := fmt.Sprintf("%q", entry.Manager)
+		if entry.Time != nil {
+			text += " at " + entry.Time.UTC().Format(time.RFC3339)
+		}
+		who = append(who, text)
+	}
+	if len(who) == 0 {
+		return ""
+	}
+	return ", as written by " + strings.Join(who, " and ")
 }
 
 // kind reads a CustomResourceDefinition; nil where there is none, which is told.

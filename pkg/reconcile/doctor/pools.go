@@ -5,10 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/fluxcd/pkg/apis/meta"
 	corev1 "k8s.io/api/core/v1"
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
@@ -81,13 +78,16 @@ func (w *ward) poolTrouble(ctx context.Context, s *stock, md *cluster.MachineDep
 	case osc.Annotations[api.AnnotationPool] != key.String():
 		return fmt.Sprintf("has no configuration: OperatingSystemConfig %s/%s was made for another, %q", osc.Namespace, osc.Name, osc.Annotations[api.AnnotationPool])
 	}
-	if ready := apimeta.FindStatusCondition(osc.Status.Conditions, meta.ReadyCondition); ready != nil && ready.Status == metav1.ConditionFalse {
-		return "does not have what it asks for: " + ready.Message
+	if refused := osc.Annotations[api.AnnotationRefused]; refused != "" {
+		return "does not have what it asks for: " + refused
 	}
 	for _, name := range []string{names.Bootstrap, names.Provisioning} {
 		if s.secrets[name] == nil {
 			return fmt.Sprintf("has no Secret %s/%s, so that its machines do not boot, and nobody puts it back: see what is said of lease, and the controller's log", settingsNamespace, name)
 		}
+	}
+	if made := s.secrets[names.Bootstrap].Annotations[api.AnnotationInputDigest]; made != "" && made != osc.Annotations[api.AnnotationInputDigest] {
+		return "boots from an earlier configuration, for the documents of the present one are not written: " + w.cause(ctx, md)
 	}
 	return ""
 }

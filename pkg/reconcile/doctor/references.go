@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/fluxcd/pkg/apis/meta"
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -81,7 +79,7 @@ func (o *outside) flag() string {
 // readsCloudConfig reports whether a pool has the configuration that it asks for, and
 // whether that was made of its cloudProviderSpec.
 func readsCloudConfig(osc *osm.OperatingSystemConfig) (ready, uses bool) {
-	if osc == nil || !apimeta.IsStatusConditionTrue(osc.Status.Conditions, meta.ReadyCondition) {
+	if osc == nil || osc.Annotations[api.AnnotationRefused] != "" {
 		return false, false
 	}
 	var rec render.Record

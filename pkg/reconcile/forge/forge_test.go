@@ -246,8 +246,8 @@ func TestPoolsFollow(t *testing.T) {
 	r.rotate(two, "v2", commit)
 	h.wait("pending: 2 profiles applied, 0 of 2 pools rotated (osm-gitops/eu-1)",
 		"success: 2 profiles applied, 2 pools rotated (osm-gitops/eu-1)")
-	two.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: "False", Reason: api.ReasonNewerRefused, Message: "m", LastTransitionTime: metav1.Now()}}
-	r.do(r.client.Status().Update(t.Context(), two))
+	two.Annotations[api.AnnotationRefused] = "m"
+	r.do(r.client.Update(t.Context(), two))
 	f, err := follow(t.Context(), r.client, r.namespace, map[string]api.ProfileEntry{"a": {Version: "v2", Commit: commit}})
 	if want := (following{pools: 2, rotated: 1, refused: 1}); err != nil || f != want || !f.settled() {
 		t.Errorf("%+v (err %v), want %+v", f, err, want)

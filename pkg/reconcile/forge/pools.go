@@ -4,10 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/fluxcd/pkg/apis/meta"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
@@ -38,9 +35,8 @@ func follow(ctx context.Context, c client.Reader, namespace string, changed map[
 			continue
 		}
 		f.pools++
-		ready := apimeta.FindStatusCondition(osc.Status.Conditions, meta.ReadyCondition)
 		switch {
-		case ready != nil && ready.Reason == api.ReasonNewerRefused:
+		case osc.Annotations[api.AnnotationRefused] != "":
 			f.refused++
 		case osc.Annotations[api.AnnotationVersion] == entry.Version && osc.Annotations[api.AnnotationCommit] == entry.Commit:
 			f.rotated++

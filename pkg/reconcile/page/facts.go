@@ -6,8 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fluxcd/pkg/apis/meta"
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -325,11 +323,11 @@ func (f *Facts) judgeRollout(p *pool, md *metav1.ObjectMeta) {
 // cannot have.
 func (f *Facts) refuse(osc *osm.OperatingSystemConfig) {
 	p := f.pools[osc.Annotations[api.AnnotationPool]]
-	ready := apimeta.FindStatusCondition(osc.Status.Conditions, meta.ReadyCondition)
-	if p == nil || p.gone || ready == nil || ready.Status != metav1.ConditionFalse {
+	refused := osc.Annotations[api.AnnotationRefused]
+	if p == nil || p.gone || refused == "" {
 		return
 	}
-	p.state, p.why = Refused, text(ready.Message)
+	p.state, p.why = Refused, text(refused)
 }
 
 // order lists the periods of a pool. The ends in records are times of the controller,

@@ -52,7 +52,7 @@ func world() Objects {
 	back.Annotations[api.AnnotationSelectedBy] = third
 	o.Records = append(o.Records, recordMeta("shop/web-eu", "v1.0.0", first, "d-eu-1", api.Interval{From: ago(29 * day), Until: ago(9 * day), UID: "u1", SelectedBy: first}))
 	stuck := configOf("shop/web-us", "v1.0.0", first, "d-us-1", ago(29*day), "u4")
-	stuck.Status.Conditions = []metav1.Condition{{Type: meta.ReadyCondition, Status: metav1.ConditionFalse, Reason: api.ReasonNewerRefused, Message: "version v1.1.0 does not fit\x1b[31m"}}
+	stuck.Annotations[api.AnnotationRefused] = "version v1.1.0 does not fit\x1b[31m"
 	o.Configs = []osm.OperatingSystemConfig{back, stuck}
 	add := func(name, pool, digest, version string, behind api.Behind, joined time.Duration) *ProvenanceSummary {
 		o.Nodes = append(o.Nodes, ProvenanceSummary{
@@ -212,7 +212,7 @@ func TestNotices(t *testing.T) {
 	}
 	want := []string{
 		"Unreadable: This page lacks something: ", "Refused: ProfileSource kube-system/osps: VerificationFailed",
-		"Held: Profile osp-web v1.2.0 at wave 3: MachinesNotJoined", "Refused: Pool shop/web-us: NewerRefused",
+		"Held: Profile osp-web v1.2.0 at wave 3: MachinesNotJoined", "Refused: Pool shop/web-us: ",
 		"Disputed: Node eu-2: ProvenanceDisputed",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

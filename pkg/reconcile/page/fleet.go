@@ -304,7 +304,7 @@ func noticesOf(f *Facts) []Notice {
 			break
 		}
 		named++
-		out = append(out, Notice{State: string(Refused), What: "Pool " + p.key(), Link: poolLink(p.key()), Reason: api.ReasonNewerRefused, Message: p.why})
+		out = append(out, Notice{State: string(Refused), What: "Pool " + p.key(), Link: poolLink(p.key()), Message: p.why})
 	}
 	return append(out, f.disputes()...)
 }

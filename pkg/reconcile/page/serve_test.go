@@ -16,6 +16,7 @@ import (
 
 	clocktesting "k8s.io/utils/clock/testing"
 
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/test/slow"
 )
 
@@ -114,7 +115,7 @@ func TestHostilePages(t *testing.T) {
 	}
 	o.Sources[0].Status.Conditions[0].Status = "False"
 	o.Sources[0].Status.Conditions[0].Message = markup + "\x1b[31m" + long
-	o.Configs[1].Status.Conditions[0].Message = markup + "\u009b31m" + long
+	o.Configs[1].Annotations[api.AnnotationRefused] = markup + "\u009b31m" + long
 	s := served(o)
 	for _, target := range []string{"/", "/pools/shop/web-eu", "/pools/shop/web-us", "/search?q=osp", "/search?q=%3Cscript%3Ealert(1)%3C/script%3E%1b", "/?q=%3Cscript%3Ealert(1)%3C/script%3E", "/%3Cscript%3Ealert(1)%3C/script%3E%1b"} {
 		for _, accept := range []string{"text/html", "application/json"} {

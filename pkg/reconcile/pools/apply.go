@@ -6,20 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"time"
 
-	"github.com/fluxcd/pkg/apis/meta"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
 )
 
 const (
@@ -69,8 +66,8 @@ func (r *Reconciler) apply(ctx context.Context, seen *observed, p plan) error {
 	if err := r.writeUserData(ctx, seen, seen.objects.bootstrap, p.bootstrap); err != nil {
 		return err
 	}
-	p.journaled = r.keepFact(ctx, seen, osc, p)
-	if err := r.writeStatus(ctx, osc, p); err != nil {
+	r.memories.remember(seen.md, func(m *memory) { m.booted = true })
+	if err := r.note(ctx, osc, p, r.keepFact(ctx, seen, osc, p)); err != nil {
 		return err
 	}
 	if err := r.trimInputs(ctx, seen.objects.inputs, p.inputs); err != nil {
@@ -222,11 +219,13 @@ func (r *Reconciler) writeConfig(ctx context.Context, have *osm.OperatingSystemC
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), replaceTime)
 	defer cancel()
+	var standing map[string]string
 	if have != nil {
 		var err error
 		if have, err = r.whole(ctx, have); err != nil {
 			return nil, err
 		}
+		standing = have.Annotations
 		if p.was != nil {
 			p.was.spec = &have.Spec
 		}
@@ -239,6 +238,7 @@ func (r *Reconciler) writeConfig(ctx context.Context, have *osm.OperatingSystemC
 		}
 	}
 	created := *p.osc // of which the answer has no spec
+	maps.Copy(created.Annotations, p.refusalNotes(standing, r.Clock.Now()))
 	err := r.Management.Create(ctx, &created, client.FieldOwner(api.FieldManager))
 	if err == nil {
 		return &created, nil
@@ -250,8 +250,9 @@ func (r *Reconciler) writeConfig(ctx context.Context, have *osm.OperatingSystemC
 	if have != nil && !errors.Is(err, errRaced) {
 		// Its record is what the last good generation is kept alive from.
 		back := &osm.OperatingSystemConfig{ObjectMeta: metav1.ObjectMeta{
-			Namespace: have.Namespace, Name: have.Name, Labels: have.Labels, Annotations: have.Annotations,
+			Namespace: have.Namespace, Name: have.Name, Labels: have.Labels, Annotations: maps.Clone(have.Annotations),
 		}, Spec: have.Spec}
+		delete(back.Annotations, api.AnnotationJournaled)
 		if again := r.Management.Create(ctx, back, client.FieldOwner(api.FieldManager)); again != nil {
 			err = errors.Join(err, fmt.Errorf("putting the one before back: %w", again))
 		}
@@ -272,56 +273,49 @@ func (r *Reconciler) whole(ctx context.Context, cached *osm.OperatingSystemConfi
 	return &osc, nil
 }
 
-// writeStatus says on the configuration whether the pool has what it asks for, where that
-// is known.
-func (r *Reconciler) writeStatus(ctx context.Context, osc *osm.OperatingSystemConfig, p plan) error {
-	if known := p.unread == nil; osc == nil || !known {
+// note says on the configuration why the pool cannot have a newer one, where that is
+// known, and which line of the audit log is about it.
+func (r *Reconciler) note(ctx context.Context, osc *osm.OperatingSystemConfig, p plan, journaled string) error {
+	if osc == nil {
 		return nil
 	}
-	before := osc.Status.DeepCopy()
-	set := func(kind string, status metav1.ConditionStatus, reason, message string) {
-		apimeta.SetStatusCondition(&osc.Status.Conditions, metav1.Condition{
-			Type: kind, Status: status, Reason: reason, Message: notes.Shorten(notes.Printable(message), notes.MaxCondition), ObservedGeneration: osc.Generation,
-		})
+	patch := map[string]any{}
+	if p.unread == nil {
+		want := p.refusalNotes(osc.Annotations, r.Clock.Now())
+		for _, k := range refusalKeys {
+			if v, is := want[k]; is && osc.Annotations[k] != v {
+				patch[k] = v
+			} else if _, was := osc.Annotations[k]; was && !is {
+				patch[k] = nil
+			}
+		}
 	}
+	if journaled != "" {
+		patch[api.AnnotationJournaled] = journaled
+	}
+	if len(patch) == 0 {
+		return nil
+	}
+	return r.patch(ctx, osc, map[string]any{"metadata": map[string]any{"annotations": patch}})
+}
+
+var refusalKeys = []string{api.AnnotationRefused, api.AnnotationRefusedVersion, api.AnnotationRefusedSince}
+
+// refusalNotes are the annotations by which a configuration with the given ones says that
+// a newer one is refused; none where that is not so.
+func (p plan) refusalNotes(have map[string]string, now time.Time) map[string]string {
 	if p.refusal == nil {
-		apimeta.RemoveStatusCondition(&osc.Status.Conditions, meta.StalledCondition)
-		set(meta.ReadyCondition, metav1.ConditionTrue, api.ReasonConfigApplied, "the pool's Secrets follow this configuration")
-	} else {
-		message := keptMessage(p)
-		set(meta.ReadyCondition, metav1.ConditionFalse, api.ReasonNewerRefused, message)
-		set(meta.StalledCondition, metav1.ConditionTrue, api.ReasonNewerRefused, message)
-	}
-	osc.Status.ObservedGeneration, osc.Status.RefusedVersion = osc.Generation, refusedVersion(p.refusal)
-	if p.journaled != "" {
-		osc.Status.Journaled = p.journaled
-	}
-	if p.digests != nil {
-		osc.Status.Digests = p.digests
-	} else if osc.Status.Digests == nil && p.serving.Digests.Input != "" {
-		osc.Status.Digests = &p.serving.Digests
-	}
-	if equality.Semantic.DeepEqual(*before, osc.Status) {
 		return nil
 	}
-	// Of exactly what was read: a cache that has not seen the status yet would have
-	// it written again, with a new time.
-	of := func(status osm.OperatingSystemConfigStatus) *osm.OperatingSystemConfig {
-		return &osm.OperatingSystemConfig{ObjectMeta: metav1.ObjectMeta{ResourceVersion: osc.ResourceVersion}, Status: status}
+	out := map[string]string{api.AnnotationRefused: keptMessage(p), api.AnnotationRefusedSince: stamp(now)}
+	version := refusedVersion(p.refusal)
+	if version != "" {
+		out[api.AnnotationRefusedVersion] = version
 	}
-	body, err := client.MergeFromWithOptions(of(*before), client.MergeFromWithOptimisticLock{}).Data(of(osc.Status))
-	if err != nil {
-		return fmt.Errorf("encoding the status of OperatingSystemConfig %s: %w", client.ObjectKeyFromObject(osc), err)
+	if have[api.AnnotationRefusedVersion] == version && !annotatedTime(have, api.AnnotationRefusedSince).IsZero() {
+		out[api.AnnotationRefusedSince] = have[api.AnnotationRefusedSince]
 	}
-	into, err := metadataOf(osc, r.Management)
-	if err != nil {
-		return err
-	}
-	if err := r.Management.Status().Patch(ctx, into, client.RawPatch(types.MergePatchType, body), client.FieldOwner(api.FieldManager)); err != nil {
-		return raced(fmt.Errorf("writing the status of OperatingSystemConfig %s: %w", client.ObjectKeyFromObject(osc), err))
-	}
-	osc.ResourceVersion = into.ResourceVersion
-	return nil
+	return out
 }
 
 func (r *Reconciler) patchAnnotations(ctx context.Context, obj client.Object, annotations map[string]string) error {

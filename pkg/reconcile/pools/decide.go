@@ -33,7 +33,6 @@ type plan struct {
 	oscMetadata  map[string]string          // annotations to patch where the configuration stands
 	provisioning secretPlan
 	bootstrap    secretPlan
-	digests      *osm.ConfigDigests // for the status of osc
 
 	serving   render.Record // of the generation that the plan leads to
 	replaced  render.Record // of the one before, zero when it is the same
@@ -48,7 +47,6 @@ type plan struct {
 	expires   time.Time     // end of the bootstrap token
 	look      time.Time     // when the token for nodes is due, zero for never
 	poll      time.Duration // until the next look at what nobody tells of, 0 for never
-	journaled string        // id of the line of the audit log, once there is one
 	was       *past         // what stood before apply; nil where nothing was planned
 }
 
@@ -131,7 +129,6 @@ func (r *Reconciler) decide(seen *observed, gen generation) (plan, error) {
 		if have.osc != nil {
 			p.osc.Annotations[api.AnnotationReplaces] = string(have.osc.UID)
 		}
-		p.digests = &out.Record.Digests
 		p.serving, p.replaced = out.Record, rec
 	}
 	if err := fits(out, p.osc); err != nil {

@@ -7,9 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/fluxcd/pkg/apis/meta"
 	corev1 "k8s.io/api/core/v1"
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
@@ -24,7 +22,7 @@ import (
 type past struct {
 	objects objects
 	spec    *osm.OperatingSystemConfigSpec // of a configuration that was replaced
-	// refused is what the configuration's condition said of a newer one.
+	// refused is what the configuration said of a newer one.
 	refused string
 	// unkept is set where the audit log lacks the configuration that stands now.
 	unkept bool
@@ -36,19 +34,17 @@ func pastOf(have objects) *past {
 	if have.osc == nil {
 		return p
 	}
-	if ready := apimeta.FindStatusCondition(have.osc.Status.Conditions, meta.ReadyCondition); ready != nil && ready.Reason == api.ReasonNewerRefused {
-		p.refused = ready.Message
-	}
+	p.refused = have.osc.Annotations[api.AnnotationRefused]
 	return p
 }
 
 // keptMessage is what a configuration says while a newer one is refused.
 func keptMessage(p plan) string {
-	message := "this configuration is kept, a newer one was refused: " + p.refusal.Error()
+	message := p.refusal.Error()
 	if p.unrenewed != nil {
 		message += "; its Secrets stay as they are: " + p.unrenewed.Error()
 	}
-	return notes.Shorten(message, notes.MaxCondition)
+	return notes.Shorten(notes.Printable(message), notes.MaxCondition)
 }
 
 // tellDone reports what an applied plan came to: what was made, rotated or put back,
@@ -76,7 +72,7 @@ func (r *Reconciler) tellDone(md *cluster.MachineDeployment, p plan) {
 }
 
 // tellKept reports why the last good configuration is kept, once until it changes:
-// the condition tells what was reported before a restart.
+// the configuration tells what was reported before a restart.
 func (r *Reconciler) tellKept(md *cluster.MachineDeployment, p plan) string {
 	reason, _ := permanent(p.refusal)
 	told := p.refusal

@@ -39,7 +39,7 @@ func handmade(seen *observed, gen generation, p plan) (what []string, sameAgain 
 		say("key %s of Secret %s", key, seen.token.secret.Name)
 	}
 	// A pool is new until its last Secret stands.
-	settled := rec.Digests.Input == gen.input && (have.bootstrap != nil || have.osc.Status.ObservedGeneration > 0) || sameAgain
+	settled := rec.Digests.Input == gen.input && (have.bootstrap != nil || seen.booted) || sameAgain
 	for _, s := range []struct {
 		name, key string
 		have      *corev1.Secret

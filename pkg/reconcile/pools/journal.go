@@ -30,12 +30,12 @@ type Journal interface {
 }
 
 // keepFact writes into the audit log which configuration a pool has, once its Secrets
-// have it, and returns the id of the line; "" where the status has one, or where it
-// cannot be written now. The configuration that stands tells what was not told, so that
-// whoever is cut off before the status says so tells it again.
+// have it, and returns the id of the line; "" where the configuration names one, or where
+// it cannot be written now. The configuration that stands tells what was not told, so that
+// whoever is cut off before it names the line tells it again.
 func (r *Reconciler) keepFact(ctx context.Context, seen *observed, osc *osm.OperatingSystemConfig, p plan) string {
 	rec := recordOf(osc)
-	if r.Journal == nil || rec.Object == "" || osc.Status.Journaled != "" {
+	if r.Journal == nil || rec.Object == "" || osc.Annotations[api.AnnotationJournaled] != "" {
 		return ""
 	}
 	f := configFact(osc, seen.md.Name, seen.md.Namespace)
@@ -68,7 +68,7 @@ func (r *Reconciler) keepFact(ctx context.Context, seen *observed, osc *osm.Oper
 func (r *Reconciler) tellBefore(ctx context.Context, osc *osm.OperatingSystemConfig) {
 	rec := recordOf(osc)
 	namespace, name, ok := cutKey(ownerOf(osc))
-	if r.Journal == nil || osc.Status.Journaled != "" || rec.Object == "" || !ok {
+	if r.Journal == nil || osc.Annotations[api.AnnotationJournaled] != "" || rec.Object == "" || !ok {
 		return
 	}
 	f := configFact(osc, name, namespace)

@@ -99,8 +99,8 @@ func TestAuditLog(t *testing.T) {
 	f.toldAre(path, "ConfigurationCreated - v1.0.0 ", "ConfigurationRotated v1.0.0 v1.1.0 profile", "ConfigurationRotated v1.1.0 v1.1.0 settings",
 		"ConfigurationCreated - v1.1.0 restored", "ConfigurationDeleted v1.1.0 - ")
 	lines := f.lines(path)
-	if first.Status.Journaled != lines[0].ID || last.Status.Journaled != lines[3].ID {
-		t.Errorf("the objects name %q and %q, the lines are %+v", first.Status.Journaled, last.Status.Journaled, lines)
+	if first.Annotations[api.AnnotationJournaled] != lines[0].ID || last.Annotations[api.AnnotationJournaled] != lines[3].ID {
+		t.Errorf("the objects name %q and %q, the lines are %+v", first.Annotations[api.AnnotationJournaled], last.Annotations[api.AnnotationJournaled], lines)
 	}
 	rec := recordOf(first)
 	want := journal.Fact{
@@ -127,7 +127,7 @@ func TestAuditLogAway(t *testing.T) {
 	}
 	f.rotate("v1.1.0")
 	f.rotate("v1.2.0")
-	if f.config().Status.Journaled != "" {
+	if f.config().Annotations[api.AnnotationJournaled] != "" {
 		t.Error("the object names a line that is not there")
 	}
 	if err := os.Mkdir(volume, 0o700); err != nil {
@@ -139,15 +139,15 @@ func TestAuditLogAway(t *testing.T) {
 	want := []string{"ConfigurationCreated - v1.0.0 ", "ConfigurationRotated v1.0.0 v1.1.0 ", "ConfigurationRotated v1.1.0 v1.2.0 "}
 	f.toldAre(path, want...)
 
-	// Killed between the line and the status.
+	// Killed between the line and the annotation.
 	osc := f.config()
-	if err := f.client.Status().Patch(t.Context(), osc, client.RawPatch(types.MergePatchType, []byte(`{"status":{"journaled":null}}`))); err != nil {
+	if err := f.client.Patch(t.Context(), osc, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"gitops.k8c.io/journaled":null}}}`))); err != nil {
 		t.Fatal(err)
 	}
 	f.audited(filepath.Join(volume, "other.log"))
 	f.reconcile()
 	again := f.lines(filepath.Join(volume, "other.log"))
-	if lines := f.lines(path); len(again) != 1 || again[0].ID != lines[2].ID || f.config().Status.Journaled != again[0].ID {
+	if lines := f.lines(path); len(again) != 1 || again[0].ID != lines[2].ID || f.config().Annotations[api.AnnotationJournaled] != again[0].ID {
 		t.Errorf("it is told again as %+v, was %+v", again, lines[2])
 	}
 }

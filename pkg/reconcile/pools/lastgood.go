@@ -26,8 +26,9 @@ import (
 // had it when it was taken away, as it was archived, or as the pool gives it again. It is
 // zero where nobody knows.
 func (r *Reconciler) lastRecord(ctx context.Context, seen *observed) (render.Record, error) {
-	rec := recordOf(seen.objects.osc)
-	if intact(rec) {
+	osc := seen.objects.osc
+	rec := recordOf(osc)
+	if intact(rec) && (osc.Annotations[api.AnnotationInputDigest] == rec.Digests.Input || seen.objects.madeWith(rec.Digests.Input)) {
 		return corrected(seen, rec), nil
 	}
 	for _, s := range []*corev1.Secret{seen.objects.bootstrap, seen.objects.provisioning} {
@@ -43,6 +44,9 @@ func (r *Reconciler) lastRecord(ctx context.Context, seen *observed) (render.Rec
 				return found, nil
 			}
 		}
+	}
+	if intact(rec) {
+		return render.Record{}, nil // edited together with its digest
 	}
 	return rec, nil
 }
@@ -61,8 +65,8 @@ func disagrees(osc *osm.OperatingSystemConfig, rec render.Record) string {
 		return annotationRecord
 	case rec.SelectedBy != osc.Annotations[api.AnnotationSelectedBy]:
 		return annotationRecord + " or " + api.AnnotationSelectedBy
-	case osc.Status.Digests != nil && *osc.Status.Digests != rec.Digests:
-		return annotationRecord + " or status.digests"
+	case rec.Digests.Input != osc.Annotations[api.AnnotationInputDigest]:
+		return annotationRecord + " or " + api.AnnotationInputDigest
 	}
 	return ""
 }

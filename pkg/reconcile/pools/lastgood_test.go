@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -112,9 +111,12 @@ func TestLostConfigOfSuspendedPool(t *testing.T) {
 // A record that was edited in part comes back as well, once, and is not archived.
 func TestEditedFactOfRecordIsPutBack(t *testing.T) {
 	for edit, of := range map[string]func(rec *render.Record){
-		"the commit":            func(rec *render.Record) { rec.Commit = strings.Repeat("e", 40) },
-		"what selected it":      func(rec *render.Record) { rec.SelectedBy = strings.Repeat("e", 40) },
-		"a digest of an output": func(rec *render.Record) { rec.Digests.Bootstrap = rec.Digests.Provisioning },
+		"the commit":       func(rec *render.Record) { rec.Commit = strings.Repeat("e", 40) },
+		"what selected it": func(rec *render.Record) { rec.SelectedBy = strings.Repeat("e", 40) },
+		"a fact and the digest": func(rec *render.Record) {
+			rec.Commit = strings.Repeat("e", 40)
+			rec.Digests.Input = rec.InputDigest()
+		},
 	} {
 		for name, keep := range map[string]map[string]string{
 			"served":    {},
@@ -218,8 +220,8 @@ func TestContradictedRecord(t *testing.T) {
 		"or gitops.k8c.io/selected-by of": func(osc *osm.OperatingSystemConfig) {
 			f.patch(osc, `{"metadata":{"annotations":{"gitops.k8c.io/selected-by":"evil"}}}`)
 		},
-		"or status.digests of": func(osc *osm.OperatingSystemConfig) {
-			must(nil, f.client.Status().Patch(t.Context(), osc, client.RawPatch(types.MergePatchType, []byte(`{"status":{"digests":{"spec":"evil"}}}`))))
+		"or gitops.k8c.io/input-digest of": func(osc *osm.OperatingSystemConfig) {
+			f.patch(osc, `{"metadata":{"annotations":{"gitops.k8c.io/input-digest":"evil"}}}`)
 		},
 	} {
 		told := f.told()
@@ -228,8 +230,8 @@ func TestContradictedRecord(t *testing.T) {
 		told.saidLast(t, "put back what somebody changed: annotation gitops.k8c.io/record "+what)
 		f.reconcile()
 		is := f.config()
-		if is.Annotations[api.AnnotationRecord] != was.Annotations[api.AnnotationRecord] || is.Annotations[api.AnnotationSelectedBy] != was.Annotations[api.AnnotationSelectedBy] || *is.Status.Digests != *was.Status.Digests {
-			t.Errorf("%s: it has record %s, selected by %s, and digests %v", what, is.Annotations[api.AnnotationRecord], is.Annotations[api.AnnotationSelectedBy], is.Status.Digests)
+		if is.Annotations[api.AnnotationRecord] != was.Annotations[api.AnnotationRecord] || is.Annotations[api.AnnotationSelectedBy] != was.Annotations[api.AnnotationSelectedBy] || is.Annotations[api.AnnotationInputDigest] != was.Annotations[api.AnnotationInputDigest] {
+			t.Errorf("%s: it has record %s, selected by %s, and digest %s", what, is.Annotations[api.AnnotationRecord], is.Annotations[api.AnnotationSelectedBy], is.Annotations[api.AnnotationInputDigest])
 		}
 	}
 }

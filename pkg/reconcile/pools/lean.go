@@ -29,8 +29,7 @@ const (
 // OperatingSystemConfigs, and answers to their creation, without spec; reading one by
 // name gives all of it. Nobody needs the spec of a cached one (TrimConfig drops it), it
 // is most of the object, and client-go reads it six times on the way to the cache: that
-// took a fifth of the controller's CPU. Metadata alone, which the API server can send,
-// would lack the status. With it go managed fields, which are half of the rest, and
+// took a fifth of the controller's CPU. With it go managed fields, which are half of the rest, and
 // those of watched MachineDeployments; what comes as protobuf is slimmed, see slim.
 func Lean(cfg *rest.Config) *rest.Config {
 	cfg = rest.CopyConfig(cfg)

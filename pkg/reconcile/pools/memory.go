@@ -18,13 +18,14 @@ type memory struct {
 	races     int       // writes in a row that came too late
 	told      string    // what was last reported to be wrong
 	suspended bool      // and that was told
+	booted    bool      // all of its documents were there
 	withheld  *withheld
 	token     nodeToken // the bound one that was last asked for
 	lacks     []string  // the objects of profiles that were not there, as refTo names them
 	taken     taken
 }
 
-// memories are those of all pools, by "namespace/name": few pools have any.
+// memories are those of all pools, by "namespace/name".
 type memories struct {
 	mu sync.Mutex
 	of map[string]*memory

@@ -431,7 +431,7 @@ func TestIssued(t *testing.T) {
 
 // A new pool costs four requests more with a token of its own than without.
 func TestRequestsOfANewPool(t *testing.T) {
-	for ttl, want := range map[time.Duration]int{0: 7, testTokenTTL: 11} {
+	for ttl, want := range map[time.Duration]int{0: 6, testTokenTTL: 10} {
 		f := newBoundFixture(t, "hetzner")
 		f.r.NodeTokenTTL = ttl
 		first := f.pool

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,6 +23,7 @@ import (
 type observed struct {
 	md       *cluster.MachineDeployment
 	objects  objects
+	booted   bool // it had a bootstrap document since the controller was started
 	token    bootstrapToken
 	rivals   []rival // other pools with some of the same names
 	endpoint endpoint
@@ -69,6 +71,13 @@ func (o objects) revisionFor(inputDigest string) string {
 	return ""
 }
 
+// madeWith reports whether a document of the pool says that it was made with an input.
+func (o objects) madeWith(inputDigest string) bool {
+	return slices.ContainsFunc([]*corev1.Secret{o.provisioning, o.bootstrap}, func(s *corev1.Secret) bool {
+		return s != nil && s.Annotations[api.AnnotationInputDigest] == inputDigest
+	})
+}
+
 func (o objects) all() []client.Object {
 	var out []client.Object
 	if o.osc != nil {
@@ -100,7 +109,7 @@ func (o objects) access() []client.Object {
 
 // observe reads. Only a missing object counts as absent.
 func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment, token bootstrapToken) (*observed, error) {
-	seen := &observed{md: md, token: token, now: r.Clock.Now()}
+	seen := &observed{md: md, token: token, now: r.Clock.Now(), booted: r.memories.recall(md).booted}
 	var err error
 	if seen.objects, err = r.objects(ctx, r.cached(), md); err != nil {
 		return nil, err

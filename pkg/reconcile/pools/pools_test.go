@@ -217,19 +217,23 @@ func TestTokenIsRenewedInTime(t *testing.T) {
 	}
 }
 
-// TestStaleStatus: a cache that is behind by the status does not have it written
-// a second time, which would move its times.
-func TestStaleStatus(t *testing.T) {
+// A cache that is behind does not have a refusal written a second time, which would move
+// its time.
+func TestStaleRefusal(t *testing.T) {
 	f := newFixture(t)
 	f.reconcile()
+	f.ask(map[string]string{api.AnnotationOSP: "none"})
 	var now osm.OperatingSystemConfig
 	if err := f.client.Get(t.Context(), client.ObjectKey{Namespace: f.r.Namespace, Name: oscName(f.pool)}, &now); err != nil {
 		t.Fatal(err)
 	}
+	if now.Annotations[api.AnnotationRefused] == "" {
+		t.Fatal("nothing is refused")
+	}
 	stale := now.DeepCopy()
-	stale.Status, stale.ResourceVersion = osm.OperatingSystemConfigStatus{}, "1"
-	if err := f.r.writeStatus(t.Context(), stale, plan{serving: recordOf(&now)}); !errors.Is(err, errRaced) {
-		t.Errorf("a status that stands already was written again (err %v)", err)
+	stale.Annotations, stale.ResourceVersion = map[string]string{}, "1"
+	if err := f.r.note(t.Context(), stale, plan{refusal: errors.New("refused")}, ""); !errors.Is(err, errRaced) {
+		t.Errorf("a refusal that stands already was written again (err %v)", err)
 	}
 	version := now.ResourceVersion
 	if err := f.client.Get(t.Context(), client.ObjectKeyFromObject(&now), &now); err != nil {

@@ -90,10 +90,8 @@ func TestReferencesToOtherNamespaces(t *testing.T) {
 	if len(told.told) != 1 || !strings.Contains(told.told[0], "--cloud-provider-references=") {
 		t.Errorf("events %q", told.told)
 	}
-	if ready := f.config().Status.Conditions; !slices.ContainsFunc(ready, func(c metav1.Condition) bool {
-		return c.Type == "Ready" && c.Status == metav1.ConditionFalse && strings.Contains(c.Message, "--cloud-provider-references=")
-	}) {
-		t.Errorf("conditions %+v", ready)
+	if refused := f.config().Annotations[api.AnnotationRefused]; !strings.Contains(refused, "--cloud-provider-references=") {
+		t.Errorf("refused is %q", refused)
 	}
 	if after := f.secret(before.Name); after.ResourceVersion != before.ResourceVersion {
 		t.Error("the document of the last good generation was written")

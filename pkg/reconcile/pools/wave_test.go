@@ -3,9 +3,8 @@ package pools
 import (
 	"strings"
 	"testing"
+	"time"
 
-	"github.com/fluxcd/pkg/apis/meta"
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -104,25 +103,55 @@ func TestWhichVersionIsRefused(t *testing.T) {
 	f.version(f.r.Namespace, "v1.1.0")
 	spec := specOf("v1.2.0")
 	spec.ProvisioningConfig.Files[0].Content.Inline.Data = "{{ .KubeletFeatureGates.NoSuchGate }}"
-	f.ensure(&osm.OperatingSystemProfile{ObjectMeta: metav1.ObjectMeta{Namespace: f.r.Namespace, Name: "osp-a-v1.2.0"}, Spec: spec})
+	for _, version := range []string{"v1.2.0", "v1.2.1"} {
+		spec.Version = version
+		f.ensure(&osm.OperatingSystemProfile{ObjectMeta: metav1.ObjectMeta{Namespace: f.r.Namespace, Name: "osp-a-" + version}, Spec: spec})
+	}
 	f.ask(map[string]string{api.AnnotationOSP: "osp-a"})
 
-	refused := func(when, want string, stalled bool) {
-		t.Helper()
-		f.ask(nil)
-		status := f.osc().Status
-		if got := apimeta.IsStatusConditionTrue(status.Conditions, meta.StalledCondition); status.RefusedVersion != want || got != stalled {
-			t.Errorf("%s: refused is %q, stalled %t, want %q, %t", when, status.RefusedVersion, got, want, stalled)
+	offers := func(version string) func() {
+		return func() {
+			spec.Version = version
+			f.status(f.offers(f.r.Namespace, version), func(s *api.ProfileSourceStatus) { s.Profiles[0].Digest = profile.Digest(spec) })
 		}
 	}
-	refused("at first", "", false)
-	f.status(f.offers(f.r.Namespace, "v1.2.0"), func(s *api.ProfileSourceStatus) { s.Profiles[0].Digest = profile.Digest(spec) })
-	refused("the version cannot be rendered", "v1.2.0", true)
-	f.ask(map[string]string{api.AnnotationSuspend: "maybe"})
-	refused("nor is it known what the pool wants", "", true)
-	f.ask(map[string]string{api.AnnotationSuspend: ""})
-	f.offers(f.r.Namespace, "v1.3.0")
-	refused("the object is not there", "", true)
-	f.offers(f.r.Namespace, "v1.1.0")
-	refused("a better one", "", false)
+	good := func(version string) func() { return func() { f.offers(f.r.Namespace, version) } }
+	edit := func(key string) func() {
+		return func() { f.patch(f.osc(), `{"metadata":{"annotations":{"gitops.k8c.io/`+key+`":"edited"}}}`) }
+	}
+	suspend := func(value string) func() { return func() { f.ask(map[string]string{api.AnnotationSuspend: value}) } }
+	since := ""
+	for _, c := range []struct {
+		when             string
+		act              func()
+		version, message string
+		anew             bool // since is now, and not what it was
+	}{
+		{"at first", func() {}, "", "", false},
+		{"the version cannot be rendered", offers("v1.2.0"), "v1.2.0", "the output contains", true},
+		{"nor later", func() {}, "v1.2.0", "the output contains", false},
+		{"nor the next one", offers("v1.2.1"), "v1.2.1", "the output contains", true},
+		{"somebody edited the message", edit("refused"), "v1.2.1", "the output contains", false},
+		{"and the time", edit("refused-since"), "v1.2.1", "the output contains", true},
+		{"nor is it known what the pool wants", suspend("maybe"), "", "maybe", true},
+		{"the object is not there", func() { good("v1.3.0")(); suspend("")() }, "", "is missing", false},
+		{"what it has", good("v1.0.0"), "", "", false},
+		{"the object is still not there", good("v1.3.0"), "", "is missing", true},
+		{"a better one", good("v1.1.0"), "", "", false},
+		{"nothing is refused, and somebody says so", edit("refused"), "", "", false},
+	} {
+		f.clock.Step(time.Minute)
+		c.act()
+		f.ask(nil)
+		switch {
+		case c.anew:
+			since = stamp(f.clock.Now())
+		case c.message == "":
+			since = ""
+		}
+		a := f.osc().Annotations
+		if got := a[api.AnnotationRefused]; a[api.AnnotationRefusedVersion] != c.version || (got != "") != (c.message != "") || !strings.Contains(got, c.message) || a[api.AnnotationRefusedSince] != since {
+			t.Errorf("%s: refused is %q for %q since %s, want %q for %q since %s", c.when, a[api.AnnotationRefusedVersion], got, a[api.AnnotationRefusedSince], c.version, c.message, since)
+		}
+	}
 }

@@ -104,7 +104,7 @@ func TestUnreadIsNotGone(t *testing.T) {
 				t.Errorf("it is not tried again: %v", err)
 			}
 			if len(told.told) != 0 || f.config().ResourceVersion != was.ResourceVersion {
-				t.Errorf("told was %q, and the configuration says %v", told.told, f.config().Status.Conditions)
+				t.Errorf("told was %q, and the configuration says %v", told.told, f.config().Annotations[api.AnnotationRefused])
 			}
 			if f.carried(stageBootstrap) == token || f.carried(stageProvision) == token {
 				t.Error("the token was not renewed")

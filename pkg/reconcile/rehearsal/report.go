@@ -286,9 +286,8 @@ func (r *Rehearsal) judge(ctx context.Context, p *Pool, key types.NamespacedName
 		}
 		return fmt.Errorf("reading OperatingSystemConfig of pool %s: %w", key, err)
 	}
-	c := apimeta.FindStatusCondition(osc.Status.Conditions, meta.ReadyCondition)
-	if c != nil && c.Status == metav1.ConditionFalse && osc.Annotations[api.AnnotationPool] == key.String() {
-		p.Refused = cmp.Or(p.Refused, clean(c.Message))
+	if osc.Annotations[api.AnnotationPool] == key.String() {
+		p.Refused = cmp.Or(p.Refused, clean(osc.Annotations[api.AnnotationRefused]))
 	}
 	return nil
 }

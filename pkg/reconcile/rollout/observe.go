@@ -8,11 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fluxcd/pkg/apis/meta"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -44,8 +41,12 @@ func standingOf(osc *osm.OperatingSystemConfig) standing {
 		commit: a[api.AnnotationCommit], selected: a[api.AnnotationSelectedBy],
 		digest: a[api.AnnotationInputDigest], record: a[api.AnnotationRecord], created: osc.CreationTimestamp.Time,
 	}
-	if ready := apimeta.FindStatusCondition(osc.Status.Conditions, meta.ReadyCondition); ready != nil && ready.Status == metav1.ConditionFalse {
-		c.refused, c.refusedVersion = ready.LastTransitionTime.Time, osc.Status.RefusedVersion
+	if _, refused := a[api.AnnotationRefused]; refused {
+		since, err := time.Parse(time.RFC3339, a[api.AnnotationRefusedSince])
+		if err != nil {
+			since = c.created // edited, and put back soon
+		}
+		c.refused, c.refusedVersion = since, a[api.AnnotationRefusedVersion]
 	}
 	return c
 }

@@ -78,8 +78,8 @@ func (v *Verifier) render(s *subject, from *origin, settings []byte) (*rendering
 	return &rendering{in: in, out: out}, ""
 }
 
-// checkConfig compares a configuration with what was rendered, and its annotations and
-// status with the record.
+// checkConfig compares a configuration with what was rendered, and its annotations with
+// the record.
 func (s *subject) checkConfig(check Check, r *rendering) Check {
 	osc := s.gen.osc
 	if d := compareValues("spec", canonical(r.out.OSC), canonical(osc.Spec)); d != nil {
@@ -87,13 +87,7 @@ func (s *subject) checkConfig(check Check, r *rendering) Check {
 	}
 	check.Note = "it is what rendering again gives"
 	fields := append([]field{{"annotation " + api.AnnotationPool, s.pool.String(), osc.Annotations[api.AnnotationPool]}}, annotated(s.gen.record, osc.Annotations)...)
-	if d := firstOf(fields...); d != nil {
-		return check.with(d)
-	}
-	if osc.Status.Digests != nil {
-		return check.with(compareDigests("status.digests", r.out.Record.Digests, *osc.Status.Digests))
-	}
-	return check.with(nil)
+	return check.with(firstOf(fields...))
 }
 
 // annotatedOnly compares what there is to compare where nothing could be rendered.

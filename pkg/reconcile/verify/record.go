@@ -6,9 +6,7 @@ import (
 	"encoding/hex"
 	"strings"
 
-	"github.com/fluxcd/pkg/apis/meta"
 	corev1 "k8s.io/api/core/v1"
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
@@ -100,7 +98,7 @@ func (s *subject) editedRecord(what claim, from *origin) *Difference {
 // asks for. Where that was refused or is frozen, the two may differ.
 func (s *subject) askedFor() *Difference {
 	if s.md == nil || s.md.Annotations[api.AnnotationSuspend] == "true" ||
-		apimeta.IsStatusConditionFalse(s.gen.osc.Status.Conditions, meta.ReadyCondition) {
+		s.gen.osc.Annotations[api.AnnotationRefused] != "" {
 		return nil
 	}
 	rec := s.gen.record

@@ -225,7 +225,7 @@ func TestVerify(t *testing.T) {
 		"a file of the configuration": {func(s *scene) { s.osc().Spec.BootstrapConfig.Files[0].Content.Inline.Data = "#!/bin/sh\necho evil\n" }, "two", "OSC differs", `spec.bootstrapConfig.files[0] "/opt/bin/bootstrap".content.inline.data`, "echo evil"},
 		"a unit more":                 {func(s *scene) { s.osc().Spec.BootstrapConfig.Units = []osm.Unit{{Name: "evil.service"}} }, "", "OSC differs", `spec.bootstrapConfig.units[0] "evil.service"`, "it is there"},
 		"an annotation of it":         {func(s *scene) { s.osc().Annotations[api.AnnotationVersion] = "v9.9.9" }, "two", "OSC differs", "annotation gitops.k8c.io/version", "v9.9.9"},
-		"a digest in its status":      {func(s *scene) { s.osc().Status.Digests = &osm.ConfigDigests{Input: "evil"} }, "two", "OSC differs", "status.digests.input", "evil"},
+		"its input digest":            {func(s *scene) { s.osc().Annotations[api.AnnotationInputDigest] = "evil" }, "two", "OSC differs", "annotation gitops.k8c.io/input-digest", "evil"},
 		"the profile":                 {func(s *scene) { s.osp().Spec.BootstrapConfig.Files[0].Content.Inline.Data = "#!/bin/sh\necho evil\n" }, "two", "OSP differs", `spec.bootstrapConfig.files[0] "/opt/bin/bootstrap".content.inline.data`, "echo evil"},
 		"the profile, with another digest": {func(s *scene) {
 			s.osp().Spec.OSVersion = "evil"

@@ -101,6 +101,23 @@ const (
 	AnnotationWaitingSince = "gitops.k8c.io/waiting-since"
 )
 
+// Annotations of an OperatingSystemConfig alone. It has no status: its pool has what it
+// asks for if there is no AnnotationRefused, and the bootstrap Secret has the same
+// AnnotationInputDigest.
+const (
+	// AnnotationRefused says why the pool cannot have a newer configuration, as long as
+	// that is so.
+	AnnotationRefused = "gitops.k8c.io/refused"
+	// AnnotationRefusedVersion is the version of the profile that the pool cannot have.
+	// It is absent where something else is the reason, such as the pool itself.
+	AnnotationRefusedVersion = "gitops.k8c.io/refused-version"
+	// AnnotationRefusedSince is since when, RFC 3339; it starts again with another version.
+	AnnotationRefusedSince = "gitops.k8c.io/refused-since"
+	// AnnotationJournaled is the id of the line of the audit log about the configuration,
+	// where the controller keeps one and has written it.
+	AnnotationJournaled = "gitops.k8c.io/journaled"
+)
+
 // Annotations of archived records, which are ControllerRevisions. They carry
 // AnnotationInputDigest and where the profile comes from as well.
 const (
@@ -314,14 +331,6 @@ const (
 	ReasonRangeUnknown = "RangeUnknown"
 	// ReasonKeysInvalid: the Secret with the public keys is missing or cannot be read.
 	ReasonKeysInvalid = "KeysInvalid"
-)
-
-// Reasons of conditions of an OperatingSystemConfig.
-const (
-	// ReasonConfigApplied: the pool's Secrets follow this configuration.
-	ReasonConfigApplied = "ConfigApplied"
-	// ReasonNewerRefused: a newer configuration was refused, this one is maintained.
-	ReasonNewerRefused = "NewerRefused"
 )
 
 // Reasons of events.

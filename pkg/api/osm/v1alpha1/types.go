@@ -141,28 +141,25 @@ type ContainerRuntimeSpec struct {
 }
 
 // OperatingSystemConfig is what a profile became for one MachineDeployment. It
-// holds no credentials: where one belongs stands a placeholder.
+// holds no credentials: where one belongs stands a placeholder. It has no status, for the
+// platforms that it is installed on serve it without; annotations say what there is to say.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Namespaced,shortName=osc
-// +kubebuilder:subresource:status
 // +kubebuilder:printcolumn:name="Pool",type=string,JSONPath=`.metadata.annotations.gitops\.k8c\.io/machine-deployment`
 // +kubebuilder:printcolumn:name="OS",type=string,JSONPath=`.spec.osName`
 // +kubebuilder:printcolumn:name="Profile",type=string,JSONPath=`.metadata.annotations.gitops\.k8c\.io/profile`
 // +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.metadata.annotations.gitops\.k8c\.io/version`
 // +kubebuilder:printcolumn:name="Commit",type=string,JSONPath=`.metadata.annotations.gitops\.k8c\.io/commit`
 // +kubebuilder:printcolumn:name="Selected",type=string,JSONPath=`.metadata.annotations.gitops\.k8c\.io/selected-by`,priority=1
-// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:printcolumn:name="Refused",type=string,JSONPath=`.status.conditions[?(@.type=="Stalled")].message`
+// +kubebuilder:printcolumn:name="Refused",type=string,JSONPath=`.metadata.annotations.gitops\.k8c\.io/refused`
 type OperatingSystemConfig struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="the spec of an OperatingSystemConfig is immutable"
 	Spec OperatingSystemConfigSpec `json:"spec"`
-	// +optional
-	Status OperatingSystemConfigStatus `json:"status,omitempty"`
 }
 
 // OperatingSystemConfigList is a list of OperatingSystemConfigs.
@@ -206,32 +203,6 @@ type OSCConfig struct {
 	// CloudInitModules are the profile's, for RHEL with rh_subscription added.
 	// +optional
 	CloudInitModules *CloudInitModule `json:"modules,omitempty"`
-}
-
-// OperatingSystemConfigStatus tells whether the pool's Secrets follow this
-// configuration, and gives the digests an auditor compares.
-type OperatingSystemConfigStatus struct {
-	// ObservedGeneration is the generation of the object the status is about.
-	// +optional
-	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Conditions are Ready, and Stalled where a newer configuration is refused.
-	// +listType=map
-	// +listMapKey=type
-	// +optional
-	Conditions []metav1.Condition `json:"conditions,omitempty"`
-	// Digests of what this configuration was made from and of what it contains.
-	// +optional
-	Digests *ConfigDigests `json:"digests,omitempty"`
-	// RefusedVersion is the version of the profile that the pool is to have and cannot have,
-	// where a newer configuration is refused because of what that version holds. It is empty
-	// where something else is the reason, such as the pool itself.
-	// +optional
-	RefusedVersion string `json:"refusedVersion,omitempty"`
-	// Journaled is the id of the line of the audit log about this configuration, where
-	// the controller keeps one and has written it.
-	// +kubebuilder:validation:MaxLength=64
-	// +optional
-	Journaled string `json:"journaled,omitempty"`
 }
 
 // ConfigDigests are the digests of one generation, each "v1:sha256:" and 64 hex
