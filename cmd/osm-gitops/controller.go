@@ -310,7 +310,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, f *controllerFlags, f
 	}
 	sources := f.profileReconciler(facts)
 	sources.Client, sources.Live, sources.Git = mgr.GetClient(), mgr.GetAPIReader(), mirrors
-	sources.Recorder = recorder.Recorder{EventRecorder: mgr.GetEventRecorder(api.FieldManager)}
+	sources.Recorder = recorder.DistinctRecorder{EventRecorder: mgr.GetEventRecorder(api.FieldManager)}
 	facts.appliers = &appliers.Noter{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: sources.Recorder, ArgoNamespace: f.argoNamespace, Clock: clock.RealClock{},
 	}

@@ -27,7 +27,7 @@ func addNodes(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Mana
 	provenance := f.nodeReconciler(facts)
 	provenance.Management = nodes.Cluster{Client: management.GetClient(), Live: management.GetAPIReader()}
 	provenance.Worker = nodes.Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}
-	provenance.Recorder = recorder.Recorder{EventRecorder: mgr.GetEventRecorder(api.FieldManager)}
+	provenance.Recorder = recorder.DistinctRecorder{EventRecorder: mgr.GetEventRecorder(api.FieldManager)}
 	if facts.journal != nil {
 		provenance.Journal = facts.journal
 	}

@@ -18,8 +18,8 @@ func addRollouts(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.M
 	rollouts := &rollout.Reconciler{
 		Management:     management.GetClient(),
 		Worker:         mgr.GetClient(),
-		Recorder:       recorder.Recorder{EventRecorder: mgr.GetEventRecorder(api.FieldManager)},
-		SourceRecorder: recorder.Recorder{EventRecorder: management.GetEventRecorder(api.FieldManager)},
+		Recorder:       recorder.DistinctRecorder{EventRecorder: mgr.GetEventRecorder(api.FieldManager)},
+		SourceRecorder: recorder.DistinctRecorder{EventRecorder: management.GetEventRecorder(api.FieldManager)},
 		Clock:          clock.RealClock{},
 		Namespace:      f.namespace,
 		Shard:          f.shard.Shard,

@@ -70,7 +70,7 @@ func addPools(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Mana
 	machines.Management = pools.Cluster{Client: management.GetClient(), Live: management.GetAPIReader()}
 	machines.Worker = pools.Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}
 	machines.ClusterInfo = clusterInfo
-	machines.Recorder = recorder.Recorder{EventRecorder: mgr.GetEventRecorder(api.FieldManager)}
+	machines.Recorder = recorder.DistinctRecorder{EventRecorder: mgr.GetEventRecorder(api.FieldManager)}
 	machines.Engine = metrics.Renderer{Engine: facts.engine, Clock: clock.RealClock{}, Metrics: facts.metrics}
 	if facts.journal != nil {
 		machines.Journal = facts.journal

@@ -207,7 +207,7 @@ func (c Comparison) pool(p Pool, before, after *revision) (r result, was, is cho
 	if p.Wave != "" {
 		labels[api.LabelWave] = p.Wave
 	}
-	want, err := wishes.Of(p.Annotations, labels, c.Fleet.Namespace)
+	want, err := wishes.RequestOf(p.Annotations, labels, c.Fleet.Namespace)
 	frozen, unclear := wishes.Suspended(p.Annotations)
 	switch {
 	case p.Problem != "":
@@ -244,7 +244,7 @@ func (c Comparison) pool(p Pool, before, after *revision) (r result, was, is cho
 func (r *result) settled() bool { return r.refusal != "" || r.unchanged != "" }
 
 // decided settles what needs no rendering. Now is what the pool has, as far as that is known.
-func (r *result) decided(want wishes.Wish, now *Generation, was, is choice) {
+func (r *result) decided(want wishes.Request, now *Generation, was, is choice) {
 	name := notes.Clean(want.Name)
 	has := was.from != nil && (now == nil || want.Has(now.Profile, now.Version))
 	switch {

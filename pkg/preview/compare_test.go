@@ -66,7 +66,7 @@ func TestRemoved(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var r result
-			r.decided(wishes.Wish{Name: "osp-a"}, c.now, c.was, gone)
+			r.decided(wishes.Request{Name: "osp-a"}, c.now, c.was, gone)
 			if refused := r.refusal != ""; refused != c.refused || r.before != c.before || refused == (r.unchanged != "") {
 				t.Errorf("refused %q, at both %v, unchanged %q", r.refusal, r.before, r.unchanged)
 			}

@@ -110,7 +110,7 @@ func (s Selection) waits(p Pool, next choice) bool {
 // standing is the version that a pool has. Where that has no content here, which the note
 // says, nothing is chosen.
 func (s Selection) standing(now *revision, p Pool) (c choice, note string) {
-	want, err := wishes.Of(p.Annotations, nil, s.Fleet.Namespace)
+	want, err := wishes.RequestOf(p.Annotations, nil, s.Fleet.Namespace)
 	if err == nil {
 		want, err = exactly(*p.Now, want)
 	}
@@ -160,7 +160,7 @@ func (s Selection) choose(now *revision, p Pool) (c choice, note string, err err
 	if p.Problem != "" {
 		return c, "", errors.New(message(p.Problem))
 	}
-	want, err := wishes.Of(p.Annotations, nil, s.Fleet.Namespace)
+	want, err := wishes.RequestOf(p.Annotations, nil, s.Fleet.Namespace)
 	frozen, unclear := wishes.Suspended(p.Annotations)
 	if err := errors.Join(err, unclear); err != nil {
 		return c, "", errors.New(message(err.Error()))
@@ -191,7 +191,7 @@ func (s Selection) choose(now *revision, p Pool) (c choice, note string, err err
 }
 
 // exactly is a wish for what a pool has.
-func exactly(has Generation, want wishes.Wish) (wishes.Wish, error) {
+func exactly(has Generation, want wishes.Request) (wishes.Request, error) {
 	pin, err := profile.ParsePin(has.Version)
 	if err != nil {
 		return want, fmt.Errorf("it has %s %s, which is no version", notes.Clean(has.Profile), notes.Clean(has.Version))
@@ -201,7 +201,7 @@ func exactly(has Generation, want wishes.Wish) (wishes.Wish, error) {
 }
 
 // refusal says why a choice is none.
-func (s Selection) refusal(now *revision, want wishes.Wish, p Pool, c choice) error {
+func (s Selection) refusal(now *revision, want wishes.Request, p Pool, c choice) error {
 	name := notes.Clean(want.Name)
 	switch {
 	case c.source != "" && s.Fleet.claimedBy(want.Name) != "":

@@ -307,7 +307,7 @@ func (f *Facts) judgeRollout(p *pool, md *metav1.ObjectMeta) {
 			continue
 		}
 		r := ps.RolloutOf(p.profile)
-		wave, _ := waves.Of(md.Labels) // what cannot be read is the default, as for the rollout
+		wave, _ := waves.WaveOf(md.Labels) // what cannot be read is the default, as for the rollout
 		if r == nil || r.Done || wave <= r.Wave {
 			return
 		}

@@ -232,7 +232,7 @@ func (h *Handback) planProfiles(ctx context.Context, p *HandbackPlan, pools []cl
 	if err := h.Management.List(ctx, &sources, client.InNamespace(h.Namespace)); err != nil {
 		return fmt.Errorf("listing ProfileSources: %w", err)
 	}
-	own, builtin := wishes.Split(sources.Items)
+	own, builtin := wishes.SplitBuiltin(sources.Items)
 	names := map[string]bool{}
 	for _, md := range pools {
 		if ns := md.Annotations[api.AnnotationOSPNamespace]; ns == "" || ns == h.Namespace {
@@ -245,9 +245,9 @@ func (h *Handback) planProfiles(ctx context.Context, p *HandbackPlan, pools []cl
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		o, ok := wishes.Offered(own, name)
+		o, ok := wishes.FindCandidate(own, name)
 		if !ok {
-			o, ok = wishes.Offered(builtin, name)
+			o, ok = wishes.FindCandidate(builtin, name)
 			if ok && slices.Contains(referenceProfiles, name) {
 				p.warn("profile %q is built into osm-gitops, and another one into the reference: pools that name it get that one", name)
 				continue

@@ -20,8 +20,8 @@ import (
 const AllNamespaces = "*"
 
 // wishOf reads the annotations of a pool.
-func (r *Reconciler) wishOf(md *cluster.MachineDeployment) (wishes.Wish, error) {
-	w, err := wishes.Of(md.Annotations, md.Labels, r.Namespace)
+func (r *Reconciler) wishOf(md *cluster.MachineDeployment) (wishes.Request, error) {
+	w, err := wishes.RequestOf(md.Annotations, md.Labels, r.Namespace)
 	if !r.mayServe(w.Namespace) {
 		return w, foreign(w.Namespace)
 	}
@@ -60,14 +60,14 @@ func (r *Reconciler) namespaceOf(ref string) string {
 
 // has reports whether a generation is of the profile that is asked for, and of a version
 // that would do.
-func has(want wishes.Wish, rec render.Record) bool {
+func has(want wishes.Request, rec render.Record) bool {
 	return rec.Object != "" && want.Has(rec.Profile, rec.Version)
 }
 
 // pinned finds the object of the version that a pool asks for, of those that are in the
 // cluster or that the inventory names. What is there in name only, its source makes once
 // it has seen the pool; sources of other namespaces do not see it.
-func (r *Reconciler) pinned(ctx context.Context, want wishes.Wish, o wishes.Offer) (string, error) {
+func (r *Reconciler) pinned(ctx context.Context, want wishes.Request, o wishes.Candidate) (string, error) {
 	objects, err := r.versionObjects(ctx, want, o)
 	if err != nil {
 		return "", err
@@ -95,7 +95,7 @@ func (r *Reconciler) pinned(ctx context.Context, want wishes.Wish, o wishes.Offe
 
 // versionObjects are the objects of a profile by version. Of two the newer counts; what
 // comes from the built-in profiles and what does not are apart.
-func (r *Reconciler) versionObjects(ctx context.Context, want wishes.Wish, o wishes.Offer) (map[string]string, error) {
+func (r *Reconciler) versionObjects(ctx context.Context, want wishes.Request, o wishes.Candidate) (map[string]string, error) {
 	var list osm.OperatingSystemProfileList // of the cache: not to be changed
 	err := r.Management.List(ctx, &list, client.InNamespace(want.Namespace), client.MatchingLabels{
 		api.LabelManagedBy: api.FieldManager, api.LabelProfile: want.Name,

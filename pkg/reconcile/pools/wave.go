@@ -18,8 +18,8 @@ import (
 // given is the inventory's entry with the version that the pool's wave gets. As long as
 // nothing is decided a pool keeps the version it has: inventory and decision are in one
 // object, so that none adopts a version before it is let.
-func (r *Reconciler) given(want wishes.Wish, o wishes.Offer, osc *osm.OperatingSystemConfig) (api.ProfileEntry, error) {
-	entry, decided := waves.Given(o.Source, o.Entry, want.Wave)
+func (r *Reconciler) given(want wishes.Request, o wishes.Candidate, osc *osm.OperatingSystemConfig) (api.ProfileEntry, error) {
+	entry, decided := waves.EntryForWave(o.Source, o.Entry, want.Wave)
 	if decided {
 		return entry, nil
 	}
@@ -80,7 +80,7 @@ func versionsGiven(obj client.Object) map[string][]api.ProfileEntry {
 	for _, e := range ps.Status.Profiles {
 		out[e.Name] = []api.ProfileEntry{e} // pins and removals
 		for wave := int32(0); ps.Gated() && wave <= api.LastWave; wave++ {
-			given, decided := waves.Given(ps, e, wave)
+			given, decided := waves.EntryForWave(ps, e, wave)
 			if !decided {
 				given = api.ProfileEntry{}
 			}

@@ -60,7 +60,7 @@ func (r *Reconciler) collect(ctx context.Context, l look, cat *profile.Catalogue
 	if err != nil {
 		return nil, err
 	}
-	rolled := waves.Objects(l.source)
+	rolled := waves.ObjectsInRollout(l.source)
 	s := &shelves{byName: map[string]*shelf{}, current: want.current, foreign: map[string]bool{}}
 	for _, other := range others {
 		for _, e := range other.Status.Profiles {

@@ -67,7 +67,7 @@ func (f *fleet) follow() {
 	ps := &api.ProfileSource{Spec: api.ProfileSourceSpec{Rollout: &api.Rollout{Gate: api.GateWaves}}, Status: api.ProfileSourceStatus{Rollouts: []api.RolloutStatus{*f.had}}}
 	for i := range f.pools {
 		p := &f.pools[i]
-		given, ok := waves.Given(ps, f.entry, p.wave)
+		given, ok := waves.EntryForWave(ps, f.entry, p.wave)
 		switch {
 		case !ok || p.version.Version == given.Version:
 		case f.refuse[p.key] == given.Version:

@@ -226,9 +226,9 @@ func (b *bench) follow() {
 	b.do(b.client.List(b.t.Context(), &list, client.InNamespace(b.ns)))
 	for i := range list.Items {
 		md := &list.Items[i]
-		wave, err := waves.Of(md.Labels)
+		wave, err := waves.WaveOf(md.Labels)
 		b.do(err)
-		given, ok := waves.Given(ps, ps.Status.Profiles[0], wave)
+		given, ok := waves.EntryForWave(ps, ps.Status.Profiles[0], wave)
 		if !ok {
 			continue
 		}

@@ -1,8 +1,8 @@
-// Package waves says which version of a profile a pool gets where versions reach pools
+// What follows says which version of a profile a pool gets where versions reach pools
 // wave by wave. It is a pure function of one ProfileSource and the pool's wave, so that
 // no two objects have to be read at the same moment: the inventory tells what is to come,
 // status.rollouts how far it has come, and without an entry there a pool keeps what it has.
-// Package rollout writes status.rollouts; start with Given.
+// Package rollout writes status.rollouts; start with EntryForWave.
 package waves
 
 import (
@@ -12,9 +12,9 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 )
 
-// Of reads the wave of a pool from its labels. Where it cannot be read the error says
+// WaveOf reads the wave of a pool from its labels. Where it cannot be read the error says
 // so, and the wave is the default.
-func Of(labels map[string]string) (int32, error) {
+func WaveOf(labels map[string]string) (int32, error) {
 	text, labelled := labels[api.LabelWave]
 	if !labelled {
 		return api.DefaultWave, nil
@@ -25,9 +25,9 @@ func Of(labels map[string]string) (int32, error) {
 	return int32(text[0] - '0'), nil
 }
 
-// Given is the inventory's entry of a profile as a wave sees it. It is false where
+// EntryForWave is the inventory's entry of a profile as a wave sees it. It is false where
 // versions go wave by wave and nothing is decided yet.
-func Given(ps *api.ProfileSource, entry api.ProfileEntry, wave int32) (api.ProfileEntry, bool) {
+func EntryForWave(ps *api.ProfileSource, entry api.ProfileEntry, wave int32) (api.ProfileEntry, bool) {
 	if !ps.Gated() {
 		return entry, true
 	}
@@ -51,8 +51,8 @@ func Given(ps *api.ProfileSource, entry api.ProfileEntry, wave int32) (api.Profi
 	return entry, true
 }
 
-// Objects are the OperatingSystemProfiles that some wave gets, or has to go back to.
-func Objects(ps *api.ProfileSource) map[string]bool {
+// ObjectsInRollout are the OperatingSystemProfiles that some wave gets, or has to go back to.
+func ObjectsInRollout(ps *api.ProfileSource) map[string]bool {
 	out := map[string]bool{}
 	for _, r := range ps.Status.Rollouts {
 		out[r.Object] = true

@@ -12,27 +12,27 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/waves"
 )
 
-// Wish is what the annotations of a pool ask for.
-type Wish struct {
+// Request is what the annotations of a pool ask for.
+type Request struct {
 	Name, Namespace string
 	Pin             *profile.Pin // nil for the current version
 	Wave            int32        // in which it gets a new version
 }
 
-// Of reads the annotations and labels of a pool. Without one that names it, the namespace
+// RequestOf reads the annotations and labels of a pool. Without one that names it, the namespace
 // of profiles is the controller's. The error says that the version asked for cannot be
-// read; the rest of the wish is there nevertheless.
-func Of(annotations, labels map[string]string, namespace string) (Wish, error) {
-	w := Wish{Name: annotations[api.AnnotationOSP], Namespace: cmp.Or(annotations[api.AnnotationOSPNamespace], namespace)}
-	w.Wave, _ = waves.Of(labels) // the rollout tells of one that cannot be read
+// read; the rest of the request is there nevertheless.
+func RequestOf(annotations, labels map[string]string, namespace string) (Request, error) {
+	r := Request{Name: annotations[api.AnnotationOSP], Namespace: cmp.Or(annotations[api.AnnotationOSPNamespace], namespace)}
+	r.Wave, _ = waves.WaveOf(labels) // the rollout tells of one that cannot be read
 	if text := annotations[api.AnnotationVersionPin]; text != "" {
 		pin, err := profile.ParsePin(text)
 		if err != nil {
-			return w, fmt.Errorf("annotation %s: %q %w; or remove it, for the current version", api.AnnotationVersionPin, Shortened(text), err)
+			return r, fmt.Errorf("annotation %s: %q %w; or remove it, for the current version", api.AnnotationVersionPin, Shortened(text), err)
 		}
-		w.Pin = &pin
+		r.Pin = &pin
 	}
-	return w, nil
+	return r, nil
 }
 
 // Shortened cuts off what somebody wrote into an annotation.
@@ -45,17 +45,17 @@ func Shortened(text string) string {
 }
 
 // Has reports whether a version of a profile would do.
-func (w Wish) Has(name, version string) bool {
-	return name == w.Name && (w.Pin == nil || w.Pin.Allows(version))
+func (r Request) Has(name, version string) bool {
+	return name == r.Name && (r.Pin == nil || r.Pin.Allows(version))
 }
 
-// Version is the best of those there are for a wish with a pin. The error names the
+// Version is the best of those there are for a request with a pin. The error names the
 // nearest, and where they are from, as in `ProfileSource "team"`.
-func (w Wish) Version(from string, there []string) (string, error) {
-	best, ok := w.Pin.Best(there)
+func (r Request) Version(from string, there []string) (string, error) {
+	best, ok := r.Pin.Best(there)
 	if !ok {
 		return "", fmt.Errorf("annotation %s: profile %q of %s has no version %q; nearest are %s: correct the annotation, or push that version",
-			api.AnnotationVersionPin, w.Name, from, w.Pin, strings.Join(w.Pin.Nearest(there), ", "))
+			api.AnnotationVersionPin, r.Name, from, r.Pin, strings.Join(r.Pin.Nearest(there), ", "))
 	}
 	return best, nil
 }
@@ -72,14 +72,14 @@ func Suspended(annotations map[string]string) (bool, error) {
 	}
 }
 
-// Offer is a profile in the inventory of a source.
-type Offer struct {
+// Candidate is a profile in the inventory of a source.
+type Candidate struct {
 	Entry  api.ProfileEntry
 	Source *api.ProfileSource // not to be changed
 }
 
-// Split parts the sources that people made from that of the built-in profiles.
-func Split(sources []api.ProfileSource) (own, builtin []api.ProfileSource) {
+// SplitBuiltin separates the sources that people made from that of the built-in profiles.
+func SplitBuiltin(sources []api.ProfileSource) (own, builtin []api.ProfileSource) {
 	for _, ps := range sources {
 		if ps.Spec.Builtin != nil {
 			builtin = append(builtin, ps)
@@ -90,9 +90,9 @@ func Split(sources []api.ProfileSource) (own, builtin []api.ProfileSource) {
 	return own, builtin
 }
 
-// Offered finds a profile in the inventories. One that is still in its source
+// FindCandidate finds a profile in the inventories. One that is still in its source
 // comes before one that was removed; then the older source counts.
-func Offered(sources []api.ProfileSource, name string) (Offer, bool) {
+func FindCandidate(sources []api.ProfileSource, name string) (Candidate, bool) {
 	sources = slices.Clone(sources)
 	sort.SliceStable(sources, func(i, j int) bool {
 		a, b := sources[i], sources[j]
@@ -101,11 +101,11 @@ func Offered(sources []api.ProfileSource, name string) (Offer, bool) {
 		}
 		return a.Name < b.Name
 	})
-	var found Offer
+	var found Candidate
 	for _, ps := range sources {
 		for _, e := range ps.Status.Profiles {
 			if e.Name == name && (found.Source == nil || found.Entry.Removed && !e.Removed) {
-				found = Offer{Entry: e, Source: &ps}
+				found = Candidate{Entry: e, Source: &ps}
 			}
 		}
 	}

@@ -24,7 +24,7 @@ func (k kept) Eventf(_, _ runtime.Object, eventtype, reason, action, note string
 // No event has an escape for a terminal, whoever wrote its text (security.md 45).
 func TestHostileText(t *testing.T) {
 	k := kept{}
-	Recorder{k}.Eventf(nil, nil, corev1.EventTypeWarning, "Refused", "Sync", "%s", "a\x1b[31m\u202e\u009b]0;x\a\nb")
+	DistinctRecorder{k}.Eventf(nil, nil, corev1.EventTypeWarning, "Refused", "Sync", "%s", "a\x1b[31m\u202e\u009b]0;x\a\nb")
 	for _, text := range k {
 		if text != "a[31m]0;x\nb" {
 			t.Errorf("got %q", text)
@@ -34,7 +34,7 @@ func TestHostileText(t *testing.T) {
 
 func TestRecorder(t *testing.T) {
 	k := kept{}
-	r := Recorder{k}
+	r := DistinctRecorder{k}
 	for _, text := range []string{"one", "another", "one", strings.Repeat("long ", 1000)} {
 		r.Eventf(nil, nil, corev1.EventTypeNormal, "ProfileCreated", "Sync", "%s", text)
 	}

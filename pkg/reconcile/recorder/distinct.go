@@ -1,5 +1,3 @@
-// Package recorder records events so that every text arrives. It is apart from notes, which
-// rooms without a Kubernetes client use.
 package recorder
 
 import (
@@ -13,18 +11,18 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
 )
 
-// Recorder records events so that every text arrives.
+// DistinctRecorder records events so that every text arrives.
 //
 // client-go takes two events with the same object, type, reason and action for
 // repetitions of one, and keeps the first text for the next six minutes: of three
 // profiles that became objects it told one. Each text therefore has an action of
 // its own, the caller's with a digest of the text.
-type Recorder struct {
+type DistinctRecorder struct {
 	events.EventRecorder
 }
 
 // Eventf records an event.
-func (r Recorder) Eventf(regarding, related runtime.Object, eventtype, reason, action, note string, args ...any) {
+func (r DistinctRecorder) Eventf(regarding, related runtime.Object, eventtype, reason, action, note string, args ...any) {
 	text := notes.Shorten(notes.Printable(fmt.Sprintf(note, args...)), notes.MaxEvent)
 	sum := sha256.Sum256([]byte(text))
 	r.EventRecorder.Eventf(regarding, related, eventtype, reason, action+"-"+hex.EncodeToString(sum[:4]), "%s", text)
