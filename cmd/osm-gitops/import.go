@@ -19,9 +19,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/osm-gitops/osm-gitops/pkg/adopt"
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/migrate/importer"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
 )
@@ -81,7 +81,7 @@ func runImport(ctx context.Context, f *importFlags, s streams) error {
 	if err := f.check(); err != nil {
 		return err
 	}
-	in := adopt.Input{Namespace: f.repo.namespace}
+	in := importer.Input{Namespace: f.repo.namespace}
 	var err error
 	if in.Builtin, err = builtinDocuments(ctx); err != nil {
 		return err
@@ -97,7 +97,7 @@ func runImport(ctx context.Context, f *importFlags, s streams) error {
 	if in.Objects, err = f.objects(ctx, s.in); err != nil {
 		return err
 	}
-	plan, err := adopt.New(ctx, in)
+	plan, err := importer.New(ctx, in)
 	if err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func runImport(ctx context.Context, f *importFlags, s streams) error {
 	if plan.Served() {
 		return printServed(s.out, plan.Report, f.output)
 	}
-	if err := f.repo.write(content{files: plan.Files, readme: adopt.Readme(plan), message: "Import the profiles of a cluster"}, s.err); err != nil {
+	if err := f.repo.write(content{files: plan.Files, readme: importer.Readme(plan), message: "Import the profiles of a cluster"}, s.err); err != nil {
 		return err
 	}
 	if err := printImport(s.out, plan.Report, f.output); err != nil {
@@ -152,11 +152,11 @@ func builtinDocuments(ctx context.Context) ([]profile.Document, error) {
 }
 
 // objects reads what there is to take over.
-func (f *importFlags) objects(ctx context.Context, stdin io.Reader) ([]adopt.Object, error) {
+func (f *importFlags) objects(ctx context.Context, stdin io.Reader) ([]importer.Object, error) {
 	if len(f.files) == 0 {
 		return f.fromCluster(ctx)
 	}
-	var out []adopt.Object
+	var out []importer.Object
 	for _, path := range f.files {
 		paths, err := manifestFiles(path)
 		if err != nil {
@@ -197,21 +197,21 @@ func manifestFiles(path string) ([]string, error) {
 	return out, err
 }
 
-func readObjects(path string, stdin io.Reader) ([]adopt.Object, error) {
+func readObjects(path string, stdin io.Reader) ([]importer.Object, error) {
 	if path == "-" {
-		return adopt.Read("standard input", stdin)
+		return importer.Read("standard input", stdin)
 	}
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
-	return adopt.Read(path, file)
+	return importer.Read(path, file)
 }
 
 // fromCluster reads profiles and pools with the rights of whoever runs the program, as
 // they are stored: also fields that no schema has.
-func (f *importFlags) fromCluster(ctx context.Context) ([]adopt.Object, error) {
+func (f *importFlags) fromCluster(ctx context.Context) ([]importer.Object, error) {
 	management, err := personReader("kubeconfig", f.from.kubeconfig, f.from.context)
 	if err != nil {
 		return nil, err
@@ -230,8 +230,8 @@ func (f *importFlags) fromCluster(ctx context.Context) ([]adopt.Object, error) {
 	return append(profiles, pools...), err
 }
 
-func listAll(ctx context.Context, from client.Reader, kind schema.GroupVersionKind) ([]adopt.Object, error) {
-	var out []adopt.Object
+func listAll(ctx context.Context, from client.Reader, kind schema.GroupVersionKind) ([]importer.Object, error) {
+	var out []importer.Object
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(kind)
 	for {
@@ -240,7 +240,7 @@ func listAll(ctx context.Context, from client.Reader, kind schema.GroupVersionKi
 			return nil, fmt.Errorf("listing the %ss of the cluster: %w", strings.TrimSuffix(kind.Kind, "List"), err)
 		}
 		for _, item := range list.Items {
-			out = append(out, adopt.Object{From: "the cluster", Content: item.Object})
+			out = append(out, importer.Object{From: "the cluster", Content: item.Object})
 		}
 		if list.GetContinue() == "" {
 			return out, nil
@@ -250,9 +250,9 @@ func listAll(ctx context.Context, from client.Reader, kind schema.GroupVersionKi
 
 // printServed says that there is nothing to import. In JSON it is the report, without
 // what concerns files that are not written.
-func printServed(w io.Writer, r adopt.Report, form string) error {
+func printServed(w io.Writer, r importer.Report, form string) error {
 	if form == "json" {
-		return printImport(w, adopt.Report{Profiles: r.Profiles, Refused: []adopt.Refusal{}, Notes: []adopt.Note{}}, form)
+		return printImport(w, importer.Report{Profiles: r.Profiles, Refused: []importer.Refusal{}, Notes: []importer.Note{}}, form)
 	}
 	sources := map[string]bool{}
 	for _, o := range r.Profiles {
@@ -264,7 +264,7 @@ func printServed(w io.Writer, r adopt.Report, form string) error {
 }
 
 // printImport prints the report.
-func printImport(w io.Writer, r adopt.Report, form string) error {
+func printImport(w io.Writer, r importer.Report, form string) error {
 	if form == "json" {
 		enc := json.NewEncoder(w)
 		enc.SetEscapeHTML(false)
@@ -307,7 +307,7 @@ func printImport(w io.Writer, r adopt.Report, form string) error {
 }
 
 // printCorrected prints what was written otherwise than it is in the cluster.
-func printCorrected(b *strings.Builder, profiles []adopt.Outcome) {
+func printCorrected(b *strings.Builder, profiles []importer.Outcome) {
 	for _, o := range profiles {
 		if len(o.Corrected) > 0 {
 			fmt.Fprintf(b, "\nCorrected in %s, so that it does on nodes what it does with operating-system-manager:\n", o.Path)

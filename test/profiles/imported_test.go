@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/osm-gitops/osm-gitops/pkg/adopt"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/migrate/importer"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/pkg/render/meaning"
@@ -82,11 +82,11 @@ func renderImported(t *testing.T, item string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	objects, err := adopt.Read("the cluster", bytes.NewReader(object))
+	objects, err := importer.Read("the cluster", bytes.NewReader(object))
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := adopt.New(t.Context(), adopt.Input{Namespace: "kube-system", Objects: objects})
+	plan, err := importer.New(t.Context(), importer.Input{Namespace: "kube-system", Objects: objects})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package adopt
+package importer
 
 // referenceDefaults are the profiles that operating-system-manager installs by itself,
 // by name, with the digest that each has at version v1.11.2 (its commit 9131d36), as

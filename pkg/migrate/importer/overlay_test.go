@@ -1,11 +1,11 @@
-package adopt_test
+package importer_test
 
 import (
 	"strings"
 	"testing"
 
-	"github.com/osm-gitops/osm-gitops/pkg/adopt"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/migrate/importer"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 )
 
@@ -56,8 +56,8 @@ func TestOverlays(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			spec := *base.Spec.DeepCopy()
 			c.edit(&spec)
-			p := plan(t, string(adopt.ProfileYAML(c.profile, spec)))
-			if p.Profiles[0].Kept != adopt.KeptOverlay || p.Profiles[0].Base != "osp-amzn2 "+base.Spec.Version {
+			p := plan(t, string(importer.ProfileYAML(c.profile, spec)))
+			if p.Profiles[0].Kept != importer.KeptOverlay || p.Profiles[0].Base != "osp-amzn2 "+base.Spec.Version {
 				t.Fatalf("%s", said(p))
 			}
 			text := string(p.Files["profiles/"+c.profile+".yaml"])
@@ -70,7 +70,7 @@ func TestOverlays(t *testing.T) {
 			if !ok {
 				t.Fatal("the controller finds no profile")
 			}
-			if adopt.Sorted(got.Spec) != adopt.Sorted(spec) {
+			if importer.Sorted(got.Spec) != importer.Sorted(spec) {
 				t.Errorf("the overlay comes to something else:\n%s", text)
 			}
 		})
@@ -86,7 +86,7 @@ func TestOverlays(t *testing.T) {
 		for k := range spec.BootstrapConfig.Templates {
 			spec.BootstrapConfig.Templates[k] += "# mine\n"
 		}
-		if p := plan(t, string(adopt.ProfileYAML("osp-mine", spec))); p.Profiles[0].Kept != adopt.KeptCopy {
+		if p := plan(t, string(importer.ProfileYAML("osp-mine", spec))); p.Profiles[0].Kept != importer.KeptCopy {
 			t.Errorf("%s", said(p))
 		}
 	})
@@ -126,11 +126,11 @@ func TestSortedIgnoresOrder(t *testing.T) {
 		}
 		return osm.OperatingSystemProfileSpec{OSName: "ubuntu", OSVersion: "24.04", Version: "v1.0.0", SupportedCloudProviders: providers, BootstrapConfig: stage, ProvisioningConfig: stage}
 	}
-	want := adopt.Sorted(spec(0, 1, 2))
-	if got := adopt.Sorted(spec(2, 0, 1)); got != want {
+	want := importer.Sorted(spec(0, 1, 2))
+	if got := importer.Sorted(spec(2, 0, 1)); got != want {
 		t.Errorf("another order has the digest %s, want %s", got, want)
 	}
-	if adopt.Sorted(spec(0, 1, 3)) == want {
+	if importer.Sorted(spec(0, 1, 3)) == want {
 		t.Error("another file, unit and provider has the same digest")
 	}
 	for name, swap := range map[string]func(*osm.OperatingSystemProfileSpec){
@@ -141,7 +141,7 @@ func TestSortedIgnoresOrder(t *testing.T) {
 	} {
 		base := spec(0, 1, 2)
 		s := base.DeepCopy()
-		if swap(s); adopt.Sorted(*s) != want {
+		if swap(s); importer.Sorted(*s) != want {
 			t.Errorf("another order of %s has another digest", name)
 		}
 	}

@@ -1,4 +1,4 @@
-package adopt_test
+package importer_test
 
 import (
 	"regexp"
@@ -6,7 +6,7 @@ import (
 	"testing"
 	"unicode"
 
-	"github.com/osm-gitops/osm-gitops/pkg/adopt"
+	"github.com/osm-gitops/osm-gitops/pkg/migrate/importer"
 	"github.com/osm-gitops/osm-gitops/test/runner"
 )
 
@@ -18,9 +18,9 @@ var cells = regexp.MustCompile(`([^\\|]|\\.)+\|`)
 func TestReadmeOfHostileText(t *testing.T) {
 	hostile := "a`` [fixed](https://evil.example) ![x][y] <img src=x onerror=alert(1)> </table> <!-- @everyone &#64;all &commat;all | b \\| d |\n| c\r\n\n# d\x1b[31m\u009b\u202e\u200b" +
 		strings.Join(runner.Hostile, "\n")
-	p := &adopt.Plan{}
-	p.Profiles = []adopt.Outcome{{Name: hostile, Version: hostile, Why: hostile}}
-	out := adopt.Readme(p)
+	p := &importer.Plan{}
+	p.Profiles = []importer.Outcome{{Name: hostile, Version: hostile, Why: hostile}}
+	out := importer.Readme(p)
 	var rows []string
 	for line := range strings.Lines(out) {
 		if strings.HasPrefix(line, "|") {

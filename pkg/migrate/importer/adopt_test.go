@@ -1,4 +1,4 @@
-package adopt_test
+package importer_test
 
 import (
 	"fmt"
@@ -10,8 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/osm-gitops/osm-gitops/pkg/adopt"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/migrate/importer"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 	"github.com/osm-gitops/osm-gitops/profiles"
@@ -88,17 +88,17 @@ spec:
           sshPublicKeys: [ssh-ed25519 AAAA]
 `
 
-func plan(t *testing.T, manifests ...string) *adopt.Plan {
+func plan(t *testing.T, manifests ...string) *importer.Plan {
 	t.Helper()
-	in := adopt.Input{Namespace: "kube-system", Builtin: builtin(t)}
+	in := importer.Input{Namespace: "kube-system", Builtin: builtin(t)}
 	for i, text := range manifests {
-		found, err := adopt.Read(fmt.Sprintf("file %d", i), strings.NewReader(text))
+		found, err := importer.Read(fmt.Sprintf("file %d", i), strings.NewReader(text))
 		if err != nil {
 			t.Fatal(err)
 		}
 		in.Objects = append(in.Objects, found...)
 	}
-	p, err := adopt.New(t.Context(), in)
+	p, err := importer.New(t.Context(), in)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func plan(t *testing.T, manifests ...string) *adopt.Plan {
 }
 
 // said is everything in a report.
-func said(p *adopt.Plan) string {
+func said(p *importer.Plan) string {
 	var b strings.Builder
 	for _, o := range p.Profiles {
 		fmt.Fprintf(&b, "%s %s %s %s %s %v: %s\n", o.Namespace, o.Name, o.Version, o.Kept, o.Path, o.Pools, o.Why)
@@ -198,10 +198,10 @@ func TestCorrected(t *testing.T) {
 `
 	p := plan(t, strings.Replace(small, "  bootstrapConfig:\n", modules, 1))
 	o := p.Profiles[0]
-	if o.Kept != adopt.KeptCopy {
+	if o.Kept != importer.KeptCopy {
 		t.Fatal(said(p))
 	}
-	want := []adopt.Correction{
+	want := []importer.Correction{
 		{Field: "spec.bootstrapConfig.modules.bootcmd[0]", From: `"true"`, To: "true"},
 		{Field: "spec.bootstrapConfig.modules.runcmd[0]", From: `"echo a: b"`, To: "echo a: b"},
 		{Field: "spec.bootstrapConfig.modules.runcmd[1]", From: `[sh, -c, "echo a"]`, To: "sh -c 'echo a'"},
@@ -236,13 +236,13 @@ func TestBuiltinIsLeftOut(t *testing.T) {
 		if d.Name != "osp-flatcar-cloud-init" && d.Name != "osp-amzn2" { // with one provider each
 			continue
 		}
-		same := string(adopt.ProfileYAML(d.Name, d.Spec))
-		if p := plan(t, same); p.Profiles[0].Kept != adopt.KeptNothing || len(p.Files) != 0 {
+		same := string(importer.ProfileYAML(d.Name, d.Spec))
+		if p := plan(t, same); p.Profiles[0].Kept != importer.KeptNothing || len(p.Files) != 0 {
 			t.Errorf("%s, which is built in: %s", d.Name, said(p))
 		}
 		spec := *d.Spec.DeepCopy()
 		spec.BootstrapConfig.Files[0].Permissions = 640
-		if p := plan(t, string(adopt.ProfileYAML(d.Name, spec))); p.Profiles[0].Kept == adopt.KeptNothing {
+		if p := plan(t, string(importer.ProfileYAML(d.Name, spec))); p.Profiles[0].Kept == importer.KeptNothing {
 			t.Errorf("%s, with another mode of a file: %s", d.Name, said(p))
 		}
 	}
@@ -278,7 +278,7 @@ func TestYAML(t *testing.T) {
 				OSName: "ubuntu", OSVersion: "24.04", Version: "v1.0.0", SupportedCloudProviders: []osm.CloudProviderSpec{{Name: "aws"}},
 				BootstrapConfig: osm.OSPConfig{Templates: map[string]string{"x": c.text}, CloudInitModules: &osm.CloudInitModule{RunCMD: []string{c.text}}},
 			}
-			text := adopt.ProfileYAML("osp-x", spec)
+			text := importer.ProfileYAML("osp-x", spec)
 			docs, err := profile.Decode("osp-x.yaml", text)
 			if err != nil {
 				t.Fatalf("%v\n%s", err, text)
@@ -316,7 +316,7 @@ func TestRead(t *testing.T) {
 			"items[0]: items[0]: items[0]: holds lists in lists"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			found, err := adopt.Read("x.yaml", strings.NewReader(c.text))
+			found, err := importer.Read("x.yaml", strings.NewReader(c.text))
 			if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
 				t.Fatalf("error %v, want %q", err, c.err)
 			}

@@ -1,4 +1,4 @@
-package adopt_test
+package importer_test
 
 import (
 	"bytes"
@@ -10,7 +10,7 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing/object"
 
-	"github.com/osm-gitops/osm-gitops/pkg/adopt"
+	"github.com/osm-gitops/osm-gitops/pkg/migrate/importer"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/pkg/scaffold"
@@ -25,7 +25,7 @@ func TestImportKeepsMeaning(t *testing.T) {
 	cases := conformance.Cases(t)
 	plan := importCorpus(t, cases)
 	for _, o := range plan.Profiles {
-		if o.Kept != adopt.KeptCopy && o.Kept != adopt.KeptOverlay {
+		if o.Kept != importer.KeptCopy && o.Kept != importer.KeptOverlay {
 			t.Errorf("%s was %s: %s", o.Name, o.Kept, o.Why)
 		}
 	}
@@ -69,15 +69,15 @@ func TestImportKeepsMeaning(t *testing.T) {
 
 // importCorpus imports the corpus as a cluster would hold it: each profile, and each
 // case's pool under a name of its own.
-func importCorpus(t *testing.T, cases []conformance.Case) *adopt.Plan {
+func importCorpus(t *testing.T, cases []conformance.Case) *importer.Plan {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(conformance.Dir(t), "profiles", "*.yaml"))
 	if err != nil || len(paths) == 0 {
 		t.Fatalf("found %d profiles (err %v): an empty corpus must not pass", len(paths), err)
 	}
-	var objects []adopt.Object
-	read := func(from string, text []byte) []adopt.Object {
-		found, err := adopt.Read(from, bytes.NewReader(text))
+	var objects []importer.Object
+	read := func(from string, text []byte) []importer.Object {
+		found, err := importer.Read(from, bytes.NewReader(text))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -96,7 +96,7 @@ func importCorpus(t *testing.T, cases []conformance.Case) *adopt.Plan {
 			objects = append(objects, o)
 		}
 	}
-	plan, err := adopt.New(t.Context(), adopt.Input{Objects: objects, Namespace: "kube-system", Builtin: builtin(t)})
+	plan, err := importer.New(t.Context(), importer.Input{Objects: objects, Namespace: "kube-system", Builtin: builtin(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,10 +104,10 @@ func importCorpus(t *testing.T, cases []conformance.Case) *adopt.Plan {
 }
 
 // sync writes a plan as a repository, and reads it as the controller does.
-func sync(t *testing.T, plan *adopt.Plan) map[string]render.Profile {
+func sync(t *testing.T, plan *importer.Plan) map[string]render.Profile {
 	t.Helper()
 	dir := t.TempDir()
-	files, err := scaffold.Repository{Files: plan.Files, Readme: adopt.Readme(plan), Host: scaffold.GitHub, Namespace: "kube-system"}.All()
+	files, err := scaffold.Repository{Files: plan.Files, Readme: importer.Readme(plan), Host: scaffold.GitHub, Namespace: "kube-system"}.All()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +118,7 @@ func sync(t *testing.T, plan *adopt.Plan) map[string]render.Profile {
 	if _, err := scaffold.Commit(dir, files, "import", author); err != nil {
 		t.Fatal(err)
 	}
-	snap, err := source.Repository{Dir: dir, Path: adopt.ProfilesDir}.Read(t.Context())
+	snap, err := source.Repository{Dir: dir, Path: importer.ProfilesDir}.Read(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +150,7 @@ func sync(t *testing.T, plan *adopt.Plan) map[string]render.Profile {
 // corpus, and no other profile has their names.
 func TestReferenceDefaults(t *testing.T) {
 	dir := conformance.Dir(t)
-	defaults, version := adopt.ReferenceDefaults()
+	defaults, version := importer.ReferenceDefaults()
 	for name, want := range defaults {
 		path := filepath.Join(dir, "profiles", name+".yaml")
 		text, err := os.ReadFile(path)

@@ -1,4 +1,4 @@
-// Package adopt takes over the profiles of a cluster that keeps them as objects: it
+// Package importer takes over the profiles of a cluster that keeps them as objects: it
 // decides for each OperatingSystemProfile whether it becomes a file, an overlay on
 // another profile, or nothing because the built-in one means the same, writes the
 // files so that people can read them, and names everything that osm-gitops refuses
@@ -8,4 +8,4 @@
 // cluster, and it holds no credential: what it renders, it renders with its own.
 //
 // Start with New in plan.go.
-package adopt
+package importer
