@@ -36,7 +36,7 @@ var rooms = map[string][]string{
 	"pkg/reconcile":        {self + "cmd", self + "pkg/lint/shellcheck"},
 	"pkg/runnerlog":        append([]string{self + "cmd", self + "pkg/reconcile", self + "pkg/lint"}, clients...),
 	"pkg/markup":           append([]string{self + "cmd", self + "pkg/reconcile", self + "pkg/lint"}, clients...),
-	"pkg/downloads":        append([]string{self + "cmd", self + "pkg/source", self + "pkg/profile", self + "pkg/reconcile", "github.com/go-git"}, clients...),
+	"pkg/lint/downloads":   append([]string{self + "cmd", self + "pkg/source", self + "pkg/profile", self + "pkg/reconcile", "github.com/go-git"}, clients...),
 	"pkg/schema":           append([]string{self + "cmd", self + "pkg/source", self + "pkg/render", self + "pkg/profile", self + "pkg/reconcile", "github.com/go-git"}, clients...),
 	"pkg/migrate/importer": append([]string{self + "cmd", self + "pkg/reconcile"}, clients...),
 	"pkg/scaffold":         append([]string{self + "cmd", self + "pkg/reconcile", self + "pkg/render", self + "pkg/profile"}, clients...),

@@ -1,5 +1,5 @@
 // Package mirrored finds what profiles download that a site without the Internet has
-// not mirrored: `osm-gitops lint --mirrors FILE`. It compares what pkg/downloads finds
+// not mirrored: `osm-gitops lint --mirrors FILE`. It compares what pkg/lint/downloads finds
 // in rendered profiles with the file. It is pure.
 package mirrored
 
@@ -13,8 +13,8 @@ import (
 
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/downloads"
 	"github.com/osm-gitops/osm-gitops/pkg/lint"
+	"github.com/osm-gitops/osm-gitops/pkg/lint/downloads"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/downloads"
+	"github.com/osm-gitops/osm-gitops/pkg/lint/downloads"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/osm-gitops/osm-gitops/pkg/downloads"
+	"github.com/osm-gitops/osm-gitops/pkg/lint/downloads"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
