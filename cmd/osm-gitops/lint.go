@@ -14,7 +14,7 @@ import (
 
 	"github.com/osm-gitops/osm-gitops/pkg/lint"
 	"github.com/osm-gitops/osm-gitops/pkg/lint/config"
-	"github.com/osm-gitops/osm-gitops/pkg/lint/format"
+	outputpkg "github.com/osm-gitops/osm-gitops/pkg/lint/output"
 	"github.com/osm-gitops/osm-gitops/pkg/lint/rulebook"
 )
 
@@ -29,7 +29,7 @@ type lintFlags struct {
 func newLintCommand() *cobra.Command {
 	var flags lintFlags
 	cmd := &cobra.Command{
-		Use:   "lint [PATH...] [-o " + strings.Join(format.Names(), "|") + "]",
+		Use:   "lint [PATH...] [-o " + strings.Join(outputpkg.Names(), "|") + "]",
 		Short: "check profiles before they are merged",
 		Long: `Check profiles before they are merged: files, and folders as a ProfileSource of
 them reads them, without what an .osmignore leaves out. Without a PATH it is the folder
@@ -53,7 +53,7 @@ Exit status 0: no error and no warning; 1: there are some, or the command failed
 			return runLint(cmd.Context(), flags, args, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	cmd.Flags().StringVarP(&flags.output, "output", "o", "text", "how to print findings: "+strings.Join(format.Names(), ", "))
+	cmd.Flags().StringVarP(&flags.output, "output", "o", "text", "how to print findings: "+strings.Join(outputpkg.Names(), ", "))
 	cmd.Flags().StringVar(&flags.severity, "severity", string(lint.SeverityWarning), "least severity of a finding that makes the command fail: error, warning or note")
 	cmd.Flags().BoolVar(&flags.progress, "progress", false, "say on standard error how far it has come; default where that is a terminal")
 	cmd.Flags().DurationVar(&flags.fileTimeout, "file-timeout", lint.DefaultFileTime, "how long a file may be checked; what is not done by then is a finding")
@@ -65,8 +65,8 @@ func (f lintFlags) check() error {
 	if err := f.rules.check(); err != nil {
 		return err
 	}
-	if !slices.Contains(format.Names(), f.output) {
-		return misusef("-o "+strings.Join(format.Names(), ", -o "), "unknown output %q", f.output)
+	if !slices.Contains(outputpkg.Names(), f.output) {
+		return misusef("-o "+strings.Join(outputpkg.Names(), ", -o "), "unknown output %q", f.output)
 	}
 	if f.fileTimeout <= 0 {
 		return misusef("--file-timeout 2m", "--file-timeout %v is no time to check anything", f.fileTimeout)
@@ -120,12 +120,12 @@ func runLint(ctx context.Context, flags lintFlags, paths []string, stdout, stder
 		return err
 	}
 	release, _ := buildVersion()
-	return printFindings(flags, format.Run{Report: report, Rules: rulebook.All(), Version: release}, stdout)
+	return printFindings(flags, outputpkg.Run{Report: report, Rules: rulebook.All(), Version: release}, stdout)
 }
 
 // printFindings prints findings, and fails where there are some that count.
-func printFindings(flags lintFlags, run format.Run, stdout io.Writer) error {
-	if err := format.Write(stdout, flags.output, run); err != nil {
+func printFindings(flags lintFlags, run outputpkg.Run, stdout io.Writer) error {
+	if err := outputpkg.Write(stdout, flags.output, run); err != nil {
 		return err
 	}
 	least, found := lint.Severity(flags.severity), 0

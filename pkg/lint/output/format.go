@@ -1,4 +1,4 @@
-// Package format prints what lint found for people and for the programs that show
+// Package output prints what lint found for people and for the programs that show
 // findings beside a change: text, JSON, SARIF, GitHub's workflow commands, JUnit.
 //
 // Messages and paths may quote what a stranger committed. Nothing of it does
@@ -6,7 +6,7 @@
 // (security.md 28, 39, 45).
 //
 // Start with Write.
-package format
+package output
 
 import (
 	"fmt"

@@ -1,4 +1,4 @@
-package format_test
+package output_test
 
 import (
 	"bytes"
@@ -24,7 +24,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/osm-gitops/osm-gitops/pkg/lint"
-	"github.com/osm-gitops/osm-gitops/pkg/lint/format"
+	"github.com/osm-gitops/osm-gitops/pkg/lint/output"
 	"github.com/osm-gitops/osm-gitops/test/runner"
 )
 
@@ -32,8 +32,8 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 
 // run has a finding of each severity, one that says everything and one that says
 // little, a suppressed one, and text of a stranger's that would do harm.
-func run() format.Run {
-	return format.Run{
+func run() output.Run {
+	return output.Run{
 		Version: "v1.2.3",
 		Rules: []lint.Rule{
 			{Name: "insecure-download", Severity: lint.SeverityError, Summary: "a download that takes any certificate", Help: "Whoever is on the way decides what arrives. Leave `-k` out."},
@@ -55,10 +55,10 @@ func run() format.Run {
 	}
 }
 
-func write(t *testing.T, name string, r format.Run) []byte {
+func write(t *testing.T, name string, r output.Run) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := format.Write(&b, name, r); err != nil {
+	if err := output.Write(&b, name, r); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()
@@ -67,7 +67,7 @@ func write(t *testing.T, name string, r format.Run) []byte {
 // TestGolden shows each format. What a stranger wrote does nothing to a terminal and
 // stays where it is put (security.md 28).
 func TestGolden(t *testing.T) {
-	for _, name := range format.Names() {
+	for _, name := range output.Names() {
 		got := write(t, name, run())
 		path := filepath.Join("testdata", name+".golden")
 		if *update {
@@ -97,7 +97,7 @@ func TestTextSummary(t *testing.T) {
 		},
 		"0 profiles, 0 renderings, 0 distinct texts: nothing found (1 suppressed)\n": {Suppressed: []lint.Suppressed{{}}},
 	} {
-		if got := string(write(t, "text", format.Run{Report: &report})); !strings.HasSuffix("\n"+got, "\n"+want) {
+		if got := string(write(t, "text", output.Run{Report: &report})); !strings.HasSuffix("\n"+got, "\n"+want) {
 			t.Errorf("got %q, want %q in the end", got, want)
 		}
 	}
@@ -106,8 +106,8 @@ func TestTextSummary(t *testing.T) {
 // TestSARIF: what is written keeps to the schema of SARIF 2.1.0, and has no field that
 // the format does not know.
 func TestSARIF(t *testing.T) {
-	empty, schema := format.Run{Report: &lint.Report{}}, sarifSchema(t)
-	for _, r := range []format.Run{run(), empty} {
+	empty, schema := output.Run{Report: &lint.Report{}}, sarifSchema(t)
+	for _, r := range []output.Run{run(), empty} {
 		out := write(t, "sarif", r)
 		report, err := sarif.FromBytes(out)
 		if err != nil {
@@ -199,7 +199,7 @@ func TestFingerprint(t *testing.T) {
 	}
 }
 
-func fingerprint(t *testing.T, r format.Run) string {
+func fingerprint(t *testing.T, r output.Run) string {
 	t.Helper()
 	report, err := sarif.FromBytes(write(t, "sarif", r))
 	if err != nil {
@@ -211,7 +211,7 @@ func fingerprint(t *testing.T, r format.Run) string {
 // TestGitHubBounded: no more annotations than GitHub shows; the rest is in the log, and
 // nothing of it is a command.
 func TestGitHubBounded(t *testing.T) {
-	r := format.Run{Report: &lint.Report{}}
+	r := output.Run{Report: &lint.Report{}}
 	for i := range 25 {
 		r.Report.Findings = append(r.Report.Findings, lint.Finding{Rule: "x", Severity: lint.SeverityError, Path: "::error::a.yaml", Line: i + 1, Message: "m\n::error::n"})
 	}
@@ -234,13 +234,13 @@ func TestGitHubBounded(t *testing.T) {
 // What a stranger named and wrote is a command of no runner, in any format. The commands
 // of "github" are those for the findings (security.md 39).
 func TestNoForeignCommands(t *testing.T) {
-	r := format.Run{Report: &lint.Report{Missing: []lint.MissingTool{{Name: "x", Means: "##[error]y"}}}}
+	r := output.Run{Report: &lint.Report{Missing: []lint.MissingTool{{Name: "x", Means: "##[error]y"}}}}
 	for _, name := range slices.Repeat(runner.Hostile, 5) { // more than maxAnnotations
 		f := lint.Finding{Rule: "x", Severity: lint.SeverityError, Path: name, Line: 1, Profile: name, Field: name, File: name, Where: name, Message: name + "\n" + name, Fix: name}
 		r.Report.Findings = append(r.Report.Findings, f)
 		r.Report.Suppressed = append(r.Report.Suppressed, lint.Suppressed{Finding: f, Justification: name})
 	}
-	for _, name := range format.Names() {
+	for _, name := range output.Names() {
 		ours := 0
 		for _, command := range runner.Commands(string(write(t, name, r))) {
 			if name != "github" || !strings.HasPrefix(command, "::error file=") && !strings.HasPrefix(command, "::notice title=not checked::") {
@@ -277,7 +277,7 @@ func TestSARIFText(t *testing.T) {
 
 // TestJUnit: the report is XML, and its counts are those of its tests.
 func TestJUnit(t *testing.T) {
-	for _, r := range []format.Run{run(), {Report: &lint.Report{}}} {
+	for _, r := range []output.Run{run(), {Report: &lint.Report{}}} {
 		out := write(t, "junit", r)
 		failures, cases := 0, 0
 		var want struct {
@@ -313,7 +313,7 @@ func TestJUnit(t *testing.T) {
 
 // TestUnknown: an unknown format is an error that lists the known ones.
 func TestUnknown(t *testing.T) {
-	err := format.Write(io.Discard, "html", run())
+	err := output.Write(io.Discard, "html", run())
 	if err == nil || !strings.Contains(err.Error(), "text, json, sarif, github, junit") {
 		t.Errorf("got %v", err)
 	}
