@@ -18,7 +18,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/lint/mirrored"
 	"github.com/osm-gitops/osm-gitops/pkg/lint/rulebook"
 	"github.com/osm-gitops/osm-gitops/pkg/lint/shellcheck"
-	"github.com/osm-gitops/osm-gitops/pkg/lint/suspect"
+	"github.com/osm-gitops/osm-gitops/pkg/lint/shellrules"
 	"github.com/osm-gitops/osm-gitops/pkg/lint/versions"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
@@ -147,7 +147,7 @@ func (r *ruleRun) findShellcheck(mode string) error {
 
 // linter has the checks of the rules.
 func (r *ruleRun) linter() lint.Linter {
-	l := lint.Linter{TextChecks: []lint.TextCheck{suspect.Check}, Kubelets: r.config.Lint.KubeletVersions}
+	l := lint.Linter{TextChecks: []lint.TextCheck{shellrules.Check}, Kubelets: r.config.Lint.KubeletVersions}
 	for _, p := range r.config.Lint.Providers {
 		l.Providers = append(l.Providers, string(p))
 	}

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/osm-gitops/osm-gitops/pkg/lint"
-	"github.com/osm-gitops/osm-gitops/pkg/lint/suspect"
+	"github.com/osm-gitops/osm-gitops/pkg/lint/shellrules"
 )
 
 // baseText is a profile, with line 21 that no checker likes and line 22 that fails with
@@ -180,7 +180,7 @@ func findingsOf(t *testing.T, path string) []string {
 	if err != nil || len(refused) > 0 {
 		t.Fatal(err, refused)
 	}
-	report := lintFiles(t, lint.Linter{TextChecks: []lint.TextCheck{suspect.Check}, Bases: &lint.Bases{}}, files...)
+	report := lintFiles(t, lint.Linter{TextChecks: []lint.TextCheck{shellrules.Check}, Bases: &lint.Bases{}}, files...)
 	var found []string
 	for _, f := range report.Findings {
 		found = append(found, fmt.Sprintf("%s:%d %s: %s", f.Path, f.Line, f.Rule, commit.ReplaceAllString(f.Message, "COMMIT:")))

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/osm-gitops/osm-gitops/pkg/lint"
-	"github.com/osm-gitops/osm-gitops/pkg/lint/suspect"
+	"github.com/osm-gitops/osm-gitops/pkg/lint/shellrules"
 )
 
 // TestProfiles: there is nothing to say against our own profiles.
@@ -14,7 +14,7 @@ func TestProfiles(t *testing.T) {
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%d files, %v", len(files), err)
 		}
-		l := lint.Linter{TextChecks: []lint.TextCheck{suspect.Check}}
+		l := lint.Linter{TextChecks: []lint.TextCheck{shellrules.Check}}
 		report, err := l.Run(t.Context(), files)
 		if err != nil {
 			t.Fatal(err)

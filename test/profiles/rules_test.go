@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/osm-gitops/osm-gitops/pkg/lint"
-	"github.com/osm-gitops/osm-gitops/pkg/lint/suspect"
+	"github.com/osm-gitops/osm-gitops/pkg/lint/shellrules"
 )
 
 // rule says what a script must not do, in words for its author; empty when all is
@@ -29,9 +29,9 @@ var rules = map[string]rule{
 func TestRules(t *testing.T) {
 	var out report
 	for _, s := range scripts(t) {
-		subject := suspect.Subject{File: s.what.path, Mode: 0o700, Kind: lint.KindShell, Interpreter: "bash", Content: []byte(s.what.content)}
-		for _, f := range suspect.Look(t.Context(), subject) {
-			if f.Rule == suspect.RuleLiteralCredential {
+		subject := shellrules.Subject{File: s.what.path, Mode: 0o700, Kind: lint.KindShell, Interpreter: "bash", Content: []byte(s.what.content)}
+		for _, f := range shellrules.Look(t.Context(), subject) {
+			if f.Rule == shellrules.RuleLiteralCredential {
 				continue // the settings' own: TestProfiles of pkg/lint renders with placeholders
 			}
 			out.add(fmt.Sprintf("%s:%d: %s [%s]", s.what.path, f.Line, f.Message, f.Rule), s.in)

@@ -9,7 +9,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/lint/config"
 	"github.com/osm-gitops/osm-gitops/pkg/lint/mirrored"
 	"github.com/osm-gitops/osm-gitops/pkg/lint/shellcheck"
-	"github.com/osm-gitops/osm-gitops/pkg/lint/suspect"
+	"github.com/osm-gitops/osm-gitops/pkg/lint/shellrules"
 	"github.com/osm-gitops/osm-gitops/pkg/lint/versions"
 )
 
@@ -23,7 +23,7 @@ type Chapter struct {
 func Chapters() []Chapter {
 	return []Chapter{
 		{"Whether a profile renders and a node takes it", lint.Rules()},
-		{"What a reviewer would object to", suspect.Rules()},
+		{"What a reviewer would object to", shellrules.Rules()},
 		{"Scripts", shellcheck.Rules()},
 		{"Versions, with --base", versions.Rules()},
 		{"Downloads, with --mirrors", mirrored.Rules()},

@@ -1,4 +1,4 @@
-package suspect_test
+package shellrules_test
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/osm-gitops/osm-gitops/pkg/lint"
-	"github.com/osm-gitops/osm-gitops/pkg/lint/suspect"
+	"github.com/osm-gitops/osm-gitops/pkg/lint/shellrules"
 )
 
 // sample is a text in testdata/RULE/bad*.EXT or good*.EXT. Lines of it that end in
@@ -18,7 +18,7 @@ import (
 // files that have no comments at the end of lines it stands on the line before.
 type sample struct {
 	rule    string
-	subject suspect.Subject
+	subject shellrules.Subject
 	want    []int
 }
 
@@ -36,7 +36,7 @@ func samples(t *testing.T) []sample {
 		if len(fields) < 4 {
 			t.Fatalf("%q names no rule, file, mode and kind", head)
 		}
-		s := sample{rule: fields[0], subject: suspect.Subject{File: fields[1], Kind: lint.Kind(fields[3])}}
+		s := sample{rule: fields[0], subject: shellrules.Subject{File: fields[1], Kind: lint.Kind(fields[3])}}
 		for _, c := range fields[2] {
 			s.subject.Mode = s.subject.Mode<<3 | uint32(c-'0')
 		}
@@ -72,7 +72,7 @@ func TestRules(t *testing.T) {
 			good[s.rule]++
 		}
 		var got []int
-		for _, f := range suspect.Look(t.Context(), s.subject) {
+		for _, f := range shellrules.Look(t.Context(), s.subject) {
 			if f.Rule != s.rule {
 				t.Errorf("%s: %s:%d: %s [%s] in\n%s", s.rule, s.subject.File, f.Line, f.Message, f.Rule, s.subject.Content)
 				continue
@@ -86,7 +86,7 @@ func TestRules(t *testing.T) {
 			t.Errorf("%s: lines (-want +got):\n%s in\n%s", s.rule, diff, s.subject.Content)
 		}
 	}
-	for _, r := range suspect.Rules() {
+	for _, r := range shellrules.Rules() {
 		if bad[r.Name] == 0 || good[r.Name] == 0 {
 			t.Errorf("rule %s has %d bad and %d good samples, want some of each", r.Name, bad[r.Name], good[r.Name])
 		}
@@ -101,10 +101,10 @@ func TestRules(t *testing.T) {
 func TestCredentialsAreNotPrinted(t *testing.T) {
 	found := 0
 	for _, s := range samples(t) {
-		if s.rule != suspect.RuleLiteralCredential {
+		if s.rule != shellrules.RuleLiteralCredential {
 			continue
 		}
-		for _, f := range suspect.Look(t.Context(), s.subject) {
+		for _, f := range shellrules.Look(t.Context(), s.subject) {
 			found++
 			for _, value := range []string{"hunter2", "wJalr", "AKIA", "horse", "0123456789abcdef", "s3cret", "hvs.", "b1946", "toor", "0a1b2c", "Zm9v", "it is a secret", "MIIE"} {
 				if strings.Contains(f.Message+f.Fix, value) {
@@ -121,13 +121,13 @@ func TestCredentialsAreNotPrinted(t *testing.T) {
 // Ctrl-C ends the work on a script, however much of it there is.
 func TestLookEnds(t *testing.T) {
 	script := "#!/bin/bash\n" + strings.Repeat("curl -fsSLo /opt/tool https://example.com/tool\n", 5_000)
-	subject := suspect.Subject{File: "/opt/bin/x", Mode: 0o755, Kind: lint.KindShell, Interpreter: "bash", Content: []byte(script)}
-	if got := suspect.Look(t.Context(), subject); len(got) < 5_000 {
+	subject := shellrules.Subject{File: "/opt/bin/x", Mode: 0o755, Kind: lint.KindShell, Interpreter: "bash", Content: []byte(script)}
+	if got := shellrules.Look(t.Context(), subject); len(got) < 5_000 {
 		t.Errorf("%d findings", len(got))
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if got := suspect.Look(ctx, subject); len(got) > 0 {
+	if got := shellrules.Look(ctx, subject); len(got) > 0 {
 		t.Errorf("%d findings after the context has ended", len(got))
 	}
 }
@@ -144,8 +144,8 @@ func TestShownURL(t *testing.T) {
 	} {
 		script := "#!/bin/bash\nset -euo pipefail\ncurl --fail --output /opt/bin/tool '" + url + "'\n"
 		var got []string
-		for _, f := range suspect.Look(t.Context(), suspect.Subject{File: "/opt/bin/x", Mode: 0o755, Kind: lint.KindShell, Interpreter: "bash", Content: []byte(script)}) {
-			if f.Rule == suspect.RuleUnpinned {
+		for _, f := range shellrules.Look(t.Context(), shellrules.Subject{File: "/opt/bin/x", Mode: 0o755, Kind: lint.KindShell, Interpreter: "bash", Content: []byte(script)}) {
+			if f.Rule == shellrules.RuleUnpinned {
 				got = append(got, f.Message)
 			}
 		}

@@ -1,4 +1,4 @@
-// Package suspect looks at what a node gets for things that work and that a reviewer
+// Package shellrules looks at what a node gets for things that work and that a reviewer
 // would object to: a download that nobody checks, a credential that everybody may
 // read, a script that goes on after a failure.
 //
@@ -8,4 +8,4 @@
 //
 // Start with Rules in rules.go, which says what each rule finds and why; Check in
 // check.go is what the engine of lint calls.
-package suspect
+package shellrules

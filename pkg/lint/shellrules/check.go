@@ -1,4 +1,4 @@
-package suspect
+package shellrules
 
 import (
 	"bytes"

@@ -1,4 +1,4 @@
-package suspect
+package shellrules
 
 import "github.com/osm-gitops/osm-gitops/pkg/lint"
 
