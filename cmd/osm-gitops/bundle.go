@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/osm-gitops/osm-gitops/pkg/impact"
 	"github.com/osm-gitops/osm-gitops/pkg/lint/downloads"
-	"github.com/osm-gitops/osm-gitops/pkg/preview"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
@@ -174,8 +174,8 @@ func (b *bundle) read(ctx context.Context, flags bundleFlags) error {
 }
 
 // add puts what a pool downloads to the rest.
-func (b *bundle) add(p preview.Selected, where string) {
-	var unknown *preview.UnknownProfileError
+func (b *bundle) add(p impact.Selected, where string) {
+	var unknown *impact.UnknownProfileError
 	switch {
 	case errors.As(p.Err, &unknown):
 		p.Err = unknownProfile(choice{asked: unknown.Name, where: where}, unknown.There)
@@ -208,8 +208,8 @@ func poolsText(pools []string) string {
 }
 
 // selection reads the profiles. The caller calls done when it needs no more of it.
-func (f *bundleFlags) selection(ctx context.Context, b *bundle) (s preview.Selection, done func(), err error) {
-	s = preview.Selection{Builtin: builtinProfiles(), Check: checkWith(b.engine), Where: f.profile}
+func (f *bundleFlags) selection(ctx context.Context, b *bundle) (s impact.Selection, done func(), err error) {
+	s = impact.Selection{Builtin: builtinProfiles(), Check: checkWith(b.engine), Where: f.profile}
 	done = func() {}
 	switch {
 	case f.repo.location != "":

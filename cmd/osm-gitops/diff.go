@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/osm-gitops/osm-gitops/pkg/preview"
+	"github.com/osm-gitops/osm-gitops/pkg/impact"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
@@ -65,10 +65,10 @@ printed nevertheless; and where something cannot be read. It is 2 for misuse.`,
 }
 
 // diffOutputs are the values of --output.
-var diffOutputs = map[string]func(*preview.Report) (string, error){
-	"text":     func(r *preview.Report) (string, error) { return r.Text(), nil },
-	"markdown": func(r *preview.Report) (string, error) { return r.Markdown(), nil },
-	"json": func(r *preview.Report) (string, error) {
+var diffOutputs = map[string]func(*impact.Report) (string, error){
+	"text":     func(r *impact.Report) (string, error) { return r.Text(), nil },
+	"markdown": func(r *impact.Report) (string, error) { return r.Markdown(), nil },
+	"json": func(r *impact.Report) (string, error) {
 		b, err := json.MarshalIndent(r, "", "  ")
 		return string(b) + "\n", err
 	},
@@ -108,7 +108,7 @@ func runDiff(ctx context.Context, f diffFlags, args []string, stdout, stderr io.
 	if err != nil {
 		return err
 	}
-	c := preview.Comparison{BaseName: args[0], Fleet: fleet, Builtin: builtinProfiles(), Engine: render.NewEngine()}
+	c := impact.Comparison{BaseName: args[0], Fleet: fleet, Builtin: builtinProfiles(), Engine: render.NewEngine()}
 	c.Check = checkWith(c.Engine)
 	if c.Base, err = (source.Repository{Dir: f.repo, Revision: args[0], Path: f.path}).Read(ctx); err != nil {
 		return withHistory(err)
@@ -126,7 +126,7 @@ func runDiff(ctx context.Context, f diffFlags, args []string, stdout, stderr io.
 	if behind(ctx, c) {
 		warn(stderr, fmt.Errorf("%s has commits that %s lacks, and what they brought shows as taken back: merge %s first, or compare with git merge-base", c.BaseName, c.HeadName, c.BaseName))
 	}
-	report, err := preview.Compare(ctx, c)
+	report, err := impact.Compare(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -148,7 +148,7 @@ func runDiff(ctx context.Context, f diffFlags, args []string, stdout, stderr io.
 
 // behind reports whether the base has moved on since the head left it. Where the history
 // is cut off nothing tells.
-func behind(ctx context.Context, c preview.Comparison) bool {
+func behind(ctx context.Context, c impact.Comparison) bool {
 	if len(c.Base.Line) == 0 || len(c.Head.Line) == 0 {
 		return false
 	}

@@ -21,8 +21,8 @@ import (
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/impact"
 	"github.com/osm-gitops/osm-gitops/pkg/lint/config"
-	"github.com/osm-gitops/osm-gitops/pkg/preview"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/fleet"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
@@ -47,11 +47,11 @@ func (f *clusterFlags) bind(fs *pflag.FlagSet, or string) {
 }
 
 // read reads the pools of a cluster.
-func (f *clusterFlags) read(ctx context.Context) (preview.Fleet, error) {
+func (f *clusterFlags) read(ctx context.Context) (impact.Fleet, error) {
 	person := personFlags{kubeconfig: f.kubeconfig, context: f.context, workerKubeconfig: f.workerKubeconfig, namespace: f.namespace}
 	clusters, err := person.clusters()
 	if err != nil {
-		return preview.Fleet{}, err
+		return impact.Fleet{}, err
 	}
 	return fleet.Reader{Management: clusters.Management, Worker: clusters.Worker, Settings: clusters.Management, Namespace: f.namespace}.Read(ctx)
 }
@@ -59,7 +59,7 @@ func (f *clusterFlags) read(ctx context.Context) (preview.Fleet, error) {
 func (f *poolFlags) bind(fs *pflag.FlagSet) {
 	fs.StringVar(&f.manifests, "machine-deployments", "", "`DIR` with manifests of MachineDeployments, and of ProfileSources; or one file")
 	fs.StringVar(&f.cluster, "cluster", "", "`FILE` with the keys settings and cluster, as osm-gitops render has it, for --machine-deployments; default: a controller without flags")
-	fs.StringVar(&f.snapshot, "snapshot", "", "`FILE` of osm-gitops snapshot, or with the ConfigMap "+preview.ConfigMapName)
+	fs.StringVar(&f.snapshot, "snapshot", "", "`FILE` of osm-gitops snapshot, or with the ConfigMap "+impact.ConfigMapName)
 	fs.StringVar(&f.source, "source", "", "`NAME` of the ProfileSource of the repository, for --kubeconfig and --snapshot: what another one has is refused then")
 	f.kube.bind(fs, "")
 }
@@ -87,7 +87,7 @@ func (f *poolFlags) check(usage string) error {
 }
 
 // fleet reads the pools.
-func (f *poolFlags) fleet(ctx context.Context, stderr io.Writer) (preview.Fleet, error) {
+func (f *poolFlags) fleet(ctx context.Context, stderr io.Writer) (impact.Fleet, error) {
 	out, err := f.read(ctx, stderr)
 	if err != nil || f.source == "" {
 		return out, err
@@ -103,15 +103,15 @@ func (f *poolFlags) fleet(ctx context.Context, stderr io.Writer) (preview.Fleet,
 	return out, nil
 }
 
-func (f *poolFlags) read(ctx context.Context, stderr io.Writer) (preview.Fleet, error) {
+func (f *poolFlags) read(ctx context.Context, stderr io.Writer) (impact.Fleet, error) {
 	switch {
 	case f.snapshot != "":
 		file, err := os.Open(f.snapshot)
 		if err != nil {
-			return preview.Fleet{}, err
+			return impact.Fleet{}, err
 		}
 		defer file.Close()
-		out, err := preview.Decode(file)
+		out, err := impact.Decode(file)
 		if err != nil {
 			return out, fmt.Errorf("%s: %w", f.snapshot, err)
 		}
@@ -123,7 +123,7 @@ func (f *poolFlags) read(ctx context.Context, stderr io.Writer) (preview.Fleet, 
 	if f.cluster != "" {
 		var err error
 		if settings, err = readClusterFile(f.cluster, nil); err != nil {
-			return preview.Fleet{}, err
+			return impact.Fleet{}, err
 		}
 		settings.warn(stderr)
 	}
@@ -139,19 +139,19 @@ func (f *poolFlags) read(ctx context.Context, stderr io.Writer) (preview.Fleet, 
 type manifests struct {
 	settings clusterFile
 	stderr   io.Writer
-	fleet    preview.Fleet
+	fleet    impact.Fleet
 	key      string
 	seen     map[string]string // the file of each pool
 }
 
-func (m *manifests) read(dir string) (preview.Fleet, error) {
+func (m *manifests) read(dir string) (impact.Fleet, error) {
 	in := m.settings.Settings
 	if in.IgnitionVersion == render.DefaultIgnitionVersion {
 		in.IgnitionVersion = ""
 	}
-	settings := preview.Redacted(in, m.settings.Cluster.Server)
+	settings := impact.Redacted(in, m.settings.Cluster.Server)
 	m.key = settings.Key()
-	m.fleet.Settings = map[string]preview.Settings{m.key: settings}
+	m.fleet.Settings = map[string]impact.Settings{m.key: settings}
 	var errs []error
 	dir, err := filepath.EvalSymlinks(dir)
 	if err != nil {
@@ -232,7 +232,7 @@ func (m *manifests) document(doc []byte, place string) error {
 		if err := yaml.Unmarshal(doc, ps); err != nil {
 			return unquoted(err)
 		}
-		m.fleet.Sources = append(m.fleet.Sources, preview.Source{Name: ps.Name, Waves: ps.Gated()})
+		m.fleet.Sources = append(m.fleet.Sources, impact.Source{Name: ps.Name, Waves: ps.Gated()})
 	}
 	return nil
 }
@@ -265,6 +265,6 @@ func (m *manifests) pool(md *cluster.MachineDeployment, place string) error {
 			md.Annotations[api.AnnotationOSP] = profile
 		}
 	}
-	m.fleet.Pools = append(m.fleet.Pools, preview.NewPool(md, m.key, m.settings.pool))
+	m.fleet.Pools = append(m.fleet.Pools, impact.NewPool(md, m.key, m.settings.pool))
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/preview"
+	"github.com/osm-gitops/osm-gitops/pkg/impact"
 )
 
 // security.md 15: what the controller publishes of pools and what a person writes of them
@@ -47,7 +47,7 @@ func TestSnapshot(t *testing.T) {
 			return err
 		}
 		var cm corev1.ConfigMap
-		if err := s.get(namespace, preview.ConfigMapName, &cm); err != nil {
+		if err := s.get(namespace, impact.ConfigMapName, &cm); err != nil {
 			return err
 		}
 		have := cm.BinaryData["snapshot.json.gz"]

@@ -29,7 +29,7 @@ var rooms = map[string][]string{
 	"pkg/profile": append([]string{self + "cmd", self + "pkg/render", self + "pkg/reconcile"}, clients...),
 	"pkg/lint":    append([]string{self + "cmd", self + "pkg/reconcile"}, clients...),
 	// Its neighbours in pkg/reconcile, notes, waves and wishes, have no client either.
-	"pkg/preview":          append([]string{self + "cmd"}, clients...),
+	"pkg/impact":           append([]string{self + "cmd"}, clients...),
 	"pkg/journal":          append([]string{self + "cmd", self + "pkg/api", self + "pkg/source", self + "pkg/render", self + "pkg/profile", self + "pkg/reconcile"}, clients...),
 	"pkg/lineage":          append([]string{self + "cmd", self + "pkg/source", self + "pkg/profile", self + "pkg/reconcile", "github.com/go-git"}, clients...),
 	"pkg/attestation":      append([]string{self + "cmd", self + "pkg/source", self + "pkg/profile", self + "pkg/reconcile", "github.com/go-git"}, clients...),

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/osm-gitops/osm-gitops/pkg/preview"
+	"github.com/osm-gitops/osm-gitops/pkg/impact"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
@@ -21,7 +21,7 @@ type Diff struct {
 }
 
 // FileDiff is a file that differs.
-type FileDiff = preview.FileDiff
+type FileDiff = impact.FileDiff
 
 // Diff renders the configuration of a trail, and the one that its pool has now.
 func (c Clusters) Diff(ctx context.Context, t *Trail) (*Diff, error) {
@@ -55,11 +55,11 @@ func (c Clusters) Diff(ctx context.Context, t *Trail) (*Diff, error) {
 // what profiles should not hold: of a difference alone it cannot be told. Nil hides nothing.
 func Compare(before, after render.Input, mask func(string) string) ([]FileDiff, error) {
 	engine := render.NewEngine()
-	was, err := preview.NewRendering(engine, before)
+	was, err := impact.NewRendering(engine, before)
 	if err != nil {
 		return nil, err
 	}
-	is, err := preview.NewRendering(engine, after)
+	is, err := impact.NewRendering(engine, after)
 	if err != nil {
 		return nil, err
 	}

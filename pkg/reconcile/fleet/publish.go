@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/preview"
+	"github.com/osm-gitops/osm-gitops/pkg/impact"
 )
 
 // publishEvery is the time between two looks. What a look costs is one list of caches,
@@ -48,7 +48,7 @@ func (p *Publisher) Start(ctx context.Context) error {
 		if err := p.publish(ctx); err != nil && ctx.Err() == nil {
 			log.FromContext(ctx).Error(err, "publishing the snapshot of pools")
 			delay = firstPublish
-			if errors.Is(err, preview.ErrTooLarge) {
+			if errors.Is(err, impact.ErrTooLarge) {
 				delay = publishEvery
 			}
 		}

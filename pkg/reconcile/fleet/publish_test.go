@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/preview"
+	"github.com/osm-gitops/osm-gitops/pkg/impact"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
@@ -108,7 +108,7 @@ func TestPublish(t *testing.T) {
 	if err := cl.Update(t.Context(), next); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.publish(t.Context()); err == nil || !strings.Contains(err.Error(), namespace+"/"+preview.ConfigMapName+" is somebody else's") {
+	if err := p.publish(t.Context()); err == nil || !strings.Contains(err.Error(), namespace+"/"+impact.ConfigMapName+" is somebody else's") {
 		t.Errorf("got %v", err)
 	}
 	if theirs := read(t, cl, namespace); theirs.ResourceVersion != next.ResourceVersion {
@@ -118,7 +118,7 @@ func TestPublish(t *testing.T) {
 
 func read(t *testing.T, cl client.Client, namespace string) *corev1.ConfigMap {
 	t.Helper()
-	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: preview.ConfigMapName}}
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: impact.ConfigMapName}}
 	if err := cl.Get(t.Context(), client.ObjectKeyFromObject(cm), cm); err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/preview"
+	"github.com/osm-gitops/osm-gitops/pkg/impact"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
@@ -32,8 +32,8 @@ type Reader struct {
 }
 
 // Read reads the pools, their settings and what says which profile they get.
-func (r Reader) Read(ctx context.Context) (preview.Fleet, error) {
-	out := preview.Fleet{Namespace: r.Namespace, Settings: map[string]preview.Settings{}, Pools: []preview.Pool{}}
+func (r Reader) Read(ctx context.Context) (impact.Fleet, error) {
+	out := impact.Fleet{Namespace: r.Namespace, Settings: map[string]impact.Settings{}, Pools: []impact.Pool{}}
 	records, err := r.records(ctx)
 	if err != nil {
 		return out, err
@@ -63,9 +63,9 @@ func (r Reader) Read(ctx context.Context) (preview.Fleet, error) {
 		if err != nil {
 			return out, err
 		}
-		pool := preview.NewPool(md, digest, func(md *cluster.MachineDeployment) (render.Pool, error) { return decode(md, settings.Settings, rec) })
+		pool := impact.NewPool(md, digest, func(md *cluster.MachineDeployment) (render.Pool, error) { return decode(md, settings.Settings, rec) })
 		if has {
-			pool.Now = &preview.Generation{Profile: rec.Profile, Version: rec.Version}
+			pool.Now = &impact.Generation{Profile: rec.Profile, Version: rec.Version}
 			pool.SecretName = rec.BootstrapKubeconfigSecretName
 		}
 		out.Pools = append(out.Pools, pool)
@@ -116,26 +116,26 @@ func mostUsed(records map[string]render.Record) string {
 }
 
 // settings reads settings once.
-func (r Reader) settings(ctx context.Context, out *preview.Fleet, digest string) (preview.Settings, error) {
+func (r Reader) settings(ctx context.Context, out *impact.Fleet, digest string) (impact.Settings, error) {
 	if s, ok := out.Settings[digest]; ok {
 		return s, nil
 	}
 	key := types.NamespacedName{Namespace: r.Namespace, Name: pools.SettingsName(digest)}
 	var cm corev1.ConfigMap
 	if err := r.Settings.Get(ctx, key, &cm); err != nil {
-		return preview.Settings{}, fmt.Errorf("reading settings %s: %w", key, err)
+		return impact.Settings{}, fmt.Errorf("reading settings %s: %w", key, err)
 	}
-	var s preview.Settings
+	var s impact.Settings
 	if err := json.Unmarshal([]byte(cm.Data[pools.SettingsKey]), &s); err != nil {
 		return s, fmt.Errorf("reading settings %s: the JSON is broken: delete the ConfigMap, and it is made again", key)
 	}
-	s = preview.Redacted(s.Settings, s.Cluster.Server) // somebody may have edited it
+	s = impact.Redacted(s.Settings, s.Cluster.Server) // somebody may have edited it
 	out.Settings[digest] = s
 	return s, nil
 }
 
 // sources reads what ProfileSources offer.
-func (r Reader) sources(ctx context.Context, out *preview.Fleet) error {
+func (r Reader) sources(ctx context.Context, out *impact.Fleet) error {
 	var list api.ProfileSourceList
 	if err := r.Management.List(ctx, &list, client.InNamespace(r.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing ProfileSources: %w", err)
@@ -145,7 +145,7 @@ func (r Reader) sources(ctx context.Context, out *preview.Fleet) error {
 		if ps.Spec.Builtin != nil {
 			continue
 		}
-		s := preview.Source{Name: ps.Name, Waves: ps.Gated(), Profiles: []string{}}
+		s := impact.Source{Name: ps.Name, Waves: ps.Gated(), Profiles: []string{}}
 		for _, e := range ps.Status.Profiles {
 			if !e.Removed {
 				s.Profiles = append(s.Profiles, e.Name)
@@ -158,7 +158,7 @@ func (r Reader) sources(ctx context.Context, out *preview.Fleet) error {
 }
 
 // byHand reads which OperatingSystemProfiles no ProfileSource made.
-func (r Reader) byHand(ctx context.Context, out *preview.Fleet) error {
+func (r Reader) byHand(ctx context.Context, out *impact.Fleet) error {
 	var list osm.OperatingSystemProfileList
 	if err := r.Management.List(ctx, &list, client.InNamespace(r.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing OperatingSystemProfiles: %w", err)

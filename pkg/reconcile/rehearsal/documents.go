@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/preview"
+	"github.com/osm-gitops/osm-gitops/pkg/impact"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
 	"github.com/osm-gitops/osm-gitops/pkg/render/meaning"
 )
@@ -109,7 +109,7 @@ var (
 // sameButTokens reports whether a difference is one of tokens alone.
 func sameButTokens(d meaning.Difference) bool {
 	plain := func(v any) string {
-		text := strings.ReplaceAll(fmt.Sprint(v), preview.NodeToken(), "token")
+		text := strings.ReplaceAll(fmt.Sprint(v), impact.NodeToken(), "token")
 		return bootstrapToken.ReplaceAllString(webToken.ReplaceAllString(text, "token"), "token")
 	}
 	return plain(d.Reference) == plain(d.Ours)

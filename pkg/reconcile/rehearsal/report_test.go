@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/preview"
+	"github.com/osm-gitops/osm-gitops/pkg/impact"
 )
 
 // A document says what it would mean to a machine, by names alone (security.md 15).
@@ -40,11 +40,11 @@ func TestDocuments(t *testing.T) {
 		"annotations alone":       {[]act{write(verbPatch, "canary", "canary")}, Document{Change: DocumentKept, Meaning: MeansSame}},
 		"a new pool":              {[]act{write(verbCreate, "", "canary")}, Document{Change: DocumentCreated}},
 		"a pool that goes":        {[]act{write(verbDelete, "canary", "")}, Document{Change: DocumentDeleted}},
-		"another token":           {[]act{write(verbUpdate, "get "+token, "get "+preview.NodeToken())}, Document{Change: DocumentWritten, Meaning: MeansToken}},
+		"another token":           {[]act{write(verbUpdate, "get "+token, "get "+impact.NodeToken())}, Document{Change: DocumentWritten, Meaning: MeansToken}},
 		"another bootstrap token": {[]act{write(verbUpdate, "abcdef.0123456789abcdef", "ghijkl.0123456789abcdef")}, Document{Change: DocumentWritten, Meaning: MeansToken}},
 		"another content":         {[]act{write(verbUpdate, "canary", "other canary")}, Document{Change: DocumentWritten, Meaning: MeansOther, Differs: []string{`file "/opt/bin/setup"`}}},
 		"replaced, and then given a token": {
-			[]act{write(verbDelete, "get "+token, ""), write(verbCreate, "", "get "+token), write(verbUpdate, "get "+token, "get "+preview.NodeToken())},
+			[]act{write(verbDelete, "get "+token, ""), write(verbCreate, "", "get "+token), write(verbUpdate, "get "+token, "get "+impact.NodeToken())},
 			Document{Change: DocumentWritten, Meaning: MeansToken, Absent: true},
 		},
 	} {

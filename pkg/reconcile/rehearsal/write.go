@@ -22,7 +22,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/preview"
+	"github.com/osm-gitops/osm-gitops/pkg/impact"
 )
 
 // errUnrehearsed is what none of the controllers does. It never reaches a server.
@@ -325,7 +325,7 @@ func (s subresource) Create(ctx context.Context, obj client.Object, body client.
 	if asked := request.Spec.ExpirationSeconds; asked != nil {
 		life = time.Duration(*asked) * time.Second
 	}
-	request.Status = authenticationv1.TokenRequestStatus{Token: preview.NodeToken(), ExpirationTimestamp: metav1.NewTime(now.Add(life))}
+	request.Status = authenticationv1.TokenRequestStatus{Token: impact.NodeToken(), ExpirationTimestamp: metav1.NewTime(now.Add(life))}
 	s.view.world.keep(verbCreate, at, s.name, have, have)
 	return nil
 }

@@ -1,4 +1,4 @@
-package preview
+package impact
 
 import (
 	"fmt"

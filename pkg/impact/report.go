@@ -1,4 +1,4 @@
-package preview
+package impact
 
 // Report is what differs for pools between two revisions. It holds no credential.
 type Report struct {
