@@ -6,7 +6,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/osm-gitops/osm-gitops/pkg/render/meaning"
+	"github.com/osm-gitops/osm-gitops/pkg/render/equivalence"
 )
 
 // commandFindings are the commands that were written for operating-system-manager, which
@@ -16,7 +16,7 @@ func commandFindings(field string, commands []string) []*InvalidError {
 	var findings []*InvalidError
 	for i, command := range commands {
 		meant, as, _ := MeantCommand(command)
-		same := meant == "" || command[0] != '[' && meaning.IsPlainWord(meant)
+		same := meant == "" || command[0] != '[' && equivalence.IsPlainWord(meant)
 		if as != "" && !same {
 			findings = append(findings, problem(field+"["+strconv.Itoa(i)+"]",
 				"operating-system-manager reads this text as YAML, %s, and here the shell gets it as it stands: write %s", as, strconv.Quote(meant)))
@@ -57,9 +57,9 @@ func MeantCommand(command string) (meant, as string, exact bool) {
 			return "", "", false
 		}
 		words = append(words, item.Value)
-		exact = exact && (item.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) != 0 || meaning.IsText(item.Value))
+		exact = exact && (item.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) != 0 || equivalence.IsText(item.Value))
 	}
-	return meaning.CommandLine(words), "as a list", exact
+	return equivalence.CommandLine(words), "as a list", exact
 }
 
 // MeantValue is what a text in quotes is under operating-system-manager, which puts values of

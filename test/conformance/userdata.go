@@ -5,14 +5,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/osm-gitops/osm-gitops/pkg/render/meaning"
+	"github.com/osm-gitops/osm-gitops/pkg/render/equivalence"
 )
 
 // CompareUserData fails the test where two documents mean something else: both are
 // cloud-configs, or both Ignition's, of whatever versions.
 func CompareUserData(t testing.TB, want, got []byte) {
 	t.Helper()
-	differences, err := meaning.Compare(want, got)
+	differences, err := equivalence.Compare(want, got)
 	if err != nil {
 		t.Errorf("comparing user-data, the reference's being the expected: %v", err)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/migrate/importer"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
-	"github.com/osm-gitops/osm-gitops/pkg/render/meaning"
+	"github.com/osm-gitops/osm-gitops/pkg/render/equivalence"
 )
 
 // quotedCommands are items of runcmd that were quoted for the reference. Each writes something
@@ -37,7 +37,7 @@ func TestImportedCommands(t *testing.T) {
 		rendered := renderImported(t, item)
 		document := "#cloud-config\nhostname: <MACHINE_NAME>\nssh_pwauth: false\nwrite_files:\n- path: /etc/machine-name\n  permissions: \"0600\"\n  content: <MACHINE_NAME>\nruncmd:\n- " + item + "\n"
 		reference, ours = append(reference, document), append(ours, rendered)
-		differs, err := meaning.Compare([]byte(document), []byte(rendered))
+		differs, err := equivalence.Compare([]byte(document), []byte(rendered))
 		// What had quotes cannot be told from what had none in a document that was read.
 		if uncertain := strings.Contains(item, `'yes'`); err != nil || (len(differs) > 0) != uncertain {
 			t.Errorf("%s: the documents differ in %v (err %v)", item, differs, err)

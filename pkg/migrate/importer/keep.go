@@ -10,7 +10,7 @@ import (
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
-	"github.com/osm-gitops/osm-gitops/pkg/render/meaning"
+	"github.com/osm-gitops/osm-gitops/pkg/render/equivalence"
 )
 
 // keep decides what becomes of a profile that can be taken, and writes it.
@@ -174,7 +174,7 @@ func (a *adoption) sampled(s sample, d profile.Document) (*render.Output, bool) 
 func compare(was, would *render.Output) ([]string, error) {
 	var out []string
 	for _, stage := range [][2][]byte{{was.Bootstrap, would.Bootstrap}, {was.Provisioning, would.Provisioning}} {
-		found, err := meaning.Compare(stage[0], stage[1])
+		found, err := equivalence.Compare(stage[0], stage[1])
 		if err != nil {
 			return nil, err
 		}

@@ -16,7 +16,7 @@ import (
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/render/meaning"
+	"github.com/osm-gitops/osm-gitops/pkg/render/equivalence"
 )
 
 // bootingIndex finds the Machines that have no node.
@@ -136,7 +136,7 @@ func (r *Reconciler) keepDocument(ctx context.Context, have *corev1.Secret, p *s
 		return nil, fmt.Errorf("%w: Secret %s is another", errRaced, client.ObjectKeyFromObject(have))
 	}
 	document := live.Data[api.UserDataKey]
-	differences, err := meaning.Compare(document, p.write.Data[api.UserDataKey])
+	differences, err := equivalence.Compare(document, p.write.Data[api.UserDataKey])
 	if err != nil {
 		return []string{err.Error()}, nil //nolint:nilerr // a document that cannot be read is replaced, and the event says so
 	}

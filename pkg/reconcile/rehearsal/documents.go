@@ -12,7 +12,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/impact"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
-	"github.com/osm-gitops/osm-gitops/pkg/render/meaning"
+	"github.com/osm-gitops/osm-gitops/pkg/render/equivalence"
 )
 
 // Document is a Secret that machines of a pool boot from.
@@ -83,7 +83,7 @@ func (d *Document) compare(before, after []byte) {
 		return
 	}
 	d.Change, d.Meaning = DocumentWritten, MeansSame
-	differences, err := meaning.Compare(old, now)
+	differences, err := equivalence.Compare(old, now)
 	if err != nil {
 		d.Meaning, d.Differs = MeansOther, []string{clean(err.Error())}
 		return
@@ -107,7 +107,7 @@ var (
 )
 
 // sameButTokens reports whether a difference is one of tokens alone.
-func sameButTokens(d meaning.Difference) bool {
+func sameButTokens(d equivalence.Difference) bool {
 	plain := func(v any) string {
 		text := strings.ReplaceAll(fmt.Sprint(v), impact.NodeToken(), "token")
 		return bootstrapToken.ReplaceAllString(webToken.ReplaceAllString(text, "token"), "token")

@@ -18,7 +18,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
-	"github.com/osm-gitops/osm-gitops/pkg/render/meaning"
+	"github.com/osm-gitops/osm-gitops/pkg/render/equivalence"
 )
 
 // secrets compares the Secrets that machines of a pool boot from.
@@ -301,7 +301,7 @@ func (b *boot) meaning(document []byte, stage string) (*Difference, error) {
 	if out, err = b.engine.Render(b.withTokens(found[0])); err != nil {
 		return nil, err
 	}
-	differences, err := meaning.Compare(document, of(out, stage))
+	differences, err := equivalence.Compare(document, of(out, stage))
 	if err != nil {
 		return differ("the document", 0, "one that can be read", "another"), nil //nolint:nilerr // that it cannot be read is the finding
 	}
