@@ -19,7 +19,7 @@ import (
 func TestBesideFluxAndArgoCD(t *testing.T) {
 	c := cluster.Shared(t)
 	root := "../"
-	if err := c.Apply(t.Context(), root+"test/flux/crds", root+"pkg/reconcile/profiles/testdata/flux", root+"test/argocd/crds"); err != nil {
+	if err := c.Apply(t.Context(), root+"test/flux/crds", root+"pkg/reconcile/profilesource/testdata/flux", root+"test/argocd/crds"); err != nil {
 		t.Fatal(err)
 	}
 	cl := c.Client(t)

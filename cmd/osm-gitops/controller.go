@@ -42,7 +42,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/profiles"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/profilesource"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/recorder"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
@@ -293,10 +293,10 @@ type nodeFacts struct {
 	journal            *auditlog.Journal // nil for none
 	settings           render.Settings
 	registry           cache.Cache // nil without credentials of registries
-	flux               *profiles.Flux
+	flux               *profilesource.Flux
 	appliers           *appliers.Noter
-	webhooks           *admission.Certificates // nil without any of our own
-	sources            *profiles.Reconciler    // to tell of the pools of a worker cluster apart
+	webhooks           *admission.Certificates   // nil without any of our own
+	sources            *profilesource.Reconciler // to tell of the pools of a worker cluster apart
 	mirrors            *source.Mirrors
 
 	// unreadable is told what a cache cannot be filled with; nil is client-go's own, which
@@ -335,7 +335,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, f *controllerFlags, f
 		if err := facts.appliers.Setup(mgr); err != nil {
 			return err
 		}
-		keeper := &profiles.Keeper{Client: mgr.GetClient(), Recorder: sources.Recorder, Namespace: f.namespace, Disabled: f.disableDefaultOSPs}
+		keeper := &profilesource.Keeper{Client: mgr.GetClient(), Recorder: sources.Recorder, Namespace: f.namespace, Disabled: f.disableDefaultOSPs}
 		if err := keeper.Setup(mgr); err != nil {
 			return fmt.Errorf("setting up the ProfileSource of the built-in profiles: %w", err)
 		}
@@ -358,8 +358,8 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, f *controllerFlags, f
 
 // profileReconciler is what keeps ProfileSources, as the flags have it. How clusters and
 // repositories are read and written is for the caller to add.
-func (f *controllerFlags) profileReconciler(facts nodeFacts) *profiles.Reconciler {
-	r := &profiles.Reconciler{
+func (f *controllerFlags) profileReconciler(facts nodeFacts) *profilesource.Reconciler {
+	r := &profilesource.Reconciler{
 		DirectoryRoot: f.directoryRoot,
 		Flux:          facts.flux,
 		Namespace:     f.namespace,
@@ -378,7 +378,7 @@ func (f *controllerFlags) profileReconciler(facts nodeFacts) *profiles.Reconcile
 
 // fluxOf is how artifacts of Flux are read. Its cache watches nothing before somebody
 // names an object of Flux, so that Flux need not be there.
-func fluxOf(mgr ctrl.Manager, cfg *rest.Config, f *controllerFlags) (*profiles.Flux, error) {
+func fluxOf(mgr ctrl.Manager, cfg *rest.Config, f *controllerFlags) (*profilesource.Flux, error) {
 	c, err := cache.New(cfg, cache.Options{
 		Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient(),
 		DefaultTransform:  cache.TransformStripManagedFields(),
@@ -390,7 +390,7 @@ func fluxOf(mgr ctrl.Manager, cfg *rest.Config, f *controllerFlags) (*profiles.F
 	if err != nil {
 		return nil, fmt.Errorf("preparing to watch objects of Flux: %w", err)
 	}
-	return &profiles.Flux{
+	return &profilesource.Flux{
 		Cache:         c,
 		Artifacts:     &source.Artifacts{Dir: f.cacheDir, Hosts: f.artifactHosts, AllowedCIDRs: f.gitAllowedCIDRs},
 		AllowExternal: f.allowExternalArtifacts,

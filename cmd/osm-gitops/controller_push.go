@@ -13,7 +13,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/alerts"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/forge"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/hooks"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/profiles"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/profilesource"
 )
 
 // pushFlags are about what comes from Git hosts and what goes to them and to Flux.
@@ -59,7 +59,7 @@ func (p *pushFlags) validate(bad func(flag, format string, args ...any)) {
 }
 
 // addPush adds what listens to Git hosts, and what reports to them and to Flux.
-func addPush(mgr ctrl.Manager, f *controllerFlags, sources *profiles.Reconciler) error {
+func addPush(mgr ctrl.Manager, f *controllerFlags, sources *profilesource.Reconciler) error {
 	if f.push.eventsAddress != "" {
 		instance, err := os.Hostname()
 		if err != nil {

@@ -23,7 +23,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/appliers"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/profiles"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/profilesource"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/rehearsal"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/rollout"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
@@ -138,8 +138,8 @@ type stage struct {
 	world              *rehearsal.World
 	onManagement       *rehearsal.View
 	onWorker           *rehearsal.View
-	sources            *profiles.Reconciler // it remembers what it read of repositories
-	nodes              bool                 // the kind NodeProvenance is installed
+	sources            *profilesource.Reconciler // it remembers what it read of repositories
+	nodes              bool                      // the kind NodeProvenance is installed
 }
 
 // newStage prepares a rehearsal. The managers are not started.
@@ -234,7 +234,7 @@ func (s *stage) rehearsal() *rehearsal.Rehearsal {
 	s.world.Reset()
 	r := &rehearsal.Rehearsal{
 		World: s.world, Management: s.onManagement, Worker: s.onWorker, Namespace: s.f.namespace, Shard: s.f.shard.Shard,
-		Keeper:  &profiles.Keeper{Client: s.onManagement, Recorder: s.world, Namespace: s.f.namespace, Disabled: s.f.disableDefaultOSPs},
+		Keeper:  &profilesource.Keeper{Client: s.onManagement, Recorder: s.world, Namespace: s.f.namespace, Disabled: s.f.disableDefaultOSPs},
 		Sources: s.sources, Rollouts: s.rollouts(),
 	}
 	machines := s.f.poolReconciler(s.facts)

@@ -92,7 +92,7 @@ func TestProfilesAppliedByOthers(t *testing.T) {
 	s.stop()
 
 	s.must(s.cluster.Apply(t.Context(), repoPath("test/flux/crds"), repoPath("test/argocd/crds"),
-		repoPath("pkg/reconcile/profiles/testdata/flux/source.toolkit.fluxcd.io_gitrepositories.yaml"), repoPath("deploy/appliers.yaml")))
+		repoPath("pkg/reconcile/profilesource/testdata/flux/source.toolkit.fluxcd.io_gitrepositories.yaml"), repoPath("deploy/appliers.yaml")))
 	cl := s.cluster.Client(t) // which knows the new kinds
 	s.applier(cl, map[string]any{
 		"apiVersion": "source.toolkit.fluxcd.io/v1", "kind": "GitRepository", "metadata": map[string]any{"name": "fleet", "namespace": s.pools},

@@ -104,7 +104,7 @@ func TestFluxControllers(t *testing.T) {
 		t.Skip("Flux's controllers take eight minutes of a processor to build: make soak runs this")
 	}
 	s := newSystem(t)
-	s.must(s.cluster.Apply(t.Context(), repoPath("test/flux/crds"), repoPath("pkg/reconcile/profiles/testdata/flux"), repoPath("deploy/appliers.yaml")))
+	s.must(s.cluster.Apply(t.Context(), repoPath("test/flux/crds"), repoPath("pkg/reconcile/profilesource/testdata/flux"), repoPath("deploy/appliers.yaml")))
 	s.apply(map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "flux-system"}})
 	cl := s.cluster.Client(t)
 	artifacts := s.flux()

@@ -29,7 +29,7 @@ func TestFluxArtifact(t *testing.T) {
 	served := map[string][]byte{}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write(served[r.URL.Path]) }))
 	defer server.Close()
-	if err := s.cluster.Apply(t.Context(), repoPath("pkg/reconcile/profiles/testdata/flux/source.toolkit.fluxcd.io_gitrepositories.yaml")); err != nil {
+	if err := s.cluster.Apply(t.Context(), repoPath("pkg/reconcile/profilesource/testdata/flux/source.toolkit.fluxcd.io_gitrepositories.yaml")); err != nil {
 		t.Fatal(err)
 	}
 	fluxClient := s.cluster.Client(t)

@@ -10,7 +10,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/profiles"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/profilesource"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
@@ -112,7 +112,7 @@ func (v *Verifier) open(ctx context.Context, s *subject, what claim) (r *reposit
 // ProfileSource are used for that one's own URL only.
 func (v *Verifier) recorded(ctx context.Context, ps *api.ProfileSource, what claim) (p Place, why string) {
 	if ps != nil && ps.Spec.Git != nil && ps.Status.Repository == what.repository {
-		remote, err := (&profiles.Reconciler{Live: v.Management}).Remote(ctx, ps)
+		remote, err := (&profilesource.Reconciler{Live: v.Management}).Remote(ctx, ps)
 		if err != nil {
 			return Place{}, fmt.Sprintf("the credentials of ProfileSource %s are not to be had (%s): --repo names the repository, or a clone of it", key(ps), notes.Clean(err.Error()))
 		}

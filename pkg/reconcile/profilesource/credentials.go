@@ -1,0 +1,313 @@
+package profilesource
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/fluxcd/pkg/apis/meta"
+	"github.com/fluxcd/pkg/runtime/secrets"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/source"
+)
+
+// The Secrets that a ProfileSource names, as errors name them.
+const (
+	fieldSecret = "spec.git.secretRef"
+	fieldProxy  = "spec.git.proxySecretRef"
+)
+
+// What the Secrets are for, for an error about one that is not there.
+const (
+	keysHTTPS = "username and password, or bearerToken, or those of a GitHub App; with ca.crt for a CA of its own, tls.crt and tls.key for a client certificate"
+	keysSSH   = "identity and known_hosts; with password for an encrypted identity"
+	keysProxy = "address; with username and password if it wants some, ca.crt for an https proxy with a CA of its own"
+)
+
+// The keys of each kind of Secret. Their names are those of Flux, and so is what
+// they hold: https://fluxcd.io/flux/components/source/gitrepositories/#secret-reference
+var (
+	httpsKeys  = []string{secrets.KeyUsername, secrets.KeyPassword, secrets.KeyBearerToken, secrets.KeyCACert, secrets.KeyTLSCert, secrets.KeyTLSPrivateKey, secrets.KeyGitHubAppID, secrets.KeyGitHubAppInstallationID, secrets.KeyGitHubAppPrivateKey, secrets.KeyGitHubAppBaseURL}
+	sshKeys    = []string{secrets.KeySSHPrivateKey, secrets.KeySSHPublicKey, secrets.KeySSHKnownHosts, secrets.KeyPassword}
+	proxyKeys  = []string{secrets.KeyAddress, secrets.KeyUsername, secrets.KeyPassword, secrets.KeyCACert}
+	legacyKeys = map[string]string{secrets.LegacyKeyCACert: secrets.KeyCACert, secrets.LegacyKeyTLSCert: secrets.KeyTLSCert, secrets.LegacyKeyTLSPrivateKey: secrets.KeyTLSPrivateKey}
+)
+
+// withCredentials adds what the Secrets of a source hold now: they are read at each
+// look, so a Secret that changed counts at the next one.
+func (r *Reconciler) withCredentials(ctx context.Context, ps *api.ProfileSource, remote source.Remote) (source.Remote, error) {
+	git, keys := ps.Spec.Git, keysHTTPS
+	if overSSH(git.URL) {
+		keys = keysSSH
+	}
+	secret, err := r.secret(ctx, ps, git.SecretRef, wanting{fieldSecret, keys})
+	if err != nil {
+		return remote, err
+	}
+	proxy, err := r.secret(ctx, ps, git.ProxySecretRef, wanting{fieldProxy, keysProxy})
+	if err != nil {
+		return remote, err
+	}
+	return r.withKept(client.ObjectKeyFromObject(ps), remote, secret, proxy)
+}
+
+// kept is what was made of the Secrets that a mirror's key stands for.
+type kept struct {
+	key  string
+	auth source.Auth
+}
+
+// withKept is withSecrets, but for decrypting a private key anew at each look: that
+// is made to be slow, a tenth of a second and more. Nothing else is kept in memory.
+func (r *Reconciler) withKept(name types.NamespacedName, remote source.Remote, secret, proxy *corev1.Secret) (source.Remote, error) {
+	key, err := mirrorKey(name.Namespace, secret, proxy)
+	if err != nil {
+		return remote, err
+	}
+	r.mu.Lock()
+	known, ok := r.keys[name]
+	r.mu.Unlock()
+	if ok && known.key == key && overSSH(remote.URL) {
+		remote.Key, remote.Auth = key, known.auth
+		if proxy != nil {
+			remote.Proxy, err = proxyOf(proxy)
+		}
+		return remote, err // the same proxy was good when the key was kept
+	}
+	if remote, err = withSecrets(remote, name.Namespace, secret, proxy); err != nil {
+		return remote, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.keys, name)
+	if private, ok := remote.Auth.(*source.SSHKey); ok && len(secret.Data[secrets.KeyPassword]) > 0 {
+		if r.keys == nil {
+			r.keys = map[types.NamespacedName]kept{}
+		}
+		r.keys[name] = kept{key: key, auth: private}
+	}
+	return remote, nil
+}
+
+// withSecrets adds what two Secrets hold, each nil where there is none. The mirror's
+// key holds all of it, so that who may not read a repository reads no mirror of it
+// either.
+func withSecrets(remote source.Remote, namespace string, secret, proxy *corev1.Secret) (source.Remote, error) {
+	ssh := overSSH(remote.URL)
+	if ssh && secret == nil {
+		return remote, &specError{reason: api.ReasonSourceInvalid, err: fmt.Errorf("%s: a repository over ssh needs a Secret with the keys %s", fieldSecret, keysSSH)}
+	}
+	if secret != nil {
+		given, err := credentialsOf(secret, ssh)
+		if err != nil {
+			return remote, wrongSecret(fieldSecret, secret, err)
+		}
+		remote.Auth, remote.CA, remote.Certificate = given.auth, given.ca, given.certificate
+	}
+	var err error
+	if proxy != nil {
+		if remote.Proxy, err = proxyOf(proxy); err != nil {
+			return remote, wrongSecret(fieldProxy, proxy, err)
+		}
+	}
+	remote.Key, err = mirrorKey(namespace, secret, proxy)
+	return remote, err
+}
+
+// overSSH tells a URL by its form, which the API server has checked.
+func overSSH(url string) bool {
+	return strings.HasPrefix(url, "ssh://") || !strings.Contains(url, "://")
+}
+
+// wanting is where a Secret is named, and which keys it should have.
+type wanting struct{ field, keys string }
+
+// secret reads a Secret; without a reference it is nil.
+func (r *Reconciler) secret(ctx context.Context, ps *api.ProfileSource, ref *meta.LocalObjectReference, want wanting) (*corev1.Secret, error) {
+	if ref == nil {
+		return nil, nil
+	}
+	name := types.NamespacedName{Namespace: ps.Namespace, Name: ref.Name}
+	var secret corev1.Secret
+	if err := r.Live.Get(ctx, name, &secret); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil, &waitError{fmt.Errorf("%s: Secret %s does not exist: create it with the keys %s", want.field, name, want.keys)}
+		}
+		return nil, fmt.Errorf("reading Secret %s: %w", name, err)
+	}
+	return &secret, nil
+}
+
+// wrongSecret is about a Secret that cannot be used. It waits for another one, not
+// for another spec: the next spec comes as an event, and a Secret is only looked at
+// again by who tries again.
+func wrongSecret(field string, secret *corev1.Secret, err error) error {
+	return &waitError{fmt.Errorf("%s: Secret %s/%s: %w", field, secret.Namespace, secret.Name, err)}
+}
+
+// credentials are what a Secret says of a repository.
+type credentials struct {
+	auth        source.Auth
+	ca          []byte
+	certificate *source.Certificate
+}
+
+// credentialsOf reads the Secret of spec.git.secretRef.
+func credentialsOf(secret *corev1.Secret, ssh bool) (credentials, error) {
+	data := secret.Data
+	if ssh {
+		if err := checkKeys(data, sshKeys, "a repository over ssh"); err != nil {
+			return credentials{}, err
+		}
+		if err := needAll(data, "the key", secrets.KeySSHPrivateKey, secrets.KeySSHKnownHosts); err != nil {
+			return credentials{}, err
+		}
+		key, err := source.ParseSSHKey(source.SSHSecret{
+			Identity: data[secrets.KeySSHPrivateKey], Public: data[secrets.KeySSHPublicKey],
+			KnownHosts: data[secrets.KeySSHKnownHosts], Password: data[secrets.KeyPassword],
+		})
+		if err != nil {
+			return credentials{}, err
+		}
+		return credentials{auth: key}, nil
+	}
+	if err := checkKeys(data, httpsKeys, "a repository over https"); err != nil {
+		return credentials{}, err
+	}
+	if len(data) == 0 {
+		return credentials{}, fmt.Errorf("it is empty: give it the keys %s", keysHTTPS)
+	}
+	auth, err := httpAuthOf(data)
+	if err != nil {
+		return credentials{}, err
+	}
+	out := credentials{auth: auth, ca: data[secrets.KeyCACert]}
+	if out.ca != nil && !x509.NewCertPool().AppendCertsFromPEM(out.ca) {
+		return credentials{}, errors.New("ca.crt holds no certificate in PEM")
+	}
+	if hasAny(data, secrets.KeyTLSCert, secrets.KeyTLSPrivateKey) {
+		if err := needAll(data, "a client certificate", secrets.KeyTLSCert, secrets.KeyTLSPrivateKey); err != nil {
+			return credentials{}, err
+		}
+		if out.certificate, err = source.ParseCertificate(data[secrets.KeyTLSCert], data[secrets.KeyTLSPrivateKey]); err != nil {
+			return credentials{}, err
+		}
+	}
+	return out, nil
+}
+
+// httpAuthOf reads the one way to authenticate that a Secret has; nil is none, for a
+// Secret of certificates.
+func httpAuthOf(data map[string][]byte) (source.Auth, error) {
+	basic := hasAny(data, secrets.KeyUsername, secrets.KeyPassword)
+	bearer := hasAny(data, secrets.KeyBearerToken)
+	app := hasAny(data, secrets.KeyGitHubAppID, secrets.KeyGitHubAppInstallationID, secrets.KeyGitHubAppPrivateKey, secrets.KeyGitHubAppBaseURL)
+	switch {
+	case basic && bearer:
+		return nil, errors.New("it has both username or password and bearerToken: choose one")
+	case app && (basic || bearer):
+		return nil, errors.New("it has the keys of a GitHub App, and username, password or bearerToken too: choose one")
+	case basic:
+		if err := needAll(data, "a user", secrets.KeyUsername, secrets.KeyPassword); err != nil {
+			return nil, err
+		}
+		return &source.BasicAuth{Username: string(data[secrets.KeyUsername]), Password: string(data[secrets.KeyPassword])}, nil
+	case bearer:
+		token := string(data[secrets.KeyBearerToken])
+		if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
+			return nil, errors.New("bearerToken has a blank, a line break or another character in it that cannot be sent: a line break at its end is the usual mistake")
+		}
+		return &source.BearerToken{Token: token}, nil
+	case app:
+		if err := needAll(data, "a GitHub App", secrets.KeyGitHubAppID, secrets.KeyGitHubAppInstallationID, secrets.KeyGitHubAppPrivateKey); err != nil {
+			return nil, err
+		}
+		return source.ParseGitHubApp(source.GitHubAppSecret{
+			ID: string(data[secrets.KeyGitHubAppID]), InstallationID: string(data[secrets.KeyGitHubAppInstallationID]),
+			PrivateKey: data[secrets.KeyGitHubAppPrivateKey], BaseURL: string(data[secrets.KeyGitHubAppBaseURL]),
+		})
+	}
+	return nil, nil
+}
+
+// proxyOf reads the Secret of spec.git.proxySecretRef.
+func proxyOf(secret *corev1.Secret) (*source.Proxy, error) {
+	data := secret.Data
+	if err := checkKeys(data, proxyKeys, "a proxy"); err != nil {
+		return nil, err
+	}
+	if err := needAll(data, "a proxy", secrets.KeyAddress); err != nil {
+		return nil, err
+	}
+	return source.ParseProxy(source.ProxySecret{
+		Address: string(data[secrets.KeyAddress]), Username: string(data[secrets.KeyUsername]),
+		Password: string(data[secrets.KeyPassword]), CA: data[secrets.KeyCACert],
+	})
+}
+
+// checkKeys refuses keys that would have no effect, and those that are empty: both
+// are mistakes that nothing else would show.
+func checkKeys(data map[string][]byte, known []string, use string) error {
+	for _, key := range slices.Sorted(maps.Keys(data)) {
+		switch {
+		case legacyKeys[key] != "":
+			return fmt.Errorf("the key %q is Flux's old name: call it %s", key, legacyKeys[key])
+		case key == secrets.KeyGitHubAppInstallationOwner:
+			return fmt.Errorf("the key %q is not supported: give %s instead", key, secrets.KeyGitHubAppInstallationID)
+		case !slices.Contains(known, key):
+			return fmt.Errorf("the key %q is of no use for %s, which knows %s: remove it", key, use, strings.Join(known, ", "))
+		case len(data[key]) == 0:
+			return fmt.Errorf("the key %q is empty: give it a value, or remove it", key)
+		}
+	}
+	return nil
+}
+
+// needAll names every key that is missing.
+func needAll(data map[string][]byte, what string, keys ...string) error {
+	var missing []string
+	for _, key := range keys {
+		if len(data[key]) == 0 {
+			missing = append(missing, key)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s is missing: %s needs %s", strings.Join(missing, " and "), what, strings.Join(keys, " and "))
+}
+
+func hasAny(data map[string][]byte, keys ...string) bool {
+	return slices.ContainsFunc(keys, func(key string) bool { _, ok := data[key]; return ok })
+}
+
+// mirrorKey keeps the mirrors of sources with other credentials, CAs or proxies
+// apart, and those of another namespace.
+func mirrorKey(namespace string, secret, proxy *corev1.Secret) (string, error) {
+	key := namespace
+	for _, s := range []*corev1.Secret{secret, proxy} {
+		if s == nil {
+			key += "/-"
+			continue
+		}
+		data, err := json.Marshal(s.Data) // sorted by key
+		if err != nil {
+			return "", fmt.Errorf("encoding Secret %s/%s: %w", s.Namespace, s.Name, err)
+		}
+		sum := sha256.Sum256(data)
+		key += "/" + string(s.UID) + ":" + hex.EncodeToString(sum[:])
+	}
+	return key, nil
+}

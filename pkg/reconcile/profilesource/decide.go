@@ -1,0 +1,255 @@
+package profilesource
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/fluxcd/pkg/apis/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+	"github.com/osm-gitops/osm-gitops/pkg/source"
+)
+
+// wanted is what a catalogue asks for.
+type wanted struct {
+	apply   []profile.Version          // current versions that this source may offer
+	keep    map[string]bool            // profiles that could not be read and stay what they are
+	refused []error                    // files, versions and profiles that are not applied
+	current map[string]profile.Version // apply by name
+	// noHistory: what a version came with is known from the first time it was seen.
+	noHistory bool
+}
+
+// decide compares a catalogue with the inventory and with other sources.
+func decide(ps *api.ProfileSource, snap *source.Snapshot, cat *profile.Catalogue, others []api.ProfileSource) wanted {
+	w := wanted{keep: map[string]bool{}, current: map[string]profile.Version{}, noHistory: len(snap.Line) == 0}
+	unread := map[string]bool{}
+	for _, ref := range cat.Refused {
+		w.refused = append(w.refused, ref)
+		unread[ref.File()] = true
+	}
+	stays := baseless(ps, cat)
+	maps.Copy(w.keep, stays)
+	mine := map[string]bool{}
+	for _, e := range ps.Status.Profiles {
+		mine[e.Name] = !e.Removed
+		// Without history only the inventory knows what a broken file held before.
+		if len(snap.Line) == 0 && unread[e.Path] {
+			w.keep[e.Name] = true
+		}
+	}
+	for _, v := range cat.Current {
+		if stays[v.Name] {
+			continue // what the file held before its overlay is no reason to go back
+		}
+		if owner := claimedBy(ps, v.Name, mine[v.Name], others); owner != "" {
+			w.refused = append(w.refused, fmt.Errorf("%s: profile %q is already offered by ProfileSource %q: remove it from one of the two sources", v.CurrentPath, v.Name, owner))
+			continue
+		}
+		w.apply = append(w.apply, v)
+		w.current[v.Name] = v
+	}
+	return w
+}
+
+// baseless are the profiles in the inventory that a ProfileOverlay came to, and whose
+// base nobody has any more: it was built in, and this release has another version. What
+// the overlay came to is there as an object, and stays current until Git says more.
+func baseless(ps *api.ProfileSource, cat *profile.Catalogue) map[string]bool {
+	out := map[string]bool{}
+	for _, ref := range cat.Refused {
+		var missing *profile.MissingBaseError
+		if !errors.As(ref, &missing) {
+			continue
+		}
+		for _, e := range ps.Status.Profiles {
+			if e.Name == ref.Profile && e.Version == ref.Version && !e.Removed {
+				out[e.Name] = true
+			}
+		}
+	}
+	return out
+}
+
+// claimedBy names another source that has a profile, "" when none has. Who has it
+// keeps it; of two that have it, the older source. Built-in profiles are nobody's:
+// another source shadows them, and they stay on offer for when it is gone.
+func claimedBy(ps *api.ProfileSource, name string, mine bool, others []api.ProfileSource) string {
+	if isBuiltin(ps) {
+		return ""
+	}
+	for _, other := range others {
+		if isBuiltin(&other) || !other.DeletionTimestamp.IsZero() {
+			continue
+		}
+		for _, e := range other.Status.Profiles {
+			if e.Name != name || e.Removed {
+				continue
+			}
+			if !mine || older(other.ObjectMeta, ps.ObjectMeta) {
+				return other.Name
+			}
+		}
+	}
+	return ""
+}
+
+// isBuiltin tells the source of the built-in profiles.
+func isBuiltin(ps *api.ProfileSource) bool { return ps.Spec.Builtin != nil }
+
+// objectName is the name of the object of a version.
+func objectName(ps *api.ProfileSource, v profile.Version) string {
+	if isBuiltin(ps) {
+		return profile.BuiltinObjectName(v.Name, v.Version, v.Digest)
+	}
+	return profile.ObjectName(v.Name, v.Version, v.Digest)
+}
+
+func older(a, b metav1.ObjectMeta) bool {
+	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
+		return a.CreationTimestamp.Before(&b.CreationTimestamp)
+	}
+	return a.Name < b.Name
+}
+
+// inventory is the new pointer. What cannot be applied stays what it was; what
+// left the source is marked as removed.
+func inventory(ps *api.ProfileSource, w wanted, failed map[string]bool) []api.ProfileEntry {
+	out := map[string]api.ProfileEntry{}
+	known := map[string]api.ProfileEntry{}
+	for _, e := range ps.Status.Profiles {
+		known[e.Name] = e
+		_, current := w.current[e.Name]
+		e.Removed = !current && !w.keep[e.Name]
+		out[e.Name] = e
+	}
+	for name, v := range w.current {
+		if failed[name] {
+			continue
+		}
+		e := api.ProfileEntry{
+			Name: name, Version: v.Version, Object: objectName(ps, v),
+			Path: v.CurrentPath, Commit: string(v.Commit), SelectedBy: string(v.SelectedBy), Digest: v.Digest,
+		}
+		if had := known[name]; w.noHistory && had.Version == e.Version && had.Digest == e.Digest && had.Commit != "" {
+			e.Commit = had.Commit
+			if !had.Removed {
+				e.SelectedBy = had.SelectedBy
+			}
+		}
+		out[name] = e
+	}
+	return slices.SortedFunc(maps.Values(out), func(a, b api.ProfileEntry) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+// origin is where a version comes from: which source, at which snapshot, by whom.
+type origin struct {
+	source   *api.ProfileSource
+	snapshot *source.Snapshot
+	version  profile.Version
+	author   source.Author // zero where the source has no history
+
+	signature string // "" where signatures are not demanded
+}
+
+// object is the immutable object of one version.
+func object(key types.NamespacedName, from origin, doc profile.Document) *osm.OperatingSystemProfile {
+	ps, snap, v, author := from.source, from.snapshot, from.version, from.author
+	annotations := map[string]string{
+		api.AnnotationRepository: notes.Clean(snap.Repository),
+		api.AnnotationRevision:   notes.Clean(snap.Revision),
+		api.AnnotationVersion:    v.Version,
+		api.AnnotationPath:       notes.Clean(v.Path),
+		api.AnnotationDigest:     v.Digest,
+	}
+	if v.Commit != "" {
+		annotations[api.AnnotationCommit] = string(v.Commit)
+	}
+	maps.Copy(annotations, basis(v.From))
+	if from.signature != "" {
+		annotations[api.AnnotationSignature] = from.signature
+	}
+	if author.Commit != "" {
+		annotations[api.AnnotationCommittedAt] = v.CommittedAt.UTC().Format(time.RFC3339)
+		annotations[api.AnnotationChange] = string(author.Commit)
+		annotations[api.AnnotationAuthor] = notes.Clean(fmt.Sprintf("%s <%s>", author.Name, author.Email))
+	}
+	return &osm.OperatingSystemProfile{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: key.Name, Namespace: key.Namespace,
+			Labels: map[string]string{
+				api.LabelManagedBy: api.FieldManager,
+				api.LabelProfile:   v.Name,
+				api.LabelSource:    ps.Name,
+				api.LabelVersion:   profile.LabelVersion(v.Version),
+			},
+			Annotations: annotations,
+		},
+		Spec: doc.Spec,
+	}
+}
+
+// basis are the annotations about the base of an overlay, none where there is none.
+func basis(from *profile.Version) map[string]string {
+	if from == nil {
+		return nil
+	}
+	out := map[string]string{
+		api.AnnotationBase: from.Name + " " + from.Version, api.AnnotationBaseDigest: from.Digest, api.AnnotationBasePath: notes.Clean(from.Path),
+	}
+	if from.Commit != "" {
+		out[api.AnnotationBaseCommit] = string(from.Commit)
+	}
+	return out
+}
+
+// verdict is what a failure means for the conditions.
+type verdict struct {
+	reason string
+	final  bool // only another spec or another commit heals it
+}
+
+// judge sorts an error of sync.
+func judge(err error) verdict {
+	var spec *specError
+	var wait *waitError
+	var unverified *unverifiedError
+	var rewrite *rewriteError
+	var artifact *artifactError
+	switch {
+	case errors.As(err, &spec):
+		return verdict{spec.reason, true}
+	case errors.As(err, &unverified) && !unverified.wait:
+		return verdict{api.ReasonVerificationFailed, true}
+	case errors.As(err, &unverified):
+		return verdict{"DependencyNotReady", false}
+	case errors.As(err, &rewrite):
+		return verdict{api.ReasonHistoryRewritten, true}
+	case errors.As(err, &wait):
+		return verdict{"DependencyNotReady", false}
+	case errors.As(err, &artifact):
+		return verdict{meta.ArtifactFailedReason, false}
+	case errors.Is(err, source.ErrAuthentication):
+		return verdict{api.ReasonAuthenticationFailed, true}
+	case errors.Is(err, source.ErrHostKey):
+		return verdict{api.ReasonHostKeyRefused, true}
+	case errors.Is(err, source.ErrNotFound):
+		return verdict{api.ReasonReferenceNotFound, true}
+	case errors.Is(err, source.ErrUnsupported):
+		return verdict{api.ReasonUnsupported, true}
+	case errors.Is(err, source.ErrInvalid):
+		return verdict{api.ReasonSourceInvalid, true}
+	case errors.Is(err, source.ErrUnreachable):
+		return verdict{api.ReasonUnreachable, false}
+	}
+	return verdict{"Failed", false}
+}

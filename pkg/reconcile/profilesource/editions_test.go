@@ -1,0 +1,98 @@
+package profilesource
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/profile"
+)
+
+// shelfOf is one with versions v1.0.0 to v1.<n-1>.0 of profile a, the newest current; of
+// those in gone the history knows nothing.
+func shelfOf(n int, gone ...string) shelf {
+	s := shelf{name: "a", live: true}
+	var objects []*osm.OperatingSystemProfile
+	var history []profile.Version
+	for i := range n {
+		v := offer("a", fmt.Sprintf("v1.%d.0", i))
+		v.CurrentPath = ""
+		if i == n-1 {
+			v.CurrentPath, s.current = "a.yaml", v
+			s.entry = entry("a", v.Version)
+		}
+		history = append(history, v)
+	}
+	for i, v := range gone {
+		objects = append(objects, &osm.OperatingSystemProfile{ObjectMeta: metav1.ObjectMeta{
+			Name: "a-" + v, CreationTimestamp: metav1.Unix(int64(i), 0), Annotations: map[string]string{api.AnnotationVersion: v},
+			Labels: map[string]string{api.LabelProfile: "a"},
+		}})
+	}
+	s.editions = editionsOf(&api.ProfileSource{}, history, objects)
+	return s
+}
+
+func TestRetained(t *testing.T) {
+	pin := func(text string) profile.Pin {
+		p, err := profile.ParsePin(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	for name, c := range map[string]struct {
+		shelf  shelf
+		change func(*shelf)
+		limit  int
+		want   string
+	}{
+		"the current one and the newest":         {shelf: shelfOf(5), limit: 2, want: "v1.4.0 v1.3.0 v1.2.0"},
+		"no history is wanted":                   {shelf: shelfOf(5), want: "v1.4.0"},
+		"what is used does not count":            {shelf: shelfOf(5), limit: 1, change: func(s *shelf) { s.demand.used = uses{"a": {"v1.3.0": true, "v1.0.0": true}, "b": {"v1.1.0": true}} }, want: "v1.4.0 v1.3.0 v1.2.0 v1.0.0"},
+		"what is pinned does not count":          {shelf: shelfOf(5), limit: 1, change: func(s *shelf) { s.demand.pins = []profile.Pin{pin("v1.3.0"), pin("<1.2.0"), pin("v7.0.0")} }, want: "v1.4.0 v1.3.0 v1.2.0 v1.1.0"},
+		"what lies in the source does not count": {shelf: shelfOf(4), limit: 1, change: func(s *shelf) { s.editions[2].history.CurrentPath = "old.yaml" }, want: "v1.3.0 v1.2.0 v1.1.0"},
+		"objects of another history come last":   {shelf: shelfOf(2, "v0.1.0", "v0.2.0", "v0.3.0"), limit: 2, want: "v1.1.0 v1.0.0 v0.3.0"},
+		"a profile that left keeps what is used": {shelf: shelfOf(4), limit: 9, change: func(s *shelf) {
+			s.live, s.entry.Removed, s.current = false, true, profile.Version{}
+			s.demand = demand{pins: []profile.Pin{pin("v1.1.0")}, used: uses{"a": {"v1.2.0": true}}}
+		}, want: "v1.2.0"},
+		"and what the inventory names":     {shelf: shelfOf(0, "v1.0.0", "v1.1.0"), limit: 9, change: func(s *shelf) { s.live, s.entry = false, removed(entry("a", "v1.1.0")) }, want: "v1.1.0"},
+		"what a rollout has to go back to": {shelf: shelfOf(1, "v0.1.0", "v0.2.0"), change: func(s *shelf) { s.demand.rolled = map[string]bool{"a-v0.1.0": true} }, want: "v1.0.0 v0.1.0"},
+		"or what is named itself":          {shelf: shelfOf(0, "v1.0.0", "v1.1.0"), limit: 9, change: func(s *shelf) { s.live, s.demand.used = false, uses{"a-v1.0.0": {"v1.0.0": true}} }, want: "v1.0.0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if c.change != nil {
+				c.change(&c.shelf)
+			}
+			var got []string
+			for i, keep := range c.shelf.retained(c.limit) {
+				if keep {
+					got = append(got, c.shelf.editions[i].version)
+				}
+			}
+			if diff := cmp.Diff(c.want, strings.Join(got, " ")); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// The inventory names what is in the cluster, what is asked for, and some more.
+func TestIndexOfVersions(t *testing.T) {
+	s := shelfOf(300, "v0.1.0")
+	p, err := profile.ParsePin("v1.7.0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.demand.pins = []profile.Pin{p}
+	got := s.index(maxListed)
+	if len(got) != maxListed+2 || got[0] != "v1.299.0" || got[maxListed-1] != "v1.100.0" || got[maxListed] != "v1.7.0" || got[maxListed+1] != "v0.1.0" {
+		t.Errorf("got %d: %v", len(got), got)
+	}
+}

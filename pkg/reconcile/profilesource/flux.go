@@ -1,0 +1,295 @@
+package profilesource
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/fluxcd/pkg/apis/meta"
+	sourcev1 "github.com/fluxcd/source-controller/api/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	crreconcile "sigs.k8s.io/controller-runtime/pkg/reconcile"
+	crsource "sigs.k8s.io/controller-runtime/pkg/source"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/source"
+)
+
+// An ArtifactReader brings a snapshot of what Flux fetched. *source.Artifacts is one.
+type ArtifactReader interface {
+	Read(ctx context.Context, a source.Artifact) (*source.Snapshot, error)
+}
+
+// Flux is how artifacts of Flux are found and read. Flux need not be there: its kinds
+// are watched from the first look at a ProfileSource that names one and finds it
+// installed. Its fields are set once, before Setup.
+type Flux struct {
+	// Cache watches Flux's objects in the controller's namespace. It is not the
+	// manager's, which would not start without their definitions.
+	Cache cache.Cache
+	// Artifacts reads archives.
+	Artifacts ArtifactReader
+	// AllowExternal allows ExternalArtifacts, whose makers are not Flux's own.
+	AllowExternal bool
+
+	mu         sync.Mutex
+	controller controller.Controller
+	watched    map[string]bool
+}
+
+// fluxKind is a kind of Flux that has artifacts.
+type fluxKind struct {
+	empty   func() client.Object
+	address func(client.Object) string // of what Flux fetches
+}
+
+var fluxKinds = map[string]fluxKind{
+	sourcev1.GitRepositoryKind: {
+		empty:   func() client.Object { return &sourcev1.GitRepository{} },
+		address: func(o client.Object) string { return o.(*sourcev1.GitRepository).Spec.URL },
+	},
+	sourcev1.OCIRepositoryKind: {
+		empty:   func() client.Object { return &sourcev1.OCIRepository{} },
+		address: func(o client.Object) string { return o.(*sourcev1.OCIRepository).Spec.URL },
+	},
+	sourcev1.BucketKind: {
+		empty: func() client.Object { return &sourcev1.Bucket{} },
+		address: func(o client.Object) string {
+			b := o.(*sourcev1.Bucket)
+			return b.Spec.Endpoint + "/" + b.Spec.BucketName
+		},
+	},
+	sourcev1.ExternalArtifactKind: {
+		empty: func() client.Object { return &sourcev1.ExternalArtifact{} },
+		address: func(o client.Object) string {
+			return strings.ToLower(sourcev1.ExternalArtifactKind) + "/" + o.GetNamespace() + "/" + o.GetName()
+		},
+	},
+}
+
+// revisionOf is where makers of OCI artifacts say which commit they are from:
+// https://github.com/opencontainers/image-spec/blob/v1.1.0/annotations.md
+const revisionOf = "org.opencontainers.image.revision"
+
+// fluxIndex finds the ProfileSources of an object of Flux.
+const fluxIndex = "spec.sourceRef"
+
+func fluxIndexKey(kind, name string) string { return kind + "/" + name }
+
+func indexFlux(obj client.Object) []string {
+	if ps, ok := obj.(*api.ProfileSource); ok && ps.Spec.SourceRef != nil {
+		return []string{fluxIndexKey(ps.Spec.SourceRef.Kind, ps.Spec.SourceRef.Name)}
+	}
+	return nil
+}
+
+// lastArtifact is what was read last of a source: an artifact that is the same costs
+// no download.
+type lastArtifact struct {
+	of       source.Artifact
+	snapshot *source.Snapshot
+}
+
+// artifact reads what Flux has fetched.
+func (r *Reconciler) artifact(ctx context.Context, ps *api.ProfileSource, last *lastArtifact) (*source.Snapshot, error) {
+	ref := ps.Spec.SourceRef
+	kind, known := fluxKinds[ref.Kind]
+	switch {
+	case r.Flux == nil:
+		return nil, &specError{reason: api.ReasonUnsupported, err: errors.New("spec.sourceRef: this controller reads no artifacts")}
+	case !known:
+		return nil, &specError{reason: api.ReasonSourceInvalid, err: fmt.Errorf("spec.sourceRef.kind: %q is none of %s", ref.Kind, strings.Join(slices.Sorted(maps.Keys(fluxKinds)), ", "))}
+	case ref.Namespace != "" && ref.Namespace != ps.Namespace:
+		return nil, &specError{reason: api.ReasonAccessDenied, err: fmt.Errorf("spec.sourceRef.namespace: sources of other namespaces are not read: create the %s in namespace %s", ref.Kind, ps.Namespace)}
+	case ref.Kind == sourcev1.ExternalArtifactKind && !r.Flux.AllowExternal:
+		return nil, &specError{reason: api.ReasonAccessDenied, err: errors.New("spec.sourceRef: ExternalArtifacts are not allowed: start the controller with --allow-external-artifacts")}
+	}
+	obj, name := kind.empty(), types.NamespacedName{Namespace: ps.Namespace, Name: ref.Name}
+	err := r.Live.Get(ctx, name, obj)
+	if unknownKind(err) {
+		if err := r.unwatchFlux(ctx, ref.Kind, kind); err != nil {
+			return nil, err
+		}
+		return nil, &waitError{fmt.Errorf("spec.sourceRef: the cluster does not know the kind %s of %s: install Flux, or a newer one", ref.Kind, sourcev1.GroupVersion)}
+	}
+	if err != nil && !apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("reading %s %s: %w", ref.Kind, name, err)
+	}
+	// What happens before the watch begins is in its first list.
+	if failed := r.watchFlux(ref.Kind, kind); failed != nil {
+		return nil, failed
+	}
+	if err != nil {
+		return nil, &waitError{fmt.Errorf("spec.sourceRef: %s %s does not exist: create it", ref.Kind, name)}
+	}
+	found := artifactOf(obj)
+	if found == nil {
+		return nil, &artifactError{fmt.Errorf("spec.sourceRef: %s %s has no artifact yet: see its Ready condition", ref.Kind, name)}
+	}
+	want := source.Artifact{
+		URL: found.URL, Digest: found.Digest, Revision: found.Revision, Commit: found.Metadata[revisionOf],
+		Repository: kind.address(obj), Path: ps.Spec.Path, Ignore: ignored(ps),
+	}
+	// Where it lies does not matter while its content is known.
+	same := want
+	same.URL = last.of.URL
+	if last.snapshot != nil && same == last.of {
+		return last.snapshot, nil
+	}
+	snapshot, err := r.Flux.Artifacts.Read(ctx, want)
+	if err != nil {
+		return nil, err
+	}
+	last.of, last.snapshot = want, snapshot
+	return snapshot, nil
+}
+
+func ignored(ps *api.ProfileSource) string {
+	if ps.Spec.Ignore == nil {
+		return ""
+	}
+	return *ps.Spec.Ignore
+}
+
+// artifactOf returns the artifact of an object of Flux, nil while there is none.
+func artifactOf(obj client.Object) *meta.Artifact {
+	from, ok := obj.(sourcev1.Source)
+	if !ok {
+		return nil
+	}
+	return from.GetArtifact()
+}
+
+// unknownKind tells an error about an object whose kind is not installed, or not any
+// more: the API server then answers as for any path it does not have.
+func unknownKind(err error) bool {
+	return apimeta.IsNoMatchError(err) || apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
+}
+
+// unwatchFlux ends the watch of a kind that was taken away, which would else ask for it
+// for ever. The next look finds out whether it is back.
+func (r *Reconciler) unwatchFlux(ctx context.Context, name string, kind fluxKind) error {
+	r.Flux.mu.Lock()
+	defer r.Flux.mu.Unlock()
+	return r.Flux.unwatch(ctx, name, kind)
+}
+
+// unwatchUnnamed ends the watches of kinds that no source names any more: nobody would
+// find out that one of them was taken away. A source that comes to name it was in the
+// list, or finds it unwatched.
+func (r *Reconciler) unwatchUnnamed(ctx context.Context) error {
+	f := r.Flux
+	if f == nil {
+		return nil
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.watched) == 0 {
+		return nil
+	}
+	var list api.ProfileSourceList
+	if err := r.Client.List(ctx, &list, client.InNamespace(r.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("listing ProfileSources: %w", err)
+	}
+	named := map[string]bool{}
+	for i := range list.Items {
+		if ref := list.Items[i].Spec.SourceRef; ref != nil {
+			named[ref.Kind] = true
+		}
+	}
+	for name := range f.watched {
+		if named[name] {
+			continue
+		}
+		if err := f.unwatch(ctx, name, fluxKinds[name]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unwatch is called with the lock held.
+func (f *Flux) unwatch(ctx context.Context, name string, kind fluxKind) error {
+	if !f.watched[name] {
+		return nil
+	}
+	if f.controller != nil {
+		if err := f.Cache.RemoveInformer(ctx, kind.empty()); err != nil {
+			return fmt.Errorf("ending the watch of the kind %s of %s: %w", name, sourcev1.GroupVersion, err)
+		}
+	}
+	delete(f.watched, name)
+	return nil
+}
+
+// watchFlux begins to watch a kind that is installed.
+func (r *Reconciler) watchFlux(name string, kind fluxKind) error {
+	f := r.Flux
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.watched[name] {
+		return nil
+	}
+	if f.controller != nil { // else somebody reconciles by hand
+		watch := crsource.Kind(f.Cache, kind.empty(), handler.EnqueueRequestsFromMapFunc(r.sourcesOf(name)), predicate.Predicate(otherArtifact))
+		if err := f.controller.Watch(watch); err != nil {
+			return fmt.Errorf("watching the kind %s of %s: %w", name, sourcev1.GroupVersion, err)
+		}
+	}
+	if f.watched == nil {
+		f.watched = map[string]bool{}
+	}
+	f.watched[name] = true
+	return nil
+}
+
+// otherArtifact lets through what may change what is read. The digest counts as well
+// as the revision: with other ignore rules Flux makes another artifact of a commit.
+var otherArtifact = predicate.Funcs{
+	CreateFunc:  func(e event.CreateEvent) bool { return artifactOf(e.Object) != nil },
+	GenericFunc: func(event.GenericEvent) bool { return false },
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		before, after := artifactOf(e.ObjectOld), artifactOf(e.ObjectNew)
+		if before == nil || after == nil {
+			return before != after
+		}
+		return before.Revision != after.Revision || before.Digest != after.Digest
+	},
+}
+
+// sourcesOf maps an object of Flux to the ProfileSources that name it.
+func (r *Reconciler) sourcesOf(kind string) handler.MapFunc {
+	return func(ctx context.Context, obj client.Object) []crreconcile.Request {
+		var list api.ProfileSourceList
+		err := r.Client.List(ctx, &list, client.InNamespace(obj.GetNamespace()), client.MatchingFields{fluxIndex: fluxIndexKey(kind, obj.GetName())})
+		if err != nil {
+			ctrl.LoggerFrom(ctx).Error(err, "listing ProfileSources of an object of Flux", "kind", kind, "object", client.ObjectKeyFromObject(obj))
+			return nil
+		}
+		var out []crreconcile.Request
+		for i := range list.Items {
+			out = append(out, crreconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+		}
+		return out
+	}
+}
+
+// artifactError says that Flux has nothing to read yet.
+type artifactError struct{ err error }
+
+func (e *artifactError) Error() string { return e.err.Error() }
+func (e *artifactError) Unwrap() error { return e.err }

@@ -1,0 +1,49 @@
+package profilesource
+
+import (
+	"context"
+	"time"
+
+	"github.com/fluxcd/pkg/apis/meta"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+)
+
+// measure tells metrics what a source says of itself.
+func (r *Reconciler) measure(ps *api.ProfileSource) {
+	s := metrics.SourceState{Kind: kindOf(ps), Ready: "Unknown", Suspended: ps.Spec.Suspend, Revision: notes.Clean(ps.Status.Revision)}
+	if ready := apimeta.FindStatusCondition(ps.Status.Conditions, meta.ReadyCondition); ready != nil {
+		s.Ready, s.Reason = string(ready.Status), ready.Reason
+	}
+	r.Metrics.Source(client.ObjectKeyFromObject(ps), s)
+}
+
+// fetched tells metrics of a look at a source that began at a time.
+func (r *Reconciler) fetched(ctx context.Context, ps *api.ProfileSource, began time.Time, err error) {
+	failure := ""
+	if err != nil {
+		if ctx.Err() != nil {
+			return // the controller is stopping
+		}
+		failure = judge(err).reason
+	}
+	now := time.Now()
+	r.Metrics.Fetched(client.ObjectKeyFromObject(ps), now, now.Sub(began), failure)
+}
+
+// kindOf names where a source reads.
+func kindOf(ps *api.ProfileSource) string {
+	switch {
+	case ps.Spec.Git != nil:
+		return "git"
+	case ps.Spec.SourceRef != nil:
+		return "sourceRef"
+	case ps.Spec.Directory != nil:
+		return "directory"
+	}
+	return "builtin"
+}

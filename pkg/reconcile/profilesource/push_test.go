@@ -1,0 +1,48 @@
+package profilesource
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/fluxcd/pkg/apis/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+)
+
+// Who sets up a webhook that nobody listens for sees that where he looks, and it is
+// told with each revision; it goes when the controller listens.
+func TestWebhookThatNobodyListensFor(t *testing.T) {
+	const note = "pushes are not listened for, although spec.webhook is set: start the controller with --hooks-address"
+	f := newFollowing(t, nil)
+	says := func() string {
+		t.Helper()
+		f.condition(meta.ReadyCondition, metav1.ConditionTrue, meta.SucceededReason)
+		return f.ps.Status.Conditions[0].Message
+	}
+	head := "main@sha1:" + f.commit("", "v1.0.0", "one")
+	f.applied(head)
+	if strings.Contains(says(), "pushes") {
+		t.Errorf("without a webhook: %s", says())
+	}
+	f.ps.Spec.Webhook = &api.Webhook{Provider: "github", SecretRef: meta.LocalObjectReference{Name: "hook"}}
+	f.do(f.client.Update(t.Context(), f.ps))
+	f.applied(head)
+	f.condition(meta.ReadyCondition, metav1.ConditionTrue, meta.SucceededReason, note)
+	version := f.ps.ResourceVersion
+	if f.look(); f.ps.ResourceVersion != version {
+		t.Error("a second look wrote a status")
+	}
+	f.commit("", "v1.0.0", "other content")
+	f.annotate(meta.ReconcileRequestAnnotation, "1")
+	f.look()
+	f.condition(meta.ReadyCondition, metav1.ConditionFalse, api.ReasonProfilesInvalid, note)
+
+	head = "main@sha1:" + f.commit("", "v1.1.0", "two")
+	f.r.Hooks = true
+	f.annotate(meta.ReconcileRequestAnnotation, "2")
+	f.applied(head)
+	if strings.Contains(says(), "pushes") {
+		t.Errorf("while pushes are listened for: %s", says())
+	}
+}

@@ -1,0 +1,385 @@
+package profilesource
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/fluxcd/pkg/apis/meta"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/forge"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+	"github.com/osm-gitops/osm-gitops/pkg/source"
+)
+
+const (
+	// intervalJitter spreads the looks of many sources, as a share of the interval.
+	intervalJitter = 0.1
+	// racedRetry is the wait after a write that came too late, for the cache to follow.
+	racedRetry = 50 * time.Millisecond
+	// maxNamed is the number of refusals a condition names; the events name all.
+	maxNamed = 20
+	// minNoted and notedIntervals say how often a look that changes nothing is noted in the
+	// status: each of them would be a write, for ever, that nobody reads.
+	minNoted       = 10 * time.Minute
+	notedIntervals = 5
+)
+
+// NotedEvery is the time after which status.lastLook of a source is written anew. One that is
+// twice as old is of a source at which nobody looks.
+func NotedEvery(ps *api.ProfileSource) time.Duration {
+	return max(minNoted, notedIntervals*ps.Spec.Interval.Duration)
+}
+
+// report is the one place where an outcome becomes conditions, events and the
+// time of the next look. It writes the status once, and only if it changed.
+func (r *Reconciler) report(ctx context.Context, ps *api.ProfileSource, out outcome, err error) (ctrl.Result, error) {
+	if err != nil && ctx.Err() != nil {
+		return ctrl.Result{}, err // the controller is stopping
+	}
+	before := ps.DeepCopy()
+	next := ps.Spec.Interval.Duration
+	if err != nil {
+		v := judge(err)
+		setFailed(ps, v, err.Error())
+		if !v.final {
+			next = r.retry(ps, v)
+		}
+	} else {
+		setOutcome(ps, out)
+	}
+	setVerified(ps, out.approval, err)
+	apimeta.RemoveStatusCondition(&ps.Status.Conditions, api.ObservedCondition) // nobody observes any more
+	if token, ok := meta.ReconcileAnnotationValue(ps.Annotations); ok {
+		ps.Status.SetLastHandledReconcileRequest(token)
+	}
+	// A look that changes nothing is noted now and then, any other along with its changes.
+	last, now := ps.Status.LastLook, r.now()
+	if last == nil || now.Sub(last.Time) >= NotedEvery(ps) || last.After(now) || !equality.Semantic.DeepEqual(before.Status, ps.Status) {
+		ps.Status.LastLook = &metav1.Time{Time: now.Truncate(time.Second)}
+	}
+	r.tellCreated(ps, out)          // an object is created once: a later run cannot tell
+	r.journal(before, ps, out, err) // before what is new is not new any more
+	if result, done, err := r.writeStatus(ctx, before, ps); !done {
+		return result, err
+	}
+	r.measure(ps)
+	r.events(before, ps, out, err)
+	if refused := refusal(err); r.Statuses != nil && (err == nil || refused != nil) {
+		r.Statuses.Looked(forge.Look{Source: ps, Revision: out.revision, Changed: newlyCurrent(before, ps), Problems: out.refused, Refused: refused})
+	}
+	var spec *specError
+	if errors.As(err, &spec) && spec.reason != api.ReasonAccessDenied {
+		return ctrl.Result{}, nil // the next spec comes as an event
+	}
+	if next <= 0 {
+		next = time.Minute
+	}
+	return ctrl.Result{RequeueAfter: untilNext(wait.Jitter(next, intervalJitter), out.asked)}, nil
+}
+
+// writeStatus writes a status that changed. Where it is not done, report has nothing more
+// to say of this look: it is to be repeated, or the source is gone.
+func (r *Reconciler) writeStatus(ctx context.Context, before, ps *api.ProfileSource) (result ctrl.Result, done bool, err error) {
+	if equality.Semantic.DeepEqual(before.Status, ps.Status) {
+		return ctrl.Result{}, true, nil
+	}
+	// Of exactly what was read: a cache that is behind would move times back.
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	err = r.Client.Status().Patch(ctx, ps, patch, client.FieldOwner(api.FieldManager))
+	if apierrors.IsConflict(err) {
+		return ctrl.Result{RequeueAfter: racedRetry}, false, nil
+	}
+	return ctrl.Result{}, err == nil, client.IgnoreNotFound(err)
+}
+
+// suspendedNote begins the message of the Ready condition of a suspended source.
+const suspendedNote = "suspended; "
+
+// reportSuspended says in the Ready condition of a source that nobody looks at it, since
+// kubectl get shows its message. Its status and reason stay those of the last look. It is
+// not Reconciling: nothing is tried again, and who waits for that would wait for ever.
+func (r *Reconciler) reportSuspended(ctx context.Context, ps *api.ProfileSource) (ctrl.Result, error) {
+	before := ps.DeepCopy()
+	ps.Status.ObservedGeneration = ps.Generation
+	apimeta.RemoveStatusCondition(&ps.Status.Conditions, meta.ReconcilingCondition)
+	ready := apimeta.FindStatusCondition(ps.Status.Conditions, meta.ReadyCondition)
+	switch {
+	case ready == nil:
+		set(ps, meta.ReadyCondition, metav1.ConditionUnknown, meta.SuspendedReason, suspendedNote+"never looked at")
+	case ready.Reason == meta.SuspendedReason || strings.HasPrefix(ready.Message, suspendedNote):
+		set(ps, meta.ReadyCondition, ready.Status, ready.Reason, ready.Message)
+	case ready.Status == metav1.ConditionTrue:
+		set(ps, meta.ReadyCondition, ready.Status, ready.Reason, suspendedNote+"last "+ready.Message)
+	default:
+		set(ps, meta.ReadyCondition, ready.Status, ready.Reason, suspendedNote+"at the last look: "+ready.Message)
+	}
+	if result, done, err := r.writeStatus(ctx, before, ps); !done {
+		return result, err
+	}
+	r.measure(ps)
+	return ctrl.Result{}, nil
+}
+
+// retry is the wait after a failure that may pass by itself. A host that is away is
+// waited for as long as it has been away already, so that the wait doubles from
+// retryInterval up to the interval. Since when is in the status: a restart during an
+// outage goes on where it was.
+func (r *Reconciler) retry(ps *api.ProfileSource, v verdict) time.Duration {
+	first := ps.Spec.RetryInterval.Duration
+	since := apimeta.FindStatusCondition(ps.Status.Conditions, meta.ReconcilingCondition)
+	if v.reason != api.ReasonUnreachable || since == nil {
+		return first
+	}
+	away := r.now().Sub(since.LastTransitionTime.Time)
+	return max(first, min(away, ps.Spec.Interval.Duration))
+}
+
+// setFailed says that the source could not be looked at. What was applied stays.
+func setFailed(ps *api.ProfileSource, v verdict, message string) {
+	set(ps, meta.ReadyCondition, metav1.ConditionFalse, v.reason, message)
+	if v.final {
+		apimeta.RemoveStatusCondition(&ps.Status.Conditions, meta.ReconcilingCondition)
+		set(ps, meta.StalledCondition, metav1.ConditionTrue, v.reason, message)
+		ps.Status.ObservedGeneration = ps.Generation
+		return
+	}
+	apimeta.RemoveStatusCondition(&ps.Status.Conditions, meta.StalledCondition)
+	set(ps, meta.ReconcilingCondition, metav1.ConditionTrue, meta.ProgressingWithRetryReason, message)
+}
+
+// setOutcome says what was applied. Refused files stall the source: only another
+// commit heals them, and looking goes on.
+func setOutcome(ps *api.ProfileSource, out outcome) {
+	ps.Status.LastAttemptedRevision = out.revision
+	ps.Status.Repository = out.from
+	if out.approval.rewrite != nil {
+		ps.Status.LastRewrite = out.approval.rewrite
+	}
+	ps.Status.Profiles = out.entries
+	ps.Status.ObservedGeneration = ps.Generation
+	apimeta.RemoveStatusCondition(&ps.Status.Conditions, meta.ReconcilingCondition)
+	if len(out.refused) > 0 {
+		message := refusedMessage(out) + rewriteNote(ps) + out.pushNote() + out.rivalNote()
+		set(ps, meta.ReadyCondition, metav1.ConditionFalse, api.ReasonProfilesInvalid, message)
+		set(ps, meta.StalledCondition, metav1.ConditionTrue, api.ReasonProfilesInvalid, message)
+		return
+	}
+	ps.Status.Revision = out.revision
+	apimeta.RemoveStatusCondition(&ps.Status.Conditions, meta.StalledCondition)
+	set(ps, meta.ReadyCondition, metav1.ConditionTrue, meta.SucceededReason, appliedMessage(out)+rewriteNote(ps)+out.pushNote()+out.rivalNote())
+}
+
+// pushNote tells who set up a webhook that it has no effect.
+func (o outcome) pushNote() string {
+	if !o.deaf {
+		return ""
+	}
+	return "; pushes are not listened for, although spec.webhook is set: start the controller with --hooks-address, or else the repository is looked at every spec.interval only"
+}
+
+// rewriteNote keeps a force-push in sight until the next commit.
+func rewriteNote(ps *api.ProfileSource) string {
+	if last := ps.Status.LastRewrite; last != nil && last.To == ps.Status.LastAttemptedRevision {
+		return "; " + rewritten(*last)
+	}
+	return ""
+}
+
+// setVerified says whether what is there now is signed as it has to be. Where that
+// could not be found out, the last answer stays: nothing else was applied since.
+func setVerified(ps *api.ProfileSource, a approval, err error) {
+	var unverified *unverifiedError
+	switch git := ps.Spec.Git; {
+	case git == nil || git.Verify == nil:
+		apimeta.RemoveStatusCondition(&ps.Status.Conditions, api.SourceVerifiedCondition)
+	case errors.As(err, &unverified):
+		set(ps, api.SourceVerifiedCondition, metav1.ConditionFalse, unverified.reason, err.Error())
+	case a.keys != nil:
+		set(ps, api.SourceVerifiedCondition, metav1.ConditionTrue, meta.SucceededReason, verifiedMessage(a))
+	}
+}
+
+func verifiedMessage(a approval) string {
+	var signed []string
+	for _, s := range a.signed {
+		signed = append(signed, s.String())
+	}
+	return "signed: " + strings.Join(signed, "; ")
+}
+
+func set(ps *api.ProfileSource, kind string, status metav1.ConditionStatus, reason, message string) {
+	apimeta.SetStatusCondition(&ps.Status.Conditions, metav1.Condition{
+		Type: kind, Status: status, Reason: reason, Message: notes.Shorten(notes.Printable(message), notes.MaxCondition),
+		ObservedGeneration: ps.Generation,
+	})
+}
+
+func appliedMessage(out outcome) string {
+	removed := 0
+	for _, e := range out.entries {
+		if e.Removed {
+			removed++
+		}
+	}
+	s := fmt.Sprintf("applied %s: %s", out.revision, count(len(out.entries)-removed, "profile"))
+	if removed > 0 {
+		s += fmt.Sprintf(", %s no longer in the source", count(removed, "profile"))
+	}
+	if out.slow != "" {
+		s += "; edits are looked for every 10 seconds only: " + out.slow
+	}
+	return s
+}
+
+func refusedMessage(out outcome) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s at %s (all else is applied, what was current stays):", count(len(out.refused), "problem"), out.revision)
+	for i, err := range out.refused {
+		if i == maxNamed {
+			fmt.Fprintf(&b, "\nand %d more", len(out.refused)-maxNamed)
+			break
+		}
+		b.WriteString("\n- ")
+		b.WriteString(err.Error())
+	}
+	return b.String()
+}
+
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+func (r *Reconciler) tellCreated(ps *api.ProfileSource, out outcome) {
+	for _, v := range out.created {
+		from := v.Path
+		if v.Commit != "" {
+			from += " at commit " + string(v.Commit)
+		}
+		r.event(ps, corev1.EventTypeNormal, api.EventProfileCreated, "profile %q %s is in the cluster, from %s", v.Name, v.Version, from)
+	}
+}
+
+// events tells what else has happened. The same cause is told once, until it changes.
+func (r *Reconciler) events(before, ps *api.ProfileSource, out outcome, err error) {
+	if err != nil {
+		if changed(before, ps) {
+			r.event(ps, corev1.EventTypeWarning, failure(err), "%v", err)
+			if rewrite := out.approval.rewrite; rewrite != nil && failure(err) != api.EventHistoryRewritten {
+				r.event(ps, corev1.EventTypeWarning, api.EventHistoryRewritten, "%s; nothing of it is applied", rewritten(*rewrite))
+			}
+		}
+		return
+	}
+	if last := ps.Status.LastRewrite; last != nil && !equality.Semantic.DeepEqual(before.Status.LastRewrite, last) {
+		r.event(ps, corev1.EventTypeWarning, api.EventHistoryRewritten, "%s; it is followed, as spec.git.onRewrite or the annotation %s says", rewritten(*last), api.AnnotationAcceptRewrite)
+	}
+	if len(out.refused) > 0 && changed(before, ps) {
+		for _, refused := range out.refused[:min(len(out.refused), maxNamed)] {
+			r.event(ps, corev1.EventTypeWarning, api.EventProfileRefused, "%v", refused)
+		}
+	}
+	for _, rival := range out.rivals {
+		if was := apimeta.FindStatusCondition(before.Status.Conditions, meta.ReadyCondition); was == nil || !strings.Contains(was.Message, rival) {
+			r.event(ps, corev1.EventTypeWarning, api.EventTwoAppliers, "%s", rival)
+		}
+	}
+	for _, e := range newlyRemoved(before, ps) {
+		r.event(ps, corev1.EventTypeWarning, api.EventProfileRemoved, "profile %q is no longer in the source; pools that have %s keep it, new ones are refused", e.Name, e.Version)
+	}
+	switch {
+	case before.Status.Revision != ps.Status.Revision:
+		r.event(ps, corev1.EventTypeNormal, api.EventRevisionApplied, "%s", appliedMessage(out))
+	case unread(before) && !unread(ps):
+		r.event(ps, corev1.EventTypeNormal, api.EventSourceRecovered, "the source can be read again: %s", out.revision)
+	}
+}
+
+// unread reports that the last look found no revision.
+func unread(ps *api.ProfileSource) bool {
+	ready := apimeta.FindStatusCondition(ps.Status.Conditions, meta.ReadyCondition)
+	return ready != nil && ready.Status == metav1.ConditionFalse && ready.Reason != api.ReasonProfilesInvalid
+}
+
+// newlyCurrent are the profiles of which another version, or content, is current.
+func newlyCurrent(before, after *api.ProfileSource) []api.ProfileEntry {
+	was := map[string]api.ProfileEntry{}
+	for _, e := range before.Status.Profiles {
+		was[e.Name] = e
+	}
+	var out []api.ProfileEntry
+	for _, e := range after.Status.Profiles {
+		old, known := was[e.Name]
+		if !e.Removed && (!known || old.Version != e.Version || old.Digest != e.Digest) {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// newlyRemoved are the profiles that left the source.
+func newlyRemoved(before, after *api.ProfileSource) []api.ProfileEntry {
+	was := map[string]bool{}
+	for _, e := range before.Status.Profiles {
+		was[e.Name] = e.Removed
+	}
+	var out []api.ProfileEntry
+	for _, e := range after.Status.Profiles {
+		if removed, known := was[e.Name]; e.Removed && known && !removed {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// refusal is what an error says about the commit alone, which its author should know;
+// nil where it is about something else.
+func refusal(err error) error {
+	var unverified *source.UnverifiedError
+	var rewrite *rewriteError
+	switch {
+	case errors.As(err, &unverified):
+		return unverified
+	case errors.As(err, &rewrite):
+		return rewrite
+	}
+	return nil
+}
+
+// failure is the event's reason for an error.
+func failure(err error) string {
+	var unverified *unverifiedError
+	var rewrite *rewriteError
+	switch {
+	case errors.As(err, &unverified):
+		return api.EventVerificationFailed
+	case errors.As(err, &rewrite):
+		return api.EventHistoryRewritten
+	}
+	return api.EventSourceFailed
+}
+
+// changed reports whether the Ready condition says something new.
+func changed(before, after *api.ProfileSource) bool {
+	a := apimeta.FindStatusCondition(before.Status.Conditions, meta.ReadyCondition)
+	b := apimeta.FindStatusCondition(after.Status.Conditions, meta.ReadyCondition)
+	return a == nil || b == nil || a.Reason != b.Reason || a.Message != b.Message
+}
+
+func (r *Reconciler) event(ps *api.ProfileSource, kind, reason, format string, args ...any) {
+	r.Recorder.Eventf(ps, nil, kind, reason, "Sync", "%s", notes.Shorten(notes.Printable(fmt.Sprintf(format, args...)), notes.MaxEvent))
+}

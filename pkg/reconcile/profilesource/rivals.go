@@ -1,0 +1,45 @@
+package profilesource
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/appliers"
+)
+
+// rivals tells of profiles that this source offers and that Flux or Argo CD applies as an
+// object of the profile's own name: the same repository in both, as a rule. Pools get the
+// source's, and somebody wonders why what was applied has no effect.
+func (r *Reconciler) rivals(ctx context.Context, namespace string, want wanted) ([]string, error) {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(want.current)) {
+		var osp osm.OperatingSystemProfile
+		key := types.NamespacedName{Namespace: namespace, Name: name}
+		err := r.Client.Get(ctx, key, &osp)
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading OperatingSystemProfile %s: %w", key, err)
+		}
+		for _, by := range appliers.Marks(&osp, r.ArgoNamespace) {
+			out = append(out, fmt.Sprintf("%s applies OperatingSystemProfile %s, of which pools have this source's version instead: take it out of one of the two", by, key))
+		}
+	}
+	return out, nil
+}
+
+// rivalNote keeps rivals in sight for as long as they are there.
+func (o outcome) rivalNote() string {
+	if len(o.rivals) == 0 {
+		return ""
+	}
+	return "; " + strings.Join(o.rivals[:min(len(o.rivals), maxNamed)], "; ")
+}

@@ -1,0 +1,289 @@
+package profilesource
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+	"github.com/osm-gitops/osm-gitops/pkg/source"
+	"github.com/osm-gitops/osm-gitops/pkg/source/signature"
+)
+
+// approval is what became of the question whether a snapshot may be applied.
+type approval struct {
+	signed  []source.Signed // where signatures are demanded: the tag, the head
+	keys    *signature.Keys // nil where none are
+	paths   []source.PathDemand
+	rewrite *api.Rewrite // the history that is given up for this one
+}
+
+// keyring keeps parsed keys until the Secret changes. With them it keeps what they
+// were asked, so that looking at the same commit again costs next to nothing, and
+// none of it survives the removal of a key (security.md 26).
+type keyring struct{ keys *signature.Keys }
+
+// approve decides whether a snapshot may be applied. Signatures are looked at first,
+// so that what they say is known even of a history that is held.
+func (r *Reconciler) approve(ctx context.Context, ps *api.ProfileSource, snap *source.Snapshot, ring *keyring) (approval, error) {
+	git := ps.Spec.Git
+	if git == nil {
+		return approval{}, nil
+	}
+	before, err := compare(ctx, ps, snap)
+	if err != nil {
+		return approval{}, err
+	}
+	a := approval{rewrite: before.rewrite}
+	accepted := ps.Annotations[api.AnnotationAcceptRewrite] == string(snap.Head)
+	if git.Verify != nil {
+		keys, err := r.trustedKeys(ctx, ps, ring)
+		if err != nil {
+			return a, err
+		}
+		demand := demandOf(git.Verify)
+		demand.Keys, demand.Since, demand.Now = keys, before.commit, r.now()
+		if a.signed, err = verify(ctx, snap, demand, accepted); err != nil {
+			return a, unverified(err, snap, a.rewrite)
+		}
+		a.keys, a.paths = keys, demand.Paths
+	}
+	if a.rewrite != nil && git.OnRewrite == "Hold" && !accepted {
+		return a, &rewriteError{*a.rewrite, snap.Head}
+	}
+	return a, nil
+}
+
+// past is what was applied before.
+type past struct {
+	commit  source.Commit // "" for nothing
+	rewrite *api.Rewrite
+}
+
+// compare holds a snapshot against what the status remembers. A status of another
+// repository says nothing; one of another reference says what was applied, and not
+// that anything was rewritten.
+func compare(ctx context.Context, ps *api.ProfileSource, snap *source.Snapshot) (past, error) {
+	last := ps.Status.LastAttemptedRevision
+	if last == "" {
+		last = ps.Status.Revision
+	}
+	if ps.Status.Repository != "" && ps.Status.Repository != snap.Repository {
+		return past{}, nil
+	}
+	name, commit := source.SplitRevision(last)
+	now, _ := source.SplitRevision(snap.Revision)
+	p := past{commit: commit}
+	if commit == "" || commit == snap.Head || name == "" || name != now {
+		return p, nil
+	}
+	continued := false
+	if !isTag(snap) { // a tag stands for one commit
+		var err error
+		if continued, err = snap.Continues(ctx, commit); err != nil {
+			return p, err
+		}
+	}
+	if !continued {
+		p.rewrite = &api.Rewrite{From: last, To: snap.Revision}
+	}
+	return p, nil
+}
+
+func isTag(snap *source.Snapshot) bool { return strings.HasPrefix(snap.Reference, "refs/tags/") }
+
+// rewriteError says that history was rewritten and must not be followed.
+type rewriteError struct {
+	api.Rewrite
+	head source.Commit
+}
+
+func (e *rewriteError) Error() string {
+	return fmt.Sprintf("%s, and spec.git.onRewrite is Hold: what is applied stays, and nothing of the new commit is applied. "+
+		"To follow it, annotate this ProfileSource with %s=%s, or set onRewrite to Accept; else push what continues the old commit",
+		rewritten(e.Rewrite), api.AnnotationAcceptRewrite, e.head)
+}
+
+// rewritten names what happened, with the old and the new commit.
+func rewritten(r api.Rewrite) string {
+	return fmt.Sprintf("history was rewritten by a force-push, a moved tag, or a merge whose first parent is not what was followed: %s does not continue %s, which was there before", notes.Clean(r.To), notes.Clean(r.From))
+}
+
+// verify checks signatures. Where it is not known what is new, it must have been
+// accepted by somebody; it is a beginning then, as for a new ProfileSource.
+func verify(ctx context.Context, snap *source.Snapshot, demand source.Demand, accepted bool) ([]source.Signed, error) {
+	signed, err := snap.Verify(ctx, demand)
+	var bad *source.UnverifiedError
+	if accepted && errors.As(err, &bad) && bad.Reason == source.RangeUnknown {
+		demand.Since = ""
+		return snap.Verify(ctx, demand)
+	}
+	return signed, err
+}
+
+func (r *Reconciler) now() time.Time {
+	if r.Now != nil {
+		return r.Now()
+	}
+	return time.Now()
+}
+
+func demandOf(v *api.GitVerification) source.Demand {
+	d := source.Demand{
+		Head:  v.Mode != "Tag",
+		Tag:   v.Mode == "Tag" || v.Mode == "TagAndHEAD",
+		Range: v.Range,
+	}
+	for _, p := range v.Paths {
+		d.Paths = append(d.Paths, source.PathDemand{Glob: p.Glob, Principals: p.Principals})
+	}
+	return d
+}
+
+// guardOf says which files may be the base of which overlay: those that nobody may change
+// who may not change the overlay, too. nil allows all.
+func guardOf(git *api.GitSource) func(overlay, base string) error {
+	if git == nil || git.Verify == nil || len(git.Verify.Paths) == 0 {
+		return nil
+	}
+	paths := demandOf(git.Verify).Paths
+	return func(overlay, base string) error {
+		for _, p := range paths {
+			if !p.Matches(overlay) || slices.ContainsFunc(paths, func(q source.PathDemand) bool { return q.Matches(base) && isSubset(q.Principals, p.Principals) }) {
+				continue
+			}
+			return fmt.Errorf("what matches %q may be changed by %s only, and spec.git.verify.paths does not say that of %s", p.Glob, strings.Join(p.Principals, ", "), base)
+		}
+		return nil
+	}
+}
+
+// isSubset tells whether all of some names are among others.
+func isSubset(some, others []string) bool {
+	return !slices.ContainsFunc(some, func(name string) bool { return !slices.Contains(others, name) })
+}
+
+// checkVerify refuses a demand that nothing could ever meet.
+func checkVerify(git *api.GitSource) error {
+	if git == nil || git.Verify == nil {
+		return nil
+	}
+	var wrong []error
+	d := demandOf(git.Verify)
+	for i, p := range d.Paths {
+		if err := p.Check(); err != nil {
+			wrong = append(wrong, fmt.Errorf("spec.git.verify.paths[%d].glob: %w", i, err))
+		}
+	}
+	ref := git.Ref
+	if d.Tag && (ref == nil || ref.Tag == "" && ref.SemVer == "" && !strings.HasPrefix(ref.Name, "refs/tags/")) {
+		wrong = append(wrong, fmt.Errorf("spec.git.verify.mode: %s needs a tag: set spec.git.ref.tag or semver, or mode: HEAD", git.Verify.Mode))
+	}
+	if err := errors.Join(wrong...); err != nil {
+		return &specError{reason: api.ReasonSourceInvalid, err: err}
+	}
+	return nil
+}
+
+// trustedKeys reads the Secret with the public keys. Only another content is parsed.
+func (r *Reconciler) trustedKeys(ctx context.Context, ps *api.ProfileSource, ring *keyring) (*signature.Keys, error) {
+	name := types.NamespacedName{Namespace: ps.Namespace, Name: ps.Spec.Git.Verify.SecretRef.Name}
+	var secret corev1.Secret
+	err := r.Live.Get(ctx, name, &secret)
+	if apierrors.IsNotFound(err) {
+		return nil, &unverifiedError{reason: api.ReasonKeysInvalid, wait: true, err: fmt.Errorf("spec.git.verify.secretRef: Secret %s does not exist: create it with the public keys of those who may sign", name)}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading Secret %s: %w", name, err)
+	}
+	if ring.keys != nil && ring.keys.Digest() == signature.Digest(secret.Data) {
+		return ring.keys, nil
+	}
+	keys, err := signature.ParseKeys(secret.Data)
+	if err != nil {
+		return nil, &unverifiedError{reason: api.ReasonKeysInvalid, wait: true, err: fmt.Errorf("spec.git.verify.secretRef: Secret %s: %w", name, err)}
+	}
+	ring.keys = keys
+	return keys, nil
+}
+
+// unverifiedError says that nothing may be applied for want of good signatures.
+type unverifiedError struct {
+	reason string // of SourceVerified
+	wait   bool   // for something beside the source
+	err    error
+}
+
+func (e *unverifiedError) Error() string { return e.err.Error() }
+func (e *unverifiedError) Unwrap() error { return e.err }
+
+// unverified says what to do where the source alone does not know it.
+func unverified(err error, snap *source.Snapshot, rewrite *api.Rewrite) error {
+	var bad *source.UnverifiedError
+	if !errors.As(err, &bad) {
+		return err
+	}
+	if bad.Reason == source.RangeUnknown {
+		err = fmt.Errorf("%w: look at what is there now, then annotate this ProfileSource with %s=%s to begin anew with it", err, api.AnnotationAcceptRewrite, snap.Head)
+	}
+	if rewrite != nil {
+		err = fmt.Errorf("%w\nand %s", err, rewritten(*rewrite))
+	}
+	return &unverifiedError{reason: reasonOf(bad.Reason), err: err}
+}
+
+func reasonOf(r signature.Reason) string {
+	switch r {
+	case signature.Missing:
+		return api.ReasonUnsigned
+	case signature.OfUnknownKey:
+		return api.ReasonUnknownSigner
+	case signature.OfExpiredKey:
+		return api.ReasonKeyExpired
+	case signature.OfRevokedKey:
+		return api.ReasonKeyRevoked
+	case source.NotAllowed:
+		return api.ReasonSignerNotAllowed
+	case source.RangeUnknown:
+		return api.ReasonRangeUnknown
+	}
+	return api.ReasonSignatureInvalid
+}
+
+// signatureOf is what provenance says of a version's signature, "" where none is
+// demanded: that of its own commit, else that for which the revision was approved.
+func (a approval) signatureOf(ctx context.Context, snap *source.Snapshot, v profile.Version) (string, error) {
+	if a.keys == nil {
+		return "", nil
+	}
+	own, err := snap.SignatureOf(ctx, v.Commit, a.keys)
+	var none *signature.Error
+	switch {
+	case err == nil:
+		return notes.Clean(own.String()), nil
+	case !errors.As(err, &none):
+		return "", fmt.Errorf("reading the signature of commit %s: %w", v.Commit, err)
+	case len(a.signed) == 0:
+		return "", nil
+	}
+	return notes.Clean(a.signed[len(a.signed)-1].String()), nil
+}
+
+// acceptChanged lets a ProfileSource through whose rewritten history is accepted.
+func acceptChanged() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		key := api.AnnotationAcceptRewrite
+		return e.ObjectOld != nil && e.ObjectNew != nil && e.ObjectOld.GetAnnotations()[key] != e.ObjectNew.GetAnnotations()[key]
+	}}
+}
