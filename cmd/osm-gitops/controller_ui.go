@@ -10,7 +10,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	ctrlcluster "sigs.k8s.io/controller-runtime/pkg/cluster"
 
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/audit"
+	"github.com/osm-gitops/osm-gitops/pkg/inspect/trace"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/page"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/verify"
 )
@@ -80,7 +80,7 @@ func addUI(management ctrlcluster.Cluster, mgr ctrl.Manager, f *controllerFlags,
 	v, _ := buildVersion()
 	server := &page.Server{
 		Snapshots: &page.Snapshots{Read: reader.Read, Clock: clock.RealClock{}, Fresh: uiFresh, Stale: uiStale},
-		Trails:    audit.Clusters{Management: management.GetAPIReader(), Worker: mgr.GetAPIReader(), Namespace: f.namespace},
+		Trails:    trace.Clusters{Management: management.GetAPIReader(), Worker: mgr.GetAPIReader(), Namespace: f.namespace},
 		Verifier:  verifier, Clock: clock.RealClock{}, Version: v,
 	}
 	if !f.ui.open {

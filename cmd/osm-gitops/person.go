@@ -9,7 +9,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/audit"
+	"github.com/osm-gitops/osm-gitops/pkg/inspect/trace"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/forge"
 )
 
@@ -32,22 +32,22 @@ func (f *personFlags) bind(fs *pflag.FlagSet) {
 }
 
 // clusters are where to read from.
-func (f *personFlags) clusters() (audit.Clusters, error) {
+func (f *personFlags) clusters() (trace.Clusters, error) {
 	hosts, err := forge.ParseHosts(f.hosts)
 	if err != nil {
-		return audit.Clusters{}, misusef("--git-hosts git.example.com=gitlab", "--git-hosts: %w", err)
+		return trace.Clusters{}, misusef("--git-hosts git.example.com=gitlab", "--git-hosts: %w", err)
 	}
 	if f.from != "" {
 		return f.dumped(hosts)
 	}
 	management, err := personReader("kubeconfig", f.kubeconfig, f.context)
 	if err != nil {
-		return audit.Clusters{}, err
+		return trace.Clusters{}, err
 	}
-	c := audit.Clusters{Management: management, Worker: management, Namespace: f.namespace, Hosts: hosts}
+	c := trace.Clusters{Management: management, Worker: management, Namespace: f.namespace, Hosts: hosts}
 	if f.workerKubeconfig != "" {
 		if c.Worker, err = personReader("worker-cluster-kubeconfig", f.workerKubeconfig, ""); err != nil {
-			return audit.Clusters{}, err
+			return trace.Clusters{}, err
 		}
 	}
 	return c, nil

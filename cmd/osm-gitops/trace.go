@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/audit"
+	"github.com/osm-gitops/osm-gitops/pkg/inspect/trace"
 	"github.com/osm-gitops/osm-gitops/pkg/runnerlog"
 )
 
@@ -77,30 +77,30 @@ with placeholders. --sign FILE puts it into a signed envelope.
 }
 
 // traceOutput writes a trail.
-type traceOutput func(ctx context.Context, out io.Writer, from audit.Clusters, t *tracing) error
+type traceOutput func(ctx context.Context, out io.Writer, from trace.Clusters, t *tracing) error
 
 // tracing is what is printed.
 type tracing struct {
-	*audit.Trail
+	*trace.Trail
 
 	// Diff is what changed since, file by file; nil where that was not asked for.
-	Diff *audit.Diff `json:"diff,omitempty"`
+	Diff *trace.Diff `json:"diff,omitempty"`
 }
 
 // traceOutputs are the values of --output.
 func traceOutputs() map[string]traceOutput {
 	return map[string]traceOutput{
-		"text": func(_ context.Context, out io.Writer, _ audit.Clusters, t *tracing) error {
+		"text": func(_ context.Context, out io.Writer, _ trace.Clusters, t *tracing) error {
 			_, err := io.WriteString(out, traceText(t))
 			return err
 		},
-		"json": func(_ context.Context, out io.Writer, _ audit.Clusters, t *tracing) error {
+		"json": func(_ context.Context, out io.Writer, _ trace.Clusters, t *tracing) error {
 			enc := json.NewEncoder(out)
 			enc.SetIndent("", "  ")
 			return enc.Encode(t)
 		},
 		outputIntoto: printStatements,
-		"yaml": func(_ context.Context, out io.Writer, _ audit.Clusters, t *tracing) error {
+		"yaml": func(_ context.Context, out io.Writer, _ trace.Clusters, t *tracing) error {
 			text, err := runnerlog.YAML(t)
 			if err == nil {
 				_, err = out.Write(text)
@@ -156,7 +156,7 @@ func runTrace(ctx context.Context, f traceFlags, args []string, stdout, stderr i
 	if err != nil {
 		return err
 	}
-	trail, err := of.follow(ctx, from, audit.Page{Limit: f.limit, After: f.after})
+	trail, err := of.follow(ctx, from, trace.Page{Limit: f.limit, After: f.after})
 	if err != nil {
 		return err
 	}
@@ -196,8 +196,8 @@ func parseSubject(text string) (subject, error) {
 	switch {
 	case s.kind == "commit": // the revision of an artifact may hold a slash
 		s.key.Name = rest
-		if len(rest) < audit.MinCommit {
-			return s, misusef(hint, "commit %q: at least %d digits are needed", rest, audit.MinCommit)
+		if len(rest) < trace.MinCommit {
+			return s, misusef(hint, "commit %q: at least %d digits are needed", rest, trace.MinCommit)
 		}
 	case !namespaced:
 		s.key.Name = rest
@@ -231,7 +231,7 @@ func longKind(kind string) string {
 }
 
 // follow makes the trail.
-func (s subject) follow(ctx context.Context, c audit.Clusters, page audit.Page) (*audit.Trail, error) {
+func (s subject) follow(ctx context.Context, c trace.Clusters, page trace.Page) (*trace.Trail, error) {
 	switch s.kind {
 	case "node":
 		return c.Node(ctx, s.key.Name)

@@ -10,29 +10,29 @@ import (
 	"strings"
 	"time"
 
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/audit"
+	"github.com/osm-gitops/osm-gitops/pkg/inspect/trace"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/forge"
 )
 
 // dumped reads a dump in place of clusters.
-func (f *personFlags) dumped(hosts forge.Hosts) (audit.Clusters, error) {
+func (f *personFlags) dumped(hosts forge.Hosts) (trace.Clusters, error) {
 	if f.kubeconfig != "" || f.context != "" || f.workerKubeconfig != "" {
-		return audit.Clusters{}, misusef("--from FILE alone", "--from reads a file, and --kubeconfig, --context and --worker-cluster-kubeconfig a cluster")
+		return trace.Clusters{}, misusef("--from FILE alone", "--from reads a file, and --kubeconfig, --context and --worker-cluster-kubeconfig a cluster")
 	}
 	file, err := os.Open(f.from)
 	if err != nil {
-		return audit.Clusters{}, fmt.Errorf("--from: %w", err)
+		return trace.Clusters{}, fmt.Errorf("--from: %w", err)
 	}
 	defer file.Close()
-	dump, err := audit.ReadDump(file)
+	dump, err := trace.ReadDump(file)
 	if err != nil {
-		return audit.Clusters{}, fmt.Errorf("--from %s: %w", f.from, err)
+		return trace.Clusters{}, fmt.Errorf("--from %s: %w", f.from, err)
 	}
 	return dump.Clusters(hosts), nil
 }
 
 // writeDump writes a new file that its owner alone may read.
-func writeDump(ctx context.Context, from audit.Clusters, path string, stderr io.Writer) error {
+func writeDump(ctx context.Context, from trace.Clusters, path string, stderr io.Writer) error {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return fmt.Errorf("--dump: %w: name a new file", err)
@@ -48,7 +48,7 @@ func writeDump(ctx context.Context, from audit.Clusters, path string, stderr io.
 	return nil
 }
 
-func dumpInto(ctx context.Context, from audit.Clusters, file io.Writer, packed bool) (*audit.Dumped, error) {
+func dumpInto(ctx context.Context, from trace.Clusters, file io.Writer, packed bool) (*trace.Dumped, error) {
 	if !packed {
 		return from.Dump(ctx, file, time.Now())
 	}

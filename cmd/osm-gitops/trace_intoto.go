@@ -12,7 +12,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/attestation"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/audit"
+	"github.com/osm-gitops/osm-gitops/pkg/inspect/trace"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
@@ -20,7 +20,7 @@ import (
 const outputIntoto = "intoto"
 
 // printStatements prints what there is to state about a node, one statement in a line.
-func printStatements(ctx context.Context, out io.Writer, from audit.Clusters, t *tracing) error {
+func printStatements(ctx context.Context, out io.Writer, from trace.Clusters, t *tracing) error {
 	return eachStatement(ctx, from, t, func(text []byte) error {
 		_, err := fmt.Fprintf(out, "%s\n", text)
 		return err
@@ -37,7 +37,7 @@ func signedBy(file string) (traceOutput, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--sign: %s: %w", file, err)
 	}
-	return func(ctx context.Context, out io.Writer, from audit.Clusters, t *tracing) error {
+	return func(ctx context.Context, out io.Writer, from trace.Clusters, t *tracing) error {
 		return eachStatement(ctx, from, t, func(text []byte) error {
 			envelope, err := key.Sign(ctx, text)
 			if err == nil {
@@ -49,7 +49,7 @@ func signedBy(file string) (traceOutput, error) {
 }
 
 // eachStatement makes the statements about the node of a trail.
-func eachStatement(ctx context.Context, from audit.Clusters, t *tracing, do func([]byte) error) error {
+func eachStatement(ctx context.Context, from trace.Clusters, t *tracing, do func([]byte) error) error {
 	switch {
 	case t.Node == nil:
 		return misusef("osm-gitops trace node/NAME -o "+outputIntoto, "%s is no node: statements are about nodes", t.Asked)
@@ -97,12 +97,12 @@ func eachStatement(ctx context.Context, from audit.Clusters, t *tracing, do func
 // rendersTo refuses a record with other digests of documents than what is recorded renders
 // to: its own digest is of what was rendered, not of what came of it. Where another engine
 // made it, or the profile or the settings are not there any more, nothing can be told.
-func rendersTo(ctx context.Context, from audit.Clusters, pool types.NamespacedName, rec render.Record) error {
+func rendersTo(ctx context.Context, from trace.Clusters, pool types.NamespacedName, rec render.Record) error {
 	if rec.Engine != render.EngineVersion {
 		return nil
 	}
 	in, err := from.Generation(ctx, pool, rec.Digests.Input)
-	var missing *audit.NotFoundError
+	var missing *trace.NotFoundError
 	if errors.As(err, &missing) {
 		return nil
 	}

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/audit"
+	"github.com/osm-gitops/osm-gitops/pkg/inspect/trace"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
@@ -36,7 +36,7 @@ func field(b *strings.Builder, name, value string) {
 	}
 }
 
-func answer(b *strings.Builder, t *audit.Trail) {
+func answer(b *strings.Builder, t *trace.Trail) {
 	if t.Version != "" {
 		field(b, "profile", t.Profile+" "+t.Version)
 	} else if len(t.Versions) > 0 {
@@ -69,7 +69,7 @@ func answer(b *strings.Builder, t *audit.Trail) {
 	behindLines(b, t.Behind)
 }
 
-func commitLines(b *strings.Builder, c *audit.Commit) {
+func commitLines(b *strings.Builder, c *trace.Commit) {
 	field(b, "commit", c.Commit)
 	field(b, "", c.Link)
 	if c.LinkGuessed {
@@ -94,7 +94,7 @@ func commitLines(b *strings.Builder, c *audit.Commit) {
 	}
 }
 
-func behindLines(b *strings.Builder, of *audit.Behind) {
+func behindLines(b *strings.Builder, of *trace.Behind) {
 	if of == nil {
 		return
 	}
@@ -114,14 +114,14 @@ func behindLines(b *strings.Builder, of *audit.Behind) {
 }
 
 // chain prints the steps, each with what there is to say about it.
-func chain(b *strings.Builder, steps []audit.Step) {
+func chain(b *strings.Builder, steps []trace.Step) {
 	for i, s := range steps {
 		branch, below := "├─", "│ "
 		if i == len(steps)-1 {
 			branch, below = "└─", "  "
 		}
 		fmt.Fprintf(b, "%s %s", branch, s.Object)
-		if s.State != audit.Found {
+		if s.State != trace.Found {
 			fmt.Fprintf(b, ": %s", strings.ToUpper(string(s.State)))
 		}
 		if s.Note != "" {
@@ -142,7 +142,7 @@ func chain(b *strings.Builder, steps []audit.Step) {
 	}
 }
 
-func versionLines(b *strings.Builder, versions []audit.ProfileVersion) {
+func versionLines(b *strings.Builder, versions []trace.ProfileVersion) {
 	if len(versions) > 0 {
 		fmt.Fprintln(b, "versions")
 	}
@@ -159,7 +159,7 @@ func versionLines(b *strings.Builder, versions []audit.ProfileVersion) {
 	}
 }
 
-func poolLines(b *strings.Builder, uses []audit.PoolUse) {
+func poolLines(b *strings.Builder, uses []trace.PoolUse) {
 	if len(uses) > 0 {
 		fmt.Fprintln(b, "pools")
 	}
@@ -168,7 +168,7 @@ func poolLines(b *strings.Builder, uses []audit.PoolUse) {
 	}
 }
 
-func bornLines(b *strings.Builder, of *audit.Born) {
+func bornLines(b *strings.Builder, of *trace.Born) {
 	if of == nil {
 		return
 	}
@@ -197,7 +197,7 @@ func bornLines(b *strings.Builder, of *audit.Born) {
 	}
 }
 
-func diffLines(b *strings.Builder, d *audit.Diff) {
+func diffLines(b *strings.Builder, d *trace.Diff) {
 	if d == nil {
 		return
 	}

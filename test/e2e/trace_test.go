@@ -16,14 +16,14 @@ import (
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/audit"
+	"github.com/osm-gitops/osm-gitops/pkg/inspect/trace"
 )
 
 // trace asks the program, with the rights of a kubeconfig.
-func (s *system) trace(kubeconfig, subject string, flags ...string) *audit.Trail {
+func (s *system) trace(kubeconfig, subject string, flags ...string) *trace.Trail {
 	s.t.Helper()
 	status, out, errs := s.runs(append([]string{"trace", subject, "--kubeconfig", kubeconfig, "-o", "json", "--git-hosts", "127.0.0.1=gitea"}, flags...)...)
-	var tr audit.Trail
+	var tr trace.Trail
 	if err := json.Unmarshal([]byte(out), &tr); err != nil || status != 0 {
 		s.t.Fatalf("trace %s: status %d, err %v\n%s%s", subject, status, err, errs, out)
 	}
@@ -31,10 +31,10 @@ func (s *system) trace(kubeconfig, subject string, flags ...string) *audit.Trail
 }
 
 // origin is what the git command says about the profile that is there now.
-func (g *gitServer) origin(name string) *audit.Commit {
+func (g *gitServer) origin(name string) *trace.Commit {
 	g.t.Helper()
 	path := "profiles/" + name
-	c := &audit.Commit{Repository: g.url, Path: path, Commit: g.run("log", "--first-parent", "-1", "--format=%H", "--", path), Change: g.run("log", "-1", "--format=%H", "--", path)}
+	c := &trace.Commit{Repository: g.url, Path: path, Commit: g.run("log", "--first-parent", "-1", "--format=%H", "--", path), Change: g.run("log", "-1", "--format=%H", "--", path)}
 	c.SelectedBy = c.Commit
 	c.Author = strings.ReplaceAll(g.run("log", "-1", "--format=%an <%ae>", "--", path), "\u202e", "")
 	at, err := time.Parse(time.RFC3339, g.run("log", "-1", "--format=%cI", c.Commit))
@@ -64,7 +64,7 @@ func TestTrace(t *testing.T) {
 	s.ready(first)
 	s.pool("pool-a", "osp-a")
 	_, provisioning := s.served("pool-a", "v1.0.0")
-	want := map[*corev1.Node]*audit.Commit{}
+	want := map[*corev1.Node]*trace.Commit{}
 	one := s.joins("pool-a", "one", provisioning)
 	want[one] = s.git.origin("a.yaml")
 	s.comesFrom(one, api.EvidenceReported, "v1.0.0", first, api.BehindNo)
@@ -109,7 +109,7 @@ func TestTrace(t *testing.T) {
 			t.Errorf("%s (-git +trace):\n%s", node.Name, diff)
 		}
 		for _, step := range tr.Steps {
-			if step.State != audit.Found && step.State != audit.Removed {
+			if step.State != trace.Found && step.State != trace.Removed {
 				t.Errorf("%s: %+v", node.Name, step)
 			}
 		}
@@ -184,7 +184,7 @@ func tokensIn(document string) []string {
 }
 
 // Who may read neither Secrets nor records is told so, and gets the commit all the same.
-func (s *system) traceWithFewRights(node *corev1.Node, want *audit.Commit) {
+func (s *system) traceWithFewRights(node *corev1.Node, want *trace.Commit) {
 	rule := func(group, resource string) map[string]any {
 		return map[string]any{"apiGroups": []any{group}, "resources": []any{resource}, "verbs": []any{"get", "list"}}
 	}
@@ -198,7 +198,7 @@ func (s *system) traceWithFewRights(node *corev1.Node, want *audit.Commit) {
 		"subjects": []any{map[string]any{"kind": "ServiceAccount", "namespace": s.pools, "name": "auditor"}},
 	})
 	identity := s.kubeconfigOf(s.pools, "auditor")
-	var tr *audit.Trail
+	var tr *trace.Trail
 	s.eventually("the rights to hold", func() error {
 		if status, _, errs := s.runs("trace", "node/"+node.Name, "--kubeconfig", identity); status != 0 {
 			return fmt.Errorf("%s", errs)
@@ -211,7 +211,7 @@ func (s *system) traceWithFewRights(node *corev1.Node, want *audit.Commit) {
 		s.t.Errorf("the commit (-git +trace):\n%s", diff)
 	}
 	for _, kind := range []string{"Secret", "ControllerRevision"} {
-		if step := tr.Step(kind); step == nil || step.State != audit.Unreadable {
+		if step := tr.Step(kind); step == nil || step.State != trace.Unreadable {
 			s.t.Errorf("%s: %+v", kind, step)
 		}
 	}
@@ -262,7 +262,7 @@ func (s *system) traceForeign(two *corev1.Node) {
 	foreign.Spec.BootstrapConfig.Files[0].Content.Inline.Data = "the token of somebody else"
 	s.must(s.client.Create(s.t.Context(), foreign))
 	tr := s.trace(s.cluster.Kubeconfig, "node/"+two.Name)
-	if step := tr.Step("OperatingSystemConfig"); step.State != audit.Foreign || tr.Behind.State != api.BehindUnknown || tr.Version != "v1.1.0" {
+	if step := tr.Step("OperatingSystemConfig"); step.State != trace.Foreign || tr.Behind.State != api.BehindUnknown || tr.Version != "v1.1.0" {
 		s.t.Errorf("got %+v, %+v", step, tr.Behind)
 	}
 	status, out, _ := s.runs("trace", "osc/"+name, "--kubeconfig", s.cluster.Kubeconfig)

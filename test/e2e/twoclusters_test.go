@@ -24,7 +24,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/audit"
+	"github.com/osm-gitops/osm-gitops/pkg/inspect/trace"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
 
@@ -296,7 +296,7 @@ func TestTwoClusters(t *testing.T) {
 		both := []string{"--worker-cluster-kubeconfig", w.cluster.Kubeconfig}
 		tr := m.trace(m.cluster.Kubeconfig, "node/"+node.Name, both...)
 		for _, step := range tr.Steps {
-			if step.State != audit.Found {
+			if step.State != trace.Found {
 				t.Errorf("got %+v", step)
 			}
 		}

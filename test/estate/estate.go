@@ -23,8 +23,8 @@ import (
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/inspect/trace"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/audit"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
@@ -410,9 +410,9 @@ func (e *Estate) Dump() []byte {
 }
 
 // Clusters read the estate.
-func (e *Estate) Clusters() audit.Clusters {
+func (e *Estate) Clusters() trace.Clusters {
 	e.t.Helper()
-	f, err := audit.ReadDump(bytes.NewReader(e.Dump()))
+	f, err := trace.ReadDump(bytes.NewReader(e.Dump()))
 	e.do(err)
 	return f.Clusters(nil)
 }

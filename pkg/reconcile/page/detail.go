@@ -10,15 +10,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/audit"
+	"github.com/osm-gitops/osm-gitops/pkg/inspect/trace"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
 // Trails follows objects to their commit, and reads what renders a generation again
 // with placeholders.
 type Trails interface {
-	Node(ctx context.Context, name string) (*audit.Trail, error)
-	Provenance(ctx context.Context, name string) (*audit.Trail, error)
+	Node(ctx context.Context, name string) (*trace.Trail, error)
+	Provenance(ctx context.Context, name string) (*trace.Trail, error)
 	Profile(ctx context.Context, object string) (*osm.OperatingSystemProfile, string, error)
 	Generation(ctx context.Context, pool types.NamespacedName, inputDigest string) (render.Input, error)
 }
@@ -86,7 +86,7 @@ func (s *Server) compareRendered(ctx context.Context, r *Rendered) error {
 		}
 		inputs[i] = in
 	}
-	files, err := audit.Compare(inputs[0], inputs[1], mask)
+	files, err := trace.Compare(inputs[0], inputs[1], mask)
 	var invalid *render.InvalidError
 	if errors.As(err, &invalid) {
 		r.Note = text("This release cannot render it: " + err.Error())
@@ -101,8 +101,8 @@ func (s *Server) compareRendered(ctx context.Context, r *Rendered) error {
 
 // lacking tells what is missing for a comparison from what went wrong.
 func lacking(err error) (note string, _ error) {
-	var missing *audit.NotFoundError
-	var edited *audit.EditedError
+	var missing *trace.NotFoundError
+	var edited *trace.EditedError
 	if errors.As(err, &missing) || errors.As(err, &edited) {
 		return text("It cannot be compared: " + err.Error() + "."), nil
 	}

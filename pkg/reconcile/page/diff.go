@@ -10,7 +10,7 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/audit"
+	"github.com/osm-gitops/osm-gitops/pkg/inspect/trace"
 	"github.com/osm-gitops/osm-gitops/pkg/runnerlog"
 )
 
@@ -146,7 +146,7 @@ func fileDiff(name, change, was, is string) FileDiff {
 }
 
 // comparedFiles are the files that differ between two renderings.
-func comparedFiles(files []audit.FileDiff) []FileDiff {
+func comparedFiles(files []trace.FileDiff) []FileDiff {
 	out := []FileDiff{}
 	for _, f := range files[:min(len(files), maxDiffFiles)] {
 		d := FileDiff{Name: f.Stage + " " + clean(f.Path), Change: changes[f.Change], Cut: len(out) == maxDiffFiles-1 && len(files) > maxDiffFiles}

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/audit"
+	"github.com/osm-gitops/osm-gitops/pkg/inspect/trace"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/verify"
 )
 
@@ -14,7 +14,7 @@ type Node struct {
 	About
 	Name         string        `json:"name"`                   // of the Node
 	Answer       string        `json:"answer"`                 // the chain in a sentence
-	Trail        *audit.Trail  `json:"trail"`                  // what `osm-gitops trace node/NAME -o json` prints
+	Trail        *trace.Trail  `json:"trail"`                  // what `osm-gitops trace node/NAME -o json` prints
 	Verification *Verification `json:"verification,omitempty"` // once somebody asked for it, for ten minutes
 	CanVerify    bool          `json:"canVerify"`              // the parameter verify does it
 	Command      string        `json:"verifyCommand"`          // does it elsewhere
@@ -28,14 +28,14 @@ type Verification struct {
 }
 
 // ViewNode makes the page of a node.
-func ViewNode(at time.Time, name string, t *audit.Trail) Node {
+func ViewNode(at time.Time, name string, t *trace.Trail) Node {
 	v := Node{About: About{"Node", at}, Name: clean(name), Trail: t, Command: "osm-gitops verify node/" + clean(name)}
 	v.Answer = answer(v.Name, t)
 	return v
 }
 
 // answer says where a node comes from in a sentence.
-func answer(name string, t *audit.Trail) string {
+func answer(name string, t *trace.Trail) string {
 	if t.Version == "" {
 		return "Which configuration " + name + " was provisioned from is not known."
 	}

@@ -14,7 +14,7 @@ import (
 	"k8s.io/utils/clock"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/audit"
+	"github.com/osm-gitops/osm-gitops/pkg/inspect/trace"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/forge"
 	"github.com/osm-gitops/osm-gitops/pkg/runnerlog"
 )
@@ -216,7 +216,7 @@ func (s *Server) hosts(f *Facts) forge.Hosts {
 
 func (s *Server) node(ctx context.Context, seen sight, name string, verify bool) (shown, error) {
 	trail, err := s.Trails.Node(ctx, name)
-	var missing *audit.NotFoundError
+	var missing *trace.NotFoundError
 	if errors.As(err, &missing) || err == nil && !seen.sees(namespaceOf(trail.Pool)) {
 		return shown{}, &missingError{"Nothing is known of a node " + clean(name) + "."}
 	}
@@ -234,7 +234,7 @@ func (s *Server) node(ctx context.Context, seen sight, name string, verify bool)
 // record is the page of one of several nodes that had a name, by its NodeProvenance.
 func (s *Server) record(ctx context.Context, seen sight, name, record string) (shown, error) {
 	trail, err := s.Trails.Provenance(ctx, record)
-	var missing *audit.NotFoundError
+	var missing *trace.NotFoundError
 	if errors.As(err, &missing) || err == nil && (trail.Node == nil || trail.Node.Name != name || !seen.sees(namespaceOf(trail.Pool))) {
 		return shown{}, &missingError{"There is no NodeProvenance " + clean(record) + " of a node " + clean(name) + "."}
 	}

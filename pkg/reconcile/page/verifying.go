@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sync/semaphore"
 	"k8s.io/utils/lru"
 
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/audit"
+	"github.com/osm-gitops/osm-gitops/pkg/inspect/trace"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/verify"
 )
 
@@ -33,7 +33,7 @@ type verifying struct {
 
 // keyOf tells a node from one that had its name before, and from what it was said to be
 // provisioned from before.
-func keyOf(name string, t *audit.Trail) string {
+func keyOf(name string, t *trace.Trail) string {
 	key := name + "\n" + t.InputDigest
 	if t.Node != nil {
 		key += "\n" + string(t.Node.UID)
@@ -42,7 +42,7 @@ func keyOf(name string, t *audit.Trail) string {
 }
 
 // verification is what is known of a node; where now is set, it is verified first.
-func (s *Server) verification(ctx context.Context, name string, t *audit.Trail, now bool) *Verification {
+func (s *Server) verification(ctx context.Context, name string, t *trace.Trail, now bool) *Verification {
 	key := keyOf(name, t)
 	v := &s.verifying
 	v.once.Do(func() {

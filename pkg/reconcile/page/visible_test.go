@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/audit"
+	"github.com/osm-gitops/osm-gitops/pkg/inspect/trace"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
 
@@ -24,13 +24,13 @@ type trails struct {
 	pools map[string]string // by node or record
 }
 
-func (n *trails) Node(_ context.Context, name string) (*audit.Trail, error) {
-	return &audit.Trail{Pool: n.pools[name], Node: &audit.Node{Name: name}}, nil
+func (n *trails) Node(_ context.Context, name string) (*trace.Trail, error) {
+	return &trace.Trail{Pool: n.pools[name], Node: &trace.Node{Name: name}}, nil
 }
 
-func (n *trails) Provenance(_ context.Context, record string) (*audit.Trail, error) {
+func (n *trails) Provenance(_ context.Context, record string) (*trace.Trail, error) {
 	name, _, _ := strings.Cut(record, ".")
-	return &audit.Trail{Pool: n.pools[name], Node: &audit.Node{Name: name}}, nil
+	return &trace.Trail{Pool: n.pools[name], Node: &trace.Node{Name: name}}, nil
 }
 
 // twoTeams is a fleet with pools of two namespaces. What belongs to the second alone is

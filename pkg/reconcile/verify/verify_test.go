@@ -16,7 +16,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/audit"
+	"github.com/osm-gitops/osm-gitops/pkg/inspect/trace"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 	"github.com/osm-gitops/osm-gitops/test/estate"
@@ -59,7 +59,7 @@ func (s *scene) verify(node string) *Report {
 
 func (s *scene) try(node string) (*Report, error) {
 	s.t.Helper()
-	dump, err := audit.ReadDump(bytes.NewReader(s.e.Dump()))
+	dump, err := trace.ReadDump(bytes.NewReader(s.e.Dump()))
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-// Package audit answers, from what the clusters hold, which commit a node was
+// Package trace answers, from what the clusters hold, which commit a node was
 // provisioned from: it follows the chain from a Node to its machine, pool,
 // configuration, record and profile, and to the commit and the source that the profile
 // is from.
@@ -11,4 +11,4 @@
 // Start with Clusters in clusters.go and Trail in trail.go. node.go begins at a node or
 // a machine, pool.go at what is made for a pool, profile.go at a profile, born.go at a
 // commit. record.go reads what else is needed to render a generation again.
-package audit
+package trace

@@ -1,4 +1,4 @@
-package audit_test
+package trace_test
 
 import (
 	"bytes"
@@ -15,7 +15,7 @@ import (
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/audit"
+	"github.com/osm-gitops/osm-gitops/pkg/inspect/trace"
 	"github.com/osm-gitops/osm-gitops/test/estate"
 )
 
@@ -57,7 +57,7 @@ func TestDump(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		dump, err := audit.ReadDump(bytes.NewReader(file.Bytes()))
+		dump, err := trace.ReadDump(bytes.NewReader(file.Bytes()))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -72,7 +72,7 @@ func TestDump(t *testing.T) {
 	}
 }
 
-func follow(t *testing.T, by func(context.Context, string) (*audit.Trail, error), name string) *audit.Trail {
+func follow(t *testing.T, by func(context.Context, string) (*trace.Trail, error), name string) *trace.Trail {
 	t.Helper()
 	tr, err := by(t.Context(), name)
 	if err != nil {
@@ -93,7 +93,7 @@ func TestDumpOfTwoClusters(t *testing.T) {
 	if err != nil || len(dumped.Unread) != 1 || !strings.HasPrefix(dumped.Unread[0], "Secret: ") {
 		t.Fatalf("got %+v (err %v)", dumped, err)
 	}
-	dump, err := audit.ReadDump(&b)
+	dump, err := trace.ReadDump(&b)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func TestDumpOfTwoClusters(t *testing.T) {
 		t.Error("the dump is of one cluster")
 	}
 	tr := follow(t, c.Node, "one")
-	if step := tr.Step("Secret"); step.State != audit.Unreadable || tr.Version != "v1.0.0" {
+	if step := tr.Step("Secret"); step.State != trace.Unreadable || tr.Version != "v1.0.0" {
 		t.Errorf("got %+v, %+v", step, tr)
 	}
 	if err := c.Management.Get(t.Context(), types.NamespacedName{Namespace: estate.Namespace, Name: "workers"}, &machines.MachineDeployment{}); err == nil {
@@ -132,7 +132,7 @@ func TestReadDump(t *testing.T) {
 		"something afterwards": {append(bytes.Clone(dump), lines[1]...), "it comes after the end"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := audit.ReadDump(bytes.NewReader(c.text)); err == nil || !strings.Contains(err.Error(), c.want) {
+			if _, err := trace.ReadDump(bytes.NewReader(c.text)); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v, want %q", err, c.want)
 			}
 		})
@@ -142,7 +142,7 @@ func TestReadDump(t *testing.T) {
 func FuzzReadDump(f *testing.F) {
 	f.Add([]byte(`{"header":{"kind":"OSMGitopsDump","version":1}}` + "\n" + `{"cluster":"worker","object":{"kind":"Node","metadata":{"name":"a"}}}` + "\n" + `{"end":{"objects":1}}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		dump, err := audit.ReadDump(bytes.NewReader(text))
+		dump, err := trace.ReadDump(bytes.NewReader(text))
 		if err != nil {
 			return
 		}

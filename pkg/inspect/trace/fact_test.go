@@ -1,4 +1,4 @@
-package audit_test
+package trace_test
 
 import (
 	"errors"
@@ -11,7 +11,7 @@ import (
 
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/audit"
+	"github.com/osm-gitops/osm-gitops/pkg/inspect/trace"
 	"github.com/osm-gitops/osm-gitops/test/estate"
 )
 
@@ -32,21 +32,21 @@ func TestOtherWordsSince(t *testing.T) {
 // That nothing comes from a commit is not said by who could not read it.
 func TestCommitUnread(t *testing.T) {
 	e := estate.Fleet(t)
-	_, err := e.Clusters().Commit(t.Context(), estate.Commit(9), audit.Page{Limit: 9})
-	var none *audit.NotFoundError
+	_, err := e.Clusters().Commit(t.Context(), estate.Commit(9), trace.Page{Limit: 9})
+	var none *trace.NotFoundError
 	if !errors.As(err, &none) || !strings.Contains(none.Hint, "in the cluster comes from it") {
 		t.Fatalf("got %v", err)
 	}
 	e.Unread = []string{"ControllerRevision", "NodeProvenance"}
-	_, err = e.Clusters().Commit(t.Context(), estate.Commit(9), audit.Page{Limit: 9})
+	_, err = e.Clusters().Commit(t.Context(), estate.Commit(9), trace.Page{Limit: 9})
 	if !errors.As(err, &none) || !strings.Contains(none.Hint, "that could be read") || !strings.Contains(none.Hint, "ControllerRevisions: ") || !strings.Contains(none.Hint, "NodeProvenances: ") {
 		t.Errorf("got %v", err)
 	}
-	tr, err := e.Clusters().Commit(t.Context(), estate.Commit(0), audit.Page{Limit: 9})
+	tr, err := e.Clusters().Commit(t.Context(), estate.Commit(0), trace.Page{Limit: 9})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if step := tr.Step("ControllerRevision"); step == nil || step.State != audit.Unreadable || !strings.Contains(step.Note, "pools may be missing") {
+	if step := tr.Step("ControllerRevision"); step == nil || step.State != trace.Unreadable || !strings.Contains(step.Note, "pools may be missing") {
 		t.Errorf("of a commit that is known: %+v", step)
 	}
 }

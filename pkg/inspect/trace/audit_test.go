@@ -1,4 +1,4 @@
-package audit_test
+package trace_test
 
 import (
 	"errors"
@@ -15,13 +15,13 @@ import (
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	tracepkg "github.com/osm-gitops/osm-gitops/pkg/inspect/trace"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/audit"
 	"github.com/osm-gitops/osm-gitops/test/estate"
 )
 
 // states are those of a trail's steps, in their order.
-func states(tr *audit.Trail) string {
+func states(tr *tracepkg.Trail) string {
 	var out []string
 	for _, s := range tr.Steps {
 		out = append(out, fmt.Sprintf("%s %s", s.Kind, s.State))
@@ -29,7 +29,7 @@ func states(tr *audit.Trail) string {
 	return strings.Join(out, ", ")
 }
 
-func nodeTrail(t *testing.T, e *estate.Estate, name string) *audit.Trail {
+func nodeTrail(t *testing.T, e *estate.Estate, name string) *tracepkg.Trail {
 	t.Helper()
 	tr, err := e.Clusters().Node(t.Context(), name)
 	if err != nil {
@@ -50,7 +50,7 @@ func TestNode(t *testing.T) {
 	if tr.Node.Evidence != api.EvidenceReported || tr.Profile != "osp-x" || tr.Version != "v1.0.0" || tr.Object != "osp-x-v1.0.0" || tr.Pool != "kube-system/workers" || !tr.Known() {
 		t.Errorf("got %+v %+v", tr, tr.Node)
 	}
-	want := &audit.Commit{
+	want := &tracepkg.Commit{
 		Repository: estate.Repository, Path: "profiles/osp-x.yaml", Commit: estate.Commit(0), Change: estate.Change(0), SelectedBy: estate.Commit(0),
 		Author: "Ada <ada@example.com>", CommittedAt: "2026-03-01T12:00:00Z", Signature: "commit " + estate.Commit(0) + " by ada@example.com, ssh SHA256:x",
 	}
@@ -85,7 +85,7 @@ func TestOtherNodes(t *testing.T) {
 	if got := states(tr); !strings.Contains(got, "OperatingSystemConfig Found, Secret Found, Secret Found, OperatingSystemProfile Found") {
 		t.Errorf("new: steps %s", got)
 	}
-	var none *audit.NotFoundError
+	var none *tracepkg.NotFoundError
 	if _, err := e.Clusters().Node(t.Context(), "nobody"); !errors.As(err, &none) || !strings.Contains(err.Error(), "there is no Node nobody") {
 		t.Errorf("nobody: %v", err)
 	}
@@ -102,7 +102,7 @@ func TestSameNameAgain(t *testing.T) {
 		t.Errorf("got %+v", tr.Node)
 	}
 	tr, err := e.Clusters().Provenance(t.Context(), first.Name)
-	if err != nil || tr.Version != "v1.0.0" || tr.Steps[0].State != audit.Removed || tr.Steps[1].Note != "another Machine has its name now" {
+	if err != nil || tr.Version != "v1.0.0" || tr.Steps[0].State != tracepkg.Removed || tr.Steps[1].Note != "another Machine has its name now" {
 		t.Errorf("got %+v (err %v)", tr, err)
 	}
 }
@@ -115,7 +115,7 @@ func TestMissingAndForeign(t *testing.T) {
 		change    func(*estate.Estate)
 		node      string
 		step      string // the first of a kind
-		state     audit.State
+		state     tracepkg.State
 		note      string
 		disagrees string // "" for nothing
 	}{
@@ -124,60 +124,60 @@ func TestMissingAndForeign(t *testing.T) {
 				estate.Delete[*machines.MachineDeployment](e, "workers")
 				estate.Delete[*osm.OperatingSystemConfig](e, "workers-kube-system-config")
 			},
-			node: "one", step: "MachineDeployment", state: audit.Removed, note: "the pool is gone",
+			node: "one", step: "MachineDeployment", state: tracepkg.Removed, note: "the pool is gone",
 		},
 		"a pool that was made again": {
 			change: func(e *estate.Estate) { estate.Get[*machines.MachineDeployment](e, "workers").UID = "other" },
-			node:   "one", step: "MachineDeployment", state: audit.Removed, note: "another MachineDeployment has its name now",
+			node:   "one", step: "MachineDeployment", state: tracepkg.Removed, note: "another MachineDeployment has its name now",
 		},
 		"a configuration of operating-system-manager": {
 			change: func(e *estate.Estate) {
 				osc := estate.Get[*osm.OperatingSystemConfig](e, "workers-kube-system-config")
 				osc.Annotations, osc.Labels = map[string]string{api.AnnotationOSPVersion: "v1.0.0"}, nil
 			},
-			node: "one", step: "OperatingSystemConfig", state: audit.Foreign, note: "it has no record: operating-system-manager made it, or somebody by hand",
+			node: "one", step: "OperatingSystemConfig", state: tracepkg.Foreign, note: "it has no record: operating-system-manager made it, or somebody by hand",
 		},
 		"a configuration whose record was edited": {
 			change: func(e *estate.Estate) {
 				a := estate.Get[*osm.OperatingSystemConfig](e, "workers-kube-system-config").Annotations
 				a[api.AnnotationRecord] = strings.Replace(a[api.AnnotationRecord], estate.Commit(2), estate.Commit(7), 1)
 			},
-			node: "one", step: "OperatingSystemConfig", state: audit.Edited, disagrees: "its record does not have the digest that it says it has",
+			node: "one", step: "OperatingSystemConfig", state: tracepkg.Edited, disagrees: "its record does not have the digest that it says it has",
 		},
 		"a configuration whose annotation was edited": {
 			change: func(e *estate.Estate) {
 				estate.Get[*osm.OperatingSystemConfig](e, "workers-kube-system-config").Annotations[api.AnnotationCommit] = estate.Commit(7)
 			},
-			node: "new", step: "OperatingSystemConfig", state: audit.Edited, disagrees: `annotation gitops.k8c.io/commit says "` + estate.Commit(7) + `", its record says "` + estate.Commit(2) + `"`,
+			node: "new", step: "OperatingSystemConfig", state: tracepkg.Edited, disagrees: `annotation gitops.k8c.io/commit says "` + estate.Commit(7) + `", its record says "` + estate.Commit(2) + `"`,
 		},
 		"a record that is gone": {
 			change: func(e *estate.Estate) { estate.Delete[*appsv1.ControllerRevision](e, record) },
-			node:   "one", step: "ControllerRevision", state: audit.Missing,
+			node:   "one", step: "ControllerRevision", state: tracepkg.Missing,
 		},
 		"a record that was edited": {
 			change: func(e *estate.Estate) {
 				cr := estate.Get[*appsv1.ControllerRevision](e, record)
 				cr.Data.Raw = []byte(strings.Replace(string(cr.Data.Raw), estate.Commit(0), estate.Commit(7), 1))
 			},
-			node: "one", step: "ControllerRevision", state: audit.Edited, disagrees: "ControllerRevision kube-system/" + record + " was edited",
+			node: "one", step: "ControllerRevision", state: tracepkg.Edited, disagrees: "ControllerRevision kube-system/" + record + " was edited",
 		},
 		"a NodeProvenance that was made again with another commit": {
 			change: func(e *estate.Estate) {
 				estate.Get[*api.NodeProvenance](e, "one.0000000e").Spec.Configuration.Commit = estate.Commit(7)
 			},
-			node: "one", step: "Node", state: audit.Found, disagrees: `NodeProvenance one.0000000e says commit "` + estate.Commit(7) + `", the record of its configuration says "` + estate.Commit(0) + `"`,
+			node: "one", step: "Node", state: tracepkg.Found, disagrees: `NodeProvenance one.0000000e says commit "` + estate.Commit(7) + `", the record of its configuration says "` + estate.Commit(0) + `"`,
 		},
 		"a node whose word is not what is recorded": {
 			change: func(e *estate.Estate) {
 				estate.Get[*api.NodeProvenance](e, "one.0000000e").Status.Conditions = []metav1.Condition{{Type: api.AgreedCondition, Status: metav1.ConditionFalse, Reason: api.ReasonNeverCurrent, Message: "it reports another"}}
 			},
-			node: "one", step: "Node", state: audit.Found, disagrees: "what the node says of itself: it reports another",
+			node: "one", step: "Node", state: tracepkg.Found, disagrees: "what the node says of itself: it reports another",
 		},
 		"a profile that was edited": {
 			change: func(e *estate.Estate) {
 				estate.Get[*osm.OperatingSystemProfile](e, "osp-x-v1.0.0").Spec.BootstrapConfig.Files[0].Content.Inline.Data = "#!/bin/sh\nevil\n"
 			},
-			node: "one", step: "OperatingSystemProfile", state: audit.Edited, disagrees: "OperatingSystemProfile kube-system/osp-x-v1.0.0 was edited",
+			node: "one", step: "OperatingSystemProfile", state: tracepkg.Edited, disagrees: "OperatingSystemProfile kube-system/osp-x-v1.0.0 was edited",
 		},
 		"a profile that was made again with other content": {
 			change: func(e *estate.Estate) {
@@ -185,47 +185,47 @@ func TestMissingAndForeign(t *testing.T) {
 				osp.Spec.BootstrapConfig.Files[0].Content.Inline.Data = "#!/bin/sh\nevil\n"
 				osp.Annotations[api.AnnotationDigest] = profile.Digest(osp.Spec)
 			},
-			node: "one", step: "OperatingSystemProfile", state: audit.Edited, disagrees: "has other content than the record says",
+			node: "one", step: "OperatingSystemProfile", state: tracepkg.Edited, disagrees: "has other content than the record says",
 		},
 		"a profile that says another commit": {
 			change: func(e *estate.Estate) {
 				estate.Get[*osm.OperatingSystemProfile](e, "osp-x-v1.0.0").Annotations[api.AnnotationCommit] = estate.Commit(7)
 			},
-			node: "one", step: "OperatingSystemProfile", state: audit.Found, disagrees: `annotation gitops.k8c.io/commit says "` + estate.Commit(7) + `"`,
+			node: "one", step: "OperatingSystemProfile", state: tracepkg.Found, disagrees: `annotation gitops.k8c.io/commit says "` + estate.Commit(7) + `"`,
 		},
 		"a profile that is gone": {
 			change: func(e *estate.Estate) { estate.Delete[*osm.OperatingSystemProfile](e, "osp-x-v1.0.0") },
-			node:   "one", step: "OperatingSystemProfile", state: audit.Removed,
+			node:   "one", step: "OperatingSystemProfile", state: tracepkg.Removed,
 		},
 		"a source that is gone": {
 			change: func(e *estate.Estate) { estate.Delete[*api.ProfileSource](e, estate.Source) },
-			node:   "one", step: "ProfileSource", state: audit.Removed, note: "the profile's object names it",
+			node:   "one", step: "ProfileSource", state: tracepkg.Removed, note: "the profile's object names it",
 		},
 		"a Secret of somebody else": {
 			change: func(e *estate.Estate) {
 				estate.Get[*corev1.Secret](e, "workers-kube-system-bootstrap-config").Annotations = nil
 			},
-			node: "new", step: "Secret", state: audit.Foreign, note: "this controller did not make it",
+			node: "new", step: "Secret", state: tracepkg.Foreign, note: "this controller did not make it",
 		},
 		"a machine of nobody": {
 			change: func(e *estate.Estate) { estate.Get[*machines.Machine](e, "new").OwnerReferences = nil },
-			node:   "new", step: "MachineSet", state: audit.Missing, note: "the Machine has no MachineSet as its owner: it stands alone",
+			node:   "new", step: "MachineSet", state: tracepkg.Missing, note: "the Machine has no MachineSet as its owner: it stands alone",
 		},
 		"a node without a machine": {
 			change: func(e *estate.Estate) { estate.Delete[*machines.Machine](e, "new") },
-			node:   "new", step: "Machine", state: audit.Missing, note: "no Machine names this node, and the node names none: it is not of a pool",
+			node:   "new", step: "Machine", state: tracepkg.Missing, note: "no Machine names this node, and the node names none: it is not of a pool",
 		},
 		"records that may not be read": {
 			change: func(e *estate.Estate) { e.Unread = []string{"ControllerRevision"} },
-			node:   "one", step: "ControllerRevision", state: audit.Unreadable, note: "the archived records of the pool: you may not read it",
+			node:   "one", step: "ControllerRevision", state: tracepkg.Unreadable, note: "the archived records of the pool: you may not read it",
 		},
 		"Secrets that may not be read": {
 			change: func(e *estate.Estate) { e.Unread = []string{"Secret"} },
-			node:   "one", step: "Secret", state: audit.Unreadable, note: "you may not read it",
+			node:   "one", step: "Secret", state: tracepkg.Unreadable, note: "you may not read it",
 		},
 		"NodeProvenances that may not be read": {
 			change: func(e *estate.Estate) { e.Unread = []string{"NodeProvenance"} },
-			node:   "one", step: "Node", state: audit.Found, note: "NodeProvenances: you may not read it",
+			node:   "one", step: "Node", state: tracepkg.Found, note: "NodeProvenances: you may not read it",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -256,7 +256,7 @@ func TestByHand(t *testing.T) {
 	e.Join("workers", "one", estate.At(10), nil)
 	tr := nodeTrail(t, e, "one")
 	step := tr.Step("OperatingSystemProfile")
-	if tr.Commit != nil || tr.Version != "v1.0.0" || step.State != audit.Foreign || !strings.Contains(step.Note, "no commit is known") || !tr.Known() {
+	if tr.Commit != nil || tr.Version != "v1.0.0" || step.State != tracepkg.Foreign || !strings.Contains(step.Note, "no commit is known") || !tr.Known() {
 		t.Errorf("got %+v, %+v", tr, step)
 	}
 	osp.Spec.Version = "v1.1.0"
@@ -284,7 +284,7 @@ func TestMachine(t *testing.T) {
 			t.Errorf("%s: its node is %+v", key, tr.Node)
 		}
 	}
-	var none *audit.NotFoundError
+	var none *tracepkg.NotFoundError
 	if _, err := c.Machine(t.Context(), types.NamespacedName{Name: "nobody"}); !errors.As(err, &none) {
 		t.Errorf("nobody: %v", err)
 	}
@@ -295,10 +295,10 @@ func TestMachine(t *testing.T) {
 	// What may not be read may be there.
 	e.Unread = []string{"Machine", "Node", "NodeProvenance"}
 	unread := e.Clusters()
-	for asked, trace := range map[string]func() (*audit.Trail, error){
-		"whether there is a Node one":           func() (*audit.Trail, error) { return unread.Node(t.Context(), "one") },
-		"whether there is a Machine one":        func() (*audit.Trail, error) { return unread.Machine(t.Context(), types.NamespacedName{Name: "one"}) },
-		"whether there is a NodeProvenance one": func() (*audit.Trail, error) { return unread.Provenance(t.Context(), "one") },
+	for asked, trace := range map[string]func() (*tracepkg.Trail, error){
+		"whether there is a Node one":           func() (*tracepkg.Trail, error) { return unread.Node(t.Context(), "one") },
+		"whether there is a Machine one":        func() (*tracepkg.Trail, error) { return unread.Machine(t.Context(), types.NamespacedName{Name: "one"}) },
+		"whether there is a NodeProvenance one": func() (*tracepkg.Trail, error) { return unread.Provenance(t.Context(), "one") },
 	} {
 		if _, err := trace(); !errors.As(err, &none) || !strings.Contains(err.Error(), asked) || strings.Contains(err.Error(), "there is no ") {
 			t.Errorf("%s: %v", asked, err)
@@ -315,12 +315,12 @@ func TestMachine(t *testing.T) {
 func TestPool(t *testing.T) {
 	e := estate.Fleet(t)
 	c := e.Clusters()
-	for what, follow := range map[string]func() (*audit.Trail, error){
-		"MachineDeployment": func() (*audit.Trail, error) {
-			return c.MachineDeployment(t.Context(), types.NamespacedName{Name: "workers"}, audit.Page{Limit: 2})
+	for what, follow := range map[string]func() (*tracepkg.Trail, error){
+		"MachineDeployment": func() (*tracepkg.Trail, error) {
+			return c.MachineDeployment(t.Context(), types.NamespacedName{Name: "workers"}, tracepkg.Page{Limit: 2})
 		},
-		"OperatingSystemConfig": func() (*audit.Trail, error) { return c.Config(t.Context(), "workers-kube-system-config") },
-		"Secret": func() (*audit.Trail, error) {
+		"OperatingSystemConfig": func() (*tracepkg.Trail, error) { return c.Config(t.Context(), "workers-kube-system-config") },
+		"Secret": func() (*tracepkg.Trail, error) {
 			return c.Secret(t.Context(), types.NamespacedName{Name: "workers-kube-system-provisioning-config"})
 		},
 	} {
@@ -335,11 +335,11 @@ func TestPool(t *testing.T) {
 			t.Errorf("%s: steps\n%s\nwant\n%s", what, got, want)
 		}
 	}
-	var none *audit.NotFoundError
-	if _, err := c.MachineDeployment(t.Context(), types.NamespacedName{Namespace: "kube-system", Name: "nobody"}, audit.Page{}); !errors.As(err, &none) {
+	var none *tracepkg.NotFoundError
+	if _, err := c.MachineDeployment(t.Context(), types.NamespacedName{Namespace: "kube-system", Name: "nobody"}, tracepkg.Page{}); !errors.As(err, &none) {
 		t.Errorf("nobody: %v", err)
 	}
-	if _, err := c.MachineDeployment(t.Context(), types.NamespacedName{Name: "nobody"}, audit.Page{}); !errors.As(err, &none) || !strings.Contains(err.Error(), "NAMESPACE") {
+	if _, err := c.MachineDeployment(t.Context(), types.NamespacedName{Name: "nobody"}, tracepkg.Page{}); !errors.As(err, &none) || !strings.Contains(err.Error(), "NAMESPACE") {
 		t.Errorf("nobody: %v", err)
 	}
 
@@ -352,8 +352,8 @@ func TestPool(t *testing.T) {
 	// What is left of a pool that is gone answers for it.
 	estate.Delete[*machines.MachineDeployment](e, "workers")
 	estate.Delete[*osm.OperatingSystemConfig](e, "workers-kube-system-config")
-	tr, err := e.Clusters().MachineDeployment(t.Context(), types.NamespacedName{Namespace: "kube-system", Name: "workers"}, audit.Page{})
-	if err != nil || tr.Born.Total != 3 || tr.Step("OperatingSystemConfig").State != audit.Missing {
+	tr, err := e.Clusters().MachineDeployment(t.Context(), types.NamespacedName{Namespace: "kube-system", Name: "workers"}, tracepkg.Page{})
+	if err != nil || tr.Born.Total != 3 || tr.Step("OperatingSystemConfig").State != tracepkg.Missing {
 		t.Errorf("a pool that is gone: %+v (err %v)", tr, err)
 	}
 }
@@ -362,9 +362,9 @@ func TestPool(t *testing.T) {
 func TestCommit(t *testing.T) {
 	e := estate.Fleet(t)
 	c := e.Clusters()
-	whole := func(commit string) *audit.Trail {
+	whole := func(commit string) *tracepkg.Trail {
 		t.Helper()
-		tr, err := c.Commit(t.Context(), commit, audit.Page{Limit: 10})
+		tr, err := c.Commit(t.Context(), commit, tracepkg.Page{Limit: 10})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -385,40 +385,40 @@ func TestCommit(t *testing.T) {
 	if tr := whole(estate.Commit(0)[:12] /* of all three */); len(tr.Steps) != 3 || tr.Born.Total != 3 || len(tr.Pools) != 4 {
 		t.Errorf("an abbreviation of several: %+v", tr)
 	}
-	first, err := c.Commit(t.Context(), estate.Commit(1), audit.Page{Limit: 1})
+	first, err := c.Commit(t.Context(), estate.Commit(1), tracepkg.Page{Limit: 1})
 	if err != nil || len(first.Born.Nodes) != 1 || first.Born.Next == "" {
 		t.Fatalf("got %+v (err %v)", first, err)
 	}
-	second, err := c.Commit(t.Context(), estate.Commit(1), audit.Page{Limit: 1, After: first.Born.Next})
+	second, err := c.Commit(t.Context(), estate.Commit(1), tracepkg.Page{Limit: 1, After: first.Born.Next})
 	if err != nil || len(second.Born.Nodes) != 1 || second.Born.Next != "" || second.Born.Nodes[0].Name == first.Born.Nodes[0].Name || second.Born.Total != 2 {
 		t.Errorf("got %+v (err %v)", second, err)
 	}
-	var none *audit.NotFoundError
-	if _, err := c.Commit(t.Context(), strings.Repeat("f", 40), audit.Page{}); !errors.As(err, &none) {
+	var none *tracepkg.NotFoundError
+	if _, err := c.Commit(t.Context(), strings.Repeat("f", 40), tracepkg.Page{}); !errors.As(err, &none) {
 		t.Errorf("a commit of nothing: %v", err)
 	}
 }
 
 func TestProfile(t *testing.T) {
 	e := estate.Fleet(t)
-	tr, err := e.Clusters().ProfileTrail(t.Context(), types.NamespacedName{Name: "osp-x-v1.0.0"}, audit.Page{Limit: 10})
+	tr, err := e.Clusters().ProfileTrail(t.Context(), types.NamespacedName{Name: "osp-x-v1.0.0"}, tracepkg.Page{Limit: 10})
 	if err != nil || tr.Born.Total != 1 || len(tr.Pools) != 2 || tr.Pools[0].Until != nil || tr.Pools[1].Until == nil || tr.Commit.Commit != estate.Commit(0) || tr.Profile != "osp-x" || tr.Version != "v1.0.0" {
 		t.Errorf("got %+v (err %v)", tr, err)
 	}
 	// A pool may name the object in place of the profile.
 	estate.Get[*osm.OperatingSystemConfig](e, "others-kube-system-config").Annotations[api.AnnotationProfile] = "osp-x-v1.0.0"
-	if tr, err = e.Clusters().ProfileTrail(t.Context(), types.NamespacedName{Name: "osp-x-v1.0.0"}, audit.Page{}); err != nil || len(tr.Pools) != 2 || tr.Pools[0].Pool != "kube-system/others" {
+	if tr, err = e.Clusters().ProfileTrail(t.Context(), types.NamespacedName{Name: "osp-x-v1.0.0"}, tracepkg.Page{}); err != nil || len(tr.Pools) != 2 || tr.Pools[0].Pool != "kube-system/others" {
 		t.Errorf("of a pool that names the object: %+v (err %v)", tr, err)
 	}
 	estate.Get[*osm.OperatingSystemConfig](e, "others-kube-system-config").Annotations[api.AnnotationProfile] = "osp-x"
 	// Nodes remember what is gone.
 	estate.Delete[*osm.OperatingSystemProfile](e, "osp-x-v1.0.0")
-	tr, err = e.Clusters().ProfileTrail(t.Context(), types.NamespacedName{Name: "osp-x-v1.0.0"}, audit.Page{Limit: 10})
-	if err != nil || tr.Steps[0].State != audit.Removed || tr.Commit.Commit != estate.Commit(0) || len(tr.Pools) != 2 {
+	tr, err = e.Clusters().ProfileTrail(t.Context(), types.NamespacedName{Name: "osp-x-v1.0.0"}, tracepkg.Page{Limit: 10})
+	if err != nil || tr.Steps[0].State != tracepkg.Removed || tr.Commit.Commit != estate.Commit(0) || len(tr.Pools) != 2 {
 		t.Errorf("got %+v (err %v)", tr, err)
 	}
-	var none *audit.NotFoundError
-	if _, err := e.Clusters().ProfileTrail(t.Context(), types.NamespacedName{Name: "osp-y"}, audit.Page{}); !errors.As(err, &none) {
+	var none *tracepkg.NotFoundError
+	if _, err := e.Clusters().ProfileTrail(t.Context(), types.NamespacedName{Name: "osp-y"}, tracepkg.Page{}); !errors.As(err, &none) {
 		t.Errorf("a profile of nothing: %v", err)
 	}
 }
@@ -434,7 +434,7 @@ func TestProfileByItsOwnName(t *testing.T) {
 	}
 	versions := func() (out []version) {
 		t.Helper()
-		tr, err := e.Clusters().ProfileTrail(t.Context(), types.NamespacedName{Name: "osp-x"}, audit.Page{Limit: 10})
+		tr, err := e.Clusters().ProfileTrail(t.Context(), types.NamespacedName{Name: "osp-x"}, tracepkg.Page{Limit: 10})
 		if err != nil || tr.Profile != "osp-x" || len(tr.Pools) != 4 || tr.Born == nil || tr.Born.Total != 3 || !tr.Known() || tr.Step("ProfileSource") == nil {
 			t.Fatalf("got %+v (err %v)", tr, err)
 		}
@@ -458,7 +458,7 @@ func TestProfileByItsOwnName(t *testing.T) {
 		t.Error(diff)
 	}
 	// A name that nothing has is none, with those that there are.
-	_, err := e.Clusters().ProfileTrail(t.Context(), types.NamespacedName{Name: "osp-y"}, audit.Page{})
+	_, err := e.Clusters().ProfileTrail(t.Context(), types.NamespacedName{Name: "osp-y"}, tracepkg.Page{})
 	if err == nil || !strings.Contains(err.Error(), "the profiles there are osp-x") {
 		t.Errorf("a profile of nothing: %v", err)
 	}
@@ -485,7 +485,7 @@ func TestHostileText(t *testing.T) {
 	}
 }
 
-func factsOf(tr *audit.Trail) []string {
+func factsOf(tr *tracepkg.Trail) []string {
 	var out []string
 	for _, s := range tr.Steps {
 		out = append(out, s.Name, s.Note)
