@@ -11,8 +11,8 @@ import (
 	ctrlcluster "sigs.k8s.io/controller-runtime/pkg/cluster"
 
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/trace"
+	"github.com/osm-gitops/osm-gitops/pkg/inspect/verify"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/page"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/verify"
 )
 
 // uiFlags are about the audit page of the controller.

@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/inspect/verify"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/verify"
 )
 
 // born is a node of the test, and what it came from as whoever wrote the test knows it.

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/trace"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/verify"
+	"github.com/osm-gitops/osm-gitops/pkg/inspect/verify"
 )
 
 // Node is the page of a node, alive or gone: the chain to its commit, and how that is

@@ -9,7 +9,7 @@ import (
 	"k8s.io/utils/lru"
 
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/trace"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/verify"
+	"github.com/osm-gitops/osm-gitops/pkg/inspect/verify"
 )
 
 // Verifier proves where a node comes from, which takes its repository.
