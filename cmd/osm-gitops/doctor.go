@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
 
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/doctor"
+	"github.com/osm-gitops/osm-gitops/pkg/inspect/doctor"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 

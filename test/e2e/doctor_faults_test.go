@@ -31,7 +31,7 @@ import (
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/doctor"
+	"github.com/osm-gitops/osm-gitops/pkg/inspect/doctor"
 )
 
 func (p *patient) brokenSources(first string) {

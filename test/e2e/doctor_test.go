@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/doctor"
+	"github.com/osm-gitops/osm-gitops/pkg/inspect/doctor"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
 

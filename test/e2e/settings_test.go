@@ -15,7 +15,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/doctor"
+	"github.com/osm-gitops/osm-gitops/pkg/inspect/doctor"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/rehearsal"
 )
 
