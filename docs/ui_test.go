@@ -16,7 +16,7 @@ import (
 func pageFields(t *testing.T) string {
 	t.Helper()
 	structs := map[string]*ast.StructType{}
-	for _, path := range glob(t, "../pkg/reconcile/page/*.go") {
+	for _, path := range glob(t, "../pkg/inspect/ui/*.go") {
 		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
 		if err != nil {
 			t.Fatal(err)

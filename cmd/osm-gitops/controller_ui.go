@@ -11,8 +11,8 @@ import (
 	ctrlcluster "sigs.k8s.io/controller-runtime/pkg/cluster"
 
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/trace"
+	"github.com/osm-gitops/osm-gitops/pkg/inspect/ui"
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/verify"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/page"
 )
 
 // uiFlags are about the audit page of the controller.
@@ -25,7 +25,7 @@ type uiFlags struct {
 }
 
 func (u *uiFlags) bind(fs *pflag.FlagSet) {
-	fs.StringVar(&u.address, "ui-address", "", "address of the audit page: a port, such as 8087, is on loopback, for kubectl port-forward, and asks nobody who he is; host:port elsewhere takes TLS; empty or 0: nowhere. With TLS it lets in who has a token of the worker cluster and the right to get the nonResourceURL "+page.RightPath)
+	fs.StringVar(&u.address, "ui-address", "", "address of the audit page: a port, such as 8087, is on loopback, for kubectl port-forward, and asks nobody who he is; host:port elsewhere takes TLS; empty or 0: nowhere. With TLS it lets in who has a token of the worker cluster and the right to get the nonResourceURL "+ui.RightPath)
 	fs.StringVar(&u.cert, "ui-tls-cert", "", "PEM file with the certificate of --ui-address, read again when it changes; empty: tls.crt and tls.key of --cert-dir, if that is given")
 	fs.StringVar(&u.key, "ui-tls-key", "", "PEM file with the key of --ui-tls-cert")
 }
@@ -42,7 +42,7 @@ func (u *uiFlags) validate(certDir string, bad func(flag, format string, args ..
 		}
 		return
 	}
-	listen, loopback, err := page.SplitAddress(u.address)
+	listen, loopback, err := ui.SplitAddress(u.address)
 	if err != nil {
 		bad("ui-address", "%w", err)
 		return
@@ -71,22 +71,22 @@ func addUI(management ctrlcluster.Cluster, mgr ctrl.Manager, f *controllerFlags,
 	if f.ui.off() {
 		return nil
 	}
-	reader := &page.Reader{Management: management.GetClient(), Worker: mgr.GetClient(), Namespace: f.namespace}
+	reader := &ui.Reader{Management: management.GetClient(), Worker: mgr.GetClient(), Namespace: f.namespace}
 	verifier := &verify.Verifier{
 		Management: management.GetAPIReader(), Worker: mgr.GetAPIReader(), Namespace: f.namespace,
 		Engine: facts.engine, Check: checkWith(facts.engine), Builtin: builtinProfiles(), Git: facts.mirrors,
 		FollowedOnly: true, // who looks decides what is verified
 	}
 	v, _ := buildVersion()
-	server := &page.Server{
-		Snapshots: &page.Snapshots{Read: reader.Read, Clock: clock.RealClock{}, Fresh: uiFresh, Stale: uiStale},
+	server := &ui.Server{
+		Snapshots: &ui.Snapshots{Read: reader.Read, Clock: clock.RealClock{}, Fresh: uiFresh, Stale: uiStale},
 		Trails:    trace.Clusters{Management: management.GetAPIReader(), Worker: mgr.GetAPIReader(), Namespace: f.namespace},
 		Verifier:  verifier, Clock: clock.RealClock{}, Version: v,
 	}
 	if !f.ui.open {
-		server.Guard = &page.Guard{Client: mgr.GetClient(), Clock: clock.RealClock{}}
+		server.Guard = &ui.Guard{Client: mgr.GetClient(), Clock: clock.RealClock{}}
 	}
-	if err := mgr.Add(&page.Listener{Server: server, Address: f.ui.listen, CertFile: f.ui.cert, KeyFile: f.ui.key}); err != nil {
+	if err := mgr.Add(&ui.Listener{Server: server, Address: f.ui.listen, CertFile: f.ui.cert, KeyFile: f.ui.key}); err != nil {
 		return fmt.Errorf("setting up --ui-address: %w", err)
 	}
 	return nil

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/page"
+	"github.com/osm-gitops/osm-gitops/pkg/inspect/ui"
 )
 
 func newUICommand() *cobra.Command {
@@ -45,7 +45,7 @@ func runUI(ctx context.Context, flags *verifyFlags, address string, stderr io.Wr
 	listen, loopback := "127.0.0.1:0", true
 	if address != "0" {
 		var err error
-		if listen, loopback, err = page.SplitAddress(address); err != nil {
+		if listen, loopback, err = ui.SplitAddress(address); err != nil {
 			return misusef("--address 8087", "--address: %w", err)
 		}
 	}
@@ -67,14 +67,14 @@ func runUI(ctx context.Context, flags *verifyFlags, address string, stderr io.Wr
 	if err := checkAnswers(ctx, clusters.Management); err != nil {
 		fmt.Fprintf(stderr, "osm-gitops: the API server does not answer, and pages fail until it does: %v\n", err)
 	}
-	reader := &page.Reader{Management: clusters.Management, Worker: clusters.Worker, Namespace: clusters.Namespace, PageSize: uiPageSize}
+	reader := &ui.Reader{Management: clusters.Management, Worker: clusters.Worker, Namespace: clusters.Namespace, PageSize: uiPageSize}
 	v, _ := buildVersion()
-	server := &page.Server{
-		Snapshots: &page.Snapshots{Read: reader.Read, Clock: clock.RealClock{}, Fresh: uiFreshRead, Wait: uiWaitRead, Stale: uiStaleRead},
+	server := &ui.Server{
+		Snapshots: &ui.Snapshots{Read: reader.Read, Clock: clock.RealClock{}, Fresh: uiFreshRead, Wait: uiWaitRead, Stale: uiStaleRead},
 		Trails:    clusters, Verifier: verifier, Hosts: clusters.Hosts, Clock: clock.RealClock{}, Version: v,
 	}
 	ctrl.SetLogger((&controllerFlags{logFormat: "Console"}).logger())
-	listener := &page.Listener{Server: server, Address: listen, Listening: func(at net.Addr) {
+	listener := &ui.Listener{Server: server, Address: listen, Listening: func(at net.Addr) {
 		fmt.Fprintf(stderr, "osm-gitops: the audit page is at http://%s/ until you stop this\n", at)
 	}}
 	return listener.Start(ctx)

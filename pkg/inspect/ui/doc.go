@@ -1,4 +1,4 @@
-// Package page is the audit page: which commit every node runs, what a commit
+// Package ui is the audit page: which commit every node runs, what a commit
 // changed, and how that is known, as HTML for people and as JSON for programs.
 //
 // It only reads. A page is made from Facts, which is what the cluster held at one
@@ -10,4 +10,4 @@
 //
 // Start with ServeHTTP in serve.go. auth.go decides who may look, snapshots.go when
 // the cluster is read again.
-package page
+package ui
