@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/rehearsal"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/dryrun"
 )
 
 // observeLease is held by a controller that observes. The other is held by the
@@ -67,9 +67,9 @@ func (f *controllerFlags) observe(ctx context.Context, facts nodeFacts) error {
 		held := s.worker.GetCache()
 		facts.worker.caches.Store(&held)
 	}
-	err = s.management.Add(&rehearsal.Observer{
+	err = s.management.Add(&dryrun.Observer{
 		Client: s.management.GetClient(), Namespace: f.namespace, Shard: f.shard.Shard,
-		Rehearse: func(ctx context.Context) (*rehearsal.Report, error) {
+		Rehearse: func(ctx context.Context) (*dryrun.Report, error) {
 			if !s.filled(ctx) {
 				return nil, ctx.Err()
 			}

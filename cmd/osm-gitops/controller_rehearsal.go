@@ -21,10 +21,10 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/appliers"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/dryrun"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/profilesource"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/rehearsal"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/rollout"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
@@ -52,9 +52,9 @@ func (r *rehearsalFlags) validate(bad func(flag, format string, args ...any)) {
 }
 
 // dryRunOutputs are the values of --output.
-var dryRunOutputs = map[string]func(*rehearsal.Report) (string, error){
-	"text": func(r *rehearsal.Report) (string, error) { return r.Text(), nil },
-	"json": func(r *rehearsal.Report) (string, error) {
+var dryRunOutputs = map[string]func(*dryrun.Report) (string, error){
+	"text": func(r *dryrun.Report) (string, error) { return r.Text(), nil },
+	"json": func(r *dryrun.Report) (string, error) {
 		b, err := json.MarshalIndent(r, "", "  ")
 		return string(b) + "\n", err
 	},
@@ -106,7 +106,7 @@ func runDryRun(ctx context.Context, f *controllerFlags, stdout io.Writer) error 
 		return err
 	}
 	if report.Failed() {
-		return fmt.Errorf("%w: see above", rehearsal.ErrRefused)
+		return fmt.Errorf("%w: see above", dryrun.ErrRefused)
 	}
 	return nil
 }
@@ -135,9 +135,9 @@ type stage struct {
 	f                  *controllerFlags
 	facts              nodeFacts
 	management, worker ctrl.Manager // the same with one cluster
-	world              *rehearsal.World
-	onManagement       *rehearsal.View
-	onWorker           *rehearsal.View
+	world              *dryrun.World
+	onManagement       *dryrun.View
+	onWorker           *dryrun.View
 	sources            *profilesource.Reconciler // it remembers what it read of repositories
 	nodes              bool                      // the kind NodeProvenance is installed
 }
@@ -149,7 +149,7 @@ func (f *controllerFlags) newStage(ctx context.Context, facts nodeFacts, lease s
 	if err != nil {
 		return nil, err
 	}
-	s := &stage{f: f, facts: facts, management: mgr, worker: mgr, world: rehearsal.NewWorld(mgr.GetScheme(), clock.RealClock{})}
+	s := &stage{f: f, facts: facts, management: mgr, worker: mgr, world: dryrun.NewWorld(mgr.GetScheme(), clock.RealClock{})}
 	s.onManagement = s.world.View("management", mgr.GetClient(), mgr.GetAPIReader(), trimmed)
 	s.onWorker = s.onManagement
 	if facts.worker != facts.management {
@@ -230,9 +230,9 @@ func (s *stage) rollouts() *rollout.Reconciler {
 }
 
 // rehearsal is one, of controllers that remember nothing of the one before.
-func (s *stage) rehearsal() *rehearsal.Rehearsal {
+func (s *stage) rehearsal() *dryrun.Rehearsal {
 	s.world.Reset()
-	r := &rehearsal.Rehearsal{
+	r := &dryrun.Rehearsal{
 		World: s.world, Management: s.onManagement, Worker: s.onWorker, Namespace: s.f.namespace, Shard: s.f.shard.Shard,
 		Keeper:  &profilesource.Keeper{Client: s.onManagement, Recorder: s.world, Namespace: s.f.namespace, Disabled: s.f.disableDefaultOSPs},
 		Sources: s.sources, Rollouts: s.rollouts(),
@@ -255,8 +255,8 @@ func (s *stage) rehearsal() *rehearsal.Rehearsal {
 }
 
 // perform fills the caches, rehearses once, and ends.
-func (s *stage) perform(ctx context.Context) (*rehearsal.Report, error) {
-	var report *rehearsal.Report
+func (s *stage) perform(ctx context.Context) (*dryrun.Report, error) {
+	var report *dryrun.Report
 	all, ctx := errgroup.WithContext(ctx)
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

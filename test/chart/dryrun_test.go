@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/rehearsal"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/dryrun"
 	"github.com/osm-gitops/osm-gitops/test/rights"
 )
 
@@ -51,7 +51,7 @@ func TestDryRunOfTwoClusters(t *testing.T) {
 	dry := exec.CommandContext(t.Context(), program, append([]string{"controller", "--dry-run", "--output=json", "--namespace=kube-system", "--cache-dir", t.TempDir()}, clusters...)...)
 	var out, errs bytes.Buffer
 	dry.Stdout, dry.Stderr = &out, &errs
-	var report rehearsal.Report
+	var report dryrun.Report
 	if err := dry.Run(); err != nil {
 		t.Fatalf("the dry run: %v\n%s%s", err, errs.String(), out.String())
 	}

@@ -16,7 +16,7 @@ import (
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/rehearsal"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/dryrun"
 )
 
 // A control plane that the reference serves, with 50 pools, is taken over and handed
@@ -40,7 +40,7 @@ func TestMigration(t *testing.T) {
 	}
 	for _, p := range foreseen.Pools {
 		for _, d := range p.Documents {
-			if d.Change != rehearsal.DocumentKept || d.Meaning != rehearsal.MeansSame {
+			if d.Change != dryrun.DocumentKept || d.Meaning != dryrun.MeansSame {
 				t.Errorf("pool %s: the %s document would be %s, means %s, differs in %q", p.Name, d.Stage, d.Change, d.Meaning, d.Differs)
 			}
 		}
@@ -93,7 +93,7 @@ func TestDryRun(t *testing.T) {
 	if flag := "--cloud-provider-references=kube-system/etcd-backup"; !slices.Equal(foreseen.References, []string{"kube-system/etcd-backup"}) || !strings.Contains(foreseen.Text(), "give the controller "+flag) {
 		t.Errorf("the references that have to be allowed are %q in\n%s", foreseen.References, foreseen.Text())
 	}
-	if i := slices.IndexFunc(foreseen.Sources, func(s rehearsal.Source) bool { return s.Name == namespace+"/osps" }); i < 0 || foreseen.Sources[i].Ready || !strings.Contains(foreseen.Sources[i].Message, "profiles/broken.yaml:") {
+	if i := slices.IndexFunc(foreseen.Sources, func(s dryrun.Source) bool { return s.Name == namespace+"/osps" }); i < 0 || foreseen.Sources[i].Ready || !strings.Contains(foreseen.Sources[i].Message, "profiles/broken.yaml:") {
 		t.Errorf("of the sources is foreseen %+v", foreseen.Sources)
 	}
 	mark := s.auditSize()
@@ -107,7 +107,7 @@ func TestDryRun(t *testing.T) {
 }
 
 // takeOver starts the controller, which does what was foreseen, and no more.
-func (l *legacy) takeOver(t *testing.T, foreseen *rehearsal.Report) {
+func (l *legacy) takeOver(t *testing.T, foreseen *dryrun.Report) {
 	t.Helper()
 	s := l.s
 	mark := s.auditSize()
@@ -181,7 +181,7 @@ func (l *legacy) handBack(t *testing.T) {
 
 // dryRun runs the program with the rights of deploy/dry-run.yaml, sees to it that it
 // writes nothing and tells no secret (security.md 15), and returns what it says.
-func (s *system) dryRun(t *testing.T) *rehearsal.Report {
+func (s *system) dryRun(t *testing.T) *dryrun.Report {
 	t.Helper()
 	s.noError(s.cluster.Apply(t.Context(), repoPath("deploy/dry-run.yaml")))
 	identity := s.kubeconfigOf(namespace, "osm-gitops-dry-run")
@@ -190,7 +190,7 @@ func (s *system) dryRun(t *testing.T) *rehearsal.Report {
 	if wrote := s.attemptsSince(mark, "osm-gitops-dry-run"); len(wrote) > 0 {
 		t.Errorf("the dry run wrote %q", wrote)
 	}
-	var report rehearsal.Report
+	var report dryrun.Report
 	if err := json.Unmarshal([]byte(out), &report); err != nil {
 		t.Fatalf("status %d, %v\n%s", status, err, errs)
 	}
@@ -211,10 +211,10 @@ func (s *system) dryRun(t *testing.T) *rehearsal.Report {
 
 // requests are the writes of a report as the API server would log them: by verb and path,
 // where a creation names no object, each once with the number of them.
-func requests(t *testing.T, r *rehearsal.Report) map[string]int {
+func requests(t *testing.T, r *dryrun.Report) map[string]int {
 	t.Helper()
 	out := map[string]int{}
-	add := func(writes []rehearsal.Write) {
+	add := func(writes []dryrun.Write) {
 		for _, w := range writes {
 			plural := map[string]string{
 				"Secret": "api/v1/secrets", "ConfigMap": "api/v1/configmaps", "ServiceAccount": "api/v1/serviceaccounts", "Node": "api/v1/nodes",

@@ -16,7 +16,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/doctor"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/rehearsal"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/dryrun"
 )
 
 // Settings with which a fleet works do not stop it. What can hardly do what was meant is
@@ -54,7 +54,7 @@ func TestDoubtfulSettings(t *testing.T) {
 	}
 	_, out, errs = s.runs(s.args(s.cluster.Kubeconfig, append(slices.Clone(flags), "--dry-run", "-o", "json")...)...)
 	printed.WriteString(out + errs)
-	var report rehearsal.Report
+	var report dryrun.Report
 	if err := json.Unmarshal([]byte(out), &report); err != nil || len(report.Settings) != len(want)+1 {
 		t.Errorf("the dry run has %v, %v", report.Settings, err)
 	}

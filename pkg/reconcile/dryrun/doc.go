@@ -1,4 +1,4 @@
-// Package rehearsal lets the controllers of the other packages run against a cluster
+// Package dryrun lets the controllers of the other packages run against a cluster
 // that is read and never written: what they write is kept in memory, and what they read
 // is the cluster with that on top. So it knows what the controller would do, from the
 // controller itself.
@@ -9,4 +9,4 @@
 //
 // Start with Rehearsal in rehearsal.go: world.go has the cluster, report.go what comes of
 // it, observer.go what says it on ProfileSources.
-package rehearsal
+package dryrun

@@ -1,4 +1,4 @@
-package rehearsal
+package dryrun
 
 import (
 	"encoding/json"
