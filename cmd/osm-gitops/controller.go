@@ -36,7 +36,6 @@ import (
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/doctor"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/admission"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/appliers"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/auditlog"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
@@ -44,6 +43,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/profilesource"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/recorder"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/webhook"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 	shipped "github.com/osm-gitops/osm-gitops/profiles"
@@ -295,7 +295,7 @@ type nodeFacts struct {
 	registry           cache.Cache // nil without credentials of registries
 	flux               *profilesource.Flux
 	appliers           *appliers.Noter
-	webhooks           *admission.Certificates   // nil without any of our own
+	webhooks           *webhook.Certificates     // nil without any of our own
 	sources            *profilesource.Reconciler // to tell of the pools of a worker cluster apart
 	mirrors            *source.Mirrors
 

@@ -12,7 +12,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/admission"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/webhook"
 )
 
 // admissionFlags are about the admission webhooks.
@@ -54,7 +54,7 @@ func (a *admissionFlags) validate(f *controllerFlags, bad func(flag, format stri
 		}
 		return
 	}
-	_, port, err := admission.SplitAddress(a.address)
+	_, port, err := webhook.SplitAddress(a.address)
 	if err != nil {
 		bad("webhook-address", "%w", err)
 		return
@@ -81,7 +81,7 @@ func parseNames(list string) ([]string, error) {
 
 // addAdmission adds the admission webhooks. pools knows which profiles there are. The
 // certificates are nil where there is nothing to tell an API server.
-func addAdmission(mgr ctrl.Manager, f *controllerFlags, pools admission.Pools, facts nodeFacts) (*admission.Certificates, error) {
+func addAdmission(mgr ctrl.Manager, f *controllerFlags, pools webhook.Pools, facts nodeFacts) (*webhook.Certificates, error) {
 	a := f.admission
 	if a.off() {
 		return nil, nil
@@ -89,10 +89,10 @@ func addAdmission(mgr ctrl.Manager, f *controllerFlags, pools admission.Pools, f
 	if a.service.Name == "" {
 		a.service = types.NamespacedName{Namespace: f.namespace, Name: api.WebhookServiceName}
 	}
-	certificates, err := admission.Setup(mgr, admission.Options{
+	certificates, err := webhook.Setup(mgr, webhook.Options{
 		Address: a.address, ClientCAFile: a.clientCAFile, CertDir: a.certDir,
 		Namespace: f.namespace, Service: a.service, Hosts: a.hosts, Clock: clock.RealClock{}, Metrics: facts.metrics,
-	}, admission.Handlers{Pools: pools, Checker: facts.engine, DenyUnknownProfiles: a.denyUnknown})
+	}, webhook.Handlers{Pools: pools, Checker: facts.engine, DenyUnknownProfiles: a.denyUnknown})
 	if err != nil {
 		return nil, fmt.Errorf("setting up --webhook-address: %w", err)
 	}

@@ -42,7 +42,7 @@ var usedElsewhere = map[string]string{
 	"patch roles.rbac.authorization.k8s.io":          "rights that somebody changed: pkg/reconcile/pools, TestAccessIsPutBack",
 	"patch rolebindings.rbac.authorization.k8s.io":   "rights that somebody changed: pkg/reconcile/pools, TestAccessIsPutBack",
 	"update configmaps osm-gitops-snapshot":          "--publish-snapshot: pkg/reconcile/fleet, TestPublish",
-	"update secrets osm-gitops-webhook-cert":         "certificates that end: pkg/reconcile/admission, TestRenewal",
+	"update secrets osm-gitops-webhook-cert":         "certificates that end: pkg/reconcile/webhook, TestRenewal",
 	// Whether it happens in a test depends on how long the test takes.
 	"patch events.events.k8s.io": "an event that happens again within six minutes: k8s.io/client-go/tools/events",
 	// Each kind of Flux's needs the same; tests have a GitRepository.

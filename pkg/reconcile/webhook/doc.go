@@ -1,4 +1,4 @@
-// Package admission is what the API server asks before it takes an object: the
+// Package webhook is what the API server asks before it takes an object: the
 // webhooks of contract section 10 on the contract's paths, in the controller's own
 // process, and the certificates that they are served with.
 //
@@ -19,4 +19,4 @@
 //
 // Start with Setup in setup.go; pki.go decides, without a cluster or a clock,
 // which certificates are due.
-package admission
+package webhook
