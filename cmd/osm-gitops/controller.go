@@ -36,10 +36,10 @@ import (
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/doctor"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/appliers"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/auditlog"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/ownership"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/profilesource"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/recorder"
@@ -294,7 +294,7 @@ type nodeFacts struct {
 	settings           render.Settings
 	registry           cache.Cache // nil without credentials of registries
 	flux               *profilesource.Flux
-	appliers           *appliers.Noter
+	appliers           *ownership.Noter
 	webhooks           *webhook.Certificates     // nil without any of our own
 	sources            *profilesource.Reconciler // to tell of the pools of a worker cluster apart
 	mirrors            *source.Mirrors
@@ -311,7 +311,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, f *controllerFlags, f
 	sources := f.profileReconciler(facts)
 	sources.Client, sources.Live, sources.Git = mgr.GetClient(), mgr.GetAPIReader(), mirrors
 	sources.Recorder = recorder.DistinctRecorder{EventRecorder: mgr.GetEventRecorder(api.FieldManager)}
-	facts.appliers = &appliers.Noter{
+	facts.appliers = &ownership.Noter{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: sources.Recorder, ArgoNamespace: f.argoNamespace, Clock: clock.RealClock{},
 	}
 	if facts.journal != nil {

@@ -20,9 +20,9 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/appliers"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/dryrun"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/ownership"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/profilesource"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/rollout"
@@ -242,7 +242,7 @@ func (s *stage) rehearsal() *dryrun.Rehearsal {
 	machines.Management = pools.Cluster{Client: s.onManagement, Live: s.onManagement.Live}
 	machines.Worker = pools.Cluster{Client: s.onWorker, Live: s.onWorker.Live}
 	machines.ClusterInfo, machines.Registry, machines.Recorder = s.onWorker.Live, s.onManagement.Live, s.world
-	machines.Appliers = &appliers.Noter{Live: s.management.GetAPIReader(), ArgoNamespace: s.f.argoNamespace, Clock: clock.RealClock{}}
+	machines.Appliers = &ownership.Noter{Live: s.management.GetAPIReader(), ArgoNamespace: s.f.argoNamespace, Clock: clock.RealClock{}}
 	r.Pools, r.Unallowed, r.Settings = machines, machines.Unallowed, machines.NodeSettings
 	if s.nodes {
 		provenance := s.f.nodeReconciler(s.facts)

@@ -23,8 +23,8 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/appliers"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/ownership"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/shard"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
@@ -36,7 +36,7 @@ type Renderer interface {
 
 // Appliers finds out who applied a profile. *appliers.Noter is one.
 type Appliers interface {
-	Of(ctx context.Context, osp *osm.OperatingSystemProfile) (appliers.Found, error)
+	Of(ctx context.Context, osp *osm.OperatingSystemProfile) (ownership.Found, error)
 }
 
 // Cluster is how a cluster is read and written.

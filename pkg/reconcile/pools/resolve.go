@@ -18,7 +18,7 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/appliers"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/ownership"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/wishes"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
@@ -137,11 +137,11 @@ func (r *Reconciler) profileByHand(ctx context.Context, want wishes.Request, osp
 		return p, nil
 	}
 	found, err := r.Appliers.Of(ctx, osp)
-	var both *appliers.TwoError
+	var both *ownership.TwoError
 	switch {
 	case errors.As(err, &both):
 		return render.Profile{}, &refusedError{reason: api.EventTwoAppliers, err: both}
-	case errors.Is(err, appliers.ErrRaced):
+	case errors.Is(err, ownership.ErrRaced):
 		return render.Profile{}, fmt.Errorf("%w: %w", errRaced, err)
 	case err != nil:
 		return render.Profile{}, err

@@ -31,10 +31,10 @@ import (
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/journal"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/appliers"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/forge"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/ownership"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/shard"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
@@ -444,7 +444,7 @@ func (r *Reconciler) ensure(ctx context.Context, l look, v profile.Version) (mad
 		return false, "", &conflictError{fmt.Errorf("%s: OperatingSystemProfile %s exists with other content (digest %s%s, not %s%s): give the profile a new version, or delete the object if nothing uses it",
 			cmp.Or(v.CurrentPath, v.Path), key, got, ofCommit(have.Annotations[api.AnnotationCommit]), v.Digest, ofCommit(string(v.Commit)))}
 	}
-	if by := appliers.Marks(&have, r.ArgoNamespace); len(by) > 0 {
+	if by := ownership.Marks(&have, r.ArgoNamespace); len(by) > 0 {
 		return false, "", &conflictError{fmt.Errorf("%s: OperatingSystemProfile %s is applied by %s as well as by ProfileSource %q, and would go with it: take it out of what that applies",
 			cmp.Or(v.CurrentPath, v.Path), key, by[0], l.source.Name)}
 	}

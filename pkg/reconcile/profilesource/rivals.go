@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/appliers"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/ownership"
 )
 
 // rivals tells of profiles that this source offers and that Flux or Argo CD applies as an
@@ -29,7 +29,7 @@ func (r *Reconciler) rivals(ctx context.Context, namespace string, want wanted) 
 		if err != nil {
 			return nil, fmt.Errorf("reading OperatingSystemProfile %s: %w", key, err)
 		}
-		for _, by := range appliers.Marks(&osp, r.ArgoNamespace) {
+		for _, by := range ownership.Marks(&osp, r.ArgoNamespace) {
 			out = append(out, fmt.Sprintf("%s applies OperatingSystemProfile %s, of which pools have this source's version instead: take it out of one of the two", by, key))
 		}
 	}

@@ -1,4 +1,4 @@
-package appliers
+package ownership
 
 import (
 	"strings"
