@@ -12,8 +12,8 @@ import (
 
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/alerts"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/forge"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/hooks"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/profilesource"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/receiver"
 )
 
 // pushFlags are about what comes from Git hosts and what goes to them and to Flux.
@@ -24,7 +24,7 @@ type pushFlags struct {
 }
 
 func (p *pushFlags) bind(fs *pflag.FlagSet) {
-	fs.StringVar(&p.hooksAddress, "hooks-address", "", "address at which Git hosts are listened to for pushes, such as :9292, at the path "+hooks.Path+"; empty or 0: nowhere")
+	fs.StringVar(&p.hooksAddress, "hooks-address", "", "address at which Git hosts are listened to for pushes, such as :9292, at the path "+receiver.Path+"; empty or 0: nowhere")
 	fs.StringVar(&p.hooksCert, "hooks-cert-file", "", "PEM file with the certificate of --hooks-address, read again when it changes; empty: plain http, for a proxy in front that has TLS")
 	fs.StringVar(&p.hooksKey, "hooks-key-file", "", "PEM file with the key of --hooks-cert-file")
 	fs.StringVar(&p.eventsAddress, "events-addr", "", "URL of Flux's notification-controller, such as http://notification-controller.flux-system.svc.cluster.local./; empty: events go to the API server only")
@@ -82,7 +82,7 @@ func addPush(mgr ctrl.Manager, f *controllerFlags, sources *profilesource.Reconc
 	if f.push.off() {
 		return nil
 	}
-	err := mgr.Add(&hooks.Listener{
+	err := mgr.Add(&receiver.Listener{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: sources.Recorder,
 		Namespace: f.namespace, Address: f.push.hooksAddress,
 		CertFile: f.push.hooksCert, KeyFile: f.push.hooksKey,

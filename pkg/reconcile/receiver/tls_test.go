@@ -1,4 +1,4 @@
-package hooks
+package receiver
 
 import (
 	"crypto/ecdsa"
