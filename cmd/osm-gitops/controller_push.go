@@ -11,7 +11,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/alerts"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/forge"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/commitstatus"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/profilesource"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/receiver"
 )
@@ -71,7 +71,7 @@ func addPush(mgr ctrl.Manager, f *controllerFlags, sources *profilesource.Reconc
 		}
 		sources.Recorder = alerts.Recorder{EventRecorder: sources.Recorder, Sender: sender, Instance: instance}
 	}
-	statuses := &forge.Statuses{
+	statuses := &commitstatus.Statuses{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: sources.Recorder, Remote: sources.Remote,
 		Cluster: f.push.clusterName, AllowedCIDRs: f.gitAllowedCIDRs, AllowInsecure: f.allowInsecureGit,
 	}

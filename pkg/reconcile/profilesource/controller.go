@@ -31,7 +31,7 @@ import (
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/journal"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/forge"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/commitstatus"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/ownership"
@@ -47,7 +47,7 @@ type Fetcher interface {
 // A Reporter is told what each look at a source came to, and returns at once.
 // *forge.Statuses is one.
 type Reporter interface {
-	Looked(l forge.Look)
+	Looked(l commitstatus.Look)
 }
 
 // A Journal keeps facts for auditors. *auditlog.Journal is one.

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/forge"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/commitstatus"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
@@ -77,7 +77,7 @@ func (r *Reconciler) report(ctx context.Context, ps *api.ProfileSource, out outc
 	r.measure(ps)
 	r.events(before, ps, out, err)
 	if refused := refusal(err); r.Statuses != nil && (err == nil || refused != nil) {
-		r.Statuses.Looked(forge.Look{Source: ps, Revision: out.revision, Changed: newlyCurrent(before, ps), Problems: out.refused, Refused: refused})
+		r.Statuses.Looked(commitstatus.Look{Source: ps, Revision: out.revision, Changed: newlyCurrent(before, ps), Problems: out.refused, Refused: refused})
 	}
 	var spec *specError
 	if errors.As(err, &spec) && spec.reason != api.ReasonAccessDenied {

@@ -24,7 +24,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/forge"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/commitstatus"
 )
 
 // statusHost is a Git host's API: it takes statuses, and gives out an app's tokens.
@@ -135,7 +135,7 @@ func (f *following) reports(provider string, hook map[string]string) {
 	f.make("hook", hook)
 	f.ps.Spec.Webhook = &api.Webhook{Provider: provider, SecretRef: meta.LocalObjectReference{Name: "hook"}}
 	f.do(f.client.Update(f.t.Context(), f.ps))
-	statuses := &forge.Statuses{
+	statuses := &commitstatus.Statuses{
 		Client: f.client, Live: f.client, Recorder: f.recorder, Remote: f.r.Remote,
 		AllowInsecure: true, AllowedCIDRs: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
 	}
@@ -248,7 +248,7 @@ func TestStatusesThroughTheProxy(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: f.ps.Namespace, Name: "proxy"},
 		StringData: map[string]string{"address": proxy, "username": "robot", "password": proxyPassword + "-old"},
 	}))
-	f.r.Statuses.Looked(forge.Look{Source: f.ps, Revision: "main@sha1:" + strings.Repeat("b", 40)})
+	f.r.Statuses.Looked(commitstatus.Look{Source: f.ps, Revision: "main@sha1:" + strings.Repeat("b", 40)})
 	var said string
 	for deadline := time.Now().Add(30 * time.Second); !strings.Contains(said, "CommitStatusRefused") && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		said += f.told()
