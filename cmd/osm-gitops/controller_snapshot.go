@@ -7,7 +7,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	ctrlcluster "sigs.k8s.io/controller-runtime/pkg/cluster"
 
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/fleet"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/publish"
 )
 
 // addSnapshot adds what publishes the snapshot of pools to the manager of the worker
@@ -16,8 +16,8 @@ func addSnapshot(management ctrlcluster.Cluster, mgr ctrl.Manager, f *controller
 	if !f.publishSnapshot {
 		return nil
 	}
-	err := mgr.Add(&fleet.Publisher{
-		Reader: fleet.Reader{
+	err := mgr.Add(&publish.Publisher{
+		Reader: publish.Reader{
 			Management: management.GetClient(), Worker: mgr.GetClient(), Settings: management.GetAPIReader(), Namespace: f.namespace,
 		},
 		Live: management.GetAPIReader(), Writer: management.GetClient(), Clock: clock.RealClock{},

@@ -23,7 +23,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/impact"
 	"github.com/osm-gitops/osm-gitops/pkg/lint/config"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/fleet"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/publish"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
@@ -53,7 +53,7 @@ func (f *clusterFlags) read(ctx context.Context) (impact.Fleet, error) {
 	if err != nil {
 		return impact.Fleet{}, err
 	}
-	return fleet.Reader{Management: clusters.Management, Worker: clusters.Worker, Settings: clusters.Management, Namespace: f.namespace}.Read(ctx)
+	return publish.Reader{Management: clusters.Management, Worker: clusters.Worker, Settings: clusters.Management, Namespace: f.namespace}.Read(ctx)
 }
 
 func (f *poolFlags) bind(fs *pflag.FlagSet) {

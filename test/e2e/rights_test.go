@@ -41,7 +41,7 @@ var usedElsewhere = map[string]string{
 	"delete nodeprovenances.gitops.k8c.io":           "--provenance-retention: pkg/reconcile/nodes, TestRetention",
 	"patch roles.rbac.authorization.k8s.io":          "rights that somebody changed: pkg/reconcile/pools, TestAccessIsPutBack",
 	"patch rolebindings.rbac.authorization.k8s.io":   "rights that somebody changed: pkg/reconcile/pools, TestAccessIsPutBack",
-	"update configmaps osm-gitops-snapshot":          "--publish-snapshot: pkg/reconcile/fleet, TestPublish",
+	"update configmaps osm-gitops-snapshot":          "--publish-snapshot: pkg/reconcile/publish, TestPublish",
 	"update secrets osm-gitops-webhook-cert":         "certificates that end: pkg/reconcile/webhook, TestRenewal",
 	// Whether it happens in a test depends on how long the test takes.
 	"patch events.events.k8s.io": "an event that happens again within six minutes: k8s.io/client-go/tools/events",

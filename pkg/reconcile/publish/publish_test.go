@@ -1,4 +1,4 @@
-package fleet
+package publish
 
 import (
 	"bytes"
