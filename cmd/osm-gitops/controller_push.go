@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/pflag"
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/alerts"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/commitstatus"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notify"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/profilesource"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/receiver"
 )
@@ -65,11 +65,11 @@ func addPush(mgr ctrl.Manager, f *controllerFlags, sources *profilesource.Reconc
 		if err != nil {
 			return fmt.Errorf("finding this machine's name: %w", err)
 		}
-		sender := alerts.NewSender(f.push.eventsAddress)
+		sender := notify.NewSender(f.push.eventsAddress)
 		if err := mgr.Add(sender); err != nil {
 			return fmt.Errorf("setting up --events-addr: %w", err)
 		}
-		sources.Recorder = alerts.Recorder{EventRecorder: sources.Recorder, Sender: sender, Instance: instance}
+		sources.Recorder = notify.Recorder{EventRecorder: sources.Recorder, Sender: sender, Instance: instance}
 	}
 	statuses := &commitstatus.Statuses{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: sources.Recorder, Remote: sources.Remote,
