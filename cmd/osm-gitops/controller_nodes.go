@@ -14,7 +14,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/recorder"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notify"
 )
 
 // installedPoll is the time between two looks whether the kind NodeProvenance has come.
@@ -27,7 +27,7 @@ func addNodes(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Mana
 	provenance := f.nodeReconciler(facts)
 	provenance.Management = nodes.Cluster{Client: management.GetClient(), Live: management.GetAPIReader()}
 	provenance.Worker = nodes.Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}
-	provenance.Recorder = recorder.DistinctRecorder{EventRecorder: mgr.GetEventRecorder(api.FieldManager)}
+	provenance.Recorder = notify.DistinctRecorder{EventRecorder: mgr.GetEventRecorder(api.FieldManager)}
 	if facts.journal != nil {
 		provenance.Journal = facts.journal
 	}

@@ -8,7 +8,7 @@ import (
 	ctrlcluster "sigs.k8s.io/controller-runtime/pkg/cluster"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/recorder"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notify"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/rollout"
 )
 
@@ -18,8 +18,8 @@ func addRollouts(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.M
 	rollouts := &rollout.Reconciler{
 		Management:     management.GetClient(),
 		Worker:         mgr.GetClient(),
-		Recorder:       recorder.DistinctRecorder{EventRecorder: mgr.GetEventRecorder(api.FieldManager)},
-		SourceRecorder: recorder.DistinctRecorder{EventRecorder: management.GetEventRecorder(api.FieldManager)},
+		Recorder:       notify.DistinctRecorder{EventRecorder: mgr.GetEventRecorder(api.FieldManager)},
+		SourceRecorder: notify.DistinctRecorder{EventRecorder: management.GetEventRecorder(api.FieldManager)},
 		Clock:          clock.RealClock{},
 		Namespace:      f.namespace,
 		Shard:          f.shard.Shard,

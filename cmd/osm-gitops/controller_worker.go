@@ -23,8 +23,8 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notify"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/recorder"
 )
 
 // workerLeaseName is the contract's (section 9.8), as leaseName is. Its namespace
@@ -70,7 +70,7 @@ func addPools(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Mana
 	machines.Management = pools.Cluster{Client: management.GetClient(), Live: management.GetAPIReader()}
 	machines.Worker = pools.Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}
 	machines.ClusterInfo = clusterInfo
-	machines.Recorder = recorder.DistinctRecorder{EventRecorder: mgr.GetEventRecorder(api.FieldManager)}
+	machines.Recorder = notify.DistinctRecorder{EventRecorder: mgr.GetEventRecorder(api.FieldManager)}
 	machines.Engine = metrics.Renderer{Engine: facts.engine, Clock: clock.RealClock{}, Metrics: facts.metrics}
 	if facts.journal != nil {
 		machines.Journal = facts.journal
