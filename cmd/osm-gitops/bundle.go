@@ -13,7 +13,7 @@ import (
 
 	"github.com/osm-gitops/osm-gitops/pkg/impact"
 	"github.com/osm-gitops/osm-gitops/pkg/lint/downloads"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
@@ -119,7 +119,7 @@ func runBundle(ctx context.Context, flags bundleFlags, stdin io.Reader, stdout, 
 		}
 		shown := text.String()
 		if flags.output != "json" { // which is data, and escapes control characters
-			shown = notes.Printable(shown)
+			shown = redact.Printable(shown)
 		}
 		if _, err := io.WriteString(stdout, shown); err != nil {
 			return fmt.Errorf("writing the list: %w", err)

@@ -11,7 +11,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/lint/config"
 	"github.com/osm-gitops/osm-gitops/pkg/lint/rulebook"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
@@ -130,7 +130,7 @@ func poolsByProfile(ctx context.Context, folder string, stderr io.Writer) (map[s
 	out := map[string][]string{}
 	for _, p := range read.Pools {
 		name := p.Annotations[api.AnnotationOSP]
-		out[name] = append(out[name], notes.Clean(p.Name()))
+		out[name] = append(out[name], redact.Clean(p.Name()))
 	}
 	return out, nil
 }

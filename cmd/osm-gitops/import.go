@@ -23,7 +23,7 @@ import (
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/migrate/importer"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+	"github.com/osm-gitops/osm-gitops/pkg/redact"
 )
 
 // importFlags are the flags of `osm-gitops import`.
@@ -258,7 +258,7 @@ func printServed(w io.Writer, r importer.Report, form string) error {
 	for _, o := range r.Profiles {
 		sources[o.Source] = true
 	}
-	_, err := fmt.Fprintln(w, notes.Printable(fmt.Sprintf("all %d profiles come from ProfileSources (%s): there is nothing to import, and nothing was written",
+	_, err := fmt.Fprintln(w, redact.Printable(fmt.Sprintf("all %d profiles come from ProfileSources (%s): there is nothing to import, and nothing was written",
 		len(r.Profiles), strings.Join(slices.Sorted(maps.Keys(sources)), ", "))))
 	return err
 }
@@ -302,7 +302,7 @@ func printImport(w io.Writer, r importer.Report, form string) error {
 		fmt.Fprintf(&b, "  %s\n", note)
 	}
 	// Objects of a cluster may hold what does something to a terminal (security.md 28).
-	_, err := io.WriteString(w, notes.Printable(b.String()))
+	_, err := io.WriteString(w, redact.Printable(b.String()))
 	return err
 }
 

@@ -18,7 +18,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/runnerlog"
 )
 
@@ -103,8 +103,8 @@ const maxLine = 8 << 10 // 8 KiB
 // tell prints an error. It may quote what a stranger committed, or what his server
 // said: nothing of that does something to the terminal (security.md 28).
 func tell(stderr io.Writer, kind string, err error) {
-	for line := range strings.SplitSeq(strings.TrimSpace(notes.Printable(err.Error())), "\n") {
-		fmt.Fprintf(stderr, "osm-gitops: %s%s\n", kind, notes.Shorten(line, maxLine))
+	for line := range strings.SplitSeq(strings.TrimSpace(redact.Printable(err.Error())), "\n") {
+		fmt.Fprintf(stderr, "osm-gitops: %s%s\n", kind, redact.Shorten(line, maxLine))
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/pkg/runnerlog"
 )
@@ -224,7 +224,7 @@ func printDifference(w io.Writer, made profile.Rebased, onto api.ProfileOverlayB
 	if _, rest, ok := bytes.Cut(text, []byte("\n")); ok { // a line that repeats both names
 		text = rest
 	}
-	_, err = io.WriteString(w, notes.Printable(string(text)))
+	_, err = io.WriteString(w, redact.Printable(string(text)))
 	return err
 }
 

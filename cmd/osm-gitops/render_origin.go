@@ -14,7 +14,7 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
@@ -152,7 +152,7 @@ func (o origin) chosen(ctx context.Context, snap *source.Snapshot, c choice) (re
 		Spec: doc.Spec, Digest: doc.Digest, Object: c.object(v.Name, v.Version, v.Digest), SelectedBy: string(v.SelectedBy),
 		Provenance: render.Provenance{
 			Profile: v.Name, Version: v.Version, Commit: string(v.Commit), Change: string(author.Commit),
-			Repository: notes.Clean(snap.Repository), Path: notes.Clean(v.Path),
+			Repository: redact.Clean(snap.Repository), Path: redact.Clean(v.Path),
 		},
 		File: v.CurrentPath, Lines: doc.Line, FileOf: doc.FileOf,
 	}, nil

@@ -9,7 +9,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/trace"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
@@ -26,7 +26,7 @@ func traceText(t *tracing) string {
 	poolLines(&b, t.Pools)
 	bornLines(&b, t.Born)
 	diffLines(&b, t.Diff)
-	return notes.Printable(b.String()) // security.md 28
+	return redact.Printable(b.String()) // security.md 28
 }
 
 // field prints what has a name; nothing where it is empty.

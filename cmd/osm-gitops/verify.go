@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/verify"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/pkg/runnerlog"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
@@ -166,7 +166,7 @@ func runVerify(ctx context.Context, f verifyFlags, args []string, stdout io.Writ
 	case report.OtherEngine():
 		v, _ := buildVersion()
 		return &statusError{exitOtherRelease, fmt.Errorf("%s: the record was made by engine %q, and this release, %s, has engine %q: take one whose osm-gitops version says %q; docs/verify.md names those of each engine",
-			report.Subject, notes.Clean(report.Engine), v, render.EngineVersion, "engine "+notes.Clean(report.Engine))}
+			report.Subject, redact.Clean(report.Engine), v, render.EngineVersion, "engine "+redact.Clean(report.Engine))}
 	}
 	return fmt.Errorf("%s: %s", report.Subject, report.Verdict)
 }

@@ -11,8 +11,8 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/wishes"
+	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
@@ -47,8 +47,8 @@ func Compare(ctx context.Context, c Comparison) (*Report, error) {
 	refused := append(refusedFiles(after.own.cat), claimed(after.own.cat, &c.Fleet)...)
 	slices.SortStableFunc(refused, func(a, b Refused) int { return cmp.Compare(a.Path, b.Path) })
 	r := &Report{
-		Base:     Revision{Name: notes.Clean(c.BaseName), Commit: string(c.Base.Head)},
-		Head:     Revision{Name: notes.Clean(c.HeadName), Commit: string(c.Head.Head)},
+		Base:     Revision{Name: redact.Clean(c.BaseName), Commit: string(c.Base.Head)},
+		Head:     Revision{Name: redact.Clean(c.HeadName), Commit: string(c.Head.Head)},
 		Profiles: profileChanges(before.own.cat, after.own.cat), Refused: refused, Pools: len(results),
 		Notes: append(unraised(before.own.cat, after.own.cat), collisions(before.own.cat, after.own.cat, &c.Fleet)...),
 	}
@@ -97,7 +97,7 @@ func profileChanges(was, is *profile.Catalogue) []ProfileChange {
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		from, had := before[name]
 		to, has := after[name]
-		p := ProfileChange{Name: name, Change: ProfileUpdated, From: from.Version, To: to.Version, Path: notes.Clean(cmp.Or(to.CurrentPath, from.CurrentPath))}
+		p := ProfileChange{Name: name, Change: ProfileUpdated, From: from.Version, To: to.Version, Path: redact.Clean(cmp.Or(to.CurrentPath, from.CurrentPath))}
 		known := func(v profile.Version) bool { return v.Version == to.Version && v.Digest == to.Digest }
 		switch {
 		case had && has && from.Version == to.Version && from.Digest == to.Digest:
@@ -126,7 +126,7 @@ func refusedFiles(cat *profile.Catalogue) []Refused {
 	out := []Refused{}
 	for _, r := range cat.Refused {
 		out = append(out, Refused{
-			Path: notes.Clean(r.Path), Line: r.Line, Field: notes.Clean(r.Field), Profile: notes.Clean(r.Profile), Version: notes.Clean(r.Version),
+			Path: redact.Clean(r.Path), Line: r.Line, Field: redact.Clean(r.Field), Profile: redact.Clean(r.Profile), Version: redact.Clean(r.Version),
 			Message: message(r.Err.Error()),
 		})
 	}
@@ -139,8 +139,8 @@ func claimed(is *profile.Catalogue, fleet *Fleet) []Refused {
 	for _, v := range is.Current {
 		if other := fleet.claimedBy(v.Name); other != "" {
 			out = append(out, Refused{
-				Path: notes.Clean(v.CurrentPath), Profile: notes.Clean(v.Name), Version: notes.Clean(v.Version),
-				Message: fmt.Sprintf("profile %s is already offered by ProfileSource %s: remove it from one of the two sources", notes.Clean(v.Name), notes.Clean(other)),
+				Path: redact.Clean(v.CurrentPath), Profile: redact.Clean(v.Name), Version: redact.Clean(v.Version),
+				Message: fmt.Sprintf("profile %s is already offered by ProfileSource %s: remove it from one of the two sources", redact.Clean(v.Name), redact.Clean(other)),
 			})
 		}
 	}
@@ -155,7 +155,7 @@ func unraised(was, is *profile.Catalogue) []string {
 		written, _, edited := strings.Cut(v.Version, dirty)
 		used := slices.ContainsFunc(was.History[v.Name], func(h profile.Version) bool { return h.Version == written && h.Digest != v.Digest })
 		if edited && used {
-			out = append(out, fmt.Sprintf("profile %s is edited, and its version is still %s: once it is committed it is refused; raise spec.version in %s", notes.Clean(v.Name), written, notes.Clean(v.CurrentPath)))
+			out = append(out, fmt.Sprintf("profile %s is edited, and its version is still %s: once it is committed it is refused; raise spec.version in %s", redact.Clean(v.Name), written, redact.Clean(v.CurrentPath)))
 		}
 	}
 	return out
@@ -167,16 +167,16 @@ func collisions(was, is *profile.Catalogue, fleet *Fleet) []string {
 	for _, v := range is.Current {
 		others := fleet.offeredBy(v.Name)
 		had := slices.ContainsFunc(was.Current, func(w profile.Version) bool { return w.Name == v.Name })
-		name, sources := notes.Clean(v.Name), notes.Clean(strings.Join(others, ", "))
+		name, sources := redact.Clean(v.Name), redact.Clean(strings.Join(others, ", "))
 		switch {
 		case fleet.claimedBy(v.Name) != "": // which is refused, and told
 		case len(others) > 1 || len(others) == 1 && fleet.Own != "":
 			if fleet.Own != "" {
-				sources += ", " + notes.Clean(fleet.Own)
+				sources += ", " + redact.Clean(fleet.Own)
 			}
 			out = append(out, fmt.Sprintf("the ProfileSources %s offer the profile %s: the oldest of them counts until the others leave it out, and what is said here holds if that is the one of this repository", sources, name))
 		case len(others) == 1 && !had && fleet.Own == "":
-			out = append(out, fmt.Sprintf("ProfileSource %s offers the profile %s already: unless that is the one of this repository, %s is refused, and pools keep what %[1]s has (--source says which one is)", sources, name, notes.Clean(v.CurrentPath)))
+			out = append(out, fmt.Sprintf("ProfileSource %s offers the profile %s already: unless that is the one of this repository, %s is refused, and pools keep what %[1]s has (--source says which one is)", sources, name, redact.Clean(v.CurrentPath)))
 		}
 	}
 	return out
@@ -185,7 +185,7 @@ func collisions(was, is *profile.Catalogue, fleet *Fleet) []string {
 // maxMessage bounds what is said of a mistake, in bytes: it may quote a stranger.
 const maxMessage = 2 << 10
 
-func message(text string) string { return notes.Text(notes.Mask(text), maxMessage) }
+func message(text string) string { return redact.Text(redact.Mask(text), maxMessage) }
 
 // result is what becomes of a pool: one of refusal, unchanged and files with affected.
 type result struct {
@@ -202,7 +202,7 @@ type result struct {
 
 // pool chooses what a pool gets, before anything is rendered.
 func (c Comparison) pool(p Pool, before, after *revision) (r result, was, is choice) {
-	r.pool = notes.Clean(p.Name())
+	r.pool = redact.Clean(p.Name())
 	labels := map[string]string{}
 	if p.Wave != "" {
 		labels[api.LabelWave] = p.Wave
@@ -215,13 +215,13 @@ func (c Comparison) pool(p Pool, before, after *revision) (r result, was, is cho
 	case err != nil || unclear != nil:
 		r.refusal, r.before = message(errors.Join(err, unclear).Error()), true
 	case want.Namespace != c.Fleet.Namespace:
-		r.unchanged = fmt.Sprintf("takes its profile from namespace %s", notes.Clean(want.Namespace))
+		r.unchanged = fmt.Sprintf("takes its profile from namespace %s", redact.Clean(want.Namespace))
 	case frozen:
 		r.unchanged = "suspended by annotation " + api.AnnotationSuspend
 	default:
 		was, is = before.choose(want, &c.Fleet), after.choose(want, &c.Fleet)
 		r.decided(want, p.Now, was, is)
-		r.unchanged = notes.Clean(r.unchanged) // it may name what a pool asks for, and that may be anything
+		r.unchanged = redact.Clean(r.unchanged) // it may name what a pool asks for, and that may be anything
 	}
 	if r.settled() {
 		return r, was, is
@@ -230,9 +230,9 @@ func (c Comparison) pool(p Pool, before, after *revision) (r result, was, is cho
 	if was.from != nil {
 		r.from = was.version.Version
 	}
-	r.affected = Affected{Name: r.pool, Replaced: p.replaces(), Provider: notes.Clean(string(p.Facts.CloudProvider))}
+	r.affected = Affected{Name: r.pool, Replaced: p.replaces(), Provider: redact.Clean(string(p.Facts.CloudProvider))}
 	if now := p.Now; now != nil && (now.Profile != want.Name || now.Version != r.from) {
-		r.affected.Has = notes.Clean(now.Profile + " " + now.Version)
+		r.affected.Has = redact.Clean(now.Profile + " " + now.Version)
 	}
 	if want.Pin == nil && c.Fleet.waves(want.Name) {
 		r.affected.Wave = &want.Wave
@@ -245,7 +245,7 @@ func (r *result) settled() bool { return r.refusal != "" || r.unchanged != "" }
 
 // decided settles what needs no rendering. Now is what the pool has, as far as that is known.
 func (r *result) decided(want wishes.Request, now *Generation, was, is choice) {
-	name := notes.Clean(want.Name)
+	name := redact.Clean(want.Name)
 	has := was.from != nil && (now == nil || want.Has(now.Profile, now.Version))
 	switch {
 	case is.refusal != "":
@@ -312,7 +312,7 @@ func (c Comparison) render(ctx context.Context, p Pool, was, is choice, r *resul
 		if err != nil { // it asks about the version
 			alike = old
 		}
-		r.files = old.Compare(got.Rendering, notes.Mask)
+		r.files = old.Compare(got.Rendering, redact.Mask)
 		other := alike.Compare(got.Rendering, nil)
 		r.files = slices.DeleteFunc(r.files, func(f FileDiff) bool {
 			return !slices.ContainsFunc(other, func(o FileDiff) bool { return o.Stage == f.Stage && o.Path == f.Path })

@@ -8,7 +8,7 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/pkg/runnerlog"
 )
@@ -130,7 +130,7 @@ func (s stage) compare(with stage, mask func(string) string) []FileDiff {
 }
 
 func (s stage) fileDiff(change string, was, is render.NodeFile) FileDiff {
-	d := FileDiff{Stage: s.name, Path: notes.Clean(was.Path), Change: change}
+	d := FileDiff{Stage: s.name, Path: redact.Clean(was.Path), Change: change}
 	if change == "changed" && was.Mode != is.Mode {
 		d.OldMode, d.NewMode = fmt.Sprintf("%04o", was.Mode), fmt.Sprintf("%04o", is.Mode)
 	}
@@ -139,7 +139,7 @@ func (s stage) fileDiff(change string, was, is render.NodeFile) FileDiff {
 	}
 	text := diff.Diff("before", []byte(was.Content), "after", []byte(is.Content))
 	if _, hunks, ok := bytes.Cut(text, []byte("+++ after\n")); ok {
-		d.Diff = notes.Shorten(notes.Printable(string(hunks)), maxFileDiff) // security.md 28
+		d.Diff = redact.Shorten(redact.Printable(string(hunks)), maxFileDiff) // security.md 28
 	}
 	return d
 }

@@ -5,7 +5,7 @@ import (
 	"html"
 	"strings"
 
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+	"github.com/osm-gitops/osm-gitops/pkg/redact"
 )
 
 const (
@@ -40,7 +40,7 @@ func (r *Report) markdown(limit int) string {
 		if i == 0 {
 			c.add("\n**Notes**\n\n")
 		}
-		c.add("- " + code(notes.Shorten(note, maxSaid)) + "\n")
+		c.add("- " + code(redact.Shorten(note, maxSaid)) + "\n")
 	}
 	c.b.WriteString("\n")
 	var sections []section
@@ -90,14 +90,14 @@ func (c *comment) refused(r *Report) {
 		if i == 0 {
 			c.add("\n**Refused files**\n\n")
 		}
-		f.Message = notes.Shorten(f.Message, maxSaid)
+		f.Message = redact.Shorten(f.Message, maxSaid)
 		c.add("- " + code(f.String()) + "\n")
 	}
 	for i, f := range r.Refusals {
 		if i == 0 {
 			c.add("\n**Refused pools**, which keep what they have\n\n")
 		}
-		c.add(fmt.Sprintf("- %s%s: %s\n", names(f.Pools, code), f.since(), code(notes.Shorten(f.Reason, maxSaid))))
+		c.add(fmt.Sprintf("- %s%s: %s\n", names(f.Pools, code), f.since(), code(redact.Shorten(f.Reason, maxSaid))))
 	}
 }
 
@@ -166,7 +166,7 @@ func (c *comment) unchanged(all []Unchanged) string {
 
 // code puts a text on one line into backticks, more than stand in it.
 func code(s string) string {
-	s = strings.Join(strings.Fields(notes.Printable(s)), " ")
+	s = strings.Join(strings.Fields(redact.Printable(s)), " ")
 	if s == "" {
 		return "` `"
 	}
@@ -179,7 +179,7 @@ func code(s string) string {
 
 // fenced puts a difference into a block of code that nothing in it can end.
 func fenced(s string) string {
-	s = notes.Printable(s)
+	s = redact.Printable(s)
 	fence := backticks(s, 2)
 	return fence + "diff\n" + strings.TrimSuffix(s, "\n") + "\n" + fence + "\n\n"
 }
@@ -198,5 +198,5 @@ func backticks(s string, least int) string {
 
 // escaped is for HTML. In code nobody is mentioned.
 func escaped(s string) string {
-	return "<code>" + html.EscapeString(strings.Join(strings.Fields(notes.Printable(s)), " ")) + "</code>"
+	return "<code>" + html.EscapeString(strings.Join(strings.Fields(redact.Printable(s)), " ")) + "</code>"
 }

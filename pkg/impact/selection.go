@@ -9,8 +9,8 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/wishes"
+	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
@@ -66,7 +66,7 @@ func (s Selection) Pools(ctx context.Context) ([]Selected, []*profile.Refusal, e
 	for i, p := range s.Fleet.Pools {
 		c, note, wrong := s.choose(now, p)
 		if wrong != nil {
-			out = append(out, Selected{Pool: notes.Clean(p.Name()), Note: note, Err: wrong})
+			out = append(out, Selected{Pool: redact.Clean(p.Name()), Note: note, Err: wrong})
 			continue
 		}
 		got, err := s.selected(ctx, i, c, note)
@@ -89,7 +89,7 @@ func (s Selection) Pools(ctx context.Context) ([]Selected, []*profile.Refusal, e
 // selected is what pool i gets by a choice; where that is none, the note alone.
 func (s Selection) selected(ctx context.Context, i int, c choice, note string) (got Selected, err error) {
 	p := s.Fleet.Pools[i]
-	got = Selected{Pool: notes.Clean(p.Name()), Note: note}
+	got = Selected{Pool: redact.Clean(p.Name()), Note: note}
 	if c.from == nil {
 		return got, nil
 	}
@@ -118,7 +118,7 @@ func (s Selection) standing(now *revision, p Pool) (c choice, note string) {
 		c = now.choose(want, &s.Fleet)
 	}
 	if c.from == nil {
-		return choice{}, fmt.Sprintf("it has %s %s until its wave has come, which is not in %s: what that downloads is not listed", notes.Clean(p.Now.Profile), notes.Clean(p.Now.Version), s.Where)
+		return choice{}, fmt.Sprintf("it has %s %s until its wave has come, which is not in %s: what that downloads is not listed", redact.Clean(p.Now.Profile), redact.Clean(p.Now.Version), s.Where)
 	}
 	return c, ""
 }
@@ -166,7 +166,7 @@ func (s Selection) choose(now *revision, p Pool) (c choice, note string, err err
 		return c, "", errors.New(message(err.Error()))
 	}
 	if want.Namespace != s.Fleet.Namespace {
-		return c, "", fmt.Errorf("it takes its profile from namespace %s, whose ProfileSources are not known here: with --machine-deployments and --namespace %[1]s it is taken from %[2]s", notes.Clean(want.Namespace), s.Where)
+		return c, "", fmt.Errorf("it takes its profile from namespace %s, whose ProfileSources are not known here: with --machine-deployments and --namespace %[1]s it is taken from %[2]s", redact.Clean(want.Namespace), s.Where)
 	}
 	switch {
 	case frozen && p.Now == nil:
@@ -194,7 +194,7 @@ func (s Selection) choose(now *revision, p Pool) (c choice, note string, err err
 func exactly(has Generation, want wishes.Request) (wishes.Request, error) {
 	pin, err := profile.ParsePin(has.Version)
 	if err != nil {
-		return want, fmt.Errorf("it has %s %s, which is no version", notes.Clean(has.Profile), notes.Clean(has.Version))
+		return want, fmt.Errorf("it has %s %s, which is no version", redact.Clean(has.Profile), redact.Clean(has.Version))
 	}
 	want.Name, want.Pin = has.Profile, &pin
 	return want, nil
@@ -202,12 +202,12 @@ func exactly(has Generation, want wishes.Request) (wishes.Request, error) {
 
 // refusal says why a choice is none.
 func (s Selection) refusal(now *revision, want wishes.Request, p Pool, c choice) error {
-	name := notes.Clean(want.Name)
+	name := redact.Clean(want.Name)
 	switch {
 	case c.source != "" && s.Fleet.claimedBy(want.Name) != "":
-		return fmt.Errorf("its profile %s comes from ProfileSource %s, and not from %s: name the repository of that", name, notes.Clean(c.source), s.Where)
+		return fmt.Errorf("its profile %s comes from ProfileSource %s, and not from %s: name the repository of that", name, redact.Clean(c.source), s.Where)
 	case c.source != "":
-		return fmt.Errorf("its profile %s comes from ProfileSource %s, and is not in %s: name the repository of that", name, notes.Clean(c.source), s.Where)
+		return fmt.Errorf("its profile %s comes from ProfileSource %s, and is not in %s: name the repository of that", name, redact.Clean(c.source), s.Where)
 	case c.refusal != "" && s.Snapshot != nil && len(s.Snapshot.Line) > 0:
 		return errors.New(message(c.refusal))
 	case c.refusal != "":

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+	"github.com/osm-gitops/osm-gitops/pkg/redact"
 )
 
 // maxNames is how many pools are named where a person reads; JSON has all.
@@ -260,7 +260,7 @@ func (f FileDiff) cut(lines, size int) string {
 		return f.Diff
 	}
 	if kept == 0 { // one long line
-		return notes.Shorten(f.Diff, size) + "\n"
+		return redact.Shorten(f.Diff, size) + "\n"
 	}
 	return strings.Join(all[:kept], "") + fmt.Sprintf("… %s more\n", counted(len(all)-kept, "line"))
 }

@@ -8,7 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
@@ -123,7 +123,7 @@ func (w *ward) now() time.Time { return w.Worker.seen.date }
 
 // tell adds a finding. What it says may come from a stranger's commit.
 func (w *ward) tell(f Finding) {
-	f.Found = notes.Shorten(notes.Printable(f.Found), notes.MaxCondition)
+	f.Found = redact.Shorten(redact.Printable(f.Found), redact.MaxCondition)
 	w.Findings = append(w.Findings, f)
 }
 

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+	"github.com/osm-gitops/osm-gitops/pkg/redact"
 )
 
 // Trail is what is known of one object: the chain of objects between it and a commit,
@@ -268,7 +268,7 @@ const maxText = 4 << 10 // 4 KiB
 
 // clean makes a text of a stranger one harmless line.
 func clean(s string) string {
-	return notes.Shorten(notes.Printable(strings.NewReplacer("\n", " ", "\r", " ").Replace(s)), maxText)
+	return redact.Shorten(redact.Printable(strings.NewReplacer("\n", " ", "\r", " ").Replace(s)), maxText)
 }
 
 // disagree adds a contradiction.

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+	"github.com/osm-gitops/osm-gitops/pkg/redact"
 )
 
 // What a commit brought, wrote or made current again, and whom it reached.
@@ -143,7 +143,7 @@ func TestMask(t *testing.T) {
 		"secretAccessKey: " + canary, "passphrase: " + canary, "curl https://robot:" + canary + "@mirror.example.com/x", "http://:" + canary + "@proxy.example.com:3128",
 		"-----BEGIN OPENSSH PRIVATE KEY-----\n" + canary + "\n-----END OPENSSH PRIVATE KEY-----", "-----BEGIN PRIVATE KEY-----\n" + canary,
 	} {
-		if got := mask(s); strings.Contains(got, canary) || !strings.Contains(got, notes.Masked) {
+		if got := mask(s); strings.Contains(got, canary) || !strings.Contains(got, redact.Masked) {
 			t.Errorf("%q is shown as %q", s, got)
 		}
 	}

@@ -6,17 +6,17 @@ import (
 	"strings"
 	"time"
 
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+	"github.com/osm-gitops/osm-gitops/pkg/redact"
 )
 
 // maxText is how much of a message is shown, in bytes. Conditions have more.
 const maxText = 4 << 10
 
 // clean makes a name that a stranger chose fit to be shown on one line (security.md 28).
-func clean(s string) string { return notes.Clean(s) }
+func clean(s string) string { return redact.Clean(s) }
 
 // text makes a message fit to be shown, lines being lines (security.md 28).
-func text(s string) string { return notes.Text(s, maxText) }
+func text(s string) string { return redact.Text(s, maxText) }
 
 func digit(n int32) string { return strconv.Itoa(int(n)) }
 
@@ -49,9 +49,9 @@ func age(from, to time.Time) string {
 }
 
 // mask takes out of a text what may be a credential.
-func mask(s string) string { return notes.Mask(s) }
+func mask(s string) string { return redact.Mask(s) }
 
 // printable makes a line of a file fit to be shown; tabs become blanks.
 func printable(line string) string {
-	return notes.Shorten(notes.Printable(strings.ReplaceAll(line, "\t", "    ")), maxDiffWidth)
+	return redact.Shorten(redact.Printable(strings.ReplaceAll(line, "\t", "    ")), maxDiffWidth)
 }

@@ -6,8 +6,8 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
+	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
@@ -54,7 +54,7 @@ func (v *Verifier) render(s *subject, from *origin, settings []byte) (*rendering
 	spec := s.content(from)
 	switch {
 	case rec.Engine != render.EngineVersion:
-		return nil, fmt.Sprintf("engine %q made it, and this program is engine %q: verify it with %s", notes.Clean(rec.Engine), render.EngineVersion, releaseWith(rec.Engine))
+		return nil, fmt.Sprintf("engine %q made it, and this program is engine %q: verify it with %s", redact.Clean(rec.Engine), render.EngineVersion, releaseWith(rec.Engine))
 	case !s.gen.sound():
 		return nil, "the record was edited"
 	case settings == nil:
@@ -64,7 +64,7 @@ func (v *Verifier) render(s *subject, from *origin, settings []byte) (*rendering
 	}
 	in, err := rec.Input(*spec, rec.ObjectDigest, settings)
 	if err != nil {
-		return nil, notes.Clean(err.Error())
+		return nil, redact.Clean(err.Error())
 	}
 	// Whatever a token is, rendering with placeholders is the same; that there was none
 	// it would notice.
@@ -73,7 +73,7 @@ func (v *Verifier) render(s *subject, from *origin, settings []byte) (*rendering
 	in, _ = in.Split()
 	out, err := v.Engine.Render(in)
 	if err != nil {
-		return nil, notes.Clean(err.Error())
+		return nil, redact.Clean(err.Error())
 	}
 	return &rendering{in: in, out: out}, ""
 }
@@ -128,5 +128,5 @@ func releaseWith(engine string) string {
 	if releases, known := render.EngineReleases(engine); known {
 		return "osm-gitops " + releases
 	}
-	return fmt.Sprintf("a later release of osm-gitops, one whose \"osm-gitops version\" prints engine %s", notes.Clean(engine))
+	return fmt.Sprintf("a later release of osm-gitops, one whose \"osm-gitops version\" prints engine %s", redact.Clean(engine))
 }

@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
+	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/pkg/render/equivalence"
 )
@@ -29,7 +29,7 @@ func (v *Verifier) secrets(ctx context.Context, s *subject, r *rendering) ([]Che
 	}
 	b, why, err := v.boot(ctx, s, r)
 	if apierrors.IsForbidden(err) {
-		return []Check{all.unproven("%s: --without-secrets leaves them out", notes.Clean(err.Error()))}, nil
+		return []Check{all.unproven("%s: --without-secrets leaves them out", redact.Clean(err.Error()))}, nil
 	}
 	if err != nil {
 		return nil, err
@@ -275,7 +275,7 @@ func (b *boot) difference(want, have, placeholders []leaf) *Difference {
 		case h != w.text && safe[w.where] == w.text && !b.hasToken(w.text):
 			return compareText(w.where, w.text, masked(h, b.known...))
 		case h != w.text:
-			return &Difference{Field: notes.Clean(w.where), Line: firstLine(strings.Split(w.text, "\n"), strings.Split(h, "\n")) + 1, Expected: "what rendering gives, with credentials", Found: hidden}
+			return &Difference{Field: redact.Clean(w.where), Line: firstLine(strings.Split(w.text, "\n"), strings.Split(h, "\n")) + 1, Expected: "what rendering gives, with credentials", Found: hidden}
 		}
 	}
 	for _, h := range have {

@@ -14,7 +14,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+	"github.com/osm-gitops/osm-gitops/pkg/redact"
 )
 
 // clusterInfo is what everybody may know of the cluster.
@@ -127,7 +127,7 @@ func (b *boot) checkKubeconfig(s *subject) Check {
 	check.Note = "it names the server and the CA of the cluster, and a token"
 	for _, c := range config.Clusters {
 		if c.Server != b.in.Cluster.Server && (b.info == nil || c.Server != b.info.server) {
-			return check.with(differ("server", 0, b.in.Cluster.Server, notes.Clean(c.Server)))
+			return check.with(differ("server", 0, b.in.Cluster.Server, redact.Clean(c.Server)))
 		}
 		if ca := string(c.CertificateAuthorityData); ca != b.in.Settings.KubernetesCACert && (b.info == nil || ca != string(b.info.ca)) {
 			return check.with(differ("certificate-authority-data", 0, "the CA of the cluster", "another one"))

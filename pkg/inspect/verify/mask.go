@@ -4,7 +4,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+	"github.com/osm-gitops/osm-gitops/pkg/redact"
 )
 
 // maxShown bounds a value in a difference, in bytes.
@@ -55,9 +55,9 @@ func differ(where string, line int, want, have string) *Difference {
 		if s == "" {
 			return nothing
 		}
-		return notes.Shorten(notes.Clean(masked(s)), maxShown)
+		return redact.Shorten(redact.Clean(masked(s)), maxShown)
 	}
-	d := &Difference{Field: notes.Clean(where), Line: line, Expected: show(want), Found: show(have)}
+	d := &Difference{Field: redact.Clean(where), Line: line, Expected: show(want), Found: show(have)}
 	if d.Expected == d.Found && want != have { // masked alike, or a character that nobody sees
 		d.Found = hidden
 	}

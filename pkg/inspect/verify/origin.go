@@ -9,7 +9,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
@@ -43,7 +43,7 @@ func (v *Verifier) origin(ctx context.Context, s *subject, what claim) (*origin,
 		return v.builtin(ctx, what)
 	}
 	o := &origin{}
-	check := Check{Thing: ThingRepository, Name: notes.Clean(what.repository)}
+	check := Check{Thing: ThingRepository, Name: redact.Clean(what.repository)}
 	r, why := v.open(ctx, s, what)
 	if why != "" {
 		o.checks = append(o.checks, check.unproven("%s", why))
@@ -108,7 +108,7 @@ func (o *origin) ask(ctx context.Context, what claim, check Check) (Check, error
 	r := o.repository
 	line, err := r.at(ctx, "")
 	if err != nil && (!errors.Is(err, source.ErrNotFound) || !r.there(ctx)) {
-		return check.unproven("it cannot be read: %s", notes.Clean(err.Error())), ctx.Err()
+		return check.unproven("it cannot be read: %s", redact.Clean(err.Error())), ctx.Err()
 	}
 	commit, hasHistory := what.commit, true
 	if _, invalid := source.ParseCommit(commit); invalid != nil { // an artifact's revision
@@ -117,7 +117,7 @@ func (o *origin) ask(ctx context.Context, what claim, check Check) (Check, error
 	}
 	if line != nil {
 		o.line = line
-		if !r.given && notes.Clean(line.Repository) != what.repository {
+		if !r.given && redact.Clean(line.Repository) != what.repository {
 			return check.with(differ("address", 0, what.repository, line.Repository)), nil
 		}
 		if len(line.Line) == 0 && len(line.Files) > 0 {
@@ -140,7 +140,7 @@ func (o *origin) ask(ctx context.Context, what claim, check Check) (Check, error
 // told is the check of what was found.
 func (o *origin) told(check Check, what claim) Check {
 	check.Result = Agrees
-	check.Note = fmt.Sprintf("%s %s came with commit %s of %s, in %s", what.profile, what.version, o.version.Commit, o.repository.follows(), notes.Clean(o.version.Path))
+	check.Note = fmt.Sprintf("%s %s came with commit %s of %s, in %s", what.profile, what.version, o.version.Commit, o.repository.follows(), redact.Clean(o.version.Path))
 	return check
 }
 
@@ -228,7 +228,7 @@ func (o *origin) askCommit(ctx context.Context, what claim, hasHistory bool, che
 		if now.Name != "" { // another commit has this version: that is enough
 			return check.with(o.gone(what, now, "it is not there")), nil
 		}
-		return check.unproven("it cannot be read: %s", notes.Clean(err.Error())), nil
+		return check.unproven("it cannot be read: %s", redact.Clean(err.Error())), nil
 	}
 	o.version = profile.Version{}
 	if err := o.find(ctx, snap, what, hasHistory); err != nil {

@@ -8,12 +8,12 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+	"github.com/osm-gitops/osm-gitops/pkg/redact"
 )
 
 // checkProfile compares the OperatingSystemProfile with the file in the repository.
 func (s *subject) checkProfile(what claim, from *origin) Check {
-	check := Check{Thing: ThingOSP, Name: "OperatingSystemProfile " + notes.Clean(what.object)}
+	check := Check{Thing: ThingOSP, Name: "OperatingSystemProfile " + redact.Clean(what.object)}
 	switch {
 	case s.osp == nil && s.gen != nil && s.gen.osc != nil:
 		return check.missing("the pool's configuration was made from it: somebody deleted it")
@@ -34,7 +34,7 @@ func (s *subject) checkProfile(what claim, from *origin) Check {
 	}
 	check.Note = "its spec has the digest that the record names"
 	if from.doc != nil {
-		check.Note = fmt.Sprintf("its spec is that of %s in the repository", notes.Clean(from.doc.Path))
+		check.Note = fmt.Sprintf("its spec is that of %s in the repository", redact.Clean(from.doc.Path))
 	}
 	return check.with(firstOf(s.origins(what, from)...))
 }
@@ -73,7 +73,7 @@ func (s *subject) origins(what claim, from *origin) []field {
 }
 
 // by is the author as objects name him, at when the commit was made.
-func (o *origin) by() string { return notes.Clean(o.author.Name + " <" + o.author.Email + ">") }
+func (o *origin) by() string { return redact.Clean(o.author.Name + " <" + o.author.Email + ">") }
 func (o *origin) at() string { return o.version.CommittedAt.UTC().Format(time.RFC3339) }
 
 // content is the profile to render from: the repository's, else what the cluster has if

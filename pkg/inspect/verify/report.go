@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+	"github.com/osm-gitops/osm-gitops/pkg/redact"
 )
 
 // Thing is what is compared.
@@ -167,7 +167,7 @@ const maxText = 4 << 10 // 4 KiB
 // the user and password of a URL (security.md 14, 28).
 func oneLine(s string) string {
 	s = strings.NewReplacer("\n", " ", "\r", " ").Replace(s)
-	return notes.Shorten(userInfo.ReplaceAllString(notes.Printable(s), "://"+hidden+"@"), maxText)
+	return redact.Shorten(userInfo.ReplaceAllString(redact.Printable(s), "://"+hidden+"@"), maxText)
 }
 
 // add notes a check. Of one that was looked at twice, the graver result counts.

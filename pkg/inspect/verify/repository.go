@@ -9,8 +9,8 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/profilesource"
+	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
@@ -97,7 +97,7 @@ func (v *Verifier) open(ctx context.Context, s *subject, what claim) (r *reposit
 	case what.commit == "":
 		return nil, "the profile came from a directory without commits"
 	case invalid != nil && v.Given == nil:
-		return nil, fmt.Sprintf("Flux or Argo CD brought the profile, and what these bring, %s, has no history: --repo names the Git repository that it was made of", notes.Clean(what.commit))
+		return nil, fmt.Sprintf("Flux or Argo CD brought the profile, and what these bring, %s, has no history: --repo names the Git repository that it was made of", redact.Clean(what.commit))
 	}
 	r = &repository{git: v.Git, indexer: &profile.Indexer{Check: v.Check, Builtin: v.Builtin}, given: v.Given != nil}
 	if v.Given != nil {
@@ -114,15 +114,15 @@ func (v *Verifier) recorded(ctx context.Context, ps *api.ProfileSource, what cla
 	if ps != nil && ps.Spec.Git != nil && ps.Status.Repository == what.repository {
 		remote, err := (&profilesource.Reconciler{Live: v.Management}).Remote(ctx, ps)
 		if err != nil {
-			return Place{}, fmt.Sprintf("the credentials of ProfileSource %s are not to be had (%s): --repo names the repository, or a clone of it", key(ps), notes.Clean(err.Error()))
+			return Place{}, fmt.Sprintf("the credentials of ProfileSource %s are not to be had (%s): --repo names the repository, or a clone of it", key(ps), redact.Clean(err.Error()))
 		}
 		return Place{Remote: remote}, ""
 	}
 	if v.FollowedOnly {
-		return Place{}, fmt.Sprintf("no ProfileSource follows the repository %s now: osm-gitops verify asks it nevertheless", notes.Clean(what.repository))
+		return Place{}, fmt.Sprintf("no ProfileSource follows the repository %s now: osm-gitops verify asks it nevertheless", redact.Clean(what.repository))
 	}
 	if path.IsAbs(what.repository) {
-		return Place{}, fmt.Sprintf("the repository is the folder %s of the controller's machine: --repo names it, or a clone of it", notes.Clean(what.repository))
+		return Place{}, fmt.Sprintf("the repository is the folder %s of the controller's machine: --repo names it, or a clone of it", redact.Clean(what.repository))
 	}
 	if ps != nil && ps.Status.Repository != what.repository {
 		ps = nil // it follows another one by now

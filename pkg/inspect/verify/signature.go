@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 	"github.com/osm-gitops/osm-gitops/pkg/source/signature"
 )
@@ -18,12 +18,12 @@ import (
 // checkSignature asks whose signature the commit bears. Without keys there is nobody to
 // believe: then none may be claimed.
 func (v *Verifier) checkSignature(ctx context.Context, s *subject, o *origin, what claim) ([]Check, error) {
-	check := Check{Thing: ThingSignature, Name: "commit " + notes.Clean(what.commit)}
+	check := Check{Thing: ThingSignature, Name: "commit " + redact.Clean(what.commit)}
 	keys, demanded := v.Keys, v.Keys != nil
 	if keys == nil {
 		var err error
 		if keys, err = v.trusted(ctx, s.from); err != nil {
-			return []Check{check.unproven("%s", notes.Clean(err.Error()))}, ctx.Err()
+			return []Check{check.unproven("%s", redact.Clean(err.Error()))}, ctx.Err()
 		}
 	}
 	claimed := s.signature()
@@ -40,8 +40,8 @@ func (v *Verifier) checkSignature(ctx context.Context, s *subject, o *origin, wh
 	var bad *signature.Error
 	switch {
 	case err == nil:
-		check.Note = "signed by " + notes.Clean(good.Signature.String())
-		want := notes.Clean(good.String())
+		check.Note = "signed by " + redact.Clean(good.Signature.String())
+		want := redact.Clean(good.String())
 		if claimed == "" || demanded && sameKey(claimed, good) {
 			want = claimed // written before signatures were demanded, or the keys' files are called otherwise
 		}
@@ -54,7 +54,7 @@ func (v *Verifier) checkSignature(ctx context.Context, s *subject, o *origin, wh
 
 // sameKey reports whether a claimed signature names the key that made a good one.
 func sameKey(claimed string, good source.Signed) bool {
-	return strings.HasPrefix(claimed, good.What+" by ") && strings.HasSuffix(claimed, ", "+notes.Clean(good.Key))
+	return strings.HasPrefix(claimed, good.What+" by ") && strings.HasSuffix(claimed, ", "+redact.Clean(good.Key))
 }
 
 // other is a commit without a good signature of its own, which may have been accepted
@@ -74,9 +74,9 @@ func (v *Verifier) otherSignature(ctx context.Context, o *origin, u other) ([]Ch
 	case u.claimed == "" && !u.demanded:
 		return v.unclaimed(ctx, o, u)
 	case strings.HasPrefix(what, "tag "):
-		return []Check{u.check.unproven("%s; it was accepted for the signature of %s, which is not looked at", notes.Clean(u.bad.Message), notes.Clean(what))}, nil
+		return []Check{u.check.unproven("%s; it was accepted for the signature of %s, which is not looked at", redact.Clean(u.bad.Message), redact.Clean(what))}, nil
 	case u.claimed == "" || invalid != nil || id == o.version.Commit:
-		return []Check{u.check.with(differ("signature", 0, "a good one"+because(u.claimed), notes.Clean(u.bad.Message)))}, nil //nolint:nilerr // a text that names no commit is the finding
+		return []Check{u.check.with(differ("signature", 0, "a good one"+because(u.claimed), redact.Clean(u.bad.Message)))}, nil //nolint:nilerr // a text that names no commit is the finding
 	}
 	// Accepted for the signature of a later commit.
 	on, err := o.line.Continues(ctx, id)
@@ -87,22 +87,22 @@ func (v *Verifier) otherSignature(ctx context.Context, o *origin, u other) ([]Ch
 	var bad *signature.Error
 	switch {
 	case !on || errors.As(err, &bad):
-		return []Check{u.check.with(differ("signature", 0, "a good one"+because(u.claimed), notes.Clean(u.bad.Message)))}, nil
+		return []Check{u.check.with(differ("signature", 0, "a good one"+because(u.claimed), redact.Clean(u.bad.Message)))}, nil
 	case err != nil:
 		return nil, fmt.Errorf("reading the signature of commit %s: %w", id, err)
 	}
-	u.check.Note = "it bears none; accepted for that of " + notes.Clean(good.String())
+	u.check.Note = "it bears none; accepted for that of " + redact.Clean(good.String())
 	if u.demanded && sameKey(u.claimed, good) {
 		return []Check{u.check.with(nil)}, nil
 	}
-	return []Check{u.check.with(firstOf(field{"signature", notes.Clean(good.String()), u.claimed}))}, nil
+	return []Check{u.check.with(firstOf(field{"signature", redact.Clean(good.String()), u.claimed}))}, nil
 }
 
 // unclaimed is a commit of which nothing says that it was signed. It may have been accepted
 // before signatures were demanded, and who removes the claim wants it to look like that: so
 // what is followed now has to be signed, which has the commit in its history.
 func (v *Verifier) unclaimed(ctx context.Context, o *origin, u other) ([]Check, error) {
-	message := notes.Clean(u.bad.Message)
+	message := redact.Clean(u.bad.Message)
 	good, err := o.line.SignatureOf(ctx, o.line.Head, u.keys)
 	var bad *signature.Error
 	switch {
@@ -111,7 +111,7 @@ func (v *Verifier) unclaimed(ctx context.Context, o *origin, u other) ([]Check, 
 	case err != nil:
 		return nil, fmt.Errorf("reading the signature of commit %s: %w", o.line.Head, err)
 	}
-	return []Check{u.check.skipped("%s, and nothing says that it is signed; %s, which has it in its history", message, notes.Clean(good.String()))}, nil
+	return []Check{u.check.skipped("%s, and nothing says that it is signed; %s, which has it in its history", message, redact.Clean(good.String()))}, nil
 }
 
 func because(claimed string) string {

@@ -13,8 +13,8 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
+	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 	"github.com/osm-gitops/osm-gitops/pkg/source/signature"
@@ -81,7 +81,7 @@ func (v *Verifier) Node(ctx context.Context, name string) (*Report, error) {
 	report := &Report{Subject: "node/" + np.Spec.Node.Name}
 	c := np.Spec.Configuration
 	if c == nil {
-		report.add(Check{Thing: ThingNodeProvenance, Name: np.Name}.unproven("the evidence is %s: %s", np.Spec.Evidence, notes.Clean(np.Spec.Explanation)))
+		report.add(Check{Thing: ThingNodeProvenance, Name: np.Name}.unproven("the evidence is %s: %s", np.Spec.Evidence, redact.Clean(np.Spec.Explanation)))
 		report.conclude()
 		return report, nil
 	}
@@ -145,7 +145,7 @@ func (v *Verifier) examine(ctx context.Context, s *subject, report *Report) erro
 	}
 	what := s.claim()
 	report.Profile, report.Version, report.InputDigest = what.profile, what.version, s.digest
-	report.Repository, report.Commit = notes.Clean(what.repository), notes.Clean(what.commit)
+	report.Repository, report.Commit = redact.Clean(what.repository), redact.Clean(what.commit)
 
 	from, err := v.origin(ctx, s, what)
 	if err != nil {

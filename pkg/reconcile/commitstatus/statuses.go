@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
@@ -111,7 +111,7 @@ func (s *Statuses) Looked(l Look) {
 	}
 	next := job{source: ps.DeepCopy(), commit: m[1], changed: map[string]api.ProfileEntry{}, problems: l.Problems, since: time.Now()}
 	if l.Refused != nil {
-		next.rejected = abbreviated(notes.Clean(l.Refused.Error()))
+		next.rejected = abbreviated(redact.Clean(l.Refused.Error()))
 	}
 	if before, ok := s.latest[key]; ok && before.commit == next.commit && before.source.UID == ps.UID {
 		next.changed, next.since, next.sent, next.refused = maps.Clone(before.changed), before.since, before.sent, before.refused
@@ -195,7 +195,7 @@ func (s *Statuses) work(ctx context.Context, key types.NamespacedName) {
 		s.keep(key, j)
 		if s.isNews(key, final) {
 			s.Recorder.Eventf(j.source, nil, corev1.EventTypeWarning, api.EventCommitStatusRefused, "Report", "%s",
-				notes.Shorten(fmt.Sprintf("commit status of %s: %v", j.commit, err), notes.MaxEvent))
+				redact.Shorten(fmt.Sprintf("commit status of %s: %v", j.commit, err), redact.MaxEvent))
 		}
 	case err != nil && s.queue.NumRequeues(key) < maxTries:
 		log.FromContext(ctx).Info("sending a commit status, trying again", "source", key.String(), "commit", j.commit, "error", err.Error())
@@ -246,7 +246,7 @@ func (s *Statuses) wanted(ctx context.Context, j job) (want status, settled bool
 		return want, true, nil
 	}
 	if want.state == Failure {
-		first := notes.Clean(j.problems[0].Error())
+		first := redact.Clean(j.problems[0].Error())
 		want.description = cut(fmt.Sprintf("%s: %s", plural(len(j.problems), "problem"), first), maxDescription)
 		return want, true, nil
 	}

@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/shard"
+	"github.com/osm-gitops/osm-gitops/pkg/redact"
 )
 
 const (
@@ -80,7 +80,7 @@ func (o *Observer) observe(ctx context.Context) error {
 		} else {
 			report.judge(ps, &next)
 		}
-		next.Message = notes.Shorten(notes.Printable(next.Message), notes.MaxCondition)
+		next.Message = redact.Shorten(redact.Printable(next.Message), redact.MaxCondition)
 		if err := o.say(ctx, ps, next); err != nil {
 			return err
 		}

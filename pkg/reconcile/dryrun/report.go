@@ -19,8 +19,8 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
+	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
@@ -261,7 +261,7 @@ func (r *Rehearsal) judge(ctx context.Context, p *Pool, key types.NamespacedName
 	if err := r.Worker.Get(ctx, key, &md); err != nil && !isNotFound(err) {
 		return fmt.Errorf("reading MachineDeployment %s: %w", key, err)
 	}
-	p.Profile = notes.Clean(md.Annotations[api.AnnotationOSP])
+	p.Profile = redact.Clean(md.Annotations[api.AnnotationOSP])
 	if p.Profile != "" {
 		for _, object := range r.Unallowed(&md) {
 			out.References = append(out.References, object.String())
@@ -348,7 +348,7 @@ func names[V any](a, b map[string]V) []string {
 // maxText bounds what is said about an object, in bytes: it may quote a stranger.
 const maxText = 2 << 10
 
-func clean(text string) string { return notes.Text(notes.Mask(text), maxText) }
+func clean(text string) string { return redact.Text(redact.Mask(text), maxText) }
 
 // ErrRefused says that the controller could not do all that it is asked for.
 var ErrRefused = errors.New("something is refused, or could not be looked at")

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+	"github.com/osm-gitops/osm-gitops/pkg/redact"
 )
 
 // World is what clusters would be after writes that are kept here and sent nowhere. It
@@ -187,7 +187,7 @@ func (w *World) Eventf(_, _ runtime.Object, kind, reason, _, note string, args .
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.acts = append(w.acts, act{subject: w.subject, said: &Said{
-		Warning: kind == corev1.EventTypeWarning, Reason: reason, Text: notes.Text(notes.Mask(fmt.Sprintf(note, args...)), notes.MaxEvent),
+		Warning: kind == corev1.EventTypeWarning, Reason: reason, Text: redact.Text(redact.Mask(fmt.Sprintf(note, args...)), redact.MaxEvent),
 	}})
 }
 

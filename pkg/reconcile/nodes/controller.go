@@ -21,7 +21,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
@@ -230,12 +230,12 @@ func (r *Reconciler) provenance(ctx context.Context, node *corev1.Node, from *ow
 			},
 		},
 		Spec: api.NodeProvenanceSpec{
-			Node: api.ProvenanceNode{Name: node.Name, UID: node.UID, ProviderID: notes.Shorten(node.Spec.ProviderID, 2048), Joined: node.CreationTimestamp},
+			Node: api.ProvenanceNode{Name: node.Name, UID: node.UID, ProviderID: redact.Shorten(node.Spec.ProviderID, 2048), Joined: node.CreationTimestamp},
 			Machine: api.ProvenanceMachine{
 				Namespace: from.machine.Namespace, Name: from.machine.Name, UID: from.machine.UID, Created: from.machine.CreationTimestamp,
 			},
 			Pool: api.ProvenancePool{
-				Namespace: from.pool.Namespace, Name: from.pool.Name, UID: from.poolUID, MachineSet: from.set.Name, Revision: notes.Shorten(f.revision, 64),
+				Namespace: from.pool.Namespace, Name: from.pool.Name, UID: from.poolUID, MachineSet: from.set.Name, Revision: redact.Shorten(f.revision, 64),
 			},
 			Evidence: c.evidence, Explanation: c.explanation, Window: f.window,
 		},
@@ -337,7 +337,7 @@ func (r *Reconciler) keepStatus(ctx context.Context, node *metav1.PartialObjectM
 			agreed = agreement{metav1.ConditionFalse, api.ReasonOtherMachine, against}
 		}
 		condition := metav1.Condition{
-			Type: api.AgreedCondition, Status: agreed.status, Reason: agreed.reason, Message: notes.Printable(agreed.message),
+			Type: api.AgreedCondition, Status: agreed.status, Reason: agreed.reason, Message: redact.Printable(agreed.message),
 			ObservedGeneration: 1, LastTransitionTime: metav1.NewTime(r.Clock.Now()),
 		}
 		if before != nil && before.Status == agreed.status {
@@ -355,7 +355,7 @@ func (r *Reconciler) keepStatus(ctx context.Context, node *metav1.PartialObjectM
 	}
 	if agreed.status == metav1.ConditionFalse {
 		r.Recorder.Eventf(nodeReference(node), nil, corev1.EventTypeWarning, api.EventProvenanceDisputed, "Compare", "%s",
-			notes.Shorten(agreed.message+": see NodeProvenance "+np.Name, notes.MaxEvent))
+			redact.Shorten(agreed.message+": see NodeProvenance "+np.Name, redact.MaxEvent))
 	}
 	return nil
 }

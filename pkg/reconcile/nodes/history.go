@@ -7,7 +7,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+	"github.com/osm-gitops/osm-gitops/pkg/redact"
 )
 
 // Generation is a configuration that a pool had for a time, as it is told to others.
@@ -85,7 +85,7 @@ func (h History) Conclude(says api.NodeReport, window api.ProvenanceWindow, revi
 	c := conclude(facts{report: says, window: window, revision: revision, pool: h.t})
 	out := Conclusion{
 		Evidence: c.evidence, Explanation: c.explanation, Configuration: c.configuration.public(), Bootstrap: c.bootstrap.public(),
-		Agreed: c.agreement.status, Reason: c.agreement.reason, Message: notes.Printable(c.agreement.message),
+		Agreed: c.agreement.status, Reason: c.agreement.reason, Message: redact.Printable(c.agreement.message),
 	}
 	for _, g := range c.possible {
 		out.Possible = append(out.Possible, g.ref())

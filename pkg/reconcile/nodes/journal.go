@@ -12,7 +12,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/journal"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+	"github.com/osm-gitops/osm-gitops/pkg/redact"
 )
 
 // A Journal keeps facts for auditors. *auditlog.Journal is one.
@@ -111,14 +111,14 @@ func tell(f *journal.Fact, np, now *api.NodeProvenance) {
 				agreed = live
 			}
 		}
-		f.Since, f.Reason, f.Message = stamp(agreed.LastTransitionTime.Time), agreed.Reason, notes.Printable(agreed.Message)
+		f.Since, f.Reason, f.Message = stamp(agreed.LastTransitionTime.Time), agreed.Reason, redact.Printable(agreed.Message)
 		f.Reported = reportFact(now.Status.Reported)
 	case journal.NodeRemoved:
 		f.Since = stamp(now.Status.Removed.Time)
 	default:
 		f.Since = stamp(np.Spec.Node.Joined.Time)
 		f.Machine = &journal.Object{Kind: "Machine", Namespace: np.Spec.Machine.Namespace, Name: np.Spec.Machine.Name, UID: string(np.Spec.Machine.UID)}
-		f.Evidence, f.Message = string(np.Spec.Evidence), notes.Printable(np.Spec.Explanation)
+		f.Evidence, f.Message = string(np.Spec.Evidence), redact.Printable(np.Spec.Explanation)
 		f.Reported = reportFact(np.Spec.Reported)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
@@ -89,8 +89,8 @@ func (r *Reconciler) addOrigin(ctx context.Context, to *api.ProvenanceConfigurat
 		return nil
 	}
 	// security.md 28: names of authors are anybody's text.
-	to.Author, to.Signature = notes.Clean(a[api.AnnotationAuthor]), notes.Clean(a[api.AnnotationSignature])
-	to.CommittedAt = notes.Shorten(a[api.AnnotationCommittedAt], 64)
+	to.Author, to.Signature = redact.Clean(a[api.AnnotationAuthor]), redact.Clean(a[api.AnnotationSignature])
+	to.CommittedAt = redact.Shorten(a[api.AnnotationCommittedAt], 64)
 	return nil
 }
 

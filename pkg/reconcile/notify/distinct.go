@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+	"github.com/osm-gitops/osm-gitops/pkg/redact"
 )
 
 // DistinctRecorder records events so that every text arrives.
@@ -23,7 +23,7 @@ type DistinctRecorder struct {
 
 // Eventf records an event.
 func (r DistinctRecorder) Eventf(regarding, related runtime.Object, eventtype, reason, action, note string, args ...any) {
-	text := notes.Shorten(notes.Printable(fmt.Sprintf(note, args...)), notes.MaxEvent)
+	text := redact.Shorten(redact.Printable(fmt.Sprintf(note, args...)), redact.MaxEvent)
 	sum := sha256.Sum256([]byte(text))
 	r.EventRecorder.Eventf(regarding, related, eventtype, reason, action+"-"+hex.EncodeToString(sum[:4]), "%s", text)
 }

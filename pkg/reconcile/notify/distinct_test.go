@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+	"github.com/osm-gitops/osm-gitops/pkg/redact"
 )
 
 // kept is what client-go would make of events: one for each key, with the first text.
@@ -42,7 +42,7 @@ func TestRecorder(t *testing.T) {
 		t.Errorf("of three texts, one of them told twice, %d arrive: %v", len(k), k)
 	}
 	for key, text := range k {
-		if len(text) > notes.MaxEvent {
+		if len(text) > redact.MaxEvent {
 			t.Errorf("%s: a text of %d bytes", key, len(text))
 		}
 	}

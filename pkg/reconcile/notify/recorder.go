@@ -13,7 +13,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/markup"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+	"github.com/osm-gitops/osm-gitops/pkg/redact"
 )
 
 // maxMessage is what an Event may have, in characters; we count bytes.
@@ -50,7 +50,7 @@ func event(ps *api.ProfileSource, eventtype, reason, text string) eventv1.Event 
 			Namespace: ps.Namespace, Name: ps.Name, UID: ps.UID, ResourceVersion: ps.ResourceVersion,
 		},
 		Severity:            severity,
-		Message:             notes.Shorten(markup.Break(notes.Text(text, maxMessage)), maxMessage),
+		Message:             redact.Shorten(markup.Break(redact.Text(text, maxMessage)), maxMessage),
 		Reason:              reason,
 		Metadata:            metadata(ps, reason),
 		ReportingController: api.FieldManager,
@@ -66,7 +66,7 @@ func metadata(ps *api.ProfileSource, reason string) map[string]string {
 	out := map[string]string{}
 	for key, value := range ps.Annotations {
 		if strings.HasPrefix(key, eventv1.Group+"/") {
-			out[key] = notes.Clean(value)
+			out[key] = redact.Clean(value)
 		}
 	}
 	revision := ps.Status.LastAttemptedRevision
@@ -75,7 +75,7 @@ func metadata(ps *api.ProfileSource, reason string) map[string]string {
 		revision = ""
 	}
 	if revision != "" {
-		out[api.GroupVersion.Group+"/"+eventv1.MetaRevisionKey] = notes.Clean(revision)
+		out[api.GroupVersion.Group+"/"+eventv1.MetaRevisionKey] = redact.Clean(revision)
 	}
 	return out
 }

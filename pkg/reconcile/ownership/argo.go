@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+	"github.com/osm-gitops/osm-gitops/pkg/redact"
 )
 
 // Of Applications the fields below are read, as Argo CD 3.5 writes them.
@@ -67,7 +67,7 @@ func (s *argoSource) found(revision string) Found {
 	if s != nil {
 		from = *s
 	}
-	f := Found{Repository: address(text(from, "repoURL")), Revision: notes.Clean(rfc0005(text(from, "targetRevision"), revision))}
+	f := Found{Repository: address(text(from, "repoURL")), Revision: redact.Clean(rfc0005(text(from, "targetRevision"), revision))}
 	if f.Repository != "" && text(from, "chart") == "" {
 		f.Path = folder(text(from, "path"))
 	}

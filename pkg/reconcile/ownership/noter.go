@@ -24,7 +24,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
@@ -234,7 +234,7 @@ func (n *Noter) askOne(ctx context.Context, osp *osm.OperatingSystemProfile, a A
 	by := managersOf(osp, a)
 	f, c, err := n.origin(ctx, obj, osp, by, a)
 	if err == nil && c == claimed && len(by.edited) > 0 {
-		f = Found{Why: "what it holds was changed after that by " + notes.Clean(strings.Join(by.edited, ", ")) + ", and is in no revision: change it in the repository"}
+		f = Found{Why: "what it holds was changed after that by " + redact.Clean(strings.Join(by.edited, ", ")) + ", and is in no revision: change it in the repository"}
 	}
 	if f.Why != "" {
 		f.Why = fmt.Sprintf("%s: %s", a, f.Why)
@@ -255,7 +255,7 @@ func (n *Noter) origin(ctx context.Context, obj *unstructured.Unstructured, osp 
 	if why != "" {
 		return Found{Why: why}, c, nil
 	}
-	f := Found{Path: folder(text(at(obj.Object, "spec"), "path")), Revision: notes.Clean(revision)}
+	f := Found{Path: folder(text(at(obj.Object, "spec"), "path")), Revision: redact.Clean(revision)}
 	var err error
 	f.Repository, err = n.repository(ctx, obj)
 	return f, c, err
@@ -332,7 +332,7 @@ func (n *Noter) note(ctx context.Context, osp *osm.OperatingSystemProfile, diges
 
 // event tells on a profile what is to be known of who applies it.
 func (n *Noter) event(osp *osm.OperatingSystemProfile, kind, reason, text string) {
-	n.Recorder.Eventf(osp, nil, kind, reason, "Note", "%s", notes.Shorten(text, notes.MaxEvent))
+	n.Recorder.Eventf(osp, nil, kind, reason, "Note", "%s", redact.Shorten(text, redact.MaxEvent))
 }
 
 // address is a URL without credentials.
@@ -340,7 +340,7 @@ func address(raw string) string {
 	if raw == "" {
 		return ""
 	}
-	return notes.Clean(source.CleanAddress(raw))
+	return redact.Clean(source.CleanAddress(raw))
 }
 
 // folder is a path in a repository, with a slash at its end: which of its files an object
@@ -350,5 +350,5 @@ func folder(p string) string {
 	if clean == "" {
 		return "./"
 	}
-	return notes.Clean(clean) + "/"
+	return redact.Clean(clean) + "/"
 }

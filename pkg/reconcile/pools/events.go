@@ -14,7 +14,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
@@ -44,7 +44,7 @@ func keptMessage(p plan) string {
 	if p.unrenewed != nil {
 		message += "; its Secrets stay as they are: " + p.unrenewed.Error()
 	}
-	return notes.Shorten(notes.Printable(message), notes.MaxCondition)
+	return redact.Shorten(redact.Printable(message), redact.MaxCondition)
 }
 
 // tellDone reports what an applied plan came to: what was made, rotated or put back,
@@ -228,7 +228,7 @@ func changedParts(before, after osm.OSCConfig) []string {
 	tell := func(mark, name string) {
 		if !told[name] {
 			told[name] = true
-			out = append(out, mark+notes.Clean(name))
+			out = append(out, mark+redact.Clean(name))
 		}
 	}
 	for _, p := range now {

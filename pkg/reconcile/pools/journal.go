@@ -14,7 +14,7 @@ import (
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/journal"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
@@ -53,7 +53,7 @@ func (r *Reconciler) keepFact(ctx context.Context, seen *observed, osc *osm.Oper
 	if p.takenOver || seen.objects.takenOver() {
 		taken := f
 		taken.Kind, taken.Was, taken.Reason = journal.PoolTakenOver, nil, ""
-		taken.Message = notes.Text("another controller had served it"+p.differences(), notes.MaxEvent)
+		taken.Message = redact.Text("another controller had served it"+p.differences(), redact.MaxEvent)
 		facts = append(facts, taken)
 	}
 	if r.Journal.Append(facts...) != nil { // it logs why

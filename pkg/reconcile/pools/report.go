@@ -13,7 +13,7 @@ import (
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
@@ -178,5 +178,5 @@ func at(commit string) string {
 }
 
 func (r *Reconciler) event(md *cluster.MachineDeployment, kind, reason, note string) {
-	r.Recorder.Eventf(md, nil, kind, reason, "Render", "%s", notes.Shorten(note, notes.MaxEvent))
+	r.Recorder.Eventf(md, nil, kind, reason, "Render", "%s", redact.Shorten(note, redact.MaxEvent))
 }

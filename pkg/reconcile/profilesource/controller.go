@@ -33,9 +33,9 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/commitstatus"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/ownership"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/shard"
+	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
@@ -456,7 +456,7 @@ func ofCommit(commit string) string {
 	if commit == "" {
 		return ""
 	}
-	return " of commit " + notes.Clean(commit)
+	return " of commit " + redact.Clean(commit)
 }
 
 // create makes the object of a version. An error that it exists comes as it is.

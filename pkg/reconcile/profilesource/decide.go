@@ -15,7 +15,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
@@ -165,10 +165,10 @@ type origin struct {
 func object(key types.NamespacedName, from origin, doc profile.Document) *osm.OperatingSystemProfile {
 	ps, snap, v, author := from.source, from.snapshot, from.version, from.author
 	annotations := map[string]string{
-		api.AnnotationRepository: notes.Clean(snap.Repository),
-		api.AnnotationRevision:   notes.Clean(snap.Revision),
+		api.AnnotationRepository: redact.Clean(snap.Repository),
+		api.AnnotationRevision:   redact.Clean(snap.Revision),
 		api.AnnotationVersion:    v.Version,
-		api.AnnotationPath:       notes.Clean(v.Path),
+		api.AnnotationPath:       redact.Clean(v.Path),
 		api.AnnotationDigest:     v.Digest,
 	}
 	if v.Commit != "" {
@@ -181,7 +181,7 @@ func object(key types.NamespacedName, from origin, doc profile.Document) *osm.Op
 	if author.Commit != "" {
 		annotations[api.AnnotationCommittedAt] = v.CommittedAt.UTC().Format(time.RFC3339)
 		annotations[api.AnnotationChange] = string(author.Commit)
-		annotations[api.AnnotationAuthor] = notes.Clean(fmt.Sprintf("%s <%s>", author.Name, author.Email))
+		annotations[api.AnnotationAuthor] = redact.Clean(fmt.Sprintf("%s <%s>", author.Name, author.Email))
 	}
 	return &osm.OperatingSystemProfile{
 		ObjectMeta: metav1.ObjectMeta{
@@ -204,7 +204,7 @@ func basis(from *profile.Version) map[string]string {
 		return nil
 	}
 	out := map[string]string{
-		api.AnnotationBase: from.Name + " " + from.Version, api.AnnotationBaseDigest: from.Digest, api.AnnotationBasePath: notes.Clean(from.Path),
+		api.AnnotationBase: from.Name + " " + from.Version, api.AnnotationBaseDigest: from.Digest, api.AnnotationBasePath: redact.Clean(from.Path),
 	}
 	if from.Commit != "" {
 		out[api.AnnotationBaseCommit] = string(from.Commit)

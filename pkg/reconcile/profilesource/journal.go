@@ -5,7 +5,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/journal"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+	"github.com/osm-gitops/osm-gitops/pkg/redact"
 )
 
 const sourceKind = "ProfileSource"
@@ -27,10 +27,10 @@ func (r *Reconciler) journal(before, ps *api.ProfileSource, out outcome, err err
 		}
 	}
 	refused := func(revision, reason string, why error) {
-		text := notes.Text(why.Error(), notes.MaxCondition)
+		text := redact.Text(why.Error(), redact.MaxCondition)
 		f := about(journal.ProfileRefused, revision+"\n"+text)
 		f.Reason, f.Message = reason, text
-		f.Profile = &journal.Profile{Repository: out.from, Revision: notes.Clean(revision)}
+		f.Profile = &journal.Profile{Repository: out.from, Revision: redact.Clean(revision)}
 		facts = append(facts, f)
 	}
 	switch {
@@ -81,7 +81,7 @@ func broughtBack(before, after *api.ProfileSource) []api.ProfileEntry {
 // profileFact is what an inventory says of a profile, at the revision of a look.
 func profileFact(out outcome, e api.ProfileEntry) *journal.Profile {
 	return &journal.Profile{
-		Name: e.Name, Version: e.Version, Object: e.Object, Digest: e.Digest, Repository: out.from, Revision: notes.Clean(out.revision),
-		Path: e.Path, Commit: e.Commit, SelectedBy: e.SelectedBy, Signature: notes.Clean(e.Signature),
+		Name: e.Name, Version: e.Version, Object: e.Object, Digest: e.Digest, Repository: out.from, Revision: redact.Clean(out.revision),
+		Path: e.Path, Commit: e.Commit, SelectedBy: e.SelectedBy, Signature: redact.Clean(e.Signature),
 	}
 }

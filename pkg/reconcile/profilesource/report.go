@@ -19,7 +19,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/commitstatus"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
@@ -221,7 +221,7 @@ func verifiedMessage(a approval) string {
 
 func set(ps *api.ProfileSource, kind string, status metav1.ConditionStatus, reason, message string) {
 	apimeta.SetStatusCondition(&ps.Status.Conditions, metav1.Condition{
-		Type: kind, Status: status, Reason: reason, Message: notes.Shorten(notes.Printable(message), notes.MaxCondition),
+		Type: kind, Status: status, Reason: reason, Message: redact.Shorten(redact.Printable(message), redact.MaxCondition),
 		ObservedGeneration: ps.Generation,
 	})
 }
@@ -381,5 +381,5 @@ func changed(before, after *api.ProfileSource) bool {
 }
 
 func (r *Reconciler) event(ps *api.ProfileSource, kind, reason, format string, args ...any) {
-	r.Recorder.Eventf(ps, nil, kind, reason, "Sync", "%s", notes.Shorten(notes.Printable(fmt.Sprintf(format, args...)), notes.MaxEvent))
+	r.Recorder.Eventf(ps, nil, kind, reason, "Sync", "%s", redact.Shorten(redact.Printable(fmt.Sprintf(format, args...)), redact.MaxEvent))
 }

@@ -16,7 +16,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 	"github.com/osm-gitops/osm-gitops/pkg/source/signature"
 )
@@ -117,7 +117,7 @@ func (e *rewriteError) Error() string {
 
 // rewritten names what happened, with the old and the new commit.
 func rewritten(r api.Rewrite) string {
-	return fmt.Sprintf("history was rewritten by a force-push, a moved tag, or a merge whose first parent is not what was followed: %s does not continue %s, which was there before", notes.Clean(r.To), notes.Clean(r.From))
+	return fmt.Sprintf("history was rewritten by a force-push, a moved tag, or a merge whose first parent is not what was followed: %s does not continue %s, which was there before", redact.Clean(r.To), redact.Clean(r.From))
 }
 
 // verify checks signatures. Where it is not known what is new, it must have been
@@ -271,13 +271,13 @@ func (a approval) signatureOf(ctx context.Context, snap *source.Snapshot, v prof
 	var none *signature.Error
 	switch {
 	case err == nil:
-		return notes.Clean(own.String()), nil
+		return redact.Clean(own.String()), nil
 	case !errors.As(err, &none):
 		return "", fmt.Errorf("reading the signature of commit %s: %w", v.Commit, err)
 	case len(a.signed) == 0:
 		return "", nil
 	}
-	return notes.Clean(a.signed[len(a.signed)-1].String()), nil
+	return redact.Clean(a.signed[len(a.signed)-1].String()), nil
 }
 
 // acceptChanged lets a ProfileSource through whose rewritten history is accepted.

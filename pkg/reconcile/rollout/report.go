@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+	"github.com/osm-gitops/osm-gitops/pkg/redact"
 )
 
 // setCondition says whether all pools have got the current versions. Without waves there
@@ -41,7 +41,7 @@ func setCondition(ps *api.ProfileSource) {
 	}
 	apimeta.SetStatusCondition(&ps.Status.Conditions, metav1.Condition{
 		Type: api.RolledOutCondition, Status: status, Reason: reason, ObservedGeneration: ps.Generation,
-		Message: notes.Shorten(notes.Printable(message), notes.MaxCondition),
+		Message: redact.Shorten(redact.Printable(message), redact.MaxCondition),
 	})
 }
 
@@ -157,5 +157,5 @@ func (r *Reconciler) event(obj client.Object, kind, reason, format string, args 
 	if _, ok := obj.(*api.ProfileSource); ok {
 		recorder = r.SourceRecorder
 	}
-	recorder.Eventf(obj, nil, kind, reason, "RollOut", "%s", notes.Shorten(notes.Printable(fmt.Sprintf(format, args...)), notes.MaxEvent))
+	recorder.Eventf(obj, nil, kind, reason, "RollOut", "%s", redact.Shorten(redact.Printable(fmt.Sprintf(format, args...)), redact.MaxEvent))
 }

@@ -18,7 +18,7 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notes"
+	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
@@ -215,7 +215,7 @@ func texts(err error) []string {
 		out = append(out[:maxWarnings-1], fmt.Sprintf("%d more problems: mend what is named above first", len(out)-maxWarnings+1))
 	}
 	for i := range out {
-		out[i] = notes.Shorten(strings.Join(strings.Fields(notes.Printable(out[i])), " "), maxWarning)
+		out[i] = redact.Shorten(strings.Join(strings.Fields(redact.Printable(out[i])), " "), maxWarning)
 	}
 	return out
 }

@@ -1,6 +1,6 @@
-// Package notes makes text fit for people to read where the API server keeps it:
+// Package redact makes text fit for people to read where the API server keeps it:
 // in events, conditions and annotations.
-package notes
+package redact
 
 import (
 	"strings"
