@@ -35,7 +35,7 @@ var rooms = map[string][]string{
 	"pkg/attestation":      append([]string{self + "cmd", self + "pkg/source", self + "pkg/profile", self + "pkg/reconcile", "github.com/go-git"}, clients...),
 	"pkg/reconcile":        {self + "cmd", self + "pkg/lint/shellcheck"},
 	"pkg/runnerlog":        append([]string{self + "cmd", self + "pkg/reconcile", self + "pkg/lint"}, clients...),
-	"pkg/markup":           append([]string{self + "cmd", self + "pkg/reconcile", self + "pkg/lint"}, clients...),
+	"pkg/redact":           append([]string{self + "cmd", self + "pkg/reconcile", self + "pkg/lint"}, clients...),
 	"pkg/lint/downloads":   append([]string{self + "cmd", self + "pkg/source", self + "pkg/profile", self + "pkg/reconcile", "github.com/go-git"}, clients...),
 	"pkg/schema":           append([]string{self + "cmd", self + "pkg/source", self + "pkg/render", self + "pkg/profile", self + "pkg/reconcile", "github.com/go-git"}, clients...),
 	"pkg/migrate/importer": append([]string{self + "cmd", self + "pkg/reconcile"}, clients...),

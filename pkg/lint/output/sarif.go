@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"github.com/osm-gitops/osm-gitops/pkg/lint"
-	"github.com/osm-gitops/osm-gitops/pkg/markup"
+	"github.com/osm-gitops/osm-gitops/pkg/redact"
 )
 
 // The part of SARIF 2.1.0 that a linter needs. The library of this format,
@@ -156,7 +156,7 @@ var placeholder = regexp.MustCompile(`\{([0-9])`)
 
 // plain keeps text from being a link of SARIF (section 3.11.6), markup or a placeholder.
 func plain(s string) string {
-	return placeholder.ReplaceAllString(markup.Break(s), "{\u200b$1")
+	return placeholder.ReplaceAllString(redact.Break(s), "{\u200b$1")
 }
 
 func sarifResultOf(f lint.Finding, seen map[string]int) sarifResult {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/osm-gitops/osm-gitops/pkg/markup"
+	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/runnerlog"
 )
 
@@ -58,5 +58,5 @@ func Readme(p *Plan) string {
 func cell(s string) string {
 	var b strings.Builder
 	_, _ = runnerlog.Visible(&b).Write([]byte(s)) // no error comes from a Builder
-	return strings.NewReplacer(`\`, `\\`, "|", `\|`, "\n", " ", "<", "&lt;", "`", "'").Replace(markup.Break(b.String()))
+	return strings.NewReplacer(`\`, `\\`, "|", `\|`, "\n", " ", "<", "&lt;", "`", "'").Replace(redact.Break(b.String()))
 }

@@ -12,7 +12,6 @@ import (
 	"k8s.io/client-go/tools/events"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/markup"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 )
 
@@ -50,7 +49,7 @@ func event(ps *api.ProfileSource, eventtype, reason, text string) eventv1.Event 
 			Namespace: ps.Namespace, Name: ps.Name, UID: ps.UID, ResourceVersion: ps.ResourceVersion,
 		},
 		Severity:            severity,
-		Message:             redact.Shorten(markup.Break(redact.Text(text, maxMessage)), maxMessage),
+		Message:             redact.Shorten(redact.Break(redact.Text(text, maxMessage)), maxMessage),
 		Reason:              reason,
 		Metadata:            metadata(ps, reason),
 		ReportingController: api.FieldManager,

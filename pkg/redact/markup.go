@@ -1,6 +1,6 @@
-// Package markup keeps text of others from being a link, a tag or a mention where it is shown.
+// Package redact keeps text of others from being a link, a tag or a mention where it is shown.
 // Start with Break.
-package markup
+package redact
 
 import "regexp"
 

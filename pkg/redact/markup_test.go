@@ -1,4 +1,4 @@
-package markup
+package redact
 
 import (
 	"strings"
