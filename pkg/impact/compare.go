@@ -11,9 +11,9 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/wishes"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
+	"github.com/osm-gitops/osm-gitops/pkg/selection"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
@@ -207,8 +207,8 @@ func (c Comparison) pool(p Pool, before, after *revision) (r result, was, is cho
 	if p.Wave != "" {
 		labels[api.LabelWave] = p.Wave
 	}
-	want, err := wishes.RequestOf(p.Annotations, labels, c.Fleet.Namespace)
-	frozen, unclear := wishes.Suspended(p.Annotations)
+	want, err := selection.RequestOf(p.Annotations, labels, c.Fleet.Namespace)
+	frozen, unclear := selection.Suspended(p.Annotations)
 	switch {
 	case p.Problem != "":
 		r.refusal, r.before = message(p.Problem), true
@@ -244,7 +244,7 @@ func (c Comparison) pool(p Pool, before, after *revision) (r result, was, is cho
 func (r *result) settled() bool { return r.refusal != "" || r.unchanged != "" }
 
 // decided settles what needs no rendering. Now is what the pool has, as far as that is known.
-func (r *result) decided(want wishes.Request, now *Generation, was, is choice) {
+func (r *result) decided(want selection.Request, now *Generation, was, is choice) {
 	name := redact.Clean(want.Name)
 	has := was.from != nil && (now == nil || want.Has(now.Profile, now.Version))
 	switch {

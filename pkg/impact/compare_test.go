@@ -8,8 +8,8 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/wishes"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
+	"github.com/osm-gitops/osm-gitops/pkg/selection"
 )
 
 // security.md 28: what a pool asks for may be anything, and is printed on a terminal.
@@ -66,7 +66,7 @@ func TestRemoved(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var r result
-			r.decided(wishes.Request{Name: "osp-a"}, c.now, c.was, gone)
+			r.decided(selection.Request{Name: "osp-a"}, c.now, c.was, gone)
 			if refused := r.refusal != ""; refused != c.refused || r.before != c.before || refused == (r.unchanged != "") {
 				t.Errorf("refused %q, at both %v, unchanged %q", r.refusal, r.before, r.unchanged)
 			}

@@ -12,9 +12,9 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/wishes"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
+	"github.com/osm-gitops/osm-gitops/pkg/selection"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
@@ -138,9 +138,9 @@ func (c choice) same(d choice) bool {
 
 // choose resolves what a pool asks for, in the controller's order: a profile of the
 // repository, an object made by hand, a built-in profile.
-func (r *revision) choose(want wishes.Request, fleet *Fleet) choice {
-	own, builtin := wishes.SplitBuiltin(r.inventories)
-	o, ok := wishes.FindCandidate(own, want.Name)
+func (r *revision) choose(want selection.Request, fleet *Fleet) choice {
+	own, builtin := selection.SplitBuiltin(r.inventories)
+	o, ok := selection.FindCandidate(own, want.Name)
 	switch other := fleet.claimedBy(want.Name); {
 	case ok && other == "":
 		return r.offered(r.own, want, o)
@@ -153,13 +153,13 @@ func (r *revision) choose(want wishes.Request, fleet *Fleet) choice {
 	if slices.Contains(fleet.ByHand, want.Name) {
 		return choice{not: fmt.Sprintf("the OperatingSystemProfile %s was made by hand", want.Name)}
 	}
-	if o, ok := wishes.FindCandidate(builtin, want.Name); ok {
+	if o, ok := selection.FindCandidate(builtin, want.Name); ok {
 		return r.offered(r.builtin, want, o)
 	}
 	return choice{not: fmt.Sprintf("the profile %s is not in this repository", want.Name)}
 }
 
-func (r *revision) offered(from *shelf, want wishes.Request, o wishes.Candidate) choice {
+func (r *revision) offered(from *shelf, want selection.Request, o selection.Candidate) choice {
 	version := o.Entry.Version
 	if want.Pin != nil {
 		where := ownName

@@ -9,9 +9,9 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/wishes"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
+	"github.com/osm-gitops/osm-gitops/pkg/selection"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
@@ -110,7 +110,7 @@ func (s Selection) waits(p Pool, next choice) bool {
 // standing is the version that a pool has. Where that has no content here, which the note
 // says, nothing is chosen.
 func (s Selection) standing(now *revision, p Pool) (c choice, note string) {
-	want, err := wishes.RequestOf(p.Annotations, nil, s.Fleet.Namespace)
+	want, err := selection.RequestOf(p.Annotations, nil, s.Fleet.Namespace)
 	if err == nil {
 		want, err = exactly(*p.Now, want)
 	}
@@ -160,8 +160,8 @@ func (s Selection) choose(now *revision, p Pool) (c choice, note string, err err
 	if p.Problem != "" {
 		return c, "", errors.New(message(p.Problem))
 	}
-	want, err := wishes.RequestOf(p.Annotations, nil, s.Fleet.Namespace)
-	frozen, unclear := wishes.Suspended(p.Annotations)
+	want, err := selection.RequestOf(p.Annotations, nil, s.Fleet.Namespace)
+	frozen, unclear := selection.Suspended(p.Annotations)
 	if err := errors.Join(err, unclear); err != nil {
 		return c, "", errors.New(message(err.Error()))
 	}
@@ -191,7 +191,7 @@ func (s Selection) choose(now *revision, p Pool) (c choice, note string, err err
 }
 
 // exactly is a wish for what a pool has.
-func exactly(has Generation, want wishes.Request) (wishes.Request, error) {
+func exactly(has Generation, want selection.Request) (selection.Request, error) {
 	pin, err := profile.ParsePin(has.Version)
 	if err != nil {
 		return want, fmt.Errorf("it has %s %s, which is no version", redact.Clean(has.Profile), redact.Clean(has.Version))
@@ -201,7 +201,7 @@ func exactly(has Generation, want wishes.Request) (wishes.Request, error) {
 }
 
 // refusal says why a choice is none.
-func (s Selection) refusal(now *revision, want wishes.Request, p Pool, c choice) error {
+func (s Selection) refusal(now *revision, want selection.Request, p Pool, c choice) error {
 	name := redact.Clean(want.Name)
 	switch {
 	case c.source != "" && s.Fleet.claimedBy(want.Name) != "":

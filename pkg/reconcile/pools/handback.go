@@ -22,7 +22,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/shard"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/wishes"
+	"github.com/osm-gitops/osm-gitops/pkg/selection"
 )
 
 // referenceProfiles are those that the reference brings along (contract: section 14).
@@ -232,7 +232,7 @@ func (h *Handback) planProfiles(ctx context.Context, p *HandbackPlan, pools []cl
 	if err := h.Management.List(ctx, &sources, client.InNamespace(h.Namespace)); err != nil {
 		return fmt.Errorf("listing ProfileSources: %w", err)
 	}
-	own, builtin := wishes.SplitBuiltin(sources.Items)
+	own, builtin := selection.SplitBuiltin(sources.Items)
 	names := map[string]bool{}
 	for _, md := range pools {
 		if ns := md.Annotations[api.AnnotationOSPNamespace]; ns == "" || ns == h.Namespace {
@@ -245,9 +245,9 @@ func (h *Handback) planProfiles(ctx context.Context, p *HandbackPlan, pools []cl
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		o, ok := wishes.FindCandidate(own, name)
+		o, ok := selection.FindCandidate(own, name)
 		if !ok {
-			o, ok = wishes.FindCandidate(builtin, name)
+			o, ok = selection.FindCandidate(builtin, name)
 			if ok && slices.Contains(referenceProfiles, name) {
 				p.warn("profile %q is built into osm-gitops, and another one into the reference: pools that name it get that one", name)
 				continue

@@ -12,16 +12,16 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/wishes"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
+	"github.com/osm-gitops/osm-gitops/pkg/selection"
 )
 
 // AllNamespaces in Reconciler.ProfileNamespaces stands for every namespace.
 const AllNamespaces = "*"
 
 // wishOf reads the annotations of a pool.
-func (r *Reconciler) wishOf(md *cluster.MachineDeployment) (wishes.Request, error) {
-	w, err := wishes.RequestOf(md.Annotations, md.Labels, r.Namespace)
+func (r *Reconciler) wishOf(md *cluster.MachineDeployment) (selection.Request, error) {
+	w, err := selection.RequestOf(md.Annotations, md.Labels, r.Namespace)
 	if !r.mayServe(w.Namespace) {
 		return w, foreign(w.Namespace)
 	}
@@ -38,7 +38,7 @@ func (r *Reconciler) mayServe(namespace string) bool {
 
 func foreign(namespace string) error {
 	return refuse("annotation %s: pools may not take profiles from namespace %q: remove the annotation, or have the controller started with --allow-cross-namespace-profiles=%s",
-		api.AnnotationOSPNamespace, namespace, wishes.Shortened(namespace))
+		api.AnnotationOSPNamespace, namespace, selection.Shortened(namespace))
 }
 
 // refTo names an OperatingSystemProfile in a record: by its name, with "<namespace>/"
@@ -60,14 +60,14 @@ func (r *Reconciler) namespaceOf(ref string) string {
 
 // has reports whether a generation is of the profile that is asked for, and of a version
 // that would do.
-func has(want wishes.Request, rec render.Record) bool {
+func has(want selection.Request, rec render.Record) bool {
 	return rec.Object != "" && want.Has(rec.Profile, rec.Version)
 }
 
 // pinned finds the object of the version that a pool asks for, of those that are in the
 // cluster or that the inventory names. What is there in name only, its source makes once
 // it has seen the pool; sources of other namespaces do not see it.
-func (r *Reconciler) pinned(ctx context.Context, want wishes.Request, o wishes.Candidate) (string, error) {
+func (r *Reconciler) pinned(ctx context.Context, want selection.Request, o selection.Candidate) (string, error) {
 	objects, err := r.versionObjects(ctx, want, o)
 	if err != nil {
 		return "", err
@@ -95,7 +95,7 @@ func (r *Reconciler) pinned(ctx context.Context, want wishes.Request, o wishes.C
 
 // versionObjects are the objects of a profile by version. Of two the newer counts; what
 // comes from the built-in profiles and what does not are apart.
-func (r *Reconciler) versionObjects(ctx context.Context, want wishes.Request, o wishes.Candidate) (map[string]string, error) {
+func (r *Reconciler) versionObjects(ctx context.Context, want selection.Request, o selection.Candidate) (map[string]string, error) {
 	var list osm.OperatingSystemProfileList // of the cache: not to be changed
 	err := r.Management.List(ctx, &list, client.InNamespace(want.Namespace), client.MatchingLabels{
 		api.LabelManagedBy: api.FieldManager, api.LabelProfile: want.Name,

@@ -19,8 +19,8 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/ownership"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/wishes"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
+	"github.com/osm-gitops/osm-gitops/pkg/selection"
 )
 
 // resolve finds the profile a pool asks for: that of its name in a ProfileSource, else
@@ -35,8 +35,8 @@ func (r *Reconciler) resolve(ctx context.Context, md *cluster.MachineDeployment,
 	if err := r.Management.List(ctx, &sources, client.InNamespace(want.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return render.Profile{}, fmt.Errorf("listing ProfileSources: %w", err)
 	}
-	own, builtin := wishes.SplitBuiltin(sources.Items)
-	if o, ok := wishes.FindCandidate(own, want.Name); ok {
+	own, builtin := selection.SplitBuiltin(sources.Items)
+	if o, ok := selection.FindCandidate(own, want.Name); ok {
 		return r.profileOffered(ctx, want, o, osc)
 	}
 	if err := r.unlooked(want, osc, own); err != nil {
@@ -49,7 +49,7 @@ func (r *Reconciler) resolve(ctx context.Context, md *cluster.MachineDeployment,
 	if !apierrors.IsNotFound(err) {
 		return render.Profile{}, err
 	}
-	if o, ok := wishes.FindCandidate(builtin, want.Name); ok {
+	if o, ok := selection.FindCandidate(builtin, want.Name); ok {
 		return r.profileOffered(ctx, want, o, osc)
 	}
 	if err := r.unlooked(want, osc, builtin); err != nil {
@@ -65,7 +65,7 @@ var errUnlooked = errors.New("has not been looked at yet")
 // unlooked finds a source that nobody has looked at yet, and that may offer what a pool
 // asks for. One that has no configuration of ours waits for it: when a controller comes
 // to a cluster, documents are not made of another profile first.
-func (r *Reconciler) unlooked(want wishes.Request, osc *osm.OperatingSystemConfig, sources []api.ProfileSource) error {
+func (r *Reconciler) unlooked(want selection.Request, osc *osm.OperatingSystemConfig, sources []api.ProfileSource) error {
 	if recordOf(osc).Object != "" || want.Namespace != r.Namespace {
 		return nil
 	}
@@ -80,7 +80,7 @@ func (r *Reconciler) unlooked(want wishes.Request, osc *osm.OperatingSystemConfi
 
 // profileOffered reads what an inventory points to, or the version that the pool asks
 // for. A profile that was removed serves the pool that has it.
-func (r *Reconciler) profileOffered(ctx context.Context, want wishes.Request, o wishes.Candidate, osc *osm.OperatingSystemConfig) (render.Profile, error) {
+func (r *Reconciler) profileOffered(ctx context.Context, want selection.Request, o selection.Candidate, osc *osm.OperatingSystemConfig) (render.Profile, error) {
 	entry, err := o.Entry, error(nil)
 	if want.Pin == nil {
 		if entry, err = r.given(want, o, osc); err != nil {
@@ -127,7 +127,7 @@ func replaced(digest, listed string) bool {
 }
 
 // profileByHand uses an object that no source made as it is.
-func (r *Reconciler) profileByHand(ctx context.Context, want wishes.Request, osp *osm.OperatingSystemProfile, has render.Record) (render.Profile, error) {
+func (r *Reconciler) profileByHand(ctx context.Context, want selection.Request, osp *osm.OperatingSystemProfile, has render.Record) (render.Profile, error) {
 	if want.Pin != nil && !want.Pin.Allows(osp.Spec.Version) {
 		return render.Profile{}, refuse("annotation %s: OperatingSystemProfile %s/%s, which no ProfileSource made, has version %s and no other, and %q asks for another: remove the annotation, or correct it",
 			api.AnnotationVersionPin, osp.Namespace, osp.Name, osp.Spec.Version, want.Pin)
@@ -161,8 +161,8 @@ func (r *Reconciler) profileByHand(ctx context.Context, want wishes.Request, osp
 // OfferedBy names the ProfileSource from whose inventory pools get a profile, of those
 // that people made; "" for none.
 func OfferedBy(sources []api.ProfileSource, profile string) string {
-	own, _ := wishes.SplitBuiltin(sources)
-	if o, ok := wishes.FindCandidate(own, profile); ok {
+	own, _ := selection.SplitBuiltin(sources)
+	if o, ok := selection.FindCandidate(own, profile); ok {
 		return o.Source.Name
 	}
 	return ""

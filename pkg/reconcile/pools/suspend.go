@@ -9,7 +9,7 @@ import (
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/wishes"
+	"github.com/osm-gitops/osm-gitops/pkg/selection"
 )
 
 // errSuspended says that a pool wants to keep the configuration it has.
@@ -17,7 +17,7 @@ var errSuspended = errors.New("the pool is suspended")
 
 // suspended reports whether the configuration of a pool is frozen.
 func suspended(md *cluster.MachineDeployment) (bool, error) {
-	frozen, err := wishes.Suspended(md.Annotations)
+	frozen, err := selection.Suspended(md.Annotations)
 	if err != nil {
 		return false, refuse("%w", err)
 	}

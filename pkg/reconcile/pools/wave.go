@@ -12,13 +12,13 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/waves"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/wishes"
+	"github.com/osm-gitops/osm-gitops/pkg/selection"
 )
 
 // given is the inventory's entry with the version that the pool's wave gets. As long as
 // nothing is decided a pool keeps the version it has: inventory and decision are in one
 // object, so that none adopts a version before it is let.
-func (r *Reconciler) given(want wishes.Request, o wishes.Candidate, osc *osm.OperatingSystemConfig) (api.ProfileEntry, error) {
+func (r *Reconciler) given(want selection.Request, o selection.Candidate, osc *osm.OperatingSystemConfig) (api.ProfileEntry, error) {
 	entry, decided := waves.EntryForWave(o.Source, o.Entry, want.Wave)
 	if decided {
 		return entry, nil

@@ -1,4 +1,4 @@
-package wishes
+package selection
 
 import (
 	"cmp"
