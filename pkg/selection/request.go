@@ -9,7 +9,6 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/waves"
 )
 
 // Request is what the annotations of a pool ask for.
@@ -24,7 +23,7 @@ type Request struct {
 // read; the rest of the request is there nevertheless.
 func RequestOf(annotations, labels map[string]string, namespace string) (Request, error) {
 	r := Request{Name: annotations[api.AnnotationOSP], Namespace: cmp.Or(annotations[api.AnnotationOSPNamespace], namespace)}
-	r.Wave, _ = waves.WaveOf(labels) // the rollout tells of one that cannot be read
+	r.Wave, _ = WaveOf(labels) // the rollout tells of one that cannot be read
 	if text := annotations[api.AnnotationVersionPin]; text != "" {
 		pin, err := profile.ParsePin(text)
 		if err != nil {

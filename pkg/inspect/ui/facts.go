@@ -13,7 +13,7 @@ import (
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/waves"
+	"github.com/osm-gitops/osm-gitops/pkg/selection"
 )
 
 // Facts is what the cluster held at one moment, put together. It is never changed.
@@ -307,7 +307,7 @@ func (f *Facts) judgeRollout(p *pool, md *metav1.ObjectMeta) {
 			continue
 		}
 		r := ps.RolloutOf(p.profile)
-		wave, _ := waves.WaveOf(md.Labels) // what cannot be read is the default, as for the rollout
+		wave, _ := selection.WaveOf(md.Labels) // what cannot be read is the default, as for the rollout
 		if r == nil || r.Done || wave <= r.Wave {
 			return
 		}

@@ -11,7 +11,6 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/waves"
 	"github.com/osm-gitops/osm-gitops/pkg/selection"
 )
 
@@ -19,7 +18,7 @@ import (
 // nothing is decided a pool keeps the version it has: inventory and decision are in one
 // object, so that none adopts a version before it is let.
 func (r *Reconciler) given(want selection.Request, o selection.Candidate, osc *osm.OperatingSystemConfig) (api.ProfileEntry, error) {
-	entry, decided := waves.EntryForWave(o.Source, o.Entry, want.Wave)
+	entry, decided := selection.EntryForWave(o.Source, o.Entry, want.Wave)
 	if decided {
 		return entry, nil
 	}
@@ -80,7 +79,7 @@ func versionsGiven(obj client.Object) map[string][]api.ProfileEntry {
 	for _, e := range ps.Status.Profiles {
 		out[e.Name] = []api.ProfileEntry{e} // pins and removals
 		for wave := int32(0); ps.Gated() && wave <= api.LastWave; wave++ {
-			given, decided := waves.EntryForWave(ps, e, wave)
+			given, decided := selection.EntryForWave(ps, e, wave)
 			if !decided {
 				given = api.ProfileEntry{}
 			}

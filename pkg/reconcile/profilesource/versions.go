@@ -19,7 +19,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/waves"
+	"github.com/osm-gitops/osm-gitops/pkg/selection"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 	"github.com/osm-gitops/osm-gitops/pkg/source/signature"
 )
@@ -60,7 +60,7 @@ func (r *Reconciler) collect(ctx context.Context, l look, cat *profile.Catalogue
 	if err != nil {
 		return nil, err
 	}
-	rolled := waves.ObjectsInRollout(l.source)
+	rolled := selection.ObjectsInRollout(l.source)
 	s := &shelves{byName: map[string]*shelf{}, current: want.current, foreign: map[string]bool{}}
 	for _, other := range others {
 		for _, e := range other.Status.Profiles {

@@ -10,7 +10,7 @@ import (
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/waves"
+	"github.com/osm-gitops/osm-gitops/pkg/selection"
 )
 
 // fleet is a world in which pools do what they are given, and the clock is moved.
@@ -67,7 +67,7 @@ func (f *fleet) follow() {
 	ps := &api.ProfileSource{Spec: api.ProfileSourceSpec{Rollout: &api.Rollout{Gate: api.GateWaves}}, Status: api.ProfileSourceStatus{Rollouts: []api.RolloutStatus{*f.had}}}
 	for i := range f.pools {
 		p := &f.pools[i]
-		given, ok := waves.EntryForWave(ps, f.entry, p.wave)
+		given, ok := selection.EntryForWave(ps, f.entry, p.wave)
 		switch {
 		case !ok || p.version.Version == given.Version:
 		case f.refuse[p.key] == given.Version:

@@ -17,8 +17,8 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/waves"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
+	"github.com/osm-gitops/osm-gitops/pkg/selection"
 )
 
 // standing is what a rollout reads of an OperatingSystemConfig.
@@ -90,7 +90,7 @@ func (r *Reconciler) poolsOf(ctx context.Context, seen *observed, entry api.Prof
 		return nil, fmt.Errorf("listing the pools of profile %q: %w", entry.Name, err)
 	}
 	for i := range list.Items {
-		_, invalid := waves.WaveOf(list.Items[i].Labels)
+		_, invalid := selection.WaveOf(list.Items[i].Labels)
 		r.warn(seen, &list.Items[i], "wave", invalid)
 	}
 	return list.Items, nil
@@ -107,7 +107,7 @@ func (r *Reconciler) followers(ctx context.Context, seen *observed, mds []cluste
 			continue
 		}
 		seen.pools[keyOf(md)] = md
-		wave, _ := waves.WaveOf(md.Labels)
+		wave, _ := selection.WaveOf(md.Labels)
 		p := pool{key: keyOf(md), wave: wave, replacing: seen.replacing[md.UID], machines: seen.machines[md.UID]}
 		if c := seen.configOf(md); c.digest != "" {
 			p.configured, p.since, p.refused, p.refusedVersion = true, c.created, c.refused, c.refusedVersion
@@ -161,7 +161,7 @@ func (r *Reconciler) candidates(ctx context.Context, seen *observed) ([]candidat
 	var out []candidate
 	var older []*cluster.MachineDeployment // pools with machines older than what they have
 	for _, md := range seen.replace {
-		wave, _ := waves.WaveOf(md.Labels)
+		wave, _ := selection.WaveOf(md.Labels)
 		c := candidate{md: md, wave: wave, stamp: md.Spec.Template.Metadata.Annotations[api.AnnotationConfig]}
 		have := seen.configOf(md)
 		still := !md.DeletionTimestamp.IsZero() || md.Spec.Paused || md.Annotations[api.AnnotationSuspend] == "true" ||

@@ -30,7 +30,7 @@ import (
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/waves"
+	"github.com/osm-gitops/osm-gitops/pkg/selection"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
 
@@ -226,9 +226,9 @@ func (b *bench) follow() {
 	b.do(b.client.List(b.t.Context(), &list, client.InNamespace(b.ns)))
 	for i := range list.Items {
 		md := &list.Items[i]
-		wave, err := waves.WaveOf(md.Labels)
+		wave, err := selection.WaveOf(md.Labels)
 		b.do(err)
-		given, ok := waves.EntryForWave(ps, ps.Status.Profiles[0], wave)
+		given, ok := selection.EntryForWave(ps, ps.Status.Profiles[0], wave)
 		if !ok {
 			continue
 		}

@@ -3,7 +3,7 @@
 // no two objects have to be read at the same moment: the inventory tells what is to come,
 // status.rollouts how far it has come, and without an entry there a pool keeps what it has.
 // Package rollout writes status.rollouts; start with EntryForWave.
-package waves
+package selection
 
 import (
 	"fmt"
