@@ -1,6 +1,6 @@
-// Package walls_test holds the walls between the rooms of this repository: what
+// Package imports_test holds the walls between the rooms of this repository: what
 // each may import, and what none may. See CONTRIBUTING.md for the rooms.
-package walls_test
+package imports_test
 
 import (
 	"errors"
