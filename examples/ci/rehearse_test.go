@@ -11,7 +11,7 @@ import (
 
 // TestRehearse runs the commands of the workflow as a runner of GitHub does, twice: the
 // second has the first one's cache. make is a stand-in, for what it would run takes
-// minutes: test/rehearsal runs that.
+// minutes: test/bootnodes runs that.
 func TestRehearse(t *testing.T) {
 	var w workflow
 	decode(t, "rehearse.yaml", &w)

@@ -60,20 +60,20 @@ var controlPlane = Program{
 
 // Kubelet is Kubernetes' own, of the control plane's release.
 var Kubelet = Program{
-	Name: "kubelet", Sources: "test/rehearsal/kubelet", Package: ".", Minutes: "about 4 minutes",
+	Name: "kubelet", Sources: "test/bootnodes/kubelet", Package: ".", Minutes: "about 4 minutes",
 	Args: []string{"-trimpath", ldflags},
 }
 
 // Containerd is the one that our profiles install.
 var Containerd = Program{
-	Name: "containerd", Sources: "test/rehearsal/containerd", Package: "github.com/containerd/containerd/v2/cmd/containerd", Minutes: "about a minute",
+	Name: "containerd", Sources: "test/bootnodes/containerd", Package: "github.com/containerd/containerd/v2/cmd/containerd", Minutes: "about a minute",
 	Args: []string{"-trimpath", "-ldflags=-s -w"},
 }
 
 // Ignition is what writes a Flatcar machine's files. It needs a C compiler and
 // libblkid. There is no SELinux policy in a rehearsed machine to label files by.
 var Ignition = Program{
-	Name: "ignition", Sources: "test/rehearsal/ignition", Package: "github.com/coreos/ignition/v2/internal", Minutes: "about a minute",
+	Name: "ignition", Sources: "test/bootnodes/ignition", Package: "github.com/coreos/ignition/v2/internal", Minutes: "about a minute",
 	Args: []string{"-trimpath", "-ldflags=-s -w -X github.com/coreos/ignition/v2/internal/distro.selinuxRelabel=false"},
 	Env:  []string{"CGO_ENABLED=1"},
 }

@@ -1,4 +1,4 @@
-module github.com/osm-gitops/osm-gitops/test/rehearsal/containerd
+module github.com/osm-gitops/osm-gitops/test/bootnodes/containerd
 
 go 1.26.0
 

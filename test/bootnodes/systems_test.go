@@ -1,4 +1,4 @@
-package rehearsal_test
+package bootnodes_test
 
 import (
 	"bytes"

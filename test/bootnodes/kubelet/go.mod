@@ -1,4 +1,4 @@
-module github.com/osm-gitops/osm-gitops/test/rehearsal/kubelet
+module github.com/osm-gitops/osm-gitops/test/bootnodes/kubelet
 
 go 1.26.0
 

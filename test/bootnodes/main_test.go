@@ -1,4 +1,4 @@
-// Package rehearsal_test boots machines from what the controller writes for them: the
+// Package bootnodes_test boots machines from what the controller writes for them: the
 // real systemd, cloud-init and apt of a Debian image, or the real Ignition, and the real
 // API server. In a soak containerd and the kubelet are those that our profiles ask for;
 // from a commit to a Node that is Ready, nothing is played then but the cloud, the
@@ -15,7 +15,7 @@
 // profile's is like, cloud_test.go is what it can reach, publishers_test.go and
 // packages_test.go are what it downloads, checks_test.go and tree_test.go say what it
 // must be like in the end.
-package rehearsal_test
+package bootnodes_test
 
 import (
 	"bytes"
@@ -78,7 +78,7 @@ func outside(m *testing.M) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) //nolint:forbidigo // TestMain has no test
 	defer stop()
 	// go test sees what a test opens, not what is built or run.
-	if err := cluster.DependOn("cmd", "pkg", "profiles", "deploy", "go.mod", "hack/node-root", "hack/probe", "test/rehearsal", "test/controlplane"); err != nil {
+	if err := cluster.DependOn("cmd", "pkg", "profiles", "deploy", "go.mod", "hack/node-root", "hack/probe", "test/bootnodes", "test/controlplane"); err != nil {
 		fmt.Fprintln(os.Stderr, "rehearsal:", err)
 		return 1
 	}

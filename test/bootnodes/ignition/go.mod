@@ -1,4 +1,4 @@
-module github.com/osm-gitops/osm-gitops/test/rehearsal/ignition
+module github.com/osm-gitops/osm-gitops/test/bootnodes/ignition
 
 go 1.26.0
 

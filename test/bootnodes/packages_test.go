@@ -1,4 +1,4 @@
-package rehearsal_test
+package bootnodes_test
 
 import (
 	"bytes"
@@ -17,7 +17,7 @@ import (
 	"github.com/ProtonMail/go-crypto/openpgp/packet"
 )
 
-// containerdVersion is that of test/rehearsal/containerd/go.mod.
+// containerdVersion is that of test/bootnodes/containerd/go.mod.
 const containerdVersion = "2.2.9"
 
 // signer signs repositories of packages.
