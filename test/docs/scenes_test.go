@@ -212,8 +212,8 @@ func left() map[string]string {
 		"docs/render.md: $ osm-gitops render --watch --profile profiles/osp-web.yaml --machine-deployment md.yaml --cluster cluster.yaml -o provisioning":                         "runs until it is stopped: script render_watch of cmd/osm-gitops",
 		"docs/rollouts.md: $ kubectl -n kube-system get ps osps -o yaml":                                                                                                          "an excerpt of a rollout that is held for half an hour; TestRollout of test/e2e holds one",
 		"docs/trace.md: ln -s \"$(command -v osm-gitops)\" /usr/local/bin/kubectl-osm_gitops":                                                                                     "changes the machine that it runs on; script plugin of cmd/osm-gitops has the names",
-		"docs/ui.md: $ osm-gitops ui":                               "serves until it is stopped, at a port that must be free; test/page looks at it in a browser",
-		"docs/ui.md: kubectl apply --server-side -f deploy/ui.yaml": "needs a name and a certificate by which the page is reached; pkg/inspect/ui and test/page ask with tokens",
+		"docs/ui.md: $ osm-gitops ui":                               "serves until it is stopped, at a port that must be free; test/ui looks at it in a browser",
+		"docs/ui.md: kubectl apply --server-side -f deploy/ui.yaml": "needs a name and a certificate by which the page is reached; pkg/inspect/ui and test/ui ask with tokens",
 		"docs/ui.md: curl -s -H \"Accept: application/json\" \"http://127.0.0.1:8087/?state=Behind\" | jq -r '.items[] | [.namespace, .name, .nodes.behind] | @tsv'": "needs osm-gitops ui at its own port; pkg/inspect/ui asks for each state",
 
 		// The demo's.

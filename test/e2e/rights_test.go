@@ -32,9 +32,9 @@ var usedElsewhere = map[string]string{
 	// not are asked for a list first: k8s.io/client-go/tools/cache, Reflector.
 	"list ":                                          "API servers without WatchList",
 	"bind roles.rbac.authorization.k8s.io":           "no request of its own: the API server looks for it when a RoleBinding is created",
-	"get machines.cluster.k8s.io":                    "the audit page of a node: test/page",
-	"get machinesets.cluster.k8s.io":                 "the audit page of a node: test/page",
-	"get configmaps cluster-info in kube-public":     "what the audit page verifies: test/page",
+	"get machines.cluster.k8s.io":                    "the audit page of a node: test/ui",
+	"get machinesets.cluster.k8s.io":                 "the audit page of a node: test/ui",
+	"get configmaps cluster-info in kube-public":     "what the audit page verifies: test/ui",
 	"get serviceaccounts in kube-system":             "--bootstrap-token-service-account-name: pkg/reconcile/pools",
 	"delete configmaps in kube-system":               "settings that no record has any more: pkg/reconcile/pools, TestUnusedSettingsGo",
 	"delete controllerrevisions.apps in kube-system": "records above the limit: pkg/reconcile/pools, TestHistory",

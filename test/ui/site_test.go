@@ -1,4 +1,4 @@
-package page
+package ui
 
 import (
 	"io/fs"
