@@ -7,13 +7,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/osm-gitops/osm-gitops/test/rights"
+	permissionspkg "github.com/osm-gitops/osm-gitops/test/permissions"
 )
 
 // permissions makes a table of the rules in a file of deploy/, with their reasons.
 func permissions(t *testing.T, file string) string {
 	t.Helper()
-	rules, err := rights.Read(filepath.Join("../deploy", file))
+	rules, err := permissionspkg.Read(filepath.Join("../deploy", file))
 	if err != nil {
 		t.Fatal(err)
 	}

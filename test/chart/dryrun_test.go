@@ -16,7 +16,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/dryrun"
-	"github.com/osm-gitops/osm-gitops/test/rights"
+	"github.com/osm-gitops/osm-gitops/test/permissions"
 )
 
 const dryRunAccount = "osm-gitops-dry-run"
@@ -106,7 +106,7 @@ func TestDryRunOfTwoClusters(t *testing.T) {
 }
 
 // writes are the requests that write, by verb and kind.
-func writes(all ...map[rights.Request]int) []string {
+func writes(all ...map[permissions.Request]int) []string {
 	found := map[string]bool{}
 	for _, requests := range all {
 		for q := range requests {
@@ -122,11 +122,11 @@ func writes(all ...map[rights.Request]int) []string {
 // ServiceAccounts there is nothing in this cluster.
 func listUnused(t *testing.T, i *installation, file string) {
 	t.Helper()
-	rules, err := rights.Read(deploy + "/" + file)
+	rules, err := permissions.Read(deploy + "/" + file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, r := range rights.Unused(rules, i.allowed(dryRunAccount)) {
+	for _, r := range permissions.Unused(rules, i.allowed(dryRunAccount)) {
 		t.Logf("%s: nobody needed %s", file, r)
 	}
 }

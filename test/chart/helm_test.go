@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/osm-gitops/osm-gitops/test/cluster"
-	"github.com/osm-gitops/osm-gitops/test/rights"
+	"github.com/osm-gitops/osm-gitops/test/permissions"
 	"github.com/osm-gitops/osm-gitops/test/stage"
 )
 
@@ -273,14 +273,14 @@ func (i *installation) until(c *stage.Process, what string, condition func() err
 
 // allowed sees to it that a ServiceAccount asked for something, and for nothing that it is
 // not allowed.
-func (i *installation) allowed(account string) map[rights.Request]int {
+func (i *installation) allowed(account string) map[permissions.Request]int {
 	i.t.Helper()
 	f, err := os.Open(i.cluster.AuditLog())
 	if err != nil {
 		i.t.Fatal(err)
 	}
 	defer f.Close()
-	requests, err := rights.Requests(f, "system:serviceaccount:"+i.namespace+":"+account)
+	requests, err := permissions.Requests(f, "system:serviceaccount:"+i.namespace+":"+account)
 	if err != nil {
 		i.t.Fatal(err)
 	}

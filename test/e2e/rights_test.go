@@ -11,7 +11,7 @@ import (
 	"sync"
 
 	"github.com/osm-gitops/osm-gitops/test/cluster"
-	"github.com/osm-gitops/osm-gitops/test/rights"
+	"github.com/osm-gitops/osm-gitops/test/permissions"
 )
 
 // controllerUser is who the controller of these tests is: the ServiceAccount of
@@ -58,27 +58,27 @@ var usedElsewhere = map[string]string{
 // with clusters of their own add to it when they end, TestMain looks at it.
 var asked struct {
 	sync.Mutex
-	of map[string]map[rights.Request]int
+	of map[string]map[permissions.Request]int
 }
 
 // requestsOf reads what the controller has asked a cluster for.
-func requestsOf(c *cluster.Cluster, file string) (map[rights.Request]int, error) {
+func requestsOf(c *cluster.Cluster, file string) (map[permissions.Request]int, error) {
 	log, err := os.Open(c.AuditLog())
 	if err != nil {
 		return nil, err
 	}
 	defer log.Close()
-	requests, err := rights.Requests(log, controllerUser)
+	requests, err := permissions.Requests(log, controllerUser)
 	if err != nil {
 		return nil, err
 	}
 	asked.Lock()
 	defer asked.Unlock()
 	if asked.of == nil {
-		asked.of = map[string]map[rights.Request]int{}
+		asked.of = map[string]map[permissions.Request]int{}
 	}
 	if asked.of[file] == nil {
-		asked.of[file] = map[rights.Request]int{}
+		asked.of[file] = map[permissions.Request]int{}
 	}
 	for q, n := range requests {
 		asked.of[file][q] += n
@@ -96,7 +96,7 @@ func (a *apart) audited() {
 			s.t.Error(err)
 			continue
 		}
-		rules, err := rights.Read(repoPath(file))
+		rules, err := permissions.Read(repoPath(file))
 		if err != nil {
 			s.t.Error(err)
 			continue
@@ -105,7 +105,7 @@ func (a *apart) audited() {
 			if q.Denied {
 				s.t.Errorf("deploy/controller-policy.yaml refused the controller to %s", q)
 			}
-			if q.Forbidden && !rights.Allowed(rules, q) {
+			if q.Forbidden && !permissions.Allowed(rules, q) {
 				s.t.Errorf("the controller was forbidden to %s: %s lacks it, or the controller should not ask", q, file)
 			}
 		}
@@ -158,7 +158,7 @@ func onlyWithRights(c *cluster.Cluster, code int) error {
 // what is needed: for the rest the tests with one speak, unless it was the other half that
 // needed it.
 func unusedRights(file string) ([]string, error) {
-	rules, err := rights.Read(repoPath(file))
+	rules, err := permissions.Read(repoPath(file))
 	if err != nil {
 		return nil, err
 	}
@@ -174,11 +174,11 @@ func unusedRights(file string) ([]string, error) {
 		other = worker
 	}
 	if file != oneCluster {
-		maps.DeleteFunc(requests, func(q rights.Request, _ int) bool { return other[q] > 0 })
+		maps.DeleteFunc(requests, func(q permissions.Request, _ int) bool { return other[q] > 0 })
 		maps.Copy(requests, asked.of[file])
 	}
 	var out []string
-	for _, r := range rights.Unused(rules, requests) {
+	for _, r := range permissions.Unused(rules, requests) {
 		if !needed(r.String()) {
 			out = append(out, r.String())
 		}

@@ -23,7 +23,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
-	"github.com/osm-gitops/osm-gitops/test/rights"
+	"github.com/osm-gitops/osm-gitops/test/permissions"
 	"github.com/osm-gitops/osm-gitops/test/stage"
 )
 
@@ -38,7 +38,7 @@ func onlyWithRights(c *cluster.Cluster, _ int) error {
 	if err != nil {
 		return err
 	}
-	return rights.Refused(c.AuditLog(), "system:serviceaccount:kube-system:osm-gitops", filepath.Join(root, "deploy", "rbac.yaml"), filepath.Join(root, "deploy", "ui.yaml"))
+	return permissions.Refused(c.AuditLog(), "system:serviceaccount:kube-system:osm-gitops", filepath.Join(root, "deploy", "rbac.yaml"), filepath.Join(root, "deploy", "ui.yaml"))
 }
 
 // world is a control plane, a repository on a Git server, and the controller.

@@ -1,4 +1,4 @@
-package rights_test
+package permissions_test
 
 import (
 	"context"
