@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/osm-gitops/osm-gitops/pkg/render"
-	"github.com/osm-gitops/osm-gitops/test/estate"
+	"github.com/osm-gitops/osm-gitops/test/clusterfixture"
 )
 
 // TestGenerated: what stands between markers is what the program says of itself.
@@ -30,7 +30,7 @@ func TestGenerated(t *testing.T) {
 		{"snapshot.md", "flags", flags(t, program, "snapshot", 5)},
 		{"trace.md", "flags", flags(t, program, "trace", 10)},
 		{"trace.md", "node", traceSession(t, program, "node/one")},
-		{"trace.md", "commit", traceSession(t, program, "commit/"+estate.Commit(1))},
+		{"trace.md", "commit", traceSession(t, program, "commit/"+clusterfixture.Commit(1))},
 		{"trace.md", "diff", traceSession(t, program, "node/one --diff | tail -14")},
 		{"verify.md", "flags", flags(t, program, "verify", 10)},
 		{"verify.md", "agrees", verifySession(t, program, false)},

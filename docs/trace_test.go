@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/osm-gitops/osm-gitops/test/estate"
+	"github.com/osm-gitops/osm-gitops/test/clusterfixture"
 )
 
 // fleet is the dump that the examples of trace.md read.
@@ -16,7 +16,7 @@ const fleet = "examples/audit/fleet.jsonl"
 // TestExampleDump: the example is what `osm-gitops trace --dump` writes of an estate.
 func TestExampleDump(t *testing.T) {
 	var want bytes.Buffer
-	if _, err := estate.Fleet(t).Clusters().Dump(t.Context(), &want, estate.At(100)); err != nil {
+	if _, err := clusterfixture.Fleet(t).Clusters().Dump(t.Context(), &want, clusterfixture.At(100)); err != nil {
 		t.Fatal(err)
 	}
 	if *update {

@@ -11,7 +11,7 @@ import (
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
-	"github.com/osm-gitops/osm-gitops/test/estate"
+	"github.com/osm-gitops/osm-gitops/test/clusterfixture"
 )
 
 // verifySession shows `osm-gitops verify` on a dump and a clone: of what is as it was,
@@ -23,14 +23,14 @@ func verifySession(t *testing.T, program string, edited bool) string {
 	if err := os.Mkdir(clone, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	e := estate.New(t)
+	e := clusterfixture.New(t)
 	repo := e.NewRepo(clone)
 	repo.Push(0, "echo one")
 	e.Pool("workers")
-	first := e.Serve("workers", 0, estate.At(10))
-	e.Write("workers", e.Join("workers", "workers-7c9f-x2x4k", estate.At(20), estate.Says(first)))
+	first := e.Serve("workers", 0, clusterfixture.At(10))
+	e.Write("workers", e.Join("workers", "workers-7c9f-x2x4k", clusterfixture.At(20), clusterfixture.Says(first)))
 	if edited {
-		osc := estate.Get[*osm.OperatingSystemConfig](e, "workers-kube-system-config")
+		osc := clusterfixture.Get[*osm.OperatingSystemConfig](e, "workers-kube-system-config")
 		osc.Spec.BootstrapConfig.Files[0].Content.Inline.Data = "#!/bin/sh\necho two\n"
 	}
 	if err := os.WriteFile(filepath.Join(dir, "audit.jsonl"), e.Dump(), 0o600); err != nil {

@@ -20,7 +20,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/osm-gitops/osm-gitops/pkg/journal"
-	"github.com/osm-gitops/osm-gitops/test/estate"
+	"github.com/osm-gitops/osm-gitops/test/clusterfixture"
 )
 
 // ran is what a command came to.
@@ -56,7 +56,7 @@ func TestTraceIntoto(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for path, text := range map[string][]byte{dump: estate.Fleet(t).Dump(), keyFile: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})} {
+	for path, text := range map[string][]byte{dump: clusterfixture.Fleet(t).Dump(), keyFile: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})} {
 		if err := os.WriteFile(path, text, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -67,7 +67,7 @@ func TestTraceIntoto(t *testing.T) {
 	if err := protojson.Unmarshal([]byte(plain.stdout), &s); err != nil || s.Validate() != nil {
 		t.Fatalf("%v, %v: %s", err, s.Validate(), plain.stdout)
 	}
-	if !strings.Contains(plain.stdout, `"gitCommit":"`+estate.Commit(0)+`"`) || strings.Contains(plain.stdout, "canary") || len(s.GetSubject()) != 3 {
+	if !strings.Contains(plain.stdout, `"gitCommit":"`+clusterfixture.Commit(0)+`"`) || strings.Contains(plain.stdout, "canary") || len(s.GetSubject()) != 3 {
 		t.Errorf("it states %s", plain.stdout)
 	}
 
@@ -109,7 +109,7 @@ func TestTraceIntoto(t *testing.T) {
 // The digests of documents in a record are not among what its own digest is taken over:
 // of a record in which somebody changed them nothing is stated or signed.
 func TestTraceIntotoOfAnEditedRecord(t *testing.T) {
-	dump := estate.Fleet(t).Dump()
+	dump := clusterfixture.Fleet(t).Dump()
 	edited := regexp.MustCompile(`(\\"bootstrap\\":\\"v1:sha256:)[0-9a-f]{64}`).ReplaceAll(dump, []byte("${1}"+strings.Repeat("0", 64)))
 	edited = regexp.MustCompile(`("bootstrap":"v1:sha256:)[0-9a-f]{64}`).ReplaceAll(edited, []byte("${1}"+strings.Repeat("0", 64)))
 	if bytes.Equal(dump, edited) {

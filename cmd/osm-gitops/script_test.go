@@ -12,8 +12,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/osm-gitops/osm-gitops/test/clusterfixture"
 	"github.com/osm-gitops/osm-gitops/test/conformance"
-	"github.com/osm-gitops/osm-gitops/test/estate"
 )
 
 var update = flag.Bool("update", false, "rewrite the answers in testdata/script that are compared word for word")
@@ -22,7 +22,7 @@ var update = flag.Bool("update", false, "rewrite the answers in testdata/script 
 // built, beside fleet.jsonl, the dump of a cluster. The command `status N program args...` wants an exit status.
 func TestScripts(t *testing.T) {
 	bin := build(t)
-	fleet := estate.Fleet(t).Dump()
+	fleet := clusterfixture.Fleet(t).Dump()
 	testscript.Run(t, testscript.Params{
 		Dir:           "testdata/script",
 		UpdateScripts: *update,

@@ -18,7 +18,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
-	"github.com/osm-gitops/osm-gitops/test/estate"
+	"github.com/osm-gitops/osm-gitops/test/clusterfixture"
 )
 
 // TestColumns: what `kubectl get` shows answers which commit, whose, from where, for
@@ -27,11 +27,11 @@ func TestColumns(t *testing.T) {
 	c := cluster.Shared(t)
 	cl := c.Client(t)
 	ns := c.Namespace(t)
-	fleet := estate.Fleet(t)
-	osp := estate.Get[*osm.OperatingSystemProfile](fleet, "osp-x-v1.2.0")
-	osc := estate.Get[*osm.OperatingSystemConfig](fleet, "workers-kube-system-config")
-	ps := estate.Get[*api.ProfileSource](fleet, estate.Source)
-	np := estate.Get[*api.NodeProvenance](fleet, "one.0000000e")
+	fleet := clusterfixture.Fleet(t)
+	osp := clusterfixture.Get[*osm.OperatingSystemProfile](fleet, "osp-x-v1.2.0")
+	osc := clusterfixture.Get[*osm.OperatingSystemConfig](fleet, "workers-kube-system-config")
+	ps := clusterfixture.Get[*api.ProfileSource](fleet, clusterfixture.Source)
+	np := clusterfixture.Get[*api.NodeProvenance](fleet, "one.0000000e")
 	osc.Annotations[api.AnnotationRefused] = "profile osp-x v1.3.0 is refused"
 	for _, obj := range []client.Object{osp, osc, ps, np} {
 		if obj.SetUID(""); obj.GetNamespace() != "" {
@@ -51,7 +51,7 @@ func TestColumns(t *testing.T) {
 	}
 	for obj, status := range map[client.Object]map[string]any{
 		ps: {
-			"revision": "main@sha1:1", "lastAttemptedRevision": "main@sha1:2", "repository": estate.Repository,
+			"revision": "main@sha1:1", "lastAttemptedRevision": "main@sha1:2", "repository": clusterfixture.Repository,
 			"conditions": []any{condition("Ready", "False", "a.yaml:3: wrong"), condition(api.SourceVerifiedCondition, "True", "signed")},
 		},
 		np: {"behind": "Yes", "conditions": []any{condition(api.AgreedCondition, "True", "so it is")}},
@@ -66,19 +66,19 @@ func TestColumns(t *testing.T) {
 	}
 	for path, want := range map[string][]string{
 		osm.GroupVersion.Group + "/v1alpha1/namespaces/" + ns + "/operatingsystemprofiles": {
-			"Name osp-x-v1.2.0", "OS ubuntu", "[Profile osp-x]", "Version v1.2.0", "Commit " + estate.Commit(2), "Committed", "Author Ada <ada@example.com>",
-			"[Signature commit " + estate.Commit(2) + " by ada@example.com, ssh SHA256:x]", "Source osps", "[Path profiles/osp-x.yaml]", "Age",
+			"Name osp-x-v1.2.0", "OS ubuntu", "[Profile osp-x]", "Version v1.2.0", "Commit " + clusterfixture.Commit(2), "Committed", "Author Ada <ada@example.com>",
+			"[Signature commit " + clusterfixture.Commit(2) + " by ada@example.com, ssh SHA256:x]", "Source osps", "[Path profiles/osp-x.yaml]", "Age",
 		},
 		osm.GroupVersion.Group + "/v1alpha1/namespaces/" + ns + "/operatingsystemconfigs": {
-			"Name workers-kube-system-config", "Pool kube-system/workers", "OS ubuntu", "Profile osp-x", "Version v1.2.0", "Commit " + estate.Commit(2), "[Selected " + estate.Commit(2) + "]",
+			"Name workers-kube-system-config", "Pool kube-system/workers", "OS ubuntu", "Profile osp-x", "Version v1.2.0", "Commit " + clusterfixture.Commit(2), "[Selected " + clusterfixture.Commit(2) + "]",
 			"Age", "Refused profile osp-x v1.3.0 is refused",
 		},
 		api.GroupVersion.Group + "/v1alpha1/namespaces/" + ns + "/profilesources": {
-			"Name osps", "Ready False", "Revision main@sha1:1", "Verified True", "[Attempted main@sha1:2]", "[Suspended <nil>]", "[Repository " + estate.Repository + "]", "Rollout <nil>", "Age", "Status a.yaml:3: wrong",
+			"Name osps", "Ready False", "Revision main@sha1:1", "Verified True", "[Attempted main@sha1:2]", "[Suspended <nil>]", "[Repository " + clusterfixture.Repository + "]", "Rollout <nil>", "Age", "Status a.yaml:3: wrong",
 		},
 		api.GroupVersion.Group + "/v1alpha1/nodeprovenances?fieldSelector=spec.node.name%3Done": {
-			"Name one.0000000e", "Node one", "[Namespace kube-system]", "Pool workers", "Profile osp-x", "Version v1.0.0", "Commit " + estate.Commit(0)[:12], "Evidence Reported", "[Agreed True]",
-			"Behind Yes", "[Missing <nil>]", "[Author Ada <ada@example.com>]", "[Signature commit " + estate.Commit(0) + " by ada@example.com, ssh SHA256:x]", "[Removed <nil>]", "Age",
+			"Name one.0000000e", "Node one", "[Namespace kube-system]", "Pool workers", "Profile osp-x", "Version v1.0.0", "Commit " + clusterfixture.Commit(0)[:12], "Evidence Reported", "[Agreed True]",
+			"Behind Yes", "[Missing <nil>]", "[Author Ada <ada@example.com>]", "[Signature commit " + clusterfixture.Commit(0) + " by ada@example.com, ssh SHA256:x]", "[Removed <nil>]", "Age",
 		},
 	} {
 		if diff := cmp.Diff(want, row(t, c.Config, path), cmpopts.EquateEmpty()); diff != "" {

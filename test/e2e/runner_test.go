@@ -22,7 +22,7 @@ import (
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/test/estate"
+	"github.com/osm-gitops/osm-gitops/test/clusterfixture"
 	"github.com/osm-gitops/osm-gitops/test/runner"
 )
 
@@ -166,8 +166,8 @@ spec:
   version: v1.0.0
   from: {profile: osp-good, version: v1.0.0}
 `
-	fleet := estate.Fleet(s.t)
-	np := estate.Get[*api.NodeProvenance](fleet, "one.0000000e")
+	fleet := clusterfixture.Fleet(s.t)
+	np := clusterfixture.Get[*api.NodeProvenance](fleet, "one.0000000e")
 	np.Spec.Node.ProviderID = hostile
 	dump := string(fleet.Dump())
 	inJSON, err := json.Marshal(hostile)
@@ -175,7 +175,7 @@ spec:
 		s.t.Fatal(err)
 	}
 	inner := string(inJSON[1 : len(inJSON)-1])
-	edited := strings.NewReplacer("ssh SHA256:x", inner, "profiles/osp-x.yaml", "profiles/"+inner, estate.Repository, estate.Repository+"/"+inner).Replace(dump)
+	edited := strings.NewReplacer("ssh SHA256:x", inner, "profiles/osp-x.yaml", "profiles/"+inner, clusterfixture.Repository, clusterfixture.Repository+"/"+inner).Replace(dump)
 	bad := "apiVersion: operatingsystemmanager.k8c.io/v1alpha1\nkind: OperatingSystemProfile\nmetadata:\n  name: " + quoted(hostile) + "\nspec:\n  " + quoted(hostile) + ": 1\n"
 	files := map[string]string{
 		"profiles/good.yaml": good("v1.0.0"), "pools/pool.yaml": pool, "cluster.yaml": "settings: {}\n", "whole.jsonl": dump, "dump.jsonl": edited,

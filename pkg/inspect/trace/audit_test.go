@@ -17,7 +17,7 @@ import (
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	tracepkg "github.com/osm-gitops/osm-gitops/pkg/inspect/trace"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
-	"github.com/osm-gitops/osm-gitops/test/estate"
+	"github.com/osm-gitops/osm-gitops/test/clusterfixture"
 )
 
 // states are those of a trail's steps, in their order.
@@ -29,7 +29,7 @@ func states(tr *tracepkg.Trail) string {
 	return strings.Join(out, ", ")
 }
 
-func nodeTrail(t *testing.T, e *estate.Estate, name string) *tracepkg.Trail {
+func nodeTrail(t *testing.T, e *clusterfixture.Estate, name string) *tracepkg.Trail {
 	t.Helper()
 	tr, err := e.Clusters().Node(t.Context(), name)
 	if err != nil {
@@ -42,7 +42,7 @@ func nodeTrail(t *testing.T, e *estate.Estate, name string) *tracepkg.Trail {
 const whole = "Node Found, Machine Found, MachineSet Found, MachineDeployment Found, OperatingSystemConfig Removed, ControllerRevision Found, Secret Removed, Secret Removed, OperatingSystemProfile Found, ProfileSource Found"
 
 func TestNode(t *testing.T) {
-	e := estate.Fleet(t)
+	e := clusterfixture.Fleet(t)
 	tr := nodeTrail(t, e, "one")
 	if got := states(tr); got != whole {
 		t.Errorf("steps\n%s\nwant\n%s", got, whole)
@@ -51,13 +51,13 @@ func TestNode(t *testing.T) {
 		t.Errorf("got %+v %+v", tr, tr.Node)
 	}
 	want := &tracepkg.Commit{
-		Repository: estate.Repository, Path: "profiles/osp-x.yaml", Commit: estate.Commit(0), Change: estate.Change(0), SelectedBy: estate.Commit(0),
-		Author: "Ada <ada@example.com>", CommittedAt: "2026-03-01T12:00:00Z", Signature: "commit " + estate.Commit(0) + " by ada@example.com, ssh SHA256:x",
+		Repository: clusterfixture.Repository, Path: "profiles/osp-x.yaml", Commit: clusterfixture.Commit(0), Change: clusterfixture.Change(0), SelectedBy: clusterfixture.Commit(0),
+		Author: "Ada <ada@example.com>", CommittedAt: "2026-03-01T12:00:00Z", Signature: "commit " + clusterfixture.Commit(0) + " by ada@example.com, ssh SHA256:x",
 	}
 	if diff := cmp.Diff(want, tr.Commit); diff != "" {
 		t.Errorf("the commit differs (-want +got):\n%s", diff)
 	}
-	if b := tr.Behind; b.State != api.BehindYes || b.Current != "osp-x v1.2.0" || len(b.Versions) != 2 || b.Versions[0].Version != "v1.1.0" || b.Versions[1].Commit != estate.Commit(2) {
+	if b := tr.Behind; b.State != api.BehindYes || b.Current != "osp-x v1.2.0" || len(b.Versions) != 2 || b.Versions[0].Version != "v1.1.0" || b.Versions[1].Commit != clusterfixture.Commit(2) {
 		t.Errorf("behind is %+v", b)
 	}
 	if note := tr.Step("OperatingSystemConfig").Note; note != "it was replaced at 2026-03-01T12:30:00Z; the pool has osp-x v1.2.0 now" {
@@ -67,8 +67,8 @@ func TestNode(t *testing.T) {
 
 // Nodes that say nothing, that are gone, and that nothing is written about.
 func TestOtherNodes(t *testing.T) {
-	e := estate.Fleet(t)
-	if tr := nodeTrail(t, e, "two"); tr.Node.Evidence != api.EvidenceInferred || tr.Version != "v1.1.0" || tr.Commit.Commit != estate.Commit(1) || !tr.Known() {
+	e := clusterfixture.Fleet(t)
+	if tr := nodeTrail(t, e, "two"); tr.Node.Evidence != api.EvidenceInferred || tr.Version != "v1.1.0" || tr.Commit.Commit != clusterfixture.Commit(1) || !tr.Known() {
 		t.Errorf("two: %+v %+v", tr, tr.Node)
 	}
 	tr := nodeTrail(t, e, "gone")
@@ -93,10 +93,10 @@ func TestOtherNodes(t *testing.T) {
 
 // A name that several nodes had: the one that is there, and by its own record any other.
 func TestSameNameAgain(t *testing.T) {
-	e := estate.Fleet(t)
-	first := estate.Get[*api.NodeProvenance](e, "one.0000000e")
-	e.Leave(first, estate.At(80))
-	second := e.Write("workers", e.Join("workers", "one", estate.At(81), nil))
+	e := clusterfixture.Fleet(t)
+	first := clusterfixture.Get[*api.NodeProvenance](e, "one.0000000e")
+	e.Leave(first, clusterfixture.At(80))
+	second := e.Write("workers", e.Join("workers", "one", clusterfixture.At(81), nil))
 	tr := nodeTrail(t, e, "one")
 	if tr.Node.Provenance != second.Name || tr.Version != "v1.2.0" || len(tr.Node.Others) != 1 || tr.Node.Others[0] != first.Name {
 		t.Errorf("got %+v", tr.Node)
@@ -112,7 +112,7 @@ func TestSameNameAgain(t *testing.T) {
 func TestMissingAndForeign(t *testing.T) {
 	record := "workers-kube-system-bfeaa922b3bf"
 	for name, c := range map[string]struct {
-		change    func(*estate.Estate)
+		change    func(*clusterfixture.Estate)
 		node      string
 		step      string // the first of a kind
 		state     tracepkg.State
@@ -120,116 +120,118 @@ func TestMissingAndForeign(t *testing.T) {
 		disagrees string // "" for nothing
 	}{
 		"a pool that is gone": {
-			change: func(e *estate.Estate) {
-				estate.Delete[*machines.MachineDeployment](e, "workers")
-				estate.Delete[*osm.OperatingSystemConfig](e, "workers-kube-system-config")
+			change: func(e *clusterfixture.Estate) {
+				clusterfixture.Delete[*machines.MachineDeployment](e, "workers")
+				clusterfixture.Delete[*osm.OperatingSystemConfig](e, "workers-kube-system-config")
 			},
 			node: "one", step: "MachineDeployment", state: tracepkg.Removed, note: "the pool is gone",
 		},
 		"a pool that was made again": {
-			change: func(e *estate.Estate) { estate.Get[*machines.MachineDeployment](e, "workers").UID = "other" },
-			node:   "one", step: "MachineDeployment", state: tracepkg.Removed, note: "another MachineDeployment has its name now",
+			change: func(e *clusterfixture.Estate) {
+				clusterfixture.Get[*machines.MachineDeployment](e, "workers").UID = "other"
+			},
+			node: "one", step: "MachineDeployment", state: tracepkg.Removed, note: "another MachineDeployment has its name now",
 		},
 		"a configuration of operating-system-manager": {
-			change: func(e *estate.Estate) {
-				osc := estate.Get[*osm.OperatingSystemConfig](e, "workers-kube-system-config")
+			change: func(e *clusterfixture.Estate) {
+				osc := clusterfixture.Get[*osm.OperatingSystemConfig](e, "workers-kube-system-config")
 				osc.Annotations, osc.Labels = map[string]string{api.AnnotationOSPVersion: "v1.0.0"}, nil
 			},
 			node: "one", step: "OperatingSystemConfig", state: tracepkg.Foreign, note: "it has no record: operating-system-manager made it, or somebody by hand",
 		},
 		"a configuration whose record was edited": {
-			change: func(e *estate.Estate) {
-				a := estate.Get[*osm.OperatingSystemConfig](e, "workers-kube-system-config").Annotations
-				a[api.AnnotationRecord] = strings.Replace(a[api.AnnotationRecord], estate.Commit(2), estate.Commit(7), 1)
+			change: func(e *clusterfixture.Estate) {
+				a := clusterfixture.Get[*osm.OperatingSystemConfig](e, "workers-kube-system-config").Annotations
+				a[api.AnnotationRecord] = strings.Replace(a[api.AnnotationRecord], clusterfixture.Commit(2), clusterfixture.Commit(7), 1)
 			},
 			node: "one", step: "OperatingSystemConfig", state: tracepkg.Edited, disagrees: "its record does not have the digest that it says it has",
 		},
 		"a configuration whose annotation was edited": {
-			change: func(e *estate.Estate) {
-				estate.Get[*osm.OperatingSystemConfig](e, "workers-kube-system-config").Annotations[api.AnnotationCommit] = estate.Commit(7)
+			change: func(e *clusterfixture.Estate) {
+				clusterfixture.Get[*osm.OperatingSystemConfig](e, "workers-kube-system-config").Annotations[api.AnnotationCommit] = clusterfixture.Commit(7)
 			},
-			node: "new", step: "OperatingSystemConfig", state: tracepkg.Edited, disagrees: `annotation gitops.k8c.io/commit says "` + estate.Commit(7) + `", its record says "` + estate.Commit(2) + `"`,
+			node: "new", step: "OperatingSystemConfig", state: tracepkg.Edited, disagrees: `annotation gitops.k8c.io/commit says "` + clusterfixture.Commit(7) + `", its record says "` + clusterfixture.Commit(2) + `"`,
 		},
 		"a record that is gone": {
-			change: func(e *estate.Estate) { estate.Delete[*appsv1.ControllerRevision](e, record) },
+			change: func(e *clusterfixture.Estate) { clusterfixture.Delete[*appsv1.ControllerRevision](e, record) },
 			node:   "one", step: "ControllerRevision", state: tracepkg.Missing,
 		},
 		"a record that was edited": {
-			change: func(e *estate.Estate) {
-				cr := estate.Get[*appsv1.ControllerRevision](e, record)
-				cr.Data.Raw = []byte(strings.Replace(string(cr.Data.Raw), estate.Commit(0), estate.Commit(7), 1))
+			change: func(e *clusterfixture.Estate) {
+				cr := clusterfixture.Get[*appsv1.ControllerRevision](e, record)
+				cr.Data.Raw = []byte(strings.Replace(string(cr.Data.Raw), clusterfixture.Commit(0), clusterfixture.Commit(7), 1))
 			},
 			node: "one", step: "ControllerRevision", state: tracepkg.Edited, disagrees: "ControllerRevision kube-system/" + record + " was edited",
 		},
 		"a NodeProvenance that was made again with another commit": {
-			change: func(e *estate.Estate) {
-				estate.Get[*api.NodeProvenance](e, "one.0000000e").Spec.Configuration.Commit = estate.Commit(7)
+			change: func(e *clusterfixture.Estate) {
+				clusterfixture.Get[*api.NodeProvenance](e, "one.0000000e").Spec.Configuration.Commit = clusterfixture.Commit(7)
 			},
-			node: "one", step: "Node", state: tracepkg.Found, disagrees: `NodeProvenance one.0000000e says commit "` + estate.Commit(7) + `", the record of its configuration says "` + estate.Commit(0) + `"`,
+			node: "one", step: "Node", state: tracepkg.Found, disagrees: `NodeProvenance one.0000000e says commit "` + clusterfixture.Commit(7) + `", the record of its configuration says "` + clusterfixture.Commit(0) + `"`,
 		},
 		"a node whose word is not what is recorded": {
-			change: func(e *estate.Estate) {
-				estate.Get[*api.NodeProvenance](e, "one.0000000e").Status.Conditions = []metav1.Condition{{Type: api.AgreedCondition, Status: metav1.ConditionFalse, Reason: api.ReasonNeverCurrent, Message: "it reports another"}}
+			change: func(e *clusterfixture.Estate) {
+				clusterfixture.Get[*api.NodeProvenance](e, "one.0000000e").Status.Conditions = []metav1.Condition{{Type: api.AgreedCondition, Status: metav1.ConditionFalse, Reason: api.ReasonNeverCurrent, Message: "it reports another"}}
 			},
 			node: "one", step: "Node", state: tracepkg.Found, disagrees: "what the node says of itself: it reports another",
 		},
 		"a profile that was edited": {
-			change: func(e *estate.Estate) {
-				estate.Get[*osm.OperatingSystemProfile](e, "osp-x-v1.0.0").Spec.BootstrapConfig.Files[0].Content.Inline.Data = "#!/bin/sh\nevil\n"
+			change: func(e *clusterfixture.Estate) {
+				clusterfixture.Get[*osm.OperatingSystemProfile](e, "osp-x-v1.0.0").Spec.BootstrapConfig.Files[0].Content.Inline.Data = "#!/bin/sh\nevil\n"
 			},
 			node: "one", step: "OperatingSystemProfile", state: tracepkg.Edited, disagrees: "OperatingSystemProfile kube-system/osp-x-v1.0.0 was edited",
 		},
 		"a profile that was made again with other content": {
-			change: func(e *estate.Estate) {
-				osp := estate.Get[*osm.OperatingSystemProfile](e, "osp-x-v1.0.0")
+			change: func(e *clusterfixture.Estate) {
+				osp := clusterfixture.Get[*osm.OperatingSystemProfile](e, "osp-x-v1.0.0")
 				osp.Spec.BootstrapConfig.Files[0].Content.Inline.Data = "#!/bin/sh\nevil\n"
 				osp.Annotations[api.AnnotationDigest] = profile.Digest(osp.Spec)
 			},
 			node: "one", step: "OperatingSystemProfile", state: tracepkg.Edited, disagrees: "has other content than the record says",
 		},
 		"a profile that says another commit": {
-			change: func(e *estate.Estate) {
-				estate.Get[*osm.OperatingSystemProfile](e, "osp-x-v1.0.0").Annotations[api.AnnotationCommit] = estate.Commit(7)
+			change: func(e *clusterfixture.Estate) {
+				clusterfixture.Get[*osm.OperatingSystemProfile](e, "osp-x-v1.0.0").Annotations[api.AnnotationCommit] = clusterfixture.Commit(7)
 			},
-			node: "one", step: "OperatingSystemProfile", state: tracepkg.Found, disagrees: `annotation gitops.k8c.io/commit says "` + estate.Commit(7) + `"`,
+			node: "one", step: "OperatingSystemProfile", state: tracepkg.Found, disagrees: `annotation gitops.k8c.io/commit says "` + clusterfixture.Commit(7) + `"`,
 		},
 		"a profile that is gone": {
-			change: func(e *estate.Estate) { estate.Delete[*osm.OperatingSystemProfile](e, "osp-x-v1.0.0") },
+			change: func(e *clusterfixture.Estate) { clusterfixture.Delete[*osm.OperatingSystemProfile](e, "osp-x-v1.0.0") },
 			node:   "one", step: "OperatingSystemProfile", state: tracepkg.Removed,
 		},
 		"a source that is gone": {
-			change: func(e *estate.Estate) { estate.Delete[*api.ProfileSource](e, estate.Source) },
+			change: func(e *clusterfixture.Estate) { clusterfixture.Delete[*api.ProfileSource](e, clusterfixture.Source) },
 			node:   "one", step: "ProfileSource", state: tracepkg.Removed, note: "the profile's object names it",
 		},
 		"a Secret of somebody else": {
-			change: func(e *estate.Estate) {
-				estate.Get[*corev1.Secret](e, "workers-kube-system-bootstrap-config").Annotations = nil
+			change: func(e *clusterfixture.Estate) {
+				clusterfixture.Get[*corev1.Secret](e, "workers-kube-system-bootstrap-config").Annotations = nil
 			},
 			node: "new", step: "Secret", state: tracepkg.Foreign, note: "this controller did not make it",
 		},
 		"a machine of nobody": {
-			change: func(e *estate.Estate) { estate.Get[*machines.Machine](e, "new").OwnerReferences = nil },
+			change: func(e *clusterfixture.Estate) { clusterfixture.Get[*machines.Machine](e, "new").OwnerReferences = nil },
 			node:   "new", step: "MachineSet", state: tracepkg.Missing, note: "the Machine has no MachineSet as its owner: it stands alone",
 		},
 		"a node without a machine": {
-			change: func(e *estate.Estate) { estate.Delete[*machines.Machine](e, "new") },
+			change: func(e *clusterfixture.Estate) { clusterfixture.Delete[*machines.Machine](e, "new") },
 			node:   "new", step: "Machine", state: tracepkg.Missing, note: "no Machine names this node, and the node names none: it is not of a pool",
 		},
 		"records that may not be read": {
-			change: func(e *estate.Estate) { e.Unread = []string{"ControllerRevision"} },
+			change: func(e *clusterfixture.Estate) { e.Unread = []string{"ControllerRevision"} },
 			node:   "one", step: "ControllerRevision", state: tracepkg.Unreadable, note: "the archived records of the pool: you may not read it",
 		},
 		"Secrets that may not be read": {
-			change: func(e *estate.Estate) { e.Unread = []string{"Secret"} },
+			change: func(e *clusterfixture.Estate) { e.Unread = []string{"Secret"} },
 			node:   "one", step: "Secret", state: tracepkg.Unreadable, note: "you may not read it",
 		},
 		"NodeProvenances that may not be read": {
-			change: func(e *estate.Estate) { e.Unread = []string{"NodeProvenance"} },
+			change: func(e *clusterfixture.Estate) { e.Unread = []string{"NodeProvenance"} },
 			node:   "one", step: "Node", state: tracepkg.Found, note: "NodeProvenances: you may not read it",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := estate.Fleet(t)
+			e := clusterfixture.Fleet(t)
 			c.change(e)
 			tr := nodeTrail(t, e, c.node)
 			step := tr.Step(c.step)
@@ -248,12 +250,12 @@ func TestMissingAndForeign(t *testing.T) {
 
 // A profile that somebody made by hand has no commit, and a node of it is known.
 func TestByHand(t *testing.T) {
-	e := estate.New(t)
+	e := clusterfixture.New(t)
 	osp := e.Push(0, "echo one")
 	osp.Name, osp.Labels, osp.Annotations = "osp-hand", nil, map[string]string{}
 	e.Pool("workers")
-	e.ServeObject("workers", osp, estate.At(1))
-	e.Join("workers", "one", estate.At(10), nil)
+	e.ServeObject("workers", osp, clusterfixture.At(1))
+	e.Join("workers", "one", clusterfixture.At(10), nil)
 	tr := nodeTrail(t, e, "one")
 	step := tr.Step("OperatingSystemProfile")
 	if tr.Commit != nil || tr.Version != "v1.0.0" || step.State != tracepkg.Foreign || !strings.Contains(step.Note, "no commit is known") || !tr.Known() {
@@ -267,10 +269,10 @@ func TestByHand(t *testing.T) {
 }
 
 func TestMachine(t *testing.T) {
-	e := estate.Fleet(t)
-	bare := e.Join("workers", "bare", estate.At(70), nil)
-	estate.Get[*machines.Machine](e, "bare").Status.NodeRef = nil
-	estate.Delete[*corev1.Node](e, bare.Name)
+	e := clusterfixture.Fleet(t)
+	bare := e.Join("workers", "bare", clusterfixture.At(70), nil)
+	clusterfixture.Get[*machines.Machine](e, "bare").Status.NodeRef = nil
+	clusterfixture.Delete[*corev1.Node](e, bare.Name)
 	c := e.Clusters()
 	for key, version := range map[types.NamespacedName]string{
 		{Namespace: "kube-system", Name: "one"}: "v1.0.0", {Name: "two"}: "v1.1.0", {Namespace: "kube-system", Name: "gone"}: "v1.1.0", {Name: "bare"}: "v1.2.0",
@@ -305,15 +307,15 @@ func TestMachine(t *testing.T) {
 		}
 	}
 	e.Unread = nil
-	estate.Get[*machines.Machine](e, "two").Name = "one"
-	estate.Get[*machines.Machine](e, "one").Namespace = "elsewhere"
+	clusterfixture.Get[*machines.Machine](e, "two").Name = "one"
+	clusterfixture.Get[*machines.Machine](e, "one").Namespace = "elsewhere"
 	if _, err := e.Clusters().Machine(t.Context(), types.NamespacedName{Name: "one"}); err == nil || !strings.Contains(err.Error(), "several namespaces") {
 		t.Errorf("two machines of one name: %v", err)
 	}
 }
 
 func TestPool(t *testing.T) {
-	e := estate.Fleet(t)
+	e := clusterfixture.Fleet(t)
 	c := e.Clusters()
 	for what, follow := range map[string]func() (*tracepkg.Trail, error){
 		"MachineDeployment": func() (*tracepkg.Trail, error) {
@@ -328,7 +330,7 @@ func TestPool(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", what, err)
 		}
-		if tr.Asked.Kind != what || tr.Pool != "kube-system/workers" || tr.Version != "v1.2.0" || tr.Commit.Commit != estate.Commit(2) || !tr.Known() || tr.Node != nil {
+		if tr.Asked.Kind != what || tr.Pool != "kube-system/workers" || tr.Version != "v1.2.0" || tr.Commit.Commit != clusterfixture.Commit(2) || !tr.Known() || tr.Node != nil {
 			t.Errorf("%s: got %+v", what, tr)
 		}
 		if got, want := states(tr), "MachineDeployment Found, OperatingSystemConfig Found, Secret Found, Secret Found, OperatingSystemProfile Found, ProfileSource Found"; got != want {
@@ -343,15 +345,15 @@ func TestPool(t *testing.T) {
 		t.Errorf("nobody: %v", err)
 	}
 
-	copied := estate.Get[*osm.OperatingSystemConfig](e, "others-kube-system-config")
+	copied := clusterfixture.Get[*osm.OperatingSystemConfig](e, "others-kube-system-config")
 	copied.Name = "copied"
 	if tr, err := e.Clusters().Config(t.Context(), "copied"); err != nil || states(tr) != "OperatingSystemConfig Foreign" || tr.Known() {
 		t.Errorf("a copy under another name: %+v (err %v)", tr, err)
 	}
 
 	// What is left of a pool that is gone answers for it.
-	estate.Delete[*machines.MachineDeployment](e, "workers")
-	estate.Delete[*osm.OperatingSystemConfig](e, "workers-kube-system-config")
+	clusterfixture.Delete[*machines.MachineDeployment](e, "workers")
+	clusterfixture.Delete[*osm.OperatingSystemConfig](e, "workers-kube-system-config")
 	tr, err := e.Clusters().MachineDeployment(t.Context(), types.NamespacedName{Namespace: "kube-system", Name: "workers"}, tracepkg.Page{})
 	if err != nil || tr.Born.Total != 3 || tr.Step("OperatingSystemConfig").State != tracepkg.Missing {
 		t.Errorf("a pool that is gone: %+v (err %v)", tr, err)
@@ -360,7 +362,7 @@ func TestPool(t *testing.T) {
 
 // A page is of nodes that come from a commit, and the next goes on where it ended.
 func TestCommit(t *testing.T) {
-	e := estate.Fleet(t)
+	e := clusterfixture.Fleet(t)
 	c := e.Clusters()
 	whole := func(commit string) *tracepkg.Trail {
 		t.Helper()
@@ -370,26 +372,26 @@ func TestCommit(t *testing.T) {
 		}
 		return tr
 	}
-	for _, commit := range []string{estate.Commit(1), estate.Change(1)} { // what was merged, and what the author wrote
+	for _, commit := range []string{clusterfixture.Commit(1), clusterfixture.Change(1)} { // what was merged, and what the author wrote
 		tr := whole(commit)
 		if tr.Born.Total != 2 || tr.Born.Present != 1 || tr.Born.Behind != 1 || len(tr.Born.Nodes) != 2 || tr.Born.Nodes[0].Name != "gone" || tr.Born.Nodes[1].Name != "two" {
 			t.Errorf("%s: nodes are %+v", commit, tr.Born)
 		}
-		if len(tr.Steps) != 1 || tr.Steps[0].Name != "osp-x-v1.1.0" || tr.Commit.Commit != estate.Commit(1) {
+		if len(tr.Steps) != 1 || tr.Steps[0].Name != "osp-x-v1.1.0" || tr.Commit.Commit != clusterfixture.Commit(1) {
 			t.Errorf("%s: got %+v", commit, tr)
 		}
 		if len(tr.Pools) != 1 || tr.Pools[0].Pool != "kube-system/workers" || tr.Pools[0].Until == nil {
 			t.Errorf("%s: pools are %+v", commit, tr.Pools)
 		}
 	}
-	if tr := whole(estate.Commit(0)[:12] /* of all three */); len(tr.Steps) != 3 || tr.Born.Total != 3 || len(tr.Pools) != 4 {
+	if tr := whole(clusterfixture.Commit(0)[:12] /* of all three */); len(tr.Steps) != 3 || tr.Born.Total != 3 || len(tr.Pools) != 4 {
 		t.Errorf("an abbreviation of several: %+v", tr)
 	}
-	first, err := c.Commit(t.Context(), estate.Commit(1), tracepkg.Page{Limit: 1})
+	first, err := c.Commit(t.Context(), clusterfixture.Commit(1), tracepkg.Page{Limit: 1})
 	if err != nil || len(first.Born.Nodes) != 1 || first.Born.Next == "" {
 		t.Fatalf("got %+v (err %v)", first, err)
 	}
-	second, err := c.Commit(t.Context(), estate.Commit(1), tracepkg.Page{Limit: 1, After: first.Born.Next})
+	second, err := c.Commit(t.Context(), clusterfixture.Commit(1), tracepkg.Page{Limit: 1, After: first.Born.Next})
 	if err != nil || len(second.Born.Nodes) != 1 || second.Born.Next != "" || second.Born.Nodes[0].Name == first.Born.Nodes[0].Name || second.Born.Total != 2 {
 		t.Errorf("got %+v (err %v)", second, err)
 	}
@@ -400,21 +402,21 @@ func TestCommit(t *testing.T) {
 }
 
 func TestProfile(t *testing.T) {
-	e := estate.Fleet(t)
+	e := clusterfixture.Fleet(t)
 	tr, err := e.Clusters().ProfileTrail(t.Context(), types.NamespacedName{Name: "osp-x-v1.0.0"}, tracepkg.Page{Limit: 10})
-	if err != nil || tr.Born.Total != 1 || len(tr.Pools) != 2 || tr.Pools[0].Until != nil || tr.Pools[1].Until == nil || tr.Commit.Commit != estate.Commit(0) || tr.Profile != "osp-x" || tr.Version != "v1.0.0" {
+	if err != nil || tr.Born.Total != 1 || len(tr.Pools) != 2 || tr.Pools[0].Until != nil || tr.Pools[1].Until == nil || tr.Commit.Commit != clusterfixture.Commit(0) || tr.Profile != "osp-x" || tr.Version != "v1.0.0" {
 		t.Errorf("got %+v (err %v)", tr, err)
 	}
 	// A pool may name the object in place of the profile.
-	estate.Get[*osm.OperatingSystemConfig](e, "others-kube-system-config").Annotations[api.AnnotationProfile] = "osp-x-v1.0.0"
+	clusterfixture.Get[*osm.OperatingSystemConfig](e, "others-kube-system-config").Annotations[api.AnnotationProfile] = "osp-x-v1.0.0"
 	if tr, err = e.Clusters().ProfileTrail(t.Context(), types.NamespacedName{Name: "osp-x-v1.0.0"}, tracepkg.Page{}); err != nil || len(tr.Pools) != 2 || tr.Pools[0].Pool != "kube-system/others" {
 		t.Errorf("of a pool that names the object: %+v (err %v)", tr, err)
 	}
-	estate.Get[*osm.OperatingSystemConfig](e, "others-kube-system-config").Annotations[api.AnnotationProfile] = "osp-x"
+	clusterfixture.Get[*osm.OperatingSystemConfig](e, "others-kube-system-config").Annotations[api.AnnotationProfile] = "osp-x"
 	// Nodes remember what is gone.
-	estate.Delete[*osm.OperatingSystemProfile](e, "osp-x-v1.0.0")
+	clusterfixture.Delete[*osm.OperatingSystemProfile](e, "osp-x-v1.0.0")
 	tr, err = e.Clusters().ProfileTrail(t.Context(), types.NamespacedName{Name: "osp-x-v1.0.0"}, tracepkg.Page{Limit: 10})
-	if err != nil || tr.Steps[0].State != tracepkg.Removed || tr.Commit.Commit != estate.Commit(0) || len(tr.Pools) != 2 {
+	if err != nil || tr.Steps[0].State != tracepkg.Removed || tr.Commit.Commit != clusterfixture.Commit(0) || len(tr.Pools) != 2 {
 		t.Errorf("got %+v (err %v)", tr, err)
 	}
 	var none *tracepkg.NotFoundError
@@ -426,7 +428,7 @@ func TestProfile(t *testing.T) {
 // The name of a profile as files and pools have it, which no object has, is answered with
 // its versions, also with those whose objects are gone.
 func TestProfileByItsOwnName(t *testing.T) {
-	e := estate.Fleet(t)
+	e := clusterfixture.Fleet(t)
 	type version struct {
 		Version, Object, Commit string
 		Current                 bool
@@ -444,15 +446,15 @@ func TestProfileByItsOwnName(t *testing.T) {
 		return out
 	}
 	want := []version{
-		{"v1.2.0", "osp-x-v1.2.0", estate.Commit(2), true, 1, 0},
-		{"v1.1.0", "osp-x-v1.1.0", estate.Commit(1), false, 0, 1},
-		{"v1.0.0", "osp-x-v1.0.0", estate.Commit(0), false, 1, 1},
+		{"v1.2.0", "osp-x-v1.2.0", clusterfixture.Commit(2), true, 1, 0},
+		{"v1.1.0", "osp-x-v1.1.0", clusterfixture.Commit(1), false, 0, 1},
+		{"v1.0.0", "osp-x-v1.0.0", clusterfixture.Commit(0), false, 1, 1},
 	}
 	if diff := cmp.Diff(want, versions()); diff != "" {
 		t.Error(diff)
 	}
 	// Pools and nodes remember a version whose object is gone.
-	estate.Delete[*osm.OperatingSystemProfile](e, "osp-x-v1.0.0")
+	clusterfixture.Delete[*osm.OperatingSystemProfile](e, "osp-x-v1.0.0")
 	want[2].Object = ""
 	if diff := cmp.Diff(want, versions()); diff != "" {
 		t.Error(diff)
@@ -466,14 +468,14 @@ func TestProfileByItsOwnName(t *testing.T) {
 
 // security.md 28: text of strangers is harmless, and has an end.
 func TestHostileText(t *testing.T) {
-	e := estate.Fleet(t)
+	e := clusterfixture.Fleet(t)
 	evil := "\x1b]0;owned\a\x1b[2J<script>\u202e\r\n" + strings.Repeat("x", 40_000)
-	c := estate.Get[*api.NodeProvenance](e, "one.0000000e").Spec.Configuration
+	c := clusterfixture.Get[*api.NodeProvenance](e, "one.0000000e").Spec.Configuration
 	c.Author, c.Signature = evil, evil
-	estate.Get[*corev1.Node](e, "one").Labels[api.LabelCommit] = evil
-	a := estate.Get[*osm.OperatingSystemProfile](e, "osp-x-v1.0.0").Annotations
+	clusterfixture.Get[*corev1.Node](e, "one").Labels[api.LabelCommit] = evil
+	a := clusterfixture.Get[*osm.OperatingSystemProfile](e, "osp-x-v1.0.0").Annotations
 	a[api.AnnotationPath] = evil
-	estate.Get[*corev1.Secret](e, "workers-kube-system-bootstrap-config").Annotations[api.AnnotationVersion] = evil
+	clusterfixture.Get[*corev1.Secret](e, "workers-kube-system-bootstrap-config").Annotations[api.AnnotationVersion] = evil
 	tr := nodeTrail(t, e, "one")
 	for _, text := range append(factsOf(tr), append(tr.Disagreements, tr.Commit.Author, tr.Commit.Signature)...) {
 		if strings.ContainsAny(text, "\x1b\a\r\n\u202e") || len(text) > 5000 {

@@ -16,15 +16,15 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/trace"
-	"github.com/osm-gitops/osm-gitops/test/estate"
+	"github.com/osm-gitops/osm-gitops/test/clusterfixture"
 )
 
 // A dump answers as the cluster does, and holds no credential: not of a Secret, a
 // provider spec, a configuration of operating-system-manager, nor of what kubectl apply
 // keeps (security.md 14 and 15).
 func TestDump(t *testing.T) {
-	e := estate.Fleet(t)
-	foreign := estate.Get[*osm.OperatingSystemConfig](e, "others-kube-system-config")
+	e := clusterfixture.Fleet(t)
+	foreign := clusterfixture.Get[*osm.OperatingSystemConfig](e, "others-kube-system-config")
 	foreign.Annotations = map[string]string{api.AnnotationOSPVersion: "v1.0.0", "example.com/note": "canary"}
 	foreign.Spec.BootstrapConfig.Files[0].Content.Inline.Data = "token canary"
 	for _, obj := range e.Objects {
@@ -32,13 +32,13 @@ func TestDump(t *testing.T) {
 			a["kubectl.kubernetes.io/last-applied-configuration"] = `{"data":"canary"}`
 		}
 	}
-	estate.Get[*corev1.Node](e, "one").Labels["example.com/note"] = "canary"
+	clusterfixture.Get[*corev1.Node](e, "one").Labels["example.com/note"] = "canary"
 	if !bytes.Contains(e.Dump(), []byte("canary")) {
 		t.Fatal("the estate holds no credential to be found")
 	}
 	from := e.Clusters()
 	var b bytes.Buffer
-	dumped, err := from.Dump(t.Context(), &b, estate.At(90))
+	dumped, err := from.Dump(t.Context(), &b, clusterfixture.At(90))
 	if err != nil || len(dumped.Unread) > 0 || dumped.Objects < 20 {
 		t.Fatalf("got %+v (err %v)", dumped, err)
 	}
@@ -61,7 +61,7 @@ func TestDump(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !dump.Written.Equal(estate.At(90)) || dump.Namespace != estate.Namespace {
+		if !dump.Written.Equal(clusterfixture.At(90)) || dump.Namespace != clusterfixture.Namespace {
 			t.Errorf("got %+v", dump)
 		}
 		for _, node := range []string{"one", "two", "gone", "new"} {
@@ -84,12 +84,12 @@ func follow(t *testing.T, by func(context.Context, string) (*trace.Trail, error)
 // What could not be read when the dump was written cannot be read from it either, and
 // two clusters stay two.
 func TestDumpOfTwoClusters(t *testing.T) {
-	e := estate.Fleet(t)
+	e := clusterfixture.Fleet(t)
 	e.Unread = []string{"Secret"}
 	from := e.Clusters()
 	from.Worker = e.Clusters().Worker
 	var b bytes.Buffer
-	dumped, err := from.Dump(t.Context(), &b, estate.At(90))
+	dumped, err := from.Dump(t.Context(), &b, clusterfixture.At(90))
 	if err != nil || len(dumped.Unread) != 1 || !strings.HasPrefix(dumped.Unread[0], "Secret: ") {
 		t.Fatalf("got %+v (err %v)", dumped, err)
 	}
@@ -105,14 +105,14 @@ func TestDumpOfTwoClusters(t *testing.T) {
 	if step := tr.Step("Secret"); step.State != trace.Unreadable || tr.Version != "v1.0.0" {
 		t.Errorf("got %+v, %+v", step, tr)
 	}
-	if err := c.Management.Get(t.Context(), types.NamespacedName{Namespace: estate.Namespace, Name: "workers"}, &machines.MachineDeployment{}); err == nil {
+	if err := c.Management.Get(t.Context(), types.NamespacedName{Namespace: clusterfixture.Namespace, Name: "workers"}, &machines.MachineDeployment{}); err == nil {
 		t.Error("the management cluster has a pool of the worker cluster")
 	}
 }
 
 // A file that was cut off, or is something else, is refused with the line.
 func TestReadDump(t *testing.T) {
-	dump := estate.Fleet(t).Dump()
+	dump := clusterfixture.Fleet(t).Dump()
 	lines := bytes.SplitAfter(dump, []byte("\n"))
 	change := func(line int, from, to string) []byte {
 		out := bytes.Clone(dump)
@@ -156,8 +156,8 @@ func FuzzReadDump(f *testing.F) {
 
 // What changed since is told file by file, with placeholders.
 func TestDiff(t *testing.T) {
-	e := estate.Fleet(t)
-	osp := estate.Get[*osm.OperatingSystemProfile](e, "osp-x-v1.2.0")
+	e := clusterfixture.Fleet(t)
+	osp := clusterfixture.Get[*osm.OperatingSystemProfile](e, "osp-x-v1.2.0")
 	tr := nodeTrail(t, e, "one")
 	diff, err := e.Clusters().Diff(t.Context(), tr)
 	if err != nil {
@@ -175,7 +175,7 @@ func TestDiff(t *testing.T) {
 	if diff, err = e.Clusters().Diff(t.Context(), nodeTrail(t, e, "new")); err != nil || len(diff.Files) > 0 {
 		t.Errorf("nothing changed: %+v (err %v)", diff, err)
 	}
-	estate.Delete[*osm.OperatingSystemProfile](e, osp.Name)
+	clusterfixture.Delete[*osm.OperatingSystemProfile](e, osp.Name)
 	if _, err = e.Clusters().Diff(t.Context(), tr); err == nil || !strings.Contains(err.Error(), "there is no OperatingSystemProfile kube-system/osp-x-v1.2.0") {
 		t.Errorf("without the profile: %v", err)
 	}
@@ -184,17 +184,17 @@ func TestDiff(t *testing.T) {
 // Files that come, go, and change their mode; security.md 28: what they hold does
 // nothing to a terminal.
 func TestCompare(t *testing.T) {
-	e := estate.New(t)
+	e := clusterfixture.New(t)
 	e.Push(0, "echo one")
 	e.Pool("workers")
-	e.Serve("workers", 0, estate.At(1))
+	e.Serve("workers", 0, clusterfixture.At(1))
 	b := e.Push(1, "echo \x1b[2J")
 	b.Spec.BootstrapConfig.Files[1].Permissions = 640
 	b.Spec.ProvisioningConfig.Files[0].Path = "/etc/renamed"
 	b.Spec.ProvisioningConfig.Units = []osm.Unit{{Name: "kubelet.service"}}
 	e.Redigest(b)
-	e.Write("workers", e.Join("workers", "one", estate.At(10), nil))
-	e.Serve("workers", 1, estate.At(20))
+	e.Write("workers", e.Join("workers", "one", clusterfixture.At(10), nil))
+	e.Serve("workers", 1, clusterfixture.At(20))
 	diff, err := e.Clusters().Diff(t.Context(), nodeTrail(t, e, "one"))
 	if err != nil {
 		t.Fatal(err)

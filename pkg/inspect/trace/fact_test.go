@@ -12,17 +12,17 @@ import (
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/trace"
-	"github.com/osm-gitops/osm-gitops/test/estate"
+	"github.com/osm-gitops/osm-gitops/test/clusterfixture"
 )
 
 // What the controller found about a node's words is not said of other words, which it has
 // not seen yet.
 func TestOtherWordsSince(t *testing.T) {
-	e := estate.Fleet(t)
+	e := clusterfixture.Fleet(t)
 	if got := follow(t, e.Clusters().Node, "one"); got.Node.Agreed.Status != metav1.ConditionTrue || !got.Known() {
 		t.Fatalf("before: %+v", got.Node.Agreed)
 	}
-	estate.Get[*corev1.Node](e, "one").Labels[api.LabelConfig] = "0123456789ab"
+	clusterfixture.Get[*corev1.Node](e, "one").Labels[api.LabelConfig] = "0123456789ab"
 	got := follow(t, e.Clusters().Node, "one")
 	if got.Node.Agreed.Status != metav1.ConditionFalse || got.Known() || !strings.Contains(strings.Join(got.Disagreements, ""), "0123456789ab") {
 		t.Errorf("after: %+v %v", got.Node.Agreed, got.Disagreements)
@@ -31,18 +31,18 @@ func TestOtherWordsSince(t *testing.T) {
 
 // That nothing comes from a commit is not said by who could not read it.
 func TestCommitUnread(t *testing.T) {
-	e := estate.Fleet(t)
-	_, err := e.Clusters().Commit(t.Context(), estate.Commit(9), trace.Page{Limit: 9})
+	e := clusterfixture.Fleet(t)
+	_, err := e.Clusters().Commit(t.Context(), clusterfixture.Commit(9), trace.Page{Limit: 9})
 	var none *trace.NotFoundError
 	if !errors.As(err, &none) || !strings.Contains(none.Hint, "in the cluster comes from it") {
 		t.Fatalf("got %v", err)
 	}
 	e.Unread = []string{"ControllerRevision", "NodeProvenance"}
-	_, err = e.Clusters().Commit(t.Context(), estate.Commit(9), trace.Page{Limit: 9})
+	_, err = e.Clusters().Commit(t.Context(), clusterfixture.Commit(9), trace.Page{Limit: 9})
 	if !errors.As(err, &none) || !strings.Contains(none.Hint, "that could be read") || !strings.Contains(none.Hint, "ControllerRevisions: ") || !strings.Contains(none.Hint, "NodeProvenances: ") {
 		t.Errorf("got %v", err)
 	}
-	tr, err := e.Clusters().Commit(t.Context(), estate.Commit(0), trace.Page{Limit: 9})
+	tr, err := e.Clusters().Commit(t.Context(), clusterfixture.Commit(0), trace.Page{Limit: 9})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func TestCommitUnread(t *testing.T) {
 
 // A text in a NodeProvenance does nothing to a terminal (security.md 28).
 func TestHostilePossible(t *testing.T) {
-	e := estate.Fleet(t)
+	e := clusterfixture.Fleet(t)
 	for _, obj := range e.Objects {
 		if np, ok := obj.(*api.NodeProvenance); ok {
 			np.Spec.Possible = []api.PossibleConfiguration{{Profile: "x\x1b[31m", Version: "y\nz"}}
@@ -68,8 +68,8 @@ func TestHostilePossible(t *testing.T) {
 
 // What is known of a node is not told of another machine that names it.
 func TestMachineOfAnother(t *testing.T) {
-	e := estate.Fleet(t)
-	m := estate.Get[*machines.Machine](e, "one")
+	e := clusterfixture.Fleet(t)
+	m := clusterfixture.Get[*machines.Machine](e, "one")
 	if tr, err := e.Clusters().Machine(t.Context(), client.ObjectKeyFromObject(m)); err != nil || !tr.Known() {
 		t.Fatalf("before: %+v (err %v)", tr, err)
 	}

@@ -14,7 +14,7 @@ import (
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
-	"github.com/osm-gitops/osm-gitops/test/estate"
+	"github.com/osm-gitops/osm-gitops/test/clusterfixture"
 )
 
 // What somebody may do who knows what is compared: nothing of it is taken for an
@@ -27,39 +27,39 @@ func TestAdversary(t *testing.T) {
 		where   string
 	}{
 		"the node says something else, and nobody has looked": {func(s *scene) {
-			estate.Get[*corev1.Node](s.e, "two").Labels[api.LabelConfig] = "0123456789ab"
+			clusterfixture.Get[*corev1.Node](s.e, "two").Labels[api.LabelConfig] = "0123456789ab"
 		}, "two", "NodeProvenance differs", "which the node reports"},
 		"the node says another commit": {func(s *scene) {
-			node := estate.Get[*corev1.Node](s.e, "two")
+			node := clusterfixture.Get[*corev1.Node](s.e, "two")
 			delete(node.Labels, api.LabelConfig)
-			node.Labels[api.LabelCommit] = estate.Commit(9)
+			node.Labels[api.LabelCommit] = clusterfixture.Commit(9)
 		}, "two", "NodeProvenance differs", "which the node reports"},
 		"the controller found that the node says something else": {func(s *scene) {
 			np := s.provenance("two")
 			np.Status.Conditions[0].Status, np.Status.Conditions[0].Message = metav1.ConditionFalse, "it reports another"
 		}, "two", "NodeProvenance differs", "status.conditions, Agreed"},
 		"another machine has the node": {func(s *scene) {
-			estate.Get[*machines.Machine](s.e, "two").Status.NodeRef.Name = "other"
+			clusterfixture.Get[*machines.Machine](s.e, "two").Status.NodeRef.Name = "other"
 		}, "two", "NodeProvenance differs", "spec.node.name"},
 		"when the machine was created": {func(s *scene) {
 			np := s.provenance("two")
-			np.Spec.Machine.Created = metav1.NewTime(estate.At(39))
+			np.Spec.Machine.Created = metav1.NewTime(clusterfixture.At(39))
 			np.Spec.Window.From = &np.Spec.Machine.Created
 		}, "two", "NodeProvenance differs", "spec.machine.created"},
 		"the window's begin": {func(s *scene) {
-			from := metav1.NewTime(estate.At(5))
+			from := metav1.NewTime(clusterfixture.At(5))
 			s.provenance("one").Spec.Window.From = &from
 		}, "one", "NodeProvenance differs", "spec.window.from"},
 		"when the node joined": {func(s *scene) {
-			s.provenance("two").Spec.Node.Joined = metav1.NewTime(estate.At(55))
+			s.provenance("two").Spec.Node.Joined = metav1.NewTime(clusterfixture.At(55))
 		}, "two", "NodeProvenance differs", "spec.node.joined"},
 		"a possible configuration's commit": {func(s *scene) {
 			c := s.provenance("one").Spec.Configuration
-			s.provenance("two").Spec.Possible = []api.PossibleConfiguration{{InputDigest: c.InputDigest, Profile: c.Profile, Version: c.Version, Commit: estate.Commit(9), From: metav1.NewTime(estate.At(10))}}
+			s.provenance("two").Spec.Possible = []api.PossibleConfiguration{{InputDigest: c.InputDigest, Profile: c.Profile, Version: c.Version, Commit: clusterfixture.Commit(9), From: metav1.NewTime(clusterfixture.At(10))}}
 		}, "two", "NodeProvenance differs", "spec.possible[0].commit"},
 		"a possible configuration's time": {func(s *scene) {
 			c := s.provenance("one").Spec.Configuration
-			s.provenance("two").Spec.Possible = []api.PossibleConfiguration{{InputDigest: c.InputDigest, Profile: c.Profile, Version: c.Version, Commit: c.Commit, From: metav1.NewTime(estate.At(11))}}
+			s.provenance("two").Spec.Possible = []api.PossibleConfiguration{{InputDigest: c.InputDigest, Profile: c.Profile, Version: c.Version, Commit: c.Commit, From: metav1.NewTime(clusterfixture.At(11))}}
 		}, "two", "NodeProvenance differs", "spec.possible[0].from"},
 		"a possible configuration that is kept quiet": {func(s *scene) {
 			s.joinedBetween("torn")
@@ -67,7 +67,7 @@ func TestAdversary(t *testing.T) {
 		}, "torn", "NodeProvenance differs", "spec.possible"},
 		"and one that is not": {func(s *scene) { s.joinedBetween("torn") }, "torn", "agrees", ""},
 		"a node whose pool asks for another profile by now": {func(s *scene) {
-			estate.Get[*machines.MachineDeployment](s.e, "workers").Annotations[api.AnnotationOSP] = "osp-y"
+			clusterfixture.Get[*machines.MachineDeployment](s.e, "workers").Annotations[api.AnnotationOSP] = "osp-y"
 		}, "two", "agrees", ""},
 		"the record of another pool under the label of this one": {func(s *scene) {
 			s.joinedBetween("torn")
@@ -82,7 +82,7 @@ func TestAdversary(t *testing.T) {
 			s.recordBetween("kube-system/workers", "")
 		}, "torn", "NodeProvenance differs", "spec.possible"},
 		"a node that is gone, of what its pool has now": {func(s *scene) {
-			s.e.Leave(s.provenance("one"), estate.At(50))
+			s.e.Leave(s.provenance("one"), clusterfixture.At(50))
 			c, now := s.provenance("one").Spec.Configuration, s.provenance("two").Spec.Configuration
 			*c = *now
 			np := s.provenance("one")
@@ -90,7 +90,7 @@ func TestAdversary(t *testing.T) {
 			np.Status.Reported = np.Spec.Reported
 		}, "one", "NodeProvenance differs", "spec.configuration.inputDigest"},
 		"who selected, of a record": {func(s *scene) {
-			s.record(false, func(r *render.Record) { r.SelectedBy = estate.Commit(9) })
+			s.record(false, func(r *render.Record) { r.SelectedBy = clusterfixture.Commit(9) })
 		}, "", "record differs", "selectedBy"},
 		"nobody selected, of a node": {func(s *scene) {
 			s.provenance("two").Spec.Configuration.SelectedBy = ""
@@ -105,7 +105,7 @@ func TestAdversary(t *testing.T) {
 			s.record(true, func(r *render.Record) { r.Pool.Name = "others" })
 		}, "", "record differs", "pool.name"},
 		"a pool that asks for another profile": {func(s *scene) {
-			estate.Get[*machines.MachineDeployment](s.e, "workers").Annotations[api.AnnotationOSP] = "osp-y"
+			clusterfixture.Get[*machines.MachineDeployment](s.e, "workers").Annotations[api.AnnotationOSP] = "osp-y"
 		}, "", "record differs", "profile (expected is what the MachineDeployment asks for)"},
 		"a signature that nobody can check": {func(s *scene) {
 			const claimed = "commit 0123 by eve@example.com, ssh SHA256:x"
@@ -130,7 +130,7 @@ func TestAdversary(t *testing.T) {
 		"the profile's object of an older bootstrap document": {func(s *scene) {
 			c, np := s.provenance("one").Spec.Configuration, s.provenance("two")
 			np.Spec.Bootstrap = &api.PossibleConfiguration{InputDigest: c.InputDigest, Profile: c.Profile, Version: c.Version, Commit: c.Commit}
-			estate.Get[*osm.OperatingSystemProfile](s.e, "osp-x-v1.0.0").Spec.OSVersion = "evil"
+			clusterfixture.Get[*osm.OperatingSystemProfile](s.e, "osp-x-v1.0.0").Spec.OSVersion = "evil"
 		}, "two", "OSP differs", "spec.osVersion"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -152,8 +152,8 @@ func TestAdversary(t *testing.T) {
 // joinedBetween makes a node whose machine was created before a push, and which joined
 // after it and says nothing.
 func (s *scene) joinedBetween(name string) {
-	node := s.e.Join("workers", name, estate.At(29), nil)
-	node.CreationTimestamp = metav1.NewTime(estate.At(31))
+	node := s.e.Join("workers", name, clusterfixture.At(29), nil)
+	node.CreationTimestamp = metav1.NewTime(clusterfixture.At(31))
 	np := s.e.Write("workers", node)
 	if len(np.Spec.Possible) != 2 {
 		s.t.Fatalf("possible are %+v", np.Spec.Possible)
@@ -166,7 +166,7 @@ func (s *scene) recordBetween(pool, more string) {
 	cr := s.archived().DeepCopy()
 	cr.Name, cr.UID = cr.Name+"-other", "other"
 	cr.Annotations[api.AnnotationPool], cr.Annotations[api.AnnotationInputDigest] = pool, "v1:sha256:other"
-	text, err := json.Marshal(api.Interval{From: metav1.NewTime(estate.At(15)), Until: metav1.NewTime(estate.At(60))})
+	text, err := json.Marshal(api.Interval{From: metav1.NewTime(clusterfixture.At(15)), Until: metav1.NewTime(clusterfixture.At(60))})
 	s.do(err)
 	cr.Annotations[api.AnnotationIntervals] = "[" + string(text) + more + "]"
 	s.e.Objects = append(s.e.Objects, cr)
@@ -180,14 +180,14 @@ func TestNodeThatIsThere(t *testing.T) {
 	older.Spec.Node.UID = "11111111-0000"
 	older.Name = nodes.Name("two", older.Spec.Node.UID)
 	later := older.DeepCopy()
-	later.Spec.Node.UID, later.Spec.Node.Joined = "22222222-0000", metav1.NewTime(estate.At(90))
+	later.Spec.Node.UID, later.Spec.Node.Joined = "22222222-0000", metav1.NewTime(clusterfixture.At(90))
 	later.Name = nodes.Name("two", later.Spec.Node.UID)
 	s.e.Objects = append(s.e.Objects, older, later)
-	own := nodes.Name("two", estate.Get[*corev1.Node](s.e, "two").UID)
+	own := nodes.Name("two", clusterfixture.Get[*corev1.Node](s.e, "two").UID)
 	if report := s.verify("two"); report.Verdict != VerdictAgrees || report.Checks[0].Name != own {
 		t.Errorf("%s of %s, want that of %s", report.Verdict, report.Checks[0].Name, own)
 	}
-	estate.Delete[*api.NodeProvenance](s.e, own)
+	clusterfixture.Delete[*api.NodeProvenance](s.e, own)
 	if report, err := s.try("two"); err == nil || !strings.Contains(err.Error(), "no NodeProvenance "+own) {
 		t.Errorf("%+v (err %v)", report, err)
 	}
@@ -200,7 +200,7 @@ func TestHostileNames(t *testing.T) {
 	s := newScene(t)
 	s.v.Given, s.v.FollowedOnly = nil, true
 	np := s.provenance("one")
-	s.e.Leave(np, estate.At(50))
+	s.e.Leave(np, clusterfixture.At(50))
 	np.Spec.Node.Name = evil
 	np.Labels[api.LabelNode] = api.NodeLabel(evil)
 	np.Spec.Pool.Name, np.Spec.Configuration.InputDigest = evil, evil

@@ -12,8 +12,8 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
+	"github.com/osm-gitops/osm-gitops/test/clusterfixture"
 	"github.com/osm-gitops/osm-gitops/test/conformance"
-	"github.com/osm-gitops/osm-gitops/test/estate"
 )
 
 // secret makes or replaces a Secret of nodes.
@@ -46,7 +46,7 @@ func withSecrets(t *testing.T) *scene {
 	s.secret(inputsName, render.ShortDigest(rec.Digests.Input), `{"httpProxy":"http://user:canary@proxy.example.com"}`)
 	s.secret(kubeName, api.KubeconfigKey, render.BootstrapKubeconfig(server, "", "canary.0123456789canary"))
 	for _, name := range []string{bootName, "workers-kube-system-provisioning-config"} {
-		secret := estate.Get[*corev1.Secret](s.e, name)
+		secret := clusterfixture.Get[*corev1.Secret](s.e, name)
 		annotations := map[string]string{api.AnnotationDataDigest: dataDigest(secret.Data[api.UserDataKey])}
 		for k, v := range secret.Annotations { // which the estate shares
 			annotations[k] = v
@@ -56,7 +56,7 @@ func withSecrets(t *testing.T) *scene {
 	return s
 }
 
-func get1(s *scene, name string) *corev1.Secret { return estate.Get[*corev1.Secret](s.e, name) }
+func get1(s *scene, name string) *corev1.Secret { return clusterfixture.Get[*corev1.Secret](s.e, name) }
 
 // edit changes the text of a Secret, and its digest.
 func (s *scene) edit(name, key, was, is string) {
@@ -99,7 +99,7 @@ func TestSecrets(t *testing.T) {
 		"an annotation":   {func(s *scene) { get1(s, bootName).Annotations[api.AnnotationCommit] = "evil" }, "Secret differs", "annotation gitops.k8c.io/commit", "evil"},
 		"an input digest": {func(s *scene) { get1(s, bootName).Annotations[api.AnnotationInputDigest] = "evil" }, "Secret differs", "annotation gitops.k8c.io/input-digest", "evil"},
 		"a key more":      {func(s *scene) { get1(s, bootName).Data["more"] = []byte("evil") }, "Secret differs", "data", "2 keys"},
-		"no Secret":       {func(s *scene) { estate.Delete[*corev1.Secret](s.e, bootName) }, "Secret is missing", "", ""},
+		"no Secret":       {func(s *scene) { clusterfixture.Delete[*corev1.Secret](s.e, bootName) }, "Secret is missing", "", ""},
 		"a server":        {func(s *scene) { s.edit(kubeName, api.KubeconfigKey, server, "https://evil.example.com") }, "Secret differs", "server", "https://evil.example.com"},
 		"a plugin": {func(s *scene) {
 			s.edit(kubeName, api.KubeconfigKey, "token: canary.0123456789canary", "exec: {apiVersion: client.authentication.k8s.io/v1, command: evil}")
@@ -111,8 +111,8 @@ func TestSecrets(t *testing.T) {
 		"a CA": {func(s *scene) {
 			s.edit(kubeName, api.KubeconfigKey, "server: "+server, "server: "+server+"\n    certificate-authority-data: ZXZpbA==")
 		}, "Secret differs", "certificate-authority-data", "another one"},
-		"no kubeconfig":                    {func(s *scene) { estate.Delete[*corev1.Secret](s.e, kubeName) }, "Secret is missing", "", ""},
-		"no credentials":                   {func(s *scene) { estate.Delete[*corev1.Secret](s.e, inputsName) }, "unproven", "", ""},
+		"no kubeconfig":                    {func(s *scene) { clusterfixture.Delete[*corev1.Secret](s.e, kubeName) }, "Secret is missing", "", ""},
+		"no credentials":                   {func(s *scene) { clusterfixture.Delete[*corev1.Secret](s.e, inputsName) }, "unproven", "", ""},
 		"cluster-info has the same server": {func(s *scene) { s.clusterInfo(render.BootstrapKubeconfig(server, "ca", "")) }, "agrees", "", ""},
 		"cluster-info has the server and the CA": {func(s *scene) {
 			s.clusterInfo(render.BootstrapKubeconfig("https://info.example.com", "info", ""))
@@ -166,7 +166,7 @@ func encoded(text string) string { return base64.StdEncoding.EncodeToString([]by
 func TestEdgeScript(t *testing.T) {
 	s := withSecrets(t)
 	s.verify("")
-	of := &subject{pool: types.NamespacedName{Namespace: estate.Namespace, Name: "workers"}, gen: generationIn(s.osc())}
+	of := &subject{pool: types.NamespacedName{Namespace: clusterfixture.Namespace, Name: "workers"}, gen: generationIn(s.osc())}
 	in := render.Input{Pool: of.gen.record.Pool, Cluster: render.Cluster{Server: server, APIServerToken: "eyJhbGciOiJub25lIn0.eyJzdWIiOiJwbGFjZWhvbGRlciJ9.x"}}
 	b := &boot{engine: s.v.Engine, in: in, placeholders: &render.Output{}}
 	for name, c := range map[string]struct {

@@ -18,7 +18,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/source/signature"
-	"github.com/osm-gitops/osm-gitops/test/estate"
+	"github.com/osm-gitops/osm-gitops/test/clusterfixture"
 )
 
 // signer signs the commits of a scene's repository, as the real git does.
@@ -42,9 +42,9 @@ const keysName = "keys"
 // demand has the ProfileSource demand signatures of a signer. The Secret holds text.
 func (s *scene) demand(text string) {
 	s.t.Helper()
-	estate.Get[*api.ProfileSource](s.e, estate.Source).Spec.Git.Verify = &api.GitVerification{SecretRef: meta.LocalObjectReference{Name: keysName}}
+	clusterfixture.Get[*api.ProfileSource](s.e, clusterfixture.Source).Spec.Git.Verify = &api.GitVerification{SecretRef: meta.LocalObjectReference{Name: keysName}}
 	s.e.Objects = append(s.e.Objects, &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: estate.Namespace, Name: keysName}, Data: map[string][]byte{"allowed_signers": []byte(text)},
+		ObjectMeta: metav1.ObjectMeta{Namespace: clusterfixture.Namespace, Name: keysName}, Data: map[string][]byte{"allowed_signers": []byte(text)},
 	})
 }
 
@@ -63,7 +63,7 @@ func (s *scene) third(claimed string) {
 	if claimed != "" {
 		osp.Annotations[api.AnnotationSignature] = strings.ReplaceAll(claimed, "COMMIT", osp.Annotations[api.AnnotationCommit])
 	}
-	s.e.Serve("workers", 2, estate.At(50))
+	s.e.Serve("workers", 2, clusterfixture.At(50))
 }
 
 // before pushes one more version that is not signed and a commit after it by a signer, if
@@ -76,7 +76,7 @@ func (s *scene) before(by *signer, claimed string) {
 	}
 	s.repo.Git("commit", "--quiet", "--allow-empty", "--message", "later")
 	osp.Annotations[api.AnnotationSignature] = strings.ReplaceAll(claimed, "LATER", s.repo.Git("rev-parse", "HEAD"))
-	s.e.Serve("workers", 2, estate.At(50))
+	s.e.Serve("workers", 2, clusterfixture.At(50))
 }
 
 // refusing is an API server that refuses to show one Secret.
@@ -115,7 +115,7 @@ func TestSignature(t *testing.T) {
 	}{
 		"nobody demands signatures": {func(s *scene) { s.third("") }, false, "agrees", ""},
 		"keys that may not be read": {func(s *scene) { s.demand(byAda); s.third("") }, true, "unproven", "is forbidden: <nil>: --keys names files with the public keys"},
-		"keys that are not there":   {func(s *scene) { s.demand(byAda); estate.Delete[*corev1.Secret](s.e, keysName); s.third("") }, false, "unproven", "kube-system/keys with the public keys does not exist: --keys names files with them"},
+		"keys that are not there":   {func(s *scene) { s.demand(byAda); clusterfixture.Delete[*corev1.Secret](s.e, keysName); s.third("") }, false, "unproven", "kube-system/keys with the public keys does not exist: --keys names files with them"},
 		"keys that are none":        {func(s *scene) { s.demand("rubbish"); s.third("") }, false, "unproven", "the Secret kube-system/keys: "},
 		"a signed commit":           {func(s *scene) { s.demand(byAda); s.sign(ada); s.third("") }, false, "agrees", "signed by ada@example.com"},
 		"a signed commit that another one is said to have signed": {func(s *scene) {
@@ -156,7 +156,7 @@ func TestSignature(t *testing.T) {
 			if c.refused {
 				s.v.Management = refusing{clusters.Management, keysName}
 			}
-			report, err := s.v.Pool(t.Context(), client.ObjectKey{Namespace: estate.Namespace, Name: "workers"})
+			report, err := s.v.Pool(t.Context(), client.ObjectKey{Namespace: clusterfixture.Namespace, Name: "workers"})
 			s.do(err)
 			text, err := json.MarshalIndent(report, "", "  ")
 			s.do(err)

@@ -19,31 +19,31 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/trace"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
-	"github.com/osm-gitops/osm-gitops/test/estate"
+	"github.com/osm-gitops/osm-gitops/test/clusterfixture"
 )
 
 // scene is an estate whose profiles come from a repository: nodes "one" of the first
 // push and "two" of the second, which pool "workers" has now.
 type scene struct {
 	t    *testing.T
-	e    *estate.Estate
-	repo *estate.Repo
+	e    *clusterfixture.Estate
+	repo *clusterfixture.Repo
 	v    *Verifier
 }
 
 func newScene(t *testing.T) *scene {
 	t.Helper()
-	e := estate.New(t)
+	e := clusterfixture.New(t)
 	s := &scene{t: t, e: e, repo: e.NewRepo(t.TempDir())}
 	s.repo.Push(0, "echo one")
 	e.Pool("workers")
-	first := e.Serve("workers", 0, estate.At(10))
-	e.Write("workers", e.Join("workers", "one", estate.At(20), estate.Says(first)))
+	first := e.Serve("workers", 0, clusterfixture.At(10))
+	e.Write("workers", e.Join("workers", "one", clusterfixture.At(20), clusterfixture.Says(first)))
 	s.repo.Push(1, "echo two")
-	second := e.Serve("workers", 1, estate.At(30))
-	e.Write("workers", e.Join("workers", "two", estate.At(40), estate.Says(second)))
+	second := e.Serve("workers", 1, clusterfixture.At(30))
+	e.Write("workers", e.Join("workers", "two", clusterfixture.At(40), clusterfixture.Says(second)))
 	engine := render.NewEngine()
-	s.v = &Verifier{Namespace: estate.Namespace, Engine: engine, WithoutSecrets: true, Given: &Place{Local: source.Repository{Dir: s.repo.Dir}}}
+	s.v = &Verifier{Namespace: clusterfixture.Namespace, Engine: engine, WithoutSecrets: true, Given: &Place{Local: source.Repository{Dir: s.repo.Dir}}}
 	return s
 }
 
@@ -66,13 +66,13 @@ func (s *scene) try(node string) (*Report, error) {
 	c := dump.Clusters(nil)
 	s.v.Management, s.v.Worker = c.Management, c.Worker
 	if node == "" {
-		return s.v.Pool(s.t.Context(), types.NamespacedName{Namespace: estate.Namespace, Name: "workers"})
+		return s.v.Pool(s.t.Context(), types.NamespacedName{Namespace: clusterfixture.Namespace, Name: "workers"})
 	}
 	return s.v.Node(s.t.Context(), node)
 }
 
 func (s *scene) osc() *osm.OperatingSystemConfig {
-	return estate.Get[*osm.OperatingSystemConfig](s.e, "workers-kube-system-config")
+	return clusterfixture.Get[*osm.OperatingSystemConfig](s.e, "workers-kube-system-config")
 }
 
 func (s *scene) provenance(node string) *api.NodeProvenance {
@@ -140,14 +140,14 @@ func TestVerify(t *testing.T) {
 		"nothing, and a node of what the pool has": {func(*scene) {}, "two", "agrees", "", ""},
 		"nothing, and a node of what the pool had": {func(*scene) {}, "one", "agrees", "", ""},
 		"nothing, and the pool":                    {func(*scene) {}, "", "agrees", "", ""},
-		"a node that is gone":                      {func(s *scene) { s.e.Leave(s.provenance("one"), estate.At(50)) }, "one", "agrees", "", ""},
+		"a node that is gone":                      {func(s *scene) { s.e.Leave(s.provenance("one"), clusterfixture.At(50)) }, "one", "agrees", "", ""},
 		"a label by which a provenance is found":   {func(s *scene) { delete(s.provenance("one").Labels, api.LabelNode) }, "one", "agrees", "", ""},
 		"files that were moved, with the path of the source": {func(s *scene) {
 			s.repo.Git("mv", "profiles", "moved")
 			s.repo.Git("commit", "--quiet", "--message", "move them")
-			estate.Get[*api.ProfileSource](s.e, estate.Source).Spec.Path = "moved"
+			clusterfixture.Get[*api.ProfileSource](s.e, clusterfixture.Source).Spec.Path = "moved"
 		}, "one", "agrees", "", ""},
-		"a profile's object that is gone, long ago": {func(s *scene) { estate.Delete[*osm.OperatingSystemProfile](s.e, "osp-x-v1.0.0") }, "one", "agrees", "", ""},
+		"a profile's object that is gone, long ago": {func(s *scene) { clusterfixture.Delete[*osm.OperatingSystemProfile](s.e, "osp-x-v1.0.0") }, "one", "agrees", "", ""},
 		"an unknown origin": {func(s *scene) {
 			np := s.provenance("one")
 			np.Spec.Evidence, np.Spec.Configuration, np.Spec.Explanation = api.EvidenceUnknown, nil, "there is no record"
@@ -156,10 +156,10 @@ func TestVerify(t *testing.T) {
 		"the author":       {func(s *scene) { s.provenance("one").Spec.Configuration.Author = "Eve" }, "one", "NodeProvenance differs", "spec.configuration.author", "Eve"},
 		"the time":         {func(s *scene) { s.provenance("one").Spec.Configuration.CommittedAt = "2020" }, "one", "NodeProvenance differs", "spec.configuration.committedAt", "2020"},
 		"the short commit": {func(s *scene) { s.provenance("one").Spec.Configuration.ShortCommit = "0123" }, "one", "NodeProvenance differs", "spec.configuration.shortCommit", "0123"},
-		"the selection":    {func(s *scene) { s.provenance("one").Spec.Configuration.SelectedBy = estate.Commit(7) }, "one", "NodeProvenance differs", "spec.configuration.selectedBy", estate.Commit(7)},
+		"the selection":    {func(s *scene) { s.provenance("one").Spec.Configuration.SelectedBy = clusterfixture.Commit(7) }, "one", "NodeProvenance differs", "spec.configuration.selectedBy", clusterfixture.Commit(7)},
 		"a selection that the record lacks": {func(s *scene) {
-			s.provenance("one").Spec.Configuration.SelectedBy, s.archived().Annotations[api.AnnotationSelectedBy] = estate.Commit(7), ""
-		}, "one", "NodeProvenance differs", "spec.configuration.selectedBy", estate.Commit(7)},
+			s.provenance("one").Spec.Configuration.SelectedBy, s.archived().Annotations[api.AnnotationSelectedBy] = clusterfixture.Commit(7), ""
+		}, "one", "NodeProvenance differs", "spec.configuration.selectedBy", clusterfixture.Commit(7)},
 		"the signature":         {func(s *scene) { s.provenance("one").Spec.Configuration.Signature = "of Eve" }, "one", "NodeProvenance differs", "spec.configuration.signature", "of Eve"},
 		"the node's uid":        {func(s *scene) { s.provenance("one").Spec.Node.UID = "1234567890" }, "one", "NodeProvenance differs", "metadata.name", "one."},
 		"the pool's uid":        {func(s *scene) { s.provenance("one").Spec.Pool.UID = "other" }, "one", "NodeProvenance differs", "spec.pool.uid", "other"},
@@ -168,7 +168,7 @@ func TestVerify(t *testing.T) {
 		"the reported":          {func(s *scene) { s.provenance("one").Spec.Reported.Config = "0123456789ab" }, "one", "NodeProvenance differs", "spec.configuration.inputDigest, which the node reports", ""},
 		"the reported commit":   {func(s *scene) { s.provenance("one").Spec.Reported.Commit = "0123456789ab" }, "one", "NodeProvenance differs", "spec.configuration.commit, which the node reports", ""},
 		"a report of no commit": {func(s *scene) { s.provenance("one").Spec.Reported.Commit = "" }, "one", "agrees", "", ""},
-		"the window":            {func(s *scene) { s.provenance("one").Spec.Window.Until = metav1.NewTime(estate.At(1)) }, "one", "NodeProvenance differs", "spec.window", "2026-03-01T12:01:00Z"},
+		"the window":            {func(s *scene) { s.provenance("one").Spec.Window.Until = metav1.NewTime(clusterfixture.At(1)) }, "one", "NodeProvenance differs", "spec.window", "2026-03-01T12:01:00Z"},
 		"the bootstrap document": {func(s *scene) {
 			c := s.provenance("two").Spec.Configuration
 			s.provenance("two").Spec.Bootstrap = &api.PossibleConfiguration{InputDigest: c.InputDigest, Profile: c.Profile, Version: "v9.9.9", Commit: c.Commit}
@@ -185,7 +185,7 @@ func TestVerify(t *testing.T) {
 			np.Spec.Configuration.InputDigest, np.Spec.Reported, np.Spec.Evidence = "v1:sha256:"+strings.Repeat("0", 64), nil, api.EvidenceInferred
 		}, "one", "NodeProvenance and record differ", "spec.configuration.inputDigest", "v1:sha256:000"},
 
-		"a record that is gone":            {func(s *scene) { estate.Delete[*appsv1.ControllerRevision](s.e, s.archived().Name) }, "one", "record is missing", "", ""},
+		"a record that is gone":            {func(s *scene) { clusterfixture.Delete[*appsv1.ControllerRevision](s.e, s.archived().Name) }, "one", "record is missing", "", ""},
 		"a record that is no JSON":         {func(s *scene) { s.osc().Annotations[api.AnnotationRecord] = "{" }, "", "record differs", "annotation gitops.k8c.io/record", "something else"},
 		"a field of a record":              {func(s *scene) { s.record(false, func(r *render.Record) { r.Path = "evil.yaml" }) }, "two", "record differs", "path", "evil.yaml"},
 		"a fact of a pool in a record":     {func(s *scene) { s.record(false, func(r *render.Record) { r.Pool.SSHPublicKeys = []string{"evil"} }) }, "two", "record differs", "digests.input, over all of the record", ""},
@@ -193,8 +193,8 @@ func TestVerify(t *testing.T) {
 		"an annotation of an archived one": {func(s *scene) { s.archived().Annotations[api.AnnotationCommit] = "evil" }, "one", "record differs", "annotation gitops.k8c.io/commit", "evil"},
 		"the times of an archived one":     {func(s *scene) { s.archived().Annotations[api.AnnotationIntervals] = "evil" }, "one", "NodeProvenance differs", "", "something else"},
 		"a record of another commit, forged": {func(s *scene) {
-			s.record(true, func(r *render.Record) { r.Commit, r.Change = estate.Commit(1), estate.Change(1) })
-		}, "", "record differs", "commit of osp-x v1.1.0", estate.Commit(1)},
+			s.record(true, func(r *render.Record) { r.Commit, r.Change = clusterfixture.Commit(1), clusterfixture.Change(1) })
+		}, "", "record differs", "commit of osp-x v1.1.0", clusterfixture.Commit(1)},
 		"a record of a later commit, forged": {func(s *scene) {
 			s.repo.Push(2, "echo three")
 			s.record(true, func(r *render.Record) { r.Commit = s.repo.Git("rev-parse", "HEAD") })
@@ -220,7 +220,7 @@ func TestVerify(t *testing.T) {
 		}, "", "record and OSC differ", "pool (expected is what the MachineDeployment asks for).sshPublicKeys[0]", "evil"},
 
 		"the settings": {func(s *scene) { s.settings().Data["settings.json"] += " " }, "two", "settings differ", "digest of settings.json", "v1:sha256:"},
-		"no settings":  {func(s *scene) { estate.Delete[*corev1.ConfigMap](s.e, s.settings().Name) }, "two", "settings are missing", "", ""},
+		"no settings":  {func(s *scene) { clusterfixture.Delete[*corev1.ConfigMap](s.e, s.settings().Name) }, "two", "settings are missing", "", ""},
 
 		"a file of the configuration": {func(s *scene) { s.osc().Spec.BootstrapConfig.Files[0].Content.Inline.Data = "#!/bin/sh\necho evil\n" }, "two", "OSC differs", `spec.bootstrapConfig.files[0] "/opt/bin/bootstrap".content.inline.data`, "echo evil"},
 		"a unit more":                 {func(s *scene) { s.osc().Spec.BootstrapConfig.Units = []osm.Unit{{Name: "evil.service"}} }, "", "OSC differs", `spec.bootstrapConfig.units[0] "evil.service"`, "it is there"},
@@ -232,7 +232,7 @@ func TestVerify(t *testing.T) {
 			s.e.Redigest(s.osp())
 		}, "two", "OSP differs", "spec.osVersion", "evil"},
 		"an annotation of the profile": {func(s *scene) { s.osp().Annotations[api.AnnotationAuthor] = "Eve" }, "two", "OSP differs", "annotation gitops.k8c.io/author", "Eve"},
-		"no profile":                   {func(s *scene) { estate.Delete[*osm.OperatingSystemProfile](s.e, "osp-x-v1.1.0") }, "two", "OSP is missing", "", ""},
+		"no profile":                   {func(s *scene) { clusterfixture.Delete[*osm.OperatingSystemProfile](s.e, "osp-x-v1.1.0") }, "two", "OSP is missing", "", ""},
 
 		"the last commit": {func(s *scene) { s.repo.Git("commit", "--quiet", "--amend", "--message", "another") }, "two", "repository differs", "commit of osp-x v1.1.0", "and no longer on the line of main; v1.1.0 came with commit"},
 		"the first":       {func(s *scene) { s.repo.Git("reset", "--quiet", "--hard", "HEAD~1") }, "two", "repository differs", "commit of osp-x v1.1.0", "and no longer on the line of main; main has no version v1.1.0 of it"},
@@ -283,7 +283,7 @@ func TestVerify(t *testing.T) {
 func TestChecks(t *testing.T) {
 	const osc, archived = "OperatingSystemConfig kube-system/workers-kube-system-config", "ControllerRevision kube-system/workers-kube-system-"
 	pool := []string{
-		"record|" + osc + "|agrees", "settings|ConfigMap kube-system/osm-gitops-settings-|agrees", "repository|" + estate.Repository + "|agrees",
+		"record|" + osc + "|agrees", "settings|ConfigMap kube-system/osm-gitops-settings-|agrees", "repository|" + clusterfixture.Repository + "|agrees",
 		"OSP|OperatingSystemProfile osp-x-v1.1.0|agrees", "OSC|" + osc + "|agrees", "Secret|cloud-init-settings/workers-kube-system-*|skipped",
 	}
 	for name, want := range map[string][]string{
@@ -291,7 +291,7 @@ func TestChecks(t *testing.T) {
 		"two": slices.Concat([]string{"NodeProvenance|two.|agrees"}, pool),
 		"one": {
 			"NodeProvenance|one.|agrees", "record|" + archived + "|agrees", "settings|ConfigMap kube-system/osm-gitops-settings-|agrees",
-			"repository|" + estate.Repository + "|agrees", "OSP|OperatingSystemProfile osp-x-v1.0.0|agrees", "OSC|" + osc + "|skipped",
+			"repository|" + clusterfixture.Repository + "|agrees", "OSP|OperatingSystemProfile osp-x-v1.0.0|agrees", "OSC|" + osc + "|skipped",
 		},
 	} {
 		report := newScene(t).verify(name)
@@ -310,7 +310,7 @@ func TestChecks(t *testing.T) {
 }
 
 func (s *scene) osp() *osm.OperatingSystemProfile {
-	return estate.Get[*osm.OperatingSystemProfile](s.e, "osp-x-v1.1.0")
+	return clusterfixture.Get[*osm.OperatingSystemProfile](s.e, "osp-x-v1.1.0")
 }
 
 func (s *scene) settings() *corev1.ConfigMap {
@@ -339,16 +339,16 @@ func TestWhomToAsk(t *testing.T) {
 		do   func(s *scene, ps *api.ProfileSource)
 		want asked
 	}{
-		"the ProfileSource's": {func(*scene, *api.ProfileSource) {}, asked{estate.Repository + " main "}},
+		"the ProfileSource's": {func(*scene, *api.ProfileSource) {}, asked{clusterfixture.Repository + " main "}},
 		"its branch, its folder": {func(_ *scene, ps *api.ProfileSource) {
 			ps.Spec.Git.Ref, ps.Spec.Path = &api.GitReference{Branch: "b"}, "profiles"
-		}, asked{estate.Repository + " b profiles"}},
-		"it follows another by now": {func(_ *scene, ps *api.ProfileSource) { ps.Status.Repository = "https://git.example.com/other" }, asked{estate.Repository + " HEAD profiles"}},
+		}, asked{clusterfixture.Repository + " b profiles"}},
+		"it follows another by now": {func(_ *scene, ps *api.ProfileSource) { ps.Status.Repository = "https://git.example.com/other" }, asked{clusterfixture.Repository + " HEAD profiles"}},
 		"and the record does not count": {func(s *scene, ps *api.ProfileSource) {
 			ps.Status.Repository, s.v.FollowedOnly = "https://git.example.com/other", true
 		}, nil},
 		"that of its object, of two": {func(s *scene, ps *api.ProfileSource) { s.other("a", ps).Spec.Git.Ref = &api.GitReference{Branch: "b"} },
-			asked{estate.Repository + " main "}},
+			asked{clusterfixture.Repository + " main "}},
 		"one that offers it, if its object names none": {func(s *scene, ps *api.ProfileSource) {
 			offers := s.other("z", ps)
 			offers.Spec.Git.Ref = &api.GitReference{Branch: "b"}
@@ -356,7 +356,7 @@ func TestWhomToAsk(t *testing.T) {
 			elsewhere.Status.Repository, elsewhere.Spec.Git.Ref = "https://git.example.com/other", &api.GitReference{Branch: "c"}
 			ps.Status.Profiles = nil
 			s.osp().Labels[api.LabelSource] = "gone"
-		}, asked{estate.Repository + " b "}},
+		}, asked{clusterfixture.Repository + " b "}},
 		"its credentials are not there": {func(_ *scene, ps *api.ProfileSource) {
 			ps.Spec.Git.SecretRef = &meta.LocalObjectReference{Name: "none"}
 		}, nil},
@@ -364,7 +364,7 @@ func TestWhomToAsk(t *testing.T) {
 		s := newScene(t)
 		var got asked
 		s.v.Given, s.v.Git = nil, &got
-		c.do(s, estate.Get[*api.ProfileSource](s.e, estate.Source))
+		c.do(s, clusterfixture.Get[*api.ProfileSource](s.e, clusterfixture.Source))
 		if verdict := s.verify("two").Verdict; verdict != "unproven" || !slices.Equal(got, c.want) {
 			t.Errorf("%s: verdict %q, asked %q, want %q", name, verdict, got, c.want)
 		}
@@ -385,7 +385,7 @@ func TestNotThere(t *testing.T) {
 	if _, err := s.try("nobody"); err == nil || !strings.Contains(err.Error(), `no NodeProvenance of a node "nobody"`) {
 		t.Errorf("got %v", err)
 	}
-	estate.Delete[*osm.OperatingSystemConfig](s.e, "workers-kube-system-config")
+	clusterfixture.Delete[*osm.OperatingSystemConfig](s.e, "workers-kube-system-config")
 	if _, err := s.try(""); err == nil || !strings.Contains(err.Error(), "no OperatingSystemConfig kube-system/workers-kube-system-config") {
 		t.Errorf("got %v", err)
 	}
@@ -403,7 +403,7 @@ func TestArtifact(t *testing.T) {
 	for _, k := range []string{api.AnnotationChange, api.AnnotationAuthor, api.AnnotationCommittedAt} {
 		delete(osp.Annotations, k)
 	}
-	s.e.Serve("workers", 2, estate.At(50))
+	s.e.Serve("workers", 2, clusterfixture.At(50))
 	if got := s.verify("").Verdict; got != VerdictAgrees {
 		t.Errorf("with the repository: %s", got)
 	}
@@ -416,7 +416,7 @@ func TestArtifact(t *testing.T) {
 	s.v.Given = given
 	osp.Spec.OSVersion = "evil"
 	s.e.Redigest(osp)
-	s.e.Serve("workers", 2, estate.At(60))
+	s.e.Serve("workers", 2, clusterfixture.At(60))
 	if got := s.verify("").Verdict; got != "record and OSP differ" {
 		t.Errorf("other content: %s", got)
 	}

@@ -1,8 +1,8 @@
-// Package estate builds what a cluster holds after a few pushes and machines, with
+// Package clusterfixture builds what a cluster holds after a few pushes and machines, with
 // times of its own, and writes it as `osm-gitops trace --dump` does. Tests that ask what
 // is known of a node read it; the objects are made by the parts that make them in a
 // cluster, as far as those need none.
-package estate
+package clusterfixture
 
 import (
 	"bytes"
