@@ -31,7 +31,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
 	"github.com/osm-gitops/osm-gitops/profiles"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
-	"github.com/osm-gitops/osm-gitops/test/stage"
+	"github.com/osm-gitops/osm-gitops/test/testenv"
 )
 
 // Addresses of the cloud. The first is one that the API server's certificate names.
@@ -51,7 +51,7 @@ type cloud struct {
 	client     client.WithWatch
 	front      *front
 	publishers *publishers
-	repo       *stage.Repository
+	repo       *testenv.Repository
 	commit     string // that git rev-parse HEAD prints
 	namespace  string // of the pools
 	log        string
@@ -92,7 +92,7 @@ func newCloud(ctx context.Context, cp *cluster.Cluster) (*cloud, error) {
 	if c.publishers, err = newPublishers(ctx); err != nil {
 		return nil, err
 	}
-	if err := stage.Install(ctx, cp); err != nil {
+	if err := testenv.Install(ctx, cp); err != nil {
 		return nil, err
 	}
 	if err := c.openFront(); err != nil {
@@ -184,14 +184,14 @@ func (c *cloud) admitNodes(ctx context.Context) error {
 
 func (c *cloud) startController(ctx context.Context) error {
 	var err error
-	if c.repo, err = stage.NewRepository(ctx, "/run/repository"); err != nil {
+	if c.repo, err = testenv.NewRepository(ctx, "/run/repository"); err != nil {
 		return err
 	}
 	const kubeconfig = "/run/controller.kubeconfig"
-	if err := stage.Kubeconfig(ctx, c.cluster, kubeconfig, c.cluster.URL, c.cluster.Config.CAData); err != nil {
+	if err := testenv.Kubeconfig(ctx, c.cluster, kubeconfig, c.cluster.URL, c.cluster.Config.CAData); err != nil {
 		return err
 	}
-	_, err = stage.Start(c.log, os.Getenv(controllerEnv), "controller",
+	_, err = testenv.Start(c.log, os.Getenv(controllerEnv), "controller",
 		"--kubeconfig", kubeconfig, "--namespace", metav1.NamespaceSystem, "--leader-elect=false", "--health-probe-address", "0",
 		"--metrics-address", "0", "--webhook-address", "0", "--disable-default-osps", "--directory-root", c.repo.Dir, "--cache-dir", "/run/mirrors")
 	return err
@@ -297,7 +297,7 @@ func (c *cloud) documents(t *testing.T, name string) (bootstrap, provisioning *c
 // eventually waits for a condition; if that is in vain, the controller's log is shown.
 func (c *cloud) eventually(t *testing.T, what string, condition func() error) {
 	t.Helper()
-	if err := stage.Until(t.Context(), patience, what, condition); err != nil {
+	if err := testenv.Until(t.Context(), patience, what, condition); err != nil {
 		text, _ := os.ReadFile(c.log) // none is no better explanation
 		t.Fatalf("%v\nthe controller's log:\n%s", err, text[max(0, len(text)-8<<10):])
 	}

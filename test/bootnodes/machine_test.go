@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/osm-gitops/osm-gitops/test/nodes"
-	"github.com/osm-gitops/osm-gitops/test/stage"
+	"github.com/osm-gitops/osm-gitops/test/testenv"
 )
 
 // machinesDir is where the machines' file systems are, in memory.
@@ -198,7 +198,7 @@ func (m *machine) freeze() error {
 		if err := os.WriteFile(filepath.Join(payload, "cgroup.freeze"), []byte("1"), 0); err != nil {
 			return err
 		}
-		return stage.Until(m.t.Context(), patience, m.name+" stands still", func() error {
+		return testenv.Until(m.t.Context(), patience, m.name+" stands still", func() error {
 			b, err := os.ReadFile(filepath.Join(payload, "cgroup.events"))
 			if errors.Is(err, fs.ErrNotExist) {
 				return nil // it is off
@@ -251,7 +251,7 @@ func (m *machine) start() error {
 	m.exited = exited
 	m.mu.Unlock()
 	var ended error
-	err := stage.Until(m.t.Context(), patience, m.name+" has a process 1", func() error {
+	err := testenv.Until(m.t.Context(), patience, m.name+" has a process 1", func() error {
 		select {
 		case status := <-exited:
 			exited <- status

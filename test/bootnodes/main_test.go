@@ -38,7 +38,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/osm-gitops/osm-gitops/test/cluster"
-	"github.com/osm-gitops/osm-gitops/test/stage"
+	"github.com/osm-gitops/osm-gitops/test/testenv"
 )
 
 // soak is whether the long runs are asked for.
@@ -160,7 +160,7 @@ func prepare(ctx context.Context, dir string) ([]string, error) {
 	}
 	do(controllerEnv, func() (string, error) {
 		path := filepath.Join(dir, "osm-gitops")
-		return path, stage.Build(ctx, path)
+		return path, testenv.Build(ctx, path)
 	})
 	do(ignitionEnv, func() (string, error) { return cluster.Ignition.Path(ctx, os.Stderr) })
 	// One after the other: they share many packages.

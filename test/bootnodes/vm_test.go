@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/osm-gitops/osm-gitops/test/stage"
+	"github.com/osm-gitops/osm-gitops/test/testenv"
 )
 
 // virtual is a machine with a kernel of its own, emulated.
@@ -57,7 +57,7 @@ func TestVirtualMachine(t *testing.T) {
 // vm is a running qemu.
 type vm struct {
 	r       *rehearsal
-	process *stage.Process
+	process *testenv.Process
 	dir     string
 	out     bool // its files are taken out
 }
@@ -118,7 +118,7 @@ func (r *rehearsal) emulate() *vm {
 	r.consoles = 1
 	// Emulated, so that it needs nothing of this machine's processor. Of its network it
 	// sees what this process sees: the cloud.
-	v.process, err = stage.Start(r.console(1), "qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "max,la57=off", "-m", "1536", "-smp", "2",
+	v.process, err = testenv.Start(r.console(1), "qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "max,la57=off", "-m", "1536", "-smp", "2",
 		"-nographic", "-no-reboot", "-netdev", "user,id=n0", "-device", "virtio-net-pci,netdev=n0,romfile=", "-kernel", kernels[0], "-initrd", initrd,
 		"-append", "root=/dev/vda rw console=ttyS0 mitigations=off random.trust_cpu=on", "-drive", "file="+v.disk()+",if=virtio,format=raw,cache=unsafe",
 		"-monitor", "unix:"+v.monitor()+",server=on,wait=off", "-serial", "stdio")

@@ -23,7 +23,7 @@ import (
 
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 	"github.com/osm-gitops/osm-gitops/test/permissions"
-	"github.com/osm-gitops/osm-gitops/test/stage"
+	"github.com/osm-gitops/osm-gitops/test/testenv"
 )
 
 // helmProgram is the path of the helm that tools/helm pins.
@@ -106,7 +106,7 @@ func bare(t *testing.T) *cluster.Cluster {
 
 func (i *installation) clusterInfo() {
 	i.t.Helper()
-	info, err := clientcmd.Write(clientcmdapi.Config{Clusters: map[string]*clientcmdapi.Cluster{"": {Server: stage.Server, CertificateAuthorityData: i.cluster.Config.CAData}}})
+	info, err := clientcmd.Write(clientcmdapi.Config{Clusters: map[string]*clientcmdapi.Cluster{"": {Server: testenv.Server, CertificateAuthorityData: i.cluster.Config.CAData}}})
 	if err != nil {
 		i.t.Fatal(err)
 	}
@@ -121,7 +121,7 @@ func (i *installation) clusterInfo() {
 // gone waits until an object is not there any more.
 func (i *installation) gone(o client.Object) {
 	i.t.Helper()
-	err := stage.Until(i.t.Context(), patience, o.GetName()+" is gone", func() error {
+	err := testenv.Until(i.t.Context(), patience, o.GetName()+" is gone", func() error {
 		err := i.client.Get(i.t.Context(), client.ObjectKeyFromObject(o), o)
 		if apierrors.IsNotFound(err) {
 			return nil
@@ -213,14 +213,14 @@ func (i *installation) served(name string) {
 
 // starts runs what the Deployment of a release would, beside whatever else runs on this
 // machine: addresses and folders are other ones.
-func (i *installation) starts(name string) *stage.Process {
+func (i *installation) starts(name string) *testenv.Process {
 	i.t.Helper()
 	program, err := controllerProgram()
 	if err != nil {
 		i.t.Fatal(err)
 	}
 	pod := deployment(i.t, i.manifest(name)).Spec.Template.Spec
-	webhooks, err := stage.FreeAddress()
+	webhooks, err := testenv.FreeAddress()
 	if err != nil {
 		i.t.Fatal(err)
 	}
@@ -236,10 +236,10 @@ func (i *installation) starts(name string) *stage.Process {
 }
 
 // runs starts a program, which ends with the test.
-func (i *installation) runs(program string, args ...string) *stage.Process {
+func (i *installation) runs(program string, args ...string) *testenv.Process {
 	i.t.Helper()
 	log := filepath.Join(i.t.TempDir(), "controller.log")
-	p, err := stage.Start(log, program, args...)
+	p, err := testenv.Start(log, program, args...)
 	if err != nil {
 		i.t.Fatal(err)
 	}
@@ -253,9 +253,9 @@ func (i *installation) runs(program string, args ...string) *stage.Process {
 }
 
 // until waits for something, for which a controller may have to run.
-func (i *installation) until(c *stage.Process, what string, condition func() error) {
+func (i *installation) until(c *testenv.Process, what string, condition func() error) {
 	i.t.Helper()
-	err := stage.Until(i.t.Context(), patience, what, func() error {
+	err := testenv.Until(i.t.Context(), patience, what, func() error {
 		if c == nil {
 			return condition()
 		}

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/test/stage"
+	"github.com/osm-gitops/osm-gitops/test/testenv"
 )
 
 // settings are the ones of every release in these tests.
@@ -130,7 +130,7 @@ func TestShardsOfOneNamespace(t *testing.T) {
 	if len(leases.Items) != 3 || len(held) != 3 || held[""] {
 		t.Errorf("three controllers hold %d leases: %v", len(leases.Items), held)
 	}
-	for _, c := range []*stage.Process{b, a, rest} {
+	for _, c := range []*testenv.Process{b, a, rest} {
 		c.Stop()
 	}
 	i.allowed("osm-gitops")

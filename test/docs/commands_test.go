@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/osm-gitops/osm-gitops/test/cluster"
-	"github.com/osm-gitops/osm-gitops/test/stage"
+	"github.com/osm-gitops/osm-gitops/test/testenv"
 )
 
 // patience bounds a scene: reaching it is a failure.
@@ -28,7 +28,7 @@ func TestScenes(t *testing.T) {
 	if err := cluster.DependOn("cmd", "pkg", "profiles", "deploy", "docs", "examples", "README.md", "go.mod", "test/docs", "tools/helm", "hack/tool"); err != nil {
 		t.Fatal(err)
 	}
-	if err := stage.Build(t.Context(), filepath.Join(bin, "real")); err != nil {
+	if err := testenv.Build(t.Context(), filepath.Join(bin, "real")); err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range scenes() {

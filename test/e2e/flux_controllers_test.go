@@ -20,7 +20,7 @@ import (
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/test/stage"
+	"github.com/osm-gitops/osm-gitops/test/testenv"
 )
 
 // flux builds the controllers of Flux and runs them with an administrator's rights. It
@@ -28,7 +28,7 @@ import (
 func (s *system) flux() (address string) {
 	s.t.Helper()
 	dir := s.t.TempDir()
-	address, err := stage.FreeAddress()
+	address, err := testenv.FreeAddress()
 	s.must(err)
 	storage := filepath.Join(dir, "storage")
 	s.must(os.Mkdir(storage, 0o700))
@@ -44,7 +44,7 @@ func (s *system) flux() (address string) {
 			s.t.Fatalf("building %s: %v\n%s", name, err, out)
 		}
 		log := filepath.Join(dir, name+".log")
-		p, err := stage.Start(log, "env", append([]string{"KUBECONFIG=" + s.cluster.Kubeconfig, "RUNTIME_NAMESPACE=flux-system", "TMPDIR=" + dir, program,
+		p, err := testenv.Start(log, "env", append([]string{"KUBECONFIG=" + s.cluster.Kubeconfig, "RUNTIME_NAMESPACE=flux-system", "TMPDIR=" + dir, program,
 			"--metrics-addr", "0", "--health-addr", "127.0.0.1:0", "--log-level", "debug"}, flags...)...)
 		s.must(err)
 		s.t.Cleanup(func() {

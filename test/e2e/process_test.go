@@ -20,7 +20,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/osm-gitops/osm-gitops/test/cluster"
-	"github.com/osm-gitops/osm-gitops/test/stage"
+	"github.com/osm-gitops/osm-gitops/test/testenv"
 )
 
 // built is the folder of the controller's binary, for TestMain to remove.
@@ -37,7 +37,7 @@ var binary = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	path := filepath.Join(dir, "osm-gitops")
-	return path, stage.Build(context.Background(), path) //nolint:forbidigo // once for all tests
+	return path, testenv.Build(context.Background(), path) //nolint:forbidigo // once for all tests
 })
 
 // runs runs the program to its end.

@@ -16,7 +16,7 @@ import (
 
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/test/stage"
+	"github.com/osm-gitops/osm-gitops/test/testenv"
 )
 
 // long is a number for CI, and one for `make soak`.
@@ -84,11 +84,11 @@ func (f *fleet) killedAt(n int, late bool, do func(f *fleet)) bool {
 
 // quiet waits until every pool has what it should have and nothing was written for a while after
 // that, or until the controller has ended, which makes it false.
-func (f *fleet) quiet(p *stage.Process) bool {
+func (f *fleet) quiet(p *testenv.Process) bool {
 	f.t.Helper()
 	const still = 1500 * time.Millisecond // longer than the controller takes between two writes
 	writes, since := -1, time.Now()
-	f.must(stage.Until(f.t.Context(), patience, "every pool is at "+f.version()+" and nothing more is written", func() error {
+	f.must(testenv.Until(f.t.Context(), patience, "every pool is at "+f.version()+" and nothing more is written", func() error {
 		if ended(p) {
 			return nil
 		}

@@ -24,7 +24,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
-	"github.com/osm-gitops/osm-gitops/test/stage"
+	"github.com/osm-gitops/osm-gitops/test/testenv"
 )
 
 // patience bounds every wait: reaching it is a failure, so it may be generous.
@@ -56,7 +56,7 @@ func (f *fleet) build() string {
 		var dir string
 		if dir, built.err = os.MkdirTemp("", "osm-gitops-faults-"); built.err == nil {
 			built.path = filepath.Join(dir, "osm-gitops")
-			built.err = stage.Build(f.t.Context(), built.path)
+			built.err = testenv.Build(f.t.Context(), built.path)
 		}
 	})
 	f.must(built.err)
@@ -72,14 +72,14 @@ type fleet struct {
 	gate      *gate
 	log       string
 	flags     []string
-	repo      *stage.Repository
+	repo      *testenv.Repository
 	seen      *observer
 	namespace string // of the pools
 	profile   string
 	pools     []string
 	release   int // of the profile
 	revision  int // of the pools' templates
-	running   *stage.Process
+	running   *testenv.Process
 	starts    int
 }
 
@@ -94,9 +94,9 @@ func newFleet(t *testing.T, pools int) *fleet {
 	f.log = filepath.Join(dir, "controller.log")
 	f.gate = newGate(t, f.cluster.Config)
 	kubeconfig := filepath.Join(dir, "kubeconfig")
-	f.must(stage.Kubeconfig(t.Context(), f.cluster, kubeconfig, f.gate.URL, f.gate.ca()))
+	f.must(testenv.Kubeconfig(t.Context(), f.cluster, kubeconfig, f.gate.URL, f.gate.ca()))
 	var err error
-	f.repo, err = stage.NewRepository(t.Context(), filepath.Join(dir, "repository"))
+	f.repo, err = testenv.NewRepository(t.Context(), filepath.Join(dir, "repository"))
 	f.must(err)
 	f.flags = []string{
 		"controller", "--kubeconfig", kubeconfig, "--namespace", metav1.NamespaceSystem, "--leader-elect=false",
@@ -123,7 +123,7 @@ func newFleet(t *testing.T, pools int) *fleet {
 
 // install prepares the control plane once for all tests.
 func install(ctx context.Context, c *cluster.Cluster) error {
-	err := stage.Install(ctx, c)
+	err := testenv.Install(ctx, c)
 	if err != nil && strings.Contains(err.Error(), "already exists") {
 		return nil
 	}
@@ -145,11 +145,11 @@ func (f *fleet) must(err error) {
 }
 
 // start starts a controller, or starts it again.
-func (f *fleet) start(flags ...string) *stage.Process {
+func (f *fleet) start(flags ...string) *testenv.Process {
 	f.t.Helper()
 	f.starts++
 	cache := filepath.Join(filepath.Dir(f.log), fmt.Sprintf("mirrors-%d", f.starts)) // replicas do not share one
-	p, err := stage.Start(f.log, f.binary, append(append(f.flags, "--cache-dir", cache), flags...)...)
+	p, err := testenv.Start(f.log, f.binary, append(append(f.flags, "--cache-dir", cache), flags...)...)
 	f.must(err)
 	f.running = p
 	return p
@@ -226,7 +226,7 @@ func (f *fleet) create() {
 				},
 			},
 		}}
-		return stage.Until(ctx, patience, "the pool is made", func() error {
+		return testenv.Until(ctx, patience, "the pool is made", func() error {
 			// A request that was cut off may have been carried out.
 			return client.IgnoreAlreadyExists(f.client.Create(ctx, md.DeepCopy()))
 		})
@@ -253,7 +253,7 @@ func (f *fleet) upgrade() {
 // patch merges into a pool, for as long as the API server is away.
 func (f *fleet) patch(ctx context.Context, pool, patch string) error {
 	md := &machines.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: pool}}
-	return stage.Until(ctx, patience, "the pool is patched", func() error {
+	return testenv.Until(ctx, patience, "the pool is patched", func() error {
 		return f.client.Patch(ctx, md, client.RawPatch(types.MergePatchType, []byte(patch)))
 	})
 }
@@ -286,7 +286,7 @@ func (f *fleet) each(do func(ctx context.Context, pool string) error) {
 // killAPIServer kills it once it is back from the time before.
 func (f *fleet) killAPIServer() {
 	f.t.Helper()
-	f.must(stage.Until(f.t.Context(), patience, "the API server runs, to be killed", f.cluster.KillAPIServer))
+	f.must(testenv.Until(f.t.Context(), patience, "the API server runs, to be killed", f.cluster.KillAPIServer))
 }
 
 // end removes the pools, and looks for what is left of them.
@@ -302,12 +302,12 @@ func (f *fleet) end() {
 	if f.running == nil || ended(f.running) {
 		f.start()
 	}
-	if err := stage.Until(ctx, patience, "the pools are deleted", func() error {
+	if err := testenv.Until(ctx, patience, "the pools are deleted", func() error {
 		return f.client.DeleteAllOf(ctx, &machines.MachineDeployment{}, client.InNamespace(f.namespace))
 	}); err != nil {
 		f.t.Error(err)
 	}
-	if err := stage.Until(ctx, patience, "nothing is left of the pools", func() error { return f.leftovers(ctx) }); err != nil {
+	if err := testenv.Until(ctx, patience, "nothing is left of the pools", func() error { return f.leftovers(ctx) }); err != nil {
 		f.t.Error(err)
 	}
 	f.running.Stop()
@@ -321,7 +321,7 @@ func (f *fleet) end() {
 	}
 }
 
-func ended(p *stage.Process) bool {
+func ended(p *testenv.Process) bool {
 	select {
 	case <-p.Exited:
 		return true

@@ -21,14 +21,14 @@ import (
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/test/stage"
+	"github.com/osm-gitops/osm-gitops/test/testenv"
 )
 
 // settle waits until every pool has what it should have, and checks the content of
 // each against a fresh render.
 func (f *fleet) settle() {
 	f.t.Helper()
-	f.must(stage.Until(f.t.Context(), patience, "every pool is at "+f.version(), func() error { return f.behind() }))
+	f.must(testenv.Until(f.t.Context(), patience, "every pool is at "+f.version(), func() error { return f.behind() }))
 	time.Sleep(500 * time.Millisecond) // for what might still be written wrongly
 	f.must(f.behind())
 	f.each(f.compare)
@@ -152,7 +152,7 @@ func (f *fleet) render(ctx context.Context, p *pool, nodeToken string) (map[stri
 			"nodeNoProxy":         ".svc,.cluster.local,localhost,127.0.0.1",
 			"kubernetesCACert":    string(f.cluster.Config.CAData),
 		},
-		"cluster": map[string]any{"server": stage.Server, "apiServerToken": nodeToken, "bootstrapToken": p.token},
+		"cluster": map[string]any{"server": testenv.Server, "apiServerToken": nodeToken, "bootstrapToken": p.token},
 	}
 	rendered := filepath.Join(dir, "rendered")
 	args := []string{"render", "--repo", f.repo.Current(), "-o", "dir=" + rendered}

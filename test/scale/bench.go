@@ -16,7 +16,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
-	"github.com/osm-gitops/osm-gitops/test/stage"
+	"github.com/osm-gitops/osm-gitops/test/testenv"
 )
 
 // bench is one run.
@@ -32,7 +32,7 @@ type bench struct {
 	kubeconfig string
 	controller *controller
 	secrets    *watcher
-	repository *stage.Repository
+	repository *testenv.Repository
 	version    int // the patch of the version of profiles that are pushed to
 
 	ours       time.Duration // to create all pools
@@ -49,10 +49,10 @@ func (b *bench) release() string { return fmt.Sprintf("v9.0.%d", b.version) }
 // begin installs everything and starts the controller with profiles from Git.
 func (b *bench) begin(ctx context.Context) error {
 	b.binary = b.path("osm-gitops")
-	if err := stage.Build(ctx, b.binary); err != nil {
+	if err := testenv.Build(ctx, b.binary); err != nil {
 		return err
 	}
-	if err := stage.Install(ctx, b.cluster); err != nil {
+	if err := testenv.Install(ctx, b.cluster); err != nil {
 		return err
 	}
 	var err error
@@ -65,7 +65,7 @@ func (b *bench) begin(ctx context.Context) error {
 	if b.secrets, err = watchSecrets(ctx, b.client); err != nil {
 		return err
 	}
-	if b.repository, err = stage.NewRepository(ctx, b.path("repository")); err != nil {
+	if b.repository, err = testenv.NewRepository(ctx, b.path("repository")); err != nil {
 		return err
 	}
 	if err := b.push(ctx); err != nil {
@@ -84,7 +84,7 @@ func (b *bench) begin(ctx context.Context) error {
 	if err := b.client.Create(ctx, source); err != nil {
 		return err
 	}
-	return stage.Until(ctx, time.Minute, "the profiles are applied", func() error {
+	return testenv.Until(ctx, time.Minute, "the profiles are applied", func() error {
 		if err := b.client.Get(ctx, client.ObjectKeyFromObject(source), source); err != nil {
 			return err
 		}
@@ -97,7 +97,7 @@ func (b *bench) begin(ctx context.Context) error {
 
 func (b *bench) start(ctx context.Context) error {
 	b.kubeconfig = b.path("kubeconfig")
-	err := stage.Kubeconfig(ctx, b.cluster, b.kubeconfig, b.cluster.URL, b.cluster.Config.CAData)
+	err := testenv.Kubeconfig(ctx, b.cluster, b.kubeconfig, b.cluster.URL, b.cluster.Config.CAData)
 	if err != nil {
 		return err
 	}

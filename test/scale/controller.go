@@ -11,34 +11,34 @@ import (
 	"strings"
 	"time"
 
-	"github.com/osm-gitops/osm-gitops/test/stage"
+	"github.com/osm-gitops/osm-gitops/test/testenv"
 )
 
 // controller is the process that is measured.
 type controller struct {
-	*stage.Process
+	*testenv.Process
 	metrics string // URL
 	health  string // URL
 }
 
 // startController runs the binary; log is where it writes.
 func startController(binary, log string, flags ...string) (*controller, error) {
-	metrics, err := stage.FreeAddress()
+	metrics, err := testenv.FreeAddress()
 	if err != nil {
 		return nil, err
 	}
-	health, err := stage.FreeAddress()
+	health, err := testenv.FreeAddress()
 	if err != nil {
 		return nil, err
 	}
 	args := append([]string{"controller", "--leader-elect=false", "--webhook-address", "0", "--metrics-address", metrics, "--health-probe-address", health}, flags...)
-	p, err := stage.Start(log, binary, args...)
+	p, err := testenv.Start(log, binary, args...)
 	return &controller{Process: p, metrics: "http://" + metrics + "/metrics", health: "http://" + health + "/readyz"}, err
 }
 
 // ready waits for the readiness probe.
 func (p *controller) ready(ctx context.Context) error {
-	return stage.Until(ctx, 2*time.Minute, "the controller is ready", func() error {
+	return testenv.Until(ctx, 2*time.Minute, "the controller is ready", func() error {
 		_, err := fetch(ctx, p.health)
 		return err
 	})

@@ -15,7 +15,7 @@ import (
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
-	"github.com/osm-gitops/osm-gitops/test/stage"
+	"github.com/osm-gitops/osm-gitops/test/testenv"
 )
 
 // beat is how often a kubelet writes the status of its Node:
@@ -138,7 +138,7 @@ func nodeName(i int) string { return fmt.Sprintf("node-%06d", i) }
 
 // provenances waits until so many NodeProvenances are selected.
 func (b *bench) provenances(ctx context.Context, patience time.Duration, selector string, want int) error {
-	return stage.Until(ctx, patience, "NodeProvenances with "+selector, func() error {
+	return testenv.Until(ctx, patience, "NodeProvenances with "+selector, func() error {
 		list := &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(api.GroupVersion.WithKind("NodeProvenanceList"))
 		// An API server tells what remains only without a selector.
@@ -171,7 +171,7 @@ func (b *bench) startWithNodes(ctx context.Context) error {
 		return err
 	}
 	ready := time.Since(begin)
-	err := stage.Until(ctx, 5*time.Minute, "every node was looked at", func() error {
+	err := testenv.Until(ctx, 5*time.Minute, "every node was looked at", func() error {
 		c, err := b.controller.count(ctx)
 		if err == nil && (c.nodes < float64(b.nodes) || c.nodesWaiting > 0) {
 			err = fmt.Errorf("%v of them were, %v wait", c.nodes, c.nodesWaiting)

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/osm-gitops/osm-gitops/test/stage"
+	"github.com/osm-gitops/osm-gitops/test/testenv"
 )
 
 // pools names pools 0 to n-1.
@@ -44,7 +44,7 @@ func (b *bench) meter(ctx context.Context) (func() (cost, error), error) {
 
 // quiet waits until the controller has nothing to do.
 func (b *bench) quiet(ctx context.Context, patience time.Duration) error {
-	return stage.Until(ctx, patience, "the controller is at rest", func() error {
+	return testenv.Until(ctx, patience, "the controller is at rest", func() error {
 		c, err := b.controller.count(ctx)
 		if err == nil && c.waiting+c.active > 0 {
 			err = fmt.Errorf("%v pools wait", c.waiting+c.active)
@@ -72,7 +72,7 @@ func (b *bench) create(ctx context.Context) error {
 		return err
 	}
 	var last time.Time
-	err = stage.Until(ctx, b.patience(), "every pool has its Secrets", func() error {
+	err = testenv.Until(ctx, b.patience(), "every pool has its Secrets", func() error {
 		moved, at, err := b.secrets.at(b.release(), poolNames(b.pools))
 		if err != nil {
 			return err
@@ -182,7 +182,7 @@ func (b *bench) rotate(ctx context.Context) error {
 	}
 	begin := time.Now()
 	var last time.Time
-	err = stage.Until(ctx, b.patience(), "every pool follows the push", func() error {
+	err = testenv.Until(ctx, b.patience(), "every pool follows the push", func() error {
 		n, at, err := b.secrets.at(b.release(), moved)
 		last = at
 		if err == nil && n < 2*len(moved) {
@@ -267,7 +267,7 @@ func (b *bench) restart(ctx context.Context) error {
 	if err := b.start(ctx); err != nil {
 		return err
 	}
-	err := stage.Until(ctx, 10*time.Minute, "every pool was looked at again", func() error {
+	err := testenv.Until(ctx, 10*time.Minute, "every pool was looked at again", func() error {
 		c, err := b.controller.count(ctx)
 		if err == nil && (c.reconciled < float64(b.pools) || c.waiting+c.active > 0) {
 			err = fmt.Errorf("%v of them were, %v wait", c.reconciled, c.waiting+c.active)

@@ -24,7 +24,7 @@ import (
 
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/test/stage"
+	"github.com/osm-gitops/osm-gitops/test/testenv"
 )
 
 var update = flag.Bool("update", false, "write the screenshots of docs/images")
@@ -42,7 +42,7 @@ var long = strings.Repeat("x", 40_000)
 
 // story lets a fleet grow over pushes, of which one is reverted, one is refused in part,
 // and one is by somebody who means harm. It returns the controller.
-func (w *world) story(address string) *stage.Process {
+func (w *world) story(address string) *testenv.Process {
 	version := func(v string, more ...string) []string {
 		return append([]string{"version: v1.0.1", "version: " + v}, more...)
 	}
@@ -148,10 +148,10 @@ func (w *world) paths() map[string]string {
 func TestPages(t *testing.T) {
 	w := newWorld(t)
 	plan{}.run(t) // before the long part: is there a browser?
-	address, err := stage.FreeAddress()
+	address, err := testenv.FreeAddress()
 	w.must(err)
 	controller := w.story(address)
-	own, err := stage.FreeAddress()
+	own, err := testenv.FreeAddress()
 	w.must(err)
 	w.process("ui.log", "ui", "--kubeconfig", w.cluster.Kubeconfig, "--address", own, "--allow-insecure-git", "--git-allowed-cidrs", "127.0.0.0/8")
 	for _, at := range []string{address, own} {
@@ -364,7 +364,7 @@ func (w *world) checkDump(t *testing.T, live string) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	address, err := stage.FreeAddress()
+	address, err := testenv.FreeAddress()
 	w.must(err)
 	w.process("dump.log", "ui", "--from", w.path("dump.gz"), "--address", address)
 	w.until("the dump is shown", func() error {
@@ -382,7 +382,7 @@ func (w *world) checkDump(t *testing.T, live string) {
 // TestRefusedAddresses: osm-gitops ui listens on loopback and nowhere else (security.md 29).
 func TestRefusedAddresses(t *testing.T) {
 	w := &world{t: t, dir: t.TempDir()}
-	w.must(stage.Build(t.Context(), w.path("osm-gitops")))
+	w.must(testenv.Build(t.Context(), w.path("osm-gitops")))
 	for _, args := range [][]string{
 		{"ui", "--address", "0.0.0.0:8087"}, {"ui", "--address", "example.com:8087"}, {"ui", "--address", "nonsense"},
 		{"controller", "--namespace", "kube-system", "--ui-address", "0.0.0.0:8087"},
@@ -400,7 +400,7 @@ func TestRefusedAddresses(t *testing.T) {
 // answers.
 func TestUnreachableAPIServer(t *testing.T) {
 	w := &world{t: t, dir: t.TempDir()}
-	w.must(stage.Build(t.Context(), w.path("osm-gitops")))
+	w.must(testenv.Build(t.Context(), w.path("osm-gitops")))
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
 	w.must(err)
 	address := closed.Addr().String()

@@ -22,14 +22,14 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/osm-gitops/osm-gitops/test/stage"
+	"github.com/osm-gitops/osm-gitops/test/testenv"
 )
 
 // checkTokens looks at the page of a controller that serves it with TLS: with the rights
 // of deploy/rbac.yaml and deploy/ui.yaml it finds out who looks, and lets in who has those of
 // users in deploy/ui.yaml.
 func (w *world) checkTokens(t *testing.T) {
-	address, err := stage.FreeAddress()
+	address, err := testenv.FreeAddress()
 	w.must(err)
 	pool := w.certificate()
 	w.must(w.cluster.Apply(t.Context(), filepath.Join(w.root, "deploy", "ui.yaml")))

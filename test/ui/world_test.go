@@ -24,7 +24,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 	"github.com/osm-gitops/osm-gitops/test/permissions"
-	"github.com/osm-gitops/osm-gitops/test/stage"
+	"github.com/osm-gitops/osm-gitops/test/testenv"
 )
 
 const patience = 2 * time.Minute
@@ -62,9 +62,9 @@ func newWorld(t *testing.T) *world {
 	w.must(err)
 	w.must(cluster.DependOn("cmd", "pkg", "profiles", "deploy", "examples", "go.mod"))
 	w.binary, w.kubeconfig = w.path("osm-gitops"), w.path("kubeconfig")
-	w.must(stage.Build(t.Context(), w.binary))
-	w.must(stage.Install(t.Context(), w.cluster))
-	w.must(stage.Kubeconfig(t.Context(), w.cluster, w.kubeconfig, w.cluster.URL, w.cluster.Config.CAData))
+	w.must(testenv.Build(t.Context(), w.binary))
+	w.must(testenv.Install(t.Context(), w.cluster))
+	w.must(testenv.Kubeconfig(t.Context(), w.cluster, w.kubeconfig, w.cluster.URL, w.cluster.Config.CAData))
 	server, err := gittestserver.NewTempGitServer()
 	w.must(err)
 	t.Cleanup(func() { _ = os.RemoveAll(server.Root()) })
@@ -170,7 +170,7 @@ func (w *world) pools(names ...string) {
 }
 
 // controller starts the controller; flags come on top.
-func (w *world) controller(flags ...string) *stage.Process {
+func (w *world) controller(flags ...string) *testenv.Process {
 	w.t.Helper()
 	args := append([]string{
 		"controller", "--kubeconfig", w.kubeconfig, "--namespace", metav1.NamespaceSystem, "--leader-elect=false",
@@ -181,9 +181,9 @@ func (w *world) controller(flags ...string) *stage.Process {
 }
 
 // process starts the binary, and stops it with the test.
-func (w *world) process(log string, args ...string) *stage.Process {
+func (w *world) process(log string, args ...string) *testenv.Process {
 	w.t.Helper()
-	p, err := stage.Start(w.path(log), w.binary, args...)
+	p, err := testenv.Start(w.path(log), w.binary, args...)
 	w.must(err)
 	w.t.Cleanup(p.Stop)
 	w.t.Cleanup(func() {
@@ -197,7 +197,7 @@ func (w *world) process(log string, args ...string) *stage.Process {
 
 func (w *world) until(what string, condition func() error) {
 	w.t.Helper()
-	w.must(stage.Until(w.t.Context(), patience, what, condition))
+	w.must(testenv.Until(w.t.Context(), patience, what, condition))
 }
 
 // served waits until a pool's nodes get a version.

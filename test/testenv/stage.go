@@ -1,4 +1,4 @@
-package stage
+package testenv
 
 import (
 	"context"
