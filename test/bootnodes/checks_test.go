@@ -24,7 +24,7 @@ import (
 	provenance "github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
-	"github.com/osm-gitops/osm-gitops/test/nodes"
+	"github.com/osm-gitops/osm-gitops/test/nodefixture"
 )
 
 // written is a file as it is to be on a machine.
@@ -38,7 +38,7 @@ func files(t *testing.T, documents ...string) map[string]written {
 	t.Helper()
 	all := map[string]written{}
 	for _, text := range documents {
-		d, err := nodes.Parse([]byte(text))
+		d, err := nodefixture.Parse([]byte(text))
 		if err != nil || len(d.Files) == 0 {
 			t.Fatalf("a document with %+v: %v", d, err)
 		}

@@ -14,7 +14,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/osm-gitops/osm-gitops/test/nodes"
+	"github.com/osm-gitops/osm-gitops/test/nodefixture"
 )
 
 // front is before the API server: what machines connect to. It hands on bytes, so that
@@ -31,7 +31,7 @@ type front struct {
 
 // trouble is what goes wrong for one machine.
 type trouble struct {
-	nodes.Faults
+	nodefixture.Faults
 	mu sync.Mutex
 	// away: nobody answers. Strange: somebody else does.
 	away, strange bool
@@ -152,7 +152,7 @@ func (f *front) serve(conn net.Conn) {
 
 // answer reads the requests of a connection. Those that are not to fail are handed on,
 // with what stands in their headers.
-func (f *front) answer(conn net.Conn, certificate tls.Certificate, faults *nodes.Faults) {
+func (f *front) answer(conn net.Conn, certificate tls.Certificate, faults *nodefixture.Faults) {
 	proxy := httputil.NewSingleHostReverseProxy(f.to)
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(f.ca)

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/osm-gitops/osm-gitops/test/nodes"
+	"github.com/osm-gitops/osm-gitops/test/nodefixture"
 	"github.com/osm-gitops/osm-gitops/test/testenv"
 )
 
@@ -118,11 +118,11 @@ func (m *machine) path(path string) string { return filepath.Join(m.root, path) 
 
 func (m *machine) write(path, text string, mode os.FileMode) {
 	m.t.Helper()
-	m.must(m.put(nodes.File{Path: path, Content: []byte(text), Mode: mode}))
+	m.must(m.put(nodefixture.File{Path: path, Content: []byte(text), Mode: mode}))
 }
 
 // put writes a file, whatever is there.
-func (m *machine) put(f nodes.File) error {
+func (m *machine) put(f nodefixture.File) error {
 	path := m.path(f.Path)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/test/nodes"
+	"github.com/osm-gitops/osm-gitops/test/nodefixture"
 )
 
 // rehearsal is a machine with what the controller has written for its pool.
@@ -196,7 +196,7 @@ func names(t *testing.T, text []byte) map[string]bool {
 func TestProfiles(t *testing.T) {
 	onlyOurs(t)
 	for _, s := range systems {
-		if !nodes.Booted(s.profile) {
+		if !nodefixture.Booted(s.profile) {
 			continue
 		}
 		t.Run(s.name, func(t *testing.T) {

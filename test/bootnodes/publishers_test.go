@@ -23,7 +23,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/osm-gitops/osm-gitops/test/nodes"
+	"github.com/osm-gitops/osm-gitops/test/nodefixture"
 )
 
 // The publishers that our profiles download from, and a mirror of Debian in place of
@@ -93,8 +93,8 @@ func (p *publishers) offerBinaries() error {
 	for _, name := range []string{"kubeadm", "kubectl"} {
 		p.files[kubernetesName+"/"+name] = program(name)
 	}
-	p.files[githubName+"/containernetworking/plugins"] = nodes.Archive(program, "bridge", "host-local", "loopback", "portmap")
-	p.files[githubName+"/kubernetes-sigs/cri-tools"] = nodes.Archive(program, "crictl")
+	p.files[githubName+"/containernetworking/plugins"] = nodefixture.Archive(program, "bridge", "host-local", "loopback", "portmap")
+	p.files[githubName+"/kubernetes-sigs/cri-tools"] = nodefixture.Archive(program, "crictl")
 	return nil
 }
 

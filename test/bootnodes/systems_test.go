@@ -9,7 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/osm-gitops/osm-gitops/test/nodes"
+	"github.com/osm-gitops/osm-gitops/test/nodefixture"
 )
 
 // system is what a profile's machines run, as far as a release of Debian can play it.
@@ -138,7 +138,7 @@ func cloudInit(m *machine) error {
 		"/var/lib/cloud/seed/nocloud/user-data": m.document,
 		"/var/lib/cloud/seed/nocloud/meta-data": "instance-id: " + m.name + "\nlocal-hostname: " + m.name + "\n",
 	} {
-		if err := m.put(nodes.File{Path: path, Content: []byte(text), Mode: 0o600}); err != nil {
+		if err := m.put(nodefixture.File{Path: path, Content: []byte(text), Mode: 0o600}); err != nil {
 			return err
 		}
 	}
@@ -182,7 +182,7 @@ done`
 // coreOSCloudInit does at every boot what coreos-cloudinit does, which cannot be had as
 // a module: it writes files and units. Those that it would start are wanted by systemd.
 func coreOSCloudInit(m *machine) error {
-	d, err := nodes.Parse([]byte(m.document))
+	d, err := nodefixture.Parse([]byte(m.document))
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ import (
 
 	machinesapi "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/test/nodes"
+	"github.com/osm-gitops/osm-gitops/test/nodefixture"
 )
 
 // fault is what goes wrong, and how that ends.
@@ -75,11 +75,11 @@ func wrongAnswers() []fault {
 				case "kubeconfig":
 					trouble, on = r.api(), "/secrets/"+r.kubeconfig
 				}
-				for _, answer := range []nodes.Answer{
-					nodes.Says(http.StatusServiceUnavailable, "away\n"), nodes.Says(http.StatusUnauthorized, "who are you?\n"),
-					nodes.Says(http.StatusNotFound, "not found\n"), nodes.Raw(nodes.WithLength, nodes.Half),
+				for _, answer := range []nodefixture.Answer{
+					nodefixture.Says(http.StatusServiceUnavailable, "away\n"), nodefixture.Says(http.StatusUnauthorized, "who are you?\n"),
+					nodefixture.Says(http.StatusNotFound, "not found\n"), nodefixture.Raw(nodefixture.WithLength, nodefixture.Half),
 				} {
-					trouble.Add(nodes.Fault{On: on, Times: 1, Answer: answer})
+					trouble.Add(nodefixture.Fault{On: on, Times: 1, Answer: answer})
 				}
 			},
 		})
@@ -153,7 +153,7 @@ func (r *rehearsal) says(text string) {
 // allUnavailable lets every fetch fail with 503 once, both from the API server and from
 // publishers.
 func allUnavailable(r *rehearsal) {
-	answer := nodes.Says(http.StatusServiceUnavailable, "no healthy upstream\n")
+	answer := nodefixture.Says(http.StatusServiceUnavailable, "no healthy upstream\n")
 	files := []string{"/kubelet", "/kubelet.sha256", "/kubeadm"}
 	switch r.system {
 	case bookworm, trixie:
@@ -162,10 +162,10 @@ func allUnavailable(r *rehearsal) {
 		files = append(files, "/gpg", "/repomd.xml")
 	}
 	for _, file := range files {
-		r.downloads().Add(nodes.Fault{On: file, Times: 1, Answer: answer})
+		r.downloads().Add(nodefixture.Fault{On: file, Times: 1, Answer: answer})
 	}
 	for _, secret := range []string{r.provisioning.Name, r.kubeconfig} {
-		r.api().Add(nodes.Fault{On: "/secrets/" + secret, Times: 1, Answer: answer})
+		r.api().Add(nodefixture.Fault{On: "/secrets/" + secret, Times: 1, Answer: answer})
 	}
 }
 
@@ -185,13 +185,13 @@ var noSum = strings.Repeat("0", 64)
 
 // wrongChecksum lets the kubelet's publisher give the checksum of something else.
 func wrongChecksum(r *rehearsal) {
-	r.downloads().Add(nodes.Fault{On: "/kubelet.sha256", Times: 1 << 10, Answer: nodes.Says(http.StatusOK, noSum+"\n")})
+	r.downloads().Add(nodefixture.Fault{On: "/kubelet.sha256", Times: 1 << 10, Answer: nodefixture.Says(http.StatusOK, noSum+"\n")})
 }
 
 // mirrorDown lets both repositories of packages be away for more than one attempt of
 // whatever asks.
 func mirrorDown(r *rehearsal) {
-	r.downloads().Add(nodes.Fault{On: "/InRelease", Times: 12, Answer: nodes.Says(http.StatusBadGateway, "away\n")})
+	r.downloads().Add(nodefixture.Fault{On: "/InRelease", Times: 12, Answer: nodefixture.Says(http.StatusBadGateway, "away\n")})
 }
 
 // powerFails lets the machine start again, without a word to anything on it: no process
@@ -217,7 +217,7 @@ func reboots(places ...string) func(r *rehearsal) {
 			if on == "/secrets/" {
 				on += r.provisioning.Name
 			}
-			trouble.Add(nodes.Fault{On: on, Times: 1, Answer: func(_ http.ResponseWriter, req *http.Request, _ []byte) {
+			trouble.Add(nodefixture.Fault{On: on, Times: 1, Answer: func(_ http.ResponseWriter, req *http.Request, _ []byte) {
 				r.powerFails()
 				<-req.Context().Done() // the answer never comes
 			}})
@@ -263,7 +263,7 @@ func rebootsWhen(holds func(r *rehearsal) bool) func(r *rehearsal) {
 // expire lets the bootstrap token end while the machine fetches it. The controller makes
 // another.
 func expire(r *rehearsal) {
-	r.api().Add(nodes.Fault{On: "/secrets/" + r.kubeconfig, Times: 1, Answer: func(w http.ResponseWriter, req *http.Request, healthy []byte) {
+	r.api().Add(nodefixture.Fault{On: "/secrets/" + r.kubeconfig, Times: 1, Answer: func(w http.ResponseWriter, req *http.Request, healthy []byte) {
 		if err := r.endToken(req); err != nil {
 			r.t.Errorf("ending the token of %s: %v", r.pool, err)
 		}

@@ -26,7 +26,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/osm-gitops/osm-gitops/test/nodes"
+	"github.com/osm-gitops/osm-gitops/test/nodefixture"
 )
 
 const (
@@ -114,7 +114,7 @@ type cloud struct {
 	api       net.Listener
 	downloads *http.Server
 
-	faults nodes.Faults
+	faults nodefixture.Faults
 
 	mu sync.Mutex
 	// strangers is how often a server, "api" or "downloads", shows a certificate that
@@ -270,9 +270,9 @@ func download(host, p string) []byte {
 	case host == "dl.k8s.io" && strings.Contains(p, "/bin/linux/"):
 		return program(path.Base(p), strings.Split(p, "/")[1])
 	case host == "github.com" && strings.HasPrefix(p, "/containernetworking/plugins/releases/download/"):
-		return nodes.Archive(archived, "bridge", "host-local", "loopback", "portmap")
+		return nodefixture.Archive(archived, "bridge", "host-local", "loopback", "portmap")
 	case host == "github.com" && strings.HasPrefix(p, "/kubernetes-sigs/cri-tools/releases/download/"):
-		return nodes.Archive(archived, "crictl")
+		return nodefixture.Archive(archived, "crictl")
 	case host == "download.docker.com" && strings.HasSuffix(p, "/gpg"):
 		return []byte("-----BEGIN PGP PUBLIC KEY BLOCK-----\n" + strings.Repeat("mQINBFit2ioBEADhWpZ8wvZ6hUTiXOwQHXMAlaFHcPH9hAtr4F1y2+OYdbtMuth\n", 40) + "-----END PGP PUBLIC KEY BLOCK-----\n")
 	}

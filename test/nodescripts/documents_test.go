@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/osm-gitops/osm-gitops/test/nodes"
+	"github.com/osm-gitops/osm-gitops/test/nodefixture"
 	"github.com/osm-gitops/osm-gitops/test/nodescripts/protocol"
 )
 
@@ -33,7 +33,7 @@ func (d *document) atBoot(n *node) {
 			return // cloud-init writes files once for an instance
 		}
 		d.booted = true
-		config, err := nodes.Parse(d.text)
+		config, err := nodefixture.Parse(d.text)
 		n.must(err)
 		n.must(writeFiles(n, config.Files))
 		d.commands = config.Commands
@@ -59,7 +59,7 @@ func (d *document) atBoot(n *node) {
 		n.must(os.Remove(n.path("/boot/flatcar/first_boot")))
 	default:
 		// coreos-cloudinit does all of it at every boot.
-		config, err := nodes.Parse(d.text)
+		config, err := nodefixture.Parse(d.text)
 		n.must(err)
 		n.must(writeFiles(n, config.Files))
 		for _, u := range config.Units {
@@ -75,7 +75,7 @@ func (d *document) atBoot(n *node) {
 }
 
 // writeFiles writes files, each at once.
-func writeFiles(n *node, files []nodes.File) error {
+func writeFiles(n *node, files []nodefixture.File) error {
 	for _, f := range files {
 		if err := writeFile(n, f.Path, f.Content, f.Mode); err != nil {
 			return err
@@ -136,7 +136,7 @@ func (n *node) cloudInit(args []string) protocol.Reply {
 	if err != nil {
 		return failure(1, "%v", err)
 	}
-	config, err := nodes.Parse(b)
+	config, err := nodefixture.Parse(b)
 	if err != nil {
 		return failure(1, "%s: %v", path, err)
 	}
@@ -163,7 +163,7 @@ func (n *node) cloudInit(args []string) protocol.Reply {
 // Units are enabled by a preset. Those of an earlier document stay in it: another run
 // of Ignition adds to the file.
 func applyIgnition(n *node, text []byte) error {
-	d, err := nodes.Parse(text)
+	d, err := nodefixture.Parse(text)
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/osm-gitops/osm-gitops/pkg/render"
-	"github.com/osm-gitops/osm-gitops/test/nodes"
+	"github.com/osm-gitops/osm-gitops/test/nodefixture"
 	"github.com/osm-gitops/osm-gitops/test/nodescripts/protocol"
 )
 
@@ -26,7 +26,7 @@ const page = "<html><body><h1>Sign in to the network</h1></body></html>\n"
 // stalls sends half an answer and nothing more, until the other side gives up.
 func stalls(w http.ResponseWriter, r *http.Request, healthy []byte) {
 	w.Header().Set("Content-Length", fmt.Sprint(len(healthy)))
-	_, _ = w.Write(nodes.Half(healthy))
+	_, _ = w.Write(nodefixture.Half(healthy))
 	_ = http.NewResponseController(w).Flush()
 	<-r.Context().Done()
 }
@@ -34,36 +34,36 @@ func stalls(w http.ResponseWriter, r *http.Request, healthy []byte) {
 // named is a fault with what it is called.
 type named struct {
 	name   string
-	answer nodes.Answer
+	answer nodefixture.Answer
 }
 
 // everywhere is what can go wrong with any answer that is checked as a whole.
 var everywhere = []named{
-	{"403", nodes.Says(http.StatusForbidden, "no\n")},
-	{"404", nodes.Says(http.StatusNotFound, "not found\n")},
-	{"429", nodes.Says(http.StatusTooManyRequests, "later\n")},
-	{"500", nodes.Says(http.StatusInternalServerError, "oh\n")},
-	{"503", nodes.Says(http.StatusServiceUnavailable, "away\n")},
-	{"half a body, shorter than its length", nodes.Raw(nodes.WithLength, nodes.Half)},
-	{"half a body without a length", nodes.Raw(nodes.WithoutLength, nodes.Half)},
-	{"a body that ends at once", nodes.Raw(nodes.WithoutLength, func([]byte) []byte { return nil })},
-	{"no answer at all", nodes.Raw("%.0d", func([]byte) []byte { return nil })},
-	{"an HTML page", nodes.Says(http.StatusOK, page)},
+	{"403", nodefixture.Says(http.StatusForbidden, "no\n")},
+	{"404", nodefixture.Says(http.StatusNotFound, "not found\n")},
+	{"429", nodefixture.Says(http.StatusTooManyRequests, "later\n")},
+	{"500", nodefixture.Says(http.StatusInternalServerError, "oh\n")},
+	{"503", nodefixture.Says(http.StatusServiceUnavailable, "away\n")},
+	{"half a body, shorter than its length", nodefixture.Raw(nodefixture.WithLength, nodefixture.Half)},
+	{"half a body without a length", nodefixture.Raw(nodefixture.WithoutLength, nodefixture.Half)},
+	{"a body that ends at once", nodefixture.Raw(nodefixture.WithoutLength, func([]byte) []byte { return nil })},
+	{"no answer at all", nodefixture.Raw("%.0d", func([]byte) []byte { return nil })},
+	{"an HTML page", nodefixture.Says(http.StatusOK, page)},
 	{"it stalls", stalls},
 }
 
 // secretFaults are those of a Secret with a key.
 func secretFaults(key string) []named {
-	secret := func(key, value string) nodes.Answer {
-		return nodes.Says(http.StatusOK, fmt.Sprintf(`{"apiVersion":"v1","kind":"Secret","data":{%q:%q},"metadata":{"name":"x"}}`, key, value))
+	secret := func(key, value string) nodefixture.Answer {
+		return nodefixture.Says(http.StatusOK, fmt.Sprintf(`{"apiVersion":"v1","kind":"Secret","data":{%q:%q},"metadata":{"name":"x"}}`, key, value))
 	}
 	return slices.Concat(everywhere, []named{
-		{"401", nodes.Says(http.StatusUnauthorized, string(apiStatus(http.StatusUnauthorized, "Unauthorized")))},
+		{"401", nodefixture.Says(http.StatusUnauthorized, string(apiStatus(http.StatusUnauthorized, "Unauthorized")))},
 		{"a redirect", func(w http.ResponseWriter, r *http.Request, _ []byte) {
 			http.Redirect(w, r, "https://"+mirrorHost+"/elsewhere", http.StatusFound)
 		}},
-		{"a Status with 200", nodes.Says(http.StatusOK, string(apiStatus(http.StatusOK, "fine")))},
-		{"JSON of something else", nodes.Says(http.StatusOK, "[1, 2, 3]\n")},
+		{"a Status with 200", nodefixture.Says(http.StatusOK, string(apiStatus(http.StatusOK, "fine")))},
+		{"JSON of something else", nodefixture.Says(http.StatusOK, "[1, 2, 3]\n")},
 		{"no key", secret("another", "aGVsbG8K")},
 		{"an empty value", secret(key, "")},
 		{"no base64", secret(key, "!!!")},
@@ -116,7 +116,7 @@ func places(r *rehearsal) []place {
 			{"other bytes of the same length", func(w http.ResponseWriter, _ *http.Request, healthy []byte) {
 				_, _ = w.Write(bytes.Repeat([]byte("x"), len(healthy)))
 			}},
-			{"the checksum of something else", nodes.Says(http.StatusOK, strings.Repeat("0", 64)+"\n")},
+			{"the checksum of something else", nodefixture.Says(http.StatusOK, strings.Repeat("0", 64)+"\n")},
 		})})
 	}
 	if name := r.scenario.profile; name == "osp-ubuntu" || name == "osp-rhel" || name == "osp-rockylinux" {
@@ -222,7 +222,7 @@ func heals(t *testing.T, s scenario, want *healthy, p place) {
 	t.Helper()
 	r := rehearse(t, s)
 	for _, f := range p.faults {
-		r.cloud.faults.Add(nodes.Fault{On: p.on, Times: 1, Answer: f.answer})
+		r.cloud.faults.Add(nodefixture.Fault{On: p.on, Times: 1, Answer: f.answer})
 	}
 	r.up()
 	r.finished()
@@ -241,15 +241,15 @@ func TestChecksums(t *testing.T) {
 			want := withoutFaults(t, s)
 			r := rehearse(t, s)
 			faults := slices.Concat(everywhere, []named{
-				{"of something else", nodes.Says(http.StatusOK, strings.Repeat("0", 64)+"\n")},
-				{"in capitals and too short", nodes.Says(http.StatusOK, strings.Repeat("A", 63)+"\n")},
+				{"of something else", nodefixture.Says(http.StatusOK, strings.Repeat("0", 64)+"\n")},
+				{"in capitals and too short", nodefixture.Says(http.StatusOK, strings.Repeat("A", 63)+"\n")},
 			})
 			for i, f := range faults {
 				if !soak && i%sharers != profileNumber(s)%sharers {
 					continue
 				}
 				on := []string{"/kubelet.sha256", ".tgz.sha256", ".tar.gz.sha256", "/kubeadm.sha256"}[i%4]
-				r.cloud.faults.Add(nodes.Fault{On: on, Times: 1, Answer: f.answer})
+				r.cloud.faults.Add(nodefixture.Fault{On: on, Times: 1, Answer: f.answer})
 			}
 			r.up()
 			r.finished()
@@ -331,7 +331,7 @@ func TestDrip(t *testing.T) {
 		}
 	}
 	for _, on := range []string{r.secret, r.kubeconfig, "/kubelet"} {
-		r.cloud.faults.Add(nodes.Fault{On: on, Times: 1, Answer: drips})
+		r.cloud.faults.Add(nodefixture.Fault{On: on, Times: 1, Answer: drips})
 	}
 	r.up()
 	r.finished()
@@ -376,7 +376,7 @@ func TestPinned(t *testing.T) {
 				s.settings = func(s *render.Settings) { s.DownloadDigests = map[string]string{name: right} }
 			}))
 			for range 3 {
-				r.cloud.faults.Add(nodes.Fault{On: "/kubelet.sha256", Times: 1, Answer: nodes.Says(http.StatusOK, sum(evil)+"\n")})
+				r.cloud.faults.Add(nodefixture.Fault{On: "/kubelet.sha256", Times: 1, Answer: nodefixture.Says(http.StatusOK, sum(evil)+"\n")})
 			}
 			r.up()
 			r.finished()
@@ -413,7 +413,7 @@ func TestPowerInMidstream(t *testing.T) {
 			r := rehearse(t, s)
 			cut := func(w http.ResponseWriter, _ *http.Request, healthy []byte) {
 				w.Header().Set("Content-Length", fmt.Sprint(len(healthy)))
-				_, _ = w.Write(nodes.Half(healthy))
+				_, _ = w.Write(nodefixture.Half(healthy))
 				_ = http.NewResponseController(w).Flush()
 				time.Sleep(50 * time.Millisecond) // curl has written it by then
 				r.mu.Lock()
@@ -422,7 +422,7 @@ func TestPowerInMidstream(t *testing.T) {
 			}
 			failures := 0
 			for _, p := range placesOf(s) {
-				r.cloud.faults.Add(nodes.Fault{On: p.on, Times: 1, Answer: cut})
+				r.cloud.faults.Add(nodefixture.Fault{On: p.on, Times: 1, Answer: cut})
 				failures++
 			}
 			for i := 0; !r.boot(); i++ {

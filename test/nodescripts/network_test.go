@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/osm-gitops/osm-gitops/pkg/render"
-	"github.com/osm-gitops/osm-gitops/test/nodes"
+	"github.com/osm-gitops/osm-gitops/test/nodefixture"
 )
 
 // proxyEnvironment is what units and logins read of withProxy's settings.
@@ -181,7 +181,7 @@ func withScripts(t *testing.T, s scenario) *node {
 		n.must(os.RemoveAll(n.path("/etc/machine-name")))
 		return n
 	}
-	config, err := nodes.Parse(out.Provisioning)
+	config, err := nodefixture.Parse(out.Provisioning)
 	n.must(err)
 	n.must(writeFiles(n, config.Files))
 	return n

@@ -24,7 +24,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/profiles"
-	"github.com/osm-gitops/osm-gitops/test/nodes"
+	"github.com/osm-gitops/osm-gitops/test/nodefixture"
 	"github.com/osm-gitops/osm-gitops/test/nodescripts/protocol"
 )
 
@@ -72,7 +72,7 @@ var scenarios = []scenario{
 
 // booted are the scenarios whose machines are booted in this run.
 func booted() []scenario {
-	return slices.DeleteFunc(slices.Clone(scenarios), func(s scenario) bool { return !nodes.Booted(s.profile) })
+	return slices.DeleteFunc(slices.Clone(scenarios), func(s scenario) bool { return !nodefixture.Booted(s.profile) })
 }
 
 func (s scenario) with(change func(*scenario)) scenario {
@@ -106,7 +106,7 @@ func (s scenario) rendered(t testing.TB) (render.Input, *render.Output) {
 	in := render.Input{
 		Profile: render.Profile{Spec: docs[0].Spec, Object: docs[0].Name, Digest: docs[0].Digest, Provenance: render.Provenance{
 			Profile: docs[0].Name, Version: docs[0].Spec.Version, Commit: strings.Repeat("1a", 20), Change: strings.Repeat("2b", 20),
-			Repository: "https://git.test/nodes", Path: "profiles/x.yaml",
+			Repository: "https://git.test/nodefixture", Path: "profiles/x.yaml",
 		}},
 		Cluster: render.Cluster{Server: "https://" + apiHost + ":" + apiPort, APIServerToken: apiToken, BootstrapToken: bootstrapToken},
 		Settings: render.Settings{

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/osm-gitops/osm-gitops/test/nodes"
+	"github.com/osm-gitops/osm-gitops/test/nodefixture"
 	"github.com/osm-gitops/osm-gitops/test/nodescripts/protocol"
 )
 
@@ -46,7 +46,7 @@ func TestWeakScripts(t *testing.T) {
 	fails := func(on, name string, faults []named) func(*rehearsal) {
 		return func(r *rehearsal) {
 			i := slices.IndexFunc(faults, func(f named) bool { return f.name == name })
-			r.cloud.faults.Add(nodes.Fault{On: on, Times: 1, Answer: faults[i].answer})
+			r.cloud.faults.Add(nodefixture.Fault{On: on, Times: 1, Answer: faults[i].answer})
 		}
 	}
 	for name, c := range map[string]struct {

@@ -1,4 +1,4 @@
-package nodes
+package nodefixture
 
 import (
 	"archive/tar"
