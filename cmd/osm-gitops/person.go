@@ -9,8 +9,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/osm-gitops/osm-gitops/pkg/githost"
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/trace"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/commitstatus"
 )
 
 // personFlags say where a person who asks something reads it: from clusters, with that
@@ -33,7 +33,7 @@ func (f *personFlags) bind(fs *pflag.FlagSet) {
 
 // clusters are where to read from.
 func (f *personFlags) clusters() (trace.Clusters, error) {
-	hosts, err := commitstatus.ParseHosts(f.hosts)
+	hosts, err := githost.ParseHosts(f.hosts)
 	if err != nil {
 		return trace.Clusters{}, misusef("--git-hosts git.example.com=gitlab", "--git-hosts: %w", err)
 	}

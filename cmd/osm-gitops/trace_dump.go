@@ -10,12 +10,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/osm-gitops/osm-gitops/pkg/githost"
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/trace"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/commitstatus"
 )
 
 // dumped reads a dump in place of clusters.
-func (f *personFlags) dumped(hosts commitstatus.Hosts) (trace.Clusters, error) {
+func (f *personFlags) dumped(hosts githost.Hosts) (trace.Clusters, error) {
 	if f.kubeconfig != "" || f.context != "" || f.workerKubeconfig != "" {
 		return trace.Clusters{}, misusef("--from FILE alone", "--from reads a file, and --kubeconfig, --context and --worker-cluster-kubeconfig a cluster")
 	}

@@ -20,7 +20,7 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/commitstatus"
+	"github.com/osm-gitops/osm-gitops/pkg/githost"
 )
 
 // pageSize is the number of objects read at a time.
@@ -38,7 +38,7 @@ type Clusters struct {
 	Namespace string
 	// Hosts says what the hosts of repositories are, for links to commits. Those that it
 	// does not name are known, told by a ProfileSource, or guessed from their name.
-	Hosts commitstatus.Hosts
+	Hosts githost.Hosts
 }
 
 // mayNotRead is the note about what is refused to whoever asks.

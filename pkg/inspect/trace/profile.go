@@ -14,8 +14,8 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/githost"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/commitstatus"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
@@ -208,7 +208,7 @@ func (w *walk) sourceStep(ctx context.Context, osp *osm.OperatingSystemProfile) 
 		for i := range page.Items {
 			ps := &page.Items[i]
 			offers := slices.ContainsFunc(ps.Status.Profiles, func(e api.ProfileEntry) bool { return e.Name == w.Profile })
-			if ps.Name == name || found == nil && offers && commitstatus.Same(repositoryOf(ps), w.Commit.Repository) {
+			if ps.Name == name || found == nil && offers && githost.Same(repositoryOf(ps), w.Commit.Repository) {
 				found = ps.DeepCopy()
 			}
 		}
@@ -249,7 +249,7 @@ func (w *walk) sourceFacts(step *Step, ps *api.ProfileSource) {
 			step.fact("current", current)
 		}
 	}
-	if repository := repositoryOf(ps); w.Commit != nil && repository != "" && !commitstatus.Same(repository, w.Commit.Repository) && repository != w.Commit.Repository {
+	if repository := repositoryOf(ps); w.Commit != nil && repository != "" && !githost.Same(repository, w.Commit.Repository) && repository != w.Commit.Repository {
 		step.Note = clean(fmt.Sprintf("it follows %s now", repository))
 	}
 }
@@ -266,12 +266,12 @@ func repositoryOf(ps *api.ProfileSource) string {
 func (w *walk) finish(source *api.ProfileSource) {
 	c := w.Commit
 	hosts := w.in.Hosts
-	if host := commitstatus.Host(c.Repository); source != nil && source.Spec.Webhook != nil && hosts[host] == "" && commitstatus.Same(repositoryOf(source), c.Repository) {
-		if kind := commitstatus.Provider(source.Spec.Webhook.Provider, c.Repository); kind != "" {
-			hosts = commitstatus.Hosts{host: kind}
+	if host := githost.Host(c.Repository); source != nil && source.Spec.Webhook != nil && hosts[host] == "" && githost.Same(repositoryOf(source), c.Repository) {
+		if kind := githost.Provider(source.Spec.Webhook.Provider, c.Repository); kind != "" {
+			hosts = githost.Hosts{host: kind}
 		}
 	}
-	links := commitstatus.LinksOf(c.Repository, hosts)
+	links := githost.LinksOf(c.Repository, hosts)
 	c.Link, c.FileLink = links.Commit(c.Commit), links.File(c.Commit, c.Path)
 	if c.Change != c.Commit {
 		c.ChangeLink = links.Commit(c.Change)

@@ -25,7 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/commitstatus"
+	"github.com/osm-gitops/osm-gitops/pkg/githost"
 )
 
 // Bounds of a dump that is read.
@@ -44,7 +44,7 @@ type File struct {
 }
 
 // Clusters read the dump as if it were the clusters.
-func (f *File) Clusters(hosts commitstatus.Hosts) Clusters {
+func (f *File) Clusters(hosts githost.Hosts) Clusters {
 	return Clusters{Management: f.management, Worker: f.worker, Namespace: f.Namespace, Hosts: hosts}
 }
 

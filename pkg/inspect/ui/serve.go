@@ -14,8 +14,8 @@ import (
 	"k8s.io/utils/clock"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/osm-gitops/osm-gitops/pkg/githost"
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/trace"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/commitstatus"
 	"github.com/osm-gitops/osm-gitops/pkg/runnerlog"
 )
 
@@ -28,7 +28,7 @@ type Server struct {
 	// Verifier, where there is one, verifies a node when somebody asks for it.
 	Verifier Verifier
 	// Hosts says what the hosts of repositories are, for links to commits.
-	Hosts commitstatus.Hosts
+	Hosts githost.Hosts
 	Clock clock.PassiveClock
 	// Guard says who may look; nil: whoever reaches the address, which then has to be
 	// on loopback.
@@ -187,7 +187,7 @@ func (s *Server) commit(ctx context.Context, f *Facts, id, pool string, page int
 	if !ok {
 		return shown{}, &missingError{"No version of a profile and no pool has anything from commit " + clean(id) + "."}
 	}
-	links := commitstatus.LinksOf(v.Repository, s.hosts(f))
+	links := githost.LinksOf(v.Repository, s.hosts(f))
 	if v.Link = links.Commit(full); v.Link != "" {
 		v.LinkGuessed = links.Guessed
 	}
@@ -199,15 +199,15 @@ func (s *Server) commit(ctx context.Context, f *Facts, id, pool string, page int
 
 // hosts are what is known of hosts of repositories: what was told, and what webhooks of
 // ProfileSources tell.
-func (s *Server) hosts(f *Facts) commitstatus.Hosts {
-	out := commitstatus.Hosts{}
+func (s *Server) hosts(f *Facts) githost.Hosts {
+	out := githost.Hosts{}
 	for i := range f.sources {
 		git, hook := f.sources[i].Spec.Git, f.sources[i].Spec.Webhook
 		if git == nil || hook == nil {
 			continue
 		}
-		if kind := commitstatus.Provider(hook.Provider, git.URL); kind != "" {
-			out[commitstatus.Host(git.URL)] = kind
+		if kind := githost.Provider(hook.Provider, git.URL); kind != "" {
+			out[githost.Host(git.URL)] = kind
 		}
 	}
 	maps.Copy(out, s.Hosts)

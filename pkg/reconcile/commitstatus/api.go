@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/osm-gitops/osm-gitops/pkg/githost"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
@@ -48,10 +49,10 @@ func reports(provider string) bool {
 }
 
 // apiOf is the address of a host's API where the Secret names none.
-func apiOf(provider string, repo repository) string {
-	host := repo.scheme + "://" + repo.host
+func apiOf(provider string, repo githost.Repository) string {
+	host := repo.Scheme + "://" + repo.Host
 	switch {
-	case provider == "github" && repo.hostname() == "github.com":
+	case provider == "github" && repo.Hostname() == "github.com":
 		return "https://api.github.com"
 	case provider == "github": // GitHub Enterprise Server
 		return host + "/api/v3"
@@ -127,4 +128,4 @@ func (e endpoint) host() string {
 func (e endpoint) String() string { return e.host() }
 
 // GoString keeps the token out of logs.
-func (e endpoint) GoString() string { return "forge.endpoint{" + e.host() + "}" }
+func (e endpoint) GoString() string { return "commitstatus.endpoint{" + e.host() + "}" }

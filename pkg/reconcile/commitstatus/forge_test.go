@@ -26,6 +26,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/githost"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
 
@@ -402,43 +403,13 @@ func TestWhereTokensGo(t *testing.T) {
 	}
 }
 
-func TestRepository(t *testing.T) {
-	for address, want := range map[string]repository{
-		"https://github.com/octo/hello.git":      {"https", "github.com", "octo/hello"},
-		"https://Git.Example.com:8443/a/b/":      {"https", "git.example.com:8443", "a/b"},
-		"http://git.example.com/a/b":             {"http", "git.example.com", "a/b"},
-		"ssh://git@git.example.com:2222/a/b.git": {"https", "git.example.com", "a/b"},
-		"git@git.example.com:a/b.git":            {"https", "git.example.com", "a/b"},
-	} {
-		if got, ok := parseRepository(address); !ok || got != want {
-			t.Errorf("%s is %+v", address, got)
-		}
-	}
-	for _, address := range []string{"", "a/b", "https://github.com", "https:///a/b", "%zz://x/y"} {
-		if got, ok := parseRepository(address); ok {
-			t.Errorf("%q is %+v", address, got)
-		}
-	}
-	for _, c := range []struct {
-		a, b string
-		want bool
-	}{
-		{"https://github.com/Octo/Hello.git", "git@github.com:octo/hello", true},
-		{"http://localhost:3000/a/b.git", "ssh://git@localhost:2222/a/b.git", true},
-		{"https://github.com/octo/hello", "https://github.com/octo/hello2", false},
-		{"https://github.com/octo/hello", "https://gitlab.com/octo/hello", false},
-		{"", "", false},
-	} {
-		if got := Same(c.a, c.b); got != c.want {
-			t.Errorf("%s and %s are the same: %v", c.a, c.b, got)
-		}
-	}
+func TestAPIOf(t *testing.T) {
 	for provider, want := range map[string]string{"github": "https://git.example.com/api/v3", "gitlab": "https://git.example.com/api/v4", "gitea": "https://git.example.com/api/v1"} {
-		if got := apiOf(provider, repository{"https", "git.example.com", "a/b"}); got != want {
+		if got := apiOf(provider, githost.Repository{Scheme: "https", Host: "git.example.com", Path: "a/b"}); got != want {
 			t.Errorf("the API of %s is %s", provider, got)
 		}
 	}
-	if got := apiOf("github", repository{"https", "github.com", "a/b"}); got != "https://api.github.com" {
+	if got := apiOf("github", githost.Repository{Scheme: "https", Host: "github.com", Path: "a/b"}); got != "https://api.github.com" {
 		t.Errorf("GitHub's API is %s", got)
 	}
 }

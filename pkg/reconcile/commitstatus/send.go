@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/githost"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
@@ -119,13 +120,13 @@ func (s *Statuses) access(ctx context.Context, ps *api.ProfileSource) (access, e
 // repository's, or stands in the Secret; a token of an app goes where it is from.
 func (s *Statuses) endpoint(ps *api.ProfileSource, by access) (endpoint, error) {
 	secret := by.secret
-	repo, ok := parseRepository(ps.Spec.Git.URL)
+	repo, ok := githost.ParseRepository(ps.Spec.Git.URL)
 	if !ok {
 		return endpoint{}, refuse("spec.git.url: there is no repository's name in it")
 	}
 	e := endpoint{
 		api:        apiOf(ps.Spec.Webhook.Provider, repo),
-		repository: repo.path,
+		repository: repo.Path,
 		token:      strings.TrimRight(string(secret.Data[api.WebhookAPIToken]), "\r\n"),
 		ca:         secret.Data["ca.crt"],
 		app:        by.app,

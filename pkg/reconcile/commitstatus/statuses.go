@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/githost"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
@@ -285,7 +286,7 @@ func (s *Statuses) contextOf(ctx context.Context, ps *api.ProfileSource) (string
 		return "", fmt.Errorf("listing ProfileSources: %w", err)
 	}
 	shared := slices.ContainsFunc(list.Items, func(other api.ProfileSource) bool {
-		return other.Name != ps.Name && other.Spec.Git != nil && other.Spec.Webhook != nil && Same(other.Spec.Git.URL, ps.Spec.Git.URL)
+		return other.Name != ps.Name && other.Spec.Git != nil && other.Spec.Webhook != nil && githost.Same(other.Spec.Git.URL, ps.Spec.Git.URL)
 	})
 	if shared {
 		name += "/" + ps.Name

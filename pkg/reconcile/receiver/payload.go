@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/commitstatus"
+	"github.com/osm-gitops/osm-gitops/pkg/githost"
 )
 
 // news is what an authenticated request is about. What it does not say is empty, and
@@ -149,7 +149,7 @@ func (n news) concerns(ps *api.ProfileSource, anyRepository bool) bool {
 		return false
 	}
 	return anyRepository || len(n.repositories) == 0 ||
-		slices.ContainsFunc(n.repositories, func(r string) bool { return commitstatus.Same(r, git.URL) })
+		slices.ContainsFunc(n.repositories, func(r string) bool { return githost.Same(r, git.URL) })
 }
 
 // tracks reports whether a source that follows ref may see another commit when the

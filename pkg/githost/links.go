@@ -1,4 +1,4 @@
-package commitstatus
+package githost
 
 import (
 	"fmt"
@@ -65,15 +65,15 @@ func known(host string) Kind {
 }
 
 // guess takes the kind from a part of a host's name, such as gitlab.example.com.
-func guess(r repository) Kind {
-	if strings.Contains("/"+r.path, "/_git/") {
+func guess(r Repository) Kind {
+	if strings.Contains("/"+r.Path, "/_git/") {
 		return Azure
 	}
 	for _, g := range []struct {
 		part string
 		kind Kind
 	}{{"github", GitHub}, {"gitlab", GitLab}, {"gitea", Gitea}, {"forgejo", Gitea}, {"bitbucket", BitbucketServer}, {"stash", BitbucketServer}} {
-		if strings.Contains(r.hostname(), g.part) {
+		if strings.Contains(r.Hostname(), g.part) {
 			return g.kind
 		}
 	}
@@ -91,7 +91,7 @@ func Provider(provider, repositoryURL string) Kind {
 	case "gitea":
 		return Gitea
 	case "bitbucket":
-		if r, ok := parseRepository(repositoryURL); ok && known(r.hostname()) != Bitbucket {
+		if r, ok := ParseRepository(repositoryURL); ok && known(r.Hostname()) != Bitbucket {
 			return BitbucketServer
 		}
 		return Bitbucket
@@ -102,8 +102,8 @@ func Provider(provider, repositoryURL string) Kind {
 // Host is the name of a repository's host, as Hosts has it; "" where the address cannot
 // be read.
 func Host(repositoryURL string) string {
-	r, _ := parseRepository(repositoryURL)
-	return r.hostname()
+	r, _ := ParseRepository(repositoryURL)
+	return r.Hostname()
 }
 
 // Links are addresses of the web interface of a repository's host.
@@ -118,13 +118,13 @@ type Links struct {
 // LinksOf makes the links for a repository, of an https, ssh or scp address. They are
 // empty where the kind of its host is not known.
 func LinksOf(repositoryURL string, hosts Hosts) Links {
-	r, ok := parseRepository(repositoryURL)
+	r, ok := ParseRepository(repositoryURL)
 	if !ok {
 		return Links{}
 	}
-	l := Links{kind: hosts[r.hostname()], path: r.path, origin: r.scheme + "://" + r.host}
+	l := Links{kind: hosts[r.Hostname()], path: r.Path, origin: r.Scheme + "://" + r.Host}
 	if l.kind == "" {
-		l.kind = known(r.hostname())
+		l.kind = known(r.Hostname())
 	}
 	if l.kind == "" {
 		l.kind = guess(r)
@@ -149,8 +149,8 @@ func LinksOf(repositoryURL string, hosts Hosts) Links {
 //	org@vs-ssh.visualstudio.com:v3/org/project/repo
 //
 // https://learn.microsoft.com/azure/devops/repos/git/use-ssh-keys-to-authenticate
-func (l Links) azure(r repository) Links {
-	parts := strings.Split(r.path, "/")
+func (l Links) azure(r Repository) Links {
+	parts := strings.Split(r.Path, "/")
 	if len(parts) == 4 && parts[0] == "v3" {
 		l.origin, l.path = "https://dev.azure.com", parts[1]+"/"+parts[2]+"/_git/"+parts[3]
 	}

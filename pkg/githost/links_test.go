@@ -1,4 +1,4 @@
-package commitstatus
+package githost
 
 import (
 	"net/url"
@@ -135,4 +135,37 @@ func FuzzLinks(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestRepository(t *testing.T) {
+	for address, want := range map[string]Repository{
+		"https://github.com/octo/hello.git":      {"https", "github.com", "octo/hello"},
+		"https://Git.Example.com:8443/a/b/":      {"https", "git.example.com:8443", "a/b"},
+		"http://git.example.com/a/b":             {"http", "git.example.com", "a/b"},
+		"ssh://git@git.example.com:2222/a/b.git": {"https", "git.example.com", "a/b"},
+		"git@git.example.com:a/b.git":            {"https", "git.example.com", "a/b"},
+	} {
+		if got, ok := ParseRepository(address); !ok || got != want {
+			t.Errorf("%s is %+v", address, got)
+		}
+	}
+	for _, address := range []string{"", "a/b", "https://github.com", "https:///a/b", "%zz://x/y"} {
+		if got, ok := ParseRepository(address); ok {
+			t.Errorf("%q is %+v", address, got)
+		}
+	}
+	for _, c := range []struct {
+		a, b string
+		want bool
+	}{
+		{"https://github.com/Octo/Hello.git", "git@github.com:octo/hello", true},
+		{"http://localhost:3000/a/b.git", "ssh://git@localhost:2222/a/b.git", true},
+		{"https://github.com/octo/hello", "https://github.com/octo/hello2", false},
+		{"https://github.com/octo/hello", "https://gitlab.com/octo/hello", false},
+		{"", "", false},
+	} {
+		if got := Same(c.a, c.b); got != c.want {
+			t.Errorf("%s and %s are the same: %v", c.a, c.b, got)
+		}
+	}
 }
