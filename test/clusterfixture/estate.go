@@ -24,8 +24,8 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/trace"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
@@ -302,17 +302,17 @@ func (e *Estate) Write(pool string, node *corev1.Node) *api.NodeProvenance {
 	e.t.Helper()
 	md, m := Get[*machines.MachineDeployment](e, pool), Get[*machines.Machine](e, node.Name)
 	history := e.history(pool)
-	window := nodes.Window(m.CreationTimestamp, node.CreationTimestamp)
-	c := history.Conclude(nodes.ReportOf(node), window, "1")
-	np := &api.NodeProvenance{ObjectMeta: e.meta("", nodes.Name(node.Name, node.UID), node.CreationTimestamp.Time)}
+	window := lineage.WindowOf(m.CreationTimestamp, node.CreationTimestamp)
+	c := lineage.Conclude(lineage.Facts{Report: lineage.ReportOf(node), Window: window, Revision: "1", Pool: history})
+	np := &api.NodeProvenance{ObjectMeta: e.meta("", lineage.ProvenanceName(node.Name, node.UID), node.CreationTimestamp.Time)}
 	np.Labels = map[string]string{api.LabelManagedBy: api.FieldManager, api.LabelNode: api.NodeLabel(node.Name), api.LabelPool: api.PoolLabel(Namespace, pool)}
 	np.Spec = api.NodeProvenanceSpec{
 		Node:     api.ProvenanceNode{Name: node.Name, UID: node.UID, ProviderID: node.Spec.ProviderID, Joined: node.CreationTimestamp},
 		Machine:  api.ProvenanceMachine{Namespace: m.Namespace, Name: m.Name, UID: m.UID, Created: m.CreationTimestamp},
 		Pool:     api.ProvenancePool{Namespace: Namespace, Name: pool, UID: md.UID, MachineSet: m.Name, Revision: "1"},
-		Evidence: c.Evidence, Explanation: c.Explanation, Window: window, Possible: c.Possible,
+		Evidence: c.Evidence, Explanation: c.Explanation, Window: window, Possible: c.Possible.Configurations(),
 	}
-	if report := nodes.ReportOf(node); report != (api.NodeReport{}) {
+	if report := lineage.ReportOf(node); report != (api.NodeReport{}) {
 		np.Spec.Reported, np.Status.Reported = &report, &report
 	}
 	if g := c.Configuration; g != nil {
@@ -324,13 +324,13 @@ func (e *Estate) Write(pool string, node *corev1.Node) *api.NodeProvenance {
 			CommittedAt: a[api.AnnotationCommittedAt], Author: a[api.AnnotationAuthor], Signature: a[api.AnnotationSignature], Engine: render.EngineVersion,
 		}
 	}
-	np.Status.Conditions = []metav1.Condition{{Type: api.AgreedCondition, Status: c.Agreed, Reason: c.Reason, Message: c.Message}}
+	np.Status.Conditions = []metav1.Condition{{Type: api.AgreedCondition, Status: c.Agreement.Status, Reason: c.Agreement.Reason, Message: c.Agreement.Message}}
 	np.Status.Behind = api.BehindNo
 	e.add(np)
 	return np
 }
 
-func (e *Estate) history(pool string) nodes.History {
+func (e *Estate) history(pool string) lineage.Timeline {
 	var osc client.Object
 	if have := e.served[pool]; have != nil {
 		osc = have
@@ -341,7 +341,7 @@ func (e *Estate) history(pool string) nodes.History {
 			records = append(records, metav1.PartialObjectMetadata{ObjectMeta: cr.ObjectMeta})
 		}
 	}
-	return nodes.NewHistory(osc, records)
+	return lineage.NewTimeline(osc, records)
 }
 
 // Leave removes a node, its machine and MachineSet at a time.

@@ -24,7 +24,7 @@ import (
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
 
@@ -276,7 +276,7 @@ func (a *argo) nodes(pool string, provisioning *corev1.Secret) {
 		found := &unstructured.Unstructured{}
 		found.SetGroupVersionKind(api.GroupVersion.WithKind("NodeProvenance"))
 		a.eventually("what is known of "+node.Name, func() error {
-			if err := a.get("", nodes.Name(node.Name, node.UID), found); err != nil {
+			if err := a.get("", lineage.ProvenanceName(node.Name, node.UID), found); err != nil {
 				return err
 			}
 			return conditionIs(found, api.AgreedCondition, agreed)

@@ -15,7 +15,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/verify"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 )
 
 // born is a node of the test, and what it came from as whoever wrote the test knows it.
@@ -140,7 +140,7 @@ func (s *system) known(all []born) {
 
 func (s *system) provenanceOf(b born) (*api.NodeProvenance, error) {
 	var np api.NodeProvenance
-	return &np, s.get("", nodes.Name(b.node.Name, b.node.UID), &np)
+	return &np, s.get("", lineage.ProvenanceName(b.node.Name, b.node.UID), &np)
 }
 
 // asGitSays compares what trace says of each node with the git command.

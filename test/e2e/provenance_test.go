@@ -12,7 +12,7 @@ import (
 
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
@@ -40,7 +40,7 @@ func (s *system) joins(pool, name string, says *corev1.Secret) *corev1.Node {
 	s.t.Cleanup(func() {
 		ctx := context.WithoutCancel(s.t.Context())
 		s.noError(client.IgnoreNotFound(s.client.Delete(ctx, node)))
-		s.noError(client.IgnoreNotFound(s.client.Delete(ctx, &api.NodeProvenance{ObjectMeta: metav1.ObjectMeta{Name: nodes.Name(node.Name, node.UID)}})))
+		s.noError(client.IgnoreNotFound(s.client.Delete(ctx, &api.NodeProvenance{ObjectMeta: metav1.ObjectMeta{Name: lineage.ProvenanceName(node.Name, node.UID)}})))
 	})
 	return node
 }
@@ -57,7 +57,7 @@ func (s *system) comesFrom(node *corev1.Node, evidence api.Evidence, version, co
 	s.t.Helper()
 	var np api.NodeProvenance
 	s.eventually(node.Name+" to come from "+version, func() error {
-		if err := s.get("", nodes.Name(node.Name, node.UID), &np); err != nil {
+		if err := s.get("", lineage.ProvenanceName(node.Name, node.UID), &np); err != nil {
 			return err
 		}
 		c := np.Spec.Configuration
@@ -108,7 +108,7 @@ func TestProvenance(t *testing.T) {
 
 	s.must(s.client.Delete(t.Context(), two))
 	s.eventually("the removal of a node to be noted", func() error {
-		if err := s.get("", nodes.Name(two.Name, two.UID), np); err != nil {
+		if err := s.get("", lineage.ProvenanceName(two.Name, two.UID), np); err != nil {
 			return err
 		}
 		if np.Status.Removed == nil {

@@ -20,7 +20,7 @@ import (
 
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 	"github.com/osm-gitops/osm-gitops/test/permissions"
@@ -240,7 +240,7 @@ func (w *world) join(pool string, says *corev1.Secret, providerID string, names 
 		}
 		w.must(w.client.Create(w.t.Context(), node))
 		w.until(n+" is known", func() error {
-			return w.client.Get(w.t.Context(), client.ObjectKey{Name: nodes.Name(n, node.UID)}, &api.NodeProvenance{})
+			return w.client.Get(w.t.Context(), client.ObjectKey{Name: lineage.ProvenanceName(n, node.UID)}, &api.NodeProvenance{})
 		})
 	}
 }

@@ -13,7 +13,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 )
 
 // Page of a list of nodes. The list is read anew for each page, so a page holds what is
@@ -43,7 +43,7 @@ func (c Clusters) Commit(ctx context.Context, commit string, page Page) (*Trail,
 		return nil, err
 	}
 	var unread []string
-	w.Pools, unread, err = c.uses(ctx, func(g nodes.Generation, change string) bool {
+	w.Pools, unread, err = c.uses(ctx, func(g lineage.Generation, change string) bool {
 		return is(g.Commit) || is(change) || is(g.SelectedBy)
 	})
 	if err != nil {
@@ -141,7 +141,7 @@ func (w *walk) sayUnread(unread []string) {
 
 // uses are the times in which pools had configurations that match, by pool and time, and
 // what of the kinds that tell could not be read.
-func (c Clusters) uses(ctx context.Context, match func(g nodes.Generation, change string) bool) (out []PoolUse, unread []string, err error) {
+func (c Clusters) uses(ctx context.Context, match func(g lineage.Generation, change string) bool) (out []PoolUse, unread []string, err error) {
 	configs, records := map[string]*metav1.PartialObjectMetadata{}, map[string][]metav1.PartialObjectMetadata{}
 	changes := map[string]string{} // by input digest
 	note := func(obj *metav1.PartialObjectMetadata) {
@@ -179,7 +179,7 @@ func (c Clusters) uses(ctx context.Context, match func(g nodes.Generation, chang
 		if have, ok := configs[pool]; ok {
 			osc = have
 		}
-		for _, g := range nodes.NewHistory(osc, records[pool]).Generations() {
+		for _, g := range lineage.NewTimeline(osc, records[pool]) {
 			if match(g, changes[g.InputDigest]) {
 				out = append(out, useOf(pool, g))
 			}
@@ -189,7 +189,7 @@ func (c Clusters) uses(ctx context.Context, match func(g nodes.Generation, chang
 	return out, unread, nil
 }
 
-func useOf(pool string, g nodes.Generation) PoolUse {
+func useOf(pool string, g lineage.Generation) PoolUse {
 	use := PoolUse{
 		Pool: clean(pool), Profile: clean(g.Profile), Version: clean(g.Version), Commit: clean(g.Commit), InputDigest: clean(g.InputDigest), From: metav1.NewTime(g.From),
 	}

@@ -14,7 +14,8 @@ import (
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
+	"github.com/osm-gitops/osm-gitops/pkg/redact"
 )
 
 // Node follows the node of a name: the one that is there, else the one that was there
@@ -134,23 +135,23 @@ func (c Clusters) provenances(ctx context.Context, visit func(*api.NodeProvenanc
 // ofNode makes the trail of a node that is there, or that something is written about.
 func (w *walk) ofNode(ctx context.Context) (*Trail, error) {
 	w.nodeStep()
-	lineage, err := w.lineage(ctx)
+	chain, err := w.chain(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if lineage.pool.Name == "" {
+	if chain.pool.Name == "" {
 		w.Node.Explanation = "its pool is not known, so nothing tells what it was provisioned from"
 		w.Node.Evidence = api.EvidenceUnknown
 		return &w.Trail, nil
 	}
-	w.Pool = lineage.pool.String()
-	if w.past, err = w.in.pastOf(ctx, lineage.pool); err != nil {
+	w.Pool = chain.pool.String()
+	if w.past, err = w.in.pastOf(ctx, chain.pool); err != nil {
 		return nil, err
 	}
 	made := w.written()
 	w.askAgain()
 	if w.compare = w.np; w.np == nil {
-		made = w.conclude(lineage)
+		made = w.conclude(chain)
 	}
 	w.behind()
 	if made == nil {
@@ -182,7 +183,7 @@ func (w *walk) nodeStep() {
 	case w.node != nil:
 		obj.Name, obj.UID = w.node.Name, w.node.UID
 		w.Node.Joined, w.Node.Removed = w.node.CreationTimestamp, nil
-		if r := nodes.ReportOf(w.node); r != (api.NodeReport{}) {
+		if r := lineage.ReportOf(w.node); r != (api.NodeReport{}) {
 			w.Node.Reported = cleanReport(&r)
 		}
 		if w.np == nil {
@@ -225,12 +226,12 @@ func (w *walk) askAgain() {
 	if w.np == nil || w.node == nil {
 		return
 	}
-	report, judged := nodes.ReportOf(w.node), cmp.Or(w.np.Status.Reported, &api.NodeReport{})
+	report, judged := lineage.ReportOf(w.node), cmp.Or(w.np.Status.Reported, &api.NodeReport{})
 	if report == *judged || w.Node.Agreed == nil || w.Node.Agreed.Status == metav1.ConditionFalse {
 		return
 	}
-	c := w.past.Conclude(report, w.np.Spec.Window, w.np.Spec.Pool.Revision)
-	w.setAgreed(c.Agreed, c.Reason, c.Message)
+	c := lineage.Conclude(lineage.Facts{Report: report, Window: w.np.Spec.Window, Revision: w.np.Spec.Pool.Revision, Pool: w.past.Timeline})
+	w.setAgreed(c.Agreement.Status, c.Agreement.Reason, redact.Printable(c.Agreement.Message))
 }
 
 func (w *walk) setAgreed(status metav1.ConditionStatus, reason, message string) {
@@ -240,15 +241,15 @@ func (w *walk) setAgreed(status metav1.ConditionStatus, reason, message string) 
 	}
 }
 
-// lineage is the way from a node to its pool.
-type lineage struct {
+// chain is the way from a node to its pool.
+type chain struct {
 	machine  *cluster.Machine // nil where it is not there
 	pool     types.NamespacedName
 	revision string
 }
 
-// lineage adds the steps from the machine to the MachineDeployment.
-func (w *walk) lineage(ctx context.Context) (l lineage, err error) {
+// chain adds the steps from the machine to the MachineDeployment.
+func (w *walk) chain(ctx context.Context) (l chain, err error) {
 	var known struct {
 		machine, set, pool Object
 	}
@@ -266,7 +267,7 @@ func (w *walk) lineage(ctx context.Context) (l lineage, err error) {
 			return l, err
 		}
 		w.Node.Machine = l.machine.Namespace + "/" + l.machine.Name
-		owner := nodes.OwnerOf(l.machine, machineSetKind.Kind)
+		owner := lineage.OwnerOf(l.machine, machineSetKind.Kind)
 		if owner == nil {
 			w.add(Object{Kind: machineSetKind.Kind, Namespace: l.machine.Namespace}, Missing, "the Machine has no MachineSet as its owner: it stands alone")
 			return l, nil
@@ -278,7 +279,7 @@ func (w *walk) lineage(ctx context.Context) (l lineage, err error) {
 		return l, err
 	}
 	if set != nil && w.np == nil {
-		owner := nodes.OwnerOf(set, "MachineDeployment")
+		owner := lineage.OwnerOf(set, "MachineDeployment")
 		if owner == nil {
 			w.add(Object{Kind: "MachineDeployment", Namespace: set.Namespace}, Missing, "the MachineSet has no MachineDeployment as its owner")
 			return l, nil
@@ -370,12 +371,12 @@ func (w *walk) mayBe(m *cluster.Machine) bool {
 }
 
 // conclude draws the conclusion that the controller would draw now.
-func (w *walk) conclude(l lineage) *made {
-	report := nodes.ReportOf(w.node)
-	window := nodes.Window(l.machine.CreationTimestamp, w.node.CreationTimestamp)
-	c := w.past.Conclude(report, window, l.revision)
-	w.Node.Evidence, w.Node.Explanation, w.Node.Window, w.Node.Possible = c.Evidence, clean(c.Explanation), &window, c.Possible
-	w.setAgreed(c.Agreed, c.Reason, c.Message)
+func (w *walk) conclude(l chain) *made {
+	report := lineage.ReportOf(w.node)
+	window := lineage.WindowOf(l.machine.CreationTimestamp, w.node.CreationTimestamp)
+	c := lineage.Conclude(lineage.Facts{Report: report, Window: window, Revision: l.revision, Pool: w.past.Timeline})
+	w.Node.Evidence, w.Node.Explanation, w.Node.Window, w.Node.Possible = c.Evidence, clean(c.Explanation), &window, c.Possible.Configurations()
+	w.setAgreed(c.Agreement.Status, c.Agreement.Reason, redact.Printable(c.Agreement.Message))
 	if c.Configuration == nil {
 		return nil
 	}
@@ -405,7 +406,7 @@ func (w *walk) behind() {
 		b.Current, b.InputDigest = clean(current.Profile+" "+current.Version), current.InputDigest
 	}
 	if w.compare != nil {
-		b.State, b.Versions = w.past.Behind(w.compare)
+		b.State, b.Versions = lineage.Behind(w.compare, w.past.Timeline)
 		for i := range b.Versions {
 			v := &b.Versions[i]
 			v.Profile, v.Version, v.Commit = clean(v.Profile), clean(v.Version), clean(v.Commit)

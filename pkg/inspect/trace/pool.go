@@ -14,7 +14,7 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
@@ -46,7 +46,7 @@ func (c Clusters) MachineDeployment(ctx context.Context, key types.NamespacedNam
 	}); err != nil {
 		return nil, err
 	}
-	if md == nil && w.past.state == Missing && len(w.past.Generations()) == 0 && w.Born.Total == 0 {
+	if md == nil && w.past.state == Missing && len(w.past.Timeline) == 0 && w.Born.Total == 0 {
 		return nil, &NotFoundError{Object: asked, Hint: strings.Join(w.unread(), "; ")}
 	}
 	return w.ofPool(ctx)
@@ -142,7 +142,7 @@ func (w *walk) ofPool(ctx context.Context) (*Trail, error) {
 func (w *walk) ofBareMachine(ctx context.Context, m *cluster.Machine) (*Trail, error) {
 	step := w.add(w.Asked, Found, "no node of it has joined yet: what follows is what its pool has now")
 	step.fact("created", stamp(m.CreationTimestamp.Time))
-	owner := nodes.OwnerOf(m, machineSetKind.Kind)
+	owner := lineage.OwnerOf(m, machineSetKind.Kind)
 	if owner == nil {
 		w.add(Object{Kind: machineSetKind.Kind, Namespace: m.Namespace}, Missing, "the Machine has no MachineSet as its owner: it stands alone")
 		return &w.Trail, nil
@@ -151,7 +151,7 @@ func (w *walk) ofBareMachine(ctx context.Context, m *cluster.Machine) (*Trail, e
 	if err != nil || set == nil {
 		return &w.Trail, err
 	}
-	if owner = nodes.OwnerOf(set, "MachineDeployment"); owner == nil {
+	if owner = lineage.OwnerOf(set, "MachineDeployment"); owner == nil {
 		w.add(Object{Kind: "MachineDeployment", Namespace: m.Namespace}, Missing, "the MachineSet has no MachineDeployment as its owner")
 		return &w.Trail, nil
 	}
@@ -263,10 +263,10 @@ func (w *walk) from(ctx context.Context, m made) (*Trail, error) {
 
 // configStep adds the pool's OperatingSystemConfig, and says whether it is what has a
 // digest. It returns the generation of that digest.
-func (w *walk) configStep(digest string) *nodes.Generation {
+func (w *walk) configStep(digest string) *lineage.Generation {
 	obj := Object{Kind: "OperatingSystemConfig", Namespace: w.in.Namespace, Name: pools.NamesOf(w.past.pool).Config}
-	var last *nodes.Generation
-	for _, g := range w.past.Generations() {
+	var last *lineage.Generation
+	for _, g := range w.past.Timeline {
 		if g.InputDigest == digest {
 			last = &g
 		}
@@ -316,7 +316,7 @@ func (w *walk) configFacts(step *Step, osc *osm.OperatingSystemConfig) {
 
 // recordStep adds the record of a generation, where the OperatingSystemConfig does not
 // have it. It returns nil where there is none.
-func (w *walk) recordStep(ctx context.Context, m made, g *nodes.Generation) (*render.Record, error) {
+func (w *walk) recordStep(ctx context.Context, m made, g *lineage.Generation) (*render.Record, error) {
 	kept, err := w.in.recordIn(ctx, w.past, w.past.pool, m.digest)
 	var none *NotFoundError
 	var edited *EditedError
@@ -404,7 +404,7 @@ func (w *walk) secretSteps(ctx context.Context, digest string) error {
 // behindOf compares a configuration with what its pool has now.
 func (w *walk) behindOf(digest, profile, version string) *Behind {
 	w.compare = &api.NodeProvenance{Spec: api.NodeProvenanceSpec{Configuration: &api.ProvenanceConfiguration{InputDigest: digest, Profile: profile, Version: version}}}
-	for _, g := range w.past.Generations() {
+	for _, g := range w.past.Timeline {
 		if g.InputDigest == digest {
 			w.compare.Spec.Window.Until = metav1.NewTime(g.From)
 		}

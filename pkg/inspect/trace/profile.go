@@ -15,8 +15,8 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/githost"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
@@ -61,7 +61,7 @@ func (c Clusters) ProfileTrail(ctx context.Context, key types.NamespacedName, pa
 		}
 	}
 	var unread []string
-	w.Pools, unread, err = c.uses(ctx, func(g nodes.Generation, _ string) bool {
+	w.Pools, unread, err = c.uses(ctx, func(g lineage.Generation, _ string) bool {
 		// A pool may name the profile, or this one object.
 		return g.Version == w.Version && (g.Profile == w.Profile || g.Profile == key.Name)
 	})

@@ -14,8 +14,8 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
@@ -159,7 +159,7 @@ type past struct {
 	note   string
 	rec    *render.Record // of config; nil where there is none
 	edited bool           // config has a record that was edited
-	nodes.History
+	lineage.Timeline
 	// unread says why archived records could not be read, "" where they were.
 	unread string
 }
@@ -202,7 +202,7 @@ func (c Clusters) pastOf(ctx context.Context, pool types.NamespacedName) (*past,
 	if p.rec != nil {
 		own = p.config
 	}
-	p.History = nodes.NewHistory(own, archived)
+	p.Timeline = lineage.NewTimeline(own, archived)
 	return p, nil
 }
 

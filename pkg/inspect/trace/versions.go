@@ -12,8 +12,8 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes"
 )
 
 // ProfileVersion is a version of a profile that a cluster knows.
@@ -122,7 +122,7 @@ func (w *walk) offered(ctx context.Context, key types.NamespacedName, made map[s
 func (w *walk) versionUses(ctx context.Context, name string, page Page, known func(string) *ProfileVersion) error {
 	var unread []string
 	var err error
-	w.Pools, unread, err = w.in.uses(ctx, func(g nodes.Generation, _ string) bool { return g.Profile == name })
+	w.Pools, unread, err = w.in.uses(ctx, func(g lineage.Generation, _ string) bool { return g.Profile == name })
 	if err != nil {
 		return err
 	}

@@ -12,7 +12,7 @@ import (
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/test/clusterfixture"
 )
@@ -178,12 +178,12 @@ func TestNodeThatIsThere(t *testing.T) {
 	s := newScene(t)
 	older := s.provenance("two").DeepCopy()
 	older.Spec.Node.UID = "11111111-0000"
-	older.Name = nodes.Name("two", older.Spec.Node.UID)
+	older.Name = lineage.ProvenanceName("two", older.Spec.Node.UID)
 	later := older.DeepCopy()
 	later.Spec.Node.UID, later.Spec.Node.Joined = "22222222-0000", metav1.NewTime(clusterfixture.At(90))
-	later.Name = nodes.Name("two", later.Spec.Node.UID)
+	later.Name = lineage.ProvenanceName("two", later.Spec.Node.UID)
 	s.e.Objects = append(s.e.Objects, older, later)
-	own := nodes.Name("two", clusterfixture.Get[*corev1.Node](s.e, "two").UID)
+	own := lineage.ProvenanceName("two", clusterfixture.Get[*corev1.Node](s.e, "two").UID)
 	if report := s.verify("two"); report.Verdict != VerdictAgrees || report.Checks[0].Name != own {
 		t.Errorf("%s of %s, want that of %s", report.Verdict, report.Checks[0].Name, own)
 	}

@@ -17,7 +17,7 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
@@ -91,7 +91,7 @@ func (v *Verifier) provenance(ctx context.Context, node string) (*api.NodeProven
 		return np, nil, err
 	}
 	var np api.NodeProvenance
-	name := nodes.Name(live.Name, live.UID)
+	name := lineage.ProvenanceName(live.Name, live.UID)
 	found, err := get(ctx, v.Worker, types.NamespacedName{Name: name}, &np)
 	if err == nil && !found {
 		err = fmt.Errorf("there is no NodeProvenance %s of the node %q that is there: it is no node of a pool, or the controller has not written it yet, or somebody deleted it", name, node)

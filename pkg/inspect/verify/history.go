@@ -103,7 +103,7 @@ func (v *Verifier) compareHistory(ctx context.Context, s *subject) (*Difference,
 	}
 	until := np.Window.Until.Time
 	own := func(p span) bool { return p.digest == s.digest }
-	near := func(p span) bool { // see package nodes
+	near := func(p span) bool { // see package lineage
 		return own(p) && !p.from.After(until.Add(leeway)) && (p.until.IsZero() || p.until.Add(bridge).After(from))
 	}
 	if slices.ContainsFunc(had, own) && !slices.ContainsFunc(had, near) {
@@ -125,7 +125,7 @@ func (v *Verifier) compareHistory(ctx context.Context, s *subject) (*Difference,
 	return nil, nil
 }
 
-// maxPossible is how many configurations are listed at the most, see package nodes.
+// maxPossible is how many configurations are listed at the most, see package lineage.
 const maxPossible = 64
 
 // comparePossible compares what is listed with the records of the same digests. Some may

@@ -13,8 +13,8 @@ import (
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
@@ -23,7 +23,7 @@ import (
 func (v *Verifier) checkNode(ctx context.Context, s *subject, what claim, from *origin) (Check, error) {
 	np := s.node
 	check := Check{Thing: ThingNodeProvenance, Name: np.Name, Note: "evidence " + string(np.Spec.Evidence)}
-	fields := []field{{"metadata.name", nodes.Name(np.Spec.Node.Name, np.Spec.Node.UID), np.Name}}
+	fields := []field{{"metadata.name", lineage.ProvenanceName(np.Spec.Node.Name, np.Spec.Node.UID), np.Name}}
 	fields = append(fields, s.recorded()...)
 	fields = append(fields, s.gitSays(from)...)
 	fields = append(fields, s.reported()...)
@@ -116,7 +116,7 @@ func (s *subject) times() []field {
 		}
 		return t.UTC().Format(time.RFC3339)
 	}
-	fields := []field{{"spec.window.from", at(nodes.Window(np.Machine.Created, np.Window.Until).From), at(np.Window.From)}}
+	fields := []field{{"spec.window.from", at(lineage.WindowOf(np.Machine.Created, np.Window.Until).From), at(np.Window.From)}}
 	if np.Window.Until.After(np.Node.Joined.Time) {
 		fields = append(fields, field{"spec.window.until", "not after " + at(&np.Node.Joined), at(&np.Window.Until)})
 	}
@@ -135,7 +135,7 @@ func (s *subject) disputed() *Difference {
 	}
 	says := cmp.Or(s.node.Status.Reported, s.node.Spec.Reported, &api.NodeReport{})
 	if s.live != nil {
-		now := nodes.ReportOf(s.live)
+		now := lineage.ReportOf(s.live)
 		says = &now
 	}
 	c := s.node.Spec.Configuration
@@ -230,7 +230,7 @@ func (v *Verifier) compareMachine(ctx context.Context, s *subject) (*Difference,
 }
 
 // Two times of the API server that belong together may be so far apart, and for so long
-// after its end a configuration may have served: see package nodes.
+// after its end a configuration may have served: see package lineage.
 const (
 	leeway = 5 * time.Second
 	bridge = 10 * time.Minute

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 )
 
 const (
@@ -23,50 +24,14 @@ const (
 	behindBatch = 200
 )
 
-// behind compares a node's version of its profile with the one that its pool gives to
-// machines now. Missing is nil, or the first version that came after the node's.
-func behind(np *api.NodeProvenance, pool timeline) (api.Behind, *api.MissingVersion) {
-	has := np.Spec.Configuration
-	now, ok := pool.current()
-	if has == nil || !ok {
-		return api.BehindUnknown, nil
+// behind returns the status of a node: whether it is behind, and the first version that
+// came after the node's, if there is one.
+func behind(np *api.NodeProvenance, pool lineage.Timeline) (api.Behind, *api.MissingVersion) {
+	is, missing := lineage.Behind(np, pool)
+	if len(missing) == 0 {
+		return is, nil
 	}
-	if !now.differs(has) {
-		return api.BehindNo, nil
-	}
-	for _, g := range missed(np, pool) {
-		first := g.missing()
-		return api.BehindYes, &first
-	}
-	return api.BehindYes, nil // the pool went on before the node joined
-}
-
-// missed are the generations of other versions than the node's that came after it.
-func missed(np *api.NodeProvenance, pool timeline) timeline {
-	has := np.Spec.Configuration
-	since := np.Spec.Window.Until.Time
-	for _, g := range pool { // the last time before it joined that the pool had what it has
-		if g.inputDigest == has.InputDigest && !g.from.After(np.Spec.Window.Until.Time) {
-			since = g.from
-		}
-	}
-	var out timeline
-	for _, g := range pool {
-		if g.from.After(since) && g.differs(has) {
-			out = append(out, g)
-		}
-	}
-	return out
-}
-
-// differs reports whether a generation is of another version of a profile.
-func (g generation) differs(from *api.ProvenanceConfiguration) bool {
-	return g.profile != from.Profile || g.version != from.Version
-}
-
-// missing is a generation as a node misses it.
-func (g generation) missing() api.MissingVersion {
-	return api.MissingVersion{Profile: g.profile, Version: g.version, Commit: g.commit, Since: metav1.NewTime(g.from)}
+	return is, &missing[0]
 }
 
 // follower keeps Behind in line with what pools have. Each node falls behind once,
@@ -83,7 +48,7 @@ func (r follower) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if _, ok := t.current(); !ok {
+	if _, ok := t.Current(); !ok {
 		return ctrl.Result{}, nil // it is being replaced, or its pool is gone: all stays as it was
 	}
 	written := 0

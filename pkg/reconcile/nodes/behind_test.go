@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 )
 
 // unindexed answers what the cache has an index for: the lists of one pool, which is all
@@ -50,7 +51,7 @@ func TestBehindIsNotToldOfARecreatedNode(t *testing.T) {
 	if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Namespace: pool.Namespace, Name: pool.Name}}); err != nil {
 		t.Fatal(err)
 	}
-	for node, want := range map[string]api.Behind{Name(stays.Name, stays.UID): api.BehindYes, Name(leaves.Name, leaves.UID): api.BehindNo} {
+	for node, want := range map[string]api.Behind{lineage.ProvenanceName(stays.Name, stays.UID): api.BehindYes, lineage.ProvenanceName(leaves.Name, leaves.UID): api.BehindNo} {
 		var np api.NodeProvenance
 		f.do(f.client.Get(t.Context(), types.NamespacedName{Name: node}, &np))
 		if np.Status.Behind != want {

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
@@ -118,7 +119,7 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) error {
 	if node == nil || !node.DeletionTimestamp.IsZero() {
 		return unkept
 	}
-	var pool timeline
+	var pool lineage.Timeline
 	whole := false
 	if own == nil {
 		if own, pool, err = r.write(ctx, node); err != nil {
@@ -150,7 +151,7 @@ var errAgain = errors.New("the node changed what it says again")
 // with, or does not name what is written about it.
 func (r *Reconciler) changed(node *metav1.PartialObjectMetadata, np *api.NodeProvenance) bool {
 	judged := apimeta.FindStatusCondition(np.Status.Conditions, api.AgreedCondition) != nil
-	return judged && (!named(node) || !sameReport(np.Status.Reported, reportOf(node)))
+	return judged && (!named(node) || !sameReport(np.Status.Reported, lineage.ReportOf(node)))
 }
 
 // subject is a NodeProvenance whose status is looked at. Whole says that nothing was
@@ -159,13 +160,13 @@ type subject struct {
 	*api.NodeProvenance
 
 	whole bool
-	pool  timeline
+	pool  lineage.Timeline
 }
 
 // write writes down where a node comes from. It returns nil for a node that is of no
 // pool, or not yet known to be: what links it to one brings it here again.
 // With it come the records of its pool.
-func (r *Reconciler) write(ctx context.Context, node *metav1.PartialObjectMetadata) (*api.NodeProvenance, timeline, error) {
+func (r *Reconciler) write(ctx context.Context, node *metav1.PartialObjectMetadata) (*api.NodeProvenance, lineage.Timeline, error) {
 	from, err := r.lineageOf(ctx, node)
 	if err != nil || from == nil {
 		return nil, nil, err
@@ -190,8 +191,8 @@ func (r *Reconciler) write(ctx context.Context, node *metav1.PartialObjectMetada
 	if err != nil {
 		return nil, nil, err
 	}
-	f := facts{report: reportOf(&live), window: window, revision: from.set.Annotations[api.AnnotationMDRevision], pool: pool}
-	c := conclude(f)
+	f := lineage.Facts{Report: lineage.ReportOf(&live), Window: window, Revision: from.set.Annotations[api.AnnotationMDRevision], Pool: pool}
+	c := lineage.Conclude(f)
 	np, err := r.provenance(ctx, &live, from, f, c)
 	if err != nil {
 		return nil, nil, err
@@ -219,10 +220,10 @@ func (r *Reconciler) fresh(node client.Object) bool {
 }
 
 // provenance is the object for a conclusion.
-func (r *Reconciler) provenance(ctx context.Context, node *corev1.Node, from *ownerChain, f facts, c conclusion) (*api.NodeProvenance, error) {
+func (r *Reconciler) provenance(ctx context.Context, node *corev1.Node, from *ownerChain, f lineage.Facts, c lineage.Conclusion) (*api.NodeProvenance, error) {
 	np := &api.NodeProvenance{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: Name(node.Name, node.UID),
+			Name: lineage.ProvenanceName(node.Name, node.UID),
 			Labels: map[string]string{
 				api.LabelManagedBy: api.FieldManager,
 				api.LabelNode:      api.NodeLabel(node.Name),
@@ -235,25 +236,23 @@ func (r *Reconciler) provenance(ctx context.Context, node *corev1.Node, from *ow
 				Namespace: from.machine.Namespace, Name: from.machine.Name, UID: from.machine.UID, Created: from.machine.CreationTimestamp,
 			},
 			Pool: api.ProvenancePool{
-				Namespace: from.pool.Namespace, Name: from.pool.Name, UID: from.poolUID, MachineSet: from.set.Name, Revision: redact.Shorten(f.revision, 64),
+				Namespace: from.pool.Namespace, Name: from.pool.Name, UID: from.poolUID, MachineSet: from.set.Name, Revision: redact.Shorten(f.Revision, 64),
 			},
-			Evidence: c.evidence, Explanation: c.explanation, Window: f.window,
+			Evidence: c.Evidence, Explanation: c.Explanation, Window: f.Window,
+			Possible: c.Possible.Configurations(),
 		},
 	}
-	if f.report != (api.NodeReport{}) {
-		np.Spec.Reported = &f.report
+	if f.Report != (api.NodeReport{}) {
+		np.Spec.Reported = &f.Report
 	}
-	for _, g := range c.possible {
-		np.Spec.Possible = append(np.Spec.Possible, g.ref())
-	}
-	if c.configuration == nil {
+	if c.Configuration == nil {
 		return np, nil
 	}
 	var err error
-	if np.Spec.Configuration, err = r.configurationOf(ctx, from.pool, c.configuration); err != nil {
+	if np.Spec.Configuration, err = r.configurationOf(ctx, from.pool, c.Configuration); err != nil {
 		return nil, err
 	}
-	bootstrap := c.bootstrap.ref()
+	bootstrap := c.Bootstrap.Configuration()
 	np.Spec.Bootstrap = &bootstrap
 	addLabels(np)
 	return np, nil
@@ -271,20 +270,6 @@ func addLabels(np *api.NodeProvenance) {
 			np.Labels[key] = value
 		}
 	}
-}
-
-// reportOf is what a node says of itself.
-func reportOf(node client.Object) api.NodeReport {
-	l := node.GetLabels()
-	return api.NodeReport{Config: l[api.LabelConfig], Commit: l[api.LabelCommit]}
-}
-
-// Name is that of the NodeProvenance of a node. It is unique by the uid, so that
-// a node that is created again under its name has another.
-func Name(node string, uid types.UID) string {
-	const digits = 8
-	short := string(uid[:min(digits, len(uid))])
-	return node[:min(len(node), validation.DNS1123SubdomainMaxLength-1-len(short))] + "." + short
 }
 
 // annotate lets the Node name what was written about it.
@@ -310,7 +295,7 @@ func (r *Reconciler) annotate(ctx context.Context, node *metav1.PartialObjectMet
 // keepStatus writes what of a status is missing or no longer so. A push to the pool is
 // not among that, see behind.go. What the audit log lacks comes first.
 func (r *Reconciler) keepStatus(ctx context.Context, node *metav1.PartialObjectMetadata, np subject) error {
-	report := reportOf(node)
+	report := lineage.ReportOf(node)
 	before := apimeta.FindStatusCondition(np.Status.Conditions, api.AgreedCondition)
 	against, err := r.contradicted(ctx, node, np.NodeProvenance)
 	if err != nil {
@@ -330,17 +315,17 @@ func (r *Reconciler) keepStatus(ctx context.Context, node *metav1.PartialObjectM
 	if np.Status.Behind == "" {
 		change["behind"], change["missing"] = behind(np.NodeProvenance, np.pool)
 	}
-	var agreed agreement
+	var agreed lineage.Agreement
 	if !judged {
-		_, agreed = judge(facts{report: report, window: np.Spec.Window, pool: np.pool})
+		_, agreed = lineage.CompareReport(lineage.Facts{Report: report, Window: np.Spec.Window, Pool: np.pool})
 		if against != "" {
-			agreed = agreement{metav1.ConditionFalse, api.ReasonOtherMachine, against}
+			agreed = lineage.Agreement{Status: metav1.ConditionFalse, Reason: api.ReasonOtherMachine, Message: against}
 		}
 		condition := metav1.Condition{
-			Type: api.AgreedCondition, Status: agreed.status, Reason: agreed.reason, Message: redact.Printable(agreed.message),
+			Type: api.AgreedCondition, Status: agreed.Status, Reason: agreed.Reason, Message: redact.Printable(agreed.Message),
 			ObservedGeneration: 1, LastTransitionTime: metav1.NewTime(r.Clock.Now()),
 		}
-		if before != nil && before.Status == agreed.status {
+		if before != nil && before.Status == agreed.Status {
 			condition.LastTransitionTime = before.LastTransitionTime
 		}
 		next.Status.Conditions, next.Status.Reported = []metav1.Condition{condition}, nil
@@ -353,9 +338,9 @@ func (r *Reconciler) keepStatus(ctx context.Context, node *metav1.PartialObjectM
 	if err := r.patchWithFacts(ctx, next, np.whole, change); err != nil {
 		return err
 	}
-	if agreed.status == metav1.ConditionFalse {
+	if agreed.Status == metav1.ConditionFalse {
 		r.Recorder.Eventf(nodeReference(node), nil, corev1.EventTypeWarning, api.EventProvenanceDisputed, "Compare", "%s",
-			redact.Shorten(agreed.message+": see NodeProvenance "+np.Name, redact.MaxEvent))
+			redact.Shorten(agreed.Message+": see NodeProvenance "+np.Name, redact.MaxEvent))
 	}
 	return nil
 }

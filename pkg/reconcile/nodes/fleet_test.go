@@ -28,6 +28,7 @@ import (
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/auditlog"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
@@ -195,7 +196,7 @@ func (f *fleet) config(pool *machines.MachineDeployment) *osm.OperatingSystemCon
 // archive archives the record of a configuration that ends at a time.
 func (f *fleet) archive(pool *machines.MachineDeployment, osc *osm.OperatingSystemConfig, until time.Time) {
 	f.t.Helper()
-	rec, ok := recordOf(osc)
+	rec, ok := lineage.RecordOf(osc)
 	if !ok {
 		f.t.Fatal("the configuration has no record")
 	}
@@ -287,7 +288,7 @@ func says(rec render.Record) map[string]string {
 // provenance waits for what is written about a node, and for its status.
 func (f *fleet) provenance(node *corev1.Node) *api.NodeProvenance {
 	f.t.Helper()
-	return f.until(Name(node.Name, node.UID), func(np *api.NodeProvenance) bool { return np.Status.Behind != "" })
+	return f.until(lineage.ProvenanceName(node.Name, node.UID), func(np *api.NodeProvenance) bool { return np.Status.Behind != "" })
 }
 
 func (f *fleet) until(name string, done func(*api.NodeProvenance) bool) *api.NodeProvenance {

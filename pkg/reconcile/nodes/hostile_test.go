@@ -14,6 +14,7 @@ import (
 
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 )
 
 // A node that claims the machine of another pool, as whoever has root on it can from its
@@ -118,7 +119,7 @@ func TestBecomesAPool(t *testing.T) {
 	f.start()
 	pool := f.pool("workers", "")
 	node := f.join(f.machine(pool), nil)
-	time.Sleep(leeway + 2*time.Second)
+	time.Sleep(lineage.Leeway + 2*time.Second)
 	f.serve(pool, "v1.0.0")
 	if np := f.provenance(node); np.Spec.Evidence != api.EvidenceUnknown || np.Spec.Pool.UID != pool.UID {
 		t.Errorf("got %+v", np.Spec)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -169,3 +170,5 @@ func (r *Reconciler) keepDropped(ctx context.Context, np *api.NodeProvenance) (b
 	}
 	return true, nil
 }
+
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }

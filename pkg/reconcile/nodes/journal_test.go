@@ -21,6 +21,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/journal"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/auditlog"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
 )
@@ -72,10 +73,10 @@ func TestAuditLog(t *testing.T) {
 	f.start()
 	liar := f.join(f.machine(pool), map[string]string{api.LabelConfig: "0123456789ab", api.LabelCommit: rec.Commit})
 	honest := f.join(f.machine(pool), says(rec))
-	disputed := f.until(Name(liar.Name, liar.UID), func(np *api.NodeProvenance) bool {
+	disputed := f.until(lineage.ProvenanceName(liar.Name, liar.UID), func(np *api.NodeProvenance) bool {
 		return np.Status.Journaled != nil && np.Status.Journaled.Disputed != ""
 	})
-	np := f.until(Name(honest.Name, honest.UID), func(np *api.NodeProvenance) bool { return np.Status.Journaled != nil })
+	np := f.until(lineage.ProvenanceName(honest.Name, honest.UID), func(np *api.NodeProvenance) bool { return np.Status.Journaled != nil })
 
 	joined := f.told(path, journal.NodeJoined, honest)
 	if len(joined) != 1 || joined[0].ID != np.Status.Journaled.Joined {
@@ -112,7 +113,7 @@ func TestAuditLog(t *testing.T) {
 	f.audited(path)
 	f.start()
 	last := f.join(f.machine(pool), nil)
-	f.until(Name(last.Name, last.UID), func(np *api.NodeProvenance) bool { return np.Status.Journaled != nil })
+	f.until(lineage.ProvenanceName(last.Name, last.UID), func(np *api.NodeProvenance) bool { return np.Status.Journaled != nil })
 	if n := len(f.lines(path)); n != before+2 { // the start, and who joined
 		t.Errorf("%d lines after a restart, want %d: %+v", n, before+2, f.lines(path)[before:])
 	}
@@ -130,14 +131,14 @@ func TestAuditLogLater(t *testing.T) {
 	f.provenance(stays)
 	f.provenance(leaves)
 	f.do(f.client.Delete(t.Context(), leaves))
-	f.until(Name(leaves.Name, leaves.UID), func(np *api.NodeProvenance) bool { return np.Status.Removed != nil })
+	f.until(lineage.ProvenanceName(leaves.Name, leaves.UID), func(np *api.NodeProvenance) bool { return np.Status.Removed != nil })
 	f.stop()
 
 	f.audited(path)
 	f.start()
 	complete := func(node *corev1.Node) *api.NodeProvenance {
 		t.Helper()
-		return f.until(Name(node.Name, node.UID), func(np *api.NodeProvenance) bool {
+		return f.until(lineage.ProvenanceName(node.Name, node.UID), func(np *api.NodeProvenance) bool {
 			j := np.Status.Journaled
 			return j != nil && j.Joined != "" && (node == stays && j.Disputed != "" || node == leaves && j.Removed != "")
 		})
@@ -294,6 +295,6 @@ func TestCounts(t *testing.T) {
 	want(map[string]float64{"nodes Yes": 2, "nodes No": 0})
 	f.do(f.client.Delete(t.Context(), reported))
 	want(map[string]float64{"nodes": 1, "node_provenances there": 1, "node_provenances gone": 1})
-	f.do(f.client.Delete(t.Context(), &api.NodeProvenance{ObjectMeta: metav1.ObjectMeta{Name: Name(reported.Name, reported.UID)}}))
+	f.do(f.client.Delete(t.Context(), &api.NodeProvenance{ObjectMeta: metav1.ObjectMeta{Name: lineage.ProvenanceName(reported.Name, reported.UID)}}))
 	want(map[string]float64{"node_provenances gone": 0, "nodes Reported": 0})
 }

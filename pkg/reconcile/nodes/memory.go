@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 )
 
 const (
@@ -48,11 +49,11 @@ type timelines struct {
 }
 
 type remembered struct {
-	from []string
-	timeline
+	from     []string
+	timeline lineage.Timeline
 }
 
-func (t *timelines) of(pool string, osc client.Object, records []metav1.PartialObjectMetadata) timeline {
+func (t *timelines) of(pool string, osc client.Object, records []metav1.PartialObjectMetadata) lineage.Timeline {
 	var from []string
 	if osc != nil {
 		from = append(from, string(osc.GetUID()), osc.GetResourceVersion())
@@ -69,7 +70,7 @@ func (t *timelines) of(pool string, osc client.Object, records []metav1.PartialO
 	if t.pool == nil || len(t.pool) >= most {
 		t.pool = map[string]remembered{}
 	}
-	made := newTimeline(osc, records)
+	made := lineage.NewTimeline(osc, records)
 	t.pool[pool] = remembered{from, made}
 	return made
 }

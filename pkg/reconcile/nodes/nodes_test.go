@@ -18,6 +18,7 @@ import (
 
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 )
 
 // A node says where it comes from, the records agree, and everything there is to know
@@ -116,7 +117,7 @@ func TestWhileTheControllerWasDown(t *testing.T) {
 
 	joins := f.join(f.machine(pool), nil)
 	f.do(f.client.Delete(t.Context(), leaves))
-	time.Sleep(leeway + 2*time.Second) // times have seconds, so that what follows is later for everyone
+	time.Sleep(lineage.Leeway + 2*time.Second) // times have seconds, so that what follows is later for everyone
 	second := f.serve(pool, "v2.0.0")
 	last := f.join(f.machine(pool), says(second))
 	f.writes.Store(0)
@@ -128,11 +129,11 @@ func TestWhileTheControllerWasDown(t *testing.T) {
 	if np := f.provenance(last); np.Spec.Evidence != api.EvidenceReported || np.Spec.Configuration.Version != "v2.0.0" || np.Status.Behind != api.BehindNo {
 		t.Errorf("who joined after the push has %+v %+v", np.Spec, np.Status)
 	}
-	np := f.until(Name(stays.Name, stays.UID), func(np *api.NodeProvenance) bool { return np.Status.Behind == api.BehindYes })
+	np := f.until(lineage.ProvenanceName(stays.Name, stays.UID), func(np *api.NodeProvenance) bool { return np.Status.Behind == api.BehindYes })
 	if np.Status.Missing == nil || np.Status.Missing.Version != "v2.0.0" || np.Status.Missing.Commit != second.Commit {
 		t.Errorf("it misses %+v", np.Status.Missing)
 	}
-	gone := f.until(Name(leaves.Name, leaves.UID), func(np *api.NodeProvenance) bool { return np.Status.Removed != nil })
+	gone := f.until(lineage.ProvenanceName(leaves.Name, leaves.UID), func(np *api.NodeProvenance) bool { return np.Status.Removed != nil })
 	if gone.Status.Behind != api.BehindNo {
 		t.Errorf("who left is told to be behind: %+v", gone.Status)
 	}
@@ -145,7 +146,7 @@ func TestWhileTheControllerWasDown(t *testing.T) {
 		return nil
 	})
 	f.serve(pool, "v3.0.0")
-	f.until(Name(last.Name, last.UID), func(np *api.NodeProvenance) bool { return np.Status.Behind == api.BehindYes })
+	f.until(lineage.ProvenanceName(last.Name, last.UID), func(np *api.NodeProvenance) bool { return np.Status.Behind == api.BehindYes })
 	if n := f.writes.Load(); n != 9 {
 		t.Errorf("the push wrote %d times, want once", n-8)
 	}
@@ -172,7 +173,7 @@ func TestSameNameAgain(t *testing.T) {
 	before := f.provenance(first)
 	f.do(f.client.Delete(t.Context(), first))
 	f.until(before.Name, func(np *api.NodeProvenance) bool { return np.Status.Removed != nil })
-	time.Sleep(leeway + 2*time.Second)
+	time.Sleep(lineage.Leeway + 2*time.Second)
 	f.serve(pool, "v2.0.0")
 	time.Sleep(1100 * time.Millisecond)
 	second := f.join(m, nil)
@@ -219,7 +220,7 @@ func TestAdoptedLate(t *testing.T) {
 		t.Errorf("got %+v", np.Spec)
 	}
 
-	time.Sleep(leeway + 2*time.Second)
+	time.Sleep(lineage.Leeway + 2*time.Second)
 	for _, n := range []*corev1.Node{early, silent} {
 		m := f.machine(pool)
 		m.Status.NodeRef = &corev1.ObjectReference{Kind: "Node", Name: n.Name, UID: n.UID}
@@ -341,7 +342,7 @@ func TestClockMoved(t *testing.T) {
 			pool := f.pool("workers", "osp-x")
 			f.serve(pool, "v1.0.0")
 			before := f.join(f.machine(pool), nil)
-			time.Sleep(leeway + 2*time.Second)
+			time.Sleep(lineage.Leeway + 2*time.Second)
 			second := f.serve(pool, "v2.0.0") // archives with that clock
 			after := f.join(f.machine(pool), says(second))
 			f.start()
@@ -360,7 +361,7 @@ func TestTakenOver(t *testing.T) {
 	f := newFleet(t)
 	pool := f.pool("workers", "osp-x")
 	before := f.join(f.machine(pool), nil)
-	time.Sleep(leeway + 2*time.Second)
+	time.Sleep(lineage.Leeway + 2*time.Second)
 	f.start()
 	if np := f.provenance(before); np.Spec.Evidence != api.EvidenceUnknown || np.Spec.Configuration != nil || np.Status.Behind != api.BehindUnknown {
 		t.Errorf("before: %+v %+v", np.Spec, np.Status)

@@ -17,6 +17,7 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 )
 
 // freshness is the age of a node up to which the records of its pool are read from the
@@ -39,7 +40,7 @@ func (r *Reconciler) lineageOf(ctx context.Context, node *metav1.PartialObjectMe
 	if err != nil || machine == nil {
 		return nil, err
 	}
-	owner := OwnerOf(machine, "MachineSet")
+	owner := lineage.OwnerOf(machine, "MachineSet")
 	if owner == nil {
 		return nil, nil
 	}
@@ -49,25 +50,13 @@ func (r *Reconciler) lineageOf(ctx context.Context, node *metav1.PartialObjectMe
 	if err != nil || !found || set.UID != owner.UID {
 		return nil, err
 	}
-	if owner = OwnerOf(set, "MachineDeployment"); owner == nil {
+	if owner = lineage.OwnerOf(set, "MachineDeployment"); owner == nil {
 		return nil, nil
 	}
 	return &ownerChain{
 		machine: machine, set: set,
 		pool: types.NamespacedName{Namespace: machine.Namespace, Name: owner.Name}, poolUID: owner.UID,
 	}, nil
-}
-
-// OwnerOf is the owner of a kind, the last one where there are several.
-func OwnerOf(obj client.Object, kind string) *metav1.OwnerReference {
-	var out *metav1.OwnerReference
-	for _, ref := range obj.GetOwnerReferences() {
-		gv, err := schema.ParseGroupVersion(ref.APIVersion)
-		if err == nil && gv.Group == cluster.GroupVersion.Group && ref.Kind == kind {
-			out = &ref
-		}
-	}
-	return out
 }
 
 // machineOf finds the Machine of a Node: the one whose status names it, else by the
@@ -113,7 +102,7 @@ func (r *Reconciler) contradicted(ctx context.Context, node *metav1.PartialObjec
 		}
 	}
 	other, err := r.machineBy(ctx, node, client.MatchingFields{nodeIndex: node.Name})
-	if err != nil || other == nil || other.UID == np.Spec.Machine.UID || other.CreationTimestamp.After(np.Spec.Node.Joined.Add(leeway)) {
+	if err != nil || other == nil || other.UID == np.Spec.Machine.UID || other.CreationTimestamp.After(np.Spec.Node.Joined.Add(lineage.Leeway)) {
 		return "", err // one that was made for a node that was there before
 	}
 	return fmt.Sprintf("it was written down by the node's own word as that of machine %s, and machine %s/%s says that it has this node", np.Spec.Machine.Name, other.Namespace, other.Name), nil
@@ -169,11 +158,11 @@ func (r *Reconciler) windowOf(ctx context.Context, node *metav1.PartialObjectMet
 			w.Until = joined
 		}
 	}
-	return Window(machine.CreationTimestamp, w.Until), nil
+	return lineage.WindowOf(machine.CreationTimestamp, w.Until), nil
 }
 
 // timelineOf reads the records of a pool: from caches, or live from the API server.
-func (r *Reconciler) timelineOf(ctx context.Context, pool types.NamespacedName, live bool) (timeline, error) {
+func (r *Reconciler) timelineOf(ctx context.Context, pool types.NamespacedName, live bool) (lineage.Timeline, error) {
 	key := pool.Namespace + "/" + pool.Name
 	osc, err := r.configOf(ctx, pool, live)
 	if err != nil {

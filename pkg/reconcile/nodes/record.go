@@ -11,6 +11,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
@@ -21,9 +22,9 @@ const shortCommit = 12
 
 // configurationOf reads where a generation of a pool comes from: its record, and of the
 // profile's object what no record has.
-func (r *Reconciler) configurationOf(ctx context.Context, pool types.NamespacedName, g *generation) (*api.ProvenanceConfiguration, error) {
-	if made, ok := r.configurations.get(g.inputDigest); ok {
-		made.SelectedBy = g.selectedBy
+func (r *Reconciler) configurationOf(ctx context.Context, pool types.NamespacedName, g *lineage.Generation) (*api.ProvenanceConfiguration, error) {
+	if made, ok := r.configurations.get(g.InputDigest); ok {
+		made.SelectedBy = g.SelectedBy
 		return &made, nil
 	}
 	rec, err := r.readRecord(ctx, pool, g)
@@ -31,39 +32,39 @@ func (r *Reconciler) configurationOf(ctx context.Context, pool types.NamespacedN
 		return nil, err
 	}
 	made := api.ProvenanceConfiguration{
-		InputDigest: rec.Digests.Input, Profile: nameOf(rec), Version: rec.Version, Object: rec.Object, ProfileDigest: rec.ObjectDigest,
+		InputDigest: rec.Digests.Input, Profile: lineage.ProfileName(rec), Version: rec.Version, Object: rec.Object, ProfileDigest: rec.ObjectDigest,
 		Repository: rec.Repository, Path: rec.Path, Commit: rec.Commit, ShortCommit: shortened(rec.Commit), Change: rec.Change, Engine: rec.Engine,
 	}
 	if err := r.addOrigin(ctx, &made); err != nil {
 		return nil, err
 	}
-	r.configurations.put(g.inputDigest, made)
-	made.SelectedBy = g.selectedBy
+	r.configurations.put(g.InputDigest, made)
+	made.SelectedBy = g.SelectedBy
 	return &made, nil
 }
 
 // readRecord reads the record of a generation, archived or on the pool's configuration.
 // One that was archived meanwhile is found when it is asked for again.
-func (r *Reconciler) readRecord(ctx context.Context, pool types.NamespacedName, g *generation) (render.Record, error) {
-	if g.record == "" {
+func (r *Reconciler) readRecord(ctx context.Context, pool types.NamespacedName, g *lineage.Generation) (render.Record, error) {
+	if g.Record == "" {
 		osc, err := r.configOf(ctx, pool, true)
 		if err != nil {
 			return render.Record{}, err
 		}
 		if osc != nil {
-			if rec, ok := recordOf(osc); ok && rec.Digests.Input == g.inputDigest {
+			if rec, ok := lineage.RecordOf(osc); ok && rec.Digests.Input == g.InputDigest {
 				return rec, nil
 			}
 		}
 		return render.Record{}, fmt.Errorf("the configuration of pool %s was replaced meanwhile", pool)
 	}
 	var archived appsv1.ControllerRevision
-	key := types.NamespacedName{Namespace: r.Namespace, Name: g.record}
+	key := types.NamespacedName{Namespace: r.Namespace, Name: g.Record}
 	if err := r.Management.Live.Get(ctx, key, &archived); err != nil {
 		return render.Record{}, fmt.Errorf("reading ControllerRevision %s: %w", key, err)
 	}
-	rec, ok := readRecord(archived.Data.Raw)
-	if !ok || rec.Digests.Input != g.inputDigest {
+	rec, ok := lineage.DecodeRecord(archived.Data.Raw)
+	if !ok || rec.Digests.Input != g.InputDigest {
 		return render.Record{}, fmt.Errorf("the ControllerRevision %s does not hold the record that its annotation %s names: it was edited, delete it", key, api.AnnotationInputDigest)
 	}
 	return rec, nil

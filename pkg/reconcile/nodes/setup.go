@@ -26,6 +26,7 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 )
 
 // Indexes of the caches.
@@ -158,7 +159,7 @@ func Index(ctx context.Context, worker client.FieldIndexer, management client.Fi
 	}{
 		{worker, &cluster.Machine{}, uidIndex, func(obj client.Object) []string { return []string{string(obj.GetUID())} }},
 		{worker, &cluster.Machine{}, setIndex, func(obj client.Object) []string {
-			if owner := OwnerOf(obj, "MachineSet"); owner != nil {
+			if owner := lineage.OwnerOf(obj, "MachineSet"); owner != nil {
 				return []string{string(owner.UID)}
 			}
 			return nil
@@ -245,7 +246,7 @@ func (r *Reconciler) nodesOfNew(ctx context.Context, osc *osm.OperatingSystemCon
 			return nil
 		}
 		for i := range sets.Items {
-			if owner := OwnerOf(&sets.Items[i], "MachineDeployment"); owner != nil && owner.Name == pool.Name {
+			if owner := lineage.OwnerOf(&sets.Items[i], "MachineDeployment"); owner != nil && owner.Name == pool.Name {
 				out = append(out, r.nodesOfSet(ctx, &sets.Items[i])...)
 			}
 		}
@@ -266,7 +267,7 @@ func poolOf(obj client.Object) []crreconcile.Request {
 var nodeChanged = predicate.Funcs{
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		was, is := e.ObjectOld, e.ObjectNew
-		return was.GetUID() != is.GetUID() || reportOf(was) != reportOf(is) ||
+		return was.GetUID() != is.GetUID() || lineage.ReportOf(was) != lineage.ReportOf(is) ||
 			was.GetLabels()[api.LabelOwnedBy] != is.GetLabels()[api.LabelOwnedBy] ||
 			was.GetAnnotations()[api.AnnotationMachine] != is.GetAnnotations()[api.AnnotationMachine] ||
 			was.GetAnnotations()[api.AnnotationProvenance] != is.GetAnnotations()[api.AnnotationProvenance] && !named(is)
@@ -275,7 +276,7 @@ var nodeChanged = predicate.Funcs{
 
 // named reports whether a Node names what is written about it, as we let it.
 func named(node client.Object) bool {
-	return node.GetAnnotations()[api.AnnotationProvenance] == Name(node.GetName(), node.GetUID())
+	return node.GetAnnotations()[api.AnnotationProvenance] == lineage.ProvenanceName(node.GetName(), node.GetUID())
 }
 
 // linkChanged passes what links a machine to its node and its pool anew. What goes

@@ -1,4 +1,4 @@
-package nodes
+package lineage
 
 import (
 	"encoding/json"
@@ -10,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
@@ -20,14 +19,14 @@ import (
 // noon is when everything in these tables is told from, in minutes.
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-func at(minute float64) time.Time {
-	return noon.Add(time.Duration(minute * float64(time.Minute))).Truncate(time.Second)
+func minute(m float64) time.Time {
+	return noon.Add(time.Duration(m * float64(time.Minute))).Truncate(time.Second)
 }
 
 func window(from, until float64) api.ProvenanceWindow {
-	w := api.ProvenanceWindow{Until: metav1.NewTime(at(until))}
+	w := api.ProvenanceWindow{Until: metav1.NewTime(minute(until))}
 	if from >= 0 {
-		f := metav1.NewTime(at(from))
+		f := metav1.NewTime(minute(from))
 		w.From = &f
 	}
 	return w
@@ -55,9 +54,9 @@ type stood struct {
 func uid(n int) types.UID { return types.UID(fmt.Sprintf("osc-%d", n)) }
 
 // history makes the objects that a pool's past leaves.
-func history(t *testing.T, past ...stood) (client.Object, []metav1.PartialObjectMetadata) {
+func history(t *testing.T, past ...stood) (metav1.Object, []metav1.PartialObjectMetadata) {
 	t.Helper()
-	var standing client.Object
+	var standing metav1.Object
 	intervals, pools := map[string][]api.Interval{}, map[string]string{}
 	var order []string
 	for n, s := range past {
@@ -68,7 +67,7 @@ func history(t *testing.T, past ...stood) (client.Object, []metav1.PartialObject
 				t.Fatal(err)
 			}
 			standing = &osm.OperatingSystemConfig{ObjectMeta: metav1.ObjectMeta{
-				Name: "pool-ns-config", UID: uid(n), CreationTimestamp: metav1.NewTime(at(s.from)),
+				Name: "pool-ns-config", UID: uid(n), CreationTimestamp: metav1.NewTime(minute(s.from)),
 				Annotations: map[string]string{api.AnnotationRecord: string(text), api.AnnotationReplaces: s.replaces, api.AnnotationRevisionFor: s.revision, api.AnnotationPoolUID: s.pool},
 			}}
 			continue
@@ -77,7 +76,7 @@ func history(t *testing.T, past ...stood) (client.Object, []metav1.PartialObject
 			order, pools[s.version] = append(order, s.version), s.pool
 		}
 		intervals[s.version] = append(intervals[s.version], api.Interval{
-			From: metav1.NewTime(at(s.from)), Until: metav1.NewTime(at(s.until)), UID: uid(n), Replaces: types.UID(s.replaces), Revision: s.revision,
+			From: metav1.NewTime(minute(s.from)), Until: metav1.NewTime(minute(s.until)), UID: uid(n), Replaces: types.UID(s.replaces), Revision: s.revision,
 		})
 	}
 	var records []metav1.PartialObjectMetadata
@@ -97,14 +96,14 @@ func history(t *testing.T, past ...stood) (client.Object, []metav1.PartialObject
 	return standing, records
 }
 
-func told(t timeline) string {
+func told(t Timeline) string {
 	var out []string
 	for _, g := range t {
 		until := "now"
-		if !g.until.IsZero() {
-			until = fmt.Sprint(g.until.Sub(noon).Minutes())
+		if !g.Until.IsZero() {
+			until = fmt.Sprint(g.Until.Sub(noon).Minutes())
 		}
-		out = append(out, fmt.Sprintf("%s %v-%s", g.version, g.from.Sub(noon).Minutes(), until))
+		out = append(out, fmt.Sprintf("%s %v-%s", g.Version, g.From.Sub(noon).Minutes(), until))
 	}
 	return strings.Join(out, ", ")
 }
@@ -138,7 +137,7 @@ func TestTimeline(t *testing.T) {
 		}, "v1 0-0, v2 0-0, v3 0-0, v4 0-now"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := told(newTimeline(history(t, c.past...))); got != c.want {
+			if got := told(NewTimeline(history(t, c.past...))); got != c.want {
 				t.Errorf("got  %s\nwant %s", got, c.want)
 			}
 		})
@@ -146,14 +145,14 @@ func TestTimeline(t *testing.T) {
 	t.Run("an interval of the configuration that still stands", func(t *testing.T) {
 		osc, _ := history(t, stood{version: "v1", from: 0, until: -1})
 		_, records := history(t, stood{version: "v1", from: 0, until: 10})
-		if got := told(newTimeline(osc, records)); got != "v1 0-now" {
+		if got := told(NewTimeline(osc, records)); got != "v1 0-now" {
 			t.Errorf("got %s", got)
 		}
 	})
 	t.Run("an edited record says nothing", func(t *testing.T) {
 		osc, _ := history(t, stood{version: "v1", from: 0, until: -1})
 		osc.GetAnnotations()[api.AnnotationRecord] = strings.Replace(osc.GetAnnotations()[api.AnnotationRecord], `"v1"`, `"v9"`, 1)
-		if got := newTimeline(osc, nil); len(got) > 0 {
+		if got := NewTimeline(osc, nil); len(got) > 0 {
 			t.Errorf("got %s", told(got))
 		}
 	})
@@ -222,15 +221,15 @@ func TestConclude(t *testing.T) {
 		"and the node says what it has":           {past: pushed, window: window(-1, 150), report: says("v1"), evidence: api.EvidenceReported, of: "v1 v1", possible: "v1 0-100, v2 100-now", agreement: api.ReasonRecorded},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := conclude(facts{report: c.report, window: c.window, revision: c.revision, pool: newTimeline(history(t, c.past...))})
+			got := Conclude(Facts{Report: c.report, Window: c.window, Revision: c.revision, Pool: NewTimeline(history(t, c.past...))})
 			of := ""
-			if got.configuration != nil {
-				of = got.configuration.version + " " + got.bootstrap.version
+			if got.Configuration != nil {
+				of = got.Configuration.Version + " " + got.Bootstrap.Version
 			}
-			if diff := cmp.Diff([]string{string(c.evidence), c.of, c.possible, c.agreement}, []string{string(got.evidence), of, told(got.possible), got.agreement.reason}); diff != "" {
-				t.Errorf("differs (-want +got):\n%s%s", diff, got.explanation)
+			if diff := cmp.Diff([]string{string(c.evidence), c.of, c.possible, c.agreement}, []string{string(got.Evidence), of, told(got.Possible), got.Agreement.Reason}); diff != "" {
+				t.Errorf("differs (-want +got):\n%s%s", diff, got.Explanation)
 			}
-			if got.explanation == "" || got.agreement.message == "" {
+			if got.Explanation == "" || got.Agreement.Message == "" {
 				t.Error("it does not say why")
 			}
 		})
@@ -246,12 +245,12 @@ func TestReportedAtTheSecondTime(t *testing.T) {
 		window   api.ProvenanceWindow
 		want     string
 	}{{101, window(99, 99.5), "the first"}, {101, window(102, 104), "the revert"}, {100.05, window(100.06, 100.2), "the revert"}} {
-		pool := newTimeline(history(t, stood{version: "v1", from: 0, until: 100}, stood{version: "v2", from: 100, until: c.reverted, replaces: "osc-0"},
+		pool := NewTimeline(history(t, stood{version: "v1", from: 0, until: 100}, stood{version: "v2", from: 100, until: c.reverted, replaces: "osc-0"},
 			stood{version: "v1", from: c.reverted, until: -1, replaces: "osc-1"}))
-		pool[0].selectedBy, pool[2].selectedBy = "the first", "the revert"
-		got := conclude(facts{report: api.NodeReport{Config: render.ShortDigest(rec.Digests.Input)}, window: c.window, pool: pool})
-		if got.evidence != api.EvidenceReported || got.configuration.selectedBy != c.want {
-			t.Errorf("got %s of %+v, want %s", got.evidence, got.configuration, c.want)
+		pool[0].SelectedBy, pool[2].SelectedBy = "the first", "the revert"
+		got := Conclude(Facts{Report: api.NodeReport{Config: render.ShortDigest(rec.Digests.Input)}, Window: c.window, Pool: pool})
+		if got.Evidence != api.EvidenceReported || got.Configuration.SelectedBy != c.want {
+			t.Errorf("got %s of %+v, want %s", got.Evidence, got.Configuration, c.want)
 		}
 	}
 }
@@ -283,10 +282,10 @@ func TestBehind(t *testing.T) {
 				rec := record(t, c.has)
 				np.Spec.Configuration = &api.ProvenanceConfiguration{InputDigest: rec.Digests.Input, Profile: rec.Profile, Version: rec.Version}
 			}
-			got, missing := behind(np, newTimeline(history(t, c.past...)))
+			got, missing := Behind(np, NewTimeline(history(t, c.past...)))
 			version := ""
-			if missing != nil {
-				version = missing.Version
+			if len(missing) > 0 {
+				version = missing[0].Version
 			}
 			if got != c.want || version != c.missing {
 				t.Errorf("got %s, missing %q", got, version)
@@ -295,43 +294,9 @@ func TestBehind(t *testing.T) {
 	}
 }
 
-func TestExpired(t *testing.T) {
-	provenance := func(name string, removed float64) api.NodeProvenance {
-		np := api.NodeProvenance{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		if removed >= 0 {
-			at := metav1.NewTime(at(removed))
-			np.Status.Removed = &at
-		}
-		return np
-	}
-	all := []api.NodeProvenance{provenance("there", -1), provenance("c", 30), provenance("a", 10), provenance("b", 20), provenance("there too", -1)}
-	for name, c := range map[string]struct {
-		keep Retention
-		now  float64
-		want string
-	}{
-		"all are young and few":        {Retention{Age: time.Hour, Max: 5}, 60, ""},
-		"one is old":                   {Retention{Age: time.Hour, Max: 5}, 70, "a"},
-		"two are old":                  {Retention{Age: time.Hour, Max: 5}, 80, "a b"},
-		"one too many":                 {Retention{Age: time.Hour, Max: 4}, 60, "a"},
-		"nodes that are there stay":    {Retention{Age: time.Hour, Max: 1}, 60, "a b c"},
-		"nothing is kept of what left": {Retention{Age: 0, Max: 5}, 60, "a b c"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var got []string
-			for _, np := range expired(all, c.keep, at(c.now)) {
-				got = append(got, np.Name)
-			}
-			if strings.Join(got, " ") != c.want {
-				t.Errorf("got %q, want %q", got, c.want)
-			}
-		})
-	}
-}
-
-func TestName(t *testing.T) {
-	long := Name(strings.Repeat("n", 253), "0b6f3c1a-6f0e")
-	if Name("node", "0b6f3c1a-6f0e") != "node.0b6f3c1a" || len(long) != 253 || !strings.HasSuffix(long, "n.0b6f3c1a") {
+func TestProvenanceName(t *testing.T) {
+	long := ProvenanceName(strings.Repeat("n", 253), "0b6f3c1a-6f0e")
+	if ProvenanceName("node", "0b6f3c1a-6f0e") != "node.0b6f3c1a" || len(long) != 253 || !strings.HasSuffix(long, "n.0b6f3c1a") {
 		t.Errorf("got %s", long)
 	}
 }

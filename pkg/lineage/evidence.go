@@ -1,0 +1,204 @@
+package lineage
+
+import (
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
+)
+
+// maxPossible bounds the configurations that one object lists; the schema has the
+// same number.
+const maxPossible = 64
+
+// Facts are what a conclusion is drawn from.
+type Facts struct {
+	Report   api.NodeReport
+	Window   api.ProvenanceWindow
+	Revision string // of the machine's MachineSet
+	Pool     Timeline
+}
+
+// Conclusion is what is known of how a node was provisioned.
+type Conclusion struct {
+	Evidence    api.Evidence
+	Explanation string
+	// Configuration is that of the provisioning document, Bootstrap that of the bootstrap
+	// document. Both are nil if the evidence is Unknown.
+	Configuration, Bootstrap *Generation
+	Possible                 Timeline // if there are several
+	Agreement                Agreement
+}
+
+// Agreement says whether the report of a node agrees with the records, in the form of the
+// condition Agreed.
+type Agreement struct {
+	Status  metav1.ConditionStatus
+	Reason  string
+	Message string
+}
+
+// Conclude draws a conclusion. The node's word counts where the records allow it; else
+// what was current when the machine was created does.
+func Conclude(f Facts) Conclusion {
+	candidates := f.candidates()
+	reported, agreed := CompareReport(f)
+	c := Conclusion{Evidence: api.EvidenceUnknown, Agreement: agreed}
+	if len(candidates) > 1 {
+		c.Possible = candidates[max(0, len(candidates)-maxPossible):]
+	}
+	first, why := f.atCreation(candidates)
+	switch {
+	case reported != nil:
+		c.Evidence, c.Configuration, c.Bootstrap = api.EvidenceReported, reported, reported
+		if first != nil && first.From.Before(reported.From) {
+			c.Bootstrap = first
+		}
+		c.Explanation = "the node reports this configuration, and its pool had it when the machine fetched its documents"
+	case first != nil:
+		c.Evidence, c.Configuration, c.Bootstrap = api.EvidenceInferred, first, first
+		c.Explanation = "it is what the pool had when the machine was created, and until the node joined it had no other"
+		if len(candidates) > 1 {
+			c.Explanation = fmt.Sprintf("it is what the pool had when the machine was created; it had %d configurations until the node joined, and either document may be of any that is listed as possible", len(candidates))
+		}
+	default:
+		c.Explanation = why
+		if len(candidates) == 1 { // it is possible, and not certain
+			c.Possible = candidates
+		}
+	}
+	if agreed.Status == metav1.ConditionFalse {
+		c.Explanation += "; the node says otherwise: " + agreed.Message
+	}
+	return c
+}
+
+// candidates are the configurations that the machine may have been given. Those that
+// were replaced before the revision of its MachineSet it was not: machine-controller
+// creates a machine only from documents of that very revision (contract: section 12.1).
+// A MachineSet that was used again later has a newer revision than then, so that they
+// count where no other is left.
+func (f Facts) candidates() Timeline {
+	all := f.Pool.within(f.Window)
+	var out Timeline
+	for _, g := range all {
+		if !older(g.Revision, f.Revision) {
+			out = append(out, g)
+		}
+	}
+	if len(out) == 0 {
+		return all
+	}
+	return out
+}
+
+// atCreation is the candidate that the pool had when the machine was created, or got
+// first after that: without one a machine waits. It is nil where that cannot be told,
+// with the reason.
+func (f Facts) atCreation(candidates Timeline) (g *Generation, why string) {
+	if f.Window.From == nil {
+		return nil, "the Machine is younger than its Node, so that nothing tells when it fetched its documents: it was adopted, or restored"
+	}
+	created := f.Window.From.Time
+	for i := range candidates {
+		g := &candidates[i]
+		if !g.Until.IsZero() && !g.Until.After(created) && i+1 < len(candidates) {
+			continue // it ended just before
+		}
+		if g.Unrecorded && g.From.After(created.Add(Leeway)) {
+			return nil, fmt.Sprintf("when the machine was created, the pool had a configuration that there is no record of; it was replaced at %s", stamp(g.From))
+		}
+		return g, ""
+	}
+	switch {
+	case len(f.Pool) == 0:
+		return nil, "there is no record of a configuration of its pool"
+	case f.Pool[0].From.After(f.Window.Until.Time):
+		return nil, fmt.Sprintf("the oldest configuration of its pool that there is a record of is of %s, after the node had joined", stamp(f.Pool[0].From))
+	}
+	return nil, "there is no record of what its pool had from when the machine was created until the node joined"
+}
+
+// CompareReport compares what a node says of itself with the records. It returns the
+// configuration that the node reports where they agree on one.
+func CompareReport(f Facts) (*Generation, Agreement) {
+	says := f.Report
+	if says == (api.NodeReport{}) {
+		return nil, Agreement{metav1.ConditionUnknown, api.ReasonNothingReported, "the node has neither label " + api.LabelConfig + " nor " + api.LabelCommit}
+	}
+	disagree := func(reason, format string, args ...any) Agreement {
+		return Agreement{metav1.ConditionFalse, reason, fmt.Sprintf(format, args...)}
+	}
+	during := func(g Generation) bool { return g.during(f.Window, bridge) }
+	if says.Config == "" {
+		for _, g := range f.Pool {
+			if during(g) && g.says(says) {
+				return nil, Agreement{metav1.ConditionTrue, api.ReasonRecorded, "the commit that the node reports is that of a configuration which its pool had"}
+			}
+		}
+		if f.lacksRecords() {
+			return nil, noRecords()
+		}
+		return nil, disagree(api.ReasonOtherCommit, "it reports commit %q, and no configuration that its pool had then is of that commit", says.Commit)
+	}
+	g, found := f.reportedOne(says.Config)
+	switch {
+	case !found && f.lacksRecords():
+		return nil, noRecords()
+	case !found:
+		return nil, disagree(api.ReasonNeverCurrent, "it reports configuration %q, which its pool never had", says.Config)
+	case !during(g):
+		return nil, disagree(api.ReasonNotCurrentThen, "it reports configuration %q, which its pool had from %s until %s, and not when the machine fetched its documents", says.Config, stamp(g.From), end(g.Until))
+	case !g.says(says):
+		return nil, disagree(api.ReasonOtherCommit, "it reports configuration %q and commit %q; that configuration is of commit %q", says.Config, says.Commit, render.LabelValue(g.Commit))
+	}
+	return &g, Agreement{metav1.ConditionTrue, api.ReasonRecorded, "its pool had the configuration that the node reports when the machine fetched its documents"}
+}
+
+// reportedOne finds the generation with a digest. A pool may have had it several times,
+// with another beginning and chosen by another commit each time: the time that the
+// window lies in comes before one that is merely near.
+func (f Facts) reportedOne(config string) (g Generation, found bool) {
+	for _, late := range []time.Duration{0, Leeway, bridge} {
+		fits := func(g Generation) bool { return g.during(f.Window, late) }
+		if g, found = f.Pool.has(config, fits); !found || fits(g) {
+			break
+		}
+	}
+	return g, found
+}
+
+// says reports whether a node of the generation reports this commit. A profile need
+// not make it report one.
+func (g Generation) says(report api.NodeReport) bool {
+	return report.Commit == "" || report.Commit == render.LabelValue(g.Commit)
+}
+
+// lacksRecords reports whether the pool may have had a configuration within the window
+// that there is no record of.
+func (f Facts) lacksRecords() bool {
+	var known time.Time // until when the one before served
+	for _, g := range f.Pool {
+		if g.Unrecorded && g.From.After(known) && known.Before(f.Window.Until.Time) && (f.Window.From == nil || g.From.After(f.Window.From.Time)) {
+			return true
+		}
+		known = g.Until
+	}
+	return len(f.Pool) == 0
+}
+
+func noRecords() Agreement {
+	return Agreement{metav1.ConditionUnknown, api.ReasonNoRecords, "there is no record to compare with of what its pool had then"}
+}
+
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+func end(t time.Time) string {
+	if t.IsZero() {
+		return "now"
+	}
+	return stamp(t)
+}

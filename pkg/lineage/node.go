@@ -1,0 +1,47 @@
+package lineage
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+)
+
+// OwnerOf returns the owner of a kind in the group of MachineDeployments, the last one if
+// there are several, or nil.
+func OwnerOf(obj metav1.Object, kind string) *metav1.OwnerReference {
+	var out *metav1.OwnerReference
+	for _, ref := range obj.GetOwnerReferences() {
+		gv, err := schema.ParseGroupVersion(ref.APIVersion)
+		if err == nil && gv.Group == cluster.GroupVersion.Group && ref.Kind == kind {
+			out = &ref
+		}
+	}
+	return out
+}
+
+// ReportOf returns what a Node says of itself in its labels.
+func ReportOf(node metav1.Object) api.NodeReport {
+	l := node.GetLabels()
+	return api.NodeReport{Config: l[api.LabelConfig], Commit: l[api.LabelCommit]}
+}
+
+// WindowOf returns the time in which a machine fetched the documents of its first node.
+func WindowOf(machine, joined metav1.Time) api.ProvenanceWindow {
+	w := api.ProvenanceWindow{Until: joined}
+	if !machine.After(joined.Add(Leeway)) {
+		w.From = &machine
+	}
+	return w
+}
+
+// ProvenanceName returns the name of the NodeProvenance of a node. It has digits of the
+// uid, so that a node that is created again under its name has another.
+func ProvenanceName(node string, uid types.UID) string {
+	const digits = 8
+	short := string(uid[:min(digits, len(uid))])
+	return node[:min(len(node), validation.DNS1123SubdomainMaxLength-1-len(short))] + "." + short
+}
