@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	provenance "github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 	"github.com/osm-gitops/osm-gitops/test/nodefixture"
@@ -217,7 +217,7 @@ func (m *machine) comesFrom(node *corev1.Node, provisioning *corev1.Secret, prof
 	}
 	m.cloud.eventually(m.t, "it is known which commit "+m.name+" comes from", func() error {
 		var np api.NodeProvenance
-		if err := m.cloud.client.Get(m.t.Context(), client.ObjectKey{Name: provenance.Name(node.Name, node.UID)}, &np); err != nil {
+		if err := m.cloud.client.Get(m.t.Context(), client.ObjectKey{Name: lineage.ProvenanceName(node.Name, node.UID)}, &np); err != nil {
 			return err
 		}
 		if c := np.Spec.Configuration; c == nil || np.Spec.Evidence != api.EvidenceReported || c.Commit != m.cloud.commit || c.Profile != profile {

@@ -28,7 +28,7 @@ import (
 
 	machinesapi "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/profiles"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 	"github.com/osm-gitops/osm-gitops/test/testenv"
@@ -274,7 +274,7 @@ func (c *cloud) makePool(t *testing.T, name string, s *system) (bootstrap, provi
 // documents are the Secrets of a pool.
 func (c *cloud) documents(t *testing.T, name string) (bootstrap, provisioning *corev1.Secret) {
 	t.Helper()
-	names := pools.NamesOf(types.NamespacedName{Namespace: c.namespace, Name: name})
+	names := lineage.NamesOf(types.NamespacedName{Namespace: c.namespace, Name: name})
 	get := func(secret string) *corev1.Secret {
 		var s corev1.Secret
 		c.eventually(t, "the controller writes the Secret "+secret, func() error {

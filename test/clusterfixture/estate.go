@@ -26,7 +26,6 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/trace"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
@@ -173,7 +172,7 @@ func (e *Estate) ServeObject(pool string, osp *osm.OperatingSystemProfile, at ti
 		api.AnnotationVersion: out.Record.Version, api.AnnotationRepository: out.Record.Repository, api.AnnotationPath: out.Record.Path,
 		api.AnnotationCommit: out.Record.Commit, api.AnnotationChange: out.Record.Change, api.AnnotationSelectedBy: out.Record.SelectedBy, api.AnnotationInputDigest: out.Record.Digests.Input,
 	}
-	names := pools.NamesOf(key)
+	names := lineage.NamesOf(key)
 	osc := &osm.OperatingSystemConfig{ObjectMeta: e.meta(Namespace, names.Config, at), Spec: out.OSC}
 	osc.Labels = map[string]string{api.LabelManagedBy: api.FieldManager}
 	osc.Annotations = map[string]string{api.AnnotationRecord: string(record)}
@@ -225,7 +224,7 @@ func (e *Estate) archive(osc *osm.OperatingSystemConfig, until time.Time) {
 	pool := osc.Annotations[api.AnnotationPool]
 	namespace, name, _ := strings.Cut(pool, "/")
 	interval := api.Interval{From: osc.CreationTimestamp, Until: metav1.NewTime(until), UID: osc.UID, Replaces: types.UID(osc.Annotations[api.AnnotationReplaces]), Revision: "1", SelectedBy: osc.Annotations[api.AnnotationSelectedBy]}
-	recordName := pools.RecordNames(types.NamespacedName{Namespace: namespace, Name: name}, osc.Annotations[api.AnnotationInputDigest])[0]
+	recordName := lineage.RecordNames(types.NamespacedName{Namespace: namespace, Name: name}, osc.Annotations[api.AnnotationInputDigest])[0]
 	for _, obj := range e.Objects {
 		if cr, ok := obj.(*appsv1.ControllerRevision); ok && cr.Name == recordName {
 			var had []api.Interval
@@ -260,11 +259,11 @@ func (e *Estate) secret(name string, annotations map[string]string, document []b
 }
 
 func (e *Estate) settings(in render.Input) {
-	name := pools.SettingsName(in.SettingsDigest())
+	name := lineage.SettingsName(in.SettingsDigest())
 	if slices.ContainsFunc(e.Objects, func(obj client.Object) bool { return obj.GetName() == name }) {
 		return
 	}
-	cm := &corev1.ConfigMap{ObjectMeta: e.meta(Namespace, name, Noon), Data: map[string]string{pools.SettingsKey: string(in.RedactedSettingsJSON())}}
+	cm := &corev1.ConfigMap{ObjectMeta: e.meta(Namespace, name, Noon), Data: map[string]string{lineage.SettingsKey: string(in.RedactedSettingsJSON())}}
 	cm.Labels = map[string]string{api.LabelManagedBy: api.FieldManager}
 	e.add(cm)
 }

@@ -43,7 +43,7 @@ var peers = map[string][]string{
 	"pkg/render":      {"pkg/redact"},
 	"pkg/runnerlog":   {"pkg/redact"},
 	// What these share with the controllers is to move to pkg/lineage and a package of clients.
-	"pkg/inspect": {"pkg/reconcile/listen", "pkg/reconcile/nodes", "pkg/reconcile/pools", "pkg/reconcile/profilesource"},
+	"pkg/inspect": {"pkg/reconcile/listen", "pkg/reconcile/pools", "pkg/reconcile/profilesource"},
 }
 
 // services are packages of pkg/reconcile that controllers share.

@@ -10,7 +10,7 @@ import (
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 )
 
 const checkPools = "pools"
@@ -64,7 +64,7 @@ func poolsServed(n int) string {
 // poolTrouble says what keeps a pool from what it asks for; "" where nothing does.
 func (w *ward) poolTrouble(ctx context.Context, s *stock, md *cluster.MachineDeployment) string {
 	key := client.ObjectKeyFromObject(md)
-	names := pools.NamesOf(key)
+	names := lineage.NamesOf(key)
 	osc := s.configs[names.Config]
 	if md.DeletionTimestamp != nil {
 		if w.now().Sub(md.DeletionTimestamp.Time) > releaseTime {

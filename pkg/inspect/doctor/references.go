@@ -12,6 +12,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
@@ -33,7 +34,7 @@ func (w *ward) references(ctx context.Context) {
 		if len(objects) == 0 {
 			continue
 		}
-		osc := s.configs[pools.NamesOf(client.ObjectKeyFromObject(md)).Config]
+		osc := s.configs[lineage.NamesOf(client.ObjectKeyFromObject(md)).Config]
 		switch ready, uses := readsCloudConfig(osc); {
 		case !ready:
 			refused.add(client.ObjectKeyFromObject(md), objects)

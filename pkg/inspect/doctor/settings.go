@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
@@ -34,7 +34,7 @@ func (w *ward) settings(ctx context.Context) {
 	}
 	read := 0
 	for _, digest := range slices.Sorted(maps.Keys(digests)) {
-		key := types.NamespacedName{Namespace: w.Namespace, Name: pools.SettingsName(digest)}
+		key := types.NamespacedName{Namespace: w.Namespace, Name: lineage.SettingsName(digest)}
 		var cm corev1.ConfigMap
 		if err := w.Management.Client.Get(ctx, key, &cm); err != nil {
 			w.unread(checkSettings, w.Management, "ConfigMap "+key.String(), err)
@@ -43,7 +43,7 @@ func (w *ward) settings(ctx context.Context) {
 		var kept struct {
 			Settings render.Settings `json:"settings"`
 		}
-		if err := json.Unmarshal([]byte(cm.Data[pools.SettingsKey]), &kept); err != nil {
+		if err := json.Unmarshal([]byte(cm.Data[lineage.SettingsKey]), &kept); err != nil {
 			w.unread(checkSettings, w.Management, "what ConfigMap "+key.String()+" holds", err)
 			continue
 		}

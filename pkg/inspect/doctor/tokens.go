@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 )
 
 const checkTokens = "tokens"
@@ -80,11 +80,11 @@ func (w *ward) bootstrapTokens(ctx context.Context, s *stock) {
 	for i := range s.pools {
 		md := &s.pools[i]
 		key := client.ObjectKeyFromObject(md)
-		if s.configs[pools.NamesOf(key).Config] == nil {
+		if s.configs[lineage.NamesOf(key).Config] == nil {
 			continue // told as a pool without a configuration
 		}
 		all++
-		if !w.now().Before(last[pools.TokenLabel(md)]) {
+		if !w.now().Before(last[lineage.TokenLabel(key)]) {
 			none = append(none, key.String())
 		}
 	}

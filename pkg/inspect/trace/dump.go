@@ -21,7 +21,7 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 )
 
 // The two clusters in a dump.
@@ -205,10 +205,10 @@ func withoutCredentials(obj client.Object) client.Object {
 			o.Data = runtime.RawExtension{}
 		}
 	case *corev1.ConfigMap:
-		if o.Data[pools.SettingsKey] == "" || !strings.HasPrefix(o.Name, pools.SettingsName("")) {
+		if o.Data[lineage.SettingsKey] == "" || !strings.HasPrefix(o.Name, lineage.SettingsName("")) {
 			return nil
 		}
-		o.Data, o.BinaryData = map[string]string{pools.SettingsKey: o.Data[pools.SettingsKey]}, nil
+		o.Data, o.BinaryData = map[string]string{lineage.SettingsKey: o.Data[lineage.SettingsKey]}, nil
 	case *cluster.MachineDeployment:
 		o.Spec = cluster.MachineDeploymentSpec{Replicas: o.Spec.Replicas, Paused: o.Spec.Paused} // the provider's may hold credentials
 		keepOurs(o)

@@ -15,7 +15,6 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
@@ -70,7 +69,7 @@ func (c Clusters) Config(ctx context.Context, name string) (*Trail, error) {
 		w.add(asked, Foreign, "it does not say which pool it was made for: operating-system-manager made it, or somebody by hand").fact("says version", osc.Annotations[api.AnnotationOSPVersion])
 		return &w.Trail, nil
 	}
-	if name != pools.NamesOf(key).Config {
+	if name != lineage.NamesOf(key).Config {
 		w.add(asked, Foreign, fmt.Sprintf("it says that it was made for MachineDeployment %s, whose configuration has another name", key))
 		return &w.Trail, nil
 	}
@@ -264,7 +263,7 @@ func (w *walk) from(ctx context.Context, m made) (*Trail, error) {
 // configStep adds the pool's OperatingSystemConfig, and says whether it is what has a
 // digest. It returns the generation of that digest.
 func (w *walk) configStep(digest string) *lineage.Generation {
-	obj := Object{Kind: "OperatingSystemConfig", Namespace: w.in.Namespace, Name: pools.NamesOf(w.past.pool).Config}
+	obj := Object{Kind: "OperatingSystemConfig", Namespace: w.in.Namespace, Name: lineage.NamesOf(w.past.pool).Config}
 	var last *lineage.Generation
 	for _, g := range w.past.Timeline {
 		if g.InputDigest == digest {
@@ -369,7 +368,7 @@ func (w *walk) compareRecord(m made, rec render.Record) {
 
 // secretSteps adds the pool's two documents, of which metadata is read.
 func (w *walk) secretSteps(ctx context.Context, digest string) error {
-	names := pools.NamesOf(w.past.pool)
+	names := lineage.NamesOf(w.past.pool)
 	for _, name := range []string{names.Bootstrap, names.Provisioning} {
 		secret := newMetadata(secretKind)
 		obj := Object{Kind: secretKind.Kind, Namespace: api.NamespaceCloudInitSettings, Name: name}

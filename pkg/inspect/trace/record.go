@@ -16,7 +16,6 @@ import (
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
@@ -52,7 +51,7 @@ func (c Clusters) recordIn(ctx context.Context, past *past, pool types.Namespace
 	if past.rec != nil && past.rec.Digests.Input == inputDigest {
 		return &Kept{Record: *past.rec, From: past.object(), Config: past.config}, nil
 	}
-	names := pools.RecordNames(pool, inputDigest)
+	names := lineage.RecordNames(pool, inputDigest)
 	for _, name := range names {
 		var archived appsv1.ControllerRevision
 		key := types.NamespacedName{Namespace: c.Namespace, Name: name}
@@ -85,7 +84,7 @@ func (c Clusters) recordIn(ctx context.Context, past *past, pool types.Namespace
 // them as they are: Input compares the digest.
 func (c Clusters) Settings(ctx context.Context, digest string) ([]byte, error) {
 	var cm corev1.ConfigMap
-	key := types.NamespacedName{Namespace: c.Namespace, Name: pools.SettingsName(digest)}
+	key := types.NamespacedName{Namespace: c.Namespace, Name: lineage.SettingsName(digest)}
 	state, note, err := get(ctx, c.Management, key, &cm)
 	if err != nil {
 		return nil, err
@@ -93,7 +92,7 @@ func (c Clusters) Settings(ctx context.Context, digest string) ([]byte, error) {
 	if state != Found {
 		return nil, &NotFoundError{Object: Object{Kind: "ConfigMap", Namespace: key.Namespace, Name: key.Name}, Hint: note}
 	}
-	return []byte(cm.Data[pools.SettingsKey]), nil
+	return []byte(cm.Data[lineage.SettingsKey]), nil
 }
 
 // Profile reads the OperatingSystemProfile that a record names, and the digest of its
@@ -172,7 +171,7 @@ func (p *past) object() Object {
 func (c Clusters) pastOf(ctx context.Context, pool types.NamespacedName) (*past, error) {
 	p := &past{pool: pool}
 	var osc osm.OperatingSystemConfig
-	key := types.NamespacedName{Namespace: c.Namespace, Name: pools.NamesOf(pool).Config}
+	key := types.NamespacedName{Namespace: c.Namespace, Name: lineage.NamesOf(pool).Config}
 	var err error
 	if p.state, p.note, err = get(ctx, c.Management, key, &osc); err != nil {
 		return nil, err

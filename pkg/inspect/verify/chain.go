@@ -18,7 +18,6 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
@@ -124,7 +123,7 @@ func (v *Verifier) lastOf(ctx context.Context, node string) (*api.NodeProvenance
 // config reads the configuration of a pool, nil where there is none.
 func (v *Verifier) config(ctx context.Context, pool types.NamespacedName) (*osm.OperatingSystemConfig, error) {
 	var osc osm.OperatingSystemConfig
-	found, err := get(ctx, v.Management, types.NamespacedName{Namespace: v.Namespace, Name: pools.NamesOf(pool).Config}, &osc)
+	found, err := get(ctx, v.Management, types.NamespacedName{Namespace: v.Namespace, Name: lineage.NamesOf(pool).Config}, &osc)
 	if err != nil || !found {
 		return nil, err
 	}
@@ -144,7 +143,7 @@ func (v *Verifier) generationOf(ctx context.Context, pool types.NamespacedName, 
 			return g, nil
 		}
 	}
-	for _, name := range pools.RecordNames(pool, digest) {
+	for _, name := range lineage.RecordNames(pool, digest) {
 		var obj appsv1.ControllerRevision
 		found, err := get(ctx, v.Management, types.NamespacedName{Namespace: v.Namespace, Name: name}, &obj)
 		if err != nil {

@@ -6,7 +6,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
@@ -14,7 +14,7 @@ import (
 // outputs renders again and compares what was made: the digests in the record, the
 // configuration, and the Secrets of the pool if they are of this generation.
 func (v *Verifier) outputs(ctx context.Context, s *subject, from *origin, settings []byte) ([]Check, error) {
-	check := Check{Thing: ThingOSC, Name: "OperatingSystemConfig " + v.Namespace + "/" + pools.NamesOf(s.pool).Config}
+	check := Check{Thing: ThingOSC, Name: "OperatingSystemConfig " + v.Namespace + "/" + lineage.NamesOf(s.pool).Config}
 	if s.gen.osc == nil {
 		check = check.skipped("the pool has another configuration by now, and other Secrets")
 	}

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/pkg/render/equivalence"
@@ -40,7 +40,7 @@ func (v *Verifier) secrets(ctx context.Context, s *subject, r *rendering) ([]Che
 	if b.others {
 		// Around a credential stands what is none, such as the proxy's address: that has
 		// to be what was recorded.
-		inputs := Check{Thing: ThingSecret, Name: api.NamespaceCloudInitSettings + "/" + pools.NamesOf(s.pool).Inputs}
+		inputs := Check{Thing: ThingSecret, Name: api.NamespaceCloudInitSettings + "/" + lineage.NamesOf(s.pool).Inputs}
 		return []Check{inputs.with(differ("key "+render.ShortDigest(s.digest), 0, "credentials that make the recorded input of the record", hidden))}, nil
 	}
 	var out []Check
@@ -91,7 +91,7 @@ func (v *Verifier) boot(ctx context.Context, s *subject, r *rendering) (b *boot,
 	if hidden.Empty() {
 		return b, "", nil
 	}
-	name := pools.NamesOf(s.pool).Inputs
+	name := lineage.NamesOf(s.pool).Inputs
 	kept, err := v.secret(ctx, name)
 	if err != nil {
 		return nil, "", err
@@ -153,9 +153,9 @@ func (v *Verifier) secret(ctx context.Context, name string) (*corev1.Secret, err
 
 // checkDocument compares what one stage of a pool boots from.
 func (v *Verifier) checkDocument(ctx context.Context, s *subject, b *boot, stage string) (Check, error) {
-	name := pools.NamesOf(s.pool).Provisioning
+	name := lineage.NamesOf(s.pool).Provisioning
 	if stage == "bootstrap" {
-		name = pools.NamesOf(s.pool).Bootstrap
+		name = lineage.NamesOf(s.pool).Bootstrap
 	}
 	check := Check{Thing: ThingSecret, Name: api.NamespaceCloudInitSettings + "/" + name}
 	secret, err := v.secret(ctx, name)

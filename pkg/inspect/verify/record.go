@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
@@ -117,7 +117,7 @@ func (s *subject) askedFor() *Difference {
 // settings reads the settings that a record names. They are nil where they are not
 // what it names.
 func (v *Verifier) settings(ctx context.Context, digest string) ([]byte, Check, error) {
-	name := types.NamespacedName{Namespace: v.Namespace, Name: pools.SettingsName(digest)}
+	name := types.NamespacedName{Namespace: v.Namespace, Name: lineage.SettingsName(digest)}
 	check := Check{Thing: ThingSettings, Name: "ConfigMap " + name.String()}
 	var cm corev1.ConfigMap
 	found, err := get(ctx, v.Management, name, &cm)
@@ -127,10 +127,10 @@ func (v *Verifier) settings(ctx context.Context, digest string) ([]byte, Check, 
 	if !found {
 		return nil, check.missing("without them nothing can be rendered again"), nil
 	}
-	text := []byte(cm.Data[pools.SettingsKey])
+	text := []byte(cm.Data[lineage.SettingsKey])
 	sum := sha256.Sum256(text)
 	if got := "v1:sha256:" + hex.EncodeToString(sum[:]); got != digest {
-		return nil, check.with(differ("digest of "+pools.SettingsKey, 0, digest, got)), nil
+		return nil, check.with(differ("digest of "+lineage.SettingsKey, 0, digest, got)), nil
 	}
 	check.Note = "its content has the digest that the record names"
 	return text, check.with(nil), nil

@@ -12,8 +12,8 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
@@ -126,7 +126,7 @@ func (v *Verifier) Pool(ctx context.Context, pool types.NamespacedName) (*Report
 		return nil, err
 	}
 	if osc == nil {
-		return nil, fmt.Errorf("there is no OperatingSystemConfig %s/%s: %s is no pool, or was given no configuration yet", v.Namespace, pools.NamesOf(pool).Config, pool)
+		return nil, fmt.Errorf("there is no OperatingSystemConfig %s/%s: %s is no pool, or was given no configuration yet", v.Namespace, lineage.NamesOf(pool).Config, pool)
 	}
 	s := &subject{pool: pool, gen: generationIn(osc)}
 	s.digest = s.gen.record.Digests.Input

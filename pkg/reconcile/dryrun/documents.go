@@ -11,7 +11,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/impact"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/render/equivalence"
 )
 
@@ -49,7 +49,7 @@ const (
 
 // documents says what becomes of those of a pool.
 func (w *World) documents(pool types.NamespacedName) []Document {
-	names := pools.NamesOf(pool)
+	names := lineage.NamesOf(pool)
 	out := []Document{{Stage: "bootstrap", Secret: names.Bootstrap}, {Stage: "provisioning", Secret: names.Provisioning}}
 	for i := range out {
 		d := &out[i]

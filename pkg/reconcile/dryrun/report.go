@@ -19,7 +19,7 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
@@ -279,7 +279,7 @@ func (r *Rehearsal) judge(ctx context.Context, p *Pool, key types.NamespacedName
 		}
 	}
 	var osc osm.OperatingSystemConfig
-	err := r.Management.Get(ctx, types.NamespacedName{Namespace: r.Namespace, Name: pools.NamesOf(key).Config}, &osc)
+	err := r.Management.Get(ctx, types.NamespacedName{Namespace: r.Namespace, Name: lineage.NamesOf(key).Config}, &osc)
 	if err != nil {
 		if isNotFound(err) {
 			return nil

@@ -127,9 +127,9 @@ func retireAccess(seen *observed) accessPlan {
 
 // accessRules are the rights of a pool's token: to get its own Secrets, by name.
 func accessRules(md *cluster.MachineDeployment, pool render.Pool) []rbacv1.PolicyRule {
-	names := []string{userDataName(md, stageProvision), kubeconfigName(md)}
+	names := []string{namesOf(md).Provisioning, namesOf(md).Kubeconfig}
 	if pool.HasEdgeScript() {
-		names = append(names, userDataName(md, stageBootstrap))
+		names = append(names, namesOf(md).Bootstrap)
 	}
 	return []rbacv1.PolicyRule{{APIGroups: []string{corev1.GroupName}, Resources: []string{"secrets"}, ResourceNames: names, Verbs: []string{"get"}}}
 }

@@ -78,26 +78,26 @@ func TestBoundTokenReadsItsPoolOnly(t *testing.T) {
 			t.Fatal("the two documents carry the getter's token, or two")
 		}
 		var got corev1.Secret
-		if err := json.Unmarshal(answers(t, token, own(f, userDataName(f.pool, stageProvision)), http.StatusOK), &got); err != nil {
+		if err := json.Unmarshal(answers(t, token, own(f, namesOf(f.pool).Provisioning), http.StatusOK), &got); err != nil {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(got.Data[api.UserDataKey], f.secret(got.Name).Data[api.UserDataKey]) {
 			t.Error("the machine gets another document")
 		}
-		answers(t, token, own(f, kubeconfigName(f.pool)), http.StatusOK)
+		answers(t, token, own(f, namesOf(f.pool).Kubeconfig), http.StatusOK)
 	}
 	for path, of := range map[string][]*fixture{
-		"":                             {a, b}, // list
-		"?watch=true":                  {a, b},
-		"/" + api.SecretGetterToken:    {a, b},
-		own(a, inputsName(a.pool)):     {a, b},
-		own(b, edgeName(b.pool)):       {a, b},
-		own(a, kubeconfigName(a.pool)): {b},
-		own(b, kubeconfigName(b.pool)): {a},
-		own(a, userDataName(a.pool, stageProvision)): {b},
-		own(b, userDataName(b.pool, stageProvision)): {a},
-		own(a, userDataName(a.pool, stageBootstrap)): {a, b},
-		own(b, userDataName(b.pool, stageBootstrap)): {a},
+		"":                                   {a, b}, // list
+		"?watch=true":                        {a, b},
+		"/" + api.SecretGetterToken:          {a, b},
+		own(a, namesOf(a.pool).Inputs):       {a, b},
+		own(b, edgeName(b.pool)):             {a, b},
+		own(a, namesOf(a.pool).Kubeconfig):   {b},
+		own(b, namesOf(b.pool).Kubeconfig):   {a},
+		own(a, namesOf(a.pool).Provisioning): {b},
+		own(b, namesOf(b.pool).Provisioning): {a},
+		own(a, namesOf(a.pool).Bootstrap):    {a, b},
+		own(b, namesOf(b.pool).Bootstrap):    {a},
 	} {
 		for _, f := range of {
 			if status, _ := node(t, f.carried(stageBootstrap), path); status != http.StatusForbidden {
@@ -106,12 +106,12 @@ func TestBoundTokenReadsItsPoolOnly(t *testing.T) {
 		}
 	}
 	// Machines of edge get their first document by the script.
-	answers(t, b.carried(stageBootstrap), own(b, userDataName(b.pool, stageBootstrap)), http.StatusOK)
+	answers(t, b.carried(stageBootstrap), own(b, namesOf(b.pool).Bootstrap), http.StatusOK)
 	if !strings.Contains(b.script(), b.carried(stageBootstrap)) {
 		t.Error("the script carries another token")
 	}
 
-	token, path := a.carried(stageBootstrap), own(a, kubeconfigName(a.pool))
+	token, path := a.carried(stageBootstrap), own(a, namesOf(a.pool).Kubeconfig)
 	a.delete(a.pool)
 	a.reconcile()
 	if left, err := a.r.owned(t.Context(), a.r.live(), a.pool); err != nil || len(left) != 0 {
@@ -126,7 +126,7 @@ func TestAccessIsPutBack(t *testing.T) {
 	f.reconcile()
 	meta := metav1.ObjectMeta{Namespace: api.NamespaceCloudInitSettings, Name: accessName(f.pool)}
 	account, role, binding := &corev1.ServiceAccount{ObjectMeta: meta}, &rbacv1.Role{ObjectMeta: meta}, &rbacv1.RoleBinding{ObjectMeta: meta}
-	path := "/" + userDataName(f.pool, stageProvision)
+	path := "/" + namesOf(f.pool).Provisioning
 	for name, spoil := range map[string]func(){
 		"the Role is widened": func() {
 			f.patch(role.DeepCopy(), `{"rules":[{"apiGroups":[""],"resources":["secrets"],"verbs":["get","list"]}]}`)
@@ -202,8 +202,8 @@ func TestAccessOfAPoolMadeAgain(t *testing.T) {
 	if now == before {
 		t.Fatal("the documents carry the old token")
 	}
-	answers(t, now, "/"+kubeconfigName(f.pool), http.StatusOK)
-	answers(t, before, "/"+kubeconfigName(f.pool), http.StatusUnauthorized)
+	answers(t, now, "/"+namesOf(f.pool).Kubeconfig, http.StatusOK)
+	answers(t, before, "/"+namesOf(f.pool).Kubeconfig, http.StatusUnauthorized)
 }
 
 // A pool whose profile cannot be had gets no account.

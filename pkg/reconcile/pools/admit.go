@@ -28,7 +28,7 @@ func (r *Reconciler) admit(ctx context.Context, md *cluster.MachineDeployment) e
 	}
 	// A profile that left Git serves the pool that has it.
 	osc := &osm.OperatingSystemConfig{}
-	found, err := get(ctx, r.Management.Client, types.NamespacedName{Namespace: r.Namespace, Name: oscName(md)}, osc)
+	found, err := get(ctx, r.Management.Client, types.NamespacedName{Namespace: r.Namespace, Name: namesOf(md).Config}, osc)
 	if err != nil {
 		return err
 	}

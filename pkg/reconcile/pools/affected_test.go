@@ -39,7 +39,7 @@ func TestUsersOfObject(t *testing.T) {
 	for name, version := range map[string]string{"having": "v1.0.0", "had": "v0.9.0"} {
 		md := &machines.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: f.r.Namespace, Name: name}}
 		f.ensure(&osm.OperatingSystemConfig{
-			ObjectMeta: metav1.ObjectMeta{Namespace: f.r.Namespace, Name: oscName(md), Annotations: map[string]string{
+			ObjectMeta: metav1.ObjectMeta{Namespace: f.r.Namespace, Name: namesOf(md).Config, Annotations: map[string]string{
 				api.AnnotationPool: poolKey(md), api.AnnotationProfile: "osp-x", api.AnnotationVersion: version,
 			}},
 			Spec: osm.OperatingSystemConfigSpec{OSName: "ubuntu", OSVersion: "24.04", CloudProvider: osm.CloudProviderSpec{Name: "aws"}},

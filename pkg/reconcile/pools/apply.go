@@ -158,7 +158,7 @@ func (r *Reconciler) keepInputs(ctx context.Context, seen *observed, p *inputsPl
 	have := seen.objects.inputs
 	data := map[string][]byte{p.key: p.data}
 	if have == nil {
-		return r.writeSecret(ctx, secretFor(inputsName(seen.md), nil, map[string]string{
+		return r.writeSecret(ctx, secretFor(namesOf(seen.md).Inputs, nil, map[string]string{
 			api.AnnotationPool: poolKey(seen.md), api.AnnotationPoolUID: string(seen.md.UID),
 		}, data))
 	}

@@ -15,6 +15,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
@@ -37,14 +38,14 @@ func (r *Reconciler) archive(ctx context.Context, osc *osm.OperatingSystemConfig
 		return nil
 	}
 	r.historyChanged.Store(true)
-	for _, n := range recordNames(namespace, name, rec.Digests.Input) {
+	for _, n := range lineage.RecordNames(types.NamespacedName{Namespace: namespace, Name: name}, rec.Digests.Input) {
 		taken, err := r.archiveAs(ctx, n, osc, rec)
 		if err != nil || !taken {
 			return err
 		}
 	}
 	return &refusedError{reason: api.EventNameCollision, err: fmt.Errorf("archiving the record of OperatingSystemConfig %s: ControllerRevisions of other content have its names %q: delete those",
-		client.ObjectKeyFromObject(osc), recordNames(namespace, name, rec.Digests.Input))}
+		client.ObjectKeyFromObject(osc), lineage.RecordNames(types.NamespacedName{Namespace: namespace, Name: name}, rec.Digests.Input))}
 }
 
 // archiveAs archives under a name, or reports that something else has it.

@@ -15,6 +15,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,6 +23,7 @@ import (
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
@@ -216,7 +218,7 @@ func (c *cutOff) Delete(ctx context.Context, obj client.Object, opts ...client.D
 func (f *fixture) configOrNil() *osm.OperatingSystemConfig {
 	f.t.Helper()
 	osc := &osm.OperatingSystemConfig{}
-	found, err := get(f.t.Context(), f.client, client.ObjectKey{Namespace: f.r.Namespace, Name: oscName(f.pool)}, osc)
+	found, err := get(f.t.Context(), f.client, client.ObjectKey{Namespace: f.r.Namespace, Name: namesOf(f.pool).Config}, osc)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -251,7 +253,7 @@ func TestLastGoodFromTheArchive(t *testing.T) {
 			f.clock.Step(24 * time.Hour) // the controller was away: the token is dead each time
 			f.r.OverrideServer = fmt.Sprintf("https://day%d:6443", day)
 			f.reconcile()
-			document := string(f.secret(userDataName(f.pool, stageProvision)).Data[api.UserDataKey])
+			document := string(f.secret(namesOf(f.pool).Provisioning).Data[api.UserDataKey])
 			token, _ := best(f.tokens(t.Context()), f.clock.Now())
 			for what, want := range map[string]string{"token": token.value, "server": f.r.OverrideServer, "proxy": f.r.Settings.NodeHTTPProxy} {
 				if token.value == "" || !strings.Contains(document, want) {
@@ -284,7 +286,7 @@ func TestEditedRecordIsNotArchived(t *testing.T) {
 func TestArchiveNameIsTaken(t *testing.T) {
 	f := newFixture(t)
 	f.reconcile()
-	names := recordNames(f.pool.Namespace, f.pool.Name, recordOf(f.config()).Digests.Input)
+	names := lineage.RecordNames(keyOf(f.pool), recordOf(f.config()).Digests.Input)
 	other := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Namespace: f.r.Namespace, Name: names[0]}, Data: runtime.RawExtension{Raw: []byte(`{"a":1}`)}}
 	f.ensure(other)
 	f.rotate("v1.1.0")
@@ -297,13 +299,13 @@ func TestArchiveNameIsTaken(t *testing.T) {
 func TestRecordNames(t *testing.T) {
 	digest := "v1:sha256:" + strings.Repeat("0123456789abcdef", 4)
 	long := &machines.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: strings.Repeat("n", 63)}}
-	long.Name = strings.Repeat("m", validation.DNS1123SubdomainMaxLength-len(userDataName(long, stageProvision)))
-	for _, name := range recordNames(long.Namespace, long.Name, digest) {
+	long.Name = strings.Repeat("m", validation.DNS1123SubdomainMaxLength-len(namesOf(long).Provisioning))
+	for _, name := range lineage.RecordNames(keyOf(long), digest) {
 		if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
 			t.Errorf("%s: %v", name, problems)
 		}
 	}
-	if got := recordNames("shop", "web", digest)[0]; got != "web-shop-0123456789ab" {
+	if got := lineage.RecordNames(types.NamespacedName{Namespace: "shop", Name: "web"}, digest)[0]; got != "web-shop-0123456789ab" {
 		t.Errorf("got %s", got)
 	}
 	for _, pool := range []string{"shop/web", "a-b/c", "a/b-c", poolKey(long), long.Namespace + "/" + long.Name + "x"} {

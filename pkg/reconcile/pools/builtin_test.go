@@ -45,7 +45,7 @@ func TestWhichProfileAPoolGets(t *testing.T) {
 		last := ""
 		for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 			var osc osm.OperatingSystemConfig
-			if err := f.client.Get(t.Context(), client.ObjectKey{Namespace: f.r.Namespace, Name: oscName(f.pool)}, &osc); err != nil {
+			if err := f.client.Get(t.Context(), client.ObjectKey{Namespace: f.r.Namespace, Name: namesOf(f.pool).Config}, &osc); err != nil {
 				last = err.Error()
 				continue
 			}

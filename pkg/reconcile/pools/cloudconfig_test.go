@@ -60,7 +60,7 @@ func providerSpec(provider, spec string) *runtime.RawExtension {
 func (f *fixture) config() *osm.OperatingSystemConfig {
 	f.t.Helper()
 	var osc osm.OperatingSystemConfig
-	if err := f.client.Get(f.t.Context(), client.ObjectKey{Namespace: f.r.Namespace, Name: oscName(f.pool)}, &osc); err != nil {
+	if err := f.client.Get(f.t.Context(), client.ObjectKey{Namespace: f.r.Namespace, Name: namesOf(f.pool).Config}, &osc); err != nil {
 		f.t.Fatal(err)
 	}
 	return &osc
@@ -68,7 +68,7 @@ func (f *fixture) config() *osm.OperatingSystemConfig {
 
 func (f *fixture) document() string {
 	f.t.Helper()
-	return string(f.secret(userDataName(f.pool, stageProvision)).Data[api.UserDataKey])
+	return string(f.secret(namesOf(f.pool).Provisioning).Data[api.UserDataKey])
 }
 
 // remembered keeps events, so that a test sees them at once.
@@ -109,7 +109,7 @@ func TestCloudConfigFollowsItsSecret(t *testing.T) {
 			t.Errorf("the document lacks %s:\n%s", want, f.document())
 		}
 	}
-	before, bootstrap := f.config(), f.secret(userDataName(f.pool, stageBootstrap))
+	before, bootstrap := f.config(), f.secret(namesOf(f.pool).Bootstrap)
 	if text := string(must(json.Marshal(before))); strings.Contains(text, "canary") || !strings.Contains(text, "# placeholder") {
 		t.Errorf("the configuration holds a credential, or no placeholder: %s", text)
 	}
@@ -240,7 +240,7 @@ func TestCloudConfigThatIsMissing(t *testing.T) {
 		t.Errorf("an event quotes a value: %s", all)
 	}
 
-	before := f.secret(userDataName(f.pool, stageProvision))
+	before := f.secret(namesOf(f.pool).Provisioning)
 	f.delete(secret)
 	f.clock.Step(factsPoll)
 	expect("does not exist")

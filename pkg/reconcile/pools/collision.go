@@ -18,7 +18,7 @@ import (
 // collision finds an object of the pool's names that belongs to somebody else.
 // The contract's names are ambiguous: see rival.
 func collision(seen *observed) error {
-	name := userDataName(seen.md, stageProvision)
+	name := namesOf(seen.md).Provisioning
 	if seen.desired.Pool.HasEdgeScript() {
 		name = edgeName(seen.md)
 	}
@@ -27,7 +27,7 @@ func collision(seen *observed) error {
 	}
 	for _, obj := range seen.objects.all() {
 		owner := ownerOf(obj)
-		if seen.owns(obj) || owner == "" && slices.Contains([]string{kubeconfigName(seen.md), edgeName(seen.md), accessName(seen.md)}, obj.GetName()) {
+		if seen.owns(obj) || owner == "" && slices.Contains([]string{namesOf(seen.md).Kubeconfig, edgeName(seen.md), accessName(seen.md)}, obj.GetName()) {
 			continue
 		}
 		if owner == "" && seen.mayTakeOver(obj) {
@@ -223,8 +223,8 @@ func (r *Reconciler) takeBack(ctx context.Context, md *cluster.MachineDeployment
 		return err
 	}
 	made = slices.DeleteFunc(made, func(obj client.Object) bool { return ownerOf(obj) == "" }) // the reference's
-	if slices.ContainsFunc(made, func(obj client.Object) bool { return obj.GetName() == BootstrapName(md) }) {
-		return fmt.Errorf("%w: Secret %s is there", errRaced, BootstrapName(md))
+	if slices.ContainsFunc(made, func(obj client.Object) bool { return obj.GetName() == namesOf(md).Bootstrap }) {
+		return fmt.Errorf("%w: Secret %s is there", errRaced, namesOf(md).Bootstrap)
 	}
 	for _, obj := range made {
 		if err := r.remove(ctx, obj); err != nil {

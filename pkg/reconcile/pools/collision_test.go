@@ -18,13 +18,14 @@ import (
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 )
 
 // everyName are the names of all that a pool may have, by what they are.
 func everyName(md *machines.MachineDeployment) map[string]string {
 	return map[string]string{
-		"configuration": oscName(md), "kubeconfig": kubeconfigName(md), "provisioning": userDataName(md, stageProvision),
-		"bootstrap": BootstrapName(md), "inputs": inputsName(md), "edge": edgeName(md), "access": accessName(md), "token": tokenLabel(md),
+		"configuration": namesOf(md).Config, "kubeconfig": namesOf(md).Kubeconfig, "provisioning": namesOf(md).Provisioning,
+		"bootstrap": namesOf(md).Bootstrap, "inputs": namesOf(md).Inputs, "edge": edgeName(md), "access": accessName(md), "token": lineage.TokenLabel(keyOf(md)),
 	}
 }
 
@@ -105,7 +106,7 @@ func TestNamesOfPools(t *testing.T) {
 	}
 	// A name as long as a label may be the label of another pool.
 	add("short", strings.Repeat("n", 100))
-	add("other", tokenLabel(pools[len(pools)-1]))
+	add("other", lineage.TokenLabel(keyOf(pools[len(pools)-1])))
 
 	var all []map[string]string
 	var derived [][]string
@@ -213,7 +214,7 @@ func TestPoolsThatShareAName(t *testing.T) {
 				f.deletePool()
 				f.pool = younger
 				f.reconcile()
-				if s := f.secret(kubeconfigName(younger)); ownerOf(s) != poolKey(younger) {
+				if s := f.secret(namesOf(younger).Kubeconfig); ownerOf(s) != poolKey(younger) {
 					t.Errorf("once the older one is gone the Secret is of %q", ownerOf(s))
 				}
 				f.deletePool()

@@ -27,9 +27,9 @@ func TestProfileByHandThatReadsCredentials(t *testing.T) {
 		f.reconcile()
 		told.saidLast(t, message...)
 		for _, obj := range []client.Object{
-			&osm.OperatingSystemConfig{ObjectMeta: metav1.ObjectMeta{Namespace: f.r.Namespace, Name: oscName(f.pool)}},
-			&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: api.NamespaceCloudInitSettings, Name: userDataName(f.pool, stageBootstrap)}},
-			&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: api.NamespaceCloudInitSettings, Name: userDataName(f.pool, stageProvision)}},
+			&osm.OperatingSystemConfig{ObjectMeta: metav1.ObjectMeta{Namespace: f.r.Namespace, Name: namesOf(f.pool).Config}},
+			&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: api.NamespaceCloudInitSettings, Name: namesOf(f.pool).Bootstrap}},
+			&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: api.NamespaceCloudInitSettings, Name: namesOf(f.pool).Provisioning}},
 		} {
 			if err := f.client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj); !apierrors.IsNotFound(err) {
 				t.Errorf("%T %s was written: error %v", obj, obj.GetName(), err)
@@ -39,7 +39,7 @@ func TestProfileByHandThatReadsCredentials(t *testing.T) {
 	t.Run("a pool with a configuration", func(t *testing.T) {
 		f := newBoundFixture(t, "hetzner")
 		f.reconcile()
-		config, secret, token := f.config(), f.secret(userDataName(f.pool, stageBootstrap)), f.carried(stageBootstrap)
+		config, secret, token := f.config(), f.secret(namesOf(f.pool).Bootstrap), f.carried(stageBootstrap)
 		f.spoil(hostile)
 		told := f.told()
 		f.reconcile()

@@ -18,6 +18,7 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
@@ -135,10 +136,10 @@ func (r *Reconciler) decide(seen *observed, gen generation) (plan, error) {
 		return plan{}, err
 	}
 	if newProvisioning {
-		p.provisioning.write = userDataSecret(seen.md, stageProvision, have.provisioning, out.Provisioning, want)
+		p.provisioning.write = userDataSecret(namesOf(seen.md).Provisioning, have.provisioning, out.Provisioning, want)
 	}
 	if newBootstrap {
-		p.bootstrap.write = userDataSecret(seen.md, stageBootstrap, have.bootstrap, out.Bootstrap, want)
+		p.bootstrap.write = userDataSecret(namesOf(seen.md).Bootstrap, have.bootstrap, out.Bootstrap, want)
 		p.bootstrap.write.Annotations[api.AnnotationUserDataBytes] = strconv.Itoa(gen.in.Pool.UserDataSize(out.Bootstrap))
 	}
 	return p, nil
@@ -151,7 +152,7 @@ func (r *Reconciler) decideTokens(seen *observed) plan {
 	data := map[string][]byte{api.KubeconfigKey: []byte(seen.kubeconfig)}
 	have, digest := seen.objects.kubeconfig, dataDigest([]byte(seen.kubeconfig))
 	if have == nil || len(have.Data) != 1 || digestIn(have, api.KubeconfigKey) != digest || ownerOf(have) != poolKey(seen.md) {
-		p.kubeconfig = secretFor(kubeconfigName(seen.md), have, map[string]string{
+		p.kubeconfig = secretFor(namesOf(seen.md).Kubeconfig, have, map[string]string{
 			api.AnnotationPool: poolKey(seen.md), api.AnnotationPoolUID: string(seen.md.UID), api.AnnotationDataDigest: digest,
 		}, data)
 	}
@@ -282,7 +283,7 @@ func newConfig(md *cluster.MachineDeployment, namespace string, out *render.Outp
 	annotations[api.AnnotationRecord] = string(record)
 	return &osm.OperatingSystemConfig{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: oscName(md), Namespace: namespace,
+			Name: namesOf(md).Config, Namespace: namespace,
 			Labels:      map[string]string{api.LabelManagedBy: api.FieldManager},
 			Annotations: annotations,
 		},
@@ -290,10 +291,10 @@ func newConfig(md *cluster.MachineDeployment, namespace string, out *render.Outp
 	}
 }
 
-func userDataSecret(md *cluster.MachineDeployment, stage string, have *corev1.Secret, document []byte, annotations map[string]string) *corev1.Secret {
+func userDataSecret(name string, have *corev1.Secret, document []byte, annotations map[string]string) *corev1.Secret {
 	annotations = maps.Clone(annotations)
 	annotations[api.AnnotationDataDigest] = dataDigest(document)
-	return secretFor(userDataName(md, stage), have, annotations, map[string][]byte{api.UserDataKey: document})
+	return secretFor(name, have, annotations, map[string][]byte{api.UserDataKey: document})
 }
 
 // secretFor makes a Secret, or the next state of the one that stands: what others
@@ -318,24 +319,16 @@ func secretFor(name string, have *corev1.Secret, annotations map[string]string, 
 	return s
 }
 
-// settingsKey is the data key of a settings ConfigMap.
-const settingsKey = "settings.json"
-
-// settingsPrefix starts the names of settings ConfigMaps.
-const settingsPrefix = "osm-gitops-settings-"
-
-func settingsName(digest string) string { return settingsPrefix + render.ShortDigest(digest) }
-
 // settingsMap keeps the settings of a generation, without credentials, under
 // the name of their digest.
 func settingsMap(namespace string, in render.Input) *corev1.ConfigMap {
 	return &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: settingsName(in.SettingsDigest()), Namespace: namespace,
+			Name: lineage.SettingsName(in.SettingsDigest()), Namespace: namespace,
 			Labels: map[string]string{api.LabelManagedBy: api.FieldManager},
 		},
 		Immutable: ptr(true),
-		Data:      map[string]string{settingsKey: string(in.RedactedSettingsJSON())},
+		Data:      map[string]string{lineage.SettingsKey: string(in.RedactedSettingsJSON())},
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
@@ -40,30 +41,30 @@ func named(namespace, name string) *machines.MachineDeployment {
 func TestNames(t *testing.T) {
 	md := named("kube-system", "pool")
 	for got, want := range map[string]string{
-		oscName(md):                      "pool-kube-system-config",
-		userDataName(md, stageBootstrap): "pool-kube-system-bootstrap-config",
-		userDataName(md, stageProvision): "pool-kube-system-provisioning-config",
-		kubeconfigName(md):               "kube-system-pool-kubelet-bootstrap-config",
-		tokenLabel(md):                   "kube-system-pool",
+		namesOf(md).Config:            "pool-kube-system-config",
+		namesOf(md).Bootstrap:         "pool-kube-system-bootstrap-config",
+		namesOf(md).Provisioning:      "pool-kube-system-provisioning-config",
+		namesOf(md).Kubeconfig:        "kube-system-pool-kubelet-bootstrap-config",
+		lineage.TokenLabel(keyOf(md)): "kube-system-pool",
 	} {
 		if got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	}
-	if got := contractKey(named("ns", strings.Repeat("a", 59))); got != "ns-"+strings.Repeat("a", 59) {
+	if got := lineage.ContractKey(keyOf(named("ns", strings.Repeat("a", 59)))); got != "ns-"+strings.Repeat("a", 59) {
 		t.Errorf("a key of 62 characters is %s", got)
 	}
-	if got := contractKey(named("ns", strings.Repeat("a", 60))); got != strings.Repeat("a", 60) {
+	if got := lineage.ContractKey(keyOf(named("ns", strings.Repeat("a", 60)))); got != strings.Repeat("a", 60) {
 		t.Errorf("a key of 63 characters is %s", got)
 	}
-	long := tokenLabel(named("ns", strings.Repeat("a", 100)))
+	long := lineage.TokenLabel(keyOf(named("ns", strings.Repeat("a", 100))))
 	for _, name := range []string{"a", strings.Repeat("a", 253), strings.Repeat("a", 39) + "." + strings.Repeat("b", 99)} {
 		a, b := accessName(named("b-c", name)), accessName(named("c", name+"-b"))
 		if a == b || len(a) > 62 || len(validation.IsDNS1123Subdomain(a)) > 0 {
 			t.Errorf("%s and %s of pool %s", a, b, name)
 		}
 	}
-	if len(long) > 63 || long == tokenLabel(named("other", strings.Repeat("a", 100))) {
+	if len(long) > 63 || long == lineage.TokenLabel(keyOf(named("other", strings.Repeat("a", 100)))) {
 		t.Errorf("label %q of a long name", long)
 	}
 }
@@ -129,7 +130,7 @@ func TestBestToken(t *testing.T) {
 func TestCollision(t *testing.T) {
 	md := named("c", "a-b")
 	object := func(owner string) *osm.OperatingSystemConfig {
-		o := &osm.OperatingSystemConfig{ObjectMeta: metav1.ObjectMeta{Name: oscName(md)}}
+		o := &osm.OperatingSystemConfig{ObjectMeta: metav1.ObjectMeta{Name: namesOf(md).Config}}
 		if owner != "" {
 			o.Annotations = map[string]string{api.AnnotationPool: owner}
 		}
@@ -138,7 +139,7 @@ func TestCollision(t *testing.T) {
 	account := func(owner string) *corev1.ServiceAccount {
 		return &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: accessName(md), Annotations: map[string]string{api.AnnotationPool: owner}}}
 	}
-	kubeconfig := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: kubeconfigName(md)}}
+	kubeconfig := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: namesOf(md).Kubeconfig}}
 	references := func(version string) *osm.OperatingSystemConfig {
 		o := object("")
 		o.Annotations = map[string]string{api.AnnotationRevisionFor: "", api.AnnotationMDAnnotationsHash: annotationsHash(md.Annotations), api.AnnotationOSPVersion: version}

@@ -59,7 +59,7 @@ func TestEdgeScript(t *testing.T) {
 	f.ensure(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: api.NamespaceCloudInitSettings, Name: edgeName(f.pool)}, StringData: map[string]string{edgeScriptKey: "old"}})
 	f.reconcile()
 	first := f.secret(edgeName(f.pool))
-	for _, want := range []string{"Authorization: Bearer getter\n", "https://[fd00::1]:6443/api/v1/namespaces/cloud-init-settings/secrets/" + userDataName(f.pool, stageBootstrap), "\nca\n"} {
+	for _, want := range []string{"Authorization: Bearer getter\n", "https://[fd00::1]:6443/api/v1/namespaces/cloud-init-settings/secrets/" + namesOf(f.pool).Bootstrap, "\nca\n"} {
 		if !strings.Contains(f.script(), want) {
 			t.Errorf("the script lacks %q:\n%s", want, f.script())
 		}
@@ -126,7 +126,7 @@ func TestEdgeScriptFetches(t *testing.T) {
 	config := cluster.Shared(t).Config
 	f.r.OverrideServer, f.r.CA = config.Host, string(config.CAData)
 	f.use("edge", "edge", "{}", "1.35.0")
-	f.useToken(f.nodeToken(userDataName(f.pool, stageBootstrap)))
+	f.useToken(f.nodeToken(namesOf(f.pool).Bootstrap))
 	f.reconcile()
 
 	dir := t.TempDir()
@@ -147,7 +147,7 @@ func TestEdgeScriptFetches(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	got, err := os.ReadFile(filepath.Join(dir, "given"))
-	if want := f.secret(userDataName(f.pool, stageBootstrap)).Data[api.UserDataKey]; err != nil || !bytes.Equal(got, want) {
+	if want := f.secret(namesOf(f.pool).Bootstrap).Data[api.UserDataKey]; err != nil || !bytes.Equal(got, want) {
 		t.Errorf("cloud-init was given %q (err %v), want %q", got, err, want)
 	}
 }

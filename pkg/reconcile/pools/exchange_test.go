@@ -34,7 +34,7 @@ func (f *fixture) spoil(content string) {
 func TestTokenIsExchanged(t *testing.T) {
 	f := newBoundFixture(t, "hetzner")
 	f.reconcile()
-	before := bearer.ReplaceAll(f.secret(userDataName(f.pool, stageBootstrap)).Data[api.UserDataKey], nil)
+	before := bearer.ReplaceAll(f.secret(namesOf(f.pool).Bootstrap).Data[api.UserDataKey], nil)
 	f.spoil("{{ .NetworkConfig.CIDR }}")
 	token := ""
 	for i := range 3 {
@@ -43,7 +43,7 @@ func TestTokenIsExchanged(t *testing.T) {
 			f.restart()
 		}
 		f.reconcile()
-		secret := f.secret(userDataName(f.pool, stageBootstrap))
+		secret := f.secret(namesOf(f.pool).Bootstrap)
 		now := f.carried(stageBootstrap)
 		if now == token || now != f.carried(stageProvision) {
 			t.Fatal("the token was not exchanged")
@@ -56,11 +56,11 @@ func TestTokenIsExchanged(t *testing.T) {
 			t.Errorf("the document is another one:\n%s", got)
 		}
 	}
-	answers(t, token, "/"+kubeconfigName(f.pool), http.StatusOK)
+	answers(t, token, "/"+namesOf(f.pool).Kubeconfig, http.StatusOK)
 
 	f.spoil("mended, Bearer {{ .Token }}")
 	f.reconcile()
-	secret := f.secret(userDataName(f.pool, stageBootstrap))
+	secret := f.secret(namesOf(f.pool).Bootstrap)
 	if !bytes.Contains(secret.Data[api.UserDataKey], []byte("mended")) || secret.Annotations[api.AnnotationTokensDigest] == "" {
 		t.Error("the document was not rendered again")
 	}
@@ -78,7 +78,7 @@ func TestEncodedTokenIsNotExchanged(t *testing.T) {
 	told := &remembered{EventRecorder: events.NewFakeRecorder(1000)}
 	f.r.Recorder = told
 	f.reconcile()
-	secret := f.secret(userDataName(f.pool, stageBootstrap))
+	secret := f.secret(namesOf(f.pool).Bootstrap)
 	f.spoil("{{ .NetworkConfig.CIDR }}")
 	f.pass(13 * time.Hour)
 	if res := f.reconcile(); res.RequeueAfter < time.Minute {

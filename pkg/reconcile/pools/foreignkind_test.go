@@ -68,11 +68,11 @@ func definitions(t *testing.T) (change func(context.Context, func(v *apiextensio
 // ready says what a pool lacks of a kubelet's version, as somebody sees it who waits.
 func (f *fixture) ready(md *machines.MachineDeployment, kubelet string) error {
 	var osc osm.OperatingSystemConfig
-	if err := f.client.Get(f.t.Context(), client.ObjectKey{Namespace: f.r.Namespace, Name: oscName(md)}, &osc); err != nil {
+	if err := f.client.Get(f.t.Context(), client.ObjectKey{Namespace: f.r.Namespace, Name: namesOf(md).Config}, &osc); err != nil {
 		return err
 	}
 	var secret corev1.Secret
-	if err := f.client.Get(f.t.Context(), client.ObjectKey{Namespace: api.NamespaceCloudInitSettings, Name: userDataName(md, stageBootstrap)}, &secret); err != nil {
+	if err := f.client.Get(f.t.Context(), client.ObjectKey{Namespace: api.NamespaceCloudInitSettings, Name: namesOf(md).Bootstrap}, &secret); err != nil {
 		return err
 	}
 	a, has := osc.Annotations, recordOf(&osc).Pool.KubeletVersion

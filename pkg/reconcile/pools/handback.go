@@ -21,6 +21,7 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/shard"
 	"github.com/osm-gitops/osm-gitops/pkg/selection"
 )
@@ -338,7 +339,7 @@ func (h *Handback) planSecrets(ctx context.Context, p *HandbackPlan, served map[
 	return h.eachOf(ctx, h.Worker, corev1.SchemeGroupVersion.WithKind("Secret"), func(s *metav1.PartialObjectMetadata) {
 		namespace, name, ok := cutKey(ownerOf(s))
 		md := &cluster.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
-		if ok && served[ownerOf(s)] && (s.Name == inputsName(md) || s.Name == edgeName(md)) {
+		if ok && served[ownerOf(s)] && (s.Name == namesOf(md).Inputs || s.Name == edgeName(md)) {
 			h.planDelete(p, h.Worker, s)
 		}
 	}, client.InNamespace(api.NamespaceCloudInitSettings), client.MatchingLabels{api.LabelManagedBy: api.FieldManager})
@@ -349,7 +350,7 @@ func (h *Handback) planTokens(ctx context.Context, p *HandbackPlan, served map[s
 	ours := map[string]bool{} // values of the label
 	for key := range served {
 		if namespace, name, ok := cutKey(key); ok {
-			ours[tokenLabel(&cluster.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}})] = true
+			ours[lineage.TokenLabel(types.NamespacedName{Namespace: namespace, Name: name})] = true
 		}
 	}
 	var list corev1.SecretList

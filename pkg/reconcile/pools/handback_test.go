@@ -208,10 +208,10 @@ func TestHandbackSecrets(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range []string{inputsName(f.pool), edgeName(f.pool)} {
+	for _, name := range []string{namesOf(f.pool).Inputs, edgeName(f.pool)} {
 		if found, err := get(t.Context(), f.client, client.ObjectKey{Namespace: api.NamespaceCloudInitSettings, Name: name}, &corev1.Secret{}); err != nil || found {
 			t.Errorf("%s is there: %t (err %v)", name, found, err)
 		}
 	}
-	f.secret(userDataName(f.pool, stageBootstrap))
+	f.secret(namesOf(f.pool).Bootstrap)
 }

@@ -26,14 +26,14 @@ func handmade(seen *observed, gen generation, p plan) (what []string, sameAgain 
 	rec := recordOf(have.osc)
 	switch {
 	case have.osc == nil && (made(have.bootstrap) || made(have.provisioning)):
-		say("OperatingSystemConfig %s was missing", oscName(seen.md))
+		say("OperatingSystemConfig %s was missing", namesOf(seen.md).Config)
 		sameAgain = true
 	case have.osc != nil && have.osc.Annotations[api.AnnotationPoolUID] == uid && disagrees(have.osc, rec) != "":
-		say("%s of OperatingSystemConfig %s", disagrees(have.osc, rec), oscName(seen.md))
+		say("%s of OperatingSystemConfig %s", disagrees(have.osc, rec), namesOf(seen.md).Config)
 		sameAgain = have.osc.Annotations[api.AnnotationInputDigest] == gen.input
 	}
 	for _, k := range editedKeys(p.oscMetadata, "") {
-		say("annotation %s of OperatingSystemConfig %s", k, oscName(seen.md))
+		say("annotation %s of OperatingSystemConfig %s", k, namesOf(seen.md).Config)
 	}
 	for _, key := range slices.Sorted(slices.Values(seen.token.edited)) {
 		say("key %s of Secret %s", key, seen.token.secret.Name)
@@ -45,10 +45,10 @@ func handmade(seen *observed, gen generation, p plan) (what []string, sameAgain 
 		have      *corev1.Secret
 		patch     map[string]string
 	}{
-		{kubeconfigName(seen.md), api.KubeconfigKey, have.kubeconfig, nil},
+		{namesOf(seen.md).Kubeconfig, api.KubeconfigKey, have.kubeconfig, nil},
 		{edgeName(seen.md), edgeScriptKey, have.edge, nil},
-		{userDataName(seen.md, stageProvision), api.UserDataKey, have.provisioning, p.provisioning.patch},
-		{userDataName(seen.md, stageBootstrap), api.UserDataKey, have.bootstrap, p.bootstrap.patch},
+		{namesOf(seen.md).Provisioning, api.UserDataKey, have.provisioning, p.provisioning.patch},
+		{namesOf(seen.md).Bootstrap, api.UserDataKey, have.bootstrap, p.bootstrap.patch},
 	} {
 		switch {
 		case s.have == nil && s.key == edgeScriptKey && !gen.in.Pool.HasEdgeScript():
@@ -72,7 +72,7 @@ func handmade(seen *observed, gen generation, p plan) (what []string, sameAgain 
 	case in.data == nil || !settled || have.bootstrap == nil || have.bootstrap.Annotations[api.AnnotationCredentialsDigest] != gen.credentialsDigest:
 		// none, or those of documents to come
 	case kept == nil:
-		say("Secret %s was missing", inputsName(seen.md))
+		say("Secret %s was missing", namesOf(seen.md).Inputs)
 	case digestIn(kept, in.key) != dataDigest(in.data):
 		say("key %s of Secret %s", in.key, kept.Name)
 	}

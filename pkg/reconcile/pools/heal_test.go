@@ -22,9 +22,9 @@ import (
 // What somebody deletes or edits comes back as it was, and the event names what it was,
 // never what it said.
 func TestHandmadeChangesAreUndone(t *testing.T) {
-	bootstrap := func(f *fixture) *corev1.Secret { return f.secret(userDataName(f.pool, stageBootstrap)) }
-	provisioning := func(f *fixture) *corev1.Secret { return f.secret(userDataName(f.pool, stageProvision)) }
-	kubeconfig := func(f *fixture) *corev1.Secret { return f.secret(kubeconfigName(f.pool)) }
+	bootstrap := func(f *fixture) *corev1.Secret { return f.secret(namesOf(f.pool).Bootstrap) }
+	provisioning := func(f *fixture) *corev1.Secret { return f.secret(namesOf(f.pool).Provisioning) }
+	kubeconfig := func(f *fixture) *corev1.Secret { return f.secret(namesOf(f.pool).Kubeconfig) }
 	for name, c := range map[string]struct {
 		change func(f *fixture)
 		want   []string
@@ -59,12 +59,12 @@ func TestHandmadeChangesAreUndone(t *testing.T) {
 		"the token's rights": {func(f *fixture) {
 			f.patch(&f.tokens(f.t.Context())[0], `{"stringData":{"usage-bootstrap-authentication":"canary","auth-extra-groups":"canary"},"data":{"usage-bootstrap-signing":null}}`)
 		}, []string{"key auth-extra-groups of Secret bootstrap-token-", "key usage-bootstrap-authentication of Secret bootstrap-token-", "key usage-bootstrap-signing of Secret bootstrap-token-"}},
-		"credentials deleted": {func(f *fixture) { f.delete(f.secret(inputsName(f.pool))) }, []string{"Secret POOL-inputs was missing"}},
+		"credentials deleted": {func(f *fixture) { f.delete(f.secret(namesOf(f.pool).Inputs)) }, []string{"Secret POOL-inputs was missing"}},
 		"credentials edited": {func(f *fixture) {
-			inputs := f.secret(inputsName(f.pool))
+			inputs := f.secret(namesOf(f.pool).Inputs)
 			f.patch(inputs, `{"stringData":{"`+slices.Collect(keysOf(inputs.Data))[0]+`":"canary"}}`)
 		}, []string{" of Secret POOL-inputs"}},
-		"a key of credentials removed": {func(f *fixture) { f.patch(f.secret(inputsName(f.pool)), `{"data":null}`) }, []string{" of Secret POOL-inputs"}},
+		"a key of credentials removed": {func(f *fixture) { f.patch(f.secret(namesOf(f.pool).Inputs), `{"data":null}`) }, []string{" of Secret POOL-inputs"}},
 		"nothing":                      {func(*fixture) {}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -72,7 +72,7 @@ func TestHandmadeChangesAreUndone(t *testing.T) {
 			f.r.Settings.NodeHTTPProxy = "http://user:secret@proxy.example.com"
 			f.patch(f.pool, `{"metadata":{"annotations":{"machinedeployment.clusters.k8s.io/revision":"1"}}}`)
 			f.reconcile()
-			secrets := []*corev1.Secret{bootstrap(f), provisioning(f), kubeconfig(f), f.secret(inputsName(f.pool)), &f.tokens(t.Context())[0]}
+			secrets := []*corev1.Secret{bootstrap(f), provisioning(f), kubeconfig(f), f.secret(namesOf(f.pool).Inputs), &f.tokens(t.Context())[0]}
 			config := f.config()
 			c.change(f)
 			said := &remembered{EventRecorder: f.r.Recorder}
@@ -88,7 +88,7 @@ func TestHandmadeChangesAreUndone(t *testing.T) {
 			if now := f.config(); !sameKeys(now.Annotations, config.Annotations, slices.Collect(keysOf(config.Annotations))...) {
 				t.Errorf("the configuration is not as it was: %v", now.Annotations)
 			}
-			told := strings.ReplaceAll(strings.Join(said.told, "\n"), oscName(f.pool), "POOL-config")
+			told := strings.ReplaceAll(strings.Join(said.told, "\n"), namesOf(f.pool).Config, "POOL-config")
 			told = strings.ReplaceAll(told, f.pool.Name+"-"+f.pool.Namespace, "POOL")
 			if len(c.want) == 0 && told != "" || len(said.told) != min(len(c.want), 1) || strings.Contains(told, "canary") {
 				t.Errorf("told was %q", told)

@@ -21,6 +21,7 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
@@ -143,7 +144,7 @@ func (r *Reconciler) archivedEntries(ctx context.Context) (map[string][]archived
 			if intervals := intervalsOf(&obj); len(intervals) > 0 {
 				last = intervals[len(intervals)-1].Until.Time
 			}
-			name := settingsName(obj.Annotations[api.AnnotationSettingsDigest])
+			name := lineage.SettingsName(obj.Annotations[api.AnnotationSettingsDigest])
 			if _, ok := settings[name]; !ok {
 				settings[name] = name
 			}
@@ -262,7 +263,7 @@ func (r *Reconciler) settingsInUse(ctx context.Context) (map[string]bool, error)
 		return nil, fmt.Errorf("listing OperatingSystemConfigs: %w", err)
 	}
 	for i := range configs.Items {
-		used[settingsName(recordOf(&configs.Items[i]).SettingsDigest)] = true
+		used[lineage.SettingsName(recordOf(&configs.Items[i]).SettingsDigest)] = true
 	}
 	return used, nil
 }
@@ -275,7 +276,7 @@ func (r *Reconciler) sweepSettings(ctx context.Context, used map[string]bool) er
 	var unused []metav1.PartialObjectMetadata
 	err := pages(ctx, r.Management.Live, list, func() {
 		for _, cm := range list.Items {
-			if strings.HasPrefix(cm.Name, settingsPrefix) && !used[cm.Name] {
+			if strings.HasPrefix(cm.Name, lineage.SettingsPrefix) && !used[cm.Name] {
 				unused = append(unused, cm)
 			}
 		}

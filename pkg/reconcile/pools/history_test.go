@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 )
 
 // archivedVersions are those of the pool's archived records, oldest first.
@@ -145,7 +146,7 @@ func TestUnusedSettingsGo(t *testing.T) {
 		t.Fatalf("there are %d records", len(records))
 	}
 	want := []string{
-		settingsName(recordOf(f.config()).SettingsDigest), settingsName(records[0].Annotations[api.AnnotationSettingsDigest]), "other",
+		lineage.SettingsName(recordOf(f.config()).SettingsDigest), lineage.SettingsName(records[0].Annotations[api.AnnotationSettingsDigest]), "other",
 	}
 	got := f.settingsMaps()
 	slices.Sort(want)
@@ -153,7 +154,7 @@ func TestUnusedSettingsGo(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("kept are %v, want %v", got, want)
 	}
-	if _, ok := f.r.settings.Load(settingsName(recordOf(f.config()).SettingsDigest)); !ok {
+	if _, ok := f.r.settings.Load(lineage.SettingsName(recordOf(f.config()).SettingsDigest)); !ok {
 		t.Error("settings in use were forgotten")
 	}
 }
@@ -164,14 +165,14 @@ func TestSettingsOfAPoolThatMovesOn(t *testing.T) {
 	f := newFixture(t)
 	f.r.History = History{Limit: 1, Retention: time.Hour}
 	f.reconcile()
-	first := settingsName(recordOf(f.config()).SettingsDigest)
+	first := lineage.SettingsName(recordOf(f.config()).SettingsDigest)
 	f.clock.Step(3 * settingsTrust)
 	f.r.Management.Live = afterRecords{f.client, sync.OnceFunc(func() {
 		f.r.Settings.PauseImage = "pause:2"
 		f.reconcile()
 	})}
 	f.sweep()
-	if records := f.records(); len(records) != 1 || settingsName(records[0].Annotations[api.AnnotationSettingsDigest]) != first {
+	if records := f.records(); len(records) != 1 || lineage.SettingsName(records[0].Annotations[api.AnnotationSettingsDigest]) != first {
 		t.Fatalf("the records are %+v", records)
 	}
 	if got := f.settingsMaps(); !slices.Contains(got, first) {

@@ -159,7 +159,7 @@ func TestAuditLogOfATakeover(t *testing.T) {
 	f.audited(path)
 	f.reconcile()
 	var osc osm.OperatingSystemConfig
-	if err := f.client.Get(t.Context(), client.ObjectKey{Namespace: f.r.Namespace, Name: oscName(f.pool)}, &osc); err != nil {
+	if err := f.client.Get(t.Context(), client.ObjectKey{Namespace: f.r.Namespace, Name: namesOf(f.pool).Config}, &osc); err != nil {
 		t.Fatal(err)
 	}
 	version := recordOf(&osc).Version

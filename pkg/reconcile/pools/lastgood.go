@@ -18,6 +18,7 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
@@ -95,7 +96,7 @@ func (r *Reconciler) takenRecord(_ context.Context, seen *observed, _ *corev1.Se
 // configurations.
 func (r *Reconciler) archivedRecordOf(ctx context.Context, seen *observed, s *corev1.Secret) (render.Record, error) {
 	digest := s.Annotations[api.AnnotationInputDigest]
-	for _, name := range recordNames(seen.md.Namespace, seen.md.Name, digest) {
+	for _, name := range lineage.RecordNames(keyOf(seen.md), digest) {
 		var archived appsv1.ControllerRevision
 		found, err := get(ctx, r.Management.Live, types.NamespacedName{Namespace: r.Namespace, Name: name}, &archived)
 		if err != nil {

@@ -115,7 +115,7 @@ func TestLean(t *testing.T) {
 		t.Fatal(err)
 	}
 	var whole osm.OperatingSystemConfig
-	key := client.ObjectKey{Namespace: f.r.Namespace, Name: oscName(f.pool)}
+	key := client.ObjectKey{Namespace: f.r.Namespace, Name: namesOf(f.pool).Config}
 	if err := c.Get(t.Context(), key, &whole); err != nil || len(whole.Spec.ProvisioningConfig.Files) == 0 {
 		t.Fatalf("by name it has %d files (err %v)", len(whole.Spec.ProvisioningConfig.Files), err)
 	}

@@ -69,7 +69,7 @@ func TestEndlessRaceBacksOff(t *testing.T) {
 func TestImmutableByHandIsNotTakenOver(t *testing.T) {
 	f := newBoundFixture(t, "hetzner")
 	f.reconcile()
-	bootstrap := f.secret(userDataName(f.pool, stageBootstrap))
+	bootstrap := f.secret(namesOf(f.pool).Bootstrap)
 	f.patch(bootstrap, `{"immutable":true}`)
 	have, err := f.r.objects(t.Context(), f.r.live(), f.pool)
 	if err != nil {

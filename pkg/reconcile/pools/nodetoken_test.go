@@ -206,15 +206,15 @@ func TestBoundTokenIsRenewed(t *testing.T) {
 			sent = append(sent, r)
 		}
 	}
-	want := []string{"create *v1.TokenRequest token", "update *v1.Secret " + userDataName(f.pool, stageProvision), "update *v1.Secret " + userDataName(f.pool, stageBootstrap)}
+	want := []string{"create *v1.TokenRequest token", "update *v1.Secret " + namesOf(f.pool).Provisioning, "update *v1.Secret " + namesOf(f.pool).Bootstrap}
 	if !slices.Equal(sent, want) {
 		t.Errorf("the renewal sent\n%q, want\n%q", sent, want)
 	}
 	if f.config().ResourceVersion != osc.ResourceVersion {
 		t.Error("the renewal touched the configuration")
 	}
-	answers(t, first, "/"+userDataName(f.pool, stageProvision), http.StatusOK)
-	answers(t, f.carried(stageBootstrap), "/"+userDataName(f.pool, stageProvision), http.StatusOK)
+	answers(t, first, "/"+namesOf(f.pool).Provisioning, http.StatusOK)
+	answers(t, f.carried(stageBootstrap), "/"+namesOf(f.pool).Provisioning, http.StatusOK)
 }
 
 // pass lets time go by as the controller would see it: it runs when it asked to.
@@ -259,12 +259,12 @@ func TestBoundTokenOfARenderingInBetween(t *testing.T) {
 	// One document alone.
 	second := f.carried(stageProvision)
 	f.restart()
-	f.patch(f.secret(userDataName(f.pool, stageBootstrap)), `{"stringData":{"cloud-config":"edited"}}`)
+	f.patch(f.secret(namesOf(f.pool).Bootstrap), `{"stringData":{"cloud-config":"edited"}}`)
 	if f.reconcile(); f.carried(stageProvision) != second || f.carried(stageBootstrap) == second || asked() != 1 {
 		t.Error("the document that was edited is not the one with a new token")
 	}
 	// A time that was edited is no way to keep a token.
-	secret := f.secret(userDataName(f.pool, stageProvision))
+	secret := f.secret(namesOf(f.pool).Provisioning)
 	f.patch(secret, `{"metadata":{"annotations":{"`+api.AnnotationCredentialsRenewAt+`":"2099-01-01T00:00:00Z"}}}`)
 	if f.reconcile(); f.secret(secret.Name).Annotations[api.AnnotationCredentialsRenewAt] > stamp(f.clock.Now().Add(testTokenTTL)) {
 		t.Error("an edited annotation keeps a token for ever")
@@ -284,7 +284,7 @@ func TestBoundTokenOfTheLastGoodGeneration(t *testing.T) {
 	f.patch(f.pool.DeepCopy(), `{"metadata":{"annotations":{"`+api.AnnotationOSP+`":"osp-nowhere"}}}`)
 	requests()
 	const days = 3
-	document := bearer.ReplaceAll(f.secret(userDataName(f.pool, stageBootstrap)).Data[api.UserDataKey], nil)
+	document := bearer.ReplaceAll(f.secret(namesOf(f.pool).Bootstrap).Data[api.UserDataKey], nil)
 	for i := range 2 * days {
 		f.pass(12 * time.Hour)
 		if i%2 == 0 {
@@ -300,7 +300,7 @@ func TestBoundTokenOfTheLastGoodGeneration(t *testing.T) {
 				t.Errorf("the revision is %q", got)
 			}
 		}
-		if got := bearer.ReplaceAll(f.secret(userDataName(f.pool, stageBootstrap)).Data[api.UserDataKey], nil); !bytes.Equal(got, document) {
+		if got := bearer.ReplaceAll(f.secret(namesOf(f.pool).Bootstrap).Data[api.UserDataKey], nil); !bytes.Equal(got, document) {
 			t.Fatal("the document has other content")
 		}
 		if tokens := f.tokens(t.Context()); len(tokens) != 1 || !strings.Contains(string(tokens[0].Data["expiration"]), "T") {
@@ -334,7 +334,7 @@ func TestNodeTokensAreSwitched(t *testing.T) {
 		t.Fatalf("the document carries %q", got)
 	}
 	osc := f.config()
-	documents := []string{"update *v1.Secret " + userDataName(f.pool, stageProvision), "update *v1.Secret " + userDataName(f.pool, stageBootstrap)}
+	documents := []string{"update *v1.Secret " + namesOf(f.pool).Provisioning, "update *v1.Secret " + namesOf(f.pool).Bootstrap}
 	switched := func(ttl time.Duration, want ...string) {
 		t.Helper()
 		f.restart()
@@ -361,7 +361,7 @@ func TestNodeTokensAreSwitched(t *testing.T) {
 	}
 	switched(testTokenTTL, "binding", "role", "account")
 	token := f.carried(stageBootstrap)
-	answers(t, token, "/"+kubeconfigName(f.pool), http.StatusOK)
+	answers(t, token, "/"+namesOf(f.pool).Kubeconfig, http.StatusOK)
 	if f.secret(edgeName(f.pool)); !strings.Contains(f.script(), token) {
 		t.Error("the script carries another token")
 	}
@@ -369,7 +369,7 @@ func TestNodeTokensAreSwitched(t *testing.T) {
 	if strings.Contains(f.script(), token) || f.carried(stageBootstrap) != "getter" {
 		t.Error("the documents carry the bound token")
 	}
-	answers(t, token, "/"+kubeconfigName(f.pool), http.StatusOK) // of a machine that is booting
+	answers(t, token, "/"+namesOf(f.pool).Kubeconfig, http.StatusOK) // of a machine that is booting
 	f.pass(23 * time.Hour)
 	if len(f.hasAccess()) != 3 {
 		t.Error("the account went before its last token ended")
@@ -379,7 +379,7 @@ func TestNodeTokensAreSwitched(t *testing.T) {
 	if got := f.hasAccess(); len(got) != 0 {
 		t.Errorf("after the last token ended there are %q", got)
 	}
-	answers(t, token, "/"+kubeconfigName(f.pool), http.StatusUnauthorized)
+	answers(t, token, "/"+namesOf(f.pool).Kubeconfig, http.StatusUnauthorized)
 }
 
 // hasAccess lists which objects let the pool's token read.

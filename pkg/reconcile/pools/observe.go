@@ -144,7 +144,7 @@ func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment,
 		Server:                        seen.endpoint.server,
 		APIServerToken:                seen.node.value,
 		BootstrapToken:                seen.token.value,
-		BootstrapKubeconfigSecretName: kubeconfigName(md),
+		BootstrapKubeconfigSecretName: namesOf(md).Kubeconfig,
 		BootstrapKubeconfig:           seen.kubeconfig,
 	}
 	seen.settings = r.Settings
@@ -182,7 +182,7 @@ func kept(err error) (refusal, other error) {
 func (r *Reconciler) objects(ctx context.Context, from readers, md *cluster.MachineDeployment) (objects, error) {
 	var out objects
 	osc := &osm.OperatingSystemConfig{}
-	found, err := get(ctx, from.management, types.NamespacedName{Namespace: r.Namespace, Name: oscName(md)}, osc)
+	found, err := get(ctx, from.management, types.NamespacedName{Namespace: r.Namespace, Name: namesOf(md).Config}, osc)
 	if err != nil {
 		return out, err
 	}
@@ -190,11 +190,11 @@ func (r *Reconciler) objects(ctx context.Context, from readers, md *cluster.Mach
 		out.osc = osc
 	}
 	for name, into := range map[string]**corev1.Secret{
-		kubeconfigName(md):               &out.kubeconfig,
-		userDataName(md, stageProvision): &out.provisioning,
-		userDataName(md, stageBootstrap): &out.bootstrap,
-		inputsName(md):                   &out.inputs,
-		edgeName(md):                     &out.edge,
+		namesOf(md).Kubeconfig:   &out.kubeconfig,
+		namesOf(md).Provisioning: &out.provisioning,
+		namesOf(md).Bootstrap:    &out.bootstrap,
+		namesOf(md).Inputs:       &out.inputs,
+		edgeName(md):             &out.edge,
 	} {
 		secret := &corev1.Secret{}
 		found, err := get(ctx, from.worker, types.NamespacedName{Namespace: api.NamespaceCloudInitSettings, Name: name}, secret)

@@ -117,7 +117,7 @@ func (r *remembered) saidLast(t *testing.T, parts ...string) {
 func (f *fixture) osc() *osm.OperatingSystemConfig {
 	f.t.Helper()
 	var osc osm.OperatingSystemConfig
-	must(nil, f.client.Get(f.t.Context(), client.ObjectKey{Namespace: f.r.Namespace, Name: oscName(f.pool)}, &osc))
+	must(nil, f.client.Get(f.t.Context(), client.ObjectKey{Namespace: f.r.Namespace, Name: namesOf(f.pool).Config}, &osc))
 	return &osc
 }
 
@@ -151,7 +151,7 @@ func TestPins(t *testing.T) {
 	told.saidLast(t, "ConfigRotated", "v1.2.0", "v1.1.0 at commit "+commitOf("v1.1.0")[:12])
 	pin("~1.1")
 	f.has("a range", "osp-a-v1.1.1", commitOf("v1.1.1"))
-	standing := f.secret(userDataName(f.pool, stageProvision))
+	standing := f.secret(namesOf(f.pool).Provisioning)
 	pin("v1.1.1")
 	if again := f.secret(standing.Name); again.ResourceVersion != standing.ResourceVersion {
 		t.Error("the version stays, and the document was written")
@@ -227,7 +227,7 @@ func TestProfilesOfOtherNamespaces(t *testing.T) {
 		f.ask(ask)
 		told.saidLast(t, "OperatingSystemProfileError", `may not take profiles from namespace "`+other+`"`, "--allow-cross-namespace-profiles="+other)
 		f.r.memories.forget(f.pool)
-		if err := f.client.Get(t.Context(), client.ObjectKey{Namespace: f.r.Namespace, Name: oscName(f.pool)}, &osm.OperatingSystemConfig{}); !apierrors.IsNotFound(err) {
+		if err := f.client.Get(t.Context(), client.ObjectKey{Namespace: f.r.Namespace, Name: namesOf(f.pool).Config}, &osm.OperatingSystemConfig{}); !apierrors.IsNotFound(err) {
 			t.Errorf("a configuration was made: %v", err)
 		}
 	}
@@ -251,7 +251,7 @@ func TestProfilesOfOtherNamespaces(t *testing.T) {
 		t.Error(err)
 	}
 	f.r.ProfileNamespaces = nil
-	before := f.secret(userDataName(f.pool, stageProvision))
+	before := f.secret(namesOf(f.pool).Provisioning)
 	f.clock.Step(40 * time.Minute)
 	f.ask(nil)
 	told.saidLast(t, "may not take profiles from namespace", "the last good configuration stays as it is")
@@ -310,10 +310,10 @@ func TestNewCollidingPools(t *testing.T) {
 			of := func(md *machines.MachineDeployment) map[string]string {
 				return map[string]string{api.AnnotationPool: poolKey(md), api.AnnotationPoolUID: string(md.UID)}
 			}
-			f.ensure(secretFor(userDataName(older, stageProvision), nil, of(older), nil))
-			f.ensure(secretFor(inputsName(younger), nil, of(younger), nil))
+			f.ensure(secretFor(namesOf(older).Provisioning, nil, of(older), nil))
+			f.ensure(secretFor(namesOf(younger).Inputs, nil, of(younger), nil))
 			f.ensure(&osm.OperatingSystemConfig{
-				ObjectMeta: metav1.ObjectMeta{Namespace: f.r.Namespace, Name: oscName(younger), Annotations: of(younger)},
+				ObjectMeta: metav1.ObjectMeta{Namespace: f.r.Namespace, Name: namesOf(younger).Config, Annotations: of(younger)},
 				Spec:       osm.OperatingSystemConfigSpec{OSName: "ubuntu", OSVersion: "24.04", CloudProvider: osm.CloudProviderSpec{Name: "aws"}},
 			})
 		},
@@ -334,7 +334,7 @@ func TestNewCollidingPools(t *testing.T) {
 					f.reconcile()
 				}
 			}
-			if got := ownerOf(f.secret(userDataName(older, stageBootstrap))); got != poolKey(older) {
+			if got := ownerOf(f.secret(namesOf(older).Bootstrap)); got != poolKey(older) {
 				t.Errorf("the Secret is of %q", got)
 			}
 			if left, err := f.r.owned(t.Context(), f.r.live(), younger); err != nil || len(left) != 0 {
@@ -401,7 +401,7 @@ func TestObjectThatWasReplaced(t *testing.T) {
 	for range 3 {
 		f.reconcile()
 	}
-	if strings.Contains(string(f.secret(userDataName(f.pool, stageProvision)).Data[api.UserDataKey]), "theirs") {
+	if strings.Contains(string(f.secret(namesOf(f.pool).Provisioning).Data[api.UserDataKey]), "theirs") {
 		t.Error("machines boot from what is not in Git")
 	}
 	told.saidLast(t, "OperatingSystemProfileError", "osp-a-v1.0.0 is not what ProfileSource \"team\" found in its source", "delete it")
@@ -441,7 +441,7 @@ func TestCacheBehindTakesNothingBack(t *testing.T) {
 	before := f.versions()
 	f.patch(older, `{"metadata":{"annotations":{"k8c.io/operating-system-profile":"osp-hand"}}}`)
 	cache := f.r.Worker.Client
-	stale := behind{cache, []string{userDataName(younger, stageProvision), userDataName(younger, stageBootstrap), oscName(younger)}}
+	stale := behind{cache, []string{namesOf(younger).Provisioning, namesOf(younger).Bootstrap, namesOf(younger).Config}}
 	f.r.Worker.Client, f.r.Management.Client = stale, stale
 	f.reconcile()
 	f.r.Worker.Client, f.r.Management.Client = cache, cache
@@ -474,7 +474,7 @@ func TestWhatIsLeftOfTheLoserIsTakenBack(t *testing.T) {
 				f.delete(f.secret(userDataName(served, stage)))
 			}
 			f.patch(late, `{"metadata":{"annotations":{"k8c.io/operating-system-profile":"osp-hand"}}}`)
-			f.ensure(secretFor(inputsName(late), nil, map[string]string{api.AnnotationPool: poolKey(late), api.AnnotationPoolUID: string(late.UID)}, nil))
+			f.ensure(secretFor(namesOf(late).Inputs, nil, map[string]string{api.AnnotationPool: poolKey(late), api.AnnotationPoolUID: string(late.UID)}, nil))
 			told := f.told()
 			for range 2 {
 				for _, f.pool = range []*machines.MachineDeployment{served, late} {
@@ -487,7 +487,7 @@ func TestWhatIsLeftOfTheLoserIsTakenBack(t *testing.T) {
 			told.told = nil
 			f.pool = served
 			f.reconcile()
-			for _, s := range append(f.documents(), f.secret(kubeconfigName(served))) {
+			for _, s := range append(f.documents(), f.secret(namesOf(served).Kubeconfig)) {
 				if ownerOf(s) != poolKey(served) {
 					t.Errorf("%s is of %q", s.Name, ownerOf(s))
 				}

@@ -25,6 +25,7 @@ import (
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
@@ -147,7 +148,7 @@ func (f *fixture) reconcile() ctrl.Result {
 func (f *fixture) tokens(ctx context.Context) []corev1.Secret {
 	f.t.Helper()
 	var list corev1.SecretList
-	if err := f.client.List(ctx, &list, client.InNamespace(metav1.NamespaceSystem), client.MatchingLabels{api.LabelTokenPool: tokenLabel(f.pool)}); err != nil {
+	if err := f.client.List(ctx, &list, client.InNamespace(metav1.NamespaceSystem), client.MatchingLabels{api.LabelTokenPool: lineage.TokenLabel(keyOf(f.pool))}); err != nil {
 		f.t.Fatal(err)
 	}
 	return list.Items
@@ -172,7 +173,7 @@ func TestTokenIsRenewedInTime(t *testing.T) {
 	if len(first) != 1 {
 		t.Fatalf("there are %d tokens", len(first))
 	}
-	document := f.secret(userDataName(f.pool, stageProvision))
+	document := f.secret(namesOf(f.pool).Provisioning)
 	if !bytes.Contains(document.Data[api.UserDataKey], first[0].Data["token-secret"]) {
 		t.Fatal("the document does not carry the token")
 	}
@@ -212,7 +213,7 @@ func TestTokenIsRenewedInTime(t *testing.T) {
 	if after.UID != document.UID || !bytes.Contains(after.Data[api.UserDataKey], fresh.Data["token-secret"]) {
 		t.Error("the document does not carry the new token")
 	}
-	if !bytes.Contains(f.secret(kubeconfigName(f.pool)).Data[api.KubeconfigKey], fresh.Data["token-secret"]) {
+	if !bytes.Contains(f.secret(namesOf(f.pool).Kubeconfig).Data[api.KubeconfigKey], fresh.Data["token-secret"]) {
 		t.Error("the kubelet's kubeconfig does not carry the new token")
 	}
 }
@@ -224,7 +225,7 @@ func TestStaleRefusal(t *testing.T) {
 	f.reconcile()
 	f.ask(map[string]string{api.AnnotationOSP: "none"})
 	var now osm.OperatingSystemConfig
-	if err := f.client.Get(t.Context(), client.ObjectKey{Namespace: f.r.Namespace, Name: oscName(f.pool)}, &now); err != nil {
+	if err := f.client.Get(t.Context(), client.ObjectKey{Namespace: f.r.Namespace, Name: namesOf(f.pool).Config}, &now); err != nil {
 		t.Fatal(err)
 	}
 	if now.Annotations[api.AnnotationRefused] == "" {
@@ -257,7 +258,7 @@ func TestDuplicateTokensAreTolerated(t *testing.T) {
 	if got := len(f.tokens(t.Context())); got != 2 {
 		t.Errorf("there are %d tokens", got)
 	}
-	f.secret(userDataName(f.pool, stageBootstrap))
+	f.secret(namesOf(f.pool).Bootstrap)
 }
 
 // Without cluster-info nodes get the endpoint of the service kubernetes.
@@ -302,7 +303,7 @@ func TestServiceAccountToken(t *testing.T) {
 func TestLastGoodOfAProfileThatIsGone(t *testing.T) {
 	f := newFixture(t)
 	f.reconcile()
-	before := f.secret(userDataName(f.pool, stageProvision))
+	before := f.secret(namesOf(f.pool).Provisioning)
 	var osp osm.OperatingSystemProfile
 	key := client.ObjectKey{Namespace: f.r.Namespace, Name: "osp-hand"}
 	if err := f.client.Get(t.Context(), key, &osp); err != nil {
@@ -334,7 +335,7 @@ func TestTokenIsRenewedWhateverIsWrong(t *testing.T) {
 		},
 		"the profile and the configuration are gone": func(f *fixture) {
 			f.delete(&osm.OperatingSystemProfile{ObjectMeta: metav1.ObjectMeta{Namespace: f.r.Namespace, Name: "osp-hand"}})
-			f.delete(&osm.OperatingSystemConfig{ObjectMeta: metav1.ObjectMeta{Namespace: f.r.Namespace, Name: oscName(f.pool)}})
+			f.delete(&osm.OperatingSystemConfig{ObjectMeta: metav1.ObjectMeta{Namespace: f.r.Namespace, Name: namesOf(f.pool).Config}})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -419,7 +420,7 @@ func TestEditsAreUndone(t *testing.T) {
 	f.r.Settings.NodeHTTPProxy = "http://user:secret@proxy.example.com"
 	f.reconcile()
 	osc := &osm.OperatingSystemConfig{}
-	oscKey := client.ObjectKey{Namespace: f.r.Namespace, Name: oscName(f.pool)}
+	oscKey := client.ObjectKey{Namespace: f.r.Namespace, Name: namesOf(f.pool).Config}
 	get := func(key client.ObjectKey, obj client.Object) {
 		t.Helper()
 		if err := f.client.Get(t.Context(), key, obj); err != nil {
@@ -433,7 +434,7 @@ func TestEditsAreUndone(t *testing.T) {
 		}
 	}
 	t.Run("an annotation of a Secret", func(t *testing.T) {
-		secret := f.secret(userDataName(f.pool, stageBootstrap))
+		secret := f.secret(namesOf(f.pool).Bootstrap)
 		patch(secret.DeepCopy(), `{"metadata":{"annotations":{"gitops.k8c.io/profile":"evil","k8c.io/osp-version":"v9.9.9"}}}`)
 		f.reconcile()
 		again := f.secret(secret.Name)
@@ -460,9 +461,9 @@ func TestEditsAreUndone(t *testing.T) {
 		}
 	})
 	t.Run("the kept credentials and settings", func(t *testing.T) {
-		f.delete(f.secret(inputsName(f.pool)))
+		f.delete(f.secret(namesOf(f.pool).Inputs))
 		get(oscKey, osc)
-		settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: f.r.Namespace, Name: settingsName(recordOf(osc).SettingsDigest)}}
+		settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: f.r.Namespace, Name: lineage.SettingsName(recordOf(osc).SettingsDigest)}}
 		f.delete(settings)
 		f.clock.Step(2 * settingsTrust)
 		f.reconcile()
@@ -477,4 +478,9 @@ func must(b []byte, err error) []byte {
 		panic(err)
 	}
 	return b
+}
+
+// userDataName is the Secret of a stage.
+func userDataName(md *machines.MachineDeployment, stage string) string {
+	return md.Name + "-" + md.Namespace + "-" + stage + "-config"
 }

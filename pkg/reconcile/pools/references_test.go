@@ -38,7 +38,7 @@ func TestReferencesToOtherNamespaces(t *testing.T) {
 	f.pool = tenant
 	secret, configMap := controllers+"/etcd-backup", another+"/inventory"
 	documents := func() bool {
-		err := f.client.Get(t.Context(), client.ObjectKey{Namespace: api.NamespaceCloudInitSettings, Name: BootstrapName(f.pool)}, &corev1.Secret{})
+		err := f.client.Get(t.Context(), client.ObjectKey{Namespace: api.NamespaceCloudInitSettings, Name: namesOf(f.pool).Bootstrap}, &corev1.Secret{})
 		if client.IgnoreNotFound(err) != nil {
 			t.Fatal(err)
 		}
@@ -74,7 +74,7 @@ func TestReferencesToOtherNamespaces(t *testing.T) {
 	// The flag lists both, and the pool is served.
 	allowed(secret, configMap)
 	f.reconcile()
-	before := f.secret(userDataName(f.pool, stageProvision))
+	before := f.secret(namesOf(f.pool).Provisioning)
 	for _, want := range []string{"canary-secret", "canary-region"} {
 		if !strings.Contains(string(before.Data[api.UserDataKey]), want) {
 			t.Errorf("the document lacks %s:\n%s", want, before.Data[api.UserDataKey])

@@ -23,6 +23,7 @@ import (
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 )
 
@@ -143,7 +144,7 @@ func TestForgottenDigests(t *testing.T) {
 func (f *fixture) takeNames() []*appsv1.ControllerRevision {
 	f.t.Helper()
 	var out []*appsv1.ControllerRevision
-	for _, name := range recordNames(f.pool.Namespace, f.pool.Name, recordOf(f.config()).Digests.Input) {
+	for _, name := range lineage.RecordNames(keyOf(f.pool), recordOf(f.config()).Digests.Input) {
 		other := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Namespace: f.r.Namespace, Name: name}, Data: runtime.RawExtension{Raw: []byte(`{"a":1}`)}}
 		f.ensure(other)
 		out = append(out, other)
@@ -182,7 +183,7 @@ func TestNamesOfARecordAreTaken(t *testing.T) {
 	}
 	f.pass(withheldPause)
 	f.reconcile()
-	if got := string(f.secret(userDataName(f.pool, stageBootstrap)).Data[api.UserDataKey]); !strings.Contains(got, "two, ") {
+	if got := string(f.secret(namesOf(f.pool).Bootstrap).Data[api.UserDataKey]); !strings.Contains(got, "two, ") {
 		t.Errorf("the document is the old one:\n%s", got)
 	}
 }

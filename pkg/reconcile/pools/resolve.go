@@ -18,6 +18,7 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/ownership"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/pkg/selection"
@@ -277,7 +278,7 @@ func recordOf(osc *osm.OperatingSystemConfig) render.Record {
 // server and the CA as they are now.
 func (r *Reconciler) restore(ctx context.Context, md *cluster.MachineDeployment, rec render.Record, values render.Cluster) (render.Input, error) {
 	if rec.Object == "" {
-		return render.Input{}, fmt.Errorf("OperatingSystemConfig %s/%s is missing or was edited, and its record is not kept elsewhere", r.Namespace, oscName(md))
+		return render.Input{}, fmt.Errorf("OperatingSystemConfig %s/%s is missing or was edited, and its record is not kept elsewhere", r.Namespace, namesOf(md).Config)
 	}
 	osp, err := r.namedObject(ctx, rec.Object)
 	if err != nil {
@@ -292,7 +293,7 @@ func (r *Reconciler) restore(ctx context.Context, md *cluster.MachineDeployment,
 		return render.Input{}, err
 	}
 	if got := in.InputDigest(); got != rec.Digests.Input {
-		return render.Input{}, fmt.Errorf("the record of OperatingSystemConfig %s was edited: its content has digest %s, it says %s", oscName(md), got, rec.Digests.Input)
+		return render.Input{}, fmt.Errorf("the record of OperatingSystemConfig %s was edited: its content has digest %s, it says %s", namesOf(md).Config, got, rec.Digests.Input)
 	}
 	in.Settings.KubernetesCACert, in.Cluster = r.Settings.KubernetesCACert, values
 	_, hidden := in.Split()
@@ -323,17 +324,17 @@ func unread(err error) error {
 
 // keptSettings reads settings from the ConfigMap that is named by their digest.
 func (r *Reconciler) keptSettings(ctx context.Context, digest string) ([]byte, error) {
-	key := types.NamespacedName{Namespace: r.Namespace, Name: settingsName(digest)}
+	key := types.NamespacedName{Namespace: r.Namespace, Name: lineage.SettingsName(digest)}
 	var cm corev1.ConfigMap
 	if err := r.Management.Live.Get(ctx, key, &cm); err != nil {
 		return nil, unread(fmt.Errorf("reading settings %s: %w", key, err))
 	}
-	return []byte(cm.Data[settingsKey]), nil
+	return []byte(cm.Data[lineage.SettingsKey]), nil
 }
 
 // keptCredentials reads the credentials of a generation from the pool's Secret.
 func (r *Reconciler) keptCredentials(ctx context.Context, md *cluster.MachineDeployment, inputDigest string) (render.Credentials, error) {
-	key := types.NamespacedName{Namespace: api.NamespaceCloudInitSettings, Name: inputsName(md)}
+	key := types.NamespacedName{Namespace: api.NamespaceCloudInitSettings, Name: namesOf(md).Inputs}
 	var secret corev1.Secret
 	if err := r.Worker.Live.Get(ctx, key, &secret); err != nil {
 		return render.Credentials{}, unread(fmt.Errorf("reading credentials %s: %w", key, err))

@@ -37,7 +37,7 @@ func (f *fixture) witness() func() []sighting {
 		f.t.Fatal(err)
 	}
 	marker := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: api.NamespaceCloudInitSettings, Name: "marker-" + f.pool.Namespace}}
-	stages := map[string]string{userDataName(f.pool, stageBootstrap): stageBootstrap, userDataName(f.pool, stageProvision): stageProvision, kubeconfigName(f.pool): ""}
+	stages := map[string]string{namesOf(f.pool).Bootstrap: stageBootstrap, namesOf(f.pool).Provisioning: stageProvision, namesOf(f.pool).Kubeconfig: ""}
 	seen, last := make(chan []sighting, 1), marker.Name
 	go func() {
 		var out []sighting
@@ -110,7 +110,7 @@ func TestRotationSeenByAWatcher(t *testing.T) {
 	})
 	f.template("1.35.4", "4")
 	f.reconcile()
-	if got := f.secret(userDataName(f.pool, stageBootstrap)).Annotations[api.AnnotationRevisionFor]; got != "3" {
+	if got := f.secret(namesOf(f.pool).Bootstrap).Annotations[api.AnnotationRevisionFor]; got != "3" {
 		t.Errorf("a document that could not be rendered is for revision %s", got)
 	}
 	f.osp("osp-hand", "v1.3.0", func(spec *osm.OperatingSystemProfileSpec) { spec.ProvisioningConfig = file("p") })

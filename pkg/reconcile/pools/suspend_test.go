@@ -16,7 +16,7 @@ import (
 // documents are the two Secrets of the fixture's pool.
 func (f *fixture) documents() []*corev1.Secret {
 	f.t.Helper()
-	return []*corev1.Secret{f.secret(userDataName(f.pool, stageProvision)), f.secret(userDataName(f.pool, stageBootstrap))}
+	return []*corev1.Secret{f.secret(namesOf(f.pool).Provisioning), f.secret(namesOf(f.pool).Bootstrap)}
 }
 
 // kubelet changes the template of the pool, as a new revision.

@@ -21,6 +21,7 @@ import (
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 	"github.com/osm-gitops/osm-gitops/test/conformance"
 )
@@ -39,7 +40,7 @@ func TestTakeOverCorpus(t *testing.T) {
 		}
 		t.Run(c.Name, func(t *testing.T) {
 			f := newCorpusFixture(t, c)
-			before := []*corev1.Secret{f.secret(userDataName(f.pool, stageBootstrap)), f.secret(userDataName(f.pool, stageProvision))}
+			before := []*corev1.Secret{f.secret(namesOf(f.pool).Bootstrap), f.secret(namesOf(f.pool).Provisioning)}
 			said := &remembered{EventRecorder: f.r.Recorder}
 			f.r.Recorder = said
 			f.reconcile()
@@ -94,11 +95,11 @@ func newCorpusFixture(t *testing.T, c conformance.Case) *fixture {
 	}
 	id, secret, _ := strings.Cut(c.Cluster.BootstrapToken, ".")
 	f.ensure(&corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: bootstrapapi.BootstrapTokenSecretPrefix + id, Labels: map[string]string{api.LabelTokenPool: tokenLabel(f.pool)}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: bootstrapapi.BootstrapTokenSecretPrefix + id, Labels: map[string]string{api.LabelTokenPool: lineage.TokenLabel(keyOf(f.pool))}},
 		Type:       bootstrapapi.SecretTypeBootstrapToken,
 		StringData: map[string]string{"token-id": id, "token-secret": secret, "expiration": string(expiration(f.clock.Now().Add(50 * time.Minute)))},
 	})
-	f.ensure(&osm.OperatingSystemConfig{ObjectMeta: metav1.ObjectMeta{Namespace: f.r.Namespace, Name: oscName(f.pool), Annotations: legacyAnnotations(f.pool)}, Spec: c.WantOSC.Spec})
+	f.ensure(&osm.OperatingSystemConfig{ObjectMeta: metav1.ObjectMeta{Namespace: f.r.Namespace, Name: namesOf(f.pool).Config, Annotations: legacyAnnotations(f.pool)}, Spec: c.WantOSC.Spec})
 	return f
 }
 

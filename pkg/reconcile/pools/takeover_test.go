@@ -21,6 +21,7 @@ import (
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 )
 
 // The documents that the reference makes of osp-legacy, in its own form (contract:
@@ -106,7 +107,7 @@ func (f *fixture) legacyObjects(md *machines.MachineDeployment, bootstrap, provi
 	f.t.Helper()
 	f.legacySecrets(md, bootstrap, provisioning)
 	f.ensure(&osm.OperatingSystemConfig{
-		ObjectMeta: metav1.ObjectMeta{Namespace: f.r.Namespace, Name: oscName(md), Annotations: legacyAnnotations(md)},
+		ObjectMeta: metav1.ObjectMeta{Namespace: f.r.Namespace, Name: namesOf(md).Config, Annotations: legacyAnnotations(md)},
 		Spec: osm.OperatingSystemConfigSpec{OSName: "ubuntu", OSVersion: "24.04", CloudProvider: osm.CloudProviderSpec{
 			Name: "hetzner", Spec: &runtime.RawExtension{Raw: []byte(`{"token":"canary"}`)},
 		}},
@@ -132,7 +133,7 @@ func (f *fixture) legacySecrets(md *machines.MachineDeployment, bootstrap, provi
 		f.t.Fatal(err)
 	}
 	f.ensure(&corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: bootstrapapi.BootstrapTokenSecretPrefix + id, Labels: map[string]string{api.LabelTokenPool: tokenLabel(md)}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: bootstrapapi.BootstrapTokenSecretPrefix + id, Labels: map[string]string{api.LabelTokenPool: lineage.TokenLabel(keyOf(md))}},
 		Type:       bootstrapapi.SecretTypeBootstrapToken,
 		StringData: map[string]string{
 			"token-id": id, "token-secret": "0123456789abcdef", "expiration": string(expiration(f.clock.Now().Add(50 * time.Minute))),
@@ -140,7 +141,7 @@ func (f *fixture) legacySecrets(md *machines.MachineDeployment, bootstrap, provi
 		},
 	})
 	f.ensure(&corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: api.NamespaceCloudInitSettings, Name: kubeconfigName(md)},
+		ObjectMeta: metav1.ObjectMeta{Namespace: api.NamespaceCloudInitSettings, Name: namesOf(md).Kubeconfig},
 		StringData: map[string]string{api.KubeconfigKey: "apiVersion: v1\nkind: Config\n"},
 	})
 }
@@ -149,7 +150,7 @@ func (f *fixture) legacySecrets(md *machines.MachineDeployment, bootstrap, provi
 // credentials, is replaced, and nothing of the reference's outlives the pool.
 func TestTakeOverUnchanged(t *testing.T) {
 	f := newLegacyFixture(t)
-	before := map[string]*corev1.Secret{stageBootstrap: f.secret(userDataName(f.pool, stageBootstrap)), stageProvision: f.secret(userDataName(f.pool, stageProvision))}
+	before := map[string]*corev1.Secret{stageBootstrap: f.secret(namesOf(f.pool).Bootstrap), stageProvision: f.secret(namesOf(f.pool).Provisioning)}
 	said := &remembered{EventRecorder: f.r.Recorder}
 	f.r.Recorder = said
 	f.reconcile()
@@ -166,7 +167,7 @@ func TestTakeOverUnchanged(t *testing.T) {
 	if osc.Spec.CloudProvider.Spec != nil || recordOf(osc).Profile != "osp-legacy" || !strings.HasPrefix(osc.Annotations[api.AnnotationOSPVersion], api.OSPVersionPrefix) {
 		t.Errorf("the configuration is %+v", osc)
 	}
-	if tokens := f.tokens(t.Context()); len(tokens) != 1 || !strings.Contains(string(f.secret(kubeconfigName(f.pool)).Data[api.KubeconfigKey]), string(tokens[0].Data["token-id"])) {
+	if tokens := f.tokens(t.Context()); len(tokens) != 1 || !strings.Contains(string(f.secret(namesOf(f.pool).Kubeconfig).Data[api.KubeconfigKey]), string(tokens[0].Data["token-id"])) {
 		t.Errorf("there are %d tokens, or the kubeconfig carries another", len(tokens))
 	}
 	if told := strings.Join(said.told, "\n"); !strings.Contains(told, "mean the same and are kept") {
@@ -215,7 +216,7 @@ func TestTakeOverChanged(t *testing.T) {
 	})
 	said := &remembered{EventRecorder: f.r.Recorder}
 	f.r.Recorder = said
-	bootstrap, provisioning := f.secret(userDataName(f.pool, stageBootstrap)), f.secret(userDataName(f.pool, stageProvision))
+	bootstrap, provisioning := f.secret(namesOf(f.pool).Bootstrap), f.secret(namesOf(f.pool).Provisioning)
 	f.reconcile()
 	replaced := f.secret(provisioning.Name)
 	if replaced.UID == provisioning.UID || immutable(replaced) || !strings.Contains(string(replaced.Data[api.UserDataKey]), "changed") {
@@ -287,7 +288,7 @@ func TestTakeOverCutOffWhileAMachineBoots(t *testing.T) {
 		spec.BootstrapConfig.Files[0].Content.Inline.Data = "changed"
 		spec.ProvisioningConfig.Files[0].Content.Inline.Data = "changed"
 	})
-	bootstrap, provisioning := f.secret(userDataName(f.pool, stageBootstrap)), f.secret(userDataName(f.pool, stageProvision))
+	bootstrap, provisioning := f.secret(namesOf(f.pool).Bootstrap), f.secret(namesOf(f.pool).Provisioning)
 	f.delete(provisioning)
 	for range 2 {
 		f.reconcile()
@@ -325,7 +326,7 @@ func TestTakeOverWaitsForMachines(t *testing.T) {
 	})
 	said := &remembered{EventRecorder: f.r.Recorder}
 	f.r.Recorder = said
-	documents := []*corev1.Secret{f.secret(userDataName(f.pool, stageBootstrap)), f.secret(userDataName(f.pool, stageProvision))}
+	documents := []*corev1.Secret{f.secret(namesOf(f.pool).Bootstrap), f.secret(namesOf(f.pool).Provisioning)}
 	reference := f.config()
 	kept := func(why string, want bool) {
 		t.Helper()
@@ -363,13 +364,13 @@ func TestTakeOverWaitsForMachines(t *testing.T) {
 func TestTakeOverGivesUpWaiting(t *testing.T) {
 	f := newLegacyFixture(t)
 	f.machine("stuck", f.machineSet("legacy-1", "1"))
-	waiting := &observed{md: f.pool, objects: objects{bootstrap: f.secret(userDataName(f.pool, stageBootstrap))}}
+	waiting := &observed{md: f.pool, objects: objects{bootstrap: f.secret(namesOf(f.pool).Bootstrap)}}
 	name, until, err := f.r.booting(t.Context(), waiting)
 	if err != nil || name != "stuck" {
 		t.Fatalf("booting is %q (err %v)", name, err)
 	}
 	// Also a plan that was made before it came stops at it.
-	seen := &observed{md: f.pool, objects: objects{provisioning: f.secret(userDataName(f.pool, stageProvision)), bootstrap: f.secret(userDataName(f.pool, stageBootstrap))}}
+	seen := &observed{md: f.pool, objects: objects{provisioning: f.secret(namesOf(f.pool).Provisioning), bootstrap: f.secret(namesOf(f.pool).Bootstrap)}}
 	have := seen.objects.provisioning
 	if err := f.r.replaceSecret(t.Context(), seen, have, created(have)); !errors.Is(err, errRaced) || f.secret(have.Name).UID != have.UID {
 		t.Errorf("a Secret was replaced while a machine boots (err %v)", err)
@@ -392,7 +393,7 @@ func TestTakeOverBoundsTheWaitByThePool(t *testing.T) {
 	})
 	said := &remembered{EventRecorder: f.r.Recorder}
 	f.r.Recorder = said
-	documents := []*corev1.Secret{f.secret(userDataName(f.pool, stageBootstrap)), f.secret(userDataName(f.pool, stageProvision))}
+	documents := []*corev1.Secret{f.secret(namesOf(f.pool).Bootstrap), f.secret(namesOf(f.pool).Provisioning)}
 	replaced := func(why string, want bool) {
 		t.Helper()
 		for _, d := range documents {
@@ -442,7 +443,7 @@ func TestTakeOverForgetsAWaitThatIsOver(t *testing.T) {
 	f := newLegacyFixture(t)
 	f.reconcile() // what means the same is kept
 	booting := f.machine("booting", f.machineSet("legacy-1", "1"))
-	provisioning := f.secret(userDataName(f.pool, stageProvision))
+	provisioning := f.secret(namesOf(f.pool).Provisioning)
 	change := func(version, to string) {
 		f.osp("osp-legacy", version, func(spec *osm.OperatingSystemProfileSpec) {
 			spec.ProvisioningConfig.Files[0].Content.Inline.Data = to
@@ -504,7 +505,7 @@ func TestTakeOverCutOff(t *testing.T) {
 // Where the API server refuses the new Secret, the old one comes back.
 func TestTakeOverPutsBack(t *testing.T) {
 	f := newLegacyFixture(t)
-	have := f.secret(userDataName(f.pool, stageBootstrap))
+	have := f.secret(namesOf(f.pool).Bootstrap)
 	next := created(have)
 	next.Name, next.Data = have.Name, map[string][]byte{"not a key": nil}
 	if err := f.r.replaceSecret(t.Context(), &observed{md: f.pool}, have, next); !apierrors.IsInvalid(err) {
@@ -537,7 +538,7 @@ func TestTakeOverCollision(t *testing.T) {
 		_ = f.client.Patch(context.WithoutCancel(t.Context()), second, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))
 	})
 	f.patch(second, `{"metadata":{"annotations":{"other":"annotations"}}}`)
-	before := f.secret(userDataName(first, stageBootstrap))
+	before := f.secret(namesOf(first).Bootstrap)
 	said := &remembered{EventRecorder: f.r.Recorder}
 	f.r.Recorder = said
 	f.pool = second

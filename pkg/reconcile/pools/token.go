@@ -18,6 +18,7 @@ import (
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 )
 
 // The life of a bootstrap token (contract: section 8.3).
@@ -115,9 +116,9 @@ func (r *Reconciler) bootstrapToken(ctx context.Context, md *cluster.MachineDepl
 // tokens lists the pool's token Secrets.
 func (from readers) tokens(ctx context.Context, md *cluster.MachineDeployment) ([]corev1.Secret, error) {
 	var list corev1.SecretList
-	var ofPool client.ListOption = client.MatchingLabels{api.LabelTokenPool: tokenLabel(md)}
+	var ofPool client.ListOption = client.MatchingLabels{api.LabelTokenPool: lineage.TokenLabel(keyOf(md))}
 	if from.indexed { // of ten thousand, not one by one
-		ofPool = client.MatchingFields{tokenIndex: tokenLabel(md)}
+		ofPool = client.MatchingFields{tokenIndex: lineage.TokenLabel(keyOf(md))}
 	}
 	err := from.worker.List(ctx, &list, client.InNamespace(metav1.NamespaceSystem), ofPool)
 	if err != nil {
@@ -141,7 +142,9 @@ func (r *Reconciler) withoutShared(ctx context.Context, md *cluster.MachineDeplo
 	if err != nil {
 		return nil, err
 	}
-	if !slices.ContainsFunc(rivals, func(other rival) bool { return slices.Contains(other.names, derivedToken+tokenLabel(md)) }) {
+	if !slices.ContainsFunc(rivals, func(other rival) bool {
+		return slices.Contains(other.names, derivedToken+lineage.TokenLabel(keyOf(md)))
+	}) {
 		return secrets, nil
 	}
 	return slices.DeleteFunc(secrets, unowned), nil
@@ -193,7 +196,7 @@ func newToken(random io.Reader, md *cluster.MachineDeployment, now time.Time) (b
 		bootstrapapi.BootstrapTokenIDKey:          []byte(id),
 		bootstrapapi.BootstrapTokenSecretKey:      []byte(secret),
 		bootstrapapi.BootstrapTokenExpirationKey:  expiration(expires),
-		bootstrapapi.BootstrapTokenDescriptionKey: []byte("bootstrap token for " + contractKey(md)),
+		bootstrapapi.BootstrapTokenDescriptionKey: []byte("bootstrap token for " + lineage.ContractKey(keyOf(md))),
 	}
 	for key, value := range tokenRights {
 		data[key] = []byte(value)
@@ -203,7 +206,7 @@ func newToken(random io.Reader, md *cluster.MachineDeployment, now time.Time) (b
 		secret: &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{
 				Name: bootstrapapi.BootstrapTokenSecretPrefix + id, Namespace: metav1.NamespaceSystem,
-				Labels:      map[string]string{api.LabelTokenPool: tokenLabel(md)},
+				Labels:      map[string]string{api.LabelTokenPool: lineage.TokenLabel(keyOf(md))},
 				Annotations: map[string]string{api.AnnotationPool: poolKey(md), api.AnnotationPoolUID: string(md.UID)},
 			},
 			Type: bootstrapapi.SecretTypeBootstrapToken,

@@ -47,7 +47,7 @@ func TestAnotherReleaseRollsNothing(t *testing.T) {
 func TestKeyLost(t *testing.T) {
 	f := newFixture(t)
 	f.reconcile()
-	config, document := f.config(), f.secret(userDataName(f.pool, stageBootstrap))
+	config, document := f.config(), f.secret(namesOf(f.pool).Bootstrap)
 	f.delete(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: f.r.Namespace, Name: api.KeySecretName}})
 	f.r.key = nil // a controller that is started again
 	f.reconcile()
@@ -89,7 +89,7 @@ func TestWaitsForTheFirstLook(t *testing.T) {
 			t.Errorf("the next look is in %s", res.RequeueAfter)
 		}
 	}
-	err := f.client.Get(t.Context(), types.NamespacedName{Namespace: f.r.Namespace, Name: oscName(f.pool)}, &osm.OperatingSystemConfig{})
+	err := f.client.Get(t.Context(), types.NamespacedName{Namespace: f.r.Namespace, Name: namesOf(f.pool).Config}, &osm.OperatingSystemConfig{})
 	if !apierrors.IsNotFound(err) {
 		t.Errorf("a configuration was made before anybody looked (err %v)", err)
 	}

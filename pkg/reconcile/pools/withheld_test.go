@@ -57,7 +57,7 @@ func TestRefusedConfigurationIsWithheld(t *testing.T) {
 	f.r.Management.Client = digesting{f.client}
 	f.pass(withheldPause)
 	f.reconcile()
-	if got := string(f.secret(userDataName(f.pool, stageBootstrap)).Data[api.UserDataKey]); !strings.Contains(got, "two, ") {
+	if got := string(f.secret(namesOf(f.pool).Bootstrap).Data[api.UserDataKey]); !strings.Contains(got, "two, ") {
 		t.Errorf("the document is the old one:\n%s", got)
 	}
 	if got := recordOf(f.config()).Version; got != "v1.0.0-x" {
@@ -111,9 +111,9 @@ func TestUnreadIsNotGone(t *testing.T) {
 			}
 			f.r.Management.Live = f.client
 			f.reconcile()
-			version := f.secret(userDataName(f.pool, stageBootstrap)).ResourceVersion
+			version := f.secret(namesOf(f.pool).Bootstrap).ResourceVersion
 			f.reconcile()
-			if s := f.secret(userDataName(f.pool, stageBootstrap)); s.Annotations[api.AnnotationTokensDigest] == "" || s.ResourceVersion != version {
+			if s := f.secret(namesOf(f.pool).Bootstrap); s.Annotations[api.AnnotationTokensDigest] == "" || s.ResourceVersion != version {
 				t.Error("it was not rendered again, or does not come to rest")
 			}
 			if len(told.told) != 0 {
@@ -140,7 +140,7 @@ func TestRevisionOfTheLastGood(t *testing.T) {
 	f.template("1.35.1", "1")
 	f.reconcile()
 	f.template("1.35.2", "2")
-	bootstrap := userDataName(f.pool, stageBootstrap)
+	bootstrap := namesOf(f.pool).Bootstrap
 	f.r.Worker.Client = refusingUpdates{digesting{f.client}, bootstrap}
 	if _, err := f.r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(f.pool)}); !errors.Is(err, errCutOff) {
 		t.Fatalf("it was not cut off: %v", err)

@@ -17,7 +17,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/impact"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
 
@@ -63,7 +63,7 @@ spec:
 func TestPublish(t *testing.T) {
 	c := cluster.Shared(t)
 	cl, namespace := c.Client(t), c.Namespace(t)
-	for doc := range strings.SplitSeq(strings.NewReplacer("SETTINGS", pools.SettingsName(digest), "KEY", pools.SettingsKey, "DIGEST", digest, "NAMESPACE", namespace).Replace(world), "---\n") {
+	for doc := range strings.SplitSeq(strings.NewReplacer("SETTINGS", lineage.SettingsName(digest), "KEY", lineage.SettingsKey, "DIGEST", digest, "NAMESPACE", namespace).Replace(world), "---\n") {
 		obj := &unstructured.Unstructured{}
 		if err := yaml.Unmarshal([]byte(doc), obj); err != nil {
 			t.Fatal(err)

@@ -15,7 +15,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/impact"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
@@ -120,13 +120,13 @@ func (r Reader) settings(ctx context.Context, out *impact.Fleet, digest string) 
 	if s, ok := out.Settings[digest]; ok {
 		return s, nil
 	}
-	key := types.NamespacedName{Namespace: r.Namespace, Name: pools.SettingsName(digest)}
+	key := types.NamespacedName{Namespace: r.Namespace, Name: lineage.SettingsName(digest)}
 	var cm corev1.ConfigMap
 	if err := r.Settings.Get(ctx, key, &cm); err != nil {
 		return impact.Settings{}, fmt.Errorf("reading settings %s: %w", key, err)
 	}
 	var s impact.Settings
-	if err := json.Unmarshal([]byte(cm.Data[pools.SettingsKey]), &s); err != nil {
+	if err := json.Unmarshal([]byte(cm.Data[lineage.SettingsKey]), &s); err != nil {
 		return s, fmt.Errorf("reading settings %s: the JSON is broken: delete the ConfigMap, and it is made again", key)
 	}
 	s = impact.Redacted(s.Settings, s.Cluster.Server) // somebody may have edited it

@@ -16,6 +16,7 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/pkg/selection"
@@ -143,7 +144,7 @@ func baseOf(c standing, v api.RolloutVersion) api.RolloutVersion {
 // the bootstrap one is written last.
 func (r *Reconciler) boots(ctx context.Context, md *cluster.MachineDeployment, c standing) (bool, error) {
 	var secret corev1.Secret
-	key := types.NamespacedName{Namespace: api.NamespaceCloudInitSettings, Name: pools.BootstrapName(md)}
+	key := types.NamespacedName{Namespace: api.NamespaceCloudInitSettings, Name: lineage.NamesOf(types.NamespacedName{Namespace: md.Namespace, Name: md.Name}).Bootstrap}
 	err := r.Worker.Get(ctx, key, &secret)
 	if apierrors.IsNotFound(err) {
 		return false, nil

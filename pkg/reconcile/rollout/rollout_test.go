@@ -28,8 +28,8 @@ import (
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
 	"github.com/osm-gitops/osm-gitops/pkg/selection"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
@@ -250,7 +250,7 @@ func (b *bench) follow() {
 		}
 		b.do(b.client.Create(b.t.Context(), &osm.OperatingSystemConfig{ObjectMeta: metav1.ObjectMeta{Namespace: b.ns, Name: md.Name + "-config", Annotations: annotations},
 			Spec: osm.OperatingSystemConfigSpec{OSName: "ubuntu", OSVersion: "24.04", ProvisioningUtility: "cloud-init", CloudProvider: osm.CloudProviderSpec{Name: "aws"}}}))
-		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: api.NamespaceCloudInitSettings, Name: pools.BootstrapName(md), Annotations: annotations}}
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: api.NamespaceCloudInitSettings, Name: lineage.NamesOf(types.NamespacedName{Namespace: md.Namespace, Name: md.Name}).Bootstrap, Annotations: annotations}}
 		if err := b.client.Create(b.t.Context(), secret); apierrors.IsAlreadyExists(err) {
 			err = b.client.Update(b.t.Context(), secret)
 			b.do(err)
