@@ -1,5 +1,3 @@
-// Package redact keeps text of others from being a link, a tag or a mention where it is shown.
-// Start with Break.
 package redact
 
 import "regexp"

@@ -1,5 +1,7 @@
-// Package redact makes text fit for people to read where the API server keeps it:
-// in events, conditions and annotations.
+// Package redact makes text that others wrote fit for people to read: it masks
+// credentials, removes control characters, shortens, and keeps text from being a link, a
+// tag or a mention where it is shown. Start with Text for events, conditions and
+// annotations, with Break for Markdown.
 package redact
 
 import (

@@ -1,8 +1,3 @@
-// What follows says which version of a profile a pool gets where versions reach pools
-// wave by wave. It is a pure function of one ProfileSource and the pool's wave, so that
-// no two objects have to be read at the same moment: the inventory tells what is to come,
-// status.rollouts how far it has come, and without an entry there a pool keeps what it has.
-// Package rollout writes status.rollouts; start with EntryForWave.
 package selection
 
 import (
