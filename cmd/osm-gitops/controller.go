@@ -102,7 +102,7 @@ All flags may be written with one dash or two.`,
 
 // runController runs until ctx ends or something it cannot do without fails.
 func runController(ctx context.Context, f *controllerFlags) error {
-	ctrl.SetLogger(f.logger())
+	ctrl.SetLogger(f.logger(os.Stderr))
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(collectAfter)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -59,7 +60,7 @@ var contractFlags = []struct {
 	{"kubernetes-ca-bundle", "", "/ca", func(f *controllerFlags) any { return f.kubernetesCAFile }, "", "/ca"},
 	{"host-ca-bundle", "", "/ca", func(f *controllerFlags) any { return f.hostCAFile }, "", "/ca"},
 	{"ca-bundle", "", "/ca", func(*controllerFlags) any { return nil }, nil, nil}, // ignored
-	{"log-debug", "false", "true", func(f *controllerFlags) any { return f.logger().V(1).Enabled() }, false, true},
+	{"log-debug", "false", "true", func(f *controllerFlags) any { return f.logger(io.Discard).V(1).Enabled() }, false, true},
 	{"log-format", "JSON", "coNsole", func(f *controllerFlags) any { return strings.ToLower(f.logFormat) }, "json", "console"},
 
 	// Of section 11.2, what the webhook's process has beside them. The defaults of the

@@ -4,6 +4,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
 	"net/netip"
 	"net/url"
 	"os"
@@ -499,12 +500,18 @@ func (f *controllerFlags) clusterCA(cfg *rest.Config) (string, error) {
 	return "", errors.New("no CA of the cluster is known: name it with --kubernetes-ca-bundle")
 }
 
-func (f *controllerFlags) logger() logr.Logger {
-	level := zapcore.InfoLevel
+// logger writes what strangers wrote as it is shown elsewhere: --dry-run logs in jobs of a CI.
+func (f *controllerFlags) logger(stderr io.Writer) logr.Logger {
+	level, console := zapcore.InfoLevel, strings.EqualFold(f.logFormat, "console")
 	if f.logDebug {
 		level = zapcore.DebugLevel
 	}
-	return zap.New(zap.UseDevMode(strings.EqualFold(f.logFormat, "console")), zap.Level(level), zap.StacktraceLevel(zapcore.PanicLevel))
+	output := "json"
+	if console {
+		output = "text"
+	}
+	to := zapcore.Lock(zapcore.AddSync(shown(stderr, output)))
+	return zap.New(zap.UseDevMode(console), zap.Level(level), zap.StacktraceLevel(zapcore.PanicLevel), zap.WriteTo(to))
 }
 
 // contractDashes turns "-flag" into "--flag" for the controller: the flags of the

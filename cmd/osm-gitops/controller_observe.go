@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 
 	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,7 +35,7 @@ func quietLease(cfg *rest.Config, name, namespace string) (resourcelock.Interfac
 // runObserver says what the controller would do until ctx ends, or something it cannot do
 // without fails.
 func runObserver(ctx context.Context, f *controllerFlags) error {
-	ctrl.SetLogger(f.logger())
+	ctrl.SetLogger(f.logger(os.Stderr))
 	c, err := f.clusters()
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 
@@ -63,7 +64,7 @@ var dryRunOutputs = map[string]func(*dryrun.Report) (string, error){
 // runDryRun prints what the controller would do. Its error says that something is
 // refused, or could not be looked at.
 func runDryRun(ctx context.Context, f *controllerFlags, stdout io.Writer) error {
-	ctrl.SetLogger(f.logger())
+	ctrl.SetLogger(f.logger(os.Stderr))
 	c, err := f.clusters()
 	if err != nil {
 		return err

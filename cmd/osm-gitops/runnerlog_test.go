@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -43,5 +45,26 @@ func TestNoCommandsToARunner(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// What the controller logs in a job, as with --dry-run, is no command either, and JSON stays
+// the same (security.md 39, 45).
+func TestLogInARunner(t *testing.T) {
+	t.Setenv("TF_BUILD", "True")
+	const hostile = "fetching: \n ::error::x\n##[set-output name=x]y ##vso[task.x]\u202ez\x1b[0m"
+	for _, format := range []string{"JSON", "Console"} {
+		var log bytes.Buffer
+		(&controllerFlags{logFormat: format}).logger(&log).Error(errors.New(hostile), hostile, "path", hostile)
+		if commands := runner.Commands(log.String()); len(commands) > 0 || strings.ContainsAny(log.String(), "\u202e\x1b") || !strings.Contains(log.String(), "fetching") {
+			t.Errorf("%s: commands %q in %q", format, commands, &log)
+		}
+		if format != "JSON" {
+			continue
+		}
+		var line struct{ Msg, Error, Path string }
+		if err := json.Unmarshal(log.Bytes(), &line); err != nil || line.Msg != hostile || line.Error != hostile || line.Path != hostile {
+			t.Errorf("it reads as %q (err %v)", line, err)
+		}
 	}
 }

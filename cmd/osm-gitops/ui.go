@@ -73,7 +73,7 @@ func runUI(ctx context.Context, flags *verifyFlags, address string, stderr io.Wr
 		Snapshots: &ui.Snapshots{Read: reader.Read, Clock: clock.RealClock{}, Fresh: uiFreshRead, Wait: uiWaitRead, Stale: uiStaleRead},
 		Trails:    clusters, Verifier: verifier, Hosts: clusters.Hosts, Clock: clock.RealClock{}, Version: v,
 	}
-	ctrl.SetLogger((&controllerFlags{logFormat: "Console"}).logger())
+	ctrl.SetLogger((&controllerFlags{logFormat: "Console"}).logger(stderr))
 	listener := &ui.Listener{Server: server, Address: listen, Listening: func(at net.Addr) {
 		fmt.Fprintf(stderr, "osm-gitops: the audit page is at http://%s/ until you stop this\n", at)
 	}}

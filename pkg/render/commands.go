@@ -16,7 +16,7 @@ func commandFindings(field string, commands []string) []*InvalidError {
 	var findings []*InvalidError
 	for i, command := range commands {
 		meant, as, _ := MeantCommand(command)
-		same := meant == "" || command[0] != '[' && equivalence.IsPlainWord(meant)
+		same := meant == "" || as != asList && equivalence.IsPlainWord(meant)
 		if as != "" && !same {
 			findings = append(findings, problem(field+"["+strconv.Itoa(i)+"]",
 				"operating-system-manager reads this text as YAML, %s, and here the shell gets it as it stands: write %s", as, strconv.Quote(meant)))
@@ -37,12 +37,15 @@ func valueFindings(field string, values map[string]string) []*InvalidError {
 	return findings
 }
 
+const asList = "as a list"
+
 // MeantCommand is what an item of runcmd or bootcmd does under operating-system-manager, which
 // reads it as YAML once more, written so that it does the same here; and as what it is read there.
 // Both are empty where that is nothing else than what a shell does with the item as it stands. It is
 // exact unless a word of a list is a number, truth value or date for cloud-init: the line then has
 // the word as it was written.
 func MeantCommand(command string) (meant, as string, exact bool) {
+	command = strings.TrimLeft(command, " ")
 	if value, ok := MeantValue(command); ok {
 		return value, "without the quotes", true
 	}
@@ -59,7 +62,7 @@ func MeantCommand(command string) (meant, as string, exact bool) {
 		words = append(words, item.Value)
 		exact = exact && (item.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) != 0 || equivalence.IsText(item.Value))
 	}
-	return equivalence.CommandLine(words), "as a list", exact
+	return equivalence.CommandLine(words), asList, exact
 }
 
 // MeantValue is what a text in quotes is under operating-system-manager, which puts values of
@@ -71,10 +74,10 @@ func MeantValue(text string) (meant string, ok bool) {
 	return "", false
 }
 
-// readAgain reads a text that begins with one of these characters as operating-system-manager
-// does. It is nil for others, and for what is no YAML.
+// readAgain reads a text that begins with one of these characters, blanks aside, as
+// operating-system-manager does. It is nil for others, and for what is no YAML.
 func readAgain(text, first string) *yaml.Node {
-	if text == "" || !strings.ContainsRune(first, rune(text[0])) || len(text) > maxDecodedBytes || isDeepYAML(text) {
+	if text = strings.TrimLeft(text, " "); text == "" || !strings.ContainsRune(first, rune(text[0])) || len(text) > maxDecodedBytes || isDeepYAML(text) {
 		return nil
 	}
 	var items []yaml.Node

@@ -57,7 +57,7 @@ func TestFindings(t *testing.T) {
 		"a boolean in quotes":                {bootstrap: `{rh_subscription: {auto-attach: "true", username: me, password: "0123"}}`},
 		"what a pool of RHEL puts in itself": {system: "rhel", bootstrap: `{rh_subscription: {user: me}}`},
 		"any command will do":                {bootstrap: `{runcmd: ["a: b", "true"], bootcmd: ["x"]}`},
-		"commands quoted twice": {bootstrap: `{runcmd: ["\"echo a: b\"", "'echo a: b'", '[sh, -c, "echo a"]'], bootcmd: ["[reboot]", "\"a\\nb c\""]}`,
+		"commands quoted twice": {bootstrap: `{runcmd: ["\"echo a: b\"", "'echo a: b'", '[sh, -c, "echo a"]'], bootcmd: ["  [reboot]", "\"a\\nb c\""]}`,
 			want: []string{
 				`bootstrapConfig.modules.bootcmd[0]: operating-system-manager reads this text as YAML, as a list, and here the shell gets it as it stands: write "reboot"`,
 				`bootstrapConfig.modules.bootcmd[1]: operating-system-manager reads this text as YAML, without the quotes, and here the shell gets it as it stands: write "a\nb c"`,
@@ -65,7 +65,7 @@ func TestFindings(t *testing.T) {
 				`bootstrapConfig.modules.runcmd[1]: operating-system-manager reads this text as YAML, without the quotes`,
 				`bootstrapConfig.modules.runcmd[2]: operating-system-manager reads this text as YAML, as a list, and here the shell gets it as it stands: write "sh -c 'echo a'"`,
 			}},
-		"values quoted twice": {bootstrap: `{yum_repos: {epel: {baseurl: "https://x/", name: '"EPEL: 9"'}}}`,
+		"values quoted twice": {bootstrap: `{yum_repos: {epel: {baseurl: "https://x/", name: ' "EPEL: 9"'}}}`,
 			want: []string{`bootstrapConfig.modules.yum_repos[epel][name]: operating-system-manager reads this text as YAML, without the quotes, and here they are part of it: write "EPEL: 9"`}},
 		"commands that begin like it": {bootstrap: `{runcmd: ['"reboot"', '"/opt/my tool" --now', "[ -f /a ]", "[ -f /a ] && reboot", '[ "$(id -u)" = 0 ]', "[]", "'", "[a: &b [*b]]", "{ a; }", "echo a: b"]}`},
 		"late modules of the provisioning stage": {provisioning: `{runcmd: [x], bootcmd: [y], rh_subscription: {username: a}}`,

@@ -108,7 +108,7 @@ func (in Input) Split() (Input, Credentials) {
 			fixed(&credential.Password, placeholderText)
 			fixed(&credential.Auth, placeholderAuth)
 			fixed(&credential.IdentityToken, placeholderText)
-			hidden[name] = credential
+			hidden[withoutUserInfo(name)] = credential
 		}
 		s.RegistryCredentials = hidden
 	}
@@ -236,9 +236,33 @@ func eachItem(list string, hidden func(string) string) string {
 	}
 	items := strings.Split(list, ",")
 	for i, item := range items {
+		for j := begunBefore(items[:i], item); j < i; j++ {
+			items[j] = beginning.FindString(items[j]) + placeholderText
+		}
 		items[i] = hidden(item)
 	}
 	return strings.Join(items, ",")
+}
+
+// beginning is what stands before the user in an item of a comma list.
+var beginning = regexp.MustCompile(`^\s*([a-zA-Z0-9.-]+=)?([A-Za-z][A-Za-z0-9+.-]*://)?`)
+
+// begunBefore is the first of the items in which the user-info of item may begin: a comma of
+// a password ends an item too, so that no user is before its "@". It is len(before) without one.
+func begunBefore(before []string, item string) int {
+	userInfo, _, ok := strings.Cut(item, "@")
+	if !ok || strings.Contains(userInfo, ":") {
+		return len(before)
+	}
+	for i, earlier := range slices.Backward(before) {
+		if strings.Contains(earlier, "@") {
+			break
+		}
+		if strings.Contains(earlier[len(beginning.FindString(earlier)):], ":") {
+			return i
+		}
+	}
+	return len(before)
 }
 
 // mirrorItem hides user-info in an item of -node-registry-mirrors, which may
@@ -259,9 +283,11 @@ func mirrorFlag(item string) string {
 	return name + "=" + withoutUserInfo(mirror)
 }
 
-// userInfoInName reports whether the "=" of "registry=url" may be one of a password.
+// userInfoInName reports whether the "=" of "registry=url" may be one of a password: what
+// stands before it is a URL, or has a colon and is no host with a port.
 func userInfoInName(name, mirror string) bool {
-	return strings.Contains(name, "@") || strings.Contains(name, "://") && strings.Contains(mirror, "@")
+	host := registry{name: name}.dir()
+	return strings.Contains(name, "@") || strings.Contains(mirror, "@") && strings.Contains(host, ":") && !hostName.MatchString(host)
 }
 
 // withoutUserInfo replaces the user-info of a URL.

@@ -141,7 +141,8 @@ func parseMirror(mirror string) (endpoint, error) {
 		return endpoint{url: mirror}, nil
 	}
 	u, err := url.Parse(mirror)
-	if _, userInfo, _, ok := cutUserInfo(mirror); err != nil || ok && !isUserInfo(userInfo) {
+	// With a password in the query or the fragment the parameter is not where it seems to be.
+	if _, userInfo, _, _ := cutUserInfo(mirror); err != nil || strings.ContainsAny(userInfo, "?#") {
 		// The parser's message quotes the URL, which may hold a password.
 		return endpoint{}, errors.New("its address is no URL, which one with the parameter \"kubermatic\" has to be: percent-encode user and password")
 	}

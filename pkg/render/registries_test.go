@@ -32,6 +32,7 @@ func TestHostsFiles(t *testing.T) {
 		"override_path":                     {repeatable: []string{"reg.tld=https://o.tld?kubermatic=override_path%3Dtrue"}, want: map[string]string{"reg.tld": host("reg.tld", "https://o.tld", override)}},
 		"other parameters stay, sorted":     {repeatable: []string{"r=https://m/x?b=1&kubermatic=override_path%3Dtrue&a=2"}, want: map[string]string{"r": host("r", "https://m/x?a=2&b=1", override)}},
 		"an option that is none":            {repeatable: []string{"r=https://m?kubermatic=override_path%3Dmaybe"}, want: map[string]string{"r": host("r", "https://m")}},
+		"an @ in the path":                  {repeatable: []string{"r=https://m/a@b?kubermatic=override_path%3Dtrue"}, want: map[string]string{"r": host("r", "https://m/a@b", override)}},
 		"a URL without options is verbatim": {repeatable: []string{"r=https://m/x?b=1&a=2"}, want: map[string]string{"r": host("r", "https://m/x?b=1&a=2")}},
 		"no scheme is added":                {repeatable: []string{"reg.tld=mirror.example.com"}, want: map[string]string{"reg.tld": host("reg.tld", "mirror.example.com")}},
 		"by the comma flag it is":           {mirrors: "quay.io=example.net", want: map[string]string{"quay.io": host("quay.io", "https://example.net")}},

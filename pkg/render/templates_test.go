@@ -173,10 +173,10 @@ func TestCheck(t *testing.T) {
 		"it may be missing in a branch":     {text: `{{ if eq .ContainerRuntime "docker" }}{{ template "nope" }}{{ end }}`},
 		"several at once": {text: "{{ .A }}\n{{ .B }}", change: func(s *osm.OperatingSystemProfileSpec) {
 			s.ProvisioningUtility = osm.ProvisioningUtilityIgnition
-			s.BootstrapConfig.Files = []osm.File{{Path: "/none"}, {Path: "/mode", Permissions: 689, Content: inline("", "").Content}, {Path: "/mode", Permissions: 17777, Content: inline("", "").Content}}
+			s.BootstrapConfig.Files = []osm.File{{Path: "/none"}, {Path: "/mode", Permissions: 689, Content: inline("", "").Content}, {Path: "/mode", Permissions: 17777, Content: inline("", "").Content}, {Permissions: 644, Content: inline("", "").Content}}
 			s.BootstrapConfig.Units = []osm.Unit{{Name: "../../x.service"}, {Name: "a.service", DropIns: []osm.DropIn{{Name: "a/b.conf"}}}}
 		}, want: []string{
-			`bootstrapConfig.files[0].content "/none": has no inline`, `bootstrapConfig.files[1].permissions "/mode": 689 is no file mode`, `files[2].permissions`,
+			`bootstrapConfig.files[0].content "/none": has no inline`, `bootstrapConfig.files[1].permissions "/mode": 689 is no file mode`, `files[2].permissions`, "bootstrapConfig.files[3].path: is empty",
 			`bootstrapConfig.units[0].name: "../../x.service" is no name`, `bootstrapConfig.units[1].dropIns[0].name`,
 			"spec.provisioningUtility: is ignition, which ubuntu does not have", ".A does not exist", ".B does not exist"}},
 	}

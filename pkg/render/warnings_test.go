@@ -23,7 +23,7 @@ func TestWarnings(t *testing.T) {
 		"what is right": {settings: render.Settings{
 			NodeHTTPProxy: "http://u%25:p%23x@proxy.example.com:3128", NodeNoProxy: ".svc, localhost", NodeInsecureRegistries: "10.0.0.1:5000,docker.io,[fd00::1]:5000",
 			NodeRegistryMirrors:           "http://mirror_1.internal:5000,quay.io=example.net",
-			NodeContainerdRegistryMirrors: []string{"ghcr.io=m.example.com/v2?kubermatic=override_path%3Dtrue", "_default=https://u:p%25@m", "r.tld/sub=10.0.0.1:5000", "r6=https://[fd00::2]:5000"},
+			NodeContainerdRegistryMirrors: []string{"ghcr.io=m.example.com/v2?kubermatic=override_path%3Dtrue", "_default=https://u:p%25@m", "r.tld/sub=10.0.0.1:5000", "r6=https://[fd00::2]:5000", "[fd00::3]:5000=https://u:p@m"},
 			RegistryCredentials:           map[string]render.RegistryCredential{"https://index.docker.io/v1/": {}, "quay.io": {}},
 		}},
 		"a proxy without a scheme":      {render.Settings{NodeHTTPProxy: "proxy.example.com:3128"}, nil},
@@ -133,15 +133,29 @@ func TestUnescapedUserInfo(t *testing.T) {
 // No part of user or password is left of mirrors and insecure registries.
 func TestUserInfoOfRegistries(t *testing.T) {
 	in := secretInput(t)
+	in.Settings.RegistryCredentials = map[string]render.RegistryCredential{"https://canary:canary@a.io/v1/": {Username: "canary"}, "https://canary:ca%nary@b.io/v1/": {Auth: "canary"}}
+	in.Settings.NodeNoProxy = ".svc,http://canary:1,canary@h.example.com"
 	in.Settings.NodeContainerdRegistryMirrors = []string{
 		"r=https://canary:canary%x@m.example.com", "s=https://canary:1#canary@m.example.com", "t=https://canary:1/canary@m.example.com", "u=canary:p://canary@m.example.com",
-		"https://canary:canary=canary@m.example.com", "canary:x@r.tld=https://m.example.com", // both are refused
+		"https://canary:canary=canary@m.example.com", "canary:x@r.tld=https://m.example.com", "canary:canary=canary@m.example.com", // these are refused
 	}
-	in.Settings.NodeRegistryMirrors = "https://canary:1#canary=canary@d.example.com,gcr.io=https://canary:1?canary@g.example.com"
-	in.Settings.NodeInsecureRegistries = "10.0.0.1:5000,canary:canary@r.example.com"
+	// A comma in a password ends an item.
+	in.Settings.NodeRegistryMirrors = "https://canary:1#canary=canary@d.example.com,gcr.io=https://canary:1?canary@g.example.com,https://canary:1,2,canary@m.example.com,quay.io=canary:1,canary@m.example.com"
+	in.Settings.NodeInsecureRegistries = "10.0.0.1:5000,canary:canary@r.example.com,canary:1,canary@r.example.com"
 	redacted, credentials := in.Split()
-	if text := mustJSON(t, redacted); strings.Contains(text, "canary") {
+	if text := mustJSON(t, redacted); strings.Contains(text, "canary") || strings.Contains(text, ",2,") {
 		t.Errorf("a credential is left: %s", text)
+	}
+	if got := redacted.Settings.NodeInsecureRegistries; !strings.HasPrefix(got, "10.0.0.1:5000,") {
+		t.Errorf("a registry without a user is hidden: %s", got)
+	}
+	if again, _ := redacted.Split(); mustJSON(t, again) != mustJSON(t, redacted) {
+		t.Errorf("split again, it is another: %s", mustJSON(t, again))
+	}
+	for _, m := range in.Settings.NodeContainerdRegistryMirrors[4:] {
+		if err := (render.Settings{NodeContainerdRegistryMirrors: []string{m}}).Validate(); err == nil || strings.Contains(err.Error(), "canary") {
+			t.Errorf("%q: refused with %v, want so and without a credential", m, err)
+		}
 	}
 	if diff := cmp.Diff(in.Settings, redacted.WithCredentials(credentials).Settings); diff != "" {
 		t.Errorf("(-original +put back):\n%s", diff)

@@ -22,6 +22,7 @@ var quotedCommands = []string{
 	`"printf '<%s>' \"two words\" $((1+1)); echo"`,
 	`"echo one\necho two"`,
 	`"echo" # a comment`,
+	`  "echo c: d"`,
 	`[sh, -c, "echo a"]`,
 	`[printf, '<%s>\n', "a b", $HOME, "it's", 7, -12, -x, 10.0.0.1, 24h, "0755", 'yes', "", a;b, 'back\slash']`,
 	`[ sh, -c, 'echo "$0" "$@"', "x: y", z ]`,
