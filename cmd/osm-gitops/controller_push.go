@@ -72,7 +72,7 @@ func addPush(mgr ctrl.Manager, f *controllerFlags, sources *profilesource.Reconc
 		sources.Recorder = notify.Recorder{EventRecorder: sources.Recorder, Sender: sender, Instance: instance}
 	}
 	statuses := &commitstatus.Statuses{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: sources.Recorder, Remote: sources.Remote,
+		Client: mgr.GetClient(), Pools: sources.PoolReader, Live: mgr.GetAPIReader(), Recorder: sources.Recorder, Remote: sources.Remote,
 		Cluster: f.push.clusterName, AllowedCIDRs: f.gitAllowedCIDRs, AllowInsecure: f.allowInsecureGit,
 	}
 	if err := mgr.Add(statuses); err != nil {

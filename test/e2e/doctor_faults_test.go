@@ -482,7 +482,7 @@ func (p *patient) brokenKinds() {
 	spec.XValidations = nil
 	crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"] = spec
 	p.must(p.client.Update(p.t.Context(), &crd, client.FieldOwner("platform")))
-	p.finds(doctor.Problem, "kinds", "CustomResourceDefinition "+name+` is not the one of this release: it differs at spec.versions[0].schema.openAPIV3Schema.properties.spec.x-kubernetes-validations, as written by "platform" at `)
+	p.finds(doctor.Warning, "kinds", "CustomResourceDefinition "+name+` is not the one of this release: it differs at spec.versions[0].schema.openAPIV3Schema.properties.spec.x-kubernetes-validations, as written by "platform" at `)
 
 	p.uninstallProvenance()
 	p.finds(doctor.Problem, "kinds", "CustomResourceDefinition nodeprovenances.gitops.k8c.io does not exist")

@@ -24,8 +24,6 @@ import (
 
 	eventv1 "github.com/fluxcd/pkg/apis/event/v1beta1"
 	"github.com/fluxcd/pkg/apis/meta"
-	coordinationv1 "k8s.io/api/coordination/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 )
@@ -242,10 +240,6 @@ func TestPushToAFollower(t *testing.T) {
 	s.apply(map[string]any{
 		"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": map[string]any{"name": "operating-system-manager", "namespace": namespace},
 		"spec": map[string]any{"holderIdentity": "another", "leaseDurationSeconds": 3600, "acquireTime": microTime(), "renewTime": microTime()},
-	})
-	t.Cleanup(func() {
-		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "operating-system-manager"}}
-		s.noError(s.client.Delete(context.WithoutCancel(t.Context()), lease))
 	})
 	s.source(func(spec map[string]any) {
 		spec["webhook"] = map[string]any{"provider": "generic", "secretRef": map[string]any{"name": "hook"}}

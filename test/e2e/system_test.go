@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -132,6 +133,8 @@ func (s *system) cleanUp() {
 	for _, obj := range []client.Object{&corev1.ServiceAccount{}, &rbacv1.Role{}, &rbacv1.RoleBinding{}} {
 		s.noError(s.client.DeleteAllOf(ctx, obj, client.InNamespace(api.NamespaceCloudInitSettings), client.MatchingLabels{api.LabelManagedBy: api.FieldManager}))
 	}
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: mainLease}}
+	s.noError(client.IgnoreNotFound(s.client.Delete(ctx, lease))) // somebody else may hold it
 	for _, ns := range []string{namespace, api.NamespaceCloudInitSettings} {
 		var secrets corev1.SecretList
 		s.noError(s.client.List(ctx, &secrets, client.InNamespace(ns)))

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/osm-gitops/osm-gitops/deploy"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 )
 
 const checkKinds = "kinds"
@@ -70,10 +71,14 @@ func (w *ward) ourKind(ctx context.Context, in *Cluster, want *unstructured.Unst
 	wanted, _, _ := unstructured.NestedSlice(want.Object, "spec", "versions")
 	there, _, _ := unstructured.NestedSlice(have.Object, "spec", "versions")
 	if at := difference(wanted, there, "spec.versions"); at != "" {
+		level := Problem
+		if want.GetName() == "operatingsystemconfigs."+osm.GroupVersion.Group {
+			level = Warning // KubeOne and KKP have one of their own, with which pools are served
+		}
 		w.tell(Finding{
-			Check: checkKinds, Level: Problem, Cluster: w.in(in),
+			Check: checkKinds, Level: level, Cluster: w.in(in),
 			Found: fmt.Sprintf("CustomResourceDefinition %s is not the one of this release: it differs at %s%s", want.GetName(), at, writers(have)),
-			Do:    apply + ", of the release that the controller has; or ask the osm-gitops of that release; and have nobody else apply another",
+			Do:    apply + ", of the release that the controller has; or ask the osm-gitops of that release; and have nobody else apply another, where that is possible",
 		})
 	}
 }

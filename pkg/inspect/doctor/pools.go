@@ -2,14 +2,18 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 )
 
@@ -86,10 +90,26 @@ func (w *ward) poolTrouble(ctx context.Context, s *stock, md *cluster.MachineDep
 			return fmt.Sprintf("has no Secret %s/%s, so that its machines do not boot, and nobody puts it back: see what is said of lease, and the controller's log", settingsNamespace, name)
 		}
 	}
-	if made := s.secrets[names.Bootstrap].Annotations[api.AnnotationInputDigest]; made != "" && made != osc.Annotations[api.AnnotationInputDigest] {
+	if made := s.secrets[names.Bootstrap].Annotations[api.AnnotationInputDigest]; made != "" && made != osc.Annotations[api.AnnotationInputDigest] && w.lags(ctx, osc, names.Bootstrap) {
 		return "boots from an earlier configuration, for the documents of the present one are not written: " + w.cause(ctx, md)
 	}
 	return ""
+}
+
+// lags reads a configuration and its bootstrap Secret again, the configuration last: a pool
+// may have rotated between the two lists.
+func (w *ward) lags(ctx context.Context, osc *osm.OperatingSystemConfig, bootstrap string) bool {
+	secret := &metav1.PartialObjectMetadata{}
+	secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+	var now osm.OperatingSystemConfig
+	err := errors.Join(
+		w.Worker.Client.Get(ctx, client.ObjectKey{Namespace: settingsNamespace, Name: bootstrap}, secret),
+		w.Management.Client.Get(ctx, client.ObjectKeyFromObject(osc), &now),
+	)
+	if err != nil {
+		return !apierrors.IsNotFound(err) // deleted meanwhile, or what the lists said counts
+	}
+	return now.UID == osc.UID && secret.Annotations[api.AnnotationInputDigest] != now.Annotations[api.AnnotationInputDigest]
 }
 
 // cause is what the last Warning about a pool says.

@@ -387,6 +387,9 @@ func (w *walk) secretSteps(ctx context.Context, digest string) error {
 			state, note = Foreign, "it belongs to MachineDeployment "+a[api.AnnotationPool]+", whose name and namespace make the same object names"
 		case a[api.AnnotationInputDigest] != digest:
 			state, note = Removed, fmt.Sprintf("it was replaced; there is that of %s %s now", a[api.AnnotationProfile], a[api.AnnotationVersion])
+			if now, ok := w.past.Current(); ok && now.InputDigest == digest {
+				state, note = Missing, fmt.Sprintf("the document of this configuration is not written yet; machines boot from that of %s %s", a[api.AnnotationProfile], a[api.AnnotationVersion])
+			}
 		default:
 			obj.UID = secret.UID
 		}

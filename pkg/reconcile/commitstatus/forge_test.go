@@ -21,6 +21,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -127,7 +128,7 @@ func newReporter(t *testing.T) *reporter {
 	c := cluster.Shared(t)
 	r := &reporter{t: t, client: c.Client(t, api.AddToScheme, osm.AddToScheme), namespace: c.Namespace(t), recorder: events.NewFakeRecorder(100)}
 	r.Statuses = &Statuses{
-		Client: r.client, Live: r.client, Recorder: r.recorder, Cluster: "eu-1",
+		Client: r.client, Pools: func() client.Reader { return r.client }, Live: r.client, Recorder: r.recorder, Cluster: "eu-1",
 		AllowInsecure: true, AllowedCIDRs: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -185,17 +186,31 @@ func (r *reporter) pool(name, profile, version, from string) *osm.OperatingSyste
 	osc := &osm.OperatingSystemConfig{
 		ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: name, Annotations: map[string]string{
 			api.AnnotationProfile: profile, api.AnnotationVersion: version, api.AnnotationCommit: from,
+			api.AnnotationPool: r.namespace + "/" + name, api.AnnotationInputDigest: version,
 		}},
 		Spec: osm.OperatingSystemConfigSpec{OSName: "ubuntu", OSVersion: "24.04", CloudProvider: osm.CloudProviderSpec{Name: "aws"}},
 	}
 	r.do(r.client.Create(r.t.Context(), osc))
+	r.do(client.IgnoreAlreadyExists(r.client.Create(r.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: api.NamespaceCloudInitSettings}})))
+	r.do(r.client.Create(r.t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+		Namespace: api.NamespaceCloudInitSettings, Name: name + "-" + r.namespace + "-bootstrap-config", Annotations: map[string]string{api.AnnotationInputDigest: version},
+	}}))
 	return osc
 }
 
+// rotate gives a pool a configuration, write its document as well.
+
 func (r *reporter) rotate(osc *osm.OperatingSystemConfig, version, from string) {
 	r.t.Helper()
-	osc.Annotations[api.AnnotationVersion], osc.Annotations[api.AnnotationCommit] = version, from
+	osc.Annotations[api.AnnotationVersion], osc.Annotations[api.AnnotationCommit], osc.Annotations[api.AnnotationInputDigest] = version, from, version
 	r.do(r.client.Update(r.t.Context(), osc))
+}
+
+func (r *reporter) write(osc *osm.OperatingSystemConfig) {
+	r.t.Helper()
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: api.NamespaceCloudInitSettings, Name: osc.Name + "-" + r.namespace + "-bootstrap-config"}}
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, api.AnnotationInputDigest, osc.Annotations[api.AnnotationInputDigest])
+	r.do(r.client.Patch(r.t.Context(), secret, client.RawPatch(types.MergePatchType, []byte(patch))))
 }
 
 // Each host is asked as it documents: path, headers and states.
@@ -244,12 +259,27 @@ func TestPoolsFollow(t *testing.T) {
 	r.rotate(one, "v2", commit)
 	h.wait("pending: 2 profiles applied, 0 of 2 pools rotated (osm-gitops/eu-1)")
 	r.looked(ps, nil) // another look at the same commit forgets nothing
+	r.write(one)
+	two.Annotations[api.AnnotationRefused], two.Annotations[api.AnnotationRefusedVersion] = "of another version", "v1.5"
+	r.rotate(two, "v1", "older")
+	counts := func(want following) {
+		t.Helper()
+		got, err := follow(t.Context(), r.client, r.client, r.namespace, map[string]api.ProfileEntry{"a": {Version: "v2", Commit: commit}})
+		if err != nil || got != want {
+			t.Errorf("counted %+v (err %v), want %+v", got, err, want)
+		}
+	}
+	counts(following{pools: 2, rotated: 1})
+	delete(two.Annotations, api.AnnotationRefused)
+	delete(two.Annotations, api.AnnotationRefusedVersion)
 	r.rotate(two, "v2", commit)
+	counts(following{pools: 2, rotated: 1}) // its document is not written yet
+	r.write(two)
 	h.wait("pending: 2 profiles applied, 0 of 2 pools rotated (osm-gitops/eu-1)",
 		"success: 2 profiles applied, 2 pools rotated (osm-gitops/eu-1)")
 	two.Annotations[api.AnnotationRefused] = "m"
 	r.do(r.client.Update(t.Context(), two))
-	f, err := follow(t.Context(), r.client, r.namespace, map[string]api.ProfileEntry{"a": {Version: "v2", Commit: commit}})
+	f, err := follow(t.Context(), r.client, r.client, r.namespace, map[string]api.ProfileEntry{"a": {Version: "v2", Commit: commit}})
 	if want := (following{pools: 2, rotated: 1, refused: 1}); err != nil || f != want || !f.settled() {
 		t.Errorf("%+v (err %v), want %+v", f, err, want)
 	}

@@ -3,11 +3,16 @@ package commitstatus
 import (
 	"context"
 	"fmt"
+	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 )
 
 // following says how far pools are with what a commit changed.
@@ -18,9 +23,10 @@ type following struct {
 // settled reports that nothing more is to be expected.
 func (f following) settled() bool { return f.rotated+f.refused == f.pools }
 
-// follow counts the pools whose configuration has one of the profiles, by what
-// their OperatingSystemConfigs record. They come from the cache.
-func follow(ctx context.Context, c client.Reader, namespace string, changed map[string]api.ProfileEntry) (following, error) {
+// follow counts the pools whose configuration has one of the profiles: as rotated if their
+// machines boot from the new version, as refused if that version is refused. secrets reads
+// the Secrets of pools; while it is nil none counts as rotated. Both read from caches.
+func follow(ctx context.Context, c, secrets client.Reader, namespace string, changed map[string]api.ProfileEntry) (following, error) {
 	var f following
 	if len(changed) == 0 {
 		return f, nil
@@ -30,19 +36,45 @@ func follow(ctx context.Context, c client.Reader, namespace string, changed map[
 		return f, fmt.Errorf("listing OperatingSystemConfigs: %w", err)
 	}
 	for _, osc := range list.Items {
-		entry, ok := changed[osc.Annotations[api.AnnotationProfile]]
+		a := osc.Annotations
+		entry, ok := changed[a[api.AnnotationProfile]]
 		if !ok {
 			continue
 		}
 		f.pools++
-		switch {
-		case osc.Annotations[api.AnnotationRefused] != "":
+		switch refused := a[api.AnnotationRefused] != ""; {
+		case refused && (a[api.AnnotationRefusedVersion] == "" || a[api.AnnotationRefusedVersion] == entry.Version):
 			f.refused++
-		case osc.Annotations[api.AnnotationVersion] == entry.Version && osc.Annotations[api.AnnotationCommit] == entry.Commit:
-			f.rotated++
+		case refused: // an earlier version: the pool has not seen this one
+		case a[api.AnnotationVersion] == entry.Version && a[api.AnnotationCommit] == entry.Commit:
+			boots, err := bootsFrom(ctx, secrets, a)
+			if err != nil {
+				return f, err
+			}
+			if boots {
+				f.rotated++
+			}
 		}
 	}
 	return f, nil
+}
+
+// bootsFrom reports whether the bootstrap Secret of a pool, which is written last, is of the
+// configuration with these annotations.
+func bootsFrom(ctx context.Context, secrets client.Reader, config map[string]string) (bool, error) {
+	if secrets == nil {
+		return false, nil
+	}
+	namespace, name, _ := strings.Cut(config[api.AnnotationPool], "/")
+	key := types.NamespacedName{Namespace: api.NamespaceCloudInitSettings, Name: lineage.NamesOf(types.NamespacedName{Namespace: namespace, Name: name}).Bootstrap}
+	var secret corev1.Secret
+	if err := secrets.Get(ctx, key, &secret); err != nil {
+		if apierrors.IsNotFound(err) {
+			return false, nil
+		}
+		return false, fmt.Errorf("reading Secret %s: %w", key, err)
+	}
+	return secret.Annotations[api.AnnotationInputDigest] == config[api.AnnotationInputDigest], nil
 }
 
 // describe says what came of a commit, in at most maxDescription characters.

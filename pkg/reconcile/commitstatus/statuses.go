@@ -60,6 +60,8 @@ type Look struct {
 type Statuses struct {
 	// Client reads through the manager's cache.
 	Client client.Reader
+	// Pools returns a reader of the Secrets of pools, or nil until their cluster answers.
+	Pools func() client.Reader
 	// Live reads the Secrets of webhooks, which are not kept in memory.
 	Live client.Reader
 	// Remote reads the credentials and the proxy of a source, whose way its statuses go
@@ -251,7 +253,7 @@ func (s *Statuses) wanted(ctx context.Context, j job) (want status, settled bool
 		want.description = cut(fmt.Sprintf("%s: %s", plural(len(j.problems), "problem"), first), maxDescription)
 		return want, true, nil
 	}
-	f, err := follow(ctx, s.Client, j.source.Namespace, j.changed)
+	f, err := follow(ctx, s.Client, s.Pools(), j.source.Namespace, j.changed)
 	if err != nil {
 		return want, false, err
 	}

@@ -250,7 +250,7 @@ func (r *Rehearsal) sources(ctx context.Context, out *Report, all *told) error {
 }
 
 // judge finds out whether a pool would have what it asks for: a warning says why not, and
-// what was told before stands in the condition of its configuration.
+// what was told before stands in an annotation of its configuration.
 func (r *Rehearsal) judge(ctx context.Context, p *Pool, key types.NamespacedName, out *Report) error {
 	for _, s := range p.Says {
 		if s.Warning {

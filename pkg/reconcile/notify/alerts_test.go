@@ -167,22 +167,15 @@ func TestNobodyWaits(t *testing.T) {
 	defer server.Close()
 	defer close(hang)
 	s := NewSender(server.URL)
+	e := event(source(), corev1.EventTypeNormal, "One", "one")
+	for range 10 * maxQueued { // nobody takes them
+		s.Send(e)
+	}
+	if waiting, dropped := len(s.queue), s.dropped.Load(); waiting != maxQueued || dropped != 9*maxQueued {
+		t.Errorf("%d wait, %d are dropped", waiting, dropped)
+	}
 	stop := start(t, s)
-	begin := time.Now()
-	for range 10 * maxQueued {
-		s.Send(event(source(), corev1.EventTypeNormal, "One", "one"))
-	}
-	if took := time.Since(begin); took > 2*time.Second {
-		t.Errorf("it took %s", took)
-	}
-	if len(s.queue) > maxQueued || s.dropped.Load() < 8*maxQueued {
-		t.Errorf("%d wait, %d are dropped", len(s.queue), s.dropped.Load())
-	}
-	begin = time.Now()
-	stop()
-	if took := time.Since(begin); took > stopTime+2*time.Second {
-		t.Errorf("it took %s to end", took)
-	}
+	stop() // it ends, although no answer comes
 }
 
 // What waits when the controller ends is still sent.

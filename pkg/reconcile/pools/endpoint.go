@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -216,9 +218,9 @@ func (r *Reconciler) registryCredentials(ctx context.Context) (map[string]render
 		return config.Auths, nil
 	}
 	out := make(map[string]render.RegistryCredential, len(secret.Data))
-	for registry, data := range secret.Data {
+	for _, registry := range slices.Sorted(maps.Keys(secret.Data)) { // of several bad keys the same is named each time
 		var c render.RegistryCredential
-		if json.Unmarshal(data, &c) != nil {
+		if json.Unmarshal(secret.Data[registry], &c) != nil {
 			return nil, bad(registry)
 		}
 		out[registry] = c

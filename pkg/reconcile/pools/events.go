@@ -91,6 +91,9 @@ func (r *Reconciler) tellHealed(md *cluster.MachineDeployment, p plan) {
 	if told {
 		r.memories.remember(md, func(m *memory) { m.told = "" })
 	}
+	if frozen, _ := suspended(md); frozen {
+		return // what it cannot have does not matter now
+	}
 	if (told || p.was.refused != "") && p.osc == nil {
 		r.event(md, corev1.EventTypeNormal, api.EventConfigHealed,
 			fmt.Sprintf("the pool has what it asks for again: profile %q %s%s", p.serving.Profile, p.serving.Version, at(p.serving.Commit)))

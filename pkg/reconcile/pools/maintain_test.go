@@ -38,6 +38,29 @@ func TestBrokenRegistrySecretStopsNoRenewal(t *testing.T) {
 	renewed("gone")
 }
 
+// Of several bad keys the same is named each time: a refusal that changes with the order of
+// a map would be written to the configuration, and make another run, without end.
+func TestBrokenRegistrySecretIsToldOnce(t *testing.T) {
+	f := newFixture(t)
+	f.r.RegistrySecret, f.r.Registry = client.ObjectKey{Namespace: f.r.Namespace, Name: "registries"}, f.client
+	f.reconcile()
+	f.ensure(&corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: f.r.Namespace, Name: "registries"},
+		Data:       map[string][]byte{"username": []byte("u"), "password": []byte("p"), "email": []byte("e")},
+	})
+	f.reconcile()
+	first := f.config()
+	if first.Annotations[api.AnnotationRefused] == "" {
+		t.Fatal("nothing is refused")
+	}
+	for range 20 {
+		f.reconcile()
+	}
+	if now := f.config(); now.ResourceVersion != first.ResourceVersion {
+		t.Errorf("the configuration was written again: %q, then %q", first.Annotations[api.AnnotationRefused], now.Annotations[api.AnnotationRefused])
+	}
+}
+
 // A race that does not end is no race: the pool runs less and less often, and is told.
 func TestEndlessRaceBacksOff(t *testing.T) {
 	f := newFixture(t)

@@ -87,6 +87,11 @@ func TestSuspendedPool(t *testing.T) {
 	told.saidLast(t, "OperatingSystemProfileError", `annotation gitops.k8c.io/suspend: "yes" is neither "true", which freezes the configuration, nor "false"`)
 	f.has("nobody knows what was meant", "osp-a-v1.0.0", strings.Repeat("5", 40))
 
+	f.ask(map[string]string{api.AnnotationSuspend: "true"})
+	if all := strings.Join(told.told, "\n"); strings.Contains(all, api.EventConfigHealed) {
+		t.Errorf("a frozen pool that does not have what it asks for was told %q", all)
+	}
+
 	f.ask(map[string]string{api.AnnotationSuspend: "", api.AnnotationVersionPin: ""})
 	f.has("resumed", "osp-a-v1.1.0", strings.Repeat("5", 40))
 	if all := strings.Join(told.told, "\n"); strings.Count(all, "ConfigResumed") != 1 || strings.Count(all, "ConfigRotated") != 1 {

@@ -230,8 +230,8 @@ func (r *Reconciler) booting(ctx context.Context, seen *observed) (name string, 
 	for i := range machines.Items {
 		m := &machines.Items[i]
 		end := m.CreationTimestamp.Add(bootTime)
-		if !boots(m) || !r.Clock.Now().Before(end) || !end.After(until) {
-			continue
+		if !boots(m) || !r.Clock.Now().Before(end) || end.Before(until) || end.Equal(until) && m.Name > name {
+			continue // of several made in one second always the same: what is told must not change with the order
 		}
 		ours, err := r.ofRevision(ctx, m, md, revision)
 		if err != nil {

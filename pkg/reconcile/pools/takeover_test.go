@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -378,6 +379,36 @@ func TestTakeOverGivesUpWaiting(t *testing.T) {
 	f.clock.SetTime(until.Add(time.Minute)) // the API server's clock, not this one, says when the machine was made
 	if name, _, err = f.r.booting(t.Context(), waiting); err != nil || name != "" {
 		t.Errorf("after half an hour booting is %q (err %v)", name, err)
+	}
+}
+
+// reversed lists in the opposite order; that of a cache is random.
+type reversed struct{ client.Client }
+
+func (r reversed) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	err := r.Client.List(ctx, list, opts...)
+	if found, ok := list.(*machines.MachineList); ok {
+		slices.Reverse(found.Items)
+	}
+	return err
+}
+
+// Of machines made in one second the same is named whatever order they are listed in: the
+// refusal is written to the configuration, and one that changes would make another run.
+func TestTakeOverNamesOneMachine(t *testing.T) {
+	f := newLegacyFixture(t)
+	set := f.machineSet("legacy-1", "1")
+	for i := range 4 {
+		f.machine(fmt.Sprintf("stuck-%d", i), set)
+	}
+	waiting := &observed{md: f.pool, objects: objects{bootstrap: f.secret(namesOf(f.pool).Bootstrap)}}
+	first, _, err := f.r.booting(t.Context(), waiting)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.r.Worker.Client = reversed{f.r.Worker.Client}
+	if again, _, err := f.r.booting(t.Context(), waiting); err != nil || again != first {
+		t.Errorf("booting is %q, and in the opposite order %q (err %v)", first, again, err)
 	}
 }
 

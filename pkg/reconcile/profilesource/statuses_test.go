@@ -22,6 +22,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/commitstatus"
@@ -136,6 +137,7 @@ func (f *following) reports(provider string, hook map[string]string) {
 	f.ps.Spec.Webhook = &api.Webhook{Provider: provider, SecretRef: meta.LocalObjectReference{Name: "hook"}}
 	f.do(f.client.Update(f.t.Context(), f.ps))
 	statuses := &commitstatus.Statuses{
+		Pools:  func() client.Reader { return f.client },
 		Client: f.client, Live: f.client, Recorder: f.recorder, Remote: f.r.Remote,
 		AllowInsecure: true, AllowedCIDRs: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
 	}

@@ -65,6 +65,14 @@ func (r *Reconciler) pools() cache.Cache {
 	return r.Pools
 }
 
+// PoolReader returns a reader of the cluster of pools, or nil until that is known.
+func (r *Reconciler) PoolReader() client.Reader {
+	if pools := r.pools(); pools != nil {
+		return pools
+	}
+	return nil
+}
+
 // pinned looks again at the sources of which a pool asks for a version.
 func (r *Reconciler) pinned(pools cache.Cache) crsource.SyncingSource {
 	return crsource.Kind(pools, &cluster.MachineDeployment{}, handler.TypedEnqueueRequestsFromMapFunc(r.sourcesOfPinned), pinChanged())
