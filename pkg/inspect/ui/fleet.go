@@ -46,7 +46,7 @@ type Notice struct {
 	State   string `json:"state"`            // Refused, Held, Disputed, or Unreadable where a right is missing
 	What    string `json:"what"`             // a ProfileSource, a profile, a pool, a node
 	Link    string `json:"link,omitempty"`   // leads to more, where there is a page
-	Reason  string `json:"reason,omitempty"` // that of the condition
+	Reason  string `json:"reason,omitempty"` // that of the condition; empty for pools
 	Message string `json:"message"`          // what is wrong, and what to do
 }
 
