@@ -43,11 +43,13 @@ func TestBrokenRegistrySecretStopsNoRenewal(t *testing.T) {
 func TestBrokenRegistrySecretIsToldOnce(t *testing.T) {
 	f := newFixture(t)
 	f.r.RegistrySecret, f.r.Registry = client.ObjectKey{Namespace: f.r.Namespace, Name: "registries"}, f.client
-	f.reconcile()
-	f.ensure(&corev1.Secret{
+	registries := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: f.r.Namespace, Name: "registries"},
-		Data:       map[string][]byte{"username": []byte("u"), "password": []byte("p"), "email": []byte("e")},
-	})
+		Data:       map[string][]byte{"registry.example.com": []byte(`{"username":"u","password":"p"}`)},
+	}
+	f.ensure(registries)
+	f.reconcile()
+	f.patch(registries, `{"data":{"username":"dQ==","password":"cA==","email":"ZQ=="}}`)
 	f.reconcile()
 	first := f.config()
 	if first.Annotations[api.AnnotationRefused] == "" {
