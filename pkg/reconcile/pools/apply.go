@@ -229,10 +229,12 @@ func (r *Reconciler) writeConfig(ctx context.Context, have *osm.OperatingSystemC
 		if p.was != nil {
 			p.was.spec = &have.Spec
 		}
-		if err := r.archive(ctx, have); err != nil {
-			return nil, err
+		if p.replaced.Object != "" {
+			if err := r.archive(ctx, have); err != nil {
+				return nil, err
+			}
+			r.tellBefore(ctx, have)
 		}
-		r.tellBefore(ctx, have)
 		if err := client.IgnoreNotFound(r.clusterOf(have).Delete(ctx, have, client.Preconditions{UID: &have.UID})); err != nil {
 			return nil, raced(fmt.Errorf("deleting OperatingSystemConfig %s: %w", client.ObjectKeyFromObject(have), err))
 		}
@@ -267,8 +269,8 @@ func (r *Reconciler) whole(ctx context.Context, cached *osm.OperatingSystemConfi
 	if err := r.Management.Live.Get(ctx, key, &osc); err != nil {
 		return nil, raced(fmt.Errorf("reading OperatingSystemConfig %s: %w", key, err))
 	}
-	if osc.UID != cached.UID {
-		return nil, fmt.Errorf("%w: OperatingSystemConfig %s is another one", errRaced, key)
+	if osc.UID != cached.UID || !sameKeys(osc.Annotations, cached.Annotations, api.AnnotationRecord, api.AnnotationInputDigest, api.AnnotationSelectedBy) {
+		return nil, fmt.Errorf("%w: OperatingSystemConfig %s is another one, or was edited", errRaced, key)
 	}
 	return &osc, nil
 }

@@ -43,7 +43,7 @@ func (r *Reconciler) keepFact(ctx context.Context, seen *observed, osc *osm.Oper
 	if p.osc != nil && p.replaced.Object != "" {
 		f.Kind, f.Reason = journal.ConfigurationRotated, cause(p.replaced, rec)
 		f.Was = configurationFact(p.replaced, osc.Annotations[api.AnnotationReplaces])
-	} else if p.osc == nil {
+	} else if p.osc == nil || seen.unserved && !p.sameAgain {
 		f.Kind, f.Was = r.before(ctx, osc)
 	}
 	if p.sameAgain {
