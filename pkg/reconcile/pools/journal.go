@@ -77,14 +77,18 @@ func (r *Reconciler) tellBefore(ctx context.Context, osc *osm.OperatingSystemCon
 	r.Journal.Tell(f)
 }
 
-// tellDeleted tells of the configuration of a pool that is no more.
-func (r *Reconciler) tellDeleted(md *cluster.MachineDeployment, osc *osm.OperatingSystemConfig) {
+// tellDeleted tells of the configuration of a pool that is no more, and what it was where
+// that is to be believed.
+func (r *Reconciler) tellDeleted(md *cluster.MachineDeployment, osc *osm.OperatingSystemConfig, believed bool) {
 	rec := recordOf(osc)
 	if r.Journal == nil || rec.Object == "" {
 		return
 	}
 	f := configFact(osc, md.Name, md.Namespace)
-	f.Kind, f.Since, f.Was = journal.ConfigurationDeleted, "", configurationFact(rec, string(osc.UID))
+	f.Kind, f.Since, f.Was = journal.ConfigurationDeleted, "", &journal.Configuration{UID: string(osc.UID)}
+	if believed {
+		f.Was = configurationFact(rec, string(osc.UID))
+	}
 	if md.UID != "" && md.DeletionTimestamp.IsZero() {
 		f.Message = "the pool has no profile any more"
 	}

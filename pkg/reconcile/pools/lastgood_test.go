@@ -186,6 +186,30 @@ func TestEditedFactOfRecordIsPutBack(t *testing.T) {
 	}
 }
 
+// Nobody vouches for an edited record when its pool goes.
+func TestEditedRecordOfDeletedPool(t *testing.T) {
+	f := newFixture(t)
+	path := filepath.Join(t.TempDir(), "audit.log")
+	f.audited(path)
+	f.reconcile()
+	before := f.config()
+	rec := recordOf(before)
+	rec.Commit = strings.Repeat("e", 40)
+	rec.Digests.Input = rec.InputDigest()
+	changed := before.DeepCopy()
+	changed.Annotations[api.AnnotationRecord] = string(must(render.MarshalRecord(rec)))
+	changed.Annotations[api.AnnotationInputDigest] = rec.Digests.Input
+	must(nil, f.client.Patch(t.Context(), changed, client.MergeFrom(before)))
+	f.deletePool()
+	if records := f.records(); len(records) > 0 {
+		t.Errorf("archived was %s", records[0].Data.Raw)
+	}
+	lines := f.lines(path)
+	if last := lines[len(lines)-1]; last.Kind != journal.ConfigurationDeleted || last.Was.UID != string(before.UID) || last.Was.InputDigest != "" || last.Was.Commit != "" {
+		t.Errorf("the audit log says %+v, of %+v", last, last.Was)
+	}
+}
+
 // Whoever is cut off before the first Secret of a new configuration finishes it, and where
 // the next version came meanwhile, that follows the one that machines booted from: of the
 // one between there is no record, for nobody had it.
