@@ -66,9 +66,13 @@ func (r *Reconciler) apply(ctx context.Context, seen *observed, p plan) error {
 	if err := r.writeUserData(ctx, seen, seen.objects.bootstrap, p.bootstrap); err != nil {
 		return err
 	}
-	r.memories.remember(seen.md, func(m *memory) { m.booted = true })
-	if err := r.note(ctx, osc, p, r.keepFact(ctx, seen, osc, p)); err != nil {
-		return err
+	if p.bootstrap.write != nil || seen.objects.bootstrap != nil {
+		r.memories.remember(seen.md, func(m *memory) { m.booted = true })
+	}
+	if osc != nil && ownerOf(osc) == poolKey(seen.md) { // not another controller's that is yet to be replaced
+		if err := r.note(ctx, osc, p, r.keepFact(ctx, seen, osc, p)); err != nil {
+			return err
+		}
 	}
 	if err := r.trimInputs(ctx, seen.objects.inputs, p.inputs); err != nil {
 		return err
@@ -229,10 +233,12 @@ func (r *Reconciler) writeConfig(ctx context.Context, have *osm.OperatingSystemC
 		if p.was != nil {
 			p.was.spec = &have.Spec
 		}
-		if err := r.archive(ctx, have); err != nil {
-			return nil, err
+		if p.replaced.Object != "" {
+			if err := r.archive(ctx, have); err != nil {
+				return nil, err
+			}
+			r.tellBefore(ctx, have)
 		}
-		r.tellBefore(ctx, have)
 		if err := client.IgnoreNotFound(r.clusterOf(have).Delete(ctx, have, client.Preconditions{UID: &have.UID})); err != nil {
 			return nil, raced(fmt.Errorf("deleting OperatingSystemConfig %s: %w", client.ObjectKeyFromObject(have), err))
 		}
@@ -267,8 +273,8 @@ func (r *Reconciler) whole(ctx context.Context, cached *osm.OperatingSystemConfi
 	if err := r.Management.Live.Get(ctx, key, &osc); err != nil {
 		return nil, raced(fmt.Errorf("reading OperatingSystemConfig %s: %w", key, err))
 	}
-	if osc.UID != cached.UID {
-		return nil, fmt.Errorf("%w: OperatingSystemConfig %s is another one", errRaced, key)
+	if osc.UID != cached.UID || !sameKeys(osc.Annotations, cached.Annotations, api.AnnotationRecord, api.AnnotationInputDigest, api.AnnotationSelectedBy) {
+		return nil, fmt.Errorf("%w: OperatingSystemConfig %s is another one, or was edited", errRaced, key)
 	}
 	return &osc, nil
 }
@@ -276,9 +282,6 @@ func (r *Reconciler) whole(ctx context.Context, cached *osm.OperatingSystemConfi
 // note says on the configuration why the pool cannot have a newer one, where that is
 // known, and which line of the audit log is about it.
 func (r *Reconciler) note(ctx context.Context, osc *osm.OperatingSystemConfig, p plan, journaled string) error {
-	if osc == nil {
-		return nil
-	}
 	patch := map[string]any{}
 	if p.unread == nil {
 		want := p.refusalNotes(osc.Annotations, r.Clock.Now())
@@ -312,7 +315,7 @@ func (p plan) refusalNotes(have map[string]string, now time.Time) map[string]str
 	if version != "" {
 		out[api.AnnotationRefusedVersion] = version
 	}
-	if have[api.AnnotationRefusedVersion] == version && !annotatedTime(have, api.AnnotationRefusedSince).IsZero() {
+	if since := annotatedTime(have, api.AnnotationRefusedSince); have[api.AnnotationRefusedVersion] == version && !since.IsZero() && !since.After(now) {
 		out[api.AnnotationRefusedSince] = have[api.AnnotationRefusedSince]
 	}
 	return out

@@ -36,7 +36,7 @@ type plan struct {
 	bootstrap    secretPlan
 
 	serving   render.Record // of the generation that the plan leads to
-	replaced  render.Record // of the one before, zero when it is the same
+	replaced  render.Record // of the one before, zero when it is the same, or not to be believed
 	healed    []string      // what somebody changed by hand, without values
 	sameAgain bool          // the configuration is among that, and made as it was
 	wanted    bool          // it is what the pool asks for, not what it had
@@ -130,7 +130,13 @@ func (r *Reconciler) decide(seen *observed, gen generation) (plan, error) {
 		if have.osc != nil {
 			p.osc.Annotations[api.AnnotationReplaces] = string(have.osc.UID)
 		}
-		p.serving, p.replaced = out.Record, rec
+		if seen.cutOff { // no machine had what stands
+			p.osc.Annotations[api.AnnotationReplaces] = have.osc.Annotations[api.AnnotationReplaces]
+		}
+		p.serving = out.Record
+		if have.osc != nil && disagrees(have.osc, rec) == "" && !seen.unserved {
+			p.replaced = rec
+		}
 	}
 	if err := fits(out, p.osc); err != nil {
 		return plan{}, err

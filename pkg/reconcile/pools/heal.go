@@ -31,6 +31,9 @@ func handmade(seen *observed, gen generation, p plan) (what []string, sameAgain 
 	case have.osc != nil && have.osc.Annotations[api.AnnotationPoolUID] == uid && disagrees(have.osc, rec) != "":
 		say("%s of OperatingSystemConfig %s", disagrees(have.osc, rec), namesOf(seen.md).Config)
 		sameAgain = have.osc.Annotations[api.AnnotationInputDigest] == gen.input
+	case seen.unserved && rec.Digests.Input != gen.input && have.madeWith(gen.input):
+		say("annotation %s or %s of OperatingSystemConfig %s", api.AnnotationRecord, api.AnnotationInputDigest, namesOf(seen.md).Config)
+		sameAgain = true
 	}
 	for _, k := range editedKeys(p.oscMetadata, "") {
 		say("annotation %s of OperatingSystemConfig %s", k, namesOf(seen.md).Config)

@@ -43,7 +43,7 @@ func (r *Reconciler) keepFact(ctx context.Context, seen *observed, osc *osm.Oper
 	if p.osc != nil && p.replaced.Object != "" {
 		f.Kind, f.Reason = journal.ConfigurationRotated, cause(p.replaced, rec)
 		f.Was = configurationFact(p.replaced, osc.Annotations[api.AnnotationReplaces])
-	} else if p.osc == nil {
+	} else if p.osc == nil || seen.unserved && !p.sameAgain {
 		f.Kind, f.Was = r.before(ctx, osc)
 	}
 	if p.sameAgain {
@@ -77,14 +77,18 @@ func (r *Reconciler) tellBefore(ctx context.Context, osc *osm.OperatingSystemCon
 	r.Journal.Tell(f)
 }
 
-// tellDeleted tells of the configuration of a pool that is no more.
-func (r *Reconciler) tellDeleted(md *cluster.MachineDeployment, osc *osm.OperatingSystemConfig) {
+// tellDeleted tells of the configuration of a pool that is no more, and what it was where
+// that is to be believed.
+func (r *Reconciler) tellDeleted(md *cluster.MachineDeployment, osc *osm.OperatingSystemConfig, believed bool) {
 	rec := recordOf(osc)
 	if r.Journal == nil || rec.Object == "" {
 		return
 	}
 	f := configFact(osc, md.Name, md.Namespace)
-	f.Kind, f.Since, f.Was = journal.ConfigurationDeleted, "", configurationFact(rec, string(osc.UID))
+	f.Kind, f.Since, f.Was = journal.ConfigurationDeleted, "", &journal.Configuration{UID: string(osc.UID)}
+	if believed {
+		f.Was = configurationFact(rec, string(osc.UID))
+	}
 	if md.UID != "" && md.DeletionTimestamp.IsZero() {
 		f.Message = "the pool has no profile any more"
 	}

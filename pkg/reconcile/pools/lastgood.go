@@ -29,7 +29,7 @@ import (
 func (r *Reconciler) lastRecord(ctx context.Context, seen *observed) (render.Record, error) {
 	osc := seen.objects.osc
 	rec := recordOf(osc)
-	if intact(rec) && (osc.Annotations[api.AnnotationInputDigest] == rec.Digests.Input || seen.objects.madeWith(rec.Digests.Input)) {
+	if intact(rec) && !seen.unserved && (osc.Annotations[api.AnnotationInputDigest] == rec.Digests.Input || seen.objects.madeWith(rec.Digests.Input)) {
 		return corrected(seen, rec), nil
 	}
 	for _, s := range []*corev1.Secret{seen.objects.bootstrap, seen.objects.provisioning} {
@@ -47,7 +47,7 @@ func (r *Reconciler) lastRecord(ctx context.Context, seen *observed) (render.Rec
 		}
 	}
 	if intact(rec) {
-		return render.Record{}, nil // edited together with its digest
+		return render.Record{}, nil // edited together with its digest, and perhaps its annotation
 	}
 	return rec, nil
 }
@@ -95,18 +95,28 @@ func (r *Reconciler) takenRecord(_ context.Context, seen *observed, _ *corev1.Se
 // archivedRecordOf finds the record where a controller was cut off between two
 // configurations.
 func (r *Reconciler) archivedRecordOf(ctx context.Context, seen *observed, s *corev1.Secret) (render.Record, error) {
+	archived, err := r.archivedOf(ctx, seen, s)
+	if err != nil || archived == nil {
+		return render.Record{}, err
+	}
+	return archivedRecord(archived), nil
+}
+
+// archivedOf finds the archived record of what a document was made of, nil where there is
+// none.
+func (r *Reconciler) archivedOf(ctx context.Context, seen *observed, s *corev1.Secret) (*appsv1.ControllerRevision, error) {
 	digest := s.Annotations[api.AnnotationInputDigest]
 	for _, name := range lineage.RecordNames(keyOf(seen.md), digest) {
 		var archived appsv1.ControllerRevision
 		found, err := get(ctx, r.Management.Live, types.NamespacedName{Namespace: r.Namespace, Name: name}, &archived)
 		if err != nil {
-			return render.Record{}, err
+			return nil, err
 		}
 		if found && isRecord(&archived, poolKey(seen.md), digest) {
-			return archivedRecord(&archived), nil
+			return &archived, nil
 		}
 	}
-	return render.Record{}, nil
+	return nil, nil
 }
 
 // remadeRecord is what the pool, as it is now, would have of the version that a document

@@ -2,17 +2,21 @@ package pools
 
 import (
 	"bytes"
+	"errors"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/journal"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
@@ -110,13 +114,16 @@ func TestLostConfigOfSuspendedPool(t *testing.T) {
 
 // A record that was edited in part comes back as well, once, and is not archived.
 func TestEditedFactOfRecordIsPutBack(t *testing.T) {
+	const everything = "a fact, the digest and its annotation"
+	alone := func(rec *render.Record) {
+		rec.Commit = strings.Repeat("e", 40)
+		rec.Digests.Input = rec.InputDigest()
+	}
 	for edit, of := range map[string]func(rec *render.Record){
-		"the commit":       func(rec *render.Record) { rec.Commit = strings.Repeat("e", 40) },
-		"what selected it": func(rec *render.Record) { rec.SelectedBy = strings.Repeat("e", 40) },
-		"a fact and the digest": func(rec *render.Record) {
-			rec.Commit = strings.Repeat("e", 40)
-			rec.Digests.Input = rec.InputDigest()
-		},
+		"the commit":            func(rec *render.Record) { rec.Commit = strings.Repeat("e", 40) },
+		"what selected it":      func(rec *render.Record) { rec.SelectedBy = strings.Repeat("e", 40) },
+		"a fact and the digest": alone,
+		everything:              alone,
 	} {
 		for name, keep := range map[string]map[string]string{
 			"served":    {},
@@ -125,6 +132,8 @@ func TestEditedFactOfRecordIsPutBack(t *testing.T) {
 		} {
 			t.Run(edit+", "+name, func(t *testing.T) {
 				f := newFixture(t)
+				path := filepath.Join(t.TempDir(), "audit.log")
+				f.audited(path)
 				f.offers(f.r.Namespace, "v1.0.0")
 				f.version(f.r.Namespace, "v1.0.0")
 				f.ask(map[string]string{api.AnnotationOSP: "osp-a", api.AnnotationMDRevision: "1"})
@@ -135,6 +144,10 @@ func TestEditedFactOfRecordIsPutBack(t *testing.T) {
 				of(&rec)
 				changed := before.DeepCopy()
 				changed.Annotations[api.AnnotationRecord] = string(must(render.MarshalRecord(rec)))
+				delete(changed.Annotations, api.AnnotationJournaled)
+				if edit == everything {
+					changed.Annotations[api.AnnotationInputDigest] = rec.Digests.Input
+				}
 				if changed.Annotations[api.AnnotationRecord] == was {
 					t.Fatal("nothing was edited")
 				}
@@ -155,6 +168,13 @@ func TestEditedFactOfRecordIsPutBack(t *testing.T) {
 				if now := len(f.records()); now != records {
 					t.Errorf("%d records are archived, and were %d", now, records)
 				}
+				for _, line := range f.lines(path) {
+					for _, c := range []*journal.Configuration{line.Was, line.Is} {
+						if c != nil && strings.Contains(c.Commit+c.SelectedBy+c.InputDigest, strings.Repeat("e", 40)) || c != nil && edit == everything && c.InputDigest == rec.Digests.Input {
+							t.Errorf("the audit log has the edited record: %+v", line)
+						}
+					}
+				}
 				f.reconcile()
 				versions := f.versions()
 				told.told = nil
@@ -163,6 +183,86 @@ func TestEditedFactOfRecordIsPutBack(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// Nobody vouches for an edited record when its pool goes.
+func TestEditedRecordOfDeletedPool(t *testing.T) {
+	f := newFixture(t)
+	path := filepath.Join(t.TempDir(), "audit.log")
+	f.audited(path)
+	f.reconcile()
+	before := f.config()
+	rec := recordOf(before)
+	rec.Commit = strings.Repeat("e", 40)
+	rec.Digests.Input = rec.InputDigest()
+	changed := before.DeepCopy()
+	changed.Annotations[api.AnnotationRecord] = string(must(render.MarshalRecord(rec)))
+	changed.Annotations[api.AnnotationInputDigest] = rec.Digests.Input
+	must(nil, f.client.Patch(t.Context(), changed, client.MergeFrom(before)))
+	f.deletePool()
+	if records := f.records(); len(records) > 0 {
+		t.Errorf("archived was %s", records[0].Data.Raw)
+	}
+	lines := f.lines(path)
+	if last := lines[len(lines)-1]; last.Kind != journal.ConfigurationDeleted || last.Was.UID != string(before.UID) || last.Was.InputDigest != "" || last.Was.Commit != "" {
+		t.Errorf("the audit log says %+v, of %+v", last, last.Was)
+	}
+}
+
+// Whoever is cut off before the first Secret of a new configuration finishes it, and where
+// the next version came meanwhile, that follows the one that machines booted from: of the
+// one between there is no record, for nobody had it.
+func TestConfigThatNoSecretFollowed(t *testing.T) {
+	for name, c := range map[string]struct {
+		then func(f *fixture)
+		want string
+	}{
+		"the controller starts again": {func(*fixture) {}, "v1.1.0"},
+		"the next version":            {func(f *fixture) { f.offers(f.r.Namespace, "v1.2.0") }, "v1.2.0"},
+		"back to the first":           {func(f *fixture) { f.offers(f.r.Namespace, "v1.0.0") }, "v1.0.0"},
+		"refused meanwhile":           {func(f *fixture) { f.ask(map[string]string{api.AnnotationVersionPin: "v9"}) }, "v1.0.0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			path := filepath.Join(t.TempDir(), "audit.log")
+			f.audited(path)
+			for _, version := range []string{"v1.0.0", "v1.1.0", "v1.2.0"} {
+				f.version(f.r.Namespace, version)
+			}
+			f.offers(f.r.Namespace, "v1.0.0")
+			f.ask(map[string]string{api.AnnotationOSP: "osp-a", api.AnnotationMDRevision: "1"})
+			first := f.config()
+			f.offers(f.r.Namespace, "v1.1.0")
+			f.r.Worker.Client = refusingUpdates{digesting{f.client}, namesOf(f.pool).Provisioning}
+			if _, err := f.r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(f.pool)}); !errors.Is(err, errCutOff) {
+				t.Fatalf("it was not cut off: %v", err)
+			}
+			f.r.Worker.Client = digesting{f.client}
+			if got := recordOf(f.config()).Version; got != "v1.1.0" {
+				t.Fatalf("the configuration is of %s", got)
+			}
+			f.r.memories = memories{}
+			c.then(f)
+			f.reconcile()
+			osc := f.config()
+			if rec := recordOf(osc); rec.Version != c.want || osc.Annotations[api.AnnotationReplaces] != string(first.UID) {
+				t.Errorf("the configuration is of %s and replaces %s, want %s and %s", rec.Version, osc.Annotations[api.AnnotationReplaces], c.want, first.UID)
+			}
+			for _, s := range f.documents() {
+				if s.Annotations[api.AnnotationInputDigest] != recordOf(osc).Digests.Input {
+					t.Errorf("%s does not follow", s.Name)
+				}
+			}
+			if records := f.records(); len(records) != 1 || archivedRecord(&records[0]).Version != "v1.0.0" {
+				t.Errorf("%d records are archived", len(records))
+			}
+			for _, line := range f.changes(path) {
+				if c.want != "v1.1.0" && strings.Contains(line, "v1.1.0") {
+					t.Errorf("the audit log says %q", line)
+				}
+			}
+		})
 	}
 }
 

@@ -21,15 +21,19 @@ import (
 
 // observed is everything that one reconcile reads. decide needs nothing else.
 type observed struct {
-	md       *cluster.MachineDeployment
-	objects  objects
-	booted   bool // it had a bootstrap document since the controller was started
-	token    bootstrapToken
-	rivals   []rival // other pools with some of the same names
-	endpoint endpoint
-	node     nodeToken
-	key      []byte // of keyed digests
-	now      time.Time
+	md      *cluster.MachineDeployment
+	objects objects
+	booted  bool // it had a bootstrap document since the controller was started
+	// unserved is true where every document of the pool was made of something else than its
+	// configuration: somebody edited that, or a controller was cut off before it wrote the
+	// first document, which cutOff tells.
+	unserved, cutOff bool
+	token            bootstrapToken
+	rivals           []rival // other pools with some of the same names
+	endpoint         endpoint
+	node             nodeToken
+	key              []byte // of keyed digests
+	now              time.Time
 
 	// values are the cluster's, with the tokens as they are now, and kubeconfig
 	// the one among them.
@@ -78,6 +82,41 @@ func (o objects) madeWith(inputDigest string) bool {
 	})
 }
 
+// madeOtherwise reports whether the pool has documents that say what they were made with,
+// and none that says an input.
+func (o objects) madeOtherwise(inputDigest string) bool {
+	return (madeOf(o.provisioning) || madeOf(o.bootstrap)) && !o.madeWith(inputDigest)
+}
+
+// observeServed finds out whether the documents follow the configuration, and asks the API
+// server before it says that they do not: caches are not behind by the same time.
+func (r *Reconciler) observeServed(ctx context.Context, seen *observed) error {
+	rec := recordOf(seen.objects.osc)
+	if !intact(rec) || !seen.objects.madeOtherwise(rec.Digests.Input) {
+		return nil
+	}
+	now, err := r.objects(ctx, r.live(), seen.md)
+	if err != nil {
+		return err
+	}
+	if seen.unserved = now.madeOtherwise(rec.Digests.Input); !seen.unserved {
+		return nil
+	}
+	for _, s := range []*corev1.Secret{seen.objects.provisioning, seen.objects.bootstrap} {
+		if !madeOf(s) {
+			continue
+		}
+		archived, err := r.archivedOf(ctx, seen, s)
+		if err != nil {
+			return err
+		}
+		seen.cutOff = seen.cutOff || archived != nil && slices.ContainsFunc(intervalsOf(archived), func(in api.Interval) bool {
+			return in.UID != "" && string(in.UID) == seen.objects.osc.Annotations[api.AnnotationReplaces]
+		})
+	}
+	return nil
+}
+
 func (o objects) all() []client.Object {
 	var out []client.Object
 	if o.osc != nil {
@@ -112,6 +151,9 @@ func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment,
 	seen := &observed{md: md, token: token, now: r.Clock.Now(), booted: r.memories.recall(md).booted}
 	var err error
 	if seen.objects, err = r.objects(ctx, r.cached(), md); err != nil {
+		return nil, err
+	}
+	if err = r.observeServed(ctx, seen); err != nil {
 		return nil, err
 	}
 	if seen.rivals, err = r.rivals(ctx, seen); err != nil {

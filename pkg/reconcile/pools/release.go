@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -84,19 +85,40 @@ func (r *Reconciler) deleteOwned(ctx context.Context, md *cluster.MachineDeploym
 	}
 	for _, obj := range owned {
 		if osc, ok := obj.(*osm.OperatingSystemConfig); ok {
-			err := r.archive(ctx, osc)
+			rec := recordOf(osc)
+			believed := disagrees(osc, rec) == "" && !documentsOf(md, owned).madeOtherwise(rec.Digests.Input)
+			var err error
+			if believed {
+				err = r.archive(ctx, osc)
+			}
 			if reason, taken := permanent(err); taken {
 				r.tell(md, reason, fmt.Errorf("%w. It goes with the pool, and is kept nowhere", err))
 			} else if err != nil {
 				return err
 			}
-			r.tellDeleted(md, osc)
+			r.tellDeleted(md, osc, believed)
 		}
 		if err := r.remove(ctx, obj); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// documentsOf are the user-data Secrets among the objects of a pool.
+func documentsOf(md *cluster.MachineDeployment, among []client.Object) objects {
+	var out objects
+	for _, obj := range among {
+		s, ok := obj.(*corev1.Secret)
+		switch {
+		case !ok:
+		case s.Name == namesOf(md).Provisioning:
+			out.provisioning = s
+		case s.Name == namesOf(md).Bootstrap:
+			out.bootstrap = s
+		}
+	}
+	return out
 }
 
 // owned lists what exists of a pool and was made for it.

@@ -341,8 +341,8 @@ func TestTakeOverWaitsForMachines(t *testing.T) {
 	if kept("a machine boots", true); res.RequeueAfter <= 0 || res.RequeueAfter > 2*bootPoll {
 		t.Errorf("the next look is in %s", res.RequeueAfter)
 	}
-	if now := f.config(); now.UID != reference.UID {
-		t.Error("the configuration was replaced before the Secrets")
+	if now := f.config(); now.UID != reference.UID || now.ResourceVersion != reference.ResourceVersion {
+		t.Errorf("the configuration was replaced before the Secrets, or has other annotations: %v", now.Annotations)
 	}
 	if told := strings.Join(said.told, "\n"); !strings.Contains(told, "machine booting is booting") {
 		t.Errorf("told was %q", told)

@@ -119,6 +119,9 @@ func TestWhichVersionIsRefused(t *testing.T) {
 	edit := func(key string) func() {
 		return func() { f.patch(f.osc(), `{"metadata":{"annotations":{"gitops.k8c.io/`+key+`":"edited"}}}`) }
 	}
+	later := func() {
+		f.patch(f.osc(), `{"metadata":{"annotations":{"gitops.k8c.io/refused-since":"2999-01-01T00:00:00Z"}}}`)
+	}
 	suspend := func(value string) func() { return func() { f.ask(map[string]string{api.AnnotationSuspend: value}) } }
 	since := ""
 	for _, c := range []struct {
@@ -133,6 +136,7 @@ func TestWhichVersionIsRefused(t *testing.T) {
 		{"nor the next one", offers("v1.2.1"), "v1.2.1", "the output contains", true},
 		{"somebody edited the message", edit("refused"), "v1.2.1", "the output contains", false},
 		{"and the time", edit("refused-since"), "v1.2.1", "the output contains", true},
+		{"to one that is to come", later, "v1.2.1", "the output contains", true},
 		{"nor is it known what the pool wants", suspend("maybe"), "", "maybe", true},
 		{"the object is not there", func() { good("v1.3.0")(); suspend("")() }, "", "is missing", false},
 		{"what it has", good("v1.0.0"), "", "", false},

@@ -405,7 +405,7 @@ func survey(r api.RolloutStatus, pools []pool, t terms, now time.Time) (verdict,
 		case p.refusedVersion == r.Version && !p.refused.Before(r.Since.Time) && !t.passes(r.Version, p.wave):
 			v.failures = append(v.failures, api.RolloutFailure{Pool: p.key, Wave: p.wave, Reason: api.FailureRefused, Since: metav1.NewTime(p.refused)})
 			continue
-		case p.refused.IsZero() && p.configured:
+		case p.configured && (p.refused.IsZero() || p.refusedVersion != "" && p.refusedVersion != r.Version):
 			s.adopting = append(s.adopting, p.key)
 			continue
 		default: // it is new, or broken whatever the version: it is not what that is judged by

@@ -10,6 +10,7 @@ import (
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/selection"
 )
 
@@ -22,7 +23,7 @@ type fleet struct {
 	terms  terms
 	pools  []pool
 	again  time.Duration
-	refuse map[string]string // pool -> version that it cannot have
+	refuse map[string]string // pool -> version that it cannot have, or "any"
 	slow   bool              // pools do not follow
 }
 
@@ -69,10 +70,10 @@ func (f *fleet) follow() {
 		p := &f.pools[i]
 		given, ok := selection.EntryForWave(ps, f.entry, p.wave)
 		switch {
-		case !ok || p.version.Version == given.Version:
+		case !ok || p.version.Version == given.Version || f.refuse[p.key] == "any":
 		case f.refuse[p.key] == given.Version:
-			if p.refusedVersion = given.Version; p.refused.IsZero() {
-				p.refused = f.now
+			if p.refusedVersion != given.Version {
+				p.refused, p.refusedVersion = f.now, given.Version
 			}
 		default:
 			p.version, p.configured, p.settled, p.since = versionNamed(given.Version), true, true, f.now
@@ -252,16 +253,58 @@ func TestPoolsThatCannotHaveIt(t *testing.T) {
 	f.have("the next commit", "v3 v3 v1 Window")
 
 	f = newFleet(t, 0, 0, 5)
-	f.pools[0].refused, f.refuse["ns/p0"] = f.now, "v2"
+	f.pools[0].refused, f.refuse["ns/p0"] = f.now, "any"
 	f.pass(time.Minute)
 	f.push("v2")
 	f.have("broken before", "v1 v2 v1 Window")
+
+	f = newFleet(t, 0, 0, 5)
+	f.pass(time.Minute)
+	f.refuse["ns/p0"] = "v2"
+	f.push("v2")
+	refusedAt := f.pools[0].refused
+	f.pass(time.Minute)
+	f.refuse["ns/p0"] = "v3"
+	f.push("v3")
+	f.have("the next one is refused, too", "v1 v3 v1 PoolsRefused")
+	if p := f.pools[0]; p.refusedVersion != "v3" || !p.refused.After(refusedAt) {
+		t.Errorf("%q is refused since %s, and the one before since %s", p.refusedVersion, p.refused, refusedAt)
+	}
+	f.slow = true
+	f.push("v4")
+	f.pools[1].version, f.pools[1].since = versionNamed("v4"), f.now
+	f.pass(100 * time.Hour)
+	f.have("what was refused is on its way to another one", "v1 v4 v1 Adopting")
+	if f.had.Wave != 0 {
+		t.Errorf("wave %d began without it", f.had.Wave)
+	}
 
 	f = newFleet(t, 0, 5)
 	f.slow = true
 	f.push("v2")
 	f.pass(100 * time.Hour)
 	f.have("pools are slow", "v1 v1 Adopting")
+}
+
+// What an OperatingSystemConfig says of a refusal is read as pools write it: never of a time
+// to come.
+func TestRefusedSince(t *testing.T) {
+	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	created := now.Add(-time.Hour)
+	for since, want := range map[string]time.Time{
+		"2026-01-01T11:30:00Z": now.Add(-30 * time.Minute),
+		"2999-01-01T00:00:00Z": now,
+		"edited":               created,
+	} {
+		for refused, want := range map[string]time.Time{"because": want, "": {}} {
+			osc := &osm.OperatingSystemConfig{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(created), Annotations: map[string]string{
+				api.AnnotationRefused: refused, api.AnnotationRefusedVersion: "v2", api.AnnotationRefusedSince: since,
+			}}}
+			if got := standingOf(osc, now).refused; !got.Equal(want) {
+				t.Errorf("refused %q since %q is read as %s, want %s", refused, since, got, want)
+			}
+		}
+	}
 }
 
 func TestWaysBack(t *testing.T) {

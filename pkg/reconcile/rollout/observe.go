@@ -35,17 +35,20 @@ type standing struct {
 	refusedVersion   string    // what of the profile that was; empty where it was not the version
 }
 
-func standingOf(osc *osm.OperatingSystemConfig) standing {
+func standingOf(osc *osm.OperatingSystemConfig, now time.Time) standing {
 	a := osc.Annotations
 	c := standing{
 		uid: osc.UID, replaces: types.UID(a[api.AnnotationReplaces]), poolUID: a[api.AnnotationPoolUID], profile: a[api.AnnotationProfile], version: a[api.AnnotationVersion],
 		commit: a[api.AnnotationCommit], selected: a[api.AnnotationSelectedBy],
 		digest: a[api.AnnotationInputDigest], record: a[api.AnnotationRecord], created: osc.CreationTimestamp.Time,
 	}
-	if _, refused := a[api.AnnotationRefused]; refused {
+	if a[api.AnnotationRefused] != "" {
 		since, err := time.Parse(time.RFC3339, a[api.AnnotationRefusedSince])
 		if err != nil {
 			since = c.created // edited, and put back soon
+		}
+		if since.After(now) {
+			since = now
 		}
 		c.refused, c.refusedVersion = since, a[api.AnnotationRefusedVersion]
 	}
@@ -61,11 +64,12 @@ func (r *Reconciler) look(ctx context.Context, seen *observed) error {
 	if err := r.Management.List(ctx, &list, client.InNamespace(r.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing OperatingSystemConfigs: %w", err)
 	}
+	now := r.Clock.Now()
 	configs := make(map[string]standing, len(list.Items))
 	for i := range list.Items {
-		configs[list.Items[i].Annotations[api.AnnotationPool]] = standingOf(&list.Items[i])
+		configs[list.Items[i].Annotations[api.AnnotationPool]] = standingOf(&list.Items[i], now)
 	}
-	machines, err := r.roster.byPool(ctx, r.Worker, r.Clock.Now())
+	machines, err := r.roster.byPool(ctx, r.Worker, now)
 	if err != nil {
 		return err
 	}
