@@ -88,6 +88,13 @@ func TestPoliciesOfRecords(t *testing.T) {
 			patch := func(as string) error {
 				return who[as].Status().Patch(t.Context(), obj.DeepCopyObject().(client.Object), client.RawPatch(types.MergePatchType, []byte(`{"status":{"conditions":[]}}`)), client.DryRunAll)
 			}
+			// Of the policies for which policed waits none is for a status alone.
+			eventually(t, "the policy to be in force", func() error {
+				if err := patch(editor); !apierrors.IsForbidden(err) {
+					return fmt.Errorf("%T: not refused: %v", obj, err) //nolint:errorlint // it may be nil
+				}
+				return nil
+			})
 			for _, as := range []string{editor, admin} {
 				if err := patch(as); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "only osm-gitops writes it") {
 					t.Errorf("%T, %s: %v", obj, as, err)
