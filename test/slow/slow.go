@@ -60,11 +60,11 @@ func Hold(t *testing.T, connections int, address string, config *tls.Config, pat
 	}
 }
 
-// Client connects from 127.0.0.2. A request that waits for more than half a minute fails: idle
-// connections are held for a minute and more.
+// Client connects from 127.0.0.2. A request that waits for more than 20 seconds fails: idle
+// connections are held for half a minute and more.
 func Client(config *tls.Config) *http.Client {
 	from := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
-	return &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{
+	return &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{
 		TLSClientConfig: config, DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 			return from.DialContext(ctx, network, address)
