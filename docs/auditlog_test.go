@@ -9,13 +9,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/osm-gitops/osm-gitops/pkg/journal"
+	"github.com/osm-gitops/osm-gitops/pkg/auditlog"
 )
 
 // TestAuditLog: the page has every kind of line and every field, and no other kind.
 func TestAuditLog(t *testing.T) {
 	page := string(read(t, "audit-log.md"))
-	f, err := parser.ParseFile(token.NewFileSet(), "../pkg/journal/fact.go", nil, 0)
+	f, err := parser.ParseFile(token.NewFileSet(), "../pkg/auditlog/fact.go", nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func TestAuditLog(t *testing.T) {
 		if typ.Kind() == reflect.Pointer {
 			typ = typ.Elem()
 		}
-		if typ.Kind() != reflect.Struct || typ.PkgPath() != reflect.TypeFor[journal.Entry]().PkgPath() {
+		if typ.Kind() != reflect.Struct || typ.PkgPath() != reflect.TypeFor[auditlog.Entry]().PkgPath() {
 			return
 		}
 		for field := range typ.Fields() {
@@ -52,5 +52,5 @@ func TestAuditLog(t *testing.T) {
 			walk(field.Type)
 		}
 	}
-	walk(reflect.TypeFor[journal.Entry]())
+	walk(reflect.TypeFor[auditlog.Entry]())
 }

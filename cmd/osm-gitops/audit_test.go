@@ -19,7 +19,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"k8s.io/utils/clock"
 
-	"github.com/osm-gitops/osm-gitops/pkg/journal"
+	"github.com/osm-gitops/osm-gitops/pkg/auditlog"
 	"github.com/osm-gitops/osm-gitops/test/clusterfixture"
 )
 
@@ -130,14 +130,14 @@ func TestTraceIntotoOfAnEditedRecord(t *testing.T) {
 // is not what it was.
 func TestVerifyAuditLog(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.log")
-	l, err := journal.Open(path, clock.RealClock{}, logr.Discard())
+	l, err := auditlog.Open(path, clock.RealClock{}, logr.Discard())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
 	runs(t, "verify", "--audit-log", path).want(t, exitFailure, "has no line yet")
 	for _, name := range []string{"a", "b", "c"} {
-		if err := l.Append(journal.Fact{Kind: journal.NodeJoined, Object: journal.Object{Kind: "Node", Name: name}}); err != nil {
+		if err := l.Append(auditlog.Fact{Kind: auditlog.NodeJoined, Object: auditlog.Object{Kind: "Node", Name: name}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -150,7 +150,7 @@ func TestVerifyAuditLog(t *testing.T) {
 	if err := os.Rename(path, path+".1"); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Append(journal.Fact{Kind: journal.NodeRemoved, Object: journal.Object{Kind: "Node", Name: "a"}}); err != nil {
+	if err := l.Append(auditlog.Fact{Kind: auditlog.NodeRemoved, Object: auditlog.Object{Kind: "Node", Name: "a"}}); err != nil {
 		t.Fatal(err)
 	}
 	runs(t, "verify", "--audit-log", path).want(t, exitOK, "warning: it begins with line number 4")

@@ -34,9 +34,9 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/auditlog"
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/doctor"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/auditlog"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notify"
@@ -290,7 +290,7 @@ type nodeFacts struct {
 	management, worker *part // the same with one cluster
 	engine             *render.Engine
 	metrics            *metrics.Metrics
-	journal            *auditlog.Journal // nil for none
+	journal            *auditlog.Writer // nil for none
 	settings           render.Settings
 	registry           cache.Cache // nil without credentials of registries
 	flux               *profilesource.Flux

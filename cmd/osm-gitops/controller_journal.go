@@ -8,8 +8,7 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"github.com/osm-gitops/osm-gitops/pkg/journal"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/auditlog"
+	"github.com/osm-gitops/osm-gitops/pkg/auditlog"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
 )
 
@@ -18,22 +17,22 @@ const controllerKind = "Controller"
 
 // newJournal is the audit log of the flag, which the replica that leads opens; nil for
 // none. A file that cannot be one is refused at once.
-func (f *controllerFlags) newJournal(counted *metrics.Metrics) (*auditlog.Journal, error) {
+func (f *controllerFlags) newJournal(counted *metrics.Metrics) (*auditlog.Writer, error) {
 	if f.auditLog == "" {
 		return nil, nil
 	}
 	if f.auditLog != auditlog.Stdout {
-		if err := journal.Check(f.auditLog); err != nil {
+		if err := auditlog.Check(f.auditLog); err != nil {
 			return nil, fmt.Errorf("--audit-log: %w", err)
 		}
 	}
 	version, commit := buildVersion()
-	return &auditlog.Journal{
+	return &auditlog.Writer{
 		Path: f.auditLog, Out: os.Stdout, Clock: clock.RealClock{}, Metrics: counted, Log: ctrl.Log.WithName("audit-log"),
-		Began: journal.Fact{
-			Kind: journal.ControllerStarted, Object: journal.Object{Kind: controllerKind, Namespace: f.namespace, Name: "osm-gitops"},
+		Began: auditlog.Fact{
+			Kind: auditlog.ControllerStarted, Object: auditlog.Object{Kind: controllerKind, Namespace: f.namespace, Name: "osm-gitops"},
 			Occasion:   instance() + " " + time.Now().UTC().Format(time.RFC3339Nano),
-			Controller: &journal.Controller{Version: version, Commit: commit, Instance: instance()},
+			Controller: &auditlog.Controller{Version: version, Commit: commit, Instance: instance()},
 		},
 	}, nil
 }

@@ -12,7 +12,7 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/osm-gitops/osm-gitops/pkg/journal"
+	"github.com/osm-gitops/osm-gitops/pkg/auditlog"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
 )
 
@@ -114,18 +114,18 @@ func (f *handbackFlags) noteTo() (note func(reason, message string) error, err e
 	if f.auditLog == "" {
 		return func(string, string) error { return nil }, nil
 	}
-	l, err := journal.Open(f.auditLog, clock.RealClock{}, logr.Discard())
+	l, err := auditlog.Open(f.auditLog, clock.RealClock{}, logr.Discard())
 	if err != nil {
 		return nil, fmt.Errorf("--audit-log: %w", err)
 	}
 	return func(reason, message string) error {
 		version, commit := buildVersion()
-		err := l.Append(journal.Fact{
-			Kind: journal.HandedBack, Object: journal.Object{Kind: controllerKind, Namespace: f.namespace, Name: "osm-gitops"},
+		err := l.Append(auditlog.Fact{
+			Kind: auditlog.HandedBack, Object: auditlog.Object{Kind: controllerKind, Namespace: f.namespace, Name: "osm-gitops"},
 			Occasion:   instance() + " " + time.Now().UTC().Format(time.RFC3339Nano),
 			Reason:     reason,
 			Message:    message,
-			Controller: &journal.Controller{Version: version, Commit: commit, Instance: instance()},
+			Controller: &auditlog.Controller{Version: version, Commit: commit, Instance: instance()},
 		})
 		if err := errors.Join(err, l.Close()); err != nil {
 			return fmt.Errorf("it is not in the audit log: %w", err)

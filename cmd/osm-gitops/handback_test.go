@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/osm-gitops/osm-gitops/pkg/journal"
+	"github.com/osm-gitops/osm-gitops/pkg/auditlog"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
 )
 
@@ -31,7 +31,7 @@ func TestHandbackAuditLog(t *testing.T) {
 		t.Error(err)
 	}
 	var got []string
-	if _, err := journal.Verify([]string{f.auditLog}, "", func(e journal.Entry) {
+	if _, err := auditlog.Verify([]string{f.auditLog}, "", func(e auditlog.Entry) {
 		got = append(got, string(e.Kind)+" "+e.Reason+": "+e.Message)
 	}); err != nil {
 		t.Fatal(err)

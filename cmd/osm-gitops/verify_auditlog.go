@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/osm-gitops/osm-gitops/pkg/journal"
+	"github.com/osm-gitops/osm-gitops/pkg/auditlog"
 )
 
 // auditLogFlags are those of `osm-gitops verify --audit-log`.
@@ -44,8 +44,8 @@ func (f *auditLogFlags) run(args []string, stdout, stderr io.Writer) error {
 	if err := f.check(); err != nil {
 		return err
 	}
-	sum, err := journal.Verify(append(f.files, args...), f.hash, nil)
-	var broken *journal.BrokenError
+	sum, err := auditlog.Verify(append(f.files, args...), f.hash, nil)
+	var broken *auditlog.BrokenError
 	if errors.As(err, &broken) {
 		return fmt.Errorf("the audit log is broken at %w", err)
 	}

@@ -13,7 +13,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/journal"
+	"github.com/osm-gitops/osm-gitops/pkg/auditlog"
 )
 
 const provenanceCRD = "deploy/crds/gitops.k8c.io_nodeprovenances.yaml"
@@ -33,10 +33,10 @@ func (s *system) installProvenance() {
 }
 
 // auditLog are the lines of an audit log that are asked for.
-func (s *system) auditLog(path string, about func(journal.Entry) bool) []journal.Entry {
+func (s *system) auditLog(path string, about func(auditlog.Entry) bool) []auditlog.Entry {
 	s.t.Helper()
-	var out []journal.Entry
-	_, err := journal.Verify([]string{path}, "", func(e journal.Entry) {
+	var out []auditlog.Entry
+	_, err := auditlog.Verify([]string{path}, "", func(e auditlog.Entry) {
 		if about(e) {
 			out = append(out, e)
 		}
@@ -78,19 +78,19 @@ func TestAuditLog(t *testing.T) {
 	s.kill()
 	s.start("--audit-log", path)
 	s.comesFrom(s.joins("pool-a", "two", nil), api.EvidenceInferred, "v1.1.0", second, api.BehindNo)
-	ours := func(e journal.Entry) bool {
-		return e.Kind == journal.ControllerStarted || e.Kind == journal.LogRepaired || e.Object.Name == "osps" ||
+	ours := func(e auditlog.Entry) bool {
+		return e.Kind == auditlog.ControllerStarted || e.Kind == auditlog.LogRepaired || e.Object.Name == "osps" ||
 			e.Object.Namespace == s.pools || strings.HasPrefix(e.Object.Name, s.pools)
 	}
-	ids := map[journal.Kind]map[string]journal.Entry{}
-	want := map[journal.Kind]int{
-		journal.ControllerStarted: 2, journal.ProfileAccepted: 2, journal.ProfileRefused: 1,
-		journal.ConfigurationCreated: 1, journal.ConfigurationRotated: 1, journal.NodeJoined: 2,
+	ids := map[auditlog.Kind]map[string]auditlog.Entry{}
+	want := map[auditlog.Kind]int{
+		auditlog.ControllerStarted: 2, auditlog.ProfileAccepted: 2, auditlog.ProfileRefused: 1,
+		auditlog.ConfigurationCreated: 1, auditlog.ConfigurationRotated: 1, auditlog.NodeJoined: 2,
 	}
 	s.eventually("the audit log to have all of it", func() error {
 		for _, e := range s.auditLog(path, ours) {
 			if ids[e.Kind] == nil {
-				ids[e.Kind] = map[string]journal.Entry{}
+				ids[e.Kind] = map[string]auditlog.Entry{}
 			}
 			ids[e.Kind][e.ID] = e
 		}
@@ -101,7 +101,7 @@ func TestAuditLog(t *testing.T) {
 		}
 		return nil
 	})
-	for _, e := range ids[journal.ConfigurationRotated] {
+	for _, e := range ids[auditlog.ConfigurationRotated] {
 		if e.Was.Commit != first || e.Is.Commit != second || e.Was.Version != "v1.0.0" || e.Is.Version != "v1.1.0" {
 			t.Errorf("the rotation is told as %+v, %+v", e.Was, e.Is)
 		}

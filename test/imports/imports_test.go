@@ -24,7 +24,7 @@ var clients = []string{"k8s.io/client-go", "sigs.k8s.io/controller-runtime", "gi
 // lower layers, packages below its own folder and above, and what peers allows.
 var layers = [][]string{
 	{"pkg/api"},
-	{"pkg/redact", "pkg/runnerlog", "pkg/githost", "pkg/source", "pkg/profile", "pkg/render", "pkg/lineage", "pkg/selection", "pkg/journal", "pkg/attestation", "pkg/scaffold", "pkg/schema"},
+	{"pkg/redact", "pkg/runnerlog", "pkg/githost", "pkg/source", "pkg/profile", "pkg/render", "pkg/lineage", "pkg/selection", "pkg/auditlog", "pkg/attestation", "pkg/scaffold", "pkg/schema"},
 	{"pkg/lint", "pkg/impact", "pkg/migrate/importer"},
 	{"pkg/inspect", "pkg/reconcile"},
 	{"cmd"},
@@ -47,7 +47,7 @@ var peers = map[string][]string{
 }
 
 // services are packages of pkg/reconcile that controllers share.
-var services = []string{"auditlog", "listen", "metrics", "notify", "ownership", "shard"}
+var services = []string{"listen", "metrics", "notify", "ownership", "shard"}
 
 // controllers are the imports of one controller by another.
 var controllers = map[string][]string{

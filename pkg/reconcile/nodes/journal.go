@@ -12,14 +12,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/journal"
+	"github.com/osm-gitops/osm-gitops/pkg/auditlog"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 )
 
-// A Journal keeps facts for auditors. *auditlog.Journal is one.
+// A Journal keeps facts for auditors. *auditlog.Writer is one.
 type Journal interface {
 	// Append returns once facts are kept for good.
-	Append(facts ...journal.Fact) error
+	Append(facts ...auditlog.Fact) error
 }
 
 // errUnkept says that the audit log could not be written, which is logged there.
@@ -27,16 +27,16 @@ var errUnkept = errors.New("the audit log lacks a fact")
 
 // owed are the facts about a node that the audit log lacks, by what the status notes.
 // It reads of the object no more than the cache has.
-func (r *Reconciler) owed(np *api.NodeProvenance) []journal.Fact {
+func (r *Reconciler) owed(np *api.NodeProvenance) []auditlog.Fact {
 	if r.Journal == nil {
 		return nil
 	}
-	var out []journal.Fact
+	var out []auditlog.Fact
 	has := api.ProvenanceJournaled{}
 	if np.Status.Journaled != nil {
 		has = *np.Status.Journaled
 	}
-	if f := fact(np, journal.NodeJoined, ""); f.ID() != has.Joined {
+	if f := fact(np, auditlog.NodeJoined, ""); f.ID() != has.Joined {
 		out = append(out, f)
 	}
 	if agreed := apimeta.FindStatusCondition(np.Status.Conditions, api.AgreedCondition); agreed != nil && agreed.Status == metav1.ConditionFalse {
@@ -44,13 +44,13 @@ func (r *Reconciler) owed(np *api.NodeProvenance) []journal.Fact {
 		if np.Status.Reported != nil {
 			report = *np.Status.Reported
 		}
-		f := fact(np, journal.NodeDisputed, fmt.Sprintf("/%s/%s/%s/%s", stamp(agreed.LastTransitionTime.Time), agreed.Reason, report.Config, report.Commit))
+		f := fact(np, auditlog.NodeDisputed, fmt.Sprintf("/%s/%s/%s/%s", stamp(agreed.LastTransitionTime.Time), agreed.Reason, report.Config, report.Commit))
 		if f.ID() != has.Disputed {
 			out = append(out, f)
 		}
 	}
 	if np.Status.Removed != nil {
-		if f := fact(np, journal.NodeRemoved, ""); f.ID() != has.Removed {
+		if f := fact(np, auditlog.NodeRemoved, ""); f.ID() != has.Removed {
 			out = append(out, f)
 		}
 	}
@@ -58,9 +58,9 @@ func (r *Reconciler) owed(np *api.NodeProvenance) []journal.Fact {
 }
 
 // fact is one about a node without what it says.
-func fact(np *api.NodeProvenance, kind journal.Kind, occasion string) journal.Fact {
-	return journal.Fact{
-		Kind: kind, Object: journal.Object{Kind: nodeKind.Kind, Name: np.Spec.Node.Name, UID: string(np.Spec.Node.UID)},
+func fact(np *api.NodeProvenance, kind auditlog.Kind, occasion string) auditlog.Fact {
+	return auditlog.Fact{
+		Kind: kind, Object: auditlog.Object{Kind: nodeKind.Kind, Name: np.Spec.Node.Name, UID: string(np.Spec.Node.UID)},
 		Occasion: string(np.UID) + occasion,
 	}
 }
@@ -86,11 +86,11 @@ func (r *Reconciler) keepFacts(ctx context.Context, np *api.NodeProvenance, whol
 	for i := range facts {
 		tell(&facts[i], full, np)
 		switch id := facts[i].ID(); facts[i].Kind {
-		case journal.NodeJoined:
+		case auditlog.NodeJoined:
 			noted.Joined = id
-		case journal.NodeDisputed:
+		case auditlog.NodeDisputed:
 			noted.Disputed = id
-		case journal.NodeRemoved:
+		case auditlog.NodeRemoved:
 			noted.Removed = id
 		}
 	}
@@ -101,11 +101,11 @@ func (r *Reconciler) keepFacts(ctx context.Context, np *api.NodeProvenance, whol
 }
 
 // tell completes a fact from an object, and from its status as it is about to be.
-func tell(f *journal.Fact, np, now *api.NodeProvenance) {
-	f.Pool = &journal.Object{Kind: "MachineDeployment", Namespace: np.Spec.Pool.Namespace, Name: np.Spec.Pool.Name, UID: string(np.Spec.Pool.UID)}
+func tell(f *auditlog.Fact, np, now *api.NodeProvenance) {
+	f.Pool = &auditlog.Object{Kind: "MachineDeployment", Namespace: np.Spec.Pool.Namespace, Name: np.Spec.Pool.Name, UID: string(np.Spec.Pool.UID)}
 	f.Is = configurationFact(np.Spec.Configuration)
 	switch f.Kind {
-	case journal.NodeDisputed:
+	case auditlog.NodeDisputed:
 		agreed := apimeta.FindStatusCondition(now.Status.Conditions, api.AgreedCondition)
 		if agreed.Message == "" { // the cache has none
 			if live := apimeta.FindStatusCondition(np.Status.Conditions, api.AgreedCondition); live != nil {
@@ -114,28 +114,28 @@ func tell(f *journal.Fact, np, now *api.NodeProvenance) {
 		}
 		f.Since, f.Reason, f.Message = stamp(agreed.LastTransitionTime.Time), agreed.Reason, redact.Printable(agreed.Message)
 		f.Reported = reportFact(now.Status.Reported)
-	case journal.NodeRemoved:
+	case auditlog.NodeRemoved:
 		f.Since = stamp(now.Status.Removed.Time)
 	default:
 		f.Since = stamp(np.Spec.Node.Joined.Time)
-		f.Machine = &journal.Object{Kind: "Machine", Namespace: np.Spec.Machine.Namespace, Name: np.Spec.Machine.Name, UID: string(np.Spec.Machine.UID)}
+		f.Machine = &auditlog.Object{Kind: "Machine", Namespace: np.Spec.Machine.Namespace, Name: np.Spec.Machine.Name, UID: string(np.Spec.Machine.UID)}
 		f.Evidence, f.Message = string(np.Spec.Evidence), redact.Printable(np.Spec.Explanation)
 		f.Reported = reportFact(np.Spec.Reported)
 	}
 }
 
-func reportFact(r *api.NodeReport) *journal.Report {
+func reportFact(r *api.NodeReport) *auditlog.Report {
 	if r == nil {
 		return nil
 	}
-	return &journal.Report{Config: r.Config, Commit: r.Commit}
+	return &auditlog.Report{Config: r.Config, Commit: r.Commit}
 }
 
-func configurationFact(c *api.ProvenanceConfiguration) *journal.Configuration {
+func configurationFact(c *api.ProvenanceConfiguration) *auditlog.Configuration {
 	if c == nil {
 		return nil
 	}
-	return &journal.Configuration{
+	return &auditlog.Configuration{
 		InputDigest: c.InputDigest, Profile: c.Profile, Version: c.Version, ProfileDigest: c.ProfileDigest,
 		Repository: c.Repository, Path: c.Path, Commit: c.Commit, Change: c.Change, SelectedBy: c.SelectedBy,
 		Author: c.Author, Signature: c.Signature, Engine: c.Engine,
@@ -163,7 +163,7 @@ func (r *Reconciler) keepDropped(ctx context.Context, np *api.NodeProvenance) (b
 	if err != nil {
 		return false, fmt.Errorf("encoding NodeProvenance %s: %w", np.Name, err)
 	}
-	f := fact(&live, journal.ProvenanceDropped, "")
+	f := fact(&live, auditlog.ProvenanceDropped, "")
 	f.Since, f.Record = stamp(live.Status.Removed.Time), record
 	if err := r.Journal.Append(f); err != nil {
 		return false, fmt.Errorf("%w: %w", errUnkept, err)

@@ -20,9 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/journal"
+	"github.com/osm-gitops/osm-gitops/pkg/auditlog"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/auditlog"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
 )
 
@@ -33,27 +32,27 @@ func (f *fleet) audited(path string) {
 		f.journal.Close()
 	}
 	f.metrics = metrics.New()
-	f.journal = &auditlog.Journal{
+	f.journal = &auditlog.Writer{
 		Path: path, Clock: f.clock, Log: logr.Discard(), Metrics: f.metrics,
-		Began: journal.Fact{Kind: journal.ControllerStarted, Object: journal.Object{Kind: "Controller", Name: f.ns}, Occasion: fmt.Sprint(f.n)},
+		Began: auditlog.Fact{Kind: auditlog.ControllerStarted, Object: auditlog.Object{Kind: "Controller", Name: f.ns}, Occasion: fmt.Sprint(f.n)},
 	}
 	f.n++
 	f.t.Cleanup(func() { f.stop(); f.journal.Close() })
 }
 
 // lines are those of an audit log, whose chain is whole.
-func (f *fleet) lines(path string) []journal.Entry {
+func (f *fleet) lines(path string) []auditlog.Entry {
 	f.t.Helper()
-	var out []journal.Entry
-	_, err := journal.Verify([]string{path}, "", func(e journal.Entry) { out = append(out, e) })
+	var out []auditlog.Entry
+	_, err := auditlog.Verify([]string{path}, "", func(e auditlog.Entry) { out = append(out, e) })
 	f.do(err)
 	return out
 }
 
 // told are the lines of a kind about a node.
-func (f *fleet) told(path string, kind journal.Kind, node client.Object) []journal.Entry {
+func (f *fleet) told(path string, kind auditlog.Kind, node client.Object) []auditlog.Entry {
 	f.t.Helper()
-	var out []journal.Entry
+	var out []auditlog.Entry
 	for _, e := range f.lines(path) {
 		if e.Kind == kind && e.Object.UID == string(node.GetUID()) {
 			out = append(out, e)
@@ -78,17 +77,17 @@ func TestAuditLog(t *testing.T) {
 	})
 	np := f.until(lineage.ProvenanceName(honest.Name, honest.UID), func(np *api.NodeProvenance) bool { return np.Status.Journaled != nil })
 
-	joined := f.told(path, journal.NodeJoined, honest)
+	joined := f.told(path, auditlog.NodeJoined, honest)
 	if len(joined) != 1 || joined[0].ID != np.Status.Journaled.Joined {
 		t.Fatalf("got %+v, and the object names %+v", joined, np.Status.Journaled)
 	}
-	want := journal.Fact{
-		Kind: journal.NodeJoined, Object: journal.Object{Kind: "Node", Name: honest.Name, UID: string(honest.UID)}, Occasion: string(np.UID),
+	want := auditlog.Fact{
+		Kind: auditlog.NodeJoined, Object: auditlog.Object{Kind: "Node", Name: honest.Name, UID: string(honest.UID)}, Occasion: string(np.UID),
 		Since: stamp(honest.CreationTimestamp.Time), Message: np.Spec.Explanation,
-		Pool:     &journal.Object{Kind: "MachineDeployment", Namespace: f.ns, Name: "workers", UID: string(pool.UID)},
-		Machine:  &journal.Object{Kind: "Machine", Namespace: f.ns, Name: np.Spec.Machine.Name, UID: string(np.Spec.Machine.UID)},
-		Evidence: "Reported", Reported: &journal.Report{Config: says(rec)[api.LabelConfig], Commit: rec.Commit},
-		Is: &journal.Configuration{
+		Pool:     &auditlog.Object{Kind: "MachineDeployment", Namespace: f.ns, Name: "workers", UID: string(pool.UID)},
+		Machine:  &auditlog.Object{Kind: "Machine", Namespace: f.ns, Name: np.Spec.Machine.Name, UID: string(np.Spec.Machine.UID)},
+		Evidence: "Reported", Reported: &auditlog.Report{Config: says(rec)[api.LabelConfig], Commit: rec.Commit},
+		Is: &auditlog.Configuration{
 			InputDigest: rec.Digests.Input, Profile: "osp-x", Version: "v1.0.0", ProfileDigest: rec.ObjectDigest, Repository: rec.Repository, Path: rec.Path,
 			Commit: rec.Commit, Change: rec.Change, SelectedBy: rec.SelectedBy, Author: "Ada [31m<ada@example.com>", Signature: "commit by ada, ssh SHA256:x", Engine: "v1",
 		},
@@ -96,7 +95,7 @@ func TestAuditLog(t *testing.T) {
 	if diff := cmp.Diff(want, joined[0].Fact); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	lies := f.told(path, journal.NodeDisputed, liar)
+	lies := f.told(path, auditlog.NodeDisputed, liar)
 	if len(lies) != 1 || lies[0].ID != disputed.Status.Journaled.Disputed || lies[0].Reason != api.ReasonNeverCurrent || lies[0].Reported.Config != "0123456789ab" || !strings.Contains(lies[0].Message, "never had") {
 		t.Errorf("of the disagreement it says %+v", lies)
 	}
@@ -104,7 +103,7 @@ func TestAuditLog(t *testing.T) {
 	gone := f.until(disputed.Name, func(np *api.NodeProvenance) bool {
 		return np.Status.Journaled.Removed != ""
 	})
-	if removed := f.told(path, journal.NodeRemoved, liar); len(removed) != 1 || removed[0].ID != gone.Status.Journaled.Removed || gone.Status.Journaled.Joined == "" {
+	if removed := f.told(path, auditlog.NodeRemoved, liar); len(removed) != 1 || removed[0].ID != gone.Status.Journaled.Removed || gone.Status.Journaled.Joined == "" {
 		t.Errorf("of the removal it says %+v, and the object %+v", removed, gone.Status.Journaled)
 	}
 
@@ -145,8 +144,8 @@ func TestAuditLogLater(t *testing.T) {
 	}
 	complete(leaves)
 	np := complete(stays)
-	for kind, node := range map[journal.Kind]*corev1.Node{journal.NodeJoined: stays, journal.NodeDisputed: stays, journal.NodeRemoved: leaves} {
-		if got := f.told(path, kind, node); len(got) != 1 || got[0].Since == "" || kind == journal.NodeDisputed && (got[0].Message == "" || got[0].Reason == "") {
+	for kind, node := range map[auditlog.Kind]*corev1.Node{auditlog.NodeJoined: stays, auditlog.NodeDisputed: stays, auditlog.NodeRemoved: leaves} {
+		if got := f.told(path, kind, node); len(got) != 1 || got[0].Since == "" || kind == auditlog.NodeDisputed && (got[0].Message == "" || got[0].Reason == "") {
 			t.Errorf("%s: %+v", kind, got)
 		}
 	}
@@ -156,7 +155,7 @@ func TestAuditLogLater(t *testing.T) {
 	f.audited(path)
 	f.start()
 	complete(stays)
-	for _, kind := range []journal.Kind{journal.NodeJoined, journal.NodeDisputed} {
+	for _, kind := range []auditlog.Kind{auditlog.NodeJoined, auditlog.NodeDisputed} {
 		got := f.told(path, kind, stays)
 		if len(got) != 2 {
 			t.Fatalf("%s: %+v", kind, got)
@@ -207,7 +206,7 @@ func TestRetentionWaitsForTheAuditLog(t *testing.T) {
 		}
 		return nil
 	})
-	dropped := f.told(path, journal.ProvenanceDropped, node)
+	dropped := f.told(path, auditlog.ProvenanceDropped, node)
 	if len(dropped) != 1 {
 		t.Fatalf("it was dropped and is not in the audit log: %+v", f.lines(path))
 	}
@@ -244,7 +243,7 @@ func TestDroppedOnlyIfRemoved(t *testing.T) {
 	if drop, err := r.keepDropped(t.Context(), stale); drop || err != nil {
 		t.Errorf("it is dropped: %v (err %v)", drop, err)
 	}
-	if got := f.told(path, journal.ProvenanceDropped, node); len(got) != 0 {
+	if got := f.told(path, auditlog.ProvenanceDropped, node); len(got) != 0 {
 		t.Errorf("the audit log says %+v", got)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/journal"
+	"github.com/osm-gitops/osm-gitops/pkg/auditlog"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
@@ -21,12 +21,12 @@ import (
 // journalRetry is the wait before a fact that could not be written is tried again.
 const journalRetry = time.Minute
 
-// A Journal keeps facts for auditors. *auditlog.Journal is one.
+// A Journal keeps facts for auditors. *auditlog.Writer is one.
 type Journal interface {
 	// Append returns once facts are kept for good.
-	Append(facts ...journal.Fact) error
+	Append(facts ...auditlog.Fact) error
 	// Tell keeps facts, at once or as soon as it can.
-	Tell(facts ...journal.Fact)
+	Tell(facts ...auditlog.Fact)
 }
 
 // keepFact writes into the audit log which configuration a pool has, once its Secrets
@@ -41,7 +41,7 @@ func (r *Reconciler) keepFact(ctx context.Context, seen *observed, osc *osm.Oper
 	f := configFact(osc, seen.md.Name, seen.md.Namespace)
 	f.Is = configurationFact(rec, string(osc.UID))
 	if p.osc != nil && p.replaced.Object != "" {
-		f.Kind, f.Reason = journal.ConfigurationRotated, cause(p.replaced, rec)
+		f.Kind, f.Reason = auditlog.ConfigurationRotated, cause(p.replaced, rec)
 		f.Was = configurationFact(p.replaced, osc.Annotations[api.AnnotationReplaces])
 	} else if p.osc == nil || seen.unserved && !p.sameAgain {
 		f.Kind, f.Was = r.before(ctx, osc)
@@ -49,10 +49,10 @@ func (r *Reconciler) keepFact(ctx context.Context, seen *observed, osc *osm.Oper
 	if p.sameAgain {
 		f.Reason = metrics.Restored
 	}
-	facts := []journal.Fact{f}
+	facts := []auditlog.Fact{f}
 	if p.takenOver || seen.objects.takenOver() {
 		taken := f
-		taken.Kind, taken.Was, taken.Reason = journal.PoolTakenOver, nil, ""
+		taken.Kind, taken.Was, taken.Reason = auditlog.PoolTakenOver, nil, ""
 		taken.Message = redact.Text("another controller had served it"+p.differences(), redact.MaxEvent)
 		facts = append(facts, taken)
 	}
@@ -85,7 +85,7 @@ func (r *Reconciler) tellDeleted(md *cluster.MachineDeployment, osc *osm.Operati
 		return
 	}
 	f := configFact(osc, md.Name, md.Namespace)
-	f.Kind, f.Since, f.Was = journal.ConfigurationDeleted, "", &journal.Configuration{UID: string(osc.UID)}
+	f.Kind, f.Since, f.Was = auditlog.ConfigurationDeleted, "", &auditlog.Configuration{UID: string(osc.UID)}
 	if believed {
 		f.Was = configurationFact(rec, string(osc.UID))
 	}
@@ -96,20 +96,20 @@ func (r *Reconciler) tellDeleted(md *cluster.MachineDeployment, osc *osm.Operati
 }
 
 // configFact is a fact about the configuration of a pool; what it is the caller says.
-func configFact(osc *osm.OperatingSystemConfig, name, namespace string) journal.Fact {
-	return journal.Fact{
-		Kind: journal.ConfigurationCreated, Occasion: string(osc.UID),
-		Object: journal.Object{Kind: "MachineDeployment", Namespace: namespace, Name: name, UID: osc.Annotations[api.AnnotationPoolUID]},
+func configFact(osc *osm.OperatingSystemConfig, name, namespace string) auditlog.Fact {
+	return auditlog.Fact{
+		Kind: auditlog.ConfigurationCreated, Occasion: string(osc.UID),
+		Object: auditlog.Object{Kind: "MachineDeployment", Namespace: namespace, Name: name, UID: osc.Annotations[api.AnnotationPoolUID]},
 		Since:  stamp(osc.CreationTimestamp.Time),
 	}
 }
 
 // before finds what a configuration came in place of, among the archived records. Where
 // that is not known any more, its uid is.
-func (r *Reconciler) before(ctx context.Context, osc *osm.OperatingSystemConfig) (journal.Kind, *journal.Configuration) {
+func (r *Reconciler) before(ctx context.Context, osc *osm.OperatingSystemConfig) (auditlog.Kind, *auditlog.Configuration) {
 	uid := osc.Annotations[api.AnnotationReplaces]
 	if uid == "" {
-		return journal.ConfigurationCreated, nil
+		return auditlog.ConfigurationCreated, nil
 	}
 	pool := ownerOf(osc)
 	list := &metav1.PartialObjectMetadataList{}
@@ -118,7 +118,7 @@ func (r *Reconciler) before(ctx context.Context, osc *osm.OperatingSystemConfig)
 	if err != nil {
 		log.FromContext(ctx).Error(err, "looking for the configuration before, for the audit log", "pool", pool)
 	}
-	was := &journal.Configuration{UID: uid}
+	was := &auditlog.Configuration{UID: uid}
 	for i := range list.Items {
 		obj := &list.Items[i]
 		for _, in := range intervalsOf(obj) {
@@ -130,11 +130,11 @@ func (r *Reconciler) before(ctx context.Context, osc *osm.OperatingSystemConfig)
 			}
 		}
 	}
-	return journal.ConfigurationRotated, was
+	return auditlog.ConfigurationRotated, was
 }
 
-func configurationFact(rec render.Record, uid string) *journal.Configuration {
-	return &journal.Configuration{
+func configurationFact(rec render.Record, uid string) *auditlog.Configuration {
+	return &auditlog.Configuration{
 		UID: uid, InputDigest: rec.Digests.Input, Profile: rec.Profile, Version: rec.Version, ProfileDigest: rec.ObjectDigest,
 		Repository: rec.Repository, Path: rec.Path, Commit: rec.Commit, Change: rec.Change, SelectedBy: rec.SelectedBy, Engine: rec.Engine,
 	}

@@ -12,16 +12,15 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/journal"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/auditlog"
+	"github.com/osm-gitops/osm-gitops/pkg/auditlog"
 )
 
 // audited lets the fixture keep an audit log, as another run of the controller.
-func (f *fixture) audited(path string) *auditlog.Journal {
+func (f *fixture) audited(path string) *auditlog.Writer {
 	f.t.Helper()
-	j := &auditlog.Journal{
+	j := &auditlog.Writer{
 		Path: path, Clock: f.clock, Log: logr.Discard(),
-		Began: journal.Fact{Kind: journal.ControllerStarted, Object: journal.Object{Kind: "Controller", Name: "osm-gitops"}, Occasion: path},
+		Began: auditlog.Fact{Kind: auditlog.ControllerStarted, Object: auditlog.Object{Kind: "Controller", Name: "osm-gitops"}, Occasion: path},
 	}
 	f.r.Journal = j
 	f.t.Cleanup(j.Close)
@@ -29,10 +28,10 @@ func (f *fixture) audited(path string) *auditlog.Journal {
 }
 
 // lines are those about the pool, of a chain that is whole.
-func (f *fixture) lines(path string) []journal.Entry {
+func (f *fixture) lines(path string) []auditlog.Entry {
 	f.t.Helper()
-	var out []journal.Entry
-	_, err := journal.Verify([]string{path}, "", func(e journal.Entry) {
+	var out []auditlog.Entry
+	_, err := auditlog.Verify([]string{path}, "", func(e auditlog.Entry) {
 		if e.Object.Name == f.pool.Name {
 			out = append(out, e)
 		}
@@ -49,7 +48,7 @@ func (f *fixture) changes(path string) []string {
 	var out []string
 	for _, e := range f.lines(path) {
 		text := string(e.Kind)
-		for _, c := range []*journal.Configuration{e.Was, e.Is} {
+		for _, c := range []*auditlog.Configuration{e.Was, e.Is} {
 			if c == nil {
 				text += " -"
 			} else {
@@ -103,10 +102,10 @@ func TestAuditLog(t *testing.T) {
 		t.Errorf("the objects name %q and %q, the lines are %+v", first.Annotations[api.AnnotationJournaled], last.Annotations[api.AnnotationJournaled], lines)
 	}
 	rec := recordOf(first)
-	want := journal.Fact{
-		Kind: journal.ConfigurationCreated, Occasion: string(first.UID), Since: stamp(first.CreationTimestamp.Time),
-		Object: journal.Object{Kind: "MachineDeployment", Namespace: f.pool.Namespace, Name: f.pool.Name, UID: string(f.pool.UID)},
-		Is: &journal.Configuration{
+	want := auditlog.Fact{
+		Kind: auditlog.ConfigurationCreated, Occasion: string(first.UID), Since: stamp(first.CreationTimestamp.Time),
+		Object: auditlog.Object{Kind: "MachineDeployment", Namespace: f.pool.Namespace, Name: f.pool.Name, UID: string(f.pool.UID)},
+		Is: &auditlog.Configuration{
 			UID: string(first.UID), InputDigest: rec.Digests.Input, Profile: "osp-hand", Version: "v1.0.0", ProfileDigest: rec.ObjectDigest, Engine: rec.Engine,
 		},
 	}
@@ -170,7 +169,7 @@ func TestAuditLogOfATakeover(t *testing.T) {
 	}
 	f.reconcile()
 	lines := f.lines(path)
-	if last := lines[len(lines)-1]; last.Kind != journal.ConfigurationDeleted || last.Message == "" {
+	if last := lines[len(lines)-1]; last.Kind != auditlog.ConfigurationDeleted || last.Message == "" {
 		t.Errorf("the last line is %+v", last)
 	}
 }

@@ -16,7 +16,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/journal"
+	"github.com/osm-gitops/osm-gitops/pkg/auditlog"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
@@ -169,7 +169,7 @@ func TestEditedFactOfRecordIsPutBack(t *testing.T) {
 					t.Errorf("%d records are archived, and were %d", now, records)
 				}
 				for _, line := range f.lines(path) {
-					for _, c := range []*journal.Configuration{line.Was, line.Is} {
+					for _, c := range []*auditlog.Configuration{line.Was, line.Is} {
 						if c != nil && strings.Contains(c.Commit+c.SelectedBy+c.InputDigest, strings.Repeat("e", 40)) || c != nil && edit == everything && c.InputDigest == rec.Digests.Input {
 							t.Errorf("the audit log has the edited record: %+v", line)
 						}
@@ -205,7 +205,7 @@ func TestEditedRecordOfDeletedPool(t *testing.T) {
 		t.Errorf("archived was %s", records[0].Data.Raw)
 	}
 	lines := f.lines(path)
-	if last := lines[len(lines)-1]; last.Kind != journal.ConfigurationDeleted || last.Was.UID != string(before.UID) || last.Was.InputDigest != "" || last.Was.Commit != "" {
+	if last := lines[len(lines)-1]; last.Kind != auditlog.ConfigurationDeleted || last.Was.UID != string(before.UID) || last.Was.InputDigest != "" || last.Was.Commit != "" {
 		t.Errorf("the audit log says %+v, of %+v", last, last.Was)
 	}
 }

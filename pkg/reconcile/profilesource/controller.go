@@ -29,7 +29,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/journal"
+	"github.com/osm-gitops/osm-gitops/pkg/auditlog"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/commitstatus"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
@@ -50,10 +50,10 @@ type Reporter interface {
 	Looked(l commitstatus.Look)
 }
 
-// A Journal keeps facts for auditors. *auditlog.Journal is one.
+// A Journal keeps facts for auditors. *auditlog.Writer is one.
 type Journal interface {
 	// Tell keeps facts, at once or as soon as it can.
-	Tell(facts ...journal.Fact)
+	Tell(facts ...auditlog.Fact)
 }
 
 // Reconciler keeps ProfileSources. Its fields are set once, before Setup.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/journal"
+	"github.com/osm-gitops/osm-gitops/pkg/auditlog"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 )
 
@@ -17,20 +17,20 @@ func (r *Reconciler) journal(before, ps *api.ProfileSource, out outcome, err err
 	if r.Journal == nil {
 		return
 	}
-	var facts []journal.Fact
+	var facts []auditlog.Fact
 	// The state that a look began with tells what comes again, such as a revision that a
 	// force-push went back to, from what is told again.
-	about := func(kind journal.Kind, occasion string) journal.Fact {
-		return journal.Fact{
+	about := func(kind auditlog.Kind, occasion string) auditlog.Fact {
+		return auditlog.Fact{
 			Kind: kind, Occasion: occasion + "\n" + before.ResourceVersion,
-			Object: journal.Object{Kind: sourceKind, Namespace: ps.Namespace, Name: ps.Name, UID: string(ps.UID)},
+			Object: auditlog.Object{Kind: sourceKind, Namespace: ps.Namespace, Name: ps.Name, UID: string(ps.UID)},
 		}
 	}
 	refused := func(revision, reason string, why error) {
 		text := redact.Text(why.Error(), redact.MaxCondition)
-		f := about(journal.ProfileRefused, revision+"\n"+text)
+		f := about(auditlog.ProfileRefused, revision+"\n"+text)
 		f.Reason, f.Message = reason, text
-		f.Profile = &journal.Profile{Repository: out.from, Revision: redact.Clean(revision)}
+		f.Profile = &auditlog.Profile{Repository: out.from, Revision: redact.Clean(revision)}
 		facts = append(facts, f)
 	}
 	switch {
@@ -46,12 +46,12 @@ func (r *Reconciler) journal(before, ps *api.ProfileSource, out outcome, err err
 	}
 	if err == nil {
 		for _, e := range append(newlyCurrent(before, ps), broughtBack(before, ps)...) {
-			f := about(journal.ProfileAccepted, e.Object+"\n"+e.Digest+"\n"+out.revision)
+			f := about(auditlog.ProfileAccepted, e.Object+"\n"+e.Digest+"\n"+out.revision)
 			f.Profile = profileFact(out, e)
 			facts = append(facts, f)
 		}
 		for _, e := range newlyRemoved(before, ps) {
-			f := about(journal.ProfileRemoved, e.Name+"\n"+out.revision)
+			f := about(auditlog.ProfileRemoved, e.Name+"\n"+out.revision)
 			f.Profile = profileFact(out, e)
 			facts = append(facts, f)
 		}
@@ -79,8 +79,8 @@ func broughtBack(before, after *api.ProfileSource) []api.ProfileEntry {
 }
 
 // profileFact is what an inventory says of a profile, at the revision of a look.
-func profileFact(out outcome, e api.ProfileEntry) *journal.Profile {
-	return &journal.Profile{
+func profileFact(out outcome, e api.ProfileEntry) *auditlog.Profile {
+	return &auditlog.Profile{
 		Name: e.Name, Version: e.Version, Object: e.Object, Digest: e.Digest, Repository: out.from, Revision: redact.Clean(out.revision),
 		Path: e.Path, Commit: e.Commit, SelectedBy: e.SelectedBy, Signature: redact.Clean(e.Signature),
 	}

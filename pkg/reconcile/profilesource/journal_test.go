@@ -11,8 +11,7 @@ import (
 	"k8s.io/utils/clock"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/journal"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/auditlog"
+	"github.com/osm-gitops/osm-gitops/pkg/auditlog"
 )
 
 // What a source's looks came to is told once: who signed what became current, what was
@@ -20,9 +19,9 @@ import (
 func TestAuditLog(t *testing.T) {
 	f := newFollowing(t, verified("HEAD"))
 	path := filepath.Join(t.TempDir(), "audit.log")
-	f.r.Journal = &auditlog.Journal{
+	f.r.Journal = &auditlog.Writer{
 		Path: path, Clock: clock.RealClock{}, Log: logr.Discard(),
-		Began: journal.Fact{Kind: journal.ControllerStarted, Object: journal.Object{Kind: "Controller", Name: "osm-gitops"}},
+		Began: auditlog.Fact{Kind: auditlog.ControllerStarted, Object: auditlog.Object{Kind: "Controller", Name: "osm-gitops"}},
 	}
 	ada, adaLine := f.key("ada@example.com")
 	f.secret(adaLine)
@@ -42,8 +41,8 @@ func TestAuditLog(t *testing.T) {
 	f.look()
 	f.look()
 
-	var got []journal.Entry
-	if _, err := journal.Verify([]string{path}, "", func(e journal.Entry) { got = append(got, e) }); err != nil {
+	var got []auditlog.Entry
+	if _, err := auditlog.Verify([]string{path}, "", func(e auditlog.Entry) { got = append(got, e) }); err != nil {
 		t.Fatal(err)
 	}
 	var kinds []string
@@ -69,9 +68,9 @@ func TestAuditLog(t *testing.T) {
 func TestAuditLogOfWhatComesAgain(t *testing.T) {
 	f := newFollowing(t, nil)
 	path := filepath.Join(t.TempDir(), "audit.log")
-	f.r.Journal = &auditlog.Journal{
+	f.r.Journal = &auditlog.Writer{
 		Path: path, Clock: clock.RealClock{}, Log: logr.Discard(),
-		Began: journal.Fact{Kind: journal.ControllerStarted, Object: journal.Object{Kind: "Controller", Name: "osm-gitops"}},
+		Began: auditlog.Fact{Kind: auditlog.ControllerStarted, Object: auditlog.Object{Kind: "Controller", Name: "osm-gitops"}},
 	}
 	first := f.commit("", "v1.0.0", "one")
 	f.look()
@@ -93,7 +92,7 @@ func TestAuditLogOfWhatComesAgain(t *testing.T) {
 
 	var got []string
 	ids := map[string]bool{}
-	if _, err := journal.Verify([]string{path}, "", func(e journal.Entry) {
+	if _, err := auditlog.Verify([]string{path}, "", func(e auditlog.Entry) {
 		ids[e.ID] = true
 		if e.Profile != nil {
 			got = append(got, string(e.Kind)+" "+e.Profile.Version)

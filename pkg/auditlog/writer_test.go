@@ -13,58 +13,44 @@ import (
 	"time"
 
 	"github.com/go-logr/logr/funcr"
-	"github.com/prometheus/client_golang/prometheus"
 	clocktesting "k8s.io/utils/clock/testing"
-
-	"github.com/osm-gitops/osm-gitops/pkg/journal"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
 )
 
 // kept is a journal of a test, with its log and its metrics.
 type kept struct {
-	*Journal
+	*Writer
 
 	log   bytes.Buffer
-	count *metrics.Metrics
+	count counts
 }
 
-func newJournal(path string) *kept {
-	k := &kept{count: metrics.New()}
-	k.Journal = &Journal{
+func newWriter(path string) *kept {
+	k := &kept{count: counts{}}
+	k.Writer = &Writer{
 		Path: path, Out: &bytes.Buffer{}, Clock: clocktesting.NewFakePassiveClock(time.Unix(1_790_000_000, 0)), Metrics: k.count,
 		Log:   funcr.New(func(_, args string) { k.log.WriteString(args + "\n") }, funcr.Options{}),
-		Began: journal.Fact{Kind: journal.ControllerStarted, Object: journal.Object{Kind: "Controller", Name: "osm-gitops"}, Occasion: path},
+		Began: Fact{Kind: ControllerStarted, Object: Object{Kind: "Controller", Name: "osm-gitops"}, Occasion: path},
 	}
 	return k
 }
 
-// counted is the value of a metric without labels.
-func (k *kept) counted(t *testing.T, name string) float64 {
-	t.Helper()
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(k.count)
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range families {
-		if f.GetName() == "osm_gitops_audit_log_"+name {
-			return f.GetMetric()[0].GetCounter().GetValue() + f.GetMetric()[0].GetGauge().GetValue()
-		}
-	}
-	t.Fatalf("there is no %s", name)
-	return 0
-}
+// counts is what was counted, by the name of the metric.
+type counts map[string]int
 
-func rotated(pool string) journal.Fact {
-	return journal.Fact{Kind: journal.ConfigurationRotated, Object: journal.Object{Kind: "MachineDeployment", Namespace: "shop", Name: pool}, Occasion: "uid"}
+func (c counts) JournalWritten(string) { c["lines_total"]++ }
+func (c counts) JournalFailed()        { c["errors_total"]++ }
+func (c counts) JournalWaits(n int)    { c["waiting"] = n }
+func (c counts) JournalLost()          { c["lost_total"]++ }
+
+func rotated(pool string) Fact {
+	return Fact{Kind: ConfigurationRotated, Object: Object{Kind: "MachineDeployment", Namespace: "shop", Name: pool}, Occasion: "uid"}
 }
 
 // pools are those that the lines of a file name, in their order.
 func pools(t *testing.T, path string) []string {
 	t.Helper()
 	var out []string
-	if _, err := journal.Verify([]string{path}, "", func(e journal.Entry) { out = append(out, e.Object.Name) }); err != nil {
+	if _, err := Verify([]string{path}, "", func(e Entry) { out = append(out, e.Object.Name) }); err != nil {
 		t.Fatal(err)
 	}
 	return out
@@ -75,18 +61,18 @@ func pools(t *testing.T, path string) []string {
 func TestDiskAway(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "volume")
 	path := filepath.Join(dir, "audit.log")
-	j := newJournal(path)
+	j := newWriter(path)
 	if err := j.Append(rotated("a")); err == nil {
 		t.Fatal("it is written nowhere")
 	}
 	j.Tell(rotated("b"), rotated("c"))
 	j.Tell(rotated("d"))
 	j.tick()
-	if n := j.counted(t, "waiting"); n != 3 {
+	if n := j.count["waiting"]; n != 3 {
 		t.Errorf("%v facts wait", n)
 	}
-	if j.counted(t, "errors_total") != 2 || strings.Count(j.log.String(), "cannot be written") != 1 {
-		t.Errorf("%v errors, and the log says\n%s", j.counted(t, "errors_total"), &j.log)
+	if j.count["errors_total"] != 2 || strings.Count(j.log.String(), "cannot be written") != 1 {
+		t.Errorf("%v errors, and the log says\n%s", j.count["errors_total"], &j.log)
 	}
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
@@ -99,20 +85,20 @@ func TestDiskAway(t *testing.T) {
 	if got, want := pools(t, path), []string{"osm-gitops", "b", "c", "d", "e"}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	if j.counted(t, "waiting") != 0 || j.counted(t, "lost_total") != 0 || !strings.Contains(j.log.String(), "written again") {
-		t.Errorf("%v wait, %v lost; the log says\n%s", j.counted(t, "waiting"), j.counted(t, "lost_total"), &j.log)
+	if j.count["waiting"] != 0 || j.count["lost_total"] != 0 || !strings.Contains(j.log.String(), "written again") {
+		t.Errorf("%v wait, %v lost; the log says\n%s", j.count["waiting"], j.count["lost_total"], &j.log)
 	}
 }
 
 // What is lost is said, fact by fact.
 func TestLost(t *testing.T) {
-	j := newJournal(filepath.Join(t.TempDir(), "away", "audit.log"))
+	j := newWriter(filepath.Join(t.TempDir(), "away", "audit.log"))
 	for i := range maxWaiting + 2 {
 		j.mu.Lock()
-		j.keep([]journal.Fact{rotated(fmt.Sprint(i))})
+		j.keep([]Fact{rotated(fmt.Sprint(i))})
 		j.mu.Unlock()
 	}
-	if n := j.counted(t, "lost_total"); n != 2 || !strings.Contains(j.log.String(), fmt.Sprint(maxWaiting+1)) {
+	if n := j.count["lost_total"]; n != 2 || !strings.Contains(j.log.String(), fmt.Sprint(maxWaiting+1)) {
 		t.Errorf("%v lost", n)
 	}
 	j.mu.Lock()
@@ -121,7 +107,7 @@ func TestLost(t *testing.T) {
 	j.Close()
 	j.Tell(rotated("late"))
 	id := rotated("late").ID()
-	if n := j.counted(t, "lost_total"); n != 6 || !strings.Contains(j.log.String(), id) {
+	if n := j.count["lost_total"]; n != 6 || !strings.Contains(j.log.String(), id) {
 		t.Errorf("%v lost; the log ends with %s", n, j.log.String()[max(0, j.log.Len()-500):])
 	}
 }
@@ -131,7 +117,7 @@ func TestLost(t *testing.T) {
 func TestAgain(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.log")
 	for range 2 {
-		j := newJournal(path)
+		j := newWriter(path)
 		for range 3 {
 			if err := j.Append(rotated("a")); err != nil {
 				t.Fatal(err)
@@ -140,7 +126,7 @@ func TestAgain(t *testing.T) {
 		j.Close()
 	}
 	ids := map[string]int{}
-	if _, err := journal.Verify([]string{path}, "", func(e journal.Entry) { ids[e.ID]++ }); err != nil {
+	if _, err := Verify([]string{path}, "", func(e Entry) { ids[e.ID]++ }); err != nil {
 		t.Fatal(err)
 	}
 	if n := ids[rotated("a").ID()]; n != 2 {
@@ -151,11 +137,11 @@ func TestAgain(t *testing.T) {
 // A second controller waits for the file, and takes it up when it is free.
 func TestTakenUp(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.log")
-	first, second := newJournal(path), newJournal(path)
+	first, second := newWriter(path), newWriter(path)
 	if err := first.Append(rotated("a")); err != nil {
 		t.Fatal(err)
 	}
-	if err := second.Append(rotated("b")); !errors.Is(err, journal.ErrHeld) {
+	if err := second.Append(rotated("b")); !errors.Is(err, ErrHeld) {
 		t.Errorf("got %v", err)
 	}
 	second.Tell(rotated("c"))
@@ -170,7 +156,7 @@ func TestTakenUp(t *testing.T) {
 // A fact that fits in no line keeps nothing else out.
 func TestUnfit(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.log")
-	j := newJournal(path)
+	j := newWriter(path)
 	huge := rotated("huge")
 	huge.Message = strings.Repeat("x", 2<<20)
 	j.Tell(rotated("a"), huge)
@@ -179,13 +165,13 @@ func TestUnfit(t *testing.T) {
 	if got, want := pools(t, path), []string{"osm-gitops", "a", "b"}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	if j.counted(t, "lost_total") != 1 || !strings.Contains(j.log.String(), huge.ID()) {
+	if j.count["lost_total"] != 1 || !strings.Contains(j.log.String(), huge.ID()) {
 		t.Errorf("the log says\n%s", &j.log)
 	}
 }
 
 func TestStdout(t *testing.T) {
-	j := newJournal(Stdout)
+	j := newWriter(Stdout)
 	if err := j.Append(rotated("a")); err != nil {
 		t.Fatal(err)
 	}
@@ -203,7 +189,7 @@ func TestStdout(t *testing.T) {
 // A journal that nothing was told to makes no file.
 func TestUnused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.log")
-	newJournal(path).Close()
+	newWriter(path).Close()
 	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("got %v", err)
 	}

@@ -1,0 +1,268 @@
+package auditlog
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/utils/clock"
+)
+
+const (
+	// Stdout in place of a file is standard output.
+	Stdout = "stdout"
+	// interval is the time between two tries to write what waits, and two looks
+	// whether the file was moved away.
+	interval = 10 * time.Second
+	// maxWaiting bounds what is kept in memory while nothing can be written. A fact has
+	// about a kilobyte.
+	maxWaiting = 20_000
+	// recalled is how many facts are known to be written, so that what is tried again
+	// is not told again.
+	recalled = 4096
+)
+
+// lineWriter is a *Log or a *Stream.
+type lineWriter interface {
+	Append(facts ...Fact) error
+}
+
+// Metrics counts what a Writer does.
+type Metrics interface {
+	JournalWritten(kind string)
+	JournalFailed()
+	JournalWaits(n int)
+	JournalLost()
+}
+
+type noMetrics struct{}
+
+func (noMetrics) JournalWritten(string) {}
+func (noMetrics) JournalFailed()        {}
+func (noMetrics) JournalWaits(int)      {}
+func (noMetrics) JournalLost()          {}
+
+// Writer writes the audit log of a controller that runs: it opens the log once this
+// replica leads, and stores in memory what could not be written. Provisioning never waits
+// for it. A controller gives Append what it can derive again from an object, and records
+// on the object that it is written; it gives Tell what only happens once. The fields are
+// set once, before use.
+type Writer struct {
+	// Path of the file, or Stdout.
+	Path string
+	// Out is standard output.
+	Out io.Writer
+	// Clock is the time of lines.
+	Clock clock.PassiveClock
+	// Metrics is optional.
+	Metrics Metrics
+	// Log is told what goes wrong.
+	Log logr.Logger
+	// Began is the first fact of this run.
+	Began Fact
+
+	mu      sync.Mutex
+	to      lineWriter // nil: not open
+	waiting []Fact
+	written map[string]bool
+	order   []string // of written, oldest first
+	broken  error    // of the last try; nil when it worked
+	failed  string   // what was logged last
+	closed  bool
+}
+
+func (w *Writer) metrics() Metrics {
+	if w.Metrics == nil {
+		return noMetrics{}
+	}
+	return w.Metrics
+}
+
+// Start opens the audit log and keeps it until ctx ends. It runs in the replica that
+// leads.
+func (w *Writer) Start(ctx context.Context) error {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		w.tick()
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+// tick writes what waits, and follows a file that was moved away.
+func (w *Writer) tick() {
+	err := w.try()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if file, ok := w.to.(*Log); ok && err == nil {
+		if err := file.Continue(); err != nil {
+			w.fail(err)
+		}
+	}
+}
+
+// Append writes facts, after those that wait, and returns once they are kept. After an
+// error they are not, or are not known to be: whoever can, gives them again. Until the
+// next tick nothing else is tried then.
+func (w *Writer) Append(facts ...Fact) error {
+	w.mu.Lock()
+	err := w.broken
+	w.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	return w.try(facts...)
+}
+
+func (w *Writer) try(facts ...Fact) error {
+	w.mu.Lock()
+	facts = slices.DeleteFunc(slices.Clone(facts), func(f Fact) bool { return w.written[f.ID()] || w.unfit(f) })
+	all, waited := append(w.waiting, facts...), len(w.waiting)
+	w.waiting = nil
+	to, err := w.open()
+	w.mu.Unlock()
+	if err == nil && len(all) > 0 {
+		err = to.Append(all...) // not locked: what comes meanwhile is written together
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err != nil {
+		w.waiting, all = all[:waited:waited], w.waiting
+		w.keep(all)
+		w.fail(err)
+		return err
+	}
+	w.done(all)
+	return nil
+}
+
+// unfit reports whether a fact can be in no line. It would keep all others out.
+func (w *Writer) unfit(f Fact) bool {
+	_, _, err := Head{}.Next(f, w.Clock.Now())
+	if err != nil {
+		w.Log.Error(err, "making a line of the audit log")
+		w.lose([]Fact{f})
+	}
+	return err != nil
+}
+
+// Tell is Append for what cannot be derived again: where it cannot be written now, it is
+// kept in memory and tried again.
+func (w *Writer) Tell(facts ...Fact) {
+	if err := w.Append(facts...); err != nil {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.keep(facts)
+	}
+}
+
+// Close writes what waits, if it can be written, and ends the audit log. Facts that are
+// lost are logged.
+func (w *Writer) Close() {
+	w.mu.Lock()
+	unused := w.to == nil && len(w.waiting) == 0
+	w.mu.Unlock()
+	if !unused {
+		_ = w.try() // what cannot be written is logged below
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.closed = true
+	w.lose(w.waiting)
+	w.waiting = nil
+	if file, ok := w.to.(*Log); ok {
+		if err := file.Close(); err != nil {
+			w.Log.Error(err, "closing the audit log")
+		}
+	}
+}
+
+var errClosed = errors.New("the audit log is closed: the controller is stopping")
+
+// open opens the audit log with the first fact of this run.
+func (w *Writer) open() (lineWriter, error) {
+	switch {
+	case w.closed:
+		return nil, errClosed
+	case w.to != nil:
+		return w.to, nil
+	}
+	var to lineWriter = &Stream{Out: w.Out, Clock: w.Clock}
+	if w.Path != Stdout {
+		file, err := Open(w.Path, w.Clock, w.Log)
+		if err != nil {
+			return nil, err
+		}
+		to = file
+	}
+	w.to = to
+	if err := to.Append(w.Began); err != nil {
+		w.waiting = append(w.waiting, w.Began)
+		return nil, err
+	}
+	w.done([]Fact{w.Began})
+	return to, nil
+}
+
+// keep keeps facts until they can be written.
+func (w *Writer) keep(facts []Fact) {
+	if w.closed {
+		w.lose(facts)
+		return
+	}
+	room := min(len(facts), max(0, maxWaiting-len(w.waiting)))
+	w.waiting = append(w.waiting, facts[:room]...)
+	w.lose(facts[room:])
+	w.metrics().JournalWaits(len(w.waiting))
+}
+
+// lose tells what is lost, so that it can be told apart from what never was.
+func (w *Writer) lose(facts []Fact) {
+	for _, f := range facts {
+		w.metrics().JournalLost()
+		w.Log.Error(nil, "a fact is not in the audit log", "kind", f.Kind, "id", f.ID(), "object", f.Object)
+	}
+}
+
+// fail tells of a failure, once until it is another one.
+func (w *Writer) fail(err error) {
+	if errors.Is(err, errClosed) {
+		return
+	}
+	w.broken = err
+	w.metrics().JournalFailed()
+	if text := err.Error(); text != w.failed {
+		w.failed = text
+		w.Log.Error(err, "the audit log cannot be written: facts wait, and NodeProvenances are not deleted")
+	}
+}
+
+// done notes what is written.
+func (w *Writer) done(facts []Fact) {
+	w.broken = nil
+	if w.failed != "" && len(facts) > 0 {
+		w.failed = ""
+		w.Log.Info("the audit log is written again")
+	}
+	if w.written == nil {
+		w.written = map[string]bool{}
+	}
+	for _, f := range facts {
+		w.metrics().JournalWritten(string(f.Kind))
+		w.written[f.ID()] = true
+		w.order = append(w.order, f.ID())
+	}
+	for len(w.order) > recalled {
+		delete(w.written, w.order[0])
+		w.order = w.order[1:]
+	}
+	w.metrics().JournalWaits(len(w.waiting))
+}
