@@ -184,7 +184,7 @@ func (f *controllerFlags) bind(fs *pflag.FlagSet) {
 	f.ui.bind(fs)
 	f.rehearsal.bind(fs)
 	fs.StringVar(&f.crossNamespaceList, "allow-cross-namespace-profiles", "", "comma list of namespaces besides --namespace from which pools may take profiles, * for all: whoever may make a profile there is root on the nodes of such a pool")
-	fs.StringVar(&f.referenceList, pools.ReferencesFlag, "", "comma list of namespace/name: Secrets and ConfigMaps that the cloudProviderSpec of every pool may refer to, beside those of its own namespace; read for kubelets below 1.29. A user who may write a MachineDeployment anywhere can see their values")
+	fs.StringVar(&f.referenceList, render.ReferencesFlag, "", "comma list of namespace/name: Secrets and ConfigMaps that the cloudProviderSpec of every pool may refer to, beside those of its own namespace; read for kubelets below 1.29. A user who may write a MachineDeployment anywhere can see their values")
 	fs.StringVar(&f.artifactHostList, "artifact-hosts", fluxHost, "comma list of hosts, or host:port, from which artifacts of Flux are downloaded; without a port, on that of the URL's scheme")
 	fs.StringVar(&f.argoNamespace, "argocd-namespace", "argocd", "where Argo CD's Applications are whose tracking ids name no namespace")
 	fs.BoolVar(&f.allowExternalArtifacts, "allow-external-artifacts", false, "allow ProfileSources to follow ExternalArtifacts, which others than Flux make: name their hosts in --artifact-hosts")
@@ -258,7 +258,7 @@ func (f *controllerFlags) validate() error {
 		bad("allow-cross-namespace-profiles", "%w", err)
 	}
 	if f.references, err = parseReferences(f.referenceList); err != nil {
-		bad(pools.ReferencesFlag, "%w", err)
+		bad(render.ReferencesFlag, "%w", err)
 	}
 	if f.artifactHosts, err = parseHosts(f.artifactHostList); err != nil {
 		bad("artifact-hosts", "%w", err)

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/osm-gitops/osm-gitops/pkg/auditlog"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
+	"github.com/osm-gitops/osm-gitops/pkg/migrate/handback"
 )
 
 // handbackFlags are those of handback.
@@ -64,7 +64,7 @@ func runHandback(ctx context.Context, f *handbackFlags, stdout, stderr io.Writer
 			return err
 		}
 	}
-	h := &pools.Handback{Management: management, Worker: worker, Namespace: f.namespace, LeaseName: leaseName, Now: time.Now(), Overwrite: f.overwrite}
+	h := &handback.Cluster{Management: management, Worker: worker, Namespace: f.namespace, LeaseName: leaseName, Now: time.Now(), Overwrite: f.overwrite}
 	plan, err := h.Plan(ctx)
 	if err != nil {
 		return err
@@ -82,7 +82,7 @@ func runHandback(ctx context.Context, f *handbackFlags, stdout, stderr io.Writer
 		}
 	}
 	if len(plan.Obstacles) > 0 && !f.force {
-		return fmt.Errorf("%w: see above; --force does it nevertheless", pools.ErrHandbackRefused)
+		return fmt.Errorf("%w: see above; --force does it nevertheless", handback.ErrRefused)
 	}
 	if f.dryRun {
 		return nil
@@ -92,7 +92,7 @@ func runHandback(ctx context.Context, f *handbackFlags, stdout, stderr io.Writer
 
 // apply does what is planned, and tells the audit log of it, also where it failed: some of
 // it is done then.
-func (f *handbackFlags) apply(ctx context.Context, plan *pools.HandbackPlan, tell func(string)) error {
+func (f *handbackFlags) apply(ctx context.Context, plan *handback.Plan, tell func(string)) error {
 	note, err := f.noteTo()
 	if err != nil {
 		return err

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/osm-gitops/osm-gitops/pkg/auditlog"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
+	"github.com/osm-gitops/osm-gitops/pkg/migrate/handback"
 )
 
 // The audit log tells of a handback that failed on its way, of which some is done, and of
@@ -17,7 +17,7 @@ import (
 func TestHandbackAuditLog(t *testing.T) {
 	f := &handbackFlags{namespace: "kube-system", auditLog: filepath.Join(t.TempDir(), "audit.log")}
 	var broken error
-	plan := &pools.HandbackPlan{Steps: []pools.HandbackStep{
+	plan := &handback.Plan{Steps: []handback.Step{
 		{What: "first", Do: func(context.Context) error { return nil }},
 		{What: "second", Do: func(context.Context) error { return broken }},
 		{What: "third", Do: func(context.Context) error { return nil }},

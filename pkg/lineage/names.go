@@ -23,15 +23,25 @@ const (
 // Names are the names of the objects of a pool: the OperatingSystemConfig in the
 // controller's namespace, the Secrets in cloud-init-settings (contract: sections 8.1 and
 // 8.6).
-type Names struct{ Config, Bootstrap, Provisioning, Inputs, Kubeconfig string }
+type Names struct{ Config, Bootstrap, Provisioning, Inputs, Kubeconfig, EdgeScript string }
+
+// What the names begin or end with.
+const (
+	configSuffix       = "-config"
+	bootstrapSuffix    = "-bootstrap-config"
+	provisioningSuffix = "-provisioning-config"
+	inputsSuffix       = "-inputs"
+	kubeconfigSuffix   = "-kubelet-bootstrap-config"
+	edgePrefix         = "edge-provider-script-"
+)
 
 // NamesOf returns the names for a pool. Two pools may have the same: the annotation
 // api.AnnotationPool says whose an object is.
 func NamesOf(pool types.NamespacedName) Names {
 	stem := pool.Name + "-" + pool.Namespace
 	return Names{
-		Config: stem + "-config", Bootstrap: stem + "-bootstrap-config", Provisioning: stem + "-provisioning-config",
-		Inputs: stem + "-inputs", Kubeconfig: ContractKey(pool) + "-kubelet-bootstrap-config",
+		Config: stem + configSuffix, Bootstrap: stem + bootstrapSuffix, Provisioning: stem + provisioningSuffix,
+		Inputs: stem + inputsSuffix, Kubeconfig: ContractKey(pool) + kubeconfigSuffix, EdgeScript: edgePrefix + stem,
 	}
 }
 

@@ -110,3 +110,13 @@ func FindCandidate(sources []api.ProfileSource, name string) (Candidate, bool) {
 	}
 	return found, found.Source != nil
 }
+
+// OfferedBy names the ProfileSource from whose inventory pools get a profile, of those
+// that people made; "" for none.
+func OfferedBy(sources []api.ProfileSource, profile string) string {
+	own, _ := SplitBuiltin(sources)
+	if c, ok := FindCandidate(own, profile); ok {
+		return c.Source.Name
+	}
+	return ""
+}

@@ -25,8 +25,8 @@ var clients = []string{"k8s.io/client-go", "sigs.k8s.io/controller-runtime", "gi
 var layers = [][]string{
 	{"pkg/api"},
 	{"pkg/redact", "pkg/runnerlog", "pkg/githost", "pkg/source", "pkg/profile", "pkg/render", "pkg/lineage", "pkg/selection", "pkg/auditlog", "pkg/attestation", "pkg/scaffold", "pkg/schema"},
-	{"pkg/lint", "pkg/impact", "pkg/migrate/importer"},
-	{"pkg/inspect", "pkg/reconcile"},
+	{"pkg/lint", "pkg/impact", "pkg/migrate/importer", "pkg/migrate/takeover"},
+	{"pkg/kubeclient", "pkg/inspect", "pkg/migrate/handback", "pkg/reconcile"},
 	{"cmd"},
 }
 
@@ -43,7 +43,9 @@ var peers = map[string][]string{
 	"pkg/render":      {"pkg/redact"},
 	"pkg/runnerlog":   {"pkg/redact"},
 	// What these share with the controllers is to move to pkg/lineage and a package of clients.
-	"pkg/inspect": {"pkg/reconcile/listen", "pkg/reconcile/pools", "pkg/reconcile/profilesource"},
+	"pkg/inspect":          {"pkg/kubeclient", "pkg/reconcile/listen", "pkg/reconcile/profilesource"},
+	"pkg/reconcile":        {"pkg/kubeclient"},
+	"pkg/migrate/handback": {"pkg/kubeclient", "pkg/reconcile/pools", "pkg/reconcile/shard"},
 }
 
 // services are packages of pkg/reconcile that controllers share.
@@ -54,7 +56,6 @@ var controllers = map[string][]string{
 	"dryrun":        {"pools"},
 	"profilesource": {"commitstatus"},
 	"publish":       {"pools"},
-	"rollout":       {"pools"},
 }
 
 // layerOf is the index of a package's layer, and its entry there.

@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 )
 
 const checkClusterInfo = "cluster-info"
@@ -37,18 +37,18 @@ func (w *ward) clusterInfo(ctx context.Context) {
 		w.unread(checkClusterInfo, w.Worker, name, err)
 		return
 	}
-	server, ca, err := pools.ClusterInfo(&cm)
+	info, err := kubeclient.ClusterInfo(&cm)
 	if err != nil {
 		f.Found, f.Do = fmt.Sprintf("%s: %v", name, err), "write what a kubeconfig for nodes has: one cluster with server and certificate-authority-data, and no user"
 		w.tell(f)
 		return
 	}
-	f.Found, f.Do = w.serverTrouble(name, server)
+	f.Found, f.Do = w.serverTrouble(name, info.Server)
 	if f.Found == "" {
-		f.Level, f.Found, f.Do = w.caTrouble(name, ca)
+		f.Level, f.Found, f.Do = w.caTrouble(name, info.CertificateAuthorityData)
 	}
 	if f.Found == "" {
-		f.Level, f.Found = OK, "nodes join "+server
+		f.Level, f.Found = OK, "nodes join "+info.Server
 	}
 	w.tell(f)
 }

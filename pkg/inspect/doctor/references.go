@@ -13,7 +13,6 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
@@ -30,7 +29,7 @@ func (w *ward) references(ctx context.Context) {
 	var served, refused outside
 	for i := range s.pools {
 		md := &s.pools[i]
-		objects := pools.ForeignReferences(md, render.Settings{})
+		objects := render.ForeignReferences(md, render.Settings{})
 		if len(objects) == 0 {
 			continue
 		}
@@ -74,7 +73,7 @@ func (o *outside) add(pool types.NamespacedName, objects []types.NamespacedName)
 // flag is what allows all of the objects.
 func (o *outside) flag() string {
 	slices.SortFunc(o.objects, func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) })
-	return pools.References(slices.Compact(o.objects))
+	return render.AllowReferences(slices.Compact(o.objects))
 }
 
 // readsCloudConfig reports whether a pool has the configuration that it asks for, and

@@ -12,7 +12,6 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
 	"github.com/osm-gitops/osm-gitops/pkg/selection"
 )
 
@@ -300,7 +299,7 @@ func (f *Facts) judge(md *metav1.ObjectMeta) {
 
 // judgeRollout looks whether the wave of a pool has begun.
 func (f *Facts) judgeRollout(p *pool, md *metav1.ObjectMeta) {
-	from := pools.OfferedBy(f.sources, p.profile)
+	from := selection.OfferedBy(f.sources, p.profile)
 	for i := range f.sources {
 		ps := &f.sources[i]
 		if ps.Name != from || !ps.Gated() {

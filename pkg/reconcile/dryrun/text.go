@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
 // Text is a report for a terminal.
@@ -38,7 +38,7 @@ func (r *Report) Text() string {
 	}
 	if len(r.References) > 0 {
 		fmt.Fprintf(&b, "\nPools refer to objects outside of their namespaces. To serve them give the controller --%s=%s, or copy these objects into the namespaces of the pools, and refer to those\n",
-			pools.ReferencesFlag, strings.Join(r.References, ","))
+			render.ReferencesFlag, strings.Join(r.References, ","))
 	}
 	fmt.Fprintf(&b, "\n%s\n", r.Summary())
 	return b.String()

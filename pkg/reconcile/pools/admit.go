@@ -8,6 +8,7 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
@@ -28,7 +29,7 @@ func (r *Reconciler) admit(ctx context.Context, md *cluster.MachineDeployment) e
 	}
 	// A profile that left Git serves the pool that has it.
 	osc := &osm.OperatingSystemConfig{}
-	found, err := get(ctx, r.Management.Client, types.NamespacedName{Namespace: r.Namespace, Name: namesOf(md).Config}, osc)
+	found, err := kubeclient.Find(ctx, r.Management.Client, types.NamespacedName{Namespace: r.Namespace, Name: namesOf(md).Config}, osc)
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 )
 
 const (
@@ -135,7 +136,7 @@ func (r *Reconciler) keepSettings(ctx context.Context, cm *corev1.ConfigMap, isN
 	}
 	looking, cancel := context.WithTimeout(ctx, settingsPatience)
 	defer cancel()
-	kept, err := get(looking, r.Management.Live, client.ObjectKeyFromObject(cm), &corev1.ConfigMap{})
+	kept, err := kubeclient.Find(looking, r.Management.Live, client.ObjectKeyFromObject(cm), &corev1.ConfigMap{})
 	if err != nil && !isNew {
 		r.settings.Store(cm.Name, now.Add(settingsRetry-settingsTrust))
 		return nil

@@ -23,6 +23,7 @@ import (
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
@@ -218,7 +219,7 @@ func (c *cutOff) Delete(ctx context.Context, obj client.Object, opts ...client.D
 func (f *fixture) configOrNil() *osm.OperatingSystemConfig {
 	f.t.Helper()
 	osc := &osm.OperatingSystemConfig{}
-	found, err := get(f.t.Context(), f.client, client.ObjectKey{Namespace: f.r.Namespace, Name: namesOf(f.pool).Config}, osc)
+	found, err := kubeclient.Find(f.t.Context(), f.client, client.ObjectKey{Namespace: f.r.Namespace, Name: namesOf(f.pool).Config}, osc)
 	if err != nil {
 		f.t.Fatal(err)
 	}

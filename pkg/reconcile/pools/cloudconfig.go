@@ -3,6 +3,8 @@ package pools
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -147,7 +149,7 @@ func (r *Reconciler) factOf(object string) *fact {
 // MachineDeployment gets to see its values on a machine, so Secrets of Kubernetes and of
 // this controller are refused, in the pool's own namespace too.
 func (r *Reconciler) secretData(ctx context.Context, key types.NamespacedName) (map[string]string, error) {
-	reserved := refuse("Secret %s is not for pools, whatever --%s lists: keep the credentials of a provider in a Secret of their own", key, ReferencesFlag)
+	reserved := refuse("Secret %s is not for pools, whatever --%s lists: keep the credentials of a provider in a Secret of their own", key, render.ReferencesFlag)
 	if key.Namespace == api.NamespaceCloudInitSettings {
 		return nil, reserved
 	}
@@ -209,4 +211,44 @@ func (r *Reconciler) configMapData(ctx context.Context, key types.NamespacedName
 		return map[string]string{}, nil
 	}
 	return cm.Data, nil
+}
+
+const cloudProviderSpecField = "spec.template.spec.providerSpec.value.cloudProviderSpec"
+
+// Unallowed are those of render.ForeignReferences that this controller refuses to read.
+func (r *Reconciler) Unallowed(md *cluster.MachineDeployment) []types.NamespacedName {
+	return r.unallowed(render.ForeignReferences(md, r.Settings))
+}
+
+func (r *Reconciler) unallowed(objects []types.NamespacedName) []types.NamespacedName {
+	return slices.DeleteFunc(objects, func(o types.NamespacedName) bool { return slices.Contains(r.CloudProviderReferences, o) })
+}
+
+// mayRefer refuses references that leave the pool's namespace and are not allowed. Nothing
+// is read before: an error about the object would tell whether it exists.
+func (r *Reconciler) mayRefer(md *cluster.MachineDeployment, refs []render.ConfigVarRef) error {
+	others := r.unallowed(render.ForeignObjects(md, refs))
+	if len(others) == 0 {
+		return nil
+	}
+	return refuse("%s refers to objects outside of namespace %q, which the controller does not allow: copy them to that namespace, or start the controller with %s",
+		cloudProviderSpecField, md.Namespace, render.AllowReferences(others))
+}
+
+// reservedType reports whether Secrets of a type belong to Kubernetes, to Helm, or to
+// registries and servers, so that no machine is shown one.
+func reservedType(t corev1.SecretType) bool {
+	switch t {
+	case corev1.SecretTypeServiceAccountToken, corev1.SecretTypeBootstrapToken, corev1.SecretTypeTLS,
+		corev1.SecretTypeDockercfg, corev1.SecretTypeDockerConfigJson:
+		return true
+	}
+	// https://helm.sh/docs/topics/advanced/#storage-backends: helm.sh/release.v1
+	return strings.HasPrefix(string(t), "helm.sh/")
+}
+
+// refuseType is the error about a Secret of such a type.
+func refuseType(key types.NamespacedName, t corev1.SecretType) error {
+	return refuse("Secret %s has type %s, which no pool may refer to, whatever --%s lists: keep the credentials of a provider in a Secret of type %s",
+		key, t, render.ReferencesFlag, corev1.SecretTypeOpaque)
 }

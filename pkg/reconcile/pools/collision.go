@@ -13,6 +13,8 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
+	"github.com/osm-gitops/osm-gitops/pkg/migrate/takeover"
 )
 
 // collision finds an object of the pool's names that belongs to somebody else.
@@ -45,7 +47,7 @@ func collision(seen *observed) error {
 // unowned says why an object that nobody owns is not taken over.
 func unowned(obj client.Object, rivals []rival) error {
 	for _, rival := range rivals {
-		if byReference(obj) && rival.shares(obj) {
+		if takeover.MadeByReference(obj) && rival.shares(obj) {
 			return fmt.Errorf("%s/%s was made by another controller, and cannot be told to be this pool's and not MachineDeployment %s's, whose name and namespace make the same object names: rename one of the two", obj.GetNamespace(), obj.GetName(), poolKey(rival.md))
 		}
 	}
@@ -56,7 +58,7 @@ func unowned(obj client.Object, rivals []rival) error {
 // namespace "c" for pool "a" of "b-c", and pool "c-a" of "b" as well.
 type rival struct {
 	md       *cluster.MachineDeployment
-	names    []string // that both have, as derivedNames
+	names    []string // that both have, as lineage.ObjectNames
 	standing standing
 }
 
@@ -64,9 +66,9 @@ type rival struct {
 func (r rival) shares(obj client.Object) bool {
 	switch obj.(type) {
 	case *osm.OperatingSystemConfig:
-		return slices.Contains(r.names, derivedConfig+obj.GetName())
+		return slices.Contains(r.names, lineage.ConfigPrefix+obj.GetName())
 	case *corev1.Secret:
-		return slices.Contains(r.names, derivedSecret+obj.GetName())
+		return slices.Contains(r.names, lineage.SecretPrefix+obj.GetName())
 	}
 	return false
 }
@@ -92,7 +94,7 @@ func standingOf(md *cluster.MachineDeployment, have objects) standing {
 	switch {
 	case owns(have.bootstrap, have.bootstrap != nil):
 		return standsServed
-	case have.bootstrap != nil && byReference(have.bootstrap):
+	case have.bootstrap != nil && takeover.MadeByReference(have.bootstrap):
 		return standsLegacy
 	case owns(have.osc, have.osc != nil), owns(have.provisioning, have.provisioning != nil):
 		return standsBegun
@@ -103,7 +105,7 @@ func standingOf(md *cluster.MachineDeployment, have objects) standing {
 // rivals are the other pools that share a name with a pool. They are looked for only if it
 // matters: if objects have no owner, and as long as a pool has no bootstrap Secret.
 func (r *Reconciler) rivals(ctx context.Context, seen *observed) ([]rival, error) {
-	if b := seen.objects.bootstrap; b != nil && seen.owns(b) && !slices.ContainsFunc(seen.objects.all(), byReference) {
+	if b := seen.objects.bootstrap; b != nil && seen.owns(b) && !slices.ContainsFunc(seen.objects.all(), func(obj client.Object) bool { return takeover.MadeByReference(obj) }) {
 		return nil, nil
 	}
 	out, err := r.sharing(ctx, seen.md)
@@ -123,11 +125,11 @@ func (r *Reconciler) sharing(ctx context.Context, md *cluster.MachineDeployment)
 	searches := [][]client.ListOption{candidates}
 	if r.Indexed {
 		searches = nil
-		for _, stem := range rivalStems(md) {
+		for _, stem := range lineage.SharedStems(keyOf(md)) {
 			searches = append(searches, append(slices.Clone(candidates), client.MatchingFields{stemIndex: stem}))
 		}
 	}
-	names, found := derivedNames(md), map[string]rival{}
+	names, found := lineage.ObjectNames(keyOf(md)), map[string]rival{}
 	for _, opts := range searches {
 		var list cluster.MachineDeploymentList // of the cache: not to be changed
 		if err := r.Worker.List(ctx, &list, opts...); err != nil {
@@ -138,7 +140,7 @@ func (r *Reconciler) sharing(ctx context.Context, md *cluster.MachineDeployment)
 			if poolKey(other) == poolKey(md) || !asks(other) {
 				continue
 			}
-			if both := common(names, derivedNames(other)); len(both) > 0 {
+			if both := common(names, lineage.ObjectNames(keyOf(other))); len(both) > 0 {
 				found[poolKey(other)] = rival{md: other, names: both}
 			}
 		}

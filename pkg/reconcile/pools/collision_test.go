@@ -81,9 +81,9 @@ func TestNamesOfPools(t *testing.T) {
 		names := everyName(pools[random.IntN(len(pools))])
 		for _, what := range []string{"kubeconfig", "bootstrap", "provisioning", "inputs", "edge", "token"} {
 			from := names[what]
-			for _, suffix := range []string{kubeconfigSuffix, "-bootstrap-config", "-provisioning-config", inputsSuffix, ""} {
+			for _, suffix := range []string{"-kubelet-bootstrap-config", "-bootstrap-config", "-provisioning-config", "-inputs", ""} {
 				stem, ok := strings.CutSuffix(from, suffix)
-				if edge := strings.TrimPrefix(stem, edgePrefix); random.IntN(2) == 0 {
+				if edge := strings.TrimPrefix(stem, "edge-provider-script-"); random.IntN(2) == 0 {
 					stem = edge
 				}
 				dashes := strings.Count(stem, "-")
@@ -111,7 +111,7 @@ func TestNamesOfPools(t *testing.T) {
 	var all []map[string]string
 	var derived [][]string
 	for _, md := range pools {
-		all, derived = append(all, everyName(md)), append(derived, derivedNames(md))
+		all, derived = append(all, everyName(md)), append(derived, lineage.ObjectNames(keyOf(md)))
 	}
 	found := map[string]int{}
 	for i, older := range pools {
@@ -127,7 +127,7 @@ func TestNamesOfPools(t *testing.T) {
 			for _, pair := range same {
 				found[pair]++
 			}
-			if len(common(rivalStems(older), stems(younger))) == 0 || len(common(rivalStems(younger), stems(older))) == 0 {
+			if len(common(lineage.SharedStems(keyOf(older)), lineage.Stems(keyOf(younger)))) == 0 || len(common(lineage.SharedStems(keyOf(younger)), lineage.Stems(keyOf(older)))) == 0 {
 				t.Errorf("%s and %s share %q, and the index does not know it", poolKey(older), poolKey(younger), same)
 			}
 			if by := (&observed{md: older, rivals: []rival{{md: younger, names: both}}}).yieldsTo(); by != nil {

@@ -23,6 +23,7 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/ownership"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/shard"
@@ -336,9 +337,34 @@ func (r *Reconciler) clusterOf(obj client.Object) Cluster {
 }
 
 // ownerOf returns the pool that an object was made for, "" when it is not ours.
-func ownerOf(obj client.Object) string { return obj.GetAnnotations()[api.AnnotationPool] }
+func ownerOf(obj client.Object) string { return lineage.PoolOf(obj) }
 
-func poolKey(md *cluster.MachineDeployment) string { return md.Namespace + "/" + md.Name }
+func poolKey(md *cluster.MachineDeployment) string { return keyOf(md).String() }
+
+func keyOf(md *cluster.MachineDeployment) types.NamespacedName {
+	return types.NamespacedName{Namespace: md.Namespace, Name: md.Name}
+}
+
+func namesOf(md *cluster.MachineDeployment) lineage.Names { return lineage.NamesOf(keyOf(md)) }
+
+// The stages of a node's start, as the names of user-data Secrets have them (contract:
+// section 8.1).
+const (
+	stageBootstrap = "bootstrap"
+	stageProvision = "provisioning"
+)
+
+// recordLabel names a pool in a label.
+func recordLabel(pool string) string {
+	key, _ := lineage.ParsePool(pool)
+	return api.PoolLabel(key.Namespace, key.Name)
+}
+
+// cutKey takes the "namespace/name" of poolKey apart.
+func cutKey(key string) (namespace, name string, ok bool) {
+	pool, ok := lineage.ParsePool(key)
+	return pool.Namespace, pool.Name, ok
+}
 
 func ptr[T any](v T) *T { return &v }
 

@@ -1,7 +1,6 @@
 package pools
 
 import (
-	"bytes"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
@@ -19,6 +18,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
+	"github.com/osm-gitops/osm-gitops/pkg/migrate/takeover"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
@@ -185,7 +185,7 @@ func (g generation) annotations(md *cluster.MachineDeployment) map[string]string
 	from := g.in.Profile.Provenance
 	out := map[string]string{
 		api.AnnotationRevisionFor:       g.revision,
-		api.AnnotationMDAnnotationsHash: annotationsHash(md.Annotations),
+		api.AnnotationMDAnnotationsHash: takeover.AnnotationsHash(md.Annotations),
 		api.AnnotationOSPVersion:        from.Version,
 		api.AnnotationPool:              poolKey(md),
 		api.AnnotationPoolUID:           string(md.UID),
@@ -352,16 +352,4 @@ func keyedDigest(key []byte, parts ...[]byte) string {
 		mac.Write(p)
 	}
 	return "v1:hmac-sha256:" + hex.EncodeToString(mac.Sum(nil))
-}
-
-// annotationsHash is the contract's hash over a MachineDeployment's annotations
-// (section 9.3): the JSON of the whole map, HTML escaped.
-func annotationsHash(annotations map[string]string) string {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	if err := enc.Encode(annotations); err != nil {
-		return "" // a map of strings always encodes
-	}
-	sum := sha256.Sum256(bytes.TrimSuffix(b.Bytes(), []byte("\n")))
-	return hex.EncodeToString(sum[:])
 }

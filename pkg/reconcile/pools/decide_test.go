@@ -16,6 +16,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
+	"github.com/osm-gitops/osm-gitops/pkg/migrate/takeover"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
@@ -27,7 +28,7 @@ func TestAnnotationsHash(t *testing.T) {
 		"74234e98afe7498fb5daf1f36ac2d78acc339464f950703b8c019892f982b90b": nil,
 		"db6245a22a5958830206f9321c52feed3cd4a3203c26316db7238b5bd0d1510c": {"a": "x<y"},
 	} {
-		if got := annotationsHash(annotations); got != want {
+		if got := takeover.AnnotationsHash(annotations); got != want {
 			t.Errorf("hash of %v is %s, want %s", annotations, got, want)
 		}
 	}
@@ -142,7 +143,7 @@ func TestCollision(t *testing.T) {
 	kubeconfig := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: namesOf(md).Kubeconfig}}
 	references := func(version string) *osm.OperatingSystemConfig {
 		o := object("")
-		o.Annotations = map[string]string{api.AnnotationRevisionFor: "", api.AnnotationMDAnnotationsHash: annotationsHash(md.Annotations), api.AnnotationOSPVersion: version}
+		o.Annotations = map[string]string{api.AnnotationRevisionFor: "", api.AnnotationMDAnnotationsHash: takeover.AnnotationsHash(md.Annotations), api.AnnotationOSPVersion: version}
 		return o
 	}
 	edited := object("b-c/a")
@@ -165,39 +166,6 @@ func TestCollision(t *testing.T) {
 		err := collision(&observed{md: md, objects: c.objects})
 		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
-// A plugin in cluster-info is refused, by its user's name (security.md 23).
-func TestParseClusterInfo(t *testing.T) {
-	const one = "apiVersion: v1\nkind: Config\nclusters:\n- name: ''\n  cluster: {server: 'https://a:6443'}\n"
-	if e, err := parseClusterInfo(one); err != nil || e.server != "https://a:6443" {
-		t.Errorf("got %+v, %v", e, err)
-	}
-	for _, bad := range []string{"", "{", one + "- name: b\n  cluster: {server: 'https://b:6443'}\n"} {
-		if _, err := parseClusterInfo(bad); err == nil {
-			t.Errorf("%q was accepted", bad)
-		}
-	}
-	// What stands in a file of whoever wrote it says nothing to a node.
-	if _, err := parseClusterInfo(strings.Replace(one, "{server", "{certificate-authority: /etc/ca.crt, server", 1)); err == nil || !strings.Contains(err.Error(), "certificate-authority-data") {
-		t.Errorf("a CA in a file: %v", err)
-	}
-	// A server may be given by the flag alone, but not by nobody.
-	nowhere, err := parseClusterInfo(strings.Replace(one, "https://a:6443", "", 1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := (&Reconciler{}).overridden(nowhere); err == nil || !strings.Contains(err.Error(), "has no server") {
-		t.Errorf("no server: %v", err)
-	}
-	if e, err := (&Reconciler{OverrideServer: "https://b:6443"}).overridden(nowhere); err != nil || e.server != "https://b:6443" {
-		t.Errorf("the flag's server: %+v, %v", e, err)
-	}
-	for _, plugin := range []string{"exec: {apiVersion: client.authentication.k8s.io/v1, command: /bin/true, interactiveMode: Never}", "auth-provider: {name: oidc}"} {
-		if _, err := parseClusterInfo(one + "users:\n- name: eve\n  user:\n    " + plugin + "\n"); err == nil || !strings.Contains(err.Error(), `user "eve" has a plugin`) {
-			t.Errorf("%s: %v", plugin, err)
 		}
 	}
 }

@@ -16,7 +16,7 @@ const edgeScriptKey = "fetch-bootstrap-script"
 
 // edgeName is the Secret with the script that makes a machine fetch its first document.
 func edgeName(md *cluster.MachineDeployment) string {
-	return edgePrefix + md.Name + "-" + md.Namespace
+	return namesOf(md).EdgeScript
 }
 
 // edgePlan is what happens to a pool's script; nil is "as it is".

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
@@ -65,9 +66,6 @@ func (e endpoint) kubeconfig(token string) (string, error) {
 	return string(b), nil
 }
 
-// clusterInfoKey is the key of cluster-info that holds a kubeconfig without credentials.
-const clusterInfoKey = "kubeconfig"
-
 // knownEndpoint is what was made of cluster-info last.
 type knownEndpoint struct {
 	text string
@@ -89,14 +87,15 @@ func (r *Reconciler) endpoint(ctx context.Context) (endpoint, error) {
 	case err != nil:
 		return e, fmt.Errorf("reading ConfigMap %s: %w", key, err)
 	default:
-		text := cm.Data[clusterInfoKey]
+		text := cm.Data[kubeclient.ClusterInfoKey]
 		if known := r.known.Load(); known != nil && known.text == text {
 			return known.endpoint, nil
 		}
-		if e, err = parseClusterInfo(text); err != nil {
+		info, err := kubeclient.ClusterInfo(&cm)
+		if err != nil {
 			return e, &refusedError{reason: api.EventProfileError, err: fmt.Errorf("ConfigMap %s: %w", key, err)}
 		}
-		e, err = r.overridden(e)
+		e, err = r.overridden(endpoint{server: info.Server, cluster: info})
 		if err == nil {
 			r.known.Store(&knownEndpoint{text: text, endpoint: e})
 		}
@@ -119,31 +118,6 @@ func (r *Reconciler) overridden(e endpoint) (endpoint, error) {
 	var err error
 	e.template, err = e.kubeconfig(templateToken)
 	return e, err
-}
-
-func parseClusterInfo(text string) (endpoint, error) {
-	config, err := clientcmd.Load([]byte(text))
-	if err != nil {
-		return endpoint{}, fmt.Errorf("key kubeconfig is no kubeconfig: %w", err)
-	}
-	// Nodes get the cluster and a token, never these; but who writes such a user into
-	// cluster-info, which everybody may read, is told.
-	for name, user := range config.AuthInfos {
-		if user.Exec != nil || user.AuthProvider != nil {
-			return endpoint{}, fmt.Errorf("key kubeconfig: user %q has a plugin (exec or auth-provider), which is never run: leave clusters only", name)
-		}
-	}
-	if len(config.Clusters) != 1 {
-		return endpoint{}, fmt.Errorf("key kubeconfig has %d clusters: leave exactly the one that nodes join", len(config.Clusters))
-	}
-	for _, c := range config.Clusters {
-		if c.CertificateAuthority != "" && len(c.CertificateAuthorityData) == 0 {
-			return endpoint{}, fmt.Errorf("key kubeconfig names the CA by file %q, which no node has: put it in as certificate-authority-data", c.CertificateAuthority)
-		}
-		c.LocationOfOrigin = ""
-		return endpoint{server: c.Server, cluster: c}, nil
-	}
-	return endpoint{}, nil // not reached: there is one
 }
 
 // serviceEndpoint finds the first ready address of the service kubernetes
@@ -226,14 +200,4 @@ func (r *Reconciler) registryCredentials(ctx context.Context) (map[string]render
 		out[registry] = c
 	}
 	return out, nil
-}
-
-// ClusterInfo is what nodes are told by ConfigMap kube-public/cluster-info: where the API
-// server is, and the CA to trust, in PEM. An error says what to change there.
-func ClusterInfo(cm *corev1.ConfigMap) (server string, ca []byte, err error) {
-	e, err := parseClusterInfo(cm.Data[clusterInfoKey])
-	if err != nil {
-		return "", nil, err
-	}
-	return e.server, e.cluster.CertificateAuthorityData, nil
 }

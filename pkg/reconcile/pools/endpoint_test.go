@@ -3,6 +3,7 @@ package pools
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -42,5 +43,16 @@ func TestKubeconfigTemplate(t *testing.T) {
 		if err != nil || wantErr != nil || got != want {
 			t.Fatalf("%s:\n%s\nwant\n%s", token, got, want)
 		}
+	}
+}
+
+// A server may be given by the flag alone, but not by nobody.
+func TestEndpointOverride(t *testing.T) {
+	nowhere := endpoint{cluster: &clientcmdapi.Cluster{}}
+	if _, err := (&Reconciler{}).overridden(nowhere); err == nil || !strings.Contains(err.Error(), "has no server") {
+		t.Errorf("no server: %v", err)
+	}
+	if e, err := (&Reconciler{OverrideServer: "https://b:6443"}).overridden(nowhere); err != nil || e.server != "https://b:6443" {
+		t.Errorf("the flag's server: %+v, %v", e, err)
 	}
 }

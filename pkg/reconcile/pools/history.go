@@ -21,6 +21,7 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
@@ -30,8 +31,6 @@ const (
 	// the time after which a change of them is followed by one. Where nothing changes
 	// and nothing gets too old there is none.
 	sweepInterval = 10 * time.Minute
-	// sweepPage is the number of objects read at a time.
-	sweepPage = 500
 )
 
 // History is how long records of replaced configurations are kept. Those that a
@@ -134,7 +133,7 @@ func (r *Reconciler) archivedEntries(ctx context.Context) (map[string][]archived
 	settings := map[string]string{} // of many records they are the same
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("ControllerRevisionList"))
-	err := pages(ctx, r.Management.Live, list, func() {
+	err := kubeclient.EachPage(ctx, r.Management.Live, list, func() {
 		for _, obj := range list.Items {
 			pool := ownerOf(&obj)
 			if pool == "" || obj.Annotations[api.AnnotationInputDigest] == "" {
@@ -160,27 +159,13 @@ func (r *Reconciler) archivedEntries(ctx context.Context) (map[string][]archived
 	return out, nil
 }
 
-// pages lists page by page, for visit to read the list each time.
-func pages(ctx context.Context, from client.Reader, list client.ObjectList, visit func(), opts ...client.ListOption) error {
-	token := ""
-	for {
-		if err := from.List(ctx, list, append(opts[:len(opts):len(opts)], client.Limit(sweepPage), client.Continue(token))...); err != nil {
-			return err
-		}
-		visit()
-		if token = list.GetContinue(); token == "" {
-			return nil
-		}
-	}
-}
-
 func (r *Reconciler) alive(ctx context.Context, pool string) (bool, error) {
 	namespace, name, ok := cutKey(pool)
 	if !ok {
 		return false, nil
 	}
 	var md cluster.MachineDeployment
-	found, err := get(ctx, r.Worker, types.NamespacedName{Namespace: namespace, Name: name}, &md)
+	found, err := kubeclient.Find(ctx, r.Worker, types.NamespacedName{Namespace: namespace, Name: name}, &md)
 	return found && md.Annotations[api.AnnotationOSP] != "", err
 }
 
@@ -221,7 +206,7 @@ func (r *Reconciler) provenances(ctx context.Context, records []archivedEntry) (
 	}
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(api.GroupVersion.WithKind("NodeProvenanceList"))
-	err := pages(ctx, r.Worker.Live, list, func() {
+	err := kubeclient.EachPage(ctx, r.Worker.Live, list, func() {
 		for _, item := range list.Items {
 			texts(item.Object, func(s string) {
 				if _, ok := asked[s]; ok {
@@ -274,7 +259,7 @@ func (r *Reconciler) sweepSettings(ctx context.Context, used map[string]bool) er
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMapList"))
 	var unused []metav1.PartialObjectMetadata
-	err := pages(ctx, r.Management.Live, list, func() {
+	err := kubeclient.EachPage(ctx, r.Management.Live, list, func() {
 		for _, cm := range list.Items {
 			if strings.HasPrefix(cm.Name, lineage.SettingsPrefix) && !used[cm.Name] {
 				unused = append(unused, cm)

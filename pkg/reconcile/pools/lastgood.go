@@ -18,6 +18,7 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
@@ -108,7 +109,7 @@ func (r *Reconciler) archivedOf(ctx context.Context, seen *observed, s *corev1.S
 	digest := s.Annotations[api.AnnotationInputDigest]
 	for _, name := range lineage.RecordNames(keyOf(seen.md), digest) {
 		var archived appsv1.ControllerRevision
-		found, err := get(ctx, r.Management.Live, types.NamespacedName{Namespace: r.Namespace, Name: name}, &archived)
+		found, err := kubeclient.Find(ctx, r.Management.Live, types.NamespacedName{Namespace: r.Namespace, Name: name}, &archived)
 		if err != nil {
 			return nil, err
 		}

@@ -9,13 +9,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
@@ -224,7 +224,7 @@ func kept(err error) (refusal, other error) {
 func (r *Reconciler) objects(ctx context.Context, from readers, md *cluster.MachineDeployment) (objects, error) {
 	var out objects
 	osc := &osm.OperatingSystemConfig{}
-	found, err := get(ctx, from.management, types.NamespacedName{Namespace: r.Namespace, Name: namesOf(md).Config}, osc)
+	found, err := kubeclient.Find(ctx, from.management, types.NamespacedName{Namespace: r.Namespace, Name: namesOf(md).Config}, osc)
 	if err != nil {
 		return out, err
 	}
@@ -239,7 +239,7 @@ func (r *Reconciler) objects(ctx context.Context, from readers, md *cluster.Mach
 		edgeName(md):             &out.edge,
 	} {
 		secret := &corev1.Secret{}
-		found, err := get(ctx, from.worker, types.NamespacedName{Namespace: api.NamespaceCloudInitSettings, Name: name}, secret)
+		found, err := kubeclient.Find(ctx, from.worker, types.NamespacedName{Namespace: api.NamespaceCloudInitSettings, Name: name}, secret)
 		if err != nil {
 			return out, err
 		}
@@ -255,38 +255,26 @@ func (r *Reconciler) objects(ctx context.Context, from readers, md *cluster.Mach
 func readAccess(ctx context.Context, from client.Reader, md *cluster.MachineDeployment, into *objects) error {
 	key := types.NamespacedName{Namespace: api.NamespaceCloudInitSettings, Name: accessName(md)}
 	account, role, binding := &corev1.ServiceAccount{}, &rbacv1.Role{}, &rbacv1.RoleBinding{}
-	found, err := get(ctx, from, key, account)
+	found, err := kubeclient.Find(ctx, from, key, account)
 	if err != nil {
 		return err
 	}
 	if found {
 		into.account = account
 	}
-	if found, err = get(ctx, from, key, role); err != nil {
+	if found, err = kubeclient.Find(ctx, from, key, role); err != nil {
 		return err
 	}
 	if found {
 		into.role = role
 	}
-	if found, err = get(ctx, from, key, binding); err != nil {
+	if found, err = kubeclient.Find(ctx, from, key, binding); err != nil {
 		return err
 	}
 	if found {
 		into.binding = binding
 	}
 	return nil
-}
-
-// get reports whether an object exists.
-func get(ctx context.Context, from client.Reader, key types.NamespacedName, obj client.Object) (bool, error) {
-	err := from.Get(ctx, key, obj)
-	if apierrors.IsNotFound(err) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("reading %T %s: %w", obj, key, err)
-	}
-	return true, nil
 }
 
 // desired collects what the pool asks for. A *refusedError or *render.InvalidError
@@ -306,7 +294,7 @@ func (r *Reconciler) desired(ctx context.Context, md *cluster.MachineDeployment,
 func (r *Reconciler) getterToken(ctx context.Context) (string, error) {
 	key := types.NamespacedName{Namespace: api.NamespaceCloudInitSettings, Name: api.SecretGetterToken}
 	var secret corev1.Secret
-	found, err := get(ctx, r.Worker, key, &secret)
+	found, err := kubeclient.Find(ctx, r.Worker, key, &secret)
 	if err != nil {
 		return "", err
 	}

@@ -159,16 +159,6 @@ func (r *Reconciler) profileByHand(ctx context.Context, want selection.Request, 
 	return p, nil
 }
 
-// OfferedBy names the ProfileSource from whose inventory pools get a profile, of those
-// that people made; "" for none.
-func OfferedBy(sources []api.ProfileSource, profile string) string {
-	own, _ := selection.SplitBuiltin(sources)
-	if o, ok := selection.FindCandidate(own, profile); ok {
-		return o.Source.Name
-	}
-	return ""
-}
-
 // known lists the profiles there are, for someone who misspelt one.
 func known(sources []api.ProfileSource) string {
 	const most = 10

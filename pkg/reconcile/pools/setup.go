@@ -26,6 +26,9 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
+	"github.com/osm-gitops/osm-gitops/pkg/migrate/takeover"
 )
 
 // profileIndex finds the pools that name a profile.
@@ -101,7 +104,7 @@ func Index(ctx context.Context, indexer client.FieldIndexer) error {
 	}
 	err = indexer.IndexField(ctx, &cluster.MachineDeployment{}, stemIndex, func(obj client.Object) []string {
 		if md, ok := obj.(*cluster.MachineDeployment); ok && asks(md) {
-			return stems(md)
+			return lineage.Stems(keyOf(md))
 		}
 		return nil
 	})
@@ -118,7 +121,7 @@ func Index(ctx context.Context, indexer client.FieldIndexer) error {
 		return fmt.Errorf("indexing bootstrap tokens: %w", err)
 	}
 	err = indexer.IndexField(ctx, &cluster.Machine{}, bootingIndex, func(obj client.Object) []string {
-		if m, ok := obj.(*cluster.Machine); ok && boots(m) {
+		if m, ok := obj.(*cluster.Machine); ok && takeover.MayBoot(m) {
 			return []string{"true"}
 		}
 		return nil
@@ -165,7 +168,7 @@ var notCreated = predicate.Funcs{CreateFunc: func(event.CreateEvent) bool { retu
 // every bootstrap token: with each new pool all others would run.
 var endpointChanged = predicate.TypedFuncs[*corev1.ConfigMap]{
 	UpdateFunc: func(e event.TypedUpdateEvent[*corev1.ConfigMap]) bool {
-		return e.ObjectOld.Data[clusterInfoKey] != e.ObjectNew.Data[clusterInfoKey]
+		return e.ObjectOld.Data[kubeclient.ClusterInfoKey] != e.ObjectNew.Data[kubeclient.ClusterInfoKey]
 	},
 }
 

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 )
 
 // What the API server sends as protobuf begins with a magic number; then comes a message
@@ -240,7 +241,7 @@ func slimWritten(out, object []byte) []byte {
 // slimClusterInfo keeps of cluster-info what TrimClusterInfo does.
 func slimClusterInfo(out, object []byte) []byte {
 	slimmer := func(out, whole, key, _ []byte) []byte {
-		if string(key) != clusterInfoKey {
+		if string(key) != kubeclient.ClusterInfoKey {
 			return out
 		}
 		return append(out, whole...)
@@ -271,10 +272,10 @@ func slimObject(out, object []byte, entry func(out, whole, key, value []byte) []
 // every bootstrap token, thousands of them, and every pool reads it each time.
 func TrimClusterInfo(obj any) (any, error) {
 	if cm, ok := obj.(*corev1.ConfigMap); ok {
-		text, there := cm.Data[clusterInfoKey]
+		text, there := cm.Data[kubeclient.ClusterInfoKey]
 		cm.ManagedFields, cm.BinaryData, cm.Data = nil, nil, nil
 		if there {
-			cm.Data = map[string]string{clusterInfoKey: text}
+			cm.Data = map[string]string{kubeclient.ClusterInfoKey: text}
 		}
 	}
 	return obj, nil

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
 
@@ -182,7 +183,7 @@ func TestLeanWatches(t *testing.T) {
 	f.reconcile()
 	signed := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespacePublic, Name: "cluster-info"},
-		Data:       map[string]string{clusterInfoKey: "apiVersion: v1", "jws-kubeconfig-abcdef": "signature"},
+		Data:       map[string]string{kubeclient.ClusterInfoKey: "apiVersion: v1", "jws-kubeconfig-abcdef": "signature"},
 	}
 	if err := f.client.Create(t.Context(), signed); err != nil {
 		t.Fatal(err)

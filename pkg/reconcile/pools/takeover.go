@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,16 +15,15 @@ import (
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/render/equivalence"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
+	"github.com/osm-gitops/osm-gitops/pkg/migrate/takeover"
 )
 
 // bootingIndex finds the Machines that have no node.
 const bootingIndex = "booting"
 
 const (
-	// bootTime is how long a machine without a node is taken to be booting, and how long
-	// a pool waits for such machines in all, however many follow each other.
-	bootTime = 30 * time.Minute
 	// bootPoll is the time between two looks at machines that boot while Secrets wait
 	// for them.
 	bootPoll = 15 * time.Second
@@ -33,35 +31,13 @@ const (
 	swapAttempts = 20
 )
 
-// byReference reports whether an object is one that the reference makes for a pool
-// (contract: section 9.3): it has the three annotations and no owner.
-func byReference(obj client.Object) bool {
-	a := obj.GetAnnotations()
-	for _, key := range []string{api.AnnotationRevisionFor, api.AnnotationMDAnnotationsHash, api.AnnotationOSPVersion} {
-		if _, ok := a[key]; !ok {
-			return false
-		}
-	}
-	return ownerOf(obj) == "" && !strings.HasPrefix(a[api.AnnotationOSPVersion], api.OSPVersionPrefix)
-}
-
-// takenOver reports whether a pool has a document that the reference made: it makes
-// them immutable, and we never do. They carry the getter's token, and so does what
-// they are compared with. A document with a token of its pool is ours, whoever made
-// its Secret immutable.
-func (o objects) takenOver() bool {
-	theirs := func(s *corev1.Secret) bool {
-		return immutable(s) && s.Annotations[api.AnnotationCredentialsExpireAt] == ""
-	}
-	return theirs(o.provisioning) || theirs(o.bootstrap)
-}
-
-func immutable(s *corev1.Secret) bool { return s != nil && s.Immutable != nil && *s.Immutable }
+// takenOver reports whether a pool has a document that the reference made.
+func (o objects) takenOver() bool { return takeover.HasDocuments(o.provisioning, o.bootstrap) }
 
 // mayTakeOver reports whether an object without owner is the reference's for this pool.
 // Where two pools have its name, the reference's hash tells which one it was for.
 func (seen *observed) mayTakeOver(obj client.Object) bool {
-	return byReference(obj) && (!seen.shared(obj) || obj.GetAnnotations()[api.AnnotationMDAnnotationsHash] == annotationsHash(seen.md.Annotations))
+	return takeover.MadeByReference(obj) && (!seen.shared(obj) || takeover.MadeFor(obj, seen.md))
 }
 
 // shared reports whether an object has a name of another pool, too.
@@ -100,7 +76,7 @@ func (r *Reconciler) takeOver(ctx context.Context, seen *observed, p plan) (plan
 		have *corev1.Secret
 		plan *secretPlan
 	}{{seen.objects.provisioning, &p.provisioning}, {seen.objects.bootstrap, &p.bootstrap}} {
-		if !immutable(s.have) {
+		if !takeover.Immutable(s.have) {
 			continue
 		}
 		if s.plan.write == nil {
@@ -135,20 +111,11 @@ func (r *Reconciler) keepDocument(ctx context.Context, have *corev1.Secret, p *s
 	if live.UID != have.UID {
 		return nil, fmt.Errorf("%w: Secret %s is another", errRaced, client.ObjectKeyFromObject(have))
 	}
-	document := live.Data[api.UserDataKey]
-	differences, err := equivalence.Compare(document, p.write.Data[api.UserDataKey])
-	if err != nil {
-		return []string{err.Error()}, nil //nolint:nilerr // a document that cannot be read is replaced, and the event says so
-	}
-	if len(differences) > 0 {
-		var out []string
-		for _, d := range differences {
-			out = append(out, d.What)
-		}
-		return out, nil
+	if differences := takeover.Compare(&live, p.write); len(differences) > 0 {
+		return differences, nil // the document is replaced, and the event says so
 	}
 	p.patch, p.labels = p.write.Annotations, p.write.Labels
-	p.patch[api.AnnotationDataDigest] = dataDigest(document)
+	p.patch[api.AnnotationDataDigest] = dataDigest(live.Data[api.UserDataKey])
 	p.write = nil
 	return nil, nil
 }
@@ -166,12 +133,12 @@ func (r *Reconciler) awaitMachines(ctx context.Context, seen *observed, p plan) 
 		return p, err
 	}
 	wait := r.decideTokens(seen)
-	since := map[string]string{api.AnnotationWaitingSince: stamp(r.waitingSince(have))}
+	since := map[string]string{api.AnnotationWaitingSince: stamp(takeover.WaitingSince(r.Clock.Now(), have.provisioning, have.bootstrap))}
 	for _, s := range []struct {
 		have          *corev1.Secret
 		replace, wait *secretPlan
 	}{{have.provisioning, &p.provisioning, &wait.provisioning}, {have.bootstrap, &p.bootstrap, &wait.bootstrap}} {
-		if s.replace.write != nil && immutable(s.have) {
+		if s.replace.write != nil && takeover.Immutable(s.have) {
 			s.wait.patch = metadataPatch(s.have.Annotations, since)
 		}
 	}
@@ -191,32 +158,17 @@ func waitsNoMore(have *corev1.Secret, p plan) bool {
 	return waits && p.unread == nil && p.unrenewed == nil
 }
 
-// waitingSince is when the replacement of a pool's Secrets began to wait for machines:
-// now, unless one of them says that it was before. It is kept in the Secrets, for the
-// machines that are waited for may be replaced by others, and the controller may restart.
-func (r *Reconciler) waitingSince(have objects) time.Time {
-	since := r.Clock.Now()
-	for _, s := range []*corev1.Secret{have.provisioning, have.bootstrap} {
-		if !immutable(s) {
-			continue
-		}
-		if noted := annotatedTime(s.Annotations, api.AnnotationWaitingSince); !noted.IsZero() && noted.Before(since) {
-			since = noted
-		}
-	}
-	return since
-}
-
 // booting finds a machine that may be booting from the bootstrap document of a pool: it
-// has no node, and is not older than bootTime. Machines of other revisions have not got it
-// (contract: section 12.1). It finds none once the pool has waited for bootTime: where
+// has no node, and is not older than takeover.BootTime. Machines of other revisions have not got it
+// (contract: section 12.1). It finds none once the pool has waited that long: where
 // machines that never join are made again and again, one of them always boots. until is
 // the latest end of the wait. It asks the cache: when many pools are taken over, each of
 // them asks more than once.
 func (r *Reconciler) booting(ctx context.Context, seen *observed) (name string, until time.Time, err error) {
 	md, revision := seen.md, seen.objects.bootstrap.Annotations[api.AnnotationRevisionFor]
-	latest := r.waitingSince(seen.objects).Add(bootTime)
-	if !r.Clock.Now().Before(latest) {
+	now := r.Clock.Now()
+	latest := takeover.WaitingSince(now, seen.objects.provisioning, seen.objects.bootstrap).Add(takeover.BootTime)
+	if !now.Before(latest) {
 		return "", until, nil
 	}
 	opts := []client.ListOption{client.InNamespace(md.Namespace), client.UnsafeDisableDeepCopy}
@@ -229,8 +181,8 @@ func (r *Reconciler) booting(ctx context.Context, seen *observed) (name string, 
 	}
 	for i := range machines.Items {
 		m := &machines.Items[i]
-		end := m.CreationTimestamp.Add(bootTime)
-		if !boots(m) || !r.Clock.Now().Before(end) || end.Before(until) || end.Equal(until) && m.Name > name {
+		end, booting := takeover.Booting(m, now)
+		if !booting || end.Before(until) || end.Equal(until) && m.Name > name {
 			continue // of several made in one second always the same: what is told must not change with the order
 		}
 		ours, err := r.ofRevision(ctx, m, md, revision)
@@ -247,40 +199,25 @@ func (r *Reconciler) booting(ctx context.Context, seen *observed) (name string, 
 	return name, until, nil
 }
 
-// boots reports whether a machine may become a node.
-func boots(m *cluster.Machine) bool { return m.Status.NodeRef == nil && m.DeletionTimestamp.IsZero() }
-
 // ofRevision reports whether a machine is of a MachineSet that was made for a revision of
 // a pool. A MachineSet that the cache has not yet is asked for.
 func (r *Reconciler) ofRevision(ctx context.Context, m *cluster.Machine, md *cluster.MachineDeployment, revision string) (bool, error) {
-	for _, owner := range m.OwnerReferences {
-		if owner.Kind != "MachineSet" {
-			continue
-		}
-		set := &metav1.PartialObjectMetadata{}
-		set.SetGroupVersionKind(cluster.GroupVersion.WithKind("MachineSet"))
-		key := types.NamespacedName{Namespace: m.Namespace, Name: owner.Name}
-		found, err := get(ctx, r.Worker, key, set)
-		if err == nil && !found {
-			found, err = get(ctx, r.Worker.Live, key, set)
-		}
-		if err != nil {
-			return false, err
-		}
-		if found && set.UID == owner.UID && ownedBy(set, md.UID) && set.Annotations[api.AnnotationMDRevision] == revision {
-			return true, nil
-		}
+	owner := lineage.OwnerOf(m, "MachineSet")
+	if owner == nil {
+		return false, nil
 	}
-	return false, nil
-}
-
-func ownedBy(obj client.Object, owner types.UID) bool {
-	for _, ref := range obj.GetOwnerReferences() {
-		if ref.UID == owner {
-			return true
-		}
+	set := &metav1.PartialObjectMetadata{}
+	set.SetGroupVersionKind(cluster.GroupVersion.WithKind("MachineSet"))
+	key := types.NamespacedName{Namespace: m.Namespace, Name: owner.Name}
+	found, err := kubeclient.Find(ctx, r.Worker, key, set)
+	if err == nil && !found {
+		found, err = kubeclient.Find(ctx, r.Worker.Live, key, set)
 	}
-	return false
+	if err != nil || !found || set.UID != owner.UID {
+		return false, err
+	}
+	of := lineage.OwnerOf(set, "MachineDeployment")
+	return of != nil && of.UID == md.UID && set.Annotations[api.AnnotationMDRevision] == revision, nil
 }
 
 func wrapped(what string, err error) error {
@@ -293,7 +230,7 @@ func wrapped(what string, err error) error {
 // writeUserData brings a user-data Secret to its planned state.
 func (r *Reconciler) writeUserData(ctx context.Context, seen *observed, have *corev1.Secret, p secretPlan) error {
 	switch {
-	case p.write != nil && immutable(have):
+	case p.write != nil && takeover.Immutable(have):
 		return r.replaceSecret(ctx, seen, have, p.write)
 	case p.write != nil:
 		return r.writeSecret(ctx, p.write)
@@ -402,13 +339,5 @@ func (p plan) differences() string {
 	if !p.takenOver {
 		return ""
 	}
-	if len(p.differs) == 0 {
-		return "; the documents of the controller before mean the same and are kept"
-	}
-	const most = 5
-	list := strings.Join(p.differs[:min(most, len(p.differs))], ", ")
-	if n := len(p.differs) - most; n > 0 {
-		list += fmt.Sprintf(" and %d more", n)
-	}
-	return "; it differs from that of the controller before in " + list
+	return takeover.Summary(p.differs)
 }

@@ -23,6 +23,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
+	"github.com/osm-gitops/osm-gitops/pkg/migrate/takeover"
 )
 
 // The documents that the reference makes of osp-legacy, in its own form (contract:
@@ -117,7 +118,7 @@ func (f *fixture) legacyObjects(md *machines.MachineDeployment, bootstrap, provi
 
 func legacyAnnotations(md *machines.MachineDeployment) map[string]string {
 	return map[string]string{
-		api.AnnotationRevisionFor: md.Annotations[api.AnnotationMDRevision], api.AnnotationMDAnnotationsHash: annotationsHash(md.Annotations), api.AnnotationOSPVersion: "v1.0.0",
+		api.AnnotationRevisionFor: md.Annotations[api.AnnotationMDRevision], api.AnnotationMDAnnotationsHash: takeover.AnnotationsHash(md.Annotations), api.AnnotationOSPVersion: "v1.0.0",
 	}
 }
 
@@ -157,7 +158,7 @@ func TestTakeOverUnchanged(t *testing.T) {
 	f.reconcile()
 	for stage, was := range before {
 		now := f.secret(was.Name)
-		if now.UID != was.UID || !bytes.Equal(now.Data[api.UserDataKey], was.Data[api.UserDataKey]) || !immutable(now) {
+		if now.UID != was.UID || !bytes.Equal(now.Data[api.UserDataKey], was.Data[api.UserDataKey]) || !takeover.Immutable(now) {
 			t.Errorf("the %s Secret was replaced", stage)
 		}
 		if ownerOf(now) != poolKey(f.pool) || now.Labels[api.LabelManagedBy] != api.FieldManager || now.Annotations[api.AnnotationDataDigest] != dataDigest(was.Data[api.UserDataKey]) {
@@ -220,10 +221,10 @@ func TestTakeOverChanged(t *testing.T) {
 	bootstrap, provisioning := f.secret(namesOf(f.pool).Bootstrap), f.secret(namesOf(f.pool).Provisioning)
 	f.reconcile()
 	replaced := f.secret(provisioning.Name)
-	if replaced.UID == provisioning.UID || immutable(replaced) || !strings.Contains(string(replaced.Data[api.UserDataKey]), "changed") {
+	if replaced.UID == provisioning.UID || takeover.Immutable(replaced) || !strings.Contains(string(replaced.Data[api.UserDataKey]), "changed") {
 		t.Error("the provisioning Secret was not replaced")
 	}
-	if now := f.secret(bootstrap.Name); now.UID != bootstrap.UID || !immutable(now) {
+	if now := f.secret(bootstrap.Name); now.UID != bootstrap.UID || !takeover.Immutable(now) {
 		t.Error("the bootstrap Secret was replaced")
 	}
 	if told := strings.Join(said.told, "\n"); !strings.Contains(told, `differs from that of the controller before in `+provisioning.Name+`: file "/etc/kubelet"`) {
@@ -234,7 +235,7 @@ func TestTakeOverChanged(t *testing.T) {
 		spec.BootstrapConfig.Files[0].Content.Inline.Data = "fetch anew with {{ .Token }}"
 	})
 	f.reconcile()
-	if now := f.secret(bootstrap.Name); now.UID == bootstrap.UID || immutable(now) {
+	if now := f.secret(bootstrap.Name); now.UID == bootstrap.UID || takeover.Immutable(now) {
 		t.Error("the bootstrap Secret was not replaced")
 	}
 	if now := f.secret(provisioning.Name); now.UID != replaced.UID {
@@ -438,7 +439,7 @@ func TestTakeOverBoundsTheWaitByThePool(t *testing.T) {
 	f.clock.SetTime(began)
 	f.reconcile()
 	replaced("the wait began", false)
-	until := stamp(began.Add(bootTime))
+	until := stamp(began.Add(takeover.BootTime))
 	if told := strings.Join(said.told, "\n"); !strings.Contains(told, "machine first is booting") || !strings.Contains(told, until) {
 		t.Errorf("told was %q, want an end at %s", told, until)
 	}
@@ -450,7 +451,7 @@ func TestTakeOverBoundsTheWaitByThePool(t *testing.T) {
 
 	f.delete(first)
 	f.machine("second", set)
-	f.clock.SetTime(began.Add(bootTime - time.Second))
+	f.clock.SetTime(began.Add(takeover.BootTime - time.Second))
 	f.r.memories = memories{} // a restart
 	said.told = nil
 	f.reconcile()
@@ -458,11 +459,11 @@ func TestTakeOverBoundsTheWaitByThePool(t *testing.T) {
 	if told := strings.Join(said.told, "\n"); !strings.Contains(told, "machine second is booting") || !strings.Contains(told, until) {
 		t.Errorf("told was %q, want an end at %s", told, until)
 	}
-	f.clock.SetTime(began.Add(bootTime))
+	f.clock.SetTime(began.Add(takeover.BootTime))
 	f.reconcile()
 	replaced("at the end", true)
 	for _, d := range documents {
-		if now := f.secret(d.Name); immutable(now) || now.Annotations[api.AnnotationWaitingSince] != "" {
+		if now := f.secret(d.Name); takeover.Immutable(now) || now.Annotations[api.AnnotationWaitingSince] != "" {
 			t.Errorf("%s is immutable, or says that it still waits: %v", d.Name, now.Annotations)
 		}
 	}
@@ -491,7 +492,7 @@ func TestTakeOverForgetsAWaitThatIsOver(t *testing.T) {
 	if now := f.secret(provisioning.Name); now.UID != provisioning.UID || now.Annotations[api.AnnotationWaitingSince] != "" {
 		t.Errorf("the Secret was replaced, or still waits since %q", now.Annotations[api.AnnotationWaitingSince])
 	}
-	f.clock.Step(bootTime)
+	f.clock.Step(takeover.BootTime)
 	change("v1.2.0", "changed")
 	f.reconcile()
 	if now := f.secret(provisioning.Name); now.UID != provisioning.UID || now.Annotations[api.AnnotationWaitingSince] != stamp(f.clock.Now()) {
@@ -517,7 +518,7 @@ func TestTakeOverCutOff(t *testing.T) {
 		}
 		for _, stage := range []string{stageBootstrap, stageProvision} {
 			s := f.secret(userDataName(f.pool, stage))
-			if immutable(s) || !strings.Contains(string(s.Data[api.UserDataKey]), "changed") || ownerOf(s) != poolKey(f.pool) || s.Annotations[api.AnnotationOSPVersion] != "v1.1.0" {
+			if takeover.Immutable(s) || !strings.Contains(string(s.Data[api.UserDataKey]), "changed") || ownerOf(s) != poolKey(f.pool) || s.Annotations[api.AnnotationOSPVersion] != "v1.1.0" {
 				t.Errorf("cut off after %d writes, the %s Secret is %+v", writes, stage, s.ObjectMeta)
 			}
 		}
@@ -542,7 +543,7 @@ func TestTakeOverPutsBack(t *testing.T) {
 	if err := f.r.replaceSecret(t.Context(), &observed{md: f.pool}, have, next); !apierrors.IsInvalid(err) {
 		t.Errorf("got %v", err)
 	}
-	if now := f.secret(have.Name); now.UID == have.UID || !immutable(now) || !bytes.Equal(now.Data[api.UserDataKey], have.Data[api.UserDataKey]) || !byReference(now) {
+	if now := f.secret(have.Name); now.UID == have.UID || !takeover.Immutable(now) || !bytes.Equal(now.Data[api.UserDataKey], have.Data[api.UserDataKey]) || !takeover.MadeByReference(now) {
 		t.Error("the old Secret is not back")
 	}
 	stale := have.DeepCopy()

@@ -143,7 +143,7 @@ func (r *Reconciler) withoutShared(ctx context.Context, md *cluster.MachineDeplo
 		return nil, err
 	}
 	if !slices.ContainsFunc(rivals, func(other rival) bool {
-		return slices.Contains(other.names, derivedToken+lineage.TokenLabel(keyOf(md)))
+		return slices.Contains(other.names, lineage.TokenLabelPrefix+lineage.TokenLabel(keyOf(md)))
 	}) {
 		return secrets, nil
 	}
@@ -173,6 +173,13 @@ func best(secrets []corev1.Secret, now time.Time) (bootstrapToken, bool) {
 		}
 	}
 	return out, out.secret != nil
+}
+
+// LongestToken returns the bootstrap token that a pool would have of those given, nil for
+// none.
+func LongestToken(secrets []corev1.Secret, now time.Time) *corev1.Secret {
+	t, _ := best(secrets, now)
+	return t.secret
 }
 
 func livesLonger(a, b bootstrapToken) bool {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/fluxcd/pkg/apis/meta"
 	corev1 "k8s.io/api/core/v1"
@@ -103,5 +104,17 @@ func TestWaitsForTheFirstLook(t *testing.T) {
 	f.reconcile()
 	if now := f.versions(); !slices.Equal(now, before) {
 		t.Errorf("a pool that has its configuration was written: %v, then %v", before, now)
+	}
+}
+
+// source offers versions of profiles.
+func (f *fixture) source(entries ...api.ProfileEntry) {
+	f.t.Helper()
+	ps := &api.ProfileSource{ObjectMeta: metav1.ObjectMeta{Namespace: f.r.Namespace, Name: "source", Finalizers: []string{"gitops.k8c.io/profiles", "example.com/other"}},
+		Spec: api.ProfileSourceSpec{Directory: &api.DirectorySource{Path: "profiles"}, Interval: metav1.Duration{Duration: time.Minute}, RetryInterval: metav1.Duration{Duration: time.Minute}}}
+	f.ensure(ps)
+	ps.Status.Profiles = entries
+	if err := f.client.Status().Update(f.t.Context(), ps); err != nil {
+		f.t.Fatal(err)
 	}
 }

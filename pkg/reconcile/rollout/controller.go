@@ -18,8 +18,8 @@ import (
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/shard"
+	"github.com/osm-gitops/osm-gitops/pkg/selection"
 )
 
 // racedRetry is the wait after a write that came too late, for the cache to follow.
@@ -265,7 +265,7 @@ func (r *Reconciler) groupOf(md *cluster.MachineDeployment, sources []api.Profil
 	if r.namespaceOf(md) != r.Namespace {
 		return ""
 	}
-	return pools.OfferedBy(sources, md.Annotations[api.AnnotationOSP])
+	return selection.OfferedBy(sources, md.Annotations[api.AnnotationOSP])
 }
 
 // namespaceOf is the namespace of a pool's profile.

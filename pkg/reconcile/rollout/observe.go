@@ -17,7 +17,6 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/pkg/selection"
 )
@@ -87,7 +86,7 @@ func (seen *observed) configOf(md *cluster.MachineDeployment) standing {
 
 // poolsOf lists the pools of a profile, and tells them where their wave cannot be read.
 func (r *Reconciler) poolsOf(ctx context.Context, seen *observed, entry api.ProfileEntry) ([]cluster.MachineDeployment, error) {
-	if pools.OfferedBy(seen.sources, entry.Name) != seen.source.Name {
+	if selection.OfferedBy(seen.sources, entry.Name) != seen.source.Name {
 		return nil, nil
 	}
 	var list cluster.MachineDeploymentList // of the cache: not to be changed

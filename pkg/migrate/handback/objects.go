@@ -1,4 +1,4 @@
-package pools
+package handback
 
 import (
 	"context"
@@ -16,6 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 )
 
 // controllerPolicy begins the names of the policies in deploy/controller-policy.yaml.
@@ -24,7 +26,7 @@ const controllerPolicy = "osm-gitops-controller"
 // planAdmission removes what judges objects in the name of osm-gitops: its policies and
 // webhooks, known by the common label or by their names. A binding goes before its policy.
 // Where the management cluster has other controllers they are theirs, too.
-func (h *Handback) planAdmission(ctx context.Context, p *HandbackPlan) error {
+func (h *Cluster) planAdmission(ctx context.Context, p *Plan) error {
 	others, err := h.others(ctx)
 	if err != nil {
 		return err
@@ -56,7 +58,7 @@ func (h *Handback) planAdmission(ctx context.Context, p *HandbackPlan) error {
 }
 
 // others are the namespaces of other controllers.
-func (h *Handback) others(ctx context.Context) ([]string, error) {
+func (h *Cluster) others(ctx context.Context) ([]string, error) {
 	var sources api.ProfileSourceList
 	if err := h.Management.List(ctx, &sources); err != nil {
 		return nil, fmt.Errorf("listing ProfileSources: %w", err)
@@ -71,12 +73,12 @@ func (h *Handback) others(ctx context.Context) ([]string, error) {
 
 // planAccess removes the rights of pools' own tokens: the binding first, then what it
 // binds.
-func (h *Handback) planAccess(ctx context.Context, p *HandbackPlan, served map[string]bool) error {
+func (h *Cluster) planAccess(ctx context.Context, p *Plan, served map[string]bool) error {
 	for _, kind := range []schema.GroupVersionKind{
 		rbacv1.SchemeGroupVersion.WithKind("RoleBinding"), rbacv1.SchemeGroupVersion.WithKind("Role"), corev1.SchemeGroupVersion.WithKind("ServiceAccount"),
 	} {
 		err := h.eachOf(ctx, h.Worker, kind, func(obj *metav1.PartialObjectMetadata) {
-			if served[ownerOf(obj)] {
+			if served[lineage.PoolOf(obj)] {
 				h.planDelete(p, h.Worker, obj)
 			}
 		}, client.InNamespace(api.NamespaceCloudInitSettings), client.MatchingLabels{api.LabelManagedBy: api.FieldManager})
@@ -88,10 +90,10 @@ func (h *Handback) planAccess(ctx context.Context, p *HandbackPlan, served map[s
 }
 
 // eachOf visits the objects of a kind.
-func (h *Handback) eachOf(ctx context.Context, from client.Client, kind schema.GroupVersionKind, visit func(*metav1.PartialObjectMetadata), opts ...client.ListOption) error {
+func (h *Cluster) eachOf(ctx context.Context, from client.Client, kind schema.GroupVersionKind, visit func(*metav1.PartialObjectMetadata), opts ...client.ListOption) error {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-	err := pages(ctx, from, list, func() {
+	err := kubeclient.EachPage(ctx, from, list, func() {
 		for i := range list.Items {
 			obj := list.Items[i].DeepCopy()
 			obj.SetGroupVersionKind(kind)

@@ -1,12 +1,29 @@
-package pools
+package handback_test
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
+	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
+	clocktesting "k8s.io/utils/clock/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
+	"github.com/osm-gitops/osm-gitops/pkg/migrate/handback"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -19,12 +36,120 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
 
-// handback plans for the fixture's namespace.
-func (f *fixture) handback() *Handback {
-	return &Handback{Management: f.client, Worker: f.client, Namespace: f.r.Namespace, LeaseName: "lease", Now: f.clock.Now()}
+func TestMain(m *testing.M) { os.Exit(cluster.Main(m, cluster.Options{})) }
+
+// fixture is a namespace of a controller on the real API server, with one pool.
+type fixture struct {
+	t      *testing.T
+	client client.Client
+	clock  *clocktesting.FakeClock
+	r      *pools.Reconciler
+	pool   *machines.MachineDeployment
 }
 
-func (f *fixture) planned(h *Handback) (steps []string, p *HandbackPlan) {
+func newFixture(t *testing.T) *fixture {
+	t.Helper()
+	c := cluster.Shared(t)
+	f := &fixture{t: t, client: c.Client(t), clock: clocktesting.NewFakeClock(time.Now())}
+	ns := c.Namespace(t)
+	clusters := pools.Cluster{Client: trimming{f.client}, Live: f.client}
+	f.r = &pools.Reconciler{
+		Management: clusters, Worker: clusters, ClusterInfo: f.client,
+		Recorder: events.NewFakeRecorder(100), Engine: render.NewEngine(), Clock: f.clock, Random: rand.Reader,
+		Namespace: ns, Settings: render.Settings{ClusterDNS: []string{"10.96.0.10"}, Namespace: ns}, CA: "ca",
+	}
+	f.ensure(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: api.NamespaceCloudInitSettings}})
+	f.ensure(&discoveryv1.EndpointSlice{
+		ObjectMeta:  metav1.ObjectMeta{Namespace: "default", Name: "kubernetes-test", Labels: map[string]string{discoveryv1.LabelServiceName: "kubernetes"}},
+		AddressType: discoveryv1.AddressTypeIPv6,
+		Ports:       []discoveryv1.EndpointPort{{Name: new("https"), Port: new(int32(6443))}},
+		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{"fd00::1"}, Conditions: discoveryv1.EndpointConditions{Ready: new(true)}}},
+	})
+	f.ensure(&corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: api.NamespaceCloudInitSettings, Name: api.SecretGetterToken},
+		Data:       map[string][]byte{"token": []byte("getter")},
+	})
+	f.ensure(&osm.OperatingSystemProfile{
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "osp-hand"},
+		Spec: osm.OperatingSystemProfileSpec{
+			OSName: "ubuntu", OSVersion: "24.04", Version: "v1.0.0",
+			SupportedCloudProviders: []osm.CloudProviderSpec{{Name: "aws"}, {Name: "edge"}},
+			ProvisioningConfig: osm.OSPConfig{Files: []osm.File{{Path: "/kubeconfig", Permissions: 600,
+				Content: osm.FileContent{Inline: &osm.FileContentInline{Data: "{{ .BootstrapKubeconfig }}"}}}}},
+		},
+	})
+	f.pool = f.machineDeployment("pool", "aws")
+	return f
+}
+
+// trimming reads Secrets and configurations as the manager's cache stores them.
+type trimming struct{ client.Client }
+
+func (c trimming) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	if err := c.Client.Get(ctx, key, obj, opts...); err != nil {
+		return err
+	}
+	if key.Namespace == api.NamespaceCloudInitSettings {
+		_, err := pools.CacheTransform(obj)
+		return err
+	}
+	_, err := pools.TrimConfig(obj)
+	return err
+}
+
+// machineDeployment creates a pool of a cloud provider.
+func (f *fixture) machineDeployment(name, provider string) *machines.MachineDeployment {
+	f.t.Helper()
+	spec := fmt.Sprintf(`{"cloudProvider":%q,"cloudProviderSpec":{},"operatingSystem":"ubuntu","operatingSystemSpec":{}}`, provider)
+	md := &machines.MachineDeployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: f.r.Namespace, Name: name, Annotations: map[string]string{api.AnnotationOSP: "osp-hand"}},
+		Spec: machines.MachineDeploymentSpec{Template: machines.MachineTemplateSpec{Spec: machines.MachineSpec{
+			Versions:     machines.MachineVersion{Kubelet: "1.35.0"},
+			ProviderSpec: machines.ProviderSpec{Value: &runtime.RawExtension{Raw: []byte(spec)}},
+		}}},
+	}
+	f.ensure(md)
+	return md
+}
+
+func (f *fixture) ensure(obj client.Object) {
+	f.t.Helper()
+	if err := f.client.Create(f.t.Context(), obj); client.IgnoreAlreadyExists(err) != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f *fixture) patch(obj client.Object, body string) {
+	f.t.Helper()
+	if err := f.client.Patch(f.t.Context(), obj, client.RawPatch(types.MergePatchType, []byte(body))); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// reconcile serves a pool.
+func (f *fixture) reconcile(md *machines.MachineDeployment) {
+	f.t.Helper()
+	if _, err := f.r.Reconcile(f.t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(md)}); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// handProfile reads the profile that no source made.
+func (f *fixture) handProfile() *osm.OperatingSystemProfile {
+	f.t.Helper()
+	osp := &osm.OperatingSystemProfile{}
+	if err := f.client.Get(f.t.Context(), types.NamespacedName{Namespace: f.r.Namespace, Name: "osp-hand"}, osp); err != nil {
+		f.t.Fatal(err)
+	}
+	return osp
+}
+
+// handback plans for the fixture's namespace.
+func (f *fixture) handback() *handback.Cluster {
+	return &handback.Cluster{Management: f.client, Worker: f.client, Namespace: f.r.Namespace, LeaseName: "lease", Now: f.clock.Now()}
+}
+
+func (f *fixture) planned(h *handback.Cluster) (steps []string, p *handback.Plan) {
 	f.t.Helper()
 	p, err := h.Plan(f.t.Context())
 	if err != nil {
@@ -110,7 +235,7 @@ func TestHandbackObstacles(t *testing.T) {
 	f.patch(f.pool, `{"metadata":{"annotations":{"gitops.k8c.io/suspend":"true"}}}`)
 	now := metav1.NewMicroTime(f.clock.Now())
 	f.ensure(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: f.r.Namespace, Name: "lease"},
-		Spec: coordinationv1.LeaseSpec{HolderIdentity: ptr("somebody"), RenewTime: &now, LeaseDurationSeconds: ptr(int32(15))}})
+		Spec: coordinationv1.LeaseSpec{HolderIdentity: new("somebody"), RenewTime: &now, LeaseDurationSeconds: new(int32(15))}})
 	held := func(after time.Duration) bool {
 		h := f.handback()
 		h.Now = h.Now.Add(after)
@@ -156,20 +281,20 @@ func TestHandbackBesideOthers(t *testing.T) {
 func TestHandbackOfAnotherNamespace(t *testing.T) {
 	f := newFixture(t)
 	f.r.Settings.NodeHTTPProxy = "http://user:canary@proxy.example.com"
-	f.reconcile()
+	f.reconcile(f.pool)
 	f.source()
 	defer f.patch(&api.ProfileSource{ObjectMeta: metav1.ObjectMeta{Namespace: f.r.Namespace, Name: "source"}}, `{"metadata":{"finalizers":null}}`)
 	mistyped := f.handback()
 	mistyped.Namespace = cluster.Shared(t).Namespace(t)
 	_, err := mistyped.Plan(t.Context())
-	var wrong *WrongNamespaceError
+	var wrong *handback.WrongNamespaceError
 	if !errors.As(err, &wrong) || !slices.Contains(wrong.Others, f.r.Namespace) || !strings.Contains(err.Error(), f.r.Namespace) {
 		t.Fatalf("got %v", err)
 	}
 	f.ensure(&api.ProfileSource{ObjectMeta: metav1.ObjectMeta{Namespace: mistyped.Namespace, Name: "source"}, Spec: api.ProfileSourceSpec{
 		Directory: &api.DirectorySource{Path: "profiles"}, Interval: metav1.Duration{Duration: time.Minute}, RetryInterval: metav1.Duration{Duration: time.Minute},
 	}})
-	of := func(h *Handback) (out []string) {
+	of := func(h *handback.Cluster) (out []string) {
 		p, err := h.Plan(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -193,8 +318,8 @@ func TestHandbackOfAnotherNamespace(t *testing.T) {
 func TestHandbackSecrets(t *testing.T) {
 	f := newFixture(t)
 	f.r.Settings.NodeHTTPProxy = "http://user:canary@proxy.example.com"
-	f.use("edge", "edge", "{}", "1.35.0")
-	f.reconcile()
+	edge := f.machineDeployment("edge", "edge")
+	f.reconcile(edge)
 	steps, p := f.planned(f.handback())
 	want := []string{"delete Secret cloud-init-settings/edge-NS-inputs", "delete Secret cloud-init-settings/edge-provider-script-edge-NS"}
 	slices.Sort(steps)
@@ -208,10 +333,14 @@ func TestHandbackSecrets(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range []string{namesOf(f.pool).Inputs, edgeName(f.pool)} {
-		if found, err := get(t.Context(), f.client, client.ObjectKey{Namespace: api.NamespaceCloudInitSettings, Name: name}, &corev1.Secret{}); err != nil || found {
+	names := lineage.NamesOf(client.ObjectKeyFromObject(edge))
+	for _, name := range []string{names.Inputs, names.EdgeScript} {
+		if found, err := kubeclient.Find(t.Context(), f.client, client.ObjectKey{Namespace: api.NamespaceCloudInitSettings, Name: name}, &corev1.Secret{}); err != nil || found {
 			t.Errorf("%s is there: %t (err %v)", name, found, err)
 		}
 	}
-	f.secret(namesOf(f.pool).Bootstrap)
+	bootstrap := types.NamespacedName{Namespace: api.NamespaceCloudInitSettings, Name: names.Bootstrap}
+	if found, err := kubeclient.Find(t.Context(), f.client, bootstrap, &corev1.Secret{}); err != nil || !found {
+		t.Errorf("the bootstrap Secret is there: %t (err %v)", found, err)
+	}
 }

@@ -1,4 +1,8 @@
-package pools
+// Package handback prepares a cluster for the reference, which served it before: what it
+// needs is created, what would stand in its way is removed, and the objects of pools stay
+// for it to replace. The configurations name a version that it does not know, so that it
+// makes each anew. Start with Cluster.Plan, which only reads; Plan.Apply writes.
+package handback
 
 import (
 	"context"
@@ -21,7 +25,10 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
+	"github.com/osm-gitops/osm-gitops/pkg/migrate/takeover"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/shard"
 	"github.com/osm-gitops/osm-gitops/pkg/selection"
 )
@@ -29,10 +36,8 @@ import (
 // referenceProfiles are those that the reference brings along (contract: section 14).
 var referenceProfiles = []string{"osp-amzn2", "osp-flatcar", "osp-flatcar-cloud-init", "osp-rhel", "osp-rockylinux", "osp-ubuntu"}
 
-// Handback prepares a cluster for the reference: what it needs is made, what would
-// stand in its way is removed, and the objects of pools stay for it to replace. The
-// configurations say a version that it does not know, so that it makes each anew.
-type Handback struct {
+// Cluster is what is handed back: the clusters that one controller serves.
+type Cluster struct {
 	// Management has profiles and configurations, Worker pools and their Secrets; the
 	// same one where there is one cluster.
 	Management, Worker client.Client
@@ -47,35 +52,35 @@ type Handback struct {
 	Overwrite bool
 }
 
-// HandbackPlan is what has to be done.
-type HandbackPlan struct {
+// Plan is what has to be done.
+type Plan struct {
 	// Steps in their order.
-	Steps []HandbackStep
+	Steps []Step
 	// Obstacles are reasons not to do it now.
 	Obstacles []string
 	// Warnings tell what will be different.
 	Warnings []string
 }
 
-// HandbackStep is one write, or two that belong together.
-type HandbackStep struct {
+// Step is one write, or two that belong together.
+type Step struct {
 	// What it does, such as "delete Role cloud-init-settings/node-web-1a2b3c4d".
 	What string
 	// Do does it. Done already is no error.
 	Do func(ctx context.Context) error
 }
 
-func (p *HandbackPlan) step(do func(ctx context.Context) error, format string, args ...any) {
-	p.Steps = append(p.Steps, HandbackStep{What: fmt.Sprintf(format, args...), Do: do})
+func (p *Plan) step(do func(ctx context.Context) error, format string, args ...any) {
+	p.Steps = append(p.Steps, Step{What: fmt.Sprintf(format, args...), Do: do})
 }
 
-func (p *HandbackPlan) warn(format string, args ...any) {
+func (p *Plan) warn(format string, args ...any) {
 	p.Warnings = append(p.Warnings, fmt.Sprintf(format, args...))
 }
 
 // Plan reads both clusters and says what has to be done. It writes nothing.
-func (h *Handback) Plan(ctx context.Context) (*HandbackPlan, error) {
-	p := &HandbackPlan{}
+func (h *Cluster) Plan(ctx context.Context) (*Plan, error) {
+	p := &Plan{}
 	if err := h.checkNamespace(ctx); err != nil {
 		return nil, err
 	}
@@ -87,14 +92,14 @@ func (h *Handback) Plan(ctx context.Context) (*HandbackPlan, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, part := range []func(context.Context, *HandbackPlan) error{
+	for _, part := range []func(context.Context, *Plan) error{
 		h.planObstacles,
 		h.planAdmission, // first, so that nothing of ours judges what follows
-		func(ctx context.Context, p *HandbackPlan) error { return h.planProfiles(ctx, p, pools) },
+		func(ctx context.Context, p *Plan) error { return h.planProfiles(ctx, p, pools) },
 		h.planSources,
-		func(ctx context.Context, p *HandbackPlan) error { return h.planAccess(ctx, p, served) },
-		func(ctx context.Context, p *HandbackPlan) error { return h.planSecrets(ctx, p, served) },
-		func(ctx context.Context, p *HandbackPlan) error { return h.planTokens(ctx, p, served) },
+		func(ctx context.Context, p *Plan) error { return h.planAccess(ctx, p, served) },
+		func(ctx context.Context, p *Plan) error { return h.planSecrets(ctx, p, served) },
+		func(ctx context.Context, p *Plan) error { return h.planTokens(ctx, p, served) },
 	} {
 		if err := part(ctx, p); err != nil {
 			return nil, err
@@ -103,7 +108,7 @@ func (h *Handback) Plan(ctx context.Context) (*HandbackPlan, error) {
 	for _, md := range pools {
 		for _, key := range []string{api.AnnotationVersionPin, api.AnnotationSuspend, api.AnnotationIgnitionVersion} {
 			if v := md.Annotations[key]; v != "" {
-				p.warn("MachineDeployment %s has annotation %s: %q, which means nothing to the reference", poolKey(&md), key, v)
+				p.warn("MachineDeployment %s has annotation %s: %q, which means nothing to the reference", client.ObjectKeyFromObject(&md), key, v)
 			}
 		}
 	}
@@ -112,7 +117,7 @@ func (h *Handback) Plan(ctx context.Context) (*HandbackPlan, error) {
 
 // checkNamespace returns a *WrongNamespaceError if nothing in the namespace shows that a
 // controller served it: no ProfileSource, no configuration and no lease.
-func (h *Handback) checkNamespace(ctx context.Context) error {
+func (h *Cluster) checkNamespace(ctx context.Context) error {
 	configs := &metav1.PartialObjectMetadataList{}
 	configs.SetGroupVersionKind(osm.GroupVersion.WithKind("OperatingSystemConfigList"))
 	for _, list := range []struct {
@@ -157,10 +162,10 @@ func (e *WrongNamespaceError) Error() string {
 
 // servedPools are the pools whose configuration is in the namespace. Other pools of the
 // cluster may belong to controllers of other namespaces.
-func (h *Handback) servedPools(ctx context.Context) (map[string]bool, error) {
+func (h *Cluster) servedPools(ctx context.Context) (map[string]bool, error) {
 	served := map[string]bool{}
 	err := h.eachOf(ctx, h.Management, osm.GroupVersion.WithKind("OperatingSystemConfig"), func(osc *metav1.PartialObjectMetadata) {
-		if key := ownerOf(osc); key != "" {
+		if key := lineage.PoolOf(osc); key != "" {
 			served[key] = true
 		}
 	}, client.InNamespace(h.Namespace), client.MatchingLabels{api.LabelManagedBy: api.FieldManager})
@@ -168,7 +173,7 @@ func (h *Handback) servedPools(ctx context.Context) (map[string]bool, error) {
 }
 
 // leases are those of controllers of the namespace, one for each shard.
-func (h *Handback) leases(ctx context.Context) ([]coordinationv1.Lease, error) {
+func (h *Cluster) leases(ctx context.Context) ([]coordinationv1.Lease, error) {
 	var list coordinationv1.LeaseList
 	if err := h.Management.List(ctx, &list, client.InNamespace(h.Namespace)); err != nil {
 		return nil, fmt.Errorf("listing Leases: %w", err)
@@ -178,7 +183,7 @@ func (h *Handback) leases(ctx context.Context) ([]coordinationv1.Lease, error) {
 	}), nil
 }
 
-func (h *Handback) pools(ctx context.Context) ([]cluster.MachineDeployment, error) {
+func (h *Cluster) pools(ctx context.Context) ([]cluster.MachineDeployment, error) {
 	var list cluster.MachineDeploymentList
 	if err := h.Worker.List(ctx, &list); err != nil {
 		return nil, fmt.Errorf("listing MachineDeployments: %w", err)
@@ -188,7 +193,7 @@ func (h *Handback) pools(ctx context.Context) ([]cluster.MachineDeployment, erro
 
 // planObstacles looks for a controller that runs, and for machines that boot: their
 // documents may carry a token that ends with its ServiceAccount.
-func (h *Handback) planObstacles(ctx context.Context, p *HandbackPlan) error {
+func (h *Cluster) planObstacles(ctx context.Context, p *Plan) error {
 	leases, err := h.leases(ctx)
 	if err != nil {
 		return err
@@ -199,25 +204,25 @@ func (h *Handback) planObstacles(ctx context.Context, p *HandbackPlan) error {
 		}
 	}
 	var machines cluster.MachineList
-	var booting []string
-	err = pages(ctx, h.Worker, &machines, func() {
+	var joining []string
+	err = kubeclient.EachPage(ctx, h.Worker, &machines, func() {
 		for _, m := range machines.Items {
-			if m.Status.NodeRef == nil && m.DeletionTimestamp.IsZero() && h.Now.Before(m.CreationTimestamp.Add(bootTime)) {
-				booting = append(booting, m.Namespace+"/"+m.Name)
+			if _, booting := takeover.Booting(&m, h.Now); booting {
+				joining = append(joining, m.Namespace+"/"+m.Name)
 			}
 		}
 	})
 	if err != nil {
 		return fmt.Errorf("listing Machines: %w", err)
 	}
-	if n := len(booting); n > 0 {
-		p.Obstacles = append(p.Obstacles, fmt.Sprintf("%d machines have no node yet, %s among them: their tokens would end: wait until they have joined, or for %s", n, booting[0], bootTime))
+	if n := len(joining); n > 0 {
+		p.Obstacles = append(p.Obstacles, fmt.Sprintf("%d machines have no node yet, %s among them: their tokens would end: wait until they have joined, or for %s", n, joining[0], takeover.BootTime))
 	}
 	return nil
 }
 
 // holder is who holds a lease now; empty for nobody.
-func (h *Handback) holder(lease coordinationv1.LeaseSpec) string {
+func (h *Cluster) holder(lease coordinationv1.LeaseSpec) string {
 	if lease.HolderIdentity == nil || lease.RenewTime == nil || lease.LeaseDurationSeconds == nil {
 		return ""
 	}
@@ -228,7 +233,7 @@ func (h *Handback) holder(lease coordinationv1.LeaseSpec) string {
 }
 
 // planProfiles gives the profiles of sources the names that pools use.
-func (h *Handback) planProfiles(ctx context.Context, p *HandbackPlan, pools []cluster.MachineDeployment) error {
+func (h *Cluster) planProfiles(ctx context.Context, p *Plan, pools []cluster.MachineDeployment) error {
 	var sources api.ProfileSourceList
 	if err := h.Management.List(ctx, &sources, client.InNamespace(h.Namespace)); err != nil {
 		return fmt.Errorf("listing ProfileSources: %w", err)
@@ -265,9 +270,9 @@ func (h *Handback) planProfiles(ctx context.Context, p *HandbackPlan, pools []cl
 }
 
 // planProfile gives one profile its plain name.
-func (h *Handback) planProfile(ctx context.Context, p *HandbackPlan, name, object string) error {
+func (h *Cluster) planProfile(ctx context.Context, p *Plan, name, object string) error {
 	var from, have osm.OperatingSystemProfile
-	found, err := get(ctx, h.Management, types.NamespacedName{Namespace: h.Namespace, Name: object}, &from)
+	found, err := kubeclient.Find(ctx, h.Management, types.NamespacedName{Namespace: h.Namespace, Name: object}, &from)
 	if err != nil {
 		return err
 	}
@@ -285,7 +290,7 @@ func (h *Handback) planProfile(ctx context.Context, p *HandbackPlan, name, objec
 	if from.Spec.OSName != "flatcar" && len(from.Spec.BootstrapConfig.Units)+len(from.Spec.ProvisioningConfig.Units) > 0 {
 		p.warn("profile %q has units, which the reference takes for flatcar only", name)
 	}
-	if found, err = get(ctx, h.Management, types.NamespacedName{Namespace: h.Namespace, Name: name}, &have); err != nil {
+	if found, err = kubeclient.Find(ctx, h.Management, types.NamespacedName{Namespace: h.Namespace, Name: name}, &have); err != nil {
 		return err
 	}
 	next := &osm.OperatingSystemProfile{
@@ -314,7 +319,7 @@ func (h *Handback) planProfile(ctx context.Context, p *HandbackPlan, name, objec
 }
 
 // planSources lets go of ProfileSources, which nobody would finalize any more.
-func (h *Handback) planSources(ctx context.Context, p *HandbackPlan) error {
+func (h *Cluster) planSources(ctx context.Context, p *Plan) error {
 	var sources api.ProfileSourceList
 	if err := h.Management.List(ctx, &sources, client.InNamespace(h.Namespace)); err != nil {
 		return fmt.Errorf("listing ProfileSources: %w", err)
@@ -335,22 +340,22 @@ func (h *Handback) planSources(ctx context.Context, p *HandbackPlan) error {
 // planSecrets removes what the reference would not keep up to date or delete: the
 // credentials of generations, and the scripts of edge pools, which it only creates
 // (contract: section 15.1).
-func (h *Handback) planSecrets(ctx context.Context, p *HandbackPlan, served map[string]bool) error {
+func (h *Cluster) planSecrets(ctx context.Context, p *Plan, served map[string]bool) error {
 	return h.eachOf(ctx, h.Worker, corev1.SchemeGroupVersion.WithKind("Secret"), func(s *metav1.PartialObjectMetadata) {
-		namespace, name, ok := cutKey(ownerOf(s))
-		md := &cluster.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
-		if ok && served[ownerOf(s)] && (s.Name == namesOf(md).Inputs || s.Name == edgeName(md)) {
+		pool, ok := lineage.ParsePool(lineage.PoolOf(s))
+		names := lineage.NamesOf(pool)
+		if ok && served[lineage.PoolOf(s)] && (s.Name == names.Inputs || s.Name == names.EdgeScript) {
 			h.planDelete(p, h.Worker, s)
 		}
 	}, client.InNamespace(api.NamespaceCloudInitSettings), client.MatchingLabels{api.LabelManagedBy: api.FieldManager})
 }
 
 // planTokens leaves each pool one bootstrap token: the reference fails on a second.
-func (h *Handback) planTokens(ctx context.Context, p *HandbackPlan, served map[string]bool) error {
+func (h *Cluster) planTokens(ctx context.Context, p *Plan, served map[string]bool) error {
 	ours := map[string]bool{} // values of the label
 	for key := range served {
-		if namespace, name, ok := cutKey(key); ok {
-			ours[lineage.TokenLabel(types.NamespacedName{Namespace: namespace, Name: name})] = true
+		if pool, ok := lineage.ParsePool(key); ok {
+			ours[lineage.TokenLabel(pool)] = true
 		}
 	}
 	var list corev1.SecretList
@@ -367,9 +372,9 @@ func (h *Handback) planTokens(ctx context.Context, p *HandbackPlan, served map[s
 		if len(byPool[pool]) < 2 {
 			continue
 		}
-		keep, ok := best(byPool[pool], h.Now)
+		keep := pools.LongestToken(byPool[pool], h.Now)
 		for _, s := range byPool[pool] {
-			if !ok || s.UID != keep.secret.UID {
+			if keep == nil || s.UID != keep.UID {
 				s.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
 				h.planDelete(p, h.Worker, &s)
 			}
@@ -379,19 +384,19 @@ func (h *Handback) planTokens(ctx context.Context, p *HandbackPlan, served map[s
 }
 
 // planDelete deletes exactly what was read.
-func (h *Handback) planDelete(p *HandbackPlan, from client.Client, obj client.Object) {
+func (h *Cluster) planDelete(p *Plan, from client.Client, obj client.Object) {
 	name := obj.GetName()
 	if ns := obj.GetNamespace(); ns != "" {
 		name = ns + "/" + name
 	}
 	p.step(func(ctx context.Context) error {
-		return client.IgnoreNotFound(from.Delete(ctx, obj, client.Preconditions{UID: ptr(obj.GetUID())}))
+		return client.IgnoreNotFound(from.Delete(ctx, obj, client.Preconditions{UID: new(obj.GetUID())}))
 	}, "delete %s %s", obj.GetObjectKind().GroupVersionKind().Kind, name)
 }
 
 // Apply does all steps, telling each before it is done. The first that fails ends it;
 // another Plan has what is left.
-func (p *HandbackPlan) Apply(ctx context.Context, tell func(what string)) error {
+func (p *Plan) Apply(ctx context.Context, tell func(what string)) error {
 	for _, s := range p.Steps {
 		tell(s.What)
 		if err := s.Do(ctx); err != nil {
@@ -401,5 +406,5 @@ func (p *HandbackPlan) Apply(ctx context.Context, tell func(what string)) error 
 	return nil
 }
 
-// ErrHandbackRefused says that there are obstacles.
-var ErrHandbackRefused = errors.New("the cluster is not handed back")
+// ErrRefused says that there are obstacles.
+var ErrRefused = errors.New("the cluster is not handed back")

@@ -1,0 +1,41 @@
+package kubeclient
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// ClusterInfoKey is the key of ConfigMap kube-public/cluster-info that holds a kubeconfig
+// without credentials.
+const ClusterInfoKey = "kubeconfig"
+
+// ClusterInfo returns what ConfigMap kube-public/cluster-info tells nodes: the API server
+// and the CA to trust. An error says what to change there.
+func ClusterInfo(cm *corev1.ConfigMap) (*clientcmdapi.Cluster, error) {
+	config, err := clientcmd.Load([]byte(cm.Data[ClusterInfoKey]))
+	if err != nil {
+		return nil, fmt.Errorf("key kubeconfig is no kubeconfig: %w", err)
+	}
+	// Nodes get the cluster and a token, never these users. Whoever writes one with a
+	// plugin into cluster-info, which everybody may read, is told.
+	for name, user := range config.AuthInfos {
+		if user.Exec != nil || user.AuthProvider != nil {
+			return nil, fmt.Errorf("key kubeconfig: user %q has a plugin (exec or auth-provider), which is never run: leave clusters only", name)
+		}
+	}
+	if len(config.Clusters) != 1 {
+		return nil, fmt.Errorf("key kubeconfig has %d clusters: leave exactly the one that nodes join", len(config.Clusters))
+	}
+	var only *clientcmdapi.Cluster
+	for _, c := range config.Clusters {
+		only = c
+	}
+	if only.CertificateAuthority != "" && len(only.CertificateAuthorityData) == 0 {
+		return nil, fmt.Errorf("key kubeconfig names the CA by file %q, which no node has: put it in as certificate-authority-data", only.CertificateAuthority)
+	}
+	only.LocationOfOrigin = ""
+	return only, nil
+}

@@ -1,0 +1,121 @@
+package takeover
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/render/equivalence"
+)
+
+// BootTime is how long a machine without a node is taken to be booting, and how long a
+// pool waits for such machines in all, however many follow each other.
+const BootTime = 30 * time.Minute
+
+// MadeByReference reports whether an object is one that the reference makes for a pool
+// (contract: section 9.3): it has the three annotations and no owner.
+func MadeByReference(obj metav1.Object) bool {
+	a := obj.GetAnnotations()
+	for _, key := range []string{api.AnnotationRevisionFor, api.AnnotationMDAnnotationsHash, api.AnnotationOSPVersion} {
+		if _, ok := a[key]; !ok {
+			return false
+		}
+	}
+	return a[api.AnnotationPool] == "" && !strings.HasPrefix(a[api.AnnotationOSPVersion], api.OSPVersionPrefix)
+}
+
+// MadeFor reports whether the reference made an object for a MachineDeployment, by the hash
+// of its annotations. It tells two pools apart that share an object's name.
+func MadeFor(obj, md metav1.Object) bool {
+	return MadeByReference(obj) && obj.GetAnnotations()[api.AnnotationMDAnnotationsHash] == AnnotationsHash(md.GetAnnotations())
+}
+
+// AnnotationsHash is the contract's hash over a MachineDeployment's annotations
+// (section 9.3): the JSON of the whole map, HTML escaped.
+func AnnotationsHash(annotations map[string]string) string {
+	var b bytes.Buffer
+	if err := json.NewEncoder(&b).Encode(annotations); err != nil {
+		return "" // a map of strings always encodes
+	}
+	sum := sha256.Sum256(bytes.TrimSuffix(b.Bytes(), []byte("\n")))
+	return hex.EncodeToString(sum[:])
+}
+
+// Immutable reports whether a Secret cannot be updated. The reference makes its documents
+// so, and we never do.
+func Immutable(s *corev1.Secret) bool { return s != nil && s.Immutable != nil && *s.Immutable }
+
+// HasDocuments reports whether the reference made one of a pool's user-data Secrets. They
+// carry the getter's token, and so does what they are compared with. A document with a
+// token of its pool is ours, whoever made its Secret immutable.
+func HasDocuments(userData ...*corev1.Secret) bool {
+	return slices.ContainsFunc(userData, func(s *corev1.Secret) bool {
+		return Immutable(s) && s.Annotations[api.AnnotationCredentialsExpireAt] == ""
+	})
+}
+
+// Compare returns what differs between the documents of two user-data Secrets in what they
+// mean to a machine, without content. A document that cannot be read differs.
+func Compare(have, want *corev1.Secret) []string {
+	differences, err := equivalence.Compare(have.Data[api.UserDataKey], want.Data[api.UserDataKey])
+	if err != nil {
+		return []string{err.Error()}
+	}
+	var out []string
+	for _, d := range differences {
+		out = append(out, d.What)
+	}
+	return out
+}
+
+// WaitingSince is when the replacement of a pool's Secrets began to wait for machines: now,
+// unless one of them says that it was before. It is stored in the Secrets, for the machines
+// that are waited for may be replaced by others, and the controller may restart.
+func WaitingSince(now time.Time, userData ...*corev1.Secret) time.Time {
+	since := now
+	for _, s := range userData {
+		if !Immutable(s) {
+			continue
+		}
+		noted, err := time.Parse(time.RFC3339, s.Annotations[api.AnnotationWaitingSince])
+		if err == nil && noted.Before(since) {
+			since = noted
+		}
+	}
+	return since
+}
+
+// MayBoot reports whether a machine may become a node.
+func MayBoot(m *cluster.Machine) bool {
+	return m.Status.NodeRef == nil && m.DeletionTimestamp.IsZero()
+}
+
+// Booting reports whether a machine may be booting now, and until when.
+func Booting(m *cluster.Machine, now time.Time) (until time.Time, booting bool) {
+	until = m.CreationTimestamp.Add(BootTime)
+	return until, MayBoot(m) && now.Before(until)
+}
+
+// Summary says in an event what came of the reference's documents, of which the given
+// things differ.
+func Summary(differs []string) string {
+	if len(differs) == 0 {
+		return "; the documents of the controller before mean the same and are kept"
+	}
+	const most = 5
+	list := strings.Join(differs[:min(most, len(differs))], ", ")
+	if n := len(differs) - most; n > 0 {
+		list += fmt.Sprintf(" and %d more", n)
+	}
+	return "; it differs from that of the controller before in " + list
+}
