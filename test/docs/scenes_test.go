@@ -92,7 +92,7 @@ func inCluster() []act {
 		{block: "docs/signatures.md: $ cat allowed_signers", first: `echo 'ada@example.com namespaces="git" ssh-ed25519 AAAAC3...' > allowed_signers; echo key > ben.asc`},
 		{block: "docs/versions.md: kubectl -n kube-system annotate profilesource platform --overwrite gitops.k8c.io/accept-rewrite=\"$COMMIT\"   # all 40 digits of it", first: "COMMIT=$(git -C osps rev-parse HEAD)"},
 		{block: "docs/rollouts.md: kubectl -n shop label machinedeployment web-canary gitops.k8c.io/wave=0", first: "sed s/web-eu/web-canary/ pools/shop-web-eu.yaml | kubectl apply -f -"},
-		{block: "docs/rollouts.md: kubectl -n kube-system annotate ps osps --overwrite gitops.k8c.io/release=v1.9.0@0   # past wave 0; later waves are judged as ever", first: "sed 's/name: platform$/name: osps/' profilesource.yaml | kubectl create -f -"},
+		{block: "docs/rollouts.md: kubectl -n kube-system annotate ps osps --overwrite gitops.k8c.io/release=v1.9.0@0   # past wave 0; later waves are judged as usual", first: "sed 's/name: platform$/name: osps/' profilesource.yaml | kubectl create -f -"},
 		{block: "docs/rollouts.md: kubectl -n shop annotate machinedeployment web-eu gitops.k8c.io/rollout=Replace"},
 		{block: "docs/rollback.md: kubectl -n kube-system patch profilesource platform --type merge -p '{\"spec\":{\"suspend\":true}}'"},
 		{block: "docs/rollback.md: kubectl -n shop annotate machinedeployment web-eu --overwrite gitops.k8c.io/osp-version=v1.1.0", then: "configured shop/web-eu"},
