@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
+
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -176,7 +178,7 @@ func (r *Reconciler) ensureAccount(ctx context.Context, seen *observed) (*corev1
 	}
 	account := &corev1.ServiceAccount{ObjectMeta: accessMeta(seen.md), AutomountServiceAccountToken: ptr(false)}
 	if err := r.Worker.Create(ctx, account, client.FieldOwner(api.FieldManager)); err != nil {
-		return nil, uncreated(fmt.Errorf("creating ServiceAccount %s: %w", client.ObjectKeyFromObject(account), err))
+		return nil, fault.Creating(fmt.Errorf("creating ServiceAccount %s: %w", client.ObjectKeyFromObject(account), err))
 	}
 	return account, nil
 }
@@ -199,7 +201,7 @@ func (r *Reconciler) changeAccess(ctx context.Context, c accessChange) error {
 	}
 	if c.create != nil {
 		if err := r.Worker.Create(ctx, c.create, client.FieldOwner(api.FieldManager)); err != nil {
-			return uncreated(fmt.Errorf("creating %T %s: %w", c.create, client.ObjectKeyFromObject(c.create), err))
+			return fault.Creating(fmt.Errorf("creating %T %s: %w", c.create, client.ObjectKeyFromObject(c.create), err))
 		}
 	}
 	if c.patch == nil {
@@ -211,7 +213,7 @@ func (r *Reconciler) changeAccess(ctx context.Context, c accessChange) error {
 // remove deletes exactly the object that was read.
 func (r *Reconciler) remove(ctx context.Context, obj client.Object) error {
 	if err := client.IgnoreNotFound(r.clusterOf(obj).Delete(ctx, obj, client.Preconditions{UID: ptr(obj.GetUID())})); err != nil {
-		return raced(fmt.Errorf("deleting %T %s: %w", obj, client.ObjectKeyFromObject(obj), err))
+		return fault.Raced(fmt.Errorf("deleting %T %s: %w", obj, client.ObjectKeyFromObject(obj), err))
 	}
 	return nil
 }

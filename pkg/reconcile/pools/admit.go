@@ -3,6 +3,8 @@ package pools
 import (
 	"context"
 
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
+
 	"k8s.io/apimachinery/pkg/types"
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
@@ -18,7 +20,7 @@ import (
 // which refused is false is about the cluster, and says nothing about the pool.
 func (r *Reconciler) Admit(ctx context.Context, md *cluster.MachineDeployment) (refused bool, err error) {
 	err = r.admit(ctx, md)
-	_, refused = permanent(err)
+	_, refused = fault.Permanent(err)
 	return refused, err
 }
 
@@ -37,7 +39,7 @@ func (r *Reconciler) admit(ctx context.Context, md *cluster.MachineDeployment) e
 		osc = nil
 	}
 	prof, err := r.resolve(ctx, md, osc)
-	if reason, _ := permanent(err); reason == api.EventWaiting {
+	if reason, _ := fault.Permanent(err); reason == api.EventWaiting {
 		return nil // a version that is made once the pool is there
 	}
 	if err != nil {

@@ -9,6 +9,8 @@ import (
 	"maps"
 	"time"
 
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
+
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -32,9 +34,6 @@ const (
 	replaceTime = 10 * time.Second
 )
 
-// errRaced says that the cache was behind: the next run reads what is there now.
-var errRaced = errors.New("another write came first")
-
 // apply writes a plan in its order. Provisioning comes before bootstrap: an old
 // bootstrap document works with a new provisioning Secret, never the other way.
 func (r *Reconciler) apply(ctx context.Context, seen *observed, p plan) error {
@@ -46,7 +45,7 @@ func (r *Reconciler) apply(ctx context.Context, seen *observed, p plan) error {
 			if err = r.prepare(ctx, seen, p); err == nil {
 				osc, err = r.writeConfig(ctx, seen.objects.osc, p)
 			}
-			if _, final := permanent(err); final && p.sameAgain {
+			if _, final := fault.Permanent(err); final && p.sameAgain {
 				refused, err = err, nil
 			}
 			return err
@@ -198,7 +197,7 @@ func (r *Reconciler) trimInputs(ctx context.Context, have *corev1.Secret, p *inp
 
 func (r *Reconciler) createToken(ctx context.Context, t bootstrapToken) error {
 	if err := r.Worker.Create(ctx, t.secret, client.FieldOwner(api.FieldManager)); err != nil {
-		return uncreated(fmt.Errorf("creating a bootstrap token: %w", err))
+		return fault.Creating(fmt.Errorf("creating a bootstrap token: %w", err))
 	}
 	return nil
 }
@@ -207,10 +206,10 @@ func (r *Reconciler) createToken(ctx context.Context, t bootstrapToken) error {
 func (r *Reconciler) writeSecret(ctx context.Context, s *corev1.Secret) error {
 	if s.ResourceVersion == "" {
 		err := r.Worker.Create(ctx, s, client.FieldOwner(api.FieldManager))
-		return uncreated(wrapped("creating Secret "+client.ObjectKeyFromObject(s).String(), err))
+		return fault.Creating(wrapped("creating Secret "+client.ObjectKeyFromObject(s).String(), err))
 	}
 	err := r.Worker.Update(ctx, s, client.FieldOwner(api.FieldManager))
-	return raced(wrapped("writing Secret "+client.ObjectKeyFromObject(s).String(), err))
+	return fault.Raced(wrapped("writing Secret "+client.ObjectKeyFromObject(s).String(), err))
 }
 
 // writeConfig replaces the configuration, whose spec is immutable, or patches its
@@ -241,7 +240,7 @@ func (r *Reconciler) writeConfig(ctx context.Context, have *osm.OperatingSystemC
 			r.tellBefore(ctx, have)
 		}
 		if err := client.IgnoreNotFound(r.clusterOf(have).Delete(ctx, have, client.Preconditions{UID: &have.UID})); err != nil {
-			return nil, raced(fmt.Errorf("deleting OperatingSystemConfig %s: %w", client.ObjectKeyFromObject(have), err))
+			return nil, fault.Raced(fmt.Errorf("deleting OperatingSystemConfig %s: %w", client.ObjectKeyFromObject(have), err))
 		}
 	}
 	created := *p.osc // of which the answer has no spec
@@ -250,11 +249,11 @@ func (r *Reconciler) writeConfig(ctx context.Context, have *osm.OperatingSystemC
 	if err == nil {
 		return &created, nil
 	}
-	err = uncreated(fmt.Errorf("creating OperatingSystemConfig %s: %w", client.ObjectKeyFromObject(p.osc), err))
-	if refusedByServer(err) {
-		err = &refusedError{reason: api.EventWriteRefused, err: err}
+	err = fault.Creating(fmt.Errorf("creating OperatingSystemConfig %s: %w", client.ObjectKeyFromObject(p.osc), err))
+	if fault.RefusedByServer(err) {
+		err = &fault.Refusal{Reason: api.EventWriteRefused, Err: err}
 	}
-	if have != nil && !errors.Is(err, errRaced) {
+	if have != nil && !errors.Is(err, fault.ErrRaced) {
 		// Its record is what the last good generation is kept alive from.
 		back := &osm.OperatingSystemConfig{ObjectMeta: metav1.ObjectMeta{
 			Namespace: have.Namespace, Name: have.Name, Labels: have.Labels, Annotations: maps.Clone(have.Annotations),
@@ -272,10 +271,10 @@ func (r *Reconciler) whole(ctx context.Context, cached *osm.OperatingSystemConfi
 	key := client.ObjectKeyFromObject(cached)
 	var osc osm.OperatingSystemConfig
 	if err := r.Management.Live.Get(ctx, key, &osc); err != nil {
-		return nil, raced(fmt.Errorf("reading OperatingSystemConfig %s: %w", key, err))
+		return nil, fault.Raced(fmt.Errorf("reading OperatingSystemConfig %s: %w", key, err))
 	}
 	if osc.UID != cached.UID || !sameKeys(osc.Annotations, cached.Annotations, api.AnnotationRecord, api.AnnotationInputDigest, api.AnnotationSelectedBy) {
-		return nil, fmt.Errorf("%w: OperatingSystemConfig %s is another one, or was edited", errRaced, key)
+		return nil, fmt.Errorf("%w: OperatingSystemConfig %s is another one, or was edited", fault.ErrRaced, key)
 	}
 	return &osc, nil
 }
@@ -343,7 +342,7 @@ func (r *Reconciler) patch(ctx context.Context, obj client.Object, change map[st
 		return err
 	}
 	if err := r.clusterOf(obj).Patch(ctx, into, client.RawPatch(types.MergePatchType, body), client.FieldOwner(api.FieldManager)); err != nil {
-		return raced(fmt.Errorf("patching %T %s: %w", obj, client.ObjectKeyFromObject(obj), err))
+		return fault.Raced(fmt.Errorf("patching %T %s: %w", obj, client.ObjectKeyFromObject(obj), err))
 	}
 	obj.SetResourceVersion(into.GetResourceVersion())
 	return nil
@@ -359,23 +358,6 @@ func metadataOf(obj client.Object, in Cluster) (*metav1.PartialObjectMetadata, e
 	out := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: obj.GetNamespace(), Name: obj.GetName()}}
 	out.SetGroupVersionKind(kind)
 	return out, nil
-}
-
-// raced marks errors that only say that the cache was behind.
-func raced(err error) error {
-	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) {
-		return fmt.Errorf("%w: %w", errRaced, err)
-	}
-	return err
-}
-
-// uncreated is raced for a creation. What is missing for one is not the object: it is
-// its namespace or its kind, which somebody has to bring.
-func uncreated(err error) error {
-	if apierrors.IsNotFound(err) {
-		return &waitError{fmt.Errorf("%w: create what is missing", err)}
-	}
-	return raced(err)
 }
 
 // digestKey reads the key of keyed digests, and makes it where there is none.

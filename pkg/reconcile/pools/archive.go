@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
+
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,7 +28,7 @@ const maxIntervals = 500
 
 // archive keeps the record of a configuration that is about to be deleted. It comes
 // before the deletion, so that whoever is cut off between the two loses nothing; what
-// a second run finds archived already it completes. A *refusedError says that other
+// a second run finds archived already it completes. A *fault.Refusal says that other
 // objects have the names of the record.
 func (r *Reconciler) archive(ctx context.Context, osc *osm.OperatingSystemConfig) error {
 	rec := recordOf(osc)
@@ -44,7 +46,7 @@ func (r *Reconciler) archive(ctx context.Context, osc *osm.OperatingSystemConfig
 			return err
 		}
 	}
-	return &refusedError{reason: api.EventNameCollision, err: fmt.Errorf("archiving the record of OperatingSystemConfig %s: ControllerRevisions of other content have its names %q: delete those",
+	return &fault.Refusal{Reason: api.EventNameCollision, Err: fmt.Errorf("archiving the record of OperatingSystemConfig %s: ControllerRevisions of other content have its names %q: delete those",
 		client.ObjectKeyFromObject(osc), lineage.RecordNames(types.NamespacedName{Namespace: namespace, Name: name}, rec.Digests.Input))}
 }
 
@@ -72,7 +74,7 @@ func (r *Reconciler) archiveAs(ctx context.Context, name string, osc *osm.Operat
 	}
 	var have appsv1.ControllerRevision
 	if err := r.Management.Live.Get(ctx, key, &have); err != nil {
-		return false, raced(fmt.Errorf("reading ControllerRevision %s: %w", key, err))
+		return false, fault.Raced(fmt.Errorf("reading ControllerRevision %s: %w", key, err))
 	}
 	if !isRecord(&have, ownerOf(osc), rec.Digests.Input) {
 		return true, nil

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
+
 	"github.com/fluxcd/pkg/apis/meta"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -30,7 +32,7 @@ const (
 // withCloudConfig makes the configuration of the provider built into a pool's
 // kubelets, of what its cloudProviderSpec refers to now. It returns the time until
 // the next look, 0 where there is nothing to look at, as with every kubelet from
-// 1.29 on. A *refusedError or *render.InvalidError says why there is none.
+// 1.29 on. A *fault.Refusal or *render.InvalidError says why there is none.
 func (r *Reconciler) withCloudConfig(ctx context.Context, md *cluster.MachineDeployment, in render.Input) (render.Pool, time.Duration, error) {
 	refs := in.Pool.CloudConfigRefs(md, in.Settings)
 	if len(refs) == 0 {
@@ -52,7 +54,7 @@ func (r *Reconciler) withCloudConfig(ctx context.Context, md *cluster.MachineDep
 		return max(read.Add(age).Sub(r.Clock.Now()), time.Second)
 	}
 	pool, read, err := made(factsPoll)
-	if _, final := permanent(err); final { // or it was, when it was read
+	if _, final := fault.Permanent(err); final { // or it was, when it was read
 		if pool, read, err = made(factsRetry); err != nil {
 			return pool, next(read, factsRetry), err
 		}
@@ -94,7 +96,7 @@ func (r *Reconciler) facts(ctx context.Context, refs []render.ConfigVarRef, age 
 		switch {
 		case apierrors.IsNotFound(err):
 		case apierrors.IsForbidden(err):
-			return out, read, refuse("%s %s, which %s names, may not be read by the controller: give it a Role in namespace %q with get on this object, as deploy/cloud-provider-values.yaml does",
+			return out, read, fault.Refuse("%s %s, which %s names, may not be read by the controller: give it a Role in namespace %q with get on this object, as deploy/cloud-provider-values.yaml does",
 				ref.Kind, key, cloudProviderSpecField, ref.Namespace)
 		case err != nil:
 			return out, read, fmt.Errorf("reading %s %s: %w", ref.Kind, key, err)
@@ -120,7 +122,7 @@ func (r *Reconciler) fact(ctx context.Context, kind string, key types.Namespaced
 		read = r.configMapData
 	}
 	data, err := read(ctx, key)
-	if _, final := permanent(err); err != nil && !final && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
+	if _, final := fault.Permanent(err); err != nil && !final && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
 		return nil, now, err
 	}
 	f.data, f.err, f.read = data, err, now
@@ -149,7 +151,7 @@ func (r *Reconciler) factOf(object string) *fact {
 // MachineDeployment gets to see its values on a machine, so Secrets of Kubernetes and of
 // this controller are refused, in the pool's own namespace too.
 func (r *Reconciler) secretData(ctx context.Context, key types.NamespacedName) (map[string]string, error) {
-	reserved := refuse("Secret %s is not for pools, whatever --%s lists: keep the credentials of a provider in a Secret of their own", key, render.ReferencesFlag)
+	reserved := fault.Refuse("Secret %s is not for pools, whatever --%s lists: keep the credentials of a provider in a Secret of their own", key, render.ReferencesFlag)
 	if key.Namespace == api.NamespaceCloudInitSettings {
 		return nil, reserved
 	}
@@ -231,7 +233,7 @@ func (r *Reconciler) mayRefer(md *cluster.MachineDeployment, refs []render.Confi
 	if len(others) == 0 {
 		return nil
 	}
-	return refuse("%s refers to objects outside of namespace %q, which the controller does not allow: copy them to that namespace, or start the controller with %s",
+	return fault.Refuse("%s refers to objects outside of namespace %q, which the controller does not allow: copy them to that namespace, or start the controller with %s",
 		cloudProviderSpecField, md.Namespace, render.AllowReferences(others))
 }
 
@@ -249,6 +251,6 @@ func reservedType(t corev1.SecretType) bool {
 
 // refuseType is the error about a Secret of such a type.
 func refuseType(key types.NamespacedName, t corev1.SecretType) error {
-	return refuse("Secret %s has type %s, which no pool may refer to, whatever --%s lists: keep the credentials of a provider in a Secret of type %s",
+	return fault.Refuse("Secret %s has type %s, which no pool may refer to, whatever --%s lists: keep the credentials of a provider in a Secret of type %s",
 		key, t, render.ReferencesFlag, corev1.SecretTypeOpaque)
 }

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
+
 	"github.com/fluxcd/pkg/apis/meta"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -359,7 +361,7 @@ func TestCloudConfigOfReservedSecrets(t *testing.T) {
 	} {
 		namespace, secret, _ := cutKey(name)
 		_, _, err := f.r.facts(t.Context(), []render.ConfigVarRef{{Kind: render.KindSecret, Namespace: namespace, Name: secret, Key: "x"}}, factsPoll)
-		if _, final := permanent(err); final != reserved || reserved && !strings.Contains(err.Error(), "--cloud-provider-references lists") {
+		if _, final := fault.Permanent(err); final != reserved || reserved && !strings.Contains(err.Error(), "--cloud-provider-references lists") {
 			t.Errorf("%s: error %v", name, err)
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -25,7 +27,7 @@ func collision(seen *observed) error {
 		name = edgeName(seen.md)
 	}
 	if len(name) > validation.DNS1123SubdomainMaxLength {
-		return refuse("the Secret %s would have a name of %d characters, and %d are allowed: use a shorter name or namespace for the pool", name, len(name), validation.DNS1123SubdomainMaxLength)
+		return fault.Refuse("the Secret %s would have a name of %d characters, and %d are allowed: use a shorter name or namespace for the pool", name, len(name), validation.DNS1123SubdomainMaxLength)
 	}
 	for _, obj := range seen.objects.all() {
 		owner := ownerOf(obj)
@@ -39,7 +41,7 @@ func collision(seen *observed) error {
 		if owner == "" {
 			err = unowned(obj, seen.rivals)
 		}
-		return &refusedError{reason: api.EventNameCollision, err: err}
+		return &fault.Refusal{Reason: api.EventNameCollision, Err: err}
 	}
 	return nil
 }
@@ -204,8 +206,8 @@ func (r rival) refuse(md *cluster.MachineDeployment, own standing) error {
 	if r.standing > own {
 		why = "which has its configuration already"
 	}
-	return &refusedError{reason: api.EventNameCollision,
-		err: fmt.Errorf("MachineDeployment %s, %s, and MachineDeployment %s have names and namespaces that make the same name, %s: rename one of the two", poolKey(r.md), why, poolKey(md), r.names[0])}
+	return &fault.Refusal{Reason: api.EventNameCollision,
+		Err: fmt.Errorf("MachineDeployment %s, %s, and MachineDeployment %s have names and namespaces that make the same name, %s: rename one of the two", poolKey(r.md), why, poolKey(md), r.names[0])}
 }
 
 // owns reports whether an object was made for the pool, even if its owner was edited.
@@ -226,7 +228,7 @@ func (r *Reconciler) takeBack(ctx context.Context, md *cluster.MachineDeployment
 	}
 	made = slices.DeleteFunc(made, func(obj client.Object) bool { return ownerOf(obj) == "" }) // the reference's
 	if slices.ContainsFunc(made, func(obj client.Object) bool { return obj.GetName() == namesOf(md).Bootstrap }) {
-		return fmt.Errorf("%w: Secret %s is there", errRaced, namesOf(md).Bootstrap)
+		return fmt.Errorf("%w: Secret %s is there", fault.ErrRaced, namesOf(md).Bootstrap)
 	}
 	for _, obj := range made {
 		if err := r.remove(ctx, obj); err != nil {

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
+
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -214,7 +216,7 @@ func (r *Reconciler) look(ctx context.Context, md *cluster.MachineDeployment) (s
 // says that this cannot be without a token that is not known.
 func (r *Reconciler) plan(ctx context.Context, seen *observed) (plan, error) {
 	todo, err := r.decideWanted(ctx, seen)
-	if _, final := permanent(err); final {
+	if _, final := fault.Permanent(err); final {
 		return r.decideLastGood(ctx, seen, aboutVersion(seen, err))
 	}
 	return todo, err
@@ -258,7 +260,7 @@ func (r *Reconciler) decideLastGood(ctx context.Context, seen *observed, refusal
 		if rec.Object == "" {
 			p.serving = servedBy(have)
 		}
-		var unread *unreadError
+		var unread *fault.Unread
 		if errors.As(err, &unread) {
 			p.unread = err
 		} else {
@@ -312,7 +314,7 @@ func (r *Reconciler) patchFinalizers(ctx context.Context, before, after *cluster
 		return fmt.Errorf("encoding the finalizers of MachineDeployment %s: %w", client.ObjectKeyFromObject(after), err)
 	}
 	if err := r.Worker.Patch(ctx, after, client.RawPatch(types.MergePatchType, body), client.FieldOwner(api.FieldManager)); err != nil {
-		return raced(fmt.Errorf("patching the finalizers of MachineDeployment %s: %w", client.ObjectKeyFromObject(after), err))
+		return fault.Raced(fmt.Errorf("patching the finalizers of MachineDeployment %s: %w", client.ObjectKeyFromObject(after), err))
 	}
 	return nil
 }
@@ -367,39 +369,6 @@ func cutKey(key string) (namespace, name string, ok bool) {
 }
 
 func ptr[T any](v T) *T { return &v }
-
-// refusedError says that a pool cannot have what it asks for until something is
-// changed: the pool, its profile or the controller's flags.
-type refusedError struct {
-	reason string // of the event
-	err    error
-}
-
-func (e *refusedError) Error() string { return e.err.Error() }
-func (e *refusedError) Unwrap() error { return e.err }
-
-func refuse(format string, args ...any) error {
-	return &refusedError{reason: api.EventProfileError, err: fmt.Errorf(format, args...)}
-}
-
-// waitError says that an object is not there yet; its appearance starts the pool again.
-type waitError struct{ err error }
-
-func (e *waitError) Error() string { return e.err.Error() }
-func (e *waitError) Unwrap() error { return e.err }
-
-// permanent reports whether trying again is pointless, and the event's reason.
-func permanent(err error) (string, bool) {
-	var refused *refusedError
-	if errors.As(err, &refused) {
-		return refused.reason, true
-	}
-	var invalid *render.InvalidError
-	if errors.As(err, &invalid) {
-		return api.EventProfileError, true
-	}
-	return "", false
-}
 
 // TrimConfig keeps of a configuration what is not its spec, which is as large as what
 // it describes and cannot change.

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -79,7 +81,7 @@ type generation struct {
 }
 
 // decide compares what stands with what the pool should have. It renders only if
-// something has to be written. A *refusedError or *render.InvalidError says that
+// something has to be written. A *fault.Refusal or *render.InvalidError says that
 // the pool cannot have this generation.
 func (r *Reconciler) decide(seen *observed, gen generation) (plan, error) {
 	p := r.decideTokens(seen)
@@ -249,7 +251,7 @@ func fits(out *render.Output, osc *osm.OperatingSystemConfig) error {
 		bytes int
 	}{{stageBootstrap, len(out.Bootstrap)}, {stageProvision, len(out.Provisioning)}} {
 		if d.bytes > maxDocumentBytes {
-			return refuse("profile %q %s: the %s document has %d bytes, and a Secret holds %d: make its files smaller, or let the node fetch them", out.Record.Profile, out.Record.Version, d.stage, d.bytes, maxDocumentBytes)
+			return fault.Refuse("profile %q %s: the %s document has %d bytes, and a Secret holds %d: make its files smaller, or let the node fetch them", out.Record.Profile, out.Record.Version, d.stage, d.bytes, maxDocumentBytes)
 		}
 	}
 	if osc == nil {
@@ -260,7 +262,7 @@ func fits(out *render.Output, osc *osm.OperatingSystemConfig) error {
 		return fmt.Errorf("encoding OperatingSystemConfig %s: %w", osc.Name, err)
 	}
 	if size > maxConfigBytes {
-		return refuse("profile %q %s: the OperatingSystemConfig has %d bytes, and the API server holds %d: make the files of both stages smaller, or let the node fetch them", out.Record.Profile, out.Record.Version, size, maxConfigBytes)
+		return fault.Refuse("profile %q %s: the OperatingSystemConfig has %d bytes, and the API server holds %d: make the files of both stages smaller, or let the node fetch them", out.Record.Profile, out.Record.Version, size, maxConfigBytes)
 	}
 	return nil
 }

@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
+
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -21,7 +23,6 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
@@ -93,7 +94,7 @@ func (r *Reconciler) endpoint(ctx context.Context) (endpoint, error) {
 		}
 		info, err := kubeclient.ClusterInfo(&cm)
 		if err != nil {
-			return e, &refusedError{reason: api.EventProfileError, err: fmt.Errorf("ConfigMap %s: %w", key, err)}
+			return e, fault.Refuse("ConfigMap %s: %w", key, err)
 		}
 		e, err = r.overridden(endpoint{server: info.Server, cluster: info})
 		if err == nil {
@@ -110,7 +111,7 @@ func (r *Reconciler) overridden(e endpoint) (endpoint, error) {
 		e.server = r.OverrideServer
 	}
 	if e.server == "" {
-		return e, refuse("nodes cannot be told where the API server is: the cluster in ConfigMap kube-public/cluster-info has no server: name it there, or with --override-bootstrap-kubelet-apiserver")
+		return e, fault.Refuse("nodes cannot be told where the API server is: the cluster in ConfigMap kube-public/cluster-info has no server: name it there, or with --override-bootstrap-kubelet-apiserver")
 	}
 	c := e.cluster.DeepCopy()
 	c.Server = e.server
@@ -143,7 +144,7 @@ func (r *Reconciler) serviceEndpoint(ctx context.Context) (endpoint, error) {
 			return endpoint{server: server, cluster: &clientcmdapi.Cluster{Server: server, CertificateAuthorityData: []byte(r.CA)}}, nil
 		}
 	}
-	return endpoint{}, &waitError{fmt.Errorf("nodes cannot be told where the API server is: ConfigMap kube-public/cluster-info does not exist, and service default/kubernetes has no ready endpoint with a port https")}
+	return endpoint{}, fault.Await("nodes cannot be told where the API server is: ConfigMap kube-public/cluster-info does not exist, and service default/kubernetes has no ready endpoint with a port https")
 }
 
 func httpsPort(s discoveryv1.EndpointSlice) string {
@@ -173,14 +174,14 @@ func (r *Reconciler) registryCredentials(ctx context.Context) (map[string]render
 	var secret corev1.Secret
 	err := r.Registry.Get(ctx, r.RegistrySecret, &secret)
 	if apierrors.IsNotFound(err) {
-		return nil, &waitError{fmt.Errorf("the Secret %s of --node-registry-credentials-secret does not exist: create it", r.RegistrySecret)}
+		return nil, fault.Await("the Secret %s of --node-registry-credentials-secret does not exist: create it", r.RegistrySecret)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading Secret %s: %w", r.RegistrySecret, err)
 	}
 	bad := func(key string) error {
 		// The cause would quote the content.
-		return refuse("Secret %s of --node-registry-credentials-secret: key %q is not the JSON that its type asks for", r.RegistrySecret, key)
+		return fault.Refuse("Secret %s of --node-registry-credentials-secret: key %q is not the JSON that its type asks for", r.RegistrySecret, key)
 	}
 	if secret.Type == corev1.SecretTypeDockerConfigJson {
 		var config struct {

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
+
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -74,7 +76,7 @@ func (r *Reconciler) tellDone(md *cluster.MachineDeployment, p plan) {
 // tellKept reports why the last good configuration is kept, once until it changes:
 // the configuration tells what was reported before a restart.
 func (r *Reconciler) tellKept(md *cluster.MachineDeployment, p plan) string {
-	reason, _ := permanent(p.refusal)
+	reason, _ := fault.Permanent(p.refusal)
 	told := p.refusal
 	if p.unrenewed != nil {
 		told = fmt.Errorf("%w; the last good configuration stays as it is: %w", p.refusal, p.unrenewed)

@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
+
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -58,7 +60,7 @@ func (r *Reconciler) exchange(ctx context.Context, seen *observed, p plan) (plan
 func (r *Reconciler) exchanged(ctx context.Context, seen *observed, have *corev1.Secret) (*corev1.Secret, error) {
 	var live corev1.Secret
 	if err := r.Worker.Live.Get(ctx, client.ObjectKeyFromObject(have), &live); err != nil {
-		return nil, raced(fmt.Errorf("reading Secret %s: %w", client.ObjectKeyFromObject(have), err))
+		return nil, fault.Raced(fmt.Errorf("reading Secret %s: %w", client.ObjectKeyFromObject(have), err))
 	}
 	found := false
 	document := webToken.ReplaceAllFunc(live.Data[api.UserDataKey], func(token []byte) []byte {

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
+
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -130,7 +132,7 @@ func (r *Reconciler) remadeRecord(ctx context.Context, seen *observed, s *corev1
 	if err == nil {
 		in.Pool, _, err = r.withCloudConfig(ctx, md, in)
 	}
-	if _, final := permanent(err); final || errors.Is(err, errUnlooked) {
+	if _, final := fault.Permanent(err); final || errors.Is(err, errUnlooked) {
 		return render.Record{}, nil
 	}
 	rec := in.Record()

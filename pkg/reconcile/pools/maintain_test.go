@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -67,7 +69,7 @@ func TestBrokenRegistrySecretIsToldOnce(t *testing.T) {
 func TestEndlessRaceBacksOff(t *testing.T) {
 	f := newFixture(t)
 	said := f.told()
-	lost := fmt.Errorf("%w: an object is held by a finalizer", errRaced)
+	lost := fmt.Errorf("%w: an object is held by a finalizer", fault.ErrRaced)
 	var waits []time.Duration
 	for range 12 {
 		res, err := f.r.report(f.pool, plan{}, lost)

@@ -7,6 +7,8 @@ import (
 	"maps"
 	"time"
 
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
+
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -138,7 +140,7 @@ func (r *Reconciler) withNodeToken(ctx context.Context, seen *observed) (*observ
 	}
 	asked := r.Clock.Now()
 	if err := r.Worker.SubResource("token").Create(ctx, account, request); err != nil {
-		return nil, raced(fmt.Errorf("asking for a token of ServiceAccount %s/%s: %w", account.Namespace, account.Name, err))
+		return nil, fault.Raced(fmt.Errorf("asking for a token of ServiceAccount %s/%s: %w", account.Namespace, account.Name, err))
 	}
 	token, err := issued(request, account.UID, asked)
 	if err != nil {

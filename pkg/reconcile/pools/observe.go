@@ -3,9 +3,10 @@ package pools
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
+
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -165,7 +166,7 @@ func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment,
 	var missing error // of what new content needs; what stands is maintained without it
 	if seen.endpoint, err = r.endpoint(ctx); err != nil {
 		known := r.known.Load()
-		if missing, err = kept(err); err != nil || known == nil {
+		if missing, err = fault.Maintain(err); err != nil || known == nil {
 			return nil, errors.Join(err, missing)
 		}
 		seen.endpoint = known.endpoint
@@ -175,7 +176,7 @@ func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment,
 	}
 	registry, err := r.registryCredentials(ctx)
 	if err != nil {
-		if missing, err = kept(err); err != nil {
+		if missing, err = fault.Maintain(err); err != nil {
 			return nil, err
 		}
 	}
@@ -201,23 +202,10 @@ func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment,
 	if seen.desiredErr == nil {
 		seen.poll, seen.desiredErr = r.withheld(seen)
 	}
-	if _, final := permanent(seen.desiredErr); seen.desiredErr != nil && !final {
+	if _, final := fault.Permanent(seen.desiredErr); seen.desiredErr != nil && !final {
 		return nil, seen.desiredErr
 	}
 	return seen, nil
-}
-
-// kept takes what only a change of somebody can heal for a reason to keep what
-// stands, and returns any other error.
-func kept(err error) (refusal, other error) {
-	var waiting *waitError
-	if errors.As(err, &waiting) {
-		return &refusedError{reason: api.EventWaiting, err: waiting}, nil
-	}
-	if _, final := permanent(err); final {
-		return err, nil
-	}
-	return nil, err
 }
 
 // objects reads the objects of a pool by the contract's names.
@@ -277,7 +265,7 @@ func readAccess(ctx context.Context, from client.Reader, md *cluster.MachineDepl
 	return nil
 }
 
-// desired collects what the pool asks for. A *refusedError or *render.InvalidError
+// desired collects what the pool asks for. A *fault.Refusal or *render.InvalidError
 // says why it cannot have it.
 func (r *Reconciler) desired(ctx context.Context, md *cluster.MachineDeployment, osc *osm.OperatingSystemConfig, settings render.Settings, values render.Cluster) (render.Input, error) {
 	pool, err := render.DecodePool(md)
@@ -301,5 +289,5 @@ func (r *Reconciler) getterToken(ctx context.Context) (string, error) {
 	if token := string(secret.Data["token"]); found && token != "" {
 		return token, nil
 	}
-	return "", &waitError{fmt.Errorf("the Secret %s with a token does not exist: create it with type kubernetes.io/service-account-token for the ServiceAccount cloud-init-getter", key)}
+	return "", fault.Await("the Secret %s with a token does not exist: create it with type kubernetes.io/service-account-token for the ServiceAccount cloud-init-getter", key)
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
+
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
@@ -26,7 +28,7 @@ func (r *Reconciler) wishOf(md *cluster.MachineDeployment) (selection.Request, e
 		return w, foreign(w.Namespace)
 	}
 	if err != nil {
-		return w, refuse("%w", err)
+		return w, fault.Refuse("%w", err)
 	}
 	return w, nil
 }
@@ -37,7 +39,7 @@ func (r *Reconciler) mayServe(namespace string) bool {
 }
 
 func foreign(namespace string) error {
-	return refuse("annotation %s: pools may not take profiles from namespace %q: remove the annotation, or have the controller started with --allow-cross-namespace-profiles=%s",
+	return fault.Refuse("annotation %s: pools may not take profiles from namespace %q: remove the annotation, or have the controller started with --allow-cross-namespace-profiles=%s",
 		api.AnnotationOSPNamespace, namespace, selection.Shortened(namespace))
 }
 
@@ -79,7 +81,7 @@ func (r *Reconciler) pinned(ctx context.Context, want selection.Request, o selec
 	best, err := want.Version(fmt.Sprintf("ProfileSource %q", o.Source.Name), versions)
 	switch {
 	case err != nil:
-		return "", refuse("%w", err)
+		return "", fault.Refuse("%w", err)
 	case best == o.Entry.Version:
 		return r.refTo(want.Namespace, o.Entry.Object), nil
 	case objects[best] != "":
@@ -89,7 +91,7 @@ func (r *Reconciler) pinned(ctx context.Context, want selection.Request, o selec
 	if o.Source.Spec.Suspend {
 		how = "is suspended, and makes it once spec.suspend is false"
 	}
-	return "", &refusedError{reason: api.EventWaiting, err: fmt.Errorf("version %s of profile %q, for annotation %s: %q, is not in the cluster yet: ProfileSource %q %s",
+	return "", &fault.Refusal{Reason: api.EventWaiting, Err: fmt.Errorf("version %s of profile %q, for annotation %s: %q, is not in the cluster yet: ProfileSource %q %s",
 		best, want.Name, api.AnnotationVersionPin, want.Pin, o.Source.Name, how)}
 }
 

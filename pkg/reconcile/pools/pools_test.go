@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
+
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -233,7 +235,7 @@ func TestStaleRefusal(t *testing.T) {
 	}
 	stale := now.DeepCopy()
 	stale.Annotations, stale.ResourceVersion = map[string]string{}, "1"
-	if err := f.r.note(t.Context(), stale, plan{refusal: errors.New("refused")}, ""); !errors.Is(err, errRaced) {
+	if err := f.r.note(t.Context(), stale, plan{refusal: errors.New("refused")}, ""); !errors.Is(err, fault.ErrRaced) {
 		t.Errorf("a refusal that stands already was written again (err %v)", err)
 	}
 	version := now.ResourceVersion
@@ -405,7 +407,7 @@ func TestOrphansAreRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.delete(f.pool)
-	if err := f.r.hold(t.Context(), f.pool.DeepCopy()); !errors.Is(err, errRaced) {
+	if err := f.r.hold(t.Context(), f.pool.DeepCopy()); !errors.Is(err, fault.ErrRaced) {
 		t.Errorf("a pool that is gone was held (err %v)", err)
 	}
 	f.reconcile()

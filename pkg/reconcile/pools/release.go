@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
+
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -69,7 +71,7 @@ func (r *Reconciler) releaseOrphans(ctx context.Context, gone *cluster.MachineDe
 	var md cluster.MachineDeployment
 	switch err := r.Worker.Live.Get(ctx, key, &md); {
 	case err == nil && (isPool(&md) || controllerutil.ContainsFinalizer(&md, api.FinalizerPool)):
-		return fmt.Errorf("%w: MachineDeployment %s is a pool", errRaced, key)
+		return fmt.Errorf("%w: MachineDeployment %s is a pool", fault.ErrRaced, key)
 	case err != nil && !apierrors.IsNotFound(err):
 		return fmt.Errorf("reading MachineDeployment %s: %w", key, err)
 	}
@@ -91,7 +93,7 @@ func (r *Reconciler) deleteOwned(ctx context.Context, md *cluster.MachineDeploym
 			if believed {
 				err = r.archive(ctx, osc)
 			}
-			if reason, taken := permanent(err); taken {
+			if reason, taken := fault.Permanent(err); taken {
 				r.tell(md, reason, fmt.Errorf("%w. It goes with the pool, and is kept nowhere", err))
 			} else if err != nil {
 				return err

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
+
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -69,7 +71,7 @@ func TestFinalizersOfOthersStay(t *testing.T) {
 			t.Errorf("the finalizers are %q, want %q", now.Finalizers, want)
 		}
 	}
-	if err := f.r.hold(t.Context(), &stale); !errors.Is(err, errRaced) {
+	if err := f.r.hold(t.Context(), &stale); !errors.Is(err, fault.ErrRaced) {
 		t.Errorf("what was read before the other came is written (err %v)", err)
 	}
 	has("example.com/other")
@@ -78,7 +80,7 @@ func TestFinalizersOfOthersStay(t *testing.T) {
 	stale = *now.DeepCopy()
 	stale.Finalizers = []string{api.FinalizerPool} // as if the other had not come yet
 	f.patch(now.DeepCopy(), `{"metadata":{"annotations":{"example.com/a":"b"}}}`)
-	if err := f.r.release(t.Context(), &stale); !errors.Is(err, errRaced) {
+	if err := f.r.release(t.Context(), &stale); !errors.Is(err, fault.ErrRaced) {
 		t.Errorf("what was read before is released (err %v)", err)
 	}
 	has("example.com/other", api.FinalizerPool)

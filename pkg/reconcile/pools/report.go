@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
+
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/wait"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -38,7 +39,7 @@ const (
 // next run. What only a change can heal waits for that change; everything else
 // backs off.
 func (r *Reconciler) report(md *cluster.MachineDeployment, p plan, err error) (ctrl.Result, error) {
-	if errors.Is(err, errRaced) {
+	if errors.Is(err, fault.ErrRaced) {
 		return ctrl.Result{RequeueAfter: r.lost(md, api.EventWriteRefused, err)}, nil
 	}
 	if errors.Is(err, errUnlooked) {
@@ -49,12 +50,12 @@ func (r *Reconciler) report(md *cluster.MachineDeployment, p plan, err error) (c
 	}
 	now := r.Clock.Now()
 	renewal := sooner(sooner(untilRenewal(p.expires, now), wait.Jitter(p.poll, renewJitter)), until(p.look, now))
-	var waiting *waitError
+	var waiting *fault.Wait
 	if errors.As(err, &waiting) {
 		r.refused(md, api.EventWaiting, waiting)
 		return ctrl.Result{RequeueAfter: wait.Jitter(waitRetry, renewJitter)}, nil
 	}
-	if reason, final := permanent(err); final {
+	if reason, final := fault.Permanent(err); final {
 		r.refused(md, reason, err)
 		if reason == api.EventNameCollision {
 			// The object in the way belongs to nobody we watch for.
@@ -66,7 +67,7 @@ func (r *Reconciler) report(md *cluster.MachineDeployment, p plan, err error) (c
 		return ctrl.Result{RequeueAfter: renewal}, nil
 	}
 	if err != nil {
-		if refusedByServer(err) {
+		if fault.RefusedByServer(err) {
 			r.refused(md, api.EventWriteRefused, err)
 		}
 		return ctrl.Result{}, err
@@ -86,12 +87,12 @@ func (r *Reconciler) report(md *cluster.MachineDeployment, p plan, err error) (c
 // reportUnheld reports what kept a pool from being looked at, and why it did not get
 // the finalizer: neither hides the other, and the finalizer is tried again.
 func (r *Reconciler) reportUnheld(md *cluster.MachineDeployment, p plan, err, unheld error) (ctrl.Result, error) {
-	reason, refused := permanent(err)
-	var waiting *waitError
+	reason, refused := fault.Permanent(err)
+	var waiting *fault.Wait
 	if !refused && errors.As(err, &waiting) {
 		reason, refused = api.EventWaiting, true
 	}
-	if !refused || unheld == nil || errors.Is(unheld, errRaced) {
+	if !refused || unheld == nil || errors.Is(unheld, fault.ErrRaced) {
 		return r.report(md, p, errors.Join(err, unheld))
 	}
 	r.refused(md, reason, fmt.Errorf("%w; and its finalizer cannot be set: %w", err, unheld))
@@ -108,12 +109,6 @@ func (r *Reconciler) lost(md *cluster.MachineDeployment, reason string, err erro
 		r.refused(md, reason, err)
 	}
 	return min(racedRetry<<min(times, racesTold), waitRetry)
-}
-
-// refusedByServer reports whether the API server will go on refusing until
-// somebody changes something: a quota, a policy, a right, the object itself.
-func refusedByServer(err error) bool {
-	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err)
 }
 
 // untilRenewal is the time until a token's end has to be moved; 0 is never.

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
+
 	"github.com/fluxcd/pkg/apis/meta"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -56,7 +58,7 @@ func (r *Reconciler) resolve(ctx context.Context, md *cluster.MachineDeployment,
 	if err := r.unlooked(want, osc, builtin); err != nil {
 		return render.Profile{}, err
 	}
-	return render.Profile{}, refuse("no ProfileSource in namespace %q offers a profile %q, and there is no OperatingSystemProfile of that name%s: correct annotation %s, or push the profile",
+	return render.Profile{}, fault.Refuse("no ProfileSource in namespace %q offers a profile %q, and there is no OperatingSystemProfile of that name%s: correct annotation %s, or push the profile",
 		want.Namespace, want.Name, known(sources.Items), api.AnnotationOSP)
 }
 
@@ -93,7 +95,7 @@ func (r *Reconciler) profileOffered(ctx context.Context, want selection.Request,
 	case entry.Removed:
 		rec := recordOf(osc)
 		if !has(want, rec) || want.Pin == nil && rec.Object != object || r.namespaceOf(rec.Object) != want.Namespace {
-			return render.Profile{}, refuse("profile %q was removed from ProfileSource %q: choose another in annotation %s, or put its file back", entry.Name, o.Source.Name, api.AnnotationOSP)
+			return render.Profile{}, fault.Refuse("profile %q was removed from ProfileSource %q: choose another in annotation %s, or put its file back", entry.Name, o.Source.Name, api.AnnotationOSP)
 		}
 		object = rec.Object
 	case want.Pin != nil:
@@ -105,13 +107,13 @@ func (r *Reconciler) profileOffered(ctx context.Context, want selection.Request,
 	var missing *missingError
 	if errors.As(err, &missing) {
 		missing.err = fmt.Errorf("OperatingSystemProfile %s/%s, version %s of profile %q, is missing; ProfileSource %q makes it again when it next looks at its source", want.Namespace, entry.Object, entry.Version, entry.Name, o.Source.Name)
-		return render.Profile{}, &refusedError{reason: api.EventProfileError, err: missing}
+		return render.Profile{}, &fault.Refusal{Reason: api.EventProfileError, Err: missing}
 	}
 	if err != nil {
 		return render.Profile{}, err
 	}
 	if osp.Name == o.Entry.Object && replaced(r.digests.spec(osp), o.Entry.Digest) {
-		return render.Profile{}, refuse("OperatingSystemProfile %s/%s is not what ProfileSource %q found in its source, for somebody put another in its place: delete it, and it is made again", osp.Namespace, osp.Name, o.Source.Name)
+		return render.Profile{}, fault.Refuse("OperatingSystemProfile %s/%s is not what ProfileSource %q found in its source, for somebody put another in its place: delete it, and it is made again", osp.Namespace, osp.Name, o.Source.Name)
 	}
 	p := r.profileOf(osp, entry.Name, entry.SelectedBy)
 	if want.Pin != nil || entry.Removed && osp.Name != entry.Object {
@@ -130,7 +132,7 @@ func replaced(digest, listed string) bool {
 // profileByHand uses an object that no source made as it is.
 func (r *Reconciler) profileByHand(ctx context.Context, want selection.Request, osp *osm.OperatingSystemProfile, has render.Record) (render.Profile, error) {
 	if want.Pin != nil && !want.Pin.Allows(osp.Spec.Version) {
-		return render.Profile{}, refuse("annotation %s: OperatingSystemProfile %s/%s, which no ProfileSource made, has version %s and no other, and %q asks for another: remove the annotation, or correct it",
+		return render.Profile{}, fault.Refuse("annotation %s: OperatingSystemProfile %s/%s, which no ProfileSource made, has version %s and no other, and %q asks for another: remove the annotation, or correct it",
 			api.AnnotationVersionPin, osp.Namespace, osp.Name, osp.Spec.Version, want.Pin)
 	}
 	p := r.profileOf(osp, want.Name, "")
@@ -141,9 +143,9 @@ func (r *Reconciler) profileByHand(ctx context.Context, want selection.Request, 
 	var both *ownership.TwoError
 	switch {
 	case errors.As(err, &both):
-		return render.Profile{}, &refusedError{reason: api.EventTwoAppliers, err: both}
+		return render.Profile{}, &fault.Refusal{Reason: api.EventTwoAppliers, Err: both}
 	case errors.Is(err, ownership.ErrRaced):
-		return render.Profile{}, fmt.Errorf("%w: %w", errRaced, err)
+		return render.Profile{}, fmt.Errorf("%w: %w", fault.ErrRaced, err)
 	case err != nil:
 		return render.Profile{}, err
 	case len(found.By) == 0:
@@ -232,7 +234,7 @@ func (r *Reconciler) noteMissing(ctx context.Context, seen *observed, errs ...er
 	r.memories.remember(seen.md, func(m *memory) { m.lacks = lacks })
 	for _, ref := range lacks {
 		if _, err := r.profileObject(ctx, r.Management, ref); err == nil {
-			return fmt.Errorf("%w: OperatingSystemProfile %s is there", errRaced, ref)
+			return fmt.Errorf("%w: OperatingSystemProfile %s is there", fault.ErrRaced, ref)
 		}
 	}
 	return nil
@@ -272,7 +274,7 @@ func (r *Reconciler) restore(ctx context.Context, md *cluster.MachineDeployment,
 	}
 	osp, err := r.namedObject(ctx, rec.Object)
 	if err != nil {
-		return render.Input{}, unread(err)
+		return render.Input{}, fault.Reading(err)
 	}
 	settings, err := r.keptSettings(ctx, rec.SettingsDigest)
 	if err != nil {
@@ -297,27 +299,12 @@ func (r *Reconciler) restore(ctx context.Context, md *cluster.MachineDeployment,
 	return in.WithCredentials(credentials), nil
 }
 
-// unreadError says that it is not known what a record refers to. It does not say that
-// this is gone.
-type unreadError struct{ err error }
-
-func (e *unreadError) Error() string { return e.err.Error() }
-func (e *unreadError) Unwrap() error { return e.err }
-
-// unread marks errors of reading that pass without anybody changing something.
-func unread(err error) error {
-	if _, final := permanent(err); final || apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
-		return err
-	}
-	return &unreadError{err}
-}
-
 // keptSettings reads settings from the ConfigMap that is named by their digest.
 func (r *Reconciler) keptSettings(ctx context.Context, digest string) ([]byte, error) {
 	key := types.NamespacedName{Namespace: r.Namespace, Name: lineage.SettingsName(digest)}
 	var cm corev1.ConfigMap
 	if err := r.Management.Live.Get(ctx, key, &cm); err != nil {
-		return nil, unread(fmt.Errorf("reading settings %s: %w", key, err))
+		return nil, fault.Reading(fmt.Errorf("reading settings %s: %w", key, err))
 	}
 	return []byte(cm.Data[lineage.SettingsKey]), nil
 }
@@ -327,7 +314,7 @@ func (r *Reconciler) keptCredentials(ctx context.Context, md *cluster.MachineDep
 	key := types.NamespacedName{Namespace: api.NamespaceCloudInitSettings, Name: namesOf(md).Inputs}
 	var secret corev1.Secret
 	if err := r.Worker.Live.Get(ctx, key, &secret); err != nil {
-		return render.Credentials{}, unread(fmt.Errorf("reading credentials %s: %w", key, err))
+		return render.Credentials{}, fault.Reading(fmt.Errorf("reading credentials %s: %w", key, err))
 	}
 	var c render.Credentials
 	data, ok := secret.Data[render.ShortDigest(inputDigest)]

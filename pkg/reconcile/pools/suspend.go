@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
+
 	corev1 "k8s.io/api/core/v1"
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
@@ -19,7 +21,7 @@ var errSuspended = errors.New("the pool is suspended")
 func suspended(md *cluster.MachineDeployment) (bool, error) {
 	frozen, err := selection.Suspended(md.Annotations)
 	if err != nil {
-		return false, refuse("%w", err)
+		return false, fault.Refuse("%w", err)
 	}
 	return frozen, nil
 }
@@ -43,7 +45,7 @@ func (r *Reconciler) decideWanted(ctx context.Context, seen *observed) (plan, er
 	}
 	p.refusal = nil
 	if p.unrenewed != nil {
-		p.refusal = refuse("the pool is suspended by annotation %s, and what it has cannot be rendered again", api.AnnotationSuspend)
+		p.refusal = fault.Refuse("the pool is suspended by annotation %s, and what it has cannot be rendered again", api.AnnotationSuspend)
 	}
 	if p.unrenewed != nil || p.unread != nil {
 		followRevision(seen, &p)

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
+
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -106,10 +108,10 @@ func (r *Reconciler) takeOver(ctx context.Context, seen *observed, p plan) (plan
 func (r *Reconciler) keepDocument(ctx context.Context, have *corev1.Secret, p *secretPlan) ([]string, error) {
 	var live corev1.Secret
 	if err := r.Worker.Live.Get(ctx, client.ObjectKeyFromObject(have), &live); err != nil {
-		return nil, raced(fmt.Errorf("reading Secret %s: %w", client.ObjectKeyFromObject(have), err))
+		return nil, fault.Raced(fmt.Errorf("reading Secret %s: %w", client.ObjectKeyFromObject(have), err))
 	}
 	if live.UID != have.UID {
-		return nil, fmt.Errorf("%w: Secret %s is another", errRaced, client.ObjectKeyFromObject(have))
+		return nil, fmt.Errorf("%w: Secret %s is another", fault.ErrRaced, client.ObjectKeyFromObject(have))
 	}
 	if differences := takeover.Compare(&live, p.write); len(differences) > 0 {
 		return differences, nil // the document is replaced, and the event says so
@@ -147,7 +149,7 @@ func (r *Reconciler) awaitMachines(ctx context.Context, seen *observed, p plan) 
 		wait.access.retire = nil
 	}
 	wait.poll = sooner(wait.poll, bootPoll)
-	wait.refusal = &refusedError{reason: api.EventWaiting, err: fmt.Errorf("machine %s is booting: the Secrets that another controller made are replaced once no machine boots, and at %s at the latest", name, stamp(until))}
+	wait.refusal = &fault.Refusal{Reason: api.EventWaiting, Err: fmt.Errorf("machine %s is booting: the Secrets that another controller made are replaced once no machine boots, and at %s at the latest", name, stamp(until))}
 	return wait, nil
 }
 
@@ -268,7 +270,7 @@ func (r *Reconciler) replaceSecret(ctx context.Context, seen *observed, have, ne
 	key := client.ObjectKeyFromObject(have)
 	var old corev1.Secret
 	if err := r.Worker.Live.Get(ctx, key, &old); err != nil {
-		return raced(fmt.Errorf("reading Secret %s: %w", key, err))
+		return fault.Raced(fmt.Errorf("reading Secret %s: %w", key, err))
 	}
 	next, back := created(next), created(&old)
 	err := r.swap(ctx, have, next)
@@ -280,7 +282,7 @@ func (r *Reconciler) replaceSecret(ctx context.Context, seen *observed, have, ne
 			err = errors.Join(err, fmt.Errorf("putting the one before back: %w", again))
 		}
 	}
-	return raced(wrapped("replacing Secret "+key.String(), err))
+	return fault.Raced(wrapped("replacing Secret "+key.String(), err))
 }
 
 // stillIdle reports a machine that began to boot while its pool waited for its turn.
@@ -290,7 +292,7 @@ func (r *Reconciler) stillIdle(ctx context.Context, seen *observed) error {
 	}
 	name, _, err := r.booting(ctx, seen)
 	if err == nil && name != "" {
-		err = fmt.Errorf("%w: machine %s boots", errRaced, name)
+		err = fmt.Errorf("%w: machine %s boots", fault.ErrRaced, name)
 	}
 	return err
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
+
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -303,7 +305,7 @@ func TestTakeOverCutOffWhileAMachineBoots(t *testing.T) {
 	}
 	// Also a plan that was made before the machine came stops at it.
 	seen := &observed{md: f.pool, objects: objects{bootstrap: bootstrap}}
-	if err := f.r.replaceSecret(t.Context(), seen, bootstrap, created(bootstrap)); !errors.Is(err, errRaced) || f.secret(bootstrap.Name).UID != bootstrap.UID {
+	if err := f.r.replaceSecret(t.Context(), seen, bootstrap, created(bootstrap)); !errors.Is(err, fault.ErrRaced) || f.secret(bootstrap.Name).UID != bootstrap.UID {
 		t.Errorf("the bootstrap Secret was replaced while a machine boots (err %v)", err)
 	}
 	booting.Status.NodeRef = &corev1.ObjectReference{Kind: "Node", Name: "node"}
@@ -374,7 +376,7 @@ func TestTakeOverGivesUpWaiting(t *testing.T) {
 	// Also a plan that was made before it came stops at it.
 	seen := &observed{md: f.pool, objects: objects{provisioning: f.secret(namesOf(f.pool).Provisioning), bootstrap: f.secret(namesOf(f.pool).Bootstrap)}}
 	have := seen.objects.provisioning
-	if err := f.r.replaceSecret(t.Context(), seen, have, created(have)); !errors.Is(err, errRaced) || f.secret(have.Name).UID != have.UID {
+	if err := f.r.replaceSecret(t.Context(), seen, have, created(have)); !errors.Is(err, fault.ErrRaced) || f.secret(have.Name).UID != have.UID {
 		t.Errorf("a Secret was replaced while a machine boots (err %v)", err)
 	}
 	f.clock.SetTime(until.Add(time.Minute)) // the API server's clock, not this one, says when the machine was made

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
+
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -60,7 +62,7 @@ func (r *Reconciler) liveToken(ctx context.Context, md *cluster.MachineDeploymen
 		return t, err
 	}
 	if err := r.Worker.Update(ctx, t.secret, client.FieldOwner(api.FieldManager)); err != nil {
-		return t, raced(fmt.Errorf("renewing bootstrap token %s: %w", t.secret.Name, err))
+		return t, fault.Raced(fmt.Errorf("renewing bootstrap token %s: %w", t.secret.Name, err))
 	}
 	return t, nil
 }
@@ -247,7 +249,7 @@ func (r *Reconciler) serviceAccountToken(ctx context.Context) (bootstrapToken, e
 	var sa corev1.ServiceAccount
 	err := r.Worker.Live.Get(ctx, r.TokenServiceAccount, &sa)
 	if apierrors.IsNotFound(err) {
-		return bootstrapToken{}, &waitError{fmt.Errorf("ServiceAccount %s of --bootstrap-token-service-account-name does not exist: create it", r.TokenServiceAccount)}
+		return bootstrapToken{}, fault.Await("ServiceAccount %s of --bootstrap-token-service-account-name does not exist: create it", r.TokenServiceAccount)
 	}
 	if err != nil {
 		return bootstrapToken{}, fmt.Errorf("reading ServiceAccount %s: %w", r.TokenServiceAccount, err)
@@ -265,5 +267,5 @@ func (r *Reconciler) serviceAccountToken(ctx context.Context) (bootstrapToken, e
 			return bootstrapToken{value: token, poll: true}, nil
 		}
 	}
-	return bootstrapToken{}, &waitError{fmt.Errorf("ServiceAccount %s of --bootstrap-token-service-account-name lists no Secret of type %s with a token: add one", r.TokenServiceAccount, corev1.SecretTypeServiceAccountToken)}
+	return bootstrapToken{}, fault.Await("ServiceAccount %s of --bootstrap-token-service-account-name lists no Secret of type %s with a token: add one", r.TokenServiceAccount, corev1.SecretTypeServiceAccountToken)
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
+
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -24,7 +26,7 @@ func (r *Reconciler) given(want selection.Request, o selection.Candidate, osc *o
 	}
 	rec := recordOf(osc)
 	if !has(want, rec) || r.namespaceOf(rec.Object) != want.Namespace {
-		return entry, &refusedError{reason: api.EventWaiting, err: fmt.Errorf("which version of profile %q wave %d gets is not decided yet: ProfileSource %q rolls out in waves", want.Name, want.Wave, o.Source.Name)}
+		return entry, &fault.Refusal{Reason: api.EventWaiting, Err: fmt.Errorf("which version of profile %q wave %d gets is not decided yet: ProfileSource %q rolls out in waves", want.Name, want.Wave, o.Source.Name)}
 	}
 	entry.Version, entry.Object, entry.SelectedBy = rec.Version, rec.Object[strings.Index(rec.Object, "/")+1:], rec.SelectedBy
 	return entry, nil

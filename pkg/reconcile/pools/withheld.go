@@ -3,6 +3,8 @@ package pools
 import (
 	"errors"
 	"time"
+
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
 )
 
 const (
@@ -16,7 +18,7 @@ const (
 // stands is maintained meanwhile, as with a profile that cannot be rendered.
 type withheld struct {
 	input   string // digest
-	refusal *refusedError
+	refusal *fault.Refusal
 	wait    time.Duration
 	until   time.Time
 }
@@ -24,7 +26,7 @@ type withheld struct {
 // withhold remembers that a plan could not be applied, and reports whether the next run
 // keeps what stands. A pool that has nothing to keep is not among those.
 func (r *Reconciler) withhold(s step, err error) bool {
-	var refusal *refusedError
+	var refusal *fault.Refusal
 	if !s.todo.wanted || s.todo.osc == nil || s.todo.sameAgain || s.seen.objects.bootstrap == nil || !errors.As(err, &refusal) {
 		return false
 	}

@@ -1,0 +1,108 @@
+// Package fault says what an error of a pool means for its next run: a Refusal waits for
+// somebody to change something, a Wait for an object to appear, ErrRaced runs again at
+// once because the cache was behind, an Unread is tried again with what exists in place.
+// Any other error is retried with a growing wait.
+package fault
+
+import (
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
+)
+
+// Refusal says that a pool cannot have what it asks for until something is changed: the
+// pool, its profile or the controller's flags.
+type Refusal struct {
+	Reason string // of the event
+	Err    error
+}
+
+func (e *Refusal) Error() string { return e.Err.Error() }
+func (e *Refusal) Unwrap() error { return e.Err }
+
+// Refuse returns a Refusal about a profile.
+func Refuse(format string, args ...any) error {
+	return &Refusal{Reason: api.EventProfileError, Err: fmt.Errorf(format, args...)}
+}
+
+// Wait says that an object is not there yet; its appearance starts the pool again.
+type Wait struct{ Err error }
+
+func (e *Wait) Error() string { return e.Err.Error() }
+func (e *Wait) Unwrap() error { return e.Err }
+
+// Await returns a Wait.
+func Await(format string, args ...any) error {
+	return &Wait{Err: fmt.Errorf(format, args...)}
+}
+
+// Unread says that it is not known what a record refers to. It does not say that this is
+// gone.
+type Unread struct{ Err error }
+
+func (e *Unread) Error() string { return e.Err.Error() }
+func (e *Unread) Unwrap() error { return e.Err }
+
+// Reading marks errors of reading that pass without anybody changing something.
+func Reading(err error) error {
+	if _, final := Permanent(err); final || apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+		return err
+	}
+	return &Unread{Err: err}
+}
+
+// Permanent reports whether trying again is pointless, and the event's reason.
+func Permanent(err error) (string, bool) {
+	var refused *Refusal
+	if errors.As(err, &refused) {
+		return refused.Reason, true
+	}
+	var invalid *render.InvalidError
+	if errors.As(err, &invalid) {
+		return api.EventProfileError, true
+	}
+	return "", false
+}
+
+// Maintain splits an error about what new content needs: what only a change of somebody can
+// correct is a reason to keep what exists.
+func Maintain(err error) (refusal, other error) {
+	var waiting *Wait
+	if errors.As(err, &waiting) {
+		return &Refusal{Reason: api.EventWaiting, Err: waiting}, nil
+	}
+	if _, final := Permanent(err); final {
+		return err, nil
+	}
+	return nil, err
+}
+
+// ErrRaced says that the cache was behind: the next run reads what is there now.
+var ErrRaced = errors.New("another write came first")
+
+// Raced marks errors that only say that the cache was behind.
+func Raced(err error) error {
+	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) {
+		return fmt.Errorf("%w: %w", ErrRaced, err)
+	}
+	return err
+}
+
+// Creating is Raced for a creation. What is missing for one is not the object: it is its
+// namespace or its kind, which somebody has to bring.
+func Creating(err error) error {
+	if apierrors.IsNotFound(err) {
+		return Await("%w: create what is missing", err)
+	}
+	return Raced(err)
+}
+
+// RefusedByServer reports whether the API server will go on refusing until somebody changes
+// something: a quota, a policy, a right, the object itself.
+func RefusedByServer(err error) bool {
+	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err)
+}
