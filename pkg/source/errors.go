@@ -3,6 +3,9 @@ package source
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"syscall"
 )
 
 // What an error means for the caller, for errors.Is.
@@ -47,3 +50,36 @@ func (f *failure) Unwrap() error { return f.kind }
 func isDamage(err error) bool {
 	return errors.Is(err, errMissing) || errors.Is(err, errDamaged)
 }
+
+// isMissing tells that an object is not there, as opposed to unreadable.
+func isMissing(err error) bool { return errors.Is(err, errMissing) }
+
+// writing words an error of this machine's disk. The file's name is left out: it is
+// another each time, and the same cause should read the same. Damage stays what it is.
+func writing(phase string, err error) error {
+	if isDamage(err) {
+		return err
+	}
+	var file *fs.PathError
+	var link *os.LinkError
+	switch {
+	case errors.As(err, &file):
+		err = fmt.Errorf("%s: %w", file.Op, file.Err)
+	case errors.As(err, &link):
+		err = fmt.Errorf("%s: %w", link.Op, link.Err)
+	}
+	hint := ""
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		hint = "; make room in the folder of the mirrors: --cache-dir"
+	}
+	return fmt.Errorf("phase %s: writing the mirror: %w%s", phase, err, hint)
+}
+
+// The phases of a fetch that are about this machine's disk.
+const (
+	phasePrepare    = "prepare"
+	phaseKnownHosts = "known_hosts"
+	phasePack       = "pack" // also what the server sends in it
+	phaseIndex      = "index"
+	phaseTips       = "tips"
+)

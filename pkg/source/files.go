@@ -2,10 +2,8 @@ package source
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing"
@@ -163,18 +161,9 @@ func (r *refusals) sorted() []Refusal {
 	return list
 }
 
-// printable escapes what a terminal or a page would not show as it is.
-func printable(path string) string {
-	quoted := strconv.Quote(path)
-	return quoted[1 : len(quoted)-1]
-}
-
 func join(prefix, name string) string {
 	if prefix == "" {
 		return name
 	}
 	return prefix + "/" + name
 }
-
-// isMissing tells that an object is not there, as opposed to unreadable.
-func isMissing(err error) bool { return errors.Is(err, errMissing) }

@@ -81,24 +81,3 @@ func replaceFile(path string, data []byte) error {
 	}
 	return err
 }
-
-// writing words an error of this machine's disk. The file's name is left out: it is
-// another each time, and the same cause should read the same. Damage stays what it is.
-func writing(phase string, err error) error {
-	if isDamage(err) {
-		return err
-	}
-	var file *fs.PathError
-	var link *os.LinkError
-	switch {
-	case errors.As(err, &file):
-		err = fmt.Errorf("%s: %w", file.Op, file.Err)
-	case errors.As(err, &link):
-		err = fmt.Errorf("%s: %w", link.Op, link.Err)
-	}
-	hint := ""
-	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-		hint = "; make room in the folder of the mirrors: --cache-dir"
-	}
-	return fmt.Errorf("phase %s: writing the mirror: %w%s", phase, err, hint)
-}

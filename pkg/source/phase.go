@@ -15,13 +15,6 @@ const (
 	phaseHandshake = "handshake" // of ssh, with authentication
 	phaseToken     = "token"     // of a GitHub App
 	phaseRefs      = "refs"
-	phasePack      = "pack"
-
-	// Of this machine's disk alone.
-	phasePrepare    = "prepare"
-	phaseKnownHosts = "known_hosts"
-	phaseIndex      = "index"
-	phaseTips       = "tips"
 )
 
 // phases bounds each phase of a fetch by the same time, from its beginning to its

@@ -162,12 +162,3 @@ func isObjectID(s string) bool {
 	}
 	return true
 }
-
-// shorten keeps a stranger's text from filling a message.
-func shorten(s string) string {
-	const most = 200 // bytes
-	if len(s) <= most {
-		return s
-	}
-	return s[:most] + "..."
-}

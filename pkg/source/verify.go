@@ -156,11 +156,11 @@ type verification struct {
 	// ancestries is how often it was asked whether one commit follows another.
 	ancestries int
 	matters    []string // see tops
-	faults     []fault
+	faults     []finding
 	more       int
 }
 
-type fault struct {
+type finding struct {
 	reason signature.Reason
 	text   string
 }
@@ -214,7 +214,7 @@ func (v *verification) note(reason signature.Reason, text string) {
 		v.more++
 		return
 	}
-	v.faults = append(v.faults, fault{reason, text})
+	v.faults = append(v.faults, finding{reason, text})
 }
 
 func (v *verification) unverified() error {
