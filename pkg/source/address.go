@@ -5,6 +5,8 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 )
 
 // sshAddress is where a repository is over ssh.
@@ -35,7 +37,7 @@ func parseSSH(raw string) (address *sshAddress, canonical string, err error) {
 	if m := scpForm.FindStringSubmatch(raw); m != nil {
 		path := strings.TrimRight(m[3], "/")
 		if path == "" {
-			return nil, "", fail(ErrInvalid, "the address names no repository; write it as user@host:path")
+			return nil, "", fault.New(fault.ErrInvalid, "the address names no repository; write it as user@host:path")
 		}
 		host := strings.Trim(m[2], "[]")
 		return &sshAddress{user: m[1], host: net.JoinHostPort(host, defaultSSHPort), path: path}, m[1] + "@" + m[2] + ":" + path, nil
@@ -45,12 +47,12 @@ func parseSSH(raw string) (address *sshAddress, canonical string, err error) {
 	}
 	u, err := url.Parse(raw)
 	if err != nil {
-		return nil, "", fail(ErrInvalid, "the URL cannot be parsed; write it as ssh://git@host/path")
+		return nil, "", fault.New(fault.ErrInvalid, "the URL cannot be parsed; write it as ssh://git@host/path")
 	}
 	user := "git" // as Flux takes it; there is no user of this process that would make sense
 	if u.User != nil {
 		if _, has := u.User.Password(); has {
-			return nil, "", fail(ErrInvalid, "the URL contains a password; put credentials into a Secret")
+			return nil, "", fault.New(fault.ErrInvalid, "the URL contains a password; put credentials into a Secret")
 		}
 		user = u.User.Username()
 	}
@@ -61,15 +63,15 @@ func parseSSH(raw string) (address *sshAddress, canonical string, err error) {
 	host := u.Hostname()
 	switch {
 	case !sshUser.MatchString(user):
-		return nil, "", fail(ErrInvalid, "the URL's user has characters other than letters, digits, dot, dash and underscore")
+		return nil, "", fault.New(fault.ErrInvalid, "the URL's user has characters other than letters, digits, dot, dash and underscore")
 	case !sshHost.MatchString(host) && !isAddress(host):
-		return nil, "", fail(ErrInvalid, "the URL names no host; write it as ssh://git@host/path")
+		return nil, "", fault.New(fault.ErrInvalid, "the URL names no host; write it as ssh://git@host/path")
 	case u.RawQuery != "" || u.ForceQuery || strings.Contains(raw, "#"):
-		return nil, "", fail(ErrInvalid, "the URL has a query or a fragment, which a repository's URL must not have")
+		return nil, "", fault.New(fault.ErrInvalid, "the URL has a query or a fragment, which a repository's URL must not have")
 	case path == "":
-		return nil, "", fail(ErrInvalid, "the URL names no repository; write it as ssh://git@host/path")
+		return nil, "", fault.New(fault.ErrInvalid, "the URL names no repository; write it as ssh://git@host/path")
 	case !sshPath.MatchString(path):
-		return nil, "", fail(ErrInvalid, "the URL's path has quotes or other characters that a shell on the server may understand")
+		return nil, "", fault.New(fault.ErrInvalid, "the URL's path has quotes or other characters that a shell on the server may understand")
 	}
 	port := u.Port()
 	if port == "" {

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing"
+
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 )
 
 // Contains tells whether a commit is Head or in its history, be it by a merge. A commit
@@ -127,7 +129,7 @@ func (o *objects) firstParents(ctx context.Context, head plumbing.Hash, end func
 		id = c.parents[0]
 	}
 	if len(line) > maxLineCommits {
-		return nil, false, fail(ErrInvalid, "the history of %s has more than %d commits", head, maxLineCommits)
+		return nil, false, fault.New(fault.ErrInvalid, "the history of %s has more than %d commits", head, maxLineCommits)
 	}
 	slices.Reverse(line)
 	return line, met, nil
@@ -181,7 +183,7 @@ func (c *comparison) folders(ctx context.Context, from, to plumbing.Hash, prefix
 		return nil
 	}
 	if depth > maxComparedDepth {
-		return fail(ErrInvalid, "a commit changes folders more than %d deep", maxComparedDepth)
+		return fault.New(fault.ErrInvalid, "a commit changes folders more than %d deep", maxComparedDepth)
 	}
 	left := map[string]entry{}
 	for _, id := range []plumbing.Hash{from, to} {
@@ -190,7 +192,7 @@ func (c *comparison) folders(ctx context.Context, from, to plumbing.Hash, prefix
 			return err
 		}
 		if c.entries += len(entries); c.entries > c.room {
-			return fail(ErrInvalid, "comparing what commits change looks at more than %d entries", c.room)
+			return fault.New(fault.ErrInvalid, "comparing what commits change looks at more than %d entries", c.room)
 		}
 		for _, e := range entries {
 			if id == from {

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing"
+
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 )
 
 // readArchive reads the profile files of a compressed tar that are in a scope. It
@@ -23,7 +25,7 @@ func readArchive(ctx context.Context, from io.ReadSeeker, in scope) ([]File, []R
 		return nil, nil, err
 	}
 	if !a.entered && len(in.parts) > 0 {
-		return nil, nil, fail(ErrNotFound, "path %q does not exist there", in.path())
+		return nil, nil, fault.New(fault.ErrNotFound, "path %q does not exist there", in.path())
 	}
 	if err := a.choose(ctx); err != nil {
 		return nil, nil, err
@@ -42,7 +44,7 @@ func readArchive(ctx context.Context, from io.ReadSeeker, in scope) ([]File, []R
 func eachEntry(ctx context.Context, from io.Reader, do func(h *tar.Header, parts []string, r io.Reader) error) error {
 	unzipped, err := gzip.NewReader(from)
 	if err != nil {
-		return fail(ErrInvalid, "it is no gzip-compressed tar archive; of an OCIRepository, set spec.layerSelector.operation to extract")
+		return fault.New(fault.ErrInvalid, "it is no gzip-compressed tar archive; of an OCIRepository, set spec.layerSelector.operation to extract")
 	}
 	bounded := &boundedReader{from: unzipped, left: maxArtifactInflated}
 	entries := tar.NewReader(bounded)
@@ -57,11 +59,11 @@ func eachEntry(ctx context.Context, from io.Reader, do func(h *tar.Header, parts
 		case err != nil:
 			return explainArchive(err)
 		case n == maxEntries:
-			return fail(ErrInvalid, "it has more than %d entries; let Flux leave out what holds no profiles, with spec.ignore", maxEntries)
+			return fault.New(fault.ErrInvalid, "it has more than %d entries; let Flux leave out what holds no profiles, with spec.ignore", maxEntries)
 		}
 		parts, err := splitPath(h.Name)
 		if err != nil {
-			return fail(ErrInvalid, "it is not to be trusted, and was not read: entry %s: %v", printable(shorten(h.Name)), err)
+			return fault.New(fault.ErrInvalid, "it is not to be trusted, and was not read: entry %s: %v", fault.Printable(fault.Shorten(h.Name)), err)
 		}
 		if h.Typeflag == tar.TypeXGlobalHeader || len(parts) == 0 { // git archive's comment; the root
 			continue
@@ -74,10 +76,10 @@ func eachEntry(ctx context.Context, from io.Reader, do func(h *tar.Header, parts
 
 // explainArchive words what is wrong with an archive, unless it is said.
 func explainArchive(err error) error {
-	if errors.Is(err, ErrInvalid) {
+	if errors.Is(err, fault.ErrInvalid) {
 		return err
 	}
-	return fail(ErrInvalid, "it is a broken archive: %v", err)
+	return fault.New(fault.ErrInvalid, "it is a broken archive: %v", err)
 }
 
 // boundedReader ends with an error after so many bytes: a bomb.
@@ -88,7 +90,7 @@ type boundedReader struct {
 
 func (b *boundedReader) Read(p []byte) (int, error) {
 	if b.left <= 0 {
-		return 0, fail(ErrInvalid, "it has more than %d bytes when it is unpacked", maxArtifactInflated)
+		return 0, fault.New(fault.ErrInvalid, "it has more than %d bytes when it is unpacked", maxArtifactInflated)
 	}
 	n, err := b.from.Read(p[:min(int64(len(p)), b.left)])
 	b.left -= int64(n)
@@ -115,7 +117,7 @@ func (a *archive) list(h *tar.Header, parts []string, r io.Reader) error {
 	}
 	if len(parts) == depth {
 		if h.Typeflag != tar.TypeDir {
-			return fail(ErrInvalid, "path %q is no folder", a.scope.path())
+			return fault.New(fault.ErrInvalid, "path %q is no folder", a.scope.path())
 		}
 		a.entered = true
 		return nil

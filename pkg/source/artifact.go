@@ -20,6 +20,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/zeebo/blake3"
+
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 )
 
 // Artifacts downloads what Flux's source-controller has fetched: archives on its
@@ -66,7 +68,7 @@ const artifactTimeout = 2 * time.Minute
 func (a *Artifacts) Read(ctx context.Context, from Artifact) (*Snapshot, error) {
 	snapshot, err := a.read(ctx, from)
 	if err != nil {
-		return nil, fmt.Errorf("reading the artifact %s of %s: %w", printable(shorten(from.Revision)), CleanAddress(from.Repository), err)
+		return nil, fmt.Errorf("reading the artifact %s of %s: %w", fault.Printable(fault.Shorten(from.Revision)), CleanAddress(from.Repository), err)
 	}
 	return snapshot, nil
 }
@@ -81,7 +83,7 @@ func (a *Artifacts) read(ctx context.Context, from Artifact) (*Snapshot, error) 
 	}
 	for _, text := range []string{from.Revision, from.Commit} {
 		if text == "" || len(text) > maxRevisionBytes || !utf8.ValidString(text) || strings.ContainsFunc(text, isControl) {
-			return nil, fail(ErrInvalid, "its revision is empty, too long or not printable")
+			return nil, fault.New(fault.ErrInvalid, "its revision is empty, too long or not printable")
 		}
 	}
 	want, err := parseDigest(from.Digest)
@@ -138,11 +140,11 @@ func (a *Artifacts) check(raw string) (*url.URL, error) {
 	u, err := url.Parse(raw)
 	switch {
 	case err != nil:
-		return nil, fail(ErrInvalid, "its URL cannot be parsed")
+		return nil, fault.New(fault.ErrInvalid, "its URL cannot be parsed")
 	case u.Scheme != "http" && u.Scheme != "https":
-		return nil, fail(ErrInvalid, "its URL has the scheme %q; only http and https are known", printable(shorten(u.Scheme)))
+		return nil, fault.New(fault.ErrInvalid, "its URL has the scheme %q; only http and https are known", fault.Printable(fault.Shorten(u.Scheme)))
 	case u.User != nil:
-		return nil, fail(ErrInvalid, "its URL contains user-info")
+		return nil, fault.New(fault.ErrInvalid, "its URL contains user-info")
 	}
 	host, port := strings.TrimSuffix(strings.ToLower(u.Hostname()), "."), portOf(u)
 	for _, allowed := range a.Hosts {
@@ -154,8 +156,8 @@ func (a *Artifacts) check(raw string) (*url.URL, error) {
 			return u, nil
 		}
 	}
-	return nil, fail(ErrInvalid, "it lies on %s, and only %s may be asked: name the address of Flux's source-controller with --artifact-hosts, and its port unless that is the scheme's",
-		printable(shorten(u.Host)), strings.Join(a.Hosts, ", "))
+	return nil, fault.New(fault.ErrInvalid, "it lies on %s, and only %s may be asked: name the address of Flux's source-controller with --artifact-hosts, and its port unless that is the scheme's",
+		fault.Printable(fault.Shorten(u.Host)), strings.Join(a.Hosts, ", "))
 }
 
 // wantedDigest is a digest to compare with.
@@ -178,10 +180,10 @@ func parseDigest(text string) (wantedDigest, error) {
 	case "blake3":
 		h = blake3.New()
 	default:
-		return wantedDigest{}, fail(ErrInvalid, "it has no digest that is known: sha256, sha384, sha512 or blake3")
+		return wantedDigest{}, fault.New(fault.ErrInvalid, "it has no digest that is known: sha256, sha384, sha512 or blake3")
 	}
 	if raw, err := hex.DecodeString(sum); err != nil || len(raw) != h.Size() || sum != strings.ToLower(sum) {
-		return wantedDigest{}, fail(ErrInvalid, "its digest is malformed")
+		return wantedDigest{}, fault.New(fault.ErrInvalid, "its digest is malformed")
 	}
 	return wantedDigest{hash: h, sum: sum}, nil
 }
@@ -205,7 +207,7 @@ func (a *Artifacts) download(ctx context.Context, from *url.URL, to *os.File, wa
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, from.String(), nil)
 	if err != nil {
-		return fail(ErrInvalid, "its URL cannot be asked")
+		return fault.New(fault.ErrInvalid, "its URL cannot be asked")
 	}
 	res, err := client.Do(req)
 	if err != nil {
@@ -214,11 +216,11 @@ func (a *Artifacts) download(ctx context.Context, from *url.URL, to *os.File, wa
 	defer res.Body.Close()
 	switch {
 	case res.StatusCode >= 300 && res.StatusCode < 400:
-		return fail(ErrInvalid, "%s redirects, which is not followed", from.Host)
+		return fault.New(fault.ErrInvalid, "%s redirects, which is not followed", from.Host)
 	case res.StatusCode == http.StatusNotFound:
-		return fail(ErrUnreachable, "%s does not have it (any more); Flux will name another", from.Host)
+		return fault.New(fault.ErrUnreachable, "%s does not have it (any more); Flux will name another", from.Host)
 	case res.StatusCode != http.StatusOK:
-		return fail(ErrUnreachable, "%s answers with status %d", from.Host, res.StatusCode)
+		return fault.New(fault.ErrUnreachable, "%s answers with status %d", from.Host, res.StatusCode)
 	case res.ContentLength > maxArtifactBytes:
 		return tooBigArtifact()
 	}
@@ -233,7 +235,7 @@ func (a *Artifacts) download(ctx context.Context, from *url.URL, to *os.File, wa
 		return tooBigArtifact()
 	}
 	if got := hex.EncodeToString(want.hash.Sum(nil)); got != want.sum {
-		return fail(ErrUnreachable, "%s sent something else: its digest is %s, not %s; nothing of it was read", from.Host, got, want.sum)
+		return fault.New(fault.ErrUnreachable, "%s sent something else: its digest is %s, not %s; nothing of it was read", from.Host, got, want.sum)
 	}
 	_, err = to.Seek(0, io.SeekStart)
 	return err
@@ -255,17 +257,17 @@ type diskError struct{ err error }
 func (e *diskError) Error() string { return e.err.Error() }
 
 func tooBigArtifact() error {
-	return fail(ErrInvalid, "it has more than %d bytes; let Flux leave out what holds no profiles, with spec.ignore", maxArtifactBytes)
+	return fault.New(fault.ErrInvalid, "it has more than %d bytes; let Flux leave out what holds no profiles, with spec.ignore", maxArtifactBytes)
 }
 
 // explainDownload words why nothing came. What net/http says of a URL is left out:
 // its query may hold a token.
 func explainDownload(ctx context.Context, from *url.URL, err error) error {
 	if refused, ok := refusedAddress(err); ok {
-		return fail(ErrInvalid, "%s: %v; if that is right, allow it with --git-allowed-cidrs", from.Host, refused)
+		return fault.New(fault.ErrInvalid, "%s: %v; if that is right, allow it with --git-allowed-cidrs", from.Host, refused)
 	}
 	if slow, ok := errors.AsType[*slowError](context.Cause(ctx)); ok {
-		return fail(ErrUnreachable, "%s: %v", from.Host, slow)
+		return fault.New(fault.ErrUnreachable, "%s: %v", from.Host, slow)
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -273,14 +275,14 @@ func explainDownload(ctx context.Context, from *url.URL, err error) error {
 	if outer, ok := errors.AsType[*url.Error](err); ok {
 		err = outer.Err
 	}
-	return fail(ErrUnreachable, "%s: %v", from.Host, err)
+	return fault.New(fault.ErrUnreachable, "%s: %v", from.Host, err)
 }
 
 // CleanAddress takes user-info and query off the address of what Flux fetched.
 func CleanAddress(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil || u.Host == "" {
-		return printable(shorten(raw[strings.LastIndexByte(raw, '@')+1:]))
+		return fault.Printable(fault.Shorten(raw[strings.LastIndexByte(raw, '@')+1:]))
 	}
 	u.User, u.RawQuery, u.Fragment = nil, "", ""
 	return u.String()

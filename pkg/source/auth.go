@@ -8,6 +8,8 @@ import (
 	"errors"
 
 	"golang.org/x/crypto/ssh"
+
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 )
 
 // Auth is how to prove to a repository's server who asks: a *BasicAuth, a
@@ -55,7 +57,7 @@ type Certificate struct {
 func ParseCertificate(certificate, key []byte) (*Certificate, error) {
 	pair, err := tls.X509KeyPair(certificate, key)
 	if err != nil {
-		return nil, fail(ErrInvalid, "tls.crt and tls.key are not a certificate in PEM and the private key that belongs to it")
+		return nil, fault.New(fault.ErrInvalid, "tls.crt and tls.key are not a certificate in PEM and the private key that belongs to it")
 	}
 	return &Certificate{pair: pair}, nil
 }
@@ -108,10 +110,10 @@ func ParseSSHKey(s SSHSecret) (*SSHKey, error) {
 	if len(s.Public) > 0 {
 		public, _, _, _, err := ssh.ParseAuthorizedKey(s.Public)
 		if err != nil {
-			return nil, fail(ErrInvalid, "identity.pub is not a public key in one line, as ssh-keygen writes it; leave it out, or correct it")
+			return nil, fault.New(fault.ErrInvalid, "identity.pub is not a public key in one line, as ssh-keygen writes it; leave it out, or correct it")
 		}
 		if !bytes.Equal(public.Marshal(), signer.PublicKey().Marshal()) {
-			return nil, fail(ErrInvalid, "identity.pub is not the public key of identity; leave it out, or correct it")
+			return nil, fault.New(fault.ErrInvalid, "identity.pub is not the public key of identity; leave it out, or correct it")
 		}
 	}
 	if err := checkKnownHosts(s.KnownHosts); err != nil {
@@ -125,27 +127,27 @@ func parsePrivateKey(identity, password []byte) (ssh.Signer, error) {
 		signer, err := ssh.ParsePrivateKey(identity)
 		var missing *ssh.PassphraseMissingError
 		if errors.As(err, &missing) {
-			return nil, fail(ErrInvalid, "password is missing: identity is encrypted")
+			return nil, fault.New(fault.ErrInvalid, "password is missing: identity is encrypted")
 		}
 		if err != nil {
-			return nil, fail(ErrInvalid, "identity is not a private key in PEM that can be read")
+			return nil, fault.New(fault.ErrInvalid, "identity is not a private key in PEM that can be read")
 		}
 		return signer, nil
 	}
 	if rounds := kdfRounds(identity); rounds > maxKDFRounds {
-		return nil, fail(ErrInvalid, "identity is encrypted with %d rounds, at most %d are worked off: run ssh-keygen -p -a 16 -f identity", rounds, maxKDFRounds)
+		return nil, fault.New(fault.ErrInvalid, "identity is encrypted with %d rounds, at most %d are worked off: run ssh-keygen -p -a 16 -f identity", rounds, maxKDFRounds)
 	}
 	signer, err := ssh.ParsePrivateKeyWithPassphrase(identity, password)
 	if err == nil {
 		return signer, nil
 	}
 	if errors.Is(err, x509.IncorrectPasswordError) {
-		return nil, fail(ErrInvalid, "password does not decrypt identity")
+		return nil, fault.New(fault.ErrInvalid, "password does not decrypt identity")
 	}
 	if _, plain := ssh.ParsePrivateKey(identity); plain == nil {
-		return nil, fail(ErrInvalid, "password is given, and identity is not encrypted: remove it")
+		return nil, fault.New(fault.ErrInvalid, "password is given, and identity is not encrypted: remove it")
 	}
-	return nil, fail(ErrInvalid, "identity is not a private key in PEM that can be read")
+	return nil, fault.New(fault.ErrInvalid, "identity is not a private key in PEM that can be read")
 }
 
 // maxKDFRounds bounds the work of decrypting a key, which nothing can interrupt. A
@@ -179,23 +181,23 @@ func kdfRounds(identity []byte) uint32 {
 // least one server.
 func checkKnownHosts(list []byte) error {
 	if len(list) > maxKnownHostsBytes {
-		return fail(ErrInvalid, "known_hosts has %d bytes, at most %d are read", len(list), maxKnownHostsBytes)
+		return fault.New(fault.ErrInvalid, "known_hosts has %d bytes, at most %d are read", len(list), maxKnownHostsBytes)
 	}
 	number := 0
 	for line := range bytes.Lines(list) {
 		if number++; len(line) > maxKnownHostsLine {
-			return fail(ErrInvalid, "known_hosts, line %d: it has more than %d bytes", number, maxKnownHostsLine)
+			return fault.New(fault.ErrInvalid, "known_hosts, line %d: it has more than %d bytes", number, maxKnownHostsLine)
 		}
 		text := bytes.TrimSpace(line)
 		if len(text) == 0 || text[0] == '#' {
 			continue
 		}
 		if _, _, _, _, _, err := ssh.ParseKnownHosts(text); err != nil {
-			return fail(ErrInvalid, "known_hosts, line %d: it is not host, kind of key and key, as ssh-keyscan writes them", number)
+			return fault.New(fault.ErrInvalid, "known_hosts, line %d: it is not host, kind of key and key, as ssh-keyscan writes them", number)
 		}
 	}
 	if _, _, _, _, _, err := ssh.ParseKnownHosts(list); err != nil {
-		return fail(ErrInvalid, "known_hosts names no server: put the server's line there, as ssh-keyscan writes it, and compare its fingerprint with what the server's owner publishes")
+		return fault.New(fault.ErrInvalid, "known_hosts names no server: put the server's line there, as ssh-keyscan writes it, and compare its fingerprint with what the server's owner publishes")
 	}
 	return nil
 }
@@ -205,13 +207,13 @@ func (t target) checkAuth() error {
 	ssh := t.ssh != nil
 	switch {
 	case ssh && (t.Auth == nil || !t.Auth.overSSH()):
-		return fail(ErrInvalid, "a repository over ssh is read with a private key (identity) and a list of known hosts (known_hosts), and with nothing else")
+		return fault.New(fault.ErrInvalid, "a repository over ssh is read with a private key (identity) and a list of known hosts (known_hosts), and with nothing else")
 	case ssh && (t.CA != nil || t.Certificate != nil):
-		return fail(ErrInvalid, "there are no certificates in ssh: remove ca.crt, tls.crt and tls.key")
+		return fault.New(fault.ErrInvalid, "there are no certificates in ssh: remove ca.crt, tls.crt and tls.key")
 	case !ssh && t.Auth != nil && t.Auth.overSSH():
-		return fail(ErrInvalid, "an SSH key is of no use over %s: write the URL as ssh://git@host/path, or give username and password", t.url.Scheme)
+		return fault.New(fault.ErrInvalid, "an SSH key is of no use over %s: write the URL as ssh://git@host/path, or give username and password", t.url.Scheme)
 	case !ssh && t.url.Scheme != "https" && (t.CA != nil || t.Certificate != nil):
-		return fail(ErrInvalid, "there are no certificates in plain http: remove ca.crt, tls.crt and tls.key, or use https")
+		return fault.New(fault.ErrInvalid, "there are no certificates in plain http: remove ca.crt, tls.crt and tls.key, or use https")
 	}
 	return nil
 }

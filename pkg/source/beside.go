@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing"
 
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 	"github.com/osm-gitops/osm-gitops/pkg/source/signature"
 )
 
@@ -145,7 +146,7 @@ func (v *verification) lost(ctx context.Context, path string, asides []aside) (p
 				break
 			}
 			if v.ancestries++; v.ancestries > maxAncestries {
-				return plumbing.ZeroHash, fail(ErrInvalid, "comparing what merges lost asks %d times whether one commit follows another: let a principal commit %q once more", maxAncestries, brief(path))
+				return plumbing.ZeroHash, fault.New(fault.ErrInvalid, "comparing what merges lost asks %d times whether one commit follows another: let a principal commit %q once more", maxAncestries, brief(path))
 			}
 			if known, err = v.objects.descends(ctx, id, a.commit); err != nil {
 				return plumbing.ZeroHash, err

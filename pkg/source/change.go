@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"github.com/go-git/go-git/v5/plumbing"
+
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 )
 
 // changeOf finds the commit that made a path what it is at a commit, the way Git
@@ -12,8 +14,8 @@ import (
 // of a merge that took one side whole only that side is.
 func (o *objects) changeOf(ctx context.Context, id plumbing.Hash, parts []string) (Author, error) {
 	c, err := o.commit(ctx, id)
-	if isMissing(err) {
-		return Author{}, fail(ErrNotFound, "there is no such commit")
+	if fault.IsMissing(err) {
+		return Author{}, fault.New(fault.ErrNotFound, "there is no such commit")
 	}
 	if err != nil {
 		return Author{}, err
@@ -35,11 +37,11 @@ func (o *objects) changeOf(ctx context.Context, id plumbing.Hash, parts []string
 			continue
 		}
 		if len(c.parents) == 0 && here.mode == 0 {
-			return Author{}, fail(ErrNotFound, "no commit in its history has this path")
+			return Author{}, fault.New(fault.ErrNotFound, "no commit in its history has this path")
 		}
 		return o.author(ctx, id)
 	}
-	return Author{}, fail(ErrInvalid, "the history has more than %d commits", maxCommits)
+	return Author{}, fault.New(fault.ErrInvalid, "the history has more than %d commits", maxCommits)
 }
 
 // sameParent returns the first parent that has the same at the path, or zero.

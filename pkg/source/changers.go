@@ -9,6 +9,8 @@ import (
 
 	"github.com/bmatcuk/doublestar/v4"
 	"github.com/go-git/go-git/v5/plumbing"
+
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 )
 
 // changed lists the paths that differ between two trees, and of those that an IgnoreFile
@@ -107,7 +109,7 @@ func (v *verification) visible(ctx context.Context, tree plumbing.Hash) (map[str
 		return nil, err
 	}
 	if v.spent += l.entries; v.spent > maxLineEntries {
-		return nil, fail(ErrInvalid, "telling what %s hides looks at more than %d entries", IgnoreFile, maxLineEntries)
+		return nil, fault.New(fault.ErrInvalid, "telling what %s hides looks at more than %d entries", IgnoreFile, maxLineEntries)
 	}
 	kept, err := in.keep(ctx, v.objects.content, l.found, &l.refused)
 	for _, f := range kept {
@@ -225,7 +227,7 @@ func (v *verification) lastChanges(ctx context.Context) (last map[string]plumbin
 			return nil, nil, nil, err
 		}
 		if w.changes > maxChanges {
-			return nil, nil, nil, fail(ErrInvalid, "the history has more than %d changes of the paths that spec.git.verify.paths names", maxChanges)
+			return nil, nil, nil, fault.New(fault.ErrInvalid, "the history has more than %d changes of the paths that spec.git.verify.paths names", maxChanges)
 		}
 	}
 	return last, w.asides, line, nil
@@ -369,7 +371,7 @@ func (w *past) fork(ctx context.Context, id plumbing.Hash) (int, error) {
 		w.forks[id] = at
 	}
 	if len(w.forks) > maxCommits {
-		return at, fail(ErrInvalid, "the history has more than %d commits", maxCommits)
+		return at, fault.New(fault.ErrInvalid, "the history has more than %d commits", maxCommits)
 	}
 	return at, nil
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/go-git/go-git/v5/plumbing"
+
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 )
 
 // commit is what a walk needs of a commit.
@@ -45,7 +47,7 @@ func (o *objects) commit(ctx context.Context, id plumbing.Hash) (commit, error) 
 // checkCommits bounds what one walk sees.
 func checkCommits(seen map[plumbing.Hash]bool) error {
 	if len(seen) > maxCommits {
-		return fail(ErrInvalid, "the history has more than %d commits", maxCommits)
+		return fault.New(fault.ErrInvalid, "the history has more than %d commits", maxCommits)
 	}
 	return nil
 }
@@ -77,7 +79,7 @@ func parseCommit(id plumbing.Hash, data []byte) (commitHeader, error) {
 	lines := strings.Split(string(head), "\n")
 	tree, ok := strings.CutPrefix(lines[0], "tree ")
 	if !ok || !isObjectID(tree) {
-		return h, fail(ErrInvalid, "commit %s is malformed: it names no tree", id)
+		return h, fault.New(fault.ErrInvalid, "commit %s is malformed: it names no tree", id)
 	}
 	h.tree = plumbing.NewHash(tree)
 	lines = lines[1:]
@@ -87,7 +89,7 @@ func parseCommit(id plumbing.Hash, data []byte) (commitHeader, error) {
 			break
 		}
 		if !isObjectID(parent) {
-			return h, fail(ErrInvalid, "commit %s is malformed: a parent is no object id", id)
+			return h, fault.New(fault.ErrInvalid, "commit %s is malformed: a parent is no object id", id)
 		}
 		h.parents = append(h.parents, plumbing.NewHash(parent))
 		lines = lines[1:]

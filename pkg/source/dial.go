@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 )
 
 // dialer connects to hosts a repository may be on. Addresses are judged after the
@@ -69,11 +71,11 @@ func (d *dialer) checkBehindProxy(address string) error {
 	last := name[strings.LastIndexByte(name, '.')+1:]
 	switch {
 	case last == "localhost": // RFC 6761, section 6.3
-		return &addressError{host: printable(shorten(name)), reason: "loopback"}
+		return &addressError{host: fault.Printable(fault.Shorten(name)), reason: "loopback"}
 	case last == "" || last[0] >= '0' && last[0] <= '9':
 		// 127.1, 0x7f000001: inet_aton(3) makes addresses of these. No top-level domain
 		// begins with a digit.
-		return &addressError{host: printable(shorten(name)), reason: "it is an address in a form that is not understood everywhere"}
+		return &addressError{host: fault.Printable(fault.Shorten(name)), reason: "it is an address in a form that is not understood everywhere"}
 	}
 	return nil
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing"
+
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 )
 
 // Directory is a folder on this machine: a Git work tree, whose .git is only read,
@@ -115,7 +117,7 @@ func (d Directory) read(ctx context.Context) (*Snapshot, error) {
 // link is swapped under us (as git-sync does), all is read from where it led.
 func (d Directory) open() (*os.Root, string, error) {
 	if d.Root == "" {
-		return nil, "", fail(ErrInvalid, "no directory may be read: set --directory-root")
+		return nil, "", fault.New(fault.ErrInvalid, "no directory may be read: set --directory-root")
 	}
 	base, err := filepath.EvalSymlinks(d.Root)
 	if err != nil {
@@ -123,18 +125,18 @@ func (d Directory) open() (*os.Root, string, error) {
 	}
 	lexical, err := filepath.Rel(d.Root, d.name())
 	if err != nil || !filepath.IsLocal(lexical) {
-		return nil, "", fail(ErrInvalid, "it is not below %s", d.Root)
+		return nil, "", fault.New(fault.ErrInvalid, "it is not below %s", d.Root)
 	}
 	full, err := filepath.EvalSymlinks(filepath.Join(base, lexical))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, "", fail(ErrNotFound, "it does not exist")
+		return nil, "", fault.New(fault.ErrNotFound, "it does not exist")
 	}
 	if err != nil {
-		return nil, "", fail(ErrInvalid, "it cannot be opened: %v", err)
+		return nil, "", fault.New(fault.ErrInvalid, "it cannot be opened: %v", err)
 	}
 	path, err := filepath.Rel(base, full)
 	if err != nil || !filepath.IsLocal(path) {
-		return nil, "", fail(ErrInvalid, "a symlink leads out of %s", d.Root)
+		return nil, "", fault.New(fault.ErrInvalid, "a symlink leads out of %s", d.Root)
 	}
 	root, err := os.OpenRoot(base)
 	if err != nil {
@@ -231,8 +233,8 @@ func digest(files []File) string {
 
 // explainTree words what is wrong with a work tree's repository.
 func explainTree(err error) error {
-	if isDamage(err) {
-		return fail(ErrInvalid, "its Git repository is incomplete or broken (%v); check it with git fsck", err)
+	if fault.IsDamage(err) {
+		return fault.New(fault.ErrInvalid, "its Git repository is incomplete or broken (%v); check it with git fsck", err)
 	}
 	return err
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing"
+
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 )
 
 // files reads the profile files of a tree that are in a scope: regular blobs with the
@@ -36,14 +38,14 @@ func (o *objects) folder(ctx context.Context, tree plumbing.Hash, parts []string
 		}
 		switch e.mode & modeKind {
 		case 0:
-			return entry{}, fail(ErrNotFound, "path %q does not exist there", path)
+			return entry{}, fault.New(fault.ErrNotFound, "path %q does not exist there", path)
 		case modeSymlink:
-			return entry{}, fail(ErrInvalid, "path %q is a symlink, and links are not followed", path)
+			return entry{}, fault.New(fault.ErrInvalid, "path %q is a symlink, and links are not followed", path)
 		case modeGitlink:
-			return entry{}, fail(ErrInvalid, "path %q is a submodule, and submodules are not fetched", path)
+			return entry{}, fault.New(fault.ErrInvalid, "path %q is a submodule, and submodules are not fetched", path)
 		case modeFolder:
 		default:
-			return entry{}, fail(ErrInvalid, "path %q is a file where a folder belongs", path)
+			return entry{}, fault.New(fault.ErrInvalid, "path %q is a file where a folder belongs", path)
 		}
 	}
 	return o.find(ctx, tree, parts)
@@ -63,7 +65,7 @@ func (l *listing) walk(ctx context.Context, tree plumbing.Hash, prefix string, d
 		return err
 	}
 	if l.entries += len(entries); l.entries > maxEntries {
-		return fail(ErrInvalid, "there are more than %d entries below the path; point it at the folder of the profiles", maxEntries)
+		return fault.New(fault.ErrInvalid, "there are more than %d entries below the path; point it at the folder of the profiles", maxEntries)
 	}
 	for _, e := range entries {
 		path := join(prefix, e.name)
@@ -149,7 +151,7 @@ func (r *refusals) add(path, reason string) {
 		r.more++
 		return
 	}
-	r.list = append(r.list, Refusal{Path: printable(path), Reason: reason})
+	r.list = append(r.list, Refusal{Path: fault.Printable(path), Reason: reason})
 }
 
 func (r *refusals) sorted() []Refusal {

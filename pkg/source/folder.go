@@ -13,6 +13,8 @@ import (
 	"syscall"
 
 	"github.com/go-git/go-git/v5/plumbing"
+
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 )
 
 // folderWalk finds the profile files below a folder on disk by the rules that hold
@@ -40,17 +42,17 @@ func (w *folderWalk) walk(ctx context.Context, in scope) error {
 		info, err := w.root.Lstat(w.disk(path))
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			return fail(ErrNotFound, "path %q does not exist there", path)
+			return fault.New(fault.ErrNotFound, "path %q does not exist there", path)
 		case err != nil:
-			return fail(ErrInvalid, "path %q cannot be read: %v", path, err)
+			return fault.New(fault.ErrInvalid, "path %q cannot be read: %v", path, err)
 		case info.Mode()&fs.ModeSymlink != 0 && !w.followFiles:
-			return fail(ErrInvalid, "path %q is a symlink, and links are not followed", path)
+			return fault.New(fault.ErrInvalid, "path %q is a symlink, and links are not followed", path)
 		}
 		if w.followFiles {
 			continue
 		}
 		if _, err := w.root.Lstat(w.disk(path + "/.git")); err == nil {
-			return fail(ErrInvalid, "path %q is a submodule, or a repository of its own, which is not entered: name that folder itself", path)
+			return fault.New(fault.ErrInvalid, "path %q is a submodule, or a repository of its own, which is not entered: name that folder itself", path)
 		}
 	}
 	if err := w.folder(ctx, in.path(), 0); err != nil {
@@ -76,7 +78,7 @@ func (w *folderWalk) content(_ context.Context, f File) ([]byte, error) {
 		return nil, nil // gone since it was listed
 	}
 	if err == nil && reason != "" {
-		err = fail(ErrInvalid, "%s", reason)
+		err = fault.New(fault.ErrInvalid, "%s", reason)
 	}
 	return data, err
 }
@@ -132,7 +134,7 @@ func (w *folderWalk) list(path string) ([]fs.DirEntry, error) {
 		return nil, err
 	}
 	if err != nil {
-		return nil, fail(ErrInvalid, "path %q cannot be read as a folder: %v", path, err)
+		return nil, fault.New(fault.ErrInvalid, "path %q cannot be read as a folder: %v", path, err)
 	}
 	defer dir.Close()
 	entries, err := dir.ReadDir(maxEntries + 1 - w.entries)
@@ -140,7 +142,7 @@ func (w *folderWalk) list(path string) ([]fs.DirEntry, error) {
 		return nil, err
 	}
 	if w.entries += len(entries); w.entries > maxEntries {
-		return nil, fail(ErrInvalid, "there are more than %d entries below the path; point it at the folder of the profiles", maxEntries)
+		return nil, fault.New(fault.ErrInvalid, "there are more than %d entries below the path; point it at the folder of the profiles", maxEntries)
 	}
 	return entries, nil
 }

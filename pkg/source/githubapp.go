@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 )
 
 // GitHubAppSecret is what a GitHubApp is made from, each under the name that it has
@@ -73,14 +75,14 @@ var (
 func ParseGitHubApp(s GitHubAppSecret) (*GitHubApp, error) {
 	app := &GitHubApp{id: s.ID, installation: s.InstallationID}
 	if !githubID.MatchString(s.ID) {
-		return nil, fail(ErrInvalid, "githubAppID is no number; it stands in the app's settings")
+		return nil, fault.New(fault.ErrInvalid, "githubAppID is no number; it stands in the app's settings")
 	}
 	if !githubID.MatchString(s.InstallationID) {
-		return nil, fail(ErrInvalid, "githubAppInstallationID is no number; it is the end of the URL of the installation's settings")
+		return nil, fault.New(fault.ErrInvalid, "githubAppInstallationID is no number; it is the end of the URL of the installation's settings")
 	}
 	var err error
 	if app.key, err = jwt.ParseRSAPrivateKeyFromPEM(s.PrivateKey); err != nil {
-		return nil, fail(ErrInvalid, "githubAppPrivateKey is not an RSA private key in PEM, as GitHub gives it out")
+		return nil, fault.New(fault.ErrInvalid, "githubAppPrivateKey is not an RSA private key in PEM, as GitHub gives it out")
 	}
 	if app.api, err = githubURL(s.BaseURL); err != nil {
 		return nil, err
@@ -101,10 +103,10 @@ func githubURL(raw string) (*url.URL, error) {
 	}
 	u, err := url.Parse(raw)
 	if err != nil || u.Hostname() == "" || u.Opaque != "" || u.Scheme != "https" && u.Scheme != "http" {
-		return nil, fail(ErrInvalid, "githubAppBaseURL is no URL of a server; write it as https://host")
+		return nil, fault.New(fault.ErrInvalid, "githubAppBaseURL is no URL of a server; write it as https://host")
 	}
 	if u.User != nil || u.RawQuery != "" || u.ForceQuery || strings.Contains(raw, "#") {
-		return nil, fail(ErrInvalid, "githubAppBaseURL has a user, a query or a fragment in it; write it as https://host")
+		return nil, fault.New(fault.ErrInvalid, "githubAppBaseURL has a user, a query or a fragment in it; write it as https://host")
 	}
 	path := strings.TrimRight(u.Path, "/")
 	if !strings.HasPrefix(u.Host, "api.") && !strings.Contains(u.Host, ".api.") && !strings.HasSuffix(path, githubEnterpriseV3) {
@@ -163,14 +165,14 @@ func (c *tokens) forget(auth Auth) {
 // same CA, no client certificate.
 func (a *GitHubApp) newToken(ctx context.Context, s *session, g *guard) (token, error) {
 	if a.api.Scheme != "https" && !g.insecure {
-		return token{}, fail(ErrInvalid, "plain http is not allowed: githubAppBaseURL must be https")
+		return token{}, fault.New(fault.ErrInvalid, "plain http is not allowed: githubAppBaseURL must be https")
 	}
 	ctx, end := beginPhase(ctx, phaseToken, s.target.Timeout)
 	defer end()
 	// Of what the app may do, reading is all that we need.
 	made, err := a.request(ctx, &Transport{dialer: g.dialer, http: g.elsewhere}, tokenScope{Permissions: map[string]string{"contents": "read"}})
 	if status, ok := errors.AsType[*tokenStatusError](err); ok && status.status == http.StatusUnprocessableEntity {
-		err = fail(ErrAuthentication, "%s; give the app the repository permission Contents: read", status.text())
+		err = fault.New(fault.ErrAuthentication, "%s; give the app the repository permission Contents: read", status.text())
 	}
 	if err != nil {
 		return token{}, s.explain(ctx, phaseToken, err)
@@ -187,7 +189,7 @@ func (a *GitHubApp) API() string { return a.api.String() }
 func (a *GitHubApp) StatusToken(ctx context.Context, over *Transport, repository string) (string, error) {
 	made, err := a.request(ctx, over, tokenScope{Repositories: []string{repository}, Permissions: map[string]string{"statuses": "write"}})
 	if status, ok := errors.AsType[*tokenStatusError](err); ok && status.status == http.StatusUnprocessableEntity {
-		err = fail(ErrUnsupported, "%s; give the app the repository permission Commit statuses: write, and %q to its installation", status.text(), printable(shorten(repository)))
+		err = fault.New(fault.ErrUnsupported, "%s; give the app the repository permission Commit statuses: write, and %q to its installation", status.text(), fault.Printable(fault.Shorten(repository)))
 	}
 	if err == nil {
 		return made.text, nil
@@ -238,7 +240,7 @@ func (a *GitHubApp) assertion(now time.Time) (string, error) {
 		ExpiresAt: jwt.NewNumericDate(now.Add(assertionLife)),
 	}).SignedString(a.key)
 	if err != nil {
-		return "", fail(ErrInvalid, "githubAppPrivateKey cannot sign")
+		return "", fault.New(fault.ErrInvalid, "githubAppPrivateKey cannot sign")
 	}
 	return text, nil
 }
@@ -261,17 +263,17 @@ func (e *tokenStatusError) explain() error {
 	case status == http.StatusProxyAuthRequired:
 		return proxyStatus(status, "")
 	case status == http.StatusUnauthorized:
-		return fail(ErrAuthentication, "%s; check that githubAppID and githubAppPrivateKey belong together, and that our clock is right", text)
+		return fault.New(fault.ErrAuthentication, "%s; check that githubAppID and githubAppPrivateKey belong together, and that our clock is right", text)
 	case status == http.StatusForbidden:
-		return fail(ErrAuthentication, "%s; is the installation suspended?", text)
+		return fault.New(fault.ErrAuthentication, "%s; is the installation suspended?", text)
 	case status == http.StatusNotFound:
-		return fail(ErrAuthentication, "%s; check githubAppInstallationID, and githubAppBaseURL if it is not github.com", text)
+		return fault.New(fault.ErrAuthentication, "%s; check githubAppInstallationID, and githubAppBaseURL if it is not github.com", text)
 	case status >= 500 || status == http.StatusTooManyRequests:
-		return fail(ErrUnreachable, "%s; it is tried again", text)
+		return fault.New(fault.ErrUnreachable, "%s; it is tried again", text)
 	case status >= 300 && status < 400:
-		return fail(ErrInvalid, "%s, which is not followed: correct githubAppBaseURL", text)
+		return fault.New(fault.ErrInvalid, "%s, which is not followed: correct githubAppBaseURL", text)
 	}
-	return fail(ErrInvalid, "%s; check githubAppBaseURL", text)
+	return fault.New(fault.ErrInvalid, "%s; check githubAppBaseURL", text)
 }
 
 func readToken(r io.Reader) (token, error) {
@@ -280,7 +282,7 @@ func readToken(r io.Reader) (token, error) {
 		return token{}, err
 	}
 	if len(data) > maxTokenBytes {
-		return token{}, fail(ErrInvalid, "phase token: the answer has more than %d bytes", maxTokenBytes)
+		return token{}, fault.New(fault.ErrInvalid, "phase token: the answer has more than %d bytes", maxTokenBytes)
 	}
 	var in struct {
 		Token     string    `json:"token"`
@@ -291,7 +293,7 @@ func readToken(r io.Reader) (token, error) {
 		err = errors.New("no token")
 	}
 	if err != nil { // whose text may hold the token
-		return token{}, fail(ErrInvalid, "phase token: what answers there is not GitHub's API; check githubAppBaseURL")
+		return token{}, fault.New(fault.ErrInvalid, "phase token: what answers there is not GitHub's API; check githubAppBaseURL")
 	}
 	return token{text: in.Token, ends: in.ExpiresAt}, nil
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 )
 
 // guard stands between go-git and the network: it refuses plain http wherever a
@@ -28,7 +30,7 @@ type guard struct {
 // RoundTrip implements http.RoundTripper.
 func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.URL.Scheme != "https" && !g.insecure {
-		return nil, fail(ErrInvalid, "the server redirects to plain http, which is not followed")
+		return nil, fault.New(fault.ErrInvalid, "the server redirects to plain http, which is not followed")
 	}
 	if g.dialer.proxy != nil {
 		if err := g.dialer.checkBehindProxy(net.JoinHostPort(req.URL.Hostname(), req.URL.Port())); err != nil {
@@ -133,7 +135,7 @@ func redirectOf(res *http.Response) string {
 	if err != nil || to.Host == "" {
 		return "nowhere"
 	}
-	return shorten((&url.URL{Scheme: to.Scheme, Host: to.Host}).String())
+	return fault.Shorten((&url.URL{Scheme: to.Scheme, Host: to.Host}).String())
 }
 
 // boundedBody is a response of limited size.
@@ -147,7 +149,7 @@ type boundedBody struct {
 
 func (b *boundedBody) Read(p []byte) (int, error) {
 	if b.left <= 0 {
-		err := fail(ErrInvalid, "the server's %s has more than %d bytes", b.what, b.limit)
+		err := fault.New(fault.ErrInvalid, "the server's %s has more than %d bytes", b.what, b.limit)
 		b.answer.note(nil, err)
 		return 0, err
 	}

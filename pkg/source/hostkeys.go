@@ -11,6 +11,8 @@ import (
 	"github.com/skeema/knownhosts"
 	"golang.org/x/crypto/ssh"
 	xknownhosts "golang.org/x/crypto/ssh/knownhosts"
+
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 )
 
 // hostKeys are the servers that a key may be shown to.
@@ -26,16 +28,16 @@ type hostKeys struct {
 func readHostKeys(dir string, list []byte, host string) (*hostKeys, error) {
 	f, err := os.CreateTemp(dir, "incoming-known_hosts-")
 	if err != nil {
-		return nil, writing(phaseKnownHosts, err)
+		return nil, fault.Writing(fault.PhaseKnownHosts, err)
 	}
 	defer os.Remove(f.Name())
 	_, err = f.Write(list)
 	if err := errors.Join(err, f.Close()); err != nil {
-		return nil, writing(phaseKnownHosts, err)
+		return nil, fault.Writing(fault.PhaseKnownHosts, err)
 	}
 	db, err := knownhosts.NewDB(f.Name())
 	if err != nil {
-		return nil, fail(ErrInvalid, "known_hosts cannot be read: correct %s", lineOf(err, f.Name()))
+		return nil, fault.New(fault.ErrInvalid, "known_hosts cannot be read: correct %s", lineOf(err, f.Name()))
 	}
 	return &hostKeys{db: db, host: host}, nil
 }
@@ -73,15 +75,15 @@ func (h *hostKeys) explain(err error, key ssh.PublicKey) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &revoked):
-		return fail(ErrHostKey, "the host key is revoked: %s, which known_hosts revokes in line %d; nothing was sent there: ask the server's owner for its new key", shows, revoked.Revoked.Line)
+		return fault.New(fault.ErrHostKey, "the host key is revoked: %s, which known_hosts revokes in line %d; nothing was sent there: ask the server's owner for its new key", shows, revoked.Revoked.Line)
 	case errors.As(err, &mismatch) && len(mismatch.Want) == 0:
-		return fail(ErrHostKey, "the host is unknown: %s, and known_hosts has none for it; nothing was sent there: compare the fingerprint with what the server's owner publishes, then add the line that ssh-keyscan prints to known_hosts", shows)
+		return fault.New(fault.ErrHostKey, "the host is unknown: %s, and known_hosts has none for it; nothing was sent there: compare the fingerprint with what the server's owner publishes, then add the line that ssh-keyscan prints to known_hosts", shows)
 	case errors.As(err, &mismatch):
 		want := mismatch.Want[0]
-		return fail(ErrHostKey, "the host key has changed: %s, and known_hosts has %s %s in line %d; nothing was sent there: either the server was given a new key, or somebody is in between: ask its owner before you replace the line", shows, want.Key.Type(), ssh.FingerprintSHA256(want.Key), want.Line)
+		return fault.New(fault.ErrHostKey, "the host key has changed: %s, and known_hosts has %s %s in line %d; nothing was sent there: either the server was given a new key, or somebody is in between: ask its owner before you replace the line", shows, want.Key.Type(), ssh.FingerprintSHA256(want.Key), want.Line)
 	}
 	// A certificate that is not good for this host, or not any more.
-	return fail(ErrHostKey, "the host key is not trusted: %s, a certificate that no authority in known_hosts vouches for, or not for this host and time; nothing was sent there", shows)
+	return fault.New(fault.ErrHostKey, "the host key is not trusted: %s, a certificate that no authority in known_hosts vouches for, or not for this host and time; nothing was sent there", shows)
 }
 
 // noCommon is about a server that has no key of a kind that it is known by.
@@ -90,6 +92,6 @@ func (h *hostKeys) noCommon(theirs []string) error {
 	for _, key := range h.db.HostKeys(h.host) {
 		ours = append(ours, key.Type())
 	}
-	return fail(ErrHostKey, "the host key has changed: %s has no key of the kinds in known_hosts (%s), it has %s; nothing was sent there: ask its owner for its present key before you replace the line",
-		h.host, strings.Join(ours, ", "), printable(shorten(strings.Join(theirs, ", "))))
+	return fault.New(fault.ErrHostKey, "the host key has changed: %s has no key of the kinds in known_hosts (%s), it has %s; nothing was sent there: ask its owner for its present key before you replace the line",
+		h.host, strings.Join(ours, ", "), fault.Printable(fault.Shorten(strings.Join(theirs, ", "))))
 }

@@ -4,6 +4,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 )
 
 // IgnoreFile is the name of a file with patterns in gitignore's syntax, which count
@@ -47,7 +49,7 @@ func (r *rules) empty() bool { return len(r.extra) == 0 && len(r.folders) == 0 }
 // check refuses rules that take too long to apply.
 func (r *rules) check() error {
 	if r.cost > maxIgnoreCost {
-		return fail(ErrInvalid, "comparing files with the patterns of %s and of the source takes more than %d comparisons; write fewer patterns, or point the path at the folder of the profiles", IgnoreFile, maxIgnoreCost)
+		return fault.New(fault.ErrInvalid, "comparing files with the patterns of %s and of the source takes more than %d comparisons; write fewer patterns, or point the path at the folder of the profiles", IgnoreFile, maxIgnoreCost)
 	}
 	return nil
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing"
+
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 )
 
 // A fileReader brings the content of a file, which has a path or a blob or both.
@@ -34,7 +36,7 @@ func (s scope) keep(ctx context.Context, read fileReader, files []File, refused 
 			continue
 		}
 		found, err := readPatterns(ctx, read, f)
-		if errors.Is(err, ErrInvalid) {
+		if errors.Is(err, fault.ErrInvalid) {
 			refused.add(f.Path, err.Error())
 			continue
 		}
@@ -59,7 +61,7 @@ func readPatterns(ctx context.Context, read fileReader, f File) ([]pattern, erro
 		return nil, err
 	}
 	if len(data) > maxIgnoreBytes {
-		return nil, fail(ErrInvalid, "too big: %d bytes, at most %d are read of an %s", len(data), maxIgnoreBytes, IgnoreFile)
+		return nil, fault.New(fault.ErrInvalid, "too big: %d bytes, at most %d are read of an %s", len(data), maxIgnoreBytes, IgnoreFile)
 	}
 	return parsePatterns(data), nil
 }
@@ -159,7 +161,7 @@ func (v *visibleState) step(ctx context.Context, step Step) ([]Change, error) {
 			continue // at Head it is refused by name
 		}
 		patterns, err := readPatterns(ctx, v.read, File{Path: c.Path, Blob: c.Blob})
-		if err != nil && !errors.Is(err, ErrInvalid) { // too big: at Head it is refused by name
+		if err != nil && !errors.Is(err, fault.ErrInvalid) { // too big: at Head it is refused by name
 			return nil, err
 		}
 		v.patterns[c.Path] = patterns

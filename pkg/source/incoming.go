@@ -9,6 +9,8 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 )
 
 // packOrder is what a pack should hold: what leads to wants from haves.
@@ -49,12 +51,12 @@ func (m *mirror) room(packs []*pack) bool {
 func (m *mirror) fetchPack(ctx context.Context, s *session, refs *packp.AdvRefs, of packOrder) error {
 	dir, err := os.MkdirTemp(m.dir, "incoming-")
 	if err != nil {
-		return writing(phasePack, err)
+		return fault.Writing(fault.PhasePack, err)
 	}
 	defer os.RemoveAll(dir)
 	pack, err := os.Create(filepath.Join(dir, "pack"))
 	if err != nil {
-		return writing(phasePack, err)
+		return fault.Writing(fault.PhasePack, err)
 	}
 	defer pack.Close()
 	entries, err := s.pack(ctx, refs, of, pack)
@@ -63,7 +65,7 @@ func (m *mirror) fetchPack(ctx context.Context, s *session, refs *packp.AdvRefs,
 	}
 	index, err := os.Create(filepath.Join(dir, "idx"))
 	if err != nil {
-		return writing(phaseIndex, err)
+		return fault.Writing(fault.PhaseIndex, err)
 	}
 	defer index.Close()
 	name, err := entries.indexPack(ctx, pack, maxDeltaBytes, index)
@@ -72,7 +74,7 @@ func (m *mirror) fetchPack(ctx context.Context, s *session, refs *packp.AdvRefs,
 	}
 	for _, f := range []*os.File{index, pack} {
 		if err := f.Sync(); err != nil {
-			return writing(phaseIndex, err)
+			return fault.Writing(fault.PhaseIndex, err)
 		}
 	}
 	return m.install(dir, name, of.renew)
@@ -97,13 +99,13 @@ func (m *mirror) install(dir, name string, renew bool) error {
 func (m *mirror) place(dir, name string) error {
 	base := filepath.Join(m.dir, "objects", "pack", name)
 	if err := os.Rename(filepath.Join(dir, "idx"), base+".idx"); err != nil {
-		return writing(phaseIndex, err)
+		return fault.Writing(fault.PhaseIndex, err)
 	}
 	if err := os.Rename(filepath.Join(dir, "pack"), base+".pack"); err != nil {
-		return writing(phaseIndex, err)
+		return fault.Writing(fault.PhaseIndex, err)
 	}
 	if err := syncDir(filepath.Dir(base)); err != nil {
-		return writing(phaseIndex, err)
+		return fault.Writing(fault.PhaseIndex, err)
 	}
 	return nil
 }
@@ -128,7 +130,7 @@ func (m *mirror) removePacksBut(name string) error {
 		}
 		for _, ext := range []string{".pack", ".idx"} { // in this order: an index alone is nothing
 			if err := os.Remove(filepath.Join(m.dir, "objects", "pack", p.name+ext)); err != nil {
-				return fmt.Errorf("%w: %w", errDamaged, err)
+				return fmt.Errorf("%w: %w", fault.ErrDamaged, err)
 			}
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"sync"
 
 	"github.com/go-git/go-git/v5/plumbing"
+
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 )
 
 // Lines keeps histories in memory, so that a new head costs its own steps and not
@@ -118,7 +120,7 @@ func (o *objects) line(ctx context.Context, head plumbing.Hash, parts []string, 
 		}
 		at, c, top = parent, parentCommit, parentTop
 	}
-	return nil, fail(ErrInvalid, "the history of %s has more than %d commits", head, maxLineCommits)
+	return nil, fault.New(fault.ErrInvalid, "the history of %s has more than %d commits", head, maxLineCommits)
 }
 
 // lineWalk collects steps, newest first.
@@ -153,10 +155,10 @@ func (w *lineWalk) compare(ctx context.Context, id plumbing.Hash, c commit, from
 		return err
 	}
 	if w.entries += d.entries; w.entries > maxLineEntries {
-		return fail(ErrInvalid, "comparing the history looks at more than %d entries; point the path at the folder of the profiles", maxLineEntries)
+		return fault.New(fault.ErrInvalid, "comparing the history looks at more than %d entries; point the path at the folder of the profiles", maxLineEntries)
 	}
 	if w.changes += len(d.changes); w.changes > maxChanges {
-		return fail(ErrInvalid, "the history has more than %d changes of profile files; point the path at the folder of the profiles", maxChanges)
+		return fault.New(fault.ErrInvalid, "the history has more than %d changes of profile files; point the path at the folder of the profiles", maxChanges)
 	}
 	if len(d.changes) == 0 {
 		return nil
@@ -190,7 +192,7 @@ func (d *diff) folders(ctx context.Context, from, to plumbing.Hash, prefix strin
 		return err
 	}
 	if d.entries += len(before) + len(after); d.entries > maxEntries {
-		return fail(ErrInvalid, "a commit changes folders of more than %d entries; point the path at the folder of the profiles", maxEntries)
+		return fault.New(fault.ErrInvalid, "a commit changes folders of more than %d entries; point the path at the folder of the profiles", maxEntries)
 	}
 	left := make(map[string]entry, len(before))
 	for _, e := range before {

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 )
 
 // lockName is the file in Mirrors.Dir that the process holds which it belongs to.
@@ -26,7 +28,7 @@ func (m *Mirrors) Lock() (release func(), err error) {
 	path := filepath.Join(m.Dir, lockName)
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
 	if errors.Is(err, syscall.ELOOP) {
-		return nil, fail(ErrInvalid, "locking %s: it is a link, which was not followed; delete it, and see who made it", path)
+		return nil, fault.New(fault.ErrInvalid, "locking %s: it is a link, which was not followed; delete it, and see who made it", path)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("locking the folder of the mirrors: %w", err)
@@ -34,7 +36,7 @@ func (m *Mirrors) Lock() (release func(), err error) {
 	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		defer f.Close()
-		return nil, fail(ErrInvalid, "locking %s: the mirrors there belong to another process%s; stop it, or give each a folder of its own", path, holder(f))
+		return nil, fault.New(fault.ErrInvalid, "locking %s: the mirrors there belong to another process%s; stop it, or give each a folder of its own", path, holder(f))
 	}
 	if err != nil {
 		f.Close()
@@ -62,5 +64,5 @@ func holder(f *os.File) string {
 	if who == "" {
 		return ""
 	}
-	return " (" + printable(who) + ")"
+	return " (" + fault.Printable(who) + ")"
 }

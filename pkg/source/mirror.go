@@ -15,6 +15,8 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 	"golang.org/x/sync/semaphore"
+
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 )
 
 // mirror is one bare repository on disk:
@@ -80,13 +82,13 @@ func (m *mirror) reader() *objects {
 
 // explain implements database.
 func (m *mirror) explain(err error) error {
-	if !isDamage(err) {
+	if !fault.IsDamage(err) {
 		return err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.damaged = true
-	return fail(ErrUnreachable, "%v; the mirror is fetched anew with the next fetch", err)
+	return fault.New(fault.ErrUnreachable, "%v; the mirror is fetched anew with the next fetch", err)
 }
 
 // load opens what is on disk, or begins an empty mirror. Damage that shows is errDamaged.
@@ -95,17 +97,17 @@ func (m *mirror) load() error {
 	damaged := m.damaged
 	m.mu.Unlock()
 	if damaged {
-		return errDamaged
+		return fault.ErrDamaged
 	}
 	if m.loaded {
 		return m.touch()
 	}
 	if err := m.create(); err != nil {
-		return writing(phasePrepare, err)
+		return fault.Writing(fault.PhasePrepare, err)
 	}
 	dir, err := os.OpenRoot(filepath.Join(m.dir, "objects"))
 	if err != nil {
-		return fmt.Errorf("%w: %w", errDamaged, err)
+		return fmt.Errorf("%w: %w", fault.ErrDamaged, err)
 	}
 	opened, err := openObjects(dir)
 	if err != nil {
@@ -118,7 +120,7 @@ func (m *mirror) load() error {
 	m.whole = map[plumbing.Hash]bool{}
 	for _, tip := range m.tips {
 		if !opened.has(tip) {
-			return fmt.Errorf("%w: %s", errMissing, tip)
+			return fmt.Errorf("%w: %s", fault.ErrMissing, tip)
 		}
 		m.whole[tip] = true
 	}
@@ -164,7 +166,7 @@ func (m *mirror) create() error {
 func (m *mirror) touch() error {
 	now := time.Now()
 	if err := os.Chtimes(m.dir, now, now); err != nil {
-		return fmt.Errorf("%w: %w", errDamaged, err) // somebody deleted it under us
+		return fmt.Errorf("%w: %w", fault.ErrDamaged, err) // somebody deleted it under us
 	}
 	return nil
 }
@@ -204,7 +206,7 @@ func (m *mirror) hole(ctx context.Context, head plumbing.Hash) (plumbing.Hash, e
 			continue
 		}
 		c, err := objects.commit(ctx, id)
-		if isMissing(err) {
+		if fault.IsMissing(err) {
 			return id, nil
 		}
 		if err != nil {
@@ -250,7 +252,7 @@ func (m *mirror) update(ctx context.Context, s *session, refs *packp.AdvRefs, he
 	case err != nil:
 		return err
 	case hole == head && !slices.Contains(wants, head):
-		return fail(ErrNotFound, "the commit is on no branch of the repository")
+		return fault.New(fault.ErrNotFound, "the commit is on no branch of the repository")
 	case !hole.IsZero():
 		return missing(hole)
 	}
@@ -342,10 +344,10 @@ func (m *mirror) readTips() ([]plumbing.Hash, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errDamaged, err)
+		return nil, fmt.Errorf("%w: %w", fault.ErrDamaged, err)
 	}
 	if !strings.HasSuffix(string(data), "\n") {
-		return nil, fmt.Errorf("%w: packed-refs is cut short", errDamaged)
+		return nil, fmt.Errorf("%w: packed-refs is cut short", fault.ErrDamaged)
 	}
 	var tips []plumbing.Hash
 	for line := range strings.Lines(string(data)) {
@@ -354,7 +356,7 @@ func (m *mirror) readTips() ([]plumbing.Hash, error) {
 		}
 		id, name, ok := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
 		if !ok || !isObjectID(id) || !strings.HasPrefix(name, tipPrefix) {
-			return nil, fmt.Errorf("%w: packed-refs has a line %q", errDamaged, shorten(line))
+			return nil, fmt.Errorf("%w: packed-refs has a line %q", fault.ErrDamaged, fault.Shorten(line))
 		}
 		tips = append(tips, plumbing.NewHash(id))
 	}
@@ -373,7 +375,7 @@ func (m *mirror) writeTips(tips []plumbing.Hash) error {
 		fmt.Fprintf(&b, "%s %s%03d\n", id, tipPrefix, i)
 	}
 	if err := replaceFile(filepath.Join(m.dir, "packed-refs"), []byte(b.String())); err != nil {
-		return writing(phaseTips, err)
+		return fault.Writing(fault.PhaseTips, err)
 	}
 	m.tips = tips
 	return nil

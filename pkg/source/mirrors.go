@@ -14,6 +14,8 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 )
 
 // Mirrors fetches remotes into bare mirrors under one directory, which belongs to
@@ -65,7 +67,7 @@ func (m *Mirrors) fetch(ctx context.Context, r Remote) (*Snapshot, error) {
 	defer mirror.idle.Release(1)
 	mirror.keep(t)
 	snapshot, err := m.syncOrShare(ctx, mirror, t)
-	if !isDamage(err) {
+	if !fault.IsDamage(err) {
 		return snapshot, err
 	}
 	// Killed in the middle, a disk that lies, or a repository that lacks objects: only
@@ -74,8 +76,8 @@ func (m *Mirrors) fetch(ctx context.Context, r Remote) (*Snapshot, error) {
 		return nil, fmt.Errorf("%w (%s)", failed, err.Error())
 	}
 	snapshot, err = m.sync(ctx, mirror, t)
-	if isDamage(err) {
-		return nil, fail(ErrInvalid, "the repository on the server is incomplete or broken (%v); check it with git fsck", err)
+	if fault.IsDamage(err) {
+		return nil, fault.New(fault.ErrInvalid, "the repository on the server is incomplete or broken (%v); check it with git fsck", err)
 	}
 	return snapshot, err
 }
@@ -150,7 +152,7 @@ func (m *Mirrors) sync(ctx context.Context, mirror *mirror, t target) (*Snapshot
 	now := reply{asked: time.Now()}
 	if now.refs, err = s.references(ctx); err != nil {
 		mirror.noAnswer(t, plumbing.ZeroHash, err)
-		if errors.Is(err, ErrAuthentication) {
+		if errors.Is(err, fault.ErrAuthentication) {
 			m.tokens.forget(t.Auth)
 		}
 		return nil, err
@@ -223,7 +225,7 @@ func chooseRevision(spec revisionSpec, refs *packp.AdvRefs) (choice, error) {
 		return choice{head: head, wants: []plumbing.Hash{id}}, nil
 	}
 	if spec.abbreviated() != "" {
-		return choice{}, fail(ErrNotFound, "the repository has no branch or tag %q; if it is a commit, write all 40 digits: a server is asked for no other", spec.base)
+		return choice{}, fault.New(fault.ErrNotFound, "the repository has no branch or tag %q; if it is a commit, write all 40 digits: a server is asked for no other", spec.base)
 	}
 	return choice{}, spec.unknown(known)
 }

@@ -7,6 +7,8 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/hash"
 	"github.com/pjbgf/sha1cd"
+
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 )
 
 // newSHA1 returns the SHA-1 of go-git, which detects the blocks of the known collision
@@ -36,7 +38,7 @@ func newIDHash(kind plumbing.ObjectType, size int64) idHash {
 func (h idHash) id() (plumbing.Hash, error) {
 	sum, collision := h.CollisionResistantSum(nil)
 	if collision {
-		return plumbing.ZeroHash, fail(ErrInvalid, "a %s of %d bytes is part of a SHA-1 collision attack, another object can have its id: remove it from the repository and its history", h.kind, h.size)
+		return plumbing.ZeroHash, fault.New(fault.ErrInvalid, "a %s of %d bytes is part of a SHA-1 collision attack, another object can have its id: remove it from the repository and its history", h.kind, h.size)
 	}
 	return plumbing.Hash(sum), nil
 }
@@ -56,7 +58,7 @@ func checkObject(kind plumbing.ObjectType, data []byte, id plumbing.Hash) error 
 		return fmt.Errorf("reading %s: %w", id, err)
 	}
 	if got != id {
-		return fmt.Errorf("%w: the content of %s has another hash", errDamaged, id)
+		return fmt.Errorf("%w: the content of %s has another hash", fault.ErrDamaged, id)
 	}
 	return nil
 }

@@ -16,6 +16,8 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/format/objfile"
 	"github.com/go-git/go-git/v5/plumbing/format/packfile"
 	"github.com/pjbgf/sha1cd"
+
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 )
 
 // objects is a repository's object database, read only. Whatever it returns has
@@ -75,7 +77,7 @@ func newObjects(dir *os.Root) *objects {
 func (o *objects) add(name string) error {
 	p, err := openPack(o.dir, name, o.cache)
 	if err != nil {
-		return fmt.Errorf("%w: opening %s: %w", errDamaged, name, err)
+		return fmt.Errorf("%w: opening %s: %w", fault.ErrDamaged, name, err)
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -204,7 +206,7 @@ func (o *objects) blobSize(id plumbing.Hash) (size int64, err error) {
 	defer closer.Close()
 	_, size, err = r.Header()
 	if err != nil {
-		return 0, fmt.Errorf("%w: reading %s: %w", errDamaged, id, err)
+		return 0, fmt.Errorf("%w: reading %s: %w", fault.ErrDamaged, id, err)
 	}
 	return size, nil
 }
@@ -216,7 +218,7 @@ func (o *objects) packedSize(p *pack, id plumbing.Hash) (int64, error) {
 	}
 	size, err := p.data.GetSizeByOffset(at)
 	if err != nil {
-		return 0, fmt.Errorf("%w: reading %s: %w", errDamaged, id, err)
+		return 0, fmt.Errorf("%w: reading %s: %w", fault.ErrDamaged, id, err)
 	}
 	return size, nil
 }
@@ -244,7 +246,7 @@ func (o *objects) read(ctx context.Context, kind plumbing.ObjectType, id plumbin
 		return nil, err
 	}
 	if got != kind {
-		return nil, fail(ErrInvalid, "object %s is a %s where a %s belongs", id, got, kind)
+		return nil, fault.New(fault.ErrInvalid, "object %s is a %s where a %s belongs", id, got, kind)
 	}
 	return data, nil
 }
@@ -259,19 +261,19 @@ func (o *objects) load(id plumbing.Hash, limit int64) (kind plumbing.ObjectType,
 	}
 	obj, err := p.data.Get(id)
 	if err != nil {
-		return 0, nil, fmt.Errorf("%w: reading %s: %w", errDamaged, id, err)
+		return 0, nil, fmt.Errorf("%w: reading %s: %w", fault.ErrDamaged, id, err)
 	}
 	if obj.Size() > limit {
 		return 0, nil, tooBig(id, obj.Size(), limit)
 	}
 	r, err := obj.Reader()
 	if err != nil {
-		return 0, nil, fmt.Errorf("%w: reading %s: %w", errDamaged, id, err)
+		return 0, nil, fmt.Errorf("%w: reading %s: %w", fault.ErrDamaged, id, err)
 	}
 	defer r.Close()
 	data = make([]byte, obj.Size())
 	if _, err := io.ReadFull(r, data); err != nil {
-		return 0, nil, fmt.Errorf("%w: reading %s: %w", errDamaged, id, err)
+		return 0, nil, fmt.Errorf("%w: reading %s: %w", fault.ErrDamaged, id, err)
 	}
 	return obj.Type(), data, nil
 }
@@ -285,14 +287,14 @@ func (o *objects) loadLoose(id plumbing.Hash, limit int64) (plumbing.ObjectType,
 	defer closer.Close()
 	kind, size, err := r.Header()
 	if err != nil {
-		return 0, nil, fmt.Errorf("%w: reading %s: %w", errDamaged, id, err)
+		return 0, nil, fmt.Errorf("%w: reading %s: %w", fault.ErrDamaged, id, err)
 	}
 	if size > limit {
 		return 0, nil, tooBig(id, size, limit)
 	}
 	data, err := io.ReadAll(io.LimitReader(r, limit+1))
 	if err != nil {
-		return 0, nil, fmt.Errorf("%w: reading %s: %w", errDamaged, id, err)
+		return 0, nil, fmt.Errorf("%w: reading %s: %w", fault.ErrDamaged, id, err)
 	}
 	return kind, data, nil
 }
@@ -306,12 +308,12 @@ func (o *objects) openLoose(id plumbing.Hash) (*objfile.Reader, io.Closer, error
 		return nil, nil, missing(id)
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("%w: reading %s: %w", errDamaged, id, err)
+		return nil, nil, fmt.Errorf("%w: reading %s: %w", fault.ErrDamaged, id, err)
 	}
 	r, err := objfile.NewReader(f)
 	if err != nil {
 		f.Close()
-		return nil, nil, fmt.Errorf("%w: reading %s: %w", errDamaged, id, err)
+		return nil, nil, fmt.Errorf("%w: reading %s: %w", fault.ErrDamaged, id, err)
 	}
 	return r, f, nil
 }
@@ -322,15 +324,15 @@ func loosePath(id plumbing.Hash) string {
 }
 
 func tooBig(id plumbing.Hash, size, limit int64) error {
-	return fail(ErrInvalid, "object %s has %d bytes, at most %d are read", id, size, limit)
+	return fault.New(fault.ErrInvalid, "object %s has %d bytes, at most %d are read", id, size, limit)
 }
 
 // recovered turns a panic into damage. Parsers of hostile packs and indexes have
 // panicked before (CVE-2026-33762), and one source must not stop the others.
 func recovered(err *error) {
 	if p := recover(); p != nil {
-		*err = fmt.Errorf("%w: the parser panicked: %v", errDamaged, p)
+		*err = fmt.Errorf("%w: the parser panicked: %v", fault.ErrDamaged, p)
 	}
 }
 
-func missing(id plumbing.Hash) error { return fmt.Errorf("%w: %s", errMissing, id) }
+func missing(id plumbing.Hash) error { return fmt.Errorf("%w: %s", fault.ErrMissing, id) }

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 )
 
 // The folder of the mirrors may lie where others may write, such as below /tmp or on a
@@ -24,7 +26,7 @@ func checkOwner(dir string) error {
 		return err
 	}
 	if uid, ok := owner(info); ok && uid != 0 && uid != os.Geteuid() {
-		return fail(ErrInvalid, "%s belongs to user %d, who may replace what is in it; name a folder of user %d, who runs this, or of root", dir, uid, os.Geteuid())
+		return fault.New(fault.ErrInvalid, "%s belongs to user %d, who may replace what is in it; name a folder of user %d, who runs this, or of root", dir, uid, os.Geteuid())
 	}
 	return nil
 }
@@ -43,11 +45,11 @@ func makeOwn(dir string) error {
 	uid, ok := owner(info)
 	switch {
 	case !info.IsDir():
-		return fmt.Errorf("%w: %s is no folder", errDamaged, filepath.Base(dir))
+		return fmt.Errorf("%w: %s is no folder", fault.ErrDamaged, filepath.Base(dir))
 	case ok && uid != os.Geteuid():
-		return fmt.Errorf("%w: %s belongs to user %d", errDamaged, filepath.Base(dir), uid)
+		return fmt.Errorf("%w: %s belongs to user %d", fault.ErrDamaged, filepath.Base(dir), uid)
 	case info.Mode().Perm()&0o002 != 0: // a volume's fsGroup may give the group a right; nobody gives it to others
-		return fmt.Errorf("%w: everyone may write to %s", errDamaged, filepath.Base(dir))
+		return fmt.Errorf("%w: everyone may write to %s", fault.ErrDamaged, filepath.Base(dir))
 	}
 	return nil
 }

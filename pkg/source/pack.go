@@ -8,11 +8,13 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/format/packfile"
+
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 )
 
 // errPack: a pack is not what a Git server sends.
 func errPack(format string, args ...any) error {
-	return fail(ErrInvalid, "the server's pack is malformed: "+format, args...)
+	return fault.New(fault.ErrInvalid, "the server's pack is malformed: "+format, args...)
 }
 
 // scanPack reads a pack to its end as it arrives, checks its checksum, hashes what is
@@ -23,7 +25,7 @@ func scanPack(r io.Reader) (found *packEntries, err error) {
 	stream := &packStream{Reader: r}
 	scan := packScan{scanner: packfile.NewScanner(stream), packEntries: &packEntries{waiting: map[plumbing.Hash][]int32{}}}
 	err = scan.all()
-	var ours *failure
+	var ours *fault.Error
 	switch {
 	case err == nil:
 		return scan.packEntries, nil
@@ -65,7 +67,7 @@ func (s *packScan) all() error {
 		return err
 	}
 	if count > maxPackObjects {
-		return fail(ErrInvalid, "the server's pack has %d objects, at most %d are read", count, maxPackObjects)
+		return fault.New(fault.ErrInvalid, "the server's pack has %d objects, at most %d are read", count, maxPackObjects)
 	}
 	for range count {
 		header, err := s.scanner.NextObjectHeader()
@@ -126,7 +128,7 @@ func (s *packScan) object(header *packfile.ObjectHeader) (err error) {
 		return errPack("object kind %d", e.kind)
 	}
 	if s.total += made; s.total > maxInflatedBytes {
-		return fail(ErrInvalid, "the server's pack inflates to more than %d bytes", int64(maxInflatedBytes))
+		return fault.New(fault.ErrInvalid, "the server's pack inflates to more than %d bytes", int64(maxInflatedBytes))
 	}
 	return nil
 }
@@ -165,5 +167,5 @@ func (b *beginning) result() (int64, error) {
 }
 
 func tooBigForPack(size int64) error {
-	return fail(ErrInvalid, "the repository has an object of %d bytes, at most %d are read; keep large files out of it", size, maxObjectBytes)
+	return fault.New(fault.ErrInvalid, "the repository has an object of %d bytes, at most %d are read; keep large files out of it", size, maxObjectBytes)
 }

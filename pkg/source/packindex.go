@@ -12,6 +12,8 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/format/idxfile"
 	"github.com/go-git/go-git/v5/plumbing/format/packfile"
+
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 )
 
 // packEntry is one object of a pack: some 80 bytes for each of at most maxPackObjects.
@@ -52,7 +54,7 @@ func (p *packEntries) indexPack(ctx context.Context, f *os.File, room int64, ind
 	if err := checkTrailer(f, p.sum); errors.Is(err, errTrailer) {
 		return "", errPack("something follows its end")
 	} else if err != nil {
-		return "", writing(phaseIndex, err)
+		return "", fault.Writing(fault.PhaseIndex, err)
 	}
 	if err := p.resolve(ctx, f, room); err != nil {
 		return "", err
@@ -87,10 +89,10 @@ func (p *packEntries) write(to io.Writer) error {
 	}
 	out := bufio.NewWriterSize(to, 64<<10)
 	if _, err := idxfile.NewEncoder(out).Encode(index); err != nil {
-		return writing(phaseIndex, err)
+		return fault.Writing(fault.PhaseIndex, err)
 	}
 	if err := out.Flush(); err != nil {
-		return writing(phaseIndex, err)
+		return fault.Writing(fault.PhaseIndex, err)
 	}
 	return nil
 }

@@ -17,6 +17,8 @@ import (
 	"strings"
 
 	"golang.org/x/net/proxy"
+
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 )
 
 // ProxySecret is what a Proxy is made from, each under the name that it has in the
@@ -50,7 +52,7 @@ const maxProxyUser = 255 // bytes
 func ParseProxy(s ProxySecret) (*Proxy, error) {
 	u, err := url.Parse(s.Address)
 	if err != nil {
-		return nil, fail(ErrInvalid, "address is no URL; write it as http://host:port, https://host:port or socks5://host:port")
+		return nil, fault.New(fault.ErrInvalid, "address is no URL; write it as http://host:port, https://host:port or socks5://host:port")
 	}
 	p := &Proxy{scheme: u.Scheme}
 	port := map[string]string{"http": "80", "https": "443", "socks5": "1080"}[u.Scheme]
@@ -60,21 +62,21 @@ func ParseProxy(s ProxySecret) (*Proxy, error) {
 	p.host = net.JoinHostPort(u.Hostname(), port)
 	switch {
 	case u.User != nil:
-		return nil, fail(ErrInvalid, "address has a user or a password in it: put them into username and password")
+		return nil, fault.New(fault.ErrInvalid, "address has a user or a password in it: put them into username and password")
 	case u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "socks5":
-		return nil, fail(ErrInvalid, "address is none of http://host:port, https://host:port and socks5://host:port")
+		return nil, fault.New(fault.ErrInvalid, "address is none of http://host:port, https://host:port and socks5://host:port")
 	case !sshHost.MatchString(u.Hostname()) && !isAddress(u.Hostname()):
-		return nil, fail(ErrInvalid, "address names no host")
+		return nil, fault.New(fault.ErrInvalid, "address names no host")
 	case strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.ForceQuery || strings.Contains(s.Address, "#"):
-		return nil, fail(ErrInvalid, "address has a path, a query or a fragment: it is a host and a port")
+		return nil, fault.New(fault.ErrInvalid, "address has a path, a query or a fragment: it is a host and a port")
 	case s.Username == "" && s.Password != "":
-		return nil, fail(ErrInvalid, "username is missing, and there is a password")
+		return nil, fault.New(fault.ErrInvalid, "username is missing, and there is a password")
 	case u.Scheme == "socks5" && s.Username != "" && s.Password == "":
-		return nil, fail(ErrInvalid, "password is missing, and socks5 has no user without one")
+		return nil, fault.New(fault.ErrInvalid, "password is missing, and socks5 has no user without one")
 	case u.Scheme == "socks5" && max(len(s.Username), len(s.Password)) > maxProxyUser:
-		return nil, fail(ErrInvalid, "username or password has more than %d bytes, which socks5 cannot send", maxProxyUser)
+		return nil, fault.New(fault.ErrInvalid, "username or password has more than %d bytes, which socks5 cannot send", maxProxyUser)
 	case u.Scheme != "https" && len(s.CA) > 0:
-		return nil, fail(ErrInvalid, "ca.crt is given, and only an https proxy has a certificate")
+		return nil, fault.New(fault.ErrInvalid, "ca.crt is given, and only an https proxy has a certificate")
 	}
 	if s.Username != "" {
 		p.auth = &BasicAuth{Username: s.Username, Password: s.Password}
@@ -82,7 +84,7 @@ func ParseProxy(s ProxySecret) (*Proxy, error) {
 	if len(s.CA) > 0 {
 		p.roots = x509.NewCertPool()
 		if !p.roots.AppendCertsFromPEM(s.CA) {
-			return nil, fail(ErrInvalid, "ca.crt holds no certificate in PEM")
+			return nil, fault.New(fault.ErrInvalid, "ca.crt holds no certificate in PEM")
 		}
 	}
 	return p, nil
@@ -119,9 +121,9 @@ func (p *Proxy) connect(ctx context.Context, direct *net.Dialer) (net.Conn, erro
 		}
 		var untrusted *tls.CertificateVerificationError
 		if errors.As(err, &untrusted) {
-			return nil, fail(ErrUnreachable, "phase proxy: the proxy's certificate is not trusted: %v; put the CA that signed it into ca.crt of the proxy's Secret", untrusted.Err)
+			return nil, fault.New(fault.ErrUnreachable, "phase proxy: the proxy's certificate is not trusted: %v; put the CA that signed it into ca.crt of the proxy's Secret", untrusted.Err)
 		}
-		return nil, fail(ErrUnreachable, "phase proxy: there is no TLS with the proxy: %s", networkError(err))
+		return nil, fault.New(fault.ErrUnreachable, "phase proxy: there is no TLS with the proxy: %s", networkError(err))
 	}
 	return secure, nil
 }
@@ -164,7 +166,7 @@ func (p *Proxy) tunnel(conn net.Conn, address string) error {
 	var header []byte
 	for one := make([]byte, 1); !bytes.HasSuffix(header, []byte("\r\n\r\n")); {
 		if len(header) >= maxHeaderBytes {
-			return fail(ErrInvalid, "phase proxy: the proxy's answer has more than %d bytes", maxHeaderBytes)
+			return fault.New(fault.ErrInvalid, "phase proxy: the proxy's answer has more than %d bytes", maxHeaderBytes)
 		}
 		if _, err := io.ReadFull(conn, one); err != nil {
 			return proxyBroke(err)
@@ -173,7 +175,7 @@ func (p *Proxy) tunnel(conn net.Conn, address string) error {
 	}
 	res, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(header)), &http.Request{Method: http.MethodConnect})
 	if err != nil {
-		return fail(ErrInvalid, "phase proxy: what answers there is no http proxy; is its address right?")
+		return fault.New(fault.ErrInvalid, "phase proxy: what answers there is no http proxy; is its address right?")
 	}
 	res.Body.Close()
 	if res.StatusCode == http.StatusOK {
@@ -184,7 +186,7 @@ func (p *Proxy) tunnel(conn net.Conn, address string) error {
 
 // proxyBroke is about a proxy that does not answer to its end.
 func proxyBroke(err error) error {
-	return fail(ErrUnreachable, "phase proxy: asking the proxy for a connection: %s", networkError(err))
+	return fault.New(fault.ErrUnreachable, "phase proxy: asking the proxy for a connection: %s", networkError(err))
 }
 
 // proxyStatus is about a proxy that answers something else than wanted.
@@ -192,11 +194,11 @@ func proxyStatus(status int, address string) error {
 	text := fmt.Sprintf("phase proxy: the proxy answers %d %s", status, http.StatusText(status))
 	switch {
 	case status == http.StatusProxyAuthRequired:
-		return fail(ErrAuthentication, "%s; check username and password in the proxy's Secret", text)
+		return fault.New(fault.ErrAuthentication, "%s; check username and password in the proxy's Secret", text)
 	case status >= 500:
-		return fail(ErrUnreachable, "%s; it may not reach %s, or not resolve its name", text, address)
+		return fault.New(fault.ErrUnreachable, "%s; it may not reach %s, or not resolve its name", text, address)
 	}
-	return fail(ErrInvalid, "%s; ask its owner to allow CONNECT to %s", text, address)
+	return fault.New(fault.ErrInvalid, "%s; ask its owner to allow CONNECT to %s", text, address)
 }
 
 func (p *Proxy) dialSOCKS(ctx context.Context, direct *net.Dialer, address string) (net.Conn, error) {
@@ -206,7 +208,7 @@ func (p *Proxy) dialSOCKS(ctx context.Context, direct *net.Dialer, address strin
 	}
 	socks, err := proxy.SOCKS5("tcp", p.host, auth, socksDialer{p, direct})
 	if err != nil {
-		return nil, fail(ErrInvalid, "the proxy's address cannot be used")
+		return nil, fault.New(fault.ErrInvalid, "the proxy's address cannot be used")
 	}
 	conn, err := socks.(proxy.ContextDialer).DialContext(ctx, "tcp", address)
 	if err == nil {
@@ -230,9 +232,9 @@ func (p *Proxy) dialSOCKS(ctx context.Context, direct *net.Dialer, address strin
 		cause = known
 	}
 	if strings.Contains(cause, "authentication") {
-		return nil, fail(ErrAuthentication, "phase proxy: the proxy says: %s; check username and password in the proxy's Secret", cause)
+		return nil, fault.New(fault.ErrAuthentication, "phase proxy: the proxy says: %s; check username and password in the proxy's Secret", cause)
 	}
-	return nil, fail(ErrUnreachable, "phase proxy: the proxy says: %s; it may not reach %s, or not resolve its name", cause, address)
+	return nil, fault.New(fault.ErrUnreachable, "phase proxy: the proxy says: %s; it may not reach %s, or not resolve its name", cause, address)
 }
 
 // socksDialer connects x/net's SOCKS client to its proxy.
@@ -243,7 +245,7 @@ type socksDialer struct {
 
 // Dial implements proxy.Dialer; the client uses DialContext.
 func (s socksDialer) Dial(network, address string) (net.Conn, error) {
-	return nil, fail(ErrUnsupported, "dialing %s %s without a context", network, address)
+	return nil, fault.New(fault.ErrUnsupported, "dialing %s %s without a context", network, address)
 }
 
 // DialContext implements proxy.ContextDialer.

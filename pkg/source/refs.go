@@ -12,6 +12,8 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
+
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 )
 
 const (
@@ -37,7 +39,7 @@ func (r Remote) references() int {
 func (r Remote) checkReference() (Remote, *semver.Constraints, error) {
 	switch {
 	case r.references() > 1:
-		return r, nil, fail(ErrInvalid, "more than one of branch, tag, range of tags, name and commit are given; choose one")
+		return r, nil, fault.New(fault.ErrInvalid, "more than one of branch, tag, range of tags, name and commit are given; choose one")
 	case r.references() == 0:
 		r.Branch = "main"
 	case r.Commit != "":
@@ -46,13 +48,13 @@ func (r Remote) checkReference() (Remote, *semver.Constraints, error) {
 	case r.SemVer != "":
 		tags, err := semver.NewConstraint(r.SemVer)
 		if err != nil {
-			return r, nil, fail(ErrInvalid, "range of tags %q cannot be read: write it as 1.x, ~1.2 or \">=1.2.0 <2.0.0\"", shorten(r.SemVer))
+			return r, nil, fault.New(fault.ErrInvalid, "range of tags %q cannot be read: write it as 1.x, ~1.2 or \">=1.2.0 <2.0.0\"", fault.Shorten(r.SemVer))
 		}
 		return r, tags, nil
 	}
 	for kind, name := range map[string]string{"branch": r.Branch, "tag": r.Tag, "reference": r.Name} {
 		if name != "" && !validRef(r.reference()) {
-			return r, nil, fail(ErrInvalid, "%s %q is no name that Git allows", kind, shorten(name))
+			return r, nil, fault.New(fault.ErrInvalid, "%s %q is no name that Git allows", kind, fault.Shorten(name))
 		}
 	}
 	return r, nil, nil
@@ -127,7 +129,7 @@ func (c choice) checkTag(ctx context.Context, o *objects) error {
 	}
 	head, err := o.peel(ctx, c.tag)
 	if err == nil && head != c.head {
-		err = fail(ErrInvalid, "the server says that %q is commit %s, but its tag object names %s: check the repository with git fsck", c.name, c.head, head)
+		err = fault.New(fault.ErrInvalid, "the server says that %q is commit %s, but its tag object names %s: check the repository with git fsck", c.name, c.head, head)
 	}
 	return err
 }
@@ -145,10 +147,10 @@ func chooseCommit(head plumbing.Hash, refs *packp.AdvRefs) (choice, error) {
 	// The server gives out branches only; the commit should be on one of them.
 	c.wants = heads(refs)
 	if len(c.wants) > maxWants {
-		return c, fail(ErrInvalid, "the commit is no branch's head, and there are %d branches to look for it; follow a branch instead", len(c.wants))
+		return c, fault.New(fault.ErrInvalid, "the commit is no branch's head, and there are %d branches to look for it; follow a branch instead", len(c.wants))
 	}
 	if len(c.wants) == 0 {
-		return c, fail(ErrNotFound, "the repository has no branches")
+		return c, fault.New(fault.ErrNotFound, "the repository has no branches")
 	}
 	return c, nil
 }
@@ -185,14 +187,14 @@ func highest(t target, refs *packp.AdvRefs) (string, error) {
 		return best.tag, nil
 	}
 	if len(all) == 0 {
-		return "", fail(ErrNotFound, "the repository has no tag that is a version such as v1.2.3%s", others(tagPrefix, "", refs))
+		return "", fault.New(fault.ErrNotFound, "the repository has no tag that is a version such as v1.2.3%s", others(tagPrefix, "", refs))
 	}
 	slices.SortFunc(all, func(a, b version) int { return compareVersions(b, a) })
 	var names []string
 	for _, v := range all[:min(len(all), nearest)] {
-		names = append(names, fmt.Sprintf("%q", shorten(v.tag)))
+		names = append(names, fmt.Sprintf("%q", fault.Shorten(v.tag)))
 	}
-	return "", fail(ErrNotFound, "no tag is in the range; of %d that are versions the highest are %s; a pre-release counts only if the range names one, as in \">=1.2.0-0\"", len(all), strings.Join(names, ", "))
+	return "", fault.New(fault.ErrNotFound, "no tag is in the range; of %d that are versions the highest are %s; a pre-release counts only if the range names one, as in \">=1.2.0-0\"", len(all), strings.Join(names, ", "))
 }
 
 func compareVersions(a, b version) int {
@@ -203,10 +205,10 @@ func compareVersions(a, b version) int {
 func unknownReference(full string, refs *packp.AdvRefs) error {
 	for prefix, kind := range map[string]string{branchPrefix: "branch", tagPrefix: "tag"} {
 		if short, ok := strings.CutPrefix(full, prefix); ok {
-			return fail(ErrNotFound, "the repository has no such %s%s", kind, others(prefix, short, refs))
+			return fault.New(fault.ErrNotFound, "the repository has no such %s%s", kind, others(prefix, short, refs))
 		}
 	}
-	return fail(ErrNotFound, "the repository has no such reference%s", others("refs/", strings.TrimPrefix(full, "refs/"), refs))
+	return fault.New(fault.ErrNotFound, "the repository has no such reference%s", others("refs/", strings.TrimPrefix(full, "refs/"), refs))
 }
 
 // others names the references below a prefix: all, or those most like a name.
@@ -232,7 +234,7 @@ func others(prefix, name string, refs *packp.AdvRefs) string {
 		if prefix == "refs/" {
 			short = prefix + short
 		}
-		names[i] = fmt.Sprintf("%q", shorten(short))
+		names[i] = fmt.Sprintf("%q", fault.Shorten(short))
 	}
 	return of + strings.Join(names, ", ")
 }

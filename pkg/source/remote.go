@@ -9,6 +9,8 @@ import (
 
 	"github.com/Masterminds/semver/v3"
 	"github.com/go-git/go-git/v5/plumbing"
+
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 )
 
 // Remote is a repository on a server and what to read of it.
@@ -112,7 +114,7 @@ func (r Remote) check(insecure bool) (target, error) {
 // checkRevision is check for a remote that is read at a revision.
 func (r Remote) checkRevision(at location, parts []string) (target, error) {
 	if r.references() > 0 {
-		return target{}, fail(ErrInvalid, "a revision is given, and a branch, a tag or a commit too; choose one")
+		return target{}, fault.New(fault.ErrInvalid, "a revision is given, and a branch, a tag or a commit too; choose one")
 	}
 	spec, err := parseRevision(r.Revision)
 	if err != nil {
@@ -148,21 +150,21 @@ func locate(raw string, insecure bool) (location, error) {
 func parseURL(raw string, insecure bool) (*url.URL, error) {
 	u, err := url.Parse(raw)
 	if err != nil {
-		return nil, fail(ErrInvalid, "the URL cannot be parsed; write it as https://host/path")
+		return nil, fault.New(fault.ErrInvalid, "the URL cannot be parsed; write it as https://host/path")
 	}
 	switch {
 	case u.User != nil:
-		return nil, fail(ErrInvalid, "the URL contains user-info; put credentials into a Secret")
+		return nil, fault.New(fault.ErrInvalid, "the URL contains user-info; put credentials into a Secret")
 	case u.Scheme == "http" && !insecure:
-		return nil, fail(ErrInvalid, "plain http is not allowed, use https")
+		return nil, fault.New(fault.ErrInvalid, "plain http is not allowed, use https")
 	case u.Scheme != "https" && u.Scheme != "http":
-		return nil, fail(ErrInvalid, "the URL is none of https://host/path, ssh://user@host/path and user@host:path; other schemes, local paths and remote helpers are refused")
+		return nil, fault.New(fault.ErrInvalid, "the URL is none of https://host/path, ssh://user@host/path and user@host:path; other schemes, local paths and remote helpers are refused")
 	case u.Opaque != "" || u.Hostname() == "":
-		return nil, fail(ErrInvalid, "the URL names no host; write it as https://host/path")
+		return nil, fault.New(fault.ErrInvalid, "the URL names no host; write it as https://host/path")
 	case u.RawQuery != "" || u.ForceQuery || strings.Contains(raw, "#"):
-		return nil, fail(ErrInvalid, "the URL has a query or a fragment, which a repository's URL must not have")
+		return nil, fault.New(fault.ErrInvalid, "the URL has a query or a fragment, which a repository's URL must not have")
 	case strings.ContainsAny(raw, " \t\r\n\\\"'`$;&|<>(){}[]^") && !strings.HasPrefix(u.Host, "["):
-		return nil, fail(ErrInvalid, "the URL has quotes, spaces or other characters that must be percent-encoded")
+		return nil, fault.New(fault.ErrInvalid, "the URL has quotes, spaces or other characters that must be percent-encoded")
 	}
 	// git takes a URL with a slash at its end for the same one.
 	u.Path, u.RawPath = strings.TrimRight(u.Path, "/"), strings.TrimRight(u.RawPath, "/")
@@ -190,31 +192,31 @@ func cleanURL(raw string) string {
 // shown is a URL fit for messages and status, even when it was refused.
 func shown(raw string) string {
 	if at, err := locate(raw, true); err == nil && at.ssh != nil {
-		return shorten(at.repository)
+		return fault.Shorten(at.repository)
 	}
 	u, err := url.Parse(raw)
 	if err != nil || u.Opaque != "" || u.Host == "" {
 		return "(unusable URL)"
 	}
 	clean := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}
-	return shorten(clean.String())
+	return fault.Shorten(clean.String())
 }
 
 // what names the thing that is fetched.
 func (r Remote) what() string {
 	switch {
 	case r.Revision != "":
-		return "revision " + printable(shorten(r.Revision))
+		return "revision " + fault.Printable(fault.Shorten(r.Revision))
 	case r.Commit != "":
-		return "commit " + shorten(string(r.Commit))
+		return "commit " + fault.Shorten(string(r.Commit))
 	case r.Tag != "":
-		return "tag " + printable(shorten(r.Tag))
+		return "tag " + fault.Printable(fault.Shorten(r.Tag))
 	case r.SemVer != "":
-		return "tags in range " + printable(shorten(r.SemVer))
+		return "tags in range " + fault.Printable(fault.Shorten(r.SemVer))
 	case r.Name != "":
-		return "reference " + printable(shorten(r.Name))
+		return "reference " + fault.Printable(fault.Shorten(r.Name))
 	case r.Branch != "":
-		return "branch " + printable(shorten(r.Branch))
+		return "branch " + fault.Printable(fault.Shorten(r.Branch))
 	}
 	return "branch main"
 }

@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing"
+
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 )
 
 // Repository is a Git repository on this machine, bare or with a work tree, that is
@@ -36,7 +38,7 @@ type Repository struct {
 func (r Repository) Read(ctx context.Context) (*Snapshot, error) {
 	snapshot, err := r.read(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("reading %s of repository %s: %w", printable(shorten(r.revision())), r.Dir, err)
+		return nil, fmt.Errorf("reading %s of repository %s: %w", fault.Printable(fault.Shorten(r.revision())), r.Dir, err)
 	}
 	return snapshot, nil
 }
@@ -92,10 +94,10 @@ func absolute(dir string) (string, error) {
 	}
 	full, err = filepath.EvalSymlinks(full)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", fail(ErrNotFound, "it does not exist")
+		return "", fault.New(fault.ErrNotFound, "it does not exist")
 	}
 	if err != nil {
-		return "", fail(ErrInvalid, "it cannot be opened: %v", err)
+		return "", fault.New(fault.ErrInvalid, "it cannot be opened: %v", err)
 	}
 	return full, nil
 }
@@ -112,10 +114,10 @@ func openRepository(root *os.Root, dir string) (*workTree, error) {
 		reason, err = tree.open(root)
 	}
 	if errors.Is(err, errMoved) {
-		return nil, fail(ErrInvalid, "it changes while it is read: wait until git gc has ended")
+		return nil, fault.New(fault.ErrInvalid, "it changes while it is read: wait until git gc has ended")
 	}
 	if err == nil && reason != "" {
-		err = fail(ErrInvalid, "it cannot be read: %s", reason)
+		err = fault.New(fault.ErrInvalid, "it cannot be read: %s", reason)
 	}
 	return tree, err
 }
@@ -131,10 +133,10 @@ func findRepository(root *os.Root, dir string) (*workTree, fs.FileInfo, error) {
 			return &workTree{top: top, gitDir: gitDir}, info, nil
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
-			return nil, nil, fail(ErrInvalid, "it cannot be opened: %v", err)
+			return nil, nil, fault.New(fault.ErrInvalid, "it cannot be opened: %v", err)
 		}
 		if top == "." {
-			return nil, nil, fail(ErrNotFound, "neither it nor a folder above it is a Git repository")
+			return nil, nil, fault.New(fault.ErrNotFound, "neither it nor a folder above it is a Git repository")
 		}
 	}
 }
@@ -181,13 +183,13 @@ func (t *workTree) references(ctx context.Context, root *os.Root) (map[string]pl
 	}
 	loose, err := root.OpenRoot(path.Join(t.common, "refs"))
 	if err != nil {
-		return nil, fail(ErrInvalid, "its references cannot be read: %v", err)
+		return nil, fault.New(fault.ErrInvalid, "its references cannot be read: %v", err)
 	}
 	defer loose.Close()
 	symbolic, entries := map[string]string{}, 0
 	err = fs.WalkDir(loose.FS(), ".", func(name string, d fs.DirEntry, err error) error {
 		if entries++; entries > maxEntries {
-			return fail(ErrInvalid, "it has more than %d references", maxEntries)
+			return fault.New(fault.ErrInvalid, "it has more than %d references", maxEntries)
 		}
 		if err = errors.Join(err, ctx.Err()); err != nil || !d.Type().IsRegular() || !validRef("refs/"+name) {
 			return err

@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing"
+
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 )
 
 const (
@@ -42,7 +44,7 @@ type revisionStep struct {
 // parseRevision reads NAME, and after it any of ~, ~N, ^, ^N, ^{} and ^{commit}.
 func parseRevision(text string) (revisionSpec, error) {
 	bad := func(why string) (revisionSpec, error) {
-		return revisionSpec{}, fail(ErrInvalid, "revision %q: %s; write a branch, a tag, a commit or something like HEAD~1", printable(shorten(text)), why)
+		return revisionSpec{}, fault.New(fault.ErrInvalid, "revision %q: %s; write a branch, a tag, a commit or something like HEAD~1", fault.Printable(fault.Shorten(text)), why)
 	}
 	if text == "" || len(text) > maxRevisionBytes {
 		return bad("it is empty or far too long")
@@ -147,14 +149,14 @@ func (r revisionSpec) unknown(refs map[string]plumbing.Hash) error {
 		there = fmt.Sprintf("; it has %d branches and tags", len(names))
 	case len(names) > 0:
 		for i, name := range names {
-			names[i] = fmt.Sprintf("%q", shorten(name))
+			names[i] = fmt.Sprintf("%q", fault.Shorten(name))
 		}
 		there = "; it has " + strings.Join(names, ", ")
 	}
 	if r.base == "HEAD" {
-		return fail(ErrNotFound, "its HEAD names a branch that does not exist: name a revision%s", there)
+		return fault.New(fault.ErrNotFound, "its HEAD names a branch that does not exist: name a revision%s", there)
 	}
-	return fail(ErrNotFound, "the repository has no branch, tag or commit %q%s", printable(shorten(r.base)), there)
+	return fault.New(fault.ErrNotFound, "the repository has no branch, tag or commit %q%s", fault.Printable(fault.Shorten(r.base)), there)
 }
 
 // follow goes from the base to the commit that is meant.
@@ -170,7 +172,7 @@ func (r revisionSpec) follow(ctx context.Context, o *objects, id plumbing.Hash) 
 				return id, err
 			}
 			if len(c.parents) < step.nth {
-				return id, fail(ErrNotFound, "commit %s has %d parents, so %q leads nowhere", id, len(c.parents), r.base+"~ or ^")
+				return id, fault.New(fault.ErrNotFound, "commit %s has %d parents, so %q leads nowhere", id, len(c.parents), r.base+"~ or ^")
 			}
 			id = c.parents[step.nth-1]
 		}
@@ -198,14 +200,14 @@ func (o *objects) peel(ctx context.Context, id plumbing.Hash) (plumbing.Hash, er
 			line, _, _ := bytes.Cut(data, []byte("\n"))
 			to, ok := strings.CutPrefix(string(line), "object ")
 			if !ok || !isObjectID(to) {
-				return id, fail(ErrInvalid, "tag %s is malformed: it names no object", id)
+				return id, fault.New(fault.ErrInvalid, "tag %s is malformed: it names no object", id)
 			}
 			id = plumbing.NewHash(to)
 		default:
-			return id, fail(ErrInvalid, "object %s is a %s, where a commit belongs", id, kind)
+			return id, fault.New(fault.ErrInvalid, "object %s is a %s, where a commit belongs", id, kind)
 		}
 	}
-	return id, fail(ErrInvalid, "tag %s is a tag of a tag, more than %d deep", id, maxTagDepth)
+	return id, fault.New(fault.ErrInvalid, "tag %s is a tag of a tag, more than %d deep", id, maxTagDepth)
 }
 
 // expand finds the one commit whose id begins with some digits. Like Git it takes a
@@ -220,7 +222,7 @@ func (o *objects) expand(ctx context.Context, digits string) (plumbing.Hash, err
 		switch _, err := o.commit(ctx, id); {
 		case err == nil:
 			found = append(found, id)
-		case isDamage(err) || ctx.Err() != nil:
+		case fault.IsDamage(err) || ctx.Err() != nil:
 			return plumbing.ZeroHash, err
 		}
 	}
@@ -230,7 +232,7 @@ func (o *objects) expand(ctx context.Context, digits string) (plumbing.Hash, err
 	case 1:
 		return found[0], nil
 	}
-	return plumbing.ZeroHash, fail(ErrInvalid, "%d commits begin with %s: write more digits", len(found), digits)
+	return plumbing.ZeroHash, fault.New(fault.ErrInvalid, "%d commits begin with %s: write more digits", len(found), digits)
 }
 
 // beginningWith lists the objects whose ids begin with some digits.
@@ -242,7 +244,7 @@ func (o *objects) beginningWith(digits string) (ids []plumbing.Hash, err error) 
 	for _, p := range o.packs {
 		entries, err := p.index.Entries()
 		if err != nil {
-			return nil, fmt.Errorf("%w: reading the index of %s: %w", errDamaged, p.name, err)
+			return nil, fmt.Errorf("%w: reading the index of %s: %w", fault.ErrDamaged, p.name, err)
 		}
 		for e, err := entries.Next(); err == nil; e, err = entries.Next() {
 			if strings.HasPrefix(e.Hash.String(), digits) {
@@ -276,12 +278,12 @@ func (o *objects) looseNames(folder string) ([]string, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errDamaged, err)
+		return nil, fmt.Errorf("%w: %w", fault.ErrDamaged, err)
 	}
 	defer dir.Close()
 	names, err := dir.Readdirnames(maxPackObjects)
 	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("%w: %w", errDamaged, err)
+		return nil, fmt.Errorf("%w: %w", fault.ErrDamaged, err)
 	}
 	var ids []string
 	for _, name := range names {

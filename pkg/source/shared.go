@@ -6,6 +6,8 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 )
 
 // reply is what a server said last, for every fetch of the mirror that need not
@@ -48,7 +50,7 @@ func (m *mirror) answered(a reply) {
 
 // noAnswer keeps a failure for them, unless it may be the fetch's own fault.
 func (m *mirror) noAnswer(t target, head plumbing.Hash, err error) {
-	if !errors.Is(err, ErrUnreachable) {
+	if !errors.Is(err, fault.ErrUnreachable) {
 		return
 	}
 	m.failed = outage{err: err, ended: time.Now(), timeout: t.Timeout, head: head}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/go-git/go-git/v5/plumbing"
+
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 )
 
 // signed is an object with what its signature is over.
@@ -60,7 +62,7 @@ func splitCommit(id plumbing.Hash, data []byte) (signed, error) {
 	}
 	// A signature between the lines that are read would hide some of them from us.
 	if found > 1 || whole.tree != inner.tree || !slices.Equal(whole.parents, inner.parents) || whole.author != inner.author {
-		return s, fail(ErrInvalid, "commit %s is malformed: its signature is not where Git puts it", id)
+		return s, fault.New(fault.ErrInvalid, "commit %s is malformed: its signature is not where Git puts it", id)
 	}
 	s.made = whole.committedAt
 	subject, _, _ := bytes.Cut(bytes.TrimLeft(message, "\n"), []byte("\n"))
@@ -87,7 +89,7 @@ func splitTag(id plumbing.Hash, data []byte) (signed, error) {
 	lines := strings.Split(head, "\n")
 	// object, type, tag, tagger: in this order, https://git-scm.com/docs/git-mktag
 	if len(lines) < 3 || !strings.HasPrefix(lines[0], "object ") || !strings.HasPrefix(lines[1], "type ") || !strings.HasPrefix(lines[2], "tag ") {
-		return s, fail(ErrInvalid, "tag %s is malformed: it names neither its object nor itself", id)
+		return s, fault.New(fault.ErrInvalid, "tag %s is malformed: it names neither its object nor itself", id)
 	}
 	s.name = strings.TrimPrefix(lines[2], "tag ")
 	if len(lines) > 3 {

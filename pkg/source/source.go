@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/go-git/go-git/v5/plumbing"
+
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 )
 
 // Commit is the id of a commit: a full SHA-1 in lower-case hex, made by
@@ -15,7 +17,7 @@ type Commit string
 // ParseCommit accepts 40 hex digits in lower case and nothing else.
 func ParseCommit(s string) (Commit, error) {
 	if !isObjectID(s) {
-		return "", fail(ErrInvalid, "commit %q is not a full SHA-1 of 40 lower-case hex digits", shorten(s))
+		return "", fault.New(fault.ErrInvalid, "commit %q is not a full SHA-1 of 40 lower-case hex digits", fault.Shorten(s))
 	}
 	return Commit(s), nil
 }
@@ -103,11 +105,11 @@ func (s *Snapshot) Read(ctx context.Context, blob string) ([]byte, error) {
 		}
 	}
 	if s.objects == nil || !isObjectID(blob) {
-		return nil, fmt.Errorf("reading blob %q of %s: %w", shorten(blob), s.Repository, fail(ErrNotFound, "the source has no such blob"))
+		return nil, fmt.Errorf("reading blob %q of %s: %w", fault.Shorten(blob), s.Repository, fault.New(fault.ErrNotFound, "the source has no such blob"))
 	}
 	data, err := s.objects.reader().blob(ctx, plumbing.NewHash(blob))
-	if isMissing(err) { // not damage: the caller may ask for anything
-		err = fail(ErrNotFound, "the source has no such blob")
+	if fault.IsMissing(err) { // not damage: the caller may ask for anything
+		err = fault.New(fault.ErrNotFound, "the source has no such blob")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading blob %s of %s: %w", blob, s.Repository, s.objects.explain(err))
@@ -122,17 +124,17 @@ func (s *Snapshot) Read(ctx context.Context, blob string) ([]byte, error) {
 func (s *Snapshot) ChangeOf(ctx context.Context, c Commit, path string) (Author, error) {
 	author, err := s.changeOf(ctx, c, path)
 	if err != nil {
-		return Author{}, fmt.Errorf("finding the change of %q at %s of %s: %w", shorten(path), shorten(string(c)), s.Repository, err)
+		return Author{}, fmt.Errorf("finding the change of %q at %s of %s: %w", fault.Shorten(path), fault.Shorten(string(c)), s.Repository, err)
 	}
 	return author, nil
 }
 
 func (s *Snapshot) changeOf(ctx context.Context, c Commit, path string) (Author, error) {
 	if s.objects == nil || len(s.Line) == 0 {
-		return Author{}, fail(ErrNotFound, "the source has no history")
+		return Author{}, fault.New(fault.ErrNotFound, "the source has no history")
 	}
 	if !isObjectID(string(c)) {
-		return Author{}, fail(ErrInvalid, "this is not a commit")
+		return Author{}, fault.New(fault.ErrInvalid, "this is not a commit")
 	}
 	parts, err := splitPath(path)
 	if err != nil {

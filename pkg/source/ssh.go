@@ -14,6 +14,8 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 	"github.com/go-git/go-git/v5/plumbing/transport"
 	"golang.org/x/crypto/ssh"
+
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 )
 
 // shell is git-upload-pack on a server, over ssh. It is our own rather than that of
@@ -41,7 +43,7 @@ type shell struct {
 func newShell(t target, dir string, d *dialer, maxPack int64) (*shell, error) {
 	key, ok := t.Auth.(*SSHKey)
 	if !ok {
-		return nil, fail(ErrInvalid, "there is no private key")
+		return nil, fault.New(fault.ErrInvalid, "there is no private key")
 	}
 	hosts, err := readHostKeys(dir, key.knownHosts, t.ssh.host)
 	if err != nil {
@@ -105,14 +107,14 @@ func (s *shell) explainHandshake(err error) error {
 	case errors.As(err, &common) && !s.hosts.seen && common.What == "host key":
 		return s.hosts.noCommon(common.RequestedAlgorithms)
 	case errors.As(err, &common):
-		return fail(ErrUnsupported, "phase handshake: the server has no %s that is safe to use; it has %s", common.What, printable(shorten(strings.Join(common.RequestedAlgorithms, ", "))))
+		return fault.New(fault.ErrUnsupported, "phase handshake: the server has no %s that is safe to use; it has %s", common.What, fault.Printable(fault.Shorten(strings.Join(common.RequestedAlgorithms, ", "))))
 	case networkError(err) != "":
 		return err
 	case s.hosts.seen:
-		return fail(ErrAuthentication, "phase handshake: the server does not accept the key %s %s (identity) for the user %q; add its public key there, with the right to read the repository",
+		return fault.New(fault.ErrAuthentication, "phase handshake: the server does not accept the key %s %s (identity) for the user %q; add its public key there, with the right to read the repository",
 			s.key.signer.PublicKey().Type(), ssh.FingerprintSHA256(s.key.signer.PublicKey()), s.address.user)
 	}
-	return fail(ErrInvalid, "phase handshake: what answers there does not speak ssh; is the port right?")
+	return fault.New(fault.ErrInvalid, "phase handshake: what answers there does not speak ssh; is the port right?")
 }
 
 // start runs the program.
@@ -140,7 +142,7 @@ func (s *shell) refusedCommand(err error) error {
 	if networkError(err) != "" {
 		return err
 	}
-	return fail(ErrAuthentication, "phase handshake: the server accepts the key, but runs no git-upload-pack for it; does it let this key read the repository?")
+	return fault.New(fault.ErrAuthentication, "phase handshake: the server accepts the key, but runs no git-upload-pack for it; does it let this key read the repository?")
 }
 
 // explain is about an answer that is no list of references.
@@ -161,24 +163,24 @@ func (s *shell) explain(err error) error {
 	said = bytes.ToLower(said)
 	for _, gone := range []string{"does not appear to be a git repository", "not found", "could not be found", "no such file"} {
 		if bytes.Contains(said, []byte(gone)) {
-			return fail(ErrNotFound, "the server says that there is no such repository; check the path, and that the key may read it: some servers hide what they must not show")
+			return fault.New(fault.ErrNotFound, "the server says that there is no such repository; check the path, and that the key may read it: some servers hide what they must not show")
 		}
 	}
 	for _, denied := range []string{"denied", "not allowed", "unauthorized", "forbidden"} {
 		if bytes.Contains(said, []byte(denied)) {
-			return fail(ErrAuthentication, "the server says that this key may not read the repository")
+			return fault.New(fault.ErrAuthentication, "the server says that this key may not read the repository")
 		}
 	}
 	if line != nil {
-		return fail(ErrInvalid, "the server refuses to give out the repository; its own log says why")
+		return fault.New(fault.ErrInvalid, "the server refuses to give out the repository; its own log says why")
 	}
-	return fail(ErrUnreachable, "phase refs: the server ended git-upload-pack before it said what it has; its own log says why")
+	return fault.New(fault.ErrUnreachable, "phase refs: the server ended git-upload-pack before it said what it has; its own log says why")
 }
 
 // UploadPack asks for a pack. The answer has one line before it: no acknowledgement
 // was negotiated but the plain one, and everything is said in one round.
 func (s *shell) UploadPack(ctx context.Context, req *packp.UploadPackRequest) (*packp.UploadPackResponse, error) {
-	enterPhase(ctx, phasePack)
+	enterPhase(ctx, fault.PhasePack)
 	stop := s.closeWith(ctx)
 	s.packed = true
 	s.answer.reset()

@@ -11,6 +11,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-git/go-git/v5/plumbing"
+
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 )
 
 // The kinds of tree entries, as the first digits of their octal mode.
@@ -60,10 +62,10 @@ func (o *objects) tree(ctx context.Context, id plumbing.Hash) ([]entry, error) {
 	for len(data) > 0 {
 		e, rest, err := cutEntry(data)
 		if err != nil {
-			return nil, fail(ErrInvalid, "tree %s is malformed: %v", id, err)
+			return nil, fault.New(fault.ErrInvalid, "tree %s is malformed: %v", id, err)
 		}
 		if seen[string(e.name)] {
-			return nil, fail(ErrInvalid, "tree %s has two entries of the name %q", id, e.name)
+			return nil, fault.New(fault.ErrInvalid, "tree %s has two entries of the name %q", id, e.name)
 		}
 		seen[string(e.name)] = true
 		entries = append(entries, entry{name: string(e.name), mode: e.mode, id: e.id})
@@ -96,7 +98,7 @@ func findEntry(id plumbing.Hash, data []byte, name string) (entry, error) {
 	for len(data) > 0 {
 		e, rest, err := cutEntry(data)
 		if err != nil {
-			return entry{}, fail(ErrInvalid, "tree %s is malformed: %v", id, err)
+			return entry{}, fault.New(fault.ErrInvalid, "tree %s is malformed: %v", id, err)
 		}
 		if string(e.name) == name {
 			return entry{name: name, mode: e.mode, id: e.id}, nil
@@ -198,10 +200,10 @@ func odd(name string) bool {
 // slashes, without "..". "" and "." are the root.
 func splitPath(p string) ([]string, error) {
 	if len(p) > maxPathBytes {
-		return nil, fail(ErrInvalid, "the path has %d bytes, at most %d are allowed", len(p), maxPathBytes)
+		return nil, fault.New(fault.ErrInvalid, "the path has %d bytes, at most %d are allowed", len(p), maxPathBytes)
 	}
 	if strings.HasPrefix(p, "/") {
-		return nil, fail(ErrInvalid, "path %q is absolute; write it relative to the repository's root", p)
+		return nil, fault.New(fault.ErrInvalid, "path %q is absolute; write it relative to the repository's root", p)
 	}
 	var parts []string
 	for part := range strings.SplitSeq(p, "/") {
@@ -209,14 +211,14 @@ func splitPath(p string) ([]string, error) {
 		case part == "" || part == ".":
 			continue
 		case part == "..":
-			return nil, fail(ErrInvalid, "path %q has a \"..\"; write it relative to the repository's root", p)
+			return nil, fault.New(fault.ErrInvalid, "path %q has a \"..\"; write it relative to the repository's root", p)
 		case strings.ContainsAny(part, "\\\x00"):
-			return nil, fail(ErrInvalid, "path %q has a backslash or a NUL; use forward slashes", p)
+			return nil, fault.New(fault.ErrInvalid, "path %q has a backslash or a NUL; use forward slashes", p)
 		}
 		parts = append(parts, part)
 	}
 	if len(parts) > maxDepth {
-		return nil, fail(ErrInvalid, "path %q has %d folders, at most %d are allowed", shorten(p), len(parts), maxDepth)
+		return nil, fault.New(fault.ErrInvalid, "path %q has %d folders, at most %d are allowed", fault.Shorten(p), len(parts), maxDepth)
 	}
 	return parts, nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 	"github.com/go-git/go-git/v5/plumbing"
 
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 	"github.com/osm-gitops/osm-gitops/pkg/source/signature"
 )
 
@@ -65,11 +66,11 @@ type PathDemand struct {
 func (p PathDemand) Check() error {
 	switch {
 	case !doublestar.ValidatePattern(p.Glob):
-		return fail(ErrInvalid, "glob %q is malformed", shorten(p.Glob))
+		return fault.New(fault.ErrInvalid, "glob %q is malformed", fault.Shorten(p.Glob))
 	case strings.HasPrefix(p.Glob, "/") || strings.HasPrefix(p.Glob, "./") || strings.HasPrefix(p.Glob, "../") || path.Clean(p.Glob) != strings.TrimSuffix(p.Glob, "/"):
-		return fail(ErrInvalid, "glob %q never matches: paths begin at the root of the repository without / or ./, and have neither .. nor //", shorten(p.Glob))
+		return fault.New(fault.ErrInvalid, "glob %q never matches: paths begin at the root of the repository without / or ./, and have neither .. nor //", fault.Shorten(p.Glob))
 	case strings.HasSuffix(p.Glob, "/"):
-		return fail(ErrInvalid, "glob %q never matches: write %q for all that is in the folder", shorten(p.Glob), shorten(p.Glob)+"**")
+		return fault.New(fault.ErrInvalid, "glob %q never matches: write %q for all that is in the folder", fault.Shorten(p.Glob), fault.Shorten(p.Glob)+"**")
 	}
 	return nil
 }
@@ -116,7 +117,7 @@ func (e *UnverifiedError) Error() string { return e.message }
 // does not take over of its other parents.
 func (s *Snapshot) Verify(ctx context.Context, d Demand) ([]Signed, error) {
 	if s.objects == nil || s.Head == "" || s.Reference == "" && d.Tag {
-		return nil, fail(ErrInvalid, "there is no commit or tag that could be signed")
+		return nil, fault.New(fault.ErrInvalid, "there is no commit or tag that could be signed")
 	}
 	v := verification{Demand: d, snapshot: s, objects: s.objects.reader(), head: plumbing.NewHash(string(s.Head))}
 	good, err := v.all(ctx)
@@ -135,7 +136,7 @@ func (s *Snapshot) Verify(ctx context.Context, d Demand) ([]Signed, error) {
 // and an *signature.Error, too, where the key has an end and the commit follows a newer one.
 func (s *Snapshot) SignatureOf(ctx context.Context, c Commit, keys *signature.Keys) (Signed, error) {
 	if s.objects == nil || !isObjectID(string(c)) {
-		return Signed{}, fail(ErrNotFound, "there is no such commit")
+		return Signed{}, fault.New(fault.ErrNotFound, "there is no such commit")
 	}
 	v := verification{Demand: Demand{Keys: keys}, snapshot: s, objects: s.objects.reader(), old: true}
 	good, _, err := v.commit(ctx, plumbing.NewHash(string(c)))
@@ -265,9 +266,9 @@ func (v *verification) backdated(ctx context.Context, id plumbing.Hash, good sig
 func (v *verification) tag(ctx context.Context) (Signed, error) {
 	name, isTag := strings.CutPrefix(v.snapshot.Reference, tagPrefix)
 	if !isTag {
-		return Signed{}, fail(ErrInvalid, "%q is no tag, so there is none that could be signed", v.snapshot.Reference)
+		return Signed{}, fault.New(fault.ErrInvalid, "%q is no tag, so there is none that could be signed", v.snapshot.Reference)
 	}
-	what := fmt.Sprintf("tag %q", shorten(name))
+	what := fmt.Sprintf("tag %q", fault.Shorten(name))
 	const remedy = ": make it anew with git tag -s, under a new name"
 	if v.snapshot.tag.IsZero() {
 		v.note(signature.Missing, what+": it is a lightweight tag, which nobody can sign"+remedy)

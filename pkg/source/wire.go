@@ -26,6 +26,8 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp/sideband"
 	"github.com/go-git/go-git/v5/plumbing/transport"
 	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
+
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 )
 
 // session is one conversation with a server: its references, then perhaps a pack.
@@ -70,7 +72,7 @@ func (m *Mirrors) connect(ctx context.Context, t target) (*session, error) {
 	// and drops the credentials where a redirect leaves scheme, host or port.
 	if s.git, err = githttp.NewClient(&http.Client{Transport: g}).NewUploadPackSession(endpoint, auth); err != nil {
 		g.close()
-		return nil, fail(ErrInvalid, "the URL cannot be used with these credentials")
+		return nil, fault.New(fault.ErrInvalid, "the URL cannot be used with these credentials")
 	}
 	return s, nil
 }
@@ -82,7 +84,7 @@ func (m *Mirrors) newGuard(t target, d *dialer) (*guard, error) {
 	if t.CA != nil {
 		trust.RootCAs = x509.NewCertPool()
 		if !trust.RootCAs.AppendCertsFromPEM(t.CA) {
-			return nil, fail(ErrInvalid, "the CA (ca.crt) holds no certificate in PEM")
+			return nil, fault.New(fault.ErrInvalid, "the CA (ca.crt) holds no certificate in PEM")
 		}
 	}
 	g.elsewhere = &http.Transport{
@@ -138,11 +140,11 @@ func (s *session) references(ctx context.Context) (*packp.AdvRefs, error) {
 		return nil, s.explain(ctx, phaseRefs, err)
 	}
 	if len(refs.Shallows) > 0 {
-		return nil, fail(ErrInvalid, "the repository on the server is a shallow clone, whose history has an end that is none")
+		return nil, fault.New(fault.ErrInvalid, "the repository on the server is a shallow clone, whose history has an end that is none")
 	}
 	for name := range refs.References {
 		if name != "HEAD" && !validRef(name) {
-			return nil, fail(ErrInvalid, "the server has a reference of the name %q, which Git does not allow", shorten(name))
+			return nil, fault.New(fault.ErrInvalid, "the server has a reference of the name %q, which Git does not allow", fault.Shorten(name))
 		}
 	}
 	return refs, nil
@@ -157,17 +159,17 @@ func (s *session) pack(ctx context.Context, refs *packp.AdvRefs, of packOrder, t
 		}
 	}
 	req.Wants, req.Haves = of.wants, of.haves
-	ctx, end := beginPhase(ctx, phasePack, s.target.Timeout)
+	ctx, end := beginPhase(ctx, fault.PhasePack, s.target.Timeout)
 	defer end()
 	res, err := s.git.UploadPack(ctx, req)
 	if err != nil {
-		return nil, s.explain(ctx, phasePack, err)
+		return nil, s.explain(ctx, fault.PhasePack, err)
 	}
 	defer res.Close()
 	body := io.TeeReader(demultiplexed(req, res), to)
 	entries, err := scanPack(bufio.NewReaderSize(body, 64<<10))
 	if err != nil {
-		return nil, s.explain(ctx, phasePack, err)
+		return nil, s.explain(ctx, fault.PhasePack, err)
 	}
 	return entries, nil
 }
@@ -197,22 +199,22 @@ func (s *session) explain(ctx context.Context, phase string, err error) error {
 	if !errors.As(context.Cause(ctx), &slow) && dialTimedOut(err) {
 		slow = &slowError{phase: phaseDial, timeout: s.target.Timeout}
 	}
-	var ours *failure
+	var ours *fault.Error
 	var disk *fs.PathError
 	refused, isRefused := refusedAddress(err)
 	switch {
 	case slow != nil:
-		return fail(ErrUnreachable, "%v; raise the timeout if the repository is large", slow)
+		return fault.New(fault.ErrUnreachable, "%v; raise the timeout if the repository is large", slow)
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.As(err, &ours):
 		return ours
 	case errors.As(err, &disk):
-		return writing(currentPhase(ctx, phase), disk)
+		return fault.Writing(currentPhase(ctx, phase), disk)
 	case isRefused:
-		return fail(ErrInvalid, "%v; allow it with --git-allowed-cidrs if it is meant", refused)
+		return fault.New(fault.ErrInvalid, "%v; allow it with --git-allowed-cidrs if it is meant", refused)
 	case last.status >= 300 && last.status < 400:
-		return fail(ErrInvalid, "the server redirects to %s, which is not followed: use the repository's final URL", last.redirect)
+		return fault.New(fault.ErrInvalid, "the server redirects to %s, which is not followed: use the repository's final URL", last.redirect)
 	case last.status >= 400:
 		return statusError(last.status)
 	}
@@ -220,7 +222,7 @@ func (s *session) explain(ctx context.Context, phase string, err error) error {
 		return denied
 	}
 	if cause := networkError(err); cause != "" {
-		return fail(ErrUnreachable, "phase %s: %s", currentPhase(ctx, phase), cause)
+		return fault.New(fault.ErrUnreachable, "phase %s: %s", currentPhase(ctx, phase), cause)
 	}
 	return s.explainAnswer(phase, last.begin, err)
 }
@@ -232,9 +234,9 @@ func (s *session) explainCertificate(err error) error {
 	alert := errors.As(err, &op) && op.Op == "remote error" // an alert of TLS; its words are those of crypto/tls
 	switch {
 	case s.wanted.Load() && (alert || networkError(err) != ""):
-		return fail(ErrAuthentication, "phase TLS: the server wants a client certificate: give tls.crt and tls.key")
+		return fault.New(fault.ErrAuthentication, "phase TLS: the server wants a client certificate: give tls.crt and tls.key")
 	case alert && s.target.Certificate != nil:
-		return fail(ErrAuthentication, "phase TLS: the server does not accept the client certificate (tls.crt): %v", op.Err)
+		return fault.New(fault.ErrAuthentication, "phase TLS: the server does not accept the client certificate (tls.crt): %v", op.Err)
 	}
 	return nil
 }
@@ -243,19 +245,19 @@ func (s *session) explainCertificate(err error) error {
 func (s *session) explainAnswer(phase string, begin []byte, err error) error {
 	switch {
 	case errors.Is(err, transport.ErrEmptyRemoteRepository):
-		return fail(ErrNotFound, "the repository is empty; push a first commit")
+		return fault.New(fault.ErrNotFound, "the repository is empty; push a first commit")
 	case bytes.Contains(begin, []byte("object-format=sha256")):
-		return fail(ErrUnsupported, "the repository uses SHA-256 object ids; only SHA-1 is supported")
+		return fault.New(fault.ErrUnsupported, "the repository uses SHA-256 object ids; only SHA-1 is supported")
 	case bytes.Contains(begin, []byte("not our ref")) && s.target.Commit != "":
-		return fail(ErrNotFound, "the server does not have this commit, or does not give it out")
-	case phase == phasePack:
-		return fail(ErrUnreachable, "the server broke off in phase pack; it may have been changing at that moment")
+		return fault.New(fault.ErrNotFound, "the server does not have this commit, or does not give it out")
+	case phase == fault.PhasePack:
+		return fault.New(fault.ErrUnreachable, "the server broke off in phase pack; it may have been changing at that moment")
 	case phase == phaseToken:
-		return fail(ErrInvalid, "phase token: what answers there is not GitHub's API; check githubAppBaseURL")
+		return fault.New(fault.ErrInvalid, "phase token: what answers there is not GitHub's API; check githubAppBaseURL")
 	case s.target.ssh != nil:
-		return fail(ErrInvalid, "what the server's git-upload-pack answers is no list of references; a login shell that prints something does that, too")
+		return fault.New(fault.ErrInvalid, "what the server's git-upload-pack answers is no list of references; a login shell that prints something does that, too")
 	}
-	return fail(ErrInvalid, "what answers there is no Git server of the smart http protocol; is the URL that of the repository? A login page answers so, too: check the credentials")
+	return fault.New(fault.ErrInvalid, "what answers there is no Git server of the smart http protocol; is the URL that of the repository? A login page answers so, too: check the credentials")
 }
 
 // dialTimedOut tells that the dialer gave up, which it does at the same moment as
@@ -271,13 +273,13 @@ func statusError(status int) error {
 	case status == http.StatusProxyAuthRequired:
 		return proxyStatus(status, "")
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
-		return fail(ErrAuthentication, "%s; check user name and password or token, and that they may read the repository", text)
+		return fault.New(fault.ErrAuthentication, "%s; check user name and password or token, and that they may read the repository", text)
 	case status == http.StatusNotFound || status == http.StatusGone:
-		return fail(ErrNotFound, "%s; check the URL, and the credentials: some servers hide what they must not show", text)
+		return fault.New(fault.ErrNotFound, "%s; check the URL, and the credentials: some servers hide what they must not show", text)
 	case status >= 500 || status == http.StatusTooManyRequests || status == http.StatusRequestTimeout:
-		return fail(ErrUnreachable, "%s; it is tried again", text)
+		return fault.New(fault.ErrUnreachable, "%s; it is tried again", text)
 	}
-	return fail(ErrInvalid, "%s; check the URL", text)
+	return fault.New(fault.ErrInvalid, "%s; check the URL", text)
 }
 
 // networkError words what the network or TLS did, or returns "". Only types whose

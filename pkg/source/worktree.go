@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing"
+
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 )
 
 // maxGitFileBytes bounds the files of a .git that are read whole: config,
@@ -194,7 +196,7 @@ func readSmall(root *os.Root, path string) ([]byte, error) {
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, maxGitFileBytes+1))
 	if err == nil && len(data) > maxGitFileBytes {
-		return nil, fail(ErrInvalid, "%s has more than %d bytes", path, maxGitFileBytes)
+		return nil, fault.New(fault.ErrInvalid, "%s has more than %d bytes", path, maxGitFileBytes)
 	}
 	return data, err
 }

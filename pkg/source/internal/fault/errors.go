@@ -1,0 +1,79 @@
+package fault
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"syscall"
+)
+
+// The classes of errors, for errors.Is. Package source documents what each means for
+// its callers.
+var (
+	ErrUnreachable    = errors.New("unreachable")
+	ErrAuthentication = errors.New("authentication failed")
+	ErrHostKey        = errors.New("host key not trusted")
+	ErrNotFound       = errors.New("not found")
+	ErrInvalid        = errors.New("invalid")
+	ErrUnsupported    = errors.New("unsupported")
+)
+
+// Two states of an object database that no caller of package source sees: Fetch answers
+// them by fetching the mirror again.
+var (
+	ErrMissing = errors.New("object is missing")
+	ErrDamaged = errors.New("mirror is damaged")
+)
+
+// New returns an error of one of the classes above, whose text is the message alone.
+func New(kind error, format string, args ...any) error {
+	return &Error{kind: kind, message: fmt.Sprintf(format, args...)}
+}
+
+// Error is an error of a class.
+type Error struct {
+	kind    error
+	message string
+}
+
+func (f *Error) Error() string { return f.message }
+func (f *Error) Unwrap() error { return f.kind }
+
+// IsDamage reports whether a fresh mirror may not have the error.
+func IsDamage(err error) bool {
+	return errors.Is(err, ErrMissing) || errors.Is(err, ErrDamaged)
+}
+
+// IsMissing reports whether an object does not exist, as opposed to unreadable.
+func IsMissing(err error) bool { return errors.Is(err, ErrMissing) }
+
+// Writing words an error of this machine's disk. The file's name is left out: it is
+// another each time, and the same cause should read the same. Damage stays what it is.
+func Writing(phase string, err error) error {
+	if IsDamage(err) {
+		return err
+	}
+	var file *fs.PathError
+	var link *os.LinkError
+	switch {
+	case errors.As(err, &file):
+		err = fmt.Errorf("%s: %w", file.Op, file.Err)
+	case errors.As(err, &link):
+		err = fmt.Errorf("%s: %w", link.Op, link.Err)
+	}
+	hint := ""
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		hint = "; make room in the folder of the mirrors: --cache-dir"
+	}
+	return fmt.Errorf("phase %s: writing the mirror: %w%s", phase, err, hint)
+}
+
+// The phases of a fetch that are about this machine's disk.
+const (
+	PhasePrepare    = "prepare"
+	PhaseKnownHosts = "known_hosts"
+	PhasePack       = "pack" // also what the server sends in it
+	PhaseIndex      = "index"
+	PhaseTips       = "tips"
+)
