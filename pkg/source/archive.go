@@ -152,11 +152,11 @@ func (a *archive) classify(parts []string, mode uint32) (class, string) {
 		return refused, tooDeep
 	}
 	for _, name := range parts[:len(parts)-1] {
-		if class, reason := classify(entry{name: name, mode: modeFolder}); class != folder {
+		if class, reason := classify(name, modeFolder); class != folder {
 			return class, reason
 		}
 	}
-	return classify(entry{name: parts[len(parts)-1], mode: mode})
+	return classify(parts[len(parts)-1], mode)
 }
 
 func tarMode(h *tar.Header) uint32 {

@@ -37,7 +37,7 @@ func (e Embedded) Read(ctx context.Context) (*Snapshot, error) {
 		if d.Name() == IgnoreFile {
 			return nil
 		}
-		kind, reason := classify(entry{name: d.Name(), mode: treeMode(d.Type())})
+		kind, reason := classify(d.Name(), treeMode(d.Type()))
 		full := path.Join(e.Path, name)
 		switch {
 		case kind != folder && d.IsDir():

@@ -69,7 +69,7 @@ func (l *listing) walk(ctx context.Context, tree plumbing.Hash, prefix string, d
 	}
 	for _, e := range entries {
 		path := join(prefix, e.name)
-		switch class, reason := classify(e); {
+		switch class, reason := classify(e.name, e.mode); {
 		case class == refused:
 			l.refused.add(path, reason)
 		case class == file:
@@ -117,55 +117,7 @@ func (l *listing) read(ctx context.Context) ([]File, []Refusal, error) {
 	return files, l.refused.sorted(), nil
 }
 
-const tooDeep = "too deep: folders are entered to a depth of 32" // maxDepth
-
-// quota bounds what one snapshot holds.
-type quota struct {
-	files int
-	bytes int64
-}
-
-// admit counts a file in, or says why it must stay out.
-func (q *quota) admit(size int64) string {
-	switch {
-	case size > maxFileBytes:
-		return fmt.Sprintf("too big: %d bytes, at most %d are read", size, maxFileBytes)
-	case q.files == maxFiles:
-		return fmt.Sprintf("too many files: the first %d are read", maxFiles)
-	case q.bytes+size > maxTotalBytes:
-		return fmt.Sprintf("too many bytes: %d in all are read", maxTotalBytes)
-	}
-	q.files++
-	q.bytes += size
-	return ""
-}
-
-// refusals is a bounded list.
-type refusals struct {
-	list []Refusal
-	more int
-}
-
-func (r *refusals) add(path, reason string) {
-	if len(r.list) == maxRefusals {
-		r.more++
-		return
-	}
-	r.list = append(r.list, Refusal{Path: fault.Printable(path), Reason: reason})
-}
-
-func (r *refusals) sorted() []Refusal {
-	list := slices.Clone(r.list)
-	slices.SortFunc(list, func(a, b Refusal) int { return strings.Compare(a.Path, b.Path) })
-	if r.more > 0 {
-		list = append(list, Refusal{Path: MoreRefused, Reason: fmt.Sprintf("and %d more", r.more)})
-	}
-	return list
-}
-
-func join(prefix, name string) string {
-	if prefix == "" {
-		return name
-	}
-	return prefix + "/" + name
+// content reads a file from an object database.
+func (o *objects) content(ctx context.Context, f File) ([]byte, error) {
+	return o.blob(ctx, plumbing.NewHash(f.Blob))
 }

@@ -160,7 +160,7 @@ func (w *folderWalk) classify(path string, e fs.DirEntry) (class, string) {
 			return refused, "symlink: links to folders are not followed"
 		}
 	}
-	return classify(entry{name: e.Name(), mode: treeMode(mode)})
+	return classify(e.Name(), treeMode(mode))
 }
 
 // treeMode is how Git would write the kind of an entry.

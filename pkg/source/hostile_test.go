@@ -218,7 +218,7 @@ func FuzzTree(f *testing.F) {
 			if found, err := findEntry(plumbing.ZeroHash, data, string(e.name)); err == nil && found.name != string(e.name) {
 				t.Errorf("%q is not found", e.name)
 			}
-			classify(entry{name: string(e.name), mode: e.mode, id: e.id})
+			classify(string(e.name), e.mode)
 			rest = next
 		}
 	})

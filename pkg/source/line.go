@@ -240,14 +240,14 @@ func (d *diff) entry(ctx context.Context, from, to entry, prefix string, depth i
 }
 
 func profileBlob(e entry) plumbing.Hash {
-	if class, _ := classify(e); class == file {
+	if class, _ := classify(e.name, e.mode); class == file {
 		return e.id
 	}
 	return plumbing.ZeroHash
 }
 
 func subfolder(e entry) plumbing.Hash {
-	if class, _ := classify(e); class == folder {
+	if class, _ := classify(e.name, e.mode); class == folder {
 		return e.id
 	}
 	return plumbing.ZeroHash

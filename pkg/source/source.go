@@ -56,24 +56,6 @@ type Snapshot struct {
 	tag     plumbing.Hash // the annotated tag at Reference; zero where there is none
 }
 
-// File is one profile file.
-type File struct {
-	Path  string // relative to the repository's root, with forward slashes
-	Blob  string // its object id; that of a directory's file is computed in the same way
-	Data  []byte
-	Dirty bool // directories only: not the content of the commit at Head, or there is none
-}
-
-// MoreRefused is the path of the last Refusal of a list that is cut off. No entry of a
-// repository is called so.
-const MoreRefused = "..."
-
-// Refusal is an entry that was not read.
-type Refusal struct {
-	Path   string // printable: odd characters are escaped as in Go
-	Reason string
-}
-
 // Step is a commit on the first-parent line, compared with its first parent.
 type Step struct {
 	Commit      Commit

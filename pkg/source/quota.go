@@ -1,0 +1,80 @@
+package source
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
+)
+
+// File is one profile file.
+type File struct {
+	Path  string // relative to the repository's root, with forward slashes
+	Blob  string // its object id; that of a directory's file is computed in the same way
+	Data  []byte
+	Dirty bool // directories only: not the content of the commit at Head, or there is none
+}
+
+// MoreRefused is the path of the last Refusal of a list that is cut off. No entry of a
+// repository is called so.
+const MoreRefused = "..."
+
+// Refusal is an entry that was not read.
+type Refusal struct {
+	Path   string // printable: odd characters are escaped as in Go
+	Reason string
+}
+
+const tooDeep = "too deep: folders are entered to a depth of 32" // maxDepth
+
+// quota bounds what one snapshot holds.
+type quota struct {
+	files int
+	bytes int64
+}
+
+// admit counts a file in, or says why it must stay out.
+func (q *quota) admit(size int64) string {
+	switch {
+	case size > maxFileBytes:
+		return fmt.Sprintf("too big: %d bytes, at most %d are read", size, maxFileBytes)
+	case q.files == maxFiles:
+		return fmt.Sprintf("too many files: the first %d are read", maxFiles)
+	case q.bytes+size > maxTotalBytes:
+		return fmt.Sprintf("too many bytes: %d in all are read", maxTotalBytes)
+	}
+	q.files++
+	q.bytes += size
+	return ""
+}
+
+// refusals is a bounded list.
+type refusals struct {
+	list []Refusal
+	more int
+}
+
+func (r *refusals) add(path, reason string) {
+	if len(r.list) == maxRefusals {
+		r.more++
+		return
+	}
+	r.list = append(r.list, Refusal{Path: fault.Printable(path), Reason: reason})
+}
+
+func (r *refusals) sorted() []Refusal {
+	list := slices.Clone(r.list)
+	slices.SortFunc(list, func(a, b Refusal) int { return strings.Compare(a.Path, b.Path) })
+	if r.more > 0 {
+		list = append(list, Refusal{Path: MoreRefused, Reason: fmt.Sprintf("and %d more", r.more)})
+	}
+	return list
+}
+
+func join(prefix, name string) string {
+	if prefix == "" {
+		return name
+	}
+	return prefix + "/" + name
+}
