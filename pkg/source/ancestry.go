@@ -9,6 +9,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/filter"
 )
 
 // Contains tells whether a commit is Head or in its history, be it by a merge. A commit
@@ -201,13 +202,13 @@ func (c *comparison) folders(ctx context.Context, from, to plumbing.Hash, prefix
 			}
 			was := left[e.name]
 			delete(left, e.name)
-			if err := c.entry(ctx, was, e, join(prefix, e.name), depth); err != nil {
+			if err := c.entry(ctx, was, e, filter.JoinPath(prefix, e.name), depth); err != nil {
 				return err
 			}
 		}
 	}
 	for name, e := range left {
-		if err := c.entry(ctx, e, entry{}, join(prefix, name), depth); err != nil {
+		if err := c.entry(ctx, e, entry{}, filter.JoinPath(prefix, name), depth); err != nil {
 			return err
 		}
 	}
@@ -229,7 +230,7 @@ func (c *comparison) entry(ctx context.Context, from, to entry, path string, dep
 
 // splitEntry tells a folder, by its tree, from anything else.
 func splitEntry(e entry) (file entry, folder plumbing.Hash) {
-	if e.mode&modeKind == modeFolder {
+	if e.mode&filter.ModeKind == filter.ModeFolder {
 		return entry{}, e.id
 	}
 	return entry{mode: e.mode, id: e.id}, plumbing.ZeroHash

@@ -13,19 +13,20 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/filter"
 )
 
 // readArchive reads the profile files of a compressed tar that are in a scope. It
 // reads twice, first names and ignore rules, then what is wanted: the order in an
 // archive must decide nothing. Entries are never unpacked, so neither their names nor
 // their modes nor their links can do anything.
-func readArchive(ctx context.Context, from io.ReadSeeker, in scope) ([]File, []Refusal, error) {
+func readArchive(ctx context.Context, from io.ReadSeeker, in filter.Scope) ([]File, []Refusal, error) {
 	a := archive{scope: in, found: map[string]int64{}, rules: map[string][]byte{}, twice: map[string]bool{}}
 	if err := eachEntry(ctx, from, a.list); err != nil {
 		return nil, nil, err
 	}
-	if !a.entered && len(in.parts) > 0 {
-		return nil, nil, fault.New(fault.ErrNotFound, "path %q does not exist there", in.path())
+	if !a.entered && len(in.Parts) > 0 {
+		return nil, nil, fault.New(fault.ErrNotFound, "path %q does not exist there", in.Path())
 	}
 	if err := a.choose(ctx); err != nil {
 		return nil, nil, err
@@ -37,7 +38,7 @@ func readArchive(ctx context.Context, from io.ReadSeeker, in scope) ([]File, []R
 		return nil, nil, err
 	}
 	slices.SortFunc(a.files, func(x, y File) int { return strings.Compare(x.Path, y.Path) })
-	return a.files, a.refused.sorted(), nil
+	return a.files, a.refused.Sorted(), nil
 }
 
 // eachEntry calls a function for every entry, with its path in parts.
@@ -58,10 +59,10 @@ func eachEntry(ctx context.Context, from io.Reader, do func(h *tar.Header, parts
 			return nil
 		case err != nil:
 			return explainArchive(err)
-		case n == maxEntries:
-			return fault.New(fault.ErrInvalid, "it has more than %d entries; let Flux leave out what holds no profiles, with spec.ignore", maxEntries)
+		case n == filter.MaxEntries:
+			return fault.New(fault.ErrInvalid, "it has more than %d entries; let Flux leave out what holds no profiles, with spec.ignore", filter.MaxEntries)
 		}
-		parts, err := splitPath(h.Name)
+		parts, err := filter.SplitPath(h.Name)
 		if err != nil {
 			return fault.New(fault.ErrInvalid, "it is not to be trusted, and was not read: entry %s: %v", fault.Printable(fault.Shorten(h.Name)), err)
 		}
@@ -99,25 +100,25 @@ func (b *boundedReader) Read(p []byte) (int, error) {
 
 // archive is what the passes over one collect.
 type archive struct {
-	scope   scope
+	scope   filter.Scope
 	entered bool             // there is something below the path
 	found   map[string]int64 // sizes by path
 	twice   map[string]bool
 	rules   map[string][]byte
-	refused refusals
+	refused filter.Refusals
 	wanted  map[string]bool
 	files   []File
 }
 
 // list notes an entry of the first pass.
 func (a *archive) list(h *tar.Header, parts []string, r io.Reader) error {
-	depth := len(a.scope.parts)
-	if len(parts) < depth || !slices.Equal(parts[:depth], a.scope.parts) {
+	depth := len(a.scope.Parts)
+	if len(parts) < depth || !slices.Equal(parts[:depth], a.scope.Parts) {
 		return nil
 	}
 	if len(parts) == depth {
 		if h.Typeflag != tar.TypeDir {
-			return fault.New(fault.ErrInvalid, "path %q is no folder", a.scope.path())
+			return fault.New(fault.ErrInvalid, "path %q is no folder", a.scope.Path())
 		}
 		a.entered = true
 		return nil
@@ -125,18 +126,18 @@ func (a *archive) list(h *tar.Header, parts []string, r io.Reader) error {
 	a.entered = true
 	path := strings.Join(parts, "/")
 	class, reason := a.classify(parts[depth:], tarMode(h))
-	if class == file && h.Typeflag != tar.TypeReg {
-		class, reason = refused, "it is a hard link, a device or the like: only files are read"
+	if class == filter.ClassFile && h.Typeflag != tar.TypeReg {
+		class, reason = filter.ClassRefused, "it is a hard link, a device or the like: only files are read"
 	}
 	switch _, twice := a.found[path]; {
-	case class == refused:
-		a.refused.add(path, reason)
-	case class == file && twice:
+	case class == filter.ClassRefused:
+		a.refused.Add(path, reason)
+	case class == filter.ClassFile && twice:
 		a.twice[path] = true
-	case class == file:
+	case class == filter.ClassFile:
 		a.found[path] = h.Size
-		if isIgnoreFile(path) && len(a.rules) < maxIgnoreFiles {
-			data, err := io.ReadAll(io.LimitReader(r, maxIgnoreBytes+1))
+		if filter.IsIgnoreFile(path) && len(a.rules) < filter.MaxIgnoreFiles {
+			data, err := io.ReadAll(io.LimitReader(r, filter.MaxIgnoreBytes+1))
 			if err != nil {
 				return err
 			}
@@ -147,26 +148,26 @@ func (a *archive) list(h *tar.Header, parts []string, r io.Reader) error {
 }
 
 // classify is the rule of trees, for an entry and the folders it lies in.
-func (a *archive) classify(parts []string, mode uint32) (class, string) {
-	if len(parts) > maxDepth+1 {
-		return refused, tooDeep
+func (a *archive) classify(parts []string, mode uint32) (filter.Class, string) {
+	if len(parts) > filter.MaxDepth+1 {
+		return filter.ClassRefused, filter.TooDeep
 	}
 	for _, name := range parts[:len(parts)-1] {
-		if class, reason := classify(name, modeFolder); class != folder {
+		if class, reason := filter.Classify(name, filter.ModeFolder); class != filter.ClassFolder {
 			return class, reason
 		}
 	}
-	return classify(parts[len(parts)-1], mode)
+	return filter.Classify(parts[len(parts)-1], mode)
 }
 
 func tarMode(h *tar.Header) uint32 {
 	switch h.Typeflag {
 	case tar.TypeDir:
-		return modeFolder
+		return filter.ModeFolder
 	case tar.TypeSymlink:
-		return modeSymlink
+		return filter.ModeSymlink
 	}
-	return modeFile
+	return filter.ModeFile
 }
 
 // choose decides what is read, in the order of the paths, so that a limit always hits
@@ -175,22 +176,22 @@ func (a *archive) choose(ctx context.Context) error {
 	var files []File
 	for path := range a.found {
 		if a.twice[path] {
-			a.refused.add(path, "it is in the archive twice")
+			a.refused.Add(path, "it is in the archive twice")
 			continue
 		}
 		files = append(files, File{Path: path})
 	}
 	slices.SortFunc(files, func(x, y File) int { return strings.Compare(x.Path, y.Path) })
 	read := func(_ context.Context, f File) ([]byte, error) { return a.rules[f.Path], nil }
-	files, err := a.scope.keep(ctx, read, files, &a.refused)
+	files, err := a.scope.Keep(ctx, read, files, &a.refused)
 	if err != nil {
 		return err
 	}
 	a.wanted = map[string]bool{}
-	var q quota
+	var q filter.Quota
 	for _, f := range files {
-		if reason := q.admit(a.found[f.Path]); reason != "" {
-			a.refused.add(f.Path, reason)
+		if reason := q.Admit(a.found[f.Path]); reason != "" {
+			a.refused.Add(f.Path, reason)
 			continue
 		}
 		a.wanted[f.Path] = true
@@ -204,7 +205,7 @@ func (a *archive) load(_ *tar.Header, parts []string, r io.Reader) error {
 	if !a.wanted[path] {
 		return nil
 	}
-	data, err := io.ReadAll(io.LimitReader(r, maxFileBytes+1))
+	data, err := io.ReadAll(io.LimitReader(r, filter.MaxFileBytes+1))
 	if err == nil && int64(len(data)) != a.found[path] {
 		err = fmt.Errorf("%s has another size than it says", path)
 	}

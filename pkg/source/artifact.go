@@ -22,6 +22,7 @@ import (
 	"github.com/zeebo/blake3"
 
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/filter"
 )
 
 // Artifacts downloads what Flux's source-controller has fetched: archives on its
@@ -74,7 +75,7 @@ func (a *Artifacts) Read(ctx context.Context, from Artifact) (*Snapshot, error) 
 }
 
 func (a *Artifacts) read(ctx context.Context, from Artifact) (*Snapshot, error) {
-	parts, err := splitPath(from.Path)
+	parts, err := filter.SplitPath(from.Path)
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +111,7 @@ func (a *Artifacts) read(ctx context.Context, from Artifact) (*Snapshot, error) 
 		return nil, err
 	}
 	s := &Snapshot{Revision: from.Revision, Repository: CleanAddress(from.Repository), Head: Commit(from.Commit)}
-	s.Files, s.Refused, err = readArchive(ctx, file, scope{parts: parts, ignore: from.Ignore})
+	s.Files, s.Refused, err = readArchive(ctx, file, filter.Scope{Parts: parts, Ignore: from.Ignore})
 	return s, err
 }
 

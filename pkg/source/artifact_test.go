@@ -24,6 +24,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/zeebo/blake3"
+
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/filter"
 )
 
 // tarGz makes an archive of entries.
@@ -205,8 +207,8 @@ func TestHostileArchive(t *testing.T) {
 		"a .git":                   {tarFile(".git/evil.yaml", "x"), "", "odd name"},
 		"a name with a colon":      {tarFile("evil.yaml:stream.yaml", "x"), "", "odd name"},
 		"a name twice":             {tarFile("./ok.yaml", "x"), "", "twice"},
-		"a file too big":           {tarFile("evil.yaml", strings.Repeat("x", maxFileBytes+1)), "", "too big"},
-		"a path too deep":          {tarFile(strings.Repeat("a/", maxDepth+1)+"evil.yaml", "x"), "path", ""},
+		"a file too big":           {tarFile("evil.yaml", strings.Repeat("x", filter.MaxFileBytes+1)), "", "too big"},
+		"a path too deep":          {tarFile(strings.Repeat("a/", filter.MaxDepth+1)+"evil.yaml", "x"), "path", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFiles(t)
@@ -250,7 +252,7 @@ func TestHostileArchive(t *testing.T) {
 		if err := tar.NewWriter(&entry).WriteHeader(&tar.Header{Name: "d/", Typeflag: tar.TypeDir}); err != nil {
 			t.Fatal(err)
 		}
-		_, err := a.Read(t.Context(), f.artifact(zipped(t, bytes.Repeat(entry.Bytes(), maxEntries+1))))
+		_, err := a.Read(t.Context(), f.artifact(zipped(t, bytes.Repeat(entry.Bytes(), filter.MaxEntries+1))))
 		wantError(t, err, ErrInvalid, "entries")
 	})
 	for name, data := range map[string][]byte{

@@ -11,6 +11,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/filter"
 )
 
 // changed lists the paths that differ between two trees, and of those that an IgnoreFile
@@ -53,7 +54,7 @@ func (v *verification) tops() []string {
 	if v.matters != nil {
 		return v.matters
 	}
-	all := []string{v.snapshot.scope.path()}
+	all := []string{v.snapshot.scope.Path()}
 	for _, p := range v.Paths {
 		base, _ := doublestar.SplitPattern(p.Glob)
 		if base == "." {
@@ -72,8 +73,8 @@ func (v *verification) tops() []string {
 
 // hasRules tells an IgnoreFile that counts.
 func (v *verification) hasRules(path string) bool {
-	top := v.snapshot.scope.path()
-	return isIgnoreFile(path) && (top == "" || strings.HasPrefix(path, top+"/"))
+	top := v.snapshot.scope.Path()
+	return filter.IsIgnoreFile(path) && (top == "" || strings.HasPrefix(path, top+"/"))
 }
 
 // moved lists the profile files that are read of one tree alone.
@@ -100,18 +101,18 @@ func (v *verification) moved(ctx context.Context, from, to plumbing.Hash) ([]str
 func (v *verification) visible(ctx context.Context, tree plumbing.Hash) (map[string]bool, error) {
 	out := map[string]bool{}
 	in := v.snapshot.scope
-	top, err := v.objects.find(ctx, tree, in.parts)
-	if err != nil || top.mode&modeKind != modeFolder || top.id.IsZero() {
+	top, err := v.objects.find(ctx, tree, in.Parts)
+	if err != nil || top.mode&filter.ModeKind != filter.ModeFolder || top.id.IsZero() {
 		return out, err
 	}
 	l := listing{objects: v.objects}
-	if err := l.walk(ctx, top.id, in.path(), 0); err != nil {
+	if err := l.walk(ctx, top.id, in.Path(), 0); err != nil {
 		return nil, err
 	}
 	if v.spent += l.entries; v.spent > maxLineEntries {
 		return nil, fault.New(fault.ErrInvalid, "telling what %s hides looks at more than %d entries", IgnoreFile, maxLineEntries)
 	}
-	kept, err := in.keep(ctx, v.objects.content, l.found, &l.refused)
+	kept, err := in.Keep(ctx, v.objects.content, l.found, &l.refused)
 	for _, f := range kept {
 		out[f.Path] = true
 	}
@@ -167,7 +168,7 @@ func sorted(m map[string][]aside) []string { return slices.Sorted(maps.Keys(m)) 
 // the commits that changed them last, in the order of the line. Of a head that stays
 // refused it is asked at every look: the answer is remembered.
 func (v *verification) changers(ctx context.Context) ([]changer, error) {
-	name := fmt.Sprintf("%s %q %q", v.head, v.snapshot.scope.path(), v.snapshot.scope.ignore)
+	name := fmt.Sprintf("%s %q %q", v.head, v.snapshot.scope.Path(), v.snapshot.scope.Ignore)
 	for _, p := range v.Paths {
 		name += fmt.Sprintf(" %q", p.Glob)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/filter"
 )
 
 // Directory is a folder on this machine: a Git work tree, whose .git is only read,
@@ -62,7 +63,7 @@ func (d Directory) ReadFiles(ctx context.Context) ([]File, []Refusal, error) {
 }
 
 func (d Directory) readFiles(ctx context.Context) ([]File, []Refusal, error) {
-	sub, err := splitPath(d.Sub)
+	sub, err := filter.SplitPath(d.Sub)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -76,7 +77,7 @@ func (d Directory) readFiles(ctx context.Context) ([]File, []Refusal, error) {
 		return nil, nil, err
 	}
 	w := folderWalk{root: root, top: filepath.Join(path, filepath.Join(sub...)), followFiles: tree == nil && refusal == nil}
-	if err := w.walk(ctx, scope{ignore: d.Ignore}); err != nil {
+	if err := w.walk(ctx, filter.Scope{Ignore: d.Ignore}); err != nil {
 		return nil, nil, err
 	}
 	return w.read(ctx)
@@ -94,7 +95,7 @@ func (d Directory) name() string {
 }
 
 func (d Directory) read(ctx context.Context) (*Snapshot, error) {
-	sub, err := splitPath(d.Sub)
+	sub, err := filter.SplitPath(d.Sub)
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +150,7 @@ func (d Directory) open() (*os.Root, string, error) {
 // symlink is read when it stays below the root, as a mounted ConfigMap needs it.
 func (d Directory) readPlain(ctx context.Context, root *os.Root, path string, sub []string, refusal *Refusal) (*Snapshot, error) {
 	w := folderWalk{root: root, top: path, followFiles: true}
-	if err := w.walk(ctx, scope{parts: sub, ignore: d.Ignore}); err != nil {
+	if err := w.walk(ctx, filter.Scope{Parts: sub, Ignore: d.Ignore}); err != nil {
 		return nil, err
 	}
 	files, refused, err := w.read(ctx)
@@ -166,7 +167,7 @@ func (d Directory) readPlain(ctx context.Context, root *os.Root, path string, su
 }
 
 func (d Directory) readWorkTree(ctx context.Context, root *os.Root, tree *workTree, path string, sub []string) (*Snapshot, error) {
-	in := scope{parts: append(below(tree.top, path), sub...), ignore: d.Ignore}
+	in := filter.Scope{Parts: append(below(tree.top, path), sub...), Ignore: d.Ignore}
 	w := folderWalk{root: root, top: tree.top}
 	if err := w.walk(ctx, in); err != nil {
 		return nil, err
@@ -240,20 +241,20 @@ func explainTree(err error) error {
 }
 
 // committed lists the profile files at HEAD that are not ignored there: blob by path.
-func (t *workTree) committed(ctx context.Context, in scope) (map[string]string, error) {
+func (t *workTree) committed(ctx context.Context, in filter.Scope) (map[string]string, error) {
 	c, err := t.objects.commit(ctx, t.head)
 	if err != nil {
 		return nil, err
 	}
-	top, err := t.objects.find(ctx, c.tree, in.parts)
-	if err != nil || top.mode&modeKind != modeFolder {
+	top, err := t.objects.find(ctx, c.tree, in.Parts)
+	if err != nil || top.mode&filter.ModeKind != filter.ModeFolder {
 		return nil, err
 	}
 	l := listing{objects: t.objects}
-	if err := l.walk(ctx, top.id, in.path(), 0); err != nil {
+	if err := l.walk(ctx, top.id, in.Path(), 0); err != nil {
 		return nil, err
 	}
-	found, err := in.keep(ctx, t.objects.content, l.found, &l.refused)
+	found, err := in.Keep(ctx, t.objects.content, l.found, &l.refused)
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/filter"
 )
 
 func mustRead(t testing.TB, d Directory) *Snapshot {
@@ -100,7 +102,7 @@ func TestPlainFolder(t *testing.T) {
 	r.write("a.yaml", "a: 1\n")
 	r.write("sub/b.yml", "b: 1\n")
 	r.write(".hidden.yaml", "h: 1\n")
-	r.write("big.yaml", strings.Repeat("x", maxFileBytes+1))
+	r.write("big.yaml", strings.Repeat("x", filter.MaxFileBytes+1))
 	got := mustRead(t, Directory{Root: dir})
 	if diff := cmp.Diff([]string{"a.yaml", "sub/b.yml"}, paths(got.Files)); diff != "" {
 		t.Error(diff)

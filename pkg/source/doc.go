@@ -17,9 +17,7 @@
 // Git's formats are read and written by go-git. What is ours beside it, because it does
 // not do what is needed:
 //   - The order in which the deltas of a pack are resolved: see packEntries.indexPack.
-//   - Ignore rules. Of the 68 patterns of TestIgnoreIsGits the matcher that go-git and
-//     fluxcd/pkg/sourceignore v0.19.0 share takes 17 for something else than git does, such
-//     as [!a].yaml, x[[:digit:]].yaml, **/a/b.yaml and *, !*/, !keep.yaml on three lines.
+//   - Ignore rules: see internal/filter.
 //   - Caches that are bounded by bytes or changes: k8s.io/utils/lru counts entries.
 //   - Connections: go-git takes no dialer that checks addresses.
 //

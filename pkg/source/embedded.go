@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing"
+
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/filter"
 )
 
 // Embedded are files inside the program.
@@ -28,8 +30,8 @@ type Embedded struct {
 // as well. Limits are those of a repository.
 func (e Embedded) Read(ctx context.Context) (*Snapshot, error) {
 	s := &Snapshot{Repository: e.Repository}
-	var q quota
-	var refused refusals
+	var q filter.Quota
+	var refused filter.Refusals
 	err := fs.WalkDir(e.FS, ".", func(name string, d fs.DirEntry, err error) error {
 		if err = errors.Join(err, ctx.Err()); err != nil || name == "." {
 			return err
@@ -37,12 +39,12 @@ func (e Embedded) Read(ctx context.Context) (*Snapshot, error) {
 		if d.Name() == IgnoreFile {
 			return nil
 		}
-		kind, reason := classify(d.Name(), treeMode(d.Type()))
+		kind, reason := filter.Classify(d.Name(), treeMode(d.Type()))
 		full := path.Join(e.Path, name)
 		switch {
-		case kind != folder && d.IsDir():
+		case kind != filter.ClassFolder && d.IsDir():
 			err = fs.SkipDir
-		case kind == file:
+		case kind == filter.ClassFile:
 			data, why, err := e.file(name, d, &q)
 			if err != nil {
 				return err
@@ -57,7 +59,7 @@ func (e Embedded) Read(ctx context.Context) (*Snapshot, error) {
 			s.Files = append(s.Files, File{Path: full, Blob: id.String(), Data: data})
 		}
 		if reason != "" {
-			refused.add(full, reason)
+			refused.Add(full, reason)
 		}
 		return err
 	})
@@ -65,18 +67,18 @@ func (e Embedded) Read(ctx context.Context) (*Snapshot, error) {
 		return nil, fmt.Errorf("reading the built-in files: %w", err)
 	}
 	slices.SortFunc(s.Files, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
-	s.Refused = refused.sorted()
+	s.Refused = refused.Sorted()
 	s.Revision = "builtin@" + digest(s.Files)
 	return s, nil
 }
 
 // file reads a file that may be a profile, unless a limit keeps it out.
-func (e Embedded) file(name string, d fs.DirEntry, q *quota) (data []byte, reason string, err error) {
+func (e Embedded) file(name string, d fs.DirEntry, q *filter.Quota) (data []byte, reason string, err error) {
 	info, err := d.Info()
 	if err != nil {
 		return nil, "", err
 	}
-	if reason = q.admit(info.Size()); reason != "" {
+	if reason = q.Admit(info.Size()); reason != "" {
 		return nil, reason, nil
 	}
 	data, err = fs.ReadFile(e.FS, name)

@@ -9,6 +9,8 @@ import (
 	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/filter"
 )
 
 func embedded(files fstest.MapFS) Embedded {
@@ -24,7 +26,7 @@ func TestEmbedded(t *testing.T) {
 		".git/osp.yaml":  {Data: []byte("x\n")},
 		".hidden/d.yaml": {Data: []byte("x\n")},
 		"link.yaml":      {Data: []byte("osp-a.yaml"), Mode: fs.ModeSymlink},
-		"big.yaml":       {Data: make([]byte, maxFileBytes+1)},
+		"big.yaml":       {Data: make([]byte, filter.MaxFileBytes+1)},
 	}
 	s, err := embedded(files).Read(t.Context())
 	if err != nil {

@@ -9,20 +9,21 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/filter"
 )
 
 // files reads the profile files of a tree that are in a scope: regular blobs with the
 // right name, straight from the object database.
-func (o *objects) files(ctx context.Context, tree plumbing.Hash, in scope) ([]File, []Refusal, error) {
-	top, err := o.folder(ctx, tree, in.parts)
+func (o *objects) files(ctx context.Context, tree plumbing.Hash, in filter.Scope) ([]File, []Refusal, error) {
+	top, err := o.folder(ctx, tree, in.Parts)
 	if err != nil {
 		return nil, nil, err
 	}
 	l := listing{objects: o}
-	if err := l.walk(ctx, top.id, in.path(), 0); err != nil {
+	if err := l.walk(ctx, top.id, in.Path(), 0); err != nil {
 		return nil, nil, err
 	}
-	if l.found, err = in.keep(ctx, o.content, l.found, &l.refused); err != nil {
+	if l.found, err = in.Keep(ctx, o.content, l.found, &l.refused); err != nil {
 		return nil, nil, err
 	}
 	return l.read(ctx)
@@ -36,14 +37,14 @@ func (o *objects) folder(ctx context.Context, tree plumbing.Hash, parts []string
 		if err != nil {
 			return entry{}, err
 		}
-		switch e.mode & modeKind {
+		switch e.mode & filter.ModeKind {
 		case 0:
 			return entry{}, fault.New(fault.ErrNotFound, "path %q does not exist there", path)
-		case modeSymlink:
+		case filter.ModeSymlink:
 			return entry{}, fault.New(fault.ErrInvalid, "path %q is a symlink, and links are not followed", path)
-		case modeGitlink:
+		case filter.ModeGitlink:
 			return entry{}, fault.New(fault.ErrInvalid, "path %q is a submodule, and submodules are not fetched", path)
-		case modeFolder:
+		case filter.ModeFolder:
 		default:
 			return entry{}, fault.New(fault.ErrInvalid, "path %q is a file where a folder belongs", path)
 		}
@@ -56,7 +57,7 @@ type listing struct {
 	objects *objects
 	entries int // seen so far
 	found   []File
-	refused refusals
+	refused filter.Refusals
 }
 
 func (l *listing) walk(ctx context.Context, tree plumbing.Hash, prefix string, depth int) error {
@@ -64,19 +65,19 @@ func (l *listing) walk(ctx context.Context, tree plumbing.Hash, prefix string, d
 	if err != nil {
 		return err
 	}
-	if l.entries += len(entries); l.entries > maxEntries {
-		return fault.New(fault.ErrInvalid, "there are more than %d entries below the path; point it at the folder of the profiles", maxEntries)
+	if l.entries += len(entries); l.entries > filter.MaxEntries {
+		return fault.New(fault.ErrInvalid, "there are more than %d entries below the path; point it at the folder of the profiles", filter.MaxEntries)
 	}
 	for _, e := range entries {
-		path := join(prefix, e.name)
-		switch class, reason := classify(e.name, e.mode); {
-		case class == refused:
-			l.refused.add(path, reason)
-		case class == file:
+		path := filter.JoinPath(prefix, e.name)
+		switch class, reason := filter.Classify(e.name, e.mode); {
+		case class == filter.ClassRefused:
+			l.refused.Add(path, reason)
+		case class == filter.ClassFile:
 			l.found = append(l.found, File{Path: path, Blob: e.id.String()})
-		case class == folder && depth == maxDepth:
-			l.refused.add(path, tooDeep)
-		case class == folder:
+		case class == filter.ClassFolder && depth == filter.MaxDepth:
+			l.refused.Add(path, filter.TooDeep)
+		case class == filter.ClassFolder:
 			if err := l.walk(ctx, e.id, path, depth+1); err != nil {
 				return err
 			}
@@ -89,7 +90,7 @@ func (l *listing) walk(ctx context.Context, tree plumbing.Hash, prefix string, d
 // hits the same files.
 func (l *listing) read(ctx context.Context) ([]File, []Refusal, error) {
 	slices.SortFunc(l.found, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
-	var q quota
+	var q filter.Quota
 	var files []File
 	for _, f := range l.found {
 		id := plumbing.NewHash(f.Blob)
@@ -101,8 +102,8 @@ func (l *listing) read(ctx context.Context) ([]File, []Refusal, error) {
 				return nil, nil, fmt.Errorf("reading %q: %w", f.Path, err)
 			}
 		}
-		if reason := q.admit(size); reason != "" {
-			l.refused.add(f.Path, reason)
+		if reason := q.Admit(size); reason != "" {
+			l.refused.Add(f.Path, reason)
 			continue
 		}
 		if !known {
@@ -114,7 +115,7 @@ func (l *listing) read(ctx context.Context) ([]File, []Refusal, error) {
 		f.Data = data
 		files = append(files, f)
 	}
-	return files, l.refused.sorted(), nil
+	return files, l.refused.Sorted(), nil
 }
 
 // content reads a file from an object database.

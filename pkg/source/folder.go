@@ -15,6 +15,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/filter"
 )
 
 // folderWalk finds the profile files below a folder on disk by the rules that hold
@@ -28,7 +29,7 @@ type folderWalk struct {
 
 	entries int
 	found   []string
-	refused refusals
+	refused filter.Refusals
 }
 
 func (w *folderWalk) has(path string) bool {
@@ -36,9 +37,9 @@ func (w *folderWalk) has(path string) bool {
 	return found
 }
 
-func (w *folderWalk) walk(ctx context.Context, in scope) error {
-	for i := range in.parts {
-		path := strings.Join(in.parts[:i+1], "/")
+func (w *folderWalk) walk(ctx context.Context, in filter.Scope) error {
+	for i := range in.Parts {
+		path := strings.Join(in.Parts[:i+1], "/")
 		info, err := w.root.Lstat(w.disk(path))
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
@@ -55,7 +56,7 @@ func (w *folderWalk) walk(ctx context.Context, in scope) error {
 			return fault.New(fault.ErrInvalid, "path %q is a submodule, or a repository of its own, which is not entered: name that folder itself", path)
 		}
 	}
-	if err := w.folder(ctx, in.path(), 0); err != nil {
+	if err := w.folder(ctx, in.Path(), 0); err != nil {
 		return err
 	}
 	slices.Sort(w.found)
@@ -63,7 +64,7 @@ func (w *folderWalk) walk(ctx context.Context, in scope) error {
 	for i, path := range w.found {
 		files[i].Path = path
 	}
-	files, err := in.keep(ctx, w.content, files, &w.refused)
+	files, err := in.Keep(ctx, w.content, files, &w.refused)
 	w.found = w.found[:0]
 	for _, f := range files {
 		w.found = append(w.found, f.Path)
@@ -73,7 +74,7 @@ func (w *folderWalk) walk(ctx context.Context, in scope) error {
 
 // content reads an IgnoreFile.
 func (w *folderWalk) content(_ context.Context, f File) ([]byte, error) {
-	data, reason, err := w.readFile(f.Path, &quota{})
+	data, reason, err := w.readFile(f.Path, &filter.Quota{})
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil // gone since it was listed
 	}
@@ -97,25 +98,25 @@ func (w *folderWalk) folder(ctx context.Context, prefix string, depth int) error
 		return err
 	}
 	if !w.followFiles && prefix != "" && slices.ContainsFunc(entries, isDotGit) {
-		w.refused.add(prefix, "submodule: a folder with a repository of its own is not entered")
+		w.refused.Add(prefix, "submodule: a folder with a repository of its own is not entered")
 		return nil
 	}
 	for _, e := range entries {
 		if isDotGit(e) {
 			continue
 		}
-		path := join(prefix, e.Name())
+		path := filter.JoinPath(prefix, e.Name())
 		switch class, reason := w.classify(path, e); {
-		case class == refused:
-			w.refused.add(path, reason)
-		case class == file:
+		case class == filter.ClassRefused:
+			w.refused.Add(path, reason)
+		case class == filter.ClassFile:
 			w.found = append(w.found, path)
-		case class == folder && depth == maxDepth:
-			w.refused.add(path, tooDeep)
-		case class == folder:
+		case class == filter.ClassFolder && depth == filter.MaxDepth:
+			w.refused.Add(path, filter.TooDeep)
+		case class == filter.ClassFolder:
 			err := w.folder(ctx, path, depth+1)
 			if errors.Is(err, fs.ErrPermission) {
-				w.refused.add(path, "permission denied")
+				w.refused.Add(path, "permission denied")
 				continue
 			}
 			if err != nil {
@@ -137,48 +138,48 @@ func (w *folderWalk) list(path string) ([]fs.DirEntry, error) {
 		return nil, fault.New(fault.ErrInvalid, "path %q cannot be read as a folder: %v", path, err)
 	}
 	defer dir.Close()
-	entries, err := dir.ReadDir(maxEntries + 1 - w.entries)
+	entries, err := dir.ReadDir(filter.MaxEntries + 1 - w.entries)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
-	if w.entries += len(entries); w.entries > maxEntries {
-		return nil, fault.New(fault.ErrInvalid, "there are more than %d entries below the path; point it at the folder of the profiles", maxEntries)
+	if w.entries += len(entries); w.entries > filter.MaxEntries {
+		return nil, fault.New(fault.ErrInvalid, "there are more than %d entries below the path; point it at the folder of the profiles", filter.MaxEntries)
 	}
 	return entries, nil
 }
 
-func (w *folderWalk) classify(path string, e fs.DirEntry) (class, string) {
+func (w *folderWalk) classify(path string, e fs.DirEntry) (filter.Class, string) {
 	mode := e.Type()
 	if mode&fs.ModeSymlink != 0 && w.followFiles && (e.Name() == IgnoreFile || !strings.HasPrefix(e.Name(), ".")) {
 		info, err := w.root.Stat(w.disk(path))
 		switch {
 		case err != nil:
-			return refused, "symlink: it leads nowhere, or out of the root of directories"
+			return filter.ClassRefused, "symlink: it leads nowhere, or out of the root of directories"
 		case info.Mode().IsRegular():
 			mode = 0
 		default:
-			return refused, "symlink: links to folders are not followed"
+			return filter.ClassRefused, "symlink: links to folders are not followed"
 		}
 	}
-	return classify(e.Name(), treeMode(mode))
+	return filter.Classify(e.Name(), treeMode(mode))
 }
 
 // treeMode is how Git would write the kind of an entry.
 func treeMode(mode fs.FileMode) uint32 {
 	switch {
 	case mode.IsRegular():
-		return modeFile
+		return filter.ModeFile
 	case mode.IsDir():
-		return modeFolder
+		return filter.ModeFolder
 	case mode&fs.ModeSymlink != 0:
-		return modeSymlink
+		return filter.ModeSymlink
 	}
 	return 0o010000 // a pipe, a device, a socket: nothing Git knows
 }
 
 // read loads what was found, in the order of the paths.
 func (w *folderWalk) read(ctx context.Context) ([]File, []Refusal, error) {
-	var q quota
+	var q filter.Quota
 	var files []File
 	for _, path := range w.found {
 		if err := ctx.Err(); err != nil {
@@ -192,7 +193,7 @@ func (w *folderWalk) read(ctx context.Context) ([]File, []Refusal, error) {
 			return nil, nil, fmt.Errorf("reading %q: %w", path, err)
 		}
 		if reason != "" {
-			w.refused.add(path, reason)
+			w.refused.Add(path, reason)
 			continue
 		}
 		id, err := objectID(plumbing.BlobObject, data)
@@ -201,10 +202,10 @@ func (w *folderWalk) read(ctx context.Context) ([]File, []Refusal, error) {
 		}
 		files = append(files, File{Path: path, Blob: id.String(), Data: data})
 	}
-	return files, w.refused.sorted(), nil
+	return files, w.refused.Sorted(), nil
 }
 
-func (w *folderWalk) readFile(path string, q *quota) (data []byte, reason string, err error) {
+func (w *folderWalk) readFile(path string, q *filter.Quota) (data []byte, reason string, err error) {
 	f, size, err := openRegular(w.root, w.disk(path))
 	if errors.Is(err, errNotRegular) {
 		return nil, "it is no regular file any more", nil
@@ -216,18 +217,18 @@ func (w *folderWalk) readFile(path string, q *quota) (data []byte, reason string
 		return nil, "", err
 	}
 	defer f.Close()
-	if reason := q.admit(size); reason != "" {
+	if reason := q.Admit(size); reason != "" {
 		return nil, reason, nil
 	}
 	before, err := f.Stat()
 	if err != nil {
 		return nil, "", err
 	}
-	data, err = io.ReadAll(io.LimitReader(f, maxFileBytes+1))
+	data, err = io.ReadAll(io.LimitReader(f, filter.MaxFileBytes+1))
 	if err != nil {
 		return nil, "", err
 	}
-	if len(data) > maxFileBytes {
+	if len(data) > filter.MaxFileBytes {
 		return nil, "too big: it grew while it was read", nil
 	}
 	// Half of a file is another file. Whoever writes and renames is never caught here.

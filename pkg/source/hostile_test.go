@@ -10,6 +10,8 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/filter"
 )
 
 // security.md 1: a submodule's server hears nothing of us.
@@ -86,7 +88,7 @@ func TestOddEntries(t *testing.T) {
 		"100644 .hidden.yaml", yaml,
 		"100755 a.yaml", yaml,
 		"120000 b.yaml", passwd,
-		"100644 big.yaml", blob(strings.Repeat("x", maxFileBytes+1)),
+		"100644 big.yaml", blob(strings.Repeat("x", filter.MaxFileBytes+1)),
 		"100644 bidi\u202egnp.yaml", yaml,
 		"100644 back\\slash.yaml", yaml,
 		"100644 bell\a.yaml", yaml,
@@ -185,19 +187,19 @@ func TestTooMany(t *testing.T) {
 	dir, blob := rawRepo(t, s)
 	yaml := blob("a: 1\n")
 	var entries []string
-	for i := range maxFiles + maxRefusals + 5 {
+	for i := range filter.MaxFiles + filter.MaxRefusals + 5 {
 		entries = append(entries, fmt.Sprintf("100644 %05d.yaml", i), yaml)
 	}
 	deep := rawTree(t, dir, "100644 a.yaml", yaml)
-	for range maxDepth + 1 {
+	for range filter.MaxDepth + 1 {
 		deep = rawTree(t, dir, "40000 d", deep)
 	}
 	rawCommit(t, dir, rawTree(t, dir, append(entries, "40000 deep", deep)...))
 	got := mustFetch(t, newMirrors(t), Remote{URL: s.url("repo.git")})
-	if len(got.Files) != maxFiles || got.Files[maxFiles-1].Path != "01999.yaml" {
+	if len(got.Files) != filter.MaxFiles || got.Files[filter.MaxFiles-1].Path != "01999.yaml" {
 		t.Errorf("%d files", len(got.Files))
 	}
-	if n := len(got.Refused); n != maxRefusals+1 || got.Refused[n-1].Reason != "and 6 more" {
+	if n := len(got.Refused); n != filter.MaxRefusals+1 || got.Refused[n-1].Reason != "and 6 more" {
 		t.Errorf("%d refused, at last %+v", n, got.Refused[n-1])
 	}
 }
@@ -218,7 +220,7 @@ func FuzzTree(f *testing.F) {
 			if found, err := findEntry(plumbing.ZeroHash, data, string(e.name)); err == nil && found.name != string(e.name) {
 				t.Errorf("%q is not found", e.name)
 			}
-			classify(string(e.name), e.mode)
+			filter.Classify(string(e.name), e.mode)
 			rest = next
 		}
 	})

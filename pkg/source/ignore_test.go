@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/filter"
 )
 
 // gitSays lists what git would read: it takes the same files, by their own name, and
@@ -196,7 +198,7 @@ func TestIgnoreAndDirt(t *testing.T) {
 // What is ignored neither counts for a limit nor is refused.
 func TestIgnoreFreesLimits(t *testing.T) {
 	r := newRepo(t)
-	for i := range maxFiles + 10 {
+	for i := range filter.MaxFiles + 10 {
 		r.write(fmt.Sprintf("bulk/%04d.yaml", i), "a: 1\n")
 	}
 	r.write("profile.yaml", "a: 1\n")
@@ -206,7 +208,7 @@ func TestIgnoreFreesLimits(t *testing.T) {
 		"directory":  func(ignore string) *Snapshot { return mustRead(t, Directory{Root: r.dir, Ignore: ignore}) },
 		"repository": func(ignore string) *Snapshot { return must(Repository{Dir: r.dir, Ignore: ignore}.Read(t.Context())) },
 	} {
-		if got := read(""); len(got.Files) != maxFiles || len(got.Refused) != 12 {
+		if got := read(""); len(got.Files) != filter.MaxFiles || len(got.Refused) != 12 {
 			t.Errorf("%s: %d files, %d refused", name, len(got.Files), len(got.Refused))
 		}
 		if got := read("bulk/"); !slices.Equal(paths(got.Files), []string{"profile.yaml"}) || len(got.Refused) > 0 {
@@ -235,7 +237,7 @@ func TestIgnoreInConfigMap(t *testing.T) {
 func TestHostileRules(t *testing.T) {
 	r := newRepo(t)
 	r.write("a.yaml", "a: 1\n")
-	r.write(".osmignore", strings.Repeat("x\n", maxIgnoreBytes))
+	r.write(".osmignore", strings.Repeat("x\n", filter.MaxIgnoreBytes))
 	r.commit()
 	for name, got := range map[string]*Snapshot{
 		"directory": mustRead(t, Directory{Root: r.dir}), "repository": must(Repository{Dir: r.dir}.Read(t.Context())),
@@ -262,7 +264,7 @@ func TestHostileRules(t *testing.T) {
 		for i := range 1500 {
 			r.write(fmt.Sprintf("%04d.yaml", i), "a: 1\n")
 		}
-		_, err := Directory{Root: r.dir, Ignore: strings.Repeat("*a*a*a*b\n", maxIgnoreCost/1500+1)}.Read(t.Context())
+		_, err := Directory{Root: r.dir, Ignore: strings.Repeat("*a*a*a*b\n", filter.MaxIgnoreCost/1500+1)}.Read(t.Context())
 		wantError(t, err, ErrInvalid, "comparisons")
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/filter"
 )
 
 // visible is a history without what is ignored. What was ignored at a commit is
@@ -22,29 +23,29 @@ type visible struct {
 }
 
 type visibleState struct {
-	scope    scope
-	read     fileReader
+	scope    filter.Scope
+	read     filter.Reader
 	tree     map[string]string // profile files: blob by path
 	shown    map[string]string // those that are not ignored
-	patterns map[string][]pattern
-	rules    *rules
+	patterns map[string][]filter.Pattern
+	rules    *filter.Rules
 	cost     int
 }
 
 // follow brings it up to date with a raw line, which it may have to read anew.
-func (v *visible) follow(ctx context.Context, s scope, read fileReader, raw []Step) error {
+func (v *visible) follow(ctx context.Context, s filter.Scope, read filter.Reader, raw []Step) error {
 	if v.raw > len(raw) || v.raw > 0 && raw[v.raw-1].Commit != v.last {
 		*v = visible{}
 	}
 	if v.state == nil {
-		if s.ignore == "" && !slices.ContainsFunc(raw[v.raw:], hasIgnoreFile) {
+		if s.Ignore == "" && !slices.ContainsFunc(raw[v.raw:], hasIgnoreFile) {
 			v.steps = raw
 			v.mark(raw)
 			return nil
 		}
 		*v = visible{state: &visibleState{
 			scope: s, tree: map[string]string{}, shown: map[string]string{},
-			patterns: map[string][]pattern{}, rules: newRules(s, nil),
+			patterns: map[string][]filter.Pattern{}, rules: filter.NewRules(s, nil),
 		}}
 	}
 	v.state.read = read
@@ -82,13 +83,13 @@ func (v *visible) mark(raw []Step) {
 }
 
 func hasIgnoreFile(s Step) bool {
-	return slices.ContainsFunc(s.Changes, func(c Change) bool { return isIgnoreFile(c.Path) })
+	return slices.ContainsFunc(s.Changes, func(c Change) bool { return filter.IsIgnoreFile(c.Path) })
 }
 
 // step takes one step and returns what of it can be seen.
 func (v *visibleState) step(ctx context.Context, step Step) ([]Change, error) {
 	for _, c := range step.Changes {
-		if !isIgnoreFile(c.Path) {
+		if !filter.IsIgnoreFile(c.Path) {
 			if c.Blob == "" {
 				delete(v.tree, c.Path)
 			} else {
@@ -100,10 +101,10 @@ func (v *visibleState) step(ctx context.Context, step Step) ([]Change, error) {
 		if c.Blob == "" {
 			continue
 		}
-		if len(v.patterns) == maxIgnoreFiles {
+		if len(v.patterns) == filter.MaxIgnoreFiles {
 			continue // at Head it is refused by name
 		}
-		patterns, err := readPatterns(ctx, v.read, File{Path: c.Path, Blob: c.Blob})
+		patterns, err := filter.ReadPatterns(ctx, v.read, File{Path: c.Path, Blob: c.Blob})
 		if err != nil && !errors.Is(err, fault.ErrInvalid) { // too big: at Head it is refused by name
 			return nil, err
 		}
@@ -111,13 +112,13 @@ func (v *visibleState) step(ctx context.Context, step Step) ([]Change, error) {
 	}
 	var out []Change
 	if hasIgnoreFile(step) {
-		v.cost += v.rules.cost
-		v.rules = newRules(v.scope, v.patterns)
-		v.rules.cost, v.cost = v.cost, 0
+		v.cost += v.rules.Cost
+		v.rules = filter.NewRules(v.scope, v.patterns)
+		v.rules.Cost, v.cost = v.cost, 0
 		out = v.compare()
 	} else {
 		for _, c := range step.Changes {
-			if v.rules.ignores(c.Path) {
+			if v.rules.Ignores(c.Path) {
 				continue
 			}
 			out = append(out, c)
@@ -128,14 +129,14 @@ func (v *visibleState) step(ctx context.Context, step Step) ([]Change, error) {
 			}
 		}
 	}
-	return out, v.rules.check()
+	return out, v.rules.Check()
 }
 
 // compare looks at the whole tree anew: with other rules anything may have come or gone.
 func (v *visibleState) compare() []Change {
 	var out []Change
 	for path, blob := range v.tree {
-		ignored := v.rules.ignores(path)
+		ignored := v.rules.Ignores(path)
 		switch was, shown := v.shown[path]; {
 		case ignored && shown:
 			delete(v.shown, path)

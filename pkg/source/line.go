@@ -9,6 +9,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/filter"
 )
 
 // Lines keeps histories in memory, so that a new head costs its own steps and not
@@ -39,15 +40,15 @@ type line struct {
 
 // of returns the line of a head without what is ignored, continuing the one kept
 // under a name.
-func (l *Lines) of(ctx context.Context, o *objects, name string, head plumbing.Hash, in scope) ([]Step, error) {
-	key := name + "\x00" + in.path()
-	raw, err := l.raw(ctx, o, key, head, in.parts)
+func (l *Lines) of(ctx context.Context, o *objects, name string, head plumbing.Hash, in filter.Scope) ([]Step, error) {
+	key := name + "\x00" + in.Path()
+	raw, err := l.raw(ctx, o, key, head, in.Parts)
 	if err != nil {
 		return nil, err
 	}
 	l.filter.Lock()
 	defer l.filter.Unlock()
-	key += "\x00" + in.ignore
+	key += "\x00" + in.Ignore
 	v := l.visible.get(key)
 	if v == nil {
 		v = &visible{}
@@ -139,7 +140,7 @@ func (w *lineWalk) enter(ctx context.Context, id plumbing.Hash) (plumbing.Hash, 
 		return id, commit{}, plumbing.ZeroHash, err
 	}
 	e, err := w.objects.find(ctx, c.tree, w.parts)
-	if err != nil || e.mode&modeKind != modeFolder {
+	if err != nil || e.mode&filter.ModeKind != filter.ModeFolder {
 		return id, c, plumbing.ZeroHash, err
 	}
 	return id, c, e.id, nil
@@ -191,8 +192,8 @@ func (d *diff) folders(ctx context.Context, from, to plumbing.Hash, prefix strin
 	if err != nil {
 		return err
 	}
-	if d.entries += len(before) + len(after); d.entries > maxEntries {
-		return fault.New(fault.ErrInvalid, "a commit changes folders of more than %d entries; point the path at the folder of the profiles", maxEntries)
+	if d.entries += len(before) + len(after); d.entries > filter.MaxEntries {
+		return fault.New(fault.ErrInvalid, "a commit changes folders of more than %d entries; point the path at the folder of the profiles", filter.MaxEntries)
 	}
 	left := make(map[string]entry, len(before))
 	for _, e := range before {
@@ -217,10 +218,10 @@ func (d *diff) folders(ctx context.Context, from, to plumbing.Hash, prefix strin
 
 // entry compares what stands under one name. What we would not read counts as not there.
 func (d *diff) entry(ctx context.Context, from, to entry, prefix string, depth int) error {
-	if from.id == to.id && from.mode&modeKind == to.mode&modeKind {
+	if from.id == to.id && from.mode&filter.ModeKind == to.mode&filter.ModeKind {
 		return nil
 	}
-	path := join(prefix, to.name)
+	path := filter.JoinPath(prefix, to.name)
 	fromFile, toFile := profileBlob(from), profileBlob(to)
 	if fromFile != toFile {
 		change := Change{Path: path}
@@ -233,21 +234,21 @@ func (d *diff) entry(ctx context.Context, from, to entry, prefix string, depth i
 		d.changes = append(d.changes, change)
 	}
 	fromFolder, toFolder := subfolder(from), subfolder(to)
-	if fromFolder == toFolder || depth == maxDepth {
+	if fromFolder == toFolder || depth == filter.MaxDepth {
 		return nil
 	}
 	return d.folders(ctx, fromFolder, toFolder, path, depth+1)
 }
 
 func profileBlob(e entry) plumbing.Hash {
-	if class, _ := classify(e.name, e.mode); class == file {
+	if class, _ := filter.Classify(e.name, e.mode); class == filter.ClassFile {
 		return e.id
 	}
 	return plumbing.ZeroHash
 }
 
 func subfolder(e entry) plumbing.Hash {
-	if class, _ := classify(e.name, e.mode); class == folder {
+	if class, _ := filter.Classify(e.name, e.mode); class == filter.ClassFolder {
 		return e.id
 	}
 	return plumbing.ZeroHash

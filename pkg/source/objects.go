@@ -18,6 +18,7 @@ import (
 	"github.com/pjbgf/sha1cd"
 
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/filter"
 )
 
 // objects is a repository's object database, read only. Whatever it returns has
@@ -167,7 +168,7 @@ func (o *objects) packOf(id plumbing.Hash) *pack {
 
 // blob returns the content of a file of at most maxFileBytes.
 func (o *objects) blob(ctx context.Context, id plumbing.Hash) ([]byte, error) {
-	return o.read(ctx, plumbing.BlobObject, id, maxFileBytes)
+	return o.read(ctx, plumbing.BlobObject, id, filter.MaxFileBytes)
 }
 
 // recall returns the content of a profile file that was read before.

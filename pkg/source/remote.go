@@ -11,6 +11,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/filter"
 )
 
 // Remote is a repository on a server and what to read of it.
@@ -83,7 +84,7 @@ type location struct {
 }
 
 // scope is what of the repository is read.
-func (t target) scope() scope { return scope{parts: t.parts, ignore: t.Ignore} }
+func (t target) scope() filter.Scope { return filter.Scope{Parts: t.parts, Ignore: t.Ignore} }
 
 // check refuses a remote that is wrong in itself, before anything is sent.
 func (r Remote) check(insecure bool) (target, error) {
@@ -94,7 +95,7 @@ func (r Remote) check(insecure bool) (target, error) {
 	if err := (target{Remote: r, location: at}).checkAuth(); err != nil {
 		return target{}, err
 	}
-	parts, err := splitPath(r.Path)
+	parts, err := filter.SplitPath(r.Path)
 	if err != nil {
 		return target{}, err
 	}

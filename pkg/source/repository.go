@@ -14,6 +14,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/filter"
 )
 
 // Repository is a Git repository on this machine, bare or with a work tree, that is
@@ -51,7 +52,7 @@ func (r Repository) revision() string {
 }
 
 func (r Repository) read(ctx context.Context) (*Snapshot, error) {
-	parts, err := splitPath(r.Path)
+	parts, err := filter.SplitPath(r.Path)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +77,7 @@ func (r Repository) read(ctx context.Context) (*Snapshot, error) {
 	if err != nil {
 		return nil, explainTree(err)
 	}
-	snapshot, err := tree.snapshot(ctx, head, scope{parts: parts, ignore: r.Ignore})
+	snapshot, err := tree.snapshot(ctx, head, filter.Scope{Parts: parts, Ignore: r.Ignore})
 	if err != nil {
 		return nil, explainTree(err)
 	}
@@ -188,8 +189,8 @@ func (t *workTree) references(ctx context.Context, root *os.Root) (map[string]pl
 	defer loose.Close()
 	symbolic, entries := map[string]string{}, 0
 	err = fs.WalkDir(loose.FS(), ".", func(name string, d fs.DirEntry, err error) error {
-		if entries++; entries > maxEntries {
-			return fault.New(fault.ErrInvalid, "it has more than %d references", maxEntries)
+		if entries++; entries > filter.MaxEntries {
+			return fault.New(fault.ErrInvalid, "it has more than %d references", filter.MaxEntries)
 		}
 		if err = errors.Join(err, ctx.Err()); err != nil || !d.Type().IsRegular() || !validRef("refs/"+name) {
 			return err
@@ -218,7 +219,7 @@ func (t *workTree) references(ctx context.Context, root *os.Root) (map[string]pl
 }
 
 // snapshot reads what is at a commit.
-func (t *workTree) snapshot(ctx context.Context, head plumbing.Hash, in scope) (*Snapshot, error) {
+func (t *workTree) snapshot(ctx context.Context, head plumbing.Hash, in filter.Scope) (*Snapshot, error) {
 	c, err := t.objects.commit(ctx, head)
 	if err != nil {
 		return nil, err

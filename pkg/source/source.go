@@ -8,6 +8,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/filter"
 )
 
 // Commit is the id of a commit: a full SHA-1 in lower-case hex, made by
@@ -52,9 +53,23 @@ type Snapshot struct {
 	AskedAt time.Time
 
 	objects database
-	scope   scope
+	scope   filter.Scope
 	tag     plumbing.Hash // the annotated tag at Reference; zero where there is none
 }
+
+// File is one profile file.
+type File = filter.File
+
+// Refusal is an entry that was not read.
+type Refusal = filter.Refusal
+
+// MoreRefused is the path of the last Refusal of a list that is cut off. No entry of a
+// repository has this name.
+const MoreRefused = filter.MoreRefused
+
+// IgnoreFile is the name of a file with patterns in gitignore's syntax, which count
+// in its folder and below.
+const IgnoreFile = filter.IgnoreFile
 
 // Step is a commit on the first-parent line, compared with its first parent.
 type Step struct {
@@ -118,7 +133,7 @@ func (s *Snapshot) changeOf(ctx context.Context, c Commit, path string) (Author,
 	if !isObjectID(string(c)) {
 		return Author{}, fault.New(fault.ErrInvalid, "this is not a commit")
 	}
-	parts, err := splitPath(path)
+	parts, err := filter.SplitPath(path)
 	if err != nil {
 		return Author{}, err
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/filter"
 )
 
 // entry is one line of a tree. The zero value stands for "there is none".
@@ -24,13 +25,13 @@ func (e entry) same(other entry) bool {
 }
 
 func (e entry) gitMode() uint32 {
-	if e.mode&modeKind != modeFile {
-		return e.mode & modeKind
+	if e.mode&filter.ModeKind != filter.ModeFile {
+		return e.mode & filter.ModeKind
 	}
-	if e.mode&modeExec != 0 {
-		return modeFile | 0o755
+	if e.mode&filter.ModeExec != 0 {
+		return filter.ModeFile | 0o755
 	}
-	return modeFile | 0o644
+	return filter.ModeFile | 0o644
 }
 
 // tree returns the entries of a folder in Git's order. The zero id is an empty folder.
@@ -62,9 +63,9 @@ func (o *objects) tree(ctx context.Context, id plumbing.Hash) ([]entry, error) {
 // find returns the entry at a path below a tree, or the zero entry. Only folders
 // are entered. No parts are the tree itself.
 func (o *objects) find(ctx context.Context, tree plumbing.Hash, parts []string) (entry, error) {
-	at := entry{mode: modeFolder, id: tree}
+	at := entry{mode: filter.ModeFolder, id: tree}
 	for _, name := range parts {
-		if at.mode&modeKind != modeFolder || at.id.IsZero() {
+		if at.mode&filter.ModeKind != filter.ModeFolder || at.id.IsZero() {
 			return entry{}, nil
 		}
 		data, err := o.read(ctx, plumbing.TreeObject, at.id, maxTreeBytes)

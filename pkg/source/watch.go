@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/filter"
 )
 
 // How a directory is watched. An edit is told after quiet, so that many together are
@@ -159,7 +161,7 @@ func (w *Watch) matters(e fsnotify.Event) bool {
 		return true
 	case !at.all:
 		return false
-	case isProfileFile(name):
+	case filter.IsProfileFile(name):
 		return name == IgnoreFile || !strings.HasPrefix(name, ".")
 	case !e.Has(fsnotify.Create) && !e.Has(fsnotify.Remove) && !e.Has(fsnotify.Rename):
 		return false
@@ -339,7 +341,7 @@ func (l *lookout) repository(base, path string) {
 
 // folder watches a folder of profiles and those below it.
 func (l *lookout) folder(base, path string, depth int) {
-	if l.slow != "" || depth > maxDepth {
+	if l.slow != "" || depth > filter.MaxDepth {
 		return
 	}
 	l.add(path).all = true // before it is listed, so that nothing comes in between
@@ -348,7 +350,7 @@ func (l *lookout) folder(base, path string, depth int) {
 		return
 	}
 	defer dir.Close()
-	entries, err := dir.ReadDir(maxEntries)
+	entries, err := dir.ReadDir(filter.MaxEntries)
 	if err != nil {
 		return
 	}
@@ -359,7 +361,7 @@ func (l *lookout) folder(base, path string, depth int) {
 		switch {
 		case e.IsDir():
 			l.folder(base, filepath.Join(path, e.Name()), depth+1)
-		case e.Type()&os.ModeSymlink != 0 && isProfileFile(e.Name()):
+		case e.Type()&os.ModeSymlink != 0 && filter.IsProfileFile(e.Name()):
 			l.links = 0
 			l.way(base, path, e.Name())
 		}

@@ -1,4 +1,4 @@
-package source
+package filter
 
 import (
 	"io/fs"
@@ -25,9 +25,9 @@ func FuzzIgnore(f *testing.F) {
 		if !fs.ValidPath(name) || name == "." {
 			t.Skip("this is no name that a tree or a folder can have")
 		}
-		r := newRules(scope{parts: []string{"top"}}, map[string][]pattern{"top/in/.osmignore": parsePatterns([]byte(text))})
-		r.ignores("top/in/" + name)
-		if r.ignores("top/"+name) && !strings.HasPrefix(name, "in/") {
+		r := NewRules(Scope{Parts: []string{"top"}}, map[string][]Pattern{"top/in/.osmignore": parsePatterns([]byte(text))})
+		r.Ignores("top/in/" + name)
+		if r.Ignores("top/"+name) && !strings.HasPrefix(name, "in/") {
 			t.Errorf("%q reaches %q", text, name)
 		}
 	})

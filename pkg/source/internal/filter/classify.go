@@ -1,4 +1,4 @@
-package source
+package filter
 
 import (
 	"fmt"
@@ -13,52 +13,52 @@ import (
 
 // The kinds of tree entries, as the first digits of their octal mode.
 const (
-	modeKind    = 0o170000
-	modeFolder  = 0o040000
-	modeFile    = 0o100000
-	modeSymlink = 0o120000
-	modeGitlink = 0o160000
-	modeExec    = 0o000111
+	ModeKind    = 0o170000
+	ModeFolder  = 0o040000
+	ModeFile    = 0o100000
+	ModeSymlink = 0o120000
+	ModeGitlink = 0o160000
+	ModeExec    = 0o000111
 )
 
-// class is what an entry is to us.
-type class int
+// Class is what an entry is to us.
+type Class int
 
 const (
-	ignored class = iota // nothing to say about it
-	folder               // may hold profile files
-	file                 // is a profile file, or says which are ignored
-	refused              // must not be read, and the user should know
+	ClassIgnored Class = iota // nothing to say about it
+	ClassFolder               // may hold profile files
+	ClassFile                 // is a profile file, or says which are ignored
+	ClassRefused              // must not be read, and the user should know
 )
 
-// classify is the one rule for what is read, at Head and in history. The reason
+// Classify is the one rule for what is read, at Head and in history. The reason
 // is that of a refusal.
-func classify(name string, mode uint32) (class, string) {
+func Classify(name string, mode uint32) (Class, string) {
 	switch {
 	case name == "." || name == ".." || strings.EqualFold(name, ".git"):
-		return refused, "odd name: Git allows no such entry"
+		return ClassRefused, "odd name: Git allows no such entry"
 	case strings.HasPrefix(name, ".") && name != IgnoreFile:
-		return ignored, ""
-	case mode&modeKind == modeSymlink:
-		return refused, "symlink: links are not followed, commit the file itself"
-	case mode&modeKind == modeGitlink:
-		return refused, "submodule: submodules are not fetched, commit the files themselves"
-	case mode&modeKind == modeFolder:
+		return ClassIgnored, ""
+	case mode&ModeKind == ModeSymlink:
+		return ClassRefused, "symlink: links are not followed, commit the file itself"
+	case mode&ModeKind == ModeGitlink:
+		return ClassRefused, "submodule: submodules are not fetched, commit the files themselves"
+	case mode&ModeKind == ModeFolder:
 		if odd(name) {
-			return refused, "odd name: folders with control characters, colons or backslashes are not entered"
+			return ClassRefused, "odd name: folders with control characters, colons or backslashes are not entered"
 		}
-		return folder, ""
-	case !isProfileFile(name):
-		return ignored, ""
-	case mode&modeKind != modeFile:
-		return refused, fmt.Sprintf("mode %o is none that Git knows", mode)
+		return ClassFolder, ""
+	case !IsProfileFile(name):
+		return ClassIgnored, ""
+	case mode&ModeKind != ModeFile:
+		return ClassRefused, fmt.Sprintf("mode %o is none that Git knows", mode)
 	case odd(name):
-		return refused, "odd name: control characters, colons and backslashes are not read"
+		return ClassRefused, "odd name: control characters, colons and backslashes are not read"
 	}
-	return file, ""
+	return ClassFile, ""
 }
 
-func isProfileFile(name string) bool {
+func IsProfileFile(name string) bool {
 	ext := path.Ext(name)
 	return ext == ".yaml" || ext == ".yml" || name == IgnoreFile
 }
@@ -78,9 +78,9 @@ func odd(name string) bool {
 	return strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
-// splitPath takes a path inside a repository apart: relative, with forward
+// SplitPath takes a path inside a repository apart: relative, with forward
 // slashes, without "..". "" and "." are the root.
-func splitPath(p string) ([]string, error) {
+func SplitPath(p string) ([]string, error) {
 	if len(p) > maxPathBytes {
 		return nil, fault.New(fault.ErrInvalid, "the path has %d bytes, at most %d are allowed", len(p), maxPathBytes)
 	}
@@ -99,8 +99,8 @@ func splitPath(p string) ([]string, error) {
 		}
 		parts = append(parts, part)
 	}
-	if len(parts) > maxDepth {
-		return nil, fault.New(fault.ErrInvalid, "path %q has %d folders, at most %d are allowed", fault.Shorten(p), len(parts), maxDepth)
+	if len(parts) > MaxDepth {
+		return nil, fault.New(fault.ErrInvalid, "path %q has %d folders, at most %d are allowed", fault.Shorten(p), len(parts), MaxDepth)
 	}
 	return parts, nil
 }

@@ -1,4 +1,4 @@
-package source
+package filter
 
 import (
 	"fmt"
@@ -26,21 +26,21 @@ type Refusal struct {
 	Reason string
 }
 
-const tooDeep = "too deep: folders are entered to a depth of 32" // maxDepth
+const TooDeep = "too deep: folders are entered to a depth of 32" // maxDepth
 
-// quota bounds what one snapshot holds.
-type quota struct {
+// Quota bounds what one snapshot holds.
+type Quota struct {
 	files int
 	bytes int64
 }
 
-// admit counts a file in, or says why it must stay out.
-func (q *quota) admit(size int64) string {
+// Admit counts a file in, or says why it must stay out.
+func (q *Quota) Admit(size int64) string {
 	switch {
-	case size > maxFileBytes:
-		return fmt.Sprintf("too big: %d bytes, at most %d are read", size, maxFileBytes)
-	case q.files == maxFiles:
-		return fmt.Sprintf("too many files: the first %d are read", maxFiles)
+	case size > MaxFileBytes:
+		return fmt.Sprintf("too big: %d bytes, at most %d are read", size, MaxFileBytes)
+	case q.files == MaxFiles:
+		return fmt.Sprintf("too many files: the first %d are read", MaxFiles)
 	case q.bytes+size > maxTotalBytes:
 		return fmt.Sprintf("too many bytes: %d in all are read", maxTotalBytes)
 	}
@@ -49,21 +49,21 @@ func (q *quota) admit(size int64) string {
 	return ""
 }
 
-// refusals is a bounded list.
-type refusals struct {
+// Refusals is a bounded list.
+type Refusals struct {
 	list []Refusal
 	more int
 }
 
-func (r *refusals) add(path, reason string) {
-	if len(r.list) == maxRefusals {
+func (r *Refusals) Add(path, reason string) {
+	if len(r.list) == MaxRefusals {
 		r.more++
 		return
 	}
 	r.list = append(r.list, Refusal{Path: fault.Printable(path), Reason: reason})
 }
 
-func (r *refusals) sorted() []Refusal {
+func (r *Refusals) Sorted() []Refusal {
 	list := slices.Clone(r.list)
 	slices.SortFunc(list, func(a, b Refusal) int { return strings.Compare(a.Path, b.Path) })
 	if r.more > 0 {
@@ -72,7 +72,7 @@ func (r *refusals) sorted() []Refusal {
 	return list
 }
 
-func join(prefix, name string) string {
+func JoinPath(prefix, name string) string {
 	if prefix == "" {
 		return name
 	}

@@ -1,4 +1,4 @@
-package source
+package filter
 
 import (
 	"path"
@@ -12,31 +12,31 @@ import (
 // in its folder and below.
 const IgnoreFile = ".osmignore"
 
-// scope is the part of a repository that is read.
-type scope struct {
-	parts []string // the folder of the profiles
-	// ignore holds more patterns, as if they stood in an IgnoreFile of that folder, and
+// Scope is the part of a repository that is read.
+type Scope struct {
+	Parts []string // the folder of the profiles
+	// Ignore holds more patterns, as if they stood in an IgnoreFile of that folder, and
 	// after those of all others.
-	ignore string
+	Ignore string
 }
 
-func (s scope) path() string { return strings.Join(s.parts, "/") }
+func (s Scope) Path() string { return strings.Join(s.Parts, "/") }
 
-// rules decides which files are left out, as Git does: of the patterns that match
+// Rules decides which files are left out, as Git does: of the patterns that match
 // the last one counts, those of a folder come after those of the folders above it,
 // and below a folder that is left out nothing is read.
-type rules struct {
+type Rules struct {
 	top     string // the scope's folder: what lies above it does not count
-	extra   []pattern
-	folders map[string][]pattern // by the folder of the IgnoreFile
+	extra   []Pattern
+	folders map[string][]Pattern // by the folder of the IgnoreFile
 
 	verdicts map[string]bool // of folders that were asked about
-	cost     int             // patterns that were compared
+	Cost     int             // patterns that were compared
 }
 
-// newRules makes the rules of a scope from the files called IgnoreFile, by path.
-func newRules(s scope, files map[string][]pattern) *rules {
-	r := &rules{top: s.path(), extra: parsePatterns([]byte(s.ignore)), folders: map[string][]pattern{}, verdicts: map[string]bool{}}
+// NewRules makes the rules of a scope from the files called IgnoreFile, by path.
+func NewRules(s Scope, files map[string][]Pattern) *Rules {
+	r := &Rules{top: s.Path(), extra: parsePatterns([]byte(s.Ignore)), folders: map[string][]Pattern{}, verdicts: map[string]bool{}}
 	for name, patterns := range files {
 		r.folders[folderOf(name)] = patterns
 	}
@@ -44,26 +44,26 @@ func newRules(s scope, files map[string][]pattern) *rules {
 }
 
 // empty tells rules that leave nothing out.
-func (r *rules) empty() bool { return len(r.extra) == 0 && len(r.folders) == 0 }
+func (r *Rules) empty() bool { return len(r.extra) == 0 && len(r.folders) == 0 }
 
-// check refuses rules that take too long to apply.
-func (r *rules) check() error {
-	if r.cost > maxIgnoreCost {
-		return fault.New(fault.ErrInvalid, "comparing files with the patterns of %s and of the source takes more than %d comparisons; write fewer patterns, or point the path at the folder of the profiles", IgnoreFile, maxIgnoreCost)
+// Check refuses rules that take too long to apply.
+func (r *Rules) Check() error {
+	if r.Cost > MaxIgnoreCost {
+		return fault.New(fault.ErrInvalid, "comparing files with the patterns of %s and of the source takes more than %d comparisons; write fewer patterns, or point the path at the folder of the profiles", IgnoreFile, MaxIgnoreCost)
 	}
 	return nil
 }
 
-// ignores tells whether a file, or a folder that stands for itself, is left out.
-func (r *rules) ignores(name string) bool {
-	if r.empty() || r.cost > maxIgnoreCost {
+// Ignores tells whether a file, or a folder that stands for itself, is left out.
+func (r *Rules) Ignores(name string) bool {
+	if r.empty() || r.Cost > MaxIgnoreCost {
 		return false // check says so
 	}
 	return r.folder(folderOf(name)) || r.excludes(name, false)
 }
 
 // folder tells whether a folder is left out, or one above it.
-func (r *rules) folder(name string) bool {
+func (r *Rules) folder(name string) bool {
 	if len(name) <= len(r.top) {
 		return false
 	}
@@ -76,7 +76,7 @@ func (r *rules) folder(name string) bool {
 }
 
 // excludes asks the patterns about one name, the strongest first.
-func (r *rules) excludes(name string, isFolder bool) bool {
+func (r *Rules) excludes(name string, isFolder bool) bool {
 	if verdict, ok := r.ask(r.extra, r.top, name, isFolder); ok {
 		return verdict
 	}
@@ -90,12 +90,12 @@ func (r *rules) excludes(name string, isFolder bool) bool {
 	}
 }
 
-func (r *rules) ask(patterns []pattern, at, name string, isFolder bool) (verdict, ok bool) {
+func (r *Rules) ask(patterns []Pattern, at, name string, isFolder bool) (verdict, ok bool) {
 	if at != "" {
 		name = name[len(at)+1:]
 	}
 	for _, p := range slices.Backward(patterns) {
-		r.cost++
+		r.Cost++
 		if p.matches(name, isFolder) {
 			return !p.include, true
 		}
@@ -110,12 +110,12 @@ func folderOf(name string) string {
 	return ""
 }
 
-func isIgnoreFile(name string) bool { return path.Base(name) == IgnoreFile }
+func IsIgnoreFile(name string) bool { return path.Base(name) == IgnoreFile }
 
-// pattern is a line of gitignore(5). We do not take go-git's package of that name,
+// Pattern is a line of gitignore(5). We do not take go-git's package of that name,
 // on which Flux's sourceignore builds: it does not find "**/a/b" in "a/x/a/b", and
 // knows neither "[!a]" nor "[[:digit:]]". TestIgnoreIsGits compares with git.
-type pattern struct {
+type Pattern struct {
 	include    bool // "!": do read it
 	folderOnly bool // "/" at the end
 	anchored   bool // "/" elsewhere: the whole path counts, not the last name alone
@@ -124,8 +124,8 @@ type pattern struct {
 }
 
 // parsePatterns reads the lines of a file.
-func parsePatterns(data []byte) []pattern {
-	var out []pattern
+func parsePatterns(data []byte) []Pattern {
+	var out []Pattern
 	text := strings.TrimPrefix(string(data), "\uFEFF")
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r")
@@ -154,8 +154,8 @@ func trimSpaces(line string) string {
 	return line[:end]
 }
 
-func parsePattern(line string) (pattern, bool) {
-	var p pattern
+func parsePattern(line string) (Pattern, bool) {
+	var p Pattern
 	line, p.include = strings.CutPrefix(line, "!")
 	line, p.folderOnly = strings.CutSuffix(line, "/")
 	p.anchored = strings.Contains(line, "/")
@@ -165,7 +165,7 @@ func parsePattern(line string) (pattern, bool) {
 }
 
 // matches tells whether a path, relative to the folder of the pattern, is meant.
-func (p pattern) matches(name string, isFolder bool) bool {
+func (p Pattern) matches(name string, isFolder bool) bool {
 	if p.folderOnly && !isFolder {
 		return false
 	}

@@ -1,0 +1,59 @@
+package filter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
+)
+
+// A fileReader brings the content of a file, which has a path or a blob or both.
+type Reader func(ctx context.Context, f File) ([]byte, error)
+
+// Keep takes the files of a tree that the rules leave in, and what was refused of
+// them. It reads the IgnoreFiles among the files, and does not return them.
+func (s Scope) Keep(ctx context.Context, read Reader, files []File, refused *Refusals) ([]File, error) {
+	patterns := map[string][]Pattern{}
+	kept := make([]File, 0, len(files))
+	for _, f := range files {
+		if !IsIgnoreFile(f.Path) {
+			kept = append(kept, f)
+			continue
+		}
+		if len(patterns) == MaxIgnoreFiles {
+			refused.Add(f.Path, fmt.Sprintf("too many files: the first %d of this name are read", MaxIgnoreFiles))
+			continue
+		}
+		found, err := ReadPatterns(ctx, read, f)
+		if errors.Is(err, fault.ErrInvalid) {
+			refused.Add(f.Path, err.Error())
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		patterns[f.Path] = found
+	}
+	r := NewRules(s, patterns)
+	kept = slices.DeleteFunc(kept, func(f File) bool { return r.Ignores(f.Path) })
+	refused.list = slices.DeleteFunc(refused.list, func(f Refusal) bool {
+		name, err := strconv.Unquote(`"` + f.Path + `"`)
+		return err == nil && !IsIgnoreFile(name) && (r.folder(name) || r.Ignores(name))
+	})
+	return kept, r.Check()
+}
+
+// ReadPatterns reads an IgnoreFile. One that is too big is ErrInvalid.
+func ReadPatterns(ctx context.Context, read Reader, f File) ([]Pattern, error) {
+	data, err := read(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	if len(data) > MaxIgnoreBytes {
+		return nil, fault.New(fault.ErrInvalid, "too big: %d bytes, at most %d are read of an %s", len(data), MaxIgnoreBytes, IgnoreFile)
+	}
+	return parsePatterns(data), nil
+}
