@@ -3,6 +3,7 @@ package render
 import (
 	"encoding/base64"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -203,7 +204,7 @@ func yumRepos(repos map[string]map[string]string) *yaml.Node {
 		return nil
 	}
 	m := mapping()
-	for _, name := range sortedKeys(repos) {
+	for _, name := range slices.Sorted(maps.Keys(repos)) {
 		repo := typedMap(repos[name], "enabled")
 		if repo == nil {
 			repo = mapping()
@@ -221,7 +222,7 @@ func typedMap(values map[string]string, booleans ...string) *yaml.Node {
 		return nil
 	}
 	m := mapping()
-	for _, key := range sortedKeys(values) {
+	for _, key := range slices.Sorted(maps.Keys(values)) {
 		value := scalar(values[key])
 		if slices.Contains(booleans, key) {
 			if b, ok := yamlBool(values[key]); ok {

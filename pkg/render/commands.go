@@ -1,6 +1,8 @@
 package render
 
 import (
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -28,7 +30,7 @@ func commandFindings(field string, commands []string) []*InvalidError {
 // valueFindings are the values that were quoted for it, by their names in a module.
 func valueFindings(field string, values map[string]string) []*InvalidError {
 	var findings []*InvalidError
-	for _, name := range sortedKeys(values) {
+	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if meant, ok := MeantValue(values[name]); ok {
 			findings = append(findings, problem(field+"["+name+"]",
 				"operating-system-manager reads this text as YAML, without the quotes, and here they are part of it: write %s", strconv.Quote(meant)))

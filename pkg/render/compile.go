@@ -2,6 +2,7 @@ package render
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -128,7 +129,7 @@ func (g *gate) compileStage(name string, config *osm.OSPConfig, system osm.Opera
 	}
 	addTemplates(root, config.Templates)
 
-	for _, name := range sortedKeys(texts) {
+	for _, name := range slices.Sorted(maps.Keys(texts)) {
 		t := namedTemplate{name: name, field: fields[name], text: texts[name]}
 		if strings.ContainsAny(name, "\"\n") {
 			problems = append(problems, problem(t.field, "the name %q holds a quote or a line break, so that no template can invoke it: rename it", name))

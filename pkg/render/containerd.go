@@ -3,6 +3,7 @@ package render
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 
@@ -100,7 +101,7 @@ func (s Settings) registryAuth() map[string]criRegistryConfig {
 		return nil
 	}
 	out := make(map[string]criRegistryConfig, len(s.RegistryCredentials))
-	for _, name := range sortedKeys(s.RegistryCredentials) {
+	for _, name := range slices.Sorted(maps.Keys(s.RegistryCredentials)) {
 		out[authHost(name)] = criRegistryConfig{Auth: criAuth(s.RegistryCredentials[name])}
 	}
 	return out
@@ -112,13 +113,4 @@ func authHost(name string) string {
 		return u.Host
 	}
 	return name
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }

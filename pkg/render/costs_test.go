@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"go/format"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"reflect"
@@ -298,7 +299,7 @@ func TestCosts(t *testing.T) {
 // thought of have room.
 var prices = map[string]price{
 `, runtime.Version(), runtime.GOOS, runtime.GOARCH)
-	for _, name := range append(sortedKeys(funcs), printedName) {
+	for _, name := range append(slices.Sorted(maps.Keys(funcs)), printedName) {
 		if name == printedName {
 			continue
 		}
@@ -376,7 +377,7 @@ func TestPricesHold(t *testing.T) {
 	if RaceDetector {
 		t.Skip("the race detector makes sync.Pool drop items at random, so what calls allocate says nothing; make test runs this without it")
 	}
-	for _, name := range sortedKeys(funcs) {
+	for _, name := range slices.Sorted(maps.Keys(funcs)) {
 		p, ok := prices[name]
 		if !ok || p.call <= 0 || p.kib <= 0 || p.alloc <= 0 {
 			t.Errorf("%s has the price %+v: run go test ./pkg/render -run 'TestCosts$' -costs", name, p)

@@ -100,7 +100,7 @@ func (f flow) entry() flow {
 		return *f.elem
 	}
 	var out flow
-	for i, name := range sortedKeys(f.fields) {
+	for i, name := range slices.Sorted(maps.Keys(f.fields)) {
 		if i == 0 {
 			out = f.fields[name]
 		} else {

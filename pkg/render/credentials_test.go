@@ -45,10 +45,10 @@ func TestCredentialTags(t *testing.T) {
 		return out
 	}
 	real, hidden := values(in), values(redacted)
-	if len(real) < 60 || !slices.Equal(sortedKeys(real), sortedKeys(hidden)) {
+	if len(real) < 60 || !slices.Equal(slices.Sorted(maps.Keys(real)), slices.Sorted(maps.Keys(hidden))) {
 		t.Fatalf("%d values, and %d with placeholders", len(real), len(hidden))
 	}
-	for _, path := range sortedKeys(real) {
+	for _, path := range slices.Sorted(maps.Keys(real)) {
 		_, tag, _ := strings.Cut(path, " ")
 		if differs := real[path] != hidden[path]; differs != (tag != "") {
 			t.Errorf("%s differs: %t (%q and %q)", path, differs, hidden[path], real[path])
@@ -327,7 +327,7 @@ func TestDocumentedCredentialFunctions(t *testing.T) {
 		}
 	}
 	slices.Sort(documented)
-	if want := sortedKeys(credentialRules); !slices.Equal(documented, want) {
+	if want := slices.Sorted(maps.Keys(credentialRules)); !slices.Equal(documented, want) {
 		t.Errorf("docs/template-data.md has %v, the code %v", documented, want)
 	}
 }

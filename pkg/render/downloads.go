@@ -2,8 +2,10 @@ package render
 
 import (
 	"encoding/hex"
+	"maps"
 	"net/url"
 	"regexp"
+	"slices"
 )
 
 // Names in the flags for downloads end up in shell scripts and file names.
@@ -16,7 +18,7 @@ var (
 // credentials, so they are not quoted.
 func (s Settings) checkDownloads() []*InvalidError {
 	var problems []*InvalidError
-	for _, name := range sortedKeys(s.DownloadMirrors) {
+	for _, name := range slices.Sorted(maps.Keys(s.DownloadMirrors)) {
 		const flag, field = "--node-download-mirrors", "settings.downloadMirrors"
 		if !publisherName.MatchString(name) {
 			problems = append(problems, problem(field, "%s: %q is no publisher's name: write one like kubernetes, in lower case", flag, name))
@@ -32,7 +34,7 @@ func (s Settings) checkDownloads() []*InvalidError {
 			problems = append(problems, problem(field+"."+name, "%s: the mirror of %q has characters that a URL has only percent-encoded", flag, name))
 		}
 	}
-	for _, name := range sortedKeys(s.DownloadDigests) {
+	for _, name := range slices.Sorted(maps.Keys(s.DownloadDigests)) {
 		const flag, field = "--node-download-digests", "settings.downloadDigests"
 		if !downloadName.MatchString(name) {
 			problems = append(problems, problem(field, "%s: %q is no name of a downloaded file", flag, name))

@@ -1,11 +1,15 @@
 package render
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/agext/levenshtein"
 )
 
 // InvalidError says that a profile, a pool or a setting is wrong. Rendering
@@ -30,7 +34,8 @@ type InvalidError struct {
 	// Err is the cause. It holds no credentials.
 	Err error
 
-	lineOfFile bool
+	// LineOfPath is true if Line is one of Path, and not of the text in Field.
+	LineOfPath bool
 }
 
 // Limits on a message, in bytes: it is printed, logged, and part of an event,
@@ -68,7 +73,7 @@ func (e *InvalidError) Error() string {
 	}
 	if e.Path != "" {
 		b.WriteString(e.Path)
-		if e.Line > 0 && e.lineOfFile {
+		if e.Line > 0 && e.LineOfPath {
 			b.WriteString(":" + strconv.Itoa(e.Line))
 		}
 		b.WriteString(": ")
@@ -79,7 +84,7 @@ func (e *InvalidError) Error() string {
 			fmt.Fprintf(&b, " %q", shortened(e.File, maxNameBytes))
 		}
 		b.WriteString(": ")
-		if e.Line > 0 && !e.lineOfFile {
+		if e.Line > 0 && !e.LineOfPath {
 			b.WriteString("line " + strconv.Itoa(e.Line) + " of the template: ")
 		}
 	}
@@ -175,26 +180,46 @@ func Problems(err error) []*InvalidError {
 	return nil
 }
 
-// of fills in which profile the problems are about, and turns lines of a
-// template into lines of the profile's file. It returns copies: compiled
-// profiles, and the problems found in them, are shared.
-func (p Profile) of(pool string, problems []*InvalidError) []*InvalidError {
-	out := make([]*InvalidError, len(problems))
-	for i, problem := range problems {
-		e := *problem
-		e.Profile, e.Version, e.Commit = p.name(), p.version(), p.Provenance.Commit
-		e.Pool = pool
-		if strings.HasPrefix(e.Field, "spec.template.") || strings.HasPrefix(e.Field, "settings") || strings.HasPrefix(e.Field, "metadata.") {
-			out[i] = &e
-			continue
-		}
-		if e.Field != "" {
-			e.Path = p.fileOf(e.Field)
-		}
-		if p.Lines != nil && e.Field != "" && e.Path != "" {
-			e.Line, e.lineOfFile = p.Lines(e.Field)+max(e.Line-1, 0), true
-		}
-		out[i] = &e
+// nearest returns the known name that is at most two edits away, or for a long
+// name as many as a quarter of its letters: "KubeletVersion" is "KubeVersion".
+func nearest(name string, known []string) string {
+	if len(name) > maxNameBytes {
+		return ""
 	}
-	return out
+	best, bestDistance := "", max(2, len(name)/4)+1
+	for _, k := range known {
+		if d := levenshtein.Distance(strings.ToLower(name), strings.ToLower(k), nil); d < bestDistance {
+			best, bestDistance = k, d
+		}
+	}
+	return best
+}
+
+// typeProblem words an error of encoding/json without quoting values.
+func typeProblem(field string, err error) *InvalidError {
+	var mismatch *json.UnmarshalTypeError
+	if errors.As(err, &mismatch) {
+		if mismatch.Field != "" {
+			field += "." + mismatch.Field
+		}
+		return problem(field, "is of the wrong type: write a %s, not a %s", jsonKind(mismatch.Type), mismatch.Value)
+	}
+	var syntax *json.SyntaxError
+	if errors.As(err, &syntax) {
+		return problem(field, "is no JSON: %w", syntax)
+	}
+	return problem(field, "cannot be decoded: %w", err)
+}
+
+func jsonKind(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Bool:
+		return "boolean (true or false)"
+	case reflect.String:
+		return "string"
+	case reflect.Slice:
+		return "list"
+	default:
+		return "mapping"
+	}
 }

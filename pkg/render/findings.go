@@ -4,6 +4,7 @@ import (
 	"bytes"
 	_ "embed"
 	"errors"
+	"maps"
 	"path"
 	"regexp"
 	"slices"
@@ -94,7 +95,7 @@ func (p Profile) moduleFindings(root, stage string, config *osm.OSPConfig) []*In
 	}
 	findings := commandFindings(root+".modules.bootcmd", modules.BootCMD)
 	findings = append(findings, commandFindings(root+".modules.runcmd", modules.RunCMD)...)
-	for _, name := range sortedKeys(modules.YumRepos) {
+	for _, name := range slices.Sorted(maps.Keys(modules.YumRepos)) {
 		findings = append(findings, valueFindings(root+".modules.yum_repos["+name+"]", modules.YumRepos[name])...)
 	}
 	if stage == stageProvisioning {
@@ -242,7 +243,7 @@ func (p Profile) texts() func(yield func(string) bool) {
 					all = append(all, f.Content.Inline.Data)
 				}
 			}
-			for _, name := range sortedKeys(templates) {
+			for _, name := range slices.Sorted(maps.Keys(templates)) {
 				all = append(all, templates[name])
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -109,7 +110,7 @@ var seeing = func() map[string]bool {
 func keys(dicts ...map[string]any) []string {
 	out := []string{}
 	for _, d := range dicts {
-		out = append(out, sortedKeys(d)...)
+		out = append(out, slices.Sorted(maps.Keys(d))...)
 	}
 	return out
 }
@@ -117,7 +118,7 @@ func keys(dicts ...map[string]any) []string {
 // sortedValues is sprig's values, in the order of the keys.
 func sortedValues(dict map[string]any) []any {
 	out := []any{}
-	for _, k := range sortedKeys(dict) {
+	for _, k := range slices.Sorted(maps.Keys(dict)) {
 		out = append(out, dict[k])
 	}
 	return out
@@ -267,7 +268,7 @@ func undefinedFunction(message string) (string, bool) {
 	if reason, ok := refusedSprig[name]; ok {
 		return fmt.Sprintf("the function %q is not available: it %s", name, reason), true
 	}
-	if near := nearest(name, slices.Concat(sortedKeys(funcs), builtins)); near != "" {
+	if near := nearest(name, slices.Concat(slices.Sorted(maps.Keys(funcs)), builtins)); near != "" {
 		return fmt.Sprintf("there is no function %q: did you mean %q?", name, near), true
 	}
 	return fmt.Sprintf("there is no function %q", name), true

@@ -3,6 +3,7 @@ package render
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"slices"
@@ -131,7 +132,7 @@ func outputs(t *testing.T) string {
 		t.Fatal(err)
 	}
 	var b bytes.Buffer
-	for _, name := range sortedKeys(calls) {
+	for _, name := range slices.Sorted(maps.Keys(calls)) {
 		text, err := execute(d, calls[name])
 		if err != nil {
 			t.Errorf("%s: %v", calls[name], err)
@@ -149,7 +150,7 @@ func TestFunctionsArePure(t *testing.T) {
 		os.Stdout.WriteString("\n<<<" + got + ">>>\n")
 		return
 	}
-	for _, name := range sortedKeys(funcs) {
+	for _, name := range slices.Sorted(maps.Keys(funcs)) {
 		if calls[name] == "" {
 			t.Errorf("no call of %q", name)
 		}

@@ -4,10 +4,12 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -85,7 +87,7 @@ func FuzzTemplate(f *testing.F) {
 			}
 		}
 	}
-	for _, text := range sortedKeys(seeds) {
+	for _, text := range slices.Sorted(maps.Keys(seeds)) {
 		if seeds[text] {
 			f.Add(text, `{{ template "t" }}`)
 		}

@@ -1,6 +1,8 @@
 package render
 
 import (
+	"strings"
+
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 )
 
@@ -71,6 +73,30 @@ func (p Profile) version() string {
 		return p.Provenance.Version
 	}
 	return p.Spec.Version
+}
+
+// of fills in which profile the problems are about, and turns lines of a
+// template into lines of the profile's file. It returns copies: compiled
+// profiles, and the problems found in them, are shared.
+func (p Profile) of(pool string, problems []*InvalidError) []*InvalidError {
+	out := make([]*InvalidError, len(problems))
+	for i, problem := range problems {
+		e := *problem
+		e.Profile, e.Version, e.Commit = p.name(), p.version(), p.Provenance.Commit
+		e.Pool = pool
+		if strings.HasPrefix(e.Field, "spec.template.") || strings.HasPrefix(e.Field, "settings") || strings.HasPrefix(e.Field, "metadata.") {
+			out[i] = &e
+			continue
+		}
+		if e.Field != "" {
+			e.Path = p.fileOf(e.Field)
+		}
+		if p.Lines != nil && e.Field != "" && e.Path != "" {
+			e.Line, e.LineOfPath = p.Lines(e.Field)+max(e.Line-1, 0), true
+		}
+		out[i] = &e
+	}
+	return out
 }
 
 // Cluster is what the cluster adds: values that differ between clusters and

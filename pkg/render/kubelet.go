@@ -3,6 +3,8 @@ package render
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -53,7 +55,7 @@ var kubeletAnnotations = map[string]func(*kubeletConfig, string) error{
 func parseKubeletAnnotations(annotations map[string]string) (kubeletConfig, []*InvalidError) {
 	var config kubeletConfig
 	var problems []*InvalidError
-	for _, suffix := range sortedKeys(annotations) {
+	for _, suffix := range slices.Sorted(maps.Keys(annotations)) {
 		set := kubeletAnnotations[suffix]
 		if set == nil {
 			continue

@@ -91,7 +91,7 @@ func (in Input) Split() (Input, Credentials) {
 		c.ContainerdRegistryMirrors = s.NodeContainerdRegistryMirrors
 		s.NodeContainerdRegistryMirrors = mirrors
 	}
-	for _, name := range sortedKeys(s.DownloadMirrors) {
+	for _, name := range slices.Sorted(maps.Keys(s.DownloadMirrors)) {
 		mirror := s.DownloadMirrors[name]
 		if was := hide(&mirror, withoutUserInfo); was != "" {
 			if c.DownloadMirrors == nil {

@@ -5,12 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/Masterminds/semver/v3"
-	"github.com/agext/levenshtein"
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
@@ -255,7 +255,7 @@ func unknownFields(raw []byte) []*InvalidError {
 		}
 		known := jsonNames(level.typ)
 		raw = nil
-		for _, name := range sortedKeys(fields) {
+		for _, name := range slices.Sorted(maps.Keys(fields)) {
 			switch i := slices.IndexFunc(known, func(k string) bool { return strings.EqualFold(k, name) }); {
 			case i < 0:
 				hint := "remove it"
@@ -281,50 +281,6 @@ func jsonNames(t reflect.Type) []string {
 		names = append(names, name)
 	}
 	return names
-}
-
-// nearest returns the known name that is at most two edits away, or for a long
-// name as many as a quarter of its letters: "KubeletVersion" is "KubeVersion".
-func nearest(name string, known []string) string {
-	if len(name) > maxNameBytes {
-		return ""
-	}
-	best, bestDistance := "", max(2, len(name)/4)+1
-	for _, k := range known {
-		if d := levenshtein.Distance(strings.ToLower(name), strings.ToLower(k), nil); d < bestDistance {
-			best, bestDistance = k, d
-		}
-	}
-	return best
-}
-
-// typeProblem words an error of encoding/json without quoting values.
-func typeProblem(field string, err error) *InvalidError {
-	var mismatch *json.UnmarshalTypeError
-	if errors.As(err, &mismatch) {
-		if mismatch.Field != "" {
-			field += "." + mismatch.Field
-		}
-		return problem(field, "is of the wrong type: write a %s, not a %s", jsonKind(mismatch.Type), mismatch.Value)
-	}
-	var syntax *json.SyntaxError
-	if errors.As(err, &syntax) {
-		return problem(field, "is no JSON: %w", syntax)
-	}
-	return problem(field, "cannot be decoded: %w", err)
-}
-
-func jsonKind(t reflect.Type) string {
-	switch t.Kind() {
-	case reflect.Bool:
-		return "boolean (true or false)"
-	case reflect.String:
-		return "string"
-	case reflect.Slice:
-		return "list"
-	default:
-		return "mapping"
-	}
 }
 
 // decodeOSSpec reads operatingSystemSpec leniently, as the contract has it.

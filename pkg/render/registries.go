@@ -2,6 +2,7 @@ package render
 
 import (
 	"errors"
+	"maps"
 	"net/url"
 	"regexp"
 	"slices"
@@ -118,7 +119,7 @@ func (s Settings) registries() ([]registry, []*InvalidError) {
 	}
 
 	byDir := map[string]*registry{}
-	for _, name := range sortedKeys(byName) {
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
 		byDir[byName[name].dir()] = byName[name]
 	}
 	if hub := byDir[dockerHub]; hub == nil {

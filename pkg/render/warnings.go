@@ -2,8 +2,10 @@ package render
 
 import (
 	"fmt"
+	"maps"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 )
@@ -60,10 +62,10 @@ func (s Settings) Warnings() []Warning {
 		}
 	}
 	winner := map[string]string{}
-	for _, name := range sortedKeys(hosts) {
+	for _, name := range slices.Sorted(maps.Keys(hosts)) {
 		winner[registry{name: name}.dir()] = name
 	}
-	for _, name := range sortedKeys(hosts) {
+	for _, name := range slices.Sorted(maps.Keys(hosts)) {
 		if last := winner[registry{name: name}.dir()]; last != name {
 			warn(hosts[name].flag, hosts[name].field, notShown(name), fmt.Sprintf("containerd knows hosts only, and nodes get what the flags say of registry %q, which has the same host", notShown(last)),
 				"name one of them in all flags, best the host alone")
@@ -71,10 +73,10 @@ func (s Settings) Warnings() []Warning {
 	}
 
 	winner = map[string]string{}
-	for _, name := range sortedKeys(s.RegistryCredentials) {
+	for _, name := range slices.Sorted(maps.Keys(s.RegistryCredentials)) {
 		winner[authHost(name)] = name
 	}
-	for _, name := range sortedKeys(s.RegistryCredentials) {
+	for _, name := range slices.Sorted(maps.Keys(s.RegistryCredentials)) {
 		if last := winner[authHost(name)]; last != name {
 			warn("-node-registry-credentials-secret", "settings.registryCredentials", notShown(name), fmt.Sprintf("nodes get the credentials of %q, which is the same registry for containerd", notShown(last)),
 				"keep one of them in the Secret")
