@@ -9,6 +9,7 @@ import (
 	"text/template/parse"
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 )
 
 // Check says what is wrong with a profile whatever pool it is used for: templates
@@ -21,7 +22,7 @@ func (e *Engine) Check(p Profile) error {
 	c := e.compiled(p)
 	problems := slices.Clone(c.problems)
 	if p.Spec.OSName != osm.OperatingSystemFlatcar && p.Spec.ProvisioningUtility == osm.ProvisioningUtilityIgnition {
-		problems = append(problems, problem("spec.provisioningUtility", "is ignition, which %s does not have: use cloud-init", p.Spec.OSName))
+		problems = append(problems, invalid.At("spec.provisioningUtility", "is ignition, which %s does not have: use cloud-init", p.Spec.OSName))
 	}
 	for _, stage := range []*compiledStage{&c.bootstrap, &c.provisioning} {
 		problems = append(problems, stage.check()...)
@@ -29,11 +30,11 @@ func (e *Engine) Check(p Profile) error {
 	if len(problems) == 0 {
 		problems = c.checkShape(p)
 	}
-	return joined(p.of("", problems))
+	return invalid.Join(p.of("", problems))
 }
 
-func (s *compiledStage) check() []*InvalidError {
-	var problems []*InvalidError
+func (s *compiledStage) check() []*invalid.Error {
+	var problems []*invalid.Error
 	names := make([]string, 0, len(s.templates))
 	for _, t := range s.templates {
 		names = append(names, t.name)
@@ -43,27 +44,27 @@ func (s *compiledStage) check() []*InvalidError {
 	for _, f := range s.files {
 		problems = append(problems, checkTemplate(f.tmpl, f.text, f.field, f.path, names)...)
 	}
-	return inStage(s.name, problems...)
+	return invalid.InStage(s.name, problems...)
 }
 
 // checkTemplate looks for fields that the data does not have, where it can tell
 // what the data is: outside with, range and define, and after "$" outside define.
 // It also reports templates that are invoked outside of any condition but do not
 // exist.
-func checkTemplate(tmpl *program, source, field, path string, templates []string) []*InvalidError {
+func checkTemplate(tmpl *program, source, field, path string, templates []string) []*invalid.Error {
 	if tmpl == nil {
 		return nil
 	}
-	var problems []*InvalidError
+	var problems []*invalid.Error
 	report := func(n parse.Node, err error) {
-		problems = append(problems, &InvalidError{Field: field, File: path, Err: err, Line: lineOf(source, n.Position())})
+		problems = append(problems, &invalid.Error{Field: field, File: path, Err: err, Line: lineOf(source, n.Position())})
 	}
 	w := fieldWalker{report: report}
 	w.list(tmpl.Root, true)
 	for _, n := range tmpl.Root.Nodes {
 		if n, ok := n.(*parse.TemplateNode); ok && tmpl.Lookup(n.Name) == nil && !slices.Contains(templates, n.Name) {
 			hint := ""
-			if near := nearest(n.Name, templates); near != "" {
+			if near := invalid.Nearest(n.Name, templates); near != "" {
 				hint = ": did you mean " + strconv.Quote(near) + "?"
 			}
 			report(n, errors.New("there is no template "+strconv.Quote(n.Name)+" for it"+hint))
@@ -137,7 +138,7 @@ func (w fieldWalker) chain(n parse.Node, names []string) {
 		next, ok := member(typ, name)
 		if !ok {
 			hint := ""
-			if near := nearest(name, members(typ)); near != "" {
+			if near := invalid.Nearest(name, members(typ)); near != "" {
 				hint = ": did you mean " + strconv.Quote(near) + "?"
 			}
 			w.report(n, errors.New("."+strings.Join(names[:i+1], ".")+" does not exist"+hint))

@@ -9,6 +9,7 @@ import (
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 )
 
 // A kubelet below 1.29 may still run the cloud provider that was built into it:
@@ -38,7 +39,7 @@ func (p Pool) WithCloudConfig(md *cluster.MachineDeployment, s Settings, facts F
 	for _, problem := range problems {
 		problem.Pool = p.key()
 	}
-	if err := one(problems); err != nil {
+	if err := invalid.One(problems); err != nil {
 		return p, err
 	}
 	p.CloudConfig = text
@@ -68,14 +69,14 @@ func EnvironmentNames() []string {
 }
 
 // cloudConfig makes the configuration, and tells the resolver what it needs for it.
-func (p Pool) cloudConfig(md *cluster.MachineDeployment, s Settings, r *resolver) (string, []*InvalidError) {
+func (p Pool) cloudConfig(md *cluster.MachineDeployment, s Settings, r *resolver) (string, []*invalid.Error) {
 	kubelet, err := kubeVersion(p.KubeletVersion)
 	if err != nil {
-		return "", []*InvalidError{problem(kubeletField, "%w", err)}
+		return "", []*invalid.Error{invalid.At(kubeletField, "%w", err)}
 	}
 	needed, refused := p.needsCloudConfig(s, kubelet)
 	if refused != nil {
-		return "", []*InvalidError{refused}
+		return "", []*invalid.Error{refused}
 	}
 	if !needed {
 		return "", nil
@@ -86,7 +87,7 @@ func (p Pool) cloudConfig(md *cluster.MachineDeployment, s Settings, r *resolver
 	}
 	raw := bytes.TrimSpace(config.CloudProviderSpec)
 	if len(raw) == 0 || string(raw) == "null" {
-		return "", []*InvalidError{problem(cloudProviderSpecField, "is missing: kubelet %s takes the configuration of %s from it", kubelet, p.CloudProvider)}
+		return "", []*invalid.Error{invalid.At(cloudProviderSpecField, "is missing: kubelet %s takes the configuration of %s from it", kubelet, p.CloudProvider)}
 	}
 	var spec interface {
 		config(kubelet *semver.Version, r *resolver) string
@@ -106,7 +107,7 @@ func (p Pool) cloudConfig(md *cluster.MachineDeployment, s Settings, r *resolver
 		spec = &vsphereSpec{}
 	}
 	if err := json.Unmarshal(raw, spec); err != nil {
-		return "", []*InvalidError{typeProblem(cloudProviderSpecField, err)}
+		return "", []*invalid.Error{invalid.Decoding(cloudProviderSpecField, err)}
 	}
 	text := spec.config(kubelet, r)
 	return text, r.problems
@@ -114,7 +115,7 @@ func (p Pool) cloudConfig(md *cluster.MachineDeployment, s Settings, r *resolver
 
 // needsCloudConfig reports whether kubelets of a pool read a configuration that is
 // made of its cloudProviderSpec (contract 5, steps 1 to 4).
-func (p Pool) needsCloudConfig(s Settings, kubelet *semver.Version) (bool, *InvalidError) {
+func (p Pool) needsCloudConfig(s Settings, kubelet *semver.Version) (bool, *invalid.Error) {
 	if p.OverwriteCloudConfig != nil || s.ExternalCloudProvider || withoutInTree.Check(kubelet) {
 		return false, nil
 	}
@@ -124,11 +125,11 @@ func (p Pool) needsCloudConfig(s Settings, kubelet *semver.Version) (bool, *Inva
 	case "alibaba", "anexia", "baremetal", "digitalocean", "edge", "hetzner", "linode", "nutanix", "opennebula", "scaleway", "vmware-cloud-director":
 		return false, nil
 	}
-	return false, problem(providerSpecField+".cloudProvider", "%q has no cloud configuration for kubelet %s: use kubelet 1.29 or later", p.CloudProvider, kubelet)
+	return false, invalid.At(providerSpecField+".cloudProvider", "%q has no cloud configuration for kubelet %s: use kubelet 1.29 or later", p.CloudProvider, kubelet)
 }
 
 // cloudConfig is the cloud provider's configuration for nodes.
-func (in Input) cloudConfig(kubelet *semver.Version) (string, *InvalidError) {
+func (in Input) cloudConfig(kubelet *semver.Version) (string, *invalid.Error) {
 	if in.Pool.OverwriteCloudConfig != nil {
 		return *in.Pool.OverwriteCloudConfig, nil
 	}
@@ -137,7 +138,7 @@ func (in Input) cloudConfig(kubelet *semver.Version) (string, *InvalidError) {
 		return "", err
 	}
 	if in.Pool.CloudConfig == "" { // none of the texts is empty
-		return "", problem(cloudProviderSpecField, "was not read: kubelet %s takes the configuration of %s from it", kubelet, in.Pool.CloudProvider)
+		return "", invalid.At(cloudProviderSpecField, "was not read: kubelet %s takes the configuration of %s from it", kubelet, in.Pool.CloudProvider)
 	}
 	return in.Pool.CloudConfig, nil
 }

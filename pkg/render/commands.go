@@ -9,18 +9,19 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/osm-gitops/osm-gitops/pkg/render/equivalence"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 )
 
 // commandFindings are the commands that were written for operating-system-manager, which
 // puts each into the document without quoting it (contract 7.3): as a text of YAML in quotes,
 // or as a list.
-func commandFindings(field string, commands []string) []*InvalidError {
-	var findings []*InvalidError
+func commandFindings(field string, commands []string) []*invalid.Error {
+	var findings []*invalid.Error
 	for i, command := range commands {
 		meant, as, _ := MeantCommand(command)
 		same := meant == "" || as != asList && equivalence.IsPlainWord(meant)
 		if as != "" && !same {
-			findings = append(findings, problem(field+"["+strconv.Itoa(i)+"]",
+			findings = append(findings, invalid.At(field+"["+strconv.Itoa(i)+"]",
 				"operating-system-manager reads this text as YAML, %s, and here the shell gets it as it stands: write %s", as, strconv.Quote(meant)))
 		}
 	}
@@ -28,11 +29,11 @@ func commandFindings(field string, commands []string) []*InvalidError {
 }
 
 // valueFindings are the values that were quoted for it, by their names in a module.
-func valueFindings(field string, values map[string]string) []*InvalidError {
-	var findings []*InvalidError
+func valueFindings(field string, values map[string]string) []*invalid.Error {
+	var findings []*invalid.Error
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if meant, ok := MeantValue(values[name]); ok {
-			findings = append(findings, problem(field+"["+name+"]",
+			findings = append(findings, invalid.At(field+"["+name+"]",
 				"operating-system-manager reads this text as YAML, without the quotes, and here they are part of it: write %s", strconv.Quote(meant)))
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/lru"
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 )
 
 // The two stages of a node's life.
@@ -25,7 +26,7 @@ const (
 // execute its templates one after the other: see gate.
 type compiled struct {
 	bootstrap, provisioning compiledStage
-	problems                []*InvalidError
+	problems                []*invalid.Error
 	trace                   *trace // of an Inspector; nil elsewhere
 	room                    *room  // of one rendering; nil for all that there is
 }
@@ -86,10 +87,10 @@ func compile(spec *osm.OperatingSystemProfileSpec) *compiled { return (&gate{}).
 func (g *gate) compile(spec *osm.OperatingSystemProfileSpec) *compiled {
 	c := &compiled{}
 	if n := actionBytes(spec); n > maxActionBytes {
-		c.problems = []*InvalidError{problem("spec", "the actions of its templates, {{ to }}, have %d bytes together without texts and comments in them: a profile may have %d", n, maxActionBytes)}
+		c.problems = []*invalid.Error{invalid.At("spec", "the actions of its templates, {{ to }}, have %d bytes together without texts and comments in them: a profile may have %d", n, maxActionBytes)}
 		return c
 	}
-	var problems []*InvalidError
+	var problems []*invalid.Error
 	c.bootstrap, problems = g.compileStage(stageBootstrap, &spec.BootstrapConfig, spec.OSName)
 	c.problems = append(c.problems, problems...)
 	c.provisioning, problems = g.compileStage(stageProvisioning, &spec.ProvisioningConfig, spec.OSName)
@@ -100,10 +101,10 @@ func (g *gate) compile(spec *osm.OperatingSystemProfileSpec) *compiled {
 	return c
 }
 
-func (g *gate) compileStage(name string, config *osm.OSPConfig, system osm.OperatingSystem) (compiledStage, []*InvalidError) {
+func (g *gate) compileStage(name string, config *osm.OSPConfig, system osm.OperatingSystem) (compiledStage, []*invalid.Error) {
 	stage := compiledStage{name: name, gate: g, translations: lru.New(maxTranslated)}
 	root := "spec." + name + "Config"
-	var problems []*InvalidError
+	var problems []*invalid.Error
 
 	// What stands where: a runtime's templates first, so that the stage's win.
 	texts, fields := map[string]string{}, map[string]string{}
@@ -132,7 +133,7 @@ func (g *gate) compileStage(name string, config *osm.OSPConfig, system osm.Opera
 	for _, name := range slices.Sorted(maps.Keys(texts)) {
 		t := namedTemplate{name: name, field: fields[name], text: texts[name]}
 		if strings.ContainsAny(name, "\"\n") {
-			problems = append(problems, problem(t.field, "the name %q holds a quote or a line break, so that no template can invoke it: rename it", name))
+			problems = append(problems, invalid.At(t.field, "the name %q holds a quote or a line break, so that no template can invoke it: rename it", name))
 		}
 		tmpl, more := g.parse(name, t.field, t.text)
 		problems = append(problems, more...)
@@ -147,13 +148,13 @@ func (g *gate) compileStage(name string, config *osm.OSPConfig, system osm.Opera
 	if system != osm.OperatingSystemFlatcar {
 		problems = append(problems, checkUnits(root, config.Units)...)
 	}
-	return stage, inStage(name, problems...)
+	return stage, invalid.InStage(name, problems...)
 }
 
-func (g *gate) compileFile(field string, f osm.File, templates map[string]string) (compiledFile, []*InvalidError) {
+func (g *gate) compileFile(field string, f osm.File, templates map[string]string) (compiledFile, []*invalid.Error) {
 	file := compiledFile{field: field + ".content.inline.data", path: f.Path, permissions: f.Permissions}
-	var problems []*InvalidError
-	at := func(p *InvalidError) {
+	var problems []*invalid.Error
+	at := func(p *invalid.Error) {
 		p.File = f.Path
 		problems = append(problems, p)
 	}
@@ -161,13 +162,13 @@ func (g *gate) compileFile(field string, f osm.File, templates map[string]string
 		file.permissions = osm.DefaultFilePermissions
 	}
 	if _, err := parsePermissions(file.permissions); err != nil {
-		at(problem(field+".permissions", "%w", err))
+		at(invalid.At(field+".permissions", "%w", err))
 	}
 	if f.Path == "" {
-		at(problem(field+".path", "is empty: name the file's path on the node"))
+		at(invalid.At(field+".path", "is empty: name the file's path on the node"))
 	}
 	if f.Content.Inline == nil {
-		at(problem(field+".content", "has no inline: write content.inline.data, the only source of content"))
+		at(invalid.At(field+".content", "has no inline: write content.inline.data, the only source of content"))
 		return file, problems
 	}
 	file.encoding, file.text = f.Content.Inline.Encoding, f.Content.Inline.Data
@@ -209,23 +210,23 @@ func (g *gate) compileFile(field string, f osm.File, templates map[string]string
 }
 
 // parse returns nil for text without actions, and where text is no template.
-func (g *gate) parse(name, field, text string) (*program, []*InvalidError) {
+func (g *gate) parse(name, field, text string) (*program, []*invalid.Error) {
 	if len(text) > maxFileBytes {
-		return nil, []*InvalidError{problem(field, "has %d bytes: a file or template may have %d", len(text), maxFileBytes)}
+		return nil, []*invalid.Error{invalid.At(field, "has %d bytes: a file or template may have %d", len(text), maxFileBytes)}
 	}
 	if !strings.Contains(text, "{{") {
 		return nil, nil
 	}
 	tmpl, err := template.New(name).Funcs(funcs).Parse(text)
 	if err != nil {
-		return nil, []*InvalidError{templateProblem(name, field, err)}
+		return nil, []*invalid.Error{templateProblem(name, field, err)}
 	}
 	if tmpl.Tree == nil { // nothing but definitions and blanks
 		tmpl = template.Must(tmpl.AddParseTree(name, literalTree(name, "")))
 	}
 	p := &program{Template: tmpl}
 	if err := p.addTicks(); err != nil {
-		return nil, []*InvalidError{{Field: field, Line: lineOf(text, err.pos), Err: err}}
+		return nil, []*invalid.Error{{Field: field, Line: lineOf(text, err.pos), Err: err}}
 	}
 	problems := p.checkCredentials(text, field)
 	if g.marks != nil {
@@ -245,9 +246,9 @@ var templateMessage = regexp.MustCompile(`^:(\d+)(?::\d+)?: (?s)(.*)$`)
 
 // templateProblem takes the line out of an error of text/template, and repeats
 // the rest without the name: the field and the file say it better.
-func templateProblem(name, field string, err error) *InvalidError {
+func templateProblem(name, field string, err error) *invalid.Error {
 	message := err.Error()
-	p := &InvalidError{Field: field, Err: err}
+	p := &invalid.Error{Field: field, Err: err}
 	rest, ok := strings.CutPrefix(message, "template: "+name)
 	if !ok {
 		return p
@@ -259,7 +260,7 @@ func templateProblem(name, field string, err error) *InvalidError {
 	p.Line, _ = strconv.Atoi(m[1])
 	message = strings.TrimPrefix(m[2], fmt.Sprintf("executing %q ", name))
 	if context, cause, ok := strings.Cut(message, ">: "); ok { // "at <context>: cause"
-		message = shortened(context, maxNameBytes) + ">: " + withoutValue(cause)
+		message = invalid.Shorten(context, invalid.MaxNameBytes) + ">: " + withoutValue(cause)
 	}
 	if better, ok := undefinedFunction(message); ok {
 		message = better
@@ -268,7 +269,7 @@ func templateProblem(name, field string, err error) *InvalidError {
 	if better, ok := unbalanced[kind]; ok {
 		message = better
 	}
-	p.Err = &templateError{message: shortened(message, maxMessageBytes), cause: err}
+	p.Err = &templateError{message: invalid.Shorten(message, invalid.MaxMessageBytes), cause: err}
 	return p
 }
 

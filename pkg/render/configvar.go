@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 	"slices"
 	"strconv"
 	"strings"
@@ -113,7 +114,7 @@ func (v *configVarString) UnmarshalJSON(b []byte) error {
 		ConfigMap keyRef `json:"configMapKeyRef"`
 	}
 	if err := json.Unmarshal(b, &object); err != nil {
-		v.err = typeProblem("", err)
+		v.err = invalid.Decoding("", err)
 	}
 	v.configVarRefs, v.value = configVarRefs{object.Secret, object.ConfigMap}, object.Value
 	return nil
@@ -134,7 +135,7 @@ func (v *configVarBool) UnmarshalJSON(b []byte) error {
 		ConfigMap keyRef `json:"configMapKeyRef"`
 	}
 	if err := json.Unmarshal(b, &object); err != nil {
-		v.err = typeProblem("", err)
+		v.err = invalid.Decoding("", err)
 	}
 	v.configVarRefs, v.value = configVarRefs{object.Secret, object.ConfigMap}, object.Value
 	return nil
@@ -148,7 +149,7 @@ type resolver struct {
 	lines bool
 
 	refs     []ConfigVarRef
-	problems []*InvalidError
+	problems []*invalid.Error
 }
 
 // text returns a value that has to be there if it refers to something.
@@ -264,10 +265,10 @@ func (r *resolver) oneLine(s string) error {
 // problem files an error under a field of the cloudProviderSpec.
 func (r *resolver) problem(field string, err error) {
 	field = cloudProviderSpecField + "." + field
-	var wrong *InvalidError
+	var wrong *invalid.Error
 	if errors.As(err, &wrong) { // of a mapping: it names what is below
-		r.problems = append(r.problems, &InvalidError{Field: field + wrong.Field, Err: wrong.Err})
+		r.problems = append(r.problems, &invalid.Error{Field: field + wrong.Field, Err: wrong.Err})
 		return
 	}
-	r.problems = append(r.problems, &InvalidError{Field: field, Err: err})
+	r.problems = append(r.problems, &invalid.Error{Field: field, Err: err})
 }

@@ -2,6 +2,7 @@ package render
 
 import (
 	"fmt"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 	"maps"
 	"reflect"
 	"slices"
@@ -239,7 +240,7 @@ func (f flow) member(name, from string) flow {
 type credentialCheck struct {
 	program     *program
 	text, field string
-	problems    []*InvalidError
+	problems    []*invalid.Error
 	// holes are the actions that print credentials.
 	holes map[*parse.ActionNode]bool
 
@@ -260,7 +261,7 @@ type declaration struct {
 
 // checkCredentials returns what the templates do with credentials beyond what they
 // may, and marks where they print them.
-func (p *program) checkCredentials(text, field string) []*InvalidError {
+func (p *program) checkCredentials(text, field string) []*invalid.Error {
 	c := &credentialCheck{program: p, text: text, field: field, dots: map[string]flow{}, vars: map[*parse.VariableNode]flow{}}
 	c.dots[p.Name()] = rootFlow
 	defined := slices.DeleteFunc(p.Templates(), func(t *template.Template) bool { return t.Tree == nil })
@@ -268,7 +269,7 @@ func (p *program) checkCredentials(text, field string) []*InvalidError {
 	for pass := 0; pass == 0 || c.changed; pass++ {
 		c.changed, c.problems, c.holes = false, nil, map[*parse.ActionNode]bool{}
 		if pass == maxFlowPasses {
-			c.problems = []*InvalidError{{Field: field, Line: 1, Err: fmt.Errorf("credentials pass through more than %d variables or templates: print them where they are read", maxFlowPasses)}}
+			c.problems = []*invalid.Error{{Field: field, Line: 1, Err: fmt.Errorf("credentials pass through more than %d variables or templates: print them where they are read", maxFlowPasses)}}
 			break
 		}
 		for _, t := range defined {
@@ -506,7 +507,7 @@ func (c *credentialCheck) call(n *parse.IdentifierNode, args []argument) flow {
 
 // refuse reports a problem.
 func (c *credentialCheck) refuse(n parse.Node, f flow, what string) flow {
-	c.problems = append(c.problems, &InvalidError{Field: c.field, Line: lineOf(c.text, n.Position()), Err: &CredentialError{From: f.from, What: what}})
+	c.problems = append(c.problems, &invalid.Error{Field: c.field, Line: lineOf(c.text, n.Position()), Err: &CredentialError{From: f.from, What: what}})
 	return flow{kind: flowText, from: f.from, refused: true}
 }
 

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 )
 
 // credentialFields is how templates write each credential.
@@ -37,7 +38,7 @@ func TestCredentialTags(t *testing.T) {
 	values := func(in Input) map[string]string {
 		d, problems := newData(in, digestRecipe)
 		if len(problems) > 0 {
-			t.Fatal(one(problems))
+			t.Fatal(invalid.One(problems))
 		}
 		out := map[string]string{}
 		leaves("", "", reflect.ValueOf(d).Elem(), out)
@@ -172,7 +173,7 @@ func testSameShape(t *testing.T, text string) {
 	redacted, _ := in.Split()
 	_, a, problems := redacted.render(c, digestRecipe)
 	_, b, more := in.render(c, digestRecipe)
-	if err := one(append(problems, more...)); err != nil || a != b {
+	if err := invalid.One(append(problems, more...)); err != nil || a != b {
 		t.Errorf("%s: different shapes: %t, error %v", text, a != b, err)
 	}
 }
@@ -183,7 +184,7 @@ func testRefused(t *testing.T, lines []string) {
 	for i, line := range lines {
 		// One template each: a define is there once.
 		err := NewEngine().Check(withFile(strings.Repeat("\n", i) + line))
-		problems := Problems(err)
+		problems := invalid.Problems(err)
 		var refused *CredentialError
 		if len(problems) == 0 || !errors.As(problems[0], &refused) {
 			t.Errorf("%s: error %v", line, err)

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 )
 
 // data is what templates read, as "." and "$". It is our most public API: a
@@ -195,19 +196,19 @@ type provenanceData struct {
 
 // newData collects what templates read. The input is checked, and either the
 // real one or the one with placeholders.
-func newData(in Input, digest string) (*data, []*InvalidError) {
+func newData(in Input, digest string) (*data, []*invalid.Error) {
 	kubelet, problems := parseKubeletAnnotations(in.Pool.KubeletAnnotations)
 	version, err := kubeVersion(in.Pool.KubeletVersion)
 	if err != nil {
-		return nil, append(problems, problem(kubeletField, "%w", err))
+		return nil, append(problems, invalid.At(kubeletField, "%w", err))
 	}
-	cloudConfig, invalid := in.cloudConfig(version)
-	if invalid != nil {
-		problems = append(problems, invalid)
+	cloudConfig, problem := in.cloudConfig(version)
+	if problem != nil {
+		problems = append(problems, problem)
 	}
 	runtimeConfig, err := in.Settings.containerdConfig()
 	if err != nil {
-		problems = append(problems, problem("settings", "%w", err))
+		problems = append(problems, invalid.At("settings", "%w", err))
 	}
 	if len(problems) > 0 {
 		return nil, problems

@@ -5,6 +5,7 @@ import (
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 )
 
 // DefaultProfile names the profile of a MachineDeployment that names none itself
@@ -17,12 +18,12 @@ func DefaultProfile(md *cluster.MachineDeployment) (string, error) {
 	for _, p := range problems {
 		p.Pool = md.Namespace + "/" + md.Name
 	}
-	return name, one(problems)
+	return name, invalid.One(problems)
 }
 
-func defaultProfile(md *cluster.MachineDeployment) (string, []*InvalidError) {
+func defaultProfile(md *cluster.MachineDeployment) (string, []*invalid.Error) {
 	if wrong, ok := md.Spec.Malformed(); ok && md.Spec.Template.Spec.ProviderSpec.Value == nil {
-		return "", []*InvalidError{malformed(wrong)}
+		return "", []*invalid.Error{malformed(wrong)}
 	}
 	config, problems := decodeProviderSpec(md)
 	if config == nil {
@@ -32,7 +33,7 @@ func defaultProfile(md *cluster.MachineDeployment) (string, []*InvalidError) {
 	// What is wrong in operatingSystemSpec has no say here: the contract ignores it.
 	spec, err := decodeOSSpec(system, config.OperatingSystemSpec)
 	if err != nil && strings.HasSuffix(err.Field, ".operatingSystem") {
-		return "", []*InvalidError{err}
+		return "", []*invalid.Error{err}
 	}
 	if config.CloudProvider == "anexia" && spec.Flatcar != nil && err == nil &&
 		spec.Flatcar.ProvisioningUtility == osm.ProvisioningUtilityCloudInit {

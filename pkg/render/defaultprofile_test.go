@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 )
 
 // TestDefaultProfile is the table of contract 10.1, with the decoding rules of 2.3.
@@ -55,7 +56,7 @@ func TestDefaultProfile(t *testing.T) {
 			if got != c.want || (err == nil) != (c.err == "") {
 				t.Fatalf("got %q, %v, want %q, %q", got, err, c.want, c.err)
 			}
-			var invalid *InvalidError
+			var invalid *invalid.Error
 			if err != nil && (!strings.Contains(err.Error(), c.err) || !errors.As(err, &invalid)) {
 				t.Errorf("error %v, want %q", err, c.err)
 			}

@@ -2,6 +2,7 @@ package render
 
 import (
 	"encoding/hex"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 	"maps"
 	"net/url"
 	"regexp"
@@ -16,31 +17,31 @@ var (
 
 // checkDownloads refuses mirrors and digests no node could use. URLs may hold
 // credentials, so they are not quoted.
-func (s Settings) checkDownloads() []*InvalidError {
-	var problems []*InvalidError
+func (s Settings) checkDownloads() []*invalid.Error {
+	var problems []*invalid.Error
 	for _, name := range slices.Sorted(maps.Keys(s.DownloadMirrors)) {
 		const flag, field = "--node-download-mirrors", "settings.downloadMirrors"
 		if !publisherName.MatchString(name) {
-			problems = append(problems, problem(field, "%s: %q is no publisher's name: write one like kubernetes, in lower case", flag, name))
+			problems = append(problems, invalid.At(field, "%s: %q is no publisher's name: write one like kubernetes, in lower case", flag, name))
 			continue
 		}
 		u, err := url.Parse(s.DownloadMirrors[name])
 		switch {
 		case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
-			problems = append(problems, problem(field+"."+name, "%s: the mirror of %q is no http or https URL", flag, name))
+			problems = append(problems, invalid.At(field+"."+name, "%s: the mirror of %q is no http or https URL", flag, name))
 		case u.RawQuery != "" || u.Fragment != "":
-			problems = append(problems, problem(field+"."+name, "%s: the mirror of %q has a query or a fragment: paths are appended to it", flag, name))
+			problems = append(problems, invalid.At(field+"."+name, "%s: the mirror of %q has a query or a fragment: paths are appended to it", flag, name))
 		case !shellSafe(s.DownloadMirrors[name]):
-			problems = append(problems, problem(field+"."+name, "%s: the mirror of %q has characters that a URL has only percent-encoded", flag, name))
+			problems = append(problems, invalid.At(field+"."+name, "%s: the mirror of %q has characters that a URL has only percent-encoded", flag, name))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.DownloadDigests)) {
 		const flag, field = "--node-download-digests", "settings.downloadDigests"
 		if !downloadName.MatchString(name) {
-			problems = append(problems, problem(field, "%s: %q is no name of a downloaded file", flag, name))
+			problems = append(problems, invalid.At(field, "%s: %q is no name of a downloaded file", flag, name))
 		}
 		if digest := s.DownloadDigests[name]; len(digest) != hex.EncodedLen(32) || !isLowerHex(digest) {
-			problems = append(problems, problem(field+"."+name, "%s: %q is no SHA-256: write 64 digits in lower-case hexadecimal", flag, digest))
+			problems = append(problems, invalid.At(field+"."+name, "%s: %q is no SHA-256: write 64 digits in lower-case hexadecimal", flag, digest))
 		}
 	}
 	return problems

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 )
 
 // Limits on what templates write, before encoding. A whole Secret may have 1 MiB:
@@ -21,18 +22,18 @@ const (
 const noValue = "<no value>"
 
 // execute renders the files of a stage in their order.
-func (s *compiledStage) execute(d *data) ([]osm.File, []*InvalidError) {
+func (s *compiledStage) execute(d *data) ([]osm.File, []*invalid.Error) {
 	s.gate.mu.Lock()
 	defer s.gate.mu.Unlock()
 	s.gate.meter = &d.meter
 	d.trace.enter(s)
-	var problems []*InvalidError
+	var problems []*invalid.Error
 	left := maxStageBytes
 	inserts := make(map[string]string, len(s.templates))
 	for _, t := range s.templates {
 		text := t.text
 		if t.tmpl != nil {
-			var problem *InvalidError
+			var problem *invalid.Error
 			if text, problem = run(t.tmpl, d, origin{text: t.text, field: t.field}, left); problem != nil {
 				problems = append(problems, problem)
 				continue
@@ -42,7 +43,7 @@ func (s *compiledStage) execute(d *data) ([]osm.File, []*InvalidError) {
 		inserts[t.name] = insertedText(text)
 	}
 	if len(problems) > 0 {
-		return nil, inStage(s.name, problems...)
+		return nil, invalid.InStage(s.name, problems...)
 	}
 	files := make([]osm.File, 0, len(s.files))
 	for i := range s.files {
@@ -60,7 +61,7 @@ func (s *compiledStage) execute(d *data) ([]osm.File, []*InvalidError) {
 		})
 	}
 	if len(problems) > 0 {
-		return nil, inStage(s.name, problems...)
+		return nil, invalid.InStage(s.name, problems...)
 	}
 	return files, nil
 }
@@ -71,7 +72,7 @@ func insertedText(output string) string {
 	return strings.TrimRight("\n"+output, " \t\r\n")
 }
 
-func (f *compiledFile) execute(d *data, inserts map[string]string, left int) (string, *InvalidError) {
+func (f *compiledFile) execute(d *data, inserts map[string]string, left int) (string, *invalid.Error) {
 	if f.tmpl == nil {
 		return checkedText(f.text, f.field, f.path, left)
 	}
@@ -89,7 +90,7 @@ type origin struct {
 
 // run executes one template. The text it returns is complete, valid UTF-8, and
 // has no missing values.
-func run(tmpl *program, d *data, from origin, left int) (string, *InvalidError) {
+func run(tmpl *program, d *data, from origin, left int) (string, *invalid.Error) {
 	w := limitedWriter{left: max(min(left, maxFileBytes), 0), program: tmpl, meter: &d.meter, shape: &d.shape}
 	d.shape.begin(tmpl, from)
 	w.b.Grow(min(len(from.text)+len(from.text)/4, w.left)) // most of a template is what comes out of it
@@ -113,12 +114,12 @@ func run(tmpl *program, d *data, from origin, left int) (string, *InvalidError) 
 	return checkedText(text, from.field, from.path, left)
 }
 
-func checkedText(text, field, path string, left int) (string, *InvalidError) {
+func checkedText(text, field, path string, left int) (string, *invalid.Error) {
 	switch {
 	case len(text) > min(left, maxFileBytes):
-		return "", &InvalidError{Field: field, File: path, Err: tooLong(left)}
+		return "", &invalid.Error{Field: field, File: path, Err: tooLong(left)}
 	case !utf8.ValidString(text):
-		return "", &InvalidError{Field: field, File: path, Err: errors.New("the output is no UTF-8 text: give binary content in base64 and decode it on the node")}
+		return "", &invalid.Error{Field: field, File: path, Err: errors.New("the output is no UTF-8 text: give binary content in base64 and decode it on the node")}
 	}
 	return text, nil
 }
@@ -159,8 +160,8 @@ func (w *limitedWriter) Write(p []byte) (int, error) {
 // missingValue says where a template printed "<no value>". It executes the
 // template again and notes the last text of the template itself that was written
 // before: what follows it is the culprit.
-func missingValue(tmpl *program, d *data, from origin) *InvalidError {
-	p := &InvalidError{Field: from.field, File: from.path,
+func missingValue(tmpl *program, d *data, from origin) *invalid.Error {
+	p := &invalid.Error{Field: from.field, File: from.path,
 		Err: fmt.Errorf("the output contains %q: the template prints a value that is not there; guard it with if or give a default", noValue)}
 	w := tracingWriter{nodes: tmpl.texts()}
 	if tmpl.Execute(&w, d) == nil && w.found && w.end <= len(from.text) {

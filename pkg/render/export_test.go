@@ -1,12 +1,15 @@
 package render
 
-import osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+import (
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
+)
 
 // RealOSC renders the configuration with the real values in place of
 // placeholders, which is what the conformance corpus has.
 func RealOSC(e *Engine, in Input) (*osm.OperatingSystemConfigSpec, error) {
 	osc, _, problems := in.render(e.compiled(in.Profile), in.InputDigest())
-	return osc, one(problems)
+	return osc, invalid.One(problems)
 }
 
 // Used is how much of the limits rendering takes, in thousandths: of the units, of the
@@ -14,7 +17,7 @@ func RealOSC(e *Engine, in Input) (*osm.OperatingSystemConfigSpec, error) {
 func Used(in Input) (units, made, actions int, small bool, err error) {
 	c := compile(&in.Profile.Spec)
 	if len(c.problems) > 0 {
-		return 0, 0, 0, false, one(c.problems)
+		return 0, 0, 0, false, invalid.One(c.problems)
 	}
 	d, problems := newData(in, in.InputDigest())
 	for _, stage := range []*compiledStage{&c.bootstrap, &c.provisioning} {
@@ -24,5 +27,5 @@ func Used(in Input) (units, made, actions int, small bool, err error) {
 	}
 	n := actionBytes(&in.Profile.Spec)
 	return d.meter.cost * 1000 / maxCost, d.meter.made * 1000 / maxMade, n * 1000 / maxActionBytes,
-		d.meter.cost <= smallCost && d.meter.made <= smallMade && n <= smallAction, one(problems)
+		d.meter.cost <= smallCost && d.meter.made <= smallMade && n <= smallAction, invalid.One(problems)
 }

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/text/message"
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 )
 
 // cloudInitSchema types the modules that a document may have, see the comment in it.
@@ -34,7 +35,7 @@ var cloudInitSchema []byte
 // It reads a schema and every text of the profile, which takes milliseconds: it is
 // for people who write profiles, and Render never calls it. Each finding has what an
 // error of Check has, the line included.
-func (p Profile) Findings() []*InvalidError {
+func (p Profile) Findings() []*invalid.Error {
 	findings := p.pathFindings()
 	if p.Spec.OSName == osm.OperatingSystemFlatcar {
 		return p.of("", findings) // coreos-cloudinit has no schema, and starts units itself
@@ -44,9 +45,9 @@ func (p Profile) Findings() []*InvalidError {
 		config *osm.OSPConfig
 	}{{stageBootstrap, &p.Spec.BootstrapConfig}, {stageProvisioning, &p.Spec.ProvisioningConfig}} {
 		root := "spec." + s.name + "Config"
-		findings = append(findings, inStage(s.name, p.moduleFindings(root, s.name, s.config)...)...)
+		findings = append(findings, invalid.InStage(s.name, p.moduleFindings(root, s.name, s.config)...)...)
 		if s.name == stageProvisioning {
-			findings = append(findings, inStage(s.name, p.unitFindings(root, s.config.Units)...)...)
+			findings = append(findings, invalid.InStage(s.name, p.unitFindings(root, s.config.Units)...)...)
 		}
 	}
 	return p.of("", findings)
@@ -55,11 +56,11 @@ func (p Profile) Findings() []*InvalidError {
 // pathFindings are the paths of files that are not the file's name from the root: cloud-init
 // takes a relative one from the folder that it happens to run in, and two names of one file
 // are not noticed. Ignition refuses such paths, and Check says so.
-func (p Profile) pathFindings() []*InvalidError {
+func (p Profile) pathFindings() []*invalid.Error {
 	if p.Spec.ProvisioningUtility == osm.ProvisioningUtilityIgnition {
 		return nil
 	}
-	var findings []*InvalidError
+	var findings []*invalid.Error
 	check := func(stage, field string, files []osm.File) {
 		for i, f := range files {
 			at := field + "[" + strconv.Itoa(i) + "].path"
@@ -67,9 +68,9 @@ func (p Profile) pathFindings() []*InvalidError {
 			switch {
 			case f.Path == "": // which the decoder refuses
 			case !path.IsAbs(f.Path):
-				findings = append(findings, inStage(stage, problem(at, "%q is relative, and cloud-init takes it from the folder that it runs in: write %q", f.Path, clean))...)
+				findings = append(findings, invalid.InStage(stage, invalid.At(at, "%q is relative, and cloud-init takes it from the folder that it runs in: write %q", f.Path, clean))...)
 			case f.Path != clean:
-				findings = append(findings, inStage(stage, problem(at, "%q is another way to write %q, which is not noticed where that is named too: write %q", f.Path, clean, clean))...)
+				findings = append(findings, invalid.InStage(stage, invalid.At(at, "%q is another way to write %q, which is not noticed where that is named too: write %q", f.Path, clean, clean))...)
 			}
 		}
 	}
@@ -80,12 +81,12 @@ func (p Profile) pathFindings() []*InvalidError {
 			check(stage, root+".supportedContainerRuntimes["+strconv.Itoa(i)+"].files", runtime.Files)
 		}
 	}
-	slices.SortFunc(findings, func(a, b *InvalidError) int { return strings.Compare(a.Field, b.Field) })
+	slices.SortFunc(findings, func(a, b *invalid.Error) int { return strings.Compare(a.Field, b.Field) })
 	return findings
 }
 
 // moduleFindings validates the modules as they stand in the document of a node.
-func (p Profile) moduleFindings(root, stage string, config *osm.OSPConfig) []*InvalidError {
+func (p Profile) moduleFindings(root, stage string, config *osm.OSPConfig) []*invalid.Error {
 	if config.CloudInitModules == nil {
 		return nil
 	}
@@ -105,22 +106,22 @@ func (p Profile) moduleFindings(root, stage string, config *osm.OSPConfig) []*In
 			set bool
 		}{{"runcmd", len(modules.RunCMD) > 0}, {"rh_subscription", len(modules.RHSubscription) > 0}, {"yum_repos", len(modules.YumRepos) > 0}} {
 			if late.set {
-				findings = append(findings, problem(root+".modules."+late.key, "is for a late stage of cloud-init, which does not run for the provisioning document: do it in a script"))
+				findings = append(findings, invalid.At(root+".modules."+late.key, "is for a late stage of cloud-init, which does not run for the provisioning document: do it in a script"))
 			}
 		}
 	}
 	document := cloudConfig{stage: stage, pool: &Pool{OperatingSystem: p.Spec.OSName}, system: p.Spec.OSName, config: &osm.OSCConfig{CloudInitModules: modules}}
 	b, err := document.encode()
 	if err != nil {
-		return append(findings, problem(root+".modules", "%w", err))
+		return append(findings, invalid.At(root+".modules", "%w", err))
 	}
 	var values map[string]any
 	if err := yaml.Unmarshal(b, &values); err != nil {
-		return append(findings, problem(root+".modules", "encodes as no YAML: %w", err))
+		return append(findings, invalid.At(root+".modules", "encodes as no YAML: %w", err))
 	}
-	var invalid *jsonschema.ValidationError
-	if errors.As(documentSchema().Validate(values), &invalid) {
-		findings = append(findings, schemaFindings(root+".modules", invalid)...)
+	var mismatch *jsonschema.ValidationError
+	if errors.As(documentSchema().Validate(values), &mismatch) {
+		findings = append(findings, schemaFindings(root+".modules", mismatch)...)
 	}
 	return findings
 }
@@ -143,7 +144,7 @@ func compileSchema() *jsonschema.Schema {
 
 // schemaFindings takes an error of the schema apart. Where one of several would do,
 // they are one finding.
-func schemaFindings(field string, err *jsonschema.ValidationError) []*InvalidError {
+func schemaFindings(field string, err *jsonschema.ValidationError) []*invalid.Error {
 	switch err.ErrorKind.(type) {
 	case *kind.AnyOf, *kind.OneOf:
 		var parts []string
@@ -153,19 +154,19 @@ func schemaFindings(field string, err *jsonschema.ValidationError) []*InvalidErr
 		if len(parts) == 0 {
 			parts = append(parts, schemaMessage(err))
 		}
-		return []*InvalidError{schemaFinding(field, err, strings.Join(parts, ", or "))}
+		return []*invalid.Error{schemaFinding(field, err, strings.Join(parts, ", or "))}
 	}
 	if len(err.Causes) == 0 {
-		return []*InvalidError{schemaFinding(field, err, schemaMessage(err))}
+		return []*invalid.Error{schemaFinding(field, err, schemaMessage(err))}
 	}
-	var findings []*InvalidError
+	var findings []*invalid.Error
 	for _, cause := range err.Causes {
 		findings = append(findings, schemaFindings(field, cause)...)
 	}
 	return findings
 }
 
-func schemaFinding(field string, err *jsonschema.ValidationError, what string) *InvalidError {
+func schemaFinding(field string, err *jsonschema.ValidationError, what string) *invalid.Error {
 	for i, name := range err.InstanceLocation {
 		if i == 0 {
 			field += "." + name
@@ -173,7 +174,7 @@ func schemaFinding(field string, err *jsonschema.ValidationError, what string) *
 			field += "[" + name + "]"
 		}
 	}
-	return problem(field, "%w", &SchemaError{what: what})
+	return invalid.At(field, "%w", &SchemaError{what: what})
 }
 
 // SchemaError says what cloud-init's schema has against a value.
@@ -191,7 +192,7 @@ var startsUnits = regexp.MustCompile(`\b(systemctl\b.*\b(start|restart|try-resta
 
 // unitFindings are the units that nobody starts in the boot that brings them. They
 // come as files, after systemd has decided what to start.
-func (p Profile) unitFindings(root string, units []osm.Unit) []*InvalidError {
+func (p Profile) unitFindings(root string, units []osm.Unit) []*invalid.Error {
 	var lines []string
 	for text := range p.texts() {
 		for line := range strings.SplitSeq(strings.ReplaceAll(text, "\\\n", " "), "\n") {
@@ -200,7 +201,7 @@ func (p Profile) unitFindings(root string, units []osm.Unit) []*InvalidError {
 			}
 		}
 	}
-	var findings []*InvalidError
+	var findings []*invalid.Error
 	for i, u := range units {
 		if isTrue(u.Mask) || u.Content == nil || *u.Content == "" || triggered(u.Name, units) ||
 			slices.ContainsFunc(lines, func(line string) bool { return names(line, u.Name) }) {
@@ -210,7 +211,7 @@ func (p Profile) unitFindings(root string, units []osm.Unit) []*InvalidError {
 		if isTrue(u.Enable) {
 			when = "it starts at the next boot only"
 		}
-		findings = append(findings, problem(root+".units["+strconv.Itoa(i)+"]", "%q comes with the provisioning stage, and %s: let a script run \"systemctl start --no-block %s\"", u.Name, when, u.Name))
+		findings = append(findings, invalid.At(root+".units["+strconv.Itoa(i)+"]", "%q comes with the provisioning stage, and %s: let a script run \"systemctl start --no-block %s\"", u.Name, when, u.Name))
 	}
 	return findings
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/BurntSushi/toml"
 	"github.com/Masterminds/sprig/v3"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -268,7 +269,7 @@ func undefinedFunction(message string) (string, bool) {
 	if reason, ok := refusedSprig[name]; ok {
 		return fmt.Sprintf("the function %q is not available: it %s", name, reason), true
 	}
-	if near := nearest(name, slices.Concat(slices.Sorted(maps.Keys(funcs)), builtins)); near != "" {
+	if near := invalid.Nearest(name, slices.Concat(slices.Sorted(maps.Keys(funcs)), builtins)); near != "" {
 		return fmt.Sprintf("there is no function %q: did you mean %q?", name, near), true
 	}
 	return fmt.Sprintf("there is no function %q", name), true

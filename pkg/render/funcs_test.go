@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/Masterminds/sprig/v3"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 )
 
 // security.md 16: every name of sprig's is either allowed or refused with a
@@ -30,7 +31,7 @@ func TestSprigAllowList(t *testing.T) {
 				t.Errorf("%q is refused, but templates can call it", name)
 			}
 			_, problems := new(gate).parse("x", "f", "{{ "+name+" }}")
-			if err := one(problems); err == nil || !strings.Contains(err.Error(), reason) {
+			if err := invalid.One(problems); err == nil || !strings.Contains(err.Error(), reason) {
 				t.Errorf("calling %q gives %v, want the reason %q", name, err, reason)
 			}
 		}
@@ -113,7 +114,7 @@ func execute(d *data, text string) (string, error) {
 	g := &gate{meter: &d.meter}
 	p, problems := g.parse("/x", "f", text)
 	if p == nil {
-		return "", one(problems)
+		return "", invalid.One(problems)
 	}
 	out, problem := run(p, d, origin{text: text, field: "f", path: "/x"}, maxStageBytes)
 	if problem != nil {

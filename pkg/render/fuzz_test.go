@@ -17,6 +17,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 )
 
 // maxErrorBytes is far more than anybody reads: an error does not repeat what it
@@ -116,7 +117,7 @@ func FuzzTemplate(f *testing.F) {
 			var files []osm.File
 			if len(c.problems) == 0 {
 				d := fuzzData(t)
-				var more []*InvalidError
+				var more []*invalid.Error
 				files, more = c.provisioning.execute(d)
 				problems = append(problems, more...)
 				if d.meter.cost > 2*maxCost || d.meter.made > maxMade+maxValueBytes {
@@ -128,7 +129,7 @@ func FuzzTemplate(f *testing.F) {
 				out.WriteString(f.Content.Inline.Data)
 			}
 			message := ""
-			if err := one(Profile{}.of("", problems)); err != nil {
+			if err := invalid.One(Profile{}.of("", problems)); err != nil {
 				message = err.Error()
 			}
 			return out.String(), message
@@ -173,7 +174,7 @@ func FuzzProviderSpec(f *testing.F) {
 			md.Spec.Template.Spec.Versions.Kubelet = version
 			pool, err := DecodePool(md)
 			if err != nil {
-				var invalid *InvalidError
+				var invalid *invalid.Error
 				if !errors.As(err, &invalid) || invalid.Error() == "" {
 					t.Fatalf("%v is no InvalidError", err)
 				}

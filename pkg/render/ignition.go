@@ -11,6 +11,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 )
 
 // ignitionVersions are the versions of the Ignition specification a document may
@@ -23,11 +24,11 @@ const ignitionVersionField = "metadata.annotations[" + api.AnnotationIgnitionVer
 
 // checkIgnitionVersion takes an empty version for none. What it says begins with
 // a flag where one is meant.
-func checkIgnitionVersion(field, flag, version string) []*InvalidError {
+func checkIgnitionVersion(field, flag, version string) []*invalid.Error {
 	if version == "" || slices.Contains(ignitionVersions, version) {
 		return nil
 	}
-	return []*InvalidError{problem(field, "%s%q is no version of Ignition's specification that can be written: use 3.3.0, 3.4.0, or 2.3.0 for images before Flatcar 3185", flag, version)}
+	return []*invalid.Error{invalid.At(field, "%s%q is no version of Ignition's specification that can be written: use 3.3.0, 3.4.0, or 2.3.0 for images before Flatcar 3185", flag, version)}
 }
 
 // ignitionVersion is the version the pool's documents have.
@@ -56,10 +57,10 @@ type ignitionFile struct {
 // machineNameFile, each with its content as a data URL of text, in which
 // machine-controller finds the machine's name to replace; the same goes for units
 // and keys, which stand there as they are.
-func (i ignition) encode() ([]byte, []*InvalidError) {
+func (i ignition) encode() ([]byte, []*invalid.Error) {
 	files, contents, err := i.files()
 	if err != nil {
-		return nil, []*InvalidError{err}
+		return nil, []*invalid.Error{err}
 	}
 	var keys []types.SSHAuthorizedKey
 	for _, key := range distinct(i.config.UserSSHKeys) {
@@ -78,7 +79,7 @@ func (i ignition) encode() ([]byte, []*InvalidError) {
 	}
 	doc, encodeErr := marshalIgnition(config, i.version)
 	if encodeErr != nil {
-		return nil, []*InvalidError{i.stage.problem("encoding the Ignition document: %w", encodeErr)}
+		return nil, []*invalid.Error{i.stage.problem("encoding the Ignition document: %w", encodeErr)}
 	}
 	return doc, nil
 }
@@ -86,7 +87,7 @@ func (i ignition) encode() ([]byte, []*InvalidError) {
 // files returns the document's files and their contents. Of files with one path
 // the last counts, as it does where Ignition writes one over the other; those
 // before it are left out.
-func (i ignition) files() ([]ignitionFile, []string, *InvalidError) {
+func (i ignition) files() ([]ignitionFile, []string, *invalid.Error) {
 	files := make([]ignitionFile, 0, len(i.config.Files)+1)
 	contents := make([]string, 0, len(i.config.Files)+1)
 	if name := i.pool.wrapperName(i.stage.name); name != "" {
@@ -95,7 +96,7 @@ func (i ignition) files() ([]ignitionFile, []string, *InvalidError) {
 	for n, f := range i.config.Files {
 		mode, err := parsePermissions(f.Permissions)
 		if err != nil {
-			return nil, nil, &InvalidError{Stage: i.stage.name, Field: i.stage.fileField(n, "mode"), File: f.Path, Err: err}
+			return nil, nil, &invalid.Error{Stage: i.stage.name, Field: i.stage.fileField(n, "mode"), File: f.Path, Err: err}
 		}
 		files, contents = append(files, newIgnitionFile(f.Path, mode, n)), append(contents, f.Content.Inline.Data)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/coreos/vcontext/report"
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 )
 
 // maxTranslated is how many translations a stage keeps. There is one for each list of
@@ -35,7 +36,7 @@ type skeleton struct {
 // translated returns Butane's translation of a skeleton, which nobody may change.
 // Without the cache one rendering of osp-flatcar takes more than 10 times as long (5.8 MB
 // allocated instead of 0.6; BenchmarkRender), above the 2.5 ms that it may.
-func (s *compiledStage) translated(of skeleton) (types.Config, []*InvalidError) {
+func (s *compiledStage) translated(of skeleton) (types.Config, []*invalid.Error) {
 	key := fmt.Sprintf("%#v", of.files)
 	if config, ok := s.translations.Get(key); ok {
 		return config.(types.Config), nil
@@ -51,13 +52,13 @@ func (s *compiledStage) translated(of skeleton) (types.Config, []*InvalidError) 
 // translate has Butane make a configuration of a skeleton. Whatever it reports is a
 // problem, warnings too: a node that boots only half of what its profile says is
 // worse than none.
-func (s *compiledStage) translate(of skeleton) (types.Config, []*InvalidError) {
+func (s *compiledStage) translate(of skeleton) (types.Config, []*invalid.Error) {
 	if problems := checkUnits(s.root(), of.units); len(problems) > 0 {
-		return types.Config{}, inStage(s.name, problems...)
+		return types.Config{}, invalid.InStage(s.name, problems...)
 	}
 	// No FilesDir: Butane must not read the disk it runs on.
 	config, rep, err := of.butane().ToIgn3_3(common.TranslateOptions{NoResourceAutoCompression: true})
-	var problems []*InvalidError
+	var problems []*invalid.Error
 	for _, entry := range rep.Entries {
 		// What Butane takes for a decimal mode came from octal digits.
 		if entry.Message != common.ErrDecimalMode.Error() {
@@ -122,7 +123,7 @@ func marshalIgnition(config types.Config, version string) ([]byte, error) {
 
 // checkIgnition finds what is wrong with a stage of a profile for Ignition
 // whatever pool it is used for.
-func (s *compiledStage) checkIgnition(units []osm.Unit) []*InvalidError {
+func (s *compiledStage) checkIgnition(units []osm.Unit) []*invalid.Error {
 	of := skeleton{units: units}
 	if s.name == stageBootstrap {
 		of.files = append(of.files, nameFile)
@@ -141,7 +142,7 @@ func (s *compiledStage) checkIgnition(units []osm.Unit) []*InvalidError {
 }
 
 // reported turns an entry of Butane's report into a problem of the profile.
-func (s *compiledStage) reported(of skeleton, entry report.Entry) *InvalidError {
+func (s *compiledStage) reported(of skeleton, entry report.Entry) *invalid.Error {
 	p := s.problem("%s", entry.Message)
 	step := func(n int) string {
 		if n < len(entry.Context.Path) {
@@ -195,8 +196,8 @@ func explained(message string, of skeleton, i int) string {
 }
 
 // problem makes an InvalidError about the stage.
-func (s *compiledStage) problem(format string, args ...any) *InvalidError {
-	return inStage(s.name, problem(s.root(), format, args...))[0]
+func (s *compiledStage) problem(format string, args ...any) *invalid.Error {
+	return invalid.InStage(s.name, invalid.At(s.root(), format, args...))[0]
 }
 
 func (s *compiledStage) root() string { return "spec." + s.name + "Config" }

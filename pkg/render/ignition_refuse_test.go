@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 )
 
 // A profile for Ignition is checked as Ignition would read it, before any pool
@@ -55,12 +56,12 @@ func TestCheckIgnition(t *testing.T) {
 				OSName: osm.OperatingSystemFlatcar, ProvisioningUtility: osm.ProvisioningUtilityIgnition,
 				ProvisioningConfig: osm.OSPConfig{Files: test.files, Units: test.units},
 			}}
-			problems := Problems(NewEngine().Check(p))
+			problems := invalid.Problems(NewEngine().Check(p))
 			if len(problems) != len(test.want) {
 				t.Errorf("problems %v, want %q", problems, test.want)
 			}
 			for _, want := range test.want {
-				if !strings.Contains(joined(problems).Error(), want) {
+				if !strings.Contains(invalid.Join(problems).Error(), want) {
 					t.Errorf("problems %v, want %q", problems, want)
 				}
 			}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/lru"
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 	validator "github.com/osm-gitops/osm-gitops/test/ignition"
 )
 
@@ -28,7 +29,7 @@ func encodeIgnition(t *testing.T, version string, config *osm.OSCConfig) []byte 
 	doc := ignition{version: version, stage: newStage(stageBootstrap), pool: &Pool{CloudProvider: "openstack"}, config: config}
 	b, problems := doc.encode()
 	if len(problems) > 0 {
-		t.Fatal(one(problems))
+		t.Fatal(invalid.One(problems))
 	}
 	return b
 }
@@ -248,7 +249,7 @@ func TestIgnitionEdge(t *testing.T) {
 	}
 	b, problems := doc.encode()
 	if len(problems) > 0 {
-		t.Fatal(one(problems))
+		t.Fatal(invalid.One(problems))
 	}
 	if diff := cmp.Diff(map[string]string{machineNameFile: "edge-1", "/a": machineName}, readIgnition(t, b).files); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 )
 
 // Profile is what to render.
@@ -78,8 +79,8 @@ func (p Profile) version() string {
 // of fills in which profile the problems are about, and turns lines of a
 // template into lines of the profile's file. It returns copies: compiled
 // profiles, and the problems found in them, are shared.
-func (p Profile) of(pool string, problems []*InvalidError) []*InvalidError {
-	out := make([]*InvalidError, len(problems))
+func (p Profile) of(pool string, problems []*invalid.Error) []*invalid.Error {
+	out := make([]*invalid.Error, len(problems))
 	for i, problem := range problems {
 		e := *problem
 		e.Profile, e.Version, e.Commit = p.name(), p.version(), p.Provenance.Commit

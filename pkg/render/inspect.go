@@ -10,6 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 )
 
 // Inspector renders a profile as Engine does, and knows more of what came out:
@@ -135,31 +136,31 @@ func (t *trace) files(s *compiledStage, config *osm.OSCConfig) []InspectedFile {
 // each about the field of the profile that it comes from. It is for documents that
 // cloud-init reads: Ignition's are validated when they are made, and Flatcar's
 // coreos-cloudinit has no schema. The document holds no credential.
-func (p Profile) CheckDocument(stage string, s InspectedStage) []*InvalidError {
+func (p Profile) CheckDocument(stage string, s InspectedStage) []*invalid.Error {
 	if p.Spec.OSName == osm.OperatingSystemFlatcar {
 		return nil
 	}
 	root := "spec." + stage + "Config"
 	if !bytes.HasPrefix(s.Document, []byte(cloudConfigHeader)) {
-		return p.of("", inStage(stage, problem(root, "the document does not begin with %q", cloudConfigHeader)))
+		return p.of("", invalid.InStage(stage, invalid.At(root, "the document does not begin with %q", cloudConfigHeader)))
 	}
 	var values map[string]any
 	if err := yaml.Unmarshal(s.Document, &values); err != nil {
-		return p.of("", inStage(stage, problem(root, "the document is no YAML: %w", err)))
+		return p.of("", invalid.InStage(stage, invalid.At(root, "the document is no YAML: %w", err)))
 	}
-	var invalid *jsonschema.ValidationError
-	if !errors.As(documentSchema().Validate(values), &invalid) {
+	var mismatch *jsonschema.ValidationError
+	if !errors.As(documentSchema().Validate(values), &mismatch) {
 		return nil
 	}
-	findings := schemaFindings(root, invalid)
+	findings := schemaFindings(root, mismatch)
 	for _, f := range findings {
 		s.locate(root, f)
 	}
-	return p.of("", inStage(stage, findings...))
+	return p.of("", invalid.InStage(stage, findings...))
 }
 
 // locate turns a field of the document into one of the profile.
-func (s InspectedStage) locate(root string, f *InvalidError) {
+func (s InspectedStage) locate(root string, f *invalid.Error) {
 	for _, module := range []string{"bootcmd", "runcmd", "rh_subscription", "yum_repos", "yum_repo_dir"} {
 		if rest, ok := strings.CutPrefix(f.Field, root+"."+module); ok && (rest == "" || rest[0] == '[') {
 			f.Field = root + ".modules." + module + rest

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 )
 
 // kubeletConfig holds what the kubelet annotations of a pool say. A field is nil
@@ -52,16 +53,16 @@ var kubeletAnnotations = map[string]func(*kubeletConfig, string) error{
 
 // parseKubeletAnnotations reads the annotations, by suffix. Unknown suffixes are
 // ignored, as the contract has it.
-func parseKubeletAnnotations(annotations map[string]string) (kubeletConfig, []*InvalidError) {
+func parseKubeletAnnotations(annotations map[string]string) (kubeletConfig, []*invalid.Error) {
 	var config kubeletConfig
-	var problems []*InvalidError
+	var problems []*invalid.Error
 	for _, suffix := range slices.Sorted(maps.Keys(annotations)) {
 		set := kubeletAnnotations[suffix]
 		if set == nil {
 			continue
 		}
 		if err := set(&config, annotations[suffix]); err != nil {
-			problems = append(problems, problem("metadata.annotations["+api.AnnotationKubeletConfigPrefix+suffix+"]", "%w", err))
+			problems = append(problems, invalid.At("metadata.annotations["+api.AnnotationKubeletConfigPrefix+suffix+"]", "%w", err))
 		}
 	}
 	return config, problems

@@ -2,6 +2,7 @@ package render
 
 import (
 	"fmt"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 	"runtime"
 	"strings"
 	"testing"
@@ -136,7 +137,7 @@ func TestTemplatesAreStopped(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Fatalf("got %d bytes of output, error %.300v, want %q in it", len(got), err, test.want)
 			}
-			if len(err.Error()) > 2*maxMessageBytes {
+			if len(err.Error()) > 2*invalid.MaxMessageBytes {
 				t.Errorf("the message has %d bytes", len(err.Error()))
 			}
 		})

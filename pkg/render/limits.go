@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 )
 
 // UserDataLimit is how much user-data machine-controller may hand to a provider
@@ -97,7 +98,7 @@ type userData struct {
 // checkSizes refuses documents that nobody would take: a bootstrap document too
 // long for the provider, and one of either stage too long for a Secret. What it
 // says holds no credential.
-func (in Input) checkSizes(osc *osm.OperatingSystemConfigSpec, out *Output) []*InvalidError {
+func (in Input) checkSizes(osc *osm.OperatingSystemConfigSpec, out *Output) []*invalid.Error {
 	bootstrap := userData{stageBootstrap, &osc.BootstrapConfig, out.Bootstrap}
 	provisioning := userData{stageProvisioning, &osc.ProvisioningConfig, out.Provisioning}
 	if limit, ok := UserDataLimits()[in.Pool.CloudProvider]; ok {
@@ -107,12 +108,12 @@ func (in Input) checkSizes(osc *osm.OperatingSystemConfigSpec, out *Output) []*I
 			if measured == compressed {
 				files += " before compression"
 			}
-			return []*InvalidError{in.tooLarge(bootstrap, &UserDataError{Size: size, Limit: limit.Bytes, message: fmt.Sprintf(
+			return []*invalid.Error{in.tooLarge(bootstrap, &UserDataError{Size: size, Limit: limit.Bytes, message: fmt.Sprintf(
 				"the user-data has %d bytes %s, but %s takes %d: %s are %s; move what the first boot does not need to provisioningConfig",
 				size, measured, in.Pool.CloudProvider, limit.Bytes, files, in.largestFiles(bootstrap))})}
 		}
 	}
-	var problems []*InvalidError
+	var problems []*invalid.Error
 	for _, u := range []userData{bootstrap, provisioning} {
 		if size := len(u.document); size > maxSecretBytes {
 			problems = append(problems, in.tooLarge(u, &UserDataError{Size: size, Limit: maxSecretBytes, message: fmt.Sprintf(
@@ -124,7 +125,7 @@ func (in Input) checkSizes(osc *osm.OperatingSystemConfigSpec, out *Output) []*I
 }
 
 // tooLarge points to the largest file, if it is one of the profile's.
-func (in Input) tooLarge(u userData, err *UserDataError) *InvalidError {
+func (in Input) tooLarge(u userData, err *UserDataError) *invalid.Error {
 	field, files := "spec."+u.stage+"Config.files", in.Profile.Spec.BootstrapConfig.Files
 	if u.stage == stageProvisioning {
 		files = in.Profile.Spec.ProvisioningConfig.Files
@@ -134,7 +135,7 @@ func (in Input) tooLarge(u userData, err *UserDataError) *InvalidError {
 			field += fmt.Sprintf("[%d]", i)
 		}
 	}
-	return inStage(u.stage, problem(field, "%w", err))[0]
+	return invalid.InStage(u.stage, invalid.At(field, "%w", err))[0]
 }
 
 // measured is what the limit counts for a pool.
@@ -190,7 +191,7 @@ func (in Input) largestFiles(u userData) string {
 	files := in.filesBySize(u)
 	var names []string
 	for _, f := range files[:min(len(files), namedFiles)] {
-		names = append(names, fmt.Sprintf("%q (%d)", shortened(f.path, maxNameBytes), f.size))
+		names = append(names, fmt.Sprintf("%q (%d)", invalid.Shorten(f.path, invalid.MaxNameBytes), f.size))
 	}
 	text := strings.Join(names, ", ")
 	if keys := len(strings.Join(u.config.UserSSHKeys, "")); len(files) == 0 || keys > files[0].size {

@@ -15,6 +15,7 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 )
 
 // maxProviderSpecBytes bounds what DecodePool reads; real ones have a few KiB.
@@ -141,12 +142,12 @@ type providerConfig struct {
 // change.
 func DecodePool(md *cluster.MachineDeployment) (Pool, error) {
 	pool := Pool{Name: md.Name, Namespace: md.Namespace, KubeletVersion: md.Spec.Template.Spec.Versions.Kubelet}
-	var problems []*InvalidError
+	var problems []*invalid.Error
 
 	if wrong, ok := md.Spec.Malformed(); ok {
 		problems = append(problems, malformed(wrong))
 	} else if _, err := kubeVersion(pool.KubeletVersion); err != nil {
-		problems = append(problems, problem(kubeletField, "%w", err))
+		problems = append(problems, invalid.At(kubeletField, "%w", err))
 	}
 	for suffix := range kubeletAnnotations {
 		if value, ok := md.Annotations[api.AnnotationKubeletConfigPrefix+suffix]; ok {
@@ -181,11 +182,11 @@ func DecodePool(md *cluster.MachineDeployment) (Pool, error) {
 	for _, p := range problems {
 		p.Pool = pool.key()
 	}
-	return pool, one(problems)
+	return pool, invalid.One(problems)
 }
 
-func malformed(wrong cluster.Malformed) *InvalidError {
-	return problem(strings.TrimSuffix("spec."+wrong.Field, "."), "holds a %s where a %s belongs%s", wrong.Got, wrong.Want, quoteHint(wrong))
+func malformed(wrong cluster.Malformed) *invalid.Error {
+	return invalid.At(strings.TrimSuffix("spec."+wrong.Field, "."), "holds a %s where a %s belongs%s", wrong.Got, wrong.Want, quoteHint(wrong))
 }
 
 // quoteHint helps with the usual slip, a version that YAML takes for a number.
@@ -212,13 +213,13 @@ func kubeVersion(version string) (*semver.Version, error) {
 	return v, nil
 }
 
-func decodeProviderSpec(md *cluster.MachineDeployment) (*providerConfig, []*InvalidError) {
+func decodeProviderSpec(md *cluster.MachineDeployment) (*providerConfig, []*invalid.Error) {
 	value := md.Spec.Template.Spec.ProviderSpec.Value
 	if value == nil || len(value.Raw) == 0 {
-		return nil, []*InvalidError{problem(providerSpecField, "is missing: give the provider's configuration inline there (valueFrom is not read)")}
+		return nil, []*invalid.Error{invalid.At(providerSpecField, "is missing: give the provider's configuration inline there (valueFrom is not read)")}
 	}
 	if len(value.Raw) > maxProviderSpecBytes {
-		return nil, []*InvalidError{problem(providerSpecField, "has %d bytes, %d are allowed", len(value.Raw), maxProviderSpecBytes)}
+		return nil, []*invalid.Error{invalid.At(providerSpecField, "has %d bytes, %d are allowed", len(value.Raw), maxProviderSpecBytes)}
 	}
 	if problems := unknownFields(value.Raw); len(problems) > 0 {
 		return nil, problems
@@ -227,7 +228,7 @@ func decodeProviderSpec(md *cluster.MachineDeployment) (*providerConfig, []*Inva
 	dec := json.NewDecoder(bytes.NewReader(value.Raw))
 	dec.DisallowUnknownFields() // unknownFields has a better message, this one has no gaps
 	if err := dec.Decode(&config); err != nil {
-		return nil, []*InvalidError{typeProblem(providerSpecField, err)}
+		return nil, []*invalid.Error{invalid.Decoding(providerSpecField, err)}
 	}
 	if n := config.Network; n != nil && len(n.DNS.Servers) == 0 {
 		n.DNS.Servers = nil // as it is once it was recorded: an empty list is none
@@ -237,8 +238,8 @@ func decodeProviderSpec(md *cluster.MachineDeployment) (*providerConfig, []*Inva
 
 // unknownFields reports every field of a provider spec that nobody reads. Names
 // are matched as encoding/json does, without regard to case.
-func unknownFields(raw []byte) []*InvalidError {
-	var problems []*InvalidError
+func unknownFields(raw []byte) []*invalid.Error {
+	var problems []*invalid.Error
 	levels := []struct {
 		path  string
 		typ   reflect.Type
@@ -259,10 +260,10 @@ func unknownFields(raw []byte) []*InvalidError {
 			switch i := slices.IndexFunc(known, func(k string) bool { return strings.EqualFold(k, name) }); {
 			case i < 0:
 				hint := "remove it"
-				if near := nearest(name, known); near != "" {
+				if near := invalid.Nearest(name, known); near != "" {
 					hint = fmt.Sprintf("did you mean %q?", near)
 				}
-				problems = append(problems, problem(level.path+"."+name, "is no field of the provider spec: %s", hint))
+				problems = append(problems, invalid.At(level.path+"."+name, "is no field of the provider spec: %s", hint))
 			case known[i] == level.child:
 				raw = fields[name]
 			}
@@ -284,14 +285,14 @@ func jsonNames(t reflect.Type) []string {
 }
 
 // decodeOSSpec reads operatingSystemSpec leniently, as the contract has it.
-func decodeOSSpec(system osm.OperatingSystem, raw json.RawMessage) (OperatingSystemSpec, *InvalidError) {
+func decodeOSSpec(system osm.OperatingSystem, raw json.RawMessage) (OperatingSystemSpec, *invalid.Error) {
 	var spec OperatingSystemSpec
-	decode := func(into any) *InvalidError {
+	decode := func(into any) *invalid.Error {
 		if len(raw) == 0 {
 			return nil
 		}
 		if err := json.Unmarshal(raw, into); err != nil {
-			return typeProblem(providerSpecField+".operatingSystemSpec", err)
+			return invalid.Decoding(providerSpecField+".operatingSystemSpec", err)
 		}
 		return nil
 	}
@@ -312,9 +313,9 @@ func decodeOSSpec(system osm.OperatingSystem, raw json.RawMessage) (OperatingSys
 		spec.RHEL = &RHELSpec{}
 		return spec, decode(spec.RHEL)
 	case "":
-		return spec, problem(providerSpecField+".operatingSystem", "is empty: name one of %s", knownSystems)
+		return spec, invalid.At(providerSpecField+".operatingSystem", "is empty: name one of %s", knownSystems)
 	}
-	return spec, problem(providerSpecField+".operatingSystem", "%q is not supported: name one of %s", system, knownSystems)
+	return spec, invalid.At(providerSpecField+".operatingSystem", "%q is not supported: name one of %s", system, knownSystems)
 }
 
 const knownSystems = "amzn2, flatcar, rhel, rockylinux, ubuntu"

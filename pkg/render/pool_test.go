@@ -11,6 +11,7 @@ import (
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 )
 
 func machineDeployment(value string, annotations map[string]string) *cluster.MachineDeployment {
@@ -77,7 +78,7 @@ func TestDecodePool(t *testing.T) {
 				}
 				return
 			}
-			problems := Problems(err)
+			problems := invalid.Problems(err)
 			if len(problems) != len(test.wantErr) {
 				t.Fatalf("problems %v, want %q", problems, test.wantErr)
 			}
@@ -118,7 +119,7 @@ func TestKubeletAnnotations(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			pool, err := DecodePool(machineDeployment(`{"cloudProvider":"aws","operatingSystem":"ubuntu"}`, test.annotations))
 			if test.wantErr != "" {
-				var invalid *InvalidError
+				var invalid *invalid.Error
 				if !errors.As(err, &invalid) || !strings.Contains(err.Error(), test.wantErr) {
 					t.Fatalf("error %v, want %q", err, test.wantErr)
 				}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 )
 
 // EngineVersion changes whenever equal inputs give other bytes than before. It is
@@ -60,10 +61,10 @@ type Record struct {
 func MarshalRecord(r Record) ([]byte, error) {
 	b, err := json.Marshal(r)
 	if err != nil {
-		return nil, &InvalidError{Pool: r.Pool.key(), Err: fmt.Errorf("encoding the record: %w", err)}
+		return nil, &invalid.Error{Pool: r.Pool.key(), Err: fmt.Errorf("encoding the record: %w", err)}
 	}
 	if len(b) > maxRecordBytes {
-		return nil, &InvalidError{Pool: r.Pool.key(), Field: providerSpecField,
+		return nil, &invalid.Error{Pool: r.Pool.key(), Field: providerSpecField,
 			Err: fmt.Errorf("the record of what this pool was made from has %d bytes, an annotation may have %d: shorten its SSH keys or annotations", len(b), maxRecordBytes)}
 	}
 	return b, nil

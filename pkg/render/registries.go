@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 )
 
 // The hosts.toml files tell containerd where to pull from:
@@ -57,14 +58,14 @@ const (
 )
 
 // mirrors returns the entries of both flags, in the order in which nodes try them.
-func (s Settings) mirrors() (out []mirror, problems []*InvalidError) {
+func (s Settings) mirrors() (out []mirror, problems []*invalid.Error) {
 	for i, text := range s.NodeContainerdRegistryMirrors {
 		m := mirror{flag: repeatableFlag, field: "settings.nodeContainerdRegistryMirrors[" + strconv.Itoa(i) + "]"}
 		var ok bool
 		m.registry, m.url, ok = strings.Cut(text, "=")
 		// It may hold a password, so it is not quoted.
 		if !ok || userInfoInName(m.registry, m.url) {
-			problems = append(problems, problem(m.field, "%s: write it as registry=url", m.flag))
+			problems = append(problems, invalid.At(m.field, "%s: write it as registry=url", m.flag))
 			continue
 		}
 		m.shown = m.registry + "=" + notShown(m.url)
@@ -79,7 +80,7 @@ func (s Settings) mirrors() (out []mirror, problems []*InvalidError) {
 			m.url = "https://" + m.url
 		}
 		if _, err := url.Parse(m.url); err != nil { // contract 4.3; the cause would quote a password
-			problems = append(problems, problem(m.field, "%s: mirror of %q: its address is no URL", m.flag, m.registry))
+			problems = append(problems, invalid.At(m.field, "%s: mirror of %q: its address is no URL", m.flag, m.registry))
 			continue
 		}
 		out = append(out, m)
@@ -91,7 +92,7 @@ func (s Settings) mirrors() (out []mirror, problems []*InvalidError) {
 // endpoints are in the order in which the flags name them, since containerd
 // tries them in the order of the file. Of those that share a path nodes get the last by
 // name (contract 4.4).
-func (s Settings) registries() ([]registry, []*InvalidError) {
+func (s Settings) registries() ([]registry, []*invalid.Error) {
 	byName := map[string]*registry{}
 	get := func(name string) *registry {
 		if byName[name] == nil {
@@ -103,7 +104,7 @@ func (s Settings) registries() ([]registry, []*InvalidError) {
 	for _, m := range mirrors {
 		ep, err := parseMirror(m.url)
 		if err != nil {
-			problems = append(problems, problem(m.field, "%s: mirror of %q: %w", m.flag, m.registry, err))
+			problems = append(problems, invalid.At(m.field, "%s: mirror of %q: %w", m.flag, m.registry, err))
 			continue
 		}
 		r := get(m.registry)

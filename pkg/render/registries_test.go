@@ -6,6 +6,7 @@ import (
 
 	"github.com/BurntSushi/toml"
 	"github.com/google/go-cmp/cmp"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 )
 
 // The vectors of the contract, section 4.4, and the rules of 4.3.
@@ -101,7 +102,7 @@ func TestValidate(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			problems := Problems(test.settings.Validate())
+			problems := invalid.Problems(test.settings.Validate())
 			if len(problems) != len(test.want) {
 				t.Fatalf("problems %v, want %q", problems, test.want)
 			}

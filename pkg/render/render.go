@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 )
 
 // Engine renders, and keeps the compiled templates of the profiles it has seen.
@@ -80,14 +81,14 @@ func (in Input) renderWith(c *compiled) (*Output, error) {
 }
 
 // invalid makes Render's error of problems.
-func (in Input) invalid(problems ...*InvalidError) error {
-	return one(in.Profile.of(in.Pool.key(), problems))
+func (in Input) invalid(problems ...*invalid.Error) error {
+	return invalid.One(in.Profile.of(in.Pool.key(), problems))
 }
 
 // withoutCauses is for problems that only the real values bring about: their
 // messages may quote a credential.
-func withoutCauses(problems []*InvalidError) []*InvalidError {
-	out := make([]*InvalidError, len(problems))
+func withoutCauses(problems []*invalid.Error) []*invalid.Error {
+	out := make([]*invalid.Error, len(problems))
 	for i, p := range problems {
 		e := *p
 		e.Err = errors.New("fails with the pool's credentials, although it renders with placeholders: it must not depend on what a credential contains")
@@ -99,38 +100,38 @@ func withoutCauses(problems []*InvalidError) []*InvalidError {
 // check refuses combinations of profile, pool and settings that cannot be
 // rendered at all.
 func (in Input) check() error {
-	var problems []*InvalidError
-	problems = append(problems, Problems(in.Settings.Validate())...)
+	var problems []*invalid.Error
+	problems = append(problems, invalid.Problems(in.Settings.Validate())...)
 	problems = append(problems, checkIgnitionVersion(ignitionVersionField, "", in.Pool.IgnitionVersion)...)
 	problems = append(problems, in.Profile.fits(in.Pool)...)
 	if in.Pool.OperatingSystem != osm.OperatingSystemFlatcar && in.Pool.Network.IsStaticIPConfig() {
-		problems = append(problems, problem(providerSpecField+".network", "sets a static address, which only flatcar supports: remove cidr, gateway and dns"))
+		problems = append(problems, invalid.At(providerSpecField+".network", "sets a static address, which only flatcar supports: remove cidr, gateway and dns"))
 	}
-	return one(in.Profile.of(in.Pool.key(), problems))
+	return invalid.One(in.Profile.of(in.Pool.key(), problems))
 }
 
 // Fits says why a pool cannot use the profile at all, nil if it can: it is for
 // another operating system or another cloud provider, or the pool wants it read
 // by another utility. The error is an *InvalidError.
-func (p Profile) Fits(pool Pool) error { return one(p.of(pool.key(), p.fits(pool))) }
+func (p Profile) Fits(pool Pool) error { return invalid.One(p.of(pool.key(), p.fits(pool))) }
 
-func (p Profile) fits(pool Pool) []*InvalidError {
-	var problems []*InvalidError
+func (p Profile) fits(pool Pool) []*invalid.Error {
+	var problems []*invalid.Error
 	if !slices.ContainsFunc(p.Spec.SupportedCloudProviders, func(c osm.CloudProviderSpec) bool { return c.Name == pool.CloudProvider }) {
-		problems = append(problems, problem(providerSpecField+".cloudProvider", "is %q, which the profile does not list in supportedCloudProviders: choose another profile", pool.CloudProvider))
+		problems = append(problems, invalid.At(providerSpecField+".cloudProvider", "is %q, which the profile does not list in supportedCloudProviders: choose another profile", pool.CloudProvider))
 	}
 	if p.Spec.OSName != pool.OperatingSystem {
-		return append(problems, problem(providerSpecField+".operatingSystem", "is %q, but the profile is for %q: choose another profile", pool.OperatingSystem, p.Spec.OSName))
+		return append(problems, invalid.At(providerSpecField+".operatingSystem", "is %q, but the profile is for %q: choose another profile", pool.OperatingSystem, p.Spec.OSName))
 	}
 	const utilityField = providerSpecField + ".operatingSystemSpec.provisioningUtility"
 	profile, utility := p.utility(), pool.utility()
 	switch {
 	case pool.OperatingSystem != osm.OperatingSystemFlatcar && profile != utility:
-		problems = append(problems, problem("spec.provisioningUtility", "is %q, which %s does not have: use cloud-init", profile, pool.OperatingSystem))
+		problems = append(problems, invalid.At("spec.provisioningUtility", "is %q, which %s does not have: use cloud-init", profile, pool.OperatingSystem))
 	case utility != osm.ProvisioningUtilityCloudInit && utility != osm.ProvisioningUtilityIgnition:
-		problems = append(problems, problem(utilityField, "is %q: write cloud-init or ignition", utility))
+		problems = append(problems, invalid.At(utilityField, "is %q: write cloud-init or ignition", utility))
 	case profile != utility:
-		problems = append(problems, problem(utilityField, "resolves to %q, but the profile is for %q: choose another profile", utility, profile))
+		problems = append(problems, invalid.At(utilityField, "resolves to %q, but the profile is for %q: choose another profile", utility, profile))
 	}
 	return problems
 }
@@ -154,12 +155,12 @@ func (p Pool) utility() osm.ProvisioningUtility {
 
 // render executes the templates with an input's values. The number tells the shape of
 // what they write.
-func (in Input) render(c *compiled, inputDigest string) (*osm.OperatingSystemConfigSpec, uint64, []*InvalidError) {
+func (in Input) render(c *compiled, inputDigest string) (*osm.OperatingSystemConfigSpec, uint64, []*invalid.Error) {
 	return in.renderAlong(c, inputDigest, nil)
 }
 
 // renderAlong renders along a trail, nil for none.
-func (in Input) renderAlong(c *compiled, inputDigest string, t *trail) (*osm.OperatingSystemConfigSpec, uint64, []*InvalidError) {
+func (in Input) renderAlong(c *compiled, inputDigest string, t *trail) (*osm.OperatingSystemConfigSpec, uint64, []*invalid.Error) {
 	d, problems := newData(in, inputDigest)
 	if len(problems) > 0 {
 		return nil, 0, problems
@@ -183,7 +184,7 @@ func (in Input) renderAlong(c *compiled, inputDigest string, t *trail) (*osm.Ope
 	return osc, d.shape.hash.Sum64(), nil
 }
 
-func (in Input) renderStage(c *compiledStage, profile *osm.OSPConfig, d *data) (osm.OSCConfig, []*InvalidError) {
+func (in Input) renderStage(c *compiledStage, profile *osm.OSPConfig, d *data) (osm.OSCConfig, []*invalid.Error) {
 	files, problems := c.execute(d)
 	if len(problems) > 0 {
 		return osm.OSCConfig{}, problems
@@ -229,9 +230,9 @@ func (p Pool) rhSubscription() map[string]string {
 }
 
 // documents returns the user-data of both stages.
-func (in Input) documents(c *compiled, osc *osm.OperatingSystemConfigSpec) (bootstrap, provisioning []byte, problems []*InvalidError) {
+func (in Input) documents(c *compiled, osc *osm.OperatingSystemConfigSpec) (bootstrap, provisioning []byte, problems []*invalid.Error) {
 	if err := c.room.check(sizeOf(osc) <= smallOutput); err != nil {
-		return nil, nil, []*InvalidError{{Err: err}}
+		return nil, nil, []*invalid.Error{{Err: err}}
 	}
 	bootstrap, problems = in.document(&c.bootstrap, &osc.BootstrapConfig)
 	provisioning, more := in.document(&c.provisioning, &osc.ProvisioningConfig)
@@ -249,13 +250,13 @@ func sizeOf(osc *osm.OperatingSystemConfigSpec) int {
 	return n
 }
 
-func (in Input) document(stage *compiledStage, config *osm.OSCConfig) ([]byte, []*InvalidError) {
+func (in Input) document(stage *compiledStage, config *osm.OSCConfig) ([]byte, []*invalid.Error) {
 	if in.Pool.utility() == osm.ProvisioningUtilityIgnition {
 		return ignition{version: in.ignitionVersion(), stage: stage, pool: &in.Pool, config: config}.encode()
 	}
 	b, err := cloudConfig{stage: stage.name, pool: &in.Pool, system: in.Pool.OperatingSystem, config: config}.encode()
 	if err != nil {
-		return nil, []*InvalidError{stage.problem("%w", err)}
+		return nil, []*invalid.Error{stage.problem("%w", err)}
 	}
 	return b, nil
 }

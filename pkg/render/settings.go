@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 )
 
 // Settings are the controller's flags that a node notices, as they were written.
@@ -67,28 +68,28 @@ type RegistryCredential struct {
 // Validate refuses settings no node could use, naming each flag. The messages
 // hold no credentials. Of what nodes can use, or do without, Warnings tells.
 func (s Settings) Validate() error {
-	var problems []*InvalidError
+	var problems []*invalid.Error
 	for _, ip := range s.ClusterDNS {
 		if net.ParseIP(strings.TrimSpace(ip)) == nil {
-			problems = append(problems, problem("settings.clusterDNS", "-cluster-dns: %q is no IP address", ip))
+			problems = append(problems, invalid.At("settings.clusterDNS", "-cluster-dns: %q is no IP address", ip))
 		}
 	}
 	if s.ContainerRuntime != "" && s.ContainerRuntime != string(osm.ContainerRuntimeContainerd) {
-		problems = append(problems, problem("settings.containerRuntime", "-container-runtime: %q is not supported: use containerd", s.ContainerRuntime))
+		problems = append(problems, invalid.At("settings.containerRuntime", "-container-runtime: %q is not supported: use containerd", s.ContainerRuntime))
 	}
 	for gate := range s.KubeletFeatureGates {
 		if strings.TrimSpace(gate) == "" {
-			problems = append(problems, problem("settings.kubeletFeatureGates", "-node-kubelet-feature-gates: a gate has no name"))
+			problems = append(problems, invalid.At("settings.kubeletFeatureGates", "-node-kubelet-feature-gates: a gate has no name"))
 		}
 	}
 	if !utf8.ValidString(s.NodeHTTPProxy) || strings.Contains(s.NodeHTTPProxy, "\x00") {
-		problems = append(problems, problem("settings.nodeHTTPProxy", "-node-http-proxy: the value is no text in UTF-8: write other bytes percent-encoded"))
+		problems = append(problems, invalid.At("settings.nodeHTTPProxy", "-node-http-proxy: the value is no text in UTF-8: write other bytes percent-encoded"))
 	}
 	problems = append(problems, checkIgnitionVersion("settings.ignitionVersion", "--ignition-version: ", s.IgnitionVersion)...)
 	problems = append(problems, s.checkDownloads()...)
 	_, more := s.registries()
 	problems = append(problems, more...)
-	return one(problems)
+	return invalid.One(problems)
 }
 
 // clusterDNS returns the addresses; Validate has checked them.

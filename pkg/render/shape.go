@@ -1,6 +1,7 @@
 package render
 
 import (
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 	"hash/maphash"
 	"text/template/parse"
 )
@@ -102,7 +103,7 @@ type trail struct {
 	second bool
 	at     int
 	// parted says where, once they did.
-	parted *InvalidError
+	parted *invalid.Error
 
 	from      origin
 	positions map[*byte]*parse.TextNode // by the first byte
@@ -136,7 +137,7 @@ func (t *trail) step(h *maphash.Hash, here, behind parse.Pos) {
 			t.sums = append(t.sums, h.Sum64())
 		}
 	case t.parted == nil && t.at < len(t.sums) && t.sums[t.at] != h.Sum64():
-		t.parted = &InvalidError{Field: t.from.field, File: t.from.path, Line: lineOf(t.from.text, here)}
+		t.parted = &invalid.Error{Field: t.from.field, File: t.from.path, Line: lineOf(t.from.text, here)}
 	}
 	t.at++
 }
@@ -146,7 +147,7 @@ var errDepends = &CredentialError{}
 
 // sameShape compares two renderings of a profile, of inputs that differ in credentials
 // alone: what they wrote but credentials has to be the same.
-func (c *compiled) sameShape(a, b Input, digest string, first, second uint64) []*InvalidError {
+func (c *compiled) sameShape(a, b Input, digest string, first, second uint64) []*invalid.Error {
 	if first == second {
 		return nil
 	}
@@ -155,8 +156,8 @@ func (c *compiled) sameShape(a, b Input, digest string, first, second uint64) []
 	t.second, t.at = true, 0
 	_, _, _ = b.renderAlong(c, digest, t)
 	if t.parted == nil {
-		t.parted = &InvalidError{Field: "spec"}
+		t.parted = &invalid.Error{Field: "spec"}
 	}
 	t.parted.Err = errDepends
-	return []*InvalidError{t.parted}
+	return []*invalid.Error{t.parted}
 }

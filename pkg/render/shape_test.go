@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 )
 
 // overlooked compiles a profile as if the check of its templates had found nothing.
@@ -59,7 +60,7 @@ func TestShape(t *testing.T) {
 			_, rendered := engine.Render(in)
 			_, inspected := inspector.Inspect(in)
 			for by, err := range map[string]error{"Check": engine.Check(p), "Render": rendered, "Inspect": inspected} {
-				problems := Problems(err)
+				problems := invalid.Problems(err)
 				switch {
 				case test.line == 0 && err != nil:
 					t.Errorf("%s: %v", by, err)
@@ -91,7 +92,7 @@ func TestShapeWithoutRules(t *testing.T) {
 	} {
 		p := withFile(text)
 		if problems := compile(&p.Spec).problems; len(problems) > 0 {
-			t.Errorf("%s: %v", text, one(problems))
+			t.Errorf("%s: %v", text, invalid.One(problems))
 		}
 		if err := NewEngine().Check(p); !errors.Is(err, errDepends) {
 			t.Errorf("Check of %s: error %v", text, err)

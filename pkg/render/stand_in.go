@@ -4,12 +4,13 @@ import (
 	"strings"
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 )
 
 // checkShape renders a profile for one pool that has every credential, with
 // placeholders and with stand-ins, and compares what it writes. What does not render
 // for that pool is not compared.
-func (c *compiled) checkShape(p Profile) []*InvalidError {
+func (c *compiled) checkShape(p Profile) []*invalid.Error {
 	if len(p.Spec.SupportedCloudProviders) == 0 {
 		return nil
 	}

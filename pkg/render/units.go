@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 )
 
 // Where unit files of a machine's administrator live, systemd.unit(5).
@@ -23,16 +24,16 @@ var dropInName = regexp.MustCompile(`^[A-Za-z0-9:_.\\@-]+\.conf$`)
 
 // checkUnits refuses names that would end up elsewhere in the file system, or in
 // a shell. Flatcar's units are not written as files.
-func checkUnits(root string, units []osm.Unit) []*InvalidError {
-	var problems []*InvalidError
+func checkUnits(root string, units []osm.Unit) []*invalid.Error {
+	var problems []*invalid.Error
 	for i, u := range units {
 		field := root + ".units[" + strconv.Itoa(i) + "]"
 		if !unitName.MatchString(u.Name) {
-			problems = append(problems, problem(field+".name", "%q is no name of a systemd unit: write one like \"name.service\"", u.Name))
+			problems = append(problems, invalid.At(field+".name", "%q is no name of a systemd unit: write one like \"name.service\"", u.Name))
 		}
 		for j, d := range u.DropIns {
 			if !dropInName.MatchString(d.Name) {
-				problems = append(problems, problem(field+".dropIns["+strconv.Itoa(j)+"].name", "%q is no name of a drop-in: write one like \"10-name.conf\"", d.Name))
+				problems = append(problems, invalid.At(field+".dropIns["+strconv.Itoa(j)+"].name", "%q is no name of a drop-in: write one like \"10-name.conf\"", d.Name))
 			}
 		}
 	}

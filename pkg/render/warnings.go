@@ -2,6 +2,7 @@ package render
 
 import (
 	"fmt"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 	"maps"
 	"net/url"
 	"regexp"
@@ -36,7 +37,7 @@ func (w Warning) String() string {
 func (s Settings) Warnings() []Warning {
 	var out []Warning
 	warn := func(flag, field, value, problem, remedy string) {
-		out = append(out, Warning{flag, field, shortened(value, maxNameBytes), problem, remedy})
+		out = append(out, Warning{flag, field, invalid.Shorten(value, invalid.MaxNameBytes), problem, remedy})
 	}
 	if problem, remedy := doubtfulProxy(s.NodeHTTPProxy); problem != "" {
 		warn("-node-http-proxy", "settings.nodeHTTPProxy", notShown(s.NodeHTTPProxy), problem, remedy)

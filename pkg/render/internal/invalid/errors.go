@@ -1,0 +1,225 @@
+package invalid
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/agext/levenshtein"
+)
+
+// Error says that a profile, a pool or a setting is wrong. Rendering
+// again is pointless until it has changed.
+type Error struct {
+	// Profile, Version and Commit name the profile, where one is concerned.
+	Profile, Version, Commit string
+	// Pool is the MachineDeployment, "namespace/name", where one is concerned.
+	Pool string
+	// Path is the profile's file, where that is known.
+	Path string
+	// Line counts from 1. It is a line of Path where the profile came with Lines,
+	// else a line of the text in Field. 0 where no line can be named.
+	Line int
+	// Stage is "bootstrap" or "provisioning", where one is concerned.
+	Stage string
+	// File is the path on the node of the file concerned.
+	File string
+	// Field is what to change: "spec.bootstrapConfig.files[3].content.inline.data",
+	// "spec.template.spec.providerSpec.value.operatingSystem", "settings.nodeHTTPProxy".
+	Field string
+	// Err is the cause. It holds no credentials.
+	Err error
+
+	// LineOfPath is true if Line is one of Path, and not of the text in Field.
+	LineOfPath bool
+}
+
+// Limits on a message, in bytes: it is printed, logged, and part of an event,
+// while what it quotes may be a megabyte.
+const (
+	MaxMessageBytes = 1000
+	MaxNameBytes    = 250
+)
+
+// maxProblems are named at once; nobody reads more.
+const maxProblems = 50
+
+// Error reads "rendering profile "osp-x" v1.2.3 at 3f2a9c1: profiles/x.yaml:41:
+// bootstrapConfig.files[3] "/opt/bin/x": cause", less what is not known.
+func (e *Error) Error() string {
+	if e.Profile == "" && e.Field == "" && e.Path == "" {
+		return e.Err.Error()
+	}
+	var b strings.Builder
+	switch {
+	case e.Profile != "":
+		fmt.Fprintf(&b, "rendering profile %q", e.Profile)
+		if e.Version != "" {
+			b.WriteString(" " + e.Version)
+		}
+		if e.Commit != "" {
+			b.WriteString(" at " + shortCommit(e.Commit))
+		}
+		if e.Pool != "" {
+			fmt.Fprintf(&b, " for %s", e.Pool)
+		}
+		b.WriteString(": ")
+	case e.Pool != "":
+		fmt.Fprintf(&b, "reading MachineDeployment %q: ", e.Pool)
+	}
+	if e.Path != "" {
+		b.WriteString(e.Path)
+		if e.Line > 0 && e.LineOfPath {
+			b.WriteString(":" + strconv.Itoa(e.Line))
+		}
+		b.WriteString(": ")
+	}
+	if e.Field != "" {
+		b.WriteString(Shorten(e.shortField(), MaxNameBytes))
+		if e.File != "" {
+			fmt.Fprintf(&b, " %q", Shorten(e.File, MaxNameBytes))
+		}
+		b.WriteString(": ")
+		if e.Line > 0 && !e.LineOfPath {
+			b.WriteString("line " + strconv.Itoa(e.Line) + " of the template: ")
+		}
+	}
+	b.WriteString(Shorten(e.Err.Error(), MaxMessageBytes))
+	return b.String()
+}
+
+// Shorten cuts a text off.
+func Shorten(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	cut := limit
+	for cut > 0 && !utf8.RuneStart(s[cut]) {
+		cut--
+	}
+	return fmt.Sprintf("%s... (%d bytes more)", s[:cut], len(s)-cut)
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// shortField leaves out what a reader of a profile knows anyway.
+func (e *Error) shortField() string {
+	if e.Stage == "" {
+		return e.Field
+	}
+	return strings.TrimSuffix(strings.TrimPrefix(e.Field, "spec."), ".content.inline.data")
+}
+
+// shortCommit abbreviates a Git object name and leaves other revisions alone.
+func shortCommit(commit string) string {
+	if len(commit) < 40 || strings.Trim(commit, "0123456789abcdef") != "" {
+		return commit
+	}
+	return commit[:7]
+}
+
+// At makes an Error about one field of a stage or of the spec.
+func At(field, format string, args ...any) *Error {
+	return &Error{Field: field, Err: fmt.Errorf(format, args...)}
+}
+
+// InStage fills in the stage of problems.
+func InStage(stage string, problems ...*Error) []*Error {
+	for _, p := range problems {
+		p.Stage = stage
+	}
+	return problems
+}
+
+// One makes a single Error of several, nil of none.
+func One(problems []*Error) error {
+	switch len(problems) {
+	case 0:
+		return nil
+	case 1:
+		return problems[0]
+	}
+	return &Error{Err: Join(problems)}
+}
+
+// Join is errors.Join for problems, the first maxProblems of them.
+func Join(problems []*Error) error {
+	errs := make([]error, 0, len(problems))
+	for i, p := range problems {
+		if i == maxProblems {
+			errs = append(errs, &Error{Err: fmt.Errorf("%d more problems: mend what is named above first", len(problems)-i)})
+			break
+		}
+		errs = append(errs, p)
+	}
+	return errors.Join(errs...)
+}
+
+// Problems returns the Errors in an error of Check or Render, one per
+// thing to fix.
+func Problems(err error) []*Error {
+	switch e := err.(type) { //nolint:errorlint // this is the walk over the tree that errors.As would hide
+	case nil:
+		return nil
+	case *Error:
+		if inner := Problems(e.Err); len(inner) > 0 {
+			return inner
+		}
+		return []*Error{e}
+	case interface{ Unwrap() []error }:
+		var out []*Error
+		for _, err := range e.Unwrap() {
+			out = append(out, Problems(err)...)
+		}
+		return out
+	}
+	return nil
+}
+
+// Nearest returns the known name that is at most two edits away, or for a long
+// name as many as a quarter of its letters: "KubeletVersion" is "KubeVersion".
+func Nearest(name string, known []string) string {
+	if len(name) > MaxNameBytes {
+		return ""
+	}
+	best, bestDistance := "", max(2, len(name)/4)+1
+	for _, k := range known {
+		if d := levenshtein.Distance(strings.ToLower(name), strings.ToLower(k), nil); d < bestDistance {
+			best, bestDistance = k, d
+		}
+	}
+	return best
+}
+
+// Decoding words an error of encoding/json without quoting values.
+func Decoding(field string, err error) *Error {
+	var mismatch *json.UnmarshalTypeError
+	if errors.As(err, &mismatch) {
+		if mismatch.Field != "" {
+			field += "." + mismatch.Field
+		}
+		return At(field, "is of the wrong type: write a %s, not a %s", jsonKind(mismatch.Type), mismatch.Value)
+	}
+	var syntax *json.SyntaxError
+	if errors.As(err, &syntax) {
+		return At(field, "is no JSON: %w", syntax)
+	}
+	return At(field, "cannot be decoded: %w", err)
+}
+
+func jsonKind(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Bool:
+		return "boolean (true or false)"
+	case reflect.String:
+		return "string"
+	case reflect.Slice:
+		return "list"
+	default:
+		return "mapping"
+	}
+}
