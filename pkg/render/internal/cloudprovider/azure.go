@@ -1,6 +1,10 @@
-package render
+package cloudprovider
 
-import "github.com/Masterminds/semver/v3"
+import (
+	"encoding/json"
+
+	"github.com/Masterminds/semver/v3"
+)
 
 // The environment that stands in for values of azureSpec.
 const (
@@ -69,5 +73,9 @@ func (s *azureSpec) config(_ *semver.Version, r *resolver) string {
 	if s.AssignAvailabilitySet == nil || *s.AssignAvailabilitySet {
 		c.PrimaryAvailabilitySetName = set
 	}
-	return string(mustJSON(c))
+	b, err := json.Marshal(c)
+	if err != nil {
+		panic(err) // strings always encode
+	}
+	return string(b)
 }

@@ -1,4 +1,4 @@
-package render
+package cloudprovider
 
 import (
 	"bytes"
@@ -264,7 +264,7 @@ func (r *resolver) oneLine(s string) error {
 
 // problem files an error under a field of the cloudProviderSpec.
 func (r *resolver) problem(field string, err error) {
-	field = cloudProviderSpecField + "." + field
+	field = specField + "." + field
 	var wrong *invalid.Error
 	if errors.As(err, &wrong) { // of a mapping: it names what is below
 		r.problems = append(r.problems, &invalid.Error{Field: field + wrong.Field, Err: wrong.Err})

@@ -1,4 +1,4 @@
-package render
+package cloudprovider
 
 import "github.com/Masterminds/semver/v3"
 

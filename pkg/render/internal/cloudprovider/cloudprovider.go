@@ -1,0 +1,95 @@
+package cloudprovider
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+
+	"github.com/Masterminds/semver/v3"
+
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
+)
+
+// A kubelet below 1.29 may still run the cloud provider that was built into it:
+// https://kubernetes.io/blog/2024/05/20/completing-cloud-provider-migration/
+// The constraint is not met by pre-releases, as in the contract (section 5).
+var withoutInTree = mustConstraint(">= 1.29")
+
+func mustConstraint(s string) *semver.Constraints {
+	c, err := semver.NewConstraint(s)
+	if err != nil {
+		panic(err) // a constant of this package
+	}
+	return c
+}
+
+// specField is what the configuration is made of, in a MachineDeployment.
+const specField = "spec.template.spec.providerSpec.value.cloudProviderSpec"
+
+// Needs reports whether a kubelet reads a configuration that is made of its
+// cloudProviderSpec (contract 5, steps 3 and 4).
+func Needs(provider osm.CloudProvider, kubelet *semver.Version) (bool, *invalid.Error) {
+	if withoutInTree.Check(kubelet) {
+		return false, nil
+	}
+	switch provider {
+	case "aws", "azure", "gce", "kubevirt", "openstack", "vsphere":
+		return true, nil
+	case "alibaba", "anexia", "baremetal", "digitalocean", "edge", "hetzner", "linode", "nutanix", "opennebula", "scaleway", "vmware-cloud-director":
+		return false, nil
+	}
+	return false, invalid.At("spec.template.spec.providerSpec.value.cloudProvider", "%q has no cloud configuration for kubelet %s: use kubelet 1.29 or later", provider, kubelet)
+}
+
+// Missing is the problem of a pool whose configuration was not made.
+func Missing(provider osm.CloudProvider, kubelet *semver.Version) *invalid.Error {
+	return invalid.At(specField, "was not read: kubelet %s takes the configuration of %s from it", kubelet, provider)
+}
+
+// Config makes the configuration of a provider of which Needs is
+// true. It returns what has to be read for it, in order and without duplicates, also
+// where that is not among the facts.
+func Config(provider osm.CloudProvider, raw json.RawMessage, kubelet *semver.Version, facts Facts) (string, []ConfigVarRef, []*invalid.Error) {
+	raw = bytes.TrimSpace(raw)
+	if len(raw) == 0 || string(raw) == "null" {
+		return "", nil, []*invalid.Error{invalid.At(specField, "is missing: kubelet %s takes the configuration of %s from it", kubelet, provider)}
+	}
+	var spec interface {
+		config(kubelet *semver.Version, r *resolver) string
+	}
+	switch provider {
+	case osm.CloudProviderAWS:
+		spec = &awsSpec{}
+	case osm.CloudProviderAzure:
+		spec = &azureSpec{}
+	case osm.CloudProviderGCE:
+		spec = &gceSpec{}
+	case "kubevirt":
+		spec = &kubevirtSpec{}
+	case "openstack":
+		spec = &openstackSpec{}
+	case osm.CloudProviderVSphere:
+		spec = &vsphereSpec{}
+	}
+	if err := json.Unmarshal(raw, spec); err != nil {
+		return "", nil, []*invalid.Error{invalid.Decoding(specField, err)}
+	}
+	r := &resolver{facts: facts}
+	text := spec.config(kubelet, r)
+	slices.SortFunc(r.refs, compareRefs)
+	return text, r.refs, r.problems
+}
+
+// EnvironmentNames returns the environment variables that belong in Facts, in order.
+func EnvironmentNames() []string {
+	return []string{
+		envAzureClientID, envAzureClientSecret, envAzureSubscriptionID, envAzureTenantID,
+		envGoogleServiceAccount,
+		envKubevirtKubeconfig,
+		envOSApplicationCredentialID, envOSApplicationCredentialSecret, envOSAuthURL, envOSDomainName, envOSPassword,
+		envOSProjectID, envOSProjectName, envOSRegionName, envOSTenantID, envOSTenantName, envOSUserName,
+		envPodNamespace,
+		envVSphereAddress, envVSphereAllowInsecure, envVSpherePassword, envVSphereUsername,
+	}
+}
