@@ -57,14 +57,30 @@ func TestShared(t *testing.T) {
 	t.Logf("ready after %s at %s", c.StartTime, c.URL)
 	cl := c.Client(t)
 
-	t.Run("namespaces are fresh, and gone in the end", func(t *testing.T) {
+	t.Run("namespaces are fresh, and emptied in the end", func(t *testing.T) {
 		var name string
+		md := &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "cluster.k8s.io/v1alpha1", "kind": "MachineDeployment",
+			"spec": map[string]any{"template": "no object"},
+		}}
 		t.Run("inner", func(t *testing.T) {
 			name = c.Namespace(t)
 			if other := c.Namespace(t); other == name {
 				t.Errorf("both namespaces are called %q", name)
 			}
+			md.SetNamespace(name)
+			md.SetName("pool")
+			md.SetFinalizers([]string{"example.com/nobody-removes-it"})
+			if err := cl.Create(t.Context(), md); err != nil {
+				t.Fatal(err)
+			}
 		})
+		if err := cl.Get(t.Context(), client.ObjectKeyFromObject(md), md); !apierrors.IsNotFound(err) {
+			t.Errorf("the MachineDeployment is still there: %v", err)
+		}
+		if err := cl.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
+			t.Fatal(err)
+		}
 		eventually(t, func() error { // the namespace controller runs
 			err := cl.Get(t.Context(), client.ObjectKey{Name: name}, &corev1.Namespace{})
 			if err == nil {

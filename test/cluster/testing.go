@@ -16,7 +16,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 )
 
 // statePattern names the temporary directories that control planes of tests keep
@@ -96,8 +102,10 @@ func Start(t testing.TB, o Options) *Cluster {
 	return c
 }
 
-// Namespace makes a namespace for one test. It is deleted after the test, without
-// waiting for what is in it.
+// Namespace makes a namespace for one test. After the test the pools, sources, profiles and
+// machines in it are deleted, so that controllers of later tests do not find them. The namespace
+// itself stays until the control plane ends: deleting one takes a list and a delete of every
+// resource there is, again and again while an object in it has a finalizer.
 func (c *Cluster) Namespace(t testing.TB) string {
 	t.Helper()
 	cl := c.Client(t)
@@ -108,11 +116,46 @@ func (c *Cluster) Namespace(t testing.TB) string {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 10*time.Second)
 		defer cancel()
-		if err := client.IgnoreNotFound(cl.Delete(ctx, ns)); err != nil {
-			t.Logf("deleting namespace %s: %v", ns.Name, err)
+		if err := empty(ctx, cl, ns.Name); err != nil {
+			t.Logf("emptying namespace %s: %v", ns.Name, err)
 		}
 	})
 	return ns.Name
+}
+
+// empty deletes what controllers reconcile in a namespace, also where a finalizer waits for a
+// controller that has ended.
+func empty(ctx context.Context, cl client.Client, namespace string) error {
+	kinds := []schema.GroupVersionKind{
+		machines.GroupVersion.WithKind("MachineDeployment"),
+		machines.GroupVersion.WithKind("MachineSet"),
+		machines.GroupVersion.WithKind("Machine"),
+		api.GroupVersion.WithKind("ProfileSource"),
+		osm.GroupVersion.WithKind("OperatingSystemProfile"),
+		osm.GroupVersion.WithKind("OperatingSystemConfig"),
+	}
+	for _, kind := range kinds {
+		// Metadata alone: tests also write what our types cannot decode.
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(kind)
+		if err := cl.List(ctx, list, client.InNamespace(namespace)); err != nil {
+			return err
+		}
+		for i := range list.Items {
+			obj := &list.Items[i]
+			obj.SetGroupVersionKind(kind)
+			if len(obj.Finalizers) > 0 {
+				patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
+				if err := client.IgnoreNotFound(cl.Patch(ctx, obj, patch)); err != nil {
+					return err
+				}
+			}
+			if err := client.IgnoreNotFound(cl.Delete(ctx, obj)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // Client is NewClient for tests.
