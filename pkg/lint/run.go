@@ -160,9 +160,6 @@ func (r *run) combination(row []int) *matrix.Combination {
 
 // checkDocument holds a document to cloud-init's schema, each content once.
 func (r *run) checkDocument(in render.Input, stage string, s render.InspectedStage, n int) {
-	if in.Profile.Spec.OSName == osm.OperatingSystemFlatcar {
-		return
-	}
 	id := sha256.Sum256(s.Document)
 	r.mu.Lock()
 	findings, known := r.checked[id]

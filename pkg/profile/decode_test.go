@@ -139,6 +139,18 @@ func TestDecodeTakesEveryMode(t *testing.T) {
 	}
 }
 
+// A value without a schema is kept as it stands.
+func TestDecodeFreeForm(t *testing.T) {
+	docs, err := Decode("f.yaml", []byte(strings.Replace(good, "- name: aws\n", "- name: aws\n    spec: {zones: [a, 1, &b {c: 1.5}], other: *b, none: null}\n", 1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `{"none":null,"other":{"c":1.5},"zones":["a",1,{"c":1.5}]}`
+	if got := docs[0].Spec.SupportedCloudProviders[0].Spec; got == nil || string(got.Raw) != want {
+		t.Errorf("got %+v, want %s", got, want)
+	}
+}
+
 func TestDecodeRefuses(t *testing.T) {
 	for name, c := range map[string]struct {
 		file string
@@ -179,6 +191,7 @@ func TestDecodeRefuses(t *testing.T) {
 		"too many levels":            {strings.Replace(good, "  - name: aws\n", "  - name: aws\n    spec: "+strings.Repeat("[", 100)+strings.Repeat("]", 100)+"\n", 1), []string{"is nested more than 64 levels deep"}},
 		"an alias bomb":              {bomb(), []string{"once its aliases are expanded"}},
 		"an alias to itself":         {strings.Replace(good, "  - name: aws\n", "  - name: aws\n    spec: &a [*a]\n", 1), []string{"f.yaml"}},
+		"a number JSON lacks":        {strings.Replace(good, "  - name: aws\n", "  - name: aws\n    spec: {a: .nan}\n", 1), []string{"f.yaml:11: spec.supportedCloudProviders[0].spec: "}},
 		"several faults, all named":  {strings.NewReplacer("ubuntu", "sles", "v1.0.0", "vX").Replace(good), []string{"f.yaml:6: spec.osName", "f.yaml:8: spec.version"}},
 		"permissions of 64 bits":     {strings.Replace(good, "755", "99999999999", 1), []string{`f.yaml:17: spec.bootstrapConfig.files[0].permissions: must be a whole number, not "99999999999"`}},
 		"permissions above 7777":     {strings.Replace(good, "755", "7778", 1), []string{"f.yaml:17: spec.bootstrapConfig.files[0].permissions: 7778 is no file mode"}},

@@ -204,6 +204,9 @@ func TestVerify(t *testing.T) {
 			s.repo.Git("revert", "--no-edit", "HEAD")
 			s.record(true, func(r *render.Record) { r.SelectedBy = s.repo.Git("rev-parse", "HEAD") })
 		}, "", "agrees", "", ""},
+		"a record that does not say what selected": {func(s *scene) {
+			s.record(true, func(r *render.Record) { r.SelectedBy = "" })
+		}, "", "agrees", "", ""},
 		"a record that was selected by the commit before a revert, forged": {func(s *scene) {
 			s.repo.Push(2, "echo three")
 			s.record(true, func(r *render.Record) { r.SelectedBy = s.repo.Git("rev-parse", "HEAD") })

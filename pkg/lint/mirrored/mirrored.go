@@ -104,9 +104,7 @@ func (c *check) broken(err error) {
 	var invalid *render.InvalidError
 	if errors.As(err, &invalid) {
 		f.Field, f.File, f.Message = invalid.Field, invalid.File, "what nodes download is not known, because the profile does not render: "+invalid.Err.Error()
-		if invalid.Line > 0 {
-			f.Line = invalid.Line
-		}
+		f.Line = cmp.Or(invalid.Line, f.Line) // a pool's fields have no line
 	}
 	c.add("\x00"+f.Message, f, "")
 }

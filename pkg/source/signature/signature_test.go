@@ -202,6 +202,11 @@ func TestKeysThatCannotBeUsed(t *testing.T) {
 	if _, err := ParseKeys(nil); err == nil {
 		t.Error("an empty Secret is accepted")
 	}
+	// A file that cannot be read is told, and not that there is no key besides.
+	if _, err := ParseKeys(secret("file", "hello world")); err == nil || strings.Contains(err.Error(), "there is no public key") {
+		t.Errorf("got %v", err)
+	}
+	keys(t, "ssh", "ada "+ada.public, "pgp", newPGP(t, 0).public(t)) // one of each
 }
 
 func TestPrincipals(t *testing.T) {
