@@ -231,7 +231,7 @@ func (f *controllerFlags) mayServeFrom(ctx context.Context, cfg *rest.Config) er
 // newManager makes the manager of the management cluster. With a worker cluster
 // apart, its cache holds nothing outside --namespace but profiles that pools may take.
 func newManager(cfg *rest.Config, f *controllerFlags, facts nodeFacts, lease string) (ctrl.Manager, error) {
-	own, texts := map[string]cache.Config{f.namespace: {}}, &pools.Texts{}
+	own := map[string]cache.Config{f.namespace: {}}
 	caches := cache.Options{
 		DefaultTransform:  nodes.Transform(),
 		DefaultNamespaces: own,
@@ -239,7 +239,7 @@ func newManager(cfg *rest.Config, f *controllerFlags, facts nodeFacts, lease str
 	}
 	if facts.management == facts.worker {
 		var err error
-		if caches.ByObject, err = workerCache(texts); err != nil {
+		if caches.ByObject, err = workerCache(); err != nil {
 			return nil, err
 		}
 	}
@@ -247,7 +247,7 @@ func newManager(cfg *rest.Config, f *controllerFlags, facts nodeFacts, lease str
 		caches.ByObject[offered] = cache.ByObject{Namespaces: f.profileNamespaces()}
 	}
 	caches.ByObject[&appsv1.ControllerRevision{}] = nodes.Records(f.namespace)
-	caches.ByObject[&osm.OperatingSystemConfig{}] = cache.ByObject{Namespaces: own, Transform: texts.Sharing(pools.TrimConfig)}
+	caches.ByObject[&osm.OperatingSystemConfig{}] = cache.ByObject{Namespaces: own, Transform: pools.TrimConfig}
 	caches.DefaultWatchErrorHandler = facts.unreadable
 	o, err := managerOptions(f, lease, f.namespace, caches)
 	if err == nil && f.rehearsal.observe {
@@ -256,7 +256,7 @@ func newManager(cfg *rest.Config, f *controllerFlags, facts nodeFacts, lease str
 	if err != nil {
 		return nil, err
 	}
-	mgr, err := ctrl.NewManager(pools.Lean(cfg), o)
+	mgr, err := ctrl.NewManager(cfg, o)
 	if err != nil {
 		return nil, fmt.Errorf("starting the controller: %w", err)
 	}

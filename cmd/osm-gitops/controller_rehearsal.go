@@ -172,7 +172,7 @@ func (f *controllerFlags) newStage(ctx context.Context, facts nodeFacts, lease s
 
 // workerStage is the manager of a worker cluster apart.
 func (f *controllerFlags) workerStage(facts nodeFacts) (ctrl.Manager, error) {
-	objects, err := workerCache(&pools.Texts{})
+	objects, err := workerCache()
 	if err != nil {
 		return nil, err
 	}

@@ -41,19 +41,18 @@ const setUpRetry = 2 * time.Second
 
 // workerCache is what is kept in memory of the worker cluster: of user data no more
 // than digests, of kube-system the bootstrap tokens.
-func workerCache(texts *pools.Texts) (map[client.Object]cache.ByObject, error) {
+func workerCache() (map[client.Object]cache.ByObject, error) {
 	tokens, err := labels.NewRequirement(api.LabelTokenPool, selection.Exists, nil)
 	if err != nil {
 		return nil, fmt.Errorf("selecting bootstrap tokens: %w", err)
 	}
-	rest := texts.Sharing(nodes.Transform())
-	objects := pools.Cached(texts)
+	objects := pools.Cached()
 	maps.Copy(objects, nodes.WorkerCache())
 	maps.Copy(objects, map[client.Object]cache.ByObject{
-		&cluster.MachineDeployment{}: {Namespaces: map[string]cache.Config{cache.AllNamespaces: {}}, Transform: rest},
+		&cluster.MachineDeployment{}: {Namespaces: map[string]cache.Config{cache.AllNamespaces: {}}, Transform: nodes.Transform()},
 		&corev1.Secret{}: {Namespaces: map[string]cache.Config{
-			api.NamespaceCloudInitSettings: {Transform: texts.Sharing(pools.CacheTransform)},
-			metav1.NamespaceSystem:         {LabelSelector: labels.NewSelector().Add(*tokens), Transform: rest},
+			api.NamespaceCloudInitSettings: {Transform: pools.CacheTransform},
+			metav1.NamespaceSystem:         {LabelSelector: labels.NewSelector().Add(*tokens), Transform: nodes.Transform()},
 		}},
 	})
 	return objects, nil
@@ -187,7 +186,7 @@ func (p *part) begin(ctx context.Context, attempt func() (ctrl.Manager, error)) 
 }
 
 func newWorkerManager(ctx context.Context, management ctrl.Manager, f *controllerFlags, facts nodeFacts) (ctrl.Manager, error) {
-	objects, err := workerCache(&pools.Texts{})
+	objects, err := workerCache()
 	if err != nil {
 		return nil, err
 	}
@@ -197,7 +196,7 @@ func newWorkerManager(ctx context.Context, management ctrl.Manager, f *controlle
 	if err != nil {
 		return nil, err
 	}
-	mgr, err := ctrl.NewManager(pools.Lean(facts.worker.cluster.config), o)
+	mgr, err := ctrl.NewManager(facts.worker.cluster.config, o)
 	if err != nil {
 		return nil, fmt.Errorf("preparing to work: %w", err)
 	}

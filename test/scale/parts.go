@@ -111,9 +111,9 @@ func (b *bench) create(ctx context.Context) error {
 	b.add("  controller's CPU per pool", short(perPool), short(limit), perPool <= limit)
 	b.add("  requests per pool", fmt.Sprintf("%.1f writes, %.2f reads, %.2f reconciles", b.ourWrites, c.count.requests["GET"]/n, c.count.reconciled/n), "", true)
 	b.add("  failed requests, failed reconciles", fmt.Sprintf("%.0f, %.0f", c.count.failed, c.count.errors), "0 reconciles", c.count.errors == 0)
-	most := int64(130 << 20)
+	most := int64(200 << 20)
 	if b.pools > 1000 {
-		most = 450 << 20
+		most = 700 << 20
 	}
 	b.add("  resident memory, most of it", fmt.Sprintf("%d MiB, %d MiB", now>>20, peak>>20), fmt.Sprintf("%d MiB", most>>20), peak <= most)
 	return nil

@@ -243,11 +243,11 @@ func (r *Reconciler) writeConfig(ctx context.Context, have *osm.OperatingSystemC
 			return nil, fault.Raced(fmt.Errorf("deleting OperatingSystemConfig %s: %w", client.ObjectKeyFromObject(have), err))
 		}
 	}
-	created := *p.osc // of which the answer has no spec
+	created := p.osc.DeepCopy() // the answer is decoded into it
 	maps.Copy(created.Annotations, p.refusalNotes(standing, r.Clock.Now()))
-	err := r.Management.Create(ctx, &created, client.FieldOwner(api.FieldManager))
+	err := r.Management.Create(ctx, created, client.FieldOwner(api.FieldManager))
 	if err == nil {
-		return &created, nil
+		return created, nil
 	}
 	err = fault.Creating(fmt.Errorf("creating OperatingSystemConfig %s: %w", client.ObjectKeyFromObject(p.osc), err))
 	if fault.RefusedByServer(err) {

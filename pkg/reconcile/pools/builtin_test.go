@@ -128,7 +128,7 @@ func (f *fixture) start(directoryRoot string) {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	objects := Cached(&Texts{})
+	objects := Cached()
 	objects[&corev1.Secret{}] = cache.ByObject{Namespaces: map[string]cache.Config{
 		api.NamespaceCloudInitSettings: {Transform: CacheTransform}, metav1.NamespaceSystem: {},
 	}}

@@ -4,6 +4,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 )
 
 // CacheTransform keeps of a Secret in cloud-init-settings a digest of each value
@@ -12,7 +14,7 @@ import (
 // RoleBindings it keeps what decideAccess compares.
 //
 // client-go may hand in an object twice. StringData, which the API server never
-// returns, marks one whose data are digests already, as those are that slim made.
+// returns, marks one whose data are digests already.
 func CacheTransform(obj any) (any, error) {
 	secret, ok := obj.(*corev1.Secret)
 	if !ok {
@@ -23,52 +25,45 @@ func CacheTransform(obj any) (any, error) {
 		return secret, nil
 	}
 	if secret.StringData == nil {
-		secret.Data = digestsOf(secret.Data)
-	}
-	secret.StringData = digested
-	for key := range secret.Data {
-		if shared, ok := unedited[key]; ok && len(secret.Data) == 1 && !edited(secret, key) {
-			secret.Data = shared
+		for key, value := range secret.Data {
+			secret.Data[key] = []byte(dataDigest(value))
 		}
 	}
+	secret.StringData = digested
 	return secret, nil
 }
 
-// digested marks. Nobody writes what a cache holds.
+// digested marks a Secret whose data are digests.
 var digested = map[string]string{}
 
-// asAnnotated stands for a digest that the Secret has in its annotation as well, which is
-// every one that nobody edited. No digest reads like that.
-const asAnnotated = "as annotated"
-
-// unedited are the data of such Secrets, by their only key: a map for each of them would
-// be a twelfth of what is in memory for a pool.
-var unedited = map[string]map[string][]byte{
-	api.UserDataKey:   {api.UserDataKey: []byte(asAnnotated)},
-	api.KubeconfigKey: {api.KubeconfigKey: []byte(asAnnotated)},
-	edgeScriptKey:     {edgeScriptKey: []byte(asAnnotated)},
+// TrimConfig keeps of a configuration what is not its spec, which is as large as what
+// it describes and cannot change.
+func TrimConfig(obj any) (any, error) {
+	if osc, ok := obj.(*osm.OperatingSystemConfig); ok {
+		osc.Spec = osm.OperatingSystemConfigSpec{}
+		osc.ManagedFields = nil
+	}
+	return obj, nil
 }
 
-// digestsOf are those of data, nil where there are none, as after slim.
-func digestsOf(data map[string][]byte) map[string][]byte {
-	if len(data) == 0 {
-		return nil
+// TrimClusterInfo keeps of cluster-info what pools read. It also holds a signature for
+// every bootstrap token, thousands of them, and every pool reads it each time.
+func TrimClusterInfo(obj any) (any, error) {
+	if cm, ok := obj.(*corev1.ConfigMap); ok {
+		kubeconfig, found := cm.Data[kubeclient.ClusterInfoKey]
+		cm.ManagedFields = nil
+		cm.BinaryData = nil
+		cm.Data = nil
+		if found {
+			cm.Data = map[string]string{kubeclient.ClusterInfoKey: kubeconfig}
+		}
 	}
-	out := make(map[string][]byte, len(data))
-	for k, v := range data {
-		out[k] = []byte(dataDigest(v))
-	}
-	return out
+	return obj, nil
 }
 
 // digestIn is the digest of what a cached Secret has under a key, empty where it has
 // nothing there.
-func digestIn(s *corev1.Secret, key string) string {
-	if digest := string(s.Data[key]); digest != asAnnotated {
-		return digest
-	}
-	return s.Annotations[api.AnnotationDataDigest]
-}
+func digestIn(s *corev1.Secret, key string) string { return string(s.Data[key]) }
 
 // edited reports whether a cached Secret has something else under a key than it says.
 func edited(s *corev1.Secret, key string) bool {

@@ -370,15 +370,6 @@ func cutKey(key string) (namespace, name string, ok bool) {
 
 func ptr[T any](v T) *T { return &v }
 
-// TrimConfig keeps of a configuration what is not its spec, which is as large as what
-// it describes and cannot change.
-func TrimConfig(obj any) (any, error) {
-	if osc, ok := obj.(*osm.OperatingSystemConfig); ok {
-		osc.Spec, osc.ManagedFields = osm.OperatingSystemConfigSpec{}, nil
-	}
-	return obj, nil
-}
-
 // sameKeys reports whether two maps agree on the given keys.
 func sameKeys(have, want map[string]string, keys ...string) bool {
 	return !slices.ContainsFunc(keys, func(k string) bool { return have[k] != want[k] })

@@ -134,8 +134,8 @@ func Index(ctx context.Context, indexer client.FieldIndexer) error {
 
 // Cached says how the cache of the worker cluster keeps the objects that let nodes
 // read their Secrets: those of cloud-init-settings, trimmed.
-func Cached(texts *Texts) map[client.Object]cache.ByObject {
-	here := cache.ByObject{Namespaces: map[string]cache.Config{api.NamespaceCloudInitSettings: {Transform: texts.Sharing(CacheTransform)}}}
+func Cached() map[client.Object]cache.ByObject {
+	here := cache.ByObject{Namespaces: map[string]cache.Config{api.NamespaceCloudInitSettings: {Transform: CacheTransform}}}
 	return map[client.Object]cache.ByObject{&corev1.ServiceAccount{}: here, &rbacv1.Role{}: here, &rbacv1.RoleBinding{}: here}
 }
 
