@@ -12,7 +12,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/osm-gitops/osm-gitops/pkg/impact"
+	"github.com/osm-gitops/osm-gitops/pkg/lint"
 	"github.com/osm-gitops/osm-gitops/pkg/lint/downloads"
+	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
@@ -209,7 +211,7 @@ func poolsText(pools []string) string {
 
 // selection reads the profiles. The caller calls done when it needs no more of it.
 func (f *bundleFlags) selection(ctx context.Context, b *bundle) (s impact.Selection, done func(), err error) {
-	s = impact.Selection{Builtin: builtinProfiles(), Check: checkWith(b.engine), Where: f.profile}
+	s = impact.Selection{Builtin: profile.Builtin(), Check: lint.TemplateCheck(b.engine), Where: f.profile}
 	done = func() {}
 	switch {
 	case f.repo.location != "":

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -10,16 +9,13 @@ import (
 	"strings"
 	"time"
 
-	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
@@ -31,11 +27,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/auditlog"
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/doctor"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
+	"github.com/osm-gitops/osm-gitops/pkg/lint"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes"
@@ -46,7 +43,6 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/webhook"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
-	shipped "github.com/osm-gitops/osm-gitops/profiles"
 )
 
 // leaseName is the contract's (section 9.8), so that the reference and this
@@ -210,7 +206,7 @@ func (f *controllerFlags) mayServeFrom(ctx context.Context, cfg *rest.Config) er
 	if f.namespace == metav1.NamespaceSystem || f.rehearsal.observe {
 		return nil
 	}
-	scheme, err := newScheme()
+	scheme, err := kubeclient.NewScheme()
 	if err != nil {
 		return err
 	}
@@ -266,10 +262,10 @@ func newManager(cfg *rest.Config, f *controllerFlags, facts nodeFacts, lease str
 // managerOptions are those of both managers. Probes and metrics have servers of
 // their own.
 func managerOptions(f *controllerFlags, lease, namespace string, caches cache.Options) (ctrl.Options, error) {
-	scheme, err := newScheme()
+	scheme, err := kubeclient.NewScheme()
 	return ctrl.Options{
 		Scheme:                        scheme,
-		MapperProvider:                newMapper,
+		MapperProvider:                kubeclient.NewMapper,
 		LeaderElection:                f.leaderElect,
 		LeaderElectionID:              lease,
 		LeaderElectionNamespace:       namespace,
@@ -365,13 +361,13 @@ func (f *controllerFlags) profileReconciler(facts nodeFacts) *profilesource.Reco
 		Namespace:     f.namespace,
 		Shard:         f.shard.Shard,
 		Metrics:       facts.metrics,
-		Check:         checkWith(facts.engine),
-		Bases:         builtinProfiles(),
+		Check:         lint.TemplateCheck(facts.engine),
+		Bases:         profile.Builtin(),
 		Hooks:         !f.push.off(),
 		ArgoNamespace: f.argoNamespace,
 	}
 	if !f.disableDefaultOSPs {
-		r.Builtin = builtinProfiles()
+		r.Builtin = profile.Builtin()
 	}
 	return r
 }
@@ -395,11 +391,6 @@ func fluxOf(mgr ctrl.Manager, cfg *rest.Config, f *controllerFlags) (*profilesou
 		Artifacts:     &source.Artifacts{Dir: f.cacheDir, Hosts: f.artifactHosts, AllowedCIDRs: f.gitAllowedCIDRs},
 		AllowExternal: f.allowExternalArtifacts,
 	}, nil
-}
-
-// builtinProfiles are those of this binary.
-func builtinProfiles() *source.Embedded {
-	return &source.Embedded{FS: shipped.FS(), Repository: shipped.Repository, Path: shipped.Path}
 }
 
 // environment reads the variables that values of a cloudProviderSpec fall back to.
@@ -434,29 +425,6 @@ func sweeper(mirrors *source.Mirrors) manager.RunnableFunc {
 	}
 }
 
-// checkWith asks the engine about a profile, and keeps the lines of its answer.
-func checkWith(engine *render.Engine) profile.Check {
-	return func(doc profile.Document) error {
-		// The answer is about the content, which may lie at any path: the file's
-		// name is put before it where the file is known.
-		const anyFile = "profile"
-		err := engine.Check(render.Profile{Spec: doc.Spec, Digest: doc.Digest, File: anyFile, Lines: doc.Line, FileOf: doc.FileOf})
-		var problems []error
-		for _, p := range render.Problems(err) {
-			cause := p.Err
-			if p.File != "" { // the index in the field's name helps nobody who reads the profile
-				cause = fmt.Errorf("file %q: %w", p.File, cause)
-			}
-			path := doc.FileOf(p.Field)
-			if path == "" {
-				path = doc.Path
-			}
-			problems = append(problems, &profile.Problem{Path: path, Line: p.Line, Field: p.Field, Err: cause})
-		}
-		return errors.Join(problems...)
-	}
-}
-
 // cacheOfOne watches the object of a name, so that this is all the right we need.
 func cacheOfOne(mgr ctrl.Manager, cfg *rest.Config, obj client.Object, trim toolscache.TransformFunc) (cache.Cache, error) {
 	namespace, name := obj.GetNamespace(), obj.GetName()
@@ -476,16 +444,6 @@ func cacheOfOne(mgr ctrl.Manager, cfg *rest.Config, obj client.Object, trim tool
 		return nil, fmt.Errorf("watching %T %s/%s: %w", obj, namespace, name, err)
 	}
 	return c, nil
-}
-
-func newScheme() (*runtime.Scheme, error) {
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, osm.AddToScheme, api.AddToScheme, cluster.AddToScheme, sourcev1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			return nil, fmt.Errorf("registering types: %w", err)
-		}
-	}
-	return scheme, nil
 }
 
 // parseCIDRs reads a comma list of networks.

@@ -15,8 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 )
 
 const (
@@ -50,7 +51,7 @@ func (k kubeconfigFile) replaced() bool {
 	if now.sum == k.sum {
 		return false
 	}
-	_, err := fromKubeconfig(k.flag, k.path) // half of it is none
+	_, err := kubeclient.FileConfig(k.flag, k.path) // half of it is none
 	return err == nil
 }
 
@@ -101,7 +102,7 @@ func (c clusters) apart() bool { return c.management != c.worker }
 func (f *controllerFlags) clusters() (clusters, error) {
 	// Before they are used, so that no change is missed.
 	read, readWorker := readKubeconfig("kubeconfig", f.kubeconfig), readKubeconfig("worker-cluster-kubeconfig", f.workerKubeconfig)
-	cfg, err := f.restConfig()
+	cfg, err := kubeclient.ControllerConfig(f.kubeconfig)
 	if err != nil {
 		return clusters{}, err
 	}
@@ -109,7 +110,7 @@ func (f *controllerFlags) clusters() (clusters, error) {
 		one, err := reach("cluster", cfg, read)
 		return clusters{management: one, worker: one}, err
 	}
-	worker, err := fromKubeconfig("worker-cluster-kubeconfig", f.workerKubeconfig)
+	worker, err := kubeclient.FileConfig("worker-cluster-kubeconfig", f.workerKubeconfig)
 	if err != nil {
 		return clusters{}, err
 	}
@@ -119,39 +120,6 @@ func (f *controllerFlags) clusters() (clusters, error) {
 	}
 	c.worker, err = reach("worker cluster", worker, readWorker)
 	return c, err
-}
-
-func (f *controllerFlags) restConfig() (*rest.Config, error) {
-	if f.kubeconfig != "" {
-		return fromKubeconfig("kubeconfig", f.kubeconfig)
-	}
-	cfg, err := ctrl.GetConfig()
-	if err != nil {
-		return nil, fmt.Errorf("finding the cluster: %w: give --kubeconfig", err)
-	}
-	return usable("the kubeconfig of the environment", cfg)
-}
-
-func fromKubeconfig(flag, path string) (*rest.Config, error) {
-	cfg, err := clientcmd.BuildConfigFromFlags("", path)
-	if err != nil {
-		return nil, fmt.Errorf("--%s: %w", flag, err)
-	}
-	return usable("--"+flag, cfg)
-}
-
-// usable refuses what would run a program: a kubeconfig is data (security.md 23).
-func usable(where string, cfg *rest.Config) (*rest.Config, error) {
-	switch {
-	case cfg.ExecProvider != nil:
-		return nil, fmt.Errorf("%s: its user has exec, and no program is run for a kubeconfig: give the user a token, tokenFile or client certificate", where)
-	case cfg.AuthProvider != nil:
-		return nil, fmt.Errorf("%s: its user has auth-provider %q, which is not supported: give the user a token, tokenFile or client certificate", where, cfg.AuthProvider.Name)
-	}
-	// The API server shares its time out fairly by itself. A limit here, 20 requests
-	// a second by default, keeps a hundred pools waiting for half a minute.
-	cfg.QPS = -1
-	return cfg, nil
 }
 
 // reach makes a cluster whose state every request through its config tells.

@@ -13,6 +13,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/trace"
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/ui"
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/verify"
+	"github.com/osm-gitops/osm-gitops/pkg/lint"
+	"github.com/osm-gitops/osm-gitops/pkg/profile"
 )
 
 // uiFlags are about the audit page of the controller.
@@ -74,7 +76,7 @@ func addUI(management ctrlcluster.Cluster, mgr ctrl.Manager, f *controllerFlags,
 	reader := &ui.Reader{Management: management.GetClient(), Worker: mgr.GetClient(), Namespace: f.namespace}
 	verifier := &verify.Verifier{
 		Management: management.GetAPIReader(), Worker: mgr.GetAPIReader(), Namespace: f.namespace,
-		Engine: facts.engine, Check: checkWith(facts.engine), Builtin: builtinProfiles(), Git: facts.mirrors,
+		Engine: facts.engine, Check: lint.TemplateCheck(facts.engine), Builtin: profile.Builtin(), Git: facts.mirrors,
 		FollowedOnly: true, // who looks decides what is verified
 	}
 	v, _ := buildVersion()

@@ -14,6 +14,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/osm-gitops/osm-gitops/pkg/impact"
+	"github.com/osm-gitops/osm-gitops/pkg/lint"
+	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
@@ -108,8 +110,8 @@ func runDiff(ctx context.Context, f diffFlags, args []string, stdout, stderr io.
 	if err != nil {
 		return err
 	}
-	c := impact.Comparison{BaseName: args[0], Fleet: fleet, Builtin: builtinProfiles(), Engine: render.NewEngine()}
-	c.Check = checkWith(c.Engine)
+	c := impact.Comparison{BaseName: args[0], Fleet: fleet, Builtin: profile.Builtin(), Engine: render.NewEngine()}
+	c.Check = lint.TemplateCheck(c.Engine)
 	if c.Base, err = (source.Repository{Dir: f.repo, Revision: args[0], Path: f.path}).Read(ctx); err != nil {
 		return withHistory(err)
 	}

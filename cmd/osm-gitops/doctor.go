@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/doctor"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
@@ -151,12 +152,12 @@ func (f *doctorFlags) doctor() (d *doctor.Doctor, done func(), err error) {
 
 // examined is a cluster to look at with a person's own rights.
 func examined(name, flag, kubeconfig, context string) (*doctor.Cluster, error) {
-	cfg, err := personConfig(flag, kubeconfig, context)
+	cfg, err := kubeclient.UserConfig(flag, kubeconfig, context)
 	if err != nil {
 		return nil, err
 	}
 	cfg.UserAgent = rest.DefaultKubernetesUserAgent() + doctorAgent
-	scheme, err := newScheme()
+	scheme, err := kubeclient.NewScheme()
 	if err != nil {
 		return nil, err
 	}

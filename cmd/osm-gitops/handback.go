@@ -14,6 +14,7 @@ import (
 
 	"github.com/osm-gitops/osm-gitops/pkg/auditlog"
 	"github.com/osm-gitops/osm-gitops/pkg/migrate/handback"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 )
 
 // handbackFlags are those of handback.
@@ -136,11 +137,11 @@ func (f *handbackFlags) noteTo() (note func(reason, message string) error, err e
 
 // adminClient reads and writes a cluster with the rights of whoever runs the program.
 func adminClient(kubeconfig string) (client.Client, error) {
-	cfg, err := (&controllerFlags{kubeconfig: kubeconfig}).restConfig()
+	cfg, err := kubeclient.ControllerConfig(kubeconfig)
 	if err != nil {
 		return nil, err
 	}
-	scheme, err := newScheme()
+	scheme, err := kubeclient.NewScheme()
 	if err != nil {
 		return nil, err
 	}

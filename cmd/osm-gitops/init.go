@@ -135,7 +135,7 @@ type builtinFile struct {
 }
 
 func builtinFiles(ctx context.Context) ([]builtinFile, error) {
-	snap, err := builtinProfiles().Read(ctx)
+	snap, err := profile.Builtin().Read(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/lint/config"
 	outputpkg "github.com/osm-gitops/osm-gitops/pkg/lint/output"
 	"github.com/osm-gitops/osm-gitops/pkg/lint/rulebook"
+	"github.com/osm-gitops/osm-gitops/pkg/profile"
 )
 
 // lintFlags are the flags of `osm-gitops lint`.
@@ -105,7 +106,7 @@ func runLint(ctx context.Context, flags lintFlags, paths []string, stdout, stder
 	}
 	linter := rules.linter()
 	linter.FileTime = flags.fileTimeout
-	linter.Bases = &lint.Bases{Builtin: builtinProfiles()}
+	linter.Bases = &lint.Bases{Builtin: profile.Builtin()}
 	done := func() {}
 	if flags.progress || isTerminal(stderr) {
 		linter.Progress, done = progressOn(stderr)

@@ -83,7 +83,7 @@ func (f *ruleFlags) prepare(ctx context.Context, paths []string, stderr io.Write
 		r.settings = lint.Settings(f.cluster, file.Settings, file.lines)
 	}
 	if f.base != "" {
-		index := profile.Indexer{Check: checkWith(render.NewEngine()), Builtin: builtinProfiles()}
+		index := profile.Indexer{Check: lint.TemplateCheck(render.NewEngine()), Builtin: profile.Builtin()}
 		base, err := versions.Read(ctx, &index, paths, f.base)
 		if err != nil {
 			return nil, err

@@ -2,15 +2,13 @@ package main
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/spf13/pflag"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/osm-gitops/osm-gitops/pkg/githost"
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/trace"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 )
 
 // personFlags say where a person who asks something reads it: from clusters, with that
@@ -55,11 +53,11 @@ func (f *personFlags) clusters() (trace.Clusters, error) {
 
 // personReader reads a cluster with the rights of whoever runs the program.
 func personReader(flag, kubeconfig, context string) (client.Reader, error) {
-	cfg, err := personConfig(flag, kubeconfig, context)
+	cfg, err := kubeclient.UserConfig(flag, kubeconfig, context)
 	if err != nil {
 		return nil, err
 	}
-	scheme, err := newScheme()
+	scheme, err := kubeclient.NewScheme()
 	if err != nil {
 		return nil, err
 	}
@@ -68,21 +66,4 @@ func personReader(flag, kubeconfig, context string) (client.Reader, error) {
 		return nil, fmt.Errorf("connecting to the cluster of --%s: %w", flag, err)
 	}
 	return c, nil
-}
-
-// personConfig reads a person's own kubeconfig, as kubectl does: also one with exec,
-// which the controller refuses, since the same program runs for every kubectl of that
-// person.
-func personConfig(flag, kubeconfig, context string) (*rest.Config, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = kubeconfig
-	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: context}).ClientConfig()
-	if err != nil {
-		if kubeconfig == "" && strings.Contains(err.Error(), "KUBERNETES_MASTER") { // its advice is none
-			return nil, fmt.Errorf("finding the cluster: no kubeconfig was found: give --%s", flag)
-		}
-		return nil, fmt.Errorf("--%s: %w", flag, err)
-	}
-	cfg.QPS = -1 // see usable
-	return cfg, nil
 }

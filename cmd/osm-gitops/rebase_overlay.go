@@ -13,6 +13,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lint"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
@@ -96,7 +97,7 @@ func runRebaseOverlay(ctx context.Context, flags rebaseFlags, stdout, stderr io.
 		return err
 	}
 	r := rebase{flags: flags, in: in, overlay: overlay}
-	index := profile.Indexer{Check: checkWith(render.NewEngine()), Builtin: builtinProfiles()}
+	index := profile.Indexer{Check: lint.TemplateCheck(render.NewEngine()), Builtin: profile.Builtin()}
 	if flags.repo != "" {
 		r.bases.index = index
 		r.bases.snap, err = readFolder(ctx, flags.repo)

@@ -13,6 +13,7 @@ import (
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lint"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
@@ -49,7 +50,7 @@ func (o origin) profile(ctx context.Context, md *cluster.MachineDeployment) (ren
 		}
 		return o.chosen(ctx, snap, choice{asked: asked, where: o.flags.repo.at(snap), object: profile.ObjectName})
 	case o.flags.profile == "":
-		snap, err := builtinProfiles().Read(ctx)
+		snap, err := profile.Builtin().Read(ctx)
 		if err != nil {
 			return render.Profile{}, err
 		}
@@ -64,7 +65,7 @@ func (o origin) profile(ctx context.Context, md *cluster.MachineDeployment) (ren
 			return o.chosen(ctx, snap, c)
 		}
 		// As in a cluster: a built-in profile is what a pool gets that nobody else offers.
-		builtin, err := builtinProfiles().Read(ctx)
+		builtin, err := profile.Builtin().Read(ctx)
 		if err != nil {
 			return render.Profile{}, err
 		}
@@ -115,7 +116,7 @@ func (o origin) chosen(ctx context.Context, snap *source.Snapshot, c choice) (re
 	if c.asked == "" {
 		return render.Profile{}, fmt.Errorf("%s: the MachineDeployment names no profile: set its annotation %s", o.flags.machineDeployment, api.AnnotationOSP)
 	}
-	ix := profile.Indexer{Check: checkWith(o.engine), Builtin: builtinProfiles()}
+	ix := profile.Indexer{Check: lint.TemplateCheck(o.engine), Builtin: profile.Builtin()}
 	cat, err := ix.Catalogue(ctx, snap)
 	if err != nil {
 		return render.Profile{}, fmt.Errorf("reading %s: %w", c.where, err)

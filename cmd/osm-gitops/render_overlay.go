@@ -7,6 +7,7 @@ import (
 	"io"
 	"path/filepath"
 
+	"github.com/osm-gitops/osm-gitops/pkg/lint"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
@@ -47,7 +48,7 @@ func (o origin) fileProfiles(ctx context.Context) ([]profile.Document, error) {
 
 // bases opens the place in which the base of an overlay is.
 func (o origin) bases(ctx context.Context, overlays []profile.Overlay) (bases, func(), error) {
-	index := profile.Indexer{Check: checkWith(o.engine), Builtin: builtinProfiles()}
+	index := profile.Indexer{Check: lint.TemplateCheck(o.engine), Builtin: profile.Builtin()}
 	if o.flags.repo.location != "" {
 		snap, done, err := o.flags.repo.read(ctx)
 		return bases{index: index, snap: snap}, done, err

@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/verify"
+	"github.com/osm-gitops/osm-gitops/pkg/lint"
+	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/pkg/runnerlog"
@@ -179,10 +181,10 @@ func (f *verifyFlags) verifier() (v *verify.Verifier, done func(), err error) {
 	}
 	v = &verify.Verifier{
 		Management: from.Management, Worker: from.Worker, Namespace: from.Namespace,
-		Engine: render.NewEngine(), Builtin: builtinProfiles(),
+		Engine: render.NewEngine(), Builtin: profile.Builtin(),
 		WithoutSecrets: f.withoutSecrets || f.person.from != "", // a dump has none
 	}
-	v.Check = checkWith(v.Engine)
+	v.Check = lint.TemplateCheck(v.Engine)
 	if v.Keys, err = readKeys(f.keys); err != nil {
 		return nil, nil, err
 	}

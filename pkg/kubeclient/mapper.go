@@ -1,4 +1,4 @@
-package main
+package kubeclient
 
 import (
 	"fmt"
@@ -20,7 +20,8 @@ type mapper struct {
 	known sync.Map // group, kind and versions -> *apimeta.RESTMapping
 }
 
-func newMapper(cfg *rest.Config, client *http.Client) (apimeta.RESTMapper, error) {
+// NewMapper makes the mapper of a cluster.
+func NewMapper(cfg *rest.Config, client *http.Client) (apimeta.RESTMapper, error) {
 	discovered, err := apiutil.NewDynamicRESTMapper(cfg, client)
 	if err != nil {
 		return nil, fmt.Errorf("preparing to discover what the API server serves: %w", err)

@@ -1,0 +1,65 @@
+package kubeclient
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	ctrl "sigs.k8s.io/controller-runtime"
+)
+
+// ControllerConfig is how the controller reaches a cluster: by the file of
+// --kubeconfig or, without one, by what controller-runtime finds in the environment.
+func ControllerConfig(kubeconfig string) (*rest.Config, error) {
+	if kubeconfig != "" {
+		return FileConfig("kubeconfig", kubeconfig)
+	}
+	cfg, err := ctrl.GetConfig()
+	if err != nil {
+		return nil, fmt.Errorf("finding the cluster: %w: give --kubeconfig", err)
+	}
+	return withoutPrograms("the kubeconfig of the environment", cfg)
+}
+
+// FileConfig is how the controller reaches the cluster of a file, which a flag names.
+func FileConfig(flag, path string) (*rest.Config, error) {
+	cfg, err := clientcmd.BuildConfigFromFlags("", path)
+	if err != nil {
+		return nil, fmt.Errorf("--%s: %w", flag, err)
+	}
+	return withoutPrograms("--"+flag, cfg)
+}
+
+// withoutPrograms rejects what would run a program: a kubeconfig is data (security.md 23).
+func withoutPrograms(where string, cfg *rest.Config) (*rest.Config, error) {
+	switch {
+	case cfg.ExecProvider != nil:
+		return nil, fmt.Errorf("%s: its user has exec, and no program is run for a kubeconfig: give the user a token, tokenFile or client certificate", where)
+	case cfg.AuthProvider != nil:
+		return nil, fmt.Errorf("%s: its user has auth-provider %q, which is not supported: give the user a token, tokenFile or client certificate", where, cfg.AuthProvider.Name)
+	}
+	return unlimited(cfg), nil
+}
+
+// UserConfig reads a user's own kubeconfig, as kubectl does: also one with exec, which
+// the controller rejects, since the same program runs for every kubectl of that user.
+func UserConfig(flag, kubeconfig, context string) (*rest.Config, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = kubeconfig
+	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: context}).ClientConfig()
+	if err != nil {
+		if kubeconfig == "" && strings.Contains(err.Error(), "KUBERNETES_MASTER") { // its advice is none
+			return nil, fmt.Errorf("finding the cluster: no kubeconfig was found: give --%s", flag)
+		}
+		return nil, fmt.Errorf("--%s: %w", flag, err)
+	}
+	return unlimited(cfg), nil
+}
+
+// unlimited lets the API server alone share its time out: a limit here, 20 requests a
+// second by default, keeps a hundred pools waiting for half a minute.
+func unlimited(cfg *rest.Config) *rest.Config {
+	cfg.QPS = -1
+	return cfg
+}

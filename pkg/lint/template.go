@@ -1,0 +1,33 @@
+package lint
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
+)
+
+// TemplateCheck compiles the templates of a profile, which it has to pass before there
+// is an object of it. What is wrong has the line of the file.
+func TemplateCheck(engine *render.Engine) profile.Check {
+	return func(doc profile.Document) error {
+		// The answer is about the content, which may be at any path: the file's
+		// name is put before it where the file is known.
+		const anyFile = "profile"
+		err := engine.Check(render.Profile{Spec: doc.Spec, Digest: doc.Digest, File: anyFile, Lines: doc.Line, FileOf: doc.FileOf})
+		var problems []error
+		for _, p := range render.Problems(err) {
+			cause := p.Err
+			if p.File != "" { // the index in the field's name helps nobody who reads the profile
+				cause = fmt.Errorf("file %q: %w", p.File, cause)
+			}
+			path := doc.FileOf(p.Field)
+			if path == "" {
+				path = doc.Path
+			}
+			problems = append(problems, &profile.Problem{Path: path, Line: p.Line, Field: p.Field, Err: cause})
+		}
+		return errors.Join(problems...)
+	}
+}
