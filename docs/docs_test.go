@@ -166,7 +166,7 @@ func TestNames(t *testing.T) {
 	for _, path := range glob(t, "*.md") {
 		pages.Write(read(t, path))
 	}
-	for _, path := range append(glob(t, "../pkg/reconcile/*/*.go"), glob(t, "../cmd/osm-gitops/*.go")...) {
+	for _, path := range append(glob(t, "../pkg/reconcile/*/*.go"), glob(t, "../pkg/manager/*.go")...) {
 		if !strings.HasSuffix(path, "_test.go") {
 			code.Write(read(t, path))
 		}

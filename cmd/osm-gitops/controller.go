@@ -2,72 +2,21 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
-	"net/netip"
+	"io"
 	"os"
-	"runtime/debug"
 	"strings"
-	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
-	"golang.org/x/sync/errgroup"
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/rest"
-	toolscache "k8s.io/client-go/tools/cache"
-	"k8s.io/utils/clock"
+	"go.uber.org/zap/zapcore"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
-	"sigs.k8s.io/controller-runtime/pkg/log"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
-	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/auditlog"
-	"github.com/osm-gitops/osm-gitops/pkg/inspect/doctor"
-	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
-	"github.com/osm-gitops/osm-gitops/pkg/lint"
-	"github.com/osm-gitops/osm-gitops/pkg/profile"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notify"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/ownership"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/profilesource"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/webhook"
-	"github.com/osm-gitops/osm-gitops/pkg/render"
-	"github.com/osm-gitops/osm-gitops/pkg/source"
+	"github.com/osm-gitops/osm-gitops/pkg/manager"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/dryrun"
 )
-
-// leaseName is the contract's (section 9.8), so that the reference and this
-// controller never both write.
-const leaseName = "operating-system-manager"
-
-// How leases are held: three times what controller-runtime does, whose 10 seconds would
-// end the process whenever a single API server is restarted. Another replica takes over
-// at once from one that ends, and after leaseTime from one that is killed or could not
-// give its lease back.
-const (
-	leaseTime     = 45 * time.Second
-	renewDeadline = 30 * time.Second
-)
-
-// sourceConcurrency is the number of ProfileSources looked at together: most of them
-// wait for a server, and those of one that is away must not keep the others waiting.
-// What costs memory is bounded by source.Mirrors.
-const sourceConcurrency = 128
-
-// collectAfter is how much a controller's heap may grow before garbage is collected, in
-// percent of what was in use. Go's own 100 keeps a quarter more memory than 50 where a
-// thousand pools are, which is most of the time without work; 50 costs a fifth more CPU
-// while all of them change at once. The environment's GOGC comes first.
-const collectAfter = 50
 
 func newControllerCommand() *cobra.Command {
 	f := newControllerFlags()
@@ -83,381 +32,76 @@ All flags may be written with one dash or two.`,
 			if err := f.validate(); err != nil {
 				return misusef("see osm-gitops controller --help", "%w", err)
 			}
+			f.Version, f.Commit = buildVersion()
+			ctrl.SetLogger(f.logger(os.Stderr))
 			switch {
-			case f.rehearsal.dryRun:
-				return runDryRun(cmd.Context(), f, shown(cmd.OutOrStdout(), f.rehearsal.output))
-			case f.rehearsal.observe:
-				return runObserver(cmd.Context(), f)
+			case f.dryRun:
+				return runDryRun(cmd.Context(), f, shown(cmd.OutOrStdout(), f.output))
+			case f.Observe:
+				return manager.Observe(cmd.Context(), &f.Options)
 			}
-			return runController(cmd.Context(), f)
+			return manager.Run(cmd.Context(), &f.Options)
 		},
 	}
 	f.bind(cmd.Flags())
 	return cmd
 }
 
-// runController runs until ctx ends or something it cannot do without fails.
-func runController(ctx context.Context, f *controllerFlags) error {
-	ctrl.SetLogger(f.logger(os.Stderr))
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(collectAfter)
-	}
-	c, err := f.clusters()
+// runDryRun prints what the controller would do. Its error says that something is
+// rejected, or could not be read.
+func runDryRun(ctx context.Context, f *controllerFlags, stdout io.Writer) error {
+	report, err := manager.DryRun(ctx, &f.Options)
 	if err != nil {
 		return err
 	}
-	settings, err := f.settings(c.worker.config)
+	text, err := dryRunOutputs[f.output](report)
 	if err != nil {
 		return err
 	}
-	mirrors := &source.Mirrors{Dir: f.cacheDir, AllowedCIDRs: f.gitAllowedCIDRs, AllowInsecure: f.allowInsecureGit}
-	release, err := mirrors.Lock()
-	if err != nil {
-		return fmt.Errorf("--cache-dir: %w", err)
-	}
-	defer release()
-	management := &part{cluster: c.management}
-	worker := management
-	if c.apart() {
-		worker = &part{cluster: c.worker}
-	}
-	servers, err := f.servers(management, worker)
-	if err != nil {
+	if _, err := io.WriteString(stdout, text); err != nil {
 		return err
 	}
-	counted, err := newMetrics(c)
-	if err != nil {
-		return err
-	}
-	facts := nodeFacts{settings: settings, engine: render.NewEngine(), metrics: counted, management: management, worker: worker}
-	if facts.journal, err = f.newJournal(counted); err != nil {
-		return err
-	}
-	if facts.journal != nil {
-		defer facts.journal.Close() // after all that tells it something has ended
-	}
-	return c.beside(ctx, servers, func(ctx context.Context) error { return runManager(ctx, f, facts, mirrors) })
-}
-
-// beside runs something beside servers, until it ends, one of those fails, or the
-// configuration of a cluster is replaced.
-func (c clusters) beside(ctx context.Context, servers []func(context.Context) error, run func(context.Context) error) error {
-	all, ctx := errgroup.WithContext(ctx)
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	for _, serve := range servers {
-		all.Go(func() error { return serve(ctx) })
-	}
-	all.Go(func() error { return c.untilReplaced(ctx, replacedLook) })
-	all.Go(func() error {
-		defer stop()
-		return run(ctx)
-	})
-	return all.Wait()
-}
-
-// runManager waits for the management cluster, then runs until ctx ends, a lease is
-// lost, or something it cannot do without fails.
-func runManager(ctx context.Context, f *controllerFlags, facts nodeFacts, mirrors *source.Mirrors) error {
-	mgr, err := facts.management.begin(ctx, func() (ctrl.Manager, error) { return setUp(ctx, f, facts, mirrors) })
-	if err != nil {
-		return nil //nolint:nilerr // told to stop before there was anything to stop
-	}
-	err = mgr.Start(ctx)
-	// Whoever loses the lease is not waited for, and would keep that of the worker cluster
-	// from whoever leads next.
-	facts.worker.settled()
-	// Told to stop, it stops: what was cut off is done again by the next run.
-	if err != nil && ctx.Err() == nil {
-		return fmt.Errorf("running the controller: %w", err)
+	if report.Failed() {
+		return fmt.Errorf("%w: see above", dryrun.ErrRefused)
 	}
 	return nil
 }
 
-// setUp makes the manager of the management cluster with all that it runs.
-func setUp(ctx context.Context, f *controllerFlags, facts nodeFacts, mirrors *source.Mirrors) (ctrl.Manager, error) {
-	cfg := facts.management.cluster.config
-	if facts.management == facts.worker {
-		if err := f.mayServeFrom(ctx, cfg); err != nil {
-			return nil, err
-		}
-	}
-	facts.mirrors = mirrors
-	mgr, err := newManager(cfg, f, facts, f.shard.Lease(leaseName))
-	if err != nil {
-		return nil, err
-	}
-	if f.registrySecret.Name != "" {
-		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: f.registrySecret.Namespace, Name: f.registrySecret.Name}}
-		if facts.registry, err = cacheOfOne(mgr, cfg, secret, cache.TransformStripManagedFields()); err != nil {
-			return nil, err
-		}
-	}
-	if facts.flux, err = fluxOf(mgr, cfg, f); err != nil {
-		return nil, err
-	}
-	return mgr, addControllers(ctx, mgr, f, facts, mirrors)
+// dryRunOutputs are the values of --output.
+var dryRunOutputs = map[string]func(*dryrun.Report) (string, error){
+	"text": func(r *dryrun.Report) (string, error) { return r.Text(), nil },
+	"json": func(r *dryrun.Report) (string, error) {
+		b, err := json.MarshalIndent(r, "", "  ")
+		return string(b) + "\n", err
+	},
 }
 
-// mayServeFrom refuses another namespace than kube-system while operating-system-manager, its
-// lease or its profiles are there: a cluster has one controller, and they would not wait for
-// each other. One that only observes may be anywhere.
-func (f *controllerFlags) mayServeFrom(ctx context.Context, cfg *rest.Config) error {
-	if f.namespace == metav1.NamespaceSystem || f.rehearsal.observe {
-		return nil
+// logger writes what strangers wrote as it is shown elsewhere: --dry-run logs in jobs of a CI.
+func (f *controllerFlags) logger(stderr io.Writer) logr.Logger {
+	level, console := zapcore.InfoLevel, strings.EqualFold(f.logFormat, "console")
+	if f.logDebug {
+		level = zapcore.DebugLevel
 	}
-	scheme, err := kubeclient.NewScheme()
-	if err != nil {
-		return err
+	output := "json"
+	if console {
+		output = "text"
 	}
-	live, err := client.New(cfg, client.Options{Scheme: scheme})
-	if err != nil {
-		return fmt.Errorf("preparing to read %s: %w", metav1.NamespaceSystem, err)
-	}
-	left, err := doctor.InSystem(ctx, live)
-	if err != nil {
-		return fmt.Errorf("--namespace %s: looking for another controller: %w", f.namespace, err)
-	}
-	if len(left) > 0 {
-		return fmt.Errorf("--namespace %s: %s has %s: %s", f.namespace, metav1.NamespaceSystem, strings.Join(left, ", "), doctor.StayInSystem)
-	}
-	return nil
+	to := zapcore.Lock(zapcore.AddSync(shown(stderr, output)))
+	return zap.New(zap.UseDevMode(console), zap.Level(level), zap.StacktraceLevel(zapcore.PanicLevel), zap.WriteTo(to))
 }
 
-// newManager makes the manager of the management cluster. With a worker cluster
-// apart, its cache holds nothing outside --namespace but profiles that pools may take.
-func newManager(cfg *rest.Config, f *controllerFlags, facts nodeFacts, lease string) (ctrl.Manager, error) {
-	own := map[string]cache.Config{f.namespace: {}}
-	caches := cache.Options{
-		DefaultTransform:  nodes.Transform(),
-		DefaultNamespaces: own,
-		ByObject:          map[client.Object]cache.ByObject{},
+// contractDashes turns "-flag" into "--flag" for the controller: the flags of the
+// contract are known with one dash as well as with two (section 11).
+func contractDashes(args []string) []string {
+	if len(args) == 0 || args[0] != "controller" {
+		return args
 	}
-	if facts.management == facts.worker {
-		var err error
-		if caches.ByObject, err = workerCache(); err != nil {
-			return nil, err
+	out := []string{args[0]}
+	for _, a := range args[1:] {
+		if len(a) > 2 && a[0] == '-' && a[1] != '-' {
+			a = "-" + a
 		}
-	}
-	for _, offered := range []client.Object{&osm.OperatingSystemProfile{}, &api.ProfileSource{}} {
-		caches.ByObject[offered] = cache.ByObject{Namespaces: f.profileNamespaces()}
-	}
-	caches.ByObject[&appsv1.ControllerRevision{}] = nodes.Records(f.namespace)
-	caches.ByObject[&osm.OperatingSystemConfig{}] = cache.ByObject{Namespaces: own, Transform: pools.TrimConfig}
-	caches.DefaultWatchErrorHandler = facts.unreadable
-	o, err := managerOptions(f, lease, f.namespace, caches)
-	if err == nil && f.rehearsal.observe {
-		o.LeaderElectionResourceLockInterface, err = quietLease(cfg, lease, f.namespace)
-	}
-	if err != nil {
-		return nil, err
-	}
-	mgr, err := ctrl.NewManager(cfg, o)
-	if err != nil {
-		return nil, fmt.Errorf("starting the controller: %w", err)
-	}
-	return mgr, nil
-}
-
-// managerOptions are those of both managers. Probes and metrics have servers of
-// their own.
-func managerOptions(f *controllerFlags, lease, namespace string, caches cache.Options) (ctrl.Options, error) {
-	scheme, err := kubeclient.NewScheme()
-	return ctrl.Options{
-		Scheme:                        scheme,
-		MapperProvider:                kubeclient.NewMapper,
-		LeaderElection:                f.leaderElect,
-		LeaderElectionID:              lease,
-		LeaderElectionNamespace:       namespace,
-		LeaderElectionReleaseOnCancel: true,
-		LeaseDuration:                 new(leaseTime),
-		RenewDeadline:                 new(renewDeadline),
-		HealthProbeBindAddress:        "0",
-		Metrics:                       metricsserver.Options{BindAddress: "0"},
-		Cache:                         caches,
-		// An attempt that failed took the names of its controllers with it.
-		Controller: config.Controller{SkipNameValidation: new(true)},
-	}, err
-}
-
-// nodeFacts is what nodes get beside their profile, and where to read it and what
-// profiles Flux brings.
-type nodeFacts struct {
-	management, worker *part // the same with one cluster
-	engine             *render.Engine
-	metrics            *metrics.Metrics
-	journal            *auditlog.Writer // nil for none
-	settings           render.Settings
-	registry           cache.Cache // nil without credentials of registries
-	flux               *profilesource.Flux
-	appliers           *ownership.Noter
-	webhooks           *webhook.Certificates     // nil without any of our own
-	sources            *profilesource.Reconciler // to tell of the pools of a worker cluster apart
-	mirrors            *source.Mirrors
-
-	// unreadable is told what a cache cannot be filled with; nil is client-go's own, which
-	// logs and tries again.
-	unreadable toolscache.WatchErrorHandlerWithContext
-}
-
-func addControllers(ctx context.Context, mgr ctrl.Manager, f *controllerFlags, facts nodeFacts, mirrors *source.Mirrors) error {
-	if err := mgr.Add(sweeper(mirrors)); err != nil {
-		return fmt.Errorf("setting up the sweep of mirrors: %w", err)
-	}
-	sources := f.profileReconciler(facts)
-	sources.Client, sources.Live, sources.Git = mgr.GetClient(), mgr.GetAPIReader(), mirrors
-	sources.Recorder = notify.DistinctRecorder{EventRecorder: mgr.GetEventRecorder(api.FieldManager)}
-	facts.appliers = &ownership.Noter{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: sources.Recorder, ArgoNamespace: f.argoNamespace, Clock: clock.RealClock{},
-	}
-	if facts.journal != nil {
-		sources.Journal = facts.journal
-		if err := mgr.Add(facts.journal); err != nil {
-			return fmt.Errorf("setting up --audit-log: %w", err)
-		}
-	}
-	if facts.management == facts.worker {
-		sources.Pools = mgr.GetCache()
-	} else {
-		sources.PoolsLater = true
-	}
-	if err := addPush(mgr, f, sources); err != nil {
-		return err
-	}
-	if err := sources.Setup(mgr, sourceConcurrency); err != nil {
-		return fmt.Errorf("setting up the ProfileSource controller: %w", err)
-	}
-	if f.shard.Rest() {
-		if err := facts.appliers.Setup(mgr); err != nil {
-			return err
-		}
-		keeper := &profilesource.Keeper{Client: mgr.GetClient(), Recorder: sources.Recorder, Namespace: f.namespace, Disabled: f.disableDefaultOSPs}
-		if err := keeper.Setup(mgr); err != nil {
-			return fmt.Errorf("setting up the ProfileSource of the built-in profiles: %w", err)
-		}
-		if err := warnOfSettings(mgr, f, facts, sources.Recorder); err != nil {
-			return err
-		}
-	}
-	// Every replica answers admission reviews, from the management cluster alone.
-	reviewer := &pools.Reconciler{Management: pools.Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}, Namespace: f.namespace, ProfileNamespaces: f.crossNamespaces}
-	var err error
-	if facts.webhooks, err = addAdmission(mgr, f, reviewer, facts); err != nil {
-		return err
-	}
-	if facts.management == facts.worker {
-		return addPools(ctx, mgr, mgr, f, facts)
-	}
-	facts.sources = sources
-	return addWorker(mgr, f, facts)
-}
-
-// profileReconciler is what keeps ProfileSources, as the flags have it. How clusters and
-// repositories are read and written is for the caller to add.
-func (f *controllerFlags) profileReconciler(facts nodeFacts) *profilesource.Reconciler {
-	r := &profilesource.Reconciler{
-		DirectoryRoot: f.directoryRoot,
-		Flux:          facts.flux,
-		Namespace:     f.namespace,
-		Shard:         f.shard.Shard,
-		Metrics:       facts.metrics,
-		Check:         lint.TemplateCheck(facts.engine),
-		Bases:         profile.Builtin(),
-		Hooks:         !f.push.off(),
-		ArgoNamespace: f.argoNamespace,
-	}
-	if !f.disableDefaultOSPs {
-		r.Builtin = profile.Builtin()
-	}
-	return r
-}
-
-// fluxOf is how artifacts of Flux are read. Its cache watches nothing before somebody
-// names an object of Flux, so that Flux need not be there.
-func fluxOf(mgr ctrl.Manager, cfg *rest.Config, f *controllerFlags) (*profilesource.Flux, error) {
-	c, err := cache.New(cfg, cache.Options{
-		Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient(),
-		DefaultTransform:  cache.TransformStripManagedFields(),
-		DefaultNamespaces: map[string]cache.Config{f.namespace: {}},
-	})
-	if err == nil {
-		err = mgr.Add(c)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("preparing to watch objects of Flux: %w", err)
-	}
-	return &profilesource.Flux{
-		Cache:         c,
-		Artifacts:     &source.Artifacts{Dir: f.cacheDir, Hosts: f.artifactHosts, AllowedCIDRs: f.gitAllowedCIDRs},
-		AllowExternal: f.allowExternalArtifacts,
-	}, nil
-}
-
-// environment reads the variables that values of a cloudProviderSpec fall back to.
-func environment() map[string]string {
-	out := map[string]string{}
-	for _, name := range render.EnvironmentNames() {
-		if value, ok := os.LookupEnv(name); ok {
-			out[name] = value
-		}
+		out = append(out, a)
 	}
 	return out
-}
-
-// Mirrors that no source will fetch any more are deleted, looked for every
-// sweepInterval: where credentials are renewed each hour, each leave one. Of those that
-// were there before this process nobody knows, unless nobody fetched them for
-// mirrorLife: an interval of a source is 720 hours at most.
-const (
-	mirrorLife    = 31 * 24 * time.Hour
-	sweepInterval = time.Hour
-)
-
-// sweeper deletes mirrors of sources and credentials that are no more.
-func sweeper(mirrors *source.Mirrors) manager.RunnableFunc {
-	return func(ctx context.Context) error {
-		wait.UntilWithContext(ctx, func(ctx context.Context) {
-			if err := mirrors.Sweep(mirrorLife); err != nil && ctx.Err() == nil {
-				log.FromContext(ctx).Error(err, "deleting unused mirrors")
-			}
-		}, sweepInterval)
-		return nil
-	}
-}
-
-// cacheOfOne watches the object of a name, so that this is all the right we need.
-func cacheOfOne(mgr ctrl.Manager, cfg *rest.Config, obj client.Object, trim toolscache.TransformFunc) (cache.Cache, error) {
-	namespace, name := obj.GetNamespace(), obj.GetName()
-	c, err := cache.New(cfg, cache.Options{
-		Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient(),
-		ByObject: map[client.Object]cache.ByObject{
-			obj: {
-				Namespaces: map[string]cache.Config{namespace: {FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, name)}},
-				Transform:  trim,
-			},
-		},
-	})
-	if err != nil {
-		return nil, fmt.Errorf("watching %T %s/%s: %w", obj, namespace, name, err)
-	}
-	if err := mgr.Add(c); err != nil {
-		return nil, fmt.Errorf("watching %T %s/%s: %w", obj, namespace, name, err)
-	}
-	return c, nil
-}
-
-// parseCIDRs reads a comma list of networks.
-func parseCIDRs(list string) ([]netip.Prefix, error) {
-	var out []netip.Prefix
-	for _, s := range strings.Split(list, ",") {
-		if s = strings.TrimSpace(s); s == "" {
-			continue
-		}
-		p, err := netip.ParsePrefix(s)
-		if err != nil {
-			return nil, fmt.Errorf("%q is no network: write one like 10.0.0.0/8", s)
-		}
-		out = append(out, p)
-	}
-	return out, nil
 }

@@ -33,7 +33,7 @@ func TestAdmissionFlags(t *testing.T) {
 		}
 	}
 	f, err := parsedFlags("--webhook-hosts=,10.0.0.7,Osm.example.com")
-	if err != nil || !slices.Equal(f.admission.hosts, []string{"10.0.0.7", "osm.example.com"}) {
-		t.Errorf("hosts %q, %v", f.admission.hosts, err)
+	if err != nil || !slices.Equal(f.Webhook.Hosts, []string{"10.0.0.7", "osm.example.com"}) {
+		t.Errorf("hosts %q, %v", f.Webhook.Hosts, err)
 	}
 }

@@ -1,93 +1,72 @@
 package main
 
 import (
-	"encoding/pem"
 	"errors"
 	"fmt"
-	"io"
+	"maps"
+	"net"
 	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
-	"go.uber.org/zap/zapcore"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/inspect/ui"
+	"github.com/osm-gitops/osm-gitops/pkg/manager"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/receiver"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/shard"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/webhook"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
 // controllerFlags are the flags of the controller: those of contract section
 // 11.1 by their names and defaults, then our own.
 type controllerFlags struct {
-	kubeconfig, workerKubeconfig  string
-	namespace                     string
-	workerCount                   int
-	historyLimit                  int
-	historyRetention              time.Duration
-	provenanceRetention           time.Duration
-	provenanceMax                 int
-	auditLog                      string
-	containerRuntime              string
-	externalCloudProvider         bool
-	clusterDNS                    string
-	pauseImage, initialTaints     string
-	disableDefaultOSPs            bool
-	featureGates                  string
-	httpProxy, noProxy            string
-	insecureRegistries, mirrors   string
-	containerdMirrors             []string
-	registrySecretName            string
-	deviceOwnership               bool
-	healthAddress, metricsAddress string
-	workerHealth, workerMetrics   string
-	webhookHealth, webhookMetrics string
-	leaderElect                   bool
-	overrideServer                string
-	tokenServiceAccountName       string
-	kubernetesCAFile, hostCAFile  string
-	caBundle                      string
-	logDebug                      bool
-	logFormat                     string
+	manager.Options // what they say, some once validate has parsed it
 
-	downloadMirrors, downloadDigests []string
-	ignitionVersion                  string
+	containerRuntime            string
+	externalCloudProvider       bool
+	clusterDNS                  string
+	pauseImage, initialTaints   string
+	featureGates                string
+	httpProxy, noProxy          string
+	insecureRegistries, mirrors string
+	containerdMirrors           []string
+	registrySecretName          string
+	deviceOwnership             bool
+	tokenServiceAccountName     string
+	caBundle                    string
+	logDebug                    bool
+	logFormat                   string
+	downloadMirrors             []string
+	downloadDigests             []string
+	ignitionVersion             string
+	nodeToken                   string
+	nodeTokenTTL                time.Duration
+	allowedCIDRs                string
+	crossNamespaceList          string
+	artifactHostList            string
+	referenceList               string
+	selector                    string
 
-	nodeToken        string
-	nodeTokenTTL     time.Duration
-	cacheDir         string
-	directoryRoot    string
-	allowInsecureGit bool
-	allowedCIDRs     string
-	push             pushFlags
-	admission        admissionFlags
-	ui               uiFlags
-	rehearsal        rehearsalFlags
-	publishSnapshot  bool
-	shard            shardFlags
+	webhookService string
+	webhookHosts   string
+	dryRun         bool
+	output         string
 
-	crossNamespaceList, artifactHostList, argoNamespace string
-	allowExternalArtifacts                              bool
-	referenceList                                       string
-
-	// What validate makes of them.
-	registrySecret, tokenServiceAccount types.NamespacedName
-	gitAllowedCIDRs                     []netip.Prefix
-	artifactHosts                       []string
-	crossNamespaces                     []string
-	references                          []types.NamespacedName
-	gates                               map[string]bool
-	mirrorOf, digestOf                  map[string]string
+	// What validate makes of some of them.
+	gates              map[string]bool
+	mirrorOf, digestOf map[string]string
 }
 
 // fluxHost is where Flux's source-controller serves artifacts unless it is told
@@ -108,14 +87,6 @@ const (
 	maxNodeTokenTTL = 1 << 32 * time.Second
 )
 
-// boundTokenTTL is the life of tokens that are bound to one pool; 0 for none.
-func (f *controllerFlags) boundTokenTTL() time.Duration {
-	if f.nodeToken == nodeTokenShared {
-		return 0
-	}
-	return f.nodeTokenTTL
-}
-
 // rotateGate is the feature gate that is on unless the flag says otherwise.
 const rotateGate = "RotateKubeletServerCertificate"
 
@@ -130,16 +101,16 @@ const (
 func newControllerFlags() *controllerFlags { return &controllerFlags{} }
 
 func (f *controllerFlags) bind(fs *pflag.FlagSet) {
-	fs.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the management cluster; empty: in-cluster, or the KUBECONFIG of the environment")
-	fs.StringVar(&f.workerKubeconfig, "worker-cluster-kubeconfig", "", "kubeconfig of the worker cluster, which has the pools, their Secrets and the nodes; empty: the management cluster")
-	fs.StringVar(&f.namespace, "namespace", "", "namespace of ProfileSources, profiles, configurations and the leader lease (required)")
-	fs.IntVar(&f.workerCount, "worker-count", 10, "number of pools handled at a time")
+	fs.StringVar(&f.Kubeconfig, "kubeconfig", "", "kubeconfig of the management cluster; empty: in-cluster, or the KUBECONFIG of the environment")
+	fs.StringVar(&f.WorkerKubeconfig, "worker-cluster-kubeconfig", "", "kubeconfig of the worker cluster, which has the pools, their Secrets and the nodes; empty: the management cluster")
+	fs.StringVar(&f.Namespace, "namespace", "", "namespace of ProfileSources, profiles, configurations and the leader lease (required)")
+	fs.IntVar(&f.WorkerCount, "worker-count", 10, "number of pools handled at a time")
 	fs.StringVar(&f.containerRuntime, "container-runtime", "containerd", "container runtime of the nodes; only containerd")
 	fs.BoolVar(&f.externalCloudProvider, "external-cloud-provider", false, "nodes are initialised by a cloud controller manager outside the kubelet")
 	fs.StringVar(&f.clusterDNS, "cluster-dns", "10.10.10.10", "comma list of DNS server IPs for the kubelets")
 	fs.StringVar(&f.pauseImage, "pause-image", "", "sandbox image for containerd; empty: containerd's own")
 	fs.StringVar(&f.initialTaints, "initial-taints", "", "taints that a node registers with, as kubelet's --register-with-taints takes them")
-	fs.BoolVar(&f.disableDefaultOSPs, "disable-default-osps", false, "do not offer the built-in profiles: delete their ProfileSource")
+	fs.BoolVar(&f.DisableDefaultOSPs, "disable-default-osps", false, "do not offer the built-in profiles: delete their ProfileSource")
 	fs.StringVar(&f.featureGates, "node-kubelet-feature-gates", rotateGate+"=true", "comma list of gate=bool for the kubelets")
 	fs.StringVar(&f.httpProxy, "node-http-proxy", "", "HTTP proxy of the nodes")
 	fs.StringVar(&f.noProxy, "node-no-proxy", ".svc,.cluster.local,localhost,127.0.0.1", "what nodes reach without the proxy")
@@ -148,17 +119,17 @@ func (f *controllerFlags) bind(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&f.containerdMirrors, "node-containerd-registry-mirrors", nil, "mirror of a registry, registry=url; repeatable")
 	fs.StringVar(&f.registrySecretName, "node-registry-credentials-secret", "", "namespace/name of the Secret with credentials of registries")
 	fs.BoolVar(&f.deviceOwnership, "device-ownership-from-security-context", false, "containerd's option of that name")
-	fs.StringVar(&f.healthAddress, "health-probe-address", "127.0.0.1:8085", "address of /healthz and /readyz; 0 for none")
-	fs.StringVar(&f.metricsAddress, "metrics-address", "127.0.0.1:8080", "address of /metrics; 0 for none")
-	fs.StringVar(&f.workerHealth, "worker-health-probe-address", "127.0.0.1:8086", "address of /healthz and /readyz about the worker cluster, with --worker-cluster-kubeconfig; 0 for none")
-	fs.StringVar(&f.workerMetrics, "worker-metrics-address", "127.0.0.1:8081", "a second address of /metrics, with --worker-cluster-kubeconfig; 0 for none")
-	fs.StringVar(&f.webhookHealth, "health-probe-bind-address", "", "a second address of /healthz and /readyz, by the name that the reference's webhook has for it; empty or 0: none")
-	fs.StringVar(&f.webhookMetrics, "metrics-bind-address", "", "a second address of /metrics, by the name that the reference's webhook has for it; empty or 0: none")
-	fs.BoolVar(&f.leaderElect, "leader-elect", true, "run only while holding the leader lease")
-	fs.StringVar(&f.overrideServer, "override-bootstrap-kubelet-apiserver", "", "URL of the API server for nodes, in place of cluster-info's")
+	fs.StringVar(&f.HealthAddress, "health-probe-address", "127.0.0.1:8085", "address of /healthz and /readyz; 0 for none")
+	fs.StringVar(&f.MetricsAddress, "metrics-address", "127.0.0.1:8080", "address of /metrics; 0 for none")
+	fs.StringVar(&f.WorkerHealthAddress, "worker-health-probe-address", "127.0.0.1:8086", "address of /healthz and /readyz about the worker cluster, with --worker-cluster-kubeconfig; 0 for none")
+	fs.StringVar(&f.WorkerMetricsAddress, "worker-metrics-address", "127.0.0.1:8081", "a second address of /metrics, with --worker-cluster-kubeconfig; 0 for none")
+	fs.StringVar(&f.SecondHealthAddress, "health-probe-bind-address", "", "a second address of /healthz and /readyz, by the name that the reference's webhook has for it; empty or 0: none")
+	fs.StringVar(&f.SecondMetricsAddress, "metrics-bind-address", "", "a second address of /metrics, by the name that the reference's webhook has for it; empty or 0: none")
+	fs.BoolVar(&f.LeaderElect, "leader-elect", true, "run only while holding the leader lease")
+	fs.StringVar(&f.OverrideServer, "override-bootstrap-kubelet-apiserver", "", "URL of the API server for nodes, in place of cluster-info's")
 	fs.StringVar(&f.tokenServiceAccountName, "bootstrap-token-service-account-name", "", "namespace/name of a ServiceAccount whose token kubelets join with")
-	fs.StringVar(&f.kubernetesCAFile, "kubernetes-ca-bundle", "", "PEM file with the CA of the cluster that nodes join; empty: that of its kubeconfig")
-	fs.StringVar(&f.hostCAFile, "host-ca-bundle", "", "PEM file with certificates that nodes trust")
+	fs.StringVar(&f.KubernetesCAFile, "kubernetes-ca-bundle", "", "PEM file with the CA of the cluster that nodes join; empty: that of its kubeconfig")
+	fs.StringVar(&f.HostCAFile, "host-ca-bundle", "", "PEM file with certificates that nodes trust")
 	fs.StringVar(&f.caBundle, "ca-bundle", "", "accepted and ignored")
 	fs.BoolVar(&f.logDebug, "log-debug", false, "log more")
 	fs.StringVar(&f.logFormat, "log-format", "JSON", "JSON or Console")
@@ -168,26 +139,26 @@ func (f *controllerFlags) bind(fs *pflag.FlagSet) {
 	fs.StringVar(&f.ignitionVersion, "ignition-version", render.DefaultIgnitionVersion, "version of the Ignition specification for Flatcar: 3.3.0, 3.4.0, or 2.3.0 for images before Flatcar 3185")
 	fs.StringVar(&f.nodeToken, "node-token", nodeTokenBound, "token with which nodes fetch their Secrets: bound is one per pool, which reads nothing else and ends; shared is the one in Secret cloud-init-getter-token, which reads those of all pools")
 	fs.DurationVar(&f.nodeTokenTTL, "node-token-ttl", 24*time.Hour, "how long a bound token lives, at least 10m; the API server may shorten it; renewed at half of its life")
-	fs.IntVar(&f.historyLimit, "config-history-limit", defaultHistoryLimit, "number of records of replaced configurations kept per pool, beside those that a NodeProvenance names; the oldest go first")
-	fs.DurationVar(&f.historyRetention, "config-history-retention", defaultHistoryRetention, "how long the records of a pool that is gone are kept, beside those that a NodeProvenance names")
-	fs.DurationVar(&f.provenanceRetention, "provenance-retention", defaultHistoryRetention, "how long the NodeProvenance of a node that is gone is kept")
-	fs.IntVar(&f.provenanceMax, "provenance-max", defaultProvenanceMax, "number of NodeProvenances above which those of nodes that are gone are deleted before that time; the oldest go first")
-	fs.BoolVar(&f.publishSnapshot, "publish-snapshot", false, "keep what osm-gitops diff needs to know of pools, without credentials, in the ConfigMap osm-gitops-snapshot of --namespace")
-	fs.StringVar(&f.auditLog, "audit-log", "", "file to which facts for auditors are appended, one line of JSON each with the hash of the line before, or stdout; empty: nowhere")
-	fs.StringVar(&f.cacheDir, "cache-dir", defaultCacheDir(), "folder of the mirrors of repositories; kept between runs it saves fetching everything again")
-	fs.StringVar(&f.directoryRoot, "directory-root", "", "folder below which a ProfileSource's directory may be; empty allows none")
-	fs.BoolVar(&f.allowInsecureGit, "allow-insecure-git", false, "allow http URLs of repositories: whoever is on the way can put his profile on every node")
+	fs.IntVar(&f.HistoryLimit, "config-history-limit", defaultHistoryLimit, "number of records of replaced configurations kept per pool, beside those that a NodeProvenance names; the oldest go first")
+	fs.DurationVar(&f.HistoryRetention, "config-history-retention", defaultHistoryRetention, "how long the records of a pool that is gone are kept, beside those that a NodeProvenance names")
+	fs.DurationVar(&f.ProvenanceRetention, "provenance-retention", defaultHistoryRetention, "how long the NodeProvenance of a node that is gone is kept")
+	fs.IntVar(&f.ProvenanceMax, "provenance-max", defaultProvenanceMax, "number of NodeProvenances above which those of nodes that are gone are deleted before that time; the oldest go first")
+	fs.BoolVar(&f.PublishSnapshot, "publish-snapshot", false, "keep what osm-gitops diff needs to know of pools, without credentials, in the ConfigMap osm-gitops-snapshot of --namespace")
+	fs.StringVar(&f.AuditLog, "audit-log", "", "file to which facts for auditors are appended, one line of JSON each with the hash of the line before, or stdout; empty: nowhere")
+	fs.StringVar(&f.CacheDir, "cache-dir", defaultCacheDir(), "folder of the mirrors of repositories; kept between runs it saves fetching everything again")
+	fs.StringVar(&f.DirectoryRoot, "directory-root", "", "folder below which a ProfileSource's directory may be; empty allows none")
+	fs.BoolVar(&f.AllowInsecureGit, "allow-insecure-git", false, "allow http URLs of repositories: whoever is on the way can put his profile on every node")
 	fs.StringVar(&f.allowedCIDRs, "git-allowed-cidrs", "", "comma list of loopback and link-local networks in which repositories may be, such as 127.0.0.0/8")
-	f.push.bind(fs)
-	f.shard.bind(fs)
-	f.admission.bind(fs)
-	f.ui.bind(fs)
-	f.rehearsal.bind(fs)
+	f.bindPush(fs)
+	fs.StringVar(&f.selector, "watch-label-selector", "", "label selector of the ProfileSources and MachineDeployments that this controller handles, where several share the work in a cluster; empty: all")
+	f.bindWebhook(fs)
+	f.bindUI(fs)
+	f.bindDryRun(fs)
 	fs.StringVar(&f.crossNamespaceList, "allow-cross-namespace-profiles", "", "comma list of namespaces besides --namespace from which pools may take profiles, * for all: whoever may make a profile there is root on the nodes of such a pool")
 	fs.StringVar(&f.referenceList, render.ReferencesFlag, "", "comma list of namespace/name: Secrets and ConfigMaps that the cloudProviderSpec of every pool may refer to, beside those of its own namespace; read for kubelets below 1.29. A user who may write a MachineDeployment anywhere can see their values")
 	fs.StringVar(&f.artifactHostList, "artifact-hosts", fluxHost, "comma list of hosts, or host:port, from which artifacts of Flux are downloaded; without a port, on that of the URL's scheme")
-	fs.StringVar(&f.argoNamespace, "argocd-namespace", "argocd", "where Argo CD's Applications are whose tracking ids name no namespace")
-	fs.BoolVar(&f.allowExternalArtifacts, "allow-external-artifacts", false, "allow ProfileSources to follow ExternalArtifacts, which others than Flux make: name their hosts in --artifact-hosts")
+	fs.StringVar(&f.ArgoNamespace, "argocd-namespace", "argocd", "where Argo CD's Applications are whose tracking ids name no namespace")
+	fs.BoolVar(&f.AllowExternalArtifacts, "allow-external-artifacts", false, "allow ProfileSources to follow ExternalArtifacts, which others than Flux make: name their hosts in --artifact-hosts")
 	_ = fs.MarkHidden("ca-bundle")
 }
 
@@ -198,31 +169,34 @@ func defaultCacheDir() string {
 	return ""
 }
 
+// badFlag says that a flag is wrong.
+type badFlag func(flag, format string, args ...any)
+
 // validate checks all flags, and names every one that is wrong.
 func (f *controllerFlags) validate() error {
 	var errs []error
 	bad := func(flag, format string, args ...any) {
 		errs = append(errs, fmt.Errorf("--%s: %w", flag, fmt.Errorf(format, args...)))
 	}
-	if problems := validation.IsDNS1123Label(f.namespace); f.namespace == "" {
+	if problems := validation.IsDNS1123Label(f.Namespace); f.Namespace == "" {
 		bad("namespace", "is required: name the namespace of profiles and configurations")
 	} else if len(problems) > 0 {
-		bad("namespace", "%q is no namespace: %s", f.namespace, strings.Join(problems, "; "))
+		bad("namespace", "%q is no namespace: %s", f.Namespace, strings.Join(problems, "; "))
 	}
-	if f.workerCount < 1 {
-		bad("worker-count", "%d is no number of workers: at least 1", f.workerCount)
+	if f.WorkerCount < 1 {
+		bad("worker-count", "%d is no number of workers: at least 1", f.WorkerCount)
 	}
-	if f.historyLimit < 0 {
-		bad("config-history-limit", "%d is no number of records: 0 or more", f.historyLimit)
+	if f.HistoryLimit < 0 {
+		bad("config-history-limit", "%d is no number of records: 0 or more", f.HistoryLimit)
 	}
-	if f.historyRetention < 0 {
-		bad("config-history-retention", "%s is no time: 0 or more", f.historyRetention)
+	if f.HistoryRetention < 0 {
+		bad("config-history-retention", "%s is no time: 0 or more", f.HistoryRetention)
 	}
-	if f.provenanceRetention < 0 {
-		bad("provenance-retention", "%s is no time: 0 or more", f.provenanceRetention)
+	if f.ProvenanceRetention < 0 {
+		bad("provenance-retention", "%s is no time: 0 or more", f.ProvenanceRetention)
 	}
-	if f.provenanceMax < 0 {
-		bad("provenance-max", "%d is no number of objects: 0 or more", f.provenanceMax)
+	if f.ProvenanceMax < 0 {
+		bad("provenance-max", "%d is no number of objects: 0 or more", f.ProvenanceMax)
 	}
 	switch f.nodeToken {
 	case nodeTokenShared, nodeTokenBound:
@@ -235,32 +209,32 @@ func (f *controllerFlags) validate() error {
 	if format := strings.ToLower(f.logFormat); format != "json" && format != "console" {
 		bad("log-format", "%q is neither JSON nor Console", f.logFormat)
 	}
-	if f.cacheDir == "" {
+	if f.CacheDir == "" {
 		bad("cache-dir", "is required: there is no home directory to find a default in")
 	}
-	if f.directoryRoot != "" && !filepath.IsAbs(f.directoryRoot) {
-		bad("directory-root", "%q must be absolute", f.directoryRoot)
+	if f.DirectoryRoot != "" && !filepath.IsAbs(f.DirectoryRoot) {
+		bad("directory-root", "%q must be absolute", f.DirectoryRoot)
 	}
 	var err error
-	if f.registrySecret, err = namespacedName(f.registrySecretName); err != nil {
+	if f.RegistrySecret, err = namespacedName(f.registrySecretName); err != nil {
 		bad("node-registry-credentials-secret", "%w", err)
 	}
-	if f.tokenServiceAccount, err = namespacedName(f.tokenServiceAccountName); err != nil {
+	if f.TokenServiceAccount, err = namespacedName(f.tokenServiceAccountName); err != nil {
 		bad("bootstrap-token-service-account-name", "%w", err)
 	}
-	if f.gitAllowedCIDRs, err = parseCIDRs(f.allowedCIDRs); err != nil {
+	if f.GitAllowedCIDRs, err = parseCIDRs(f.allowedCIDRs); err != nil {
 		bad("git-allowed-cidrs", "%w", err)
 	}
-	if err := checkServer(f.overrideServer); err != nil {
+	if err := checkServer(f.OverrideServer); err != nil {
 		bad("override-bootstrap-kubelet-apiserver", "%w", err)
 	}
-	if f.crossNamespaces, err = parseNamespaces(f.crossNamespaceList); err != nil {
+	if f.CrossNamespaces, err = parseNamespaces(f.crossNamespaceList); err != nil {
 		bad("allow-cross-namespace-profiles", "%w", err)
 	}
-	if f.references, err = parseReferences(f.referenceList); err != nil {
+	if f.CloudProviderReferences, err = parseReferences(f.referenceList); err != nil {
 		bad(render.ReferencesFlag, "%w", err)
 	}
-	if f.artifactHosts, err = parseHosts(f.artifactHostList); err != nil {
+	if f.ArtifactHosts, err = parseHosts(f.artifactHostList); err != nil {
 		bad("artifact-hosts", "%w", err)
 	}
 	if f.gates, err = parseGates(f.featureGates); err != nil {
@@ -272,14 +246,20 @@ func (f *controllerFlags) validate() error {
 	if f.digestOf, err = pairs(f.downloadDigests); err != nil {
 		bad("node-download-digests", "%w", err)
 	}
-	if err := f.nodeSettings().Validate(); err != nil {
+	if f.Shard, err = shard.Parse(f.selector); err != nil {
+		bad("watch-label-selector", "%w", err)
+	}
+	if f.nodeToken == nodeTokenBound {
+		f.NodeTokenTTL = f.nodeTokenTTL
+	}
+	f.Settings = f.nodeSettings()
+	if err := f.Settings.Validate(); err != nil {
 		errs = append(errs, err)
 	}
-	f.push.validate(bad)
-	f.shard.validate(bad)
-	f.admission.validate(f, bad)
-	f.ui.validate(f.admission.certDir, bad)
-	f.rehearsal.validate(bad)
+	f.validatePush(bad)
+	f.validateWebhook(bad)
+	f.validateUI(bad)
+	f.validateDryRun(bad)
 	return errors.Join(errs...)
 }
 
@@ -338,18 +318,6 @@ func parseReferences(list string) ([]types.NamespacedName, error) {
 		out = append(out, name)
 	}
 	return out, nil
-}
-
-// profileNamespaces are those whose profiles are watched.
-func (f *controllerFlags) profileNamespaces() map[string]cache.Config {
-	out := map[string]cache.Config{f.namespace: {}}
-	for _, ns := range f.crossNamespaces {
-		if ns == pools.AllNamespaces {
-			return map[string]cache.Config{cache.AllNamespaces: {}}
-		}
-		out[ns] = cache.Config{}
-	}
-	return out
 }
 
 // parseHosts reads a comma list of host or host:port.
@@ -421,7 +389,7 @@ func (f *controllerFlags) nodeSettings() render.Settings {
 		IgnitionVersion:                    version,
 		InitialTaints:                      f.initialTaints,
 		KubeletFeatureGates:                f.gates,
-		Namespace:                          f.namespace,
+		Namespace:                          f.Namespace,
 		NodeContainerdRegistryMirrors:      f.containerdMirrors,
 		NodeHTTPProxy:                      f.httpProxy,
 		NodeInsecureRegistries:             f.insecureRegistries,
@@ -431,101 +399,167 @@ func (f *controllerFlags) nodeSettings() render.Settings {
 	}
 }
 
-// settings adds the certificates; cfg is how the worker cluster is reached.
-func (f *controllerFlags) settings(cfg *rest.Config) (render.Settings, error) {
-	s := f.nodeSettings()
+// clusterNames are names that go into the context of a commit status, by which people
+// require it.
+var clusterNames = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
+
+// bindPush binds what comes from Git hosts and what goes to them and to Flux.
+func (f *controllerFlags) bindPush(fs *pflag.FlagSet) {
+	fs.StringVar(&f.Push.Address, "hooks-address", "", "address at which Git hosts are listened to for pushes, such as :9292, at the path "+receiver.Path+"; empty or 0: nowhere")
+	fs.StringVar(&f.Push.CertFile, "hooks-cert-file", "", "PEM file with the certificate of --hooks-address, read again when it changes; empty: plain http, for a proxy in front that has TLS")
+	fs.StringVar(&f.Push.KeyFile, "hooks-key-file", "", "PEM file with the key of --hooks-cert-file")
+	fs.StringVar(&f.Push.EventsAddress, "events-addr", "", "URL of Flux's notification-controller, such as http://notification-controller.flux-system.svc.cluster.local./; empty: events go to the API server only")
+	fs.StringVar(&f.Push.ClusterName, "cluster-name", "", "name of this cluster in the commit statuses that Git hosts show")
+}
+
+func (f *controllerFlags) validatePush(bad badFlag) {
+	p := &f.Push
+	p.Address = orNone(p.Address)
+	if _, _, err := net.SplitHostPort(p.Address); err != nil && p.Address != "" {
+		bad("hooks-address", "%q is no address: write host:port, or :port for every address of this machine", p.Address)
+	}
+	if (p.CertFile == "") != (p.KeyFile == "") {
+		bad("hooks-cert-file", "--hooks-cert-file and --hooks-key-file belong together: give both or neither")
+	}
+	if p.CertFile != "" && p.Address == "" {
+		bad("hooks-cert-file", "is of no use without --hooks-address")
+	}
+	if p.EventsAddress != "" {
+		u, err := url.Parse(p.EventsAddress)
+		if err != nil || u.Host == "" || u.User != nil || u.Scheme != "http" && u.Scheme != "https" {
+			bad("events-addr", "it must be an http or https URL without user and password")
+		}
+	}
+	if p.ClusterName != "" && !clusterNames.MatchString(p.ClusterName) {
+		bad("cluster-name", "%q: at most 63 letters, digits, '.', '_' and '-', with a letter or digit at both ends", p.ClusterName)
+	}
+}
+
+// bindWebhook binds what the admission webhooks need.
+func (f *controllerFlags) bindWebhook(fs *pflag.FlagSet) {
+	fs.StringVar(&f.Webhook.Address, "webhook-address", ":9443", "address at which the API server is answered, with TLS; empty or 0: nowhere")
+	fs.StringVar(&f.Webhook.CertDir, "cert-dir", "", "folder with tls.crt and tls.key for --webhook-address, read again when they change, as cert-manager mounts them; empty: the controller makes and renews certificates itself")
+	fs.StringVar(&f.Webhook.ClientCAFile, "webhook-client-ca-file", "", "PEM file with the CA of the certificate that the API server shows; empty: whoever reaches --webhook-address is answered")
+	fs.StringVar(&f.webhookService, "webhook-service", "", "namespace/name of the Service by which the API server calls; empty: "+api.WebhookServiceName+" in --namespace")
+	fs.StringVar(&f.webhookHosts, "webhook-hosts", "", "comma list of names and IPs by which API servers call beside the Service, for webhook configurations with a url")
+	fs.BoolVar(&f.DenyUnknownProfiles, "admission-deny-unknown-profiles", false, "refuse MachineDeployments whose profile does not exist or does not suit them, instead of a warning")
+}
+
+func (f *controllerFlags) validateWebhook(bad badFlag) {
+	w := &f.Webhook
+	w.Address = orNone(w.Address)
 	var err error
-	if f.hostCAFile != "" {
-		if s.HostCACert, err = readPEM("host-ca-bundle", f.hostCAFile); err != nil {
-			return s, err
-		}
+	if w.Service, err = namespacedName(f.webhookService); err != nil {
+		bad("webhook-service", "%w", err)
 	}
-	if f.kubernetesCAFile != "" {
-		s.KubernetesCACert, err = readPEM("kubernetes-ca-bundle", f.kubernetesCAFile)
-	} else {
-		s.KubernetesCACert, err = f.clusterCA(cfg)
+	if w.Hosts, err = parseNames(f.webhookHosts); err != nil {
+		bad("webhook-hosts", "%w", err)
 	}
-	return s, err
-}
-
-// readPEM reads a bundle that holds at least one certificate.
-func readPEM(flag, file string) (string, error) {
-	b, err := os.ReadFile(file) //nolint:gosec // the operator names it
-	if err != nil {
-		return "", fmt.Errorf("--%s: %w", flag, err)
-	}
-	for rest := b; ; {
-		var block *pem.Block
-		if block, rest = pem.Decode(rest); block == nil {
-			return "", fmt.Errorf("--%s: %s holds no certificate in PEM", flag, file)
-		}
-		if block.Type == "CERTIFICATE" {
-			return string(b), nil
-		}
-	}
-}
-
-// clusterCA finds the CA that nodes trust for the API server when no flag names
-// one (contract: section 11.1).
-func (f *controllerFlags) clusterCA(cfg *rest.Config) (string, error) {
-	flag, file := "kubeconfig", f.kubeconfig
-	if f.workerKubeconfig != "" {
-		flag, file = "worker-cluster-kubeconfig", f.workerKubeconfig
-	}
-	if file != "" {
-		config, err := clientcmd.LoadFromFile(file)
-		if err != nil {
-			return "", fmt.Errorf("--%s: %w", flag, err)
-		}
-		if len(config.Clusters) != 1 {
-			return "", fmt.Errorf("--%s: %s has %d clusters: name the CA with --kubernetes-ca-bundle, or leave one cluster", flag, file, len(config.Clusters))
-		}
-		for _, c := range config.Clusters {
-			if len(c.CertificateAuthorityData) == 0 {
-				return "", fmt.Errorf("--%s: %s has no certificate-authority-data: name the CA with --kubernetes-ca-bundle", flag, file)
+	if w.Address == "" {
+		for flag, set := range map[string]bool{"cert-dir": w.CertDir != "", "webhook-client-ca-file": w.ClientCAFile != "", "admission-deny-unknown-profiles": f.DenyUnknownProfiles} {
+			if set {
+				bad(flag, "is of no use without --webhook-address")
 			}
-			return string(c.CertificateAuthorityData), nil
 		}
+		return
 	}
-	if len(cfg.CAData) > 0 {
-		return string(cfg.CAData), nil
+	_, port, err := webhook.SplitAddress(w.Address)
+	if err != nil {
+		bad("webhook-address", "%w", err)
+		return
 	}
-	if cfg.CAFile != "" {
-		b, err := os.ReadFile(cfg.CAFile)
+	if _, hooks, err := net.SplitHostPort(f.Push.Address); err == nil && hooks == fmt.Sprint(port) {
+		bad("webhook-address", "port %d is that of --hooks-address: give one of them another", port)
+	}
+}
+
+// parseNames reads a comma list of host names and addresses, without ports.
+func parseNames(list string) ([]string, error) {
+	var out []string
+	for s := range strings.SplitSeq(list, ",") {
+		if s = strings.ToLower(strings.TrimSpace(s)); s == "" {
+			continue
+		}
+		if net.ParseIP(s) == nil && len(validation.IsDNS1123Subdomain(s)) > 0 {
+			return nil, fmt.Errorf("%q is neither a name nor an IP: write them without https:// and port", s)
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+// bindUI binds what the audit page needs.
+func (f *controllerFlags) bindUI(fs *pflag.FlagSet) {
+	fs.StringVar(&f.UI.Address, "ui-address", "", "address of the audit page: a port, such as 8087, is on loopback, for kubectl port-forward, and asks nobody who he is; host:port elsewhere takes TLS; empty or 0: nowhere. With TLS it lets in who has a token of the worker cluster and the right to get the nonResourceURL "+ui.RightPath)
+	fs.StringVar(&f.UI.CertFile, "ui-tls-cert", "", "PEM file with the certificate of --ui-address, read again when it changes; empty: tls.crt and tls.key of --cert-dir, if that is given")
+	fs.StringVar(&f.UI.KeyFile, "ui-tls-key", "", "PEM file with the key of --ui-tls-cert")
+}
+
+func (f *controllerFlags) validateUI(bad badFlag) {
+	u := &f.UI
+	u.Address = orNone(u.Address)
+	if (u.CertFile == "") != (u.KeyFile == "") {
+		bad("ui-tls-cert", "--ui-tls-cert and --ui-tls-key belong together: give both or neither")
+	}
+	if u.Address == "" {
+		if u.CertFile != "" {
+			bad("ui-tls-cert", "is of no use without --ui-address")
+		}
+		return
+	}
+	listen, loopback, err := ui.SplitAddress(u.Address)
+	if err != nil {
+		bad("ui-address", "%w", err)
+		return
+	}
+	if u.CertFile == "" && !loopback {
+		if f.Webhook.CertDir == "" {
+			bad("ui-address", "%q is not on loopback, and takes TLS, since tokens are sent to it: give --ui-tls-cert and --ui-tls-key, or --cert-dir", u.Address)
+			return
+		}
+		u.CertFile = filepath.Join(f.Webhook.CertDir, "tls.crt")
+		u.KeyFile = filepath.Join(f.Webhook.CertDir, "tls.key")
+	}
+	u.Address = listen
+	u.Open = u.CertFile == ""
+}
+
+// bindDryRun binds what says what would be done instead of doing it.
+func (f *controllerFlags) bindDryRun(fs *pflag.FlagSet) {
+	fs.BoolVar(&f.dryRun, "dry-run", false, "print what would be done, for which it reads the cluster and the repositories, and end; nothing is written")
+	fs.BoolVar(&f.Observe, "observe", false, "beside another controller, say on ProfileSources what would be done, in the condition "+api.ObservedCondition+", and write nothing else")
+	fs.StringVarP(&f.output, "output", "o", "text", "what --dry-run prints: "+strings.Join(slices.Sorted(maps.Keys(dryRunOutputs)), ", "))
+}
+
+func (f *controllerFlags) validateDryRun(bad badFlag) {
+	if f.dryRun && f.Observe {
+		bad("observe", "goes on for ever and --dry-run ends: give one of them")
+	}
+	if dryRunOutputs[f.output] == nil {
+		bad("output", "%q is none of %s", f.output, strings.Join(slices.Sorted(maps.Keys(dryRunOutputs)), ", "))
+	}
+}
+
+// orNone is an address, "" for "0".
+func orNone(address string) string {
+	if address == "0" {
+		return ""
+	}
+	return address
+}
+
+// parseCIDRs reads a comma list of networks.
+func parseCIDRs(list string) ([]netip.Prefix, error) {
+	var out []netip.Prefix
+	for _, s := range strings.Split(list, ",") {
+		if s = strings.TrimSpace(s); s == "" {
+			continue
+		}
+		p, err := netip.ParsePrefix(s)
 		if err != nil {
-			return "", fmt.Errorf("reading the cluster's CA: %w", err)
+			return nil, fmt.Errorf("%q is no network: write one like 10.0.0.0/8", s)
 		}
-		return string(b), nil
+		out = append(out, p)
 	}
-	return "", errors.New("no CA of the cluster is known: name it with --kubernetes-ca-bundle")
-}
-
-// logger writes what strangers wrote as it is shown elsewhere: --dry-run logs in jobs of a CI.
-func (f *controllerFlags) logger(stderr io.Writer) logr.Logger {
-	level, console := zapcore.InfoLevel, strings.EqualFold(f.logFormat, "console")
-	if f.logDebug {
-		level = zapcore.DebugLevel
-	}
-	output := "json"
-	if console {
-		output = "text"
-	}
-	to := zapcore.Lock(zapcore.AddSync(shown(stderr, output)))
-	return zap.New(zap.UseDevMode(console), zap.Level(level), zap.StacktraceLevel(zapcore.PanicLevel), zap.WriteTo(to))
-}
-
-// contractDashes turns "-flag" into "--flag" for the controller: the flags of the
-// contract are known with one dash as well as with two (section 11).
-func contractDashes(args []string) []string {
-	if len(args) == 0 || args[0] != "controller" {
-		return args
-	}
-	out := []string{args[0]}
-	for _, a := range args[1:] {
-		if len(a) > 2 && a[0] == '-' && a[1] != '-' {
-			a = "-" + a
-		}
-		out = append(out, a)
-	}
-	return out
+	return out, nil
 }

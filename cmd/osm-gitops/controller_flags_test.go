@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -15,7 +14,7 @@ import (
 func TestIgnitionVersionFlag(t *testing.T) {
 	for args, want := range map[string]string{"": "", "--ignition-version=3.3.0": "", "--ignition-version=3.4.0": "3.4.0", "--ignition-version=2.3.0": "2.3.0"} {
 		f, err := parsedFlags(args)
-		if got := f.nodeSettings().IgnitionVersion; err != nil || got != want {
+		if got := f.Settings.IgnitionVersion; err != nil || got != want {
 			t.Errorf("%q: setting %q, %v, want %q", args, got, err, want)
 		}
 	}
@@ -60,16 +59,15 @@ func TestRehearsalFlags(t *testing.T) {
 	}
 }
 
-// Without the flag only the controller's own namespace is watched for profiles
-// (security.md 24).
+// Without the flag no other namespace is watched for profiles (security.md 24).
 func TestProfileNamespacesFlag(t *testing.T) {
 	for args, want := range map[string][]string{
-		"": {"kube-system"},
-		"--allow-cross-namespace-profiles=platform,,team-b": {"kube-system", "platform", "team-b"},
-		"--allow-cross-namespace-profiles=*":                {""},
+		"": nil,
+		"--allow-cross-namespace-profiles=platform,,team-b": {"platform", "team-b"},
+		"--allow-cross-namespace-profiles=*":                {"*"},
 	} {
 		f, err := parsedFlags(args)
-		if got := slices.Sorted(maps.Keys(f.profileNamespaces())); err != nil || !slices.Equal(got, want) {
+		if got := f.CrossNamespaces; err != nil || !slices.Equal(got, want) {
 			t.Errorf("%q: %v, %v, want %v", args, got, err, want)
 		}
 	}
@@ -88,7 +86,7 @@ func TestReferencesFlag(t *testing.T) {
 		"--cloud-provider-references=kube-system/openstack,,shop/values.v2": "[kube-system/openstack shop/values.v2]",
 	} {
 		f, err := parsedFlags(args)
-		if got := fmt.Sprint(f.references); err != nil || got != want || fmt.Sprint(f.poolReconciler(nodeFacts{}).CloudProviderReferences) != want {
+		if got := fmt.Sprint(f.CloudProviderReferences); err != nil || got != want {
 			t.Errorf("%q: %s, %v, want %s", args, got, err, want)
 		}
 	}
@@ -125,7 +123,7 @@ func TestUIFlags(t *testing.T) {
 		"--ui-address=0.0.0.0:8087 --cert-dir=/c": "0.0.0.0:8087 false /c/tls.crt",
 	} {
 		f, err := parsedFlags(args)
-		if got := fmt.Sprint(f.ui.listen, " ", f.ui.open, " ", f.ui.cert); err != nil || got != want {
+		if got := fmt.Sprint(f.UI.Address, " ", f.UI.Open, " ", f.UI.CertFile); err != nil || got != want {
 			t.Errorf("%q: %q, %v, want %q", args, got, err, want)
 		}
 	}

@@ -13,7 +13,7 @@ func TestNodeTokenFlags(t *testing.T) {
 		"--node-token=shared": 0, "--node-token=shared --node-token-ttl=1h": 0,
 	} {
 		f, err := parsedFlags(args)
-		if got := f.boundTokenTTL(); err != nil || got != want {
+		if got := f.NodeTokenTTL; err != nil || got != want {
 			t.Errorf("%q: a token lives %s (err %v), want %s", args, got, err, want)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/doctor"
 	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
+	"github.com/osm-gitops/osm-gitops/pkg/manager"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
@@ -122,7 +123,7 @@ func (f *doctorFlags) doctor() (d *doctor.Doctor, done func(), err error) {
 	}
 	d = &doctor.Doctor{
 		Management: management, Worker: management, Namespace: f.namespace, User: f.user, WorkerUser: f.workerUser,
-		LeaseName: leaseName, WorkerLeaseName: workerLeaseName, Clock: time.Now,
+		LeaseName: manager.LeaseName, WorkerLeaseName: manager.WorkerLeaseName, Clock: time.Now,
 	}
 	if d.User == "" {
 		d.User = "system:serviceaccount:" + f.namespace + ":osm-gitops"

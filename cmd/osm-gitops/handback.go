@@ -13,8 +13,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/osm-gitops/osm-gitops/pkg/auditlog"
-	"github.com/osm-gitops/osm-gitops/pkg/migrate/handback"
 	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
+	"github.com/osm-gitops/osm-gitops/pkg/manager"
+	"github.com/osm-gitops/osm-gitops/pkg/migrate/handback"
 )
 
 // handbackFlags are those of handback.
@@ -65,7 +66,7 @@ func runHandback(ctx context.Context, f *handbackFlags, stdout, stderr io.Writer
 			return err
 		}
 	}
-	h := &handback.Cluster{Management: management, Worker: worker, Namespace: f.namespace, LeaseName: leaseName, Now: time.Now(), Overwrite: f.overwrite}
+	h := &handback.Cluster{Management: management, Worker: worker, Namespace: f.namespace, LeaseName: manager.LeaseName, Now: time.Now(), Overwrite: f.overwrite}
 	plan, err := h.Plan(ctx)
 	if err != nil {
 		return err
@@ -122,11 +123,11 @@ func (f *handbackFlags) noteTo() (note func(reason, message string) error, err e
 	return func(reason, message string) error {
 		version, commit := buildVersion()
 		err := l.Append(auditlog.Fact{
-			Kind: auditlog.HandedBack, Object: auditlog.Object{Kind: controllerKind, Namespace: f.namespace, Name: "osm-gitops"},
-			Occasion:   instance() + " " + time.Now().UTC().Format(time.RFC3339Nano),
+			Kind: auditlog.HandedBack, Object: auditlog.Object{Kind: manager.ControllerKind, Namespace: f.namespace, Name: "osm-gitops"},
+			Occasion:   manager.Instance() + " " + time.Now().UTC().Format(time.RFC3339Nano),
 			Reason:     reason,
 			Message:    message,
-			Controller: &auditlog.Controller{Version: version, Commit: commit, Instance: instance()},
+			Controller: &auditlog.Controller{Version: version, Commit: commit, Instance: manager.Instance()},
 		})
 		if err := errors.Join(err, l.Close()); err != nil {
 			return fmt.Errorf("it is not in the audit log: %w", err)

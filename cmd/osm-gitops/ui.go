@@ -19,6 +19,14 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/ui"
 )
 
+// How old what is shown may be, which is read from the cluster for it.
+const (
+	uiFresh          = 15 * time.Second
+	uiStale          = 5 * time.Minute
+	uiWait           = 2 * time.Second
+	uiPageSize int64 = 500
+)
+
 func newUICommand() *cobra.Command {
 	flags := verifyFlags{output: "text"}
 	var address string
@@ -70,7 +78,7 @@ func runUI(ctx context.Context, flags *verifyFlags, address string, stderr io.Wr
 	reader := &ui.Reader{Management: clusters.Management, Worker: clusters.Worker, Namespace: clusters.Namespace, PageSize: uiPageSize}
 	v, _ := buildVersion()
 	server := &ui.Server{
-		Snapshots: &ui.Snapshots{Read: reader.Read, Clock: clock.RealClock{}, Fresh: uiFreshRead, Wait: uiWaitRead, Stale: uiStaleRead},
+		Snapshots: &ui.Snapshots{Read: reader.Read, Clock: clock.RealClock{}, Fresh: uiFresh, Wait: uiWait, Stale: uiStale},
 		Trails:    clusters, Verifier: verifier, Hosts: clusters.Hosts, Clock: clock.RealClock{}, Version: v,
 	}
 	ctrl.SetLogger((&controllerFlags{logFormat: "Console"}).logger(stderr))

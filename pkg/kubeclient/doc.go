@@ -1,3 +1,4 @@
-// Package kubeclient makes what clients of a cluster are made of: configurations from
-// kubeconfigs, the scheme, and the mapper of kinds. It asks no API server.
+// Package kubeclient has what clients of a cluster are made of, configurations from
+// kubeconfigs, the scheme and the mapper of kinds, and reads that several packages share. It
+// writes nothing.
 package kubeclient

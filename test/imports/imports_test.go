@@ -26,7 +26,9 @@ var layers = [][]string{
 	{"pkg/api"},
 	{"pkg/redact", "pkg/runnerlog", "pkg/githost", "pkg/source", "pkg/profile", "pkg/render", "pkg/lineage", "pkg/selection", "pkg/auditlog", "pkg/attestation", "pkg/scaffold", "pkg/schema"},
 	{"pkg/lint", "pkg/impact", "pkg/migrate/importer", "pkg/migrate/takeover"},
-	{"pkg/kubeclient", "pkg/inspect", "pkg/migrate/handback", "pkg/reconcile"},
+	{"pkg/kubeclient"},
+	{"pkg/inspect", "pkg/migrate/handback", "pkg/reconcile"},
+	{"pkg/manager"},
 	{"cmd"},
 }
 
@@ -43,9 +45,8 @@ var peers = map[string][]string{
 	"pkg/render":      {"pkg/redact"},
 	"pkg/runnerlog":   {"pkg/redact"},
 	// What these share with the controllers is to move to pkg/lineage and a package of clients.
-	"pkg/inspect":          {"pkg/kubeclient", "pkg/reconcile/listen", "pkg/reconcile/profilesource"},
-	"pkg/reconcile":        {"pkg/kubeclient"},
-	"pkg/migrate/handback": {"pkg/kubeclient", "pkg/reconcile/pools", "pkg/reconcile/shard"},
+	"pkg/inspect":          {"pkg/reconcile/listen", "pkg/reconcile/profilesource"},
+	"pkg/migrate/handback": {"pkg/reconcile/pools", "pkg/reconcile/shard"},
 }
 
 // services are packages of pkg/reconcile that controllers share.

@@ -1,4 +1,4 @@
-package main
+package manager
 
 import (
 	"context"
@@ -99,18 +99,18 @@ type clusters struct{ management, worker *reached }
 func (c clusters) apart() bool { return c.management != c.worker }
 
 // clusters reads the kubeconfigs; no server is asked.
-func (f *controllerFlags) clusters() (clusters, error) {
+func (opts *Options) clusters() (clusters, error) {
 	// Before they are used, so that no change is missed.
-	read, readWorker := readKubeconfig("kubeconfig", f.kubeconfig), readKubeconfig("worker-cluster-kubeconfig", f.workerKubeconfig)
-	cfg, err := kubeclient.ControllerConfig(f.kubeconfig)
+	read, readWorker := readKubeconfig("kubeconfig", opts.Kubeconfig), readKubeconfig("worker-cluster-kubeconfig", opts.WorkerKubeconfig)
+	cfg, err := kubeclient.ControllerConfig(opts.Kubeconfig)
 	if err != nil {
 		return clusters{}, err
 	}
-	if f.workerKubeconfig == "" {
+	if opts.WorkerKubeconfig == "" {
 		one, err := reach("cluster", cfg, read)
 		return clusters{management: one, worker: one}, err
 	}
-	worker, err := kubeclient.FileConfig("worker-cluster-kubeconfig", f.workerKubeconfig)
+	worker, err := kubeclient.FileConfig("worker-cluster-kubeconfig", opts.WorkerKubeconfig)
 	if err != nil {
 		return clusters{}, err
 	}

@@ -1,4 +1,4 @@
-package main
+package manager
 
 import (
 	"context"
@@ -68,7 +68,7 @@ func (p *part) ready(ctx context.Context) error {
 // servers are those of the flags: probes and metrics of the management cluster's
 // part and, with two clusters, of the worker cluster's. They answer from the first
 // moment on, so that somebody can ask why nothing else happens.
-func (f *controllerFlags) servers(management, worker *part) ([]func(context.Context) error, error) {
+func (opts *Options) servers(management, worker *part) ([]func(context.Context) error, error) {
 	out := []func(context.Context) error{}
 	add := func(flag, address string, serve func(context.Context) error) {
 		if address == "" || address == "0" {
@@ -95,11 +95,11 @@ func (f *controllerFlags) servers(management, worker *part) ([]func(context.Cont
 	probe := func(flag, address string, of *part, note ...*part) {
 		add(flag, address, func(ctx context.Context) error { return serveProbe(ctx, address, of, note) })
 	}
-	if err := measure("metrics-address", f.metricsAddress); err != nil {
+	if err := measure("metrics-address", opts.MetricsAddress); err != nil {
 		return nil, err
 	}
-	if f.webhookMetrics != f.metricsAddress { // one address may be given by both names
-		if err := measure("metrics-bind-address", f.webhookMetrics); err != nil {
+	if opts.SecondMetricsAddress != opts.MetricsAddress { // one address may be given by both names
+		if err := measure("metrics-bind-address", opts.SecondMetricsAddress); err != nil {
 			return nil, err
 		}
 	}
@@ -109,15 +109,15 @@ func (f *controllerFlags) servers(management, worker *part) ([]func(context.Cont
 		// webhooks go on without it.
 		note = []*part{worker}
 	}
-	probe("health-probe-address", f.healthAddress, management, note...)
-	if f.webhookHealth != f.healthAddress {
-		probe("health-probe-bind-address", f.webhookHealth, management, note...)
+	probe("health-probe-address", opts.HealthAddress, management, note...)
+	if opts.SecondHealthAddress != opts.HealthAddress {
+		probe("health-probe-bind-address", opts.SecondHealthAddress, management, note...)
 	}
 	if management == worker {
 		return out, nil
 	}
-	probe("worker-health-probe-address", f.workerHealth, worker)
-	return out, measure("worker-metrics-address", f.workerMetrics)
+	probe("worker-health-probe-address", opts.WorkerHealthAddress, worker)
+	return out, measure("worker-metrics-address", opts.WorkerMetricsAddress)
 }
 
 // newMetrics are ours beside those of controller-runtime, which both addresses serve.

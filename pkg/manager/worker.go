@@ -1,4 +1,4 @@
-package main
+package manager
 
 import (
 	"context"
@@ -27,9 +27,9 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
 )
 
-// workerLeaseName is the contract's (section 9.8), as leaseName is. Its namespace
+// WorkerLeaseName is the contract's (section 9.8), as LeaseName is. Its namespace
 // is kube-system of the worker cluster.
-const workerLeaseName = "operating-system-manager-worker-manager"
+const WorkerLeaseName = "operating-system-manager-worker-manager"
 
 // followEvery is the time between two looks at the worker cluster by a replica that does
 // not lead, of which a probe and a metric tell.
@@ -59,13 +59,13 @@ func workerCache() (map[client.Object]cache.ByObject, error) {
 }
 
 // addPools adds the pool controller to the manager of the worker cluster.
-func addPools(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Manager, f *controllerFlags, facts nodeFacts) error {
+func addPools(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Manager, opts *Options, facts nodeFacts) error {
 	info := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespacePublic, Name: "cluster-info"}}
 	clusterInfo, err := cacheOfOne(mgr, mgr.GetConfig(), info, pools.TrimClusterInfo)
 	if err != nil {
 		return err
 	}
-	machines := f.poolReconciler(facts)
+	machines := opts.poolReconciler(facts)
 	machines.Management = pools.Cluster{Client: management.GetClient(), Live: management.GetAPIReader()}
 	machines.Worker = pools.Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}
 	machines.ClusterInfo = clusterInfo
@@ -75,50 +75,50 @@ func addPools(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Mana
 		machines.Journal = facts.journal
 	}
 	machines.Appliers = facts.appliers
-	watches := pools.Watches{Management: management.GetCache(), ClusterInfo: clusterInfo, Concurrency: f.workerCount}
+	watches := pools.Watches{Management: management.GetCache(), ClusterInfo: clusterInfo, Concurrency: opts.WorkerCount}
 	if facts.registry != nil {
 		machines.Registry, watches.Registry = facts.registry, facts.registry
 	}
 	if err := machines.Setup(ctx, mgr, watches); err != nil {
 		return fmt.Errorf("setting up the pool controller: %w", err)
 	}
-	if err := addRollouts(ctx, management, mgr, f); err != nil {
+	if err := addRollouts(ctx, management, mgr, opts); err != nil {
 		return err
 	}
-	if !f.shard.Rest() {
-		return addUI(management, mgr, f, facts)
+	if !opts.Shard.Rest() {
+		return addUI(management, mgr, opts, facts)
 	}
-	if err := addNodes(ctx, management, mgr, f, facts); err != nil {
+	if err := addNodes(ctx, management, mgr, opts, facts); err != nil {
 		return err
 	}
-	if err := addSnapshot(management, mgr, f); err != nil {
+	if err := addSnapshot(management, mgr, opts); err != nil {
 		return err
 	}
-	return addUI(management, mgr, f, facts)
+	return addUI(management, mgr, opts, facts)
 }
 
 // poolReconciler is what keeps pools, as the flags have it. How clusters are read and
 // written is for the caller to add.
-func (f *controllerFlags) poolReconciler(facts nodeFacts) *pools.Reconciler {
+func (opts *Options) poolReconciler(facts nodeFacts) *pools.Reconciler {
 	return &pools.Reconciler{
 		Engine:            facts.engine,
 		Metrics:           facts.metrics,
 		Clock:             clock.RealClock{},
 		Random:            rand.Reader,
 		Environment:       environment(),
-		Namespace:         f.namespace,
-		ProfileNamespaces: f.crossNamespaces,
+		Namespace:         opts.Namespace,
+		ProfileNamespaces: opts.CrossNamespaces,
 		Settings:          facts.settings,
 		CA:                facts.settings.KubernetesCACert,
-		RegistrySecret:    f.registrySecret,
+		RegistrySecret:    opts.RegistrySecret,
 
-		CloudProviderReferences: f.references,
+		CloudProviderReferences: opts.CloudProviderReferences,
 
-		TokenServiceAccount: f.tokenServiceAccount,
-		NodeTokenTTL:        f.boundTokenTTL(),
-		OverrideServer:      f.overrideServer,
-		Shard:               f.shard.Shard,
-		History:             pools.History{Limit: f.historyLimit, Retention: f.historyRetention},
+		TokenServiceAccount: opts.TokenServiceAccount,
+		NodeTokenTTL:        opts.NodeTokenTTL,
+		OverrideServer:      opts.OverrideServer,
+		Shard:               opts.Shard,
+		History:             pools.History{Limit: opts.HistoryLimit, Retention: opts.HistoryRetention},
 	}
 }
 
@@ -126,7 +126,7 @@ func (f *controllerFlags) poolReconciler(facts nodeFacts) *pools.Reconciler {
 // leads in the management cluster, the worker cluster answers, and the lease there
 // is held too: whoever else writes there, the reference say, holds that one. When
 // it is lost, the process ends.
-func addWorker(mgr ctrl.Manager, f *controllerFlags, facts nodeFacts) error {
+func addWorker(mgr ctrl.Manager, opts *Options, facts nodeFacts) error {
 	waitFor := func(what string) { facts.worker.waits.Store(&what) }
 	waitFor("waits until this replica leads")
 	// A replica that does not lead says as well whether it would get there.
@@ -141,12 +141,12 @@ func addWorker(mgr ctrl.Manager, f *controllerFlags, facts nodeFacts) error {
 		facts.worker.working.Lock()
 		defer facts.worker.working.Unlock()
 		facts.worker.waits.Store(nil)
-		worker, err := facts.worker.begin(ctx, func() (ctrl.Manager, error) { return newWorkerManager(ctx, mgr, f, facts) })
+		worker, err := facts.worker.begin(ctx, func() (ctrl.Manager, error) { return newWorkerManager(ctx, mgr, opts, facts) })
 		if err != nil {
 			return nil // told to stop before there was anything to stop
 		}
-		if f.leaderElect {
-			waitFor("waits for the lease " + metav1.NamespaceSystem + "/" + f.shard.Lease(workerLeaseName))
+		if opts.LeaderElect {
+			waitFor("waits for the lease " + metav1.NamespaceSystem + "/" + opts.Shard.Lease(WorkerLeaseName))
 		}
 		go func() {
 			select {
@@ -185,12 +185,12 @@ func (p *part) begin(ctx context.Context, attempt func() (ctrl.Manager, error)) 
 	return out, err
 }
 
-func newWorkerManager(ctx context.Context, management ctrl.Manager, f *controllerFlags, facts nodeFacts) (ctrl.Manager, error) {
+func newWorkerManager(ctx context.Context, management ctrl.Manager, opts *Options, facts nodeFacts) (ctrl.Manager, error) {
 	objects, err := workerCache()
 	if err != nil {
 		return nil, err
 	}
-	o, err := managerOptions(f, f.shard.Lease(workerLeaseName), metav1.NamespaceSystem, cache.Options{
+	o, err := managerOptions(opts, opts.Shard.Lease(WorkerLeaseName), metav1.NamespaceSystem, cache.Options{
 		DefaultTransform: nodes.Transform(), ByObject: objects, DefaultWatchErrorHandler: facts.unreadable,
 	})
 	if err != nil {
@@ -208,7 +208,7 @@ func newWorkerManager(ctx context.Context, management ctrl.Manager, f *controlle
 	if err := facts.sources.KnowPools(ctx, mgr); err != nil {
 		return nil, err
 	}
-	return mgr, addPools(ctx, management, mgr, f, facts)
+	return mgr, addPools(ctx, management, mgr, opts, facts)
 }
 
 // everywhere runs in every replica, whether it leads or not.

@@ -1,4 +1,4 @@
-package main
+package manager
 
 import (
 	"fmt"
@@ -12,13 +12,13 @@ import (
 
 // addSnapshot adds what publishes the snapshot of pools to the manager of the worker
 // cluster.
-func addSnapshot(management ctrlcluster.Cluster, mgr ctrl.Manager, f *controllerFlags) error {
-	if !f.publishSnapshot {
+func addSnapshot(management ctrlcluster.Cluster, mgr ctrl.Manager, opts *Options) error {
+	if !opts.PublishSnapshot {
 		return nil
 	}
 	err := mgr.Add(&publish.Publisher{
 		Reader: publish.Reader{
-			Management: management.GetClient(), Worker: mgr.GetClient(), Settings: management.GetAPIReader(), Namespace: f.namespace,
+			Management: management.GetClient(), Worker: mgr.GetClient(), Settings: management.GetAPIReader(), Namespace: opts.Namespace,
 		},
 		Live: management.GetAPIReader(), Writer: management.GetClient(), Clock: clock.RealClock{},
 	})

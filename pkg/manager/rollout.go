@@ -1,4 +1,4 @@
-package main
+package manager
 
 import (
 	"context"
@@ -14,15 +14,15 @@ import (
 
 // addRollouts adds to the manager of the worker cluster what lets versions reach pools in
 // waves, and has machines replaced.
-func addRollouts(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Manager, f *controllerFlags) error {
+func addRollouts(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Manager, opts *Options) error {
 	rollouts := &rollout.Reconciler{
 		Management:     management.GetClient(),
 		Worker:         mgr.GetClient(),
 		Recorder:       notify.DistinctRecorder{EventRecorder: mgr.GetEventRecorder(api.FieldManager)},
 		SourceRecorder: notify.DistinctRecorder{EventRecorder: management.GetEventRecorder(api.FieldManager)},
 		Clock:          clock.RealClock{},
-		Namespace:      f.namespace,
-		Shard:          f.shard.Shard,
+		Namespace:      opts.Namespace,
+		Shard:          opts.Shard,
 	}
 	return rollouts.Setup(ctx, mgr, management.GetCache())
 }

@@ -1,9 +1,8 @@
-package main
+package manager
 
 import (
 	"context"
 	"fmt"
-	"os"
 
 	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,35 +27,34 @@ func quietLease(cfg *rest.Config, name, namespace string) (resourcelock.Interfac
 	}
 	return &resourcelock.LeaseLock{
 		LeaseMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Client: c,
-		LockConfig: resourcelock.ResourceLockConfig{Identity: instance() + " " + string(uuid.NewUUID())},
+		LockConfig: resourcelock.ResourceLockConfig{Identity: Instance() + " " + string(uuid.NewUUID())},
 	}, nil
 }
 
-// runObserver says what the controller would do until ctx ends, or something it cannot do
+// Observe says what the controller would do until ctx ends, or something it cannot do
 // without fails.
-func runObserver(ctx context.Context, f *controllerFlags) error {
-	ctrl.SetLogger(f.logger(os.Stderr))
-	c, err := f.clusters()
+func Observe(ctx context.Context, opts *Options) error {
+	c, err := opts.clusters()
 	if err != nil {
 		return err
 	}
-	facts, release, err := f.rehearsed(c)
+	facts, release, err := opts.rehearsed(c)
 	if err != nil {
 		return err
 	}
 	defer release()
-	servers, err := f.servers(facts.management, facts.worker)
+	servers, err := opts.servers(facts.management, facts.worker)
 	if err != nil {
 		return err
 	}
-	return c.beside(ctx, servers, func(ctx context.Context) error { return f.observe(ctx, facts) })
+	return c.beside(ctx, servers, func(ctx context.Context) error { return opts.observe(ctx, facts) })
 }
 
 // observe waits for the clusters, then observes.
-func (f *controllerFlags) observe(ctx context.Context, facts nodeFacts) error {
+func (opts *Options) observe(ctx context.Context, facts nodeFacts) error {
 	var s *stage
 	_, err := facts.management.begin(ctx, func() (mgr ctrl.Manager, err error) {
-		if s, err = f.newStage(ctx, facts, f.shard.Lease(observeLease)); err != nil {
+		if s, err = opts.newStage(ctx, facts, opts.Shard.Lease(observeLease)); err != nil {
 			return nil, err
 		}
 		return s.management, nil
@@ -69,7 +67,7 @@ func (f *controllerFlags) observe(ctx context.Context, facts nodeFacts) error {
 		facts.worker.caches.Store(&held)
 	}
 	err = s.management.Add(&dryrun.Observer{
-		Client: s.management.GetClient(), Namespace: f.namespace, Shard: f.shard.Shard,
+		Client: s.management.GetClient(), Namespace: opts.Namespace, Shard: opts.Shard,
 		Rehearse: func(ctx context.Context) (*dryrun.Report, error) {
 			if !s.filled(ctx) {
 				return nil, ctx.Err()

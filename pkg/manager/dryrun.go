@@ -1,16 +1,10 @@
-package main
+package manager
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
-	"maps"
-	"os"
 	"slices"
-	"strings"
 
-	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,56 +25,24 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
-// rehearsalFlags are about saying what would be done instead of doing it.
-type rehearsalFlags struct {
-	dryRun, observe bool
-	output          string
-}
-
-func (r *rehearsalFlags) bind(fs *pflag.FlagSet) {
-	fs.BoolVar(&r.dryRun, "dry-run", false, "print what would be done, for which it reads the cluster and the repositories, and end; nothing is written")
-	fs.BoolVar(&r.observe, "observe", false, "beside another controller, say on ProfileSources what would be done, in the condition "+api.ObservedCondition+", and write nothing else")
-	fs.StringVarP(&r.output, "output", "o", "text", "what --dry-run prints: "+strings.Join(slices.Sorted(maps.Keys(dryRunOutputs)), ", "))
-}
-
-func (r *rehearsalFlags) validate(bad func(flag, format string, args ...any)) {
-	if r.dryRun && r.observe {
-		bad("observe", "goes on for ever and --dry-run ends: give one of them")
-	}
-	if dryRunOutputs[r.output] == nil {
-		bad("output", "%q is none of %s", r.output, strings.Join(slices.Sorted(maps.Keys(dryRunOutputs)), ", "))
-	}
-}
-
-// dryRunOutputs are the values of --output.
-var dryRunOutputs = map[string]func(*dryrun.Report) (string, error){
-	"text": func(r *dryrun.Report) (string, error) { return r.Text(), nil },
-	"json": func(r *dryrun.Report) (string, error) {
-		b, err := json.MarshalIndent(r, "", "  ")
-		return string(b) + "\n", err
-	},
-}
-
-// runDryRun prints what the controller would do. Its error says that something is
-// refused, or could not be looked at.
-func runDryRun(ctx context.Context, f *controllerFlags, stdout io.Writer) error {
-	ctrl.SetLogger(f.logger(os.Stderr))
-	c, err := f.clusters()
+// DryRun says what the controller would do.
+func DryRun(ctx context.Context, opts *Options) (*dryrun.Report, error) {
+	c, err := opts.clusters()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, r := range []*reached{c.management, c.worker} {
 		if err := r.ask(ctx); err != nil {
-			return fmt.Errorf("the API server of the %s does not answer: %w", r.name, err)
+			return nil, fmt.Errorf("the API server of the %s does not answer: %w", r.name, err)
 		}
 	}
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	alone := *f
-	alone.leaderElect = false
+	alone := *opts
+	alone.LeaderElect = false
 	facts, release, err := alone.rehearsed(c)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer release()
 	facts.unreadable = func(_ context.Context, r *toolscache.Reflector, err error) {
@@ -88,37 +50,24 @@ func runDryRun(ctx context.Context, f *controllerFlags, stdout io.Writer) error 
 			stop(fmt.Errorf("reading %s: %w", r.TypeDescription(), err)) // trying again is of no use
 		}
 	}
-	s, err := alone.newStage(ctx, facts, f.shard.Lease(leaseName))
+	s, err := alone.newStage(ctx, facts, opts.Shard.Lease(LeaseName))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	report, err := s.perform(ctx)
 	if cause := context.Cause(ctx); cause != nil {
-		return cause
+		return nil, cause
 	}
-	if err != nil {
-		return err
-	}
-	text, err := dryRunOutputs[f.rehearsal.output](report)
-	if err != nil {
-		return err
-	}
-	if _, err := io.WriteString(stdout, text); err != nil {
-		return err
-	}
-	if report.Failed() {
-		return fmt.Errorf("%w: see above", dryrun.ErrRefused)
-	}
-	return nil
+	return report, err
 }
 
 // rehearsed are the facts for a rehearsal. What it returns gives the mirrors back.
-func (f *controllerFlags) rehearsed(c clusters) (facts nodeFacts, release func(), err error) {
-	settings, err := f.settings(c.worker.config)
+func (opts *Options) rehearsed(c clusters) (facts nodeFacts, release func(), err error) {
+	settings, err := opts.settings(c.worker.config)
 	if err != nil {
 		return facts, nil, err
 	}
-	mirrors := &source.Mirrors{Dir: f.cacheDir, AllowedCIDRs: f.gitAllowedCIDRs, AllowInsecure: f.allowInsecureGit}
+	mirrors := &source.Mirrors{Dir: opts.CacheDir, AllowedCIDRs: opts.GitAllowedCIDRs, AllowInsecure: opts.AllowInsecureGit}
 	if release, err = mirrors.Lock(); err != nil {
 		return facts, nil, fmt.Errorf("--cache-dir: %w: name another folder", err)
 	}
@@ -133,7 +82,7 @@ func (f *controllerFlags) rehearsed(c clusters) (facts nodeFacts, release func()
 // stage is where the controller is rehearsed: managers that fill caches and run no
 // controller, and what reads through them.
 type stage struct {
-	f                  *controllerFlags
+	opts               *Options
 	facts              nodeFacts
 	management, worker ctrl.Manager // the same with one cluster
 	world              *dryrun.World
@@ -144,41 +93,41 @@ type stage struct {
 }
 
 // newStage prepares a rehearsal. The managers are not started.
-func (f *controllerFlags) newStage(ctx context.Context, facts nodeFacts, lease string) (*stage, error) {
+func (opts *Options) newStage(ctx context.Context, facts nodeFacts, lease string) (*stage, error) {
 	cfg := facts.management.cluster.config
-	mgr, err := newManager(cfg, f, facts, lease)
+	mgr, err := newManager(cfg, opts, facts, lease)
 	if err != nil {
 		return nil, err
 	}
-	s := &stage{f: f, facts: facts, management: mgr, worker: mgr, world: dryrun.NewWorld(mgr.GetScheme(), clock.RealClock{})}
+	s := &stage{opts: opts, facts: facts, management: mgr, worker: mgr, world: dryrun.NewWorld(mgr.GetScheme(), clock.RealClock{})}
 	s.onManagement = s.world.View("management", mgr.GetClient(), mgr.GetAPIReader(), trimmed)
 	s.onWorker = s.onManagement
 	if facts.worker != facts.management {
-		if s.worker, err = f.workerStage(facts); err != nil {
+		if s.worker, err = opts.workerStage(facts); err != nil {
 			return nil, err
 		}
 		s.onWorker = s.world.View("worker", s.worker.GetClient(), s.worker.GetAPIReader(), trimmed)
 	}
-	if s.facts.flux, err = fluxOf(mgr, cfg, f); err != nil {
+	if s.facts.flux, err = fluxOf(mgr, cfg, opts); err != nil {
 		return nil, err
 	}
 	if s.nodes, err = nodes.Installed(s.worker.GetRESTMapper()); err != nil {
 		return nil, err
 	}
-	s.sources = f.profileReconciler(s.facts)
+	s.sources = opts.profileReconciler(s.facts)
 	s.sources.Client, s.sources.Live, s.sources.Git, s.sources.Recorder = s.onManagement, s.onManagement.Live, facts.mirrors, s.world
 	return s, s.prepare(ctx)
 }
 
 // workerStage is the manager of a worker cluster apart.
-func (f *controllerFlags) workerStage(facts nodeFacts) (ctrl.Manager, error) {
+func (opts *Options) workerStage(facts nodeFacts) (ctrl.Manager, error) {
 	objects, err := workerCache()
 	if err != nil {
 		return nil, err
 	}
-	alone := *f
-	alone.leaderElect = false
-	o, err := managerOptions(&alone, workerLeaseName, metav1.NamespaceSystem, cache.Options{
+	alone := *opts
+	alone.LeaderElect = false
+	o, err := managerOptions(&alone, WorkerLeaseName, metav1.NamespaceSystem, cache.Options{
 		DefaultTransform: nodes.Transform(), ByObject: objects, DefaultWatchErrorHandler: facts.unreadable,
 	})
 	if err != nil {
@@ -226,7 +175,7 @@ func trimmed(obj any) (any, error) {
 func (s *stage) rollouts() *rollout.Reconciler {
 	return &rollout.Reconciler{
 		Management: s.onManagement, Worker: s.onWorker, Recorder: s.world, SourceRecorder: s.world,
-		Clock: clock.RealClock{}, Namespace: s.f.namespace, Shard: s.f.shard.Shard,
+		Clock: clock.RealClock{}, Namespace: s.opts.Namespace, Shard: s.opts.Shard,
 	}
 }
 
@@ -234,19 +183,19 @@ func (s *stage) rollouts() *rollout.Reconciler {
 func (s *stage) rehearsal() *dryrun.Rehearsal {
 	s.world.Reset()
 	r := &dryrun.Rehearsal{
-		World: s.world, Management: s.onManagement, Worker: s.onWorker, Namespace: s.f.namespace, Shard: s.f.shard.Shard,
-		Keeper:  &profilesource.Keeper{Client: s.onManagement, Recorder: s.world, Namespace: s.f.namespace, Disabled: s.f.disableDefaultOSPs},
+		World: s.world, Management: s.onManagement, Worker: s.onWorker, Namespace: s.opts.Namespace, Shard: s.opts.Shard,
+		Keeper:  &profilesource.Keeper{Client: s.onManagement, Recorder: s.world, Namespace: s.opts.Namespace, Disabled: s.opts.DisableDefaultOSPs},
 		Sources: s.sources, Rollouts: s.rollouts(),
 	}
-	machines := s.f.poolReconciler(s.facts)
+	machines := s.opts.poolReconciler(s.facts)
 	machines.Indexed = true
 	machines.Management = pools.Cluster{Client: s.onManagement, Live: s.onManagement.Live}
 	machines.Worker = pools.Cluster{Client: s.onWorker, Live: s.onWorker.Live}
 	machines.ClusterInfo, machines.Registry, machines.Recorder = s.onWorker.Live, s.onManagement.Live, s.world
-	machines.Appliers = &ownership.Noter{Live: s.management.GetAPIReader(), ArgoNamespace: s.f.argoNamespace, Clock: clock.RealClock{}}
+	machines.Appliers = &ownership.Noter{Live: s.management.GetAPIReader(), ArgoNamespace: s.opts.ArgoNamespace, Clock: clock.RealClock{}}
 	r.Pools, r.Unallowed, r.Settings = machines, machines.Unallowed, machines.NodeSettings
 	if s.nodes {
-		provenance := s.f.nodeReconciler(s.facts)
+		provenance := s.opts.nodeReconciler(s.facts)
 		provenance.Management = nodes.Cluster{Client: s.onManagement, Live: s.onManagement.Live}
 		provenance.Worker = nodes.Cluster{Client: s.onWorker, Live: s.onWorker.Live}
 		provenance.Recorder = s.world

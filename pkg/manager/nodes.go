@@ -1,4 +1,4 @@
-package main
+package manager
 
 import (
 	"context"
@@ -23,8 +23,8 @@ const installedPoll = 10 * time.Second
 // addNodes adds the node controller to the manager of the worker cluster. Provisioning
 // does not need it: where the kind NodeProvenance is not installed, as after an update
 // of the controller alone, it begins when it is.
-func addNodes(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Manager, f *controllerFlags, facts nodeFacts) error {
-	provenance := f.nodeReconciler(facts)
+func addNodes(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Manager, opts *Options, facts nodeFacts) error {
+	provenance := opts.nodeReconciler(facts)
 	provenance.Management = nodes.Cluster{Client: management.GetClient(), Live: management.GetAPIReader()}
 	provenance.Worker = nodes.Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}
 	provenance.Recorder = notify.DistinctRecorder{EventRecorder: mgr.GetEventRecorder(api.FieldManager)}
@@ -32,7 +32,7 @@ func addNodes(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Mana
 		provenance.Journal = facts.journal
 	}
 	setUp := func(ctx context.Context) error {
-		err := provenance.Setup(ctx, mgr, nodes.Watches{Management: management.GetCache(), Concurrency: f.workerCount})
+		err := provenance.Setup(ctx, mgr, nodes.Watches{Management: management.GetCache(), Concurrency: opts.WorkerCount})
 		if err != nil {
 			return fmt.Errorf("setting up the provenance of nodes: %w", err)
 		}
@@ -65,12 +65,12 @@ func addNodes(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Mana
 
 // nodeReconciler is what writes down where nodes come from, as the flags have it. How
 // clusters are read and written is for the caller to add.
-func (f *controllerFlags) nodeReconciler(facts nodeFacts) *nodes.Reconciler {
+func (opts *Options) nodeReconciler(facts nodeFacts) *nodes.Reconciler {
 	return &nodes.Reconciler{
 		Clock:             clock.RealClock{},
-		Namespace:         f.namespace,
-		ProfileNamespaces: f.crossNamespaces,
-		Retention:         nodes.Retention{Age: f.provenanceRetention, Max: f.provenanceMax},
+		Namespace:         opts.Namespace,
+		ProfileNamespaces: opts.CrossNamespaces,
+		Retention:         nodes.Retention{Age: opts.ProvenanceRetention, Max: opts.ProvenanceMax},
 		Metrics:           facts.metrics,
 	}
 }

@@ -1,0 +1,46 @@
+package manager
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/osm-gitops/osm-gitops/pkg/auditlog"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
+)
+
+// ControllerKind is the kind of object that a run of the controller is in the audit log.
+const ControllerKind = "Controller"
+
+// newJournal is the audit log of the flag, which the replica that leads opens; nil for
+// none. A file that cannot be one is refused at once.
+func (opts *Options) newJournal(counted *metrics.Metrics) (*auditlog.Writer, error) {
+	if opts.AuditLog == "" {
+		return nil, nil
+	}
+	if opts.AuditLog != auditlog.Stdout {
+		if err := auditlog.Check(opts.AuditLog); err != nil {
+			return nil, fmt.Errorf("--audit-log: %w", err)
+		}
+	}
+	return &auditlog.Writer{
+		Path: opts.AuditLog, Out: os.Stdout, Clock: clock.RealClock{}, Metrics: counted, Log: ctrl.Log.WithName("audit-log"),
+		Began: auditlog.Fact{
+			Kind: auditlog.ControllerStarted, Object: auditlog.Object{Kind: ControllerKind, Namespace: opts.Namespace, Name: "osm-gitops"},
+			Occasion:   Instance() + " " + time.Now().UTC().Format(time.RFC3339Nano),
+			Controller: &auditlog.Controller{Version: opts.Version, Commit: opts.Commit, Instance: Instance()},
+		},
+	}, nil
+}
+
+// Instance tells this process from others, for people.
+func Instance() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown host"
+	}
+	return fmt.Sprintf("%d on %s", os.Getpid(), host)
+}

@@ -1,0 +1,409 @@
+package manager
+
+import (
+	"context"
+	"encoding/pem"
+	"errors"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// Whether a cluster is there is known from what its API server answers to whatever
+// is asked, and said without any credential.
+func TestReached(t *testing.T) {
+	var status atomic.Int64
+	status.Store(http.StatusInternalServerError)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(int(status.Load())) }))
+	defer server.Close()
+	r, err := reach("worker cluster", &rest.Config{Host: server.URL, BearerToken: "canary-token"}, kubeconfigFile{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.away(); err == nil || !strings.Contains(err.Error(), "has not been asked yet") {
+		t.Errorf("at first: %v", err)
+	}
+	for _, c := range []struct {
+		status int
+		asks   bool
+		says   string // "" is there
+	}{
+		{http.StatusInternalServerError, false, "it says that it is not ready (500)"},
+		{http.StatusOK, true, ""},
+		{http.StatusForbidden, true, ""}, // it answers, and does not tell everyone
+		{http.StatusNotFound, true, ""},
+		{http.StatusUnauthorized, false, "it refuses the credentials (401)"},
+	} {
+		status.Store(int64(c.status))
+		if err := r.ask(t.Context()); (err == nil) != c.asks {
+			t.Errorf("%d: asked: %v", c.status, err)
+		}
+		err := r.away()
+		if c.says == "" && err != nil || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
+			t.Errorf("%d: %v, want %q", c.status, err, c.says)
+		}
+		if err != nil && strings.Contains(err.Error(), "canary") {
+			t.Errorf("%d: a credential is told: %v", c.status, err)
+		}
+	}
+	// Whatever else is asked: what stands before an API server that is away answers for
+	// it, and an error of the API server says neither.
+	for _, c := range []struct {
+		status int
+		away   bool
+	}{{http.StatusOK, false}, {http.StatusBadGateway, true}, {http.StatusInternalServerError, true}, {http.StatusNotFound, false}, {http.StatusServiceUnavailable, true}, {http.StatusConflict, false}, {http.StatusInternalServerError, false}} {
+		status.Store(int64(c.status))
+		r.look.Get().AbsPath("/api/v1/namespaces").Do(t.Context())
+		if err := r.away(); (err != nil) != c.away {
+			t.Errorf("after %d: %v, want away %t", c.status, err, c.away)
+		}
+	}
+	// A request that was given up by whoever made it says nothing.
+	status.Store(http.StatusOK)
+	if err := r.ask(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	given, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := r.ask(given); err == nil || r.away() != nil {
+		t.Errorf("a request that was given up: %v, away: %v", err, r.away())
+	}
+	server.Close()
+	if err := r.ask(t.Context()); err == nil || r.away() == nil || !strings.Contains(r.away().Error(), "the worker cluster does not answer since ") {
+		t.Errorf("a server that is gone: %v, away: %v", err, r.away())
+	}
+}
+
+// await goes on until there is an answer, or until it is told to stop.
+func TestAwait(t *testing.T) {
+	var asked atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if asked.Add(1) == 1 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	}))
+	defer server.Close()
+	r, err := reach("cluster", &rest.Config{Host: server.URL}, kubeconfigFile{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !r.await(t.Context()) || asked.Load() != 2 {
+		t.Errorf("asked %d times", asked.Load())
+	}
+	server.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if r.await(ctx) {
+		t.Error("a server that is gone is taken for there")
+	}
+}
+
+// Where nobody else asks, what is known of a cluster is looked after, until somebody
+// else does.
+func TestFollow(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer server.Close()
+	r, err := reach("worker cluster", &rest.Config{Host: server.URL}, kubeconfigFile{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		r.follow(t.Context(), stop, time.Millisecond)
+	}()
+	until := func(what string, is func() bool) {
+		t.Helper()
+		for end := time.Now().Add(time.Minute); !is(); time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatal(what)
+			}
+		}
+	}
+	until("it is never known to be there", func() bool { return r.away() == nil })
+	server.Close()
+	until("it is still taken for there", func() bool { return r.away() != nil })
+	close(stop)
+	<-done
+}
+
+// A kubeconfig that somebody replaces, since with what it says the cluster is away, is
+// used: the process ends, to be started again. While all is well it goes on.
+func TestKubeconfigReplaced(t *testing.T) {
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if req.Header.Get("Authorization") != "Bearer good" {
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+	}))
+	defer server.Close()
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	with := func(token string) func(*clientcmdapi.Config) {
+		return func(c *clientcmdapi.Config) {
+			c.Clusters["c"] = &clientcmdapi.Cluster{Server: server.URL, CertificateAuthorityData: ca}
+			c.AuthInfos["c"].Token = token
+		}
+	}
+	for name, c := range map[string]struct {
+		token string // that is used
+		text  string // of the file by now; "" for another kubeconfig
+		ends  bool
+	}{
+		"refused, replaced":          {"canary-token", "", true},
+		"refused, half of it so far": {"canary-token", "apiVersion: v1\nkind: Conf", false},
+		"there, replaced":            {"good", "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			opts := &Options{Kubeconfig: kubeconfig(t, "", with("good")), WorkerKubeconfig: kubeconfig(t, "", with(c.token))}
+			two, err := opts.clusters()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range []*reached{two.management, two.worker} {
+				_ = r.ask(t.Context())
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			ended := make(chan error)
+			go func() { ended <- two.untilReplaced(ctx, time.Millisecond) }()
+			select {
+			case err := <-ended:
+				t.Fatalf("it ended before anything was replaced: %v", err)
+			case <-time.After(50 * time.Millisecond):
+			}
+			if c.text == "" {
+				b, err := os.ReadFile(kubeconfig(t, "", with("another")))
+				if err != nil {
+					t.Fatal(err)
+				}
+				c.text = string(b)
+			}
+			if err := os.WriteFile(opts.WorkerKubeconfig, []byte(c.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if !c.ends {
+				time.Sleep(50 * time.Millisecond)
+				cancel()
+			}
+			err = <-ended
+			if c.ends != errors.Is(err, errReplaced) || err != nil && (!strings.Contains(err.Error(), "--worker-cluster-kubeconfig: ") || strings.Contains(err.Error(), "canary")) {
+				t.Errorf("it ended with %v", err)
+			}
+		})
+	}
+}
+
+// A controller that waits, for its credentials are refused, ends when it is given others.
+func TestControllerEndsForAnotherKubeconfig(t *testing.T) {
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }))
+	defer server.Close()
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	with := func(token string) func(*clientcmdapi.Config) {
+		return func(c *clientcmdapi.Config) {
+			c.Clusters["c"] = &clientcmdapi.Cluster{Server: server.URL, CertificateAuthorityData: ca}
+			c.AuthInfos["c"].Token = token
+		}
+	}
+	opts := &Options{Namespace: "kube-system", Kubeconfig: kubeconfig(t, "", with("canary-token")), CacheDir: t.TempDir()}
+	ended := make(chan error)
+	go func() { ended <- Run(t.Context(), opts) }()
+	b, err := os.ReadFile(kubeconfig(t, "", with("another")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(time.Second) // it has read the first by then
+	if err := os.WriteFile(opts.Kubeconfig, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; !errors.Is(err, errReplaced) || strings.Contains(err.Error(), "canary") {
+		t.Errorf("it ended with %v", err)
+	}
+}
+
+// A port that is taken ends the controller with the flag's name.
+func TestPortTaken(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	defer server.Close()
+	address := server.Listener.Addr().String()
+	opts := &Options{HealthAddress: address}
+	one := &part{}
+	servers, err := opts.servers(one, one)
+	if err != nil || len(servers) != 1 {
+		t.Fatalf("%d servers, %v", len(servers), err)
+	}
+	if err := servers[0](t.Context()); err == nil || !strings.Contains(err.Error(), "--health-probe-address: ") || errors.Is(err, http.ErrServerClosed) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// kubeconfig writes one with a CA of its own, changed by the caller.
+func kubeconfig(t *testing.T, ca string, change func(*clientcmdapi.Config)) string {
+	t.Helper()
+	config := clientcmdapi.Config{
+		Clusters:       map[string]*clientcmdapi.Cluster{"c": {Server: "https://127.0.0.1:1", CertificateAuthorityData: []byte(ca)}},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"c": {Token: "canary-token"}},
+		Contexts:       map[string]*clientcmdapi.Context{"c": {Cluster: "c", AuthInfo: "c"}},
+		CurrentContext: "c",
+	}
+	change(&config)
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(config, path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func asItIs(*clientcmdapi.Config) {}
+
+// The CA for nodes: the flag's, else that of the worker cluster's kubeconfig, else of
+// the management cluster's, else what the process itself trusts.
+func TestNodeCA(t *testing.T) {
+	const pem = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
+	bundle, empty := filepath.Join(t.TempDir(), "ca.pem"), filepath.Join(t.TempDir(), "empty.pem")
+	for path, text := range map[string]string{bundle: pem, empty: "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	management, worker := kubeconfig(t, "management CA", asItIs), kubeconfig(t, "worker CA", asItIs)
+	two := kubeconfig(t, "worker CA", func(c *clientcmdapi.Config) { c.Clusters["d"] = &clientcmdapi.Cluster{Server: "https://d"} })
+	none := kubeconfig(t, "", asItIs)
+	for name, c := range map[string]struct {
+		opts      Options
+		cfg       *rest.Config
+		want, err string
+	}{
+		"the flag":                       {Options{Kubeconfig: management, KubernetesCAFile: bundle}, &rest.Config{}, pem, ""},
+		"the worker cluster's":           {Options{Kubeconfig: management, WorkerKubeconfig: worker}, &rest.Config{}, "worker CA", ""},
+		"of the worker's alone":          {Options{WorkerKubeconfig: worker}, &rest.Config{TLSClientConfig: rest.TLSClientConfig{CAData: []byte("in-cluster CA")}}, "worker CA", ""},
+		"the management cluster's":       {Options{Kubeconfig: management}, &rest.Config{}, "management CA", ""},
+		"without kubeconfig, the data":   {Options{}, &rest.Config{TLSClientConfig: rest.TLSClientConfig{CAData: []byte("in-cluster CA")}}, "in-cluster CA", ""},
+		"without kubeconfig, the file":   {Options{}, &rest.Config{TLSClientConfig: rest.TLSClientConfig{CAFile: bundle}}, pem, ""},
+		"none is known":                  {Options{}, &rest.Config{}, "", "--kubernetes-ca-bundle"},
+		"a bundle without certificate":   {Options{KubernetesCAFile: empty}, &rest.Config{}, "", "--kubernetes-ca-bundle: "},
+		"a kubeconfig with two clusters": {Options{Kubeconfig: management, WorkerKubeconfig: two}, &rest.Config{}, "", "--worker-cluster-kubeconfig: " + two + " has 2 clusters"},
+		"a kubeconfig without data":      {Options{Kubeconfig: none}, &rest.Config{}, "", "--kubeconfig: " + none + " has no certificate-authority-data"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := c.opts.settings(c.cfg)
+			if c.err == "" && (err != nil || got.KubernetesCACert != c.want) {
+				t.Errorf("got %q, %v, want %q", got.KubernetesCACert, err, c.want)
+			}
+			if c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
+				t.Errorf("error %v, want %q", err, c.err)
+			}
+		})
+	}
+}
+
+// security.md 23: a kubeconfig, of either cluster, that would run a program or load a
+// plugin is refused before anything is asked, whoever wrote it.
+func TestKubeconfigRunsNothing(t *testing.T) {
+	marker := filepath.Join(t.TempDir(), "ran")
+	execs := kubeconfig(t, "CA", func(c *clientcmdapi.Config) {
+		c.AuthInfos["c"] = &clientcmdapi.AuthInfo{Exec: &clientcmdapi.ExecConfig{
+			Command: "/usr/bin/touch", Args: []string{marker}, APIVersion: "client.authentication.k8s.io/v1", InteractiveMode: clientcmdapi.NeverExecInteractiveMode,
+		}}
+	})
+	plugin := kubeconfig(t, "CA", func(c *clientcmdapi.Config) {
+		c.AuthInfos["c"] = &clientcmdapi.AuthInfo{AuthProvider: &clientcmdapi.AuthProviderConfig{Name: "oidc", Config: map[string]string{"cmd-path": "/usr/bin/touch"}}}
+	})
+	good := kubeconfig(t, "CA", asItIs)
+	for _, c := range []struct{ management, worker, says string }{
+		{execs, "", "--kubeconfig: its user has exec"},
+		{good, execs, "--worker-cluster-kubeconfig: its user has exec"},
+		{plugin, "", "--kubeconfig: its user has auth-provider \"oidc\""},
+		{good, plugin, "--worker-cluster-kubeconfig: its user has auth-provider"},
+	} {
+		opts := &Options{Namespace: "kube-system", Kubeconfig: c.management, WorkerKubeconfig: c.worker, CacheDir: t.TempDir()}
+		if err := Run(t.Context(), opts); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("error %v, want %q", err, c.says)
+		}
+	}
+	if _, err := os.Stat(marker); err == nil {
+		t.Error("the program ran")
+	}
+	t.Setenv("KUBECONFIG", execs)
+	if _, err := (&Options{}).clusters(); err == nil || !strings.Contains(err.Error(), "its user has exec") {
+		t.Errorf("the environment's: error %v", err)
+	}
+	// One cluster is one, and two are two, wherever they are.
+	good = kubeconfig(t, "", asItIs)
+	opts := &Options{Kubeconfig: good, WorkerKubeconfig: good}
+	two, err := opts.clusters()
+	if err != nil || !two.apart() || !reflect.DeepEqual([]string{two.management.name, two.worker.name}, []string{"management cluster", "worker cluster"}) {
+		t.Errorf("clusters %+v, %v", two, err)
+	}
+	opts.WorkerKubeconfig = ""
+	if one, err := opts.clusters(); err != nil || one.apart() {
+		t.Errorf("one cluster: %+v, %v", one, err)
+	}
+}
+
+// Addresses are served as they are given; "0" and nothing serve nothing.
+func TestNoServers(t *testing.T) {
+	var counts []int
+	const health, metrics, workerHealth, workerMetrics = "127.0.0.1:8085", "127.0.0.1:8080", "127.0.0.1:8086", "127.0.0.1:8081"
+	for _, opts := range []Options{
+		{HealthAddress: "0", MetricsAddress: "0", WorkerHealthAddress: workerHealth, WorkerMetricsAddress: workerMetrics},
+		{WorkerHealthAddress: workerHealth, WorkerMetricsAddress: workerMetrics},
+		{HealthAddress: health, MetricsAddress: metrics, WorkerHealthAddress: workerHealth, WorkerMetricsAddress: workerMetrics},
+		{
+			HealthAddress: health, MetricsAddress: metrics, WorkerHealthAddress: workerHealth, WorkerMetricsAddress: workerMetrics,
+			SecondHealthAddress: ":8081", SecondMetricsAddress: ":8080", // the webhook's
+		},
+		{
+			HealthAddress: health, MetricsAddress: metrics, WorkerHealthAddress: workerHealth, WorkerMetricsAddress: workerMetrics,
+			SecondHealthAddress: health, SecondMetricsAddress: metrics,
+		},
+	} {
+		one := &part{}
+		servers, err := opts.servers(one, one)
+		two, err2 := opts.servers(one, &part{})
+		if err != nil || err2 != nil {
+			t.Fatal(err, err2)
+		}
+		counts = append(counts, len(servers), len(two))
+	}
+	if want := []int{0, 2, 0, 2, 2, 4, 4, 6, 2, 4}; !slices.Equal(counts, want) {
+		t.Errorf("numbers of servers %v, want %v", counts, want)
+	}
+}
+
+// Without others only the controller's own namespace is watched for profiles
+// (security.md 24).
+func TestProfileNamespaces(t *testing.T) {
+	for _, c := range []struct{ others, want []string }{
+		{nil, []string{"kube-system"}},
+		{[]string{"platform", "team-b"}, []string{"kube-system", "platform", "team-b"}},
+		{[]string{"*"}, []string{""}},
+	} {
+		opts := Options{Namespace: "kube-system", CrossNamespaces: c.others}
+		if got := slices.Sorted(maps.Keys(opts.profileNamespaces())); !slices.Equal(got, c.want) {
+			t.Errorf("%q: %q, want %q", c.others, got, c.want)
+		}
+	}
+}
+
+// Objects of other namespaces are for the cloudProviderSpecs of pools only if the flag
+// names them (security.md 35).
+func TestCloudProviderReferences(t *testing.T) {
+	for _, want := range [][]types.NamespacedName{nil, {{Namespace: "kube-system", Name: "openstack"}}} {
+		opts := Options{CloudProviderReferences: want}
+		if got := opts.poolReconciler(nodeFacts{}).CloudProviderReferences; !slices.Equal(got, want) {
+			t.Errorf("%v, want %v", got, want)
+		}
+	}
+}

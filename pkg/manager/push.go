@@ -1,0 +1,48 @@
+package manager
+
+import (
+	"fmt"
+	"os"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/commitstatus"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notify"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/profilesource"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/receiver"
+)
+
+// addPush adds what listens to Git hosts, and what reports to them and to Flux.
+func addPush(mgr ctrl.Manager, opts *Options, sources *profilesource.Reconciler) error {
+	if opts.Push.EventsAddress != "" {
+		instance, err := os.Hostname()
+		if err != nil {
+			return fmt.Errorf("finding this machine's name: %w", err)
+		}
+		sender := notify.NewSender(opts.Push.EventsAddress)
+		if err := mgr.Add(sender); err != nil {
+			return fmt.Errorf("setting up --events-addr: %w", err)
+		}
+		sources.Recorder = notify.Recorder{EventRecorder: sources.Recorder, Sender: sender, Instance: instance}
+	}
+	statuses := &commitstatus.Statuses{
+		Client: mgr.GetClient(), Pools: sources.PoolReader, Live: mgr.GetAPIReader(), Recorder: sources.Recorder, Remote: sources.Remote,
+		Cluster: opts.Push.ClusterName, AllowedCIDRs: opts.GitAllowedCIDRs, AllowInsecure: opts.AllowInsecureGit,
+	}
+	if err := mgr.Add(statuses); err != nil {
+		return fmt.Errorf("setting up commit statuses: %w", err)
+	}
+	sources.Statuses = statuses
+	if opts.Push.Address == "" {
+		return nil
+	}
+	err := mgr.Add(&receiver.Listener{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: sources.Recorder,
+		Namespace: opts.Namespace, Address: opts.Push.Address,
+		CertFile: opts.Push.CertFile, KeyFile: opts.Push.KeyFile,
+	})
+	if err != nil {
+		return fmt.Errorf("setting up --hooks-address: %w", err)
+	}
+	return nil
+}

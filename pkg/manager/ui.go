@@ -1,0 +1,45 @@
+package manager
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	ctrlcluster "sigs.k8s.io/controller-runtime/pkg/cluster"
+
+	"github.com/osm-gitops/osm-gitops/pkg/inspect/trace"
+	"github.com/osm-gitops/osm-gitops/pkg/inspect/ui"
+	"github.com/osm-gitops/osm-gitops/pkg/inspect/verify"
+	"github.com/osm-gitops/osm-gitops/pkg/lint"
+	"github.com/osm-gitops/osm-gitops/pkg/profile"
+)
+
+// uiFresh is how old what the audit page shows of the caches may be, which cost nothing but
+// time to put together.
+const uiFresh = 2 * time.Second
+
+// addUI adds the audit page to the manager of the worker cluster.
+func addUI(management ctrlcluster.Cluster, mgr ctrl.Manager, opts *Options, facts nodeFacts) error {
+	if opts.UI.Address == "" {
+		return nil
+	}
+	reader := &ui.Reader{Management: management.GetClient(), Worker: mgr.GetClient(), Namespace: opts.Namespace}
+	verifier := &verify.Verifier{
+		Management: management.GetAPIReader(), Worker: mgr.GetAPIReader(), Namespace: opts.Namespace,
+		Engine: facts.engine, Check: lint.TemplateCheck(facts.engine), Builtin: profile.Builtin(), Git: facts.mirrors,
+		FollowedOnly: true, // who looks decides what is verified
+	}
+	server := &ui.Server{
+		Snapshots: &ui.Snapshots{Read: reader.Read, Clock: clock.RealClock{}, Fresh: uiFresh, Stale: uiFresh},
+		Trails:    trace.Clusters{Management: management.GetAPIReader(), Worker: mgr.GetAPIReader(), Namespace: opts.Namespace},
+		Verifier:  verifier, Clock: clock.RealClock{}, Version: opts.Version,
+	}
+	if !opts.UI.Open {
+		server.Guard = &ui.Guard{Client: mgr.GetClient(), Clock: clock.RealClock{}}
+	}
+	if err := mgr.Add(&ui.Listener{Server: server, Address: opts.UI.Address, CertFile: opts.UI.CertFile, KeyFile: opts.UI.KeyFile}); err != nil {
+		return fmt.Errorf("setting up --ui-address: %w", err)
+	}
+	return nil
+}
