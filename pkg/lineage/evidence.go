@@ -10,9 +10,9 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// maxPossible bounds the configurations that one object lists; the schema has the
+// MaxPossible bounds the configurations that one object lists; the schema has the
 // same number.
-const maxPossible = 64
+const MaxPossible = 64
 
 // Facts are what a conclusion is drawn from.
 type Facts struct {
@@ -48,7 +48,7 @@ func Conclude(f Facts) Conclusion {
 	reported, agreed := CompareReport(f)
 	c := Conclusion{Evidence: api.EvidenceUnknown, Agreement: agreed}
 	if len(candidates) > 1 {
-		c.Possible = candidates[max(0, len(candidates)-maxPossible):]
+		c.Possible = candidates[max(0, len(candidates)-MaxPossible):]
 	}
 	first, why := f.atCreation(candidates)
 	switch {
@@ -85,7 +85,7 @@ func (f Facts) candidates() Timeline {
 	all := f.Pool.within(f.Window)
 	var out Timeline
 	for _, g := range all {
-		if !older(g.Revision, f.Revision) {
+		if !IsOlder(g.Revision, f.Revision) {
 			out = append(out, g)
 		}
 	}
@@ -132,7 +132,7 @@ func CompareReport(f Facts) (*Generation, Agreement) {
 	disagree := func(reason, format string, args ...any) Agreement {
 		return Agreement{metav1.ConditionFalse, reason, fmt.Sprintf(format, args...)}
 	}
-	during := func(g Generation) bool { return g.during(f.Window, bridge) }
+	during := func(g Generation) bool { return g.During(f.Window, Bridge) }
 	if says.Config == "" {
 		for _, g := range f.Pool {
 			if during(g) && g.says(says) {
@@ -162,8 +162,8 @@ func CompareReport(f Facts) (*Generation, Agreement) {
 // with another beginning and chosen by another commit each time: the time that the
 // window lies in comes before one that is merely near.
 func (f Facts) reportedOne(config string) (g Generation, found bool) {
-	for _, late := range []time.Duration{0, Leeway, bridge} {
-		fits := func(g Generation) bool { return g.during(f.Window, late) }
+	for _, late := range []time.Duration{0, Leeway, Bridge} {
+		fits := func(g Generation) bool { return g.During(f.Window, late) }
 		if g, found = f.Pool.has(config, fits); !found || fits(g) {
 			break
 		}

@@ -2,23 +2,12 @@ package lineage
 
 import (
 	"cmp"
-	"encoding/json"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 )
-
-// DecodeIntervals reads the intervals of an archived record from its annotations. It
-// returns nil if a user edited them into something else.
-func DecodeIntervals(annotations map[string]string) []api.Interval {
-	var out []api.Interval
-	if json.Unmarshal([]byte(annotations[api.AnnotationIntervals]), &out) != nil {
-		return nil
-	}
-	return out
-}
 
 // Sort orders the configurations of one pool, oldest first, in place.
 //

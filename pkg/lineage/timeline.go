@@ -1,8 +1,6 @@
 package lineage
 
 import (
-	"cmp"
-	"encoding/json"
 	"strconv"
 	"time"
 
@@ -18,11 +16,11 @@ const (
 	// They have whole seconds, several API servers have several clocks, and a pool's
 	// Secrets follow its OperatingSystemConfig by a few requests.
 	Leeway = 5 * time.Second
-	// bridge is the longest time between two configurations of a pool, neither of which
+	// Bridge is the longest time between two configurations of a pool, neither of which
 	// names the other, for which the first is taken to have served: a controller that is
 	// cut off between the two leaves the pool's Secrets as they are. Over more than that,
 	// others may have served it.
-	bridge = 10 * time.Minute
+	Bridge = 10 * time.Minute
 )
 
 // Generation is a configuration that a pool had for a time.
@@ -43,14 +41,16 @@ type Generation struct {
 	Unrecorded bool
 	// UID is that of the OperatingSystemConfig, Replaces that of the one before it.
 	UID, Replaces types.UID
+	// PoolUID is that of the MachineDeployment, empty if it is not known.
+	PoolUID string
 }
 
 // ConfigLabel is the value of the label api.LabelConfig on a node of the generation.
 func (g Generation) ConfigLabel() string { return render.ShortDigest(g.InputDigest) }
 
-// during reports whether the pool had the generation at some time of a window, or for
+// During reports whether the pool had the generation at some time of a window, or for
 // so long before its end that a document of it may have been fetched in the window.
-func (g Generation) during(w api.ProvenanceWindow, late time.Duration) bool {
+func (g Generation) During(w api.ProvenanceWindow, late time.Duration) bool {
 	if g.From.After(w.Until.Add(Leeway)) {
 		return false
 	}
@@ -93,7 +93,7 @@ func (t Timeline) Current() (Generation, bool) {
 func (t Timeline) within(w api.ProvenanceWindow) Timeline {
 	var out Timeline
 	for _, g := range t {
-		if g.during(w, Leeway) {
+		if g.During(w, Leeway) {
 			out = append(out, g)
 		}
 	}
@@ -114,129 +114,137 @@ func (t Timeline) has(config string, fits func(Generation) bool) (g Generation, 
 	return g, found
 }
 
-// timelineEntry is a generation before it is put in order.
-type timelineEntry struct {
-	Generation
-
-	pool string // uid of the MachineDeployment; empty if unknown
-}
-
 // interval is what orders the generation among others.
 func (g Generation) interval() api.Interval {
 	return api.Interval{From: metav1.NewTime(g.From), Until: metav1.NewTime(g.Until), UID: g.UID, Replaces: g.Replaces}
 }
 
 // follows reports whether one came in place of another.
-func (e timelineEntry) follows(other timelineEntry) bool {
-	return e.Replaces != "" && e.Replaces == other.UID
+func (g Generation) follows(other Generation) bool {
+	return g.Replaces != "" && g.Replaces == other.UID
 }
 
-// ofOnePool reports whether two may be of one MachineDeployment. One that is deleted and
-// created again under its name is another.
-func (e timelineEntry) ofOnePool(other timelineEntry) bool {
-	return e.pool == "" || other.pool == "" || e.pool == other.pool
+// mayShareMachineDeployment reports whether two may be of one MachineDeployment. One that
+// is deleted and created again under its name is another.
+func (g Generation) mayShareMachineDeployment(other Generation) bool {
+	return g.PoolUID == "" || other.PoolUID == "" || g.PoolUID == other.PoolUID
 }
 
 // NewTimeline orders what is known of a pool: its configuration, nil for none, and its
 // archived records, of which it reads annotations alone.
+func NewTimeline(osc metav1.Object, records []metav1.PartialObjectMetadata) Timeline {
+	var current *Generation
+	if osc != nil {
+		if g, ok := GenerationOf(osc); ok {
+			current = &g
+		}
+	}
+	var archived []Generation
+	for i := range records {
+		archived = append(archived, ArchivedGenerations(&records[i])...)
+	}
+	return Assemble(current, archived)
+}
+
+// Assemble orders generations: the one that the pool has now, nil for none, and those
+// that are archived.
 //
 // The beginnings are the API server's times, as those of machines and nodes are. The
 // ends are the controller's, whose clock may be wrong: where one configuration follows
 // another, the one ends when the other begins.
-func NewTimeline(osc metav1.Object, records []metav1.PartialObjectMetadata) Timeline {
-	var entries []timelineEntry
-	standing := types.UID("")
-	if osc != nil {
-		if e, ok := entryOf(osc); ok {
-			entries = append(entries, e)
-			standing = osc.GetUID()
-		}
-	}
-	for i := range records {
-		for _, e := range archivedEntries(&records[i]) {
-			if e.UID != standing { // or its deletion was not done yet
-				entries = append(entries, e)
-			}
-		}
-	}
-	Sort(entries, timelineEntry.interval)
-	known := map[types.UID]bool{}
-	for _, e := range entries {
-		known[e.UID] = e.UID != ""
-	}
+func Assemble(current *Generation, archived []Generation) Timeline {
 	var out Timeline
-	for i, e := range entries {
-		e.Unrecorded = e.Replaces != "" && !known[e.Replaces]
-		if i+1 < len(entries) {
-			next := entries[i+1]
-			continues := next.follows(e) || known[next.Replaces] || next.Replaces == "" && next.ofOnePool(e) && !next.From.After(e.Until.Add(bridge))
-			if continues || e.Until.IsZero() || e.Until.After(next.From) {
-				e.Until = next.From
-			}
+	if current != nil {
+		out = append(out, *current)
+	}
+	for _, g := range archived {
+		if current == nil || g.UID != current.UID { // or its deletion was not done yet
+			out = append(out, g)
 		}
-		out = append(out, e.Generation)
+	}
+	Sort(out, Generation.interval)
+	known := map[types.UID]bool{}
+	for _, g := range out {
+		known[g.UID] = g.UID != ""
+	}
+	for i := range out {
+		g := &out[i]
+		g.Unrecorded = g.Replaces != "" && !known[g.Replaces]
+		if i+1 == len(out) {
+			break
+		}
+		next := out[i+1]
+		continues := next.follows(*g) || known[next.Replaces] || next.Replaces == "" && next.mayShareMachineDeployment(*g) && !next.From.After(g.Until.Add(Bridge))
+		if continues || g.Until.IsZero() || g.Until.After(next.From) {
+			g.Until = next.From
+		}
 	}
 	return out
 }
 
-// entryOf reads the configuration of a pool. One without a record, or with one that
-// was edited, says nothing.
-func entryOf(osc metav1.Object) (timelineEntry, bool) {
+// GenerationOf reads the generation of a pool's configuration from its record. It returns
+// false if there is no record, or an edited one.
+func GenerationOf(osc metav1.Object) (Generation, bool) {
 	rec, ok := RecordOf(osc)
-	if !ok {
-		return timelineEntry{}, false
-	}
-	return timelineEntry{
-		Generation: Generation{
-			InputDigest: rec.Digests.Input, Profile: ProfileName(rec), Version: rec.Version, Commit: rec.Commit, SelectedBy: rec.SelectedBy,
-			Revision: osc.GetAnnotations()[api.AnnotationRevisionFor], From: osc.GetCreationTimestamp().Time,
-			UID: osc.GetUID(), Replaces: types.UID(osc.GetAnnotations()[api.AnnotationReplaces]),
-		},
-		pool: osc.GetAnnotations()[api.AnnotationPoolUID],
-	}, true
+	g := AnnotatedGeneration(osc)
+	g.InputDigest, g.Profile, g.Version = rec.Digests.Input, ProfileName(rec), rec.Version
+	g.Commit, g.SelectedBy = rec.Commit, rec.SelectedBy
+	return g, ok
 }
 
-// archivedEntries reads the annotations of an archived record.
-func archivedEntries(obj metav1.Object) []timelineEntry {
-	a := obj.GetAnnotations()
+// AnnotatedGeneration reads the generation of a pool's configuration from its annotations,
+// without a check whether a user edited them.
+func AnnotatedGeneration(osc metav1.Object) Generation {
+	a := osc.GetAnnotations()
+	return Generation{
+		InputDigest: a[api.AnnotationInputDigest],
+		Profile:     a[api.AnnotationProfile],
+		Version:     a[api.AnnotationVersion],
+		Commit:      a[api.AnnotationCommit],
+		SelectedBy:  a[api.AnnotationSelectedBy],
+		Revision:    a[api.AnnotationRevisionFor],
+		From:        osc.GetCreationTimestamp().Time,
+		UID:         osc.GetUID(),
+		Replaces:    types.UID(a[api.AnnotationReplaces]),
+		PoolUID:     a[api.AnnotationPoolUID],
+	}
+}
+
+// ArchivedGenerations reads the annotations of an archived record: one generation for each
+// interval in which the pool had the configuration.
+func ArchivedGenerations(record metav1.Object) []Generation {
+	a := record.GetAnnotations()
 	if a[api.AnnotationInputDigest] == "" {
 		return nil // edited by hand
 	}
-	var out []timelineEntry
+	var out []Generation
 	for _, in := range DecodeIntervals(a) {
-		out = append(out, timelineEntry{
-			Generation: Generation{
-				InputDigest: a[api.AnnotationInputDigest], Profile: a[api.AnnotationProfile], Version: a[api.AnnotationVersion],
-				Commit: a[api.AnnotationCommit], SelectedBy: in.SelectedBy, Revision: in.Revision,
-				From: in.From.Time, Until: in.Until.Time, Record: obj.GetName(),
-				UID: in.UID, Replaces: in.Replaces,
-			},
-			pool: a[api.AnnotationPoolUID],
-		})
+		g := AnnotatedGeneration(record)
+		g.SelectedBy, g.Revision = in.SelectedBy, in.Revision
+		g.From, g.Until = in.From.Time, in.Until.Time
+		g.UID, g.Replaces = in.UID, in.Replaces
+		g.Record = record.GetName()
+		out = append(out, g)
 	}
 	return out
 }
 
-// RecordOf reads the record of an OperatingSystemConfig. It returns false if there is
-// none, or if somebody edited it.
-func RecordOf(osc metav1.Object) (render.Record, bool) {
-	return DecodeRecord([]byte(osc.GetAnnotations()[api.AnnotationRecord]))
-}
-
-// DecodeRecord reads a record. It returns false if its digest is not that of its content.
-func DecodeRecord(text []byte) (rec render.Record, ok bool) {
-	if json.Unmarshal(text, &rec) != nil || rec.Object == "" || rec.InputDigest() != rec.Digests.Input {
-		return render.Record{}, false
+// GivenTo returns the generation whose documents a machine received: the one that its pool
+// had when the machine was created, or the first one after that, because a machine without
+// documents waits. Machines receive only documents of the revision of their MachineSet
+// (contract: section 12.1), so a generation that ended under an earlier one does not count.
+func (t Timeline) GivenTo(created time.Time, revision string) (Generation, bool) {
+	for i, g := range t {
+		if i == len(t)-1 || g.Until.After(created) && !IsOlder(g.Revision, revision) {
+			return g, true
+		}
 	}
-	return rec, true
+	return Generation{}, false
 }
 
-// ProfileName returns the profile of a record, or the name of an object made by hand.
-func ProfileName(rec render.Record) string { return cmp.Or(rec.Profile, rec.Object) }
-
-// older reports whether a revision of a MachineDeployment comes before another. What is
+// IsOlder reports whether a revision of a MachineDeployment comes before another. What is
 // no number does not.
-func older(revision, than string) bool {
+func IsOlder(revision, than string) bool {
 	a, errA := strconv.ParseUint(revision, 10, 64)
 	b, errB := strconv.ParseUint(than, 10, 64)
 	return errA == nil && errB == nil && a < b

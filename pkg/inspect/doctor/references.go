@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -82,9 +81,6 @@ func readsCloudConfig(osc *osm.OperatingSystemConfig) (ready, uses bool) {
 	if osc == nil || osc.Annotations[api.AnnotationRefused] != "" {
 		return false, false
 	}
-	var rec render.Record
-	if json.Unmarshal([]byte(osc.Annotations[api.AnnotationRecord]), &rec) != nil {
-		return false, false
-	}
-	return true, rec.Pool.CloudConfig != ""
+	rec, err := lineage.AnnotatedRecord(osc)
+	return err == nil, rec.Pool.CloudConfig != ""
 }

@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
@@ -27,8 +26,7 @@ func (w *ward) settings(ctx context.Context) {
 	}
 	digests, told := map[string]bool{}, map[string]bool{}
 	for _, osc := range s.configs {
-		var rec render.Record
-		if json.Unmarshal([]byte(osc.Annotations[api.AnnotationRecord]), &rec) == nil && rec.SettingsDigest != "" {
+		if rec, err := lineage.AnnotatedRecord(osc); err == nil && rec.SettingsDigest != "" {
 			digests[rec.SettingsDigest] = true
 		}
 	}

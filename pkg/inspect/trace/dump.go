@@ -196,12 +196,12 @@ func withoutCredentials(obj client.Object) client.Object {
 	switch o := obj.(type) {
 	case *api.ProfileSource, *osm.OperatingSystemProfile, *api.NodeProvenance:
 	case *osm.OperatingSystemConfig:
-		if _, ok := readRecord([]byte(o.Annotations[api.AnnotationRecord])); !ok { // the reference's holds credentials
+		if _, ok := lineage.RecordOf(o); !ok { // the reference's holds credentials
 			o.Spec = osm.OperatingSystemConfigSpec{}
 			keepOurs(o)
 		}
 	case *appsv1.ControllerRevision:
-		if _, ok := readRecord(o.Data.Raw); !ok {
+		if _, ok := lineage.DecodeRecord(o.Data.Raw); !ok {
 			o.Data = runtime.RawExtension{}
 		}
 	case *corev1.ConfigMap:

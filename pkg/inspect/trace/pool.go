@@ -134,7 +134,7 @@ func (w *walk) ofPool(ctx context.Context) (*Trail, error) {
 		w.configStep("")
 		return &w.Trail, nil
 	}
-	return w.from(ctx, made{digest: rec.Digests.Input, profile: nameOf(*rec), version: rec.Version, commit: rec.Commit, selectedBy: rec.SelectedBy})
+	return w.from(ctx, made{digest: rec.Digests.Input, profile: lineage.ProfileName(*rec), version: rec.Version, commit: rec.Commit, selectedBy: rec.SelectedBy})
 }
 
 // ofBareMachine makes the trail of a machine without a node.
@@ -352,7 +352,7 @@ func (w *walk) recordStep(ctx context.Context, m made, g *lineage.Generation) (*
 // compareRecord compares what something says with the record that it names.
 func (w *walk) compareRecord(m made, rec render.Record) {
 	type claim struct{ what, says, recorded string }
-	claims := []claim{{"version", m.version, rec.Version}, {"commit", m.commit, rec.Commit}, {"profile", m.profile, nameOf(rec)}}
+	claims := []claim{{"version", m.version, rec.Version}, {"commit", m.commit, rec.Commit}, {"profile", m.profile, lineage.ProfileName(rec)}}
 	who := w.Asked.String()
 	if s := m.written; s != nil {
 		who = "NodeProvenance " + w.np.Name

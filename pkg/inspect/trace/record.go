@@ -2,7 +2,6 @@ package trace
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -66,7 +65,7 @@ func (c Clusters) recordIn(ctx context.Context, past *past, pool types.Namespace
 		if state != Found || poolOf(&archived) != pool.String() || archived.Annotations[api.AnnotationInputDigest] != inputDigest {
 			continue
 		}
-		rec, ok := readRecord(archived.Data.Raw)
+		rec, ok := lineage.DecodeRecord(archived.Data.Raw)
 		if !ok || rec.Digests.Input != inputDigest {
 			return nil, &EditedError{at, fmt.Sprintf("its data does not have the digest %s", inputDigest)}
 		}
@@ -214,27 +213,11 @@ func (p *past) judge() {
 	case a[api.AnnotationPool] != p.pool.String():
 		p.state, p.note = Foreign, fmt.Sprintf("it belongs to MachineDeployment %s, whose name and namespace make the same object names", a[api.AnnotationPool])
 	default:
-		rec, ok := readRecord([]byte(a[api.AnnotationRecord]))
+		rec, ok := lineage.RecordOf(p.config)
 		if !ok {
 			p.state, p.note, p.edited = Edited, "its record does not have the digest that it says it has", true
 			return
 		}
 		p.rec = &rec
 	}
-}
-
-// readRecord reads a record, if it is as it was written.
-func readRecord(text []byte) (rec render.Record, ok bool) {
-	if json.Unmarshal(text, &rec) != nil || rec.Object == "" || rec.InputDigest() != rec.Digests.Input {
-		return render.Record{}, false
-	}
-	return rec, true
-}
-
-// nameOf is the profile of a record; of one made by hand it is the object's name.
-func nameOf(rec render.Record) string {
-	if rec.Profile != "" {
-		return rec.Profile
-	}
-	return rec.Object
 }

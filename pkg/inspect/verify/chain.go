@@ -2,7 +2,6 @@ package verify
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,9 +20,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// generation is a configuration of a pool as the cluster keeps it: the record, and the
-// object that holds it.
-type generation struct {
+// storedRecord is the record of a configuration, and the object that holds it.
+type storedRecord struct {
 	record render.Record
 	broken error // why the record cannot be read
 	// osc is the pool's configuration where that is of this generation, else archived
@@ -33,16 +31,16 @@ type generation struct {
 }
 
 // readable reports whether there is a record at all.
-func (g *generation) readable() bool { return g.broken == nil && g.record.Object != "" }
+func (g *storedRecord) readable() bool { return g.broken == nil && g.record.Object != "" }
 
 // sound reports whether the record is as it was written: its digest is that of its
 // content.
-func (g *generation) sound() bool {
-	return g.readable() && g.record.InputDigest() == g.record.Digests.Input
+func (g *storedRecord) sound() bool {
+	return g.broken == nil && lineage.Intact(g.record)
 }
 
 // holder is the object with the record.
-func (g *generation) holder() client.Object {
+func (g *storedRecord) holder() client.Object {
 	if g.osc != nil {
 		return g.osc
 	}
@@ -50,7 +48,7 @@ func (g *generation) holder() client.Object {
 }
 
 // name is that of the holder, with its kind.
-func (g *generation) name() string {
+func (g *storedRecord) name() string {
 	kind := "ControllerRevision "
 	if g.osc != nil {
 		kind = "OperatingSystemConfig "
@@ -58,20 +56,20 @@ func (g *generation) name() string {
 	return kind + key(g.holder())
 }
 
-func generationIn(osc *osm.OperatingSystemConfig) *generation {
-	g := &generation{osc: osc}
-	g.broken = json.Unmarshal([]byte(osc.Annotations[api.AnnotationRecord]), &g.record)
+func generationIn(osc *osm.OperatingSystemConfig) *storedRecord {
+	g := &storedRecord{osc: osc}
+	g.record, g.broken = lineage.AnnotatedRecord(osc)
 	return g
 }
 
-func generationArchived(obj *appsv1.ControllerRevision) *generation {
-	g := &generation{archived: obj}
-	g.broken = json.Unmarshal(obj.Data.Raw, &g.record)
+func generationArchived(obj *appsv1.ControllerRevision) *storedRecord {
+	g := &storedRecord{archived: obj}
+	g.record, g.broken = lineage.ParseRecord(obj.Data.Raw)
 	return g
 }
 
 // is reports whether a generation says of itself that it has this input digest.
-func (g *generation) is(digest string) bool {
+func (g *storedRecord) is(digest string) bool {
 	return g.record.Digests.Input == digest || g.holder().GetAnnotations()[api.AnnotationInputDigest] == digest
 }
 
@@ -133,7 +131,7 @@ func (v *Verifier) config(ctx context.Context, pool types.NamespacedName) (*osm.
 // generationOf finds the record of an input digest: on the pool's configuration, or
 // archived under the name that the digest gives it, or under another name. It is nil
 // where there is none.
-func (v *Verifier) generationOf(ctx context.Context, pool types.NamespacedName, digest string) (*generation, error) {
+func (v *Verifier) generationOf(ctx context.Context, pool types.NamespacedName, digest string) (*storedRecord, error) {
 	osc, err := v.config(ctx, pool)
 	if err != nil {
 		return nil, err

@@ -1,6 +1,10 @@
 package verify
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
+)
 
 // Revisions of MachineDeployments are compared as numbers; one that is not a number comes
 // before none, and none before it.
@@ -20,8 +24,8 @@ func TestOlder(t *testing.T) {
 		{"-1", "1", false},
 		{"x", "y", false},
 	} {
-		if got := older(c.revision, c.than); got != c.want {
-			t.Errorf("older(%q, %q) = %t, want %t", c.revision, c.than, got, c.want)
+		if got := lineage.IsOlder(c.revision, c.than); got != c.want {
+			t.Errorf("lineage.IsOlder(%q, %q) = %t, want %t", c.revision, c.than, got, c.want)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package verify
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"regexp"
@@ -14,6 +15,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 )
 
@@ -94,20 +96,9 @@ func (b *boot) writesLike(config *clientcmdapi.Config, data []byte) bool {
 	return false
 }
 
-// maxContractKey is the longest "<namespace>-<name>" that the contract uses whole
-// (section 8.1).
-const maxContractKey = 62
-
 // kubeconfigName is the Secret with the kubelet's bootstrap kubeconfig.
 func kubeconfigName(s *subject) string {
-	if name := s.gen.record.BootstrapKubeconfigSecretName; name != "" {
-		return name
-	}
-	key := s.pool.Namespace + "-" + s.pool.Name
-	if len(key) > maxContractKey {
-		key = s.pool.Name
-	}
-	return key + "-kubelet-bootstrap-config"
+	return cmp.Or(s.gen.record.BootstrapKubeconfigSecretName, lineage.NamesOf(s.pool).Kubeconfig)
 }
 
 var kubeletToken = regexp.MustCompile(`^` + kubeletShape + `$`)

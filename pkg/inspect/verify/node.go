@@ -3,7 +3,6 @@ package verify
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"slices"
 	"time"
 
@@ -208,10 +207,8 @@ func (v *Verifier) compareMachine(ctx context.Context, s *subject) (*Difference,
 		return differ("spec.node.name", 0, ref.Name+", which the Machine names", spec.Node.Name), nil
 	}
 	owner := ""
-	for _, ref := range machine.OwnerReferences {
-		if ref.Kind == "MachineSet" {
-			owner = ref.Name
-		}
+	if ref := lineage.OwnerOf(&machine, "MachineSet"); ref != nil {
+		owner = ref.Name
 	}
 	if d := firstOf(field{"spec.pool.machineSet", owner, spec.Pool.MachineSet}); d != nil || owner == "" {
 		return d, nil
@@ -221,20 +218,12 @@ func (v *Verifier) compareMachine(ctx context.Context, s *subject) (*Difference,
 	if found, err = get(ctx, v.Worker, types.NamespacedName{Namespace: machine.Namespace, Name: owner}, set); err != nil || !found {
 		return nil, err
 	}
-	for _, ref := range set.OwnerReferences {
-		if ref.Kind == "MachineDeployment" {
-			return firstOf(field{"spec.pool", machine.Namespace + "/" + ref.Name, s.pool.String()}, field{"spec.pool.uid", string(ref.UID), string(spec.Pool.UID)}), nil
-		}
+	ref := lineage.OwnerOf(set, "MachineDeployment")
+	if ref == nil {
+		return nil, nil
 	}
-	return nil, nil
+	return firstOf(field{"spec.pool", machine.Namespace + "/" + ref.Name, s.pool.String()}, field{"spec.pool.uid", string(ref.UID), string(spec.Pool.UID)}), nil
 }
-
-// Two times of the API server that belong together may be so far apart, and for so long
-// after its end a configuration may have served: see package lineage.
-const (
-	leeway = 5 * time.Second
-	bridge = 10 * time.Minute
-)
 
 // outOfWindow compares the times at which the pool had an archived configuration with
 // the time in which the machine fetched its documents. Of the one that stands the time
@@ -244,12 +233,11 @@ func (s *subject) outOfWindow() *Difference {
 		return nil
 	}
 	w := s.node.Spec.Window
-	var stood []api.Interval
-	if err := json.Unmarshal([]byte(s.gen.archived.Annotations[api.AnnotationIntervals]), &stood); err != nil {
+	if lineage.DecodeIntervals(s.gen.archived.Annotations) == nil {
 		return differ("annotation "+api.AnnotationIntervals+" of "+s.gen.name(), 0, "the JSON of intervals", "something else")
 	}
-	for _, in := range stood {
-		if !in.From.After(w.Until.Add(leeway)) && (w.From == nil || in.Until.Add(bridge).After(w.From.Time)) {
+	for _, g := range lineage.ArchivedGenerations(s.gen.archived) {
+		if !g.Until.IsZero() && g.During(w, lineage.Bridge) {
 			return nil
 		}
 	}

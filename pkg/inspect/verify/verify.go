@@ -55,7 +55,7 @@ type subject struct {
 	live *metav1.PartialObjectMetadata
 	// digest is the input digest that is asked for.
 	digest string
-	gen    *generation // nil where no record is found
+	gen    *storedRecord // nil where no record is found
 	osp    *osm.OperatingSystemProfile
 	from   *api.ProfileSource // nil where it is not known or gone
 	md     *cluster.MachineDeployment

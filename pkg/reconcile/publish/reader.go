@@ -92,10 +92,9 @@ func (r Reader) records(ctx context.Context) (map[string]render.Record, error) {
 	}
 	out := map[string]render.Record{}
 	for i := range list.Items {
-		a := list.Items[i].Annotations
-		var rec render.Record
-		if json.Unmarshal([]byte(a[api.AnnotationRecord]), &rec) == nil && rec.SettingsDigest != "" {
-			out[a[api.AnnotationPool]] = rec
+		osc := &list.Items[i]
+		if rec, err := lineage.AnnotatedRecord(osc); err == nil && rec.SettingsDigest != "" {
+			out[osc.Annotations[api.AnnotationPool]] = rec
 		}
 	}
 	return out, nil

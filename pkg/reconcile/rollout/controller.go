@@ -18,6 +18,7 @@ import (
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/shard"
 	"github.com/osm-gitops/osm-gitops/pkg/selection"
 )
@@ -46,7 +47,7 @@ type Reconciler struct {
 	roster  roster
 	told    map[string]map[string]string             // what was last told to be wrong, by ProfileSource, and by uid and subject
 	stamped map[types.UID]*cluster.MachineDeployment // as answered, until the cache follows
-	known   map[types.UID]past                       // of pools whose machines are replaced
+	known   map[types.UID]lineage.Timeline           // of pools whose machines are replaced
 }
 
 // Reconcile brings the rollouts of one ProfileSource up to date, and has machines of its
@@ -54,7 +55,7 @@ type Reconciler struct {
 // ProfileSource of people serves: of profiles made by hand, or built-in ones.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	if r.told == nil {
-		r.told, r.stamped, r.known = map[string]map[string]string{}, map[types.UID]*cluster.MachineDeployment{}, map[types.UID]past{}
+		r.told, r.stamped, r.known = map[string]map[string]string{}, map[types.UID]*cluster.MachineDeployment{}, map[types.UID]lineage.Timeline{}
 	}
 	seen, err := r.observe(ctx, req.Name)
 	if err != nil {
@@ -254,7 +255,7 @@ func (r *Reconciler) observe(ctx context.Context, name string) (*observed, error
 		}
 	}
 	maps.DeleteFunc(r.stamped, func(uid types.UID, _ *cluster.MachineDeployment) bool { return !there[uid] })
-	maps.DeleteFunc(r.known, func(uid types.UID, _ past) bool { return !there[uid] })
+	maps.DeleteFunc(r.known, func(uid types.UID, _ lineage.Timeline) bool { return !there[uid] })
 	r.roster.needed.Store(anybody)
 	return seen, nil
 }

@@ -276,7 +276,7 @@ func TestMadeWith(t *testing.T) {
 		"it was deleted by hand, and is back":               {now, nil, machine{created: at(50)}, "B"},
 		"the one before":                                    {now, []metav1.PartialObjectMetadata{record("A", "["+interval("a", "1", 0, 100)+"]")}, machine{created: at(50)}, "A"},
 		"before the first, it waited":                       {now, []metav1.PartialObjectMetadata{record("A", "["+interval("a", "1", 20, 100)+"]")}, machine{created: at(10)}, "A"},
-		"after a clock that is behind":                      {now, []metav1.PartialObjectMetadata{record("A", "["+interval("a", "1", 0, 90)+"]")}, machine{created: at(95)}, "B"},
+		"after a clock that is behind":                      {now, []metav1.PartialObjectMetadata{record("A", "["+interval("a", "1", 0, 90)+"]")}, machine{created: at(95)}, "A"},
 		"before a clock that is ahead":                      {now, []metav1.PartialObjectMetadata{record("A", "["+interval("a", "1", 0, 200)+"]")}, machine{created: at(150)}, "B"},
 		"to and fro, from the first":                        {back, []metav1.PartialObjectMetadata{record("A", "["+interval("a", "1", 0, 50)+"]"), record("B", "["+interval("b", "1", 50, 100)+"]")}, machine{created: at(20)}, "A"},
 		"to and fro, between":                               {back, []metav1.PartialObjectMetadata{record("A", "["+interval("a", "1", 0, 50)+"]"), record("B", "["+interval("b", "1", 50, 100)+"]")}, machine{created: at(70)}, "B"},
@@ -287,7 +287,7 @@ func TestMadeWith(t *testing.T) {
 		"a MachineSet of which nobody knows which template": {now, []metav1.PartialObjectMetadata{record("A", "["+interval("a", "1", 0, 100)+"]")}, machine{created: at(99)}, "A"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := pastOf(c.have, c.records).madeWith(c.m); got != c.want {
+			if got := madeWith(timelineOf(c.have, c.records), c.m); got != c.want {
 				t.Errorf("got %s, want %s", got, c.want)
 			}
 		})

@@ -2,7 +2,6 @@ package rollout
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,7 +16,6 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
-	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/pkg/selection"
 )
 
@@ -135,8 +133,8 @@ func (r *Reconciler) followers(ctx context.Context, seen *observed, mds []cluste
 // baseOf names the object of a configuration, which only its record has. One of another
 // namespace is nothing that others can be given.
 func baseOf(c standing, v api.RolloutVersion) api.RolloutVersion {
-	var rec render.Record
-	if err := json.Unmarshal([]byte(c.record), &rec); err != nil || strings.Contains(rec.Object, "/") || v.Version == "" {
+	rec, err := lineage.ParseRecord([]byte(c.record))
+	if err != nil || strings.Contains(rec.Object, "/") || v.Version == "" {
 		return v
 	}
 	v.Object, v.Digest = rec.Object, rec.ObjectDigest
@@ -187,15 +185,15 @@ func (r *Reconciler) candidates(ctx context.Context, seen *observed) ([]candidat
 		}
 		out = append(out, c)
 	}
-	pasts, err := r.pasts(ctx, seen, older)
+	timelines, err := r.timelines(ctx, seen, older)
 	if err != nil {
 		return nil, err
 	}
 	for i := range out {
 		c := &out[i]
-		if p := pasts[c.md.UID]; p != nil {
+		if t := timelines[c.md.UID]; t != nil {
 			have := seen.configOf(c.md)
-			c.stale = slices.ContainsFunc(seen.machines[c.md.UID], func(m machine) bool { return have.before(m) && p.madeWith(m) != have.digest })
+			c.stale = slices.ContainsFunc(seen.machines[c.md.UID], func(m machine) bool { return have.before(m) && madeWith(t, m) != have.digest })
 		}
 		seen.replacing[c.md.UID] = c.due() || c.busy()
 	}

@@ -1,0 +1,74 @@
+package lineage
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
+)
+
+// RecordOf reads the record of an OperatingSystemConfig. It returns false if there is
+// none, or if a user edited it.
+func RecordOf(osc metav1.Object) (render.Record, bool) {
+	return DecodeRecord([]byte(osc.GetAnnotations()[api.AnnotationRecord]))
+}
+
+// DecodeRecord reads a record, as render.MarshalRecord writes it. It returns false if its
+// digest is not that of its content.
+func DecodeRecord(text []byte) (render.Record, bool) {
+	rec, err := ParseRecord(text)
+	if err != nil || !Intact(rec) {
+		return render.Record{}, false
+	}
+	return rec, true
+}
+
+// ParseRecord reads a record that a user may have edited.
+func ParseRecord(text []byte) (render.Record, error) {
+	var rec render.Record
+	if err := json.Unmarshal(text, &rec); err != nil {
+		return render.Record{}, fmt.Errorf("decoding a record: %w", err)
+	}
+	return rec, nil
+}
+
+// AnnotatedRecord is ParseRecord for the annotation of an OperatingSystemConfig.
+func AnnotatedRecord(osc metav1.Object) (render.Record, error) {
+	text := osc.GetAnnotations()[api.AnnotationRecord]
+	if text == "" {
+		return render.Record{}, errors.New("it has no record")
+	}
+	return ParseRecord([]byte(text))
+}
+
+// Intact reports whether the digest of a record is that of its content.
+func Intact(rec render.Record) bool {
+	return rec.Object != "" && rec.InputDigest() == rec.Digests.Input
+}
+
+// ProfileName returns the profile of a record, or the name of an object made by hand.
+func ProfileName(rec render.Record) string { return cmp.Or(rec.Profile, rec.Object) }
+
+// EncodeIntervals writes the annotation of an archived record.
+func EncodeIntervals(intervals []api.Interval) (string, error) {
+	text, err := json.Marshal(intervals)
+	if err != nil {
+		return "", fmt.Errorf("encoding intervals: %w", err)
+	}
+	return string(text), nil
+}
+
+// DecodeIntervals reads the intervals of an archived record from its annotations. It
+// returns nil if a user edited them into something else.
+func DecodeIntervals(annotations map[string]string) []api.Interval {
+	var out []api.Interval
+	if json.Unmarshal([]byte(annotations[api.AnnotationIntervals]), &out) != nil {
+		return nil
+	}
+	return out
+}

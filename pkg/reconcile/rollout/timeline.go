@@ -1,0 +1,70 @@
+package rollout
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
+)
+
+// timelineOf orders what is known of a pool: its configuration and its archived records.
+func timelineOf(have standing, records []metav1.PartialObjectMetadata) lineage.Timeline {
+	var archived []lineage.Generation
+	for i := range records {
+		archived = append(archived, lineage.ArchivedGenerations(&records[i])...)
+	}
+	return lineage.Assemble(&lineage.Generation{UID: have.uid, Replaces: have.replaces, InputDigest: have.digest, From: have.created, PoolUID: have.poolUID}, archived)
+}
+
+// madeWith is the input digest of what a machine was given.
+func madeWith(t lineage.Timeline, m machine) string {
+	g, _ := t.GivenTo(m.created, strconv.FormatUint(m.revision, 10))
+	return g.InputDigest
+}
+
+// recordKind is the kind of archived records.
+var recordKind = appsv1.SchemeGroupVersion.WithKind("ControllerRevisionList")
+
+// timelines finds the timelines of pools, by uid. It reads the records once for many
+// pools, and not again before a pool has another configuration.
+func (r *Reconciler) timelines(ctx context.Context, seen *observed, of []*cluster.MachineDeployment) (map[types.UID]lineage.Timeline, error) {
+	out, wanted := map[types.UID]lineage.Timeline{}, map[string]*cluster.MachineDeployment{}
+	for _, md := range of {
+		if known, ok := r.known[md.UID]; ok && known[len(known)-1].UID == seen.configOf(md).uid {
+			out[md.UID] = known
+			continue
+		}
+		wanted[keyOf(md)] = md
+	}
+	if len(wanted) == 0 {
+		return out, nil
+	}
+	var list metav1.PartialObjectMetadataList // of the cache: not to be changed
+	list.SetGroupVersionKind(recordKind)
+	err := r.Management.List(ctx, &list, client.InNamespace(r.Namespace), client.MatchingLabels{api.LabelManagedBy: api.FieldManager}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return nil, fmt.Errorf("listing the archived records of pools: %w", err)
+	}
+	records := map[string][]metav1.PartialObjectMetadata{}
+	for _, record := range list.Items {
+		if pool := record.Annotations[api.AnnotationPool]; wanted[pool] != nil {
+			records[pool] = append(records[pool], record)
+		}
+	}
+	for key, md := range wanted {
+		t := timelineOf(seen.configOf(md), records[key])
+		out[md.UID] = t
+		if !t[len(t)-1].Unrecorded { // else the cache may be behind
+			r.known[md.UID] = t
+		}
+	}
+	return out, nil
+}
