@@ -65,6 +65,8 @@ func TestFindings(t *testing.T) {
 				`bootstrapConfig.modules.runcmd[1]: operating-system-manager reads this text as YAML, without the quotes`,
 				`bootstrapConfig.modules.runcmd[2]: operating-system-manager reads this text as YAML, as a list, and here the shell gets it as it stands: write "sh -c 'echo a'"`,
 			}},
+		"a list that begins with a word of the shell": {bootstrap: `{runcmd: ["[if, x]", "[time, for, x]", "\"done\""]}`,
+			want: []string{`as a list, and here the shell gets it as it stands: write "'if' x"`, `write "'time' for x"`, `without the quotes, and here the shell gets it as it stands: write "done"`}},
 		"values quoted twice": {bootstrap: `{yum_repos: {epel: {baseurl: "https://x/", name: ' "EPEL: 9"'}}}`,
 			want: []string{`bootstrapConfig.modules.yum_repos[epel][name]: operating-system-manager reads this text as YAML, without the quotes, and here they are part of it: write "EPEL: 9"`}},
 		"commands that begin like it": {bootstrap: `{runcmd: ['"reboot"', '"/opt/my tool" --now', "[ -f /a ]", "[ -f /a ] && reboot", '[ "$(id -u)" = 0 ]', "[]", "'", "[a: &b [*b]]", "{ a; }", "echo a: b"]}`},

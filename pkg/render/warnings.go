@@ -120,8 +120,11 @@ func doubtfulProxy(s string) (problem, remedy string) {
 
 func doubtfulMirror(s string) (problem, remedy string) {
 	const asURL = "write it as registry=https://host, or leave it out"
-	if _, userInfo, _, ok := cutUserInfo(s); ok && !isUserInfo(userInfo) {
+	if _, userInfo, _, ok := cutUserInfo(s); ok && !isUserInfo(userInfo) && !hostAndPath.MatchString(userInfo) {
 		return "its user and password are not percent-encoded, so that containerd cannot read it", escapeUserInfo
+	}
+	if address, ok := strings.CutPrefix(s, "https://"); ok && urlScheme.MatchString(address) {
+		return "its address begins with neither http nor https in small letters, so that nodes get one with https:// before it", asURL
 	}
 	if !urlScheme.MatchString(s) {
 		s = "https://" + s // as containerd does
@@ -136,6 +139,10 @@ func doubtfulMirror(s string) (problem, remedy string) {
 // hostName is a host with or without a port: a name, an IPv4 address, or an IPv6 address
 // in brackets. Underscores are in the names of some internal hosts.
 var hostName = regexp.MustCompile(`^([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]+)?$`)
+
+// hostAndPath is what stands before an "@" in the path of a URL. A port counts only behind
+// a name with a dot: "user:1/2" may be a user with a password.
+var hostAndPath = regexp.MustCompile(`^([A-Za-z0-9_-]+|[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)+(:[0-9]+)?|\[[0-9A-Fa-f:.]+\](:[0-9]+)?)/`)
 
 func doubtfulRegistry(name string) (problem, remedy string) {
 	switch {

@@ -47,6 +47,13 @@ func TestWarnings(t *testing.T) {
 		"a registry that is none":       {render.Settings{NodeContainerdRegistryMirrors: []string{"x io=https://k"}, NodeInsecureRegistries: "a b,canary:x@reg.io"}, []string{"its registry is no host", "its registry is no host", `"(not shown)@reg.io": its registry is no host`}},
 		"mirrors that are no hosts": {render.Settings{NodeContainerdRegistryMirrors: []string{"a=https://bad host", "b=https://h:port", "c=https://canary:p%x@h", "d=https://bad!"}},
 			[]string{`"a=https://bad host": its address has no host`, "no host", `"c=https://(not shown)@h": its ` + unescaped, "no host"}},
+		"an @ in the path of a mirror": {settings: render.Settings{
+			NodeContainerdRegistryMirrors: []string{"a=https://m.io/a@b", "b=https://m.io:5000/a@b", "c=m/a@b", "d=https://[fd00::1]:5000/a@b"},
+		}},
+		"a slash in the password of a mirror": {render.Settings{NodeContainerdRegistryMirrors: []string{"a=https://canary:1/2@m.io"}}, []string{unescaped}},
+		"a scheme in capital letters":         {settings: render.Settings{NodeContainerdRegistryMirrors: []string{"x.io=HTTPS://m.io"}}},
+		"one that nodes get another before": {render.Settings{NodeRegistryMirrors: "HTTPS://m.io,x.io=ftp://m.io"},
+			[]string{`-node-registry-mirrors "HTTPS://m.io": its address begins with neither http nor https in small letters`, `"x.io=ftp://m.io": its address begins with neither`}},
 		"of one host the last counts": {render.Settings{NodeInsecureRegistries: "r.tld/b,r.tld/a", NodeContainerdRegistryMirrors: []string{"r.tld=https://k"}}, []string{`-node-containerd-registry-mirrors "r.tld": containerd knows hosts only, and nodes get what the flags say of registry "r.tld/b"`, `-node-insecure-registries "r.tld/a"`}},
 		"* and _default":              {render.Settings{NodeInsecureRegistries: "*,_default"}, []string{`"*": containerd knows hosts only, and nodes get what the flags say of registry "_default"`}},
 		"credentials of one host":     {render.Settings{RegistryCredentials: map[string]render.RegistryCredential{"https://a.io/v1/": {Auth: "canary"}, "a.io": {Auth: "canary"}}}, []string{`-node-registry-credentials-secret "a.io": nodes get the credentials of "https://a.io/v1/"`}},

@@ -3,6 +3,7 @@ package equivalence
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -10,15 +11,29 @@ import (
 // plainWord is a word that a shell takes for the same in quotes and without.
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:,@%+-]+$`)
 
-// IsPlainWord reports whether a shell takes a word for the same in quotes and without.
-func IsPlainWord(word string) bool { return plainWord.MatchString(word) }
+// reserved are the words of a shell that are no command where one is expected, unless they are
+// quoted: https://pubs.opengroup.org/onlinepubs/9799919799/utilities/V3_chap02.html#tag_19_04
+// and those that Bash adds.
+var reserved = []string{
+	"if", "then", "else", "elif", "fi", "for", "in", "do", "done", "while", "until", "case", "esac", "select", "function", "time", "coproc",
+}
+
+// IsPlainWord reports whether a shell takes a command of one word for the same in quotes and
+// without.
+func IsPlainWord(word string) bool {
+	return plainWord.MatchString(word) && !slices.Contains(reserved, word)
+}
 
 // CommandLine is a line of shell that runs a command of several words, as cloud-init runs an
 // item of runcmd or bootcmd that is a list. It is empty where there is no word.
 func CommandLine(words []string) string {
 	quoted := make([]string, len(words))
 	for i, word := range words {
-		if quoted[i] = word; !IsPlainWord(word) {
+		plain := plainWord.MatchString(word)
+		if i == 0 {
+			plain = IsPlainWord(word)
+		}
+		if quoted[i] = word; !plain {
 			quoted[i] = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 		}
 	}
