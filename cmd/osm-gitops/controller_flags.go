@@ -22,7 +22,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/ui"
 	"github.com/osm-gitops/osm-gitops/pkg/manager"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/desired"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/receiver"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/shard"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/webhook"
@@ -293,7 +293,7 @@ func parseNamespaces(list string) ([]string, error) {
 		if s = strings.TrimSpace(s); s == "" {
 			continue
 		}
-		if problems := validation.IsDNS1123Label(s); s != pools.AllNamespaces && len(problems) > 0 {
+		if problems := validation.IsDNS1123Label(s); s != desired.AllNamespaces && len(problems) > 0 {
 			return nil, fmt.Errorf("%q is no namespace: %s", s, strings.Join(problems, "; "))
 		}
 		out = append(out, s)

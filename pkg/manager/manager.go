@@ -37,6 +37,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notify"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/ownership"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/desired"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/profilesource"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/webhook"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
@@ -420,7 +421,7 @@ func cacheOfOne(mgr ctrl.Manager, cfg *rest.Config, obj client.Object, trim tool
 func (opts *Options) profileNamespaces() map[string]cache.Config {
 	out := map[string]cache.Config{opts.Namespace: {}}
 	for _, ns := range opts.CrossNamespaces {
-		if ns == pools.AllNamespaces {
+		if ns == desired.AllNamespaces {
 			return map[string]cache.Config{cache.AllNamespaces: {}}
 		}
 		out[ns] = cache.Config{}

@@ -3,14 +3,13 @@ package pools
 import (
 	"context"
 
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
-
 	"k8s.io/apimachinery/pkg/types"
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
@@ -31,14 +30,10 @@ func (r *Reconciler) admit(ctx context.Context, md *cluster.MachineDeployment) e
 	}
 	// A profile that left Git serves the pool that has it.
 	osc := &osm.OperatingSystemConfig{}
-	found, err := kubeclient.Find(ctx, r.Management.Client, types.NamespacedName{Namespace: r.Namespace, Name: namesOf(md).Config}, osc)
-	if err != nil {
+	if _, err := kubeclient.Find(ctx, r.Management.Client, types.NamespacedName{Namespace: r.Namespace, Name: namesOf(md).Config}, osc); err != nil {
 		return err
 	}
-	if !found {
-		osc = nil
-	}
-	prof, err := r.resolve(ctx, md, osc)
+	prof, err := r.profiles().Resolve(ctx, md, recordOf(osc))
 	if reason, _ := fault.Permanent(err); reason == api.EventWaiting {
 		return nil // a version that is made once the pool is there
 	}

@@ -58,7 +58,7 @@ func (r *Reconciler) usersOfObject() handler.EventHandler {
 // for it may have come back as another.
 func (r *Reconciler) awaiting(ctx context.Context, obj client.Object) []crreconcile.Request {
 	var out []crreconcile.Request
-	for _, pool := range r.memories.lacking(r.refTo(obj.GetNamespace(), obj.GetName())) {
+	for _, pool := range r.memories.lacking(r.profiles().Ref(obj.GetNamespace(), obj.GetName())) {
 		out = append(out, requestFor(pool)...)
 	}
 	if name := obj.GetLabels()[api.LabelProfile]; name != "" {

@@ -96,15 +96,6 @@ func TestWhichProfileAPoolGets(t *testing.T) {
 	serves("the built-in profile again", builtin)
 }
 
-// An unknown profile is told with those there are, each once.
-func TestKnownProfiles(t *testing.T) {
-	entries := api.ProfileSourceStatus{Profiles: []api.ProfileEntry{{Name: "osp-b"}, {Name: "osp-a"}, {Name: "osp-c", Removed: true}}}
-	sources := []api.ProfileSource{{Status: entries}, {Spec: api.ProfileSourceSpec{Builtin: &api.BuiltinSource{}}, Status: entries}}
-	if got, want := known(sources), " (there are osp-a, osp-b)"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
 func profileFile(version string) string {
 	return fmt.Sprintf(`apiVersion: operatingsystemmanager.k8c.io/v1alpha1
 kind: OperatingSystemProfile

@@ -5,9 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"sigs.k8s.io/controller-runtime/pkg/event"
-
 	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 )
 
 // A clock that is set, to and fro, is noticed: no timer would run for what it ended.

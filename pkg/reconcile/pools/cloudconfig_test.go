@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
-
 	"github.com/fluxcd/pkg/apis/meta"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,6 +25,8 @@ import (
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/desired"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
@@ -103,7 +103,7 @@ func TestCloudConfigFollowsItsSecret(t *testing.T) {
 	f.ensure(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "openstack"}, Data: map[string]string{"region": "RegionOne"}})
 
 	res := f.reconcile()
-	if res.RequeueAfter < factsPoll || res.RequeueAfter > factsPoll+time.Minute {
+	if res.RequeueAfter < desired.ValuesPoll || res.RequeueAfter > desired.ValuesPoll+time.Minute {
 		t.Errorf("the next look is in %s", res.RequeueAfter)
 	}
 	for _, want := range []string{`username    = "canary-one"`, `password    = "canary-pw"`, `region      = "RegionOne"`, `domain-name = "of-the-controller"`} {
@@ -123,7 +123,7 @@ func TestCloudConfigFollowsItsSecret(t *testing.T) {
 	if err := f.client.Update(t.Context(), secret); err != nil {
 		t.Fatal(err)
 	}
-	f.clock.Step(factsPoll)
+	f.clock.Step(desired.ValuesPoll)
 	f.reconcile()
 	if text := f.document(); !strings.Contains(text, `username    = "canary-two"`) || strings.Contains(text, "canary-one") {
 		t.Errorf("the document does not follow the Secret:\n%s", text)
@@ -133,7 +133,7 @@ func TestCloudConfigFollowsItsSecret(t *testing.T) {
 	}
 
 	// The last good generation is kept alive with the credentials it was made with.
-	in, err := f.r.restore(t.Context(), f.pool, recordOf(f.config()), render.Cluster{APIServerToken: "getter", BootstrapToken: "a.b", BootstrapKubeconfig: "x"})
+	in, err := f.r.records().Restore(t.Context(), f.pool, recordOf(f.config()), render.Cluster{APIServerToken: "getter", BootstrapToken: "a.b", BootstrapKubeconfig: "x"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +180,7 @@ func TestCloudConfigsOfOneSecret(t *testing.T) {
 			if user != "" && !strings.Contains(f.document(), `username    = "`+user+`"`) {
 				t.Errorf("pool %s has not the user %q", f.pool.Name, user)
 			}
-			if left := factsPoll - 4*time.Minute*time.Duration(i); res.RequeueAfter > left+time.Minute {
+			if left := desired.ValuesPoll - 4*time.Minute*time.Duration(i); res.RequeueAfter > left+time.Minute {
 				t.Errorf("pool %s looks again in %s, the object is due in %s", f.pool.Name, res.RequeueAfter, left)
 			}
 			f.clock.Step(4 * time.Minute)
@@ -194,12 +194,6 @@ func TestCloudConfigsOfOneSecret(t *testing.T) {
 	must(nil, f.client.Update(t.Context(), secret))
 	look(2, "two")
 	look(2, "two")
-	f.pool = pools[0] // what is not asked for is forgotten
-	f.clock.Step(3 * factsPoll)
-	f.r.factOf("another")
-	if _, known := f.r.looked.Load(render.KindSecret + " " + ns + "/openstack"); known {
-		t.Error("the object is still known")
-	}
 }
 
 // What is referred to and missing is told by name, looked for soon, and found.
@@ -217,10 +211,10 @@ func TestCloudConfigThatIsMissing(t *testing.T) {
 		if len(told.told) == 0 || !strings.Contains(told.told[len(told.told)-1], event) {
 			t.Fatalf("events %q, want %s", told.told, event)
 		}
-		if res.RequeueAfter < factsRetry || res.RequeueAfter > 2*factsRetry {
+		if res.RequeueAfter < desired.ValuesRetry || res.RequeueAfter > 2*desired.ValuesRetry {
 			t.Errorf("the next look is in %s", res.RequeueAfter)
 		}
-		f.clock.Step(factsRetry)
+		f.clock.Step(desired.ValuesRetry)
 	}
 	expect("OperatingSystemProfileError: reading MachineDeployment \"" + ns + "/old\": spec.template.spec.providerSpec.value.cloudProviderSpec.trustDevicePath: Secret " + ns + "/openstack does not exist")
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "openstack"}, StringData: map[string]string{"other": "x"}}
@@ -235,7 +229,7 @@ func TestCloudConfigThatIsMissing(t *testing.T) {
 	if err := f.client.Update(t.Context(), secret); err != nil {
 		t.Fatal(err)
 	}
-	if res := f.reconcile(); res.RequeueAfter < factsPoll || !strings.Contains(f.document(), "trust-device-path = true") {
+	if res := f.reconcile(); res.RequeueAfter < desired.ValuesPoll || !strings.Contains(f.document(), "trust-device-path = true") {
 		t.Errorf("next look in %s, document\n%s", res.RequeueAfter, f.document())
 	}
 	if all := strings.Join(told.told, "\n"); strings.Contains(all, "canary") {
@@ -244,7 +238,7 @@ func TestCloudConfigThatIsMissing(t *testing.T) {
 
 	before := f.secret(namesOf(f.pool).Provisioning)
 	f.delete(secret)
-	f.clock.Step(factsPoll)
+	f.clock.Step(desired.ValuesPoll)
 	expect("does not exist")
 	if after := f.secret(before.Name); after.ResourceVersion != before.ResourceVersion {
 		t.Error("the document of the last good generation was written")
@@ -280,7 +274,7 @@ func TestCloudConfigThatMayNotBeRead(t *testing.T) {
 	}
 	f.r.Worker.Live = forbidding{f.client, limited}
 	f.use("old", "openstack", openstackSpec(ns), "1.28.9")
-	if res := f.reconcile(); res.RequeueAfter > 2*factsRetry {
+	if res := f.reconcile(); res.RequeueAfter > 2*desired.ValuesRetry {
 		t.Errorf("the next look is in %s", res.RequeueAfter)
 	}
 	want := "Secret " + ns + "/openstack, which spec.template.spec.providerSpec.value.cloudProviderSpec names, may not be read by the controller: give it a Role in namespace \"" + ns + `"`
@@ -304,8 +298,8 @@ func TestCloudConfigThatMayNotBeRead(t *testing.T) {
 	}
 	// The API server's authorizer follows within moments.
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		f.clock.Step(factsRetry)
-		if f.reconcile().RequeueAfter >= factsPoll {
+		f.clock.Step(desired.ValuesRetry)
+		if f.reconcile().RequeueAfter >= desired.ValuesPoll {
 			break
 		}
 		if time.Now().After(deadline) {
@@ -360,7 +354,7 @@ func TestCloudConfigOfReservedSecrets(t *testing.T) {
 		api.NamespaceCloudInitSettings + "/" + api.SecretGetterToken: true,
 	} {
 		namespace, secret, _ := cutKey(name)
-		_, _, err := f.r.facts(t.Context(), []render.ConfigVarRef{{Kind: render.KindSecret, Namespace: namespace, Name: secret, Key: "x"}}, factsPoll)
+		_, _, err := f.r.cloudConfigs().Facts(t.Context(), []render.ConfigVarRef{{Kind: render.KindSecret, Namespace: namespace, Name: secret, Key: "x"}}, desired.ValuesPoll)
 		if _, final := fault.Permanent(err); final != reserved || reserved && !strings.Contains(err.Error(), "--cloud-provider-references lists") {
 			t.Errorf("%s: error %v", name, err)
 		}
@@ -372,7 +366,7 @@ func TestCloudConfigOfANewKubelet(t *testing.T) {
 	f := newFixture(t)
 	f.r.Worker.Live = failing{f.client}
 	f.use("new", "openstack", openstackSpec(f.r.Namespace), "1.35.0")
-	if res := f.reconcile(); res.RequeueAfter < 2*factsPoll {
+	if res := f.reconcile(); res.RequeueAfter < 2*desired.ValuesPoll {
 		t.Errorf("the next look is in %s", res.RequeueAfter)
 	}
 	if names := f.config().Spec.ProvisioningConfig.Files; !slices.ContainsFunc(names, func(file osm.File) bool {
@@ -387,10 +381,10 @@ func TestCloudConfigWhileTheAPIServerIsAway(t *testing.T) {
 	f := newFixture(t)
 	reads := 0
 	f.use("old", "openstack", openstackSpec(f.r.Namespace), "1.28.9")
-	in, err := f.r.desired(t.Context(), f.pool, nil, f.r.Settings, render.Cluster{})
+	in, err := f.r.inputOf(t.Context(), f.pool, render.Record{}, f.r.Settings, render.Cluster{})
 	must(nil, err)
 	f.r.Worker.Live = reading{unreadable{f.client}, &reads}
-	if _, _, err := f.r.withCloudConfig(t.Context(), f.pool, in); err == nil || reads != 1 {
+	if _, _, err := f.r.cloudConfigs().Add(t.Context(), f.pool, in); err == nil || reads != 1 {
 		t.Errorf("%d reads, want 1 (err %v)", reads, err)
 	}
 }

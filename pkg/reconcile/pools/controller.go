@@ -10,8 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
-
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,7 +25,8 @@ import (
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/ownership"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/desired"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/shard"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
@@ -35,11 +34,6 @@ import (
 // Renderer renders a pool. *render.Engine is one.
 type Renderer interface {
 	Render(in render.Input) (*render.Output, error)
-}
-
-// Appliers finds out who applied a profile. *appliers.Noter is one.
-type Appliers interface {
-	Of(ctx context.Context, osp *osm.OperatingSystemProfile) (ownership.Found, error)
 }
 
 // Cluster is how a cluster is read and written.
@@ -68,7 +62,7 @@ type Reconciler struct {
 	// Journal keeps facts for auditors; nil is none.
 	Journal Journal
 	// Appliers knows who applied a profile that no ProfileSource made; nil knows nobody.
-	Appliers Appliers
+	Appliers desired.Appliers
 	// Engine renders.
 	Engine Renderer
 	// Clock tells when a token ends.
@@ -79,7 +73,7 @@ type Reconciler struct {
 	Environment map[string]string
 	// Namespace holds profiles, configurations and settings.
 	Namespace string
-	// ProfileNamespaces are others from which pools may take profiles; AllNamespaces
+	// ProfileNamespaces are others from which pools may take profiles; desired.AllNamespaces
 	// stands for every one.
 	ProfileNamespaces []string
 	// Settings are the controller's flags that reach nodes.
@@ -106,15 +100,14 @@ type Reconciler struct {
 	// they use.
 	Shard shard.Shard
 
-	known atomic.Pointer[knownEndpoint]
-
 	historyChanged atomic.Bool // since the last sweep
 
-	memories memories   // of pools
-	digests  digests    // of profiles
-	settings sync.Map   // name -> time.Time, when settings were last known to be kept
-	looked   sync.Map   // kind and name -> *fact
-	sweeping sync.Mutex // held while settings are looked up or deleted
+	memories memories              // of pools
+	endpoint desired.KnownEndpoint // of cluster-info
+	digests  desired.Digests       // of profiles
+	values   desired.Values        // of cloudProviderSpecs
+	settings sync.Map              // name -> time.Time, when settings were last known to be kept
+	sweeping sync.Mutex            // held while settings are looked up or deleted
 
 	replacing sync.Mutex // held while a Secret is absent
 
@@ -268,7 +261,7 @@ func (r *Reconciler) decideLastGood(ctx context.Context, seen *observed, refusal
 		}
 		return r.exchange(ctx, seen, p)
 	}
-	in, err := r.restore(ctx, seen.md, rec, seen.values)
+	in, err := r.records().Restore(ctx, seen.md, rec, seen.values)
 	if err != nil {
 		return keep(err)
 	}
@@ -317,6 +310,46 @@ func (r *Reconciler) patchFinalizers(ctx context.Context, before, after *cluster
 		return fault.Raced(fmt.Errorf("patching the finalizers of MachineDeployment %s: %w", client.ObjectKeyFromObject(after), err))
 	}
 	return nil
+}
+
+// profiles reads the profiles that pools ask for.
+func (r *Reconciler) profiles() desired.Profiles {
+	return desired.Profiles{
+		Cached: r.Management, Live: r.Management.Live, Namespace: r.Namespace, Namespaces: r.ProfileNamespaces,
+		Appliers: r.Appliers, Digests: &r.digests,
+	}
+}
+
+// records reads what records refer to.
+func (r *Reconciler) records() desired.Records {
+	return desired.Records{Profiles: r.profiles(), Worker: r.Worker.Live, CA: r.Settings.KubernetesCACert}
+}
+
+// cloudConfigs reads what cloudProviderSpecs refer to.
+func (r *Reconciler) cloudConfigs() desired.CloudConfigs {
+	return desired.CloudConfigs{
+		Management: r.Management, Worker: r.Worker.Live, Namespace: r.Namespace, RegistrySecret: r.RegistrySecret,
+		Allowed: r.CloudProviderReferences, Environment: r.Environment, Clock: r.Clock, Values: &r.values,
+	}
+}
+
+// endpoints reads where nodes reach the API server.
+func (r *Reconciler) endpoints() desired.Endpoints {
+	return desired.Endpoints{ClusterInfo: r.ClusterInfo, Worker: r.Worker.Live, CA: r.CA, OverrideServer: r.OverrideServer, Known: &r.endpoint}
+}
+
+// Unallowed returns those of render.ForeignReferences that this controller refuses to read.
+func (r *Reconciler) Unallowed(md *cluster.MachineDeployment) []types.NamespacedName {
+	return r.cloudConfigs().Unallowed(render.ForeignReferences(md, r.Settings))
+}
+
+// NodeSettings are the settings with the credentials of registries, without those if there
+// is an error.
+func (r *Reconciler) NodeSettings(ctx context.Context) (render.Settings, error) {
+	s := r.Settings
+	var err error
+	s.RegistryCredentials, err = desired.RegistryCredentials(ctx, r.Registry, r.RegistrySecret)
+	return s, err
 }
 
 // readers read the two clusters: through caches, or the API servers themselves.
@@ -373,4 +406,13 @@ func ptr[T any](v T) *T { return &v }
 // sameKeys reports whether two maps agree on the given keys.
 func sameKeys(have, want map[string]string, keys ...string) bool {
 	return !slices.ContainsFunc(keys, func(k string) bool { return have[k] != want[k] })
+}
+
+// recordOf reads the record of a configuration. It is zero where there is none
+// or where it cannot be read.
+func recordOf(osc *osm.OperatingSystemConfig) render.Record {
+	if osc == nil {
+		return render.Record{}
+	}
+	return parseRecord(osc.Annotations[api.AnnotationRecord])
 }

@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
-
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -21,6 +19,7 @@ import (
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/migrate/takeover"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
@@ -176,7 +175,7 @@ func generationOf(seen *observed, in render.Input, revision string) (generation,
 		return gen, fmt.Errorf("encoding credentials: %w", err)
 	}
 	gen.hidden = hidden
-	ca := in.Settings.KubernetesCACert + string(seen.endpoint.cluster.CertificateAuthorityData)
+	ca := in.Settings.KubernetesCACert + string(seen.endpoint.Cluster.CertificateAuthorityData)
 	gen.credentialsDigest = keyedDigest(seen.key, hidden, []byte(in.Cluster.Server), []byte(ca))
 	gen.tokensDigest = gen.digestWith(seen.key, gen.node)
 	return gen, nil

@@ -38,7 +38,7 @@ func (r *Reconciler) decideEdge(seen *observed, pool render.Pool) edgePlan {
 	}
 	in := render.Input{Pool: pool, Cluster: seen.values}
 	in.Settings.KubernetesCACert = r.Settings.KubernetesCACert
-	if ca := seen.endpoint.cluster.CertificateAuthorityData; len(ca) > 0 {
+	if ca := seen.endpoint.Cluster.CertificateAuthorityData; len(ca) > 0 {
 		in.Settings.KubernetesCACert = string(ca)
 	}
 	in.Cluster.APIServerToken = ""

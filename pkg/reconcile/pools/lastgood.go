@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
-
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,6 +20,8 @@ import (
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/desired"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
@@ -128,11 +128,11 @@ func (r *Reconciler) remadeRecord(ctx context.Context, seen *observed, s *corev1
 	md := seen.md.DeepCopy()
 	md.Annotations[api.AnnotationOSP] = s.Annotations[api.AnnotationProfile]
 	md.Annotations[api.AnnotationVersionPin] = s.Annotations[api.AnnotationVersion]
-	in, err := r.desired(ctx, md, nil, seen.settings, seen.values)
+	in, err := r.inputOf(ctx, md, render.Record{}, seen.settings, seen.values)
 	if err == nil {
-		in.Pool, _, err = r.withCloudConfig(ctx, md, in)
+		in.Pool, _, err = r.cloudConfigs().Add(ctx, md, in)
 	}
-	if _, final := fault.Permanent(err); final || errors.Is(err, errUnlooked) {
+	if _, final := fault.Permanent(err); final || errors.Is(err, desired.ErrSourceNotReconciled) {
 		return render.Record{}, nil
 	}
 	rec := in.Record()

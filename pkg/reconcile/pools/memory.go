@@ -6,8 +6,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
-	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/profile"
 )
 
 // memory is what is remembered of a pool from one run to the next, for as long as it is
@@ -21,7 +19,7 @@ type memory struct {
 	booted    bool      // all of its documents were there
 	withheld  *withheld
 	token     nodeToken // the bound one that was last asked for
-	lacks     []string  // the objects of profiles that were not there, as refTo names them
+	lacks     []string  // the objects of profiles that were not there, as desired.Profiles.Ref names them
 	taken     taken
 }
 
@@ -79,36 +77,4 @@ func (m *memories) lacking(object string) []string {
 		}
 	}
 	return out
-}
-
-// mostDigests bounds the digests that are remembered; beyond it, all are forgotten.
-const mostDigests = 4096
-
-// digests are those of the specs of profiles, which are large.
-type digests struct {
-	mu sync.Mutex
-	of map[types.UID]specDigest
-}
-
-type specDigest struct {
-	generation int64
-	digest     string
-}
-
-// spec digests a profile once per generation.
-func (d *digests) spec(osp *osm.OperatingSystemProfile) string {
-	d.mu.Lock()
-	have, ok := d.of[osp.UID]
-	d.mu.Unlock()
-	if ok && have.generation == osp.Generation {
-		return have.digest
-	}
-	made := specDigest{osp.Generation, profile.Digest(osp.Spec)}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.of == nil || !ok && len(d.of) >= mostDigests {
-		d.of = map[types.UID]specDigest{}
-	}
-	d.of[osp.UID] = made
-	return made.digest
 }

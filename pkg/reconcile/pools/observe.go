@@ -3,10 +3,9 @@ package pools
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
-
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -17,6 +16,8 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/desired"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
@@ -31,7 +32,7 @@ type observed struct {
 	unserved, cutOff bool
 	token            bootstrapToken
 	rivals           []rival // other pools with some of the same names
-	endpoint         endpoint
+	endpoint         desired.Endpoint
 	node             nodeToken
 	key              []byte // of keyed digests
 	now              time.Time
@@ -164,40 +165,38 @@ func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment,
 		return nil, err
 	}
 	var missing error // of what new content needs; what stands is maintained without it
-	if seen.endpoint, err = r.endpoint(ctx); err != nil {
-		known := r.known.Load()
+	if seen.endpoint, err = r.endpoints().Get(ctx); err != nil {
+		known := r.endpoint.Last()
 		if missing, err = fault.Maintain(err); err != nil || known == nil {
 			return nil, errors.Join(err, missing)
 		}
-		seen.endpoint = known.endpoint
+		seen.endpoint = *known
 	}
 	if seen.node, err = r.nodeToken(ctx, seen); err != nil {
 		return nil, err
 	}
-	registry, err := r.registryCredentials(ctx)
+	seen.settings, err = r.NodeSettings(ctx)
 	if err != nil {
 		if missing, err = fault.Maintain(err); err != nil {
 			return nil, err
 		}
 	}
-	if seen.kubeconfig, err = seen.endpoint.kubeconfig(seen.token.value); err != nil {
+	if seen.kubeconfig, err = seen.endpoint.Kubeconfig(seen.token.value); err != nil {
 		return nil, err
 	}
 	seen.values = render.Cluster{
-		Server:                        seen.endpoint.server,
+		Server:                        seen.endpoint.Server,
 		APIServerToken:                seen.node.value,
 		BootstrapToken:                seen.token.value,
 		BootstrapKubeconfigSecretName: namesOf(md).Kubeconfig,
 		BootstrapKubeconfig:           seen.kubeconfig,
 	}
-	seen.settings = r.Settings
-	seen.settings.RegistryCredentials = registry
-	seen.desired, seen.desiredErr = r.desired(ctx, md, seen.objects.osc, seen.settings, seen.values)
+	seen.desired, seen.desiredErr = r.inputOf(ctx, md, recordOf(seen.objects.osc), seen.settings, seen.values)
 	if seen.desiredErr == nil {
 		seen.desiredErr = missing
 	}
 	if seen.desiredErr == nil {
-		seen.desired.Pool, seen.poll, seen.desiredErr = r.withCloudConfig(ctx, md, seen.desired)
+		seen.desired.Pool, seen.poll, seen.desiredErr = r.cloudConfigs().Add(ctx, md, seen.desired)
 	}
 	if seen.desiredErr == nil {
 		seen.poll, seen.desiredErr = r.withheld(seen)
@@ -265,14 +264,14 @@ func readAccess(ctx context.Context, from client.Reader, md *cluster.MachineDepl
 	return nil
 }
 
-// desired collects what the pool asks for. A *fault.Refusal or *render.InvalidError
+// inputOf collects what the pool asks for. A *fault.Refusal or *render.InvalidError
 // says why it cannot have it.
-func (r *Reconciler) desired(ctx context.Context, md *cluster.MachineDeployment, osc *osm.OperatingSystemConfig, settings render.Settings, values render.Cluster) (render.Input, error) {
+func (r *Reconciler) inputOf(ctx context.Context, md *cluster.MachineDeployment, have render.Record, settings render.Settings, values render.Cluster) (render.Input, error) {
 	pool, err := render.DecodePool(md)
 	if err != nil {
 		return render.Input{}, err
 	}
-	prof, err := r.resolve(ctx, md, osc)
+	prof, err := r.profiles().Resolve(ctx, md, have)
 	if err != nil {
 		return render.Input{}, err
 	}
@@ -290,4 +289,25 @@ func (r *Reconciler) getterToken(ctx context.Context) (string, error) {
 		return token, nil
 	}
 	return "", fault.Await("the Secret %s with a token does not exist: create it with type kubernetes.io/service-account-token for the ServiceAccount cloud-init-getter", key)
+}
+
+// noteMissing notes which objects a pool lacks, so that their creation starts it again,
+// and reports whether one has come meanwhile: that one started nothing.
+func (r *Reconciler) noteMissing(ctx context.Context, seen *observed, errs ...error) error {
+	var lacks []string
+	for _, err := range append(errs, seen.desiredErr) {
+		if missing := (*desired.MissingError)(nil); errors.As(err, &missing) {
+			lacks = append(lacks, missing.Object)
+		}
+	}
+	if len(lacks)+len(r.memories.recall(seen.md).lacks) == 0 {
+		return nil
+	}
+	r.memories.remember(seen.md, func(m *memory) { m.lacks = lacks })
+	for _, ref := range lacks {
+		if r.profiles().Exists(ctx, ref) {
+			return fmt.Errorf("%w: OperatingSystemProfile %s is there", fault.ErrRaced, ref)
+		}
+	}
+	return nil
 }

@@ -18,6 +18,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/desired"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
@@ -231,7 +232,7 @@ func TestProfilesOfOtherNamespaces(t *testing.T) {
 			t.Errorf("a configuration was made: %v", err)
 		}
 	}
-	for _, allowed := range [][]string{{"elsewhere", other}, {AllNamespaces}} {
+	for _, allowed := range [][]string{{"elsewhere", other}, {desired.AllNamespaces}} {
 		f.r.ProfileNamespaces = allowed
 		f.ask(ask)
 		f.has("it is allowed", other+"/osp-a-v1.2.0", strings.Repeat("5", 40))
@@ -247,7 +248,7 @@ func TestProfilesOfOtherNamespaces(t *testing.T) {
 		}
 	}
 	// What is served is kept alive as long as it may be read.
-	if _, err := f.r.restore(t.Context(), f.pool, recordOf(f.osc()), render.Cluster{}); err != nil {
+	if _, err := f.r.records().Restore(t.Context(), f.pool, recordOf(f.osc()), render.Cluster{}); err != nil {
 		t.Error(err)
 	}
 	f.r.ProfileNamespaces = nil

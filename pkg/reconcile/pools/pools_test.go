@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
-
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,6 +26,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
@@ -266,12 +265,12 @@ func TestDuplicateTokensAreTolerated(t *testing.T) {
 // Without cluster-info nodes get the endpoint of the service kubernetes.
 func TestEndpointWithoutClusterInfo(t *testing.T) {
 	f := newFixture(t)
-	e, err := f.r.endpoint(t.Context())
-	if err != nil || e.server != "https://[fd00::1]:6443" || string(e.cluster.CertificateAuthorityData) != "ca" {
+	e, err := f.r.endpoints().Get(t.Context())
+	if err != nil || e.Server != "https://[fd00::1]:6443" || string(e.Cluster.CertificateAuthorityData) != "ca" {
 		t.Errorf("got %+v, %v", e, err)
 	}
 	f.r.OverrideServer = "https://override:443"
-	if e, err = f.r.endpoint(t.Context()); err != nil || e.server != "https://override:443" || e.cluster.Server != e.server {
+	if e, err = f.r.endpoints().Get(t.Context()); err != nil || e.Server != "https://override:443" || e.Cluster.Server != e.Server {
 		t.Errorf("got %+v, %v", e, err)
 	}
 }
@@ -457,7 +456,7 @@ func TestEditsAreUndone(t *testing.T) {
 		get(oscKey, osc)
 		forged := recordOf(osc)
 		forged.Pool.SSHPublicKeys = []string{"ssh-ed25519 forged"}
-		_, err := f.r.restore(t.Context(), f.pool, forged, render.Cluster{})
+		_, err := f.r.records().Restore(t.Context(), f.pool, forged, render.Cluster{})
 		if err == nil || !strings.Contains(err.Error(), "was edited") {
 			t.Errorf("got %v", err)
 		}
@@ -469,7 +468,7 @@ func TestEditsAreUndone(t *testing.T) {
 		f.delete(settings)
 		f.clock.Step(2 * settingsTrust)
 		f.reconcile()
-		if _, err := f.r.restore(t.Context(), f.pool, recordOf(osc), render.Cluster{}); err != nil {
+		if _, err := f.r.records().Restore(t.Context(), f.pool, recordOf(osc), render.Cluster{}); err != nil {
 			t.Errorf("the generation cannot be restored: %v", err)
 		}
 	})

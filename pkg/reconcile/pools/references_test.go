@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/desired"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
 
@@ -84,7 +85,7 @@ func TestReferencesToOtherNamespaces(t *testing.T) {
 	// A controller without the flag keeps the documents, and renews the token.
 	allowed()
 	told.told = nil
-	f.clock.Step(factsPoll)
+	f.clock.Step(desired.ValuesPoll)
 	f.r.memories.forget(f.pool)
 	res := f.reconcile()
 	if len(told.told) != 1 || !strings.Contains(told.told[0], "--cloud-provider-references=") {
@@ -140,7 +141,7 @@ func TestReferencesToReservedTypes(t *testing.T) {
 		f.ensure(secret)
 		told.told = nil
 		f.r.memories.forget(f.pool)
-		f.clock.Step(factsPoll)
+		f.clock.Step(desired.ValuesPoll)
 		f.reconcile()
 		if c.reserved && (len(told.told) != 1 || !strings.Contains(told.told[0], string(kind)) || !strings.Contains(told.told[0], "--cloud-provider-references")) {
 			t.Errorf("%s: events %q", kind, told.told)

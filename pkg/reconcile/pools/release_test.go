@@ -4,12 +4,9 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -18,15 +15,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
-	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
 )
 
 // Somebody may take away annotation and finalizer in one update: nothing of the pool
@@ -121,24 +116,6 @@ func TestForgottenPools(t *testing.T) {
 	f.reconcile() // it is gone
 	if n := len(f.r.memories.of); n != 0 {
 		t.Errorf("%d pools are remembered", n)
-	}
-}
-
-// Of a profile one digest is remembered, and of all profiles not more than there may be.
-func TestForgottenDigests(t *testing.T) {
-	var d digests
-	osp := &osm.OperatingSystemProfile{}
-	for n := range mostDigests + 10 {
-		osp.UID = types.UID(strconv.Itoa(n))
-		for generation, version := range []string{"v1.0.0", "v1.1.0"} {
-			osp.Generation, osp.Spec.Version = int64(generation), version
-			if got, want := d.spec(osp), profile.Digest(osp.Spec); got != want || d.spec(osp) != want {
-				t.Fatalf("the digest of %s is %s, want %s", osp.Spec.Version, got, want)
-			}
-		}
-		if len(d.of) > mostDigests || n < mostDigests && len(d.of) != n+1 {
-			t.Fatalf("of %d profiles %d digests are remembered", n+1, len(d.of))
-		}
 	}
 }
 

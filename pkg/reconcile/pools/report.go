@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
-
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -14,6 +12,8 @@ import (
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/desired"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
@@ -42,7 +42,7 @@ func (r *Reconciler) report(md *cluster.MachineDeployment, p plan, err error) (c
 	if errors.Is(err, fault.ErrRaced) {
 		return ctrl.Result{RequeueAfter: r.lost(md, api.EventWriteRefused, err)}, nil
 	}
-	if errors.Is(err, errUnlooked) {
+	if errors.Is(err, desired.ErrSourceNotReconciled) {
 		return ctrl.Result{RequeueAfter: min(r.lost(md, api.EventWaiting, err), unlookedRetry)}, nil
 	}
 	if r.memories.recall(md).races > 0 {

@@ -5,12 +5,11 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
-
 	corev1 "k8s.io/api/core/v1"
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
 	"github.com/osm-gitops/osm-gitops/pkg/selection"
 )
 

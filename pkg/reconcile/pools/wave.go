@@ -2,35 +2,14 @@ package pools
 
 import (
 	"errors"
-	"fmt"
-	"strings"
-
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/selection"
 )
-
-// given is the inventory's entry with the version that the pool's wave gets. As long as
-// nothing is decided a pool keeps the version it has: inventory and decision are in one
-// object, so that none adopts a version before it is let.
-func (r *Reconciler) given(want selection.Request, o selection.Candidate, osc *osm.OperatingSystemConfig) (api.ProfileEntry, error) {
-	entry, decided := selection.EntryForWave(o.Source, o.Entry, want.Wave)
-	if decided {
-		return entry, nil
-	}
-	rec := recordOf(osc)
-	if !has(want, rec) || r.namespaceOf(rec.Object) != want.Namespace {
-		return entry, &fault.Refusal{Reason: api.EventWaiting, Err: fmt.Errorf("which version of profile %q wave %d gets is not decided yet: ProfileSource %q rolls out in waves", want.Name, want.Wave, o.Source.Name)}
-	}
-	entry.Version, entry.Object, entry.SelectedBy = rec.Version, rec.Object[strings.Index(rec.Object, "/")+1:], rec.SelectedBy
-	return entry, nil
-}
 
 // versionError says that a pool cannot have what a version of its profile holds.
 type versionError struct {

@@ -1,49 +1,72 @@
-package pools
+package desired
 
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
-
 	"github.com/fluxcd/pkg/apis/meta"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
 const (
-	// factsPoll is the time between two looks at an object that cloudProviderSpecs refer
+	// ValuesPoll is the time between two looks at an object that cloudProviderSpecs refer
 	// to, however many. A watch would need the right to list all Secrets of a namespace.
-	factsPoll = 10 * time.Minute
-	// factsRetry is that time while something there is missing, wrong or may not be read.
-	factsRetry = time.Minute
+	ValuesPoll = 10 * time.Minute
+	// ValuesRetry is that time while something there is missing, wrong or may not be read.
+	ValuesRetry = time.Minute
 )
 
-// withCloudConfig makes the configuration of the provider built into a pool's
+// CloudConfigs makes the configurations of providers built into kubelets.
+type CloudConfigs struct {
+	// Management reads ProfileSources; Worker reads what pools refer to, from the API server.
+	Management, Worker client.Reader
+	// Namespace is the controller's, and RegistrySecret the one with credentials of
+	// registries.
+	Namespace      string
+	RegistrySecret types.NamespacedName
+	// Allowed are the objects outside of a pool's namespace to which any pool may refer.
+	Allowed []types.NamespacedName
+	// Environment are the controller's variables that render.EnvironmentNames lists.
+	Environment map[string]string
+	Clock       clock.PassiveClock
+	// Values remembers what was read.
+	Values *Values
+}
+
+// Unallowed returns those of render.ForeignReferences that may not be read.
+func (c CloudConfigs) Unallowed(objects []types.NamespacedName) []types.NamespacedName {
+	return slices.DeleteFunc(objects, func(o types.NamespacedName) bool { return slices.Contains(c.Allowed, o) })
+}
+
+// Add makes the configuration of the provider built into a pool's
 // kubelets, of what its cloudProviderSpec refers to now. It returns the time until
 // the next look, 0 where there is nothing to look at, as with every kubelet from
 // 1.29 on. A *fault.Refusal or *render.InvalidError says why there is none.
-func (r *Reconciler) withCloudConfig(ctx context.Context, md *cluster.MachineDeployment, in render.Input) (render.Pool, time.Duration, error) {
+func (c CloudConfigs) Add(ctx context.Context, md *cluster.MachineDeployment, in render.Input) (render.Pool, time.Duration, error) {
 	refs := in.Pool.CloudConfigRefs(md, in.Settings)
 	if len(refs) == 0 {
-		pool, err := in.Pool.WithCloudConfig(md, in.Settings, render.Facts{Environment: r.Environment})
+		pool, err := in.Pool.WithCloudConfig(md, in.Settings, render.Facts{Environment: c.Environment})
 		return pool, 0, err
 	}
-	if err := r.mayRefer(md, refs); err != nil {
+	if err := c.mayRefer(md, refs); err != nil {
 		return in.Pool, 0, err
 	}
 	made := func(age time.Duration) (render.Pool, time.Time, error) {
-		facts, read, err := r.facts(ctx, refs, age)
+		facts, read, err := c.Facts(ctx, refs, age)
 		if err != nil {
 			return in.Pool, read, err
 		}
@@ -51,35 +74,63 @@ func (r *Reconciler) withCloudConfig(ctx context.Context, md *cluster.MachineDep
 		return pool, read, err
 	}
 	next := func(read time.Time, age time.Duration) time.Duration {
-		return max(read.Add(age).Sub(r.Clock.Now()), time.Second)
+		return max(read.Add(age).Sub(c.Clock.Now()), time.Second)
 	}
-	pool, read, err := made(factsPoll)
+	pool, read, err := made(ValuesPoll)
 	if _, final := fault.Permanent(err); final { // or it was, when it was read
-		if pool, read, err = made(factsRetry); err != nil {
-			return pool, next(read, factsRetry), err
+		if pool, read, err = made(ValuesRetry); err != nil {
+			return pool, next(read, ValuesRetry), err
 		}
 	}
-	return pool, next(read, factsPoll), err
+	return pool, next(read, ValuesPoll), err
 }
 
-// fact is what an object said when it was read, for all pools that refer to it.
-type fact struct {
-	mu   sync.Mutex // held while it is read
+// Values is what objects said when they were read, for all pools that refer to them.
+type Values struct {
+	mu sync.Mutex
+	of map[string]*value // by kind and name
+}
+
+// value is what one object said.
+type value struct {
+	mu   sync.Mutex // locked while it is read
 	data map[string]string
 	err  error // that it is missing, or may not be read
 	read time.Time
 }
 
-// facts returns what objects say that were read no longer ago than age, and when the
+// find returns what is known of an object. What no pool has asked for in the time of two
+// polls is forgotten.
+func (v *Values) find(object string, now time.Time) *value {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if have := v.of[object]; have != nil {
+		return have
+	}
+	maps.DeleteFunc(v.of, func(_ string, old *value) bool {
+		if !old.mu.TryLock() {
+			return false // it is being read
+		}
+		defer old.mu.Unlock()
+		return !old.read.IsZero() && now.Sub(old.read) > 2*ValuesPoll
+	})
+	if v.of == nil {
+		v.of = map[string]*value{}
+	}
+	v.of[object] = &value{}
+	return v.of[object]
+}
+
+// Facts returns what objects say that were read no longer ago than age, and when the
 // first of them was. Only a missing object counts as absent, so that a value is not taken
 // from the environment because the API server is away.
-func (r *Reconciler) facts(ctx context.Context, refs []render.ConfigVarRef, age time.Duration) (out render.Facts, read time.Time, err error) {
+func (c CloudConfigs) Facts(ctx context.Context, refs []render.ConfigVarRef, age time.Duration) (out render.Facts, read time.Time, err error) {
 	out = render.Facts{
-		Environment: r.Environment,
+		Environment: c.Environment,
 		Secrets:     map[string]map[string]string{},
 		ConfigMaps:  map[string]map[string]string{},
 	}
-	read = r.Clock.Now()
+	read = c.Clock.Now()
 	for _, ref := range refs {
 		into := out.Secrets
 		if ref.Kind == render.KindConfigMap {
@@ -89,7 +140,7 @@ func (r *Reconciler) facts(ctx context.Context, refs []render.ConfigVarRef, age 
 		if _, ok := into[key.String()]; ok {
 			continue
 		}
-		data, at, err := r.fact(ctx, ref.Kind, key, age)
+		data, at, err := c.value(ctx, ref.Kind, key, age)
 		if at.Before(read) {
 			read = at
 		}
@@ -107,19 +158,19 @@ func (r *Reconciler) facts(ctx context.Context, refs []render.ConfigVarRef, age 
 	return out, read, nil
 }
 
-// fact reads an object from the API server, unless it was read no longer ago than age. A
+// value reads an object from the API server, unless it was read no longer ago than age. A
 // read that failed for a moment is none.
-func (r *Reconciler) fact(ctx context.Context, kind string, key types.NamespacedName, age time.Duration) (map[string]string, time.Time, error) {
-	f := r.factOf(kind + " " + key.String())
+func (c CloudConfigs) value(ctx context.Context, kind string, key types.NamespacedName, age time.Duration) (map[string]string, time.Time, error) {
+	f := c.Values.find(kind+" "+key.String(), c.Clock.Now())
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	now := r.Clock.Now()
+	now := c.Clock.Now()
 	if !f.read.IsZero() && now.Sub(f.read) < age {
 		return f.data, f.read, f.err
 	}
-	read := r.secretData
+	read := c.secretData
 	if kind == render.KindConfigMap {
-		read = r.configMapData
+		read = c.configMapData
 	}
 	data, err := read(ctx, key)
 	if _, final := fault.Permanent(err); err != nil && !final && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
@@ -129,40 +180,22 @@ func (r *Reconciler) fact(ctx context.Context, kind string, key types.Namespaced
 	return data, now, err
 }
 
-// factOf finds what is known of an object. What no pool has asked for in the time of two
-// polls is forgotten.
-func (r *Reconciler) factOf(object string) *fact {
-	have, known := r.looked.LoadOrStore(object, &fact{})
-	if !known {
-		r.looked.Range(func(key, of any) bool {
-			if f := of.(*fact); f.mu.TryLock() {
-				if !f.read.IsZero() && r.Clock.Now().Sub(f.read) > 2*factsPoll {
-					r.looked.Delete(key)
-				}
-				f.mu.Unlock()
-			}
-			return true
-		})
-	}
-	return have.(*fact)
-}
-
 // secretData reads a Secret that a pool may refer to. Anyone who may write a
 // MachineDeployment gets to see its values on a machine, so Secrets of Kubernetes and of
 // this controller are refused, in the pool's own namespace too.
-func (r *Reconciler) secretData(ctx context.Context, key types.NamespacedName) (map[string]string, error) {
+func (c CloudConfigs) secretData(ctx context.Context, key types.NamespacedName) (map[string]string, error) {
 	reserved := fault.Refuse("Secret %s is not for pools, whatever --%s lists: keep the credentials of a provider in a Secret of their own", key, render.ReferencesFlag)
 	if key.Namespace == api.NamespaceCloudInitSettings {
 		return nil, reserved
 	}
 	// With two kubeconfigs as well: both may be of one cluster.
-	if ofSource, err := r.ofSource(ctx, key); err != nil {
+	if ofSource, err := c.ofSource(ctx, key); err != nil {
 		return nil, err
-	} else if ofSource || key == r.RegistrySecret {
+	} else if ofSource || key == c.RegistrySecret {
 		return nil, reserved
 	}
 	var secret corev1.Secret
-	if err := r.Worker.Live.Get(ctx, key, &secret); err != nil {
+	if err := c.Worker.Get(ctx, key, &secret); err != nil {
 		return nil, err
 	}
 	if secret.Labels[api.LabelManagedBy] == api.FieldManager {
@@ -179,12 +212,12 @@ func (r *Reconciler) secretData(ctx context.Context, key types.NamespacedName) (
 }
 
 // ofSource reports whether a ProfileSource keeps credentials in a Secret.
-func (r *Reconciler) ofSource(ctx context.Context, key types.NamespacedName) (bool, error) {
-	if key.Namespace != r.Namespace {
+func (c CloudConfigs) ofSource(ctx context.Context, key types.NamespacedName) (bool, error) {
+	if key.Namespace != c.Namespace {
 		return false, nil
 	}
 	var sources api.ProfileSourceList
-	if err := r.Management.List(ctx, &sources, client.InNamespace(r.Namespace)); err != nil {
+	if err := c.Management.List(ctx, &sources, client.InNamespace(c.Namespace)); err != nil {
 		return false, fmt.Errorf("listing ProfileSources: %w", err)
 	}
 	for _, ps := range sources.Items {
@@ -204,9 +237,9 @@ func (r *Reconciler) ofSource(ctx context.Context, key types.NamespacedName) (bo
 	return false, nil
 }
 
-func (r *Reconciler) configMapData(ctx context.Context, key types.NamespacedName) (map[string]string, error) {
+func (c CloudConfigs) configMapData(ctx context.Context, key types.NamespacedName) (map[string]string, error) {
 	var cm corev1.ConfigMap
-	if err := r.Worker.Live.Get(ctx, key, &cm); err != nil {
+	if err := c.Worker.Get(ctx, key, &cm); err != nil {
 		return nil, err
 	}
 	if cm.Data == nil {
@@ -217,19 +250,10 @@ func (r *Reconciler) configMapData(ctx context.Context, key types.NamespacedName
 
 const cloudProviderSpecField = "spec.template.spec.providerSpec.value.cloudProviderSpec"
 
-// Unallowed are those of render.ForeignReferences that this controller refuses to read.
-func (r *Reconciler) Unallowed(md *cluster.MachineDeployment) []types.NamespacedName {
-	return r.unallowed(render.ForeignReferences(md, r.Settings))
-}
-
-func (r *Reconciler) unallowed(objects []types.NamespacedName) []types.NamespacedName {
-	return slices.DeleteFunc(objects, func(o types.NamespacedName) bool { return slices.Contains(r.CloudProviderReferences, o) })
-}
-
 // mayRefer refuses references that leave the pool's namespace and are not allowed. Nothing
 // is read before: an error about the object would tell whether it exists.
-func (r *Reconciler) mayRefer(md *cluster.MachineDeployment, refs []render.ConfigVarRef) error {
-	others := r.unallowed(render.ForeignObjects(md, refs))
+func (c CloudConfigs) mayRefer(md *cluster.MachineDeployment, refs []render.ConfigVarRef) error {
+	others := c.Unallowed(render.ForeignObjects(md, refs))
 	if len(others) == 0 {
 		return nil
 	}

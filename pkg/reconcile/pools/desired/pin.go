@@ -1,4 +1,4 @@
-package pools
+package desired
 
 import (
 	"context"
@@ -7,24 +7,20 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
-
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/pkg/selection"
 )
 
-// AllNamespaces in Reconciler.ProfileNamespaces stands for every namespace.
-const AllNamespaces = "*"
-
-// wishOf reads the annotations of a pool.
-func (r *Reconciler) wishOf(md *cluster.MachineDeployment) (selection.Request, error) {
-	w, err := selection.RequestOf(md.Annotations, md.Labels, r.Namespace)
-	if !r.mayServe(w.Namespace) {
+// request reads the annotations of a pool.
+func (p Profiles) request(md *cluster.MachineDeployment) (selection.Request, error) {
+	w, err := selection.RequestOf(md.Annotations, md.Labels, p.Namespace)
+	if !p.mayServe(w.Namespace) {
 		return w, foreign(w.Namespace)
 	}
 	if err != nil {
@@ -34,8 +30,8 @@ func (r *Reconciler) wishOf(md *cluster.MachineDeployment) (selection.Request, e
 }
 
 // mayServe reports whether pools may take profiles from a namespace (security.md 24).
-func (r *Reconciler) mayServe(namespace string) bool {
-	return namespace == r.Namespace || slices.Contains(r.ProfileNamespaces, namespace) || slices.Contains(r.ProfileNamespaces, AllNamespaces)
+func (p Profiles) mayServe(namespace string) bool {
+	return namespace == p.Namespace || slices.Contains(p.Namespaces, namespace) || slices.Contains(p.Namespaces, AllNamespaces)
 }
 
 func foreign(namespace string) error {
@@ -43,21 +39,21 @@ func foreign(namespace string) error {
 		api.AnnotationOSPNamespace, namespace, selection.Shortened(namespace))
 }
 
-// refTo names an OperatingSystemProfile in a record: by its name, with "<namespace>/"
+// Ref names an OperatingSystemProfile in a record: by its name, with "<namespace>/"
 // before it where that is not the controller's.
-func (r *Reconciler) refTo(namespace, name string) string {
-	if namespace == r.Namespace {
+func (p Profiles) Ref(namespace, name string) string {
+	if namespace == p.Namespace {
 		return name
 	}
 	return namespace + "/" + name
 }
 
-// namespaceOf is the namespace of what refTo named.
-func (r *Reconciler) namespaceOf(ref string) string {
+// namespaceOf is the namespace of what Ref named.
+func (p Profiles) namespaceOf(ref string) string {
 	if namespace, _, ok := strings.Cut(ref, "/"); ok {
 		return namespace
 	}
-	return r.Namespace
+	return p.Namespace
 }
 
 // has reports whether a generation is of the profile that is asked for, and of a version
@@ -69,13 +65,13 @@ func has(want selection.Request, rec render.Record) bool {
 // pinned finds the object of the version that a pool asks for, of those that are in the
 // cluster or that the inventory names. What is there in name only, its source makes once
 // it has seen the pool; sources of other namespaces do not see it.
-func (r *Reconciler) pinned(ctx context.Context, want selection.Request, o selection.Candidate) (string, error) {
-	objects, err := r.versionObjects(ctx, want, o)
+func (p Profiles) pinned(ctx context.Context, want selection.Request, o selection.Candidate) (string, error) {
+	objects, err := p.versionObjects(ctx, want, o)
 	if err != nil {
 		return "", err
 	}
 	versions := append(slices.Collect(maps.Keys(objects)), o.Entry.Version)
-	if want.Namespace == r.Namespace {
+	if want.Namespace == p.Namespace {
 		versions = append(versions, o.Entry.Versions...)
 	}
 	best, err := want.Version(fmt.Sprintf("ProfileSource %q", o.Source.Name), versions)
@@ -83,9 +79,9 @@ func (r *Reconciler) pinned(ctx context.Context, want selection.Request, o selec
 	case err != nil:
 		return "", fault.Refuse("%w", err)
 	case best == o.Entry.Version:
-		return r.refTo(want.Namespace, o.Entry.Object), nil
+		return p.Ref(want.Namespace, o.Entry.Object), nil
 	case objects[best] != "":
-		return r.refTo(want.Namespace, objects[best]), nil
+		return p.Ref(want.Namespace, objects[best]), nil
 	}
 	how := "makes it when it next looks at its repository"
 	if o.Source.Spec.Suspend {
@@ -97,9 +93,9 @@ func (r *Reconciler) pinned(ctx context.Context, want selection.Request, o selec
 
 // versionObjects are the objects of a profile by version. Of two the newer counts; what
 // comes from the built-in profiles and what does not are apart.
-func (r *Reconciler) versionObjects(ctx context.Context, want selection.Request, o selection.Candidate) (map[string]string, error) {
+func (p Profiles) versionObjects(ctx context.Context, want selection.Request, o selection.Candidate) (map[string]string, error) {
 	var list osm.OperatingSystemProfileList // of the cache: not to be changed
-	err := r.Management.List(ctx, &list, client.InNamespace(want.Namespace), client.MatchingLabels{
+	err := p.Cached.List(ctx, &list, client.InNamespace(want.Namespace), client.MatchingLabels{
 		api.LabelManagedBy: api.FieldManager, api.LabelProfile: want.Name,
 	}, client.UnsafeDisableDeepCopy)
 	if err != nil {
@@ -121,4 +117,19 @@ func (r *Reconciler) versionObjects(ctx context.Context, want selection.Request,
 		out[version] = osp.Name
 	}
 	return out, nil
+}
+
+// given is the inventory's entry with the version that the pool's wave gets. As long as
+// nothing is decided a pool keeps the version it has: inventory and decision are in one
+// object, so that none adopts a version before it is let.
+func (p Profiles) given(want selection.Request, o selection.Candidate, have render.Record) (api.ProfileEntry, error) {
+	entry, decided := selection.EntryForWave(o.Source, o.Entry, want.Wave)
+	if decided {
+		return entry, nil
+	}
+	if !has(want, have) || p.namespaceOf(have.Object) != want.Namespace {
+		return entry, &fault.Refusal{Reason: api.EventWaiting, Err: fmt.Errorf("which version of profile %q wave %d gets is not decided yet: ProfileSource %q rolls out in waves", want.Name, want.Wave, o.Source.Name)}
+	}
+	entry.Version, entry.Object, entry.SelectedBy = have.Version, have.Object[strings.Index(have.Object, "/")+1:], have.SelectedBy
+	return entry, nil
 }

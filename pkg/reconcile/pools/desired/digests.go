@@ -1,0 +1,42 @@
+package desired
+
+import (
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/profile"
+)
+
+// mostDigests bounds the digests that are remembered; beyond it, all are forgotten.
+const mostDigests = 4096
+
+// Digests are those of the specs of profiles, which are large.
+type Digests struct {
+	mu sync.Mutex
+	of map[types.UID]specDigest
+}
+
+type specDigest struct {
+	generation int64
+	digest     string
+}
+
+// Of digests a profile once per generation.
+func (d *Digests) Of(osp *osm.OperatingSystemProfile) string {
+	d.mu.Lock()
+	have, ok := d.of[osp.UID]
+	d.mu.Unlock()
+	if ok && have.generation == osp.Generation {
+		return have.digest
+	}
+	made := specDigest{osp.Generation, profile.Digest(osp.Spec)}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.of == nil || !ok && len(d.of) >= mostDigests {
+		d.of = map[types.UID]specDigest{}
+	}
+	d.of[osp.UID] = made
+	return made.digest
+}

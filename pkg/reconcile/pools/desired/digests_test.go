@@ -1,0 +1,29 @@
+package desired
+
+import (
+	"strconv"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/profile"
+)
+
+// Of a profile one digest is remembered, and of all profiles not more than there may be.
+func TestForgottenDigests(t *testing.T) {
+	var d Digests
+	osp := &osm.OperatingSystemProfile{}
+	for n := range mostDigests + 10 {
+		osp.UID = types.UID(strconv.Itoa(n))
+		for generation, version := range []string{"v1.0.0", "v1.1.0"} {
+			osp.Generation, osp.Spec.Version = int64(generation), version
+			if got, want := d.Of(osp), profile.Digest(osp.Spec); got != want || d.Of(osp) != want {
+				t.Fatalf("the digest of %s is %s, want %s", osp.Spec.Version, got, want)
+			}
+		}
+		if len(d.of) > mostDigests || n < mostDigests && len(d.of) != n+1 {
+			t.Fatalf("of %d profiles %d digests are remembered", n+1, len(d.of))
+		}
+	}
+}

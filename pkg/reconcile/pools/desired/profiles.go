@@ -1,0 +1,261 @@
+package desired
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/fluxcd/pkg/apis/meta"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/ownership"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
+	"github.com/osm-gitops/osm-gitops/pkg/selection"
+)
+
+// AllNamespaces in Profiles.Namespaces stands for every namespace.
+const AllNamespaces = "*"
+
+// Appliers finds out who applied a profile. *ownership.Resolver is one.
+type Appliers interface {
+	Of(ctx context.Context, osp *osm.OperatingSystemProfile) (ownership.Found, error)
+}
+
+// Profiles reads the profiles that pools ask for.
+type Profiles struct {
+	// Cached and Live read the management cluster.
+	Cached, Live client.Reader
+	// Namespace is the controller's. Namespaces are others from which pools may take
+	// profiles.
+	Namespace  string
+	Namespaces []string
+	// Appliers knows who applied a profile that no ProfileSource made; nil knows nobody.
+	Appliers Appliers
+	// Digests remembers the digests of profiles.
+	Digests *Digests
+}
+
+// Resolve finds the profile a pool asks for: that of its name in a ProfileSource, else
+// an OperatingSystemProfile object of that name, else a built-in profile. Of a
+// ProfileSource's it is the current version, or the one that the pool asks for. have is the
+// record of what the pool has.
+func (p Profiles) Resolve(ctx context.Context, md *cluster.MachineDeployment, have render.Record) (render.Profile, error) {
+	want, err := p.request(md)
+	if err != nil {
+		return render.Profile{}, err
+	}
+	var sources api.ProfileSourceList // of the cache: not to be changed
+	if err := p.Cached.List(ctx, &sources, client.InNamespace(want.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return render.Profile{}, fmt.Errorf("listing ProfileSources: %w", err)
+	}
+	own, builtin := selection.SplitBuiltin(sources.Items)
+	if o, ok := selection.FindCandidate(own, want.Name); ok {
+		return p.profileOffered(ctx, want, o, have)
+	}
+	if err := p.awaitSource(want, have, own); err != nil {
+		return render.Profile{}, err
+	}
+	osp, err := p.profileObject(ctx, p.Cached, p.Ref(want.Namespace, want.Name))
+	if err == nil {
+		return p.profileByHand(ctx, want, osp, have)
+	}
+	if !apierrors.IsNotFound(err) {
+		return render.Profile{}, err
+	}
+	if o, ok := selection.FindCandidate(builtin, want.Name); ok {
+		return p.profileOffered(ctx, want, o, have)
+	}
+	if err := p.awaitSource(want, have, builtin); err != nil {
+		return render.Profile{}, err
+	}
+	return render.Profile{}, fault.Refuse("no ProfileSource in namespace %q offers a profile %q, and there is no OperatingSystemProfile of that name%s: correct annotation %s, or push the profile",
+		want.Namespace, want.Name, known(sources.Items), api.AnnotationOSP)
+}
+
+// ErrSourceNotReconciled says that it is not known yet which profile a pool gets.
+var ErrSourceNotReconciled = errors.New("has not been looked at yet")
+
+// awaitSource finds a source that nobody has looked at yet, and that may offer what a pool
+// asks for. One that has no configuration of ours waits for it: when a controller comes
+// to a cluster, documents are not made of another profile first.
+func (p Profiles) awaitSource(want selection.Request, have render.Record, sources []api.ProfileSource) error {
+	if have.Object != "" || want.Namespace != p.Namespace {
+		return nil
+	}
+	for i := range sources {
+		ps := &sources[i]
+		if !ps.Spec.Suspend && ps.DeletionTimestamp.IsZero() && apimeta.FindStatusCondition(ps.Status.Conditions, meta.ReadyCondition) == nil {
+			return fmt.Errorf("ProfileSource %q, which may offer profile %q, %w", ps.Name, want.Name, ErrSourceNotReconciled)
+		}
+	}
+	return nil
+}
+
+// profileOffered reads what an inventory points to, or the version that the pool asks
+// for. A profile that was removed serves the pool that has it.
+func (p Profiles) profileOffered(ctx context.Context, want selection.Request, o selection.Candidate, have render.Record) (render.Profile, error) {
+	entry, err := o.Entry, error(nil)
+	if want.Pin == nil {
+		if entry, err = p.given(want, o, have); err != nil {
+			return render.Profile{}, err
+		}
+	}
+	object := p.Ref(want.Namespace, entry.Object)
+	switch {
+	case entry.Removed:
+		if !has(want, have) || want.Pin == nil && have.Object != object || p.namespaceOf(have.Object) != want.Namespace {
+			return render.Profile{}, fault.Refuse("profile %q was removed from ProfileSource %q: choose another in annotation %s, or put its file back", entry.Name, o.Source.Name, api.AnnotationOSP)
+		}
+		object = have.Object
+	case want.Pin != nil:
+		if object, err = p.pinned(ctx, want, o); err != nil {
+			return render.Profile{}, err
+		}
+	}
+	osp, err := p.Object(ctx, object)
+	var missing *MissingError
+	if errors.As(err, &missing) {
+		missing.Err = fmt.Errorf("OperatingSystemProfile %s/%s, version %s of profile %q, is missing; ProfileSource %q makes it again when it next looks at its source", want.Namespace, entry.Object, entry.Version, entry.Name, o.Source.Name)
+		return render.Profile{}, &fault.Refusal{Reason: api.EventProfileError, Err: missing}
+	}
+	if err != nil {
+		return render.Profile{}, err
+	}
+	if osp.Name == o.Entry.Object && replaced(p.Digests.Of(osp), o.Entry.Digest) {
+		return render.Profile{}, fault.Refuse("OperatingSystemProfile %s/%s is not what ProfileSource %q found in its source, for somebody put another in its place: delete it, and it is made again", osp.Namespace, osp.Name, o.Source.Name)
+	}
+	out := p.profileOf(osp, entry.Name, entry.SelectedBy)
+	if want.Pin != nil || entry.Removed && osp.Name != entry.Object {
+		out.SelectedBy = out.Provenance.Commit
+	}
+	return out, nil
+}
+
+// replaced reports whether a spec is another than an inventory says. Digests of another
+// recipe, as of an earlier release, cannot be compared.
+func replaced(digest, listed string) bool {
+	recipe, _, _ := strings.Cut(digest, ":")
+	return digest != listed && strings.HasPrefix(listed, recipe+":")
+}
+
+// profileByHand uses an object that no source made as it is.
+func (p Profiles) profileByHand(ctx context.Context, want selection.Request, osp *osm.OperatingSystemProfile, has render.Record) (render.Profile, error) {
+	if want.Pin != nil && !want.Pin.Allows(osp.Spec.Version) {
+		return render.Profile{}, fault.Refuse("annotation %s: OperatingSystemProfile %s/%s, which no ProfileSource made, has version %s and no other, and %q asks for another: remove the annotation, or correct it",
+			api.AnnotationVersionPin, osp.Namespace, osp.Name, osp.Spec.Version, want.Pin)
+	}
+	out := p.profileOf(osp, want.Name, "")
+	if p.Appliers == nil || osp.Labels[api.LabelSource] != "" {
+		return out, nil
+	}
+	found, err := p.Appliers.Of(ctx, osp)
+	var both *ownership.TwoError
+	switch {
+	case errors.As(err, &both):
+		return render.Profile{}, &fault.Refusal{Reason: api.EventTwoAppliers, Err: both}
+	case errors.Is(err, ownership.ErrRaced):
+		return render.Profile{}, fmt.Errorf("%w: %w", fault.ErrRaced, err)
+	case err != nil:
+		return render.Profile{}, err
+	case len(found.By) == 0:
+		return out, nil
+	}
+	if found.Revision != "" {
+		out.Provenance.Repository, out.Provenance.Path, out.Provenance.Commit = found.Repository, found.Path, found.Revision
+	}
+	// The same content is no reason to rotate, whoever applied it again from wherever.
+	if has.Object == out.Object && has.ObjectDigest == out.Digest && has.Commit != "" {
+		out.Provenance.Repository, out.Provenance.Path, out.Provenance.Commit = has.Repository, has.Path, has.Commit
+	}
+	return out, nil
+}
+
+// known lists the profiles there are, for someone who misspelt one.
+func known(sources []api.ProfileSource) string {
+	const most = 10
+	var names []string
+	for _, ps := range sources {
+		for _, e := range ps.Status.Profiles {
+			if !e.Removed {
+				names = append(names, e.Name)
+			}
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	slices.Sort(names)
+	names = slices.Compact(names) // a built-in profile and the one that shadows it
+	if len(names) > most {
+		names = append(names[:most], "…")
+	}
+	return " (there are " + strings.Join(names, ", ") + ")"
+}
+
+// profileObject reads the object of a reference that Ref made.
+func (p Profiles) profileObject(ctx context.Context, from client.Reader, ref string) (*osm.OperatingSystemProfile, error) {
+	key := types.NamespacedName{Namespace: p.namespaceOf(ref), Name: ref[strings.Index(ref, "/")+1:]}
+	if !p.mayServe(key.Namespace) {
+		return nil, foreign(key.Namespace)
+	}
+	var osp osm.OperatingSystemProfile
+	if err := from.Get(ctx, key, &osp); err != nil {
+		return nil, fmt.Errorf("reading OperatingSystemProfile %s: %w", key, err)
+	}
+	return &osp, nil
+}
+
+// Exists reports whether the cache has an object that a pool lacked.
+func (p Profiles) Exists(ctx context.Context, ref string) bool {
+	_, err := p.profileObject(ctx, p.Cached, ref)
+	return err == nil
+}
+
+// MissingError says that an object which an inventory or a record names is not there.
+type MissingError struct {
+	Object string // as Profiles.Ref names it
+	Err    error
+}
+
+func (e *MissingError) Error() string { return e.Err.Error() }
+func (e *MissingError) Unwrap() error { return e.Err }
+
+// Object reads an object that an inventory or a record names: where the cache has
+// it not, from the API server. The two come through two watches, and this one may be
+// behind.
+func (p Profiles) Object(ctx context.Context, ref string) (*osm.OperatingSystemProfile, error) {
+	osp, err := p.profileObject(ctx, p.Cached, ref)
+	if apierrors.IsNotFound(err) {
+		osp, err = p.profileObject(ctx, p.Live, ref)
+	}
+	if apierrors.IsNotFound(err) {
+		return nil, &MissingError{Object: ref, Err: err}
+	}
+	return osp, err
+}
+
+// profileOf turns an object into what rendering reads. What the annotations say
+// of its origin counts only where the digest they name is the content's.
+func (p Profiles) profileOf(osp *osm.OperatingSystemProfile, name, selectedBy string) render.Profile {
+	digest := p.Digests.Of(osp)
+	out := render.Profile{
+		Spec: osp.Spec, Object: p.Ref(osp.Namespace, osp.Name), Digest: digest, SelectedBy: selectedBy,
+		Provenance: render.Provenance{Profile: name, Version: osp.Spec.Version},
+	}
+	if a := osp.Annotations; a[api.AnnotationDigest] == digest {
+		out.Provenance.Repository = a[api.AnnotationRepository]
+		out.Provenance.Path = a[api.AnnotationPath]
+		out.Provenance.Commit = a[api.AnnotationCommit]
+		out.Provenance.Change = a[api.AnnotationChange]
+	}
+	return out
+}

@@ -1,0 +1,16 @@
+package desired
+
+import (
+	"testing"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+)
+
+// An unknown profile is told with those there are, each once.
+func TestKnownProfiles(t *testing.T) {
+	entries := api.ProfileSourceStatus{Profiles: []api.ProfileEntry{{Name: "osp-b"}, {Name: "osp-a"}, {Name: "osp-c", Removed: true}}}
+	sources := []api.ProfileSource{{Status: entries}, {Spec: api.ProfileSourceSpec{Builtin: &api.BuiltinSource{}}, Status: entries}}
+	if got, want := known(sources), " (there are osp-a, osp-b)"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

@@ -1,0 +1,87 @@
+package desired
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
+)
+
+// Records reads what the records of configurations refer to.
+type Records struct {
+	Profiles Profiles
+	// Worker reads the Secrets of pools, from the API server.
+	Worker client.Reader
+	// CA is that of --node-kubernetes-ca-cert, in PEM.
+	CA string
+}
+
+// Restore rebuilds the input of a generation from its record, with the tokens, the
+// server and the CA as they are now.
+func (r Records) Restore(ctx context.Context, md *cluster.MachineDeployment, rec render.Record, values render.Cluster) (render.Input, error) {
+	if rec.Object == "" {
+		return render.Input{}, fmt.Errorf("OperatingSystemConfig %s/%s is missing or was edited, and its record is not kept elsewhere", r.Profiles.Namespace, lineage.NamesOf(client.ObjectKeyFromObject(md)).Config)
+	}
+	osp, err := r.Profiles.Object(ctx, rec.Object)
+	if err != nil {
+		return render.Input{}, fault.Reading(err)
+	}
+	settings, err := r.keptSettings(ctx, rec.SettingsDigest)
+	if err != nil {
+		return render.Input{}, err
+	}
+	in, err := rec.Input(osp.Spec, r.Profiles.Digests.Of(osp), settings)
+	if err != nil {
+		return render.Input{}, err
+	}
+	if got := in.InputDigest(); got != rec.Digests.Input {
+		return render.Input{}, fmt.Errorf("the record of OperatingSystemConfig %s was edited: its content has digest %s, it says %s", lineage.NamesOf(client.ObjectKeyFromObject(md)).Config, got, rec.Digests.Input)
+	}
+	in.Settings.KubernetesCACert, in.Cluster = r.CA, values
+	_, hidden := in.Split()
+	if hidden.Empty() {
+		return in, nil
+	}
+	credentials, err := r.keptCredentials(ctx, md, rec.Digests.Input)
+	if err != nil {
+		return render.Input{}, err
+	}
+	return in.WithCredentials(credentials), nil
+}
+
+// keptSettings reads settings from the ConfigMap that is named by their digest.
+func (r Records) keptSettings(ctx context.Context, digest string) ([]byte, error) {
+	key := types.NamespacedName{Namespace: r.Profiles.Namespace, Name: lineage.SettingsName(digest)}
+	var cm corev1.ConfigMap
+	if err := r.Profiles.Live.Get(ctx, key, &cm); err != nil {
+		return nil, fault.Reading(fmt.Errorf("reading settings %s: %w", key, err))
+	}
+	return []byte(cm.Data[lineage.SettingsKey]), nil
+}
+
+// keptCredentials reads the credentials of a generation from the pool's Secret.
+func (r Records) keptCredentials(ctx context.Context, md *cluster.MachineDeployment, inputDigest string) (render.Credentials, error) {
+	key := types.NamespacedName{Namespace: api.NamespaceCloudInitSettings, Name: lineage.NamesOf(client.ObjectKeyFromObject(md)).Inputs}
+	var secret corev1.Secret
+	if err := r.Worker.Get(ctx, key, &secret); err != nil {
+		return render.Credentials{}, fault.Reading(fmt.Errorf("reading credentials %s: %w", key, err))
+	}
+	var c render.Credentials
+	data, ok := secret.Data[render.ShortDigest(inputDigest)]
+	if !ok {
+		return c, fmt.Errorf("the Secret %s has no credentials for the input digest %s", key, inputDigest)
+	}
+	if err := json.Unmarshal(data, &c); err != nil {
+		return c, fmt.Errorf("reading credentials %s: the JSON is broken", key)
+	}
+	return c, nil
+}
