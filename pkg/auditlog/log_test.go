@@ -90,6 +90,29 @@ func TestRestart(t *testing.T) {
 	}
 }
 
+// The end of a log is found behind a line as long as lines may be, and before as much that
+// was cut off.
+func TestRestartAfterTheLongestLine(t *testing.T) {
+	line, _, err := Head{}.Next(joined(1), noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	longest := joined(1)
+	longest.Message = strings.Repeat("x", maxLine-len(line)-len(`,"message":""`))
+	if line, _, err = (Head{}).Next(longest, noon); err != nil || len(line) < maxLine-64 {
+		t.Fatalf("a line of %d bytes: %v", len(line), err)
+	}
+	for name, torn := range map[string]string{"whole": "", "cut off behind it": strings.Repeat("x", maxLine-1)} {
+		path := write(t, append(bytes.Clone(line), torn...))[0]
+		l := open(t, path)
+		l.must(t, joined(2))
+		closed(t, l)
+		if got := kinds(t, path); len(got) < 2 || got[len(got)-1] != NodeJoined {
+			t.Errorf("%s: the chain goes on with %v", name, got)
+		}
+	}
+}
+
 // A line that was cut off at any place, by a crash, is kept beside and reported, and the
 // chain goes on.
 func TestTornLine(t *testing.T) {
