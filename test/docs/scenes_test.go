@@ -196,9 +196,9 @@ func inTwoClusters() []act {
 
 // left are blocks that no test executes as they are, and why.
 func left() map[string]string {
-	const migration = "needs a cluster that operating-system-manager serves: TestMigration of test/e2e goes this way with 50 pools"
-	const shards = "several controllers, each until it is stopped: TestShards of test/e2e runs them"
-	const beside = "needs Flux or Argo CD in the cluster: TestBesideFluxAndArgoCD of examples has the API server take the files, and TestProfilesAppliedByOthers of test/e2e applies deploy/appliers.yaml"
+	const migration = "needs a cluster that operating-system-manager serves: TestMigration of test/e2e/running goes this way with 50 pools"
+	const shards = "several controllers, each until it is stopped: TestShards of test/e2e/running runs them"
+	const beside = "needs Flux or Argo CD in the cluster: TestBesideFluxAndArgoCD of examples has the API server take the files, and TestProfilesAppliedByOthers of test/e2e/delivery applies deploy/appliers.yaml"
 	return map[string]string{
 		"docs/flux.md: kubectl apply -f examples/flux/source.yaml -f examples/flux/profilesource.yaml":                                 beside,
 		"docs/flux.md: $ kubectl apply -f deploy/appliers.yaml":                                                                        beside,
@@ -206,9 +206,9 @@ func left() map[string]string {
 		"docs/migration.md: kubectl apply --server-side -f osps/deploy/profilesource.yaml":                                             migration,
 		"docs/migration.md: kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations -o go-template='{{range .items}}{{$c := .}}{{range .webhooks}}{{with .clientConfig.service}}{{if eq .name \"operating-system-manager-webhook\"}}{{$c.kind}}/{{$c.metadata.name}}{{\"\\n\"}}{{end}}{{end}}{{end}}{{end}}' | sort -u | xargs -r kubectl delete": migration,
 		"docs/migration.md: kubectl -n kube-system get profilesources,operatingsystemconfigs":                                                                         migration,
-		"docs/migration.md: kubectl -n kube-system scale deployment osm-gitops --replicas 0":                                                                          "the handback of the cluster scene; TestMigration of test/e2e hands 50 pools back",
-		"docs/recovery.md: kubectl -n kube-system patch profilesource osps --type merge -p '{\"spec\":{\"git\":{\"url\":\"https://git.example.com/new/osps.git\"}}}'": "TestRepositoryMoved of test/e2e moves a repository; that of the page does not exist",
-		"docs/recovery.md: kubectl -n kube-system get profilesource osps -o jsonpath='{.status.revision}'":                                                            "TestRestoredFromBackup of test/e2e restores a cluster",
+		"docs/migration.md: kubectl -n kube-system scale deployment osm-gitops --replicas 0":                                                                          "the handback of the cluster scene; TestMigration of test/e2e/running hands 50 pools back",
+		"docs/recovery.md: kubectl -n kube-system patch profilesource osps --type merge -p '{\"spec\":{\"git\":{\"url\":\"https://git.example.com/new/osps.git\"}}}'": "TestRepositoryMoved of test/e2e/running moves a repository; that of the page does not exist",
+		"docs/recovery.md: kubectl -n kube-system get profilesource osps -o jsonpath='{.status.revision}'":                                                            "TestRestoredFromBackup of test/e2e/running restores a cluster",
 		"docs/shards.md: osm-gitops controller --namespace kube-system --watch-label-selector '!gitops.k8c.io/shard'":                                                 shards,
 		"docs/shards.md: osm-gitops controller --namespace profiles":                                                                                                  shards,
 		"docs/install.md: make image": "compiles for two machines: TestImages of test/image does, and looks into the layout",
@@ -217,15 +217,15 @@ func left() map[string]string {
 		"README.md: osm-gitops demo: from a commit to the user-data of a node, on a real API server":                                                                              "what make demo prints: test/demo executes it and compares",
 		"docs/audit-log.md: $ tail -1 /var/log/osm-gitops/audit.log | jq":                                                                                                         "its paths are those of an installation; TestVerifyAuditLog of cmd/osm-gitops has the command",
 		"docs/bundle.md: $ osm-gitops bundle --machine-deployments pools --cluster cluster.yaml -o mirrors > mirrors.txt":                                                         "downloads all that nodes need from the Internet, some hundred megabytes",
-		"docs/doctor.md: $ osm-gitops doctor":                                                                                                                                     "TestDoctor of test/e2e executes it and compares each line",
+		"docs/doctor.md: $ osm-gitops doctor":                                                                                                                                     "TestDoctor of test/e2e/operators executes it and compares each line",
 		"docs/editor.md: $ osm-gitops render --watch --profile profiles/osp-web.yaml --machine-deployment pools/web.yaml --cluster cluster.yaml -o provisioning":                  "runs until it is stopped: script render_watch of cmd/osm-gitops",
 		"docs/pools.md: $ kubectl -n cloud-init-settings get secret edge-provider-script-web-shop -o jsonpath='{.data.fetch-bootstrap-script}' | base64 -d | ssh root@machine sh": "runs a script as root of a machine; test/nodescripts runs it in a namespace of its own",
-		"docs/git-credentials.md: ssh-keygen -t ed25519 -N '' -C osm-gitops -f identity":                                                                                            "asks the ssh server of git.example.com for its key; TestCredentials of test/e2e does it with one of its own",
+		"docs/git-credentials.md: ssh-keygen -t ed25519 -N '' -C osm-gitops -f identity":                                                                                            "asks the ssh server of git.example.com for its key; TestCredentials of test/e2e/delivery does it with one of its own",
 		"docs/signatures.md: git checkout \"$COMMIT^\" -- profiles/prod/old.yaml && git commit -S -m \"vouch for the removal, 1 of 2\"":                                        "needs keys of two people: TestPathPolicyJudgesTheLastChangeOnly of pkg/source makes these commits",
 		"docs/pull-requests.md: kubectl apply -f deploy/profilesource.yaml":                                                                                                       "the repository has to be pushed somewhere first; the cluster scene applies and awaits a ProfileSource",
 		"docs/rebase-overlay.md: $ osm-gitops rebase-overlay profiles/osp-ubuntu-motd.yaml --write":                                                                               "an excerpt; script overlay of cmd/osm-gitops has the whole",
 		"docs/render.md: $ osm-gitops render --watch --profile profiles/osp-web.yaml --machine-deployment md.yaml --cluster cluster.yaml -o provisioning":                         "runs until it is stopped: script render_watch of cmd/osm-gitops",
-		"docs/rollouts.md: $ kubectl -n kube-system get ps osps -o yaml":                                                                                                          "an excerpt of a rollout that is held for half an hour; TestRollout of test/e2e holds one",
+		"docs/rollouts.md: $ kubectl -n kube-system get ps osps -o yaml":                                                                                                          "an excerpt of a rollout that is held for half an hour; TestRollout of test/e2e/running holds one",
 		"docs/trace.md: ln -s \"$(command -v osm-gitops)\" /usr/local/bin/kubectl-osm_gitops":                                                                                     "changes the machine that it runs on; script plugin of cmd/osm-gitops has the names",
 		"docs/ui.md: $ osm-gitops ui":                               "serves until it is stopped, at a port that must be free; test/ui looks at it in a browser",
 		"docs/ui.md: kubectl apply --server-side -f deploy/ui.yaml": "needs a name and a certificate by which the page is reached; pkg/inspect/ui and test/ui ask with tokens",
@@ -233,6 +233,6 @@ func left() map[string]string {
 
 		// The demo's.
 		"docs/demo.md: make demo KEEP=1": "runs until it is stopped: TestKeep of test/demo",
-		"docs/demo.md: export KUBECONFIG=/tmp/osm-gitops-demo-123456789/cluster/pki/admin.kubeconfig": "TestKeep of test/demo starts what it needs, test/chart gives the same values to the chart, and TestDoctor of test/e2e finds the same",
+		"docs/demo.md: export KUBECONFIG=/tmp/osm-gitops-demo-123456789/cluster/pki/admin.kubeconfig": "TestKeep of test/demo starts what it needs, test/chart gives the same values to the chart, and TestDoctor of test/e2e/operators finds the same",
 	}
 }

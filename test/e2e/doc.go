@@ -1,7 +1,6 @@
-// Package e2e tests the built controller as its users meet it: a real API server,
-// a real Git server, rights from deploy/rbac.yaml and nothing more, profiles that
-// are pushed, pools that are applied. Nothing is faked and nothing is called
-// inside the program.
+// Package e2e is what tests of the built controller stand on: a real API server, a real Git
+// server, rights from deploy/rbac.yaml and nothing more, profiles that are pushed, pools that are
+// applied. Nothing is faked and nothing is called inside the program.
 //
-// The harness stands in system_test.go, process_test.go and gitserver_test.go.
+// The tests are in the packages below it, which run beside each other, each with a control plane.
 package e2e

@@ -1,0 +1,3 @@
+// Package operators tests what people ask of a cluster: doctor, trace, verify, audit logs, admission and
+// the verbs that run in pipelines.
+package operators

@@ -1,0 +1,122 @@
+package running
+
+import (
+	"bytes"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/osm-gitops/osm-gitops/test/e2e"
+)
+
+// ended waits until the controller has ended by itself, and not as if asked to.
+func (s *system) ended(exited <-chan struct{}, why string) {
+	s.T.Helper()
+	select {
+	case <-exited:
+	case <-time.After(e2e.Patience):
+		s.T.Fatalf("the controller still runs (%s)", why)
+	}
+	if code := s.Process.ProcessState.ExitCode(); code != 1 {
+		s.T.Errorf("it ended with %d (%s)", code, why)
+	}
+}
+
+// What a replica that does not lead tells of the worker cluster is what is, and not what
+// once was: an alert takes the best that any replica says.
+func TestReplicaThatWaits(t *testing.T) {
+	t.Parallel()
+	a := newApart(t)
+	m, w := a.management, a.worker
+	m.Lease(e2e.MainLease)
+	a.start("--leader-elect=true")
+	reachable := func(want string) {
+		t.Helper()
+		m.Eventually("the metric to be "+want, func() error {
+			if !strings.Contains(m.Scrape(a.metrics[0]), `osm_gitops_cluster_reachable{cluster="worker"} `+want) {
+				return errors.New("it is not")
+			}
+			return nil
+		})
+	}
+	m.probeSays(a.workerProbe, http.StatusOK, "[+]worker cluster: ok, waits until this replica leads")
+	reachable("1")
+	w.Cluster.Stop()
+	reachable("0")
+	w.restart()
+	reachable("1")
+}
+
+// Both leases of the contract are needed: as long as another, such as the reference,
+// holds the one of the worker cluster, nothing is written there. Whoever loses
+// either ends. When a replica ends, another takes over.
+func TestLeases(t *testing.T) {
+	t.Parallel()
+	a := newApart(t)
+	m, w := a.management, a.worker
+	w.Lease(e2e.WorkerLease)
+	first := m.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.0.0", "echo one")})
+	m.Source()
+	// machine-controller comes later.
+	w.NoError(w.Cluster.Uninstall(t.Context(), func(crd *apiextensionsv1.CustomResourceDefinition) bool {
+		return crd.Name == "machinedeployments.cluster.k8s.io"
+	}))
+	a.start("--leader-elect=true")
+	m.Ready(first)
+	m.probeSays(a.workerProbe, http.StatusServiceUnavailable, "[-]worker cluster: ", "MachineDeployment")
+	if err := w.Cluster.Apply(t.Context(), e2e.RepoPath("test/crds")); err != nil {
+		t.Fatal(err)
+	}
+	w.Client = w.Cluster.Client(t)
+	w.Pool("web", "osp-a")
+	m.probeSays(a.workerProbe, http.StatusOK, "waits for the lease kube-system/"+e2e.WorkerLease)
+	if md := w.MachineDeployment("web"); len(md.Finalizers) > 0 {
+		t.Errorf("the pool was written to without the lease: %q", md.Finalizers)
+	}
+	w.DeleteLease(e2e.WorkerLease)
+	w.Served("web", "v1.0.0")
+
+	next := &system{&e2e.System{T: t, Cluster: m.Cluster, Client: m.Client, Git: m.Git, Cache: t.TempDir(), Log: &bytes.Buffer{}}}
+	t.Cleanup(next.Stop)
+	nextProbe := e2e.FreeAddress(t)
+	next.Start(slices.Concat(a.flags, []string{"--leader-elect=true", "--health-probe-address", nextProbe,
+		"--worker-health-probe-address", "0", "--metrics-address", "0", "--worker-metrics-address", "0"})...)
+	m.probeSays(nextProbe, http.StatusOK, "[+]worker cluster: ok, waits until this replica leads")
+	a.management.Stop()
+	w.Process = nil
+	m.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.1.0", "echo two")})
+	w.Served("web", "v1.1.0")
+
+	for _, lost := range []struct {
+		s    *system
+		name string
+	}{{w, e2e.WorkerLease}, {m, e2e.MainLease}} {
+		t.Run("without "+lost.name, func(t *testing.T) {
+			if next.Process == nil {
+				next.Start(slices.Concat(a.flags, []string{"--leader-elect=true"})...)
+				m.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.2.0", "echo three")})
+				w.Served("web", "v1.2.0")
+			}
+			lost.s.Lease(lost.name)
+			next.ended(next.Exited, "without "+lost.name)
+			next.Process = nil
+			lost.s.DeleteLease(lost.name)
+			kept, name := m, e2e.MainLease
+			if lost.s == m {
+				kept, name = w, e2e.WorkerLease
+			}
+			var lease coordinationv1.Lease
+			m.NoError(kept.Client.Get(t.Context(), client.ObjectKey{Namespace: e2e.Namespace, Name: name}, &lease))
+			if holder := lease.Spec.HolderIdentity; holder == nil || *holder != "" {
+				t.Errorf("the lease %s is not given back: %+v", name, lease.Spec)
+			}
+		})
+	}
+}
