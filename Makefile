@@ -52,11 +52,11 @@ rehearse: prerequisites ## boot machines with a profile of yours: PROFILE=file-o
 .PHONY: bench
 bench: prerequisites ## measure rendering, following a repository beside the git command, and many pools beside a plain client
 	go test -run '^$$' -bench . -benchmem ./pkg/render/...
-	@mkdir -p bin && go build -o bin/speed ./test/speed && go build -o bin/scale ./test/scale
-	bin/speed
-	for token in bound shared; do bin/scale -node-token $$token; done
-	bin/scale -pools 10000 -parts create,rest,restart
-	bin/scale -pools 200 -parts create,nodes
+	@mkdir -p bin/bench && go build -o bin/bench/ ./test/bench/...
+	bin/bench/git
+	for token in bound shared; do bin/bench/pools -node-token $$token; done
+	bin/bench/pools -pools 10000 -parts create,rest,restart
+	bin/bench/pools -pools 200 -parts create,nodes
 
 FUZZTIME ?= 10m
 

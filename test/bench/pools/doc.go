@@ -1,4 +1,4 @@
-// Command scale measures the controller with many pools on a real control plane:
+// Command pools measures the controller with many pools on a real control plane:
 // `make bench`.
 //
 // It builds the controller, gives it the rights of deploy/rbac.yaml and profiles

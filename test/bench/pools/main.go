@@ -17,7 +17,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
 
-func main() { os.Exit(scale(os.Args[1:], os.Stdout, os.Stderr)) }
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
 // options are the flags.
 type options struct {
@@ -28,11 +28,11 @@ type options struct {
 	parts string
 }
 
-func scale(args []string, stdout, stderr io.Writer) int {
+func run(args []string, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	var o options
-	fs := flag.NewFlagSet("scale", flag.ContinueOnError)
+	fs := flag.NewFlagSet("pools", flag.ContinueOnError)
 	fs.SetOutput(stderr)
 	fs.IntVar(&o.pools, "pools", 1000, "number of pools")
 	fs.IntVar(&o.nodes, "nodes", 20_000, "number of nodes, for the part of that name")
@@ -44,7 +44,7 @@ func scale(args []string, stdout, stderr io.Writer) int {
 	}
 	missed, err := measure(ctx, o, stdout, stderr)
 	if err != nil {
-		fmt.Fprintf(stderr, "scale: %v\n", err)
+		fmt.Fprintf(stderr, "pools: %v\n", err)
 		return 1
 	}
 	if missed > 0 {
@@ -54,7 +54,7 @@ func scale(args []string, stdout, stderr io.Writer) int {
 }
 
 func measure(ctx context.Context, o options, stdout, stderr io.Writer) (missed int, err error) {
-	dir, err := os.MkdirTemp("", "osm-gitops-scale-")
+	dir, err := os.MkdirTemp("", "osm-gitops-bench-pools-")
 	if err != nil {
 		return 0, err
 	}
@@ -78,7 +78,7 @@ func measure(ctx context.Context, o options, stdout, stderr io.Writer) (missed i
 		if !strings.Contains(","+o.parts+",create,", ","+part.name+",") {
 			continue
 		}
-		fmt.Fprintf(stderr, "scale: %s\n", part.name)
+		fmt.Fprintf(stderr, "pools: %s\n", part.name)
 		if err := part.run(ctx); err != nil {
 			return 0, errors.Join(fmt.Errorf("%s: %w\n%s", part.name, err, b.lastWords()), b.print(stdout))
 		}

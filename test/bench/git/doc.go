@@ -1,4 +1,4 @@
-// Command speed measures what following a repository costs, beside what the git
+// Command git measures what following a repository costs, beside what the git
 // command needs for the same in the same run: `make bench`.
 //
 // It generates a repository of 50,000 commits and 1,000 profile files once, in the

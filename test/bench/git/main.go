@@ -14,10 +14,10 @@ import (
 )
 
 func main() {
-	os.Exit(speed(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	os.Exit(program(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-func speed(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+func program(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	var err error
@@ -30,7 +30,7 @@ func speed(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		}
 	}
 	if err != nil {
-		fmt.Fprintf(stderr, "speed: %v\n", err)
+		fmt.Fprintf(stderr, "git: %v\n", err)
 		return 1
 	}
 	return 0
@@ -80,7 +80,7 @@ func measure(ctx context.Context, stdout, stderr io.Writer) (missed int, err err
 	if err != nil {
 		return 0, fmt.Errorf("making the repository: %w", err)
 	}
-	dir, err := os.MkdirTemp("", "osm-gitops-speed-")
+	dir, err := os.MkdirTemp("", "osm-gitops-bench-git-")
 	if err != nil {
 		return 0, err
 	}

@@ -39,7 +39,7 @@ func generated(ctx context.Context, progress io.Writer) (string, error) {
 	if _, err := os.Stat(dir); err == nil {
 		return dir, nil
 	}
-	fmt.Fprintf(progress, "speed: making a repository of %d commits in %s\n", commits, dir)
+	fmt.Fprintf(progress, "git: making a repository of %d commits in %s\n", commits, dir)
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return "", err
 	}
