@@ -18,16 +18,16 @@ import (
 	"github.com/fluxcd/pkg/gittestserver"
 )
 
-// gitServer is a real Git server behind a proxy that can go wrong.
-type gitServer struct {
+// GitServer is a real Git server behind a proxy that can go wrong.
+type GitServer struct {
 	t    *testing.T
-	Url  string
+	URL  string
 	Work string
 	Mode atomic.Value // what the proxy does: "", "500", "down", "password"
 	Seen atomic.Int64 // requests
 }
 
-func NewGitServer(t *testing.T) *gitServer {
+func NewGitServer(t *testing.T) *GitServer {
 	t.Helper()
 	server, err := gittestserver.NewTempGitServer()
 	if err != nil {
@@ -43,7 +43,7 @@ func NewGitServer(t *testing.T) *gitServer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &gitServer{t: t, Work: t.TempDir()}
+	g := &GitServer{t: t, Work: t.TempDir()}
 	g.Mode.Store("")
 	proxy := httputil.NewSingleHostReverseProxy(behind)
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -74,7 +74,7 @@ func NewGitServer(t *testing.T) *gitServer {
 		proxy.ServeHTTP(w, r)
 	}))
 	t.Cleanup(front.Close)
-	g.Url = front.URL + "/osps.git"
+	g.URL = front.URL + "/osps.git"
 	g.Run("init", "-q", "--initial-branch=main", ".")
 	g.Run("config", "user.name", "Ada Example")
 	g.Run("config", "user.email", "ada@example.com")
@@ -82,7 +82,7 @@ func NewGitServer(t *testing.T) *gitServer {
 	return g
 }
 
-func (g *gitServer) Run(args ...string) string {
+func (g *GitServer) Run(args ...string) string {
 	g.t.Helper()
 	cmd := exec.CommandContext(g.t.Context(), "git", args...)
 	cmd.Dir = g.Work
@@ -94,7 +94,7 @@ func (g *gitServer) Run(args ...string) string {
 }
 
 // Push commits files below profiles/, "" being a removal, and returns the commit.
-func (g *gitServer) Push(files map[string]string) string {
+func (g *GitServer) Push(files map[string]string) string {
 	g.t.Helper()
 	g.Write(files)
 	g.Run("push", "-q", "origin", "main")
@@ -102,7 +102,7 @@ func (g *gitServer) Push(files map[string]string) string {
 }
 
 // Write commits without pushing.
-func (g *gitServer) Write(files map[string]string) {
+func (g *GitServer) Write(files map[string]string) {
 	g.t.Helper()
 	for name, content := range files {
 		path := filepath.Join(g.Work, "profiles", name)
@@ -123,8 +123,8 @@ func (g *gitServer) Write(files map[string]string) {
 	g.Run("commit", "-q", "-m", "change")
 }
 
-// Osp is a small profile.
-func Osp(name, version, script string) string {
+// OSP is a small profile.
+func OSP(name, version, script string) string {
 	return fmt.Sprintf(`apiVersion: operatingsystemmanager.k8c.io/v1alpha1
 kind: OperatingSystemProfile
 metadata:
@@ -164,7 +164,7 @@ spec:
 }
 
 // Merge commits a change of an author on a branch, merges it, and returns the merge.
-func (g *gitServer) Merge(files map[string]string, message, author string) string {
+func (g *GitServer) Merge(files map[string]string, message, author string) string {
 	g.t.Helper()
 	g.Run("checkout", "-q", "-b", "feature")
 	for name, content := range files {
@@ -180,7 +180,7 @@ func (g *gitServer) Merge(files map[string]string, message, author string) strin
 }
 
 // Revert takes a merge back.
-func (g *gitServer) Revert(merge string) string {
+func (g *GitServer) Revert(merge string) string {
 	g.t.Helper()
 	g.Run("revert", "--no-edit", "-m", "1", merge)
 	g.Run("push", "-q", "origin", "main")
@@ -203,7 +203,7 @@ func Signer(t *testing.T, principal string) (file, line string) {
 }
 
 // SignedBy signs every commit from now on; "" signs none.
-func (g *gitServer) SignedBy(key string) {
+func (g *GitServer) SignedBy(key string) {
 	g.t.Helper()
 	g.Run("config", "gpg.format", "ssh")
 	g.Run("config", "user.signingkey", key)

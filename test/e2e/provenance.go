@@ -83,10 +83,10 @@ func (s *System) Trace(kubeconfig, subject string, flags ...string) *trace.Trail
 }
 
 // Origin is what the git command says about the profile that is there now.
-func (g *gitServer) Origin(name string) *trace.Commit {
+func (g *GitServer) Origin(name string) *trace.Commit {
 	g.t.Helper()
 	path := "profiles/" + name
-	c := &trace.Commit{Repository: g.Url, Path: path, Commit: g.Run("log", "--first-parent", "-1", "--format=%H", "--", path), Change: g.Run("log", "-1", "--format=%H", "--", path)}
+	c := &trace.Commit{Repository: g.URL, Path: path, Commit: g.Run("log", "--first-parent", "-1", "--format=%H", "--", path), Change: g.Run("log", "-1", "--format=%H", "--", path)}
 	c.SelectedBy = c.Commit
 	c.Author = strings.ReplaceAll(g.Run("log", "-1", "--format=%an <%ae>", "--", path), "\u202e", "")
 	at, err := time.Parse(time.RFC3339, g.Run("log", "-1", "--format=%cI", c.Commit))
@@ -94,7 +94,7 @@ func (g *gitServer) Origin(name string) *trace.Commit {
 		g.t.Fatal(err)
 	}
 	c.CommittedAt = at.UTC().Format(time.RFC3339)
-	base := strings.TrimSuffix(g.Url, ".git")
+	base := strings.TrimSuffix(g.URL, ".git")
 	c.Link, c.FileLink = base+"/commit/"+c.Commit, base+"/src/commit/"+c.Commit+"/"+path
 	if c.Change != c.Commit {
 		c.ChangeLink = base + "/commit/" + c.Change

@@ -80,7 +80,7 @@ func TestProfilesAppliedByOthers(t *testing.T) {
 	revision := func(digit string) string { return "main@sha1:" + strings.Repeat(digit, 40) }
 	labels := map[string]string{"kustomize.toolkit.fluxcd.io/name": "fleet", "kustomize.toolkit.fluxcd.io/namespace": s.Pools}
 	s.Start()
-	s.appliedBy("kustomize-controller", e2e.Osp("osp-flux", "v1.0.0", "echo one"), labels, nil)
+	s.appliedBy("kustomize-controller", e2e.OSP("osp-flux", "v1.0.0", "echo one"), labels, nil)
 	s.Pool("pool-flux", "osp-flux")
 	s.came("pool-flux", "v1.0.0", "")
 	s.Eventually("the profile's origin to be told as unknown", func() error {
@@ -122,7 +122,7 @@ func TestProfilesAppliedByOthers(t *testing.T) {
 	// A commit that does not touch the profile, then one that does, looked at while Flux is
 	// at it still: then it waits for health.
 	s.reports(cl, "Kustomization", "fleet", settled(revision("2")))
-	s.appliedBy("kustomize-controller", e2e.Osp("osp-flux", "v1.0.0", "echo one"), labels, map[string]string{"unrelated": "yes"})
+	s.appliedBy("kustomize-controller", e2e.OSP("osp-flux", "v1.0.0", "echo one"), labels, map[string]string{"unrelated": "yes"})
 	s.Pool("pool-late", "osp-flux")
 	s.came("pool-late", "v1.0.0", revision("1"))
 	after, _, err := s.Secrets("pool-flux")
@@ -133,7 +133,7 @@ func TestProfilesAppliedByOthers(t *testing.T) {
 	s.reports(cl, "Kustomization", "fleet", map[string]any{"lastAttemptedRevision": revision("3"), "conditions": []any{map[string]any{
 		"type": "Reconciling", "status": "True", "reason": "Progressing", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z",
 	}}})
-	s.appliedBy("kustomize-controller", e2e.Osp("osp-flux", "v1.1.0", "echo two"), labels, nil)
+	s.appliedBy("kustomize-controller", e2e.OSP("osp-flux", "v1.1.0", "echo two"), labels, nil)
 	s.came("pool-flux", "v1.1.0", revision("3"))
 	if code, out, stderr := s.Runs("trace", "--kubeconfig", s.Kubeconfig(), "--namespace", e2e.Namespace, "osp/osp-flux"); code != 0 || !strings.Contains(out, revision("3")) || strings.Contains(out, "edited") {
 		t.Errorf("trace ended with %d\n%s%s", code, out, stderr)
@@ -167,14 +167,14 @@ func (s *system) applications(cl client.Client, labels map[string]string) {
 	tracking := func(name string) map[string]string {
 		return map[string]string{"argocd.argoproj.io/tracking-id": s.Pools + "_osps:operatingsystemmanager.k8c.io/OperatingSystemProfile:" + e2e.Namespace + "/" + name}
 	}
-	s.appliedBy("argocd-controller", e2e.Osp("osp-argo", "v1.0.0", "echo one"), nil, tracking("osp-argo"))
+	s.appliedBy("argocd-controller", e2e.OSP("osp-argo", "v1.0.0", "echo one"), nil, tracking("osp-argo"))
 	s.Pool("pool-argo", "osp-argo")
 	s.came("pool-argo", "v1.0.0", "main@sha1:"+commit)
 
 	// Both at one profile, which a pool has already.
 	s.reports(cl, "Kustomization", "fleet", map[string]any{"conditions": []any{}, "lastAppliedRevision": "main@sha1:" + strings.Repeat("3", 40)})
 	s.reports(cl, "Application", "osps", map[string]any{"operationState": map[string]any{"phase": "Running"}})
-	s.appliedBy("argocd-controller", e2e.Osp("osp-flux", "v1.2.0", "echo three"), labels, tracking("osp-flux"))
+	s.appliedBy("argocd-controller", e2e.OSP("osp-flux", "v1.2.0", "echo three"), labels, tracking("osp-flux"))
 	both := []string{"Kustomization " + s.Pools + "/fleet", "Application " + s.Pools + "/osps"}
 	s.Event("pool-flux", api.EventTwoAppliers, both...)
 	s.came("pool-flux", "v1.1.0", "main@sha1:"+strings.Repeat("3", 40)) // what it has it keeps
@@ -188,7 +188,7 @@ func (s *system) applications(cl client.Client, labels map[string]string) {
 
 	// One that a ProfileSource offers as well: pools have the source's, and it says so; one
 	// that has the name of a source's object is refused.
-	head := s.Git.Push(map[string]string{"argo.yaml": e2e.Osp("osp-argo", "v2.0.0", "echo source")})
+	head := s.Git.Push(map[string]string{"argo.yaml": e2e.OSP("osp-argo", "v2.0.0", "echo source")})
 	s.Source()
 	s.Ready(head)
 	s.Served("pool-argo", "v2.0.0")
@@ -199,7 +199,7 @@ func (s *system) applications(cl client.Client, labels map[string]string) {
 		}
 		return nil
 	})
-	s.appliedBy("argocd-controller", e2e.Osp("osp-taken-v1.0.0", "v1.0.0", "echo taken"), nil, tracking("osp-taken-v1.0.0"))
-	s.Git.Push(map[string]string{"taken.yaml": e2e.Osp("osp-taken", "v1.0.0", "echo taken")})
+	s.appliedBy("argocd-controller", e2e.OSP("osp-taken-v1.0.0", "v1.0.0", "echo taken"), nil, tracking("osp-taken-v1.0.0"))
+	s.Git.Push(map[string]string{"taken.yaml": e2e.OSP("osp-taken", "v1.0.0", "echo taken")})
 	s.Refused(api.ReasonProfilesInvalid, both[1], `ProfileSource "osps"`, "osp-taken-v1.0.0")
 }

@@ -120,7 +120,7 @@ func TestArgoCDScripts(t *testing.T) {
 	sources, configs := api.GroupVersion.WithKind("ProfileSource"), osm.GroupVersion.WithKind("OperatingSystemConfig")
 	source := func() *unstructured.Unstructured { return a.object(sources, e2e.Namespace, "osps") }
 
-	first := s.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.0.0", "echo one")})
+	first := s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.0.0", "echo one")})
 	s.Source()
 	a.health(source(), "Progressing", "not looked at yet")
 	s.Start()
@@ -146,7 +146,7 @@ func TestArgoCDScripts(t *testing.T) {
 	body, err := json.Marshal(map[string]any{"metadata": marksOfOthers()})
 	s.Must(err)
 	s.Must(s.Client.Patch(t.Context(), s.ProfileSource(), client.RawPatch(types.MergePatchType, body)))
-	s.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.0.1", "echo one")})
+	s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.0.1", "echo one")})
 	_, provisioning := s.Served("pool-a", "v1.0.1")
 	config := func() *unstructured.Unstructured {
 		return a.object(configs, e2e.Namespace, "pool-a-"+s.Pools+"-config")
@@ -160,11 +160,11 @@ func TestArgoCDScripts(t *testing.T) {
 	a.untracked()
 
 	// What only another commit heals is Stalled, and Degraded.
-	s.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.1.0", "echo {{ .NoSuchField }}")})
+	s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.1.0", "echo {{ .NoSuchField }}")})
 	s.Refused(api.ReasonProfilesInvalid, "NoSuchField")
 	a.health(source(), "Degraded", "NoSuchField")
 	// What renders for nobody is refused by the pool alone.
-	s.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.2.0", "echo {{ .KubeletFeatureGates.None }}")})
+	s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.2.0", "echo {{ .KubeletFeatureGates.None }}")})
 	s.Eventually("the configuration to refuse a newer one", func() error { return s.NewerRefused("pool-a") })
 	a.health(config(), "Degraded", "rendering profile", "v1.2.0")
 

@@ -22,7 +22,7 @@ import (
 // heals it, without a restart.
 func TestBadPushes(t *testing.T) {
 	s := newSystem(t)
-	commit := s.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.0.0", "echo one"), "b.yaml": e2e.Osp("osp-b", "v1.0.0", "echo one")})
+	commit := s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.0.0", "echo one"), "b.yaml": e2e.OSP("osp-b", "v1.0.0", "echo one")})
 	s.Source()
 	s.Start()
 	s.Ready(commit)
@@ -35,11 +35,11 @@ func TestBadPushes(t *testing.T) {
 		says []string
 	}{
 		{"broken YAML", "spec: [\n", []string{"profiles/a.yaml:1: is no YAML"}},
-		{"a template that does not parse", e2e.Osp("osp-a", "v1.1.0", "echo {{ if .HTTPProxy }}"), []string{"profiles/a.yaml:30: spec.provisioningConfig.files[0]", "write the {{ end }} that is missing above"}},
-		{"a field of the template data that does not exist", e2e.Osp("osp-a", "v1.1.0", "echo {{ .KubeletVersion }}"), []string{"profiles/a.yaml:29: spec.provisioningConfig.files[0]", "KubeletVersion"}},
-		{"a function that is not allowed", e2e.Osp("osp-a", "v1.1.0", `echo {{ env "HOME" }}`), []string{"profiles/a.yaml:29: spec.provisioningConfig.files[0]", "env"}},
-		{"a field of the profile that does not exist", strings.Replace(e2e.Osp("osp-a", "v1.1.0", "echo"), "osVersion", "osVersoin", 1), []string{`profiles/a.yaml:7: spec.osVersoin: is no field of spec: did you mean "osVersion"?`}},
-		{"content changed, version not", e2e.Osp("osp-a", "v1.0.0", "echo two"), []string{"profiles/a.yaml:8: spec.version", "its version is still v1.0.0", "stands for the content of " + commit[:12], "give it a new version"}},
+		{"a template that does not parse", e2e.OSP("osp-a", "v1.1.0", "echo {{ if .HTTPProxy }}"), []string{"profiles/a.yaml:30: spec.provisioningConfig.files[0]", "write the {{ end }} that is missing above"}},
+		{"a field of the template data that does not exist", e2e.OSP("osp-a", "v1.1.0", "echo {{ .KubeletVersion }}"), []string{"profiles/a.yaml:29: spec.provisioningConfig.files[0]", "KubeletVersion"}},
+		{"a function that is not allowed", e2e.OSP("osp-a", "v1.1.0", `echo {{ env "HOME" }}`), []string{"profiles/a.yaml:29: spec.provisioningConfig.files[0]", "env"}},
+		{"a field of the profile that does not exist", strings.Replace(e2e.OSP("osp-a", "v1.1.0", "echo"), "osVersion", "osVersoin", 1), []string{`profiles/a.yaml:7: spec.osVersoin: is no field of spec: did you mean "osVersion"?`}},
+		{"content changed, version not", e2e.OSP("osp-a", "v1.0.0", "echo two"), []string{"profiles/a.yaml:8: spec.version", "its version is still v1.0.0", "stands for the content of " + commit[:12], "give it a new version"}},
 	} {
 		s.Run(c.name, func(t *testing.T) {
 			good := "v1." + string(rune('1'+i)) + ".0"
@@ -47,7 +47,7 @@ func TestBadPushes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			bad := s.Git.Push(map[string]string{"a.yaml": c.file, "b.yaml": e2e.Osp("osp-b", good, "echo "+c.name)})
+			bad := s.Git.Push(map[string]string{"a.yaml": c.file, "b.yaml": e2e.OSP("osp-b", good, "echo "+c.name)})
 			cond := s.Refused(api.ReasonProfilesInvalid, append(c.says, "(commit "+bad[:12]+")")...)
 			t.Logf("the user reads:\n%s", cond.Message)
 			ps := s.ProfileSource()
@@ -64,14 +64,14 @@ func TestBadPushes(t *testing.T) {
 			if err != nil || after.ResourceVersion != before.ResourceVersion {
 				t.Errorf("the pool's Secret was touched (err %v)", err)
 			}
-			s.Ready(s.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.0.0", "echo one")}))
+			s.Ready(s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.0.0", "echo one")}))
 		})
 	}
 	if notes := s.Notes("osps", api.EventProfileRefused); len(notes) < 6 {
 		t.Errorf("refusals were told %d times: %q", len(notes), notes)
 	}
 	// A version that was refused may be mended under its number.
-	s.Ready(s.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.1.0", "echo good")}))
+	s.Ready(s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.1.0", "echo good")}))
 	s.Served("pool-a", "v1.1.0")
 }
 
@@ -79,12 +79,12 @@ func TestBadPushes(t *testing.T) {
 // next change of anything it depends on.
 func TestBadPools(t *testing.T) {
 	s := newSystem(t)
-	s.Begin(s.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.0.0", "echo one")}))
+	s.Begin(s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.0.0", "echo one")}))
 
 	s.Run("a profile name that does not exist", func(t *testing.T) {
 		s.Pool("early", "osp-later")
 		s.Event("early", api.EventProfileError, `no ProfileSource in namespace "kube-system" offers a profile "osp-later"`, "there are osp-a")
-		s.Git.Push(map[string]string{"later.yaml": e2e.Osp("osp-later", "v1.0.0", "echo later")})
+		s.Git.Push(map[string]string{"later.yaml": e2e.OSP("osp-later", "v1.0.0", "echo later")})
 		s.Served("early", "v1.0.0")
 		if notes := s.Notes("early", api.EventProfileError); len(notes) != 1 {
 			t.Errorf("told %d times: %q", len(notes), notes)
@@ -149,13 +149,13 @@ func TestBadPools(t *testing.T) {
 // forgiven as soon as it answers.
 func TestBadServer(t *testing.T) {
 	s := newSystem(t)
-	commit := s.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.0.0", "echo one")})
+	commit := s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.0.0", "echo one")})
 	s.Begin(commit)
 	s.Pool("pool-a", "osp-a")
 	before, _ := s.Served("pool-a", "v1.0.0")
 
 	for _, c := range []struct{ mode, reason, kstatus, says string }{
-		{"down", api.ReasonUnreachable, "Reconciling", s.Git.Url},
+		{"down", api.ReasonUnreachable, "Reconciling", s.Git.URL},
 		{"500", api.ReasonUnreachable, "Reconciling", "500"},
 		{"password", api.ReasonAuthenticationFailed, "Stalled", "401"},
 	} {

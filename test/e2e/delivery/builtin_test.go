@@ -35,7 +35,7 @@ func TestBuiltInProfiles(t *testing.T) {
 	s.Event("pool-a", api.EventConfigCreated, `made the configuration of profile "osp-ubuntu" `+entry.Version)
 	s.sameAsRendered("pool-a")
 
-	commit := s.Git.Push(map[string]string{"mine.yaml": e2e.Osp("osp-ubuntu", "v0.1.0", "echo mine")})
+	commit := s.Git.Push(map[string]string{"mine.yaml": e2e.OSP("osp-ubuntu", "v0.1.0", "echo mine")})
 	s.Source()
 	s.Ready(commit)
 	s.Served("pool-a", "v0.1.0")
@@ -91,7 +91,7 @@ func TestBuiltInProfiles(t *testing.T) {
 // repository as it is on the server or cloned.
 func TestRenderSaysWhatTheClusterHas(t *testing.T) {
 	s := newSystem(t)
-	s.Git.Push(map[string]string{"a.yaml": provenanceOf("v1.0.0"), "b.yaml": e2e.Osp("osp-b", "v1.0.0", "echo one")})
+	s.Git.Push(map[string]string{"a.yaml": provenanceOf("v1.0.0"), "b.yaml": e2e.OSP("osp-b", "v1.0.0", "echo one")})
 	s.Git.Run("checkout", "-q", "-b", "change")
 	s.Git.Run("commit", "-q", "--allow-empty", "-m", "nothing")
 	if err := os.WriteFile(filepath.Join(s.Git.Work, "profiles", "a.yaml"), []byte(provenanceOf("v1.1.0")), 0o600); err != nil {
@@ -100,16 +100,16 @@ func TestRenderSaysWhatTheClusterHas(t *testing.T) {
 	s.Git.Run("commit", "-q", "-a", "-m", "a change on a branch")
 	s.Git.Run("checkout", "-q", "main")
 	s.Git.Run("merge", "-q", "--no-ff", "-m", "merge", "change")
-	s.Begin(s.Git.Push(map[string]string{"b.yaml": e2e.Osp("osp-b", "v1.1.0", "echo two")}))
+	s.Begin(s.Git.Push(map[string]string{"b.yaml": e2e.OSP("osp-b", "v1.1.0", "echo two")}))
 	s.Pool("pool-a", "osp-a")
 	s.Served("pool-a", "v1.1.0")
-	s.sameAsRendered("pool-a", "--repo", s.Git.Url, "--revision", "main", "--path", "profiles", "--allow-insecure-git", "--git-allowed-cidrs", "127.0.0.0/8")
-	s.Git.Run("remote", "set-url", "origin", s.Git.Url)
+	s.sameAsRendered("pool-a", "--repo", s.Git.URL, "--revision", "main", "--path", "profiles", "--allow-insecure-git", "--git-allowed-cidrs", "127.0.0.0/8")
+	s.Git.Run("remote", "set-url", "origin", s.Git.URL)
 	s.sameAsRendered("pool-a", "--repo", s.Git.Work, "--path", "profiles")
 }
 
 func provenanceOf(version string) string {
-	return e2e.Osp("osp-a", version, "echo {{ .Provenance.Repository }} {{ .Provenance.Path }} {{ .Provenance.Commit }} {{ .Provenance.Change }} {{ .Provenance.ConfigDigest }}")
+	return e2e.OSP("osp-a", version, "echo {{ .Provenance.Repository }} {{ .Provenance.Path }} {{ .Provenance.Commit }} {{ .Provenance.Change }} {{ .Provenance.ConfigDigest }}")
 }
 
 // sameAsRendered compares a pool's configuration with that which render prints for

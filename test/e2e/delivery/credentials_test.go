@@ -39,8 +39,8 @@ import (
 // that says what to do, and what is right in the end works, without a restart.
 func TestCredentials(t *testing.T) {
 	s := newSystem(t)
-	commit := s.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.0.0", "echo one")})
-	guarded, proxy, shell := newGuardedServer(t, s.Git.Url), newConnectProxy(t), newShellServer(t, s.Git.Work)
+	commit := s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.0.0", "echo one")})
+	guarded, proxy, shell := newGuardedServer(t, s.Git.URL), newConnectProxy(t), newShellServer(t, s.Git.Work)
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -26,7 +26,7 @@ func TestDirectory(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write(e2e.Osp("osp-a", "v1.0.0", "echo one"))
+	write(e2e.OSP("osp-a", "v1.0.0", "echo one"))
 	directory := func(path string) func(map[string]any) {
 		return func(spec map[string]any) {
 			delete(spec, "git")
@@ -45,7 +45,7 @@ func TestDirectory(t *testing.T) {
 	first := version()
 	s.Served("pool-a", first)
 
-	write(e2e.Osp("osp-a", "v1.0.0", "echo two"))
+	write(e2e.OSP("osp-a", "v1.0.0", "echo two"))
 	s.Eventually("the edited profile", func() error {
 		if version() == first {
 			return fmt.Errorf("it is still %s", first)

@@ -21,14 +21,14 @@ func TestEvents(t *testing.T) {
 	begin := func() {
 		s.Start("--metrics-address", metrics)
 	}
-	first := s.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.0.0", "echo one")})
+	first := s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.0.0", "echo one")})
 	s.Source()
 	begin()
 	s.Ready(first)
 	s.Pool("web", "osp-a")
 	s.Served("web", "v1.0.0")
 	s.Event("web", api.EventConfigCreated, `profile "osp-a" v1.0.0 at commit `+first[:12])
-	second := s.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.1.0", "echo two")})
+	second := s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.1.0", "echo two")})
 	bootstrap, provisioning := s.Served("web", "v1.1.0")
 	s.Event("web", api.EventConfigRotated, `from profile "osp-a" v1.0.0 at commit `+first[:12]+` to "osp-a" v1.1.0 at commit `+second[:12]+"; changed: provisioning /opt/bin/setup")
 	if notes := s.Notes("web", api.EventConfigRotated); len(notes) != 1 || strings.Contains(notes[0], "/opt/bin/bootstrap") {
@@ -59,7 +59,7 @@ func TestEvents(t *testing.T) {
 	})
 
 	// Nothing is wrong with the template as such: it reads what this pool lacks.
-	refused := e2e.Osp("osp-a", "v1.2.0", "echo {{ .NetworkConfig.CIDR }}")
+	refused := e2e.OSP("osp-a", "v1.2.0", "echo {{ .NetworkConfig.CIDR }}")
 	s.Git.Push(map[string]string{"a.yaml": refused})
 	s.Event("web", api.EventProfileError, `rendering profile "osp-a" v1.2.0`, "NetworkConfig")
 	s.Eventually("the refusal on the configuration", func() error {
@@ -78,7 +78,7 @@ func TestEvents(t *testing.T) {
 		if notes := s.Notes("web", api.EventProfileError); len(notes) != 1 {
 			t.Errorf("the same refusal is told again: %q", notes)
 		}
-		s.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.1.0", "echo two")})
+		s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.1.0", "echo two")})
 		s.Event("web", api.EventConfigHealed, `profile "osp-a" v1.1.0`)
 		s.counted(metrics, fmt.Sprintf(`osm_gitops_pool_ready{name="web",namespace=%q} 1`, s.Pools))
 	})

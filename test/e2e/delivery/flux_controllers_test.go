@@ -113,10 +113,10 @@ func TestFluxControllers(t *testing.T) {
 	local := func(url string) func(spec map[string]any) {
 		return func(spec map[string]any) { spec["url"], spec["interval"] = url, "2s" }
 	}
-	first := s.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.0.0", "echo one")})
-	fleet.Push(map[string]string{"direct.yaml": e2e.Osp("osp-direct", "v1.0.0", "echo one")})
-	s.applier(cl, s.example("source.yaml", "GitRepository", "osps", local(s.Git.Url)))
-	s.applier(cl, s.example("source.yaml", "GitRepository", "fleet", local(fleet.Url)))
+	first := s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.0.0", "echo one")})
+	fleet.Push(map[string]string{"direct.yaml": e2e.OSP("osp-direct", "v1.0.0", "echo one")})
+	s.applier(cl, s.example("source.yaml", "GitRepository", "osps", local(s.Git.URL)))
+	s.applier(cl, s.example("source.yaml", "GitRepository", "fleet", local(fleet.URL)))
 	s.Start("--artifact-hosts", artifacts)
 
 	kustomization := schema.GroupVersionKind{Group: "kustomize.toolkit.fluxcd.io", Version: "v1", Kind: "Kustomization"}
@@ -133,7 +133,7 @@ func TestFluxControllers(t *testing.T) {
 	s.came("pool-direct", "v1.0.0", head)
 	var direct osm.OperatingSystemProfile
 	s.Must(s.Get(e2e.Namespace, "osp-direct", &direct))
-	if got := direct.Annotations; got[api.AnnotationAppliedBy] != "Kustomization flux-system/osm-profiles" || got[api.AnnotationRepository] != fleet.Url || got[api.AnnotationPath] != "profiles/" {
+	if got := direct.Annotations; got[api.AnnotationAppliedBy] != "Kustomization flux-system/osm-profiles" || got[api.AnnotationRepository] != fleet.URL || got[api.AnnotationPath] != "profiles/" {
 		t.Errorf("it says %v", got)
 	}
 	s.conditionOf(cl, kustomization, "flux-system", "osm-profiles", "Reconciling", "True")
@@ -142,13 +142,13 @@ func TestFluxControllers(t *testing.T) {
 	s.conditionOf(cl, kustomization, "flux-system", "osm-profiles", "Ready", "True")
 	s.Pool("pool-a", "osp-a")
 	s.came("pool-a", "v1.0.0", "main@sha1:"+first)
-	second := s.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.1.0", "echo two")})
+	second := s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.1.0", "echo two")})
 	s.came("pool-a", "v1.1.0", "main@sha1:"+second)
 
 	// A commit that touches another file, then one that touches the profile.
 	before, _, err := s.Secrets("pool-direct")
 	s.Must(err)
-	fleet.Push(map[string]string{"other.yaml": e2e.Osp("osp-other", "v1.0.0", "echo other")})
+	fleet.Push(map[string]string{"other.yaml": e2e.OSP("osp-other", "v1.0.0", "echo other")})
 	other := "main@sha1:" + fleet.Run("rev-parse", "HEAD")
 	s.Eventually("Flux to apply the next commit", func() error {
 		var o osm.OperatingSystemProfile
@@ -157,7 +157,7 @@ func TestFluxControllers(t *testing.T) {
 		}
 		return nil
 	})
-	fleet.Push(map[string]string{"direct.yaml": e2e.Osp("osp-direct", "v1.1.0", "echo two")})
+	fleet.Push(map[string]string{"direct.yaml": e2e.OSP("osp-direct", "v1.1.0", "echo two")})
 	s.came("pool-direct", "v1.1.0", "main@sha1:"+fleet.Run("rev-parse", "HEAD"))
 	if a := before.Annotations[api.AnnotationCommit]; a != head {
 		t.Errorf("before, it was %q", a)
@@ -199,7 +199,7 @@ func (s *system) fluxInstalls(cl client.Client, kustomization schema.GroupVersio
 	mirror.Push(files)
 	mirror.Run("tag", "v0.1.0")
 	mirror.Run("push", "-q", "origin", "v0.1.0")
-	s.applier(cl, s.example("source.yaml", "GitRepository", "osm-gitops", func(spec map[string]any) { spec["url"], spec["interval"] = mirror.Url, "2s" }))
+	s.applier(cl, s.example("source.yaml", "GitRepository", "osm-gitops", func(spec map[string]any) { spec["url"], spec["interval"] = mirror.URL, "2s" }))
 	s.applier(cl, s.example("kustomizations.yaml", "Kustomization", "osm-gitops", func(spec map[string]any) {
 		spec["path"] = "./profiles" + strings.TrimPrefix(spec["path"].(string), ".") // where this server has its files
 	}))

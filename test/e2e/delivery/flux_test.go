@@ -59,7 +59,7 @@ func TestFluxArtifact(t *testing.T) {
 		}
 	}
 	first, second := "main@sha1:"+strings.Repeat("1", 40), "main@sha1:"+strings.Repeat("2", 40)
-	publish(first, e2e.Osp("osp-a", "v1.0.0", "echo one"))
+	publish(first, e2e.OSP("osp-a", "v1.0.0", "echo one"))
 	s.Source(func(spec map[string]any) {
 		delete(spec, "git")
 		spec["interval"] = "700h"
@@ -75,7 +75,7 @@ func TestFluxArtifact(t *testing.T) {
 	if got := bootstrap.Annotations[api.AnnotationCommit]; got != first {
 		t.Errorf("the Secret's commit is %q", got)
 	}
-	publish(second, e2e.Osp("osp-a", "v1.1.0", "echo two"))
+	publish(second, e2e.OSP("osp-a", "v1.1.0", "echo two"))
 	s.Ready(second)
 	s.Served("pool-a", "v1.1.0")
 }

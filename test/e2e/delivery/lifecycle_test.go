@@ -29,7 +29,7 @@ import (
 // OperatingSystemConfig.
 func TestPushRotates(t *testing.T) {
 	s := newSystem(t)
-	first := s.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.0.0", "echo one"), "b.yaml": e2e.Osp("osp-b", "v1.0.0", "echo one")})
+	first := s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.0.0", "echo one"), "b.yaml": e2e.OSP("osp-b", "v1.0.0", "echo one")})
 	s.Begin(first)
 	s.Pool("pool-a", "osp-a")
 	s.Pool("pool-b", "osp-b")
@@ -41,13 +41,13 @@ func TestPushRotates(t *testing.T) {
 	mdBefore := s.MachineDeployment("pool-a").ResourceVersion
 	seen := s.WatchUserData("pool-a")
 
-	second := s.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.1.0", "echo two")})
+	second := s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.1.0", "echo two")})
 	bootstrap, provisioning := s.Served("pool-a", "v1.1.0")
 
 	for _, secret := range []*corev1.Secret{bootstrap, provisioning} {
 		for key, want := range map[string]string{
 			api.AnnotationCommit: second, api.AnnotationChange: second, api.AnnotationSelectedBy: second,
-			api.AnnotationPath: "profiles/a.yaml", api.AnnotationRepository: s.Git.Url,
+			api.AnnotationPath: "profiles/a.yaml", api.AnnotationRepository: s.Git.URL,
 			api.AnnotationProfile: "osp-a", api.AnnotationVersion: "v1.1.0", api.AnnotationRevisionFor: "1",
 			api.AnnotationPool: s.Pools + "/pool-a",
 		} {
@@ -112,7 +112,7 @@ func (s *system) checkConfig(pool, version, commit string) {
 // A deleted pool leaves nothing behind, nor does one whose annotation is removed.
 func TestPoolRemoved(t *testing.T) {
 	s := newSystem(t)
-	s.Begin(s.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.0.0", "echo one")}))
+	s.Begin(s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.0.0", "echo one")}))
 	for name, remove := range map[string]func(md *machines.MachineDeployment) error{
 		"deleted": func(md *machines.MachineDeployment) error { return s.Client.Delete(t.Context(), md) },
 		"given up": func(md *machines.MachineDeployment) error {
@@ -160,7 +160,7 @@ func TestMalformedPool(t *testing.T) {
 		spec := md["spec"].(map[string]any)["template"].(map[string]any)["spec"].(map[string]any)
 		spec["versions"] = map[string]any{"kubelet": 1.35}
 	})
-	s.Begin(s.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.0.0", "echo one")}))
+	s.Begin(s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.0.0", "echo one")}))
 	s.Pool("good", "osp-a")
 	s.Served("good", "v1.0.0")
 	s.Event("bad", api.EventProfileError, "spec.template.spec.versions.kubelet", "holds a number", "put it in quotes")
@@ -171,7 +171,7 @@ func TestMalformedPool(t *testing.T) {
 // Another folder of the same repository is another source.
 func TestPathChanges(t *testing.T) {
 	s := newSystem(t)
-	s.Begin(s.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.0.0", "echo one"), "team/b.yaml": e2e.Osp("osp-b", "v1.0.0", "echo one")}))
+	s.Begin(s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.0.0", "echo one"), "team/b.yaml": e2e.OSP("osp-b", "v1.0.0", "echo one")}))
 	s.PatchSource(`{"spec":{"path":"profiles/team"}}`)
 	want := map[string]string{"osp-a": "v1.0.0 removed", "osp-b": "v1.0.0"}
 	s.Eventually("the other folder's profiles", func() error {
@@ -193,7 +193,7 @@ func TestPathChanges(t *testing.T) {
 // Pools that are deleted as soon as they are created leave nothing behind.
 func TestShortLivedPools(t *testing.T) {
 	s := newSystem(t)
-	s.Begin(s.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.0.0", "echo one")}))
+	s.Begin(s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.0.0", "echo one")}))
 	const pools = 30
 	for i := range pools {
 		name := "brief-" + strconv.Itoa(i)

@@ -23,20 +23,20 @@ import (
 // told once.
 func TestOutage(t *testing.T) {
 	s := newSystem(t)
-	first := s.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.0.0", "echo one")})
+	first := s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.0.0", "echo one")})
 	s.Begin(first)
 	s.Pool("before", "osp-a")
 	before, _ := s.Served("before", "v1.0.0")
 
 	began := time.Now().Truncate(time.Second)
 	s.Git.Mode.Store("down")
-	s.Refused(api.ReasonUnreachable, "closed the connection", s.Git.Url)
+	s.Refused(api.ReasonUnreachable, "closed the connection", s.Git.URL)
 	outage := s.ProfileSource()
 	away := apimeta.FindStatusCondition(outage.Status.Conditions, meta.ReconcilingCondition)
 	if away == nil || away.Status != metav1.ConditionTrue || away.LastTransitionTime.Time.Before(began) || !strings.Contains(away.Message, "closed the connection") {
 		t.Fatalf("since when it is away is not told: %+v", outage.Status.Conditions)
 	}
-	second := s.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.1.0", "echo two")})
+	second := s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.1.0", "echo two")})
 
 	s.Run("a pool that is made meanwhile", func(*testing.T) {
 		s.Pool("during", "osp-a")
@@ -60,7 +60,7 @@ func TestOutage(t *testing.T) {
 		if now := s.ProfileSource(); now.ResourceVersion != outage.ResourceVersion {
 			t.Errorf("the same outage was written twice: %+v", now.Status)
 		}
-		if notes := about(s.Notes("osps", api.EventSourceFailed), s.Git.Url); len(notes) != 1 {
+		if notes := about(s.Notes("osps", api.EventSourceFailed), s.Git.URL); len(notes) != 1 {
 			t.Errorf("it was told as %q", notes)
 		}
 		after, _, err := s.Secrets("before")
@@ -116,10 +116,10 @@ func TestSilentServers(t *testing.T) {
 	}
 	s.Start()
 	s.Builtin("osp-ubuntu")
-	first := s.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.0.0", "echo one")})
+	first := s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.0.0", "echo one")})
 	s.Source()
 	s.Ready(first)
-	s.Ready(s.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.1.0", "echo two")}))
+	s.Ready(s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.1.0", "echo two")}))
 }
 
 // about picks the notes that hold a text: sources of other tests have the same name.

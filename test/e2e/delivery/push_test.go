@@ -106,7 +106,7 @@ func (s *system) told(o *outside, reason, severity, commit string, says ...strin
 // hook sends what GitLab sends after a push to main.
 func (s *system) hook(address, key string) int {
 	s.T.Helper()
-	body := fmt.Appendf(nil, `{"object_kind":"push","ref":"refs/heads/main","project":{"git_http_url":%q}}`, s.Git.Url)
+	body := fmt.Appendf(nil, `{"object_kind":"push","ref":"refs/heads/main","project":{"git_http_url":%q}}`, s.Git.URL)
 	req, err := http.NewRequestWithContext(s.T.Context(), http.MethodPost, "http://"+address+"/hooks/git", bytes.NewReader(body))
 	if err != nil {
 		s.T.Fatal(err)
@@ -131,7 +131,7 @@ func TestPush(t *testing.T) {
 		"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": "hook", "namespace": e2e.Namespace},
 		"stringData": map[string]any{"token": hookKey, "apiToken": apiToken, "apiURL": o.url + "/api/v4/"},
 	})
-	first := s.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.0.0", "echo one")})
+	first := s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.0.0", "echo one")})
 	s.Source(func(spec map[string]any) {
 		spec["interval"], spec["retryInterval"] = "1h", "1h"
 		spec["webhook"] = map[string]any{"provider": "gitlab", "secretRef": map[string]any{"name": "hook"}}
@@ -147,7 +147,7 @@ func TestPush(t *testing.T) {
 	if code := s.hook(address, "wrong"); code != http.StatusUnauthorized {
 		t.Errorf("a wrong key is answered with %d", code)
 	}
-	second := s.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.1.0", "echo two")})
+	second := s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.1.0", "echo two")})
 	begin := time.Now()
 	if code := s.hook(address, hookKey); code != http.StatusAccepted {
 		t.Fatalf("the hook is answered with %d", code)
@@ -211,7 +211,7 @@ func TestPush(t *testing.T) {
 func TestRecovery(t *testing.T) {
 	s := newSystem(t)
 	o := newOutside(t)
-	first := s.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.0.0", "echo one")})
+	first := s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.0.0", "echo one")})
 	s.Source()
 	s.Start("--events-addr", o.url+"/events")
 	s.Ready(first)

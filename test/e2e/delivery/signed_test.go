@@ -59,7 +59,7 @@ func TestSignedSource(t *testing.T) {
 	ben, benLine := e2e.Signer(t, "ben@example.com")
 	s.Trust(adaLine, benLine)
 	s.Git.SignedBy(ada)
-	first := s.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.0.0", "echo one")})
+	first := s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.0.0", "echo one")})
 	s.Source(e2e.GitSpec("verify", map[string]any{"mode": "HEAD", "secretRef": map[string]any{"name": "signers"}}))
 	s.Start()
 	s.Ready(first)
@@ -78,7 +78,7 @@ func TestSignedSource(t *testing.T) {
 	})
 	s.Run("an unsigned commit is held back", func(t *testing.T) {
 		s.Git.SignedBy("")
-		unsigned := s.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.1.0", "echo two")})
+		unsigned := s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.1.0", "echo two")})
 		s.Refused(api.ReasonVerificationFailed, unsigned, "it is not signed")
 		s.signature(metav1.ConditionFalse, api.ReasonUnsigned, unsigned)
 		s.absent("osp-a-v1.1.0")
@@ -92,7 +92,7 @@ func TestSignedSource(t *testing.T) {
 	var second string
 	s.Run("a signed one goes on", func(t *testing.T) {
 		s.Git.SignedBy(ben)
-		second = s.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.2.0", "echo three")})
+		second = s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.2.0", "echo three")})
 		s.Ready(second)
 		s.Served("pool-a", "v1.2.0")
 		if got := s.provenance("osp-a-v1.2.0")[api.AnnotationSignature]; !strings.HasPrefix(got, "commit "+second+" by ben@example.com") {
@@ -119,8 +119,8 @@ func TestSignedSource(t *testing.T) {
 // stays meanwhile, and no object is ever changed by it (security.md 27).
 func TestHeldRewrite(t *testing.T) {
 	s := newSystem(t)
-	first := s.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.0.0", "echo one")})
-	second := s.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.1.0", "echo two")})
+	first := s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.0.0", "echo one")})
+	second := s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.1.0", "echo two")})
 	s.Source(e2e.GitSpec("onRewrite", "Hold"))
 	s.Start()
 	s.Ready(second)
@@ -132,7 +132,7 @@ func TestHeldRewrite(t *testing.T) {
 		s.T.Helper()
 		s.Git.Run("reset", "--quiet", "--hard", first)
 		s.Git.Run("push", "--quiet", "--force", "origin", "main")
-		return s.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", version, script)})
+		return s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", version, script)})
 	}
 	third := rewrite("v1.2.0", "echo three")
 	s.Refused(api.ReasonHistoryRewritten, third, second, "onRewrite is Hold", api.AnnotationAcceptRewrite+"="+third)

@@ -35,9 +35,9 @@ func (s *system) profile(name string) *osm.OperatingSystemProfile {
 func TestVersions(t *testing.T) {
 	s := newSystem(t)
 	commits := map[string]string{}
-	s.Git.Push(map[string]string{"b.yaml": e2e.Osp("osp-b", "v1.0.0", "echo")})
+	s.Git.Push(map[string]string{"b.yaml": e2e.OSP("osp-b", "v1.0.0", "echo")})
 	for _, v := range []string{"v1.0.0", "v1.0.1", "v1.1.0", "v1.2.0", "v1.3.0"} {
-		commits[v] = s.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", v, "echo "+v)})
+		commits[v] = s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", v, "echo "+v)})
 	}
 	// A cluster that starts today.
 	s.Source(func(spec map[string]any) { spec["historyLimit"] = 1 })
@@ -92,7 +92,7 @@ func TestVersions(t *testing.T) {
 	s.Run("suspend", func(t *testing.T) {
 		s.Set("free", api.AnnotationSuspend, "true")
 		s.Event("free", api.EventConfigSuspended, `frozen at profile "osp-a" v1.2.0`)
-		commits["v1.4.0"] = s.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.4.0", "echo v1.4.0")})
+		commits["v1.4.0"] = s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.4.0", "echo v1.4.0")})
 		s.Ready(commits["v1.4.0"])
 		s.Set("free", api.AnnotationMDRevision, "2")
 		s.Eventually("the revision to follow", func() error {
@@ -150,11 +150,11 @@ func TestVersions(t *testing.T) {
 func TestProfilesOfAnotherNamespace(t *testing.T) {
 	s := newSystem(t)
 	other := s.Cluster.Namespace(t)
-	s.ApplyYAML(strings.Replace(e2e.Osp("osp-far", "v1.0.0", "echo far"), "name: osp-far", "name: osp-far\n  namespace: "+other, 1))
+	s.ApplyYAML(strings.Replace(e2e.OSP("osp-far", "v1.0.0", "echo far"), "name: osp-far", "name: osp-far\n  namespace: "+other, 1))
 	s.Apply(map[string]any{
 		"apiVersion": api.GroupVersion.String(), "kind": "ProfileSource",
 		"metadata": map[string]any{"name": "theirs", "namespace": other},
-		"spec":     map[string]any{"git": map[string]any{"url": s.Git.Url}},
+		"spec":     map[string]any{"git": map[string]any{"url": s.Git.URL}},
 	})
 	s.Start()
 	s.Builtin("osp-ubuntu")

@@ -29,7 +29,7 @@ func TestAdmission(t *testing.T) {
 	address := e2e.FreeAddress(t)
 	s.webhooks(address)
 	flags := []string{"--webhook-address", address, "--webhook-hosts", "127.0.0.1"}
-	commit := s.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.0.0", "echo one")})
+	commit := s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.0.0", "echo one")})
 	s.Source()
 	s.Start(flags...)
 	s.Ready(commit)
@@ -53,7 +53,7 @@ func TestAdmission(t *testing.T) {
 	s.Served("pool-a", entry.Version)
 	s.Pool("pool-b", "osp-a")
 	s.Served("pool-b", "v1.0.0")
-	s.Ready(s.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.1.0", "echo two")}))
+	s.Ready(s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.1.0", "echo two")}))
 	s.Served("pool-b", "v1.1.0")
 
 	var before, after corev1.Secret

@@ -32,7 +32,7 @@ type born struct {
 func TestAudit(t *testing.T) {
 	s := newSystem(t)
 	ben, benLine := e2e.Signer(t, "ben@example.com")
-	first := s.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.0.0", "echo one"), "b.yaml": e2e.Osp("osp-b", "v1.0.0", "echo b one")})
+	first := s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.0.0", "echo one"), "b.yaml": e2e.OSP("osp-b", "v1.0.0", "echo b one")})
 	s.Begin(first)
 	pools := map[string]string{"pool-a": "osp-a", "pool-c": "osp-a", "pool-b": "osp-b"}
 	for pool, profile := range pools {
@@ -54,7 +54,7 @@ func TestAudit(t *testing.T) {
 		all = append(all, born{node, pool, pools[pool], version, head})
 	}
 
-	merged := s.Git.Merge(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.1.0", "echo two")}, "a change on a branch", "Cy Author <cy@example.com>")
+	merged := s.Git.Merge(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.1.0", "echo two")}, "a change on a branch", "Cy Author <cy@example.com>")
 	head = merged
 	s.Ready(merged)
 	served("v1.1.0", "v1.0.0")
@@ -76,9 +76,9 @@ func TestAudit(t *testing.T) {
 	s.known(all)
 
 	s.Stop()
-	s.Git.Push(map[string]string{"b.yaml": e2e.Osp("osp-b", "v1.1.0", "echo b two")}) // accepted for the signature of the next
+	s.Git.Push(map[string]string{"b.yaml": e2e.OSP("osp-b", "v1.1.0", "echo b two")}) // accepted for the signature of the next
 	s.Git.SignedBy(ben)
-	signed := s.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.2.0", "echo three")})
+	signed := s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.2.0", "echo three")})
 	s.Git.SignedBy("")
 	s.Trust(benLine)
 	s.Source(e2e.GitSpec("verify", map[string]any{"mode": "HEAD", "secretRef": map[string]any{"name": "signers"}}))
@@ -147,7 +147,7 @@ func (s *system) asGitSays(all []born, allowed string) {
 		}
 		change := s.Git.Run("log", "-1", "--format=%H", commit, "--", file)
 		want := map[string]string{
-			"commit": commit, "change": change, "path": file, "repository": s.Git.Url,
+			"commit": commit, "change": change, "path": file, "repository": s.Git.URL,
 			"author":    strings.ReplaceAll(s.Git.Run("log", "-1", "--format=%an <%ae>", change), "\u202e", ""), // security.md 28
 			"committed": s.Git.Run("log", "-1", "--format=%cd", "--date=format-local:%Y-%m-%dT%H:%M:%SZ", commit),
 		}
@@ -231,7 +231,7 @@ func (s *system) otherWays(node, allowed string) {
 		s.T.Fatalf("dumping: status %d\n%s", status, errs)
 	}
 	var byHand map[string]any
-	s.Must(yaml.Unmarshal([]byte(e2e.Osp("by-hand", "v1.0.0", "echo")), &byHand))
+	s.Must(yaml.Unmarshal([]byte(e2e.OSP("by-hand", "v1.0.0", "echo")), &byHand))
 	byHand["metadata"].(map[string]any)["namespace"] = e2e.Namespace
 	s.Apply(byHand)
 	s.Pool("pool-hand", "by-hand")

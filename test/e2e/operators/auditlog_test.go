@@ -56,7 +56,7 @@ func TestAuditLog(t *testing.T) {
 	s := newSystem(t)
 	s.uninstallProvenance()
 	path := filepath.Join(t.TempDir(), "audit.log")
-	first := s.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.0.0", "echo one")})
+	first := s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.0.0", "echo one")})
 	s.Source()
 	s.Start("--audit-log", path)
 	s.Ready(first)
@@ -74,7 +74,7 @@ func TestAuditLog(t *testing.T) {
 	s.installProvenance()
 	s.ComesFrom(node, api.EvidenceReported, "v1.0.0", first, api.BehindNo)
 
-	second := s.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.1.0", "echo two"), "bad.yaml": "spec: [\n"})
+	second := s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.1.0", "echo two"), "bad.yaml": "spec: [\n"})
 	s.Served("pool-a", "v1.1.0")
 	s.Kill()
 	s.Start("--audit-log", path)

@@ -40,7 +40,7 @@ func (p *patient) brokenSources(first string) {
 	p.finds(doctor.Note, "sources", "ProfileSource osps is suspended")
 	p.Source(func(spec map[string]any) { spec["suspend"] = false })
 
-	p.Git.Push(map[string]string{"b.yaml": e2e.Osp("osp-b", "v1.0.0", "echo {{ .Nonsense }}")})
+	p.Git.Push(map[string]string{"b.yaml": e2e.OSP("osp-b", "v1.0.0", "echo {{ .Nonsense }}")})
 	p.Refused(api.ReasonProfilesInvalid)
 	p.finds(doctor.Problem, "sources", "ProfilesInvalid: ")
 	p.Git.Push(map[string]string{"b.yaml": ""})

@@ -95,7 +95,7 @@ func (p *patient) healthy(flags ...string) {
 // plane is its own: it loses kinds and policies on the way.
 func TestDoctor(t *testing.T) {
 	p := &patient{system: &system{e2e.NewSystemOn(t, cluster.Start(t, cluster.Options{Audit: true}))}}
-	first := p.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.0.0", "echo one")})
+	first := p.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.0.0", "echo one")})
 	p.Source()
 	flags := []string{"--leader-elect=true", "--disable-default-osps", "--cloud-provider-references=kube-system/allowed"}
 	p.Start(flags...)

@@ -15,7 +15,7 @@ import (
 func TestProvenance(t *testing.T) {
 	const settle = 7 * time.Second // so that what was current when a machine was created is beyond doubt
 	s := newSystem(t)
-	first := s.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.0.0", "echo one")})
+	first := s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.0.0", "echo one")})
 	s.Begin(first)
 	s.Pool("pool-a", "osp-a")
 	_, provisioning := s.Served("pool-a", "v1.0.0")
@@ -23,7 +23,7 @@ func TestProvenance(t *testing.T) {
 	s.ComesFrom(one, api.EvidenceReported, "v1.0.0", first, api.BehindNo)
 	time.Sleep(settle)
 
-	second := s.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.1.0", "echo two")})
+	second := s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.1.0", "echo two")})
 	_, provisioning = s.Served("pool-a", "v1.1.0")
 	np := s.ComesFrom(one, api.EvidenceReported, "v1.0.0", first, api.BehindYes)
 	if m := np.Status.Missing; m == nil || m.Version != "v1.1.0" || m.Commit != second {
@@ -37,7 +37,7 @@ func TestProvenance(t *testing.T) {
 	s.Stop()
 	unseen := s.Joins("pool-a", "unseen", nil)
 	time.Sleep(settle)
-	s.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.0.0", "echo one")}) // the revert
+	s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.0.0", "echo one")}) // the revert
 	s.Start()
 	s.Served("pool-a", "v1.0.0")
 	s.ComesFrom(unseen, api.EvidenceInferred, "v1.1.0", second, api.BehindYes)

@@ -153,7 +153,7 @@ func (s *system) hostileFiles() string {
 	script := strings.ReplaceAll(hostile, "\n", "\n            ")
 	script = strings.NewReplacer("\x1b", "", "\u009b", "", "\x7f", "", "\r", "").Replace(script) // not in a block of YAML
 	good := func(version string) string {
-		return e2e.Osp("osp-good", version, "curl -o /opt/x 'https://a.example/"+script+"'")
+		return e2e.OSP("osp-good", version, "curl -o /opt/x 'https://a.example/"+script+"'")
 	}
 	pool := `apiVersion: cluster.k8s.io/v1alpha1
 kind: MachineDeployment
@@ -210,7 +210,7 @@ spec:
 // hostileObjects makes objects that say hostile things.
 func (s *system) hostileObjects() {
 	s.T.Helper()
-	s.ApplyYAML(strings.Replace(e2e.Osp("osp-a", "v1.0.0", "echo"), "name: osp-a", "name: osp-a\n  namespace: "+e2e.Namespace, 1))
+	s.ApplyYAML(strings.Replace(e2e.OSP("osp-a", "v1.0.0", "echo"), "name: osp-a", "name: osp-a\n  namespace: "+e2e.Namespace, 1))
 	s.Source()
 	s.Pool("web", "osp-a")
 	s.Pool("worse", "osp-a")

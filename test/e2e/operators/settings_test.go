@@ -26,7 +26,7 @@ import (
 func TestDoubtfulSettings(t *testing.T) {
 	s := newSystem(t)
 	proxy := "http://us er" + e2e.Canary + ":1#p%x^ä" + e2e.Canary + "@proxy.example.com:3128 "
-	commit := s.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.0.0", "echo '{{ .HTTPProxy }}' '{{ .ContainerRuntimeConfig }}'")})
+	commit := s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.0.0", "echo '{{ .HTTPProxy }}' '{{ .ContainerRuntimeConfig }}'")})
 	s.Apply(map[string]any{
 		"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": "registries", "namespace": e2e.Namespace}, "type": string(corev1.SecretTypeDockerConfigJson),
 		"stringData": map[string]any{corev1.DockerConfigJsonKey: `{"auths":{"https://a.example.com/v1/":{"auth":"` + e2e.Canary + `1"},"a.example.com":{"auth":"` + e2e.Canary + `2"}}}`},

@@ -20,8 +20,8 @@ import (
 // is the same, holds no credential, and is all that diff needs.
 func TestSnapshot(t *testing.T) {
 	s := newSystem(t)
-	s.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.0.0", "echo one; curl -fsSLO https://example.com/one")})
-	commit := s.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.1.0", "echo two; curl -fsSLO https://example.com/two")})
+	s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.0.0", "echo one; curl -fsSLO https://example.com/one")})
+	commit := s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.1.0", "echo two; curl -fsSLO https://example.com/two")})
 	s.Source()
 	s.Pool("web", "osp-a", e2e.Annotate(api.AnnotationRollout, api.RolloutReplace), func(md map[string]any) {
 		e2e.Annotate("kubectl.kubernetes.io/last-applied-configuration", e2e.Canary)(md)

@@ -119,7 +119,7 @@ func (s *system) tamper(all []born) {
 		}},
 		{name: "rewritten history, other content", subject: node, verdict: "repository differs", where: "commit of osp-a v1.2.0", found: "with other content", do: func() func() {
 			s.Git.Run("reset", "-q", "--hard", "HEAD~1")
-			s.Git.Write(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.2.0", "echo evil")})
+			s.Git.Write(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.2.0", "echo evil")})
 			return s.forced(last.head)
 		}},
 	} {

@@ -27,7 +27,7 @@ func TestTrace(t *testing.T) {
 	key, line := e2e.Signer(t, "ada@example.com")
 	s.Git.SignedBy(key)
 	s.Trust(line)
-	first := s.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.0.0", "echo one")})
+	first := s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.0.0", "echo one")})
 	s.Source(e2e.GitSpec("verify", map[string]any{"mode": "HEAD", "secretRef": map[string]any{"name": "signers"}}))
 	s.Start()
 	s.Ready(first)
@@ -39,7 +39,7 @@ func TestTrace(t *testing.T) {
 	s.ComesFrom(one, api.EvidenceReported, "v1.0.0", first, api.BehindNo)
 	time.Sleep(settle)
 
-	second := s.Git.Merge(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.1.0", "echo two")}, "\x1b[31mred", "Grace \u202e<grace@example.com>")
+	second := s.Git.Merge(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.1.0", "echo two")}, "\x1b[31mred", "Grace \u202e<grace@example.com>")
 	_, provisioning = s.Served("pool-a", "v1.1.0")
 	two, three := s.Joins("pool-a", "two", provisioning), s.Joins("pool-a", "three", nil)
 	want[two], want[three] = s.Git.Origin("a.yaml"), s.Git.Origin("a.yaml")

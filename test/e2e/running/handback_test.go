@@ -34,7 +34,7 @@ func (s *system) handback(flags ...string) (status int, stdout, stderr string) {
 func TestHandback(t *testing.T) {
 	s := newSystem(t)
 	s.Source()
-	commit := s.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.1.0", "echo one"), "b.yaml": e2e.Osp("osp-b", "v1.0.0", "echo .Provenance")})
+	commit := s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.1.0", "echo one"), "b.yaml": e2e.OSP("osp-b", "v1.0.0", "echo .Provenance")})
 	s.Start("--leader-elect=true", "--node-http-proxy=http://user:canary@proxy.example.com")
 	s.Ready(commit)
 	s.Pool("pool-a", "osp-a")
@@ -104,7 +104,7 @@ func TestHandback(t *testing.T) {
 
 	// And forth again.
 	s.Start("--leader-elect=true")
-	s.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.2.0", "echo two")})
+	s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.2.0", "echo two")})
 	s.Served("pool-a", "v1.2.0")
 }
 

@@ -19,7 +19,7 @@ import (
 func TestImport(t *testing.T) {
 	s := newSystem(t)
 	var object map[string]any
-	if err := yaml.Unmarshal([]byte(e2e.Osp("osp-a", "v1.0.0", "echo one")), &object); err != nil {
+	if err := yaml.Unmarshal([]byte(e2e.OSP("osp-a", "v1.0.0", "echo one")), &object); err != nil {
 		t.Fatal(err)
 	}
 	object["metadata"].(map[string]any)["namespace"] = e2e.Namespace

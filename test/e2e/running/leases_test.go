@@ -62,7 +62,7 @@ func TestLeases(t *testing.T) {
 	a := newApart(t)
 	m, w := a.management, a.worker
 	w.Lease(e2e.WorkerLease)
-	first := m.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.0.0", "echo one")})
+	first := m.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.0.0", "echo one")})
 	m.Source()
 	// machine-controller comes later.
 	w.NoError(w.Cluster.Uninstall(t.Context(), func(crd *apiextensionsv1.CustomResourceDefinition) bool {
@@ -91,7 +91,7 @@ func TestLeases(t *testing.T) {
 	m.probeSays(nextProbe, http.StatusOK, "[+]worker cluster: ok, waits until this replica leads")
 	a.management.Stop()
 	w.Process = nil
-	m.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.1.0", "echo two")})
+	m.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.1.0", "echo two")})
 	w.Served("web", "v1.1.0")
 
 	for _, lost := range []struct {
@@ -101,7 +101,7 @@ func TestLeases(t *testing.T) {
 		t.Run("without "+lost.name, func(t *testing.T) {
 			if next.Process == nil {
 				next.Start(slices.Concat(a.flags, []string{"--leader-elect=true"})...)
-				m.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.2.0", "echo three")})
+				m.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.2.0", "echo three")})
 				w.Served("web", "v1.2.0")
 			}
 			lost.s.Lease(lost.name)

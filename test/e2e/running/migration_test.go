@@ -62,7 +62,7 @@ func TestDryRun(t *testing.T) {
 	newLegacy(s, 3)
 	s.Git.Push(map[string]string{
 		"a.yaml": legacyProfile("osp-legacy", "v1.1.0", "install again"), "b.yaml": legacyProfile("osp-legacy-flatcar", "v1.0.0", "install"),
-		"broken.yaml": e2e.Osp("osp-broken", "v1.0.0", "{{ .Missing }}"),
+		"broken.yaml": e2e.OSP("osp-broken", "v1.0.0", "{{ .Missing }}"),
 	})
 	s.Source()
 	s.Pool("new", "osp-legacy")

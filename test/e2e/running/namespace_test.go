@@ -23,7 +23,7 @@ func TestAnotherNamespace(t *testing.T) {
 	s.Identity = s.Cluster.Kubeconfig // rbac.yaml is for kube-system
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: e2e.Namespace, Name: e2e.MainLease}}
 	s.NoError(client.IgnoreAlreadyExists(s.Client.Create(t.Context(), lease)))
-	s.ApplyYAML(strings.Replace(e2e.Osp("osp-left", "v1.0.0", "echo left"), "  name: osp-left\n", "  name: osp-left\n  namespace: "+e2e.Namespace+"\n", 1))
+	s.ApplyYAML(strings.Replace(e2e.OSP("osp-left", "v1.0.0", "echo left"), "  name: osp-left\n", "  name: osp-left\n  namespace: "+e2e.Namespace+"\n", 1))
 	s.Start("--namespace", s.Pools)
 	s.Eventually("the controller to say why it waits", func() error {
 		s.LogMu.Lock()

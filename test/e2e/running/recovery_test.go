@@ -23,7 +23,7 @@ import (
 // there reaches them. One that is lost is in the controller's mirror, whole.
 func TestRepositoryMoved(t *testing.T) {
 	s := newSystem(t)
-	first := s.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.0.0", "echo one")})
+	first := s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.0.0", "echo one")})
 	s.Begin(first)
 	s.Pool("pool-a", "osp-a")
 	s.Served("pool-a", "v1.0.0")
@@ -34,9 +34,9 @@ func TestRepositoryMoved(t *testing.T) {
 	moved.Run("pull", "-q", s.Git.Work, "main")
 	moved.Run("push", "-q", "origin", "main")
 	s.Git.Mode.Store("down")
-	s.Source(func(spec map[string]any) { spec["git"].(map[string]any)["url"] = moved.Url })
+	s.Source(func(spec map[string]any) { spec["git"].(map[string]any)["url"] = moved.URL })
 	s.Eventually("the source to follow the other host", func() error {
-		if ps := s.ProfileSource(); ps.Status.Repository != moved.Url || !strings.HasSuffix(ps.Status.Revision, first) {
+		if ps := s.ProfileSource(); ps.Status.Repository != moved.URL || !strings.HasSuffix(ps.Status.Revision, first) {
 			return fmt.Errorf("it follows %s at %s", ps.Status.Repository, ps.Status.Revision)
 		}
 		return nil
@@ -48,9 +48,9 @@ func TestRepositoryMoved(t *testing.T) {
 	if !maps.Equal(before, after) {
 		t.Errorf("before the move\n%v\nafter it\n%v", before, after)
 	}
-	second := moved.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.1.0", "echo two")})
+	second := moved.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.1.0", "echo two")})
 	bootstrap, _ := s.Served("pool-a", "v1.1.0")
-	if got := bootstrap.Annotations[api.AnnotationRepository]; got != moved.Url {
+	if got := bootstrap.Annotations[api.AnnotationRepository]; got != moved.URL {
 		t.Errorf("what was pushed to the other host is said to be of %q", got)
 	}
 
@@ -81,7 +81,7 @@ func TestRestoredFromBackup(t *testing.T) {
 	var s *system
 	t.Cleanup(func() { s.Cluster.Stop() }) // the one of then, after all else
 	s = &system{e2e.NewSystemOn(t, c)}
-	s.Begin(s.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.0.0", "echo one")}))
+	s.Begin(s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.0.0", "echo one")}))
 	s.Pool("pool-a", "osp-a")
 	s.Served("pool-a", "v1.0.0")
 	s.Eventually("its documents", func() error { return s.Applied("pool-a") })
@@ -89,7 +89,7 @@ func TestRestoredFromBackup(t *testing.T) {
 	backup := filepath.Join(t.TempDir(), "backup")
 	s.offline(func() { copyAll(t, c.Dir, backup) })
 
-	second := s.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.1.0", "echo two")})
+	second := s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.1.0", "echo two")})
 	s.Start()
 	s.Ready(second)
 	s.Served("pool-a", "v1.1.0")
@@ -108,7 +108,7 @@ func TestRestoredFromBackup(t *testing.T) {
 	if bootstrap, _, err := s.Secrets("pool-a"); err != nil || bootstrap.Annotations[api.AnnotationOSPVersion] != "v1.0.0" {
 		t.Fatalf("the backup has not what it should have (err %v)", err)
 	}
-	third := s.Git.Push(map[string]string{"b.yaml": e2e.Osp("osp-b", "v1.0.0", "echo three")})
+	third := s.Git.Push(map[string]string{"b.yaml": e2e.OSP("osp-b", "v1.0.0", "echo three")})
 	s.Start()
 	s.Ready(third)
 	bootstrap, provisioning := s.Served("pool-a", "v1.1.0")

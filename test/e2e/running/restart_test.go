@@ -23,7 +23,7 @@ import (
 // A restart of the controller on a settled cluster writes nothing.
 func TestRestartWritesNothing(t *testing.T) {
 	s := newSystem(t)
-	s.Begin(s.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.0.0", "echo one")}))
+	s.Begin(s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.0.0", "echo one")}))
 	for _, pool := range []string{"pool-a", "pool-b"} {
 		s.Pool(pool, "osp-a")
 		s.Served(pool, "v1.0.0")
@@ -65,7 +65,7 @@ func TestRestartWritesNothing(t *testing.T) {
 // What is deleted or edited by hand comes back.
 func TestSelfHealing(t *testing.T) {
 	s := newSystem(t)
-	s.Begin(s.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.0.0", "echo one")}))
+	s.Begin(s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.0.0", "echo one")}))
 	s.Pool("pool-a", "osp-a")
 	bootstrap, provisioning := s.Served("pool-a", "v1.0.0")
 	s.Eventually("its documents", func() error { return s.Applied("pool-a") })
@@ -136,7 +136,7 @@ func TestSelfHealing(t *testing.T) {
 // reconcile request is answered; a suspended source stands still.
 func TestRequests(t *testing.T) {
 	s := newSystem(t)
-	commit := s.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.0.0", "echo one")})
+	commit := s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.0.0", "echo one")})
 	s.Source(func(spec map[string]any) { spec["interval"] = "1h" })
 	s.Start()
 	s.Ready(commit)
@@ -173,7 +173,7 @@ func TestRequests(t *testing.T) {
 		}
 	})
 	s.Run("a reconcile request is answered", func(t *testing.T) {
-		next := s.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.1.0", "echo two")})
+		next := s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.1.0", "echo two")})
 		s.PatchSource(fmt.Sprintf(`{"metadata":{"annotations":{%q:"now-1"}}}`, meta.ReconcileRequestAnnotation))
 		s.Ready(next)
 		if got := s.ProfileSource().Status.GetLastHandledReconcileRequest(); got != "now-1" {
@@ -184,7 +184,7 @@ func TestRequests(t *testing.T) {
 	s.Run("a suspended source stands still", func(t *testing.T) {
 		s.PatchSource(`{"spec":{"suspend":true}}`)
 		requests := s.Git.Seen.Load()
-		s.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.2.0", "echo three")})
+		s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.2.0", "echo three")})
 		s.PatchSource(fmt.Sprintf(`{"metadata":{"annotations":{%q:"now-2"}}}`, meta.ReconcileRequestAnnotation))
 		time.Sleep(time.Second) // a request would have come by now, as it did above
 		if now := s.Git.Seen.Load(); now != requests {
@@ -199,7 +199,7 @@ func TestRequests(t *testing.T) {
 // kept alive from its record: documents get new tokens, under the old revision.
 func TestLastGoodGenerationIsMaintained(t *testing.T) {
 	s := newSystem(t)
-	first := s.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.0.0", "echo one")})
+	first := s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.0.0", "echo one")})
 	s.Source()
 	s.Start("--node-http-proxy", "http://user:pr0xy-c4nary@proxy.example.com:3128")
 	s.Ready(first)
@@ -207,7 +207,7 @@ func TestLastGoodGenerationIsMaintained(t *testing.T) {
 	s.Served("pool-a", "v1.0.0")
 
 	// Nothing is wrong with the template as such: it reads what this pool lacks.
-	s.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.1.0", "echo {{ .NetworkConfig.CIDR }}")})
+	s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.1.0", "echo {{ .NetworkConfig.CIDR }}")})
 	s.Event("pool-a", api.EventProfileError, `rendering profile "osp-a" v1.1.0`, "NetworkConfig")
 	s.Eventually("the refusal on the configuration", func() error {
 		return s.NewerRefused("pool-a", "v1.1.0", "NetworkConfig")
@@ -236,7 +236,7 @@ func TestLastGoodGenerationIsMaintained(t *testing.T) {
 	if tokens := s.Tokens(); len(tokens) != 1 {
 		t.Errorf("there are %d tokens", len(tokens))
 	}
-	s.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.1.1", "echo two")})
+	s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.1.1", "echo two")})
 	bootstrap, _ := s.Served("pool-a", "v1.1.1")
 	if got := bootstrap.Annotations[api.AnnotationRevisionFor]; got != "2" {
 		t.Errorf("revision is %q", got)
@@ -255,7 +255,7 @@ func TestLastGoodGenerationIsMaintained(t *testing.T) {
 // converge, with one token each, and nobody ever misses a Secret.
 func TestKilledDuringRotation(t *testing.T) {
 	s := newSystem(t)
-	s.Begin(s.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.0.0", "echo one")}))
+	s.Begin(s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.0.0", "echo one")}))
 	const pools, kills = 20, 5
 	name := func(i int) string { return fmt.Sprintf("pool-%02d", i) }
 	for i := range pools {
@@ -265,7 +265,7 @@ func TestKilledDuringRotation(t *testing.T) {
 		s.Served(name(i), "v1.0.0")
 	}
 	seen := s.WatchUserData("pool")
-	s.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.1.0", "echo two")})
+	s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.1.0", "echo two")})
 	for i := range kills {
 		s.Kill()
 		s.Start()

@@ -21,7 +21,7 @@ func TestRolloutAcrossClusters(t *testing.T) {
 	a := newApart(t)
 	m, w := a.management, a.worker
 	push := func(version string) string {
-		return m.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", version, "echo "+version)})
+		return m.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", version, "echo "+version)})
 	}
 	first := push("v1.0.0")
 	m.Source(func(spec map[string]any) {

@@ -101,7 +101,7 @@ func wave(number string) func(map[string]any) {
 func TestRollout(t *testing.T) {
 	s := newSystem(t)
 	push := func(version string) string {
-		return s.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", version, "echo "+version)})
+		return s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", version, "echo "+version)})
 	}
 	first := push("v1.0.0")
 	s.Source(func(spec map[string]any) {

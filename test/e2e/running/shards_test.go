@@ -26,7 +26,7 @@ func TestShards(t *testing.T) {
 	if err := s.Cluster.Apply(t.Context(), e2e.RepoPath("examples/shards/leases.yaml")); err != nil {
 		t.Fatal(err)
 	}
-	first := s.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.0.0", "echo one")})
+	first := s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.0.0", "echo one")})
 	s.Source() // without a label: that of the controller with the rest
 	labels := map[string]string{"web": "", "db": "a", "gpu": "b"}
 	for _, pool := range []string{"web", "db", "gpu"} {
@@ -54,7 +54,7 @@ func TestShards(t *testing.T) {
 
 	// Without its controller the pool of b stays as it is, and what it uses stays too.
 	b.Stop()
-	second := s.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v2.0.0", "echo two")})
+	second := s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v2.0.0", "echo two")})
 	s.Ready(second)
 	s.Served("web", "v2.0.0")
 	s.Served("db", "v2.0.0")

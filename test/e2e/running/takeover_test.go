@@ -22,7 +22,7 @@ import (
 // replaced, but not before the machine that boots from them has joined.
 func TestTakeOver(t *testing.T) {
 	s := newSystem(t)
-	first := s.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.0.0", "echo one")})
+	first := s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.0.0", "echo one")})
 	s.Pool("pool-a", "osp-a")
 	md := s.MachineDeployment("pool-a")
 	annotations := map[string]string{api.AnnotationRevisionFor: "1", api.AnnotationMDAnnotationsHash: strings.Repeat("0", 64), api.AnnotationOSPVersion: "v1.0.0"}

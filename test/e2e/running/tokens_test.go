@@ -22,7 +22,7 @@ import (
 // machines boot with meanwhile stays good.
 func TestNodeTokens(t *testing.T) {
 	s := newSystem(t)
-	s.Begin(s.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.0.0", "echo one")}))
+	s.Begin(s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.0.0", "echo one")}))
 	for _, pool := range []string{"pool-a", "pool-b"} {
 		s.Pool(pool, "osp-a")
 		s.Served(pool, "v1.0.0")

@@ -203,8 +203,8 @@ func TestTwoClusters(t *testing.T) {
 		"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": "registries", "namespace": e2e.Namespace},
 		"stringData": map[string]any{"registry.example.com": `{"username":"puller","password":"pull-1"}`},
 	})
-	m.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v0.9.0", "echo old")})
-	first := m.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.0.0", "{{ .ContainerRuntimeConfig }}")})
+	m.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v0.9.0", "echo old")})
+	first := m.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.0.0", "{{ .ContainerRuntimeConfig }}")})
 	m.Source(func(spec map[string]any) { spec["historyLimit"] = 0 }) // but what pools ask for
 	w.Eventually("the getter's token", func() error {
 		var secret corev1.Secret
@@ -354,7 +354,7 @@ func TestClusterAway(t *testing.T) {
 	t.Parallel()
 	a := newApart(t)
 	m, w := a.management, a.worker
-	first := m.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.0.0", "echo one")})
+	first := m.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.0.0", "echo one")})
 	m.Source()
 	w.Pool("web", "osp-a")
 	m.Cluster.Stop()
@@ -371,7 +371,7 @@ func TestClusterAway(t *testing.T) {
 
 	// The worker cluster leaves: Git is followed all the same.
 	w.Cluster.Stop()
-	second := m.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.1.0", "echo two")})
+	second := m.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.1.0", "echo two")})
 	m.Ready(second)
 	m.probeSays(a.workerProbe, http.StatusServiceUnavailable, "[-]worker cluster:", "does not answer since")
 	w.restart()
@@ -392,7 +392,7 @@ func TestClusterAway(t *testing.T) {
 		}
 		return err
 	})
-	third := m.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.2.0", "echo three")})
+	third := m.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.2.0", "echo three")})
 	m.restart()
 	m.Ready(third)
 	w.Served("web", "v1.2.0")
@@ -422,7 +422,7 @@ func TestClusterAway(t *testing.T) {
 	w.Cluster.Stop()
 	m.ended(m.Exited, "--leader-elect=true")
 	m.Process = nil
-	fourth := m.Git.Push(map[string]string{"a.yaml": e2e.Osp("osp-a", "v1.3.0", "echo four")})
+	fourth := m.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.3.0", "echo four")})
 	a.start("--leader-elect=true")
 	m.Ready(fourth)
 	m.probeSays(a.workerProbe, http.StatusServiceUnavailable, "[-]worker cluster:", "connection refused")
