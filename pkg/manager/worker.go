@@ -25,6 +25,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notify"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/archive"
 )
 
 // WorkerLeaseName is the contract's (section 9.8), as LeaseName is. Its namespace
@@ -118,7 +119,7 @@ func (opts *Options) poolReconciler(facts nodeFacts) *pools.Reconciler {
 		NodeTokenTTL:        opts.NodeTokenTTL,
 		OverrideServer:      opts.OverrideServer,
 		Shard:               opts.Shard,
-		History:             pools.History{Limit: opts.HistoryLimit, Retention: opts.HistoryRetention},
+		History:             archive.Retention{Limit: opts.HistoryLimit, Gone: opts.HistoryRetention},
 	}
 }
 

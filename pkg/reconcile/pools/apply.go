@@ -2,7 +2,6 @@ package pools
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -22,12 +21,6 @@ import (
 )
 
 const (
-	// settingsTrust is how long settings are taken to be kept after they were.
-	settingsTrust = 10 * time.Minute
-	// settingsRetry is the wait after a look at them that failed, settingsPatience how
-	// long such a look may take.
-	settingsRetry    = time.Minute
-	settingsPatience = 5 * time.Second
 	// replaceTime bounds the replacement of a configuration, which is not given up
 	// half way when the controller is told to stop.
 	replaceTime = 10 * time.Second
@@ -107,49 +100,14 @@ func (r *Reconciler) reliedOn(ctx context.Context, p plan) []func() error {
 // prepare writes what the configuration names: its record is made from it again.
 func (r *Reconciler) prepare(ctx context.Context, seen *observed, p plan) error {
 	return together(
-		func() error { return r.keepSettings(ctx, p.settings, p.osc != nil) },
+		func() error {
+			if p.settings == nil {
+				return nil
+			}
+			return r.archive().EnsureSettings(ctx, p.settings, p.osc != nil)
+		},
 		func() error { return r.keepInputs(ctx, seen, p.inputs) },
 	)
-}
-
-// keepSettings makes sure that settings are kept under their digest. Those of a
-// configuration that stands were kept when it was made: for them nothing waits while
-// the management cluster is away.
-func (r *Reconciler) keepSettings(ctx context.Context, cm *corev1.ConfigMap, isNew bool) error {
-	if cm == nil {
-		return nil
-	}
-	now := r.Clock.Now()
-	trusted := func() bool {
-		at, ok := r.settings.Load(cm.Name)
-		return ok && now.Sub(at.(time.Time)) < settingsTrust
-	}
-	if trusted() {
-		return nil
-	}
-	r.sweeping.Lock()
-	defer r.sweeping.Unlock()
-	if trusted() { // by another pool, meanwhile
-		return nil
-	}
-	looking, cancel := context.WithTimeout(ctx, settingsPatience)
-	defer cancel()
-	kept, err := kubeclient.Find(looking, r.Management.Live, client.ObjectKeyFromObject(cm), &corev1.ConfigMap{})
-	if err != nil && !isNew {
-		r.settings.Store(cm.Name, now.Add(settingsRetry-settingsTrust))
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if !kept {
-		err := r.Management.Create(ctx, cm, client.FieldOwner(api.FieldManager))
-		if err != nil && !apierrors.IsAlreadyExists(err) {
-			return fmt.Errorf("creating ConfigMap %s: %w", client.ObjectKeyFromObject(cm), err)
-		}
-	}
-	r.settings.Store(cm.Name, now)
-	return nil
 }
 
 // keepInputs adds the credentials of a generation to the pool's Secret. Those of
@@ -233,7 +191,7 @@ func (r *Reconciler) writeConfig(ctx context.Context, have *osm.OperatingSystemC
 			p.was.spec = &have.Spec
 		}
 		if p.replaced.Object != "" {
-			if err := r.archive(ctx, have); err != nil {
+			if err := r.keepRecord(ctx, have); err != nil {
 				return nil, err
 			}
 			r.tellBefore(ctx, have)
@@ -326,37 +284,7 @@ func (r *Reconciler) patchAnnotations(ctx context.Context, obj client.Object, an
 
 // patch merges into exactly the object that was read.
 func (r *Reconciler) patch(ctx context.Context, obj client.Object, change map[string]any) error {
-	metadata, _ := change["metadata"].(map[string]any)
-	if metadata == nil {
-		metadata = map[string]any{}
-		change["metadata"] = metadata
-	}
-	metadata["resourceVersion"] = obj.GetResourceVersion()
-	body, err := json.Marshal(change)
-	if err != nil {
-		return fmt.Errorf("encoding a patch: %w", err)
-	}
-	into, err := metadataOf(obj, r.clusterOf(obj))
-	if err != nil {
-		return err
-	}
-	if err := r.clusterOf(obj).Patch(ctx, into, client.RawPatch(types.MergePatchType, body), client.FieldOwner(api.FieldManager)); err != nil {
-		return fault.Raced(fmt.Errorf("patching %T %s: %w", obj, client.ObjectKeyFromObject(obj), err))
-	}
-	obj.SetResourceVersion(into.GetResourceVersion())
-	return nil
-}
-
-// metadataOf takes the answer to a patch: the API server then leaves out the rest,
-// which may be large.
-func metadataOf(obj client.Object, in Cluster) (*metav1.PartialObjectMetadata, error) {
-	kind, err := in.GroupVersionKindFor(obj)
-	if err != nil {
-		return nil, fmt.Errorf("patching %T: %w", obj, err)
-	}
-	out := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: obj.GetNamespace(), Name: obj.GetName()}}
-	out.SetGroupVersionKind(kind)
-	return out, nil
+	return fault.Raced(kubeclient.Patch(ctx, r.clusterOf(obj), obj, change))
 }
 
 // digestKey reads the key of keyed digests, and makes it where there is none.

@@ -25,6 +25,7 @@ import (
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/archive"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
@@ -32,7 +33,7 @@ import (
 func (f *fixture) records() []appsv1.ControllerRevision {
 	f.t.Helper()
 	var list appsv1.ControllerRevisionList
-	if err := f.client.List(f.t.Context(), &list, client.InNamespace(f.r.Namespace), client.MatchingLabels{api.LabelPool: recordLabel(poolKey(f.pool))}); err != nil {
+	if err := f.client.List(f.t.Context(), &list, client.InNamespace(f.r.Namespace), client.MatchingLabels{api.LabelPool: archive.Label(poolKey(f.pool))}); err != nil {
 		f.t.Fatal(err)
 	}
 	slices.SortFunc(list.Items, func(a, b appsv1.ControllerRevision) int { return int(a.Revision - b.Revision) })
@@ -106,7 +107,7 @@ func TestArchive(t *testing.T) {
 			t.Errorf("%s is %q, want %q", m.key, m.have[m.key], m.want)
 		}
 	}
-	stood := intervalsOf(&rec)
+	stood := archive.Intervals(&rec)
 	if len(stood) != 1 || !stood[0].From.Equal(&first.CreationTimestamp) || stood[0].Until.Unix() != f.clock.Now().Unix() {
 		t.Errorf("it stood %+v", stood)
 	}
@@ -120,7 +121,7 @@ func TestArchive(t *testing.T) {
 	if got = f.records(); len(got) != 2 {
 		t.Fatalf("there are %d records", len(got))
 	}
-	stood = intervalsOf(&got[1])
+	stood = archive.Intervals(&got[1])
 	if len(stood) != 1 || stood[0].UID != second.UID || stood[0].Replaces != first.UID || stood[0].Revision != second.Annotations[api.AnnotationRevisionFor] {
 		t.Errorf("the second stood %+v", stood)
 	}
@@ -139,10 +140,10 @@ func TestArchiveOfARevert(t *testing.T) {
 		t.Fatalf("there are %d records", len(got))
 	}
 	one, two := got[1], got[0]
-	if archivedRecord(&one).Version != "v1.0.1" || archivedRecord(&two).Version != "v1.1.0" {
-		t.Fatalf("the newest record is of %s, then %s", archivedRecord(&one).Version, archivedRecord(&two).Version)
+	if archive.Record(&one).Version != "v1.0.1" || archive.Record(&two).Version != "v1.1.0" {
+		t.Fatalf("the newest record is of %s, then %s", archive.Record(&one).Version, archive.Record(&two).Version)
 	}
-	if a, b := len(intervalsOf(&one)), len(intervalsOf(&two)); a != 2 || b != 1 {
+	if a, b := len(archive.Intervals(&one)), len(archive.Intervals(&two)); a != 2 || b != 1 {
 		t.Errorf("there are %d and %d intervals", a, b)
 	}
 }
@@ -163,13 +164,13 @@ func TestArchiveCutOff(t *testing.T) {
 		_, err := f.r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(f.pool)})
 		f.r.Management.Client, f.r.Worker.Client = digesting{f.client}, digesting{f.client}
 		if now := recordOf(f.configOrNil()).Digests.Input; now != first && !slices.ContainsFunc(f.records(), func(r appsv1.ControllerRevision) bool {
-			return archivedRecord(&r).Digests.Input == first
+			return archive.Record(&r).Digests.Input == first
 		}) {
 			t.Errorf("cut off after %d writes, the record of the first generation is nowhere", writes)
 		}
 		f.clock.Step(time.Minute)
 		f.reconcile()
-		if got := f.records(); len(got) != 1 || len(intervalsOf(&got[0])) != 1 {
+		if got := f.records(); len(got) != 1 || len(archive.Intervals(&got[0])) != 1 {
 			t.Errorf("cut off after %d writes, the records are %+v", writes, got)
 		}
 		if got := recordOf(f.config()).Version; got != "v1.1.0" {
@@ -245,7 +246,7 @@ func TestLastGoodFromTheArchive(t *testing.T) {
 		f.ensure(broken)
 		f.patch(f.pool, `{"metadata":{"annotations":{"k8c.io/operating-system-profile":"osp-broken"}}}`)
 		if archived {
-			if err := f.r.archive(t.Context(), first); err != nil {
+			if err := f.r.keepRecord(t.Context(), first); err != nil {
 				t.Fatal(err)
 			}
 			f.delete(first)
@@ -310,11 +311,11 @@ func TestRecordNames(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 	for _, pool := range []string{"shop/web", "a-b/c", "a/b-c", poolKey(long), long.Namespace + "/" + long.Name + "x"} {
-		if problems := validation.IsValidLabelValue(recordLabel(pool)); len(problems) > 0 {
-			t.Errorf("%s: %v", recordLabel(pool), problems)
+		if problems := validation.IsValidLabelValue(archive.Label(pool)); len(problems) > 0 {
+			t.Errorf("%s: %v", archive.Label(pool), problems)
 		}
 	}
-	if recordLabel("a-b/c") == recordLabel("a/b-c") || recordLabel(poolKey(long)) == recordLabel(poolKey(long)+"x") {
+	if archive.Label("a-b/c") == archive.Label("a/b-c") || archive.Label(poolKey(long)) == archive.Label(poolKey(long)+"x") {
 		t.Error("two pools have one label")
 	}
 }

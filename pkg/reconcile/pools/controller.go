@@ -7,7 +7,6 @@ import (
 	"io"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -25,6 +24,7 @@ import (
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/archive"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/desired"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/shard"
@@ -93,21 +93,18 @@ type Reconciler struct {
 	// OverrideServer replaces the API server's URL in kubeconfigs of nodes.
 	OverrideServer string
 	// History is how long records of replaced configurations are kept.
-	History History
+	History archive.Retention
 	// Indexed says that Worker lists by the fields of Index, which Setup sees to.
 	Indexed bool
 	// Shard has the pools that are handled. Others are seen, so that nothing is removed that
 	// they use.
 	Shard shard.Shard
 
-	historyChanged atomic.Bool // since the last sweep
-
 	memories memories              // of pools
 	endpoint desired.KnownEndpoint // of cluster-info
 	digests  desired.Digests       // of profiles
 	values   desired.Values        // of cloudProviderSpecs
-	settings sync.Map              // name -> time.Time, when settings were last known to be kept
-	sweeping sync.Mutex            // held while settings are looked up or deleted
+	archived archive.State         // of records
 
 	replacing sync.Mutex // held while a Secret is absent
 
@@ -333,6 +330,14 @@ func (r *Reconciler) cloudConfigs() desired.CloudConfigs {
 	}
 }
 
+// archive keeps the records of replaced configurations.
+func (r *Reconciler) archive() archive.Archive {
+	return archive.Archive{
+		Management: r.Management, Live: r.Management.Live, Pools: r.Worker, Provenances: r.Worker.Live,
+		Clock: r.Clock, Namespace: r.Namespace, Retention: r.History, Whole: r.Shard.Whole(), State: &r.archived,
+	}
+}
+
 // endpoints reads where nodes reach the API server.
 func (r *Reconciler) endpoints() desired.Endpoints {
 	return desired.Endpoints{ClusterInfo: r.ClusterInfo, Worker: r.Worker.Live, CA: r.CA, OverrideServer: r.OverrideServer, Known: &r.endpoint}
@@ -388,12 +393,6 @@ const (
 	stageBootstrap = "bootstrap"
 	stageProvision = "provisioning"
 )
-
-// recordLabel names a pool in a label.
-func recordLabel(pool string) string {
-	key, _ := lineage.ParsePool(pool)
-	return api.PoolLabel(key.Namespace, key.Name)
-}
 
 // cutKey takes the "namespace/name" of poolKey apart.
 func cutKey(key string) (namespace, name string, ok bool) {

@@ -15,12 +15,13 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/archive"
 )
 
 // archivedVersions are those of the pool's archived records, oldest first.
 func (f *fixture) archivedVersions() (out []string) {
 	for _, r := range f.records() {
-		out = append(out, archivedRecord(&r).Version)
+		out = append(out, archive.Record(&r).Version)
 	}
 	return out
 }
@@ -34,7 +35,7 @@ func (f *fixture) wantArchived(why string, want ...string) {
 
 func (f *fixture) sweep() time.Time {
 	f.t.Helper()
-	next, err := f.r.sweep(f.t.Context())
+	next, err := f.r.archive().Sweep(f.t.Context())
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -45,7 +46,7 @@ func (f *fixture) sweep() time.Time {
 // of a node names it. Those of a pool that is gone stay for the retention.
 func TestHistory(t *testing.T) {
 	f := newFixture(t)
-	f.r.History = History{Limit: 2, Retention: 24 * time.Hour}
+	f.r.History = archive.Retention{Limit: 2, Gone: 24 * time.Hour}
 	f.publish("v1.0.1", "of v1.0.1")
 	f.reconcile()
 	for _, version := range []string{"v1.1.0", "v1.2.0", "v1.3.0", "v1.4.0"} {
@@ -70,7 +71,7 @@ func TestHistory(t *testing.T) {
 	f.r.History.Limit = 3
 	next := f.sweep()
 	f.wantArchived("an hour later", "v1.2.0", "v1.4.0", "v1.1.0", "v1.5.0")
-	if !next.After(f.clock.Now()) || next.After(gone.Add(f.r.History.Retention)) {
+	if !next.After(f.clock.Now()) || next.After(gone.Add(f.r.History.Gone)) {
 		t.Errorf("the next sweep is at %s, the pool went at %s", next, gone)
 	}
 	f.clock.SetTime(next)
@@ -78,7 +79,7 @@ func TestHistory(t *testing.T) {
 	if next = f.sweep(); next.IsZero() {
 		t.Error("nobody looks after the last record")
 	}
-	f.clock.SetTime(gone.Add(f.r.History.Retention))
+	f.clock.SetTime(gone.Add(f.r.History.Gone))
 	f.sweep()
 	f.wantArchived("after the retention", "v1.2.0")
 }
@@ -119,7 +120,7 @@ func (f *fixture) settingsMaps() (out []string) {
 // may be about to get them.
 func TestUnusedSettingsGo(t *testing.T) {
 	f := newFixture(t)
-	f.r.History = History{Limit: 1, Retention: time.Hour}
+	f.r.History = archive.Retention{Limit: 1, Gone: time.Hour}
 	f.reconcile()
 	for n := range 3 {
 		f.clock.Step(time.Minute)
@@ -129,16 +130,16 @@ func TestUnusedSettingsGo(t *testing.T) {
 	var other corev1.ConfigMap
 	other.ObjectMeta = metav1.ObjectMeta{Namespace: f.r.Namespace, Name: "other", Labels: map[string]string{api.LabelManagedBy: api.FieldManager}, UID: types.UID("")}
 	f.ensure(&other)
-	f.r.historyChanged.Store(false)
+	f.r.archived.Changed.Store(false)
 	f.sweep()
 	if got := f.settingsMaps(); len(got) != 5 {
 		t.Errorf("just after they were kept there are %v", got)
 	}
-	if !f.r.historyChanged.Load() {
+	if !f.r.archived.Changed.Load() {
 		t.Error("nobody looks again at settings that are too young now")
 	}
-	f.clock.Step(3 * settingsTrust)
-	if f.r.historyChanged.Store(false); f.sweep().IsZero() && f.r.historyChanged.Load() {
+	f.clock.Step(3 * archive.SettingsTrust)
+	if f.r.archived.Changed.Store(false); f.sweep().IsZero() && f.r.archived.Changed.Load() {
 		t.Error("there is more to look at")
 	}
 	records := f.records()
@@ -154,19 +155,16 @@ func TestUnusedSettingsGo(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("kept are %v, want %v", got, want)
 	}
-	if _, ok := f.r.settings.Load(lineage.SettingsName(recordOf(f.config()).SettingsDigest)); !ok {
-		t.Error("settings in use were forgotten")
-	}
 }
 
 // A pool that moves on while records are listed has its settings neither among those of
 // configurations nor, by then, among those of records: they stay all the same.
 func TestSettingsOfAPoolThatMovesOn(t *testing.T) {
 	f := newFixture(t)
-	f.r.History = History{Limit: 1, Retention: time.Hour}
+	f.r.History = archive.Retention{Limit: 1, Gone: time.Hour}
 	f.reconcile()
 	first := lineage.SettingsName(recordOf(f.config()).SettingsDigest)
-	f.clock.Step(3 * settingsTrust)
+	f.clock.Step(3 * archive.SettingsTrust)
 	f.r.Management.Live = afterRecords{f.client, sync.OnceFunc(func() {
 		f.r.Settings.PauseImage = "pause:2"
 		f.reconcile()

@@ -14,6 +14,7 @@ import (
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/auditlog"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/archive"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
@@ -114,14 +115,14 @@ func (r *Reconciler) before(ctx context.Context, osc *osm.OperatingSystemConfig)
 	pool := ownerOf(osc)
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("ControllerRevisionList"))
-	err := r.Management.Live.List(ctx, list, client.InNamespace(r.Namespace), client.MatchingLabels{api.LabelManagedBy: api.FieldManager, api.LabelPool: recordLabel(pool)})
+	err := r.Management.Live.List(ctx, list, client.InNamespace(r.Namespace), client.MatchingLabels{api.LabelManagedBy: api.FieldManager, api.LabelPool: archive.Label(pool)})
 	if err != nil {
 		log.FromContext(ctx).Error(err, "looking for the configuration before, for the audit log", "pool", pool)
 	}
 	was := &auditlog.Configuration{UID: uid}
 	for i := range list.Items {
 		obj := &list.Items[i]
-		for _, in := range intervalsOf(obj) {
+		for _, in := range archive.Intervals(obj) {
 			if string(in.UID) == uid && ownerOf(obj) == pool {
 				a := obj.Annotations
 				was.InputDigest, was.Profile, was.Version = a[api.AnnotationInputDigest], a[api.AnnotationProfile], a[api.AnnotationVersion]

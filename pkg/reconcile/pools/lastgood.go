@@ -18,8 +18,7 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
-	"github.com/osm-gitops/osm-gitops/pkg/lineage"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/archive"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/desired"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
@@ -102,24 +101,22 @@ func (r *Reconciler) archivedRecordOf(ctx context.Context, seen *observed, s *co
 	if err != nil || archived == nil {
 		return render.Record{}, err
 	}
-	return archivedRecord(archived), nil
+	return archive.Record(archived), nil
 }
 
 // archivedOf finds the archived record of what a document was made of, nil where there is
 // none.
 func (r *Reconciler) archivedOf(ctx context.Context, seen *observed, s *corev1.Secret) (*appsv1.ControllerRevision, error) {
-	digest := s.Annotations[api.AnnotationInputDigest]
-	for _, name := range lineage.RecordNames(keyOf(seen.md), digest) {
-		var archived appsv1.ControllerRevision
-		found, err := kubeclient.Find(ctx, r.Management.Live, types.NamespacedName{Namespace: r.Namespace, Name: name}, &archived)
-		if err != nil {
-			return nil, err
-		}
-		if found && isRecord(&archived, poolKey(seen.md), digest) {
-			return &archived, nil
-		}
+	return r.archive().Find(ctx, keyOf(seen.md), s.Annotations[api.AnnotationInputDigest])
+}
+
+// keepRecord archives the record of a configuration that is about to be deleted.
+func (r *Reconciler) keepRecord(ctx context.Context, osc *osm.OperatingSystemConfig) error {
+	rec := recordOf(osc)
+	if disagrees(osc, rec) != "" {
+		return nil // the reference's, or edited by hand: nothing to vouch for
 	}
-	return nil, nil
+	return r.archive().Keep(ctx, osc, rec)
 }
 
 // remadeRecord is what the pool, as it is now, would have of the version that a document

@@ -17,6 +17,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/auditlog"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/archive"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
@@ -254,7 +255,7 @@ func TestConfigThatNoSecretFollowed(t *testing.T) {
 					t.Errorf("%s does not follow", s.Name)
 				}
 			}
-			if records := f.records(); len(records) != 1 || archivedRecord(&records[0]).Version != "v1.0.0" {
+			if records := f.records(); len(records) != 1 || archive.Record(&records[0]).Version != "v1.0.0" {
 				t.Errorf("%d records are archived", len(records))
 			}
 			for _, line := range f.changes(path) {

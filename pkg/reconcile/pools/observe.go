@@ -16,6 +16,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/archive"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/desired"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
@@ -112,7 +113,7 @@ func (r *Reconciler) observeServed(ctx context.Context, seen *observed) error {
 		if err != nil {
 			return err
 		}
-		seen.cutOff = seen.cutOff || archived != nil && slices.ContainsFunc(intervalsOf(archived), func(in api.Interval) bool {
+		seen.cutOff = seen.cutOff || archived != nil && slices.ContainsFunc(archive.Intervals(archived), func(in api.Interval) bool {
 			return in.UID != "" && string(in.UID) == seen.objects.osc.Annotations[api.AnnotationReplaces]
 		})
 	}

@@ -26,6 +26,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/archive"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
@@ -466,7 +467,7 @@ func TestEditsAreUndone(t *testing.T) {
 		get(oscKey, osc)
 		settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: f.r.Namespace, Name: lineage.SettingsName(recordOf(osc).SettingsDigest)}}
 		f.delete(settings)
-		f.clock.Step(2 * settingsTrust)
+		f.clock.Step(2 * archive.SettingsTrust)
 		f.reconcile()
 		if _, err := f.r.records().Restore(t.Context(), f.pool, recordOf(osc), render.Cluster{}); err != nil {
 			t.Errorf("the generation cannot be restored: %v", err)

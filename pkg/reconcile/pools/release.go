@@ -90,7 +90,7 @@ func (r *Reconciler) deleteOwned(ctx context.Context, md *cluster.MachineDeploym
 			believed := disagrees(osc, rec) == "" && !documentsOf(md, owned).madeOtherwise(rec.Digests.Input)
 			var err error
 			if believed {
-				err = r.archive(ctx, osc)
+				err = r.keepRecord(ctx, osc)
 			}
 			if reason, taken := fault.Permanent(err); taken {
 				r.tell(md, reason, fmt.Errorf("%w. It goes with the pool, and is kept nowhere", err))

@@ -60,7 +60,7 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, w Watches) err
 		return err
 	}
 	r.Indexed = true
-	if err := mgr.Add(manager.RunnableFunc(r.keepHistory)); err != nil {
+	if err := mgr.Add(manager.RunnableFunc(r.archive().Run)); err != nil {
 		return fmt.Errorf("setting up the removal of old records: %w", err)
 	}
 	clockSet := make(chan event.GenericEvent, 1)

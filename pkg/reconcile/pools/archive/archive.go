@@ -1,4 +1,4 @@
-package pools
+package archive
 
 import (
 	"context"
@@ -11,10 +11,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
@@ -25,45 +27,59 @@ import (
 // to and fro does not fill an annotation; the oldest are dropped.
 const maxIntervals = 500
 
-// archive keeps the record of a configuration that is about to be deleted. It comes
-// before the deletion, so that whoever is cut off between the two loses nothing; what
-// a second run finds archived already it completes. A *fault.Refusal says that other
-// objects have the names of the record.
-func (r *Reconciler) archive(ctx context.Context, osc *osm.OperatingSystemConfig) error {
-	rec := recordOf(osc)
-	if disagrees(osc, rec) != "" {
-		return nil // the reference's, or edited by hand: nothing to vouch for
-	}
-	namespace, name, ok := cutKey(ownerOf(osc))
+// Archive reads and writes archived records. It is a value: State is what it remembers.
+type Archive struct {
+	// Management reads configurations through a cache, and writes; Live reads from the
+	// same API server.
+	Management client.Client
+	Live       client.Reader
+	// Pools reads MachineDeployments, Provenances the NodeProvenances.
+	Pools, Provenances client.Reader
+	Clock              clock.PassiveClock
+	// Namespace is the controller's.
+	Namespace string
+	Retention Retention
+	// Whole says that this controller handles every pool. If not, another controller may
+	// be about to name settings that nothing names yet, and none are deleted.
+	Whole bool
+	State *State
+}
+
+// Keep archives the record of a configuration that is about to be deleted. It comes
+// before the deletion, so that an interruption between the two loses nothing; a second
+// run completes what it finds archived. A *fault.Refusal says that other objects have the
+// names of the record.
+func (a Archive) Keep(ctx context.Context, osc *osm.OperatingSystemConfig, rec render.Record) error {
+	pool, ok := lineage.ParsePool(lineage.PoolOf(osc))
 	if !ok {
 		return nil
 	}
-	r.historyChanged.Store(true)
-	for _, n := range lineage.RecordNames(types.NamespacedName{Namespace: namespace, Name: name}, rec.Digests.Input) {
-		taken, err := r.archiveAs(ctx, n, osc, rec)
+	a.State.Changed.Store(true)
+	for _, n := range lineage.RecordNames(pool, rec.Digests.Input) {
+		taken, err := a.keepAs(ctx, n, osc, rec)
 		if err != nil || !taken {
 			return err
 		}
 	}
 	return &fault.Refusal{Reason: api.EventNameCollision, Err: fmt.Errorf("archiving the record of OperatingSystemConfig %s: ControllerRevisions of other content have its names %q: delete those",
-		client.ObjectKeyFromObject(osc), lineage.RecordNames(types.NamespacedName{Namespace: namespace, Name: name}, rec.Digests.Input))}
+		client.ObjectKeyFromObject(osc), lineage.RecordNames(pool, rec.Digests.Input))}
 }
 
-// archiveAs archives under a name, or reports that something else has it.
-func (r *Reconciler) archiveAs(ctx context.Context, name string, osc *osm.OperatingSystemConfig, rec render.Record) (taken bool, err error) {
+// keepAs archives under a name, or reports that something else has it.
+func (a Archive) keepAs(ctx context.Context, name string, osc *osm.OperatingSystemConfig, rec render.Record) (taken bool, err error) {
 	stood := api.Interval{
-		From: osc.CreationTimestamp, Until: metav1.NewTime(r.Clock.Now()), UID: osc.UID,
+		From: osc.CreationTimestamp, Until: metav1.NewTime(a.Clock.Now()), UID: osc.UID,
 		Replaces: types.UID(osc.Annotations[api.AnnotationReplaces]),
 		Revision: osc.Annotations[api.AnnotationRevisionFor], SelectedBy: rec.SelectedBy,
 	}
 	if stood.Until.Before(&stood.From) {
 		stood.Until = stood.From // the clocks of the API server and of this process differ
 	}
-	revision, err := newRecord(name, r.Namespace, osc, rec, stood)
+	revision, err := newRecord(name, a.Namespace, osc, rec, stood)
 	if err != nil {
 		return false, err
 	}
-	err = r.Management.Create(ctx, revision, client.FieldOwner(api.FieldManager))
+	err = a.Management.Create(ctx, revision, client.FieldOwner(api.FieldManager))
 	if err == nil {
 		return false, nil
 	}
@@ -72,25 +88,40 @@ func (r *Reconciler) archiveAs(ctx context.Context, name string, osc *osm.Operat
 		return false, fmt.Errorf("creating ControllerRevision %s: %w", key, err)
 	}
 	var have appsv1.ControllerRevision
-	if err := r.Management.Live.Get(ctx, key, &have); err != nil {
+	if err := a.Live.Get(ctx, key, &have); err != nil {
 		return false, fault.Raced(fmt.Errorf("reading ControllerRevision %s: %w", key, err))
 	}
-	if !isRecord(&have, ownerOf(osc), rec.Digests.Input) {
+	if !isRecord(&have, lineage.PoolOf(osc), rec.Digests.Input) {
 		return true, nil
 	}
-	return false, r.extend(ctx, &have, stood)
+	return false, a.extend(ctx, &have, stood)
 }
 
 // extend adds an interval to a record that is archived already.
-func (r *Reconciler) extend(ctx context.Context, have *appsv1.ControllerRevision, stood api.Interval) error {
-	text, err := json.Marshal(addInterval(intervalsOf(have), stood))
+func (a Archive) extend(ctx context.Context, have *appsv1.ControllerRevision, stood api.Interval) error {
+	text, err := json.Marshal(addInterval(Intervals(have), stood))
 	if err != nil {
 		return fmt.Errorf("encoding intervals: %w", err)
 	}
-	return r.patch(ctx, have, map[string]any{
+	return fault.Raced(kubeclient.Patch(ctx, a.Management, have, map[string]any{
 		"revision": stood.Until.Unix(),
 		"metadata": map[string]any{"annotations": map[string]string{api.AnnotationIntervals: string(text)}},
-	})
+	}))
+}
+
+// Find reads the archived record of a pool's generation, nil if there is none.
+func (a Archive) Find(ctx context.Context, pool types.NamespacedName, inputDigest string) (*appsv1.ControllerRevision, error) {
+	for _, name := range lineage.RecordNames(pool, inputDigest) {
+		var archived appsv1.ControllerRevision
+		found, err := kubeclient.Find(ctx, a.Live, types.NamespacedName{Namespace: a.Namespace, Name: name}, &archived)
+		if err != nil {
+			return nil, err
+		}
+		if found && isRecord(&archived, pool.String(), inputDigest) {
+			return &archived, nil
+		}
+	}
+	return nil, nil
 }
 
 // newRecord is the archived form of a configuration's record. Its revision is the time
@@ -116,7 +147,7 @@ func newRecord(name, namespace string, osc *osm.OperatingSystemConfig, rec rende
 	return &appsv1.ControllerRevision{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name, Namespace: namespace, Annotations: annotations,
-			Labels: recordLabels(ownerOf(osc), rec),
+			Labels: recordLabels(lineage.PoolOf(osc), rec),
 		},
 		Data:     runtime.RawExtension{Raw: []byte(osc.Annotations[api.AnnotationRecord])},
 		Revision: stood.Until.Unix(),
@@ -126,7 +157,7 @@ func newRecord(name, namespace string, osc *osm.OperatingSystemConfig, rec rende
 // recordLabels are for selecting records. A profile made by hand may have a name or a
 // version that no label holds; the annotations have them.
 func recordLabels(pool string, rec render.Record) map[string]string {
-	labels := map[string]string{api.LabelManagedBy: api.FieldManager, api.LabelPool: recordLabel(pool)}
+	labels := map[string]string{api.LabelManagedBy: api.FieldManager, api.LabelPool: Label(pool)}
 	for k, v := range map[string]string{api.LabelProfile: rec.Profile, api.LabelVersion: profile.LabelVersion(rec.Version)} {
 		if len(validation.IsValidLabelValue(v)) == 0 {
 			labels[k] = v
@@ -145,8 +176,8 @@ func addInterval(have []api.Interval, stood api.Interval) []api.Interval {
 	return have[max(0, len(have)-maxIntervals):]
 }
 
-// intervalsOf reads the intervals of an archived record; what was edited by hand is none.
-func intervalsOf(obj client.Object) []api.Interval {
+// Intervals reads the intervals of an archived record; what was edited by hand is none.
+func Intervals(obj client.Object) []api.Interval {
 	var out []api.Interval
 	if json.Unmarshal([]byte(obj.GetAnnotations()[api.AnnotationIntervals]), &out) != nil {
 		return nil
@@ -156,14 +187,22 @@ func intervalsOf(obj client.Object) []api.Interval {
 
 // isRecord reports whether an object is the archived record of a pool's generation.
 func isRecord(obj *appsv1.ControllerRevision, pool, inputDigest string) bool {
-	return ownerOf(obj) == pool && obj.Labels[api.LabelManagedBy] == api.FieldManager && archivedRecord(obj).Digests.Input == inputDigest
+	return lineage.PoolOf(obj) == pool && obj.Labels[api.LabelManagedBy] == api.FieldManager && Record(obj).Digests.Input == inputDigest
 }
 
-// archivedRecord reads what a ControllerRevision holds. It is zero where that is no record.
-func archivedRecord(obj *appsv1.ControllerRevision) render.Record {
+// Record reads what a ControllerRevision holds. It is zero if that is no record.
+func Record(obj *appsv1.ControllerRevision) render.Record { return decode(obj.Data.Raw) }
+
+func decode(text []byte) render.Record {
 	var rec render.Record
-	if json.Unmarshal(obj.Data.Raw, &rec) != nil {
+	if json.Unmarshal(text, &rec) != nil {
 		return render.Record{}
 	}
 	return rec
+}
+
+// Label returns the value of api.LabelPool on the records of a pool, "<namespace>/<name>".
+func Label(pool string) string {
+	key, _ := lineage.ParsePool(pool)
+	return api.PoolLabel(key.Namespace, key.Name)
 }

@@ -1,0 +1,116 @@
+package archive
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
+)
+
+const (
+	// SettingsTrust is how long settings are assumed to exist after they were seen.
+	SettingsTrust = 10 * time.Minute
+	// settingsRetry is the wait after a read of them failed.
+	settingsRetry = time.Minute
+	// settingsTimeout bounds such a read.
+	settingsTimeout = 5 * time.Second
+)
+
+// State is what an Archive remembers. Losing it costs requests, nothing else.
+type State struct {
+	// Changed says that records or settings changed since the last sweep.
+	Changed atomic.Bool
+
+	mu   sync.Mutex // held while settings are looked up or deleted
+	seen sync.Map   // name of settings -> time.Time at which they existed
+}
+
+// trusts reports whether settings are assumed to exist.
+func (s *State) trusts(name string, now time.Time) bool {
+	at, ok := s.seen.Load(name)
+	return ok && now.Sub(at.(time.Time)) < SettingsTrust
+}
+
+// EnsureSettings creates the ConfigMap of settings if it does not exist. For a
+// configuration that exists already its settings were kept when it was created: unless
+// isNew is set, an unavailable management cluster is no error.
+func (a Archive) EnsureSettings(ctx context.Context, cm *corev1.ConfigMap, isNew bool) error {
+	now := a.Clock.Now()
+	if a.State.trusts(cm.Name, now) {
+		return nil
+	}
+	a.State.mu.Lock()
+	defer a.State.mu.Unlock()
+	if a.State.trusts(cm.Name, now) { // another pool was first
+		return nil
+	}
+	reading, cancel := context.WithTimeout(ctx, settingsTimeout)
+	defer cancel()
+	exists, err := kubeclient.Find(reading, a.Live, client.ObjectKeyFromObject(cm), &corev1.ConfigMap{})
+	if err != nil && !isNew {
+		a.State.seen.Store(cm.Name, now.Add(settingsRetry-SettingsTrust))
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if !exists {
+		err := a.Management.Create(ctx, cm, client.FieldOwner(api.FieldManager))
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("creating ConfigMap %s: %w", client.ObjectKeyFromObject(cm), err)
+		}
+	}
+	a.State.seen.Store(cm.Name, now)
+	return nil
+}
+
+// sweepSettings deletes settings that neither a configuration nor a record has. Those
+// that some pool was just given are not in what was read.
+func (a Archive) sweepSettings(ctx context.Context, used map[string]bool) error {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMapList"))
+	var unused []metav1.PartialObjectMetadata
+	err := kubeclient.EachPage(ctx, a.Live, list, func() {
+		for _, cm := range list.Items {
+			if strings.HasPrefix(cm.Name, lineage.SettingsPrefix) && !used[cm.Name] {
+				unused = append(unused, cm)
+			}
+		}
+	}, client.InNamespace(a.Namespace), client.MatchingLabels{api.LabelManagedBy: api.FieldManager})
+	if err != nil {
+		return fmt.Errorf("listing settings: %w", err)
+	}
+	for _, cm := range unused {
+		if err := a.deleteSettings(ctx, cm); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a Archive) deleteSettings(ctx context.Context, cm metav1.PartialObjectMetadata) error {
+	a.State.mu.Lock()
+	defer a.State.mu.Unlock()
+	now := a.Clock.Now()
+	if at, ok := a.State.seen.Load(cm.Name); ok && now.Sub(at.(time.Time)) < 2*SettingsTrust || now.Sub(cm.CreationTimestamp.Time) < 2*SettingsTrust {
+		a.State.Changed.Store(true) // look again
+		return nil
+	}
+	a.State.seen.Delete(cm.Name)
+	err := a.Management.Delete(ctx, &corev1.ConfigMap{ObjectMeta: cm.ObjectMeta}, client.Preconditions{UID: &cm.UID})
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting ConfigMap %s: %w", client.ObjectKeyFromObject(&cm), err)
+	}
+	return nil
+}
