@@ -107,7 +107,7 @@ func TestArchive(t *testing.T) {
 			t.Errorf("%s is %q, want %q", m.key, m.have[m.key], m.want)
 		}
 	}
-	stood := archive.Intervals(&rec)
+	stood := lineage.DecodeIntervals(rec.Annotations)
 	if len(stood) != 1 || !stood[0].From.Equal(&first.CreationTimestamp) || stood[0].Until.Unix() != f.clock.Now().Unix() {
 		t.Errorf("it stood %+v", stood)
 	}
@@ -121,7 +121,7 @@ func TestArchive(t *testing.T) {
 	if got = f.records(); len(got) != 2 {
 		t.Fatalf("there are %d records", len(got))
 	}
-	stood = archive.Intervals(&got[1])
+	stood = lineage.DecodeIntervals(got[1].Annotations)
 	if len(stood) != 1 || stood[0].UID != second.UID || stood[0].Replaces != first.UID || stood[0].Revision != second.Annotations[api.AnnotationRevisionFor] {
 		t.Errorf("the second stood %+v", stood)
 	}
@@ -143,7 +143,7 @@ func TestArchiveOfARevert(t *testing.T) {
 	if archive.Record(&one).Version != "v1.0.1" || archive.Record(&two).Version != "v1.1.0" {
 		t.Fatalf("the newest record is of %s, then %s", archive.Record(&one).Version, archive.Record(&two).Version)
 	}
-	if a, b := len(archive.Intervals(&one)), len(archive.Intervals(&two)); a != 2 || b != 1 {
+	if a, b := len(lineage.DecodeIntervals(one.Annotations)), len(lineage.DecodeIntervals(two.Annotations)); a != 2 || b != 1 {
 		t.Errorf("there are %d and %d intervals", a, b)
 	}
 }
@@ -170,7 +170,7 @@ func TestArchiveCutOff(t *testing.T) {
 		}
 		f.clock.Step(time.Minute)
 		f.reconcile()
-		if got := f.records(); len(got) != 1 || len(archive.Intervals(&got[0])) != 1 {
+		if got := f.records(); len(got) != 1 || len(lineage.DecodeIntervals(got[0].Annotations)) != 1 {
 			t.Errorf("cut off after %d writes, the records are %+v", writes, got)
 		}
 		if got := recordOf(f.config()).Version; got != "v1.1.0" {

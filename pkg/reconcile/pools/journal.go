@@ -16,6 +16,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/archive"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
@@ -122,7 +123,7 @@ func (r *Reconciler) before(ctx context.Context, osc *osm.OperatingSystemConfig)
 	was := &auditlog.Configuration{UID: uid}
 	for i := range list.Items {
 		obj := &list.Items[i]
-		for _, in := range archive.Intervals(obj) {
+		for _, in := range lineage.DecodeIntervals(obj.Annotations) {
 			if string(in.UID) == uid && ownerOf(obj) == pool {
 				a := obj.Annotations
 				was.InputDigest, was.Profile, was.Version = a[api.AnnotationInputDigest], a[api.AnnotationProfile], a[api.AnnotationVersion]

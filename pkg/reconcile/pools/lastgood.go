@@ -2,7 +2,6 @@ package pools
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -18,6 +17,7 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/archive"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/desired"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
@@ -31,7 +31,7 @@ import (
 func (r *Reconciler) lastRecord(ctx context.Context, seen *observed) (render.Record, error) {
 	osc := seen.objects.osc
 	rec := recordOf(osc)
-	if intact(rec) && !seen.unserved && (osc.Annotations[api.AnnotationInputDigest] == rec.Digests.Input || seen.objects.madeWith(rec.Digests.Input)) {
+	if lineage.Intact(rec) && !seen.unserved && (osc.Annotations[api.AnnotationInputDigest] == rec.Digests.Input || seen.objects.madeWith(rec.Digests.Input)) {
 		return corrected(seen, rec), nil
 	}
 	for _, s := range []*corev1.Secret{seen.objects.bootstrap, seen.objects.provisioning} {
@@ -43,20 +43,15 @@ func (r *Reconciler) lastRecord(ctx context.Context, seen *observed) (render.Rec
 			if err != nil {
 				return render.Record{}, err
 			}
-			if intact(found) && found.Digests.Input == s.Annotations[api.AnnotationInputDigest] {
+			if lineage.Intact(found) && found.Digests.Input == s.Annotations[api.AnnotationInputDigest] {
 				return found, nil
 			}
 		}
 	}
-	if intact(rec) {
+	if lineage.Intact(rec) {
 		return render.Record{}, nil // edited together with its digest, and perhaps its annotation
 	}
 	return rec, nil
-}
-
-// intact reports whether a record is one, and says what it was made with.
-func intact(rec render.Record) bool {
-	return rec.Object != "" && rec.InputDigest() == rec.Digests.Input
 }
 
 // disagrees says what of a configuration contradicts its record, "" for nothing.
@@ -64,7 +59,7 @@ func intact(rec render.Record) bool {
 func disagrees(osc *osm.OperatingSystemConfig, rec render.Record) string {
 	const annotationRecord = "annotation " + api.AnnotationRecord
 	switch {
-	case !intact(rec):
+	case !lineage.Intact(rec):
 		return annotationRecord
 	case rec.SelectedBy != osc.Annotations[api.AnnotationSelectedBy]:
 		return annotationRecord + " or " + api.AnnotationSelectedBy
@@ -137,9 +132,10 @@ func (r *Reconciler) remadeRecord(ctx context.Context, seen *observed, s *corev1
 	return rec, err
 }
 
+// parseRecord is zero if the text is no record.
 func parseRecord(text string) render.Record {
-	var rec render.Record
-	if json.Unmarshal([]byte(text), &rec) != nil {
+	rec, err := lineage.ParseRecord([]byte(text))
+	if err != nil {
 		return render.Record{}
 	}
 	return rec
@@ -184,7 +180,7 @@ func (k keepTaken) Delete(ctx context.Context, e event.DeleteEvent, q workqueue.
 func (k keepTaken) keep(was client.Object) {
 	namespace, name, ok := cutKey(ownerOf(was))
 	record := was.GetAnnotations()[api.AnnotationRecord]
-	if !ok || !intact(parseRecord(record)) {
+	if !ok || !lineage.Intact(parseRecord(record)) {
 		return
 	}
 	md := &cluster.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(was.GetAnnotations()[api.AnnotationPoolUID])}}
@@ -194,7 +190,7 @@ func (k keepTaken) keep(was client.Object) {
 // dropTaken forgets the record of a configuration of which the next one stands.
 func (r *Reconciler) dropTaken(seen *observed) {
 	was, osc := r.memories.recall(seen.md).taken, seen.objects.osc
-	if was.record != "" && osc != nil && osc.UID != was.uid && intact(recordOf(osc)) {
+	if was.record != "" && osc != nil && osc.UID != was.uid && lineage.Intact(recordOf(osc)) {
 		r.memories.remember(seen.md, func(m *memory) { m.taken = taken{} })
 	}
 }

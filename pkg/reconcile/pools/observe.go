@@ -16,9 +16,9 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/archive"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/desired"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
@@ -95,7 +95,7 @@ func (o objects) madeOtherwise(inputDigest string) bool {
 // server before it says that they do not: caches are not behind by the same time.
 func (r *Reconciler) observeServed(ctx context.Context, seen *observed) error {
 	rec := recordOf(seen.objects.osc)
-	if !intact(rec) || !seen.objects.madeOtherwise(rec.Digests.Input) {
+	if !lineage.Intact(rec) || !seen.objects.madeOtherwise(rec.Digests.Input) {
 		return nil
 	}
 	now, err := r.objects(ctx, r.live(), seen.md)
@@ -113,7 +113,7 @@ func (r *Reconciler) observeServed(ctx context.Context, seen *observed) error {
 		if err != nil {
 			return err
 		}
-		seen.cutOff = seen.cutOff || archived != nil && slices.ContainsFunc(archive.Intervals(archived), func(in api.Interval) bool {
+		seen.cutOff = seen.cutOff || archived != nil && slices.ContainsFunc(lineage.DecodeIntervals(archived.Annotations), func(in api.Interval) bool {
 			return in.UID != "" && string(in.UID) == seen.objects.osc.Annotations[api.AnnotationReplaces]
 		})
 	}

@@ -2,7 +2,6 @@ package archive
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -99,13 +98,13 @@ func (a Archive) keepAs(ctx context.Context, name string, osc *osm.OperatingSyst
 
 // extend adds an interval to a record that is archived already.
 func (a Archive) extend(ctx context.Context, have *appsv1.ControllerRevision, stood api.Interval) error {
-	text, err := json.Marshal(addInterval(Intervals(have), stood))
+	text, err := lineage.EncodeIntervals(addInterval(lineage.DecodeIntervals(have.Annotations), stood))
 	if err != nil {
-		return fmt.Errorf("encoding intervals: %w", err)
+		return err
 	}
 	return fault.Raced(kubeclient.Patch(ctx, a.Management, have, map[string]any{
 		"revision": stood.Until.Unix(),
-		"metadata": map[string]any{"annotations": map[string]string{api.AnnotationIntervals: string(text)}},
+		"metadata": map[string]any{"annotations": map[string]string{api.AnnotationIntervals: text}},
 	}))
 }
 
@@ -127,12 +126,12 @@ func (a Archive) Find(ctx context.Context, pool types.NamespacedName, inputDiges
 // newRecord is the archived form of a configuration's record. Its revision is the time
 // at which it was last in use, so that records sort by it.
 func newRecord(name, namespace string, osc *osm.OperatingSystemConfig, rec render.Record, stood api.Interval) (*appsv1.ControllerRevision, error) {
-	intervals, err := json.Marshal([]api.Interval{stood})
+	intervals, err := lineage.EncodeIntervals([]api.Interval{stood})
 	if err != nil {
-		return nil, fmt.Errorf("encoding intervals: %w", err)
+		return nil, err
 	}
 	annotations := map[string]string{
-		api.AnnotationIntervals:      string(intervals),
+		api.AnnotationIntervals:      intervals,
 		api.AnnotationSettingsDigest: rec.SettingsDigest,
 	}
 	for _, k := range []string{
@@ -176,15 +175,6 @@ func addInterval(have []api.Interval, stood api.Interval) []api.Interval {
 	return have[max(0, len(have)-maxIntervals):]
 }
 
-// Intervals reads the intervals of an archived record; what was edited by hand is none.
-func Intervals(obj client.Object) []api.Interval {
-	var out []api.Interval
-	if json.Unmarshal([]byte(obj.GetAnnotations()[api.AnnotationIntervals]), &out) != nil {
-		return nil
-	}
-	return out
-}
-
 // isRecord reports whether an object is the archived record of a pool's generation.
 func isRecord(obj *appsv1.ControllerRevision, pool, inputDigest string) bool {
 	return lineage.PoolOf(obj) == pool && obj.Labels[api.LabelManagedBy] == api.FieldManager && Record(obj).Digests.Input == inputDigest
@@ -194,8 +184,8 @@ func isRecord(obj *appsv1.ControllerRevision, pool, inputDigest string) bool {
 func Record(obj *appsv1.ControllerRevision) render.Record { return decode(obj.Data.Raw) }
 
 func decode(text []byte) render.Record {
-	var rec render.Record
-	if json.Unmarshal(text, &rec) != nil {
+	rec, err := lineage.ParseRecord(text)
+	if err != nil {
 		return render.Record{}
 	}
 	return rec

@@ -137,7 +137,7 @@ func (a Archive) archivedEntries(ctx context.Context) (map[string][]archivedEntr
 				continue
 			}
 			last := obj.CreationTimestamp.Time
-			if intervals := Intervals(&obj); len(intervals) > 0 {
+			if intervals := lineage.DecodeIntervals(obj.Annotations); len(intervals) > 0 {
 				last = intervals[len(intervals)-1].Until.Time
 			}
 			name := lineage.SettingsName(obj.Annotations[api.AnnotationSettingsDigest])
