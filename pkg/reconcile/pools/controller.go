@@ -185,7 +185,7 @@ func (r *Reconciler) look(ctx context.Context, md *cluster.MachineDeployment) (s
 		return s, err
 	}
 	s.todo, err = r.plan(ctx, s.seen)
-	if errors.Is(err, errNoNodeToken) {
+	if s.todo.needsNodeToken {
 		with, failed := r.withNodeToken(ctx, s.seen)
 		if failed != nil {
 			return s, failed
@@ -202,8 +202,7 @@ func (r *Reconciler) look(ctx context.Context, md *cluster.MachineDeployment) (s
 	return s, err
 }
 
-// plan plans what the pool asks for, or else to keep what it has. errNoNodeToken
-// says that this cannot be without a token that is not known.
+// plan plans what the pool asks for, or else to keep what it has.
 func (r *Reconciler) plan(ctx context.Context, seen *observed) (plan, error) {
 	todo, err := r.decideWanted(ctx, seen)
 	if _, final := fault.Permanent(err); final {
@@ -244,7 +243,7 @@ func (r *Reconciler) decideLastGood(ctx context.Context, seen *observed, refusal
 			p.look = earliest(p.access.look, p.edge.renew)
 		}
 		if p.edge.lacksToken {
-			return plan{}, errNoNodeToken
+			return plan{needsNodeToken: true}, nil
 		}
 		p.refusal, p.serving = refusal, rec
 		if rec.Object == "" {
@@ -271,9 +270,6 @@ func (r *Reconciler) decideLastGood(ctx context.Context, seen *observed, refusal
 		return keep(err)
 	}
 	p, err := r.decide(seen, gen)
-	if errors.Is(err, errNoNodeToken) {
-		return plan{}, err
-	}
 	if err != nil {
 		return keep(err)
 	}

@@ -50,6 +50,10 @@ type plan struct {
 	look      time.Time     // when the token for nodes is due, zero for never
 	poll      time.Duration // until the next look at what nobody tells of, 0 for never
 	was       *past         // what stood before apply; nil where nothing was planned
+
+	// needsNodeToken says that a document has to be written and its token is not known. The
+	// plan has nothing else then: it is made again once there is a token.
+	needsNodeToken bool
 }
 
 // secretPlan is what happens to a user-data Secret: all of it is written, or
@@ -112,7 +116,7 @@ func (r *Reconciler) decide(seen *observed, gen generation) (plan, error) {
 	p.healed, p.sameAgain = handmade(seen, gen, p)
 	anew := newOSC || newProvisioning || newBootstrap
 	if (anew || p.edge.lacksToken) && gen.node.value == "" {
-		return plan{}, errNoNodeToken
+		return plan{needsNodeToken: true}, nil
 	}
 	if !anew {
 		return p, nil

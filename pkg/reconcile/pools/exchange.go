@@ -20,8 +20,8 @@ import (
 // exchange plans for documents that cannot be rendered again, because what they were
 // made from is gone, that a token which is due gives way to another all the same. It
 // is found by what it says of itself, and only where it stands as it is: a profile
-// that encodes it has to be put right before it ends. errNoNodeToken says that there
-// is none to put in its place.
+// that encodes it has to be put right before it ends. The plan needs a token where
+// there is none to put in its place.
 func (r *Reconciler) exchange(ctx context.Context, seen *observed, p plan) (plan, error) {
 	for _, d := range []struct {
 		have *corev1.Secret
@@ -35,7 +35,7 @@ func (r *Reconciler) exchange(ctx context.Context, seen *observed, p plan) (plan
 			continue
 		}
 		if seen.node.value == "" {
-			return plan{}, errNoNodeToken
+			return plan{needsNodeToken: true}, nil
 		}
 		write, err := r.exchanged(ctx, seen, d.have)
 		if err != nil {

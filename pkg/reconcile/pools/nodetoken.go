@@ -2,7 +2,6 @@ package pools
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"time"
@@ -37,9 +36,6 @@ type nodeToken struct {
 	expires time.Time // zero for the getter's, which does not end
 	renew   time.Time // from when the next is due
 }
-
-// errNoNodeToken says that a document has to be written and its token is not known.
-var errNoNodeToken = errors.New("a token for nodes is needed")
 
 // stays reports whether the next token is not due yet. One that was issued later than now
 // was issued while the clock was ahead: it ends earlier than it says, so that one is due.
