@@ -258,6 +258,13 @@ func TestConfigThatNoSecretFollowed(t *testing.T) {
 			if records := f.records(); len(records) != 1 || archive.Record(&records[0]).Version != "v1.0.0" {
 				t.Errorf("%d records are archived", len(records))
 			}
+			want := "ConfigurationRotated v1.0.0 " + c.want + " "
+			if c.want == "v1.0.0" { // machines never had another
+				want = "ConfigurationCreated - v1.0.0 restored"
+			}
+			if changes := f.changes(path); len(changes) != 2 || !strings.HasPrefix(changes[1], want) {
+				t.Errorf("the audit log says %q, want %q at last", changes, want)
+			}
 			for _, line := range f.changes(path) {
 				if c.want != "v1.1.0" && strings.Contains(line, "v1.1.0") {
 					t.Errorf("the audit log says %q", line)
