@@ -18,8 +18,10 @@ const (
 	clockJump = 30 * time.Second
 )
 
-// watchClock runs all pools when the clock was set, such as after a machine slept: tokens
-// end by the clock, and the timers that renew them count the time that passed.
+// watchClock reconciles all pools when the clock was set, such as after a machine slept.
+// Tokens expire by the wall clock, but RequeueAfter counts elapsed time, and
+// controller-runtime has no queue that follows the wall clock. A shorter RequeueAfter
+// would instead reconcile every pool at rest.
 func (r *Reconciler) watchClock(ctx context.Context, every time.Duration, set chan<- event.GenericEvent) error {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
