@@ -8,6 +8,7 @@
 // last, and is never absent once it exists. What cannot be rendered leaves the
 // last good configuration in place and maintained.
 //
-// Start with Reconcile in controller.go: observe.go reads, decide.go compares,
-// apply.go writes, report.go tells.
+// Start with Reconcile in controller.go: observe.go reads, decide.go compares, apply.go
+// writes, report.go and events.go report. Package desired finds out what a pool asks for,
+// fault says what an error means for the next run.
 package pools
