@@ -9,15 +9,22 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/userdata"
 )
 
-func encode(t testing.TB, c cloudConfig) string {
+func encode(t testing.TB, c userdata.CloudConfig) string {
 	t.Helper()
-	b, err := c.encode()
+	b, err := c.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return string(b)
+}
+
+// documentOf is the document of a stage of a pool of an operating system.
+func documentOf(stage string, pool Pool, system osm.OperatingSystem, config *osm.OSCConfig) userdata.CloudConfig {
+	pool.OperatingSystem = system
+	return Input{Pool: pool}.cloudInit(stage, config)
 }
 
 func parseYAML(t testing.TB, doc string) map[string]any {
@@ -53,7 +60,7 @@ func TestCloudConfigWrapper(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			got := encode(t, cloudConfig{stage: test.stage, pool: &test.pool, system: "ubuntu", config: &osm.OSCConfig{}})
+			got := encode(t, documentOf(test.stage, test.pool, "ubuntu", &osm.OSCConfig{}))
 			if diff := cmp.Diff("#cloud-config\n"+test.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -81,7 +88,7 @@ func TestScalarsStayStrings(t *testing.T) {
 				RHSubscription: map[string]string{"password": s, s: s}, YumRepos: map[string]map[string]string{s: {"name": s, s: s}},
 			},
 		}
-		doc := encode(t, cloudConfig{stage: stageProvisioning, pool: &Pool{}, system: "ubuntu", config: config})
+		doc := encode(t, documentOf(stageProvisioning, Pool{}, "ubuntu", config))
 		got := parseYAML(t, doc)
 		want := map[string]any{
 			"ssh_pwauth": false,
@@ -99,7 +106,7 @@ func TestScalarsStayStrings(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%q does not survive (-want +got):\n%s\n%s", s, diff, doc)
 		}
-		if strings.Contains(s, machineName) && strings.Count(doc, machineName) < 8 {
+		if strings.Contains(s, userdata.MachineName) && strings.Count(doc, userdata.MachineName) < 8 {
 			t.Errorf("%q: the machine's name is not literally in\n%s", s, doc)
 		}
 		for line := range strings.SplitSeq(doc, "\n") {
@@ -112,10 +119,10 @@ func TestScalarsStayStrings(t *testing.T) {
 
 // The two keys cloud-init's schema has as booleans, and nothing else.
 func TestTypedModules(t *testing.T) {
-	got := parseYAML(t, encode(t, cloudConfig{stage: stageProvisioning, pool: &Pool{}, system: "rhel", config: &osm.OSCConfig{CloudInitModules: &osm.CloudInitModule{
+	got := parseYAML(t, encode(t, documentOf(stageProvisioning, Pool{}, "rhel", &osm.OSCConfig{CloudInitModules: &osm.CloudInitModule{
 		RHSubscription: map[string]string{"auto-attach": "false", "username": "true", "password": ""},
 		YumRepos:       map[string]map[string]string{"a": {"enabled": "1", "gpgcheck": "1"}, "b": {"enabled": "No"}, "c": {"enabled": "maybe"}, "d": {}},
-	}}}))
+	}})))
 	want := map[string]any{
 		"ssh_pwauth":      false,
 		"rh_subscription": map[string]any{"auto-attach": false, "username": "true", "password": ""},
@@ -129,7 +136,7 @@ func TestTypedModules(t *testing.T) {
 
 func TestSSHKeys(t *testing.T) {
 	config := &osm.OSCConfig{UserSSHKeys: []string{" a b ", "c", "", "a b", "\n", "d 'x'", "c"}}
-	got := parseYAML(t, encode(t, cloudConfig{stage: stageProvisioning, pool: &Pool{}, system: "ubuntu", config: config}))
+	got := parseYAML(t, encode(t, documentOf(stageProvisioning, Pool{}, "ubuntu", config)))
 	if diff := cmp.Diff([]any{"a b", "c", "d 'x'"}, got["ssh_authorized_keys"]); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -148,7 +155,7 @@ func TestUnits(t *testing.T) {
 		CloudInitModules: &osm.CloudInitModule{RunCMD: []string{"first"}},
 	}
 	pool := &Pool{CloudProvider: "aws"}
-	got := parseYAML(t, encode(t, cloudConfig{stage: stageBootstrap, pool: pool, system: "ubuntu", config: config}))
+	got := parseYAML(t, encode(t, documentOf(stageBootstrap, *pool, "ubuntu", config)))
 	var files []string
 	for _, f := range got["write_files"].([]any) {
 		f := f.(map[string]any)
@@ -172,12 +179,12 @@ func TestUnits(t *testing.T) {
 		t.Error("encoding changed its argument")
 	}
 
-	got = parseYAML(t, encode(t, cloudConfig{stage: stageProvisioning, pool: pool, system: "ubuntu", config: config}))
+	got = parseYAML(t, encode(t, documentOf(stageProvisioning, *pool, "ubuntu", config)))
 	if diff := cmp.Diff([]any{"first"}, got["runcmd"]); diff != "" {
 		t.Errorf("the provisioning stage never runs its commands, but has (-want +got):\n%s", diff)
 	}
 
-	got = parseYAML(t, encode(t, cloudConfig{stage: stageBootstrap, pool: pool, system: "flatcar", config: config}))
+	got = parseYAML(t, encode(t, documentOf(stageBootstrap, *pool, "flatcar", config)))
 	coreos := map[string]any{"units": []any{
 		map[string]any{"name": "a.service", "enable": true, "command": "start", "mask": false, "content": content,
 			"drop_ins": []any{map[string]any{"name": "10-x.conf", "content": "[Service]\n"}}},
@@ -192,13 +199,13 @@ func TestUnits(t *testing.T) {
 
 func TestPermissions(t *testing.T) {
 	for permissions, want := range map[int32]string{644: "0644", 44: "0044", 7: "0007", 1755: "1755", 7777: "7777", 0: "0000"} {
-		mode, err := parsePermissions(permissions)
-		if err != nil || permissionsText(mode) != want {
-			t.Errorf("%d: %q, %v, want %q", permissions, permissionsText(mode), err, want)
+		mode, err := userdata.ParsePermissions(permissions)
+		if err != nil || userdata.PermissionsText(mode) != want {
+			t.Errorf("%d: %q, %v, want %q", permissions, userdata.PermissionsText(mode), err, want)
 		}
 	}
 	for _, permissions := range []int32{8, 690, 10000, -644, 17777} {
-		if mode, err := parsePermissions(permissions); err == nil {
+		if mode, err := userdata.ParsePermissions(permissions); err == nil {
 			t.Errorf("%d is taken for %o", permissions, mode)
 		}
 	}
@@ -209,10 +216,10 @@ func TestMarks(t *testing.T) {
 	long := strings.Repeat("data", 40)
 	config := &osm.OSCConfig{Files: []osm.File{
 		{Path: "/a", Permissions: 644, Content: osm.FileContent{Inline: &osm.FileContentInline{Data: long, Encoding: "b64"}}},
-		{Path: "/b", Permissions: 644, Content: osm.FileContent{Inline: &osm.FileContentInline{Data: mark(0)}}},
+		{Path: "/b", Permissions: 644, Content: osm.FileContent{Inline: &osm.FileContentInline{Data: userdata.Mark(0)}}},
 	}}
-	c := cloudConfig{stage: stageProvisioning, pool: &Pool{}, system: "ubuntu", config: config}
-	if _, err := c.encode(); err == nil || !strings.Contains(err.Error(), "reserved") {
+	c := documentOf(stageProvisioning, Pool{}, "ubuntu", config)
+	if _, err := c.Encode(); err == nil || !strings.Contains(err.Error(), "reserved") {
 		t.Errorf("error %v", err)
 	}
 	config.Files[1].Content.Inline.Encoding = "b64"

@@ -10,10 +10,9 @@ import (
 	"text/template"
 	"text/template/parse"
 
-	"k8s.io/utils/lru"
-
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/userdata"
 )
 
 // The two stages of a node's life.
@@ -37,8 +36,8 @@ type compiledStage struct {
 	// templates are in the order of their names.
 	templates []namedTemplate
 	files     []compiledFile
-	// translations are those of Butane, by their files; of a profile for Ignition only.
-	translations *lru.Cache
+	// ignition translates the stage; of a profile for Ignition only.
+	ignition *userdata.IgnitionStage
 }
 
 // namedTemplate is one entry of `templates`. It is executed alone, and its
@@ -102,7 +101,7 @@ func (g *gate) compile(spec *osm.OperatingSystemProfileSpec) *compiled {
 }
 
 func (g *gate) compileStage(name string, config *osm.OSPConfig, system osm.OperatingSystem) (compiledStage, []*invalid.Error) {
-	stage := compiledStage{name: name, gate: g, translations: lru.New(maxTranslated)}
+	stage := compiledStage{name: name, gate: g}
 	root := "spec." + name + "Config"
 	var problems []*invalid.Error
 
@@ -145,8 +144,9 @@ func (g *gate) compileStage(name string, config *osm.OSPConfig, system osm.Opera
 		problems = append(problems, more...)
 		stage.files = append(stage.files, file)
 	}
+	stage.ignition = userdata.NewIgnitionStage(name, fileFields)
 	if system != osm.OperatingSystemFlatcar {
-		problems = append(problems, checkUnits(root, config.Units)...)
+		problems = append(problems, userdata.CheckUnits(root, config.Units)...)
 	}
 	return stage, invalid.InStage(name, problems...)
 }
@@ -161,7 +161,7 @@ func (g *gate) compileFile(field string, f osm.File, templates map[string]string
 	if file.permissions == 0 {
 		file.permissions = osm.DefaultFilePermissions
 	}
-	if _, err := parsePermissions(file.permissions); err != nil {
+	if _, err := userdata.ParsePermissions(file.permissions); err != nil {
 		at(invalid.At(field+".permissions", "%w", err))
 	}
 	if f.Path == "" {
@@ -234,6 +234,21 @@ func (g *gate) parse(name, field, text string) (*program, []*invalid.Error) {
 	}
 	g.bind(p)
 	return p, problems
+}
+
+// checkIgnition finds what is wrong with a stage of a profile for Ignition whatever
+// pool it is used for.
+func (s *compiledStage) checkIgnition(units []osm.Unit) []*invalid.Error {
+	files := make([]osm.File, len(s.files))
+	for i, f := range s.files {
+		files[i] = osm.File{Path: f.path, Permissions: f.permissions}
+	}
+	return s.ignition.Check(files, units, s.name == stageBootstrap)
+}
+
+// problem makes an error about the stage.
+func (s *compiledStage) problem(format string, args ...any) *invalid.Error {
+	return invalid.InStage(s.name, invalid.At("spec."+s.name+"Config", format, args...))[0]
 }
 
 // lineOf returns the line of a position in a template.
@@ -378,14 +393,4 @@ func literalTree(name, text string) *parse.Tree {
 		NodeType: parse.NodeList,
 		Nodes:    []parse.Node{&parse.TextNode{NodeType: parse.NodeText, Pos: -1, Text: []byte(text)}},
 	}}
-}
-
-// parsePermissions reads the digits of a decimal number as octal.
-func parsePermissions(permissions int32) (uint32, error) {
-	digits := strconv.Itoa(int(permissions))
-	mode, err := strconv.ParseUint(digits, 8, 32)
-	if err != nil || mode > 0o7777 {
-		return 0, fmt.Errorf("%s is no file mode: its digits are read as octal, from 0 to 7777", digits)
-	}
-	return uint32(mode), nil
 }

@@ -2,13 +2,14 @@ package render
 
 import (
 	"fmt"
-	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 	"maps"
 	"reflect"
 	"slices"
 	"strings"
 	"text/template"
 	"text/template/parse"
+
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 )
 
 // Templates may print credentials, encode them and ask whether they are there. What

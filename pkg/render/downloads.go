@@ -2,11 +2,12 @@ package render
 
 import (
 	"encoding/hex"
-	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 	"maps"
 	"net/url"
 	"regexp"
 	"slices"
+
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 )
 
 // Names in the flags for downloads end up in shell scripts and file names.

@@ -20,6 +20,7 @@ import (
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/userdata"
 )
 
 // cloudInitSchema types the modules that a document may have, see the comment in it.
@@ -110,8 +111,8 @@ func (p Profile) moduleFindings(root, stage string, config *osm.OSPConfig) []*in
 			}
 		}
 	}
-	document := cloudConfig{stage: stage, pool: &Pool{OperatingSystem: p.Spec.OSName}, system: p.Spec.OSName, config: &osm.OSCConfig{CloudInitModules: modules}}
-	b, err := document.encode()
+	document := Input{Pool: Pool{OperatingSystem: p.Spec.OSName}}.cloudInit(stage, &osm.OSCConfig{CloudInitModules: modules})
+	b, err := document.Encode()
 	if err != nil {
 		return append(findings, invalid.At(root+".modules", "%w", err))
 	}
@@ -186,7 +187,7 @@ func schemaMessage(err *jsonschema.ValidationError) string {
 	return err.ErrorKind.LocalizedString(message.NewPrinter(language.English))
 }
 
-// startsUnits is a line that starts what it names: a command, or a dependency in
+// userdata.StartsUnits is a line that starts what it names: a command, or a dependency in
 // another unit.
 var startsUnits = regexp.MustCompile(`\b(systemctl\b.*\b(start|restart|try-restart|reload-or-restart|isolate|now)|Wants=|Requires=|BindsTo=|Upholds=|Requisite=|Unit=|OnSuccess=|OnFailure=)\b`)
 
@@ -203,12 +204,12 @@ func (p Profile) unitFindings(root string, units []osm.Unit) []*invalid.Error {
 	}
 	var findings []*invalid.Error
 	for i, u := range units {
-		if isTrue(u.Mask) || u.Content == nil || *u.Content == "" || triggered(u.Name, units) ||
+		if userdata.IsTrue(u.Mask) || u.Content == nil || *u.Content == "" || triggered(u.Name, units) ||
 			slices.ContainsFunc(lines, func(line string) bool { return names(line, u.Name) }) {
 			continue
 		}
 		when := "nothing starts it"
-		if isTrue(u.Enable) {
+		if userdata.IsTrue(u.Enable) {
 			when = "it starts at the next boot only"
 		}
 		findings = append(findings, invalid.At(root+".units["+strconv.Itoa(i)+"]", "%q comes with the provisioning stage, and %s: let a script run \"systemctl start --no-block %s\"", u.Name, when, u.Name))

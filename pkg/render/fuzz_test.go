@@ -18,6 +18,7 @@ import (
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/userdata"
 )
 
 // maxErrorBytes is far more than anybody reads: an error does not repeat what it
@@ -212,7 +213,7 @@ var emptied = regexp.MustCompile(`(?m)^[ \t]+$`)
 // asMachine is what machine-controller makes of a document, or of a text in it.
 func asMachine(s string) string {
 	const name = "web-5c7d9-x2vbf"
-	return strings.NewReplacer(machineName, name, "%3CMACHINE_NAME%3E", url.QueryEscape(name)).Replace(s)
+	return strings.NewReplacer(userdata.MachineName, name, "%3CMACHINE_NAME%3E", url.QueryEscape(name)).Replace(s)
 }
 
 // Whatever files, units, modules and keys contain arrives, the document stays one,
@@ -231,7 +232,7 @@ func FuzzCloudConfig(f *testing.F) {
 				t.Skip("rendering refuses what is no UTF-8")
 			}
 		}
-		if yes, ok := yamlBool(command); ok {
+		if yes, ok := userdata.YamlBool(command); ok {
 			t.Logf("%q is the boolean %v for some keys", command, yes)
 			command += "."
 		}
@@ -248,9 +249,9 @@ func FuzzCloudConfig(f *testing.F) {
 				RHSubscription: map[string]string{key: command}, YumRepos: map[string]map[string]string{path: {key: command}},
 			},
 		}
-		doc, err := cloudConfig{stage: stageBootstrap, pool: &Pool{CloudProvider: "azure", OperatingSystem: "flatcar"}, system: "flatcar", config: config}.encode()
+		doc, err := documentOf(stageBootstrap, Pool{CloudProvider: "azure", OperatingSystem: "flatcar"}, "flatcar", config).Encode()
 		if err != nil {
-			if !strings.Contains(path+content+command+key, markPrefix) {
+			if !strings.Contains(path+content+command+key, userdata.MarkPrefix) {
 				t.Fatal(err)
 			}
 			return
@@ -263,11 +264,11 @@ func FuzzCloudConfig(f *testing.F) {
 				unit["content"] = edit(content)
 			}
 			m := map[string]any{
-				"hostname": edit(machineName), "ssh_pwauth": false,
+				"hostname": edit(userdata.MachineName), "ssh_pwauth": false,
 				"write_files": []any{
 					map[string]any{"path": edit(path), "permissions": "0600", "content": edit(content)},
 					map[string]any{"path": "/b", "permissions": "0600", "encoding": "b64", "content": b64},
-					map[string]any{"path": "/etc/machine-name", "permissions": "0600", "content": edit(machineName)},
+					map[string]any{"path": "/etc/machine-name", "permissions": "0600", "content": edit(userdata.MachineName)},
 				},
 				"coreos":  map[string]any{"units": []any{unit}},
 				"bootcmd": []any{edit(content)}, "runcmd": []any{edit(command), edit(path)},

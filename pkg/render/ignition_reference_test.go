@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/userdata"
 )
 
 // security.md 21: Butane can copy local files and refer to remote ones. Nothing in a
@@ -24,7 +25,7 @@ func TestIgnitionHasNoReferences(t *testing.T) {
 	}
 	unit := "contents_local: /etc/passwd\n"
 	config.Units = []osm.Unit{{Name: "a.service", Content: &unit, DropIns: []osm.DropIn{{Name: "a.conf", Content: unit}}}}
-	for _, version := range ignitionVersions {
+	for _, version := range userdata.IgnitionVersions {
 		// readIgnition fails for each source that is not a data URL.
 		got := readIgnition(t, encodeIgnition(t, version, &config))
 		for path, content := range files {

@@ -6,6 +6,7 @@ import (
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/userdata"
 )
 
 // A profile for Ignition is checked as Ignition would read it, before any pool
@@ -77,9 +78,9 @@ func TestCheckIgnition(t *testing.T) {
 // What the settings add is checked when it is rendered: a file of theirs names
 // the settings.
 func TestIgnitionFileOfSettings(t *testing.T) {
-	stage := newStage(stageProvisioning)
-	doc := ignition{version: "3.3.0", stage: stage, pool: &Pool{CloudProvider: "aws"}, config: &osm.OSCConfig{Files: []osm.File{inlineFile("hosts.toml", "")}}}
-	_, problems := doc.encode()
+	stage := userdata.NewIgnitionStage(stageProvisioning, nil)
+	doc := userdata.Ignition{Version: "3.3.0", Stage: stage, Config: &osm.OSCConfig{Files: []osm.File{inlineFile("hosts.toml", "")}}}
+	_, problems := doc.Encode()
 	if len(problems) != 1 || problems[0].Field != "settings" || problems[0].File != "hosts.toml" {
 		t.Errorf("problems %+v", problems)
 	}

@@ -11,23 +11,18 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/utils/lru"
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/userdata"
 	validator "github.com/osm-gitops/osm-gitops/test/ignition"
 )
-
-// newStage is a stage of a profile for Ignition without files.
-func newStage(name string) *compiledStage {
-	return &compiledStage{name: name, translations: lru.New(maxTranslated)}
-}
 
 // encodeIgnition encodes the bootstrap stage of a pool elsewhere than on AWS.
 func encodeIgnition(t *testing.T, version string, config *osm.OSCConfig) []byte {
 	t.Helper()
-	doc := ignition{version: version, stage: newStage(stageBootstrap), pool: &Pool{CloudProvider: "openstack"}, config: config}
-	b, problems := doc.encode()
+	doc := userdata.Ignition{Version: version, Stage: userdata.NewIgnitionStage(stageBootstrap, nil), Hostname: userdata.MachineName, Config: config}
+	b, problems := doc.Encode()
 	if len(problems) > 0 {
 		t.Fatal(invalid.One(problems))
 	}
@@ -109,7 +104,7 @@ func TestIgnitionDocument(t *testing.T) {
 			`{"filesystem":"root","path":"/etc/a","contents":{"source":"data:,a%20%3Cb%3E%20'c'%0A","verification":{}},"mode":420},` +
 			`{"filesystem":"root","path":"/opt/bin/b","contents":{"source":"data:,","verification":{}},"mode":493}]},` + units + `}`,
 	}
-	for _, version := range ignitionVersions {
+	for _, version := range userdata.IgnitionVersions {
 		got := encodeIgnition(t, version, config)
 		if diff := cmp.Diff(want[version], string(got)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", version, diff)
@@ -118,8 +113,8 @@ func TestIgnitionDocument(t *testing.T) {
 	}
 
 	// Nothing at all is a document too.
-	doc := ignition{version: "2.3.0", stage: newStage(stageProvisioning), pool: &Pool{CloudProvider: "aws"}, config: &osm.OSCConfig{}}
-	got, problems := doc.encode()
+	doc := userdata.Ignition{Version: "2.3.0", Stage: userdata.NewIgnitionStage(stageProvisioning, nil), Config: &osm.OSCConfig{}}
+	got, problems := doc.Encode()
 	if want := `{"ignition":{"config":{},"security":{"tls":{}},"timeouts":{},"version":"2.3.0"},"networkd":{},"passwd":{},"storage":{},"systemd":{}}`; string(got) != want || len(problems) > 0 {
 		t.Errorf("an empty document is %s, %v", got, problems)
 	}
@@ -128,7 +123,7 @@ func TestIgnitionDocument(t *testing.T) {
 // nastyPieces are what texts are made of to find one that does not arrive.
 var nastyPieces = []string{
 	`"`, `'`, `\`, "\t", "\n", "\n\n", " ", "  ", "%", "%3C", "%25", "+", "&", "<", ">", "{{", "}}", "#", ":", ",", ";", "=", "?", "/", "EOF", "\r\n", "\x00", "\x01", "\x1f", "\x7f",
-	"ü", "日本", "🙂", "\u0085", "\u2028", "\ufeff", machineName, "%3CMACHINE_NAME%3E", "data:,", `"source":"data:,"`, `"sshAuthorizedKeys":["-"]`, "a", "Z", "0", "-_.!~*'()",
+	"ü", "日本", "🙂", "\u0085", "\u2028", "\ufeff", userdata.MachineName, "%3CMACHINE_NAME%3E", "data:,", `"source":"data:,"`, `"sshAuthorizedKeys":["-"]`, "a", "Z", "0", "-_.!~*'()",
 }
 
 // Whatever is in a file, a unit or a key arrives as it is, in every version.
@@ -141,7 +136,7 @@ func TestIgnitionContents(t *testing.T) {
 		}
 		return b.String()
 	}
-	want := ignitionContents{files: map[string]string{machineNameFile: machineName}, units: map[string]string{}}
+	want := ignitionContents{files: map[string]string{userdata.MachineNameFile: userdata.MachineName}, units: map[string]string{}}
 	config := &osm.OSCConfig{}
 	var ascii strings.Builder
 	for c := range byte(0x80) {
@@ -164,7 +159,7 @@ func TestIgnitionContents(t *testing.T) {
 			config.UserSSHKeys, want.keys = append(config.UserSSHKeys, key), append(want.keys, key)
 		}
 	}
-	for _, version := range ignitionVersions {
+	for _, version := range userdata.IgnitionVersions {
 		doc := encodeIgnition(t, version, config)
 		if diff := cmp.Diff(want, readIgnition(t, doc), cmp.AllowUnexported(ignitionContents{})); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", version, diff)
@@ -192,13 +187,13 @@ func TestIgnitionMachineName(t *testing.T) {
 	const name = "worker-6c9f-x2v.example"
 	want := ignitionContents{
 		files: map[string]string{
-			machineNameFile: name, "/a": "#!/bin/sh\n \nname=" + name + "\n", "/b/" + name: name + name,
+			userdata.MachineNameFile: name, "/a": "#!/bin/sh\n \nname=" + name + "\n", "/b/" + name: name + name,
 			"/c": "%3CMACHINE_NAME%3E \\u003cMACHINE_NAME\\u003e &lt;MACHINE_NAME&gt;\n",
 		},
 		units: map[string]string{"a.service": "[Service]\nExecStart=/bin/echo " + name + "\n"},
 		keys:  []string{"ssh-ed25519 AAAA " + name},
 	}
-	for _, version := range ignitionVersions {
+	for _, version := range userdata.IgnitionVersions {
 		doc := strings.ReplaceAll(string(encodeIgnition(t, version, config)), "<MACHINE_NAME>", name)
 		doc = strings.ReplaceAll(doc, "%3CMACHINE_NAME%3E", url.QueryEscape(name))
 		doc = blankLine.ReplaceAllString(doc, "")
@@ -212,16 +207,16 @@ func TestIgnitionMachineName(t *testing.T) {
 // The last of files with one path counts, in its own place.
 func TestIgnitionDuplicates(t *testing.T) {
 	config := &osm.OSCConfig{Files: []osm.File{
-		inlineFile("/a", "first"), inlineFile("/b", "b"), inlineFile("//etc/./x/../a", "clean"), inlineFile("/a", "second"), inlineFile("/etc/a", "last"), inlineFile(machineNameFile, "mine"),
+		inlineFile("/a", "first"), inlineFile("/b", "b"), inlineFile("//etc/./x/../a", "clean"), inlineFile("/a", "second"), inlineFile("/etc/a", "last"), inlineFile(userdata.MachineNameFile, "mine"),
 	}}
-	want := map[string]string{"/b": "b", "/a": "second", "/etc/a": "last", machineNameFile: "mine"}
-	for _, version := range ignitionVersions {
+	want := map[string]string{"/b": "b", "/a": "second", "/etc/a": "last", userdata.MachineNameFile: "mine"}
+	for _, version := range userdata.IgnitionVersions {
 		doc := encodeIgnition(t, version, config)
 		if diff := cmp.Diff(want, readIgnition(t, doc).files); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", version, diff)
 		}
 		at := func(path string) int { return strings.Index(string(doc), `"path":"`+path+`"`) }
-		if at("/b") > at("/a") || at("/a") > at("/etc/a") || at("/etc/a") > at(machineNameFile) {
+		if at("/b") > at("/a") || at("/a") > at("/etc/a") || at("/etc/a") > at(userdata.MachineNameFile) {
 			t.Errorf("%s: not in the order of the last ones: %s", version, doc)
 		}
 		validator.Validate(t, doc)
@@ -233,7 +228,7 @@ func TestIgnitionModes(t *testing.T) {
 	for permissions, want := range map[int32]string{644: "420", 600: "384", 764: "500", 620: "400", 44: "36", 777: "511"} {
 		f := inlineFile("/a", "")
 		f.Permissions = permissions
-		for _, version := range ignitionVersions {
+		for _, version := range userdata.IgnitionVersions {
 			if doc := encodeIgnition(t, version, &osm.OSCConfig{Files: []osm.File{f}}); !strings.Contains(string(doc), `"mode":`+want+`}]`) {
 				t.Errorf("%s: %d: %s, want mode %s", version, permissions, doc, want)
 			}
@@ -243,32 +238,32 @@ func TestIgnitionModes(t *testing.T) {
 
 // An edge machine is called like its pool, in the wrapper alone (contract 7.3).
 func TestIgnitionEdge(t *testing.T) {
-	doc := ignition{
-		version: "3.3.0", stage: newStage(stageBootstrap), pool: &Pool{Name: "edge-1", CloudProvider: "edge"},
-		config: &osm.OSCConfig{Files: []osm.File{inlineFile("/a", machineName)}},
+	doc := userdata.Ignition{
+		Version: "3.3.0", Stage: userdata.NewIgnitionStage(stageBootstrap, nil), Hostname: Pool{Name: "edge-1", CloudProvider: "edge"}.wrapperName(stageBootstrap),
+		Config: &osm.OSCConfig{Files: []osm.File{inlineFile("/a", userdata.MachineName)}},
 	}
-	b, problems := doc.encode()
+	b, problems := doc.Encode()
 	if len(problems) > 0 {
 		t.Fatal(invalid.One(problems))
 	}
-	if diff := cmp.Diff(map[string]string{machineNameFile: "edge-1", "/a": machineName}, readIgnition(t, b).files); diff != "" {
+	if diff := cmp.Diff(map[string]string{userdata.MachineNameFile: "edge-1", "/a": userdata.MachineName}, readIgnition(t, b).files); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
 // One stage serves many renderings at a time, each with its own contents.
 func TestStageIsShared(t *testing.T) {
-	stage := newStage(stageBootstrap)
+	stage := userdata.NewIgnitionStage(stageBootstrap, nil)
 	var wg sync.WaitGroup
 	for i := range 8 {
 		wg.Go(func() {
 			for n := range 20 {
 				content := strconv.Itoa(i) + "." + strconv.Itoa(n)
-				doc := ignition{
-					version: ignitionVersions[n%3], stage: stage, pool: &Pool{CloudProvider: "aws"},
-					config: &osm.OSCConfig{Files: []osm.File{inlineFile("/a", content)}, UserSSHKeys: []string{content}},
+				doc := userdata.Ignition{
+					Version: userdata.IgnitionVersions[n%3], Stage: stage,
+					Config: &osm.OSCConfig{Files: []osm.File{inlineFile("/a", content)}, UserSSHKeys: []string{content}},
 				}
-				b, problems := doc.encode()
+				b, problems := doc.Encode()
 				if text := string(b); len(problems) > 0 || !strings.Contains(text, `"data:,`+content+`"`) || !strings.Contains(text, `["`+content+`"]`) {
 					t.Errorf("%v: %s", problems, b)
 				}

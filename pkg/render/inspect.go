@@ -11,6 +11,7 @@ import (
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/userdata"
 )
 
 // Inspector renders a profile as Engine does, and knows more of what came out:
@@ -123,7 +124,7 @@ func (t *trace) files(s *compiledStage, config *osm.OSCConfig) []InspectedFile {
 	files := make([]InspectedFile, 0, len(s.files))
 	for n, f := range s.files {
 		rendered := config.Files[n] // the settings' own come behind them
-		mode, _ := parsePermissions(rendered.Permissions)
+		mode, _ := userdata.ParsePermissions(rendered.Permissions)
 		files = append(files, InspectedFile{
 			NodeFile: NodeFile{Path: rendered.Path, Mode: mode, Content: rendered.Content.Inline.Data},
 			Field:    f.field, Places: t.of(f.field, f.text),
@@ -141,8 +142,8 @@ func (p Profile) CheckDocument(stage string, s InspectedStage) []*invalid.Error 
 		return nil
 	}
 	root := "spec." + stage + "Config"
-	if !bytes.HasPrefix(s.Document, []byte(cloudConfigHeader)) {
-		return p.of("", invalid.InStage(stage, invalid.At(root, "the document does not begin with %q", cloudConfigHeader)))
+	if !bytes.HasPrefix(s.Document, []byte(userdata.Header)) {
+		return p.of("", invalid.InStage(stage, invalid.At(root, "the document does not begin with %q", userdata.Header)))
 	}
 	var values map[string]any
 	if err := yaml.Unmarshal(s.Document, &values); err != nil {

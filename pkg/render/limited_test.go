@@ -2,10 +2,11 @@ package render
 
 import (
 	"fmt"
-	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 )
 
 // Templates that would not end, or take all memory, are stopped (security.md 17, 18, 37).

@@ -12,6 +12,7 @@ import (
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/userdata"
 )
 
 // UserDataLimit is how much user-data machine-controller may hand to a provider
@@ -131,7 +132,7 @@ func (in Input) tooLarge(u userData, err *UserDataError) *invalid.Error {
 		files = in.Profile.Spec.ProvisioningConfig.Files
 	}
 	if largest := in.filesBySize(u); len(largest) > 0 {
-		if i := slices.IndexFunc(files, func(f osm.File) bool { return f.Path == largest[0].path }); i >= 0 {
+		if i := slices.IndexFunc(files, func(f osm.File) bool { return f.Path == largest[0].Path }); i >= 0 {
 			field += fmt.Sprintf("[%d]", i)
 		}
 	}
@@ -153,7 +154,7 @@ func (l UserDataLimit) size(p Pool, document []byte) int {
 	// "<pool>-<hash>-<5 characters>" (contract 12.3), a name of at most 63 characters.
 	name := min(len(p.Name)+len("-0123456789-01234"), 63)
 	size := len(document)
-	for _, placeholder := range []string{machineName, "%3CMACHINE_NAME%3E"} {
+	for _, placeholder := range []string{userdata.MachineName, "%3CMACHINE_NAME%3E"} {
 		size += bytes.Count(document, []byte(placeholder)) * (name - len(placeholder))
 	}
 	switch measured := l.measured(p); {
@@ -191,24 +192,18 @@ func (in Input) largestFiles(u userData) string {
 	files := in.filesBySize(u)
 	var names []string
 	for _, f := range files[:min(len(files), namedFiles)] {
-		names = append(names, fmt.Sprintf("%q (%d)", invalid.Shorten(f.path, invalid.MaxNameBytes), f.size))
+		names = append(names, fmt.Sprintf("%q (%d)", invalid.Shorten(f.Path, invalid.MaxNameBytes), f.Size))
 	}
 	text := strings.Join(names, ", ")
-	if keys := len(strings.Join(u.config.UserSSHKeys, "")); len(files) == 0 || keys > files[0].size {
+	if keys := len(strings.Join(u.config.UserSSHKeys, "")); len(files) == 0 || keys > files[0].Size {
 		text += fmt.Sprintf(", and the pool's %d SSH keys take %d", len(u.config.UserSSHKeys), keys)
 	}
 	return text
 }
 
-// sizedFile is a file with the bytes that it takes in a document.
-type sizedFile struct {
-	path string
-	size int
-}
-
 // filesBySize are the files of a document, the largest first.
-func (in Input) filesBySize(u userData) []sizedFile {
-	var files []sizedFile
+func (in Input) filesBySize(u userData) []userdata.FileSize {
+	var files []userdata.FileSize
 	if in.Pool.utility() == osm.ProvisioningUtilityIgnition {
 		var parsed struct {
 			Storage struct {
@@ -222,18 +217,11 @@ func (in Input) filesBySize(u userData) []sizedFile {
 		}
 		_ = json.Unmarshal(u.document, &parsed) // our own document
 		for _, f := range parsed.Storage.Files {
-			files = append(files, sizedFile{f.Path, len(f.Contents.Source)})
+			files = append(files, userdata.FileSize{Path: f.Path, Size: len(f.Contents.Source)})
 		}
 	} else {
-		c := cloudConfig{stage: u.stage, pool: &in.Pool, system: in.Pool.OperatingSystem, config: u.config}
-		items, _ := c.files() // they were encoded before
-		for _, item := range items {
-			d := &document{}
-			d.root = *mapping("write_files", d.fileList([]cloudFile{item}))
-			b, _ := d.encode()
-			files = append(files, sizedFile{item.path, len(b) - len(cloudConfigHeader+"write_files:\n")})
-		}
+		files = in.cloudInit(u.stage, u.config).FileSizes()
 	}
-	slices.SortStableFunc(files, func(a, b sizedFile) int { return cmp.Compare(b.size, a.size) })
+	slices.SortStableFunc(files, func(a, b userdata.FileSize) int { return cmp.Compare(b.Size, a.Size) })
 	return files
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/userdata"
 )
 
 // Node is what the documents of both stages put on a node, for people to look at.
@@ -26,7 +27,7 @@ type NodeFile struct {
 	Path string
 	// Mode are its permission bits, and those above them.
 	Mode uint32
-	// Content is decoded. Where machineName stands in it, machine-controller puts
+	// Content is decoded. Where userdata.MachineName stands in it, machine-controller puts
 	// the machine's name.
 	Content string
 }
@@ -71,7 +72,7 @@ func (e *Engine) Node(in Input) (*Node, error) {
 func (in Input) nodeFiles(stage *compiledStage, config *osm.OSCConfig) ([]NodeFile, error) {
 	var files, name []NodeFile
 	for _, f := range config.Files {
-		mode, err := parsePermissions(f.Permissions)
+		mode, err := userdata.ParsePermissions(f.Permissions)
 		if err != nil {
 			return nil, fmt.Errorf("file %q: %w", f.Path, err)
 		}
@@ -81,11 +82,11 @@ func (in Input) nodeFiles(stage *compiledStage, config *osm.OSCConfig) ([]NodeFi
 	if in.Pool.OperatingSystem == osm.OperatingSystemFlatcar {
 		units = withoutEnable(units)
 	}
-	for _, f := range unitFiles(units) {
-		files = append(files, NodeFile{Path: f.path, Mode: unitFileMode, Content: f.content})
+	for _, f := range userdata.UnitFiles(units) {
+		files = append(files, NodeFile{Path: f.Path, Mode: unitFileMode, Content: f.Content})
 	}
 	if text := in.Pool.wrapperName(stage.name); text != "" {
-		name = append(name, NodeFile{Path: machineNameFile, Mode: nameFile.mode, Content: text})
+		name = append(name, NodeFile{Path: userdata.MachineNameFile, Mode: userdata.MachineNameMode, Content: text})
 	}
 	if in.Pool.utility() == osm.ProvisioningUtilityIgnition {
 		return append(name, files...), nil // a profile's own comes after it there
@@ -93,7 +94,7 @@ func (in Input) nodeFiles(stage *compiledStage, config *osm.OSCConfig) ([]NodeFi
 	return append(files, name...), nil
 }
 
-// unitFileMode is that of every file of unitFiles.
+// unitFileMode is that of every file of userdata.UnitFiles.
 const unitFileMode = 0o644
 
 // withoutEnable leaves out the files that enable units: Flatcar's documents name
@@ -110,7 +111,7 @@ func withoutEnable(units []osm.Unit) []osm.Unit {
 func nodeUnits(units []osm.Unit) []NodeUnit {
 	var out []NodeUnit
 	for _, u := range units {
-		out = append(out, NodeUnit{Name: u.Name, Enabled: isTrue(u.Enable) && !isTrue(u.Mask), Masked: isTrue(u.Mask)})
+		out = append(out, NodeUnit{Name: u.Name, Enabled: userdata.IsTrue(u.Enable) && !userdata.IsTrue(u.Mask), Masked: userdata.IsTrue(u.Mask)})
 	}
 	return out
 }

@@ -16,6 +16,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/userdata"
 )
 
 // maxProviderSpecBytes bounds what DecodePool reads; real ones have a few KiB.
@@ -175,7 +176,7 @@ func DecodePool(md *cluster.MachineDeployment) (Pool, error) {
 		pool.OperatingSystemSpec = spec
 	}
 	version := md.Annotations[api.AnnotationIgnitionVersion]
-	problems = append(problems, checkIgnitionVersion(ignitionVersionField, "", version)...)
+	problems = append(problems, userdata.CheckIgnitionVersion(ignitionVersionField, "", version)...)
 	if pool.utility() == osm.ProvisioningUtilityIgnition {
 		pool.IgnitionVersion = version
 	}

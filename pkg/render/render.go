@@ -7,8 +7,10 @@ import (
 	"maps"
 	"slices"
 
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/userdata"
 )
 
 // Engine renders, and keeps the compiled templates of the profiles it has seen.
@@ -102,7 +104,7 @@ func withoutCauses(problems []*invalid.Error) []*invalid.Error {
 func (in Input) check() error {
 	var problems []*invalid.Error
 	problems = append(problems, invalid.Problems(in.Settings.Validate())...)
-	problems = append(problems, checkIgnitionVersion(ignitionVersionField, "", in.Pool.IgnitionVersion)...)
+	problems = append(problems, userdata.CheckIgnitionVersion(ignitionVersionField, "", in.Pool.IgnitionVersion)...)
 	problems = append(problems, in.Profile.fits(in.Pool)...)
 	if in.Pool.OperatingSystem != osm.OperatingSystemFlatcar && in.Pool.Network.IsStaticIPConfig() {
 		problems = append(problems, invalid.At(providerSpecField+".network", "sets a static address, which only flatcar supports: remove cidr, gateway and dns"))
@@ -252,11 +254,56 @@ func sizeOf(osc *osm.OperatingSystemConfigSpec) int {
 
 func (in Input) document(stage *compiledStage, config *osm.OSCConfig) ([]byte, []*invalid.Error) {
 	if in.Pool.utility() == osm.ProvisioningUtilityIgnition {
-		return ignition{version: in.ignitionVersion(), stage: stage, pool: &in.Pool, config: config}.encode()
+		return in.ignitionDocument(stage, config).Encode()
 	}
-	b, err := cloudConfig{stage: stage.name, pool: &in.Pool, system: in.Pool.OperatingSystem, config: config}.encode()
+	b, err := in.cloudInit(stage.name, config).Encode()
+	if errors.Is(err, userdata.ErrTooLarge) {
+		err = &UserDataError{Size: userdata.MaxDocumentBytes, Limit: maxSecretBytes, message: fmt.Sprintf(
+			"%v, but a Secret holds %d: let the node download what is large", err, maxSecretBytes)}
+	}
 	if err != nil {
 		return nil, []*invalid.Error{stage.problem("%w", err)}
 	}
 	return b, nil
+}
+
+// cloudInit is the document of a stage for cloud-init.
+func (in Input) cloudInit(stage string, config *osm.OSCConfig) userdata.CloudConfig {
+	return userdata.CloudConfig{
+		Hostname:    in.Pool.wrapperName(stage),
+		Upgrade:     in.Pool.OperatingSystemSpec.DistUpgradeOnBoot,
+		StartsUnits: stage == stageBootstrap,
+		System:      in.Pool.OperatingSystem,
+		Config:      config,
+	}
+}
+
+// ignitionDocument is the document of a stage for Ignition.
+func (in Input) ignitionDocument(stage *compiledStage, config *osm.OSCConfig) userdata.Ignition {
+	return userdata.Ignition{
+		Version:  in.ignitionVersion(),
+		Hostname: in.Pool.wrapperName(stage.name),
+		Stage:    stage.ignition,
+		Config:   config,
+	}
+}
+
+// ignitionVersionField is where a pool asks for a version.
+const ignitionVersionField = "metadata.annotations[" + api.AnnotationIgnitionVersion + "]"
+
+// ignitionVersion is the version the pool's documents have.
+func (in Input) ignitionVersion() string {
+	return cmp.Or(in.Pool.IgnitionVersion, in.Settings.IgnitionVersion, userdata.DefaultIgnitionVersion)
+}
+
+// wrapperName is what stands for the machine's name in a stage's document, empty
+// where that does not set it. An edge machine is called like its pool.
+func (p Pool) wrapperName(stage string) string {
+	switch {
+	case stage != stageBootstrap || p.CloudProvider == osm.CloudProviderAWS:
+		return ""
+	case p.CloudProvider == osm.CloudProviderEdge:
+		return p.Name
+	}
+	return userdata.MachineName
 }

@@ -7,6 +7,7 @@ import (
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/userdata"
 )
 
 // Settings are the controller's flags that a node notices, as they were written.
@@ -85,7 +86,7 @@ func (s Settings) Validate() error {
 	if !utf8.ValidString(s.NodeHTTPProxy) || strings.Contains(s.NodeHTTPProxy, "\x00") {
 		problems = append(problems, invalid.At("settings.nodeHTTPProxy", "-node-http-proxy: the value is no text in UTF-8: write other bytes percent-encoded"))
 	}
-	problems = append(problems, checkIgnitionVersion("settings.ignitionVersion", "--ignition-version: ", s.IgnitionVersion)...)
+	problems = append(problems, userdata.CheckIgnitionVersion("settings.ignitionVersion", "--ignition-version: ", s.IgnitionVersion)...)
 	problems = append(problems, s.checkDownloads()...)
 	_, more := s.registries()
 	problems = append(problems, more...)
@@ -101,6 +102,6 @@ func (s Settings) clusterDNS() []net.IP {
 	return ips
 }
 
-// DefaultIgnitionVersion is read by every Flatcar since 3185.0.0:
-// https://www.flatcar.org/docs/latest/provisioning/ignition/specification/
-const DefaultIgnitionVersion = "3.3.0"
+// DefaultIgnitionVersion is the version of the Ignition specification that documents
+// have by default.
+const DefaultIgnitionVersion = userdata.DefaultIgnitionVersion

@@ -1,9 +1,10 @@
 package render
 
 import (
-	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 	"hash/maphash"
 	"text/template/parse"
+
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 )
 
 // shape is what the templates of a rendering write, with a hole where they print a

@@ -2,13 +2,14 @@ package render
 
 import (
 	"fmt"
-	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 	"maps"
 	"net/url"
 	"regexp"
 	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 )
 
 // Warning is about a setting that nodes get as it was written, although it can hardly do

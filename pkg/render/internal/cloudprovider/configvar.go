@@ -6,11 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 )
 
 // Facts are what values of a cloudProviderSpec may refer to. They are read

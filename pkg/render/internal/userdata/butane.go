@@ -1,4 +1,4 @@
-package render
+package userdata
 
 import (
 	"bytes"
@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/clarketm/json"
 	butane "github.com/coreos/butane/base/v0_4"
@@ -16,6 +15,7 @@ import (
 	"github.com/coreos/ignition/v2/config/v3_3/types"
 	"github.com/coreos/ignition/v2/config/v3_4/translate"
 	"github.com/coreos/vcontext/report"
+	"k8s.io/utils/lru"
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
@@ -33,10 +33,24 @@ type skeleton struct {
 	units []osm.Unit // the stage's
 }
 
+// IgnitionStage translates the documents of one stage of a profile, and says what is
+// wrong with them in terms of the profile.
+type IgnitionStage struct {
+	name string
+	// fileFields are the fields of the profile's files.
+	fileFields []string
+	// translations are those of Butane, by their files.
+	translations *lru.Cache
+}
+
+func NewIgnitionStage(name string, fileFields []string) *IgnitionStage {
+	return &IgnitionStage{name: name, fileFields: fileFields, translations: lru.New(maxTranslated)}
+}
+
 // translated returns Butane's translation of a skeleton, which nobody may change.
 // Without the cache one rendering of osp-flatcar takes more than 10 times as long (5.8 MB
 // allocated instead of 0.6; BenchmarkRender), above the 2.5 ms that it may.
-func (s *compiledStage) translated(of skeleton) (types.Config, []*invalid.Error) {
+func (s *IgnitionStage) translated(of skeleton) (types.Config, []*invalid.Error) {
 	key := fmt.Sprintf("%#v", of.files)
 	if config, ok := s.translations.Get(key); ok {
 		return config.(types.Config), nil
@@ -52,8 +66,8 @@ func (s *compiledStage) translated(of skeleton) (types.Config, []*invalid.Error)
 // translate has Butane make a configuration of a skeleton. Whatever it reports is a
 // problem, warnings too: a node that boots only half of what its profile says is
 // worse than none.
-func (s *compiledStage) translate(of skeleton) (types.Config, []*invalid.Error) {
-	if problems := checkUnits(s.root(), of.units); len(problems) > 0 {
+func (s *IgnitionStage) translate(of skeleton) (types.Config, []*invalid.Error) {
+	if problems := CheckUnits(s.root(), of.units); len(problems) > 0 {
 		return types.Config{}, invalid.InStage(s.name, problems...)
 	}
 	// No FilesDir: Butane must not read the disk it runs on.
@@ -84,8 +98,8 @@ func (of skeleton) butane() flatcar.Config {
 		})
 	}
 	for _, u := range of.units {
-		unit := butane.Unit{Name: u.Name, Enabled: ptr(isTrue(u.Enable))}
-		if isTrue(u.Mask) {
+		unit := butane.Unit{Name: u.Name, Enabled: ptr(IsTrue(u.Enable))}
+		if IsTrue(u.Mask) {
 			unit.Mask = ptr(true)
 		}
 		if u.Content != nil && *u.Content != "" {
@@ -121,19 +135,18 @@ func marshalIgnition(config types.Config, version string) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
-// checkIgnition finds what is wrong with a stage of a profile for Ignition
-// whatever pool it is used for.
-func (s *compiledStage) checkIgnition(units []osm.Unit) []*invalid.Error {
+// Check finds what is wrong with a stage of a profile whatever pool it is used for.
+func (s *IgnitionStage) Check(files []osm.File, units []osm.Unit, bootstrap bool) []*invalid.Error {
 	of := skeleton{units: units}
-	if s.name == stageBootstrap {
+	if bootstrap {
 		of.files = append(of.files, nameFile)
 	}
-	for n, f := range s.files {
-		mode, err := parsePermissions(f.permissions)
+	for n, f := range files {
+		mode, err := ParsePermissions(f.Permissions)
 		if err != nil {
-			return nil // compileFile has found it
+			return nil // compiling the templates has found it
 		}
-		file := newIgnitionFile(f.path, mode, n)
+		file := newIgnitionFile(f.Path, mode, n)
 		of.files = slices.DeleteFunc(of.files, func(other ignitionFile) bool { return other.path == file.path })
 		of.files = append(of.files, file)
 	}
@@ -142,7 +155,7 @@ func (s *compiledStage) checkIgnition(units []osm.Unit) []*invalid.Error {
 }
 
 // reported turns an entry of Butane's report into a problem of the profile.
-func (s *compiledStage) reported(of skeleton, entry report.Entry) *invalid.Error {
+func (s *IgnitionStage) reported(of skeleton, entry report.Entry) *invalid.Error {
 	p := s.problem("%s", entry.Message)
 	step := func(n int) string {
 		if n < len(entry.Context.Path) {
@@ -196,23 +209,22 @@ func explained(message string, of skeleton, i int) string {
 }
 
 // problem makes an InvalidError about the stage.
-func (s *compiledStage) problem(format string, args ...any) *invalid.Error {
+func (s *IgnitionStage) problem(format string, args ...any) *invalid.Error {
 	return invalid.InStage(s.name, invalid.At(s.root(), format, args...))[0]
 }
 
-func (s *compiledStage) root() string { return "spec." + s.name + "Config" }
+func (s *IgnitionStage) root() string { return "spec." + s.name + "Config" }
 
 // fileField is the field of the file at a place in a stage, or of a part of it by
 // Ignition's name. Behind the profile's files come those of the settings.
-func (s *compiledStage) fileField(source int, part string) string {
+func (s *IgnitionStage) fileField(source int, part string) string {
 	switch {
 	case source < 0:
 		return s.root()
-	case source >= len(s.files):
+	case source >= len(s.fileFields):
 		return "settings"
 	}
-	field := strings.TrimSuffix(s.files[source].field, ".content.inline.data")
-	return field + map[string]string{"path": ".path", "mode": ".permissions"}[part]
+	return s.fileFields[source] + map[string]string{"path": ".path", "mode": ".permissions"}[part]
 }
 
 func ptr[T any](v T) *T { return &v }

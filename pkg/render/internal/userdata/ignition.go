@@ -1,48 +1,43 @@
-package render
+package userdata
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"path"
 	"slices"
 
 	"github.com/coreos/ignition/v2/config/v3_3/types"
 
-	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 )
 
-// ignitionVersions are the versions of the Ignition specification a document may
+// DefaultIgnitionVersion is read by every Flatcar since 3185.0.0:
+// https://www.flatcar.org/docs/latest/provisioning/ignition/specification/
+const DefaultIgnitionVersion = "3.3.0"
+
+// IgnitionVersions are the versions of the Ignition specification a document may
 // have, the default first. 2.3.0 is what the reference implementation writes, and
 // for images before Flatcar 3185.
-var ignitionVersions = []string{DefaultIgnitionVersion, "3.4.0", "2.3.0"}
+var IgnitionVersions = []string{DefaultIgnitionVersion, "3.4.0", "2.3.0"}
 
-// ignitionVersionField is where a pool asks for a version.
-const ignitionVersionField = "metadata.annotations[" + api.AnnotationIgnitionVersion + "]"
-
-// checkIgnitionVersion takes an empty version for none. What it says begins with
+// CheckIgnitionVersion takes an empty version for none. What it says begins with
 // a flag where one is meant.
-func checkIgnitionVersion(field, flag, version string) []*invalid.Error {
-	if version == "" || slices.Contains(ignitionVersions, version) {
+func CheckIgnitionVersion(field, flag, version string) []*invalid.Error {
+	if version == "" || slices.Contains(IgnitionVersions, version) {
 		return nil
 	}
 	return []*invalid.Error{invalid.At(field, "%s%q is no version of Ignition's specification that can be written: use 3.3.0, 3.4.0, or 2.3.0 for images before Flatcar 3185", flag, version)}
 }
 
-// ignitionVersion is the version the pool's documents have.
-func (in Input) ignitionVersion() string {
-	return cmp.Or(in.Pool.IgnitionVersion, in.Settings.IgnitionVersion, DefaultIgnitionVersion)
-}
-
-// ignition is the user-data of one stage for Ignition, which is Flatcar's alone
+// Ignition is the user-data of one stage for Ignition, which is Flatcar's alone
 // (contract 7.4). The modules of cloud-init have no counterpart there.
-type ignition struct {
-	version string
-	stage   *compiledStage
-	pool    *Pool
-	config  *osm.OSCConfig
+type Ignition struct {
+	Version string
+	// Hostname is written to MachineNameFile if it is not empty.
+	Hostname string
+	Stage    *IgnitionStage
+	Config   *osm.OSCConfig
 }
 
 // ignitionFile is a file without its content.
@@ -53,20 +48,20 @@ type ignitionFile struct {
 	source int
 }
 
-// encode returns the document. Files are in the stage's order behind
-// machineNameFile, each with its content as a data URL of text, in which
+// Encode returns the document. Files are in the stage's order behind
+// MachineNameFile, each with its content as a data URL of text, in which
 // machine-controller finds the machine's name to replace; the same goes for units
 // and keys, which stand there as they are.
-func (i ignition) encode() ([]byte, []*invalid.Error) {
+func (i Ignition) Encode() ([]byte, []*invalid.Error) {
 	files, contents, err := i.files()
 	if err != nil {
 		return nil, []*invalid.Error{err}
 	}
 	var keys []types.SSHAuthorizedKey
-	for _, key := range distinct(i.config.UserSSHKeys) {
+	for _, key := range distinct(i.Config.UserSSHKeys) {
 		keys = append(keys, types.SSHAuthorizedKey(key))
 	}
-	config, problems := i.stage.translated(skeleton{files: files, units: i.config.Units})
+	config, problems := i.Stage.translated(skeleton{files: files, units: i.Config.Units})
 	if len(problems) > 0 {
 		return nil, problems
 	}
@@ -77,9 +72,9 @@ func (i ignition) encode() ([]byte, []*invalid.Error) {
 	if len(keys) > 0 {
 		config.Passwd.Users = []types.PasswdUser{{Name: "core", SSHAuthorizedKeys: keys}}
 	}
-	doc, encodeErr := marshalIgnition(config, i.version)
+	doc, encodeErr := marshalIgnition(config, i.Version)
 	if encodeErr != nil {
-		return nil, []*invalid.Error{i.stage.problem("encoding the Ignition document: %w", encodeErr)}
+		return nil, []*invalid.Error{i.Stage.problem("encoding the Ignition document: %w", encodeErr)}
 	}
 	return doc, nil
 }
@@ -87,16 +82,16 @@ func (i ignition) encode() ([]byte, []*invalid.Error) {
 // files returns the document's files and their contents. Of files with one path
 // the last counts, as it does where Ignition writes one over the other; those
 // before it are left out.
-func (i ignition) files() ([]ignitionFile, []string, *invalid.Error) {
-	files := make([]ignitionFile, 0, len(i.config.Files)+1)
-	contents := make([]string, 0, len(i.config.Files)+1)
-	if name := i.pool.wrapperName(i.stage.name); name != "" {
-		files, contents = append(files, nameFile), append(contents, name)
+func (i Ignition) files() ([]ignitionFile, []string, *invalid.Error) {
+	files := make([]ignitionFile, 0, len(i.Config.Files)+1)
+	contents := make([]string, 0, len(i.Config.Files)+1)
+	if i.Hostname != "" {
+		files, contents = append(files, nameFile), append(contents, i.Hostname)
 	}
-	for n, f := range i.config.Files {
-		mode, err := parsePermissions(f.Permissions)
+	for n, f := range i.Config.Files {
+		mode, err := ParsePermissions(f.Permissions)
 		if err != nil {
-			return nil, nil, &invalid.Error{Stage: i.stage.name, Field: i.stage.fileField(n, "mode"), File: f.Path, Err: err}
+			return nil, nil, &invalid.Error{Stage: i.Stage.name, Field: i.Stage.fileField(n, "mode"), File: f.Path, Err: err}
 		}
 		files, contents = append(files, newIgnitionFile(f.Path, mode, n)), append(contents, f.Content.Inline.Data)
 	}
@@ -117,8 +112,11 @@ func (i ignition) files() ([]ignitionFile, []string, *invalid.Error) {
 	return files[:kept], contents[:kept], nil
 }
 
+// MachineNameMode is the mode of MachineNameFile.
+const MachineNameMode = 0o600
+
 // nameFile tells a node its name.
-var nameFile = ignitionFile{path: machineNameFile, mode: 0o600, source: -1}
+var nameFile = ignitionFile{path: MachineNameFile, mode: MachineNameMode, source: -1}
 
 // newIgnitionFile writes a path as Ignition 3 wants it, without "." and "..", or
 // "/" twice. A relative one stays what it is, which is refused later.
@@ -155,7 +153,7 @@ func escape(content string) string {
 }
 
 // jsonText encodes a value on one line. It leaves "<" alone, which encoding/json
-// would escape: machine-controller looks for machineName in the text.
+// would escape: machine-controller looks for MachineName in the text.
 func jsonText(value any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)

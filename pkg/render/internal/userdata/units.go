@@ -1,6 +1,7 @@
-package render
+package userdata
 
 import (
+	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
@@ -22,9 +23,9 @@ var unitName = regexp.MustCompile(`^[A-Za-z0-9:_.\\@-]+\.(service|socket|device|
 // dropInName is the name of a file that systemd reads below a unit's folder.
 var dropInName = regexp.MustCompile(`^[A-Za-z0-9:_.\\@-]+\.conf$`)
 
-// checkUnits refuses names that would end up elsewhere in the file system, or in
+// CheckUnits refuses names that would end up elsewhere in the file system, or in
 // a shell. Flatcar's units are not written as files.
-func checkUnits(root string, units []osm.Unit) []*invalid.Error {
+func CheckUnits(root string, units []osm.Unit) []*invalid.Error {
 	var problems []*invalid.Error
 	for i, u := range units {
 		field := root + ".units[" + strconv.Itoa(i) + "]"
@@ -40,15 +41,15 @@ func checkUnits(root string, units []osm.Unit) []*invalid.Error {
 	return problems
 }
 
-// unitFiles returns the files that install units on a system without Ignition: a
+// UnitFiles returns the files that install units on a system without Ignition: a
 // masked unit is an empty file, an enabled one is wanted by bootTarget.
-func unitFiles(units []osm.Unit) []cloudFile {
-	var files []cloudFile
+func UnitFiles(units []osm.Unit) []File {
+	var files []File
 	add := func(path, content string) {
-		files = append(files, cloudFile{path: path, permissions: "0644", content: content})
+		files = append(files, File{Path: path, permissions: "0644", Content: content})
 	}
 	for _, u := range units {
-		masked := isTrue(u.Mask)
+		masked := IsTrue(u.Mask)
 		switch {
 		case masked:
 			add(unitDir+u.Name, "")
@@ -58,7 +59,7 @@ func unitFiles(units []osm.Unit) []cloudFile {
 		for _, d := range u.DropIns {
 			add(unitDir+u.Name+".d/"+d.Name, d.Content)
 		}
-		if isTrue(u.Enable) && !masked {
+		if IsTrue(u.Enable) && !masked {
 			add(unitDir+bootTarget+".d/10-"+u.Name+".conf", "[Unit]\nWants="+u.Name+"\n")
 		}
 	}
@@ -74,10 +75,10 @@ func startUnits(units []osm.Unit) string {
 	command := "systemctl daemon-reload"
 	var names []string
 	for _, u := range units {
-		if isTrue(u.Enable) && !isTrue(u.Mask) {
+		if IsTrue(u.Enable) && !IsTrue(u.Mask) {
 			name := u.Name
 			if strings.Contains(name, `\`) {
-				name = "'" + name + "'" // checkUnits has refused quotes
+				name = "'" + name + "'" // CheckUnits has refused quotes
 			}
 			names = append(names, name)
 		}
@@ -88,4 +89,14 @@ func startUnits(units []osm.Unit) string {
 	return command
 }
 
-func isTrue(b *bool) bool { return b != nil && *b }
+func IsTrue(b *bool) bool { return b != nil && *b }
+
+// ParsePermissions reads the digits of a decimal number as octal.
+func ParsePermissions(permissions int32) (uint32, error) {
+	digits := strconv.Itoa(int(permissions))
+	mode, err := strconv.ParseUint(digits, 8, 32)
+	if err != nil || mode > 0o7777 {
+		return 0, fmt.Errorf("%s is no file mode: its digits are read as octal, from 0 to 7777", digits)
+	}
+	return uint32(mode), nil
+}

@@ -1,4 +1,4 @@
-package render
+package userdata
 
 import "github.com/coreos/ignition/v2/config/v3_3/types"
 

@@ -1,4 +1,4 @@
-package render
+package userdata
 
 import (
 	"bytes"
@@ -21,22 +21,10 @@ type document struct {
 	marked []markedText
 }
 
-// markedText is put in after encoding: base64 in quotes, files as a list, else as a
-// literal block.
+// markedText is put in after encoding: base64 in quotes, else as a literal block.
 type markedText struct {
 	text   string
 	base64 bool
-	files  []cloudFile
-}
-
-// size is about how much there will be.
-func (m markedText) size() int {
-	size := len(m.text) + 8*(1+strings.Count(m.text, "\n"))
-	for _, f := range m.files {
-		const keys = 96
-		size += keys + len(f.path) + len(f.content) + 8*strings.Count(f.content, "\n")
-	}
-	return size
 }
 
 // minMarked is the length from which a text is put in after encoding. The YAML
@@ -44,14 +32,14 @@ func (m markedText) size() int {
 // nothing to see, and in a text of which isBlock is true neither.
 const minMarked = 64
 
-// mark stands for the text of a number. It needs no quotes.
-func mark(i int) string { return markPrefix + strconv.Itoa(i) + "." }
+// Mark stands for the text of a number. It needs no quotes.
+func Mark(i int) string { return MarkPrefix + strconv.Itoa(i) + "." }
 
-const markPrefix = "osm-gitops-text-"
+const MarkPrefix = "osm-gitops-text-"
 
 func (d *document) mark(m markedText) *yaml.Node {
 	d.marked = append(d.marked, m)
-	return plain(mark(len(d.marked) - 1))
+	return plain(Mark(len(d.marked) - 1))
 }
 
 // base64Text is a scalar for text that is nothing but base64.
@@ -73,13 +61,12 @@ func (d *document) text(s string) *yaml.Node {
 // encode returns the cloud-config.
 func (d *document) encode() ([]byte, error) {
 	var b documentBuffer
-	b.WriteString(cloudConfigHeader)
+	b.WriteString(Header)
 	enc := yaml.NewEncoder(&b)
 	enc.SetIndent(yamlIndent)
 	err := enc.Encode(&d.root)
 	if b.full {
-		return nil, &UserDataError{Size: maxDocumentBytes, Limit: maxSecretBytes, message: fmt.Sprintf(
-			"the user-data has more than %d bytes, but a Secret holds %d: let the node download what is large", maxDocumentBytes, maxSecretBytes)}
+		return nil, ErrTooLarge
 	}
 	if err != nil {
 		return nil, fmt.Errorf("encoding cloud-config: %w", err)
@@ -90,9 +77,13 @@ func (d *document) encode() ([]byte, error) {
 	return d.putIn(b.Bytes())
 }
 
-// maxDocumentBytes is where encoding a document stops: some characters take four times
-// as much there as in a file, and all of it would be in memory.
-const maxDocumentBytes = 2 * maxSecretBytes
+// MaxDocumentBytes is where encoding a document stops, twice what a Secret may hold:
+// some characters take four times as much there as in a file, and all of it would be in
+// memory.
+const MaxDocumentBytes = 2 << 20 // 2 MiB
+
+// ErrTooLarge is returned for a document of more than MaxDocumentBytes.
+var ErrTooLarge = fmt.Errorf("the user-data has more than %d bytes", MaxDocumentBytes)
 
 // documentBuffer takes a document up to that.
 type documentBuffer struct {
@@ -101,9 +92,9 @@ type documentBuffer struct {
 }
 
 func (b *documentBuffer) Write(p []byte) (int, error) {
-	if b.Len()+len(p) > maxDocumentBytes {
+	if b.Len()+len(p) > MaxDocumentBytes {
 		b.full = true
-		return 0, errTooLong
+		return 0, ErrTooLarge
 	}
 	return b.Buffer.Write(p)
 }
@@ -114,26 +105,19 @@ const yamlIndent = 2
 // putIn replaces the marks. They have to be all there is of their kind: a profile
 // that contains such a text itself is refused rather than mixed up.
 func (d *document) putIn(doc []byte) ([]byte, error) {
-	if bytes.Count(doc, []byte(markPrefix)) != len(d.marked) {
-		return nil, fmt.Errorf("a value contains the text %q, which is reserved: write it otherwise, or encode the file as b64", markPrefix)
+	if bytes.Count(doc, []byte(MarkPrefix)) != len(d.marked) {
+		return nil, fmt.Errorf("a value contains the text %q, which is reserved: write it otherwise, or encode the file as b64", MarkPrefix)
 	}
-	size := len(doc)
-	for _, m := range d.marked {
-		size += m.size()
-	}
-	out := make([]byte, 0, size)
+	out := make([]byte, 0, 2*len(doc))
 	for i, m := range d.marked {
-		before, after, ok := bytes.Cut(doc, []byte(mark(i)))
+		before, after, ok := bytes.Cut(doc, []byte(Mark(i)))
 		if !ok {
 			return nil, fmt.Errorf("encoding cloud-config: mark %d is missing", i)
 		}
 		out, doc = append(out, before...), after
-		switch {
-		case m.files != nil:
-			out = appendFiles(bytes.TrimSuffix(out, []byte(" ")), m.files, keyColumn(before)+yamlIndent)
-		case m.base64:
+		if m.base64 {
 			out = append(append(append(out, '\''), m.text...), '\'')
-		default:
+		} else {
 			out = appendBlock(out, m.text, keyColumn(before)+yamlIndent)
 		}
 	}
@@ -235,7 +219,7 @@ func isPlain(s string) bool {
 	if s == "" || s[len(s)-1] == ' ' {
 		return false
 	}
-	if c := s[0]; !isLetter(c) && c != '/' && s != machineName {
+	if c := s[0]; !isLetter(c) && c != '/' && s != MachineName {
 		return false
 	}
 	for i := range len(s) {

@@ -1,4 +1,4 @@
-package render
+package userdata
 
 import (
 	"encoding/base64"
@@ -13,34 +13,38 @@ import (
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 )
 
-// cloudConfigHeader tells cloud-init what it reads:
+// Header tells cloud-init what it reads:
 // https://cloudinit.readthedocs.io/en/latest/explanation/format.html
-const cloudConfigHeader = "#cloud-config\n"
+const Header = "#cloud-config\n"
 
-// machineName is replaced by machine-controller, in the text of the document,
+// MachineName is replaced by machine-controller, in the text of the document,
 // when it creates a machine.
-const machineName = "<MACHINE_NAME>"
+const MachineName = "<MACHINE_NAME>"
 
-// machineNameFile tells a node its name.
-const machineNameFile = "/etc/machine-name"
+// MachineNameFile tells a node its name.
+const MachineNameFile = "/etc/machine-name"
 
-// cloudFile is an item of write_files.
-type cloudFile struct {
-	path, permissions, encoding, content string
+// File is an item of write_files.
+type File struct {
+	Path, permissions, encoding, Content string
 }
 
-// cloudConfig is the user-data of one stage for cloud-init. Its keys are in the
+// CloudConfig is the user-data of one stage for cloud-init. Its keys are in the
 // contract's order (7.3), empty ones are left out.
-type cloudConfig struct {
-	stage  string
-	pool   *Pool
-	system osm.OperatingSystem
-	config *osm.OSCConfig
+type CloudConfig struct {
+	// Hostname is written if it is not empty, also to MachineNameFile.
+	Hostname string
+	// Upgrade: the first boot upgrades all packages.
+	Upgrade bool
+	// StartsUnits: a command starts the units, as in the bootstrap stage.
+	StartsUnits bool
+	System      osm.OperatingSystem
+	Config      *osm.OSCConfig
 }
 
-// encode returns the document. Everything arrives as it is: YAML 1.1 and 1.2
+// Encode returns the document. Everything arrives as it is: YAML 1.1 and 1.2
 // readers see the same strings.
-func (c cloudConfig) encode() ([]byte, error) {
+func (c CloudConfig) Encode() ([]byte, error) {
 	doc := &document{}
 	doc.root.Kind = yaml.MappingNode
 	add := func(key string, value *yaml.Node) {
@@ -48,36 +52,35 @@ func (c cloudConfig) encode() ([]byte, error) {
 			doc.root.Content = append(doc.root.Content, scalar(key), value)
 		}
 	}
-	name := c.pool.wrapperName(c.stage)
-	if name != "" {
-		add("hostname", scalar(name))
+	if c.Hostname != "" {
+		add("hostname", scalar(c.Hostname))
 	}
-	if c.pool.OperatingSystemSpec.DistUpgradeOnBoot {
+	if c.Upgrade {
 		add("package_upgrade", boolean(true))
 		add("package_reboot_if_required", boolean(true))
 	}
 	add("ssh_pwauth", boolean(false))
-	add("ssh_authorized_keys", stringList(distinct(c.config.UserSSHKeys)))
+	add("ssh_authorized_keys", stringList(distinct(c.Config.UserSSHKeys)))
 
 	files, err := c.files()
 	if err != nil {
 		return nil, err
 	}
-	if name != "" {
-		files = append(files, cloudFile{path: machineNameFile, permissions: "0600", content: name})
+	if c.Hostname != "" {
+		files = append(files, File{Path: MachineNameFile, permissions: "0600", Content: c.Hostname})
 	}
 	add("write_files", doc.fileList(files))
-	if c.system == osm.OperatingSystemFlatcar && len(c.config.Units) > 0 {
-		add("coreos", mapping("units", coreosUnits(c.config.Units)))
+	if c.System == osm.OperatingSystemFlatcar && len(c.Config.Units) > 0 {
+		add("coreos", mapping("units", coreosUnits(c.Config.Units)))
 	}
 
 	modules := osm.CloudInitModule{}
-	if c.config.CloudInitModules != nil {
-		modules = *c.config.CloudInitModules
+	if c.Config.CloudInitModules != nil {
+		modules = *c.Config.CloudInitModules
 	}
 	commands := modules.RunCMD
-	if c.system != osm.OperatingSystemFlatcar && c.stage == stageBootstrap {
-		if start := startUnits(c.config.Units); start != "" {
+	if c.System != osm.OperatingSystemFlatcar && c.StartsUnits {
+		if start := startUnits(c.Config.Units); start != "" {
 			commands = append(slices.Clone(commands), start)
 		}
 	}
@@ -91,40 +94,28 @@ func (c cloudConfig) encode() ([]byte, error) {
 	return doc.encode()
 }
 
-// wrapperName is what stands for the machine's name in a stage's document, empty
-// where that does not set it. An edge machine is called like its pool.
-func (p *Pool) wrapperName(stage string) string {
-	switch {
-	case stage != stageBootstrap || p.CloudProvider == osm.CloudProviderAWS:
-		return ""
-	case p.CloudProvider == osm.CloudProviderEdge:
-		return p.Name
-	}
-	return machineName
-}
-
-func (c cloudConfig) files() ([]cloudFile, error) {
-	var files []cloudFile
-	for _, f := range c.config.Files {
-		mode, err := parsePermissions(f.Permissions)
+func (c CloudConfig) files() ([]File, error) {
+	var files []File
+	for _, f := range c.Config.Files {
+		mode, err := ParsePermissions(f.Permissions)
 		if err != nil {
 			return nil, fmt.Errorf("file %q: %w", f.Path, err)
 		}
-		file := cloudFile{path: f.Path, permissions: permissionsText(mode), encoding: f.Content.Inline.Encoding, content: f.Content.Inline.Data}
+		file := File{Path: f.Path, permissions: PermissionsText(mode), encoding: f.Content.Inline.Encoding, Content: f.Content.Inline.Data}
 		if file.encoding == "b64" {
-			file.content = base64.StdEncoding.EncodeToString([]byte(file.content))
+			file.Content = base64.StdEncoding.EncodeToString([]byte(file.Content))
 		}
 		files = append(files, file)
 	}
-	if c.system != osm.OperatingSystemFlatcar {
-		files = append(files, unitFiles(c.config.Units)...)
+	if c.System != osm.OperatingSystemFlatcar {
+		files = append(files, UnitFiles(c.Config.Units)...)
 	}
 	return files, nil
 }
 
-// permissionsText has at least four octal digits, the first a zero or one of the
+// PermissionsText has at least four octal digits, the first a zero or one of the
 // special bits.
-func permissionsText(mode uint32) string {
+func PermissionsText(mode uint32) string {
 	text := strconv.FormatUint(uint64(mode), 8)
 	return strings.Repeat("0", max(4-len(text), 0)) + text
 }
@@ -140,29 +131,21 @@ func distinct(list []string) []string {
 	return out
 }
 
-func (d *document) fileList(files []cloudFile) *yaml.Node {
+func (d *document) fileList(files []File) *yaml.Node {
 	if len(files) == 0 {
 		return nil
 	}
-	if isSimple(files) {
-		return d.mark(markedText{files: files})
-	}
-	return d.fileNodes(files)
-}
-
-// fileNodes leaves the list to the YAML library.
-func (d *document) fileNodes(files []cloudFile) *yaml.Node {
 	// The same nodes as keys of every item: they are only read.
 	path, permissions, encoding, content := scalar("path"), scalar("permissions"), scalar("encoding"), scalar("content")
 	list := &yaml.Node{Kind: yaml.SequenceNode, Content: make([]*yaml.Node, 0, len(files))}
 	for _, f := range files {
 		var value *yaml.Node
 		if f.encoding == "b64" {
-			value = d.base64Text(f.content)
+			value = d.base64Text(f.Content)
 		} else {
-			value = d.text(f.content)
+			value = d.text(f.Content)
 		}
-		item := &yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{path, scalar(f.path), permissions, quoted(f.permissions), content, value}}
+		item := &yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{path, scalar(f.Path), permissions, quoted(f.permissions), content, value}}
 		if f.encoding != "" {
 			item.Content = slices.Insert(item.Content, 4, encoding, scalar(f.encoding))
 		}
@@ -171,16 +154,36 @@ func (d *document) fileNodes(files []cloudFile) *yaml.Node {
 	return list
 }
 
+// FileSizes returns how many bytes each file takes in the document, in the order in
+// which they are written.
+func (c CloudConfig) FileSizes() []FileSize {
+	files, _ := c.files() // they were encoded before
+	sizes := make([]FileSize, 0, len(files))
+	for _, f := range files {
+		d := &document{}
+		d.root = *mapping("write_files", d.fileList([]File{f}))
+		b, _ := d.encode()
+		sizes = append(sizes, FileSize{f.Path, len(b) - len(Header+"write_files:\n")})
+	}
+	return sizes
+}
+
+// FileSize is a file with the bytes that it takes in a document.
+type FileSize struct {
+	Path string
+	Size int
+}
+
 // coreosUnits is for coreos-cloudinit, which only Flatcar has:
 // https://github.com/flatcar/coreos-cloudinit/blob/flatcar-master/Documentation/cloud-config.md
 func coreosUnits(units []osm.Unit) *yaml.Node {
 	list := &yaml.Node{Kind: yaml.SequenceNode}
 	for _, u := range units {
-		item := mapping("name", scalar(u.Name), "enable", boolean(isTrue(u.Enable)))
-		if isTrue(u.Enable) {
+		item := mapping("name", scalar(u.Name), "enable", boolean(IsTrue(u.Enable)))
+		if IsTrue(u.Enable) {
 			item.Content = append(item.Content, scalar("command"), scalar("start"))
 		}
-		item.Content = append(item.Content, scalar("mask"), boolean(isTrue(u.Mask)))
+		item.Content = append(item.Content, scalar("mask"), boolean(IsTrue(u.Mask)))
 		if u.Content != nil && *u.Content != "" {
 			item.Content = append(item.Content, scalar("content"), text(*u.Content))
 		}
@@ -225,7 +228,7 @@ func typedMap(values map[string]string, booleans ...string) *yaml.Node {
 	for _, key := range slices.Sorted(maps.Keys(values)) {
 		value := scalar(values[key])
 		if slices.Contains(booleans, key) {
-			if b, ok := yamlBool(values[key]); ok {
+			if b, ok := YamlBool(values[key]); ok {
 				value = boolean(b)
 			}
 		}
@@ -234,9 +237,9 @@ func typedMap(values map[string]string, booleans ...string) *yaml.Node {
 	return m
 }
 
-// yamlBool reads what a YAML 1.1 reader, or the yum that reads the result, takes
+// YamlBool reads what a YAML 1.1 reader, or the yum that reads the result, takes
 // for a boolean.
-func yamlBool(s string) (value, ok bool) {
+func YamlBool(s string) (value, ok bool) {
 	switch strings.ToLower(s) {
 	case "true", "yes", "on", "1":
 		return true, true
