@@ -66,7 +66,7 @@ func TestFunctions(t *testing.T) {
 		}
 	}
 	// Our own are set one by one in the code.
-	for _, m := range regexp.MustCompile(`out\["([A-Za-z]+)"\] =`).FindAllStringSubmatch(string(read(t, "../pkg/render/funcs.go")), -1) {
+	for _, m := range regexp.MustCompile(`out\["([A-Za-z]+)"\] =`).FindAllStringSubmatch(string(read(t, "../pkg/render/internal/funcs/funcs.go")), -1) {
 		if !slices.Contains(listed, m[1]) {
 			t.Errorf("the page does not name %s", m[1])
 		}

@@ -3,6 +3,8 @@ package render
 import (
 	"container/list"
 	"sync"
+
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/meter"
 )
 
 // An engine keeps this many compiled profiles, and as many bytes of them. One takes a
@@ -36,10 +38,10 @@ func (e *Engine) compiled(p Profile) (c *compiled) {
 		return c
 	}
 	actions := actionBytes(&p.Spec)
-	if actions <= smallAction {
+	if actions <= meter.SmallAction {
 		c = compile(&p.Spec)
 	} else {
-		within(e.rooms.large, func() { c = compile(&p.Spec) })
+		meter.Within(e.rooms.Large, func() { c = compile(&p.Spec) })
 	}
 	// Two goroutines may both compile; the result is the same.
 	if p.Digest != "" {

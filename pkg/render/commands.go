@@ -9,6 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/osm-gitops/osm-gitops/pkg/render/equivalence"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/funcs"
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 )
 
@@ -80,7 +81,7 @@ func MeantValue(text string) (meant string, ok bool) {
 // readAgain reads a text that begins with one of these characters, blanks aside, as
 // operating-system-manager does. It is nil for others, and for what is no YAML.
 func readAgain(text, first string) *yaml.Node {
-	if text = strings.TrimLeft(text, " "); text == "" || !strings.ContainsRune(first, rune(text[0])) || len(text) > maxDecodedBytes || isDeepYAML(text) {
+	if text = strings.TrimLeft(text, " "); text == "" || !strings.ContainsRune(first, rune(text[0])) || len(text) > funcs.MaxDecodedBytes || funcs.IsDeepYAML(text) {
 		return nil
 	}
 	var items []yaml.Node

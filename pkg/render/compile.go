@@ -11,7 +11,9 @@ import (
 	"text/template/parse"
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/funcs"
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/meter"
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/userdata"
 )
 
@@ -26,8 +28,8 @@ const (
 type compiled struct {
 	bootstrap, provisioning compiledStage
 	problems                []*invalid.Error
-	trace                   *trace // of an Inspector; nil elsewhere
-	room                    *room  // of one rendering; nil for all that there is
+	trace                   *trace      // of an Inspector; nil elsewhere
+	room                    *meter.Room // of one rendering; nil for all that there is
 }
 
 type compiledStage struct {
@@ -217,7 +219,7 @@ func (g *gate) parse(name, field, text string) (*program, []*invalid.Error) {
 	if !strings.Contains(text, "{{") {
 		return nil, nil
 	}
-	tmpl, err := template.New(name).Funcs(funcs).Parse(text)
+	tmpl, err := template.New(name).Funcs(funcs.Map).Parse(text)
 	if err != nil {
 		return nil, []*invalid.Error{templateProblem(name, field, err)}
 	}
@@ -277,7 +279,7 @@ func templateProblem(name, field string, err error) *invalid.Error {
 	if context, cause, ok := strings.Cut(message, ">: "); ok { // "at <context>: cause"
 		message = invalid.Shorten(context, invalid.MaxNameBytes) + ">: " + withoutValue(cause)
 	}
-	if better, ok := undefinedFunction(message); ok {
+	if better, ok := funcs.UndefinedFunction(message); ok {
 		message = better
 	}
 	kind, _, _ := strings.Cut(message, " started at ") // behind that: the template, whose line is known

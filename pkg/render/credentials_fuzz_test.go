@@ -29,7 +29,7 @@ func FuzzCredentials(f *testing.F) {
 		var outputs, sums [2]string
 		for i, set := range []string{"A", "BBBB"} {
 			d := fuzzCredentials(set)
-			g.meter = &d.meter
+			g.Meter = &d.meter
 			out, problem := run(p, d, origin{text: text, field: "f"}, maxStageBytes)
 			if problem != nil {
 				return

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/funcs"
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 )
 
@@ -118,7 +119,7 @@ var passingSome = map[string][]string{
 }
 
 func allFunctions() []string {
-	names := slices.Concat(slices.Collect(maps.Keys(funcs)), builtins)
+	names := slices.Concat(slices.Collect(maps.Keys(funcs.Map)), funcs.Builtins)
 	slices.Sort(names)
 	return slices.Compact(names)
 }

@@ -5,7 +5,9 @@ import (
 	"strings"
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/funcs"
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/meter"
 )
 
 // data is what templates read, as "." and "$". It is our most public API: a
@@ -74,7 +76,7 @@ type data struct {
 	Provenance provenanceData
 
 	// meter counts what this rendering uses up. Templates cannot reach it.
-	meter meter
+	meter meter.Meter
 	// shape is what it writes but credentials. Templates cannot reach it.
 	shape shape
 	// trace follows it for an Inspector; nil elsewhere. Templates cannot reach it.
@@ -110,7 +112,7 @@ type registryHosts struct {
 
 // String keeps {{ . }} from printing every credential, and addresses that differ
 // from run to run; the text is refused like any other missing value.
-func (*data) String() string { return noValue }
+func (*data) String() string { return funcs.NoValue }
 
 // operatingSystemConfig has one part per operating system; all but the pool's
 // are zero.

@@ -10,7 +10,8 @@
 // Record, and once with the real values, which gives the two documents. Error
 // messages come from the first run, so they hold no credential.
 //
-// Start with Engine.Render in render.go; what templates may read is documented
-// in data.go, what they may call in funcs.go, and what that may take in ticks.go,
-// limited.go and bounds.go.
+// Start with Engine.Render in render.go. What templates may read is documented in
+// data.go. Packages below internal know the rest: funcs what templates may call, meter
+// what an execution may take, userdata how documents are written, cloudprovider the
+// configuration of cloud providers, and invalid how errors say what to change.
 package render

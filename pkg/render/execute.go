@@ -8,7 +8,9 @@ import (
 	"unicode/utf8"
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/funcs"
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/meter"
 )
 
 // Limits on what templates write, before encoding. A whole Secret may have 1 MiB:
@@ -18,14 +20,11 @@ const (
 	maxStageBytes = 2 << 20 // 2 MiB, of all of them in a stage
 )
 
-// noValue is what text/template prints for a key that a map does not have.
-const noValue = "<no value>"
-
 // execute renders the files of a stage in their order.
 func (s *compiledStage) execute(d *data) ([]osm.File, []*invalid.Error) {
 	s.gate.mu.Lock()
 	defer s.gate.mu.Unlock()
-	s.gate.meter = &d.meter
+	s.gate.Meter = &d.meter
 	d.trace.enter(s)
 	var problems []*invalid.Error
 	left := maxStageBytes
@@ -94,7 +93,7 @@ func run(tmpl *program, d *data, from origin, left int) (string, *invalid.Error)
 	w := limitedWriter{left: max(min(left, maxFileBytes), 0), program: tmpl, meter: &d.meter, shape: &d.shape}
 	d.shape.begin(tmpl, from)
 	w.b.Grow(min(len(from.text)+len(from.text)/4, w.left)) // most of a template is what comes out of it
-	d.meter.invocations = 0
+	d.meter.Invocations = 0
 	if err := tmpl.Execute(d.trace.writer(&w, from), d); err != nil {
 		p := templateProblem(tmpl.Name(), from.field, err)
 		var ticked *tickError
@@ -108,7 +107,7 @@ func run(tmpl *program, d *data, from origin, left int) (string, *invalid.Error)
 		return "", p
 	}
 	text := w.b.String()
-	if strings.Contains(text, noValue) {
+	if strings.Contains(text, funcs.NoValue) {
 		return "", missingValue(tmpl, d, from)
 	}
 	return checkedText(text, from.field, from.path, left)
@@ -138,20 +137,20 @@ type limitedWriter struct {
 	b       strings.Builder
 	left    int
 	program *program
-	meter   *meter
+	meter   *meter.Meter
 	shape   *shape
 }
 
 func (w *limitedWriter) Write(p []byte) (int, error) {
 	if t := w.program.ticked(p); t != nil {
 		w.shape.tick(t)
-		return len(p), w.meter.charge(t)
+		return len(p), t.charge(w.meter)
 	}
 	w.shape.write(p)
 	if w.left -= len(p); w.left < 0 {
 		return 0, errTooLong
 	}
-	if err := w.meter.make(len(p)); err != nil {
+	if err := w.meter.Make(len(p)); err != nil {
 		return 0, err
 	}
 	return w.b.Write(p)
@@ -162,7 +161,7 @@ func (w *limitedWriter) Write(p []byte) (int, error) {
 // before: what follows it is the culprit.
 func missingValue(tmpl *program, d *data, from origin) *invalid.Error {
 	p := &invalid.Error{Field: from.field, File: from.path,
-		Err: fmt.Errorf("the output contains %q: the template prints a value that is not there; guard it with if or give a default", noValue)}
+		Err: fmt.Errorf("the output contains %q: the template prints a value that is not there; guard it with if or give a default", funcs.NoValue)}
 	w := tracingWriter{nodes: tmpl.texts()}
 	if tmpl.Execute(&w, d) == nil && w.found && w.end <= len(from.text) {
 		rest := strings.TrimLeft(from.text[w.end:], " \t\r\n") // blanks that "{{-" took away
@@ -200,7 +199,7 @@ type tracingWriter struct {
 func (w *tracingWriter) Write(p []byte) (int, error) {
 	switch {
 	case w.found || len(p) == 0:
-	case string(p) == noValue:
+	case string(p) == funcs.NoValue:
 		w.found = true
 	default:
 		if n := w.nodes[&p[0]]; n != nil {

@@ -3,6 +3,7 @@ package render
 import (
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/meter"
 )
 
 // RealOSC renders the configuration with the real values in place of
@@ -26,6 +27,6 @@ func Used(in Input) (units, made, actions int, small bool, err error) {
 		}
 	}
 	n := actionBytes(&in.Profile.Spec)
-	return d.meter.cost * 1000 / maxCost, d.meter.made * 1000 / maxMade, n * 1000 / maxActionBytes,
-		d.meter.cost <= smallCost && d.meter.made <= smallMade && n <= smallAction, invalid.One(problems)
+	return d.meter.Cost * 1000 / meter.MaxCost, d.meter.Made * 1000 / meter.MaxMade, n * 1000 / maxActionBytes,
+		d.meter.Cost <= meter.SmallCost && d.meter.Made <= meter.SmallMade && n <= meter.SmallAction, invalid.One(problems)
 }

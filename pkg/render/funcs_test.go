@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/Masterminds/sprig/v3"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/funcs"
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 )
 
@@ -19,15 +20,15 @@ import (
 func TestSprigAllowList(t *testing.T) {
 	all := sprig.TxtFuncMap()
 	for name := range all {
-		allowed := slices.Contains(allowedSprig, name)
-		reason := refusedSprig[name]
+		allowed := slices.Contains(funcs.AllowedSprig, name)
+		reason := funcs.RefusedSprig[name]
 		switch {
 		case allowed && reason != "":
 			t.Errorf("%q is both allowed and refused", name)
 		case !allowed && reason == "":
 			t.Errorf("sprig has the function %q: decide whether templates may call it", name)
 		case !allowed:
-			if _, ok := funcs[name]; ok {
+			if _, ok := funcs.Map[name]; ok {
 				t.Errorf("%q is refused, but templates can call it", name)
 			}
 			_, problems := new(gate).parse("x", "f", "{{ "+name+" }}")
@@ -36,14 +37,14 @@ func TestSprigAllowList(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range allowedSprig {
+	for _, name := range funcs.AllowedSprig {
 		if all[name] == nil {
 			t.Errorf("%q is allowed, but sprig does not have it", name)
 		}
 	}
 	contract := strings.Fields("toYaml fromYaml fromYamlArray toJson fromJson fromJsonArray toToml fromToml")
-	for name := range funcs {
-		if !slices.Contains(allowedSprig, name) && !slices.Contains(contract, name) && !slices.Contains(builtins, name) {
+	for name := range funcs.Map {
+		if !slices.Contains(funcs.AllowedSprig, name) && !slices.Contains(contract, name) && !slices.Contains(funcs.Builtins, name) {
 			t.Errorf("templates can call %q, which is on no list", name)
 		}
 	}
@@ -111,7 +112,7 @@ var calls = map[string]string{
 
 // execute parses and executes one template.
 func execute(d *data, text string) (string, error) {
-	g := &gate{meter: &d.meter}
+	g := &gate{Set: funcs.Set{Meter: &d.meter}}
 	p, problems := g.parse("/x", "f", text)
 	if p == nil {
 		return "", invalid.One(problems)
@@ -151,7 +152,7 @@ func TestFunctionsArePure(t *testing.T) {
 		os.Stdout.WriteString("\n<<<" + got + ">>>\n")
 		return
 	}
-	for _, name := range slices.Sorted(maps.Keys(funcs)) {
+	for _, name := range slices.Sorted(maps.Keys(funcs.Map)) {
 		if calls[name] == "" {
 			t.Errorf("no call of %q", name)
 		}
@@ -181,7 +182,7 @@ func TestFunctionsArePure(t *testing.T) {
 
 func TestPrintfRefusesAddresses(t *testing.T) {
 	for format, ok := range map[string]bool{"%p": false, "%+p": false, "%[1]p": false, "%%p": true, "%d p": true, "%5.2fp": true} {
-		if _, err := printf(format, 1); (err == nil) != ok {
+		if _, err := funcs.Printf(format, 1); (err == nil) != ok {
 			t.Errorf("printf %q: error %v", format, err)
 		}
 	}

@@ -17,7 +17,9 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/funcs"
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/meter"
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/userdata"
 )
 
@@ -121,8 +123,8 @@ func FuzzTemplate(f *testing.F) {
 				var more []*invalid.Error
 				files, more = c.provisioning.execute(d)
 				problems = append(problems, more...)
-				if d.meter.cost > 2*maxCost || d.meter.made > maxMade+maxValueBytes {
-					t.Errorf("%d units and %d bytes were used up", d.meter.cost, d.meter.made)
+				if d.meter.Cost > 2*meter.MaxCost || d.meter.Made > meter.MaxMade+meter.MaxValueBytes {
+					t.Errorf("%d units and %d bytes were used up", d.meter.Cost, d.meter.Made)
 				}
 			}
 			var out strings.Builder
@@ -143,7 +145,7 @@ func FuzzTemplate(f *testing.F) {
 		if len(out) > maxStageBytes || len(message) > maxErrorBytes {
 			t.Errorf("%d bytes of output, %d of the error", len(out), len(message))
 		}
-		if strings.Contains(out, noValue) || strings.ToValidUTF8(out, "") != out || strings.Contains(out, "0xc0000") {
+		if strings.Contains(out, funcs.NoValue) || strings.ToValidUTF8(out, "") != out || strings.Contains(out, "0xc0000") {
 			t.Errorf("the output is %q", out)
 		}
 	})

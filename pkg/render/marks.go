@@ -7,6 +7,8 @@ import (
 	"strings"
 	"text/template"
 	"text/template/parse"
+
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/meter"
 )
 
 // Branch is one way through an if, with or range of a profile's templates: its
@@ -140,7 +142,7 @@ func (k *marker) branch(b *parse.BranchNode, inside int) {
 }
 
 func (k *marker) mark(pos parse.Pos, branch int) parse.Node {
-	node := k.program.tick(pos, steps{}, 0)
+	node := k.program.tick(pos, meter.Steps{}, 0)
 	k.at[&node.Text[0]] = spot{line: lineOf(k.text, pos), branch: branch}
 	return node
 }

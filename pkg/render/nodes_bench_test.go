@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"text/template"
+
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/meter"
 )
 
 // BenchmarkNodes measures what the weights in cost.go stand for: the time that
@@ -31,9 +33,9 @@ func BenchmarkNodes(b *testing.B) {
 		"tick":             {"{{ range .Items }}{{ end }}", nodes},
 		"node":             {strings.Repeat("{{ .Field }}", nodes), nodes},
 		"condition":        {strings.Repeat("{{ if .Field }}{{ end }}", nodes), nodes},
-		"32 variables":     {variables.String() + strings.Repeat("{{ $v0 }}", nodes), nodes * nodes / variablesPerNode},
-		"8 compared bytes": {strings.Repeat("{{ eq .Long .Same }}", nodes), nodes * len(long) / compareBytes},
-		"byte of a map":    {"{{ range .Keys }}{{ end }}", weigh(reflect.ValueOf(keys))},
+		"32 variables":     {variables.String() + strings.Repeat("{{ $v0 }}", nodes), nodes * nodes / meter.VariablesPerNode},
+		"8 compared bytes": {strings.Repeat("{{ eq .Long .Same }}", nodes), nodes * len(long) / meter.CompareBytes},
+		"byte of a map":    {"{{ range .Keys }}{{ end }}", meter.Weigh(reflect.ValueOf(keys))},
 	} {
 		b.Run(name, func(b *testing.B) {
 			t := template.Must(template.New("").Parse(c.text))

@@ -10,6 +10,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/meter"
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/userdata"
 )
 
@@ -17,11 +18,11 @@ import (
 // It is safe for concurrent use.
 type Engine struct {
 	cache cache
-	rooms rooms
+	rooms meter.Rooms
 }
 
 // NewEngine returns an engine with an empty cache.
-func NewEngine() *Engine { return &Engine{rooms: newRooms()} }
+func NewEngine() *Engine { return &Engine{rooms: meter.NewRooms()} }
 
 // Render turns one profile and one pool into the configuration of its nodes:
 // files in the profile's order, then the registry hosts sorted by path. Equal
@@ -35,7 +36,7 @@ func (e *Engine) Render(in Input) (out *Output, err error) {
 		return nil, err
 	}
 	compiled := e.compiled(in.Profile)
-	e.rooms.in(func(r *room) {
+	e.rooms.In(func(r *meter.Room) {
 		c := *compiled
 		c.room = r
 		out, err = in.renderWith(&c)
@@ -168,7 +169,7 @@ func (in Input) renderAlong(c *compiled, inputDigest string, t *trail) (*osm.Ope
 		return nil, 0, problems
 	}
 	d.trace, d.shape.trail = c.trace, t
-	d.meter.room = c.room
+	d.meter.Room = c.room
 	profile := &in.Profile.Spec
 	osc := &osm.OperatingSystemConfigSpec{
 		OSName:              profile.OSName,
@@ -233,7 +234,7 @@ func (p Pool) rhSubscription() map[string]string {
 
 // documents returns the user-data of both stages.
 func (in Input) documents(c *compiled, osc *osm.OperatingSystemConfigSpec) (bootstrap, provisioning []byte, problems []*invalid.Error) {
-	if err := c.room.check(sizeOf(osc) <= smallOutput); err != nil {
+	if err := c.room.Check(sizeOf(osc) <= meter.SmallOutput); err != nil {
 		return nil, nil, []*invalid.Error{{Err: err}}
 	}
 	bootstrap, problems = in.document(&c.bootstrap, &osc.BootstrapConfig)

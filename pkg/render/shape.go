@@ -5,6 +5,7 @@ import (
 	"text/template/parse"
 
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/meter"
 )
 
 // shape is what the templates of a rendering write, with a hole where they print a
@@ -65,7 +66,7 @@ func (s *shape) write(p []byte) {
 
 // hole makes a tick before what prints a credential.
 func (p *program) hole(pos parse.Pos) *parse.TextNode {
-	node := p.tick(pos, steps{}, 0)
+	node := p.tick(pos, meter.Steps{}, 0)
 	p.ticks[len(p.ticks)-1].hole = true
 	return node
 }
@@ -85,7 +86,7 @@ func (p *program) addHoles(list *parse.ListNode, holes map[*parse.ActionNode]boo
 		if b := branch(n); b != nil {
 			for _, way := range []*parse.ListNode{b.List, b.ElseList} {
 				if p.addHoles(way, holes); way != nil {
-					way.Nodes = append([]parse.Node{p.tick(b.Pos, steps{}, 0)}, way.Nodes...)
+					way.Nodes = append([]parse.Node{p.tick(b.Pos, meter.Steps{}, 0)}, way.Nodes...)
 				}
 			}
 		}

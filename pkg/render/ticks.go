@@ -9,6 +9,9 @@ import (
 	"sync"
 	"text/template"
 	"text/template/parse"
+
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/funcs"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/meter"
 )
 
 // Limits on how far the templates of one rendering go. text/template cannot be
@@ -30,10 +33,8 @@ const (
 // functions charge its meter, and the texts they insert are its own. Executing
 // takes a sixth of the time of rendering, the rest runs beside each other.
 type gate struct {
-	mu    sync.Mutex
-	meter *meter
-	// limited are the functions that the profile uses, by name.
-	limited template.FuncMap
+	mu sync.Mutex
+	funcs.Set
 	// marks are put into the templates where an Inspector wants to see them executed.
 	marks *marks
 }
@@ -50,7 +51,7 @@ type program struct {
 type tick struct {
 	node  *parse.TextNode
 	pos   parse.Pos // of what it counts, in the source
-	steps steps
+	steps meter.Steps
 	depth int  // 1 where a template begins, -1 where it ends
 	hole  bool // what is written next is or holds a credential
 }
@@ -75,7 +76,7 @@ func (p *program) addTicks() *shapeError {
 			return err
 		}
 		begin := p.tick(t.Root.Pos, stepsOf(t.Root, variables), 1)
-		t.Root.Nodes = append(append([]parse.Node{begin}, t.Root.Nodes...), p.tick(t.Root.Pos, steps{}, -1))
+		t.Root.Nodes = append(append([]parse.Node{begin}, t.Root.Nodes...), p.tick(t.Root.Pos, meter.Steps{}, -1))
 	}
 	return nil
 }
@@ -106,7 +107,7 @@ func (p *program) addTo(list *parse.ListNode, variables, depth int) *shapeError 
 	return nil
 }
 
-func (p *program) tick(pos parse.Pos, s steps, depth int) *parse.TextNode {
+func (p *program) tick(pos parse.Pos, s meter.Steps, depth int) *parse.TextNode {
 	text := binary.BigEndian.AppendUint32([]byte{tickMark}, uint32(len(p.ticks))) //nolint:gosec // a source has fewer than 1<<20 bytes
 	node := &parse.TextNode{NodeType: parse.NodeText, Pos: -1, Text: text}
 	p.ticks = append(p.ticks, tick{node: node, pos: pos, steps: s, depth: depth})
@@ -125,18 +126,18 @@ func (p *program) ticked(text []byte) *tick {
 	return &p.ticks[i]
 }
 
-// charge counts a tick.
-func (m *meter) charge(t *tick) error {
-	m.invocations += t.depth
-	if m.invocations > maxInvocations {
+// charge has the meter count a tick.
+func (t *tick) charge(m *meter.Meter) error {
+	m.Invocations += t.depth
+	if m.Invocations > maxInvocations {
 		return &tickError{pos: t.pos, message: fmt.Sprintf("templates invoke one another more than %d deep: stop the recursion", maxInvocations)}
 	}
-	err := m.spend(t.steps.cost(m))
+	err := m.Spend(t.steps.Cost(m))
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, errTooMuch):
-		return &tickError{pos: t.pos, message: fmt.Sprintf("the templates do not end, or take too long: stopped after %d units of work", maxCost)}
+	case errors.Is(err, meter.ErrTooMuch):
+		return &tickError{pos: t.pos, message: fmt.Sprintf("the templates do not end, or take too long: stopped after %d units of work", meter.MaxCost)}
 	default:
 		return &tickError{pos: t.pos, message: err.Error()}
 	}
@@ -191,4 +192,92 @@ func branch(n parse.Node) *parse.BranchNode {
 		return &n.BranchNode
 	}
 	return nil
+}
+
+// comparing are the functions of text/template that read their arguments to the end.
+var comparing = map[string]bool{"eq": true, "ne": true, "lt": true, "le": true, "gt": true, "ge": true, "index": true}
+
+// stepsOf counts what a list executes once. What it repeats or invokes counts itself.
+func stepsOf(list *parse.ListNode, variables int) meter.Steps {
+	s := meter.Steps{Units: meter.TickCost}
+	lookup := meter.NodeCost * (1 + variables/meter.VariablesPerNode)
+	names := func(idents []string) {
+		for _, name := range idents {
+			s.Units += meter.NodeCost + len(name)/meter.CompareBytes
+		}
+	}
+	var count func(parse.Node) bool
+	count = func(n parse.Node) bool {
+		switch n := n.(type) {
+		case *parse.TextNode, *parse.ActionNode, *parse.TemplateNode, *parse.IfNode, *parse.WithNode:
+			s.Units += meter.NodeCost
+			if a, ok := n.(*parse.ActionNode); ok && len(a.Pipe.Decl) == 0 {
+				s.Sorts++
+			}
+		case *parse.RangeNode:
+			s.Units += meter.NodeCost
+			s.Sorts++
+			walk(n.Pipe, count)
+			if n.ElseList != nil {
+				walk(n.ElseList, count)
+			}
+			return false
+		case *parse.CommandNode:
+			s.Units += meter.NodeCost
+			if f, ok := n.Args[0].(*parse.IdentifierNode); ok && comparing[f.Ident] {
+				s.Compares += len(n.Args)
+			}
+		case *parse.FieldNode:
+			names(n.Ident)
+		case *parse.ChainNode:
+			names(n.Field)
+		case *parse.VariableNode:
+			s.Units += lookup
+			names(n.Ident[1:])
+		case *parse.StringNode:
+			s.Units += meter.NodeCost + len(n.Text)/meter.CompareBytes
+		case *parse.PipeNode:
+			s.Units += len(n.Decl) * lookup
+		case *parse.ListNode: // its nodes count
+		default:
+			s.Units += meter.NodeCost
+		}
+		return true
+	}
+	walk(list, count)
+	return s
+}
+
+// bind gives a template the functions it calls, limited.
+func (g *gate) bind(p *program) {
+	mutates := false
+	var actions []*parse.ActionNode
+	used := map[string]any{}
+	for _, t := range p.Templates() {
+		if t.Tree == nil {
+			continue
+		}
+		walk(t.Root, func(n parse.Node) bool {
+			switch n := n.(type) {
+			case *parse.ActionNode:
+				if len(n.Pipe.Decl) == 0 {
+					actions = append(actions, n)
+				}
+			case *parse.IdentifierNode:
+				mutates = mutates || funcs.Mutators[n.Ident]
+				if f, ok := funcs.Map[n.Ident]; ok {
+					used[n.Ident] = g.Limit(n.Ident, f)
+				}
+			}
+			return true
+		})
+	}
+	if mutates {
+		used[funcs.PrintedName] = g.Limit(funcs.PrintedName, funcs.Printed)
+		for _, a := range actions {
+			call := &parse.CommandNode{NodeType: parse.NodeCommand, Pos: a.Pos, Args: []parse.Node{parse.NewIdentifier(funcs.PrintedName).SetPos(a.Pos).SetTree(p.Tree)}}
+			a.Pipe.Cmds = append(a.Pipe.Cmds, call)
+		}
+	}
+	p.Funcs(used)
 }

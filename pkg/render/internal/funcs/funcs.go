@@ -1,4 +1,4 @@
-package render
+package funcs
 
 import (
 	"bytes"
@@ -17,10 +17,10 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// allowedSprig are the functions of https://masterminds.github.io/sprig/ that
+// AllowedSprig are the functions of https://masterminds.github.io/sprig/ that
 // templates may call, each a pure function of its arguments. A name of sprig's
-// that is not here is a parse error; refusedSprig has the reason.
-var allowedSprig = strings.Fields(`
+// that is not here is a parse error; RefusedSprig has the reason.
+var AllowedSprig = strings.Fields(`
 	abbrev abbrevboth trunc trim upper lower title untitle substr repeat trimall trimAll trimSuffix trimPrefix
 	nospace initials swapcase snakecase camelcase kebabcase wrap wrapWith contains hasPrefix hasSuffix
 	quote squote cat indent nindent replace plural toString atoi int64 int float64 toDecimal
@@ -44,8 +44,8 @@ var allowedSprig = strings.Fields(`
 	urlParse urlJoin duration durationRound
 `)
 
-// refusedSprig are sprig's other functions, with what makes them impure.
-var refusedSprig = func() map[string]string {
+// RefusedSprig are sprig's other functions, with what makes them impure.
+var RefusedSprig = func() map[string]string {
 	reasons := map[string]string{
 		"reads the controller's environment":                  "env expandenv",
 		"asks the network":                                    "getHostByName",
@@ -62,12 +62,12 @@ var refusedSprig = func() map[string]string {
 	return out
 }()
 
-// funcs is the function map of every template: what is allowed of sprig, and the
+// Map is the function map of every template: what is allowed of sprig, and the
 // contract's own (3.2). They are called through a gate, which limits them.
-var funcs = func() template.FuncMap {
+var Map = func() template.FuncMap {
 	all := sprig.TxtFuncMap()
 	out := template.FuncMap{}
-	for _, name := range allowedSprig {
+	for _, name := range AllowedSprig {
 		out[name] = all[name]
 	}
 	out["until"] = until
@@ -75,7 +75,7 @@ var funcs = func() template.FuncMap {
 	out["seq"] = seq
 	out["print"] = fmt.Sprint
 	out["println"] = fmt.Sprintln
-	out["printf"] = printf
+	out["printf"] = Printf
 	out["html"] = template.HTMLEscaper
 	out["js"] = template.JSEscaper
 	out["urlquery"] = template.URLQueryEscaper
@@ -145,8 +145,8 @@ func limitedPieces(fn any) func(pattern, s string, n int) ([]string, error) {
 	}
 }
 
-// printf is text/template's without %p, which prints an address.
-func printf(format string, args ...any) (string, error) {
+// Printf is text/template's without %p, which prints an address.
+func Printf(format string, args ...any) (string, error) {
 	verb := false
 	for _, r := range format {
 		switch {
@@ -174,10 +174,14 @@ func values(args []any) []any {
 // as it prints in a template.
 func value(v any) any {
 	switch t := v.(type) {
-	case *data:
-		return noValue // as it prints, also where a verb passes over String
-	case nil, string, fmt.Stringer, error:
+	case nil, string, error:
 		return stringer(v)
+	case fmt.Stringer:
+		seen := stringer(v)
+		if s, ok := seen.(fmt.Stringer); ok && s.String() == NoValue {
+			return NoValue // the whole data: as it prints, also where a verb passes over String
+		}
+		return seen
 	case []any:
 		return values(t)
 	}
@@ -255,9 +259,9 @@ func decodeList(s string, unmarshal func([]byte, any) error) []any {
 	return list
 }
 
-// undefinedFunction words the parser's message about a function that is not
+// UndefinedFunction words the parser's message about a function that is not
 // there.
-func undefinedFunction(message string) (string, bool) {
+func UndefinedFunction(message string) (string, bool) {
 	rest, ok := strings.CutPrefix(message, `function "`)
 	if !ok {
 		return "", false
@@ -266,14 +270,17 @@ func undefinedFunction(message string) (string, bool) {
 	if !ok {
 		return "", false
 	}
-	if reason, ok := refusedSprig[name]; ok {
+	if reason, ok := RefusedSprig[name]; ok {
 		return fmt.Sprintf("the function %q is not available: it %s", name, reason), true
 	}
-	if near := invalid.Nearest(name, slices.Concat(slices.Sorted(maps.Keys(funcs)), builtins)); near != "" {
+	if near := invalid.Nearest(name, slices.Concat(slices.Sorted(maps.Keys(Map)), Builtins)); near != "" {
 		return fmt.Sprintf("there is no function %q: did you mean %q?", name, near), true
 	}
 	return fmt.Sprintf("there is no function %q", name), true
 }
 
-// builtins are text/template's own functions.
-var builtins = strings.Fields("and or not eq ne lt le gt ge len index slice call html js print printf println urlquery")
+// Builtins are text/template's own functions.
+var Builtins = strings.Fields("and or not eq ne lt le gt ge len index slice call html js print printf println urlquery")
+
+// NoValue is what text/template prints for a key that a map does not have.
+const NoValue = "<no value>"

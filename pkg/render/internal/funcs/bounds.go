@@ -1,14 +1,17 @@
-package render
+package funcs
 
 import (
 	"errors"
 	"fmt"
 	"math"
+	"math/bits"
 	"reflect"
 	"regexp"
 	"regexp/syntax"
 	"slices"
 	"strings"
+
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/meter"
 )
 
 // bounds look at the arguments of functions whose result may be many times as
@@ -21,8 +24,8 @@ var bounds = func() map[string]func(args []reflect.Value) (int, error) {
 	// making is for results whose length is known before.
 	making := func(size func(args []reflect.Value) int) bound {
 		return func(args []reflect.Value) (int, error) {
-			if size(args) > maxValueBytes {
-				return 0, errTooBig
+			if size(args) > meter.MaxValueBytes {
+				return 0, meter.ErrTooBig
 			}
 			return 0, nil
 		}
@@ -37,10 +40,12 @@ var bounds = func() map[string]func(args []reflect.Value) (int, error) {
 	}
 	indented := making(func(args []reflect.Value) int {
 		s := text(args, 1)
-		return sum(len(s), product(max(number(args, 0), 0), 1+strings.Count(s, "\n")))
+		return meter.Sum(len(s), meter.Product(max(number(args, 0), 0), 1+strings.Count(s, "\n")))
 	})
 	split := pieces(func(args []reflect.Value) int { return 1 + strings.Count(text(args, 1), text(args, 0)) })
-	trimmed := func(args []reflect.Value) (int, error) { return product(len(text(args, 0)), len(text(args, 1))), nil }
+	trimmed := func(args []reflect.Value) (int, error) {
+		return meter.Product(len(text(args, 0)), len(text(args, 1))), nil
+	}
 	once := func(args []reflect.Value) (int, error) { return matching(text(args, 0), text(args, 1), false) }
 	often := func(args []reflect.Value) (int, error) { return matching(text(args, 0), text(args, 1), true) }
 	replaced := func(args []reflect.Value) (int, error) {
@@ -49,16 +54,16 @@ var bounds = func() map[string]func(args []reflect.Value) (int, error) {
 			return 0, err
 		}
 		more, err := replacements(text(args, 0), text(args, 1), text(args, 2), work)
-		return sum(work, more), err
+		return meter.Sum(work, more), err
 	}
 	decoded := func(tooDeep func(string) bool) bound {
 		return func(args []reflect.Value) (int, error) {
 			s := text(args, 0)
-			if len(s) > maxDecodedBytes {
-				return 0, fmt.Errorf("the text has more than %d bytes", maxDecodedBytes)
+			if len(s) > MaxDecodedBytes {
+				return 0, fmt.Errorf("the text has more than %d bytes", MaxDecodedBytes)
 			}
 			if tooDeep(s) {
-				return 0, errTooDeep
+				return 0, meter.ErrTooDeep
 			}
 			return 0, nil
 		}
@@ -66,9 +71,9 @@ var bounds = func() map[string]func(args []reflect.Value) (int, error) {
 	// spaced is for encoders that indent: each line takes as many blanks as it is deep.
 	spaced := func(each int) bound {
 		return func(args []reflect.Value) (int, error) {
-			n := product(each, indentation(args[0], 0, 1))
-			if n > 4*maxValueBytes {
-				return 0, errTooBig
+			n := meter.Product(each, indentation(args[0], 0, 1))
+			if n > 4*meter.MaxValueBytes {
+				return 0, meter.ErrTooBig
 			}
 			return n, nil
 		}
@@ -76,24 +81,24 @@ var bounds = func() map[string]func(args []reflect.Value) (int, error) {
 	// multiplied is for decimals that grow with each argument.
 	multiplied := func(args []reflect.Value) (int, error) {
 		n := args[len(args)-1].Len()
-		return product(n, n), nil
+		return meter.Product(n, n), nil
 	}
 	// Each item is compared with each.
 	compared := func(args []reflect.Value) (int, error) {
-		return product(weigh(args[0]), items(args[0])), nil
+		return meter.Product(meter.Weigh(args[0]), items(args[0])), nil
 	}
 	out := map[string]bound{
-		"repeat":  making(func(args []reflect.Value) int { return product(max(number(args, 0), 0), len(text(args, 1))) }),
+		"repeat":  making(func(args []reflect.Value) int { return meter.Product(max(number(args, 0), 0), len(text(args, 1))) }),
 		"indent":  indented,
 		"nindent": indented,
 		"replace": making(func(args []reflect.Value) int {
-			return sum(len(text(args, 2)), product(strings.Count(text(args, 2), text(args, 0)), len(text(args, 1))))
+			return meter.Sum(len(text(args, 2)), meter.Product(strings.Count(text(args, 2), text(args, 0)), len(text(args, 1))))
 		}),
 		"join": making(func(args []reflect.Value) int {
-			return sum(weigh(args[1]), product(items(args[1]), len(text(args, 0))))
+			return meter.Sum(meter.Weigh(args[1]), meter.Product(items(args[1]), len(text(args, 0))))
 		}),
 		"wrap":      making(func(args []reflect.Value) int { return 2 * len(text(args, 1)) }),
-		"wrapWith":  making(func(args []reflect.Value) int { return product(len(text(args, 2)), 1+len(text(args, 1))) }),
+		"wrapWith":  making(func(args []reflect.Value) int { return meter.Product(len(text(args, 2)), 1+len(text(args, 1))) }),
 		"printf":    formatted,
 		"split":     split,
 		"splitList": split,
@@ -107,24 +112,24 @@ var bounds = func() map[string]func(args []reflect.Value) (int, error) {
 		"trimall": trimmed, "trimAll": trimmed,
 		"uniq": compared, "mustUniq": compared,
 		"without": func(args []reflect.Value) (int, error) {
-			return product(weigh(args[0]), args[1].Len()), nil
+			return meter.Product(meter.Weigh(args[0]), args[1].Len()), nil
 		},
 		"semver":       decoded(func(string) bool { return false }),
 		"toYaml":       spaced(4),
 		"toPrettyJson": spaced(2), "mustToPrettyJson": spaced(2),
 		"toToml": func(args []reflect.Value) (int, error) {
-			n := sum(product(2, indentation(args[0], 0, 1)), headers(args[0], 0, 0))
-			if n > 4*maxValueBytes {
-				return 0, errTooBig
+			n := meter.Sum(meter.Product(2, indentation(args[0], 0, 1)), headers(args[0], 0, 0))
+			if n > 4*meter.MaxValueBytes {
+				return 0, meter.ErrTooBig
 			}
 			return n, nil
 		},
 		"mulf": multiplied, "divf": multiplied, "addf": multiplied, "subf": multiplied,
 		"sortAlpha": func(args []reflect.Value) (int, error) {
-			return product(weigh(args[0]), sorted(items(args[0]))), nil
+			return meter.Product(meter.Weigh(args[0]), sorted(items(args[0]))), nil
 		},
 		"semverCompare": func(args []reflect.Value) (int, error) {
-			return product(64, len(text(args, 0))), nil
+			return meter.Product(64, len(text(args, 0))), nil
 		},
 	}
 	out["mustWithout"] = out["without"]
@@ -139,7 +144,7 @@ var bounds = func() map[string]func(args []reflect.Value) (int, error) {
 		out[name] = decoded(isDeepJSON)
 	}
 	out["fromToml"] = decoded(isDeepTOML)
-	yamlText := decoded(isDeepYAML)
+	yamlText := decoded(IsDeepYAML)
 	for _, name := range strings.Fields("fromYaml fromYamlArray") {
 		out[name] = func(args []reflect.Value) (int, error) {
 			if _, err := yamlText(args); err != nil {
@@ -177,12 +182,12 @@ func matching(pattern, s string, all bool) (int, error) {
 		return 0, nil //nolint:nilerr // the function itself says it better
 	}
 	size, groups := instructions(re), 1+re.MaxCap()
-	if size > maxInstructions || product(size, groups) > 8*maxInstructions {
+	if size > maxInstructions || meter.Product(size, groups) > 8*maxInstructions {
 		return 0, fmt.Errorf("the regular expression repeats too much: written out it has more than %d steps, or %d for all of its groups", maxInstructions, 8*maxInstructions)
 	}
-	work := product(product(size, 1+groups/8), len(s)+callBytes)
+	work := meter.Product(meter.Product(size, 1+groups/8), len(s)+callBytes)
 	if all && looksAhead(re) {
-		work = max(work, product(work/16, len(s)))
+		work = max(work, meter.Product(work/16, len(s)))
 	}
 	return work, nil
 }
@@ -194,10 +199,10 @@ func instructions(re *syntax.Regexp) int {
 		n += len(re.Rune)
 	}
 	for _, sub := range re.Sub {
-		n = sum(n, instructions(sub))
+		n = meter.Sum(n, instructions(sub))
 	}
 	if re.Op == syntax.OpRepeat {
-		n = product(n, max(re.Min+1, re.Max))
+		n = meter.Product(n, max(re.Min+1, re.Max))
 	}
 	return n
 }
@@ -208,7 +213,7 @@ func replacements(pattern, s, repl string, work int) (int, error) {
 	// Each match inserts the replacement, and of the text at most what it matches for
 	// each "$".
 	groups := strings.Count(repl, "$")
-	if sum(sum(len(s), product(len(s)+1, len(repl))), product(groups, len(s))) <= 4*maxValueBytes {
+	if meter.Sum(meter.Sum(len(s), meter.Product(len(s)+1, len(repl))), meter.Product(groups, len(s))) <= 4*meter.MaxValueBytes {
 		return 0, nil
 	}
 	re, err := regexp.Compile(pattern)
@@ -218,11 +223,11 @@ func replacements(pattern, s, repl string, work int) (int, error) {
 	size, matches := len(s), 0
 	re.ReplaceAllStringFunc(s, func(match string) string {
 		matches++
-		size = sum(size, sum(len(repl), product(groups, len(match))))
+		size = meter.Sum(size, meter.Sum(len(repl), meter.Product(groups, len(match))))
 		return ""
 	})
-	if size > 4*maxValueBytes {
-		return 0, errTooBig
+	if size > 4*meter.MaxValueBytes {
+		return 0, meter.ErrTooBig
 	}
 	return work, nil
 }
@@ -248,36 +253,36 @@ func formatted(args []reflect.Value) (int, error) {
 	format, values := args[0].String(), args[1]
 	each, all, most := 0, 0, 1
 	for i := range values.Len() {
-		n := weigh(values.Index(i))
-		each, all, most = max(each, n), sum(all, n), max(most, scalars(values.Index(i), 0))
+		n := meter.Weigh(values.Index(i))
+		each, all, most = max(each, n), meter.Sum(all, n), max(most, scalars(values.Index(i), 0))
 	}
 	size, number, verbs := len(format), 0, 0
 	for _, c := range []byte(format) {
 		switch {
 		case c >= '0' && c <= '9':
-			number = min(number*10+int(c-'0'), maxValueBytes+1)
+			number = min(number*10+int(c-'0'), meter.MaxValueBytes+1)
 			continue
 		case c == '*':
 			return 0, errors.New("a width or precision of * is not available: write the number")
 		case c == '%':
 			verbs++
 		case c == '[': // an argument may be printed again and again
-			all = sum(all, each)
+			all = meter.Sum(all, each)
 		}
-		size, number = sum(size, product(number, most)), 0
+		size, number = meter.Sum(size, meter.Product(number, most)), 0
 	}
-	if sum(size, all) > maxValueBytes {
-		return 0, errTooBig
+	if meter.Sum(size, all) > meter.MaxValueBytes {
+		return 0, meter.ErrTooBig
 	}
-	return sum(size, callBytes*verbs), nil
+	return meter.Sum(size, callBytes*verbs), nil
 }
 
 // scalars is how many values without parts are in a value.
 func scalars(v reflect.Value, depth int) int {
 	n := 0
 	each(v, func(part reflect.Value) {
-		if depth < maxValueDepth {
-			n = sum(n, scalars(part, depth+1))
+		if depth < meter.MaxValueDepth {
+			n = meter.Sum(n, scalars(part, depth+1))
 		}
 	})
 	return max(n, 1)
@@ -317,12 +322,12 @@ func indentation(v reflect.Value, depth, level int) int {
 		v = v.Elem()
 	}
 	if v.Kind() == reflect.String {
-		return product(level, 1+strings.Count(v.String(), "\n"))
+		return meter.Product(level, 1+strings.Count(v.String(), "\n"))
 	}
 	n := level
 	each(v, func(part reflect.Value) {
-		if depth < maxValueDepth {
-			n = sum(n, indentation(part, depth+1, level+1))
+		if depth < meter.MaxValueDepth {
+			n = meter.Sum(n, indentation(part, depth+1, level+1))
 		}
 	})
 	return n
@@ -337,7 +342,7 @@ func headers(v reflect.Value, path, depth int) int {
 		}
 		v = v.Elem()
 	}
-	if depth > maxValueDepth {
+	if depth > meter.MaxValueDepth {
 		return 0
 	}
 	n := 0
@@ -345,36 +350,23 @@ func headers(v reflect.Value, path, depth int) int {
 	case reflect.Map:
 		n = path
 		for it := v.MapRange(); it.Next(); {
-			n = sum(n, headers(it.Value(), sum(path, 4+weigh(it.Key())), depth+1))
+			n = meter.Sum(n, headers(it.Value(), meter.Sum(path, 4+meter.Weigh(it.Key())), depth+1))
 		}
 	case reflect.Struct:
 		n = path
 		for i := range v.NumField() {
-			n = sum(n, headers(v.Field(i), sum(path, 4+len(v.Type().Field(i).Name)), depth+1))
+			n = meter.Sum(n, headers(v.Field(i), meter.Sum(path, 4+len(v.Type().Field(i).Name)), depth+1))
 		}
 	case reflect.Slice, reflect.Array:
 		for i := range v.Len() {
-			n = sum(n, headers(v.Index(i), path, depth+1))
+			n = meter.Sum(n, headers(v.Index(i), path, depth+1))
 		}
 	}
 	return n
 }
 
-// sum and product stay at the largest number instead of running over. Their
-// arguments are not negative.
-func sum(a, b int) int {
-	if a > math.MaxInt-b {
-		return math.MaxInt
-	}
-	return a + b
-}
-
-func product(a, b int) int {
-	if b != 0 && a > math.MaxInt/b {
-		return math.MaxInt
-	}
-	return a * b
-}
+// sorted is how often sorting n items compares one of them.
+func sorted(n int) int { return bits.Len(uint(max(n, 1))) }
 
 // until, untilStep and seq are sprig's, for lists of a bounded length.
 func until(count int) ([]int, error) {

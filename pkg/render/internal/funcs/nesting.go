@@ -1,14 +1,15 @@
-package render
+package funcs
 
 import (
 	"fmt"
 	"strings"
 
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/meter"
 	"go.yaml.in/yaml/v3"
 )
 
 // These look at a text before it is decoded: how deep it is nested is what decoders
-// take most memory for. What they are asked about has at most maxDecodedBytes.
+// take most memory for. What they are asked about has at most MaxDecodedBytes.
 
 // isDeepJSON reports whether brackets are nested too deep.
 func isDeepJSON(s string) bool {
@@ -22,7 +23,7 @@ func isDeepJSON(s string) bool {
 				}
 			}
 		case '[', '{':
-			if depth++; depth > maxValueDepth {
+			if depth++; depth > meter.MaxValueDepth {
 				return true
 			}
 		case ']', '}':
@@ -48,13 +49,13 @@ func isDeepTOML(s string) bool {
 			}
 		case '[', '{':
 			parts = 0
-			if depth++; depth > maxValueDepth {
+			if depth++; depth > meter.MaxValueDepth {
 				return true
 			}
 		case ']', '}':
 			depth--
 		case '.':
-			if parts++; parts > maxValueDepth {
+			if parts++; parts > meter.MaxValueDepth {
 				return true
 			}
 		case '\n', ',', '=':
@@ -92,22 +93,22 @@ func endOfTOMLString(s string, i int) int {
 	return i
 }
 
-// isDeepYAML reports whether brackets, or the dashes and question marks of a line, are
+// IsDeepYAML reports whether brackets, or the dashes and question marks of a line, are
 // nested too deep. Brackets in strings count as well, so that a text may be nested
 // deeper than it seems; the decoder itself ends at 10,000 levels.
-func isDeepYAML(s string) bool {
+func IsDeepYAML(s string) bool {
 	depth, marks, start := 0, 0, true
 	for i := 0; i < len(s); i++ {
 		switch s[i] {
 		case '[', '{':
-			if depth++; depth > maxValueDepth {
+			if depth++; depth > meter.MaxValueDepth {
 				return true
 			}
 		case ']', '}':
 			depth = max(depth-1, 0)
 		case '-', '?':
 			if start && (i+1 == len(s) || strings.IndexByte(" \t\n", s[i+1]) >= 0) {
-				if marks++; marks > maxValueDepth {
+				if marks++; marks > meter.MaxValueDepth {
 					return true
 				}
 				continue
@@ -151,7 +152,7 @@ func parsedYAML(s string) (int, error) {
 			visit(node.Alias, true)
 		case yaml.MappingNode:
 			keys := len(node.Content) / 2
-			compared = sum(compared, product(keys, keys))
+			compared = meter.Sum(compared, meter.Product(keys, keys))
 			seen := map[string]int{}
 			for i := 0; i+1 < len(node.Content); i += 2 {
 				key := node.Content[i].Value
@@ -170,5 +171,5 @@ func parsedYAML(s string) (int, error) {
 	case repeated > maxRepeatedKeys:
 		return 0, fmt.Errorf("the text repeats the keys of a mapping more than %d times", maxRepeatedKeys)
 	}
-	return sum(len(s), sum(product(aliased, callBytes), compared/8)), nil
+	return meter.Sum(len(s), meter.Sum(meter.Product(aliased, callBytes), compared/8)), nil
 }

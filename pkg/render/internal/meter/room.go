@@ -1,4 +1,4 @@
-package render
+package meter
 
 import (
 	"context"
@@ -17,24 +17,24 @@ const (
 	smallRooms = 8
 	largeRooms = 2
 
-	smallCost   = maxCost / 10
-	smallMade   = 1 << 20   // 1 MiB
-	smallAction = 16 << 10  // 16 KiB of a profile's actions, see maxActionBytes
-	smallOutput = 512 << 10 // 512 KiB, of both stages
-	smallMemory = 2 << 20   // 2 MiB, of one call
+	SmallCost   = MaxCost / 10
+	SmallMade   = 1 << 20   // 1 MiB
+	SmallAction = 16 << 10  // 16 KiB of a profile's actions, see maxActionBytes
+	SmallOutput = 512 << 10 // 512 KiB, of both stages
+	SmallMemory = 2 << 20   // 2 MiB, of one call
 
 )
 
-// rooms are those of an engine. Their zero value is of no use.
-type rooms struct{ small, large *semaphore.Weighted }
+// Rooms are those of an engine. Their zero value is of no use.
+type Rooms struct{ small, Large *semaphore.Weighted }
 
-func newRooms() rooms {
-	return rooms{small: semaphore.NewWeighted(smallRooms), large: semaphore.NewWeighted(largeRooms)}
+func NewRooms() Rooms {
+	return Rooms{small: semaphore.NewWeighted(smallRooms), Large: semaphore.NewWeighted(largeRooms)}
 }
 
-// room is what a rendering may take before it has to begin again with more. A nil one
+// Room is what a rendering may take before it has to begin again with more. A nil one
 // has no other limits than every rendering.
-type room struct {
+type Room struct {
 	// outgrown: it did not fit.
 	outgrown bool
 }
@@ -42,7 +42,7 @@ type room struct {
 // errOutgrown ends a rendering that begins again. Nobody sees it.
 var errOutgrown = errors.New("needs a large room")
 
-func (r *room) check(fits bool) error {
+func (r *Room) Check(fits bool) error {
 	if r == nil || fits {
 		return nil
 	}
@@ -50,18 +50,18 @@ func (r *room) check(fits bool) error {
 	return errOutgrown
 }
 
-// in calls f with a small room and, if that does not do, with a large one. F must not
+// In calls f with a small room and, if that does not do, with a large one. F must not
 // wait for another room.
-func (r rooms) in(f func(*room)) {
-	small := &room{}
-	within(r.small, func() { f(small) })
+func (r Rooms) In(f func(*Room)) {
+	small := &Room{}
+	Within(r.small, func() { f(small) })
 	if small.outgrown {
-		within(r.large, func() { f(nil) })
+		Within(r.Large, func() { f(nil) })
 	}
 }
 
-// within waits for its turn. Those who wait are served in their order.
-func within(s *semaphore.Weighted, f func()) {
+// Within waits for its turn. Those who wait are served in their order.
+func Within(s *semaphore.Weighted, f func()) {
 	_ = s.Acquire(context.Background(), 1) // fails only with its context
 	defer s.Release(1)
 	f()

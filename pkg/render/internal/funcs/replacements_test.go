@@ -1,14 +1,16 @@
-package render
+package funcs
 
 import (
 	"strings"
 	"testing"
+
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/meter"
 )
 
 // What replacing may make is bounded by what it makes: the matches are counted where the
 // result might be larger than four times a value, and nothing is refused that is not.
 func TestReplacementsAreBoundedByWhatTheyMake(t *testing.T) {
-	const most, work = 4 * maxValueBytes, 7
+	const most, work = 4 * meter.MaxValueBytes, 7
 	for name, c := range map[string]struct {
 		pattern, text, replacement string
 		counted, refused           bool

@@ -1,0 +1,168 @@
+package funcs
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"strings"
+	"text/template"
+
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/meter"
+)
+
+// Limits on what functions make, so that no template takes the controller's
+// memory: `repeat`, `until`, `join`, `printf` and their like grow without end.
+const (
+	// callBytes is what a call counts at least.
+	callBytes = 64
+	// maxItems is the longest list that until, untilStep, seq and the functions
+	// that split text make.
+	maxItems = 10_000
+	// MaxDecodedBytes is the longest text to decode from YAML, JSON or TOML, 64 KiB:
+	// the tree of it takes a hundred times as much.
+	MaxDecodedBytes = 64 << 10
+	// maxPatternBytes is the longest regular expression, and maxInstructions what it
+	// may become: a repetition multiplies what it repeats.
+	maxPatternBytes = 1000
+	maxInstructions = 10_000
+)
+
+// Mutators are the functions that change a map in place. What contains that map
+// grows without any function making it.
+var Mutators = map[string]bool{"set": true, "merge": true, "mergeOverwrite": true, "mustMerge": true, "mustMergeOverwrite": true}
+
+// passing are the functions whose result is one of their arguments, or a part of one,
+// so that it takes no memory of its own.
+var passing = func() map[string]bool {
+	out := map[string]bool{PrintedName: true}
+	for _, name := range strings.Fields("get set unset first mustFirst last mustLast default coalesce ternary dig") {
+		out[name] = true
+	}
+	return out
+}()
+
+// PrintedName is a function that templates with mutators get: it weighs what an
+// action prints.
+const PrintedName = "printed"
+
+func Printed(v any) any { return v }
+
+// price is what calling a function takes. Work is what its arguments and its result
+// count in bytes, and what the function's bound adds.
+type price struct {
+	call  int // units for each call
+	kib   int // units for each KiB of work
+	alloc int // bytes that are allocated for each byte of arguments and result
+}
+
+// cost is what some work takes.
+func (p price) cost(work int) int {
+	if work >= math.MaxInt>>20 {
+		return math.MaxInt
+	}
+	return meter.Sum(p.call, meter.Product(work, p.kib)>>10)
+}
+
+// Set are those that the templates of a profile use, limited.
+type Set struct {
+	// Meter is that of the rendering that executes templates.
+	Meter   *meter.Meter
+	limited template.FuncMap // by name
+}
+
+var errorType = reflect.TypeFor[error]()
+
+// Limit wraps a function so that the meter is charged, and returns an error where a
+// limit is passed. It is made once for all templates of a profile.
+func (f *Set) Limit(name string, fn any) any {
+	if limited, ok := f.limited[name]; ok {
+		return limited
+	}
+	price := prices[name]
+	function := reflect.ValueOf(fn)
+	typ := function.Type()
+	in := make([]reflect.Type, typ.NumIn())
+	for i := range in {
+		in[i] = typ.In(i)
+	}
+	none := reflect.Zero(errorType)
+	call := function.Call
+	if typ.IsVariadic() {
+		call = function.CallSlice
+	}
+	wrapped := reflect.MakeFunc(reflect.FuncOf(in, []reflect.Type{typ.Out(0), errorType}, typ.IsVariadic()), func(args []reflect.Value) []reflect.Value {
+		if seeing[name] {
+			seeValues(args)
+		}
+		if err := before(f.Meter, name, price, args); err != nil {
+			return []reflect.Value{reflect.Zero(typ.Out(0)), reflect.ValueOf(&err).Elem()}
+		}
+		out := call(args)
+		if len(out) == 1 {
+			out = append(out, none)
+		} else if !out[1].IsNil() {
+			return out
+		}
+		if err := after(f.Meter, name, price, out[0]); err != nil {
+			out[1] = reflect.ValueOf(&err).Elem()
+		}
+		return out
+	}).Interface()
+	if f.limited == nil {
+		f.limited = map[string]any{}
+	}
+	f.limited[name] = wrapped
+	return wrapped
+}
+
+// before charges a call, and refuses what its result would be too big for.
+func before(m *meter.Meter, name string, p price, args []reflect.Value) error {
+	size, bytes, err := workOf(m, name, args)
+	if err != nil {
+		return err
+	}
+	memory := meter.Product(size, p.alloc)
+	if memory > meter.MaxCallBytes {
+		return fmt.Errorf("it would take more than %d bytes of memory: give it less", meter.MaxCallBytes)
+	}
+	if err := m.Room.Check(memory <= meter.SmallMemory); err != nil {
+		return err
+	}
+	return m.Spend(p.cost(bytes))
+}
+
+// workOf is what the arguments of a call count, and what it is known to take before it
+// is made, both in bytes.
+func workOf(m *meter.Meter, name string, args []reflect.Value) (size, total int, err error) {
+	for _, arg := range args {
+		n, err := m.Weighed(arg)
+		if err != nil {
+			return 0, 0, err
+		}
+		size += n
+	}
+	total = size
+	if b, ok := bounds[name]; ok {
+		more, err := b(args)
+		if err != nil {
+			return 0, 0, err
+		}
+		total = meter.Sum(total, more)
+	}
+	return size, total, nil
+}
+
+// after charges the result.
+func after(m *meter.Meter, name string, p price, result reflect.Value) error {
+	n, err := m.Weighed(result)
+	if err != nil {
+		return err
+	}
+	if passing[name] {
+		n = callBytes
+	}
+	if err := m.Make(n); err != nil {
+		return err
+	}
+	return m.Spend(meter.Product(n, p.kib) >> 10)
+}

@@ -1,0 +1,190 @@
+package meter
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+)
+
+// A rendering pays for what it does in units of about one nanosecond. What each
+// function costs is measured (costs_table.go), so the units are those of the machine
+// that measured; a rendering is stopped by what it has used up of them, never by a
+// clock, and what renders once renders always.
+const (
+	// MaxCost is what one execution of a profile's templates may use up. Rendering
+	// executes them for the placeholders and for the real values, and both together
+	// may take one second of CPU.
+	MaxCost = 200_000_000
+	// MaxMade is how many bytes the functions may make and the templates may write
+	// together in one execution. It bounds what variables hold.
+	MaxMade = 8 << 20 // 8 MiB
+	// MaxCallBytes is how many bytes one call may allocate, for its result and on the
+	// way to it.
+	MaxCallBytes = 16 << 20 // 16 MiB
+)
+
+// Limits on the values that functions take and make.
+const (
+	// MaxValueBytes is the largest value, 1 MiB as for a file. An item of a list counts
+	// ItemBytes and an entry of a map entryBytes more than its content, which is what
+	// they take in memory.
+	MaxValueBytes = 1 << 20
+	ItemBytes     = 16
+	entryBytes    = 64
+	mapBytes      = 48 // of a map without entries
+	// MaxValueDepth is how deep lists and maps may be in one another. Printing what
+	// contains itself would take all of the stack and end the process.
+	MaxValueDepth = 100
+)
+
+var (
+	ErrTooBig  = fmt.Errorf("a value of more than %d bytes (an item of a list counts %d, an entry of a map %d)", MaxValueBytes, ItemBytes, entryBytes)
+	ErrTooDeep = fmt.Errorf("a value that is more than %d levels deep, or contains itself", MaxValueDepth)
+)
+
+// What text/template itself takes: at least what BenchmarkNodes reports.
+const (
+	TickCost = 100 // the body of a range, or a template
+	NodeCost = 200 // an argument, a field of one, a text
+	// VariablesPerNode is how many declared variables are looked through in the time of a node.
+	VariablesPerNode = 32
+	// CompareBytes are compared, or hashed, in one unit.
+	CompareBytes = 8
+	// mapCost is what sorting a map takes, for each byte that it counts.
+	mapCost = 20
+)
+
+// Meter counts what one execution has used up.
+type Meter struct {
+	Cost        int // of MaxCost
+	Made        int // of MaxMade
+	largest     int // bytes that an argument or a result had
+	largestMap  int // the same of those with a map in them
+	Invocations int // of maxInvocations, at this moment
+	// Room is what it may take before it has to begin again with more; nil for all.
+	Room *Room
+}
+
+var (
+	ErrTooMuch = fmt.Errorf("the templates of this rendering take more than %d units of work together: do less, or on less text", MaxCost)
+	errTooMade = fmt.Errorf("the functions of this rendering make more than %d bytes together", MaxMade)
+)
+
+// Spend counts units.
+func (m *Meter) Spend(cost int) error {
+	m.Cost = Sum(m.Cost, cost)
+	return m.check()
+}
+
+// Make counts bytes that a function or a template makes.
+func (m *Meter) Make(n int) error {
+	m.Made = Sum(m.Made, n)
+	return m.check()
+}
+
+func (m *Meter) check() error {
+	switch {
+	case m.Cost > MaxCost:
+		return ErrTooMuch
+	case m.Made > MaxMade:
+		return errTooMade
+	}
+	return m.Room.Check(m.Cost <= SmallCost && m.Made <= SmallMade)
+}
+
+// Weighed returns how many bytes a value counts.
+func (m *Meter) Weighed(v reflect.Value) (int, error) {
+	s := scale{limit: MaxValueBytes}
+	n := s.weigh(v, 0)
+	switch {
+	case n == math.MaxInt:
+		return 0, ErrTooDeep
+	case n > MaxValueBytes:
+		return 0, ErrTooBig
+	}
+	m.largest = max(m.largest, n)
+	if s.maps {
+		m.largestMap = max(m.largestMap, n)
+	}
+	return n, nil
+}
+
+// scale weighs a value.
+type scale struct {
+	limit int
+	maps  bool // there was a map in it
+}
+
+// weigh returns how many bytes a value counts: more than the limit, without looking
+// further, where it is more, and the largest number where it is too deep.
+func (s *scale) weigh(v reflect.Value, depth int) int {
+	if depth > MaxValueDepth {
+		return math.MaxInt
+	}
+	n := 0
+	switch v.Kind() {
+	case reflect.Invalid:
+	case reflect.String:
+		n = v.Len()
+	case reflect.Interface, reflect.Pointer:
+		if !v.IsNil() {
+			n = s.weigh(v.Elem(), depth+1)
+		}
+	case reflect.Slice, reflect.Array:
+		if isFlat(v.Type().Elem().Kind()) {
+			return v.Len() * int(v.Type().Elem().Size())
+		}
+		for i := 0; i < v.Len() && n <= s.limit; i++ {
+			n = Sum(n+ItemBytes, s.weigh(v.Index(i), depth+1))
+		}
+	case reflect.Map:
+		s.maps = true
+		n = mapBytes
+		for it := v.MapRange(); n <= s.limit && it.Next(); {
+			n = Sum(n+entryBytes, s.weigh(it.Key(), depth+1))
+			n = Sum(n, s.weigh(it.Value(), depth+1))
+		}
+	case reflect.Struct:
+		for i := 0; i < v.NumField() && n <= s.limit; i++ {
+			n = Sum(n, s.weigh(v.Field(i), depth+1))
+		}
+	default:
+		n = 8
+	}
+	return n
+}
+
+func Weigh(v reflect.Value) int { return (&scale{limit: MaxValueBytes}).weigh(v, 0) }
+
+// isFlat reports whether all values of a kind take the same.
+func isFlat(k reflect.Kind) bool { return k >= reflect.Bool && k <= reflect.Complex128 }
+
+// Steps is what executing a list takes at most, as far as it can be told before:
+// some of it depends on the largest values that there are by then.
+type Steps struct {
+	Units int
+	// Compares are arguments that are compared or looked up, and sorts the pipelines
+	// that may sort a map: those of a range, and of what is printed.
+	Compares, Sorts int
+}
+
+// Cost is what the steps take now.
+func (s Steps) Cost(m *Meter) int {
+	return Sum(s.Units, Sum(Product(s.Compares, m.largest/CompareBytes), Product(s.Sorts, Product(m.largestMap, mapCost))))
+}
+
+// Sum and product stay at the largest number instead of running over. Their
+// arguments are not negative.
+func Sum(a, b int) int {
+	if a > math.MaxInt-b {
+		return math.MaxInt
+	}
+	return a + b
+}
+
+func Product(a, b int) int {
+	if b != 0 && a > math.MaxInt/b {
+		return math.MaxInt
+	}
+	return a * b
+}
