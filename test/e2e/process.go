@@ -37,7 +37,7 @@ var Binary = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	path := filepath.Join(dir, "osm-gitops")
-	return path, testenv.Build(context.Background(), path) //nolint:forbidigo // once for all tests
+	return path, testenv.Build(context.Background(), path)
 })
 
 // Runs runs the program to its end.
