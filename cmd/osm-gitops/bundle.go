@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/cli"
+	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/load"
 	"github.com/osm-gitops/osm-gitops/pkg/impact"
 	"github.com/osm-gitops/osm-gitops/pkg/lint"
 	"github.com/osm-gitops/osm-gitops/pkg/lint/downloads"
@@ -23,8 +25,8 @@ import (
 type bundleFlags struct {
 	profile, output string
 
-	pools poolFlags
-	repo  repoFlags
+	pools load.PoolFlags
+	repo  load.RepoFlags
 }
 
 const bundleUsage = "osm-gitops bundle --machine-deployments DIR|--kubeconfig FILE|--snapshot FILE"
@@ -61,38 +63,38 @@ nevertheless.`,
 		Example: "  osm-gitops bundle --machine-deployments clusters/prod --cluster cluster.yaml -o mirrors > mirrors.txt\n  osm-gitops bundle --snapshot prod.json.gz --repo . --path profiles",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return runBundle(cmd.Context(), flags, cmd.InOrStdin(), shown(cmd.OutOrStdout(), flags.output), cmd.ErrOrStderr())
+			return runBundle(cmd.Context(), flags, cmd.InOrStdin(), cli.Visible(cmd.OutOrStdout(), flags.output), cmd.ErrOrStderr())
 		},
 	}
 	fs := cmd.Flags()
-	flags.pools.bind(fs)
+	flags.pools.Bind(fs)
 	fs.StringVar(&flags.profile, "profile", "", "`FILE` or folder with the OperatingSystemProfiles; default what .osm-gitops.yaml says, else the built-in ones")
 	fs.StringVarP(&flags.output, "output", "o", "table", "what to print: table, json or mirrors")
-	flags.repo.bind(fs)
+	flags.repo.Bind(fs)
 	return cmd
 }
 
 func (f *bundleFlags) check() error {
-	d, err := defaultsAt(".", "")
+	d, err := load.DefaultsAt(".", "")
 	if err != nil {
 		return err
 	}
-	f.pools.setDefault(d)
-	if f.profile == "" && f.repo.location == "" {
-		f.profile = d.profiles
+	f.pools.SetDefault(d)
+	if f.profile == "" && f.repo.Location == "" {
+		f.profile = d.Profiles
 	}
-	if err := f.pools.check(bundleUsage); err != nil {
+	if err := f.pools.Check(bundleUsage); err != nil {
 		return err
 	}
 	switch {
-	case f.repo.location != "" && f.profile != "":
-		return misusef("osm-gitops bundle --repo PATH-or-URL --path FOLDER", "--repo and --profile exclude each other: the MachineDeployments name their profiles")
+	case f.repo.Location != "" && f.profile != "":
+		return cli.Misusef("osm-gitops bundle --repo PATH-or-URL --path FOLDER", "--repo and --profile exclude each other: the MachineDeployments name their profiles")
 	case bundleOutputs[f.output] == nil:
-		return misusef("-o table, -o json or -o mirrors", "unknown output %q", f.output)
-	case f.repo.location != "":
-		return f.repo.checkLocation("osm-gitops bundle")
+		return cli.Misusef("-o table, -o json or -o mirrors", "unknown output %q", f.output)
+	case f.repo.Location != "":
+		return f.repo.CheckLocation("osm-gitops bundle")
 	}
-	return f.repo.check()
+	return f.repo.Check()
 }
 
 // errIncomplete says that the list lacks what pools download of which an error was told.
@@ -108,11 +110,11 @@ func runBundle(ctx context.Context, flags bundleFlags, stdin io.Reader, stdout, 
 	}
 	list := downloads.Merge(slices.Collect(maps.Values(b.lists))...)
 	if n := len(list.Unresolved()); n > 0 {
-		warn(stderr, fmt.Errorf("%d of %d items could not be found out: they are listed as unresolved, with what to do", n, len(list.Items)))
+		cli.Warn(stderr, fmt.Errorf("%d of %d items could not be found out: they are listed as unresolved, with what to do", n, len(list.Items)))
 	}
 	byPool := func(x, y string) int { return strings.Compare(b.wrong[x][0], b.wrong[y][0]) }
 	for _, text := range slices.SortedFunc(maps.Keys(b.wrong), byPool) {
-		tell(stderr, "", fmt.Errorf("%s: %s", poolsText(b.wrong[text]), text))
+		cli.Report(stderr, fmt.Errorf("%s: %s", poolsText(b.wrong[text]), text))
 	}
 	if len(b.lists) > 0 || len(b.wrong) == 0 {
 		var text strings.Builder
@@ -148,7 +150,7 @@ func (b *bundle) read(ctx context.Context, flags bundleFlags) error {
 		return err
 	}
 	defer done()
-	if selection.Fleet, err = flags.pools.fleet(ctx, b.stderr); err != nil {
+	if selection.Fleet, err = flags.pools.Fleet(ctx, b.stderr); err != nil {
 		return err
 	}
 	if len(selection.Fleet.Pools) == 0 {
@@ -159,11 +161,11 @@ func (b *bundle) read(ctx context.Context, flags bundleFlags) error {
 		return err
 	}
 	for _, r := range refused {
-		warn(b.stderr, r)
+		cli.Warn(b.stderr, r)
 	}
 	for _, p := range pools {
 		if p.Note != "" {
-			warn(b.stderr, fmt.Errorf("pool %s: %s", p.Pool, p.Note))
+			cli.Warn(b.stderr, fmt.Errorf("pool %s: %s", p.Pool, p.Note))
 		}
 		if err := ctx.Err(); err != nil {
 			return err
@@ -180,7 +182,7 @@ func (b *bundle) add(p impact.Selected, where string) {
 	var unknown *impact.UnknownProfileError
 	switch {
 	case errors.As(p.Err, &unknown):
-		p.Err = unknownProfile(choice{asked: unknown.Name, where: where}, unknown.There)
+		p.Err = load.UnknownProfile(unknown.Name, where, unknown.There)
 		fallthrough
 	case p.Err != nil:
 		b.wrong[p.Err.Error()] = append(b.wrong[p.Err.Error()], p.Pool)
@@ -214,16 +216,16 @@ func (f *bundleFlags) selection(ctx context.Context, b *bundle) (s impact.Select
 	s = impact.Selection{Builtin: profile.Builtin(), Check: lint.TemplateCheck(b.engine), Where: f.profile}
 	done = func() {}
 	switch {
-	case f.repo.location != "":
-		if s.Snapshot, done, err = f.repo.read(ctx); err == nil {
-			s.Where = f.repo.at(s.Snapshot)
+	case f.repo.Location != "":
+		if s.Snapshot, done, err = f.repo.Read(ctx); err == nil {
+			s.Where = f.repo.At(s.Snapshot)
 		}
 	case f.profile == "":
-		s.Where = builtinOnly
-	case isFolder(f.profile):
-		s.Snapshot, err = readFolder(ctx, f.profile)
+		s.Where = load.BuiltinOnly
+	case load.IsFolder(f.profile):
+		s.Snapshot, err = load.Folder(ctx, f.profile)
 	default:
-		s.Documents, err = origin{flags: renderFlags{profile: f.profile}, engine: b.engine, stdin: b.stdin, stderr: b.stderr}.fileProfiles(ctx)
+		s.Documents, err = load.Origin{Profile: f.profile, Engine: b.engine, Stdin: b.stdin, Stderr: b.stderr}.FileProfiles(ctx)
 	}
 	return s, done, err
 }

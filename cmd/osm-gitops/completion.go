@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/cli"
 	"github.com/osm-gitops/osm-gitops/pkg/schema"
 )
 
@@ -38,9 +39,9 @@ kubeconfig is read for that, and no cluster is asked.`,
 			hint := "osm-gitops completion " + strings.Join(names, "|")
 			switch {
 			case len(args) != 1:
-				return misusef(hint, "name one shell")
+				return cli.Misusef(hint, "name one shell")
 			case shells()[args[0]] == nil:
-				return misusef(hint, "unknown shell %q", args[0])
+				return cli.Misusef(hint, "unknown shell %q", args[0])
 			}
 			return nil
 		},

@@ -14,6 +14,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
+	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/cli"
 	"github.com/osm-gitops/osm-gitops/pkg/manager"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/dryrun"
 )
@@ -30,13 +31,13 @@ All flags may be written with one dash or two.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.validate(); err != nil {
-				return misusef("see osm-gitops controller --help", "%w", err)
+				return cli.Misusef("see osm-gitops controller --help", "%w", err)
 			}
 			f.Version, f.Commit = buildVersion()
 			ctrl.SetLogger(f.logger(os.Stderr))
 			switch {
 			case f.dryRun:
-				return runDryRun(cmd.Context(), f, shown(cmd.OutOrStdout(), f.output))
+				return runDryRun(cmd.Context(), f, cli.Visible(cmd.OutOrStdout(), f.output))
 			case f.Observe:
 				return manager.Observe(cmd.Context(), &f.Options)
 			}
@@ -86,7 +87,7 @@ func (f *controllerFlags) logger(stderr io.Writer) logr.Logger {
 	if console {
 		output = "text"
 	}
-	to := zapcore.Lock(zapcore.AddSync(shown(stderr, output)))
+	to := zapcore.Lock(zapcore.AddSync(cli.Visible(stderr, output)))
 	return zap.New(zap.UseDevMode(console), zap.Level(level), zap.StacktraceLevel(zapcore.PanicLevel), zap.WriteTo(to))
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"net"
-	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -19,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/load"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/ui"
 	"github.com/osm-gitops/osm-gitops/pkg/manager"
@@ -222,7 +222,7 @@ func (f *controllerFlags) validate() error {
 	if f.TokenServiceAccount, err = namespacedName(f.tokenServiceAccountName); err != nil {
 		bad("bootstrap-token-service-account-name", "%w", err)
 	}
-	if f.GitAllowedCIDRs, err = parseCIDRs(f.allowedCIDRs); err != nil {
+	if f.GitAllowedCIDRs, err = load.ParseCIDRs(f.allowedCIDRs); err != nil {
 		bad("git-allowed-cidrs", "%w", err)
 	}
 	if err := checkServer(f.OverrideServer); err != nil {
@@ -546,20 +546,4 @@ func orNone(address string) string {
 		return ""
 	}
 	return address
-}
-
-// parseCIDRs reads a comma list of networks.
-func parseCIDRs(list string) ([]netip.Prefix, error) {
-	var out []netip.Prefix
-	for _, s := range strings.Split(list, ",") {
-		if s = strings.TrimSpace(s); s == "" {
-			continue
-		}
-		p, err := netip.ParsePrefix(s)
-		if err != nil {
-			return nil, fmt.Errorf("%q is no network: write one like 10.0.0.0/8", s)
-		}
-		out = append(out, p)
-	}
-	return out, nil
 }

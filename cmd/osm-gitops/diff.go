@@ -13,6 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/cli"
+	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/load"
 	"github.com/osm-gitops/osm-gitops/pkg/impact"
 	"github.com/osm-gitops/osm-gitops/pkg/lint"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
@@ -23,7 +25,7 @@ import (
 // diffFlags are the flags of `osm-gitops diff`.
 type diffFlags struct {
 	repo, path string
-	pools      poolFlags
+	pools      load.PoolFlags
 	output     string
 	exitCode   bool
 }
@@ -54,13 +56,13 @@ printed nevertheless; and where something cannot be read. It is 2 for misuse.`,
 		Example: "  osm-gitops diff main\n  osm-gitops diff origin/main --machine-deployments clusters/prod --cluster cluster.yaml\n  osm-gitops diff origin/main HEAD --snapshot pools.json.gz -o markdown",
 		Args:    func(_ *cobra.Command, args []string) error { return flags.check(args) },
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runDiff(cmd.Context(), flags, args, shown(cmd.OutOrStdout(), flags.output), cmd.ErrOrStderr())
+			return runDiff(cmd.Context(), flags, args, cli.Visible(cmd.OutOrStdout(), flags.output), cmd.ErrOrStderr())
 		},
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&flags.repo, "repo", ".", "`FOLDER` of the Git repository, or one inside its work tree")
 	fs.StringVar(&flags.path, "path", "", "`FOLDER` of the profiles in the repository; default what its .osm-gitops.yaml says, else its root")
-	flags.pools.bind(fs)
+	flags.pools.Bind(fs)
 	fs.StringVarP(&flags.output, "output", "o", "text", "what to print: "+strings.Join(slices.Sorted(maps.Keys(diffOutputs)), ", "))
 	fs.BoolVar(&flags.exitCode, "exit-code", false, "end with status 1 where pools or profiles differ")
 	return cmd
@@ -79,23 +81,23 @@ var diffOutputs = map[string]func(*impact.Report) (string, error){
 func (f *diffFlags) check(args []string) error {
 	switch {
 	case len(args) == 0:
-		return misusef(diffUsage, "BASE is missing: name the revision to compare with, such as origin/main")
+		return cli.Misusef(diffUsage, "BASE is missing: name the revision to compare with, such as origin/main")
 	case len(args) > 2:
-		return misusef(diffUsage, "unexpected argument %q", args[2])
+		return cli.Misusef(diffUsage, "unexpected argument %q", args[2])
 	case diffOutputs[f.output] == nil:
-		return misusef("-o text, -o markdown or -o json", "unknown output %q", f.output)
+		return cli.Misusef("-o text, -o markdown or -o json", "unknown output %q", f.output)
 	}
-	d, err := defaultsAt(f.repo, "")
+	d, err := load.DefaultsAt(f.repo, "")
 	if err != nil {
 		return err
 	}
 	if f.path == "" {
-		if f.path, err = within(f.repo, d.profiles); err != nil {
+		if f.path, err = load.Within(f.repo, d.Profiles); err != nil {
 			return err
 		}
 	}
-	f.pools.setDefault(d)
-	return f.pools.check(diffUsage)
+	f.pools.SetDefault(d)
+	return f.pools.Check(diffUsage)
 }
 
 // errRefused says that something cannot be had, which was printed; errDiffers is for
@@ -106,7 +108,7 @@ var (
 )
 
 func runDiff(ctx context.Context, f diffFlags, args []string, stdout, stderr io.Writer) error {
-	fleet, err := f.pools.fleet(ctx, stderr)
+	fleet, err := f.pools.Fleet(ctx, stderr)
 	if err != nil {
 		return err
 	}
@@ -126,7 +128,7 @@ func runDiff(ctx context.Context, f diffFlags, args []string, stdout, stderr io.
 		return withHistory(err)
 	}
 	if behind(ctx, c) {
-		warn(stderr, fmt.Errorf("%s has commits that %s lacks, and what they brought shows as taken back: merge %s first, or compare with git merge-base", c.BaseName, c.HeadName, c.BaseName))
+		cli.Warn(stderr, fmt.Errorf("%s has commits that %s lacks, and what they brought shows as taken back: merge %s first, or compare with git merge-base", c.BaseName, c.HeadName, c.BaseName))
 	}
 	report, err := impact.Compare(ctx, c)
 	if err != nil {
@@ -174,7 +176,7 @@ func (f *diffFlags) workTree(ctx context.Context) (*source.Snapshot, error) {
 	}
 	top := source.TopOf(full)
 	if top == "" {
-		return nil, misusef("osm-gitops diff BASE HEAD", "%s has no work tree: name HEAD", f.repo)
+		return nil, cli.Misusef("osm-gitops diff BASE HEAD", "%s has no work tree: name HEAD", f.repo)
 	}
 	return source.Directory{Root: "/", Path: top, Sub: f.path}.Read(ctx)
 }

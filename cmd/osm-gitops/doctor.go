@@ -14,6 +14,8 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
 
+	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/cli"
+	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/load"
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/doctor"
 	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/manager"
@@ -54,7 +56,7 @@ unknown. The exit status is 0 where there is no problem and nothing is unknown, 
 			if err := f.check(); err != nil {
 				return err
 			}
-			return runDoctor(cmd.Context(), f, shown(cmd.OutOrStdout(), f.output))
+			return runDoctor(cmd.Context(), f, cli.Visible(cmd.OutOrStdout(), f.output))
 		},
 	}
 	f.bind(cmd.Flags())
@@ -77,14 +79,14 @@ func (f *doctorFlags) bind(fs *pflag.FlagSet) {
 func (f *doctorFlags) check() error {
 	switch {
 	case f.output != "text" && f.output != "json":
-		return misusef("-o text or -o json", "unknown output %q", f.output)
+		return cli.Misusef("-o text or -o json", "unknown output %q", f.output)
 	case f.namespace == "":
-		return misusef("--namespace kube-system", "--namespace: is empty: name the namespace of the controller")
+		return cli.Misusef("--namespace kube-system", "--namespace: is empty: name the namespace of the controller")
 	case f.workerUser != "" && f.workerKubeconfig == "":
-		return misusef("--user NAME", "--worker-user: there is no worker cluster apart without --worker-cluster-kubeconfig")
+		return cli.Misusef("--user NAME", "--worker-user: there is no worker cluster apart without --worker-cluster-kubeconfig")
 	}
-	if _, err := parseCIDRs(f.allowedCIDRs); err != nil {
-		return misusef("--git-allowed-cidrs 127.0.0.0/8", "--git-allowed-cidrs: %w", err)
+	if _, err := load.ParseCIDRs(f.allowedCIDRs); err != nil {
+		return cli.Misusef("--git-allowed-cidrs 127.0.0.0/8", "--git-allowed-cidrs: %w", err)
 	}
 	return nil
 }
@@ -139,7 +141,7 @@ func (f *doctorFlags) doctor() (d *doctor.Doctor, done func(), err error) {
 	if !f.askGit {
 		return d, func() {}, nil
 	}
-	cidrs, err := parseCIDRs(f.allowedCIDRs)
+	cidrs, err := load.ParseCIDRs(f.allowedCIDRs)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/cli"
 	"github.com/osm-gitops/osm-gitops/pkg/auditlog"
 	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/manager"
@@ -38,9 +39,9 @@ be run again.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.namespace == "" {
-				return misusef("see osm-gitops handback --help", "--namespace: is required: name the namespace of the controller")
+				return cli.Misusef("see osm-gitops handback --help", "--namespace: is required: name the namespace of the controller")
 			}
-			return runHandback(cmd.Context(), f, shown(cmd.OutOrStdout(), ""), cmd.ErrOrStderr())
+			return runHandback(cmd.Context(), f, cli.Visible(cmd.OutOrStdout(), ""), cmd.ErrOrStderr())
 		},
 	}
 	fs := cmd.Flags()

@@ -19,6 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/cli"
+	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/load"
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/migrate/importer"
@@ -28,7 +30,7 @@ import (
 
 // importFlags are the flags of `osm-gitops import`.
 type importFlags struct {
-	from        personFlags
+	from        load.ClusterAccess
 	files       []string
 	clusterFile string
 	output      string
@@ -57,14 +59,14 @@ nothing is written, and the exit status is 0.`,
   kubectl get osp,md -A -o yaml | osm-gitops import -f - --to osps`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return runImport(cmd.Context(), f, streams{cmd.InOrStdin(), shown(cmd.OutOrStdout(), f.output), cmd.ErrOrStderr()})
+			return runImport(cmd.Context(), f, streams{cmd.InOrStdin(), cli.Visible(cmd.OutOrStdout(), f.output), cmd.ErrOrStderr()})
 		},
 	}
 	fs := cmd.Flags()
 	fs.StringArrayVarP(&f.files, "filename", "f", nil, "`FILE` or folder with manifests, - for standard input, in place of a cluster; may be repeated")
-	fs.StringVar(&f.from.kubeconfig, "kubeconfig", "", "`FILE` with the kubeconfig of the cluster; empty: the KUBECONFIG of the environment, ~/.kube/config, or in-cluster")
-	fs.StringVar(&f.from.context, "context", "", "`NAME` of the context in that kubeconfig; empty: its current one")
-	fs.StringVar(&f.from.workerKubeconfig, "worker-cluster-kubeconfig", "", "`FILE` with the kubeconfig of the worker cluster, where the pools are; empty: the same cluster")
+	fs.StringVar(&f.from.Kubeconfig, "kubeconfig", "", "`FILE` with the kubeconfig of the cluster; empty: the KUBECONFIG of the environment, ~/.kube/config, or in-cluster")
+	fs.StringVar(&f.from.Context, "context", "", "`NAME` of the context in that kubeconfig; empty: its current one")
+	fs.StringVar(&f.from.WorkerKubeconfig, "worker-cluster-kubeconfig", "", "`FILE` with the kubeconfig of the worker cluster, where the pools are; empty: the same cluster")
 	fs.StringVar(&f.clusterFile, "cluster", "", "`FILE` with the key settings, as for render: the flags of the controller, to render the pools with")
 	fs.StringVarP(&f.output, "output", "o", "text", "`FORM` of the report: text or json")
 	f.repo.bind(fs)
@@ -87,11 +89,11 @@ func runImport(ctx context.Context, f *importFlags, s streams) error {
 		return err
 	}
 	if f.clusterFile != "" {
-		file, err := readClusterFile(f.clusterFile, s.in)
+		file, err := load.ReadClusterFile(f.clusterFile, s.in)
 		if err != nil {
 			return err
 		}
-		file.warn(s.err)
+		file.Warn(s.err)
 		in.Settings = &file.Settings
 	}
 	if in.Objects, err = f.objects(ctx, s.in); err != nil {
@@ -121,10 +123,10 @@ func runImport(ctx context.Context, f *importFlags, s streams) error {
 
 func (f *importFlags) check() error {
 	if f.output != "text" && f.output != "json" {
-		return misusef("-o text or -o json", "unknown output %q", f.output)
+		return cli.Misusef("-o text or -o json", "unknown output %q", f.output)
 	}
-	if len(f.files) > 0 && (f.from.kubeconfig != "" || f.from.context != "" || f.from.workerKubeconfig != "") {
-		return misusef("-f alone, or --kubeconfig", "-f reads manifests, and --kubeconfig, --context and --worker-cluster-kubeconfig a cluster")
+	if len(f.files) > 0 && (f.from.Kubeconfig != "" || f.from.Context != "" || f.from.WorkerKubeconfig != "") {
+		return cli.Misusef("-f alone, or --kubeconfig", "-f reads manifests, and --kubeconfig, --context and --worker-cluster-kubeconfig a cluster")
 	}
 	stdin := 0
 	for _, path := range append([]string{f.clusterFile}, f.files...) {
@@ -133,7 +135,7 @@ func (f *importFlags) check() error {
 		}
 	}
 	if stdin > 1 {
-		return misusef("write the others to files", "only one file can be standard input")
+		return cli.Misusef("write the others to files", "only one file can be standard input")
 	}
 	return f.repo.check()
 }
@@ -175,7 +177,7 @@ func (f *importFlags) objects(ctx context.Context, stdin io.Reader) ([]importer.
 
 // manifestFiles are the files of a folder, in their order, or the file.
 func manifestFiles(path string) ([]string, error) {
-	if path == "-" || !isFolder(path) {
+	if path == "-" || !load.IsFolder(path) {
 		return []string{path}, nil
 	}
 	var out []string
@@ -212,13 +214,13 @@ func readObjects(path string, stdin io.Reader) ([]importer.Object, error) {
 // fromCluster reads profiles and pools with the rights of whoever runs the program, as
 // they are stored: also fields that no schema has.
 func (f *importFlags) fromCluster(ctx context.Context) ([]importer.Object, error) {
-	management, err := personReader("kubeconfig", f.from.kubeconfig, f.from.context)
+	management, err := load.ClusterReader("kubeconfig", f.from.Kubeconfig, f.from.Context)
 	if err != nil {
 		return nil, err
 	}
 	worker := management
-	if f.from.workerKubeconfig != "" {
-		if worker, err = personReader("worker-cluster-kubeconfig", f.from.workerKubeconfig, ""); err != nil {
+	if f.from.WorkerKubeconfig != "" {
+		if worker, err = load.ClusterReader("worker-cluster-kubeconfig", f.from.WorkerKubeconfig, ""); err != nil {
 			return nil, err
 		}
 	}

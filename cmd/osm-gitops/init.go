@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/cli"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/scaffold"
@@ -38,7 +39,7 @@ What is written passes osm-gitops lint, and renders.`,
 		Example: "  osm-gitops init osps --system ubuntu --profile osp-ubuntu-web --ci gitlab --git",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return misusef("osm-gitops init DIR", "name one folder for the repository")
+				return cli.Misusef("osm-gitops init DIR", "name one folder for the repository")
 			}
 			return nil
 		},
@@ -91,10 +92,10 @@ func (f *initFlags) start(ctx context.Context) (scaffold.Start, error) {
 		name = base.Name + "-own"
 	}
 	if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 || len(name) > validation.LabelValueMaxLength {
-		return scaffold.Start{}, misusef("--profile osp-ubuntu-web", "--profile: %q is no name of an object of at most %d characters", name, validation.LabelValueMaxLength)
+		return scaffold.Start{}, cli.Misusef("--profile osp-ubuntu-web", "--profile: %q is no name of an object of at most %d characters", name, validation.LabelValueMaxLength)
 	}
 	if name == base.Name {
-		return scaffold.Start{}, misusef("--profile "+base.Name+"-own", "--profile: %q is the built-in profile: name yours otherwise, so that people can tell them apart", name)
+		return scaffold.Start{}, cli.Misusef("--profile "+base.Name+"-own", "--profile: %q is the built-in profile: name yours otherwise, so that people can tell them apart", name)
 	}
 	provider, err := f.providerOf(base)
 	if err != nil {
@@ -124,7 +125,7 @@ func (f *initFlags) base(ctx context.Context) (profile.Document, []byte, error) 
 			return d.Document, d.text, nil
 		}
 	}
-	return profile.Document{}, nil, misusef("--system ubuntu", "--system: there is no built-in profile for %q: name one of %s", f.system, strings.Join(systemsOf(all), ", "))
+	return profile.Document{}, nil, cli.Misusef("--system ubuntu", "--system: there is no built-in profile for %q: name one of %s", f.system, strings.Join(systemsOf(all), ", "))
 }
 
 // builtinFile is a built-in profile and its file.
@@ -176,7 +177,7 @@ func (f *initFlags) providerOf(base profile.Document) (string, error) {
 	names := providersOf(base)
 	switch {
 	case f.provider != "" && !slices.Contains(names, f.provider):
-		return "", misusef("--provider "+names[0], "--provider: %s does not serve %q: name one of %s", base.Name, f.provider, strings.Join(names, ", "))
+		return "", cli.Misusef("--provider "+names[0], "--provider: %s does not serve %q: name one of %s", base.Name, f.provider, strings.Join(names, ", "))
 	case f.provider != "":
 		return f.provider, nil
 	case slices.Contains(names, "aws"):

@@ -13,13 +13,13 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
-	"github.com/osm-gitops/osm-gitops/pkg/redact"
-	"github.com/osm-gitops/osm-gitops/pkg/runnerlog"
+	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/cli"
 )
 
 // Exit statuses.
@@ -45,81 +45,28 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root.SetArgs(contractDashes(args[1:]))
 	root.SetIn(stdin)
 	root.SetOut(stdout)
-	stderr = shown(stderr, "")
+	stderr = cli.Visible(stderr, "")
 	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return exitOK
 	}
-	var misuse *misuseError
+	var misuse *cli.MisuseError
 	if !errors.As(err, &misuse) {
-		report(stderr, err)
+		cli.Report(stderr, err)
 		var other *statusError
 		if errors.As(err, &other) {
 			return other.status
 		}
 		return exitFailure
 	}
-	report(stderr, misuse.err)
-	hint := misuse.hint
+	cli.Report(stderr, misuse.Err)
+	hint := misuse.Hint
 	if hint == "" {
 		hint = "see osm-gitops --help"
 	}
 	fmt.Fprintf(stderr, "osm-gitops: hint: %s\n", as(name, hint))
 	return exitMisuse
-}
-
-// shown keeps what strangers wrote from doing something where it is printed, where output
-// names what a command prints: text has no hidden characters and, in a job of a CI, no command
-// to its runner; JSON escapes both and stays the same value. YAML is encoded so already.
-func shown(w io.Writer, output string) io.Writer {
-	switch output {
-	case "json", outputIntoto:
-		return runnerlog.JSON(w)
-	case "", "text", "table", "mirrors", "markdown":
-	default:
-		return w
-	}
-	// GITHUB_ACTIONS is what runners of GitHub, Gitea and Forgejo set, TF_BUILD those of
-	// Azure Pipelines.
-	if os.Getenv("GITHUB_ACTIONS") != "" || os.Getenv("TF_BUILD") != "" {
-		w = runnerlog.Text(w)
-	}
-	if output == "markdown" {
-		return w // its author hides what breaks links
-	}
-	return runnerlog.Visible(w)
-}
-
-// report prints an error, each line with the program's name.
-func report(stderr io.Writer, err error) { tell(stderr, "", err) }
-
-// warn says what is wrong and does not keep the command from its result.
-func warn(stderr io.Writer, err error) { tell(stderr, "warning: ", err) }
-
-// maxLine bounds a line on standard error. What says more quotes a stranger.
-const maxLine = 8 << 10 // 8 KiB
-
-// tell prints an error. It may quote what a stranger committed, or what his server
-// said: nothing of that does something to the terminal (security.md 28).
-func tell(stderr io.Writer, kind string, err error) {
-	for line := range strings.SplitSeq(strings.TrimSpace(redact.Printable(err.Error())), "\n") {
-		fmt.Fprintf(stderr, "osm-gitops: %s%s\n", kind, redact.Shorten(line, maxLine))
-	}
-}
-
-// misuseError says that the command line is wrong.
-type misuseError struct {
-	err  error
-	hint string
-}
-
-func (e *misuseError) Error() string { return e.err.Error() }
-func (e *misuseError) Unwrap() error { return e.err }
-
-// misuse makes a misuseError with a hint on what to write instead.
-func misusef(hint, format string, args ...any) error {
-	return &misuseError{err: fmt.Errorf(format, args...), hint: hint}
 }
 
 func newRoot() *cobra.Command {
@@ -131,19 +78,19 @@ func newRoot() *cobra.Command {
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true}, // ours knows misuse
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return misusef("see osm-gitops --help", "no command given")
+				return cli.Misusef("see osm-gitops --help", "no command given")
 			}
 			hint := "see osm-gitops --help"
 			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
 				hint = "did you mean " + strings.Join(near, " or ") + "?"
 			}
-			return misusef(hint, "unknown command %q", args[0])
+			return cli.Misusef(hint, "unknown command %q", args[0])
 		},
 		RunE: func(*cobra.Command, []string) error { return nil }, // Args has refused everything
 	}
 	root.SuggestionsMinimumDistance = 2
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return misusef("see "+cmd.CommandPath()+" --help", "%w", err)
+		return cli.Misusef("see "+cmd.CommandPath()+" --help", "%w", err)
 	})
 	root.AddCommand(
 		newBundleCommand(),
@@ -171,7 +118,42 @@ func newRoot() *cobra.Command {
 // noArgs refuses arguments that no flag asked for.
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return misusef("see "+cmd.CommandPath()+" --help", "unexpected argument %q", args[0])
+		return cli.Misusef("see "+cmd.CommandPath()+" --help", "unexpected argument %q", args[0])
 	}
 	return nil
 }
+
+// ownName is what the program is called, unless it is somebody's plugin.
+const ownName = "osm-gitops"
+
+// calledAs is what a person types to run the program under a name, of which "-" parts
+// words:
+//
+//	kubectl-osm_gitops  kubectl osm_gitops  https://kubernetes.io/docs/tasks/extend-kubectl/kubectl-plugins/
+//	flux-osm            flux osm            https://github.com/fluxcd/flux2/tree/main/rfcs/0013-cli-plugin-system
+func calledAs(path string) string {
+	name := strings.TrimSuffix(filepath.Base(path), ".exe")
+	for _, host := range []string{"kubectl", "flux"} {
+		if plugin, ok := strings.CutPrefix(name, host+"-"); ok {
+			return host + " " + plugin
+		}
+	}
+	return ownName
+}
+
+// speakAs lets usage texts and examples say what a person types.
+func speakAs(cmd *cobra.Command, name string) {
+	if name == ownName {
+		return
+	}
+	if !cmd.HasParent() {
+		cmd.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: name}
+	}
+	cmd.Long, cmd.Example = as(name, cmd.Long), as(name, cmd.Example)
+	for _, sub := range cmd.Commands() {
+		speakAs(sub, name)
+	}
+}
+
+// as puts the name that a person types in place of the program's.
+func as(name, text string) string { return strings.ReplaceAll(text, ownName+" ", name+" ") }

@@ -11,6 +11,8 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
 
+	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/cli"
+	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/load"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/lint"
@@ -48,13 +50,13 @@ The exit status is 0, and 1 where the overlay does not fit; then nothing is writ
 		Example: "  osm-gitops rebase-overlay profiles/osp-ubuntu-motd.yaml\n  osm-gitops rebase-overlay profiles/osp-ubuntu-motd.yaml --onto v1.3.0 --write",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return misusef("osm-gitops rebase-overlay FILE", "one file is wanted, not %d", len(args))
+				return cli.Misusef("osm-gitops rebase-overlay FILE", "one file is wanted, not %d", len(args))
 			}
 			flags.file = args[0]
 			return flags.check()
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return runRebaseOverlay(cmd.Context(), flags, shown(cmd.OutOrStdout(), ""), cmd.ErrOrStderr())
+			return runRebaseOverlay(cmd.Context(), flags, cli.Visible(cmd.OutOrStdout(), ""), cmd.ErrOrStderr())
 		},
 	}
 	cmd.Flags().StringVar(&flags.onto, "onto", "", "`VERSION` of the base to go to; default the newest")
@@ -71,20 +73,20 @@ func (f rebaseFlags) check() error {
 			continue
 		}
 		if _, err := profile.ParseVersion(v.value); err != nil {
-			return misusef("osm-gitops rebase-overlay FILE "+v.name+" v1.2.3", "%s: %w", v.name, err)
+			return cli.Misusef("osm-gitops rebase-overlay FILE "+v.name+" v1.2.3", "%s: %w", v.name, err)
 		}
 	}
 	if f.version != "" && !f.write {
-		return misusef("osm-gitops rebase-overlay FILE --write --version v1.2.3", "--version without --write")
+		return cli.Misusef("osm-gitops rebase-overlay FILE --write --version v1.2.3", "--version without --write")
 	}
 	if f.file == "-" {
-		return misusef("osm-gitops rebase-overlay FILE", "the overlay's file cannot be standard input: its base is looked for beside it")
+		return cli.Misusef("osm-gitops rebase-overlay FILE", "the overlay's file cannot be standard input: its base is looked for beside it")
 	}
 	return nil
 }
 
 func runRebaseOverlay(ctx context.Context, flags rebaseFlags, stdout, stderr io.Writer) error {
-	data, err := readInput(flags.file, nil)
+	data, err := load.File(flags.file, nil)
 	if err != nil {
 		return err
 	}
@@ -99,10 +101,10 @@ func runRebaseOverlay(ctx context.Context, flags rebaseFlags, stdout, stderr io.
 	r := rebase{flags: flags, in: in, overlay: overlay}
 	index := profile.Indexer{Check: lint.TemplateCheck(render.NewEngine()), Builtin: profile.Builtin()}
 	if flags.repo != "" {
-		r.bases.index = index
-		r.bases.snap, err = readFolder(ctx, flags.repo)
+		r.bases.Index = index
+		r.bases.Snapshot, err = load.Folder(ctx, flags.repo)
 	} else {
-		r.bases, err = besides(ctx, flags.file, index, []profile.Overlay{overlay})
+		r.bases, err = load.BasesBeside(ctx, flags.file, index, []profile.Overlay{overlay})
 	}
 	if err != nil {
 		return err
@@ -142,7 +144,7 @@ func chooseOverlay(overlays []profile.Overlay, flags rebaseFlags) (profile.Overl
 	case len(found) == 1:
 		return found[0], nil
 	case flags.profile == "":
-		return profile.Overlay{}, misusef("osm-gitops rebase-overlay FILE --profile NAME", "%s: holds several overlays, %s: say which one is meant", flags.file, strings.Join(names, ", "))
+		return profile.Overlay{}, cli.Misusef("osm-gitops rebase-overlay FILE --profile NAME", "%s: holds several overlays, %s: say which one is meant", flags.file, strings.Join(names, ", "))
 	}
 	return profile.Overlay{}, fmt.Errorf("%s: holds %d overlays called %q; there is %s", flags.file, len(found), flags.profile, strings.Join(names, ", "))
 }
@@ -152,7 +154,7 @@ type rebase struct {
 	flags   rebaseFlags
 	in      profile.Contents
 	overlay profile.Overlay
-	bases   bases
+	bases   load.Bases
 }
 
 // target is the base to go to.
@@ -161,7 +163,7 @@ func (r *rebase) target(ctx context.Context) (api.ProfileOverlayBase, error) {
 	if r.flags.onto != "" {
 		return api.ProfileOverlayBase{Profile: from.Profile, Version: r.flags.onto, Builtin: from.Builtin}, nil
 	}
-	newer, ok, err := r.bases.index.Newest(ctx, r.bases.snap, from)
+	newer, ok, err := r.bases.Index.Newest(ctx, r.bases.Snapshot, from)
 	if err != nil {
 		return newer, err
 	}
@@ -175,7 +177,7 @@ func (r *rebase) target(ctx context.Context) (api.ProfileOverlayBase, error) {
 func (r *rebase) show(ctx context.Context, onto api.ProfileOverlayBase, stdout, stderr io.Writer) (osm.OperatingSystemProfileSpec, error) {
 	moved := r.overlay
 	moved.Spec.From = onto
-	now, err := r.bases.base(ctx, r.in, moved)
+	now, err := r.bases.Base(ctx, r.in, moved)
 	if err != nil {
 		return now.Spec, err
 	}
@@ -183,11 +185,11 @@ func (r *rebase) show(ctx context.Context, onto api.ProfileOverlayBase, stdout, 
 }
 
 func (r *rebase) compare(ctx context.Context, onto api.ProfileOverlayBase, now profile.Document, stdout, stderr io.Writer) error {
-	was, err := r.bases.base(ctx, r.in, r.overlay)
+	was, err := r.bases.Base(ctx, r.in, r.overlay)
 	var missing *profile.MissingBaseError
 	if errors.As(err, &missing) {
 		// It was built into an earlier release: what it has changed since cannot be told.
-		warn(stderr, fmt.Errorf("%w; so what the base has changed between %s and %s is not compared, only whether the overlay applies", err, r.overlay.Spec.From.Version, onto.Version))
+		cli.Warn(stderr, fmt.Errorf("%w; so what the base has changed between %s and %s is not compared, only whether the overlay applies", err, r.overlay.Spec.From.Version, onto.Version))
 		_, err := profile.Resolve(r.overlay, now)
 		return err
 	}
@@ -204,9 +206,9 @@ func (r *rebase) compare(ctx context.Context, onto api.ProfileOverlayBase, now p
 		}
 	}
 	if len(made.Conflicts) > 0 {
-		return allOf(made.Conflicts)
+		return load.AllOf(made.Conflicts)
 	}
-	return r.bases.index.Check(made.Now)
+	return r.bases.Index.Check(made.Now)
 }
 
 // printDifference prints what changes in the whole profile, as text that does nothing to
@@ -255,7 +257,7 @@ func (r *rebase) write(data []byte, onto api.ProfileOverlayBase, stderr io.Write
 	if err != nil {
 		return err
 	}
-	if err := replaceFile(r.flags.file, out); err != nil {
+	if err := cli.ReplaceFile(r.flags.file, out); err != nil {
 		return err
 	}
 	fmt.Fprintf(stderr, "osm-gitops: %s: %q is %s now, on profile %q %s\n", r.flags.file, r.overlay.Name, own, onto.Profile, onto.Version)

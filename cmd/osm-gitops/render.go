@@ -1,18 +1,30 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
 	"path/filepath"
+	"slices"
 	"strings"
+	"time"
 
+	"github.com/fsnotify/fsnotify"
+	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
 
+	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/cli"
+	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/load"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/pkg/runnerlog"
+	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
 // renderFlags are the flags of `osm-gitops render`.
@@ -22,7 +34,7 @@ type renderFlags struct {
 	ignitionVersion string
 	watch           bool
 	orBuiltin       bool // profile is a default, and a built-in profile may be meant
-	repo            repoFlags
+	repo            load.RepoFlags
 }
 
 // toFolder begins the output that is a folder.
@@ -77,7 +89,7 @@ A file called "-" is standard input.`,
 	cmd.Flags().StringVarP(&flags.output, "output", "o", "osc", "what to print: osc, bootstrap or provisioning; or dir=PATH, a folder to write")
 	cmd.Flags().StringVar(&flags.ignitionVersion, "ignition-version", "", "`VERSION` of the Ignition specification, in place of settings.ignitionVersion: 3.3.0, 3.4.0 or 2.3.0")
 	cmd.Flags().BoolVar(&flags.watch, "watch", false, "render again whenever one of the files changes, and show what that changes")
-	flags.repo.bind(cmd.Flags())
+	flags.repo.Bind(cmd.Flags())
 	return cmd
 }
 
@@ -86,44 +98,34 @@ func (f renderFlags) check() error {
 	files := map[string]int{}
 	for _, flag := range []struct{ name, value string }{{"--machine-deployment", f.machineDeployment}, {"--cluster", f.cluster}} {
 		if flag.value == "" {
-			return misusef(usage, "%s is missing", flag.name)
+			return cli.Misusef(usage, "%s is missing", flag.name)
 		}
 		files[flag.value]++
 	}
-	if f.repo.location == "" {
+	if f.repo.Location == "" {
 		files[f.profile]++
-	} else if !isProfileFile(f.profile) && (strings.ContainsAny(f.profile, `/\`) || f.profile == "-") {
-		return notInRepository(f.profile)
+	} else if !load.IsProfileFile(f.profile) && (strings.ContainsAny(f.profile, `/\`) || f.profile == "-") {
+		return load.NotInRepository(f.profile)
 	}
 	if files["-"] > 1 {
-		return misusef("write the others to files", "only one file can be standard input")
+		return cli.Misusef("write the others to files", "only one file can be standard input")
 	}
 	if err := f.checkWatch(); err != nil {
 		return err
 	}
-	if err := f.repo.check(); err != nil {
+	if err := f.repo.Check(); err != nil {
 		return err
 	}
 	switch f.output {
 	case "osc", "bootstrap", "provisioning":
 		return nil
 	case toFolder:
-		return misusef("-o dir=PATH", "the output names no folder")
+		return cli.Misusef("-o dir=PATH", "the output names no folder")
 	}
 	if strings.HasPrefix(f.output, toFolder) {
 		return nil
 	}
-	return misusef("-o osc, -o bootstrap, -o provisioning or -o dir=PATH", "unknown output %q", f.output)
-}
-
-// notInRepository: only an overlay may be a file beside a repository, that of its base.
-func notInRepository(file string) error {
-	return misusef("osm-gitops render --repo PATH-or-URL --path FOLDER --profile NAME", "with --repo, --profile is the name of a profile in the repository, not a file: %q", file)
-}
-
-func isProfileFile(name string) bool {
-	ext := filepath.Ext(name)
-	return ext == ".yaml" || ext == ".yml"
+	return cli.Misusef("-o osc, -o bootstrap, -o provisioning or -o dir=PATH", "unknown output %q", f.output)
 }
 
 func runRender(ctx context.Context, flags renderFlags, stdin io.Reader, stdout, stderr io.Writer) error {
@@ -134,10 +136,10 @@ func runRender(ctx context.Context, flags renderFlags, stdin io.Reader, stdout, 
 		return err
 	}
 	if flags.watch {
-		return watchRender(ctx, flags, shown(stdout, ""), stderr)
+		return watchRender(ctx, flags, cli.Visible(stdout, ""), stderr)
 	}
 	engine := render.NewEngine()
-	in, err := readRenderInput(ctx, origin{flags: flags, engine: engine, stdin: stdin, stderr: stderr})
+	in, err := readRenderInput(ctx, flags, engine, stdin, stderr)
 	if err != nil {
 		return err
 	}
@@ -151,7 +153,7 @@ func runRender(ctx context.Context, flags renderFlags, stdin io.Reader, stdout, 
 		return err
 	}
 	for _, finding := range in.Profile.Findings() {
-		warn(stderr, finding)
+		cli.Warn(stderr, finding)
 	}
 	osc, err := oscYAML(in, out.OSC)
 	if err != nil {
@@ -174,21 +176,23 @@ func runRender(ctx context.Context, flags renderFlags, stdin io.Reader, stdout, 
 
 // readRenderInput reads profile, pool and cluster, and reports what is wrong with
 // each.
-func readRenderInput(ctx context.Context, from origin) (render.Input, error) {
+func readRenderInput(ctx context.Context, flags renderFlags, engine *render.Engine, stdin io.Reader, stderr io.Writer) (render.Input, error) {
 	var in render.Input
-	flags, stdin := from.flags, from.stdin
-	file, clusterErr := readClusterFile(flags.cluster, stdin)
-	file.warn(from.stderr)
+	file, clusterErr := load.ReadClusterFile(flags.cluster, stdin)
+	file.Warn(stderr)
 	in.Settings, in.Cluster = file.Settings, file.Cluster.Cluster
-	md, mdErr := readMachineDeployment(flags.machineDeployment, stdin)
+	md, mdErr := load.MachineDeployment(flags.machineDeployment, stdin)
 	if mdErr == nil {
-		in.Pool, mdErr = file.pool(md)
+		in.Pool, mdErr = file.Pool(md)
 	}
 	var profileErr error
 	if md != nil {
-		in.Profile, profileErr = from.profile(ctx, md)
-	} else if flags.repo.location == "" && flags.profile != "" && !isFolder(flags.profile) {
-		_, profileErr = readContents(flags.profile, stdin)
+		in.Profile, profileErr = load.Origin{
+			Profile: flags.profile, OrBuiltin: flags.orBuiltin, Repo: flags.repo, MachineDeployment: flags.machineDeployment,
+			Engine: engine, Stdin: stdin, Stderr: stderr,
+		}.Read(ctx, md)
+	} else if flags.repo.Location == "" && flags.profile != "" && !load.IsFolder(flags.profile) {
+		_, profileErr = load.Contents(flags.profile, stdin)
 	}
 	if flags.ignitionVersion != "" {
 		in.Settings.IgnitionVersion = flags.ignitionVersion
@@ -218,4 +222,460 @@ func oscYAML(in render.Input, spec osm.OperatingSystemConfigSpec) ([]byte, error
 		return nil, fmt.Errorf("encoding the OperatingSystemConfig: %w", err)
 	}
 	return b, nil
+}
+
+// onlyManifest is the one file with a manifest in a folder of pools.
+func onlyManifest(folder string) (string, error) {
+	var files []string
+	err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(path)) {
+			files = append(files, path)
+		}
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	const usage = "osm-gitops render --machine-deployment FILE"
+	switch len(files) {
+	case 0:
+		return "", cli.Misusef(usage, "%s: there is no file with a pool", folder)
+	case 1:
+		return files[0], nil
+	}
+	return "", cli.Misusef(usage, "--machine-deployment is missing: %s has several pools, %s", folder, strings.Join(files[:min(len(files), maxNamed)], ", "))
+}
+
+// maxNamed is how many files a message names.
+const maxNamed = 10
+
+// setDefaults takes the profiles and the pool of the configuration where none are named.
+func (f *renderFlags) setDefaults() error {
+	if f.machineDeployment != "" && (f.profile != "" || f.repo.Location != "") {
+		return nil
+	}
+	d, err := load.DefaultsAt(".", "")
+	if err != nil {
+		return err
+	}
+	if f.machineDeployment == "" && d.Pools != "" {
+		if f.machineDeployment, err = onlyManifest(d.Pools); err != nil {
+			return err
+		}
+	}
+	if f.profile == "" && f.repo.Location == "" && d.Profiles != "" {
+		f.profile, f.orBuiltin = d.Profiles, true
+	}
+	return nil
+}
+
+// indexFile names every file of a tree with mode and size.
+const indexFile = "index.txt"
+
+// treeFile is a file to write below the folder, by its path in there.
+type treeFile struct {
+	path    string
+	mode    fs.FileMode
+	content []byte
+	node    string // what the index says: the path on the node
+	special string // what the mode has beyond permissions, which is not set here
+}
+
+// writeTree writes what lands on a node into a folder of its own:
+//
+//	osc.yaml                        the OperatingSystemConfig
+//	bootstrap.user-data, bootstrap/ the first stage's document, and the node's files
+//	provisioning.user-data, ...     the second's
+//	index.txt                       each file with mode and size, and the units
+//
+// Paths come from a profile, whom nobody has to trust: nothing is written outside
+// the folder.
+func writeTree(dir string, osc []byte, out *render.Output, node *render.Node) (files int, err error) {
+	var list []treeFile
+	var index strings.Builder
+	for _, s := range []struct {
+		name     string
+		document []byte
+		stage    render.NodeStage
+	}{{"bootstrap", out.Bootstrap, node.Bootstrap}, {"provisioning", out.Provisioning, node.Provisioning}} {
+		stage, err := layout(s.name, s.stage.Files)
+		if err != nil {
+			return 0, err
+		}
+		describe(&index, s.name, stage, s.stage.Units)
+		list = append(list, treeFile{path: s.name + ".user-data", mode: 0o600, content: s.document})
+		list = append(list, stage...)
+	}
+	files = len(list) - 2
+	list = append(list, treeFile{path: "osc.yaml", mode: 0o600, content: osc}, treeFile{path: indexFile, mode: 0o600, content: []byte(index.String())})
+	root, err := emptyFolder(dir)
+	if err != nil {
+		return 0, err
+	}
+	defer root.Close()
+	for _, stage := range []string{"bootstrap", "provisioning"} {
+		if err := root.Mkdir(stage, 0o700); err != nil {
+			return 0, fmt.Errorf("writing %s: %w", dir, err)
+		}
+	}
+	for _, f := range list {
+		if err := f.write(root); err != nil {
+			return 0, fmt.Errorf("writing %s: %w", dir, err)
+		}
+	}
+	return files, nil
+}
+
+// layout places a stage's files. Of those with one path the last stays, as on a
+// node. A file in the place of another's folder is an error there, too.
+func layout(stage string, files []render.NodeFile) ([]treeFile, error) {
+	var list []treeFile
+	at := map[string]int{}
+	for _, f := range files {
+		name := path.Clean("/" + f.Path)
+		if name == "/" || strings.ContainsRune(name, 0) {
+			return nil, fmt.Errorf("%s: %q is no path of a file", stage, f.Path)
+		}
+		file := treeFile{path: stage + name, mode: fs.FileMode(f.Mode & 0o777), content: []byte(f.Content), node: name}
+		if f.Mode&^0o777 != 0 {
+			file.special = fmt.Sprintf("%04o", f.Mode)
+		}
+		if i, ok := at[name]; ok {
+			list[i] = file
+			continue
+		}
+		at[name] = len(list)
+		list = append(list, file)
+	}
+	for _, f := range list {
+		for above := path.Dir(f.node); above != "/"; above = path.Dir(above) {
+			if _, ok := at[above]; ok {
+				return nil, fmt.Errorf("%s: %q cannot be written: %q is a file, too", stage, f.node, above)
+			}
+		}
+	}
+	return list, nil
+}
+
+// describe adds a stage to the index.
+func describe(index *strings.Builder, stage string, files []treeFile, units []render.NodeUnit) {
+	fmt.Fprintf(index, "%s: mode, bytes, path on the node\n", stage)
+	for _, f := range files {
+		mode := f.special
+		if mode == "" {
+			mode = fmt.Sprintf("%04o", f.mode)
+		}
+		fmt.Fprintf(index, "  %s %8d %s\n", mode, len(f.content), quotePath(f.node))
+	}
+	if len(units) > 0 {
+		fmt.Fprintf(index, "%s: units\n", stage)
+	}
+	for _, u := range units {
+		state := "present"
+		switch {
+		case u.Masked:
+			state = "masked"
+		case u.Enabled:
+			state = "enabled"
+		}
+		fmt.Fprintf(index, "  %-8s %s\n", state, u.Name)
+	}
+}
+
+// quotePath keeps a path on its line.
+func quotePath(name string) string {
+	if quoted := fmt.Sprintf("%q", name); quoted[1:len(quoted)-1] != name {
+		return quoted
+	}
+	return name
+}
+
+// emptyFolder makes a folder that only its owner may enter, or takes one that is
+// empty.
+func emptyFolder(dir string) (*os.Root, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("making %s: %w", dir, err)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("opening %s: %w", dir, err)
+	}
+	err = func() error {
+		f, err := root.Open(".")
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		if names, err := f.Readdirnames(1); !errors.Is(err, io.EOF) {
+			return errors.Join(err, fmt.Errorf("it holds %q already: name a new folder, or an empty one", strings.Join(names, "")))
+		}
+		return f.Chmod(0o700)
+	}()
+	if err != nil {
+		root.Close()
+		return nil, fmt.Errorf("writing into %s: %w", dir, err)
+	}
+	return root, nil
+}
+
+// write makes a file, and the folders above it.
+func (f treeFile) write(root *os.Root) error {
+	if err := root.MkdirAll(path.Dir(f.path), 0o700); err != nil {
+		return err
+	}
+	if err := root.WriteFile(f.path, f.content, 0o600); err != nil {
+		return err
+	}
+	return root.Chmod(f.path, f.mode)
+}
+
+// How files are watched. Editors write in several steps: a change is rendered after
+// quiet, but no later than patience after the first step.
+const (
+	renderQuiet    = 100 * time.Millisecond
+	renderPatience = 500 * time.Millisecond
+	// renderLook is when folders are looked for again that were not there.
+	renderLook = 2 * time.Second
+)
+
+func (f renderFlags) checkWatch() error {
+	const hint = "osm-gitops render --watch --profile FILE --machine-deployment FILE --cluster FILE"
+	switch {
+	case !f.watch:
+		return nil
+	case f.repo.Location != "":
+		return cli.Misusef(hint, "--watch is for files: commits, which --repo reads, do not change")
+	case slices.Contains([]string{f.profile, f.machineDeployment, f.cluster}, "-"):
+		return cli.Misusef(hint, "--watch is for files, and cannot read standard input again")
+	case strings.HasPrefix(f.output, toFolder):
+		return cli.Misusef("-o osc, -o bootstrap or -o provisioning", "--watch shows differences of one document, and writes no folder")
+	}
+	return nil
+}
+
+// watchRender renders whenever one of the files changes, and shows what that changed,
+// until the context ends. It renders with placeholders: what is shown all day long on
+// a screen holds no credential.
+func watchRender(ctx context.Context, flags renderFlags, stdout, stderr io.Writer) error {
+	w, err := watchFiles(flags)
+	if err != nil {
+		return err
+	}
+	defer w.close()
+	r := rerender{flags: flags, engine: render.NewEngine(), stdout: stdout, stderr: stderr}
+	if err := r.once(ctx); err != nil {
+		return err
+	}
+	fmt.Fprintln(stderr, "osm-gitops: watching, with placeholders for credentials; an interrupt (Ctrl-C) ends it")
+	for w.wait(ctx) {
+		if err := r.once(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rerender shows what a rendering has changed.
+type rerender struct {
+	flags          renderFlags
+	engine         *render.Engine
+	stdout, stderr io.Writer
+	last           []byte // nil before the first
+	said           string // on standard error
+	broken         bool
+}
+
+// once renders. The error is that of writing: one in the files is shown, and mended
+// by the next change.
+func (r *rerender) once(ctx context.Context) error {
+	var said bytes.Buffer
+	out, err := r.render(ctx, &said)
+	if ctx.Err() != nil {
+		return nil //nolint:nilerr // the end, not a mistake
+	}
+	if err != nil {
+		cli.Report(&said, err)
+	}
+	if text := said.String(); text != r.said {
+		r.said = text
+		if _, err := io.WriteString(r.stderr, text); err != nil {
+			return err
+		}
+	}
+	if err != nil {
+		r.broken = true
+		return nil //nolint:nilerr // it was told above, and the next save may mend it
+	}
+	was := r.last
+	r.last = out
+	switch {
+	case was == nil:
+		_, err = r.stdout.Write(out)
+	case !bytes.Equal(was, out):
+		_, err = r.stdout.Write(diff.Diff("before", was, "after", out))
+	case r.broken:
+		fmt.Fprintln(r.stderr, "osm-gitops: renders again, to the same as before")
+	}
+	r.broken = false
+	return err
+}
+
+func (r *rerender) render(ctx context.Context, stderr io.Writer) ([]byte, error) {
+	in, err := readRenderInput(ctx, r.flags, r.engine, nil, stderr)
+	if err != nil {
+		return nil, err
+	}
+	in, _ = in.Split()
+	if err := r.engine.Check(in.Profile); err != nil {
+		return nil, err
+	}
+	out, err := r.engine.Render(in)
+	if err != nil {
+		return nil, err
+	}
+	for _, finding := range in.Profile.Findings() {
+		cli.Warn(stderr, finding)
+	}
+	switch r.flags.output {
+	case "bootstrap":
+		return out.Bootstrap, nil
+	case "provisioning":
+		return out.Provisioning, nil
+	}
+	return oscYAML(in, out.OSC)
+}
+
+// watchedFiles tells of changes of files, however an editor makes them: it watches the
+// folders in which they are, and those in which links to them end. The folder of a
+// profile counts as a whole: an overlay's base is there.
+type watchedFiles struct {
+	kernel  *fsnotify.Watcher
+	names   []string
+	folders map[string]bool
+	profile string // the folder of the profile's file
+	changed chan struct{}
+	tree    *source.Watch // of a folder of profiles, may be nil
+}
+
+func watchFiles(flags renderFlags) (*watchedFiles, error) {
+	kernel, err := fsnotify.NewWatcher()
+	if err != nil {
+		return nil, fmt.Errorf("watching files: %w: run osm-gitops render without --watch", err)
+	}
+	w := &watchedFiles{kernel: kernel, folders: map[string]bool{}, changed: make(chan struct{}, 1)}
+	for _, name := range []string{flags.profile, flags.machineDeployment, flags.cluster} {
+		if name == "" {
+			continue
+		}
+		full, err := filepath.Abs(name)
+		if err != nil {
+			w.close()
+			return nil, fmt.Errorf("watching %s: %w", name, err)
+		}
+		if name == flags.profile && load.IsFolder(full) {
+			w.tree = source.Directory{Root: "/", Path: full}.Watch(func(context.Context) { w.tell() })
+			continue
+		}
+		if name == flags.profile {
+			w.profile = filepath.Dir(full)
+		}
+		w.names = append(w.names, full)
+	}
+	w.look()
+	if len(w.folders) == 0 && w.tree == nil {
+		w.close()
+		return nil, errors.New("watching files: none of their folders can be watched: see the sysctl fs.inotify.max_user_watches")
+	}
+	return w, nil
+}
+
+func (w *watchedFiles) close() {
+	if w.tree != nil {
+		w.tree.Close()
+	}
+	_ = w.kernel.Close() // nothing is lost
+}
+
+// tell says that something has changed, unless that is said already.
+func (w *watchedFiles) tell() {
+	select {
+	case w.changed <- struct{}{}:
+	default:
+	}
+}
+
+// look watches the folders in which the files are now, and reports whether they are
+// others than before.
+func (w *watchedFiles) look() bool {
+	now := map[string]bool{}
+	for _, name := range w.names {
+		paths := []string{name}
+		if real, err := filepath.EvalSymlinks(name); err == nil {
+			paths = append(paths, real)
+		}
+		for _, path := range paths {
+			if dir := filepath.Dir(path); w.kernel.Add(dir) == nil { // the same one twice is one
+				now[dir] = true
+			}
+		}
+	}
+	for dir := range w.folders {
+		if !now[dir] {
+			_ = w.kernel.Remove(dir) // it may be gone
+		}
+	}
+	news := !maps.Equal(now, w.folders)
+	w.folders = now
+	return news
+}
+
+// matters keeps out what no file of ours is made of: an editor's own files, and
+// whatever else lives in those folders.
+func (w *watchedFiles) matters(e fsnotify.Event) bool {
+	base := filepath.Base(e.Name)
+	switch {
+	case w.folders[e.Name], strings.HasPrefix(base, ".."): // as Kubernetes swaps the files of a ConfigMap
+		return true
+	case e.Has(fsnotify.Chmod) && !e.Has(fsnotify.Write):
+		return false
+	case filepath.Dir(e.Name) == w.profile && load.IsProfileFile(base) && !strings.HasPrefix(base, "."):
+		return true
+	}
+	return slices.ContainsFunc(w.names, func(name string) bool {
+		real, err := filepath.EvalSymlinks(name)
+		return e.Name == name || err == nil && e.Name == real
+	})
+}
+
+// wait returns true after a change, and false at the end.
+func (w *watchedFiles) wait(ctx context.Context) bool {
+	again := time.NewTicker(renderLook)
+	defer again.Stop()
+	var due <-chan time.Time
+	var first time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-due:
+			w.look()
+			return true
+		case <-again.C:
+			if w.look() {
+				w.tell()
+			}
+		case <-w.changed:
+			due = time.After(0)
+		case <-w.kernel.Errors: //nolint:errcheck // too many events at once, most likely
+			w.tell()
+		case e := <-w.kernel.Events:
+			if !w.matters(e) {
+				continue
+			}
+			if due == nil {
+				first = time.Now()
+			}
+			due = time.After(max(0, min(renderQuiet, renderPatience-time.Since(first))))
+		}
+	}
 }

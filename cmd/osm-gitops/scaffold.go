@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/cli"
 	"github.com/osm-gitops/osm-gitops/pkg/scaffold"
 )
 
@@ -44,25 +45,25 @@ func (f *scaffoldFlags) bindContent(fs *pflag.FlagSet) {
 
 func (f *scaffoldFlags) check() error {
 	if f.host != scaffold.GitHub && f.host != scaffold.GitLab && f.host != scaffold.NoCI {
-		return misusef("--ci github, --ci gitlab or --ci none", "--ci: unknown host %q", f.host)
+		return cli.Misusef("--ci github, --ci gitlab or --ci none", "--ci: unknown host %q", f.host)
 	}
 	if len(validation.IsDNS1123Label(f.namespace)) > 0 {
-		return misusef("--namespace kube-system", "--namespace: %q is no namespace", f.namespace)
+		return cli.Misusef("--namespace kube-system", "--namespace: %q is no namespace", f.namespace)
 	}
 	if strings.ContainsAny(f.owners, "\n\r") {
-		return misusef("--owners @example/platform", "--owners: is more than one line")
+		return cli.Misusef("--owners @example/platform", "--owners: is more than one line")
 	}
 	if owner := scaffold.BadOwner(f.host, f.owners); owner != "" {
-		return misusef("--owners @example/platform", "--owners: %q is no owner, and a line with it would be passed over, so that nobody had to approve: write @USER, @ORGANIZATION/TEAM or an address, with blanks between several", owner)
+		return cli.Misusef("--owners @example/platform", "--owners: %q is no owner, and a line with it would be passed over, so that nobody had to approve: write @USER, @ORGANIZATION/TEAM or an address, with blanks between several", owner)
 	}
 	if u, err := url.Parse(f.url); err == nil && u.User != nil {
 		if _, secret := u.User.Password(); secret {
 			// Not quoted: it would end up in a log (security.md 14).
-			return misusef("a Secret, named in spec.git.secretRef", "--url: has a password in it, which would be committed")
+			return cli.Misusef("a Secret, named in spec.git.secretRef", "--url: has a password in it, which would be committed")
 		}
 	}
 	if f.to == "" && (f.git || f.force) {
-		return misusef("--to FOLDER", "--git and --force say how a repository is written, but --to names none")
+		return cli.Misusef("--to FOLDER", "--git and --force say how a repository is written, but --to names none")
 	}
 	return nil
 }
@@ -98,7 +99,7 @@ func (f *scaffoldFlags) write(c content, stderr io.Writer) error {
 	}
 	if err := scaffold.Write(f.to, files, f.force); err != nil {
 		if errors.Is(err, scaffold.ErrNotEmpty) {
-			return misusef("name a new folder; --force adds files and overwrites none", "%s: is not empty", f.to)
+			return cli.Misusef("name a new folder; --force adds files and overwrites none", "%s: is not empty", f.to)
 		}
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/cli"
 	"github.com/osm-gitops/osm-gitops/pkg/schema"
 )
 
@@ -34,13 +35,13 @@ They are of draft 07, which yaml-language-server supports best.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
 			case len(args) > 1:
-				return misusef("osm-gitops schema --all -o FOLDER writes all of them", "schema prints one at a time, and %d are named", len(args))
+				return cli.Misusef("osm-gitops schema --all -o FOLDER writes all of them", "schema prints one at a time, and %d are named", len(args))
 			case len(args) == 1 && flags.all:
-				return misusef("osm-gitops schema --all -o FOLDER", "--all and the name %q exclude each other", args[0])
+				return cli.Misusef("osm-gitops schema --all -o FOLDER", "--all and the name %q exclude each other", args[0])
 			case flags.all && flags.output == "":
-				return misusef("osm-gitops schema --all -o FOLDER", "--all needs a folder to write to")
+				return cli.Misusef("osm-gitops schema --all -o FOLDER", "--all needs a folder to write to")
 			case !flags.all && flags.output != "":
-				return misusef("osm-gitops schema NAME > FILE; or osm-gitops schema --all -o FOLDER", "-o without --all")
+				return cli.Misusef("osm-gitops schema NAME > FILE; or osm-gitops schema --all -o FOLDER", "-o without --all")
 			}
 			return nil
 		},
@@ -54,7 +55,7 @@ They are of draft 07, which yaml-language-server supports best.`,
 			}
 			text, ok := schema.Named(name)
 			if !ok {
-				return misusef("one of "+schema.Names(), "there is no schema %q", name)
+				return cli.Misusef("one of "+schema.Names(), "there is no schema %q", name)
 			}
 			_, err := cmd.OutOrStdout().Write(text)
 			return err

@@ -7,10 +7,13 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/cli"
+	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/load"
 )
 
 func newSnapshotCommand() *cobra.Command {
-	var from clusterFlags
+	var from load.PoolCluster
 	var file string
 	cmd := &cobra.Command{
 		Use:   "snapshot [-o FILE]",
@@ -29,13 +32,13 @@ the same file. FILE ending in .gz is compressed.`,
 			return runSnapshot(cmd.Context(), from, file, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	from.bind(cmd.Flags(), "; empty: the KUBECONFIG of the environment, ~/.kube/config, or in-cluster")
+	from.Bind(cmd.Flags(), "; empty: the KUBECONFIG of the environment, ~/.kube/config, or in-cluster")
 	cmd.Flags().StringVarP(&file, "output", "o", "-", "`FILE` to write, in place of what is there; \"-\" is standard output")
 	return cmd
 }
 
-func runSnapshot(ctx context.Context, from clusterFlags, file string, stdout, stderr io.Writer) error {
-	pools, err := from.read(ctx)
+func runSnapshot(ctx context.Context, from load.PoolCluster, file string, stdout, stderr io.Writer) error {
+	pools, err := from.Read(ctx)
 	if err != nil {
 		return err
 	}
@@ -44,10 +47,10 @@ func runSnapshot(ctx context.Context, from clusterFlags, file string, stdout, st
 		return err
 	}
 	if file == "-" {
-		_, err = shown(stdout, "json").Write(text)
+		_, err = cli.Visible(stdout, "json").Write(text)
 		return err
 	}
-	if err := replaceFile(file, text); err != nil {
+	if err := cli.ReplaceFile(file, text); err != nil {
 		return err
 	}
 	fmt.Fprintf(stderr, "osm-gitops: wrote %d pools to %s\n", len(pools.Pools), file)

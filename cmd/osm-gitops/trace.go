@@ -1,25 +1,36 @@
 package main
 
 import (
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/cli"
+	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/load"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/attestation"
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/trace"
+	"github.com/osm-gitops/osm-gitops/pkg/redact"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/pkg/runnerlog"
 )
 
 // traceFlags are the flags of `osm-gitops trace`.
 type traceFlags struct {
-	person personFlags
+	person load.ClusterAccess
 	output string
 	diff   bool
 	dump   string
@@ -62,11 +73,11 @@ with placeholders. --sign FILE puts it into a signed envelope.
 		Example: "  osm-gitops trace node/workers-7c9f-x2x4k\n  osm-gitops trace commit/3f2a9c1 -o json\n  osm-gitops trace --dump audit.jsonl.gz",
 		Args:    func(_ *cobra.Command, args []string) error { return flags.checkArgs(args) },
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runTrace(cmd.Context(), flags, args, shown(cmd.OutOrStdout(), flags.output), cmd.ErrOrStderr())
+			return runTrace(cmd.Context(), flags, args, cli.Visible(cmd.OutOrStdout(), flags.output), cmd.ErrOrStderr())
 		},
 	}
 	fs := cmd.Flags()
-	flags.person.bind(fs)
+	flags.person.Bind(fs)
 	fs.StringVarP(&flags.output, "output", "o", "text", "what to print: "+strings.Join(slices.Sorted(maps.Keys(traceOutputs())), ", "))
 	fs.StringVar(&flags.sign, "sign", "", "`FILE` with a private key in PEM, Ed25519 or ECDSA, that signs what -o intoto prints, in a DSSE envelope")
 	fs.BoolVar(&flags.diff, "diff", false, "add what changed since in the files of the node")
@@ -113,22 +124,22 @@ func traceOutputs() map[string]traceOutput {
 func (f *traceFlags) checkArgs(args []string) error {
 	const usage = "osm-gitops trace node/NAME"
 	switch {
-	case f.dump != "" && (len(args) > 0 || f.person.from != "" || f.diff):
-		return misusef("osm-gitops trace --dump FILE", "--dump writes what is in a cluster, and traces nothing")
+	case f.dump != "" && (len(args) > 0 || f.person.From != "" || f.diff):
+		return cli.Misusef("osm-gitops trace --dump FILE", "--dump writes what is in a cluster, and traces nothing")
 	case f.dump != "":
 		return nil
 	case len(args) == 0:
-		return misusef(usage, "KIND/NAME is missing")
+		return cli.Misusef(usage, "KIND/NAME is missing")
 	case len(args) > 1:
-		return misusef(usage, "unexpected argument %q", args[1])
+		return cli.Misusef(usage, "unexpected argument %q", args[1])
 	case traceOutputs()[f.output] == nil:
-		return misusef("-o text, -o json, -o yaml or -o intoto", "unknown output %q", f.output)
+		return cli.Misusef("-o text, -o json, -o yaml or -o intoto", "unknown output %q", f.output)
 	case f.output == outputIntoto && f.diff:
-		return misusef("osm-gitops trace node/NAME -o intoto", "--diff has no place in -o intoto")
+		return cli.Misusef("osm-gitops trace node/NAME -o intoto", "--diff has no place in -o intoto")
 	case f.sign != "" && f.output != outputIntoto:
-		return misusef("osm-gitops trace node/NAME -o intoto --sign FILE", "--sign signs what -o intoto prints, and nothing else")
+		return cli.Misusef("osm-gitops trace node/NAME -o intoto --sign FILE", "--sign signs what -o intoto prints, and nothing else")
 	case f.limit < 0:
-		return misusef("--limit 20", "--limit: is %d", f.limit)
+		return cli.Misusef("--limit 20", "--limit: is %d", f.limit)
 	}
 	_, err := parseSubject(args[0])
 	return err
@@ -145,7 +156,7 @@ func runTrace(ctx context.Context, f traceFlags, args []string, stdout, stderr i
 			return err
 		}
 	}
-	from, err := f.person.clusters()
+	from, err := f.person.Clusters()
 	if err != nil {
 		return err
 	}
@@ -186,25 +197,25 @@ func parseSubject(text string) (subject, error) {
 	const hint = "node/NAME, nodeprovenance/NAME, machine/NAME, machinedeployment/NAMESPACE/NAME, osc/NAME, osp/NAME, secret/NAME or commit/ID"
 	kind, rest, ok := strings.Cut(text, "/")
 	if !ok || rest == "" {
-		return subject{}, misusef(hint, "%q is not KIND/NAME", text)
+		return subject{}, cli.Misusef(hint, "%q is not KIND/NAME", text)
 	}
 	s := subject{kind: longKind(kind)}
 	if s.kind == "" {
-		return subject{}, misusef(hint, "unknown kind %q", kind)
+		return subject{}, cli.Misusef(hint, "unknown kind %q", kind)
 	}
 	namespace, name, namespaced := strings.Cut(rest, "/")
 	switch {
 	case s.kind == "commit": // the revision of an artifact may hold a slash
 		s.key.Name = rest
 		if len(rest) < trace.MinCommit {
-			return s, misusef(hint, "commit %q: at least %d digits are needed", rest, trace.MinCommit)
+			return s, cli.Misusef(hint, "commit %q: at least %d digits are needed", rest, trace.MinCommit)
 		}
 	case !namespaced:
 		s.key.Name = rest
 	case s.kind == "node" || s.kind == "nodeprovenance":
-		return s, misusef(hint, "%q: a %s is in no namespace", text, s.kind)
+		return s, cli.Misusef(hint, "%q: a %s is in no namespace", text, s.kind)
 	case namespace == "" || name == "" || strings.Contains(name, "/"):
-		return s, misusef(hint, "%q is not KIND/NAMESPACE/NAME", text)
+		return s, cli.Misusef(hint, "%q is not KIND/NAMESPACE/NAME", text)
 	default:
 		s.key = types.NamespacedName{Namespace: namespace, Name: name}
 	}
@@ -254,4 +265,365 @@ func (s subject) follow(ctx context.Context, c trace.Clusters, page trace.Page) 
 		return c.Commit(ctx, s.key.Name, page)
 	}
 	return nil, fmt.Errorf("no way to follow a %s", s.kind)
+}
+
+// writeDump writes a new file that its owner alone may read.
+func writeDump(ctx context.Context, from trace.Clusters, path string, stderr io.Writer) error {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("--dump: %w: name a new file", err)
+	}
+	dumped, err := dumpInto(ctx, from, file, strings.HasSuffix(path, ".gz"))
+	if err = errors.Join(err, file.Close()); err != nil {
+		return errors.Join(err, os.Remove(path))
+	}
+	for _, u := range dumped.Unread {
+		fmt.Fprintf(stderr, "osm-gitops: warning: not in the dump: %s\n", u)
+	}
+	fmt.Fprintf(stderr, "osm-gitops: wrote %d objects without credentials to %s\n", dumped.Objects, path)
+	return nil
+}
+
+func dumpInto(ctx context.Context, from trace.Clusters, file io.Writer, packed bool) (*trace.Dumped, error) {
+	if !packed {
+		return from.Dump(ctx, file, time.Now())
+	}
+	pack := gzip.NewWriter(file)
+	dumped, err := from.Dump(ctx, pack, time.Now())
+	return dumped, errors.Join(err, pack.Close())
+}
+
+// outputIntoto is the value of --output for statements of in-toto.
+const outputIntoto = "intoto"
+
+// printStatements prints what there is to state about a node, one statement in a line.
+func printStatements(ctx context.Context, out io.Writer, from trace.Clusters, t *tracing) error {
+	return eachStatement(ctx, from, t, func(text []byte) error {
+		_, err := fmt.Fprintf(out, "%s\n", text)
+		return err
+	})
+}
+
+// signedBy prints statements signed by the key in a file, each in a DSSE envelope.
+func signedBy(file string) (traceOutput, error) {
+	text, err := os.ReadFile(file) //nolint:gosec // the operator names it
+	if err != nil {
+		return nil, fmt.Errorf("--sign: %w", err)
+	}
+	key, err := attestation.ParseKey(text)
+	if err != nil {
+		return nil, fmt.Errorf("--sign: %s: %w", file, err)
+	}
+	return func(ctx context.Context, out io.Writer, from trace.Clusters, t *tracing) error {
+		return eachStatement(ctx, from, t, func(text []byte) error {
+			envelope, err := key.Sign(ctx, text)
+			if err == nil {
+				_, err = fmt.Fprintf(out, "%s\n", envelope)
+			}
+			return err
+		})
+	}, nil
+}
+
+// eachStatement makes the statements about the node of a trail.
+func eachStatement(ctx context.Context, from trace.Clusters, t *tracing, do func([]byte) error) error {
+	switch {
+	case t.Node == nil:
+		return cli.Misusef("osm-gitops trace node/NAME -o "+outputIntoto, "%s is no node: statements are about nodes", t.Asked)
+	case t.Node.Provenance == "":
+		return fmt.Errorf("node %s has no NodeProvenance yet, which the controller writes when it has joined: nothing is stated without one", t.Node.Name)
+	}
+	var np api.NodeProvenance
+	if err := from.Worker.Get(ctx, client.ObjectKey{Name: t.Node.Provenance}, &np); err != nil {
+		return fmt.Errorf("reading NodeProvenance %s: %w", t.Node.Provenance, err)
+	}
+	n := attestation.Node{Provenance: &np}
+	pool := types.NamespacedName{Namespace: np.Spec.Pool.Namespace, Name: np.Spec.Pool.Name}
+	if c := np.Spec.Configuration; c != nil {
+		kept, err := from.Record(ctx, pool, c.InputDigest)
+		if err != nil {
+			return err
+		}
+		n.Provisioning, n.Bootstrap = kept.Record, kept.Record
+		if b := np.Spec.Bootstrap; b != nil && b.InputDigest != c.InputDigest {
+			if kept, err = from.Record(ctx, pool, b.InputDigest); err != nil {
+				return err
+			}
+			n.Bootstrap = kept.Record
+		}
+	}
+	statements, err := attestation.Statements(n)
+	if err != nil {
+		return err
+	}
+	if np.Spec.Configuration != nil {
+		for _, rec := range []render.Record{n.Provisioning, n.Bootstrap} {
+			if err := rendersTo(ctx, from, pool, rec); err != nil {
+				return fmt.Errorf("node %s: nothing is stated: %w", np.Spec.Node.Name, err)
+			}
+		}
+	}
+	for _, text := range statements {
+		if err := do(text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rendersTo refuses a record with other digests of documents than what is recorded renders
+// to: its own digest is of what was rendered, not of what came of it. Where another engine
+// made it, or the profile or the settings are not there any more, nothing can be told.
+func rendersTo(ctx context.Context, from trace.Clusters, pool types.NamespacedName, rec render.Record) error {
+	if rec.Engine != render.EngineVersion {
+		return nil
+	}
+	in, err := from.Generation(ctx, pool, rec.Digests.Input)
+	var missing *trace.NotFoundError
+	if errors.As(err, &missing) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	out, err := render.NewEngine().Render(in)
+	if err != nil {
+		return err
+	}
+	if got := out.Record.Digests; got != rec.Digests {
+		return fmt.Errorf("the record of configuration %s has other digests than what it renders to: ask osm-gitops verify what differs", rec.Digests.Input)
+	}
+	return nil
+}
+
+// traceText is a trail for people: the answer, the chain, and what there is to list.
+func traceText(t *tracing) string {
+	var b strings.Builder
+	fmt.Fprintln(&b, t.Asked)
+	answer(&b, t.Trail)
+	for _, d := range t.Disagreements {
+		field(&b, "DISAGREES", d)
+	}
+	chain(&b, t.Steps)
+	versionLines(&b, t.Versions)
+	poolLines(&b, t.Pools)
+	bornLines(&b, t.Born)
+	diffLines(&b, t.Diff)
+	return redact.Printable(b.String()) // security.md 28
+}
+
+// field prints what has a name; nothing where it is empty.
+func field(b *strings.Builder, name, value string) {
+	if value != "" {
+		fmt.Fprintf(b, "  %-11s %s\n", name, value)
+	}
+}
+
+func answer(b *strings.Builder, t *trace.Trail) {
+	if t.Version != "" {
+		field(b, "profile", t.Profile+" "+t.Version)
+	} else if len(t.Versions) > 0 {
+		field(b, "profile", t.Profile)
+	} else if t.Commit == nil && t.Born == nil {
+		field(b, "profile", "not known")
+	}
+	switch {
+	case t.Commit != nil:
+		commitLines(b, t.Commit)
+	case t.Version != "":
+		field(b, "commit", "none: the profile comes from no repository that is known")
+	}
+	if n := t.Node; n != nil {
+		field(b, "evidence", joined(": ", string(n.Evidence), n.Explanation))
+		if n.Evidence != "" && n.Provenance == "" {
+			field(b, "", "(concluded now, and not yet written down by the controller)")
+		}
+		if a := n.Agreed; a != nil && a.Status == metav1.ConditionUnknown { // or the evidence says it
+			field(b, "its word", a.Message)
+		}
+		for _, p := range n.Possible {
+			field(b, "possible", fmt.Sprintf("%s %s of %s", p.Profile, p.Version, between(p.From, p.Until)))
+		}
+		if p := n.Bootstrap; p != nil {
+			field(b, "bootstrap", fmt.Sprintf("%s %s: its bootstrap document is older than the other", p.Profile, p.Version))
+		}
+		field(b, "others", strings.Join(n.Others, " "))
+	}
+	behindLines(b, t.Behind)
+}
+
+func commitLines(b *strings.Builder, c *trace.Commit) {
+	field(b, "commit", c.Commit)
+	field(b, "", c.Link)
+	if c.LinkGuessed {
+		field(b, "", "(the kind of host was guessed from its name: --git-hosts says it)")
+	}
+	if c.Change != c.Commit {
+		field(b, "change", joined(" ", c.Change, c.ChangeLink))
+	}
+	if c.SelectedBy != c.Commit {
+		field(b, "selected by", c.SelectedBy)
+	}
+	field(b, "file", joined(" of ", c.Path, c.Repository))
+	field(b, "", c.FileLink)
+	field(b, "author", joined(", ", c.Author, c.CommittedAt))
+	switch {
+	case c.Signature != "":
+		field(b, "signature", c.Signature)
+	case c.Author == "":
+		field(b, "signature", "not known, and neither is the author")
+	default:
+		field(b, "signature", "none is recorded")
+	}
+}
+
+func behindLines(b *strings.Builder, of *trace.Behind) {
+	if of == nil {
+		return
+	}
+	switch {
+	case of.State == api.BehindNo:
+		field(b, "behind", "no")
+	case of.State == api.BehindUnknown:
+		field(b, "behind", "not known"+strings.TrimSuffix("; the pool has "+of.Current+" now", "; the pool has  now"))
+	case len(of.Versions) == 0: // it went on while the machine booted
+		field(b, "behind", fmt.Sprintf("yes; the pool has %s now", of.Current))
+	default:
+		field(b, "behind", fmt.Sprintf("%s; the pool has %s now", plural(len(of.Versions), "version"), of.Current))
+		for _, v := range of.Versions {
+			field(b, "", fmt.Sprintf("%s %s since %s %s", v.Profile, v.Version, stamped(v.Since), v.Commit))
+		}
+	}
+}
+
+// chain prints the steps, each with what there is to say about it.
+func chain(b *strings.Builder, steps []trace.Step) {
+	for i, s := range steps {
+		branch, below := "├─", "│ "
+		if i == len(steps)-1 {
+			branch, below = "└─", "  "
+		}
+		fmt.Fprintf(b, "%s %s", branch, s.Object)
+		if s.State != trace.Found {
+			fmt.Fprintf(b, ": %s", strings.ToUpper(string(s.State)))
+		}
+		if s.Note != "" {
+			fmt.Fprintf(b, ": %s", s.Note)
+		}
+		fmt.Fprintln(b)
+		var facts []string
+		for _, f := range s.Facts {
+			value := f.Value
+			if strings.HasSuffix(f.Name, "digest") {
+				value = render.ShortDigest(value)
+			}
+			facts = append(facts, f.Name+" "+value)
+		}
+		if len(facts) > 0 {
+			fmt.Fprintf(b, "%s    %s\n", below, strings.Join(facts, ", "))
+		}
+	}
+}
+
+func versionLines(b *strings.Builder, versions []trace.ProfileVersion) {
+	if len(versions) > 0 {
+		fmt.Fprintln(b, "versions")
+	}
+	for _, v := range versions {
+		object := v.Object
+		if object == "" {
+			object = "no object is left"
+		}
+		current := ""
+		if v.Current {
+			current = "current"
+		}
+		fmt.Fprintf(b, "  %s: %s\n", v.Version, joined(", ", current, object, v.Commit, v.Author, v.CommittedAt, plural(v.Pools, "pool"), plural(v.Nodes, "node")))
+	}
+}
+
+func poolLines(b *strings.Builder, uses []trace.PoolUse) {
+	if len(uses) > 0 {
+		fmt.Fprintln(b, "pools")
+	}
+	for _, p := range uses {
+		fmt.Fprintf(b, "  %s: %s %s, %s\n", p.Pool, p.Profile, p.Version, between(p.From, p.Until))
+	}
+}
+
+func bornLines(b *strings.Builder, of *trace.Born) {
+	if of == nil {
+		return
+	}
+	if of.Unread != "" {
+		fmt.Fprintf(b, "nodes: NodeProvenances cannot be read: %s\n", of.Unread)
+		return
+	}
+	fmt.Fprintf(b, "nodes: %d, of which %d are there and %d behind\n", of.Total, of.Present, of.Behind)
+	if len(of.Versions) > 1 {
+		for _, v := range of.Versions {
+			fmt.Fprintf(b, "  %6d %s\n", v.Nodes, joined(" ", v.Profile, v.Version, v.Commit))
+		}
+	}
+	for _, n := range of.Nodes {
+		is := string(n.Evidence)
+		if n.Behind == api.BehindYes {
+			is += ", behind"
+		}
+		if n.Removed != nil {
+			is += ", gone since " + stamped(*n.Removed)
+		}
+		fmt.Fprintf(b, "  %s  %s  %s  joined %s  %s\n", n.Name, n.Pool, joined(" ", n.Profile, n.Version), stamped(n.Joined), is)
+	}
+	if of.Next != "" {
+		fmt.Fprintf(b, "  more with --after %s\n", of.Next)
+	}
+}
+
+func diffLines(b *strings.Builder, d *trace.Diff) {
+	if d == nil {
+		return
+	}
+	if len(d.Files) == 0 {
+		fmt.Fprintf(b, "nothing changed since in the files of the node\n")
+		return
+	}
+	fmt.Fprintf(b, "from %s to %s\n", d.From, d.To)
+	for _, f := range d.Files {
+		fmt.Fprintf(b, "--- %s of %s\n+++ %s of %s, %s", f.Path, d.From, f.Path, d.To, f.Stage)
+		if f.Change != "changed" {
+			fmt.Fprintf(b, ", %s", f.Change)
+		}
+		if f.OldMode != "" {
+			fmt.Fprintf(b, ", mode %s to %s", f.OldMode, f.NewMode)
+		}
+		fmt.Fprintf(b, "\n%s", f.Diff)
+	}
+}
+
+// joined joins what is not empty.
+func joined(by string, texts ...string) string {
+	var out []string
+	for _, t := range texts {
+		if t != "" {
+			out = append(out, t)
+		}
+	}
+	return strings.Join(out, by)
+}
+
+func stamped(t metav1.Time) string { return t.UTC().Format(time.RFC3339) }
+
+func between(from metav1.Time, until *metav1.Time) string {
+	if until == nil {
+		return "since " + stamped(from)
+	}
+	return stamped(from) + " to " + stamped(*until)
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }

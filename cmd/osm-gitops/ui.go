@@ -15,6 +15,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/cli"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/ui"
 )
@@ -54,16 +55,16 @@ func runUI(ctx context.Context, flags *verifyFlags, address string, stderr io.Wr
 	if address != "0" {
 		var err error
 		if listen, loopback, err = ui.SplitAddress(address); err != nil {
-			return misusef("--address 8087", "--address: %w", err)
+			return cli.Misusef("--address 8087", "--address: %w", err)
 		}
 	}
 	if !loopback {
-		return misusef("a page for others is osm-gitops controller --ui-address", "--address: %q is not on loopback, and everybody would see what you may", address)
+		return cli.Misusef("a page for others is osm-gitops controller --ui-address", "--address: %q is not on loopback, and everybody would see what you may", address)
 	}
 	if err := flags.check(); err != nil {
 		return err
 	}
-	clusters, err := flags.person.clusters()
+	clusters, err := flags.person.Clusters()
 	if err != nil {
 		return err
 	}

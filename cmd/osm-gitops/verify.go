@@ -3,16 +3,21 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/cli"
+	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/load"
+	"github.com/osm-gitops/osm-gitops/pkg/auditlog"
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/verify"
 	"github.com/osm-gitops/osm-gitops/pkg/lint"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
@@ -25,8 +30,8 @@ import (
 
 // verifyFlags are the flags of `osm-gitops verify`.
 type verifyFlags struct {
-	person         personFlags
-	repo           repoFlags
+	person         load.ClusterAccess
+	repo           load.RepoFlags
 	cache          string
 	keys           []string
 	withoutSecrets bool
@@ -66,9 +71,9 @@ Nothing is written but --cache-dir. The exit status is 0 if everything agrees, 1
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if flags.auditLog.asked() {
-				return flags.auditLog.run(args, shown(cmd.OutOrStdout(), flags.output), cmd.ErrOrStderr())
+				return flags.auditLog.run(args, cli.Visible(cmd.OutOrStdout(), flags.output), cmd.ErrOrStderr())
 			}
-			return runVerify(cmd.Context(), flags, args, shown(cmd.OutOrStdout(), flags.output))
+			return runVerify(cmd.Context(), flags, args, cli.Visible(cmd.OutOrStdout(), flags.output))
 		},
 	}
 	flags.bind(cmd.Flags())
@@ -79,8 +84,8 @@ Nothing is written but --cache-dir. The exit status is 0 if everything agrees, 1
 
 // bind binds what says where to read and what to believe.
 func (f *verifyFlags) bind(fs *pflag.FlagSet) {
-	f.person.bind(fs)
-	f.repo.bind(fs)
+	f.person.Bind(fs)
+	f.repo.Bind(fs)
 	fs.Lookup("repo").Usage = "`PATH-or-URL` of the Git repository to believe; empty: the recorded one"
 	fs.Lookup("revision").Usage = "`REV` of --repo: a branch, a tag or a commit, on whose first-parent line the profile has to be; default what the ProfileSource follows"
 	fs.Lookup("path").Usage = "`FOLDER` of the profiles in --repo; default that of the ProfileSource"
@@ -99,12 +104,12 @@ const verifyUsage = "osm-gitops verify node/NAME, or osm-gitops verify machinede
 
 func verifiable(args []string) (verifiedThing, error) {
 	if len(args) != 1 {
-		return verifiedThing{}, misusef(verifyUsage, "%d arguments are given, and one is needed", len(args))
+		return verifiedThing{}, cli.Misusef(verifyUsage, "%d arguments are given, and one is needed", len(args))
 	}
 	parts := strings.Split(args[0], "/")
 	for _, p := range parts {
 		if p == "" {
-			return verifiedThing{}, misusef(verifyUsage, "%q has an empty part", args[0])
+			return verifiedThing{}, cli.Misusef(verifyUsage, "%q has an empty part", args[0])
 		}
 	}
 	switch kind := parts[0]; {
@@ -113,19 +118,19 @@ func verifiable(args []string) (verifiedThing, error) {
 	case (kind == "machinedeployment" || kind == "md") && len(parts) == 3:
 		return verifiedThing{pool: types.NamespacedName{Namespace: parts[1], Name: parts[2]}}, nil
 	}
-	return verifiedThing{}, misusef(verifyUsage, "%q names neither a node nor a pool", args[0])
+	return verifiedThing{}, cli.Misusef(verifyUsage, "%q names neither a node nor a pool", args[0])
 }
 
 func (f *verifyFlags) check() error {
 	switch f.output {
 	case "text", "json", "yaml":
 	default:
-		return misusef("-o text, -o json or -o yaml", "unknown output %q", f.output)
+		return cli.Misusef("-o text, -o json or -o yaml", "unknown output %q", f.output)
 	}
-	if f.person.namespace == "" {
-		return misusef("see osm-gitops verify --help", "--namespace: is empty: name the namespace of the controller")
+	if f.person.Namespace == "" {
+		return cli.Misusef("see osm-gitops verify --help", "--namespace: is empty: name the namespace of the controller")
 	}
-	return f.repo.checkOptional()
+	return f.repo.CheckOptional()
 }
 
 // statusError ends the program with a status of its own.
@@ -175,24 +180,24 @@ func runVerify(ctx context.Context, f verifyFlags, args []string, stdout io.Writ
 
 // verifier wires what the flags name. The caller calls done in the end.
 func (f *verifyFlags) verifier() (v *verify.Verifier, done func(), err error) {
-	from, err := f.person.clusters()
+	from, err := f.person.Clusters()
 	if err != nil {
 		return nil, nil, err
 	}
 	v = &verify.Verifier{
 		Management: from.Management, Worker: from.Worker, Namespace: from.Namespace,
 		Engine: render.NewEngine(), Builtin: profile.Builtin(),
-		WithoutSecrets: f.withoutSecrets || f.person.from != "", // a dump has none
+		WithoutSecrets: f.withoutSecrets || f.person.From != "", // a dump has none
 	}
 	v.Check = lint.TemplateCheck(v.Engine)
 	if v.Keys, err = readKeys(f.keys); err != nil {
 		return nil, nil, err
 	}
-	if v.Given, err = f.repo.place(); err != nil {
+	if v.Given, err = f.repo.Place(); err != nil {
 		return nil, nil, err
 	}
-	mirrors := &source.Mirrors{Dir: f.cache, AllowInsecure: f.repo.allowInsecure}
-	if mirrors.AllowedCIDRs, err = parseCIDRs(f.repo.allowedCIDRs); err != nil {
+	mirrors := &source.Mirrors{Dir: f.cache, AllowInsecure: f.repo.AllowInsecure}
+	if mirrors.AllowedCIDRs, err = load.ParseCIDRs(f.repo.AllowedCIDRs); err != nil {
 		return nil, nil, err
 	}
 	v.Git = mirrors
@@ -215,7 +220,7 @@ func readKeys(files []string) (*signature.Keys, error) {
 	}
 	contents := map[string][]byte{}
 	for _, path := range files {
-		b, err := readInput(path, nil)
+		b, err := load.File(path, nil)
 		if err != nil {
 			return nil, fmt.Errorf("--keys: %w", err)
 		}
@@ -272,4 +277,57 @@ func reportText(r *verify.Report) string {
 		}
 	}
 	return b.String()
+}
+
+// auditLogFlags are those of `osm-gitops verify --audit-log`.
+type auditLogFlags struct {
+	files []string
+	hash  string
+}
+
+func (f *auditLogFlags) bind(fs *pflag.FlagSet) {
+	fs.StringArrayVar(&f.files, "audit-log", nil, "`FILE` that the controller wrote as its --audit-log, to verify in place of a node; more of them, such as those of logrotate, may follow in any order")
+	fs.StringVar(&f.hash, "audit-log-hash", "", "`HASH` of a line that an earlier verify printed as the last one: it has to be there")
+}
+
+// lineHash is a hash as verify prints it.
+var lineHash = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+
+// asked reports whether an audit log is to be verified.
+func (f *auditLogFlags) asked() bool { return len(f.files) > 0 || f.hash != "" }
+
+func (f *auditLogFlags) check() error {
+	if len(f.files) == 0 {
+		return cli.Misusef("osm-gitops verify --audit-log FILE... --audit-log-hash HASH", "--audit-log-hash is of no use without --audit-log")
+	}
+	if f.hash != "" && !lineHash.MatchString(f.hash) { // or it would look as if a line were gone
+		return cli.Misusef("osm-gitops verify --audit-log FILE... --audit-log-hash HASH", "--audit-log-hash: %q is no hash of a line: it is sha256: and 64 hex digits", f.hash)
+	}
+	return nil
+}
+
+// run checks the chain of files, the arguments being more of them.
+func (f *auditLogFlags) run(args []string, stdout, stderr io.Writer) error {
+	if err := f.check(); err != nil {
+		return err
+	}
+	sum, err := auditlog.Verify(append(f.files, args...), f.hash, nil)
+	var broken *auditlog.BrokenError
+	if errors.As(err, &broken) {
+		return fmt.Errorf("the audit log is broken at %w", err)
+	}
+	if err != nil {
+		return err
+	}
+	if sum.Lines == 0 {
+		return errors.New("the audit log has no line yet")
+	}
+	if sum.First > 1 {
+		cli.Warn(stderr, fmt.Errorf("it begins with line number %d: the lines before are in files that were not given", sum.First))
+	}
+	fmt.Fprintf(stdout, "the chain is whole: %d lines, number %d to %d, in %s\nlast hash %s\n", sum.Lines, sum.First, sum.Last.Sequence, strings.Join(sum.Files, ", "), sum.Last.Hash)
+	if f.hash != "" && !sum.Anchored {
+		return fmt.Errorf("--audit-log-hash: no line has the hash %s: what was there up to it was changed or taken away, or is in a file that was not given", f.hash)
+	}
+	return nil
 }

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"io/fs"
@@ -26,7 +26,7 @@ func TestReplaceFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer reader.Close()
-	if err := replaceFile(link, []byte("second, and longer")); err != nil {
+	if err := ReplaceFile(link, []byte("second, and longer")); err != nil {
 		t.Fatal(err)
 	}
 	var was [32]byte
@@ -39,15 +39,15 @@ func TestReplaceFile(t *testing.T) {
 	holds(t, file, "second, and longer", 0o600)
 
 	fresh := filepath.Join(dir, "new.yaml")
-	if err := replaceFile(fresh, []byte("new")); err != nil {
+	if err := ReplaceFile(fresh, []byte("new")); err != nil {
 		t.Fatal(err)
 	}
 	holds(t, fresh, "new", 0o644)
 
-	if err := replaceFile(filepath.Join(dir, "missing", "new.yaml"), []byte("x")); err == nil {
+	if err := ReplaceFile(filepath.Join(dir, "missing", "new.yaml"), []byte("x")); err == nil {
 		t.Error("a file was written to a folder that is not there")
 	}
-	if err := replaceFile(os.DevNull, []byte("x")); err != nil {
+	if err := ReplaceFile(os.DevNull, []byte("x")); err != nil {
 		t.Error(err)
 	}
 	for folder, want := range map[string]int{dir: 3, filepath.Dir(file): 1} {

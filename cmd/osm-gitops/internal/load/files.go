@@ -1,13 +1,15 @@
-package main
+package load
 
 import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/cli"
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
@@ -42,8 +44,8 @@ func choose(docs []profile.Document, path, name string) (profile.Document, error
 		path, strings.Join(names, ", "), api.AnnotationOSP, name)
 }
 
-func readMachineDeployment(path string, stdin io.Reader) (*cluster.MachineDeployment, error) {
-	b, err := readInput(path, stdin)
+func MachineDeployment(path string, stdin io.Reader) (*cluster.MachineDeployment, error) {
+	b, err := File(path, stdin)
 	if err != nil {
 		return nil, err
 	}
@@ -58,8 +60,8 @@ func readMachineDeployment(path string, stdin io.Reader) (*cluster.MachineDeploy
 	return md, nil
 }
 
-// readInput reads a file, or standard input for "-".
-func readInput(path string, stdin io.Reader) ([]byte, error) {
+// File reads a file, or standard input for "-".
+func File(path string, stdin io.Reader) ([]byte, error) {
 	from := stdin
 	if path != "-" {
 		f, err := os.Open(path)
@@ -77,4 +79,16 @@ func readInput(path string, stdin io.Reader) ([]byte, error) {
 		return nil, fmt.Errorf("%s: is larger than %d bytes", path, maxInputBytes)
 	}
 	return b, nil
+}
+
+// NotInRepository is the error for a profile that is a file beside a repository: only an
+// overlay may be one, beside the repository of its base.
+func NotInRepository(file string) error {
+	return cli.Misusef("osm-gitops render --repo PATH-or-URL --path FOLDER --profile NAME", "with --repo, --profile is the name of a profile in the repository, not a file: %q", file)
+}
+
+// IsProfileFile tells a file with profiles by its name.
+func IsProfileFile(name string) bool {
+	ext := filepath.Ext(name)
+	return ext == ".yaml" || ext == ".yml"
 }

@@ -1,4 +1,4 @@
-package main
+package load
 
 import (
 	"bufio"
@@ -19,53 +19,55 @@ import (
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 
+	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/cli"
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/impact"
 	"github.com/osm-gitops/osm-gitops/pkg/lint/config"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/publish"
+	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// poolFlags say where a command takes pools from.
-type poolFlags struct {
+// PoolFlags say where a command takes pools from.
+type PoolFlags struct {
 	manifests, cluster, snapshot string
 	source                       string
-	kube                         clusterFlags
+	kube                         PoolCluster
 }
 
-// clusterFlags say which cluster, or clusters, to read.
-type clusterFlags struct {
+// PoolCluster says which cluster, or clusters, to read.
+type PoolCluster struct {
 	kubeconfig, context, workerKubeconfig, namespace string
 }
 
-func (f *clusterFlags) bind(fs *pflag.FlagSet, or string) {
+func (f *PoolCluster) Bind(fs *pflag.FlagSet, or string) {
 	fs.StringVar(&f.kubeconfig, "kubeconfig", "", "`FILE` with the kubeconfig of the cluster"+or)
 	fs.StringVar(&f.context, "context", "", "`NAME` of the context in that kubeconfig; empty: its current one")
 	fs.StringVar(&f.workerKubeconfig, "worker-cluster-kubeconfig", "", "`FILE` with the kubeconfig of the worker cluster; empty: the same cluster")
 	fs.StringVar(&f.namespace, "namespace", "kube-system", "`NAMESPACE` of the controller")
 }
 
-// read reads the pools of a cluster.
-func (f *clusterFlags) read(ctx context.Context) (impact.Fleet, error) {
-	person := personFlags{kubeconfig: f.kubeconfig, context: f.context, workerKubeconfig: f.workerKubeconfig, namespace: f.namespace}
-	clusters, err := person.clusters()
+// Read reads the pools of a cluster.
+func (f *PoolCluster) Read(ctx context.Context) (impact.Fleet, error) {
+	person := ClusterAccess{Kubeconfig: f.kubeconfig, Context: f.context, WorkerKubeconfig: f.workerKubeconfig, Namespace: f.namespace}
+	clusters, err := person.Clusters()
 	if err != nil {
 		return impact.Fleet{}, err
 	}
 	return publish.Reader{Management: clusters.Management, Worker: clusters.Worker, Settings: clusters.Management, Namespace: f.namespace}.Read(ctx)
 }
 
-func (f *poolFlags) bind(fs *pflag.FlagSet) {
+func (f *PoolFlags) Bind(fs *pflag.FlagSet) {
 	fs.StringVar(&f.manifests, "machine-deployments", "", "`DIR` with manifests of MachineDeployments, and of ProfileSources; or one file")
 	fs.StringVar(&f.cluster, "cluster", "", "`FILE` with the keys settings and cluster, as osm-gitops render has it, for --machine-deployments; default: a controller without flags")
 	fs.StringVar(&f.snapshot, "snapshot", "", "`FILE` of osm-gitops snapshot, or with the ConfigMap "+impact.ConfigMapName)
 	fs.StringVar(&f.source, "source", "", "`NAME` of the ProfileSource of the repository, for --kubeconfig and --snapshot: what another one has is refused then")
-	f.kube.bind(fs, "")
+	f.kube.Bind(fs, "")
 }
 
-// check refuses what cannot be meant. The usage is that of the command.
-func (f *poolFlags) check(usage string) error {
+// Check refuses what cannot be meant. The usage is that of the command.
+func (f *PoolFlags) Check(usage string) error {
 	given := 0
 	for _, value := range []string{f.manifests, f.kube.kubeconfig, f.snapshot} {
 		if value != "" {
@@ -74,20 +76,20 @@ func (f *poolFlags) check(usage string) error {
 	}
 	switch {
 	case given == 0:
-		return misusef(usage, "say where the pools are: --machine-deployments, --kubeconfig or --snapshot is missing, and no %s names a folder of pools", config.Name)
+		return cli.Misusef(usage, "say where the pools are: --machine-deployments, --kubeconfig or --snapshot is missing, and no %s names a folder of pools", config.Name)
 	case given > 1:
-		return misusef(usage, "of --machine-deployments, --kubeconfig and --snapshot one will do")
+		return cli.Misusef(usage, "of --machine-deployments, --kubeconfig and --snapshot one will do")
 	case f.cluster != "" && f.manifests == "":
-		return misusef(usage, "--cluster is for --machine-deployments: a cluster and a snapshot have settings of their own")
+		return cli.Misusef(usage, "--cluster is for --machine-deployments: a cluster and a snapshot have settings of their own")
 	}
 	if f.source != "" && f.manifests != "" {
-		return misusef(usage, "--source is for --kubeconfig and --snapshot: manifests do not tell what a ProfileSource offers")
+		return cli.Misusef(usage, "--source is for --kubeconfig and --snapshot: manifests do not tell what a ProfileSource offers")
 	}
 	return nil
 }
 
-// fleet reads the pools.
-func (f *poolFlags) fleet(ctx context.Context, stderr io.Writer) (impact.Fleet, error) {
+// Fleet reads the pools.
+func (f *PoolFlags) Fleet(ctx context.Context, stderr io.Writer) (impact.Fleet, error) {
 	out, err := f.read(ctx, stderr)
 	if err != nil || f.source == "" {
 		return out, err
@@ -103,7 +105,7 @@ func (f *poolFlags) fleet(ctx context.Context, stderr io.Writer) (impact.Fleet, 
 	return out, nil
 }
 
-func (f *poolFlags) read(ctx context.Context, stderr io.Writer) (impact.Fleet, error) {
+func (f *PoolFlags) read(ctx context.Context, stderr io.Writer) (impact.Fleet, error) {
 	switch {
 	case f.snapshot != "":
 		file, err := os.Open(f.snapshot)
@@ -117,15 +119,15 @@ func (f *poolFlags) read(ctx context.Context, stderr io.Writer) (impact.Fleet, e
 		}
 		return out, nil
 	case f.manifests == "":
-		return f.kube.read(ctx)
+		return f.kube.Read(ctx)
 	}
-	var settings clusterFile
+	var settings ClusterFile
 	if f.cluster != "" {
 		var err error
-		if settings, err = readClusterFile(f.cluster, nil); err != nil {
+		if settings, err = ReadClusterFile(f.cluster, nil); err != nil {
 			return impact.Fleet{}, err
 		}
-		settings.warn(stderr)
+		settings.Warn(stderr)
 	}
 	m := manifests{settings: settings, stderr: stderr, seen: map[string]string{}}
 	m.fleet.Namespace = f.kube.namespace
@@ -137,7 +139,7 @@ func (f *poolFlags) read(ctx context.Context, stderr io.Writer) (impact.Fleet, e
 
 // manifests collects pools from files.
 type manifests struct {
-	settings clusterFile
+	settings ClusterFile
 	stderr   io.Writer
 	fleet    impact.Fleet
 	key      string
@@ -162,7 +164,7 @@ func (m *manifests) read(dir string) (impact.Fleet, error) {
 			return err
 		}
 		if !d.Type().IsRegular() && path != dir {
-			warn(m.stderr, fmt.Errorf("%s: is no regular file, and not read", path))
+			cli.Warn(m.stderr, fmt.Errorf("%s: is no regular file, and not read", path))
 			return nil
 		}
 		errs = append(errs, m.file(path))
@@ -179,7 +181,7 @@ func (m *manifests) read(dir string) (impact.Fleet, error) {
 
 // file reads the documents of a file.
 func (m *manifests) file(path string) error {
-	b, err := readInput(path, nil)
+	b, err := File(path, nil)
 	if err != nil {
 		return err
 	}
@@ -265,6 +267,28 @@ func (m *manifests) pool(md *cluster.MachineDeployment, place string) error {
 			md.Annotations[api.AnnotationOSP] = profile
 		}
 	}
-	m.fleet.Pools = append(m.fleet.Pools, impact.NewPool(md, m.key, m.settings.pool))
+	m.fleet.Pools = append(m.fleet.Pools, impact.NewPool(md, m.key, m.settings.Pool))
 	return nil
+}
+
+// SetDefault takes the pools of the configuration where no others are named.
+func (f *PoolFlags) SetDefault(d Defaults) {
+	if f.manifests == "" && f.kube.kubeconfig == "" && f.snapshot == "" {
+		f.manifests = d.Pools
+	}
+}
+
+// PoolsByProfile are the pools below a folder by the profile that they name.
+func PoolsByProfile(ctx context.Context, folder string, stderr io.Writer) (map[string][]string, error) {
+	of := PoolFlags{manifests: folder}
+	read, err := of.read(ctx, stderr)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string][]string{}
+	for _, p := range read.Pools {
+		name := p.Annotations[api.AnnotationOSP]
+		out[name] = append(out[name], redact.Clean(p.Name()))
+	}
+	return out, nil
 }

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"errors"
@@ -7,10 +7,10 @@ import (
 	"path/filepath"
 )
 
-// replaceFile writes a file whole or not at all. One that is there keeps its mode, and
+// ReplaceFile writes a file whole or not at all. One that is there keeps its mode, and
 // where it is a symlink, the file that this leads to is replaced; a new one is for
 // everyone to read. What is no file, such as a pipe, is written to.
-func replaceFile(path string, text []byte) error {
+func ReplaceFile(path string, text []byte) error {
 	mode := fs.FileMode(0o644)
 	switch info, err := os.Stat(path); {
 	case err == nil && !info.Mode().IsRegular():

@@ -1,4 +1,4 @@
-package main
+package load
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/agext/levenshtein"
 
+	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/cli"
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/lint"
@@ -20,48 +21,51 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
-// origin is where render takes a profile from.
-type origin struct {
-	flags  renderFlags
-	engine *render.Engine
-	stdin  io.Reader
-	stderr io.Writer // for what is wrong beside the profile that is asked for
+// Origin is where render takes a profile from.
+type Origin struct {
+	Profile           string // a file or folder; with Repo the name of a profile, or the file of an overlay
+	OrBuiltin         bool   // Profile is a default, and a built-in profile may be meant
+	Repo              RepoFlags
+	MachineDeployment string // for messages
+	Engine            *render.Engine
+	Stdin             io.Reader
+	Stderr            io.Writer // for what is wrong beside the profile that is asked for
 }
 
-// profile finds the profile for a pool: in a repository, in a folder, in a file, or
+// Read finds the profile for a pool: in a repository, in a folder, in a file, or
 // among the built-in ones.
-func (o origin) profile(ctx context.Context, md *cluster.MachineDeployment) (render.Profile, error) {
+func (o Origin) Read(ctx context.Context, md *cluster.MachineDeployment) (render.Profile, error) {
 	asked := md.Annotations[api.AnnotationOSP]
 	switch {
-	case isProfileFile(o.flags.profile) && !isFolder(o.flags.profile):
+	case IsProfileFile(o.Profile) && !IsFolder(o.Profile):
 		return o.fileProfile(ctx, asked)
-	case o.flags.repo.location != "":
-		snap, done, err := o.flags.repo.read(ctx)
+	case o.Repo.Location != "":
+		snap, done, err := o.Repo.Read(ctx)
 		if err != nil {
 			return render.Profile{}, err
 		}
 		defer done()
-		if o.flags.profile != "" {
-			asked = o.flags.profile
+		if o.Profile != "" {
+			asked = o.Profile
 		}
 		if len(snap.Line) == 0 && len(snap.Files) > 0 {
-			warn(o.stderr, fmt.Errorf("%s is a shallow or partial clone: the commit of a profile is said to be %s, and not the one that brought it; fetch the whole history to have what the controller would write",
-				o.flags.repo.location, snap.Head))
+			cli.Warn(o.Stderr, fmt.Errorf("%s is a shallow or partial clone: the commit of a profile is said to be %s, and not the one that brought it; fetch the whole history to have what the controller would write",
+				o.Repo.Location, snap.Head))
 		}
-		return o.chosen(ctx, snap, choice{asked: asked, where: o.flags.repo.at(snap), object: profile.ObjectName})
-	case o.flags.profile == "":
+		return o.chosen(ctx, snap, choice{asked: asked, where: o.Repo.At(snap), object: profile.ObjectName})
+	case o.Profile == "":
 		snap, err := profile.Builtin().Read(ctx)
 		if err != nil {
 			return render.Profile{}, err
 		}
-		return o.chosen(ctx, snap, choice{asked: asked, where: builtinOnly, object: profile.BuiltinObjectName})
-	case isFolder(o.flags.profile):
-		snap, err := readFolder(ctx, o.flags.profile)
+		return o.chosen(ctx, snap, choice{asked: asked, where: BuiltinOnly, object: profile.BuiltinObjectName})
+	case IsFolder(o.Profile):
+		snap, err := Folder(ctx, o.Profile)
 		if err != nil {
 			return render.Profile{}, err
 		}
-		c := choice{asked: asked, where: o.flags.profile, object: profile.ObjectName}
-		if !o.flags.orBuiltin {
+		c := choice{asked: asked, where: o.Profile, object: profile.ObjectName}
+		if !o.OrBuiltin {
 			return o.chosen(ctx, snap, c)
 		}
 		// As in a cluster: a built-in profile is what a pool gets that nobody else offers.
@@ -74,10 +78,10 @@ func (o origin) profile(ctx context.Context, md *cluster.MachineDeployment) (ren
 	return o.fileProfile(ctx, asked)
 }
 
-// builtinOnly is where profiles are from without a flag that says so, for messages.
-const builtinOnly = "this program, whose built-in profiles are taken without --profile and --repo"
+// BuiltinOnly is where profiles are from without a flag that says so, for messages.
+const BuiltinOnly = "this program, whose built-in profiles are taken without --profile and --repo"
 
-func isFolder(path string) bool {
+func IsFolder(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.IsDir()
 }
@@ -90,10 +94,10 @@ type choice struct {
 }
 
 // chosenOr is chosen, or a built-in profile where the snapshot has nothing of the name.
-func (o origin) chosenOr(ctx context.Context, snap *source.Snapshot, c choice, builtin *source.Snapshot) (render.Profile, error) {
+func (o Origin) chosenOr(ctx context.Context, snap *source.Snapshot, c choice, builtin *source.Snapshot) (render.Profile, error) {
 	quiet := o
-	quiet.stderr = io.Discard
-	b, err := quiet.chosen(ctx, builtin, choice{asked: c.asked, where: builtinOnly, object: profile.BuiltinObjectName})
+	quiet.Stderr = io.Discard
+	b, err := quiet.chosen(ctx, builtin, choice{asked: c.asked, where: BuiltinOnly, object: profile.BuiltinObjectName})
 	if err != nil {
 		return o.chosen(ctx, snap, c) // there is no built-in one
 	}
@@ -112,11 +116,11 @@ func (e *unknownProfileError) Unwrap() error { return e.error }
 
 // chosen takes the current version of a profile out of a snapshot, as the
 // controller would apply it. What is wrong with other files is a warning.
-func (o origin) chosen(ctx context.Context, snap *source.Snapshot, c choice) (render.Profile, error) {
+func (o Origin) chosen(ctx context.Context, snap *source.Snapshot, c choice) (render.Profile, error) {
 	if c.asked == "" {
-		return render.Profile{}, fmt.Errorf("%s: the MachineDeployment names no profile: set its annotation %s", o.flags.machineDeployment, api.AnnotationOSP)
+		return render.Profile{}, fmt.Errorf("%s: the MachineDeployment names no profile: set its annotation %s", o.MachineDeployment, api.AnnotationOSP)
 	}
-	ix := profile.Indexer{Check: lint.TemplateCheck(o.engine), Builtin: profile.Builtin()}
+	ix := profile.Indexer{Check: lint.TemplateCheck(o.Engine), Builtin: profile.Builtin()}
 	cat, err := ix.Catalogue(ctx, snap)
 	if err != nil {
 		return render.Profile{}, fmt.Errorf("reading %s: %w", c.where, err)
@@ -128,7 +132,7 @@ func (o origin) chosen(ctx context.Context, snap *source.Snapshot, c choice) (re
 			refused = append(refused, r)
 			continue
 		}
-		warn(o.stderr, r)
+		cli.Warn(o.Stderr, r)
 	}
 	if len(refused) > 0 {
 		return render.Profile{}, errors.Join(refused...)
@@ -138,7 +142,7 @@ func (o origin) chosen(ctx context.Context, snap *source.Snapshot, c choice) (re
 		for _, v := range cat.Current {
 			names = append(names, v.Name)
 		}
-		return render.Profile{}, &unknownProfileError{unknownProfile(c, names)}
+		return render.Profile{}, &unknownProfileError{UnknownProfile(c.asked, c.where, names)}
 	}
 	v := cat.Current[i]
 	doc, err := ix.Document(ctx, snap, v)
@@ -159,16 +163,16 @@ func (o origin) chosen(ctx context.Context, snap *source.Snapshot, c choice) (re
 	}, nil
 }
 
-// unknownProfile says which profiles there are, and which was probably meant.
-func unknownProfile(c choice, names []string) error {
+// UnknownProfile says which profiles there are, and which was probably meant.
+func UnknownProfile(asked, where string, names []string) error {
 	const most = 20 // names that a line still holds
-	near, distance := "", max(2, len(c.asked)/4)+1
+	near, distance := "", max(2, len(asked)/4)+1
 	for _, name := range names {
-		if d := levenshtein.Distance(strings.ToLower(c.asked), strings.ToLower(name), nil); d < distance {
+		if d := levenshtein.Distance(strings.ToLower(asked), strings.ToLower(name), nil); d < distance {
 			near, distance = name, d
 		}
 	}
-	err := fmt.Errorf("there is no profile %q in %s", c.asked, c.where)
+	err := fmt.Errorf("there is no profile %q in %s", asked, where)
 	switch {
 	case len(names) == 0:
 		return fmt.Errorf("%w, nor any other", err)

@@ -1,4 +1,4 @@
-package main
+package load
 
 import (
 	"encoding/json"
@@ -11,18 +11,19 @@ import (
 	yamlv3 "go.yaml.in/yaml/v3"
 	"sigs.k8s.io/yaml"
 
+	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/cli"
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// clusterFile is the file for --cluster.
-type clusterFile struct {
+// ClusterFile is the file for --cluster.
+type ClusterFile struct {
 	// Profile is ignored: the conformance corpus writes it beside the others.
 	Profile  string          `json:"profile,omitempty"`
 	Settings render.Settings `json:"settings"`
 	Cluster  clusterValues   `json:"cluster"`
 
-	lines map[string]int // of keys and of items of lists
+	Lines map[string]int `json:"-"` // of keys and of items of lists
 }
 
 // clusterValues is what a controller reads in its cluster and around it.
@@ -31,11 +32,11 @@ type clusterValues struct {
 	render.Facts
 }
 
-// readClusterFile reads the file strictly: a misspelt key is an error with its
+// ReadClusterFile reads the file strictly: a misspelt key is an error with its
 // line.
-func readClusterFile(path string, stdin io.Reader) (clusterFile, error) {
-	var file clusterFile
-	b, err := readInput(path, stdin)
+func ReadClusterFile(path string, stdin io.Reader) (ClusterFile, error) {
+	var file ClusterFile
+	b, err := File(path, stdin)
 	if err != nil {
 		return file, err
 	}
@@ -44,9 +45,9 @@ func readClusterFile(path string, stdin io.Reader) (clusterFile, error) {
 		return file, fmt.Errorf("%s: %w", path, err)
 	}
 	lines := map[string]int{}
-	file.lines = lines
+	file.Lines = lines
 	if len(doc.Content) > 0 {
-		if err := knownKeys(path, doc.Content[0], reflect.TypeFor[clusterFile](), "", lines); err != nil {
+		if err := knownKeys(path, doc.Content[0], reflect.TypeFor[ClusterFile](), "", lines); err != nil {
 			return file, err
 		}
 	}
@@ -64,15 +65,15 @@ func readClusterFile(path string, stdin io.Reader) (clusterFile, error) {
 	return file, nil
 }
 
-// warn tells of settings that nodes would get although they can hardly do what was meant.
-func (f clusterFile) warn(stderr io.Writer) {
+// Warn tells of settings that nodes would get although they can hardly do what was meant.
+func (f ClusterFile) Warn(stderr io.Writer) {
 	for _, w := range f.Settings.Warnings() {
-		warn(stderr, errors.New(w.String()))
+		cli.Warn(stderr, errors.New(w.String()))
 	}
 }
 
-// pool decodes a pool as the cluster of the file has it.
-func (f clusterFile) pool(md *cluster.MachineDeployment) (render.Pool, error) {
+// Pool decodes a pool as the cluster of the file has it.
+func (f ClusterFile) Pool(md *cluster.MachineDeployment) (render.Pool, error) {
 	pool, err := render.DecodePool(md)
 	if err != nil {
 		return pool, err
@@ -88,7 +89,7 @@ func knownKeys(path string, n *yamlv3.Node, t reflect.Type, prefix string, lines
 	}
 	fields := map[string]reflect.Type{}
 	for _, f := range reflect.VisibleFields(t) {
-		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" {
+		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" && name != "-" {
 			fields[name] = f.Type
 		}
 	}

@@ -1,4 +1,4 @@
-package main
+package load
 
 import (
 	"context"
@@ -16,24 +16,24 @@ import (
 // fileProfile is the profile in a file: in full, or what an overlay in it comes to. The
 // base of an overlay is looked for in the same file, beside it or, with --repo, in the
 // repository, in the history there, and among the built-in profiles.
-func (o origin) fileProfile(ctx context.Context, asked string) (render.Profile, error) {
-	docs, err := o.fileProfiles(ctx)
+func (o Origin) fileProfile(ctx context.Context, asked string) (render.Profile, error) {
+	docs, err := o.FileProfiles(ctx)
 	if err != nil {
 		return render.Profile{}, err
 	}
-	doc, err := choose(docs, o.flags.profile, asked)
+	doc, err := choose(docs, o.Profile, asked)
 	return profileOf(doc), err
 }
 
-// fileProfiles are all profiles in a file.
-func (o origin) fileProfiles(ctx context.Context) ([]profile.Document, error) {
-	path := o.flags.profile
-	in, err := readContents(path, o.stdin)
+// FileProfiles are all profiles in a file.
+func (o Origin) FileProfiles(ctx context.Context) ([]profile.Document, error) {
+	path := o.Profile
+	in, err := Contents(path, o.Stdin)
 	if err != nil {
 		return nil, err
 	}
-	if len(in.Overlays) == 0 && o.flags.repo.location != "" {
-		return nil, notInRepository(path)
+	if len(in.Overlays) == 0 && o.Repo.Location != "" {
+		return nil, NotInRepository(path)
 	}
 	if len(in.Overlays) == 0 {
 		return in.Profiles, nil
@@ -47,31 +47,31 @@ func (o origin) fileProfiles(ctx context.Context) ([]profile.Document, error) {
 }
 
 // bases opens the place in which the base of an overlay is.
-func (o origin) bases(ctx context.Context, overlays []profile.Overlay) (bases, func(), error) {
-	index := profile.Indexer{Check: lint.TemplateCheck(o.engine), Builtin: profile.Builtin()}
-	if o.flags.repo.location != "" {
-		snap, done, err := o.flags.repo.read(ctx)
-		return bases{index: index, snap: snap}, done, err
+func (o Origin) bases(ctx context.Context, overlays []profile.Overlay) (Bases, func(), error) {
+	index := profile.Indexer{Check: lint.TemplateCheck(o.Engine), Builtin: profile.Builtin()}
+	if o.Repo.Location != "" {
+		snap, done, err := o.Repo.Read(ctx)
+		return Bases{Index: index, Snapshot: snap}, done, err
 	}
-	b, err := besides(ctx, o.flags.profile, index, overlays)
+	b, err := BasesBeside(ctx, o.Profile, index, overlays)
 	return b, func() {}, err
 }
 
-// besides reads the folder of a file or, where that lacks the base of an overlay, the
+// BasesBeside reads the folder of a file or, where that lacks the base of an overlay, the
 // whole work tree that it is in. Beside standard input there is nothing.
-func besides(ctx context.Context, file string, index profile.Indexer, overlays []profile.Overlay) (bases, error) {
+func BasesBeside(ctx context.Context, file string, index profile.Indexer, overlays []profile.Overlay) (Bases, error) {
 	if file == "-" {
-		return bases{index: index, snap: &source.Snapshot{}}, nil
+		return Bases{Index: index, Snapshot: &source.Snapshot{}}, nil
 	}
 	dir, err := filepath.Abs(filepath.Dir(file))
 	if err != nil {
-		return bases{}, err
+		return Bases{}, err
 	}
-	snap, err := readFolder(ctx, dir)
+	snap, err := Folder(ctx, dir)
 	if err != nil {
-		return bases{}, err
+		return Bases{}, err
 	}
-	found := bases{index: profile.Indexer{Check: index.Check, Builtin: index.Builtin}, snap: snap}
+	found := Bases{Index: profile.Indexer{Check: index.Check, Builtin: index.Builtin}, Snapshot: snap}
 	top := source.TopOf(dir)
 	if top == "" {
 		found.alone = filepath.Dir(file)
@@ -82,13 +82,13 @@ func besides(ctx context.Context, file string, index profile.Indexer, overlays [
 		if top == "" || top == dir || !errors.As(err, &missing) || missing.Refused != "" {
 			continue // any other error is told when the overlay is resolved
 		}
-		snap, err := readFolder(ctx, top)
-		return bases{index: index, snap: snap}, err
+		snap, err := Folder(ctx, top)
+		return Bases{Index: index, Snapshot: snap}, err
 	}
 	return found, nil
 }
 
-func readFolder(ctx context.Context, dir string) (*source.Snapshot, error) {
+func Folder(ctx context.Context, dir string) (*source.Snapshot, error) {
 	full, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, err
@@ -96,25 +96,25 @@ func readFolder(ctx context.Context, dir string) (*source.Snapshot, error) {
 	return source.Directory{Root: "/", Path: full}.Read(ctx)
 }
 
-// bases is where the bases of overlays are.
-type bases struct {
-	index profile.Indexer
-	snap  *source.Snapshot
+// Bases is where the bases of overlays are.
+type Bases struct {
+	Index    profile.Indexer
+	Snapshot *source.Snapshot
 	// alone is the folder where it is in no work tree, else "".
 	alone string
 }
 
 // profiles are those in full in a file, and what its overlays come to.
-func (b *bases) profiles(ctx context.Context, in profile.Contents) ([]profile.Document, error) {
+func (b *Bases) profiles(ctx context.Context, in profile.Contents) ([]profile.Document, error) {
 	docs, wrong, err := profile.Assemble(ctx, []profile.Contents{in}, b.elsewhere)
 	if err != nil {
 		return nil, err
 	}
-	return docs, allOf(wrong)
+	return docs, AllOf(wrong)
 }
 
-// allOf is an error of all problems, nil of none.
-func allOf(problems []*profile.Problem) error {
+// AllOf is an error of all problems, nil of none.
+func AllOf(problems []*profile.Problem) error {
 	var errs []error
 	for _, p := range problems {
 		errs = append(errs, p)
@@ -122,16 +122,16 @@ func allOf(problems []*profile.Problem) error {
 	return errors.Join(errs...)
 }
 
-func (b *bases) elsewhere(ctx context.Context, o profile.Overlay) (profile.Document, error) {
-	base, err := b.index.Base(ctx, b.snap, o.Spec.From)
+func (b *Bases) elsewhere(ctx context.Context, o profile.Overlay) (profile.Document, error) {
+	base, err := b.Index.Base(ctx, b.Snapshot, o.Spec.From)
 	if b.alone != "" {
 		err = profile.WithFolder(err, b.alone)
 	}
 	return base, err
 }
 
-// base is the base of an overlay: in its own file before anywhere else.
-func (b *bases) base(ctx context.Context, in profile.Contents, o profile.Overlay) (profile.Document, error) {
+// Base is the base of an overlay: in its own file before anywhere else.
+func (b *Bases) Base(ctx context.Context, in profile.Contents, o profile.Overlay) (profile.Document, error) {
 	docs, _, err := profile.Assemble(ctx, []profile.Contents{in}, b.elsewhere)
 	if err != nil {
 		return profile.Document{}, err
@@ -148,9 +148,9 @@ func (b *bases) base(ctx context.Context, in profile.Contents, o profile.Overlay
 	return base, nil
 }
 
-// readContents reads a file with profiles and overlays.
-func readContents(path string, stdin io.Reader) (profile.Contents, error) {
-	b, err := readInput(path, stdin)
+// Contents reads a file with profiles and overlays.
+func Contents(path string, stdin io.Reader) (profile.Contents, error) {
+	b, err := File(path, stdin)
 	if err != nil {
 		return profile.Contents{}, err
 	}

@@ -1,0 +1,88 @@
+package load
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/spf13/pflag"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/cli"
+	"github.com/osm-gitops/osm-gitops/pkg/githost"
+	"github.com/osm-gitops/osm-gitops/pkg/inspect/trace"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
+)
+
+// ClusterAccess says where a person who asks something reads it: from clusters, with that
+// person's own rights, or from a dump.
+type ClusterAccess struct {
+	Kubeconfig, Context, WorkerKubeconfig string
+	Namespace                             string
+	hosts                                 string
+	From                                  string
+}
+
+func (f *ClusterAccess) Bind(fs *pflag.FlagSet) {
+	fs.StringVar(&f.Kubeconfig, "kubeconfig", "", "`FILE` with the kubeconfig of the cluster; empty: the KUBECONFIG of the environment, ~/.kube/config, or in-cluster")
+	fs.StringVar(&f.Context, "context", "", "`NAME` of the context in that kubeconfig; empty: its current one")
+	fs.StringVar(&f.WorkerKubeconfig, "worker-cluster-kubeconfig", "", "`FILE` with the kubeconfig of the worker cluster; empty: the same cluster")
+	fs.StringVar(&f.Namespace, "namespace", "kube-system", "`NAMESPACE` of the controller")
+	fs.StringVar(&f.hosts, "git-hosts", "", "what the hosts of repositories are, for links to commits: a comma `LIST` of HOST=KIND with a kind of github, gitlab, gitea, forgejo, bitbucket, bitbucket-server or azure. Without it a ProfileSource's webhook tells, or a guess from the name is said to be one")
+	fs.StringVar(&f.From, "from", "", "`FILE` of osm-gitops trace --dump, to read instead of a cluster")
+}
+
+// Clusters are where to read from.
+func (f *ClusterAccess) Clusters() (trace.Clusters, error) {
+	hosts, err := githost.ParseHosts(f.hosts)
+	if err != nil {
+		return trace.Clusters{}, cli.Misusef("--git-hosts git.example.com=gitlab", "--git-hosts: %w", err)
+	}
+	if f.From != "" {
+		return f.dumped(hosts)
+	}
+	management, err := ClusterReader("kubeconfig", f.Kubeconfig, f.Context)
+	if err != nil {
+		return trace.Clusters{}, err
+	}
+	c := trace.Clusters{Management: management, Worker: management, Namespace: f.Namespace, Hosts: hosts}
+	if f.WorkerKubeconfig != "" {
+		if c.Worker, err = ClusterReader("worker-cluster-kubeconfig", f.WorkerKubeconfig, ""); err != nil {
+			return trace.Clusters{}, err
+		}
+	}
+	return c, nil
+}
+
+// ClusterReader reads a cluster with the rights of whoever runs the program.
+func ClusterReader(flag, kubeconfig, context string) (client.Reader, error) {
+	cfg, err := kubeclient.UserConfig(flag, kubeconfig, context)
+	if err != nil {
+		return nil, err
+	}
+	scheme, err := kubeclient.NewScheme()
+	if err != nil {
+		return nil, err
+	}
+	c, err := client.New(cfg, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, fmt.Errorf("connecting to the cluster of --%s: %w", flag, err)
+	}
+	return c, nil
+}
+
+// dumped reads a dump in place of clusters.
+func (f *ClusterAccess) dumped(hosts githost.Hosts) (trace.Clusters, error) {
+	if f.Kubeconfig != "" || f.Context != "" || f.WorkerKubeconfig != "" {
+		return trace.Clusters{}, cli.Misusef("--from FILE alone", "--from reads a file, and --kubeconfig, --context and --worker-cluster-kubeconfig a cluster")
+	}
+	file, err := os.Open(f.From)
+	if err != nil {
+		return trace.Clusters{}, fmt.Errorf("--from: %w", err)
+	}
+	defer file.Close()
+	dump, err := trace.ReadDump(file)
+	if err != nil {
+		return trace.Clusters{}, fmt.Errorf("--from %s: %w", f.From, err)
+	}
+	return dump.Clusters(hosts), nil
+}

@@ -1,0 +1,200 @@
+package load
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/cli"
+	"github.com/osm-gitops/osm-gitops/pkg/inspect/verify"
+	"github.com/osm-gitops/osm-gitops/pkg/source"
+)
+
+// RepoFlags say which repository a command reads, without a checkout.
+type RepoFlags struct {
+	Location, Revision, Path string
+	AllowInsecure            bool
+	AllowedCIDRs             string
+	identity, knownHosts     string // files, over ssh
+}
+
+func (f *RepoFlags) Bind(fs *pflag.FlagSet) {
+	fs.StringVar(&f.Location, "repo", "", "`PATH-or-URL` of a Git repository to take the profile from")
+	fs.StringVar(&f.Revision, "revision", "", "`REV` of the repository: a branch, a tag, a commit, or something like HEAD~1; default HEAD")
+	fs.StringVar(&f.Path, "path", "", "`FOLDER` of the profiles in the repository; default its root")
+	fs.BoolVar(&f.AllowInsecure, "allow-insecure-git", false, "allow an http URL: whoever is on the way can put in his profile")
+	fs.StringVar(&f.AllowedCIDRs, "git-allowed-cidrs", "", "comma list of loopback and link-local networks in which the repository may be")
+	fs.StringVar(&f.identity, "identity", "", "`FILE` with the private key for a repository over ssh, not encrypted")
+	fs.StringVar(&f.knownHosts, "known-hosts", "", "`FILE` with the servers that the key may be shown to, as ssh has it; default ~/.ssh/known_hosts")
+}
+
+// scpForm is how ssh takes a repository, user@host:path.
+var scpForm = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]*@[A-Za-z0-9._-]+:`)
+
+// Check refuses what cannot be read by this command.
+func (f *RepoFlags) Check() error {
+	if f.Location == "" {
+		for _, flag := range []struct {
+			name string
+			set  bool
+		}{
+			{"--revision", f.Revision != ""}, {"--path", f.Path != ""},
+			{"--allow-insecure-git", f.AllowInsecure}, {"--git-allowed-cidrs", f.AllowedCIDRs != ""},
+			{"--identity", f.identity != ""}, {"--known-hosts", f.knownHosts != ""},
+		} {
+			if flag.set {
+				return cli.Misusef("osm-gitops render --repo PATH-or-URL "+flag.name, "%s without --repo", flag.name)
+			}
+		}
+		return nil
+	}
+	return f.CheckLocation("osm-gitops render")
+}
+
+// CheckOptional is Check for a command that has a repository without --repo, too: how to
+// reach one may be said for that.
+func (f *RepoFlags) CheckOptional() error {
+	const command = "osm-gitops verify"
+	if f.Location != "" {
+		return f.CheckLocation(command)
+	}
+	for name, value := range map[string]string{"--revision": f.Revision, "--path": f.Path, "--identity": f.identity, "--known-hosts": f.knownHosts} {
+		if value != "" {
+			return cli.Misusef(command+" --repo PATH-or-URL "+name, "%s without --repo", name)
+		}
+	}
+	return f.checkCIDRs(command)
+}
+
+func (f *RepoFlags) checkCIDRs(command string) error {
+	if _, err := ParseCIDRs(f.AllowedCIDRs); err != nil {
+		return cli.Misusef("see "+command+" --help", "--git-allowed-cidrs: %w", err)
+	}
+	return nil
+}
+
+// CheckLocation refuses a repository that a command cannot read.
+func (f *RepoFlags) CheckLocation(command string) error {
+	hint := "clone it and name the folder: " + command + " --repo FOLDER"
+	u, err := url.Parse(f.Location)
+	switch {
+	case f.overSSH() && f.identity == "":
+		return cli.Misusef(command+" --repo URL --identity ~/.ssh/id_ed25519; or "+hint, "--repo: a repository over ssh needs --identity, the file of a private key")
+	case !f.overSSH() && (f.identity != "" || f.knownHosts != ""):
+		return cli.Misusef("write the repository as ssh://git@host/path, or leave them out", "--identity and --known-hosts are for repositories over ssh")
+	case err == nil && !f.overSSH() && f.isURL() && u.User != nil:
+		return cli.Misusef(hint, "--repo: the URL has a user or a password in it; only repositories that everyone may read are fetched")
+	}
+	return f.checkCIDRs(command)
+}
+
+func (f *RepoFlags) overSSH() bool {
+	return scpForm.MatchString(f.Location) || strings.HasPrefix(f.Location, "ssh://")
+}
+
+func (f *RepoFlags) isURL() bool { return f.overSSH() || strings.Contains(f.Location, "://") }
+
+// auth reads the files that ssh needs; nil is for other ways.
+func (f *RepoFlags) auth() (source.Auth, error) {
+	if !f.overSSH() {
+		return nil, nil
+	}
+	known := f.knownHosts
+	if known == "" {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return nil, fmt.Errorf("finding ~/.ssh/known_hosts, which --known-hosts may name another file for: %w", err)
+		}
+		known = filepath.Join(home, ".ssh", "known_hosts")
+	}
+	identity, err := File(f.identity, nil)
+	if err != nil {
+		return nil, fmt.Errorf("--identity: %w", err)
+	}
+	hosts, err := File(known, nil)
+	if err != nil {
+		return nil, fmt.Errorf("--known-hosts: %w", err)
+	}
+	key, err := source.ParseSSHKey(source.SSHSecret{Identity: identity, KnownHosts: hosts})
+	if err != nil {
+		return nil, fmt.Errorf("%s and %s: %w", f.identity, known, err)
+	}
+	return key, nil
+}
+
+// Read reads the snapshot at the revision. The caller calls done when it needs no
+// more of it.
+func (f *RepoFlags) Read(ctx context.Context) (snap *source.Snapshot, done func(), err error) {
+	if !f.isURL() {
+		snap, err = source.Repository{Dir: f.Location, Revision: f.Revision, Path: f.Path}.Read(ctx)
+		return snap, func() {}, err
+	}
+	cidrs, err := ParseCIDRs(f.AllowedCIDRs)
+	if err != nil {
+		return nil, nil, err
+	}
+	auth, err := f.auth()
+	if err != nil {
+		return nil, nil, err
+	}
+	// A mirror belongs to one process, and this one ends soon.
+	dir, err := os.MkdirTemp("", "osm-gitops-render-")
+	if err != nil {
+		return nil, nil, fmt.Errorf("making a folder to fetch into: %w", err)
+	}
+	done = func() { _ = os.RemoveAll(dir) }
+	mirrors := &source.Mirrors{Dir: dir, AllowedCIDRs: cidrs, AllowInsecure: f.AllowInsecure}
+	revision := f.Revision
+	if revision == "" {
+		revision = "HEAD"
+	}
+	if snap, err = mirrors.Fetch(ctx, source.Remote{URL: f.Location, Revision: revision, Path: f.Path, Auth: auth}); err != nil {
+		done()
+		return nil, nil, err
+	}
+	return snap, done, nil
+}
+
+// At says which revision a snapshot is of, for messages.
+func (f *RepoFlags) At(snap *source.Snapshot) string {
+	return fmt.Sprintf("%s at commit %s", f.Location, snap.Head)
+}
+
+// Place is the repository for a command that reads it at several revisions; nil where
+// none is given.
+func (f *RepoFlags) Place() (*verify.Place, error) {
+	switch {
+	case f.Location == "":
+		return nil, nil
+	case !f.isURL():
+		return &verify.Place{Local: source.Repository{Dir: f.Location, Revision: f.Revision, Path: f.Path}}, nil
+	}
+	auth, err := f.auth()
+	if err != nil {
+		return nil, err
+	}
+	return &verify.Place{Remote: source.Remote{URL: f.Location, Revision: f.Revision, Path: f.Path, Auth: auth}}, nil
+}
+
+// ParseCIDRs reads a comma list of networks.
+func ParseCIDRs(list string) ([]netip.Prefix, error) {
+	var out []netip.Prefix
+	for _, s := range strings.Split(list, ",") {
+		if s = strings.TrimSpace(s); s == "" {
+			continue
+		}
+		p, err := netip.ParsePrefix(s)
+		if err != nil {
+			return nil, fmt.Errorf("%q is no network: write one like 10.0.0.0/8", s)
+		}
+		out = append(out, p)
+	}
+	return out, nil
+}
