@@ -18,6 +18,7 @@ import (
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/auditlog"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/archive"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
@@ -208,6 +209,22 @@ func TestEditedRecordOfDeletedPool(t *testing.T) {
 	lines := f.lines(path)
 	if last := lines[len(lines)-1]; last.Kind != auditlog.ConfigurationDeleted || last.Was.UID != string(before.UID) || last.Was.InputDigest != "" || last.Was.Commit != "" {
 		t.Errorf("the audit log says %+v, of %+v", last, last.Was)
+	}
+}
+
+// A record that was edited after the cache had it is not the one that was decided about.
+func TestRecordThatIsEditedMeanwhile(t *testing.T) {
+	f := newFixture(t)
+	f.reconcile()
+	for _, key := range []string{api.AnnotationRecord, api.AnnotationInputDigest, api.AnnotationSelectedBy} {
+		cached := f.config()
+		if _, err := f.r.whole(t.Context(), cached); err != nil {
+			t.Fatal(err)
+		}
+		f.patch(cached.DeepCopy(), `{"metadata":{"annotations":{"`+key+`":"edited"}}}`)
+		if _, err := f.r.whole(t.Context(), cached); !errors.Is(err, fault.ErrRaced) {
+			t.Errorf("annotation %s was edited: got %v, want a race", key, err)
+		}
 	}
 }
 
