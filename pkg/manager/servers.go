@@ -14,7 +14,7 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/listen"
+	"github.com/osm-gitops/osm-gitops/pkg/listen"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
 )
 

@@ -24,7 +24,7 @@ var clients = []string{"k8s.io/client-go", "sigs.k8s.io/controller-runtime", "gi
 // lower layers, packages below its own folder and above, and what peers allows.
 var layers = [][]string{
 	{"pkg/api"},
-	{"pkg/redact", "pkg/runnerlog", "pkg/githost", "pkg/source", "pkg/profile", "pkg/render", "pkg/lineage", "pkg/selection", "pkg/auditlog", "pkg/attestation", "pkg/scaffold", "pkg/schema"},
+	{"pkg/redact", "pkg/runnerlog", "pkg/githost", "pkg/listen", "pkg/source", "pkg/profile", "pkg/render", "pkg/lineage", "pkg/selection", "pkg/auditlog", "pkg/attestation", "pkg/scaffold", "pkg/schema"},
 	{"pkg/lint", "pkg/impact", "pkg/migrate/importer", "pkg/migrate/takeover"},
 	{"pkg/kubeclient"},
 	{"pkg/inspect", "pkg/migrate/handback", "pkg/reconcile"},
@@ -45,12 +45,12 @@ var peers = map[string][]string{
 	"pkg/render":      {"pkg/redact"},
 	"pkg/runnerlog":   {"pkg/redact"},
 	// What these share with the controllers is to move to pkg/lineage and a package of clients.
-	"pkg/inspect":          {"pkg/reconcile/listen", "pkg/reconcile/profilesource"},
+	"pkg/inspect":          {"pkg/reconcile/profilesource"},
 	"pkg/migrate/handback": {"pkg/reconcile/pools", "pkg/reconcile/shard"},
 }
 
 // services are packages of pkg/reconcile that controllers share.
-var services = []string{"listen", "metrics", "notify", "ownership", "shard"}
+var services = []string{"metrics", "notify", "ownership", "shard"}
 
 // controllers are the imports of one controller by another.
 var controllers = map[string][]string{

@@ -87,7 +87,7 @@ func (c *Cluster) ask(ctx context.Context, clock func() time.Time) error {
 }
 
 // answers asks each cluster, and tells of those that do not answer.
-func (w *ward) answers(ctx context.Context) bool {
+func (w *run) answers(ctx context.Context) bool {
 	all := true
 	for _, c := range w.clusters() {
 		if err := c.ask(ctx, w.Clock); err != nil {
@@ -109,7 +109,7 @@ const maxSkew = 30 * time.Second
 
 // clocks compares those of the API servers with one another and with this machine's.
 // That of the controller is told by its lease.
-func (w *ward) clocks() {
+func (w *run) clocks() {
 	if w.apart() {
 		if d := (w.Worker.seen.skew - w.Management.seen.skew).Abs(); d > maxSkew {
 			w.tell(Finding{

@@ -21,7 +21,7 @@ import (
 const checkClusterInfo = "cluster-info"
 
 // clusterInfo looks at what nodes are told of the API server.
-func (w *ward) clusterInfo(ctx context.Context) {
+func (w *run) clusterInfo(ctx context.Context) {
 	key := types.NamespacedName{Namespace: metav1.NamespacePublic, Name: "cluster-info"}
 	name := "ConfigMap " + key.String()
 	var cm corev1.ConfigMap
@@ -54,7 +54,7 @@ func (w *ward) clusterInfo(ctx context.Context) {
 }
 
 // serverTrouble says what is wrong with the address that nodes are told.
-func (w *ward) serverTrouble(name, server string) (found, do string) {
+func (w *run) serverTrouble(name, server string) (found, do string) {
 	u, err := url.Parse(server)
 	switch {
 	case server == "":
@@ -70,7 +70,7 @@ func (w *ward) serverTrouble(name, server string) (found, do string) {
 }
 
 // caTrouble says what is wrong with the CA that nodes trust.
-func (w *ward) caTrouble(name string, text []byte) (level Level, found, do string) {
+func (w *run) caTrouble(name string, text []byte) (level Level, found, do string) {
 	certs := certificates(text)
 	if len(certs) == 0 {
 		return Warning, name + " has no CA: nodes trust those of their operating system", "add certificate-authority-data, unless the API server's certificate is of a public CA"

@@ -19,7 +19,7 @@ const controllerPolicyFile = "controller-policy.yaml"
 
 // controllerPolicies looks for what limits the controller's own rights: without it the
 // controller's ServiceAccount is as good as a cluster admin's.
-func (w *ward) controllerPolicies(ctx context.Context) {
+func (w policyChecks) controllerPolicies(ctx context.Context) {
 	wanted, err := deploy.Objects(controllerPolicyFile)
 	if err != nil {
 		w.tell(Finding{Check: checkControllerPolicy, Level: Unknown, Found: err.Error()})
@@ -32,7 +32,7 @@ func (w *ward) controllerPolicies(ctx context.Context) {
 
 // controllerPolicyIn looks in one cluster for a policy that names the controller's user, and a
 // binding of it. Several controllers may share a cluster, so their names are not fixed.
-func (w *ward) controllerPolicyIn(ctx context.Context, c *Cluster, wanted []*unstructured.Unstructured) {
+func (w policyChecks) controllerPolicyIn(ctx context.Context, c *Cluster, wanted []*unstructured.Unstructured) {
 	var policies admissionregistrationv1.ValidatingAdmissionPolicyList
 	if err := c.Client.List(ctx, &policies); err != nil {
 		w.unread(checkControllerPolicy, c, policyKind+" objects", err)

@@ -89,11 +89,13 @@ func (d *Doctor) clusters() []*Cluster {
 // nevertheless. A cluster that does not answer is told once, and then nothing else is
 // looked at.
 func (d *Doctor) Examine(ctx context.Context) Report {
-	w := &ward{Doctor: d}
+	w := &run{Doctor: d}
 	if w.answers(ctx) {
 		w.clocks()
+		webhooks, policies := webhookChecks{w}, policyChecks{w}
 		for _, check := range []func(context.Context){
-			w.kinds, w.rights, w.controllerPolicies, w.namespace, w.leases, w.clusterInfo, w.sources, w.repositories, w.webhooks, w.policies, w.pools, w.references, w.settings, w.tokens,
+			w.kinds, w.rights, policies.controllerPolicies, w.namespace, w.leases, w.clusterInfo, w.sources, w.repositories,
+			webhooks.webhooks, policies.policies, w.pools, w.references, w.settings, w.tokens,
 		} {
 			check(ctx)
 		}
@@ -110,25 +112,25 @@ func (d *Doctor) Examine(ctx context.Context) Report {
 	return w.Report
 }
 
-// ward is one examination.
-type ward struct {
+// run is one examination.
+type run struct {
 	*Doctor
 	Report
 
-	stock *stock // of pools, once it was read
+	inventory *inventory // of pools, once it was read
 }
 
 // now is the time of the API server with the pools, by which tokens end.
-func (w *ward) now() time.Time { return w.Worker.seen.date }
+func (w *run) now() time.Time { return w.Worker.seen.date }
 
 // tell adds a finding. What it says may come from a stranger's commit.
-func (w *ward) tell(f Finding) {
+func (w *run) tell(f Finding) {
 	f.Found = redact.Shorten(redact.Printable(f.Found), redact.MaxCondition)
 	w.Findings = append(w.Findings, f)
 }
 
 // in names a cluster in a finding, where there are two.
-func (w *ward) in(c *Cluster) string {
+func (w *run) in(c *Cluster) string {
 	if !w.apart() {
 		return ""
 	}
@@ -136,7 +138,7 @@ func (w *ward) in(c *Cluster) string {
 }
 
 // unread tells that something could not be looked at.
-func (w *ward) unread(check string, c *Cluster, what string, err error) {
+func (w *run) unread(check string, c *Cluster, what string, err error) {
 	f := Finding{Check: check, Level: Unknown, Cluster: w.in(c), Found: fmt.Sprintf("%s cannot be read: %v", what, err)}
 	switch {
 	case apierrors.IsForbidden(err):
@@ -153,7 +155,7 @@ func (w *ward) unread(check string, c *Cluster, what string, err error) {
 const maxTold = 20
 
 // rest tells of findings that were too many.
-func (w *ward) rest(check string, level Level, count int, what string) {
+func (w *run) rest(check string, level Level, count int, what string) {
 	if count > maxTold {
 		w.tell(Finding{Check: check, Level: level, Found: fmt.Sprintf("%d more %s", count-maxTold, what), Do: "mend those above first"})
 	}

@@ -30,7 +30,7 @@ const (
 // stops the informer that it shares, and one that was stopped does not start again
 // (ensureParamsForPolicyLocked of k8s.io/apiserver v0.36.3,
 // pkg/admission/plugin/policy/generic/policy_source.go).
-func (w *ward) enforced(ctx context.Context, c *Cluster, parameters *corev1.ConfigMap) bool {
+func (w policyChecks) enforced(ctx context.Context, c *Cluster, parameters *corev1.ConfigMap) bool {
 	for trial := 1; ; trial++ {
 		probe := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
 			Namespace: api.NamespaceCloudInitSettings, GenerateName: "osm-gitops-doctor-", Annotations: map[string]string{api.AnnotationCommit: "none"},

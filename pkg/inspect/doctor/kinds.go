@@ -30,7 +30,7 @@ var foreignKinds = []string{"machinedeployments.cluster.k8s.io", "machinesets.cl
 const provenances = "nodeprovenances.gitops.k8c.io"
 
 // kinds looks for every CustomResourceDefinition, and whether ours are of this release.
-func (w *ward) kinds(ctx context.Context) {
+func (w *run) kinds(ctx context.Context) {
 	before := len(w.Findings)
 	files, err := deploy.CRDs()
 	if err != nil {
@@ -62,7 +62,7 @@ func (w *ward) kinds(ctx context.Context) {
 }
 
 // ourKind compares a CustomResourceDefinition with what this release needs.
-func (w *ward) ourKind(ctx context.Context, in *Cluster, want *unstructured.Unstructured) {
+func (w *run) ourKind(ctx context.Context, in *Cluster, want *unstructured.Unstructured) {
 	apply := "kubectl apply --server-side -f deploy/crds"
 	have := w.kind(ctx, in, want.GetName(), apply)
 	if have == nil || !w.established(in, have) {
@@ -109,7 +109,7 @@ func writers(crd *unstructured.Unstructured) string {
 }
 
 // kind reads a CustomResourceDefinition; nil where there is none, which is told.
-func (w *ward) kind(ctx context.Context, in *Cluster, name, do string) *unstructured.Unstructured {
+func (w *run) kind(ctx context.Context, in *Cluster, name, do string) *unstructured.Unstructured {
 	have := &unstructured.Unstructured{}
 	have.SetGroupVersionKind(crdKind)
 	err := in.Client.Get(ctx, types.NamespacedName{Name: name}, have)
@@ -125,7 +125,7 @@ func (w *ward) kind(ctx context.Context, in *Cluster, name, do string) *unstruct
 }
 
 // established reports whether the API server serves a kind, and tells where it does not.
-func (w *ward) established(in *Cluster, crd *unstructured.Unstructured) bool {
+func (w *run) established(in *Cluster, crd *unstructured.Unstructured) bool {
 	conditions, _, _ := unstructured.NestedSlice(crd.Object, "status", "conditions")
 	why := "the API server has not looked at it yet"
 	for _, item := range conditions {

@@ -18,14 +18,14 @@ const checkLease = "lease"
 const ahead = 5 * time.Second
 
 // leases looks whether a controller runs.
-func (w *ward) leases(ctx context.Context) {
+func (w *run) leases(ctx context.Context) {
 	w.lease(ctx, w.Management, types.NamespacedName{Namespace: w.Namespace, Name: w.LeaseName})
 	if w.apart() {
 		w.lease(ctx, w.Worker, types.NamespacedName{Namespace: metav1.NamespaceSystem, Name: w.WorkerLeaseName})
 	}
 }
 
-func (w *ward) lease(ctx context.Context, in *Cluster, key types.NamespacedName) {
+func (w *run) lease(ctx context.Context, in *Cluster, key types.NamespacedName) {
 	var l coordinationv1.Lease
 	err := in.Client.Get(ctx, key, &l)
 	f := Finding{Check: checkLease, Cluster: w.in(in)}

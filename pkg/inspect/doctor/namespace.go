@@ -56,7 +56,7 @@ const StayInSystem = "run the controller with --namespace kube-system; if all of
 
 // namespace refuses another namespace than kube-system while a controller is at home there.
 // With two clusters the namespace is the user cluster's.
-func (w *ward) namespace(ctx context.Context) {
+func (w *run) namespace(ctx context.Context) {
 	if w.apart() || w.Namespace == metav1.NamespaceSystem {
 		return
 	}

@@ -24,9 +24,12 @@ const (
 	bindingKind = "ValidatingAdmissionPolicyBinding"
 )
 
+// policyChecks are the checks of ValidatingAdmissionPolicies.
+type policyChecks struct{ *run }
+
 // policies looks at the rules that the API servers hold by themselves. They are optional;
 // half of them is not.
-func (w *ward) policies(ctx context.Context) {
+func (w policyChecks) policies(ctx context.Context) {
 	wanted, err := deploy.Objects(policiesFile)
 	if err != nil {
 		w.tell(Finding{Check: checkPolicies, Level: Unknown, Found: err.Error()})
@@ -56,7 +59,7 @@ func (w *ward) policies(ctx context.Context) {
 
 // policiesIn looks at those of one cluster, and returns how many there are, and whether
 // they were seen to be enforced.
-func (w *ward) policiesIn(ctx context.Context, c *Cluster, wanted []*unstructured.Unstructured) (installed int, enforced bool) {
+func (w policyChecks) policiesIn(ctx context.Context, c *Cluster, wanted []*unstructured.Unstructured) (installed int, enforced bool) {
 	missing := []string(nil)
 	for _, want := range wanted {
 		if want.GetKind() != policyKind && want.GetKind() != bindingKind {
@@ -99,7 +102,7 @@ func (w *ward) policiesIn(ctx context.Context, c *Cluster, wanted []*unstructure
 
 // trusted looks whether the policies let the controller write, and returns their
 // parameters, nil where there are none.
-func (w *ward) trusted(ctx context.Context, c *Cluster) *corev1.ConfigMap {
+func (w policyChecks) trusted(ctx context.Context, c *Cluster) *corev1.ConfigMap {
 	binding := &unstructured.Unstructured{}
 	binding.SetGroupVersionKind(admissionregistrationv1.SchemeGroupVersion.WithKind(bindingKind))
 	if err := c.Client.Get(ctx, types.NamespacedName{Name: "osm-gitops-profiles"}, binding); err != nil {
@@ -131,7 +134,7 @@ func (w *ward) trusted(ctx context.Context, c *Cluster) *corev1.ConfigMap {
 	return &cm
 }
 
-func (w *ward) userIn(c *Cluster) string {
+func (w policyChecks) userIn(c *Cluster) string {
 	if c != w.Management {
 		return w.WorkerUser
 	}

@@ -23,8 +23,8 @@ const checkPools = "pools"
 const releaseTime = 10 * time.Minute
 
 // pools tells of every pool that does not have what it asks for, with the cause.
-func (w *ward) pools(ctx context.Context) {
-	s := w.takeStock(ctx, checkPools)
+func (w *run) pools(ctx context.Context) {
+	s := w.readInventory(ctx, checkPools)
 	if s == nil {
 		return
 	}
@@ -66,7 +66,7 @@ func poolsServed(n int) string {
 }
 
 // poolTrouble says what keeps a pool from what it asks for; "" where nothing does.
-func (w *ward) poolTrouble(ctx context.Context, s *stock, md *cluster.MachineDeployment) string {
+func (w *run) poolTrouble(ctx context.Context, s *inventory, md *cluster.MachineDeployment) string {
 	key := client.ObjectKeyFromObject(md)
 	names := lineage.NamesOf(key)
 	osc := s.configs[names.Config]
@@ -98,7 +98,7 @@ func (w *ward) poolTrouble(ctx context.Context, s *stock, md *cluster.MachineDep
 
 // lags reads a configuration and its bootstrap Secret again, the configuration last: a pool
 // may have rotated between the two lists.
-func (w *ward) lags(ctx context.Context, osc *osm.OperatingSystemConfig, bootstrap string) bool {
+func (w *run) lags(ctx context.Context, osc *osm.OperatingSystemConfig, bootstrap string) bool {
 	secret := &metav1.PartialObjectMetadata{}
 	secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
 	var now osm.OperatingSystemConfig
@@ -113,7 +113,7 @@ func (w *ward) lags(ctx context.Context, osc *osm.OperatingSystemConfig, bootstr
 }
 
 // cause is what the last Warning about a pool says.
-func (w *ward) cause(ctx context.Context, md *cluster.MachineDeployment) string {
+func (w *run) cause(ctx context.Context, md *cluster.MachineDeployment) string {
 	var events corev1.EventList
 	err := w.Worker.Client.List(ctx, &events, client.InNamespace(md.Namespace), client.MatchingFields{
 		"involvedObject.kind": "MachineDeployment", "involvedObject.name": md.Name, "type": corev1.EventTypeWarning,

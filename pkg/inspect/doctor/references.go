@@ -20,8 +20,8 @@ const checkReferences = "references"
 // references lists the objects outside of their namespaces that pools refer to: what
 // --cloud-provider-references has to allow. The flags of the controller are not known
 // here. A pool that is served shows that it does not need the flag, or has it.
-func (w *ward) references(ctx context.Context) {
-	s := w.takeStock(ctx, checkReferences)
+func (w *run) references(ctx context.Context) {
+	s := w.readInventory(ctx, checkReferences)
 	if s == nil {
 		return
 	}

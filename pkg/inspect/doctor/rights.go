@@ -71,7 +71,7 @@ func (n need) optionalFor() string {
 }
 
 // rights asks for every right of deploy/ whether the controller has it.
-func (w *ward) rights(ctx context.Context) {
+func (w *run) rights(ctx context.Context) {
 	if !w.apart() {
 		w.rightsIn(ctx, w.Management, w.User, "rbac.yaml")
 		return
@@ -80,7 +80,7 @@ func (w *ward) rights(ctx context.Context) {
 	w.rightsIn(ctx, w.Worker, w.WorkerUser, "two-clusters/worker.yaml")
 }
 
-func (w *ward) rightsIn(ctx context.Context, in *Cluster, user, file string) {
+func (w *run) rightsIn(ctx context.Context, in *Cluster, user, file string) {
 	needs, err := w.needsOf(in, file)
 	if err == nil && w.webhooksThere(ctx, in) {
 		var more []*need
@@ -104,7 +104,7 @@ func (w *ward) rightsIn(ctx context.Context, in *Cluster, user, file string) {
 
 // needsOf expands the roles of a file. It is written for --namespace kube-system; in a
 // worker cluster apart that is where the lease is.
-func (w *ward) needsOf(in *Cluster, file string) ([]*need, error) {
+func (w *run) needsOf(in *Cluster, file string) ([]*need, error) {
 	objects, err := deploy.Objects(file)
 	if err != nil {
 		return nil, err
@@ -193,7 +193,7 @@ func groupsOf(user string) []string {
 }
 
 // tellRights tells of what is missing, a line for each thing.
-func (w *ward) tellRights(in *Cluster, user string, needs []*need) {
+func (w *run) tellRights(in *Cluster, user string, needs []*need) {
 	before, lacks := len(w.Findings), 0
 	missing := map[string][]string{} // verbs by thing
 	for _, n := range needs {
@@ -229,7 +229,7 @@ func (w *ward) tellRights(in *Cluster, user string, needs []*need) {
 	}
 }
 
-func (w *ward) userFlag(in *Cluster) string {
+func (w *run) userFlag(in *Cluster) string {
 	if in != w.Management {
 		return "--worker-user"
 	}

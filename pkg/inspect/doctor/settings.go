@@ -19,8 +19,8 @@ const checkSettings = "settings"
 // settings tells of flags that nodes get although they can hardly do what was meant. The
 // flags of the controller are not known here: pools keep what they were made from, without
 // credentials.
-func (w *ward) settings(ctx context.Context) {
-	s := w.takeStock(ctx, checkSettings)
+func (w *run) settings(ctx context.Context) {
+	s := w.readInventory(ctx, checkSettings)
 	if s == nil {
 		return
 	}

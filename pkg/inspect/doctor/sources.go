@@ -21,7 +21,7 @@ const (
 )
 
 // sources tells what the controller says of each ProfileSource.
-func (w *ward) sources(ctx context.Context) {
+func (w *run) sources(ctx context.Context) {
 	list, ok := w.sourceList(ctx, checkSources)
 	if !ok {
 		return
@@ -38,7 +38,7 @@ func (w *ward) sources(ctx context.Context) {
 }
 
 // sourceList are the ProfileSources; false where they cannot be read, which is told.
-func (w *ward) sourceList(ctx context.Context, check string) ([]api.ProfileSource, bool) {
+func (w *run) sourceList(ctx context.Context, check string) ([]api.ProfileSource, bool) {
 	var list api.ProfileSourceList
 	if err := w.Management.Client.List(ctx, &list, client.InNamespace(w.Namespace)); err != nil {
 		w.unread(check, w.Management, "ProfileSources of namespace "+w.Namespace, err)
@@ -47,7 +47,7 @@ func (w *ward) sourceList(ctx context.Context, check string) ([]api.ProfileSourc
 	return list.Items, true
 }
 
-func (w *ward) source(ps *api.ProfileSource) {
+func (w *run) source(ps *api.ProfileSource) {
 	name := "ProfileSource " + ps.Name
 	ready := apimeta.FindStatusCondition(ps.Status.Conditions, meta.ReadyCondition)
 	late := w.unseen(ps)
@@ -83,7 +83,7 @@ func (w *ward) source(ps *api.ProfileSource) {
 
 // unseen is how long ago the last look at a source was noted, where that is too long; else 0.
 // A controller of an earlier release notes none.
-func (w *ward) unseen(ps *api.ProfileSource) time.Duration {
+func (w *run) unseen(ps *api.ProfileSource) time.Duration {
 	if ps.Status.LastLook == nil {
 		return 0
 	}
@@ -116,7 +116,7 @@ func afterFailure(reason string) string {
 }
 
 // repositories reads each repository as the controller does, but from here.
-func (w *ward) repositories(ctx context.Context) {
+func (w *run) repositories(ctx context.Context) {
 	if w.Git == nil {
 		return // the controller's own word is in sources
 	}

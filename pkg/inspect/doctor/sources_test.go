@@ -41,7 +41,7 @@ func TestLastLook(t *testing.T) {
 			ps.Status.LastLook = &metav1.Time{Time: now.Add(-c.ago)}
 		}
 		in := &Cluster{seen: answer{date: now}}
-		w := &ward{Doctor: &Doctor{Management: in, Worker: in}}
+		w := &run{Doctor: &Doctor{Management: in, Worker: in}}
 		w.source(ps)
 		if f := w.Findings[0]; len(w.Findings) != 1 || f.Level != c.level || !strings.HasSuffix(f.Found, c.found) {
 			t.Errorf("%s: %+v", name, w.Findings)

@@ -22,8 +22,8 @@ const doRenew = "see what is said of lease and pools: a running controller renew
 
 // tokens tells of those that ended, by the API server's clock. Which pool one belongs to
 // is told, never what it is.
-func (w *ward) tokens(ctx context.Context) {
-	s := w.takeStock(ctx, checkTokens)
+func (w *run) tokens(ctx context.Context) {
+	s := w.readInventory(ctx, checkTokens)
 	if s == nil {
 		return
 	}
@@ -37,7 +37,7 @@ func (w *ward) tokens(ctx context.Context) {
 
 // nodeTokens looks at those with which machines fetch their Secrets, by the annotation of
 // the Secret that carries it.
-func (w *ward) nodeTokens(s *stock) {
+func (w *run) nodeTokens(s *inventory) {
 	ended := map[string]time.Time{} // by pool
 	for _, secret := range s.secrets {
 		at, err := time.Parse(time.RFC3339, secret.Annotations[api.AnnotationCredentialsExpireAt])
@@ -60,7 +60,7 @@ func (w *ward) nodeTokens(s *stock) {
 
 // bootstrapTokens looks at those with which kubelets join. kube-controller-manager deletes
 // one that ended, so that a pool without any is the usual sign.
-func (w *ward) bootstrapTokens(ctx context.Context, s *stock) {
+func (w *run) bootstrapTokens(ctx context.Context, s *inventory) {
 	var list corev1.SecretList
 	err := w.Worker.Client.List(ctx, &list, client.InNamespace(metav1.NamespaceSystem), client.HasLabels{api.LabelTokenPool})
 	if err != nil {
@@ -93,7 +93,7 @@ func (w *ward) bootstrapTokens(ctx context.Context, s *stock) {
 
 // tellNone tells of pools without a bootstrap token. Where none has one, the controller
 // may have been told to use another.
-func (w *ward) tellNone(none []string, all int) {
+func (w *run) tellNone(none []string, all int) {
 	f := Finding{Check: checkTokens, Level: Problem, Cluster: w.in(w.Worker), Do: doRenew}
 	switch {
 	case len(none) == 0:

@@ -36,8 +36,11 @@ type hook struct {
 	injected bool // somebody else writes its CA
 }
 
+// webhookChecks are the checks of webhooks and of what answers them.
+type webhookChecks struct{ *run }
+
 // webhooks looks whether the API servers can call the controller, and believe it.
-func (w *ward) webhooks(ctx context.Context) {
+func (w webhookChecks) webhooks(ctx context.Context) {
 	before, found := len(w.Findings), 0
 	for _, c := range w.clusters() {
 		hooks, ok := w.hooksOf(ctx, c, api.WebhookConfigurationName)
@@ -64,14 +67,14 @@ func (w *ward) webhooks(ctx context.Context) {
 }
 
 // webhooksThere reports whether a cluster has webhooks of ours.
-func (w *ward) webhooksThere(ctx context.Context, c *Cluster) bool {
+func (w *run) webhooksThere(ctx context.Context, c *Cluster) bool {
 	var m admissionregistrationv1.MutatingWebhookConfiguration
 	return c.Client.Get(ctx, types.NamespacedName{Name: api.WebhookConfigurationName}, &m) == nil
 }
 
 // hooksOf are the webhooks of both configurations of a name; false where they cannot be
 // read, which is told.
-func (w *ward) hooksOf(ctx context.Context, c *Cluster, name string) ([]hook, bool) {
+func (w webhookChecks) hooksOf(ctx context.Context, c *Cluster, name string) ([]hook, bool) {
 	var hooks []hook
 	var mutating admissionregistrationv1.MutatingWebhookConfiguration
 	var validating admissionregistrationv1.ValidatingWebhookConfiguration
@@ -98,7 +101,7 @@ func newHook(name string, config admissionregistrationv1.WebhookClientConfig, po
 }
 
 // hook looks at one webhook.
-func (w *ward) hook(ctx context.Context, c *Cluster, h hook) {
+func (w webhookChecks) hook(ctx context.Context, c *Cluster, h hook) {
 	f := Finding{Check: checkWebhooks, Level: Problem, Cluster: w.in(c)}
 	if f.Found, f.Do = w.bundleTrouble(h); f.Found == "" && h.config.Service != nil {
 		f.Found, f.Do = w.endpointTrouble(ctx, c, h)
@@ -118,7 +121,7 @@ func passedOver(h hook) string {
 }
 
 // bundleTrouble says what is wrong with the CA of a webhook.
-func (w *ward) bundleTrouble(h hook) (found, do string) {
+func (w webhookChecks) bundleTrouble(h hook) (found, do string) {
 	if len(h.config.CABundle) == 0 {
 		if h.injected {
 			return "has no caBundle", "cert-manager writes it: look at its Certificate, and the log of its cainjector"
@@ -134,7 +137,7 @@ func (w *ward) bundleTrouble(h hook) (found, do string) {
 }
 
 // endpointTrouble says why nobody answers for a webhook.
-func (w *ward) endpointTrouble(ctx context.Context, c *Cluster, h hook) (found, do string) {
+func (w webhookChecks) endpointTrouble(ctx context.Context, c *Cluster, h hook) (found, do string) {
 	service := types.NamespacedName{Namespace: h.config.Service.Namespace, Name: h.config.Service.Name}
 	err := c.Client.Get(ctx, service, &corev1.Service{})
 	switch {
@@ -162,7 +165,7 @@ func (w *ward) endpointTrouble(ctx context.Context, c *Cluster, h hook) (found, 
 
 // servingCertificate looks at the end of the certificate that the controller serves with.
 // Of its Secret the certificate is looked at, and no key.
-func (w *ward) servingCertificate(ctx context.Context) {
+func (w webhookChecks) servingCertificate(ctx context.Context) {
 	key := types.NamespacedName{Namespace: w.Namespace, Name: api.WebhookSecretName}
 	var secret corev1.Secret
 	err := w.Management.Client.Get(ctx, key, &secret)
@@ -196,7 +199,7 @@ func end(c *x509.Certificate) string { return c.NotAfter.UTC().Format(time.RFC33
 // referenceHooks reports the webhooks of operating-system-manager that nothing answers.
 // KubeOne and KKP install them under other names than its own manifests do, so they are
 // found by where they lead.
-func (w *ward) referenceHooks(ctx context.Context, c *Cluster) {
+func (w webhookChecks) referenceHooks(ctx context.Context, c *Cluster) {
 	var mutating admissionregistrationv1.MutatingWebhookConfigurationList
 	var validating admissionregistrationv1.ValidatingWebhookConfigurationList
 	for _, list := range []client.ObjectList{&mutating, &validating} {
@@ -219,7 +222,7 @@ func (w *ward) referenceHooks(ctx context.Context, c *Cluster) {
 	}
 }
 
-func (w *ward) referenceHook(ctx context.Context, c *Cluster, configuration string, h hook) {
+func (w webhookChecks) referenceHook(ctx context.Context, c *Cluster, configuration string, h hook) {
 	if !leadsToReference(h.config) {
 		return
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 )
 
 // Commit is the page of a commit: what it changed, and whom it reached.
@@ -65,7 +65,7 @@ type Rotation struct {
 	Until   time.Time `json:"until,omitzero"`   // when it got another
 	Nodes   int       `json:"nodes"`            // of the pool that run this version
 
-	after, was *generation
+	after, was *configuration
 }
 
 // Rendered is how the configuration of a pool changed, as it is rendered with
@@ -77,7 +77,7 @@ type Rendered struct {
 	Files  []FileDiff `json:"files"`            // on its nodes, as they are rendered with placeholders
 	Note   string     `json:"note,omitempty"`   // why there is nothing to compare
 
-	after, was *generation
+	after, was *configuration
 }
 
 // maxRotations is how many pools are listed of those that a commit reached.
@@ -159,7 +159,7 @@ func (v *Commit) describe(c *commit) {
 	for _, or := range c.selected {
 		v.Repository = cmp.Or(v.Repository, or.Repository)
 	}
-	for _, g := range c.generations {
+	for _, g := range c.configurations {
 		v.Repository = cmp.Or(v.Repository, g.repository)
 	}
 }
@@ -170,8 +170,8 @@ func bornOf(n *node, id string) bool {
 	if n.gen.commit == id || n.gen.change == id {
 		return true
 	}
-	return slices.ContainsFunc(n.gen.intervals, func(in api.Interval) bool {
-		return in.SelectedBy == id && !n.Joined.Before(&in.From) && (in.Until.IsZero() || n.Joined.Before(&in.Until))
+	return slices.ContainsFunc(n.gen.generations, func(g lineage.Generation) bool {
+		return g.SelectedBy == id && !n.Joined.Time.Before(g.From) && (g.Until.IsZero() || n.Joined.Time.Before(g.Until))
 	})
 }
 
@@ -221,21 +221,22 @@ func (f *Facts) committedBefore(or *origin) *origin {
 func (f *Facts) rotations(c *commit) []Rotation {
 	out := []Rotation{}
 	seen := map[string]bool{}
-	for _, g := range c.generations {
+	for _, g := range c.configurations {
 		if seen[g.pool] {
 			continue
 		}
 		seen[g.pool] = true
 		p := f.pools[g.pool]
 		var reached []Rotation // oldest first
-		for i, s := range p.periods {
-			cause := cmp.Or(s.SelectedBy, s.commit)
+		for i, use := range p.timeline {
+			s := f.configurations[use.InputDigest]
+			cause := cmp.Or(use.SelectedBy, s.commit)
 			if cause != c.id && (cause != s.commit || s.change != c.id) {
 				continue
 			}
-			r := Rotation{Pool: p.key(), Profile: s.profile, Version: s.version, From: s.From.Time, Until: s.Until.Time, after: s.generation}
+			r := Rotation{Pool: p.key(), Profile: s.profile, Version: s.version, From: use.From, Until: use.Until, after: s}
 			if i > 0 {
-				was := p.periods[i-1].generation
+				was := f.configurations[p.timeline[i-1].InputDigest]
 				if was.profile == s.profile && was.version == s.version && was.commit == s.commit {
 					continue // other settings, the same version
 				}

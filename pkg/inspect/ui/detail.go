@@ -79,7 +79,7 @@ func (s *Server) compareRendered(ctx context.Context, r *Rendered) error {
 	}
 	namespace, name, _ := strings.Cut(r.Pool, "/")
 	var inputs [2]render.Input
-	for i, g := range []*generation{r.was, r.after} {
+	for i, g := range []*configuration{r.was, r.after} {
 		in, err := s.Trails.Generation(ctx, types.NamespacedName{Namespace: namespace, Name: name}, g.digest)
 		if r.Note, err = lacking(err); err != nil || r.Note != "" {
 			return err

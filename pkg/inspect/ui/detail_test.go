@@ -152,7 +152,7 @@ func TestRenderedSecrets(t *testing.T) {
 		return b.String() + "-----END PRIVATE KEY-----\nurl: https://robot:" + changed + "@mirror.example.com/\n" + "last: " + changed[:1] + "\n"
 	}
 	k := &kept{inputs: map[string]render.Input{"a": inputWith(t, "/etc/tls.key", key("1c4n4ry")), "b": inputWith(t, "/etc/tls.key", key("2c4n4ry"))}}
-	r := Rendered{Pool: "shop/web", was: &generation{digest: "a"}, after: &generation{digest: "b"}}
+	r := Rendered{Pool: "shop/web", was: &configuration{digest: "a"}, after: &configuration{digest: "b"}}
 	if err := (&Server{Trails: k}).compareRendered(t.Context(), &r); err != nil {
 		t.Fatal(err)
 	}

@@ -2,12 +2,12 @@ package ui
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
@@ -25,11 +25,11 @@ type Facts struct {
 	order   []*pool          // those that need somebody first
 	nodes   []*node          // by name, of one name the newest first
 	origins map[originKey]*origin
-	// generations are by input digest; a digest tells the pool too.
-	generations map[string]*generation
-	commits     map[string]*commit
-	unread      []string
-	objects     Objects // all that it was put together from, for viewers who see a part
+	// configurations are by input digest; a digest tells the pool too.
+	configurations map[string]*configuration
+	commits        map[string]*commit
+	unread         []string
+	objects        Objects // all that it was put together from, for viewers who see a part
 }
 
 // only are the facts that a viewer of some namespaces sees.
@@ -47,21 +47,22 @@ type origin struct {
 // originKey is what a generation and its profile's object have in common.
 type originKey struct{ profile, version, commit string }
 
-// generation is a configuration that a pool had, or has.
-type generation struct {
+// configuration is one that a pool had, or has.
+type configuration struct {
 	pool                             string
 	digest                           string
 	profile, version                 string
 	commit, change, repository, path string
-	intervals                        []api.Interval // without an end if the pool has it now
-	last                             time.Time      // when the pool got it last
+	generations                      lineage.Timeline // of the pool, with this configuration
 	origin                           *origin
 }
 
-// period is one interval in which a pool had a configuration.
-type period struct {
-	*generation
-	api.Interval
+// since is when the pool got the configuration last.
+func (c *configuration) since() time.Time {
+	if len(c.generations) == 0 {
+		return time.Time{}
+	}
+	return c.generations[len(c.generations)-1].From
 }
 
 // pool is a MachineDeployment with a profile, or what is left of one.
@@ -69,11 +70,12 @@ type pool struct {
 	namespace, name string
 	gone            bool
 	profile, pin    string
-	current         *generation
-	generations     []*generation
-	periods         []period // oldest first, without overlap
-	nodes           []*node  // that are there
-	removed         int      // nodes that are known and gone
+	current         *configuration
+	standing        *lineage.Generation // of current
+	archived        []lineage.Generation
+	timeline        lineage.Timeline
+	nodes           []*node // that are there
+	removed         int     // nodes that are known and gone
 	state           State
 	why             string
 }
@@ -85,22 +87,22 @@ type node struct {
 	ProvenanceSummary
 
 	pool *pool
-	gen  *generation // nil: not known, or its record is gone
+	gen  *configuration // nil: not known, or its record is gone
 }
 
 // commit is what carries a commit's name.
 type commit struct {
-	id          string
-	origins     []*origin     // that came with it, or were written by it
-	selected    []*origin     // that it made current
-	generations []*generation // of these origins
+	id             string
+	origins        []*origin        // that came with it, or were written by it
+	selected       []*origin        // that it made current
+	configurations []*configuration // of these origins
 }
 
 // NewFacts puts objects together.
 func NewFacts(at time.Time, o Objects) *Facts {
 	f := &Facts{
 		At: at, sources: slices.Clone(o.Sources), unread: o.Unread, pools: map[string]*pool{},
-		origins: map[originKey]*origin{}, generations: map[string]*generation{}, commits: map[string]*commit{},
+		origins: map[originKey]*origin{}, configurations: map[string]*configuration{}, commits: map[string]*commit{},
 	}
 	slices.SortFunc(f.sources, func(a, b api.ProfileSource) int { return cmp.Compare(a.Name, b.Name) })
 	for i := range o.Profiles {
@@ -114,6 +116,9 @@ func NewFacts(at time.Time, o Objects) *Facts {
 	}
 	for i := range o.Configs {
 		f.addConfig(&o.Configs[i])
+	}
+	for _, key := range slices.Sorted(maps.Keys(f.pools)) {
+		f.assemble(f.pools[key])
 	}
 	for _, s := range o.Nodes {
 		f.addNode(s)
@@ -180,72 +185,66 @@ func (f *Facts) pool(key string) *pool {
 	return p
 }
 
-// generation begins, or finds, the configuration that annotations tell of; nil where
+// configuration begins, or finds, the configuration that annotations tell of; nil where
 // they tell of none.
-func (f *Facts) generation(a map[string]string) *generation {
+func (f *Facts) configuration(a map[string]string) *configuration {
 	digest, key := a[api.AnnotationInputDigest], a[api.AnnotationPool]
 	if digest == "" || !strings.Contains(key, "/") {
 		return nil
 	}
-	if g := f.generations[digest]; g != nil {
-		return g
+	if c := f.configurations[digest]; c != nil {
+		return c
 	}
-	g := &generation{
+	c := &configuration{
 		pool: key, digest: digest, profile: a[api.AnnotationProfile], version: a[api.AnnotationVersion],
 		commit: a[api.AnnotationCommit], change: a[api.AnnotationChange], repository: a[api.AnnotationRepository], path: clean(a[api.AnnotationPath]),
 	}
-	g.origin = f.origins[originKey{g.profile, g.version, g.commit}]
-	f.generations[digest] = g
-	for _, id := range distinct(g.commit, g.change) {
-		c := f.commit(id)
-		c.generations = append(c.generations, g)
+	c.origin = f.origins[originKey{c.profile, c.version, c.commit}]
+	f.configurations[digest] = c
+	for _, id := range distinct(c.commit, c.change) {
+		of := f.commit(id)
+		of.configurations = append(of.configurations, c)
 	}
-	p := f.pool(key)
-	p.generations = append(p.generations, g)
-	return g
+	return c
 }
 
 func (f *Facts) addRecord(obj *metav1.ObjectMeta) {
-	g := f.generation(obj.Annotations)
-	if g == nil {
-		return
+	if c := f.configuration(obj.Annotations); c != nil {
+		p := f.pool(c.pool)
+		p.archived = append(p.archived, lineage.ArchivedGenerations(obj)...)
 	}
-	g.intervals = append(g.intervals, lineage.DecodeIntervals(obj.Annotations)...)
-	f.selects(g)
 }
 
 func (f *Facts) addConfig(osc *osm.OperatingSystemConfig) {
-	g := f.generation(osc.Annotations)
-	if g == nil {
-		return
+	if c := f.configuration(osc.Annotations); c != nil {
+		g := lineage.AnnotatedGeneration(osc)
+		p := f.pool(c.pool)
+		p.current, p.standing = c, &g
 	}
-	g.intervals = slices.DeleteFunc(g.intervals, func(in api.Interval) bool { return in.UID == osc.UID }) // archived, and not deleted yet
-	g.intervals = append(g.intervals, api.Interval{
-		From: osc.CreationTimestamp, UID: osc.UID,
-		Replaces: types.UID(osc.Annotations[api.AnnotationReplaces]), SelectedBy: osc.Annotations[api.AnnotationSelectedBy],
-	})
-	f.pool(g.pool).current = g
-	f.selects(g)
 }
 
-// selects lists a configuration under the commits that made its version current.
-func (f *Facts) selects(g *generation) {
-	for _, in := range g.intervals {
-		if in.SelectedBy == "" || in.SelectedBy == g.commit || in.SelectedBy == g.change {
+// assemble makes the timeline of a pool, and lists its configurations under the commits
+// that made their versions current.
+func (f *Facts) assemble(p *pool) {
+	p.timeline = lineage.Assemble(p.standing, p.archived)
+	for _, g := range p.timeline {
+		c := f.configurations[g.InputDigest]
+		c.generations = append(c.generations, g)
+		if g.SelectedBy == "" || g.SelectedBy == c.commit || g.SelectedBy == c.change {
 			continue
 		}
-		c := f.commit(in.SelectedBy)
-		if !slices.Contains(c.generations, g) {
-			c.generations = append(c.generations, g)
+		by := f.commit(g.SelectedBy)
+		if !slices.Contains(by.configurations, c) {
+			by.configurations = append(by.configurations, c)
 		}
-		if g.origin != nil && !slices.Contains(c.selected, g.origin) {
-			c.selected = append(c.selected, g.origin)
+		if c.origin != nil && !slices.Contains(by.selected, c.origin) {
+			by.selected = append(by.selected, c.origin)
 		}
 	}
 }
 
 func (f *Facts) addNode(s ProvenanceSummary) {
-	n := &node{ProvenanceSummary: s, pool: f.pool(s.Pool), gen: f.generations[s.Digest]}
+	n := &node{ProvenanceSummary: s, pool: f.pool(s.Pool), gen: f.configurations[s.Digest]}
 	if n.gen != nil {
 		n.Commit = n.gen.commit
 	}
@@ -329,29 +328,9 @@ func (f *Facts) refuse(osc *osm.OperatingSystemConfig) {
 	p.state, p.why = Refused, text(refused)
 }
 
-// order lists the periods of a pool. The ends in records are times of the controller,
-// whose clock may differ from the API server's: no period lasts longer than until the
-// next one begins.
-func (p *pool) order() {
-	for _, g := range p.generations {
-		for _, in := range g.intervals {
-			p.periods = append(p.periods, period{g, in})
-		}
-	}
-	lineage.Sort(p.periods, func(use period) api.Interval { return use.Interval })
-	for i := range p.periods {
-		use := &p.periods[i]
-		use.last = use.From.Time
-		if i+1 < len(p.periods) && (use.Until.IsZero() || p.periods[i+1].From.Before(&use.Until)) {
-			use.Until = p.periods[i+1].From
-		}
-	}
-}
-
 // sort puts all in the order in which it is shown.
 func (f *Facts) sort() {
 	for _, p := range f.pools {
-		p.order()
 		if p.gone {
 			p.state = Gone
 			if len(p.nodes)+p.removed == 0 {

@@ -184,7 +184,7 @@ func rowOf(p *pool) PoolRow {
 func sharesOf(p *pool) []VersionShare {
 	at := map[originKey]int{}
 	var out []VersionShare
-	share := func(g *generation, profile, version, commit string) *VersionShare {
+	share := func(g *configuration, profile, version, commit string) *VersionShare {
 		key := originKey{profile, version, commit}
 		i, ok := at[key]
 		if !ok {
@@ -194,8 +194,8 @@ func sharesOf(p *pool) []VersionShare {
 		}
 		s := &out[i]
 		if g != nil {
-			if g.last.After(s.Since) {
-				s.Since = g.last
+			if since := g.since(); since.After(s.Since) {
+				s.Since = since
 			}
 			s.Current = s.Current || g == p.current
 		}

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/listen"
+	"github.com/osm-gitops/osm-gitops/pkg/listen"
 )
 
 // Times and bounds of the server.

@@ -3,6 +3,8 @@ package ui
 import (
 	"slices"
 	"time"
+
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 )
 
 // Pool is the page of one pool.
@@ -50,24 +52,24 @@ func ViewPool(f *Facts, key string, page int) (Pool, bool) {
 		return Pool{}, false
 	}
 	v := Pool{About: About{"Pool", f.At}, PoolRow: rowOf(p), Pin: p.pin, Configurations: []Configuration{}}
-	for _, use := range slices.Backward(p.periods) {
+	for _, use := range slices.Backward(p.timeline) {
 		if len(v.Configurations) == pageSize {
 			break
 		}
-		v.Configurations = append(v.Configurations, configurationOf(use))
+		v.Configurations = append(v.Configurations, f.configurationOf(use))
 	}
 	shown, paging := paged(p.nodes, page)
 	v.Items, v.Paging = rowsOf(shown), paging
 	return v, true
 }
 
-func configurationOf(use period) Configuration {
+func (f *Facts) configurationOf(g lineage.Generation) Configuration {
 	c := Configuration{
-		InputDigest: use.digest, Profile: use.profile, Version: use.version, Commit: use.commit,
-		Current: use.Until.IsZero(), From: use.From.Time, Until: use.Until.Time,
+		InputDigest: g.InputDigest, Profile: g.Profile, Version: g.Version, Commit: g.Commit,
+		Current: g.Until.IsZero(), From: g.From, Until: g.Until,
 	}
-	if use.origin != nil {
-		c.Author = use.origin.Author
+	if of := f.configurations[g.InputDigest]; of.origin != nil {
+		c.Author = of.origin.Author
 	}
 	return c
 }

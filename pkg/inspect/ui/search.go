@@ -76,7 +76,7 @@ func ViewSearch(f *Facts, query string, page int) Search {
 	return v
 }
 
-func authorOf(g *generation) string {
+func authorOf(g *configuration) string {
 	if g == nil || g.origin == nil {
 		return ""
 	}

@@ -8,7 +8,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -16,6 +15,7 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
@@ -79,7 +79,7 @@ func (g *storedRecord) is(digest string) bool {
 func (v *Verifier) provenance(ctx context.Context, node string) (*api.NodeProvenance, *metav1.PartialObjectMetadata, error) {
 	live := &metav1.PartialObjectMetadata{}
 	live.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Node"))
-	there, err := get(ctx, v.Worker, types.NamespacedName{Name: node}, live)
+	there, err := kubeclient.Find(ctx, v.Worker, types.NamespacedName{Name: node}, live)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -89,7 +89,7 @@ func (v *Verifier) provenance(ctx context.Context, node string) (*api.NodeProven
 	}
 	var np api.NodeProvenance
 	name := lineage.ProvenanceName(live.Name, live.UID)
-	found, err := get(ctx, v.Worker, types.NamespacedName{Name: name}, &np)
+	found, err := kubeclient.Find(ctx, v.Worker, types.NamespacedName{Name: name}, &np)
 	if err == nil && !found {
 		err = fmt.Errorf("there is no NodeProvenance %s of the node %q that is there: it is no node of a pool, or the controller has not written it yet, or somebody deleted it", name, node)
 	}
@@ -121,7 +121,7 @@ func (v *Verifier) lastOf(ctx context.Context, node string) (*api.NodeProvenance
 // config reads the configuration of a pool, nil where there is none.
 func (v *Verifier) config(ctx context.Context, pool types.NamespacedName) (*osm.OperatingSystemConfig, error) {
 	var osc osm.OperatingSystemConfig
-	found, err := get(ctx, v.Management, types.NamespacedName{Namespace: v.Namespace, Name: lineage.NamesOf(pool).Config}, &osc)
+	found, err := kubeclient.Find(ctx, v.Management, types.NamespacedName{Namespace: v.Namespace, Name: lineage.NamesOf(pool).Config}, &osc)
 	if err != nil || !found {
 		return nil, err
 	}
@@ -143,7 +143,7 @@ func (v *Verifier) generationOf(ctx context.Context, pool types.NamespacedName, 
 	}
 	for _, name := range lineage.RecordNames(pool, digest) {
 		var obj appsv1.ControllerRevision
-		found, err := get(ctx, v.Management, types.NamespacedName{Namespace: v.Namespace, Name: name}, &obj)
+		found, err := kubeclient.Find(ctx, v.Management, types.NamespacedName{Namespace: v.Namespace, Name: name}, &obj)
 		if err != nil {
 			return nil, err
 		}
@@ -195,7 +195,7 @@ func (v *Verifier) surroundings(ctx context.Context, s *subject) error {
 		at = types.NamespacedName{Namespace: namespace, Name: name}
 	}
 	var osp osm.OperatingSystemProfile
-	found, err := get(ctx, v.Management, at, &osp)
+	found, err := kubeclient.Find(ctx, v.Management, at, &osp)
 	if err != nil {
 		return err
 	}
@@ -206,7 +206,7 @@ func (v *Verifier) surroundings(ctx context.Context, s *subject) error {
 		return err
 	}
 	var md cluster.MachineDeployment
-	if found, err = get(ctx, v.Worker, s.pool, &md); err != nil {
+	if found, err = kubeclient.Find(ctx, v.Worker, s.pool, &md); err != nil {
 		return err
 	}
 	if found {
@@ -236,18 +236,6 @@ func (v *Verifier) sourceOf(ctx context.Context, namespace string, s *subject) (
 		}
 	}
 	return nil, nil
-}
-
-// get reports whether an object exists.
-func get(ctx context.Context, from client.Reader, name types.NamespacedName, obj client.Object) (bool, error) {
-	err := from.Get(ctx, name, obj)
-	if apierrors.IsNotFound(err) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("reading %T %s: %w", obj, name, err)
-	}
-	return true, nil
 }
 
 // key is "namespace/name".

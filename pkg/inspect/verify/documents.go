@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
@@ -144,7 +145,7 @@ func textsOf(credentials render.Credentials) []string {
 // secret reads a Secret that nodes read, nil where there is none.
 func (v *Verifier) secret(ctx context.Context, name string) (*corev1.Secret, error) {
 	var s corev1.Secret
-	found, err := get(ctx, v.Worker, types.NamespacedName{Namespace: api.NamespaceCloudInitSettings, Name: name}, &s)
+	found, err := kubeclient.Find(ctx, v.Worker, types.NamespacedName{Namespace: api.NamespaceCloudInitSettings, Name: name}, &s)
 	if err != nil || !found {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 )
@@ -29,7 +30,7 @@ type clusterInfo struct {
 // clusterInfo reads ConfigMap cluster-info; nil where there is none to be read.
 func (v *Verifier) clusterInfo(ctx context.Context) (*clusterInfo, error) {
 	var cm corev1.ConfigMap
-	found, err := get(ctx, v.Worker, types.NamespacedName{Namespace: metav1.NamespacePublic, Name: "cluster-info"}, &cm)
+	found, err := kubeclient.Find(ctx, v.Worker, types.NamespacedName{Namespace: metav1.NamespacePublic, Name: "cluster-info"}, &cm)
 	if err != nil || !found {
 		return nil, err
 	}

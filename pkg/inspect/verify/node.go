@@ -12,6 +12,7 @@ import (
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
@@ -196,7 +197,7 @@ func (v *Verifier) compareBootstrap(ctx context.Context, s *subject) (*Differenc
 func (v *Verifier) compareMachine(ctx context.Context, s *subject) (*Difference, error) {
 	spec := s.node.Spec
 	var machine cluster.Machine
-	found, err := get(ctx, v.Worker, types.NamespacedName{Namespace: spec.Machine.Namespace, Name: spec.Machine.Name}, &machine)
+	found, err := kubeclient.Find(ctx, v.Worker, types.NamespacedName{Namespace: spec.Machine.Namespace, Name: spec.Machine.Name}, &machine)
 	if err != nil || !found || machine.UID != spec.Machine.UID {
 		return nil, err
 	}
@@ -215,7 +216,7 @@ func (v *Verifier) compareMachine(ctx context.Context, s *subject) (*Difference,
 	}
 	set := &metav1.PartialObjectMetadata{}
 	set.SetGroupVersionKind(cluster.GroupVersion.WithKind("MachineSet"))
-	if found, err = get(ctx, v.Worker, types.NamespacedName{Namespace: machine.Namespace, Name: owner}, set); err != nil || !found {
+	if found, err = kubeclient.Find(ctx, v.Worker, types.NamespacedName{Namespace: machine.Namespace, Name: owner}, set); err != nil || !found {
 		return nil, err
 	}
 	ref := lineage.OwnerOf(set, "MachineDeployment")

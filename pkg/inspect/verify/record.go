@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
@@ -120,7 +121,7 @@ func (v *Verifier) settings(ctx context.Context, digest string) ([]byte, Check, 
 	name := types.NamespacedName{Namespace: v.Namespace, Name: lineage.SettingsName(digest)}
 	check := Check{Thing: ThingSettings, Name: "ConfigMap " + name.String()}
 	var cm corev1.ConfigMap
-	found, err := get(ctx, v.Management, name, &cm)
+	found, err := kubeclient.Find(ctx, v.Management, name, &cm)
 	if err != nil {
 		return nil, check, err
 	}

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 	"github.com/osm-gitops/osm-gitops/pkg/source/signature"
@@ -139,7 +140,7 @@ func (v *Verifier) trusted(ctx context.Context, ps *api.ProfileSource) (*signatu
 	}
 	name := types.NamespacedName{Namespace: ps.Namespace, Name: ps.Spec.Git.Verify.SecretRef.Name}
 	var secret corev1.Secret
-	found, err := get(ctx, v.Management, name, &secret)
+	found, err := kubeclient.Find(ctx, v.Management, name, &secret)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("%w: --keys names files with the public keys", err)

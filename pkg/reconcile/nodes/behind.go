@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 )
 
@@ -59,7 +60,7 @@ func (r follower) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 			continue
 		}
 		node := newMetadata(nodeKind)
-		if there, err := get(ctx, r.Worker, types.NamespacedName{Name: np.Spec.Node.Name}, node); err != nil || !there || node.UID != np.Spec.Node.UID {
+		if there, err := kubeclient.Find(ctx, r.Worker, types.NamespacedName{Name: np.Spec.Node.Name}, node); err != nil || !there || node.UID != np.Spec.Node.UID {
 			if err != nil {
 				return ctrl.Result{}, err
 			}

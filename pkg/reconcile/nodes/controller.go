@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
@@ -88,7 +89,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) error {
 	node := newMetadata(nodeKind)
-	there, err := get(ctx, r.Worker, types.NamespacedName{Name: req.Name}, node)
+	there, err := kubeclient.Find(ctx, r.Worker, types.NamespacedName{Name: req.Name}, node)
 	if err != nil {
 		return err
 	}
@@ -174,7 +175,7 @@ func (r *Reconciler) write(ctx context.Context, node *metav1.PartialObjectMetada
 	// What is written stays, so it is read from where nothing is behind: the node always,
 	// the records as long as a cache may be.
 	var live corev1.Node
-	found, err := get(ctx, r.Worker.Live, client.ObjectKeyFromObject(node), &live)
+	found, err := kubeclient.Find(ctx, r.Worker.Live, client.ObjectKeyFromObject(node), &live)
 	if err != nil || !found || live.UID != node.UID {
 		return nil, nil, err
 	}
@@ -363,7 +364,7 @@ func (r *Reconciler) markRemoved(ctx context.Context, np *api.NodeProvenance) er
 	next, change := np.DeepCopy(), map[string]any{}
 	if np.Status.Removed == nil {
 		live := newMetadata(nodeKind)
-		found, err := get(ctx, r.Worker.Live, types.NamespacedName{Name: np.Spec.Node.Name}, live)
+		found, err := kubeclient.Find(ctx, r.Worker.Live, types.NamespacedName{Name: np.Spec.Node.Name}, live)
 		if err != nil || found && live.UID == np.Spec.Node.UID {
 			return err
 		}

@@ -13,6 +13,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/auditlog"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 )
 
@@ -76,7 +77,7 @@ func (r *Reconciler) keepFacts(ctx context.Context, np *api.NodeProvenance, whol
 	full := np
 	if !whole {
 		var live api.NodeProvenance
-		found, err := get(ctx, r.Worker.Live, client.ObjectKeyFromObject(np), &live)
+		found, err := kubeclient.Find(ctx, r.Worker.Live, client.ObjectKeyFromObject(np), &live)
 		if err != nil || !found || live.UID != np.UID {
 			return nil, err
 		}
@@ -149,7 +150,7 @@ func (r *Reconciler) keepDropped(ctx context.Context, np *api.NodeProvenance) (b
 		return true, nil
 	}
 	var live api.NodeProvenance
-	found, err := get(ctx, r.Worker.Live, client.ObjectKeyFromObject(np), &live)
+	found, err := kubeclient.Find(ctx, r.Worker.Live, client.ObjectKeyFromObject(np), &live)
 	if err != nil || !found || live.UID != np.UID {
 		return false, err
 	}

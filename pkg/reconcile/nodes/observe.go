@@ -8,7 +8,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -17,6 +16,7 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 )
 
@@ -46,7 +46,7 @@ func (r *Reconciler) lineageOf(ctx context.Context, node *metav1.PartialObjectMe
 	}
 	set := newMetadata(machineSetKind)
 	key := types.NamespacedName{Namespace: machine.Namespace, Name: owner.Name}
-	found, err := get(ctx, r.Worker, key, set)
+	found, err := kubeclient.Find(ctx, r.Worker, key, set)
 	if err != nil || !found || set.UID != owner.UID {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func (r *Reconciler) machineOf(ctx context.Context, node *metav1.PartialObjectMe
 		return nil, nil
 	}
 	var m cluster.Machine
-	found, err := get(ctx, r.Worker, types.NamespacedName{Namespace: namespace, Name: name}, &m)
+	found, err := kubeclient.Find(ctx, r.Worker, types.NamespacedName{Namespace: namespace, Name: name}, &m)
 	if err != nil || !found || !mayBe(&m, node) {
 		return nil, err
 	}
@@ -197,7 +197,7 @@ func (r *Reconciler) configOf(ctx context.Context, pool types.NamespacedName, li
 		from, osc = r.Management.Live, newMetadata(configKind)
 	}
 	key := types.NamespacedName{Namespace: r.Namespace, Name: pool.Name + "-" + pool.Namespace + "-config"} // contract: section 8.1
-	found, err := get(ctx, from, key, osc)
+	found, err := kubeclient.Find(ctx, from, key, osc)
 	if err != nil || !found || osc.GetAnnotations()[api.AnnotationPool] != pool.Namespace+"/"+pool.Name {
 		return nil, err
 	}
@@ -207,20 +207,8 @@ func (r *Reconciler) configOf(ctx context.Context, pool types.NamespacedName, li
 // isPool reports whether a MachineDeployment asks for a profile.
 func (r *Reconciler) isPool(ctx context.Context, key types.NamespacedName) (bool, error) {
 	var md cluster.MachineDeployment
-	found, err := get(ctx, r.Worker, key, &md)
+	found, err := kubeclient.Find(ctx, r.Worker, key, &md)
 	return found && md.Annotations[api.AnnotationOSP] != "", err
-}
-
-// get reports whether an object exists.
-func get(ctx context.Context, from client.Reader, key types.NamespacedName, obj client.Object) (bool, error) {
-	err := from.Get(ctx, key, obj)
-	if apierrors.IsNotFound(err) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("reading %T %s: %w", obj, key, err)
-	}
-	return true, nil
 }
 
 // The kinds of which metadata is all we keep.

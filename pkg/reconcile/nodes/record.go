@@ -11,6 +11,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
@@ -81,7 +82,7 @@ func (r *Reconciler) addOrigin(ctx context.Context, to *api.ProvenanceConfigurat
 		return nil // allowed no more (security.md 24)
 	}
 	var osp osm.OperatingSystemProfile
-	found, err := get(ctx, r.Management, key, &osp)
+	found, err := kubeclient.Find(ctx, r.Management, key, &osp)
 	if err != nil || !found {
 		return err
 	}

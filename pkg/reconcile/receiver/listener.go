@@ -24,7 +24,7 @@ import (
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/listen"
+	"github.com/osm-gitops/osm-gitops/pkg/listen"
 )
 
 // Path is where requests go: to it for every source whose key signs them and whose

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/listen"
+	"github.com/osm-gitops/osm-gitops/pkg/listen"
 )
 
 // Paths. All but the second are the contract's (section 10).

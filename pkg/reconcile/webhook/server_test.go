@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/listen"
+	"github.com/osm-gitops/osm-gitops/pkg/listen"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
 	"github.com/osm-gitops/osm-gitops/test/slow"
 )

@@ -14,19 +14,19 @@ import (
 
 const settingsNamespace = api.NamespaceCloudInitSettings
 
-// stock is what there is of pools.
-type stock struct {
+// inventory is what there is of pools.
+type inventory struct {
 	pools   []cluster.MachineDeployment // that name a profile
 	configs map[string]*osm.OperatingSystemConfig
 	secrets map[string]*metav1.PartialObjectMetadata // of cloud-init-settings, by name, without data
 }
 
-// takeStock reads it once; nil where it cannot be read, which is told for the check.
-func (w *ward) takeStock(ctx context.Context, check string) *stock {
-	if w.stock != nil {
-		return w.stock
+// readInventory reads it once; nil where it cannot be read, which is told for the check.
+func (w *run) readInventory(ctx context.Context, check string) *inventory {
+	if w.inventory != nil {
+		return w.inventory
 	}
-	s := &stock{configs: map[string]*osm.OperatingSystemConfig{}, secrets: map[string]*metav1.PartialObjectMetadata{}}
+	s := &inventory{configs: map[string]*osm.OperatingSystemConfig{}, secrets: map[string]*metav1.PartialObjectMetadata{}}
 	var mds cluster.MachineDeploymentList
 	if err := w.Worker.Client.List(ctx, &mds); err != nil {
 		w.unread(check, w.Worker, "MachineDeployments", err)
@@ -54,6 +54,6 @@ func (w *ward) takeStock(ctx context.Context, check string) *stock {
 	for i := range secrets.Items {
 		s.secrets[secrets.Items[i].Name] = &secrets.Items[i]
 	}
-	w.stock = s
+	w.inventory = s
 	return s
 }
