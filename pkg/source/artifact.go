@@ -194,7 +194,7 @@ func (a *Artifacts) download(ctx context.Context, from *url.URL, to *os.File, wa
 	// No proxy: the file server is in this cluster, and a proxy would be asked
 	// instead of the address that was checked.
 	transport := &http.Transport{
-		DialContext:            Way{Timeout: defaultTimeout, AllowedCIDRs: a.AllowedCIDRs}.dialer().DialContext,
+		DialContext:            Way{Timeout: defaultTimeout, AllowedCIDRs: a.AllowedCIDRs}.DialContext,
 		TLSHandshakeTimeout:    defaultTimeout,
 		ResponseHeaderTimeout:  defaultTimeout,
 		MaxResponseHeaderBytes: maxHeaderBytes,

@@ -201,19 +201,3 @@ func checkKnownHosts(list []byte) error {
 	}
 	return nil
 }
-
-// checkAuth refuses credentials that do not go with the URL.
-func (t target) checkAuth() error {
-	ssh := t.ssh != nil
-	switch {
-	case ssh && (t.Auth == nil || !t.Auth.overSSH()):
-		return fault.New(fault.ErrInvalid, "a repository over ssh is read with a private key (identity) and a list of known hosts (known_hosts), and with nothing else")
-	case ssh && (t.CA != nil || t.Certificate != nil):
-		return fault.New(fault.ErrInvalid, "there are no certificates in ssh: remove ca.crt, tls.crt and tls.key")
-	case !ssh && t.Auth != nil && t.Auth.overSSH():
-		return fault.New(fault.ErrInvalid, "an SSH key is of no use over %s: write the URL as ssh://git@host/path, or give username and password", t.url.Scheme)
-	case !ssh && t.url.Scheme != "https" && (t.CA != nil || t.Certificate != nil):
-		return fault.New(fault.ErrInvalid, "there are no certificates in plain http: remove ca.crt, tls.crt and tls.key, or use https")
-	}
-	return nil
-}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 )
@@ -27,20 +28,20 @@ type dialer struct {
 	proxy   *Proxy // nil for none
 }
 
-func (m *Mirrors) dialer(t target) *dialer {
+func newDialer(timeout time.Duration, allowed []netip.Prefix, proxy *Proxy) *dialer {
 	return &dialer{
 		direct: net.Dialer{
-			Timeout: t.Timeout,
+			Timeout: timeout,
 			ControlContext: func(_ context.Context, _, address string, _ syscall.RawConn) error {
 				to, err := netip.ParseAddrPort(address)
 				if err != nil {
 					return &addressError{host: "it", reason: "it is not an IP address"}
 				}
-				return checkAddress(to.Addr(), m.AllowedCIDRs)
+				return checkAddress(to.Addr(), allowed)
 			},
 		},
-		allowed: m.AllowedCIDRs,
-		proxy:   t.Proxy,
+		allowed: allowed,
+		proxy:   proxy,
 	}
 }
 

@@ -235,12 +235,7 @@ func TestAddresses(t *testing.T) {
 		}
 	})
 	t.Run("allowed", func(t *testing.T) { mustFetch(t, newMirrors(t), Remote{URL: at}) })
-	for _, private := range []string{"10.0.0.1", "192.168.1.1", "172.16.0.1", "100.64.0.1", "fd00::1", "8.8.8.8",
-		"64:ff9b::808:808", "64:ff9b:1::808:808", "64:ff9b:1:808:8:800::", "64:ff9b:1:108:8:808::", "64:ff9b:1:1:8:808:800::", "2002:808:808::1", "2002:a00:1::1", "::8.8.8.8", "2001:db8::1"} {
-		if err := checkAddress(netip.MustParseAddr(private), nil); err != nil {
-			t.Errorf("%s: %v", private, err)
-		}
-	}
+
 }
 
 // security.md 5, 8, 13, 14: what is refused before anything is sent.

@@ -167,7 +167,7 @@ func (a *GitHubApp) newToken(ctx context.Context, s *session, g *guard) (token, 
 	if a.api.Scheme != "https" && !g.insecure {
 		return token{}, fault.New(fault.ErrInvalid, "plain http is not allowed: githubAppBaseURL must be https")
 	}
-	ctx, end := beginPhase(ctx, phaseToken, s.target.Timeout)
+	ctx, end := beginPhase(ctx, phaseToken, s.endpoint.Timeout)
 	defer end()
 	// Of what the app may do, reading is all that we need.
 	made, err := a.request(ctx, &Transport{dialer: g.dialer, http: g.elsewhere}, tokenScope{Permissions: map[string]string{"contents": "read"}})
@@ -194,7 +194,7 @@ func (a *GitHubApp) StatusToken(ctx context.Context, over *Transport, repository
 	if err == nil {
 		return made.text, nil
 	}
-	s := &session{target: target{Remote: Remote{Timeout: over.dialer.direct.Timeout}}, answer: &answer{}, wanted: &atomic.Bool{}}
+	s := &session{endpoint: Endpoint{Timeout: over.dialer.direct.Timeout}, answer: &answer{}, wanted: &atomic.Bool{}}
 	return "", s.explain(ctx, phaseToken, err)
 }
 

@@ -1,6 +1,7 @@
 package source
 
 import (
+	"context"
 	"crypto/tls"
 	"net"
 	"net/http"
@@ -34,8 +35,13 @@ func (w Way) Transport(trust *tls.Config) *Transport {
 	}}
 }
 
+// DialContext connects to a host.
+func (w Way) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	return w.dialer().DialContext(ctx, network, address)
+}
+
 func (w Way) dialer() *dialer {
-	return (&Mirrors{AllowedCIDRs: w.AllowedCIDRs}).dialer(target{Remote: Remote{Timeout: w.Timeout, Proxy: w.Proxy}})
+	return newDialer(w.Timeout, w.AllowedCIDRs, w.Proxy)
 }
 
 // Transport is an http.RoundTripper that judges where it goes.

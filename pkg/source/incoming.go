@@ -1,8 +1,10 @@
 package source
 
 import (
+	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -59,7 +61,11 @@ func (m *mirror) fetchPack(ctx context.Context, s *session, refs *packp.AdvRefs,
 		return fault.Writing(fault.PhasePack, err)
 	}
 	defer pack.Close()
-	entries, err := s.pack(ctx, refs, of, pack)
+	var entries *packEntries
+	err = s.pack(ctx, refs, of.wants, of.haves, func(r io.Reader) error {
+		entries, err = scanPack(bufio.NewReaderSize(io.TeeReader(r, pack), 64<<10))
+		return err
+	})
 	if err != nil {
 		return err
 	}

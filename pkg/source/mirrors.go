@@ -1,6 +1,7 @@
 package source
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -114,11 +115,22 @@ func (m *Mirrors) mirror(id string) *mirror {
 	return m.open[id]
 }
 
-func (m *Mirrors) maxPackBytes() int64 {
-	if m.MaxPackBytes > 0 {
-		return m.MaxPackBytes
+// endpoint is how to reach the server of a target.
+func (m *Mirrors) endpoint(t target) Endpoint {
+	return Endpoint{
+		Location:      t.location,
+		Auth:          t.Auth,
+		Certificate:   t.Certificate,
+		CA:            t.CA,
+		Proxy:         t.Proxy,
+		Timeout:       t.Timeout,
+		ByCommit:      t.Commit != "",
+		AllowedCIDRs:  m.AllowedCIDRs,
+		AllowInsecure: m.AllowInsecure,
+		MaxPackBytes:  cmp.Or(max(m.MaxPackBytes, 0), defaultMaxPackBytes),
+		Dir:           filepath.Join(m.Dir, t.id()),
+		Tokens:        &m.tokens,
 	}
-	return defaultMaxPackBytes
 }
 
 // syncOrShare takes the answer that another fetch got, if it serves, or asks.
@@ -143,7 +155,7 @@ func (m *Mirrors) sync(ctx context.Context, mirror *mirror, t target) (*Snapshot
 	if err := mirror.load(); err != nil {
 		return nil, err
 	}
-	s, err := m.connect(ctx, t)
+	s, err := m.endpoint(t).connect(ctx)
 	if err != nil {
 		mirror.noAnswer(t, plumbing.ZeroHash, err)
 		return nil, err
@@ -155,6 +167,9 @@ func (m *Mirrors) sync(ctx context.Context, mirror *mirror, t target) (*Snapshot
 		if errors.Is(err, fault.ErrAuthentication) {
 			m.tokens.forget(t.Auth)
 		}
+		return nil, err
+	}
+	if err := checkReferences(now.refs); err != nil {
 		return nil, err
 	}
 	mirror.answered(now)

@@ -1,17 +1,14 @@
 package source
 
 import (
-	"context"
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
-	"fmt"
 	"math/big"
 	"net"
 	"net/http/httptest"
-	"strings"
 	"testing"
 	"time"
 )
@@ -45,52 +42,6 @@ func TestOutageReadsTheSame(t *testing.T) {
 		})
 	}
 }
-
-func TestNameServersThatAreAway(t *testing.T) {
-	silent, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer silent.Close()
-	gone, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	gone.Close()
-	for name, c := range map[string]struct {
-		server net.PacketConn
-		says   string
-	}{
-		"silent": {silent, "does not answer"},
-		"gone":   {gone, "cannot be reached"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			resolver := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
-				conn, err := (&net.Dialer{}).DialContext(ctx, "udp", c.server.LocalAddr().String())
-				if err == nil {
-					err = conn.SetDeadline(time.Now().Add(100 * time.Millisecond))
-				}
-				return ownDeadline{conn}, err
-			}}
-			said := map[string]bool{}
-			for range 2 {
-				_, err := resolver.LookupIPAddr(t.Context(), "git.example.com.")
-				said[networkError(err)] = true
-				if err == nil || !strings.Contains(err.Error(), "->") {
-					t.Errorf("the resolver says %v: the test shows nothing", err)
-				}
-			}
-			if want := fmt.Sprintf("resolving %q: the name server %s", "git.example.com.", c.says); len(said) != 1 || !said[want] {
-				t.Errorf("got %v, want %q", said, want)
-			}
-		})
-	}
-}
-
-// ownDeadline is a connection whose end comes before that of the resolver.
-type ownDeadline struct{ net.Conn }
-
-func (ownDeadline) SetDeadline(time.Time) error { return nil }
 
 // expiredServer speaks TLS with a certificate of another time.
 func expiredServer(t *testing.T) string {

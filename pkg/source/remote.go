@@ -3,7 +3,6 @@ package source
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"net/url"
 	"strings"
 	"time"
 
@@ -76,13 +75,6 @@ type target struct {
 	began time.Time           // when the fetch was asked for
 }
 
-// location is where a repository is: over http and https, or over ssh.
-type location struct {
-	url        *url.URL    // nil for ssh
-	ssh        *sshAddress // nil for others
-	repository string      // the same however it was written
-}
-
 // scope is what of the repository is read.
 func (t target) scope() filter.Scope { return filter.Scope{Parts: t.parts, Ignore: t.Ignore} }
 
@@ -92,7 +84,7 @@ func (r Remote) check(insecure bool) (target, error) {
 	if err != nil {
 		return target{}, err
 	}
-	if err := (target{Remote: r, location: at}).checkAuth(); err != nil {
+	if err := at.checkAuth(r.Auth, r.CA, r.Certificate); err != nil {
 		return target{}, err
 	}
 	parts, err := filter.SplitPath(r.Path)
@@ -128,79 +120,6 @@ func (r Remote) checkRevision(at location, parts []string) (target, error) {
 		r.Timeout = defaultTimeout
 	}
 	return target{Remote: r, location: at, parts: parts, spec: spec}, nil
-}
-
-// locate accepts what this package can fetch.
-func locate(raw string, insecure bool) (location, error) {
-	address, canonical, err := parseSSH(raw)
-	if err != nil {
-		return location{}, err
-	}
-	if address != nil {
-		return location{ssh: address, repository: canonical}, nil
-	}
-	u, err := parseURL(raw, insecure)
-	if err != nil {
-		return location{}, err
-	}
-	return location{url: u, repository: u.String()}, nil
-}
-
-// parseURL accepts what can be fetched over http. The URL is not quoted in errors
-// about its syntax, because a password may be in it.
-func parseURL(raw string, insecure bool) (*url.URL, error) {
-	u, err := url.Parse(raw)
-	if err != nil {
-		return nil, fault.New(fault.ErrInvalid, "the URL cannot be parsed; write it as https://host/path")
-	}
-	switch {
-	case u.User != nil:
-		return nil, fault.New(fault.ErrInvalid, "the URL contains user-info; put credentials into a Secret")
-	case u.Scheme == "http" && !insecure:
-		return nil, fault.New(fault.ErrInvalid, "plain http is not allowed, use https")
-	case u.Scheme != "https" && u.Scheme != "http":
-		return nil, fault.New(fault.ErrInvalid, "the URL is none of https://host/path, ssh://user@host/path and user@host:path; other schemes, local paths and remote helpers are refused")
-	case u.Opaque != "" || u.Hostname() == "":
-		return nil, fault.New(fault.ErrInvalid, "the URL names no host; write it as https://host/path")
-	case u.RawQuery != "" || u.ForceQuery || strings.Contains(raw, "#"):
-		return nil, fault.New(fault.ErrInvalid, "the URL has a query or a fragment, which a repository's URL must not have")
-	case strings.ContainsAny(raw, " \t\r\n\\\"'`$;&|<>(){}[]^") && !strings.HasPrefix(u.Host, "["):
-		return nil, fault.New(fault.ErrInvalid, "the URL has quotes, spaces or other characters that must be percent-encoded")
-	}
-	// git takes a URL with a slash at its end for the same one.
-	u.Path, u.RawPath = strings.TrimRight(u.Path, "/"), strings.TrimRight(u.RawPath, "/")
-	return u, nil
-}
-
-// cleanURL is a URL as a mirror of it would be called, over http without
-// user-info; "" where there can be none.
-func cleanURL(raw string) string {
-	if at, err := locate(raw, true); err == nil && at.ssh != nil {
-		return at.repository
-	}
-	u, err := url.Parse(raw)
-	if err != nil {
-		return ""
-	}
-	u.User = nil
-	u, err = parseURL(u.String(), true)
-	if err != nil {
-		return ""
-	}
-	return u.String()
-}
-
-// shown is a URL fit for messages and status, even when it was refused.
-func shown(raw string) string {
-	if at, err := locate(raw, true); err == nil && at.ssh != nil {
-		return fault.Shorten(at.repository)
-	}
-	u, err := url.Parse(raw)
-	if err != nil || u.Opaque != "" || u.Host == "" {
-		return "(unusable URL)"
-	}
-	clean := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}
-	return fault.Shorten(clean.String())
 }
 
 // what names the thing that is fetched.
@@ -255,25 +174,4 @@ func SplitRevision(revision string) (name string, c Commit) {
 		return "", ""
 	}
 	return name, Commit(id)
-}
-
-// validRef is the rule of git check-ref-format for a full name.
-func validRef(name string) bool {
-	if !strings.HasPrefix(name, "refs/") || strings.HasSuffix(name, "/") || strings.HasSuffix(name, ".") {
-		return false
-	}
-	for _, c := range []byte(name) {
-		if c <= ' ' || c == 0x7f || strings.IndexByte("~^:?*[\\", c) >= 0 {
-			return false
-		}
-	}
-	if strings.Contains(name, "..") || strings.Contains(name, "@{") {
-		return false
-	}
-	for part := range strings.SplitSeq(name, "/") {
-		if part == "" || strings.HasPrefix(part, ".") || strings.HasSuffix(part, ".lock") {
-			return false
-		}
-	}
-	return true
 }

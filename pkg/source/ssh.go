@@ -38,18 +38,17 @@ type shell struct {
 	packed bool // a pack was asked for
 }
 
-// newShell prepares git-upload-pack; nothing is sent yet. dir is one to put a file
-// into for a moment.
-func newShell(t target, dir string, d *dialer, maxPack int64) (*shell, error) {
-	key, ok := t.Auth.(*SSHKey)
+// newShell prepares git-upload-pack; nothing is sent yet.
+func newShell(e Endpoint, d *dialer) (*shell, error) {
+	key, ok := e.Auth.(*SSHKey)
 	if !ok {
 		return nil, fault.New(fault.ErrInvalid, "there is no private key")
 	}
-	hosts, err := readHostKeys(dir, key.knownHosts, t.ssh.host)
+	hosts, err := readHostKeys(e.Dir, key.knownHosts, e.Location.ssh.host)
 	if err != nil {
 		return nil, err
 	}
-	return &shell{address: t.ssh, key: key, hosts: hosts, dialer: d, answer: &answer{}, maxPack: maxPack}, nil
+	return &shell{address: e.Location.ssh, key: key, hosts: hosts, dialer: d, answer: &answer{}, maxPack: e.MaxPackBytes}, nil
 }
 
 // AdvertisedReferencesContext connects, starts the program and reads what it has.

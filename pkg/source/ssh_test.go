@@ -291,27 +291,7 @@ func TestEncryptedKey(t *testing.T) {
 
 // security.md 5: what could be more than a path to a shell, or to git, is refused.
 func TestSSHAddresses(t *testing.T) {
-	for raw, want := range map[string]sshAddress{
-		"ssh://git@host/org/repo.git":         {"git", "host:22", "/org/repo.git"},
-		"ssh://host/repo":                     {"git", "host:22", "/repo"},
-		"ssh://me@host:2222/~user/repo.git":   {"me", "host:2222", "~user/repo.git"},
-		"ssh://git@[2001:db8::1]/r":           {"git", "[2001:db8::1]:22", "/r"},
-		"ssh://git@[2001:db8::1]:2222/r/":     {"git", "[2001:db8::1]:2222", "/r"},
-		"ssh://git@host/My%20Project/r":       {"git", "host:22", "/My Project/r"},
-		"git@github.com:org/repo.git":         {"git", "github.com:22", "org/repo.git"},
-		"git@host:/srv/git/repo.git":          {"git", "host:22", "/srv/git/repo.git"},
-		"git@[2001:db8::1]:repo.git":          {"git", "[2001:db8::1]:22", "repo.git"},
-		"git@ssh.dev.azure.com:v3/o/p%20q/r/": {"git", "ssh.dev.azure.com:22", "v3/o/p%20q/r"},
-	} {
-		at, err := locate(raw, false)
-		if err != nil || *at.ssh != want {
-			t.Errorf("%s: %+v, %v", raw, at.ssh, err)
-			continue
-		}
-		if again, err := locate(at.repository, false); err != nil || *again.ssh != want || again.repository != at.repository {
-			t.Errorf("%s: its own form %q is %+v, %v", raw, at.repository, again.ssh, err)
-		}
-	}
+
 	m := newMirrors(t)
 	identity, public := newIdentity(t, "")
 	auth := sshAuth(t, identity, "host.invalid "+public)

@@ -1,7 +1,6 @@
 package source
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"crypto/tls"
@@ -12,9 +11,8 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -32,11 +30,11 @@ import (
 
 // session is one conversation with a server: its references, then perhaps a pack.
 type session struct {
-	target target
-	git    uploadPack
-	answer *answer
-	wanted *atomic.Bool // the server asked for a client certificate, and there is none
-	close  func()
+	endpoint Endpoint
+	git      uploadPack
+	answer   *answer
+	wanted   *atomic.Bool // the server asked for a client certificate, and there is none
+	close    func()
 }
 
 // uploadPack is git-upload-pack, over http as go-git has it, or over ssh.
@@ -45,29 +43,47 @@ type uploadPack interface {
 	UploadPack(ctx context.Context, req *packp.UploadPackRequest) (*packp.UploadPackResponse, error)
 }
 
+// Endpoint is a repository on a server, and how to reach it.
+type Endpoint struct {
+	Location    location
+	Auth        Auth
+	Certificate *Certificate // shown to the repository's own host alone
+	CA          []byte       // in PEM, instead of the system's; nil for the system's
+	Proxy       *Proxy
+	Timeout     time.Duration // of each phase
+	ByCommit    bool          // a commit is fetched, not what a reference names
+
+	AllowedCIDRs  []netip.Prefix
+	AllowInsecure bool
+	MaxPackBytes  int64
+	// Dir is where a file may be for a moment.
+	Dir    string
+	Tokens *tokens
+}
+
 // connect prepares a session; nothing is sent yet but what a GitHub App asks a token
 // with. close must be called.
-func (m *Mirrors) connect(ctx context.Context, t target) (*session, error) {
-	d := m.dialer(t)
-	if t.ssh != nil {
-		s, err := newShell(t, filepath.Join(m.Dir, t.id()), d, m.maxPackBytes())
+func (e Endpoint) connect(ctx context.Context) (*session, error) {
+	d := newDialer(e.Timeout, e.AllowedCIDRs, e.Proxy)
+	if e.Location.ssh != nil {
+		s, err := newShell(e, d)
 		if err != nil {
 			return nil, err
 		}
-		return &session{target: t, git: s, answer: s.answer, wanted: &atomic.Bool{}, close: s.close}, nil
+		return &session{endpoint: e, git: s, answer: s.answer, wanted: &atomic.Bool{}, close: s.close}, nil
 	}
-	g, err := m.newGuard(t, d)
+	g, err := e.newGuard(d)
 	if err != nil {
 		return nil, err
 	}
-	s := &session{target: t, answer: g.answer, wanted: g.wanted, close: g.close}
-	auth, err := m.httpAuth(ctx, s, g)
+	s := &session{endpoint: e, answer: g.answer, wanted: g.wanted, close: g.close}
+	auth, err := e.httpAuth(ctx, s, g)
 	if err != nil {
 		g.close()
 		return nil, err
 	}
-	port, _ := strconv.Atoi(t.url.Port())
-	endpoint := &transport.Endpoint{Protocol: t.url.Scheme, Host: hostOf(t.url), Port: port, Path: t.url.EscapedPath()}
+	port, _ := strconv.Atoi(e.Location.url.Port())
+	endpoint := &transport.Endpoint{Protocol: e.Location.url.Scheme, Host: hostOf(e.Location.url), Port: port, Path: e.Location.url.EscapedPath()}
 	// go-git follows redirects of the first request only, never from https to http,
 	// and drops the credentials where a redirect leaves scheme, host or port.
 	if s.git, err = githttp.NewClient(&http.Client{Transport: g}).NewUploadPackSession(endpoint, auth); err != nil {
@@ -78,18 +94,18 @@ func (m *Mirrors) connect(ctx context.Context, t target) (*session, error) {
 }
 
 // newGuard prepares the way to a server over http.
-func (m *Mirrors) newGuard(t target, d *dialer) (*guard, error) {
-	g := &guard{home: originOf(t.url), dialer: d, insecure: m.AllowInsecure, maxPack: m.maxPackBytes(), answer: &answer{}, wanted: &atomic.Bool{}}
+func (e Endpoint) newGuard(d *dialer) (*guard, error) {
+	g := &guard{home: originOf(e.Location.url), dialer: d, insecure: e.AllowInsecure, maxPack: e.MaxPackBytes, answer: &answer{}, wanted: &atomic.Bool{}}
 	trust := &tls.Config{MinVersion: tls.VersionTLS12}
-	if t.CA != nil {
+	if e.CA != nil {
 		trust.RootCAs = x509.NewCertPool()
-		if !trust.RootCAs.AppendCertsFromPEM(t.CA) {
+		if !trust.RootCAs.AppendCertsFromPEM(e.CA) {
 			return nil, fault.New(fault.ErrInvalid, "the CA (ca.crt) holds no certificate in PEM")
 		}
 	}
 	g.elsewhere = &http.Transport{
 		// No proxy of the environment: the address checks would then judge the proxy.
-		Proxy:                  t.Proxy.plainHTTP,
+		Proxy:                  e.Proxy.plainHTTP,
 		DialContext:            d.DialContext,
 		TLSClientConfig:        trust,
 		DisableCompression:     true, // packs are compressed, and bombs are not unpacked
@@ -97,24 +113,24 @@ func (m *Mirrors) newGuard(t target, d *dialer) (*guard, error) {
 	}
 	g.transport = g.elsewhere.Clone()
 	g.transport.TLSClientConfig.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-		if t.Certificate == nil {
+		if e.Certificate == nil {
 			g.wanted.Store(true)
 			return &tls.Certificate{}, nil
 		}
-		return &t.Certificate.pair, nil
+		return &e.Certificate.pair, nil
 	}
 	return g, nil
 }
 
 // httpAuth is what go-git is to put into every request to the repository's host.
-func (m *Mirrors) httpAuth(ctx context.Context, s *session, g *guard) (transport.AuthMethod, error) {
-	switch auth := s.target.Auth.(type) {
+func (e Endpoint) httpAuth(ctx context.Context, s *session, g *guard) (transport.AuthMethod, error) {
+	switch auth := e.Auth.(type) {
 	case *BasicAuth:
 		return &githttp.BasicAuth{Username: auth.Username, Password: auth.Password}, nil
 	case *BearerToken:
 		return &githttp.TokenAuth{Token: auth.Token}, nil
 	case *GitHubApp:
-		token, err := m.tokens.get(ctx, auth, s, g)
+		token, err := e.Tokens.get(ctx, auth, s, g)
 		if err != nil {
 			return nil, err
 		}
@@ -133,7 +149,7 @@ func hostOf(u *url.URL) string {
 
 // references asks what the server has: git ls-remote, one request.
 func (s *session) references(ctx context.Context) (*packp.AdvRefs, error) {
-	ctx, end := beginPhase(ctx, phaseRefs, s.target.Timeout)
+	ctx, end := beginPhase(ctx, phaseRefs, s.endpoint.Timeout)
 	defer end()
 	refs, err := s.git.AdvertisedReferencesContext(ctx)
 	if err != nil {
@@ -142,36 +158,29 @@ func (s *session) references(ctx context.Context) (*packp.AdvRefs, error) {
 	if len(refs.Shallows) > 0 {
 		return nil, fault.New(fault.ErrInvalid, "the repository on the server is a shallow clone, whose history has an end that is none")
 	}
-	for name := range refs.References {
-		if name != "HEAD" && !validRef(name) {
-			return nil, fault.New(fault.ErrInvalid, "the server has a reference of the name %q, which Git does not allow", fault.Shorten(name))
-		}
-	}
 	return refs, nil
 }
 
-// pack fetches what is ordered into a file.
-func (s *session) pack(ctx context.Context, refs *packp.AdvRefs, of packOrder, to *os.File) (*packEntries, error) {
+// pack fetches what leads to wants from haves, and has the pack read as it arrives.
+func (s *session) pack(ctx context.Context, refs *packp.AdvRefs, wants, haves []plumbing.Hash, read func(io.Reader) error) error {
 	req := packp.NewUploadPackRequestFromCapabilities(refs.Capabilities)
 	if refs.Capabilities.Supports(capability.NoProgress) {
 		if err := req.Capabilities.Set(capability.NoProgress); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	req.Wants, req.Haves = of.wants, of.haves
-	ctx, end := beginPhase(ctx, fault.PhasePack, s.target.Timeout)
+	req.Wants, req.Haves = wants, haves
+	ctx, end := beginPhase(ctx, fault.PhasePack, s.endpoint.Timeout)
 	defer end()
 	res, err := s.git.UploadPack(ctx, req)
 	if err != nil {
-		return nil, s.explain(ctx, fault.PhasePack, err)
+		return s.explain(ctx, fault.PhasePack, err)
 	}
 	defer res.Close()
-	body := io.TeeReader(demultiplexed(req, res), to)
-	entries, err := scanPack(bufio.NewReaderSize(body, 64<<10))
-	if err != nil {
-		return nil, s.explain(ctx, fault.PhasePack, err)
+	if err := read(demultiplexed(req, res)); err != nil {
+		return s.explain(ctx, fault.PhasePack, err)
 	}
-	return entries, nil
+	return nil
 }
 
 // demultiplexed is the pack alone, without the server's progress messages.
@@ -197,7 +206,7 @@ func (s *session) explain(ctx context.Context, phase string, err error) error {
 
 	var slow *slowError
 	if !errors.As(context.Cause(ctx), &slow) && dialTimedOut(err) {
-		slow = &slowError{phase: phaseDial, timeout: s.target.Timeout}
+		slow = &slowError{phase: phaseDial, timeout: s.endpoint.Timeout}
 	}
 	var ours *fault.Error
 	var disk *fs.PathError
@@ -235,7 +244,7 @@ func (s *session) explainCertificate(err error) error {
 	switch {
 	case s.wanted.Load() && (alert || networkError(err) != ""):
 		return fault.New(fault.ErrAuthentication, "phase TLS: the server wants a client certificate: give tls.crt and tls.key")
-	case alert && s.target.Certificate != nil:
+	case alert && s.endpoint.Certificate != nil:
 		return fault.New(fault.ErrAuthentication, "phase TLS: the server does not accept the client certificate (tls.crt): %v", op.Err)
 	}
 	return nil
@@ -248,13 +257,13 @@ func (s *session) explainAnswer(phase string, begin []byte, err error) error {
 		return fault.New(fault.ErrNotFound, "the repository is empty; push a first commit")
 	case bytes.Contains(begin, []byte("object-format=sha256")):
 		return fault.New(fault.ErrUnsupported, "the repository uses SHA-256 object ids; only SHA-1 is supported")
-	case bytes.Contains(begin, []byte("not our ref")) && s.target.Commit != "":
+	case bytes.Contains(begin, []byte("not our ref")) && s.endpoint.ByCommit:
 		return fault.New(fault.ErrNotFound, "the server does not have this commit, or does not give it out")
 	case phase == fault.PhasePack:
 		return fault.New(fault.ErrUnreachable, "the server broke off in phase pack; it may have been changing at that moment")
 	case phase == phaseToken:
 		return fault.New(fault.ErrInvalid, "phase token: what answers there is not GitHub's API; check githubAppBaseURL")
-	case s.target.ssh != nil:
+	case s.endpoint.Location.ssh != nil:
 		return fault.New(fault.ErrInvalid, "what the server's git-upload-pack answers is no list of references; a login shell that prints something does that, too")
 	}
 	return fault.New(fault.ErrInvalid, "what answers there is no Git server of the smart http protocol; is the URL that of the repository? A login page answers so, too: check the credentials")
