@@ -23,6 +23,7 @@ import (
 
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/filter"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/transport"
 )
 
 // Artifacts downloads what Flux's source-controller has fetched: archives on its
@@ -105,7 +106,7 @@ func (a *Artifacts) read(ctx context.Context, from Artifact) (*Snapshot, error) 
 		return nil, fmt.Errorf("making a file to download to: %w", err)
 	}
 	defer file.Close()
-	ctx, cancel := context.WithTimeoutCause(ctx, artifactTimeout, &slowError{phase: "download", timeout: artifactTimeout})
+	ctx, cancel := context.WithTimeoutCause(ctx, artifactTimeout, &transport.SlowError{Phase: "download", Timeout: artifactTimeout})
 	defer cancel()
 	if err := a.download(ctx, address, file, want); err != nil {
 		return nil, err
@@ -147,11 +148,11 @@ func (a *Artifacts) check(raw string) (*url.URL, error) {
 	case u.User != nil:
 		return nil, fault.New(fault.ErrInvalid, "its URL contains user-info")
 	}
-	host, port := strings.TrimSuffix(strings.ToLower(u.Hostname()), "."), portOf(u)
+	host, port := strings.TrimSuffix(strings.ToLower(u.Hostname()), "."), transport.PortOf(u)
 	for _, allowed := range a.Hosts {
 		name, onPort, err := net.SplitHostPort(allowed)
 		if err != nil {
-			name, onPort = strings.Trim(allowed, "[]"), schemePort(u.Scheme)
+			name, onPort = strings.Trim(allowed, "[]"), transport.SchemePort(u.Scheme)
 		}
 		if host != "" && host == strings.TrimSuffix(strings.ToLower(name), ".") && onPort == port {
 			return u, nil
@@ -194,10 +195,10 @@ func (a *Artifacts) download(ctx context.Context, from *url.URL, to *os.File, wa
 	// No proxy: the file server is in this cluster, and a proxy would be asked
 	// instead of the address that was checked.
 	transport := &http.Transport{
-		DialContext:            Way{Timeout: defaultTimeout, AllowedCIDRs: a.AllowedCIDRs}.DialContext,
-		TLSHandshakeTimeout:    defaultTimeout,
-		ResponseHeaderTimeout:  defaultTimeout,
-		MaxResponseHeaderBytes: maxHeaderBytes,
+		DialContext:            Way{Timeout: transport.DefaultTimeout, AllowedCIDRs: a.AllowedCIDRs}.DialContext,
+		TLSHandshakeTimeout:    transport.DefaultTimeout,
+		ResponseHeaderTimeout:  transport.DefaultTimeout,
+		MaxResponseHeaderBytes: transport.MaxHeaderBytes,
 		DisableCompression:     true, // the archive is compressed, and its digest is that of what is sent
 		DisableKeepAlives:      true,
 	}
@@ -264,10 +265,10 @@ func tooBigArtifact() error {
 // explainDownload words why nothing came. What net/http says of a URL is left out:
 // its query may hold a token.
 func explainDownload(ctx context.Context, from *url.URL, err error) error {
-	if refused, ok := refusedAddress(err); ok {
+	if refused, ok := transport.RefusedAddress(err); ok {
 		return fault.New(fault.ErrInvalid, "%s: %v; if that is right, allow it with --git-allowed-cidrs", from.Host, refused)
 	}
-	if slow, ok := errors.AsType[*slowError](context.Cause(ctx)); ok {
+	if slow, ok := errors.AsType[*transport.SlowError](context.Cause(ctx)); ok {
 		return fault.New(fault.ErrUnreachable, "%s: %v", from.Host, slow)
 	}
 	if ctx.Err() != nil {

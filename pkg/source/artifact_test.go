@@ -26,6 +26,7 @@ import (
 	"github.com/zeebo/blake3"
 
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/filter"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/transport"
 )
 
 // tarGz makes an archive of entries.
@@ -445,7 +446,7 @@ func TestArtifactFaults(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithTimeoutCause(t.Context(), 200*time.Millisecond, &slowError{phase: "download", timeout: 200 * time.Millisecond})
+		ctx, cancel := context.WithTimeoutCause(t.Context(), 200*time.Millisecond, &transport.SlowError{Phase: "download", Timeout: 200 * time.Millisecond})
 		defer cancel()
 		file, err := a.temporary()
 		if err != nil {

@@ -27,8 +27,8 @@ func TestBearerToken(t *testing.T) {
 		git.ServeHTTP(w, req)
 	}))
 	m := newMirrors(t)
-	mustFetch(t, m, Remote{URL: front.URL + "/repo.git", Auth: &BearerToken{canary}, CA: ca.pem})
-	for _, auth := range []Auth{nil, &BearerToken{canary + "x"}, secret} {
+	mustFetch(t, m, Remote{URL: front.URL + "/repo.git", Auth: &BearerToken{Token: canary}, CA: ca.pem})
+	for _, auth := range []Auth{nil, &BearerToken{Token: canary + "x"}, secret} {
 		_, err := m.Fetch(t.Context(), Remote{URL: front.URL + "/repo.git", Auth: auth, CA: ca.pem})
 		wantError(t, err, ErrAuthentication, "401")
 	}
@@ -100,7 +100,7 @@ func TestRedirectWithClientCertificate(t *testing.T) {
 	first := ca.serve(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		http.Redirect(w, req, strings.Replace(elsewhere.URL, "127.0.0.1", "localhost", 1)+req.URL.String(), http.StatusFound)
 	}), func(c *tls.Config) { c.ClientAuth = tls.RequestClientCert })
-	for name, auth := range map[string]Auth{"basic": secret, "bearer": &BearerToken{canary}} {
+	for name, auth := range map[string]Auth{"basic": secret, "bearer": &BearerToken{Token: canary}} {
 		t.Run(name, func(t *testing.T) {
 			mustFetch(t, newMirrors(t), Remote{URL: first.URL + "/repo.git", CA: ca.pem, Auth: auth, Certificate: ca.certificate()})
 			if first.clients.Load() == 0 || elsewhere.requests.Load() == 0 {
@@ -249,7 +249,7 @@ func TestCredentialsArePrintedByNobody(t *testing.T) {
 	}
 	identity, public := newIdentity(t, "")
 	key := sshAuth(t, identity, "host "+public)
-	for _, v := range []any{*secret, secret, BearerToken{canary}, &BearerToken{canary}, *proxy, proxy, *certificate, certificate, *app, app, *key, key} {
+	for _, v := range []any{*secret, secret, BearerToken{Token: canary}, &BearerToken{Token: canary}, *proxy, proxy, *certificate, certificate, *app, app, *key, key} {
 		text := strings.ReplaceAll(fmt.Sprintf("%v %+v %#v %s", v, v, v, v), "{...}", "")
 		if strings.Contains(text, canary) || strings.ContainsAny(text, "{[") || strings.Contains(text, "0x") { // nothing that %v makes of fields
 			t.Errorf("%T is printed as %s", v, text)

@@ -12,17 +12,12 @@
 //
 // Start reading at Snapshot, then Mirrors.Fetch, which follows a remote,
 // Directory.Read, Repository.Read for any revision of a local one, and
-// Embedded.Read. What a stranger's server may do to us is bounded in limits.go.
+// Embedded.Read. What a stranger's server may do to us is bounded in the limits.go of the packages below internal.
 //
 // Git's formats are read and written by go-git. What is ours beside it, because it does
 // not do what is needed:
 //   - The order in which the deltas of a pack are resolved: see packEntries.indexPack.
 //   - Ignore rules: see internal/filter.
 //   - Caches that are bounded by bytes or changes: k8s.io/utils/lru counts entries.
-//   - Connections: go-git takes no dialer that checks addresses.
-//
-// The way to a server is in dial.go (which addresses are connected to, and what
-// that means behind a proxy), wire.go (over http), ssh.go and proxy.go; who we are
-// to it in auth.go and githubapp.go. Nothing of the environment has a say in that:
-// no proxy variables, no ~/.ssh, no agent.
+//   - Connections: see internal/transport.
 package source

@@ -21,6 +21,8 @@ import (
 
 	"github.com/fluxcd/pkg/gittestserver"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/transport"
 )
 
 var secret = &BasicAuth{Username: "robot", Password: canary}
@@ -109,7 +111,7 @@ func TestNoGitServer(t *testing.T) {
 		"no branch":          {pkt("# service=git-upload-pack\n") + "0000" + pkt(id1+" refs/tags/v1\x00ofs-delta\n") + "0000", ErrNotFound, "none at all"},
 		"a ref as a path":    {pkt("# service=git-upload-pack\n") + "0000" + pkt(id1+" refs/heads/main\x00ofs-delta\n") + pkt(id1+" refs/heads/../../config\n") + "0000", ErrInvalid, "../../config"}, // security.md 4
 		"a ref with a lock":  {pkt("# service=git-upload-pack\n") + "0000" + pkt(id1+" refs/heads/main.lock\x00ofs-delta\n") + "0000", ErrInvalid, "main.lock"},
-		"endless references": {pkt("# service=git-upload-pack\n") + "0000" + strings.Repeat(pkt(id1+" refs/heads/"+strings.Repeat("x", 60_000)+"\x00\n"), maxRefsBytes/60_000+1), ErrInvalid, "more than"},
+		"endless references": {pkt("# service=git-upload-pack\n") + "0000" + strings.Repeat(pkt(id1+" refs/heads/"+strings.Repeat("x", 60_000)+"\x00\n"), transport.MaxRefsBytes/60_000+1), ErrInvalid, "more than"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/transport"
 )
 
 var snapshots = cmp.Options{cmpopts.IgnoreUnexported(Snapshot{}), cmpopts.IgnoreFields(Snapshot{}, "AskedAt"), cmpopts.EquateEmpty()}
@@ -270,7 +272,7 @@ func TestSweepOfMirrorsThatAreKept(t *testing.T) {
 	mustFetch(t, m, Remote{URL: url, Key: "today", Keep: time.Hour})
 	mustFetch(t, m, Remote{URL: url, Key: "today", Keep: time.Nanosecond}) // another source, that looks more often
 	mustFetch(t, m, Remote{URL: url, Key: "yesterday", Keep: time.Nanosecond})
-	fetched := m.mirror(target{Remote: Remote{Key: "yesterday"}, location: location{repository: url}}.id())
+	fetched := m.mirror(target{Remote: Remote{Key: "yesterday"}, Location: transport.Location{Repository: url}}.id())
 	if err := fetched.idle.Acquire(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}

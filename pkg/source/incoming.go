@@ -13,6 +13,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/transport"
 )
 
 // packOrder is what a pack should hold: what leads to wants from haves.
@@ -50,7 +51,7 @@ func (m *mirror) room(packs []*pack) bool {
 // fetchPack fetches one pack into a folder of its own and, once it is checked,
 // indexed and on disk, renames it into the mirror: first the index, last the pack,
 // which is what makes it count. Killed anywhere, the mirror is as it was before.
-func (m *mirror) fetchPack(ctx context.Context, s *session, refs *packp.AdvRefs, of packOrder) error {
+func (m *mirror) fetchPack(ctx context.Context, s *transport.Session, refs *packp.AdvRefs, of packOrder) error {
 	dir, err := os.MkdirTemp(m.dir, "incoming-")
 	if err != nil {
 		return fault.Writing(fault.PhasePack, err)
@@ -62,7 +63,7 @@ func (m *mirror) fetchPack(ctx context.Context, s *session, refs *packp.AdvRefs,
 	}
 	defer pack.Close()
 	var entries *packEntries
-	err = s.pack(ctx, refs, of.wants, of.haves, func(r io.Reader) error {
+	err = s.Pack(ctx, refs, of.wants, of.haves, func(r io.Reader) error {
 		entries, err = scanPack(bufio.NewReaderSize(io.TeeReader(r, pack), 64<<10))
 		return err
 	})

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/transport"
 )
 
 // mirror is one bare repository on disk:
@@ -231,7 +232,7 @@ func (m *mirror) hole(ctx context.Context, head plumbing.Hash) (plumbing.Hash, e
 }
 
 // update fetches a head, and makes sure that its whole history came.
-func (m *mirror) update(ctx context.Context, s *session, refs *packp.AdvRefs, head plumbing.Hash, wants []plumbing.Hash) error {
+func (m *mirror) update(ctx context.Context, s *transport.Session, refs *packp.AdvRefs, head plumbing.Hash, wants []plumbing.Hash) error {
 	renew := m.crowded()
 	var haves, again []plumbing.Hash
 	var err error
@@ -324,7 +325,7 @@ func (m *mirror) snapshot(ctx context.Context, t target, at choice) (*Snapshot, 
 	return &Snapshot{
 		Revision:   at.revision(),
 		Reference:  at.reference,
-		Repository: t.repository,
+		Repository: t.Repository,
 		Head:       Commit(head.String()),
 		Files:      files,
 		Refused:    refused,

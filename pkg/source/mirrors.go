@@ -17,6 +17,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/transport"
 )
 
 // Mirrors fetches remotes into bare mirrors under one directory, which belongs to
@@ -37,7 +38,7 @@ type Mirrors struct {
 	open  map[string]*mirror
 	turns turns // to write and read a mirror
 
-	tokens tokens // of GitHub Apps
+	tokens transport.Tokens // of GitHub Apps
 }
 
 // Fetch brings the mirror of a remote up to date and reads its snapshot. An
@@ -50,7 +51,7 @@ type Mirrors struct {
 func (m *Mirrors) Fetch(ctx context.Context, r Remote) (*Snapshot, error) {
 	snapshot, err := m.fetch(ctx, r)
 	if err != nil {
-		return nil, fmt.Errorf("fetching %s of %s: %w", r.what(), shown(r.URL), err)
+		return nil, fmt.Errorf("fetching %s of %s: %w", r.what(), transport.ShownURL(r.URL), err)
 	}
 	return snapshot, nil
 }
@@ -116,9 +117,9 @@ func (m *Mirrors) mirror(id string) *mirror {
 }
 
 // endpoint is how to reach the server of a target.
-func (m *Mirrors) endpoint(t target) Endpoint {
-	return Endpoint{
-		Location:      t.location,
+func (m *Mirrors) endpoint(t target) transport.Endpoint {
+	return transport.Endpoint{
+		Location:      t.Location,
 		Auth:          t.Auth,
 		Certificate:   t.Certificate,
 		CA:            t.CA,
@@ -155,17 +156,17 @@ func (m *Mirrors) sync(ctx context.Context, mirror *mirror, t target) (*Snapshot
 	if err := mirror.load(); err != nil {
 		return nil, err
 	}
-	s, err := m.endpoint(t).connect(ctx)
+	s, err := m.endpoint(t).Connect(ctx)
 	if err != nil {
 		mirror.noAnswer(t, plumbing.ZeroHash, err)
 		return nil, err
 	}
-	defer s.close()
+	defer s.Close()
 	now := reply{asked: time.Now()}
-	if now.refs, err = s.references(ctx); err != nil {
+	if now.refs, err = s.References(ctx); err != nil {
 		mirror.noAnswer(t, plumbing.ZeroHash, err)
 		if errors.Is(err, fault.ErrAuthentication) {
-			m.tokens.forget(t.Auth)
+			m.tokens.Forget(t.Auth)
 		}
 		return nil, err
 	}
@@ -178,7 +179,7 @@ func (m *Mirrors) sync(ctx context.Context, mirror *mirror, t target) (*Snapshot
 
 // settle fetches what is missing of what an answer names, and reads. Without a
 // session nothing can be fetched: errAskAgain, where the answer is not enough.
-func (m *Mirrors) settle(ctx context.Context, mirror *mirror, t target, s *session, a reply) (*Snapshot, error) {
+func (m *Mirrors) settle(ctx context.Context, mirror *mirror, t target, s *transport.Session, a reply) (*Snapshot, error) {
 	done, err := m.turns.take(ctx)
 	if err != nil {
 		return nil, err

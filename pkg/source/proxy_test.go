@@ -197,11 +197,15 @@ func TestProxies(t *testing.T) {
 		"ssh":   {URL: "ssh://git@git.test:" + port(shell.address) + "/repo.git", Auth: sshAuth(t, shell.client, knownHost("git.test:"+port(shell.address), host))},
 	}
 	for name, start := range map[string]func(user string) (*proxyServer, ProxySecret){
-		"an http proxy": func(user string) (*proxyServer, ProxySecret) { return newHTTPProxy(t, user), ProxySecret{} },
+		"an http proxy": func(user string) (*proxyServer, ProxySecret) {
+			return newHTTPProxy(t, user), ProxySecret{}
+		},
 		"an https proxy": func(user string) (*proxyServer, ProxySecret) {
 			return newHTTPSProxy(t, ca, user), ProxySecret{CA: ca.pem}
 		},
-		"a socks5 proxy": func(user string) (*proxyServer, ProxySecret) { return newSOCKSProxy(t, user), ProxySecret{} },
+		"a socks5 proxy": func(user string) (*proxyServer, ProxySecret) {
+			return newSOCKSProxy(t, user), ProxySecret{}
+		},
 	} {
 		for scheme, remote := range remotes {
 			t.Run(name+" for "+scheme, func(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/filter"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/transport"
 )
 
 // Remote is a repository on a server and what to read of it.
@@ -68,7 +69,7 @@ type Remote struct {
 // target is a Remote that has been checked.
 type target struct {
 	Remote
-	location
+	transport.Location
 	parts []string            // of the path
 	spec  revisionSpec        // of the revision
 	tags  *semver.Constraints // of the range
@@ -80,11 +81,11 @@ func (t target) scope() filter.Scope { return filter.Scope{Parts: t.parts, Ignor
 
 // check refuses a remote that is wrong in itself, before anything is sent.
 func (r Remote) check(insecure bool) (target, error) {
-	at, err := locate(r.URL, insecure)
+	at, err := transport.Locate(r.URL, insecure)
 	if err != nil {
 		return target{}, err
 	}
-	if err := at.checkAuth(r.Auth, r.CA, r.Certificate); err != nil {
+	if err := at.CheckAuth(r.Auth, r.CA, r.Certificate); err != nil {
 		return target{}, err
 	}
 	parts, err := filter.SplitPath(r.Path)
@@ -99,13 +100,13 @@ func (r Remote) check(insecure bool) (target, error) {
 		return target{}, err
 	}
 	if r.Timeout <= 0 {
-		r.Timeout = defaultTimeout
+		r.Timeout = transport.DefaultTimeout
 	}
-	return target{Remote: r, location: at, parts: parts, tags: tags}, nil
+	return target{Remote: r, Location: at, parts: parts, tags: tags}, nil
 }
 
 // checkRevision is check for a remote that is read at a revision.
-func (r Remote) checkRevision(at location, parts []string) (target, error) {
+func (r Remote) checkRevision(at transport.Location, parts []string) (target, error) {
 	if r.references() > 0 {
 		return target{}, fault.New(fault.ErrInvalid, "a revision is given, and a branch, a tag or a commit too; choose one")
 	}
@@ -117,9 +118,9 @@ func (r Remote) checkRevision(at location, parts []string) (target, error) {
 		r.Commit = Commit(id)
 	}
 	if r.Timeout <= 0 {
-		r.Timeout = defaultTimeout
+		r.Timeout = transport.DefaultTimeout
 	}
-	return target{Remote: r, location: at, parts: parts, spec: spec}, nil
+	return target{Remote: r, Location: at, parts: parts, spec: spec}, nil
 }
 
 // what names the thing that is fetched.
@@ -143,7 +144,7 @@ func (r Remote) what() string {
 
 // id names the mirror: a hash, so that nothing a user or a server writes becomes a file's name.
 func (t target) id() string {
-	sum := sha256.Sum256([]byte(t.repository + "\x00" + t.Key))
+	sum := sha256.Sum256([]byte(t.Repository + "\x00" + t.Key))
 	return hex.EncodeToString(sum[:mirrorIDBytes])
 }
 

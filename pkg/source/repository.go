@@ -15,6 +15,7 @@ import (
 
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/filter"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/transport"
 )
 
 // Repository is a Git repository on this machine, bare or with a work tree, that is
@@ -254,5 +255,5 @@ func (t *workTree) origin(root *os.Root) string {
 	if value == nil {
 		return ""
 	}
-	return cleanURL(string(value[1]))
+	return transport.CleanURL(string(value[1]))
 }

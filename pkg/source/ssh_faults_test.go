@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/crypto/ssh"
+
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/transport"
 )
 
 // What an ssh server may answer instead of a repository. security.md 9, 14: none of
@@ -29,7 +31,7 @@ func TestSSHAnswers(t *testing.T) {
 		"a login shell's welcome": {prints("Welcome, " + canary + "\n"), ErrInvalid, "login shell"},
 		"an empty repository":     {prints("0000"), ErrNotFound, "empty"},
 		"half a list":             {prints(pkt(id1 + " refs/heads/main\x00ofs-delta\n")[:30]), ErrUnreachable, "phase refs"},
-		"an endless list": {prints(pkt(id1+" refs/heads/main\x00\n") + strings.Repeat(pkt(id1+" refs/heads/"+strings.Repeat("x", 60_000)+"\n"), maxRefsBytes/60_000+1)),
+		"an endless list": {prints(pkt(id1+" refs/heads/main\x00\n") + strings.Repeat(pkt(id1+" refs/heads/"+strings.Repeat("x", 60_000)+"\n"), transport.MaxRefsBytes/60_000+1)),
 			ErrInvalid, "more than"},
 		"SHA-256": {prints(pkt(strings.Repeat("ab", 32)+" HEAD\x00object-format=sha256\n") + "0000"), ErrUnsupported, "SHA-256"},
 		"a pack cut short": {func(_ string, ch ssh.Channel) uint32 {

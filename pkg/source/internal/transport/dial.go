@@ -1,4 +1,4 @@
-package source
+package transport
 
 import (
 	"context"
@@ -129,8 +129,8 @@ func refusal(addr netip.Addr) string {
 	return ""
 }
 
-// refusedAddress finds an addressError below what net/http made of it.
-func refusedAddress(err error) (*addressError, bool) {
+// RefusedAddress finds an addressError below what net/http made of it.
+func RefusedAddress(err error) (*addressError, bool) {
 	var refused *addressError
 	return refused, errors.As(err, &refused)
 }

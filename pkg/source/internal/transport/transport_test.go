@@ -1,4 +1,4 @@
-package source
+package transport
 
 import (
 	"context"
@@ -96,13 +96,13 @@ func TestSSHAddressForms(t *testing.T) {
 		"git@[2001:db8::1]:repo.git":          {"git", "[2001:db8::1]:22", "repo.git"},
 		"git@ssh.dev.azure.com:v3/o/p%20q/r/": {"git", "ssh.dev.azure.com:22", "v3/o/p%20q/r"},
 	} {
-		at, err := locate(raw, false)
+		at, err := Locate(raw, false)
 		if err != nil || *at.ssh != want {
 			t.Errorf("%s: %+v, %v", raw, at.ssh, err)
 			continue
 		}
-		if again, err := locate(at.repository, false); err != nil || *again.ssh != want || again.repository != at.repository {
-			t.Errorf("%s: its own form %q is %+v, %v", raw, at.repository, again.ssh, err)
+		if again, err := Locate(at.Repository, false); err != nil || *again.ssh != want || again.Repository != at.Repository {
+			t.Errorf("%s: its own form %q is %+v, %v", raw, at.Repository, again.ssh, err)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package source
+package transport
 
 import (
 	"bytes"
@@ -28,13 +28,13 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 )
 
-// session is one conversation with a server: its references, then perhaps a pack.
-type session struct {
+// Session is one conversation with a server: its references, then perhaps a pack.
+type Session struct {
 	endpoint Endpoint
 	git      uploadPack
 	answer   *answer
 	wanted   *atomic.Bool // the server asked for a client certificate, and there is none
-	close    func()
+	Close    func()
 }
 
 // uploadPack is git-upload-pack, over http as go-git has it, or over ssh.
@@ -45,7 +45,7 @@ type uploadPack interface {
 
 // Endpoint is a repository on a server, and how to reach it.
 type Endpoint struct {
-	Location    location
+	Location    Location
 	Auth        Auth
 	Certificate *Certificate // shown to the repository's own host alone
 	CA          []byte       // in PEM, instead of the system's; nil for the system's
@@ -58,25 +58,25 @@ type Endpoint struct {
 	MaxPackBytes  int64
 	// Dir is where a file may be for a moment.
 	Dir    string
-	Tokens *tokens
+	Tokens *Tokens
 }
 
-// connect prepares a session; nothing is sent yet but what a GitHub App asks a token
+// Connect prepares a session; nothing is sent yet but what a GitHub App asks a token
 // with. close must be called.
-func (e Endpoint) connect(ctx context.Context) (*session, error) {
+func (e Endpoint) Connect(ctx context.Context) (*Session, error) {
 	d := newDialer(e.Timeout, e.AllowedCIDRs, e.Proxy)
 	if e.Location.ssh != nil {
 		s, err := newShell(e, d)
 		if err != nil {
 			return nil, err
 		}
-		return &session{endpoint: e, git: s, answer: s.answer, wanted: &atomic.Bool{}, close: s.close}, nil
+		return &Session{endpoint: e, git: s, answer: s.answer, wanted: &atomic.Bool{}, Close: s.close}, nil
 	}
 	g, err := e.newGuard(d)
 	if err != nil {
 		return nil, err
 	}
-	s := &session{endpoint: e, answer: g.answer, wanted: g.wanted, close: g.close}
+	s := &Session{endpoint: e, answer: g.answer, wanted: g.wanted, Close: g.close}
 	auth, err := e.httpAuth(ctx, s, g)
 	if err != nil {
 		g.close()
@@ -109,7 +109,7 @@ func (e Endpoint) newGuard(d *dialer) (*guard, error) {
 		DialContext:            d.DialContext,
 		TLSClientConfig:        trust,
 		DisableCompression:     true, // packs are compressed, and bombs are not unpacked
-		MaxResponseHeaderBytes: maxHeaderBytes,
+		MaxResponseHeaderBytes: MaxHeaderBytes,
 	}
 	g.transport = g.elsewhere.Clone()
 	g.transport.TLSClientConfig.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
@@ -123,7 +123,7 @@ func (e Endpoint) newGuard(d *dialer) (*guard, error) {
 }
 
 // httpAuth is what go-git is to put into every request to the repository's host.
-func (e Endpoint) httpAuth(ctx context.Context, s *session, g *guard) (transport.AuthMethod, error) {
+func (e Endpoint) httpAuth(ctx context.Context, s *Session, g *guard) (transport.AuthMethod, error) {
 	switch auth := e.Auth.(type) {
 	case *BasicAuth:
 		return &githttp.BasicAuth{Username: auth.Username, Password: auth.Password}, nil
@@ -147,8 +147,8 @@ func hostOf(u *url.URL) string {
 	return u.Hostname()
 }
 
-// references asks what the server has: git ls-remote, one request.
-func (s *session) references(ctx context.Context) (*packp.AdvRefs, error) {
+// References asks what the server has: git ls-remote, one request.
+func (s *Session) References(ctx context.Context) (*packp.AdvRefs, error) {
 	ctx, end := beginPhase(ctx, phaseRefs, s.endpoint.Timeout)
 	defer end()
 	refs, err := s.git.AdvertisedReferencesContext(ctx)
@@ -161,8 +161,8 @@ func (s *session) references(ctx context.Context) (*packp.AdvRefs, error) {
 	return refs, nil
 }
 
-// pack fetches what leads to wants from haves, and has the pack read as it arrives.
-func (s *session) pack(ctx context.Context, refs *packp.AdvRefs, wants, haves []plumbing.Hash, read func(io.Reader) error) error {
+// Pack fetches what leads to wants from haves, and has the pack read as it arrives.
+func (s *Session) Pack(ctx context.Context, refs *packp.AdvRefs, wants, haves []plumbing.Hash, read func(io.Reader) error) error {
 	req := packp.NewUploadPackRequestFromCapabilities(refs.Capabilities)
 	if refs.Capabilities.Supports(capability.NoProgress) {
 		if err := req.Capabilities.Set(capability.NoProgress); err != nil {
@@ -196,7 +196,7 @@ func demultiplexed(req *packp.UploadPackRequest, res io.Reader) io.Reader {
 
 // explain gives an error of a request its kind, and a text made here: what go-git
 // and net/http say may hold parts of the response.
-func (s *session) explain(ctx context.Context, phase string, err error) error {
+func (s *Session) explain(ctx context.Context, phase string, err error) error {
 	var unexpected *plumbing.UnexpectedError // which does not unwrap
 	if errors.As(err, &unexpected) {
 		err = unexpected.Err
@@ -204,13 +204,13 @@ func (s *session) explain(ctx context.Context, phase string, err error) error {
 	last := s.answer.seen()
 	err = errors.Join(last.broken, err)
 
-	var slow *slowError
+	var slow *SlowError
 	if !errors.As(context.Cause(ctx), &slow) && dialTimedOut(err) {
-		slow = &slowError{phase: phaseDial, timeout: s.endpoint.Timeout}
+		slow = &SlowError{Phase: phaseDial, Timeout: s.endpoint.Timeout}
 	}
 	var ours *fault.Error
 	var disk *fs.PathError
-	refused, isRefused := refusedAddress(err)
+	refused, isRefused := RefusedAddress(err)
 	switch {
 	case slow != nil:
 		return fault.New(fault.ErrUnreachable, "%v; raise the timeout if the repository is large", slow)
@@ -238,7 +238,7 @@ func (s *session) explain(ctx context.Context, phase string, err error) error {
 
 // explainCertificate is about a server that wants to know who we are. In TLS 1.3 it
 // says so after the handshake, and often hangs up before it is heard.
-func (s *session) explainCertificate(err error) error {
+func (s *Session) explainCertificate(err error) error {
 	var op *net.OpError
 	alert := errors.As(err, &op) && op.Op == "remote error" // an alert of TLS; its words are those of crypto/tls
 	switch {
@@ -251,7 +251,7 @@ func (s *session) explainCertificate(err error) error {
 }
 
 // explainAnswer is about a response that arrived and is not what it should be.
-func (s *session) explainAnswer(phase string, begin []byte, err error) error {
+func (s *Session) explainAnswer(phase string, begin []byte, err error) error {
 	switch {
 	case errors.Is(err, transport.ErrEmptyRemoteRepository):
 		return fault.New(fault.ErrNotFound, "the repository is empty; push a first commit")

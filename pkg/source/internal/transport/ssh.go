@@ -1,4 +1,4 @@
-package source
+package transport
 
 import (
 	"bytes"
@@ -63,7 +63,7 @@ func (s *shell) AdvertisedReferencesContext(ctx context.Context) (*packp.AdvRefs
 	}
 	enterPhase(ctx, phaseRefs)
 	refs := packp.NewAdvRefs()
-	err := refs.Decode(&boundedBody{ReadCloser: io.NopCloser(s.stdout), answer: s.answer, left: maxRefsBytes, limit: maxRefsBytes, what: "list of references"})
+	err := refs.Decode(&boundedBody{ReadCloser: io.NopCloser(s.stdout), answer: s.answer, left: MaxRefsBytes, limit: MaxRefsBytes, what: "list of references"})
 	switch {
 	case errors.Is(err, packp.ErrEmptyAdvRefs) || err == nil && refs.IsEmpty():
 		return nil, transport.ErrEmptyRemoteRepository

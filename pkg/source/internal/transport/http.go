@@ -1,4 +1,4 @@
-package source
+package transport
 
 import (
 	"context"
@@ -30,7 +30,7 @@ func (w Way) Transport(trust *tls.Config) *Transport {
 		DialContext:            d.DialContext,
 		TLSClientConfig:        trust,
 		TLSHandshakeTimeout:    w.Timeout,
-		MaxResponseHeaderBytes: maxHeaderBytes,
+		MaxResponseHeaderBytes: MaxHeaderBytes,
 		DisableKeepAlives:      true,
 	}}
 }

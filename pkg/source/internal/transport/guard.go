@@ -1,4 +1,4 @@
-package source
+package transport
 
 import (
 	"errors"
@@ -52,7 +52,7 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 		res.Body = http.NoBody
 		return res, nil
 	}
-	body := &boundedBody{ReadCloser: res.Body, answer: g.answer, left: maxRefsBytes, what: "list of references"}
+	body := &boundedBody{ReadCloser: res.Body, answer: g.answer, left: MaxRefsBytes, what: "list of references"}
 	if !strings.HasSuffix(req.URL.Path, "/info/refs") {
 		body.left, body.what = g.maxPack, "pack"
 	}
@@ -69,18 +69,18 @@ func (g *guard) close() {
 
 // originOf is what credentials belong to: RFC 6454, section 4.
 func originOf(u *url.URL) string {
-	return u.Scheme + "://" + net.JoinHostPort(strings.ToLower(u.Hostname()), portOf(u))
+	return u.Scheme + "://" + net.JoinHostPort(strings.ToLower(u.Hostname()), PortOf(u))
 }
 
-func portOf(u *url.URL) string {
+func PortOf(u *url.URL) string {
 	if port := u.Port(); port != "" {
 		return port
 	}
-	return schemePort(u.Scheme)
+	return SchemePort(u.Scheme)
 }
 
-// schemePort is the port of a URL that has none, "" of a scheme other than http and https.
-func schemePort(scheme string) string {
+// SchemePort is the port of a URL that has none, "" of a scheme other than http and https.
+func SchemePort(scheme string) string {
 	return map[string]string{"http": "80", "https": "443"}[scheme]
 }
 

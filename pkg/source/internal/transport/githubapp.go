@@ -1,4 +1,4 @@
-package source
+package transport
 
 import (
 	"bytes"
@@ -115,8 +115,8 @@ func githubURL(raw string) (*url.URL, error) {
 	return &url.URL{Scheme: u.Scheme, Host: u.Host, Path: path}, nil
 }
 
-// tokens are those that are good for a while yet.
-type tokens struct {
+// Tokens are those that are good for a while yet.
+type Tokens struct {
 	mu   sync.Mutex
 	good map[[sha256.Size]byte]token
 }
@@ -127,7 +127,7 @@ type token struct {
 }
 
 // get returns a token that lives for some minutes yet, the one at hand or a new one.
-func (c *tokens) get(ctx context.Context, app *GitHubApp, s *session, g *guard) (string, error) {
+func (c *Tokens) get(ctx context.Context, app *GitHubApp, s *Session, g *guard) (string, error) {
 	c.mu.Lock()
 	known, ok := c.good[app.digest]
 	c.mu.Unlock()
@@ -152,8 +152,8 @@ func (c *tokens) get(ctx context.Context, app *GitHubApp, s *session, g *guard) 
 	return made.text, nil
 }
 
-// forget makes the next fetch ask for a new token: the server did not take this one.
-func (c *tokens) forget(auth Auth) {
+// Forget makes the next fetch ask for a new token: the server did not take this one.
+func (c *Tokens) Forget(auth Auth) {
 	if app, ok := auth.(*GitHubApp); ok {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -163,7 +163,7 @@ func (c *tokens) forget(auth Auth) {
 
 // newToken asks for one. It goes the way of the repository: same dialer, same proxy,
 // same CA, no client certificate.
-func (a *GitHubApp) newToken(ctx context.Context, s *session, g *guard) (token, error) {
+func (a *GitHubApp) newToken(ctx context.Context, s *Session, g *guard) (token, error) {
 	if a.api.Scheme != "https" && !g.insecure {
 		return token{}, fault.New(fault.ErrInvalid, "plain http is not allowed: githubAppBaseURL must be https")
 	}
@@ -194,7 +194,7 @@ func (a *GitHubApp) StatusToken(ctx context.Context, over *Transport, repository
 	if err == nil {
 		return made.text, nil
 	}
-	s := &session{endpoint: Endpoint{Timeout: over.dialer.direct.Timeout}, answer: &answer{}, wanted: &atomic.Bool{}}
+	s := &Session{endpoint: Endpoint{Timeout: over.dialer.direct.Timeout}, answer: &answer{}, wanted: &atomic.Bool{}}
 	return "", s.explain(ctx, phaseToken, err)
 }
 

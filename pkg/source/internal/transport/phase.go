@@ -1,4 +1,4 @@
-package source
+package transport
 
 import (
 	"context"
@@ -30,13 +30,13 @@ type phases struct {
 }
 
 // slowError: a phase took too long.
-type slowError struct {
-	phase   string
-	timeout time.Duration
+type SlowError struct {
+	Phase   string
+	Timeout time.Duration
 }
 
-func (e *slowError) Error() string {
-	return "no end of phase " + e.phase + " after " + e.timeout.String()
+func (e *SlowError) Error() string {
+	return "no end of phase " + e.Phase + " after " + e.Timeout.String()
 }
 
 // begin starts a request. Its context ends with a *slowError as the cause when one
@@ -86,5 +86,5 @@ func (p *phases) enter(phase string) {
 		p.timer.Stop()
 	}
 	p.phase = phase
-	p.timer = time.AfterFunc(p.timeout, func() { p.cancel(&slowError{phase: phase, timeout: p.timeout}) })
+	p.timer = time.AfterFunc(p.timeout, func() { p.cancel(&SlowError{Phase: phase, Timeout: p.timeout}) })
 }

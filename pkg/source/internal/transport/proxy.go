@@ -1,4 +1,4 @@
-package source
+package transport
 
 import (
 	"bufio"
@@ -165,8 +165,8 @@ func (p *Proxy) tunnel(conn net.Conn, address string) error {
 	// A byte at a time: what follows the header is the other side's already.
 	var header []byte
 	for one := make([]byte, 1); !bytes.HasSuffix(header, []byte("\r\n\r\n")); {
-		if len(header) >= maxHeaderBytes {
-			return fault.New(fault.ErrInvalid, "phase proxy: the proxy's answer has more than %d bytes", maxHeaderBytes)
+		if len(header) >= MaxHeaderBytes {
+			return fault.New(fault.ErrInvalid, "phase proxy: the proxy's answer has more than %d bytes", MaxHeaderBytes)
 		}
 		if _, err := io.ReadFull(conn, one); err != nil {
 			return proxyBroke(err)
@@ -218,7 +218,7 @@ func (p *Proxy) dialSOCKS(ctx context.Context, direct *net.Dialer, address strin
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	if _, refused := refusedAddress(err); refused || !errors.As(err, &op) || !strings.HasPrefix(op.Op, "socks") {
+	if _, refused := RefusedAddress(err); refused || !errors.As(err, &op) || !strings.HasPrefix(op.Op, "socks") {
 		return nil, err
 	}
 	var dial *net.OpError

@@ -1,4 +1,4 @@
-package source
+package transport
 
 import (
 	"net/url"
@@ -7,27 +7,27 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 )
 
-// location is where a repository is: over http and https, or over ssh.
-type location struct {
+// Location is where a repository is: over http and https, or over ssh.
+type Location struct {
 	url        *url.URL    // nil for ssh
 	ssh        *sshAddress // nil for others
-	repository string      // the same however it was written
+	Repository string      // the same however it was written
 }
 
-// locate accepts what this package can fetch.
-func locate(raw string, insecure bool) (location, error) {
+// Locate accepts what this package can fetch.
+func Locate(raw string, insecure bool) (Location, error) {
 	address, canonical, err := parseSSH(raw)
 	if err != nil {
-		return location{}, err
+		return Location{}, err
 	}
 	if address != nil {
-		return location{ssh: address, repository: canonical}, nil
+		return Location{ssh: address, Repository: canonical}, nil
 	}
 	u, err := parseURL(raw, insecure)
 	if err != nil {
-		return location{}, err
+		return Location{}, err
 	}
-	return location{url: u, repository: u.String()}, nil
+	return Location{url: u, Repository: u.String()}, nil
 }
 
 // parseURL accepts what can be fetched over http. The URL is not quoted in errors
@@ -56,11 +56,11 @@ func parseURL(raw string, insecure bool) (*url.URL, error) {
 	return u, nil
 }
 
-// cleanURL is a URL as a mirror of it would be called, over http without
+// CleanURL is a URL as a mirror of it would be called, over http without
 // user-info; "" where there can be none.
-func cleanURL(raw string) string {
-	if at, err := locate(raw, true); err == nil && at.ssh != nil {
-		return at.repository
+func CleanURL(raw string) string {
+	if at, err := Locate(raw, true); err == nil && at.ssh != nil {
+		return at.Repository
 	}
 	u, err := url.Parse(raw)
 	if err != nil {
@@ -74,10 +74,10 @@ func cleanURL(raw string) string {
 	return u.String()
 }
 
-// shown is a URL fit for messages and status, even when it was refused.
-func shown(raw string) string {
-	if at, err := locate(raw, true); err == nil && at.ssh != nil {
-		return fault.Shorten(at.repository)
+// ShownURL is a URL fit for messages and status, even when it was refused.
+func ShownURL(raw string) string {
+	if at, err := Locate(raw, true); err == nil && at.ssh != nil {
+		return fault.Shorten(at.Repository)
 	}
 	u, err := url.Parse(raw)
 	if err != nil || u.Opaque != "" || u.Host == "" {
@@ -87,8 +87,8 @@ func shown(raw string) string {
 	return fault.Shorten(clean.String())
 }
 
-// checkAuth refuses credentials that do not go with the URL.
-func (l location) checkAuth(auth Auth, ca []byte, certificate *Certificate) error {
+// CheckAuth refuses credentials that do not go with the URL.
+func (l Location) CheckAuth(auth Auth, ca []byte, certificate *Certificate) error {
 	ssh := l.ssh != nil
 	switch {
 	case ssh && (auth == nil || !auth.overSSH()):
