@@ -2,7 +2,6 @@ package source
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -12,51 +11,13 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/filter"
 )
 
-// Contains tells whether a commit is Head or in its history, be it by a merge. A commit
-// that the repository does not have any more is not. What was followed is another
-// question: see Continues.
-func (s *Snapshot) Contains(ctx context.Context, c Commit) (bool, error) {
-	if c == s.Head {
-		return true, nil
-	}
-	if s.objects == nil || !isObjectID(string(c)) {
-		return false, nil
-	}
-	found, err := s.objects.reader().descends(ctx, plumbing.NewHash(string(s.Head)), plumbing.NewHash(string(c)))
-	if err != nil {
-		return false, fmt.Errorf("looking for %s in the history of %s of %s: %w", c, s.Revision, s.Repository, s.objects.explain(err))
-	}
-	return found, nil
-}
-
-// Continues tells whether a commit is Head or on its first-parent line, so that whoever
-// followed that commit follows Head without going back. A merge that has the commit as
-// another than the first parent does not continue it.
-func (s *Snapshot) Continues(ctx context.Context, c Commit) (bool, error) {
-	if c == s.Head {
-		return true, nil
-	}
-	if s.objects == nil || !isObjectID(string(c)) {
-		return false, nil
-	}
-	o, old := s.objects.reader(), plumbing.NewHash(string(c))
-	if !o.has(old) {
-		return false, nil
-	}
-	_, found, err := o.firstParents(ctx, plumbing.NewHash(string(s.Head)), func(id plumbing.Hash) bool { return id == old })
-	if err != nil {
-		return false, fmt.Errorf("looking for %s on the line of %s of %s: %w", c, s.Revision, s.Repository, s.objects.explain(err))
-	}
-	return found, nil
-}
-
 // descends tells whether a commit is another or in its history.
-func (o *objects) descends(ctx context.Context, id, from plumbing.Hash) (bool, error) {
+func descends(ctx context.Context, o *objects, id, from plumbing.Hash) (bool, error) {
 	if !o.has(from) {
 		return false, nil
 	}
 	found := false
-	err := o.walk(ctx, id, func(at plumbing.Hash) bool {
+	err := walk(ctx, o, id, func(at plumbing.Hash) bool {
 		found = found || at == from
 		return !found
 	})
@@ -65,7 +26,7 @@ func (o *objects) descends(ctx context.Context, id, from plumbing.Hash) (bool, e
 
 // walk visits a commit and its history, each commit once, first parents first,
 // until told to stop.
-func (o *objects) walk(ctx context.Context, from plumbing.Hash, visit func(plumbing.Hash) bool) error {
+func walk(ctx context.Context, o *objects, from plumbing.Hash, visit func(plumbing.Hash) bool) error {
 	seen := map[plumbing.Hash]bool{}
 	todo := []plumbing.Hash{from}
 	for len(todo) > 0 {
@@ -95,25 +56,25 @@ func (o *objects) walk(ctx context.Context, from plumbing.Hash, visit func(plumb
 // since lists the first-parent line of a head, oldest first, from the first commit
 // on that is not in the history of another. That one has to be there. It continues that
 // one if it is on the line itself.
-func (o *objects) since(ctx context.Context, head, old plumbing.Hash) (line []plumbing.Hash, continues bool, err error) {
-	line, continues, err = o.firstParents(ctx, head, func(id plumbing.Hash) bool { return id == old })
+func since(ctx context.Context, o *objects, head, old plumbing.Hash) (line []plumbing.Hash, continues bool, err error) {
+	line, continues, err = firstParents(ctx, o, head, func(id plumbing.Hash) bool { return id == old })
 	if err != nil || continues {
 		return line, continues, err
 	}
 	known := map[plumbing.Hash]bool{}
-	err = o.walk(ctx, old, func(id plumbing.Hash) bool {
+	err = walk(ctx, o, old, func(id plumbing.Hash) bool {
 		known[id] = true
 		return true
 	})
 	if err != nil {
 		return nil, false, err
 	}
-	line, _, err = o.firstParents(ctx, head, func(id plumbing.Hash) bool { return known[id] })
+	line, _, err = firstParents(ctx, o, head, func(id plumbing.Hash) bool { return known[id] })
 	return line, false, err
 }
 
 // firstParents lists a line, oldest first, up to a commit at which it ends.
-func (o *objects) firstParents(ctx context.Context, head plumbing.Hash, end func(plumbing.Hash) bool) (line []plumbing.Hash, met bool, err error) {
+func firstParents(ctx context.Context, o *objects, head plumbing.Hash, end func(plumbing.Hash) bool) (line []plumbing.Hash, met bool, err error) {
 	for id := head; len(line) <= maxLineCommits; {
 		if end(id) {
 			met = true
@@ -234,52 +195,4 @@ func splitEntry(e entry) (file entry, folder plumbing.Hash) {
 		return entry{}, e.id
 	}
 	return entry{mode: e.mode, id: e.id}, plumbing.ZeroHash
-}
-
-// newestBefore returns, of the commits before one on its first-parent line, that which
-// says that it is the latest; zero where there is none before. What is found is
-// remembered, so that asking about all commits of a line costs one walk.
-func (o *objects) newestBefore(ctx context.Context, id plumbing.Hash) (plumbing.Hash, error) {
-	o.timing.Lock()
-	defer o.timing.Unlock()
-	if o.newest == nil || len(o.newest) > maxCommits {
-		o.newest = map[plumbing.Hash]plumbing.Hash{}
-	}
-	line, _, err := o.firstParents(ctx, id, func(at plumbing.Hash) bool {
-		_, known := o.newest[at]
-		return known
-	})
-	if err != nil {
-		return plumbing.ZeroHash, err
-	}
-	for _, at := range line {
-		c, err := o.commit(ctx, at)
-		if err != nil {
-			return plumbing.ZeroHash, err
-		}
-		if len(c.parents) == 0 {
-			o.newest[at] = plumbing.ZeroHash
-			continue
-		}
-		if o.newest[at], err = o.later(ctx, o.newest[c.parents[0]], c.parents[0]); err != nil {
-			return plumbing.ZeroHash, err
-		}
-	}
-	return o.newest[id], nil
-}
-
-// later returns which of two commits says that it is the later one. The first may be zero.
-func (o *objects) later(ctx context.Context, a, b plumbing.Hash) (plumbing.Hash, error) {
-	if a.IsZero() {
-		return b, nil
-	}
-	first, err := o.commit(ctx, a)
-	if err != nil {
-		return a, err
-	}
-	second, err := o.commit(ctx, b)
-	if err != nil || !second.committedAt.After(first.committedAt) {
-		return a, err
-	}
-	return b, nil
 }

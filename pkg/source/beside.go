@@ -24,7 +24,7 @@ type aside struct {
 // the commits takes back what another did is not asked: that is a question of who did.
 func (w *past) beside(ctx context.Context, i int, changed []string) error {
 	w.reached[w.line[i]] = true
-	merge, err := w.objects.commit(ctx, w.line[i])
+	merge, err := w.Objects.commit(ctx, w.line[i])
 	if err != nil || len(merge.parents) < 2 {
 		return err
 	}
@@ -33,13 +33,13 @@ func (w *past) beside(ctx context.Context, i int, changed []string) error {
 		return err
 	}
 	for _, id := range brought {
-		c, err := w.objects.commit(ctx, id)
+		c, err := w.Objects.commit(ctx, id)
 		if err != nil {
 			return err
 		}
 		var before plumbing.Hash
 		if len(c.parents) > 0 {
-			parent, err := w.objects.commit(ctx, c.parents[0])
+			parent, err := w.Objects.commit(ctx, c.parents[0])
 			if err != nil {
 				return err
 			}
@@ -78,7 +78,7 @@ func (w *past) beside(ctx context.Context, i int, changed []string) error {
 
 // loses tells whether a merge lacks what a commit beside the line made of a path.
 func (w *past) loses(ctx context.Context, i int, tree, id plumbing.Hash, p pathChange) (bool, error) {
-	here, err := w.objects.find(ctx, tree, strings.Split(p.path, "/"))
+	here, err := w.Objects.find(ctx, tree, strings.Split(p.path, "/"))
 	if err != nil {
 		return false, err
 	}
@@ -103,7 +103,7 @@ func (w *past) brought(ctx context.Context, from []plumbing.Hash) ([]plumbing.Ha
 			return nil
 		}
 		w.reached[id] = true
-		c, err := w.objects.commit(ctx, id)
+		c, err := w.Objects.commit(ctx, id)
 		open = append(open, visit{id, c.parents})
 		return errors.Join(err, checkCommits(w.reached))
 	}
@@ -148,7 +148,7 @@ func (v *verification) lost(ctx context.Context, path string, asides []aside) (p
 			if v.ancestries++; v.ancestries > maxAncestries {
 				return plumbing.ZeroHash, fault.New(fault.ErrInvalid, "comparing what merges lost asks %d times whether one commit follows another: let a principal commit %q once more", maxAncestries, brief(path))
 			}
-			if known, err = v.objects.descends(ctx, id, a.commit); err != nil {
+			if known, err = descends(ctx, v.Objects, id, a.commit); err != nil {
 				return plumbing.ZeroHash, err
 			}
 		}

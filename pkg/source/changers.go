@@ -42,7 +42,7 @@ func (v *verification) withMoved(ctx context.Context, found []pathChange, from, 
 
 // compare returns what differs between two trees where it matters.
 func (v *verification) compare(ctx context.Context, from, to plumbing.Hash) ([]pathChange, error) {
-	c := comparison{objects: v.objects, tops: v.tops(), entries: v.spent, room: maxLineEntries}
+	c := comparison{objects: v.Objects, tops: v.tops(), entries: v.spent, room: maxLineEntries}
 	found, err := c.trees(ctx, from, to)
 	v.spent = c.entries
 	return found, err
@@ -54,7 +54,7 @@ func (v *verification) tops() []string {
 	if v.matters != nil {
 		return v.matters
 	}
-	all := []string{v.snapshot.scope.Path()}
+	all := []string{v.Scope.Path()}
 	for _, p := range v.Paths {
 		base, _ := doublestar.SplitPattern(p.Glob)
 		if base == "." {
@@ -73,7 +73,7 @@ func (v *verification) tops() []string {
 
 // hasRules tells an IgnoreFile that counts.
 func (v *verification) hasRules(path string) bool {
-	top := v.snapshot.scope.Path()
+	top := v.Scope.Path()
 	return filter.IsIgnoreFile(path) && (top == "" || strings.HasPrefix(path, top+"/"))
 }
 
@@ -100,19 +100,19 @@ func (v *verification) moved(ctx context.Context, from, to plumbing.Hash) ([]str
 // visible lists the profile files that are read of a tree.
 func (v *verification) visible(ctx context.Context, tree plumbing.Hash) (map[string]bool, error) {
 	out := map[string]bool{}
-	in := v.snapshot.scope
-	top, err := v.objects.find(ctx, tree, in.Parts)
+	in := v.Scope
+	top, err := v.Objects.find(ctx, tree, in.Parts)
 	if err != nil || top.mode&filter.ModeKind != filter.ModeFolder || top.id.IsZero() {
 		return out, err
 	}
-	l := listing{objects: v.objects}
+	l := listing{objects: v.Objects}
 	if err := l.walk(ctx, top.id, in.Path(), 0); err != nil {
 		return nil, err
 	}
 	if v.spent += l.entries; v.spent > maxLineEntries {
 		return nil, fault.New(fault.ErrInvalid, "telling what %s hides looks at more than %d entries", IgnoreFile, maxLineEntries)
 	}
-	kept, err := in.Keep(ctx, v.objects.content, l.found, &l.refused)
+	kept, err := in.Keep(ctx, v.Objects.content, l.found, &l.refused)
 	for _, f := range kept {
 		out[f.Path] = true
 	}
@@ -168,13 +168,13 @@ func sorted(m map[string][]aside) []string { return slices.Sorted(maps.Keys(m)) 
 // the commits that changed them last, in the order of the line. Of a head that stays
 // refused it is asked at every look: the answer is remembered.
 func (v *verification) changers(ctx context.Context) ([]changer, error) {
-	name := fmt.Sprintf("%s %q %q", v.head, v.snapshot.scope.Path(), v.snapshot.scope.Ignore)
+	name := fmt.Sprintf("%s %q %q", v.Subject.Head, v.Scope.Path(), v.Scope.Ignore)
 	for _, p := range v.Paths {
 		name += fmt.Sprintf(" %q", p.Glob)
 	}
-	v.objects.walking.Lock()
-	defer v.objects.walking.Unlock()
-	if known := v.objects.changers.get(name); known != nil {
+	v.Cache.walking.Lock()
+	defer v.Cache.walking.Unlock()
+	if known := v.Cache.changers.get(name); known != nil {
 		return known, nil
 	}
 	last, asides, line, err := v.lastChanges(ctx)
@@ -196,15 +196,15 @@ func (v *verification) changers(ctx context.Context) ([]changer, error) {
 		weight += len(list)
 	}
 	out = append(out, changer{asides: asides})
-	v.objects.changers.room = maxKeptChanges
-	v.objects.changers.put(name, out, weight)
+	v.Cache.changers.room = maxKeptChanges
+	v.Cache.changers.put(name, out, weight)
 	return out, nil
 }
 
 // lastChanges finds the commit of each path that is guarded and was ever there, and what
 // was changed beside the line since.
 func (v *verification) lastChanges(ctx context.Context) (last map[string]plumbing.Hash, asides map[string][]aside, line []plumbing.Hash, err error) {
-	line, _, err = v.objects.firstParents(ctx, v.head, func(plumbing.Hash) bool { return false })
+	line, _, err = firstParents(ctx, v.Objects, v.Subject.Head, func(plumbing.Hash) bool { return false })
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -254,13 +254,13 @@ type state struct {
 
 // step lists what the commit at a place on the line changes.
 func (w *past) step(ctx context.Context, i int) ([]string, error) {
-	c, err := w.objects.commit(ctx, w.line[i])
+	c, err := w.Objects.commit(ctx, w.line[i])
 	if err != nil {
 		return nil, err
 	}
 	var before plumbing.Hash
 	if i > 0 {
-		parent, err := w.objects.commit(ctx, w.line[i-1])
+		parent, err := w.Objects.commit(ctx, w.line[i-1])
 		if err != nil {
 			return nil, err
 		}
@@ -300,13 +300,13 @@ func (w *past) drops(ctx context.Context, i int, tree, other plumbing.Hash) ([]s
 	}
 	var before plumbing.Hash
 	if fork >= 0 {
-		c, err := w.objects.commit(ctx, w.line[fork])
+		c, err := w.Objects.commit(ctx, w.line[fork])
 		if err != nil {
 			return nil, err
 		}
 		before = c.tree
 	}
-	side, err := w.objects.commit(ctx, other)
+	side, err := w.Objects.commit(ctx, other)
 	if err != nil {
 		return nil, err
 	}
@@ -320,7 +320,7 @@ func (w *past) drops(ctx context.Context, i int, tree, other plumbing.Hash) ([]s
 		if !rules && !w.guards(p.path) || w.had(p, fork, i) {
 			continue
 		}
-		here, err := w.objects.find(ctx, tree, strings.Split(p.path, "/"))
+		here, err := w.Objects.find(ctx, tree, strings.Split(p.path, "/"))
 		if err != nil {
 			return nil, err
 		}
@@ -359,7 +359,7 @@ func (w *past) fork(ctx context.Context, id plumbing.Hash) (int, error) {
 			break
 		}
 		side = append(side, id)
-		c, err := w.objects.commit(ctx, id)
+		c, err := w.Objects.commit(ctx, id)
 		if err != nil {
 			return at, err
 		}

@@ -52,20 +52,6 @@ func checkCommits(seen map[plumbing.Hash]bool) error {
 	return nil
 }
 
-// author returns who wrote a commit.
-func (o *objects) author(ctx context.Context, id plumbing.Hash) (Author, error) {
-	data, err := o.read(ctx, plumbing.CommitObject, id, maxCommitBytes)
-	if err != nil {
-		return Author{}, err
-	}
-	header, err := parseCommit(id, data)
-	if err != nil {
-		return Author{}, err
-	}
-	name, email, at := parseIdentity(header.author)
-	return Author{Commit: Commit(id.String()), Name: name, Email: email, At: at}, nil
-}
-
 type commitHeader struct {
 	commit
 	author string

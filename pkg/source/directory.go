@@ -195,6 +195,7 @@ func (d Directory) readWorkTree(ctx context.Context, root *os.Root, tree *workTr
 		Files:      files,
 		Refused:    refused,
 		objects:    tree,
+		verified:   new(Cache),
 	}
 	if dirty {
 		snapshot.Revision = digest(files)

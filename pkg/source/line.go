@@ -74,7 +74,7 @@ func (l *Lines) raw(ctx context.Context, o *objects, key string, head plumbing.H
 	if old.head == head {
 		return old.steps, nil
 	}
-	steps, err := o.line(ctx, head, parts, old)
+	steps, err := walkLine(ctx, o, head, parts, old)
 	if err != nil {
 		return nil, err
 	}
@@ -95,10 +95,10 @@ func (l *Lines) forget() {
 	l.visible = recent[*visible]{}
 }
 
-// line walks the first parents of head back to its root, or to the head of an old
+// walkLine walks the first parents of head back to its root, or to the head of an old
 // line that it descends from, and returns the steps that change a profile file
 // below a path. No blob is read.
-func (o *objects) line(ctx context.Context, head plumbing.Hash, parts []string, old line) ([]Step, error) {
+func walkLine(ctx context.Context, o *objects, head plumbing.Hash, parts []string, old line) ([]Step, error) {
 	w := lineWalk{objects: o, parts: parts}
 	at, c, top, err := w.enter(ctx, head)
 	if err != nil {

@@ -133,7 +133,7 @@ func BenchmarkLine(b *testing.B) {
 					b.Fatal(err)
 				}
 				b.StartTimer()
-				walk(b, cold, head, parts, line{})
+				walkOld(b, cold, head, parts, line{})
 			}
 		})
 		b.Run(fmt.Sprintf("%d commits and one more", n), func(b *testing.B) {
@@ -142,10 +142,10 @@ func BenchmarkLine(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			old := line{head: c.parents[0], steps: walk(b, o, c.parents[0], parts, line{})}
+			old := line{head: c.parents[0], steps: walkOld(b, o, c.parents[0], parts, line{})}
 			b.ResetTimer()
 			for range b.N {
-				walk(b, o, head, parts, old)
+				walkOld(b, o, head, parts, old)
 			}
 		})
 		b.Run(fmt.Sprintf("unchanged remote of %d commits", n), func(b *testing.B) {
@@ -156,9 +156,9 @@ func BenchmarkLine(b *testing.B) {
 	}
 }
 
-func walk(b *testing.B, o *objects, head plumbing.Hash, parts []string, old line) []Step {
+func walkOld(b *testing.B, o *objects, head plumbing.Hash, parts []string, old line) []Step {
 	b.Helper()
-	steps, err := o.line(context.WithoutCancel(b.Context()), head, parts, old)
+	steps, err := walkLine(context.WithoutCancel(b.Context()), o, head, parts, old)
 	if err != nil {
 		b.Fatal(err)
 	}

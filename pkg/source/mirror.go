@@ -39,12 +39,13 @@ type mirror struct {
 	damaged bool // a reader found damage; the next fetch begins anew
 
 	// Of the fetch under way only.
-	loaded bool
-	tips   []plumbing.Hash // the newest last
-	whole  map[plumbing.Hash]bool
-	last   reply
-	failed outage
-	until  time.Time // it is kept; zero when nobody said
+	loaded   bool
+	tips     []plumbing.Hash // the newest last
+	whole    map[plumbing.Hash]bool
+	last     reply
+	failed   outage
+	verified Cache
+	until    time.Time // it is kept; zero when nobody said
 }
 
 func newMirror(dir string) *mirror {
@@ -331,6 +332,7 @@ func (m *mirror) snapshot(ctx context.Context, t target, at choice) (*Snapshot, 
 		Refused:    refused,
 		Line:       steps,
 		objects:    m,
+		verified:   &m.verified,
 		scope:      t.scope(),
 		tag:        at.tag,
 	}, nil

@@ -62,3 +62,16 @@ func checkObject(kind plumbing.ObjectType, data []byte, id plumbing.Hash) error 
 	}
 	return nil
 }
+
+// isObjectID tells a full SHA-1 in lower-case hex.
+func isObjectID(s string) bool {
+	if len(s) != 40 {
+		return false
+	}
+	for i := range len(s) {
+		if c := s[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return true
+}

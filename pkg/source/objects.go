@@ -31,12 +31,6 @@ type objects struct {
 	cache   *cache.ObjectLRU
 	commits map[plumbing.Hash]commit
 
-	timing sync.Mutex
-	newest map[plumbing.Hash]plumbing.Hash // see newestBefore
-
-	walking  sync.Mutex
-	changers recent[[]changer] // see verification.changers
-
 	kept      map[plumbing.Hash][]byte // contents of profile files, which the next snapshot mostly has as well
 	keptBytes int
 }

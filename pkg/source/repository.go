@@ -225,7 +225,7 @@ func (t *workTree) snapshot(ctx context.Context, head plumbing.Hash, in filter.S
 	if err != nil {
 		return nil, err
 	}
-	s := &Snapshot{Revision: revision("", head), Head: Commit(head.String()), objects: t, scope: in}
+	s := &Snapshot{Revision: revision("", head), Head: Commit(head.String()), objects: t, verified: new(Cache), scope: in}
 	if s.Files, s.Refused, err = t.objects.files(ctx, c.tree, in); err != nil {
 		return nil, err
 	}

@@ -11,18 +11,6 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/filter"
 )
 
-// Commit is the id of a commit: a full SHA-1 in lower-case hex, made by
-// ParseCommit or read from a repository. "" is no commit.
-type Commit string
-
-// ParseCommit accepts 40 hex digits in lower case and nothing else.
-func ParseCommit(s string) (Commit, error) {
-	if !isObjectID(s) {
-		return "", fault.New(fault.ErrInvalid, "commit %q is not a full SHA-1 of 40 lower-case hex digits", fault.Shorten(s))
-	}
-	return Commit(s), nil
-}
-
 // Snapshot is what a source holds at one revision. It is never changed after it
 // was returned; its slices may be shared with other snapshots.
 type Snapshot struct {
@@ -52,9 +40,10 @@ type Snapshot struct {
 	// fetch; zero for what is on no server.
 	AskedAt time.Time
 
-	objects database
-	scope   filter.Scope
-	tag     plumbing.Hash // the annotated tag at Reference; zero where there is none
+	objects  database
+	verified *Cache
+	scope    filter.Scope
+	tag      plumbing.Hash // the annotated tag at Reference; zero where there is none
 }
 
 // File is one profile file.
@@ -70,28 +59,6 @@ const MoreRefused = filter.MoreRefused
 // IgnoreFile is the name of a file with patterns in gitignore's syntax, which count
 // in its folder and below.
 const IgnoreFile = filter.IgnoreFile
-
-// Step is a commit on the first-parent line, compared with its first parent.
-type Step struct {
-	Commit      Commit
-	CommittedAt time.Time
-	Changes     []Change // sorted by Path
-}
-
-// Change is a profile file that came, changed or went. A rename is one that went
-// and one that came.
-type Change struct {
-	Path string
-	Blob string // "" when the file is gone
-}
-
-// Author is who wrote a commit.
-type Author struct {
-	Commit Commit
-	Name   string
-	Email  string
-	At     time.Time
-}
 
 // Read returns the content of a blob that the Line or the Files name. A blob of
 // more than 1 MiB is ErrInvalid, one that is not there ErrNotFound.
@@ -137,7 +104,7 @@ func (s *Snapshot) changeOf(ctx context.Context, c Commit, path string) (Author,
 	if err != nil {
 		return Author{}, err
 	}
-	author, err := s.objects.reader().changeOf(ctx, plumbing.NewHash(string(c)), parts)
+	author, err := changeOf(ctx, s.objects.reader(), plumbing.NewHash(string(c)), parts)
 	return author, s.objects.explain(err)
 }
 
@@ -149,15 +116,40 @@ type database interface {
 	explain(error) error
 }
 
-// isObjectID tells a full SHA-1 in lower-case hex.
-func isObjectID(s string) bool {
-	if len(s) != 40 {
-		return false
+// Contains tells whether a commit is Head or in its history, be it by a merge. A commit
+// that the repository does not have any more is not. What was followed is another
+// question: see Continues.
+func (s *Snapshot) Contains(ctx context.Context, c Commit) (bool, error) {
+	if c == s.Head {
+		return true, nil
 	}
-	for i := range len(s) {
-		if c := s[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			return false
-		}
+	if s.objects == nil || !isObjectID(string(c)) {
+		return false, nil
 	}
-	return true
+	found, err := descends(ctx, s.objects.reader(), plumbing.NewHash(string(s.Head)), plumbing.NewHash(string(c)))
+	if err != nil {
+		return false, fmt.Errorf("looking for %s in the history of %s of %s: %w", c, s.Revision, s.Repository, s.objects.explain(err))
+	}
+	return found, nil
+}
+
+// Continues tells whether a commit is Head or on its first-parent line, so that whoever
+// followed that commit follows Head without going back. A merge that has the commit as
+// another than the first parent does not continue it.
+func (s *Snapshot) Continues(ctx context.Context, c Commit) (bool, error) {
+	if c == s.Head {
+		return true, nil
+	}
+	if s.objects == nil || !isObjectID(string(c)) {
+		return false, nil
+	}
+	o, old := s.objects.reader(), plumbing.NewHash(string(c))
+	if !o.has(old) {
+		return false, nil
+	}
+	_, found, err := firstParents(ctx, o, plumbing.NewHash(string(s.Head)), func(id plumbing.Hash) bool { return id == old })
+	if err != nil {
+		return false, fmt.Errorf("looking for %s on the line of %s of %s: %w", c, s.Revision, s.Repository, s.objects.explain(err))
+	}
+	return found, nil
 }

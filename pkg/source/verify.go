@@ -13,6 +13,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/filter"
 	"github.com/osm-gitops/osm-gitops/pkg/source/signature"
 )
 
@@ -98,62 +99,35 @@ type UnverifiedError struct {
 
 func (e *UnverifiedError) Error() string { return e.message }
 
-// Verify checks the signatures that are demanded, and returns those of the tag and
-// of the head. An *UnverifiedError means that the snapshot must not be used; any
-// other error that it could not be found out.
-//
-// Paths are held against what changes a path that a glob matches: its content, its
-// mode, its being there, and whether an IgnoreFile hides it, wherever that lies.
-//
-// The range is the first-parent line after Since. Where Since is not on that line, after
-// a force-push or a merge that has it as another than the first parent, the range begins
-// after the newest commit that is in its history, and whoever signed Head must be allowed
-// to change all that differs between Since and Head.
-//
-// Without Since there is no range, and Paths are held against the history: of each path
-// the last commit of the first-parent line that changed it must be signed by who may,
-// with a key that was valid then. Of a key that has an end the line has to bear out when
-// the commit was made: it may follow none that is newer. A merge changes also what it
-// does not take over of its other parents.
-func (s *Snapshot) Verify(ctx context.Context, d Demand) ([]Signed, error) {
-	if s.objects == nil || s.Head == "" || s.Reference == "" && d.Tag {
-		return nil, fault.New(fault.ErrInvalid, "there is no commit or tag that could be signed")
-	}
-	v := verification{Demand: d, snapshot: s, objects: s.objects.reader(), head: plumbing.NewHash(string(s.Head))}
-	good, err := v.all(ctx)
-	var unverified *UnverifiedError
-	if err != nil && !errors.As(err, &unverified) {
-		err = s.objects.explain(err)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("verifying %s of %s: %w", s.Revision, s.Repository, err)
-	}
-	return good, nil
+// Subject is what is verified.
+type Subject struct {
+	Objects   *objects
+	Scope     filter.Scope
+	Head      plumbing.Hash
+	Reference string        // the full name that led to Head; "" for a commit alone
+	TagObject plumbing.Hash // the annotated tag at Reference; zero where there is none
+	Cache     *Cache
 }
 
-// SignatureOf says who signed a commit that was accepted long ago, with a key that may
-// have ended since. The error is that of Keys.Verify where there is no good signature,
-// and an *signature.Error, too, where the key has an end and the commit follows a newer one.
-func (s *Snapshot) SignatureOf(ctx context.Context, c Commit, keys *signature.Keys) (Signed, error) {
-	if s.objects == nil || !isObjectID(string(c)) {
-		return Signed{}, fault.New(fault.ErrNotFound, "there is no such commit")
-	}
-	v := verification{Demand: Demand{Keys: keys}, snapshot: s, objects: s.objects.reader(), old: true}
-	good, _, err := v.commit(ctx, plumbing.NewHash(string(c)))
-	if err != nil {
-		return Signed{}, s.objects.explain(err)
-	}
-	return good, nil
+// Verify checks the signatures that are demanded. See Snapshot.Verify of package source.
+func (s Subject) Verify(ctx context.Context, d Demand) ([]Signed, error) {
+	v := verification{Demand: d, Subject: s}
+	return v.all(ctx)
+}
+
+// SignatureOf returns who signed a commit that was accepted long ago.
+func (s Subject) SignatureOf(ctx context.Context, id plumbing.Hash, keys *signature.Keys) (Signed, error) {
+	v := verification{Demand: Demand{Keys: keys}, Subject: s, old: true}
+	good, _, err := v.commit(ctx, id)
+	return good, err
 }
 
 // verification is one Verify under way.
 type verification struct {
 	Demand
-	snapshot *Snapshot
-	objects  *objects
-	head     plumbing.Hash
-	old      bool // what is signed was made long ago
-	spent    int  // tree entries that were compared
+	Subject
+	old   bool // what is signed was made long ago
+	spent int  // tree entries that were compared
 	// ancestries is how often it was asked whether one commit follows another.
 	ancestries int
 	matters    []string // see tops
@@ -175,9 +149,9 @@ func (v *verification) all(ctx context.Context) ([]Signed, error) {
 		}
 		good = append(good, s)
 	}
-	if v.Head {
-		s, about, err := v.commit(ctx, v.head)
-		if err = v.fault(err, "commit "+v.head.String()+" "+about, ": sign it with git commit -S, or push a signed commit after it"); err != nil {
+	if v.Demand.Head {
+		s, about, err := v.commit(ctx, v.Subject.Head)
+		if err = v.fault(err, "commit "+v.Subject.Head.String()+" "+about, ": sign it with git commit -S, or push a signed commit after it"); err != nil {
 			return nil, err
 		}
 		good = append(good, s)
@@ -231,7 +205,7 @@ func (v *verification) unverified() error {
 
 // commit returns whose signature a commit has, and what people call the commit.
 func (v *verification) commit(ctx context.Context, id plumbing.Hash) (Signed, string, error) {
-	data, err := v.objects.read(ctx, plumbing.CommitObject, id, maxCommitBytes)
+	data, err := v.Objects.read(ctx, plumbing.CommitObject, id, maxCommitBytes)
 	if err != nil {
 		return Signed{}, "", err
 	}
@@ -249,11 +223,11 @@ func (v *verification) commit(ctx context.Context, id plumbing.Hash) (Signed, st
 // backdated refuses a signature that is older than a commit which it follows. Whoever has
 // a key that has ended can write any time into a commit.
 func (v *verification) backdated(ctx context.Context, id plumbing.Hash, good signature.Signature) error {
-	newest, err := v.objects.newestBefore(ctx, id)
+	newest, err := v.Cache.newestBefore(ctx, v.Objects, id)
 	if err != nil || newest.IsZero() {
 		return err
 	}
-	c, err := v.objects.commit(ctx, newest)
+	c, err := v.Objects.commit(ctx, newest)
 	if err != nil || !c.committedAt.After(good.Made.Add(maxClockSkew)) {
 		return err
 	}
@@ -264,25 +238,25 @@ func (v *verification) backdated(ctx context.Context, id plumbing.Hash, good sig
 // tag checks the tag at Reference. Its own name must be that of the reference: else
 // an old release, which was signed once, could be put under a new name.
 func (v *verification) tag(ctx context.Context) (Signed, error) {
-	name, isTag := strings.CutPrefix(v.snapshot.Reference, tagPrefix)
+	name, isTag := strings.CutPrefix(v.Reference, tagPrefix)
 	if !isTag {
-		return Signed{}, fault.New(fault.ErrInvalid, "%q is no tag, so there is none that could be signed", v.snapshot.Reference)
+		return Signed{}, fault.New(fault.ErrInvalid, "%q is no tag, so there is none that could be signed", v.Reference)
 	}
 	what := fmt.Sprintf("tag %q", fault.Shorten(name))
 	const remedy = ": make it anew with git tag -s, under a new name"
-	if v.snapshot.tag.IsZero() {
+	if v.TagObject.IsZero() {
 		v.note(signature.Missing, what+": it is a lightweight tag, which nobody can sign"+remedy)
 		return Signed{}, nil
 	}
-	data, err := v.objects.read(ctx, plumbing.TagObject, v.snapshot.tag, maxCommitBytes)
+	data, err := v.Objects.read(ctx, plumbing.TagObject, v.TagObject, maxCommitBytes)
 	if err != nil {
 		return Signed{}, err
 	}
-	s, err := splitTag(v.snapshot.tag, data)
+	s, err := splitTag(v.TagObject, data)
 	if err != nil {
 		return Signed{}, v.fault(&signature.Error{Reason: signature.Invalid, Message: err.Error()}, what, remedy)
 	}
-	good, err := v.Keys.Verify(v.snapshot.tag.String(), s.payload, s.signature, signature.Times{Made: s.made, Now: v.Now})
+	good, err := v.Keys.Verify(v.TagObject.String(), s.payload, s.signature, signature.Times{Made: s.made, Now: v.Now})
 	if err == nil && s.name != name {
 		v.note(signature.Invalid, fmt.Sprintf("%s: what was signed is tag %q, which somebody put under this name%s", what, brief(s.name), remedy))
 	}
@@ -294,15 +268,15 @@ func (v *verification) history(ctx context.Context) error {
 	if v.Since == "" {
 		return v.present(ctx)
 	}
-	if v.Since == v.snapshot.Head {
+	if string(v.Since) == v.Subject.Head.String() {
 		return nil
 	}
 	old := plumbing.NewHash(string(v.Since))
-	if !v.objects.has(old) {
+	if !v.Objects.has(old) {
 		v.note(RangeUnknown, fmt.Sprintf("commit %s, which was applied last, is neither in this history nor in the mirror any more, so what is new since then cannot be told", v.Since))
 		return nil
 	}
-	line, continues, err := v.objects.since(ctx, v.head, old)
+	line, continues, err := since(ctx, v.Objects, v.Subject.Head, old)
 	if err != nil {
 		return err
 	}
@@ -316,11 +290,11 @@ func (v *verification) history(ctx context.Context) error {
 	}
 	// What the commits of the line changed says nothing of what differs: they change
 	// another commit than Since.
-	before, err := v.objects.commit(ctx, old)
+	before, err := v.Objects.commit(ctx, old)
 	if err != nil {
 		return err
 	}
-	after, err := v.objects.commit(ctx, v.head)
+	after, err := v.Objects.commit(ctx, v.Subject.Head)
 	if err != nil {
 		return err
 	}
@@ -328,7 +302,7 @@ func (v *verification) history(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return v.allowed(ctx, v.head, changed, claim{fmt.Sprintf("changes %%q (set back from commit %s)", v.Since), rewriteRemedy})
+	return v.allowed(ctx, v.Subject.Head, changed, claim{fmt.Sprintf("changes %%q (set back from commit %s)", v.Since), rewriteRemedy})
 }
 
 // newCommit checks one commit of the range.
@@ -343,13 +317,13 @@ func (v *verification) newCommit(ctx context.Context, id plumbing.Hash) error {
 	if len(v.Paths) == 0 {
 		return nil
 	}
-	c, err := v.objects.commit(ctx, id)
+	c, err := v.Objects.commit(ctx, id)
 	if err != nil {
 		return err
 	}
 	var parent plumbing.Hash
 	if len(c.parents) > 0 {
-		before, err := v.objects.commit(ctx, c.parents[0])
+		before, err := v.Objects.commit(ctx, c.parents[0])
 		if err != nil {
 			return err
 		}

@@ -1,0 +1,65 @@
+package source
+
+import (
+	"context"
+	"sync"
+
+	"github.com/go-git/go-git/v5/plumbing"
+)
+
+// Cache remembers what verifying a history found, for the next time.
+type Cache struct {
+	timing sync.Mutex
+	newest map[plumbing.Hash]plumbing.Hash // see newestBefore
+
+	walking  sync.Mutex
+	changers recent[[]changer] // see verification.changers
+}
+
+// newestBefore returns, of the commits before one on its first-parent line, that which
+// says that it is the latest; zero where there is none before. What is found is
+// remembered, so that asking about all commits of a line costs one walk.
+func (c *Cache) newestBefore(ctx context.Context, o *objects, id plumbing.Hash) (plumbing.Hash, error) {
+	c.timing.Lock()
+	defer c.timing.Unlock()
+	if c.newest == nil || len(c.newest) > maxCommits {
+		c.newest = map[plumbing.Hash]plumbing.Hash{}
+	}
+	line, _, err := firstParents(ctx, o, id, func(at plumbing.Hash) bool {
+		_, known := c.newest[at]
+		return known
+	})
+	if err != nil {
+		return plumbing.ZeroHash, err
+	}
+	for _, at := range line {
+		made, err := o.commit(ctx, at)
+		if err != nil {
+			return plumbing.ZeroHash, err
+		}
+		if len(made.parents) == 0 {
+			c.newest[at] = plumbing.ZeroHash
+			continue
+		}
+		if c.newest[at], err = later(ctx, o, c.newest[made.parents[0]], made.parents[0]); err != nil {
+			return plumbing.ZeroHash, err
+		}
+	}
+	return c.newest[id], nil
+}
+
+// later returns which of two commits says that it is the later one. The first may be zero.
+func later(ctx context.Context, o *objects, a, b plumbing.Hash) (plumbing.Hash, error) {
+	if a.IsZero() {
+		return b, nil
+	}
+	first, err := o.commit(ctx, a)
+	if err != nil {
+		return a, err
+	}
+	second, err := o.commit(ctx, b)
+	if err != nil || !second.committedAt.After(first.committedAt) {
+		return a, err
+	}
+	return b, nil
+}
