@@ -110,7 +110,7 @@ func (v *verification) visible(ctx context.Context, tree plumbing.Hash) (map[str
 		return nil, err
 	}
 	if v.spent += l.entries; v.spent > maxLineEntries {
-		return nil, fault.New(fault.ErrInvalid, "telling what %s hides looks at more than %d entries", IgnoreFile, maxLineEntries)
+		return nil, fault.New(fault.ErrInvalid, "telling what %s hides looks at more than %d entries", filter.IgnoreFile, maxLineEntries)
 	}
 	kept, err := in.Keep(ctx, v.Objects.content, l.found, &l.refused)
 	for _, f := range kept {

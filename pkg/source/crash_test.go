@@ -224,7 +224,7 @@ func TestFlippedBits(t *testing.T) {
 		read(what+", open", m)
 		read(what+", opened again", &Mirrors{Dir: m.Dir, AllowInsecure: true, AllowedCIDRs: loopback})
 		// The process before shares the folder with no other one: begin with a whole mirror.
-		if err := mirror.reset(); err != nil {
+		if err := mirror.store.reset(); err != nil {
 			t.Fatal(err)
 		}
 		mustFetch(t, m, remote)

@@ -266,11 +266,11 @@ func (t *workTree) committed(ctx context.Context, in filter.Scope) (map[string]s
 	return blobs, nil
 }
 
-// reader implements database.
-func (t *workTree) reader() *objects { return t.objects }
+// Reader implements database.
+func (t *workTree) Reader() *objects { return t.objects }
 
-// explain implements database.
-func (t *workTree) explain(err error) error { return explainTree(err) }
+// Explain implements database.
+func (t *workTree) Explain(err error) error { return explainTree(err) }
 
 // workTree is the repository of a folder.
 type workTree struct {

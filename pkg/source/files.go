@@ -14,7 +14,7 @@ import (
 
 // files reads the profile files of a tree that are in a scope: regular blobs with the
 // right name, straight from the object database.
-func (o *objects) files(ctx context.Context, tree plumbing.Hash, in filter.Scope) ([]File, []Refusal, error) {
+func (o *objects) files(ctx context.Context, tree plumbing.Hash, in filter.Scope) ([]filter.File, []filter.Refusal, error) {
 	top, err := o.folder(ctx, tree, in.Parts)
 	if err != nil {
 		return nil, nil, err
@@ -56,7 +56,7 @@ func (o *objects) folder(ctx context.Context, tree plumbing.Hash, parts []string
 type listing struct {
 	objects *objects
 	entries int // seen so far
-	found   []File
+	found   []filter.File
 	refused filter.Refusals
 }
 
@@ -74,7 +74,7 @@ func (l *listing) walk(ctx context.Context, tree plumbing.Hash, prefix string, d
 		case class == filter.ClassRefused:
 			l.refused.Add(path, reason)
 		case class == filter.ClassFile:
-			l.found = append(l.found, File{Path: path, Blob: e.id.String()})
+			l.found = append(l.found, filter.File{Path: path, Blob: e.id.String()})
 		case class == filter.ClassFolder && depth == filter.MaxDepth:
 			l.refused.Add(path, filter.TooDeep)
 		case class == filter.ClassFolder:
@@ -88,10 +88,10 @@ func (l *listing) walk(ctx context.Context, tree plumbing.Hash, prefix string, d
 
 // read loads what was found, in the order of the paths, so that a limit always
 // hits the same files.
-func (l *listing) read(ctx context.Context) ([]File, []Refusal, error) {
-	slices.SortFunc(l.found, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
+func (l *listing) read(ctx context.Context) ([]filter.File, []filter.Refusal, error) {
+	slices.SortFunc(l.found, func(a, b filter.File) int { return strings.Compare(a.Path, b.Path) })
 	var q filter.Quota
-	var files []File
+	var files []filter.File
 	for _, f := range l.found {
 		id := plumbing.NewHash(f.Blob)
 		data, known := l.objects.recall(id)
@@ -119,6 +119,6 @@ func (l *listing) read(ctx context.Context) ([]File, []Refusal, error) {
 }
 
 // content reads a file from an object database.
-func (o *objects) content(ctx context.Context, f File) ([]byte, error) {
+func (o *objects) content(ctx context.Context, f filter.File) ([]byte, error) {
 	return o.blob(ctx, plumbing.NewHash(f.Blob))
 }

@@ -104,7 +104,7 @@ func (v *visibleState) step(ctx context.Context, step Step) ([]Change, error) {
 		if len(v.patterns) == filter.MaxIgnoreFiles {
 			continue // at Head it is refused by name
 		}
-		patterns, err := filter.ReadPatterns(ctx, v.read, File{Path: c.Path, Blob: c.Blob})
+		patterns, err := filter.ReadPatterns(ctx, v.read, filter.File{Path: c.Path, Blob: c.Blob})
 		if err != nil && !errors.Is(err, fault.ErrInvalid) { // too big: at Head it is refused by name
 			return nil, err
 		}

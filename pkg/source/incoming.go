@@ -10,10 +10,8 @@ import (
 	"syscall"
 
 	"github.com/go-git/go-git/v5/plumbing"
-	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
-	"github.com/osm-gitops/osm-gitops/pkg/source/internal/transport"
 )
 
 // packOrder is what a pack should hold: what leads to wants from haves.
@@ -25,14 +23,14 @@ type packOrder struct {
 // crowded tells that there are so many packs that the mirror should be fetched again.
 // That needs room for all of them a second time: on a disk that does not have it they
 // may become a few times as many.
-func (m *mirror) crowded() bool {
-	packs := m.reader().packs
+func (m *Mirror) crowded() bool {
+	packs := m.Reader().packs
 	return len(packs) >= maxPacks && (len(packs) >= maxCrowdedPacks || m.room(packs))
 }
 
 // room tells whether the disk has room for a copy of the packs. Where that cannot be
 // told, trying will.
-func (m *mirror) room(packs []*pack) bool {
+func (m *Mirror) room(packs []*pack) bool {
 	var disk syscall.Statfs_t
 	if syscall.Statfs(m.dir, &disk) != nil {
 		return true
@@ -51,7 +49,7 @@ func (m *mirror) room(packs []*pack) bool {
 // fetchPack fetches one pack into a folder of its own and, once it is checked,
 // indexed and on disk, renames it into the mirror: first the index, last the pack,
 // which is what makes it count. Killed anywhere, the mirror is as it was before.
-func (m *mirror) fetchPack(ctx context.Context, s *transport.Session, refs *packp.AdvRefs, of packOrder) error {
+func (m *Mirror) fetchPack(ctx context.Context, fetch Fetch, of packOrder) error {
 	dir, err := os.MkdirTemp(m.dir, "incoming-")
 	if err != nil {
 		return fault.Writing(fault.PhasePack, err)
@@ -63,7 +61,7 @@ func (m *mirror) fetchPack(ctx context.Context, s *transport.Session, refs *pack
 	}
 	defer pack.Close()
 	var entries *packEntries
-	err = s.Pack(ctx, refs, of.wants, of.haves, func(r io.Reader) error {
+	err = fetch(ctx, of.wants, of.haves, func(r io.Reader) error {
 		entries, err = scanPack(bufio.NewReaderSize(io.TeeReader(r, pack), 64<<10))
 		return err
 	})
@@ -88,7 +86,7 @@ func (m *mirror) fetchPack(ctx context.Context, s *transport.Session, refs *pack
 }
 
 // install renames a pack into place and reads from it from now on.
-func (m *mirror) install(dir, name string, renew bool) error {
+func (m *Mirror) install(dir, name string, renew bool) error {
 	known := fileExists(filepath.Join(m.dir, "objects", "pack", name+".pack"))
 	if err := m.place(dir, name); err != nil {
 		return err
@@ -99,11 +97,11 @@ func (m *mirror) install(dir, name string, renew bool) error {
 	case known:
 		return nil
 	}
-	return m.reader().add(name)
+	return m.Reader().add(name)
 }
 
 // place renames an index and a pack, which counts from then on.
-func (m *mirror) place(dir, name string) error {
+func (m *Mirror) place(dir, name string) error {
 	base := filepath.Join(m.dir, "objects", "pack", name)
 	if err := os.Rename(filepath.Join(dir, "idx"), base+".idx"); err != nil {
 		return fault.Writing(fault.PhaseIndex, err)
@@ -119,7 +117,7 @@ func (m *mirror) place(dir, name string) error {
 
 // dropOthers keeps one pack alone. What only the others had (branches that are
 // gone, histories that were rewritten) is fetched again where it is wanted.
-func (m *mirror) dropOthers(name string) error {
+func (m *Mirror) dropOthers(name string) error {
 	if err := m.writeTips(nil); err != nil {
 		return err
 	}
@@ -130,8 +128,8 @@ func (m *mirror) dropOthers(name string) error {
 	return m.load()
 }
 
-func (m *mirror) removePacksBut(name string) error {
-	for _, p := range m.reader().packs {
+func (m *Mirror) removePacksBut(name string) error {
+	for _, p := range m.Reader().packs {
 		if p.name == name {
 			continue
 		}

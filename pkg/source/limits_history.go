@@ -13,4 +13,6 @@ const (
 	// 150 bytes, over all histories (a path on a branch) that are read from it. One that
 	// was dropped costs its whole walk again, at every read.
 	maxKeptChanges = 1_000_000
+	// maxComparedDepth is deeper than any path of at most 4096 bytes people make.
+	maxComparedDepth = 256
 )

@@ -93,15 +93,15 @@ func TestCommitsOfManyHistories(t *testing.T) {
 	for i := range uint32(maxCommits) {
 		var id plumbing.Hash
 		binary.BigEndian.PutUint32(id[:], i)
-		mirror.current.commits[id] = commit{}
-		mirror.whole[id] = true
+		mirror.store.current.commits[id] = commit{}
+		mirror.store.whole[id] = true
 	}
 	r.commit("a.yaml", "a: 2\n")
 	s.push(r, "repo.git")
 	if got := mustFetch(t, m, remote); len(got.Line) != 2 {
 		t.Errorf("the line has %d steps", len(got.Line))
 	}
-	if n := len(mirror.current.commits); n > maxCommits {
+	if n := len(mirror.store.current.commits); n > maxCommits {
 		t.Errorf("%d commits are remembered", n)
 	}
 }
@@ -128,7 +128,7 @@ func BenchmarkLine(b *testing.B) {
 		b.Run(fmt.Sprintf("%d commits cold", n), func(b *testing.B) {
 			for range b.N {
 				b.StopTimer()
-				cold, err := openObjects(mirror.reader().dir)
+				cold, err := openObjects(mirror.store.Reader().dir)
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -137,7 +137,7 @@ func BenchmarkLine(b *testing.B) {
 			}
 		})
 		b.Run(fmt.Sprintf("%d commits and one more", n), func(b *testing.B) {
-			o := mirror.reader()
+			o := mirror.store.Reader()
 			c, err := o.commit(b.Context(), head)
 			if err != nil {
 				b.Fatal(err)

@@ -38,7 +38,7 @@ func TestLock(t *testing.T) {
 	if err := m.Sweep(0); err != nil {
 		t.Fatal(err)
 	}
-	if !fileExists(m.Dir + "/" + lockName) {
+	if !pathExists(m.Dir + "/" + lockName) {
 		t.Error("the lock was swept")
 	}
 }

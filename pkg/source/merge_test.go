@@ -181,7 +181,7 @@ func TestDamageIsFetchedAgain(t *testing.T) {
 		}
 		mustFetch(t, m, remote)
 	}
-	if fileExists(first) {
+	if pathExists(first) {
 		t.Error("the damaged pack is still there")
 	}
 	git(t, mirrorDir(t, m), "fsck", "--full", "--strict", "--no-dangling")
@@ -216,7 +216,7 @@ func TestManyPushesToAServerWithoutOffsets(t *testing.T) {
 		if got := mustFetch(t, m, remote); len(got.Line) != i+2 {
 			t.Fatalf("after %d pushes the line has %d steps", i+1, len(got.Line))
 		}
-		packs := m.open[filepath.Base(mirrorDir(t, m))].reader().packs
+		packs := m.open[filepath.Base(mirrorDir(t, m))].store.Reader().packs
 		most = max(most, len(packs))
 		for _, p := range packs {
 			all, err := p.index.Entries()

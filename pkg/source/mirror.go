@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -13,14 +14,11 @@ import (
 	"time"
 
 	"github.com/go-git/go-git/v5/plumbing"
-	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
-	"golang.org/x/sync/semaphore"
 
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
-	"github.com/osm-gitops/osm-gitops/pkg/source/internal/transport"
 )
 
-// mirror is one bare repository on disk:
+// Mirror is one bare repository on disk:
 //
 //	HEAD, config        so that git and people can look into it
 //	objects/pack/       packs with their indexes; a pack counts from its rename on
@@ -29,61 +27,42 @@ import (
 //
 // Nothing in it is named by a server, and all of it can be fetched again. The folder is
 // this user's alone: see makeOwn.
-type mirror struct {
-	dir   string
-	lines Lines
-	idle  *semaphore.Weighted // one fetch at a time
+type Mirror struct {
+	dir string
 
 	mu      sync.Mutex
 	current *objects
 	damaged bool // a reader found damage; the next fetch begins anew
 
 	// Of the fetch under way only.
-	loaded   bool
-	tips     []plumbing.Hash // the newest last
-	whole    map[plumbing.Hash]bool
-	last     reply
-	failed   outage
-	verified Cache
-	until    time.Time // it is kept; zero when nobody said
+	loaded bool
+	tips   []plumbing.Hash // the newest last
+	whole  map[plumbing.Hash]bool
 }
 
-func newMirror(dir string) *mirror {
-	return &mirror{dir: dir, idle: semaphore.NewWeighted(1), current: newObjects(nil)}
+// NewMirror is the mirror in a folder, which need not exist.
+func NewMirror(dir string) *Mirror {
+	return &Mirror{dir: dir, current: newObjects(nil)}
 }
 
-// keep notes how long the mirror is wanted.
-func (m *mirror) keep(t target) {
-	if until := t.began.Add(t.Keep); t.Keep > 0 && until.After(m.until) {
-		m.until = until
+// UsedAt is when the mirror was last in use.
+func (m *Mirror) UsedAt() (time.Time, error) {
+	info, err := os.Stat(m.dir)
+	if err != nil {
+		return time.Time{}, err
 	}
+	return info.ModTime(), nil
 }
 
-// sweep deletes the mirror if nobody wants it.
-func (m *mirror) sweep(unused time.Duration) error {
-	if !m.idle.TryAcquire(1) {
-		return nil
-	}
-	defer m.idle.Release(1)
-	if !m.until.IsZero() {
-		if time.Now().Before(m.until) {
-			return nil
-		}
-	} else if info, err := os.Stat(m.dir); err != nil || time.Since(info.ModTime()) < unused {
-		return nil
-	}
-	return m.discard()
-}
-
-// reader implements database.
-func (m *mirror) reader() *objects {
+// Reader returns the objects as they are now.
+func (m *Mirror) Reader() *objects {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.current
 }
 
-// explain implements database.
-func (m *mirror) explain(err error) error {
+// Explain turns damage into an error for the caller, and remembers it.
+func (m *Mirror) Explain(err error) error {
 	if !fault.IsDamage(err) {
 		return err
 	}
@@ -94,7 +73,7 @@ func (m *mirror) explain(err error) error {
 }
 
 // load opens what is on disk, or begins an empty mirror. Damage that shows is errDamaged.
-func (m *mirror) load() error {
+func (m *Mirror) load() error {
 	m.mu.Lock()
 	damaged := m.damaged
 	m.mu.Unlock()
@@ -135,7 +114,7 @@ func (m *mirror) load() error {
 
 // create makes what is missing of an empty bare repository and removes what a
 // killed fetch left.
-func (m *mirror) create() error {
+func (m *Mirror) create() error {
 	if err := os.MkdirAll(filepath.Dir(m.dir), 0o700); err != nil {
 		return err
 	}
@@ -165,7 +144,7 @@ func (m *mirror) create() error {
 }
 
 // touch notes that the mirror is in use, for Sweep.
-func (m *mirror) touch() error {
+func (m *Mirror) touch() error {
 	now := time.Now()
 	if err := os.Chtimes(m.dir, now, now); err != nil {
 		return fmt.Errorf("%w: %w", fault.ErrDamaged, err) // somebody deleted it under us
@@ -174,13 +153,11 @@ func (m *mirror) touch() error {
 }
 
 // reset deletes the mirror. Snapshots read what is still open until it is loaded again.
-func (m *mirror) reset() error {
+func (m *Mirror) reset() error {
 	m.mu.Lock()
 	m.damaged = false
 	m.mu.Unlock()
 	m.loaded = false
-	m.last, m.failed = reply{}, outage{}
-	m.lines.forget()
 	if err := os.RemoveAll(m.dir); err != nil {
 		return fmt.Errorf("deleting a damaged mirror: %w", err)
 	}
@@ -188,7 +165,7 @@ func (m *mirror) reset() error {
 }
 
 // discard deletes a mirror nobody fetches any more, and frees its memory.
-func (m *mirror) discard() error {
+func (m *Mirror) discard() error {
 	m.mu.Lock()
 	m.current = newObjects(nil)
 	m.mu.Unlock()
@@ -197,8 +174,8 @@ func (m *mirror) discard() error {
 
 // hole looks for a commit that is missing in the history of another, and returns
 // zero when the history is whole. Tips are, so nothing below them is looked at.
-func (m *mirror) hole(ctx context.Context, head plumbing.Hash) (plumbing.Hash, error) {
-	objects := m.reader()
+func (m *Mirror) hole(ctx context.Context, head plumbing.Hash) (plumbing.Hash, error) {
+	objects := m.Reader()
 	seen := map[plumbing.Hash]bool{}
 	todo := []plumbing.Hash{head}
 	for len(todo) > 0 {
@@ -232,20 +209,25 @@ func (m *mirror) hole(ctx context.Context, head plumbing.Hash) (plumbing.Hash, e
 	return plumbing.ZeroHash, nil
 }
 
-// update fetches a head, and makes sure that its whole history came.
-func (m *mirror) update(ctx context.Context, s *transport.Session, refs *packp.AdvRefs, head plumbing.Hash, wants []plumbing.Hash) error {
+// Fetch has a server send a pack with what leads to wants from haves, which is read as
+// it arrives.
+type Fetch func(ctx context.Context, wants, haves []plumbing.Hash, read func(io.Reader) error) error
+
+// update fetches a head, and makes sure that its whole history came. branches are the
+// heads of all branches that the server has.
+func (m *Mirror) update(ctx context.Context, head plumbing.Hash, wants, branches []plumbing.Hash, fetch Fetch) error {
 	renew := m.crowded()
 	var haves, again []plumbing.Hash
 	var err error
 	if renew {
-		again = m.advertised(refs)
+		again = m.advertised(branches)
 		wants = slices.Compact(append(wants, again...))
 	} else if haves, err = m.haves(ctx); err != nil {
 		return err
 	}
 	ask := slices.DeleteFunc(slices.Clone(wants), func(id plumbing.Hash) bool { return slices.Contains(haves, id) })
 	if len(ask) > 0 {
-		if err := m.fetchPack(ctx, s, refs, packOrder{wants: ask, haves: haves, renew: renew}); err != nil {
+		if err := m.fetchPack(ctx, fetch, packOrder{wants: ask, haves: haves, renew: renew}); err != nil {
 			return err
 		}
 	}
@@ -273,14 +255,14 @@ func (m *mirror) update(ctx context.Context, s *transport.Session, refs *packp.A
 }
 
 // advertised are the heads that the server names and whose whole history is here.
-func (m *mirror) advertised(refs *packp.AdvRefs) []plumbing.Hash {
-	known := slices.DeleteFunc(heads(refs), func(id plumbing.Hash) bool { return !m.whole[id] })
+func (m *Mirror) advertised(branches []plumbing.Hash) []plumbing.Hash {
+	known := slices.DeleteFunc(slices.Clone(branches), func(id plumbing.Hash) bool { return !m.whole[id] })
 	return known[:min(len(known), maxWants)]
 }
 
 // haves are the commits to tell the server: the tips, the ones just before them,
 // and further back ever fewer, so that a force-push finds common ground in one round.
-func (m *mirror) haves(ctx context.Context) ([]plumbing.Hash, error) {
+func (m *Mirror) haves(ctx context.Context) ([]plumbing.Hash, error) {
 	var haves []plumbing.Hash
 	for _, tip := range slices.Backward(m.tips) {
 		id, next := tip, 0
@@ -292,7 +274,7 @@ func (m *mirror) haves(ctx context.Context) ([]plumbing.Hash, error) {
 				haves = append(haves, id)
 				next = max(depth+1, depth*9/8)
 			}
-			c, err := m.reader().commit(ctx, id)
+			c, err := m.Reader().commit(ctx, id)
 			if err != nil {
 				return nil, err
 			}
@@ -305,43 +287,10 @@ func (m *mirror) haves(ctx context.Context) ([]plumbing.Hash, error) {
 	return haves, nil
 }
 
-// snapshot reads what is at a head.
-func (m *mirror) snapshot(ctx context.Context, t target, at choice) (*Snapshot, error) {
-	objects, head := m.reader(), at.head
-	if err := at.checkTag(ctx, objects); err != nil {
-		return nil, err
-	}
-	c, err := objects.commit(ctx, head)
-	if err != nil {
-		return nil, err
-	}
-	files, refused, err := objects.files(ctx, c.tree, t.scope())
-	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", at.revision(), err)
-	}
-	steps, err := m.lines.of(ctx, objects, t.lineName(), head, t.scope())
-	if err != nil {
-		return nil, fmt.Errorf("reading the history of %s: %w", at.revision(), err)
-	}
-	return &Snapshot{
-		Revision:   at.revision(),
-		Reference:  at.reference,
-		Repository: t.Repository,
-		Head:       Commit(head.String()),
-		Files:      files,
-		Refused:    refused,
-		Line:       steps,
-		objects:    m,
-		verified:   &m.verified,
-		scope:      t.scope(),
-		tag:        at.tag,
-	}, nil
-}
-
 const tipPrefix = "refs/tips/"
 
 // readTips returns the heads that are whole, oldest first.
-func (m *mirror) readTips() ([]plumbing.Hash, error) {
+func (m *Mirror) readTips() ([]plumbing.Hash, error) {
 	data, err := os.ReadFile(filepath.Join(m.dir, "packed-refs"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -367,7 +316,7 @@ func (m *mirror) readTips() ([]plumbing.Hash, error) {
 }
 
 // writeTips replaces the list in one rename.
-func (m *mirror) writeTips(tips []plumbing.Hash) error {
+func (m *Mirror) writeTips(tips []plumbing.Hash) error {
 	if extra := len(tips) - maxTips; extra > 0 {
 		tips = tips[extra:]
 	}

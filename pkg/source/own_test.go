@@ -83,7 +83,7 @@ func TestForeignMirror(t *testing.T) {
 			if diff := cmp.Diff(want, mustFetch(t, next, remote), snapshots); diff != "" {
 				t.Error(diff)
 			}
-			if fileExists(planted) {
+			if pathExists(planted) {
 				t.Error("what was in it is still there")
 			}
 			if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {

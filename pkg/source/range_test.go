@@ -261,7 +261,7 @@ func TestContains(t *testing.T) {
 	// What git calls changed, of whole trees.
 	s.git("rm", "--quiet", "b.yaml")
 	s.commit("deep/er/x.txt", "1\n", "a.yaml", "3\n")
-	o := s.fetch().objects.reader()
+	o := s.fetch().objects.Reader()
 	tree := func(rev string) string { return s.git("rev-parse", rev+"^{tree}") }
 	for _, pair := range [][2]string{{"HEAD~1", "HEAD"}, {string(root), "HEAD"}, {"HEAD", "HEAD"}, {"elsewhere", "HEAD"}} {
 		found, err := (&comparison{objects: o, tops: []string{""}, room: maxLineEntries}).trees(t.Context(), objectHash(tree(pair[0])), objectHash(tree(pair[1])))

@@ -20,7 +20,7 @@ import (
 func (s *server) pushAll(r *repo, name string) string {
 	s.t.Helper()
 	bare := s.path(name)
-	if !fileExists(bare) {
+	if !pathExists(bare) {
 		git(s.t, s.git.Root(), "init", "--quiet", "--bare", "--initial-branch=main", bare)
 	}
 	r.git("push", "--quiet", "--force", "--prune", bare, "refs/*:refs/*")
@@ -108,7 +108,7 @@ func TestFollowsEveryKindOfReference(t *testing.T) {
 		s.pushAll(r, "osps.git")
 		var got *Snapshot
 		requests, bytes := s.cost(func() { got = mustFetch(t, m, of) })
-		if !strings.HasPrefix(got.Revision, "v1.3.0@") || !got.objects.reader().has(got.tag) {
+		if !strings.HasPrefix(got.Revision, "v1.3.0@") || !got.objects.Reader().has(got.tag) {
 			t.Errorf("it is at %s", got.Revision)
 		}
 		if requests != 2 {

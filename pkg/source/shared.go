@@ -1,14 +1,97 @@
 package source
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 )
+
+// mirror is a mirror on disk, and what its fetches share.
+type mirror struct {
+	store    *Mirror
+	lines    Lines
+	verified Cache
+	idle     *semaphore.Weighted // one fetch at a time
+
+	// Of the fetch under way only.
+	last   reply
+	failed outage
+	until  time.Time // it is stored; zero if no fetch named a time
+}
+
+func newMirror(dir string) *mirror {
+	return &mirror{store: NewMirror(dir), idle: semaphore.NewWeighted(1)}
+}
+
+// keep notes how long the mirror is wanted.
+func (m *mirror) keep(t target) {
+	if until := t.began.Add(t.Keep); t.Keep > 0 && until.After(m.until) {
+		m.until = until
+	}
+}
+
+// sweep deletes the mirror if nobody wants it.
+func (m *mirror) sweep(unused time.Duration) error {
+	if !m.idle.TryAcquire(1) {
+		return nil
+	}
+	defer m.idle.Release(1)
+	if !m.until.IsZero() {
+		if time.Now().Before(m.until) {
+			return nil
+		}
+	} else if used, err := m.store.UsedAt(); err != nil || time.Since(used) < unused {
+		return nil
+	}
+	m.forget()
+	return m.store.discard()
+}
+
+// forget drops what is in memory.
+func (m *mirror) forget() {
+	m.last, m.failed = reply{}, outage{}
+	m.lines.forget()
+}
+
+// snapshot reads what is at a head.
+func (m *mirror) snapshot(ctx context.Context, t target, at choice) (*Snapshot, error) {
+	objects, head := m.store.Reader(), at.head
+	if err := at.checkTag(ctx, objects); err != nil {
+		return nil, err
+	}
+	c, err := objects.commit(ctx, head)
+	if err != nil {
+		return nil, err
+	}
+	files, refused, err := objects.files(ctx, c.tree, t.scope())
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", at.revision(), err)
+	}
+	steps, err := m.lines.of(ctx, objects, t.lineName(), head, t.scope())
+	if err != nil {
+		return nil, fmt.Errorf("reading the history of %s: %w", at.revision(), err)
+	}
+	return &Snapshot{
+		Revision:   at.revision(),
+		Reference:  at.reference,
+		Repository: t.Repository,
+		Head:       Commit(head.String()),
+		Files:      files,
+		Refused:    refused,
+		Line:       steps,
+		objects:    m.store,
+		verified:   &m.verified,
+		scope:      t.scope(),
+		tag:        at.tag,
+	}, nil
+}
 
 // reply is what a server said last, for every fetch of the mirror that need not
 // ask itself: it depends on nothing else than the mirror does.

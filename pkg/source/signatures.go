@@ -34,7 +34,7 @@ func (s *Snapshot) Verify(ctx context.Context, d Demand) ([]Signed, error) {
 	good, err := s.subject().Verify(ctx, d)
 	var unverified *UnverifiedError
 	if err != nil && !errors.As(err, &unverified) {
-		err = s.objects.explain(err)
+		err = s.objects.Explain(err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("verifying %s of %s: %w", s.Revision, s.Repository, err)
@@ -51,7 +51,7 @@ func (s *Snapshot) SignatureOf(ctx context.Context, c Commit, keys *signature.Ke
 	}
 	good, err := s.subject().SignatureOf(ctx, plumbing.NewHash(string(c)), keys)
 	if err != nil {
-		return Signed{}, s.objects.explain(err)
+		return Signed{}, s.objects.Explain(err)
 	}
 	return good, nil
 }
@@ -59,7 +59,7 @@ func (s *Snapshot) SignatureOf(ctx context.Context, c Commit, keys *signature.Ke
 // subject is what is verified of a snapshot.
 func (s *Snapshot) subject() Subject {
 	return Subject{
-		Objects:   s.objects.reader(),
+		Objects:   s.objects.Reader(),
 		Scope:     s.scope,
 		Head:      plumbing.NewHash(string(s.Head)),
 		Reference: s.Reference,

@@ -71,12 +71,12 @@ func (s *Snapshot) Read(ctx context.Context, blob string) ([]byte, error) {
 	if s.objects == nil || !isObjectID(blob) {
 		return nil, fmt.Errorf("reading blob %q of %s: %w", fault.Shorten(blob), s.Repository, fault.New(fault.ErrNotFound, "the source has no such blob"))
 	}
-	data, err := s.objects.reader().blob(ctx, plumbing.NewHash(blob))
+	data, err := s.objects.Reader().blob(ctx, plumbing.NewHash(blob))
 	if fault.IsMissing(err) { // not damage: the caller may ask for anything
 		err = fault.New(fault.ErrNotFound, "the source has no such blob")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading blob %s of %s: %w", blob, s.Repository, s.objects.explain(err))
+		return nil, fmt.Errorf("reading blob %s of %s: %w", blob, s.Repository, s.objects.Explain(err))
 	}
 	return data, nil
 }
@@ -104,16 +104,16 @@ func (s *Snapshot) changeOf(ctx context.Context, c Commit, path string) (Author,
 	if err != nil {
 		return Author{}, err
 	}
-	author, err := changeOf(ctx, s.objects.reader(), plumbing.NewHash(string(c)), parts)
-	return author, s.objects.explain(err)
+	author, err := changeOf(ctx, s.objects.Reader(), plumbing.NewHash(string(c)), parts)
+	return author, s.objects.Explain(err)
 }
 
 // database is where a snapshot reads what it did not load.
 type database interface {
-	// reader returns the objects as they are now: a mirror may have been fetched anew.
-	reader() *objects
-	// explain turns damage into an error for the caller, and remembers it.
-	explain(error) error
+	// Reader returns the objects as they are now: a mirror may have been fetched again.
+	Reader() *objects
+	// Explain turns damage into an error for the caller, and remembers it.
+	Explain(error) error
 }
 
 // Contains tells whether a commit is Head or in its history, be it by a merge. A commit
@@ -126,9 +126,9 @@ func (s *Snapshot) Contains(ctx context.Context, c Commit) (bool, error) {
 	if s.objects == nil || !isObjectID(string(c)) {
 		return false, nil
 	}
-	found, err := descends(ctx, s.objects.reader(), plumbing.NewHash(string(s.Head)), plumbing.NewHash(string(c)))
+	found, err := descends(ctx, s.objects.Reader(), plumbing.NewHash(string(s.Head)), plumbing.NewHash(string(c)))
 	if err != nil {
-		return false, fmt.Errorf("looking for %s in the history of %s of %s: %w", c, s.Revision, s.Repository, s.objects.explain(err))
+		return false, fmt.Errorf("looking for %s in the history of %s of %s: %w", c, s.Revision, s.Repository, s.objects.Explain(err))
 	}
 	return found, nil
 }
@@ -143,13 +143,13 @@ func (s *Snapshot) Continues(ctx context.Context, c Commit) (bool, error) {
 	if s.objects == nil || !isObjectID(string(c)) {
 		return false, nil
 	}
-	o, old := s.objects.reader(), plumbing.NewHash(string(c))
+	o, old := s.objects.Reader(), plumbing.NewHash(string(c))
 	if !o.has(old) {
 		return false, nil
 	}
 	_, found, err := firstParents(ctx, o, plumbing.NewHash(string(s.Head)), func(id plumbing.Hash) bool { return id == old })
 	if err != nil {
-		return false, fmt.Errorf("looking for %s on the line of %s of %s: %w", c, s.Revision, s.Repository, s.objects.explain(err))
+		return false, fmt.Errorf("looking for %s on the line of %s of %s: %w", c, s.Revision, s.Repository, s.objects.Explain(err))
 	}
 	return found, nil
 }

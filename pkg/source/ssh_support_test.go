@@ -163,7 +163,7 @@ func (s *sshServer) git(command string, ch ssh.Channel) uint32 {
 func (s *sshServer) push(r *repo, name string) {
 	s.t.Helper()
 	bare := filepath.Join(s.root, name)
-	if !fileExists(bare) {
+	if !pathExists(bare) {
 		git(s.t, s.root, "init", "--quiet", "--bare", "--initial-branch=main", bare)
 	}
 	r.git("push", "--quiet", "--force", bare, "refs/heads/*:refs/heads/*")

@@ -199,7 +199,7 @@ func (c countingBody) Read(p []byte) (int, error) {
 func (s *server) push(r *repo, name string) string {
 	s.t.Helper()
 	bare := s.path(name)
-	if !fileExists(bare) {
+	if !pathExists(bare) {
 		git(s.t, s.git.Root(), "init", "--quiet", "--bare", "--initial-branch=main", bare)
 	}
 	r.git("push", "--quiet", "--force", bare, "refs/heads/*:refs/heads/*")
@@ -286,3 +286,8 @@ func fullBacklog(t testing.TB) string {
 }
 
 func plumbingHash(c Commit) plumbing.Hash { return plumbing.NewHash(string(c)) }
+
+func pathExists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}

@@ -18,8 +18,6 @@ import (
 )
 
 const (
-	// maxComparedDepth is deeper than any path of at most 4096 bytes people make.
-	maxComparedDepth = 256
 	// maxClockSkew is how much older than an earlier commit of its line a commit may say
 	// that it is, where its signature is good by that word alone: clocks are set to wrong
 	// zones, and not to another week.
@@ -238,7 +236,7 @@ func (v *verification) backdated(ctx context.Context, id plumbing.Hash, good sig
 // tag checks the tag at Reference. Its own name must be that of the reference: else
 // an old release, which was signed once, could be put under a new name.
 func (v *verification) tag(ctx context.Context) (Signed, error) {
-	name, isTag := strings.CutPrefix(v.Reference, tagPrefix)
+	name, isTag := strings.CutPrefix(v.Reference, "refs/tags/")
 	if !isTag {
 		return Signed{}, fault.New(fault.ErrInvalid, "%q is no tag, so there is none that could be signed", v.Reference)
 	}
