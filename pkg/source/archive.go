@@ -14,6 +14,7 @@ import (
 
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/filter"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectstore"
 )
 
 // readArchive reads the profile files of a compressed tar that are in a scope. It
@@ -212,7 +213,7 @@ func (a *archive) load(_ *tar.Header, parts []string, r io.Reader) error {
 	if err != nil {
 		return err
 	}
-	id, err := objectID(plumbing.BlobObject, data)
+	id, err := objectstore.ObjectID(plumbing.BlobObject, data)
 	if err != nil {
 		return err
 	}

@@ -19,6 +19,8 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/hash"
 	"github.com/pjbgf/sha1cd"
+
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectstore"
 )
 
 // shattered returns the first 320 bytes of both PDF files of the first SHA-1 collision,
@@ -86,7 +88,7 @@ func TestCollision(t *testing.T) {
 
 	for name, read := range map[string]func(*testing.T) error{
 		"an object of a pack": func(*testing.T) error {
-			_, err := scanPack(bufio.NewReader(bytes.NewReader(newPack(objectOf("blob", pdf)).bytes())))
+			_, err := objectstore.ScanPack(bufio.NewReader(bytes.NewReader(newPack(objectOf("blob", pdf)).bytes())))
 			return err
 		},
 		"a delta of a pack": func(t *testing.T) error {
@@ -98,7 +100,7 @@ func TestCollision(t *testing.T) {
 				rest = rest[n:]
 			}
 			data := p.ofsDelta(p.last, delta(1, uint64(len(pdf)), insert...)).bytes()
-			entries, err := scanPack(bufio.NewReader(bytes.NewReader(data)))
+			entries, err := objectstore.ScanPack(bufio.NewReader(bytes.NewReader(data)))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -110,19 +112,19 @@ func TestCollision(t *testing.T) {
 			if _, err := f.Write(data); err != nil {
 				t.Fatal(err)
 			}
-			_, err = entries.indexPack(t.Context(), f, maxDeltaBytes, io.Discard)
+			_, err = entries.IndexPack(t.Context(), f, objectstore.MaxDeltaBytes, io.Discard)
 			return err
 		},
 		"an object of a repository": func(t *testing.T) error {
-			_, err := looseObject(t, bytesOf).blob(t.Context(), rawID(bytesOf))
+			_, err := looseObject(t, bytesOf).Blob(t.Context(), rawID(bytesOf))
 			return err
 		},
 		"the other object of its id": func(t *testing.T) error {
-			_, err := looseObject(t, other).blob(t.Context(), rawID(bytesOf))
+			_, err := looseObject(t, other).Blob(t.Context(), rawID(bytesOf))
 			return err
 		},
 		"what a revision names": func(t *testing.T) error {
-			_, err := looseObject(t, bytesOf).peel(t.Context(), rawID(bytesOf))
+			_, err := looseObject(t, bytesOf).Peel(t.Context(), rawID(bytesOf))
 			return err
 		},
 		"a folder": func(t *testing.T) error {
@@ -148,7 +150,7 @@ func TestCollision(t *testing.T) {
 }
 
 // looseObject is a repository with one blob, in the file of the id of its content alone.
-func looseObject(t *testing.T, content []byte) *objects {
+func looseObject(t *testing.T, content []byte) *objectstore.Objects {
 	t.Helper()
 	var b bytes.Buffer
 	z := zlib.NewWriter(&b)
@@ -159,7 +161,7 @@ func looseObject(t *testing.T, content []byte) *objects {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	name := filepath.Join(dir, loosePath(rawID(content)))
+	name := filepath.Join(dir, objectstore.LoosePath(rawID(content)))
 	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +173,7 @@ func looseObject(t *testing.T, content []byte) *objects {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { root.Close() })
-	return newObjects(root)
+	return objectstore.NewObjects(root)
 }
 
 func rawID(content []byte) plumbing.Hash { return sha1.Sum(content) }
@@ -181,7 +183,7 @@ func rawID(content []byte) plumbing.Hash { return sha1.Sum(content) }
 func TestHashDetectsCollisions(t *testing.T) {
 	one, other := shattered(t)
 	for _, data := range [][]byte{one, other} {
-		h := newSHA1()
+		h := objectstore.NewSHA1()
 		h.Write(data)
 		if sum, collision := h.CollisionResistantSum(nil); !collision {
 			t.Errorf("no collision is detected in what has the SHA-1 %x", sum)
@@ -189,7 +191,7 @@ func TestHashDetectsCollisions(t *testing.T) {
 	}
 	// With the header of a blob it is a file as any other, which git takes as well.
 	for _, data := range [][]byte{one, nil, []byte("a: 1\n")} {
-		id, err := objectID(plumbing.BlobObject, data)
+		id, err := objectstore.ObjectID(plumbing.BlobObject, data)
 		if want := objectOf("blob", string(data)).id(); err != nil || id.String() != want {
 			t.Errorf("got %s, %v, want %s", id, err, want)
 		}
@@ -223,11 +225,11 @@ func BenchmarkPackHash(b *testing.B) {
 				b.Fatal(err)
 			}
 			for b.Loop() {
-				entries, err := scanPack(bufio.NewReader(bytes.NewReader(data)))
+				entries, err := objectstore.ScanPack(bufio.NewReader(bytes.NewReader(data)))
 				if err != nil {
 					b.Fatal(err)
 				}
-				if _, err := entries.indexPack(b.Context(), file, maxDeltaBytes, io.Discard); err != nil {
+				if _, err := entries.IndexPack(b.Context(), file, objectstore.MaxDeltaBytes, io.Discard); err != nil {
 					b.Fatal(err)
 				}
 			}

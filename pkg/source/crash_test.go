@@ -17,6 +17,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
+
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectstore"
 )
 
 // A disk without room fails the fetch, says so, and leaves what was there; when there
@@ -197,7 +199,7 @@ func TestFlippedBits(t *testing.T) {
 					got = mustFetch(t, m, remote)
 					data, err = got.Read(t.Context(), c.Blob)
 				}
-				if id, bad := objectID(3, data); err != nil || bad != nil || id.String() != c.Blob {
+				if id, bad := objectstore.ObjectID(3, data); err != nil || bad != nil || id.String() != c.Blob {
 					t.Fatalf("%s: reading %s: %q, %v", what, c.Blob, data, err)
 				}
 			}
@@ -224,7 +226,7 @@ func TestFlippedBits(t *testing.T) {
 		read(what+", open", m)
 		read(what+", opened again", &Mirrors{Dir: m.Dir, AllowInsecure: true, AllowedCIDRs: loopback})
 		// The process before shares the folder with no other one: begin with a whole mirror.
-		if err := mirror.store.reset(); err != nil {
+		if err := mirror.store.Reset(); err != nil {
 			t.Fatal(err)
 		}
 		mustFetch(t, m, remote)

@@ -14,6 +14,8 @@ import (
 
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/filter"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectstore"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/verification"
 )
 
 // Directory is a folder on this machine: a Git work tree, whose .git is only read,
@@ -195,7 +197,7 @@ func (d Directory) readWorkTree(ctx context.Context, root *os.Root, tree *workTr
 		Files:      files,
 		Refused:    refused,
 		objects:    tree,
-		verified:   new(Cache),
+		verified:   new(verification.Cache),
 	}
 	if dirty {
 		snapshot.Revision = digest(files)
@@ -205,7 +207,7 @@ func (d Directory) readWorkTree(ctx context.Context, root *os.Root, tree *workTr
 		if lines == nil {
 			lines = new(Lines)
 		}
-		if snapshot.Line, err = lines.of(ctx, tree.objects, tree.branch, tree.head, in); err != nil {
+		if snapshot.Line, err = lines.Of(ctx, tree.objects, tree.branch, tree.head, in); err != nil {
 			return nil, explainTree(err)
 		}
 	}
@@ -243,19 +245,19 @@ func explainTree(err error) error {
 
 // committed lists the profile files at HEAD that are not ignored there: blob by path.
 func (t *workTree) committed(ctx context.Context, in filter.Scope) (map[string]string, error) {
-	c, err := t.objects.commit(ctx, t.head)
+	c, err := t.objects.Commit(ctx, t.head)
 	if err != nil {
 		return nil, err
 	}
-	top, err := t.objects.find(ctx, c.tree, in.Parts)
-	if err != nil || top.mode&filter.ModeKind != filter.ModeFolder {
+	top, err := t.objects.Find(ctx, c.Tree, in.Parts)
+	if err != nil || top.Mode&filter.ModeKind != filter.ModeFolder {
 		return nil, err
 	}
-	l := listing{objects: t.objects}
-	if err := l.walk(ctx, top.id, in.Path(), 0); err != nil {
+	l := objectstore.Listing{Objects: t.objects}
+	if err := l.Walk(ctx, top.ID, in.Path(), 0); err != nil {
 		return nil, err
 	}
-	found, err := in.Keep(ctx, t.objects.content, l.found, &l.refused)
+	found, err := in.Keep(ctx, t.objects.Content, l.Found, &l.Refused)
 	if err != nil {
 		return nil, err
 	}
@@ -267,7 +269,7 @@ func (t *workTree) committed(ctx context.Context, in filter.Scope) (map[string]s
 }
 
 // Reader implements database.
-func (t *workTree) Reader() *objects { return t.objects }
+func (t *workTree) Reader() *objectstore.Objects { return t.objects }
 
 // Explain implements database.
 func (t *workTree) Explain(err error) error { return explainTree(err) }
@@ -280,5 +282,5 @@ type workTree struct {
 	branch  string // "" when HEAD is detached
 	head    plumbing.Hash
 	partial bool // a shallow or partial clone: what is there is no history
-	objects *objects
+	objects *objectstore.Objects
 }

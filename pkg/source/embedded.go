@@ -12,6 +12,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/filter"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectstore"
 )
 
 // Embedded are files inside the program.
@@ -52,7 +53,7 @@ func (e Embedded) Read(ctx context.Context) (*Snapshot, error) {
 			if reason = why; reason != "" {
 				break
 			}
-			id, err := objectID(plumbing.BlobObject, data)
+			id, err := objectstore.ObjectID(plumbing.BlobObject, data)
 			if err != nil {
 				return err
 			}

@@ -38,8 +38,8 @@ func TestFirstFetch(t *testing.T) {
 			{Path: "profiles/sub/b.yml", Blob: blob("profiles/sub/b.yml"), Data: []byte("b: 1\n")},
 		},
 		Line: []Step{
-			{Commit: Commit(root), Changes: []Change{{"profiles/a.yaml", first}}},
-			{Commit: one, Changes: []Change{{"profiles/a.yaml", blob("profiles/a.yaml")}, {"profiles/sub/b.yml", blob("profiles/sub/b.yml")}}},
+			{Commit: Commit(root), Changes: []Change{{Path: "profiles/a.yaml", Blob: first}}},
+			{Commit: one, Changes: []Change{{Path: "profiles/a.yaml", Blob: blob("profiles/a.yaml")}, {Path: "profiles/sub/b.yml", Blob: blob("profiles/sub/b.yml")}}},
 		},
 	}
 	if diff := cmp.Diff(want, got, snapshots, cmpopts.IgnoreFields(Step{}, "CommittedAt")); diff != "" {

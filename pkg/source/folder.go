@@ -16,6 +16,7 @@ import (
 
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/filter"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectstore"
 )
 
 // folderWalk finds the profile files below a folder on disk by the rules that hold
@@ -196,7 +197,7 @@ func (w *folderWalk) read(ctx context.Context) ([]File, []Refusal, error) {
 			w.refused.Add(path, reason)
 			continue
 		}
-		id, err := objectID(plumbing.BlobObject, data)
+		id, err := objectstore.ObjectID(plumbing.BlobObject, data)
 		if err != nil {
 			return nil, nil, fmt.Errorf("reading %q: %w", path, err)
 		}

@@ -18,7 +18,7 @@ import (
 
 // history is a made-up repository: a seeded sequence of what people do to a branch,
 // written for git fast-import.
-type history struct {
+type testHistory struct {
 	rand  *rand.Rand
 	out   bytes.Buffer
 	trees []tree // by mark; the first is empty
@@ -29,8 +29,8 @@ type history struct {
 type tree map[string]string
 
 // newHistory makes a history of at least n commits.
-func newHistory(seed uint64, n int) *history {
-	h := &history{rand: rand.New(rand.NewPCG(seed, seed)), trees: []tree{{}}}
+func newHistory(seed uint64, n int) *testHistory {
+	h := &testHistory{rand: rand.New(rand.NewPCG(seed, seed)), trees: []tree{{}}}
 	h.land(h.record(tree{"README.md": "100644 hello", "profiles/a.yaml": "100644 a"}))
 	for len(h.trees) < n {
 		switch h.rand.IntN(10) {
@@ -54,12 +54,12 @@ func newHistory(seed uint64, n int) *history {
 	return h
 }
 
-func (h *history) head() int     { return h.main[len(h.main)-1] }
-func (h *history) tip() tree     { return h.trees[h.head()] }
-func (h *history) land(mark int) { h.main = append(h.main, mark) }
+func (h *testHistory) head() int     { return h.main[len(h.main)-1] }
+func (h *testHistory) tip() tree     { return h.trees[h.head()] }
+func (h *testHistory) land(mark int) { h.main = append(h.main, mark) }
 
 // record writes a commit with the tree and the parents, and returns its mark.
-func (h *history) record(to tree, parents ...int) int {
+func (h *testHistory) record(to tree, parents ...int) int {
 	mark := len(h.trees)
 	h.trees = append(h.trees, to)
 	at := 1_700_000_000 + 60*mark
@@ -93,7 +93,7 @@ func (h *history) record(to tree, parents ...int) int {
 }
 
 // edit changes one to three things somewhere.
-func (h *history) edit(t tree) tree {
+func (h *testHistory) edit(t tree) tree {
 	t = maps.Clone(t)
 	for range 1 + h.rand.IntN(3) {
 		path := h.somePath()
@@ -119,7 +119,7 @@ func (h *history) edit(t tree) tree {
 
 // put places a file, taking away what stands in its way: folders become files and
 // the other way round.
-func (h *history) put(t tree, path, content string) {
+func (h *testHistory) put(t tree, path, content string) {
 	for other := range maps.Clone(t) {
 		if strings.HasPrefix(other, path+"/") || strings.HasPrefix(path, other+"/") {
 			delete(t, other)
@@ -128,20 +128,20 @@ func (h *history) put(t tree, path, content string) {
 	t[path] = content
 }
 
-func (h *history) somePath() string {
+func (h *testHistory) somePath() string {
 	return h.pick("profiles/a.yaml", "profiles/b.yaml", "profiles/c.yml", "profiles/d.yaml",
 		"profiles/team/a.yaml", "profiles/team/b.yaml", "profiles/team/deep/e.yaml", "profiles/team",
 		"profiles/README.md", "profiles/.hidden.yaml", "profiles/.github/w.yaml", "profiles/team.yaml",
 		"README.md", "src/x.go", "src/y.go", "src/deep/z.yaml", ".github/ci.yaml", "top.yaml")
 }
 
-func (h *history) pick(from ...string) string { return from[h.rand.IntN(len(from))] }
+func (h *testHistory) pick(from ...string) string { return from[h.rand.IntN(len(from))] }
 
 // word is one of few contents, so that files become equal, and what they were before.
-func (h *history) word() string { return strconv.Itoa(h.rand.IntN(20)) }
+func (h *testHistory) word() string { return strconv.Itoa(h.rand.IntN(20)) }
 
 // branch makes one to four commits beside the line and returns the last and where it began.
-func (h *history) branch() (base, last int) {
+func (h *testHistory) branch() (base, last int) {
 	base = h.main[max(0, len(h.main)-1-h.rand.IntN(6))]
 	last = base
 	for range 1 + h.rand.IntN(4) {
@@ -151,7 +151,7 @@ func (h *history) branch() (base, last int) {
 }
 
 // combine is a merge of a branch into the tip, in which the branch wins conflicts.
-func (h *history) combine(base, last int) tree {
+func (h *testHistory) combine(base, last int) tree {
 	t := maps.Clone(h.tip())
 	for path := range h.trees[base] {
 		if _, kept := h.trees[last][path]; !kept {
@@ -167,7 +167,7 @@ func (h *history) combine(base, last int) tree {
 }
 
 // merge is git merge --no-ff, sometimes with ours, with theirs, or with changes of its own.
-func (h *history) merge() {
+func (h *testHistory) merge() {
 	base, last := h.branch()
 	t := h.combine(base, last)
 	switch h.rand.IntN(6) {
@@ -185,7 +185,7 @@ func (h *history) merge() {
 	h.land(h.record(t, parents...))
 }
 
-func (h *history) octopus() {
+func (h *testHistory) octopus() {
 	base1, last1 := h.branch()
 	_, last2 := h.branch()
 	t := h.combine(base1, last1)
@@ -196,7 +196,7 @@ func (h *history) octopus() {
 }
 
 // revert brings one path or everything back to what it was.
-func (h *history) revert() {
+func (h *testHistory) revert() {
 	old := h.trees[h.main[h.rand.IntN(len(h.main))]]
 	if h.rand.IntN(3) == 0 {
 		h.land(h.record(old, h.head()))
@@ -210,7 +210,7 @@ func (h *history) revert() {
 	h.land(h.record(t, h.head()))
 }
 
-func (h *history) rename(t tree) tree {
+func (h *testHistory) rename(t tree) tree {
 	t = maps.Clone(t)
 	from, to := h.somePath(), h.somePath()
 	if content, ok := t[from]; ok {
@@ -221,7 +221,7 @@ func (h *history) rename(t tree) tree {
 }
 
 // load writes the history into a bare repository and returns the commit of each mark.
-func (h *history) load(t testing.TB, dir string) []Commit {
+func (h *testHistory) load(t testing.TB, dir string) []Commit {
 	t.Helper()
 	git(t, filepath.Dir(dir), "init", "--quiet", "--bare", "--initial-branch=main", dir)
 	marks := filepath.Join(t.TempDir(), "marks")
@@ -356,7 +356,7 @@ func checkFiles(t *testing.T, dir, path string, got *Snapshot) {
 }
 
 // checkChanges asks git and us who changed some path at some commit.
-func checkChanges(t *testing.T, h *history, commits []Commit, dir string, s *Snapshot) {
+func checkChanges(t *testing.T, h *testHistory, commits []Commit, dir string, s *Snapshot) {
 	t.Helper()
 	reachable := strings.Fields(git(t, dir, "rev-list", "main"))
 	none := 0

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/filter"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectstore"
 )
 
 // security.md 1: a submodule's server hears nothing of us.
@@ -210,17 +211,17 @@ func FuzzTree(f *testing.F) {
 	f.Add([]byte("40000 \x00"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		for rest := data; len(rest) > 0; {
-			e, next, err := cutEntry(rest)
+			e, next, err := objectstore.CutEntry(rest)
 			if err != nil {
 				return
 			}
 			if len(next) >= len(rest) {
 				t.Fatal("an entry takes nothing off")
 			}
-			if found, err := findEntry(plumbing.ZeroHash, data, string(e.name)); err == nil && found.name != string(e.name) {
-				t.Errorf("%q is not found", e.name)
+			if found, err := objectstore.FindEntry(plumbing.ZeroHash, data, string(e.Name)); err == nil && found.Name != string(e.Name) {
+				t.Errorf("%q is not found", e.Name)
 			}
-			filter.Classify(string(e.name), e.mode)
+			filter.Classify(string(e.Name), e.Mode)
 			rest = next
 		}
 	})

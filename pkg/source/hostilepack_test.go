@@ -19,6 +19,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectstore"
 )
 
 // security.md 6: what a server sends as a pack costs bounded time and memory.
@@ -100,7 +102,7 @@ func TestEndlessPack(t *testing.T) {
 // A repository that simply has a large file is told so.
 func TestLargeObject(t *testing.T) {
 	s, r := newServer(t), newRepo(t)
-	r.commit("a.yaml", "a: 1\n", "image.iso", strings.Repeat("x", maxObjectBytes+1))
+	r.commit("a.yaml", "a: 1\n", "image.iso", strings.Repeat("x", objectstore.MaxObjectBytes+1))
 	_, err := newMirrors(t).Fetch(t.Context(), Remote{URL: s.push(r, "repo.git")})
 	wantError(t, err, ErrInvalid, "an object of 33554433 bytes", "large files")
 }
@@ -264,7 +266,7 @@ func FuzzPack(f *testing.F) {
 	f.Add(newPack(blob).refDelta(blob.rawID(), delta(5, 5, 0x80|0x10, 5)).bytes())
 	f.Add([]byte("PACK\x00\x00\x00\x02\xff\xff\xff\xff"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		entries, err := scanPack(bufio.NewReader(bytes.NewReader(data)))
+		entries, err := objectstore.ScanPack(bufio.NewReader(bytes.NewReader(data)))
 		if err != nil {
 			return
 		}
@@ -276,7 +278,7 @@ func FuzzPack(f *testing.F) {
 		if _, err := file.Write(data); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := entries.indexPack(t.Context(), file, maxDeltaBytes, io.Discard); err != nil && !errors.Is(err, ErrInvalid) {
+		if _, err := entries.IndexPack(t.Context(), file, objectstore.MaxDeltaBytes, io.Discard); err != nil && !errors.Is(err, ErrInvalid) {
 			t.Errorf("the second pass: %v", err)
 		}
 	})

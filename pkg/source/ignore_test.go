@@ -105,8 +105,8 @@ func TestIgnore(t *testing.T) {
 		t.Error(diff)
 	}
 	type step struct {
-		commit  Commit
-		changes string
+		CommitInfo Commit
+		changes    string
 	}
 	steps := func(s *Snapshot) (out []step) {
 		for _, st := range s.Line {

@@ -13,6 +13,9 @@ import (
 	"time"
 
 	"github.com/go-git/go-git/v5/plumbing"
+
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/history"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectstore"
 )
 
 // A hundred sources of one repository, each with its own folder, walk its history once.
@@ -45,24 +48,24 @@ func TestHistoriesOfManyFolders(t *testing.T) {
 
 // What there is no room for goes, the longest unused first.
 func TestRecent(t *testing.T) {
-	r := recent[string]{room: 10}
-	put := func(name string, weight int) { r.put(name, "value of "+name, weight) }
+	r := history.Recent[string]{Room: 10}
+	put := func(name string, weight int) { r.Put(name, "value of "+name, weight) }
 	has := func(want string) {
 		t.Helper()
-		if got := strings.Join(slices.Sorted(maps.Keys(r.kept)), " "); got != want {
+		if got := strings.Join(slices.Sorted(maps.Keys(r.Values)), " "); got != want {
 			t.Errorf("there are %q, not %q", got, want)
 		}
 		sum := 0
-		for _, k := range r.kept {
-			sum += k.weight
+		for _, k := range r.Values {
+			sum += k.Weight
 		}
-		if sum != r.weight {
-			t.Errorf("they weigh %d, not %d", sum, r.weight)
+		if sum != r.Weight {
+			t.Errorf("they weigh %d, not %d", sum, r.Weight)
 		}
 	}
 	put("a", 4)
 	put("b", 4)
-	if got := r.get("a"); got != "value of a" {
+	if got := r.Get("a"); got != "value of a" {
 		t.Errorf("a is %q", got)
 	}
 	put("c", 2)
@@ -75,10 +78,10 @@ func TestRecent(t *testing.T) {
 	has("e")
 	put("f", 10)
 	has("f")
-	r.drop("f")
-	r.drop("f")
+	r.Drop("f")
+	r.Drop("f")
 	has("")
-	if got := r.get("f"); got != "" {
+	if got := r.Get("f"); got != "" {
 		t.Errorf("f is %q", got)
 	}
 }
@@ -90,18 +93,18 @@ func TestCommitsOfManyHistories(t *testing.T) {
 	remote := Remote{URL: s.push(r, "repo.git")}
 	mustFetch(t, m, remote)
 	mirror := m.open[filepath.Base(mirrorDir(t, m))]
-	for i := range uint32(maxCommits) {
+	for i := range uint32(objectstore.MaxCommits) {
 		var id plumbing.Hash
 		binary.BigEndian.PutUint32(id[:], i)
-		mirror.store.current.commits[id] = commit{}
-		mirror.store.whole[id] = true
+		mirror.store.Current.Commits[id] = objectstore.CommitInfo{}
+		mirror.store.Whole[id] = true
 	}
 	r.commit("a.yaml", "a: 2\n")
 	s.push(r, "repo.git")
 	if got := mustFetch(t, m, remote); len(got.Line) != 2 {
 		t.Errorf("the line has %d steps", len(got.Line))
 	}
-	if n := len(mirror.store.current.commits); n > maxCommits {
+	if n := len(mirror.store.Current.Commits); n > objectstore.MaxCommits {
 		t.Errorf("%d commits are remembered", n)
 	}
 }
@@ -128,21 +131,21 @@ func BenchmarkLine(b *testing.B) {
 		b.Run(fmt.Sprintf("%d commits cold", n), func(b *testing.B) {
 			for range b.N {
 				b.StopTimer()
-				cold, err := openObjects(mirror.store.Reader().dir)
+				cold, err := objectstore.OpenObjects(mirror.store.Reader().Dir)
 				if err != nil {
 					b.Fatal(err)
 				}
 				b.StartTimer()
-				walkOld(b, cold, head, parts, line{})
+				walkOld(b, cold, head, parts, history.KeptLine{})
 			}
 		})
 		b.Run(fmt.Sprintf("%d commits and one more", n), func(b *testing.B) {
 			o := mirror.store.Reader()
-			c, err := o.commit(b.Context(), head)
+			c, err := o.Commit(b.Context(), head)
 			if err != nil {
 				b.Fatal(err)
 			}
-			old := line{head: c.parents[0], steps: walkOld(b, o, c.parents[0], parts, line{})}
+			old := history.KeptLine{Head: c.Parents[0], Steps: walkOld(b, o, c.Parents[0], parts, history.KeptLine{})}
 			b.ResetTimer()
 			for range b.N {
 				walkOld(b, o, head, parts, old)
@@ -156,9 +159,9 @@ func BenchmarkLine(b *testing.B) {
 	}
 }
 
-func walkOld(b *testing.B, o *objects, head plumbing.Hash, parts []string, old line) []Step {
+func walkOld(b *testing.B, o *objectstore.Objects, head plumbing.Hash, parts []string, old history.KeptLine) []Step {
 	b.Helper()
-	steps, err := walkLine(context.WithoutCancel(b.Context()), o, head, parts, old)
+	steps, err := history.WalkLine(context.WithoutCancel(b.Context()), o, head, parts, old)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectstore"
 )
 
 // lockName is the file in Mirrors.Dir that the process holds which it belongs to.
@@ -22,7 +23,7 @@ func (m *Mirrors) Lock() (release func(), err error) {
 	if err := os.MkdirAll(m.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("making the folder of the mirrors: %w", err)
 	}
-	if err := checkOwner(m.Dir); err != nil {
+	if err := objectstore.CheckOwner(m.Dir); err != nil {
 		return nil, fmt.Errorf("locking the folder of the mirrors: %w", err)
 	}
 	path := filepath.Join(m.Dir, lockName)

@@ -14,6 +14,8 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectstore"
 )
 
 // Many pushes leave few packs: once there are maxPacks, the next push fetches all of it
@@ -25,8 +27,8 @@ func TestManyPushesBecomeOnePack(t *testing.T) {
 	remote := Remote{URL: s.push(r, "repo.git")}
 	first := mustFetch(t, m, remote)
 	var early *Snapshot
-	fewest, most, whole := maxPacks, 0, 0
-	for i := range maxPacks + 5 {
+	fewest, most, whole := objectstore.MaxPacks, 0, 0
+	for i := range objectstore.MaxPacks + 5 {
 		// Every third push reverts to a content that is in an older pack.
 		r.commit("a.yaml", strings.Repeat("x", i%3+1)+"\n", "b.txt", noise(10))
 		s.push(r, "repo.git")
@@ -43,11 +45,11 @@ func TestManyPushesBecomeOnePack(t *testing.T) {
 		}
 		packs := len(glob(t, mirrorDir(t, m), "objects/pack/*.pack"))
 		most = max(most, packs)
-		if i > maxPacks-3 {
+		if i > objectstore.MaxPacks-3 {
 			fewest = min(fewest, packs)
 		}
 	}
-	if most != maxPacks || fewest != 1 {
+	if most != objectstore.MaxPacks || fewest != 1 {
 		t.Errorf("there were up to %d packs, and %d afterwards", most, fewest)
 	}
 	if whole != 1 {
@@ -85,7 +87,7 @@ func TestRewrittenHistoriesAreDropped(t *testing.T) {
 	s.push(r, "repo.git")
 	mustFetch(t, m, remote)
 	r.git("reset", "--quiet", "--hard", string(base))
-	for i := range maxPacks + 2 {
+	for i := range objectstore.MaxPacks + 2 {
 		r.commit("a.yaml", strings.Repeat("y", i+1)+"\n")
 		s.push(r, "repo.git")
 		if got := mustFetch(t, m, remote); len(got.Line) != i+2 {
@@ -166,10 +168,10 @@ func TestDamageIsFetchedAgain(t *testing.T) {
 	remote := Remote{URL: s.push(r, "repo.git")}
 	mustFetch(t, m, remote)
 	first := glob(t, mirrorDir(t, m), "objects/pack/*.pack")[0]
-	for i := range maxPacks + 1 {
+	for i := range objectstore.MaxPacks + 1 {
 		r.commit("a.yaml", strings.Repeat("x", i+1)+"\n")
 		s.push(r, "repo.git")
-		if i == maxPacks/2 {
+		if i == objectstore.MaxPacks/2 {
 			data, err := os.ReadFile(first)
 			if err != nil {
 				t.Fatal(err)
@@ -210,22 +212,22 @@ func TestManyPushesToAServerWithoutOffsets(t *testing.T) {
 	remote := Remote{URL: server.URL + "/repo.git"}
 	mustFetch(t, m, remote)
 	most, named := 0, false
-	for i := range maxPacks + 5 {
+	for i := range objectstore.MaxPacks + 5 {
 		r.commit("a.yaml", fmt.Sprintf("%s# %d\n", text, i%3), "b.yaml", fmt.Sprintf("%s# %d\n", text, i%3+3))
 		s.push(r, "repo.git")
 		if got := mustFetch(t, m, remote); len(got.Line) != i+2 {
 			t.Fatalf("after %d pushes the line has %d steps", i+1, len(got.Line))
 		}
-		packs := m.open[filepath.Base(mirrorDir(t, m))].store.Reader().packs
+		packs := m.open[filepath.Base(mirrorDir(t, m))].store.Reader().Packs
 		most = max(most, len(packs))
 		for _, p := range packs {
-			all, err := p.index.Entries()
+			all, err := p.Index.Entries()
 			if err != nil {
 				t.Fatal(err)
 			}
 			for e, err := all.Next(); err == nil; e, err = all.Next() {
 				var first [1]byte
-				if _, err := p.file.ReadAt(first[:], int64(e.Offset)); err != nil {
+				if _, err := p.File.ReadAt(first[:], int64(e.Offset)); err != nil {
 					t.Fatal(err)
 				}
 				named = named || plumbing.ObjectType(first[0]>>4&7) == plumbing.REFDeltaObject
@@ -235,7 +237,7 @@ func TestManyPushesToAServerWithoutOffsets(t *testing.T) {
 	if !named {
 		t.Error("the server named no base by its id: this test shows nothing")
 	}
-	if most > maxPacks || len(glob(t, mirrorDir(t, m), "objects/pack/*.pack")) > 7 {
+	if most > objectstore.MaxPacks || len(glob(t, mirrorDir(t, m), "objects/pack/*.pack")) > 7 {
 		t.Errorf("there were up to %d packs", most)
 	}
 	git(t, mirrorDir(t, m), "fsck", "--full", "--strict", "--no-dangling")
@@ -248,7 +250,7 @@ func TestManyBranches(t *testing.T) {
 	r.commit("a.yaml", "a: 0\n")
 	var branches []string
 	var stream strings.Builder
-	for i := range 2*maxPacks + 3 {
+	for i := range 2*objectstore.MaxPacks + 3 {
 		branch := fmt.Sprintf("branch-%d", i)
 		content := fmt.Sprintf("a: %d\n", i)
 		fmt.Fprintf(&stream, "commit refs/heads/%s\ncommitter A <a@x> 1700000000 +0000\ndata 0\nfrom refs/heads/main^0\nM 100644 inline a.yaml\ndata %d\n%s\n", branch, len(content), content)
@@ -264,7 +266,7 @@ func TestManyBranches(t *testing.T) {
 		}
 	}
 	look()
-	if n := len(glob(t, mirrorDir(t, m), "objects/pack/*.pack")); n > maxPacks {
+	if n := len(glob(t, mirrorDir(t, m), "objects/pack/*.pack")); n > objectstore.MaxPacks {
 		t.Errorf("there are %d packs", n)
 	}
 	if requests, _ := s.cost(look); requests != int64(len(branches)) {
@@ -281,15 +283,15 @@ func TestNoRoomToFetchAgain(t *testing.T) {
 	remote := Remote{URL: s.push(r, "repo.git")}
 	mustFetch(t, m, remote)
 	filler := filepath.Join(m.Dir, "filler")
-	fill(t, filler, (maxPacks+8)*2*4096) // for a pack and an index each
-	for i := range maxPacks + 3 {
+	fill(t, filler, (objectstore.MaxPacks+8)*2*4096) // for a pack and an index each
+	for i := range objectstore.MaxPacks + 3 {
 		r.commit("a.yaml", strings.Repeat("x", i+1)+"\n")
 		s.push(r, "repo.git")
 		if got := mustFetch(t, m, remote); len(got.Line) != i+2 {
 			t.Fatalf("after %d pushes the line has %d steps", i+1, len(got.Line))
 		}
-		if i == maxPacks {
-			if n := len(globbed(t, m.Dir, "*/objects/pack/*.pack")); n <= maxPacks {
+		if i == objectstore.MaxPacks {
+			if n := len(globbed(t, m.Dir, "*/objects/pack/*.pack")); n <= objectstore.MaxPacks {
 				t.Errorf("there are %d packs: there was room, and this test shows nothing", n)
 			}
 			if err := os.Remove(filler); err != nil {

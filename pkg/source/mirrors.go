@@ -76,7 +76,7 @@ func (m *Mirrors) fetch(ctx context.Context, r Remote) (*Snapshot, error) {
 	// Killed in the middle, a disk that lies, or a repository that lacks objects: only
 	// the last survives a fresh start.
 	mirror.forget()
-	if failed := mirror.store.reset(); failed != nil {
+	if failed := mirror.store.Reset(); failed != nil {
 		return nil, fmt.Errorf("%w (%s)", failed, err.Error())
 	}
 	snapshot, err = m.sync(ctx, mirror, t)
@@ -142,7 +142,7 @@ func (m *Mirrors) syncOrShare(ctx context.Context, mirror *mirror, t target) (*S
 		return nil, mirror.failed.err
 	}
 	if mirror.last.serves(t) {
-		if err := mirror.store.load(); err != nil {
+		if err := mirror.store.Load(); err != nil {
 			return nil, err
 		}
 		snapshot, err := m.settle(ctx, mirror, t, nil, mirror.last)
@@ -155,7 +155,7 @@ func (m *Mirrors) syncOrShare(ctx context.Context, mirror *mirror, t target) (*S
 
 // sync asks the server, fetches what is missing, and reads.
 func (m *Mirrors) sync(ctx context.Context, mirror *mirror, t target) (*Snapshot, error) {
-	if err := mirror.store.load(); err != nil {
+	if err := mirror.store.Load(); err != nil {
 		return nil, err
 	}
 	s, err := m.endpoint(t).Connect(ctx)
@@ -194,11 +194,11 @@ func (m *Mirrors) settle(ctx context.Context, mirror *mirror, t target, s *trans
 	if err != nil {
 		return nil, err
 	}
-	hole, err := mirror.store.hole(ctx, at.head)
+	hole, err := mirror.store.Hole(ctx, at.head)
 	if err != nil {
 		return nil, err
 	}
-	if !hole.IsZero() || !at.tag.IsZero() && !mirror.store.Reader().has(at.tag) {
+	if !hole.IsZero() || !at.tag.IsZero() && !mirror.store.Reader().Has(at.tag) {
 		if mirror.failed.serves(t, at.head) {
 			return nil, mirror.failed.err
 		}
@@ -208,7 +208,7 @@ func (m *Mirrors) settle(ctx context.Context, mirror *mirror, t target, s *trans
 		fetch := func(ctx context.Context, wants, haves []plumbing.Hash, read func(io.Reader) error) error {
 			return s.Pack(ctx, a.refs, wants, haves, read)
 		}
-		if err := mirror.store.update(ctx, at.head, at.wants, heads(a.refs), fetch); err != nil {
+		if err := mirror.store.Update(ctx, at.head, at.wants, heads(a.refs), fetch); err != nil {
 			mirror.noAnswer(t, at.head, err)
 			return nil, err
 		}

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectstore"
 )
 
 // The index is what git writes, byte by byte: with bases named by place and by id, of
@@ -29,7 +31,7 @@ func TestIndexIsThatOfGit(t *testing.T) {
 		"long chains":        {"--delta-base-offset", "--depth=250", "--window=50"},
 		"long chains by ids": {"--depth=250", "--window=50"},
 	} {
-		for _, room := range []int64{1, maxDeltaBytes} {
+		for _, room := range []int64{1, objectstore.MaxDeltaBytes} {
 			t.Run(fmt.Sprintf("%s, %d bytes of room", name, room), func(t *testing.T) {
 				packs := t.TempDir()
 				gitInput(t, dir, strings.NewReader(objects), append([]string{"pack-objects", "--quiet", "--no-reuse-delta", filepath.Join(packs, "p")}, args...)...)
@@ -39,15 +41,15 @@ func TestIndexIsThatOfGit(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer f.Close()
-				entries, err := scanPack(bufio.NewReader(f))
+				entries, err := objectstore.ScanPack(bufio.NewReader(f))
 				if err != nil {
 					t.Fatal(err)
 				}
-				if len(entries.waiting) == 0 != (args != nil && args[0] != "--depth=250") {
-					t.Errorf("%d bases are named by id", len(entries.waiting))
+				if len(entries.Waiting) == 0 != (args != nil && args[0] != "--depth=250") {
+					t.Errorf("%d bases are named by id", len(entries.Waiting))
 				}
 				var got bytes.Buffer
-				if _, err := entries.indexPack(t.Context(), f, room, &got); err != nil {
+				if _, err := entries.IndexPack(t.Context(), f, room, &got); err != nil {
 					t.Fatal(err)
 				}
 				want, err := os.ReadFile(strings.TrimSuffix(path, ".pack") + ".idx")
@@ -64,14 +66,14 @@ func TestIndexIsThatOfGit(t *testing.T) {
 
 // Offsets of 2 GiB and more stand in a table of their own.
 func TestIndexOfALargePack(t *testing.T) {
-	var p packEntries
+	var p objectstore.PackEntries
 	for i, offset := range []int64{12, 1<<31 - 1, 1 << 31, 1 << 40} {
-		e := packEntry{offset: offset}
-		e.id[0] = byte(i)
-		p.list = append(p.list, e)
+		e := objectstore.PackEntry{Offset: offset}
+		e.ID[0] = byte(i)
+		p.List = append(p.List, e)
 	}
 	var out bytes.Buffer
-	if err := p.write(&out); err != nil {
+	if err := p.Write(&out); err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), "pack.idx")
@@ -101,17 +103,17 @@ func TestHostileDeltas(t *testing.T) {
 	circle := newPack(blob).refDelta(blob.rawID(), delta(100, 50, 0x80|0x10, 50))
 	circle.refDelta(other.rawID(), delta(50, 100, 0x80|0x10, 50, 0x80|0x10, 50))
 	chain := newPack(blob)
-	for range maxDeltaDepth + 1 {
+	for range objectstore.MaxDeltaDepth + 1 {
 		chain.ofsDelta(chain.last, whole)
 	}
 	insertion := binary.AppendUvarint(nil, 100)
-	const large = (maxObjectBytes - 32) / 0x80 * 0x7f
+	const large = (objectstore.MaxObjectBytes - 32) / 0x80 * 0x7f
 	insertion = binary.AppendUvarint(insertion, large)
 	insertion = append(insertion, bytes.Repeat(append([]byte{0x7f}, make([]byte, 0x7f)...), large/0x7f)...)
 	_, second := binary.Uvarint(insertion)
 	next := append(binary.AppendUvarint(nil, large), insertion[second:]...)
 	wide := newPack(blob).ofsDelta(newPack(blob).last, insertion)
-	for range maxChainBytes / large {
+	for range objectstore.MaxChainBytes / large {
 		wide.ofsDelta(wide.last, next)
 	}
 	endless := newPack(blob)
@@ -137,13 +139,13 @@ func TestHostileDeltas(t *testing.T) {
 		"another base than it was made of": {newPack(blob).refDelta(blob.rawID(), delta(99, 99, 0x80|0x10, 99)), "invalid delta"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := indexOf(t, c.pack.bytes(), maxDeltaBytes)
+			err := indexOf(t, c.pack.bytes(), objectstore.MaxDeltaBytes)
 			wantError(t, err, ErrInvalid, c.says)
 		})
 	}
 	// Without bases by ids it does not matter which of two is meant.
 	twice := newPack(blob, blob)
-	if err := indexOf(t, twice.ofsDelta(twice.last, whole).bytes(), maxDeltaBytes); err != nil {
+	if err := indexOf(t, twice.ofsDelta(twice.last, whole).bytes(), objectstore.MaxDeltaBytes); err != nil {
 		t.Errorf("an object that is there twice: %v", err)
 	}
 }
@@ -161,7 +163,7 @@ func TestDeltasThatAreMadeAgain(t *testing.T) {
 		p.ofsDelta(p.body.Len()-base, whole)
 		base = next
 	}
-	if err := indexOf(t, p.bytes(), maxDeltaBytes); err != nil {
+	if err := indexOf(t, p.bytes(), objectstore.MaxDeltaBytes); err != nil {
 		t.Errorf("with room for all of it: %v", err)
 	}
 	wantError(t, indexOf(t, p.bytes(), 0), ErrInvalid, "entangled")
@@ -169,7 +171,7 @@ func TestDeltasThatAreMadeAgain(t *testing.T) {
 
 func indexOf(t *testing.T, pack []byte, room int64) error {
 	t.Helper()
-	entries, err := scanPack(bufio.NewReader(bytes.NewReader(pack)))
+	entries, err := objectstore.ScanPack(bufio.NewReader(bytes.NewReader(pack)))
 	if err != nil {
 		return err
 	}
@@ -181,6 +183,6 @@ func indexOf(t *testing.T, pack []byte, room int64) error {
 	if _, err := f.Write(pack); err != nil {
 		t.Fatal(err)
 	}
-	_, err = entries.indexPack(t.Context(), f, room, io.Discard)
+	_, err = entries.IndexPack(t.Context(), f, room, io.Discard)
 	return err
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/history"
 	"github.com/osm-gitops/osm-gitops/pkg/source/signature"
 )
 
@@ -264,10 +265,10 @@ func TestContains(t *testing.T) {
 	o := s.fetch().objects.Reader()
 	tree := func(rev string) string { return s.git("rev-parse", rev+"^{tree}") }
 	for _, pair := range [][2]string{{"HEAD~1", "HEAD"}, {string(root), "HEAD"}, {"HEAD", "HEAD"}, {"elsewhere", "HEAD"}} {
-		found, err := (&comparison{objects: o, tops: []string{""}, room: maxLineEntries}).trees(t.Context(), objectHash(tree(pair[0])), objectHash(tree(pair[1])))
+		found, err := (&history.Comparison{Objects: o, Tops: []string{""}, Room: history.MaxLineEntries}).Trees(t.Context(), objectHash(tree(pair[0])), objectHash(tree(pair[1])))
 		var got []string
 		for _, c := range found {
-			got = append(got, c.path)
+			got = append(got, c.Path)
 		}
 		want := strings.Fields(s.git("diff-tree", "-r", "--name-only", "--no-renames", tree(pair[0]), tree(pair[1])))
 		if diff := cmp.Diff(strings.Join(want, " "), strings.Join(got, " ")); err != nil || diff != "" {
@@ -303,7 +304,7 @@ func BenchmarkVerifyRange(b *testing.B) {
 	}
 	snap := s.fetch()
 	for b.Loop() {
-		d := Demand{Keys: allow(b, ada), Head: true, Range: true, Since: since, Now: time.Now(), Paths: []PathDemand{{"**", []string{ada.name}}}}
+		d := Demand{Keys: allow(b, ada), Head: true, Range: true, Since: since, Now: time.Now(), Paths: []PathDemand{{Glob: "**", Principals: []string{ada.name}}}}
 		if _, err := snap.Verify(b.Context(), d); err != nil {
 			b.Fatal(err)
 		}

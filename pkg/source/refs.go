@@ -14,6 +14,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
 
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectstore"
 )
 
 const (
@@ -123,11 +124,11 @@ func chooseReference(full, name string, refs *packp.AdvRefs) (choice, error) {
 }
 
 // checkTag refuses a tag that leads elsewhere than the server said.
-func (c choice) checkTag(ctx context.Context, o *objects) error {
+func (c choice) checkTag(ctx context.Context, o *objectstore.Objects) error {
 	if c.tag.IsZero() {
 		return nil
 	}
-	head, err := o.peel(ctx, c.tag)
+	head, err := o.Peel(ctx, c.tag)
 	if err == nil && head != c.head {
 		err = fault.New(fault.ErrInvalid, "the server says that %q is commit %s, but its tag object names %s: check the repository with git fsck", c.name, c.head, head)
 	}
@@ -146,7 +147,7 @@ func chooseCommit(head plumbing.Hash, refs *packp.AdvRefs) (choice, error) {
 	}
 	// The server gives out branches only; the commit should be on one of them.
 	c.wants = heads(refs)
-	if len(c.wants) > maxWants {
+	if len(c.wants) > objectstore.MaxWants {
 		return c, fault.New(fault.ErrInvalid, "the commit is no branch's head, and there are %d branches to look for it; follow a branch instead", len(c.wants))
 	}
 	if len(c.wants) == 0 {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/filter"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectstore"
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/transport"
 )
 
@@ -114,7 +115,7 @@ func (r Remote) checkRevision(at transport.Location, parts []string) (target, er
 	if err != nil {
 		return target{}, err
 	}
-	if id := strings.ToLower(spec.base); isObjectID(id) {
+	if id := strings.ToLower(spec.base); objectstore.IsObjectID(id) {
 		r.Commit = Commit(id)
 	}
 	if r.Timeout <= 0 {
@@ -171,7 +172,7 @@ func SplitRevision(revision string) (name string, c Commit) {
 		name, id = revision[:i], revision[i+1:]
 	}
 	id, ok := strings.CutPrefix(id, "sha1:")
-	if !ok || !isObjectID(id) {
+	if !ok || !objectstore.IsObjectID(id) {
 		return "", ""
 	}
 	return name, Commit(id)

@@ -15,7 +15,9 @@ import (
 
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/filter"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectstore"
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/transport"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/verification"
 )
 
 // Repository is a Git repository on this machine, bare or with a work tree, that is
@@ -161,11 +163,11 @@ func (t *workTree) resolve(ctx context.Context, root *os.Root, spec revisionSpec
 	}
 	base := spec.lookUp(refs)
 	if digits := spec.abbreviated(); base.IsZero() && digits != "" {
-		if base, err = t.objects.expand(ctx, digits); err != nil {
+		if base, err = t.objects.Expand(ctx, digits); err != nil {
 			return base, err
 		}
 	}
-	if base.IsZero() || !t.objects.has(base) {
+	if base.IsZero() || !t.objects.Has(base) {
 		return base, spec.unknown(refs)
 	}
 	return spec.follow(ctx, t.objects, base)
@@ -179,7 +181,7 @@ func (t *workTree) references(ctx context.Context, root *os.Root) (map[string]pl
 		return nil, err
 	}
 	for line := range strings.Lines(string(packed)) {
-		if id, name, ok := strings.Cut(strings.TrimSpace(line), " "); ok && isObjectID(id) && validRef(name) {
+		if id, name, ok := strings.Cut(strings.TrimSpace(line), " "); ok && objectstore.IsObjectID(id) && validRef(name) {
 			refs[name] = plumbing.NewHash(id)
 		}
 	}
@@ -200,7 +202,7 @@ func (t *workTree) references(ctx context.Context, root *os.Root) (map[string]pl
 		text := strings.TrimSpace(string(data))
 		if to, ok := strings.CutPrefix(text, "ref: "); ok {
 			symbolic["refs/"+name] = to
-		} else if isObjectID(text) {
+		} else if objectstore.IsObjectID(text) {
 			refs["refs/"+name] = plumbing.NewHash(text)
 		}
 		return err
@@ -221,16 +223,16 @@ func (t *workTree) references(ctx context.Context, root *os.Root) (map[string]pl
 
 // snapshot reads what is at a commit.
 func (t *workTree) snapshot(ctx context.Context, head plumbing.Hash, in filter.Scope) (*Snapshot, error) {
-	c, err := t.objects.commit(ctx, head)
+	c, err := t.objects.Commit(ctx, head)
 	if err != nil {
 		return nil, err
 	}
-	s := &Snapshot{Revision: revision("", head), Head: Commit(head.String()), objects: t, verified: new(Cache), scope: in}
-	if s.Files, s.Refused, err = t.objects.files(ctx, c.tree, in); err != nil {
+	s := &Snapshot{Revision: revision("", head), Head: Commit(head.String()), objects: t, verified: new(verification.Cache), scope: in}
+	if s.Files, s.Refused, err = t.objects.Files(ctx, c.Tree, in); err != nil {
 		return nil, err
 	}
 	if !t.partial {
-		s.Line, err = new(Lines).of(ctx, t.objects, "", head, in)
+		s.Line, err = new(Lines).Of(ctx, t.objects, "", head, in)
 	}
 	return s, err
 }

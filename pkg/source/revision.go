@@ -10,13 +10,15 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/history"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectstore"
 )
 
 const (
 	// maxRevisionBytes bounds what a person writes for a revision.
 	maxRevisionBytes = 1024
 	// maxRevisionSteps bounds the number in HEAD~N.
-	maxRevisionSteps = maxLineCommits
+	maxRevisionSteps = history.MaxLineCommits
 	// minAbbreviated is the shortest commit id Git takes for one.
 	minAbbreviated = 4
 )
@@ -103,7 +105,7 @@ const (
 // lookUp finds the base among references: a reference comes before a commit's id
 // that looks like it. Zero: there is none.
 func (r revisionSpec) lookUp(refs map[string]plumbing.Hash) plumbing.Hash {
-	if isObjectID(strings.ToLower(r.base)) {
+	if objectstore.IsObjectID(strings.ToLower(r.base)) {
 		return plumbing.NewHash(r.base)
 	}
 	for _, name := range r.names() {
@@ -153,21 +155,21 @@ func (r revisionSpec) unknown(refs map[string]plumbing.Hash) error {
 }
 
 // follow goes from the base to the commit that is meant.
-func (r revisionSpec) follow(ctx context.Context, o *objects, id plumbing.Hash) (plumbing.Hash, error) {
-	id, err := o.peel(ctx, id)
+func (r revisionSpec) follow(ctx context.Context, o *objectstore.Objects, id plumbing.Hash) (plumbing.Hash, error) {
+	id, err := o.Peel(ctx, id)
 	if err != nil {
 		return id, err
 	}
 	for _, step := range r.steps {
 		for range step.times {
-			c, err := o.commit(ctx, id)
+			c, err := o.Commit(ctx, id)
 			if err != nil {
 				return id, err
 			}
-			if len(c.parents) < step.nth {
-				return id, fault.New(fault.ErrNotFound, "commit %s has %d parents, so %q leads nowhere", id, len(c.parents), r.base+"~ or ^")
+			if len(c.Parents) < step.nth {
+				return id, fault.New(fault.ErrNotFound, "commit %s has %d parents, so %q leads nowhere", id, len(c.Parents), r.base+"~ or ^")
 			}
-			id = c.parents[step.nth-1]
+			id = c.Parents[step.nth-1]
 		}
 	}
 	return id, nil

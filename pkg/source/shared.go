@@ -11,13 +11,15 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectstore"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/verification"
 )
 
 // mirror is a mirror on disk, and what its fetches share.
 type mirror struct {
-	store    *Mirror
+	store    *objectstore.Mirror
 	lines    Lines
-	verified Cache
+	verified verification.Cache
 	idle     *semaphore.Weighted // one fetch at a time
 
 	// Of the fetch under way only.
@@ -27,7 +29,7 @@ type mirror struct {
 }
 
 func newMirror(dir string) *mirror {
-	return &mirror{store: NewMirror(dir), idle: semaphore.NewWeighted(1)}
+	return &mirror{store: objectstore.NewMirror(dir), idle: semaphore.NewWeighted(1)}
 }
 
 // keep notes how long the mirror is wanted.
@@ -51,13 +53,13 @@ func (m *mirror) sweep(unused time.Duration) error {
 		return nil
 	}
 	m.forget()
-	return m.store.discard()
+	return m.store.Discard()
 }
 
 // forget drops what is in memory.
 func (m *mirror) forget() {
 	m.last, m.failed = reply{}, outage{}
-	m.lines.forget()
+	m.lines.Forget()
 }
 
 // snapshot reads what is at a head.
@@ -66,15 +68,15 @@ func (m *mirror) snapshot(ctx context.Context, t target, at choice) (*Snapshot, 
 	if err := at.checkTag(ctx, objects); err != nil {
 		return nil, err
 	}
-	c, err := objects.commit(ctx, head)
+	c, err := objects.Commit(ctx, head)
 	if err != nil {
 		return nil, err
 	}
-	files, refused, err := objects.files(ctx, c.tree, t.scope())
+	files, refused, err := objects.Files(ctx, c.Tree, t.scope())
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", at.revision(), err)
 	}
-	steps, err := m.lines.of(ctx, objects, t.lineName(), head, t.scope())
+	steps, err := m.lines.Of(ctx, objects, t.lineName(), head, t.scope())
 	if err != nil {
 		return nil, fmt.Errorf("reading the history of %s: %w", at.revision(), err)
 	}

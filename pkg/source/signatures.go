@@ -7,7 +7,27 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectstore"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/verification"
 	"github.com/osm-gitops/osm-gitops/pkg/source/signature"
+)
+
+// Demand says what has to be signed before a snapshot may be used.
+type Demand = verification.Demand
+
+// PathDemand allows changes of the paths that match a glob to some principals.
+type PathDemand = verification.PathDemand
+
+// Signed is a tag or a commit with its good signature.
+type Signed = verification.Signed
+
+// UnverifiedError says why a snapshot must not be used, and what to do about it.
+type UnverifiedError = verification.UnverifiedError
+
+// Reasons of an UnverifiedError beside those of package signature.
+const (
+	NotAllowed   = verification.NotAllowed
+	RangeUnknown = verification.RangeUnknown
 )
 
 // Verify checks the signatures that are demanded, and returns those of the tag and
@@ -27,12 +47,12 @@ import (
 // with a key that was valid then. Of a key that has an end the line has to bear out when
 // the commit was made: it may follow none that is newer. A merge changes also what it
 // does not take over of its other parents.
-func (s *Snapshot) Verify(ctx context.Context, d Demand) ([]Signed, error) {
+func (s *Snapshot) Verify(ctx context.Context, d verification.Demand) ([]verification.Signed, error) {
 	if s.objects == nil || s.Head == "" || s.Reference == "" && d.Tag {
 		return nil, fault.New(fault.ErrInvalid, "there is no commit or tag that could be signed")
 	}
 	good, err := s.subject().Verify(ctx, d)
-	var unverified *UnverifiedError
+	var unverified *verification.UnverifiedError
 	if err != nil && !errors.As(err, &unverified) {
 		err = s.objects.Explain(err)
 	}
@@ -45,20 +65,20 @@ func (s *Snapshot) Verify(ctx context.Context, d Demand) ([]Signed, error) {
 // SignatureOf says who signed a commit that was accepted long ago, with a key that may
 // have ended since. The error is that of Keys.Verify where there is no good signature,
 // and an *signature.Error, too, where the key has an end and the commit follows a newer one.
-func (s *Snapshot) SignatureOf(ctx context.Context, c Commit, keys *signature.Keys) (Signed, error) {
-	if s.objects == nil || !isObjectID(string(c)) {
-		return Signed{}, fault.New(fault.ErrNotFound, "there is no such commit")
+func (s *Snapshot) SignatureOf(ctx context.Context, c Commit, keys *signature.Keys) (verification.Signed, error) {
+	if s.objects == nil || !objectstore.IsObjectID(string(c)) {
+		return verification.Signed{}, fault.New(fault.ErrNotFound, "there is no such commit")
 	}
 	good, err := s.subject().SignatureOf(ctx, plumbing.NewHash(string(c)), keys)
 	if err != nil {
-		return Signed{}, s.objects.Explain(err)
+		return verification.Signed{}, s.objects.Explain(err)
 	}
 	return good, nil
 }
 
 // subject is what is verified of a snapshot.
-func (s *Snapshot) subject() Subject {
-	return Subject{
+func (s *Snapshot) subject() verification.Subject {
+	return verification.Subject{
 		Objects:   s.objects.Reader(),
 		Scope:     s.scope,
 		Head:      plumbing.NewHash(string(s.Head)),

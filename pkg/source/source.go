@@ -9,6 +9,9 @@ import (
 
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/filter"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/history"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectstore"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/verification"
 )
 
 // Snapshot is what a source holds at one revision. It is never changed after it
@@ -25,7 +28,7 @@ type Snapshot struct {
 	// Repository is the remote's URL, without user-info, or the directory's path.
 	Repository string
 	// Head is the commit the files were read at; "" for a directory without Git.
-	Head Commit
+	Head history.Commit
 	// Files are the profile files (regular blobs *.yaml and *.yml) below the path,
 	// sorted by Path.
 	Files []File
@@ -34,17 +37,38 @@ type Snapshot struct {
 	// Line is the first-parent line of Head, oldest first: only the steps that
 	// change a profile file below the path. It is empty without history, which also
 	// means a directory that is a shallow or partial clone.
-	Line []Step
+	Line []history.Step
 
 	// AskedAt is when the server was asked for this, which may have been for another
 	// fetch; zero for what is on no server.
 	AskedAt time.Time
 
 	objects  database
-	verified *Cache
+	verified *verification.Cache
 	scope    filter.Scope
 	tag      plumbing.Hash // the annotated tag at Reference; zero where there is none
 }
+
+// Commit is the id of a commit: a full SHA-1 in lower-case hex, made by
+// ParseCommit or read from a repository. "" is no commit.
+type Commit = history.Commit
+
+// ParseCommit accepts 40 hex digits in lower case and nothing else.
+func ParseCommit(s string) (Commit, error) { return history.ParseCommit(s) }
+
+// Step is a commit on the first-parent line, compared with its first parent.
+type Step = history.Step
+
+// Change is a profile file that was added, changed or removed. A rename is a removal
+// and an addition.
+type Change = history.Change
+
+// Author is who wrote a commit.
+type Author = history.Author
+
+// Lines keeps histories in memory, so that a new head costs its own steps and not
+// the whole walk.
+type Lines = history.Lines
 
 // File is one profile file.
 type File = filter.File
@@ -68,10 +92,10 @@ func (s *Snapshot) Read(ctx context.Context, blob string) ([]byte, error) {
 			return f.Data, nil
 		}
 	}
-	if s.objects == nil || !isObjectID(blob) {
+	if s.objects == nil || !objectstore.IsObjectID(blob) {
 		return nil, fmt.Errorf("reading blob %q of %s: %w", fault.Shorten(blob), s.Repository, fault.New(fault.ErrNotFound, "the source has no such blob"))
 	}
-	data, err := s.objects.Reader().blob(ctx, plumbing.NewHash(blob))
+	data, err := s.objects.Reader().Blob(ctx, plumbing.NewHash(blob))
 	if fault.IsMissing(err) { // not damage: the caller may ask for anything
 		err = fault.New(fault.ErrNotFound, "the source has no such blob")
 	}
@@ -85,33 +109,33 @@ func (s *Snapshot) Read(ctx context.Context, blob string) ([]byte, error) {
 // Like Git it follows, at a commit whose path equals that of a parent, the first
 // such parent, and stops at a commit that differs from all of its parents.
 // ErrNotFound: there is no such commit, or the path was never in its history.
-func (s *Snapshot) ChangeOf(ctx context.Context, c Commit, path string) (Author, error) {
+func (s *Snapshot) ChangeOf(ctx context.Context, c history.Commit, path string) (history.Author, error) {
 	author, err := s.changeOf(ctx, c, path)
 	if err != nil {
-		return Author{}, fmt.Errorf("finding the change of %q at %s of %s: %w", fault.Shorten(path), fault.Shorten(string(c)), s.Repository, err)
+		return history.Author{}, fmt.Errorf("finding the change of %q at %s of %s: %w", fault.Shorten(path), fault.Shorten(string(c)), s.Repository, err)
 	}
 	return author, nil
 }
 
-func (s *Snapshot) changeOf(ctx context.Context, c Commit, path string) (Author, error) {
+func (s *Snapshot) changeOf(ctx context.Context, c history.Commit, path string) (history.Author, error) {
 	if s.objects == nil || len(s.Line) == 0 {
-		return Author{}, fault.New(fault.ErrNotFound, "the source has no history")
+		return history.Author{}, fault.New(fault.ErrNotFound, "the source has no history")
 	}
-	if !isObjectID(string(c)) {
-		return Author{}, fault.New(fault.ErrInvalid, "this is not a commit")
+	if !objectstore.IsObjectID(string(c)) {
+		return history.Author{}, fault.New(fault.ErrInvalid, "this is not a commit")
 	}
 	parts, err := filter.SplitPath(path)
 	if err != nil {
-		return Author{}, err
+		return history.Author{}, err
 	}
-	author, err := changeOf(ctx, s.objects.Reader(), plumbing.NewHash(string(c)), parts)
+	author, err := history.ChangeOf(ctx, s.objects.Reader(), plumbing.NewHash(string(c)), parts)
 	return author, s.objects.Explain(err)
 }
 
 // database is where a snapshot reads what it did not load.
 type database interface {
 	// Reader returns the objects as they are now: a mirror may have been fetched again.
-	Reader() *objects
+	Reader() *objectstore.Objects
 	// Explain turns damage into an error for the caller, and remembers it.
 	Explain(error) error
 }
@@ -119,14 +143,14 @@ type database interface {
 // Contains tells whether a commit is Head or in its history, be it by a merge. A commit
 // that the repository does not have any more is not. What was followed is another
 // question: see Continues.
-func (s *Snapshot) Contains(ctx context.Context, c Commit) (bool, error) {
+func (s *Snapshot) Contains(ctx context.Context, c history.Commit) (bool, error) {
 	if c == s.Head {
 		return true, nil
 	}
-	if s.objects == nil || !isObjectID(string(c)) {
+	if s.objects == nil || !objectstore.IsObjectID(string(c)) {
 		return false, nil
 	}
-	found, err := descends(ctx, s.objects.Reader(), plumbing.NewHash(string(s.Head)), plumbing.NewHash(string(c)))
+	found, err := history.Descends(ctx, s.objects.Reader(), plumbing.NewHash(string(s.Head)), plumbing.NewHash(string(c)))
 	if err != nil {
 		return false, fmt.Errorf("looking for %s in the history of %s of %s: %w", c, s.Revision, s.Repository, s.objects.Explain(err))
 	}
@@ -136,18 +160,18 @@ func (s *Snapshot) Contains(ctx context.Context, c Commit) (bool, error) {
 // Continues tells whether a commit is Head or on its first-parent line, so that whoever
 // followed that commit follows Head without going back. A merge that has the commit as
 // another than the first parent does not continue it.
-func (s *Snapshot) Continues(ctx context.Context, c Commit) (bool, error) {
+func (s *Snapshot) Continues(ctx context.Context, c history.Commit) (bool, error) {
 	if c == s.Head {
 		return true, nil
 	}
-	if s.objects == nil || !isObjectID(string(c)) {
+	if s.objects == nil || !objectstore.IsObjectID(string(c)) {
 		return false, nil
 	}
 	o, old := s.objects.Reader(), plumbing.NewHash(string(c))
-	if !o.has(old) {
+	if !o.Has(old) {
 		return false, nil
 	}
-	_, found, err := firstParents(ctx, o, plumbing.NewHash(string(s.Head)), func(id plumbing.Hash) bool { return id == old })
+	_, found, err := history.FirstParents(ctx, o, plumbing.NewHash(string(s.Head)), func(id plumbing.Hash) bool { return id == old })
 	if err != nil {
 		return false, fmt.Errorf("looking for %s on the line of %s of %s: %w", c, s.Revision, s.Repository, s.objects.Explain(err))
 	}

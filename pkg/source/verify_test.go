@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing"
 
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/verification"
 	"github.com/osm-gitops/osm-gitops/pkg/source/signature"
 )
 
@@ -216,7 +217,7 @@ func TestSignatureBetweenTheLines(t *testing.T) {
 	}
 	for at := 1; at <= 3; at++ {
 		forged := strings.Join(header[:at], "") + strings.Join(sig, "") + strings.Join(header[at:], "")
-		_, err := splitCommit(plumbing.ZeroHash, []byte(forged))
+		_, err := verification.SplitCommit(plumbing.ZeroHash, []byte(forged))
 		if (err == nil) != (at > 1) { // behind the parents nothing is hidden
 			t.Errorf("after line %d: %v", at, err)
 		}
@@ -228,7 +229,7 @@ func TestSignatureBetweenTheLines(t *testing.T) {
 			s.good(d, ada.name)
 		}
 	}
-	if _, err := splitCommit(plumbing.ZeroHash, []byte(strings.Join(header[:4], "")+strings.Join(sig, "")+strings.Join(sig, "")+strings.Join(header[4:], ""))); err == nil {
+	if _, err := verification.SplitCommit(plumbing.ZeroHash, []byte(strings.Join(header[:4], "")+strings.Join(sig, "")+strings.Join(sig, "")+strings.Join(header[4:], ""))); err == nil {
 		t.Error("two signatures are accepted")
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectstore"
 )
 
 // maxGitFileBytes bounds the files of a .git that are read whole: config,
@@ -86,7 +87,7 @@ func (t *workTree) open(root *os.Root) (reason string, err error) {
 	if err != nil {
 		return "it has no folder of objects", nil //nolint:nilerr // the reason says it
 	}
-	if t.objects, err = openObjects(dir); err != nil {
+	if t.objects, err = objectstore.OpenObjects(dir); err != nil {
 		dir.Close()
 		if errors.Is(err, fs.ErrNotExist) {
 			return "", errMoved // git gc is at work
@@ -159,7 +160,7 @@ func (t *workTree) readHead(root *os.Root) (plumbing.Hash, string, error) {
 			return plumbing.ZeroHash, "", err
 		}
 		text := strings.TrimSpace(string(data))
-		if isObjectID(text) {
+		if objectstore.IsObjectID(text) {
 			branch := strings.TrimPrefix(name, branchPrefix)
 			if name == "HEAD" {
 				branch = ""
@@ -181,7 +182,7 @@ func (t *workTree) packedRef(root *os.Root, name string) ([]byte, error) {
 		return nil, err
 	}
 	for line := range strings.Lines(string(data)) {
-		if id, ref, ok := strings.Cut(strings.TrimSpace(line), " "); ok && ref == name && isObjectID(id) {
+		if id, ref, ok := strings.Cut(strings.TrimSpace(line), " "); ok && ref == name && objectstore.IsObjectID(id) {
 			return []byte(id), nil
 		}
 	}

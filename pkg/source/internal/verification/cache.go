@@ -1,10 +1,13 @@
-package source
+package verification
 
 import (
 	"context"
 	"sync"
 
 	"github.com/go-git/go-git/v5/plumbing"
+
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/history"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectstore"
 )
 
 // Cache remembers what verifying a history found, for the next time.
@@ -13,19 +16,19 @@ type Cache struct {
 	newest map[plumbing.Hash]plumbing.Hash // see newestBefore
 
 	walking  sync.Mutex
-	changers recent[[]changer] // see verification.changers
+	changers history.Recent[[]changer] // see verification.changers
 }
 
 // newestBefore returns, of the commits before one on its first-parent line, that which
 // says that it is the latest; zero where there is none before. What is found is
 // remembered, so that asking about all commits of a line costs one walk.
-func (c *Cache) newestBefore(ctx context.Context, o *objects, id plumbing.Hash) (plumbing.Hash, error) {
+func (c *Cache) newestBefore(ctx context.Context, o *objectstore.Objects, id plumbing.Hash) (plumbing.Hash, error) {
 	c.timing.Lock()
 	defer c.timing.Unlock()
-	if c.newest == nil || len(c.newest) > maxCommits {
+	if c.newest == nil || len(c.newest) > objectstore.MaxCommits {
 		c.newest = map[plumbing.Hash]plumbing.Hash{}
 	}
-	line, _, err := firstParents(ctx, o, id, func(at plumbing.Hash) bool {
+	line, _, err := history.FirstParents(ctx, o, id, func(at plumbing.Hash) bool {
 		_, known := c.newest[at]
 		return known
 	})
@@ -33,15 +36,15 @@ func (c *Cache) newestBefore(ctx context.Context, o *objects, id plumbing.Hash) 
 		return plumbing.ZeroHash, err
 	}
 	for _, at := range line {
-		made, err := o.commit(ctx, at)
+		made, err := o.Commit(ctx, at)
 		if err != nil {
 			return plumbing.ZeroHash, err
 		}
-		if len(made.parents) == 0 {
+		if len(made.Parents) == 0 {
 			c.newest[at] = plumbing.ZeroHash
 			continue
 		}
-		if c.newest[at], err = later(ctx, o, c.newest[made.parents[0]], made.parents[0]); err != nil {
+		if c.newest[at], err = later(ctx, o, c.newest[made.Parents[0]], made.Parents[0]); err != nil {
 			return plumbing.ZeroHash, err
 		}
 	}
@@ -49,16 +52,16 @@ func (c *Cache) newestBefore(ctx context.Context, o *objects, id plumbing.Hash) 
 }
 
 // later returns which of two commits says that it is the later one. The first may be zero.
-func later(ctx context.Context, o *objects, a, b plumbing.Hash) (plumbing.Hash, error) {
+func later(ctx context.Context, o *objectstore.Objects, a, b plumbing.Hash) (plumbing.Hash, error) {
 	if a.IsZero() {
 		return b, nil
 	}
-	first, err := o.commit(ctx, a)
+	first, err := o.Commit(ctx, a)
 	if err != nil {
 		return a, err
 	}
-	second, err := o.commit(ctx, b)
-	if err != nil || !second.committedAt.After(first.committedAt) {
+	second, err := o.Commit(ctx, b)
+	if err != nil || !second.CommittedAt.After(first.CommittedAt) {
 		return a, err
 	}
 	return b, nil

@@ -1,4 +1,4 @@
-package source
+package objectstore
 
 import (
 	"crypto"
@@ -11,10 +11,10 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 )
 
-// newSHA1 returns the SHA-1 of go-git, which detects the blocks of the known collision
+// NewSHA1 returns the SHA-1 of go-git, which detects the blocks of the known collision
 // attacks as git does. crypto/sha1 does not: a server could send one of two objects of
 // the same id, of which the other one was signed.
-func newSHA1() sha1cd.CollisionResistantHash {
+func NewSHA1() sha1cd.CollisionResistantHash {
 	return hash.New(crypto.SHA1).(sha1cd.CollisionResistantHash)
 }
 
@@ -28,7 +28,7 @@ type idHash struct {
 
 // newIDHash expects the object's content, of size bytes.
 func newIDHash(kind plumbing.ObjectType, size int64) idHash {
-	h := idHash{newSHA1(), kind, size}
+	h := idHash{NewSHA1(), kind, size}
 	fmt.Fprintf(h, "%s %d\x00", kind, size)
 	return h
 }
@@ -43,9 +43,9 @@ func (h idHash) id() (plumbing.Hash, error) {
 	return plumbing.Hash(sum), nil
 }
 
-// objectID computes the id of an object with this content. The error is that of
+// ObjectID computes the id of an object with this content. The error is that of
 // idHash.id.
-func objectID(kind plumbing.ObjectType, data []byte) (plumbing.Hash, error) {
+func ObjectID(kind plumbing.ObjectType, data []byte) (plumbing.Hash, error) {
 	h := newIDHash(kind, int64(len(data)))
 	h.Write(data)
 	return h.id()
@@ -53,7 +53,7 @@ func objectID(kind plumbing.ObjectType, data []byte) (plumbing.Hash, error) {
 
 // checkObject compares an object's content with its id.
 func checkObject(kind plumbing.ObjectType, data []byte, id plumbing.Hash) error {
-	got, err := objectID(kind, data)
+	got, err := ObjectID(kind, data)
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", id, err)
 	}
@@ -63,8 +63,8 @@ func checkObject(kind plumbing.ObjectType, data []byte, id plumbing.Hash) error 
 	return nil
 }
 
-// isObjectID tells a full SHA-1 in lower-case hex.
-func isObjectID(s string) bool {
+// IsObjectID tells a full SHA-1 in lower-case hex.
+func IsObjectID(s string) bool {
 	if len(s) != 40 {
 		return false
 	}

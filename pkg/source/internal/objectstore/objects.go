@@ -1,4 +1,4 @@
-package source
+package objectstore
 
 import (
 	"context"
@@ -21,15 +21,15 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/filter"
 )
 
-// objects is a repository's object database, read only. Whatever it returns has
+// Objects is a repository's object database, read only. Whatever it returns has
 // been hashed and is what its id says, so damage on disk never becomes content.
-type objects struct {
-	dir *os.Root // the folder "objects"
+type Objects struct {
+	Dir *os.Root // the folder "objects"
 
 	mu      sync.Mutex // go-git's packs seek in one file
-	packs   []*pack
+	Packs   []*pack
 	cache   *cache.ObjectLRU
-	commits map[plumbing.Hash]commit
+	Commits map[plumbing.Hash]CommitInfo
 
 	kept      map[plumbing.Hash][]byte // contents of profile files, which the next snapshot mostly has as well
 	keptBytes int
@@ -37,15 +37,15 @@ type objects struct {
 
 type pack struct {
 	name  string // "pack-<40 hex>"
-	index *idxfile.MemoryIndex
+	Index *idxfile.MemoryIndex
 	data  *packfile.Packfile
-	file  *os.File
+	File  *os.File
 }
 
-// openObjects opens the database in a folder "objects". Its packs stay open until
+// OpenObjects opens the database in a folder "objects". Its packs stay open until
 // close, or until the garbage collector finds them unused.
-func openObjects(dir *os.Root) (*objects, error) {
-	o := newObjects(dir)
+func OpenObjects(dir *os.Root) (*Objects, error) {
+	o := NewObjects(dir)
 	names, err := fs.Glob(dir.FS(), "pack/pack-*.pack")
 	if err != nil {
 		return nil, err
@@ -63,30 +63,30 @@ func openObjects(dir *os.Root) (*objects, error) {
 	return o, nil
 }
 
-// newObjects is a database without packs, and without a folder an empty one.
-func newObjects(dir *os.Root) *objects {
-	return &objects{dir: dir, cache: cache.NewObjectLRU(objectCacheBytes), commits: map[plumbing.Hash]commit{}}
+// NewObjects is a database without packs, and without a folder an empty one.
+func NewObjects(dir *os.Root) *Objects {
+	return &Objects{Dir: dir, cache: cache.NewObjectLRU(objectCacheBytes), Commits: map[plumbing.Hash]CommitInfo{}}
 }
 
 // add opens one more pack by its name without an extension.
-func (o *objects) add(name string) error {
-	p, err := openPack(o.dir, name, o.cache)
+func (o *Objects) add(name string) error {
+	p, err := openPack(o.Dir, name, o.cache)
 	if err != nil {
 		return fmt.Errorf("%w: opening %s: %w", fault.ErrDamaged, name, err)
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.packs = append(o.packs, p)
+	o.Packs = append(o.Packs, p)
 	return nil
 }
 
-func (o *objects) close() {
+func (o *Objects) close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for _, p := range o.packs {
-		p.file.Close()
+	for _, p := range o.Packs {
+		p.File.Close()
 	}
-	o.packs = nil
+	o.Packs = nil
 }
 
 func openPack(dir *os.Root, name string, lru *cache.ObjectLRU) (_ *pack, err error) {
@@ -110,7 +110,7 @@ func openPack(dir *os.Root, name string, lru *cache.ObjectLRU) (_ *pack, err err
 	}
 	// Without a filesystem go-git reads objects into memory instead of opening the pack for each.
 	data := packfile.NewPackfileWithCache(index, nil, lockable{f}, lru, 0)
-	return &pack{name: name, index: index, data: data, file: f}, nil
+	return &pack{name: name, Index: index, data: data, File: f}, nil
 }
 
 // checkTrailer notices a pack that was cut short, or is another's.
@@ -137,36 +137,36 @@ type lockable struct{ *os.File }
 func (lockable) Lock() error   { return nil }
 func (lockable) Unlock() error { return nil }
 
-// has tells whether an object is there, without reading it.
-func (o *objects) has(id plumbing.Hash) bool {
+// Has tells whether an object is there, without reading it.
+func (o *Objects) Has(id plumbing.Hash) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if p := o.packOf(id); p != nil {
 		return true
 	}
-	if o.dir == nil {
+	if o.Dir == nil {
 		return false
 	}
-	_, err := o.dir.Stat(loosePath(id))
+	_, err := o.Dir.Stat(LoosePath(id))
 	return err == nil
 }
 
-func (o *objects) packOf(id plumbing.Hash) *pack {
-	for _, p := range o.packs {
-		if _, err := p.index.FindOffset(id); err == nil {
+func (o *Objects) packOf(id plumbing.Hash) *pack {
+	for _, p := range o.Packs {
+		if _, err := p.Index.FindOffset(id); err == nil {
 			return p
 		}
 	}
 	return nil
 }
 
-// blob returns the content of a file of at most maxFileBytes.
-func (o *objects) blob(ctx context.Context, id plumbing.Hash) ([]byte, error) {
-	return o.read(ctx, plumbing.BlobObject, id, filter.MaxFileBytes)
+// Blob returns the content of a file of at most maxFileBytes.
+func (o *Objects) Blob(ctx context.Context, id plumbing.Hash) ([]byte, error) {
+	return o.Read(ctx, plumbing.BlobObject, id, filter.MaxFileBytes)
 }
 
 // recall returns the content of a profile file that was read before.
-func (o *objects) recall(id plumbing.Hash) ([]byte, bool) {
+func (o *Objects) recall(id plumbing.Hash) ([]byte, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	data, ok := o.kept[id]
@@ -176,7 +176,7 @@ func (o *objects) recall(id plumbing.Hash) ([]byte, bool) {
 // keep remembers the content of a profile file, which nobody changes any more.
 // When there is no room, all is forgotten: what is still in use comes back with the
 // next snapshot.
-func (o *objects) keep(id plumbing.Hash, data []byte) {
+func (o *Objects) keep(id plumbing.Hash, data []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.kept == nil || o.keptBytes+len(data) > maxKeptBytes {
@@ -187,7 +187,7 @@ func (o *objects) keep(id plumbing.Hash, data []byte) {
 }
 
 // blobSize returns the size of a blob without reading it.
-func (o *objects) blobSize(id plumbing.Hash) (size int64, err error) {
+func (o *Objects) blobSize(id plumbing.Hash) (size int64, err error) {
 	defer recovered(&err)
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -206,10 +206,10 @@ func (o *objects) blobSize(id plumbing.Hash) (size int64, err error) {
 	return size, nil
 }
 
-func (o *objects) packedSize(p *pack, id plumbing.Hash) (int64, error) {
-	at, err := p.index.FindOffset(id)
+func (o *Objects) packedSize(p *pack, id plumbing.Hash) (int64, error) {
+	at, err := p.Index.FindOffset(id)
 	if err != nil {
-		return 0, missing(id)
+		return 0, MissingError(id)
 	}
 	size, err := p.data.GetSizeByOffset(at)
 	if err != nil {
@@ -218,9 +218,9 @@ func (o *objects) packedSize(p *pack, id plumbing.Hash) (int64, error) {
 	return size, nil
 }
 
-// read returns an object's content. Its kind or size being another than asked for
+// Read returns an object's content. Its kind or size being another than asked for
 // is ErrInvalid, because the id has been checked: the repository is like that.
-func (o *objects) read(ctx context.Context, kind plumbing.ObjectType, id plumbing.Hash, limit int64) ([]byte, error) {
+func (o *Objects) Read(ctx context.Context, kind plumbing.ObjectType, id plumbing.Hash, limit int64) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -246,7 +246,7 @@ func (o *objects) read(ctx context.Context, kind plumbing.ObjectType, id plumbin
 	return data, nil
 }
 
-func (o *objects) load(id plumbing.Hash, limit int64) (kind plumbing.ObjectType, data []byte, err error) {
+func (o *Objects) load(id plumbing.Hash, limit int64) (kind plumbing.ObjectType, data []byte, err error) {
 	defer recovered(&err)
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -274,7 +274,7 @@ func (o *objects) load(id plumbing.Hash, limit int64) (kind plumbing.ObjectType,
 }
 
 // loadLoose reads an object that is a file of its own, as work trees have them.
-func (o *objects) loadLoose(id plumbing.Hash, limit int64) (plumbing.ObjectType, []byte, error) {
+func (o *Objects) loadLoose(id plumbing.Hash, limit int64) (plumbing.ObjectType, []byte, error) {
 	r, closer, err := o.openLoose(id)
 	if err != nil {
 		return 0, nil, err
@@ -294,13 +294,13 @@ func (o *objects) loadLoose(id plumbing.Hash, limit int64) (plumbing.ObjectType,
 	return kind, data, nil
 }
 
-func (o *objects) openLoose(id plumbing.Hash) (*objfile.Reader, io.Closer, error) {
-	if o.dir == nil {
-		return nil, nil, missing(id)
+func (o *Objects) openLoose(id plumbing.Hash) (*objfile.Reader, io.Closer, error) {
+	if o.Dir == nil {
+		return nil, nil, MissingError(id)
 	}
-	f, err := o.dir.Open(loosePath(id))
+	f, err := o.Dir.Open(LoosePath(id))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, missing(id)
+		return nil, nil, MissingError(id)
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: reading %s: %w", fault.ErrDamaged, id, err)
@@ -313,7 +313,7 @@ func (o *objects) openLoose(id plumbing.Hash) (*objfile.Reader, io.Closer, error
 	return r, f, nil
 }
 
-func loosePath(id plumbing.Hash) string {
+func LoosePath(id plumbing.Hash) string {
 	hex := id.String()
 	return hex[:2] + "/" + hex[2:]
 }
@@ -330,4 +330,4 @@ func recovered(err *error) {
 	}
 }
 
-func missing(id plumbing.Hash) error { return fmt.Errorf("%w: %s", fault.ErrMissing, id) }
+func MissingError(id plumbing.Hash) error { return fmt.Errorf("%w: %s", fault.ErrMissing, id) }

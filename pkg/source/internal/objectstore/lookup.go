@@ -1,4 +1,4 @@
-package source
+package objectstore
 
 import (
 	"bytes"
@@ -17,13 +17,13 @@ import (
 // maxTagDepth is how deep a tag of a tag may be.
 const maxTagDepth = 16
 
-// peel returns the commit that an object is, or that a tag stands for.
-func (o *objects) peel(ctx context.Context, id plumbing.Hash) (plumbing.Hash, error) {
+// Peel returns the commit that an object is, or that a tag stands for.
+func (o *Objects) Peel(ctx context.Context, id plumbing.Hash) (plumbing.Hash, error) {
 	for range maxTagDepth {
 		if err := ctx.Err(); err != nil {
 			return id, err
 		}
-		kind, data, err := o.load(id, maxCommitBytes)
+		kind, data, err := o.load(id, MaxCommitBytes)
 		if err != nil {
 			return id, err
 		}
@@ -36,7 +36,7 @@ func (o *objects) peel(ctx context.Context, id plumbing.Hash) (plumbing.Hash, er
 		case plumbing.TagObject:
 			line, _, _ := bytes.Cut(data, []byte("\n"))
 			to, ok := strings.CutPrefix(string(line), "object ")
-			if !ok || !isObjectID(to) {
+			if !ok || !IsObjectID(to) {
 				return id, fault.New(fault.ErrInvalid, "tag %s is malformed: it names no object", id)
 			}
 			id = plumbing.NewHash(to)
@@ -47,16 +47,16 @@ func (o *objects) peel(ctx context.Context, id plumbing.Hash) (plumbing.Hash, er
 	return id, fault.New(fault.ErrInvalid, "tag %s is a tag of a tag, more than %d deep", id, maxTagDepth)
 }
 
-// expand finds the one commit whose id begins with some digits. Like Git it takes a
+// Expand finds the one commit whose id begins with some digits. Like Git it takes a
 // commit and no other object for what is meant.
-func (o *objects) expand(ctx context.Context, digits string) (plumbing.Hash, error) {
+func (o *Objects) Expand(ctx context.Context, digits string) (plumbing.Hash, error) {
 	ids, err := o.beginningWith(digits)
 	if err != nil {
 		return plumbing.ZeroHash, err
 	}
 	var found []plumbing.Hash
 	for _, id := range ids {
-		switch _, err := o.commit(ctx, id); {
+		switch _, err := o.Commit(ctx, id); {
 		case err == nil:
 			found = append(found, id)
 		case fault.IsDamage(err) || ctx.Err() != nil:
@@ -73,13 +73,13 @@ func (o *objects) expand(ctx context.Context, digits string) (plumbing.Hash, err
 }
 
 // beginningWith lists the objects whose ids begin with some digits.
-func (o *objects) beginningWith(digits string) (ids []plumbing.Hash, err error) {
+func (o *Objects) beginningWith(digits string) (ids []plumbing.Hash, err error) {
 	defer recovered(&err)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	seen := map[plumbing.Hash]bool{}
-	for _, p := range o.packs {
-		entries, err := p.index.Entries()
+	for _, p := range o.Packs {
+		entries, err := p.Index.Entries()
 		if err != nil {
 			return nil, fmt.Errorf("%w: reading the index of %s: %w", fault.ErrDamaged, p.name, err)
 		}
@@ -90,7 +90,7 @@ func (o *objects) beginningWith(digits string) (ids []plumbing.Hash, err error) 
 		}
 		entries.Close()
 	}
-	if o.dir != nil {
+	if o.Dir != nil {
 		names, err := o.looseNames(digits[:2])
 		if err != nil {
 			return nil, err
@@ -109,8 +109,8 @@ func (o *objects) beginningWith(digits string) (ids []plumbing.Hash, err error) 
 }
 
 // looseNames lists the ids of objects that are files of their own.
-func (o *objects) looseNames(folder string) ([]string, error) {
-	dir, err := o.dir.Open(folder)
+func (o *Objects) looseNames(folder string) ([]string, error) {
+	dir, err := o.Dir.Open(folder)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

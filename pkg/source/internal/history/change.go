@@ -1,4 +1,4 @@
-package source
+package history
 
 import (
 	"context"
@@ -7,58 +7,59 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectstore"
 )
 
-// changeOf finds the commit that made a path what it is at a commit, the way Git
+// ChangeOf finds the commit that made a path what it is at a commit, the way Git
 // simplifies history: side branches that left the path alone are not entered, and
 // of a merge that took one side whole only that side is.
-func changeOf(ctx context.Context, o *objects, id plumbing.Hash, parts []string) (Author, error) {
-	c, err := o.commit(ctx, id)
+func ChangeOf(ctx context.Context, o *objectstore.Objects, id plumbing.Hash, parts []string) (Author, error) {
+	c, err := o.Commit(ctx, id)
 	if fault.IsMissing(err) {
 		return Author{}, fault.New(fault.ErrNotFound, "there is no such commit")
 	}
 	if err != nil {
 		return Author{}, err
 	}
-	here, err := o.find(ctx, c.tree, parts)
+	here, err := o.Find(ctx, c.Tree, parts)
 	if err != nil {
 		return Author{}, err
 	}
-	for range maxCommits {
+	for range objectstore.MaxCommits {
 		same, err := sameParent(ctx, o, c, here, parts)
 		if err != nil {
 			return Author{}, err
 		}
 		if !same.IsZero() {
 			id = same
-			if c, err = o.commit(ctx, id); err != nil {
+			if c, err = o.Commit(ctx, id); err != nil {
 				return Author{}, err
 			}
 			continue
 		}
-		if len(c.parents) == 0 && here.mode == 0 {
+		if len(c.Parents) == 0 && here.Mode == 0 {
 			return Author{}, fault.New(fault.ErrNotFound, "no commit in its history has this path")
 		}
 		return authorOf(ctx, o, id)
 	}
-	return Author{}, fault.New(fault.ErrInvalid, "the history has more than %d commits", maxCommits)
+	return Author{}, fault.New(fault.ErrInvalid, "the history has more than %d commits", objectstore.MaxCommits)
 }
 
 // sameParent returns the first parent that has the same at the path, or zero.
-func sameParent(ctx context.Context, o *objects, c commit, here entry, parts []string) (plumbing.Hash, error) {
-	for i, parent := range c.parents {
-		if slices.Contains(c.parents[:i], parent) {
+func sameParent(ctx context.Context, o *objectstore.Objects, c objectstore.CommitInfo, here objectstore.Entry, parts []string) (plumbing.Hash, error) {
+	for i, parent := range c.Parents {
+		if slices.Contains(c.Parents[:i], parent) {
 			continue
 		}
-		p, err := o.commit(ctx, parent)
+		p, err := o.Commit(ctx, parent)
 		if err != nil {
 			return plumbing.ZeroHash, err
 		}
-		there, err := o.find(ctx, p.tree, parts)
+		there, err := o.Find(ctx, p.Tree, parts)
 		if err != nil {
 			return plumbing.ZeroHash, err
 		}
-		if there.same(here) {
+		if there.Same(here) {
 			return parent, nil
 		}
 	}
@@ -66,15 +67,15 @@ func sameParent(ctx context.Context, o *objects, c commit, here entry, parts []s
 }
 
 // authorOf returns who wrote a commit.
-func authorOf(ctx context.Context, o *objects, id plumbing.Hash) (Author, error) {
-	data, err := o.read(ctx, plumbing.CommitObject, id, maxCommitBytes)
+func authorOf(ctx context.Context, o *objectstore.Objects, id plumbing.Hash) (Author, error) {
+	data, err := o.Read(ctx, plumbing.CommitObject, id, objectstore.MaxCommitBytes)
 	if err != nil {
 		return Author{}, err
 	}
-	header, err := parseCommit(id, data)
+	header, err := objectstore.ParseCommit(id, data)
 	if err != nil {
 		return Author{}, err
 	}
-	name, email, at := parseIdentity(header.author)
+	name, email, at := objectstore.ParseIdentity(header.Author)
 	return Author{Commit: Commit(id.String()), Name: name, Email: email, At: at}, nil
 }

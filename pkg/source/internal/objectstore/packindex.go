@@ -1,4 +1,4 @@
-package source
+package objectstore
 
 import (
 	"bufio"
@@ -16,11 +16,11 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 )
 
-// packEntry is one object of a pack: some 80 bytes for each of at most maxPackObjects.
-type packEntry struct {
-	id     plumbing.Hash // zero until a delta is resolved
+// PackEntry is one object of a pack: some 80 bytes for each of at most maxPackObjects.
+type PackEntry struct {
+	ID     plumbing.Hash // zero until a delta is resolved
 	crc    uint32
-	offset int64               // where its header begins
+	Offset int64               // where its header begins
 	size   int64               // inflated; of a delta, that of the delta
 	chain  int64               // of all deltas that lead to it
 	kind   plumbing.ObjectType // of a delta that is resolved, that of what it makes
@@ -30,16 +30,16 @@ type packEntry struct {
 	base, child, sibling int32
 }
 
-// packEntries are the objects of a pack in its order, and the ids of the bases that
+// PackEntries are the objects of a pack in its order, and the ids of the bases that
 // deltas name instead of an offset.
-type packEntries struct {
-	list    []packEntry
-	waiting map[plumbing.Hash][]int32
+type PackEntries struct {
+	List    []PackEntry
+	Waiting map[plumbing.Hash][]int32
 	byID    bool          // there were such
 	sum     plumbing.Hash // the pack's checksum
 }
 
-// indexPack resolves a pack's deltas, hashes every object and writes the index as git
+// IndexPack resolves a pack's deltas, hashes every object and writes the index as git
 // would. It returns the pack's name without an extension. room is how many bytes of
 // objects are held because more deltas build on them.
 //
@@ -49,7 +49,7 @@ type packEntries struct {
 // buffer for each link of the chain meanwhile. A pack of 142 KiB with 16 chains of 40
 // deltas, in turns, each of which makes 8 MiB, took it 930 MiB and more than twenty times
 // as long as this, which takes 74 MiB.
-func (p *packEntries) indexPack(ctx context.Context, f *os.File, room int64, index io.Writer) (name string, err error) {
+func (p *PackEntries) IndexPack(ctx context.Context, f *os.File, room int64, index io.Writer) (name string, err error) {
 	defer recovered(&err)
 	if err := checkTrailer(f, p.sum); errors.Is(err, errTrailer) {
 		return "", errPack("something follows its end")
@@ -59,20 +59,20 @@ func (p *packEntries) indexPack(ctx context.Context, f *os.File, room int64, ind
 	if err := p.resolve(ctx, f, room); err != nil {
 		return "", err
 	}
-	if err := p.write(index); err != nil {
+	if err := p.Write(index); err != nil {
 		return "", err
 	}
 	return "pack-" + p.sum.String(), nil
 }
 
-// write writes the index of what is resolved.
-func (p *packEntries) write(to io.Writer) error {
+// Write writes the index of what is resolved.
+func (p *PackEntries) Write(to io.Writer) error {
 	var w idxfile.Writer
-	if err := w.OnHeader(uint32(len(p.list))); err != nil {
+	if err := w.OnHeader(uint32(len(p.List))); err != nil {
 		return err
 	}
-	for _, e := range p.list {
-		w.Add(e.id, uint64(e.offset), e.crc)
+	for _, e := range p.List {
+		w.Add(e.ID, uint64(e.Offset), e.crc)
 	}
 	if err := w.OnFooter(p.sum); err != nil {
 		return err
@@ -84,7 +84,7 @@ func (p *packEntries) write(to io.Writer) error {
 	// Where a delta names an object as its base that is there twice, it is open which of
 	// them is meant. If that is a delta on what the first one makes, whoever reads it goes
 	// round in a circle.
-	if n, err := index.Count(); err != nil || p.byID && n != int64(len(p.list)) {
+	if n, err := index.Count(); err != nil || p.byID && n != int64(len(p.List)) {
 		return errPack("an object is in it twice, and deltas name their bases by ids")
 	}
 	out := bufio.NewWriterSize(to, 64<<10)
@@ -97,27 +97,27 @@ func (p *packEntries) write(to io.Writer) error {
 	return nil
 }
 
-func (p *packEntries) at(n int32) *packEntry { return &p.list[n-1] }
+func (p *PackEntries) at(n int32) *PackEntry { return &p.List[n-1] }
 
-func (p *packEntries) attach(base, delta int32) {
+func (p *PackEntries) attach(base, delta int32) {
 	p.at(delta).base, p.at(delta).sibling, p.at(base).child = base, p.at(base).child, delta
 }
 
 // adopt attaches the deltas that waited for an object whose id is known now.
-func (p *packEntries) adopt(n int32) {
-	if len(p.waiting) == 0 {
+func (p *PackEntries) adopt(n int32) {
+	if len(p.Waiting) == 0 {
 		return
 	}
-	id := p.at(n).id
-	for _, delta := range p.waiting[id] {
+	id := p.at(n).ID
+	for _, delta := range p.Waiting[id] {
 		p.attach(n, delta)
 	}
-	delete(p.waiting, id)
+	delete(p.Waiting, id)
 }
 
 // resolver makes objects of deltas, each tree of them from its root.
 type resolver struct {
-	*packEntries
+	*PackEntries
 	ctx     context.Context
 	scanner *packfile.Scanner
 	stack   []frame
@@ -134,22 +134,22 @@ type frame struct {
 }
 
 // resolve makes every delta's object, and with it its id.
-func (p *packEntries) resolve(ctx context.Context, f *os.File, room int64) error {
-	for i, e := range p.list {
+func (p *PackEntries) resolve(ctx context.Context, f *os.File, room int64) error {
+	for i, e := range p.List {
 		if !e.kind.IsDelta() {
 			p.adopt(int32(i + 1))
 		}
 	}
-	r := resolver{packEntries: p, ctx: ctx, scanner: packfile.NewScanner(f), room: room}
-	for i := range r.list {
-		if e := &r.list[i]; e.child == 0 || e.base != 0 || e.kind.IsDelta() {
+	r := resolver{PackEntries: p, ctx: ctx, scanner: packfile.NewScanner(f), room: room}
+	for i := range r.List {
+		if e := &r.List[i]; e.child == 0 || e.base != 0 || e.kind.IsDelta() {
 			continue
 		}
 		if err := r.tree(int32(i + 1)); err != nil {
 			return err
 		}
 	}
-	for _, e := range r.list {
+	for _, e := range r.List {
 		if e.kind.IsDelta() {
 			return errPack("a delta's base is missing")
 		}
@@ -181,15 +181,15 @@ func (r *resolver) tree(root int32) error {
 			return err
 		}
 		e := r.at(delta)
-		if e.depth = r.at(top.entry).depth + 1; e.depth > maxDeltaDepth {
-			return errPack("more than %d deltas build on each other", maxDeltaDepth)
+		if e.depth = r.at(top.entry).depth + 1; e.depth > MaxDeltaDepth {
+			return errPack("more than %d deltas build on each other", MaxDeltaDepth)
 		}
 		// Whoever reads the object holds all of them.
-		if e.chain = r.at(top.entry).chain + e.size; e.chain > maxChainBytes {
-			return errPack("deltas that build on each other have more than %d bytes", maxChainBytes)
+		if e.chain = r.at(top.entry).chain + e.size; e.chain > MaxChainBytes {
+			return errPack("deltas that build on each other have more than %d bytes", MaxChainBytes)
 		}
 		e.kind = r.at(root).kind
-		if e.id, err = objectID(e.kind, made); err != nil {
+		if e.ID, err = ObjectID(e.kind, made); err != nil {
 			return err
 		}
 		r.adopt(delta)
@@ -256,7 +256,7 @@ func (r *resolver) apply(base []byte, n int32) ([]byte, error) {
 func (r *resolver) inflate(n int32) ([]byte, error) {
 	e := r.at(n)
 	data := bytes.NewBuffer(make([]byte, 0, e.size+bytes.MinRead))
-	if _, err := r.scanner.SeekObjectHeader(e.offset); err != nil {
+	if _, err := r.scanner.SeekObjectHeader(e.Offset); err != nil {
 		return nil, err
 	}
 	if _, _, err := r.scanner.NextObject(data); err != nil {

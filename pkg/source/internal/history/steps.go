@@ -1,9 +1,10 @@
-package source
+package history
 
 import (
 	"time"
 
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectstore"
 )
 
 // Commit is the id of a commit: a full SHA-1 in lower-case hex, made by
@@ -12,7 +13,7 @@ type Commit string
 
 // ParseCommit accepts 40 hex digits in lower case and nothing else.
 func ParseCommit(s string) (Commit, error) {
-	if !isObjectID(s) {
+	if !objectstore.IsObjectID(s) {
 		return "", fault.New(fault.ErrInvalid, "commit %q is not a full SHA-1 of 40 lower-case hex digits", fault.Shorten(s))
 	}
 	return Commit(s), nil

@@ -1,4 +1,4 @@
-package source
+package verification
 
 import (
 	"context"
@@ -14,6 +14,8 @@ import (
 
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/filter"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/history"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectstore"
 	"github.com/osm-gitops/osm-gitops/pkg/source/signature"
 )
 
@@ -48,7 +50,7 @@ type Demand struct {
 	// them to agree.
 	Paths []PathDemand
 	// Since is the last commit that was accepted; "" before the first.
-	Since Commit
+	Since history.Commit
 	// Now is the present.
 	Now time.Time
 }
@@ -99,7 +101,7 @@ func (e *UnverifiedError) Error() string { return e.message }
 
 // Subject is what is verified.
 type Subject struct {
-	Objects   *objects
+	Objects   *objectstore.Objects
 	Scope     filter.Scope
 	Head      plumbing.Hash
 	Reference string        // the full name that led to Head; "" for a commit alone
@@ -203,11 +205,11 @@ func (v *verification) unverified() error {
 
 // commit returns whose signature a commit has, and what people call the commit.
 func (v *verification) commit(ctx context.Context, id plumbing.Hash) (Signed, string, error) {
-	data, err := v.Objects.read(ctx, plumbing.CommitObject, id, maxCommitBytes)
+	data, err := v.Objects.Read(ctx, plumbing.CommitObject, id, objectstore.MaxCommitBytes)
 	if err != nil {
 		return Signed{}, "", err
 	}
-	s, err := splitCommit(id, data)
+	s, err := SplitCommit(id, data)
 	if err != nil {
 		return Signed{}, "", &signature.Error{Reason: signature.Invalid, Message: err.Error()}
 	}
@@ -225,12 +227,12 @@ func (v *verification) backdated(ctx context.Context, id plumbing.Hash, good sig
 	if err != nil || newest.IsZero() {
 		return err
 	}
-	c, err := v.Objects.commit(ctx, newest)
-	if err != nil || !c.committedAt.After(good.Made.Add(maxClockSkew)) {
+	c, err := v.Objects.Commit(ctx, newest)
+	if err != nil || !c.CommittedAt.After(good.Made.Add(maxClockSkew)) {
 		return err
 	}
 	return &signature.Error{Reason: signature.OfExpiredKey, Message: fmt.Sprintf("it is signed with %s, which has an end, and says that it was made at %s, but follows commit %s of %s",
-		good.Key, good.Made.UTC().Format(time.RFC3339), newest, c.committedAt.UTC().Format(time.RFC3339))}
+		good.Key, good.Made.UTC().Format(time.RFC3339), newest, c.CommittedAt.UTC().Format(time.RFC3339))}
 }
 
 // tag checks the tag at Reference. Its own name must be that of the reference: else
@@ -246,7 +248,7 @@ func (v *verification) tag(ctx context.Context) (Signed, error) {
 		v.note(signature.Missing, what+": it is a lightweight tag, which nobody can sign"+remedy)
 		return Signed{}, nil
 	}
-	data, err := v.Objects.read(ctx, plumbing.TagObject, v.TagObject, maxCommitBytes)
+	data, err := v.Objects.Read(ctx, plumbing.TagObject, v.TagObject, objectstore.MaxCommitBytes)
 	if err != nil {
 		return Signed{}, err
 	}
@@ -270,11 +272,11 @@ func (v *verification) history(ctx context.Context) error {
 		return nil
 	}
 	old := plumbing.NewHash(string(v.Since))
-	if !v.Objects.has(old) {
+	if !v.Objects.Has(old) {
 		v.note(RangeUnknown, fmt.Sprintf("commit %s, which was applied last, is neither in this history nor in the mirror any more, so what is new since then cannot be told", v.Since))
 		return nil
 	}
-	line, continues, err := since(ctx, v.Objects, v.Subject.Head, old)
+	line, continues, err := history.Since(ctx, v.Objects, v.Subject.Head, old)
 	if err != nil {
 		return err
 	}
@@ -288,15 +290,15 @@ func (v *verification) history(ctx context.Context) error {
 	}
 	// What the commits of the line changed says nothing of what differs: they change
 	// another commit than Since.
-	before, err := v.Objects.commit(ctx, old)
+	before, err := v.Objects.Commit(ctx, old)
 	if err != nil {
 		return err
 	}
-	after, err := v.Objects.commit(ctx, v.Subject.Head)
+	after, err := v.Objects.Commit(ctx, v.Subject.Head)
 	if err != nil {
 		return err
 	}
-	changed, err := v.changed(ctx, before.tree, after.tree)
+	changed, err := v.changed(ctx, before.Tree, after.Tree)
 	if err != nil {
 		return err
 	}
@@ -315,19 +317,19 @@ func (v *verification) newCommit(ctx context.Context, id plumbing.Hash) error {
 	if len(v.Paths) == 0 {
 		return nil
 	}
-	c, err := v.Objects.commit(ctx, id)
+	c, err := v.Objects.Commit(ctx, id)
 	if err != nil {
 		return err
 	}
 	var parent plumbing.Hash
-	if len(c.parents) > 0 {
-		before, err := v.Objects.commit(ctx, c.parents[0])
+	if len(c.Parents) > 0 {
+		before, err := v.Objects.Commit(ctx, c.Parents[0])
 		if err != nil {
 			return err
 		}
-		parent = before.tree
+		parent = before.Tree
 	}
-	changed, err := v.changed(ctx, parent, c.tree)
+	changed, err := v.changed(ctx, parent, c.Tree)
 	if err != nil {
 		return err
 	}

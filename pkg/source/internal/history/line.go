@@ -1,4 +1,4 @@
-package source
+package history
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/filter"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectstore"
 )
 
 // Lines keeps histories in memory, so that a new head costs its own steps and not
@@ -17,10 +18,10 @@ import (
 // is ready, and safe for concurrent use.
 type Lines struct {
 	mu   sync.Mutex
-	kept recent[line]
+	kept Recent[KeptLine]
 
 	filter  sync.Mutex // held while histories are filtered
-	visible recent[*visible]
+	visible Recent[*visible]
 }
 
 // weigh is what a history takes, in changes; the least is that of its names.
@@ -32,15 +33,15 @@ func weigh(steps []Step) int {
 	return n
 }
 
-// line is the history of a path up to a head.
-type line struct {
-	head  plumbing.Hash
-	steps []Step // oldest first
+// KeptLine is the history of a path up to a head.
+type KeptLine struct {
+	Head  plumbing.Hash
+	Steps []Step // oldest first
 }
 
-// of returns the line of a head without what is ignored, continuing the one kept
+// Of returns the line of a head without what is ignored, continuing the one kept
 // under a name.
-func (l *Lines) of(ctx context.Context, o *objects, name string, head plumbing.Hash, in filter.Scope) ([]Step, error) {
+func (l *Lines) Of(ctx context.Context, o *objectstore.Objects, name string, head plumbing.Hash, in filter.Scope) ([]Step, error) {
 	key := name + "\x00" + in.Path()
 	raw, err := l.raw(ctx, o, key, head, in.Parts)
 	if err != nil {
@@ -49,70 +50,70 @@ func (l *Lines) of(ctx context.Context, o *objects, name string, head plumbing.H
 	l.filter.Lock()
 	defer l.filter.Unlock()
 	key += "\x00" + in.Ignore
-	v := l.visible.get(key)
+	v := l.visible.Get(key)
 	if v == nil {
 		v = &visible{}
 	}
 	if v.of(raw) {
 		return v.steps, nil
 	}
-	l.visible.drop(key) // if it fails it is somewhere on the way
-	if err := v.follow(ctx, in, o.content, raw); err != nil {
+	l.visible.Drop(key) // if it fails it is somewhere on the way
+	if err := v.follow(ctx, in, o.Content, raw); err != nil {
 		return nil, err
 	}
-	l.visible.room = maxKeptChanges
-	l.visible.put(key, v, v.weight())
+	l.visible.Room = MaxKeptChanges
+	l.visible.Put(key, v, v.weight())
 	return v.steps, nil
 }
 
 // raw returns the line of a head with the changes of every profile file and of every
 // IgnoreFile.
-func (l *Lines) raw(ctx context.Context, o *objects, key string, head plumbing.Hash, parts []string) ([]Step, error) {
+func (l *Lines) raw(ctx context.Context, o *objectstore.Objects, key string, head plumbing.Hash, parts []string) ([]Step, error) {
 	l.mu.Lock()
-	old := l.kept.get(key)
+	old := l.kept.Get(key)
 	l.mu.Unlock()
-	if old.head == head {
-		return old.steps, nil
+	if old.Head == head {
+		return old.Steps, nil
 	}
-	steps, err := walkLine(ctx, o, head, parts, old)
+	steps, err := WalkLine(ctx, o, head, parts, old)
 	if err != nil {
 		return nil, err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.kept.room = maxKeptChanges
-	l.kept.put(key, line{head: head, steps: steps}, weigh(steps))
+	l.kept.Room = MaxKeptChanges
+	l.kept.Put(key, KeptLine{Head: head, Steps: steps}, weigh(steps))
 	return steps, nil
 }
 
-// forget drops all histories.
-func (l *Lines) forget() {
+// Forget drops all histories.
+func (l *Lines) Forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.kept = recent[line]{}
+	l.kept = Recent[KeptLine]{}
 	l.filter.Lock()
 	defer l.filter.Unlock()
-	l.visible = recent[*visible]{}
+	l.visible = Recent[*visible]{}
 }
 
-// walkLine walks the first parents of head back to its root, or to the head of an old
+// WalkLine walks the first parents of head back to its root, or to the head of an old
 // line that it descends from, and returns the steps that change a profile file
 // below a path. No blob is read.
-func walkLine(ctx context.Context, o *objects, head plumbing.Hash, parts []string, old line) ([]Step, error) {
+func WalkLine(ctx context.Context, o *objectstore.Objects, head plumbing.Hash, parts []string, old KeptLine) ([]Step, error) {
 	w := lineWalk{objects: o, parts: parts}
 	at, c, top, err := w.enter(ctx, head)
 	if err != nil {
 		return nil, err
 	}
-	for range maxLineCommits {
-		if at == old.head {
-			return w.after(old.steps), nil
+	for range MaxLineCommits {
+		if at == old.Head {
+			return w.after(old.Steps), nil
 		}
-		if len(c.parents) == 0 {
+		if len(c.Parents) == 0 {
 			err := w.compare(ctx, at, c, plumbing.ZeroHash, top)
 			return w.after(nil), err
 		}
-		parent, parentCommit, parentTop, err := w.enter(ctx, c.parents[0])
+		parent, parentCommit, parentTop, err := w.enter(ctx, c.Parents[0])
 		if err != nil {
 			return nil, err
 		}
@@ -121,12 +122,12 @@ func walkLine(ctx context.Context, o *objects, head plumbing.Hash, parts []strin
 		}
 		at, c, top = parent, parentCommit, parentTop
 	}
-	return nil, fault.New(fault.ErrInvalid, "the history of %s has more than %d commits", head, maxLineCommits)
+	return nil, fault.New(fault.ErrInvalid, "the history of %s has more than %d commits", head, MaxLineCommits)
 }
 
 // lineWalk collects steps, newest first.
 type lineWalk struct {
-	objects *objects
+	objects *objectstore.Objects
 	parts   []string
 	steps   []Step
 	entries int
@@ -134,20 +135,20 @@ type lineWalk struct {
 }
 
 // enter returns a commit and the id of the folder at the path there, zero if there is none.
-func (w *lineWalk) enter(ctx context.Context, id plumbing.Hash) (plumbing.Hash, commit, plumbing.Hash, error) {
-	c, err := w.objects.commit(ctx, id)
+func (w *lineWalk) enter(ctx context.Context, id plumbing.Hash) (plumbing.Hash, objectstore.CommitInfo, plumbing.Hash, error) {
+	c, err := w.objects.Commit(ctx, id)
 	if err != nil {
-		return id, commit{}, plumbing.ZeroHash, err
+		return id, objectstore.CommitInfo{}, plumbing.ZeroHash, err
 	}
-	e, err := w.objects.find(ctx, c.tree, w.parts)
-	if err != nil || e.mode&filter.ModeKind != filter.ModeFolder {
+	e, err := w.objects.Find(ctx, c.Tree, w.parts)
+	if err != nil || e.Mode&filter.ModeKind != filter.ModeFolder {
 		return id, c, plumbing.ZeroHash, err
 	}
-	return id, c, e.id, nil
+	return id, c, e.ID, nil
 }
 
 // compare adds the step from one folder to another, if any.
-func (w *lineWalk) compare(ctx context.Context, id plumbing.Hash, c commit, from, to plumbing.Hash) error {
+func (w *lineWalk) compare(ctx context.Context, id plumbing.Hash, c objectstore.CommitInfo, from, to plumbing.Hash) error {
 	if from == to {
 		return nil
 	}
@@ -155,17 +156,17 @@ func (w *lineWalk) compare(ctx context.Context, id plumbing.Hash, c commit, from
 	if err := d.folders(ctx, from, to, strings.Join(w.parts, "/"), 0); err != nil {
 		return err
 	}
-	if w.entries += d.entries; w.entries > maxLineEntries {
-		return fault.New(fault.ErrInvalid, "comparing the history looks at more than %d entries; point the path at the folder of the profiles", maxLineEntries)
+	if w.entries += d.entries; w.entries > MaxLineEntries {
+		return fault.New(fault.ErrInvalid, "comparing the history looks at more than %d entries; point the path at the folder of the profiles", MaxLineEntries)
 	}
-	if w.changes += len(d.changes); w.changes > maxChanges {
-		return fault.New(fault.ErrInvalid, "the history has more than %d changes of profile files; point the path at the folder of the profiles", maxChanges)
+	if w.changes += len(d.changes); w.changes > MaxChanges {
+		return fault.New(fault.ErrInvalid, "the history has more than %d changes of profile files; point the path at the folder of the profiles", MaxChanges)
 	}
 	if len(d.changes) == 0 {
 		return nil
 	}
 	slices.SortFunc(d.changes, func(a, b Change) int { return strings.Compare(a.Path, b.Path) })
-	w.steps = append(w.steps, Step{Commit: Commit(id.String()), CommittedAt: c.committedAt, Changes: d.changes})
+	w.steps = append(w.steps, Step{Commit: Commit(id.String()), CommittedAt: c.CommittedAt, Changes: d.changes})
 	return nil
 }
 
@@ -177,39 +178,39 @@ func (w *lineWalk) after(old []Step) []Step {
 
 // diff collects what differs between two folders.
 type diff struct {
-	objects *objects
+	objects *objectstore.Objects
 	entries int
 	changes []Change
 }
 
 // folders compares two trees by name; equal subtrees are never opened. A zero id is an empty folder.
 func (d *diff) folders(ctx context.Context, from, to plumbing.Hash, prefix string, depth int) error {
-	before, err := d.objects.tree(ctx, from)
+	before, err := d.objects.Tree(ctx, from)
 	if err != nil {
 		return err
 	}
-	after, err := d.objects.tree(ctx, to)
+	after, err := d.objects.Tree(ctx, to)
 	if err != nil {
 		return err
 	}
 	if d.entries += len(before) + len(after); d.entries > filter.MaxEntries {
 		return fault.New(fault.ErrInvalid, "a commit changes folders of more than %d entries; point the path at the folder of the profiles", filter.MaxEntries)
 	}
-	left := make(map[string]entry, len(before))
+	left := make(map[string]objectstore.Entry, len(before))
 	for _, e := range before {
-		left[e.name] = e
+		left[e.Name] = e
 	}
 	for _, e := range after {
-		if err := d.entry(ctx, left[e.name], e, prefix, depth); err != nil {
+		if err := d.entry(ctx, left[e.Name], e, prefix, depth); err != nil {
 			return err
 		}
-		delete(left, e.name)
+		delete(left, e.Name)
 	}
 	for _, e := range before {
-		if _, gone := left[e.name]; !gone {
+		if _, gone := left[e.Name]; !gone {
 			continue
 		}
-		if err := d.entry(ctx, e, entry{name: e.name}, prefix, depth); err != nil {
+		if err := d.entry(ctx, e, objectstore.Entry{Name: e.Name}, prefix, depth); err != nil {
 			return err
 		}
 	}
@@ -217,18 +218,18 @@ func (d *diff) folders(ctx context.Context, from, to plumbing.Hash, prefix strin
 }
 
 // entry compares what stands under one name. What we would not read counts as not there.
-func (d *diff) entry(ctx context.Context, from, to entry, prefix string, depth int) error {
-	if from.id == to.id && from.mode&filter.ModeKind == to.mode&filter.ModeKind {
+func (d *diff) entry(ctx context.Context, from, to objectstore.Entry, prefix string, depth int) error {
+	if from.ID == to.ID && from.Mode&filter.ModeKind == to.Mode&filter.ModeKind {
 		return nil
 	}
-	path := filter.JoinPath(prefix, to.name)
+	path := filter.JoinPath(prefix, to.Name)
 	fromFile, toFile := profileBlob(from), profileBlob(to)
 	if fromFile != toFile {
 		change := Change{Path: path}
 		if !toFile.IsZero() {
 			change.Blob = toFile.String()
-			if !d.objects.has(toFile) {
-				return missing(toFile)
+			if !d.objects.Has(toFile) {
+				return objectstore.MissingError(toFile)
 			}
 		}
 		d.changes = append(d.changes, change)
@@ -240,16 +241,16 @@ func (d *diff) entry(ctx context.Context, from, to entry, prefix string, depth i
 	return d.folders(ctx, fromFolder, toFolder, path, depth+1)
 }
 
-func profileBlob(e entry) plumbing.Hash {
-	if class, _ := filter.Classify(e.name, e.mode); class == filter.ClassFile {
-		return e.id
+func profileBlob(e objectstore.Entry) plumbing.Hash {
+	if class, _ := filter.Classify(e.Name, e.Mode); class == filter.ClassFile {
+		return e.ID
 	}
 	return plumbing.ZeroHash
 }
 
-func subfolder(e entry) plumbing.Hash {
-	if class, _ := filter.Classify(e.name, e.mode); class == filter.ClassFolder {
-		return e.id
+func subfolder(e objectstore.Entry) plumbing.Hash {
+	if class, _ := filter.Classify(e.Name, e.Mode); class == filter.ClassFolder {
+		return e.ID
 	}
 	return plumbing.ZeroHash
 }

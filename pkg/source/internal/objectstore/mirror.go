@@ -1,4 +1,4 @@
-package source
+package objectstore
 
 import (
 	"context"
@@ -31,18 +31,18 @@ type Mirror struct {
 	dir string
 
 	mu      sync.Mutex
-	current *objects
+	Current *Objects
 	damaged bool // a reader found damage; the next fetch begins anew
 
 	// Of the fetch under way only.
 	loaded bool
 	tips   []plumbing.Hash // the newest last
-	whole  map[plumbing.Hash]bool
+	Whole  map[plumbing.Hash]bool
 }
 
 // NewMirror is the mirror in a folder, which need not exist.
 func NewMirror(dir string) *Mirror {
-	return &Mirror{dir: dir, current: newObjects(nil)}
+	return &Mirror{dir: dir, Current: NewObjects(nil)}
 }
 
 // UsedAt is when the mirror was last in use.
@@ -55,10 +55,10 @@ func (m *Mirror) UsedAt() (time.Time, error) {
 }
 
 // Reader returns the objects as they are now.
-func (m *Mirror) Reader() *objects {
+func (m *Mirror) Reader() *Objects {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.current
+	return m.Current
 }
 
 // Explain turns damage into an error for the caller, and remembers it.
@@ -72,8 +72,8 @@ func (m *Mirror) Explain(err error) error {
 	return fault.New(fault.ErrUnreachable, "%v; the mirror is fetched anew with the next fetch", err)
 }
 
-// load opens what is on disk, or begins an empty mirror. Damage that shows is errDamaged.
-func (m *Mirror) load() error {
+// Load opens what is on disk, or begins an empty mirror. Damage that shows is errDamaged.
+func (m *Mirror) Load() error {
 	m.mu.Lock()
 	damaged := m.damaged
 	m.mu.Unlock()
@@ -90,7 +90,7 @@ func (m *Mirror) load() error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", fault.ErrDamaged, err)
 	}
-	opened, err := openObjects(dir)
+	opened, err := OpenObjects(dir)
 	if err != nil {
 		dir.Close()
 		return err
@@ -98,17 +98,17 @@ func (m *Mirror) load() error {
 	if m.tips, err = m.readTips(); err != nil {
 		return err
 	}
-	m.whole = map[plumbing.Hash]bool{}
+	m.Whole = map[plumbing.Hash]bool{}
 	for _, tip := range m.tips {
-		if !opened.has(tip) {
+		if !opened.Has(tip) {
 			return fmt.Errorf("%w: %s", fault.ErrMissing, tip)
 		}
-		m.whole[tip] = true
+		m.Whole[tip] = true
 	}
 	m.loaded = true
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.current = opened
+	m.Current = opened
 	return nil
 }
 
@@ -152,8 +152,8 @@ func (m *Mirror) touch() error {
 	return nil
 }
 
-// reset deletes the mirror. Snapshots read what is still open until it is loaded again.
-func (m *Mirror) reset() error {
+// Reset deletes the mirror. Snapshots read what is still open until it is loaded again.
+func (m *Mirror) Reset() error {
 	m.mu.Lock()
 	m.damaged = false
 	m.mu.Unlock()
@@ -164,27 +164,27 @@ func (m *Mirror) reset() error {
 	return nil
 }
 
-// discard deletes a mirror nobody fetches any more, and frees its memory.
-func (m *Mirror) discard() error {
+// Discard deletes a mirror nobody fetches any more, and frees its memory.
+func (m *Mirror) Discard() error {
 	m.mu.Lock()
-	m.current = newObjects(nil)
+	m.Current = NewObjects(nil)
 	m.mu.Unlock()
-	return m.reset()
+	return m.Reset()
 }
 
-// hole looks for a commit that is missing in the history of another, and returns
+// Hole looks for a commit that is missing in the history of another, and returns
 // zero when the history is whole. Tips are, so nothing below them is looked at.
-func (m *Mirror) hole(ctx context.Context, head plumbing.Hash) (plumbing.Hash, error) {
+func (m *Mirror) Hole(ctx context.Context, head plumbing.Hash) (plumbing.Hash, error) {
 	objects := m.Reader()
 	seen := map[plumbing.Hash]bool{}
 	todo := []plumbing.Hash{head}
 	for len(todo) > 0 {
 		id := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
-		if m.whole[id] || seen[id] {
+		if m.Whole[id] || seen[id] {
 			continue
 		}
-		c, err := objects.commit(ctx, id)
+		c, err := objects.Commit(ctx, id)
 		if fault.IsMissing(err) {
 			return id, nil
 		}
@@ -192,19 +192,19 @@ func (m *Mirror) hole(ctx context.Context, head plumbing.Hash) (plumbing.Hash, e
 			return plumbing.ZeroHash, err
 		}
 		seen[id] = true
-		if err := checkCommits(seen); err != nil {
+		if err := CheckCommits(seen); err != nil {
 			return plumbing.ZeroHash, err
 		}
-		todo = append(todo, c.parents...)
+		todo = append(todo, c.Parents...)
 	}
-	if len(m.whole)+len(seen) > maxCommits { // many of them are of histories that were rewritten
-		m.whole = map[plumbing.Hash]bool{}
+	if len(m.Whole)+len(seen) > MaxCommits { // many of them are of histories that were rewritten
+		m.Whole = map[plumbing.Hash]bool{}
 		for _, tip := range m.tips {
-			m.whole[tip] = true
+			m.Whole[tip] = true
 		}
 	}
 	for id := range seen {
-		m.whole[id] = true
+		m.Whole[id] = true
 	}
 	return plumbing.ZeroHash, nil
 }
@@ -213,9 +213,9 @@ func (m *Mirror) hole(ctx context.Context, head plumbing.Hash) (plumbing.Hash, e
 // it arrives.
 type Fetch func(ctx context.Context, wants, haves []plumbing.Hash, read func(io.Reader) error) error
 
-// update fetches a head, and makes sure that its whole history came. branches are the
+// Update fetches a head, and makes sure that its whole history came. branches are the
 // heads of all branches that the server has.
-func (m *Mirror) update(ctx context.Context, head plumbing.Hash, wants, branches []plumbing.Hash, fetch Fetch) error {
+func (m *Mirror) Update(ctx context.Context, head plumbing.Hash, wants, branches []plumbing.Hash, fetch Fetch) error {
 	renew := m.crowded()
 	var haves, again []plumbing.Hash
 	var err error
@@ -231,23 +231,23 @@ func (m *Mirror) update(ctx context.Context, head plumbing.Hash, wants, branches
 			return err
 		}
 	}
-	hole, err := m.hole(ctx, head)
+	hole, err := m.Hole(ctx, head)
 	switch {
 	case err != nil:
 		return err
 	case hole == head && !slices.Contains(wants, head):
 		return fault.New(fault.ErrNotFound, "the commit is on no branch of the repository")
 	case !hole.IsZero():
-		return missing(hole)
+		return MissingError(hole)
 	}
 	// Those of other sources stay known, or each of them would fetch a pack of its own now.
 	for _, id := range again {
-		hole, err := m.hole(ctx, id)
+		hole, err := m.Hole(ctx, id)
 		if err != nil {
 			return err
 		}
 		if !hole.IsZero() {
-			return missing(hole)
+			return MissingError(hole)
 		}
 	}
 	tips := slices.DeleteFunc(append(slices.Clone(m.tips), again...), func(id plumbing.Hash) bool { return id == head })
@@ -256,8 +256,8 @@ func (m *Mirror) update(ctx context.Context, head plumbing.Hash, wants, branches
 
 // advertised are the heads that the server names and whose whole history is here.
 func (m *Mirror) advertised(branches []plumbing.Hash) []plumbing.Hash {
-	known := slices.DeleteFunc(slices.Clone(branches), func(id plumbing.Hash) bool { return !m.whole[id] })
-	return known[:min(len(known), maxWants)]
+	known := slices.DeleteFunc(slices.Clone(branches), func(id plumbing.Hash) bool { return !m.Whole[id] })
+	return known[:min(len(known), MaxWants)]
 }
 
 // haves are the commits to tell the server: the tips, the ones just before them,
@@ -274,14 +274,14 @@ func (m *Mirror) haves(ctx context.Context) ([]plumbing.Hash, error) {
 				haves = append(haves, id)
 				next = max(depth+1, depth*9/8)
 			}
-			c, err := m.Reader().commit(ctx, id)
+			c, err := m.Reader().Commit(ctx, id)
 			if err != nil {
 				return nil, err
 			}
-			if len(c.parents) == 0 {
+			if len(c.Parents) == 0 {
 				break
 			}
-			id = c.parents[0]
+			id = c.Parents[0]
 		}
 	}
 	return haves, nil
@@ -307,7 +307,7 @@ func (m *Mirror) readTips() ([]plumbing.Hash, error) {
 			continue
 		}
 		id, name, ok := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
-		if !ok || !isObjectID(id) || !strings.HasPrefix(name, tipPrefix) {
+		if !ok || !IsObjectID(id) || !strings.HasPrefix(name, tipPrefix) {
 			return nil, fmt.Errorf("%w: packed-refs has a line %q", fault.ErrDamaged, fault.Shorten(line))
 		}
 		tips = append(tips, plumbing.NewHash(id))

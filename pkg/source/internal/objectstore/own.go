@@ -1,4 +1,4 @@
-package source
+package objectstore
 
 import (
 	"bytes"
@@ -18,9 +18,9 @@ import (
 // a mirror is a folder of this user's that others may not write to, and what is made in
 // it has a name that nobody knows before, or is renamed from such a name (security.md 13).
 
-// checkOwner refuses a folder whose owner is another user: he may replace what is in
+// CheckOwner refuses a folder whose owner is another user: he may replace what is in
 // it. root may do that anyway, and owns the volumes of pods.
-func checkOwner(dir string) error {
+func CheckOwner(dir string) error {
 	info, err := os.Stat(dir)
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package source
+package verification
 
 import (
 	"context"
@@ -12,6 +12,8 @@ import (
 
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/filter"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/history"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectstore"
 )
 
 // changed lists the paths that differ between two trees, and of those that an IgnoreFile
@@ -26,12 +28,12 @@ func (v *verification) changed(ctx context.Context, from, to plumbing.Hash) ([]s
 
 // withMoved lists the paths of changes between two trees, and those that an IgnoreFile
 // among them moves in or out of sight.
-func (v *verification) withMoved(ctx context.Context, found []pathChange, from, to plumbing.Hash) ([]string, error) {
+func (v *verification) withMoved(ctx context.Context, found []history.PathChange, from, to plumbing.Hash) ([]string, error) {
 	paths := make([]string, len(found))
 	rules := false
 	for i, c := range found {
-		paths[i] = c.path
-		rules = rules || v.hasRules(c.path)
+		paths[i] = c.Path
+		rules = rules || v.hasRules(c.Path)
 	}
 	if !rules {
 		return paths, nil
@@ -41,10 +43,10 @@ func (v *verification) withMoved(ctx context.Context, found []pathChange, from, 
 }
 
 // compare returns what differs between two trees where it matters.
-func (v *verification) compare(ctx context.Context, from, to plumbing.Hash) ([]pathChange, error) {
-	c := comparison{objects: v.Objects, tops: v.tops(), entries: v.spent, room: maxLineEntries}
-	found, err := c.trees(ctx, from, to)
-	v.spent = c.entries
+func (v *verification) compare(ctx context.Context, from, to plumbing.Hash) ([]history.PathChange, error) {
+	c := history.Comparison{Objects: v.Objects, Tops: v.tops(), Entries: v.spent, Room: history.MaxLineEntries}
+	found, err := c.Trees(ctx, from, to)
+	v.spent = c.Entries
 	return found, err
 }
 
@@ -101,18 +103,18 @@ func (v *verification) moved(ctx context.Context, from, to plumbing.Hash) ([]str
 func (v *verification) visible(ctx context.Context, tree plumbing.Hash) (map[string]bool, error) {
 	out := map[string]bool{}
 	in := v.Scope
-	top, err := v.Objects.find(ctx, tree, in.Parts)
-	if err != nil || top.mode&filter.ModeKind != filter.ModeFolder || top.id.IsZero() {
+	top, err := v.Objects.Find(ctx, tree, in.Parts)
+	if err != nil || top.Mode&filter.ModeKind != filter.ModeFolder || top.ID.IsZero() {
 		return out, err
 	}
-	l := listing{objects: v.Objects}
-	if err := l.walk(ctx, top.id, in.Path(), 0); err != nil {
+	l := objectstore.Listing{Objects: v.Objects}
+	if err := l.Walk(ctx, top.ID, in.Path(), 0); err != nil {
 		return nil, err
 	}
-	if v.spent += l.entries; v.spent > maxLineEntries {
-		return nil, fault.New(fault.ErrInvalid, "telling what %s hides looks at more than %d entries", filter.IgnoreFile, maxLineEntries)
+	if v.spent += l.Entries; v.spent > history.MaxLineEntries {
+		return nil, fault.New(fault.ErrInvalid, "telling what %s hides looks at more than %d entries", filter.IgnoreFile, history.MaxLineEntries)
 	}
-	kept, err := in.Keep(ctx, v.Objects.content, l.found, &l.refused)
+	kept, err := in.Keep(ctx, v.Objects.Content, l.Found, &l.Refused)
 	for _, f := range kept {
 		out[f.Path] = true
 	}
@@ -174,7 +176,7 @@ func (v *verification) changers(ctx context.Context) ([]changer, error) {
 	}
 	v.Cache.walking.Lock()
 	defer v.Cache.walking.Unlock()
-	if known := v.Cache.changers.get(name); known != nil {
+	if known := v.Cache.changers.Get(name); known != nil {
 		return known, nil
 	}
 	last, asides, line, err := v.lastChanges(ctx)
@@ -196,15 +198,15 @@ func (v *verification) changers(ctx context.Context) ([]changer, error) {
 		weight += len(list)
 	}
 	out = append(out, changer{asides: asides})
-	v.Cache.changers.room = maxKeptChanges
-	v.Cache.changers.put(name, out, weight)
+	v.Cache.changers.Room = history.MaxKeptChanges
+	v.Cache.changers.Put(name, out, weight)
 	return out, nil
 }
 
 // lastChanges finds the commit of each path that is guarded and was ever there, and what
 // was changed beside the line since.
 func (v *verification) lastChanges(ctx context.Context) (last map[string]plumbing.Hash, asides map[string][]aside, line []plumbing.Hash, err error) {
-	line, _, err = firstParents(ctx, v.Objects, v.Subject.Head, func(plumbing.Hash) bool { return false })
+	line, _, err = history.FirstParents(ctx, v.Objects, v.Subject.Head, func(plumbing.Hash) bool { return false })
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -227,8 +229,8 @@ func (v *verification) lastChanges(ctx context.Context) (last map[string]plumbin
 		if err := w.beside(ctx, i, changed); err != nil {
 			return nil, nil, nil, err
 		}
-		if w.changes > maxChanges {
-			return nil, nil, nil, fault.New(fault.ErrInvalid, "the history has more than %d changes of the paths that spec.git.verify.paths names", maxChanges)
+		if w.changes > history.MaxChanges {
+			return nil, nil, nil, fault.New(fault.ErrInvalid, "the history has more than %d changes of the paths that spec.git.verify.paths names", history.MaxChanges)
 		}
 	}
 	return last, w.asides, line, nil
@@ -249,42 +251,42 @@ type past struct {
 // state is what a path is from a place on the line on.
 type state struct {
 	from int
-	is   entry
+	is   objectstore.Entry
 }
 
 // step lists what the commit at a place on the line changes.
 func (w *past) step(ctx context.Context, i int) ([]string, error) {
-	c, err := w.Objects.commit(ctx, w.line[i])
+	c, err := w.Objects.Commit(ctx, w.line[i])
 	if err != nil {
 		return nil, err
 	}
 	var before plumbing.Hash
 	if i > 0 {
-		parent, err := w.Objects.commit(ctx, w.line[i-1])
+		parent, err := w.Objects.Commit(ctx, w.line[i-1])
 		if err != nil {
 			return nil, err
 		}
-		before = parent.tree
+		before = parent.Tree
 	}
 	var dropped []string
-	for _, other := range c.parents[min(1, len(c.parents)):] {
-		more, err := w.drops(ctx, i, c.tree, other)
+	for _, other := range c.Parents[min(1, len(c.Parents)):] {
+		more, err := w.drops(ctx, i, c.Tree, other)
 		if err != nil {
 			return nil, err
 		}
 		dropped = append(dropped, more...)
 	}
-	found, err := w.compare(ctx, before, c.tree)
+	found, err := w.compare(ctx, before, c.Tree)
 	if err != nil {
 		return nil, err
 	}
 	for _, p := range found {
-		if w.guards(p.path) || w.hasRules(p.path) {
-			w.states[p.path] = append(w.states[p.path], state{i, p.is})
+		if w.guards(p.Path) || w.hasRules(p.Path) {
+			w.states[p.Path] = append(w.states[p.Path], state{i, p.Is})
 			w.changes++
 		}
 	}
-	changed, err := w.withMoved(ctx, found, before, c.tree)
+	changed, err := w.withMoved(ctx, found, before, c.Tree)
 	return append(changed, dropped...), err
 }
 
@@ -300,36 +302,36 @@ func (w *past) drops(ctx context.Context, i int, tree, other plumbing.Hash) ([]s
 	}
 	var before plumbing.Hash
 	if fork >= 0 {
-		c, err := w.Objects.commit(ctx, w.line[fork])
+		c, err := w.Objects.Commit(ctx, w.line[fork])
 		if err != nil {
 			return nil, err
 		}
-		before = c.tree
+		before = c.Tree
 	}
-	side, err := w.Objects.commit(ctx, other)
+	side, err := w.Objects.Commit(ctx, other)
 	if err != nil {
 		return nil, err
 	}
-	found, err := w.compare(ctx, before, side.tree)
+	found, err := w.compare(ctx, before, side.Tree)
 	if err != nil {
 		return nil, err
 	}
 	var out []string
 	for _, p := range found {
-		rules := w.hasRules(p.path)
-		if !rules && !w.guards(p.path) || w.had(p, fork, i) {
+		rules := w.hasRules(p.Path)
+		if !rules && !w.guards(p.Path) || w.had(p, fork, i) {
 			continue
 		}
-		here, err := w.Objects.find(ctx, tree, strings.Split(p.path, "/"))
+		here, err := w.Objects.Find(ctx, tree, strings.Split(p.Path, "/"))
 		if err != nil {
 			return nil, err
 		}
-		if is, _ := splitEntry(here); is == p.is {
+		if is, _ := history.SplitEntry(here); is == p.Is {
 			continue
 		}
-		out = append(out, p.path)
+		out = append(out, p.Path)
 		if rules {
-			moved, err := w.moved(ctx, side.tree, tree)
+			moved, err := w.moved(ctx, side.Tree, tree)
 			if err != nil {
 				return nil, err
 			}
@@ -341,8 +343,8 @@ func (w *past) drops(ctx context.Context, i int, tree, other plumbing.Hash) ([]s
 
 // had tells whether a path was on the line what it is on a side, between the place at
 // which the side left it and the merge.
-func (w *past) had(p pathChange, fork, merge int) bool {
-	return slices.ContainsFunc(w.states[p.path], func(s state) bool { return fork < s.from && s.from < merge && s.is == p.is })
+func (w *past) had(p history.PathChange, fork, merge int) bool {
+	return slices.ContainsFunc(w.states[p.Path], func(s state) bool { return fork < s.from && s.from < merge && s.is == p.Is })
 }
 
 // fork returns the place at which the first parents of a commit leave the line.
@@ -359,20 +361,20 @@ func (w *past) fork(ctx context.Context, id plumbing.Hash) (int, error) {
 			break
 		}
 		side = append(side, id)
-		c, err := w.Objects.commit(ctx, id)
+		c, err := w.Objects.Commit(ctx, id)
 		if err != nil {
 			return at, err
 		}
-		if len(c.parents) == 0 {
+		if len(c.Parents) == 0 {
 			break
 		}
-		id = c.parents[0]
+		id = c.Parents[0]
 	}
 	for _, id := range side {
 		w.forks[id] = at
 	}
-	if len(w.forks) > maxCommits {
-		return at, fault.New(fault.ErrInvalid, "the history has more than %d commits", maxCommits)
+	if len(w.forks) > objectstore.MaxCommits {
+		return at, fault.New(fault.ErrInvalid, "the history has more than %d commits", objectstore.MaxCommits)
 	}
 	return at, nil
 }

@@ -1,4 +1,4 @@
-package source
+package verification
 
 import (
 	"context"
@@ -9,6 +9,8 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/history"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectstore"
 	"github.com/osm-gitops/osm-gitops/pkg/source/signature"
 )
 
@@ -24,38 +26,38 @@ type aside struct {
 // the commits takes back what another did is not asked: that is a question of who did.
 func (w *past) beside(ctx context.Context, i int, changed []string) error {
 	w.reached[w.line[i]] = true
-	merge, err := w.Objects.commit(ctx, w.line[i])
-	if err != nil || len(merge.parents) < 2 {
+	merge, err := w.Objects.Commit(ctx, w.line[i])
+	if err != nil || len(merge.Parents) < 2 {
 		return err
 	}
-	brought, err := w.brought(ctx, merge.parents[1:])
+	brought, err := w.brought(ctx, merge.Parents[1:])
 	if err != nil {
 		return err
 	}
 	for _, id := range brought {
-		c, err := w.Objects.commit(ctx, id)
+		c, err := w.Objects.Commit(ctx, id)
 		if err != nil {
 			return err
 		}
 		var before plumbing.Hash
-		if len(c.parents) > 0 {
-			parent, err := w.Objects.commit(ctx, c.parents[0])
+		if len(c.Parents) > 0 {
+			parent, err := w.Objects.Commit(ctx, c.Parents[0])
 			if err != nil {
 				return err
 			}
-			before = parent.tree
+			before = parent.Tree
 		}
-		found, err := w.compare(ctx, before, c.tree)
+		found, err := w.compare(ctx, before, c.Tree)
 		if err != nil {
 			return err
 		}
-		paths, err := w.withMoved(ctx, found, before, c.tree)
+		paths, err := w.withMoved(ctx, found, before, c.Tree)
 		if err != nil {
 			return err
 		}
 		var moved []string // what is hidden of one of the two alone
 		if len(paths) > len(found) {
-			if moved, err = w.moved(ctx, c.tree, merge.tree); err != nil {
+			if moved, err = w.moved(ctx, c.Tree, merge.Tree); err != nil {
 				return err
 			}
 		}
@@ -65,7 +67,7 @@ func (w *past) beside(ctx context.Context, i int, changed []string) error {
 			}
 			lost := slices.Contains(moved, path)
 			if at < len(found) {
-				if lost, err = w.loses(ctx, i, merge.tree, id, found[at]); err != nil {
+				if lost, err = w.loses(ctx, i, merge.Tree, id, found[at]); err != nil {
 					return err
 				}
 			}
@@ -77,12 +79,12 @@ func (w *past) beside(ctx context.Context, i int, changed []string) error {
 }
 
 // loses tells whether a merge lacks what a commit beside the line made of a path.
-func (w *past) loses(ctx context.Context, i int, tree, id plumbing.Hash, p pathChange) (bool, error) {
-	here, err := w.Objects.find(ctx, tree, strings.Split(p.path, "/"))
+func (w *past) loses(ctx context.Context, i int, tree, id plumbing.Hash, p history.PathChange) (bool, error) {
+	here, err := w.Objects.Find(ctx, tree, strings.Split(p.Path, "/"))
 	if err != nil {
 		return false, err
 	}
-	if is, _ := splitEntry(here); is == p.is {
+	if is, _ := history.SplitEntry(here); is == p.Is {
 		return false, nil
 	}
 	fork, err := w.fork(ctx, id)
@@ -103,9 +105,9 @@ func (w *past) brought(ctx context.Context, from []plumbing.Hash) ([]plumbing.Ha
 			return nil
 		}
 		w.reached[id] = true
-		c, err := w.Objects.commit(ctx, id)
-		open = append(open, visit{id, c.parents})
-		return errors.Join(err, checkCommits(w.reached))
+		c, err := w.Objects.Commit(ctx, id)
+		open = append(open, visit{id, c.Parents})
+		return errors.Join(err, objectstore.CheckCommits(w.reached))
 	}
 	for _, id := range from {
 		if err := enter(id); err != nil {
@@ -148,7 +150,7 @@ func (v *verification) lost(ctx context.Context, path string, asides []aside) (p
 			if v.ancestries++; v.ancestries > maxAncestries {
 				return plumbing.ZeroHash, fault.New(fault.ErrInvalid, "comparing what merges lost asks %d times whether one commit follows another: let a principal commit %q once more", maxAncestries, brief(path))
 			}
-			if known, err = descends(ctx, v.Objects, id, a.commit); err != nil {
+			if known, err = history.Descends(ctx, v.Objects, id, a.commit); err != nil {
 				return plumbing.ZeroHash, err
 			}
 		}

@@ -1,4 +1,4 @@
-package source
+package objectstore
 
 import (
 	"bufio"
@@ -24,8 +24,8 @@ type packOrder struct {
 // That needs room for all of them a second time: on a disk that does not have it they
 // may become a few times as many.
 func (m *Mirror) crowded() bool {
-	packs := m.Reader().packs
-	return len(packs) >= maxPacks && (len(packs) >= maxCrowdedPacks || m.room(packs))
+	packs := m.Reader().Packs
+	return len(packs) >= MaxPacks && (len(packs) >= maxCrowdedPacks || m.room(packs))
 }
 
 // room tells whether the disk has room for a copy of the packs. Where that cannot be
@@ -60,9 +60,9 @@ func (m *Mirror) fetchPack(ctx context.Context, fetch Fetch, of packOrder) error
 		return fault.Writing(fault.PhasePack, err)
 	}
 	defer pack.Close()
-	var entries *packEntries
+	var entries *PackEntries
 	err = fetch(ctx, of.wants, of.haves, func(r io.Reader) error {
-		entries, err = scanPack(bufio.NewReaderSize(io.TeeReader(r, pack), 64<<10))
+		entries, err = ScanPack(bufio.NewReaderSize(io.TeeReader(r, pack), 64<<10))
 		return err
 	})
 	if err != nil {
@@ -73,7 +73,7 @@ func (m *Mirror) fetchPack(ctx context.Context, fetch Fetch, of packOrder) error
 		return fault.Writing(fault.PhaseIndex, err)
 	}
 	defer index.Close()
-	name, err := entries.indexPack(ctx, pack, maxDeltaBytes, index)
+	name, err := entries.IndexPack(ctx, pack, MaxDeltaBytes, index)
 	if err != nil {
 		return err
 	}
@@ -125,11 +125,11 @@ func (m *Mirror) dropOthers(name string) error {
 		return err
 	}
 	m.loaded = false
-	return m.load()
+	return m.Load()
 }
 
 func (m *Mirror) removePacksBut(name string) error {
-	for _, p := range m.Reader().packs {
+	for _, p := range m.Reader().Packs {
 		if p.name == name {
 			continue
 		}

@@ -1,4 +1,4 @@
-package source
+package verification
 
 import (
 	"bytes"
@@ -10,6 +10,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectstore"
 )
 
 // signed is an object with what its signature is over.
@@ -21,12 +22,12 @@ type signed struct {
 	about     string // for people: subject and author, quoted
 }
 
-// splitCommit takes the signature out of a commit as Git does: the payload is the
+// SplitCommit takes the signature out of a commit as Git does: the payload is the
 // object without the header gpgsig. https://git-scm.com/docs/gitformat-signature
 //
 // Headers are cut out of bytes, never written anew: whatever a parser passes over
 // stays signed.
-func splitCommit(id plumbing.Hash, data []byte) (signed, error) {
+func SplitCommit(id plumbing.Hash, data []byte) (signed, error) {
 	var s signed
 	head, message, _ := bytes.Cut(data, []byte("\n\n"))
 	rest := data[len(head):]
@@ -52,21 +53,21 @@ func splitCommit(id plumbing.Hash, data []byte) (signed, error) {
 		s.payload = append(s.payload, line...)
 	}
 	s.payload = append(bytes.TrimSuffix(s.payload, []byte("\n")), rest...)
-	whole, err := parseCommit(id, data)
+	whole, err := objectstore.ParseCommit(id, data)
 	if err != nil {
 		return s, err
 	}
-	inner, err := parseCommit(id, s.payload)
+	inner, err := objectstore.ParseCommit(id, s.payload)
 	if err != nil {
 		return s, err
 	}
 	// A signature between the lines that are read would hide some of them from us.
-	if found > 1 || whole.tree != inner.tree || !slices.Equal(whole.parents, inner.parents) || whole.author != inner.author {
+	if found > 1 || whole.Tree != inner.Tree || !slices.Equal(whole.Parents, inner.Parents) || whole.Author != inner.Author {
 		return s, fault.New(fault.ErrInvalid, "commit %s is malformed: its signature is not where Git puts it", id)
 	}
-	s.made = whole.committedAt
+	s.made = whole.CommittedAt
 	subject, _, _ := bytes.Cut(bytes.TrimLeft(message, "\n"), []byte("\n"))
-	name, email, _ := parseIdentity(whole.author)
+	name, email, _ := objectstore.ParseIdentity(whole.Author)
 	s.about = fmt.Sprintf("%q of %q", brief(plain(string(subject))), brief(name+" <"+email+">"))
 	return s, nil
 }
@@ -94,7 +95,7 @@ func splitTag(id plumbing.Hash, data []byte) (signed, error) {
 	s.name = strings.TrimPrefix(lines[2], "tag ")
 	if len(lines) > 3 {
 		if tagger, ok := strings.CutPrefix(lines[3], "tagger "); ok {
-			name, email, at := parseIdentity(tagger)
+			name, email, at := objectstore.ParseIdentity(tagger)
 			s.made, s.about = at, fmt.Sprintf("of %q", brief(name+" <"+email+">"))
 		}
 	}

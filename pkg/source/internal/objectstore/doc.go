@@ -1,0 +1,9 @@
+// Package objectstore reads and writes Git's objects: trees, commits and files by id, and
+// bare mirrors on disk that are fetched incrementally. Whatever it returns has been hashed
+// and is what its id says. What a hostile pack may cost is bounded in limits.go.
+//
+// Start reading at Objects, then Mirror.Update. Git's formats are read and written by
+// go-git, with two exceptions. The order in which the deltas of a pack are resolved is
+// ours: see PackEntries.IndexPack for what go-git's parser costs on a hostile pack. Objects
+// are read below an os.Root, which go-git's storage does not know.
+package objectstore

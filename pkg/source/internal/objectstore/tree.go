@@ -1,0 +1,126 @@
+package objectstore
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	"github.com/go-git/go-git/v5/plumbing"
+
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/filter"
+)
+
+// Entry is one line of a tree. The zero value stands for "there is none".
+type Entry struct {
+	Name string
+	Mode uint32
+	ID   plumbing.Hash
+}
+
+// Same tells whether two entries are equal as `git log` sees them: in content and
+// kind, of the permissions only the executable bit.
+func (e Entry) Same(other Entry) bool {
+	return e.ID == other.ID && e.gitMode() == other.gitMode()
+}
+
+func (e Entry) gitMode() uint32 {
+	if e.Mode&filter.ModeKind != filter.ModeFile {
+		return e.Mode & filter.ModeKind
+	}
+	if e.Mode&filter.ModeExec != 0 {
+		return filter.ModeFile | 0o755
+	}
+	return filter.ModeFile | 0o644
+}
+
+// Tree returns the entries of a folder in Git's order. The zero id is an empty folder.
+func (o *Objects) Tree(ctx context.Context, id plumbing.Hash) ([]Entry, error) {
+	if id.IsZero() {
+		return nil, nil
+	}
+	data, err := o.Read(ctx, plumbing.TreeObject, id, maxTreeBytes)
+	if err != nil {
+		return nil, err
+	}
+	var entries []Entry
+	seen := map[string]bool{}
+	for len(data) > 0 {
+		e, rest, err := CutEntry(data)
+		if err != nil {
+			return nil, fault.New(fault.ErrInvalid, "tree %s is malformed: %v", id, err)
+		}
+		if seen[string(e.Name)] {
+			return nil, fault.New(fault.ErrInvalid, "tree %s has two entries of the name %q", id, e.Name)
+		}
+		seen[string(e.Name)] = true
+		entries = append(entries, Entry{Name: string(e.Name), Mode: e.Mode, ID: e.id})
+		data = rest
+	}
+	return entries, nil
+}
+
+// Find returns the entry at a path below a tree, or the zero entry. Only folders
+// are entered. No parts are the tree itself.
+func (o *Objects) Find(ctx context.Context, tree plumbing.Hash, parts []string) (Entry, error) {
+	at := Entry{Mode: filter.ModeFolder, ID: tree}
+	for _, name := range parts {
+		if at.Mode&filter.ModeKind != filter.ModeFolder || at.ID.IsZero() {
+			return Entry{}, nil
+		}
+		data, err := o.Read(ctx, plumbing.TreeObject, at.ID, maxTreeBytes)
+		if err != nil {
+			return Entry{}, err
+		}
+		if at, err = FindEntry(at.ID, data, name); err != nil {
+			return Entry{}, err
+		}
+	}
+	return at, nil
+}
+
+// FindEntry looks for one name without building the list: histories are long.
+func FindEntry(id plumbing.Hash, data []byte, name string) (Entry, error) {
+	for len(data) > 0 {
+		e, rest, err := CutEntry(data)
+		if err != nil {
+			return Entry{}, fault.New(fault.ErrInvalid, "tree %s is malformed: %v", id, err)
+		}
+		if string(e.Name) == name {
+			return Entry{Name: name, Mode: e.Mode, ID: e.id}, nil
+		}
+		data = rest
+	}
+	return Entry{}, nil
+}
+
+type rawEntry struct {
+	Name []byte
+	Mode uint32
+	id   plumbing.Hash
+}
+
+// CutEntry takes the first entry off a tree: mode in octal, space, name, NUL, 20 bytes of id.
+func CutEntry(data []byte) (e rawEntry, rest []byte, err error) {
+	space := bytes.IndexByte(data, ' ')
+	if space < 1 || space > 7 {
+		return e, nil, fmt.Errorf("an entry has no mode")
+	}
+	for _, c := range data[:space] {
+		if c < '0' || c > '7' {
+			return e, nil, fmt.Errorf("a mode is not octal")
+		}
+		e.Mode = e.Mode<<3 | uint32(c-'0')
+	}
+	end := bytes.IndexByte(data[space+1:], 0)
+	if end < 1 {
+		return e, nil, fmt.Errorf("an entry has no name")
+	}
+	e.Name = data[space+1 : space+1+end]
+	rest = data[space+1+end+1:]
+	if len(rest) < len(e.id) {
+		return e, nil, fmt.Errorf("an entry has no object id")
+	}
+	copy(e.id[:], rest)
+	return e, rest[len(e.id):], nil
+}
