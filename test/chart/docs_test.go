@@ -8,11 +8,14 @@ import (
 	"testing"
 )
 
-const page = "../../docs/install.md"
+const (
+	page        = "../../docs/install.md"
+	upgradePage = "../../docs/upgrade.md"
+)
 
-// blocks are what stands between fences in install.md, with their language and with lines
-// that go on joined.
-func blocks(t *testing.T) []string {
+// blocks returns the fenced blocks of a page, with their language, and with continued lines
+// joined.
+func blocks(t *testing.T, page string) []string {
 	t.Helper()
 	b, err := os.ReadFile(page)
 	if err != nil {
@@ -30,7 +33,7 @@ func blocks(t *testing.T) []string {
 // The examples of values and of a kustomization on the page are what they say.
 func TestExamplesOfThePage(t *testing.T) {
 	tried := 0
-	for _, block := range blocks(t) {
+	for _, block := range blocks(t, page) {
 		switch {
 		case strings.HasPrefix(block, "yaml\nimage:"):
 			tried++

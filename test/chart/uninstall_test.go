@@ -72,7 +72,7 @@ func TestUninstallLeaves(t *testing.T) {
 			}
 		}
 		if !named {
-			t.Errorf("%s is left, and %s does not say so", o, page)
+			t.Errorf("%s is left, and %s does not say so", o, upgradePage)
 		}
 	}
 	for what := range left {
@@ -81,7 +81,7 @@ func TestUninstallLeaves(t *testing.T) {
 		}
 	}
 	if len(left) < 20 {
-		t.Errorf("%s names %d", page, len(left))
+		t.Errorf("%s names %d", upgradePage, len(left))
 	}
 
 	l.helm("install", "osm-gitops", chartDir, "--set", settings+",flags.disable-default-osps=true")
@@ -108,7 +108,7 @@ func TestUninstallLeaves(t *testing.T) {
 // deletes does what the last commands on the page do, in the namespace of this release.
 func (i *installation) deletes() {
 	i.t.Helper()
-	all := blocks(i.t)
+	all := blocks(i.t, upgradePage)
 	const want = "kubectl delete -f deploy/crds\nkubectl delete namespace cloud-init-settings\n" +
 		"kubectl -n kube-system delete secrets,configmaps,controllerrevisions -l app.kubernetes.io/managed-by=osm-gitops\n" +
 		"kubectl -n kube-system delete leases operating-system-manager operating-system-manager-worker-manager --ignore-not-found"
@@ -140,13 +140,13 @@ func (i *installation) deletes() {
 // leftOnThePage are the objects in the table of what is left, as patterns of "Kind namespace/name".
 func leftOnThePage(t *testing.T, namespace string) map[string]*regexp.Regexp {
 	t.Helper()
-	text, err := os.ReadFile(page)
+	text, err := os.ReadFile(upgradePage)
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, table, found := strings.Cut(string(text), "| left | namespace | what it is |\n|---|---|---|\n")
 	if !found {
-		t.Fatalf("%s has no table of what is left", page)
+		t.Fatalf("%s has no table of what is left", upgradePage)
 	}
 	table, _, _ = strings.Cut(table, "\n\n")
 	where := map[string]string{"": "", "the release's": namespace, "`cloud-init-settings`": api.NamespaceCloudInitSettings, "`kube-system`": metav1.NamespaceSystem}

@@ -136,16 +136,16 @@ func withHelm() []act {
 			block: "docs/install.md: helm upgrade osm-gitops deploy/chart/osm-gitops --namespace kube-system --reset-then-reuse-values \\", first: "kubectl create namespace flux-system; kubectl create namespace argocd",
 			then: "kubectl -n flux-system get rolebinding osm-gitops-appliers-read; kubectl -n argocd get rolebinding osm-gitops-appliers-read",
 		},
-		{block: "docs/install.md: helm upgrade osm-gitops deploy/chart/osm-gitops --namespace kube-system --reset-then-reuse-values --set image.tag=v1.1.0", then: "image | has :v1.1.0"},
-		{block: "docs/install.md: helm rollback osm-gitops --namespace kube-system", then: "image | has :v1.0.0"},
-		{block: "docs/install.md: kubectl apply --server-side -f deploy/crds", then: "kubectl get crd profilesources.gitops.k8c.io"},
+		{block: "docs/upgrade.md: helm upgrade osm-gitops deploy/chart/osm-gitops --namespace kube-system --reset-then-reuse-values --set image.tag=v1.1.0", then: "image | has :v1.1.0"},
+		{block: "docs/upgrade.md: helm rollback osm-gitops --namespace kube-system", then: "image | has :v1.0.0"},
+		{block: "docs/upgrade.md: kubectl apply --server-side -f deploy/crds", then: "kubectl get crd profilesources.gitops.k8c.io"},
 		{
 			block: "docs/shards.md: helm get values osm-gitops --namespace kube-system --output yaml > values.yaml",
 			then:  "kubectl -n kube-system get deployment osm-gitops-a osm-gitops-b; kubectl -n kube-system get role osm-gitops-a-lease -o yaml | has operating-system-manager-shard-b136ea19",
 		},
 		{block: "docs/shards.md: kubectl -n shop label machinedeployment web gitops.k8c.io/shard=a", first: "kubectl create namespace shop; sed s/web-eu/web/ pools/shop-web-eu.yaml | kubectl apply -f -"},
 		{block: "docs/shards.md: kubectl apply -f examples/shards/leases.yaml", then: "helm uninstall osm-gitops-a osm-gitops-b --namespace kube-system"},
-		{block: "docs/install.md: helm uninstall osm-gitops --namespace kube-system", then: "kubectl get crd profilesources.gitops.k8c.io; ! kubectl -n kube-system get serviceaccount osm-gitops"},
+		{block: "docs/upgrade.md: helm uninstall osm-gitops --namespace kube-system", then: "kubectl get crd profilesources.gitops.k8c.io; ! kubectl -n kube-system get serviceaccount osm-gitops"},
 		{
 			block: "docs/install.md: helm install osm-gitops deploy/chart/osm-gitops --namespace kube-system --take-ownership --set observe=true \\",
 			then:  "! kubectl -n kube-system get serviceaccount osm-gitops; kubectl -n kube-system get serviceaccount osm-gitops-dry-run",
@@ -163,7 +163,7 @@ func withHelm() []act {
 		{block: "docs/upgrade.md: kubectl apply --server-side -f deploy/crds -f deploy/rbac.yaml -f deploy/controller-policy.yaml", then: "image | has :v1.1.0"},
 		{block: "docs/migration.md: kubectl apply --server-side -f deploy/crds -f deploy/dry-run.yaml"},
 		// Read first, as whatever ran would have: see Uninstall of test/cluster.
-		{block: "docs/install.md: kubectl delete -f deploy/crds", first: "kubectl get osp,osc,ps,np --all-namespaces", then: "! kubectl get crd profilesources.gitops.k8c.io"},
+		{block: "docs/upgrade.md: kubectl delete -f deploy/crds", first: "kubectl get osp,osc,ps,np --all-namespaces", then: "! kubectl get crd profilesources.gitops.k8c.io"},
 	}
 }
 
