@@ -1,0 +1,21 @@
+package shellrules
+
+import (
+	"strings"
+	"testing"
+)
+
+// The host of a request is what stands behind its user, be that empty.
+func TestNearbyBehindUsers(t *testing.T) {
+	for url, want := range map[string]bool{
+		"http://localhost/x": true, "http://u:p@localhost/x": true, "http://@localhost/x": true, "http://u:p%x@localhost/x": true,
+		"http://example.com/x": false, "http://localhost@example.com/x": false, "http://@example.com/x": false,
+	} {
+		if got := nearby(url); got != want {
+			t.Errorf("%s: got %t, want %t", url, got, want)
+		}
+	}
+	if http, other := downloadFix(RuleHTTPDownload), downloadFix(RuleUncheckedDownload); !strings.Contains(http, "https") || http == other {
+		t.Errorf("to do is %q, and %q", http, other)
+	}
+}
