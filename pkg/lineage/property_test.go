@@ -1,0 +1,77 @@
+package lineage
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
+)
+
+// Whatever users and clocks did to the archived records, each generation ends before the
+// next one begins, or where that one ends.
+func TestGenerationsDoNotOverlap(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same histories in each run
+	for range 2000 {
+		var archived []Generation
+		for range random.IntN(6) {
+			g := Generation{UID: uid(random.IntN(8)), From: minute(float64(random.IntN(60))), Until: minute(float64(random.IntN(60)))}
+			if random.IntN(2) == 0 {
+				g.Replaces = uid(random.IntN(8))
+			}
+			archived = append(archived, g)
+		}
+		current := &Generation{UID: uid(random.IntN(8)), From: minute(float64(random.IntN(60)))}
+		timeline := Assemble(current, archived)
+		for i := range timeline[:len(timeline)-1] {
+			if g, next := timeline[i], timeline[i+1]; g.Until.IsZero() || g.Until.After(next.From) {
+				t.Fatalf("%s overlaps with %s in %s", told(Timeline{g}), told(Timeline{next}), told(timeline))
+			}
+		}
+	}
+}
+
+// What is encoded is decoded again unchanged.
+func TestCodecs(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // the same values in each run
+	for range 500 {
+		rec := record(t, "v"+string(rune('1'+random.IntN(9))))
+		rec.Path, rec.SettingsDigest, rec.SelectedBy = "profiles/<&>.yaml", string(rune(random.IntN(0xd7ff))), "main@sha1:1"
+		rec.Digests.Input = rec.InputDigest()
+		text, err := render.MarshalRecord(rec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, ok := DecodeRecord(text); !ok || cmp.Diff(rec, got) != "" {
+			t.Fatalf("%s is decoded as %+v", text, got)
+		}
+		intervals := make([]api.Interval, 1+random.IntN(4))
+		for i := range intervals {
+			intervals[i] = api.Interval{
+				From: metav1.NewTime(minute(random.Float64() * 1000)), Until: metav1.NewTime(minute(random.Float64() * 1000)),
+				UID: types.UID("osc"), Replaces: uid(i), Revision: "3", SelectedBy: "main@sha1:1",
+			}
+		}
+		annotation, err := EncodeIntervals(intervals)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := DecodeIntervals(map[string]string{api.AnnotationIntervals: annotation})
+		if !slices.EqualFunc(got, intervals, func(a, b api.Interval) bool {
+			return a.From.Equal(&b.From) && a.Until.Equal(&b.Until) && cmp.Diff(stripTimes(a), stripTimes(b)) == ""
+		}) {
+			t.Fatalf("%s is decoded as %+v", annotation, got)
+		}
+	}
+}
+
+func stripTimes(in api.Interval) api.Interval {
+	in.From, in.Until = metav1.NewTime(time.Time{}), metav1.NewTime(time.Time{})
+	return in
+}
