@@ -60,12 +60,17 @@ func thePage() string {
 	var b strings.Builder
 	b.WriteString(`# Rules of osm-gitops lint
 
-Made from the code by ` + "`go test ./pkg/lint/rulebook -update`" + `.
+*Reference.* This page lists all rules of [lint](lint.md), with severity and remedy.
+` + "`go test ./pkg/lint/rulebook -update`" + ` generates it from the code.
 
-An error is what a cluster would refuse or a node would fail at, a warning what works
-and should not be merged without a reason, a note is information and makes no check
-fail. [.osm-gitops.yaml](lint-config.md) changes the severity of a rule, and accepts
-single findings for a reason.
+| severity | meaning |
+|---|---|
+| error | a cluster would reject the profile, or a node would fail |
+| warning | it works, but should not be merged without a reason |
+| note | information: makes no check fail |
+
+[.osm-gitops.yaml](lint-config.md) changes the severity of a rule, and accepts single
+findings for a reason.
 
 `)
 	for _, c := range rulebook.Chapters() {
