@@ -204,8 +204,14 @@ func (s *Session) explain(ctx context.Context, phase string, err error) error {
 	last := s.answer.seen()
 	err = errors.Join(last.broken, err)
 
+	// A dialer compares the clock with the context's deadline itself, so that its error can
+	// come before the context ends.
+	ended := ctx.Err()
+	if deadline, ok := ctx.Deadline(); ok && ended == nil && !time.Now().Before(deadline) {
+		ended = context.DeadlineExceeded
+	}
 	var slow *SlowError
-	if !errors.As(context.Cause(ctx), &slow) && dialTimedOut(err) {
+	if !errors.As(context.Cause(ctx), &slow) && ended == nil && dialTimedOut(err) {
 		slow = &SlowError{Phase: phaseDial, Timeout: s.endpoint.Timeout}
 	}
 	var ours *fault.Error
@@ -214,8 +220,8 @@ func (s *Session) explain(ctx context.Context, phase string, err error) error {
 	switch {
 	case slow != nil:
 		return fault.New(fault.ErrUnreachable, "%v; raise the timeout if the repository is large", slow)
-	case ctx.Err() != nil:
-		return ctx.Err()
+	case ended != nil:
+		return ended
 	case errors.As(err, &ours):
 		return ours
 	case errors.As(err, &disk):
