@@ -170,6 +170,7 @@ func TestRollout(t *testing.T) {
 			t.Errorf("it says %q", says)
 		}
 		s.Event("most", api.EventMachineFailed, "most-new")
+		s.Event("osps", api.EventRolloutHeld) // events follow the status
 		if notes := s.NotesIn(e2e.Namespace, "osps", api.EventRolloutHeld); len(notes) != 1 {
 			t.Errorf("events are %q", notes)
 		}
