@@ -22,8 +22,12 @@ import (
 // repository is where files are looked at that are no pages.
 const repository = "https://github.com/osm-gitops/osm-gitops/blob/main/"
 
-// index is the page by which others are ordered.
-const index = "docs/README.md"
+// index is the page by which others are ordered; tasks is its heading that names pages for a
+// second time, by what readers want to do, and makes no chapter.
+const (
+	index = "docs/README.md"
+	tasks = "How do I ..."
+)
 
 // skipped are folders in which Markdown is no documentation.
 var skipped = []string{".git", "bin", "node_modules", "testdata", ".cache"}
@@ -98,11 +102,15 @@ func (s *site) read() error {
 func (s *site) arranged(home *page) []part {
 	out := []part{{pages: []string{"README.md", index}}}
 	seen := map[string]bool{"README.md": true, index: true}
+	skip := false
 	_ = ast.Walk(home.doc, func(n ast.Node, in bool) (ast.WalkStatus, error) {
 		if h, ok := n.(*ast.Heading); ok && in && h.Level == 2 {
-			out = append(out, part{title: plain(h, home.source)})
+			skip = plain(h, home.source) == tasks
+			if !skip {
+				out = append(out, part{title: plain(h, home.source)})
+			}
 		}
-		if l, ok := n.(*ast.Link); ok && in {
+		if l, ok := n.(*ast.Link); ok && in && !skip {
 			to, _, _ := strings.Cut(string(l.Destination), "#")
 			name := s.asPage(path.Join(path.Dir(index), to))
 			if s.pages[name] != nil && !seen[name] {
