@@ -109,7 +109,7 @@ func (f Facts) atCreation(candidates Timeline) (g *Generation, why string) {
 			continue // it ended just before
 		}
 		if g.Unrecorded && g.From.After(created.Add(Leeway)) {
-			return nil, fmt.Sprintf("when the machine was created, the pool had a configuration that there is no record of; it was replaced at %s", stamp(g.From))
+			return nil, fmt.Sprintf("when the machine was created, the pool had a configuration that there is no record of; it was replaced at %s", Stamp(g.From))
 		}
 		return g, ""
 	}
@@ -117,7 +117,7 @@ func (f Facts) atCreation(candidates Timeline) (g *Generation, why string) {
 	case len(f.Pool) == 0:
 		return nil, "there is no record of a configuration of its pool"
 	case f.Pool[0].From.After(f.Window.Until.Time):
-		return nil, fmt.Sprintf("the oldest configuration of its pool that there is a record of is of %s, after the node had joined", stamp(f.Pool[0].From))
+		return nil, fmt.Sprintf("the oldest configuration of its pool that there is a record of is of %s, after the node had joined", Stamp(f.Pool[0].From))
 	}
 	return nil, "there is no record of what its pool had from when the machine was created until the node joined"
 }
@@ -151,7 +151,7 @@ func CompareReport(f Facts) (*Generation, Agreement) {
 	case !found:
 		return nil, disagree(api.ReasonNeverCurrent, "it reports configuration %q, which its pool never had", says.Config)
 	case !during(g):
-		return nil, disagree(api.ReasonNotCurrentThen, "it reports configuration %q, which its pool had from %s until %s, and not when the machine fetched its documents", says.Config, stamp(g.From), end(g.Until))
+		return nil, disagree(api.ReasonNotCurrentThen, "it reports configuration %q, which its pool had from %s until %s, and not when the machine fetched its documents", says.Config, Stamp(g.From), end(g.Until))
 	case !g.says(says):
 		return nil, disagree(api.ReasonOtherCommit, "it reports configuration %q and commit %q; that configuration is of commit %q", says.Config, says.Commit, render.LabelValue(g.Commit))
 	}
@@ -194,11 +194,21 @@ func noRecords() Agreement {
 	return Agreement{metav1.ConditionUnknown, api.ReasonNoRecords, "there is no record to compare with of what its pool had then"}
 }
 
-func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+// Stamp is a time as annotations have it.
+func Stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// AnnotatedTime reads a time from an annotation, zero where there is none.
+func AnnotatedTime(annotations map[string]string, key string) time.Time {
+	t, err := time.Parse(time.RFC3339, annotations[key])
+	if err != nil {
+		return time.Time{}
+	}
+	return t
+}
 
 func end(t time.Time) string {
 	if t.IsZero() {
 		return "now"
 	}
-	return stamp(t)
+	return Stamp(t)
 }

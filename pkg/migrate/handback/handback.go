@@ -28,7 +28,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/migrate/takeover"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/token"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/shard"
 	"github.com/osm-gitops/osm-gitops/pkg/selection"
 )
@@ -372,7 +372,7 @@ func (h *Cluster) planTokens(ctx context.Context, p *Plan, served map[string]boo
 		if len(byPool[pool]) < 2 {
 			continue
 		}
-		keep := pools.LongestToken(byPool[pool], h.Now)
+		keep := token.Longest(byPool[pool], h.Now)
 		for _, s := range byPool[pool] {
 			if keep == nil || s.UID != keep.UID {
 				s.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))

@@ -18,6 +18,7 @@ import (
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
@@ -50,7 +51,7 @@ type accessChange struct {
 // token needs. Where nodes share the getter's token they go, once the last token
 // that any document had has ended: a machine may be booting with it.
 func (r *Reconciler) decideAccess(seen *observed, pool render.Pool) accessPlan {
-	if seen.node.account == "" {
+	if seen.node.Account == "" {
 		if r.NodeTokenTTL != 0 {
 			return accessPlan{} // withNodeToken comes first
 		}
@@ -104,13 +105,13 @@ func retireAccess(seen *observed) accessPlan {
 	if len(p.retire) == 0 || account == nil {
 		return p
 	}
-	end := annotatedTime(account.Annotations, api.AnnotationCredentialsExpireAt)
+	end := lineage.AnnotatedTime(account.Annotations, api.AnnotationCredentialsExpireAt)
 	noted := end
 	for _, s := range []*corev1.Secret{seen.objects.provisioning, seen.objects.bootstrap, seen.objects.edge} {
 		if s == nil {
 			continue
 		}
-		if t := annotatedTime(s.Annotations, api.AnnotationCredentialsExpireAt); t.After(end) {
+		if t := lineage.AnnotatedTime(s.Annotations, api.AnnotationCredentialsExpireAt); t.After(end) {
 			end = t
 		}
 	}
@@ -120,7 +121,7 @@ func retireAccess(seen *observed) accessPlan {
 	p.retire, p.look = nil, end
 	if end.After(noted) {
 		p.account = accessChange{have: account, patch: map[string]any{"metadata": map[string]any{
-			"annotations": map[string]any{api.AnnotationCredentialsExpireAt: stamp(end)},
+			"annotations": map[string]any{api.AnnotationCredentialsExpireAt: lineage.Stamp(end)},
 		}}}
 	}
 	return p

@@ -17,7 +17,9 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/token"
 )
 
 const (
@@ -86,7 +88,7 @@ func (r *Reconciler) reliedOn(ctx context.Context, p plan) []func() error {
 		func() error { return r.writeAccess(ctx, p.access.rights) },
 		func() error { return r.changeAccess(ctx, p.access.account) },
 	}
-	if p.token.create {
+	if p.token.Create {
 		writes = append(writes, func() error { return r.createToken(ctx, p.token) })
 	}
 	for _, s := range []*corev1.Secret{p.kubeconfig, p.edge.write} {
@@ -152,8 +154,8 @@ func (r *Reconciler) trimInputs(ctx context.Context, have *corev1.Secret, p *inp
 	return r.patch(ctx, have, map[string]any{"data": gone})
 }
 
-func (r *Reconciler) createToken(ctx context.Context, t bootstrapToken) error {
-	if err := r.Worker.Create(ctx, t.secret, client.FieldOwner(api.FieldManager)); err != nil {
+func (r *Reconciler) createToken(ctx context.Context, t token.Bootstrap) error {
+	if err := r.Worker.Create(ctx, t.Secret, client.FieldOwner(api.FieldManager)); err != nil {
 		return fault.Creating(fmt.Errorf("creating a bootstrap token: %w", err))
 	}
 	return nil
@@ -267,12 +269,12 @@ func (p plan) refusalNotes(have map[string]string, now time.Time) map[string]str
 	if p.refusal == nil {
 		return nil
 	}
-	out := map[string]string{api.AnnotationRefused: keptMessage(p), api.AnnotationRefusedSince: stamp(now)}
+	out := map[string]string{api.AnnotationRefused: keptMessage(p), api.AnnotationRefusedSince: lineage.Stamp(now)}
 	version := refusedVersion(p.refusal)
 	if version != "" {
 		out[api.AnnotationRefusedVersion] = version
 	}
-	if since := annotatedTime(have, api.AnnotationRefusedSince); have[api.AnnotationRefusedVersion] == version && !since.IsZero() && !since.After(now) {
+	if since := lineage.AnnotatedTime(have, api.AnnotationRefusedSince); have[api.AnnotationRefusedVersion] == version && !since.IsZero() && !since.After(now) {
 		out[api.AnnotationRefusedSince] = have[api.AnnotationRefusedSince]
 	}
 	return out

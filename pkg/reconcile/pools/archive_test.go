@@ -26,6 +26,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/archive"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/token"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
@@ -256,9 +257,10 @@ func TestLastGoodFromTheArchive(t *testing.T) {
 			f.r.OverrideServer = fmt.Sprintf("https://day%d:6443", day)
 			f.reconcile()
 			document := string(f.secret(namesOf(f.pool).Provisioning).Data[api.UserDataKey])
-			token, _ := best(f.tokens(t.Context()), f.clock.Now())
-			for what, want := range map[string]string{"token": token.value, "server": f.r.OverrideServer, "proxy": f.r.Settings.NodeHTTPProxy} {
-				if token.value == "" || !strings.Contains(document, want) {
+			data := token.Longest(f.tokens(t.Context()), f.clock.Now()).Data
+			current := string(data["token-id"]) + "." + string(data["token-secret"])
+			for what, want := range map[string]string{"token": current, "server": f.r.OverrideServer, "proxy": f.r.Settings.NodeHTTPProxy} {
+				if !strings.Contains(document, want) {
 					t.Errorf("archived=%t, day %d: the document has not the current %s", archived, day, what)
 				}
 			}

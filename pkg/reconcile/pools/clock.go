@@ -8,15 +8,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/token"
 )
 
-const (
-	// clockLook is the time between two looks at the clock.
-	clockLook = 5 * time.Second
-	// clockJump is by how much more or less than the time that passed the clock has to
-	// have moved between two of them to have been set.
-	clockJump = 30 * time.Second
-)
+// clockLook is the time between two looks at the clock.
+const clockLook = 5 * time.Second
 
 // watchClock reconciles all pools when the clock was set, such as after a machine slept.
 // Tokens expire by the wall clock, but RequeueAfter counts elapsed time, and
@@ -35,7 +31,7 @@ func (r *Reconciler) watchClock(ctx context.Context, every time.Duration, set ch
 		says, passed := r.Clock.Now().Round(0), time.Since(looked) // by the two clocks of the system
 		jump := says.Sub(said) - passed
 		said, looked = says, looked.Add(passed)
-		if jump.Abs() < clockJump {
+		if jump.Abs() < token.ClockJump {
 			continue
 		}
 		log.FromContext(ctx).Info("the clock was set, all pools are looked at", "by", jump.Round(time.Second))

@@ -153,6 +153,12 @@ func (r *Reconciler) sharing(ctx context.Context, md *cluster.MachineDeployment)
 	return out, nil
 }
 
+// shared reports whether another pool has a derived name of this pool too.
+func (r *Reconciler) shared(ctx context.Context, md *cluster.MachineDeployment, name string) (bool, error) {
+	rivals, err := r.sharing(ctx, md)
+	return slices.ContainsFunc(rivals, func(other rival) bool { return slices.Contains(other.names, name) }), err
+}
+
 // common are the texts that two lists have.
 func common(a, b []string) []string {
 	var out []string

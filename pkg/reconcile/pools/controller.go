@@ -27,6 +27,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/archive"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/desired"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/token"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/shard"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
@@ -165,14 +166,14 @@ func (r *Reconciler) look(ctx context.Context, md *cluster.MachineDeployment) (s
 	var s step
 	// The token comes first: it lives one hour, and whatever else is wrong must
 	// not keep it from being renewed.
-	token, err := r.liveToken(ctx, md)
+	bootstrap, err := r.tokens().Renewed(ctx, md)
 	if err != nil {
 		return s, err
 	}
-	if !token.create {
-		s.standing.expires = token.expires
+	if !bootstrap.Create {
+		s.standing.expires = bootstrap.Expires
 	}
-	s.seen, err = r.observe(ctx, md, token)
+	s.seen, err = r.observe(ctx, md, bootstrap)
 	if err == nil {
 		err = r.giveWay(ctx, s.seen)
 		s.standing.poll = s.seen.poll
@@ -334,6 +335,14 @@ func (r *Reconciler) archive() archive.Archive {
 	}
 }
 
+// tokens finds, makes and renews the tokens of pools.
+func (r *Reconciler) tokens() token.Tokens {
+	return token.Tokens{
+		Worker: r.Worker, Live: r.Worker.Live, Indexed: r.Indexed, Clock: r.Clock, Random: r.Random,
+		ServiceAccount: r.TokenServiceAccount, NodeTTL: r.NodeTokenTTL, Shared: r.shared,
+	}
+}
+
 // endpoints reads where nodes reach the API server.
 func (r *Reconciler) endpoints() desired.Endpoints {
 	return desired.Endpoints{ClusterInfo: r.ClusterInfo, Worker: r.Worker.Live, CA: r.CA, OverrideServer: r.OverrideServer, Known: &r.endpoint}
@@ -356,7 +365,7 @@ func (r *Reconciler) NodeSettings(ctx context.Context) (render.Settings, error) 
 // readers read the two clusters: through caches, or the API servers themselves.
 type readers struct {
 	management, worker client.Reader
-	indexed            bool // by tokenIndex
+	indexed            bool // by token.Index
 }
 
 func (r *Reconciler) cached() readers { return readers{r.Management, r.Worker, r.Indexed} }

@@ -20,6 +20,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/migrate/takeover"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/token"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
@@ -27,7 +28,7 @@ import (
 type plan struct {
 	settings     *corev1.ConfigMap
 	inputs       *inputsPlan
-	token        bootstrapToken
+	token        token.Bootstrap
 	kubeconfig   *corev1.Secret
 	edge         edgePlan                   // the script to write; to delete comes last
 	access       accessPlan                 // of the pool's own token; what goes comes last
@@ -80,7 +81,7 @@ type generation struct {
 	hidden            []byte // JSON of the credentials
 	credentialsDigest string
 	tokensDigest      string
-	node              nodeToken // in.Cluster.APIServerToken
+	node              token.Node // in.Cluster.APIServerToken
 }
 
 // decide compares what stands with what the pool should have. It renders only if
@@ -107,7 +108,7 @@ func (r *Reconciler) decide(seen *observed, gen generation) (plan, error) {
 	if !newBootstrap {
 		p.bootstrap.patch = metadataPatch(have.bootstrap.Annotations, wantBootstrap)
 	}
-	p.look = earliest(p.access.look, p.edge.renew, annotatedTime(wantProvisioning, api.AnnotationCredentialsRenewAt), annotatedTime(wantBootstrap, api.AnnotationCredentialsRenewAt))
+	p.look = earliest(p.access.look, p.edge.renew, lineage.AnnotatedTime(wantProvisioning, api.AnnotationCredentialsRenewAt), lineage.AnnotatedTime(wantBootstrap, api.AnnotationCredentialsRenewAt))
 	p.settings = settingsMap(r.Namespace, gen.in)
 	p.inputs = &inputsPlan{key: render.ShortDigest(gen.input)}
 	if !gen.credentials.Empty() {
@@ -115,7 +116,7 @@ func (r *Reconciler) decide(seen *observed, gen generation) (plan, error) {
 	}
 	p.healed, p.sameAgain = handmade(seen, gen, p)
 	anew := newOSC || newProvisioning || newBootstrap
-	if (anew || p.edge.lacksToken) && gen.node.value == "" {
+	if (anew || p.edge.lacksToken) && gen.node.Value == "" {
 		return plan{needsNodeToken: true}, nil
 	}
 	if !anew {
@@ -159,7 +160,7 @@ func (r *Reconciler) decide(seen *observed, gen generation) (plan, error) {
 // decideTokens plans what every pool needs whatever its profile: the bootstrap
 // token and the kubeconfig that carries it.
 func (r *Reconciler) decideTokens(seen *observed) plan {
-	p := plan{token: seen.token, expires: seen.token.expires, poll: seen.poll}
+	p := plan{token: seen.token, expires: seen.token.Expires, poll: seen.poll}
 	data := map[string][]byte{api.KubeconfigKey: []byte(seen.kubeconfig)}
 	have, digest := seen.objects.kubeconfig, dataDigest([]byte(seen.kubeconfig))
 	if have == nil || len(have.Data) != 1 || digestIn(have, api.KubeconfigKey) != digest || ownerOf(have) != poolKey(seen.md) {
@@ -209,8 +210,26 @@ func (g generation) annotations(md *cluster.MachineDeployment) map[string]string
 			out[k] = v
 		}
 	}
-	g.node.annotate(out)
+	g.node.Annotate(out)
 	return out
+}
+
+// withStandingToken is what the annotations of a document should be, given that the
+// token in it may stay.
+func (g generation) withStandingToken(seen *observed, have *corev1.Secret, want map[string]string) map[string]string {
+	t, ok := seen.standingToken(have)
+	if !ok {
+		return want
+	}
+	out := maps.Clone(want)
+	out[api.AnnotationTokensDigest] = g.digestWith(seen.key, t)
+	t.Annotate(out)
+	return out
+}
+
+// digestWith is the tokens digest of a document that carries a token.
+func (g generation) digestWith(key []byte, t token.Node) string {
+	return keyedDigest(key, t.Identity(), []byte(g.in.Cluster.BootstrapKubeconfig))
 }
 
 // outdated reports whether a user-data Secret has to be written anew.

@@ -2,7 +2,6 @@ package pools
 
 import (
 	"bytes"
-	"crypto/rand"
 	"strings"
 	"testing"
 	"time"
@@ -10,13 +9,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
-	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
 
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/migrate/takeover"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/token"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
@@ -70,64 +69,6 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// The alphabet and form of contract section 8.3.
-func TestNewToken(t *testing.T) {
-	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	seen := map[rune]int{}
-	for range 500 {
-		token, err := newToken(rand.Reader, named("ns", "pool"), now)
-		if err != nil {
-			t.Fatal(err)
-		}
-		id, secret, _ := strings.Cut(token.value, ".")
-		if len(id) != 6 || len(secret) != 16 || strings.Trim(id+secret, tokenAlphabet) != "" {
-			t.Fatalf("token %q", token.value)
-		}
-		for _, r := range id + secret {
-			seen[r]++
-		}
-		if got := string(token.secret.Data["expiration"]); got != "2026-01-02T04:04:05Z" {
-			t.Fatalf("expiration %q", got)
-		}
-	}
-	if len(seen) != len(tokenAlphabet) {
-		t.Errorf("500 tokens use %d of %d characters", len(seen), len(tokenAlphabet))
-	}
-	if _, err := newToken(bytes.NewReader(nil), named("ns", "pool"), now); err == nil {
-		t.Error("a token was made without randomness")
-	}
-}
-
-func TestBestToken(t *testing.T) {
-	now := time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
-	token := func(id string, expires time.Time) corev1.Secret {
-		s := corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "bootstrap-token-" + id}, Type: bootstrapapi.SecretTypeBootstrapToken, Data: map[string][]byte{"token-id": []byte(id), "token-secret": []byte("s")}}
-		if !expires.IsZero() {
-			s.Data["expiration"] = expiration(expires)
-		}
-		return s
-	}
-	foreign := token("foreign", time.Time{})
-	foreign.Type = corev1.SecretTypeOpaque
-	for name, c := range map[string]struct {
-		secrets []corev1.Secret
-		want    string
-	}{
-		"none":                             {nil, ""},
-		"of two the one that lives longer": {[]corev1.Secret{token("a", now.Add(10*time.Minute)), token("b", now.Add(20*time.Minute))}, "b.s"},
-		"one without an end before all":    {[]corev1.Secret{token("a", time.Time{}), token("b", now.Add(20*time.Minute))}, "a.s"},
-		"none that has ended":              {[]corev1.Secret{token("a", now.Add(-time.Minute))}, ""},
-		"of two alike the first by name":   {[]corev1.Secret{token("b", now.Add(time.Hour)), token("a", now.Add(time.Hour))}, "a.s"},
-		"none that ends at once":           {[]corev1.Secret{token("a", now.Add(30*time.Second))}, ""},
-		"none of another type":             {[]corev1.Secret{foreign}, ""},
-	} {
-		got, ok := best(c.secrets, now)
-		if got.value != c.want || ok != (c.want != "") {
-			t.Errorf("%s: got %q, want %q", name, got.value, c.want)
-		}
-	}
-}
-
 func TestCollision(t *testing.T) {
 	md := named("c", "a-b")
 	object := func(owner string) *osm.OperatingSystemConfig {
@@ -176,7 +117,7 @@ func TestUntilRenewal(t *testing.T) {
 		t.Errorf("a token without an end is renewed in %s", got)
 	}
 	for range 100 {
-		if got := untilRenewal(now.Add(tokenLife), now); got < 30*time.Minute || got > 32*time.Minute {
+		if got := untilRenewal(now.Add(token.Life), now); got < 30*time.Minute || got > 32*time.Minute {
 			t.Fatalf("a new token is renewed in %s", got)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/token"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
@@ -43,29 +44,29 @@ func (r *Reconciler) decideEdge(seen *observed, pool render.Pool) edgePlan {
 	}
 	in.Cluster.APIServerToken = ""
 	withoutToken := []byte(in.EdgeScript())
-	annotations := func(t nodeToken) map[string]string {
+	annotations := func(t token.Node) map[string]string {
 		out := map[string]string{
 			api.AnnotationPool: poolKey(seen.md), api.AnnotationPoolUID: string(seen.md.UID),
-			api.AnnotationTokensDigest: keyedDigest(seen.key, t.identity(), withoutToken),
+			api.AnnotationTokensDigest: keyedDigest(seen.key, t.Identity(), withoutToken),
 		}
-		t.annotate(out)
+		t.Annotate(out)
 		return out
 	}
-	token, stays := seen.standingToken(have)
+	bound, stays := seen.standingToken(have)
 	if !stays {
-		token = seen.node
+		bound = seen.node
 	}
-	if want := annotations(token); have != nil && !edited(have, edgeScriptKey) &&
+	if want := annotations(bound); have != nil && !edited(have, edgeScriptKey) &&
 		sameKeys(have.Annotations, want, api.AnnotationPool, api.AnnotationPoolUID, api.AnnotationTokensDigest) {
-		return edgePlan{renew: token.renew}
+		return edgePlan{renew: bound.Renew}
 	}
-	if seen.node.value == "" {
+	if seen.node.Value == "" {
 		return edgePlan{lacksToken: true}
 	}
-	in.Cluster.APIServerToken = seen.node.value
+	in.Cluster.APIServerToken = seen.node.Value
 	script, want := []byte(in.EdgeScript()), annotations(seen.node)
 	want[api.AnnotationDataDigest] = dataDigest(script)
-	return edgePlan{write: secretFor(edgeName(seen.md), have, want, map[string][]byte{edgeScriptKey: script}), renew: seen.node.renew}
+	return edgePlan{write: secretFor(edgeName(seen.md), have, want, map[string][]byte{edgeScriptKey: script}), renew: seen.node.Renew}
 }
 
 // removeEdge comes last: until another provider's documents stand, machines boot by the script.

@@ -13,6 +13,7 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
@@ -149,7 +150,7 @@ func (p plan) state(refused string) metrics.PoolState {
 	if bootstrap == nil {
 		return s
 	}
-	s.NodeTokenEnds = annotatedTime(bootstrap.Annotations, api.AnnotationCredentialsExpireAt)
+	s.NodeTokenEnds = lineage.AnnotatedTime(bootstrap.Annotations, api.AnnotationCredentialsExpireAt)
 	// Documents of earlier releases do not say how large they are.
 	if size, err := strconv.Atoi(bootstrap.Annotations[api.AnnotationUserDataBytes]); err == nil {
 		s.UserData, s.Limit = size, p.serving.Pool.UserDataLimit()

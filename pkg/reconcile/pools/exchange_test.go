@@ -12,6 +12,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 )
 
 // spoil changes the profile by hand to what no pool can have: its old content is
@@ -49,7 +50,7 @@ func TestTokenIsExchanged(t *testing.T) {
 			t.Fatal("the token was not exchanged")
 		}
 		token = now
-		if left := annotatedTime(secret.Annotations, api.AnnotationCredentialsExpireAt).Sub(f.clock.Now()); left < 11*time.Hour {
+		if left := lineage.AnnotatedTime(secret.Annotations, api.AnnotationCredentialsExpireAt).Sub(f.clock.Now()); left < 11*time.Hour {
 			t.Errorf("the token has %s left", left)
 		}
 		if got := bearer.ReplaceAll(secret.Data[api.UserDataKey], nil); !bytes.Equal(got, before) || secret.Annotations[api.AnnotationOSPVersion] != "v1.0.0" {

@@ -38,8 +38,8 @@ func handmade(seen *observed, gen generation, p plan) (what []string, sameAgain 
 	for _, k := range editedKeys(p.oscMetadata, "") {
 		say("annotation %s of OperatingSystemConfig %s", k, namesOf(seen.md).Config)
 	}
-	for _, key := range slices.Sorted(slices.Values(seen.token.edited)) {
-		say("key %s of Secret %s", key, seen.token.secret.Name)
+	for _, key := range slices.Sorted(slices.Values(seen.token.Edited)) {
+		say("key %s of Secret %s", key, seen.token.Secret.Name)
 	}
 	// A pool is new until its last Secret stands.
 	settled := rec.Digests.Input == gen.input && (have.bootstrap != nil || seen.booted) || sameAgain

@@ -102,7 +102,7 @@ func configFact(osc *osm.OperatingSystemConfig, name, namespace string) auditlog
 	return auditlog.Fact{
 		Kind: auditlog.ConfigurationCreated, Occasion: string(osc.UID),
 		Object: auditlog.Object{Kind: "MachineDeployment", Namespace: namespace, Name: name, UID: osc.Annotations[api.AnnotationPoolUID]},
-		Since:  stamp(osc.CreationTimestamp.Time),
+		Since:  lineage.Stamp(osc.CreationTimestamp.Time),
 	}
 }
 

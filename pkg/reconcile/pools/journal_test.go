@@ -13,6 +13,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/auditlog"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 )
 
 // audited lets the fixture keep an audit log, as another run of the controller.
@@ -103,7 +104,7 @@ func TestAuditLog(t *testing.T) {
 	}
 	rec := recordOf(first)
 	want := auditlog.Fact{
-		Kind: auditlog.ConfigurationCreated, Occasion: string(first.UID), Since: stamp(first.CreationTimestamp.Time),
+		Kind: auditlog.ConfigurationCreated, Occasion: string(first.UID), Since: lineage.Stamp(first.CreationTimestamp.Time),
 		Object: auditlog.Object{Kind: "MachineDeployment", Namespace: f.pool.Namespace, Name: f.pool.Name, UID: string(f.pool.UID)},
 		Is: &auditlog.Configuration{
 			UID: string(first.UID), InputDigest: rec.Digests.Input, Profile: "osp-hand", Version: "v1.0.0", ProfileDigest: rec.ObjectDigest, Engine: rec.Engine,

@@ -3,6 +3,8 @@ package pools
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -21,6 +23,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/archive"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/desired"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/token"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
@@ -193,4 +196,61 @@ func (r *Reconciler) dropTaken(seen *observed) {
 	if was.record != "" && osc != nil && osc.UID != was.uid && lineage.Intact(recordOf(osc)) {
 		r.memories.remember(seen.md, func(m *memory) { m.taken = taken{} })
 	}
+}
+
+// exchange plans for documents that cannot be rendered again, because what they were
+// made from is gone, that a token which is due gives way to another all the same. It
+// is found by what it says of itself, and only where it stands as it is: a profile
+// that encodes it has to be put right before it ends. The plan needs a token where
+// there is none to put in its place.
+func (r *Reconciler) exchange(ctx context.Context, seen *observed, p plan) (plan, error) {
+	for _, d := range []struct {
+		have *corev1.Secret
+		into *secretPlan
+	}{{seen.objects.provisioning, &p.provisioning}, {seen.objects.bootstrap, &p.bootstrap}} {
+		if d.have == nil || lineage.AnnotatedTime(d.have.Annotations, api.AnnotationCredentialsExpireAt).IsZero() {
+			continue // none, or one with the getter's token
+		}
+		if t, stays := seen.standingToken(d.have); stays {
+			p.look = earliest(p.look, t.Renew)
+			continue
+		}
+		if seen.node.Value == "" {
+			return plan{needsNodeToken: true}, nil
+		}
+		write, err := r.exchanged(ctx, seen, d.have)
+		if err != nil {
+			return plan{}, err
+		}
+		if write == nil && p.unrenewed == nil {
+			continue // it is tried again
+		}
+		if write == nil {
+			p.unrenewed = fmt.Errorf("%w; the token in Secret %s ends at %s", p.unrenewed, d.have.Name, d.have.Annotations[api.AnnotationCredentialsExpireAt])
+			continue
+		}
+		d.into.write = write
+		p.look = earliest(p.look, seen.node.Renew)
+	}
+	return p, nil
+}
+
+// exchanged is a document with another token, nil where the one in it is not found.
+// It has no tokens digest, so that it is rendered as soon as that is possible.
+func (r *Reconciler) exchanged(ctx context.Context, seen *observed, have *corev1.Secret) (*corev1.Secret, error) {
+	var live corev1.Secret
+	if err := r.Worker.Live.Get(ctx, client.ObjectKeyFromObject(have), &live); err != nil {
+		return nil, fault.Raced(fmt.Errorf("reading Secret %s: %w", client.ObjectKeyFromObject(have), err))
+	}
+	document, found := token.Replace(live.Data[api.UserDataKey], accessName(seen.md), seen.node.Value)
+	if !found {
+		return nil, nil
+	}
+	annotations := maps.Clone(live.Annotations)
+	for _, key := range []string{api.AnnotationTokensDigest, api.AnnotationCredentialsExpireAt, api.AnnotationCredentialsRenewAt} {
+		delete(annotations, key)
+	}
+	seen.node.Annotate(annotations)
+	annotations[api.AnnotationDataDigest] = dataDigest(document)
+	return secretFor(live.Name, &live, annotations, map[string][]byte{api.UserDataKey: document}), nil
 }

@@ -300,11 +300,11 @@ func TestSameContentOfAnotherObject(t *testing.T) {
 	f.ask(map[string]string{api.AnnotationOSP: "osp-a", api.AnnotationMDRevision: "1"})
 	f.reconcile()
 	before, told := f.versions(), f.told()
-	token, err := f.r.liveToken(t.Context(), f.pool)
+	bootstrap, err := f.r.tokens().Renewed(t.Context(), f.pool)
 	if err != nil {
 		t.Fatal(err)
 	}
-	seen, err := f.r.observe(t.Context(), f.pool, token)
+	seen, err := f.r.observe(t.Context(), f.pool, bootstrap)
 	if err != nil {
 		t.Fatal(err)
 	}

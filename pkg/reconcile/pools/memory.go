@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/token"
 )
 
 // memory is what is remembered of a pool from one run to the next, for as long as it is
@@ -18,8 +19,8 @@ type memory struct {
 	suspended bool      // and that was told
 	booted    bool      // all of its documents were there
 	withheld  *withheld
-	token     nodeToken // the bound one that was last asked for
-	lacks     []string  // the objects of profiles that were not there, as desired.Profiles.Ref names them
+	token     token.Node // the bound one that was last asked for
+	lacks     []string   // the objects of profiles that were not there, as desired.Profiles.Ref names them
 	taken     taken
 }
 

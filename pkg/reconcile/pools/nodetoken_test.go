@@ -3,7 +3,6 @@ package pools
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
 	"fmt"
 	"net/http"
 	"regexp"
@@ -13,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -23,6 +21,7 @@ import (
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 )
 
 const testTokenTTL = 24 * time.Hour
@@ -266,7 +265,7 @@ func TestBoundTokenOfARenderingInBetween(t *testing.T) {
 	// A time that was edited is no way to keep a token.
 	secret := f.secret(namesOf(f.pool).Provisioning)
 	f.patch(secret, `{"metadata":{"annotations":{"`+api.AnnotationCredentialsRenewAt+`":"2099-01-01T00:00:00Z"}}}`)
-	if f.reconcile(); f.secret(secret.Name).Annotations[api.AnnotationCredentialsRenewAt] > stamp(f.clock.Now().Add(testTokenTTL)) {
+	if f.reconcile(); f.secret(secret.Name).Annotations[api.AnnotationCredentialsRenewAt] > lineage.Stamp(f.clock.Now().Add(testTokenTTL)) {
 		t.Error("an edited annotation keeps a token for ever")
 	}
 	requests()
@@ -293,7 +292,7 @@ func TestBoundTokenOfTheLastGoodGeneration(t *testing.T) {
 		f.reconcile()
 		for _, stage := range []string{stageProvision, stageBootstrap} {
 			secret := f.secret(userDataName(f.pool, stage))
-			if left := annotatedTime(secret.Annotations, api.AnnotationCredentialsExpireAt).Sub(f.clock.Now()); left < 11*time.Hour {
+			if left := lineage.AnnotatedTime(secret.Annotations, api.AnnotationCredentialsExpireAt).Sub(f.clock.Now()); left < 11*time.Hour {
 				t.Fatalf("the token in the %s document has %s left", stage, left)
 			}
 			if got := secret.Annotations[api.AnnotationRevisionFor]; got != "1" {
@@ -399,34 +398,6 @@ func (f *fixture) hasAccess() []string {
 		}
 	}
 	return out
-}
-
-// What the API server says of a token counts, not what was asked for, and not that
-// its clock is another.
-func TestIssued(t *testing.T) {
-	asked := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	answer := func(created, expires time.Time) *authenticationv1.TokenRequest {
-		return &authenticationv1.TokenRequest{
-			ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(created)},
-			Status:     authenticationv1.TokenRequestStatus{Token: base64.RawURLEncoding.EncodeToString([]byte("t")), ExpirationTimestamp: metav1.NewTime(expires)},
-		}
-	}
-	ahead := asked.Add(5 * time.Hour)
-	for name, a := range map[string]*authenticationv1.TokenRequest{
-		"a server of another time": answer(ahead, ahead.Add(time.Hour)),
-		"a server without a time":  answer(time.Time{}, asked.Add(time.Hour)),
-	} {
-		got, err := issued(a, "uid", asked)
-		if err != nil || !got.expires.Equal(asked.Add(time.Hour)) {
-			t.Errorf("%s: ends at %s (err %v)", name, got.expires, err)
-		}
-		if half := got.renew.Sub(asked); half < 30*time.Minute || half > 32*time.Minute {
-			t.Errorf("%s: renewed after %s", name, half)
-		}
-	}
-	if _, err := issued(answer(asked, asked), "uid", asked); err == nil {
-		t.Error("a token that ended was accepted")
-	}
 }
 
 // A new pool costs four requests more with a token of its own than without.

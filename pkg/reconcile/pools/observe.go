@@ -19,6 +19,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/desired"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/token"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
@@ -31,10 +32,10 @@ type observed struct {
 	// configuration: somebody edited that, or a controller was cut off before it wrote the
 	// first document, which cutOff tells.
 	unserved, cutOff bool
-	token            bootstrapToken
+	token            token.Bootstrap
 	rivals           []rival // other pools with some of the same names
 	endpoint         desired.Endpoint
-	node             nodeToken
+	node             token.Node
 	key              []byte // of keyed digests
 	now              time.Time
 
@@ -150,8 +151,8 @@ func (o objects) access() []client.Object {
 }
 
 // observe reads. Only a missing object counts as absent.
-func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment, token bootstrapToken) (*observed, error) {
-	seen := &observed{md: md, token: token, now: r.Clock.Now(), booted: r.memories.recall(md).booted}
+func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment, bootstrap token.Bootstrap) (*observed, error) {
+	seen := &observed{md: md, token: bootstrap, now: r.Clock.Now(), booted: r.memories.recall(md).booted}
 	var err error
 	if seen.objects, err = r.objects(ctx, r.cached(), md); err != nil {
 		return nil, err
@@ -182,13 +183,13 @@ func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment,
 			return nil, err
 		}
 	}
-	if seen.kubeconfig, err = seen.endpoint.Kubeconfig(seen.token.value); err != nil {
+	if seen.kubeconfig, err = seen.endpoint.Kubeconfig(seen.token.Value); err != nil {
 		return nil, err
 	}
 	seen.values = render.Cluster{
 		Server:                        seen.endpoint.Server,
-		APIServerToken:                seen.node.value,
-		BootstrapToken:                seen.token.value,
+		APIServerToken:                seen.node.Value,
+		BootstrapToken:                seen.token.Value,
 		BootstrapKubeconfigSecretName: namesOf(md).Kubeconfig,
 		BootstrapKubeconfig:           seen.kubeconfig,
 	}
@@ -279,17 +280,43 @@ func (r *Reconciler) inputOf(ctx context.Context, md *cluster.MachineDeployment,
 	return render.Input{Profile: prof, Pool: pool, Settings: settings, Cluster: values}, nil
 }
 
-func (r *Reconciler) getterToken(ctx context.Context) (string, error) {
-	key := types.NamespacedName{Namespace: api.NamespaceCloudInitSettings, Name: api.SecretGetterToken}
-	var secret corev1.Secret
-	found, err := kubeclient.Find(ctx, r.Worker, key, &secret)
+// nodeToken finds the token for documents that are written now. It asks for none:
+// that is for withNodeToken, once a document needs it.
+func (r *Reconciler) nodeToken(ctx context.Context, seen *observed) (token.Node, error) {
+	if r.NodeTokenTTL == 0 || seen.objects.takenOver() {
+		return r.tokens().Getter(ctx)
+	}
+	account := seen.objects.account
+	if account == nil || otherPool(account, seen.md) {
+		return token.Node{}, nil
+	}
+	if t := r.memories.recall(seen.md).token; t.Account == account.UID && t.Stays(seen.now) {
+		return t, nil
+	}
+	return token.Node{Account: account.UID}, nil
+}
+
+// withNodeToken asks for a token that is bound to the pool, and returns what was
+// observed with it.
+func (r *Reconciler) withNodeToken(ctx context.Context, seen *observed) (*observed, error) {
+	account, err := r.ensureAccount(ctx, seen)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	if token := string(secret.Data["token"]); found && token != "" {
-		return token, nil
+	bound, err := r.tokens().Request(ctx, account)
+	if err != nil {
+		return nil, err
 	}
-	return "", fault.Await("the Secret %s with a token does not exist: create it with type kubernetes.io/service-account-token for the ServiceAccount cloud-init-getter", key)
+	r.memories.remember(seen.md, func(m *memory) { m.token = bound })
+	next := *seen
+	next.node, next.objects.account = bound, account
+	next.values.APIServerToken, next.desired.Cluster.APIServerToken = bound.Value, bound.Value
+	return &next, nil
+}
+
+// standingToken is the bound token that a Secret carries, where that one stays.
+func (seen *observed) standingToken(have *corev1.Secret) (token.Node, bool) {
+	return token.Standing(have, seen.node.Account, seen.now)
 }
 
 // noteMissing notes which objects a pool lacks, so that their creation starts it again,

@@ -28,6 +28,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/archive"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/token"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
@@ -192,7 +193,7 @@ func TestTokenIsRenewedInTime(t *testing.T) {
 	if len(renewed) != 1 || renewed[0].UID != first[0].UID {
 		t.Fatalf("there are %d tokens, or another one", len(renewed))
 	}
-	if got, want := string(renewed[0].Data["expiration"]), string(expiration(f.clock.Now().Add(tokenLife))); got != want {
+	if got, want := string(renewed[0].Data["expiration"]), string(token.Expiration(f.clock.Now().Add(token.Life))); got != want {
 		t.Errorf("the end is %s, want %s", got, want)
 	}
 	if again := f.secret(document.Name); again.ResourceVersion != document.ResourceVersion {
@@ -250,11 +251,11 @@ func TestStaleRefusal(t *testing.T) {
 func TestDuplicateTokensAreTolerated(t *testing.T) {
 	f := newFixture(t)
 	for range 2 {
-		token, err := newToken(rand.Reader, f.pool, f.clock.Now())
+		made, err := token.New(rand.Reader, f.pool, f.clock.Now())
 		if err != nil {
 			t.Fatal(err)
 		}
-		f.ensure(token.secret)
+		f.ensure(made.Secret)
 	}
 	f.reconcile()
 	if got := len(f.tokens(t.Context())); got != 2 {
@@ -281,7 +282,7 @@ func TestServiceAccountToken(t *testing.T) {
 	f := newFixture(t)
 	ns := f.pool.Namespace
 	f.r.TokenServiceAccount = client.ObjectKey{Namespace: ns, Name: "kubelets"}
-	if _, err := f.r.bootstrapToken(t.Context(), f.pool); err == nil || !strings.Contains(err.Error(), "create it") {
+	if _, err := f.r.tokens().Bootstrap(t.Context(), f.pool); err == nil || !strings.Contains(err.Error(), "create it") {
 		t.Errorf("without the ServiceAccount: %v", err)
 	}
 	f.ensure(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "kubelets"}, Secrets: []corev1.ObjectReference{{Name: "other"}, {Name: "kubelets-token"}}})
@@ -291,8 +292,8 @@ func TestServiceAccountToken(t *testing.T) {
 		Type:       corev1.SecretTypeServiceAccountToken,
 		Data:       map[string][]byte{"token": []byte("sa-token")},
 	})
-	got, err := f.r.bootstrapToken(t.Context(), f.pool)
-	if err != nil || got.value == "" || got.create || got.renew {
+	got, err := f.r.tokens().Bootstrap(t.Context(), f.pool)
+	if err != nil || got.Value == "" || got.Create || got.Renew {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	if got := len(f.tokens(t.Context())); got != 0 {
@@ -323,7 +324,7 @@ func TestLastGoodOfAProfileThatIsGone(t *testing.T) {
 	if after := f.secret(before.Name); after.ResourceVersion != before.ResourceVersion {
 		t.Error("the document was written")
 	}
-	if got := string(f.tokens(t.Context())[0].Data["expiration"]); got != string(expiration(f.clock.Now().Add(tokenLife))) {
+	if got := string(f.tokens(t.Context())[0].Data["expiration"]); got != string(token.Expiration(f.clock.Now().Add(token.Life))) {
 		t.Errorf("the token ends at %s", got)
 	}
 }
@@ -346,10 +347,10 @@ func TestTokenIsRenewedWhateverIsWrong(t *testing.T) {
 			spoil(f)
 			f.clock.Step(40 * time.Minute)
 			res, err := f.r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(f.pool)})
-			if got, want := string(f.tokens(t.Context())[0].Data["expiration"]), string(expiration(f.clock.Now().Add(tokenLife))); got != want {
+			if got, want := string(f.tokens(t.Context())[0].Data["expiration"]), string(token.Expiration(f.clock.Now().Add(token.Life))); got != want {
 				t.Errorf("the token ends at %s, want %s", got, want)
 			}
-			if err == nil && (res.RequeueAfter <= 0 || res.RequeueAfter > tokenLife-tokenRenew+2*time.Minute) {
+			if err == nil && (res.RequeueAfter <= 0 || res.RequeueAfter > token.Life-token.RenewBefore+2*time.Minute) {
 				t.Errorf("the next run is in %s", res.RequeueAfter)
 			}
 		})

@@ -13,6 +13,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/desired"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/token"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
 
@@ -97,12 +98,12 @@ func TestReferencesToOtherNamespaces(t *testing.T) {
 	if after := f.secret(before.Name); after.ResourceVersion != before.ResourceVersion {
 		t.Error("the document of the last good generation was written")
 	}
-	if res.RequeueAfter == 0 || res.RequeueAfter > tokenLife-tokenRenew {
+	if res.RequeueAfter == 0 || res.RequeueAfter > token.Life-token.RenewBefore {
 		t.Errorf("the next run is in %s", res.RequeueAfter)
 	}
-	f.clock.Step(tokenLife - tokenRenew)
+	f.clock.Step(token.Life - token.RenewBefore)
 	f.reconcile()
-	if tokens := f.tokens(t.Context()); len(tokens) != 1 || string(tokens[0].Data["expiration"]) != string(expiration(f.clock.Now().Add(tokenLife))) {
+	if tokens := f.tokens(t.Context()); len(tokens) != 1 || string(tokens[0].Data["expiration"]) != string(token.Expiration(f.clock.Now().Add(token.Life))) {
 		t.Errorf("tokens %+v at %s", tokens, f.clock.Now().UTC().Format(time.RFC3339))
 	}
 }

@@ -17,6 +17,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/token"
 )
 
 // isPool reports whether a MachineDeployment asks for a profile.
@@ -128,7 +129,7 @@ func (r *Reconciler) owned(ctx context.Context, from readers, md *cluster.Machin
 	if err != nil {
 		return nil, err
 	}
-	tokens, err := from.tokens(ctx, md)
+	tokens, err := token.List(ctx, from.worker, from.indexed, md)
 	if err != nil {
 		return nil, err
 	}

@@ -103,12 +103,12 @@ func TestForgottenPools(t *testing.T) {
 	f.reconcile()
 	f.ask(map[string]string{api.AnnotationOSP: "none"})
 	told.saidLast(t, `offers a profile "none"`)
-	if got := f.r.memories.recall(f.pool); got.told == "" || got.token.value == "" {
+	if got := f.r.memories.recall(f.pool); got.told == "" || got.token.Value == "" {
 		t.Fatalf("remembered is %+v", got)
 	}
 	next := f.pool.DeepCopy()
 	next.UID = "another"
-	if got := f.r.memories.recall(next); got.told != "" || got.token.value != "" {
+	if got := f.r.memories.recall(next); got.told != "" || got.token.Value != "" {
 		t.Error("the next pool of the name is taken for the one before")
 	}
 	f.delete(f.pool)

@@ -14,6 +14,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/desired"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/token"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
@@ -31,8 +32,6 @@ const (
 	collisionRetry = time.Minute
 	// tokenPoll is the time between two looks at a token that somebody else keeps.
 	tokenPoll = 10 * time.Minute
-	// renewJitter spreads the renewals of many pools, as a share of the wait.
-	renewJitter = 0.05
 )
 
 // report is the one place where an outcome becomes an event and a time of the
@@ -49,17 +48,17 @@ func (r *Reconciler) report(md *cluster.MachineDeployment, p plan, err error) (c
 		r.memories.remember(md, func(m *memory) { m.races = 0 })
 	}
 	now := r.Clock.Now()
-	renewal := sooner(sooner(untilRenewal(p.expires, now), wait.Jitter(p.poll, renewJitter)), until(p.look, now))
+	renewal := sooner(sooner(untilRenewal(p.expires, now), wait.Jitter(p.poll, token.Jitter)), until(p.look, now))
 	var waiting *fault.Wait
 	if errors.As(err, &waiting) {
 		r.refused(md, api.EventWaiting, waiting)
-		return ctrl.Result{RequeueAfter: wait.Jitter(waitRetry, renewJitter)}, nil
+		return ctrl.Result{RequeueAfter: wait.Jitter(waitRetry, token.Jitter)}, nil
 	}
 	if reason, final := fault.Permanent(err); final {
 		r.refused(md, reason, err)
 		if reason == api.EventNameCollision {
 			// The object in the way belongs to nobody we watch for.
-			return ctrl.Result{RequeueAfter: wait.Jitter(collisionRetry, renewJitter)}, nil
+			return ctrl.Result{RequeueAfter: wait.Jitter(collisionRetry, token.Jitter)}, nil
 		}
 		if reason == api.EventWriteRefused {
 			return ctrl.Result{}, err
@@ -78,8 +77,8 @@ func (r *Reconciler) report(md *cluster.MachineDeployment, p plan, err error) (c
 	if p.unread != nil {
 		return ctrl.Result{}, p.unread
 	}
-	if p.token.poll {
-		renewal = sooner(renewal, wait.Jitter(tokenPoll, renewJitter))
+	if p.token.Poll {
+		renewal = sooner(renewal, wait.Jitter(tokenPoll, token.Jitter))
 	}
 	return ctrl.Result{RequeueAfter: renewal}, nil
 }
@@ -116,7 +115,7 @@ func untilRenewal(expires, now time.Time) time.Duration {
 	if expires.IsZero() {
 		return 0
 	}
-	return wait.Jitter(max(expires.Sub(now)-tokenRenew, time.Second), renewJitter)
+	return wait.Jitter(max(expires.Sub(now)-token.RenewBefore, time.Second), token.Jitter)
 }
 
 // until is the time until a moment that is jittered already; 0 is never.

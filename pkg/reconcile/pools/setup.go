@@ -29,6 +29,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/migrate/takeover"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/token"
 )
 
 // profileIndex finds the pools that name a profile.
@@ -36,9 +37,6 @@ const profileIndex = "profile"
 
 // stemIndex finds pools by their stems.
 const stemIndex = "stem"
-
-// tokenIndex finds bootstrap tokens by the label that names their pool.
-const tokenIndex = "token-pool"
 
 // Watches are what Setup watches beside the manager's cache.
 type Watches struct {
@@ -111,7 +109,7 @@ func Index(ctx context.Context, indexer client.FieldIndexer) error {
 	if err != nil {
 		return fmt.Errorf("indexing MachineDeployments by the names of what is made for them: %w", err)
 	}
-	err = indexer.IndexField(ctx, &corev1.Secret{}, tokenIndex, func(obj client.Object) []string {
+	err = indexer.IndexField(ctx, &corev1.Secret{}, token.Index, func(obj client.Object) []string {
 		if pool := obj.GetLabels()[api.LabelTokenPool]; pool != "" {
 			return []string{pool}
 		}

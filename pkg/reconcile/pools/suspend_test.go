@@ -11,6 +11,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/token"
 )
 
 // documents are the two Secrets of the fixture's pool.
@@ -121,7 +122,7 @@ func TestSuspendedPoolOfAProfileThatIsGone(t *testing.T) {
 	told.saidLast(t, "the pool is suspended by annotation gitops.k8c.io/suspend, and what it has cannot be rendered again", "osp-hand")
 	f.clock.Step(40 * time.Minute)
 	f.ask(nil)
-	if got, want := string(f.tokens(t.Context())[0].Data["expiration"]), string(expiration(f.clock.Now().Add(tokenLife))); got != want {
+	if got, want := string(f.tokens(t.Context())[0].Data["expiration"]), string(token.Expiration(f.clock.Now().Add(token.Life))); got != want {
 		t.Errorf("the token ends at %s, want %s", got, want)
 	}
 }

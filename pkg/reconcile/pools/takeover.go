@@ -134,7 +134,7 @@ func (r *Reconciler) awaitMachines(ctx context.Context, seen *observed, p plan) 
 		return p, err
 	}
 	wait := r.decideTokens(seen)
-	since := map[string]string{api.AnnotationWaitingSince: stamp(takeover.WaitingSince(r.Clock.Now(), have.provisioning, have.bootstrap))}
+	since := map[string]string{api.AnnotationWaitingSince: lineage.Stamp(takeover.WaitingSince(r.Clock.Now(), have.provisioning, have.bootstrap))}
 	for _, s := range []struct {
 		have          *corev1.Secret
 		replace, wait *secretPlan
@@ -148,7 +148,7 @@ func (r *Reconciler) awaitMachines(ctx context.Context, seen *observed, p plan) 
 		wait.access.retire = nil
 	}
 	wait.poll = sooner(wait.poll, bootPoll)
-	wait.refusal = &fault.Refusal{Reason: api.EventWaiting, Err: fmt.Errorf("machine %s is booting: the Secrets that another controller made are replaced once no machine boots, and at %s at the latest", name, stamp(until))}
+	wait.refusal = &fault.Refusal{Reason: api.EventWaiting, Err: fmt.Errorf("machine %s is booting: the Secrets that another controller made are replaced once no machine boots, and at %s at the latest", name, lineage.Stamp(until))}
 	return wait, nil
 }
 

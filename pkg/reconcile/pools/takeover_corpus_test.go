@@ -22,6 +22,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/token"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 	"github.com/osm-gitops/osm-gitops/test/conformance"
 )
@@ -97,7 +98,7 @@ func newCorpusFixture(t *testing.T, c conformance.Case) *fixture {
 	f.ensure(&corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: bootstrapapi.BootstrapTokenSecretPrefix + id, Labels: map[string]string{api.LabelTokenPool: lineage.TokenLabel(keyOf(f.pool))}},
 		Type:       bootstrapapi.SecretTypeBootstrapToken,
-		StringData: map[string]string{"token-id": id, "token-secret": secret, "expiration": string(expiration(f.clock.Now().Add(50 * time.Minute)))},
+		StringData: map[string]string{"token-id": id, "token-secret": secret, "expiration": string(token.Expiration(f.clock.Now().Add(50 * time.Minute)))},
 	})
 	f.ensure(&osm.OperatingSystemConfig{ObjectMeta: metav1.ObjectMeta{Namespace: f.r.Namespace, Name: namesOf(f.pool).Config, Annotations: legacyAnnotations(f.pool)}, Spec: c.WantOSC.Spec})
 	return f

@@ -25,6 +25,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/migrate/takeover"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/token"
 )
 
 // The documents that the reference makes of osp-legacy, in its own form (contract:
@@ -131,16 +132,17 @@ func (f *fixture) legacySecrets(md *machines.MachineDeployment, bootstrap, provi
 			Type:       corev1.SecretTypeOpaque, Immutable: ptr(true), Data: map[string][]byte{api.UserDataKey: []byte(document)},
 		})
 	}
-	id, err := randomText(f.r.Random, 6)
+	made, err := token.New(f.r.Random, md, f.clock.Now())
 	if err != nil {
 		f.t.Fatal(err)
 	}
+	id, _, _ := strings.Cut(made.Value, ".")
 	f.ensure(&corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: bootstrapapi.BootstrapTokenSecretPrefix + id, Labels: map[string]string{api.LabelTokenPool: lineage.TokenLabel(keyOf(md))}},
 		Type:       bootstrapapi.SecretTypeBootstrapToken,
 		StringData: map[string]string{
-			"token-id": id, "token-secret": "0123456789abcdef", "expiration": string(expiration(f.clock.Now().Add(50 * time.Minute))),
-			"usage-bootstrap-authentication": "true", "usage-bootstrap-signing": "true", "auth-extra-groups": tokenGroups,
+			"token-id": id, "token-secret": "0123456789abcdef", "expiration": string(token.Expiration(f.clock.Now().Add(50 * time.Minute))),
+			"usage-bootstrap-authentication": "true", "usage-bootstrap-signing": "true", "auth-extra-groups": token.Groups,
 		},
 	})
 	f.ensure(&corev1.Secret{
@@ -352,7 +354,7 @@ func TestTakeOverWaitsForMachines(t *testing.T) {
 	f.clock.Step(25 * time.Minute)
 	f.reconcile()
 	kept("25 minutes later", true)
-	if got, want := string(f.tokens(t.Context())[0].Data["expiration"]), string(expiration(f.clock.Now().Add(tokenLife))); got != want {
+	if got, want := string(f.tokens(t.Context())[0].Data["expiration"]), string(token.Expiration(f.clock.Now().Add(token.Life))); got != want {
 		t.Errorf("the token ends at %s, want %s", got, want)
 	}
 	booting.Status.NodeRef = &corev1.ObjectReference{Kind: "Node", Name: "node"}
@@ -440,7 +442,7 @@ func TestTakeOverBoundsTheWaitByThePool(t *testing.T) {
 	f.clock.SetTime(began)
 	f.reconcile()
 	replaced("the wait began", false)
-	until := stamp(began.Add(takeover.BootTime))
+	until := lineage.Stamp(began.Add(takeover.BootTime))
 	if told := strings.Join(said.told, "\n"); !strings.Contains(told, "machine first is booting") || !strings.Contains(told, until) {
 		t.Errorf("told was %q, want an end at %s", told, until)
 	}
@@ -485,7 +487,7 @@ func TestTakeOverForgetsAWaitThatIsOver(t *testing.T) {
 	f.clock.SetTime(booting.CreationTimestamp.Add(-40 * time.Minute))
 	change("v1.1.0", "changed")
 	f.reconcile()
-	if since := f.secret(provisioning.Name).Annotations[api.AnnotationWaitingSince]; since != stamp(f.clock.Now()) {
+	if since := f.secret(provisioning.Name).Annotations[api.AnnotationWaitingSince]; since != lineage.Stamp(f.clock.Now()) {
 		t.Fatalf("it waits since %q", since)
 	}
 	change("v1.0.0", "{{ .KubeVersion }}\n")
@@ -496,7 +498,7 @@ func TestTakeOverForgetsAWaitThatIsOver(t *testing.T) {
 	f.clock.Step(takeover.BootTime)
 	change("v1.2.0", "changed")
 	f.reconcile()
-	if now := f.secret(provisioning.Name); now.UID != provisioning.UID || now.Annotations[api.AnnotationWaitingSince] != stamp(f.clock.Now()) {
+	if now := f.secret(provisioning.Name); now.UID != provisioning.UID || now.Annotations[api.AnnotationWaitingSince] != lineage.Stamp(f.clock.Now()) {
 		t.Errorf("the Secret was replaced at once, or waits since %q", now.Annotations[api.AnnotationWaitingSince])
 	}
 }

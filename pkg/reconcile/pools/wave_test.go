@@ -10,6 +10,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 )
 
@@ -149,7 +150,7 @@ func TestWhichVersionIsRefused(t *testing.T) {
 		f.ask(nil)
 		switch {
 		case c.anew:
-			since = stamp(f.clock.Now())
+			since = lineage.Stamp(f.clock.Now())
 		case c.message == "":
 			since = ""
 		}

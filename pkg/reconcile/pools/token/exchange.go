@@ -1,0 +1,40 @@
+package token
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"regexp"
+	"strings"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+)
+
+// Replace puts a token in the place of those of a ServiceAccount in cloud-init-settings
+// that stand in a document as they are, and reports whether there was any.
+func Replace(document []byte, account, value string) (replaced []byte, found bool) {
+	replaced = webToken.ReplaceAllFunc(document, func(token []byte) []byte {
+		if !issuedTo(string(token), account) {
+			return token
+		}
+		found = true
+		return []byte(value)
+	})
+	return replaced, found
+}
+
+// webToken is a signed JSON web token, the form of ServiceAccounts' tokens (RFC 7515,
+// section 7.1): the first part is an object, so it begins with the base64 of `{"`.
+var webToken = regexp.MustCompile(`eyJ[\w-]+\.[\w-]+\.[\w-]+`)
+
+// issuedTo reports whether a token says that it is of an account.
+func issuedTo(token, account string) bool {
+	payload, err := base64.RawURLEncoding.DecodeString(strings.Split(token, ".")[1])
+	if err != nil {
+		return false
+	}
+	var claims struct {
+		Subject string `json:"sub"`
+	}
+	err = json.Unmarshal(payload, &claims)
+	return err == nil && claims.Subject == "system:serviceaccount:"+api.NamespaceCloudInitSettings+":"+account
+}

@@ -1,0 +1,135 @@
+package token
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
+)
+
+const (
+	// ClockJump is by how much more or less than the time that passed the clock has to
+	// have moved between two looks at it to have been set.
+	ClockJump = 30 * time.Second
+	// Jitter spreads the renewals of many pools, as a share of the wait.
+	Jitter = 0.05
+)
+
+// Node is the token with which a pool's machines fetch their Secrets: the
+// getter's, which all pools share, or one that is bound to the pool.
+//
+// A bound token is kept nowhere but in the documents that carry it and in this
+// process. A document says in its annotations when its token ends and when the
+// next is due, and its tokens digest is taken over that and the ServiceAccount, so
+// that a controller that starts again knows without the token whether the document
+// is as it should be. A document that is written for another reason carries the
+// token of this process; after a restart it gets a new one. That is one request,
+// which stores nothing, as reading the document back would be one, and nobody has
+// to find a token in what a profile may have made of it, such as base64.
+//
+// A pool at rest costs three requests in half a token's life: the TokenRequest and
+// its two documents. One of provider edge costs four: its script carries it too.
+type Node struct {
+	Value   string    // empty where only documents have it
+	Account types.UID // of the ServiceAccount it is bound to; empty for the getter's
+	Expires time.Time // zero for the getter's, which does not end
+	Renew   time.Time // from when the next is due
+}
+
+// Stays reports whether the next token is not due yet. One that was issued later than now
+// was issued while the clock was ahead: it ends earlier than it says, so that one is due.
+func (t Node) Stays(now time.Time) bool {
+	// It is renewed after half its life, or a little later: see issued.
+	longest := time.Duration(2 * float64(t.Expires.Sub(t.Renew)) / (1 - Jitter))
+	return now.Before(t.Renew) && now.Add(ClockJump).After(t.Expires.Add(-longest))
+}
+
+// Identity is what a tokens digest is taken over.
+func (t Node) Identity() []byte {
+	if t.Account == "" {
+		return []byte(t.Value)
+	}
+	return []byte("bound " + string(t.Account) + " " + lineage.Stamp(t.Expires) + " " + lineage.Stamp(t.Renew))
+}
+
+// Annotate says when the token ends and when the next is due.
+func (t Node) Annotate(annotations map[string]string) {
+	if t.Account == "" {
+		return
+	}
+	annotations[api.AnnotationCredentialsExpireAt] = lineage.Stamp(t.Expires)
+	annotations[api.AnnotationCredentialsRenewAt] = lineage.Stamp(t.Renew)
+}
+
+// Standing is the bound token that a Secret carries, where that one stays: it is of the
+// given account, and the next is not due.
+func Standing(have *corev1.Secret, account types.UID, now time.Time) (Node, bool) {
+	if have == nil || account == "" {
+		return Node{}, false
+	}
+	t := Node{
+		Account: account,
+		Expires: lineage.AnnotatedTime(have.Annotations, api.AnnotationCredentialsExpireAt),
+		Renew:   lineage.AnnotatedTime(have.Annotations, api.AnnotationCredentialsRenewAt),
+	}
+	return t, t.Stays(now)
+}
+
+// Getter reads the token that all pools share.
+func (k Tokens) Getter(ctx context.Context) (Node, error) {
+	key := types.NamespacedName{Namespace: api.NamespaceCloudInitSettings, Name: api.SecretGetterToken}
+	var secret corev1.Secret
+	found, err := kubeclient.Find(ctx, k.Worker, key, &secret)
+	if err != nil {
+		return Node{}, err
+	}
+	if token := string(secret.Data["token"]); found && token != "" {
+		return Node{Value: token}, nil
+	}
+	return Node{}, fault.Await("the Secret %s with a token does not exist: create it with type kubernetes.io/service-account-token for the ServiceAccount cloud-init-getter", key)
+}
+
+// Request asks the API server for a token of a pool's ServiceAccount.
+func (k Tokens) Request(ctx context.Context, account *corev1.ServiceAccount) (Node, error) {
+	life := int64(k.NodeTTL / time.Second)
+	request := &authenticationv1.TokenRequest{
+		ObjectMeta: metav1.ObjectMeta{UID: account.UID},
+		Spec:       authenticationv1.TokenRequestSpec{ExpirationSeconds: &life},
+	}
+	asked := k.Clock.Now()
+	if err := k.Worker.SubResource("token").Create(ctx, account, request); err != nil {
+		return Node{}, fault.Raced(fmt.Errorf("asking for a token of ServiceAccount %s/%s: %w", account.Namespace, account.Name, err))
+	}
+	return issued(request, account.UID, asked)
+}
+
+// issued reads the answer to a TokenRequest that was sent at a time of our clock.
+// How long the token lives is the API server's word, which may differ from what
+// was asked for (--service-account-max-token-expiration). It is counted between the
+// server's two times, where it gives both, so that clocks may differ.
+func issued(answer *authenticationv1.TokenRequest, account types.UID, asked time.Time) (Node, error) {
+	from := answer.CreationTimestamp.Time
+	if from.IsZero() {
+		from = asked
+	}
+	life := answer.Status.ExpirationTimestamp.Sub(from)
+	if answer.Status.Token == "" || life <= 0 {
+		return Node{}, fmt.Errorf("the API server answered a TokenRequest with a token that lives %s", life)
+	}
+	return Node{
+		Value: answer.Status.Token, Account: account,
+		Expires: asked.Add(life).Truncate(time.Second),
+		// Later than half, never earlier: pools that came together part here.
+		Renew: asked.Add(wait.Jitter(life/2, Jitter)).Truncate(time.Second),
+	}, nil
+}
