@@ -147,6 +147,36 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
+// The controller believes a record that somebody edited together with its digests, if they
+// also edited what the Secrets say about their input. Verifying the pool still finds it.
+func TestForgedRecordThatSecretsConfirm(t *testing.T) {
+	for where, forge := range map[string]func(*render.Record){
+		"commit":        func(r *render.Record) { r.Commit = clusterfixture.Commit(9) },
+		"sshPublicKeys": func(r *render.Record) { r.Pool.SSHPublicKeys = []string{"evil"} },
+	} {
+		for name, confirm := range map[string]func(s *scene){
+			"no Secret names its input": func(s *scene) {
+				delete(get1(s, bootName).Annotations, api.AnnotationInputDigest)
+				delete(get1(s, "workers-kube-system-provisioning-config").Annotations, api.AnnotationInputDigest)
+			},
+			"one Secret names the forged input": func(s *scene) {
+				get1(s, bootName).Annotations[api.AnnotationInputDigest] = s.osc().Annotations[api.AnnotationInputDigest]
+			},
+		} {
+			t.Run(where+", "+name, func(t *testing.T) {
+				s := withSecrets(t)
+				s.record(true, forge)
+				confirm(s)
+				report := s.verify("")
+				first := report.First()
+				if first == nil || first.Thing != ThingRecord || first.Difference == nil || !strings.Contains(first.Difference.Field, where) {
+					t.Errorf("verdict %q, the first difference is %+v", report.Verdict, first)
+				}
+			})
+		}
+	}
+}
+
 // document edits a file in a document of the pool.
 func (s *scene) document(name, path, content string) {
 	s.t.Helper()
