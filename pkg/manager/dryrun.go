@@ -115,7 +115,8 @@ func (opts *Options) newStage(ctx context.Context, facts nodeFacts, lease string
 		return nil, err
 	}
 	s.sources = opts.profileReconciler(s.facts)
-	s.sources.Client, s.sources.Live, s.sources.Git, s.sources.Recorder = s.onManagement, s.onManagement.Live, facts.mirrors, s.world
+	s.sources.Client, s.sources.Live, s.sources.Recorder = s.onManagement, s.onManagement.Live, s.world
+	s.sources.Fetcher = opts.fetcher(s.facts, s.onManagement, s.onManagement.Live)
 	return s, s.prepare(ctx)
 }
 

@@ -28,6 +28,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/auditlog"
+	"github.com/osm-gitops/osm-gitops/pkg/fetcher"
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/doctor"
 	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lint"
@@ -260,7 +261,7 @@ type nodeFacts struct {
 	journal            *auditlog.Writer // nil for none
 	settings           render.Settings
 	registry           cache.Cache // nil without credentials of registries
-	flux               *profilesource.Flux
+	flux               *fetcher.Flux
 	appliers           *ownership.Noter
 	webhooks           *webhook.Certificates     // nil without any of our own
 	sources            *profilesource.Reconciler // to tell of the pools of a worker cluster apart
@@ -276,7 +277,8 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, opts *Options, facts 
 		return fmt.Errorf("setting up the sweep of mirrors: %w", err)
 	}
 	sources := opts.profileReconciler(facts)
-	sources.Client, sources.Live, sources.Git = mgr.GetClient(), mgr.GetAPIReader(), mirrors
+	sources.Client, sources.Live = mgr.GetClient(), mgr.GetAPIReader()
+	sources.Fetcher = opts.fetcher(facts, mgr.GetClient(), mgr.GetAPIReader())
 	sources.Recorder = notify.DistinctRecorder{EventRecorder: mgr.GetEventRecorder(api.FieldManager)}
 	facts.appliers = &ownership.Noter{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: sources.Recorder, ArgoNamespace: opts.ArgoNamespace, Clock: clock.RealClock{},
@@ -324,11 +326,9 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, opts *Options, facts 
 }
 
 // profileReconciler is what keeps ProfileSources, as the flags have it. How clusters and
-// repositories are read and written is for the caller to add.
+// sources are read and written is for the caller to add.
 func (opts *Options) profileReconciler(facts nodeFacts) *profilesource.Reconciler {
-	r := &profilesource.Reconciler{
-		DirectoryRoot: opts.DirectoryRoot,
-		Flux:          facts.flux,
+	return &profilesource.Reconciler{
 		Namespace:     opts.Namespace,
 		Shard:         opts.Shard,
 		Metrics:       facts.metrics,
@@ -337,15 +337,27 @@ func (opts *Options) profileReconciler(facts nodeFacts) *profilesource.Reconcile
 		Hooks:         !(opts.Push.Address == ""),
 		ArgoNamespace: opts.ArgoNamespace,
 	}
-	if !opts.DisableDefaultOSPs {
-		r.Builtin = profile.Builtin()
+}
+
+// fetcher reads what ProfileSources name.
+func (opts *Options) fetcher(facts nodeFacts, cached, live client.Reader) *fetcher.Fetcher {
+	f := &fetcher.Fetcher{
+		Client:        cached,
+		Live:          live,
+		Git:           facts.mirrors,
+		DirectoryRoot: opts.DirectoryRoot,
+		Flux:          facts.flux,
+		Namespace:     opts.Namespace,
 	}
-	return r
+	if !opts.DisableDefaultOSPs {
+		f.Builtin = profile.Builtin()
+	}
+	return f
 }
 
 // fluxOf is how artifacts of Flux are read. Its cache watches nothing before somebody
 // names an object of Flux, so that Flux need not be there.
-func fluxOf(mgr ctrl.Manager, cfg *rest.Config, opts *Options) (*profilesource.Flux, error) {
+func fluxOf(mgr ctrl.Manager, cfg *rest.Config, opts *Options) (*fetcher.Flux, error) {
 	c, err := cache.New(cfg, cache.Options{
 		Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient(),
 		DefaultTransform:  cache.TransformStripManagedFields(),
@@ -357,7 +369,7 @@ func fluxOf(mgr ctrl.Manager, cfg *rest.Config, opts *Options) (*profilesource.F
 	if err != nil {
 		return nil, fmt.Errorf("preparing to watch objects of Flux: %w", err)
 	}
-	return &profilesource.Flux{
+	return &fetcher.Flux{
 		Cache:         c,
 		Artifacts:     &source.Artifacts{Dir: opts.CacheDir, Hosts: opts.ArtifactHosts, AllowedCIDRs: opts.GitAllowedCIDRs},
 		AllowExternal: opts.AllowExternalArtifacts,

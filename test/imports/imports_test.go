@@ -26,7 +26,7 @@ var layers = [][]string{
 	{"pkg/api"},
 	{"pkg/redact", "pkg/runnerlog", "pkg/githost", "pkg/listen", "pkg/source", "pkg/profile", "pkg/render", "pkg/lineage", "pkg/selection", "pkg/auditlog", "pkg/attestation", "pkg/scaffold", "pkg/schema"},
 	{"pkg/lint", "pkg/impact", "pkg/migrate/importer", "pkg/migrate/takeover"},
-	{"pkg/kubeclient"},
+	{"pkg/kubeclient", "pkg/fetcher"},
 	{"pkg/inspect", "pkg/migrate/handback", "pkg/reconcile"},
 	{"pkg/manager"},
 	{"cmd"},
@@ -44,8 +44,7 @@ var peers = map[string][]string{
 	"pkg/source":      {"pkg/redact"},
 	"pkg/render":      {"pkg/redact"},
 	"pkg/runnerlog":   {"pkg/redact"},
-	// What these share with the controllers is to move to pkg/lineage and a package of clients.
-	"pkg/inspect":          {"pkg/reconcile/profilesource"},
+	// What it shares with the controllers is to move to pkg/lineage.
 	"pkg/migrate/handback": {"pkg/reconcile/pools", "pkg/reconcile/shard"},
 }
 

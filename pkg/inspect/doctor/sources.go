@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/profilesource"
+	"github.com/osm-gitops/osm-gitops/pkg/fetcher"
 )
 
 const (
@@ -67,7 +67,7 @@ func (w *run) source(ps *api.ProfileSource) {
 	case ps.Status.ObservedGeneration != ps.Generation:
 		f.Level, f.Found, f.Do = Problem, name+": the controller has not looked at what was changed in its spec", "see what is said of lease: does a controller run?"
 	case late > 0:
-		f.Level, f.Found = Problem, fmt.Sprintf("nobody looks at %s: its last look was noted %s ago, and a controller notes one every %s", name, late.Round(time.Second), profilesource.NotedEvery(ps))
+		f.Level, f.Found = Problem, fmt.Sprintf("nobody looks at %s: its last look was noted %s ago, and a controller notes one every %s", name, late.Round(time.Second), ps.NotedEvery())
 		f.Do = "see what is said of lease; where a controller holds it, look at its log for this source, and at its --watch-label-selector; start it again if it says nothing"
 	case rolled != nil && rolled.Reason == api.ReasonRolloutHeld:
 		f.Level, f.Found = Problem, fmt.Sprintf("%s holds a rollout: %s", name, rolled.Message)
@@ -75,7 +75,7 @@ func (w *run) source(ps *api.ProfileSource) {
 	default:
 		f.Found = fmt.Sprintf("%s is ready at %s, %s", name, ps.Status.Revision, plural(len(ps.Status.Profiles), "profile", "profiles"))
 		if last := ps.Status.LastLook; last != nil {
-			f.Found += fmt.Sprintf("; looked at within the last %s: a look that changes nothing is noted every %s only", max(0, w.Management.seen.date.Sub(last.Time)).Round(time.Second), profilesource.NotedEvery(ps))
+			f.Found += fmt.Sprintf("; looked at within the last %s: a look that changes nothing is noted every %s only", max(0, w.Management.seen.date.Sub(last.Time)).Round(time.Second), ps.NotedEvery())
 		}
 	}
 	w.tell(f)
@@ -88,7 +88,7 @@ func (w *run) unseen(ps *api.ProfileSource) time.Duration {
 		return 0
 	}
 	age := w.Management.seen.date.Sub(ps.Status.LastLook.Time)
-	if age < 2*profilesource.NotedEvery(ps) {
+	if age < 2*ps.NotedEvery() {
 		return 0
 	}
 	return age
@@ -124,7 +124,7 @@ func (w *run) repositories(ctx context.Context) {
 	if !ok {
 		return
 	}
-	reader := &profilesource.Reconciler{Live: w.Management.Client}
+	reader := &fetcher.Fetcher{Live: w.Management.Client}
 	for i := range list {
 		ps := &list[i]
 		if ps.Spec.Git == nil {

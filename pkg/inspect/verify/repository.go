@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/fetcher"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/profilesource"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
@@ -112,7 +112,7 @@ func (v *Verifier) open(ctx context.Context, s *subject, what claim) (r *reposit
 // ProfileSource are used for that one's own URL only.
 func (v *Verifier) recorded(ctx context.Context, ps *api.ProfileSource, what claim) (p Place, why string) {
 	if ps != nil && ps.Spec.Git != nil && ps.Status.Repository == what.repository {
-		remote, err := (&profilesource.Reconciler{Live: v.Management}).Remote(ctx, ps)
+		remote, err := (&fetcher.Fetcher{Live: v.Management}).Remote(ctx, ps)
 		if err != nil {
 			return Place{}, fmt.Sprintf("the credentials of ProfileSource %s are not to be had (%s): --repo names the repository, or a clone of it", key(ps), redact.Clean(err.Error()))
 		}

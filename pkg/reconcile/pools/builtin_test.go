@@ -21,6 +21,7 @@ import (
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/fetcher"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/profilesource"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
@@ -144,8 +145,11 @@ func (f *fixture) start(directoryRoot string) {
 	here := Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}
 	f.r.Management, f.r.Worker, f.r.Recorder = here, here, recorder
 	sources := &profilesource.Reconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: recorder, DirectoryRoot: directoryRoot,
-		Builtin: &source.Embedded{FS: fstest.MapFS{"osp-a.yaml": {Data: []byte(profileFile("v1.0.0"))}}, Path: "profiles"},
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: recorder,
+		Fetcher: &fetcher.Fetcher{
+			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), DirectoryRoot: directoryRoot,
+			Builtin: &source.Embedded{FS: fstest.MapFS{"osp-a.yaml": {Data: []byte(profileFile("v1.0.0"))}}, Path: "profiles"},
+		},
 	}
 	keeper := &profilesource.Keeper{Client: mgr.GetClient(), Recorder: recorder, Namespace: f.r.Namespace}
 	for _, setUp := range []func() error{

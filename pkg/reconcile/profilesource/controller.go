@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/fluxcd/pkg/apis/meta"
 	"github.com/fluxcd/pkg/runtime/predicates"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -22,14 +21,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	crreconcile "sigs.k8s.io/controller-runtime/pkg/reconcile"
-	crsource "sigs.k8s.io/controller-runtime/pkg/source"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/auditlog"
+	"github.com/osm-gitops/osm-gitops/pkg/fetcher"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/commitstatus"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
@@ -38,11 +36,6 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
-
-// A Fetcher brings a snapshot of a remote repository. *source.Mirrors is one.
-type Fetcher interface {
-	Fetch(ctx context.Context, r source.Remote) (*source.Snapshot, error)
-}
 
 // A Reporter is told what each look at a source came to, and returns at once.
 // *forge.Statuses is one.
@@ -60,19 +53,12 @@ type Journal interface {
 type Reconciler struct {
 	// Client reads through the manager's cache and writes.
 	Client client.Client
-	// Live reads Secrets with credentials, which are not kept in memory but for private
-	// keys that were encrypted.
+	// Live reads what the cache may not have seen yet, and the Secrets with keys of signers.
 	Live client.Reader
 	// Recorder writes events.
 	Recorder events.EventRecorder
-	// Git fetches remote repositories.
-	Git Fetcher
-	// DirectoryRoot is the folder below which spec.directory may point; empty allows none.
-	DirectoryRoot string
-	// Flux reads what Flux fetched; nil refuses sourceRef.
-	Flux *Flux
-	// Builtin are the profiles of this binary; nil offers none.
-	Builtin *source.Embedded
+	// Fetcher fetches what a source names.
+	Fetcher *fetcher.Fetcher
 	// Bases are the profiles of this binary, offered or not: those in which the base of a
 	// ProfileOverlay is looked for last. nil has none.
 	Bases *source.Embedded
@@ -103,13 +89,8 @@ type Reconciler struct {
 	// Now is the time by which signatures are judged; nil is the clock.
 	Now func() time.Time
 
-	answers sync.Map // of servers: the source's key -> time.Time, the last it was told
-
 	mu       sync.Mutex
 	indexers map[types.NamespacedName]remembered
-	keys     map[types.NamespacedName]kept // private keys that were encrypted
-	watches  map[types.NamespacedName]*watched
-	changes  chan event.GenericEvent // of directories
 
 	later      atomic.Pointer[cache.Cache] // Pools, since KnowPools
 	controller controller.Controller
@@ -122,34 +103,29 @@ func (r *Reconciler) Setup(mgr ctrl.Manager, concurrency int) error {
 		UpdateFunc:  func(event.UpdateEvent) bool { return false },
 		GenericFunc: func(event.GenericEvent) bool { return false },
 	}
-	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &api.ProfileSource{}, fluxIndex, indexFlux); err != nil {
-		return fmt.Errorf("indexing ProfileSources by sourceRef: %w", err)
+	changes, err := r.Fetcher.Setup(context.Background(), mgr)
+	if err != nil {
+		return err
 	}
 	if r.Pools != nil {
 		if err := r.indexPools(context.Background(), r.Pools); err != nil {
 			return err
 		}
 	}
-	if err := mgr.Add(manager.RunnableFunc(r.unwatchAll)); err != nil {
-		return err
-	}
 	ours := predicate.NewPredicateFuncs(func(obj client.Object) bool { return r.Namespace == "" || obj.GetNamespace() == r.Namespace })
-	r.changes = make(chan event.GenericEvent)
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named("profilesource").
 		For(&api.ProfileSource{}, builder.WithPredicates(ours, predicate.Or[client.Object](
 			predicate.GenerationChangedPredicate{}, predicates.ReconcileRequestedPredicate{}, acceptChanged(), deletionStarted(), r.Shard.Moved()))).
 		Watches(&osm.OperatingSystemProfile{}, handler.EnqueueRequestsFromMapFunc(sourceOf), builder.WithPredicates(ours, deleted)).
-		WatchesRawSource(crsource.Channel(r.changes, &handler.EnqueueRequestForObject{})).
+		WatchesRawSource(changes).
 		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency})
 	if r.Pools != nil {
 		b = b.WatchesRawSource(r.pinned(r.Pools))
 	}
 	c, err := b.Build(r)
 	r.controller = c
-	if r.Flux != nil {
-		r.Flux.controller = c
-	}
+	r.Fetcher.WatchWith(c)
 	return err
 }
 
@@ -164,7 +140,7 @@ func sourceOf(_ context.Context, obj client.Object) []crreconcile.Request {
 
 // Reconcile brings the objects of one ProfileSource in line with what it holds now.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	if err := r.unwatchUnnamed(ctx); err != nil {
+	if err := r.Fetcher.UnwatchUnnamed(ctx); err != nil {
 		return ctrl.Result{}, err
 	}
 	var ps api.ProfileSource
@@ -172,17 +148,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if apierrors.IsNotFound(err) || err == nil && !r.Shard.Holds(&ps) {
 		r.forget(req.NamespacedName)
 		r.Metrics.SourceGone(req.NamespacedName)
-		r.unwatch(req.NamespacedName)
 		return ctrl.Result{}, nil
 	}
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("reading ProfileSource %s: %w", req, err)
 	}
-	if ps.Spec.Directory == nil || !ps.DeletionTimestamp.IsZero() || ps.Spec.Suspend {
-		r.unwatch(req.NamespacedName)
-	}
 	if !ps.DeletionTimestamp.IsZero() {
 		return r.remove(ctx, &ps)
+	}
+	if ps.Spec.Directory == nil || ps.Spec.Suspend {
+		r.Fetcher.Unwatch(req.NamespacedName)
 	}
 	if ps.Spec.Suspend {
 		return r.reportSuspended(ctx, &ps)
@@ -225,7 +200,7 @@ func (r *Reconciler) sync(ctx context.Context, ps *api.ProfileSource) (outcome, 
 		return outcome{}, err
 	}
 	began := time.Now()
-	snap, slow, err := r.fetch(ctx, ps, known)
+	snap, slow, err := r.fetch(ctx, ps, known.read)
 	r.fetched(ctx, ps, began, err)
 	if err != nil {
 		return outcome{}, err
@@ -313,73 +288,22 @@ type look struct {
 	archive  *archive
 }
 
-// fetch brings what a source holds now. Slow says why its edits are not told at once.
-func (r *Reconciler) fetch(ctx context.Context, ps *api.ProfileSource, known remembered) (snap *source.Snapshot, slow string, err error) {
+// fetch fetches what a source contains now, unless its spec.git.verify cannot be met.
+func (r *Reconciler) fetch(ctx context.Context, ps *api.ProfileSource, known *fetcher.Cache) (snap *source.Snapshot, slow string, err error) {
 	if err := checkVerify(ps.Spec.Git); err != nil {
 		return nil, "", err
 	}
-	switch {
-	case isBuiltin(ps):
-		snap, err = r.builtin(ctx, ps)
-	case ps.Spec.Directory != nil:
-		return r.directory(ctx, ps, known.lines)
-	case ps.Spec.SourceRef != nil:
-		snap, err = r.artifact(ctx, ps, known.artifact)
-	default:
-		snap, err = r.git(ctx, ps)
-	}
-	return snap, "", err
-}
-
-func (r *Reconciler) git(ctx context.Context, ps *api.ProfileSource) (*source.Snapshot, error) {
-	remote, err := r.Remote(ctx, ps)
-	if err != nil {
-		return nil, err
-	}
-	return r.fetchShared(ctx, ps, remote)
-}
-
-// builtin reads the profiles of this binary. Two sources of them would only offer
-// the same under two names, so there is one.
-func (r *Reconciler) builtin(ctx context.Context, ps *api.ProfileSource) (*source.Snapshot, error) {
-	switch {
-	case ps.Name != api.DefaultsName:
-		return nil, &specError{reason: api.ReasonSourceInvalid, err: fmt.Errorf("spec.builtin: the built-in profiles are offered by ProfileSource %q, which the controller keeps itself: delete this one", api.DefaultsName)}
-	case ps.Spec.Path != "":
-		return nil, &specError{reason: api.ReasonSourceInvalid, err: errors.New("spec.path: the built-in profiles are in no folder: remove it")}
-	case ignored(ps) != "":
-		return nil, &specError{reason: api.ReasonSourceInvalid, err: errors.New("spec.ignore: built-in profiles are not ignored: remove it")}
-	case r.Builtin == nil:
-		return nil, &specError{reason: api.ReasonAccessDenied, err: errors.New("spec.builtin: the built-in profiles are not offered: start the controller without --disable-default-osps, or delete this ProfileSource")}
-	}
-	return r.Builtin.Read(ctx)
-}
-
-// Remote is what fetching a source in Git needs, with the credentials as they are now.
-func (r *Reconciler) Remote(ctx context.Context, ps *api.ProfileSource) (source.Remote, error) {
-	git := ps.Spec.Git
-	remote := source.Remote{URL: git.URL, Branch: "main", Path: ps.Spec.Path, Ignore: ignored(ps), Timeout: git.Timeout.Duration, Key: ps.Namespace}
-	if remote.Timeout == 0 {
-		remote.Timeout = time.Minute
-	}
-	if ref := git.Ref; ref != nil && *ref != (api.GitReference{}) {
-		if _, err := source.ParseCommit(ref.Commit); ref.Commit != "" && err != nil {
-			return remote, &specError{reason: meta.InvalidPathReason, err: fmt.Errorf("spec.git.ref.commit: %w", err)}
-		}
-		remote.Branch, remote.Tag, remote.SemVer, remote.Name, remote.Commit = ref.Branch, ref.Tag, ref.SemVer, ref.Name, source.Commit(ref.Commit)
-	}
-	return r.withCredentials(ctx, ps, remote)
+	return r.Fetcher.Fetch(ctx, ps, known)
 }
 
 // remembered is the indexer of a source, and what it has read: of another
 // repository or another folder nothing that it knows holds.
 type remembered struct {
-	of       string
-	indexer  *profile.Indexer
-	lines    *source.Lines // of a directory; mirrors keep their own
-	artifact *lastArtifact
-	ring     *keyring
-	archive  *archive
+	of      string
+	indexer *profile.Indexer
+	read    *fetcher.Cache
+	ring    *keyring
+	archive *archive
 }
 
 func (r *Reconciler) remember(ps *api.ProfileSource) (remembered, error) {
@@ -396,17 +320,16 @@ func (r *Reconciler) remember(ps *api.ProfileSource) (remembered, error) {
 	if known, ok := r.indexers[key]; ok && known.of == string(what) {
 		return known, nil
 	}
-	known := remembered{of: string(what), indexer: &profile.Indexer{Check: r.Check, Builtin: r.Bases, Guard: guardOf(ps.Spec.Git)}, lines: &source.Lines{}, artifact: &lastArtifact{}, ring: &keyring{}, archive: newArchive()}
+	known := remembered{of: string(what), indexer: &profile.Indexer{Check: r.Check, Builtin: r.Bases, Guard: guardOf(ps.Spec.Git)}, read: &fetcher.Cache{}, ring: &keyring{}, archive: newArchive()}
 	r.indexers[key] = known
 	return known, nil
 }
 
 func (r *Reconciler) forget(key types.NamespacedName) {
+	r.Fetcher.Forget(key)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.indexers, key)
-	delete(r.keys, key)
-	r.answers.Delete(key)
 }
 
 // otherSources lists the other ProfileSources of the namespace.
@@ -488,18 +411,3 @@ type conflictError struct{ err error }
 
 func (e *conflictError) Error() string { return e.err.Error() }
 func (e *conflictError) Unwrap() error { return e.err }
-
-// specError says that the spec asks for what cannot be: it waits for another spec.
-type specError struct {
-	reason string
-	err    error
-}
-
-func (e *specError) Error() string { return e.err.Error() }
-func (e *specError) Unwrap() error { return e.err }
-
-// waitError says that something beside the source is missing yet.
-type waitError struct{ err error }
-
-func (e *waitError) Error() string { return e.err.Error() }
-func (e *waitError) Unwrap() error { return e.err }

@@ -14,6 +14,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/fetcher"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
@@ -220,14 +221,14 @@ type verdict struct {
 
 // judge sorts an error of sync.
 func judge(err error) verdict {
-	var spec *specError
-	var wait *waitError
+	var spec *fetcher.SpecError
+	var wait *fetcher.WaitError
 	var unverified *unverifiedError
 	var rewrite *rewriteError
-	var artifact *artifactError
+	var artifact *fetcher.ArtifactError
 	switch {
 	case errors.As(err, &spec):
-		return verdict{spec.reason, true}
+		return verdict{spec.Reason, true}
 	case errors.As(err, &unverified) && !unverified.wait:
 		return verdict{api.ReasonVerificationFailed, true}
 	case errors.As(err, &unverified):

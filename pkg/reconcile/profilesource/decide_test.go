@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/fetcher"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
@@ -137,7 +138,7 @@ func TestStatusAsKstatusReadsIt(t *testing.T) {
 		"wrong password":  {func(ps *api.ProfileSource) { fail(ps, fmt.Errorf("x: %w", source.ErrAuthentication)) }, status.FailedStatus},
 		"no such branch":  {func(ps *api.ProfileSource) { fail(ps, fmt.Errorf("x: %w", source.ErrNotFound)) }, status.FailedStatus},
 		"a spec that cannot be": {func(ps *api.ProfileSource) {
-			fail(ps, &specError{reason: api.ReasonSourceInvalid, err: errors.New("x")})
+			fail(ps, &fetcher.SpecError{Reason: api.ReasonSourceInvalid, Err: errors.New("x")})
 		}, status.FailedStatus},
 		"API server away":   {func(ps *api.ProfileSource) { fail(ps, errors.New("x")) }, status.InProgressStatus},
 		"healed":            {func(ps *api.ProfileSource) { fail(ps, source.ErrAuthentication); setOutcome(ps, outcome{}) }, status.CurrentStatus},

@@ -25,11 +25,7 @@ func TestWatchedDirectory(t *testing.T) {
 		b.do(os.WriteFile(path+".new", []byte(content), 0o600))
 		b.do(os.Rename(path+".new", path))
 	}
-	watches := func() int {
-		b.r.mu.Lock()
-		defer b.r.mu.Unlock()
-		return len(b.r.watches)
-	}
+	watches := b.r.Fetcher.WatchedDirectories
 	watching := func(want int) {
 		t.Helper()
 		for deadline := time.Now().Add(20 * time.Second); watches() != want; time.Sleep(20 * time.Millisecond) {

@@ -37,6 +37,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/fetcher"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
@@ -83,8 +84,11 @@ func newBench(t *testing.T, directoryRoot string) *bench {
 	b.do(err)
 	b.do(mgr.Add(flux))
 	b.r = &Reconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: events.NewFakeRecorder(10_000), DirectoryRoot: directoryRoot,
-		Flux: &Flux{Cache: flux, Artifacts: b.artifacts()},
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: events.NewFakeRecorder(10_000),
+		Fetcher: &fetcher.Fetcher{
+			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), DirectoryRoot: directoryRoot,
+			Flux: &fetcher.Flux{Cache: flux, Artifacts: b.artifacts()},
+		},
 	}
 	b.do(b.r.Setup(mgr, 2))
 	ended := make(chan struct{})
@@ -392,7 +396,7 @@ func TestFlux(t *testing.T) {
 		oci := &sourcev1.OCIRepository{ObjectMeta: b.meta("osps"), Spec: sourcev1.OCIRepositorySpec{URL: "oci://ghcr.io/org/osps", Interval: metav1.Duration{Duration: time.Minute}}}
 		b.do(b.client.Create(t.Context(), oci))
 		artifact := b.archive("6.1.0@sha256:"+strings.Repeat("6", 64), map[string]string{"profiles/o.yaml": artifactProfile("osp-oci", "v1.0.0", "o")})
-		artifact.Metadata = map[string]string{revisionOf: revision("6")}
+		artifact.Metadata = map[string]string{fetcher.RevisionAnnotation: revision("6")}
 		b.fluxStatus(oci, artifact)
 		b.source("oci", ref(sourcev1.OCIRepositoryKind, "osps"))
 		if e := b.until("oci", meta.SucceededReason, "applied 6.1.0@sha256:").Status.Profiles; e[0].Commit != revision("6") {
@@ -416,7 +420,9 @@ func TestFlux(t *testing.T) {
 		b.fluxStatus(external, b.archive("v1@sha256:"+strings.Repeat("8", 64), map[string]string{"profiles/x.yaml": artifactProfile("osp-x", "v1.0.0", "x")}))
 		ps := b.source("external", ref(sourcev1.ExternalArtifactKind, "osps"))
 		b.until("external", api.ReasonAccessDenied, "--allow-external-artifacts")
-		allowed := &Reconciler{Client: b.client, Live: b.client, Recorder: events.NewFakeRecorder(100), Flux: &Flux{Artifacts: b.artifacts(), AllowExternal: true}}
+		allowed := &Reconciler{Client: b.client, Live: b.client, Recorder: events.NewFakeRecorder(100), Fetcher: &fetcher.Fetcher{
+			Client: b.client, Live: b.client, Flux: &fetcher.Flux{Artifacts: b.artifacts(), AllowExternal: true},
+		}}
 		if _, err := allowed.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(ps)}); err != nil {
 			t.Fatal(err)
 		}
@@ -449,12 +455,7 @@ func TestFlux(t *testing.T) {
 	t.Run("Flux goes while nobody names its kind", func(t *testing.T) {
 		b.change("elsewhere", func(ps *api.ProfileSource) { ps.Spec.SourceRef.Kind = sourcev1.BucketKind })
 		b.do(b.client.Delete(t.Context(), b.get("git")))
-		watched := func() bool {
-			b.r.Flux.mu.Lock()
-			defer b.r.Flux.mu.Unlock()
-			return b.r.Flux.watched[sourcev1.GitRepositoryKind]
-		}
-		for deadline := time.Now().Add(30 * time.Second); watched() && time.Now().Before(deadline); {
+		for deadline := time.Now().Add(30 * time.Second); b.r.Fetcher.Flux.Watches(sourcev1.GitRepositoryKind) && time.Now().Before(deadline); {
 			time.Sleep(20 * time.Millisecond)
 		}
 		b.uninstall()

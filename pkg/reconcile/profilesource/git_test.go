@@ -27,6 +27,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/fetcher"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
@@ -80,9 +81,9 @@ func newFollowing(t *testing.T, change func(git *api.GitSource)) *following {
 
 // restart is another process, which finds no mirror.
 func (f *following) restart() {
-	f.r = &Reconciler{Client: f.client, Live: f.client, Recorder: f.recorder, Git: &source.Mirrors{
+	f.r = &Reconciler{Client: f.client, Live: f.client, Recorder: f.recorder, Fetcher: &fetcher.Fetcher{Client: f.client, Live: f.client, Git: &source.Mirrors{
 		Dir: f.t.TempDir(), AllowInsecure: true, AllowedCIDRs: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
-	}}
+	}}}
 	if f.pools != nil {
 		f.r.Pools, f.r.Namespace = f.pools, f.ps.Namespace
 	}

@@ -20,6 +20,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/fetcher"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
@@ -40,7 +41,7 @@ func newBuiltins(t *testing.T) *builtins {
 	c := cluster.Shared(t)
 	b := &builtins{t: t, client: c.Client(t), recorder: events.NewFakeRecorder(100)}
 	b.keeper = &Keeper{Client: b.client, Recorder: b.recorder, Namespace: c.Namespace(t)}
-	b.r = &Reconciler{Client: b.client, Live: b.client, Recorder: b.recorder}
+	b.r = &Reconciler{Client: b.client, Live: b.client, Recorder: b.recorder, Fetcher: &fetcher.Fetcher{Client: b.client, Live: b.client}}
 	b.ship("v1.0.0", "one")
 	return b
 }
@@ -48,7 +49,7 @@ func newBuiltins(t *testing.T) *builtins {
 // ship is another binary: its only profile is osp-a.
 func (b *builtins) ship(version, content string) {
 	file := profileFile(version, content)
-	b.r.Builtin = &source.Embedded{
+	b.r.Fetcher.Builtin = &source.Embedded{
 		FS:         fstest.MapFS{"osp-a.yaml": {Data: []byte(file)}, "README.md": {Data: []byte("# no profile\n")}},
 		Repository: "https://git.example.com/ours", Path: "profiles",
 	}
@@ -192,10 +193,10 @@ func TestBuiltInsAndGitOfferTheSameProfile(t *testing.T) {
 	b.keep()
 	b.sync()
 	root := t.TempDir()
-	file, err := b.r.Builtin.FS.(fstest.MapFS).ReadFile("osp-a.yaml")
+	file, err := b.r.Fetcher.Builtin.FS.(fstest.MapFS).ReadFile("osp-a.yaml")
 	b.do(err)
 	b.do(os.WriteFile(root+"/osp-a.yaml", file, 0o600))
-	b.r.DirectoryRoot = root
+	b.r.Fetcher.DirectoryRoot = root
 	team := &api.ProfileSource{
 		ObjectMeta: metav1.ObjectMeta{Namespace: b.keeper.Namespace, Name: "team"},
 		Spec:       *defaults(&api.ProfileSource{}).Spec.DeepCopy(),
@@ -227,7 +228,7 @@ func TestOnlyTheKeptSourceIsBuiltIn(t *testing.T) {
 		}
 	}
 	refused(other, api.ReasonSourceInvalid, api.DefaultsName)
-	b.r.Builtin = nil
+	b.r.Fetcher.Builtin = nil
 	b.keep()
 	refused(b.get(), api.ReasonAccessDenied, "--disable-default-osps")
 }

@@ -42,7 +42,6 @@ func (r *Reconciler) patchFinalizers(ctx context.Context, before, after *api.Pro
 func (r *Reconciler) remove(ctx context.Context, ps *api.ProfileSource) (ctrl.Result, error) {
 	key := client.ObjectKeyFromObject(ps)
 	r.forget(key)
-	r.unwatch(key)
 	if !controllerutil.ContainsFinalizer(ps, api.Finalizer) {
 		return ctrl.Result{}, nil
 	}

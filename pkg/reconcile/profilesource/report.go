@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/fetcher"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/commitstatus"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
@@ -30,17 +31,7 @@ const (
 	racedRetry = 50 * time.Millisecond
 	// maxNamed is the number of refusals a condition names; the events name all.
 	maxNamed = 20
-	// minNoted and notedIntervals say how often a look that changes nothing is noted in the
-	// status: each of them would be a write, for ever, that nobody reads.
-	minNoted       = 10 * time.Minute
-	notedIntervals = 5
 )
-
-// NotedEvery is the time after which status.lastLook of a source is written anew. One that is
-// twice as old is of a source at which nobody looks.
-func NotedEvery(ps *api.ProfileSource) time.Duration {
-	return max(minNoted, notedIntervals*ps.Spec.Interval.Duration)
-}
 
 // report is the one place where an outcome becomes conditions, events and the
 // time of the next look. It writes the status once, and only if it changed.
@@ -66,7 +57,7 @@ func (r *Reconciler) report(ctx context.Context, ps *api.ProfileSource, out outc
 	}
 	// A look that changes nothing is noted now and then, any other along with its changes.
 	last, now := ps.Status.LastLook, r.now()
-	if last == nil || now.Sub(last.Time) >= NotedEvery(ps) || last.After(now) || !equality.Semantic.DeepEqual(before.Status, ps.Status) {
+	if last == nil || now.Sub(last.Time) >= ps.NotedEvery() || last.After(now) || !equality.Semantic.DeepEqual(before.Status, ps.Status) {
 		ps.Status.LastLook = &metav1.Time{Time: now.Truncate(time.Second)}
 	}
 	r.tellCreated(ps, out)          // an object is created once: a later run cannot tell
@@ -79,14 +70,23 @@ func (r *Reconciler) report(ctx context.Context, ps *api.ProfileSource, out outc
 	if refused := refusal(err); r.Statuses != nil && (err == nil || refused != nil) {
 		r.Statuses.Looked(commitstatus.Look{Source: ps, Revision: out.revision, Changed: newlyCurrent(before, ps), Problems: out.refused, Refused: refused})
 	}
-	var spec *specError
-	if errors.As(err, &spec) && spec.reason != api.ReasonAccessDenied {
+	var spec *fetcher.SpecError
+	if errors.As(err, &spec) && spec.Reason != api.ReasonAccessDenied {
 		return ctrl.Result{}, nil // the next spec comes as an event
 	}
 	if next <= 0 {
 		next = time.Minute
 	}
 	return ctrl.Result{RequeueAfter: untilNext(wait.Jitter(next, intervalJitter), out.asked)}, nil
+}
+
+// untilNext counts an interval from when the server was asked, so that whoever
+// shared an answer does not follow it for longer than its own interval.
+func untilNext(interval time.Duration, asked time.Time) time.Duration {
+	if asked.IsZero() {
+		return interval
+	}
+	return max(interval-time.Since(asked), time.Second)
 }
 
 // writeStatus writes a status that changed. Where it is not done, report has nothing more

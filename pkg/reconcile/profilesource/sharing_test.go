@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/fetcher"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
@@ -33,9 +34,9 @@ func TestSourcesOfOneRepositoryAskOnce(t *testing.T) {
 	c := cluster.Shared(t)
 	cl, namespace := c.Client(t), c.Namespace(t)
 	url, requests := gitServer(t)
-	r := &Reconciler{Client: cl, Live: cl, Recorder: events.NewFakeRecorder(10 * sources), Git: &source.Mirrors{
+	r := &Reconciler{Client: cl, Live: cl, Recorder: events.NewFakeRecorder(10 * sources), Fetcher: &fetcher.Fetcher{Client: cl, Live: cl, Git: &source.Mirrors{
 		Dir: t.TempDir(), AllowInsecure: true, AllowedCIDRs: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
-	}}
+	}}}
 	key := func(i int) client.ObjectKey {
 		return client.ObjectKey{Namespace: namespace, Name: fmt.Sprintf("source-%d", i)}
 	}

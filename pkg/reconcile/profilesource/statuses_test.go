@@ -138,7 +138,7 @@ func (f *following) reports(provider string, hook map[string]string) {
 	f.do(f.client.Update(f.t.Context(), f.ps))
 	statuses := &commitstatus.Statuses{
 		Pools:  func() client.Reader { return f.client },
-		Client: f.client, Live: f.client, Recorder: f.recorder, Remote: f.r.Remote,
+		Client: f.client, Live: f.client, Recorder: f.recorder, Remote: f.r.Fetcher.Remote,
 		AllowInsecure: true, AllowedCIDRs: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
 	}
 	go func() { _ = statuses.Start(f.t.Context()) }() // ends with the test, without an error

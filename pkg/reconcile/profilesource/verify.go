@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/fetcher"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
@@ -191,7 +192,7 @@ func checkVerify(git *api.GitSource) error {
 		wrong = append(wrong, fmt.Errorf("spec.git.verify.mode: %s needs a tag: set spec.git.ref.tag or semver, or mode: HEAD", git.Verify.Mode))
 	}
 	if err := errors.Join(wrong...); err != nil {
-		return &specError{reason: api.ReasonSourceInvalid, err: err}
+		return &fetcher.SpecError{Reason: api.ReasonSourceInvalid, Err: err}
 	}
 	return nil
 }

@@ -1,6 +1,8 @@
 package v1alpha1
 
 import (
+	"time"
+
 	"github.com/fluxcd/pkg/apis/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -351,3 +353,16 @@ func (s *ProfileSource) SetConditions(c []metav1.Condition) { s.Status.Condition
 
 // GetInterval returns the time between two looks at the source.
 func (s *ProfileSource) GetInterval() metav1.Duration { return s.Spec.Interval }
+
+// minNoted and notedIntervals say how often a look that changes nothing is noted in
+// the status: each would be a write that nobody reads.
+const (
+	minNoted       = 10 * time.Minute
+	notedIntervals = 5
+)
+
+// NotedEvery is the time after which status.lastLook is written anew. One that is
+// twice as old is of a source at which nobody looks.
+func (s *ProfileSource) NotedEvery() time.Duration {
+	return max(minNoted, notedIntervals*s.Spec.Interval.Duration)
+}

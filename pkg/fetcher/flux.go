@@ -1,4 +1,4 @@
-package profilesource
+package fetcher
 
 import (
 	"context"
@@ -81,9 +81,9 @@ var fluxKinds = map[string]fluxKind{
 	},
 }
 
-// revisionOf is where makers of OCI artifacts say which commit they are from:
+// RevisionAnnotation is where makers of OCI artifacts say which commit they are from:
 // https://github.com/opencontainers/image-spec/blob/v1.1.0/annotations.md
-const revisionOf = "org.opencontainers.image.revision"
+const RevisionAnnotation = "org.opencontainers.image.revision"
 
 // fluxIndex finds the ProfileSources of an object of Flux.
 const fluxIndex = "spec.sourceRef"
@@ -97,64 +97,57 @@ func indexFlux(obj client.Object) []string {
 	return nil
 }
 
-// lastArtifact is what was read last of a source: an artifact that is the same costs
-// no download.
-type lastArtifact struct {
-	of       source.Artifact
-	snapshot *source.Snapshot
-}
-
-// artifact reads what Flux has fetched.
-func (r *Reconciler) artifact(ctx context.Context, ps *api.ProfileSource, last *lastArtifact) (*source.Snapshot, error) {
+// artifact reads what Flux has fetched. An artifact that is the same costs no download.
+func (f *Fetcher) artifact(ctx context.Context, ps *api.ProfileSource, last *Cache) (*source.Snapshot, error) {
 	ref := ps.Spec.SourceRef
 	kind, known := fluxKinds[ref.Kind]
 	switch {
-	case r.Flux == nil:
-		return nil, &specError{reason: api.ReasonUnsupported, err: errors.New("spec.sourceRef: this controller reads no artifacts")}
+	case f.Flux == nil:
+		return nil, &SpecError{Reason: api.ReasonUnsupported, Err: errors.New("spec.sourceRef: this controller reads no artifacts")}
 	case !known:
-		return nil, &specError{reason: api.ReasonSourceInvalid, err: fmt.Errorf("spec.sourceRef.kind: %q is none of %s", ref.Kind, strings.Join(slices.Sorted(maps.Keys(fluxKinds)), ", "))}
+		return nil, &SpecError{Reason: api.ReasonSourceInvalid, Err: fmt.Errorf("spec.sourceRef.kind: %q is none of %s", ref.Kind, strings.Join(slices.Sorted(maps.Keys(fluxKinds)), ", "))}
 	case ref.Namespace != "" && ref.Namespace != ps.Namespace:
-		return nil, &specError{reason: api.ReasonAccessDenied, err: fmt.Errorf("spec.sourceRef.namespace: sources of other namespaces are not read: create the %s in namespace %s", ref.Kind, ps.Namespace)}
-	case ref.Kind == sourcev1.ExternalArtifactKind && !r.Flux.AllowExternal:
-		return nil, &specError{reason: api.ReasonAccessDenied, err: errors.New("spec.sourceRef: ExternalArtifacts are not allowed: start the controller with --allow-external-artifacts")}
+		return nil, &SpecError{Reason: api.ReasonAccessDenied, Err: fmt.Errorf("spec.sourceRef.namespace: sources of other namespaces are not read: create the %s in namespace %s", ref.Kind, ps.Namespace)}
+	case ref.Kind == sourcev1.ExternalArtifactKind && !f.Flux.AllowExternal:
+		return nil, &SpecError{Reason: api.ReasonAccessDenied, Err: errors.New("spec.sourceRef: ExternalArtifacts are not allowed: start the controller with --allow-external-artifacts")}
 	}
 	obj, name := kind.empty(), types.NamespacedName{Namespace: ps.Namespace, Name: ref.Name}
-	err := r.Live.Get(ctx, name, obj)
+	err := f.Live.Get(ctx, name, obj)
 	if unknownKind(err) {
-		if err := r.unwatchFlux(ctx, ref.Kind, kind); err != nil {
+		if err := f.unwatchFlux(ctx, ref.Kind, kind); err != nil {
 			return nil, err
 		}
-		return nil, &waitError{fmt.Errorf("spec.sourceRef: the cluster does not know the kind %s of %s: install Flux, or a newer one", ref.Kind, sourcev1.GroupVersion)}
+		return nil, &WaitError{fmt.Errorf("spec.sourceRef: the cluster does not know the kind %s of %s: install Flux, or a newer one", ref.Kind, sourcev1.GroupVersion)}
 	}
 	if err != nil && !apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("reading %s %s: %w", ref.Kind, name, err)
 	}
 	// What happens before the watch begins is in its first list.
-	if failed := r.watchFlux(ref.Kind, kind); failed != nil {
+	if failed := f.watchFlux(ref.Kind, kind); failed != nil {
 		return nil, failed
 	}
 	if err != nil {
-		return nil, &waitError{fmt.Errorf("spec.sourceRef: %s %s does not exist: create it", ref.Kind, name)}
+		return nil, &WaitError{fmt.Errorf("spec.sourceRef: %s %s does not exist: create it", ref.Kind, name)}
 	}
 	found := artifactOf(obj)
 	if found == nil {
-		return nil, &artifactError{fmt.Errorf("spec.sourceRef: %s %s has no artifact yet: see its Ready condition", ref.Kind, name)}
+		return nil, &ArtifactError{fmt.Errorf("spec.sourceRef: %s %s has no artifact yet: see its Ready condition", ref.Kind, name)}
 	}
 	want := source.Artifact{
-		URL: found.URL, Digest: found.Digest, Revision: found.Revision, Commit: found.Metadata[revisionOf],
+		URL: found.URL, Digest: found.Digest, Revision: found.Revision, Commit: found.Metadata[RevisionAnnotation],
 		Repository: kind.address(obj), Path: ps.Spec.Path, Ignore: ignored(ps),
 	}
 	// Where it lies does not matter while its content is known.
 	same := want
-	same.URL = last.of.URL
-	if last.snapshot != nil && same == last.of {
+	same.URL = last.artifact.URL
+	if last.snapshot != nil && same == last.artifact {
 		return last.snapshot, nil
 	}
-	snapshot, err := r.Flux.Artifacts.Read(ctx, want)
+	snapshot, err := f.Flux.Artifacts.Read(ctx, want)
 	if err != nil {
 		return nil, err
 	}
-	last.of, last.snapshot = want, snapshot
+	last.artifact, last.snapshot = want, snapshot
 	return snapshot, nil
 }
 
@@ -182,27 +175,27 @@ func unknownKind(err error) bool {
 
 // unwatchFlux ends the watch of a kind that was taken away, which would else ask for it
 // for ever. The next look finds out whether it is back.
-func (r *Reconciler) unwatchFlux(ctx context.Context, name string, kind fluxKind) error {
-	r.Flux.mu.Lock()
-	defer r.Flux.mu.Unlock()
-	return r.Flux.unwatch(ctx, name, kind)
+func (f *Fetcher) unwatchFlux(ctx context.Context, name string, kind fluxKind) error {
+	f.Flux.mu.Lock()
+	defer f.Flux.mu.Unlock()
+	return f.Flux.unwatch(ctx, name, kind)
 }
 
-// unwatchUnnamed ends the watches of kinds that no source names any more: nobody would
+// UnwatchUnnamed ends the watches of kinds that no source names any more: nobody would
 // find out that one of them was taken away. A source that comes to name it was in the
 // list, or finds it unwatched.
-func (r *Reconciler) unwatchUnnamed(ctx context.Context) error {
-	f := r.Flux
-	if f == nil {
+func (f *Fetcher) UnwatchUnnamed(ctx context.Context) error {
+	flux := f.Flux
+	if flux == nil {
 		return nil
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if len(f.watched) == 0 {
+	flux.mu.Lock()
+	defer flux.mu.Unlock()
+	if len(flux.watched) == 0 {
 		return nil
 	}
 	var list api.ProfileSourceList
-	if err := r.Client.List(ctx, &list, client.InNamespace(r.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+	if err := f.Client.List(ctx, &list, client.InNamespace(f.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing ProfileSources: %w", err)
 	}
 	named := map[string]bool{}
@@ -211,11 +204,11 @@ func (r *Reconciler) unwatchUnnamed(ctx context.Context) error {
 			named[ref.Kind] = true
 		}
 	}
-	for name := range f.watched {
+	for name := range flux.watched {
 		if named[name] {
 			continue
 		}
-		if err := f.unwatch(ctx, name, fluxKinds[name]); err != nil {
+		if err := flux.unwatch(ctx, name, fluxKinds[name]); err != nil {
 			return err
 		}
 	}
@@ -237,23 +230,23 @@ func (f *Flux) unwatch(ctx context.Context, name string, kind fluxKind) error {
 }
 
 // watchFlux begins to watch a kind that is installed.
-func (r *Reconciler) watchFlux(name string, kind fluxKind) error {
-	f := r.Flux
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.watched[name] {
+func (f *Fetcher) watchFlux(name string, kind fluxKind) error {
+	flux := f.Flux
+	flux.mu.Lock()
+	defer flux.mu.Unlock()
+	if flux.watched[name] {
 		return nil
 	}
-	if f.controller != nil { // else somebody reconciles by hand
-		watch := crsource.Kind(f.Cache, kind.empty(), handler.EnqueueRequestsFromMapFunc(r.sourcesOf(name)), predicate.Predicate(otherArtifact))
-		if err := f.controller.Watch(watch); err != nil {
+	if flux.controller != nil { // else somebody reconciles by hand
+		watch := crsource.Kind(flux.Cache, kind.empty(), handler.EnqueueRequestsFromMapFunc(f.sourcesOf(name)), predicate.Predicate(otherArtifact))
+		if err := flux.controller.Watch(watch); err != nil {
 			return fmt.Errorf("watching the kind %s of %s: %w", name, sourcev1.GroupVersion, err)
 		}
 	}
-	if f.watched == nil {
-		f.watched = map[string]bool{}
+	if flux.watched == nil {
+		flux.watched = map[string]bool{}
 	}
-	f.watched[name] = true
+	flux.watched[name] = true
 	return nil
 }
 
@@ -272,10 +265,10 @@ var otherArtifact = predicate.Funcs{
 }
 
 // sourcesOf maps an object of Flux to the ProfileSources that name it.
-func (r *Reconciler) sourcesOf(kind string) handler.MapFunc {
+func (f *Fetcher) sourcesOf(kind string) handler.MapFunc {
 	return func(ctx context.Context, obj client.Object) []crreconcile.Request {
 		var list api.ProfileSourceList
-		err := r.Client.List(ctx, &list, client.InNamespace(obj.GetNamespace()), client.MatchingFields{fluxIndex: fluxIndexKey(kind, obj.GetName())})
+		err := f.Client.List(ctx, &list, client.InNamespace(obj.GetNamespace()), client.MatchingFields{fluxIndex: fluxIndexKey(kind, obj.GetName())})
 		if err != nil {
 			ctrl.LoggerFrom(ctx).Error(err, "listing ProfileSources of an object of Flux", "kind", kind, "object", client.ObjectKeyFromObject(obj))
 			return nil
@@ -288,8 +281,9 @@ func (r *Reconciler) sourcesOf(kind string) handler.MapFunc {
 	}
 }
 
-// artifactError says that Flux has nothing to read yet.
-type artifactError struct{ err error }
-
-func (e *artifactError) Error() string { return e.err.Error() }
-func (e *artifactError) Unwrap() error { return e.err }
+// Watches reports whether the objects of a kind are watched.
+func (f *Flux) Watches(kind string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.watched[kind]
+}

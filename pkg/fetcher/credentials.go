@@ -1,4 +1,4 @@
-package profilesource
+package fetcher
 
 import (
 	"context"
@@ -47,20 +47,20 @@ var (
 
 // withCredentials adds what the Secrets of a source hold now: they are read at each
 // look, so a Secret that changed counts at the next one.
-func (r *Reconciler) withCredentials(ctx context.Context, ps *api.ProfileSource, remote source.Remote) (source.Remote, error) {
+func (f *Fetcher) withCredentials(ctx context.Context, ps *api.ProfileSource, remote source.Remote) (source.Remote, error) {
 	git, keys := ps.Spec.Git, keysHTTPS
 	if overSSH(git.URL) {
 		keys = keysSSH
 	}
-	secret, err := r.secret(ctx, ps, git.SecretRef, wanting{fieldSecret, keys})
+	secret, err := f.secret(ctx, ps, git.SecretRef, wanting{fieldSecret, keys})
 	if err != nil {
 		return remote, err
 	}
-	proxy, err := r.secret(ctx, ps, git.ProxySecretRef, wanting{fieldProxy, keysProxy})
+	proxy, err := f.secret(ctx, ps, git.ProxySecretRef, wanting{fieldProxy, keysProxy})
 	if err != nil {
 		return remote, err
 	}
-	return r.withKept(client.ObjectKeyFromObject(ps), remote, secret, proxy)
+	return f.withKept(client.ObjectKeyFromObject(ps), remote, secret, proxy)
 }
 
 // kept is what was made of the Secrets that a mirror's key stands for.
@@ -71,14 +71,14 @@ type kept struct {
 
 // withKept is withSecrets, but for decrypting a private key anew at each look: that
 // is made to be slow, a tenth of a second and more. Nothing else is kept in memory.
-func (r *Reconciler) withKept(name types.NamespacedName, remote source.Remote, secret, proxy *corev1.Secret) (source.Remote, error) {
+func (f *Fetcher) withKept(name types.NamespacedName, remote source.Remote, secret, proxy *corev1.Secret) (source.Remote, error) {
 	key, err := mirrorKey(name.Namespace, secret, proxy)
 	if err != nil {
 		return remote, err
 	}
-	r.mu.Lock()
-	known, ok := r.keys[name]
-	r.mu.Unlock()
+	f.mu.Lock()
+	known, ok := f.keys[name]
+	f.mu.Unlock()
 	if ok && known.key == key && overSSH(remote.URL) {
 		remote.Key, remote.Auth = key, known.auth
 		if proxy != nil {
@@ -89,14 +89,14 @@ func (r *Reconciler) withKept(name types.NamespacedName, remote source.Remote, s
 	if remote, err = withSecrets(remote, name.Namespace, secret, proxy); err != nil {
 		return remote, err
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.keys, name)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.keys, name)
 	if private, ok := remote.Auth.(*source.SSHKey); ok && len(secret.Data[secrets.KeyPassword]) > 0 {
-		if r.keys == nil {
-			r.keys = map[types.NamespacedName]kept{}
+		if f.keys == nil {
+			f.keys = map[types.NamespacedName]kept{}
 		}
-		r.keys[name] = kept{key: key, auth: private}
+		f.keys[name] = kept{key: key, auth: private}
 	}
 	return remote, nil
 }
@@ -107,7 +107,7 @@ func (r *Reconciler) withKept(name types.NamespacedName, remote source.Remote, s
 func withSecrets(remote source.Remote, namespace string, secret, proxy *corev1.Secret) (source.Remote, error) {
 	ssh := overSSH(remote.URL)
 	if ssh && secret == nil {
-		return remote, &specError{reason: api.ReasonSourceInvalid, err: fmt.Errorf("%s: a repository over ssh needs a Secret with the keys %s", fieldSecret, keysSSH)}
+		return remote, &SpecError{Reason: api.ReasonSourceInvalid, Err: fmt.Errorf("%s: a repository over ssh needs a Secret with the keys %s", fieldSecret, keysSSH)}
 	}
 	if secret != nil {
 		given, err := credentialsOf(secret, ssh)
@@ -135,15 +135,15 @@ func overSSH(url string) bool {
 type wanting struct{ field, keys string }
 
 // secret reads a Secret; without a reference it is nil.
-func (r *Reconciler) secret(ctx context.Context, ps *api.ProfileSource, ref *meta.LocalObjectReference, want wanting) (*corev1.Secret, error) {
+func (f *Fetcher) secret(ctx context.Context, ps *api.ProfileSource, ref *meta.LocalObjectReference, want wanting) (*corev1.Secret, error) {
 	if ref == nil {
 		return nil, nil
 	}
 	name := types.NamespacedName{Namespace: ps.Namespace, Name: ref.Name}
 	var secret corev1.Secret
-	if err := r.Live.Get(ctx, name, &secret); err != nil {
+	if err := f.Live.Get(ctx, name, &secret); err != nil {
 		if apierrors.IsNotFound(err) {
-			return nil, &waitError{fmt.Errorf("%s: Secret %s does not exist: create it with the keys %s", want.field, name, want.keys)}
+			return nil, &WaitError{fmt.Errorf("%s: Secret %s does not exist: create it with the keys %s", want.field, name, want.keys)}
 		}
 		return nil, fmt.Errorf("reading Secret %s: %w", name, err)
 	}
@@ -154,7 +154,7 @@ func (r *Reconciler) secret(ctx context.Context, ps *api.ProfileSource, ref *met
 // for another spec: the next spec comes as an event, and a Secret is only looked at
 // again by who tries again.
 func wrongSecret(field string, secret *corev1.Secret, err error) error {
-	return &waitError{fmt.Errorf("%s: Secret %s/%s: %w", field, secret.Namespace, secret.Name, err)}
+	return &WaitError{fmt.Errorf("%s: Secret %s/%s: %w", field, secret.Namespace, secret.Name, err)}
 }
 
 // credentials are what a Secret says of a repository.

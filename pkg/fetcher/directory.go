@@ -1,4 +1,4 @@
-package profilesource
+package fetcher
 
 import (
 	"context"
@@ -21,43 +21,43 @@ type watched struct {
 }
 
 // directory reads a directory, and watches it from just before on.
-func (r *Reconciler) directory(ctx context.Context, ps *api.ProfileSource, lines *source.Lines) (snap *source.Snapshot, slow string, err error) {
-	if r.DirectoryRoot == "" {
-		r.unwatch(client.ObjectKeyFromObject(ps))
-		return nil, "", &specError{reason: api.ReasonAccessDenied, err: errors.New("spec.directory: no directory is allowed: start the controller with --directory-root")}
+func (f *Fetcher) directory(ctx context.Context, ps *api.ProfileSource, lines *source.Lines) (snap *source.Snapshot, slow string, err error) {
+	if f.DirectoryRoot == "" {
+		f.Unwatch(client.ObjectKeyFromObject(ps))
+		return nil, "", &SpecError{Reason: api.ReasonAccessDenied, Err: errors.New("spec.directory: no directory is allowed: start the controller with --directory-root")}
 	}
-	dir := source.Directory{Root: r.DirectoryRoot, Path: ps.Spec.Directory.Path, Sub: ps.Spec.Path, Ignore: ignored(ps), Lines: lines}
-	slow = r.watch(ctx, ps, dir)
+	dir := source.Directory{Root: f.DirectoryRoot, Path: ps.Spec.Directory.Path, Sub: ps.Spec.Path, Ignore: ignored(ps), Lines: lines}
+	slow = f.watch(ctx, ps, dir)
 	snap, err = dir.Read(ctx)
 	return snap, slow, err
 }
 
 // watch keeps one watch for a ProfileSource. It returns why that does not tell of
 // edits at once, "" when it does.
-func (r *Reconciler) watch(ctx context.Context, ps *api.ProfileSource, dir source.Directory) string {
-	if r.changes == nil { // somebody reconciles by hand
+func (f *Fetcher) watch(ctx context.Context, ps *api.ProfileSource, dir source.Directory) string {
+	if f.changes == nil { // somebody reconciles by hand
 		return ""
 	}
 	key := client.ObjectKeyFromObject(ps)
-	r.mu.Lock()
-	w := r.watches[key]
-	r.mu.Unlock()
+	f.mu.Lock()
+	w := f.watches[key]
+	f.mu.Unlock()
 	if w == nil || w.root != dir.Root || w.path != dir.Path || w.sub != dir.Sub {
-		r.unwatch(key)
+		f.Unwatch(key)
 		w = &watched{root: dir.Root, path: dir.Path, sub: dir.Sub}
 		changed := event.GenericEvent{Object: &api.ProfileSource{ObjectMeta: *ps.ObjectMeta.DeepCopy()}}
 		w.watch = dir.Watch(func(ctx context.Context) {
 			select {
-			case r.changes <- changed:
+			case f.changes <- changed:
 			case <-ctx.Done():
 			}
 		})
-		r.mu.Lock()
-		if r.watches == nil {
-			r.watches = map[types.NamespacedName]*watched{}
+		f.mu.Lock()
+		if f.watches == nil {
+			f.watches = map[types.NamespacedName]*watched{}
 		}
-		r.watches[key] = w
-		r.mu.Unlock()
+		f.watches[key] = w
+		f.mu.Unlock()
 	}
 	slow := w.watch.Slow()
 	if slow != w.told {
@@ -72,25 +72,32 @@ func (r *Reconciler) watch(ctx context.Context, ps *api.ProfileSource, dir sourc
 	return slow
 }
 
-// unwatch ends the watch of a ProfileSource, if there is one.
-func (r *Reconciler) unwatch(key types.NamespacedName) {
-	r.mu.Lock()
-	w := r.watches[key]
-	delete(r.watches, key)
-	r.mu.Unlock()
+// Unwatch ends the watch of a ProfileSource's directory, if there is one.
+func (f *Fetcher) Unwatch(key types.NamespacedName) {
+	f.mu.Lock()
+	w := f.watches[key]
+	delete(f.watches, key)
+	f.mu.Unlock()
 	if w != nil {
 		w.watch.Close()
 	}
 }
 
 // unwatchAll ends all watches once the controller stops.
-func (r *Reconciler) unwatchAll(ctx context.Context) error {
+func (f *Fetcher) unwatchAll(ctx context.Context) error {
 	<-ctx.Done()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, w := range r.watches {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, w := range f.watches {
 		w.watch.Close()
 	}
-	r.watches = nil
+	f.watches = nil
 	return nil
+}
+
+// WatchedDirectories is the number of directories that are watched.
+func (f *Fetcher) WatchedDirectories() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.watches)
 }

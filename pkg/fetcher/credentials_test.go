@@ -1,4 +1,4 @@
-package profilesource
+package fetcher
 
 import (
 	"crypto/ecdsa"
@@ -163,9 +163,9 @@ func TestWrongSecrets(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := remoteOf(t, c.url, c.secret)
-			var wait *waitError
-			if !errors.As(err, &wait) || judge(err) != (verdict{"DependencyNotReady", false}) {
-				t.Fatalf("got %v, %+v: a Secret is waited for", err, judge(err))
+			var wait *WaitError
+			if !errors.As(err, &wait) {
+				t.Fatalf("got %v: a Secret is waited for", err)
 			}
 			field := map[string]string{"git": "spec.git.secretRef", "proxy": "spec.git.proxySecretRef"}[c.secret.Name]
 			for _, says := range []string{field + ": Secret ns/" + c.secret.Name + ": ", c.says} {
@@ -183,8 +183,9 @@ func TestWrongSecrets(t *testing.T) {
 func TestSSHWithoutASecret(t *testing.T) {
 	for _, url := range []string{overShell, "ssh://git@git.example.com/osps.git"} {
 		_, err := remoteOf(t, url)
-		if err == nil || !strings.HasPrefix(err.Error(), "spec.git.secretRef: a repository over ssh needs a Secret with the keys identity and known_hosts") || judge(err) != (verdict{api.ReasonSourceInvalid, true}) {
-			t.Errorf("%s: %v, %+v", url, err, judge(err))
+		var spec *SpecError
+		if !errors.As(err, &spec) || spec.Reason != api.ReasonSourceInvalid || !strings.HasPrefix(err.Error(), "spec.git.secretRef: a repository over ssh needs a Secret with the keys identity and known_hosts") {
+			t.Errorf("%s: %v", url, err)
 		}
 	}
 }
@@ -200,10 +201,10 @@ func TestEncryptedKeysAreKept(t *testing.T) {
 		return secretOf("git", d)
 	}
 	proxy := secretOf("proxy", data{"address": "http://proxy:1"})
-	r, name := &Reconciler{}, types.NamespacedName{Namespace: "ns", Name: "source"}
+	f, name := &Fetcher{}, types.NamespacedName{Namespace: "ns", Name: "source"}
 	look := func(url string, secret, proxy *corev1.Secret) source.Remote {
 		t.Helper()
-		remote, err := r.withKept(name, source.Remote{URL: url}, secret, proxy)
+		remote, err := f.withKept(name, source.Remote{URL: url}, secret, proxy)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -221,15 +222,15 @@ func TestEncryptedKeysAreKept(t *testing.T) {
 		t.Error("other Secrets have the same key")
 	}
 	look(overHTTPS, nil, nil)
-	if len(r.keys) > 0 {
+	if len(f.keys) > 0 {
 		t.Error("the key is kept for a repository that does not use it")
 	}
 	look(overShell, secret(), nil)
-	if _, err := r.withKept(name, source.Remote{URL: overHTTPS}, secret(), nil); err == nil {
+	if _, err := f.withKept(name, source.Remote{URL: overHTTPS}, secret(), nil); err == nil {
 		t.Error("a key for ssh is taken for https")
 	}
-	r.forget(name)
-	if len(r.keys) > 0 {
+	f.Forget(name)
+	if len(f.keys) > 0 {
 		t.Error("the key of a deleted source is kept")
 	}
 }

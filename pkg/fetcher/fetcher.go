@@ -1,0 +1,143 @@
+package fetcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	crsource "sigs.k8s.io/controller-runtime/pkg/source"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/source"
+)
+
+// Repositories fetches snapshots of remote repositories. *source.Mirrors does.
+type Repositories interface {
+	Fetch(ctx context.Context, r source.Remote) (*source.Snapshot, error)
+}
+
+// Fetcher fetches what ProfileSources name. Its fields are set once, before Setup.
+// Remote needs only Live.
+type Fetcher struct {
+	// Client lists ProfileSources from the manager's cache.
+	Client client.Reader
+	// Live reads Secrets with credentials, which are not kept in memory except for
+	// encrypted private keys, and objects of Flux.
+	Live client.Reader
+	// Git fetches remote repositories.
+	Git Repositories
+	// DirectoryRoot is the folder below which spec.directory may point; empty allows none.
+	DirectoryRoot string
+	// Flux reads what Flux fetched; nil refuses sourceRef.
+	Flux *Flux
+	// Builtin are the profiles of this binary; nil offers none.
+	Builtin *source.Embedded
+	// Namespace has the ProfileSources; empty: any.
+	Namespace string
+
+	answers sync.Map // of servers: the source's key -> time.Time, when it was last asked
+
+	mu      sync.Mutex
+	keys    map[types.NamespacedName]kept // private keys that were encrypted
+	watches map[types.NamespacedName]*watched
+	changes chan event.GenericEvent // of directories; nil without a controller
+}
+
+// Cache is what was read of one source, so that only what changed is read again.
+// The zero value is empty. A source with another spec needs a new one.
+type Cache struct {
+	lines    source.Lines // of a directory; mirrors keep their own
+	artifact source.Artifact
+	snapshot *source.Snapshot // of artifact
+}
+
+// Setup prepares watches of directories and of Flux. It returns the events that
+// ask for a look at a ProfileSource.
+func (f *Fetcher) Setup(ctx context.Context, mgr ctrl.Manager) (crsource.Source, error) {
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &api.ProfileSource{}, fluxIndex, indexFlux); err != nil {
+		return nil, fmt.Errorf("indexing ProfileSources by sourceRef: %w", err)
+	}
+	if err := mgr.Add(manager.RunnableFunc(f.unwatchAll)); err != nil {
+		return nil, err
+	}
+	f.changes = make(chan event.GenericEvent)
+	return crsource.Channel(f.changes, &handler.EnqueueRequestForObject{}), nil
+}
+
+// WatchWith starts later watches of Flux on a controller.
+func (f *Fetcher) WatchWith(c controller.Controller) {
+	if f.Flux != nil {
+		f.Flux.controller = c
+	}
+}
+
+// Fetch returns what a source contains now. slow says why edits of a directory are
+// noticed late; it is empty if they are noticed at once.
+func (f *Fetcher) Fetch(ctx context.Context, ps *api.ProfileSource, known *Cache) (snap *source.Snapshot, slow string, err error) {
+	switch {
+	case ps.Spec.Builtin != nil:
+		snap, err = f.builtin(ctx, ps)
+	case ps.Spec.Directory != nil:
+		return f.directory(ctx, ps, &known.lines)
+	case ps.Spec.SourceRef != nil:
+		snap, err = f.artifact(ctx, ps, known)
+	default:
+		snap, err = f.git(ctx, ps)
+	}
+	return snap, "", err
+}
+
+// Forget drops what is known of a source, and ends its watch.
+func (f *Fetcher) Forget(key types.NamespacedName) {
+	f.mu.Lock()
+	delete(f.keys, key)
+	f.mu.Unlock()
+	f.answers.Delete(key)
+	f.Unwatch(key)
+}
+
+// builtin reads the profiles of this binary. Two sources of them would only offer
+// the same under two names, so there is one.
+func (f *Fetcher) builtin(ctx context.Context, ps *api.ProfileSource) (*source.Snapshot, error) {
+	switch {
+	case ps.Name != api.DefaultsName:
+		return nil, &SpecError{Reason: api.ReasonSourceInvalid, Err: fmt.Errorf("spec.builtin: the built-in profiles are offered by ProfileSource %q, which the controller keeps itself: delete this one", api.DefaultsName)}
+	case ps.Spec.Path != "":
+		return nil, &SpecError{Reason: api.ReasonSourceInvalid, Err: errors.New("spec.path: the built-in profiles are in no folder: remove it")}
+	case ignored(ps) != "":
+		return nil, &SpecError{Reason: api.ReasonSourceInvalid, Err: errors.New("spec.ignore: built-in profiles are not ignored: remove it")}
+	case f.Builtin == nil:
+		return nil, &SpecError{Reason: api.ReasonAccessDenied, Err: errors.New("spec.builtin: the built-in profiles are not offered: start the controller without --disable-default-osps, or delete this ProfileSource")}
+	}
+	return f.Builtin.Read(ctx)
+}
+
+// SpecError says that the spec requests something impossible: only another spec helps.
+type SpecError struct {
+	// Reason is that of the Ready condition.
+	Reason string
+	Err    error
+}
+
+func (e *SpecError) Error() string { return e.Err.Error() }
+func (e *SpecError) Unwrap() error { return e.Err }
+
+// WaitError says that something is missing besides the source, such as a Secret.
+type WaitError struct{ err error }
+
+func (e *WaitError) Error() string { return e.err.Error() }
+func (e *WaitError) Unwrap() error { return e.err }
+
+// ArtifactError says that Flux has nothing to read yet.
+type ArtifactError struct{ err error }
+
+func (e *ArtifactError) Error() string { return e.err.Error() }
+func (e *ArtifactError) Unwrap() error { return e.err }
