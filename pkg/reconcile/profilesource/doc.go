@@ -1,5 +1,5 @@
-// Package profilesource takes profiles from sources into the cluster: it fetches what
-// a ProfileSource names, makes one immutable OperatingSystemProfile for each
+// Package profilesource takes profiles from sources into the cluster: pkg/fetcher fetches
+// what a ProfileSource names; this package makes one immutable OperatingSystemProfile for each
 // version that is current, and then says in one status write which is current.
 //
 // After that it sees to the versions that are not current: those that pools ask for and
