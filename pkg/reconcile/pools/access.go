@@ -172,7 +172,7 @@ func (r *Reconciler) ensureAccount(ctx context.Context, seen *observed) (*corev1
 		return have, nil
 	}
 	if have != nil {
-		if err := r.remove(ctx, have); err != nil {
+		if err := r.writer().remove(ctx, have); err != nil {
 			return nil, err
 		}
 	}
@@ -181,41 +181,6 @@ func (r *Reconciler) ensureAccount(ctx context.Context, seen *observed) (*corev1
 		return nil, fault.Creating(fmt.Errorf("creating ServiceAccount %s: %w", client.ObjectKeyFromObject(account), err))
 	}
 	return account, nil
-}
-
-// writeAccess makes changes one after the other.
-func (r *Reconciler) writeAccess(ctx context.Context, changes []accessChange) error {
-	for _, c := range changes {
-		if err := r.changeAccess(ctx, c); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (r *Reconciler) changeAccess(ctx context.Context, c accessChange) error {
-	if c.remove != nil {
-		if err := r.remove(ctx, c.remove); err != nil {
-			return err
-		}
-	}
-	if c.create != nil {
-		if err := r.Worker.Create(ctx, c.create, client.FieldOwner(api.FieldManager)); err != nil {
-			return fault.Creating(fmt.Errorf("creating %T %s: %w", c.create, client.ObjectKeyFromObject(c.create), err))
-		}
-	}
-	if c.patch == nil {
-		return nil
-	}
-	return r.patch(ctx, c.have, c.patch)
-}
-
-// remove deletes exactly the object that was read.
-func (r *Reconciler) remove(ctx context.Context, obj client.Object) error {
-	if err := client.IgnoreNotFound(r.clusterOf(obj).Delete(ctx, obj, client.Preconditions{UID: ptr(obj.GetUID())})); err != nil {
-		return fault.Raced(fmt.Errorf("deleting %T %s: %w", obj, client.ObjectKeyFromObject(obj), err))
-	}
-	return nil
 }
 
 // trimAccess keeps of a ServiceAccount, Role or RoleBinding what decideAccess compares.

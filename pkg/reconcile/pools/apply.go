@@ -16,10 +16,8 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/token"
 )
 
 const (
@@ -34,7 +32,7 @@ func (r *Reconciler) apply(ctx context.Context, seen *observed, p plan) error {
 	var osc *osm.OperatingSystemConfig
 	var refused error // of a configuration that stood before: its documents are kept all the same
 	provision := func() error { return r.writeUserData(ctx, seen, seen.objects.provisioning, p.provisioning) }
-	writes := append(r.reliedOn(ctx, p),
+	writes := append(r.writer().reliedOn(ctx, p),
 		func() (err error) {
 			if err = r.prepare(ctx, seen, p); err == nil {
 				osc, err = r.writeConfig(ctx, seen.objects.osc, p)
@@ -68,35 +66,18 @@ func (r *Reconciler) apply(ctx context.Context, seen *observed, p plan) error {
 			return err
 		}
 	}
-	if err := r.trimInputs(ctx, seen.objects.inputs, p.inputs); err != nil {
+	if err := r.writer().trimInputs(ctx, seen.objects.inputs, p.inputs); err != nil {
 		return err
 	}
-	if err := r.removeEdge(ctx, p.edge); err != nil {
+	if err := r.writer().removeEdge(ctx, p.edge); err != nil {
 		return err
 	}
 	for _, obj := range p.access.retire {
-		if err := r.remove(ctx, obj); err != nil {
+		if err := r.writer().remove(ctx, obj); err != nil {
 			return err
 		}
 	}
 	return refused
-}
-
-// reliedOn are the writes on which documents rely, and no other.
-func (r *Reconciler) reliedOn(ctx context.Context, p plan) []func() error {
-	writes := []func() error{
-		func() error { return r.writeAccess(ctx, p.access.rights) },
-		func() error { return r.changeAccess(ctx, p.access.account) },
-	}
-	if p.token.Create {
-		writes = append(writes, func() error { return r.createToken(ctx, p.token) })
-	}
-	for _, s := range []*corev1.Secret{p.kubeconfig, p.edge.write} {
-		if s != nil {
-			writes = append(writes, func() error { return r.writeSecret(ctx, s) })
-		}
-	}
-	return writes
 }
 
 // prepare writes what the configuration names: its record is made from it again.
@@ -108,67 +89,8 @@ func (r *Reconciler) prepare(ctx context.Context, seen *observed, p plan) error 
 			}
 			return r.archive().EnsureSettings(ctx, p.settings, p.osc != nil)
 		},
-		func() error { return r.keepInputs(ctx, seen, p.inputs) },
+		func() error { return r.writer().keepInputs(ctx, seen, p.inputs) },
 	)
-}
-
-// keepInputs adds the credentials of a generation to the pool's Secret. Those of
-// the generation before stay until the new one stands.
-func (r *Reconciler) keepInputs(ctx context.Context, seen *observed, p *inputsPlan) error {
-	if p == nil || p.data == nil {
-		return nil
-	}
-	have := seen.objects.inputs
-	data := map[string][]byte{p.key: p.data}
-	if have == nil {
-		return r.writeSecret(ctx, secretFor(namesOf(seen.md).Inputs, nil, map[string]string{
-			api.AnnotationPool: poolKey(seen.md), api.AnnotationPoolUID: string(seen.md.UID),
-		}, data))
-	}
-	if digestIn(have, p.key) == dataDigest(p.data) {
-		return nil
-	}
-	return r.patch(ctx, have, map[string]any{"data": data})
-}
-
-// trimInputs removes credentials that no generation has any more.
-func (r *Reconciler) trimInputs(ctx context.Context, have *corev1.Secret, p *inputsPlan) error {
-	if p == nil || have == nil {
-		return nil
-	}
-	if p.data == nil {
-		if err := client.IgnoreNotFound(r.clusterOf(have).Delete(ctx, have, client.Preconditions{UID: &have.UID})); err != nil {
-			return fmt.Errorf("deleting Secret %s: %w", client.ObjectKeyFromObject(have), err)
-		}
-		return nil
-	}
-	gone := map[string]any{}
-	for key := range have.Data {
-		if key != p.key {
-			gone[key] = nil
-		}
-	}
-	if len(gone) == 0 {
-		return nil
-	}
-	return r.patch(ctx, have, map[string]any{"data": gone})
-}
-
-func (r *Reconciler) createToken(ctx context.Context, t token.Bootstrap) error {
-	if err := r.Worker.Create(ctx, t.Secret, client.FieldOwner(api.FieldManager)); err != nil {
-		return fault.Creating(fmt.Errorf("creating a bootstrap token: %w", err))
-	}
-	return nil
-}
-
-// writeSecret replaces a Secret in one update, or creates it.
-func (r *Reconciler) writeSecret(ctx context.Context, s *corev1.Secret) error {
-	if s.ResourceVersion == "" {
-		err := r.Worker.Create(ctx, s, client.FieldOwner(api.FieldManager))
-		return fault.Creating(wrapped("creating Secret "+client.ObjectKeyFromObject(s).String(), err))
-	}
-	err := r.Worker.Update(ctx, s, client.FieldOwner(api.FieldManager))
-	return fault.Raced(wrapped("writing Secret "+client.ObjectKeyFromObject(s).String(), err))
 }
 
 // writeConfig replaces the configuration, whose spec is immutable, or patches its
@@ -178,7 +100,7 @@ func (r *Reconciler) writeConfig(ctx context.Context, have *osm.OperatingSystemC
 		if p.oscMetadata == nil {
 			return have, nil
 		}
-		return have, r.patchAnnotations(ctx, have, p.oscMetadata)
+		return have, r.writer().patchAnnotations(ctx, have, p.oscMetadata)
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), replaceTime)
 	defer cancel()
@@ -198,7 +120,7 @@ func (r *Reconciler) writeConfig(ctx context.Context, have *osm.OperatingSystemC
 			}
 			r.tellBefore(ctx, have)
 		}
-		if err := client.IgnoreNotFound(r.clusterOf(have).Delete(ctx, have, client.Preconditions{UID: &have.UID})); err != nil {
+		if err := client.IgnoreNotFound(r.writer().clusterOf(have).Delete(ctx, have, client.Preconditions{UID: &have.UID})); err != nil {
 			return nil, fault.Raced(fmt.Errorf("deleting OperatingSystemConfig %s: %w", client.ObjectKeyFromObject(have), err))
 		}
 	}
@@ -258,7 +180,7 @@ func (r *Reconciler) note(ctx context.Context, osc *osm.OperatingSystemConfig, p
 	if len(patch) == 0 {
 		return nil
 	}
-	return r.patch(ctx, osc, map[string]any{"metadata": map[string]any{"annotations": patch}})
+	return r.writer().patch(ctx, osc, map[string]any{"metadata": map[string]any{"annotations": patch}})
 }
 
 var refusalKeys = []string{api.AnnotationRefused, api.AnnotationRefusedVersion, api.AnnotationRefusedSince}
@@ -278,15 +200,6 @@ func (p plan) refusalNotes(have map[string]string, now time.Time) map[string]str
 		out[api.AnnotationRefusedSince] = have[api.AnnotationRefusedSince]
 	}
 	return out
-}
-
-func (r *Reconciler) patchAnnotations(ctx context.Context, obj client.Object, annotations map[string]string) error {
-	return r.patch(ctx, obj, map[string]any{"metadata": map[string]any{"annotations": annotations}})
-}
-
-// patch merges into exactly the object that was read.
-func (r *Reconciler) patch(ctx context.Context, obj client.Object, change map[string]any) error {
-	return fault.Raced(kubeclient.Patch(ctx, r.clusterOf(obj), obj, change))
 }
 
 // digestKey reads the key of keyed digests, and makes it where there is none.

@@ -236,7 +236,7 @@ func (r *Reconciler) takeBack(ctx context.Context, md *cluster.MachineDeployment
 		return fmt.Errorf("%w: Secret %s is there", fault.ErrRaced, namesOf(md).Bootstrap)
 	}
 	for _, obj := range made {
-		if err := r.remove(ctx, obj); err != nil {
+		if err := r.writer().remove(ctx, obj); err != nil {
 			return err
 		}
 	}

@@ -9,15 +9,12 @@ import (
 	"sync"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
@@ -135,7 +132,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	var next step
 	var unheld error
 	err = together(
-		func() error { unheld = r.hold(ctx, &md); return nil },
+		func() error { unheld = r.writer().hold(ctx, &md); return nil },
 		func() (err error) { next, err = r.look(ctx, &md); return err },
 	)
 	if err != nil || unheld != nil {
@@ -238,7 +235,7 @@ func (r *Reconciler) decideLastGood(ctx context.Context, seen *observed, refusal
 		return plan{}, refusal // nothing to boot from
 	}
 	keep := func(err error) (plan, error) {
-		p := r.decideTokens(seen)
+		p := decideTokens(seen)
 		if rec.Object != "" {
 			p.edge, p.access = r.decideEdge(seen, rec.Pool), r.decideAccess(seen, rec.Pool)
 			p.look = earliest(p.access.look, p.edge.renew)
@@ -278,34 +275,6 @@ func (r *Reconciler) decideLastGood(ctx context.Context, seen *observed, refusal
 	return p, nil
 }
 
-// hold puts the contract's finalizer on a pool before anything is made for it that
-// machines use. It patches that alone: our type knows only a part of a
-// MachineDeployment. What look makes meanwhile goes with a pool that is gone by then,
-// as what was made for it before does.
-func (r *Reconciler) hold(ctx context.Context, md *cluster.MachineDeployment) error {
-	if controllerutil.ContainsFinalizer(md, api.FinalizerPool) {
-		return nil
-	}
-	held := md.DeepCopy()
-	controllerutil.AddFinalizer(held, api.FinalizerPool)
-	return r.patchFinalizers(ctx, md, held)
-}
-
-// patchFinalizers patches the difference between two states, of exactly what was read.
-func (r *Reconciler) patchFinalizers(ctx context.Context, before, after *cluster.MachineDeployment) error {
-	of := func(finalizers []string) *cluster.MachineDeployment {
-		return &cluster.MachineDeployment{ObjectMeta: metav1.ObjectMeta{ResourceVersion: before.ResourceVersion, Finalizers: finalizers}}
-	}
-	body, err := client.MergeFromWithOptions(of(before.Finalizers), client.MergeFromWithOptimisticLock{}).Data(of(after.Finalizers))
-	if err != nil {
-		return fmt.Errorf("encoding the finalizers of MachineDeployment %s: %w", client.ObjectKeyFromObject(after), err)
-	}
-	if err := r.Worker.Patch(ctx, after, client.RawPatch(types.MergePatchType, body), client.FieldOwner(api.FieldManager)); err != nil {
-		return fault.Raced(fmt.Errorf("patching the finalizers of MachineDeployment %s: %w", client.ObjectKeyFromObject(after), err))
-	}
-	return nil
-}
-
 // profiles reads the profiles that pools ask for.
 func (r *Reconciler) profiles() desired.Profiles {
 	return desired.Profiles{
@@ -334,6 +303,9 @@ func (r *Reconciler) archive() archive.Archive {
 		Clock: r.Clock, Namespace: r.Namespace, Retention: r.History, Whole: r.Shard.Whole(), State: &r.archived,
 	}
 }
+
+// writer writes the objects of pools.
+func (r *Reconciler) writer() writer { return writer{r.Management, r.Worker} }
 
 // tokens finds, makes and renews the tokens of pools.
 func (r *Reconciler) tokens() token.Tokens {
@@ -371,15 +343,6 @@ type readers struct {
 func (r *Reconciler) cached() readers { return readers{r.Management, r.Worker, r.Indexed} }
 
 func (r *Reconciler) live() readers { return readers{r.Management.Live, r.Worker.Live, false} }
-
-// clusterOf is where an object of a pool lives.
-func (r *Reconciler) clusterOf(obj client.Object) Cluster {
-	switch obj.(type) {
-	case *osm.OperatingSystemConfig, *appsv1.ControllerRevision:
-		return r.Management
-	}
-	return r.Worker
-}
 
 // ownerOf returns the pool that an object was made for, "" when it is not ours.
 func ownerOf(obj client.Object) string { return lineage.PoolOf(obj) }

@@ -88,7 +88,7 @@ type generation struct {
 // something has to be written. A *fault.Refusal or *render.InvalidError says that
 // the pool cannot have this generation.
 func (r *Reconciler) decide(seen *observed, gen generation) (plan, error) {
-	p := r.decideTokens(seen)
+	p := decideTokens(seen)
 	p.edge, p.access = r.decideEdge(seen, gen.in.Pool), r.decideAccess(seen, gen.in.Pool)
 	want := gen.annotations(seen.md)
 	have := seen.objects
@@ -159,7 +159,7 @@ func (r *Reconciler) decide(seen *observed, gen generation) (plan, error) {
 
 // decideTokens plans what every pool needs whatever its profile: the bootstrap
 // token and the kubeconfig that carries it.
-func (r *Reconciler) decideTokens(seen *observed) plan {
+func decideTokens(seen *observed) plan {
 	p := plan{token: seen.token, expires: seen.token.Expires, poll: seen.poll}
 	data := map[string][]byte{api.KubeconfigKey: []byte(seen.kubeconfig)}
 	have, digest := seen.objects.kubeconfig, dataDigest([]byte(seen.kubeconfig))

@@ -9,7 +9,7 @@
 // last good configuration in place and maintained.
 //
 // Start with Reconcile in controller.go: observe.go reads, decide.go compares, apply.go
-// writes, report.go and events.go report. Package desired finds out what a pool asks for,
-// token finds and renews its tokens,
-// fault says what an error means for the next run.
+// applies through write.go, report.go and events.go report. Package desired finds out what
+// a pool asks for, token finds and renews its tokens, fault says what an error means for
+// the next run.
 package pools

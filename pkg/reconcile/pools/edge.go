@@ -1,7 +1,6 @@
 package pools
 
 import (
-	"context"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -67,12 +66,4 @@ func (r *Reconciler) decideEdge(seen *observed, pool render.Pool) edgePlan {
 	script, want := []byte(in.EdgeScript()), annotations(seen.node)
 	want[api.AnnotationDataDigest] = dataDigest(script)
 	return edgePlan{write: secretFor(edgeName(seen.md), have, want, map[string][]byte{edgeScriptKey: script}), renew: seen.node.Renew}
-}
-
-// removeEdge comes last: until another provider's documents stand, machines boot by the script.
-func (r *Reconciler) removeEdge(ctx context.Context, p edgePlan) error {
-	if p.remove == nil {
-		return nil
-	}
-	return r.remove(ctx, p.remove)
 }

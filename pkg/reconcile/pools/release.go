@@ -54,7 +54,7 @@ func (r *Reconciler) release(ctx context.Context, md *cluster.MachineDeployment)
 	}
 	before := md.DeepCopy()
 	controllerutil.RemoveFinalizer(md, api.FinalizerPool)
-	return r.patchFinalizers(ctx, before, md)
+	return r.writer().patchFinalizers(ctx, before, md)
 }
 
 // releaseOrphans removes what was made for a pool that is gone, or is none any more and
@@ -100,7 +100,7 @@ func (r *Reconciler) deleteOwned(ctx context.Context, md *cluster.MachineDeploym
 			}
 			r.tellDeleted(md, osc, believed)
 		}
-		if err := r.remove(ctx, obj); err != nil {
+		if err := r.writer().remove(ctx, obj); err != nil {
 			return err
 		}
 	}

@@ -66,11 +66,11 @@ func TestFinalizersOfOthersStay(t *testing.T) {
 			t.Errorf("the finalizers are %q, want %q", now.Finalizers, want)
 		}
 	}
-	if err := f.r.hold(t.Context(), &stale); !errors.Is(err, fault.ErrRaced) {
+	if err := f.r.writer().hold(t.Context(), &stale); !errors.Is(err, fault.ErrRaced) {
 		t.Errorf("what was read before the other came is written (err %v)", err)
 	}
 	has("example.com/other")
-	must(nil, f.r.hold(t.Context(), &now))
+	must(nil, f.r.writer().hold(t.Context(), &now))
 	has("example.com/other", api.FinalizerPool)
 	stale = *now.DeepCopy()
 	stale.Finalizers = []string{api.FinalizerPool} // as if the other had not come yet
@@ -226,7 +226,7 @@ func (r refusing) Patch(ctx context.Context, obj client.Object, patch client.Pat
 func TestMissingNamespaceIsNoRace(t *testing.T) {
 	f := newFixture(t)
 	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "none-" + f.r.Namespace, Name: "s"}}
-	err := f.r.writeSecret(t.Context(), s)
+	err := f.r.writer().writeSecret(t.Context(), s)
 	told := f.told()
 	res, failed := f.r.report(f.pool, plan{}, err)
 	if failed != nil || res.RequeueAfter < waitRetry {

@@ -133,7 +133,7 @@ func (r *Reconciler) awaitMachines(ctx context.Context, seen *observed, p plan) 
 	if err != nil || name == "" {
 		return p, err
 	}
-	wait := r.decideTokens(seen)
+	wait := decideTokens(seen)
 	since := map[string]string{api.AnnotationWaitingSince: lineage.Stamp(takeover.WaitingSince(r.Clock.Now(), have.provisioning, have.bootstrap))}
 	for _, s := range []struct {
 		have          *corev1.Secret
@@ -234,7 +234,7 @@ func (r *Reconciler) writeUserData(ctx context.Context, seen *observed, have *co
 	case p.write != nil && takeover.Immutable(have):
 		return r.replaceSecret(ctx, seen, have, p.write)
 	case p.write != nil:
-		return r.writeSecret(ctx, p.write)
+		return r.writer().writeSecret(ctx, p.write)
 	case p.patch != nil:
 		annotations := map[string]any{}
 		for k, v := range p.patch {
@@ -247,7 +247,7 @@ func (r *Reconciler) writeUserData(ctx context.Context, seen *observed, have *co
 		if p.labels != nil {
 			metadata["labels"] = p.labels
 		}
-		return r.patch(ctx, have, map[string]any{"metadata": metadata})
+		return r.writer().patch(ctx, have, map[string]any{"metadata": metadata})
 	}
 	return nil
 }
@@ -272,7 +272,7 @@ func (r *Reconciler) replaceSecret(ctx context.Context, seen *observed, have, ne
 		return fault.Raced(fmt.Errorf("reading Secret %s: %w", key, err))
 	}
 	next, back := created(next), created(&old)
-	err := r.swap(ctx, have, next)
+	err := r.writer().swap(ctx, have, next)
 	var lost *absentError
 	if errors.As(err, &lost) && !apierrors.IsAlreadyExists(err) {
 		ctx, cancel := context.WithTimeout(whole, replaceTime) // the time before may be over
@@ -301,31 +301,6 @@ type absentError struct{ err error }
 
 func (e *absentError) Error() string { return e.err.Error() }
 func (e *absentError) Unwrap() error { return e.err }
-
-// swap deletes a Secret and creates another of its name. Both are asked for at once, and
-// the creation again for as long as the old one is there: so nothing stands between the
-// two, neither the answer to the deletion, nor whatever else keeps this process or the
-// API server busy when it comes.
-func (r *Reconciler) swap(ctx context.Context, have, next *corev1.Secret) error {
-	deleted := make(chan error, 1)
-	go func() { deleted <- r.Worker.Delete(ctx, have, client.Preconditions{UID: &have.UID}) }()
-	for range swapAttempts {
-		err := r.Worker.Create(ctx, next.DeepCopy(), client.FieldOwner(api.FieldManager))
-		if err == nil {
-			return nil // and so the old one is gone
-		}
-		if !apierrors.IsAlreadyExists(err) || len(deleted) > 0 {
-			break // once more, when the old one is gone
-		}
-	}
-	if err := <-deleted; err != nil {
-		return fmt.Errorf("deleting it: %w", err)
-	}
-	if err := r.Worker.Create(ctx, next, client.FieldOwner(api.FieldManager)); err != nil {
-		return &absentError{fmt.Errorf("creating it: %w", err)}
-	}
-	return nil
-}
 
 // created is a Secret as it is to be created.
 func created(s *corev1.Secret) *corev1.Secret {

@@ -1,0 +1,215 @@
+package pools
+
+import (
+	"context"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/token"
+)
+
+// writer writes the objects of pools into the two clusters. Whatever it replaces, patches
+// or deletes is exactly what was read.
+type writer struct{ management, worker Cluster }
+
+// patchFinalizers patches the difference between two states, of exactly what was read.
+func (w writer) patchFinalizers(ctx context.Context, before, after *cluster.MachineDeployment) error {
+	of := func(finalizers []string) *cluster.MachineDeployment {
+		return &cluster.MachineDeployment{ObjectMeta: metav1.ObjectMeta{ResourceVersion: before.ResourceVersion, Finalizers: finalizers}}
+	}
+	body, err := client.MergeFromWithOptions(of(before.Finalizers), client.MergeFromWithOptimisticLock{}).Data(of(after.Finalizers))
+	if err != nil {
+		return fmt.Errorf("encoding the finalizers of MachineDeployment %s: %w", client.ObjectKeyFromObject(after), err)
+	}
+	if err := w.worker.Patch(ctx, after, client.RawPatch(types.MergePatchType, body), client.FieldOwner(api.FieldManager)); err != nil {
+		return fault.Raced(fmt.Errorf("patching the finalizers of MachineDeployment %s: %w", client.ObjectKeyFromObject(after), err))
+	}
+	return nil
+}
+
+// hold puts the contract's finalizer on a pool before anything is made for it that
+// machines use. It patches that alone: our type knows only a part of a
+// MachineDeployment. What look makes meanwhile goes with a pool that is gone by then,
+// as what was made for it before does.
+func (w writer) hold(ctx context.Context, md *cluster.MachineDeployment) error {
+	if controllerutil.ContainsFinalizer(md, api.FinalizerPool) {
+		return nil
+	}
+	held := md.DeepCopy()
+	controllerutil.AddFinalizer(held, api.FinalizerPool)
+	return w.patchFinalizers(ctx, md, held)
+}
+
+// clusterOf is where an object of a pool lives.
+func (w writer) clusterOf(obj client.Object) Cluster {
+	switch obj.(type) {
+	case *osm.OperatingSystemConfig, *appsv1.ControllerRevision:
+		return w.management
+	}
+	return w.worker
+}
+
+// remove deletes exactly the object that was read.
+func (w writer) remove(ctx context.Context, obj client.Object) error {
+	if err := client.IgnoreNotFound(w.clusterOf(obj).Delete(ctx, obj, client.Preconditions{UID: ptr(obj.GetUID())})); err != nil {
+		return fault.Raced(fmt.Errorf("deleting %T %s: %w", obj, client.ObjectKeyFromObject(obj), err))
+	}
+	return nil
+}
+
+// writeSecret replaces a Secret in one update, or creates it.
+func (w writer) writeSecret(ctx context.Context, s *corev1.Secret) error {
+	if s.ResourceVersion == "" {
+		err := w.worker.Create(ctx, s, client.FieldOwner(api.FieldManager))
+		return fault.Creating(wrapped("creating Secret "+client.ObjectKeyFromObject(s).String(), err))
+	}
+	err := w.worker.Update(ctx, s, client.FieldOwner(api.FieldManager))
+	return fault.Raced(wrapped("writing Secret "+client.ObjectKeyFromObject(s).String(), err))
+}
+
+func (w writer) createToken(ctx context.Context, t token.Bootstrap) error {
+	if err := w.worker.Create(ctx, t.Secret, client.FieldOwner(api.FieldManager)); err != nil {
+		return fault.Creating(fmt.Errorf("creating a bootstrap token: %w", err))
+	}
+	return nil
+}
+
+// keepInputs adds the credentials of a generation to the pool's Secret. Those of
+// the generation before stay until the new one stands.
+func (w writer) keepInputs(ctx context.Context, seen *observed, p *inputsPlan) error {
+	if p == nil || p.data == nil {
+		return nil
+	}
+	have := seen.objects.inputs
+	data := map[string][]byte{p.key: p.data}
+	if have == nil {
+		return w.writeSecret(ctx, secretFor(namesOf(seen.md).Inputs, nil, map[string]string{
+			api.AnnotationPool: poolKey(seen.md), api.AnnotationPoolUID: string(seen.md.UID),
+		}, data))
+	}
+	if digestIn(have, p.key) == dataDigest(p.data) {
+		return nil
+	}
+	return w.patch(ctx, have, map[string]any{"data": data})
+}
+
+// trimInputs removes credentials that no generation has any more.
+func (w writer) trimInputs(ctx context.Context, have *corev1.Secret, p *inputsPlan) error {
+	if p == nil || have == nil {
+		return nil
+	}
+	if p.data == nil {
+		if err := client.IgnoreNotFound(w.clusterOf(have).Delete(ctx, have, client.Preconditions{UID: &have.UID})); err != nil {
+			return fmt.Errorf("deleting Secret %s: %w", client.ObjectKeyFromObject(have), err)
+		}
+		return nil
+	}
+	gone := map[string]any{}
+	for key := range have.Data {
+		if key != p.key {
+			gone[key] = nil
+		}
+	}
+	if len(gone) == 0 {
+		return nil
+	}
+	return w.patch(ctx, have, map[string]any{"data": gone})
+}
+
+// removeEdge comes last: until another provider's documents stand, machines boot by the script.
+func (w writer) removeEdge(ctx context.Context, p edgePlan) error {
+	if p.remove == nil {
+		return nil
+	}
+	return w.remove(ctx, p.remove)
+}
+
+// writeAccess makes changes one after the other.
+func (w writer) writeAccess(ctx context.Context, changes []accessChange) error {
+	for _, c := range changes {
+		if err := w.changeAccess(ctx, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w writer) changeAccess(ctx context.Context, c accessChange) error {
+	if c.remove != nil {
+		if err := w.remove(ctx, c.remove); err != nil {
+			return err
+		}
+	}
+	if c.create != nil {
+		if err := w.worker.Create(ctx, c.create, client.FieldOwner(api.FieldManager)); err != nil {
+			return fault.Creating(fmt.Errorf("creating %T %s: %w", c.create, client.ObjectKeyFromObject(c.create), err))
+		}
+	}
+	if c.patch == nil {
+		return nil
+	}
+	return w.patch(ctx, c.have, c.patch)
+}
+
+// patch merges into exactly the object that was read.
+func (w writer) patch(ctx context.Context, obj client.Object, change map[string]any) error {
+	return fault.Raced(kubeclient.Patch(ctx, w.clusterOf(obj), obj, change))
+}
+
+func (w writer) patchAnnotations(ctx context.Context, obj client.Object, annotations map[string]string) error {
+	return w.patch(ctx, obj, map[string]any{"metadata": map[string]any{"annotations": annotations}})
+}
+
+// swap deletes a Secret and creates another of its name. Both are asked for at once, and
+// the creation again for as long as the old one is there: so nothing stands between the
+// two, neither the answer to the deletion, nor whatever else keeps this process or the
+// API server busy when it comes.
+func (w writer) swap(ctx context.Context, have, next *corev1.Secret) error {
+	deleted := make(chan error, 1)
+	go func() { deleted <- w.worker.Delete(ctx, have, client.Preconditions{UID: &have.UID}) }()
+	for range swapAttempts {
+		err := w.worker.Create(ctx, next.DeepCopy(), client.FieldOwner(api.FieldManager))
+		if err == nil {
+			return nil // and so the old one is gone
+		}
+		if !apierrors.IsAlreadyExists(err) || len(deleted) > 0 {
+			break // once more, when the old one is gone
+		}
+	}
+	if err := <-deleted; err != nil {
+		return fmt.Errorf("deleting it: %w", err)
+	}
+	if err := w.worker.Create(ctx, next, client.FieldOwner(api.FieldManager)); err != nil {
+		return &absentError{fmt.Errorf("creating it: %w", err)}
+	}
+	return nil
+}
+
+// reliedOn are the writes on which documents rely, and no other.
+func (w writer) reliedOn(ctx context.Context, p plan) []func() error {
+	writes := []func() error{
+		func() error { return w.writeAccess(ctx, p.access.rights) },
+		func() error { return w.changeAccess(ctx, p.access.account) },
+	}
+	if p.token.Create {
+		writes = append(writes, func() error { return w.createToken(ctx, p.token) })
+	}
+	for _, s := range []*corev1.Secret{p.kubeconfig, p.edge.write} {
+		if s != nil {
+			writes = append(writes, func() error { return w.writeSecret(ctx, s) })
+		}
+	}
+	return writes
+}
