@@ -334,7 +334,7 @@ func (opts *Options) profileReconciler(facts nodeFacts) *profilesource.Reconcile
 		Metrics:       facts.metrics,
 		Check:         lint.TemplateCheck(facts.engine),
 		Bases:         profile.Builtin(),
-		Hooks:         !(opts.Push.Address == ""),
+		Hooks:         opts.Push.Address != "",
 		ArgoNamespace: opts.ArgoNamespace,
 	}
 }
