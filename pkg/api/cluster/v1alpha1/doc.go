@@ -1,5 +1,5 @@
-// Package v1alpha1 holds the parts of machine-controller's kinds (group
-// cluster.k8s.io) that this project reads.
+// Package v1alpha1 has the parts of machine-controller's kinds (group cluster.k8s.io)
+// that this project reads.
 //
 // The types are partial on purpose. Never Update an object through them: the
 // fields they do not know would be lost. Patch metadata instead.

@@ -43,40 +43,39 @@ type MachineDeploymentList struct {
 	Items []MachineDeployment `json:"items"`
 }
 
-// MachineDeploymentSpec is what we read of a MachineDeployment.
+// MachineDeploymentSpec has the fields of a MachineDeployment that we read.
 //
-// The CRD has no schema, so a field may hold anything. Decoding never fails: one
-// object that is malformed would otherwise keep a whole list from being read. See
-// Malformed.
+// The CRD has no schema, so a field can have any type. Decoding never fails: otherwise
+// one malformed object would make a whole list unreadable. See Malformed.
 type MachineDeploymentSpec struct {
 	Template MachineTemplateSpec `json:"template,omitempty"`
-	// Replicas are the machines that are wanted, nil where that cannot be read.
+	// Replicas is the desired number of machines, nil if it cannot be read.
 	Replicas *int32 `json:"replicas,omitempty"`
-	// Paused keeps machine-controller from replacing machines.
+	// Paused stops machine-controller from replacing machines.
 	Paused bool `json:"paused,omitempty"`
 
 	malformed Malformed
 }
 
-// Malformed names a field that has another type than the contract gives it.
+// Malformed names a field that has not the type that machine-controller defines.
 type Malformed struct {
-	// Field below spec, such as "template.spec.versions.kubelet"; empty when the
-	// spec as a whole is no object.
+	// Field below spec, such as "template.spec.versions.kubelet"; empty if the spec
+	// itself is not an object.
 	Field string
-	// Got is what stands there: "number", "array", ...
+	// Got is the JSON type found there: "number", "array", ...
 	Got string
-	// Want is the Go type that belongs there.
+	// Want is the expected Go type.
 	Want string
 }
 
-// Malformed returns the first field that could not be read, if there is one. It
+// Malformed returns the first field that could not be read, if there is one. The field
 // has its zero value in the spec.
 func (s *MachineDeploymentSpec) Malformed() (Malformed, bool) {
 	return s.malformed, s.malformed != Malformed{}
 }
 
-// UnmarshalJSON reads what it can. Malformed is what rendering needs; of the rest what
-// cannot be read is as good as absent.
+// UnmarshalJSON decodes every field that it can. Malformed reports fields that rendering
+// needs; other fields that cannot be read are treated as absent.
 func (s *MachineDeploymentSpec) UnmarshalJSON(data []byte) error {
 	var needed struct {
 		Template struct {
@@ -106,19 +105,19 @@ func (s *MachineDeploymentSpec) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// MachineDeploymentStatus is what we read of a MachineDeployment's status, as far as it
-// can be read.
+// MachineDeploymentStatus has the fields of a MachineDeployment's status that we read. A
+// field that cannot be read is treated as absent.
 type MachineDeploymentStatus struct {
-	// ObservedGeneration is the spec that the rest is about.
+	// ObservedGeneration is the generation of the spec that the other fields describe.
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Replicas are the machines there are, UpdatedReplicas those of the newest template,
-	// AvailableReplicas those that are ready for long enough.
+	// Replicas counts existing machines, UpdatedReplicas those of the newest template,
+	// AvailableReplicas those that have been ready for long enough.
 	Replicas          int32 `json:"replicas,omitempty"`
 	UpdatedReplicas   int32 `json:"updatedReplicas,omitempty"`
 	AvailableReplicas int32 `json:"availableReplicas,omitempty"`
 }
 
-// UnmarshalJSON reads what it can.
+// UnmarshalJSON decodes every field that it can.
 func (s *MachineDeploymentStatus) UnmarshalJSON(data []byte) error {
 	type plain MachineDeploymentStatus
 	var p plain
@@ -133,24 +132,24 @@ type MachineTemplateSpec struct {
 	Spec     MachineSpec  `json:"spec,omitempty"`
 }
 
-// TemplateMeta is what we read of the metadata that machines get.
+// TemplateMeta has the metadata of the machine template that we read.
 type TemplateMeta struct {
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
-// MachineSpec is what we read of a machine.
+// MachineSpec has the fields of a machine that we read.
 type MachineSpec struct {
 	ProviderSpec ProviderSpec   `json:"providerSpec,omitempty"`
 	Versions     MachineVersion `json:"versions,omitempty"`
 	ProviderID   *string        `json:"providerID,omitempty"`
 }
 
-// ProviderSpec holds the provider's configuration as raw JSON.
+// ProviderSpec has the provider's configuration as raw JSON.
 type ProviderSpec struct {
 	Value *runtime.RawExtension `json:"value,omitempty"`
 }
 
-// MachineVersion holds the version of a machine's kubelet.
+// MachineVersion has the version of a machine's kubelet.
 type MachineVersion struct {
 	Kubelet string `json:"kubelet,omitempty"`
 }
@@ -192,8 +191,8 @@ type MachineList struct {
 	Items []Machine `json:"items"`
 }
 
-// UnmarshalJSON reads what it can of the spec, which we do not need; see
-// MachineDeploymentSpec for why it never fails over it.
+// UnmarshalJSON decodes every field of the spec that it can; we do not need them.
+// MachineDeploymentSpec explains why it never fails.
 func (m *Machine) UnmarshalJSON(data []byte) error {
 	var p struct {
 		metav1.TypeMeta   `json:",inline"`
@@ -210,23 +209,24 @@ func (m *Machine) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// MachineStatus is what we read of a machine's status, as far as it can be read.
+// MachineStatus has the fields of a machine's status that we read. A field that cannot be
+// read is treated as absent.
 type MachineStatus struct {
-	// NodeRef names the Node, once there is one.
+	// NodeRef names the Node, if it exists.
 	NodeRef *corev1.ObjectReference `json:"nodeRef,omitempty"`
-	// Conditions of the Node, where they are known.
+	// Conditions of the Node, if known.
 	Conditions []MachineCondition `json:"conditions,omitempty"`
 }
 
-// MachineCondition is one condition of a machine: of its Node, as machine-controller
-// copies it (the API's type there is NodeCondition of k8s.io/api/core/v1).
+// MachineCondition is one condition of the machine's Node, as machine-controller copies
+// it (the API's type there is NodeCondition of k8s.io/api/core/v1).
 type MachineCondition struct {
 	Type               string                 `json:"type"`
 	Status             corev1.ConditionStatus `json:"status"`
 	LastTransitionTime metav1.Time            `json:"lastTransitionTime,omitzero"`
 }
 
-// UnmarshalJSON reads what it can.
+// UnmarshalJSON decodes every field that it can.
 func (s *MachineStatus) UnmarshalJSON(data []byte) error {
 	type plain MachineStatus
 	var p plain

@@ -5,17 +5,18 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Interval is a time in which a generation was the one of its pool.
+// Interval is a time in which a configuration generation of a pool was active.
 type Interval struct {
 	// From is when its OperatingSystemConfig was created, Until when that was deleted.
 	From  metav1.Time `json:"from"`
 	Until metav1.Time `json:"until"`
 	// UID is that of the OperatingSystemConfig.
 	UID types.UID `json:"uid"`
-	// Replaces is the uid of the OperatingSystemConfig that it came in place of, if any.
+	// Replaces is the uid of the OperatingSystemConfig that it replaced, if any.
 	Replaces types.UID `json:"replaces,omitempty"`
-	// Revision of the MachineDeployment that it was for at the end.
+	// Revision is the last revision of the MachineDeployment that it was rendered for.
 	Revision string `json:"revision,omitempty"`
-	// SelectedBy is the commit that had made the version current then, where Git knows.
+	// SelectedBy is the commit that had made the version current, if the source is a Git
+	// repository.
 	SelectedBy string `json:"selectedBy,omitempty"`
 }

@@ -9,16 +9,16 @@ import (
 // https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/
 const maxLabelValue = 63
 
-// PoolLabel is the value of LabelPool. No name of an object has a "_", so it is
-// unambiguous.
+// PoolLabel returns the value of LabelPool. Names of objects never contain "_", so the
+// value is unambiguous.
 func PoolLabel(namespace, name string) string {
 	return labelFor(namespace+"_"+name, namespace+"/"+name)
 }
 
-// NodeLabel is the value of LabelNode.
+// NodeLabel returns the value of LabelNode.
 func NodeLabel(name string) string { return labelFor(name, name) }
 
-// labelFor cuts a label that is too long, and adds a digest of what it stands for.
+// labelFor shortens a label that is too long, and appends a digest of the full name.
 func labelFor(label, of string) string {
 	if len(label) <= maxLabelValue {
 		return label

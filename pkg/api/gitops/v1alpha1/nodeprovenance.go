@@ -5,10 +5,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// NodeProvenance says which configuration of which pool a node was provisioned
-// from. It is a record of facts: the controller writes the spec once, and nobody
-// changes it; what comes later is in the status. It stays for a while after its
-// node is gone.
+// NodeProvenance says which configuration of which pool a node was provisioned from. It
+// is a record of facts: the controller writes the spec once, and nothing changes it;
+// later changes are in the status. It is retained for a time after its node is deleted.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,shortName=np,categories=osm-gitops
@@ -34,7 +33,7 @@ type NodeProvenance struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec is what is known of how the node was provisioned. It is immutable.
+	// Spec is how the node was provisioned, as far as known. It is immutable.
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec is a record of what happened and immutable"
 	Spec NodeProvenanceSpec `json:"spec"`
 	// Status is what changes afterwards.
@@ -51,54 +50,54 @@ type NodeProvenanceList struct {
 	Items []NodeProvenance `json:"items"`
 }
 
-// Evidence is how a node's configuration is known.
+// Evidence says how a node's configuration is known.
 // +kubebuilder:validation:Enum=Reported;Inferred;Unknown
 type Evidence string
 
-// The evidence there may be. Each completes "the configuration is ...".
+// The values of Evidence. Each completes "the configuration is ...".
 const (
-	// EvidenceReported: the node says so itself, by labels that the profile made its
-	// kubelet set, and its pool had that configuration at that time.
+	// EvidenceReported: the node reports it, by labels that the profile made its kubelet
+	// set, and its pool had that configuration at that time.
 	EvidenceReported Evidence = "Reported"
-	// EvidenceInferred: it is what the pool had when the machine was created.
+	// EvidenceInferred: the pool had it when the machine was created.
 	EvidenceInferred Evidence = "Inferred"
-	// EvidenceUnknown: no record is left of what the pool had then, or it had nothing of
-	// this controller.
+	// EvidenceUnknown: no record exists of the pool's configuration at that time, or the
+	// pool had no configuration of this controller.
 	EvidenceUnknown Evidence = "Unknown"
 )
 
-// NodeProvenanceSpec is what is known of how a node was provisioned.
+// NodeProvenanceSpec is how a node was provisioned, as far as known.
 //
 // +kubebuilder:validation:XValidation:rule="(self.evidence == 'Unknown') != has(self.configuration)",message="configuration is set unless evidence is Unknown"
 type NodeProvenanceSpec struct {
 	// Node that was provisioned.
 	Node ProvenanceNode `json:"node"`
-	// Machine that the node is of.
+	// Machine of the node.
 	Machine ProvenanceMachine `json:"machine"`
-	// Pool is the MachineDeployment that the machine was made for.
+	// Pool is the MachineDeployment that the machine was created for.
 	Pool ProvenancePool `json:"pool"`
-	// Evidence is how the configuration is known.
+	// Evidence says how the configuration is known.
 	Evidence Evidence `json:"evidence"`
-	// Explanation says what the evidence rests on, or what it lacks.
+	// Explanation says what the evidence is based on, or what is missing.
 	// +kubebuilder:validation:MaxLength=2048
 	// +optional
 	Explanation string `json:"explanation,omitempty"`
-	// Configuration is the one whose provisioning document the node was set up by.
+	// Configuration is the one whose provisioning document set up the node.
 	// +optional
 	Configuration *ProvenanceConfiguration `json:"configuration,omitempty"`
 	// Bootstrap is the configuration whose bootstrap document the machine was created
-	// with. It may be an older one than the other: a machine fetches its provisioning
+	// with. It can be older than Configuration: a machine fetches its provisioning
 	// document when it boots.
 	// +optional
 	Bootstrap *PossibleConfiguration `json:"bootstrap,omitempty"`
-	// Reported is what the node said of itself when this was written. It is the node's
-	// own word, and kept whether it agrees with the records or not.
+	// Reported is what the node reported when this was written. It is the node's own
+	// claim, recorded whether or not it agrees with the records.
 	// +optional
 	Reported *NodeReport `json:"reported,omitempty"`
 	// Window is the time in which the machine fetched its documents.
 	Window ProvenanceWindow `json:"window"`
 	// Possible are the configurations that the pool had within the window, oldest first,
-	// where there was more than one: without the node's word any of them may be meant.
+	// if there was more than one: without a report of the node it could be any of them.
 	// +kubebuilder:validation:MaxItems=64
 	// +listType=atomic
 	// +optional
@@ -110,7 +109,7 @@ type ProvenanceNode struct {
 	// +kubebuilder:validation:MaxLength=253
 	Name string    `json:"name"`
 	UID  types.UID `json:"uid"`
-	// ProviderID is the instance's name at the cloud.
+	// ProviderID is the id of the instance at the cloud provider.
 	// +kubebuilder:validation:MaxLength=2048
 	// +optional
 	ProviderID string `json:"providerID,omitempty"`
@@ -139,20 +138,20 @@ type ProvenancePool struct {
 	// MachineSet of the machine.
 	// +kubebuilder:validation:MaxLength=253
 	MachineSet string `json:"machineSet"`
-	// Revision of the MachineDeployment that the MachineSet stood for when this was written.
+	// Revision of the MachineDeployment that the MachineSet had when this was written.
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
 	Revision string `json:"revision,omitempty"`
 }
 
-// ProvenanceConfiguration is a configuration of a pool, and where it comes from.
+// ProvenanceConfiguration is a configuration of a pool and its origin.
 type ProvenanceConfiguration struct {
 	// InputDigest is the digest of everything that rendering read, "v1:sha256:<64 hex>".
-	// The record of that digest is on the pool's OperatingSystemConfig, or archived as a
-	// ControllerRevision, and stays as long as this object.
+	// The record with that digest is on the pool's OperatingSystemConfig, or archived as
+	// a ControllerRevision, and is retained as long as this object.
 	// +kubebuilder:validation:MaxLength=128
 	InputDigest string `json:"inputDigest"`
-	// Profile by name.
+	// Profile is the name of the profile.
 	// +kubebuilder:validation:MaxLength=253
 	Profile string `json:"profile"`
 	// Version of the profile.
@@ -165,8 +164,8 @@ type ProvenanceConfiguration struct {
 	// +kubebuilder:validation:MaxLength=128
 	// +optional
 	ProfileDigest string `json:"profileDigest,omitempty"`
-	// Repository is its URL, without credentials. It and the fields below are set where
-	// the profile comes from a source.
+	// Repository is the URL of the repository, without credentials. It and the fields
+	// below are set if the profile comes from a source.
 	// +kubebuilder:validation:MaxLength=2048
 	// +optional
 	Repository string `json:"repository,omitempty"`
@@ -174,16 +173,16 @@ type ProvenanceConfiguration struct {
 	// +kubebuilder:validation:MaxLength=4096
 	// +optional
 	Path string `json:"path,omitempty"`
-	// Commit is the first on the followed line that holds this content; of an artifact
-	// without history it is the artifact's revision.
+	// Commit is the first commit on the first-parent history with this content; for an
+	// artifact without history, the revision of the artifact.
 	// +kubebuilder:validation:MaxLength=512
 	// +optional
 	Commit string `json:"commit,omitempty"`
-	// ShortCommit is the beginning of Commit, for people to look at.
+	// ShortCommit is the beginning of Commit, for display.
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
 	ShortCommit string `json:"shortCommit,omitempty"`
-	// Change is the commit its author wrote.
+	// Change is the commit that the author wrote.
 	// +kubebuilder:validation:MaxLength=512
 	// +optional
 	Change string `json:"change,omitempty"`
@@ -199,39 +198,39 @@ type ProvenanceConfiguration struct {
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	Author string `json:"author,omitempty"`
-	// Signature says who signed Commit, where signatures are verified.
+	// Signature names the signer of Commit, if signatures are verified.
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	Signature string `json:"signature,omitempty"`
-	// Engine is the version of the rendering.
+	// Engine is the version of the rendering engine.
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
 	Engine string `json:"engine,omitempty"`
 }
 
-// PossibleConfiguration is a configuration that a pool had for a time.
+// PossibleConfiguration is a configuration that a pool had for some time.
 type PossibleConfiguration struct {
 	// InputDigest is the digest of everything that rendering read, "v1:sha256:<64 hex>".
 	// +kubebuilder:validation:MaxLength=128
 	InputDigest string `json:"inputDigest"`
-	// Profile by name.
+	// Profile is the name of the profile.
 	// +kubebuilder:validation:MaxLength=253
 	Profile string `json:"profile"`
 	// Version of the profile.
 	// +kubebuilder:validation:MaxLength=256
 	Version string `json:"version"`
-	// Commit, as with a configuration.
+	// Commit, as in ProvenanceConfiguration.
 	// +kubebuilder:validation:MaxLength=512
 	// +optional
 	Commit string `json:"commit,omitempty"`
-	// From is when the pool got it, Until when it got another; without Until it still
-	// had it when this was written.
+	// From is when the pool got it, Until when it got another; without Until the pool
+	// still had it when this was written.
 	From metav1.Time `json:"from"`
 	// +optional
 	Until *metav1.Time `json:"until,omitempty"`
 }
 
-// NodeReport is what a node says of itself: the values of its labels.
+// NodeReport is what a node reports about itself: the values of its labels.
 type NodeReport struct {
 	// Config is the value of gitops.k8c.io/config, 12 digits of an input digest.
 	// +kubebuilder:validation:MaxLength=63
@@ -245,11 +244,11 @@ type NodeReport struct {
 
 // ProvenanceWindow is the time in which a machine fetched its documents.
 type ProvenanceWindow struct {
-	// From is when the machine was created. It is missing where the machine is younger
-	// than its node, such as one that was adopted or restored.
+	// From is when the machine was created. It is absent if the machine is younger than
+	// its node, such as an adopted or restored machine.
 	// +optional
 	From *metav1.Time `json:"from,omitempty"`
-	// Until is when a node of the machine joined first.
+	// Until is when a node of the machine first joined.
 	Until metav1.Time `json:"until"`
 }
 
@@ -257,13 +256,13 @@ type ProvenanceWindow struct {
 // +kubebuilder:validation:Enum=No;Yes;Unknown
 type Behind string
 
-// What Behind may be.
+// The values of Behind.
 const (
 	// BehindNo: a machine created now would get the same version of the profile.
 	BehindNo Behind = "No"
 	// BehindYes: it would get another one.
 	BehindYes Behind = "Yes"
-	// BehindUnknown: the node's version is not known, or its pool has none.
+	// BehindUnknown: the version of the node is not known, or its pool has none.
 	BehindUnknown Behind = "Unknown"
 )
 
@@ -271,23 +270,23 @@ const (
 //
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.removed) || has(self.removed) && self.removed == oldSelf.removed",message="removed is set once"
 type NodeProvenanceStatus struct {
-	// Removed is when the controller noticed that the node is gone.
+	// Removed is when the controller noticed that the node was deleted.
 	// +optional
 	Removed *metav1.Time `json:"removed,omitempty"`
-	// Behind says whether the node has another version of the profile than its pool gives
-	// to new machines. It stays as it was when the node is gone.
+	// Behind says whether new machines of the pool would get another version of the
+	// profile than the node has. It does not change after the node is deleted.
 	// +optional
 	Behind Behind `json:"behind,omitempty"`
-	// Missing is the first version that the pool got and the node did not. It stays the
-	// same while newer ones come, so that a push changes no object of a node that is
-	// behind already.
+	// Missing is the first version that the pool got and the node did not. It does not
+	// change when newer versions follow, so a push does not change the objects of nodes
+	// that are already behind.
 	// +optional
 	Missing *MissingVersion `json:"missing,omitempty"`
-	// Reported is what the node said when Agreed was last looked at.
+	// Reported is what the node reported when Agreed was last evaluated.
 	// +optional
 	Reported *NodeReport `json:"reported,omitempty"`
-	// Journaled are the ids of the lines of the audit log about this node, where the
-	// controller keeps one.
+	// Journaled are the ids of the audit log entries about this node, if the controller
+	// writes an audit log.
 	// +optional
 	Journaled *ProvenanceJournaled `json:"journaled,omitempty"`
 	// Conditions: Agreed.
@@ -297,18 +296,19 @@ type NodeProvenanceStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// ProvenanceJournaled are ids of lines of the audit log. One that is missing was not
-// written yet.
+// ProvenanceJournaled has ids of audit log entries. An id is absent until its entry is
+// written.
 type ProvenanceJournaled struct {
-	// Joined is that of the line with what the node was provisioned from.
+	// Joined is the id of the entry about how the node was provisioned.
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
 	Joined string `json:"joined,omitempty"`
-	// Disputed is that of the last line which says that the node disagrees with the records.
+	// Disputed is the id of the latest entry about a disagreement between the node and
+	// the records.
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
 	Disputed string `json:"disputed,omitempty"`
-	// Removed is that of the line which says that the node is gone.
+	// Removed is the id of the entry about the deletion of the node.
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
 	Removed string `json:"removed,omitempty"`
@@ -327,25 +327,24 @@ type MissingVersion struct {
 	Since metav1.Time `json:"since"`
 }
 
-// AgreedCondition tells whether what a node says of itself agrees with the records of
-// its pool.
+// AgreedCondition says whether the report of a node agrees with the records of its pool.
 const AgreedCondition = "Agreed"
 
-// Reasons of AgreedCondition. Each completes "what the node says is ...".
+// Reasons of AgreedCondition. Each completes "the node's report is ...".
 const (
 	// ReasonRecorded: its pool had that configuration when the machine fetched it.
 	ReasonRecorded = "Recorded"
-	// ReasonNothingReported: the node says nothing; its profile sets no labels.
+	// ReasonNothingReported: the node reports nothing; its profile sets no labels.
 	ReasonNothingReported = "NothingReported"
-	// ReasonNoRecords: nothing is known of its pool to compare it with.
+	// ReasonNoRecords: the pool has no records to compare it with.
 	ReasonNoRecords = "NoRecords"
 	// ReasonNeverCurrent: its pool never had that configuration.
 	ReasonNeverCurrent = "NeverCurrent"
 	// ReasonNotCurrentThen: its pool had that configuration at another time.
 	ReasonNotCurrentThen = "NotCurrentThen"
-	// ReasonOtherCommit: the configuration and the commit do not belong together.
+	// ReasonOtherCommit: the reported configuration and commit do not belong together.
 	ReasonOtherCommit = "OtherCommit"
-	// ReasonOtherMachine: machines say that it is not the node of the machine that was
-	// written down.
+	// ReasonOtherMachine: according to the machines, the node does not belong to the
+	// recorded machine.
 	ReasonOtherMachine = "OtherMachine"
 )

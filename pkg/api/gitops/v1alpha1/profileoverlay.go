@@ -7,11 +7,11 @@ import (
 // KindProfileOverlay is the kind of a ProfileOverlay.
 const KindProfileOverlay = "ProfileOverlay"
 
-// ProfileOverlay is a profile told by what it has in place of another one's: it
-// names one version of a base and adds, replaces and removes parts of it. It lives
-// in a repository only, beside OperatingSystemProfiles, and never in a cluster: what
-// it comes to is an OperatingSystemProfile of its own, whole and immutable, which
-// does not change when the base has a newer version.
+// ProfileOverlay is a profile described by its differences from another profile: it names
+// one version of a base and adds, replaces and removes parts of it. It exists only in a
+// repository, next to OperatingSystemProfiles, and never in a cluster: the result is an
+// OperatingSystemProfile of its own, complete and immutable, which does not change when
+// the base has a newer version.
 type ProfileOverlay struct {
 	// APIVersion is "gitops.k8c.io/v1alpha1".
 	// +kubebuilder:validation:Enum=gitops.k8c.io/v1alpha1
@@ -19,34 +19,34 @@ type ProfileOverlay struct {
 	// Kind is "ProfileOverlay".
 	// +kubebuilder:validation:Enum=ProfileOverlay
 	Kind string `json:"kind"`
-	// Metadata names the profile that the overlay comes to.
+	// Metadata names the resulting profile.
 	Metadata ProfileOverlayMetadata `json:"metadata"`
-	// Spec is what the profile has in place of its base.
+	// Spec has the differences from the base.
 	Spec ProfileOverlaySpec `json:"spec"`
 }
 
-// ProfileOverlayMetadata names the profile that an overlay comes to.
+// ProfileOverlayMetadata names the profile that results from an overlay.
 type ProfileOverlayMetadata struct {
-	// Name of the profile: what pools ask for.
+	// Name of the profile, which pools request.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	Name string `json:"name"`
-	// Namespace is read and left behind: the profile's is that of its ProfileSource.
+	// Namespace is ignored: the profile gets the namespace of its ProfileSource.
 	// +optional
 	Namespace string `json:"namespace,omitempty"`
-	// Labels are read and left behind.
+	// Labels are ignored.
 	// +optional
 	Labels map[string]string `json:"labels,omitempty"`
-	// Annotations are read and left behind.
+	// Annotations are ignored.
 	// +optional
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
-// ProfileOverlaySpec is what a profile has in place of its base. What it does not
-// name is the base's.
+// ProfileOverlaySpec has the differences of a profile from its base. Fields that are not
+// set are those of the base.
 type ProfileOverlaySpec struct {
-	// Version of the profile that the overlay comes to, such as "v1.2.3". It identifies
-	// the content: an overlay whose patches or base change gets a new one.
+	// Version of the resulting profile, such as "v1.2.3". It identifies the content: set
+	// a new version if the patches or the base change.
 	// +kubebuilder:validation:Pattern=`^v(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:-((?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)(?:\.(?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*))*))?(?:\+([0-9a-zA-Z-]+(?:\.[0-9a-zA-Z-]+)*))?$`
 	Version string `json:"version"`
 	// From is the base.
@@ -57,7 +57,7 @@ type ProfileOverlaySpec struct {
 	// OSVersion replaces the free text about it.
 	// +optional
 	OSVersion string `json:"osVersion,omitempty"`
-	// ProvisioningUtility replaces what reads the user-data on the node.
+	// ProvisioningUtility replaces the program that reads the user data on the node.
 	// +optional
 	ProvisioningUtility osm.ProvisioningUtility `json:"provisioningUtility,omitempty"`
 	// SupportedCloudProviders patches the list of providers.
@@ -76,15 +76,16 @@ type ProfileOverlayBase struct {
 	// Profile is its name.
 	// +kubebuilder:validation:MinLength=1
 	Profile string `json:"profile"`
-	// Version of it, exactly. It is looked for in the files of the same source, then in
-	// their history, then among the built-in profiles. Where git.verify.paths guards the
-	// overlay's file, a file that others may change is no base.
+	// Version of the base, exactly. It is searched in the files of the same source, then
+	// in their history, then among the built-in profiles. If git.verify.paths protects
+	// the file of the overlay, the base must not be in a file that other signers can
+	// change.
 	Version string `json:"version"`
-	// Builtin takes the built-in profile, whatever files there are.
+	// Builtin selects the built-in profile even if a file has the same profile.
 	// +optional
 	Builtin bool `json:"builtin,omitempty"`
-	// Digest of the base's spec takes the profile with this content, wherever it is:
-	// "v1:sha256:" and 64 hex digits, as in the annotation gitops.k8c.io/digest.
+	// Digest selects the profile by the digest of its spec, wherever it is: "v1:sha256:"
+	// and 64 hex digits, as in the annotation gitops.k8c.io/digest.
 	// +kubebuilder:validation:Pattern=`^v1:sha256:[0-9a-f]{64}$`
 	// +optional
 	Digest string `json:"digest,omitempty"`
@@ -92,20 +93,20 @@ type ProfileOverlayBase struct {
 
 // StagePatches patches one stage of a profile.
 type StagePatches struct {
-	// Files are named by their path on the node.
+	// Files are identified by their path on the node.
 	// +optional
 	Files *FilePatches `json:"files,omitempty"`
-	// Units are named by their name with its suffix.
+	// Units are identified by their name with its suffix.
 	// +optional
 	Units *UnitPatches `json:"units,omitempty"`
-	// Templates are named by their name.
+	// Templates are identified by their name.
 	// +optional
 	Templates *TemplatePatches `json:"templates,omitempty"`
-	// CloudInitModules are named by their key.
+	// CloudInitModules are identified by their key.
 	// +optional
 	CloudInitModules *ModulePatches `json:"modules,omitempty"`
 	// SupportedContainerRuntimes patches the files and templates of the base's
-	// container runtimes, which are named by their name.
+	// container runtimes, which are identified by their name.
 	// +optional
 	SupportedContainerRuntimes []ContainerRuntimePatches `json:"supportedContainerRuntimes,omitempty"`
 }
@@ -114,10 +115,10 @@ type StagePatches struct {
 type ContainerRuntimePatches struct {
 	// Name of the container runtime; the base has it.
 	Name osm.ContainerRuntime `json:"name"`
-	// Files are named by their path on the node.
+	// Files are identified by their path on the node.
 	// +optional
 	Files *FilePatches `json:"files,omitempty"`
-	// Templates are named by their name.
+	// Templates are identified by their name.
 	// +optional
 	Templates *TemplatePatches `json:"templates,omitempty"`
 }

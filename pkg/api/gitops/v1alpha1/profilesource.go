@@ -7,12 +7,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Finalizer keeps a ProfileSource until what it created is settled.
+// Finalizer delays the deletion of a ProfileSource until the objects that it created are
+// deleted or released.
 const Finalizer = "gitops.k8c.io/finalizer"
 
-// ProfileSource is a place where profiles are kept as files. Each version found
-// there becomes one immutable OperatingSystemProfile, and the status says which
-// version is current.
+// ProfileSource is a place that stores profiles as files. Each version of a profile there
+// becomes one immutable OperatingSystemProfile. The status names the current version of
+// each profile.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Namespaced,shortName=ps,categories=osm-gitops
@@ -46,7 +47,7 @@ type ProfileSourceList struct {
 	Items []ProfileSource `json:"items"`
 }
 
-// ProfileSourceSpec says where profiles are and how they are taken over.
+// ProfileSourceSpec says where the profiles are and how the controller applies them.
 //
 // +kubebuilder:validation:XValidation:rule="[has(self.git), has(self.sourceRef), has(self.directory), has(self.builtin)].exists_one(x, x)",message="exactly one of git, sourceRef, directory and builtin must be set"
 type ProfileSourceSpec struct {
@@ -59,21 +60,22 @@ type ProfileSourceSpec struct {
 	// Directory is a folder that the controller can read.
 	// +optional
 	Directory *DirectorySource `json:"directory,omitempty"`
-	// Builtin stands for the profiles in the controller's binary.
+	// Builtin selects the profiles in the controller's binary.
 	// +optional
 	Builtin *BuiltinSource `json:"builtin,omitempty"`
 
-	// Path is the folder inside the source where profiles are; the default is its root.
+	// Path is the folder of the profiles inside the source; the default is its root.
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:XValidation:rule="!self.startsWith('/') && !self.contains('\\\\') && !self.split('/').exists(p, p == '..')",message="path must be relative, with forward slashes and without '..'"
 	// +optional
 	Path string `json:"path,omitempty"`
-	// Ignore holds patterns in gitignore's syntax, relative to path, on top of the files .osmignore.
+	// Ignore has patterns in gitignore syntax, relative to path, in addition to
+	// .osmignore files.
 	// +kubebuilder:validation:MaxLength=16384
 	// +optional
 	Ignore *string `json:"ignore,omitempty"`
 
-	// Interval between two looks at the source.
+	// Interval is the time between two reconciliations of the source.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
@@ -81,8 +83,8 @@ type ProfileSourceSpec struct {
 	// +kubebuilder:default="1m"
 	// +optional
 	Interval metav1.Duration `json:"interval,omitempty"`
-	// RetryInterval is the time after a failure that may pass by itself. A host that is
-	// away is waited for longer each time, up to interval.
+	// RetryInterval is the time until the next attempt after a temporary failure. If the
+	// host does not answer, the time doubles with each attempt, up to interval.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
@@ -90,58 +92,61 @@ type ProfileSourceSpec struct {
 	// +kubebuilder:default="30s"
 	// +optional
 	RetryInterval metav1.Duration `json:"retryInterval,omitempty"`
-	// Prune deletes versions that left the source, that nothing refers to and that are
-	// beyond historyLimit.
+	// Prune deletes versions that are no longer in the source, that no object refers to,
+	// and that exceed historyLimit.
 	// +kubebuilder:default=true
 	// +optional
 	Prune *bool `json:"prune,omitempty"`
-	// HistoryLimit is the number of superseded versions in the cluster for each profile,
-	// the newest, beside those that lie in the source or that something refers to.
+	// HistoryLimit is the number of superseded versions of each profile that remain in
+	// the cluster, newest first. Versions that are in the source or that an object refers
+	// to remain in addition.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
 	// +kubebuilder:default=10
 	// +optional
 	HistoryLimit *int32 `json:"historyLimit,omitempty"`
-	// Suspend stops looking at the source. What was applied stays; no wave of a rollout
+	// Suspend stops reconciling the source. Applied objects remain. No wave of a rollout
 	// begins, and no machines are replaced.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
-	// Webhook lets the repository's host ask for a look at once.
+	// Webhook lets the host of the repository request a reconciliation at once.
 	// +optional
 	Webhook *Webhook `json:"webhook,omitempty"`
-	// Rollout says how a new version reaches pools; the default is all of them at once,
-	// and one pool at a time where machines are replaced.
+	// Rollout says how a new version reaches pools. By default all pools get it at once,
+	// and machines are replaced in one pool at a time if their pool asks for it.
 	// +optional
 	Rollout *Rollout `json:"rollout,omitempty"`
 }
 
 // GitSource is a remote Git repository.
 //
-// The rule for url stands here because a message about a field repeats its value:
-// a password in it must not end up in the status of whoever applies the object.
+// The rule for url is at this level because a message about a field repeats its value: a
+// password in the URL must not end up in the error that the user who applies the object
+// gets.
 //
 // +kubebuilder:validation:XValidation:rule=`self.url.matches(r'^https?://([A-Za-z0-9][A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?/[A-Za-z0-9._~+,=:@%/-]+$') || self.url.matches(r'^ssh://([A-Za-z0-9_][A-Za-z0-9._-]*@)?([A-Za-z0-9][A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?/[A-Za-z0-9._~+,=:@%/-]+$') || self.url.matches(r'^[A-Za-z0-9_][A-Za-z0-9._-]*@([A-Za-z0-9][A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\]):[A-Za-z0-9._~/][A-Za-z0-9._~+,=@%/-]*$')`,fieldPath=".url",message="url must be https://host/path, ssh://user@host/path or user@host:path, without password, query, fragment, spaces or quotes"
 type GitSource struct {
-	// URL of the repository: https, ssh or scp form; http only where the controller allows it.
+	// URL of the repository: https, ssh or scp form. The controller must allow http.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=2048
 	URL string `json:"url"`
-	// Ref is what to follow; the default is branch main.
+	// Ref is the reference to follow; the default is branch main.
 	// +optional
 	Ref *GitReference `json:"ref,omitempty"`
-	// SecretRef names a Secret with credentials, by Flux's keys: username and
+	// SecretRef names a Secret with credentials. Its keys are those of Flux: username and
 	// password, bearerToken, those of a GitHub App, identity and known_hosts, ca.crt,
 	// tls.crt and tls.key.
 	// +optional
 	SecretRef *meta.LocalObjectReference `json:"secretRef,omitempty"`
-	// ProxySecretRef names a Secret with a proxy's address, username and password.
+	// ProxySecretRef names a Secret with the address, username and password of a proxy.
 	// +optional
 	ProxySecretRef *meta.LocalObjectReference `json:"proxySecretRef,omitempty"`
-	// Verify demands signatures.
+	// Verify requires signatures.
 	// +optional
 	Verify *GitVerification `json:"verify,omitempty"`
-	// OnRewrite says what happens when a history does not continue the one before, by a
-	// force-push or a moved tag: it is followed, or what is applied is held.
+	// OnRewrite says what to do if the new history does not contain the applied commit,
+	// after a force-push or a moved tag: follow the new history (Accept), or keep what is
+	// applied (Hold).
 	// +kubebuilder:validation:Enum=Accept;Hold
 	// +kubebuilder:default=Accept
 	// +optional
@@ -156,7 +161,7 @@ type GitSource struct {
 	Timeout metav1.Duration `json:"timeout,omitempty"`
 }
 
-// GitReference is what to follow in a repository.
+// GitReference is the reference to follow in a repository.
 //
 // +kubebuilder:validation:XValidation:rule="[has(self.branch), has(self.tag), has(self.semver), has(self.name), has(self.commit)].filter(x, x).size() <= 1",message="at most one of branch, tag, semver, name and commit may be set"
 type GitReference struct {
@@ -170,8 +175,9 @@ type GitReference struct {
 	// +kubebuilder:validation:MaxLength=244
 	// +optional
 	Tag string `json:"tag,omitempty"`
-	// SemVer is a range; the highest tag in it is followed, of tags with one precedence
-	// the one whose name sorts last. Pre-releases count only where the range has one.
+	// SemVer is a range; the highest tag in it is followed. If tags have the same
+	// precedence, the one whose name sorts last is followed. Pre-releases count only if
+	// the range has one.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=244
 	// +optional
@@ -181,34 +187,34 @@ type GitReference struct {
 	// +kubebuilder:validation:MaxLength=244
 	// +optional
 	Name string `json:"name,omitempty"`
-	// Commit to stay at.
+	// Commit is the full id of a commit that is not left.
 	// +kubebuilder:validation:Pattern=`^[0-9a-f]{40}$`
 	// +optional
 	Commit string `json:"commit,omitempty"`
 }
 
-// GitVerification demands signatures of what is applied.
+// GitVerification requires signatures of what is applied.
 type GitVerification struct {
 	// Mode says what must be signed.
 	// +kubebuilder:validation:Enum=HEAD;Tag;TagAndHEAD
 	// +kubebuilder:default=HEAD
 	// +optional
 	Mode string `json:"mode,omitempty"`
-	// SecretRef names a Secret with the public keys: each value OpenPGP keys in ASCII
-	// armour, or lines as in ssh-keygen's allowed_signers.
+	// SecretRef names a Secret with the public keys. Each value has OpenPGP keys in ASCII
+	// armor, or lines in the format of ssh-keygen's allowed_signers.
 	SecretRef meta.LocalObjectReference `json:"secretRef"`
-	// Range demands a signature of every commit since the last one applied.
+	// Range requires a signature of every commit since the last one applied.
 	// +optional
 	Range bool `json:"range,omitempty"`
-	// Paths maps files to those who may change them.
+	// Paths maps files to the signers who can change them.
 	// +kubebuilder:validation:MaxItems=256
 	// +optional
 	Paths []PathPrincipals `json:"paths,omitempty"`
 }
 
-// PathPrincipals says who may change the files that match a pattern.
+// PathPrincipals names the signers who can change the files that match a pattern.
 type PathPrincipals struct {
-	// Glob matches paths from the root of the repository; ** stands for any folders.
+	// Glob matches paths from the root of the repository; ** matches any folders.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	Glob string `json:"glob"`
@@ -227,13 +233,13 @@ type SourceReference struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
-	// Namespace of the object. Any other than the ProfileSource's own is refused.
+	// Namespace of the object. Only the namespace of the ProfileSource is accepted.
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	Namespace string `json:"namespace,omitempty"`
 }
 
-// DirectorySource is a folder the controller can read.
+// DirectorySource is a folder that the controller can read.
 type DirectorySource struct {
 	// Path of the folder, below the controller's --directory-root.
 	// +kubebuilder:validation:MinLength=1
@@ -242,25 +248,25 @@ type DirectorySource struct {
 	Path string `json:"path"`
 }
 
-// BuiltinSource stands for the profiles in the controller's binary.
+// BuiltinSource selects the profiles in the controller's binary.
 type BuiltinSource struct{}
 
-// Webhook lets a repository's host ask for a look at the source.
+// Webhook lets the host of a repository request a reconciliation of the source.
 type Webhook struct {
-	// Provider says how a request is signed.
+	// Provider selects how the signature of a request is checked.
 	// +kubebuilder:validation:Enum=github;gitlab;gitea;bitbucket;generic
 	Provider string `json:"provider"`
-	// SecretRef names a Secret with the shared key under token, as Flux's Receiver
-	// has it. With apiToken, and apiURL where it is not the usual one, the host is
-	// told what became of each commit.
+	// SecretRef names a Secret with the shared key under token, as in Flux's Receiver.
+	// With apiToken the controller also reports the outcome of each commit to the host;
+	// apiURL is needed if the host's API is not at its usual address.
 	SecretRef meta.LocalObjectReference `json:"secretRef"`
 }
 
-// ProfileSourceStatus is what was found and what is current.
+// ProfileSourceStatus says what the source has and what is current.
 type ProfileSourceStatus struct {
 	meta.ReconcileRequestStatus `json:",inline"`
 
-	// ObservedGeneration is the last generation that was handled to its end.
+	// ObservedGeneration is the last generation that was reconciled completely.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// Conditions are Ready, Reconciling, Stalled and SourceVerified, as kstatus reads them.
@@ -268,37 +274,37 @@ type ProfileSourceStatus struct {
 	// +listMapKey=type
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-	// Revision is the last one of which every file was accepted, "main@sha1:<40 hex>".
+	// Revision is the last revision whose files were all accepted, "main@sha1:<40 hex>".
 	// +optional
 	Revision string `json:"revision,omitempty"`
-	// LastAttemptedRevision is the last one that was looked at, verified where that is
-	// demanded, and applied but for files that were refused.
+	// LastAttemptedRevision is the last revision that was read, verified if required, and
+	// applied except for rejected files.
 	// +optional
 	LastAttemptedRevision string `json:"lastAttemptedRevision,omitempty"`
-	// LastLook is a time at which the source was looked at, whatever came of it. It is
-	// written along with any other change of the status, else anew after five intervals,
-	// and not before ten minutes: the last look of all may be that much later.
+	// LastLook is a time at which the source was read, successfully or not. It is written
+	// along with any other change of the status, and otherwise after five intervals, but
+	// at least ten minutes. The latest read can be later than this time by as much.
 	// +optional
 	LastLook *metav1.Time `json:"lastLook,omitempty"`
-	// Repository is where these revisions are from, without credentials.
+	// Repository is the URL of these revisions, without credentials.
 	// +optional
 	Repository string `json:"repository,omitempty"`
-	// LastRewrite is the last time that a history was followed which does not continue
-	// the one before.
+	// LastRewrite is the last time that the controller followed a history which does not
+	// contain the commit applied before.
 	// +optional
 	LastRewrite *Rewrite `json:"lastRewrite,omitempty"`
-	// Profiles is the inventory. A pool reads from it which object is current.
+	// Profiles is the inventory. Pools look up the current object here.
 	// +listType=map
 	// +listMapKey=name
 	// +optional
 	Profiles []ProfileEntry `json:"profiles,omitempty"`
-	// Rollouts are how far the current version of each profile has come, where
-	// spec.rollout.gate is Waves. A pool reads from it which version it gets.
+	// Rollouts are the rollouts of the current version of each profile if
+	// spec.rollout.gate is Waves. Pools look up their version here.
 	// +listType=map
 	// +listMapKey=profile
 	// +optional
 	Rollouts []RolloutStatus `json:"rollouts,omitempty"`
-	// Replacements counts the pools whose machines are replaced, where any has the
+	// Replacements counts the pools whose machines are replaced, if any pool has the
 	// annotation gitops.k8c.io/rollout: Replace.
 	// +optional
 	Replacements *Replacements `json:"replacements,omitempty"`
@@ -306,13 +312,13 @@ type ProfileSourceStatus struct {
 
 // Rewrite is a force-push, or a tag that was moved.
 type Rewrite struct {
-	// From is the revision that was there before.
+	// From is the previous revision.
 	From string `json:"from"`
-	// To is the revision that does not continue it.
+	// To is the revision that does not contain it.
 	To string `json:"to"`
 }
 
-// ProfileEntry is one profile of a source: the version that is current.
+// ProfileEntry is the current version of one profile of a source.
 type ProfileEntry struct {
 	// Name of the profile.
 	Name string `json:"name"`
@@ -322,7 +328,7 @@ type ProfileEntry struct {
 	Object string `json:"object"`
 	// Path of the file in the source.
 	Path string `json:"path"`
-	// Commit is the first one on the tracked line that holds this content.
+	// Commit is the first commit on the first-parent history with this content.
 	// +optional
 	Commit string `json:"commit,omitempty"`
 	// SelectedBy is the commit that made this version current.
@@ -330,18 +336,19 @@ type ProfileEntry struct {
 	SelectedBy string `json:"selectedBy,omitempty"`
 	// Digest of the profile's spec, "v1:sha256:<64 hex>".
 	Digest string `json:"digest"`
-	// Signature is who signed the commit, as on the OperatingSystemProfile, where
+	// Signature names the signer of the commit, as on the OperatingSystemProfile, if
 	// signatures are verified.
 	// +optional
 	Signature string `json:"signature,omitempty"`
-	// Versions that a pool may ask for beside the current one, the highest first: those
-	// in the cluster, and the newest that can be taken from the history, 200 at most and
-	// fewer where there are more than 50 profiles. One that is not in the cluster comes
-	// when a pool asks for it, whether it is named here or not.
+	// Versions that a pool can request in addition to the current one, highest first:
+	// those in the cluster, and the newest from the history. The list has at most 200
+	// entries, fewer if there are more than 50 profiles. A version that is not in the
+	// cluster is created when a pool requests it, also if it is not in this list.
 	// +listType=atomic
 	// +optional
 	Versions []string `json:"versions,omitempty"`
-	// Removed is true when the profile left the source: pools that have it keep it, new ones are refused.
+	// Removed is true if the source no longer has the profile: pools that use it keep
+	// their version, other pools cannot get it.
 	Removed bool `json:"removed"`
 }
 
@@ -351,18 +358,18 @@ func (s *ProfileSource) GetConditions() []metav1.Condition { return s.Status.Con
 // SetConditions replaces the status conditions.
 func (s *ProfileSource) SetConditions(c []metav1.Condition) { s.Status.Conditions = c }
 
-// GetInterval returns the time between two looks at the source.
+// GetInterval returns the time between two reconciliations of the source.
 func (s *ProfileSource) GetInterval() metav1.Duration { return s.Spec.Interval }
 
-// minNoted and notedIntervals say how often a look that changes nothing is noted in
-// the status: each would be a write that nobody reads.
+// minNoted and notedIntervals limit how often a reconciliation that changes nothing is
+// recorded in the status: each record is a write that nothing reads.
 const (
 	minNoted       = 10 * time.Minute
 	notedIntervals = 5
 )
 
-// NotedEvery is the time after which status.lastLook is written anew. One that is
-// twice as old is of a source at which nobody looks.
+// NotedEvery is the time after which status.lastLook is written again. If lastLook is
+// older than twice this time, no controller reconciles the source.
 func (s *ProfileSource) NotedEvery() time.Duration {
 	return max(minNoted, notedIntervals*s.Spec.Interval.Duration)
 }

@@ -12,35 +12,37 @@ const (
 
 // Waves of pools.
 const (
-	// DefaultWave is that of a pool without LabelWave.
+	// DefaultWave is the wave of a pool without LabelWave.
 	DefaultWave int32 = 5
-	// LastWave is the last one there is.
+	// LastWave is the highest wave.
 	LastWave int32 = 9
 )
 
 // Rollout says how a new version reaches pools, and how machines are replaced.
 type Rollout struct {
-	// Gate adopts a version for all pools at once (None) or wave by wave (Waves), by the
-	// label gitops.k8c.io/wave of pools, "0" to "9", default "5".
+	// Gate adopts a version for all pools at once (None) or wave by wave (Waves). The
+	// label gitops.k8c.io/wave of a pool is its wave, "0" to "9", default "5".
 	// +kubebuilder:validation:Enum=None;Waves
 	// +kubebuilder:default=None
 	// +optional
 	Gate string `json:"gate,omitempty"`
-	// MaxConcurrent is the number of this source's pools whose machines are replaced at a
-	// time, of those with the annotation gitops.k8c.io/rollout: Replace.
+	// MaxConcurrent is the number of pools of this source whose machines are replaced at
+	// the same time. It counts pools with the annotation gitops.k8c.io/rollout: Replace.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=10000
 	// +kubebuilder:default=1
 	// +optional
 	MaxConcurrent *int32 `json:"maxConcurrent,omitempty"`
-	// PauseOnFailure holds a rollout in waves when new machines do not join within 30
-	// minutes, or pools cannot have the version, until there is another commit, or the
-	// annotation gitops.k8c.io/release. Otherwise the next wave waits for window.
+	// PauseOnFailure holds a rollout in waves if new machines do not join within 30
+	// minutes, or pools reject the version. It continues with another commit or the
+	// annotation gitops.k8c.io/release. If false, the next wave begins when window has
+	// passed.
 	// +kubebuilder:default=true
 	// +optional
 	PauseOnFailure *bool `json:"pauseOnFailure,omitempty"`
-	// Window is the time without failures after which the next wave begins, though no
-	// machine of the wave before is new. It does not pass while the only new ones boot.
+	// Window is the time without failures after which the next wave begins even if the
+	// current wave has no new machine. It does not pass while all new machines are still
+	// booting.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
@@ -50,7 +52,7 @@ type Rollout struct {
 	Window *metav1.Duration `json:"window,omitempty"`
 }
 
-// RolloutVersion is a version of a profile as a rollout knows it.
+// RolloutVersion identifies a version of a profile in a rollout.
 type RolloutVersion struct {
 	// Version of the profile.
 	Version string `json:"version"`
@@ -59,7 +61,7 @@ type RolloutVersion struct {
 	// Digest of the profile's spec, "v1:sha256:<64 hex>".
 	// +optional
 	Digest string `json:"digest,omitempty"`
-	// Commit is the first one on the tracked line that holds this content.
+	// Commit is the first commit on the first-parent history with this content.
 	// +optional
 	Commit string `json:"commit,omitempty"`
 	// SelectedBy is the commit that made this version current.
@@ -70,56 +72,57 @@ type RolloutVersion struct {
 // RolloutStep is a version that was superseded before all waves had it.
 type RolloutStep struct {
 	RolloutVersion `json:",inline"`
-	// Wave up to which pools got it.
+	// Wave is the last wave that got it.
 	Wave int32 `json:"wave"`
 }
 
-// RolloutStatus is how far a version of a profile has come. Pools up to wave get it,
-// those beyond what is in superseded or, else, in from. Pools that ask for a version, or
-// are suspended, are not part of it.
+// RolloutStatus is the progress of a version of a profile. Pools up to wave get this
+// version; pools of later waves get a version in superseded, or otherwise the one in
+// from. Pools that request a version or are suspended are not part of the rollout.
 type RolloutStatus struct {
-	// Profile is its name.
+	// Profile is the name of the profile.
 	Profile string `json:"profile"`
-	// RolloutVersion is what is rolled out.
+	// RolloutVersion is the version that is rolled out.
 	RolloutVersion `json:",inline"`
-	// Wave up to which pools get the version; 9 once it is done, -1 where its source was
-	// suspended before it began.
+	// Wave is the last wave that gets the version: 9 when the rollout is done, -1 if the
+	// source was suspended before it began.
 	Wave int32 `json:"wave"`
 	// Since is when that wave began.
 	Since metav1.Time `json:"since"`
-	// Superseded are versions that later waves have, those of the earlier waves first.
+	// Superseded are versions that later waves have, ordered by wave.
 	// +listType=atomic
 	// +optional
 	Superseded []RolloutStep `json:"superseded,omitempty"`
-	// From is the version that was rolled out last; pools of waves that nothing newer has
-	// reached have it.
+	// From is the version that was rolled out before; pools in waves without a newer
+	// version have it.
 	// +optional
 	From *RolloutVersion `json:"from,omitempty"`
-	// Done is true once all waves have the version and new machines of the last one have
-	// joined, or the window has passed.
+	// Done is true if all waves have the version, and new machines of the last wave have
+	// joined or the window has passed.
 	Done bool `json:"done"`
-	// Held is true while no wave begins because of failures.
+	// Held is true while failures prevent the next wave from beginning.
 	Held bool `json:"held"`
-	// Reason is what the rollout waits for, one word: Adopting, Replacing, MachinesBooting,
-	// Window, Suspended, MachinesNotJoined, PoolsRefused; Done or RolledBack at the end.
+	// Reason is what the rollout waits for: Adopting, Replacing, MachinesBooting, Window,
+	// Suspended, MachinesNotJoined, PoolsRefused; Done or RolledBack at the end.
 	Reason string `json:"reason"`
-	// Message tells more, and what to do.
+	// Message has details, and what to do.
 	// +optional
 	Message string `json:"message,omitempty"`
-	// Pools are those that follow the profile. It stays as it is once the rollout is done.
+	// Pools counts the pools that follow the profile. It does not change after the
+	// rollout is done.
 	// +optional
 	Pools RolloutPools `json:"pools,omitempty"`
-	// Machines are those made since their pool adopted the version. It stays as it is once
-	// the rollout is done.
+	// Machines counts the machines created since their pool adopted the version. It does
+	// not change after the rollout is done.
 	// +optional
 	Machines RolloutMachines `json:"machines,omitempty"`
-	// Failures are what counts against the version, at most 20.
+	// Failures count against the version, at most 20.
 	// +listType=atomic
 	// +optional
 	Failures []RolloutFailure `json:"failures,omitempty"`
-	// FailingBefore are pools, each "namespace/name" and at most 100, whose machines did not
-	// join already before the version reached them. Machines of theirs that do not join
-	// hold nothing.
+	// FailingBefore are pools, each "namespace/name" and at most 100, whose machines
+	// already failed to join before the version reached them. Their machines do not hold
+	// the rollout.
 	// +listType=atomic
 	// +optional
 	FailingBefore []string `json:"failingBefore,omitempty"`
@@ -133,28 +136,28 @@ type RolloutPools struct {
 	Total int32 `json:"total"`
 }
 
-// RolloutMachines counts machines made since their pool adopted the version.
+// RolloutMachines counts machines created since their pool adopted the version.
 type RolloutMachines struct {
 	// Joined have a Node.
 	Joined int32 `json:"joined"`
-	// Waiting have none yet.
+	// Waiting have no Node yet.
 	Waiting int32 `json:"waiting"`
 }
 
-// RolloutFailure is something that counts against a version.
+// RolloutFailure is a failure that counts against a version.
 type RolloutFailure struct {
 	// Pool is "namespace/name" of the MachineDeployment.
 	Pool string `json:"pool"`
 	// Wave of the pool.
 	Wave int32 `json:"wave"`
-	// Machine that did not join, empty where the pool cannot have the version.
+	// Machine that did not join, empty if the pool rejected the version.
 	// +optional
 	Machine string `json:"machine,omitempty"`
-	// Reason is NotJoined for a machine that has no Node for too long, Deleted for one
-	// that was deleted without ever having one, Refused for a pool that cannot have the
+	// Reason is NotJoined for a machine without a Node after 30 minutes, Deleted for a
+	// machine that was deleted before it had a Node, Refused for a pool that rejected the
 	// version.
 	Reason string `json:"reason"`
-	// Since is when it came to that.
+	// Since is the time of the failure.
 	Since metav1.Time `json:"since"`
 }
 
@@ -167,9 +170,9 @@ const (
 
 // Replacements counts pools whose machines are replaced.
 type Replacements struct {
-	// Replacing are at it.
+	// Replacing are replacing machines now.
 	Replacing int32 `json:"replacing"`
-	// Waiting are to follow.
+	// Waiting are next.
 	Waiting int32 `json:"waiting"`
 }
 
@@ -178,7 +181,7 @@ func (s *ProfileSource) Gated() bool {
 	return s.Spec.Rollout != nil && s.Spec.Rollout.Gate == GateWaves
 }
 
-// RolloutOf is the rollout of a profile, nil where there is none.
+// RolloutOf returns the rollout of a profile, nil if there is none.
 func (s *ProfileSource) RolloutOf(profile string) *RolloutStatus {
 	for i := range s.Status.Rollouts {
 		if s.Status.Rollouts[i].Profile == profile {

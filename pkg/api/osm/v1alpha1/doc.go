@@ -1,11 +1,10 @@
-// Package v1alpha1 holds the kinds of group operatingsystemmanager.k8c.io that
-// machine-controller's users already have: OperatingSystemProfile, a template,
-// and OperatingSystemConfig, what it becomes for one MachineDeployment.
+// Package v1alpha1 has the kinds of group operatingsystemmanager.k8c.io that users of
+// machine-controller already have: OperatingSystemProfile, a template, and
+// OperatingSystemConfig, its rendering for one MachineDeployment.
 //
-// The wire format is fixed: every field, default and enumeration here is the one
-// that existing profiles and tools rely on. What this project adds stands in
-// package gitops/v1alpha1, in annotations, and in the status of an
-// OperatingSystemConfig.
+// The wire format is fixed: existing profiles and tools rely on every field, default and
+// enumeration here. Additions of this project are in package gitops/v1alpha1 and in
+// annotations.
 //
 // +kubebuilder:object:generate=true
 // +groupName=operatingsystemmanager.k8c.io

@@ -18,7 +18,7 @@ const (
 	OperatingSystemRockyLinux OperatingSystem = "rockylinux"
 )
 
-// CloudProvider is where a node runs.
+// CloudProvider is the infrastructure that a node runs on.
 // +kubebuilder:validation:Enum=aws;azure;digitalocean;edge;gce;hetzner;kubevirt;linode;nutanix;openstack;vsphere;fake;alibaba;anexia;scaleway;baremetal;external;vmware-cloud-director;opennebula
 type CloudProvider string
 
@@ -31,14 +31,15 @@ const (
 	CloudProviderVSphere CloudProvider = "vsphere"
 )
 
-// ContainerRuntime runs the containers of a node. The schema accepts docker; nothing selects it.
+// ContainerRuntime runs the containers of a node. The schema accepts docker, but it is
+// never selected.
 // +kubebuilder:validation:Enum=docker;containerd
 type ContainerRuntime string
 
 // ContainerRuntimeContainerd is the only runtime that is ever selected.
 const ContainerRuntimeContainerd ContainerRuntime = "containerd"
 
-// ProvisioningUtility reads the user-data of a node.
+// ProvisioningUtility reads the user data of a node.
 // +kubebuilder:validation:Enum=cloud-init;ignition
 type ProvisioningUtility string
 
@@ -48,7 +49,7 @@ const (
 	ProvisioningUtilityIgnition  ProvisioningUtility = "ignition"
 )
 
-// DefaultFilePermissions is the mode of a file that names none. The digits of
+// DefaultFilePermissions is the mode of a file without permissions. The digits of
 // permissions are read as octal, although the number itself is decimal.
 const DefaultFilePermissions int32 = 644
 
@@ -56,8 +57,8 @@ const DefaultFilePermissions int32 = 644
 // operating system, the providers it serves, and two stages of files, units and
 // cloud-init modules.
 //
-// An object whose name ends in its version is immutable; any other may change
-// only together with its version.
+// An object whose name ends in its version is immutable; others can change only together
+// with their version.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Namespaced,shortName=osp
@@ -92,18 +93,18 @@ type OperatingSystemProfileList struct {
 type OperatingSystemProfileSpec struct {
 	// OSName is the operating system the profile is for.
 	OSName OperatingSystem `json:"osName"`
-	// OSVersion is free text for people; it is copied to the OperatingSystemConfig.
+	// OSVersion is free text for users; it is copied to the OperatingSystemConfig.
 	OSVersion string `json:"osVersion"`
-	// Version identifies the content: changing the content without changing it is refused.
+	// Version identifies the content: a change of the content must change the version.
 	// +kubebuilder:validation:Pattern=`v(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:-((?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)(?:\.(?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*))*))?(?:\+([0-9a-zA-Z-]+(?:\.[0-9a-zA-Z-]+)*))?$`
 	Version string `json:"version"`
-	// SupportedCloudProviders lists the providers whose pools may use the profile.
+	// SupportedCloudProviders lists the providers of the pools that can use the profile.
 	SupportedCloudProviders []CloudProviderSpec `json:"supportedCloudProviders"`
 	// BootstrapConfig is what a node gets at its first boot.
 	BootstrapConfig OSPConfig `json:"bootstrapConfig"`
 	// ProvisioningConfig is what the bootstrap stage fetches and applies.
 	ProvisioningConfig OSPConfig `json:"provisioningConfig"`
-	// ProvisioningUtility reads the user-data on the node.
+	// ProvisioningUtility reads the user data on the node.
 	// +kubebuilder:default=cloud-init
 	// +optional
 	ProvisioningUtility ProvisioningUtility `json:"provisioningUtility,omitempty"`
@@ -111,8 +112,8 @@ type OperatingSystemProfileSpec struct {
 
 // OSPConfig is one stage of a profile.
 type OSPConfig struct {
-	// SupportedContainerRuntimes holds the files and templates of each runtime;
-	// the first entry with the selected runtime's name counts.
+	// SupportedContainerRuntimes has the files and templates of each runtime; the first
+	// entry with the name of the selected runtime is used.
 	// +optional
 	SupportedContainerRuntimes []ContainerRuntimeSpec `json:"supportedContainerRuntimes,omitempty"`
 	// Templates are named Go templates for the files of this stage.
@@ -135,14 +136,15 @@ type ContainerRuntimeSpec struct {
 	Name ContainerRuntime `json:"name"`
 	// Files of the runtime; they come after those of the stage.
 	Files []File `json:"files"`
-	// Templates of the runtime; the stage's win over those of the same name.
+	// Templates of the runtime; a template of the stage with the same name takes
+	// precedence.
 	// +optional
 	Templates map[string]string `json:"templates,omitempty"`
 }
 
-// OperatingSystemConfig is what a profile became for one MachineDeployment. It
-// holds no credentials: where one belongs stands a placeholder. It has no status, for the
-// platforms that it is installed on serve it without; annotations say what there is to say.
+// OperatingSystemConfig is a profile rendered for one MachineDeployment. It has
+// placeholders instead of credentials. It has no status, because the platforms that it is
+// installed on serve it without one; annotations have that information.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Namespaced,shortName=osc
@@ -177,13 +179,14 @@ type OperatingSystemConfigSpec struct {
 	OSName OperatingSystem `json:"osName"`
 	// OSVersion is the profile's free text.
 	OSVersion string `json:"osVersion"`
-	// CloudProvider names the pool's provider. Its spec stays empty here: it may hold credentials.
+	// CloudProvider names the pool's provider. Its spec is empty here: it can have
+	// credentials.
 	CloudProvider CloudProviderSpec `json:"cloudProvider"`
 	// BootstrapConfig is the rendered first stage.
 	BootstrapConfig OSCConfig `json:"bootstrapConfig"`
 	// ProvisioningConfig is the rendered second stage.
 	ProvisioningConfig OSCConfig `json:"provisioningConfig"`
-	// ProvisioningUtility reads the user-data on the node.
+	// ProvisioningUtility reads the user data on the node.
 	// +kubebuilder:default=cloud-init
 	// +optional
 	ProvisioningUtility ProvisioningUtility `json:"provisioningUtility,omitempty"`
@@ -191,7 +194,7 @@ type OperatingSystemConfigSpec struct {
 
 // OSCConfig is one rendered stage.
 type OSCConfig struct {
-	// Units are the profile's, untouched.
+	// Units are those of the profile, unchanged.
 	// +optional
 	Units []Unit `json:"units,omitempty"`
 	// Files are rendered, in the order in which they are written to the node.
@@ -200,14 +203,14 @@ type OSCConfig struct {
 	// UserSSHKeys are the pool's sshPublicKeys, verbatim.
 	// +optional
 	UserSSHKeys []string `json:"userSSHKeys,omitempty"`
-	// CloudInitModules are the profile's, for RHEL with rh_subscription added.
+	// CloudInitModules are those of the profile; rh_subscription is added for RHEL.
 	// +optional
 	CloudInitModules *CloudInitModule `json:"modules,omitempty"`
 }
 
-// ConfigDigests are the digests of one generation, each "v1:sha256:" and 64 hex
-// digits. Outputs are those with placeholders, so anyone with the repository can
-// recompute them.
+// ConfigDigests are the digests of one generation, each "v1:sha256:" and 64 hex digits.
+// They are taken over outputs with placeholders, so anyone with the repository can
+// compute them again.
 type ConfigDigests struct {
 	// Input is taken over everything that rendering read, before rendering.
 	Input string `json:"input"`
@@ -236,7 +239,7 @@ type Unit struct {
 	// Enable starts the unit at boot.
 	// +optional
 	Enable *bool `json:"enable,omitempty"`
-	// Mask keeps the unit from being started by anything.
+	// Mask prevents the unit from being started in any way.
 	// +optional
 	Mask *bool `json:"mask,omitempty"`
 	// Content of the unit file.
@@ -267,24 +270,24 @@ type File struct {
 	Content FileContent `json:"content"`
 }
 
-// FileContent tells where the content of a file comes from.
+// FileContent is the content of a file.
 type FileContent struct {
 	// Inline is the only kind of content.
 	// +optional
 	Inline *FileContentInline `json:"inline,omitempty"`
 }
 
-// FileContentInline is content given in place.
+// FileContentInline is the content itself.
 type FileContentInline struct {
-	// Encoding of the file in the user-data: "b64" hides it from textual
-	// replacement there. Data itself is plain text in any case.
+	// Encoding of the file in the user data: "b64" protects it from textual replacement
+	// there. Data itself is always plain text.
 	// +optional
 	Encoding string `json:"encoding,omitempty"`
 	// Data is the text.
 	Data string `json:"data"`
 }
 
-// CloudInitModule are the cloud-init modules a profile may use.
+// CloudInitModule has the cloud-init modules that a profile can use.
 type CloudInitModule struct {
 	// BootCMD are commands run early at every boot.
 	// +optional
