@@ -83,6 +83,8 @@ base=https://a.example/; curl -O "${base%/}/${v#v}/${v%.*}.0/${v/36/35}"`, []str
 		"a list from elsewhere":       {"while read -r u; do curl \"$u\"; done </etc/urls", []string{"? ${u}"}},
 		"a package that is not known": {"apt-get install -y \"linux-headers-$(uname -r)\"", []string{"? apt package linux-headers-${uname -r}"}},
 		"a counter":                   {"i=0\nwhile [ $i -lt 3 ]; do curl https://a.example/$i; i=$((i+1)); done", []string{"? https://a.example/${i}"}},
+		"an empty here-document":      {"cat <<END\nEND\ncurl https://a.example/x", []string{"https://a.example/x"}},
+		"a pattern that is not UTF-8": {"x=$(hostname)\ncurl https://a.example/${x#$(printf %c \"$x\")}", []string{"? https://a.example/${x#$"}},
 		"no script":                   {"if then fi (", []string{"? the downloads of /opt/x"}},
 		"an unknown value is none of several patterns":     {"x=$(hostname)\ncase $x in a | b) curl https://a.example/$x ;; esac", []string{"? https://a.example/${x}"}},
 		"an unknown value is not the text of a glob":       {"x=$(hostname)\ncase $x in a*) curl https://a.example/$x ;; esac", []string{"? https://a.example/${x}"}},

@@ -151,6 +151,10 @@ func (k *walker) unresolved(what, reason string) {
 func (k *walker) urls(w *world, args []string, why string) {
 	for _, a := range args {
 		for _, m := range anyURL.FindAllString(a, -1) {
+			if isHole(a) { // m is in the name of what is not known
+				k.unresolvedURL(w, m, why)
+				continue
+			}
 			if hasHole(m) {
 				k.url(w, m, "", why)
 				continue

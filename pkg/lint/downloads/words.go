@@ -2,6 +2,7 @@ package downloads
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"maps"
 	"regexp"
@@ -33,8 +34,11 @@ func (k *walker) text(w *world, word *syntax.Word) []expanded {
 	return k.expand(w, []*syntax.Word{word}, one(func(c *expand.Config) (string, error) { return expand.Literal(c, word) }))
 }
 
-// document expands a here-document.
+// document expands a here-document; the parser has no word for an empty one.
 func (k *walker) document(w *world, word *syntax.Word) []expanded {
+	if word == nil {
+		return []expanded{{w, []string{""}}}
+	}
 	return k.expand(w, []*syntax.Word{word}, one(func(c *expand.Config) (string, error) { return expand.Document(c, word) }))
 }
 
@@ -47,6 +51,19 @@ func one(f func(*expand.Config) (string, error)) func(*expand.Config) ([]string,
 	return func(c *expand.Config) ([]string, error) {
 		text, err := f(c)
 		return []string{text}, err
+	}
+}
+
+// withoutPanic makes an error of a panic: expand compiles a pattern that is not UTF-8, and
+// quotes a text that no shell can quote, without asking whether that is possible.
+func withoutPanic(f func(*expand.Config) ([]string, error)) func(*expand.Config) ([]string, error) {
+	return func(c *expand.Config) (fields []string, err error) {
+		defer func() {
+			if cause := recover(); cause != nil {
+				err = fmt.Errorf("expanding: %v", cause)
+			}
+		}()
+		return f(c)
 	}
 }
 
@@ -65,7 +82,7 @@ func (k *walker) expand(w *world, words []*syntax.Word, with func(*expand.Config
 		fields, err := []string(nil), error(nil)
 		if k.unsafe(env, words) {
 			fields = []string{hole(source(words))}
-		} else if fields, err = with(&expand.Config{
+		} else if fields, err = withoutPanic(with)(&expand.Config{
 			Env: env,
 			CmdSubst: func(to io.Writer, cs *syntax.CmdSubst) error {
 				_, err := io.WriteString(to, w.subst[cs])
