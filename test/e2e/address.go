@@ -39,7 +39,7 @@ func MicroTime() string { return time.Now().UTC().Format("2006-01-02T15:04:05.00
 // asked for, as the kernel knows them (security.md 29).
 func (s *System) Listening(want ...string) {
 	s.T.Helper()
-	s.Eventually(fmt.Sprintf("to listen at %q and nowhere else", want), func() error {
+	s.Eventually(fmt.Sprintf("to listen at %q and at no other address", want), func() error {
 		got, err := listeners(s.Process.Process.Pid)
 		if err == nil && !slices.Equal(got, want) {
 			err = fmt.Errorf("it listens at %q", got)
@@ -48,8 +48,8 @@ func (s *System) Listening(want ...string) {
 	})
 }
 
-// listeners are the addresses at which a process listens, UDP aside, of which it
-// has none: see proc_pid_net(5) and proc_net_tcp in the kernel's documentation.
+// listeners returns the addresses at which a process listens for TCP connections. The controller
+// uses no UDP. See proc_pid_net(5) and proc_net_tcp in the kernel's documentation.
 func listeners(pid int) ([]string, error) {
 	sockets := map[string]bool{}
 	fds, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))

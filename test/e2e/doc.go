@@ -1,6 +1,6 @@
-// Package e2e is what tests of the built controller stand on: a real API server, a real Git
-// server, rights from deploy/rbac.yaml and nothing more, profiles that are pushed, pools that are
-// applied. Nothing is faked and nothing is called inside the program.
+// Package e2e is the base of tests of the built controller: a real API server, a real Git server,
+// exactly the rights of deploy/rbac.yaml, profiles that are pushed, pools that are applied. It has
+// no mocks and calls no function inside the program.
 //
-// The tests are in the packages below it, which run beside each other, each with a control plane.
+// The tests are in its subpackages, which run in parallel, each with its own control plane.
 package e2e

@@ -101,7 +101,7 @@ func (s *System) Args(kubeconfig string, flags ...string) []string {
 	}, flags...)
 }
 
-// Stop ends the controller and waits until it is gone.
+// Stop ends the controller and waits until its process has exited.
 func (s *System) Stop() {
 	s.T.Helper()
 	if s.Process == nil {

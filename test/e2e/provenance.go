@@ -82,7 +82,7 @@ func (s *System) Trace(kubeconfig, subject string, flags ...string) *trace.Trail
 	return &tr
 }
 
-// Origin is what the git command says about the profile that is there now.
+// Origin returns what the git command reports about the current profile.
 func (g *GitServer) Origin(name string) *trace.Commit {
 	g.t.Helper()
 	path := "profiles/" + name

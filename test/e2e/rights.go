@@ -28,8 +28,8 @@ const (
 	WorkerCluster     = "deploy/two-clusters/worker.yaml"
 )
 
-// usedElsewhere are rights that no test of these packages needs, by the beginning of what they
-// are, with the place where they are needed.
+// usedElsewhere lists rights that no test of these packages needs, by their prefix, with the
+// place where they are needed.
 var usedElsewhere = map[string]string{
 	// An API server of this release gives watchers what there is (WatchList); those that do
 	// not are asked for a list first: k8s.io/client-go/tools/cache, Reflector.
@@ -115,8 +115,8 @@ func onlyWithRights(c *cluster.Cluster, code int) error {
 	return errors.Join(errs...)
 }
 
-// onlyNeededRights writes what this package's tests asked for to a folder. The package that is
-// the last to do so fails where a right is in none of them, nor in usedElsewhere.
+// onlyNeededRights writes the rights that this package's tests used to a folder. The package that
+// ends last fails if a right is in none of these files and not in usedElsewhere.
 func onlyNeededRights(together string) error {
 	run, skip := flag.Lookup("test.run"), flag.Lookup("test.skip")
 	if run.Value.String() != "" || skip.Value.String() != "" {

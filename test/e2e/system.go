@@ -38,8 +38,8 @@ import (
 // Namespace is where deploy/rbac.yaml gives the controller its rights.
 const Namespace = "kube-system"
 
-// Patience bounds every wait: reaching it is a failure, so it may be generous. After an
-// API server was away for half a minute, a watch may wait for a minute before it asks again.
+// Patience bounds every wait. A test that reaches it fails, so it is generous: after an API
+// server did not answer for half a minute, a watch can wait a minute before its next request.
 const Patience = 2 * time.Minute
 
 // Main runs the tests of a package, for TestMain.
@@ -64,7 +64,7 @@ type System struct {
 	LogMu   sync.Mutex
 	Process *exec.Cmd
 	Exited  chan struct{}
-	// identity is the kubeconfig to start with, where the API server may be away then.
+	// Identity is the kubeconfig to start with, for API servers that can be unreachable at the start.
 	Identity string
 }
 
@@ -136,7 +136,7 @@ func (s *System) cleanUp() {
 		s.NoError(s.Client.DeleteAllOf(ctx, obj, client.InNamespace(api.NamespaceCloudInitSettings), client.MatchingLabels{api.LabelManagedBy: api.FieldManager}))
 	}
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: MainLease}}
-	s.NoError(client.IgnoreNotFound(s.Client.Delete(ctx, lease))) // somebody else may hold it
+	s.NoError(client.IgnoreNotFound(s.Client.Delete(ctx, lease))) // another process can hold it
 	for _, ns := range []string{Namespace, api.NamespaceCloudInitSettings} {
 		var secrets corev1.SecretList
 		s.NoError(s.Client.List(ctx, &secrets, client.InNamespace(ns)))
@@ -349,7 +349,7 @@ func (s *System) Gone(namespace, name string, obj client.Object) {
 			return nil
 		}
 		if err == nil {
-			err = errors.New("it is there")
+			err = errors.New("it exists")
 		}
 		return err
 	})

@@ -54,7 +54,7 @@ func (s *System) NoAccess(pool string) error {
 		}
 		if err := apimeta.EachListItem(list, func(o runtime.Object) error {
 			if obj := o.(client.Object); obj.GetAnnotations()[api.AnnotationPool] == s.Pools+"/"+pool {
-				return fmt.Errorf("%T %s is there", obj, obj.GetName())
+				return fmt.Errorf("%T %s exists", obj, obj.GetName())
 			}
 			return nil
 		}); err != nil {

@@ -42,7 +42,7 @@ func (s *System) Tokens() []corev1.Secret {
 	return list.Items
 }
 
-// Applied says what keeps the machines of a pool from booting what the pool asks for.
+// Applied returns the reason why the machines of a pool do not boot what the pool requests.
 func (s *System) Applied(pool string) error {
 	var osc osm.OperatingSystemConfig
 	if err := s.Get(Namespace, pool+"-"+s.Pools+"-config", &osc); err != nil {
@@ -59,7 +59,7 @@ func (s *System) Applied(pool string) error {
 	return nil
 }
 
-// NewerRefused says where a configuration does not say that a newer one is refused.
+// NewerRefused returns an error if a configuration has no note about a newer one that was rejected.
 func (s *System) NewerRefused(pool string, says ...string) error {
 	var osc osm.OperatingSystemConfig
 	if err := s.Get(Namespace, pool+"-"+s.Pools+"-config", &osc); err != nil {
@@ -101,8 +101,8 @@ func (s *System) WatchUserData(pool string) *UserDataWatch {
 	return u
 }
 
-// Check looks for an absence, and for a new bootstrap document beside an old
-// provisioning one.
+// Check fails if a Secret was missing, or a new bootstrap document was paired with an old
+// provisioning document.
 func (u *UserDataWatch) Check(t *testing.T) {
 	t.Helper()
 	u.Stop()
@@ -128,7 +128,7 @@ func (u *UserDataWatch) Check(t *testing.T) {
 			}
 		}
 		if strings.HasSuffix(secret.Name, "-bootstrap-config") && e.Type == watch.Modified && prov != "" && boot != prov {
-			t.Errorf("a bootstrap document of %s stood beside a provisioning document of %s", boot, prov)
+			t.Errorf("the bootstrap document of %s was paired with the provisioning document of %s", boot, prov)
 		}
 	}
 	if writes != 2 {

@@ -119,8 +119,8 @@ func TestProfilesAppliedByOthers(t *testing.T) {
 	before, _, err := s.Secrets("pool-flux")
 	s.Must(err)
 
-	// A commit that does not touch the profile, then one that does, looked at while Flux is
-	// at it still: then it waits for health.
+	// A commit that does not touch the profile, followed by one that does while Flux still applies
+	// the first: Flux then waits for health.
 	s.reports(cl, "Kustomization", "fleet", settled(revision("2")))
 	s.appliedBy("kustomize-controller", e2e.OSP("osp-flux", "v1.0.0", "echo one"), labels, map[string]string{"unrelated": "yes"})
 	s.Pool("pool-late", "osp-flux")
@@ -177,7 +177,7 @@ func (s *system) applications(cl client.Client, labels map[string]string) {
 	s.appliedBy("argocd-controller", e2e.OSP("osp-flux", "v1.2.0", "echo three"), labels, tracking("osp-flux"))
 	both := []string{"Kustomization " + s.Pools + "/fleet", "Application " + s.Pools + "/osps"}
 	s.Event("pool-flux", api.EventTwoAppliers, both...)
-	s.came("pool-flux", "v1.1.0", "main@sha1:"+strings.Repeat("3", 40)) // what it has it keeps
+	s.came("pool-flux", "v1.1.0", "main@sha1:"+strings.Repeat("3", 40)) // the pool retains its configuration
 	s.Eventually("the profile to tell of both", func() error {
 		notes := s.NotesIn(e2e.Namespace, "osp-flux", api.EventTwoAppliers)
 		if len(notes) == 0 || !e2e.ContainsAll(notes[0], both) {

@@ -60,7 +60,7 @@ func (s *system) argoCD() *argo {
 	return a
 }
 
-// object reads one as it is now.
+// object reads the current state of an object.
 func (a *argo) object(kind schema.GroupVersionKind, namespace, name string) *unstructured.Unstructured {
 	a.T.Helper()
 	u := &unstructured.Unstructured{}
@@ -113,7 +113,7 @@ func (a *argo) act(u *unstructured.Unstructured, action string) {
 	a.Must(a.Client.Patch(a.T.Context(), result, client.MergeFrom(u)))
 }
 
-// The scripts of examples/argocd tell every state, and act, as Argo CD runs them.
+// The scripts of examples/argocd report every state and run every action, executed as Argo CD does.
 func TestArgoCDScripts(t *testing.T) {
 	s := newSystem(t)
 	a := s.argoCD()
@@ -163,16 +163,16 @@ func TestArgoCDScripts(t *testing.T) {
 	s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.1.0", "echo {{ .NoSuchField }}")})
 	s.Refused(api.ReasonProfilesInvalid, "NoSuchField")
 	a.health(source(), "Degraded", "NoSuchField")
-	// What renders for nobody is refused by the pool alone.
+	// A template that renders for no pool is rejected by the pool, not by the ProfileSource.
 	s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.2.0", "echo {{ .KubeletFeatureGates.None }}")})
 	s.Eventually("the configuration to refuse a newer one", func() error { return s.NewerRefused("pool-a") })
 	a.health(config(), "Degraded", "rendering profile", "v1.2.0")
 
-	// A host that is away may come back: Progressing.
+	// A host that does not answer can recover: Progressing.
 	s.Git.Mode.Store("down")
 	s.Refused(api.ReasonUnreachable)
 	a.health(source(), "Progressing")
-	// A spec that nobody has seen is not the one that was found good.
+	// A spec that the controller has not observed does not inherit the health of the previous one.
 	s.Stop()
 	s.Source(func(spec map[string]any) { spec["interval"] = "2m" })
 	a.health(source(), "Progressing", "present spec")
@@ -199,8 +199,8 @@ func tracked(md map[string]any) {
 	}
 }
 
-// untracked looks at everything that the controller made: with somebody else's marks it
-// would be pruned as what is not in Git.
+// untracked checks all objects that the controller created: with Argo CD's tracking marks they
+// would be pruned, because they are not in Git.
 func (a *argo) untracked() {
 	a.T.Helper()
 	for _, c := range []struct {
@@ -272,7 +272,7 @@ func (a *argo) machines(t *testing.T) {
 	a.Event("md-all-there", api.EventConfigResumed)
 }
 
-// nodes goes through what is known of where a node came from.
+// nodes checks where each node's provenance is recorded.
 func (a *argo) nodes(pool string, provisioning *corev1.Secret) {
 	a.T.Helper()
 	known := func(node *corev1.Node, agreed string) *unstructured.Unstructured {
@@ -298,7 +298,7 @@ func (a *argo) nodes(pool string, provisioning *corev1.Secret) {
 	a.health(liar, "Degraded")
 }
 
-// conditionIs reports what else an object says of itself.
+// conditionIs returns an error that lists the other conditions if one does not have the status.
 func conditionIs(u *unstructured.Unstructured, kind, status string) error {
 	conditions, _, err := unstructured.NestedSlice(u.Object, "status", "conditions")
 	for _, c := range conditions {

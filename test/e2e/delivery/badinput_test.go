@@ -17,9 +17,9 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/e2e"
 )
 
-// What is pushed is refused file by file: it is named, nothing that is applied is
-// lost, the good files of the same commit are applied, and the next good commit
-// heals it, without a restart.
+// Bad files of a push are rejected one by one: the status names them, applied profiles remain,
+// the good files of the same commit are applied, and the next good commit recovers without a
+// restart.
 func TestBadPushes(t *testing.T) {
 	s := newSystem(t)
 	commit := s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.0.0", "echo one"), "b.yaml": e2e.OSP("osp-b", "v1.0.0", "echo one")})
@@ -70,13 +70,13 @@ func TestBadPushes(t *testing.T) {
 	if notes := s.Notes("osps", api.EventProfileRefused); len(notes) < 6 {
 		t.Errorf("refusals were told %d times: %q", len(notes), notes)
 	}
-	// A version that was refused may be mended under its number.
+	// A version that was rejected can be corrected under the same number.
 	s.Ready(s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.1.0", "echo good")}))
 	s.Served("pool-a", "v1.1.0")
 }
 
-// A pool that cannot be served is told why, in one event, and is healed by the
-// next change of anything it depends on.
+// A pool that cannot be served gets the reason in one event, and recovers with the next change
+// of anything that it depends on.
 func TestBadPools(t *testing.T) {
 	s := newSystem(t)
 	s.Begin(s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.0.0", "echo one")}))

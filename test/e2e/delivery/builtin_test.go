@@ -18,8 +18,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/e2e"
 )
 
-// The built-in profiles are there by themselves, give way to Git, come back, and go
-// with the flag; all of it with the rights of deploy/rbac.yaml.
+// The built-in profiles exist without configuration, give way to those in Git, return when these
+// are removed, and disappear with the flag, all with the rights of deploy/rbac.yaml.
 func TestBuiltInProfiles(t *testing.T) {
 	s := newSystem(t)
 	s.Start()
@@ -87,8 +87,8 @@ func TestBuiltInProfiles(t *testing.T) {
 	}
 }
 
-// What `osm-gitops render` makes of a commit is what the cluster has, with the
-// repository as it is on the server or cloned.
+// `osm-gitops render` of a commit prints what the cluster has, from the repository on the server
+// and from a clone.
 func TestRenderSaysWhatTheClusterHas(t *testing.T) {
 	s := newSystem(t)
 	s.Git.Push(map[string]string{"a.yaml": provenanceOf("v1.0.0"), "b.yaml": e2e.OSP("osp-b", "v1.0.0", "echo one")})

@@ -78,8 +78,8 @@ func TestConformanceFromGit(t *testing.T) {
 	}
 }
 
-// tokenReplacer puts the tokens of a case in place of the cluster's. They may
-// stand in text, or in a file that is base64.
+// tokenReplacer replaces the cluster's tokens by those of a case, in plain text and in files
+// that are base64-encoded.
 func tokenReplacer(t *testing.T, s *system, c conformance.Case, getter string) func([]byte) []byte {
 	t.Helper()
 	tokens := s.Tokens()
@@ -118,7 +118,7 @@ func tokenReplacer(t *testing.T, s *system, c conformance.Case, getter string) f
 	}
 }
 
-// registryCredentials makes the Secret that a case's credentials stand for.
+// registryCredentials creates the Secret that holds the registry credentials of a case.
 func (s *system) registryCredentials(c conformance.Case) {
 	s.T.Helper()
 	if len(c.Settings.RegistryCredentials) == 0 {

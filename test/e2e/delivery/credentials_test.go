@@ -34,9 +34,9 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/e2e"
 )
 
-// security.md 14: every way to authenticate fails in every phase, and no condition,
-// event, metric or line of the log tells a credential. Each failure has a reason
-// that says what to do, and what is right in the end works, without a restart.
+// security.md 14: every kind of authentication fails in every phase, and no condition, event,
+// metric or log line contains a credential. Each failure has a reason and says what to do, and
+// the corrected credential works without a restart.
 func TestCredentials(t *testing.T) {
 	s := newSystem(t)
 	commit := s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.0.0", "echo one")})
@@ -212,8 +212,8 @@ func secretLinesOf(secrets ...map[string]string) []string {
 	return lines
 }
 
-// guardedServer is the Git server behind TLS that wants a client certificate and a
-// bearer token, and is GitHub's API for nobody.
+// guardedServer is a Git server behind TLS that requires a client certificate and a bearer
+// token. Its GitHub API accepts no credential.
 type guardedServer struct {
 	*httptest.Server
 	url                    string

@@ -96,10 +96,10 @@ func (s *system) example(file, kind, name string, change func(spec map[string]an
 	return nil
 }
 
-// The whole way, with Flux's own controllers and its example: a push to Git, source-controller
-// fetches, a ProfileSource follows, a pool's Secret says the revision. kustomize-controller
-// waits for the ProfileSource and for the machines of a pool, and what it applies itself says
-// where it came from.
+// The complete path with Flux's own controllers and its example: a push to Git, source-controller
+// fetches it, a ProfileSource follows, and a pool's Secret names the revision.
+// kustomize-controller waits for the ProfileSource and for the machines of a pool, and the objects
+// that it applies name their origin.
 func TestFluxControllers(t *testing.T) {
 	if os.Getenv("OSM_SOAK") != "1" {
 		t.Skip("Flux's controllers take eight minutes of a processor to build: make soak runs this")
@@ -181,8 +181,8 @@ func TestFluxControllers(t *testing.T) {
 	s.fluxInstalls(cl, kustomization)
 }
 
-// fluxInstalls has Flux install osm-gitops itself, by its example: all of deploy/, of a tag, with an
-// image of one's own. The others of the example wait until the controller is there.
+// fluxInstalls installs osm-gitops by Flux with its example: all of deploy/ at a tag, with a custom
+// image. The example's other objects wait until the controller runs.
 func (s *system) fluxInstalls(cl client.Client, kustomization schema.GroupVersionKind) {
 	s.T.Helper()
 	mirror := e2e.NewGitServer(s.T)
@@ -201,7 +201,7 @@ func (s *system) fluxInstalls(cl client.Client, kustomization schema.GroupVersio
 	mirror.Run("push", "-q", "origin", "v0.1.0")
 	s.applier(cl, s.example("source.yaml", "GitRepository", "osm-gitops", func(spec map[string]any) { spec["url"], spec["interval"] = mirror.URL, "2s" }))
 	s.applier(cl, s.example("kustomizations.yaml", "Kustomization", "osm-gitops", func(spec map[string]any) {
-		spec["path"] = "./profiles" + strings.TrimPrefix(spec["path"].(string), ".") // where this server has its files
+		spec["path"] = "./profiles" + strings.TrimPrefix(spec["path"].(string), ".") // the folder of this server's files
 	}))
 	deployment := &appsv1.Deployment{}
 	s.Eventually("Flux to install osm-gitops", func() error {
@@ -214,7 +214,7 @@ func (s *system) fluxInstalls(cl client.Client, kustomization schema.GroupVersio
 		return nil
 	})
 	s.conditionOf(cl, kustomization, "flux-system", "osm-gitops", "Reconciling", "True", "osm-gitops")
-	// What the controllers of a whole cluster say of it.
+	// What the controllers of a complete cluster report about it.
 	n := *deployment.Spec.Replicas
 	deployment.Status = appsv1.DeploymentStatus{
 		ObservedGeneration: deployment.Generation, Replicas: n, UpdatedReplicas: n, ReadyReplicas: n, AvailableReplicas: n,

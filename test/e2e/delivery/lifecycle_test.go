@@ -23,10 +23,9 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/e2e"
 )
 
-// A push reaches the pools that use the profile, without any event on their
-// MachineDeployments, and no others; nobody ever sees a Secret missing, a new
-// bootstrap document beside an old provisioning one, or a credential in an
-// OperatingSystemConfig.
+// A push reaches the pools that use the profile, without an event on their MachineDeployments,
+// and no other pools. At no time is a Secret missing, a new bootstrap document paired with an
+// old provisioning document, or a credential in an OperatingSystemConfig.
 func TestPushRotates(t *testing.T) {
 	s := newSystem(t)
 	first := s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.0.0", "echo one"), "b.yaml": e2e.OSP("osp-b", "v1.0.0", "echo one")})
@@ -153,7 +152,7 @@ func TestPoolRemoved(t *testing.T) {
 	}
 }
 
-// A pool that cannot even be decoded is told so, and is nobody else's trouble.
+// A pool that cannot be decoded gets an event with the reason and does not affect other pools.
 func TestMalformedPool(t *testing.T) {
 	s := newSystem(t)
 	s.Pool("bad", "osp-a", func(md map[string]any) {
@@ -190,7 +189,7 @@ func TestPathChanges(t *testing.T) {
 	})
 }
 
-// Pools that are deleted as soon as they are created leave nothing behind.
+// Pools that are deleted immediately after their creation leave no objects.
 func TestShortLivedPools(t *testing.T) {
 	s := newSystem(t)
 	s.Begin(s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.0.0", "echo one")}))

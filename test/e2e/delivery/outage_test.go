@@ -17,10 +17,9 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/e2e"
 )
 
-// While Git is away nothing is taken back, pools that are made meanwhile get their
-// Secrets, and a controller that is restarted, even without its mirrors, needs
-// nothing of Git. The status says since when and why, written once, and the end is
-// told once.
+// While Git does not answer nothing is removed, new pools get their Secrets, and a controller
+// that restarts, even without its mirrors, needs no access to Git. The status has the start and
+// the cause of the outage, written once, and one event reports its end.
 func TestOutage(t *testing.T) {
 	s := newSystem(t)
 	first := s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.0.0", "echo one")})
@@ -95,8 +94,7 @@ func TestOutage(t *testing.T) {
 	})
 }
 
-// Servers that take connections and say nothing keep their own sources waiting, and no
-// other one.
+// Servers that accept connections and never answer delay their own sources and no others.
 func TestSilentServers(t *testing.T) {
 	s := newSystem(t)
 	silent, err := net.Listen("tcp", "127.0.0.1:0")

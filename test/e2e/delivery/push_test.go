@@ -27,8 +27,8 @@ const (
 	apiToken = "t0k3n-of-the-api"
 )
 
-// outside is what the controller talks to beside Git: a notification-controller and
-// a host's API.
+// outside stands in for the services that the controller contacts apart from Git: a
+// notification-controller and the API of a Git host.
 type outside struct {
 	url      string
 	mu       sync.Mutex
@@ -83,8 +83,8 @@ func (s *system) says(o *outside, want string) {
 	})
 }
 
-// told waits for an event at the notification-controller about a revision, "" for
-// one about none.
+// told waits until the notification-controller has an event for a revision, or for none if the
+// revision is "".
 func (s *system) told(o *outside, reason, severity, commit string, says ...string) {
 	s.T.Helper()
 	s.Eventually("event "+reason, func() error {
@@ -121,9 +121,9 @@ func (s *system) hook(address, key string) int {
 	return res.StatusCode
 }
 
-// A push reaches the cluster within a second although nobody looks for an hour, Flux
-// and the repository's host are told what came of it, and no text that goes anywhere
-// has a credential in it (security.md 14, 22, 28, 29).
+// A push reaches the cluster within a second although the interval is an hour, Flux and the Git
+// host receive the result, and no text that leaves the cluster contains a credential
+// (security.md 14, 22, 28, 29).
 func TestPush(t *testing.T) {
 	s := newSystem(t)
 	o := newOutside(t)
@@ -177,7 +177,7 @@ func TestPush(t *testing.T) {
 		return fmt.Errorf("there are %q", o.statuses)
 	})
 
-	// Nobody is to blame for a server that is away.
+	// No commit gets a failure status for a server that does not answer.
 	s.Git.Mode.Store("500")
 	time.Sleep(2 * time.Second) // so that the look is not put off
 	s.hook(address, hookKey)
@@ -207,7 +207,7 @@ func TestPush(t *testing.T) {
 	}
 }
 
-// The end of an outage is told too; and without the flag nothing listens.
+// The end of an outage is reported as well, and without the flag no port is open.
 func TestRecovery(t *testing.T) {
 	s := newSystem(t)
 	o := newOutside(t)
@@ -259,7 +259,7 @@ func TestPushToAFollower(t *testing.T) {
 	}
 }
 
-// status is how outside keeps one.
+// status returns a commit status in the format in which outside stores it.
 func status(commit, rest string) string {
 	return "/api/v4/projects/osps/statuses/" + commit + " osm-gitops/eu-1: " + rest
 }

@@ -50,9 +50,8 @@ func (s *system) absent(object string) {
 	}
 }
 
-// What is not signed does not reach a pool; who signed is in the provenance; and a key
-// that is taken away counts no more within an interval, without a commit
-// (security.md 26).
+// Unsigned content does not reach a pool; the provenance names the signer; and a removed key
+// is no longer trusted within an interval, without a commit (security.md 26).
 func TestSignedSource(t *testing.T) {
 	s := newSystem(t)
 	ada, adaLine := e2e.Signer(t, "ada@example.com")
@@ -115,8 +114,8 @@ func TestSignedSource(t *testing.T) {
 	})
 }
 
-// Rewritten history is held until somebody accepts this very commit; what is applied
-// stays meanwhile, and no object is ever changed by it (security.md 27).
+// Rewritten history is not applied until a user accepts exactly this commit; applied profiles
+// remain meanwhile, and no existing object is changed by it (security.md 27).
 func TestHeldRewrite(t *testing.T) {
 	s := newSystem(t)
 	first := s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.0.0", "echo one")})
@@ -149,7 +148,7 @@ func TestHeldRewrite(t *testing.T) {
 			s.T.Fatal(err)
 		}
 	}
-	accept(second) // another commit than what is there
+	accept(second) // not the commit that was pushed
 	s.absent("osp-a-v1.2.0")
 	accept(third)
 	s.Ready(third)
@@ -158,7 +157,7 @@ func TestHeldRewrite(t *testing.T) {
 		t.Errorf("the last rewrite is %+v", last)
 	}
 
-	// What was accepted once is no rule for the next time.
+	// An acceptance is valid for one commit only.
 	fourth := rewrite("v1.1.0", "echo other content")
 	s.Refused(api.ReasonHistoryRewritten, fourth)
 	accept(fourth)

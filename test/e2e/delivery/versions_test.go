@@ -144,9 +144,9 @@ func TestVersions(t *testing.T) {
 	})
 }
 
-// security.md 24: with the rights of deploy/ alone, profiles of another namespace are
-// denied; with its Role and the flag they are served, and their sources are left to
-// whoever keeps them.
+// security.md 24: with the rights of deploy/ alone, profiles of another namespace are denied;
+// with its Role and the flag they are served, and their ProfileSources are left to the
+// controller of that namespace.
 func TestProfilesOfAnotherNamespace(t *testing.T) {
 	s := newSystem(t)
 	other := s.Cluster.Namespace(t)
@@ -191,8 +191,8 @@ func TestProfilesOfAnotherNamespace(t *testing.T) {
 	}
 }
 
-// forget removes the records of what pools had, as --config-history-limit does in time.
-// The controller is another one afterwards: it trusts for minutes that a record is there.
+// forget deletes the records of earlier configurations, as --config-history-limit does over time,
+// and restarts the controller, which otherwise trusts for minutes that a record exists.
 func (s *system) forget() {
 	s.T.Helper()
 	s.Stop()

@@ -59,7 +59,7 @@ func TestAdmission(t *testing.T) {
 	var before, after corev1.Secret
 	s.NoError(s.Get(e2e.Namespace, api.WebhookSecretName, &before))
 	s.Stop()
-	s.Pool("pool-c", "") // nobody answers
+	s.Pool("pool-c", "") // the webhook does not answer
 	if got := s.MachineDeployment("pool-c").Annotations[api.AnnotationOSP]; got != "" {
 		t.Errorf("somebody named the profile %q", got)
 	}

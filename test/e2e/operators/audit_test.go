@@ -19,7 +19,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/e2e"
 )
 
-// born is a node of the test, and what it came from as whoever wrote the test knows it.
+// born is a node of the test with its origin, as the author of the test knows it.
 type born struct {
 	node             *corev1.Node
 	pool             string
@@ -27,8 +27,8 @@ type born struct {
 	head             string // of the repository when it joined
 }
 
-// TestAudit: which commit every node came from is what git says, and can be proven; and
-// whatever an administrator edits behind the controller's back is found and named.
+// TestAudit: the commit of every node equals what git reports and can be proven, and every edit
+// that an administrator makes without the controller is found and named.
 func TestAudit(t *testing.T) {
 	s := newSystem(t)
 	ben, benLine := e2e.Signer(t, "ben@example.com")
@@ -64,7 +64,7 @@ func TestAudit(t *testing.T) {
 	s.known(all)
 
 	s.Stop()
-	join("pool-c", "v1.1.0") // while nobody looks
+	join("pool-c", "v1.1.0") // while no controller runs
 	reverted := s.Git.Revert(merged)
 	head = reverted
 	s.Start()
@@ -101,7 +101,7 @@ func TestAudit(t *testing.T) {
 	s.Run("tampering is named", func(t *testing.T) { s.tamper(all) })
 }
 
-// known waits until it is written of every node where it came from.
+// known waits until the origin of every node is recorded.
 func (s *system) known(all []born) {
 	s.T.Helper()
 	for _, b := range all {
@@ -175,7 +175,7 @@ func (s *system) asGitSays(all []born, allowed string) {
 	}
 }
 
-// verdict is what a run of verify came to.
+// verdict is the result of a run of verify.
 type verdict struct {
 	status      int
 	report      verify.Report

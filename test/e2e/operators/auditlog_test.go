@@ -48,10 +48,9 @@ func (s *system) auditLog(path string, about func(auditlog.Entry) bool) []auditl
 	return out
 }
 
-// A controller that was updated without the kind NodeProvenance provisions all the same,
-// says what is missing, and begins to write down where nodes come from when it is
-// there. What it does stands in the audit log, over a crash, and without a credential.
-// security.md 14
+// A controller that was upgraded without the kind NodeProvenance still provisions nodes, reports
+// what is missing, and starts to record origins as soon as the kind exists. Its actions are in
+// the audit log, also after a crash, and without a credential. security.md 14
 func TestAuditLog(t *testing.T) {
 	s := newSystem(t)
 	s.uninstallProvenance()

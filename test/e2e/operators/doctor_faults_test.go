@@ -214,12 +214,12 @@ func (p *patient) brokenControllerPolicy() {
 	p.healthy()
 }
 
-// Another namespace is for clusters without a controller in kube-system: its lease, which this
-// one holds, and its profiles are there.
+// otherNamespace examines a second namespace, used by clusters without a controller in
+// kube-system: its lease, which this controller holds, and its profiles are there.
 func (p *patient) otherNamespace() {
 	before := len(p.said)
 	p.among(doctor.Problem, "namespace", "is to be in namespace other, and kube-system has Lease operating-system-manager, OperatingSystemProfile osp-a", "--namespace", "other")
-	// What else it says of an empty namespace is no fault of this system.
+	// Other findings about an empty namespace are not faults of this installation.
 	p.said = slices.Concat(p.said[:before], slices.DeleteFunc(p.said[before:], func(f doctor.Finding) bool { return f.Check != "namespace" }))
 }
 
@@ -243,8 +243,8 @@ func (p *patient) brokenPolicies() {
 	p.finds(doctor.Problem, "policies", "the API server does not hold admin to them")
 }
 
-// loseAndApply has the API server lose its policies after their parameters, and applies all
-// again. One more policy, which is deleted last, tells when it has lost them.
+// loseAndApply makes the API server drop its policies after their parameters, and applies all
+// of them again. One more policy, deleted last, shows when the API server has dropped them.
 func (p *patient) loseAndApply(parameters *corev1.ConfigMap) {
 	p.T.Helper()
 	p.ApplyYAML(`{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingAdmissionPolicy, metadata: {name: last}, spec: {failurePolicy: Fail,
@@ -287,7 +287,7 @@ func (p *patient) renewed(when time.Time) {
 	p.patch(&coordinationv1.Lease{}, e2e.Namespace, e2e.MainLease, fmt.Sprintf(`{"spec":{"holderIdentity":"one","leaseDurationSeconds":600,"renewTime":%q}}`, when.UTC().Format("2006-01-02T15:04:05.000000Z07:00")))
 }
 
-// held has somebody hold the lease for an hour, who does nothing.
+// held gives the lease to an idle holder for an hour.
 func (p *patient) held() { p.Lease(e2e.MainLease) }
 
 func (p *patient) brokenLease() {
@@ -299,7 +299,7 @@ func (p *patient) brokenLease() {
 	p.DeleteLease(e2e.MainLease)
 	p.finds(doctor.Warning, "lease", "there is no Lease kube-system/operating-system-manager")
 
-	// Nobody looks at what is new, or changed.
+	// No controller processes new or changed objects.
 	p.held()
 	p.Source(func(spec map[string]any) { spec["historyLimit"] = 3 })
 	p.finds(doctor.Problem, "sources", "has not looked at what was changed")
@@ -498,7 +498,7 @@ func (p *patient) brokenKinds() {
 	p.installProvenance() // and all other kinds
 }
 
-// brokenClocks looks through somebody who tells another time.
+// brokenClocks examines the cluster through a proxy that reports a different time.
 func (p *patient) brokenClocks(t *testing.T) {
 	target, err := url.Parse(p.Cluster.Config.Host)
 	p.Must(err)

@@ -27,7 +27,7 @@ type patient struct {
 	*system
 
 	said []doctor.Finding // all of it, for docs/troubleshooting.md
-	all  strings.Builder  // whatever was printed
+	all  strings.Builder  // everything that was printed
 }
 
 // doctor examines a system with the rights of an administrator, unless flags say
@@ -46,7 +46,7 @@ func (p *patient) doctor(flags ...string) (status int, report doctor.Report) {
 	return status, report
 }
 
-// finds wants a finding of a check, and nothing else that is worse than a note.
+// finds expects a finding of a check, and no other finding above the level of a note.
 func (p *patient) finds(level doctor.Level, check, says string, flags ...string) {
 	p.T.Helper()
 	for _, f := range p.among(level, check, says, flags...) {
@@ -76,7 +76,7 @@ func (p *patient) among(level doctor.Level, check, says string, flags ...string)
 	return report.Findings
 }
 
-// healthy wants nothing that anybody has to do something about.
+// healthy expects no finding that requires an action.
 func (p *patient) healthy(flags ...string) {
 	p.T.Helper()
 	status, report := p.doctor(flags...)
@@ -90,9 +90,9 @@ func (p *patient) healthy(flags ...string) {
 	}
 }
 
-// Of an installation that is well nothing is found; of each fault that is made, what it
-// is and what to do, and nothing else. docs/troubleshooting.md has all of it. The control
-// plane is its own: it loses kinds and policies on the way.
+// A healthy installation has no findings; each fault that the test injects is reported with its
+// cause and remedy, and nothing besides it. docs/troubleshooting.md lists all of them. The
+// test has its own control plane, because it removes kinds and policies.
 func TestDoctor(t *testing.T) {
 	p := &patient{system: &system{e2e.NewSystemOn(t, cluster.Start(t, cluster.Options{Audit: true}))}}
 	first := p.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.0.0", "echo one")})
@@ -120,7 +120,7 @@ func TestDoctor(t *testing.T) {
 	p.healthy()
 	p.Stop()
 	p.Run("lease", func(*testing.T) { p.brokenLease() })
-	// From here on the lease counts as held, for nobody must put back what is broken.
+	// From here on another holder has the lease, so that no controller repairs the injected faults.
 	p.held()
 	p.healthy()
 	p.Run("cluster-info", func(*testing.T) { p.brokenClusterInfo() })
@@ -215,8 +215,8 @@ func (p *patient) noSecret() {
 // canaries are credentials that the test gave away.
 var canaries = []string{"canary-password", "canary-known", "canary-p%ssword"}
 
-// asThePageSays compares docs/troubleshooting.md with what was found: each message there
-// was printed, and whatever was found is there.
+// asThePageSays compares docs/troubleshooting.md with the findings: each message of the page was
+// printed, and each finding is on the page.
 func (p *patient) asThePageSays() {
 	p.T.Helper()
 	page, err := os.ReadFile(e2e.RepoPath("docs/troubleshooting.md"))
@@ -254,7 +254,7 @@ func (p *patient) asThePageSays() {
 	}
 }
 
-// withFewRights examines as somebody who may do nothing, and where nobody answers.
+// withFewRights examines as a user without rights, and an API server that does not answer.
 func (p *patient) withFewRights(t *testing.T) {
 	p.ApplyYAML(`{apiVersion: v1, kind: ServiceAccount, metadata: {name: nobody, namespace: ` + p.Pools + `}}`)
 	status, report := p.doctor("--kubeconfig", p.KubeconfigOf(p.Pools, "nobody"))
@@ -272,7 +272,7 @@ func (p *patient) withFewRights(t *testing.T) {
 	if status != 1 || report.Problems != 0 {
 		t.Errorf("status %d, %d problems", status, report.Problems)
 	}
-	// The controller may ask for itself.
+	// The controller's ServiceAccount is allowed to review its own rights.
 	_, report = p.doctor("--kubeconfig", p.KubeconfigOf(e2e.Namespace, "osm-gitops"))
 	if !slices.ContainsFunc(report.Findings, func(f doctor.Finding) bool { return f.Check == "rights" && f.Level == doctor.OK }) {
 		t.Errorf("it does not know its own rights: %+v", report.Findings)
@@ -301,7 +301,7 @@ func (p *patient) withFewRights(t *testing.T) {
 	}
 }
 
-// fromHere reads the repository from the machine of whoever asks.
+// fromHere reads the repository from the user's machine.
 func (p *patient) fromHere() {
 	p.ApplyYAML(`{apiVersion: v1, kind: Secret, metadata: {name: reader, namespace: kube-system}, stringData: {username: reader, password: canary-password}}`)
 	with := []string{"--ask-git", "--allow-insecure-git", "--git-allowed-cidrs", "127.0.0.0/8"}

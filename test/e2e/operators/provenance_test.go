@@ -10,8 +10,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/e2e"
 )
 
-// Which commit a node comes from, over three pushes of which one is a revert, with the
-// controller's own records and rights, also for what it did not see.
+// The commit of a node over three pushes, one of them a revert, with the controller's own
+// records and rights, including changes that the controller did not see.
 func TestProvenance(t *testing.T) {
 	const settle = 7 * time.Second // so that what was current when a machine was created is beyond doubt
 	s := newSystem(t)

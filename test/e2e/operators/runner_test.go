@@ -27,13 +27,13 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/runner"
 )
 
-// hostile is what strangers write into names, fields and messages: a line that is a command to
-// a runner, commands that may be anywhere, control characters, marks of direction.
+// hostile is what an attacker writes into names, fields and messages: a line that is a command to
+// a runner, commands in the middle of a line, control characters, marks of direction.
 var hostile = "x\n::stop-commands::y\n" + strings.Join(runner.Hostile, "\n") + "\nz\x1b[31m\u009b31m\x7f\u202e\u2066\ufeff\U000e0041"
 
-// commandLines are, by verb, what is run in a job of a CI; a verb has at least one. In an
-// argument DIR stands for the folder of hostile files, KUBECONFIG for the cluster's, HOSTILE for
-// a name of a stranger.
+// commandLines are the command lines that run in a CI job, by verb; each verb has at least one.
+// In an argument DIR is replaced by the folder of hostile files, KUBECONFIG by the cluster's,
+// HOSTILE by a hostile name.
 var commandLines = map[string][]string{
 	"bundle": {
 		"--machine-deployments DIR/pools --profile DIR/profiles/good.yaml", "--machine-deployments DIR/pools --profile DIR/profiles/good.yaml -o json",
@@ -74,9 +74,9 @@ var commandLines = map[string][]string{
 	"version": {"HOSTILE"},
 }
 
-// Whatever strangers wrote into names, fields, messages, commits and objects, and whatever is
-// given as an argument: in no verb it is a command to the runner of a job, and nothing that does
-// something to a terminal or hides is printed (security.md 39, 45).
+// Hostile text in names, fields, messages, commits, objects and arguments never becomes a command
+// to the runner of a job in any verb, and nothing that controls a terminal or hides text is
+// printed (security.md 39, 45).
 func TestVerbsInARunner(t *testing.T) {
 	t.Setenv("GITHUB_ACTIONS", "true")
 	s := newSystem(t)

@@ -20,9 +20,9 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/e2e"
 )
 
-// Settings with which a fleet works do not stop it. What can hardly do what was meant is
-// told at the start, by doctor and by the dry run, and no credential is
-// (security.md 14, 15).
+// Settings that work in an existing fleet do not stop the controller. Those that probably do not
+// have the intended effect are reported at start, by doctor and by the dry run, without
+// credentials (security.md 14, 15).
 func TestDoubtfulSettings(t *testing.T) {
 	s := newSystem(t)
 	proxy := "http://us er" + e2e.Canary + ":1#p%x^ä" + e2e.Canary + "@proxy.example.com:3128 "

@@ -39,12 +39,12 @@ func (s *system) replace(obj client.Object) {
 	s.NoError(s.Client.Create(ctx, obj))
 }
 
-// tampering is what somebody did, and what has to be said about it.
+// tampering is an edit of an object, and the finding that it must cause.
 type tampering struct {
 	name    string
 	subject string
 	do      func() (undo func())
-	// verdict, and of the first difference the place, and what stands there now.
+	// verdict, and the place and the current value of the first difference.
 	verdict, where, found string
 	status                int
 }
@@ -130,7 +130,7 @@ func (s *system) tamper(all []born) {
 	}
 }
 
-// named tampers, and wants to be told of it, and of nothing else.
+// named tampers and expects exactly this finding.
 func (s *system) named(c tampering) {
 	undo := c.do()
 	defer undo()
@@ -189,7 +189,7 @@ func (s *system) editRecord(pool string, how func(*render.Record)) (undo func())
 	})
 }
 
-// forced pushes what is there, and puts the branch back in the end.
+// forced pushes the working tree by force; undo restores the branch.
 func (s *system) forced(head string) (undo func()) {
 	s.Git.Run("push", "-q", "--force", "origin", "main")
 	git := s.Git

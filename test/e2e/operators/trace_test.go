@@ -152,7 +152,7 @@ func tokensIn(document string) []string {
 	return out
 }
 
-// Who may read neither Secrets nor records is told so, and gets the commit all the same.
+// A user without access to Secrets and records gets a note about it, and the commit all the same.
 func (s *system) traceWithFewRights(node *corev1.Node, want *trace.Commit) {
 	rule := func(group, resource string) map[string]any {
 		return map[string]any{"apiGroups": []any{group}, "resources": []any{resource}, "verbs": []any{"get", "list"}}
@@ -195,8 +195,8 @@ func (s *system) traceWithFewRights(node *corev1.Node, want *trace.Commit) {
 	}
 }
 
-// TestTraceOfWhatMayNotBeRead: a user without any right is told that it is not known whether
-// there is what they ask for, in one namespace and in all, never that there is none.
+// TestTraceOfWhatMayNotBeRead: for a user without any right trace reports, for one namespace and
+// for all, that it is unknown if the object exists, never that it does not exist.
 func TestTraceOfWhatMayNotBeRead(t *testing.T) {
 	s := newSystem(t)
 	s.Pool("there", "osp-a")
@@ -219,8 +219,8 @@ func TestTraceOfWhatMayNotBeRead(t *testing.T) {
 	}
 }
 
-// A configuration that operating-system-manager put in place of ours is said to be
-// somebody else's, and a dump of it holds nothing of it.
+// A configuration that operating-system-manager wrote over ours is reported as foreign, and a
+// snapshot of the cluster contains nothing of it.
 func (s *system) traceForeign(two *corev1.Node) {
 	s.Stop()
 	name := "pool-a-" + s.Pools + "-config"

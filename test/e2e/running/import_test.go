@@ -14,8 +14,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/e2e"
 )
 
-// What a cluster has becomes a repository, credentials of its pools aside, and following that
-// repository changes nothing that nodes get.
+// The profiles of a cluster become a repository, without the credentials of its pools, and
+// following that repository changes nothing that nodes receive.
 func TestImport(t *testing.T) {
 	s := newSystem(t)
 	var object map[string]any

@@ -29,8 +29,8 @@ func (s *system) ended(exited <-chan struct{}, why string) {
 	}
 }
 
-// What a replica that does not lead tells of the worker cluster is what is, and not what
-// once was: an alert takes the best that any replica says.
+// The metrics of a replica that does not lead show the current state of the worker cluster, not
+// an earlier one: alerts take the best value of all replicas.
 func TestReplicaThatWaits(t *testing.T) {
 	t.Parallel()
 	a := newApart(t)
@@ -54,9 +54,9 @@ func TestReplicaThatWaits(t *testing.T) {
 	reachable("1")
 }
 
-// Both leases of the contract are needed: as long as another, such as the reference,
-// holds the one of the worker cluster, nothing is written there. Whoever loses
-// either ends. When a replica ends, another takes over.
+// Both leases of the contract are required: while another program, such as the reference, holds
+// the lease of the worker cluster, nothing is written there. A replica that loses either lease
+// exits. When a replica exits, another takes over.
 func TestLeases(t *testing.T) {
 	t.Parallel()
 	a := newApart(t)

@@ -20,10 +20,10 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/e2e"
 )
 
-// A control plane that the reference serves, with 50 pools, is taken over and handed
-// back: what the dry run says is what the controller does, no document changes its
-// meaning, no Secret is missing but between the two requests that replace an immutable
-// one, once, and the reference can make everything anew.
+// A control plane with 50 pools of the reference is taken over and handed back: the dry run
+// predicts what the controller does, no document changes its meaning, no Secret is missing except
+// once between the two requests that replace an immutable Secret, and the reference can
+// generate everything again.
 func TestMigration(t *testing.T) {
 	s := newSystem(t)
 	l := newLegacy(s, 50)
@@ -160,7 +160,7 @@ func (l *legacy) change(t *testing.T, secrets *e2e.UserDataWatch) {
 	}
 }
 
-// handBack gives the control plane back to the reference, which makes everything anew.
+// handBack returns the control plane to the reference, which generates everything again.
 func (l *legacy) handBack(t *testing.T) {
 	t.Helper()
 	s := l.s
@@ -180,8 +180,8 @@ func (l *legacy) handBack(t *testing.T) {
 	l.checkKept(t)
 }
 
-// dryRun runs the program with the rights of deploy/dry-run.yaml, sees to it that it
-// writes nothing and tells no secret (security.md 15), and returns what it says.
+// dryRun runs the program with the rights of deploy/dry-run.yaml, checks that it writes nothing
+// and prints no secret (security.md 15), and returns its report.
 func (s *system) dryRun(t *testing.T) *dryrun.Report {
 	t.Helper()
 	s.NoError(s.Cluster.Apply(t.Context(), e2e.RepoPath("deploy/dry-run.yaml")))
@@ -210,8 +210,8 @@ func (s *system) dryRun(t *testing.T) *dryrun.Report {
 	return &report
 }
 
-// requests are the writes of a report as the API server would log them: by verb and path,
-// where a creation names no object, each once with the number of them.
+// requests returns the writes of a report in the form of the API server's audit log: by verb and
+// path. Creations, which name no object in their path, are counted.
 func requests(t *testing.T, r *dryrun.Report) map[string]int {
 	t.Helper()
 	out := map[string]int{}
@@ -252,8 +252,8 @@ func requests(t *testing.T, r *dryrun.Report) map[string]int {
 	return out
 }
 
-// note counts creations; of all else, which names its object, one counts for many: who
-// wrote first decides how often others have to.
+// note counts creations. Any other request names its object and is counted once, because the
+// number of retries depends on the order of concurrent writers.
 func note(requests map[string]int, request string) {
 	if strings.HasPrefix(request, "create ") && !strings.HasSuffix(request, "/token") {
 		requests[request]++
@@ -291,8 +291,8 @@ func (s *system) attemptsSince(mark int64, account string) []string {
 	return out
 }
 
-// observe runs the controller beside the reference until its condition says something,
-// with the rights of deploy/observe.yaml.
+// observe runs the controller next to the reference with the rights of deploy/observe.yaml until
+// its condition has a reason and a message.
 func (s *system) observe(reason string, says ...string) {
 	s.T.Helper()
 	s.NoError(s.Cluster.Apply(s.T.Context(), e2e.RepoPath("deploy/dry-run.yaml"), e2e.RepoPath("deploy/observe.yaml")))

@@ -15,8 +15,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/e2e"
 )
 
-// A controller in another namespace than kube-system does not begin while the lease and the
-// profiles of operating-system-manager are in kube-system, and begins once they are gone
+// A controller in a namespace other than kube-system does not start while the lease and the
+// profiles of operating-system-manager are in kube-system, and starts when they are deleted
 // (security.md 36).
 func TestAnotherNamespace(t *testing.T) {
 	s := newSystem(t)

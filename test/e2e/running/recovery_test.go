@@ -73,13 +73,13 @@ func TestRepositoryMoved(t *testing.T) {
 	}
 }
 
-// A control plane that is restored from a backup, older than what was pushed and made
-// since, comes to what Git says now: with every profile, document and token that belongs
-// to it, and nothing of what is gone.
+// A control plane that is restored from an old backup converges to the current state of Git: with
+// all current profiles, documents and tokens, and without anything that was deleted since the
+// backup.
 func TestRestoredFromBackup(t *testing.T) {
 	c := cluster.Start(t, cluster.Options{Audit: true})
 	var s *system
-	t.Cleanup(func() { s.Cluster.Stop() }) // the one of then, after all else
+	t.Cleanup(func() { s.Cluster.Stop() }) // after all other cleanups, the cluster that runs then
 	s = &system{e2e.NewSystemOn(t, c)}
 	s.Begin(s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.0.0", "echo one")}))
 	s.Pool("pool-a", "osp-a")

@@ -71,8 +71,8 @@ type legacy struct {
 
 const legacyServer = "https://api.example.com:6443"
 
-// newLegacy populates a control plane with pools, of which every fifth has Flatcar, and
-// the last two are of provider edge (contract: sections 8.1 to 8.3 and 9.3).
+// newLegacy populates a control plane with pools: every fifth has Flatcar, and the last two have
+// provider edge (contract: sections 8.1 to 8.3 and 9.3).
 func newLegacy(s *system, pools int) *legacy {
 	s.T.Helper()
 	var getter corev1.Secret
@@ -149,8 +149,8 @@ func legacyKey(p *legacyPool) string {
 	return "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIExample " + p.name + "@example.com"
 }
 
-// regenerate makes what the reference makes for a pool, in its order (contract: section
-// 8.1); objects that are there it deletes before, as in its rotation (section 9.4).
+// regenerate makes the reference's requests for a pool, in its order (contract: section 8.1);
+// existing objects are deleted first, as in its rotation (section 9.4).
 func (l *legacy) regenerate(p *legacyPool) error {
 	ctx, c, name := l.s.T.Context(), l.s.Client, p.name+"-"+l.s.Pools
 	bootstrap, provisioning := l.render(p)

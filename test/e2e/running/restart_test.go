@@ -33,7 +33,7 @@ func TestRestartWritesNothing(t *testing.T) {
 	before := s.Versions()
 	mark := s.AuditSize()
 	s.Start()
-	// A pool that comes now is handled after those that are there.
+	// A pool that is created now is processed after the existing ones.
 	s.Pool("pool-c", "osp-a")
 	s.Served("pool-c", "v1.0.0")
 	s.Eventually("its documents", func() error { return s.Applied("pool-c") })
@@ -62,7 +62,7 @@ func TestRestartWritesNothing(t *testing.T) {
 	}
 }
 
-// What is deleted or edited by hand comes back.
+// Objects that a user deletes or edits are restored.
 func TestSelfHealing(t *testing.T) {
 	s := newSystem(t)
 	s.Begin(s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.0.0", "echo one")}))
@@ -132,8 +132,8 @@ func TestSelfHealing(t *testing.T) {
 	})
 }
 
-// machine-controller's revision moves the annotation and nothing else; a
-// reconcile request is answered; a suspended source stands still.
+// A new revision of machine-controller changes the annotation and nothing more; a reconcile
+// request is answered; a suspended source is not reconciled.
 func TestRequests(t *testing.T) {
 	s := newSystem(t)
 	commit := s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.0.0", "echo one")})
@@ -195,8 +195,8 @@ func TestRequests(t *testing.T) {
 	})
 }
 
-// When the new profile cannot be rendered for a pool, the last good generation is
-// kept alive from its record: documents get new tokens, under the old revision.
+// While the new profile cannot be rendered for a pool, its last-good generation is maintained
+// from its record: documents get new tokens under the old revision.
 func TestLastGoodGenerationIsMaintained(t *testing.T) {
 	s := newSystem(t)
 	first := s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.0.0", "echo one")})
@@ -251,8 +251,8 @@ func TestLastGoodGenerationIsMaintained(t *testing.T) {
 	}
 }
 
-// The controller is killed again and again while a push rotates its pools: they
-// converge, with one token each, and nobody ever misses a Secret.
+// The controller is killed repeatedly while a push rotates its pools: they converge, with one
+// token each, and no Secret is missing at any time.
 func TestKilledDuringRotation(t *testing.T) {
 	s := newSystem(t)
 	s.Begin(s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.0.0", "echo one")}))

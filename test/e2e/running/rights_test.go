@@ -5,9 +5,9 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/permissions"
 )
 
-// audited fails a test with two clusters where either has refused something. Its API servers
-// come and go, and refuse everybody until they have read the roles: what a role allows is no
-// refusal of the role's.
+// audited fails a test with two clusters if either of them denied a request. Their API servers
+// restart, and deny all requests until they have read the roles: a request that the role allows
+// is not counted.
 func (a *apart) audited() {
 	for file, s := range map[string]*system{e2e.ManagementCluster: a.management, e2e.WorkerCluster: a.worker} {
 		requests, err := e2e.RequestsOf(s.Cluster, file)

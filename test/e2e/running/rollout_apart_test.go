@@ -13,9 +13,9 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/e2e"
 )
 
-// A version goes out in waves where the source is in one cluster, pools and machines are in
-// another, and both are away for a while; each half of the controller has the rights of
-// deploy/two-clusters, and another replica takes over on the way.
+// A version is rolled out in waves with the source in one cluster and pools and machines in
+// another, and both do not answer for a while; each half of the controller has the rights of
+// deploy/two-clusters, and another replica takes over in between.
 func TestRolloutAcrossClusters(t *testing.T) {
 	t.Parallel()
 	a := newApart(t)
@@ -38,7 +38,7 @@ func TestRolloutAcrossClusters(t *testing.T) {
 	w.join("canary-old")
 	time.Sleep(1100 * time.Millisecond) // times of the API have whole seconds
 
-	// The worker cluster is away when a version comes.
+	// The worker cluster does not answer when a version arrives.
 	w.Cluster.Stop()
 	m.Ready(push("v2.0.0"))
 	w.restart()
@@ -52,7 +52,7 @@ func TestRolloutAcrossClusters(t *testing.T) {
 	})
 	w.Event("canary", api.EventMachinesReplaced)
 
-	// The management cluster is away while machine-controller replaces the machine.
+	// The management cluster does not answer while machine-controller replaces the machine.
 	m.Cluster.Stop()
 	time.Sleep(1100 * time.Millisecond)
 	w.machineSet("canary", 2, 1)

@@ -28,8 +28,8 @@ func (s *system) machineSet(pool string, revision, replicas int) {
 	})
 }
 
-// machine makes a machine of a MachineSet, in a later second than its pool got what it has:
-// objects tell no more, and one of the same second proves nothing.
+// machine creates a machine of a MachineSet in a later second than the configuration of its pool:
+// timestamps have a resolution of one second, so the same second would prove nothing.
 func (s *system) machine(pool string, revision int, name string) {
 	s.T.Helper()
 	time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(time.Second)))
@@ -126,7 +126,7 @@ func TestRollout(t *testing.T) {
 	}
 
 	s.Run("wave by wave", func(t *testing.T) {
-		// The controller is away at the moment of the push, and at the next step.
+		// The controller is stopped at the moment of the push, and at the next step.
 		s.Stop()
 		second := push("v2.0.0")
 		s.Start()

@@ -18,9 +18,9 @@ import (
 
 const shardLabel = "gitops.k8c.io/shard"
 
-// Three controllers share a cluster: of the objects with label a, of those with label b,
-// and of the rest. Each writes about its own alone, none removes what another's use, and a
-// pool that moves keeps its documents.
+// Three controllers share a cluster: objects with label a, objects with label b, and all others.
+// Each reports only about its own objects, none deletes what another one uses, and a pool that
+// changes its shard retains its documents.
 func TestShards(t *testing.T) {
 	s := newSystem(t)
 	if err := s.Cluster.Apply(t.Context(), e2e.RepoPath("examples/shards/leases.yaml")); err != nil {
@@ -52,7 +52,7 @@ func TestShards(t *testing.T) {
 		}
 	}
 
-	// Without its controller the pool of b stays as it is, and what it uses stays too.
+	// Without its controller the pool of b is not changed, and the objects that it uses remain.
 	b.Stop()
 	second := s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v2.0.0", "echo two")})
 	s.Ready(second)
@@ -69,7 +69,7 @@ func TestShards(t *testing.T) {
 		t.Errorf("the version that a pool of another shard has: %v", err)
 	}
 
-	// It moves to a, which brings it up to date in the Secrets that are there.
+	// It moves to a, which updates it in its existing Secrets.
 	before, _ := s.Served("gpu", "v1.0.0")
 	s.Must(s.Client.Patch(t.Context(), s.MachineDeployment("gpu"), client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"labels":{%q:"a"}}}`, shardLabel))))
 	after, _ := s.Served("gpu", "v2.0.0")
@@ -101,7 +101,7 @@ func shardOf(value string) func(map[string]any) {
 	}
 }
 
-// another is a controller beside that of the system.
+// another is a second controller in the system's cluster.
 type another struct {
 	*system
 	flags []string

@@ -39,7 +39,7 @@ type apart struct {
 
 func newApart(t *testing.T) *apart {
 	t.Helper()
-	cluster.Shared(t) // skips where there is no control plane to be had
+	cluster.Shared(t) // skips if no control plane can be started
 	git := e2e.NewGitServer(t)
 	// Each half has the kinds that docs/controller.md installs there, and machine-controller's.
 	half := func(kinds []string, manifests ...string) *system {
@@ -189,15 +189,15 @@ func (s *system) newSince(before map[string]bool) []string {
 	return slices.Sorted(maps.Keys(seen))
 }
 
-// A profile of a repository becomes an object in the management cluster, a pool of
-// the worker cluster gets its configuration in the management cluster and its
-// Secrets in the worker cluster, and nothing else is written in either. Each half
-// has the rights of its file in deploy/two-clusters and no others.
+// A profile of a repository becomes an object in the management cluster, a pool of the worker
+// cluster gets its configuration in the management cluster and its Secrets in the worker cluster,
+// and nothing more is written in either. Each half has exactly the rights of its file in
+// deploy/two-clusters.
 func TestTwoClusters(t *testing.T) {
 	t.Parallel()
 	a := newApart(t)
 	m, w := a.management, a.worker
-	// What is in the wrong cluster is not looked at.
+	// Objects in the wrong cluster are ignored.
 	m.ClusterInfo("https://management.example.com:6443", e2e.CaOf(t, m.Cluster))
 	m.Apply(map[string]any{
 		"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": "registries", "namespace": e2e.Namespace},
@@ -348,8 +348,8 @@ func (s *system) restart() {
 	s.Cluster, s.Client = c, c.Client(s.T)
 }
 
-// Either cluster may be away, at the start and later: the probes say which one and
-// why, what needs only the other goes on, and all goes on when it is back.
+// Either cluster can be unreachable, at the start and later: the probes name it and the cause,
+// work that needs only the other one continues, and all work continues when it answers again.
 func TestClusterAway(t *testing.T) {
 	t.Parallel()
 	a := newApart(t)
@@ -378,7 +378,7 @@ func TestClusterAway(t *testing.T) {
 	w.Served("web", "v1.1.0")
 	m.probeSays(a.workerProbe, http.StatusOK, "[+]worker cluster: ok")
 
-	// The management cluster leaves: what nodes boot from is kept up all the same.
+	// The management cluster stops answering: the documents that nodes boot from are still maintained.
 	m.Cluster.Stop()
 	m.probeSays(a.probe, http.StatusServiceUnavailable, "[-]management cluster:", "does not answer since")
 	w.TokenEnds("web", time.Minute*5)
@@ -405,7 +405,7 @@ func TestClusterAway(t *testing.T) {
 	}
 	m.Stop()
 
-	// With leader election an API server may be started again, which takes a while.
+	// With leader election an API server can be restarted, which takes a while.
 	a.start("--leader-elect=true")
 	a.probeHeld(t, m)
 	m.Cluster.Stop()
