@@ -23,7 +23,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/clusterfixture"
 )
 
-// ran is what a command came to.
+// ran is the result of a command.
 type ran struct {
 	status         int
 	stdout, stderr string
@@ -106,8 +106,8 @@ func TestTraceIntoto(t *testing.T) {
 	runs(t, "trace", "node/one", "--from", dump, "-o", "intoto", "--sign", dir+"/none").want(t, exitFailure, "--sign: open")
 }
 
-// The digests of documents in a record are not among what its own digest is taken over:
-// of a record in which somebody changed them nothing is stated or signed.
+// The digests of documents in a record are not covered by its own digest: a record in which
+// they were edited is not stated or signed.
 func TestTraceIntotoOfAnEditedRecord(t *testing.T) {
 	dump := clusterfixture.Fleet(t).Dump()
 	edited := regexp.MustCompile(`(\\"bootstrap\\":\\"v1:sha256:)[0-9a-f]{64}`).ReplaceAll(dump, []byte("${1}"+strings.Repeat("0", 64)))
@@ -126,8 +126,7 @@ func TestTraceIntotoOfAnEditedRecord(t *testing.T) {
 	}
 }
 
-// What is said of an audit log that is whole, of one that is not, and of one whose end
-// is not what it was.
+// Results for an intact audit log, for a changed one, and for one with another end.
 func TestVerifyAuditLog(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.log")
 	l, err := auditlog.Open(path, clock.RealClock{}, logr.Discard())

@@ -97,7 +97,8 @@ func (f *bundleFlags) check() error {
 	return f.repo.Check()
 }
 
-// errIncomplete says that the list lacks what pools download of which an error was told.
+// errIncomplete says that some pools could not be resolved. A warning has named each of
+// them.
 var errIncomplete = errors.New("the list lacks what these pools download: see above")
 
 func runBundle(ctx context.Context, flags bundleFlags, stdin io.Reader, stdout, stderr io.Writer) error {
@@ -122,7 +123,7 @@ func runBundle(ctx context.Context, flags bundleFlags, stdin io.Reader, stdout, 
 			return err
 		}
 		shown := text.String()
-		if flags.output != "json" { // which is data, and escapes control characters
+		if flags.output != "json" { // JSON escapes control characters itself.
 			shown = redact.Printable(shown)
 		}
 		if _, err := io.WriteString(stdout, shown); err != nil {
@@ -140,8 +141,8 @@ type bundle struct {
 	engine *render.Engine
 	stdin  io.Reader
 	stderr io.Writer
-	lists  map[string]downloads.List // of pools that differ in their names alone
-	wrong  map[string][]string       // the pools of an error
+	lists  map[string]downloads.List // by the content of pools, since many differ only in their names
+	wrong  map[string][]string       // the pools with each error
 }
 
 func (b *bundle) read(ctx context.Context, flags bundleFlags) error {
@@ -177,7 +178,7 @@ func (b *bundle) read(ctx context.Context, flags bundleFlags) error {
 	return nil
 }
 
-// add puts what a pool downloads to the rest.
+// add merges the downloads of a pool into the list.
 func (b *bundle) add(p impact.Selected, where string) {
 	var unknown *impact.UnknownProfileError
 	switch {
@@ -199,7 +200,7 @@ func (b *bundle) add(p impact.Selected, where string) {
 	b.lists[p.Alike] = list.For(p.Pool)
 }
 
-// poolsText names the pools of an error.
+// poolsText names the pools that have the same error.
 func poolsText(pools []string) string {
 	const most = 5
 	switch {
@@ -211,7 +212,7 @@ func poolsText(pools []string) string {
 	return "pools " + strings.Join(pools, ", ")
 }
 
-// selection reads the profiles. The caller calls done when it needs no more of it.
+// selection reads the profiles. The caller calls done when it no longer needs the result.
 func (f *bundleFlags) selection(ctx context.Context, b *bundle) (s impact.Selection, done func(), err error) {
 	s = impact.Selection{Builtin: profile.Builtin(), Check: lint.TemplateCheck(b.engine), Where: f.profile}
 	done = func() {}

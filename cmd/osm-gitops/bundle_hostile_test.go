@@ -10,8 +10,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/runner"
 )
 
-// What a profile asks nodes to download is text on a terminal, and no command to a runner,
-// in every output of bundle (security.md 39, 45).
+// Download lists from hostile profiles contain no control characters and no commands to a
+// runner, in any output of bundle (security.md 39, 45).
 func TestBundleOfHostileText(t *testing.T) {
 	t.Setenv("GITHUB_ACTIONS", "true")
 	dir := t.TempDir()

@@ -15,7 +15,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/schema"
 )
 
-// shells are those that a script can be made for.
+// shells are the supported shells, each with the function that writes its script.
 func shells() map[string]func(root *cobra.Command, out io.Writer) error {
 	return map[string]func(root *cobra.Command, out io.Writer) error{
 		"bash":       func(root *cobra.Command, out io.Writer) error { return root.GenBashCompletionV2(out, true) },
@@ -54,7 +54,7 @@ kubeconfig is read for that, and no cluster is asked.`,
 	}
 }
 
-// words are the values that a flag takes, by command and flag.
+// words are the fixed values of flags, by command and flag.
 func words() map[string][]string {
 	ci := []string{"github", "gitlab", "none"}
 	ignition := []string{"3.3.0", "3.4.0", "2.3.0"}
@@ -79,16 +79,16 @@ func words() map[string][]string {
 	}
 }
 
-// manifestFlags name YAML, or a folder with some.
+// manifestFlags are the flags whose value is a YAML file or a folder of them.
 var manifestFlags = []string{"cluster", "filename", "machine-deployment", "machine-deployments", "profile"}
 
-// addCompletions has every command say what may follow.
+// addCompletions registers completions for the flags and arguments of every command.
 func addCompletions(root *cobra.Command) {
 	offers := words()
 	for _, cmd := range root.Commands() {
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
 			if complete := completionOf(offers, cmd.Name(), f); complete != nil {
-				// An error is that there is one already, or no such flag.
+				// It fails only if the flag has a completion already, or does not exist.
 				_ = cmd.RegisterFlagCompletionFunc(f.Name, complete)
 			}
 		})
@@ -98,7 +98,7 @@ func addCompletions(root *cobra.Command) {
 	}
 }
 
-// completionOf completes the value of a flag; nil is a file of any name.
+// completionOf completes the value of a flag. Nil stands for file names of any kind.
 func completionOf(offers map[string][]string, command string, f *pflag.Flag) cobra.CompletionFunc {
 	if values := offers[command+" "+f.Name]; values != nil {
 		return among(values...)
@@ -120,13 +120,13 @@ func completionOf(offers map[string][]string, command string, f *pflag.Flag) cob
 	return cobra.NoFileCompletions
 }
 
-// namesFile tells the flags of the controller by their names, which say nothing in the
-// place of a value.
+// namesFile reports whether a flag of the controller takes a file. The controller's usage
+// texts have no placeholders, so its name decides.
 func namesFile(flag string) bool {
 	return flag == "audit-log" || strings.HasSuffix(flag, "kubeconfig") || strings.HasSuffix(flag, "-file") || strings.HasSuffix(flag, "-ca-bundle") || strings.HasPrefix(flag, "ui-tls-")
 }
 
-// argumentsOf completes what is no flag; nil is a file of any name.
+// argumentsOf completes positional arguments. Nil stands for file names of any kind.
 func argumentsOf(command string) cobra.CompletionFunc {
 	switch command {
 	case "lint", "rebase-overlay", "help":
@@ -143,7 +143,8 @@ func argumentsOf(command string) cobra.CompletionFunc {
 	return cobra.NoFileCompletions
 }
 
-// among offers words. After one that ends in "=" the shell goes on in the same word.
+// among offers fixed values. After one that ends in "=" the shell continues in the same
+// word.
 func among(values ...string) cobra.CompletionFunc {
 	return func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 		if strings.HasPrefix(typed, "dir=") && slices.Contains(values, "dir=") {
@@ -153,12 +154,12 @@ func among(values ...string) cobra.CompletionFunc {
 	}
 }
 
-// kinds offers the beginnings of a subject, after which the name follows.
+// kinds offers the prefixes of a subject. The user types the name after one of them.
 func kinds(values ...string) cobra.CompletionFunc {
 	return cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace)
 }
 
-// first completes one argument and no second.
+// first completes the first argument only.
 func first(complete cobra.CompletionFunc) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
@@ -168,7 +169,7 @@ func first(complete cobra.CompletionFunc) cobra.CompletionFunc {
 	}
 }
 
-// contexts offers those of the kubeconfig that the command would read.
+// contexts offers the contexts of the kubeconfig that the command would read.
 func contexts(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath, _ = cmd.Flags().GetString("kubeconfig")
@@ -179,7 +180,7 @@ func contexts(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCo
 	return slices.Sorted(maps.Keys(config.Contexts)), cobra.ShellCompDirectiveNoFileComp
 }
 
-// systems offers those of the built-in profiles.
+// systems offers the operating systems of the built-in profiles.
 func systems(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 	all, err := builtinFiles(cmd.Context())
 	if err != nil {
@@ -188,7 +189,7 @@ func systems(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCom
 	return systemsOf(all), cobra.ShellCompDirectiveNoFileComp
 }
 
-// providers offers those that the built-in profile of --system serves.
+// providers offers the providers that the built-in profile of --system supports.
 func providers(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 	system, _ := cmd.Flags().GetString("system")
 	base, _, err := (&initFlags{system: system}).base(cmd.Context())

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// What is offered for a flag is what its help says, and every flag of which the help
-// counts up values has an offer.
+// Completions of a flag are the values in its help, and every flag whose help lists values
+// has completions.
 func TestOfferedWords(t *testing.T) {
 	offers, looked := words(), 0
 	for _, cmd := range newRoot().Commands() {
@@ -37,8 +37,7 @@ func TestOfferedWords(t *testing.T) {
 	}
 }
 
-// Nothing is left to guesses: of every flag with a value and of every argument it is said
-// whether files may stand there.
+// Every flag with a value and every argument states whether files complete it.
 func TestEveryFlagSaysWhatFollows(t *testing.T) {
 	files := map[string]bool{}
 	for _, cmd := range newRoot().Commands() {

@@ -48,8 +48,8 @@ All flags may be written with one dash or two.`,
 	return cmd
 }
 
-// runDryRun prints what the controller would do. Its error says that something is
-// rejected, or could not be read.
+// runDryRun prints what the controller would do. It returns an error if something would be
+// rejected or could not be read.
 func runDryRun(ctx context.Context, f *controllerFlags, stdout io.Writer) error {
 	report, err := manager.DryRun(ctx, &f.Options)
 	if err != nil {
@@ -77,7 +77,7 @@ var dryRunOutputs = map[string]func(*dryrun.Report) (string, error){
 	},
 }
 
-// logger writes what strangers wrote as it is shown elsewhere: --dry-run logs in jobs of a CI.
+// logger escapes untrusted text: --dry-run can log in a CI job.
 func (f *controllerFlags) logger(stderr io.Writer) logr.Logger {
 	level, console := zapcore.InfoLevel, strings.EqualFold(f.logFormat, "console")
 	if f.logDebug {
@@ -91,8 +91,8 @@ func (f *controllerFlags) logger(stderr io.Writer) logr.Logger {
 	return zap.New(zap.UseDevMode(console), zap.Level(level), zap.StacktraceLevel(zapcore.PanicLevel), zap.WriteTo(to))
 }
 
-// contractDashes turns "-flag" into "--flag" for the controller: the flags of the
-// contract are known with one dash as well as with two (section 11).
+// contractDashes turns "-flag" into "--flag" for the controller: section 11 of the contract
+// allows its flags with one dash or two.
 func contractDashes(args []string) []string {
 	if len(args) == 0 || args[0] != "controller" {
 		return args

@@ -23,7 +23,7 @@ var chartSets = map[string]bool{
 	"cloud-provider-references": true,
 }
 
-// notForPods are the flags that are no values, with the reason.
+// notForPods are the flags without a chart value, with the reason.
 var notForPods = map[string]string{
 	"dry-run": "it prints and ends: a Pod would begin anew",
 	"output":  "it is what --dry-run prints",

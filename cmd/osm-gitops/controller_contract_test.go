@@ -56,8 +56,8 @@ var contractFlags = []struct {
 	{"log-debug", "false", "true", func(f *controllerFlags) any { return f.logger(io.Discard).V(1).Enabled() }, false, true},
 	{"log-format", "JSON", "coNsole", func(f *controllerFlags) any { return strings.ToLower(f.logFormat) }, "json", "console"},
 
-	// Of section 11.2, what the webhook's process has beside them. The defaults of the
-	// addresses, every address of the machine, are the ones above (security.md 29).
+	// Flags that only the webhook process of section 11.2 has. Their default addresses are the
+	// ones above, not every address of the machine (security.md 29).
 	{"metrics-bind-address", "", ":1", func(f *controllerFlags) any { return f.SecondMetricsAddress }, "", ":1"},
 	{"health-probe-bind-address", "", ":1", func(f *controllerFlags) any { return f.SecondHealthAddress }, "", ":1"},
 	{"cert-dir", "", "/certs", func(f *controllerFlags) any { return f.Webhook.CertDir }, "", "/certs"},
@@ -104,7 +104,7 @@ func TestContractFlags(t *testing.T) {
 	}
 }
 
-// What the contract calls fatal ends with an error that names the flag.
+// Errors that the contract calls fatal name the flag.
 func TestContractFlagsRefused(t *testing.T) {
 	for flag, value := range map[string]string{
 		"namespace": "", "container-runtime": "docker", "cluster-dns": "dns.example.com", "node-kubelet-feature-gates": "",

@@ -29,10 +29,10 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// controllerFlags are the flags of the controller: those of contract section
-// 11.1 by their names and defaults, then our own.
+// controllerFlags are the flags of the controller: those of contract section 11.1 with
+// their names and defaults, then our own.
 type controllerFlags struct {
-	manager.Options // what they say, some once validate has parsed it
+	manager.Options // set by flags, partly after validate has parsed them
 
 	containerRuntime            string
 	externalCloudProvider       bool
@@ -64,34 +64,34 @@ type controllerFlags struct {
 	dryRun         bool
 	output         string
 
-	// What validate makes of some of them.
+	// Parsed by validate.
 	gates              map[string]bool
 	mirrorOf, digestOf map[string]string
 }
 
-// fluxHost is where Flux's source-controller serves artifacts unless it is told
-// otherwise: --storage-adv-addr in config/manager/deployment.yaml of the Go module
-// github.com/fluxcd/source-controller v1.9.5, in Flux's own namespace.
+// fluxHost is the default host of Flux's source-controller: --storage-adv-addr in
+// config/manager/deployment.yaml of the Go module github.com/fluxcd/source-controller
+// v1.9.5, in Flux's own namespace.
 const fluxHost = "source-controller.flux-system.svc.cluster.local"
 
-// The values of --node-token.
+// Values of --node-token.
 const (
 	nodeTokenBound  = "bound"
 	nodeTokenShared = "shared"
 )
 
-// The shortest and the longest life that a TokenRequest may ask for:
+// Limits of the lifetime that a TokenRequest can ask for:
 // https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/apis/authentication/validation/validation.go
 const (
 	minNodeTokenTTL = 10 * time.Minute
 	maxNodeTokenTTL = 1 << 32 * time.Second
 )
 
-// rotateGate is the feature gate that is on unless the flag says otherwise.
+// rotateGate is a feature gate that is enabled by default.
 const rotateGate = "RotateKubeletServerCertificate"
 
-// How long records of replaced configurations are kept unless a flag says otherwise.
-// The time is that of the provenance of a node that is gone.
+// Defaults for the retention of replaced configurations and of the NodeProvenances of
+// deleted nodes.
 const (
 	defaultHistoryLimit     = 20
 	defaultHistoryRetention = 90 * 24 * time.Hour
@@ -169,10 +169,10 @@ func defaultCacheDir() string {
 	return ""
 }
 
-// badFlag says that a flag is wrong.
+// badFlag reports an invalid flag.
 type badFlag func(flag, format string, args ...any)
 
-// validate checks all flags, and names every one that is wrong.
+// validate checks all flags and reports every invalid one.
 func (f *controllerFlags) validate() error {
 	var errs []error
 	bad := func(flag, format string, args ...any) {
@@ -274,8 +274,7 @@ func namespacedName(s string) (types.NamespacedName, error) {
 	return types.NamespacedName{Namespace: parts[0], Name: parts[1]}, nil
 }
 
-// checkServer checks a URL to which nodes send their tokens: without https:// they would
-// send them for everybody to read.
+// checkServer checks a URL to which nodes send their tokens, which need https://.
 func checkServer(server string) error {
 	if server == "" {
 		return nil
@@ -335,7 +334,8 @@ func parseHosts(list string) ([]string, error) {
 	return out, nil
 }
 
-// parseGates reads a comma list of gate=bool; rotateGate is on where it is not named.
+// parseGates reads a comma list of gate=bool. rotateGate is enabled unless the list
+// disables it.
 func parseGates(list string) (map[string]bool, error) {
 	out := map[string]bool{rotateGate: true}
 	for _, item := range strings.Split(list, ",") {
@@ -349,8 +349,8 @@ func parseGates(list string) (map[string]bool, error) {
 	return out, nil
 }
 
-// pairs reads the values of a repeatable flag of the form name=value. A value may
-// hold a password, so it is not quoted.
+// pairs reads the values of a repeatable flag of the form name=value. Errors do not quote a
+// value, which may contain a password.
 func pairs(list []string) (map[string]string, error) {
 	var out map[string]string
 	for _, item := range list {
@@ -369,7 +369,7 @@ func pairs(list []string) (map[string]string, error) {
 	return out, nil
 }
 
-// nodeSettings are the flags that reach nodes, without the files they name.
+// nodeSettings returns the settings that affect nodes, without the files that flags name.
 func (f *controllerFlags) nodeSettings() render.Settings {
 	var dns []string
 	for _, ip := range strings.Split(f.clusterDNS, ",") {
@@ -377,7 +377,7 @@ func (f *controllerFlags) nodeSettings() render.Settings {
 	}
 	version := f.ignitionVersion
 	if version == render.DefaultIgnitionVersion {
-		version = "" // so that no digest depends on whether the default was written
+		version = "" // the default gives the same digests whether or not the flag is set
 	}
 	return render.Settings{
 		ClusterDNS:                         dns,
@@ -399,11 +399,11 @@ func (f *controllerFlags) nodeSettings() render.Settings {
 	}
 }
 
-// clusterNames are names that go into the context of a commit status, by which people
-// require it.
+// clusterNames are valid names for the context of a commit status, by which branch
+// protection requires it.
 var clusterNames = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
 
-// bindPush binds what comes from Git hosts and what goes to them and to Flux.
+// bindPush binds the flags for pushes from Git hosts, commit statuses and Flux events.
 func (f *controllerFlags) bindPush(fs *pflag.FlagSet) {
 	fs.StringVar(&f.Push.Address, "hooks-address", "", "address at which Git hosts are listened to for pushes, such as :9292, at the path "+receiver.Path+"; empty or 0: nowhere")
 	fs.StringVar(&f.Push.CertFile, "hooks-cert-file", "", "PEM file with the certificate of --hooks-address, read again when it changes; empty: plain http, for a proxy in front that has TLS")
@@ -435,7 +435,7 @@ func (f *controllerFlags) validatePush(bad badFlag) {
 	}
 }
 
-// bindWebhook binds what the admission webhooks need.
+// bindWebhook binds the flags of the admission webhooks.
 func (f *controllerFlags) bindWebhook(fs *pflag.FlagSet) {
 	fs.StringVar(&f.Webhook.Address, "webhook-address", ":9443", "address at which the API server is answered, with TLS; empty or 0: nowhere")
 	fs.StringVar(&f.Webhook.CertDir, "cert-dir", "", "folder with tls.crt and tls.key for --webhook-address, read again when they change, as cert-manager mounts them; empty: the controller makes and renews certificates itself")
@@ -488,7 +488,7 @@ func parseNames(list string) ([]string, error) {
 	return out, nil
 }
 
-// bindUI binds what the audit page needs.
+// bindUI binds the flags of the audit page.
 func (f *controllerFlags) bindUI(fs *pflag.FlagSet) {
 	fs.StringVar(&f.UI.Address, "ui-address", "", "address of the audit page: a port, such as 8087, is on loopback, for kubectl port-forward, and asks nobody who he is; host:port elsewhere takes TLS; empty or 0: nowhere. With TLS it lets in who has a token of the worker cluster and the right to get the nonResourceURL "+ui.RightPath)
 	fs.StringVar(&f.UI.CertFile, "ui-tls-cert", "", "PEM file with the certificate of --ui-address, read again when it changes; empty: tls.crt and tls.key of --cert-dir, if that is given")
@@ -524,7 +524,7 @@ func (f *controllerFlags) validateUI(bad badFlag) {
 	u.Open = u.CertFile == ""
 }
 
-// bindDryRun binds what says what would be done instead of doing it.
+// bindDryRun binds the flags that only report what the controller would do.
 func (f *controllerFlags) bindDryRun(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.dryRun, "dry-run", false, "print what would be done, for which it reads the cluster and the repositories, and end; nothing is written")
 	fs.BoolVar(&f.Observe, "observe", false, "beside another controller, say on ProfileSources what would be done, in the condition "+api.ObservedCondition+", and write nothing else")
@@ -540,7 +540,7 @@ func (f *controllerFlags) validateDryRun(bad badFlag) {
 	}
 }
 
-// orNone is an address, "" for "0".
+// orNone returns an address, or "" for "0".
 func orNone(address string) string {
 	if address == "0" {
 		return ""

@@ -78,8 +78,8 @@ func TestProfileNamespacesFlag(t *testing.T) {
 	}
 }
 
-// Without the flag no object of another namespace is allowed, and no pattern stands for
-// several (security.md 35).
+// Without the flag no object of another namespace is allowed, and no pattern allows several
+// (security.md 35).
 func TestReferencesFlag(t *testing.T) {
 	for args, want := range map[string]string{
 		"": "[]",

@@ -100,8 +100,7 @@ func (f *diffFlags) check(args []string) error {
 	return f.pools.Check(diffUsage)
 }
 
-// errRefused says that something cannot be had, which was printed; errDiffers is for
-// --exit-code.
+// errRefused follows printed reasons for rejection; errDiffers is for --exit-code.
 var (
 	errRefused = errors.New("files or pools are refused: see above")
 	errDiffers = errors.New("there are differences: see above")
@@ -150,8 +149,8 @@ func runDiff(ctx context.Context, f diffFlags, args []string, stdout, stderr io.
 	return nil
 }
 
-// behind reports whether the base has moved on since the head left it. Where the history
-// is cut off nothing tells.
+// behind reports whether the base has commits that the head lacks. It is false if the
+// history is too short to decide.
 func behind(ctx context.Context, c impact.Comparison) bool {
 	if len(c.Base.Line) == 0 || len(c.Head.Line) == 0 {
 		return false
@@ -160,7 +159,8 @@ func behind(ctx context.Context, c impact.Comparison) bool {
 	return err == nil && !contains
 }
 
-// withHistory helps whoever has a clone without the revision, as workflows do.
+// withHistory adds how to fetch a revision that a shallow clone lacks, as in many
+// workflows.
 func withHistory(err error) error {
 	if errors.Is(err, source.ErrNotFound) {
 		return fmt.Errorf("%w: in a shallow clone fetch it first, with git fetch --unshallow, or fetch-depth: 0 of GitHub's checkout", err)
@@ -168,7 +168,7 @@ func withHistory(err error) error {
 	return err
 }
 
-// workTree reads what is in the folders now, committed or not.
+// workTree reads the folders with uncommitted changes.
 func (f *diffFlags) workTree(ctx context.Context) (*source.Snapshot, error) {
 	full, err := filepath.Abs(f.repo)
 	if err != nil {

@@ -72,8 +72,8 @@ cluster:
   bootstrapKubeconfig: canary-kubeconfig
 `
 
-// security.md 15: nothing that diff prints, nor what a snapshot keeps of such pools, has a
-// credential, whatever the format, and whatever goes wrong.
+// security.md 15: neither the output of diff nor a snapshot of such pools contains a
+// credential, in any format and after any error.
 func TestDiffCanaries(t *testing.T) {
 	bin := filepath.Join(build(t), "osm-gitops")
 	dir := t.TempDir()

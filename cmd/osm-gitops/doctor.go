@@ -33,8 +33,8 @@ type doctorFlags struct {
 	output                                string
 }
 
-// doctorAgent ends the User-Agent, by which an audit log tells what doctor asked for with
-// the controller's credentials from what the controller did.
+// doctorAgent ends the User-Agent, so that an audit log distinguishes requests of doctor
+// from those of the controller whose credentials it uses.
 const doctorAgent = " (doctor)"
 
 func newDoctorCommand() *cobra.Command {
@@ -91,7 +91,7 @@ func (f *doctorFlags) check() error {
 	return nil
 }
 
-// errProblems says that something is wrong, which was printed.
+// errProblems follows printed findings.
 var errProblems = errors.New("not all is well: see above")
 
 func runDoctor(ctx context.Context, f *doctorFlags, stdout io.Writer) error {
@@ -117,7 +117,7 @@ func runDoctor(ctx context.Context, f *doctorFlags, stdout io.Writer) error {
 	return nil
 }
 
-// doctor prepares the examination. The caller calls done when it is over.
+// doctor prepares the run. The caller calls done afterwards.
 func (f *doctorFlags) doctor() (d *doctor.Doctor, done func(), err error) {
 	management, err := examined("management", "kubeconfig", f.kubeconfig, f.context)
 	if err != nil {
@@ -153,7 +153,7 @@ func (f *doctorFlags) doctor() (d *doctor.Doctor, done func(), err error) {
 	return d, func() { _ = os.RemoveAll(dir) }, nil
 }
 
-// examined is a cluster to look at with a person's own rights.
+// examined returns a cluster to read with the user's own permissions.
 func examined(name, flag, kubeconfig, context string) (*doctor.Cluster, error) {
 	cfg, err := kubeclient.UserConfig(flag, kubeconfig, context)
 	if err != nil {
@@ -167,7 +167,7 @@ func examined(name, flag, kubeconfig, context string) (*doctor.Cluster, error) {
 	return doctor.NewCluster(name, cfg, scheme)
 }
 
-// doctorText is a report for people: a line for each finding, and below it what to do.
+// doctorText formats a report as text: a line for each finding, with its remedy below.
 func doctorText(r doctor.Report) string {
 	var b strings.Builder
 	for _, f := range r.Findings {

@@ -19,7 +19,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/migrate/handback"
 )
 
-// handbackFlags are those of handback.
+// handbackFlags are the flags of `osm-gitops handback`.
 type handbackFlags struct {
 	kubeconfig, workerKubeconfig string
 	namespace                    string
@@ -55,7 +55,7 @@ be run again.`,
 	return cmd
 }
 
-// runHandback plans, and does what it planned unless something stands against it.
+// runHandback prints the plan and applies it unless a check rejects it.
 func runHandback(ctx context.Context, f *handbackFlags, stdout, stderr io.Writer) error {
 	management, err := adminClient(f.kubeconfig)
 	if err != nil {
@@ -93,8 +93,8 @@ func runHandback(ctx context.Context, f *handbackFlags, stdout, stderr io.Writer
 	return f.apply(ctx, plan, tell)
 }
 
-// apply does what is planned, and tells the audit log of it, also where it failed: some of
-// it is done then.
+// apply executes the plan. It also writes an audit log entry after a failure, when some
+// steps are already applied.
 func (f *handbackFlags) apply(ctx context.Context, plan *handback.Plan, tell func(string)) error {
 	note, err := f.noteTo()
 	if err != nil {
@@ -111,8 +111,8 @@ func (f *handbackFlags) apply(ctx context.Context, plan *handback.Plan, tell fun
 	return note("", fmt.Sprintf("the cluster was prepared for operating-system-manager: %d steps", len(plan.Steps)))
 }
 
-// noteTo opens the audit log before anything is done. What it returns writes the line,
-// and ends it.
+// noteTo opens the audit log before any step. The returned function writes the entry and
+// closes the log.
 func (f *handbackFlags) noteTo() (note func(reason, message string) error, err error) {
 	if f.auditLog == "" {
 		return func(string, string) error { return nil }, nil
@@ -137,7 +137,7 @@ func (f *handbackFlags) noteTo() (note func(reason, message string) error, err e
 	}, nil
 }
 
-// adminClient reads and writes a cluster with the rights of whoever runs the program.
+// adminClient returns a client with the permissions of the current user.
 func adminClient(kubeconfig string) (client.Client, error) {
 	cfg, err := kubeclient.ControllerConfig(kubeconfig)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/migrate/handback"
 )
 
-// The audit log tells of a handback that failed on its way, of which some is done, and of
-// the one that went through.
+// The audit log has an entry for a handback that failed halfway and one for the handback
+// that succeeded.
 func TestHandbackAuditLog(t *testing.T) {
 	f := &handbackFlags{namespace: "kube-system", auditLog: filepath.Join(t.TempDir(), "audit.log")}
 	var broken error

@@ -140,7 +140,7 @@ func (f *importFlags) check() error {
 	return f.repo.check()
 }
 
-// builtinDocuments are the profiles of this program.
+// builtinDocuments are the built-in profiles.
 func builtinDocuments(ctx context.Context) ([]profile.Document, error) {
 	files, err := builtinFiles(ctx)
 	if err != nil {
@@ -153,7 +153,7 @@ func builtinDocuments(ctx context.Context) ([]profile.Document, error) {
 	return out, nil
 }
 
-// objects reads what there is to take over.
+// objects reads the objects to import.
 func (f *importFlags) objects(ctx context.Context, stdin io.Reader) ([]importer.Object, error) {
 	if len(f.files) == 0 {
 		return f.fromCluster(ctx)
@@ -175,7 +175,7 @@ func (f *importFlags) objects(ctx context.Context, stdin io.Reader) ([]importer.
 	return out, nil
 }
 
-// manifestFiles are the files of a folder, in their order, or the file.
+// manifestFiles lists the files of a folder in order, or the file itself.
 func manifestFiles(path string) ([]string, error) {
 	if path == "-" || !load.IsFolder(path) {
 		return []string{path}, nil
@@ -211,8 +211,8 @@ func readObjects(path string, stdin io.Reader) ([]importer.Object, error) {
 	return importer.Read(path, file)
 }
 
-// fromCluster reads profiles and pools with the rights of whoever runs the program, as
-// they are stored: also fields that no schema has.
+// fromCluster reads profiles and pools with the permissions of the current user, as they
+// are stored, including fields that the schema lacks.
 func (f *importFlags) fromCluster(ctx context.Context) ([]importer.Object, error) {
 	management, err := load.ClusterReader("kubeconfig", f.from.Kubeconfig, f.from.Context)
 	if err != nil {
@@ -237,7 +237,7 @@ func listAll(ctx context.Context, from client.Reader, kind schema.GroupVersionKi
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(kind)
 	for {
-		// A page at a time: a profile has tens of KiB, and a cluster thousands of pools.
+		// Read in pages: a profile has tens of KiB, and a cluster can have thousands of pools.
 		if err := from.List(ctx, list, client.Limit(500), client.Continue(list.GetContinue())); err != nil {
 			return nil, fmt.Errorf("listing the %ss of the cluster: %w", strings.TrimSuffix(kind.Kind, "List"), err)
 		}
@@ -250,8 +250,8 @@ func listAll(ctx context.Context, from client.Reader, kind schema.GroupVersionKi
 	}
 }
 
-// printServed says that there is nothing to import. In JSON it is the report, without
-// what concerns files that are not written.
+// printServed reports that there is nothing to import. The JSON report omits the files,
+// since none are written.
 func printServed(w io.Writer, r importer.Report, form string) error {
 	if form == "json" {
 		return printImport(w, importer.Report{Profiles: r.Profiles, Refused: []importer.Refusal{}, Notes: []importer.Note{}}, form)
@@ -303,12 +303,13 @@ func printImport(w io.Writer, r importer.Report, form string) error {
 	for _, note := range r.Notes {
 		fmt.Fprintf(&b, "  %s\n", note)
 	}
-	// Objects of a cluster may hold what does something to a terminal (security.md 28).
+	// Objects can contain terminal control characters (security.md 28).
 	_, err := io.WriteString(w, redact.Printable(b.String()))
 	return err
 }
 
-// printCorrected prints what was written otherwise than it is in the cluster.
+// printCorrected prints each difference between a written file and the object in the
+// cluster.
 func printCorrected(b *strings.Builder, profiles []importer.Outcome) {
 	for _, o := range profiles {
 		if len(o.Corrected) > 0 {

@@ -81,7 +81,7 @@ func runInit(ctx context.Context, f *initFlags, stderr io.Writer) error {
 	return nil
 }
 
-// start is the first profile.
+// start resolves the first profile.
 func (f *initFlags) start(ctx context.Context) (scaffold.Start, error) {
 	base, text, err := f.base(ctx)
 	if err != nil {
@@ -105,7 +105,7 @@ func (f *initFlags) start(ctx context.Context) (scaffold.Start, error) {
 		Profile: name, Base: base.Name, BaseVersion: base.Spec.Version, BaseText: text, Whole: f.whole, Stage: "provisioningConfig",
 		Pool: scaffold.Pool{Name: "example", Profile: name, Provider: provider, System: string(base.Spec.OSName), Kubelet: initKubelet},
 	}
-	if len(base.Spec.ProvisioningConfig.Files) == 0 { // a provider that cannot run cloud-init twice
+	if len(base.Spec.ProvisioningConfig.Files) == 0 { // the provider cannot run cloud-init twice
 		s.Stage = "bootstrapConfig"
 	}
 	if base.Spec.OSName == osm.OperatingSystemFlatcar {
@@ -114,7 +114,7 @@ func (f *initFlags) start(ctx context.Context) (scaffold.Start, error) {
 	return s, nil
 }
 
-// base is the built-in profile that is asked for, and its file.
+// base returns the built-in profile for --system, and its file.
 func (f *initFlags) base(ctx context.Context) (profile.Document, []byte, error) {
 	all, err := builtinFiles(ctx)
 	if err != nil {
@@ -128,7 +128,7 @@ func (f *initFlags) base(ctx context.Context) (profile.Document, []byte, error) 
 	return profile.Document{}, nil, cli.Misusef("--system ubuntu", "--system: there is no built-in profile for %q: name one of %s", f.system, strings.Join(systemsOf(all), ", "))
 }
 
-// builtinFile is a built-in profile and its file.
+// builtinFile is a built-in profile with its file.
 type builtinFile struct {
 	profile.Document
 
@@ -153,7 +153,7 @@ func builtinFiles(ctx context.Context) ([]builtinFile, error) {
 	return out, nil
 }
 
-// systemsOf are the names that --system takes, sorted.
+// systemsOf returns the values of --system, sorted.
 func systemsOf(all []builtinFile) []string {
 	systems := make([]string, 0, len(all))
 	for _, d := range all {
@@ -163,7 +163,7 @@ func systemsOf(all []builtinFile) []string {
 	return systems
 }
 
-// providersOf are the names that --provider takes for a profile.
+// providersOf returns the values of --provider for a profile.
 func providersOf(base profile.Document) []string {
 	var names []string
 	for _, p := range base.Spec.SupportedCloudProviders {
@@ -172,7 +172,7 @@ func providersOf(base profile.Document) []string {
 	return names
 }
 
-// providerOf is the provider of the example pool.
+// providerOf returns the provider of the example pool.
 func (f *initFlags) providerOf(base profile.Document) (string, error) {
 	names := providersOf(base)
 	switch {

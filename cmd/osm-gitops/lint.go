@@ -135,7 +135,7 @@ func runLint(ctx context.Context, flags lintFlags, paths []string, stdout, stder
 	return printFindings(flags, outputpkg.Run{Report: report, Rules: rulebook.All(), Version: release}, stdout)
 }
 
-// printFindings prints findings, and fails where there are some that count.
+// printFindings prints the findings, and returns an error if any reaches the severity.
 func printFindings(flags lintFlags, run outputpkg.Run, stdout io.Writer) error {
 	if err := outputpkg.Write(stdout, flags.output, run); err != nil {
 		return err
@@ -155,7 +155,7 @@ func printFindings(flags lintFlags, run outputpkg.Run, stdout io.Writer) error {
 	return fmt.Errorf("%d findings have to be mended, or suppressed with a reason", found)
 }
 
-// isTerminal reports whether a person reads what is written.
+// isTerminal reports whether the writer is a terminal.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok {
@@ -165,7 +165,7 @@ func isTerminal(w io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// progressOn writes one line over and over, at most once for each percent.
+// progressOn overwrites one line, at most once for each percent.
 func progressOn(w io.Writer) (tell func(lint.Progress), done func()) {
 	last := -1
 	tell = func(p lint.Progress) {
@@ -177,7 +177,7 @@ func progressOn(w io.Writer) (tell func(lint.Progress), done func()) {
 	return tell, func() { fmt.Fprint(w, "\r\x1b[K") }
 }
 
-// ruleFlags say what lint looks for beside rendering.
+// ruleFlags are the flags for checks other than rendering.
 type ruleFlags struct {
 	config, base, shellcheck, mirrors, cluster string
 }
@@ -197,7 +197,7 @@ func (f *ruleFlags) check() error {
 	return nil
 }
 
-// ruleRun is what a run looks for beside rendering.
+// ruleRun has the inputs of checks other than rendering.
 type ruleRun struct {
 	config     *config.Config
 	folder     string // of the configuration
@@ -208,7 +208,7 @@ type ruleRun struct {
 	settings   []lint.Finding    // of --cluster
 }
 
-// prepare reads what the rules need before anything is rendered.
+// prepare reads the inputs of the rules before rendering starts.
 func (f *ruleFlags) prepare(ctx context.Context, paths []string, stderr io.Writer) (*ruleRun, error) {
 	r := &ruleRun{}
 	if err := r.readConfig(f.config, paths[0]); err != nil {
@@ -298,7 +298,7 @@ func (r *ruleRun) findShellcheck(mode string) error {
 	return nil
 }
 
-// linter has the checks of the rules.
+// linter combines the checks of all rules.
 func (r *ruleRun) linter() lint.Linter {
 	l := lint.Linter{TextChecks: []lint.TextCheck{shellrules.Check}, Kubelets: r.config.Lint.KubeletVersions}
 	for _, p := range r.config.Lint.Providers {
@@ -313,8 +313,7 @@ func (r *ruleRun) linter() lint.Linter {
 	return l
 }
 
-// complete adds to a report what is found when all profiles are read, and applies the
-// configuration.
+// complete adds the findings that need all profiles, and applies the configuration.
 func (r *ruleRun) complete(report *lint.Report) error {
 	if r.shellcheck != nil {
 		if err := r.shellcheck.Err(); err != nil {

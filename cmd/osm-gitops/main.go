@@ -1,9 +1,8 @@
-// Command osm-gitops keeps profiles of operating systems in Git and turns them
-// into what nodes boot from.
+// Command osm-gitops delivers operating system profiles from Git to Kubernetes nodes.
 //
-// Every verb has a file of its own. Data goes to standard output, everything else
-// to standard error. The exit status is 0, 1 for a failure or a finding, 2 for
-// misuse; that of verify also 3, where another release is needed.
+// Each verb has its own file. Data goes to standard output, everything else to standard
+// error. The exit status is 0 for success, 1 for a failure or findings, 2 for misuse, and 3
+// if verify needs another release.
 package main
 
 import (
@@ -37,7 +36,7 @@ func main() {
 	os.Exit(status)
 }
 
-// run is the program, args[0] the name that it was called by. It never exits.
+// run executes the program; args[0] is the name by which it was called. It never exits.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	name := calledAs(args[0])
 	root := newRoot()
@@ -75,7 +74,7 @@ func newRoot() *cobra.Command {
 		Short:             "operating system profiles from Git",
 		SilenceErrors:     true,
 		SilenceUsage:      true,
-		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true}, // ours knows misuse
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true}, // ours reports misuse
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return cli.Misusef("see osm-gitops --help", "no command given")
@@ -86,7 +85,7 @@ func newRoot() *cobra.Command {
 			}
 			return cli.Misusef(hint, "unknown command %q", args[0])
 		},
-		RunE: func(*cobra.Command, []string) error { return nil }, // Args has refused everything
+		RunE: func(*cobra.Command, []string) error { return nil }, // Args has rejected every other argument
 	}
 	root.SuggestionsMinimumDistance = 2
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
@@ -115,7 +114,7 @@ func newRoot() *cobra.Command {
 	return root
 }
 
-// noArgs refuses arguments that no flag asked for.
+// noArgs rejects positional arguments.
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return cli.Misusef("see "+cmd.CommandPath()+" --help", "unexpected argument %q", args[0])
@@ -123,11 +122,11 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// ownName is what the program is called, unless it is somebody's plugin.
+// ownName is the name of the program unless it runs as a plugin.
 const ownName = "osm-gitops"
 
-// calledAs is what a person types to run the program under a name, of which "-" parts
-// words:
+// calledAs returns the command that a user types to run the program under this name, in
+// which "-" separates words:
 //
 //	kubectl-osm_gitops  kubectl osm_gitops  https://kubernetes.io/docs/tasks/extend-kubectl/kubectl-plugins/
 //	flux-osm            flux osm            https://github.com/fluxcd/flux2/tree/main/rfcs/0013-cli-plugin-system
@@ -141,7 +140,7 @@ func calledAs(path string) string {
 	return ownName
 }
 
-// speakAs lets usage texts and examples say what a person types.
+// speakAs replaces the program's name in usage texts and examples by what the user types.
 func speakAs(cmd *cobra.Command, name string) {
 	if name == ownName {
 		return
@@ -155,5 +154,5 @@ func speakAs(cmd *cobra.Command, name string) {
 	}
 }
 
-// as puts the name that a person types in place of the program's.
+// as replaces the program's name by what the user types.
 func as(name, text string) string { return strings.ReplaceAll(text, ownName+" ", name+" ") }

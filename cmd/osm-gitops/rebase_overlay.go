@@ -122,13 +122,13 @@ func runRebaseOverlay(ctx context.Context, flags rebaseFlags, stdout, stderr io.
 		return err
 	}
 	if overlay.Spec.From.Digest != "" {
-		now.Version = onto.Version // without what marks an edited file
+		now.Version = onto.Version // without the mark of an edited file
 		onto.Digest = profile.Digest(now)
 	}
 	return r.write(data, onto, stderr)
 }
 
-// chooseOverlay takes the overlay that is meant out of a file.
+// chooseOverlay selects the overlay in a file.
 func chooseOverlay(overlays []profile.Overlay, flags rebaseFlags) (profile.Overlay, error) {
 	var names []string
 	var found []profile.Overlay
@@ -149,7 +149,7 @@ func chooseOverlay(overlays []profile.Overlay, flags rebaseFlags) (profile.Overl
 	return profile.Overlay{}, fmt.Errorf("%s: holds %d overlays called %q; there is %s", flags.file, len(found), flags.profile, strings.Join(names, ", "))
 }
 
-// rebase is one overlay on its way to another version of its base.
+// rebase moves one overlay to another version of its base.
 type rebase struct {
 	flags   rebaseFlags
 	in      profile.Contents
@@ -157,7 +157,7 @@ type rebase struct {
 	bases   load.Bases
 }
 
-// target is the base to go to.
+// target returns the base version to move to.
 func (r *rebase) target(ctx context.Context) (api.ProfileOverlayBase, error) {
 	from := r.overlay.Spec.From
 	if r.flags.onto != "" {
@@ -173,7 +173,7 @@ func (r *rebase) target(ctx context.Context) (api.ProfileOverlayBase, error) {
 	return newer, nil
 }
 
-// show prints what changes, and returns the base to go to. The error is what does not fit.
+// show prints the changes and returns the new base. The error lists conflicts.
 func (r *rebase) show(ctx context.Context, onto api.ProfileOverlayBase, stdout, stderr io.Writer) (osm.OperatingSystemProfileSpec, error) {
 	moved := r.overlay
 	moved.Spec.From = onto
@@ -188,7 +188,7 @@ func (r *rebase) compare(ctx context.Context, onto api.ProfileOverlayBase, now p
 	was, err := r.bases.Base(ctx, r.in, r.overlay)
 	var missing *profile.MissingBaseError
 	if errors.As(err, &missing) {
-		// It was built into an earlier release: what it has changed since cannot be told.
+		// It was built into an earlier release, so the changes since then are unknown.
 		cli.Warn(stderr, fmt.Errorf("%w; so what the base has changed between %s and %s is not compared, only whether the overlay applies", err, r.overlay.Spec.From.Version, onto.Version))
 		_, err := profile.Resolve(r.overlay, now)
 		return err
@@ -211,8 +211,8 @@ func (r *rebase) compare(ctx context.Context, onto api.ProfileOverlayBase, now p
 	return r.bases.Index.Check(made.Now)
 }
 
-// printDifference prints what changes in the whole profile, as text that does nothing to
-// a terminal (security.md 28).
+// printDifference prints the changes of the whole profile, with control characters escaped
+// (security.md 28).
 func printDifference(w io.Writer, made profile.Rebased, onto api.ProfileOverlayBase) error {
 	was, err := profileYAML(made.Was)
 	if err != nil {
@@ -224,14 +224,14 @@ func printDifference(w io.Writer, made profile.Rebased, onto api.ProfileOverlayB
 	}
 	name := fmt.Sprintf("%s %s", made.Was.Name, made.Was.Spec.Version)
 	text := diff.Diff(name+", as it is", was, name+" on "+onto.Profile+" "+onto.Version, now)
-	if _, rest, ok := bytes.Cut(text, []byte("\n")); ok { // a line that repeats both names
+	if _, rest, ok := bytes.Cut(text, []byte("\n")); ok { // omit the line that repeats both names
 		text = rest
 	}
 	_, err = io.WriteString(w, redact.Printable(string(text)))
 	return err
 }
 
-// profileYAML is a profile as it would be applied.
+// profileYAML encodes a profile as it would be applied.
 func profileYAML(d profile.Document) ([]byte, error) {
 	b, err := runnerlog.YAML(map[string]any{
 		"apiVersion": osm.GroupVersion.String(), "kind": "OperatingSystemProfile",

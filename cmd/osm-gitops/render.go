@@ -33,11 +33,11 @@ type renderFlags struct {
 
 	ignitionVersion string
 	watch           bool
-	orBuiltin       bool // profile is a default, and a built-in profile may be meant
+	orBuiltin       bool // profile is a default and can name a built-in profile
 	repo            load.RepoFlags
 }
 
-// toFolder begins the output that is a folder.
+// toFolder is the prefix of an output that is a folder.
 const toFolder = "dir="
 
 func newRenderCommand() *cobra.Command {
@@ -143,8 +143,8 @@ func runRender(ctx context.Context, flags renderFlags, stdin io.Reader, stdout, 
 	if err != nil {
 		return err
 	}
-	// Rendering ends at the first mistake in a template; the controller takes no
-	// profile that does not pass this, whether its pools would notice or not.
+	// Rendering stops at the first error in a template. The controller rejects a profile that
+	// fails this check, even if its pools are not affected, so check it first.
 	if err := engine.Check(in.Profile); err != nil {
 		return err
 	}
@@ -174,8 +174,7 @@ func runRender(ctx context.Context, flags renderFlags, stdin io.Reader, stdout, 
 	return err
 }
 
-// readRenderInput reads profile, pool and cluster, and reports what is wrong with
-// each.
+// readRenderInput reads profile, pool and cluster, and reports the errors of all three.
 func readRenderInput(ctx context.Context, flags renderFlags, engine *render.Engine, stdin io.Reader, stderr io.Writer) (render.Input, error) {
 	var in render.Input
 	file, clusterErr := load.ReadClusterFile(flags.cluster, stdin)
@@ -198,12 +197,12 @@ func readRenderInput(ctx context.Context, flags renderFlags, engine *render.Engi
 		in.Settings.IgnitionVersion = flags.ignitionVersion
 	}
 	if in.Settings.IgnitionVersion == render.DefaultIgnitionVersion {
-		in.Settings.IgnitionVersion = "" // as the controller has it: the same digest, written or not
+		in.Settings.IgnitionVersion = "" // as in the controller: an explicit default gives the same digest
 	}
 	return in, errors.Join(profileErr, mdErr, clusterErr)
 }
 
-// oscYAML is the whole object, as it would be applied.
+// oscYAML encodes the whole object as it would be applied.
 func oscYAML(in render.Input, spec osm.OperatingSystemConfigSpec) ([]byte, error) {
 	type metadata struct {
 		Name      string `json:"name"`
@@ -224,7 +223,7 @@ func oscYAML(in render.Input, spec osm.OperatingSystemConfigSpec) ([]byte, error
 	return b, nil
 }
 
-// onlyManifest is the one file with a manifest in a folder of pools.
+// onlyManifest returns the only manifest in a folder of pools.
 func onlyManifest(folder string) (string, error) {
 	var files []string
 	err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
@@ -246,10 +245,10 @@ func onlyManifest(folder string) (string, error) {
 	return "", cli.Misusef(usage, "--machine-deployment is missing: %s has several pools, %s", folder, strings.Join(files[:min(len(files), maxNamed)], ", "))
 }
 
-// maxNamed is how many files a message names.
+// maxNamed bounds the files that a message names.
 const maxNamed = 10
 
-// setDefaults takes the profiles and the pool of the configuration where none are named.
+// setDefaults uses the profiles and the pool of the configuration if no flag names others.
 func (f *renderFlags) setDefaults() error {
 	if f.machineDeployment != "" && (f.profile != "" || f.repo.Location != "") {
 		return nil
@@ -269,27 +268,26 @@ func (f *renderFlags) setDefaults() error {
 	return nil
 }
 
-// indexFile names every file of a tree with mode and size.
+// indexFile lists every file of a tree with mode and size.
 const indexFile = "index.txt"
 
-// treeFile is a file to write below the folder, by its path in there.
+// treeFile is a file to write, with its path relative to the folder.
 type treeFile struct {
 	path    string
 	mode    fs.FileMode
 	content []byte
-	node    string // what the index says: the path on the node
-	special string // what the mode has beyond permissions, which is not set here
+	node    string // path on the node, for the index
+	special string // special mode bits, listed in the index but not set here
 }
 
-// writeTree writes what lands on a node into a folder of its own:
+// writeTree writes the files of a node into a folder:
 //
 //	osc.yaml                        the OperatingSystemConfig
 //	bootstrap.user-data, bootstrap/ the first stage's document, and the node's files
 //	provisioning.user-data, ...     the second's
 //	index.txt                       each file with mode and size, and the units
 //
-// Paths come from a profile, whom nobody has to trust: nothing is written outside
-// the folder.
+// Paths come from a profile, which is untrusted: nothing is written outside the folder.
 func writeTree(dir string, osc []byte, out *render.Output, node *render.Node) (files int, err error) {
 	var list []treeFile
 	var index strings.Builder
@@ -326,8 +324,8 @@ func writeTree(dir string, osc []byte, out *render.Output, node *render.Node) (f
 	return files, nil
 }
 
-// layout places a stage's files. Of those with one path the last stays, as on a
-// node. A file in the place of another's folder is an error there, too.
+// layout assigns paths to the files of a stage. As on a node, the last of several files
+// with one path wins, and a file whose path is the folder of another is an error.
 func layout(stage string, files []render.NodeFile) ([]treeFile, error) {
 	var list []treeFile
 	at := map[string]int{}
@@ -382,7 +380,7 @@ func describe(index *strings.Builder, stage string, files []treeFile, units []re
 	}
 }
 
-// quotePath keeps a path on its line.
+// quotePath escapes a path so that it stays on one line.
 func quotePath(name string) string {
 	if quoted := fmt.Sprintf("%q", name); quoted[1:len(quoted)-1] != name {
 		return quoted
@@ -390,8 +388,7 @@ func quotePath(name string) string {
 	return name
 }
 
-// emptyFolder makes a folder that only its owner may enter, or takes one that is
-// empty.
+// emptyFolder creates a folder that only its owner can enter, or opens an empty one.
 func emptyFolder(dir string) (*os.Root, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("making %s: %w", dir, err)
@@ -418,7 +415,7 @@ func emptyFolder(dir string) (*os.Root, error) {
 	return root, nil
 }
 
-// write makes a file, and the folders above it.
+// write creates a file and its parent folders.
 func (f treeFile) write(root *os.Root) error {
 	if err := root.MkdirAll(path.Dir(f.path), 0o700); err != nil {
 		return err
@@ -429,12 +426,12 @@ func (f treeFile) write(root *os.Root) error {
 	return root.Chmod(f.path, f.mode)
 }
 
-// How files are watched. Editors write in several steps: a change is rendered after
-// quiet, but no later than patience after the first step.
+// Timing of the watch. Editors save in several steps: rendering starts after quiet without
+// a change, but at most patience after the first one.
 const (
 	renderQuiet    = 100 * time.Millisecond
 	renderPatience = 500 * time.Millisecond
-	// renderLook is when folders are looked for again that were not there.
+	// renderLook is the interval of checks for folders that did not exist.
 	renderLook = 2 * time.Second
 )
 
@@ -453,9 +450,8 @@ func (f renderFlags) checkWatch() error {
 	return nil
 }
 
-// watchRender renders whenever one of the files changes, and shows what that changed,
-// until the context ends. It renders with placeholders: what is shown all day long on
-// a screen holds no credential.
+// watchRender renders after each change of a file and shows the difference, until the
+// context ends. It renders with placeholders, so the screen shows no credentials.
 func watchRender(ctx context.Context, flags renderFlags, stdout, stderr io.Writer) error {
 	w, err := watchFiles(flags)
 	if err != nil {
@@ -475,23 +471,23 @@ func watchRender(ctx context.Context, flags renderFlags, stdout, stderr io.Write
 	return nil
 }
 
-// rerender shows what a rendering has changed.
+// rerender shows what has changed since the previous rendering.
 type rerender struct {
 	flags          renderFlags
 	engine         *render.Engine
 	stdout, stderr io.Writer
-	last           []byte // nil before the first
-	said           string // on standard error
+	last           []byte // nil before the first rendering
+	said           string // last output on standard error
 	broken         bool
 }
 
-// once renders. The error is that of writing: one in the files is shown, and mended
-// by the next change.
+// once renders. It returns only errors of writing: an error in a file is printed, and the
+// next save can fix it.
 func (r *rerender) once(ctx context.Context) error {
 	var said bytes.Buffer
 	out, err := r.render(ctx, &said)
 	if ctx.Err() != nil {
-		return nil //nolint:nilerr // the end, not a mistake
+		return nil // interrupted, not an error
 	}
 	if err != nil {
 		cli.Report(&said, err)
@@ -504,7 +500,7 @@ func (r *rerender) once(ctx context.Context) error {
 	}
 	if err != nil {
 		r.broken = true
-		return nil //nolint:nilerr // it was told above, and the next save may mend it
+		return nil // printed above; the next save can fix it
 	}
 	was := r.last
 	r.last = out
@@ -545,16 +541,16 @@ func (r *rerender) render(ctx context.Context, stderr io.Writer) ([]byte, error)
 	return oscYAML(in, out.OSC)
 }
 
-// watchedFiles tells of changes of files, however an editor makes them: it watches the
-// folders in which they are, and those in which links to them end. The folder of a
-// profile counts as a whole: an overlay's base is there.
+// watchedFiles reports changes of files, with any way of saving: it watches the parent
+// folders of the files and of their link targets. For a profile, every file in the folder
+// counts, since the base of an overlay can be there.
 type watchedFiles struct {
 	kernel  *fsnotify.Watcher
 	names   []string
 	folders map[string]bool
 	profile string // the folder of the profile's file
 	changed chan struct{}
-	tree    *source.Watch // of a folder of profiles, may be nil
+	tree    *source.Watch // nil unless Profile is a folder
 }
 
 func watchFiles(flags renderFlags) (*watchedFiles, error) {
@@ -596,7 +592,7 @@ func (w *watchedFiles) close() {
 	_ = w.kernel.Close() // nothing is lost
 }
 
-// tell says that something has changed, unless that is said already.
+// tell sends a notification unless one is pending.
 func (w *watchedFiles) tell() {
 	select {
 	case w.changed <- struct{}{}:
@@ -604,8 +600,8 @@ func (w *watchedFiles) tell() {
 	}
 }
 
-// look watches the folders in which the files are now, and reports whether they are
-// others than before.
+// look watches the folders that contain the files now, and reports whether they have
+// changed.
 func (w *watchedFiles) look() bool {
 	now := map[string]bool{}
 	for _, name := range w.names {
@@ -614,14 +610,14 @@ func (w *watchedFiles) look() bool {
 			paths = append(paths, real)
 		}
 		for _, path := range paths {
-			if dir := filepath.Dir(path); w.kernel.Add(dir) == nil { // the same one twice is one
+			if dir := filepath.Dir(path); w.kernel.Add(dir) == nil { // adding a folder twice has no effect
 				now[dir] = true
 			}
 		}
 	}
 	for dir := range w.folders {
 		if !now[dir] {
-			_ = w.kernel.Remove(dir) // it may be gone
+			_ = w.kernel.Remove(dir) // fails if the folder was deleted
 		}
 	}
 	news := !maps.Equal(now, w.folders)
@@ -629,12 +625,12 @@ func (w *watchedFiles) look() bool {
 	return news
 }
 
-// matters keeps out what no file of ours is made of: an editor's own files, and
-// whatever else lives in those folders.
+// matters excludes events for temporary files of editors and for unrelated files in these
+// folders.
 func (w *watchedFiles) matters(e fsnotify.Event) bool {
 	base := filepath.Base(e.Name)
 	switch {
-	case w.folders[e.Name], strings.HasPrefix(base, ".."): // as Kubernetes swaps the files of a ConfigMap
+	case w.folders[e.Name], strings.HasPrefix(base, ".."): // Kubernetes updates the files of a ConfigMap by renaming ..data
 		return true
 	case e.Has(fsnotify.Chmod) && !e.Has(fsnotify.Write):
 		return false
@@ -647,7 +643,7 @@ func (w *watchedFiles) matters(e fsnotify.Event) bool {
 	})
 }
 
-// wait returns true after a change, and false at the end.
+// wait returns true after a change, and false when the context ends.
 func (w *watchedFiles) wait(ctx context.Context) bool {
 	again := time.NewTicker(renderLook)
 	defer again.Stop()
@@ -666,7 +662,7 @@ func (w *watchedFiles) wait(ctx context.Context) bool {
 			}
 		case <-w.changed:
 			due = time.After(0)
-		case <-w.kernel.Errors: //nolint:errcheck // too many events at once, most likely
+		case <-w.kernel.Errors: // usually an overflow of the queue, which is a change
 			w.tell()
 		case e := <-w.kernel.Events:
 			if !w.matters(e) {

@@ -61,7 +61,7 @@ func TestRenderHostileText(t *testing.T) {
 	commit("main", "good.yaml", smallProfile, odd, smallProfile, "named.yaml", named, "yaml.yaml", "a: ["+escapes)
 	commit("template", "good.yaml", strings.Replace(smallProfile, "{{ .Provenance.Repository }}", `{{ fail \"\x1b[31mred\x9b\u202e`+strings.Repeat("E", 39_001)+`\" }}`, 1))
 	commit("version", "good.yaml", strings.Replace(smallProfile, "v1.0.0", `"v1.0.0`+"\\e[31m"+strings.Repeat("D", 39_001)+`"`, 1))
-	// Git makes no such branch, but whoever can write the file does.
+	// Git cannot create this branch, but anyone with write access to the file can.
 	packed := git("", "rev-parse", "main") + " refs/heads/a" + escapes + "\n"
 	for name, text := range map[string]string{
 		filepath.Join("repo", ".git", "packed-refs"): packed, "cluster.yaml": "settings: {}\n",
@@ -113,7 +113,7 @@ spec: {template: {spec: {versions: {kubelet: 1.36.2}, providerSpec: {value: {clo
 	}
 }
 
-// clean checks that a text may be sent to a terminal, and that a person can read it.
+// clean checks that a text is safe for a terminal and readable.
 func clean(t *testing.T, what, text string) {
 	t.Helper()
 	if !utf8.ValidString(text) {

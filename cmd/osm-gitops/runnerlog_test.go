@@ -12,8 +12,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/runner"
 )
 
-// What commands print in a job names files and nothing else: the runner finds no command
-// there but the annotations that "lint -o github" is asked for (security.md 39).
+// Output in a CI job contains no command to the runner, except the annotations of "lint -o
+// github" (security.md 39).
 func TestNoCommandsToARunner(t *testing.T) {
 	t.Setenv("GITHUB_ACTIONS", "true")
 	dir := t.TempDir()
@@ -48,8 +48,8 @@ func TestNoCommandsToARunner(t *testing.T) {
 	}
 }
 
-// What the controller logs in a job, as with --dry-run, is no command either, and JSON stays
-// the same (security.md 39, 45).
+// Log output in a CI job, as with --dry-run, contains no command either, and JSON is
+// unchanged (security.md 39, 45).
 func TestLogInARunner(t *testing.T) {
 	t.Setenv("TF_BUILD", "True")
 	const hostile = "fetching: \n ::error::x\n##[set-output name=x]y ##vso[task.x]\u202ez\x1b[0m"

@@ -17,7 +17,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/scaffold"
 )
 
-// scaffoldFlags say where a repository is written, and what belongs to it.
+// scaffoldFlags choose the destination and the content of a repository.
 type scaffoldFlags struct {
 	to         string
 	git, force bool
@@ -25,7 +25,7 @@ type scaffoldFlags struct {
 	url        string
 	owners     string
 	namespace  string
-	unset      []string // what is left to be set in what was written
+	unset      []string // values that the user still has to set in the files
 }
 
 func (f *scaffoldFlags) bind(fs *pflag.FlagSet) {
@@ -33,7 +33,7 @@ func (f *scaffoldFlags) bind(fs *pflag.FlagSet) {
 	f.bindContent(fs)
 }
 
-// bindContent binds the flags that init has too.
+// bindContent binds the flags that init shares.
 func (f *scaffoldFlags) bindContent(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.git, "git", false, "make the folder a Git repository, and commit to it")
 	fs.BoolVar(&f.force, "force", false, "write to a folder that is not empty; no file is overwritten")
@@ -58,7 +58,7 @@ func (f *scaffoldFlags) check() error {
 	}
 	if u, err := url.Parse(f.url); err == nil && u.User != nil {
 		if _, secret := u.User.Password(); secret {
-			// Not quoted: it would end up in a log (security.md 14).
+			// Not quoted: the message could be logged (security.md 14).
 			return cli.Misusef("a Secret, named in spec.git.secretRef", "--url: has a password in it, which would be committed")
 		}
 	}
@@ -68,14 +68,14 @@ func (f *scaffoldFlags) check() error {
 	return nil
 }
 
-// content is what a repository is to hold.
+// content is the content of a new repository.
 type content struct {
 	files   map[string][]byte
 	readme  string
-	message string // of the commit
+	message string // commit message
 }
 
-// write writes a repository, if a folder for it is named, and says so.
+// write writes a repository if a folder is named, and prints the result.
 func (f *scaffoldFlags) write(c content, stderr io.Writer) error {
 	if f.to == "" {
 		return nil
@@ -89,7 +89,7 @@ func (f *scaffoldFlags) write(c content, stderr io.Writer) error {
 	}
 	var author object.Signature
 	if f.git {
-		// Everything that can be wrong is looked at before anything is written.
+		// Check everything before writing anything.
 		if scaffold.HasGit(f.to) {
 			return fmt.Errorf("--git: %s is a Git repository already, or in one: leave --git out and commit there", f.to)
 		}

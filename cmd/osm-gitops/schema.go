@@ -66,7 +66,7 @@ They are of draft 07, which yaml-language-server supports best.`,
 	return cmd
 }
 
-// schemaList says what the names are.
+// schemaList lists the names of the schemas.
 func schemaList() string {
 	var b strings.Builder
 	for _, s := range schema.All() {

@@ -18,8 +18,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the answers in testdata/script that are compared word for word")
 
-// TestScripts runs the scripts of testdata/script with the program as it is
-// built, beside fleet.jsonl, the dump of a cluster. The command `status N program args...` wants an exit status.
+// TestScripts runs the scripts of testdata/script with the built program and fleet.jsonl,
+// the dump of a cluster. The command `status N program args...` expects an exit status.
 func TestScripts(t *testing.T) {
 	bin := build(t)
 	fleet := clusterfixture.Fleet(t).Dump()
@@ -69,7 +69,7 @@ func status(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// TestRenderConformance gives cases of the corpus to the program as they are.
+// TestRenderConformance runs the program with unchanged cases of the corpus.
 func TestRenderConformance(t *testing.T) {
 	cases := conformance.Cases(t)
 	bin := filepath.Join(build(t), "osm-gitops")

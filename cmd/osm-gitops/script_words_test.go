@@ -44,8 +44,8 @@ func noise(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(text), 0o600))
 }
 
-// varying are the words of an answer that change with the clock or with every change of a
-// built-in profile, and what stands for them.
+// varying are words in output that change with the clock or with a built-in profile, each
+// with its replacement.
 var varying = []struct {
 	words *regexp.Regexp
 	with  string

@@ -87,14 +87,14 @@ with placeholders. --sign FILE puts it into a signed envelope.
 	return cmd
 }
 
-// traceOutput writes a trail.
+// traceOutput writes a result.
 type traceOutput func(ctx context.Context, out io.Writer, from trace.Clusters, t *tracing) error
 
-// tracing is what is printed.
+// tracing is the printed result.
 type tracing struct {
 	*trace.Trail
 
-	// Diff is what changed since, file by file; nil where that was not asked for.
+	// Diff is what has changed since, by file; nil without --diff.
 	Diff *trace.Diff `json:"diff,omitempty"`
 }
 
@@ -145,7 +145,7 @@ func (f *traceFlags) checkArgs(args []string) error {
 	return err
 }
 
-// errUnknown says that the trail leads nowhere, which was printed.
+// errUnknown follows a printed result that is incomplete or contradictory.
 var errUnknown = errors.New("what it was provisioned from is not known for sure: see above")
 
 func runTrace(ctx context.Context, f traceFlags, args []string, stdout, stderr io.Writer) error {
@@ -186,7 +186,7 @@ func runTrace(ctx context.Context, f traceFlags, args []string, stdout, stderr i
 	return nil
 }
 
-// subject is what trace is asked about.
+// subject is the object to trace.
 type subject struct {
 	kind string
 	key  types.NamespacedName
@@ -222,7 +222,7 @@ func parseSubject(text string) (subject, error) {
 	return s, nil
 }
 
-// longKind is the name of a kind by any of its names; "" for none.
+// longKind returns the name of a kind for any of its aliases; "" for an unknown one.
 func longKind(kind string) string {
 	for long, names := range map[string][]string{
 		"node":              {"nodes", "no"},
@@ -241,7 +241,7 @@ func longKind(kind string) string {
 	return ""
 }
 
-// follow makes the trail.
+// follow traces the subject.
 func (s subject) follow(ctx context.Context, c trace.Clusters, page trace.Page) (*trace.Trail, error) {
 	switch s.kind {
 	case "node":
@@ -267,7 +267,7 @@ func (s subject) follow(ctx context.Context, c trace.Clusters, page trace.Page) 
 	return nil, fmt.Errorf("no way to follow a %s", s.kind)
 }
 
-// writeDump writes a new file that its owner alone may read.
+// writeDump writes a new file that only its owner can read.
 func writeDump(ctx context.Context, from trace.Clusters, path string, stderr io.Writer) error {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -296,7 +296,7 @@ func dumpInto(ctx context.Context, from trace.Clusters, file io.Writer, packed b
 // outputIntoto is the value of --output for statements of in-toto.
 const outputIntoto = "intoto"
 
-// printStatements prints what there is to state about a node, one statement in a line.
+// printStatements prints the statements about a node, one on each line.
 func printStatements(ctx context.Context, out io.Writer, from trace.Clusters, t *tracing) error {
 	return eachStatement(ctx, from, t, func(text []byte) error {
 		_, err := fmt.Fprintf(out, "%s\n", text)
@@ -304,7 +304,7 @@ func printStatements(ctx context.Context, out io.Writer, from trace.Clusters, t 
 	})
 }
 
-// signedBy prints statements signed by the key in a file, each in a DSSE envelope.
+// signedBy prints statements that the key in a file has signed, each in a DSSE envelope.
 func signedBy(file string) (traceOutput, error) {
 	text, err := os.ReadFile(file) //nolint:gosec // the operator names it
 	if err != nil {
@@ -325,7 +325,7 @@ func signedBy(file string) (traceOutput, error) {
 	}, nil
 }
 
-// eachStatement makes the statements about the node of a trail.
+// eachStatement builds the statements about a traced node.
 func eachStatement(ctx context.Context, from trace.Clusters, t *tracing, do func([]byte) error) error {
 	switch {
 	case t.Node == nil:
@@ -371,9 +371,9 @@ func eachStatement(ctx context.Context, from trace.Clusters, t *tracing, do func
 	return nil
 }
 
-// rendersTo refuses a record with other digests of documents than what is recorded renders
-// to: its own digest is of what was rendered, not of what came of it. Where another engine
-// made it, or the profile or the settings are not there any more, nothing can be told.
+// rendersTo rejects a record whose document digests differ from what it renders to. The
+// record's own digest covers its inputs, not the result. Records of another engine and
+// records without their profile or settings cannot be checked and pass.
 func rendersTo(ctx context.Context, from trace.Clusters, pool types.NamespacedName, rec render.Record) error {
 	if rec.Engine != render.EngineVersion {
 		return nil
@@ -396,7 +396,7 @@ func rendersTo(ctx context.Context, from trace.Clusters, pool types.NamespacedNa
 	return nil
 }
 
-// traceText is a trail for people: the answer, the chain, and what there is to list.
+// traceText formats a result as text: the answer, the chain and the lists.
 func traceText(t *tracing) string {
 	var b strings.Builder
 	fmt.Fprintln(&b, t.Asked)
@@ -412,7 +412,7 @@ func traceText(t *tracing) string {
 	return redact.Printable(b.String()) // security.md 28
 }
 
-// field prints what has a name; nothing where it is empty.
+// field prints a named value, or nothing if it is empty.
 func field(b *strings.Builder, name, value string) {
 	if value != "" {
 		fmt.Fprintf(b, "  %-11s %s\n", name, value)
@@ -438,7 +438,7 @@ func answer(b *strings.Builder, t *trace.Trail) {
 		if n.Evidence != "" && n.Provenance == "" {
 			field(b, "", "(concluded now, and not yet written down by the controller)")
 		}
-		if a := n.Agreed; a != nil && a.Status == metav1.ConditionUnknown { // or the evidence says it
+		if a := n.Agreed; a != nil && a.Status == metav1.ConditionUnknown { // or the evidence already says it
 			field(b, "its word", a.Message)
 		}
 		for _, p := range n.Possible {
@@ -486,7 +486,7 @@ func behindLines(b *strings.Builder, of *trace.Behind) {
 		field(b, "behind", "no")
 	case of.State == api.BehindUnknown:
 		field(b, "behind", "not known"+strings.TrimSuffix("; the pool has "+of.Current+" now", "; the pool has  now"))
-	case len(of.Versions) == 0: // it went on while the machine booted
+	case len(of.Versions) == 0: // the pool changed while the machine booted
 		field(b, "behind", fmt.Sprintf("yes; the pool has %s now", of.Current))
 	default:
 		field(b, "behind", fmt.Sprintf("%s; the pool has %s now", plural(len(of.Versions), "version"), of.Current))
@@ -496,7 +496,7 @@ func behindLines(b *strings.Builder, of *trace.Behind) {
 	}
 }
 
-// chain prints the steps, each with what there is to say about it.
+// chain prints the steps, each with its details.
 func chain(b *strings.Builder, steps []trace.Step) {
 	for i, s := range steps {
 		branch, below := "├─", "│ "
@@ -601,7 +601,7 @@ func diffLines(b *strings.Builder, d *trace.Diff) {
 	}
 }
 
-// joined joins what is not empty.
+// joined joins the texts that are not empty.
 func joined(by string, texts ...string) string {
 	var out []string
 	for _, t := range texts {

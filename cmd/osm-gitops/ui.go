@@ -20,7 +20,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/ui"
 )
 
-// How old what is shown may be, which is read from the cluster for it.
+// How long results that were read from the cluster are reused.
 const (
 	uiFresh          = 15 * time.Second
 	uiStale          = 5 * time.Minute
@@ -89,11 +89,11 @@ func runUI(ctx context.Context, flags *verifyFlags, address string, stderr io.Wr
 	return listener.Start(ctx)
 }
 
-// answerTimeout bounds the question whether an API server answers at all.
+// answerTimeout bounds the check for a reachable API server.
 const answerTimeout = 5 * time.Second
 
-// checkAnswers returns an error if no API server answers. What it answers does not matter: pages
-// name what the user may not read.
+// checkAnswers returns an error if no API server answers. Any answer is enough: pages name
+// the permissions that the user lacks.
 func checkAnswers(ctx context.Context, cluster client.Reader) error {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()

@@ -82,7 +82,7 @@ Nothing is written but --cache-dir. The exit status is 0 if everything agrees, 1
 	return cmd
 }
 
-// bind binds what says where to read and what to believe.
+// bind binds the flags for what to read and what to trust.
 func (f *verifyFlags) bind(fs *pflag.FlagSet) {
 	f.person.Bind(fs)
 	f.repo.Bind(fs)
@@ -94,7 +94,7 @@ func (f *verifyFlags) bind(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.withoutSecrets, "without-secrets", false, "leave out the Secrets that machines boot from")
 }
 
-// verifiedThing is what verify is asked about: a node by its name, or a pool.
+// verifiedThing is the node or pool to verify.
 type verifiedThing struct {
 	node string
 	pool types.NamespacedName
@@ -133,7 +133,7 @@ func (f *verifyFlags) check() error {
 	return f.repo.CheckOptional()
 }
 
-// statusError ends the program with a status of its own.
+// statusError ends the program with a specific exit status.
 type statusError struct {
 	status int
 	err    error
@@ -178,7 +178,7 @@ func runVerify(ctx context.Context, f verifyFlags, args []string, stdout io.Writ
 	return fmt.Errorf("%s: %s", report.Subject, report.Verdict)
 }
 
-// verifier wires what the flags name. The caller calls done in the end.
+// verifier creates a Verifier from the flags. The caller calls done at the end.
 func (f *verifyFlags) verifier() (v *verify.Verifier, done func(), err error) {
 	from, err := f.person.Clusters()
 	if err != nil {
@@ -187,7 +187,7 @@ func (f *verifyFlags) verifier() (v *verify.Verifier, done func(), err error) {
 	v = &verify.Verifier{
 		Management: from.Management, Worker: from.Worker, Namespace: from.Namespace,
 		Engine: render.NewEngine(), Builtin: profile.Builtin(),
-		WithoutSecrets: f.withoutSecrets || f.person.From != "", // a dump has none
+		WithoutSecrets: f.withoutSecrets || f.person.From != "", // a dump has no Secrets
 	}
 	v.Check = lint.TemplateCheck(v.Engine)
 	if v.Keys, err = readKeys(f.keys); err != nil {
@@ -213,7 +213,7 @@ func (f *verifyFlags) verifier() (v *verify.Verifier, done func(), err error) {
 	return v, done, nil
 }
 
-// readKeys reads public keys; without files there are none.
+// readKeys reads public keys; none without files.
 func readKeys(files []string) (*signature.Keys, error) {
 	if len(files) == 0 {
 		return nil, nil
@@ -253,8 +253,8 @@ func printReport(stdout io.Writer, report *verify.Report, output string) error {
 	return err
 }
 
-// reportText is a report for people: the verdict, each thing on a line, and where things
-// differ what and where.
+// reportText formats a report as text: the verdict, then a line for each check, and the
+// place and values of each difference.
 func reportText(r *verify.Report) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n", r.Subject)
@@ -279,7 +279,7 @@ func reportText(r *verify.Report) string {
 	return b.String()
 }
 
-// auditLogFlags are those of `osm-gitops verify --audit-log`.
+// auditLogFlags are the flags of `osm-gitops verify --audit-log`.
 type auditLogFlags struct {
 	files []string
 	hash  string
@@ -290,23 +290,23 @@ func (f *auditLogFlags) bind(fs *pflag.FlagSet) {
 	fs.StringVar(&f.hash, "audit-log-hash", "", "`HASH` of a line that an earlier verify printed as the last one: it has to be there")
 }
 
-// lineHash is a hash as verify prints it.
+// lineHash is the form of a hash that verify prints.
 var lineHash = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
 
-// asked reports whether an audit log is to be verified.
+// asked reports whether an audit log should be verified.
 func (f *auditLogFlags) asked() bool { return len(f.files) > 0 || f.hash != "" }
 
 func (f *auditLogFlags) check() error {
 	if len(f.files) == 0 {
 		return cli.Misusef("osm-gitops verify --audit-log FILE... --audit-log-hash HASH", "--audit-log-hash is of no use without --audit-log")
 	}
-	if f.hash != "" && !lineHash.MatchString(f.hash) { // or it would look as if a line were gone
+	if f.hash != "" && !lineHash.MatchString(f.hash) { // a typing error would look like a deleted line
 		return cli.Misusef("osm-gitops verify --audit-log FILE... --audit-log-hash HASH", "--audit-log-hash: %q is no hash of a line: it is sha256: and 64 hex digits", f.hash)
 	}
 	return nil
 }
 
-// run checks the chain of files, the arguments being more of them.
+// run verifies the chain across files; the arguments are further files.
 func (f *auditLogFlags) run(args []string, stdout, stderr io.Writer) error {
 	if err := f.check(); err != nil {
 		return err

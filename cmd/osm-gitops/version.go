@@ -27,8 +27,7 @@ func newVersionCommand() *cobra.Command {
 	}
 }
 
-// buildVersion returns the version and the commit this program was built from,
-// "unknown" where nothing says.
+// buildVersion returns the version and commit of this build, or "unknown".
 func buildVersion() (v, c string) {
 	v, c = version, commit
 	if info, ok := debug.ReadBuildInfo(); ok {

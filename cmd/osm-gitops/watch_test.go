@@ -45,7 +45,7 @@ func watching(ts *testscript.TestScript, neg bool, args []string) {
 		s.ended <- s.cmd.Wait()
 		writer.Close()
 	}()
-	ts.Defer(func() { _ = s.cmd.Process.Kill() }) // it may have ended
+	ts.Defer(func() { _ = s.cmd.Process.Kill() }) // it may have ended already
 	sessions(ts)[sessionKey{}] = s
 }
 

@@ -1,3 +1,3 @@
-// Package cli is how the program talks: errors of misuse, warnings, what is printed where a
-// CI runner or a terminal reads it, and files that are replaced whole.
+// Package cli has what commands print to users and runners: errors of misuse, warnings,
+// output that is safe for a CI runner or a terminal, and atomic replacement of files.
 package cli

@@ -7,9 +7,9 @@ import (
 	"path/filepath"
 )
 
-// ReplaceFile writes a file whole or not at all. One that is there keeps its mode, and
-// where it is a symlink, the file that this leads to is replaced; a new one is for
-// everyone to read. What is no file, such as a pipe, is written to.
+// ReplaceFile replaces a file atomically. An existing file retains its mode, and a symlink
+// its place: the target is replaced. A new file is readable by everyone. Anything other
+// than a regular file, such as a pipe, is written to directly.
 func ReplaceFile(path string, text []byte) error {
 	mode := fs.FileMode(0o644)
 	switch info, err := os.Stat(path); {

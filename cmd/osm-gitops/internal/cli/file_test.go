@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A file that is replaced keeps its mode and the symlink that leads to it, one that
-// cannot be written is as it was, and nothing is left beside it.
+// A replaced file retains its mode and a symlink to it, a file that cannot be written is
+// unchanged, and no temporary file is left.
 func TestReplaceFile(t *testing.T) {
 	dir := t.TempDir()
 	file, link := filepath.Join(dir, "real", "over.yaml"), filepath.Join(dir, "over.yaml")
@@ -21,7 +21,7 @@ func TestReplaceFile(t *testing.T) {
 	if err := os.Symlink("real/over.yaml", link); err != nil {
 		t.Fatal(err)
 	}
-	reader, err := os.Open(file) // somebody reads it meanwhile
+	reader, err := os.Open(file) // keep the file open during the replacement
 	if err != nil {
 		t.Fatal(err)
 	}

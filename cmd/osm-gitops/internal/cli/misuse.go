@@ -2,7 +2,7 @@ package cli
 
 import "fmt"
 
-// MisuseError says that the command line is wrong.
+// MisuseError is an error in the command line.
 type MisuseError struct {
 	Err  error
 	Hint string // what to write instead
@@ -11,7 +11,7 @@ type MisuseError struct {
 func (e *MisuseError) Error() string { return e.Err.Error() }
 func (e *MisuseError) Unwrap() error { return e.Err }
 
-// Misusef makes a MisuseError with a hint on what to write instead.
+// Misusef returns a MisuseError with a hint about correct usage.
 func Misusef(hint, format string, args ...any) error {
 	return &MisuseError{Err: fmt.Errorf(format, args...), Hint: hint}
 }

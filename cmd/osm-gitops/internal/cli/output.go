@@ -10,9 +10,9 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/runnerlog"
 )
 
-// Visible keeps what strangers wrote from doing something where it is printed, where output
-// names what a command prints: text has no hidden characters and, in a job of a CI, no command
-// to its runner; JSON escapes both and stays the same value. YAML is encoded so already.
+// Visible returns a writer that makes untrusted text safe to print. The output names a
+// format of the command: text loses hidden characters and, in a CI job, commands to the
+// runner; JSON escapes both without changing the value. YAML is escaped by its encoder.
 func Visible(w io.Writer, output string) io.Writer {
 	switch output {
 	case "json", "intoto":
@@ -21,13 +21,12 @@ func Visible(w io.Writer, output string) io.Writer {
 	default:
 		return w
 	}
-	// GITHUB_ACTIONS is what runners of GitHub, Gitea and Forgejo set, TF_BUILD those of
-	// Azure Pipelines.
+	// Runners of GitHub, Gitea and Forgejo set GITHUB_ACTIONS; Azure Pipelines sets TF_BUILD.
 	if os.Getenv("GITHUB_ACTIONS") != "" || os.Getenv("TF_BUILD") != "" {
 		w = runnerlog.Text(w)
 	}
 	if output == "markdown" {
-		return w // its author hides what breaks links
+		return w // Markdown is escaped where it is written.
 	}
 	return runnerlog.Visible(w)
 }
@@ -35,14 +34,14 @@ func Visible(w io.Writer, output string) io.Writer {
 // Report prints an error, each line with the program's name.
 func Report(stderr io.Writer, err error) { tell(stderr, "", err) }
 
-// Warn says what is wrong and does not keep the command from its result.
+// Warn reports a problem that does not prevent the result.
 func Warn(stderr io.Writer, err error) { tell(stderr, "warning: ", err) }
 
-// maxLine bounds a line on standard error. What says more quotes a stranger.
+// maxLine bounds a line on standard error. Longer lines quote untrusted input.
 const maxLine = 8 << 10 // 8 KiB
 
-// tell prints an error. It may quote what a stranger committed, or what his server
-// said: nothing of that does something to the terminal (security.md 28).
+// tell prints an error. It can quote a commit or a server's response, so control characters
+// are escaped (security.md 28).
 func tell(stderr io.Writer, kind string, err error) {
 	for line := range strings.SplitSeq(strings.TrimSpace(redact.Printable(err.Error())), "\n") {
 		fmt.Fprintf(stderr, "osm-gitops: %s%s\n", kind, redact.Shorten(line, maxLine))

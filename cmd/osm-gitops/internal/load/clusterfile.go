@@ -18,15 +18,15 @@ import (
 
 // ClusterFile is the file for --cluster.
 type ClusterFile struct {
-	// Profile is ignored: the conformance corpus writes it beside the others.
+	// Profile is ignored: files of the conformance corpus contain it.
 	Profile  string          `json:"profile,omitempty"`
 	Settings render.Settings `json:"settings"`
 	Cluster  clusterValues   `json:"cluster"`
 
-	Lines map[string]int `json:"-"` // of keys and of items of lists
+	Lines map[string]int `json:"-"` // lines of keys and of list items
 }
 
-// clusterValues is what a controller reads in its cluster and around it.
+// clusterValues is what a controller reads from its cluster and environment.
 type clusterValues struct {
 	render.Cluster
 	render.Facts
@@ -54,7 +54,7 @@ func ReadClusterFile(path string, stdin io.Reader) (ClusterFile, error) {
 	if err := yaml.UnmarshalStrict(b, &file); err != nil {
 		var mismatch *json.UnmarshalTypeError
 		if errors.As(err, &mismatch) {
-			// encoding/json names the types of clusterValues in the path, the file does not.
+			// encoding/json puts the names of Go types into the path, which the file does not have.
 			field := strings.NewReplacer("cluster.Cluster.", "cluster.", "cluster.Facts.", "cluster.").Replace(mismatch.Field)
 			if lines[field] > 0 {
 				return file, fmt.Errorf("%s:%d: %s is of the wrong type: a %s stands where a %s belongs", path, lines[field], field, mismatch.Value, mismatch.Type.Kind())
@@ -65,14 +65,14 @@ func ReadClusterFile(path string, stdin io.Reader) (ClusterFile, error) {
 	return file, nil
 }
 
-// Warn tells of settings that nodes would get although they can hardly do what was meant.
+// Warn reports settings that are valid but are probably a mistake.
 func (f ClusterFile) Warn(stderr io.Writer) {
 	for _, w := range f.Settings.Warnings() {
 		cli.Warn(stderr, errors.New(w.String()))
 	}
 }
 
-// Pool decodes a pool as the cluster of the file has it.
+// Pool decodes a pool with the settings of the file.
 func (f ClusterFile) Pool(md *cluster.MachineDeployment) (render.Pool, error) {
 	pool, err := render.DecodePool(md)
 	if err != nil {
@@ -81,11 +81,11 @@ func (f ClusterFile) Pool(md *cluster.MachineDeployment) (render.Pool, error) {
 	return pool.WithCloudConfig(md, f.Settings, f.Cluster.Facts)
 }
 
-// knownKeys reports every key of a mapping that the type does not have, and
-// collects the lines of the others.
+// knownKeys reports every key of a mapping that the type lacks, and records the lines of
+// the others.
 func knownKeys(path string, n *yamlv3.Node, t reflect.Type, prefix string, lines map[string]int) error {
 	if n.Kind != yamlv3.MappingNode || t.Kind() != reflect.Struct {
-		return nil // the decoder says what is wrong
+		return nil // the decoder reports the error
 	}
 	fields := map[string]reflect.Type{}
 	for _, f := range reflect.VisibleFields(t) {

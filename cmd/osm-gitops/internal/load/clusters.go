@@ -13,8 +13,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 )
 
-// ClusterAccess says where a person who asks something reads it: from clusters, with that
-// person's own rights, or from a dump.
+// ClusterAccess has the flags that choose what a command reads: clusters, with the user's
+// own permissions, or a dump.
 type ClusterAccess struct {
 	Kubeconfig, Context, WorkerKubeconfig string
 	Namespace                             string
@@ -31,7 +31,7 @@ func (f *ClusterAccess) Bind(fs *pflag.FlagSet) {
 	fs.StringVar(&f.From, "from", "", "`FILE` of osm-gitops trace --dump, to read instead of a cluster")
 }
 
-// Clusters are where to read from.
+// Clusters opens the chosen clusters or the dump.
 func (f *ClusterAccess) Clusters() (trace.Clusters, error) {
 	hosts, err := githost.ParseHosts(f.hosts)
 	if err != nil {
@@ -53,7 +53,7 @@ func (f *ClusterAccess) Clusters() (trace.Clusters, error) {
 	return c, nil
 }
 
-// ClusterReader reads a cluster with the rights of whoever runs the program.
+// ClusterReader reads a cluster with the permissions of the current user.
 func ClusterReader(flag, kubeconfig, context string) (client.Reader, error) {
 	cfg, err := kubeclient.UserConfig(flag, kubeconfig, context)
 	if err != nil {
@@ -70,7 +70,7 @@ func ClusterReader(flag, kubeconfig, context string) (client.Reader, error) {
 	return c, nil
 }
 
-// dumped reads a dump in place of clusters.
+// dumped opens a dump.
 func (f *ClusterAccess) dumped(hosts githost.Hosts) (trace.Clusters, error) {
 	if f.Kubeconfig != "" || f.Context != "" || f.WorkerKubeconfig != "" {
 		return trace.Clusters{}, cli.Misusef("--from FILE alone", "--from reads a file, and --kubeconfig, --context and --worker-cluster-kubeconfig a cluster")

@@ -8,8 +8,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
-// Defaults are what the configuration of a repository says where nothing is given. What
-// it does not say is empty.
+// Defaults are values from the configuration of a repository for flags that are not set. A
+// value that it lacks is empty.
 type Defaults struct {
 	// file is the configuration.
 	file string
@@ -17,7 +17,7 @@ type Defaults struct {
 	Profiles, Pools string
 }
 
-// DefaultsAt are those of the configuration that is found from a folder, or of a file.
+// DefaultsAt reads the configuration in a file, or the one found from a folder.
 func DefaultsAt(folder, file string) (Defaults, error) {
 	if file == "" {
 		found, err := config.Find(folder)
@@ -43,8 +43,8 @@ func DefaultsAt(folder, file string) (Defaults, error) {
 	return d, nil
 }
 
-// Within is a folder as seen from the top of the repository that a path is in, with
-// forward slashes; "" where it is in none, or is the top.
+// Within returns a folder relative to the root of the repository that contains a path, with
+// forward slashes. It is "" outside a repository and for the root.
 func Within(repo, folder string) (string, error) {
 	full, err := filepath.Abs(repo)
 	if err != nil {
@@ -61,7 +61,7 @@ func Within(repo, folder string) (string, error) {
 	return rel, nil
 }
 
-// RelativeTo is a path as seen from a folder, the path itself where there is no way.
+// RelativeTo returns a path relative to a folder, or the path itself if that is impossible.
 func RelativeTo(folder, path string) string {
 	from, err := filepath.Abs(folder)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 // maxInputBytes bounds each file a command reads.
 const maxInputBytes = 2 << 20 // 2 MiB
 
-// profileOf makes a profile of a file that no repository is known of.
+// profileOf makes a profile of a file outside a known repository.
 func profileOf(doc profile.Document) render.Profile {
 	return render.Profile{
 		Spec: doc.Spec, Object: doc.Name, Digest: doc.Digest,
@@ -28,7 +28,7 @@ func profileOf(doc profile.Document) render.Profile {
 	}
 }
 
-// choose takes the pool's profile out of a file with several.
+// choose selects the pool's profile from a file with several.
 func choose(docs []profile.Document, path, name string) (profile.Document, error) {
 	if len(docs) == 1 {
 		return docs[0], nil
@@ -81,13 +81,13 @@ func File(path string, stdin io.Reader) ([]byte, error) {
 	return b, nil
 }
 
-// NotInRepository is the error for a profile that is a file beside a repository: only an
-// overlay may be one, beside the repository of its base.
+// NotInRepository is the error for a profile file together with --repo: only an overlay can
+// be a file, whose base is in the repository.
 func NotInRepository(file string) error {
 	return cli.Misusef("osm-gitops render --repo PATH-or-URL --path FOLDER --profile NAME", "with --repo, --profile is the name of a profile in the repository, not a file: %q", file)
 }
 
-// IsProfileFile tells a file with profiles by its name.
+// IsProfileFile reports whether a name is that of a file with profiles.
 func IsProfileFile(name string) bool {
 	ext := filepath.Ext(name)
 	return ext == ".yaml" || ext == ".yml"

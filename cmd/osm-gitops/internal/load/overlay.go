@@ -13,9 +13,9 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
-// fileProfile is the profile in a file: in full, or what an overlay in it comes to. The
-// base of an overlay is looked for in the same file, beside it or, with --repo, in the
-// repository, in the history there, and among the built-in profiles.
+// fileProfile returns the profile in a file: complete, or the result of an overlay. The
+// base of an overlay is searched in the same file, next to it or, with --repo, in the
+// repository, then in the history there, and among the built-in profiles.
 func (o Origin) fileProfile(ctx context.Context, asked string) (render.Profile, error) {
 	docs, err := o.FileProfiles(ctx)
 	if err != nil {
@@ -25,7 +25,7 @@ func (o Origin) fileProfile(ctx context.Context, asked string) (render.Profile, 
 	return profileOf(doc), err
 }
 
-// FileProfiles are all profiles in a file.
+// FileProfiles returns all profiles in a file.
 func (o Origin) FileProfiles(ctx context.Context) ([]profile.Document, error) {
 	path := o.Profile
 	in, err := Contents(path, o.Stdin)
@@ -46,7 +46,7 @@ func (o Origin) FileProfiles(ctx context.Context) ([]profile.Document, error) {
 	return bases.profiles(ctx, in)
 }
 
-// bases opens the place in which the base of an overlay is.
+// bases opens the place that contains the base of an overlay.
 func (o Origin) bases(ctx context.Context, overlays []profile.Overlay) (Bases, func(), error) {
 	index := profile.Indexer{Check: lint.TemplateCheck(o.Engine), Builtin: profile.Builtin()}
 	if o.Repo.Location != "" {
@@ -57,8 +57,8 @@ func (o Origin) bases(ctx context.Context, overlays []profile.Overlay) (Bases, f
 	return b, func() {}, err
 }
 
-// BasesBeside reads the folder of a file or, where that lacks the base of an overlay, the
-// whole work tree that it is in. Beside standard input there is nothing.
+// BasesBeside reads the folder of a file or, if that lacks the base of an overlay, the
+// whole work tree. Standard input has no folder.
 func BasesBeside(ctx context.Context, file string, index profile.Indexer, overlays []profile.Overlay) (Bases, error) {
 	if file == "-" {
 		return Bases{Index: index, Snapshot: &source.Snapshot{}}, nil
@@ -80,7 +80,7 @@ func BasesBeside(ctx context.Context, file string, index profile.Indexer, overla
 		_, err := found.elsewhere(ctx, o)
 		var missing *profile.MissingBaseError
 		if top == "" || top == dir || !errors.As(err, &missing) || missing.Refused != "" {
-			continue // any other error is told when the overlay is resolved
+			continue // any other error is reported when the overlay is resolved
 		}
 		snap, err := Folder(ctx, top)
 		return Bases{Index: index, Snapshot: snap}, err
@@ -96,15 +96,15 @@ func Folder(ctx context.Context, dir string) (*source.Snapshot, error) {
 	return source.Directory{Root: "/", Path: full}.Read(ctx)
 }
 
-// Bases is where the bases of overlays are.
+// Bases is where to search for the bases of overlays.
 type Bases struct {
 	Index    profile.Indexer
 	Snapshot *source.Snapshot
-	// alone is the folder where it is in no work tree, else "".
+	// alone is the folder if it is outside a work tree, and "" otherwise.
 	alone string
 }
 
-// profiles are those in full in a file, and what its overlays come to.
+// profiles returns the complete profiles of a file and the results of its overlays.
 func (b *Bases) profiles(ctx context.Context, in profile.Contents) ([]profile.Document, error) {
 	docs, wrong, err := profile.Assemble(ctx, []profile.Contents{in}, b.elsewhere)
 	if err != nil {
@@ -113,7 +113,7 @@ func (b *Bases) profiles(ctx context.Context, in profile.Contents) ([]profile.Do
 	return docs, AllOf(wrong)
 }
 
-// AllOf is an error of all problems, nil of none.
+// AllOf joins all problems into one error; nil for none.
 func AllOf(problems []*profile.Problem) error {
 	var errs []error
 	for _, p := range problems {
@@ -130,7 +130,7 @@ func (b *Bases) elsewhere(ctx context.Context, o profile.Overlay) (profile.Docum
 	return base, err
 }
 
-// Base is the base of an overlay: in its own file before anywhere else.
+// Base returns the base of an overlay. Its own file has precedence.
 func (b *Bases) Base(ctx context.Context, in profile.Contents, o profile.Overlay) (profile.Document, error) {
 	docs, _, err := profile.Assemble(ctx, []profile.Contents{in}, b.elsewhere)
 	if err != nil {

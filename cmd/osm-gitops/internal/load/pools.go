@@ -29,14 +29,14 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// PoolFlags say where a command takes pools from.
+// PoolFlags choose the source of pools.
 type PoolFlags struct {
 	manifests, cluster, snapshot string
 	source                       string
 	kube                         PoolCluster
 }
 
-// PoolCluster says which cluster, or clusters, to read.
+// PoolCluster chooses the cluster, or clusters, to read.
 type PoolCluster struct {
 	kubeconfig, context, workerKubeconfig, namespace string
 }
@@ -66,7 +66,7 @@ func (f *PoolFlags) Bind(fs *pflag.FlagSet) {
 	f.kube.Bind(fs, "")
 }
 
-// Check refuses what cannot be meant. The usage is that of the command.
+// Check rejects invalid combinations of flags. The usage is that of the command.
 func (f *PoolFlags) Check(usage string) error {
 	given := 0
 	for _, value := range []string{f.manifests, f.kube.kubeconfig, f.snapshot} {
@@ -179,7 +179,7 @@ func (m *manifests) read(dir string) (impact.Fleet, error) {
 	return m.fleet, nil
 }
 
-// file reads the documents of a file.
+// file reads all documents of a file.
 func (m *manifests) file(path string) error {
 	b, err := File(path, nil)
 	if err != nil {
@@ -200,8 +200,8 @@ func (m *manifests) file(path string) error {
 	}
 }
 
-// document takes what is of use out of a document. What is nothing of ours may be
-// anything, also a template that is no YAML.
+// document reads a document if it is a known kind. Other documents can be anything, such as
+// templates that are invalid YAML.
 func (m *manifests) document(doc []byte, place string) error {
 	var head metav1.TypeMeta
 	if err := yaml.Unmarshal(doc, &head); err != nil {
@@ -239,8 +239,8 @@ func (m *manifests) document(doc []byte, place string) error {
 	return nil
 }
 
-// unquoted is an error of YAML by its first line: others may quote what a manifest holds,
-// and that may be a credential (security.md 15).
+// unquoted reduces a YAML error to its first line: other lines can quote the manifest,
+// which may contain a credential (security.md 15).
 func unquoted(err error) error {
 	line, _, _ := strings.Cut(err.Error(), "\n")
 	if before, _, found := strings.Cut(line, "cannot unmarshal"); found {
@@ -259,7 +259,8 @@ func (m *manifests) pool(md *cluster.MachineDeployment, place string) error {
 	}
 	m.seen[name] = place
 	if md.Annotations[api.AnnotationOSP] == "" {
-		// As the webhook does; what is wrong with the pool is told of the pool.
+		// The same default as in the webhook. Other problems of the pool are reported when it is
+		// used.
 		if profile, err := render.DefaultProfile(md); err == nil {
 			if md.Annotations == nil {
 				md.Annotations = map[string]string{}
@@ -271,14 +272,14 @@ func (m *manifests) pool(md *cluster.MachineDeployment, place string) error {
 	return nil
 }
 
-// SetDefault takes the pools of the configuration where no others are named.
+// SetDefault uses the pools of the configuration if no flag names others.
 func (f *PoolFlags) SetDefault(d Defaults) {
 	if f.manifests == "" && f.kube.kubeconfig == "" && f.snapshot == "" {
 		f.manifests = d.Pools
 	}
 }
 
-// PoolsByProfile are the pools below a folder by the profile that they name.
+// PoolsByProfile groups the pools below a folder by the profile that they name.
 func PoolsByProfile(ctx context.Context, folder string, stderr io.Writer) (map[string][]string, error) {
 	of := PoolFlags{manifests: folder}
 	read, err := of.read(ctx, stderr)

@@ -21,15 +21,15 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
-// Origin is where render takes a profile from.
+// Origin is the place of a profile for the render command.
 type Origin struct {
 	Profile           string // a file or folder; with Repo the name of a profile, or the file of an overlay
-	OrBuiltin         bool   // Profile is a default, and a built-in profile may be meant
+	OrBuiltin         bool   // Profile is a default and can name a built-in profile
 	Repo              RepoFlags
 	MachineDeployment string // for messages
 	Engine            *render.Engine
 	Stdin             io.Reader
-	Stderr            io.Writer // for what is wrong beside the profile that is asked for
+	Stderr            io.Writer // for problems other than the requested profile
 }
 
 // Read finds the profile for a pool: in a repository, in a folder, in a file, or
@@ -68,7 +68,7 @@ func (o Origin) Read(ctx context.Context, md *cluster.MachineDeployment) (render
 		if !o.OrBuiltin {
 			return o.chosen(ctx, snap, c)
 		}
-		// As in a cluster: a built-in profile is what a pool gets that nobody else offers.
+		// As in a cluster, built-in profiles have the lowest precedence.
 		builtin, err := profile.Builtin().Read(ctx)
 		if err != nil {
 			return render.Profile{}, err
@@ -78,7 +78,7 @@ func (o Origin) Read(ctx context.Context, md *cluster.MachineDeployment) (render
 	return o.fileProfile(ctx, asked)
 }
 
-// BuiltinOnly is where profiles are from without a flag that says so, for messages.
+// BuiltinOnly names the built-in profiles as a place, for messages.
 const BuiltinOnly = "this program, whose built-in profiles are taken without --profile and --repo"
 
 func IsFolder(path string) bool {
@@ -86,20 +86,20 @@ func IsFolder(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// choice is a profile that is asked for by name.
+// choice is a profile requested by name.
 type choice struct {
 	asked  string
 	where  string // for messages
 	object func(name, version, digest string) string
 }
 
-// chosenOr is chosen, or a built-in profile where the snapshot has nothing of the name.
+// chosenOr is chosen, with the built-in profile if the snapshot has none of this name.
 func (o Origin) chosenOr(ctx context.Context, snap *source.Snapshot, c choice, builtin *source.Snapshot) (render.Profile, error) {
 	quiet := o
 	quiet.Stderr = io.Discard
 	b, err := quiet.chosen(ctx, builtin, choice{asked: c.asked, where: BuiltinOnly, object: profile.BuiltinObjectName})
 	if err != nil {
-		return o.chosen(ctx, snap, c) // there is no built-in one
+		return o.chosen(ctx, snap, c) // report the error of the snapshot
 	}
 	p, err := o.chosen(ctx, snap, c)
 	var none *unknownProfileError
@@ -109,13 +109,13 @@ func (o Origin) chosenOr(ctx context.Context, snap *source.Snapshot, c choice, b
 	return p, err
 }
 
-// unknownProfileError says that there is no profile of a name.
+// unknownProfileError says that no profile has the name.
 type unknownProfileError struct{ error }
 
 func (e *unknownProfileError) Unwrap() error { return e.error }
 
-// chosen takes the current version of a profile out of a snapshot, as the
-// controller would apply it. What is wrong with other files is a warning.
+// chosen selects the current version of a profile in a snapshot, as the controller would.
+// Problems in other files are warnings.
 func (o Origin) chosen(ctx context.Context, snap *source.Snapshot, c choice) (render.Profile, error) {
 	if c.asked == "" {
 		return render.Profile{}, fmt.Errorf("%s: the MachineDeployment names no profile: set its annotation %s", o.MachineDeployment, api.AnnotationOSP)
@@ -163,9 +163,9 @@ func (o Origin) chosen(ctx context.Context, snap *source.Snapshot, c choice) (re
 	}, nil
 }
 
-// UnknownProfile says which profiles there are, and which was probably meant.
+// UnknownProfile lists the existing profiles and suggests a similar name.
 func UnknownProfile(asked, where string, names []string) error {
-	const most = 20 // names that a line still holds
+	const most = 20 // as many as fit on a line
 	near, distance := "", max(2, len(asked)/4)+1
 	for _, name := range names {
 		if d := levenshtein.Distance(strings.ToLower(asked), strings.ToLower(name), nil); d < distance {

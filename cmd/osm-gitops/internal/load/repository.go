@@ -17,7 +17,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
-// RepoFlags say which repository a command reads, without a checkout.
+// RepoFlags choose a repository that a command reads without a checkout.
 type RepoFlags struct {
 	Location, Revision, Path string
 	AllowInsecure            bool
@@ -38,7 +38,7 @@ func (f *RepoFlags) Bind(fs *pflag.FlagSet) {
 // scpForm is how ssh takes a repository, user@host:path.
 var scpForm = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]*@[A-Za-z0-9._-]+:`)
 
-// Check refuses what cannot be read by this command.
+// Check rejects repositories that this command cannot read.
 func (f *RepoFlags) Check() error {
 	if f.Location == "" {
 		for _, flag := range []struct {
@@ -58,8 +58,8 @@ func (f *RepoFlags) Check() error {
 	return f.CheckLocation("osm-gitops render")
 }
 
-// CheckOptional is Check for a command that has a repository without --repo, too: how to
-// reach one may be said for that.
+// CheckOptional is Check for a command that can use a repository without --repo: the other
+// flags then configure access to that one.
 func (f *RepoFlags) CheckOptional() error {
 	const command = "osm-gitops verify"
 	if f.Location != "" {
@@ -80,7 +80,7 @@ func (f *RepoFlags) checkCIDRs(command string) error {
 	return nil
 }
 
-// CheckLocation refuses a repository that a command cannot read.
+// CheckLocation rejects a repository that a command cannot read.
 func (f *RepoFlags) CheckLocation(command string) error {
 	hint := "clone it and name the folder: " + command + " --repo FOLDER"
 	u, err := url.Parse(f.Location)
@@ -101,7 +101,7 @@ func (f *RepoFlags) overSSH() bool {
 
 func (f *RepoFlags) isURL() bool { return f.overSSH() || strings.Contains(f.Location, "://") }
 
-// auth reads the files that ssh needs; nil is for other ways.
+// auth reads the files for SSH; nil for other transports.
 func (f *RepoFlags) auth() (source.Auth, error) {
 	if !f.overSSH() {
 		return nil, nil
@@ -129,8 +129,8 @@ func (f *RepoFlags) auth() (source.Auth, error) {
 	return key, nil
 }
 
-// Read reads the snapshot at the revision. The caller calls done when it needs no
-// more of it.
+// Read returns the snapshot at the revision. The caller calls done when it no longer needs
+// it.
 func (f *RepoFlags) Read(ctx context.Context) (snap *source.Snapshot, done func(), err error) {
 	if !f.isURL() {
 		snap, err = source.Repository{Dir: f.Location, Revision: f.Revision, Path: f.Path}.Read(ctx)
@@ -144,7 +144,7 @@ func (f *RepoFlags) Read(ctx context.Context) (snap *source.Snapshot, done func(
 	if err != nil {
 		return nil, nil, err
 	}
-	// A mirror belongs to one process, and this one ends soon.
+	// A mirror belongs to one process, and this process is short.
 	dir, err := os.MkdirTemp("", "osm-gitops-render-")
 	if err != nil {
 		return nil, nil, fmt.Errorf("making a folder to fetch into: %w", err)
@@ -162,13 +162,13 @@ func (f *RepoFlags) Read(ctx context.Context) (snap *source.Snapshot, done func(
 	return snap, done, nil
 }
 
-// At says which revision a snapshot is of, for messages.
+// At describes the revision of a snapshot, for messages.
 func (f *RepoFlags) At(snap *source.Snapshot) string {
 	return fmt.Sprintf("%s at commit %s", f.Location, snap.Head)
 }
 
-// Place is the repository for a command that reads it at several revisions; nil where
-// none is given.
+// Place returns the repository for commands that read several revisions; nil if none is
+// named.
 func (f *RepoFlags) Place() (*verify.Place, error) {
 	switch {
 	case f.Location == "":
