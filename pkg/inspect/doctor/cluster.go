@@ -14,11 +14,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Cluster is one of those that are looked at.
+// Cluster is an examined cluster.
 type Cluster struct {
 	// Name is "management" or "worker".
 	Name string
-	// Client reads it, with the rights of whoever asks.
+	// Client reads the cluster with the permissions of the current user.
 	Client client.Client
 
 	http    *http.Client
@@ -26,14 +26,14 @@ type Cluster struct {
 	seen    answer
 }
 
-// answer is what an API server told by answering.
+// answer is what the response of an API server reveals.
 type answer struct {
 	date  time.Time
-	skew  time.Duration // how far it is ahead of this machine, to the second
+	skew  time.Duration // how far it is ahead of this machine, in whole seconds
 	chain []*x509.Certificate
 }
 
-// NewCluster prepares to look at a cluster; it is not asked yet.
+// NewCluster prepares a cluster without connecting to it.
 func NewCluster(name string, cfg *rest.Config, scheme *runtime.Scheme) (*Cluster, error) {
 	cl, err := client.New(cfg, client.Options{Scheme: scheme})
 	if err != nil {
@@ -50,11 +50,11 @@ func NewCluster(name string, cfg *rest.Config, scheme *runtime.Scheme) (*Cluster
 	return &Cluster{Name: name, Client: cl, http: hc, version: base.ResolveReference(&url.URL{Path: base.Path + "/version"}).String()}, nil
 }
 
-// askTime bounds one question to an API server that may be away.
+// askTime bounds one request to an API server that may be unreachable.
 const askTime = 10 * time.Second
 
-// ask looks whether the API server answers, and notes its clock and certificate. What it
-// answers does not matter, unless it refuses the credentials.
+// ask checks that the API server answers, and records its clock and certificate. Any answer
+// will do unless it rejects the credentials.
 func (c *Cluster) ask(ctx context.Context, clock func() time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
@@ -77,7 +77,7 @@ func (c *Cluster) ask(ctx context.Context, clock func() time.Time) error {
 	if err != nil {
 		return fmt.Errorf("what answers tells no date, so it is no API server: %d", res.StatusCode)
 	}
-	// It is cut to seconds: the middle of both is compared.
+	// The header has whole seconds: compare it with the middle of the request.
 	here := before.Add(after.Sub(before) / 2)
 	c.seen = answer{date: date, skew: date.Add(time.Second / 2).Sub(here).Round(time.Second)}
 	if res.TLS != nil {
@@ -86,7 +86,7 @@ func (c *Cluster) ask(ctx context.Context, clock func() time.Time) error {
 	return nil
 }
 
-// answers asks each cluster, and tells of those that do not answer.
+// answers queries each cluster and reports those that do not answer.
 func (w *run) answers(ctx context.Context) bool {
 	all := true
 	for _, c := range w.clusters() {
@@ -103,12 +103,13 @@ func (w *run) answers(ctx context.Context) bool {
 	return all
 }
 
-// maxSkew is what two clocks may differ by. Certificates are given out some minutes
-// before their time; a commit status or a token of a GitHub App has a minute.
+// maxSkew is the tolerated difference of two clocks. Certificates are valid from some
+// minutes before they are issued; a commit status or a token of a GitHub App tolerates a
+// minute.
 const maxSkew = 30 * time.Second
 
-// clocks compares those of the API servers with one another and with this machine's.
-// That of the controller is told by its lease.
+// clocks compares the clocks of the API servers with each other and with this machine's.
+// The check of leases compares the controller's.
 func (w *run) clocks() {
 	if w.apart() {
 		if d := (w.Worker.seen.skew - w.Management.seen.skew).Abs(); d > maxSkew {

@@ -20,7 +20,7 @@ import (
 
 const checkClusterInfo = "cluster-info"
 
-// clusterInfo looks at what nodes are told of the API server.
+// clusterInfo checks what nodes learn about the API server.
 func (w *run) clusterInfo(ctx context.Context) {
 	key := types.NamespacedName{Namespace: metav1.NamespacePublic, Name: "cluster-info"}
 	name := "ConfigMap " + key.String()
@@ -53,7 +53,7 @@ func (w *run) clusterInfo(ctx context.Context) {
 	w.tell(f)
 }
 
-// serverTrouble says what is wrong with the address that nodes are told.
+// serverTrouble describes a problem with the address that nodes receive, and its remedy.
 func (w *run) serverTrouble(name, server string) (found, do string) {
 	u, err := url.Parse(server)
 	switch {
@@ -69,7 +69,7 @@ func (w *run) serverTrouble(name, server string) (found, do string) {
 	return "", ""
 }
 
-// caTrouble says what is wrong with the CA that nodes trust.
+// caTrouble describes a problem with the CA that nodes trust, and its remedy.
 func (w *run) caTrouble(name string, text []byte) (level Level, found, do string) {
 	certs := certificates(text)
 	if len(certs) == 0 {
@@ -97,7 +97,7 @@ func (w *run) caTrouble(name string, text []byte) (level Level, found, do string
 	return "", "", ""
 }
 
-// certificates are those in a text in PEM that can be read.
+// certificates parses the readable certificates of a PEM text.
 func certificates(text []byte) []*x509.Certificate {
 	var out []*x509.Certificate
 	for {

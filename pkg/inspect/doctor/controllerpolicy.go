@@ -17,8 +17,8 @@ const checkControllerPolicy = "controller-policy"
 
 const controllerPolicyFile = "controller-policy.yaml"
 
-// controllerPolicies looks for what limits the controller's own rights: without it the
-// controller's ServiceAccount is as good as a cluster admin's.
+// controllerPolicies checks for the policy that limits the controller's permissions.
+// Without it, the controller's ServiceAccount is equivalent to a cluster admin.
 func (w policyChecks) controllerPolicies(ctx context.Context) {
 	wanted, err := deploy.Objects(controllerPolicyFile)
 	if err != nil {
@@ -30,8 +30,8 @@ func (w policyChecks) controllerPolicies(ctx context.Context) {
 	}
 }
 
-// controllerPolicyIn looks in one cluster for a policy that names the controller's user, and a
-// binding of it. Several controllers may share a cluster, so their names are not fixed.
+// controllerPolicyIn searches one cluster for a policy that names the controller's user,
+// and for its binding. Several controllers can share a cluster, so the names vary.
 func (w policyChecks) controllerPolicyIn(ctx context.Context, c *Cluster, wanted []*unstructured.Unstructured) {
 	var policies admissionregistrationv1.ValidatingAdmissionPolicyList
 	if err := c.Client.List(ctx, &policies); err != nil {
@@ -91,7 +91,7 @@ func (w policyChecks) controllerPolicyIn(ctx context.Context, c *Cluster, wanted
 	w.tell(f)
 }
 
-// binds reports whether a binding puts a policy in force for all that the policy matches.
+// binds reports whether a binding enforces a policy for everything that the policy matches.
 func binds(b *admissionregistrationv1.ValidatingAdmissionPolicyBinding, policy string) bool {
 	return b.Spec.PolicyName == policy && b.Spec.ParamRef == nil && b.Spec.MatchResources == nil && slices.Contains(b.Spec.ValidationActions, admissionregistrationv1.Deny)
 }

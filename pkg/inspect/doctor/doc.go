@@ -1,10 +1,9 @@
-// Package doctor looks at an installation as somebody would whose nodes get no
-// configuration: are the kinds there, may the controller do what it has to, does anyone
-// hold its lease, which pools wait and for what. Each finding says what to do.
+// Package doctor examines an installation for users whose nodes get no configuration: do
+// the kinds exist, does the controller have its permissions, does a controller have the
+// lease, which pools wait and for what. Each finding has a remedy.
 //
-// It writes nothing: the one thing that it creates is SubjectAccessReviews, which are
-// questions. Of Secrets it keeps names, times and certificates; no credential is in a
-// finding.
+// It writes nothing except SubjectAccessReviews, which are queries. It retains only names,
+// times and certificates of Secrets, and no finding contains a credential.
 //
 // Start reading at Doctor.Examine.
 package doctor

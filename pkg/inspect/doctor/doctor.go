@@ -12,72 +12,72 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
-// Level is how bad a finding is.
+// Level is the severity of a finding.
 type Level string
 
-// The levels. Each completes "that is ...".
+// Levels. Each completes the sentence "that is ...".
 const (
-	// OK: as it should be.
+	// OK: as expected.
 	OK Level = "ok"
-	// Note: somebody chose so, and may have forgotten it.
+	// Note: a choice of the user that may have been forgotten.
 	Note Level = "note"
-	// Warning: it works, and something beside it does not.
+	// Warning: it works, but something related does not.
 	Warning Level = "warning"
-	// Unknown: it could not be looked at.
+	// Unknown: it could not be checked.
 	Unknown Level = "unknown"
-	// Problem: something does not work, or will not.
+	// Problem: something does not work, or soon will not.
 	Problem Level = "problem"
 )
 
-// Finding is what a check found.
+// Finding is the result of a check.
 type Finding struct {
-	// Check is a word for what was looked at, such as "kinds".
+	// Check names the check, such as "kinds".
 	Check string `json:"check"`
 	Level Level  `json:"level"`
-	// Cluster is "worker" where there are two and it is about that one.
+	// Cluster is "worker" if there are two clusters and the finding is about that one.
 	Cluster string `json:"cluster,omitempty"`
-	// Found says what is there.
+	// Found describes the state.
 	Found string `json:"found"`
-	// Do says what to do; empty where there is nothing to be done.
+	// Do is the remedy; empty if none is necessary.
 	Do string `json:"do,omitempty"`
 }
 
-// Report is all that was found, in the order of the checks.
+// Report has all findings in the order of the checks.
 type Report struct {
 	Findings []Finding `json:"findings"`
-	// Problems and Unknown are how many of them there are.
+	// Problems and Unknown count the findings of these levels.
 	Problems int `json:"problems"`
 	Unknown  int `json:"unknown"`
 }
 
-// Fetcher reads a repository; source.Mirrors does.
+// Fetcher reads a repository; source.Mirrors implements it.
 type Fetcher interface {
 	Fetch(ctx context.Context, r source.Remote) (*source.Snapshot, error)
 }
 
-// Doctor looks at an installation. Its fields are set once.
+// Doctor examines an installation. Set its fields once.
 type Doctor struct {
-	// Management has profiles, their sources and configurations; Worker pools, their
-	// Secrets and nodes. They are the same pointer where there is one cluster.
+	// Management has profiles, their sources and configurations; Worker has pools, their
+	// Secrets and nodes. With one cluster they are the same pointer.
 	Management, Worker *Cluster
-	// Namespace is the controller's.
+	// Namespace is the controller's namespace.
 	Namespace string
-	// User is who the controller is in the management cluster, and WorkerUser in the
-	// worker cluster: "system:serviceaccount:kube-system:osm-gitops".
+	// User is the controller's user in the management cluster, and WorkerUser in the worker
+	// cluster: "system:serviceaccount:kube-system:osm-gitops".
 	User, WorkerUser string
-	// LeaseName and WorkerLeaseName are those of the leases that the controller holds,
-	// the second in kube-system of the worker cluster.
+	// LeaseName and WorkerLeaseName name the controller's leases, the second in kube-system of
+	// the worker cluster.
 	LeaseName, WorkerLeaseName string
-	// Git reads repositories from here; nil asks none.
+	// Git reads repositories from this machine; nil disables that check.
 	Git Fetcher
-	// Clock tells the time of this machine.
+	// Clock is this machine's clock.
 	Clock func() time.Time
 }
 
-// apart tells whether there are two clusters.
+// apart reports whether there are two clusters.
 func (d *Doctor) apart() bool { return d.Management != d.Worker }
 
-// clusters are the one, or both.
+// clusters returns the one cluster, or both.
 func (d *Doctor) clusters() []*Cluster {
 	if d.apart() {
 		return []*Cluster{d.Management, d.Worker}
@@ -85,9 +85,8 @@ func (d *Doctor) clusters() []*Cluster {
 	return []*Cluster{d.Management}
 }
 
-// Examine makes every check. One that fails is a finding: the others are made
-// nevertheless. A cluster that does not answer is told once, and then nothing else is
-// looked at.
+// Examine executes all checks. A failed check is a finding and does not stop the others. If
+// a cluster does not answer, that is the only finding.
 func (d *Doctor) Examine(ctx context.Context) Report {
 	w := &run{Doctor: d}
 	if w.answers(ctx) {
@@ -106,7 +105,7 @@ func (d *Doctor) Examine(ctx context.Context) Report {
 			w.Problems++
 		case Unknown:
 			w.Unknown++
-		case OK, Note, Warning: // nothing has to be done at once
+		case OK, Note, Warning: // no immediate action
 		}
 	}
 	return w.Report
@@ -117,19 +116,19 @@ type run struct {
 	*Doctor
 	Report
 
-	inventory *inventory // of pools, once it was read
+	inventory *inventory // of pools, after the first read
 }
 
-// now is the time of the API server with the pools, by which tokens end.
+// now is the time of the API server with the pools, by which tokens expire.
 func (w *run) now() time.Time { return w.Worker.seen.date }
 
-// tell adds a finding. What it says may come from a stranger's commit.
+// tell adds a finding. Its text can come from an untrusted commit.
 func (w *run) tell(f Finding) {
 	f.Found = redact.Shorten(redact.Printable(f.Found), redact.MaxCondition)
 	w.Findings = append(w.Findings, f)
 }
 
-// in names a cluster in a finding, where there are two.
+// in names the cluster of a finding, if there are two.
 func (w *run) in(c *Cluster) string {
 	if !w.apart() {
 		return ""
@@ -137,7 +136,7 @@ func (w *run) in(c *Cluster) string {
 	return c.Name
 }
 
-// unread tells that something could not be looked at.
+// unread reports that something could not be read.
 func (w *run) unread(check string, c *Cluster, what string, err error) {
 	f := Finding{Check: check, Level: Unknown, Cluster: w.in(c), Found: fmt.Sprintf("%s cannot be read: %v", what, err)}
 	switch {
@@ -151,17 +150,17 @@ func (w *run) unread(check string, c *Cluster, what string, err error) {
 	w.tell(f)
 }
 
-// maxTold bounds how many findings of one sort are told one by one.
+// maxTold bounds the findings of one kind that are listed individually.
 const maxTold = 20
 
-// rest tells of findings that were too many.
+// rest summarizes findings above the limit.
 func (w *run) rest(check string, level Level, count int, what string) {
 	if count > maxTold {
 		w.tell(Finding{Check: check, Level: level, Found: fmt.Sprintf("%d more %s", count-maxTold, what), Do: "mend those above first"})
 	}
 }
 
-// some is a list of names for people, with a limit.
+// some joins names up to a limit.
 func some(names []string) string {
 	const limit = 5
 	out := ""
@@ -177,7 +176,7 @@ func some(names []string) string {
 	return out
 }
 
-// plural is a number of things.
+// plural formats a count.
 func plural(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one

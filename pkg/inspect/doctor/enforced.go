@@ -15,19 +15,20 @@ import (
 )
 
 const (
-	// trials is how often a policy is tried, and trialPause the time between two: an API
+	// trials is how often a policy is tried, and trialPause the time between trials: an API
+	// server starts to enforce a new policy within seconds.
 	// server follows policies that were applied a moment ago within seconds.
 	trials     = 6
 	trialPause = time.Second
 )
 
-// enforced tries whether the API server holds whoever asks to the policies, by a Secret
-// that they refuse and that a dry run does not keep. It reports false where that cannot be
-// told: of somebody who may not write there, or whom they let write.
+// enforced checks that the API server enforces the policies for the current user, with a
+// dry-run Secret that they reject. It returns false if that cannot be decided: for users
+// who cannot write there or whom the policies exempt.
 //
-// An API server from whose sight the last policy with a ConfigMap as its parameters went
-// never reads a ConfigMap again, and then judges nothing by policies that come back: it
-// stops the informer that it shares, and one that was stopped does not start again
+// After the deletion of the last policy that has a ConfigMap as its parameters, an API
+// server never reads a ConfigMap again, and does not enforce policies that are installed
+// afterwards: it stops a shared informer, and a stopped informer does not start again
 // (ensureParamsForPolicyLocked of k8s.io/apiserver v0.36.3,
 // pkg/admission/plugin/policy/generic/policy_source.go).
 func (w policyChecks) enforced(ctx context.Context, c *Cluster, parameters *corev1.ConfigMap) bool {

@@ -14,14 +14,15 @@ import (
 
 const settingsNamespace = api.NamespaceCloudInitSettings
 
-// inventory is what there is of pools.
+// inventory contains the objects of all pools.
 type inventory struct {
-	pools   []cluster.MachineDeployment // that name a profile
+	pools   []cluster.MachineDeployment // with a profile
 	configs map[string]*osm.OperatingSystemConfig
-	secrets map[string]*metav1.PartialObjectMetadata // of cloud-init-settings, by name, without data
+	secrets map[string]*metav1.PartialObjectMetadata // Secrets of cloud-init-settings by name, without data
 }
 
-// readInventory reads it once; nil where it cannot be read, which is told for the check.
+// readInventory reads the inventory once. It is nil if that fails, which it reports for the
+// check.
 func (w *run) readInventory(ctx context.Context, check string) *inventory {
 	if w.inventory != nil {
 		return w.inventory

@@ -23,13 +23,14 @@ const checkKinds = "kinds"
 
 var crdKind = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
 
-// foreignKinds are those that machine-controller brings.
+// foreignKinds are the kinds of machine-controller.
 var foreignKinds = []string{"machinedeployments.cluster.k8s.io", "machinesets.cluster.k8s.io", "machines.cluster.k8s.io"}
 
-// provenances lives where the nodes do, all other kinds of ours where profiles do.
+// provenances belongs to the cluster with the nodes; our other kinds belong to the cluster
+// with the profiles.
 const provenances = "nodeprovenances.gitops.k8c.io"
 
-// kinds looks for every CustomResourceDefinition, and whether ours are of this release.
+// kinds checks every CustomResourceDefinition, and whether ours match this release.
 func (w *run) kinds(ctx context.Context) {
 	before := len(w.Findings)
 	files, err := deploy.CRDs()
@@ -61,7 +62,7 @@ func (w *run) kinds(ctx context.Context) {
 	}
 }
 
-// ourKind compares a CustomResourceDefinition with what this release needs.
+// ourKind compares a CustomResourceDefinition with the one of this release.
 func (w *run) ourKind(ctx context.Context, in *Cluster, want *unstructured.Unstructured) {
 	apply := "kubectl apply --server-side -f deploy/crds"
 	have := w.kind(ctx, in, want.GetName(), apply)
@@ -73,7 +74,7 @@ func (w *run) ourKind(ctx context.Context, in *Cluster, want *unstructured.Unstr
 	if at := difference(wanted, there, "spec.versions"); at != "" {
 		level := Problem
 		if want.GetName() == "operatingsystemconfigs."+osm.GroupVersion.Group {
-			level = Warning // KubeOne and KKP have one of their own, with which pools are served
+			level = Warning // KubeOne and KKP have their own, which is sufficient
 		}
 		w.tell(Finding{
 			Check: checkKinds, Level: level, Cluster: w.in(in),
@@ -83,8 +84,8 @@ func (w *run) ourKind(ctx context.Context, in *Cluster, want *unstructured.Unstr
 	}
 }
 
-// writers says who wrote the versions of a CustomResourceDefinition, by the names under
-// which they did, and when; "" where that is not known.
+// writers lists the field managers that wrote the versions of a CustomResourceDefinition,
+// and when; "" if unknown.
 func writers(crd *unstructured.Unstructured) string {
 	var who []string
 	for _, entry := range crd.GetManagedFields() {
@@ -108,7 +109,7 @@ func writers(crd *unstructured.Unstructured) string {
 	return ", as written by " + strings.Join(who, " and ")
 }
 
-// kind reads a CustomResourceDefinition; nil where there is none, which is told.
+// kind reads a CustomResourceDefinition. A missing one is reported and nil.
 func (w *run) kind(ctx context.Context, in *Cluster, name, do string) *unstructured.Unstructured {
 	have := &unstructured.Unstructured{}
 	have.SetGroupVersionKind(crdKind)
@@ -124,7 +125,8 @@ func (w *run) kind(ctx context.Context, in *Cluster, name, do string) *unstructu
 	return have
 }
 
-// established reports whether the API server serves a kind, and tells where it does not.
+// established reports whether the API server serves a kind, and reports a problem
+// otherwise.
 func (w *run) established(in *Cluster, crd *unstructured.Unstructured) bool {
 	conditions, _, _ := unstructured.NestedSlice(crd.Object, "status", "conditions")
 	why := "the API server has not looked at it yet"
@@ -144,7 +146,7 @@ func (w *run) established(in *Cluster, crd *unstructured.Unstructured) bool {
 	return false
 }
 
-// difference is the path of the first place where two documents differ; "" for none.
+// difference returns the path of the first difference between two documents; "" for none.
 func difference(want, have any, path string) string {
 	switch want := want.(type) {
 	case map[string]any:
@@ -193,7 +195,7 @@ func difference(want, have any, path string) string {
 	return ""
 }
 
-// number makes one kind of both that a decoder makes of a number.
+// number converts numbers of any decoder to one type.
 func number(v any) any {
 	if i, ok := v.(int64); ok {
 		return float64(i)
@@ -201,8 +203,8 @@ func number(v any) any {
 	return v
 }
 
-// contains reports whether a document has all that another says: the API server adds
-// defaults. Lists have to be as long.
+// contains reports whether a document has everything that another has, since the API server
+// adds defaults. Lists must have equal length.
 func contains(have, want any, without ...string) bool {
 	switch want := want.(type) {
 	case map[string]any:

@@ -13,11 +13,11 @@ import (
 
 const checkLease = "lease"
 
-// ahead is how far the clock of whoever holds a lease may be ahead before it is told:
-// the API server's is known to the second.
+// ahead is the tolerated lead of the clock of a lease holder. The time of the API server is
+// precise to a second.
 const ahead = 5 * time.Second
 
-// leases looks whether a controller runs.
+// leases checks whether a controller runs.
 func (w *run) leases(ctx context.Context) {
 	w.lease(ctx, w.Management, types.NamespacedName{Namespace: w.Namespace, Name: w.LeaseName})
 	if w.apart() {
@@ -52,7 +52,7 @@ func (w *run) lease(ctx context.Context, in *Cluster, key types.NamespacedName) 
 	w.tell(f)
 }
 
-// heldBy says who holds a lease, when that was renewed last, and for how long it counts.
+// heldBy returns the holder of a lease, the last renewal, and the duration of the lease.
 func heldBy(l *coordinationv1.Lease) (holder string, renewed time.Time, lives time.Duration) {
 	if l.Spec.HolderIdentity == nil || l.Spec.RenewTime == nil || l.Spec.LeaseDurationSeconds == nil {
 		return "", time.Time{}, 0

@@ -19,13 +19,12 @@ import (
 
 const checkNamespace = "namespace"
 
-// SystemLease is the lease of operating-system-manager, and of a controller that runs in
-// kube-system.
+// SystemLease is the lease of operating-system-manager, and of a controller in kube-system.
 const SystemLease = "operating-system-manager"
 
 // InSystem lists what belongs to a controller in kube-system: the Deployment of
-// operating-system-manager, its lease and its profiles. A controller in another namespace would
-// not wait for that lease, and would not have these profiles.
+// operating-system-manager, its lease and its profiles. A controller in another namespace
+// would not wait for that lease, and would not have these profiles.
 func InSystem(ctx context.Context, from client.Reader) ([]string, error) {
 	var out []string
 	for _, k := range []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind("Deployment"), coordinationv1.SchemeGroupVersion.WithKind("Lease")} {
@@ -42,7 +41,7 @@ func InSystem(ctx context.Context, from client.Reader) ([]string, error) {
 	profiles.SetGroupVersionKind(osm.GroupVersion.WithKind("OperatingSystemProfileList"))
 	err := from.List(ctx, profiles, client.InNamespace(metav1.NamespaceSystem), client.Limit(1))
 	switch {
-	case apimeta.IsNoMatchError(err), apierrors.IsNotFound(err): // the kind is missing, which is told elsewhere
+	case apimeta.IsNoMatchError(err), apierrors.IsNotFound(err): // the check of kinds reports a missing kind
 	case err != nil:
 		return nil, fmt.Errorf("listing OperatingSystemProfiles in %s: %w", metav1.NamespaceSystem, err)
 	case len(profiles.Items) > 0:
@@ -51,11 +50,11 @@ func InSystem(ctx context.Context, from client.Reader) ([]string, error) {
 	return out, nil
 }
 
-// StayInSystem is what to do about InSystem.
+// StayInSystem is the remedy for InSystem.
 const StayInSystem = "run the controller with --namespace kube-system; if all of this is a leftover, stop operating-system-manager and delete these objects first"
 
-// namespace refuses another namespace than kube-system while a controller is at home there.
-// With two clusters the namespace is the user cluster's.
+// namespace reports a namespace other than kube-system if a controller is installed in
+// kube-system. With two clusters it is a namespace of the management cluster.
 func (w *run) namespace(ctx context.Context) {
 	if w.apart() || w.Namespace == metav1.NamespaceSystem {
 		return

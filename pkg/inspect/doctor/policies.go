@@ -27,8 +27,8 @@ const (
 // policyChecks are the checks of ValidatingAdmissionPolicies.
 type policyChecks struct{ *run }
 
-// policies looks at the rules that the API servers hold by themselves. They are optional;
-// half of them is not.
+// policies checks the rules that API servers enforce themselves. They are optional, but an
+// incomplete installation is a problem.
 func (w policyChecks) policies(ctx context.Context) {
 	wanted, err := deploy.Objects(policiesFile)
 	if err != nil {
@@ -57,8 +57,8 @@ func (w policyChecks) policies(ctx context.Context) {
 	}
 }
 
-// policiesIn looks at those of one cluster, and returns how many there are, and whether
-// they were seen to be enforced.
+// policiesIn checks one cluster, and returns the number of policies and whether they are
+// enforced.
 func (w policyChecks) policiesIn(ctx context.Context, c *Cluster, wanted []*unstructured.Unstructured) (installed int, enforced bool) {
 	missing := []string(nil)
 	for _, want := range wanted {
@@ -79,7 +79,7 @@ func (w policyChecks) policiesIn(ctx context.Context, c *Cluster, wanted []*unst
 		if want.GetKind() == policyKind {
 			installed++
 		}
-		// The parameters may be in another namespace.
+		// The parameters can be in another namespace.
 		if !contains(have.Object["spec"], want.Object["spec"], "namespace") {
 			w.tell(Finding{
 				Check: checkPolicies, Level: Warning, Cluster: w.in(c), Found: fmt.Sprintf("%s %s is not the one of this release", want.GetKind(), want.GetName()),
@@ -100,13 +100,13 @@ func (w policyChecks) policiesIn(ctx context.Context, c *Cluster, wanted []*unst
 	return installed, parameters != nil && len(missing) == 0 && w.enforced(ctx, c, parameters)
 }
 
-// trusted looks whether the policies let the controller write, and returns their
-// parameters, nil where there are none.
+// trusted checks that the policies let the controller write, and returns their parameters;
+// nil if there are none.
 func (w policyChecks) trusted(ctx context.Context, c *Cluster) *corev1.ConfigMap {
 	binding := &unstructured.Unstructured{}
 	binding.SetGroupVersionKind(admissionregistrationv1.SchemeGroupVersion.WithKind(bindingKind))
 	if err := c.Client.Get(ctx, types.NamespacedName{Name: "osm-gitops-profiles"}, binding); err != nil {
-		return nil // told as missing, or unread
+		return nil // reported as missing or unreadable
 	}
 	key := types.NamespacedName{}
 	key.Namespace, _, _ = unstructured.NestedString(binding.Object, "spec", "paramRef", "namespace")
@@ -141,8 +141,8 @@ func (w policyChecks) userIn(c *Cluster) string {
 	return w.User
 }
 
-// trusts reports whether the parameters of the policies name a user, as one, by a group, or
-// as a ServiceAccount of its namespace.
+// trusts reports whether the parameters of the policies name a user: directly, by a group,
+// or as a ServiceAccount of its namespace.
 func trusts(cm *corev1.ConfigMap, user string, groups []string) bool {
 	lines := func(key string) []string {
 		var out []string

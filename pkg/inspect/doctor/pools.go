@@ -19,10 +19,10 @@ import (
 
 const checkPools = "pools"
 
-// releaseTime is how long the configuration of a pool that is deleted may take to go.
+// releaseTime is the tolerated duration of deleting a pool's configuration.
 const releaseTime = 10 * time.Minute
 
-// pools tells of every pool that does not have what it asks for, with the cause.
+// pools reports every pool without its requested configuration, with the cause.
 func (w *run) pools(ctx context.Context) {
 	s := w.readInventory(ctx, checkPools)
 	if s == nil {
@@ -65,7 +65,7 @@ func poolsServed(n int) string {
 	return plural(n, "pool has what it asks for", "pools have what they ask for")
 }
 
-// poolTrouble says what keeps a pool from what it asks for; "" where nothing does.
+// poolTrouble describes why a pool does not have what it requests; "" if it has.
 func (w *run) poolTrouble(ctx context.Context, s *inventory, md *cluster.MachineDeployment) string {
 	key := client.ObjectKeyFromObject(md)
 	names := lineage.NamesOf(key)
@@ -107,12 +107,12 @@ func (w *run) lags(ctx context.Context, osc *osm.OperatingSystemConfig, bootstra
 		w.Management.Client.Get(ctx, client.ObjectKeyFromObject(osc), &now),
 	)
 	if err != nil {
-		return !apierrors.IsNotFound(err) // deleted meanwhile, or what the lists said counts
+		return !apierrors.IsNotFound(err) // deleted in the meantime, or the lists were right
 	}
 	return now.UID == osc.UID && secret.Annotations[api.AnnotationInputDigest] != now.Annotations[api.AnnotationInputDigest]
 }
 
-// cause is what the last Warning about a pool says.
+// cause returns the message of the last Warning event of a pool.
 func (w *run) cause(ctx context.Context, md *cluster.MachineDeployment) string {
 	var events corev1.EventList
 	err := w.Worker.Client.List(ctx, &events, client.InNamespace(md.Namespace), client.MatchingFields{
@@ -134,8 +134,8 @@ func (w *run) cause(ctx context.Context, md *cluster.MachineDeployment) string {
 	return last.Reason + ": " + last.Message
 }
 
-// lastSeen is when an event was told last, which the older group and the newer one keep
-// in fields of their own.
+// lastSeen returns the last occurrence of an event, which the older and the newer API group
+// store in different fields.
 func lastSeen(e *corev1.Event) time.Time {
 	t := e.CreationTimestamp.Time
 	times := []time.Time{e.LastTimestamp.Time, e.EventTime.Time}

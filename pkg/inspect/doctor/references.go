@@ -17,9 +17,9 @@ import (
 
 const checkReferences = "references"
 
-// references lists the objects outside of their namespaces that pools refer to: what
-// --cloud-provider-references has to allow. The flags of the controller are not known
-// here. A pool that is served shows that it does not need the flag, or has it.
+// references lists the objects in other namespaces to which pools refer, which
+// --cloud-provider-references has to allow. Doctor does not know the flags of the
+// controller: a pool that is served either does not need the flag, or has it.
 func (w *run) references(ctx context.Context) {
 	s := w.readInventory(ctx, checkReferences)
 	if s == nil {
@@ -58,7 +58,7 @@ func (w *run) references(ctx context.Context) {
 	}
 }
 
-// outside are pools, and the objects outside of their namespaces that they refer to.
+// outside groups pools by the objects in other namespaces to which they refer.
 type outside struct {
 	pools   []string
 	objects []types.NamespacedName
@@ -69,14 +69,14 @@ func (o *outside) add(pool types.NamespacedName, objects []types.NamespacedName)
 	o.objects = append(o.objects, objects...)
 }
 
-// flag is what allows all of the objects.
+// flag returns the flag that allows all of the objects.
 func (o *outside) flag() string {
 	slices.SortFunc(o.objects, func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) })
 	return render.AllowReferences(slices.Compact(o.objects))
 }
 
-// readsCloudConfig reports whether a pool has the configuration that it asks for, and
-// whether that was made of its cloudProviderSpec.
+// readsCloudConfig reports whether a pool has its requested configuration, and whether that
+// was created from its cloudProviderSpec.
 func readsCloudConfig(osc *osm.OperatingSystemConfig) (ready, uses bool) {
 	if osc == nil || osc.Annotations[api.AnnotationRefused] != "" {
 		return false, false

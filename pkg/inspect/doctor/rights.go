@@ -18,10 +18,10 @@ import (
 
 const checkRights = "rights"
 
-// questions is how many questions about rights are under way at a time.
+// questions bounds the concurrent requests.
 const questions = 8
 
-// optional says for what alone a resource is needed.
+// optional names the only feature that needs a resource.
 var optional = map[string]string{
 	"gitrepositories":                 "ProfileSources with sourceRef",
 	"ocirepositories":                 "ProfileSources with sourceRef",
@@ -34,14 +34,14 @@ var optional = map[string]string{
 	"endpointslices":                  "clusters without ConfigMap kube-public/cluster-info",
 }
 
-// need is a right that the controller needs, and whether it has it.
+// need is a permission that the controller needs, and whether it has it.
 type need struct {
 	authorizationv1.ResourceAttributes
-	file    string // that gives it, below deploy/
+	file    string // the file below deploy/ that grants it
 	allowed bool
 }
 
-// thing names what a right is about.
+// thing names the object of a permission.
 func (n need) thing() string {
 	out := n.Resource
 	if n.Subresource != "" {
@@ -59,7 +59,7 @@ func (n need) thing() string {
 	return out
 }
 
-// optionalFor is what alone a right is needed for; "" where nothing goes without it.
+// optionalFor names the only feature that needs a permission; "" if it is always needed.
 func (n need) optionalFor() string {
 	switch {
 	case n.Resource == "configmaps" && n.Verb == "update":
@@ -70,7 +70,7 @@ func (n need) optionalFor() string {
 	return optional[n.Resource]
 }
 
-// rights asks for every right of deploy/ whether the controller has it.
+// rights checks every permission in deploy/.
 func (w *run) rights(ctx context.Context) {
 	if !w.apart() {
 		w.rightsIn(ctx, w.Management, w.User, "rbac.yaml")
@@ -102,8 +102,8 @@ func (w *run) rightsIn(ctx context.Context, in *Cluster, user, file string) {
 	w.tellRights(in, user, needs)
 }
 
-// needsOf expands the roles of a file. It is written for --namespace kube-system; in a
-// worker cluster apart that is where the lease is.
+// needsOf expands the roles of a file. The file is written for --namespace kube-system; in
+// a separate worker cluster that is the namespace of the lease.
 func (w *run) needsOf(in *Cluster, file string) ([]*need, error) {
 	objects, err := deploy.Objects(file)
 	if err != nil {
@@ -131,7 +131,7 @@ func (w *run) needsOf(in *Cluster, file string) ([]*need, error) {
 	return out, nil
 }
 
-// expand lists what a rule allows one by one.
+// expand lists the permissions of a rule individually.
 func expand(rule rbacv1.PolicyRule) []authorizationv1.ResourceAttributes {
 	names := rule.ResourceNames
 	if len(names) == 0 {
@@ -151,8 +151,8 @@ func expand(rule rbacv1.PolicyRule) []authorizationv1.ResourceAttributes {
 	return out
 }
 
-// askAll asks the API server for each right whether a user has it. Whoever asks for
-// himself needs no right to do so.
+// askAll asks the API server whether a user has each permission. Users need no permission
+// to ask about themselves.
 func askAll(ctx context.Context, in *Cluster, user string, needs []*need) error {
 	who := &authenticationv1.SelfSubjectReview{}
 	if err := in.Client.Create(ctx, who); err != nil {
@@ -181,7 +181,7 @@ func askOne(ctx context.Context, in *Cluster, user string, self bool, a authoriz
 	return r.Status.Allowed, err
 }
 
-// groupsOf are those that every user of the kind is in:
+// groupsOf returns the groups of every user of this kind:
 // https://kubernetes.io/docs/reference/access-authn-authz/authentication/#service-account-tokens
 func groupsOf(user string) []string {
 	groups := []string{"system:authenticated"}
@@ -192,10 +192,10 @@ func groupsOf(user string) []string {
 	return groups
 }
 
-// tellRights tells of what is missing, a line for each thing.
+// tellRights reports missing permissions, with a line for each object.
 func (w *run) tellRights(in *Cluster, user string, needs []*need) {
 	before, lacks := len(w.Findings), 0
-	missing := map[string][]string{} // verbs by thing
+	missing := map[string][]string{} // verbs by object
 	for _, n := range needs {
 		if !n.allowed {
 			lacks++

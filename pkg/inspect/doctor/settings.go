@@ -16,9 +16,9 @@ import (
 
 const checkSettings = "settings"
 
-// settings tells of flags that nodes get although they can hardly do what was meant. The
-// flags of the controller are not known here: pools keep what they were made from, without
-// credentials.
+// settings reports flags that nodes receive but that probably do not have the intended
+// effect. Doctor does not know the flags of the controller; it reads the settings that
+// pools were created from, without credentials.
 func (w *run) settings(ctx context.Context) {
 	s := w.readInventory(ctx, checkSettings)
 	if s == nil {

@@ -20,7 +20,7 @@ const (
 	checkGit     = "git"
 )
 
-// sources tells what the controller says of each ProfileSource.
+// sources reports the controller's status of each ProfileSource.
 func (w *run) sources(ctx context.Context) {
 	list, ok := w.sourceList(ctx, checkSources)
 	if !ok {
@@ -37,7 +37,7 @@ func (w *run) sources(ctx context.Context) {
 	}
 }
 
-// sourceList are the ProfileSources; false where they cannot be read, which is told.
+// sourceList lists the ProfileSources; it reports an error and returns false.
 func (w *run) sourceList(ctx context.Context, check string) ([]api.ProfileSource, bool) {
 	var list api.ProfileSourceList
 	if err := w.Management.Client.List(ctx, &list, client.InNamespace(w.Namespace)); err != nil {
@@ -81,8 +81,8 @@ func (w *run) source(ps *api.ProfileSource) {
 	w.tell(f)
 }
 
-// unseen is how long ago the last look at a source was noted, where that is too long; else 0.
-// A controller of an earlier release notes none.
+// unseen returns the time since the last recorded reconciliation of a source if it is too
+// long, else 0. Controllers of earlier releases record none.
 func (w *run) unseen(ps *api.ProfileSource) time.Duration {
 	if ps.Status.LastLook == nil {
 		return 0
@@ -94,7 +94,7 @@ func (w *run) unseen(ps *api.ProfileSource) time.Duration {
 	return age
 }
 
-// afterFailure says what to do about the reason of a Ready condition.
+// afterFailure returns the remedy for the reason of a Ready condition.
 func afterFailure(reason string) string {
 	switch reason {
 	case api.ReasonProfilesInvalid:
@@ -115,10 +115,10 @@ func afterFailure(reason string) string {
 	return "change what it names; docs/profilesource.md has every reason"
 }
 
-// repositories reads each repository as the controller does, but from here.
+// repositories reads each repository as the controller does, but from this machine.
 func (w *run) repositories(ctx context.Context) {
 	if w.Git == nil {
-		return // the controller's own word is in sources
+		return // the controller's status is in sources
 	}
 	list, ok := w.sourceList(ctx, checkGit)
 	if !ok {

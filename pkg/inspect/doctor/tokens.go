@@ -20,8 +20,8 @@ const checkTokens = "tokens"
 
 const doRenew = "see what is said of lease and pools: a running controller renews it"
 
-// tokens tells of those that ended, by the API server's clock. Which pool one belongs to
-// is told, never what it is.
+// tokens reports tokens that have expired, by the API server's clock. It names the pool of
+// a token and never the token.
 func (w *run) tokens(ctx context.Context) {
 	s := w.readInventory(ctx, checkTokens)
 	if s == nil {
@@ -35,8 +35,8 @@ func (w *run) tokens(ctx context.Context) {
 	}
 }
 
-// nodeTokens looks at those with which machines fetch their Secrets, by the annotation of
-// the Secret that carries it.
+// nodeTokens checks the tokens with which machines fetch their Secrets, by the annotation
+// of the Secret that contains the token.
 func (w *run) nodeTokens(s *inventory) {
 	ended := map[string]time.Time{} // by pool
 	for _, secret := range s.secrets {
@@ -58,8 +58,8 @@ func (w *run) nodeTokens(s *inventory) {
 	w.rest(checkTokens, Problem, len(names), "pools have a token that ended")
 }
 
-// bootstrapTokens looks at those with which kubelets join. kube-controller-manager deletes
-// one that ended, so that a pool without any is the usual sign.
+// bootstrapTokens checks the tokens with which kubelets join. kube-controller-manager
+// deletes expired ones, so the usual sign is a pool without any.
 func (w *run) bootstrapTokens(ctx context.Context, s *inventory) {
 	var list corev1.SecretList
 	err := w.Worker.Client.List(ctx, &list, client.InNamespace(metav1.NamespaceSystem), client.HasLabels{api.LabelTokenPool})
@@ -67,7 +67,7 @@ func (w *run) bootstrapTokens(ctx context.Context, s *inventory) {
 		w.unread(checkTokens, w.Worker, "the Secrets with bootstrap tokens in namespace "+metav1.NamespaceSystem, err)
 		return
 	}
-	last := map[string]time.Time{} // the end of a pool's last token: of several the others may have ended
+	last := map[string]time.Time{} // the latest expiry of a pool's tokens
 	for i := range list.Items {
 		pool := list.Items[i].Labels[api.LabelTokenPool]
 		at, err := time.Parse(time.RFC3339, string(list.Items[i].Data[bootstrapapi.BootstrapTokenExpirationKey]))
@@ -81,7 +81,7 @@ func (w *run) bootstrapTokens(ctx context.Context, s *inventory) {
 		md := &s.pools[i]
 		key := client.ObjectKeyFromObject(md)
 		if s.configs[lineage.NamesOf(key).Config] == nil {
-			continue // told as a pool without a configuration
+			continue // reported as a pool without a configuration
 		}
 		all++
 		if !w.now().Before(last[lineage.TokenLabel(key)]) {
@@ -91,8 +91,8 @@ func (w *run) bootstrapTokens(ctx context.Context, s *inventory) {
 	w.tellNone(none, all)
 }
 
-// tellNone tells of pools without a bootstrap token. Where none has one, the controller
-// may have been told to use another.
+// tellNone reports pools without a bootstrap token. If no pool has one, the controller may
+// use another token.
 func (w *run) tellNone(none []string, all int) {
 	f := Finding{Check: checkTokens, Level: Problem, Cluster: w.in(w.Worker), Do: doRenew}
 	switch {

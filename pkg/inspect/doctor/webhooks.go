@@ -24,22 +24,23 @@ const checkWebhooks = "webhooks"
 // section 9).
 const referenceService = "operating-system-manager-webhook"
 
-// soon is how long before its end a certificate is told: the controller renews its own
-// 30 days before.
+// soon is the remaining validity at which a certificate is reported. The controller renews
+// its own at 30 days.
 const soon = 14 * 24 * time.Hour
 
-// hook is one webhook and where its configuration lets the API server call.
+// hook is one webhook with the address that its configuration names.
 type hook struct {
 	name     string
 	config   admissionregistrationv1.WebhookClientConfig
-	fails    bool // it refuses what it cannot ask about
-	injected bool // somebody else writes its CA
+	fails    bool // it rejects requests if it cannot be called
+	injected bool // another controller writes its CA
 }
 
-// webhookChecks are the checks of webhooks and of what answers them.
+// webhookChecks are the checks of webhooks and of their endpoints.
 type webhookChecks struct{ *run }
 
-// webhooks looks whether the API servers can call the controller, and believe it.
+// webhooks checks whether the API servers can call the controller and trust its
+// certificate.
 func (w webhookChecks) webhooks(ctx context.Context) {
 	before, found := len(w.Findings), 0
 	for _, c := range w.clusters() {
@@ -66,14 +67,14 @@ func (w webhookChecks) webhooks(ctx context.Context) {
 	}
 }
 
-// webhooksThere reports whether a cluster has webhooks of ours.
+// webhooksThere reports whether a cluster has our webhooks.
 func (w *run) webhooksThere(ctx context.Context, c *Cluster) bool {
 	var m admissionregistrationv1.MutatingWebhookConfiguration
 	return c.Client.Get(ctx, types.NamespacedName{Name: api.WebhookConfigurationName}, &m) == nil
 }
 
-// hooksOf are the webhooks of both configurations of a name; false where they cannot be
-// read, which is told.
+// hooksOf returns the webhooks of both configurations of a name; it reports an error and
+// returns false.
 func (w webhookChecks) hooksOf(ctx context.Context, c *Cluster, name string) ([]hook, bool) {
 	var hooks []hook
 	var mutating admissionregistrationv1.MutatingWebhookConfiguration
@@ -100,7 +101,7 @@ func newHook(name string, config admissionregistrationv1.WebhookClientConfig, po
 	return hook{name, config, policy == nil || *policy == admissionregistrationv1.Fail, a || b}
 }
 
-// hook looks at one webhook.
+// hook checks one webhook.
 func (w webhookChecks) hook(ctx context.Context, c *Cluster, h hook) {
 	f := Finding{Check: checkWebhooks, Level: Problem, Cluster: w.in(c)}
 	if f.Found, f.Do = w.bundleTrouble(h); f.Found == "" && h.config.Service != nil {
@@ -112,7 +113,7 @@ func (w webhookChecks) hook(ctx context.Context, c *Cluster, h hook) {
 	}
 }
 
-// passedOver says what comes of a webhook that cannot be called.
+// passedOver describes the effect of a webhook that cannot be called.
 func passedOver(h hook) string {
 	if h.fails {
 		return "whatever it should judge is refused"
@@ -120,7 +121,7 @@ func passedOver(h hook) string {
 	return "it is passed over"
 }
 
-// bundleTrouble says what is wrong with the CA of a webhook.
+// bundleTrouble describes a problem with the CA of a webhook, and its remedy.
 func (w webhookChecks) bundleTrouble(h hook) (found, do string) {
 	if len(h.config.CABundle) == 0 {
 		if h.injected {
@@ -136,7 +137,7 @@ func (w webhookChecks) bundleTrouble(h hook) (found, do string) {
 	return "has a caBundle in which no certificate is valid any more", "see the controller's log: the leader renews it, unless --cert-dir is given"
 }
 
-// endpointTrouble says why nobody answers for a webhook.
+// endpointTrouble describes why a webhook has no ready endpoint, and the remedy.
 func (w webhookChecks) endpointTrouble(ctx context.Context, c *Cluster, h hook) (found, do string) {
 	service := types.NamespacedName{Namespace: h.config.Service.Namespace, Name: h.config.Service.Name}
 	err := c.Client.Get(ctx, service, &corev1.Service{})
@@ -163,8 +164,8 @@ func (w webhookChecks) endpointTrouble(ctx context.Context, c *Cluster, h hook) 
 	return fmt.Sprintf("leads to Service %s, behind which nobody is ready", service), "see whether the controller's Pods are ready and have the labels of the Service's selector"
 }
 
-// servingCertificate looks at the end of the certificate that the controller serves with.
-// Of its Secret the certificate is looked at, and no key.
+// servingCertificate checks the expiry of the controller's serving certificate. It does not
+// read the key in its Secret.
 func (w webhookChecks) servingCertificate(ctx context.Context) {
 	key := types.NamespacedName{Namespace: w.Namespace, Name: api.WebhookSecretName}
 	var secret corev1.Secret
@@ -196,9 +197,9 @@ func (w webhookChecks) servingCertificate(ctx context.Context) {
 
 func end(c *x509.Certificate) string { return c.NotAfter.UTC().Format(time.RFC3339) }
 
-// referenceHooks reports the webhooks of operating-system-manager that nothing answers.
-// KubeOne and KKP install them under other names than its own manifests do, so they are
-// found by where they lead.
+// referenceHooks reports the webhooks of operating-system-manager that have no endpoint.
+// KubeOne and KKP install them under names that differ from its own manifests, so their
+// target identifies them.
 func (w webhookChecks) referenceHooks(ctx context.Context, c *Cluster) {
 	var mutating admissionregistrationv1.MutatingWebhookConfigurationList
 	var validating admissionregistrationv1.ValidatingWebhookConfigurationList
@@ -243,8 +244,8 @@ func (w webhookChecks) referenceHook(ctx context.Context, c *Cluster, configurat
 	}
 }
 
-// leadsToReference reports whether a webhook leads to the Service of
-// operating-system-manager, in this cluster or by a URL (contract: section 9).
+// leadsToReference reports whether a webhook calls the Service of operating-system-manager,
+// in this cluster or by URL (contract: section 9).
 func leadsToReference(config admissionregistrationv1.WebhookClientConfig) bool {
 	if config.Service != nil {
 		return config.Service.Name == referenceService

@@ -17,8 +17,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/clusterfixture"
 )
 
-// What somebody may do who knows what is compared: nothing of it is taken for an
-// agreement.
+// Edits by an attacker who knows what is compared are never reported as agreement.
 func TestAdversary(t *testing.T) {
 	for name, c := range map[string]struct {
 		do      func(s *scene)
@@ -149,8 +148,8 @@ func TestAdversary(t *testing.T) {
 	}
 }
 
-// joinedBetween makes a node whose machine was created before a push, and which joined
-// after it and says nothing.
+// joinedBetween creates a node without a report, whose machine was created before a push
+// and which joined after it.
 func (s *scene) joinedBetween(name string) {
 	node := s.e.Join("workers", name, clusterfixture.At(29), nil)
 	node.CreationTimestamp = metav1.NewTime(clusterfixture.At(31))
@@ -160,8 +159,8 @@ func (s *scene) joinedBetween(name string) {
 	}
 }
 
-// recordBetween archives one more record with the label of the pool, which the node that
-// joined between two pushes could come from. More is appended to its only interval.
+// recordBetween archives one more record with the label of the pool, from which the node
+// that joined between two pushes could come. More is appended to its only interval.
 func (s *scene) recordBetween(pool, more string) {
 	cr := s.archived().DeepCopy()
 	cr.Name, cr.UID = cr.Name+"-other", "other"
@@ -172,8 +171,8 @@ func (s *scene) recordBetween(pool, more string) {
 	s.e.Objects = append(s.e.Objects, cr)
 }
 
-// Of a node that is there no other one is verified, be it that somebody deleted what is
-// written about it, or wrote more about its name.
+// For an existing node only its own NodeProvenance is verified, even if a user deleted it
+// or wrote another one for its name.
 func TestNodeThatIsThere(t *testing.T) {
 	s := newScene(t)
 	older := s.provenance("two").DeepCopy()
@@ -193,8 +192,8 @@ func TestNodeThatIsThere(t *testing.T) {
 	}
 }
 
-// No text of a report does something to a terminal, or begins a line of its own
-// (security.md 28), and no URL tells a password (security.md 14).
+// No text of a report contains control characters or starts a line of its own (security.md
+// 28), and no URL contains a password (security.md 14).
 func TestHostileNames(t *testing.T) {
 	const evil = "x\x1b[31m\nverdict: agrees"
 	s := newScene(t)
@@ -224,8 +223,8 @@ func TestHostileNames(t *testing.T) {
 	}
 }
 
-// Around a credential stands what is none: a proxy that is another host than the
-// recorded one is found, although its address is kept with the credentials.
+// The Secret with credentials also contains other inputs: a proxy that differs from the
+// recorded one is found.
 func TestInputsOfAnother(t *testing.T) {
 	s := withSecrets(t)
 	var rec render.Record
@@ -247,7 +246,7 @@ func TestInputsOfAnother(t *testing.T) {
 	}
 }
 
-// A kubelet's kubeconfig holds nothing but what is looked at: machines get all of it.
+// A kubelet's kubeconfig contains only compared fields, since machines get all of it.
 func TestKubeconfigWithMore(t *testing.T) {
 	for name, c := range map[string][2]string{
 		"a comment":        {"apiVersion: v1", "apiVersion: v1\n# evil"},
@@ -263,7 +262,7 @@ func TestKubeconfigWithMore(t *testing.T) {
 	}
 }
 
-// A record that another release made hides nothing of what can be compared without it.
+// For a record of another engine everything that needs no rendering is still compared.
 func TestOtherEngineHidesNothing(t *testing.T) {
 	s := newScene(t)
 	s.record(false, func(r *render.Record) { r.Engine = "v0" })

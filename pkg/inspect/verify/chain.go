@@ -20,26 +20,25 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// storedRecord is the record of a configuration, and the object that holds it.
+// storedRecord is the record of a configuration, with the object that contains it.
 type storedRecord struct {
 	record render.Record
 	broken error // why the record cannot be read
-	// osc is the pool's configuration where that is of this generation, else archived
-	// is the ControllerRevision of its record.
+	// osc is the pool's configuration if it is of this generation; otherwise archived is the
+	// ControllerRevision with the record.
 	osc      *osm.OperatingSystemConfig
 	archived *appsv1.ControllerRevision
 }
 
-// readable reports whether there is a record at all.
+// readable reports whether a record was found and decoded.
 func (g *storedRecord) readable() bool { return g.broken == nil && g.record.Object != "" }
 
-// sound reports whether the record is as it was written: its digest is that of its
-// content.
+// sound reports whether the record is unedited: its digest matches its content.
 func (g *storedRecord) sound() bool {
 	return g.broken == nil && lineage.Intact(g.record)
 }
 
-// holder is the object with the record.
+// holder returns the object that contains the record.
 func (g *storedRecord) holder() client.Object {
 	if g.osc != nil {
 		return g.osc
@@ -47,7 +46,7 @@ func (g *storedRecord) holder() client.Object {
 	return g.archived
 }
 
-// name is that of the holder, with its kind.
+// name returns the kind and name of the holder.
 func (g *storedRecord) name() string {
 	kind := "ControllerRevision "
 	if g.osc != nil {
@@ -68,14 +67,14 @@ func generationArchived(obj *appsv1.ControllerRevision) *storedRecord {
 	return g
 }
 
-// is reports whether a generation says of itself that it has this input digest.
+// is reports whether a generation claims to have this input digest.
 func (g *storedRecord) is(digest string) bool {
 	return g.record.Digests.Input == digest || g.holder().GetAnnotations()[api.AnnotationInputDigest] == digest
 }
 
-// provenance finds what is known of a node: of the one that is there now, else of the
-// last one that had the name. Which of the two it is the Node tells: what is written
-// about nodes may have been edited, or deleted.
+// provenance finds the NodeProvenance of a node: of the existing Node, otherwise of the
+// last node of this name. The Node decides which, since NodeProvenances can be edited or
+// deleted.
 func (v *Verifier) provenance(ctx context.Context, node string) (*api.NodeProvenance, *metav1.PartialObjectMetadata, error) {
 	live := &metav1.PartialObjectMetadata{}
 	live.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Node"))
@@ -96,14 +95,14 @@ func (v *Verifier) provenance(ctx context.Context, node string) (*api.NodeProven
 	return &np, live, err
 }
 
-// lastOf finds what is known of the last node that had a name.
+// lastOf finds the NodeProvenance of the last node with a name.
 func (v *Verifier) lastOf(ctx context.Context, node string) (*api.NodeProvenance, error) {
 	var list api.NodeProvenanceList
 	if err := v.Worker.List(ctx, &list, client.MatchingLabels{api.LabelNode: api.NodeLabel(node)}); err != nil {
 		return nil, fmt.Errorf("listing NodeProvenances: %w", err)
 	}
 	items := slices.DeleteFunc(list.Items, func(np api.NodeProvenance) bool { return np.Spec.Node.Name != node })
-	if len(items) == 0 { // the label may have been edited
+	if len(items) == 0 { // the label may have been edited: search all
 		if err := v.Worker.List(ctx, &list); err != nil {
 			return nil, fmt.Errorf("listing NodeProvenances: %w", err)
 		}
@@ -118,7 +117,7 @@ func (v *Verifier) lastOf(ctx context.Context, node string) (*api.NodeProvenance
 	return &items[0], nil
 }
 
-// config reads the configuration of a pool, nil where there is none.
+// config reads the configuration of a pool; nil if there is none.
 func (v *Verifier) config(ctx context.Context, pool types.NamespacedName) (*osm.OperatingSystemConfig, error) {
 	var osc osm.OperatingSystemConfig
 	found, err := kubeclient.Find(ctx, v.Management, types.NamespacedName{Namespace: v.Namespace, Name: lineage.NamesOf(pool).Config}, &osc)
@@ -128,9 +127,9 @@ func (v *Verifier) config(ctx context.Context, pool types.NamespacedName) (*osm.
 	return &osc, nil
 }
 
-// generationOf finds the record of an input digest: on the pool's configuration, or
-// archived under the name that the digest gives it, or under another name. It is nil
-// where there is none.
+// generationOf finds the record of an input digest: in the pool's configuration, or
+// archived under the name that follows from the digest, or under another name. It is nil if
+// none exists.
 func (v *Verifier) generationOf(ctx context.Context, pool types.NamespacedName, digest string) (*storedRecord, error) {
 	osc, err := v.config(ctx, pool)
 	if err != nil {
@@ -154,8 +153,7 @@ func (v *Verifier) generationOf(ctx context.Context, pool types.NamespacedName, 
 	return nil, nil
 }
 
-// alike finds the records of a pool that say what a node's provenance says, but for
-// their digest.
+// alike finds the records of a pool that match a NodeProvenance in all but the digest.
 func (v *Verifier) alike(ctx context.Context, s *subject) ([]string, error) {
 	c := s.node.Spec.Configuration
 	says := func(r render.Record) bool {
@@ -186,8 +184,8 @@ func (v *Verifier) alike(ctx context.Context, s *subject) ([]string, error) {
 	return out, nil
 }
 
-// surroundings reads what else a subject's origin is found by: the profile's object,
-// the source that made it, and the pool.
+// surroundings reads the other objects that prove the origin of a subject: the profile's
+// object, the source that created it, and the pool.
 func (v *Verifier) surroundings(ctx context.Context, s *subject) error {
 	object := s.claim().object
 	at := types.NamespacedName{Namespace: v.Namespace, Name: object}
@@ -215,8 +213,8 @@ func (v *Verifier) surroundings(ctx context.Context, s *subject) error {
 	return nil
 }
 
-// sourceOf finds the ProfileSource that a profile came through: the one that its object
-// names, else one of the same repository.
+// sourceOf finds the ProfileSource of a profile: the one that its object names, otherwise
+// one with the same repository.
 func (v *Verifier) sourceOf(ctx context.Context, namespace string, s *subject) (*api.ProfileSource, error) {
 	var list api.ProfileSourceList
 	if err := v.Management.List(ctx, &list, client.InNamespace(namespace)); err != nil {
@@ -238,5 +236,5 @@ func (v *Verifier) sourceOf(ctx context.Context, namespace string, s *subject) (
 	return nil, nil
 }
 
-// key is "namespace/name".
+// key returns "namespace/name".
 func key(obj client.Object) string { return client.ObjectKeyFromObject(obj).String() }

@@ -9,9 +9,8 @@ import (
 	"strings"
 )
 
-// compareValues finds the first difference between two values by their JSON: absent,
-// null and empty are equal. Keys are compared in their order, so that the answer is
-// always the same one.
+// compareValues finds the first difference between two values by their JSON: absent, null
+// and empty are equal. Keys are compared in sorted order, so that the result is stable.
 func compareValues(at string, want, have any) *Difference {
 	w, err := tree(want)
 	if err != nil {
@@ -63,7 +62,7 @@ func compareTrees(at string, want, have any) *Difference {
 	return differ(at, 0, fmt.Sprintf("%T %v", want, want), fmt.Sprintf("%T %v", have, have))
 }
 
-// likewise is a value that is absent as an empty one of the other's kind.
+// likewise replaces an absent value by an empty one of the other's kind.
 func likewise(v, other any) any {
 	if v != nil {
 		return v
@@ -100,7 +99,7 @@ func compareLists(at string, want, have []any) *Difference {
 	return nil
 }
 
-// called is the name of an item of a list, for people: a file's path, a unit's name.
+// called names an item of a list for users: a file's path, a unit's name.
 func called(items ...any) string {
 	for _, item := range items {
 		m, _ := item.(map[string]any)
@@ -113,7 +112,8 @@ func called(items ...any) string {
 	return ""
 }
 
-// compareText finds the first line that differs; of a text of one line no line is told.
+// compareText finds the first line that differs. For a text of one line it reports no line
+// number.
 func compareText(at, want, have string) *Difference {
 	if want == have {
 		return nil
@@ -129,7 +129,7 @@ func compareText(at, want, have string) *Difference {
 	return differ(at, i+1, lineOf(w, i), lineOf(h, i))
 }
 
-// firstLine is the index of the first line that differs.
+// firstLine returns the index of the first line that differs.
 func firstLine(a, b []string) int {
 	i := 0
 	for i < len(a) && i < len(b) && a[i] == b[i] {
@@ -138,9 +138,9 @@ func firstLine(a, b []string) int {
 	return i
 }
 
-// inPrivateKey reports whether a line is one of a private key, which only the lines before
-// tell. Where it is that in one of two texts, the other may have lost its first line, so
-// neither is shown (security.md 15).
+// inPrivateKey reports whether a line is part of a private key, which depends on the lines
+// before it. If the line is part of a key in one of two texts, the other may lack the first
+// line of the key, so neither is shown (security.md 15).
 func inPrivateKey(lines []string, i int) bool {
 	before, with := strings.Join(lines[:min(i, len(lines))], "\n"), strings.Join(lines[:min(i+1, len(lines))], "\n")
 	at := strings.LastIndex(with, "-----BEGIN ")
@@ -161,7 +161,7 @@ func lineOf(lines []string, i int) string {
 	return ""
 }
 
-// brief is a value on one line.
+// brief formats a value on one line.
 func brief(v any) string {
 	if isEmpty(v) {
 		return ""

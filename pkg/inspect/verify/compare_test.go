@@ -40,7 +40,7 @@ func TestCompareValues(t *testing.T) {
 	}
 }
 
-// Of a private key no line is shown, whichever differs; what stands after it is
+// No line of a private key is shown, whichever line differs; text after the key is shown
 // (security.md 15).
 func TestCompareTextWithKey(t *testing.T) {
 	const key = "-----BEGIN CERTIFICATE-----\nabc\n-----END CERTIFICATE-----\n-----BEGIN EC PRIVATE KEY-----\nMHcC\n%s\nAQEE\n-----END EC PRIVATE KEY-----\nport: %s\n"
@@ -53,8 +53,8 @@ func TestCompareTextWithKey(t *testing.T) {
 	}
 }
 
-// A private key is hidden where it begins the text, where it lost its first line on one
-// side, and in every form that armor has (security.md 15).
+// A private key is hidden if it begins the text, if it lost its first line on one side, and
+// in every form of armor (security.md 15).
 func TestCompareTextHidesKeys(t *testing.T) {
 	for name, c := range map[string]struct {
 		want, have string
@@ -84,8 +84,7 @@ func TestCompareTextHidesKeys(t *testing.T) {
 	}
 }
 
-// What is shown holds no credential and nothing that a terminal obeys (security.md 14,
-// 15, 28).
+// Differences contain no credentials and no control characters (security.md 14, 15, 28).
 func TestDiffer(t *testing.T) {
 	for name, c := range map[string]struct{ have, want string }{
 		"a node's token":        {"Bearer eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJub2RlIn0.c2ln", "Bearer " + hidden},
@@ -166,8 +165,8 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// FuzzLeaves: whatever somebody put into a Secret, taking it apart and looking for tokens
-// in it ends without a panic, and a document has what it has.
+// FuzzLeaves: parsing arbitrary Secret data and searching it for tokens does not panic, and
+// a document equals itself.
 func FuzzLeaves(f *testing.F) {
 	f.Add([]byte("#cloud-config\nwrite_files: [{path: /a, encoding: b64, content: YQ==}]"), []byte("token={{x}}"))
 	f.Add([]byte(`{"storage":{"files":[{"path":"/a","contents":{"source":"data:,a%zz"}}]}}`), []byte("{"))

@@ -11,7 +11,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// outputs renders again and compares what was made: the digests in the record, the
+// outputs renders again and compares the results: the digests in the record, the
 // configuration, and the Secrets of the pool if they are of this generation.
 func (v *Verifier) outputs(ctx context.Context, s *subject, from *origin, settings []byte) ([]Check, error) {
 	check := Check{Thing: ThingOSC, Name: "OperatingSystemConfig " + v.Namespace + "/" + lineage.NamesOf(s.pool).Config}
@@ -42,13 +42,13 @@ func (v *Verifier) outputs(ctx context.Context, s *subject, from *origin, settin
 	return append(checks, secrets...), err
 }
 
-// rendering is a generation rendered again, with placeholders.
+// rendering is a generation that was rendered again, with placeholders.
 type rendering struct {
-	in  render.Input // with placeholders, those of tokens too
+	in  render.Input // with placeholders, also for tokens
 	out *render.Output
 }
 
-// render renders what is recorded. Why says why that cannot be.
+// render renders the recorded inputs. The second result says why that is impossible.
 func (v *Verifier) render(s *subject, from *origin, settings []byte) (*rendering, string) {
 	rec := s.gen.record
 	spec := s.content(from)
@@ -66,8 +66,8 @@ func (v *Verifier) render(s *subject, from *origin, settings []byte) (*rendering
 	if err != nil {
 		return nil, redact.Clean(err.Error())
 	}
-	// Whatever a token is, rendering with placeholders is the same; that there was none
-	// it would notice.
+	// With placeholders, rendering does not depend on the value of a token, only on whether
+	// there is one.
 	in.Cluster.APIServerToken, in.Cluster.BootstrapToken = "token", "token"
 	in.Cluster.BootstrapKubeconfig = render.BootstrapKubeconfig(in.Cluster.Server, in.Settings.KubernetesCACert, "token")
 	in, _ = in.Split()
@@ -78,8 +78,8 @@ func (v *Verifier) render(s *subject, from *origin, settings []byte) (*rendering
 	return &rendering{in: in, out: out}, ""
 }
 
-// checkConfig compares a configuration with what was rendered, and its annotations with
-// the record.
+// checkConfig compares a configuration with the rendering, and its annotations with the
+// record.
 func (s *subject) checkConfig(check Check, r *rendering) Check {
 	osc := s.gen.osc
 	if d := compareValues("spec", canonical(r.out.OSC), canonical(osc.Spec)); d != nil {
@@ -90,7 +90,8 @@ func (s *subject) checkConfig(check Check, r *rendering) Check {
 	return check.with(firstOf(fields...))
 }
 
-// annotatedOnly compares what there is to compare where nothing could be rendered.
+// annotatedOnly compares the annotations, for a configuration that cannot be rendered
+// again.
 func (s *subject) annotatedOnly(check Check, why string) Check {
 	if s.gen.sound() {
 		if d := firstOf(annotated(s.gen.record, s.gen.osc.Annotations)...); d != nil {
@@ -107,7 +108,7 @@ func compareDigests(at string, want, have osm.ConfigDigests) *Difference {
 	)
 }
 
-// canonical fills in the defaults of the schema, as the API server does.
+// canonical sets the defaults of the schema, as the API server does.
 func canonical(spec osm.OperatingSystemConfigSpec) osm.OperatingSystemConfigSpec {
 	c := *spec.DeepCopy()
 	if c.ProvisioningUtility == "" {
@@ -123,7 +124,7 @@ func canonical(spec osm.OperatingSystemConfigSpec) osm.OperatingSystemConfigSpec
 	return c
 }
 
-// releaseWith names the releases that render as an engine does.
+// releaseWith names the releases that contain an engine.
 func releaseWith(engine string) string {
 	if releases, known := render.EngineReleases(engine); known {
 		return "osm-gitops " + releases

@@ -22,7 +22,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render/equivalence"
 )
 
-// secrets compares the Secrets that machines of a pool boot from.
+// secrets compares the Secrets from which machines of a pool boot.
 func (v *Verifier) secrets(ctx context.Context, s *subject, r *rendering) ([]Check, error) {
 	all := Check{Thing: ThingSecret, Name: api.NamespaceCloudInitSettings + "/" + s.pool.Name + "-" + s.pool.Namespace + "-*"}
 	if v.WithoutSecrets {
@@ -39,8 +39,8 @@ func (v *Verifier) secrets(ctx context.Context, s *subject, r *rendering) ([]Che
 		return []Check{all.unproven("%s", why)}, nil
 	}
 	if b.others {
-		// Around a credential stands what is none, such as the proxy's address: that has
-		// to be what was recorded.
+		// The Secret with credentials also contains other inputs, such as the proxy's address,
+		// which have to match the record.
 		inputs := Check{Thing: ThingSecret, Name: api.NamespaceCloudInitSettings + "/" + lineage.NamesOf(s.pool).Inputs}
 		return []Check{inputs.with(differ("key "+render.ShortDigest(s.digest), 0, "credentials that make the recorded input of the record", hidden))}, nil
 	}
@@ -63,15 +63,15 @@ func (v *Verifier) secrets(ctx context.Context, s *subject, r *rendering) ([]Che
 	return out, nil
 }
 
-// boot is what the documents of a pool are rendered with: the credentials of the
-// generation, and in place of tokens placeholders.
+// boot renders the documents of a pool with the credentials of the generation and with
+// placeholders for tokens.
 type boot struct {
 	engine       *render.Engine
 	in           render.Input
-	placeholders *render.Output // of everything
+	placeholders *render.Output // placeholders for all credentials
 	known        []string       // credentials, which are never shown
-	kubeconfig   *corev1.Secret // nil where it is missing
-	others       bool           // the credentials are not those of the generation
+	kubeconfig   *corev1.Secret // nil if it is missing
+	others       bool           // the credentials belong to another generation
 	info         *clusterInfo
 }
 
@@ -116,7 +116,7 @@ func credentialsIn(kept *corev1.Secret, digest string) (credentials render.Crede
 	return credentials, err == nil
 }
 
-// textsOf are all texts in credentials, and each line of those that have several.
+// textsOf returns all strings in credentials, and each line of multi-line ones.
 func textsOf(credentials render.Credentials) []string {
 	t, err := tree(credentials)
 	if err != nil {
@@ -142,7 +142,7 @@ func textsOf(credentials render.Credentials) []string {
 	return out
 }
 
-// secret reads a Secret that nodes read, nil where there is none.
+// secret reads a Secret of nodes; nil if there is none.
 func (v *Verifier) secret(ctx context.Context, name string) (*corev1.Secret, error) {
 	var s corev1.Secret
 	found, err := kubeclient.Find(ctx, v.Worker, types.NamespacedName{Namespace: api.NamespaceCloudInitSettings, Name: name}, &s)
@@ -152,7 +152,7 @@ func (v *Verifier) secret(ctx context.Context, name string) (*corev1.Secret, err
 	return &s, nil
 }
 
-// checkDocument compares what one stage of a pool boots from.
+// checkDocument compares the document of one stage of a pool.
 func (v *Verifier) checkDocument(ctx context.Context, s *subject, b *boot, stage string) (Check, error) {
 	name := lineage.NamesOf(s.pool).Provisioning
 	if stage == "bootstrap" {
@@ -193,13 +193,13 @@ func (v *Verifier) checkDocument(ctx context.Context, s *subject, b *boot, stage
 	return check.with(nil), nil
 }
 
-// dataDigest is that of the annotation.
+// dataDigest returns the digest in the form of the annotation.
 func dataDigest(data []byte) string {
 	sum := sha256.Sum256(data)
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// of is the document of a stage.
+// of returns the document of a stage.
 func of(out *render.Output, stage string) []byte {
 	if stage == "bootstrap" {
 		return out.Bootstrap
@@ -207,8 +207,8 @@ func of(out *render.Output, stage string) []byte {
 	return out.Provisioning
 }
 
-// compare renders with the tokens that stand in a document, and finds the first place
-// where it is not what that gives.
+// compare renders with the tokens that a document contains, and finds the first difference
+// between the result and the document.
 func (b *boot) compare(document []byte, stage string) (*Difference, error) {
 	first, err := b.engine.Render(b.in)
 	if err != nil {
@@ -218,7 +218,7 @@ func (b *boot) compare(document []byte, stage string) (*Difference, error) {
 	for _, t := range candidates(want, have, b.in.Cluster) {
 		out, err := b.engine.Render(b.withTokens(t))
 		if err != nil {
-			continue // not these
+			continue // try the next candidates
 		}
 		if bytes.Equal(of(out, stage), document) {
 			return nil, nil
@@ -230,7 +230,7 @@ func (b *boot) compare(document []byte, stage string) (*Difference, error) {
 	return b.difference(want, have, leavesOf(of(b.placeholders, stage))), nil
 }
 
-// withTokens is the input with tokens in place of their placeholders.
+// withTokens replaces the placeholders of the input by tokens.
 func (b *boot) withTokens(t tokens) render.Input {
 	in := b.in
 	in.Cluster.APIServerToken, in.Cluster.BootstrapToken = t.node, t.kubelet
@@ -253,9 +253,9 @@ func alike(a, b []leaf) int {
 	return n
 }
 
-// difference finds the first place where documents differ. What stands there is shown of
-// texts in which no credential belongs: where rendering with placeholders gives the same
-// one, without any (security.md 15).
+// difference finds the first difference between documents. It shows values only of texts
+// without credentials: rendering with placeholders gives the same text, and no placeholder
+// is in it (security.md 15).
 func (b *boot) difference(want, have, placeholders []leaf) *Difference {
 	texts := func(leaves []leaf) map[string]string {
 		m := map[string]string{}
@@ -287,12 +287,12 @@ func (b *boot) difference(want, have, placeholders []leaf) *Difference {
 	return differ("the form of the document", 0, "the text that rendering gives", "another text that reads the same")
 }
 
-// hasToken reports whether the placeholder of a token stands in a text.
+// hasToken reports whether a text contains the placeholder of a token.
 func (b *boot) hasToken(text string) bool {
 	return strings.Contains(text, b.in.Cluster.APIServerToken) || strings.Contains(text, b.in.Cluster.BootstrapToken)
 }
 
-// meaning compares a document that operating-system-manager made.
+// meaning compares a document that operating-system-manager created.
 func (b *boot) meaning(document []byte, stage string) (*Difference, error) {
 	out, err := b.engine.Render(b.in)
 	if err != nil {
@@ -304,7 +304,7 @@ func (b *boot) meaning(document []byte, stage string) (*Difference, error) {
 	}
 	differences, err := equivalence.Compare(document, of(out, stage))
 	if err != nil {
-		return differ("the document", 0, "one that can be read", "another"), nil //nolint:nilerr // that it cannot be read is the finding
+		return differ("the document", 0, "one that can be read", "another"), nil // that it cannot be read is the finding
 	}
 	if len(differences) > 0 {
 		return differ(differences[0].What, 0, hidden, hidden), nil
@@ -312,7 +312,7 @@ func (b *boot) meaning(document []byte, stage string) (*Difference, error) {
 	return nil, nil
 }
 
-// checkEdge compares the script that makes a machine of provider edge fetch its first
+// checkEdge compares the script with which a machine of provider edge fetches its first
 // document.
 func (v *Verifier) checkEdge(ctx context.Context, s *subject, b *boot) (Check, error) {
 	name := "edge-provider-script-" + s.pool.Name + "-" + s.pool.Namespace // contract: section 8.6
@@ -343,7 +343,7 @@ func (v *Verifier) checkEdge(ctx context.Context, s *subject, b *boot) (Check, e
 	return check.with(d), nil
 }
 
-// endpoints are the input with each CA and server that nodes may have been told.
+// endpoints returns the input with each CA and server that nodes may have received.
 func (b *boot) endpoints() []render.Input {
 	all := []render.Input{b.in}
 	if b.info != nil {
@@ -356,7 +356,7 @@ func (b *boot) endpoints() []render.Input {
 	return all
 }
 
-// tokenLine is where a kubeconfig has its token.
+// tokenLine matches the token in a kubeconfig.
 var tokenLine = regexp.MustCompile(`(?m)^(\s*token: ["']?)[a-z0-9]{6}\.[a-z0-9]{16}(["']?)[ \t]*$`)
 
 // withToken replaces the token of a kubeconfig.

@@ -15,8 +15,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/conformance"
 )
 
-// again makes of an input what verify has of it: the record, the settings and the
-// credentials that are kept.
+// again returns what verify has of an input: the record, the settings and the stored
+// credentials.
 func again(t *testing.T, engine *render.Engine, in render.Input) (*boot, *render.Output) {
 	t.Helper()
 	out, err := engine.Render(in)
@@ -42,9 +42,8 @@ func again(t *testing.T, engine *render.Engine, in render.Input) (*boot, *render
 	return b, out
 }
 
-// Every document of the corpus is recognised, with the credentials that it holds and
-// from a record without any; and a file that was edited is named, without telling a
-// credential (security.md 15).
+// Every document of the corpus agrees, with its credentials and with a record that has
+// none; an edited file is named without showing a credential (security.md 15).
 func TestDocuments(t *testing.T) {
 	engine := render.NewEngine()
 	compared := 0
@@ -92,8 +91,8 @@ func TestDocuments(t *testing.T) {
 	}
 }
 
-// A token that a profile encodes, or that stands in the middle of a line, is found; one
-// that was replaced in one place only is a difference.
+// A token is found if a profile encodes it or if it is in the middle of a line; a token
+// that was replaced in only one place is a difference.
 func TestTokens(t *testing.T) {
 	engine := render.NewEngine()
 	for _, c := range conformance.Cases(t) {
@@ -114,7 +113,7 @@ func TestTokens(t *testing.T) {
 			"twice":               "{{ .Token }} {{ .Token }}",
 			"both":                "{{ .Token }}\n{{ .BootstrapKubeconfig }}",
 		} {
-			in.Profile.Digest = "" // templates are compiled anew
+			in.Profile.Digest = "" // compile templates again
 			stage.Files[0].Content.Inline.Data = text
 			b, out := again(t, engine, in)
 			if d, err := b.compare(out.Bootstrap, "bootstrap"); d != nil || err != nil {

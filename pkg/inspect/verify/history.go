@@ -14,12 +14,13 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 )
 
-// within reports whether the pool certainly had a generation at some time between two.
+// within reports whether the pool certainly had a generation at some time between two
+// times.
 func within(g lineage.Generation, from, until time.Time) bool {
 	return g.From.Add(lineage.Leeway).Before(until) && (g.Until.IsZero() || g.Until.Add(-lineage.Leeway).After(from))
 }
 
-// covers reports whether the pool certainly had nothing else between two times.
+// covers reports whether the pool certainly had this generation throughout an interval.
 func covers(g lineage.Generation, from, until time.Time) bool {
 	return g.From.Add(lineage.Leeway).Before(from) && !g.Until.IsZero() && g.Until.Add(-lineage.Leeway).After(until)
 }
@@ -46,8 +47,8 @@ func (v *Verifier) timeline(ctx context.Context, s *subject) (lineage.Timeline, 
 	return lineage.NewTimeline(osc, records), nil
 }
 
-// compareHistory compares what is written of a node with all that its pool had: the
-// configurations that are listed as possible, and those that are not.
+// compareHistory compares a NodeProvenance with all generations of its pool: the
+// configurations that it lists as possible, and those that it does not.
 func (v *Verifier) compareHistory(ctx context.Context, s *subject) (*Difference, error) {
 	had, err := v.timeline(ctx, s)
 	if err != nil {
@@ -67,7 +68,7 @@ func (v *Verifier) compareHistory(ctx context.Context, s *subject) (*Difference,
 	window := api.ProvenanceWindow{From: &began, Until: np.Window.Until}
 	near := func(p lineage.Generation) bool { return own(p) && p.During(window, lineage.Bridge) }
 	if slices.ContainsFunc(had, own) && !slices.ContainsFunc(had, near) {
-		for _, p := range had { // somebody may have made it again, and then it begins later than it did
+		for _, p := range had { // a record that was created again begins too late
 			if covers(p, from, until) {
 				return differ("spec.configuration.inputDigest", 0, p.InputDigest+", which the pool had then", s.digest), nil
 			}
@@ -85,8 +86,9 @@ func (v *Verifier) compareHistory(ctx context.Context, s *subject) (*Difference,
 	return nil, nil
 }
 
-// comparePossible compares what is listed with the records of the same digests. Some may
-// be gone: a record stays for the nodes that were provisioned from it.
+// comparePossible compares the listed generations with the records of the same digests.
+// Some records may be deleted: a record is retained for the nodes that were provisioned
+// from it.
 func (s *subject) comparePossible(had lineage.Timeline) *Difference {
 	for i, l := range s.node.Spec.Possible {
 		at := fmt.Sprintf("spec.possible[%d].", i)
@@ -98,7 +100,7 @@ func (s *subject) comparePossible(had lineage.Timeline) *Difference {
 		if d := firstOf(field{at + "profile", p.Profile, l.Profile}, field{at + "version", p.Version, l.Version}, field{at + "commit", p.Commit, l.Commit}); d != nil {
 			return d
 		}
-		stands := func(p lineage.Generation) bool { return p.Until.IsZero() } // somebody may have made it again
+		stands := func(p lineage.Generation) bool { return p.Until.IsZero() } // it may have been created again
 		if !slices.ContainsFunc(same, stands) && !slices.ContainsFunc(same, func(p lineage.Generation) bool { return p.From.Equal(l.From.Time) }) {
 			return differ(at+"from", 0, p.From.UTC().Format(time.RFC3339), l.From.UTC().Format(time.RFC3339))
 		}

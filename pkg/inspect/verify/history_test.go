@@ -6,8 +6,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 )
 
-// Revisions of MachineDeployments are compared as numbers; one that is not a number comes
-// before none, and none before it.
+// Revisions of MachineDeployments are compared as numbers; a revision that is not a number
+// is never the older one.
 func TestOlder(t *testing.T) {
 	for _, c := range []struct {
 		revision, than string

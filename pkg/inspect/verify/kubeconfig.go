@@ -20,14 +20,14 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 )
 
-// clusterInfo is what everybody may know of the cluster.
+// clusterInfo is the public data about the cluster.
 type clusterInfo struct {
 	server  string
 	ca      []byte
 	cluster *clientcmdapi.Cluster
 }
 
-// clusterInfo reads ConfigMap cluster-info; nil where there is none to be read.
+// clusterInfo reads ConfigMap cluster-info; nil if it is missing or invalid.
 func (v *Verifier) clusterInfo(ctx context.Context) (*clusterInfo, error) {
 	var cm corev1.ConfigMap
 	found, err := kubeclient.Find(ctx, v.Worker, types.NamespacedName{Namespace: metav1.NamespacePublic, Name: "cluster-info"}, &cm)
@@ -36,7 +36,7 @@ func (v *Verifier) clusterInfo(ctx context.Context) (*clusterInfo, error) {
 	}
 	config, err := clientcmd.Load([]byte(cm.Data["kubeconfig"]))
 	if err != nil || len(config.Clusters) != 1 {
-		return nil, nil //nolint:nilerr // the controller refuses it, too, and uses the one before
+		return nil, nil // the controller rejects it too and uses the previous one
 	}
 	for _, c := range config.Clusters {
 		return &clusterInfo{server: c.Server, ca: c.CertificateAuthorityData, cluster: c}, nil
@@ -44,8 +44,8 @@ func (v *Verifier) clusterInfo(ctx context.Context) (*clusterInfo, error) {
 	return nil, nil
 }
 
-// ownKubeconfig makes a kubelet's kubeconfig, as the controller does, for a pool whose
-// Secret is not to be believed.
+// ownKubeconfig builds a kubelet's kubeconfig like the controller, for a pool whose Secret
+// is not trusted.
 func (b *boot) ownKubeconfig() (string, error) {
 	cluster := &clientcmdapi.Cluster{CertificateAuthorityData: []byte(b.in.Settings.KubernetesCACert)}
 	if b.info != nil {
@@ -65,8 +65,8 @@ func (b *boot) ownKubeconfig() (string, error) {
 	return withToken(string(text), b.in.Cluster.BootstrapToken), nil
 }
 
-// writesLike reports whether a kubeconfig has what the controller writes with its
-// server, CA and token, and not a word more. Machines get it as it is.
+// writesLike reports whether a kubeconfig is what the controller writes with its server, CA
+// and token, and nothing else: machines get all of it.
 func (b *boot) writesLike(config *clientcmdapi.Config, data []byte) bool {
 	var have any
 	if bytes.ContainsRune(data, '#') || yaml.Unmarshal(data, &have) != nil {
@@ -97,15 +97,15 @@ func (b *boot) writesLike(config *clientcmdapi.Config, data []byte) bool {
 	return false
 }
 
-// kubeconfigName is the Secret with the kubelet's bootstrap kubeconfig.
+// kubeconfigName returns the name of the Secret with the kubelet's bootstrap kubeconfig.
 func kubeconfigName(s *subject) string {
 	return cmp.Or(s.gen.record.BootstrapKubeconfigSecretName, lineage.NamesOf(s.pool).Kubeconfig)
 }
 
 var kubeletToken = regexp.MustCompile(`^` + kubeletShape + `$`)
 
-// checkKubeconfig looks at what a kubelet first logs in with: at the server and the CA
-// that the record, or the cluster, names, with a token and nothing else.
+// checkKubeconfig compares the kubeconfig of a kubelet's first login: the server and the CA
+// have to match the record or the cluster, and it has to contain a token and nothing else.
 func (b *boot) checkKubeconfig(s *subject) Check {
 	check := Check{Thing: ThingSecret, Name: api.NamespaceCloudInitSettings + "/" + kubeconfigName(s)}
 	if b.kubeconfig == nil {

@@ -15,15 +15,15 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// leaf is one text of a document that a machine reads: the content of a file, or a
+// leaf is one decoded text of a document: the content of a file, or a value.
 // value, decoded.
 type leaf struct{ where, text string }
 
-// wholeDocument is the place of a document that cannot be read.
+// wholeDocument is the place of a document that cannot be parsed.
 const wholeDocument = "the document"
 
-// leavesOf takes a document apart, a cloud-config or Ignition's. What cannot be read is
-// one text.
+// leavesOf splits a cloud-config or an Ignition document. A document that cannot be parsed
+// becomes one leaf.
 func leavesOf(document []byte) []leaf {
 	var v any
 	var err error
@@ -45,7 +45,7 @@ type flattening struct {
 	seen   map[string]int
 }
 
-// add keeps places apart that are called the same, such as two files of one path.
+// add makes the places of leaves unique, such as those of two files with one path.
 func (f *flattening) add(where, text string) {
 	f.seen[where]++
 	if n := f.seen[where]; n > 1 {
@@ -62,7 +62,7 @@ func (f *flattening) walk(at string, v any) {
 			switch {
 			case isFile && (k == "content" || k == "contents"):
 				f.add(fmt.Sprintf("file %q", path), contentOf(v))
-			case isFile && k == "path": // it is its name
+			case isFile && k == "path": // it identifies the file
 			case isFile:
 				f.walk(fmt.Sprintf("%s of file %q", k, path), v[k])
 			default:
@@ -80,11 +80,11 @@ func (f *flattening) walk(at string, v any) {
 	}
 }
 
-// maxDecoded bounds the content of one file, in bytes: a Secret holds less.
+// maxDecoded bounds the content of one file, in bytes. A Secret is smaller.
 const maxDecoded = 4 << 20 // 4 MiB
 
-// contentOf decodes the content of a file of either kind of document. What cannot be
-// decoded stays as it is.
+// contentOf decodes the content of a file in either format. Content that cannot be decoded
+// is returned unchanged.
 func contentOf(file map[string]any) string {
 	if contents, ok := file["contents"].(map[string]any); ok { // Ignition's
 		source, _ := contents["source"].(string)

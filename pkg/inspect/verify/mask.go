@@ -10,34 +10,33 @@ import (
 // maxShown bounds a value in a difference, in bytes.
 const maxShown = 300
 
-// nothing stands for what is not there.
+// nothing replaces an absent value.
 const nothing = "(nothing)"
 
-// hidden stands for what may be a credential.
+// hidden replaces a value that may be a credential.
 const hidden = "(not shown)"
 
-// What looks like a credential, wherever it stands: whoever edits an object may have
-// put one there.
+// Patterns of credentials, applied everywhere: anyone who edits an object may have put a
+// credential into it.
 var (
-	// webToken is a signed JSON web token (RFC 7515, section 7.1): its first part is an
+	// webToken is a signed JSON web token (RFC 7515, section 7.1). Its first part is an
 	// object, so it begins with the base64 of `{"`.
 	webToken = regexp.MustCompile(`eyJ[\w-]+\.[\w-]+\.[\w-]*`)
-	// bootstrapToken is a kubelet's:
+	// bootstrapToken is a bootstrap token:
 	// https://kubernetes.io/docs/reference/access-authn-authz/bootstrap-tokens/
 	bootstrapToken = regexp.MustCompile(`\b[a-z0-9]{6}\.[a-z0-9]{16}\b`)
-	// userInfo ends at the last "@", for a password may have any character that nobody
-	// escaped.
+	// userInfo ends at the last "@", since a password may contain any unescaped character.
 	userInfo   = regexp.MustCompile(`://\S+@`)
 	privateKey = regexp.MustCompile(`(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY( BLOCK)?-----.*`)
-	// assignedKey is what is called by a word more: "AWS_SECRET_ACCESS_KEY=".
+	// assignedKey matches names with a prefix as well: "AWS_SECRET_ACCESS_KEY=".
 	assignedKey = regexp.MustCompile(`(?i)((?:password|passwd|token|secret|credential|access[_-]?key|private[_-]?key)[\w-]*["']?\s*[:=]\s*)\S.*`)
 	assigned    = regexp.MustCompile(`(?i)((?:password|passwd|token|secret|api[_-]?key|bearer|authorization)["']?\s*[:= ]\s*)\S.*`)
 )
 
-// masked takes out of a text what looks like a credential, and what is known to be one.
+// masked replaces known credentials and text that looks like one.
 func masked(text string, known ...string) string {
 	for _, k := range known {
-		if len(k) > 3 { // less is no secret, and stands everywhere
+		if len(k) > 3 { // shorter values are common and not secret
 			text = strings.ReplaceAll(text, k, hidden)
 		}
 	}
@@ -49,7 +48,7 @@ func masked(text string, known ...string) string {
 	return assigned.ReplaceAllString(text, "${1}"+hidden)
 }
 
-// differ makes a difference that is fit to be shown (security.md 14, 15, 28).
+// differ returns a difference that is safe to show (security.md 14, 15, 28).
 func differ(where string, line int, want, have string) *Difference {
 	show := func(s string) string {
 		if s == "" {
@@ -58,7 +57,7 @@ func differ(where string, line int, want, have string) *Difference {
 		return redact.Shorten(redact.Clean(masked(s)), maxShown)
 	}
 	d := &Difference{Field: redact.Clean(where), Line: line, Expected: show(want), Found: show(have)}
-	if d.Expected == d.Found && want != have { // masked alike, or a character that nobody sees
+	if d.Expected == d.Found && want != have { // equal after masking, or an invisible character
 		d.Found = hidden
 	}
 	return d

@@ -18,7 +18,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// checkNode compares a NodeProvenance with the record it names, with the repository,
+// checkNode compares a NodeProvenance with the record that it names, with the repository,
 // and with itself.
 func (v *Verifier) checkNode(ctx context.Context, s *subject, what claim, from *origin) (Check, error) {
 	np := s.node
@@ -47,7 +47,7 @@ func (v *Verifier) checkNode(ctx context.Context, s *subject, what claim, from *
 	return check.with(d), err
 }
 
-// recorded is what the record says of the same, if it is as it was written.
+// recorded returns the fields with their values in the record, if the record is unedited.
 func (s *subject) recorded() []field {
 	if s.gen == nil || !s.gen.sound() {
 		return nil
@@ -63,8 +63,8 @@ func (s *subject) recorded() []field {
 	}
 }
 
-// gitSays is what the repository says of the same. The author may have been cut from an
-// object that was gone when the node joined.
+// gitSays returns the fields with their values in the repository. The author may be
+// truncated, if the profile's object was deleted when the node joined.
 func (s *subject) gitSays(from *origin) []field {
 	if !from.found || from.author.Commit == "" {
 		return nil
@@ -85,13 +85,13 @@ func (s *subject) gitSays(from *origin) []field {
 	return fields
 }
 
-// sameObject reports whether the profile's object is there, and what it was.
+// sameObject reports whether the profile's object still exists with the same content.
 func (s *subject) sameObject() bool {
 	return s.osp != nil && s.osp.Annotations[api.AnnotationDigest] == s.node.Spec.Configuration.ProfileDigest &&
 		profile.Digest(s.osp.Spec) == s.node.Spec.Configuration.ProfileDigest
 }
 
-// reported is the node's own word, where the evidence is that.
+// reported returns the fields of the node report, if that is the evidence.
 func (s *subject) reported() []field {
 	c, says := s.node.Spec.Configuration, s.node.Spec.Reported
 	if s.node.Spec.Evidence != api.EvidenceReported {
@@ -107,7 +107,7 @@ func (s *subject) reported() []field {
 	return fields
 }
 
-// times are those that other objects, and the rest of the object itself, have too.
+// times returns the times that also appear in other objects or fields.
 func (s *subject) times() []field {
 	np := s.node.Spec
 	at := func(t *metav1.Time) string {
@@ -127,8 +127,9 @@ func (s *subject) times() []field {
 	return fields
 }
 
-// disputed is what the node says against what is written about it: now, where it is
-// there, else when it was last asked. The controller found it, or nobody has yet.
+// disputed returns a difference between the node report and the NodeProvenance: the current
+// report of an existing node, otherwise the last one. The controller may not have noticed
+// it yet.
 func (s *subject) disputed() *Difference {
 	if c := apimeta.FindStatusCondition(s.node.Status.Conditions, api.AgreedCondition); c != nil && c.Status == metav1.ConditionFalse {
 		return differ("status.conditions, "+c.Type, 0, "what the node says agrees with the records", c.Message)
@@ -151,8 +152,8 @@ func (s *subject) disputed() *Difference {
 	return firstOf(field{"spec.configuration.commit, which the node reports", says.Commit, render.LabelValue(c.Commit)})
 }
 
-// compareDigest tells an edited input digest from a record that is gone: there is a
-// record that says all the rest.
+// compareDigest detects an edited input digest: another record matches in everything else.
+// Otherwise the record was deleted.
 func (v *Verifier) compareDigest(ctx context.Context, s *subject) (*Difference, error) {
 	if s.gen != nil {
 		return nil, nil
@@ -165,7 +166,7 @@ func (v *Verifier) compareDigest(ctx context.Context, s *subject) (*Difference, 
 }
 
 // compareBootstrap compares the configuration of the bootstrap document with its record,
-// which may be an older one than the other.
+// which may be older than that of the provisioning document.
 func (v *Verifier) compareBootstrap(ctx context.Context, s *subject) (*Difference, error) {
 	b, gen := s.node.Spec.Bootstrap, s.gen
 	if b == nil {
@@ -181,11 +182,11 @@ func (v *Verifier) compareBootstrap(ctx context.Context, s *subject) (*Differenc
 		}
 	}
 	if gen == nil {
-		return nil, nil // it is missing, which is told of the record
+		return nil, nil // the check of the record reports it as missing
 	}
 	if !gen.sound() {
 		if gen == s.gen {
-			return nil, nil // so is this
+			return nil, nil // likewise
 		}
 		return differ("record of spec.bootstrap, "+gen.name(), 0, "the input digest "+gen.record.InputDigest(), gen.record.Digests.Input), nil
 	}
@@ -193,7 +194,7 @@ func (v *Verifier) compareBootstrap(ctx context.Context, s *subject) (*Differenc
 		field{"spec.bootstrap.version", gen.record.Version, b.Version}, field{"spec.bootstrap.commit", gen.record.Commit, b.Commit}), nil
 }
 
-// compareMachine follows the machine to its pool, where it is still there.
+// compareMachine follows an existing machine to its pool.
 func (v *Verifier) compareMachine(ctx context.Context, s *subject) (*Difference, error) {
 	spec := s.node.Spec
 	var machine cluster.Machine
@@ -226,9 +227,9 @@ func (v *Verifier) compareMachine(ctx context.Context, s *subject) (*Difference,
 	return firstOf(field{"spec.pool", machine.Namespace + "/" + ref.Name, s.pool.String()}, field{"spec.pool.uid", string(ref.UID), string(spec.Pool.UID)}), nil
 }
 
-// outOfWindow compares the times at which the pool had an archived configuration with
-// the time in which the machine fetched its documents. Of the one that stands the time
-// of creation says nothing: the pool may have had it before, too.
+// outOfWindow compares the intervals of an archived configuration with the time in which
+// the machine fetched its documents. It ignores the active configuration: the pool may have
+// had it before its creation time.
 func (s *subject) outOfWindow() *Difference {
 	if s.gen == nil || s.gen.archived == nil {
 		return nil

@@ -13,31 +13,31 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
-// origin is what the repository says about a claim.
+// origin is the state of a claim in the repository.
 type origin struct {
 	checks []Check
-	// doc is the profile as it lies in the repository, nil where that is not known.
+	// doc is the profile in the repository; nil if unknown.
 	doc *profile.Document
-	// version and author are those of the claim, once it was found there.
+	// version and author belong to the claim, once it was found.
 	version profile.Version
 	author  source.Author
 	found   bool
-	// forged says that the commit is there and holds something else: so it is the
-	// record that was edited.
+	// forged is set if the commit exists with other content, which proves that the record was
+	// edited.
 	forged *Difference
-	// truth is what the commit holds then, nil where it holds no such version.
+	// truth is the content of that commit; nil if it lacks the version.
 	truth *profile.Document
-	// baseless says that the version is an overlay's, and its base nowhere to be found.
+	// baseless is set if the version is an overlay whose base was not found.
 	baseless *profile.MissingBaseError
 	// witness is the commit that the profile's object names.
 	witness string
 
 	repository *repository
-	before     *repository      // with the path of then, nil where that was the same
-	line       *source.Snapshot // what is followed
+	before     *repository      // with the earlier path; nil if the path is the same
+	line       *source.Snapshot // the followed history
 }
 
-// origin asks the repository about a claim.
+// origin searches the repository for a claim.
 func (v *Verifier) origin(ctx context.Context, s *subject, what claim) (*origin, error) {
 	if v.isBuiltin(what) {
 		return v.builtin(ctx, what)
@@ -69,12 +69,12 @@ func (v *Verifier) origin(ctx context.Context, s *subject, what claim) (*origin,
 	return o, nil
 }
 
-// isBuiltin tells a profile of this project's own.
+// isBuiltin reports whether the profile is built in.
 func (v *Verifier) isBuiltin(what claim) bool {
 	return v.Builtin != nil && what.commit == "" && what.repository == v.Builtin.Repository && what.repository != ""
 }
 
-// builtin looks for a version among the profiles of this program.
+// builtin searches the profiles of this program for a version.
 func (v *Verifier) builtin(ctx context.Context, what claim) (*origin, error) {
 	check := Check{Thing: ThingRepository, Name: "the built-in profiles"}
 	snap, err := v.Builtin.Read(ctx)
@@ -102,8 +102,7 @@ func (v *Verifier) builtin(ctx context.Context, what claim) (*origin, error) {
 	return &origin{doc: &doc, version: cat.Current[i], found: true, checks: []Check{check}}, nil
 }
 
-// ask looks for the claim on the line that is followed, and where it is not there for
-// its commit alone.
+// ask searches the followed history for the claim, then the commit alone.
 func (o *origin) ask(ctx context.Context, what claim, check Check) (Check, error) {
 	r := o.repository
 	line, err := r.at(ctx, "")
@@ -111,7 +110,7 @@ func (o *origin) ask(ctx context.Context, what claim, check Check) (Check, error
 		return check.unproven("it cannot be read: %s", redact.Clean(err.Error())), ctx.Err()
 	}
 	commit, hasHistory := what.commit, true
-	if _, invalid := source.ParseCommit(commit); invalid != nil { // an artifact's revision
+	if _, invalid := source.ParseCommit(commit); invalid != nil { // the revision of an artifact
 		_, made := source.SplitRevision(commit)
 		commit, hasHistory = string(made), false
 	}
@@ -137,15 +136,15 @@ func (o *origin) ask(ctx context.Context, what claim, check Check) (Check, error
 	return o.askCommit(ctx, what, hasHistory, check)
 }
 
-// told is the check of what was found.
+// told completes the check after a successful search.
 func (o *origin) told(check Check, what claim) Check {
 	check.Result = Agrees
 	check.Note = fmt.Sprintf("%s %s came with commit %s of %s, in %s", what.profile, what.version, o.version.Commit, o.repository.follows(), redact.Clean(o.version.Path))
 	return check
 }
 
-// find looks for the claim in a snapshot's history. Without history only the content
-// is asked for.
+// find searches the history of a snapshot for the claim, or without a history its content
+// only.
 func (o *origin) find(ctx context.Context, snap *source.Snapshot, what claim, hasHistory bool) error {
 	cat, err := o.repository.indexer.Catalogue(ctx, snap)
 	if err != nil {
@@ -177,13 +176,13 @@ func (o *origin) find(ctx context.Context, snap *source.Snapshot, what claim, ha
 	return nil
 }
 
-// findBefore looks for the claim in the folder of its file, at its commit: the
-// ProfileSource may have had another path then.
+// findBefore searches the folder of the claimed file at its commit, since the ProfileSource
+// may have had another path then.
 func (o *origin) findBefore(ctx context.Context, what claim) error {
 	id, invalid := source.ParseCommit(what.commit)
 	r := o.repository.in(path.Dir(what.path))
 	if r == nil || invalid != nil {
-		return nil //nolint:nilerr // an artifact's revision has no line
+		return nil // the revision of an artifact has no history
 	}
 	if on, err := o.line.Continues(ctx, id); err != nil || !on {
 		return err
@@ -209,10 +208,10 @@ func (o *origin) findBefore(ctx context.Context, what claim) error {
 	return nil
 }
 
-// askCommit tells a history that was rewritten from a record that was: what a commit
-// holds cannot change, so that the commit which is there decides.
+// askCommit distinguishes a rewritten history from an edited record: the content of a
+// commit cannot change, so an existing commit decides.
 func (o *origin) askCommit(ctx context.Context, what claim, hasHistory bool, check Check) (Check, error) {
-	now, commit := o.version, what.commit // of this version, on the line
+	now, commit := o.version, what.commit // of this version, in the followed history
 	snap, err := o.repository.at(ctx, commit)
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -225,7 +224,7 @@ func (o *origin) askCommit(ctx context.Context, what claim, hasHistory bool, che
 	case errors.Is(err, source.ErrNotFound) || errors.Is(err, source.ErrInvalid):
 		return check.with(o.gone(what, now, "it is not in the repository")), nil
 	case err != nil:
-		if now.Name != "" { // another commit has this version: that is enough
+		if now.Name != "" { // another commit has this version, which is sufficient
 			return check.with(o.gone(what, now, "it is not there")), nil
 		}
 		return check.unproven("it cannot be read: %s", redact.Clean(err.Error())), nil
@@ -236,7 +235,7 @@ func (o *origin) askCommit(ctx context.Context, what claim, hasHistory bool, che
 	}
 	switch at := o.version; {
 	case o.found:
-		// The content is what it was, and who follows the line does not get it from there.
+		// The content is unchanged, but the commit is not in the followed history.
 		if o.line == nil {
 			return check.with(differ("what is followed", 0, o.repository.follows(), "")), nil
 		}
@@ -257,7 +256,7 @@ func (o *origin) askCommit(ctx context.Context, what claim, hasHistory bool, che
 	return check, nil
 }
 
-// gone says what became of a commit.
+// gone describes what happened to a commit.
 func (o *origin) gone(what claim, now profile.Version, how string) *Difference {
 	found := how
 	switch {
@@ -271,11 +270,11 @@ func (o *origin) gone(what claim, now profile.Version, how string) *Difference {
 	return differ("commit of "+what.profile+" "+what.version, 0, what.commit, found)
 }
 
-// selection is the difference of a commit that is said to have made the claimed version
-// current, nil where it did. Of an artifact there is no such commit.
+// selection checks the commit that allegedly made the claimed version current; nil if it
+// did. Artifacts have no such commit.
 func (o *origin) selection(ctx context.Context, what claim, at, selected string) (*Difference, error) {
 	if _, invalid := source.ParseCommit(what.commit); !o.found || invalid != nil {
-		return nil, nil //nolint:nilerr // an artifact's revision, or nothing
+		return nil, nil // the revision of an artifact, or empty
 	}
 	if selected == "" && what.selected == "" {
 		return nil, nil
@@ -287,15 +286,15 @@ func (o *origin) selection(ctx context.Context, what claim, at, selected string)
 	return differ(at, 0, "a commit that made "+what.version+" current", selected), nil
 }
 
-// selects reports whether a commit made the claimed version current, or is the commit
-// that brought it, as with a pin.
+// selects reports whether a commit made the claimed version current or, as with a pin,
+// introduced it.
 func (o *origin) selects(ctx context.Context, what claim, selected string) (bool, error) {
 	if selected == string(o.version.Commit) {
 		return true, nil
 	}
 	id, invalid := source.ParseCommit(selected)
 	if invalid != nil || o.line == nil {
-		return false, nil //nolint:nilerr // what is no commit selects nothing
+		return false, nil // an invalid commit selects nothing
 	}
 	if on, err := o.line.Continues(ctx, id); err != nil || !on {
 		return false, err
@@ -306,7 +305,7 @@ func (o *origin) selects(ctx context.Context, what claim, selected string) (bool
 		}
 		snap, err := r.at(ctx, selected)
 		if errors.Is(err, source.ErrNotFound) {
-			continue // the folder was not there
+			continue // the folder did not exist
 		}
 		if err != nil {
 			return false, err

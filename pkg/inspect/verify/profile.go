@@ -39,10 +39,10 @@ func (s *subject) checkProfile(what claim, from *origin) Check {
 	return check.with(firstOf(s.origins(what, from)...))
 }
 
-// origins are what the profile's object says of where it comes from.
+// origins returns the fields of the profile's object that state its origin.
 func (s *subject) origins(what claim, from *origin) []field {
 	a := s.osp.Annotations
-	if what.repository == "" || a[api.AnnotationAppliedBy] != "" { // by hand, or by somebody who edits it in place
+	if what.repository == "" || a[api.AnnotationAppliedBy] != "" { // created by a user, or by a tool that edits it in place
 		return nil
 	}
 	fields := []field{
@@ -72,12 +72,12 @@ func (s *subject) origins(what claim, from *origin) []field {
 	return fields
 }
 
-// by is the author as objects name him, at when the commit was made.
+// by formats the author as in annotations.
 func (o *origin) by() string { return redact.Clean(o.author.Name + " <" + o.author.Email + ">") }
 func (o *origin) at() string { return o.version.CommittedAt.UTC().Format(time.RFC3339) }
 
-// content is the profile to render from: the repository's, else what the cluster has if
-// that is of the recorded digest.
+// content returns the profile to render from: the repository's, otherwise that of the
+// cluster if it has the recorded digest.
 func (s *subject) content(from *origin) *osm.OperatingSystemProfileSpec {
 	if from.doc != nil {
 		return &from.doc.Spec

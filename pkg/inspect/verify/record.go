@@ -17,8 +17,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
-// checkRecord compares a record with its own digest, with what holds it, and with the
-// repository.
+// checkRecord compares a record with its own digest, with the object that contains it, and
+// with the repository.
 func (s *subject) checkRecord(what claim, from *origin) Check {
 	if s.gen == nil {
 		return Check{Thing: ThingRecord, Name: s.digest}.missing("neither the pool's OperatingSystemConfig nor a ControllerRevision holds the record of this input digest: it was deleted, or the digest was edited")
@@ -44,14 +44,14 @@ func (s *subject) checkRecord(what claim, from *origin) Check {
 		return check.with(firstOf(append(annotated(rec, a), field{"annotation " + api.AnnotationSettingsDigest, rec.SettingsDigest, a[api.AnnotationSettingsDigest]})...))
 	}
 	if s.node != nil {
-		return check.with(nil) // whatever the pool asks for by now
+		return check.with(nil) // regardless of the pool's current request
 	}
 	return check.with(s.askedFor())
 }
 
-// placed are what no digest of a record vouches for: that it is the pool's, and which
-// object the profile was. A source calls that by its content; what somebody made by hand
-// may have any name.
+// placed returns the fields that no digest of a record covers: its pool, and the name of
+// the profile's object. A source derives that name from the content; an object that a user
+// created can have any name.
 func (s *subject) placed(what claim, from *origin) []field {
 	rec := s.gen.record
 	fields := []field{{"pool.namespace", s.pool.Namespace, rec.Pool.Namespace}, {"pool.name", s.pool.Name, rec.Pool.Name}}
@@ -61,7 +61,7 @@ func (s *subject) placed(what claim, from *origin) []field {
 	return fields
 }
 
-// annotated are the annotations that repeat a record.
+// annotated returns the annotations that repeat fields of a record.
 func annotated(rec render.Record, have map[string]string) []field {
 	var out []field
 	for _, f := range []struct{ name, want string }{
@@ -74,8 +74,8 @@ func annotated(rec render.Record, have map[string]string) []field {
 	return out
 }
 
-// editedRecord finds what was edited in a record whose digest is not that of its
-// content: what the repository and the node's provenance say otherwise.
+// editedRecord finds the edit in a record whose digest does not match its content, by
+// comparison with the repository and the NodeProvenance.
 func (s *subject) editedRecord(what claim, from *origin) *Difference {
 	rec := s.gen.record
 	want := what
@@ -95,8 +95,8 @@ func (s *subject) editedRecord(what claim, from *origin) *Difference {
 	return differ("digests.input, over all of the record", 0, rec.InputDigest(), rec.Digests.Input)
 }
 
-// askedFor compares the facts of the pool in the record with what the MachineDeployment
-// asks for. Where that was refused or is frozen, the two may differ.
+// askedFor compares the pool's facts in the record with the MachineDeployment. They can
+// differ if the request was rejected or the pool is frozen.
 func (s *subject) askedFor() *Difference {
 	if s.md == nil || s.md.Annotations[api.AnnotationSuspend] == "true" ||
 		s.gen.osc.Annotations[api.AnnotationRefused] != "" {
@@ -108,15 +108,14 @@ func (s *subject) askedFor() *Difference {
 	}
 	pool, err := render.DecodePool(s.md)
 	if err != nil {
-		return nil // refused
+		return nil // rejected
 	}
 	in, _ := render.Input{Pool: pool}.Split()
-	in.Pool.CloudConfig = s.gen.record.Pool.CloudConfig // made of what the record does not hold
+	in.Pool.CloudConfig = s.gen.record.Pool.CloudConfig // derived from data outside the record
 	return compareValues("pool (expected is what the MachineDeployment asks for)", in.Pool, s.gen.record.Pool)
 }
 
-// settings reads the settings that a record names. They are nil where they are not
-// what it names.
+// settings reads the settings that a record names; nil if their digest differs.
 func (v *Verifier) settings(ctx context.Context, digest string) ([]byte, Check, error) {
 	name := types.NamespacedName{Namespace: v.Namespace, Name: lineage.SettingsName(digest)}
 	check := Check{Thing: ThingSettings, Name: "ConfigMap " + name.String()}

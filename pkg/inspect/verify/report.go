@@ -8,10 +8,10 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 )
 
-// Thing is what is compared.
+// Thing is an object of comparison.
 type Thing string
 
-// The things there are, in the order in which they are told.
+// Things in the order of the report.
 const (
 	ThingNodeProvenance Thing = "NodeProvenance"
 	ThingRecord         Thing = "record"
@@ -25,47 +25,46 @@ const (
 
 var order = []Thing{ThingNodeProvenance, ThingRecord, ThingSettings, ThingRepository, ThingSignature, ThingOSP, ThingOSC, ThingSecret}
 
-// Result is what came of a comparison.
+// Result is the result of a comparison.
 type Result string
 
-// The results there are. Each completes "it ...".
+// Each result completes the sentence "it ...".
 const (
-	// Agrees with what was computed.
+	// Agrees: equals the computed value.
 	Agrees Result = "agrees"
-	// Differs from it.
+	// Differs: does not equal it.
 	Differs Result = "differs"
-	// Missing: is not there, and should be.
+	// Missing: does not exist, but should.
 	Missing Result = "missing"
-	// Unproven: could not be compared, so that not everything is proven.
+	// Unproven: could not be compared, so the proof is incomplete.
 	Unproven Result = "unproven"
-	// Skipped: needs no comparison; the note says why.
+	// Skipped: needs no comparison; the note gives the reason.
 	Skipped Result = "skipped"
 )
 
-// Check is one thing that was looked at.
+// Check is the comparison of one thing.
 type Check struct {
 	Thing Thing `json:"thing"`
-	// Name says which one: "kube-system/workers-kube-system-config".
+	// Name identifies the thing: "kube-system/workers-kube-system-config".
 	Name   string `json:"name"`
 	Result Result `json:"result"`
-	// Note says what it was compared with, or why it was not.
+	// Note says what it was compared with, or why it was not compared.
 	Note string `json:"note,omitempty"`
-	// Difference is the first one, where it differs.
+	// Difference is the first difference.
 	Difference *Difference `json:"difference,omitempty"`
 }
 
-// Difference is one place where something is not what it should be. It holds no
-// credential.
+// Difference is one unexpected value. It contains no credential.
 type Difference struct {
-	// Field is where: a field, an annotation, a file on the node.
+	// Field is the place: a field, an annotation, a file on the node.
 	Field string `json:"field"`
-	// Line counts from 1 in the text that stands there; 0 where it is no text.
+	// Line counts from 1 in the text of that place; 0 if it has no lines.
 	Line     int    `json:"line,omitempty"`
 	Expected string `json:"expected"`
 	Found    string `json:"found"`
 }
 
-// Where says the place in a line of text.
+// Where formats the place on one line.
 func (d Difference) Where() string {
 	if d.Line > 0 {
 		return fmt.Sprintf("%s, line %d", d.Field, d.Line)
@@ -73,36 +72,35 @@ func (d Difference) Where() string {
 	return d.Field
 }
 
-// Report is what verifying one subject came to.
+// Report is the result of verifying one subject.
 type Report struct {
 	// Subject is "node/NAME" or "machinedeployment/NAMESPACE/NAME".
 	Subject string `json:"subject"`
 	// Verdict is one line: "agrees", "OSC differs", "OSC and Secret differ", "unproven".
 	Verdict string `json:"verdict"`
-	// What the subject was provisioned from, by its record.
+	// Origin of the subject, according to its record.
 	Profile    string `json:"profile,omitempty"`
 	Version    string `json:"version,omitempty"`
 	Repository string `json:"repository,omitempty"`
 	Commit     string `json:"commit,omitempty"`
-	// InputDigest names the record.
+	// InputDigest identifies the record.
 	InputDigest string `json:"inputDigest,omitempty"`
-	// Engine is set where another version of the rendering made the record.
+	// Engine is set if another version of the rendering engine created the record.
 	Engine string `json:"engine,omitempty"`
-	// Checks in the order of things.
+	// Checks are in the order of the things.
 	Checks []Check `json:"checks"`
 }
 
-// VerdictAgrees is the one verdict that says that everything agrees.
+// VerdictAgrees is the only verdict of a complete proof.
 const VerdictAgrees = "agrees"
 
-// Agrees reports whether everything does.
+// Agrees reports whether everything agrees.
 func (r *Report) Agrees() bool { return r.Verdict == VerdictAgrees }
 
-// OtherEngine reports whether nothing stands against the subject but that another
-// release is needed to render what is recorded.
+// OtherEngine reports whether the only obstacle is that the record needs another release.
 func (r *Report) OtherEngine() bool { return r.Engine != "" && len(r.wrong()) == 0 }
 
-// First is the first difference, nil where there is none.
+// First returns the first difference, or nil.
 func (r *Report) First() *Check {
 	for i := range r.Checks {
 		if r.Checks[i].Result == Differs || r.Checks[i].Result == Missing {
@@ -112,7 +110,7 @@ func (r *Report) First() *Check {
 	return nil
 }
 
-// wrong are the things that differ or are missing, each once.
+// wrong lists the things that differ or are missing, without duplicates.
 func (r *Report) wrong() []string {
 	var out []string
 	for _, c := range r.Checks {
@@ -123,7 +121,7 @@ func (r *Report) wrong() []string {
 	return out
 }
 
-// conclude sorts the checks and says what they come to.
+// conclude sorts the checks and sets the verdict.
 func (r *Report) conclude() {
 	for i := range r.Checks { // security.md 28
 		c := &r.Checks[i]
@@ -160,17 +158,17 @@ func (r *Report) conclude() {
 	}
 }
 
-// maxText bounds a text of a report, in bytes. What is longer quotes a stranger.
+// maxText bounds a text of a report, in bytes. Longer texts quote untrusted input.
 const maxText = 4 << 10 // 4 KiB
 
-// oneLine makes a text that may quote a stranger one line without escapes, and without
-// the user and password of a URL (security.md 14, 28).
+// oneLine formats untrusted text on one line, without control characters and without the
+// credentials of a URL (security.md 14, 28).
 func oneLine(s string) string {
 	s = strings.NewReplacer("\n", " ", "\r", " ").Replace(s)
 	return redact.Shorten(userInfo.ReplaceAllString(redact.Printable(s), "://"+hidden+"@"), maxText)
 }
 
-// add notes a check. Of one that was looked at twice, the graver result counts.
+// add records a check. If a thing was checked twice, the more severe result counts.
 func (r *Report) add(c Check) {
 	i := slices.IndexFunc(r.Checks, func(had Check) bool { return had.Thing == c.Thing && had.Name == c.Name })
 	switch {
@@ -184,7 +182,7 @@ func (r *Report) add(c Check) {
 	}
 }
 
-// differs makes a check of a difference; nil is none.
+// with turns a difference into a check; nil means agreement.
 func (c Check) with(d *Difference) Check {
 	c.Result = Agrees
 	if d != nil {
@@ -208,10 +206,10 @@ func (c Check) missing(note string) Check {
 	return c
 }
 
-// field is one value that has a known counterpart.
+// field is a value with its expected counterpart.
 type field struct{ name, want, have string }
 
-// firstOf is the first field that is not what it should be.
+// firstOf returns the first field with an unexpected value.
 func firstOf(fields ...field) *Difference {
 	for _, f := range fields {
 		if f.want != f.have {

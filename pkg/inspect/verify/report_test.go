@@ -2,7 +2,7 @@ package verify
 
 import "testing"
 
-// Of two checks of one thing the graver result counts; the notes of two that agree are
+// The more severe of two checks of one thing counts; the notes of two agreeing checks are
 // joined.
 func TestChecksOfOneThing(t *testing.T) {
 	for _, c := range []struct{ first, second, want Result }{

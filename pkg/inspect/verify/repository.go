@@ -14,20 +14,20 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
-// A Fetcher brings a snapshot of a remote repository. *source.Mirrors is one.
+// Fetcher fetches a snapshot of a remote repository. *source.Mirrors implements it.
 type Fetcher interface {
 	Fetch(ctx context.Context, r source.Remote) (*source.Snapshot, error)
 }
 
-// Place is a repository to read: Local where its Dir is set, else Remote. What of
-// it is not said is what the profile's ProfileSource says: the revision that is
-// followed, and the folder of the profiles.
+// Place is a repository to read: Local if its Dir is set, otherwise Remote. The profile's
+// ProfileSource provides missing values: the followed revision, and the folder of the
+// profiles.
 type Place struct {
 	Remote source.Remote
 	Local  source.Repository
 }
 
-// repository is one that is open, and how it is read.
+// repository is an open repository.
 type repository struct {
 	place   Place
 	git     Fetcher
@@ -35,7 +35,7 @@ type repository struct {
 	given   bool
 }
 
-// at reads a revision, or where that is "" what is followed.
+// at reads a revision; "" is the followed one.
 func (r *repository) at(ctx context.Context, revision string) (*source.Snapshot, error) {
 	if local := r.place.Local; local.Dir != "" {
 		local.Revision = cmp.Or(revision, local.Revision)
@@ -49,7 +49,7 @@ func (r *repository) at(ctx context.Context, revision string) (*source.Snapshot,
 	return r.git.Fetch(ctx, remote)
 }
 
-// in is the same repository with the profiles in another folder; nil where that is the
+// in returns the same repository with another folder of profiles; nil if the folder is the
 // same.
 func (r *repository) in(folder string) *repository {
 	if folder == "." {
@@ -68,13 +68,13 @@ func (r *repository) in(folder string) *repository {
 	return &out
 }
 
-// there tells a repository without what is followed from one that is not there.
+// there reports whether the repository exists, even if the followed revision does not.
 func (r *repository) there(ctx context.Context) bool {
 	_, err := r.at(ctx, "HEAD")
 	return err == nil
 }
 
-// follows says what at("") reads.
+// follows describes the revision that at("") reads.
 func (r *repository) follows() string {
 	if r.place.Local.Dir != "" {
 		return cmp.Or(r.place.Local.Revision, "HEAD")
@@ -86,8 +86,8 @@ func (r *repository) follows() string {
 	return cmp.Or(m.Revision, m.Branch, m.Tag, m.Name, string(m.Commit), "main")
 }
 
-// open finds the repository of a claim. Why says what keeps it from being asked: no
-// commit of a repository was recorded, or the repository is out of reach.
+// open opens the repository of a claim. Otherwise why gives the reason: no commit was
+// recorded, or the repository cannot be reached.
 func (v *Verifier) open(ctx context.Context, s *subject, what claim) (r *repository, why string) {
 	switch _, invalid := source.ParseCommit(what.commit); {
 	case what.repository == "" && v.Given == nil:
@@ -108,8 +108,8 @@ func (v *Verifier) open(ctx context.Context, s *subject, what claim) (r *reposit
 	return r, why
 }
 
-// recorded is the repository as the record names it. The credentials of the
-// ProfileSource are used for that one's own URL only.
+// recorded returns the repository that the record names. The credentials of the
+// ProfileSource are used only for its own URL.
 func (v *Verifier) recorded(ctx context.Context, ps *api.ProfileSource, what claim) (p Place, why string) {
 	if ps != nil && ps.Spec.Git != nil && ps.Status.Repository == what.repository {
 		remote, err := (&fetcher.Fetcher{Live: v.Management}).Remote(ctx, ps)
@@ -125,13 +125,13 @@ func (v *Verifier) recorded(ctx context.Context, ps *api.ProfileSource, what cla
 		return Place{}, fmt.Sprintf("the repository is the folder %s of the controller's machine: --repo names it, or a clone of it", redact.Clean(what.repository))
 	}
 	if ps != nil && ps.Status.Repository != what.repository {
-		ps = nil // it follows another one by now
+		ps = nil // it follows another repository now
 	}
 	return completed(Place{Remote: source.Remote{URL: what.repository}}, ps, what), ""
 }
 
-// completed fills in what nobody said: the reference and the folder of the
-// ProfileSource; without one HEAD, and the folder of the profile's file.
+// completed sets missing values: the reference and the folder of the ProfileSource; without
+// one HEAD, and the folder of the profile's file.
 func completed(p Place, ps *api.ProfileSource, what claim) Place {
 	folder, revision, ignore := path.Dir(what.path), "HEAD", ""
 	if folder == "." {
@@ -156,8 +156,8 @@ func completed(p Place, ps *api.ProfileSource, what claim) Place {
 	return p
 }
 
-// followed is a reference as a revision. Of a range of tags nobody else knows the
-// highest: it is HEAD.
+// followed converts a reference to a revision. It is HEAD for a range of tags, whose
+// highest is unknown here.
 func followed(ref *api.GitReference) string {
 	switch {
 	case ref == nil || *ref == (api.GitReference{}):

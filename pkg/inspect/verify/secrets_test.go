@@ -16,7 +16,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/conformance"
 )
 
-// secret makes or replaces a Secret of nodes.
+// secret creates or replaces a Secret of nodes.
 func (s *scene) secret(name, key, text string) *corev1.Secret {
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: api.NamespaceCloudInitSettings, Name: name, Annotations: map[string]string{
@@ -36,7 +36,7 @@ const (
 	otherToken = "eyJhbGciOiJub25lIn0.eyJzdWIiOiJvdGhlciJ9.other"
 )
 
-// withSecrets completes what a pool has in a cluster.
+// withSecrets adds the Secrets of a pool in a cluster.
 func withSecrets(t *testing.T) *scene {
 	t.Helper()
 	s := newScene(t)
@@ -78,8 +78,8 @@ func (s *scene) clusterInfo(kubeconfig string) {
 	})
 }
 
-// Secrets are what rendering gives with the tokens that stand in them. Of what differs
-// no credential is told (security.md 15).
+// Secrets equal a rendering with their tokens. Differences show no credential (security.md
+// 15).
 func TestSecrets(t *testing.T) {
 	for name, c := range map[string]struct {
 		do      func(s *scene)
@@ -147,8 +147,8 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
-// The controller believes a record that somebody edited together with its digests, if they
-// also edited what the Secrets say about their input. Verifying the pool still finds it.
+// The controller trusts a record that was edited together with its digests, if the inputs
+// in the Secrets were edited as well. Verifying the pool still detects it.
 func TestForgedRecordThatSecretsConfirm(t *testing.T) {
 	for where, forge := range map[string]func(*render.Record){
 		"commit":        func(r *render.Record) { r.Commit = clusterfixture.Commit(9) },
@@ -189,10 +189,10 @@ func (s *scene) document(name, path, content string) {
 	s.edit(name, api.UserDataKey, encoded(was), encoded(content))
 }
 
-// encoded is how the estate's files stand in a document.
+// encoded is the form of the fixture's files in a document.
 func encoded(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
 
-// The script of provider edge is compared, with the token that stands in it.
+// The script of provider edge is compared, with its token.
 func TestEdgeScript(t *testing.T) {
 	s := withSecrets(t)
 	s.verify("")
@@ -220,7 +220,7 @@ func TestEdgeScript(t *testing.T) {
 	}
 }
 
-// What operating-system-manager made is compared by its meaning.
+// Documents of operating-system-manager are compared by their meaning.
 func TestTakenOver(t *testing.T) {
 	engine := render.NewEngine()
 	compared := 0

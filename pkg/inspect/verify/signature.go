@@ -16,8 +16,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/signature"
 )
 
-// checkSignature asks whose signature the commit bears. Without keys there is nobody to
-// believe: then none may be claimed.
+// checkSignature checks the signature of the commit. Without keys no signature can be
+// verified, and the cluster must not claim one.
 func (v *Verifier) checkSignature(ctx context.Context, s *subject, o *origin, what claim) ([]Check, error) {
 	check := Check{Thing: ThingSignature, Name: "commit " + redact.Clean(what.commit)}
 	keys, demanded := v.Keys, v.Keys != nil
@@ -44,7 +44,7 @@ func (v *Verifier) checkSignature(ctx context.Context, s *subject, o *origin, wh
 		check.Note = "signed by " + redact.Clean(good.Signature.String())
 		want := redact.Clean(good.String())
 		if claimed == "" || demanded && sameKey(claimed, good) {
-			want = claimed // written before signatures were demanded, or the keys' files are called otherwise
+			want = claimed // recorded before signatures were required, or the key files have other names
 		}
 		return []Check{check.with(firstOf(field{"signature", want, claimed}))}, nil
 	case !errors.As(err, &bad):
@@ -58,8 +58,8 @@ func sameKey(claimed string, good source.Signed) bool {
 	return strings.HasPrefix(claimed, good.What+" by ") && strings.HasSuffix(claimed, ", "+redact.Clean(good.Key))
 }
 
-// other is a commit without a good signature of its own, which may have been accepted
-// for the signature of another one.
+// other is a commit without a good signature of its own. It may have been accepted because
+// another commit is signed.
 type other struct {
 	check    Check
 	keys     *signature.Keys
@@ -77,9 +77,9 @@ func (v *Verifier) otherSignature(ctx context.Context, o *origin, u other) ([]Ch
 	case strings.HasPrefix(what, "tag "):
 		return []Check{u.check.unproven("%s; it was accepted for the signature of %s, which is not looked at", redact.Clean(u.bad.Message), redact.Clean(what))}, nil
 	case u.claimed == "" || invalid != nil || id == o.version.Commit:
-		return []Check{u.check.with(differ("signature", 0, "a good one"+because(u.claimed), redact.Clean(u.bad.Message)))}, nil //nolint:nilerr // a text that names no commit is the finding
+		return []Check{u.check.with(differ("signature", 0, "a good one"+because(u.claimed), redact.Clean(u.bad.Message)))}, nil // a text without a commit is the finding
 	}
-	// Accepted for the signature of a later commit.
+	// Accepted because a later commit is signed.
 	on, err := o.line.Continues(ctx, id)
 	if err != nil {
 		return nil, err
@@ -99,9 +99,9 @@ func (v *Verifier) otherSignature(ctx context.Context, o *origin, u other) ([]Ch
 	return []Check{u.check.with(firstOf(field{"signature", redact.Clean(good.String()), u.claimed}))}, nil
 }
 
-// unclaimed is a commit of which nothing says that it was signed. It may have been accepted
-// before signatures were demanded, and who removes the claim wants it to look like that: so
-// what is followed now has to be signed, which has the commit in its history.
+// unclaimed checks a commit for which no signature is claimed. It may have been accepted
+// before signatures were required. An attacker who removes the claim would look the same,
+// so the followed commit, which has this one in its history, has to be signed.
 func (v *Verifier) unclaimed(ctx context.Context, o *origin, u other) ([]Check, error) {
 	message := redact.Clean(u.bad.Message)
 	good, err := o.line.SignatureOf(ctx, o.line.Head, u.keys)
@@ -122,7 +122,7 @@ func because(claimed string) string {
 	return ": " + claimed
 }
 
-// signature is what the cluster says of one.
+// signature returns the signature that the cluster claims.
 func (s *subject) signature() string {
 	if s.node != nil {
 		return s.node.Spec.Configuration.Signature
@@ -133,7 +133,7 @@ func (s *subject) signature() string {
 	return ""
 }
 
-// trusted are the keys of a ProfileSource that demands signatures; nil of any other.
+// trusted returns the keys of a ProfileSource that requires signatures; nil for any other.
 func (v *Verifier) trusted(ctx context.Context, ps *api.ProfileSource) (*signature.Keys, error) {
 	if ps == nil || ps.Spec.Git == nil || ps.Spec.Git.Verify == nil {
 		return nil, nil

@@ -21,7 +21,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/clusterfixture"
 )
 
-// signer signs the commits of a scene's repository, as the real git does.
+// signer signs the commits of a scene's repository with the real git.
 type signer struct{ file, public string }
 
 func newSigner(t *testing.T) signer {
@@ -39,7 +39,7 @@ func newSigner(t *testing.T) signer {
 
 const keysName = "keys"
 
-// demand has the ProfileSource demand signatures of a signer. The Secret holds text.
+// demand makes the ProfileSource require signatures of a signer. The Secret contains text.
 func (s *scene) demand(text string) {
 	s.t.Helper()
 	clusterfixture.Get[*api.ProfileSource](s.e, clusterfixture.Source).Spec.Git.Verify = &api.GitVerification{SecretRef: meta.LocalObjectReference{Name: keysName}}
@@ -48,7 +48,7 @@ func (s *scene) demand(text string) {
 	})
 }
 
-// sign signs what is committed from here on.
+// sign signs all further commits.
 func (s *scene) sign(by signer) {
 	s.t.Helper()
 	for _, c := range [][2]string{{"gpg.format", "ssh"}, {"user.signingkey", by.file}, {"commit.gpgsign", "true"}} {
@@ -56,7 +56,7 @@ func (s *scene) sign(by signer) {
 	}
 }
 
-// third pushes and serves one more version, and has its object claim a signature.
+// third pushes and serves one more version, whose object claims a signature.
 func (s *scene) third(claimed string) {
 	s.t.Helper()
 	osp := s.repo.Push(2, "echo three")
@@ -66,8 +66,8 @@ func (s *scene) third(claimed string) {
 	s.e.Serve("workers", 2, clusterfixture.At(50))
 }
 
-// before pushes one more version that is not signed and a commit after it by a signer, if
-// there is one, and serves the version, whose object claims a signature.
+// before pushes one more version without a signature, then a commit by a signer if there is
+// one, and serves the version, whose object claims a signature.
 func (s *scene) before(by *signer, claimed string) {
 	s.t.Helper()
 	osp := s.repo.Push(2, "echo three")
@@ -79,7 +79,7 @@ func (s *scene) before(by *signer, claimed string) {
 	s.e.Serve("workers", 2, clusterfixture.At(50))
 }
 
-// refusing is an API server that refuses to show one Secret.
+// refusing is an API server that denies access to one Secret.
 type refusing struct {
 	client.Reader
 	name string
@@ -92,8 +92,8 @@ func (r refusing) Get(ctx context.Context, key client.ObjectKey, obj client.Obje
 	return r.Reader.Get(ctx, key, obj, opts...)
 }
 
-// A signature that is demanded and cannot be checked is never passed over: whether the
-// keys cannot be read, the commit has none, or nobody says so any more.
+// A required signature that cannot be verified is always reported: if the keys cannot be
+// read, if the commit has none, and if no signature is claimed any more.
 func TestSignature(t *testing.T) {
 	ada, eve := newSigner(t), newSigner(t)
 	given := func(s *scene, by signer) {
@@ -109,9 +109,9 @@ func TestSignature(t *testing.T) {
 	later := "commit LATER by ada@example.com, ssh " + ssh.FingerprintSHA256(key)
 	for name, c := range map[string]struct {
 		do      func(s *scene)
-		refused bool // the Secret with keys
+		refused bool // access to the Secret with keys is denied
 		verdict string
-		says    string // the note of the signature, or what differs of it
+		says    string // the note of the signature, or its difference
 	}{
 		"nobody demands signatures": {func(s *scene) { s.third("") }, false, "agrees", ""},
 		"keys that may not be read": {func(s *scene) { s.demand(byAda); s.third("") }, true, "unproven", "is forbidden: <nil>: --keys names files with the public keys"},

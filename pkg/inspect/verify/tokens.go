@@ -8,23 +8,23 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// tokens are those that a document holds: of the node, and of the kubelet.
+// tokens are the node's and the kubelet's token in a document.
 type tokens struct{ node, kubelet string }
 
 const (
-	// tokenShape is what a placeholder may stand for, in a document of ours and in one
-	// with the token that all pools share.
+	// Shapes of the tokens that replace a placeholder, in our documents and in those with the
+	// shared token of all pools.
 	nodeShape    = `[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+`
 	kubeletShape = `[a-z0-9]{6}\.[a-z0-9]{16}`
-	// around is how much on each side of a token tells where it belongs, in bytes.
+	// around is the context on each side of a token that identifies its place, in bytes.
 	around = 60
 	// maxCandidates bounds the renderings for one document.
 	maxCandidates = 8
 )
 
-// candidates are the tokens that a document may have been rendered with: what stands
-// where rendering puts them, and else what looks like one, in base64 too. Which one it
-// was, rendering with it tells.
+// candidates returns the tokens with which a document may have been rendered: values in the
+// place of a placeholder, then values that look like a token, also in base64. Rendering
+// with each decides.
 func candidates(want, have []leaf, with render.Cluster) []tokens {
 	node := standing(want, have, with.APIServerToken, nodeShape)
 	kubelet := standing(want, have, with.BootstrapToken, kubeletShape)
@@ -45,7 +45,7 @@ func candidates(want, have []leaf, with render.Cluster) []tokens {
 	return out
 }
 
-// orNone is the placeholder where a document holds no token.
+// orNone returns the placeholder if the document has no token.
 func orNone(found []string, placeholder string) []string {
 	if len(found) == 0 {
 		return []string{placeholder}
@@ -53,7 +53,7 @@ func orNone(found []string, placeholder string) []string {
 	return found
 }
 
-// standing finds what stands in a document where another one has a placeholder: between
+// standing finds the values that a document has in place of another's placeholder: between
 // the same texts, on one line.
 func standing(want, have []leaf, placeholder, shape string) []string {
 	var out []string
@@ -69,7 +69,7 @@ func standing(want, have []leaf, placeholder, shape string) []string {
 				before, after := line[max(0, i-around):i], line[from:min(len(line), from+around)]
 				place, err := regexp.Compile(quoted(before) + "(" + shape + ")" + quoted(after))
 				if err != nil {
-					continue // bytes that are no text
+					continue // binary content
 				}
 				out = append(out, matches(place, w.where, have)...)
 			}
@@ -79,10 +79,10 @@ func standing(want, have []leaf, placeholder, shape string) []string {
 	return slices.Compact(out)
 }
 
-// quoted is a text that stands for itself, but for tokens in it.
+// quoted escapes a text for a regular expression; invalid UTF-8 is dropped.
 func quoted(text string) string { return regexp.QuoteMeta(strings.ToValidUTF8(text, "")) }
 
-// matches are the finds in the text of the same place, or in any if that has none.
+// matches searches the text of the same place, or all texts if that place has no match.
 func matches(place *regexp.Regexp, where string, have []leaf) []string {
 	var same, other []string
 	for _, h := range have {
@@ -100,10 +100,10 @@ func matches(place *regexp.Regexp, where string, have []leaf) []string {
 	return other
 }
 
-// base64Run is long enough to hold a token.
+// base64Run is a run that is long enough for a token.
 var base64Run = regexp.MustCompile(`[A-Za-z0-9+/]{24,}={0,2}`)
 
-// lookalikes finds texts of a shape wherever they stand.
+// lookalikes finds texts of a shape anywhere.
 func lookalikes(have []leaf, shape *regexp.Regexp, begins string) []string {
 	var out []string
 	look := func(text string) {

@@ -20,48 +20,48 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/signature"
 )
 
-// Verifier verifies. Its fields are set once, before the first use.
+// Verifier verifies nodes and pools. Set its fields once, before the first use.
 type Verifier struct {
-	// Management has profiles, configurations and records; Worker has pools, Secrets,
-	// nodes and NodeProvenances. Mostly they are one cluster.
+	// Management has profiles, configurations and records; Worker has pools, Secrets, nodes
+	// and NodeProvenances. They are usually the same cluster.
 	Management, Worker client.Reader
-	// Namespace is the controller's.
+	// Namespace is the controller's namespace.
 	Namespace string
-	// Engine renders, and Check judges profiles as the controller does.
+	// Engine renders; Check validates profiles like the controller.
 	Engine *render.Engine
 	Check  profile.Check
-	// Builtin are the profiles of this binary.
+	// Builtin are the profiles of this program.
 	Builtin *source.Embedded
 	// Git fetches repositories.
 	Git Fetcher
-	// Given is the repository to believe in place of the recorded one; nil for that.
+	// Given is the repository to trust instead of the recorded one; nil uses the recorded one.
 	Given *Place
-	// Keys are trusted to sign commits. nil: those of the ProfileSource, where it
-	// demands signatures.
+	// Keys are trusted to sign commits; nil uses those of the ProfileSource, if it requires
+	// signatures.
 	Keys *signature.Keys
-	// FollowedOnly asks no repository but those of ProfileSources: for a process that
-	// others can make verify what they wrote into a record (security.md 9).
+	// FollowedOnly restricts fetching to the repositories of ProfileSources, for a process
+	// that others can make verify records that they wrote (security.md 9).
 	FollowedOnly bool
-	// WithoutSecrets leaves out what nobody reads who may not read credentials.
+	// WithoutSecrets omits the Secrets, for users who cannot read them.
 	WithoutSecrets bool
 }
 
-// subject is what is verified, and what the clusters say about it.
+// subject is what is verified, with the objects of the clusters.
 type subject struct {
 	pool types.NamespacedName
-	// node is nil where a pool is asked about.
+	// node is nil if the subject is a pool.
 	node *api.NodeProvenance
-	// live is that Node, nil where it is gone.
+	// live is the Node; nil if it was deleted.
 	live *metav1.PartialObjectMetadata
-	// digest is the input digest that is asked for.
+	// digest is the requested input digest.
 	digest string
-	gen    *storedRecord // nil where no record is found
+	gen    *storedRecord // nil if no record was found
 	osp    *osm.OperatingSystemProfile
-	from   *api.ProfileSource // nil where it is not known or gone
+	from   *api.ProfileSource // nil if unknown or deleted
 	md     *cluster.MachineDeployment
 }
 
-// claim is what is to be proven: a version of a profile, and where it comes from.
+// claim is what has to be proven: a version of a profile, and its origin.
 type claim struct {
 	object, digest           string
 	profile, version         string
@@ -69,7 +69,7 @@ type claim struct {
 	commit, change, selected string
 }
 
-// Node verifies what a node was provisioned from, the node being there or gone.
+// Node verifies the origin of an existing or deleted node.
 func (v *Verifier) Node(ctx context.Context, name string) (*Report, error) {
 	np, live, err := v.provenance(ctx, name)
 	if err != nil {
@@ -95,8 +95,8 @@ func (v *Verifier) Node(ctx context.Context, name string) (*Report, error) {
 	return report, v.examineBootstrap(ctx, s, report)
 }
 
-// examineBootstrap compares what the bootstrap document of a node was made from, where
-// that is an older configuration than the other's.
+// examineBootstrap verifies the bootstrap document of a node, if its configuration is older
+// than that of the provisioning document.
 func (v *Verifier) examineBootstrap(ctx context.Context, s *subject, report *Report) error {
 	b := s.node.Spec.Bootstrap
 	if b == nil || b.InputDigest == s.digest {
@@ -104,7 +104,7 @@ func (v *Verifier) examineBootstrap(ctx context.Context, s *subject, report *Rep
 	}
 	gen, err := v.generationOf(ctx, s.pool, b.InputDigest)
 	if err != nil || gen == nil || !gen.sound() {
-		return err // that was told of the NodeProvenance
+		return err // the check of the NodeProvenance reports it
 	}
 	older := &Report{}
 	if err := v.examine(ctx, &subject{pool: s.pool, gen: gen, digest: b.InputDigest}, older); err != nil {
@@ -118,7 +118,7 @@ func (v *Verifier) examineBootstrap(ctx context.Context, s *subject, report *Rep
 	return nil
 }
 
-// Pool verifies the configuration that a MachineDeployment has now.
+// Pool verifies the current configuration of a MachineDeployment.
 func (v *Verifier) Pool(ctx context.Context, pool types.NamespacedName) (*Report, error) {
 	report := &Report{Subject: "machinedeployment/" + pool.String()}
 	osc, err := v.config(ctx, pool)
@@ -133,9 +133,9 @@ func (v *Verifier) Pool(ctx context.Context, pool types.NamespacedName) (*Report
 	return report, v.examine(ctx, s, report)
 }
 
-// examine compares everything there is.
+// examine compares everything about a subject.
 func (v *Verifier) examine(ctx context.Context, s *subject, report *Report) error {
-	if s.node == nil && !s.gen.readable() { // nobody says what it should be
+	if s.node == nil && !s.gen.readable() { // the expected state is unknown
 		report.add(s.checkRecord(claim{}, &origin{}))
 		report.conclude()
 		return nil
@@ -192,8 +192,8 @@ func (v *Verifier) examine(ctx context.Context, s *subject, report *Report) erro
 	return nil
 }
 
-// claim is what the record says, or where that was edited what the node's provenance
-// says of the same.
+// claim returns the origin in the record or, if the record was edited, in the
+// NodeProvenance.
 func (s *subject) claim() claim {
 	if s.gen != nil && (s.gen.sound() || s.node == nil) {
 		r := s.gen.record

@@ -22,8 +22,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/clusterfixture"
 )
 
-// scene is an estate whose profiles come from a repository: nodes "one" of the first
-// push and "two" of the second, which pool "workers" has now.
+// scene is a cluster fixture whose profiles come from a repository: node "one" of the first
+// push, and "two" of the second, which is the current one of pool "workers".
 type scene struct {
 	t    *testing.T
 	e    *clusterfixture.Estate
@@ -47,7 +47,7 @@ func newScene(t *testing.T) *scene {
 	return s
 }
 
-// verify asks about a node, or about the pool where it is "".
+// verify verifies a node, or the pool if the name is "".
 func (s *scene) verify(node string) *Report {
 	s.t.Helper()
 	report, err := s.try(node)
@@ -96,8 +96,8 @@ func (s *scene) archived() *appsv1.ControllerRevision {
 	return nil
 }
 
-// record edits the record of the pool's configuration. Forged ones have the digest of
-// their content.
+// record edits the record of the pool's configuration. A forged one gets the digest of its
+// content.
 func (s *scene) record(forged bool, how func(*render.Record)) {
 	s.t.Helper()
 	osc := s.osc()
@@ -128,7 +128,7 @@ func (s *scene) do(err error) {
 	}
 }
 
-// Whatever somebody edits, the verdict names it, and the first difference says where.
+// The verdict names every edited object, and the first difference the place.
 func TestVerify(t *testing.T) {
 	for name, c := range map[string]struct {
 		do      func(s *scene)
@@ -269,7 +269,7 @@ func TestVerify(t *testing.T) {
 				t.Fatalf("verdict %q, want %q\n%s", report.Verdict, c.verdict, text)
 			}
 			if strings.Contains(string(text), "canary") {
-				t.Errorf("a credential is told\n%s", text) // security.md 15
+				t.Errorf("a credential is told\n%s", text) // shows a credential
 			}
 			first := report.First()
 			if c.where == "" && c.found == "" {
@@ -282,7 +282,7 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-// Where everything agrees, the report still lists what was compared and what was not.
+// If everything agrees, the report still lists what was compared and what was not.
 func TestChecks(t *testing.T) {
 	const osc, archived = "OperatingSystemConfig kube-system/workers-kube-system-config", "ControllerRevision kube-system/workers-kube-system-"
 	pool := []string{
@@ -326,7 +326,7 @@ func (s *scene) settings() *corev1.ConfigMap {
 	return nil
 }
 
-// asked notes which repositories are fetched, and has none.
+// asked records which repositories are fetched, and contains none.
 type asked []string
 
 func (a *asked) Fetch(_ context.Context, r source.Remote) (*source.Snapshot, error) {
@@ -334,9 +334,9 @@ func (a *asked) Fetch(_ context.Context, r source.Remote) (*source.Snapshot, err
 	return nil, source.ErrUnreachable
 }
 
-// The repository that is asked is the ProfileSource's where that has the recorded URL.
-// Another one is asked by the record alone, without credentials, and not at all where
-// others decide what is verified (security.md 9).
+// The repository is read with the ProfileSource's credentials if it has the recorded URL.
+// Another URL from a record is read without credentials, or not at all if others decide
+// what is verified (security.md 9).
 func TestWhomToAsk(t *testing.T) {
 	for name, c := range map[string]struct {
 		do   func(s *scene, ps *api.ProfileSource)
@@ -374,7 +374,7 @@ func TestWhomToAsk(t *testing.T) {
 	}
 }
 
-// other adds another ProfileSource that is as one.
+// other adds another ProfileSource with the spec of an existing one.
 func (s *scene) other(name string, like *api.ProfileSource) *api.ProfileSource {
 	other := like.DeepCopy()
 	other.Name = name
@@ -382,7 +382,7 @@ func (s *scene) other(name string, like *api.ProfileSource) *api.ProfileSource {
 	return other
 }
 
-// What is not there is an error that says where it was looked for.
+// Missing objects are errors that name where they were searched.
 func TestNotThere(t *testing.T) {
 	s := newScene(t)
 	if _, err := s.try("nobody"); err == nil || !strings.Contains(err.Error(), `no NodeProvenance of a node "nobody"`) {
@@ -397,8 +397,8 @@ func TestNotThere(t *testing.T) {
 	}
 }
 
-// Of an artifact that somebody made of a commit, that commit vouches for the content, if
-// its repository is given; Flux itself keeps no history.
+// For an artifact built from a commit, that commit proves the content if its repository is
+// given; Flux itself has no history.
 func TestArtifact(t *testing.T) {
 	s := newScene(t)
 	osp := s.repo.Push(2, "echo three")
