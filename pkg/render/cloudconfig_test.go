@@ -210,18 +210,3 @@ func TestPermissions(t *testing.T) {
 		}
 	}
 }
-
-// A text that looks like a mark is refused, not mixed up.
-func TestMarks(t *testing.T) {
-	long := strings.Repeat("data", 40)
-	config := &osm.OSCConfig{Files: []osm.File{
-		{Path: "/a", Permissions: 644, Content: osm.FileContent{Inline: &osm.FileContentInline{Data: long, Encoding: "b64"}}},
-		{Path: "/b", Permissions: 644, Content: osm.FileContent{Inline: &osm.FileContentInline{Data: userdata.Mark(0)}}},
-	}}
-	c := documentOf(stageProvisioning, Pool{}, "ubuntu", config)
-	if _, err := c.Encode(); err == nil || !strings.Contains(err.Error(), "reserved") {
-		t.Errorf("error %v", err)
-	}
-	config.Files[1].Content.Inline.Encoding = "b64"
-	encode(t, c)
-}

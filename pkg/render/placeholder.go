@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync/atomic"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -183,25 +182,9 @@ func (c Cluster) withoutTokens(caPEM string) Cluster {
 	fixed(&c.APIServerToken, placeholderNodeToken)
 	fixed(&c.BootstrapToken, placeholderBootstrapToken)
 	if hadKubeconfig {
-		c.BootstrapKubeconfig = placeholderKubeconfig(c.Server, caPEM)
+		c.BootstrapKubeconfig = BootstrapKubeconfig(c.Server, caPEM, placeholderBootstrapToken)
 	}
 	return c
-}
-
-// encodedKubeconfig is a kubeconfig with the placeholder of a token.
-type encodedKubeconfig struct{ server, caPEM, text string }
-
-// lastKubeconfig is the one that was asked for last: all pools of a cluster have the
-// same, and encoding it takes as long as a file's template.
-var lastKubeconfig atomic.Pointer[encodedKubeconfig]
-
-func placeholderKubeconfig(server, caPEM string) string {
-	if last := lastKubeconfig.Load(); last != nil && last.server == server && last.caPEM == caPEM {
-		return last.text
-	}
-	text := BootstrapKubeconfig(server, caPEM, placeholderBootstrapToken)
-	lastKubeconfig.Store(&encodedKubeconfig{server, caPEM, text})
-	return text
 }
 
 // fixed replaces a value that is not empty, and returns what it was.

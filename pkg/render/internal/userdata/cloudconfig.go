@@ -45,22 +45,21 @@ type CloudConfig struct {
 // Encode returns the document. Everything arrives as it is: YAML 1.1 and 1.2
 // readers see the same strings.
 func (c CloudConfig) Encode() ([]byte, error) {
-	doc := &document{}
-	doc.root.Kind = yaml.MappingNode
-	add := func(key string, value *yaml.Node) {
+	begin, end := mapping(), mapping() // before and after the files
+	add := func(to *yaml.Node, key string, value *yaml.Node) {
 		if value != nil {
-			doc.root.Content = append(doc.root.Content, scalar(key), value)
+			to.Content = append(to.Content, scalar(key), value)
 		}
 	}
 	if c.Hostname != "" {
-		add("hostname", scalar(c.Hostname))
+		add(begin, "hostname", scalar(c.Hostname))
 	}
 	if c.Upgrade {
-		add("package_upgrade", boolean(true))
-		add("package_reboot_if_required", boolean(true))
+		add(begin, "package_upgrade", boolean(true))
+		add(begin, "package_reboot_if_required", boolean(true))
 	}
-	add("ssh_pwauth", boolean(false))
-	add("ssh_authorized_keys", stringList(distinct(c.Config.UserSSHKeys)))
+	add(begin, "ssh_pwauth", boolean(false))
+	add(begin, "ssh_authorized_keys", stringList(distinct(c.Config.UserSSHKeys)))
 
 	files, err := c.files()
 	if err != nil {
@@ -69,9 +68,8 @@ func (c CloudConfig) Encode() ([]byte, error) {
 	if c.Hostname != "" {
 		files = append(files, File{Path: MachineNameFile, permissions: "0600", Content: c.Hostname})
 	}
-	add("write_files", doc.fileList(files))
 	if c.System == osm.OperatingSystemFlatcar && len(c.Config.Units) > 0 {
-		add("coreos", mapping("units", coreosUnits(c.Config.Units)))
+		add(end, "coreos", mapping("units", coreosUnits(c.Config.Units)))
 	}
 
 	modules := osm.CloudInitModule{}
@@ -84,14 +82,26 @@ func (c CloudConfig) Encode() ([]byte, error) {
 			commands = append(slices.Clone(commands), start)
 		}
 	}
-	add("bootcmd", stringList(modules.BootCMD))
-	add("runcmd", stringList(commands))
-	add("rh_subscription", typedMap(modules.RHSubscription, "auto-attach", "auto_attach"))
-	add("yum_repos", yumRepos(modules.YumRepos))
+	add(end, "bootcmd", stringList(modules.BootCMD))
+	add(end, "runcmd", stringList(commands))
+	add(end, "rh_subscription", typedMap(modules.RHSubscription, "auto-attach", "auto_attach"))
+	add(end, "yum_repos", yumRepos(modules.YumRepos))
 	if modules.YumRepoDir != "" {
-		add("yum_repo_dir", scalar(modules.YumRepoDir))
+		add(end, "yum_repo_dir", scalar(modules.YumRepoDir))
 	}
-	return doc.encode()
+
+	doc := &document{}
+	doc.WriteString(Header)
+	if err := doc.addMapping(begin); err != nil {
+		return nil, err
+	}
+	if err := doc.addFiles(files); err != nil {
+		return nil, err
+	}
+	if err := doc.addMapping(end); err != nil {
+		return nil, err
+	}
+	return doc.Bytes(), nil
 }
 
 func (c CloudConfig) files() ([]File, error) {
@@ -131,29 +141,6 @@ func distinct(list []string) []string {
 	return out
 }
 
-func (d *document) fileList(files []File) *yaml.Node {
-	if len(files) == 0 {
-		return nil
-	}
-	// The same nodes as keys of every item: they are only read.
-	path, permissions, encoding, content := scalar("path"), scalar("permissions"), scalar("encoding"), scalar("content")
-	list := &yaml.Node{Kind: yaml.SequenceNode, Content: make([]*yaml.Node, 0, len(files))}
-	for _, f := range files {
-		var value *yaml.Node
-		if f.encoding == "b64" {
-			value = d.base64Text(f.Content)
-		} else {
-			value = d.text(f.Content)
-		}
-		item := &yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{path, scalar(f.Path), permissions, quoted(f.permissions), content, value}}
-		if f.encoding != "" {
-			item.Content = slices.Insert(item.Content, 4, encoding, scalar(f.encoding))
-		}
-		list.Content = append(list.Content, item)
-	}
-	return list
-}
-
 // FileSizes returns how many bytes each file takes in the document, in the order in
 // which they are written.
 func (c CloudConfig) FileSizes() []FileSize {
@@ -161,9 +148,8 @@ func (c CloudConfig) FileSizes() []FileSize {
 	sizes := make([]FileSize, 0, len(files))
 	for _, f := range files {
 		d := &document{}
-		d.root = *mapping("write_files", d.fileList([]File{f}))
-		b, _ := d.encode()
-		sizes = append(sizes, FileSize{f.Path, len(b) - len(Header+"write_files:\n")})
+		_ = d.addFile(f)
+		sizes = append(sizes, FileSize{f.Path, d.Len()})
 	}
 	return sizes
 }
