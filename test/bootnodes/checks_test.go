@@ -27,13 +27,13 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/nodefixture"
 )
 
-// written is a file as it is to be on a machine.
+// written is the expected state of a file on a machine.
 type written struct {
 	Mode    string
 	Content string
 }
 
-// files are those of documents, of which the later comes before the earlier.
+// files returns the files of documents; a later document wins over an earlier one.
 func files(t *testing.T, documents ...string) map[string]written {
 	t.Helper()
 	all := map[string]written{}
@@ -53,7 +53,7 @@ func files(t *testing.T, documents ...string) map[string]written {
 	return all
 }
 
-// hasFiles: every file is as it was rendered, byte by byte, and its mode.
+// hasFiles: every file equals the rendered one, byte for byte, with its mode.
 func (m *machine) hasFiles(want map[string]written) {
 	m.t.Helper()
 	for path, w := range want {
@@ -87,8 +87,8 @@ func (m *machine) running() {
 	}
 }
 
-// keepsSecrets: what nobody may know is not in the journal, in the arguments of a
-// process, or in a file that others than root may read (security.md 15).
+// keepsSecrets: no secret is in the systemd journal, in the arguments of a process, or in a file
+// that users other than root can read (security.md 15).
 func (m *machine) keepsSecrets(secrets ...string) {
 	m.t.Helper()
 	journal := m.journal("export")

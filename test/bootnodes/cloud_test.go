@@ -147,7 +147,7 @@ func (c *cloud) watch() {
 	}
 }
 
-// announce says in cluster-info where the API server is, as kubeadm does.
+// announce publishes the API server's address in cluster-info, as kubeadm does.
 func (c *cloud) announce(ctx context.Context) error {
 	info, err := clientcmd.Write(clientcmdapi.Config{Clusters: map[string]*clientcmdapi.Cluster{"": {
 		Server: "https://" + c.front.address, CertificateAuthorityData: c.cluster.Config.CAData,
@@ -201,7 +201,7 @@ func (c *cloud) startController(ctx context.Context) error {
 func (c *cloud) offerProfiles(ctx context.Context) error {
 	from := profiles.FS()
 	if yours := os.Getenv(yourProfileEnv); yours != "" {
-		from = os.DirFS(yours) // in place of ours, whose names they may have
+		from = os.DirFS(yours) // replaces our profiles, and can use the same names
 	}
 	files := map[string]string{}
 	names, err := fs.Glob(from, "*.yaml")
@@ -230,7 +230,7 @@ func (c *cloud) offerProfiles(ctx context.Context) error {
 	})
 }
 
-// object is a pool of a system, as somebody might apply it.
+// object returns the pool of a system as a user would apply it.
 func (s *system) object(name string) *unstructured.Unstructured {
 	if s.pool != nil {
 		return s.pool.DeepCopy()
@@ -255,8 +255,8 @@ func (s *system) object(name string) *unstructured.Unstructured {
 	}}
 }
 
-// makePool makes a pool of a system, unless it is there, and returns its documents once
-// the controller has written them.
+// makePool creates the pool of a system if it does not exist, and returns its documents when the
+// controller has written them.
 func (c *cloud) makePool(t *testing.T, name string, s *system) (bootstrap, provisioning *corev1.Secret) {
 	t.Helper()
 	md := s.object(name)
@@ -298,7 +298,7 @@ func (c *cloud) documents(t *testing.T, name string) (bootstrap, provisioning *c
 func (c *cloud) eventually(t *testing.T, what string, condition func() error) {
 	t.Helper()
 	if err := testenv.Until(t.Context(), patience, what, condition); err != nil {
-		text, _ := os.ReadFile(c.log) // none is no better explanation
+		text, _ := os.ReadFile(c.log) // a missing log only shortens the message
 		t.Fatalf("%v\nthe controller's log:\n%s", err, text[max(0, len(text)-8<<10):])
 	}
 }

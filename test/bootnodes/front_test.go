@@ -24,7 +24,7 @@ type front struct {
 	address     string
 	to          *url.URL
 	certificate tls.Certificate // the API server's own
-	stranger    tls.Certificate // that nobody has a reason to trust
+	stranger    tls.Certificate // signed by a CA that no client trusts
 	ca          []byte          // of the cluster
 	troubles    troubles
 }
@@ -33,7 +33,7 @@ type front struct {
 type trouble struct {
 	nodefixture.Faults
 	mu sync.Mutex
-	// away: nobody answers. Strange: somebody else does.
+	// away refuses every connection; strange answers with an untrusted certificate.
 	away, strange bool
 	conns         []net.Conn
 }
@@ -60,7 +60,7 @@ func (t *troubles) of(address string) *trouble {
 	return t.all[address]
 }
 
-// leave lets nobody answer any more, also on connections that are open.
+// leave makes the server refuse connections, and closes the open ones.
 func (t *trouble) leave() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -71,7 +71,7 @@ func (t *trouble) leave() {
 	t.conns = nil
 }
 
-// disguise lets somebody else answer from now on.
+// disguise makes the server answer with an untrusted certificate from now on.
 func (t *trouble) disguise() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -128,7 +128,7 @@ func (f *front) serve(conn net.Conn) {
 	switch {
 	case away:
 		if tcp, ok := conn.(*net.TCPConn); ok {
-			_ = tcp.SetLinger(0) // as if nobody had listened
+			_ = tcp.SetLinger(0) // a reset, as from a closed port
 		}
 		return
 	case strange:
@@ -140,7 +140,7 @@ func (f *front) serve(conn net.Conn) {
 	}
 	api, err := net.Dial("tcp", f.to.Host)
 	if err != nil {
-		return // as if it were away
+		return // no answer, like an unreachable server
 	}
 	defer api.Close()
 	done := make(chan struct{}, 2)
@@ -150,8 +150,8 @@ func (f *front) serve(conn net.Conn) {
 	<-done
 }
 
-// answer reads the requests of a connection. Those that are not to fail are handed on,
-// with what stands in their headers.
+// answer reads the requests of a connection, and forwards those that are not to fail with their
+// headers.
 func (f *front) answer(conn net.Conn, certificate tls.Certificate, faults *nodefixture.Faults) {
 	proxy := httputil.NewSingleHostReverseProxy(f.to)
 	pool := x509.NewCertPool()

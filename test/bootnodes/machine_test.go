@@ -20,11 +20,11 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/testenv"
 )
 
-// machinesDir is where the machines' file systems are, in memory.
+// machinesDir has the machines' file systems, in memory.
 const machinesDir = "/run/machines"
 
-// patience bounds every wait: reaching it is a failure, so it may be generous. In a soak
-// there is a machine whose processor is emulated.
+// patience bounds every wait. A test that reaches it fails, so it is generous: a soak has a machine
+// with an emulated processor.
 var patience = func() time.Duration {
 	if soak {
 		return 30 * time.Minute
@@ -32,11 +32,11 @@ var patience = func() time.Duration {
 	return 10 * time.Minute
 }()
 
-// rebooted is the status with which systemd-nspawn says that the machine wants to start
-// again: see --keep-unit and "EXIT STATUS" in systemd-nspawn(1).
+// rebooted is the exit status of systemd-nspawn if the machine asks to be started again: see
+// --keep-unit and "EXIT STATUS" in systemd-nspawn(1).
 const rebooted = 133
 
-// machine is a container with a kernel that is this machine's, and all else its own.
+// machine is a container: it shares the kernel of this machine and nothing more.
 type machine struct {
 	t      *testing.T
 	cloud  *cloud
@@ -121,7 +121,7 @@ func (m *machine) write(path, text string, mode os.FileMode) {
 	m.must(m.put(nodefixture.File{Path: path, Content: []byte(text), Mode: mode}))
 }
 
-// put writes a file, whatever is there.
+// put writes a file and replaces an existing one.
 func (m *machine) put(f nodefixture.File) error {
 	path := m.path(f.Path)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -130,7 +130,7 @@ func (m *machine) put(f nodefixture.File) error {
 	if err := os.WriteFile(path, f.Content, f.Mode); err != nil {
 		return err
 	}
-	return os.Chmod(path, f.Mode) // whatever the umask
+	return os.Chmod(path, f.Mode) // independent of the umask
 }
 
 func (m *machine) exists(path string) bool {
@@ -174,7 +174,7 @@ func (m *machine) console(n int) string {
 	return filepath.Join(filepath.Dir(m.root), fmt.Sprintf("console-%d", n))
 }
 
-// images is where containerd keeps its own: an overlay cannot be on top of an overlay.
+// images is containerd's folder of images, outside of root: an overlay cannot be on top of an overlay.
 func (m *machine) images() string { return filepath.Join(filepath.Dir(m.root), "images") }
 
 // groups are the control groups of the machine. They are this process's to remove:
@@ -187,8 +187,8 @@ func (m *machine) groups() []string {
 	return groups
 }
 
-// freeze stops every process of the machine, where this one's kernel can do that: in
-// groups of version 2. They can be killed only.
+// freeze stops every process of the machine if the kernel has control groups of version 2.
+// Frozen processes can only be killed.
 func (m *machine) freeze() error {
 	for _, group := range m.groups() {
 		payload := filepath.Join(group, "payload") // as systemd-nspawn calls it
@@ -255,7 +255,7 @@ func (m *machine) start() error {
 		select {
 		case status := <-exited:
 			exited <- status
-			out, _ := os.ReadFile(console) // none is no better explanation
+			out, _ := os.ReadFile(console) // a missing file only shortens the message
 			ended = fmt.Errorf("systemd-nspawn ended with %d: %s", status, out)
 			return nil
 		default:
@@ -374,7 +374,7 @@ func (m *machine) off() {
 	if m.status == nil {
 		return
 	}
-	_, _ = m.run("systemctl", "poweroff", "--force") // it may be off
+	_, _ = m.run("systemctl", "poweroff", "--force") // fails if it is off already
 	select {
 	case <-m.status:
 	case <-time.After(30 * time.Second):
@@ -393,7 +393,7 @@ func (m *machine) off() {
 func (m *machine) report() {
 	const most = 20 << 10 // bytes
 	for n := range m.starts() {
-		out, _ := os.ReadFile(m.console(n + 1)) // none is no better explanation
+		out, _ := os.ReadFile(m.console(n + 1)) // a missing file only shortens the message
 		m.t.Logf("console of %s, start %d:\n%s", m.name, n+1, out[max(0, len(out)-most/4):])
 	}
 	journal := m.journal("short-monotonic")

@@ -57,7 +57,7 @@ const (
 	yourPoolEnv    = "OSM_REHEARSE_POOL"
 )
 
-// images are the releases of Debian that stand in for Ubuntu's.
+// images are the releases of Debian that are used in place of Ubuntu's.
 var images = []string{"bookworm", "trixie"}
 
 // unavailable says why no machine can be had here; nil if it can.
@@ -98,7 +98,7 @@ func outside(m *testing.M) int {
 		err = bringYours(dir)
 	}
 	if err != nil {
-		// Whoever can run machines and cannot have what they need is told so.
+		// A host that can run machines but lacks what they need gets the reason.
 		fmt.Fprintln(os.Stderr, "rehearsal:", err)
 		if !errors.Is(err, cluster.ErrUnavailable) || os.Getenv("CI") == "true" {
 			return 1
@@ -123,8 +123,8 @@ func probe(ctx context.Context) error {
 	return nil
 }
 
-// need skips a test where no machine can be had. That is no failure anywhere: where
-// machines can be had and what they need cannot, CI has failed before.
+// need skips a test if no machine can be started. This cannot hide a failure in CI: a host that
+// can run machines but lacks what they need has failed before.
 func need(t *testing.T) {
 	t.Helper()
 	if unavailable == nil {
@@ -135,7 +135,7 @@ func need(t *testing.T) {
 }
 
 // prepare builds what is missing: images, kubelet, containerd, the control plane and the
-// controller, and says in the environment where it is.
+// controller. It returns environment variables with their paths.
 func prepare(ctx context.Context, dir string) ([]string, error) {
 	var env []string
 	var mu sync.Mutex
@@ -181,7 +181,7 @@ func prepare(ctx context.Context, dir string) ([]string, error) {
 	return env, errors.Join(problems...)
 }
 
-// standIn builds what is the kubelet where no soak is run.
+// standIn builds the program that replaces the kubelet outside a soak.
 func standIn(ctx context.Context, path string) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", path, "./standin")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
@@ -191,8 +191,8 @@ func standIn(ctx context.Context, path string) (string, error) {
 	return path, nil
 }
 
-// imageFolder is the folder of an image. It is not built here, where that would count
-// against the tests' timeout: hack/test does so before them.
+// imageFolder returns the folder of an image. hack/test builds images before the tests, because
+// building would count against their timeout.
 func imageFolder(ctx context.Context, name string) (string, error) {
 	cmd := exec.CommandContext(ctx, "../../hack/node-root", "--built", name)
 	var said bytes.Buffer
@@ -210,7 +210,7 @@ func enter(ctx context.Context, env []string) int {
 	defer runtime.UnlockOSThread()
 	var args []string
 	for _, arg := range os.Args[1:] {
-		// What the process inside opens is not for go test's cache.
+		// Files that the inner process opens must not enter go test's cache.
 		if !strings.HasPrefix(arg, "-test.testlogfile=") {
 			args = append(args, arg)
 		}
@@ -239,7 +239,7 @@ func enter(ctx context.Context, env []string) int {
 	return 0
 }
 
-// inside runs the tests, where there is nothing yet but this process.
+// inside runs the tests in namespaces that contain only this process.
 func inside(m *testing.M) int {
 	if err := furnish(); err != nil {
 		fmt.Fprintln(os.Stderr, "rehearsal: setting up namespaces:", err)

@@ -34,7 +34,7 @@ type rehearsal struct {
 
 var fetchesKubeconfig = regexp.MustCompile(`fetch-secret (\S+) kubeconfig`)
 
-// rehearse makes a pool, unless it is there, and a machine of it that is switched off.
+// rehearse creates a pool if it does not exist, and a machine of it that is switched off.
 func rehearse(t *testing.T, s *system, pool, suffix string) *rehearsal {
 	t.Helper()
 	c := theCloud(t)
@@ -46,7 +46,7 @@ func rehearse(t *testing.T, s *system, pool, suffix string) *rehearsal {
 	all := files(t, r.documents...)
 	if fetched := fetchesKubeconfig.FindStringSubmatch(all["/opt/bin/setup"].Content); fetched != nil {
 		r.kubeconfig = fetched[1]
-	} else if s.pool == nil { // another's profile may do it in another way
+	} else if s.pool == nil { // a user's profile can do this differently
 		t.Fatal("no kubeconfig is fetched")
 	}
 	if s.virtual {
@@ -87,8 +87,8 @@ func (r *rehearsal) inContainer(unit string) {
 		strings.Join(lines, " ")+" --config-dir=/etc/kubernetes/kubelet.conf.d\n", 0o644)
 }
 
-// isNode waits until the machine is a Node that the cluster has let in, and that says
-// where it comes from.
+// isNode waits until the machine is a Node with a signed certificate that reports its
+// configuration.
 func (r *rehearsal) isNode() {
 	r.t.Helper()
 	node := r.joins()
@@ -101,12 +101,12 @@ func (r *rehearsal) isNode() {
 	r.comesFrom(node, r.provisioning, r.system.profile)
 }
 
-// finished waits until the machine is a node as it is to be, and looks at all of it.
+// finished waits until the machine has become a complete node, and checks all of it.
 func (r *rehearsal) finished() {
 	r.t.Helper()
 	r.isNode()
 	r.running()
-	if !r.system.is(coreOS) { // which writes its links anew at every boot
+	if !r.system.is(coreOS) { // Flatcar writes its links at every boot
 		r.cloud.eventually(r.t, "setup.service has done its work", func() error {
 			for _, unit := range []string{"bootstrap.service", "setup.service"} {
 				if r.exists("/etc/systemd/system/multi-user.target.wants/" + unit) {
@@ -125,8 +125,8 @@ func (r *rehearsal) finished() {
 	}
 }
 
-// hasWhatWasRendered: its files are those of the documents, and their credentials are
-// where nobody else sees them.
+// hasWhatWasRendered: its files equal those of the documents, and only root can read their
+// credentials.
 func (r *rehearsal) hasWhatWasRendered() {
 	r.t.Helper()
 	r.hasFiles(r.files())
@@ -160,9 +160,9 @@ func (r *rehearsal) files() map[string]written {
 	return all
 }
 
-// unitsAreRight: the machine's own systemd has nothing to say about the units, now that
-// all that they start is there. Every combination of settings is checked by test/profiles,
-// by this machine's systemd.
+// unitsAreRight: the machine's own systemd has no complaint about the units, now that all programs
+// that they start are installed. test/profiles checks every combination of settings with the
+// systemd of this machine.
 func (r *rehearsal) unitsAreRight() {
 	r.t.Helper()
 	verify := []string{"systemd-analyze", "verify", "--man=no"}

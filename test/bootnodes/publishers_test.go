@@ -38,9 +38,8 @@ const (
 
 var publisherNames = []string{kubernetesName, dockerName, githubName, assetsName, debianName}
 
-// publishers are the servers with what a machine downloads: a kubelet and containerd,
-// packages of Debian, and stand-ins for what no step of
-// ours runs.
+// publishers are the servers from which a machine downloads: a kubelet and containerd, packages
+// of Debian, and stand-ins for packages that no step of ours executes.
 type publishers struct {
 	ca  string // what machines have to trust, as PEM
 	key string // with which both repositories of packages are signed, armored
@@ -60,7 +59,7 @@ func newPublishers(ctx context.Context) (*publishers, error) {
 	}
 	p.key = signer.armored
 	p.files[dockerName+"/linux/ubuntu/gpg"] = []byte(signer.armored)
-	// What yum asks a repository for first; the stand-in for yum asks for no more.
+	// yum's first requests to a repository; the stand-in for yum makes no others.
 	p.files[dockerName+"/linux/rhel/gpg"] = []byte(signer.armored)
 	p.files[dockerName+"/linux/rhel/9/x86_64/stable/repodata/repomd.xml"] = []byte("<repomd/>\n")
 	containerd, err := containerdPackage(ctx)
@@ -82,10 +81,10 @@ func newPublishers(ctx context.Context) (*publishers, error) {
 	return p, p.listen()
 }
 
-// offerBinaries adds what is downloaded by version. Of the names of versions only the
-// ends of paths are known here, so that a profile may raise them.
+// offerBinaries adds the downloads that have a version in their path. It knows only the ends of
+// these paths, so that a profile can raise versions.
 func (p *publishers) offerBinaries() error {
-	kubelet, err := os.ReadFile(os.Getenv(kubeletEnv)) // Kubernetes' own in a soak, else ./standin
+	kubelet, err := os.ReadFile(os.Getenv(kubeletEnv)) // the real kubelet in a soak, otherwise ./standin
 	if err != nil {
 		return err
 	}
@@ -181,7 +180,7 @@ func selfSigned(name string, hosts ...string) (tls.Certificate, string, error) {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), nil
 }
 
-// program is a stand-in that says what it was called with.
+// program returns a stand-in that prints its arguments.
 func program(name string) []byte {
 	return fmt.Appendf(nil, "#!/bin/sh\nprintf '%%s\\n' %q \"$@\"\n", name)
 }

@@ -19,8 +19,8 @@ import (
 // process that they end with.
 const ours = "osm-gitops-rehearsal-"
 
-// cgroupTrees are where systemd keeps track of processes: the one tree of version 2, or
-// its two where version 1 is there too.
+// cgroupTrees are the trees in which systemd tracks processes: the tree of version 2, or both
+// trees if version 1 is mounted too.
 func cgroupTrees() []string {
 	const root = "/sys/fs/cgroup"
 	if _, err := os.Stat(root + "/cgroup.controllers"); err == nil {
@@ -34,7 +34,7 @@ func cgroupTrees() []string {
 
 var leftover = regexp.MustCompile("^" + ours + `(\d+)-`)
 
-// sweep removes what is left by runs whose process is gone, and by this one.
+// sweep removes the remains of this run and of runs whose process has exited.
 func sweep() {
 	for _, dir := range append(cgroupTrees(), os.TempDir()) {
 		entries, err := os.ReadDir(dir)
@@ -85,7 +85,7 @@ func removeCgroup(path string) error {
 	return err
 }
 
-// TestSweep: what belongs to a process that is gone goes, and nothing else.
+// TestSweep: sweep removes the remains of an exited process and nothing more.
 func TestSweep(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	const gone = 1 << 30 // more than the kernel gives

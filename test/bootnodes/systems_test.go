@@ -19,7 +19,7 @@ type system struct {
 	// provider of its pools, and what they say of the operating system.
 	provider string
 	spec     map[string]any
-	// pool is one that somebody has written, in place of these.
+	// pool is written by a user and replaces the pools of this package.
 	pool *unstructured.Unstructured
 	like *system // then: which of ours
 	// image is the release of Debian whose userland it has.
@@ -32,7 +32,7 @@ type system struct {
 	furnish func(m *machine)
 	// reboots is how often it boots again by itself.
 	reboots int
-	// kernel is what stand-ins for changes of the kernel must have been asked for.
+	// kernel lists the calls that stand-ins for kernel changes must have received.
 	kernel []string
 }
 
@@ -45,7 +45,7 @@ var (
 		furnish: furnishFlatcar, spec: map[string]any{"provisioningUtility": "cloud-init"}, kernel: kernelOfFlatcar}
 	rhel  = &system{name: "rhel", profile: "osp-rhel", os: "rhel", provider: "openstack", image: "trixie", reads: cloudInit, furnish: enterprise("rhel", "9.5"), kernel: kernelOfAll}
 	rocky = &system{name: "rockylinux", profile: "osp-rockylinux", os: "rockylinux", provider: "hetzner", image: "trixie", reads: cloudInit, furnish: enterprise("rocky", "9.6"), kernel: kernelOfAll}
-	// Of these two releases of cloud-init the older, which is newer than Amazon's.
+	// The older of these two releases of cloud-init, which is still newer than Amazon's.
 	amazon = &system{name: "amzn2", profile: "osp-amzn2", os: "amzn2", provider: "aws", image: "bookworm", reads: cloudInit, furnish: enterprise("amzn", "2"), kernel: kernelOfAll}
 
 	systems = []*system{bookworm, trixie, flatcar, coreOS, rhel, rocky, amazon}
@@ -64,7 +64,7 @@ func (m *machine) furnish() {
 	m.write("/etc/cloud/cloud.cfg.d/90-rehearsal.cfg", "datasource_list: [NoCloud, None]\nnetwork: {config: disabled}\nlocale: C.UTF-8\n", 0o644)
 	m.write("/etc/apt/sources.list", fmt.Sprintf("deb [signed-by=/etc/apt/keyrings/debian.asc] https://%s/debian %s main\n", debianName, m.system.suite()), 0o644)
 	m.write("/etc/apt/keyrings/debian.asc", m.cloud.publishers.key, 0o644)
-	// Without a resolver a look-up of SRV records takes ten seconds.
+	// Without a resolver apt's query for SRV records takes ten seconds.
 	m.write("/etc/apt/apt.conf.d/90-rehearsal", "Acquire::EnableSrvRecords \"false\";\n", 0o644)
 	m.write("/usr/local/share/ca-certificates/publishers.crt", m.cloud.publishers.ca, 0o644)
 	bundle := "/etc/ssl/certs/ca-certificates.crt"
@@ -80,8 +80,8 @@ func (m *machine) furnish() {
 	}
 }
 
-// contain adds what a machine needs whose kernel is this one's: stand-ins for what would
-// change it, and settings of a kubelet that bears with it.
+// contain adds what a machine without its own kernel needs: stand-ins for commands that would
+// change the kernel, and kubelet settings that tolerate this.
 func (m *machine) contain() {
 	m.t.Helper()
 	for _, program := range []string{"modprobe", "swapoff", "sysctl"} {
@@ -91,7 +91,7 @@ func (m *machine) contain() {
 	m.write("/etc/kubernetes/kubelet.conf.d/90-rehearsal.conf", kubeletDropIn, 0o600)
 }
 
-// kernelRecord is where stand-ins note what they were asked.
+// kernelRecord is the file in which the stand-ins record their calls.
 const kernelRecord = "/var/log/rehearsal-kernel"
 
 // kernelStandIn puts files in place of the kernel's settings that a kubelet looks at,
@@ -111,8 +111,8 @@ for setting in vm/overcommit_memory=1 vm/panic_on_oom=0 kernel/panic=10 kernel/p
 done
 `
 
-// kubeletDropIn lets a kubelet run in a container, beside the configuration that a
-// profile writes.
+// kubeletDropIn lets a kubelet run in a container, in addition to the configuration that a profile
+// writes.
 const kubeletDropIn = `apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 failCgroupV1: false
@@ -145,15 +145,15 @@ func cloudInit(m *machine) error {
 	return nil
 }
 
-// Where Flatcar keeps what makes Ignition run, and a document that comes before that of
-// the platform: https://www.flatcar.org/docs/latest/provisioning/ignition/boot-process/
+// Paths of Flatcar: the file that makes Ignition run, and the document that has precedence over
+// the platform's: https://www.flatcar.org/docs/latest/provisioning/ignition/boot-process/
 const (
 	firstBoot = "/boot/flatcar/first_boot"
 	oemConfig = "/usr/share/oem/config.ign"
 )
 
-// ignition runs Ignition as Flatcar's initial RAM disk does: at a first boot, before the
-// system is there.
+// ignition runs Ignition as Flatcar's initial RAM disk does: at the first boot, before the system
+// starts.
 func ignition(m *machine) error {
 	if !m.exists(firstBoot) {
 		return nil
@@ -162,8 +162,8 @@ func ignition(m *machine) error {
 	if m.exists(oemConfig) {
 		document = []byte(m.read(oemConfig))
 	}
-	// Its /run is its own. The root is no other place's, and has no /proc: that would be
-	// this machine's.
+	// /run is a new one. The root is bound to no other path, and has no /proc, because that would
+	// be this machine's.
 	const script = `set -eu
 mount --bind "$1" /mnt
 mount -t tmpfs tmpfs /run
@@ -217,7 +217,7 @@ func furnishFlatcar(m *machine) {
 	m.write("/etc/cloud/cloud-init.disabled", "", 0o644)
 	m.write(firstBoot, "", 0o644)
 	m.must(os.Remove(m.path("/etc/machine-id")))
-	// What nobody asks for stays off, as in Flatcar's own presets.
+	// Units that are not requested stay disabled, as in Flatcar's own presets.
 	m.write("/usr/lib/systemd/system-preset/99-default.preset", "disable *\n", 0o644)
 	program, err := containerd()
 	m.must(err)
@@ -245,7 +245,7 @@ func (m *machine) wanted(unit string) {
 	m.must(os.Symlink("/usr/lib/systemd/system/"+unit, dir+"/"+unit))
 }
 
-// yumRecord is where the stand-ins for yum and its like note what they were asked.
+// yumRecord is the file in which the stand-ins for yum and similar programs record their calls.
 const yumRecord = "/var/log/rehearsal-yum"
 
 // enterprise makes it a machine of the family that has yum. Of that there is nothing
@@ -271,11 +271,11 @@ func enterprise(id, version string) func(m *machine) {
 // recording is a program that succeeds.
 const recording = "#!/bin/sh\necho \"${0##*/} $*\" >>" + yumRecord + "\n"
 
-// installed is where the stand-in for yum notes packages.
+// installed is the file in which the stand-in for yum records packages.
 const installed = "/var/lib/rehearsal-packages"
 
-// yum notes what is installed. Before a package of Docker's it reads what a repository
-// has first, where the profile's file says that it is. It brings containerd.
+// yum records what is installed. Before a package of Docker's it reads the repository's first
+// files at the address in the profile's file. It provides containerd.
 const yum = `#!/bin/bash
 set -euo pipefail
 echo "yum $*" >>` + yumRecord + `

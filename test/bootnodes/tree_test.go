@@ -38,7 +38,7 @@ func healthy(t *testing.T, s *system) map[string]string {
 	return r.remember()
 }
 
-// remember keeps the tree for machines with faults. The caller holds the lock.
+// remember stores the tree for machines with faults. The caller holds the lock.
 func (r *rehearsal) remember() map[string]string {
 	r.t.Helper()
 	tree := r.tree()
@@ -57,9 +57,8 @@ func (r *rehearsal) remember() map[string]string {
 // itself; it adds to its preset whenever it runs.
 var itsOwn = regexp.MustCompile(`^/etc/(machine-id|\.updated|ssh/ssh_host_.*|kubernetes/pki/kubelet.*|sudoers\.d/90-cloud-init-users|\.ignition-result\.json|systemd/system-preset/20-ignition\.preset)$|/__pycache__(/|$)`)
 
-// tree says what every file is that the machine has and its image has not: its mode,
-// owner and content, or where a link leads. What services of the image keep in /var is
-// left out.
+// tree describes every file that the machine has and its image does not: mode, owner and content,
+// or the target of a link. Files that services of the image write below /var are omitted.
 func (r *rehearsal) tree() map[string]string {
 	r.t.Helper()
 	out := map[string]string{}

@@ -24,13 +24,13 @@ import (
 type fault struct {
 	name   string
 	system *system
-	// breaks is called before the machine is switched on, heals once it is.
+	// breaks is called before the machine is switched on, heals afterwards.
 	breaks, heals func(r *rehearsal)
 	// refuses is what the journal has to say before heals is called. Until then the
 	// machine gets no credential of a kubelet's.
 	refuses string
-	// reboots is how often it boots again at least, beside what its system does; more is
-	// how often on top, where it depends on how far it had got.
+	// reboots is the minimal number of further boots, without those of the system itself; more is
+	// the number on top of it, which depends on the machine's progress.
 	reboots, more int
 	// alone: it has a pool of its own, which the fault changes.
 	alone bool
@@ -87,8 +87,8 @@ func wrongAnswers() []fault {
 	return all
 }
 
-// TestFaults: whatever goes wrong, the machine ends as it does without, file by file, or
-// refuses and says why.
+// TestFaults: after every fault the machine is equal, file by file, to one without faults, or it
+// refuses to continue and logs the reason.
 func TestFaults(t *testing.T) {
 	onlyOurs(t)
 	for _, f := range faults {
@@ -130,7 +130,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// refuses: the journal says why there is no node yet, and the kubelet has no credential.
+// refuses: the journal has the reason why there is no Node yet, and the kubelet has no credential.
 func (r *rehearsal) refuses(why string) {
 	r.t.Helper()
 	r.says(why)
@@ -183,19 +183,19 @@ func back(r *rehearsal) {
 // noSum is a SHA-256 that nothing has.
 var noSum = strings.Repeat("0", 64)
 
-// wrongChecksum lets the kubelet's publisher give the checksum of something else.
+// wrongChecksum makes the kubelet's publisher serve the checksum of another file.
 func wrongChecksum(r *rehearsal) {
 	r.downloads().Add(nodefixture.Fault{On: "/kubelet.sha256", Times: 1 << 10, Answer: nodefixture.Says(http.StatusOK, noSum+"\n")})
 }
 
-// mirrorDown lets both repositories of packages be away for more than one attempt of
-// whatever asks.
+// mirrorDown makes both package repositories unreachable for longer than one attempt of any
+// client.
 func mirrorDown(r *rehearsal) {
 	r.downloads().Add(nodefixture.Fault{On: "/InRelease", Times: 12, Answer: nodefixture.Says(http.StatusBadGateway, "away\n")})
 }
 
-// powerFails lets the machine start again, without a word to anything on it: no process
-// goes on while the first is gone already.
+// powerFails restarts the machine without notice: all of its processes are frozen before the first
+// is killed.
 func (r *rehearsal) powerFails() {
 	if err := r.freeze(); err != nil {
 		r.t.Errorf("stopping %s: %v", r.name, err)
@@ -225,7 +225,7 @@ func reboots(places ...string) func(r *rehearsal) {
 	}
 }
 
-// clientCertificate is where the kubelet keeps what the cluster has signed, below
+// clientCertificate is the file in which the kubelet stores its signed certificate, below
 // --cert-dir: https://github.com/kubernetes/client-go/blob/v0.36.0/util/certificate/certificate_store.go
 const clientCertificate = "/etc/kubernetes/pki/kubelet-client-current.pem"
 
@@ -238,7 +238,7 @@ func onceDisabled(r *rehearsal) bool {
 	return r.exists(oemConfig) && !r.exists("/etc/systemd/system/multi-user.target.wants/bootstrap.service")
 }
 
-// rebootsAt lets the power fail as soon as a file is there.
+// rebootsAt cuts the power as soon as a file exists.
 func rebootsAt(file string) func(r *rehearsal) {
 	return rebootsWhen(func(r *rehearsal) bool { return r.exists(file) })
 }
@@ -267,7 +267,7 @@ func expire(r *rehearsal) {
 		if err := r.endToken(req); err != nil {
 			r.t.Errorf("ending the token of %s: %v", r.pool, err)
 		}
-		_, _ = w.Write(healthy) // the machine may have given up
+		_, _ = w.Write(healthy) // fails if the machine has closed the connection
 	}})
 }
 

@@ -23,9 +23,9 @@ var virtual = &system{name: "ubuntu-vm", profile: "osp-ubuntu", os: "ubuntu", pr
 // vmImage is bookworm with a kernel.
 const vmImage = "vm"
 
-// TestVirtualMachine: the same on a kernel of its own, of which nothing is played, with
-// the kubelet as its unit starts it: the settings that it insists on are those that the
-// profile has made.
+// TestVirtualMachine: the same checks on a machine with its own kernel and without stand-ins, with
+// the kubelet as its unit starts it: the kubelet refuses to start unless the profile has made the
+// kernel settings that it requires.
 func TestVirtualMachine(t *testing.T) {
 	onlyOurs(t)
 	if !soak {
@@ -62,7 +62,7 @@ type vm struct {
 	out     bool // its files are taken out
 }
 
-// notes is what notes in the machine how it is, once it is done.
+// notes is the script that records the state of the finished machine.
 const notes = `#!/bin/bash
 set -euo pipefail
 until [[ -e /etc/bootstrap-complete && ! -e /etc/systemd/system/multi-user.target.wants/setup.service ]]; do

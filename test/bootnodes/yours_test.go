@@ -26,8 +26,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/profiles"
 )
 
-// TestYours boots machines with a profile and a pool that somebody has written, on every
-// system that can play theirs: make rehearse.
+// TestYours boots machines with a user's profile and pool, on every system here that can stand in
+// for theirs: make rehearse.
 func TestYours(t *testing.T) {
 	if os.Getenv(yourProfileEnv) == "" {
 		t.Skip("no profile is given: see docs/rehearse.md")
@@ -73,8 +73,8 @@ func (c *cloud) accepts(t *testing.T, profile string) {
 	}
 }
 
-// objection is why a pool of somebody's cannot have what it asks for, as the controller
-// has told it. Ours are there before their profiles.
+// objection returns the controller's reason why a user's pool cannot be served. The pool is created
+// before its profile.
 func (c *cloud) objection(t *testing.T, pool string) string {
 	t.Helper()
 	if os.Getenv(yourProfileEnv) == "" {
@@ -107,7 +107,7 @@ func despair(journal string) string {
 	return strings.Join(lines[max(0, len(lines)-10):], "\n")
 }
 
-// despairs ends the test where the machine will not become a node.
+// despairs fails the test if the machine cannot become a node.
 func (m *machine) despairs() {
 	m.t.Helper()
 	if end := despair(m.journal("cat")); end != "" {
@@ -163,8 +163,8 @@ func onlyOurs(t *testing.T) {
 	}
 }
 
-// bringYours copies the profiles into a folder, where machines are made with a profile
-// and a pool of somebody's: the file that was named, or the files of the folder.
+// bringYours copies a user's profile and pool into a folder: the named file, or all files of the
+// named folder.
 func bringYours(dir string) error {
 	from := os.Getenv(yourProfileEnv)
 	if from == "" {

@@ -35,7 +35,7 @@ func packages(names ...string) []string {
 	return names
 }
 
-// TestBareImage: what is missing and can be done without is no reason to have no node.
+// TestBareImage: a node comes up without the optional programs that its image lacks.
 func TestBareImage(t *testing.T) {
 	for _, s := range booted() {
 		lacks := map[string][]string{"all of it": nil}
@@ -66,7 +66,7 @@ func TestBareImage(t *testing.T) {
 	}
 }
 
-// TestBusyPackageManager: somebody else installs, a mirror is down: it is tried again.
+// TestBusyPackageManager: another process holds the lock, a mirror is down: the script retries.
 func TestBusyPackageManager(t *testing.T) {
 	for _, s := range booted() {
 		if strings.HasPrefix(s.profile, "osp-flatcar") {

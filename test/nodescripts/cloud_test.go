@@ -45,7 +45,7 @@ const assetsHost = "release-assets.githubusercontent.com"
 // mirrorHost serves all publishers below its own paths.
 const mirrorHost = "mirror.test"
 
-// hostsFile maps every name to loopback, where the servers listen.
+// hostsFile maps every name to loopback, the address of the servers.
 func hostsFile() string {
 	return "127.0.0.1 localhost " + strings.Join(append([]string{apiHost, proxyHost, mirrorHost}, downloadHosts...), " ") + "\n"
 }
@@ -59,8 +59,8 @@ type authority struct {
 	err    error
 }
 
-// clusterCA signs the API server, publishers the download hosts; strangers are
-// trusted by nobody. They are made once: nodes share them.
+// clusterCA signs the API server, publishers the download hosts; no client trusts strangers.
+// They are created once and shared by all nodes.
 var (
 	clusterCA  = &authority{name: "cluster"}
 	publishers = &authority{name: "publishers"}
@@ -117,8 +117,8 @@ type cloud struct {
 	faults nodefixture.Faults
 
 	mu sync.Mutex
-	// strangers is how often a server, "api" or "downloads", shows a certificate that
-	// nobody trusts.
+	// strangers is the number of connections for which a server, "api" or "downloads", presents
+	// an untrusted certificate.
 	strangers map[string]int
 	requests  []request
 	tunnels   []string // hosts that were asked for through the proxy
@@ -163,7 +163,7 @@ func (c *cloud) tls(l net.Listener, a *authority, what string) net.Listener {
 	}})
 }
 
-// stranger lets somebody else answer so often.
+// stranger makes a server present an untrusted certificate for a number of connections.
 func (c *cloud) stranger(what string, times int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -208,7 +208,7 @@ func (c *cloud) handle(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // the node may have died
+	_, _ = w.Write(body) // fails if the node has exited
 }
 
 // secret is GET /api/v1/namespaces/cloud-init-settings/secrets/NAME.
@@ -287,7 +287,7 @@ func program(name, version string) []byte {
 // archived is a binary in an archive.
 func archived(name string) []byte { return program(name, "archived") }
 
-// away lets nobody answer at the API server's address.
+// away closes the API server's port.
 func (c *cloud) away() { c.api.Close() }
 
 // proxy is an HTTP proxy that knows CONNECT only, to the hosts of the downloads and

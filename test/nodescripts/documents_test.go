@@ -38,8 +38,8 @@ func (d *document) atBoot(n *node) {
 		n.must(writeFiles(n, config.Files))
 		d.commands = config.Commands
 		for _, command := range config.Commands {
-			// They are commands of systemctl alone, which the scripts of our profiles
-			// leave nothing else to.
+			// They call nothing but systemctl: our profiles put all other work into
+			// scripts.
 			words := strings.Fields(command)
 			if r := n.program(protocol.Call{Argv: words}); r.Exit != 0 {
 				n.t.Errorf("runcmd: %q ends with status %d: %s", command, r.Exit, r.Stderr)
@@ -99,8 +99,8 @@ func writeFile(n *node, path string, content []byte, mode fs.FileMode) error {
 	return os.Rename(part, n.path(path))
 }
 
-// cloudInit is `cloud-init single`, which applies the file that --file names, in the
-// place where the image's release wants it.
+// cloudInit imitates `cloud-init single`: it applies the file that --file names, and checks that
+// it is at the path of the image's release.
 func (n *node) cloudInit(args []string) protocol.Reply {
 	line := strings.Join(args, " ")
 	if line == "single --help" {
@@ -157,11 +157,11 @@ func (n *node) cloudInit(args []string) protocol.Reply {
 	return protocol.Reply{}
 }
 
-// applyIgnition writes a document's files and units. A file that is there is only
-// written over where the document says so:
+// applyIgnition writes a document's files and units. An existing file is only overwritten if the
+// document says so:
 // https://coreos.github.io/ignition/configuration-v3_3/ (storage.files.overwrite)
-// Units are enabled by a preset. Those of an earlier document stay in it: another run
-// of Ignition adds to the file.
+// Units are enabled by a preset. Entries of an earlier document remain: another run of Ignition
+// appends to the file.
 func applyIgnition(n *node, text []byte) error {
 	d, err := nodefixture.Parse(text)
 	if err != nil {

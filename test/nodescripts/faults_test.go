@@ -85,7 +85,7 @@ type place struct {
 // for it.
 const sharers = 2
 
-// share is the part of a place's faults that a profile has to stand if this is no soak.
+// share returns the part of a place's faults that a profile is tested with outside a soak.
 func (p place) share(profile int) place {
 	if p.alone {
 		return p
@@ -188,8 +188,8 @@ func withoutFaults(t *testing.T, s scenario) *healthy {
 	return h
 }
 
-// TestFaults: whatever goes wrong with whatever a node fetches, it tries again, has
-// nothing half-written meanwhile, and is in the end what it would have been without.
+// TestFaults: for every fault of every download the node retries, has no partial file meanwhile,
+// and ends in the same state as without the fault.
 func TestFaults(t *testing.T) {
 	for _, s := range booted() {
 		for _, p := range placesOf(s) {
@@ -258,8 +258,8 @@ func TestChecksums(t *testing.T) {
 	}
 }
 
-// TestStrangers: a server whose certificate nobody has signed gets no token and
-// installs nothing.
+// TestStrangers: a server with an untrusted certificate receives no token and delivers nothing that
+// is installed.
 func TestStrangers(t *testing.T) {
 	for _, s := range booted() {
 		t.Run(s.profile, func(t *testing.T) {
@@ -283,8 +283,8 @@ func TestStrangers(t *testing.T) {
 	}
 }
 
-// TestAway: the API server may be away for an hour and a half, which is a hundred
-// attempts. They become rare, and the node comes up once it is back.
+// TestAway: the API server can be unreachable for an hour and a half, which is a hundred attempts.
+// Attempts become rare, and the node joins when the server answers again.
 func TestAway(t *testing.T) {
 	for _, s := range booted() {
 		t.Run(s.profile, func(t *testing.T) {
@@ -363,8 +363,8 @@ func TestCloudInitDies(t *testing.T) {
 	}
 }
 
-// TestPinned: a download whose digest the settings give must have that one, whatever
-// its publisher says.
+// TestPinned: a download whose digest is in the settings must match that digest, independent of
+// the checksum that its publisher serves.
 func TestPinned(t *testing.T) {
 	name := "kubelet-" + kubeVersion + "-linux-" + runtime.GOARCH
 	evil := []byte("#!/bin/sh\necho evil\n")
@@ -436,8 +436,8 @@ func TestPowerInMidstream(t *testing.T) {
 	}
 }
 
-// TestUnsigned: a kubelet that the cluster does not let in, say because its token has
-// ended, gets another kubeconfig, and is started anew with it.
+// TestUnsigned: a kubelet whose certificate request is denied, for example because its token has
+// expired, gets another kubeconfig and is restarted with it.
 func TestUnsigned(t *testing.T) {
 	for _, s := range booted() {
 		t.Run(s.profile, func(t *testing.T) {
@@ -459,8 +459,7 @@ func TestUnsigned(t *testing.T) {
 	}
 }
 
-// TestImageProxy: what an image says about its proxy stays where the settings say
-// nothing.
+// TestImageProxy: the proxy settings of an image remain if the settings of the cluster have none.
 func TestImageProxy(t *testing.T) {
 	parallel(t)
 	r := rehearse(t, scenarios[0].with(func(s *scenario) {

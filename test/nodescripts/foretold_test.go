@@ -48,7 +48,7 @@ func (r *rehearsal) foretold() {
 	r.foretoldPackages(list.(downloads.List))
 }
 
-// foretoldPackages does the same with what package managers were told to install.
+// foretoldPackages does the same for the arguments of package managers.
 func (r *rehearsal) foretoldPackages(list downloads.List) {
 	r.t.Helper()
 	var named []string

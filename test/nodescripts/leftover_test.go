@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// endless is the script of a node that never comes to an end by itself.
+// endless is the script of a node that runs until it is killed.
 const endless = "while :; do read -r -t 60 <> <(:) || true; done"
 
 // TestKilled: when a test is killed, so is everything in its nodes, and with it go
@@ -58,7 +58,7 @@ func TestKilled(t *testing.T) {
 			t.Fatalf("process 1 of the node, %d, outlives its test", pid)
 		}
 	}
-	// What is left is a directory, without a mount in it.
+	// Only a directory remains, without a mount in it.
 	mounts, err := os.ReadFile("/proc/self/mounts")
 	if err != nil {
 		t.Fatal(err)

@@ -1,16 +1,16 @@
-// Package nodescripts_test runs the scripts of our profiles for real: by bash, curl,
-// sed, tar and sha256sum, in a root directory and namespaces of their own, against
-// TLS servers of their own. What would change the machine or needs a distribution
-// (systemctl, apt-get, dnf, cloud-init, modprobe and so on) is a stand-in. It is the
-// layer below a whole node with systemd: here a script can be killed at each of its
-// commands, and a server can fail in every way, hundreds of times in a minute.
+// Package nodescripts_test runs the scripts of our profiles for real: with bash, curl, sed, tar and
+// sha256sum, in a root directory and namespaces of their own, against TLS servers of the test.
+// Programs that would change the machine or need a distribution (systemctl, apt-get, dnf,
+// cloud-init, modprobe and so on) are stand-ins. It is the layer below a complete node with
+// systemd: here a script can be killed at each of its commands, and a server can fail in every way,
+// hundreds of times in a minute.
 //
-// Time runs faster in here. sleep returns at once and is recorded, and the limits
-// that curl is given are sixty times shorter. A node is a temporary directory;
-// whatever runs in it ends with the test, also when that is killed.
+// Time runs faster in here: sleep returns at once and is recorded, and curl's time limits are sixty
+// times shorter. A node is a temporary directory; its processes end with the test, also if the
+// test is killed.
 //
-// node_test.go has the node, systemd_test.go what boots it, programs_test.go the
-// stand-ins, cloud_test.go the servers. Start with TestFaults in faults_test.go.
+// node_test.go has the node, systemd_test.go its service manager, programs_test.go the stand-ins,
+// cloud_test.go the servers. Start with TestFaults in faults_test.go.
 package nodescripts_test
 
 import (
@@ -24,7 +24,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
 
-// standIn is the program that stands in for others, built by TestMain.
+// standIn is the path of the stand-in program, which TestMain builds.
 var standIn string
 
 // unavailable says why nodes cannot be had here; nil if they can.
@@ -75,7 +75,7 @@ func probe() error {
 	return nil
 }
 
-// needNodes skips a test where no node can be had, which in CI is a failure.
+// needNodes skips a test if no node can be started, and fails it in CI.
 func needNodes(t testing.TB) {
 	t.Helper()
 	if unavailable == nil {

@@ -65,7 +65,7 @@ func TestProxy(t *testing.T) {
 	}
 }
 
-// TestMirrors: with mirrors for all publishers, a node asks nobody else.
+// TestMirrors: with mirrors for all publishers a node contacts no other host.
 func TestMirrors(t *testing.T) {
 	for _, s := range booted() {
 		t.Run(s.profile, func(t *testing.T) {

@@ -52,10 +52,10 @@ type node struct {
 	// onCall, if set, is asked before every call; onSleep after every failed attempt.
 	onCall  func(protocol.Call)
 	onSleep func(n int)
-	// onKubelet, if set, is told when the kubelet is started.
+	// onKubelet, if set, is called when the kubelet starts.
 	onKubelet func()
 	sleeps    []float64 // in seconds, of supervise.sh
-	// override, if set, may answer a call in place of the stand-ins.
+	// override, if set, can answer a call in place of the stand-ins.
 	override func(protocol.Call) *protocol.Reply
 }
 
@@ -96,8 +96,8 @@ func (n *node) path(parts ...string) string {
 	return filepath.Join(append([]string{n.dir}, parts...)...)
 }
 
-// image fills the root: directories, the programs as links to the stand-in, and the
-// few files in /etc that an image has.
+// image fills the root: directories, the programs as links to the stand-in, and the few files that
+// an image has in /etc.
 func (n *node) image() {
 	for _, dir := range []string{
 		"/boot", "/dev", "/etc/cloud/cloud.cfg.d", "/etc/ssl/certs", "/etc/systemd/system", "/home", "/opt", "/proc", "/root", "/run", "/sys", "/tmp",
@@ -138,7 +138,7 @@ func (n *node) install(program string) {
 // hostProgram finds a program of the machine below /usr.
 func hostProgram(name string) (string, error) {
 	if name == "sh" {
-		name = "bash" // as it is on most systems that profiles are for
+		name = "bash" // the usual /bin/sh of the systems that profiles are for
 	}
 	path, err := exec.LookPath(name)
 	if err != nil {
@@ -156,7 +156,7 @@ func hostProgram(name string) (string, error) {
 	return path, nil
 }
 
-// inNode is where a node sees a file of the host's /usr.
+// inNode returns the path of a file of the host's /usr inside a node.
 func inNode(path string) string { return protocol.HostUsr + strings.TrimPrefix(path, "/usr") }
 
 func (n *node) must(err error) {
@@ -171,7 +171,7 @@ func (n *node) write(path, content string, mode os.FileMode) {
 	n.must(os.MkdirAll(n.path(filepath.Dir(path)), 0o755))
 	n.must(os.RemoveAll(n.path(path)))
 	n.must(os.WriteFile(n.path(path), []byte(content), mode))
-	n.must(os.Chmod(n.path(path), mode)) // whatever the umask
+	n.must(os.Chmod(n.path(path), mode)) // independent of the umask
 }
 
 func (n *node) read(path string) string {
@@ -270,7 +270,7 @@ func (n *node) listen() {
 					<-dead // an end of file would be an answer, and the script go on
 					return
 				}
-				_ = json.NewEncoder(conn).Encode(r) // it may have died meanwhile
+				_ = json.NewEncoder(conn).Encode(r) // fails if the node has exited
 			})
 		}
 	})
@@ -308,7 +308,7 @@ func (n *node) answer(c protocol.Call) (r *protocol.Reply, dead chan struct{}) {
 
 // off ends every process of the node at once. The caller holds mu.
 func (n *node) off() {
-	_ = n.power.Kill() // it may have ended
+	_ = n.power.Kill() // fails if it has exited
 	n.power = nil
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/nodescripts/protocol"
 )
 
-// realPrograms are this machine's own. A script that calls anything else, be it
-// python, does not find it: not every image has it.
+// realPrograms are the programs of this machine that scripts can call. Any other program, such as
+// python, is missing: not every image has it.
 var realPrograms = []string{
 	"awk", "base64", "bash", "basename", "cat", "chmod", "chown", "cp", "curl", "cut", "date", "dirname", "env", "find", "grep", "gzip",
 	"head", "hostname", "id", "install", "ip", "jq", "ln", "ls", "mkdir", "mktemp", "mv", "readlink", "rm", "rmdir", "sed", "sha256sum",
@@ -38,15 +38,14 @@ type system struct {
 	oldCloudInit bool
 	// recorded: all commands are asked about, also those that are this machine's own.
 	recorded bool
-	// extra programs, stand-ins all; units that the image has.
+	// extra are additional stand-ins, units the units of the image.
 	extra, units []string
 	// without are programs, packages, modules and units that are not there.
 	without []string
 }
 
-// images are the systems that profiles are for, as far as their scripts can tell.
-// Those of the dnf family are stand-ins more than the others: of them there is
-// nothing here but the names of their programs, so that what yum makes of its
+// images are the systems that profiles are for, as far as their scripts can see. Those of the dnf
+// family are imitated most: only the names of their programs are real, so how yum interprets its
 // arguments is not tested.
 var images = map[string]system{
 	"ubuntu": {
@@ -80,7 +79,7 @@ func (s system) programs() []string {
 	return slices.DeleteFunc(all, func(p string) bool { return slices.Contains(s.without, p) })
 }
 
-// files are what an image has in /etc beside directories.
+// files are the files of an image's /etc.
 func (s system) files() map[string]string {
 	authorities := publishers.certificate()
 	files := map[string]string{
@@ -104,7 +103,7 @@ func (s system) files() map[string]string {
 		files["/etc/yum.repos.d/.it"], files["/etc/pki/rpm-gpg/.it"], files["/etc/pki/ca-trust/source/anchors/.it"] = "", "", ""
 	}
 	if s.name == "flatcar" {
-		// What makes Ignition run, and tells systemd that this is its first boot.
+		// This file makes Ignition run, and makes systemd treat the boot as the first.
 		files["/boot/flatcar/first_boot"] = ""
 	}
 	for _, path := range s.without {
@@ -113,8 +112,8 @@ func (s system) files() map[string]string {
 	return files
 }
 
-// packagePrefix is before a package in system.without: curl may be missing, and its
-// package be there.
+// packagePrefix marks a package in system.without: an image can lack curl although its package
+// can be installed.
 const packagePrefix = "package "
 
 // has reports whether something is part of the image, or of the repositories.

@@ -9,9 +9,8 @@ import (
 // steps is at how many commands of a profile the power fails, if not at all of them.
 const steps = 3
 
-// TestPowerFails: the power may fail before any command of any script. The next boot
-// goes on, and ends with the same node. What the disk had not written yet is not
-// lost here, as it may be on a machine.
+// TestPowerFails: a power failure before any command of any script. The next boot continues and
+// ends with the same node. Unlike on a real machine, data that is not on disk yet is not lost.
 func TestPowerFails(t *testing.T) {
 	for _, s := range booted() {
 		t.Run(s.profile, func(t *testing.T) {

@@ -156,14 +156,14 @@ type rehearsal struct {
 	*node
 	scenario scenario
 	cloud    *cloud
-	// want is what files must hold whenever they are there.
+	// want is the required content of files at every time at which they exist.
 	want map[string]wanted
 	// secret is the path of the Secret that brings the provisioning stage, and
 	// kubeconfig that of the kubelet's.
 	secret, kubeconfig string
 	wrong              map[string]bool   // what was reported already
 	seen               map[string]string // versions of files that were intact
-	// secrets are what nobody but root may read.
+	// secrets are the files that only root can read.
 	secrets []string
 	input   render.Input
 }
@@ -221,8 +221,8 @@ func rehearse(t testing.TB, s scenario) *rehearsal {
 	return r
 }
 
-// check holds at every command of every script: what is there is whole, nobody but
-// root reads a credential, and no command line has one. The caller holds mu.
+// check holds at every command of every script: existing files are complete, only root can read a
+// credential, and no command line contains one. The caller holds mu.
 func (r *rehearsal) check(c protocol.Call) {
 	for path, want := range r.want {
 		r.intact(path, want, "when "+c.Argv[0]+" is called")
@@ -239,8 +239,8 @@ func (r *rehearsal) check(c protocol.Call) {
 	}
 }
 
-// intact reports whether a file is there; it is an error if it is, with anything
-// wrong about it.
+// intact reports whether a file exists; an existing file with wrong content, mode or owner is an
+// error.
 func (r *rehearsal) intact(path string, want wanted, when string) bool {
 	real := r.resolve(path)
 	info, statErr := os.Stat(real)
@@ -248,7 +248,7 @@ func (r *rehearsal) intact(path string, want wanted, when string) bool {
 		return false
 	}
 	if statErr == nil && r.seen[path] == version(info) {
-		return true // and looked at before
+		return true // checked before
 	}
 	b, err := os.ReadFile(real)
 	switch {
@@ -264,7 +264,7 @@ func (r *rehearsal) intact(path string, want wanted, when string) bool {
 	return true
 }
 
-// version tells a state of a file from others: who changes it, changes its ctime.
+// version identifies a state of a file: every change of a file changes its ctime.
 func version(info fs.FileInfo) string {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
@@ -388,9 +388,9 @@ func (r *rehearsal) finished() {
 	r.foretold()
 }
 
-// tree says what every file of a node is: its mode, owner and content, or where a
-// link leads. What a reboot empties is left out, and so are the programs, and the preset,
-// which every run of Ignition adds to.
+// tree describes every file of a node: mode, owner and content, or the target of a link. It omits
+// files that a reboot removes, the programs, and the preset, to which every run of Ignition
+// appends.
 func (r *rehearsal) tree() map[string]string {
 	r.t.Helper()
 	out := map[string]string{}
@@ -465,7 +465,7 @@ func (r *rehearsal) equals(want map[string]string) {
 	}
 }
 
-// parallel lets a test run beside others: half of what it takes is waiting.
+// parallel runs a test in parallel with others: half of its time is waiting.
 func parallel(t *testing.T) {
 	t.Helper()
 	t.Parallel()

@@ -20,7 +20,7 @@ const (
 // https://github.com/coreos/ignition/blob/v2.26.0/internal/exec/util/unit.go
 const ignitionPreset = "/etc/systemd/system-preset/20-ignition.preset"
 
-// clientCertificate is where the kubelet keeps what the cluster has signed, below
+// clientCertificate is the file in which the kubelet stores its signed certificate, below
 // --cert-dir: https://github.com/kubernetes/client-go/blob/v0.36.0/util/certificate/certificate_store.go
 const clientCertificate = "/etc/kubernetes/pki/kubelet-client-current.pem"
 
@@ -29,7 +29,7 @@ type machine struct {
 	packages map[string]bool // installed; survives a reboot
 	active   map[string]bool // units, since the boot
 	queue    []string        // services to start
-	reboot   bool            // somebody has asked for it
+	reboot   bool            // a script has requested it
 	// kubelets counts how often the kubelet was started, at a boot or by hand.
 	kubelets int
 	// unsigned says how often the cluster does not sign the kubelet's certificate.
@@ -111,7 +111,7 @@ func (n *node) systemctl(args []string) protocol.Reply {
 	return protocol.Reply{}
 }
 
-// unit does one thing to one unit that is there.
+// unit executes one verb of systemctl for one existing unit.
 func (n *node) unit(verb, unit string, flags []string) protocol.Reply {
 	link := n.path(wantsDir, unit)
 	switch verb {
@@ -214,8 +214,8 @@ func (n *node) boot() bool {
 	return false
 }
 
-// firstBoot enables what the preset names and is there, if this is a first boot to
-// systemd: one without a machine id.
+// firstBoot enables the existing units of the preset, if this is a first boot for systemd: one
+// without a machine id.
 // https://www.freedesktop.org/software/systemd/man/latest/systemd.preset.html
 func (n *node) firstBoot() {
 	if n.exists("/etc/machine-id") {

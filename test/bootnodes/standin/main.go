@@ -1,7 +1,7 @@
-// Command standin is what publishers serve as the kubelet where no soak is run, because
-// building Kubernetes' own takes minutes. As far as the API server can tell it is one: it
-// asks for a certificate with its bootstrap token, makes the Node that the certificate is
-// for, with the labels that its unit gives, and says that it is Ready. It runs no pod.
+// Command standin replaces the kubelet on machines outside a soak, because building the real one
+// takes minutes. For the API server it behaves like a kubelet: it requests a certificate with its
+// bootstrap token, creates the Node of that certificate with the labels of its unit, and reports
+// Ready. It runs no pods.
 package main
 
 import (
@@ -134,7 +134,7 @@ func wait(ctx context.Context) bool {
 	}
 }
 
-// version is that of the folder in which the profiles keep it.
+// version returns the version in the name of the folder in which the profiles install the program.
 func version() string {
 	self, err := os.Executable()
 	if err != nil {

@@ -27,8 +27,8 @@ import (
 	"k8s.io/client-go/util/keyutil"
 )
 
-// certificate returns the file with the kubelet's certificate and key, which is the one
-// that a kubelet keeps them in. Where it is not there yet, the cluster is asked for it.
+// certificate returns the file with the kubelet's certificate and key, at the path that a kubelet
+// uses. If the file does not exist it requests a certificate from the cluster.
 func (k *kubelet) certificate(ctx context.Context) (string, error) {
 	store, err := certificate.NewFileStore("kubelet-client", k.certificates, k.certificates, "", "")
 	if err != nil {
@@ -76,7 +76,7 @@ func (k *kubelet) certificate(ctx context.Context) (string, error) {
 	return path, err
 }
 
-// register makes the Node, unless it is there.
+// register creates the Node if it does not exist.
 func (k *kubelet) register(ctx context.Context, client kubernetes.Interface) error {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: k.name, Labels: map[string]string{
 		corev1.LabelHostname: k.name, corev1.LabelOSStable: runtime.GOOS, corev1.LabelArchStable: runtime.GOARCH,
@@ -84,7 +84,7 @@ func (k *kubelet) register(ctx context.Context, client kubernetes.Interface) err
 	for label := range strings.SplitSeq(k.labels, ",") {
 		key, value, ok := strings.Cut(label, "=")
 		if !ok {
-			return fmt.Errorf("--node-labels: %q is no label", label)
+			return fmt.Errorf("--node-labels: %q is not a label", label)
 		}
 		node.Labels[key] = value
 	}

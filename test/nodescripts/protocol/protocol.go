@@ -1,11 +1,11 @@
-// Package protocol is what a node of test/nodescripts and the test that watches
-// over it tell each other. It decides nothing; start with Call.
+// Package protocol has the messages between a node of test/nodescripts and the test that controls
+// it. It makes no decisions; start with Call.
 package protocol
 
 // Inside a node everything of the test's own is below Dir.
 const (
 	Dir = "/.rehearsal"
-	// Socket is where a program of the node asks what to do.
+	// Socket is the socket on which the test answers the programs of the node.
 	Socket = Dir + "/socket"
 	// StandIn is the program that does, in place of every other one.
 	StandIn = Dir + "/standin"

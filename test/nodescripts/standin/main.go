@@ -1,12 +1,11 @@
 // Command standin is the only program of ours inside a node of test/nodescripts.
 //
-// Called "boot" it is process 1: it makes a root of a directory, in namespaces of
-// its own, runs one program there and ends with it. When the test is gone its file
-// descriptor 3 is closed, and the kernel takes the node down with process 1; there
-// is nothing to clean up.
+// With the name "boot" it is process 1: it makes a root of a directory, in new namespaces, runs
+// one program there and ends with it. When the test exits its file descriptor 3 is closed, and
+// the kernel ends the node with process 1, so nothing has to be cleaned up.
 //
-// Called anything else it stands in for the program of that name: it asks the test
-// what to do, which is to print something, or to become the real program.
+// With any other name it stands in for the program of that name: it asks the test for its action,
+// which is to print something or to execute the real program.
 package main
 
 import (
@@ -25,8 +24,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/nodescripts/protocol"
 )
 
-// statusBroken is the exit status when the node itself does not work; nothing else
-// uses it.
+// statusBroken is the exit status for a fault of the node itself; no other exit uses it.
 const statusBroken = 121
 
 func main() {
@@ -45,7 +43,7 @@ func main() {
 func boot() (int, error) {
 	go func() {
 		_, _ = io.Copy(io.Discard, os.NewFile(3, "test"))
-		os.Exit(statusBroken) // the test is gone
+		os.Exit(statusBroken) // the test has exited
 	}()
 	var b protocol.Boot
 	if err := json.Unmarshal([]byte(os.Args[1]), &b); err != nil {
