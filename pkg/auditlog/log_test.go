@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 )
@@ -297,6 +298,99 @@ func TestShortened(t *testing.T) {
 	if _, err := Verify([]string{path}, "", nil); err == nil || !strings.Contains(err.Error(), "1 lines between are missing") {
 		t.Errorf("got %v", err)
 	}
+}
+
+// The controller's own log tells what others did to the file, and nothing of what is in order.
+// Files that were moved away do not stay open: their space would never be free.
+func TestChangesByOthersAreLogged(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.log")
+	var messages []string
+	l, err := Open(path, clocktesting.NewFakePassiveClock(noon), funcr.New(func(_, args string) {
+		messages = append(messages, args)
+	}, funcr.Options{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	wantMessages := func(step string, parts ...string) {
+		t.Helper()
+		if len(messages) != len(parts) {
+			t.Errorf("%s: logged %q, want %d messages", step, messages, len(parts))
+		} else {
+			for i, part := range parts {
+				if !strings.Contains(messages[i], part) {
+					t.Errorf("%s: logged %q, want %q", step, messages[i], part)
+				}
+			}
+		}
+		messages = nil
+	}
+	size := func() int64 {
+		t.Helper()
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Size()
+	}
+
+	l.must(t, joined(1))
+	l.must(t, joined(2))
+	wantMessages("two writes of its own")
+
+	for i := range 3 {
+		if err := os.Rename(path, fmt.Sprintf("%s.%d", path, i)); err != nil {
+			t.Fatal(err)
+		}
+		l.must(t, joined(3+i))
+	}
+	wantMessages("three rotations")
+	if open := openFilesBelow(t, filepath.Dir(path)); !slices.Equal(open, []string{path}) {
+		t.Errorf("open after three rotations: %q", open)
+	}
+
+	whole := size()
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteString(`{"recipe":`); err != nil || f.Close() != nil {
+		t.Fatal(err)
+	}
+	l.must(t, joined(6))
+	wantMessages("half a line of somebody else",
+		fmt.Sprintf(`"somebody else changed the audit log" "file"=%q "bytes"=%d "want"=%d`, path, whole+10, whole),
+		fmt.Sprintf(`"a line of the audit log had been cut off" "file"=%q "bytes"=10`, path))
+	l.must(t, joined(7))
+	wantMessages("a write after that")
+
+	whole = size()
+	l.must(t, joined(8))
+	longer := size()
+	if err := os.Truncate(path, whole); err != nil {
+		t.Fatal(err)
+	}
+	l.must(t, joined(9))
+	wantMessages("a line was taken away",
+		fmt.Sprintf(`"somebody else changed the audit log" "file"=%q "bytes"=%d "want"=%d`, path, whole, longer),
+		`"the end of the audit log is not what was written last"`)
+}
+
+// openFilesBelow returns the files of a folder that this process has open, without the lock.
+func openFilesBelow(t *testing.T, folder string) []string {
+	t.Helper()
+	descriptors, err := filepath.Glob("/proc/self/fd/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var open []string
+	for _, descriptor := range descriptors {
+		name, err := os.Readlink(descriptor)
+		if err == nil && filepath.Dir(name) == folder && !strings.HasSuffix(name, ".lock") {
+			open = append(open, name)
+		}
+	}
+	return open
 }
 
 // A write that fails half way leaves no half line, and what is given again is there once.
