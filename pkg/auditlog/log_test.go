@@ -222,6 +222,9 @@ func TestRotation(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if text, err := os.ReadFile(path); err != nil || bytes.Count(text, []byte("\n")) != 1 {
+		t.Errorf("the new file does not begin with the line that continues the chain: %q, %v", text, err)
+	}
 	l.must(t, joined(3))
 	closed(t, l)
 
