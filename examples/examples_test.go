@@ -125,8 +125,8 @@ func TestPools(t *testing.T) {
 	}
 }
 
-// TestSharedParts: a machine finds its way to the provisioning stage alike,
-// whatever its profile. There are no overlays yet, so the text is repeated.
+// TestSharedParts: the way of a machine to the provisioning stage is the same text in all
+// profiles. They do not use overlays, so the text is repeated.
 func TestSharedParts(t *testing.T) {
 	var first *profile.Document
 	for _, doc := range profiles(t) {

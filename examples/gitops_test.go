@@ -13,9 +13,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
 
-// TestBesideFluxAndArgoCD: the API server takes every example with the definitions of Flux
-// and Argo CD themselves, and knows every field of it. What the notes say cannot be written,
-// it refuses.
+// TestBesideFluxAndArgoCD: the API server accepts every example with Flux's and Argo CD's own
+// definitions, and knows every field. It refuses what the notes call impossible.
 func TestBesideFluxAndArgoCD(t *testing.T) {
 	c := cluster.Shared(t)
 	root := "../"

@@ -14,8 +14,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// TestContainerd17: containerd 1.7, which reads version 2 of config.toml, is told all
-// that the others are told in version 3.
+// TestContainerd17: containerd 1.7, which reads version 2 of config.toml, gets the same settings
+// as the others get in version 3.
 func TestContainerd17(t *testing.T) {
 	credentials := map[string]render.RegistryCredential{
 		"https://registry.example.com": {Username: "node", Password: `a'"b\ {{ .Token }}`},
@@ -122,7 +122,7 @@ func containerdConfig(t *testing.T, name string, system osm.OperatingSystem, set
 	return nil
 }
 
-// at returns the table at a path of keys; an empty one where there is none.
+// at returns the table at a path of keys, or an empty one if it does not exist.
 func at(table map[string]any, path ...string) map[string]any {
 	for _, key := range path {
 		table, _ = table[key].(map[string]any)

@@ -1,8 +1,7 @@
-// Package profiles holds the profiles that osm-gitops ships, one file each: what a
-// pool gets that names one of them while nobody else offers it.
+// Package profiles contains the profiles that osm-gitops ships, one file each: a pool that names
+// one of them gets it unless a ProfileSource offers a profile of that name.
 //
-// They are data. What they do on a node is said in README.md, and every one of
-// them is rendered in the tests.
+// They are data. README.md describes their effect on a node, and the tests render each of them.
 package profiles
 
 import (

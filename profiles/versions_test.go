@@ -8,9 +8,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/profiles"
 )
 
-// TestVersions reads this repository as a ProfileSource would: a profile whose
-// content was changed has a new version, or everybody who takes it from here is
-// refused it.
+// TestVersions reads this repository like a ProfileSource: a profile with changed content has a new
+// version. Otherwise all clusters that follow this repository would reject it.
 func TestVersions(t *testing.T) {
 	for path, want := range map[string]int{"profiles": 6, "examples/repository/profiles": 3, "examples/overlays": 1} {
 		t.Run(path, func(t *testing.T) {

@@ -79,8 +79,8 @@ var frame = template.Must(template.New("page").Parse(`<!DOCTYPE html>
 </html>
 `))
 
-// chapter is a part of the navigation: what stands below one heading of the index. That of
-// the page one is at is open, so that it is in sight; at the first page, all are.
+// chapter is a part of the navigation: the pages below one heading of the index. The chapter of the
+// current page is open; on the first page all are.
 type chapter struct {
 	Title   string
 	Open    bool
@@ -94,7 +94,7 @@ type entry struct {
 	Sections    []section
 }
 
-// html is a page as it is written.
+// html renders a page.
 func (s *site) html(p *page) ([]byte, error) {
 	var body bytes.Buffer
 	if err := markdown.Renderer().Render(&body, p.source, p.doc); err != nil {
@@ -118,13 +118,13 @@ func (s *site) html(p *page) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// reachable lets the keyboard scroll what may be wider than the window, and makes no
-// headings of a table's empty cells. What a page says of these elements is escaped.
+// reachable makes elements that can be wider than the window scrollable by keyboard, and turns
+// empty header cells into ordinary ones. Text of a page that looks like these elements is escaped.
 var reachable = strings.NewReplacer("<pre>", `<pre tabindex="0">`, "<th></th>", "<td></td>",
 	"<table>", `<div class="table" tabindex="0"><table>`, "</table>", "</table></div>")
 
-// breakable writes code that stands in a paragraph or a table: a long name may go on in
-// the next line after a dot, a slash, a comma or an equals sign.
+// breakable renders inline code with line-break opportunities, so that a long name can wrap after a
+// dot, a slash, a comma or an equals sign.
 type breakable struct{}
 
 func (breakable) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {

@@ -1,7 +1,6 @@
-// Command site turns the Markdown of this repository into a folder of HTML: a page for
-// each file, beside one another as the files are, with navigation in the order of
-// docs/README.md. It fails where a link or an anchor leads nowhere. No page needs a
-// server, a script, or another host.
+// Command site converts the Markdown of this repository to a folder of HTML: one page per file, in
+// the same folders, with navigation in the order of docs/README.md. It fails if a link or an
+// anchor has no target. No page needs a server, a script, or another host.
 //
 //	go run ./docs/site . bin/site
 package main
@@ -25,8 +24,8 @@ func main() {
 	fmt.Fprintf(os.Stderr, "site: wrote %d pages to %s\n", pages, os.Args[2])
 }
 
-// build writes the site, and returns how many pages it has. All broken links are told at
-// once, and then nothing is written.
+// build writes the site and returns its number of pages. It reports all broken links at once, and
+// writes nothing if there are any.
 func build(from, to string) (int, error) {
 	s := &site{fs: os.DirFS(from), pages: map[string]*page{}}
 	if err := s.read(); err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/yuin/goldmark/util"
 )
 
-// repository is where files are looked at that are no pages.
+// repository is the base of links to files that are not pages.
 const repository = "https://github.com/osm-gitops/osm-gitops/blob/main/"
 
 // index is the page by which others are ordered; tasks is its heading that names pages for a
@@ -29,7 +29,7 @@ const (
 	tasks = "How do I ..."
 )
 
-// skipped are folders in which Markdown is no documentation.
+// skipped are folders with Markdown that is not documentation.
 var skipped = []string{".git", "bin", "node_modules", "testdata", ".cache"}
 
 // page is one file of Markdown.
@@ -45,7 +45,7 @@ type page struct {
 
 type section struct{ ID, Title string }
 
-// out is where the page is written, beside its neighbours as the file is.
+// out is the path of the page in the site, in the folder of its file.
 func (p *page) out() string { return htmlPath(p.path) }
 
 func htmlPath(md string) string {
@@ -97,8 +97,8 @@ func (s *site) read() error {
 	return nil
 }
 
-// arranged are the chapters of the index. A page stands where it is named first; before them
-// is the first page of all, and the index itself.
+// arranged returns the chapters of the index. A page belongs to the chapter that names it first;
+// the home page and the index come before all chapters.
 func (s *site) arranged(home *page) []part {
 	out := []part{{pages: []string{"README.md", index}}}
 	seen := map[string]bool{"README.md": true, index: true}
@@ -211,7 +211,7 @@ func (s *site) relink(p *page) []error {
 		}
 		name := path.Join(path.Dir(p.path), string(image.Destination))
 		if _, err := fs.Stat(s.fs, name); err != nil {
-			broken = append(broken, fmt.Errorf("%s: image %q: there is no file %s", p.path, image.Destination, name))
+			broken = append(broken, fmt.Errorf("%s: image %q: file %s does not exist", p.path, image.Destination, name))
 		} else if !slices.Contains(s.images, name) {
 			s.images = append(s.images, name)
 		}
@@ -220,7 +220,7 @@ func (s *site) relink(p *page) []error {
 	return broken
 }
 
-// target is where a link leads in the site.
+// target returns the address in the site for a link.
 func (s *site) target(p *page, link string) (string, error) {
 	u, err := url.Parse(link)
 	switch {
@@ -241,7 +241,7 @@ func (s *site) target(p *page, link string) (string, error) {
 	to, ok := s.pages[name]
 	if !ok {
 		if _, err := fs.Stat(s.fs, name); err != nil {
-			return "", fmt.Errorf("there is no file %s", name)
+			return "", fmt.Errorf("file %s does not exist", name)
 		}
 		return repository + name, nil
 	}
@@ -286,8 +286,8 @@ func (s *site) write(to string) error {
 
 func put(folder, name string, text []byte) error {
 	file := filepath.Join(folder, filepath.FromSlash(name))
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil { //nolint:gosec // everybody may read it
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil { //nolint:gosec // all users can read it
 		return err
 	}
-	return os.WriteFile(file, text, 0o644) //nolint:gosec // everybody may read it
+	return os.WriteFile(file, text, 0o644) //nolint:gosec // all users can read it
 }

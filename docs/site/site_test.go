@@ -112,7 +112,7 @@ func readFile(t *testing.T, path string) string {
 	return string(b)
 }
 
-// Whatever leads nowhere is named, all at once.
+// All broken links are reported at once.
 func TestBrokenLinks(t *testing.T) {
 	s := &site{pages: map[string]*page{}, fs: fstest.MapFS{
 		"README.md":      {Data: []byte("# Home\n[docs](docs) [file](main.go) [gone](gone.md)\n")},
@@ -131,12 +131,12 @@ func TestBrokenLinks(t *testing.T) {
 		}
 	}
 	want := []string{
-		`README.md: link "gone.md": there is no file gone.md`,
+		`README.md: link "gone.md": file gone.md does not exist`,
 		`docs/README.md: link "a.md#not-there": docs/a.md has no heading #not-there`,
 		`docs/README.md: link "ftp://example.com": neither a file here nor an https URL`,
 		`docs/README.md: link "https://": neither a file here nor an https URL`,
-		`docs/README.md: link "../../out.md": there is no file ../out.md`,
-		`docs/README.md: image "none.png": there is no file docs/none.png`,
+		`docs/README.md: link "../../out.md": file ../out.md does not exist`,
+		`docs/README.md: image "none.png": file docs/none.png does not exist`,
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("broken are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

@@ -42,8 +42,8 @@ type step struct {
 	Env  map[string]string `json:"env"`
 }
 
-// TestGitHubAsksForLittle: what the workflow may do, and that nobody else decides what
-// it runs.
+// TestGitHubAsksForLittle: the permissions of the workflow, and that no other party decides what it
+// runs.
 func TestGitHubAsksForLittle(t *testing.T) {
 	var w workflow
 	decode(t, "github.yaml", &w)
@@ -134,7 +134,7 @@ func TestGitLab(t *testing.T) {
 	var p pipeline
 	decode(t, "gitlab-ci.yml", &p)
 	bin := build(t)
-	// GitLab runs both lists as one script, which ends where a line fails.
+	// GitLab runs both lists as one script, which ends at the first failing line.
 	script := strings.Join(append(p.Profiles.BeforeScript, p.Profiles.Script...), "\n")
 	for _, c := range pullRequests {
 		t.Run(c.name, func(t *testing.T) {

@@ -1,6 +1,6 @@
-// Package ci holds what checks pull requests of a repository of profiles: for GitHub
-// Actions, GitLab CI, pre-commit and plain Git, and the configuration of Renovate. A
-// test runs the commands of each. `osm-gitops init` and `import` write them as they are.
+// Package ci contains the files that check pull requests of a repository of profiles: for GitHub
+// Actions, GitLab CI, pre-commit and plain Git, and the configuration of Renovate. A test runs the
+// commands of each. `osm-gitops init` and `import` write them unchanged.
 package ci
 
 import "embed"

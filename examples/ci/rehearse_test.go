@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// TestRehearse runs the commands of the workflow as a runner of GitHub does, twice: the
-// second has the first one's cache. make is a stand-in, for what it would run takes
-// minutes: test/bootnodes runs that.
+// TestRehearse runs the commands of the workflow like a runner of GitHub, twice: the second run has
+// the cache of the first. make is a stand-in, because its targets take minutes: test/bootnodes
+// runs them.
 func TestRehearse(t *testing.T) {
 	var w workflow
 	decode(t, "rehearse.yaml", &w)

@@ -46,7 +46,7 @@ func TestRenovate(t *testing.T) {
 	if err != nil || len(paths) < 6 {
 		t.Fatalf("found %d profiles (err %v)", len(paths), err)
 	}
-	// What the template "versions" sets to a number is a version of a download.
+	// A number that the template "versions" assigns is the version of a download.
 	setting := regexp.MustCompile(`(?m)\b(CNI_VERSION|CONTAINERD_VERSION|crictl|[A-Z]+_VERSION)=(?:\$\{[A-Z_]+:-)?(v?[0-9]+\.[0-9]+(?:\.[0-9]+)?)\b`)
 	names := map[string]string{"CNI_VERSION": "containernetworking/plugins", "CONTAINERD_VERSION": "containerd/containerd", "crictl": "kubernetes-sigs/cri-tools"}
 	for _, path := range paths {

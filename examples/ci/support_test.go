@@ -129,13 +129,13 @@ type server struct {
 	heard
 }
 
-// heard is what a server was told.
+// heard is the content of the requests to a server.
 type heard struct {
 	comments        []comment
 	created, edited int
 }
 
-// told returns what it was told so far.
+// told returns the requests so far.
 func (s *server) told() heard {
 	s.mu.Lock()
 	defer s.mu.Unlock()

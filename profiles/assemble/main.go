@@ -1,13 +1,13 @@
-// Command assemble writes the profiles of this folder: each file of source/ with
-// the parts it names put in. Their names end in .in: a folder from which profiles are
-// taken has every .yaml file read as one. It is run by make generate, in profiles/.
+// Command assemble writes the profiles of this folder: each file of source/ with the parts that it
+// names inserted. The names of sources end in .in, because a folder of profiles must contain no
+// other .yaml files. It is run by make generate, in profiles/.
 //
 // In a source a line
 //
 //	data: "@part NAME..."
 //
-// becomes a literal block with the text of parts/NAME. Nothing else is changed, so
-// that a profile can be read, copied and diffed like one written by hand.
+// becomes a literal block with the text of parts/NAME. Everything else is copied, so that a profile
+// can be read, copied and compared like one written by hand.
 package main
 
 import (
@@ -82,7 +82,7 @@ func write(path, text string) error {
 	if have, err := os.ReadFile(path); err == nil && string(have) == text { //nolint:gosec // a file of this folder
 		return nil
 	}
-	return os.WriteFile(path, []byte(text), 0o644) //nolint:gosec // as Git keeps it
+	return os.WriteFile(path, []byte(text), 0o644) //nolint:gosec // the mode of files in Git
 }
 
 // partLine is a line to replace: its indentation, its key, the names of parts.

@@ -36,7 +36,7 @@ func TestAssemble(t *testing.T) {
 	}
 }
 
-// TestUnusedPart keeps parts/ free of what no profile has.
+// TestUnusedPart fails for a file of parts/ that no profile uses.
 func TestUnusedPart(t *testing.T) {
 	dir := t.TempDir()
 	for _, file := range []struct{ path, text string }{

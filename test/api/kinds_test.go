@@ -10,8 +10,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
 
-// TestNames pins the names that kubectl, RBAC rules and other people's manifests
-// use. Those of the first two kinds were there before us.
+// TestNames pins the names that kubectl, RBAC rules and users' manifests depend on. Those of the
+// first two kinds are the reference's.
 func TestNames(t *testing.T) {
 	c := cluster.Shared(t)
 	cl := c.Client(t)

@@ -95,8 +95,8 @@ func TestProfileUpdate(t *testing.T) {
 			err := cl.Update(t.Context(), osp)
 			if tc.refused {
 				wantRefused(t, err, osp.GetName(), "immutable", "spec.version")
-				// Nobody gets around it by server-side apply and force. (An apply that only
-				// leaves a field out changes nothing, and is accepted.)
+				// Server-side apply with force does not circumvent it. (An apply that only omits a
+				// field changes nothing and is accepted.)
 				osp.SetManagedFields(nil)
 				osp.SetResourceVersion("")
 				err = cl.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(osp), client.FieldOwner("somebody"), client.ForceOwnership)
@@ -118,7 +118,7 @@ func TestProfileUpdate(t *testing.T) {
 	}
 }
 
-// TestProfileCreate shows what makes a profile, beside what its templates do.
+// TestProfileCreate shows the rules for a profile, apart from its templates.
 func TestProfileCreate(t *testing.T) {
 	c := cluster.Shared(t)
 	cl := c.Client(t)
@@ -228,7 +228,7 @@ spec:
 	for path, want := range map[string]any{
 		"provisioningUtility":                                              "cloud-init",
 		"bootstrapConfig.files.0.permissions":                              int64(644),
-		"bootstrapConfig.files.1.permissions":                              int64(0), // written, so kept
+		"bootstrapConfig.files.1.permissions":                              int64(0), // written explicitly, so stored
 		"bootstrapConfig.files.2.permissions":                              int64(644),
 		"bootstrapConfig.supportedContainerRuntimes.0.files.0.permissions": int64(644),
 		"provisioningConfig.files.0.permissions":                           int64(644),

@@ -14,7 +14,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
 
-// A NodeProvenance is a record: nobody changes what it says, and a node is removed once.
+// A NodeProvenance is immutable, and can record the removal of its node once.
 func TestProvenanceIsImmutable(t *testing.T) {
 	cl := cluster.Shared(t).Client(t)
 	var np api.NodeProvenance

@@ -58,8 +58,8 @@ func TestEveryFieldSurvives(t *testing.T) {
 	}
 }
 
-// TestConformanceSurvives does the same with what existing fleets have, where the
-// corpus lies beside the repository.
+// TestConformanceSurvives does the same with the objects of the conformance corpus, if it is next
+// to the repository.
 func TestConformanceSurvives(t *testing.T) {
 	corpus := conformance.Dir(t)
 	c := cluster.Shared(t)
@@ -96,14 +96,14 @@ func TestConformanceSurvives(t *testing.T) {
 	})
 }
 
-// defaulted tells whether a field that was not written may be there.
+// defaulted reports if the API server can add a field that was not written.
 func defaulted(path string, value any) bool {
 	return strings.HasSuffix(path, ".permissions") && value == int64(644) ||
 		path == "spec.provisioningUtility" && value == "cloud-init"
 }
 
-// wantStored creates an object and compares what the API server then has with
-// what was written; defaults may have been added where mayAdd says so.
+// wantStored creates an object and compares the stored object with it; fields for which mayAdd
+// returns true can be added as defaults.
 func wantStored(t *testing.T, cl client.Client, want *unstructured.Unstructured, mayAdd func(path string, value any) bool) {
 	t.Helper()
 	if err := cl.Create(t.Context(), want.DeepCopy()); err != nil {
@@ -151,7 +151,7 @@ func differences(path string, want, got any, mayAdd func(string, any) bool) []st
 			found = append(found, differences(fmt.Sprintf("%s.%d", path, i), w[i], g[i], mayAdd)...)
 		}
 	default:
-		// Numbers come back as int64 or float64, whichever holds them.
+		// The API server returns numbers as int64 or float64, depending on their value.
 		if fmt.Sprint(want) != fmt.Sprint(got) {
 			found = append(found, fmt.Sprintf("%s: %q was written, %q came back", path, want, got))
 		}
@@ -160,8 +160,8 @@ func differences(path string, want, got any, mayAdd func(string, any) bool) []st
 	return found
 }
 
-// fieldsOf lists the fields below spec in a CustomResourceDefinition's schema;
-// items of lists and values of maps stand for themselves.
+// fieldsOf lists the fields below spec in a CustomResourceDefinition's schema; items of lists and
+// values of maps have the path of their list or map.
 func fieldsOf(t *testing.T, path string) map[string]bool {
 	t.Helper()
 	o := readObject(t, path)

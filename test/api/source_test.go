@@ -181,15 +181,15 @@ func TestSourceAdmission(t *testing.T) {
 			}
 			field, rest, _ := strings.Cut(tc.words, " ")
 			wantRefused(t, err, field, rest)
-			// The message ends up in the status of whoever applied the object, so it must
-			// not repeat a credential (security.md 14).
+			// The message becomes part of the status of the applying controller, so it must not
+			// repeat a credential (security.md 14).
 			if err != nil && strings.Contains(err.Error(), "canary") {
 				t.Errorf("the message repeats a credential: %v", err)
 			}
 			if err := cl.Get(t.Context(), client.ObjectKeyFromObject(source), source.DeepCopy()); client.IgnoreNotFound(err) != nil || err == nil {
 				t.Errorf("getting what was refused: %v, want not found", err)
 			}
-			// As an update, it leaves what is there.
+			// A refused update does not change the object.
 			bad := before.DeepCopy()
 			set(t, bad, tc.path, tc.value)
 			if bad.GetName() == before.GetName() {
@@ -238,7 +238,7 @@ func TestSourceDefaults(t *testing.T) {
 	for _, difference := range differences("spec", want, source.Object["spec"], nil) {
 		t.Error(difference)
 	}
-	// Nobody has looked yet: kstatus takes this for "in progress".
+	// Before the first reconciliation kstatus reports "in progress".
 	if n, _, _ := unstructured.NestedInt64(source.Object, "status", "observedGeneration"); n != -1 {
 		t.Errorf("observedGeneration is %d, want -1", n)
 	}

@@ -25,8 +25,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
 
-// What the chart makes without values and what kustomize makes are the same objects, but
-// for what says that Helm keeps them and for the image.
+// The chart without values and kustomize make the same objects, apart from Helm's marks of
+// ownership and the image.
 func TestChartAndKustomizeAgree(t *testing.T) {
 	for _, c := range []struct{ name, dirs, values string }{
 		{"one cluster", ".", ""},
@@ -62,13 +62,13 @@ func TestChartAndKustomizeAgree(t *testing.T) {
 	}
 }
 
-// In a namespace where the controller has rights wherever it is, a release has those and the ones
-// of its own namespace, in one Role.
+// In a namespace in which the controller always has rights, a release has those and the ones of
+// its own namespace in one Role.
 func TestRightsInOneRole(t *testing.T) {
 	for values, role := range map[string]string{"": "osm-gitops", "observe: true\n": "osm-gitops-dry-run"} {
 		elsewhere := byName(t, chart(t, "osm", image+values))
 		for _, namespace := range []string{metav1.NamespaceDefault, metav1.NamespacePublic, api.NamespaceCloudInitSettings} {
-			got := byName(t, chart(t, namespace, image+values)) // fails for what is there twice
+			got := byName(t, chart(t, namespace, image+values)) // fails for duplicates
 			rules := func(objects map[string]map[string]any, namespace string) []any {
 				out, _, err := unstructured.NestedSlice(objects["Role "+namespace+"/"+role], "rules")
 				if err != nil || len(out) == 0 {
@@ -128,7 +128,7 @@ func deployment(t *testing.T, list []*unstructured.Unstructured) *appsv1.Deploym
 	return nil
 }
 
-// Who may look at the audit page is asked of the cluster with nodes, and the right to it is there.
+// Access to the audit page is reviewed by the cluster with nodes, and the right to it exists there.
 func TestAuditPageOfTwoClusters(t *testing.T) {
 	const right = "ClusterRole /osm-gitops-ui"
 	for values, want := range map[string]bool{
@@ -143,8 +143,8 @@ func TestAuditPageOfTwoClusters(t *testing.T) {
 	}
 }
 
-// What cloudProviderSpecs may refer to is readable by name, in the cluster with pools, by whom the
-// release runs as; and nothing else is (security.md 35).
+// The ServiceAccount of the release can read objects that cloudProviderSpecs reference, by name,
+// in the cluster with pools, and no others (security.md 35).
 func TestRightsToReferences(t *testing.T) {
 	const values = "cloudProvider: {references: [shop/openstack, kube-system/values], ownReferences: [shop/own, shop/openstack]}\n"
 	for more, c := range map[string]struct{ name, account string }{
@@ -185,8 +185,8 @@ func TestRightsToReferences(t *testing.T) {
 	}
 }
 
-// Whatever values say of the rest, the process is nobody's root, writes nothing but its
-// cache, and has no capability. security.md 30
+// With any values the process is not root, writes nothing but its cache, and has no capability.
+// security.md 30
 func TestSecurityContext(t *testing.T) {
 	for _, values := range []string{"", "mode: management\nworkerCluster: {kubeconfigSecret: {name: w}}\n", "ui: {enabled: true, tlsSecret: ui}\nhooks: {enabled: true, tlsSecret: h}\n"} {
 		pod := deployment(t, chart(t, "osm", image+values)).Spec.Template.Spec
@@ -209,8 +209,8 @@ func TestSecurityContext(t *testing.T) {
 	}
 }
 
-// The ports that are open are those that values ask for, and each has its rule in the
-// NetworkPolicy; metrics are for nobody until somebody is named. security.md 29
+// Exactly the ports that values request are open, each with its rule in the NetworkPolicy; no
+// client can read metrics until values name one. security.md 29
 func TestPorts(t *testing.T) {
 	for _, c := range []struct {
 		name, values string
@@ -308,8 +308,8 @@ func exceptions(t *testing.T, o *unstructured.Unstructured) string {
 	return strings.Join(out, " ")
 }
 
-// Every flag that the chart sets itself is set by the value that says so, and whatever
-// stands under flags becomes an argument.
+// Every flag that the chart manages is set by its value, and every entry under flags becomes an
+// argument.
 func TestArguments(t *testing.T) {
 	for _, c := range []struct {
 		values string
@@ -338,7 +338,7 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// What is wrong with values is said before anything is applied, and so is what to do.
+// Wrong values are rejected before anything is applied, with the remedy.
 func TestRefusedValues(t *testing.T) {
 	for values, says := range map[string]string{
 		"":                                    "image.repository is not set",
@@ -377,8 +377,8 @@ func TestRefusedValues(t *testing.T) {
 	}
 }
 
-// Null is what a value is without it, where that is empty, false or nothing. Where it is not, null
-// is refused by name: it would take a NetworkPolicy away without a word. For resources it is none.
+// Null equals the default of a value if that is empty, false or zero. Otherwise null is refused
+// by name: it would silently remove a NetworkPolicy. For resources it means none.
 func TestNull(t *testing.T) {
 	b, err := os.ReadFile(chartDir + "/values.yaml")
 	if err != nil {
@@ -507,7 +507,7 @@ func TestLint(t *testing.T) {
 	}
 }
 
-// The notes say what to do next, with the names that are there.
+// The notes name the next steps with the names of the release.
 func TestNotes(t *testing.T) {
 	for _, c := range []struct {
 		name, values string

@@ -19,7 +19,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
 
-// patience bounds every wait: reaching it is a failure, so it may be generous.
+// patience bounds every wait. A test that reaches it fails, so it is generous.
 const patience = time.Minute
 
 // The API server takes every object of every half, by server-side apply, which refuses
@@ -27,7 +27,7 @@ const patience = time.Minute
 func TestAPIServerTakesIt(t *testing.T) {
 	c := cluster.Shared(t)
 	cl := c.Client(t)
-	// The last is that of a reference implementation, beside which somebody observes.
+	// The last is the namespace of a reference implementation that is being observed.
 	for _, ns := range []string{"osm", "cluster-a", api.NamespaceCloudInitSettings} {
 		if err := cl.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}); err != nil {
 			t.Fatal(err)

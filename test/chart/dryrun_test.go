@@ -67,7 +67,7 @@ func TestDryRunOfTwoClusters(t *testing.T) {
 	listUnused(t, management, "two-clusters/dry-run-management.yaml")
 	listUnused(t, worker, "two-clusters/dry-run-worker.yaml")
 
-	// The chart's halves, on top of what is there: the same rights, and those to observe.
+	// The chart's halves, on top of existing objects: the same rights, and those to observe.
 	kubeconfigOfWorker := "mode: management\nworkerCluster: {kubeconfigSecret: {name: w}}\nobserve: true\nhooks: {enabled: true}\n"
 	observing := chart(t, "kube-system", image+halves+kubeconfigOfWorker)
 	for _, err := range []error{
@@ -118,8 +118,8 @@ func writes(all ...map[permissions.Request]int) []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// listUnused says which rights of a file nobody needed here: of Flux, of records and of
-// ServiceAccounts there is nothing in this cluster.
+// listUnused logs the rights of a file that were not used here: this cluster has no Flux objects,
+// records or ServiceAccounts.
 func listUnused(t *testing.T, i *installation, file string) {
 	t.Helper()
 	rules, err := permissions.Read(deploy + "/" + file)

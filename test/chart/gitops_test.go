@@ -45,10 +45,10 @@ func field[T any](t *testing.T, o *unstructured.Unstructured, path ...string) T 
 }
 
 // The Application of examples/argocd installs what helm install does: Argo CD renders the chart of
-// its path with the values of the Application, and applies that with its own field manager, and an
-// annotation that says whose it is. The API server takes all of it, with Argo CD's own definition
-// of Applications beside it, and again on the next sync, which changes nothing; what the controller
-// writes, ignoreDifferences names.
+// its path with the values of the Application, and applies the result with its own field manager
+// and tracking annotation. The API server accepts all of it, next to Argo CD's own definition of
+// Applications; a second sync changes nothing, and ignoreDifferences lists the fields that the
+// controller writes.
 func TestApplicationInstalls(t *testing.T) {
 	application := example(t, "argocd/application.yaml", "Application", "osm-gitops")
 	if path := field[string](t, application, "spec", "source", "path"); path != "deploy/chart/osm-gitops" {
@@ -101,7 +101,7 @@ func TestApplicationInstalls(t *testing.T) {
 	if t.Failed() {
 		return
 	}
-	// What the controller does once it runs.
+	// The writes of a running controller.
 	for _, kind := range []string{"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"} {
 		o := &unstructured.Unstructured{}
 		o.SetGroupVersionKind(schema.GroupVersionKind{Group: "admissionregistration.k8s.io", Version: "v1", Kind: kind})

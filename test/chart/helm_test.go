@@ -195,7 +195,7 @@ func (i *installation) missing(list []*unstructured.Unstructured) []string {
 	return out
 }
 
-// served says whether each object of a release is there, as the release's.
+// served checks that each object of a release exists and belongs to the release.
 func (i *installation) served(name string) {
 	i.t.Helper()
 	list := i.manifest(name)
@@ -211,8 +211,8 @@ func (i *installation) served(name string) {
 	}
 }
 
-// starts runs what the Deployment of a release would, beside whatever else runs on this
-// machine: addresses and folders are other ones.
+// starts runs the process that the Deployment of a release describes, with addresses and folders
+// that do not collide with other processes of this machine.
 func (i *installation) starts(name string) *testenv.Process {
 	i.t.Helper()
 	program, err := controllerProgram()
@@ -252,7 +252,7 @@ func (i *installation) runs(program string, args ...string) *testenv.Process {
 	return p
 }
 
-// until waits for something, for which a controller may have to run.
+// until waits for a condition that can depend on a running controller.
 func (i *installation) until(c *testenv.Process, what string, condition func() error) {
 	i.t.Helper()
 	err := testenv.Until(i.t.Context(), patience, what, func() error {

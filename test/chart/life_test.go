@@ -83,11 +83,11 @@ func TestLife(t *testing.T) {
 type life struct {
 	*installation
 	versions string
-	secrets  []corev1.Secret // of the pool, as they were made
+	secrets  []corev1.Secret // of the pool, when they were created
 }
 
-// version is a copy of the chart with a version, and with a field more in a kind, a value and
-// an object more where one is named.
+// version is a copy of the chart with a different version and, if field is not empty, with a new
+// field in a kind, a new value and a new object.
 func (l *life) version(version, field string) string {
 	l.t.Helper()
 	dir := filepath.Join(l.versions, version, "osm-gitops")
@@ -146,7 +146,7 @@ func (l *life) serves() {
 	l.allowed("osm-gitops")
 }
 
-// untouched sees to it that the Secrets of the pool are as they were made.
+// untouched checks that the Secrets of the pool have not changed.
 func (l *life) untouched() {
 	l.t.Helper()
 	for _, was := range l.secrets {
@@ -157,7 +157,7 @@ func (l *life) untouched() {
 	}
 }
 
-// hasOtherValues sees to it that what was upgraded to is there, and the values before too.
+// hasOtherValues checks that the release has both the upgraded and the earlier values.
 func (l *life) hasOtherValues() {
 	l.t.Helper()
 	var d appsv1.Deployment
@@ -189,8 +189,8 @@ func (l *life) kindHasField(what string, next bool) {
 	}
 }
 
-// expects looks whether the kind and the objects are those of the next version; nothing of
-// the pool may have been written.
+// expects checks that the kind and the objects are those of the next version, and that no object
+// of the pool was written.
 func (l *life) expects(what string, next bool) {
 	l.t.Helper()
 	l.kindHasField(what, next)
@@ -245,8 +245,7 @@ func (l *life) label(name string) {
 	}
 }
 
-// uninstall leaves what nodes boot from and all that is written in our kinds, and nothing
-// else of the release.
+// uninstall removes the release, except what nodes boot from and the objects of our kinds.
 func (l *life) uninstall() {
 	l.t.Helper()
 	list := l.manifest("osm-gitops")

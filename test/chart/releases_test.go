@@ -23,8 +23,8 @@ const settings = "image.repository=registry.example.com/osm-gitops,image.tag=v1.
 // builtinSource is the ProfileSource of the built-in profiles.
 const builtinSource = "osm-gitops-defaults"
 
-// A release that observes beside a reference implementation, whose objects are there
-// already, becomes one that serves, by an upgrade.
+// A release that observes next to a reference implementation, whose objects exist already, becomes
+// one that serves, by an upgrade.
 func TestObserveThenServe(t *testing.T) {
 	i := newInstallation(t, "kube-system")
 	if err := i.cluster.Apply(t.Context(), deploy+"/crds", deploy+"/cloud-init-settings.yaml"); err != nil {

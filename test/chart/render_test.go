@@ -132,7 +132,7 @@ func objects(t *testing.T, text string) []*unstructured.Unstructured {
 	return out
 }
 
-// byName are objects by kind, namespace and name, of which there may be one each.
+// byName returns objects by kind, namespace and name, and fails for duplicates.
 func byName(t *testing.T, list []*unstructured.Unstructured) map[string]map[string]any {
 	t.Helper()
 	out := map[string]map[string]any{}

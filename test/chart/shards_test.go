@@ -46,8 +46,8 @@ func TestShardsOfTheController(t *testing.T) {
 	}
 }
 
-// A shard may be called what YAML takes for a boolean or for nothing, and may not be called
-// what no Service may be.
+// The name of a shard can look like a boolean or null in YAML, and must be valid as part of the
+// name of a Service.
 func TestNamesOfShards(t *testing.T) {
 	const more = "hooks: {enabled: true}\nmetrics: {serviceMonitor: {enabled: true}}\nnetworkPolicy: {metricsFrom: [{podSelector: {}}]}\n"
 	for _, name := range []string{"no", "off", "y", "true", "null", "e5", strings.Repeat("a", 53)} {
@@ -117,7 +117,7 @@ func TestReleasesOfOneNamespace(t *testing.T) {
 			}
 		}
 	}
-	byName(t, all) // fails for what is there twice
+	byName(t, all) // fails for duplicates
 	slices.Sort(got)
 	want := []string{
 		"Deployment osm/b", "NetworkPolicy osm/b", "PodDisruptionBudget osm/b", "Role osm/b-lease", "RoleBinding osm/b-lease",
@@ -179,8 +179,8 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// The right to ask Flux and Argo CD may be for the namespaces alone in which they are, and
-// releases of several namespaces each have theirs.
+// The rights to read objects of Flux and Argo CD can be limited to their namespaces, and each of
+// several releases has its own.
 func TestAppliersByNamespace(t *testing.T) {
 	c := cluster.Shared(t)
 	list := chart(t, "default", image+"mode: management\nworkerCluster: {kubeconfigSecret: {name: w}}\nappliers: {enabled: true, namespaces: [default, kube-system, default]}\n")

@@ -34,8 +34,8 @@ var elsewhere = map[string]string{
 	"Secret edge-provider-script-<pool>-<namespace>":               "is for the provider edge",
 }
 
-// After an uninstall there is what the page lists, and nothing else; after all that the page
-// says to delete then, nothing.
+// After an uninstall exactly the objects that the page lists remain; after the page's further
+// deletions, none.
 func TestUninstallLeaves(t *testing.T) {
 	l := &life{installation: newInstallation(t, "platform")}
 	if err := l.client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: l.namespace}}); err != nil {

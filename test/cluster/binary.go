@@ -25,9 +25,9 @@ var ErrUnavailable = errors.New("it cannot be had on this machine")
 // progressInterval is how often a build says that it still runs.
 const progressInterval = 10 * time.Second
 
-// KubernetesVersion is what the API server, and a kubelet that is built beside it, says
-// it is: a build from modules has no stamp of its own, and clients such as kubectl fail
-// on the text in its place. It follows test/controlplane/go.mod.
+// KubernetesVersion is the version that the API server, and a kubelet of the same build, report: a
+// build from modules has no stamp, and clients such as kubectl fail on the placeholder. It must
+// equal the version in test/controlplane/go.mod.
 const KubernetesVersion = "v1.36.3"
 
 // ldflags stamp what is built of Kubernetes' modules.
@@ -35,9 +35,9 @@ const ldflags = "-ldflags=-s -w" +
 	" -X k8s.io/component-base/version.gitVersion=" + KubernetesVersion +
 	" -X k8s.io/client-go/pkg/version.gitVersion=" + KubernetesVersion
 
-// buildEnv and its arguments are all that a program depends on beside its sources
-// and the Go release. GOFLAGS and GOWORK are emptied so that a contributor's own
-// settings make no second binary.
+// buildEnv and the arguments are everything that a build depends on apart from sources and the Go
+// release. GOFLAGS and GOWORK are reset so that a contributor's settings do not cause a second
+// build.
 var buildEnv = []string{"CGO_ENABLED=0", "GOFLAGS=-buildvcs=false", "GOWORK=off"}
 
 // Program is one that tests build from a module of its own.
@@ -47,7 +47,7 @@ type Program struct {
 	// Sources is the module's folder below the root of this repository, Package what
 	// is built there.
 	Sources, Package string
-	Args, Env        []string // of go build; Env beside what holds for all
+	Args, Env        []string // of go build; Env is added to buildEnv
 	// Minutes says how long that takes on two cores.
 	Minutes string
 }
@@ -70,8 +70,8 @@ var Containerd = Program{
 	Args: []string{"-trimpath", "-ldflags=-s -w"},
 }
 
-// Ignition is what writes a Flatcar machine's files. It needs a C compiler and
-// libblkid. There is no SELinux policy in a rehearsed machine to label files by.
+// Ignition writes the files of a Flatcar machine. It needs a C compiler and libblkid. Rehearsed
+// machines have no SELinux policy, so files are not labeled.
 var Ignition = Program{
 	Name: "ignition", Sources: "test/bootnodes/ignition", Package: "github.com/coreos/ignition/v2/internal", Minutes: "about a minute",
 	Args: []string{"-trimpath", "-ldflags=-s -w -X github.com/coreos/ignition/v2/internal/distro.selinuxRelabel=false"},
@@ -86,12 +86,12 @@ func Binary(ctx context.Context, progress io.Writer) (string, error) {
 	return controlPlane.Path(ctx, progress)
 }
 
-// Path returns the path of the program. It is built where it is missing, which may take
-// minutes the first time; progress gets a line every ten seconds then, and nothing
-// otherwise. Processes that ask at the same time wait for one build.
+// Path returns the path of the program. If it does not exist it is built, which can take minutes
+// the first time; during a build progress gets a line every ten seconds. Concurrent callers wait
+// for one build.
 //
-// The binary lies in the user's cache directory under osm-gitops/NAME/HASH, the hash
-// being over sources, flags and Go release. All of that may be deleted at any time.
+// The binary is in the user's cache directory at osm-gitops/NAME/HASH; the hash covers sources,
+// flags and the Go release. All of it can be deleted at any time.
 func (p Program) Path(ctx context.Context, progress io.Writer) (string, error) {
 	root, err := Root()
 	if err != nil {
@@ -186,8 +186,8 @@ func (p Program) build(ctx context.Context, sources, binary string, progress io.
 			}
 		}
 	}()
-	// Listing the packages downloads their modules. It fails where the network is
-	// missing, the build after it only where something is wrong with the code.
+	// Listing the packages downloads their modules. It fails if there is no network; the build
+	// after it fails only if the code is wrong.
 	if out, err := p.command(ctx, sources, append(append([]string{"list", "-deps"}, p.tags()...), p.Package)...).CombinedOutput(); err != nil {
 		return fmt.Errorf("%w: fetching its modules: %w\n%s", ErrUnavailable, err, tail(out))
 	}
@@ -223,7 +223,7 @@ func (p Program) command(ctx context.Context, dir string, args ...string) *exec.
 	return cmd
 }
 
-// tail keeps the end of a command's output, where Go says what is wrong.
+// tail returns the end of a command's output, which has Go's error messages.
 func tail(out []byte) string {
 	const keep = 4 << 10 // bytes
 	if len(out) > keep {

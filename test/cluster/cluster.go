@@ -28,8 +28,8 @@ import (
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 )
 
-// startTimeout bounds the wait for the API server: 3 s are usual, but a machine
-// may be busy compiling.
+// startTimeout bounds the wait for the API server: 3 s are usual, but the machine can be busy
+// compiling.
 const startTimeout = 2 * time.Minute
 
 // startAttempts bounds the retries when another process took the port that was
@@ -43,8 +43,8 @@ type Options struct {
 	SeparateAPIServer bool
 	// Audit writes every request to AuditLog, at level Metadata.
 	Audit bool
-	// Port of the API server; 0 picks a free one. Give it to keep the URL over a
-	// second Run on the same directory.
+	// Port of the API server; 0 selects a free one. Set it to have the same URL after a second Run
+	// on the same directory.
 	Port int
 	// APIServerArgs are added to the API server's command line.
 	APIServerArgs []string
@@ -69,10 +69,9 @@ type Cluster struct {
 	exited chan struct{} // closed when the process has ended
 }
 
-// Run starts a control plane with its state in dir and returns once its API
-// server is ready. On a directory that was used before, it goes on from there.
-// Progress tells of a build, as with Binary. It runs until Stop, or until the
-// calling process ends.
+// Run starts a control plane with its state in dir and returns when its API server is ready. In a
+// directory of an earlier run it continues with that state. Progress reports a build, as with
+// Binary. It runs until Stop, or until the calling process ends.
 func Run(ctx context.Context, dir string, o Options, progress io.Writer) (*Cluster, error) {
 	binary, err := Binary(ctx, progress)
 	if err != nil {
@@ -86,12 +85,12 @@ func Run(ctx context.Context, dir string, o Options, progress io.Writer) (*Clust
 	}
 }
 
-// Stop ends the control plane and waits until it is gone. Its directory stays,
-// with everything that was written: a killed process loses nothing that it gave
-// to the kernel, and a graceful end would wait for watches that never end.
+// Stop kills the control plane and waits until it has exited. Its directory remains with all
+// written data: a killed process loses nothing that it passed to the kernel, and a graceful
+// shutdown would wait for watches that never end.
 func (c *Cluster) Stop() {
 	select {
-	case <-c.exited: // and its children with it; the number may be another process's now
+	case <-c.exited: // with its children; the process id can belong to another process now
 	default:
 		// The process leads a group of its own, which its children belong to.
 		_ = syscall.Kill(-c.pid, syscall.SIGKILL)
@@ -176,7 +175,7 @@ func start(ctx context.Context, binary, dir string, o Options) (*Cluster, error)
 	}
 	if err := c.await(ctx, ready); err != nil {
 		c.Stop()
-		out, _ := os.ReadFile(path) // no log is no better explanation
+		out, _ := os.ReadFile(path) // a missing log only shortens the message
 		return nil, fmt.Errorf("starting the control plane: %w\n%s", err, tail(out))
 	}
 	return c, nil
@@ -212,7 +211,7 @@ func spawn(cmd *exec.Cmd, exited chan<- struct{}) (pid int, err error) {
 		err := cmd.Start()
 		started <- err
 		if err == nil {
-			_ = cmd.Wait() // how it ended stands in its log
+			_ = cmd.Wait() // the log has the reason of its exit
 			close(exited)
 		}
 	}()

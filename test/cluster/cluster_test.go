@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 }
 
 func hold(dir string) {
-	ctx := context.Background() //nolint:forbidigo // this is no test, but a process that one kills
+	ctx := context.Background() //nolint:forbidigo // not a test, but a process that a test kills
 	if _, err := cluster.Run(ctx, dir, cluster.Options{SeparateAPIServer: true}, os.Stderr); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -120,7 +120,7 @@ func TestShared(t *testing.T) {
 			},
 			Type: corev1.SecretTypeServiceAccountToken,
 		}
-		eventually(t, func() error { // once the account is there
+		eventually(t, func() error { // until the account exists
 			if secret.ResourceVersion == "" {
 				return cl.Create(t.Context(), secret)
 			}
@@ -219,7 +219,7 @@ spec:
 	}
 }
 
-// Kinds that nobody has read since they were applied go at once too, and others stay.
+// Kinds that no client has read since they were applied are deleted at once too, and others remain.
 func TestUninstall(t *testing.T) {
 	c := cluster.Shared(t)
 	group := c.Namespace(t) + ".example.com"
@@ -288,7 +288,7 @@ func TestStart(t *testing.T) {
 }
 
 func TestRun(t *testing.T) {
-	cluster.Shared(t) // skips where there is no control plane to be had
+	cluster.Shared(t) // skips if no control plane can be started
 	dir := t.TempDir()
 	first, err := cluster.Run(t.Context(), dir, cluster.Options{}, io.Discard)
 	if err != nil {
@@ -320,7 +320,7 @@ func TestRun(t *testing.T) {
 // TestKilled shows that nothing is left of a control plane when the process that
 // started it is killed: neither the program nor its children.
 func TestKilled(t *testing.T) {
-	cluster.Shared(t) // skips where there is no control plane to be had
+	cluster.Shared(t) // skips if no control plane can be started
 	dir := t.TempDir()
 	cmd := exec.Command(os.Args[0], "-test.run=^$")
 	cmd.Env = append(os.Environ(), holdEnv+"="+dir)

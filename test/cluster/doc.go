@@ -1,9 +1,8 @@
-// Package cluster gives tests and the demo a real Kubernetes control plane:
-// kube-apiserver, etcd and kube-controller-manager on loopback, from the program
-// in test/controlplane, which it builds once and keeps in the user's cache.
+// Package cluster gives tests and the demo a real Kubernetes control plane: kube-apiserver, etcd
+// and kube-controller-manager on loopback, from the program in test/controlplane, which it builds
+// once and stores in the user's cache.
 //
-// Tests of one package share one control plane and live in namespaces of their
-// own:
+// Tests of one package share one control plane, each in its own namespace:
 //
 //	func TestMain(m *testing.M) { os.Exit(cluster.Main(m, cluster.Options{})) }
 //
@@ -13,13 +12,13 @@
 //		...
 //	}
 //
-// Start gives a test a control plane of its own, to kill or to restart. Run and
-// Binary do the same for programs that are not tests.
+// Start gives a test its own control plane, to kill or to restart. Run and Binary do the same for
+// programs that are not tests.
 //
-// A test that cannot have a control plane is skipped, and says why on stderr;
-// with CI=true it fails instead. A control plane dies with the process that
-// started it, however that ends. The package needs Linux.
+// A test that cannot get a control plane is skipped, with the reason on stderr; with CI=true it
+// fails. A control plane ends with the process that started it, even if that is killed. The
+// package needs Linux.
 //
-// It never runs in the product, and it fakes nothing: what the API server
-// refuses in production, it refuses here.
+// It is not part of the product, and it imitates nothing: the API server refuses here what it
+// refuses in production.
 package cluster

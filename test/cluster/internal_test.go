@@ -129,7 +129,7 @@ func TestLock(t *testing.T) {
 	again()
 }
 
-// TestUnavailable runs a test of this binary where there is no control plane.
+// TestUnavailable runs a test of this binary without a control plane.
 func TestUnavailable(t *testing.T) {
 	for name, tc := range map[string]struct{ ci, want string }{
 		"is skipped, and says why": {"", "--- SKIP: TestApply"},

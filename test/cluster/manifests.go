@@ -48,13 +48,13 @@ func (c *Cluster) Install(ctx context.Context) error {
 	return c.Apply(ctx, paths...)
 }
 
-// Uninstall deletes the CustomResourceDefinitions that doomed says yes to, and returns once
-// they are gone, with what there was of their kinds.
+// Uninstall deletes the CustomResourceDefinitions for which doomed returns true, and returns when
+// they and the objects of their kinds are deleted.
 //
-// It reads the kinds first. Of a kind that nobody has read, kube-apiserver cannot list the
-// objects yet when it is to delete them ("storage is (re)initializing"), and where the next
-// try sees its own CustomResourceDefinition of before, it takes the conflict for somebody
-// else's change and waits until its informers resync, five minutes
+// It reads the kinds first. If no client has read a kind, kube-apiserver cannot list its objects
+// when it has to delete them ("storage is (re)initializing"). If its next attempt then sees its
+// own earlier write of the CustomResourceDefinition, it treats the conflict as a change by another
+// client and waits until its informers resync, five minutes
 // (k8s.io/apiextensions-apiserver v0.36.3, pkg/controller/finalizer and pkg/apiserver).
 func (c *Cluster) Uninstall(ctx context.Context, doomed func(*apiextensionsv1.CustomResourceDefinition) bool) error {
 	cl, err := c.NewClient()
@@ -103,10 +103,10 @@ func (c *Cluster) Uninstall(ctx context.Context, doomed func(*apiextensionsv1.Cu
 	return nil
 }
 
-// Apply writes manifests by server-side apply: files, or directories with their
-// .yaml files in order of name. CustomResourceDefinitions and Namespaces go
-// first, and Apply waits until the former are served. Objects without a
-// namespace of their own go where they say, not into "default".
+// Apply writes manifests by server-side apply: files, or directories with their .yaml files in
+// order of name. CustomResourceDefinitions and Namespaces are first, and Apply waits until the
+// former are served. Objects without a namespace are created in the one that their kind requires,
+// not in "default".
 func (c *Cluster) Apply(ctx context.Context, paths ...string) error {
 	var objects []*unstructured.Unstructured
 	for _, path := range paths {

@@ -25,8 +25,7 @@ import (
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 )
 
-// statePattern names the temporary directories that control planes of tests keep
-// their state in.
+// statePattern names the temporary directories with the state of tests' control planes.
 const statePattern = "osm-gitops-cluster-"
 
 // deadlineReserve is what is left of a test's time, to say what it waited for.
@@ -123,8 +122,8 @@ func (c *Cluster) Namespace(t testing.TB) string {
 	return ns.Name
 }
 
-// empty deletes what controllers reconcile in a namespace, also where a finalizer waits for a
-// controller that has ended.
+// empty deletes the objects in a namespace that controllers reconcile, even if a finalizer waits
+// for a controller that has ended.
 func empty(ctx context.Context, cl client.Client, namespace string) error {
 	kinds := []schema.GroupVersionKind{
 		machines.GroupVersion.WithKind("MachineDeployment"),
@@ -206,7 +205,7 @@ func begin(t testing.TB, o Options) (*Cluster, func(), error) {
 	if err != nil {
 		remove()
 		if errors.Is(err, context.DeadlineExceeded) {
-			err = fmt.Errorf("%w\nthe tests' -timeout ran out; a build goes on from where it was when you run them again", err)
+			err = fmt.Errorf("%w\nthe tests' -timeout ran out; run them again: the build continues", err)
 		}
 		return nil, nil, err
 	}
@@ -218,8 +217,8 @@ func begin(t testing.TB, o Options) (*Cluster, func(), error) {
 	return c, release, nil
 }
 
-// unavailable skips the test where there is no control plane to be had on this
-// machine, and fails it for any other error, and in CI in any case.
+// unavailable skips the test if this machine cannot run a control plane, and fails it for any other
+// error, and always in CI.
 func unavailable(t testing.TB, err error) {
 	t.Helper()
 	if !errors.Is(err, ErrUnavailable) || os.Getenv("CI") == "true" {
@@ -279,9 +278,9 @@ func sweep() {
 			continue // not ours
 		}
 		info, err := owner.Stat()
-		young := err != nil || time.Since(info.ModTime()) < time.Minute // its maker may be about to lock it
+		young := err != nil || time.Since(info.ModTime()) < time.Minute // its creator can be about to lock it
 		if !young && syscall.Flock(int(owner.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
-			_ = os.RemoveAll(dir) // another process may be at it as well
+			_ = os.RemoveAll(dir) // another process can be deleting it as well
 		}
 		owner.Close()
 	}

@@ -296,7 +296,7 @@ func Says(rec render.Record) map[string]string {
 	return map[string]string{api.LabelConfig: render.ShortDigest(rec.Digests.Input), api.LabelCommit: rec.Commit}
 }
 
-// Write writes down where a node comes from, as the controller does when it joins.
+// Write records the origin of a node, as the controller does when it joins.
 func (e *Estate) Write(pool string, node *corev1.Node) *api.NodeProvenance {
 	e.t.Helper()
 	md, m := Get[*machines.MachineDeployment](e, pool), Get[*machines.Machine](e, node.Name)
@@ -353,10 +353,10 @@ func (e *Estate) Leave(np *api.NodeProvenance, at time.Time) {
 	np.Status.Removed = &gone
 }
 
-// Fleet is an estate with two pools, of which "others" stayed with the first of three
-// pushes, and nodes of "workers": "one" of the first push and "gone" of the second
-// reported it, and "gone" is not there any more; "two" of the second and "new" of the
-// third say nothing, and about "new" nothing is written yet.
+// Fleet is an estate with two pools; "others" remained at the first of three pushes. Nodes of
+// "workers": "one" of the first push and "gone" of the second reported their configuration, and
+// "gone" was removed; "two" of the second and "new" of the third report nothing, and "new" has no
+// NodeProvenance yet.
 func Fleet(t testing.TB) *Estate {
 	t.Helper()
 	e := New(t)
@@ -402,7 +402,7 @@ func (e *Estate) Dump() []byte {
 	}
 	for _, kind := range e.Unread {
 		group := map[string]string{"NodeProvenance": api.GroupVersion.Group, "ControllerRevision": "apps", "Machine": machines.GroupVersion.Group}[kind]
-		line(map[string]any{"cluster": "management", "unread": map[string]string{"group": group, "kind": kind, "state": "Unreadable", "why": "you may not read it"}})
+		line(map[string]any{"cluster": "management", "unread": map[string]string{"group": group, "kind": kind, "state": "Unreadable", "why": "access denied"}})
 	}
 	line(map[string]any{"end": map[string]int{"objects": len(e.Objects)}})
 	return b.Bytes()

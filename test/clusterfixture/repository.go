@@ -61,7 +61,7 @@ func (r *Repo) Commit(osp *osm.OperatingSystemProfile) string {
 	return r.Git("rev-parse", "HEAD")
 }
 
-// Push is that of the estate, of a commit that is there.
+// Push returns the profile of the estate at an existing commit.
 func (r *Repo) Push(n int, line string) *osm.OperatingSystemProfile {
 	r.e.t.Helper()
 	osp := r.e.Push(n, line)

@@ -30,8 +30,7 @@ type Case struct {
 	Settings render.Settings
 	Cluster  render.Cluster
 	CaseYAML []byte
-	// WantError is what the reference says, where it refuses. The others are
-	// then empty.
+	// WantError is the reference's error if it refuses; the other fields are empty then.
 	WantError string
 	// WantOSC holds the case's credentials.
 	WantOSC *osm.OperatingSystemConfig

@@ -63,7 +63,7 @@ rh_subscription: {password: '', auto-attach: false}
 yum_repos: {epel: {enabled: true}}
 `
 
-// The comparison takes what means the same for equal, and nothing else.
+// The comparison treats documents with the same meaning as equal, and no others.
 func TestCompareUserData(t *testing.T) {
 	CompareUserData(t, []byte(document), []byte(ours))
 	for _, change := range [][2]string{

@@ -1,10 +1,9 @@
-// Package conformance reads the conformance corpus and compares what we render
-// with what the reference implementation rendered: by meaning, with every
-// deliberate difference written down where it is made.
+// Package conformance reads the conformance corpus and compares our rendered documents with those
+// of the reference implementation: by meaning, with every deliberate difference documented in the
+// code that makes it.
 //
-// The corpus is no part of this repository. It is looked for where
-// $OSM_CONFORMANCE points, else beside the repository; without it the tests that
-// need it are skipped and say so.
+// The corpus is not part of this repository. It is read from $OSM_CONFORMANCE, otherwise from a
+// folder next to the repository; without it the tests that need it are skipped with that reason.
 //
 // Start with Cases in cases.go and CompareUserData in userdata.go.
 package conformance

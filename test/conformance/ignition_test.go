@@ -15,7 +15,7 @@ const ignition3 = `{"ignition":{"version":"3.3.0"},"passwd":{"users":[{"name":"c
 	`"storage":{"files":[{"overwrite":true,"path":"/a","contents":{"source":"data:,%61%20b"},"mode":493}]},` +
 	`"systemd":{"units":[{"enabled":false,"mask":true,"name":"b.service"},{"contents":"[Unit]","enabled":true,"name":"a.service","dropins":[{"name":"x.conf","contents":"[Service]"}]}]}}`
 
-// Documents of Ignition of different versions are equal where they mean the same.
+// Ignition documents of different versions are equal if they have the same meaning.
 func TestCompareIgnition(t *testing.T) {
 	CompareUserData(t, []byte(ignition2), []byte(ignition2))
 	CompareUserData(t, []byte(ignition2), []byte(ignition3))

@@ -8,8 +8,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render/equivalence"
 )
 
-// CompareUserData fails the test where two documents mean something else: both are
-// cloud-configs, or both Ignition's, of whatever versions.
+// CompareUserData fails the test if two documents differ in meaning: both are cloud-configs, or
+// both are Ignition documents of any versions.
 func CompareUserData(t testing.TB, want, got []byte) {
 	t.Helper()
 	differences, err := equivalence.Compare(want, got)

@@ -107,7 +107,7 @@ func run(o options) error {
 	if err := os.MkdirAll(o.dir, 0o700); err != nil {
 		return err
 	}
-	// Whoever waits for the file must not see that of an earlier start.
+	// Waiting processes must not see the file of an earlier start.
 	if err := os.Remove(filepath.Join(o.dir, readyFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

@@ -100,7 +100,7 @@ func TestDemo(t *testing.T) {
 	if c := got.told.condition; c.Status != "False" || c.Reason != api.ReasonProfilesInvalid {
 		t.Errorf("a refused profile is Ready=%s, %s", c.Status, c.Reason)
 	}
-	// Each of these is told, although several are of one object and one reason.
+	// Each of these has an event, although several share an object and a reason.
 	c := got.commits
 	for _, want := range []string{
 		`platform: ProfileCreated: profile "osp-ubuntu-example" v1.0.1 is in the cluster, from profiles/osp-ubuntu-example.yaml at commit ` + c[0].hash,
@@ -321,7 +321,7 @@ func processesOf(t *testing.T, dir string) []string {
 		}
 		for _, file := range []string{"cmdline", "environ"} {
 			b, err := os.ReadFile(filepath.Join("/proc", e.Name(), file))
-			if err == nil && bytes.Contains(b, []byte(dir)) { // it may have ended meanwhile
+			if err == nil && bytes.Contains(b, []byte(dir)) { // it can have exited meanwhile
 				cmdline, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline"))
 				found = append(found, e.Name()+" "+strings.ReplaceAll(string(cmdline), "\x00", " "))
 				break
@@ -331,7 +331,7 @@ func processesOf(t *testing.T, dir string) []string {
 	return found
 }
 
-// needControlPlane skips where there is none to be had, as test/cluster does.
+// needControlPlane skips if no control plane can be started, as test/cluster does.
 func needControlPlane(t *testing.T) {
 	t.Helper()
 	err := errors.New("OSM_SKIP_CONTROLPLANE=1")

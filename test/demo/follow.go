@@ -103,7 +103,7 @@ func (s *stage) pools(ctx context.Context) ([]pool, error) {
 	}
 	slices.SortFunc(out, func(a, b pool) int { return strings.Compare(a.String(), b.String()) })
 	if len(out) == 0 {
-		return nil, errors.New("there are no pools")
+		return nil, errors.New("the cluster has no pools")
 	}
 	return out, nil
 }
@@ -251,19 +251,19 @@ func (o outcome) written(pool, path, line string) bool {
 	return false
 }
 
-// requestLook asks for a look at the source as Flux's command line does, and
-// returns what it wrote.
-func (s *stage) requestLook(ctx context.Context) (string, error) {
+// requestReconcile requests a reconciliation of the source as Flux's command line does, and returns the
+// value that it wrote.
+func (s *stage) requestReconcile(ctx context.Context) (string, error) {
 	token := time.Now().UTC().Format(time.RFC3339Nano)
 	ps := &api.ProfileSource{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: sourceName}}
 	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, meta.ReconcileRequestAnnotation, token)
 	if err := s.client.Patch(ctx, ps, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
-		return token, fmt.Errorf("requesting a look at ProfileSource %s: %w", sourceName, err)
+		return token, fmt.Errorf("requesting a reconciliation of ProfileSource %s: %w", sourceName, err)
 	}
 	return token, nil
 }
 
-// told is what a person learns of a refused profile.
+// told is what the author of a rejected profile can read in the cluster.
 type told struct {
 	condition metav1.Condition
 	event     string
@@ -280,7 +280,7 @@ func (s *stage) toldOf(ctx context.Context, c commit) (told, error) {
 	err := s.seen.until(ctx, "commit "+short(c.hash)+" to be refused", func() string {
 		source, _, ok := get[*api.ProfileSource](s.seen, metav1.NamespaceSystem, sourceName)
 		if !ok || !strings.HasSuffix(source.Status.LastAttemptedRevision, c.hash) {
-			return "ProfileSource " + sourceName + " has not looked at it"
+			return "ProfileSource " + sourceName + " has not been reconciled"
 		}
 		if t.condition = ready(source.Status.Conditions); t.condition.Status != metav1.ConditionFalse {
 			return "ProfileSource " + sourceName + " is ready"
@@ -291,7 +291,7 @@ func (s *stage) toldOf(ctx context.Context, c commit) (told, error) {
 				return ""
 			}
 		}
-		return "there is no event " + api.EventProfileRefused
+		return "no event " + api.EventProfileRefused
 	})
 	return t, err
 }
@@ -323,7 +323,7 @@ func (s *stage) readyLine() string {
 	return fmt.Sprintf("ProfileSource %s: Ready=%s, %s", sourceName, c.Status, c.Message)
 }
 
-// events lists what the controller has told.
+// events lists the controller's events.
 func (s *stage) events() []string {
 	s.seen.mu.Lock()
 	defer s.seen.mu.Unlock()

@@ -54,7 +54,7 @@ func endWithGo(ctx context.Context, end func()) {
 	}
 	defer unix.Close(fd)
 	for ctx.Err() == nil {
-		// Readable is gone. The timeout lets this goroutine end with ctx.
+		// The reader has exited. The timeout lets this goroutine end with ctx.
 		const milliseconds = 1000
 		if n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, milliseconds); n > 0 || err != nil && !errors.Is(err, unix.EINTR) {
 			end()

@@ -29,7 +29,7 @@ const patience = time.Minute
 // observer watches what the controller writes, and when.
 type observer struct {
 	mu      sync.Mutex
-	changed chan struct{} // closed and made anew with each change
+	changed chan struct{} // closed and replaced at each change
 	objects map[key]seen
 	gone    []string // user-data Secrets that were deleted at any time
 }
@@ -141,8 +141,8 @@ func (o *observer) until(ctx context.Context, what string, condition func() stri
 	}
 }
 
-// get returns an object, for use inside a condition; the second result is false
-// where there is none.
+// get returns an object, for use inside a condition; the second result is false if it does not
+// exist.
 func get[T client.Object](o *observer, namespace, name string) (T, time.Time, bool) {
 	var zero T
 	found, ok := o.objects[key{fmt.Sprintf("%T", zero), types.NamespacedName{Namespace: namespace, Name: name}}]
@@ -164,7 +164,7 @@ func all[T client.Object](o *observer) []T {
 	return out
 }
 
-// ready returns the Ready condition, with unknown values where there is none.
+// ready returns the Ready condition, with unknown values if it does not exist.
 func ready(conditions []metav1.Condition) metav1.Condition {
 	if c := apimeta.FindStatusCondition(conditions, meta.ReadyCondition); c != nil {
 		return *c

@@ -16,9 +16,8 @@ import (
 // stopPatience is how long the controller may take to end by itself.
 const stopPatience = 5 * time.Second
 
-// process is a program of the demo. It leads a process group of its own, so that
-// it can be ended with everything it started, and the kernel kills it when the
-// demo ends in whatever way.
+// process is a program of the demo. It leads its own process group, so that it can be ended with
+// all of its children, and the kernel kills it when the demo ends, even if that is killed.
 type process struct {
 	pid    int
 	exited chan struct{}
@@ -47,10 +46,10 @@ func start(cmd *exec.Cmd) (*process, error) {
 	return p, <-started
 }
 
-// kill ends a process and everything it started, and waits until it is gone.
+// kill ends a process and its children, and waits until they have exited.
 func (p *process) kill() {
 	select {
-	case <-p.exited: // its number may be another process's now
+	case <-p.exited: // its process id can belong to another process now
 	default:
 		_ = syscall.Kill(-p.pid, syscall.SIGKILL)
 		<-p.exited

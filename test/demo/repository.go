@@ -13,7 +13,7 @@ import (
 	"github.com/fluxcd/pkg/gittestserver"
 )
 
-// person writes commits. Nobody here exists.
+// person is an author of commits; all are fictitious.
 type person struct{ name, email string }
 
 var (
@@ -63,7 +63,7 @@ func serve(ctx context.Context, dir string) (*repository, error) {
 	return r, nil
 }
 
-// git runs git in the work tree, away from the configuration of whoever runs the demo.
+// git runs git in the work tree, without the user's configuration.
 func (r *repository) git(ctx context.Context, who person, args ...string) (string, error) {
 	return output(ctx, r.tree, gitEnv(who), "git", args...)
 }
@@ -90,7 +90,7 @@ func (r *repository) copy(from, path string) error {
 	return os.WriteFile(to, b, 0o644)
 }
 
-// edit replaces texts in a file, each of which must stand there once: old, new, ...
+// edit replaces texts in a file, each of which must occur exactly once: old, new, ...
 func (r *repository) edit(path string, pairs ...string) error {
 	file := filepath.Join(r.tree, path)
 	b, err := os.ReadFile(file)
@@ -100,7 +100,7 @@ func (r *repository) edit(path string, pairs ...string) error {
 	text := string(b)
 	for i := 0; i < len(pairs); i += 2 {
 		if n := strings.Count(text, pairs[i]); n != 1 {
-			return fmt.Errorf("editing %s: %q stands there %d times, not once", path, pairs[i], n)
+			return fmt.Errorf("editing %s: %q occurs %d times, not once", path, pairs[i], n)
 		}
 		text = strings.Replace(text, pairs[i], pairs[i+1], 1)
 	}

@@ -65,8 +65,8 @@ func (s *screen) step(name string, do func() (string, error)) error {
 	return nil
 }
 
-// table prints rows in columns, the first row as their names. Columns whose names
-// begin with "<" stand to the right.
+// table prints rows in columns; the first row has their names. Columns whose names begin with "<"
+// are right-aligned.
 func (s *screen) table(rows [][]string) {
 	widths := make([]int, len(rows[0]))
 	right := make([]bool, len(rows[0]))

@@ -191,7 +191,7 @@ func (s *stage) startController(ctx context.Context) (string, error) {
 	return "runs with the rights of deploy/rbac.yaml and no others", nil
 }
 
-// controllerEnded says so once it has, for the demo has no sense without it.
+// controllerEnded cancels the demo if the controller exits.
 func (s *stage) controllerEnded(ctx context.Context, tell context.CancelCauseFunc) {
 	select {
 	case <-s.controller.exited:
@@ -200,7 +200,7 @@ func (s *stage) controllerEnded(ctx context.Context, tell context.CancelCauseFun
 	}
 }
 
-var errEnded = errors.New("it should run until it is told to stop")
+var errEnded = errors.New("the controller exited before the demo stopped it")
 
 // writeKubeconfig writes a kubeconfig of ServiceAccount kube-system/osm-gitops.
 func (s *stage) writeKubeconfig(ctx context.Context, path string) error {

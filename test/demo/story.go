@@ -22,7 +22,7 @@ type options struct {
 	keep bool // leave everything running until Ctrl-C
 }
 
-// result is what the demo came to, for its test.
+// result is the outcome of the demo, for its test.
 type result struct {
 	first, changed, mended outcome
 	commits                []commit // in the order they were pushed
@@ -45,7 +45,7 @@ const firstCommits = 3
 // logLines is how much of the controller's log is shown when something fails.
 const logLines = 20
 
-// demo plays the story and tidies up, whatever happens.
+// demo runs the story and cleans up, also after errors.
 func demo(ctx context.Context, o options, stdout io.Writer, res *result) (err error) {
 	if res == nil {
 		res = &result{}
@@ -61,7 +61,7 @@ func demo(ctx context.Context, o options, stdout io.Writer, res *result) (err er
 		return err
 	}
 	s := &stage{dir: dir, root: root}
-	// What went wrong is told below, not by libraries between the lines of the story.
+	// Errors are printed below, not by libraries between the lines of the story.
 	ctrl.SetLogger(logr.Discard())
 	klog.SetLogger(logr.Discard())
 	interrupted := ctx.Err
@@ -181,7 +181,7 @@ func change(ctx context.Context, s *stage, out *screen, res *result) error {
 
 // mistake pushes a template that cannot be rendered.
 func mistake(ctx context.Context, s *stage, out *screen, res *result) error {
-	out.chapter("Somebody pushes a mistake; nobody's nodes notice")
+	out.chapter("A push contains a mistake; no node notices")
 	err := s.repo.edit(profilePath,
 		"  version: v1.1.0\n", "  version: v1.2.0\n",
 		`"kubelet={{ .KubeVersion | trimPrefix "v" }}-*"`, `"kubelet={{ .KubeletVersion | trimPrefix "v" }}-*"`,
@@ -199,7 +199,7 @@ func mistake(ctx context.Context, s *stage, out *screen, res *result) error {
 	if res.told, err = s.toldOf(ctx, c); err != nil {
 		return err
 	}
-	out.text("What its author is told, in status and events of ProfileSource platform:\n\n" + res.told.text())
+	out.text("What its author reads in status and events of ProfileSource platform:\n\n" + res.told.text())
 	unchanged, err := s.unchanged(res.changed)
 	if err != nil {
 		return err
@@ -208,9 +208,9 @@ func mistake(ctx context.Context, s *stage, out *screen, res *result) error {
 	return nil
 }
 
-// mend corrects the mistake. Its version was never accepted, so it is free.
-func mend(ctx context.Context, s *stage, out *screen, res *result) error {
-	out.chapter("The mistake is mended, under the same version: it never became an object")
+// fixMistake corrects the mistake. Its version was never accepted, so it is still free.
+func fixMistake(ctx context.Context, s *stage, out *screen, res *result) error {
+	out.chapter("The mistake is fixed under the same version, which never became an object")
 	if err := s.repo.edit(profilePath, "{{ .KubeletVersion |", "{{ .KubeVersion |"); err != nil {
 		return err
 	}
@@ -248,7 +248,7 @@ func (s *stage) pushAndFollow(ctx context.Context, out *screen, res *result, e e
 	return now, nil
 }
 
-// publish commits, prints the commit, pushes it, and asks for a look at it.
+// publish commits, prints the commit, pushes it, and requests a reconciliation.
 func (s *stage) publish(ctx context.Context, out *screen, res *result, e edit) (commit, time.Time, error) {
 	c, err := s.repo.commit(ctx, e.who, e.subject)
 	if err != nil {
@@ -264,7 +264,7 @@ func (s *stage) publish(ctx context.Context, out *screen, res *result, e edit) (
 	if err != nil {
 		return c, pushed, err
 	}
-	token, err := s.requestLook(ctx)
+	token, err := s.requestReconcile(ctx)
 	if len(res.commits) == firstCommits+1 {
 		out.text(fmt.Sprintf(`
 $ git push origin main
@@ -272,7 +272,7 @@ $ kubectl -n kube-system annotate profilesource platform --overwrite \
     reconcile.fluxcd.io/requestedAt=%s
   (as "flux reconcile" does; without it the change is seen at the next interval, a minute)`, token))
 	} else {
-		out.text("\nPushed, and a look requested as above.")
+		out.text("\nPushed, and a reconciliation requested as above.")
 	}
 	out.say("")
 	return c, pushed, err
@@ -285,7 +285,7 @@ func summary(out *screen, res *result, took time.Duration) error {
 		{"six pools, from nothing", seconds(res.first.slowest()), "12 Secrets, each stamped with the commit its profile comes from"},
 		{"one profile changed", seconds(res.changed.slowest()), fmt.Sprintf("%d pools rotated, %d untouched", len(res.changed.rotated), len(res.changed.kept))},
 		{"a mistake", "none", "refused with file, line, field and commit; no pool touched"},
-		{"the mistake mended", seconds(res.mended.slowest()), fmt.Sprintf("%d pools rotated, %d untouched", len(res.mended.rotated), len(res.mended.kept))},
+		{"the mistake fixed", seconds(res.mended.slowest()), fmt.Sprintf("%d pools rotated, %d untouched", len(res.mended.rotated), len(res.mended.kept))},
 	})
 	if len(res.deleted) > 0 {
 		return fmt.Errorf("absent for a moment were the Secrets %s", strings.Join(res.deleted, ", "))
@@ -294,7 +294,7 @@ func summary(out *screen, res *result, took time.Duration) error {
 	return nil
 }
 
-// keep prints what to try, and waits.
+// keep prints commands to try, and waits.
 func keep(ctx context.Context, s *stage, out *screen) {
 	out.chapter("Everything goes on running until Ctrl-C")
 	out.text(fmt.Sprintf(`The repository's work tree: %s

@@ -54,7 +54,7 @@ func (w *world) withCluster(s scene) {
 	})
 }
 
-// clusterInfo tells where nodes reach a control plane, as kubeadm does.
+// clusterInfo publishes the address of a control plane for nodes, as kubeadm does.
 func (w *world) clusterInfo(c *cluster.Cluster) {
 	w.t.Helper()
 	info, err := clientcmd.Write(clientcmdapi.Config{Clusters: map[string]*clientcmdapi.Cluster{"": {Server: "https://api.example.com:6443", CertificateAuthorityData: c.Config.CAData}}})
@@ -90,9 +90,9 @@ func (w *world) contexts(clusters map[string]*cluster.Cluster) (path string) {
 	return path
 }
 
-// asController has the controller run with the rights of deploy/, and one that only looks with
-// those to that, beside whatever else runs on this machine. Without a worker cluster apart it is
-// nil.
+// asController runs the controller with the rights of deploy/, and a dry run with the rights for
+// it, on ports that are free on this machine. worker is nil if there is no separate worker
+// cluster.
 func (w *world) asController(c, worker *cluster.Cluster) {
 	w.t.Helper()
 	for file, account := range map[string]string{"controller.flags": "osm-gitops", "observer.flags": "osm-gitops-dry-run"} {
@@ -200,7 +200,7 @@ func (w *world) run(dir, name string, args ...string) {
 	}
 }
 
-// kubectl builds it from the module beside this test.
+// kubectl builds kubectl from the module next to this test.
 func (w *world) kubectl() {
 	w.t.Helper()
 	command := func(args ...string) ([]byte, error) {

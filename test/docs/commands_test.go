@@ -46,7 +46,7 @@ func TestScenes(t *testing.T) {
 	}
 }
 
-// world is where a scene is played.
+// world is the environment of a scene.
 type world struct {
 	t        *testing.T
 	dir, bin string

@@ -162,7 +162,7 @@ func withHelm() []act {
 		},
 		{block: "docs/upgrade.md: kubectl apply --server-side -f deploy/crds -f deploy/rbac.yaml -f deploy/controller-policy.yaml", then: "image | has :v1.1.0"},
 		{block: "docs/migration.md: kubectl apply --server-side -f deploy/crds -f deploy/dry-run.yaml"},
-		// Read first, as whatever ran would have: see Uninstall of test/cluster.
+		// Read first, as any earlier client would: see Uninstall of test/cluster.
 		{block: "docs/upgrade.md: kubectl delete -f deploy/crds", first: "kubectl get osp,osc,ps,np --all-namespaces", then: "! kubectl get crd profilesources.gitops.k8c.io"},
 	}
 }
@@ -194,7 +194,7 @@ func inTwoClusters() []act {
 	}
 }
 
-// left are blocks that no test executes as they are, and why.
+// left are blocks that no test executes unchanged, with the reason.
 func left() map[string]string {
 	const migration = "needs a cluster that operating-system-manager serves: TestMigration of test/e2e/running goes this way with 50 pools"
 	const shards = "several controllers, each until it is stopped: TestShards of test/e2e/running runs them"

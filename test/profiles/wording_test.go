@@ -9,10 +9,9 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/conformance"
 )
 
-// facts are what an existing node, unit or profile relies on, letter by letter, and
-// nobody can word in another way: the contract's tables of files, units and flags
-// (sections 4, 6 and 14), and words of Kubernetes, systemd and containerd. A line that
-// holds one says little else.
+// facts are strings that existing nodes, units or profiles depend on byte for byte and that cannot
+// be worded differently: the contract's tables of files, units and flags (sections 4, 6 and 14),
+// and terms of Kubernetes, systemd and containerd. A line that contains one has little other text.
 var facts = []string{
 	// Paths of files.
 	"/etc/default/grub.d/60-swap-accounting.cfg",
@@ -51,8 +50,8 @@ var facts = []string{
 	".ImageGCHighThresholdPercent",
 }
 
-// TestWording: no line of a profile that says more than a fact stands in a profile of
-// the corpus too. Ours are written anew.
+// TestWording: no line of our profiles occurs in a profile of the corpus as well, unless it only
+// states a fact. Our profiles are our own work.
 func TestWording(t *testing.T) {
 	theirs := linesOf(t, filepath.Join(conformance.Dir(t), "profiles"))
 	ours := linesOf(t, filepath.Join(root, shippedDir))

@@ -20,8 +20,8 @@ import (
 // workerLease is the one right that a single cluster does not need.
 const workerLease = "kube-system: get,update coordination.k8s.io/leases operating-system-manager-worker-manager"
 
-// Whatever right one cluster needs, the management or the worker cluster needs too,
-// and no other: a rule that is added to one file is added to both.
+// Each right of one cluster is a right in the management or the worker cluster, and there are no
+// others: a rule that is added to one file is added to both.
 func TestTwoClustersHaveTheRightsOfOne(t *testing.T) {
 	one := rights(t, "rbac.yaml")
 	management, worker := rights(t, "two-clusters/management.yaml"), rights(t, "two-clusters/worker.yaml")
@@ -48,8 +48,8 @@ func TestTwoClustersHaveTheRightsOfOne(t *testing.T) {
 	}
 }
 
-// A dry run reads what the controller reads, whatever that is, and writes nothing; with two
-// clusters in each of them.
+// A dry run can read everything that the controller reads and writes nothing, with two clusters in
+// each of them.
 func TestDryRunHasTheRightsToRead(t *testing.T) {
 	for file, of := range map[string]string{
 		"dry-run.yaml": "rbac.yaml", "two-clusters/dry-run-management.yaml": "two-clusters/management.yaml", "two-clusters/dry-run-worker.yaml": "two-clusters/worker.yaml",

@@ -1,8 +1,8 @@
-// Package runner reads a job's log as the runner of GitHub Actions does, by the rules of
+// Package runner parses a job's log like the runner of GitHub Actions, by the rules of
 // https://github.com/actions/runner/blob/main/src/Runner.Common/ActionCommand.cs:
-// a line is a command that begins with "::" after blanks are trimmed, or that has "##["
-// and "]" anywhere, where the name up to the first blank is that of a known command. In the
-// same way it reads "##vso[" of Azure Pipelines.
+// a line is a command if it begins with "::" after trimming blanks, or if it contains "##["
+// followed by "]" and the name up to the first blank is a known command. "##vso[" of Azure
+// Pipelines is parsed in the same way.
 package runner
 
 import (

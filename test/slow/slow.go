@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// Post opens connections from 127.0.0.1, each of which begins a POST and never sends its
-// body. It returns once the server waits for the body, has answered or has closed it, on
-// each. They stay open until the test ends.
+// Post opens connections from 127.0.0.1, each of which begins a POST and never sends its body. It
+// returns when the server has, on each connection, begun to wait for the body, answered, or closed
+// the connection. They stay open until the test ends.
 func Post(t *testing.T, connections int, address string, config *tls.Config, path string, header ...string) {
 	t.Helper()
 	head := "POST " + path + " HTTP/1.1\r\nHost: slow\r\nContent-Type: application/json\r\nContent-Length: 100\r\nExpect: 100-continue\r\n"
@@ -43,8 +43,8 @@ func Post(t *testing.T, connections int, address string, config *tls.Config, pat
 	}
 }
 
-// Hold opens connections from 127.0.0.1, each of which gets a path and stays open until the
-// test ends, unless the server closes it.
+// Hold opens connections from 127.0.0.1, each of which gets a path and stays open until the test
+// ends or the server closes it.
 func Hold(t *testing.T, connections int, address string, config *tls.Config, path string) {
 	t.Helper()
 	for range connections {

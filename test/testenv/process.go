@@ -32,7 +32,7 @@ func Start(log, program string, args ...string) (*Process, error) {
 		err := p.Cmd.Start()
 		started <- err
 		if err == nil {
-			_ = p.Cmd.Wait() // how it ended stands in its log
+			_ = p.Cmd.Wait() // the log has the reason of its exit
 			close(p.Exited)
 		}
 	}()
@@ -55,8 +55,8 @@ func (p *Process) Kill() {
 	<-p.Exited
 }
 
-// FreeAddress finds a free port on loopback. Another process may take it before it is
-// used; then whoever uses it says so.
+// FreeAddress returns a free port on loopback. If another process takes the port before it is used,
+// its user fails with an error that says so.
 func FreeAddress() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

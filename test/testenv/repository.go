@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// Repository is a Git repository whose newest commit is checked out where a link
-// points to, as git-sync leaves it.
+// Repository is a Git repository with a link that points to a checkout of its newest commit, in the
+// layout of git-sync.
 type Repository struct {
-	// Dir is what the controller may read: its --directory-root.
+	// Dir is the folder that the controller can read: its --directory-root.
 	Dir    string
 	pushes int
 }

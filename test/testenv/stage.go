@@ -21,7 +21,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
 
-// Server is what nodes are told is the URL of the API server.
+// Server is the URL of the API server in the nodes' documents.
 const Server = "https://api.example.com:6443"
 
 // Build builds the controller as "make build" does. In a soak it gets the race detector,
@@ -98,7 +98,7 @@ func Install(ctx context.Context, c *cluster.Cluster) error {
 	}); err != nil {
 		return err
 	}
-	return Until(ctx, time.Minute, "the token with which nodes fetch their Secrets is there", func() error {
+	return Until(ctx, time.Minute, "the token with which nodes fetch their Secrets exists", func() error {
 		var secret corev1.Secret
 		err := cl.Get(ctx, client.ObjectKey{Namespace: api.NamespaceCloudInitSettings, Name: api.SecretGetterToken}, &secret)
 		if err == nil && len(secret.Data["token"]) == 0 {
@@ -108,8 +108,8 @@ func Install(ctx context.Context, c *cluster.Cluster) error {
 	})
 }
 
-// Kubeconfig writes one for the ServiceAccount of deploy/rbac.yaml, good for a day.
-// Server and ca are those of the cluster, or of what stands before it.
+// Kubeconfig writes a kubeconfig for the ServiceAccount of deploy/rbac.yaml, valid for a day.
+// Server and ca are those of the cluster, or of a proxy in front of it.
 func Kubeconfig(ctx context.Context, c *cluster.Cluster, path, server string, ca []byte) error {
 	cl, err := c.NewClient()
 	if err != nil {

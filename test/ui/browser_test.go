@@ -49,7 +49,7 @@ type sight struct {
 	Keyboard                                 []stop
 }
 
-// stop is where the tab key comes to.
+// stop is an element that the tab key reaches.
 type stop struct {
 	Name, Tag string
 	Seen      bool
@@ -61,12 +61,11 @@ type report struct {
 	Walked  []struct{ At, Heading, Problem string }
 }
 
-// errUnavailable means that there is no browser on this machine, or that what drives it
-// cannot be fetched.
+// errUnavailable means that this machine has no browser, or that its driver cannot be
+// downloaded.
 var errUnavailable = errors.New("no browser to look at pages with")
 
-// run looks at the pages of a plan. It skips the test where there is no browser, and
-// fails it in CI.
+// run loads the pages of a plan. It skips the test if there is no browser, and fails it in CI.
 func (p plan) run(t *testing.T) report {
 	t.Helper()
 	chromium, modules, err := browser(t)

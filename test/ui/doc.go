@@ -1,10 +1,9 @@
-// Package ui looks at the audit page in a real browser: the pages of the built
-// controller and of `osm-gitops ui`, on a real control plane, with nodes that joined
-// over several pushes, in light and dark and on a phone, judged by axe-core. So are the
-// pages of the documentation, as "make docs" makes them.
+// Package ui tests the audit page in a real browser: the pages of the built controller and of
+// `osm-gitops ui`, on a real control plane, with nodes that joined over several pushes, in light
+// and dark mode and on a phone, checked by axe-core. It checks the pages of the documentation, the
+// output of "make docs", in the same way.
 //
-// Chromium is Debian's, playwright-core and axe-core come from npm by the lock file
-// beside this one. Where one of them cannot be had the tests are skipped and say so;
-// with CI=true they fail instead. With -update the screenshots of docs/images are
-// written.
+// Chromium is Debian's; playwright-core and axe-core are npm packages that the lock file in this
+// folder pins. If one of them is not available the tests are skipped with that reason; with CI=true
+// they fail. With -update the tests write the screenshots of docs/images.
 package ui

@@ -40,8 +40,8 @@ const (
 // long is more than a page has room for.
 var long = strings.Repeat("x", 40_000)
 
-// story lets a fleet grow over pushes, of which one is reverted, one is refused in part,
-// and one is by somebody who means harm. It returns the controller.
+// story makes a fleet grow over several pushes, with a revert, a partly rejected push, and an
+// attacker's push. It returns the controller.
 func (w *world) story(address string) *testenv.Process {
 	version := func(v string, more ...string) []string {
 		return append([]string{"version: v1.0.1", "version: " + v}, more...)
@@ -123,7 +123,7 @@ func (w *world) fetch(address string, into any) int {
 	return res.StatusCode
 }
 
-// paths are the pages that are looked at, by the name of their screenshot.
+// paths are the tested pages, by the name of their screenshot.
 func (w *world) paths() map[string]string {
 	return map[string]string{
 		"fleet":          "/",
@@ -147,7 +147,7 @@ func (w *world) paths() map[string]string {
 // elsewhere, nothing runs, and what strangers wrote stays text (security.md 28).
 func TestPages(t *testing.T) {
 	w := newWorld(t)
-	plan{}.run(t) // before the long part: is there a browser?
+	plan{}.run(t) // skip before the long part if there is no browser
 	address, err := testenv.FreeAddress()
 	w.must(err)
 	controller := w.story(address)
@@ -203,7 +203,7 @@ func TestPages(t *testing.T) {
 	t.Run("with tokens", func(t *testing.T) { w.checkTokens(t) })
 }
 
-// screenshot is where one is written, "" for nowhere.
+// screenshot is the path of a screenshot, or "" if none is written.
 func (w *world) screenshot(name, variant string) string {
 	shown := map[string]bool{
 		"fleet light": true, "fleet dark": true, "fleet phone": true, "commit light": true, "node light": true, "node phone": true,
@@ -239,8 +239,8 @@ func (s sight) check(t *testing.T, name string) {
 	s.checkText(t, name)
 }
 
-// sound wants what any page of ours is: readable by everybody, as wide as the window, of
-// elements that run nothing, and all of it from where the page is.
+// sound checks the rules for all pages: accessible, not wider than the window, without elements
+// that execute code, and loaded from one origin only.
 func (s sight) sound(t *testing.T, elements []string) {
 	t.Helper()
 	for _, v := range s.Violations {
@@ -314,7 +314,7 @@ var says = map[string][]string{
 	"missing":        {"<script>alert(10)</script>"},
 }
 
-// checkWalk looks whether a person without JavaScript came where he wanted to.
+// checkWalk checks that a user without JavaScript reached the intended page.
 func (w *world) checkWalk(t *testing.T, r report) {
 	var got []string
 	for _, s := range r.Walked {
@@ -379,7 +379,7 @@ func (w *world) checkDump(t *testing.T, live string) {
 	}
 }
 
-// TestRefusedAddresses: osm-gitops ui listens on loopback and nowhere else (security.md 29).
+// TestRefusedAddresses: osm-gitops ui listens on loopback only (security.md 29).
 func TestRefusedAddresses(t *testing.T) {
 	w := &world{t: t, dir: t.TempDir()}
 	w.must(testenv.Build(t.Context(), w.path("osm-gitops")))

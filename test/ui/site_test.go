@@ -14,11 +14,11 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
 
-// What "make docs" makes is looked at in a browser: every page on the narrowest screen, and those
-// with long tables, code and pictures in every variant. axe-core finds nothing, nothing is wider
-// than the window, nothing runs or comes from elsewhere, and it needs no server.
+// A browser loads the output of "make docs": every page on the narrowest screen, and those with
+// long tables, code and pictures in every variant. axe-core has no finding, nothing is wider than
+// the window, no script runs, nothing is loaded from other hosts, and no server is needed.
 func TestDocumentation(t *testing.T) {
-	plan{}.run(t) // before all else: is there a browser?
+	plan{}.run(t) // skip early if there is no browser
 	root, err := cluster.Root()
 	if err != nil {
 		t.Fatal(err)
@@ -71,7 +71,7 @@ func TestDocumentation(t *testing.T) {
 	if light, dark := r.Seen[all], r.Seen[all+1]; light.Back == dark.Back || light.Ink == dark.Ink {
 		t.Errorf("light is %s on %s, dark %s on %s", light.Ink, light.Back, dark.Ink, dark.Back)
 	}
-	// By keyboard one comes to the page first, and to the navigation after it.
+	// The tab key reaches the page first and then the navigation.
 	stops := r.Seen[last-1].Keyboard
 	at := func(name string) int {
 		return slices.IndexFunc(stops, func(s stop) bool { return s.Name == name })
@@ -126,7 +126,7 @@ func htmlFiles(t *testing.T, dir string) []string {
 	return out
 }
 
-// siteScreenshot is where one is written to look at, "" for nowhere.
+// siteScreenshot is the path of a screenshot for inspection, or "" if none is written.
 func siteScreenshot(path, variant string) string {
 	dir := os.Getenv("OSM_SCREENSHOTS")
 	if dir == "" {

@@ -31,8 +31,8 @@ const patience = 2 * time.Minute
 
 func TestMain(m *testing.M) { os.Exit(cluster.Main(m, cluster.Options{Audit: true}, onlyWithRights)) }
 
-// onlyWithRights fails the tests when the controller asked for more than it may: the page reads
-// what nothing else does.
+// onlyWithRights fails the tests if a request of the controller was denied: only the audit page
+// reads these objects.
 func onlyWithRights(c *cluster.Cluster, _ int) error {
 	root, err := cluster.Root()
 	if err != nil {
@@ -188,7 +188,7 @@ func (w *world) process(log string, args ...string) *testenv.Process {
 	w.t.Cleanup(p.Stop)
 	w.t.Cleanup(func() {
 		if w.t.Failed() {
-			b, _ := os.ReadFile(w.path(log)) // no log is no better explanation
+			b, _ := os.ReadFile(w.path(log)) // a missing log only shortens the message
 			w.t.Logf("%s:\n%s", log, b[max(0, len(b)-6000):])
 		}
 	})

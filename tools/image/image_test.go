@@ -27,8 +27,8 @@ import (
 
 const created = "2026-01-02T03:04:05Z"
 
-// What lies in the layout is what a cluster gets: who the process is, what it runs, what it says
-// of itself, and nothing else that could be run.
+// The image in the layout has the right user, program and labels, and contains no other
+// executable.
 func TestImage(t *testing.T) {
 	t.Chdir("../..")
 	dir := filepath.Join(t.TempDir(), "image")
@@ -68,7 +68,7 @@ func TestImage(t *testing.T) {
 	}
 }
 
-// imagesOf are those of a layout's one entry, which is an index where there are many.
+// imagesOf returns the images of a layout's single entry, which is an index if there are several.
 func imagesOf(t *testing.T, index v1.ImageIndex, d v1.Descriptor) []v1.Image {
 	t.Helper()
 	if !d.MediaType.IsIndex() {

@@ -32,7 +32,7 @@ import (
 // program is the import path of what is built.
 const program = "github.com/osm-gitops/osm-gitops/cmd/osm-gitops"
 
-// user is who the process is, where nobody says otherwise: the same as in deploy/controller.yaml.
+// user is the default user of the process, the same as in deploy/controller.yaml.
 const user = "65532:65532"
 
 type options struct {
@@ -57,7 +57,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 		return err
 	}
 	if _, err := os.Stat(o.out); !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("%s is there already: remove it, an image would be added to what it holds", o.out)
+		return fmt.Errorf("%s exists already: remove it, because an image would be added to its content", o.out)
 	}
 	log.SetFlags(0) // ko's own
 	builder, err := build.NewGo(ctx, ".", o.build()...)

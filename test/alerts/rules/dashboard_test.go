@@ -21,7 +21,7 @@ type shown struct {
 	Targets                  []struct{ Expr, LegendFormat string }
 }
 
-// variables are what Grafana puts in place of its own, for whoever looks at everything:
+// variables are the values of Grafana's variables for a user who selects everything:
 // https://grafana.com/docs/grafana/latest/datasources/prometheus/template-variables/
 var variables = strings.NewReplacer("$__rate_interval", "5m", "$namespace", ".*")
 
@@ -54,8 +54,8 @@ func panels(t *testing.T) []shown {
 	return dashboard.Panels
 }
 
-// Every query of the dashboard is one, names metrics and labels that the page has, and has
-// an answer where there is a sample of each metric; every metric of the page is in one.
+// Every query of the dashboard is valid, uses metrics and labels that the page lists, and returns
+// a result if there is a sample of each metric; every metric of the page is in a query.
 func TestDashboard(t *testing.T) {
 	known := known(t)
 	known["ALERTS"] = []string{"alertname", "alertstate"} // Prometheus's own

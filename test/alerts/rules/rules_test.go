@@ -1,6 +1,6 @@
-// Package rules_test reads the alerts of deploy/monitoring with Prometheus' own
-// library, and shows each of them what it is there for. It is a module of its own,
-// so that the product does not carry Prometheus.
+// Package rules_test evaluates the alerts of deploy/monitoring with Prometheus' own library, and
+// makes each of them fire. It is a separate module, so that the product does not depend on
+// Prometheus.
 package rules_test
 
 import (
@@ -170,7 +170,7 @@ var good = map[string]string{
 	`controller_runtime_reconcile_errors_total{controller="rollout"}`:      "7x480",
 }
 
-// Each alert fires for what it is there for, and for nothing else.
+// Each alert fires for its own cause and for no other.
 func TestAlertsFire(t *testing.T) {
 	rules := alerts(t)
 	const git = `osm_gitops_source_info{namespace="n",name="s",kind="git",ready="True",reason="Succeeded",suspended="false",revision="r"}`

@@ -37,7 +37,7 @@ type answer struct {
 	Error  string `json:"error,omitempty"`
 }
 
-// actions are what stands below a key resource.customizations.actions.
+// actions is the value of a key resource.customizations.actions.
 type actions struct {
 	Discovery   string `json:"discovery.lua"`
 	Definitions []struct {
@@ -97,7 +97,7 @@ func (r request) answer(data map[string]string) (any, error) {
 	return result, nil
 }
 
-// script finds the text to run. A key of argocd-cm has "_" where the group ends.
+// script returns the text to run. A key of argocd-cm has "_" between group and kind.
 func (r request) script(data map[string]string) (string, error) {
 	version, _ := r.Object["apiVersion"].(string)
 	group, _, _ := strings.Cut(version, "/")
@@ -106,14 +106,14 @@ func (r request) script(data map[string]string) (string, error) {
 	if r.Script == "health" {
 		text, ok := data["resource.customizations.health"+suffix]
 		if !ok {
-			return "", fmt.Errorf("there is no health check of %s", suffix[1:])
+			return "", fmt.Errorf("no health check for %s", suffix[1:])
 		}
 		return text, nil
 	}
 	var a actions
 	text, ok := data["resource.customizations.actions"+suffix]
 	if !ok {
-		return "", fmt.Errorf("there are no actions of %s", suffix[1:])
+		return "", fmt.Errorf("no actions for %s", suffix[1:])
 	}
 	if err := yaml.UnmarshalStrict([]byte(text), &a); err != nil {
 		return "", fmt.Errorf("reading the actions of %s: %w", suffix[1:], err)

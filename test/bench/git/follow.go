@@ -31,14 +31,14 @@ type cost struct {
 	Error     string
 }
 
-// follower is a process that keeps a mirror, as the controller does.
+// follower is a process that maintains a mirror, as the controller does.
 type follower struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
 	out *json.Decoder
 }
 
-// follow starts one. Dir is where the mirror is, at is a repository.
+// follow starts a follower; dir is the folder of the mirror, at the repository.
 func follow(ctx context.Context, dir string, at place) (*follower, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -60,8 +60,8 @@ func follow(ctx context.Context, dir string, at place) (*follower, error) {
 // fetch makes the process fetch n times, and read what changed a file if one is named.
 func (f *follower) fetch(n int, path string) (cost, error) { return f.order("", n, path) }
 
-// share makes the process fetch for n sources, each of which takes what another was
-// told within the hour.
+// share makes the process fetch for n sources that share one remote: one request within the hour
+// serves all of them.
 func (f *follower) share(n int) (cost, error) { return f.order("share", n, "") }
 
 func (f *follower) order(how string, n int, path string) (cost, error) {
@@ -132,14 +132,14 @@ func following(ctx context.Context, dir string, at place, in io.Reader, out io.W
 	return lines.Err()
 }
 
-// watcher is what the controller keeps from one look to the next.
+// watcher is the state of the controller between two reconciliations.
 type watcher struct {
 	mirrors *source.Mirrors
 	index   *profile.Indexer
 }
 
-// look is what the controller does at each look, but for the API server: fetch, and
-// index the versions that the history holds.
+// look does the work of one reconciliation without the API server: it fetches, and indexes the
+// versions in the history.
 func (w *watcher) look(ctx context.Context, remote source.Remote, n int, path string) (c cost) {
 	begin, used := time.Now(), cpu(syscall.RUSAGE_SELF)
 	var err error

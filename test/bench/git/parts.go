@@ -68,7 +68,7 @@ func (b *bench) first(ctx context.Context) error {
 	return nil
 }
 
-// unchanged polls a remote where nothing happens.
+// unchanged polls a remote that does not change.
 func (b *bench) unchanged(ctx context.Context) error {
 	var theirs []cost
 	for range 5 {
@@ -99,8 +99,8 @@ func (b *bench) unchanged(ctx context.Context) error {
 	return nil
 }
 
-// unchangedOverSSH is the same over ssh, where each look is a connection and a
-// handshake of its own, as it is for the git command.
+// unchangedOverSSH does the same over SSH, with a connection and a handshake per poll, like the
+// git command.
 func (b *bench) unchangedOverSSH(ctx context.Context) (err error) {
 	at, end, err := serveSSH(filepath.Dir(b.served), b.folder("ssh"))
 	if err != nil {
@@ -179,7 +179,7 @@ func (b *bench) onePush(ctx context.Context) error {
 	return nil
 }
 
-// manySources pushes a commit, of which one source is told and 99 learn from it.
+// manySources pushes a commit; one source is notified, and 99 others receive it from its fetch.
 func (b *bench) manySources(ctx context.Context) error {
 	if _, err := b.push(ctx); err != nil {
 		return err

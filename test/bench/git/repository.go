@@ -15,8 +15,8 @@ import (
 	"strings"
 )
 
-// The repository: of every five commits one edits a profile, the others edit the
-// sources beside them.
+// The repository: one commit in five edits a profile, the others edit source files next to the
+// profiles.
 const (
 	commits  = 50_000
 	profiles = 1_000
@@ -27,8 +27,8 @@ const (
 //go:embed repository.go
 var generator []byte
 
-// generated returns the bare repository, which is made where it is missing and
-// again where its recipe, this file, has changed.
+// generated returns the bare repository. It is created if it does not exist or if its recipe, this
+// file, has changed.
 func generated(ctx context.Context, progress io.Writer) (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -54,7 +54,7 @@ func generated(ctx context.Context, progress io.Writer) (string, error) {
 	if err := importCommits(ctx, made, "", 0, commits); err != nil {
 		return "", err
 	}
-	if err := git(ctx, made, nil, "gc", "--quiet"); err != nil { // as servers keep them
+	if err := git(ctx, made, nil, "gc", "--quiet"); err != nil { // as on servers
 		return "", err
 	}
 	if err := os.Rename(made, dir); err != nil && !errors.Is(err, os.ErrExist) {
@@ -80,7 +80,7 @@ func importCommits(ctx context.Context, dir, parent string, from, to int) error 
 
 // writeCommit writes commit i. The first one makes every file.
 func writeCommit(w io.Writer, i int, parent string) {
-	message := fmt.Sprintf("change %d\n\nIt was reviewed by somebody.\n", i)
+	message := fmt.Sprintf("change %d\n\nIt was reviewed by a colleague.\n", i)
 	fmt.Fprintf(w, "commit refs/heads/main\nauthor Ada %[1]d <ada@example.com> %[2]d +0000\ncommitter Ben <ben@example.com> %[2]d +0000\ndata %[3]d\n%[4]s\n",
 		i%40, firstDay+i*600, len(message), message)
 	if parent != "" {
@@ -134,7 +134,7 @@ func writeSource(w io.Writer, n, i int) {
 	writeFile(w, fmt.Sprintf("services/%d/pkg%d/file%d.go", n%30, n%7, n), fmt.Sprintf("package p\n\nconst revision = %d\n%s", i, lines(n, i)))
 }
 
-// lines are forty lines of which an edit changes one.
+// lines returns forty lines; an edit changes one of them.
 func lines(n, i int) string {
 	var b strings.Builder
 	for line := range 40 {
@@ -151,7 +151,7 @@ func writeFile(w io.Writer, path, content string) {
 	fmt.Fprintf(w, "M 100644 inline %s\ndata %d\n%s\n", path, len(content), content)
 }
 
-// git runs the git command with nothing of whoever runs this.
+// git runs the git command without the user's configuration.
 func git(ctx context.Context, dir string, stdin io.Reader, args ...string) error {
 	cmd := gitCommand(ctx, args...)
 	cmd.Dir, cmd.Stdin = dir, stdin

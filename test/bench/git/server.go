@@ -13,7 +13,7 @@ import (
 // server is git http-backend on loopback. It counts what it is asked.
 type server struct {
 	*httptest.Server
-	asked atomic.Int64 // requests for references: one for each look at the remote
+	asked atomic.Int64 // requests for references: one per poll of the remote
 	packs atomic.Int64
 }
 

@@ -17,8 +17,8 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// serveSSH serves the bare repositories of a folder over ssh, to anybody. The files
-// that lead there, and the server's, are made in another folder.
+// serveSSH serves the bare repositories of a folder over SSH to all users. The keys of clients and
+// server are created in a different folder.
 func serveSSH(dir, files string) (at place, end func() error, err error) {
 	log.SetOutput(io.Discard) // the server logs every request
 	if err := os.Mkdir(files, 0o700); err != nil {

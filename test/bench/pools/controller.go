@@ -21,7 +21,7 @@ type controller struct {
 	health  string // URL
 }
 
-// startController runs the binary; log is where it writes.
+// startController runs the binary; log is the path of its log.
 func startController(binary, log string, flags ...string) (*controller, error) {
 	metrics, err := testenv.FreeAddress()
 	if err != nil {
@@ -50,8 +50,8 @@ func (p *controller) cpu() (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	// proc_pid_stat(5): after the name, which is in brackets, utime is field 14 of
-	// the line and stime 15, in clock ticks, of which Linux shows 100 a second.
+	// proc_pid_stat(5): after the name, which is in brackets, utime is field 14 of the line and
+	// stime 15, in clock ticks (100 per second on Linux).
 	fields := strings.Fields(string(data[strings.LastIndexByte(string(data), ')')+1:]))
 	const utime, stime, tick = 11, 12, 10 * time.Millisecond
 	user, err := strconv.ParseInt(fields[utime], 10, 64)
@@ -91,7 +91,7 @@ type counters struct {
 	waiting    float64            // pools in the queue
 	active     float64            // pools being handled
 
-	nodes, nodesWaiting float64 // looked at, and in the queue
+	nodes, nodesWaiting float64 // reconciled, and in the queue
 }
 
 // count reads the controller's metrics.

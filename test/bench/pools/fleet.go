@@ -128,7 +128,7 @@ type watcher struct {
 	version map[string]string    // of the profile, by Secret
 	changed map[string]time.Time // when it came with that version
 	gone    int                  // deletions that were seen
-	news    chan string          // names, for whoever waits for one pool; may be dropped
+	news    chan string          // names of written pools, for a waiting reader; can drop some
 	failed  error
 }
 

@@ -84,7 +84,7 @@ func (b *bench) floor(ctx context.Context) error {
 	b.add("  its own CPU per pool, with the MachineDeployment", short((cpuAfter-cpuBefore)/time.Duration(b.pools)), "", true)
 	b.add("  the controller's share of that speed", fmt.Sprintf("%.2f", ratio), "0.80", ratio >= 0.8)
 	if b.rotating > 0 {
-		b.add("  a rotation's writes per second beside its", fmt.Sprintf("%.2f", b.rotating*took.Seconds()/float64(b.pools*f.writes())), "", true)
+		b.add("  a rotation's writes per second relative to the floor's", fmt.Sprintf("%.2f", b.rotating*took.Seconds()/float64(b.pools*f.writes())), "", true)
 	}
 	if len(b.oneLatency) == 0 {
 		return nil
@@ -105,7 +105,7 @@ func (b *bench) floor(ctx context.Context) error {
 	ours, theirs := percentile(b.oneLatency, 50), percentile(times, 50)
 	ratio = float64(ours) / float64(theirs)
 	b.add("floor: the same for one pool, p50 and p95", fmt.Sprintf("%s, %s", short(theirs), short(percentile(times, 95))), "", true)
-	b.add("  the controller's p50 beside that", fmt.Sprintf("%.2f", ratio), "1.60", ratio <= 1.6)
+	b.add("  the controller's p50 relative to the floor's", fmt.Sprintf("%.2f", ratio), "1.60", ratio <= 1.6)
 	return nil
 }
 

@@ -92,7 +92,7 @@ type table struct {
 	missed int
 }
 
-// add adds a row. Without a target there is no verdict.
+// add adds a row. A row without a target has no verdict.
 func (t *table) add(what, figure, target string, ok bool) {
 	verdict := ""
 	if target != "" {

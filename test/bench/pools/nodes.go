@@ -22,9 +22,8 @@ import (
 // nodeStatusReportFrequency, https://kubernetes.io/docs/reference/node/node-status/
 const beat = 5 * time.Minute
 
-// nodesOf lets a fleet of nodes join while the controller is away, and measures how the
-// controller takes it in, how it starts when it knows it, and what heartbeats and a
-// push cost.
+// nodesOf lets a fleet of nodes join while no controller runs. It measures how long the controller
+// takes to record them, to restart with them, and the cost of heartbeats and of a push.
 func (b *bench) nodesOf(ctx context.Context) error {
 	b.controller.Stop()
 	if err := b.join(ctx); err != nil {
@@ -62,7 +61,7 @@ func (b *bench) nodesOf(ctx context.Context) error {
 	return nil
 }
 
-// addMemory tells the resident memory beside the most that it may be.
+// addMemory adds the resident memory with its limit.
 func (b *bench) addMemory() error {
 	now, peak, err := b.controller.memory()
 	if err != nil {
@@ -141,7 +140,7 @@ func (b *bench) provenances(ctx context.Context, patience time.Duration, selecto
 	return testenv.Until(ctx, patience, "NodeProvenances with "+selector, func() error {
 		list := &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(api.GroupVersion.WithKind("NodeProvenanceList"))
-		// An API server tells what remains only without a selector.
+		// An API server only returns the number of remaining items without a selector.
 		n := 0
 		for {
 			err := b.client.List(ctx, list, &client.ListOptions{Limit: 5000, Continue: list.Continue, Raw: &metav1.ListOptions{FieldSelector: selector}})
@@ -163,7 +162,7 @@ func (b *bench) provenances(ctx context.Context, patience time.Duration, selecto
 	})
 }
 
-// startWithNodes starts the controller where all nodes are known.
+// startWithNodes starts the controller with all nodes recorded.
 func (b *bench) startWithNodes(ctx context.Context) error {
 	b.controller.Stop()
 	begin := time.Now()
@@ -171,7 +170,7 @@ func (b *bench) startWithNodes(ctx context.Context) error {
 		return err
 	}
 	ready := time.Since(begin)
-	err := testenv.Until(ctx, 5*time.Minute, "every node was looked at", func() error {
+	err := testenv.Until(ctx, 5*time.Minute, "every node was reconciled", func() error {
 		c, err := b.controller.count(ctx)
 		if err == nil && (c.nodes < float64(b.nodes) || c.nodesWaiting > 0) {
 			err = fmt.Errorf("%v of them were, %v wait", c.nodes, c.nodesWaiting)
@@ -190,7 +189,7 @@ func (b *bench) startWithNodes(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.add(fmt.Sprintf("restart with %d nodes", b.nodes), fmt.Sprintf("ready after %s, all looked at after %s, CPU %s", short(ready), short(took), short(cpu)), "1m0s", took <= time.Minute)
+	b.add(fmt.Sprintf("restart with %d nodes", b.nodes), fmt.Sprintf("ready after %s, all reconciled after %s, CPU %s", short(ready), short(took), short(cpu)), "1m0s", took <= time.Minute)
 	b.add("  requests", fmt.Sprintf("%.0f writes, %.0f reads and watches", c.writes(), c.requests["GET"]), "0 writes", c.writes() == 0)
 	return b.addMemory()
 }
@@ -248,6 +247,6 @@ func (b *bench) fallBehind(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.add(fmt.Sprintf("a push that leaves %d nodes behind", moved), fmt.Sprintf("told after %s, %.1f writes/s, CPU %s", short(took), c.count.writes()/took.Seconds(), short(c.cpu)), "", true)
+	b.add(fmt.Sprintf("a push that leaves %d nodes behind", moved), fmt.Sprintf("recorded after %s, %.1f writes/s, CPU %s", short(took), c.count.writes()/took.Seconds(), short(c.cpu)), "", true)
 	return b.addMemory()
 }

@@ -24,8 +24,8 @@ type cost struct {
 	count counters
 }
 
-// meter starts to measure; the function it returns says what was needed since. To count
-// costs the controller CPU, which grows with the pools and is no part of it.
+// meter starts a measurement; the returned function ends it. Counting itself costs the controller
+// CPU that grows with the pools, and is excluded.
 func (b *bench) meter(ctx context.Context) (func() (cost, error), error) {
 	countBefore, err := b.controller.count(ctx)
 	if err != nil {
@@ -53,7 +53,7 @@ func (b *bench) quiet(ctx context.Context, patience time.Duration) error {
 	})
 }
 
-// patience is how long all pools may take, on a machine that does other things beside.
+// patience is the time limit for all pools, on a machine with other load.
 func (b *bench) patience() time.Duration {
 	return 10*time.Minute + time.Duration(b.pools)*300*time.Millisecond
 }
@@ -82,7 +82,7 @@ func (b *bench) create(ctx context.Context) error {
 			last = atRest
 		}
 		if err == nil && moved+rest < 2*b.pools {
-			err = fmt.Errorf("%d of %d are there", moved+rest, 2*b.pools)
+			err = fmt.Errorf("%d of %d have their objects", moved+rest, 2*b.pools)
 		}
 		return err
 	})
@@ -119,7 +119,7 @@ func (b *bench) create(ctx context.Context) error {
 	return nil
 }
 
-// one measures how long a new pool waits when there is nothing else to do.
+// one measures the latency of a new pool on an idle controller.
 func (b *bench) one(ctx context.Context) error {
 	const samples = 40
 	since, err := b.meter(ctx)
@@ -267,7 +267,7 @@ func (b *bench) restart(ctx context.Context) error {
 	if err := b.start(ctx); err != nil {
 		return err
 	}
-	err := testenv.Until(ctx, 10*time.Minute, "every pool was looked at again", func() error {
+	err := testenv.Until(ctx, 10*time.Minute, "every pool was reconciled again", func() error {
 		c, err := b.controller.count(ctx)
 		if err == nil && (c.reconciled < float64(b.pools) || c.waiting+c.active > 0) {
 			err = fmt.Errorf("%v of them were, %v wait", c.reconciled, c.waiting+c.active)
@@ -290,7 +290,7 @@ func (b *bench) restart(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.add("restart until every pool was looked at", fmt.Sprintf("%s, CPU %s", short(took), short(cpu)), "1m0s", took <= time.Minute)
+	b.add("restart until every pool was reconciled", fmt.Sprintf("%s, CPU %s", short(took), short(cpu)), "1m0s", took <= time.Minute)
 	b.add("  requests", fmt.Sprintf("%.0f writes, %.0f reads and watches", c.writes(), c.requests["GET"]), "0 writes", c.writes() == 0)
 	b.add("  resident memory, most of it", fmt.Sprintf("%d MiB, %d MiB", now>>20, peak>>20), "", true)
 	return nil

@@ -28,7 +28,7 @@ func run(names []string, stdout, stderr io.Writer) int {
 	for _, name := range names {
 		i := slices.IndexFunc(cluster.Programs, func(p cluster.Program) bool { return p.Name == name })
 		if i < 0 {
-			fmt.Fprintf(stderr, "binary: there is no program %q\n", name)
+			fmt.Fprintf(stderr, "binary: unknown program %q\n", name)
 			return 2
 		}
 		path, err := cluster.Programs[i].Path(ctx, stderr)

@@ -1,6 +1,6 @@
-// Package base makes the image that the program is put on: nothing but whom the process may be,
-// and Mozilla's root certificates, of the release of golang.org/x/crypto/x509roots that go.mod
-// pins. It needs no network.
+// Package base creates the base image of the program: a user without rights, and Mozilla's root
+// certificates from the release of golang.org/x/crypto/x509roots that go.mod pins. It needs no
+// network.
 package base
 
 import (
@@ -72,7 +72,7 @@ func image(content v1.Layer, platform *v1.Platform, created time.Time) (v1.Image
 	return mutate.ConfigFile(made, config)
 }
 
-// layer is an archive of files that belong to root and that everybody may read, with their folders.
+// layer is an archive of files that root owns and all users can read, with their folders.
 func layer(files []file, created time.Time) (v1.Layer, error) {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
