@@ -82,7 +82,7 @@ func demo(ctx context.Context, o options, stdout io.Writer, res *result) (err er
 		return err
 	}
 	go s.controllerEnded(ctx, cancel)
-	for _, scene := range []func(context.Context, *stage, *screen, *result) error{firstPush, change, mistake, mend} {
+	for _, scene := range []func(context.Context, *stage, *screen, *result) error{firstPush, change, mistake, fixMistake} {
 		if err := scene(ctx, s, out, res); err != nil {
 			return err
 		}
