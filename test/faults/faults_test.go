@@ -27,8 +27,7 @@ func long(ci, all int) int {
 	return ci
 }
 
-// Whatever the controller has just written, or is about to write, it may be killed:
-// the next one goes on from there.
+// The controller can be killed between any two writes: the next process continues.
 func TestKilledBetweenWrites(t *testing.T) {
 	for name, do := range map[string]func(f *fleet){
 		"creating": (*fleet).create,
@@ -193,7 +192,7 @@ func TestConflictingEdits(t *testing.T) {
 	f.settle()
 }
 
-// edit merges into an object, whatever comes of it.
+// edit merges into an object and ignores errors.
 func (f *fleet) edit(ctx context.Context, obj client.Object, patch string) {
 	if err := f.client.Patch(ctx, obj, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil && ctx.Err() == nil {
 		f.t.Errorf("editing %T %s: %v", obj, obj.GetName(), err)

@@ -27,7 +27,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/testenv"
 )
 
-// patience bounds every wait: reaching it is a failure, so it may be generous.
+// patience bounds every wait. A test that reaches it fails, so it is generous.
 const patience = 3 * time.Minute
 
 // soak is whether the long runs are asked for.
@@ -63,7 +63,7 @@ func (f *fleet) build() string {
 	return built.path
 }
 
-// fleet is a number of pools, and the controllers that keep them.
+// fleet is a number of pools, and the controllers that reconcile them.
 type fleet struct {
 	t         *testing.T
 	cluster   *cluster.Cluster
@@ -114,7 +114,7 @@ func newFleet(t *testing.T, pools int) *fleet {
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: f.profile},
 		Spec: api.ProfileSourceSpec{
 			Directory: &api.DirectorySource{Path: f.repo.Current()},
-			// Short, since a push may come between the first look of a controller and its watch.
+			// Short, because a push can happen between a controller's first reconciliation and its watch.
 			Interval: metav1.Duration{Duration: 2 * time.Second}, RetryInterval: metav1.Duration{Duration: 2 * time.Second},
 		},
 	}))
@@ -130,7 +130,7 @@ func install(ctx context.Context, c *cluster.Cluster) error {
 	return err
 }
 
-// caFile writes the CA that nodes are told: the gate's is not the cluster's.
+// caFile writes the CA for the nodes' documents: the gate has another one than the cluster.
 func (f *fleet) caFile(dir string) string {
 	path := filepath.Join(dir, "ca.crt")
 	f.must(os.WriteFile(path, f.cluster.Config.CAData, 0o600))
@@ -204,7 +204,7 @@ spec:
 // kubelet is the kubelet of a revision of a template.
 func kubelet(revision int) string { return fmt.Sprintf("1.35.%d", revision) }
 
-// create makes all pools, several at a time, for as long as the API server is away.
+// create creates all pools, several in parallel, and retries while the API server does not answer.
 func (f *fleet) create() {
 	f.t.Helper()
 	f.each(func(ctx context.Context, pool string) error {
@@ -227,7 +227,7 @@ func (f *fleet) create() {
 			},
 		}}
 		return testenv.Until(ctx, patience, "the pool is made", func() error {
-			// A request that was cut off may have been carried out.
+			// An interrupted request can have been executed.
 			return client.IgnoreAlreadyExists(f.client.Create(ctx, md.DeepCopy()))
 		})
 	})
@@ -250,7 +250,7 @@ func (f *fleet) upgrade() {
 	})
 }
 
-// patch merges into a pool, for as long as the API server is away.
+// patch merges into a pool, and retries while the API server does not answer.
 func (f *fleet) patch(ctx context.Context, pool, patch string) error {
 	md := &machines.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: pool}}
 	return testenv.Until(ctx, patience, "the pool is patched", func() error {
@@ -283,7 +283,7 @@ func (f *fleet) each(do func(ctx context.Context, pool string) error) {
 	}
 }
 
-// killAPIServer kills it once it is back from the time before.
+// killAPIServer kills the API server after it has recovered from the previous kill.
 func (f *fleet) killAPIServer() {
 	f.t.Helper()
 	f.must(testenv.Until(f.t.Context(), patience, "the API server runs, to be killed", f.cluster.KillAPIServer))
@@ -292,7 +292,7 @@ func (f *fleet) killAPIServer() {
 // end removes the pools, and looks for what is left of them.
 func (f *fleet) end() {
 	if f.t.Failed() {
-		text, _ := os.ReadFile(f.log) // none is no better explanation
+		text, _ := os.ReadFile(f.log) // a missing log only shortens the message
 		f.t.Logf("the controller's log:\n%s", text[max(0, len(text)-8000):])
 	}
 	f.seen.stop()

@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// gate stands between the controller and the API server, and counts what is written.
+// gate is a proxy between the controller and the API server that counts writes.
 type gate struct {
 	*httptest.Server
 	mu     sync.Mutex
@@ -47,7 +47,7 @@ func newGate(t *testing.T, config *rest.Config) *gate {
 	}
 	g := &gate{}
 	g.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		defer func() { // as net/http/httputil ends a stream whose reader is gone
+		defer func() { // net/http/httputil aborts a stream in this way when its reader has disconnected
 			if e := recover(); e != nil && !errors.Is(e.(error), http.ErrAbortHandler) {
 				panic(e)
 			}

@@ -29,7 +29,7 @@ type observer struct {
 	stop      context.CancelFunc
 	mu        sync.Mutex
 	wrong     []string
-	have      map[string]*corev1.Secret // as they were seen last, by name
+	have      map[string]*corev1.Secret // the last observed state, by name
 	last      uint64                    // resource version up to which everything was seen
 	// The first resource version of each Secret with an input digest, by pool and digest.
 	provisioning, bootstrap map[string]uint64
@@ -51,7 +51,7 @@ func (f *fleet) observe() *observer {
 	go func() {
 		for ctx.Err() == nil {
 			if err := o.follow(ctx); apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
-				_ = o.list(ctx) // again below, until the API server is back
+				_ = o.list(ctx) // repeated below until the API server answers
 			}
 			time.Sleep(20 * time.Millisecond)
 		}
@@ -82,8 +82,8 @@ func (o *observer) follow(ctx context.Context) error {
 	return nil
 }
 
-// list sees what is there after a time without a watch, in which the order of events
-// is not known: the benefit of the doubt is for a provisioning document.
+// list reads the current objects after a time without a watch, in which the order of events is
+// unknown: a provisioning document gets the benefit of the doubt.
 func (o *observer) list(ctx context.Context) error {
 	var all corev1.SecretList
 	if err := o.client.List(ctx, &all, client.InNamespace(api.NamespaceCloudInitSettings)); err != nil {
@@ -103,8 +103,8 @@ func (o *observer) list(ctx context.Context) error {
 	for name, s := range listed {
 		at := o.version(s.ResourceVersion)
 		if base, is := strings.CutSuffix(name, bootstrapSuffix); is {
-			// A provisioning document that was written after the bootstrap document
-			// may have replaced the one of the same generation, unseen.
+			// A provisioning document that was written after the bootstrap document can have
+			// replaced the one of the same generation without being observed.
 			if other := listed[base+provisioningSuffix]; other != nil && poolOf(s) != "" && o.version(other.ResourceVersion) > at {
 				o.note(base+provisioningSuffix, generation(s), unseen)
 			}
@@ -143,7 +143,7 @@ func generation(s *corev1.Secret) string {
 	return poolOf(s) + " at " + s.Annotations[api.AnnotationInputDigest]
 }
 
-// ours tells the user-data of this fleet's pools.
+// ours reports if a Secret is user data of this fleet's pools.
 func (o *observer) ours(s *corev1.Secret) bool {
 	return poolOf(s) != "" && strings.HasPrefix(s.Annotations[api.AnnotationPool], o.namespace+"/")
 }
@@ -175,7 +175,7 @@ func (o *observer) see(s *corev1.Secret, at uint64) {
 	}
 }
 
-// note keeps when a document of a generation was there first.
+// note records when a document of a generation was first observed.
 func (o *observer) note(name, generation string, at uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -194,7 +194,7 @@ func (o *observer) complain(format string, args ...any) {
 	o.wrong = append(o.wrong, fmt.Sprintf(format, args...))
 }
 
-// check fails the test for whatever was wrong at any moment.
+// check fails the test for every violation that was observed at any time.
 func (f *fleet) check() {
 	f.t.Helper()
 	f.seen.mu.Lock()

@@ -21,13 +21,12 @@ import (
 // another error.
 var errUnavailable = errors.New("no Ignition validator on this machine")
 
-// buildEnv is all that a validator depends on beside its sources and the Go
-// release. GOFLAGS and GOWORK are emptied so that a contributor's own settings
-// make no second binary.
+// buildEnv is everything that a validator depends on apart from its sources and the Go release.
+// GOFLAGS and GOWORK are reset so that a contributor's settings do not cause a second build.
 var buildEnv = []string{"CGO_ENABLED=0", "GOFLAGS=-buildvcs=false", "GOWORK=off"}
 
-// Validate fails the test for every finding of Ignition in documents of whatever
-// versions, warnings among them.
+// Validate fails the test for every finding of Ignition, including warnings, in documents of any
+// version.
 func Validate(t testing.TB, docs ...[]byte) {
 	t.Helper()
 	if len(docs) == 0 {
@@ -40,8 +39,8 @@ func Validate(t testing.TB, docs ...[]byte) {
 	}
 }
 
-// Findings returns what Ignition finds wrong with each document. It skips the
-// test where the validators cannot be built, and fails it in CI.
+// Findings returns Ignition's findings for each document. It skips the test if the validators
+// cannot be built, and fails it in CI.
 func Findings(t testing.TB, docs ...[]byte) [][]string {
 	t.Helper()
 	all := make([][]string, len(docs))
@@ -74,7 +73,7 @@ func validatorOf(doc []byte) (string, error) {
 		} `json:"ignition"`
 	}
 	if err := json.Unmarshal(doc, &d); err != nil {
-		return "", fmt.Errorf("is no JSON: %w", err)
+		return "", fmt.Errorf("is not JSON: %w", err)
 	}
 	switch major, _, _ := strings.Cut(d.Ignition.Version, "."); major {
 	case "2":
@@ -109,10 +108,9 @@ func run(ctx context.Context, name string, docs []string) ([][]string, error) {
 	return findings, nil
 }
 
-// binary returns the path of a validator, built where it is missing, which takes
-// seconds. It lies in the user's cache directory under osm-gitops/ignition/HASH,
-// the hash being over sources, flags and Go release; all of that may be deleted
-// at any time.
+// binary returns the path of a validator. If it does not exist it is built, which takes seconds. It
+// is in the user's cache directory at osm-gitops/ignition/HASH; the hash covers sources, flags and
+// the Go release. All of it can be deleted at any time.
 func binary(ctx context.Context, name string) (string, error) {
 	_, self, _, _ := runtime.Caller(0)
 	sources := filepath.Join(filepath.Dir(self), name)
@@ -132,8 +130,8 @@ func binary(ctx context.Context, name string) (string, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}
-	// Listing the packages downloads their modules. It fails where the network is
-	// missing, the build after it only where something is wrong with the code.
+	// Listing the packages downloads their modules. It fails if there is no network; the build
+	// after it fails only if the code is wrong.
 	if out, err := command(ctx, sources, "list", "-deps", ".").CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%w: fetching the modules of test/ignition/%s: %w\n%s", errUnavailable, name, err, out)
 	}
@@ -176,8 +174,8 @@ func command(ctx context.Context, dir string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// unavailable skips the test where there is no validator to be had on this
-// machine, and fails it for any other error, and in CI in any case.
+// unavailable skips the test if this machine cannot build a validator, and fails it for any other
+// error, and always in CI.
 func unavailable(t testing.TB, err error) {
 	t.Helper()
 	if !errors.Is(err, errUnavailable) || os.Getenv("CI") == "true" {

@@ -20,7 +20,7 @@ func own(version string) string {
 	return `"overwrite":true`
 }
 
-// What is right passes, and each thing that is wrong is found in each version.
+// Valid documents pass, and each mistake is found in each version.
 func TestFindings(t *testing.T) {
 	changes := map[string][2]string{
 		"nothing":                      {},

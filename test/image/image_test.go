@@ -9,9 +9,9 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
 
-// What ko makes of the program, for two machines, is looked at in a soak and before a release
-// only: ko's library has 500 packages of others, and the program is compiled once more for each
-// machine. What is under the program is looked at every time.
+// The images that ko builds, for two platforms, are only checked in a soak and before a release:
+// ko's library has 500 packages, and the program is compiled again for each platform. The base
+// image is checked in every run.
 func TestImages(t *testing.T) {
 	if err := cluster.DependOn("tools/image", "cmd", "pkg", "profiles", "go.mod"); err != nil {
 		t.Fatal(err)

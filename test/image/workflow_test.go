@@ -12,8 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// An action of others, where there is one, is named by the commit that somebody has read, and every
-// script can be parsed.
+// A third-party action is pinned to the commit that was reviewed, and every script can be parsed.
 func TestWorkflows(t *testing.T) {
 	files, err := filepath.Glob("../../.github/workflows/*.yaml")
 	if err != nil || len(files) < 3 {

@@ -44,7 +44,7 @@ var peers = map[string][]string{
 	"pkg/source":      {"pkg/redact"},
 	"pkg/render":      {"pkg/redact"},
 	"pkg/runnerlog":   {"pkg/redact"},
-	// What it shares with the controllers is to move to pkg/lineage.
+	// The code that it shares with the controllers is to move to pkg/lineage.
 	"pkg/migrate/handback": {"pkg/reconcile/pools", "pkg/reconcile/shard"},
 }
 
@@ -191,7 +191,7 @@ func TestHash(t *testing.T) {
 	}
 }
 
-// list returns the words that go list prints; no package that matches is no error.
+// list returns the output of go list as words; a pattern without packages is not an error.
 func list(t *testing.T, args ...string) []string {
 	t.Helper()
 	return strings.Fields(strings.Join(lines(t, args...), "\n"))

@@ -6,8 +6,8 @@ import (
 	"compress/gzip"
 )
 
-// Archive is a tarball of programs, made by somebody with another user id. That of
-// more than one begins with their folder.
+// Archive is a tarball of programs with a foreign user id. With more than one program their paths
+// begin with a common folder.
 func Archive(program func(name string) []byte, names ...string) []byte {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)

@@ -32,7 +32,7 @@ type File struct {
 	Path    string
 	Mode    fs.FileMode
 	Content []byte
-	// Overwrite: Ignition may write over one that is there.
+	// Overwrite allows Ignition to replace an existing file.
 	Overwrite bool
 }
 
@@ -44,7 +44,7 @@ type Unit struct {
 	Enable, Start bool
 }
 
-// DropIn is a file beside a unit.
+// DropIn is a drop-in file of a unit.
 type DropIn struct{ Name, Content string }
 
 // unitDir is where units are written.
@@ -152,7 +152,7 @@ func parseIgnition(text []byte) (*Document, error) {
 	}
 	d := &Document{Ignition: c.Ignition.Version}
 	for _, f := range c.Storage.Files {
-		// Version 2 writes over what is there unless it is told not to.
+		// Version 2 replaces existing files unless the document forbids it.
 		overwrite := strings.HasPrefix(d.Ignition, "2.")
 		if f.Overwrite != nil {
 			overwrite = *f.Overwrite
@@ -182,7 +182,7 @@ func readDataURL(source, compression string) ([]byte, error) {
 	case source == "":
 		return nil, nil
 	case !ok || !comma:
-		return nil, fmt.Errorf("%.20q is no data URL", source)
+		return nil, fmt.Errorf("%.20q is not a data URL", source)
 	case strings.HasSuffix(kind, ";base64"):
 		content, err = base64.StdEncoding.DecodeString(data)
 	default:

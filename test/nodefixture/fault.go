@@ -25,8 +25,8 @@ const (
 	WithoutLength = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nX-Healthy: %d\r\nConnection: close\r\n\r\n"
 )
 
-// Raw writes bytes where an answer belongs, and closes the connection in order, so
-// that an answer without a length seems to be whole.
+// Raw writes bytes in place of a response and closes the connection cleanly, so that a response
+// without a length appears complete.
 func Raw(head string, body func(healthy []byte) []byte) Answer {
 	return func(w http.ResponseWriter, _ *http.Request, healthy []byte) {
 		conn, _, err := http.NewResponseController(w).Hijack()

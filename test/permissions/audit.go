@@ -13,7 +13,7 @@ import (
 // maxLine bounds a line of an audit log of level Metadata.
 const maxLine = 4 << 20 // 4 MiB
 
-// Request is what somebody asked of an API server.
+// Request is a request to an API server.
 type Request struct {
 	Verb, Group, Resource, Namespace, Name string
 	// Forbidden says that no right allowed it.
@@ -29,8 +29,8 @@ func (q Request) String() string {
 	return Right{Namespace: q.Namespace, Verb: q.Verb, Group: q.Group, Resource: q.Resource, Name: q.Name}.String()
 }
 
-// Requests returns what a user has asked for, each thing once, by an audit log of kind
-// audit.k8s.io/v1. What is no resource, such as /version, is left out.
+// Requests returns the distinct requests of a user, from an audit log of kind audit.k8s.io/v1.
+// Paths that are not resources, such as /version, are omitted.
 func Requests(log io.Reader, user string) (map[Request]int, error) {
 	out := map[Request]int{}
 	lines := bufio.NewScanner(log)
@@ -73,9 +73,9 @@ func Requests(log io.Reader, user string) (map[Request]int, error) {
 // controller may.
 const doctorAgent = " (doctor)"
 
-// Refused is an error with what a user was forbidden by an audit log, at a path, and what none
-// of the rules in files allows. An API server that has just begun refuses everybody until it
-// has read its roles: what they allow is no refusal of theirs.
+// Refused returns an error with the requests of a user that were denied according to the audit log
+// at a path, and that no rule in files allows. An API server denies all requests until it has read
+// its roles: a request that they allow does not count.
 func Refused(log, user string, files ...string) error {
 	requests, err := readLog(log, user)
 	if err != nil {

@@ -1,3 +1,3 @@
-// Package permissions reads what deploy/ allows the controller, with the reasons that stand
-// there, and from an API server's audit log what of it was used and what was refused.
+// Package permissions reads the rights of the controller in deploy/, with the reasons in their
+// comments, and from an API server's audit log which rights were used and which requests denied.
 package permissions

@@ -220,7 +220,7 @@ func data(key string, value []byte) func(*corev1.Secret) {
 	}
 }
 
-// kubeadm is a bootstrap token that is no pool's.
+// kubeadm returns a bootstrap token that does not belong to a pool.
 func kubeadm(s *corev1.Secret) { s.Labels = nil }
 
 func role(name string, rules ...rbacv1.PolicyRule) *rbacv1.Role {
@@ -369,8 +369,8 @@ func (l *limited) strangers() stranger {
 	return s
 }
 
-// Whoever has the controller's ServiceAccount cannot become somebody else with it: of what its
-// roles allow, the policy refuses what the controller never writes (security.md 36).
+// A stolen ServiceAccount of the controller cannot be used to become another user: the policy
+// refuses every request that its roles allow and that the controller never makes (security.md 36).
 func TestControllerCannotEscalate(t *testing.T) {
 	l := newLimited(t)
 	s := l.strangers()
@@ -502,7 +502,7 @@ func TestControllerCannotEscalate(t *testing.T) {
 		})
 	}
 
-	// Nobody else is held to it.
+	// The policy does not apply to other users.
 	for name, do := range map[string]request{
 		"foreign Secret":       creates(secret(system, "flux-git", corev1.SecretTypeOpaque)),
 		"foreign ConfigMap":    creates(configMap("kubeadm-config", nil)),
@@ -518,7 +518,7 @@ func TestControllerCannotEscalate(t *testing.T) {
 	}
 }
 
-// What the controller writes passes (security.md 36).
+// The policy accepts the controller's own writes (security.md 36).
 func TestControllerWrites(t *testing.T) {
 	l := newLimited(t)
 	s := l.strangers()
@@ -576,7 +576,7 @@ func TestControllerWrites(t *testing.T) {
 		{"finalizer of a ProfileSource removed", patches(s.source, "metadata: {finalizers: null}")},
 		{"reconciliation requested", patches(s.source, "metadata: {annotations: {reconcile.fluxcd.io/requestedAt: \"1\"}}")},
 		{"built-in profiles put back", func(ctx context.Context, as client.Client) error {
-			o := s.builtin.DeepCopy() // read by whoever made it: the controller has it from a watch
+			o := s.builtin.DeepCopy() // complete, as the controller has it from a watch
 			o.SetLabels(map[string]string{api.LabelManagedBy: api.FieldManager})
 			return errors.Join(unstructured.SetNestedField(o.Object, "2h", "spec", "interval"), as.Update(ctx, o))
 		}},
@@ -606,5 +606,5 @@ func TestControllerWrites(t *testing.T) {
 	}
 }
 
-// bundle is what caBundle may be: the API server takes any text that is PEM of a certificate.
+// bundle is a valid caBundle: the API server accepts any text that is PEM of a certificate.
 var bundle = []byte("-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n")

@@ -16,7 +16,7 @@ const Anywhere = "*"
 
 // Rule is one of a Role or ClusterRole.
 type Rule struct {
-	// File and Line are where it stands.
+	// File and Line are the place of the rule.
 	File string
 	Line int
 	// Namespace is that of the Role, or Anywhere.
@@ -145,7 +145,7 @@ func headOf(node *yaml.Node) string {
 
 // sentence is a comment on one line.
 func sentence(comment string) string {
-	// What is apart from it by an empty line is about something else.
+	// A comment that is separated by an empty line belongs to something different.
 	if i := strings.LastIndex(comment, "\n\n"); i >= 0 {
 		comment = comment[i+2:]
 	}

@@ -67,7 +67,7 @@ func TestConformanceCloudConfig(t *testing.T) {
 	judge(t, all.list)
 }
 
-// TestCloudConfigFinds: the schema does find something, where there is something.
+// TestCloudConfigFinds: the schema finds mistakes.
 func TestCloudConfigFinds(t *testing.T) {
 	samples := map[string]string{
 		"error: runcmd":                       "#cloud-config\nruncmd: echo\n",
@@ -92,7 +92,7 @@ func TestCloudConfigFinds(t *testing.T) {
 	}
 }
 
-// organization is the finding of mistaken, whatever the name.
+// organization matches the finding for mistaken with any name.
 var organization = regexp.MustCompile(`(rh_subscription\.org: )'[^']*'`)
 
 // judge fails the test for what the schemas of all releases say of documents.

@@ -16,8 +16,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/lint/matrix"
 )
 
-// installs finds the version of containerd that a script installs: as a variable
-// beside the other versions, or with the package.
+// installs finds the version of containerd that a script installs: in a variable next to the other
+// versions, or in the name of the package.
 var installs = regexp.MustCompile(`CONTAINERD_VERSION=["']?([0-9]+)\.|containerd(?:\.io)?[=-]([0-9]+)\.`)
 
 // formats are the majors of containerd for which each format of config.toml is made:
@@ -38,8 +38,8 @@ type containerdConfig struct {
 	} `toml:"plugins"`
 }
 
-// TestContainerd: config.toml is TOML, its format is one that the installed
-// containerd reads, and it points to the folder where the hosts.toml files are.
+// TestContainerd: config.toml is TOML, the installed containerd can read its format, and it points
+// to the folder of the hosts.toml files.
 func TestContainerd(t *testing.T) {
 	var out report
 	for _, r := range renderings(t) {

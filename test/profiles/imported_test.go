@@ -29,9 +29,9 @@ var quotedCommands = []string{
 	`["sh", "-c", "for i in 1 2; do\n  echo $i\ndone"]`,
 }
 
-// TestImportedCommands imports each quoted item, and runs what cloud-init makes of it: the same is
-// written as by what cloud-init makes of the reference's document, where the item stands without
-// more quotes (contract 7.3).
+// TestImportedCommands imports each quoted item and runs cloud-init's result of it: it writes the
+// same as cloud-init's result of the reference's document, in which the item has no additional
+// quotes (contract 7.3).
 func TestImportedCommands(t *testing.T) {
 	var reference, ours []string
 	for _, item := range quotedCommands {
@@ -39,7 +39,7 @@ func TestImportedCommands(t *testing.T) {
 		document := "#cloud-config\nhostname: <MACHINE_NAME>\nssh_pwauth: false\nwrite_files:\n- path: /etc/machine-name\n  permissions: \"0600\"\n  content: <MACHINE_NAME>\nruncmd:\n- " + item + "\n"
 		reference, ours = append(reference, document), append(ours, rendered)
 		differs, err := equivalence.Compare([]byte(document), []byte(rendered))
-		// What had quotes cannot be told from what had none in a document that was read.
+		// In a parsed document, quoted and unquoted items cannot be distinguished.
 		if uncertain := strings.Contains(item, `'yes'`); err != nil || (len(differs) > 0) != uncertain {
 			t.Errorf("%s: the documents differ in %v (err %v)", item, differs, err)
 		}

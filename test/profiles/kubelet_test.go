@@ -243,8 +243,8 @@ func wantFlags(r *rendering) map[string]string {
 	return want
 }
 
-// checkLabels compares the labels with where the profile comes from, and asks
-// Kubernetes whether they are any.
+// checkLabels compares the labels with the origin of the profile, and validates them with
+// Kubernetes' own code.
 func checkLabels(r *rendering, text string) []string {
 	var problems []string
 	got := map[string]string{}
@@ -273,7 +273,7 @@ func checkLabels(r *rendering, text string) []string {
 	return problems
 }
 
-// TestProvenance: a node says where it comes from, in a file as in its labels.
+// TestProvenance: a node reports its origin in a file and in its labels.
 func TestProvenance(t *testing.T) {
 	var out report
 	for _, r := range renderings(t) {

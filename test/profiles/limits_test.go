@@ -11,8 +11,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// room is the part of a provider's limit that shipped profiles leave to whoever
-// builds upon them.
+// room is the part of a provider's limit that shipped profiles leave free for users who extend
+// them.
 const room = 0.25
 
 // TestLimits: every bootstrap document fits its provider with room to spare. Rendering

@@ -125,7 +125,7 @@ func (row pathRow) column(r *rendering) string {
 	return row.c
 }
 
-// TestModes: a script can be run, nothing else can, and nobody but root writes.
+// TestModes: scripts are executable, other files are not, and only root can write.
 func TestModes(t *testing.T) {
 	var out report
 	for _, r := range renderings(t) {
@@ -248,7 +248,7 @@ func TestNeverDisablesCloudInit(t *testing.T) {
 	out.fail(t)
 }
 
-// TestKeys: a pool's SSH keys reach its machines as they are, in both stages.
+// TestKeys: a pool's SSH keys reach its machines unchanged, in both stages.
 func TestKeys(t *testing.T) {
 	var out report
 	for _, r := range renderings(t) {

@@ -1,10 +1,10 @@
-// Package profiles_test renders every profile of this repository for each of its
-// providers and for every supported kubelet, in combinations of settings of which
-// each two values meet, and holds what the nodes would get to what programs other
-// than ours say of it: shellcheck, systemd, cloud-init, the kubelet's own types.
+// Package profiles_test renders every profile of this repository for each of its providers and for
+// every supported kubelet, in combinations of settings that cover every pair of values, and checks
+// the resulting nodes' files with third-party programs: shellcheck, systemd, cloud-init, the
+// kubelet's own types.
 //
-// Start with TestMatrix. The combinations are those of pkg/lint/matrix, what is read out
-// of a document in node_test.go; every other file is one kind of check.
+// Start with TestMatrix. The combinations are those of pkg/lint/matrix, node_test.go reads
+// documents; every other file is one kind of check.
 package profiles_test
 
 import (
@@ -235,8 +235,8 @@ func (r *rendering) node() map[string]file {
 // coreOS reports whether Flatcar reads the documents, which writes units itself.
 func (r *rendering) coreOS() bool { return r.profile.Spec.OSName == osm.OperatingSystemFlatcar }
 
-// anonymous takes out of a text what differs between any two combinations, so that
-// equal things are looked at once.
+// anonymous removes the parts of a text that differ in all combinations, so that equal texts are
+// checked once.
 func (r *rendering) anonymous(text string) string {
 	short := r.configDigest()
 	return strings.NewReplacer(short, "0123456789ab", r.in.Profile.Provenance.Commit, "").Replace(text)
@@ -253,7 +253,7 @@ type found[T any] struct {
 	in   string
 }
 
-// add takes what unless something with the same key is there.
+// add adds a value unless one with the same key exists.
 func (d *distinct[T]) add(key string, what T, in string) {
 	if d.seen == nil {
 		d.seen = map[string]int{}

@@ -26,7 +26,7 @@ func (r *report) add(what, in string) {
 	}
 }
 
-// maxReported is how many findings a test prints: nobody reads more at once.
+// maxReported is the maximal number of findings that a test prints.
 const maxReported = 40
 
 func (r *report) fail(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 // well.
 type rule func(content string) string
 
-// rules hold for every script of every profile, beside those of lint: they ask more of
-// ours, or what only ours can know.
+// rules apply to every script of every profile, in addition to those of lint: they are stricter, or
+// need knowledge of our profiles.
 var rules = map[string]rule{
 	"fails":        fails,
 	"does not say": doesNotSay,
@@ -24,8 +24,8 @@ var rules = map[string]rule{
 	"knows its CA": knowsItsCA,
 }
 
-// TestRules: every script keeps to every rule, and to those of lint, which here hold for
-// what real settings and credentials make of it.
+// TestRules: every script follows every rule, and those of lint, which are applied here to scripts
+// with real settings and credentials.
 func TestRules(t *testing.T) {
 	var out report
 	for _, s := range scripts(t) {
@@ -45,7 +45,7 @@ func TestRules(t *testing.T) {
 	out.fail(t)
 }
 
-// TestRulesFind: each rule refuses what it is there for, and lets the right way pass.
+// TestRulesFind: each rule reports its mistake and accepts the correct form.
 func TestRulesFind(t *testing.T) {
 	const good = "#!/bin/bash\n# curl -k would be wrong here, and so would be set -x\nset -euo pipefail\nif ! command -v curl >/dev/null; then\n  apt-get install ca-certificates curl\nfi\n" +
 		"curl --fail --silent \\\n  --cacert ca.crt --header @header --output part https://api/api/v1/secrets/x\ncurl -fsS http://127.0.0.1:10248/healthz | grep -q ok\n" +
@@ -118,7 +118,7 @@ var (
 	strictMode = regexp.MustCompile(`(?m)^set -e?uo pipefail$`)
 )
 
-// fails: an error page is no data.
+// fails: an error page must not be accepted as data.
 func fails(content string) string {
 	for _, call := range requests(content) {
 		if !failing.MatchString(call) {

@@ -24,8 +24,8 @@ var shell = regexp.MustCompile(`^#!(/usr)?/bin/(env )?(ba|da)?sh\b`)
 // minor is a version that depends on the kubelet's.
 var minor = regexp.MustCompile(`\bv?1\.3[3-6]\.0\b`)
 
-// scripts are all that the profiles write, each once. Versions of the kubelet and
-// what goes with them are no difference to a shell.
+// scripts returns all scripts that the profiles write, each once. Scripts that differ only in
+// versions of the kubelet and its components count as one.
 func scripts(t *testing.T) []found[script] {
 	t.Helper()
 	var all distinct[script]
@@ -62,7 +62,7 @@ func TestShell(t *testing.T) {
 	t.Logf("%d distinct scripts in %s", len(list), time.Since(start).Round(time.Millisecond))
 }
 
-// TestShellFinds: both do find something, where there is something.
+// TestShellFinds: both programs find mistakes.
 func TestShellFinds(t *testing.T) {
 	shellcheck, bash := tool(t, "shellcheck", "shellcheck"), tool(t, "bash", "bash")
 	for want, content := range map[string]string{

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// tool returns the path of a program that is not ours. Where there is none the
-// test is skipped, and fails in CI: there a check that did not run proves nothing.
+// tool returns the path of a third-party program. If it is not installed the test is skipped, and
+// fails in CI, because a check that did not run proves nothing.
 func tool(t testing.TB, name, pkg string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)

@@ -19,8 +19,8 @@ type unitSet struct {
 	files map[string]string
 }
 
-// environment are units that an operating system has, and that ours name. Each
-// stands for a real one; systemd asks only whether it is there.
+// environment are units of an operating system that our units name. Each stands in for a real one;
+// systemd only checks that it exists.
 var environment = []string{
 	"basic.target", "multi-user.target", "network-online.target", "network.target", "shutdown.target", "sysinit.target",
 	"containerd.service", "crio.service", "docker.service", "kubelet.service", "locksmithd.service", "rpc-statd.service", "setup.service", "bootstrap.service",
@@ -47,7 +47,7 @@ func TestUnits(t *testing.T) {
 	t.Logf("%d distinct units in %s", len(units), time.Since(start).Round(time.Millisecond))
 }
 
-// TestUnitsFinds: systemd does find something, where there is something.
+// TestUnitsFinds: systemd finds mistakes.
 func TestUnitsFinds(t *testing.T) {
 	analyze := tool(t, "systemd-analyze", "systemd")
 	dir := newRoot(t)
@@ -123,7 +123,7 @@ func programs(content string) []string {
 	return out
 }
 
-// newRoot is a file system with a stand-in for every unit of environment.
+// newRoot creates a file system with a stand-in for every unit of environment.
 func newRoot(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -138,8 +138,8 @@ func newRoot(t *testing.T) string {
 	return dir
 }
 
-// verify lets systemd check one unit in a root, which it leaves as it was. Every
-// program that the unit starts is there, but for a sample's /opt/bin/gone.
+// verify makes systemd check one unit in a root, and restores the root. Every program that the unit
+// starts exists, except a sample's /opt/bin/gone.
 func verify(t *testing.T, analyze, dir string, u unitSet) []string {
 	t.Helper()
 	etc := filepath.Join(dir, "etc/systemd/system")

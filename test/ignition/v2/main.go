@@ -40,7 +40,7 @@ func run(stdin io.Reader, stdout, stderr io.Writer) int {
 // whose ignition.security.tls is an empty object.
 const tolerated = "Config has unrecognized key: tls"
 
-// check parses a document of whatever version 2.
+// check parses a document of any version 2.
 func check(doc []byte) []string {
 	findings := []string{}
 	_, rep, err := v2_4.Parse(doc)

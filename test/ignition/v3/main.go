@@ -36,7 +36,7 @@ func run(stdin io.Reader, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// check parses a document of whatever version 3.
+// check parses a document of any version 3.
 func check(doc []byte) []string {
 	findings := []string{}
 	_, rep, err := config.Parse(doc)
