@@ -7,6 +7,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 )
 
 // pageSize is the number of objects that EachPage reads at a time.
@@ -37,4 +39,18 @@ func EachPage(ctx context.Context, from client.Reader, list client.ObjectList, v
 			return nil
 		}
 	}
+}
+
+// Owners reads the objects of a lineage.Chain: from the first reader that has them.
+type Owners []client.Reader
+
+// Find implements lineage.Reader.
+func (readers Owners) Find(ctx context.Context, ref lineage.Reference, obj lineage.Object) (bool, error) {
+	for _, from := range readers {
+		found, err := Find(ctx, from, ref.NamespacedName, obj)
+		if err != nil || found && obj.GetUID() == ref.UID {
+			return found && err == nil, err
+		}
+	}
+	return false, nil
 }

@@ -2,26 +2,11 @@ package lineage
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 )
-
-// OwnerOf returns the owner of a kind in the group of MachineDeployments, the last one if
-// there are several, or nil.
-func OwnerOf(obj metav1.Object, kind string) *metav1.OwnerReference {
-	var out *metav1.OwnerReference
-	for _, ref := range obj.GetOwnerReferences() {
-		gv, err := schema.ParseGroupVersion(ref.APIVersion)
-		if err == nil && gv.Group == cluster.GroupVersion.Group && ref.Kind == kind {
-			out = &ref
-		}
-	}
-	return out
-}
 
 // ReportOf returns what a Node says of itself in its labels.
 func ReportOf(node metav1.Object) api.NodeReport {

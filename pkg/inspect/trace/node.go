@@ -139,13 +139,13 @@ func (w *walk) ofNode(ctx context.Context) (*Trail, error) {
 	if err != nil {
 		return nil, err
 	}
-	if chain.pool.Name == "" {
+	if chain.Pool.Name == "" {
 		w.Node.Explanation = "its pool is not known, so nothing tells what it was provisioned from"
 		w.Node.Evidence = api.EvidenceUnknown
 		return &w.Trail, nil
 	}
-	w.Pool = chain.pool.String()
-	if w.past, err = w.in.pastOf(ctx, chain.pool); err != nil {
+	w.Pool = chain.Pool.String()
+	if w.past, err = w.in.pastOf(ctx, chain.Pool.NamespacedName); err != nil {
 		return nil, err
 	}
 	made := w.written()
@@ -241,65 +241,59 @@ func (w *walk) setAgreed(status metav1.ConditionStatus, reason, message string) 
 	}
 }
 
-// chain is the way from a node to its pool.
-type chain struct {
-	machine  *cluster.Machine // nil where it is not there
-	pool     types.NamespacedName
-	revision string
+// chain adds the steps from the machine to the MachineDeployment.
+func (w *walk) chain(ctx context.Context) (lineage.Chain, error) {
+	if w.np != nil {
+		c := lineage.RecordedChain(w.np)
+		if err := w.machineStep(ctx, objectOf("Machine", c.Machine)); err != nil {
+			return c, err
+		}
+		if _, err := w.setStep(ctx, objectOf(machineSetKind.Kind, c.MachineSet), newMetadata(machineSetKind)); err != nil {
+			return c, err
+		}
+		_, err := w.poolStep(ctx, objectOf("MachineDeployment", c.Pool))
+		return c, err
+	}
+	m, err := w.machineOf(ctx)
+	if err != nil || m == nil {
+		return lineage.Chain{}, err
+	}
+	w.Node.Machine = m.Namespace + "/" + m.Name
+	c, err := w.owners(ctx, m)
+	if err == nil && c.Pool.Name != "" {
+		_, err = w.poolStep(ctx, objectOf("MachineDeployment", c.Pool))
+	}
+	return c, err
 }
 
-// chain adds the steps from the machine to the MachineDeployment.
-func (w *walk) chain(ctx context.Context) (l chain, err error) {
-	var known struct {
-		machine, set, pool Object
+// owners adds the steps from a machine on, and says what is missing before the pool.
+func (w *walk) owners(ctx context.Context, m *cluster.Machine) (lineage.Chain, error) {
+	c, err := lineage.FollowOwners(ctx, w, m)
+	switch set := w.Step(machineSetKind.Kind); {
+	case err != nil || c.Pool.Name != "":
+	case set == nil:
+		w.add(Object{Kind: machineSetKind.Kind, Namespace: m.Namespace}, Missing, "the Machine has no MachineSet as its owner: it stands alone")
+	case set.State == Found:
+		w.add(Object{Kind: "MachineDeployment", Namespace: m.Namespace}, Missing, "the MachineSet has no MachineDeployment as its owner")
 	}
-	if w.np != nil {
-		s := w.np.Spec
-		known.machine = Object{Kind: "Machine", Namespace: s.Machine.Namespace, Name: s.Machine.Name, UID: s.Machine.UID}
-		known.set = Object{Kind: machineSetKind.Kind, Namespace: s.Machine.Namespace, Name: s.Pool.MachineSet}
-		known.pool = Object{Kind: "MachineDeployment", Namespace: s.Pool.Namespace, Name: s.Pool.Name, UID: s.Pool.UID}
-		l.pool, l.revision = types.NamespacedName{Namespace: s.Pool.Namespace, Name: s.Pool.Name}, s.Pool.Revision
-		if l.machine, err = w.machineStep(ctx, known.machine); err != nil {
-			return l, err
-		}
-	} else {
-		if l.machine, err = w.machineOf(ctx); err != nil || l.machine == nil {
-			return l, err
-		}
-		w.Node.Machine = l.machine.Namespace + "/" + l.machine.Name
-		owner := lineage.OwnerOf(l.machine, machineSetKind.Kind)
-		if owner == nil {
-			w.add(Object{Kind: machineSetKind.Kind, Namespace: l.machine.Namespace}, Missing, "the Machine has no MachineSet as its owner: it stands alone")
-			return l, nil
-		}
-		known.set = Object{Kind: machineSetKind.Kind, Namespace: l.machine.Namespace, Name: owner.Name, UID: owner.UID}
-	}
-	set, err := w.setStep(ctx, known.set)
-	if err != nil {
-		return l, err
-	}
-	if set != nil && w.np == nil {
-		owner := lineage.OwnerOf(set, "MachineDeployment")
-		if owner == nil {
-			w.add(Object{Kind: "MachineDeployment", Namespace: set.Namespace}, Missing, "the MachineSet has no MachineDeployment as its owner")
-			return l, nil
-		}
-		known.pool = Object{Kind: "MachineDeployment", Namespace: set.Namespace, Name: owner.Name, UID: owner.UID}
-		l.pool, l.revision = types.NamespacedName{Namespace: set.Namespace, Name: owner.Name}, set.Annotations[api.AnnotationMDRevision]
-	}
-	if known.pool.Name == "" {
-		return l, nil
-	}
-	_, err = w.poolStep(ctx, known.pool)
-	return l, err
+	return c, err
+}
+
+// Find adds the MachineSet that a chain passes. It makes walk a lineage.Reader.
+func (w *walk) Find(ctx context.Context, ref lineage.Reference, obj lineage.Object) (bool, error) {
+	return w.setStep(ctx, objectOf(machineSetKind.Kind, ref), obj)
+}
+
+func objectOf(kind string, ref lineage.Reference) Object {
+	return Object{Kind: kind, Namespace: ref.Namespace, Name: ref.Name, UID: ref.UID}
 }
 
 // machineStep adds the machine that something names.
-func (w *walk) machineStep(ctx context.Context, obj Object) (*cluster.Machine, error) {
+func (w *walk) machineStep(ctx context.Context, obj Object) error {
 	var m cluster.Machine
 	state, note, err := get(ctx, w.in.Worker, types.NamespacedName{Namespace: obj.Namespace, Name: obj.Name}, &m)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	switch {
 	case state == Missing && obj.UID != "":
@@ -307,14 +301,8 @@ func (w *walk) machineStep(ctx context.Context, obj Object) (*cluster.Machine, e
 	case state == Found && obj.UID != "" && m.UID != obj.UID:
 		state, note = Removed, "another Machine has its name now"
 	}
-	step := w.add(obj, state, note)
-	if w.np != nil {
-		step.fact("created", stamp(w.np.Spec.Machine.Created.Time))
-	}
-	if state != Found {
-		return nil, nil
-	}
-	return &m, nil
+	w.add(obj, state, note).fact("created", stamp(w.np.Spec.Machine.Created.Time))
+	return nil
 }
 
 // machineOf finds the machine of a node that nothing is written about, as the controller
@@ -371,10 +359,10 @@ func (w *walk) mayBe(m *cluster.Machine) bool {
 }
 
 // conclude draws the conclusion that the controller would draw now.
-func (w *walk) conclude(l chain) *made {
+func (w *walk) conclude(chain lineage.Chain) *made {
 	report := lineage.ReportOf(w.node)
-	window := lineage.WindowOf(l.machine.CreationTimestamp, w.node.CreationTimestamp)
-	c := lineage.Conclude(lineage.Facts{Report: report, Window: window, Revision: l.revision, Pool: w.past.Timeline})
+	window := lineage.WindowOf(chain.Created, w.node.CreationTimestamp)
+	c := lineage.Conclude(lineage.Facts{Report: report, Window: window, Revision: chain.Revision, Pool: w.past.Timeline})
 	w.Node.Evidence, w.Node.Explanation, w.Node.Window, w.Node.Possible = c.Evidence, clean(c.Explanation), &window, c.Possible.Configurations()
 	w.setAgreed(c.Agreement.Status, c.Agreement.Reason, redact.Printable(c.Agreement.Message))
 	if c.Configuration == nil {

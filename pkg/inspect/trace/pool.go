@@ -141,20 +141,11 @@ func (w *walk) ofPool(ctx context.Context) (*Trail, error) {
 func (w *walk) ofBareMachine(ctx context.Context, m *cluster.Machine) (*Trail, error) {
 	step := w.add(w.Asked, Found, "no node of it has joined yet: what follows is what its pool has now")
 	step.fact("created", stamp(m.CreationTimestamp.Time))
-	owner := lineage.OwnerOf(m, machineSetKind.Kind)
-	if owner == nil {
-		w.add(Object{Kind: machineSetKind.Kind, Namespace: m.Namespace}, Missing, "the Machine has no MachineSet as its owner: it stands alone")
-		return &w.Trail, nil
-	}
-	set, err := w.setStep(ctx, Object{Kind: machineSetKind.Kind, Namespace: m.Namespace, Name: owner.Name, UID: owner.UID})
-	if err != nil || set == nil {
+	c, err := w.owners(ctx, m)
+	if err != nil || c.Pool.Name == "" {
 		return &w.Trail, err
 	}
-	if owner = lineage.OwnerOf(set, "MachineDeployment"); owner == nil {
-		w.add(Object{Kind: "MachineDeployment", Namespace: m.Namespace}, Missing, "the MachineSet has no MachineDeployment as its owner")
-		return &w.Trail, nil
-	}
-	return w.made(ctx, w.Asked, types.NamespacedName{Namespace: m.Namespace, Name: owner.Name})
+	return w.made(ctx, w.Asked, c.Pool.NamespacedName)
 }
 
 func (c Clusters) poolNamed(ctx context.Context, name string) (types.NamespacedName, error) {
@@ -176,27 +167,25 @@ func (c Clusters) poolNamed(ctx context.Context, name string) (types.NamespacedN
 	return found[0], nil
 }
 
-// setStep adds a MachineSet.
-func (w *walk) setStep(ctx context.Context, obj Object) (*metav1.PartialObjectMetadata, error) {
-	set := newMetadata(machineSetKind)
+// setStep adds a MachineSet, and reports whether it is the one that is named.
+func (w *walk) setStep(ctx context.Context, obj Object, set lineage.Object) (bool, error) {
 	state, note, err := get(ctx, w.in.Worker, types.NamespacedName{Namespace: obj.Namespace, Name: obj.Name}, set)
 	if err != nil {
-		return nil, err
+		return false, err
 	}
 	switch {
 	case state == Missing:
 		state = Removed // somebody names it
-	case state == Found && obj.UID != "" && set.UID != obj.UID:
+	case state == Found && obj.UID != "" && set.GetUID() != obj.UID:
 		state, note = Removed, "another MachineSet has its name now"
 	case state == Found:
-		obj.UID = set.UID
+		obj.UID = set.GetUID()
 	}
 	step := w.add(obj, state, note)
-	if state != Found {
-		return nil, nil
+	if state == Found {
+		step.fact("revision", set.GetAnnotations()[api.AnnotationMDRevision])
 	}
-	step.fact("revision", set.Annotations[api.AnnotationMDRevision])
-	return set, nil
+	return state == Found, nil
 }
 
 // poolStep adds a MachineDeployment.

@@ -208,23 +208,15 @@ func (v *Verifier) compareMachine(ctx context.Context, s *subject) (*Difference,
 	if ref := machine.Status.NodeRef; s.live != nil && ref != nil && ref.Name != spec.Node.Name {
 		return differ("spec.node.name", 0, ref.Name+", which the Machine names", spec.Node.Name), nil
 	}
-	owner := ""
-	if ref := lineage.OwnerOf(&machine, "MachineSet"); ref != nil {
-		owner = ref.Name
-	}
-	if d := firstOf(field{"spec.pool.machineSet", owner, spec.Pool.MachineSet}); d != nil || owner == "" {
-		return d, nil
-	}
-	set := &metav1.PartialObjectMetadata{}
-	set.SetGroupVersionKind(cluster.GroupVersion.WithKind("MachineSet"))
-	if found, err = kubeclient.Find(ctx, v.Worker, types.NamespacedName{Namespace: machine.Namespace, Name: owner}, set); err != nil || !found {
+	chain, err := lineage.FollowOwners(ctx, kubeclient.Owners{v.Worker}, &machine)
+	if err != nil {
 		return nil, err
 	}
-	ref := lineage.OwnerOf(set, "MachineDeployment")
-	if ref == nil {
-		return nil, nil
+	fields := []field{{"spec.pool.machineSet", chain.MachineSet.Name, spec.Pool.MachineSet}}
+	if chain.Pool.Name != "" {
+		fields = append(fields, field{"spec.pool", chain.Pool.String(), s.pool.String()}, field{"spec.pool.uid", string(chain.Pool.UID), string(spec.Pool.UID)})
 	}
-	return firstOf(field{"spec.pool", machine.Namespace + "/" + ref.Name, s.pool.String()}, field{"spec.pool.uid", string(ref.UID), string(spec.Pool.UID)}), nil
+	return firstOf(fields...), nil
 }
 
 // outOfWindow compares the intervals of an archived configuration with the time in which

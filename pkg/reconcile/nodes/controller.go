@@ -168,8 +168,8 @@ type subject struct {
 // pool, or not yet known to be: what links it to one brings it here again.
 // With it come the records of its pool.
 func (r *Reconciler) write(ctx context.Context, node *metav1.PartialObjectMetadata) (*api.NodeProvenance, lineage.Timeline, error) {
-	from, err := r.lineageOf(ctx, node)
-	if err != nil || from == nil {
+	from, err := r.chainOf(ctx, node)
+	if err != nil || from.Pool.Name == "" {
 		return nil, nil, err
 	}
 	// What is written stays, so it is read from where nothing is behind: the node always,
@@ -179,20 +179,20 @@ func (r *Reconciler) write(ctx context.Context, node *metav1.PartialObjectMetada
 	if err != nil || !found || live.UID != node.UID {
 		return nil, nil, err
 	}
-	pool, err := r.timelineOf(ctx, from.pool, r.fresh(node))
+	pool, err := r.timelineOf(ctx, from.Pool.NamespacedName, r.fresh(node))
 	if err != nil {
 		return nil, nil, err
 	}
 	if len(pool) == 0 {
-		if asks, err := r.isPool(ctx, from.pool); err != nil || !asks {
+		if asks, err := r.isPool(ctx, from.Pool.NamespacedName); err != nil || !asks {
 			return nil, nil, err // other machines than ours
 		}
 	}
-	window, err := r.windowOf(ctx, node, from.machine)
+	window, err := r.windowOf(ctx, node, from)
 	if err != nil {
 		return nil, nil, err
 	}
-	f := lineage.Facts{Report: lineage.ReportOf(&live), Window: window, Revision: from.set.Annotations[api.AnnotationMDRevision], Pool: pool}
+	f := lineage.Facts{Report: lineage.ReportOf(&live), Window: window, Revision: from.Revision, Pool: pool}
 	c := lineage.Conclude(f)
 	np, err := r.provenance(ctx, &live, from, f, c)
 	if err != nil {
@@ -221,23 +221,23 @@ func (r *Reconciler) fresh(node client.Object) bool {
 }
 
 // provenance is the object for a conclusion.
-func (r *Reconciler) provenance(ctx context.Context, node *corev1.Node, from *ownerChain, f lineage.Facts, c lineage.Conclusion) (*api.NodeProvenance, error) {
+func (r *Reconciler) provenance(ctx context.Context, node *corev1.Node, from lineage.Chain, f lineage.Facts, c lineage.Conclusion) (*api.NodeProvenance, error) {
 	np := &api.NodeProvenance{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: lineage.ProvenanceName(node.Name, node.UID),
 			Labels: map[string]string{
 				api.LabelManagedBy: api.FieldManager,
 				api.LabelNode:      api.NodeLabel(node.Name),
-				api.LabelPool:      api.PoolLabel(from.pool.Namespace, from.pool.Name),
+				api.LabelPool:      api.PoolLabel(from.Pool.Namespace, from.Pool.Name),
 			},
 		},
 		Spec: api.NodeProvenanceSpec{
 			Node: api.ProvenanceNode{Name: node.Name, UID: node.UID, ProviderID: redact.Shorten(node.Spec.ProviderID, 2048), Joined: node.CreationTimestamp},
 			Machine: api.ProvenanceMachine{
-				Namespace: from.machine.Namespace, Name: from.machine.Name, UID: from.machine.UID, Created: from.machine.CreationTimestamp,
+				Namespace: from.Machine.Namespace, Name: from.Machine.Name, UID: from.Machine.UID, Created: from.Created,
 			},
 			Pool: api.ProvenancePool{
-				Namespace: from.pool.Namespace, Name: from.pool.Name, UID: from.poolUID, MachineSet: from.set.Name, Revision: redact.Shorten(f.Revision, 64),
+				Namespace: from.Pool.Namespace, Name: from.Pool.Name, UID: from.Pool.UID, MachineSet: from.MachineSet.Name, Revision: redact.Shorten(f.Revision, 64),
 			},
 			Evidence: c.Evidence, Explanation: c.Explanation, Window: f.Window,
 			Possible: c.Possible.Configurations(),
@@ -250,7 +250,7 @@ func (r *Reconciler) provenance(ctx context.Context, node *corev1.Node, from *ow
 		return np, nil
 	}
 	var err error
-	if np.Spec.Configuration, err = r.configurationOf(ctx, from.pool, c.Configuration); err != nil {
+	if np.Spec.Configuration, err = r.configurationOf(ctx, from.Pool.NamespacedName, c.Configuration); err != nil {
 		return nil, err
 	}
 	bootstrap := c.Bootstrap.Configuration()

@@ -24,39 +24,14 @@ import (
 // API server itself: what a cache has not seen yet would be missing for ever.
 const freshness = 5 * time.Minute
 
-// ownerChain is the way from a Node to its pool.
-type ownerChain struct {
-	machine *cluster.Machine
-	set     *metav1.PartialObjectMetadata
-	pool    types.NamespacedName
-	poolUID types.UID
-}
-
-// lineageOf follows a Node to its Machine, MachineSet and MachineDeployment (contract:
-// section 12.3). It is nil where the chain ends earlier: such a node is none of ours, or
-// not yet.
-func (r *Reconciler) lineageOf(ctx context.Context, node *metav1.PartialObjectMetadata) (*ownerChain, error) {
+// chainOf follows a Node to its pool. The chain has no pool if it ends earlier: such a
+// node is none of ours, or not yet.
+func (r *Reconciler) chainOf(ctx context.Context, node *metav1.PartialObjectMetadata) (lineage.Chain, error) {
 	machine, err := r.machineOf(ctx, node)
 	if err != nil || machine == nil {
-		return nil, err
+		return lineage.Chain{}, err
 	}
-	owner := lineage.OwnerOf(machine, "MachineSet")
-	if owner == nil {
-		return nil, nil
-	}
-	set := newMetadata(machineSetKind)
-	key := types.NamespacedName{Namespace: machine.Namespace, Name: owner.Name}
-	found, err := kubeclient.Find(ctx, r.Worker, key, set)
-	if err != nil || !found || set.UID != owner.UID {
-		return nil, err
-	}
-	if owner = lineage.OwnerOf(set, "MachineDeployment"); owner == nil {
-		return nil, nil
-	}
-	return &ownerChain{
-		machine: machine, set: set,
-		pool: types.NamespacedName{Namespace: machine.Namespace, Name: owner.Name}, poolUID: owner.UID,
-	}, nil
+	return lineage.FollowOwners(ctx, kubeclient.Owners{r.Worker}, machine)
 }
 
 // machineOf finds the Machine of a Node: the one whose status names it, else by the
@@ -144,9 +119,9 @@ func (r *Reconciler) known(ctx context.Context, by ...client.ListOption) ([]api.
 // windowOf is the time in which a machine fetched its documents. It ended when the
 // first of its nodes joined: a Node may be deleted and created again while the machine
 // stays what it is.
-func (r *Reconciler) windowOf(ctx context.Context, node *metav1.PartialObjectMetadata, machine *cluster.Machine) (api.ProvenanceWindow, error) {
+func (r *Reconciler) windowOf(ctx context.Context, node *metav1.PartialObjectMetadata, from lineage.Chain) (api.ProvenanceWindow, error) {
 	w := api.ProvenanceWindow{Until: node.CreationTimestamp}
-	earlier, err := r.known(ctx, client.MatchingFields{machineIndex: string(machine.UID)})
+	earlier, err := r.known(ctx, client.MatchingFields{machineIndex: string(from.Machine.UID)})
 	if err != nil {
 		return w, err
 	}
@@ -158,7 +133,7 @@ func (r *Reconciler) windowOf(ctx context.Context, node *metav1.PartialObjectMet
 			w.Until = joined
 		}
 	}
-	return lineage.WindowOf(machine.CreationTimestamp, w.Until), nil
+	return lineage.WindowOf(from.Created, w.Until), nil
 }
 
 // timelineOf reads the records of a pool: from caches, or live from the API server.

@@ -159,8 +159,8 @@ func Index(ctx context.Context, worker client.FieldIndexer, management client.Fi
 	}{
 		{worker, &cluster.Machine{}, uidIndex, func(obj client.Object) []string { return []string{string(obj.GetUID())} }},
 		{worker, &cluster.Machine{}, setIndex, func(obj client.Object) []string {
-			if owner := lineage.OwnerOf(obj, "MachineSet"); owner != nil {
-				return []string{string(owner.UID)}
+			if set := lineage.MachineSetOf(obj); set.Name != "" {
+				return []string{string(set.UID)}
 			}
 			return nil
 		}},
@@ -246,7 +246,7 @@ func (r *Reconciler) nodesOfNew(ctx context.Context, osc *osm.OperatingSystemCon
 			return nil
 		}
 		for i := range sets.Items {
-			if owner := lineage.OwnerOf(&sets.Items[i], "MachineDeployment"); owner != nil && owner.Name == pool.Name {
+			if lineage.PoolOfSet(&sets.Items[i]).Name == pool.Name {
 				out = append(out, r.nodesOfSet(ctx, &sets.Items[i])...)
 			}
 		}

@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
@@ -203,22 +202,8 @@ func (r *Reconciler) booting(ctx context.Context, seen *observed) (name string, 
 // ofRevision reports whether a machine is of a MachineSet that was made for a revision of
 // a pool. A MachineSet that the cache has not yet is asked for.
 func (r *Reconciler) ofRevision(ctx context.Context, m *cluster.Machine, md *cluster.MachineDeployment, revision string) (bool, error) {
-	owner := lineage.OwnerOf(m, "MachineSet")
-	if owner == nil {
-		return false, nil
-	}
-	set := &metav1.PartialObjectMetadata{}
-	set.SetGroupVersionKind(cluster.GroupVersion.WithKind("MachineSet"))
-	key := types.NamespacedName{Namespace: m.Namespace, Name: owner.Name}
-	found, err := kubeclient.Find(ctx, r.Worker, key, set)
-	if err == nil && !found {
-		found, err = kubeclient.Find(ctx, r.Worker.Live, key, set)
-	}
-	if err != nil || !found || set.UID != owner.UID {
-		return false, err
-	}
-	of := lineage.OwnerOf(set, "MachineDeployment")
-	return of != nil && of.UID == md.UID && set.Annotations[api.AnnotationMDRevision] == revision, nil
+	c, err := lineage.FollowOwners(ctx, kubeclient.Owners{r.Worker, r.Worker.Live}, m)
+	return c.Pool.UID == md.UID && c.Revision == revision, err
 }
 
 func wrapped(what string, err error) error {

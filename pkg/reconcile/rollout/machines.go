@@ -17,6 +17,7 @@ import (
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 )
 
 // lostMemory is how long a machine that was deleted before it joined is remembered for
@@ -120,7 +121,7 @@ func assign(sets []cluster.MachineSet, all []cluster.Machine, lost []lostMachine
 		newest[s.pool] = max(newest[s.pool], s.revision)
 	}
 	for i := range all {
-		if s := byUID[owner(&all[i], "MachineSet")]; s != nil {
+		if s := byUID[lineage.MachineSetOf(&all[i]).UID]; s != nil {
 			s.machines = append(s.machines, &all[i])
 		}
 	}
@@ -140,7 +141,7 @@ func assign(sets []cluster.MachineSet, all []cluster.Machine, lost []lostMachine
 		}
 	}
 	for _, l := range lost {
-		if s := byUID[owner(&l.machine, "MachineSet")]; s != nil && s.wants(l.at) {
+		if s := byUID[lineage.MachineSetOf(&l.machine).UID]; s != nil && s.wants(l.at) {
 			out[s.pool] = append(out[s.pool], machine{name: l.machine.Name, created: l.machine.CreationTimestamp.Time, lost: l.at, leaving: true})
 		}
 	}
@@ -149,7 +150,7 @@ func assign(sets []cluster.MachineSet, all []cluster.Machine, lost []lostMachine
 
 func newSet(ms *cluster.MachineSet) *set {
 	s := &set{
-		pool: owner(ms, "MachineDeployment"), revision: revisionOf(ms.Annotations[api.AnnotationMDRevision]),
+		pool: lineage.PoolOfSet(ms).UID, revision: revisionOf(ms.Annotations[api.AnnotationMDRevision]),
 		reused:   ms.Annotations[api.AnnotationMDRevisionHistory] != "",
 		replicas: 1, leaving: ms.DeletionTimestamp != nil, // one is machine-controller's default
 	}
@@ -166,16 +167,6 @@ func revisionOf(text string) uint64 {
 		return 0
 	}
 	return n
-}
-
-// owner is the uid of the owner of a kind; of several the last counts.
-func owner(obj client.Object, kind string) (uid types.UID) {
-	for _, o := range obj.GetOwnerReferences() {
-		if o.Kind == kind {
-			uid = o.UID
-		}
-	}
-	return uid
 }
 
 // joined reports whether a machine has a Node.

@@ -1,0 +1,97 @@
+package lineage
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+)
+
+// Reference names an object. Its UID is empty if the text that names it has none.
+type Reference struct {
+	types.NamespacedName
+
+	UID types.UID
+}
+
+// Chain leads from a Machine to its pool. What follows the end of an interrupted chain is
+// zero: a Machine without a MachineSet, a MachineSet that is gone.
+type Chain struct {
+	Machine Reference
+	// Created is when the Machine was.
+	Created metav1.Time
+	// MachineSet is the owner of the Machine, Revision that of the MachineDeployment at
+	// which the MachineSet was made or last used.
+	MachineSet Reference
+	Revision   string
+	// Pool is the MachineDeployment.
+	Pool Reference
+}
+
+// Object is an object as clients read it.
+type Object interface {
+	metav1.Object
+	runtime.Object
+}
+
+// Reader reads the cluster that has the machines. kubeclient.Owners is one.
+type Reader interface {
+	// Find reads what a reference names. It returns false if there is none, or if the name
+	// belongs to an object with another UID.
+	Find(ctx context.Context, ref Reference, obj Object) (bool, error)
+}
+
+// FollowOwners follows a Machine to its pool by its owners (contract: section 12.3). It
+// reads the MachineSet alone: a MachineDeployment may be gone.
+func FollowOwners(ctx context.Context, from Reader, machine metav1.Object) (Chain, error) {
+	c := Chain{
+		Machine: Reference{types.NamespacedName{Namespace: machine.GetNamespace(), Name: machine.GetName()}, machine.GetUID()},
+		Created: machine.GetCreationTimestamp(), MachineSet: MachineSetOf(machine),
+	}
+	if c.MachineSet.Name == "" {
+		return c, nil
+	}
+	set := &metav1.PartialObjectMetadata{}
+	set.SetGroupVersionKind(cluster.GroupVersion.WithKind("MachineSet"))
+	found, err := from.Find(ctx, c.MachineSet, set)
+	if err != nil || !found {
+		return c, err
+	}
+	c.Revision, c.Pool = set.Annotations[api.AnnotationMDRevision], PoolOfSet(set)
+	return c, nil
+}
+
+// RecordedChain returns the chain that a NodeProvenance has, without the UID of the MachineSet.
+func RecordedChain(np *api.NodeProvenance) Chain {
+	m, pool := np.Spec.Machine, np.Spec.Pool
+	return Chain{
+		Machine:    Reference{types.NamespacedName{Namespace: m.Namespace, Name: m.Name}, m.UID},
+		Created:    m.Created,
+		MachineSet: Reference{NamespacedName: types.NamespacedName{Namespace: m.Namespace, Name: pool.MachineSet}},
+		Revision:   pool.Revision,
+		Pool:       Reference{types.NamespacedName{Namespace: pool.Namespace, Name: pool.Name}, pool.UID},
+	}
+}
+
+// MachineSetOf returns the MachineSet that owns a Machine, zero for none.
+func MachineSetOf(machine metav1.Object) Reference { return ownerOf(machine, "MachineSet") }
+
+// PoolOfSet returns the MachineDeployment that owns a MachineSet, zero for none.
+func PoolOfSet(set metav1.Object) Reference { return ownerOf(set, "MachineDeployment") }
+
+// ownerOf returns the owner of a kind in the group of MachineDeployments, the last one if
+// there are several.
+func ownerOf(obj metav1.Object, kind string) (owner Reference) {
+	for _, ref := range obj.GetOwnerReferences() {
+		gv, err := schema.ParseGroupVersion(ref.APIVersion)
+		if err == nil && gv.Group == cluster.GroupVersion.Group && ref.Kind == kind {
+			owner = Reference{types.NamespacedName{Namespace: obj.GetNamespace(), Name: ref.Name}, ref.UID}
+		}
+	}
+	return owner
+}
