@@ -22,6 +22,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/load"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/attestation"
+	"github.com/osm-gitops/osm-gitops/pkg/inspect/offline"
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/trace"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
@@ -284,12 +285,12 @@ func writeDump(ctx context.Context, from trace.Clusters, path string, stderr io.
 	return nil
 }
 
-func dumpInto(ctx context.Context, from trace.Clusters, file io.Writer, packed bool) (*trace.Dumped, error) {
+func dumpInto(ctx context.Context, from trace.Clusters, file io.Writer, packed bool) (*offline.Written, error) {
 	if !packed {
-		return from.Dump(ctx, file, time.Now())
+		return offline.Write(ctx, from, file, time.Now())
 	}
 	pack := gzip.NewWriter(file)
-	dumped, err := from.Dump(ctx, pack, time.Now())
+	dumped, err := offline.Write(ctx, from, pack, time.Now())
 	return dumped, errors.Join(err, pack.Close())
 }
 

@@ -23,6 +23,7 @@ import (
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/inspect/offline"
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/trace"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
@@ -411,9 +412,11 @@ func (e *Estate) Dump() []byte {
 // Clusters read the estate.
 func (e *Estate) Clusters() trace.Clusters {
 	e.t.Helper()
-	f, err := trace.ReadDump(bytes.NewReader(e.Dump()))
+	snapshot, err := lineage.ReadSnapshot(bytes.NewReader(e.Dump()))
 	e.do(err)
-	return f.Clusters(nil)
+	c, err := offline.Clusters(snapshot, nil)
+	e.do(err)
+	return c
 }
 
 func (e *Estate) json(v any) string {

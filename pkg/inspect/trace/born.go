@@ -91,7 +91,7 @@ func matcher(commit string) func(string) bool {
 // from the first.
 func (w *walk) profilesOf(ctx context.Context, is func(string) bool) (int, error) {
 	n := 0
-	state, note, err := list(ctx, w.in.Management, of[osm.OperatingSystemProfileList], func(page *osm.OperatingSystemProfileList) error {
+	state, note, err := List(ctx, w.in.Management, of[osm.OperatingSystemProfileList], func(page *osm.OperatingSystemProfileList) error {
 		for i := range page.Items {
 			osp := &page.Items[i]
 			a := osp.Annotations
@@ -151,7 +151,7 @@ func (c Clusters) uses(ctx context.Context, match func(g lineage.Generation, cha
 		configKind: func(pool string, obj metav1.PartialObjectMetadata) { configs[pool] = &obj },
 		recordKind: func(pool string, obj metav1.PartialObjectMetadata) { records[pool] = append(records[pool], obj) },
 	} {
-		state, why, err := list(ctx, c.Management, newMetadataList(kind), func(page *metav1.PartialObjectMetadataList) error {
+		state, why, err := List(ctx, c.Management, newMetadataList(kind), func(page *metav1.PartialObjectMetadataList) error {
 			for _, obj := range page.Items {
 				note(&obj)
 				keep(poolOf(&obj), obj)

@@ -121,9 +121,9 @@ func kindOf(obj runtime.Object) string {
 	return name[strings.LastIndex(name, ".")+1:]
 }
 
-// list reads page by page, each into a new list, for visit to look at. What may not be
+// List reads page by page, each into a new list, for visit to look at. What may not be
 // read, or does not exist, is said as get says it.
-func list[L client.ObjectList](ctx context.Context, from client.Reader, empty func() L, visit func(L) error, opts ...client.ListOption) (State, string, error) {
+func List[L client.ObjectList](ctx context.Context, from client.Reader, empty func() L, visit func(L) error, opts ...client.ListOption) (State, string, error) {
 	token := ""
 	for {
 		page := empty()
@@ -157,3 +157,6 @@ func cutPool(key string) (types.NamespacedName, bool) {
 
 // poolOf is the pool that an object says it was made for.
 func poolOf(obj client.Object) string { return obj.GetAnnotations()[api.AnnotationPool] }
+
+// of makes a new list.
+func of[T any]() *T { return new(T) }

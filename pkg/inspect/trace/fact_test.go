@@ -19,11 +19,11 @@ import (
 // not seen yet.
 func TestOtherWordsSince(t *testing.T) {
 	e := clusterfixture.Fleet(t)
-	if got := follow(t, e.Clusters().Node, "one"); got.Node.Agreed.Status != metav1.ConditionTrue || !got.Known() {
+	if got := nodeTrail(t, e, "one"); got.Node.Agreed.Status != metav1.ConditionTrue || !got.Known() {
 		t.Fatalf("before: %+v", got.Node.Agreed)
 	}
 	clusterfixture.Get[*corev1.Node](e, "one").Labels[api.LabelConfig] = "0123456789ab"
-	got := follow(t, e.Clusters().Node, "one")
+	got := nodeTrail(t, e, "one")
 	if got.Node.Agreed.Status != metav1.ConditionFalse || got.Known() || !strings.Contains(strings.Join(got.Disagreements, ""), "0123456789ab") {
 		t.Errorf("after: %+v %v", got.Node.Agreed, got.Disagreements)
 	}
@@ -60,7 +60,7 @@ func TestHostilePossible(t *testing.T) {
 			np.Spec.Bootstrap = &api.PossibleConfiguration{InputDigest: "\x1b", Profile: "x\x1b[31m"}
 		}
 	}
-	n := follow(t, e.Clusters().Node, "one").Node
+	n := nodeTrail(t, e, "one").Node
 	if p := n.Possible[0]; strings.ContainsAny(p.Profile+p.Version+n.Bootstrap.Profile+n.Bootstrap.InputDigest, "\x1b\n") {
 		t.Errorf("got %q and %q", p, n.Bootstrap)
 	}

@@ -64,7 +64,7 @@ func (t *Trail) disownedBy(m *cluster.Machine) {
 // what there is to say about that.
 func (c Clusters) machineNamed(ctx context.Context, key types.NamespacedName) (*cluster.Machine, string, error) {
 	var found []cluster.Machine
-	_, note, err := list(ctx, c.Worker, of[cluster.MachineList], func(page *cluster.MachineList) error {
+	_, note, err := List(ctx, c.Worker, of[cluster.MachineList], func(page *cluster.MachineList) error {
 		found = append(found, page.Items...)
 		return nil
 	}, client.InNamespace(key.Namespace), client.MatchingFields{metav1.ObjectNameField: key.Name})

@@ -122,7 +122,7 @@ func (w *walk) knownOf(ctx context.Context, name string) ([]api.NodeProvenance, 
 
 // provenances visits NodeProvenances in the order of their names.
 func (c Clusters) provenances(ctx context.Context, visit func(*api.NodeProvenance) error, opts ...client.ListOption) (State, string, error) {
-	return list(ctx, c.Worker, of[api.NodeProvenanceList], func(page *api.NodeProvenanceList) error {
+	return List(ctx, c.Worker, of[api.NodeProvenanceList], func(page *api.NodeProvenanceList) error {
 		for i := range page.Items {
 			if err := visit(&page.Items[i]); err != nil {
 				return err
@@ -323,7 +323,7 @@ func (w *walk) machineOf(ctx context.Context) (*cluster.Machine, error) {
 	}
 	note := "no Machine names this node, and the node names none: it is not of a pool"
 	if found == nil || found.Status.NodeRef == nil || uid != "" && found.UID != uid {
-		state, why, err := list(ctx, w.in.Worker, of[cluster.MachineList], func(page *cluster.MachineList) error {
+		state, why, err := List(ctx, w.in.Worker, of[cluster.MachineList], func(page *cluster.MachineList) error {
 			for i := range page.Items {
 				m := &page.Items[i]
 				ref := m.Status.NodeRef

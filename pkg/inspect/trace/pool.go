@@ -150,7 +150,7 @@ func (w *walk) ofBareMachine(ctx context.Context, m *cluster.Machine) (*Trail, e
 
 func (c Clusters) poolNamed(ctx context.Context, name string) (types.NamespacedName, error) {
 	var found []types.NamespacedName
-	_, note, err := list(ctx, c.Worker, of[cluster.MachineDeploymentList], func(page *cluster.MachineDeploymentList) error {
+	_, note, err := List(ctx, c.Worker, of[cluster.MachineDeploymentList], func(page *cluster.MachineDeploymentList) error {
 		for i := range page.Items {
 			found = append(found, client.ObjectKeyFromObject(&page.Items[i]))
 		}

@@ -204,7 +204,7 @@ func (w *walk) sourceStep(ctx context.Context, osp *osm.OperatingSystemProfile) 
 		name = osp.Labels[api.LabelSource]
 	}
 	var found *api.ProfileSource
-	state, note, err := list(ctx, w.in.Management, of[api.ProfileSourceList], func(page *api.ProfileSourceList) error {
+	state, note, err := List(ctx, w.in.Management, of[api.ProfileSourceList], func(page *api.ProfileSourceList) error {
 		for i := range page.Items {
 			ps := &page.Items[i]
 			offers := slices.ContainsFunc(ps.Status.Profiles, func(e api.ProfileEntry) bool { return e.Name == w.Profile })

@@ -180,7 +180,7 @@ func (c Clusters) pastOf(ctx context.Context, pool types.NamespacedName) (*past,
 		p.judge()
 	}
 	var archived []metav1.PartialObjectMetadata
-	state, note, err := list(ctx, c.Management, newMetadataList(recordKind), func(page *metav1.PartialObjectMetadataList) error {
+	state, note, err := List(ctx, c.Management, newMetadataList(recordKind), func(page *metav1.PartialObjectMetadataList) error {
 		for _, obj := range page.Items {
 			if poolOf(&obj) == pool.String() {
 				archived = append(archived, obj)

@@ -72,7 +72,7 @@ func (c Clusters) profileVersions(ctx context.Context, key types.NamespacedName,
 // them, and the names of the other profiles.
 func (w *walk) versionObjects(ctx context.Context, key types.NamespacedName, known func(string) *ProfileVersion) (sources, others map[string]bool, err error) {
 	sources, others = map[string]bool{}, map[string]bool{}
-	state, note, err := list(ctx, w.in.Management, of[osm.OperatingSystemProfileList], func(page *osm.OperatingSystemProfileList) error {
+	state, note, err := List(ctx, w.in.Management, of[osm.OperatingSystemProfileList], func(page *osm.OperatingSystemProfileList) error {
 		for i := range page.Items {
 			osp := &page.Items[i]
 			if profileOf(osp) != key.Name {
@@ -96,7 +96,7 @@ func (w *walk) versionObjects(ctx context.Context, key types.NamespacedName, kno
 // offered adds the ProfileSources that offer a profile, or made objects of it, and says
 // which version is current.
 func (w *walk) offered(ctx context.Context, key types.NamespacedName, made map[string]bool, known func(string) *ProfileVersion) error {
-	state, note, err := list(ctx, w.in.Management, of[api.ProfileSourceList], func(page *api.ProfileSourceList) error {
+	state, note, err := List(ctx, w.in.Management, of[api.ProfileSourceList], func(page *api.ProfileSourceList) error {
 		for i := range page.Items {
 			ps := &page.Items[i]
 			at := slices.IndexFunc(ps.Status.Profiles, func(e api.ProfileEntry) bool { return e.Name == key.Name })

@@ -16,7 +16,8 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/inspect/trace"
+	"github.com/osm-gitops/osm-gitops/pkg/inspect/offline"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 	"github.com/osm-gitops/osm-gitops/test/clusterfixture"
@@ -59,11 +60,14 @@ func (s *scene) verify(node string) *Report {
 
 func (s *scene) try(node string) (*Report, error) {
 	s.t.Helper()
-	dump, err := trace.ReadDump(bytes.NewReader(s.e.Dump()))
+	snapshot, err := lineage.ReadSnapshot(bytes.NewReader(s.e.Dump()))
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	c := dump.Clusters(nil)
+	c, err := offline.Clusters(snapshot, nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
 	s.v.Management, s.v.Worker = c.Management, c.Worker
 	if node == "" {
 		return s.v.Pool(s.t.Context(), types.NamespacedName{Namespace: clusterfixture.Namespace, Name: "workers"})

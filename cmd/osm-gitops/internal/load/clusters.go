@@ -9,8 +9,10 @@ import (
 
 	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/cli"
 	"github.com/osm-gitops/osm-gitops/pkg/githost"
+	"github.com/osm-gitops/osm-gitops/pkg/inspect/offline"
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/trace"
 	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 )
 
 // ClusterAccess has the flags that choose what a command reads: clusters, with the user's
@@ -80,9 +82,9 @@ func (f *ClusterAccess) dumped(hosts githost.Hosts) (trace.Clusters, error) {
 		return trace.Clusters{}, fmt.Errorf("--from: %w", err)
 	}
 	defer file.Close()
-	dump, err := trace.ReadDump(file)
+	dump, err := lineage.ReadSnapshot(file)
 	if err != nil {
 		return trace.Clusters{}, fmt.Errorf("--from %s: %w", f.From, err)
 	}
-	return dump.Clusters(hosts), nil
+	return offline.Clusters(dump, hosts)
 }

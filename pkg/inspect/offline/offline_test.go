@@ -1,4 +1,4 @@
-package trace_test
+package offline_test
 
 import (
 	"bytes"
@@ -15,14 +15,16 @@ import (
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/inspect/offline"
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/trace"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/test/clusterfixture"
 )
 
 // A dump answers as the cluster does, and holds no credential: not of a Secret, a
 // provider spec, a configuration of operating-system-manager, nor of what kubectl apply
 // keeps (security.md 14 and 15).
-func TestDump(t *testing.T) {
+func TestSnapshot(t *testing.T) {
 	e := clusterfixture.Fleet(t)
 	foreign := clusterfixture.Get[*osm.OperatingSystemConfig](e, "others-kube-system-config")
 	foreign.Annotations = map[string]string{api.AnnotationOSPVersion: "v1.0.0", "example.com/note": "canary"}
@@ -38,7 +40,7 @@ func TestDump(t *testing.T) {
 	}
 	from := e.Clusters()
 	var b bytes.Buffer
-	dumped, err := from.Dump(t.Context(), &b, clusterfixture.At(90))
+	dumped, err := offline.Write(t.Context(), from, &b, clusterfixture.At(90))
 	if err != nil || len(dumped.Unread) > 0 || dumped.Objects < 20 {
 		t.Fatalf("got %+v (err %v)", dumped, err)
 	}
@@ -57,7 +59,7 @@ func TestDump(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		dump, err := trace.ReadDump(bytes.NewReader(file.Bytes()))
+		dump, err := lineage.ReadSnapshot(bytes.NewReader(file.Bytes()))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -65,11 +67,20 @@ func TestDump(t *testing.T) {
 			t.Errorf("got %+v", dump)
 		}
 		for _, node := range []string{"one", "two", "gone", "new"} {
-			if diff := cmp.Diff(nodeTrail(t, e, node), follow(t, dump.Clusters(nil).Node, node)); diff != "" {
+			if diff := cmp.Diff(follow(t, from.Node, node), follow(t, clusters(t, dump).Node, node)); diff != "" {
 				t.Errorf("%s: the dump says something else (-cluster +dump):\n%s", node, diff)
 			}
 		}
 	}
+}
+
+func clusters(t *testing.T, snapshot *lineage.ClusterSnapshot) trace.Clusters {
+	t.Helper()
+	c, err := offline.Clusters(snapshot, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 func follow(t *testing.T, by func(context.Context, string) (*trace.Trail, error), name string) *trace.Trail {
@@ -83,21 +94,21 @@ func follow(t *testing.T, by func(context.Context, string) (*trace.Trail, error)
 
 // What could not be read when the dump was written cannot be read from it either, and
 // two clusters stay two.
-func TestDumpOfTwoClusters(t *testing.T) {
+func TestSnapshotOfTwoClusters(t *testing.T) {
 	e := clusterfixture.Fleet(t)
 	e.Unread = []string{"Secret"}
 	from := e.Clusters()
 	from.Worker = e.Clusters().Worker
 	var b bytes.Buffer
-	dumped, err := from.Dump(t.Context(), &b, clusterfixture.At(90))
+	dumped, err := offline.Write(t.Context(), from, &b, clusterfixture.At(90))
 	if err != nil || len(dumped.Unread) != 1 || !strings.HasPrefix(dumped.Unread[0], "Secret: ") {
 		t.Fatalf("got %+v (err %v)", dumped, err)
 	}
-	dump, err := trace.ReadDump(&b)
+	dump, err := lineage.ReadSnapshot(&b)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := dump.Clusters(nil)
+	c := clusters(t, dump)
 	if c.Worker == c.Management {
 		t.Error("the dump is of one cluster")
 	}
@@ -111,7 +122,7 @@ func TestDumpOfTwoClusters(t *testing.T) {
 }
 
 // A file that was cut off, or is something else, is refused with the line.
-func TestReadDump(t *testing.T) {
+func TestReadSnapshot(t *testing.T) {
 	dump := clusterfixture.Fleet(t).Dump()
 	lines := bytes.SplitAfter(dump, []byte("\n"))
 	change := func(line int, from, to string) []byte {
@@ -132,85 +143,24 @@ func TestReadDump(t *testing.T) {
 		"something afterwards": {append(bytes.Clone(dump), lines[1]...), "it comes after the end"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := trace.ReadDump(bytes.NewReader(c.text)); err == nil || !strings.Contains(err.Error(), c.want) {
+			if _, err := lineage.ReadSnapshot(bytes.NewReader(c.text)); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v, want %q", err, c.want)
 			}
 		})
 	}
 }
 
-func FuzzReadDump(f *testing.F) {
+func FuzzReadSnapshot(f *testing.F) {
 	f.Add([]byte(`{"header":{"kind":"OSMGitopsDump","version":1}}` + "\n" + `{"cluster":"worker","object":{"kind":"Node","metadata":{"name":"a"}}}` + "\n" + `{"end":{"objects":1}}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		dump, err := trace.ReadDump(bytes.NewReader(text))
+		dump, err := lineage.ReadSnapshot(bytes.NewReader(text))
 		if err != nil {
 			return
 		}
-		if tr, err := dump.Clusters(nil).Node(t.Context(), "a"); err == nil {
+		if tr, err := clusters(t, dump).Node(t.Context(), "a"); err == nil {
 			if _, err := json.Marshal(tr); err != nil {
 				t.Error(err)
 			}
 		}
 	})
-}
-
-// What changed since is told file by file, with placeholders.
-func TestDiff(t *testing.T) {
-	e := clusterfixture.Fleet(t)
-	osp := clusterfixture.Get[*osm.OperatingSystemProfile](e, "osp-x-v1.2.0")
-	tr := nodeTrail(t, e, "one")
-	diff, err := e.Clusters().Diff(t.Context(), tr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff.From != "osp-x v1.0.0" || diff.To != "osp-x v1.2.0" || len(diff.Files) != 1 {
-		t.Fatalf("got %+v", diff)
-	}
-	if f := diff.Files[0]; f.Stage != "bootstrap" || f.Path != "/opt/bin/bootstrap" || f.Change != "changed" || !strings.Contains(f.Diff, "-echo one\n+echo three\n") {
-		t.Errorf("got %+v", f)
-	}
-	if text, _ := json.Marshal(diff); strings.Contains(string(text), "canary") {
-		t.Error("a credential is in the diff")
-	}
-	if diff, err = e.Clusters().Diff(t.Context(), nodeTrail(t, e, "new")); err != nil || len(diff.Files) > 0 {
-		t.Errorf("nothing changed: %+v (err %v)", diff, err)
-	}
-	clusterfixture.Delete[*osm.OperatingSystemProfile](e, osp.Name)
-	if _, err = e.Clusters().Diff(t.Context(), tr); err == nil || !strings.Contains(err.Error(), "there is no OperatingSystemProfile kube-system/osp-x-v1.2.0") {
-		t.Errorf("without the profile: %v", err)
-	}
-}
-
-// Files that come, go, and change their mode; security.md 28: what they hold does
-// nothing to a terminal.
-func TestCompare(t *testing.T) {
-	e := clusterfixture.New(t)
-	e.Push(0, "echo one")
-	e.Pool("workers")
-	e.Serve("workers", 0, clusterfixture.At(1))
-	b := e.Push(1, "echo \x1b[2J")
-	b.Spec.BootstrapConfig.Files[1].Permissions = 640
-	b.Spec.ProvisioningConfig.Files[0].Path = "/etc/renamed"
-	b.Spec.ProvisioningConfig.Units = []osm.Unit{{Name: "kubelet.service"}}
-	e.Redigest(b)
-	e.Write("workers", e.Join("workers", "one", clusterfixture.At(10), nil))
-	e.Serve("workers", 1, clusterfixture.At(20))
-	diff, err := e.Clusters().Diff(t.Context(), nodeTrail(t, e, "one"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for _, f := range diff.Files {
-		got = append(got, strings.TrimSpace(strings.Join([]string{f.Stage, f.Path, f.Change, f.OldMode, f.NewMode}, " ")))
-		if strings.Contains(f.Diff, "\x1b") {
-			t.Errorf("%s holds an escape", f.Path)
-		}
-	}
-	want := []string{
-		"bootstrap /opt/bin/bootstrap changed", "bootstrap /etc/token changed 0600 0640",
-		"provisioning /etc/version removed", "provisioning (units, modules and ssh keys) changed", "provisioning /etc/renamed added",
-	}
-	if d := cmp.Diff(want, got); d != "" {
-		t.Errorf("files (-want +got):\n%s", d)
-	}
 }

@@ -1,0 +1,116 @@
+package offline
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/inspect/trace"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
+)
+
+// Written says what a snapshot has.
+type Written struct {
+	Objects int
+	// Unread are the kinds that could not be read, with the reason.
+	Unread []string
+}
+
+// Write writes all objects that trails are made from, one a line. It leaves out every
+// credential, and where one may be: of Secrets, nodes and machines it has metadata, of
+// pools and configurations of others no spec. What it has of profiles and of our
+// configurations is what Git has, and placeholders.
+func Write(ctx context.Context, from trace.Clusters, to io.Writer, now time.Time) (*Written, error) {
+	scheme, err := kubeclient.NewScheme()
+	if err != nil {
+		return nil, err
+	}
+	out, err := lineage.NewSnapshotWriter(to, lineage.SnapshotHeader{Written: now.UTC().Truncate(time.Second), Namespace: from.Namespace, Apart: from.Management != from.Worker})
+	if err != nil {
+		return nil, err
+	}
+	w := &writer{out: out, scheme: scheme}
+	ours := client.MatchingLabels{api.LabelManagedBy: api.FieldManager}
+	here := client.InNamespace(from.Namespace)
+	metadata := func(kind schema.GroupVersionKind) client.ObjectList {
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(kind)
+		return list
+	}
+	for _, c := range []struct {
+		name   string
+		reader client.Reader
+		kinds  []objects
+	}{
+		{lineage.ManagementCluster, from.Management, []objects{
+			{&api.ProfileSourceList{}, nil},
+			{&osm.OperatingSystemProfileList{}, nil},
+			{&osm.OperatingSystemConfigList{}, []client.ListOption{here}},
+			{&appsv1.ControllerRevisionList{}, []client.ListOption{here, ours}},
+			{&corev1.ConfigMapList{}, []client.ListOption{here, ours}},
+		}},
+		{lineage.WorkerCluster, from.Worker, []objects{
+			{&cluster.MachineDeploymentList{}, nil},
+			{metadata(cluster.GroupVersion.WithKind("MachineSetList")), nil},
+			{&cluster.MachineList{}, nil},
+			{metadata(corev1.SchemeGroupVersion.WithKind("NodeList")), nil},
+			{metadata(corev1.SchemeGroupVersion.WithKind("SecretList")), []client.ListOption{client.InNamespace(api.NamespaceCloudInitSettings)}},
+			{&api.NodeProvenanceList{}, nil},
+		}},
+	} {
+		for _, kind := range c.kinds {
+			if err := w.add(ctx, c.name, c.reader, kind); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return &Written{Objects: out.Objects, Unread: w.unread}, out.Close()
+}
+
+// objects are what Write reads of one kind.
+type objects struct {
+	list client.ObjectList
+	opts []client.ListOption
+}
+
+type writer struct {
+	out    *lineage.SnapshotWriter
+	scheme *runtime.Scheme
+	unread []string
+}
+
+// add adds all objects of a kind, or why they could not be read.
+func (w *writer) add(ctx context.Context, name string, from client.Reader, o objects) error {
+	kind, err := kindIn(w.scheme, o.list)
+	if err != nil {
+		return err
+	}
+	state, why, err := trace.List(ctx, from, func() client.ObjectList { return o.list.DeepCopyObject().(client.ObjectList) }, func(page client.ObjectList) error {
+		return apimeta.EachListItem(page, func(item runtime.Object) error {
+			obj, ok := item.(client.Object)
+			if !ok {
+				return fmt.Errorf("unexpected item %T of a list", item)
+			}
+			obj.GetObjectKind().SetGroupVersionKind(kind)
+			return w.out.Add(name, obj)
+		})
+	}, o.opts...)
+	if err != nil || state == trace.Found {
+		return err
+	}
+	w.unread = append(w.unread, kind.Kind+": "+why)
+	return w.out.AddUnread(name, lineage.SnapshotUnread{Group: kind.Group, Kind: kind.Kind, State: string(state), Why: why})
+}

@@ -1,0 +1,330 @@
+package lineage
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+)
+
+// The two clusters of a snapshot. A single cluster is the management cluster.
+const (
+	ManagementCluster = "management"
+	WorkerCluster     = "worker"
+)
+
+const (
+	snapshotKind    = "OSMGitopsDump"
+	snapshotVersion = 1
+	// Bounds of a snapshot that is read.
+	maxSnapshotLine = 8 << 20 // 8 MiB; the API server holds less
+	maxSnapshot     = 4 << 30 // 4 GiB, of all lines without compression
+)
+
+// ClusterSnapshot is what a file has in place of a live cluster, or of two.
+type ClusterSnapshot struct {
+	SnapshotHeader
+
+	// Management and Worker are the same if there is one cluster.
+	Management, Worker *SnapshotObjects
+}
+
+// SnapshotHeader describes a snapshot.
+type SnapshotHeader struct {
+	// Written is when, Namespace that of the controller.
+	Written   time.Time `json:"written"`
+	Namespace string    `json:"namespace"`
+	// Apart: there are two clusters.
+	Apart bool `json:"apart,omitempty"`
+}
+
+// SnapshotObjects are those of one cluster.
+type SnapshotObjects struct {
+	// Objects are in the order of namespaces and names.
+	Objects map[schema.GroupKind][]SnapshotObject
+	// Unread are the kinds that could not be read.
+	Unread map[schema.GroupKind]SnapshotUnread
+}
+
+// SnapshotObject is an object without credentials.
+type SnapshotObject struct {
+	Namespace, Name string
+	Labels          labels.Set
+	JSON            []byte
+}
+
+// SnapshotUnread is a kind that could not be read.
+type SnapshotUnread struct {
+	Group string `json:"group,omitempty"`
+	Kind  string `json:"kind"`
+	// State is SnapshotMissing for a kind that the cluster does not have, or "Unreadable".
+	State string `json:"state"`
+	Why   string `json:"why"`
+}
+
+// SnapshotMissing is the state of a kind that the cluster did not have.
+const SnapshotMissing = "Missing"
+
+// snapshotLine is one line of a snapshot, a JSON object with one of these fields beside the
+// cluster. The first is a header, the last an end.
+type snapshotLine struct {
+	Header  *snapshotHeader `json:"header,omitempty"`
+	Cluster string          `json:"cluster,omitempty"`
+	Object  json.RawMessage `json:"object,omitempty"`
+	Unread  *SnapshotUnread `json:"unread,omitempty"`
+	End     *snapshotEnd    `json:"end,omitempty"`
+}
+
+type snapshotHeader struct {
+	Kind           string `json:"kind"`
+	Version        int    `json:"version"`
+	SnapshotHeader `json:",inline"`
+}
+
+type snapshotEnd struct {
+	Objects int `json:"objects"`
+}
+
+// SnapshotWriter writes a snapshot.
+type SnapshotWriter struct {
+	// Objects is how many were added.
+	Objects int
+
+	out *bufio.Writer
+	enc *json.Encoder
+}
+
+// NewSnapshotWriter begins a snapshot, which Close ends.
+func NewSnapshotWriter(to io.Writer, header SnapshotHeader) (*SnapshotWriter, error) {
+	out := bufio.NewWriter(to)
+	w := &SnapshotWriter{out: out, enc: json.NewEncoder(out)}
+	w.enc.SetEscapeHTML(false)
+	return w, w.write(snapshotLine{Header: &snapshotHeader{Kind: snapshotKind, Version: snapshotVersion, SnapshotHeader: header}})
+}
+
+// Add adds an object, whose kind is set, without what may be a credential. It leaves out
+// objects that no chain has.
+func (w *SnapshotWriter) Add(in string, obj Object) error {
+	safe := withoutCredentials(obj)
+	if safe == nil {
+		return nil
+	}
+	text, err := json.Marshal(safe)
+	if err != nil {
+		return fmt.Errorf("encoding %s %s/%s: %w", obj.GetObjectKind().GroupVersionKind().Kind, obj.GetNamespace(), obj.GetName(), err)
+	}
+	w.Objects++
+	return w.write(snapshotLine{Cluster: in, Object: text})
+}
+
+// AddUnread adds a kind that could not be read.
+func (w *SnapshotWriter) AddUnread(in string, kind SnapshotUnread) error {
+	return w.write(snapshotLine{Cluster: in, Unread: &kind})
+}
+
+// Close ends the snapshot. It does not close what it is written to.
+func (w *SnapshotWriter) Close() error {
+	if err := w.write(snapshotLine{End: &snapshotEnd{Objects: w.Objects}}); err != nil {
+		return err
+	}
+	if err := w.out.Flush(); err != nil {
+		return fmt.Errorf("writing the dump: %w", err)
+	}
+	return nil
+}
+
+func (w *SnapshotWriter) write(line snapshotLine) error {
+	if err := w.enc.Encode(line); err != nil {
+		return fmt.Errorf("writing the dump: %w", err)
+	}
+	return nil
+}
+
+// lastApplied is where kubectl apply stores a whole object, with what its Secret held
+// (security.md 15).
+const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
+
+// withoutCredentials copies of an object what chains are made from, and nothing that may
+// be a credential. It returns nil for an object that no chain needs.
+func withoutCredentials(obj Object) Object {
+	obj, ok := obj.DeepCopyObject().(Object)
+	if !ok {
+		return nil
+	}
+	obj.SetManagedFields(nil)
+	annotations := maps.Clone(obj.GetAnnotations())
+	delete(annotations, lastApplied)
+	obj.SetAnnotations(annotations)
+	switch o := obj.(type) {
+	case *api.ProfileSource, *osm.OperatingSystemProfile, *api.NodeProvenance:
+	case *osm.OperatingSystemConfig:
+		if _, ok := RecordOf(o); !ok { // the reference's holds credentials
+			o.Spec = osm.OperatingSystemConfigSpec{}
+			removeUnknown(o)
+		}
+	case *appsv1.ControllerRevision:
+		if _, ok := DecodeRecord(o.Data.Raw); !ok {
+			o.Data = runtime.RawExtension{}
+		}
+	case *corev1.ConfigMap:
+		if o.Data[SettingsKey] == "" || !strings.HasPrefix(o.Name, SettingsPrefix) {
+			return nil
+		}
+		o.Data, o.BinaryData = map[string]string{SettingsKey: o.Data[SettingsKey]}, nil
+	case *cluster.MachineDeployment:
+		o.Spec = cluster.MachineDeploymentSpec{Replicas: o.Spec.Replicas, Paused: o.Spec.Paused} // the provider's may hold credentials
+		removeUnknown(o)
+	case *cluster.Machine:
+		o.Spec = cluster.MachineSpec{}
+		removeUnknown(o)
+	case *metav1.PartialObjectMetadata:
+		removeUnknown(o)
+	default:
+		return nil
+	}
+	return obj
+}
+
+// removeUnknown removes labels and annotations that no chain needs.
+func removeUnknown(obj Object) {
+	unknown := func(key, _ string) bool {
+		for _, prefix := range []string{api.GroupVersion.Group + "/", "k8c.io/", "machinedeployment.clusters.k8s.io/"} {
+			if strings.HasPrefix(key, prefix) {
+				return false
+			}
+		}
+		switch key {
+		case api.LabelManagedBy, api.LabelOwnedBy, api.AnnotationMachine:
+			return false
+		}
+		return true
+	}
+	labels, annotations := maps.Clone(obj.GetLabels()), maps.Clone(obj.GetAnnotations())
+	maps.DeleteFunc(labels, unknown)
+	maps.DeleteFunc(annotations, unknown)
+	obj.SetLabels(labels)
+	obj.SetAnnotations(annotations)
+}
+
+// ReadSnapshot reads what a SnapshotWriter has written, compressed by gzip or not.
+func ReadSnapshot(from io.Reader) (*ClusterSnapshot, error) {
+	in := bufio.NewReader(from)
+	if magic, _ := in.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) { // RFC 1952
+		unpacked, err := gzip.NewReader(in)
+		if err != nil {
+			return nil, fmt.Errorf("unpacking the dump: %w", err)
+		}
+		in = bufio.NewReader(unpacked)
+	}
+	r := &snapshotReader{}
+	lines := bufio.NewScanner(io.LimitReader(in, maxSnapshot))
+	lines.Buffer(nil, maxSnapshotLine)
+	for lines.Scan() {
+		r.line++
+		if err := r.read(lines.Bytes()); err != nil {
+			return nil, fmt.Errorf("line %d of the dump: %w", r.line, err)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("line %d of the dump: %w", r.line+1, err)
+	}
+	if r.snapshot == nil || !r.ended {
+		return nil, errors.New("the dump ends before its end: it was cut off, or is no dump of osm-gitops trace --dump")
+	}
+	for _, objects := range []*SnapshotObjects{r.snapshot.Management, r.snapshot.Worker} {
+		for _, ofKind := range objects.Objects {
+			slices.SortFunc(ofKind, SnapshotObject.Compare)
+		}
+	}
+	return r.snapshot, nil
+}
+
+// Compare orders objects by namespace and name.
+func (o SnapshotObject) Compare(other SnapshotObject) int {
+	return cmp.Or(strings.Compare(o.Namespace, other.Namespace), strings.Compare(o.Name, other.Name))
+}
+
+type snapshotReader struct {
+	snapshot *ClusterSnapshot
+	line     int
+	objects  int
+	ended    bool
+}
+
+func (r *snapshotReader) read(text []byte) error {
+	var line snapshotLine
+	if err := json.Unmarshal(text, &line); err != nil {
+		return fmt.Errorf("it is no JSON of a dump: %w", err)
+	}
+	switch {
+	case r.snapshot == nil:
+		return r.begin(line.Header)
+	case r.ended:
+		return errors.New("it comes after the end")
+	case line.End != nil:
+		if r.ended = true; line.End.Objects != r.objects {
+			return fmt.Errorf("%d objects were written, and %d are there", line.End.Objects, r.objects)
+		}
+		return nil
+	}
+	to := map[string]*SnapshotObjects{ManagementCluster: r.snapshot.Management, WorkerCluster: r.snapshot.Worker}[line.Cluster]
+	switch {
+	case to == nil:
+		return fmt.Errorf("unknown cluster %q", line.Cluster)
+	case line.Unread != nil:
+		to.Unread[schema.GroupKind{Group: line.Unread.Group, Kind: line.Unread.Kind}] = *line.Unread
+		return nil
+	}
+	r.objects++
+	var obj struct { // what is selected by
+		metav1.TypeMeta
+		Metadata struct {
+			Namespace, Name string
+			Labels          labels.Set
+		}
+	}
+	if err := json.Unmarshal(line.Object, &obj); err != nil {
+		return fmt.Errorf("it is no object: %w", err)
+	}
+	kind := obj.GroupVersionKind().GroupKind()
+	to.Objects[kind] = append(to.Objects[kind], SnapshotObject{Namespace: obj.Metadata.Namespace, Name: obj.Metadata.Name, Labels: obj.Metadata.Labels, JSON: line.Object})
+	return nil
+}
+
+func (r *snapshotReader) begin(h *snapshotHeader) error {
+	if h == nil || h.Kind != snapshotKind {
+		return errors.New("it is not the header of a dump of osm-gitops trace --dump")
+	}
+	if h.Version != snapshotVersion {
+		return fmt.Errorf("the dump has version %d, this program reads %d: use the release that wrote it", h.Version, snapshotVersion)
+	}
+	r.snapshot = &ClusterSnapshot{SnapshotHeader: h.SnapshotHeader, Management: newSnapshotObjects()}
+	r.snapshot.Worker = r.snapshot.Management
+	if h.Apart {
+		r.snapshot.Worker = newSnapshotObjects()
+	}
+	return nil
+}
+
+func newSnapshotObjects() *SnapshotObjects {
+	return &SnapshotObjects{Objects: map[schema.GroupKind][]SnapshotObject{}, Unread: map[schema.GroupKind]SnapshotUnread{}}
+}
