@@ -3,6 +3,7 @@ package render
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -14,6 +15,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/funcs"
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/meter"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/taint"
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/userdata"
 )
 
@@ -190,7 +192,7 @@ func (g *gate) compileFile(field string, f osm.File, templates map[string]string
 	if tmpl == nil {
 		return file, problems
 	}
-	for _, name := range invoked(tmpl.Template) {
+	for _, name := range tmpl.invoked() {
 		if _, ok := templates[name]; ok && !slices.Contains(inserts, name) {
 			inserts = append(inserts, name)
 		}
@@ -230,7 +232,12 @@ func (g *gate) parse(name, field, text string) (*program, []*invalid.Error) {
 	if err := p.addTicks(); err != nil {
 		return nil, []*invalid.Error{{Field: field, Line: lineOf(text, err.pos), Err: err}}
 	}
-	problems := p.checkCredentials(text, field)
+	problems, printing := taint.Check(tmpl, reflect.TypeFor[data](), text, field)
+	if len(printing) > 0 {
+		for _, t := range p.defined() {
+			p.addHoles(t.Root, printing)
+		}
+	}
 	if g.marks != nil {
 		g.marks.add(p, source{text: text, field: field, name: name})
 	}
@@ -254,9 +261,7 @@ func (s *compiledStage) problem(format string, args ...any) *invalid.Error {
 }
 
 // lineOf returns the line of a position in a template.
-func lineOf(source string, pos parse.Pos) int {
-	return 1 + strings.Count(source[:min(max(int(pos), 0), len(source))], "\n")
-}
+func lineOf(source string, pos parse.Pos) int { return invalid.LineOf(source, int(pos)) }
 
 // templateMessage is how text/template begins its errors, after the name.
 var templateMessage = regexp.MustCompile(`^:(\d+)(?::\d+)?: (?s)(.*)$`)
@@ -329,12 +334,9 @@ func (e *templateError) Error() string { return e.message }
 func (e *templateError) Unwrap() error { return e.cause }
 
 // invoked returns the names that a template and those defined in it invoke.
-func invoked(tmpl *template.Template) []string {
+func (p *program) invoked() []string {
 	var names []string
-	for _, t := range tmpl.Templates() {
-		if t.Tree == nil {
-			continue
-		}
+	for _, t := range p.defined() {
 		walk(t.Root, func(n parse.Node) bool {
 			if n, ok := n.(*parse.TemplateNode); ok {
 				names = append(names, n.Name)

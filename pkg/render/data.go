@@ -16,7 +16,7 @@ import (
 // A pointer is nil when the value is absent. Printed it gives the value, or
 // "<nil>"; `if` asks whether it is there.
 //
-// The tag "credential" is on what Input.Split replaces: see checkCredentials.
+// The tag "credential" is on what Input.Split replaces: see package taint.
 type data struct {
 	// KubeVersion is the kubelet's version, "v1.36.2".
 	KubeVersion string

@@ -174,10 +174,7 @@ func missingValue(tmpl *program, d *data, from origin) *invalid.Error {
 // byte.
 func (p *program) texts() map[*byte]*parse.TextNode {
 	texts := map[*byte]*parse.TextNode{}
-	for _, t := range p.Templates() {
-		if t.Tree == nil {
-			continue
-		}
+	for _, t := range p.defined() {
 		walk(t.Root, func(n parse.Node) bool {
 			// Texts that were inserted, and ticks, have no position in the source.
 			if n, ok := n.(*parse.TextNode); ok && len(n.Text) > 0 && n.Pos >= 0 {

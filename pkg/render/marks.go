@@ -1,11 +1,9 @@
 package render
 
 import (
-	"cmp"
 	"io"
 	"slices"
 	"strings"
-	"text/template"
 	"text/template/parse"
 
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/meter"
@@ -61,12 +59,7 @@ type marker struct {
 
 // add marks a parsed template and those defined in it.
 func (m *marks) add(p *program, from source) {
-	defined := p.Templates()
-	slices.SortFunc(defined, func(a, b *template.Template) int { return cmp.Compare(a.Name(), b.Name()) })
-	for _, t := range defined {
-		if t.Tree == nil {
-			continue
-		}
+	for _, t := range p.defined() {
 		k := marker{marks: m, program: p, source: from, reads: map[string][]string{}}
 		if t.Name() != from.name {
 			k.define = t.Name()

@@ -11,7 +11,7 @@ import (
 // shape is what the templates of a rendering write, with a hole where they print a
 // credential, and the ways that they take. It is the same for two inputs that differ
 // in the content of credentials alone: else reviewers, who see placeholders, are shown
-// something else than what nodes get. checkCredentials refuses such templates before;
+// something else than what nodes get. Package taint refuses such templates before;
 // this finds what it would overlook, in what is about to be written.
 type shape struct {
 	hash maphash.Hash

@@ -38,6 +38,11 @@ func TestShape(t *testing.T) {
 		"a proxy":                                {"a{{ with .HTTPProxy }}\n{{ if contains `placeholder` . }}a{{ end }}{{ end }}", 2},
 		"a template in the file":                 {"{{ template `t` . }}\n{{ define `t` }}\n{{ if hasPrefix `eyJhbGciOiJub25l` .Token }}a{{ end }}{{ end }}", 3},
 		"a named template":                       {"{{ template `named` . }}", 2},
+		"how long one is":                        {"{{ if gt (len .Token) 200 }}" + curl + "{{ end }}", 1},
+		"how one begins":                         {"{{ if eq (trunc 4 .CloudConfig) `# pl` }}:{{ else }}" + curl + "{{ end }}", 1},
+		"whether one matches":                    {"{{ $x := .Token }}{{ if regexMatch `^eyJhbGciOiJub25l` .Token }}{{ $x = `curl` }}{{ end }}{{ $x }}", 1},
+		"a digest":                               {"{{ sha256sum .RhelConfig.RHSMOfflineToken }}", 1},
+		"one in capital letters":                 {"{{ with .NoProxy }}{{ upper . }}{{ end }}", 1},
 		"a text that happens to be the same":     {"{{ hasPrefix `zz` .Token }}", 0},
 		"a branch that happens to be the same":   {"{{ if hasPrefix `zz` .Token }}a{{ else }}{{ .Token }}{{ end }}", 0},
 		"nothing but credentials":                {"{{ .Token }}{{ .NoProxy | b64enc }}{{ with .HTTPProxy }}{{ . }}{{ end }}{{ $x := .CloudConfig }}{{ $x | indent 2 }}", 0},
@@ -61,6 +66,9 @@ func TestShape(t *testing.T) {
 			_, inspected := inspector.Inspect(in)
 			for by, err := range map[string]error{"Check": engine.Check(p), "Render": rendered, "Inspect": inspected} {
 				problems := invalid.Problems(err)
+				if err != nil && strings.Contains(err.Error(), standIn) {
+					t.Errorf("%s: a credential is in %v", by, err)
+				}
 				switch {
 				case test.line == 0 && err != nil:
 					t.Errorf("%s: %v", by, err)
@@ -72,34 +80,6 @@ func TestShape(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// A function that the rules take for harmless does not get through either.
-func TestShapeWithoutRules(t *testing.T) {
-	for _, name := range []string{"hasPrefix", "len", "trunc", "sha256sum", "regexMatch", "upper", "eq"} {
-		was, known := credentialRules[name]
-		credentialRules[name] = func([]argument) (flow, bool) { return flow{}, true } // as if the result were none
-		t.Cleanup(func() {
-			if delete(credentialRules, name); known {
-				credentialRules[name] = was
-			}
-		})
-	}
-	for _, text := range []string{
-		`{{ ternary ":" "curl" (hasPrefix "eyJhbGciOiJub25l" .Token) }}`, `{{ if gt (len .Token) 200 }}curl{{ end }}`, `{{ if eq (trunc 4 .CloudConfig) "# pl" }}:{{ else }}curl{{ end }}`,
-		`{{ $x := .Token }}{{ if regexMatch "^eyJhbGciOiJub25l" .Token }}{{ $x = "curl" }}{{ end }}{{ $x }}`, `{{ sha256sum .RhelConfig.RHSMOfflineToken }}`, `{{ with .NoProxy }}{{ upper . }}{{ end }}`,
-	} {
-		p := withFile(text)
-		if problems := compile(&p.Spec).problems; len(problems) > 0 {
-			t.Errorf("%s: %v", text, invalid.One(problems))
-		}
-		if err := NewEngine().Check(p); !errors.Is(err, errDepends) {
-			t.Errorf("Check of %s: error %v", text, err)
-		}
-		if _, err := NewEngine().Render(withStandIns(p)); !errors.Is(err, errDepends) || strings.Contains(err.Error(), standIn) {
-			t.Errorf("Render of %s: error %v", text, err)
-		}
 	}
 }
 

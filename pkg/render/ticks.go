@@ -45,6 +45,13 @@ type program struct {
 	ticks []tick
 }
 
+// defined are the template and those defined in it, in the order of their names.
+func (p *program) defined() []*template.Template {
+	defined := slices.DeleteFunc(p.Templates(), func(t *template.Template) bool { return t.Tree == nil })
+	slices.SortFunc(defined, func(a, b *template.Template) int { return strings.Compare(a.Name(), b.Name()) })
+	return defined
+}
+
 // tick is a text node that is not output: whoever writes for a rendering knows
 // it and charges the meter. A function could not know for which rendering it is
 // called, and a variable is not seen in every template.
@@ -62,16 +69,12 @@ const tickMark = 0xff
 
 // addTicks puts the ticks into a parsed template and those defined in it.
 func (p *program) addTicks() *shapeError {
-	defined := p.Templates()
-	slices.SortFunc(defined, func(a, b *template.Template) int { return strings.Compare(a.Name(), b.Name()) })
+	defined := p.defined()
 	variables, err := declared(defined)
 	if err != nil {
 		return err
 	}
 	for _, t := range defined {
-		if t.Tree == nil {
-			continue
-		}
 		if err := p.addTo(t.Root, variables, 0); err != nil {
 			return err
 		}
@@ -163,9 +166,6 @@ func (e *shapeError) Error() string { return e.message }
 func declared(templates []*template.Template) (int, *shapeError) {
 	n, last := 0, parse.Pos(0)
 	for _, t := range templates {
-		if t.Tree == nil {
-			continue
-		}
 		walk(t.Root, func(node parse.Node) bool {
 			if p, ok := node.(*parse.PipeNode); ok && p != nil && !p.IsAssign {
 				if n += len(p.Decl); n <= maxVariables+1 {
@@ -253,10 +253,7 @@ func (g *gate) bind(p *program) {
 	mutates := false
 	var actions []*parse.ActionNode
 	used := map[string]any{}
-	for _, t := range p.Templates() {
-		if t.Tree == nil {
-			continue
-		}
+	for _, t := range p.defined() {
 		walk(t.Root, func(n parse.Node) bool {
 			switch n := n.(type) {
 			case *parse.ActionNode:

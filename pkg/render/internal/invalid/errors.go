@@ -122,6 +122,11 @@ func shortCommit(commit string) string {
 	return commit[:7]
 }
 
+// LineOf returns the line of an offset in a text; 1 is the first.
+func LineOf(text string, offset int) int {
+	return 1 + strings.Count(text[:min(max(offset, 0), len(text))], "\n")
+}
+
 // At makes an Error about one field of a stage or of the spec.
 func At(field, format string, args ...any) *Error {
 	return &Error{Field: field, Err: fmt.Errorf(format, args...)}

@@ -1,4 +1,8 @@
-package render
+// Package taint follows credentials from the data that templates read to what they write. It
+// never executes a template, and does not know which credentials there are: tags on the
+// fields of the data say so. Start with Check; rules.go says which functions may have a
+// credential, and why.
+package taint
 
 import (
 	"fmt"
@@ -15,7 +19,7 @@ import (
 // Templates may print credentials, encode them and ask whether they are there. What
 // depended on the content of one would render differently with the placeholders that
 // reviewers see. So each template is followed from the data to its output: what reads
-// a credential in a way that is not in credentialRules is a problem of the profile.
+// a credential in a way that is not in rules is a problem of the profile.
 
 // Values of the tag "credential", on each field of the data whose value Input.Split
 // replaces. It applies to the texts in the field, whatever holds them. With any other
@@ -211,9 +215,6 @@ func dataFlow(typ reflect.Type, tag, from string) flow {
 	return flow{}
 }
 
-// rootFlow is the data's.
-var rootFlow = dataFlow(reflect.TypeFor[data](), "", "the whole data")
-
 // member is the flow of a field, of a method's result or of an entry.
 func (f flow) member(name, from string) flow {
 	switch f.kind {
@@ -237,13 +238,13 @@ func (f flow) member(name, from string) flow {
 	return flow{}
 }
 
-// credentialCheck follows the credentials through one template and those defined in it.
-type credentialCheck struct {
-	program     *program
+// check follows the credentials through one template and those defined in it.
+type check struct {
+	template    *template.Template
 	text, field string
 	problems    []*invalid.Error
-	// holes are the actions that print credentials.
-	holes map[*parse.ActionNode]bool
+	// printing are the actions that print credentials.
+	printing map[*parse.ActionNode]bool
 
 	dots    map[string]flow              // by name of a define: what it is executed with
 	vars    map[*parse.VariableNode]flow // by declaration
@@ -260,15 +261,16 @@ type declaration struct {
 	maybe bool
 }
 
-// checkCredentials returns what the templates do with credentials beyond what they
-// may, and marks where they print them.
-func (p *program) checkCredentials(text, field string) []*invalid.Error {
-	c := &credentialCheck{program: p, text: text, field: field, dots: map[string]flow{}, vars: map[*parse.VariableNode]flow{}}
-	c.dots[p.Name()] = rootFlow
-	defined := slices.DeleteFunc(p.Templates(), func(t *template.Template) bool { return t.Tree == nil })
+// Check returns what a template, and those defined in it, do with credentials beyond what
+// they may, and the actions that print one. Data is the type of the struct that it reads;
+// text is its source, and field names that in problems.
+func Check(t *template.Template, data reflect.Type, text, field string) (problems []*invalid.Error, printing map[*parse.ActionNode]bool) {
+	c := &check{template: t, text: text, field: field, dots: map[string]flow{}, vars: map[*parse.VariableNode]flow{}}
+	c.dots[t.Name()] = dataFlow(data, "", "the whole data")
+	defined := slices.DeleteFunc(t.Templates(), func(t *template.Template) bool { return t.Tree == nil })
 	slices.SortFunc(defined, func(a, b *template.Template) int { return strings.Compare(a.Name(), b.Name()) })
 	for pass := 0; pass == 0 || c.changed; pass++ {
-		c.changed, c.problems, c.holes = false, nil, map[*parse.ActionNode]bool{}
+		c.changed, c.problems, c.printing = false, nil, map[*parse.ActionNode]bool{}
 		if pass == maxFlowPasses {
 			c.problems = []*invalid.Error{{Field: field, Line: 1, Err: fmt.Errorf("credentials pass through more than %d variables or templates: print them where they are read", maxFlowPasses)}}
 			break
@@ -278,15 +280,10 @@ func (p *program) checkCredentials(text, field string) []*invalid.Error {
 			c.list(t.Root, c.dollar)
 		}
 	}
-	if len(c.holes) > 0 {
-		for _, t := range defined {
-			p.addHoles(t.Root, c.holes)
-		}
-	}
-	return c.problems
+	return c.problems, c.printing
 }
 
-func (c *credentialCheck) list(l *parse.ListNode, dot flow) {
+func (c *check) list(l *parse.ListNode, dot flow) {
 	if l == nil {
 		return
 	}
@@ -294,10 +291,10 @@ func (c *credentialCheck) list(l *parse.ListNode, dot flow) {
 		switch n := n.(type) {
 		case *parse.ActionNode:
 			if f := c.pipe(n.Pipe, dot); len(n.Pipe.Decl) == 0 && f.kind != flowPlain && !f.refused {
-				c.holes[n] = true
+				c.printing[n] = true
 			}
 		case *parse.TemplateNode:
-			if f := c.pipe(n.Pipe, dot); c.program.Lookup(n.Name) != nil {
+			if f := c.pipe(n.Pipe, dot); c.template.Lookup(n.Name) != nil {
 				was, ok := c.dots[n.Name]
 				c.changed = c.changed || !ok && !f.isPlain() // it may have been followed before
 				c.dots[n.Name] = c.update(was, ok, f)
@@ -320,18 +317,18 @@ func (c *credentialCheck) list(l *parse.ListNode, dot flow) {
 }
 
 // ways follows both, of which neither sees what the other declares.
-func (c *credentialCheck) ways(n *parse.BranchNode, dot, otherwise flow) {
+func (c *check) ways(n *parse.BranchNode, dot, otherwise flow) {
 	c.scoped(func() { c.list(n.List, dot) })
 	c.scoped(func() { c.list(n.ElseList, otherwise) })
 }
 
-func (c *credentialCheck) scoped(follow func()) {
+func (c *check) scoped(follow func()) {
 	mark := len(c.scope)
 	follow()
 	c.scope = c.scope[:mark]
 }
 
-func (c *credentialCheck) loop(n *parse.RangeNode, dot flow) {
+func (c *check) loop(n *parse.RangeNode, dot flow) {
 	f := c.value(n.Pipe, dot)
 	if f.kind == flowText && !f.refused { // a struct cannot be gone over at all
 		f = c.refuse(n, f, "range goes over what its content says")
@@ -349,14 +346,14 @@ func (c *credentialCheck) loop(n *parse.RangeNode, dot flow) {
 }
 
 // truth is where a value decides which way a template goes.
-func (c *credentialCheck) truth(n parse.Node, f flow) {
+func (c *check) truth(n parse.Node, f flow) {
 	if f.maybeBlank && !f.refused {
 		c.refuse(n, f, "whether anything is left of it is asked, which depends on its content")
 	}
 }
 
 // pipe is the flow of a pipeline, which may set variables.
-func (c *credentialCheck) pipe(p *parse.PipeNode, dot flow) flow {
+func (c *check) pipe(p *parse.PipeNode, dot flow) flow {
 	f := c.value(p, dot)
 	if p != nil {
 		for _, v := range p.Decl {
@@ -366,7 +363,7 @@ func (c *credentialCheck) pipe(p *parse.PipeNode, dot flow) flow {
 	return f
 }
 
-func (c *credentialCheck) set(p *parse.PipeNode, v *parse.VariableNode, f flow) {
+func (c *check) set(p *parse.PipeNode, v *parse.VariableNode, f flow) {
 	set := []*parse.VariableNode{v}
 	if p.IsAssign {
 		set = c.declarations(v.Ident[0])
@@ -380,7 +377,7 @@ func (c *credentialCheck) set(p *parse.PipeNode, v *parse.VariableNode, f flow) 
 }
 
 // declarations are those of which a name may be.
-func (c *credentialCheck) declarations(name string) []*parse.VariableNode {
+func (c *check) declarations(name string) []*parse.VariableNode {
 	var out []*parse.VariableNode
 	for _, d := range slices.Backward(c.scope) {
 		if d.variable.Ident[0] == name {
@@ -392,7 +389,7 @@ func (c *credentialCheck) declarations(name string) []*parse.VariableNode {
 	return out
 }
 
-func (c *credentialCheck) variable(name string) flow {
+func (c *check) variable(name string) flow {
 	if name == "$" {
 		return c.dollar
 	}
@@ -408,7 +405,7 @@ func (c *credentialCheck) variable(name string) flow {
 }
 
 // update adds one more value to those that a variable or a template may have.
-func (c *credentialCheck) update(was flow, known bool, f flow) flow {
+func (c *check) update(was flow, known bool, f flow) flow {
 	if !known || reflect.DeepEqual(was, f) {
 		return f
 	}
@@ -417,7 +414,7 @@ func (c *credentialCheck) update(was flow, known bool, f flow) flow {
 	return f
 }
 
-func (c *credentialCheck) value(p *parse.PipeNode, dot flow) flow {
+func (c *check) value(p *parse.PipeNode, dot flow) flow {
 	var f flow
 	if p == nil {
 		return f
@@ -434,7 +431,7 @@ type argument struct {
 	flow flow
 }
 
-func (c *credentialCheck) command(cmd *parse.CommandNode, dot flow, piped bool, final flow) flow {
+func (c *check) command(cmd *parse.CommandNode, dot flow, piped bool, final flow) flow {
 	var args []argument
 	for _, n := range cmd.Args[1:] {
 		args = append(args, argument{n, c.operand(n, dot)})
@@ -454,7 +451,7 @@ func (c *credentialCheck) command(cmd *parse.CommandNode, dot flow, piped bool, 
 	return f
 }
 
-func (c *credentialCheck) operand(n parse.Node, dot flow) flow {
+func (c *check) operand(n parse.Node, dot flow) flow {
 	switch n := n.(type) {
 	case *parse.DotNode:
 		return dot
@@ -486,7 +483,7 @@ func chain(f flow, names []string) flow {
 	return f
 }
 
-func (c *credentialCheck) call(n *parse.IdentifierNode, args []argument) flow {
+func (c *check) call(n *parse.IdentifierNode, args []argument) flow {
 	plain := true
 	for _, a := range args {
 		if a.flow.refused {
@@ -497,7 +494,7 @@ func (c *credentialCheck) call(n *parse.IdentifierNode, args []argument) flow {
 	if plain {
 		return flow{}
 	}
-	if rule, ok := credentialRules[n.Ident]; ok {
+	if rule, ok := rules[n.Ident]; ok {
 		if f, ok := rule(args); ok {
 			return f
 		}
@@ -507,21 +504,21 @@ func (c *credentialCheck) call(n *parse.IdentifierNode, args []argument) flow {
 }
 
 // refuse reports a problem.
-func (c *credentialCheck) refuse(n parse.Node, f flow, what string) flow {
-	c.problems = append(c.problems, &invalid.Error{Field: c.field, Line: lineOf(c.text, n.Position()), Err: &CredentialError{From: f.from, What: what}})
+func (c *check) refuse(n parse.Node, f flow, what string) flow {
+	c.problems = append(c.problems, &invalid.Error{Field: c.field, Line: invalid.LineOf(c.text, int(n.Position())), Err: &Error{From: f.from, What: what}})
 	return flow{kind: flowText, from: f.from, refused: true}
 }
 
-// CredentialError says that what a template renders depends on the content of a
+// Error says that what a template renders depends on the content of a
 // credential, so that reviewers, who see a placeholder, would be shown something else
 // than what nodes get.
-type CredentialError struct {
+type Error struct {
 	// From is the field of the data, such as ".Token", and What says what the template
 	// does with it. Empty where two renderings differ.
 	From, What string
 }
 
-func (e *CredentialError) Error() string {
+func (e *Error) Error() string {
 	const remedy = "print credentials, encode them (b64enc, quote, indent, toYaml), or ask whether they are there ({{ if }}), and nothing else"
 	if e.From == "" {
 		return "what is rendered depends on the content of a credential, so that reviewers, who see placeholders, are shown something else than what nodes get: " + remedy

@@ -1,21 +1,25 @@
-package render
+package taint
 
 import (
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
 	"text/template/parse"
 )
 
-// credentialRule is what a function makes of arguments of which at least one holds a
-// credential; false if it may not have them.
-type credentialRule func(args []argument) (flow, bool)
+// Allowed returns the functions that may have credentials, in order.
+func Allowed() []string { return slices.Sorted(maps.Keys(rules)) }
 
-// credentialRules are the functions that may have credentials, with what makes that
+// rule is what a function makes of arguments of which at least one holds a
+// credential; false if it may not have them.
+type rule func(args []argument) (flow, bool)
+
+// rules are the functions that may have credentials, with what makes that
 // safe. A function that is not here may not.
-var credentialRules = func() map[string]credentialRule {
-	rules := map[string]credentialRule{}
-	add := func(names string, rule credentialRule) {
+var rules = func() map[string]rule {
+	rules := map[string]rule{}
+	add := func(names string, rule rule) {
 		for _, name := range strings.Fields(names) {
 			rules[name] = rule
 		}
