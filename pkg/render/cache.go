@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/meter"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/templates"
 )
 
 // An engine keeps this many compiled profiles, and as many bytes of them. One takes a
@@ -37,15 +38,15 @@ func (e *Engine) compiled(p Profile) (c *compiled) {
 	if c := e.cache.get(p.Digest); c != nil {
 		return c
 	}
-	actions := actionBytes(&p.Spec)
+	actions := templates.ActionBytes(&p.Spec)
 	if actions <= meter.SmallAction {
-		c = compile(&p.Spec)
+		c = compile(&p.Spec, nil)
 	} else {
-		meter.Within(e.rooms.Large, func() { c = compile(&p.Spec) })
+		meter.Within(e.rooms.Large, func() { c = compile(&p.Spec, nil) })
 	}
 	// Two goroutines may both compile; the result is the same.
 	if p.Digest != "" {
-		e.cache.put(p.Digest, c, min(actions, maxActionBytes)*actionMemory+textBytes(&p.Spec))
+		e.cache.put(p.Digest, c, min(actions, templates.MaxActionBytes)*actionMemory+templates.TextBytes(&p.Spec))
 	}
 	return c
 }

@@ -1,21 +1,12 @@
 package render
 
 import (
-	"fmt"
-	"maps"
 	"reflect"
-	"regexp"
-	"slices"
-	"strconv"
-	"strings"
-	"text/template"
-	"text/template/parse"
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/render/internal/funcs"
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/meter"
-	"github.com/osm-gitops/osm-gitops/pkg/render/internal/taint"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/templates"
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/userdata"
 )
 
@@ -25,78 +16,33 @@ const (
 	stageProvisioning = "provisioning"
 )
 
-// compiled is a profile with its templates parsed. Renderings share it, and
-// execute its templates one after the other: see gate.
+// compiled is a profile with its templates parsed. Renderings share it.
 type compiled struct {
 	bootstrap, provisioning compiledStage
 	problems                []*invalid.Error
-	trace                   *trace      // of an Inspector; nil elsewhere
-	room                    *meter.Room // of one rendering; nil for all that there is
+	trace                   *templates.Trace // of an Inspector; nil elsewhere
+	room                    *meter.Room      // of one rendering; nil for all that there is
 }
 
 type compiledStage struct {
-	name string
-	gate *gate
-	// templates are in the order of their names.
-	templates []namedTemplate
-	files     []compiledFile
+	templates.Stage
 	// ignition translates the stage; of a profile for Ignition only.
 	ignition *userdata.IgnitionStage
 }
 
-// namedTemplate is one entry of `templates`. It is executed alone, and its
-// output is what files insert by its name.
-type namedTemplate struct {
-	name, field string
-	tmpl        *program // nil for text without actions
-	text        string
-}
-
-type compiledFile struct {
-	field       string
-	path        string
-	permissions int32
-	encoding    string
-	tmpl        *program // nil for text without actions
-	text        string
-	// inserts are the named templates of the stage that the file may execute.
-	inserts []insert
-}
-
-// insert is where a file executes a named template of the stage. Each rendering
-// writes its own text there, at the gate.
-type insert struct {
-	name string
-	into *template.Template
-	tree *parse.Tree
-	text *parse.TextNode // all that is in tree
-	own  *parse.Tree     // what the file itself defines under the name, nil if nothing
-}
-
-// put sets the text. As when it is parsed: a blank one does not replace a
-// template that the file has under that name.
-func (i *insert) put(text string) {
-	i.text.Text = []byte(text)
-	i.into.Tree = i.tree
-	if text == "" && i.own != nil {
-		i.into.Tree = i.own
-	}
-}
-
-// compile parses all templates of a profile. What is wrong is found in problems;
-// their text depends on the spec alone.
-func compile(spec *osm.OperatingSystemProfileSpec) *compiled { return (&gate{}).compile(spec) }
-
-func (g *gate) compile(spec *osm.OperatingSystemProfileSpec) *compiled {
+// compile parses all templates of a profile. What is wrong is found in problems; their text
+// depends on the spec alone. Marks are an Inspector's, nil elsewhere.
+func compile(spec *osm.OperatingSystemProfileSpec, marks *templates.Marks) *compiled {
 	c := &compiled{}
-	if n := actionBytes(spec); n > maxActionBytes {
-		c.problems = []*invalid.Error{invalid.At("spec", "the actions of its templates, {{ to }}, have %d bytes together without texts and comments in them: a profile may have %d", n, maxActionBytes)}
+	if n := templates.ActionBytes(spec); n > templates.MaxActionBytes {
+		c.problems = []*invalid.Error{invalid.At("spec", "the actions of its templates, {{ to }}, have %d bytes together without texts and comments in them: a profile may have %d", n, templates.MaxActionBytes)}
 		return c
 	}
+	compiler := templates.NewCompiler(reflect.TypeFor[data](), marks)
 	var problems []*invalid.Error
-	c.bootstrap, problems = g.compileStage(stageBootstrap, &spec.BootstrapConfig, spec.OSName)
+	c.bootstrap, problems = compileStage(compiler, stageBootstrap, &spec.BootstrapConfig, spec.OSName)
 	c.problems = append(c.problems, problems...)
-	c.provisioning, problems = g.compileStage(stageProvisioning, &spec.ProvisioningConfig, spec.OSName)
+	c.provisioning, problems = compileStage(compiler, stageProvisioning, &spec.ProvisioningConfig, spec.OSName)
 	c.problems = append(c.problems, problems...)
 	if spec.OSName == osm.OperatingSystemFlatcar && spec.ProvisioningUtility == osm.ProvisioningUtilityIgnition && len(c.problems) == 0 {
 		c.problems = append(c.bootstrap.checkIgnition(spec.BootstrapConfig.Units), c.provisioning.checkIgnition(spec.ProvisioningConfig.Units)...)
@@ -104,297 +50,29 @@ func (g *gate) compile(spec *osm.OperatingSystemProfileSpec) *compiled {
 	return c
 }
 
-func (g *gate) compileStage(name string, config *osm.OSPConfig, system osm.OperatingSystem) (compiledStage, []*invalid.Error) {
-	stage := compiledStage{name: name, gate: g}
-	root := "spec." + name + "Config"
-	var problems []*invalid.Error
-
-	// What stands where: a runtime's templates first, so that the stage's win.
-	texts, fields := map[string]string{}, map[string]string{}
-	addTemplates := func(field string, templates map[string]string) {
-		for name, text := range templates {
-			texts[name], fields[name] = text, field+".templates["+name+"]"
-		}
+func compileStage(compiler templates.Compiler, name string, config *osm.OSPConfig, system osm.OperatingSystem) (compiledStage, []*invalid.Error) {
+	stage, problems := compiler.Stage(name, config)
+	items := make([]string, len(stage.Files))
+	for i, f := range stage.Files {
+		items[i] = f.Item
 	}
-	files, fileFields := []osm.File(nil), []string(nil)
-	addFiles := func(field string, list []osm.File) {
-		for i, f := range list {
-			files, fileFields = append(files, f), append(fileFields, field+".files["+strconv.Itoa(i)+"]")
-		}
-	}
-	addFiles(root, config.Files)
-	runtime := slices.IndexFunc(config.SupportedContainerRuntimes, func(r osm.ContainerRuntimeSpec) bool {
-		return r.Name == osm.ContainerRuntimeContainerd
-	})
-	if runtime >= 0 {
-		field := root + ".supportedContainerRuntimes[" + strconv.Itoa(runtime) + "]"
-		addTemplates(field, config.SupportedContainerRuntimes[runtime].Templates)
-		addFiles(field, config.SupportedContainerRuntimes[runtime].Files)
-	}
-	addTemplates(root, config.Templates)
-
-	for _, name := range slices.Sorted(maps.Keys(texts)) {
-		t := namedTemplate{name: name, field: fields[name], text: texts[name]}
-		if strings.ContainsAny(name, "\"\n") {
-			problems = append(problems, invalid.At(t.field, "the name %q holds a quote or a line break, so that no template can invoke it: rename it", name))
-		}
-		tmpl, more := g.parse(name, t.field, t.text)
-		problems = append(problems, more...)
-		t.tmpl = tmpl
-		stage.templates = append(stage.templates, t)
-	}
-	for i, f := range files {
-		file, more := g.compileFile(fileFields[i], f, texts)
-		problems = append(problems, more...)
-		stage.files = append(stage.files, file)
-	}
-	stage.ignition = userdata.NewIgnitionStage(name, fileFields)
 	if system != osm.OperatingSystemFlatcar {
-		problems = append(problems, userdata.CheckUnits(root, config.Units)...)
+		problems = append(problems, invalid.InStage(name, userdata.CheckUnits("spec."+name+"Config", config.Units)...)...)
 	}
-	return stage, invalid.InStage(name, problems...)
-}
-
-func (g *gate) compileFile(field string, f osm.File, templates map[string]string) (compiledFile, []*invalid.Error) {
-	file := compiledFile{field: field + ".content.inline.data", path: f.Path, permissions: f.Permissions}
-	var problems []*invalid.Error
-	at := func(p *invalid.Error) {
-		p.File = f.Path
-		problems = append(problems, p)
-	}
-	if file.permissions == 0 {
-		file.permissions = osm.DefaultFilePermissions
-	}
-	if _, err := userdata.ParsePermissions(file.permissions); err != nil {
-		at(invalid.At(field+".permissions", "%w", err))
-	}
-	if f.Path == "" {
-		at(invalid.At(field+".path", "is empty: name the file's path on the node"))
-	}
-	if f.Content.Inline == nil {
-		at(invalid.At(field+".content", "has no inline: write content.inline.data, the only source of content"))
-		return file, problems
-	}
-	file.encoding, file.text = f.Content.Inline.Encoding, f.Content.Inline.Data
-	tmpl, wrong := g.parse(f.Path, file.field, file.text)
-	for _, p := range wrong {
-		at(p)
-	}
-	var inserts []string
-	if text, ok := templates[f.Path]; ok && text != "" {
-		// A template named like the file replaces its body, so the file has to be
-		// executed even if it has no actions itself.
-		inserts = append(inserts, f.Path)
-		if tmpl == nil {
-			tmpl = &program{Template: template.Must(template.New(f.Path).Parse(file.text))} // text without actions always parses
-		}
-	}
-	if tmpl == nil {
-		return file, problems
-	}
-	for _, name := range tmpl.invoked() {
-		if _, ok := templates[name]; ok && !slices.Contains(inserts, name) {
-			inserts = append(inserts, name)
-		}
-	}
-	for _, name := range inserts {
-		in := insert{name: name, tree: literalTree(name, "")}
-		in.text = in.tree.Root.Nodes[0].(*parse.TextNode)
-		// Its credentials were told apart where the named template was executed.
-		in.tree.Root.Nodes = []parse.Node{tmpl.hole(-1), in.text}
-		if in.into = tmpl.Lookup(name); in.into == nil {
-			in.into = template.Must(tmpl.AddParseTree(name, in.tree))
-		} else {
-			in.own = in.into.Tree
-		}
-		file.inserts = append(file.inserts, in)
-	}
-	file.tmpl = tmpl
-	return file, problems
-}
-
-// parse returns nil for text without actions, and where text is no template.
-func (g *gate) parse(name, field, text string) (*program, []*invalid.Error) {
-	if len(text) > maxFileBytes {
-		return nil, []*invalid.Error{invalid.At(field, "has %d bytes: a file or template may have %d", len(text), maxFileBytes)}
-	}
-	if !strings.Contains(text, "{{") {
-		return nil, nil
-	}
-	tmpl, err := template.New(name).Funcs(funcs.Map).Parse(text)
-	if err != nil {
-		return nil, []*invalid.Error{templateProblem(name, field, err)}
-	}
-	if tmpl.Tree == nil { // nothing but definitions and blanks
-		tmpl = template.Must(tmpl.AddParseTree(name, literalTree(name, "")))
-	}
-	p := &program{Template: tmpl}
-	if err := p.addTicks(); err != nil {
-		return nil, []*invalid.Error{{Field: field, Line: lineOf(text, err.pos), Err: err}}
-	}
-	problems, printing := taint.Check(tmpl, reflect.TypeFor[data](), text, field)
-	if len(printing) > 0 {
-		for _, t := range p.defined() {
-			p.addHoles(t.Root, printing)
-		}
-	}
-	if g.marks != nil {
-		g.marks.add(p, source{text: text, field: field, name: name})
-	}
-	g.bind(p)
-	return p, problems
+	return compiledStage{Stage: stage, ignition: userdata.NewIgnitionStage(name, items)}, problems
 }
 
 // checkIgnition finds what is wrong with a stage of a profile for Ignition whatever
 // pool it is used for.
 func (s *compiledStage) checkIgnition(units []osm.Unit) []*invalid.Error {
-	files := make([]osm.File, len(s.files))
-	for i, f := range s.files {
-		files[i] = osm.File{Path: f.path, Permissions: f.permissions}
+	files := make([]osm.File, len(s.Files))
+	for i, f := range s.Files {
+		files[i] = osm.File{Path: f.Path, Permissions: f.Permissions}
 	}
-	return s.ignition.Check(files, units, s.name == stageBootstrap)
+	return s.ignition.Check(files, units, s.Name == stageBootstrap)
 }
 
 // problem makes an error about the stage.
 func (s *compiledStage) problem(format string, args ...any) *invalid.Error {
-	return invalid.InStage(s.name, invalid.At("spec."+s.name+"Config", format, args...))[0]
-}
-
-// lineOf returns the line of a position in a template.
-func lineOf(source string, pos parse.Pos) int { return invalid.LineOf(source, int(pos)) }
-
-// templateMessage is how text/template begins its errors, after the name.
-var templateMessage = regexp.MustCompile(`^:(\d+)(?::\d+)?: (?s)(.*)$`)
-
-// templateProblem takes the line out of an error of text/template, and repeats
-// the rest without the name: the field and the file say it better.
-func templateProblem(name, field string, err error) *invalid.Error {
-	message := err.Error()
-	p := &invalid.Error{Field: field, Err: err}
-	rest, ok := strings.CutPrefix(message, "template: "+name)
-	if !ok {
-		return p
-	}
-	m := templateMessage.FindStringSubmatch(rest)
-	if m == nil {
-		return p
-	}
-	p.Line, _ = strconv.Atoi(m[1])
-	message = strings.TrimPrefix(m[2], fmt.Sprintf("executing %q ", name))
-	if context, cause, ok := strings.Cut(message, ">: "); ok { // "at <context>: cause"
-		message = invalid.Shorten(context, invalid.MaxNameBytes) + ">: " + withoutValue(cause)
-	}
-	if better, ok := funcs.UndefinedFunction(message); ok {
-		message = better
-	}
-	kind, _, _ := strings.Cut(message, " started at ") // behind that: the template, whose line is known
-	if better, ok := unbalanced[kind]; ok {
-		message = better
-	}
-	p.Err = &templateError{message: invalid.Shorten(message, invalid.MaxMessageBytes), cause: err}
-	return p
-}
-
-// unbalanced says what to do about what the parser of text/template finds at the end of
-// blocks, in its words: https://pkg.go.dev/text/template/parse.
-var unbalanced = map[string]string{
-	"unexpected EOF":             "the template ends inside an {{ if }}, {{ range }}, {{ with }} or {{ define }}: write the {{ end }} that is missing above",
-	"unexpected {{end}}":         "there is an {{ end }} without an {{ if }}, {{ range }} or {{ with }}: remove it, or write what it ends above",
-	"unexpected {{else}}":        "there is an {{ else }} without an {{ if }}, {{ range }} or {{ with }}: remove it, or write what it belongs to above",
-	"unclosed action":            "a {{ is not closed: write }} on the same line",
-	"unclosed comment":           "a {{/* is not closed: write */}}",
-	"unterminated quoted string": `a string is not closed: write the quote " that is missing`,
-	"missing value for if":       "{{ if }} has no condition: write one, such as {{ if .HTTPProxy }}",
-	"missing value for range":    "{{ range }} has nothing to go over: write it, such as {{ range .ClusterDNSIPs }}",
-	"missing value for with":     "{{ with }} has no value: write one, such as {{ with .HTTPProxy }}",
-	"missing value for command":  "{{ }} is empty: write a field such as {{ .KubeVersion }}, or remove it",
-}
-
-// quotingValues are how text/template begins the messages that print a value: it
-// may be the whole data, with addresses that differ from run to run.
-var quotingValues = []string{"range can't iterate over ", "if/with can't use ", "can't use ",
-	"error calling eq: non-comparable type ", "error calling ne: non-comparable type "}
-
-func withoutValue(message string) string {
-	for _, begin := range quotingValues {
-		if strings.HasPrefix(message, begin) {
-			return begin + "this value"
-		}
-	}
-	return message
-}
-
-// templateError is an error of text/template in fewer words.
-type templateError struct {
-	message string
-	cause   error
-}
-
-func (e *templateError) Error() string { return e.message }
-func (e *templateError) Unwrap() error { return e.cause }
-
-// invoked returns the names that a template and those defined in it invoke.
-func (p *program) invoked() []string {
-	var names []string
-	for _, t := range p.defined() {
-		walk(t.Root, func(n parse.Node) bool {
-			if n, ok := n.(*parse.TemplateNode); ok {
-				names = append(names, n.Name)
-			}
-			return true
-		})
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
-}
-
-// walk visits a node and, while visit returns true, all below it.
-func walk(n parse.Node, visit func(parse.Node) bool) {
-	branch := func(b *parse.BranchNode) {
-		walk(b.Pipe, visit)
-		walk(b.List, visit)
-		if b.ElseList != nil {
-			walk(b.ElseList, visit)
-		}
-	}
-	if n == nil || !visit(n) {
-		return
-	}
-	switch n := n.(type) {
-	case *parse.ListNode:
-		for _, child := range n.Nodes {
-			walk(child, visit)
-		}
-	case *parse.ActionNode:
-		walk(n.Pipe, visit)
-	case *parse.PipeNode:
-		for _, cmd := range n.Cmds {
-			walk(cmd, visit)
-		}
-	case *parse.CommandNode:
-		for _, arg := range n.Args {
-			walk(arg, visit)
-		}
-	case *parse.ChainNode:
-		walk(n.Node, visit)
-	case *parse.TemplateNode:
-		if n.Pipe != nil {
-			walk(n.Pipe, visit)
-		}
-	case *parse.IfNode:
-		branch(&n.BranchNode)
-	case *parse.RangeNode:
-		branch(&n.BranchNode)
-	case *parse.WithNode:
-		branch(&n.BranchNode)
-	}
-}
-
-// literalTree is a template that writes a text. The node has no position in any
-// source.
-func literalTree(name, text string) *parse.Tree {
-	return &parse.Tree{Name: name, ParseName: name, Root: &parse.ListNode{
-		NodeType: parse.NodeList,
-		Nodes:    []parse.Node{&parse.TextNode{NodeType: parse.NodeText, Pos: -1, Text: []byte(text)}},
-	}}
+	return invalid.InStage(s.Name, invalid.At("spec."+s.Name+"Config", format, args...))[0]
 }

@@ -171,7 +171,7 @@ func testSameShape(t *testing.T, text string) {
 		t.Errorf("%s: %v", text, err)
 	}
 	in := withStandIns(p)
-	c := compile(&p.Spec)
+	c := compile(&p.Spec, nil)
 	redacted, _ := in.Split()
 	_, a, problems := redacted.render(c, digestRecipe)
 	_, b, more := in.render(c, digestRecipe)

@@ -7,7 +7,6 @@ import (
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/funcs"
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
-	"github.com/osm-gitops/osm-gitops/pkg/render/internal/meter"
 )
 
 // data is what templates read, as "." and "$". It is our most public API: a
@@ -74,13 +73,6 @@ type data struct {
 	DownloadDigests map[string]string
 	// Provenance is where this configuration comes from.
 	Provenance provenanceData
-
-	// meter counts what this rendering uses up. Templates cannot reach it.
-	meter meter.Meter
-	// shape is what it writes but credentials. Templates cannot reach it.
-	shape shape
-	// trace follows it for an Inspector; nil elsewhere. Templates cannot reach it.
-	trace *trace
 
 	kubeletConfig
 	operatingSystemConfig
@@ -216,7 +208,7 @@ func newData(in Input, digest string) (*data, []*invalid.Error) {
 		return nil, problems
 	}
 	s := in.Settings
-	d := &data{
+	return &data{
 		KubeVersion:                   "v" + version.String(),
 		ClusterDNSIPs:                 s.clusterDNS(),
 		KubernetesCACert:              s.KubernetesCACert,
@@ -245,9 +237,7 @@ func newData(in Input, digest string) (*data, []*invalid.Error) {
 		kubeletConfig:                 kubelet,
 		operatingSystemConfig:         in.Pool.operatingSystemConfig(),
 		settings:                      &in.Settings,
-	}
-	d.shape.hash.SetSeed(shapeSeed)
-	return d, nil
+	}, nil
 }
 
 func (p Pool) operatingSystemConfig() operatingSystemConfig {

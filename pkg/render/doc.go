@@ -11,7 +11,8 @@
 // messages come from the first run, so they hold no credential.
 //
 // Start with Engine.Render in render.go. What templates may read is documented in
-// data.go. Packages below internal know the rest: funcs what templates may call, meter
-// what an execution may take, userdata how documents are written, cloudprovider the
+// data.go. Packages below internal know the rest: templates how they are parsed and
+// executed, taint what they may do with credentials, funcs what they may call, meter what
+// an execution may take, userdata how documents are written, cloudprovider the
 // configuration of cloud providers, and invalid how errors say what to change.
 package render

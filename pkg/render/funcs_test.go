@@ -2,17 +2,21 @@ package render
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"os/exec"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/Masterminds/sprig/v3"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/funcs"
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/templates"
 )
 
 // security.md 16: every name of sprig's is either allowed or refused with a
@@ -31,8 +35,7 @@ func TestSprigAllowList(t *testing.T) {
 			if _, ok := funcs.Map[name]; ok {
 				t.Errorf("%q is refused, but templates can call it", name)
 			}
-			_, problems := new(gate).parse("x", "f", "{{ "+name+" }}")
-			if err := invalid.One(problems); err == nil || !strings.Contains(err.Error(), reason) {
+			if _, err := execute(&data{}, "{{ "+name+" }}"); err == nil || !strings.Contains(err.Error(), reason) {
 				t.Errorf("calling %q gives %v, want the reason %q", name, err, reason)
 			}
 		}
@@ -110,18 +113,33 @@ var calls = map[string]string{
 	"html": `{{ html "<a>" .MaxPods }}`, "js": `{{ js "'" .KubeReserved }}`, "urlquery": `{{ urlquery "a b" .MaxPods }}`,
 }
 
-// execute parses and executes one template.
+// execute parses and executes one template, whatever it does with credentials.
 func execute(d *data, text string) (string, error) {
-	g := &gate{Set: funcs.Set{Meter: &d.meter}}
-	p, problems := g.parse("/x", "f", text)
-	if p == nil {
+	stage, problems := stageOf(text)
+	problems = slices.DeleteFunc(problems, func(p *invalid.Error) bool {
+		var credential *CredentialError
+		return errors.As(p, &credential)
+	})
+	if len(problems) > 0 {
 		return "", invalid.One(problems)
 	}
-	out, problem := run(p, d, origin{text: text, field: "f", path: "/x"}, maxStageBytes)
-	if problem != nil {
-		return "", problem
+	out, _, problems := executeStage(stage, d)
+	return out, invalid.One(problems)
+}
+
+// stageOf has one file.
+func stageOf(text string) (templates.Stage, []*invalid.Error) {
+	return templates.NewCompiler(reflect.TypeFor[data](), nil).Stage(stageBootstrap, &osm.OSPConfig{Files: []osm.File{inlineFile("/x", text)}})
+}
+
+// executeStage returns the content of its file, and the shape of it.
+func executeStage(stage templates.Stage, d *data) (string, uint64, []*invalid.Error) {
+	x := templates.NewExecution(d)
+	files, problems := stage.Execute(x)
+	if len(problems) > 0 {
+		return "", 0, problems
 	}
-	return out, nil
+	return files[0].Content.Inline.Data, x.Shape(), nil
 }
 
 // outputs executes every call.

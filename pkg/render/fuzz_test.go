@@ -20,6 +20,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/funcs"
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/meter"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/templates"
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/userdata"
 )
 
@@ -115,16 +116,16 @@ func FuzzTemplate(f *testing.F) {
 			Templates: map[string]string{"t": named},
 		}}
 		render := func() (string, string) {
-			c := compile(spec)
-			problems := append(c.problems, c.provisioning.check()...)
+			c := compile(spec, nil)
+			problems := append(c.problems, c.provisioning.Check()...)
 			var files []osm.File
 			if len(c.problems) == 0 {
-				d := fuzzData(t)
+				x := templates.NewExecution(fuzzData(t))
 				var more []*invalid.Error
-				files, more = c.provisioning.execute(d)
+				files, more = c.provisioning.Execute(x)
 				problems = append(problems, more...)
-				if d.meter.Cost > 2*meter.MaxCost || d.meter.Made > meter.MaxMade+meter.MaxValueBytes {
-					t.Errorf("%d units and %d bytes were used up", d.meter.Cost, d.meter.Made)
+				if x.Meter.Cost > 2*meter.MaxCost || x.Meter.Made > meter.MaxMade+meter.MaxValueBytes {
+					t.Errorf("%d units and %d bytes were used up", x.Meter.Cost, x.Meter.Made)
 				}
 			}
 			var out strings.Builder
@@ -142,7 +143,7 @@ func FuzzTemplate(f *testing.F) {
 		if out != again || message != messageAgain {
 			t.Fatalf("rendered once it is\n%q, %s\nand then\n%q, %s", out, message, again, messageAgain)
 		}
-		if len(out) > maxStageBytes || len(message) > maxErrorBytes {
+		if len(out) > templates.MaxStageBytes || len(message) > maxErrorBytes {
 			t.Errorf("%d bytes of output, %d of the error", len(out), len(message))
 		}
 		if strings.Contains(out, funcs.NoValue) || strings.ToValidUTF8(out, "") != out || strings.Contains(out, "0xc0000") {

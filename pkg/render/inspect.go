@@ -11,6 +11,7 @@ import (
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/templates"
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/userdata"
 )
 
@@ -21,19 +22,25 @@ import (
 type Inspector struct {
 	spec     osm.OperatingSystemProfileSpec
 	compiled *compiled
-	marks    *marks
+	marks    *templates.Marks
 }
 
 // NewInspector compiles a profile.
 func NewInspector(p Profile) *Inspector {
-	i := &Inspector{spec: p.Spec, marks: newMarks()}
-	i.compiled = (&gate{marks: i.marks}).compile(&i.spec)
+	i := &Inspector{spec: p.Spec, marks: templates.NewMarks()}
+	i.compiled = compile(&i.spec, i.marks)
 	return i
 }
 
 // Branches are all of the profile's templates with their hits so far, in the same
 // order each time.
-func (i *Inspector) Branches() []Branch { return i.marks.branches }
+func (i *Inspector) Branches() []Branch { return i.marks.Branches() }
+
+// Branch is one way through an if, with or range of a profile's templates.
+type Branch = templates.Branch
+
+// Place is where a line of a rendered file comes from.
+type Place = templates.Place
 
 // Inspection is one rendering. It holds placeholders in place of credentials.
 type Inspection struct {
@@ -76,7 +83,7 @@ func (i *Inspector) Inspect(in Input) (*Inspection, error) {
 		return nil, in.invalid(c.problems...)
 	}
 	redacted, _ := in.Split()
-	c.trace = &trace{marks: i.marks, places: map[string][]Place{}}
+	c.trace = templates.NewTrace(i.marks)
 	osc, shape, problems := redacted.render(&c, inspectedDigest)
 	if len(problems) > 0 {
 		return nil, in.invalid(problems...)
@@ -92,7 +99,7 @@ func (i *Inspector) Inspect(in Input) (*Inspection, error) {
 		config   *osm.OSCConfig
 		document []byte
 	}{{&out.Bootstrap, &c.bootstrap, &osc.BootstrapConfig, bootstrap}, {&out.Provisioning, &c.provisioning, &osc.ProvisioningConfig, provisioning}} {
-		s.to.Document, s.to.Files = s.document, c.trace.files(s.compiled, s.config)
+		s.to.Document, s.to.Files = s.document, inspectedFiles(c.trace, s.compiled, s.config)
 	}
 	return out, in.measure(i.compiled, out, redacted, shape)
 }
@@ -119,15 +126,15 @@ func (in Input) measure(c *compiled, out *Inspection, redacted Input, shape uint
 	return nil
 }
 
-// files are those of a stage that come from the profile.
-func (t *trace) files(s *compiledStage, config *osm.OSCConfig) []InspectedFile {
-	files := make([]InspectedFile, 0, len(s.files))
-	for n, f := range s.files {
+// inspectedFiles are those of a stage that come from the profile.
+func inspectedFiles(t *templates.Trace, s *compiledStage, config *osm.OSCConfig) []InspectedFile {
+	files := make([]InspectedFile, 0, len(s.Files))
+	for n, f := range s.Files {
 		rendered := config.Files[n] // the settings' own come behind them
 		mode, _ := userdata.ParsePermissions(rendered.Permissions)
 		files = append(files, InspectedFile{
 			NodeFile: NodeFile{Path: rendered.Path, Mode: mode, Content: rendered.Content.Inline.Data},
-			Field:    f.field, Places: t.of(f.field, f.text),
+			Field:    f.Field, Places: t.Places(f.Field, f.Text),
 		})
 	}
 	return files

@@ -85,7 +85,7 @@ func (in Input) nodeFiles(stage *compiledStage, config *osm.OSCConfig) ([]NodeFi
 	for _, f := range userdata.UnitFiles(units) {
 		files = append(files, NodeFile{Path: f.Path, Mode: unitFileMode, Content: f.Content})
 	}
-	if text := in.Pool.wrapperName(stage.name); text != "" {
+	if text := in.Pool.wrapperName(stage.Name); text != "" {
 		name = append(name, NodeFile{Path: userdata.MachineNameFile, Mode: userdata.MachineNameMode, Content: text})
 	}
 	if in.Pool.utility() == osm.ProvisioningUtilityIgnition {

@@ -11,7 +11,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/meter"
 )
 
-// BenchmarkNodes measures what the weights in cost.go stand for: the time that
+// BenchmarkNodes measures what the weights of package meter stand for: the time that
 // text/template itself takes for one node of each kind. A weight should be at least the
 // ns/node that is reported here on the machine that measured costs_table.go.
 func BenchmarkNodes(b *testing.B) {

@@ -11,6 +11,7 @@ import (
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/meter"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/templates"
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/userdata"
 )
 
@@ -42,6 +43,27 @@ func (e *Engine) Render(in Input) (out *Output, err error) {
 		out, err = in.renderWith(&c)
 	})
 	return out, err
+}
+
+// Check says what is wrong with a profile whatever pool it is used for: templates
+// that do not parse or call functions that are not there, fields that templates
+// cannot read, files without content, modes that are none, units with impossible
+// names, a utility the operating system does not have, and templates that render
+// what depends on the content of credentials. It finds everything at once; Problems
+// takes the error apart.
+func (e *Engine) Check(p Profile) error {
+	c := e.compiled(p)
+	problems := slices.Clone(c.problems)
+	if p.Spec.OSName != osm.OperatingSystemFlatcar && p.Spec.ProvisioningUtility == osm.ProvisioningUtilityIgnition {
+		problems = append(problems, invalid.At("spec.provisioningUtility", "is ignition, which %s does not have: use cloud-init", p.Spec.OSName))
+	}
+	for _, stage := range []*compiledStage{&c.bootstrap, &c.provisioning} {
+		problems = append(problems, stage.Check()...)
+	}
+	if len(problems) == 0 {
+		problems = c.checkShape(p)
+	}
+	return invalid.Join(p.of("", problems))
 }
 
 // renderWith renders with compiled templates.
@@ -163,13 +185,13 @@ func (in Input) render(c *compiled, inputDigest string) (*osm.OperatingSystemCon
 }
 
 // renderAlong renders along a trail, nil for none.
-func (in Input) renderAlong(c *compiled, inputDigest string, t *trail) (*osm.OperatingSystemConfigSpec, uint64, []*invalid.Error) {
+func (in Input) renderAlong(c *compiled, inputDigest string, t *templates.Trail) (*osm.OperatingSystemConfigSpec, uint64, []*invalid.Error) {
 	d, problems := newData(in, inputDigest)
 	if len(problems) > 0 {
 		return nil, 0, problems
 	}
-	d.trace, d.shape.trail = c.trace, t
-	d.meter.Room = c.room
+	x := templates.NewExecution(d)
+	x.Trace, x.Trail, x.Meter.Room = c.trace, t, c.room
 	profile := &in.Profile.Spec
 	osc := &osm.OperatingSystemConfigSpec{
 		OSName:              profile.OSName,
@@ -177,18 +199,18 @@ func (in Input) renderAlong(c *compiled, inputDigest string, t *trail) (*osm.Ope
 		CloudProvider:       osm.CloudProviderSpec{Name: in.Pool.CloudProvider},
 		ProvisioningUtility: in.Profile.utility(),
 	}
-	osc.BootstrapConfig, problems = in.renderStage(&c.bootstrap, &profile.BootstrapConfig, d)
-	provisioning, more := in.renderStage(&c.provisioning, &profile.ProvisioningConfig, d)
+	osc.BootstrapConfig, problems = in.renderStage(&c.bootstrap, &profile.BootstrapConfig, x)
+	provisioning, more := in.renderStage(&c.provisioning, &profile.ProvisioningConfig, x)
 	if problems = append(problems, more...); len(problems) > 0 {
 		return nil, 0, problems
 	}
 	provisioning.Files = append(provisioning.Files, in.Settings.hostsFiles()...)
 	osc.ProvisioningConfig = provisioning
-	return osc, d.shape.hash.Sum64(), nil
+	return osc, x.Shape(), nil
 }
 
-func (in Input) renderStage(c *compiledStage, profile *osm.OSPConfig, d *data) (osm.OSCConfig, []*invalid.Error) {
-	files, problems := c.execute(d)
+func (in Input) renderStage(c *compiledStage, profile *osm.OSPConfig, x *templates.Execution) (osm.OSCConfig, []*invalid.Error) {
+	files, problems := c.Execute(x)
 	if len(problems) > 0 {
 		return osm.OSCConfig{}, problems
 	}
@@ -257,7 +279,7 @@ func (in Input) document(stage *compiledStage, config *osm.OSCConfig) ([]byte, [
 	if in.Pool.utility() == osm.ProvisioningUtilityIgnition {
 		return in.ignitionDocument(stage, config).Encode()
 	}
-	b, err := in.cloudInit(stage.name, config).Encode()
+	b, err := in.cloudInit(stage.Name, config).Encode()
 	if errors.Is(err, userdata.ErrTooLarge) {
 		err = &UserDataError{Size: userdata.MaxDocumentBytes, Limit: maxSecretBytes, message: fmt.Sprintf(
 			"%v, but a Secret holds %d: let the node download what is large", err, maxSecretBytes)}
@@ -283,7 +305,7 @@ func (in Input) cloudInit(stage string, config *osm.OSCConfig) userdata.CloudCon
 func (in Input) ignitionDocument(stage *compiledStage, config *osm.OSCConfig) userdata.Ignition {
 	return userdata.Ignition{
 		Version:  in.ignitionVersion(),
-		Hostname: in.Pool.wrapperName(stage.name),
+		Hostname: in.Pool.wrapperName(stage.Name),
 		Stage:    stage.ignition,
 		Config:   config,
 	}

@@ -11,7 +11,7 @@ import (
 
 // overlooked compiles a profile as if the check of its templates had found nothing.
 func overlooked(p Profile) *compiled {
-	c := compile(&p.Spec)
+	c := compile(&p.Spec, nil)
 	c.problems = nil
 	return c
 }

@@ -5,6 +5,7 @@ import (
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/templates"
 )
 
 // checkShape renders a profile for one pool that has every credential, with
@@ -22,6 +23,24 @@ func (c *compiled) checkShape(p Profile) []*invalid.Error {
 		return nil
 	}
 	return c.sameShape(redacted, in, digestRecipe, shape, other)
+}
+
+// errDepends is of what only rendering shows.
+var errDepends = &CredentialError{}
+
+// sameShape compares two renderings of a profile, of inputs that differ in credentials
+// alone: what they wrote but credentials has to be the same.
+func (c *compiled) sameShape(a, b Input, digest string, first, second uint64) []*invalid.Error {
+	if first == second {
+		return nil
+	}
+	t := &templates.Trail{}
+	_, _, _ = a.renderAlong(c, digest, t) // both succeeded before
+	t.Again()
+	_, _, _ = b.renderAlong(c, digest, t)
+	parted := t.Parted()
+	parted.Err = errDepends
+	return []*invalid.Error{parted}
 }
 
 // standIn is the text in a stand-in for a credential. Those have the form and the

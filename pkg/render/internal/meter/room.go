@@ -19,7 +19,7 @@ const (
 
 	SmallCost   = MaxCost / 10
 	SmallMade   = 1 << 20   // 1 MiB
-	SmallAction = 16 << 10  // 16 KiB of a profile's actions, see maxActionBytes
+	SmallAction = 16 << 10  // 16 KiB of a profile's actions, see templates.MaxActionBytes
 	SmallOutput = 512 << 10 // 512 KiB, of both stages
 	SmallMemory = 2 << 20   // 2 MiB, of one call
 

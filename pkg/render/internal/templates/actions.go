@@ -1,4 +1,4 @@
-package render
+package templates
 
 import (
 	"strings"
@@ -6,15 +6,15 @@ import (
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 )
 
-// maxActionBytes is how much of a profile may stand between {{ and }}, without texts
+// MaxActionBytes is how much of a profile may stand between {{ and }}, without texts
 // and comments: compiled it takes up to eighty times as much memory (BenchmarkBudget).
-const maxActionBytes = 128 << 10
+const MaxActionBytes = 128 << 10
 
-// actionBytes counts it.
-func actionBytes(spec *osm.OperatingSystemProfileSpec) int { return sumOfTexts(spec, actionsIn) }
+// ActionBytes counts it.
+func ActionBytes(spec *osm.OperatingSystemProfileSpec) int { return sumOfTexts(spec, actionsIn) }
 
-// textBytes is how long the files and templates are.
-func textBytes(spec *osm.OperatingSystemProfileSpec) int {
+// TextBytes is how long the files and templates are.
+func TextBytes(spec *osm.OperatingSystemProfileSpec) int {
 	return sumOfTexts(spec, func(text string) int { return len(text) })
 }
 

@@ -1,4 +1,4 @@
-package render
+package templates
 
 import (
 	"errors"
@@ -17,23 +17,47 @@ import (
 // https://kubernetes.io/docs/concepts/configuration/secret/#restriction-data-limit
 const (
 	maxFileBytes  = 1 << 20 // 1 MiB, of one file or one named template
-	maxStageBytes = 2 << 20 // 2 MiB, of all of them in a stage
+	MaxStageBytes = 2 << 20 // 2 MiB, of all of them in a stage
 )
 
-// execute renders the files of a stage in their order.
-func (s *compiledStage) execute(d *data) ([]osm.File, []*invalid.Error) {
+// Execution is one rendering of a profile: what templates read, what they use up, and what
+// they write but credentials.
+type Execution struct {
+	// Data is "." and "$": a pointer to a struct of the compiler's type.
+	Data  any
+	Meter meter.Meter
+	// Trace follows it for an Inspector, and Trail for Parted; mostly nil.
+	Trace *Trace
+	Trail *Trail
+
+	shape shape
+}
+
+// NewExecution begins a rendering.
+func NewExecution(data any) *Execution {
+	x := &Execution{Data: data}
+	x.shape.hash.SetSeed(shapeSeed)
+	return x
+}
+
+// Shape tells the shape of what was written so far.
+func (x *Execution) Shape() uint64 { return x.shape.hash.Sum64() }
+
+// Execute renders the files of a stage in their order.
+func (s *Stage) Execute(x *Execution) ([]osm.File, []*invalid.Error) {
 	s.gate.mu.Lock()
 	defer s.gate.mu.Unlock()
-	s.gate.Meter = &d.meter
-	d.trace.enter(s)
+	s.gate.Meter = &x.Meter
+	x.shape.trail = x.Trail
+	x.Trace.enter(s)
 	var problems []*invalid.Error
-	left := maxStageBytes
+	left := MaxStageBytes
 	inserts := make(map[string]string, len(s.templates))
 	for _, t := range s.templates {
 		text := t.text
 		if t.tmpl != nil {
 			var problem *invalid.Error
-			if text, problem = run(t.tmpl, d, origin{text: t.text, field: t.field}, left); problem != nil {
+			if text, problem = run(t.tmpl, x, origin{text: t.text, field: t.field}, left); problem != nil {
 				problems = append(problems, problem)
 				continue
 			}
@@ -42,25 +66,25 @@ func (s *compiledStage) execute(d *data) ([]osm.File, []*invalid.Error) {
 		inserts[t.name] = insertedText(text)
 	}
 	if len(problems) > 0 {
-		return nil, invalid.InStage(s.name, problems...)
+		return nil, invalid.InStage(s.Name, problems...)
 	}
-	files := make([]osm.File, 0, len(s.files))
-	for i := range s.files {
-		f := &s.files[i]
-		text, problem := f.execute(d, inserts, left)
+	files := make([]osm.File, 0, len(s.Files))
+	for i := range s.Files {
+		f := &s.Files[i]
+		text, problem := f.execute(x, inserts, left)
 		if problem != nil {
 			problems = append(problems, problem)
 			continue
 		}
 		left -= len(text)
 		files = append(files, osm.File{
-			Path:        f.path,
-			Permissions: f.permissions,
+			Path:        f.Path,
+			Permissions: f.Permissions,
 			Content:     osm.FileContent{Inline: &osm.FileContentInline{Encoding: f.encoding, Data: text}},
 		})
 	}
 	if len(problems) > 0 {
-		return nil, invalid.InStage(s.name, problems...)
+		return nil, invalid.InStage(s.Name, problems...)
 	}
 	return files, nil
 }
@@ -71,14 +95,14 @@ func insertedText(output string) string {
 	return strings.TrimRight("\n"+output, " \t\r\n")
 }
 
-func (f *compiledFile) execute(d *data, inserts map[string]string, left int) (string, *invalid.Error) {
+func (f *File) execute(x *Execution, inserts map[string]string, left int) (string, *invalid.Error) {
 	if f.tmpl == nil {
-		return checkedText(f.text, f.field, f.path, left)
+		return checkedText(f.Text, f.Field, f.Path, left)
 	}
 	for i := range f.inserts {
 		f.inserts[i].put(inserts[f.inserts[i].name])
 	}
-	return run(f.tmpl, d, origin{text: f.text, field: f.field, path: f.path, inserts: f.inserts}, left)
+	return run(f.tmpl, x, origin{text: f.Text, field: f.Field, path: f.Path, inserts: f.inserts}, left)
 }
 
 // origin is a template as it stands in the profile.
@@ -89,12 +113,12 @@ type origin struct {
 
 // run executes one template. The text it returns is complete, valid UTF-8, and
 // has no missing values.
-func run(tmpl *program, d *data, from origin, left int) (string, *invalid.Error) {
-	w := limitedWriter{left: max(min(left, maxFileBytes), 0), program: tmpl, meter: &d.meter, shape: &d.shape}
-	d.shape.begin(tmpl, from)
+func run(tmpl *program, x *Execution, from origin, left int) (string, *invalid.Error) {
+	w := limitedWriter{left: max(min(left, maxFileBytes), 0), program: tmpl, meter: &x.Meter, shape: &x.shape}
+	x.shape.begin(tmpl, from)
 	w.b.Grow(min(len(from.text)+len(from.text)/4, w.left)) // most of a template is what comes out of it
-	d.meter.Invocations = 0
-	if err := tmpl.Execute(d.trace.writer(&w, from), d); err != nil {
+	x.Meter.Invocations = 0
+	if err := tmpl.Execute(x.Trace.writer(&w, from), x.Data); err != nil {
 		p := templateProblem(tmpl.Name(), from.field, err)
 		var ticked *tickError
 		switch {
@@ -108,7 +132,7 @@ func run(tmpl *program, d *data, from origin, left int) (string, *invalid.Error)
 	}
 	text := w.b.String()
 	if strings.Contains(text, funcs.NoValue) {
-		return "", missingValue(tmpl, d, from)
+		return "", missingValue(tmpl, x, from)
 	}
 	return checkedText(text, from.field, from.path, left)
 }
@@ -127,7 +151,7 @@ var errTooLong = errors.New("output too long")
 
 func tooLong(left int) error {
 	if left < maxFileBytes {
-		return fmt.Errorf("the files of this stage are longer than %d bytes together", maxStageBytes)
+		return fmt.Errorf("the files of this stage are longer than %d bytes together", MaxStageBytes)
 	}
 	return fmt.Errorf("the output is longer than %d bytes", maxFileBytes)
 }
@@ -159,11 +183,11 @@ func (w *limitedWriter) Write(p []byte) (int, error) {
 // missingValue says where a template printed "<no value>". It executes the
 // template again and notes the last text of the template itself that was written
 // before: what follows it is the culprit.
-func missingValue(tmpl *program, d *data, from origin) *invalid.Error {
+func missingValue(tmpl *program, x *Execution, from origin) *invalid.Error {
 	p := &invalid.Error{Field: from.field, File: from.path,
 		Err: fmt.Errorf("the output contains %q: the template prints a value that is not there; guard it with if or give a default", funcs.NoValue)}
 	w := tracingWriter{nodes: tmpl.texts()}
-	if tmpl.Execute(&w, d) == nil && w.found && w.end <= len(from.text) {
+	if tmpl.Execute(&w, x.Data) == nil && w.found && w.end <= len(from.text) {
 		rest := strings.TrimLeft(from.text[w.end:], " \t\r\n") // blanks that "{{-" took away
 		p.Line = lineOf(from.text, parse.Pos(len(from.text)-len(rest)))
 	}

@@ -1,4 +1,4 @@
-package render
+package templates
 
 import (
 	"hash/maphash"
@@ -18,7 +18,7 @@ type shape struct {
 	// hole: what is written next is left out.
 	hole bool
 	// trail follows it to where two shapes part; nil elsewhere.
-	trail *trail
+	trail *Trail
 }
 
 // shapeSeed makes hashes of this process that nobody can foresee, so that no template
@@ -97,14 +97,13 @@ func (p *program) addHoles(list *parse.ListNode, holes map[*parse.ActionNode]boo
 // maxTrail is how many steps a trail remembers. Beyond, no line is named.
 const maxTrail = 1 << 17
 
-// trail remembers the hashes of one rendering, and finds the first step of another at
-// which they differ.
-type trail struct {
+// Trail remembers the hashes of one rendering, and finds the first step of another at
+// which they differ. Execute one rendering, call Again, and execute the other.
+type Trail struct {
 	sums []uint64
 	// second: this is the other rendering, at is the next step.
 	second bool
 	at     int
-	// parted says where, once they did.
 	parted *invalid.Error
 
 	from      origin
@@ -112,11 +111,23 @@ type trail struct {
 	pos       parse.Pos                 // of what was executed last
 }
 
-func (t *trail) begin(p *program, from origin) {
+// Again begins the second rendering.
+func (t *Trail) Again() { t.second, t.at = true, 0 }
+
+// Parted is where the second differs, without a cause. It is about the whole profile if no
+// line is known.
+func (t *Trail) Parted() *invalid.Error {
+	if t.parted == nil {
+		return &invalid.Error{Field: "spec"}
+	}
+	return t.parted
+}
+
+func (t *Trail) begin(p *program, from origin) {
 	t.from, t.pos, t.positions = from, 0, p.texts()
 }
 
-func (t *trail) wrote(h *maphash.Hash, p []byte) {
+func (t *Trail) wrote(h *maphash.Hash, p []byte) {
 	here, behind := t.pos, t.pos
 	if len(p) > 0 {
 		if n := t.positions[&p[0]]; n != nil {
@@ -127,7 +138,7 @@ func (t *trail) wrote(h *maphash.Hash, p []byte) {
 }
 
 // step takes the hash after what is at a position; what has none comes from behind it.
-func (t *trail) step(h *maphash.Hash, here, behind parse.Pos) {
+func (t *Trail) step(h *maphash.Hash, here, behind parse.Pos) {
 	if here >= 0 {
 		t.pos = behind
 	} else {
@@ -142,24 +153,4 @@ func (t *trail) step(h *maphash.Hash, here, behind parse.Pos) {
 		t.parted = &invalid.Error{Field: t.from.field, File: t.from.path, Line: lineOf(t.from.text, here)}
 	}
 	t.at++
-}
-
-// errDepends is of what only rendering shows.
-var errDepends = &CredentialError{}
-
-// sameShape compares two renderings of a profile, of inputs that differ in credentials
-// alone: what they wrote but credentials has to be the same.
-func (c *compiled) sameShape(a, b Input, digest string, first, second uint64) []*invalid.Error {
-	if first == second {
-		return nil
-	}
-	t := &trail{}
-	_, _, _ = a.renderAlong(c, digest, t) // both succeeded before
-	t.second, t.at = true, 0
-	_, _, _ = b.renderAlong(c, digest, t)
-	if t.parted == nil {
-		t.parted = &invalid.Error{Field: "spec"}
-	}
-	t.parted.Err = errDepends
-	return []*invalid.Error{t.parted}
 }

@@ -1,4 +1,4 @@
-package render
+package templates
 
 import (
 	"io"
@@ -29,9 +29,9 @@ type Branch struct {
 	Hits int
 }
 
-// marks are ticks that cost nothing and say where an execution is. Only an
+// Marks are ticks that cost nothing and say where an execution is. Only an
 // Inspector's templates have them. Its templates are executed one at a time.
-type marks struct {
+type Marks struct {
 	at       map[*byte]spot // by the first byte of its text
 	texts    map[*byte]int  // the line of each text of a template, in the same way
 	branches []Branch
@@ -42,14 +42,18 @@ type spot struct {
 	branch int // that begins here, -1 for none
 }
 
-func newMarks() *marks { return &marks{at: map[*byte]spot{}, texts: map[*byte]int{}} }
+// NewMarks returns marks for the templates of one profile.
+func NewMarks() *Marks { return &Marks{at: map[*byte]spot{}, texts: map[*byte]int{}} }
+
+// Branches are all of the templates with their hits so far, in the same order each time.
+func (m *Marks) Branches() []Branch { return m.branches }
 
 // source is a template to mark.
 type source struct{ text, field, name string }
 
 // marker marks one template.
 type marker struct {
-	*marks
+	*Marks
 	program *program
 	source
 	define string
@@ -58,9 +62,9 @@ type marker struct {
 }
 
 // add marks a parsed template and those defined in it.
-func (m *marks) add(p *program, from source) {
+func (m *Marks) add(p *program, from source) {
 	for _, t := range p.defined() {
-		k := marker{marks: m, program: p, source: from, reads: map[string][]string{}}
+		k := marker{Marks: m, program: p, source: from, reads: map[string][]string{}}
 		if t.Name() != from.name {
 			k.define = t.Name()
 		}
@@ -175,22 +179,25 @@ type Place struct {
 	Line  int
 }
 
-// trace follows one rendering. A nil one follows nothing.
-type trace struct {
-	marks *marks
-	stage *compiledStage
+// Trace follows one rendering. A nil one follows nothing.
+type Trace struct {
+	marks *Marks
+	stage *Stage
 	// places has for each field that was executed where its lines come from.
 	places map[string][]Place
 }
 
-func (t *trace) enter(s *compiledStage) {
+// NewTrace follows a rendering of templates that have the marks.
+func NewTrace(marks *Marks) *Trace { return &Trace{marks: marks, places: map[string][]Place{}} }
+
+func (t *Trace) enter(s *Stage) {
 	if t != nil {
 		t.stage = s
 	}
 }
 
 // writer returns w itself, or one that writes to w and notes where lines come from.
-func (t *trace) writer(w *limitedWriter, from origin) io.Writer {
+func (t *Trace) writer(w *limitedWriter, from origin) io.Writer {
 	if t == nil {
 		return w
 	}
@@ -204,8 +211,8 @@ func (t *trace) writer(w *limitedWriter, from origin) io.Writer {
 	return r
 }
 
-// of returns the places of a field's lines; of text without actions its own lines.
-func (t *trace) of(field, text string) []Place {
+// Places returns where the lines of a field come from; of text without actions its own lines.
+func (t *Trace) Places(field, text string) []Place {
 	if places, ok := t.places[field]; ok {
 		return places
 	}
@@ -217,10 +224,10 @@ func (t *trace) of(field, text string) []Place {
 }
 
 // inserted are the places of what a named template inserts, behind the line break.
-func (t *trace) inserted(name string) []Place {
+func (t *Trace) inserted(name string) []Place {
 	for _, n := range t.stage.templates {
 		if n.name == name {
-			return t.of(n.field, n.text)
+			return t.Places(n.field, n.text)
 		}
 	}
 	return nil
@@ -230,7 +237,7 @@ func (t *trace) inserted(name string) []Place {
 // from that is not blank.
 type recorder struct {
 	w     *limitedWriter
-	trace *trace
+	trace *Trace
 	from  origin
 	// inserted has the names of templates by the first byte of what they insert.
 	inserted map[*byte]string

@@ -1,4 +1,4 @@
-package render
+package templates
 
 import (
 	"errors"
@@ -8,50 +8,29 @@ import (
 	"strings"
 	"text/template/parse"
 
-	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 )
 
-// Check says what is wrong with a profile whatever pool it is used for: templates
-// that do not parse or call functions that are not there, fields that templates
-// cannot read, files without content, modes that are none, units with impossible
-// names, a utility the operating system does not have, and templates that render
-// what depends on the content of credentials. It finds everything at once; Problems
-// takes the error apart.
-func (e *Engine) Check(p Profile) error {
-	c := e.compiled(p)
-	problems := slices.Clone(c.problems)
-	if p.Spec.OSName != osm.OperatingSystemFlatcar && p.Spec.ProvisioningUtility == osm.ProvisioningUtilityIgnition {
-		problems = append(problems, invalid.At("spec.provisioningUtility", "is ignition, which %s does not have: use cloud-init", p.Spec.OSName))
-	}
-	for _, stage := range []*compiledStage{&c.bootstrap, &c.provisioning} {
-		problems = append(problems, stage.check()...)
-	}
-	if len(problems) == 0 {
-		problems = c.checkShape(p)
-	}
-	return invalid.Join(p.of("", problems))
-}
-
-func (s *compiledStage) check() []*invalid.Error {
+// Check finds fields that templates cannot read, and templates that are not there.
+func (s *Stage) Check() []*invalid.Error {
 	var problems []*invalid.Error
 	names := make([]string, 0, len(s.templates))
 	for _, t := range s.templates {
 		names = append(names, t.name)
 		// A named template is executed alone: it sees only what it defines itself.
-		problems = append(problems, checkTemplate(t.tmpl, t.text, t.field, "", nil)...)
+		problems = append(problems, checkTemplate(s.gate.data, t.tmpl, t.text, t.field, "", nil)...)
 	}
-	for _, f := range s.files {
-		problems = append(problems, checkTemplate(f.tmpl, f.text, f.field, f.path, names)...)
+	for _, f := range s.Files {
+		problems = append(problems, checkTemplate(s.gate.data, f.tmpl, f.Text, f.Field, f.Path, names)...)
 	}
-	return invalid.InStage(s.name, problems...)
+	return invalid.InStage(s.Name, problems...)
 }
 
 // checkTemplate looks for fields that the data does not have, where it can tell
 // what the data is: outside with, range and define, and after "$" outside define.
 // It also reports templates that are invoked outside of any condition but do not
 // exist.
-func checkTemplate(tmpl *program, source, field, path string, templates []string) []*invalid.Error {
+func checkTemplate(data reflect.Type, tmpl *program, source, field, path string, templates []string) []*invalid.Error {
 	if tmpl == nil {
 		return nil
 	}
@@ -59,7 +38,7 @@ func checkTemplate(tmpl *program, source, field, path string, templates []string
 	report := func(n parse.Node, err error) {
 		problems = append(problems, &invalid.Error{Field: field, File: path, Err: err, Line: lineOf(source, n.Position())})
 	}
-	w := fieldWalker{report: report}
+	w := fieldWalker{data: data, report: report}
 	w.list(tmpl.Root, true)
 	for _, n := range tmpl.Root.Nodes {
 		if n, ok := n.(*parse.TemplateNode); ok && tmpl.Lookup(n.Name) == nil && !slices.Contains(templates, n.Name) {
@@ -76,6 +55,7 @@ func checkTemplate(tmpl *program, source, field, path string, templates []string
 // fieldWalker checks chains of fields. Inside, rooted says whether "." is the
 // root data.
 type fieldWalker struct {
+	data   reflect.Type
 	report func(parse.Node, error)
 }
 
@@ -133,7 +113,7 @@ func (w fieldWalker) pipe(p *parse.PipeNode, rooted bool) {
 
 // chain follows names from the root data as far as the types are known.
 func (w fieldWalker) chain(n parse.Node, names []string) {
-	typ := reflect.TypeFor[*data]()
+	typ := w.data
 	for i, name := range names {
 		next, ok := member(typ, name)
 		if !ok {

@@ -1,9 +1,10 @@
-package render
+package templates
 
 import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -35,8 +36,9 @@ const (
 type gate struct {
 	mu sync.Mutex
 	funcs.Set
+	data reflect.Type // that the templates read
 	// marks are put into the templates where an Inspector wants to see them executed.
-	marks *marks
+	marks *Marks
 }
 
 // program is a parsed template that counts.
