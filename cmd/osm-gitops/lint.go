@@ -18,7 +18,6 @@ import (
 	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/cli"
 	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/load"
 	"github.com/osm-gitops/osm-gitops/pkg/lint"
-	"github.com/osm-gitops/osm-gitops/pkg/lint/config"
 	"github.com/osm-gitops/osm-gitops/pkg/lint/downloads"
 	"github.com/osm-gitops/osm-gitops/pkg/lint/mirrored"
 	outputpkg "github.com/osm-gitops/osm-gitops/pkg/lint/output"
@@ -100,7 +99,7 @@ func runLint(ctx context.Context, flags lintFlags, paths []string, stdout, stder
 			return err
 		}
 		if d.Profiles == "" {
-			return cli.Misusef("osm-gitops lint PATH...", "no file or folder given, and no %s names one as profiles", config.Name)
+			return cli.Misusef("osm-gitops lint PATH...", "no file or folder given, and no %s names one as profiles", lint.ConfigName)
 		}
 		paths = []string{d.Profiles}
 	}
@@ -183,7 +182,7 @@ type ruleFlags struct {
 }
 
 func (f *ruleFlags) bind(fs *pflag.FlagSet) {
-	fs.StringVar(&f.config, "config", "", "`FILE` with settings and suppressions; default "+config.Name+" in the folder of the first PATH or above it, up to the repository's")
+	fs.StringVar(&f.config, "config", "", "`FILE` with settings and suppressions; default "+lint.ConfigName+" in the folder of the first PATH or above it, up to the repository's")
 	fs.StringVar(&f.base, "base", "", "`REV` of the repository to compare versions with: a branch, a tag, a commit, or something like HEAD~1")
 	fs.StringVar(&f.mirrors, "mirrors", "", "`FILE` with what is mirrored, as osm-gitops bundle -o mirrors writes it: whatever else is downloaded is a finding")
 	fs.StringVar(&f.cluster, "cluster", "", "`FILE` with the key settings, as osm-gitops render has it: the flags of the controller, which are checked as well")
@@ -199,7 +198,7 @@ func (f *ruleFlags) check() error {
 
 // ruleRun has the inputs of checks other than rendering.
 type ruleRun struct {
-	config     *config.Config
+	config     *lint.Config
 	folder     string // of the configuration
 	shellcheck *shellcheck.Checker
 	missing    []lint.MissingTool
@@ -257,17 +256,17 @@ func (f *ruleFlags) prepare(ctx context.Context, paths []string, stderr io.Write
 
 func (r *ruleRun) readConfig(path, first string) error {
 	if path == "" {
-		found, err := config.Find(first)
+		found, err := lint.FindConfig(first)
 		if err != nil {
 			return err
 		}
 		if found == "" {
-			r.config = &config.Config{}
+			r.config = &lint.Config{}
 			return nil
 		}
 		path = load.RelativeTo(".", found)
 	}
-	data, err := config.Read(path)
+	data, err := lint.ReadConfig(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("--config: there is no file %s", path)
 	}
@@ -275,7 +274,7 @@ func (r *ruleRun) readConfig(path, first string) error {
 		return err
 	}
 	r.folder = filepath.Dir(path)
-	r.config, err = config.Parse(path, data, rulebook.All())
+	r.config, err = lint.ParseConfig(path, data, rulebook.All())
 	return err
 }
 

@@ -21,7 +21,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/lint/config"
+	"github.com/osm-gitops/osm-gitops/pkg/lint"
 )
 
 var update = flag.Bool("update", false, "rewrite the schemas")
@@ -159,10 +159,10 @@ func (g generator) overlay() object {
 // configuration is the schema of .osm-gitops.yaml, which has no kind.
 func configuration(t *testing.T) object {
 	t.Helper()
-	g := generator{docs: docs(t, "../api/osm/v1alpha1", "../lint/config"), t: t}
-	root := g.typ(reflect.TypeFor[config.File]())
-	root["$schema"], root["title"] = draft, config.Name
-	root["description"] = g.docs["File"].text
+	g := generator{docs: docs(t, "../api/osm/v1alpha1", "../lint"), t: t}
+	root := g.typ(reflect.TypeFor[lint.ConfigFile]())
+	root["$schema"], root["title"] = draft, lint.ConfigName
+	root["description"] = g.docs["ConfigFile"].text
 	return root
 }
 

@@ -13,7 +13,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/osm-gitops/osm-gitops/pkg/lint"
-	"github.com/osm-gitops/osm-gitops/pkg/lint/config"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/schema"
 )
@@ -283,7 +282,7 @@ func TestConfigSchemaAgreesWithParse(t *testing.T) {
 	rules := []lint.Rule{{Name: "template"}}
 	says := func(t *testing.T, text string, want bool) {
 		t.Helper()
-		_, parseErr := config.Parse(".osm-gitops.yaml", []byte(text), rules)
+		_, parseErr := lint.ParseConfig(".osm-gitops.yaml", []byte(text), rules)
 		for what, err := range map[string]error{"Parse": parseErr, "the schema": compiled.Validate(instance(t, []byte(text)))} {
 			if (err == nil) != want {
 				t.Errorf("%s: %v", what, err)

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/osm-gitops/osm-gitops/pkg/lint"
-	"github.com/osm-gitops/osm-gitops/pkg/lint/config"
 	"github.com/osm-gitops/osm-gitops/pkg/lint/mirrored"
 	"github.com/osm-gitops/osm-gitops/pkg/lint/shellcheck"
 	"github.com/osm-gitops/osm-gitops/pkg/lint/shellrules"
@@ -27,7 +26,7 @@ func Chapters() []Chapter {
 		{"Scripts", shellcheck.Rules()},
 		{"Versions, with --base", versions.Rules()},
 		{"Downloads, with --mirrors", mirrored.Rules()},
-		{"The file .osm-gitops.yaml", config.Rules()},
+		{"The file .osm-gitops.yaml", lint.ConfigRules()},
 	}
 }
 

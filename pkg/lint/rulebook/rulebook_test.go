@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/osm-gitops/osm-gitops/pkg/lint/config"
+	"github.com/osm-gitops/osm-gitops/pkg/lint"
 	"github.com/osm-gitops/osm-gitops/pkg/lint/rulebook"
 )
 
@@ -91,7 +91,7 @@ func TestConfigPage(t *testing.T) {
 	if !ok {
 		t.Fatal("the page has no example")
 	}
-	c, err := config.Parse(config.Name, []byte(example), rulebook.All())
+	c, err := lint.ParseConfig(lint.ConfigName, []byte(example), rulebook.All())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/osm-gitops/osm-gitops/pkg/lint/config"
+	"github.com/osm-gitops/osm-gitops/pkg/lint"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
@@ -88,7 +88,7 @@ type location struct {
 func locate(paths []string) (location, error) {
 	var l location
 	for _, p := range paths {
-		top, ok, err := config.Top(p)
+		top, ok, err := lint.RepositoryOf(p)
 		if err != nil {
 			return l, err
 		}

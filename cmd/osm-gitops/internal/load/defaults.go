@@ -3,7 +3,7 @@ package load
 import (
 	"path/filepath"
 
-	"github.com/osm-gitops/osm-gitops/pkg/lint/config"
+	"github.com/osm-gitops/osm-gitops/pkg/lint"
 	"github.com/osm-gitops/osm-gitops/pkg/lint/rulebook"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
@@ -20,17 +20,17 @@ type Defaults struct {
 // DefaultsAt reads the configuration in a file, or the one found from a folder.
 func DefaultsAt(folder, file string) (Defaults, error) {
 	if file == "" {
-		found, err := config.Find(folder)
+		found, err := lint.FindConfig(folder)
 		if err != nil || found == "" {
 			return Defaults{}, err
 		}
 		file = RelativeTo(".", found)
 	}
-	data, err := config.Read(file)
+	data, err := lint.ReadConfig(file)
 	if err != nil {
 		return Defaults{}, err
 	}
-	c, err := config.Parse(file, data, rulebook.All())
+	c, err := lint.ParseConfig(file, data, rulebook.All())
 	if err != nil {
 		return Defaults{}, err
 	}

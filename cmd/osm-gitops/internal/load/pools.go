@@ -23,7 +23,7 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/impact"
-	"github.com/osm-gitops/osm-gitops/pkg/lint/config"
+	"github.com/osm-gitops/osm-gitops/pkg/lint"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/publish"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
@@ -76,7 +76,7 @@ func (f *PoolFlags) Check(usage string) error {
 	}
 	switch {
 	case given == 0:
-		return cli.Misusef(usage, "say where the pools are: --machine-deployments, --kubeconfig or --snapshot is missing, and no %s names a folder of pools", config.Name)
+		return cli.Misusef(usage, "say where the pools are: --machine-deployments, --kubeconfig or --snapshot is missing, and no %s names a folder of pools", lint.ConfigName)
 	case given > 1:
 		return cli.Misusef(usage, "of --machine-deployments, --kubeconfig and --snapshot one will do")
 	case f.cluster != "" && f.manifests == "":

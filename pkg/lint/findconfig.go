@@ -1,4 +1,4 @@
-package config
+package lint
 
 import (
 	"errors"
@@ -10,12 +10,9 @@ import (
 	"syscall"
 )
 
-// maxFile bounds what is read, before the decoder has its own limits.
-const maxFile = 2 << 20 // 2 MiB
-
-// Top returns the folder of the repository that a path is in, the nearest one that
+// RepositoryOf returns the folder of the repository that a path is in, the nearest one that
 // holds .git; false where there is none.
-func Top(path string) (string, bool, error) {
+func RepositoryOf(path string) (string, bool, error) {
 	at, err := filepath.Abs(path)
 	if err != nil {
 		return "", false, err
@@ -33,10 +30,10 @@ func Top(path string) (string, bool, error) {
 	}
 }
 
-// Find looks for the file: in the folder of a path and in those above it, up to the
+// FindConfig looks for the file: in the folder of a path and in those above it, up to the
 // repository's. The nearest is taken. Outside a repository only the folder itself is
 // looked at: what lies further up belongs to somebody else. "" is none.
-func Find(path string) (string, error) {
+func FindConfig(path string) (string, error) {
 	folder, err := filepath.Abs(path)
 	if err != nil {
 		return "", err
@@ -44,7 +41,7 @@ func Find(path string) (string, error) {
 	if info, err := os.Stat(folder); err == nil && !info.IsDir() {
 		folder = filepath.Dir(folder)
 	}
-	top, ok, err := Top(folder)
+	top, ok, err := RepositoryOf(folder)
 	if err != nil {
 		return "", err
 	}
@@ -52,12 +49,12 @@ func Find(path string) (string, error) {
 		top = folder
 	}
 	for at := folder; ; at = filepath.Dir(at) {
-		file := filepath.Join(at, Name)
+		file := filepath.Join(at, ConfigName)
 		switch _, err := os.Lstat(file); {
 		case err == nil:
 			return file, nil
 		case !errors.Is(err, fs.ErrNotExist):
-			return "", fmt.Errorf("looking for %s: %w", Name, err)
+			return "", fmt.Errorf("looking for %s: %w", ConfigName, err)
 		}
 		if at == top || at == filepath.Dir(at) {
 			return "", nil
@@ -65,14 +62,14 @@ func Find(path string) (string, error) {
 	}
 }
 
-// Read reads a file as Parse does.
-func Read(path string) ([]byte, error) {
+// ReadConfig reads a file for ParseConfig.
+func ReadConfig(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	b, err := io.ReadAll(io.LimitReader(f, maxFileBytes))
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", path, err)
 	}

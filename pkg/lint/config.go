@@ -1,12 +1,9 @@
-// Package config reads .osm-gitops.yaml, in which a repository says where its profiles
-// and pools are, how profiles are checked, and which findings somebody has accepted, and why.
-//
-// Start with File.
-package config
+package lint
 
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,17 +13,17 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/lint"
 	"github.com/osm-gitops/osm-gitops/pkg/lint/matrix"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 )
 
-// Name of the file.
-const Name = ".osm-gitops.yaml"
+// ConfigName is the name of the file in which a repository says where its profiles and pools are,
+// how profiles are checked, and which findings somebody has accepted, and why.
+const ConfigName = ".osm-gitops.yaml"
 
-// File is .osm-gitops.yaml. It is read strictly: a misspelt or repeated key is an
+// ConfigFile is .osm-gitops.yaml. It is read strictly: a misspelt or repeated key is an
 // error. Paths in it are relative to the folder that it is in.
-type File struct {
+type ConfigFile struct {
 	// Profiles is the folder of the profiles, such as "profiles": what lint, diff, bundle
 	// and render take where no other is named. Default: none.
 	Profiles string `json:"profiles,omitempty"`
@@ -35,11 +32,11 @@ type File struct {
 	// is gone. Default: none.
 	Pools string `json:"pools,omitempty"`
 	// Lint is how "osm-gitops lint" checks profiles.
-	Lint Lint `json:"lint,omitempty"`
+	Lint ConfigLint `json:"lint,omitempty"`
 }
 
-// Lint is how "osm-gitops lint" checks profiles.
-type Lint struct {
+// ConfigLint is how "osm-gitops lint" checks profiles.
+type ConfigLint struct {
 	// Providers are the cloud providers for which profiles are rendered, of those that
 	// a profile supports, such as aws or vsphere. A profile that supports none of these
 	// is rendered for all that it does. Default: all of them.
@@ -89,19 +86,19 @@ const (
 	RuleUnused  = "suppression-unused"
 )
 
-// Rules describes them.
-func Rules() []lint.Rule {
-	return []lint.Rule{
-		{Name: RuleExpired, Severity: lint.SeverityWarning, Summary: "A suppression in .osm-gitops.yaml whose last day is over.",
+// ConfigRules describes them.
+func ConfigRules() []Rule {
+	return []Rule{
+		{Name: RuleExpired, Severity: SeverityWarning, Summary: "A suppression in .osm-gitops.yaml whose last day is over.",
 			Help: "Somebody meant to come back to it. Mend what it suppresses, or set a later `until` and say in `reason` why."},
-		{Name: RuleUnused, Severity: lint.SeverityNote, Summary: "A suppression in .osm-gitops.yaml that suppresses nothing.",
+		{Name: RuleUnused, Severity: SeverityNote, Summary: "A suppression in .osm-gitops.yaml that suppresses nothing.",
 			Help: "Remove it: it would hide the next finding of that rule, for which nobody has given a reason. It is a note, since lint may have been given a part of the repository only."},
 	}
 }
 
 // Config is a file that was read and is right.
 type Config struct {
-	File
+	ConfigFile
 	// Path of the file as errors name it, "" where there is none.
 	Path string
 
@@ -111,12 +108,12 @@ type Config struct {
 
 const dateLayout = "2006-01-02"
 
-// Parse reads a file. The error is one or more *profile.Problem joined, each with its
+// ParseConfig reads a file. The error is one or more *profile.Problem joined, each with its
 // line. Rules are all that may be named in it.
-func Parse(path string, data []byte, rules []lint.Rule) (*Config, error) {
+func ParseConfig(path string, data []byte, rules []Rule) (*Config, error) {
 	c := &Config{Path: path}
 	var err error
-	if c.lineOf, err = profile.DecodeSettings(path, data, &c.File); err != nil {
+	if c.lineOf, err = profile.DecodeSettings(path, data, &c.ConfigFile); err != nil {
 		return nil, err
 	}
 	var problems []error
@@ -141,9 +138,9 @@ func Parse(path string, data []byte, rules []lint.Rule) (*Config, error) {
 			say(fmt.Sprintf("lint.kubeletVersions[%d]", i), "%q is no minor release that is rendered for: write one like \"1.34\"; there are %s", minor, strings.Join(supported, ", "))
 		}
 	}
-	for _, name := range sorted(c.Lint.Severity) {
+	for _, name := range slices.Sorted(maps.Keys(c.Lint.Severity)) {
 		field := "lint.severity[" + name + "]"
-		oneOf(field, c.Lint.Severity[name], string(lint.SeverityError), string(lint.SeverityWarning), string(lint.SeverityNote))
+		oneOf(field, c.Lint.Severity[name], string(SeverityError), string(SeverityWarning), string(SeverityNote))
 		if msg := unknownRule(name, rules); msg != "" {
 			say(field, "%s", msg)
 		}
@@ -158,7 +155,7 @@ func Parse(path string, data []byte, rules []lint.Rule) (*Config, error) {
 	return c, nil
 }
 
-func (c *Config) checkSuppression(i int, s Suppression, rules []lint.Rule, say func(field, format string, args ...any)) {
+func (c *Config) checkSuppression(i int, s Suppression, rules []Rule, say func(field, format string, args ...any)) {
 	field := fmt.Sprintf("lint.suppress[%d]", i)
 	if msg := unknownRule(s.Rule, rules); msg != "" {
 		say(field+".rule", "%s", msg)
@@ -181,7 +178,7 @@ func (c *Config) checkSuppression(i int, s Suppression, rules []lint.Rule, say f
 }
 
 // unknownRule says that there is no such rule, "" when there is.
-func unknownRule(name string, rules []lint.Rule) string {
+func unknownRule(name string, rules []Rule) string {
 	best, distance := "", 4 // slips of the finger
 	for _, r := range rules {
 		if r.Name == name {
@@ -197,27 +194,18 @@ func unknownRule(name string, rules []lint.Rule) string {
 	return fmt.Sprintf("there is no rule %q: docs/lint-rules.md lists them", name)
 }
 
-func sorted(m map[string]string) []string {
-	var out []string
-	for k := range m {
-		out = append(out, k)
-	}
-	slices.Sort(out)
-	return out
-}
-
 // Apply gives findings the severities of the file, and takes those out that it
-// suppresses; findings of lint.RuleIncomplete stay as they are. Today is what "until" is compared with. Paths of findings are relative
-// to the file's folder by relative.
-func (c *Config) Apply(findings []lint.Finding, today time.Time, relative func(path string) string) (kept []lint.Finding, suppressed []lint.Suppressed) {
+// suppresses; findings of RuleIncomplete stay as they are. Today is what "until" is
+// compared with. Paths of findings are relative to the file's folder by relative.
+func (c *Config) Apply(findings []Finding, today time.Time, relative func(path string) string) (kept []Finding, suppressed []Suppressed) {
 	used := make([]bool, len(c.Lint.Suppress))
 	for _, f := range findings {
-		if f.Rule == lint.RuleIncomplete {
+		if f.Rule == RuleIncomplete {
 			kept = append(kept, f) // nobody can accept what was not looked at
 			continue
 		}
 		if s, ok := c.Lint.Severity[f.Rule]; ok {
-			f.Severity = lint.Severity(s)
+			f.Severity = Severity(s)
 		}
 		accepted := -1
 		for i, s := range c.Lint.Suppress {
@@ -233,30 +221,30 @@ func (c *Config) Apply(findings []lint.Finding, today time.Time, relative func(p
 			kept = append(kept, f)
 			continue
 		}
-		suppressed = append(suppressed, lint.Suppressed{Finding: f, Justification: c.Lint.Suppress[accepted].Reason})
+		suppressed = append(suppressed, Suppressed{Finding: f, Justification: c.Lint.Suppress[accepted].Reason})
 	}
-	return lint.Sort(append(kept, c.leftOver(used, today)...)), suppressed
+	return Sort(append(kept, c.leftOver(used, today)...)), suppressed
 }
 
 // leftOver are the findings about suppressions that are over or suppress nothing.
-func (c *Config) leftOver(used []bool, today time.Time) []lint.Finding {
-	var out []lint.Finding
+func (c *Config) leftOver(used []bool, today time.Time) []Finding {
+	var out []Finding
 	for i, s := range c.Lint.Suppress {
 		field := fmt.Sprintf("lint.suppress[%d]", i)
-		about := lint.Finding{Path: c.Path, Line: c.lineOf(field + ".rule"), Field: field}
+		about := Finding{Path: c.Path, Line: c.lineOf(field + ".rule"), Field: field}
 		switch {
 		case !used[i]:
-			about.Rule, about.Severity = RuleUnused, lint.SeverityNote
+			about.Rule, about.Severity = RuleUnused, SeverityNote
 			about.Message, about.Fix = fmt.Sprintf("the suppression of %q suppresses nothing", s.Rule), "remove it"
 		case c.expired(i, today):
-			about.Rule, about.Severity, about.Line = RuleExpired, lint.SeverityWarning, c.lineOf(field+".until")
+			about.Rule, about.Severity, about.Line = RuleExpired, SeverityWarning, c.lineOf(field+".until")
 			about.Message = fmt.Sprintf("the suppression of %q held until %s: %s", s.Rule, s.Until, s.Reason)
 			about.Fix = "mend what it suppresses and remove it, or set a later until"
 		default:
 			continue
 		}
 		if severity, ok := c.Lint.Severity[about.Rule]; ok {
-			about.Severity = lint.Severity(severity)
+			about.Severity = Severity(severity)
 		}
 		out = append(out, about)
 	}
@@ -268,7 +256,7 @@ func (c *Config) expired(i int, today time.Time) bool {
 	return !c.until[i].IsZero() && today.Format(dateLayout) > c.until[i].Format(dateLayout)
 }
 
-func (s Suppression) matches(f lint.Finding, path string) bool {
+func (s Suppression) matches(f Finding, path string) bool {
 	glob := func(pattern, name string) bool {
 		ok, err := doublestar.Match(pattern, filepath.ToSlash(name))
 		return pattern == "" || err == nil && ok

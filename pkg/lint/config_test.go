@@ -1,4 +1,4 @@
-package config_test
+package lint_test
 
 import (
 	"os"
@@ -11,13 +11,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/osm-gitops/osm-gitops/pkg/lint"
-	"github.com/osm-gitops/osm-gitops/pkg/lint/config"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 )
 
-var rules = append([]lint.Rule{{Name: "eval", Severity: lint.SeverityWarning}, {Name: "template", Severity: lint.SeverityError}}, config.Rules()...)
+var configRules = append([]lint.Rule{{Name: "eval", Severity: lint.SeverityWarning}, {Name: "template", Severity: lint.SeverityError}}, lint.ConfigRules()...)
 
-const right = `# how our profiles are checked
+const rightConfig = `# how our profiles are checked
 lint:
   providers: [aws, vsphere]
   kubeletVersions: ["1.34"]
@@ -37,9 +36,9 @@ lint:
       reason: agreed with the storage team
 `
 
-func parse(t *testing.T, text string) *config.Config {
+func parseConfig(t *testing.T, text string) *lint.Config {
 	t.Helper()
-	c, err := config.Parse(config.Name, []byte(text), rules)
+	c, err := lint.ParseConfig(lint.ConfigName, []byte(text), configRules)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,22 +56,22 @@ func date(t *testing.T, s string) time.Time {
 
 func same(path string) string { return path }
 
-// TestFolders: folders of profiles and pools are below that of the file.
-func TestFolders(t *testing.T) {
-	c := parse(t, "profiles: osps/prod\npools: pools\n"+right)
+// TestConfigFolders: folders of profiles and pools are below that of the file.
+func TestConfigFolders(t *testing.T) {
+	c := parseConfig(t, "profiles: osps/prod\npools: pools\n"+rightConfig)
 	if c.Profiles != "osps/prod" || c.Pools != "pools" {
 		t.Errorf("got %q and %q", c.Profiles, c.Pools)
 	}
 	for _, text := range []string{"profiles: ../osps\n", "profiles: /osps\n", "pools: a/../../b\n", "pools: a\\b\n", "profiles: [a]\n"} {
-		if _, err := config.Parse(config.Name, []byte(text), rules); err == nil || !strings.Contains(err.Error(), config.Name+":1: p") {
+		if _, err := lint.ParseConfig(lint.ConfigName, []byte(text), configRules); err == nil || !strings.Contains(err.Error(), lint.ConfigName+":1: p") {
 			t.Errorf("%q: got %v", text, err)
 		}
 	}
 }
 
-// TestApply: a finding is suppressed when all that a suppression says holds for it,
+// TestConfigApply: a finding is suppressed when all that a suppression says holds for it,
 // up to its last day; after that it is back, with one about the suppression.
-func TestApply(t *testing.T) {
+func TestConfigApply(t *testing.T) {
 	evals := lint.Finding{Rule: "eval", Severity: lint.SeverityWarning, Path: "profiles/x/osp-a.yaml", Line: 3, Profile: "osp-a", File: "/opt/bin/setup", Message: "eval runs a value as a program"}
 	templates := lint.Finding{Rule: "template", Severity: lint.SeverityError, Path: "b.yaml", Line: 1, Message: "no"}
 	not := func(change func(*lint.Finding)) lint.Finding {
@@ -80,7 +79,7 @@ func TestApply(t *testing.T) {
 		change(&f)
 		return f
 	}
-	c := parse(t, right)
+	c := parseConfig(t, rightConfig)
 	for name, tt := range map[string]struct {
 		findings   []lint.Finding
 		today      string
@@ -102,7 +101,7 @@ func TestApply(t *testing.T) {
 			var got []string
 			for _, f := range kept {
 				got = append(got, f.Rule+":"+string(f.Severity)+":"+strconv.Itoa(f.Line))
-				if strings.HasPrefix(f.Rule, "suppression") && f.Path != config.Name {
+				if strings.HasPrefix(f.Rule, "suppression") && f.Path != lint.ConfigName {
 					t.Errorf("%s is in %q", f.Rule, f.Path)
 				}
 			}
@@ -121,9 +120,9 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// TestRelative: globs are for paths from the folder of the file.
-func TestRelative(t *testing.T) {
-	c := parse(t, "lint:\n  suppress:\n    - {rule: eval, reason: because, path: a.yaml}\n")
+// TestConfigRelative: globs are for paths from the folder of the file.
+func TestConfigRelative(t *testing.T) {
+	c := parseConfig(t, "lint:\n  suppress:\n    - {rule: eval, reason: because, path: a.yaml}\n")
 	f := lint.Finding{Rule: "eval", Path: "repo/a.yaml"}
 	_, suppressed := c.Apply([]lint.Finding{f}, date(t, "2026-01-01"), func(path string) string { return strings.TrimPrefix(path, "repo/") })
 	if len(suppressed) != 1 {
@@ -131,31 +130,31 @@ func TestRelative(t *testing.T) {
 	}
 }
 
-// TestWrong: every mistake is named with its line, all of them at once.
-func TestWrong(t *testing.T) {
+// TestConfigWrong: every mistake is named with its line, all of them at once.
+func TestConfigWrong(t *testing.T) {
 	for name, tt := range map[string]struct {
 		text string
 		want []string
 	}{
-		"no YAML":              {"lint: [", []string{config.Name + ":1: is no YAML"}},
-		"a misspelt key":       {"lint:\n  provider: [aws]\n", []string{config.Name + `:2: lint.provider: is no field of lint: did you mean "providers"?`}},
-		"a key twice":          {"lint:\n  shellcheck: off\n  shellcheck: auto\n", []string{config.Name + ":3: lint.shellcheck: is given twice, first on line 2"}},
+		"no YAML":              {"lint: [", []string{lint.ConfigName + ":1: is no YAML"}},
+		"a misspelt key":       {"lint:\n  provider: [aws]\n", []string{lint.ConfigName + `:2: lint.provider: is no field of lint: did you mean "providers"?`}},
+		"a key twice":          {"lint:\n  shellcheck: off\n  shellcheck: auto\n", []string{lint.ConfigName + ":3: lint.shellcheck: is given twice, first on line 2"}},
 		"two documents":        {"lint: {}\n---\nlint: {}\n", []string{"has more than one document"}},
-		"no reason":            {"lint:\n  suppress:\n    - rule: eval\n", []string{config.Name + ":3: lint.suppress[0].reason: is required"}},
-		"an empty reason":      {"lint:\n  suppress:\n    - rule: eval\n      reason: ' '\n", []string{config.Name + ":4: lint.suppress[0].reason: is empty: say why"}},
-		"a rule that is none":  {"lint:\n  suppress:\n    - {reason: x, rule: evil}\n", []string{config.Name + `:3: lint.suppress[0].rule: there is no rule "evil": did you mean "eval"?`}},
-		"no such rule at all":  {"lint:\n  severity:\n    nothing-like-it: note\n", []string{config.Name + ":3: lint.severity[nothing-like-it]: there is no rule", "docs/lint-rules.md"}},
-		"a severity":           {"lint:\n  severity:\n    eval: off\n", []string{config.Name + ":3: lint.severity[eval]: "}},
+		"no reason":            {"lint:\n  suppress:\n    - rule: eval\n", []string{lint.ConfigName + ":3: lint.suppress[0].reason: is required"}},
+		"an empty reason":      {"lint:\n  suppress:\n    - rule: eval\n      reason: ' '\n", []string{lint.ConfigName + ":4: lint.suppress[0].reason: is empty: say why"}},
+		"a rule that is none":  {"lint:\n  suppress:\n    - {reason: x, rule: evil}\n", []string{lint.ConfigName + `:3: lint.suppress[0].rule: there is no rule "evil": did you mean "eval"?`}},
+		"no such rule at all":  {"lint:\n  severity:\n    nothing-like-it: note\n", []string{lint.ConfigName + ":3: lint.severity[nothing-like-it]: there is no rule", "docs/lint-rules.md"}},
+		"a severity":           {"lint:\n  severity:\n    eval: off\n", []string{lint.ConfigName + ":3: lint.severity[eval]: "}},
 		"a date":               {"lint:\n  suppress:\n    - {rule: eval, reason: x, until: 31.3.2027}\n", []string{`"31.3.2027" is no date: write one like 2027-03-31`}},
 		"a glob":               {"lint:\n  suppress:\n    - {rule: eval, reason: x, path: 'a['}\n", []string{`lint.suppress[0].path: "a[" is no glob`}},
 		"an unquoted version":  {"lint:\n  kubeletVersions: [1.34]\n", []string{"put it in quotes"}},
-		"a provider":           {"lint:\n  providers: [aws, azur]\n", []string{config.Name + `:2: lint.providers[1]: "azur" is none of aws, azure`}},
+		"a provider":           {"lint:\n  providers: [aws, azur]\n", []string{lint.ConfigName + `:2: lint.providers[1]: "azur" is none of aws, azure`}},
 		"a kubelet":            {"lint:\n  kubeletVersions: ['1.34', '1.34.0', '1.2']\n", []string{`lint.kubeletVersions[1]: "1.34.0" is no minor release`, `lint.kubeletVersions[2]`}},
 		"shellcheck":           {"lint:\n  shellcheck: maybe\n  shellcheckSeverity: loud\n", []string{":2: lint.shellcheck: \"maybe\" is none of auto, require, off", ":3: lint.shellcheckSeverity"}},
 		"a list for a mapping": {"[]\n", []string{"must be a mapping"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := config.Parse(config.Name, []byte(tt.text), rules)
+			_, err := lint.ParseConfig(lint.ConfigName, []byte(tt.text), configRules)
 			if err == nil {
 				t.Fatal("it is taken")
 			}
@@ -171,18 +170,18 @@ func TestWrong(t *testing.T) {
 	}
 }
 
-// TestEmpty: a file may be empty, or hold nothing but comments.
-func TestEmpty(t *testing.T) {
+// TestConfigEmpty: a file may be empty, or hold nothing but comments.
+func TestConfigEmpty(t *testing.T) {
 	for _, text := range []string{"", "# nothing yet\n", "lint:\n"} {
-		kept, suppressed := parse(t, text).Apply([]lint.Finding{{Rule: "eval"}}, date(t, "2026-01-01"), same)
+		kept, suppressed := parseConfig(t, text).Apply([]lint.Finding{{Rule: "eval"}}, date(t, "2026-01-01"), same)
 		if len(kept) != 1 || len(suppressed) != 0 {
 			t.Errorf("%q: %d kept, %d suppressed", text, len(kept), len(suppressed))
 		}
 	}
 }
 
-// TestFind: the nearest file up to the repository's top is taken, and none above it.
-func TestFind(t *testing.T) {
+// TestConfigFind: the nearest file up to the repository's top is taken, and none above it.
+func TestConfigFind(t *testing.T) {
 	dir := t.TempDir()
 	touch := func(name string) string {
 		path := filepath.Join(dir, filepath.FromSlash(name))
@@ -194,25 +193,25 @@ func TestFind(t *testing.T) {
 		}
 		return path
 	}
-	touch(config.Name) // of somebody else
+	touch(lint.ConfigName) // of somebody else
 	touch("repo/.git/HEAD")
 	profileFile := touch("repo/profiles/a.yaml")
 	plain := touch("plain/sub/a.yaml")
 	find := func(path, want string) {
 		t.Helper()
-		got, err := config.Find(path)
+		got, err := lint.FindConfig(path)
 		if err != nil || got != want {
 			t.Errorf("for %s found %q (err %v), want %q", path, got, err, want)
 		}
 	}
 	find(profileFile, "")
-	top := touch("repo/" + config.Name)
+	top := touch("repo/" + lint.ConfigName)
 	find(profileFile, top)
 	find(filepath.Join(dir, "repo"), top)
-	near := touch("repo/profiles/" + config.Name)
+	near := touch("repo/profiles/" + lint.ConfigName)
 	find(profileFile, near)
 	find(plain, "")
-	touch("plain/" + config.Name)
+	touch("plain/" + lint.ConfigName)
 	find(plain, "")
-	find(filepath.Join(dir, "plain"), filepath.Join(dir, "plain", config.Name))
+	find(filepath.Join(dir, "plain"), filepath.Join(dir, "plain", lint.ConfigName))
 }
