@@ -254,7 +254,7 @@ func TestExamples(t *testing.T) {
 					t.Errorf("%s: the ProfileOverlay is not that of examples/ (-want +got):\n%s", page, diff)
 				}
 			case "MachineDeployment": // a beginning of one
-			case nil: // .osm-gitops.yaml, which pkg/lint/rulebook checks
+			case nil: // .osm-gitops.yaml, which pkg/lint checks
 			default:
 				t.Errorf("%s: what is a %v?", page, o["kind"])
 			}

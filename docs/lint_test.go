@@ -17,7 +17,7 @@ import (
 func rulesTable() string {
 	var b strings.Builder
 	b.WriteString("| rule | severity | what it finds |\n|---|---|---|\n")
-	for _, r := range lint.Rules() {
+	for _, r := range lint.Chapters()[0].Rules {
 		fmt.Fprintf(&b, "| `%s` | %s | %s %s |\n", r.Name, r.Severity, r.Summary, r.Help)
 	}
 	return b.String()

@@ -21,7 +21,6 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/lint/downloads"
 	"github.com/osm-gitops/osm-gitops/pkg/lint/mirrored"
 	outputpkg "github.com/osm-gitops/osm-gitops/pkg/lint/output"
-	"github.com/osm-gitops/osm-gitops/pkg/lint/rulebook"
 	"github.com/osm-gitops/osm-gitops/pkg/lint/shellcheck"
 	"github.com/osm-gitops/osm-gitops/pkg/lint/shellrules"
 	"github.com/osm-gitops/osm-gitops/pkg/lint/versions"
@@ -131,7 +130,7 @@ func runLint(ctx context.Context, flags lintFlags, paths []string, stdout, stder
 		return err
 	}
 	release, _ := buildVersion()
-	return printFindings(flags, outputpkg.Run{Report: report, Rules: rulebook.All(), Version: release}, stdout)
+	return printFindings(flags, outputpkg.Run{Report: report, Rules: lint.Rules(), Version: release}, stdout)
 }
 
 // printFindings prints the findings, and returns an error if any reaches the severity.
@@ -274,7 +273,7 @@ func (r *ruleRun) readConfig(path, first string) error {
 		return err
 	}
 	r.folder = filepath.Dir(path)
-	r.config, err = lint.ParseConfig(path, data, rulebook.All())
+	r.config, err = lint.ParseConfig(path, data)
 	return err
 }
 

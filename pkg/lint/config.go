@@ -80,22 +80,6 @@ type Suppression struct {
 	Until string `json:"until,omitempty"`
 }
 
-// The rules about the file itself.
-const (
-	RuleExpired = "suppression-expired"
-	RuleUnused  = "suppression-unused"
-)
-
-// ConfigRules describes them.
-func ConfigRules() []Rule {
-	return []Rule{
-		{Name: RuleExpired, Severity: SeverityWarning, Summary: "A suppression in .osm-gitops.yaml whose last day is over.",
-			Help: "Somebody meant to come back to it. Mend what it suppresses, or set a later `until` and say in `reason` why."},
-		{Name: RuleUnused, Severity: SeverityNote, Summary: "A suppression in .osm-gitops.yaml that suppresses nothing.",
-			Help: "Remove it: it would hide the next finding of that rule, for which nobody has given a reason. It is a note, since lint may have been given a part of the repository only."},
-	}
-}
-
 // Config is a file that was read and is right.
 type Config struct {
 	ConfigFile
@@ -109,8 +93,8 @@ type Config struct {
 const dateLayout = "2006-01-02"
 
 // ParseConfig reads a file. The error is one or more *profile.Problem joined, each with its
-// line. Rules are all that may be named in it.
-func ParseConfig(path string, data []byte, rules []Rule) (*Config, error) {
+// line.
+func ParseConfig(path string, data []byte) (*Config, error) {
 	c := &Config{Path: path}
 	var err error
 	if c.lineOf, err = profile.DecodeSettings(path, data, &c.ConfigFile); err != nil {
@@ -141,13 +125,13 @@ func ParseConfig(path string, data []byte, rules []Rule) (*Config, error) {
 	for _, name := range slices.Sorted(maps.Keys(c.Lint.Severity)) {
 		field := "lint.severity[" + name + "]"
 		oneOf(field, c.Lint.Severity[name], string(SeverityError), string(SeverityWarning), string(SeverityNote))
-		if msg := unknownRule(name, rules); msg != "" {
+		if msg := unknownRule(name); msg != "" {
 			say(field, "%s", msg)
 		}
 	}
 	for i, s := range c.Lint.Suppress {
 		c.until = append(c.until, time.Time{})
-		c.checkSuppression(i, s, rules, say)
+		c.checkSuppression(i, s, say)
 	}
 	if err := errors.Join(problems...); err != nil {
 		return nil, err
@@ -155,9 +139,9 @@ func ParseConfig(path string, data []byte, rules []Rule) (*Config, error) {
 	return c, nil
 }
 
-func (c *Config) checkSuppression(i int, s Suppression, rules []Rule, say func(field, format string, args ...any)) {
+func (c *Config) checkSuppression(i int, s Suppression, say func(field, format string, args ...any)) {
 	field := fmt.Sprintf("lint.suppress[%d]", i)
-	if msg := unknownRule(s.Rule, rules); msg != "" {
+	if msg := unknownRule(s.Rule); msg != "" {
 		say(field+".rule", "%s", msg)
 	}
 	if strings.TrimSpace(s.Reason) == "" {
@@ -178,9 +162,9 @@ func (c *Config) checkSuppression(i int, s Suppression, rules []Rule, say func(f
 }
 
 // unknownRule says that there is no such rule, "" when there is.
-func unknownRule(name string, rules []Rule) string {
+func unknownRule(name string) string {
 	best, distance := "", 4 // slips of the finger
-	for _, r := range rules {
+	for _, r := range Rules() {
 		if r.Name == name {
 			return ""
 		}

@@ -14,8 +14,6 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 )
 
-var configRules = append([]lint.Rule{{Name: "eval", Severity: lint.SeverityWarning}, {Name: "template", Severity: lint.SeverityError}}, lint.ConfigRules()...)
-
 const rightConfig = `# how our profiles are checked
 lint:
   providers: [aws, vsphere]
@@ -38,7 +36,7 @@ lint:
 
 func parseConfig(t *testing.T, text string) *lint.Config {
 	t.Helper()
-	c, err := lint.ParseConfig(lint.ConfigName, []byte(text), configRules)
+	c, err := lint.ParseConfig(lint.ConfigName, []byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +61,7 @@ func TestConfigFolders(t *testing.T) {
 		t.Errorf("got %q and %q", c.Profiles, c.Pools)
 	}
 	for _, text := range []string{"profiles: ../osps\n", "profiles: /osps\n", "pools: a/../../b\n", "pools: a\\b\n", "profiles: [a]\n"} {
-		if _, err := lint.ParseConfig(lint.ConfigName, []byte(text), configRules); err == nil || !strings.Contains(err.Error(), lint.ConfigName+":1: p") {
+		if _, err := lint.ParseConfig(lint.ConfigName, []byte(text)); err == nil || !strings.Contains(err.Error(), lint.ConfigName+":1: p") {
 			t.Errorf("%q: got %v", text, err)
 		}
 	}
@@ -154,7 +152,7 @@ func TestConfigWrong(t *testing.T) {
 		"a list for a mapping": {"[]\n", []string{"must be a mapping"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := lint.ParseConfig(lint.ConfigName, []byte(tt.text), configRules)
+			_, err := lint.ParseConfig(lint.ConfigName, []byte(tt.text))
 			if err == nil {
 				t.Fatal("it is taken")
 			}

@@ -162,7 +162,7 @@ func configuration(t *testing.T) object {
 	g := generator{docs: docs(t, "../api/osm/v1alpha1", "../lint"), t: t}
 	root := g.typ(reflect.TypeFor[lint.ConfigFile]())
 	root["$schema"], root["title"] = draft, lint.ConfigName
-	root["description"] = g.docs["ConfigFile"].text
+	root["description"] = strings.TrimPrefix(g.docs["ConfigFile"].text, "Config") // "File is .osm-gitops.yaml. ..."
 	return root
 }
 
@@ -201,9 +201,9 @@ func (g generator) kind(apiVersion, kind string, spec object) object {
 var extra = map[string]object{
 	"FileContent":                        {"required": []string{"inline"}},
 	"FileReplacement.Permissions":        {"minimum": 0, "maximum": 7777},
-	"Lint.Shellcheck":                    {"enum": []any{"auto", "require", "off"}},
-	"Lint.ShellcheckSeverity":            {"enum": []any{"error", "warning", "info", "style"}},
-	"Lint.Severity":                      {"additionalProperties": object{"enum": []any{"error", "warning", "note"}}},
+	"ConfigLint.Shellcheck":                    {"enum": []any{"auto", "require", "off"}},
+	"ConfigLint.ShellcheckSeverity":            {"enum": []any{"error", "warning", "info", "style"}},
+	"ConfigLint.Severity":                      {"additionalProperties": object{"enum": []any{"error", "warning", "note"}}},
 	"Suppression.Reason":                 {"pattern": `\S`},
 	"Suppression.Until":                  {"pattern": `^\d{4}-\d{2}-\d{2}$`},
 	"ProfileOverlayMetadata.Name":        {"pattern": dns1123},

@@ -31,7 +31,7 @@ func TestRules(t *testing.T) {
 	for _, s := range scripts(t) {
 		subject := shellrules.Subject{File: s.what.path, Mode: 0o700, Kind: lint.KindShell, Interpreter: "bash", Content: []byte(s.what.content)}
 		for _, f := range shellrules.Look(t.Context(), subject) {
-			if f.Rule == shellrules.RuleLiteralCredential {
+			if f.Rule == lint.RuleLiteralCredential {
 				continue // the settings' own: TestProfiles of pkg/lint renders with placeholders
 			}
 			out.add(fmt.Sprintf("%s:%d: %s [%s]", s.what.path, f.Line, f.Message, f.Rule), s.in)

@@ -21,19 +21,6 @@ import (
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 )
 
-// Rule is that of the findings.
-const Rule = "not-mirrored"
-
-// Rules describes it.
-func Rules() []lint.Rule {
-	return []lint.Rule{{
-		Name: Rule, Severity: lint.SeverityError,
-		Summary: "Something is downloaded that the file of `--mirrors` does not have.",
-		Help: "A node without the Internet gets no further than its first download that is not mirrored. Mirror it and add it to the file, " +
-			"which `osm-gitops bundle -o mirrors` writes, or take it out of the profile. What only a node knows cannot be compared: make it constant.",
-	}}
-}
-
 // newestKubelet is what is rendered where the file lists no kubelet by its URL.
 const newestKubelet = "1.36.0"
 
@@ -98,7 +85,7 @@ type check struct {
 // broken says that nothing can be said of a combination.
 func (c *check) broken(err error) {
 	f := lint.Finding{
-		Rule: Rule, Severity: lint.SeverityError, Path: c.doc.Path, Line: c.doc.Line("spec"), Profile: c.doc.Name, Version: c.doc.Spec.Version,
+		Rule: lint.RuleNotMirrored, Severity: lint.SeverityError, Path: c.doc.Path, Line: c.doc.Line("spec"), Profile: c.doc.Name, Version: c.doc.Spec.Version,
 		Message: "what nodes download is not known, because the profile does not render: " + err.Error(), Fix: "mend that first",
 	}
 	var invalid *render.InvalidError
@@ -117,7 +104,7 @@ func (c *check) compare(list downloads.List, where string) {
 		}
 		for _, place := range item.Places {
 			f := lint.Finding{
-				Rule: Rule, Severity: lint.SeverityError, Path: cmp.Or(place.Path, c.doc.Path), Line: place.Line, Profile: c.doc.Name, Version: c.doc.Spec.Version,
+				Rule: lint.RuleNotMirrored, Severity: lint.SeverityError, Path: cmp.Or(place.Path, c.doc.Path), Line: place.Line, Profile: c.doc.Name, Version: c.doc.Spec.Version,
 				File: place.File, Message: named(item) + " " + why,
 				Fix: fmt.Sprintf("mirror it and add it to %s, or take it out of the profile", c.file),
 			}

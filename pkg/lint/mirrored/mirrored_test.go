@@ -99,7 +99,7 @@ func TestCheck(t *testing.T) {
 		if strings.Contains(f.Message+f.Fix, "c4nary") {
 			t.Errorf("it tells a token (security.md 15): %s", f.Message)
 		}
-		if f.Rule != mirrored.Rule || f.Severity != lint.SeverityError || f.Path != "profiles/small.yaml" || f.Profile != "osp-small" || !strings.HasPrefix(f.Fix, w.fix) ||
+		if f.Rule != lint.RuleNotMirrored || f.Severity != lint.SeverityError || f.Path != "profiles/small.yaml" || f.Profile != "osp-small" || !strings.HasPrefix(f.Fix, w.fix) ||
 			f.Line != w.line || !strings.HasPrefix(f.Message, w.message) || f.Where != w.where || f.File != w.file {
 			t.Errorf("found %+v, want %+v", f, w)
 		}

@@ -23,19 +23,6 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/lint"
 )
 
-// Rule is the rule of its findings; their messages begin with shellcheck's number.
-const Rule = "shellcheck"
-
-// Rules describes it.
-func Rules() []lint.Rule {
-	return []lint.Rule{{
-		Name: Rule, Severity: lint.SeverityWarning, Summary: "What shellcheck says about a script, with its number.",
-		Help: "Each message has a page with examples at https://www.shellcheck.net/wiki/SC2086 and the like. Errors of shellcheck are errors, its warnings and infos are warnings, its remarks on style are notes. " +
-			"The level from which on there are findings is `lint.shellcheckSeverity` in .osm-gitops.yaml; a comment `# shellcheck disable=SC2086` in the script works as ever. " +
-			"Without the program scripts are only parsed, and lint says so; `--shellcheck=require` makes that an error.",
-	}}
-}
-
 // Name of the program.
 const Name = "shellcheck"
 
@@ -106,7 +93,7 @@ func (c *Checker) Check(ctx context.Context, t lint.Text) []lint.Finding {
 	}
 	var out []lint.Finding
 	for _, said := range c.ask(ctx, dialect, t.Content) {
-		f := t.Finding(Rule, severity(said.Level), said.Line, fmt.Sprintf("SC%d: %s", said.Code, said.Message))
+		f := t.Finding(lint.RuleShellcheck, severity(said.Level), said.Line, fmt.Sprintf("SC%d: %s", said.Code, said.Message))
 		f.Fix = fmt.Sprintf("see https://www.shellcheck.net/wiki/SC%d", said.Code)
 		out = append(out, f)
 	}

@@ -47,7 +47,7 @@ func TestCheck(t *testing.T) {
 		c := &shellcheck.Checker{Path: path, Level: tt.level}
 		var got []string
 		for _, f := range c.Check(t.Context(), text(tt.interpreter, tt.script)) {
-			if f.Rule != shellcheck.Rule || !strings.Contains(f.Fix, "/wiki/SC") {
+			if f.Rule != lint.RuleShellcheck || !strings.Contains(f.Fix, "/wiki/SC") {
 				t.Errorf("finding %+v", f)
 			}
 			got = append(got, string(f.Severity)+" "+f.Message)

@@ -72,7 +72,7 @@ func Look(ctx context.Context, t Subject) []lint.Finding {
 	for _, f := range all {
 		if !seen[f] {
 			seen[f] = true
-			out = append(out, lint.Finding{Rule: f.rule, Severity: severityOf(f.rule), Line: f.line, Message: f.message, Fix: f.fix})
+			out = append(out, lint.Finding{Rule: f.rule, Severity: lint.SeverityOf(f.rule), Line: f.line, Message: f.message, Fix: f.fix})
 		}
 	}
 	return out
@@ -95,7 +95,7 @@ func shellScript(ctx context.Context, t Subject) []found {
 		} else if errors.As(err, &language) {
 			at, message = int(language.Pos.Line()), language.Error()
 		}
-		return []found{{RuleShellSyntax, at, "no shell can read the script: " + message, "mend it; \"bash -n FILE\" says more"}}
+		return []found{{lint.RuleShellSyntax, at, "no shell can read the script: " + message, "mend it; \"bash -n FILE\" says more"}}
 	}
 	s.done = ctx.Done()
 	return s.findings()

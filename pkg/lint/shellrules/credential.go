@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/osm-gitops/osm-gitops/pkg/lint"
 )
 
 // placeholders find the texts that rendering puts in place of credentials, see
@@ -47,7 +49,7 @@ func literalCredential(content string) []found {
 			if placeholders.MatchString(content[at[0]:at[1]]) {
 				continue
 			}
-			out = append(out, found{RuleLiteralCredential, lineAt(content, at[0]), "the profile holds " + k.what + ", so everyone who may read the repository has it, now and in its history", literalFix})
+			out = append(out, found{lint.RuleLiteralCredential, lineAt(content, at[0]), "the profile holds " + k.what + ", so everyone who may read the repository has it, now and in its history", literalFix})
 		}
 	}
 	return out
@@ -71,7 +73,7 @@ func readableCredential(mode uint32, content string) []found {
 	if at == nil {
 		return nil
 	}
-	return []found{{RuleReadableCredential, lineAt(content, at[0]), fmt.Sprintf("the file holds a credential, and its mode %03o lets every user of the node read it", mode),
+	return []found{{lint.RuleReadableCredential, lineAt(content, at[0]), fmt.Sprintf("the file holds a credential, and its mode %03o lets every user of the node read it", mode),
 		"write permissions: 600, or 700 for a script"}}
 }
 
@@ -81,7 +83,7 @@ func unitCredential(content string) []found {
 	if at == nil {
 		return nil
 	}
-	return []found{{RuleReadableCredential, lineAt(content, at[0]), "the unit holds a credential, and every user may ask systemd for the text of a unit, whatever the mode of its file",
+	return []found{{lint.RuleReadableCredential, lineAt(content, at[0]), "the unit holds a credential, and every user may ask systemd for the text of a unit, whatever the mode of its file",
 		"write the credential to a file of mode 600 and name that with EnvironmentFile= or LoadCredential="}}
 }
 
@@ -153,7 +155,7 @@ func credentialArgument(s *script) []found {
 			continue
 		}
 		if what := s.shownCredential(c); what != "" {
-			out = append(out, found{RuleCredentialArgument, c.line, fmt.Sprintf("%s has %s among its arguments, which every user of the node may read", c.name, what), fix})
+			out = append(out, found{lint.RuleCredentialArgument, c.line, fmt.Sprintf("%s has %s among its arguments, which every user of the node may read", c.name, what), fix})
 		}
 	}
 	return out
@@ -232,7 +234,7 @@ func trace(s *script) []found {
 	var out []found
 	for _, r := range s.requests() {
 		if r.verbose.given != "" && r.personal {
-			out = append(out, found{RuleTrace, r.verbose.line, fmt.Sprintf("%s %s prints the headers of the request, the credential among them", r.name, r.verbose.given), "leave " + r.verbose.given + " out"})
+			out = append(out, found{lint.RuleTrace, r.verbose.line, fmt.Sprintf("%s %s prints the headers of the request, the credential among them", r.name, r.verbose.given), "leave " + r.verbose.given + " out"})
 		}
 	}
 	handled := s.credentialLines()
@@ -245,14 +247,14 @@ func trace(s *script) []found {
 			start = e.line
 		} else if !e.on && start > 0 {
 			if at := firstBetween(handled, start, e.line); at > 0 {
-				out = append(out, found{RuleTrace, start, fmt.Sprintf("prints every command into the journal, and line %d of the script handles a credential", at), fix})
+				out = append(out, found{lint.RuleTrace, start, fmt.Sprintf("prints every command into the journal, and line %d of the script handles a credential", at), fix})
 			}
 			start = 0
 		}
 	}
 	if start > 0 {
 		if at := firstBetween(handled, start, 1<<30); at > 0 {
-			out = append(out, found{RuleTrace, start, "prints every command into the journal, and the script handles a credential", fix})
+			out = append(out, found{lint.RuleTrace, start, "prints every command into the journal, and the script handles a credential", fix})
 		}
 	}
 	return out

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/osm-gitops/osm-gitops/pkg/lint"
 )
 
 var (
@@ -23,19 +25,19 @@ func insecureDownload(s *script) []found {
 	var out []found
 	for _, r := range s.requests() {
 		if option := r.insecure.given; option != "" {
-			out = append(out, found{RuleInsecureDownload, r.insecure.line, fmt.Sprintf("%s %s takes any certificate, so whoever is on the way decides what arrives", r.name, option),
+			out = append(out, found{lint.RuleInsecureDownload, r.insecure.line, fmt.Sprintf("%s %s takes any certificate, so whoever is on the way decides what arrives", r.name, option),
 				"leave " + option + " out; for a CA of your own give --cacert FILE, or have the CA in the system's bundle"})
 		}
 	}
 	for _, c := range s.calls {
 		if option := insecureOption(c); option != "" {
-			out = append(out, found{RuleInsecureDownload, c.line, fmt.Sprintf("%s %s takes any certificate, so whoever is on the way decides what arrives", c.name, option),
+			out = append(out, found{lint.RuleInsecureDownload, c.line, fmt.Sprintf("%s %s takes any certificate, so whoever is on the way decides what arrives", c.name, option),
 				"leave " + option + " out; have the CA in the system's bundle"})
 		}
 	}
 	for _, name := range []string{"GIT_SSL_NO_VERIFY", "PYTHONHTTPSVERIFY", "NODE_TLS_REJECT_UNAUTHORIZED"} {
 		if value, ok := s.constants[name]; ok && (value == "0") == (name != "GIT_SSL_NO_VERIFY") {
-			out = append(out, found{RuleInsecureDownload, s.assigned(name), name + "=" + value + " takes any certificate, so whoever is on the way decides what arrives", "leave it out"})
+			out = append(out, found{lint.RuleInsecureDownload, s.assigned(name), name + "=" + value + " takes any certificate, so whoever is on the way decides what arrives", "leave it out"})
 		}
 	}
 	return out
@@ -72,7 +74,7 @@ func unsignedPackages(s *script) []found {
 				bad = w.text == "--nosignature" || w.text == "--nodigest"
 			}
 			if bad {
-				out = append(out, found{RuleUnsignedPackages, c.line, fmt.Sprintf("%s %s installs packages that nobody has signed", c.name, w.text),
+				out = append(out, found{lint.RuleUnsignedPackages, c.line, fmt.Sprintf("%s %s installs packages that nobody has signed", c.name, w.text),
 					"leave " + w.text + " out and install the key of the repository"})
 			}
 		}
@@ -85,7 +87,7 @@ func runDownload(s *script) []found {
 	const fix = "download it to a file, check its SHA-256, then run the file"
 	var out []found
 	say := func(c *call, way string) {
-		out = append(out, found{RuleRunDownload, c.line, way + " runs what has arrived so far, and nobody has checked it", fix})
+		out = append(out, found{lint.RuleRunDownload, c.line, way + " runs what has arrived so far, and nobody has checked it", fix})
 	}
 	fetching := map[*call]bool{}
 	fetches := map[syntax.Node]string{}
@@ -245,14 +247,14 @@ func uncheckedDownload(s *script) []found {
 		if s.stopped() {
 			break
 		}
-		rule, how := RuleUncheckedDownload, ""
+		rule, how := lint.RuleUncheckedDownload, ""
 		if i := slices.IndexFunc(r.urls, func(w word) bool { return plainHTTP(w.text) }); i >= 0 {
-			rule, how = RuleHTTPDownload, " over http"
+			rule, how = lint.RuleHTTPDownload, " over http"
 		} else if r.personal {
 			continue
 		}
 		for _, target := range r.targets {
-			if s.checked(target, checks) || rule == RuleUncheckedDownload && (sumFile.MatchString(target.text) || slices.ContainsFunc(r.urls, func(w word) bool { return sumFile.MatchString(w.text) })) {
+			if s.checked(target, checks) || rule == lint.RuleUncheckedDownload && (sumFile.MatchString(target.text) || slices.ContainsFunc(r.urls, func(w word) bool { return sumFile.MatchString(w.text) })) {
 				continue
 			}
 			out = append(out, found{rule, r.line, fmt.Sprintf("%s is downloaded%s and not compared with a checksum", shown(target.text), how), downloadFix(rule)})
@@ -263,7 +265,7 @@ func uncheckedDownload(s *script) []found {
 				out = append(out, found{rule, r.line, fmt.Sprintf("what %s downloads%s goes straight into %s, where no checksum can be compared", r.name, how, to), downloadFix(rule)})
 			}
 		}
-		if rule == RuleHTTPDownload && len(r.targets) == 0 && (r.pipe == nil || unpacking(r) == "") && len(checks) == 0 {
+		if rule == lint.RuleHTTPDownload && len(r.targets) == 0 && (r.pipe == nil || unpacking(r) == "") && len(checks) == 0 {
 			out = append(out, found{rule, r.line, r.name + " asks over http: whoever is on the way decides what arrives", downloadFix(rule)})
 		}
 	}
@@ -271,7 +273,7 @@ func uncheckedDownload(s *script) []found {
 }
 
 func downloadFix(rule string) string {
-	if rule == RuleHTTPDownload {
+	if rule == lint.RuleHTTPDownload {
 		return "use https, and compare what arrived with a SHA-256 that the profile has"
 	}
 	return `download to a file and compare it: echo "$sha256  $file" | sha256sum --check --status`
@@ -302,7 +304,7 @@ func (s *script) httpArguments(checks []*call) []found {
 		}
 		for _, w := range c.args {
 			if plainHTTP(w.text) {
-				out = append(out, found{RuleHTTPDownload, c.line, fmt.Sprintf("%s is given a URL without encryption, and nothing compares what arrives with a checksum", c.name), downloadFix(RuleHTTPDownload)})
+				out = append(out, found{lint.RuleHTTPDownload, c.line, fmt.Sprintf("%s is given a URL without encryption, and nothing compares what arrives with a checksum", c.name), downloadFix(lint.RuleHTTPDownload)})
 			}
 		}
 	}
@@ -329,7 +331,7 @@ func unpinnedDownload(s *script) []found {
 		}
 		for _, w := range c.args {
 			if (unpinnedURL.MatchString(w.text) || rawBranch.MatchString(w.text)) && (!isHTTP(w.text) || !nearby(w.text)) {
-				out = append(out, found{RuleUnpinned, c.line, fmt.Sprintf("%s is whatever its publisher has there today", shown(w.text)), "write the version, and change it in a commit"})
+				out = append(out, found{lint.RuleUnpinned, c.line, fmt.Sprintf("%s is whatever its publisher has there today", shown(w.text)), "write the version, and change it in a commit"})
 			}
 		}
 	}
@@ -341,7 +343,7 @@ func unpinnedDownload(s *script) []found {
 				if strings.HasPrefix(manager, "apt") {
 					example = w.text + "=VERSION"
 				}
-				out = append(out, found{RuleUnpinned, c.line, fmt.Sprintf("%s installs %s in whatever version the repository has today", c.name, w.text), "write the version: " + example})
+				out = append(out, found{lint.RuleUnpinned, c.line, fmt.Sprintf("%s installs %s in whatever version the repository has today", c.name, w.text), "write the version: " + example})
 			}
 		}
 	}

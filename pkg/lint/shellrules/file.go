@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/osm-gitops/osm-gitops/pkg/lint"
 )
 
 // writableMode: a file that every user of the node may change.
@@ -16,7 +18,7 @@ func writableMode(file string, mode uint32) []found {
 	if mode&0o002 == 0 {
 		return nil
 	}
-	return []found{{RuleWorldWritable, 0, fmt.Sprintf("%s has the mode %03o: every user of the node may change it", file, mode), fmt.Sprintf("write permissions: %03o", mode&^0o022)}}
+	return []found{{lint.RuleWorldWritable, 0, fmt.Sprintf("%s has the mode %03o: every user of the node may change it", file, mode), fmt.Sprintf("write permissions: %03o", mode&^0o022)}}
 }
 
 // writable: a script that makes a file such.
@@ -33,12 +35,12 @@ func writable(s *script) []found {
 			mode = modeOption(c.args)
 		case "umask":
 			if len(c.args) > 0 && umaskOpen(c.args[0].text) {
-				out = append(out, found{RuleWorldWritable, c.line, "with umask " + c.args[0].text + " every user of the node may change the files that follow", "write umask 022, or 077 for what holds a credential"})
+				out = append(out, found{lint.RuleWorldWritable, c.line, "with umask " + c.args[0].text + " every user of the node may change the files that follow", "write umask 022, or 077 for what holds a credential"})
 			}
 			continue
 		}
 		if openMode(mode) {
-			out = append(out, found{RuleWorldWritable, c.line, fmt.Sprintf("%s gives the mode %s: every user of the node may change what is there", c.name, mode), "write a mode without the right to write for others, such as 755 or 644"})
+			out = append(out, found{lint.RuleWorldWritable, c.line, fmt.Sprintf("%s gives the mode %s: every user of the node may change what is there", c.name, mode), "write a mode without the right to write for others, such as 755 or 644"})
 		}
 	}
 	return out
@@ -97,7 +99,7 @@ func sudoers(file, content string) []found {
 	if at == nil {
 		return nil
 	}
-	return []found{{RulePasswordlessSudo, lineAt(content, at[1]-1), "sudo asks for no password: whoever gets into that account is root", "leave it out, or list in a suppression who needs it and why"}}
+	return []found{{lint.RulePasswordlessSudo, lineAt(content, at[1]-1), "sudo asks for no password: whoever gets into that account is root", "leave it out, or list in a suppression who needs it and why"}}
 }
 
 // sudoScript looks for a script that writes such a file.
@@ -105,7 +107,7 @@ func sudoScript(s *script) []found {
 	var out []found
 	for _, w := range s.written() {
 		if noPassword.MatchString(w.content) {
-			out = append(out, found{RulePasswordlessSudo, w.line, "the script lets an account use sudo without a password: whoever gets into it is root", "leave it out, or list in a suppression who needs it and why"})
+			out = append(out, found{lint.RulePasswordlessSudo, w.line, "the script lets an account use sudo without a password: whoever gets into it is root", "leave it out, or list in a suppression who needs it and why"})
 		}
 	}
 	return out
@@ -118,7 +120,7 @@ func keysFile(file string) []found {
 	if !authorizedKeys.MatchString(path.Clean(file)) {
 		return nil
 	}
-	return []found{{RuleAuthorizedKeys, 0, "the profile says who may log in to every node that uses it", keysFix}}
+	return []found{{lint.RuleAuthorizedKeys, 0, "the profile says who may log in to every node that uses it", keysFix}}
 }
 
 const keysFix = "name SSH keys in the MachineDeployment (spec.template.spec.providerSpec.value.sshPublicKeys), where each pool has its own and they can be withdrawn"
@@ -128,7 +130,7 @@ func keysScript(s *script) []found {
 	var out []found
 	for _, w := range s.written() {
 		if authorizedKeys.MatchString(w.file) {
-			out = append(out, found{RuleAuthorizedKeys, w.line, "the script says who may log in to the node", keysFix})
+			out = append(out, found{lint.RuleAuthorizedKeys, w.line, "the script says who may log in to the node", keysFix})
 		}
 	}
 	return out
@@ -202,13 +204,13 @@ func repositories(content string) []found {
 		if m[2] >= 0 {
 			continue // repo_gpgcheck: Docker and others sign packages, not their list
 		}
-		out = append(out, found{RuleUnsignedPackages, lineAt(content, m[1]-1), "the repository's packages are installed whether anybody has signed them or not", "write gpgcheck=1 and gpgkey="})
+		out = append(out, found{lint.RuleUnsignedPackages, lineAt(content, m[1]-1), "the repository's packages are installed whether anybody has signed them or not", "write gpgcheck=1 and gpgkey="})
 	}
 	if at := aptTrusted.FindStringIndex(content); at != nil {
-		out = append(out, found{RuleUnsignedPackages, lineAt(content, at[1]-1), "the repository's packages are installed whether anybody has signed them or not", "write signed-by=KEYRING in place of trusted=yes"})
+		out = append(out, found{lint.RuleUnsignedPackages, lineAt(content, at[1]-1), "the repository's packages are installed whether anybody has signed them or not", "write signed-by=KEYRING in place of trusted=yes"})
 	}
 	if at := insecureINI.FindStringIndex(content); at != nil {
-		out = append(out, found{RuleInsecureDownload, lineAt(content, at[1]-1), "the package manager takes any certificate, so whoever is on the way decides what arrives", "leave it out; have the CA in the system's bundle"})
+		out = append(out, found{lint.RuleInsecureDownload, lineAt(content, at[1]-1), "the package manager takes any certificate, so whoever is on the way decides what arrives", "leave it out; have the CA in the system's bundle"})
 	}
 	return out
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/osm-gitops/osm-gitops/pkg/lint"
 )
 
 var (
@@ -82,7 +84,7 @@ func assigned(text string, first int, quoted quotedOnly) []found {
 
 // assignedCredential names the variable, and never the value (security.md 15).
 func assignedCredential(name string, line int) found {
-	return found{RuleLiteralCredential, line, fmt.Sprintf("the profile holds the value of %s, so everyone who may read the repository has it, now and in its history", shown(name)), literalFix}
+	return found{lint.RuleLiteralCredential, line, fmt.Sprintf("the profile holds the value of %s, so everyone who may read the repository has it, now and in its history", shown(name)), literalFix}
 }
 
 // literals: credentials that stand in a script: assigned, handed to a program, or in a
@@ -137,7 +139,7 @@ func accounts(s *script) []found {
 		}
 		for _, w := range fed {
 			if account, password, ok := strings.Cut(w.text, ":"); ok && !w.dynamic && isCredential("password", strings.TrimSpace(password)) {
-				out = append(out, found{RuleLiteralCredential, c.line, fmt.Sprintf("the profile holds the password of account %s, so everyone who may read the repository has it, now and in its history", shown(account)), literalFix})
+				out = append(out, found{lint.RuleLiteralCredential, c.line, fmt.Sprintf("the profile holds the password of account %s, so everyone who may read the repository has it, now and in its history", shown(account)), literalFix})
 			}
 		}
 	}

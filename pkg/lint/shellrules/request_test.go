@@ -3,6 +3,8 @@ package shellrules
 import (
 	"strings"
 	"testing"
+
+	"github.com/osm-gitops/osm-gitops/pkg/lint"
 )
 
 // The host of a request is what stands behind its user, be that empty.
@@ -15,7 +17,7 @@ func TestNearbyBehindUsers(t *testing.T) {
 			t.Errorf("%s: got %t, want %t", url, got, want)
 		}
 	}
-	if http, other := downloadFix(RuleHTTPDownload), downloadFix(RuleUncheckedDownload); !strings.Contains(http, "https") || http == other {
+	if http, other := downloadFix(lint.RuleHTTPDownload), downloadFix(lint.RuleUncheckedDownload); !strings.Contains(http, "https") || http == other {
 		t.Errorf("to do is %q, and %q", http, other)
 	}
 }

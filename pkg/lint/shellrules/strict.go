@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/osm-gitops/osm-gitops/pkg/lint"
 )
 
 // options are what a script sets with "set" and in its first line.
@@ -57,7 +59,7 @@ func goesOn(s *script) []found {
 	}
 	o := s.options()
 	if !o.errexit && !o.some && s.steps() > 1 {
-		return []found{{RuleGoesOn, 1, "the script goes on after a command that failed",
+		return []found{{lint.RuleGoesOn, 1, "the script goes on after a command that failed",
 			"begin it with \"set -euo pipefail\" (sh: \"set -eu\"); where it shall go on, say so with \"set -uo pipefail\""}}
 	}
 	if !s.bash || o.pipefail || !o.errexit {
@@ -65,7 +67,7 @@ func goesOn(s *script) []found {
 	}
 	for _, c := range s.calls {
 		if c.pipe != nil && !s.decides(c) {
-			return []found{{RuleGoesOn, c.pipe.line, "of a pipe only the last command may end the script: what fails before it goes unnoticed", "write \"set -euo pipefail\""}}
+			return []found{{lint.RuleGoesOn, c.pipe.line, "of a pipe only the last command may end the script: what fails before it goes unnoticed", "write \"set -euo pipefail\""}}
 		}
 	}
 	return nil
@@ -102,7 +104,7 @@ func evaluates(s *script) []found {
 		if c.name != "eval" || !slices.ContainsFunc(c.args, func(w word) bool { return w.dynamic }) {
 			continue
 		}
-		out = append(out, found{RuleEval, c.line, "eval runs a value as a program: whoever decides the value is root", "use an array for arguments, \"${!name}\" or \"declare -n\" for a variable by its name, and \"source FILE\" for a file"})
+		out = append(out, found{lint.RuleEval, c.line, "eval runs a value as a program: whoever decides the value is root", "use an array for arguments, \"${!name}\" or \"declare -n\" for a variable by its name, and \"source FILE\" for a file"})
 	}
 	return out
 }

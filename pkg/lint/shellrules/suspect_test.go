@@ -86,7 +86,7 @@ func TestRules(t *testing.T) {
 			t.Errorf("%s: lines (-want +got):\n%s in\n%s", s.rule, diff, s.subject.Content)
 		}
 	}
-	for _, r := range shellrules.Rules() {
+	for _, r := range lint.Chapters()[1].Rules {
 		if bad[r.Name] == 0 || good[r.Name] == 0 {
 			t.Errorf("rule %s has %d bad and %d good samples, want some of each", r.Name, bad[r.Name], good[r.Name])
 		}
@@ -101,7 +101,7 @@ func TestRules(t *testing.T) {
 func TestCredentialsAreNotPrinted(t *testing.T) {
 	found := 0
 	for _, s := range samples(t) {
-		if s.rule != shellrules.RuleLiteralCredential {
+		if s.rule != lint.RuleLiteralCredential {
 			continue
 		}
 		for _, f := range shellrules.Look(t.Context(), s.subject) {
@@ -145,7 +145,7 @@ func TestShownURL(t *testing.T) {
 		script := "#!/bin/bash\nset -euo pipefail\ncurl --fail --output /opt/bin/tool '" + url + "'\n"
 		var got []string
 		for _, f := range shellrules.Look(t.Context(), shellrules.Subject{File: "/opt/bin/x", Mode: 0o755, Kind: lint.KindShell, Interpreter: "bash", Content: []byte(script)}) {
-			if f.Rule == shellrules.RuleUnpinned {
+			if f.Rule == lint.RuleUnpinned {
 				got = append(got, f.Message)
 			}
 		}

@@ -16,40 +16,6 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
-// The rules.
-const (
-	RuleNotChanged = "version-not-changed"
-	RuleReused     = "version-reused"
-	RuleBackwards  = "version-backwards"
-	RuleRollback   = "rollback"
-	RuleRemoved    = "profile-removed"
-	RuleRenamed    = "profile-renamed"
-	RuleCollision  = "name-collision"
-	RuleNoHistory  = "no-history"
-)
-
-// Rules describes them.
-func Rules() []lint.Rule {
-	return []lint.Rule{
-		{Name: RuleNotChanged, Severity: lint.SeverityError, Summary: "The content of a profile changed, and its version did not.",
-			Help: "A version stands for one content for ever: nodes, records and audits refer to it. The controller refuses the change and goes on with the earlier content. Give the profile a new version. Comments and the order of keys are no content."},
-		{Name: RuleReused, Severity: lint.SeverityError, Summary: "A version that an earlier commit of the base has used for other content.",
-			Help: "The version stands for the content it had first, also when that file is gone or another branch was merged in between. The controller refuses the change. Take a version that no commit on the first-parent line of the base has used."},
-		{Name: RuleBackwards, Severity: lint.SeverityError, Summary: "The version of a profile is lower than that of the base, and its content is none of an earlier release.",
-			Help: "Pools that ask for a range such as ~1.8 never get it, and people read the history the wrong way round. Take a version above that of the base. To go back to an earlier release, bring back its content together with its version; that is a rollback, and no mistake."},
-		{Name: RuleRollback, Severity: lint.SeverityNote, Summary: "A profile goes back to an earlier release, content and version.",
-			Help: "Pools get the earlier release again, as it was. Whoever merges this should know that it goes backwards."},
-		{Name: RuleRemoved, Severity: lint.SeverityWarning, Summary: "A profile of the base is gone, its file deleted or emptied.",
-			Help: "Pools with the annotation k8c.io/operating-system-profile that name it keep what they have; new pools with it are refused. Give them another profile first. Where `pools` in .osm-gitops.yaml names a folder, the pools are named, and it is a note if none of them names the profile."},
-		{Name: RuleRenamed, Severity: lint.SeverityWarning, Summary: "A profile has another name than in the base.",
-			Help: "To the cluster that is one profile that is gone and one that is new: pools go on with the old one, and get no change of the new one, until their annotation k8c.io/operating-system-profile names it. Keep the old name beside the new one until the pools have moved."},
-		{Name: RuleCollision, Severity: lint.SeverityError, Summary: "Two profiles or versions would become one object of the cluster.",
-			Help: "An object is called by the profile's name and its version, such as osp-ubuntu-v1.9.0. Give one of them another name."},
-		{Name: RuleNoHistory, Severity: lint.SeverityNote, Summary: "The history of the base is cut off, so that versions of earlier commits were not compared.",
-			Help: "A shallow clone has the last commits only. Let CI fetch all of them: `fetch-depth: 0` for actions/checkout, `GIT_DEPTH: 0` for GitLab."},
-	}
-}
-
 // Comparison is what is compared.
 type Comparison struct {
 	// Revision is the base as it was given, for messages.
@@ -79,7 +45,7 @@ type Comparison struct {
 func (c Comparison) Findings() []lint.Finding {
 	var out []lint.Finding
 	if c.Partial {
-		out = append(out, lint.Finding{Rule: RuleNoHistory, Severity: lint.SeverityNote, Path: c.Name(""),
+		out = append(out, lint.Finding{Rule: lint.RuleNoHistory, Severity: lint.SeverityNote, Path: c.Name(""),
 			Message: fmt.Sprintf("the history of %s is cut off: versions were compared with its last commit only", c.Revision),
 			Fix:     "fetch all of it: git fetch --unshallow; in CI fetch-depth: 0"})
 	}
@@ -109,13 +75,8 @@ func (c Comparison) used(name, version string) (profile.Version, bool) {
 
 // finding is about the version of a document.
 func finding(rule string, doc profile.Document, message, fix string) lint.Finding {
-	return lint.Finding{Rule: rule, Severity: severityOf(rule), Path: doc.Path, Line: doc.Line("spec.version"), Profile: doc.Name, Version: doc.Spec.Version,
+	return lint.Finding{Rule: rule, Severity: lint.SeverityOf(rule), Path: doc.Path, Line: doc.Line("spec.version"), Profile: doc.Name, Version: doc.Spec.Version,
 		Field: "spec.version", Message: message, Fix: fix}
-}
-
-func severityOf(rule string) lint.Severity {
-	rules := Rules()
-	return rules[slices.IndexFunc(rules, func(r lint.Rule) bool { return r.Name == rule })].Severity
 }
 
 // versions: each content has a version of its own.
@@ -128,11 +89,11 @@ func (c Comparison) versions() []lint.Finding {
 		}
 		fix := "write version: " + c.next(doc)
 		if had.CurrentPath != "" && c.Merged(had.Commit) {
-			out = append(out, finding(RuleNotChanged, doc, fmt.Sprintf("the content of profile %q changed, but its version is still %s, which stands for the content of %s",
+			out = append(out, finding(lint.RuleNotChanged, doc, fmt.Sprintf("the content of profile %q changed, but its version is still %s, which stands for the content of %s",
 				doc.Name, had.Version, place(had)), fix))
 			continue
 		}
-		out = append(out, finding(RuleReused, doc, fmt.Sprintf("version %s of profile %q stands for other content since %s", had.Version, doc.Name, place(had)), fix))
+		out = append(out, finding(lint.RuleReused, doc, fmt.Sprintf("version %s of profile %q stands for other content since %s", had.Version, doc.Name, place(had)), fix))
 	}
 	return out
 }
@@ -210,12 +171,12 @@ func (c Comparison) backwards() []lint.Finding {
 		case known && had.Digest != doc.Digest: // reused, and said so
 		case known && !c.Merged(base.SelectedBy): // the branch is behind, and has not touched it
 		case known:
-			out = append(out, finding(RuleRollback, doc, fmt.Sprintf("profile %q goes back from %s to %s, as it was at %s", name, base.Version, had.Version, place(had)), ""))
+			out = append(out, finding(lint.RuleRollback, doc, fmt.Sprintf("profile %q goes back from %s to %s, as it was at %s", name, base.Version, had.Version, place(had)), ""))
 		case !c.Merged(base.SelectedBy):
-			out = append(out, finding(RuleBackwards, doc, fmt.Sprintf("profile %q gets version %s, and %s has %s by now", name, doc.Spec.Version, c.Revision, base.Version),
+			out = append(out, finding(lint.RuleBackwards, doc, fmt.Sprintf("profile %q gets version %s, and %s has %s by now", name, doc.Spec.Version, c.Revision, base.Version),
 				"rebase, and write version: "+c.next(doc)))
 		default:
-			out = append(out, finding(RuleBackwards, doc, fmt.Sprintf("profile %q goes back from %s to %s, which is no earlier release of it", name, base.Version, doc.Spec.Version),
+			out = append(out, finding(lint.RuleBackwards, doc, fmt.Sprintf("profile %q goes back from %s to %s, which is no earlier release of it", name, base.Version, doc.Spec.Version),
 				"write version: "+c.next(doc)))
 		}
 	}
@@ -231,7 +192,7 @@ func (c Comparison) gone() []lint.Finding {
 			continue
 		}
 		if doc, ok := c.renamed(v); ok {
-			f := finding(RuleRenamed, doc, fmt.Sprintf("profile %q is called %q now: pools that name it by the old one get nothing of this", v.Name, doc.Name),
+			f := finding(lint.RuleRenamed, doc, fmt.Sprintf("profile %q is called %q now: pools that name it by the old one get nothing of this", v.Name, doc.Name),
 				fmt.Sprintf("keep %q beside it until the annotation k8c.io/operating-system-profile of its pools names %q", v.Name, doc.Name))
 			f.Line, f.Field = doc.Line("metadata.name"), "metadata.name"
 			out = append(out, f)
@@ -248,7 +209,7 @@ func (c Comparison) gone() []lint.Finding {
 // removed says what becomes of the pools of a profile that is gone.
 func (c Comparison) removed(v profile.Version) lint.Finding {
 	const most = 5 // names that a line still holds
-	f := lint.Finding{Rule: RuleRemoved, Severity: severityOf(RuleRemoved), Path: c.Name(v.CurrentPath), Profile: v.Name, Version: v.Version}
+	f := lint.Finding{Rule: lint.RuleRemoved, Severity: lint.SeverityOf(lint.RuleRemoved), Path: c.Name(v.CurrentPath), Profile: v.Name, Version: v.Version}
 	f.Message = fmt.Sprintf("profile %q is gone: pools that have it keep %s, and new pools with it are refused", v.Name, v.Version)
 	if c.Pools == nil {
 		return f
@@ -306,7 +267,7 @@ func (c Comparison) collisions() []lint.Finding {
 		if !ok {
 			objects[object] = mine
 		} else if other != mine {
-			f := finding(RuleCollision, doc, fmt.Sprintf("profile %q %s would become the object %s, which is that of profile %q %s", doc.Name, doc.Spec.Version, object, other.name, other.version),
+			f := finding(lint.RuleCollision, doc, fmt.Sprintf("profile %q %s would become the object %s, which is that of profile %q %s", doc.Name, doc.Spec.Version, object, other.name, other.version),
 				"give the profile another name")
 			f.Line, f.Field = doc.Line("metadata.name"), "metadata.name"
 			out = append(out, f)

@@ -186,7 +186,7 @@ func TestFindings(t *testing.T) {
 			}
 			var got []string
 			for _, f := range find(t, r, "main", path) {
-				if rule := slices.IndexFunc(versions.Rules(), func(r lint.Rule) bool { return r.Name == f.Rule }); rule < 0 || versions.Rules()[rule].Severity != f.Severity {
+				if !slices.ContainsFunc(lint.Rules(), func(r lint.Rule) bool { return r.Name == f.Rule && r.Severity == f.Severity }) {
 					t.Errorf("rule %s with severity %s is not described", f.Rule, f.Severity)
 				}
 				at, err := filepath.Rel(r.dir, f.Path)
@@ -266,7 +266,7 @@ func TestRemovedInUse(t *testing.T) {
 		}
 		c.Documents, c.Pools = documents(t, r.dir), tt.pools
 		got := c.Findings()
-		if len(got) != 1 || got[0].Rule != versions.RuleRemoved || got[0].Severity != tt.severity || !strings.HasSuffix(got[0].Message, tt.want) {
+		if len(got) != 1 || got[0].Rule != lint.RuleRemoved || got[0].Severity != tt.severity || !strings.HasSuffix(got[0].Message, tt.want) {
 			t.Errorf("%s: got %+v", name, got)
 		}
 	}
@@ -282,7 +282,7 @@ func TestShallow(t *testing.T) {
 	for _, f := range find(t, clone, "HEAD", "profiles") {
 		got = append(got, f.Rule)
 	}
-	if diff := cmp.Diff([]string{versions.RuleNoHistory, versions.RuleNotChanged}, got); diff != "" {
+	if diff := cmp.Diff([]string{lint.RuleNoHistory, lint.RuleNotChanged}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
@@ -322,7 +322,7 @@ func TestOverlayOnBuiltin(t *testing.T) {
 		check profile.Check
 		want  []string
 	}{
-		"a cluster has it":     {nil, []string{versions.RuleNotChanged}},
+		"a cluster has it":     {nil, []string{lint.RuleNotChanged}},
 		"a cluster refuses it": {func(profile.Document) error { return errors.New("no") }, nil},
 	} {
 		t.Run(name, func(t *testing.T) {

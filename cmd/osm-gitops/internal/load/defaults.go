@@ -4,7 +4,6 @@ import (
 	"path/filepath"
 
 	"github.com/osm-gitops/osm-gitops/pkg/lint"
-	"github.com/osm-gitops/osm-gitops/pkg/lint/rulebook"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
@@ -30,7 +29,7 @@ func DefaultsAt(folder, file string) (Defaults, error) {
 	if err != nil {
 		return Defaults{}, err
 	}
-	c, err := lint.ParseConfig(file, data, rulebook.All())
+	c, err := lint.ParseConfig(file, data)
 	if err != nil {
 		return Defaults{}, err
 	}

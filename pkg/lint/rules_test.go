@@ -1,4 +1,4 @@
-package rulebook_test
+package lint_test
 
 import (
 	"flag"
@@ -12,11 +12,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/osm-gitops/osm-gitops/pkg/lint"
-	"github.com/osm-gitops/osm-gitops/pkg/lint/rulebook"
 )
 
 // docs is where the pages about lint are.
-const docs = "../../../docs/"
+const docs = "../../docs/"
 
 var update = flag.Bool("update", false, "rewrite the page with the rules")
 
@@ -39,10 +38,10 @@ func TestPage(t *testing.T) {
 		}
 	}
 	if diff := cmp.Diff(want, read(t, page)); diff != "" {
-		t.Errorf("%s is not what it should be; go test ./pkg/lint/rulebook -update rewrites it (-want +got):\n%s", page, diff)
+		t.Errorf("%s is not what it should be; go test ./pkg/lint -update rewrites it (-want +got):\n%s", page, diff)
 	}
 	seen := map[string]bool{}
-	for _, r := range rulebook.All() {
+	for _, r := range lint.Rules() {
 		if seen[r.Name] {
 			t.Errorf("there are two rules called %s", r.Name)
 		}
@@ -61,7 +60,7 @@ func thePage() string {
 	b.WriteString(`# Rules of osm-gitops lint
 
 *Reference.* This page lists all rules of [lint](lint.md), with severity and remedy.
-` + "`go test ./pkg/lint/rulebook -update`" + ` generates it from the code.
+` + "`go test ./pkg/lint -update`" + ` generates it from the code.
 
 | severity | meaning |
 |---|---|
@@ -73,7 +72,7 @@ func thePage() string {
 findings for a reason.
 
 `)
-	for _, c := range rulebook.Chapters() {
+	for _, c := range lint.Chapters() {
 		fmt.Fprintf(&b, "## %s\n\n", c.Title)
 		for _, r := range c.Rules {
 			fmt.Fprintf(&b, "### %s\n\n%s: %s\n\n%s\n\n", r.Name, r.Severity, r.Summary, r.Help)
@@ -91,7 +90,7 @@ func TestConfigPage(t *testing.T) {
 	if !ok {
 		t.Fatal("the page has no example")
 	}
-	c, err := lint.ParseConfig(lint.ConfigName, []byte(example), rulebook.All())
+	c, err := lint.ParseConfig(lint.ConfigName, []byte(example))
 	if err != nil {
 		t.Fatal(err)
 	}
