@@ -19,7 +19,6 @@ import (
 	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/load"
 	"github.com/osm-gitops/osm-gitops/pkg/lint"
 	"github.com/osm-gitops/osm-gitops/pkg/lint/downloads"
-	"github.com/osm-gitops/osm-gitops/pkg/lint/mirrored"
 	outputpkg "github.com/osm-gitops/osm-gitops/pkg/lint/output"
 	"github.com/osm-gitops/osm-gitops/pkg/lint/shellcheck"
 	"github.com/osm-gitops/osm-gitops/pkg/lint/shellrules"
@@ -224,7 +223,7 @@ func (f *ruleFlags) prepare(ctx context.Context, paths []string, stderr io.Write
 		if err != nil {
 			return nil, err
 		}
-		r.mirrored = mirrored.Check(mirrors, f.mirrors, r.config.Lint.Providers)
+		r.mirrored = lint.Mirrored(mirrors, f.mirrors, r.config.Lint.Providers)
 	}
 	if f.cluster != "" {
 		file, err := load.ReadClusterFile(f.cluster, nil)

@@ -201,9 +201,9 @@ func (g generator) kind(apiVersion, kind string, spec object) object {
 var extra = map[string]object{
 	"FileContent":                        {"required": []string{"inline"}},
 	"FileReplacement.Permissions":        {"minimum": 0, "maximum": 7777},
-	"ConfigLint.Shellcheck":                    {"enum": []any{"auto", "require", "off"}},
-	"ConfigLint.ShellcheckSeverity":            {"enum": []any{"error", "warning", "info", "style"}},
-	"ConfigLint.Severity":                      {"additionalProperties": object{"enum": []any{"error", "warning", "note"}}},
+	"ConfigLint.Shellcheck":              {"enum": []any{"auto", "require", "off"}},
+	"ConfigLint.ShellcheckSeverity":      {"enum": []any{"error", "warning", "info", "style"}},
+	"ConfigLint.Severity":                {"additionalProperties": object{"enum": []any{"error", "warning", "note"}}},
 	"Suppression.Reason":                 {"pattern": `\S`},
 	"Suppression.Until":                  {"pattern": `^\d{4}-\d{2}-\d{2}$`},
 	"ProfileOverlayMetadata.Name":        {"pattern": dns1123},

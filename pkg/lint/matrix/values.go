@@ -83,6 +83,9 @@ func New(doc profile.Document) *Combination {
 	return c
 }
 
+// Provider chooses a cloud provider.
+func (c *Combination) Provider(name osm.CloudProvider) { c.providerSpec["cloudProvider"] = name }
+
 // Kubelet chooses a version of the kubelet.
 func (c *Combination) Kubelet(version string) { c.kubelet = version }
 
@@ -183,10 +186,10 @@ func withMirrors(s *render.Settings) {
 func Dimensions(doc profile.Document) []Dimension {
 	dims := []Dimension{{Name: Provider}, {Name: Kubelet}}
 	for _, p := range doc.Spec.SupportedCloudProviders {
-		dims[0].Values = append(dims[0].Values, Value{string(p.Name), func(c *Combination) { c.providerSpec["cloudProvider"] = p.Name }})
+		dims[0].Values = append(dims[0].Values, Value{string(p.Name), func(c *Combination) { c.Provider(p.Name) }})
 	}
 	for _, v := range Kubelets() {
-		dims[1].Values = append(dims[1].Values, Value{v, func(c *Combination) { c.kubelet = v }})
+		dims[1].Values = append(dims[1].Values, Value{v, func(c *Combination) { c.Kubelet(v) }})
 	}
 	dims = append(dims, everywhere()...)
 	switch doc.Spec.OSName {

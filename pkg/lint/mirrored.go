@@ -1,7 +1,4 @@
-// Package mirrored finds what profiles download that a site without the Internet has
-// not mirrored: `osm-gitops lint --mirrors FILE`. It compares what pkg/lint/downloads finds
-// in rendered profiles with the file. It is pure.
-package mirrored
+package lint
 
 import (
 	"cmp"
@@ -11,14 +8,11 @@ import (
 	"slices"
 	"strings"
 
-	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/lint"
 	"github.com/osm-gitops/osm-gitops/pkg/lint/downloads"
+	"github.com/osm-gitops/osm-gitops/pkg/lint/matrix"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
-
-	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 )
 
 // newestKubelet is what is rendered where the file lists no kubelet by its URL.
@@ -27,17 +21,18 @@ const newestKubelet = "1.36.0"
 // sandbox stands for the image that the controller's settings name: no profile does.
 const sandbox = "settings.invalid/pause"
 
-// Check returns a lint.ProfileCheck. It renders a profile for each provider that it
+// Mirrored returns a ProfileCheck that finds what profiles download that a site without the
+// Internet has not mirrored: `osm-gitops lint --mirrors FILE`. It renders a profile for each provider that it
 // claims, with the kubelets that are mirrored, and without settings: with a mirror in
 // --node-download-mirrors nodes ask there for the same files. Where a profile claims some
 // of the providers given, only for those.
-func Check(mirrors downloads.Mirrors, file string, only []osm.CloudProvider) func(context.Context, profile.Document) []lint.Finding {
+func Mirrored(mirrors downloads.Mirrors, file string, only []osm.CloudProvider) ProfileCheck {
 	kubelets := mirrors.Kubelets()
 	if len(kubelets) == 0 {
 		kubelets = []string{newestKubelet}
 	}
-	return func(ctx context.Context, doc profile.Document) []lint.Finding {
-		c := check{mirrors: mirrors, file: file, doc: doc, where: map[string][]string{}, found: map[string]lint.Finding{}}
+	return func(ctx context.Context, doc profile.Document) []Finding {
+		c := mirrorCheck{mirrors: mirrors, file: file, doc: doc, where: map[string][]string{}, found: map[string]Finding{}}
 		engine := render.NewEngine()
 		rendered := 0
 		for _, kubelet := range kubelets {
@@ -45,7 +40,7 @@ func Check(mirrors downloads.Mirrors, file string, only []osm.CloudProvider) fun
 				if ctx.Err() != nil {
 					return nil
 				}
-				in, err := input(doc, string(provider.Name), kubelet)
+				in, err := input(doc, provider.Name, kubelet)
 				if err != nil {
 					c.broken(err)
 					continue
@@ -73,19 +68,20 @@ func claimed(doc profile.Document, only []osm.CloudProvider) []osm.CloudProvider
 	return some
 }
 
-type check struct {
+// mirrorCheck compares the downloads of one profile with the file.
+type mirrorCheck struct {
 	mirrors downloads.Mirrors
 	file    string
 	doc     profile.Document
 	order   []string
-	found   map[string]lint.Finding
+	found   map[string]Finding
 	where   map[string][]string // the combinations for which it holds
 }
 
 // broken says that nothing can be said of a combination.
-func (c *check) broken(err error) {
-	f := lint.Finding{
-		Rule: lint.RuleNotMirrored, Severity: lint.SeverityError, Path: c.doc.Path, Line: c.doc.Line("spec"), Profile: c.doc.Name, Version: c.doc.Spec.Version,
+func (c *mirrorCheck) broken(err error) {
+	f := Finding{
+		Rule: RuleNotMirrored, Severity: SeverityError, Path: c.doc.Path, Line: c.doc.Line("spec"), Profile: c.doc.Name, Version: c.doc.Spec.Version,
 		Message: "what nodes download is not known, because the profile does not render: " + err.Error(), Fix: "mend that first",
 	}
 	var invalid *render.InvalidError
@@ -96,15 +92,15 @@ func (c *check) broken(err error) {
 	c.add("\x00"+f.Message, f, "")
 }
 
-func (c *check) compare(list downloads.List, where string) {
+func (c *mirrorCheck) compare(list downloads.List, where string) {
 	for _, item := range list.Items {
 		why := c.mirrors.Missing(item)
 		if why == "" || item.Name == sandbox {
 			continue
 		}
 		for _, place := range item.Places {
-			f := lint.Finding{
-				Rule: lint.RuleNotMirrored, Severity: lint.SeverityError, Path: cmp.Or(place.Path, c.doc.Path), Line: place.Line, Profile: c.doc.Name, Version: c.doc.Spec.Version,
+			f := Finding{
+				Rule: RuleNotMirrored, Severity: SeverityError, Path: cmp.Or(place.Path, c.doc.Path), Line: place.Line, Profile: c.doc.Name, Version: c.doc.Spec.Version,
 				File: place.File, Message: named(item) + " " + why,
 				Fix: fmt.Sprintf("mirror it and add it to %s, or take it out of the profile", c.file),
 			}
@@ -125,7 +121,7 @@ func named(item downloads.Item) string {
 	return text
 }
 
-func (c *check) add(key string, f lint.Finding, where string) {
+func (c *mirrorCheck) add(key string, f Finding, where string) {
 	if _, ok := c.found[key]; !ok {
 		c.found[key] = f
 		c.order = append(c.order, key)
@@ -136,8 +132,8 @@ func (c *check) add(key string, f lint.Finding, where string) {
 }
 
 // findings says of each where it holds, unless it holds everywhere.
-func (c *check) findings(rendered int) []lint.Finding {
-	var out []lint.Finding
+func (c *mirrorCheck) findings(rendered int) []Finding {
+	var out []Finding
 	for _, key := range c.order {
 		f := c.found[key]
 		const most = 3 // combinations that a line still holds
@@ -149,28 +145,16 @@ func (c *check) findings(rendered int) []lint.Finding {
 		}
 		out = append(out, f)
 	}
-	return lint.Sort(out)
+	return Sort(out)
 }
 
 // input is a pool of a provider.
-func input(doc profile.Document, provider, kubelet string) (render.Input, error) {
-	md := &machines.MachineDeployment{}
-	md.Name, md.Namespace = "pool", "default"
-	md.Spec.Template.Spec.Versions.Kubelet = kubelet
-	system := ""
-	if doc.Spec.OSName == osm.OperatingSystemFlatcar {
-		system = fmt.Sprintf(`,"operatingSystemSpec":{"provisioningUtility":%q}`, doc.Spec.ProvisioningUtility)
-	}
-	md.Spec.Template.Spec.ProviderSpec.Value = &k8sruntime.RawExtension{Raw: fmt.Appendf(nil,
-		`{"cloudProvider":%q,"cloudProviderSpec":{},"operatingSystem":%q%s}`, provider, doc.Spec.OSName, system)}
-	pool, err := render.DecodePool(md)
-	return render.Input{
-		Profile: render.Profile{
-			Spec: doc.Spec, Object: doc.Name, Digest: doc.Digest, File: doc.Path, Lines: doc.Line, FileOf: doc.FileOf,
-			Provenance: render.Provenance{Profile: doc.Name, Version: doc.Spec.Version},
-		},
-		Pool:     pool,
-		Cluster:  render.Cluster{Server: "https://api.invalid", APIServerToken: "placeholder", BootstrapToken: "000000.0000000000000000"},
-		Settings: render.Settings{ExternalCloudProvider: true, PauseImage: sandbox},
-	}, err
+func input(doc profile.Document, provider osm.CloudProvider, kubelet string) (render.Input, error) {
+	c := matrix.New(doc)
+	c.Provider(provider)
+	c.Kubelet(kubelet)
+	c.Settings.ExternalCloudProvider, c.Settings.PauseImage = true, sandbox
+	in, err := c.Input()
+	in.Pool.Namespace, in.Pool.Name = "default", "pool" // as errors name it
+	return in, err
 }

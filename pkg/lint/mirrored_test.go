@@ -1,4 +1,4 @@
-package mirrored_test
+package lint_test
 
 import (
 	"strings"
@@ -7,11 +7,10 @@ import (
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/lint"
 	"github.com/osm-gitops/osm-gitops/pkg/lint/downloads"
-	"github.com/osm-gitops/osm-gitops/pkg/lint/mirrored"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 )
 
-const small = `apiVersion: operatingsystemmanager.k8c.io/v1alpha1
+const smallProfile = `apiVersion: operatingsystemmanager.k8c.io/v1alpha1
 kind: OperatingSystemProfile
 metadata:
   name: osp-small
@@ -50,9 +49,9 @@ spec:
             {{ .ContainerRuntimeConfig }}
 `
 
-func check(t *testing.T, mirrors string, only ...osm.CloudProvider) []lint.Finding {
+func notMirrored(t *testing.T, mirrors string, only ...osm.CloudProvider) []lint.Finding {
 	t.Helper()
-	docs, err := profile.Decode("profiles/small.yaml", []byte(small))
+	docs, err := profile.Decode("profiles/small.yaml", []byte(smallProfile))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,29 +59,29 @@ func check(t *testing.T, mirrors string, only ...osm.CloudProvider) []lint.Findi
 	if err != nil {
 		t.Fatal(err)
 	}
-	return mirrored.Check(m, "mirrors.txt", only)(t.Context(), docs[0])
+	return lint.Mirrored(m, "mirrors.txt", only)(t.Context(), docs[0])
 }
 
-// TestCheck: what is not mirrored is found at its line of the profile, with the
+// TestMirrored: what is not mirrored is found at its line of the profile, with the
 // providers for which nodes want it.
-func TestCheck(t *testing.T) {
+func TestMirrored(t *testing.T) {
 	const kubelet = "https://dl.k8s.io/v1.35.7/bin/linux/amd64/kubelet\n"
-	if found := check(t, kubelet+"package apt *\nhttps://example.com/\n"); len(found) > 0 {
+	if found := notMirrored(t, kubelet+"package apt *\nhttps://example.com/\n"); len(found) > 0 {
 		t.Errorf("all is mirrored, and found is %+v", found)
 	}
 	// Of providers that nobody has there is nothing to mirror; that a profile has none of
 	// those given is no reason to check nothing.
 	const jq = kubelet + "package apt jq\nhttps://example.com/\n"
-	if found := check(t, jq, "hetzner", "aws"); len(found) > 0 {
+	if found := notMirrored(t, jq, "hetzner", "aws"); len(found) > 0 {
 		t.Errorf("all is mirrored for hetzner, and found is %+v", found)
 	}
 	for _, only := range []osm.CloudProvider{"vsphere", "aws"} {
-		if found := check(t, jq, only); len(found) != 1 || !strings.Contains(found[0].Message, "open-vm-tools") {
+		if found := notMirrored(t, jq, only); len(found) != 1 || !strings.Contains(found[0].Message, "open-vm-tools") {
 			t.Errorf("for %s found is %+v", only, found)
 		}
 	}
 	// The file lists no kubelet: nobody knows which one is meant.
-	found := check(t, "package apt jq\n")
+	found := notMirrored(t, "package apt jq\n")
 	want := []struct {
 		line                      int
 		message, where, file, fix string
@@ -106,26 +105,26 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestBroken: of a profile that does not render, nothing is said to be mirrored.
-func TestBroken(t *testing.T) {
-	docs, err := profile.Decode("a.yaml", []byte(strings.Replace(small, ".KubeVersion", ".KubletVersion", 1)))
+// TestMirroredBroken: of a profile that does not render, nothing is said to be mirrored.
+func TestMirroredBroken(t *testing.T) {
+	docs, err := profile.Decode("a.yaml", []byte(strings.Replace(smallProfile, ".KubeVersion", ".KubletVersion", 1)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := mirrored.Check(downloads.Mirrors{}, "m", nil)(t.Context(), docs[0])
+	found := lint.Mirrored(downloads.Mirrors{}, "m", nil)(t.Context(), docs[0])
 	if len(found) != 1 || found[0].Line != 19 || !strings.Contains(found[0].Message, "does not render") {
 		t.Errorf("found %+v", found)
 	}
 }
 
-// TestFlatcar: a profile is rendered with the provisioning utility that it is for.
-func TestFlatcar(t *testing.T) {
+// TestMirroredFlatcar: a profile is rendered with the provisioning utility that it is for.
+func TestMirroredFlatcar(t *testing.T) {
 	for _, utility := range []string{"cloud-init", "ignition"} {
-		docs, err := profile.Decode("a.yaml", []byte(strings.Replace(small, "osName: ubuntu", "osName: flatcar\n  provisioningUtility: "+utility, 1)))
+		docs, err := profile.Decode("a.yaml", []byte(strings.Replace(smallProfile, "osName: ubuntu", "osName: flatcar\n  provisioningUtility: "+utility, 1)))
 		if err != nil {
 			t.Fatal(err)
 		}
-		found := mirrored.Check(downloads.Mirrors{}, "m", nil)(t.Context(), docs[0])
+		found := lint.Mirrored(downloads.Mirrors{}, "m", nil)(t.Context(), docs[0])
 		if len(found) == 0 {
 			t.Errorf("%s: nothing is found", utility)
 		}
@@ -137,14 +136,14 @@ func TestFlatcar(t *testing.T) {
 	}
 }
 
-// TestWhere: of the combinations for which a finding holds the first three are named.
-func TestWhere(t *testing.T) {
+// TestMirroredWhere: of the combinations for which a finding holds the first three are named.
+func TestMirroredWhere(t *testing.T) {
 	const kubelets = "https://dl.k8s.io/v1.33.1/bin/linux/amd64/kubelet\nhttps://dl.k8s.io/v1.34.1/bin/linux/amd64/kubelet\nhttps://dl.k8s.io/v1.35.7/bin/linux/amd64/kubelet\n"
 	for more, want := range map[string]string{
 		"": "vsphere, kubelet 1.33.1; vsphere, kubelet 1.34.1; vsphere, kubelet 1.35.7",
 		"https://dl.k8s.io/v1.36.0/bin/linux/amd64/kubelet\n": "vsphere, kubelet 1.33.1; vsphere, kubelet 1.34.1; vsphere, kubelet 1.35.7; and 1 more",
 	} {
-		found := check(t, kubelets+more+"package apt jq\nhttps://example.com/\n")
+		found := notMirrored(t, kubelets+more+"package apt jq\nhttps://example.com/\n")
 		if len(found) != 1 || !strings.Contains(found[0].Message, "open-vm-tools") || found[0].Where != want {
 			t.Errorf("found %+v, want one finding for %q", found, want)
 		}
