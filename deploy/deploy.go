@@ -33,7 +33,7 @@ func Objects(name string) ([]*unstructured.Unstructured, error) {
 		return nil, err
 	}
 	var out []*unstructured.Unstructured
-	d := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4<<10) // bytes looked at to tell YAML from JSON
+	d := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4<<10) // bytes that are read to distinguish YAML from JSON
 	for {
 		u := &unstructured.Unstructured{}
 		err := d.Decode(&u.Object)

@@ -1,5 +1,5 @@
-// Package docs_test keeps these pages from drifting: tables are compared with the
-// code, or made from it by -update, and every example and link is followed.
+// Package docs_test compares tables in these pages with the code, or generates them with -update,
+// and checks every example and link.
 package docs_test
 
 import (
@@ -160,7 +160,7 @@ func TestProfileSource(t *testing.T) {
 	walk(reflect.TypeFor[api.ProfileSourceStatus]())
 }
 
-// TestNames: what the controllers write as reason, event or annotation stands in a page.
+// TestNames: every reason, event and annotation that the controllers write is on a page.
 func TestNames(t *testing.T) {
 	var pages, code strings.Builder
 	for _, path := range glob(t, "*.md") {

@@ -20,7 +20,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/clusterfixture"
 )
 
-// TestGenerated: what stands between markers is what the program says of itself.
+// TestGenerated: text between markers equals the program's own description.
 func TestGenerated(t *testing.T) {
 	program := build(t)
 	for _, c := range []struct{ page, name, want string }{
@@ -255,7 +255,7 @@ func userDataLimits() string {
 	return b.String()
 }
 
-// sprigNames lists what is allowed of sprig and not set anew.
+// sprigNames lists the functions of sprig that are available and not replaced.
 func sprigNames(t *testing.T) string {
 	t.Helper()
 	ours := []string{"toJson", "fromJson"}

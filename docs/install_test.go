@@ -22,8 +22,8 @@ type valueSchema struct {
 	Enum        []any
 }
 
-// valuesTable lists what the chart's schema takes, in the order of values.yaml, with the
-// defaults that stand there.
+// valuesTable lists the values of the chart's schema in the order of values.yaml, with their
+// defaults.
 func valuesTable(t *testing.T) string {
 	t.Helper()
 	var schema valueSchema
@@ -110,7 +110,7 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// inOrder are the keys of a map as they stand in the text first.
+// inOrder returns the keys of a map in the order of their first occurrence in the text.
 func inOrder(text string, m map[string]any) []string {
 	var out []string
 	for line := range strings.SplitSeq(text, "\n") {

@@ -56,7 +56,7 @@ func alertsTable(t *testing.T) string {
 	return b.String()
 }
 
-// TestResourceState: kube-state-metrics is told of a kind and of fields that exist.
+// TestResourceState: the configuration of kube-state-metrics names existing kinds and fields.
 func TestResourceState(t *testing.T) {
 	type resource struct {
 		GroupVersionKind struct{ Group, Version, Kind string }

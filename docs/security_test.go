@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-// securityCases is the number of cases, each of which has a row.
+// securityCases is the number of cases; each has a row.
 const securityCases = 45
 
 var (

@@ -29,8 +29,8 @@ func TestExampleDump(t *testing.T) {
 	}
 }
 
-// traceSession shows `osm-gitops trace` on the example, the end of its output where the
-// command says so.
+// traceSession shows `osm-gitops trace` on the example, or only the end of its output if the command
+// pipes it to tail.
 func traceSession(t *testing.T, program, what string) string {
 	t.Helper()
 	args, tail, cut := strings.Cut(what, " | tail -14")

@@ -14,8 +14,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/clusterfixture"
 )
 
-// verifySession shows `osm-gitops verify` on a dump and a clone: of what is as it was,
-// or of a configuration that was edited.
+// verifySession shows `osm-gitops verify` on a snapshot and a clone: with unchanged objects, or with
+// an edited configuration.
 func verifySession(t *testing.T, program string, edited bool) string {
 	t.Helper()
 	dir := t.TempDir()

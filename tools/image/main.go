@@ -1,11 +1,11 @@
-// Command image builds the images of osm-gitops for several machines with ko's library, without
-// a container runtime and without a registry, into a folder that is an OCI image layout:
+// Command image builds the images of osm-gitops for several platforms with ko's library, without a
+// container runtime and without a registry, into a folder that is an OCI image layout:
 //
 //	image -o DIR -version v1.2.3 -commit 3f2a9c1... -created 2026-01-02T03:04:05Z [-platforms linux/amd64,linux/arm64]
 //
-// It is run in the root of the repository. Beside the layout, in DIR.sbom, is an SBOM in SPDX's
-// format for each image. What the image is made of is the program and the package base; nothing of the
-// machine goes in, so equal sources make equal images.
+// Run it in the root of the repository. It writes an SBOM in SPDX's format for each image to
+// DIR.sbom. The image consists of the program and the package base, and of nothing from the
+// machine, so equal sources make equal images.
 package main
 
 import (

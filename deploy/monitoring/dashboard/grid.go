@@ -3,7 +3,7 @@ package main
 // width is that of Grafana's grid.
 const width = 24
 
-// grid puts panels beside and below each other.
+// grid arranges panels in rows.
 type grid struct {
 	panels         []object
 	x, y, tall, id int
@@ -17,12 +17,12 @@ func (g *grid) row(title string) {
 	g.y++
 }
 
-// wrap goes below what is there.
+// wrap begins a new row below the existing ones.
 func (g *grid) wrap() {
 	g.x, g.y, g.tall = 0, g.y+g.tall, 0
 }
 
-// add puts a panel into the row, or below it where it is full.
+// add appends a panel to the row, or to a new row if it does not fit.
 func (g *grid) add(p panel, w, h int) {
 	if g.x+w > width {
 		g.wrap()

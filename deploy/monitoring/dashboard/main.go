@@ -33,12 +33,12 @@ func main() {
 	}
 }
 
-// write leaves a file alone that is right, for whoever reads it meanwhile.
+// write does not touch a file that has the right content, because another process can be reading it.
 func write(path string, text []byte) error {
 	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, text) { //nolint:gosec // the caller names it
 		return nil
 	}
-	return os.WriteFile(path, text, 0o644) //nolint:gosec // everybody may read it
+	return os.WriteFile(path, text, 0o644) //nolint:gosec // all users can read it
 }
 
 func encode(d object) ([]byte, error) {
@@ -53,7 +53,7 @@ func encode(d object) ([]byte, error) {
 // object is JSON.
 type object = map[string]any
 
-// source is the data source that whoever looks has chosen.
+// source is the data source that the user selects.
 var source = object{"type": "prometheus", "uid": "${datasource}"}
 
 // dashboard has a row of answers to the first questions, and a row of panels for each
@@ -123,7 +123,7 @@ func glance() []panel {
 		{kind: "stat", title: "Pools", query: `count(osm_gitops_pool_ready{namespace=~"$namespace"}) or vector(0)`, about: "MachineDeployments with a profile"},
 		{kind: "stat", title: "Pools refused", query: `count(osm_gitops_pool_ready{namespace=~"$namespace"} == 0) or vector(0)`, red: true, about: "pools that do not have what they ask for"},
 		{kind: "stat", title: "Nodes behind", query: `sum(osm_gitops_nodes{behind="Yes"}) or vector(0)`, about: "nodes whose pool has a newer version"},
-		{kind: "stat", title: "Nodes disputed", query: `max(osm_gitops_nodes_disputed) or vector(0)`, red: true, about: "nodes that say something else of themselves than the records"},
+		{kind: "stat", title: "Nodes disputed", query: `max(osm_gitops_nodes_disputed) or vector(0)`, red: true, about: "nodes whose report disagrees with the records"},
 		{kind: "stat", title: "Clusters away", query: `count(max by (cluster) (osm_gitops_cluster_reachable) == 0) or vector(0)`, red: true, about: "API servers that do not answer the controller"},
 	}
 }

@@ -40,7 +40,7 @@ func TestNewMetric(t *testing.T) {
 	}
 }
 
-// No two panels lie on one another, and none beside the grid.
+// No two panels overlap, and none is outside the grid.
 func TestGrid(t *testing.T) {
 	taken, ids := map[[2]int]bool{}, map[int]bool{}
 	for _, p := range dashboard(metrics.Table())["panels"].([]object) {
