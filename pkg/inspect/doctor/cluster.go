@@ -71,11 +71,11 @@ func (c *Cluster) ask(ctx context.Context, clock func() time.Time) error {
 	defer res.Body.Close()
 	_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, 64<<10)) // 64 KiB; so that the connection is used again
 	if res.StatusCode == http.StatusUnauthorized {
-		return fmt.Errorf("it refuses the credentials of the kubeconfig (401)")
+		return fmt.Errorf("it rejects the credentials of the kubeconfig (401)")
 	}
 	date, err := http.ParseTime(res.Header.Get("Date"))
 	if err != nil {
-		return fmt.Errorf("what answers tells no date, so it is no API server: %d", res.StatusCode)
+		return fmt.Errorf("the server sends no Date header, so it is not an API server: status %d", res.StatusCode)
 	}
 	// The header has whole seconds: compare it with the middle of the request.
 	here := before.Add(after.Sub(before) / 2)
@@ -93,7 +93,7 @@ func (w *run) answers(ctx context.Context) bool {
 		if err := c.ask(ctx, w.Clock); err != nil {
 			w.tell(Finding{
 				Check: "api-server", Level: Problem, Cluster: w.in(c), Found: "the API server does not answer: " + err.Error(),
-				Do: "check address and credentials of the kubeconfig, and the API server itself; nothing else can be looked at before",
+				Do: "check address and credentials of the kubeconfig, and the API server itself; all other checks need it",
 			})
 			all = false
 			continue
@@ -115,7 +115,7 @@ func (w *run) clocks() {
 		if d := (w.Worker.seen.skew - w.Management.seen.skew).Abs(); d > maxSkew {
 			w.tell(Finding{
 				Check: "clocks", Level: Problem, Found: fmt.Sprintf("the clocks of both API servers differ by %s", d),
-				Do: "set the clocks of the control planes by NTP: tokens and certificates end early or are not valid yet",
+				Do: "set the clocks of the control planes by NTP: tokens and certificates expire early or are not valid yet",
 			})
 			return
 		}
@@ -129,7 +129,7 @@ func (w *run) clocks() {
 			w.tell(Finding{
 				Check: "clocks", Level: Warning, Cluster: w.in(c),
 				Found: fmt.Sprintf("the clock of the API server is %s %s that of this machine", c.seen.skew.Abs(), side),
-				Do:    "set this machine's clock by NTP, and if that is right, that of the control plane: tokens and certificates end early or are not valid yet",
+				Do:    "set this machine's clock by NTP, and if that is right, that of the control plane: tokens and certificates expire early or are not valid yet",
 			})
 			return
 		}

@@ -28,8 +28,8 @@ func (w *run) clusterInfo(ctx context.Context) {
 	err := w.Worker.Client.Get(ctx, key, &cm)
 	f := Finding{Check: checkClusterInfo, Cluster: w.in(w.Worker), Level: Problem}
 	if apierrors.IsNotFound(err) {
-		f.Level, f.Found = Warning, name+" does not exist: nodes are told the first endpoint of service default/kubernetes, and the CA of the controller's kubeconfig"
-		f.Do = "make it, as kubeadm init phase bootstrap-token does, where nodes reach the API server by another address"
+		f.Level, f.Found = Warning, name+" does not exist: nodes get the first endpoint of service default/kubernetes, and the CA of the controller's kubeconfig"
+		f.Do = "if nodes reach the API server by another address, create it, as kubeadm init phase bootstrap-token does"
 		w.tell(f)
 		return
 	}
@@ -39,7 +39,7 @@ func (w *run) clusterInfo(ctx context.Context) {
 	}
 	info, err := kubeclient.ClusterInfo(&cm)
 	if err != nil {
-		f.Found, f.Do = fmt.Sprintf("%s: %v", name, err), "write what a kubeconfig for nodes has: one cluster with server and certificate-authority-data, and no user"
+		f.Found, f.Do = fmt.Sprintf("%s: %v", name, err), "write a kubeconfig for nodes: one cluster with server and certificate-authority-data, and no user"
 		w.tell(f)
 		return
 	}
@@ -58,13 +58,13 @@ func (w *run) serverTrouble(name, server string) (found, do string) {
 	u, err := url.Parse(server)
 	switch {
 	case server == "":
-		return name + " names no server", "name it there, or with --override-bootstrap-kubelet-apiserver, where this may be passed over"
+		return name + " names no server", "name it there; if --override-bootstrap-kubelet-apiserver names it, ignore this"
 	case err != nil || u.Hostname() == "":
-		return fmt.Sprintf("%s: server %q is no URL", name, server), "write one such as https://api.example.com:6443"
+		return fmt.Sprintf("%s: server %q is not a URL", name, server), "write a URL such as https://api.example.com:6443"
 	}
 	if ip, err := netip.ParseAddr(u.Hostname()); u.Hostname() == "localhost" || err == nil && (ip.IsLoopback() || ip.IsUnspecified()) {
-		return fmt.Sprintf("%s: server %s is an address that means the node itself", name, net.JoinHostPort(u.Hostname(), u.Port())),
-			"name the address by which nodes reach the API server, or give it with --override-bootstrap-kubelet-apiserver, where this may be passed over"
+		return fmt.Sprintf("%s: server %s is the address of the node itself", name, net.JoinHostPort(u.Hostname(), u.Port())),
+			"name the address by which nodes reach the API server; if --override-bootstrap-kubelet-apiserver names it, ignore this"
 	}
 	return "", ""
 }
@@ -73,7 +73,7 @@ func (w *run) serverTrouble(name, server string) (found, do string) {
 func (w *run) caTrouble(name string, text []byte) (level Level, found, do string) {
 	certs := certificates(text)
 	if len(certs) == 0 {
-		return Warning, name + " has no CA: nodes trust those of their operating system", "add certificate-authority-data, unless the API server's certificate is of a public CA"
+		return Warning, name + " has no CA: nodes trust the CAs of their operating system", "add certificate-authority-data, unless the API server's certificate is from a public CA"
 	}
 	pool, good := x509.NewCertPool(), false
 	for _, c := range certs {
@@ -81,7 +81,7 @@ func (w *run) caTrouble(name string, text []byte) (level Level, found, do string
 		good = good || w.now().Before(c.NotAfter)
 	}
 	if !good {
-		return Problem, fmt.Sprintf("%s: its CA ended on %s", name, certs[0].NotAfter.UTC().Format(time.DateOnly)), "put the new CA there: nodes refuse the API server"
+		return Problem, fmt.Sprintf("%s: its CA expired on %s", name, certs[0].NotAfter.UTC().Format(time.DateOnly)), "put the new CA there: nodes reject the API server"
 	}
 	if len(w.Worker.seen.chain) == 0 {
 		return "", "", ""
@@ -92,7 +92,7 @@ func (w *run) caTrouble(name string, text []byte) (level Level, found, do string
 	}
 	_, err := w.Worker.seen.chain[0].Verify(x509.VerifyOptions{Roots: pool, Intermediates: between, CurrentTime: w.now(), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
 	if err != nil {
-		return Warning, name + ": its CA did not sign the certificate with which the API server answered here", "where nodes reach it by the same address, put the right CA there: they refuse the API server"
+		return Warning, name + ": its CA did not sign the certificate with which the API server answered here", "if nodes reach it by the same address, put the right CA there: they reject the API server"
 	}
 	return "", "", ""
 }

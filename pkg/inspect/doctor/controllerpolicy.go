@@ -51,7 +51,7 @@ func (w policyChecks) controllerPolicyIn(ctx context.Context, c *Cluster, wanted
 	before, _, _ := strings.Cut(shipped, "'")
 	names := before + "'" + user + "'"
 	if names != shipped {
-		f.Do = fmt.Sprintf("name %s in matchConditions of deploy/%s and apply it, or upgrade the chart's release; if the controller is another user, name it with %s", user, controllerPolicyFile, w.userFlag(c))
+		f.Do = fmt.Sprintf("name %s in matchConditions of deploy/%s and apply it, or upgrade the chart's release; if the controller is another user, set %s", user, controllerPolicyFile, w.userFlag(c))
 	}
 
 	var others []string
@@ -67,15 +67,15 @@ func (w policyChecks) controllerPolicyIn(ctx context.Context, c *Cluster, wanted
 		}
 	}
 	if have == nil {
-		f.Found = fmt.Sprintf("there is no %s %s: the rights of %s are not limited, and anyone with its token can become a cluster admin", policyKind, want.GetName(), user)
+		f.Found = fmt.Sprintf("%s %s not found: the permissions of %s are not limited, and anyone with its token can become a cluster admin", policyKind, want.GetName(), user)
 		if len(others) > 0 {
-			f.Found = fmt.Sprintf("%s %s is about another user than %s, whose rights are not limited: anyone with its token can become a cluster admin", policyKind, some(others), user)
+			f.Found = fmt.Sprintf("%s %s is about another user than %s, whose permissions are not limited: anyone with its token can become a cluster admin", policyKind, some(others), user)
 		}
 		w.tell(f)
 		return
 	}
 	if !slices.ContainsFunc(bindings.Items, func(b admissionregistrationv1.ValidatingAdmissionPolicyBinding) bool { return binds(&b, have.Name) }) {
-		f.Found = fmt.Sprintf("there is no %s that denies what %s %s refuses, everywhere: without it the policy has no effect, and anyone with the token of %s can become a cluster admin", bindingKind, policyKind, have.Name, user)
+		f.Found = fmt.Sprintf("no %s enforces %s %s everywhere: without it the policy has no effect, and anyone with the token of %s can become a cluster admin", bindingKind, policyKind, have.Name, user)
 		w.tell(f)
 		return
 	}
@@ -83,11 +83,11 @@ func (w policyChecks) controllerPolicyIn(ctx context.Context, c *Cluster, wanted
 	_ = unstructured.SetNestedSlice(want.Object, condition, "spec", "matchConditions")
 	spec, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&have.Spec)
 	if err != nil || !contains(spec, want.Object["spec"]) {
-		f.Found = fmt.Sprintf("%s %s, which limits the rights of the controller, is not the one of this release", policyKind, have.Name)
+		f.Found = fmt.Sprintf("%s %s, which limits the permissions of the controller, differs from the one of this release", policyKind, have.Name)
 		w.tell(f)
 		return
 	}
-	f.Level, f.Found, f.Do = OK, fmt.Sprintf("%s %s of this release limits what %s may write", policyKind, have.Name, user), ""
+	f.Level, f.Found, f.Do = OK, fmt.Sprintf("%s %s of this release limits what %s can write", policyKind, have.Name, user), ""
 	w.tell(f)
 }
 

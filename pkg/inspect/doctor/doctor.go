@@ -141,11 +141,11 @@ func (w *run) unread(check string, c *Cluster, what string, err error) {
 	f := Finding{Check: check, Level: Unknown, Cluster: w.in(c), Found: fmt.Sprintf("%s cannot be read: %v", what, err)}
 	switch {
 	case apierrors.IsForbidden(err):
-		f.Found = "you may not read " + what
-		f.Do = "run osm-gitops doctor as somebody who may, such as a cluster admin"
+		f.Found = "you have no permission to read " + what
+		f.Do = "run osm-gitops doctor as a user with this permission, such as a cluster admin"
 	case apimeta.IsNoMatchError(err):
 		f.Found = what + " cannot be read: the cluster does not have this kind"
-		f.Do = "see what is said of kinds"
+		f.Do = "see the check kinds"
 	}
 	w.tell(f)
 }
@@ -156,7 +156,7 @@ const maxTold = 20
 // rest summarizes findings above the limit.
 func (w *run) rest(check string, level Level, count int, what string) {
 	if count > maxTold {
-		w.tell(Finding{Check: check, Level: level, Found: fmt.Sprintf("%d more %s", count-maxTold, what), Do: "mend those above first"})
+		w.tell(Finding{Check: check, Level: level, Found: fmt.Sprintf("%d more %s", count-maxTold, what), Do: "fix those above first"})
 	}
 }
 

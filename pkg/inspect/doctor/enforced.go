@@ -57,7 +57,7 @@ func (w policyChecks) enforced(ctx context.Context, c *Cluster, parameters *core
 		return false
 	}
 	w.tell(Finding{
-		Check: checkPolicies, Level: Problem, Cluster: w.in(c), Found: fmt.Sprintf("the policies are installed, and the API server does not hold %s to them: it may have lost them before, and reads no ConfigMap for those that came back", me.Status.UserInfo.Username),
+		Check: checkPolicies, Level: Problem, Cluster: w.in(c), Found: fmt.Sprintf("the policies are installed, but the API server does not enforce them for %s: they may have been deleted before, and it reads no ConfigMap for policies that were installed again", me.Status.UserInfo.Username),
 		Do: "restart the API server, each replica of it; see docs/admission.md, Taking policies away",
 	})
 	return false

@@ -53,12 +53,12 @@ func (w *run) kinds(ctx context.Context) {
 		}
 	}
 	for _, name := range foreignKinds {
-		if have := w.kind(ctx, w.Worker, name, "install machine-controller, which brings it, and run osm-gitops doctor again"); have != nil {
+		if have := w.kind(ctx, w.Worker, name, "install machine-controller, which defines it, and run osm-gitops doctor again"); have != nil {
 			w.established(w.Worker, have)
 		}
 	}
 	if len(w.Findings) == before {
-		w.tell(Finding{Check: checkKinds, Level: OK, Found: fmt.Sprintf("%d kinds of this release are there, and %d of machine-controller", len(files), len(foreignKinds))})
+		w.tell(Finding{Check: checkKinds, Level: OK, Found: fmt.Sprintf("%d kinds of this release exist, and %d of machine-controller", len(files), len(foreignKinds))})
 	}
 }
 
@@ -78,8 +78,8 @@ func (w *run) ourKind(ctx context.Context, in *Cluster, want *unstructured.Unstr
 		}
 		w.tell(Finding{
 			Check: checkKinds, Level: level, Cluster: w.in(in),
-			Found: fmt.Sprintf("CustomResourceDefinition %s is not the one of this release: it differs at %s%s", want.GetName(), at, writers(have)),
-			Do:    apply + ", of the release that the controller has; or ask the osm-gitops of that release; and have nobody else apply another, where that is possible",
+			Found: fmt.Sprintf("CustomResourceDefinition %s differs from the one of this release at %s%s", want.GetName(), at, writers(have)),
+			Do:    apply + ", of the controller's release; or run the osm-gitops of that release; and prevent other tools from applying another, if possible",
 		})
 	}
 }
@@ -129,7 +129,7 @@ func (w *run) kind(ctx context.Context, in *Cluster, name, do string) *unstructu
 // otherwise.
 func (w *run) established(in *Cluster, crd *unstructured.Unstructured) bool {
 	conditions, _, _ := unstructured.NestedSlice(crd.Object, "status", "conditions")
-	why := "the API server has not looked at it yet"
+	why := "the API server has not processed it yet"
 	for _, item := range conditions {
 		c, _ := item.(map[string]any)
 		switch {

@@ -31,21 +31,21 @@ func (w *run) lease(ctx context.Context, in *Cluster, key types.NamespacedName) 
 	f := Finding{Check: checkLease, Cluster: w.in(in)}
 	switch holder, renewed, lives := heldBy(&l); {
 	case apierrors.IsNotFound(err):
-		f.Level, f.Found = Warning, fmt.Sprintf("there is no Lease %s: no controller has run, or it runs with --leader-elect=false", key)
+		f.Level, f.Found = Warning, fmt.Sprintf("Lease %s not found: no controller has run, or it runs with --leader-elect=false", key)
 		f.Do = "start the controller: osm-gitops controller --namespace " + w.Namespace
 	case err != nil:
 		w.unread(checkLease, in, "Lease "+key.String(), err)
 		return
 	case holder == "":
-		f.Level, f.Found = Problem, fmt.Sprintf("nobody holds Lease %s: the last controller was stopped", key)
-		f.Do = "start the controller; pools are not renewed without one"
+		f.Level, f.Found = Problem, fmt.Sprintf("Lease %s has no holder: the last controller was stopped", key)
+		f.Do = "start the controller: without it, pools are not renewed"
 	case renewed.After(in.seen.date.Add(ahead)):
 		f.Level = Problem
 		f.Found = fmt.Sprintf("the clock of %q, which holds Lease %s, is %s ahead of that of the API server", holder, key, renewed.Sub(in.seen.date).Round(time.Second))
-		f.Do = "set the clock of its machine by NTP: it takes tokens and certificates for ended that have not"
+		f.Do = "set the clock of its machine by NTP: it treats valid tokens and certificates as expired"
 	case in.seen.date.After(renewed.Add(lives)):
 		f.Level, f.Found = Problem, fmt.Sprintf("%q holds Lease %s, and has not renewed it since %s", holder, key, renewed.UTC().Format(time.RFC3339))
-		f.Do = "look at the controller's log: it ended, cannot reach the API server, or its clock is behind; bootstrap tokens end within an hour without it"
+		f.Do = "read the controller's log: it ended, cannot reach the API server, or its clock is behind; without it, bootstrap tokens expire within an hour"
 	default:
 		f.Level, f.Found = OK, fmt.Sprintf("%q holds Lease %s", holder, key)
 	}

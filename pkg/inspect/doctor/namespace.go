@@ -66,9 +66,9 @@ func (w *run) namespace(ctx context.Context) {
 	case len(left) > 0:
 		w.tell(Finding{
 			Check: checkNamespace, Level: Problem, Do: StayInSystem,
-			Found: fmt.Sprintf("the controller is to be in namespace %s, and %s has %s: the two would not wait for each other", w.Namespace, metav1.NamespaceSystem, strings.Join(left, ", ")),
+			Found: fmt.Sprintf("the controller should run in namespace %s, but %s has %s: the two controllers would not wait for each other", w.Namespace, metav1.NamespaceSystem, strings.Join(left, ", ")),
 		})
 	default:
-		w.tell(Finding{Check: checkNamespace, Level: OK, Found: "no other controller is at home in " + metav1.NamespaceSystem})
+		w.tell(Finding{Check: checkNamespace, Level: OK, Found: "no other controller is installed in " + metav1.NamespaceSystem})
 	}
 }

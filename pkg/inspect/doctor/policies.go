@@ -45,13 +45,13 @@ func (w policyChecks) policies(ctx context.Context) {
 	case len(w.Findings) > before:
 	case installed == 0:
 		w.tell(Finding{
-			Check: checkPolicies, Level: Note, Found: "the policies of deploy/" + policiesFile + " are not installed: whoever may write profiles and configurations may say that they come from Git",
+			Check: checkPolicies, Level: Note, Found: "the policies of deploy/" + policiesFile + " are not installed: anyone with permission to write profiles and configurations can claim that they come from Git",
 			Do: "kubectl apply --server-side -f deploy/" + policiesFile + ", see docs/admission.md",
 		})
 	default:
 		f := Finding{Check: checkPolicies, Level: OK, Found: plural(installed, "policy is", "policies are") + " installed, bound, and of this release"}
 		if tried {
-			f.Found += "; the API server holds you to them"
+			f.Found += "; the API server enforces them for you"
 		}
 		w.tell(f)
 	}
@@ -82,7 +82,7 @@ func (w policyChecks) policiesIn(ctx context.Context, c *Cluster, wanted []*unst
 		// The parameters can be in another namespace.
 		if !contains(have.Object["spec"], want.Object["spec"], "namespace") {
 			w.tell(Finding{
-				Check: checkPolicies, Level: Warning, Cluster: w.in(c), Found: fmt.Sprintf("%s %s is not the one of this release", want.GetKind(), want.GetName()),
+				Check: checkPolicies, Level: Warning, Cluster: w.in(c), Found: fmt.Sprintf("%s %s differs from the one of this release", want.GetKind(), want.GetName()),
 				Do: "kubectl apply --server-side -f deploy/" + policiesFile,
 			})
 		}
@@ -92,7 +92,7 @@ func (w policyChecks) policiesIn(ctx context.Context, c *Cluster, wanted []*unst
 	}
 	if len(missing) > 0 {
 		w.tell(Finding{
-			Check: checkPolicies, Level: Problem, Cluster: w.in(c), Found: "of deploy/" + policiesFile + " there is no " + some(missing) + ": a policy without its binding has no effect",
+			Check: checkPolicies, Level: Problem, Cluster: w.in(c), Found: some(missing) + " of deploy/" + policiesFile + " not found: a policy without its binding has no effect",
 			Do: "kubectl apply --server-side -f deploy/" + policiesFile,
 		})
 	}
@@ -114,7 +114,7 @@ func (w policyChecks) trusted(ctx context.Context, c *Cluster) *corev1.ConfigMap
 	var cm corev1.ConfigMap
 	err := c.Client.Get(ctx, key, &cm)
 	f := Finding{
-		Check: checkPolicies, Level: Problem, Cluster: w.in(c), Found: fmt.Sprintf("ConfigMap %s, which names who may write for osm-gitops, does not exist: until it does, the policies judge nothing", key),
+		Check: checkPolicies, Level: Problem, Cluster: w.in(c), Found: fmt.Sprintf("ConfigMap %s, which names the users that can write for osm-gitops, does not exist: without it, the policies have no effect", key),
 		Do: "kubectl apply --server-side -f deploy/" + policiesFile,
 	}
 	switch user := w.userIn(c); {
@@ -127,8 +127,8 @@ func (w policyChecks) trusted(ctx context.Context, c *Cluster) *corev1.ConfigMap
 		return nil
 	case trusts(&cm, user, groupsOf(user)):
 	default:
-		f.Found = fmt.Sprintf("ConfigMap %s does not name %s: the policies refuse what the controller writes", key, user)
-		f.Do = "add it to the key users there; if the controller is somebody else, name him with " + w.userFlag(c)
+		f.Found = fmt.Sprintf("ConfigMap %s does not name %s: the policies reject what the controller writes", key, user)
+		f.Do = "add it to the key users there; if the controller is another user, set " + w.userFlag(c)
 		w.tell(f)
 	}
 	return &cm

@@ -43,14 +43,14 @@ func (w *run) pools(ctx context.Context) {
 		}
 		w.tell(Finding{
 			Check: checkPools, Level: Problem, Cluster: w.in(w.Worker), Found: fmt.Sprintf("MachineDeployment %s/%s %s", md.Namespace, md.Name, found),
-			Do: fmt.Sprintf("change what it names; kubectl -n %s describe machinedeployment %s has all of its events", md.Namespace, md.Name),
+			Do: fmt.Sprintf("fix what it names; kubectl -n %s describe machinedeployment %s shows all of its events", md.Namespace, md.Name),
 		})
 	}
-	w.rest(checkPools, Problem, stuck, "pools do not have what they ask for")
+	w.rest(checkPools, Problem, stuck, "pools do not have what they request")
 	if len(frozen) > 0 {
 		w.tell(Finding{
-			Check: checkPools, Level: Note, Cluster: w.in(w.Worker), Found: "the configuration is frozen of " + some(frozen),
-			Do: "remove the annotation " + api.AnnotationSuspend + " when it should follow its profile again",
+			Check: checkPools, Level: Note, Cluster: w.in(w.Worker), Found: "the configuration is frozen for " + some(frozen),
+			Do: "remove the annotation " + api.AnnotationSuspend + " to follow the profile again",
 		})
 	}
 	if stuck == 0 {
@@ -62,7 +62,7 @@ func poolsServed(n int) string {
 	if n == 0 {
 		return "no MachineDeployment names a profile"
 	}
-	return plural(n, "pool has what it asks for", "pools have what they ask for")
+	return plural(n, "pool has what it requests", "pools have what they request")
 }
 
 // poolTrouble describes why a pool does not have what it requests; "" if it has.
@@ -72,7 +72,7 @@ func (w *run) poolTrouble(ctx context.Context, s *inventory, md *cluster.Machine
 	osc := s.configs[names.Config]
 	if md.DeletionTimestamp != nil {
 		if w.now().Sub(md.DeletionTimestamp.Time) > releaseTime {
-			return fmt.Sprintf("is being deleted since %s, and something still holds it: %v", md.DeletionTimestamp.UTC().Format(time.RFC3339), md.Finalizers)
+			return fmt.Sprintf("is being deleted since %s, and finalizers prevent it: %v", md.DeletionTimestamp.UTC().Format(time.RFC3339), md.Finalizers)
 		}
 		return ""
 	}
@@ -80,18 +80,18 @@ func (w *run) poolTrouble(ctx context.Context, s *inventory, md *cluster.Machine
 	case osc == nil:
 		return "has no configuration: " + w.cause(ctx, md)
 	case osc.Annotations[api.AnnotationPool] != key.String():
-		return fmt.Sprintf("has no configuration: OperatingSystemConfig %s/%s was made for another, %q", osc.Namespace, osc.Name, osc.Annotations[api.AnnotationPool])
+		return fmt.Sprintf("has no configuration: OperatingSystemConfig %s/%s belongs to another pool, %q", osc.Namespace, osc.Name, osc.Annotations[api.AnnotationPool])
 	}
 	if refused := osc.Annotations[api.AnnotationRefused]; refused != "" {
-		return "does not have what it asks for: " + refused
+		return "does not have what it requests: " + refused
 	}
 	for _, name := range []string{names.Bootstrap, names.Provisioning} {
 		if s.secrets[name] == nil {
-			return fmt.Sprintf("has no Secret %s/%s, so that its machines do not boot, and nobody puts it back: see what is said of lease, and the controller's log", settingsNamespace, name)
+			return fmt.Sprintf("has no Secret %s/%s, so its machines do not boot, and no controller restores it: see the check lease, and the controller's log", settingsNamespace, name)
 		}
 	}
 	if made := s.secrets[names.Bootstrap].Annotations[api.AnnotationInputDigest]; made != "" && made != osc.Annotations[api.AnnotationInputDigest] && w.lags(ctx, osc, names.Bootstrap) {
-		return "boots from an earlier configuration, for the documents of the present one are not written: " + w.cause(ctx, md)
+		return "boots from an earlier configuration, since the documents of the current one are not written: " + w.cause(ctx, md)
 	}
 	return ""
 }
@@ -129,7 +129,7 @@ func (w *run) cause(ctx context.Context, md *cluster.MachineDeployment) string {
 		}
 	}
 	if last == nil {
-		return "no event says why: see what is said of lease, and the controller's log"
+		return "no event gives the reason: see the check lease, and the controller's log"
 	}
 	return last.Reason + ": " + last.Message
 }

@@ -40,19 +40,19 @@ func (w *run) references(ctx context.Context) {
 			served.add(client.ObjectKeyFromObject(md), objects)
 		}
 	}
-	const remedy = "%s; or copy them into the namespaces of these pools, name those there, and leave the flag out: a user who may write a MachineDeployment anywhere can see what it lists. " +
-		"With --external-cloud-provider nothing of this is read"
+	const remedy = "%s; or copy them into the namespaces of these pools, name those there, and leave the flag out: a user who can write a MachineDeployment in any namespace can read the listed objects.  " +
+		"With --external-cloud-provider none of these are read"
 	if len(served.pools) > 0 {
 		w.tell(Finding{
 			Check: checkReferences, Level: Note, Cluster: w.in(w.Worker),
-			Found: plural(len(served.pools), "served pool refers", "served pools refer") + " to objects outside of their namespace: " + some(served.pools),
+			Found: plural(len(served.pools), "served pool refers", "served pools refer") + " to objects in other namespaces: " + some(served.pools),
 			Do:    fmt.Sprintf("keep "+remedy, served.flag()),
 		})
 	}
 	if len(refused.pools) > 0 {
 		w.tell(Finding{
 			Check: checkReferences, Level: Problem, Cluster: w.in(w.Worker),
-			Found: plural(len(refused.pools), "pool refers", "pools refer") + " to objects outside of their namespace, and do not have what they ask for: " + some(refused.pools),
+			Found: plural(len(refused.pools), "pool refers", "pools refer") + " to objects in other namespaces, and do not have what they request: " + some(refused.pools),
 			Do:    fmt.Sprintf("give the controller "+remedy, refused.flag()),
 		})
 	}

@@ -91,10 +91,10 @@ func (w *run) rightsIn(ctx context.Context, in *Cluster, user, file string) {
 		err = askAll(ctx, in, user, needs)
 	}
 	if err != nil {
-		f := Finding{Check: checkRights, Level: Unknown, Cluster: w.in(in), Found: fmt.Sprintf("the rights of %s cannot be looked at: %v", user, err)}
+		f := Finding{Check: checkRights, Level: Unknown, Cluster: w.in(in), Found: fmt.Sprintf("the permissions of %s cannot be checked: %v", user, err)}
 		if apierrors.IsForbidden(err) {
-			f.Found = "you may not ask for the rights of " + user
-			f.Do = "run osm-gitops doctor as somebody who may create subjectaccessreviews, such as a cluster admin"
+			f.Found = "you have no permission to check those of " + user
+			f.Do = "run osm-gitops doctor as a user who can create subjectaccessreviews, such as a cluster admin"
 		}
 		w.tell(f)
 		return
@@ -204,8 +204,8 @@ func (w *run) tellRights(in *Cluster, user string, needs []*need) {
 	}
 	if lacks == len(needs) {
 		w.tell(Finding{
-			Check: checkRights, Level: Problem, Cluster: w.in(in), Found: fmt.Sprintf("%s has none of the %d rights that the controller needs", user, lacks),
-			Do: fmt.Sprintf("if the controller is somebody else, name him with %s; if not, kubectl apply --server-side -f deploy/%s", w.userFlag(in), needs[0].file),
+			Check: checkRights, Level: Problem, Cluster: w.in(in), Found: fmt.Sprintf("%s has none of the %d permissions that the controller needs", user, lacks),
+			Do: fmt.Sprintf("if the controller is another user, set %s; otherwise kubectl apply --server-side -f deploy/%s", w.userFlag(in), needs[0].file),
 		})
 		return
 	}
@@ -216,8 +216,8 @@ func (w *run) tellRights(in *Cluster, user string, needs []*need) {
 		}
 		delete(missing, n.thing())
 		f := Finding{
-			Check: checkRights, Level: Problem, Cluster: w.in(in), Found: fmt.Sprintf("%s may not %s %s", user, strings.Join(verbs, ", "), n.thing()),
-			Do: fmt.Sprintf("kubectl apply --server-side -f deploy/%s; if the controller is somebody else, name him with %s", n.file, w.userFlag(in)),
+			Check: checkRights, Level: Problem, Cluster: w.in(in), Found: fmt.Sprintf("%s cannot %s %s", user, strings.Join(verbs, ", "), n.thing()),
+			Do: fmt.Sprintf("kubectl apply --server-side -f deploy/%s; if the controller is another user, set %s", n.file, w.userFlag(in)),
 		}
 		if use := n.optionalFor(); use != "" {
 			f.Level, f.Found = Warning, f.Found+", which is needed for "+use
@@ -225,7 +225,7 @@ func (w *run) tellRights(in *Cluster, user string, needs []*need) {
 		w.tell(f)
 	}
 	if len(w.Findings) == before {
-		w.tell(Finding{Check: checkRights, Level: OK, Cluster: w.in(in), Found: fmt.Sprintf("%s has all %d rights that it needs", user, len(needs))})
+		w.tell(Finding{Check: checkRights, Level: OK, Cluster: w.in(in), Found: fmt.Sprintf("%s has all %d permissions that it needs", user, len(needs))})
 	}
 }
 

@@ -60,7 +60,7 @@ func (w *run) settings(ctx context.Context) {
 	if read > 0 && len(told) == 0 {
 		w.tell(Finding{
 			Check: checkSettings, Level: OK, Cluster: w.in(w.Management),
-			Found: "no setting that pools have is doubtful, apart from users and passwords: those are kept nowhere that doctor reads",
+			Found: "the settings of pools show no problem; doctor cannot read users and passwords",
 		})
 	}
 }

@@ -31,8 +31,8 @@ func (w *run) sources(ctx context.Context) {
 	}
 	if len(list) == 0 {
 		w.tell(Finding{
-			Check: checkSources, Level: Warning, Found: "there is no ProfileSource in namespace " + w.Namespace,
-			Do: "apply one, see docs/profilesource.md; the built-in profiles come with a running controller",
+			Check: checkSources, Level: Warning, Found: "no ProfileSource found in namespace " + w.Namespace,
+			Do: "apply one, see docs/profilesource.md; a running controller provides the built-in profiles",
 		})
 	}
 }
@@ -54,28 +54,28 @@ func (w *run) source(ps *api.ProfileSource) {
 	f := Finding{Check: checkSources, Level: OK, Cluster: w.in(w.Management)}
 	switch rolled := apimeta.FindStatusCondition(ps.Status.Conditions, api.RolledOutCondition); {
 	case ps.Spec.Suspend:
-		f.Level, f.Found, f.Do = Note, name+" is suspended: pushes reach nobody", "set spec.suspend to false when it should go on"
+		f.Level, f.Found, f.Do = Note, name+" is suspended: pushes have no effect", "set spec.suspend to false to resume"
 	case ready == nil:
-		f.Level, f.Found, f.Do = Problem, name+": the controller has not looked at it", "see what is said of lease: does a controller run, and in this namespace?"
+		f.Level, f.Found, f.Do = Problem, name+": the controller has not reconciled it", "see the check lease: does a controller run, and in this namespace?"
 	case ready.Status != metav1.ConditionTrue:
 		f.Level, f.Found = Problem, fmt.Sprintf("%s is not ready since %s: %s: %s", name, ready.LastTransitionTime.UTC().Format(time.RFC3339), ready.Reason, ready.Message)
 		f.Do = afterFailure(ready.Reason)
 		if late > 0 && !apimeta.IsStatusConditionTrue(ps.Status.Conditions, meta.StalledCondition) {
-			f.Found += fmt.Sprintf("; its last look was noted %s ago", late.Round(time.Second))
-			f.Do = "first see what is said of lease, for nobody looks again; then " + f.Do
+			f.Found += fmt.Sprintf("; the last reconciliation was recorded %s ago", late.Round(time.Second))
+			f.Do = "first see the check lease, since no controller reconciles it; then " + f.Do
 		}
 	case ps.Status.ObservedGeneration != ps.Generation:
-		f.Level, f.Found, f.Do = Problem, name+": the controller has not looked at what was changed in its spec", "see what is said of lease: does a controller run?"
+		f.Level, f.Found, f.Do = Problem, name+": the controller has not reconciled the changed spec", "see the check lease: does a controller run?"
 	case late > 0:
-		f.Level, f.Found = Problem, fmt.Sprintf("nobody looks at %s: its last look was noted %s ago, and a controller notes one every %s", name, late.Round(time.Second), ps.NotedEvery())
-		f.Do = "see what is said of lease; where a controller holds it, look at its log for this source, and at its --watch-label-selector; start it again if it says nothing"
+		f.Level, f.Found = Problem, fmt.Sprintf("no controller reconciles %s: the last reconciliation was recorded %s ago, and a controller records one every %s", name, late.Round(time.Second), ps.NotedEvery())
+		f.Do = "see the check lease; if a controller has it, check its log for this source and its --watch-label-selector; restart it if the log shows nothing"
 	case rolled != nil && rolled.Reason == api.ReasonRolloutHeld:
 		f.Level, f.Found = Problem, fmt.Sprintf("%s holds a rollout: %s", name, rolled.Message)
-		f.Do = fmt.Sprintf("push what mends it, or let it on: kubectl -n %s annotate profilesource %s %s=VERSION", ps.Namespace, ps.Name, api.AnnotationRelease)
+		f.Do = fmt.Sprintf("push a fix, or let it continue: kubectl -n %s annotate profilesource %s %s=VERSION", ps.Namespace, ps.Name, api.AnnotationRelease)
 	default:
 		f.Found = fmt.Sprintf("%s is ready at %s, %s", name, ps.Status.Revision, plural(len(ps.Status.Profiles), "profile", "profiles"))
 		if last := ps.Status.LastLook; last != nil {
-			f.Found += fmt.Sprintf("; looked at within the last %s: a look that changes nothing is noted every %s only", max(0, w.Management.seen.date.Sub(last.Time)).Round(time.Second), ps.NotedEvery())
+			f.Found += fmt.Sprintf("; reconciled within the last %s: a reconciliation without changes is recorded only every %s", max(0, w.Management.seen.date.Sub(last.Time)).Round(time.Second), ps.NotedEvery())
 		}
 	}
 	w.tell(f)
@@ -98,21 +98,21 @@ func (w *run) unseen(ps *api.ProfileSource) time.Duration {
 func afterFailure(reason string) string {
 	switch reason {
 	case api.ReasonProfilesInvalid:
-		return "change the line that it names, and push: the profiles that are good are served meanwhile"
+		return "fix the line that it names, and push: valid profiles are served in the meantime"
 	case api.ReasonUnreachable:
-		return "see from where the controller runs: name, port and NetworkPolicy of the repository's host; what is applied stays meanwhile"
+		return "check from where the controller runs: name, port and NetworkPolicy of the repository's host; applied profiles remain in the meantime"
 	case api.ReasonAuthenticationFailed:
-		return "replace the credentials in the Secret of spec.git.secretRef; they are read at each look"
+		return "replace the credentials in the Secret of spec.git.secretRef; each reconciliation reads them"
 	case api.ReasonHostKeyRefused:
-		return "compare the host's key with known_hosts of the Secret of spec.git.secretRef, and replace it there if it was changed on purpose"
+		return "compare the host's key with known_hosts of the Secret of spec.git.secretRef, and replace it there if the change is intended"
 	case api.ReasonReferenceNotFound:
-		return "push what spec.git.ref names, or name another"
+		return "push the reference that spec.git.ref names, or name another"
 	case api.ReasonVerificationFailed:
-		return "see its condition SourceVerified: push signed commits, or put the signer's key into the Secret of spec.git.verify"
+		return "see its condition SourceVerified: push signed commits, or add the signer's key to the Secret of spec.git.verify"
 	case api.ReasonHistoryRewritten:
 		return "accept the commit that it names with the annotation " + api.AnnotationAcceptRewrite + ", or push the earlier history again"
 	}
-	return "change what it names; docs/profilesource.md has every reason"
+	return "fix what it names; docs/profilesource.md lists every reason"
 }
 
 // repositories reads each repository as the controller does, but from this machine.
@@ -137,7 +137,7 @@ func (w *run) repositories(ctx context.Context) {
 		}
 		if err != nil {
 			f.Level, f.Found = Problem, fmt.Sprintf("the repository of ProfileSource %s cannot be read from this machine: %s", ps.Name, strings.TrimSpace(err.Error()))
-			f.Do = "where the controller can read it, see sources, only the way from here is closed"
+			f.Do = "if the controller can read it, see sources, only this machine cannot reach it"
 		}
 		w.tell(f)
 	}

@@ -22,16 +22,16 @@ func TestLastLook(t *testing.T) {
 		level         Level
 		found         string // how it ends
 	}{
-		"fresh":                           {time.Minute, 5 * time.Second, ok, OK, "0 profiles; looked at within the last 5s: a look that changes nothing is noted every 10m0s only"},
-		"of 13 minutes at one minute":     {time.Minute, 13 * time.Minute, ok, OK, "; looked at within the last 13m0s: a look that changes nothing is noted every 10m0s only"},
-		"of an hour at half an hour":      {30 * time.Minute, time.Hour, ok, OK, "; looked at within the last 1h0m0s: a look that changes nothing is noted every 2h30m0s only"},
-		"ahead of the API server":         {time.Minute, -time.Minute, ok, OK, "; looked at within the last 0s: a look that changes nothing is noted every 10m0s only"},
-		"just in time":                    {time.Minute, 20*time.Minute - time.Second, ok, OK, "; looked at within the last 19m59s: a look that changes nothing is noted every 10m0s only"},
-		"stale":                           {time.Minute, 20 * time.Minute, ok, Problem, "nobody looks at ProfileSource osps: its last look was noted 20m0s ago, and a controller notes one every 10m0s"},
-		"stale at a long interval":        {time.Hour, 11 * time.Hour, ok, Problem, "its last look was noted 11h0m0s ago, and a controller notes one every 5h0m0s"},
+		"fresh":                           {time.Minute, 5 * time.Second, ok, OK, "0 profiles; reconciled within the last 5s: a reconciliation without changes is recorded only every 10m0s"},
+		"of 13 minutes at one minute":     {time.Minute, 13 * time.Minute, ok, OK, "; reconciled within the last 13m0s: a reconciliation without changes is recorded only every 10m0s"},
+		"of an hour at half an hour":      {30 * time.Minute, time.Hour, ok, OK, "; reconciled within the last 1h0m0s: a reconciliation without changes is recorded only every 2h30m0s"},
+		"ahead of the API server":         {time.Minute, -time.Minute, ok, OK, "; reconciled within the last 0s: a reconciliation without changes is recorded only every 10m0s"},
+		"just in time":                    {time.Minute, 20*time.Minute - time.Second, ok, OK, "; reconciled within the last 19m59s: a reconciliation without changes is recorded only every 10m0s"},
+		"stale":                           {time.Minute, 20 * time.Minute, ok, Problem, "no controller reconciles ProfileSource osps: the last reconciliation was recorded 20m0s ago, and a controller records one every 10m0s"},
+		"stale at a long interval":        {time.Hour, 11 * time.Hour, ok, Problem, "the last reconciliation was recorded 11h0m0s ago, and a controller records one every 5h0m0s"},
 		"never noted":                     {time.Minute, 0, ok, OK, "is ready at main@sha1:1, 0 profiles"},
 		"failing, and looked at":          {time.Minute, 13 * time.Minute, failing, Problem, ": Unreachable: it is away"},
-		"failing, and nobody looks again": {time.Minute, 25 * time.Minute, failing, Problem, ": Unreachable: it is away; its last look was noted 25m0s ago"},
+		"failing, and nobody looks again": {time.Minute, 25 * time.Minute, failing, Problem, ": Unreachable: it is away; the last reconciliation was recorded 25m0s ago"},
 	} {
 		ps := &api.ProfileSource{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "osps"}}
 		ps.Spec.Interval.Duration = c.interval

@@ -18,7 +18,7 @@ import (
 
 const checkTokens = "tokens"
 
-const doRenew = "see what is said of lease and pools: a running controller renews it"
+const doRenew = "see the checks lease and pools: a running controller renews it"
 
 // tokens reports tokens that have expired, by the API server's clock. It names the pool of
 // a token and never the token.
@@ -31,7 +31,7 @@ func (w *run) tokens(ctx context.Context) {
 	w.nodeTokens(s)
 	w.bootstrapTokens(ctx, s)
 	if len(w.Findings) == before {
-		w.tell(Finding{Check: checkTokens, Level: OK, Cluster: w.in(w.Worker), Found: "no token of a pool has ended"})
+		w.tell(Finding{Check: checkTokens, Level: OK, Cluster: w.in(w.Worker), Found: "no token of a pool has expired"})
 	}
 }
 
@@ -52,10 +52,10 @@ func (w *run) nodeTokens(s *inventory) {
 		}
 		w.tell(Finding{
 			Check: checkTokens, Level: Problem, Cluster: w.in(w.Worker), Do: doRenew,
-			Found: fmt.Sprintf("the token with which machines of %s fetch their Secrets ended at %s: those that are made now get no configuration", pool, ended[pool].UTC().Format(time.RFC3339)),
+			Found: fmt.Sprintf("the token with which machines of %s fetch their Secrets expired at %s: new machines get no configuration", pool, ended[pool].UTC().Format(time.RFC3339)),
 		})
 	}
-	w.rest(checkTokens, Problem, len(names), "pools have a token that ended")
+	w.rest(checkTokens, Problem, len(names), "pools have an expired token")
 }
 
 // bootstrapTokens checks the tokens with which kubelets join. kube-controller-manager
@@ -99,9 +99,9 @@ func (w *run) tellNone(none []string, all int) {
 	case len(none) == 0:
 		return
 	case len(none) == all:
-		f.Level, f.Found = Warning, "no pool has a bootstrap token that counts: machines that are made now do not join, unless the controller has --bootstrap-token-service-account-name"
+		f.Level, f.Found = Warning, "no pool has a valid bootstrap token: new machines do not join, unless the controller has --bootstrap-token-service-account-name"
 	default:
-		f.Found = some(none) + " has no bootstrap token that counts: machines that are made now do not join"
+		f.Found = some(none) + " has no valid bootstrap token: new machines do not join"
 	}
 	w.tell(f)
 }

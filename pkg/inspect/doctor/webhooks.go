@@ -56,14 +56,14 @@ func (w webhookChecks) webhooks(ctx context.Context) {
 	}
 	if found == 0 {
 		w.tell(Finding{
-			Check: checkWebhooks, Level: Note, Found: "there is no webhook of osm-gitops: pools that name no profile get none, and nobody is warned of what cannot work",
+			Check: checkWebhooks, Level: Note, Found: "no webhook of osm-gitops found: pools without a profile get none, and invalid requests cause no warning",
 			Do: "kubectl apply --server-side -f deploy/webhook.yaml, see docs/admission.md",
 		})
 		return
 	}
 	w.servingCertificate(ctx)
 	if len(w.Findings) == before {
-		w.tell(Finding{Check: checkWebhooks, Level: OK, Found: plural(found, "webhook has", "webhooks have") + " a certificate that counts and somebody who answers"})
+		w.tell(Finding{Check: checkWebhooks, Level: OK, Found: plural(found, "webhook has", "webhooks have") + " a valid certificate and a ready endpoint"})
 	}
 }
 
@@ -116,25 +116,25 @@ func (w webhookChecks) hook(ctx context.Context, c *Cluster, h hook) {
 // passedOver describes the effect of a webhook that cannot be called.
 func passedOver(h hook) string {
 	if h.fails {
-		return "whatever it should judge is refused"
+		return "every request that it should check is rejected"
 	}
-	return "it is passed over"
+	return "it is skipped"
 }
 
 // bundleTrouble describes a problem with the CA of a webhook, and its remedy.
 func (w webhookChecks) bundleTrouble(h hook) (found, do string) {
 	if len(h.config.CABundle) == 0 {
 		if h.injected {
-			return "has no caBundle", "cert-manager writes it: look at its Certificate, and the log of its cainjector"
+			return "has no caBundle", "cert-manager writes it: check its Certificate, and the log of its cainjector"
 		}
-		return "has no caBundle", "the leading controller writes it where it has the right of deploy/webhook.yaml and a --webhook-address: see its log"
+		return "has no caBundle", "the leading controller writes it if it has the permissions of deploy/webhook.yaml and a --webhook-address: see its log"
 	}
 	for _, cert := range certificates(h.config.CABundle) {
 		if w.now().Before(cert.NotAfter) {
 			return "", ""
 		}
 	}
-	return "has a caBundle in which no certificate is valid any more", "see the controller's log: the leader renews it, unless --cert-dir is given"
+	return "has a caBundle without a valid certificate", "see the controller's log: the leader renews it, unless --cert-dir is given"
 }
 
 // endpointTrouble describes why a webhook has no ready endpoint, and the remedy.
@@ -143,7 +143,7 @@ func (w webhookChecks) endpointTrouble(ctx context.Context, c *Cluster, h hook) 
 	err := c.Client.Get(ctx, service, &corev1.Service{})
 	switch {
 	case apierrors.IsNotFound(err):
-		return fmt.Sprintf("leads to Service %s, which does not exist", service), "kubectl apply --server-side -f deploy/webhook.yaml, with the namespace of the controller"
+		return fmt.Sprintf("calls Service %s, which does not exist", service), "kubectl apply --server-side -f deploy/webhook.yaml, with the namespace of the controller"
 	case err != nil:
 		w.unread(checkWebhooks, c, "Service "+service.String(), err)
 		return "", ""
@@ -161,7 +161,7 @@ func (w webhookChecks) endpointTrouble(ctx context.Context, c *Cluster, h hook) 
 			}
 		}
 	}
-	return fmt.Sprintf("leads to Service %s, behind which nobody is ready", service), "see whether the controller's Pods are ready and have the labels of the Service's selector"
+	return fmt.Sprintf("calls Service %s, which has no ready endpoint", service), "check that the controller's Pods are ready and have the labels of the Service's selector"
 }
 
 // servingCertificate checks the expiry of the controller's serving certificate. It does not
@@ -170,10 +170,10 @@ func (w webhookChecks) servingCertificate(ctx context.Context) {
 	key := types.NamespacedName{Namespace: w.Namespace, Name: api.WebhookSecretName}
 	var secret corev1.Secret
 	err := w.Management.Client.Get(ctx, key, &secret)
-	f := Finding{Check: checkWebhooks, Cluster: w.in(w.Management), Do: "see the controller's log: whichever replica finds it due renews it"}
+	f := Finding{Check: checkWebhooks, Cluster: w.in(w.Management), Do: "see the controller's log: each replica renews it when due"}
 	if apierrors.IsNotFound(err) {
-		f.Level, f.Found = Note, fmt.Sprintf("there is no Secret %s with the certificate of the webhooks", key)
-		f.Do = "nothing where --cert-dir is given; else start the controller with --webhook-address"
+		f.Level, f.Found = Note, fmt.Sprintf("no Secret %s with the certificate of the webhooks found", key)
+		f.Do = "with --cert-dir nothing; otherwise start the controller with --webhook-address"
 		w.tell(f)
 		return
 	}
@@ -184,11 +184,11 @@ func (w webhookChecks) servingCertificate(ctx context.Context) {
 	certs := certificates(secret.Data[corev1.TLSCertKey])
 	switch {
 	case len(certs) == 0:
-		f.Level, f.Found, f.Do = Problem, fmt.Sprintf("Secret %s holds no certificate", key), "delete it: the controller makes another"
+		f.Level, f.Found, f.Do = Problem, fmt.Sprintf("Secret %s contains no certificate", key), "delete it: the controller creates another"
 	case !w.now().Before(certs[0].NotAfter):
-		f.Level, f.Found = Problem, fmt.Sprintf("the certificate of the webhooks, in Secret %s, ended at %s", key, end(certs[0]))
+		f.Level, f.Found = Problem, fmt.Sprintf("the certificate of the webhooks, in Secret %s, expired at %s", key, end(certs[0]))
 	case !w.now().Add(soon).Before(certs[0].NotAfter):
-		f.Level, f.Found = Warning, fmt.Sprintf("the certificate of the webhooks, in Secret %s, ends at %s and is not renewed", key, end(certs[0]))
+		f.Level, f.Found = Warning, fmt.Sprintf("the certificate of the webhooks, in Secret %s, expires at %s and is not renewed", key, end(certs[0]))
 	default:
 		return
 	}
@@ -227,11 +227,11 @@ func (w webhookChecks) referenceHook(ctx context.Context, c *Cluster, configurat
 	if !leadsToReference(h.config) {
 		return
 	}
-	remedy := "once operating-system-manager is gone: kubectl delete " + configuration
+	remedy := "after removing operating-system-manager: kubectl delete " + configuration
 	if h.config.Service == nil {
 		w.tell(Finding{
 			Check: checkWebhooks, Level: Note, Cluster: w.in(c),
-			Found: fmt.Sprintf("webhook %s of operating-system-manager leads to %s, which only the API server can reach: if nothing answers there, %s", h.name, *h.config.URL, passedOver(h)),
+			Found: fmt.Sprintf("webhook %s of operating-system-manager calls %s, which only the API server can reach: if nothing answers there, %s", h.name, *h.config.URL, passedOver(h)),
 			Do:    remedy,
 		})
 		return

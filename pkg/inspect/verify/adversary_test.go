@@ -105,7 +105,7 @@ func TestAdversary(t *testing.T) {
 		}, "", "record differs", "pool.name"},
 		"a pool that asks for another profile": {func(s *scene) {
 			clusterfixture.Get[*machines.MachineDeployment](s.e, "workers").Annotations[api.AnnotationOSP] = "osp-y"
-		}, "", "record differs", "profile (expected is what the MachineDeployment asks for)"},
+		}, "", "record differs", "profile (expected is the request of the MachineDeployment)"},
 		"a signature that nobody can check": {func(s *scene) {
 			const claimed = "commit 0123 by eve@example.com, ssh SHA256:x"
 			s.provenance("two").Spec.Configuration.Signature, s.osp().Annotations[api.AnnotationSignature] = claimed, claimed

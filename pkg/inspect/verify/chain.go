@@ -90,7 +90,7 @@ func (v *Verifier) provenance(ctx context.Context, node string) (*api.NodeProven
 	name := lineage.ProvenanceName(live.Name, live.UID)
 	found, err := kubeclient.Find(ctx, v.Worker, types.NamespacedName{Name: name}, &np)
 	if err == nil && !found {
-		err = fmt.Errorf("there is no NodeProvenance %s of the node %q that is there: it is no node of a pool, or the controller has not written it yet, or somebody deleted it", name, node)
+		err = fmt.Errorf("NodeProvenance %s of the existing node %q not found: the node belongs to no pool, the controller has not written it yet, or a user deleted it", name, node)
 	}
 	return &np, live, err
 }
@@ -109,7 +109,7 @@ func (v *Verifier) lastOf(ctx context.Context, node string) (*api.NodeProvenance
 		items = slices.DeleteFunc(list.Items, func(np api.NodeProvenance) bool { return np.Spec.Node.Name != node })
 	}
 	if len(items) == 0 {
-		return nil, fmt.Errorf("there is no NodeProvenance of a node %q: it is no node of a pool, or joined while no controller ran, or was removed longer ago than --provenance-retention", node)
+		return nil, fmt.Errorf("no NodeProvenance of a node %q found: the node belongs to no pool, joined while no controller ran, or was removed longer ago than --provenance-retention", node)
 	}
 	slices.SortStableFunc(items, func(a, b api.NodeProvenance) int {
 		return b.Spec.Node.Joined.Compare(a.Spec.Node.Joined.Time)

@@ -87,10 +87,10 @@ func compareLists(at string, want, have []any) *Difference {
 		}
 		item := fmt.Sprintf("%s[%d]%s", at, i, called(w, h))
 		if _, isMap := h.(map[string]any); isMap && w == nil {
-			return differ(item, 0, "", "it is there")
+			return differ(item, 0, "", "present")
 		}
 		if _, isMap := w.(map[string]any); isMap && h == nil {
-			return differ(item, 0, "it is there", "")
+			return differ(item, 0, "present", "")
 		}
 		if d := compareTrees(item, w, h); d != nil {
 			return d

@@ -16,11 +16,11 @@ import (
 func (v *Verifier) outputs(ctx context.Context, s *subject, from *origin, settings []byte) ([]Check, error) {
 	check := Check{Thing: ThingOSC, Name: "OperatingSystemConfig " + v.Namespace + "/" + lineage.NamesOf(s.pool).Config}
 	if s.gen.osc == nil {
-		check = check.skipped("the pool has another configuration by now, and other Secrets")
+		check = check.skipped("the pool has another configuration now, and other Secrets")
 	}
 	rendered, why := v.render(s, from, settings)
 	if why != "" {
-		checks := []Check{{Thing: ThingRecord, Name: s.gen.name(), Result: Unproven, Note: "nothing can be rendered to compare with: " + why}}
+		checks := []Check{{Thing: ThingRecord, Name: s.gen.name(), Result: Unproven, Note: "cannot render for comparison: " + why}}
 		if s.gen.osc != nil {
 			checks = append(checks, s.annotatedOnly(check, why))
 		}
@@ -32,7 +32,7 @@ func (v *Verifier) outputs(ctx context.Context, s *subject, from *origin, settin
 	}
 	checks = append(checks, check)
 	if check.Result != Differs {
-		record := Check{Thing: ThingRecord, Name: s.gen.name(), Note: "rendering again gives the digests that it names"}
+		record := Check{Thing: ThingRecord, Name: s.gen.name(), Note: "rendering again gives its digests"}
 		checks = append(checks, record.with(compareDigests("digests", rendered.out.Record.Digests, s.gen.record.Digests)))
 	}
 	if s.gen.osc == nil {
@@ -54,13 +54,13 @@ func (v *Verifier) render(s *subject, from *origin, settings []byte) (*rendering
 	spec := s.content(from)
 	switch {
 	case rec.Engine != render.EngineVersion:
-		return nil, fmt.Sprintf("engine %q made it, and this program is engine %q: verify it with %s", redact.Clean(rec.Engine), render.EngineVersion, releaseWith(rec.Engine))
+		return nil, fmt.Sprintf("engine %q created it, and this program has engine %q: verify it with %s", redact.Clean(rec.Engine), render.EngineVersion, releaseWith(rec.Engine))
 	case !s.gen.sound():
 		return nil, "the record was edited"
 	case settings == nil:
-		return nil, "the settings are not those of the record"
+		return nil, "the settings differ from those of the record"
 	case spec == nil:
-		return nil, "the profile is not that of the record"
+		return nil, "the profile differs from that of the record"
 	}
 	in, err := rec.Input(*spec, rec.ObjectDigest, settings)
 	if err != nil {
@@ -85,7 +85,7 @@ func (s *subject) checkConfig(check Check, r *rendering) Check {
 	if d := compareValues("spec", canonical(r.out.OSC), canonical(osc.Spec)); d != nil {
 		return check.with(d)
 	}
-	check.Note = "it is what rendering again gives"
+	check.Note = "it equals the result of rendering again"
 	fields := append([]field{{"annotation " + api.AnnotationPool, s.pool.String(), osc.Annotations[api.AnnotationPool]}}, annotated(s.gen.record, osc.Annotations)...)
 	return check.with(firstOf(fields...))
 }
@@ -98,7 +98,7 @@ func (s *subject) annotatedOnly(check Check, why string) Check {
 			return check.with(d)
 		}
 	}
-	return check.unproven("nothing can be rendered to compare with: %s", why)
+	return check.unproven("cannot render for comparison: %s", why)
 }
 
 func compareDigests(at string, want, have osm.ConfigDigests) *Difference {

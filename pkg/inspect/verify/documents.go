@@ -26,11 +26,11 @@ import (
 func (v *Verifier) secrets(ctx context.Context, s *subject, r *rendering) ([]Check, error) {
 	all := Check{Thing: ThingSecret, Name: api.NamespaceCloudInitSettings + "/" + s.pool.Name + "-" + s.pool.Namespace + "-*"}
 	if v.WithoutSecrets {
-		return []Check{all.skipped("they were to be left out")}, nil
+		return []Check{all.skipped("excluded by --without-secrets")}, nil
 	}
 	b, why, err := v.boot(ctx, s, r)
 	if apierrors.IsForbidden(err) {
-		return []Check{all.unproven("%s: --without-secrets leaves them out", redact.Clean(err.Error()))}, nil
+		return []Check{all.unproven("%s: exclude them with --without-secrets", redact.Clean(err.Error()))}, nil
 	}
 	if err != nil {
 		return nil, err
@@ -42,7 +42,7 @@ func (v *Verifier) secrets(ctx context.Context, s *subject, r *rendering) ([]Che
 		// The Secret with credentials also contains other inputs, such as the proxy's address,
 		// which have to match the record.
 		inputs := Check{Thing: ThingSecret, Name: api.NamespaceCloudInitSettings + "/" + lineage.NamesOf(s.pool).Inputs}
-		return []Check{inputs.with(differ("key "+render.ShortDigest(s.digest), 0, "credentials that make the recorded input of the record", hidden))}, nil
+		return []Check{inputs.with(differ("key "+render.ShortDigest(s.digest), 0, "credentials and settings with the recorded input digest", hidden))}, nil
 	}
 	var out []Check
 	for _, stage := range []string{"provisioning", "bootstrap"} {
@@ -99,7 +99,7 @@ func (v *Verifier) boot(ctx context.Context, s *subject, r *rendering) (b *boot,
 	}
 	credentials, ok := credentialsIn(kept, s.digest)
 	if !ok {
-		return nil, fmt.Sprintf("the Secret %s/%s does not hold the credentials of this configuration, without which its documents cannot be rendered", api.NamespaceCloudInitSettings, name), nil
+		return nil, fmt.Sprintf("the Secret %s/%s lacks the credentials of this configuration, which are necessary to render its documents", api.NamespaceCloudInitSettings, name), nil
 	}
 	b.in = b.in.WithCredentials(credentials)
 	b.known = textsOf(credentials)
@@ -164,7 +164,7 @@ func (v *Verifier) checkDocument(ctx context.Context, s *subject, b *boot, stage
 		return check, err
 	}
 	if secret == nil {
-		return check.missing("machines of the pool boot from it"), nil
+		return check.missing("machines of the pool need it to boot"), nil
 	}
 	rec, a := s.gen.record, secret.Annotations
 	if d := firstOf(field{"annotation " + api.AnnotationInputDigest, rec.Digests.Input, a[api.AnnotationInputDigest]}); d != nil {
@@ -172,7 +172,7 @@ func (v *Verifier) checkDocument(ctx context.Context, s *subject, b *boot, stage
 	}
 	document := secret.Data[api.UserDataKey]
 	if secret.Immutable != nil && *secret.Immutable && a[api.AnnotationCredentialsExpireAt] == "" {
-		check.Note = "operating-system-manager made it; it means the same as what rendering again gives"
+		check.Note = "operating-system-manager created it; it is equivalent to the result of rendering again"
 		d, err := b.meaning(document, stage)
 		return check.with(d), err
 	}
@@ -180,7 +180,7 @@ func (v *Verifier) checkDocument(ctx context.Context, s *subject, b *boot, stage
 	if err != nil || d != nil {
 		return check.with(d), err
 	}
-	check.Note = "it is what rendering again gives with the tokens that stand in it"
+	check.Note = "it equals the result of rendering again with its tokens"
 	fields := append(annotated(rec, a),
 		field{"annotation " + api.AnnotationPool, s.pool.String(), a[api.AnnotationPool]},
 		field{"annotation " + api.AnnotationDataDigest, dataDigest(document), a[api.AnnotationDataDigest]})
@@ -266,25 +266,25 @@ func (b *boot) difference(want, have, placeholders []leaf) *Difference {
 	}
 	there, safe, wanted := texts(have), texts(placeholders), texts(want)
 	if _, unread := there[wholeDocument]; unread && len(want) > 1 {
-		return differ(wholeDocument, 0, "one that can be read", hidden)
+		return differ(wholeDocument, 0, "a readable document", hidden)
 	}
 	for _, w := range want {
 		h, ok := there[w.where]
 		switch {
 		case !ok:
-			return differ(w.where, 0, "it is there", "")
+			return differ(w.where, 0, "present", "")
 		case h != w.text && safe[w.where] == w.text && !b.hasToken(w.text):
 			return compareText(w.where, w.text, masked(h, b.known...))
 		case h != w.text:
-			return &Difference{Field: redact.Clean(w.where), Line: firstLine(strings.Split(w.text, "\n"), strings.Split(h, "\n")) + 1, Expected: "what rendering gives, with credentials", Found: hidden}
+			return &Difference{Field: redact.Clean(w.where), Line: firstLine(strings.Split(w.text, "\n"), strings.Split(h, "\n")) + 1, Expected: "the result of rendering, with credentials", Found: hidden}
 		}
 	}
 	for _, h := range have {
 		if _, ok := wanted[h.where]; !ok {
-			return differ(h.where, 0, "", "it is there")
+			return differ(h.where, 0, "", "present")
 		}
 	}
-	return differ("the form of the document", 0, "the text that rendering gives", "another text that reads the same")
+	return differ("the form of the document", 0, "the text of the rendering", "another text with the same content")
 }
 
 // hasToken reports whether a text contains the placeholder of a token.
@@ -304,7 +304,7 @@ func (b *boot) meaning(document []byte, stage string) (*Difference, error) {
 	}
 	differences, err := equivalence.Compare(document, of(out, stage))
 	if err != nil {
-		return differ("the document", 0, "one that can be read", "another"), nil // that it cannot be read is the finding
+		return differ("the document", 0, "a readable document", "another"), nil // that it cannot be read is the finding
 	}
 	if len(differences) > 0 {
 		return differ(differences[0].What, 0, hidden, hidden), nil
@@ -322,7 +322,7 @@ func (v *Verifier) checkEdge(ctx context.Context, s *subject, b *boot) (Check, e
 		return check, err
 	}
 	if secret == nil {
-		return check.missing("machines of provider edge get their first document by it"), nil
+		return check.missing("machines of provider edge need it to fetch their first document"), nil
 	}
 	have := string(secret.Data["fetch-bootstrap-script"])
 	var d *Difference
@@ -332,7 +332,7 @@ func (v *Verifier) checkEdge(ctx context.Context, s *subject, b *boot) (Check, e
 		for _, token := range standing(want, []leaf{{"the script", have}}, in.Cluster.APIServerToken, nodeShape) {
 			want[0].text = strings.ReplaceAll(script, in.Cluster.APIServerToken, token)
 			if want[0].text == have {
-				check.Note = "it is what rendering again gives with the token that stands in it"
+				check.Note = "it equals the result of rendering again with its token"
 				return check.with(nil), nil
 			}
 		}

@@ -70,7 +70,7 @@ func (v *Verifier) compareHistory(ctx context.Context, s *subject) (*Difference,
 	if slices.ContainsFunc(had, own) && !slices.ContainsFunc(had, near) {
 		for _, p := range had { // a record that was created again begins too late
 			if covers(p, from, until) {
-				return differ("spec.configuration.inputDigest", 0, p.InputDigest+", which the pool had then", s.digest), nil
+				return differ("spec.configuration.inputDigest", 0, p.InputDigest+", which the pool had at that time", s.digest), nil
 			}
 		}
 	}
@@ -80,7 +80,7 @@ func (v *Verifier) compareHistory(ctx context.Context, s *subject) (*Difference,
 	for _, p := range had {
 		listed := func(l api.PossibleConfiguration) bool { return l.InputDigest == p.InputDigest }
 		if !own(p) && within(p, from, until) && !lineage.IsOlder(p.Revision, np.Pool.Revision) && !slices.ContainsFunc(np.Possible, listed) {
-			return differ("spec.possible", 0, p.InputDigest+", which the pool had until "+p.Until.UTC().Format(time.RFC3339), "that it is not listed"), nil
+			return differ("spec.possible", 0, p.InputDigest+", which the pool had until "+p.Until.UTC().Format(time.RFC3339), "not listed"), nil
 		}
 	}
 	return nil, nil

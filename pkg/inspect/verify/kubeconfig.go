@@ -125,16 +125,16 @@ func (b *boot) checkKubeconfig(s *subject) Check {
 			return check.with(differ("certificate-authority-data", 0, "the CA of the cluster", "another one"))
 		}
 		if c.InsecureSkipTLSVerify || c.ProxyURL != "" {
-			return check.with(differ("cluster", 0, "its server and its CA", "insecure-skip-tls-verify or proxy-url, too"))
+			return check.with(differ("cluster", 0, "its server and its CA", "insecure-skip-tls-verify or proxy-url as well"))
 		}
 	}
 	for _, u := range config.AuthInfos {
 		if !kubeletToken.MatchString(u.Token) || u.Exec != nil || u.AuthProvider != nil || u.TokenFile != "" || len(u.ClientCertificateData) > 0 {
-			return check.with(differ("user", 0, "a bootstrap token alone", "something else"))
+			return check.with(differ("user", 0, "only a bootstrap token", "something else"))
 		}
 	}
 	if !b.writesLike(config, data) {
-		return check.with(differ("key "+api.KubeconfigKey, 0, "what is compared here and nothing else", "more"))
+		return check.with(differ("key "+api.KubeconfigKey, 0, "only the compared fields", "further fields"))
 	}
 	return check.with(firstOf(
 		field{"annotation " + api.AnnotationDataDigest, dataDigest(data), b.kubeconfig.Annotations[api.AnnotationDataDigest]},

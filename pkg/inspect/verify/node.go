@@ -98,7 +98,7 @@ func (s *subject) reported() []field {
 		return nil
 	}
 	if says == nil {
-		return []field{{"spec.reported", "what the node says, as spec.evidence is " + string(api.EvidenceReported), ""}}
+		return []field{{"spec.reported", "the node report, as spec.evidence is " + string(api.EvidenceReported), ""}}
 	}
 	fields := []field{{"spec.configuration.inputDigest, which the node reports", says.Config, render.ShortDigest(c.InputDigest)}}
 	if says.Commit != "" {
@@ -132,7 +132,7 @@ func (s *subject) times() []field {
 // it yet.
 func (s *subject) disputed() *Difference {
 	if c := apimeta.FindStatusCondition(s.node.Status.Conditions, api.AgreedCondition); c != nil && c.Status == metav1.ConditionFalse {
-		return differ("status.conditions, "+c.Type, 0, "what the node says agrees with the records", c.Message)
+		return differ("status.conditions, "+c.Type, 0, "the node report agrees with the records", c.Message)
 	}
 	says := cmp.Or(s.node.Status.Reported, s.node.Spec.Reported, &api.NodeReport{})
 	if s.live != nil {

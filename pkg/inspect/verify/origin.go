@@ -89,10 +89,10 @@ func (v *Verifier) builtin(ctx context.Context, what claim) (*origin, error) {
 	i := slices.IndexFunc(cat.Current, func(p profile.Version) bool { return p.Name == what.profile && p.Version == what.version })
 	switch {
 	case i < 0:
-		return &origin{checks: []Check{check.unproven("this program has another version of %q: take a release that has %s", what.profile, what.version)}}, nil
+		return &origin{checks: []Check{check.unproven("this program has another version of %q: use a release with %s", what.profile, what.version)}}, nil
 	case cat.Current[i].Digest != what.digest:
 		d := differ("digest of "+what.profile+" "+what.version, 0, cat.Current[i].Digest, what.digest)
-		return &origin{forged: d, checks: []Check{check.unproven("this program holds other content under %s %s", what.profile, what.version)}}, nil
+		return &origin{forged: d, checks: []Check{check.unproven("this program has other content for %s %s", what.profile, what.version)}}, nil
 	}
 	doc, err := ix.Document(ctx, snap, cat.Current[i])
 	if err != nil {
@@ -107,7 +107,7 @@ func (o *origin) ask(ctx context.Context, what claim, check Check) (Check, error
 	r := o.repository
 	line, err := r.at(ctx, "")
 	if err != nil && (!errors.Is(err, source.ErrNotFound) || !r.there(ctx)) {
-		return check.unproven("it cannot be read: %s", redact.Clean(err.Error())), ctx.Err()
+		return check.unproven("cannot be read: %s", redact.Clean(err.Error())), ctx.Err()
 	}
 	commit, hasHistory := what.commit, true
 	if _, invalid := source.ParseCommit(commit); invalid != nil { // the revision of an artifact
@@ -120,7 +120,7 @@ func (o *origin) ask(ctx context.Context, what claim, check Check) (Check, error
 			return check.with(differ("address", 0, what.repository, line.Repository)), nil
 		}
 		if len(line.Line) == 0 && len(line.Files) > 0 {
-			return check.unproven("it is a shallow or partial clone, which lacks the history: git fetch --unshallow"), nil
+			return check.unproven("a shallow or partial clone lacks the history: run git fetch --unshallow"), nil
 		}
 		if err := o.find(ctx, line, what, hasHistory); err != nil || o.found {
 			return o.told(check, what), err
@@ -129,7 +129,7 @@ func (o *origin) ask(ctx context.Context, what claim, check Check) (Check, error
 			return o.told(check, what), err
 		}
 		if b := o.baseless; b != nil {
-			return check.unproven("%s %s is an overlay on %q %s, which is neither there nor built into this program: take a release that has it", what.profile, what.version, b.Base.Profile, b.Base.Version), nil //nolint:nilerr // there is no error: both steps found nothing
+			return check.unproven("%s %s is an overlay on %q %s, which is neither in the repository nor built into this program: use a release that contains it", what.profile, what.version, b.Base.Profile, b.Base.Version), nil //nolint:nilerr // there is no error: both steps found nothing
 		}
 	}
 	what.commit = commit
@@ -225,9 +225,9 @@ func (o *origin) askCommit(ctx context.Context, what claim, hasHistory bool, che
 		return check.with(o.gone(what, now, "it is not in the repository")), nil
 	case err != nil:
 		if now.Name != "" { // another commit has this version, which is sufficient
-			return check.with(o.gone(what, now, "it is not there")), nil
+			return check.with(o.gone(what, now, "it does not exist")), nil
 		}
-		return check.unproven("it cannot be read: %s", redact.Clean(err.Error())), nil
+		return check.unproven("cannot be read: %s", redact.Clean(err.Error())), nil
 	}
 	o.version = profile.Version{}
 	if err := o.find(ctx, snap, what, hasHistory); err != nil {
@@ -237,9 +237,9 @@ func (o *origin) askCommit(ctx context.Context, what claim, hasHistory bool, che
 	case o.found:
 		// The content is unchanged, but the commit is not in the followed history.
 		if o.line == nil {
-			return check.with(differ("what is followed", 0, o.repository.follows(), "")), nil
+			return check.with(differ("followed revision", 0, o.repository.follows(), "")), nil
 		}
-		return check.with(o.gone(what, now, "it is there, and no longer on the line of "+o.repository.follows())), nil
+		return check.with(o.gone(what, now, "it exists, but is no longer in the history of "+o.repository.follows())), nil
 	case at.Name == "" || at.Digest != what.digest:
 		if at.Name != "" {
 			doc, err := o.repository.indexer.Document(ctx, snap, at)
@@ -252,7 +252,7 @@ func (o *origin) askCommit(ctx context.Context, what claim, hasHistory bool, che
 	default:
 		o.forged = differ("commit of "+what.profile+" "+what.version, 0, string(at.Commit), what.commit)
 	}
-	check.Result, check.Note = Agrees, "commit "+commit+" is there, and holds something else than the record says"
+	check.Result, check.Note = Agrees, "commit "+commit+" exists with content that differs from the record"
 	return check, nil
 }
 

@@ -16,9 +16,9 @@ func (s *subject) checkProfile(what claim, from *origin) Check {
 	check := Check{Thing: ThingOSP, Name: "OperatingSystemProfile " + redact.Clean(what.object)}
 	switch {
 	case s.osp == nil && s.gen != nil && s.gen.osc != nil:
-		return check.missing("the pool's configuration was made from it: somebody deleted it")
+		return check.missing("the pool's configuration was created from it, and a user deleted it")
 	case s.osp == nil:
-		return check.skipped("it is not there any more")
+		return check.skipped("it no longer exists")
 	}
 	if doc := cmp.Or(from.doc, from.truth); doc != nil {
 		if d := compareValues("spec", profile.Canonical(doc.Spec), profile.Canonical(s.osp.Spec)); d != nil {
@@ -26,13 +26,13 @@ func (s *subject) checkProfile(what claim, from *origin) Check {
 		}
 	}
 	if from.forged != nil {
-		check.Note = "the record is what differs: there is nothing else to compare it with"
+		check.Note = "compared with the record, which differs"
 		return check.with(nil)
 	}
 	if d := firstOf(field{"digest of the spec", what.digest, profile.Digest(s.osp.Spec)}); d != nil {
 		return check.with(d)
 	}
-	check.Note = "its spec has the digest that the record names"
+	check.Note = "its spec has the digest in the record"
 	if from.doc != nil {
 		check.Note = fmt.Sprintf("its spec is that of %s in the repository", redact.Clean(from.doc.Path))
 	}

@@ -21,7 +21,7 @@ import (
 // with the repository.
 func (s *subject) checkRecord(what claim, from *origin) Check {
 	if s.gen == nil {
-		return Check{Thing: ThingRecord, Name: s.digest}.missing("neither the pool's OperatingSystemConfig nor a ControllerRevision holds the record of this input digest: it was deleted, or the digest was edited")
+		return Check{Thing: ThingRecord, Name: s.digest}.missing("neither the pool's OperatingSystemConfig nor a ControllerRevision contains the record of this input digest: it was deleted, or the digest was edited")
 	}
 	check := Check{Thing: ThingRecord, Name: s.gen.name()}
 	rec, a := s.gen.record, s.gen.holder().GetAnnotations()
@@ -33,7 +33,7 @@ func (s *subject) checkRecord(what claim, from *origin) Check {
 	case from.forged != nil:
 		return check.with(from.forged)
 	}
-	check.Note = "its content has the input digest that it names"
+	check.Note = "its content matches its input digest"
 	if d := firstOf(field{"digests.input", s.digest, rec.Digests.Input}); d != nil {
 		return check.with(d)
 	}
@@ -104,7 +104,7 @@ func (s *subject) askedFor() *Difference {
 	}
 	rec := s.gen.record
 	if asks := s.md.Annotations[api.AnnotationOSP]; asks != "" && asks != rec.Profile && asks != rec.Object[strings.Index(rec.Object, "/")+1:] {
-		return differ("profile (expected is what the MachineDeployment asks for)", 0, asks, rec.Profile)
+		return differ("profile (expected is the request of the MachineDeployment)", 0, asks, rec.Profile)
 	}
 	pool, err := render.DecodePool(s.md)
 	if err != nil {
@@ -112,7 +112,7 @@ func (s *subject) askedFor() *Difference {
 	}
 	in, _ := render.Input{Pool: pool}.Split()
 	in.Pool.CloudConfig = s.gen.record.Pool.CloudConfig // derived from data outside the record
-	return compareValues("pool (expected is what the MachineDeployment asks for)", in.Pool, s.gen.record.Pool)
+	return compareValues("pool (expected is the request of the MachineDeployment)", in.Pool, s.gen.record.Pool)
 }
 
 // settings reads the settings that a record names; nil if their digest differs.
@@ -125,13 +125,13 @@ func (v *Verifier) settings(ctx context.Context, digest string) ([]byte, Check, 
 		return nil, check, err
 	}
 	if !found {
-		return nil, check.missing("without them nothing can be rendered again"), nil
+		return nil, check.missing("they are necessary to render again"), nil
 	}
 	text := []byte(cm.Data[lineage.SettingsKey])
 	sum := sha256.Sum256(text)
 	if got := "v1:sha256:" + hex.EncodeToString(sum[:]); got != digest {
 		return nil, check.with(differ("digest of "+lineage.SettingsKey, 0, digest, got)), nil
 	}
-	check.Note = "its content has the digest that the record names"
+	check.Note = "its content has the digest in the record"
 	return text, check.with(nil), nil
 }

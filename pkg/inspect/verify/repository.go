@@ -91,13 +91,13 @@ func (r *repository) follows() string {
 func (v *Verifier) open(ctx context.Context, s *subject, what claim) (r *repository, why string) {
 	switch _, invalid := source.ParseCommit(what.commit); {
 	case what.repository == "" && v.Given == nil:
-		return nil, "the profile was made by hand: no repository vouches for it"
+		return nil, "a user created the profile: no repository to compare it with"
 	case strings.Contains(what.version, "-dirty."):
 		return nil, "the profile was edited in a directory and never committed"
 	case what.commit == "":
 		return nil, "the profile came from a directory without commits"
 	case invalid != nil && v.Given == nil:
-		return nil, fmt.Sprintf("Flux or Argo CD brought the profile, and what these bring, %s, has no history: --repo names the Git repository that it was made of", redact.Clean(what.commit))
+		return nil, fmt.Sprintf("the profile comes from Flux or Argo CD, whose revision %s has no history: name the Git repository with --repo", redact.Clean(what.commit))
 	}
 	r = &repository{git: v.Git, indexer: &profile.Indexer{Check: v.Check, Builtin: v.Builtin}, given: v.Given != nil}
 	if v.Given != nil {
@@ -114,15 +114,15 @@ func (v *Verifier) recorded(ctx context.Context, ps *api.ProfileSource, what cla
 	if ps != nil && ps.Spec.Git != nil && ps.Status.Repository == what.repository {
 		remote, err := (&fetcher.Fetcher{Live: v.Management}).Remote(ctx, ps)
 		if err != nil {
-			return Place{}, fmt.Sprintf("the credentials of ProfileSource %s are not to be had (%s): --repo names the repository, or a clone of it", key(ps), redact.Clean(err.Error()))
+			return Place{}, fmt.Sprintf("the credentials of ProfileSource %s cannot be read (%s): name the repository, or a clone of it, with --repo", key(ps), redact.Clean(err.Error()))
 		}
 		return Place{Remote: remote}, ""
 	}
 	if v.FollowedOnly {
-		return Place{}, fmt.Sprintf("no ProfileSource follows the repository %s now: osm-gitops verify asks it nevertheless", redact.Clean(what.repository))
+		return Place{}, fmt.Sprintf("no ProfileSource follows the repository %s now: run osm-gitops verify, which reads it nevertheless", redact.Clean(what.repository))
 	}
 	if path.IsAbs(what.repository) {
-		return Place{}, fmt.Sprintf("the repository is the folder %s of the controller's machine: --repo names it, or a clone of it", redact.Clean(what.repository))
+		return Place{}, fmt.Sprintf("the repository is the folder %s on the controller's machine: name it, or a clone of it, with --repo", redact.Clean(what.repository))
 	}
 	if ps != nil && ps.Status.Repository != what.repository {
 		ps = nil // it follows another repository now

@@ -35,7 +35,7 @@ func (v *Verifier) checkSignature(ctx context.Context, s *subject, o *origin, wh
 		if claimed == "" {
 			return nil, nil
 		}
-		return []Check{check.unproven("%q is what the cluster says, and no ProfileSource demands signatures now, so that nobody's keys are known: --keys names files with them", claimed)}, nil
+		return []Check{check.unproven("the cluster claims %q, but no ProfileSource requires signatures now, so no keys are known: name files with keys in --keys", claimed)}, nil
 	}
 	good, err := o.line.SignatureOf(ctx, o.version.Commit, keys)
 	var bad *signature.Error
@@ -75,7 +75,7 @@ func (v *Verifier) otherSignature(ctx context.Context, o *origin, u other) ([]Ch
 	case u.claimed == "" && !u.demanded:
 		return v.unclaimed(ctx, o, u)
 	case strings.HasPrefix(what, "tag "):
-		return []Check{u.check.unproven("%s; it was accepted for the signature of %s, which is not looked at", redact.Clean(u.bad.Message), redact.Clean(what))}, nil
+		return []Check{u.check.unproven("%s; it was accepted because of the signature of %s, which is not checked here", redact.Clean(u.bad.Message), redact.Clean(what))}, nil
 	case u.claimed == "" || invalid != nil || id == o.version.Commit:
 		return []Check{u.check.with(differ("signature", 0, "a good one"+because(u.claimed), redact.Clean(u.bad.Message)))}, nil // a text without a commit is the finding
 	}
@@ -92,7 +92,7 @@ func (v *Verifier) otherSignature(ctx context.Context, o *origin, u other) ([]Ch
 	case err != nil:
 		return nil, fmt.Errorf("reading the signature of commit %s: %w", id, err)
 	}
-	u.check.Note = "it bears none; accepted for that of " + redact.Clean(good.String())
+	u.check.Note = "it has no signature; accepted because of that of " + redact.Clean(good.String())
 	if u.demanded && sameKey(u.claimed, good) {
 		return []Check{u.check.with(nil)}, nil
 	}
@@ -108,11 +108,11 @@ func (v *Verifier) unclaimed(ctx context.Context, o *origin, u other) ([]Check, 
 	var bad *signature.Error
 	switch {
 	case errors.As(err, &bad):
-		return []Check{u.check.unproven("%s, and nothing says that it is signed; neither is commit %s, which is followed now", message, o.line.Head)}, nil
+		return []Check{u.check.unproven("%s, and no signature is claimed; the followed commit %s has none either", message, o.line.Head)}, nil
 	case err != nil:
 		return nil, fmt.Errorf("reading the signature of commit %s: %w", o.line.Head, err)
 	}
-	return []Check{u.check.skipped("%s, and nothing says that it is signed; %s, which has it in its history", message, redact.Clean(good.String()))}, nil
+	return []Check{u.check.skipped("%s, and no signature is claimed; its descendant has one: %s", message, redact.Clean(good.String()))}, nil
 }
 
 func because(claimed string) string {
@@ -143,9 +143,9 @@ func (v *Verifier) trusted(ctx context.Context, ps *api.ProfileSource) (*signatu
 	found, err := kubeclient.Find(ctx, v.Management, name, &secret)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("%w: --keys names files with the public keys", err)
+		return nil, fmt.Errorf("%w: name files with the public keys in --keys", err)
 	case !found:
-		return nil, fmt.Errorf("the Secret %s with the public keys does not exist: --keys names files with them", name)
+		return nil, fmt.Errorf("Secret %s with the public keys not found: name files with the keys in --keys", name)
 	}
 	keys, err := signature.ParseKeys(secret.Data)
 	if err != nil {

@@ -114,8 +114,8 @@ func TestSignature(t *testing.T) {
 		says    string // the note of the signature, or its difference
 	}{
 		"nobody demands signatures": {func(s *scene) { s.third("") }, false, "agrees", ""},
-		"keys that may not be read": {func(s *scene) { s.demand(byAda); s.third("") }, true, "unproven", "is forbidden: <nil>: --keys names files with the public keys"},
-		"keys that are not there":   {func(s *scene) { s.demand(byAda); clusterfixture.Delete[*corev1.Secret](s.e, keysName); s.third("") }, false, "unproven", "kube-system/keys with the public keys does not exist: --keys names files with them"},
+		"keys that may not be read": {func(s *scene) { s.demand(byAda); s.third("") }, true, "unproven", "is forbidden: <nil>: name files with the public keys in --keys"},
+		"keys that are not there":   {func(s *scene) { s.demand(byAda); clusterfixture.Delete[*corev1.Secret](s.e, keysName); s.third("") }, false, "unproven", "Secret kube-system/keys with the public keys not found: name files with the keys in --keys"},
 		"keys that are none":        {func(s *scene) { s.demand("rubbish"); s.third("") }, false, "unproven", "the Secret kube-system/keys: "},
 		"a signed commit":           {func(s *scene) { s.demand(byAda); s.sign(ada); s.third("") }, false, "agrees", "signed by ada@example.com"},
 		"a signed commit that another one is said to have signed": {func(s *scene) {
@@ -127,26 +127,26 @@ func TestSignature(t *testing.T) {
 			s.demand(byAda)
 			s.third("commit COMMIT by ada@example.com, ssh SHA256:x")
 		}, false, "signature differs", "a good one: commit "},
-		"a commit that a stranger signed, and nobody says so": {func(s *scene) { s.demand(byAda); s.sign(eve); s.third("") }, false, "unproven", "which is followed now"},
+		"a commit that a stranger signed, and nobody says so": {func(s *scene) { s.demand(byAda); s.sign(eve); s.third("") }, false, "unproven", "and no signature is claimed; the followed commit"},
 		"an unsigned commit, and nobody says that it is signed": {func(s *scene) { s.demand(byAda); s.third("") }, false, "unproven",
-			"nothing says that it is signed; neither is commit "},
+			"and no signature is claimed; the followed commit "},
 		"an unsigned commit from before signatures were demanded": {func(s *scene) {
 			s.demand(byAda)
 			s.third("")
 			s.sign(ada)
 			s.repo.Git("commit", "--quiet", "--allow-empty", "--message", "signed from here on")
 		}, false, "agrees", "by ada@example.com, ssh SHA256:"},
-		"accepted for a later commit":                               {func(s *scene) { s.demand(byAda); s.before(&ada, later) }, false, "agrees", "it bears none; accepted for that of commit "},
-		"accepted for a later commit, with keys that are given":     {func(s *scene) { given(s, ada); s.before(&ada, later) }, false, "agrees", "it bears none; accepted for that of commit "},
+		"accepted for a later commit":                               {func(s *scene) { s.demand(byAda); s.before(&ada, later) }, false, "agrees", "it has no signature; accepted because of that of commit "},
+		"accepted for a later commit, with keys that are given":     {func(s *scene) { given(s, ada); s.before(&ada, later) }, false, "agrees", "it has no signature; accepted because of that of commit "},
 		"accepted for a later commit that another one signed":       {func(s *scene) { s.demand(byAda); s.before(&eve, later) }, false, "signature differs", "a good one: "},
 		"accepted for a later commit that nobody signed":            {func(s *scene) { s.demand(byAda); s.before(nil, later) }, false, "signature differs", "a good one: "},
 		"accepted for a later commit, by another one's word":        {func(s *scene) { s.demand(byAda); s.before(&ada, "commit LATER by eve@example.com, ssh SHA256:x") }, false, "signature differs", "by ada@example.com"},
 		"accepted for something that is neither a commit nor a tag": {func(s *scene) { s.demand(byAda); s.before(&ada, "commit main by ada@example.com, ssh SHA256:x") }, false, "signature differs", "a good one: "},
-		"accepted for a tag":                                        {func(s *scene) { s.demand(byAda); s.third("tag v1 by ada@example.com, ssh SHA256:x") }, false, "unproven", "accepted for the signature of tag v1"},
+		"accepted for a tag":                                        {func(s *scene) { s.demand(byAda); s.third("tag v1 by ada@example.com, ssh SHA256:x") }, false, "unproven", "accepted because of the signature of tag v1"},
 		"an unsigned commit, and keys that are given":               {func(s *scene) { given(s, ada); s.third("") }, false, "signature differs", "a good one"},
 		"a signed commit, and keys that are given":                  {func(s *scene) { given(s, ada); s.sign(ada); s.third("") }, false, "agrees", "signed by ada@example.com"},
 		"a commit that a stranger signed, and keys that are given":  {func(s *scene) { given(s, ada); s.sign(eve); s.third("") }, false, "signature differs", "a good one"},
-		"a signature is claimed, and nobody demands any":            {func(s *scene) { s.third("commit COMMIT by ada@example.com, ssh SHA256:x") }, false, "unproven", "no ProfileSource demands signatures now"},
+		"a signature is claimed, and nobody demands any":            {func(s *scene) { s.third("commit COMMIT by ada@example.com, ssh SHA256:x") }, false, "unproven", "no ProfileSource requires signatures now"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t)

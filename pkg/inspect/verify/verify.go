@@ -126,7 +126,7 @@ func (v *Verifier) Pool(ctx context.Context, pool types.NamespacedName) (*Report
 		return nil, err
 	}
 	if osc == nil {
-		return nil, fmt.Errorf("there is no OperatingSystemConfig %s/%s: %s is no pool, or was given no configuration yet", v.Namespace, lineage.NamesOf(pool).Config, pool)
+		return nil, fmt.Errorf("OperatingSystemConfig %s/%s not found: %s is not a pool, or has no configuration yet", v.Namespace, lineage.NamesOf(pool).Config, pool)
 	}
 	s := &subject{pool: pool, gen: generationIn(osc)}
 	s.digest = s.gen.record.Digests.Input

@@ -224,7 +224,7 @@ func TestVerify(t *testing.T) {
 		}, "", "record differs", "content of osp-x v1.1.0 at commit", ""},
 		"a pool that is said to ask for other keys, forged": {func(s *scene) {
 			s.record(true, func(r *render.Record) { r.Pool.SSHPublicKeys = []string{"evil"} })
-		}, "", "record and OSC differ", "pool (expected is what the MachineDeployment asks for).sshPublicKeys[0]", "evil"},
+		}, "", "record and OSC differ", "pool (expected is the request of the MachineDeployment).sshPublicKeys[0]", "evil"},
 
 		"the settings": {func(s *scene) { s.settings().Data["settings.json"] += " " }, "two", "settings differ", "digest of settings.json", "v1:sha256:"},
 		"no settings":  {func(s *scene) { clusterfixture.Delete[*corev1.ConfigMap](s.e, s.settings().Name) }, "two", "settings are missing", "", ""},
@@ -241,8 +241,8 @@ func TestVerify(t *testing.T) {
 		"an annotation of the profile": {func(s *scene) { s.osp().Annotations[api.AnnotationAuthor] = "Eve" }, "two", "OSP differs", "annotation gitops.k8c.io/author", "Eve"},
 		"no profile":                   {func(s *scene) { clusterfixture.Delete[*osm.OperatingSystemProfile](s.e, "osp-x-v1.1.0") }, "two", "OSP is missing", "", ""},
 
-		"the last commit": {func(s *scene) { s.repo.Git("commit", "--quiet", "--amend", "--message", "another") }, "two", "repository differs", "commit of osp-x v1.1.0", "and no longer on the line of main; v1.1.0 came with commit"},
-		"the first":       {func(s *scene) { s.repo.Git("reset", "--quiet", "--hard", "HEAD~1") }, "two", "repository differs", "commit of osp-x v1.1.0", "and no longer on the line of main; main has no version v1.1.0 of it"},
+		"the last commit": {func(s *scene) { s.repo.Git("commit", "--quiet", "--amend", "--message", "another") }, "two", "repository differs", "commit of osp-x v1.1.0", "but is no longer in the history of main; v1.1.0 came with commit"},
+		"the first":       {func(s *scene) { s.repo.Git("reset", "--quiet", "--hard", "HEAD~1") }, "two", "repository differs", "commit of osp-x v1.1.0", "but is no longer in the history of main; main has no version v1.1.0 of it"},
 		"other content of the same version": {func(s *scene) {
 			osp := s.osp().DeepCopy()
 			osp.Spec.OSVersion = "evil"
@@ -417,7 +417,7 @@ func TestArtifact(t *testing.T) {
 	given := s.v.Given
 	s.v.Given = nil
 	report := s.verify("")
-	if i := slices.IndexFunc(report.Checks, func(c Check) bool { return c.Thing == ThingRepository }); report.Verdict != "unproven" || !strings.Contains(report.Checks[i].Note, "has no history: --repo names") {
+	if i := slices.IndexFunc(report.Checks, func(c Check) bool { return c.Thing == ThingRepository }); report.Verdict != "unproven" || !strings.Contains(report.Checks[i].Note, "has no history: name the Git repository with --repo") {
 		t.Errorf("without: %+v", report)
 	}
 	s.v.Given = given

@@ -92,7 +92,7 @@ func (p *patient) brokenPools() {
 	p.drop("other")
 
 	p.Set("web", api.AnnotationSuspend, "true")
-	p.finds(doctor.Note, "pools", "the configuration is frozen of "+p.Pools+"/web")
+	p.finds(doctor.Note, "pools", "the configuration is frozen for "+p.Pools+"/web")
 	p.Set("web", api.AnnotationSuspend, "")
 }
 
@@ -110,11 +110,11 @@ func (p *patient) references(t *testing.T) {
 	p.Must(p.Client.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "allowed"}, StringData: map[string]string{"key": e2e.Canary}}))
 	p.Pool("served", "osp-a", e2e.RefersTo("allowed"))
 	p.Served("served", "v1.0.0")
-	flag(p.among(doctor.Note, "references", "1 served pool refers to objects outside of their namespace: "+p.Pools+"/served"), doctor.Note, "--cloud-provider-references=kube-system/allowed")
+	flag(p.among(doctor.Note, "references", "1 served pool refers to objects in other namespaces: "+p.Pools+"/served"), doctor.Note, "--cloud-provider-references=kube-system/allowed")
 	p.Pool("refused", "osp-a", e2e.RefersTo("etcd-backup"))
 	p.Event("refused", api.EventProfileError, "--cloud-provider-references=kube-system/etcd-backup")
 	p.among(doctor.Problem, "pools", "/refused has no configuration: OperatingSystemProfileError: ")
-	flag(p.among(doctor.Problem, "references", "1 pool refers to objects outside of their namespace, and do not have what they ask for: "+p.Pools+"/refused"),
+	flag(p.among(doctor.Problem, "references", "1 pool refers to objects in other namespaces, and do not have what they request: "+p.Pools+"/refused"),
 		doctor.Problem, "--cloud-provider-references=kube-system/etcd-backup")
 	p.drop("refused")
 	p.drop("served")
@@ -204,7 +204,7 @@ func (p *patient) brokenControllerPolicy() {
 	p.finds(doctor.Problem, "controller-policy", "there is no ValidatingAdmissionPolicyBinding that denies")
 	p.Must(p.Cluster.Apply(p.T.Context(), e2e.RepoPath(file)))
 	p.patch(policy.DeepCopy(), "", name.Name, `{"spec":{"failurePolicy":"Ignore"}}`)
-	p.finds(doctor.Problem, "controller-policy", "ValidatingAdmissionPolicy osm-gitops-controller, which limits the rights of the controller, is not the one of this release")
+	p.finds(doctor.Problem, "controller-policy", "ValidatingAdmissionPolicy osm-gitops-controller, which limits the permissions of the controller, differs from the one of this release")
 	p.patch(policy.DeepCopy(), "", name.Name, `{"spec":{"failurePolicy":"Fail"}}`)
 	p.healthy()
 	p.among(doctor.Problem, "controller-policy", "ValidatingAdmissionPolicy osm-gitops-controller is about another user than system:serviceaccount:elsewhere:robot", "--user", "system:serviceaccount:elsewhere:robot")
@@ -218,29 +218,29 @@ func (p *patient) brokenControllerPolicy() {
 // kube-system: its lease, which this controller holds, and its profiles are there.
 func (p *patient) otherNamespace() {
 	before := len(p.said)
-	p.among(doctor.Problem, "namespace", "is to be in namespace other, and kube-system has Lease operating-system-manager, OperatingSystemProfile osp-a", "--namespace", "other")
+	p.among(doctor.Problem, "namespace", "should run in namespace other, but kube-system has Lease operating-system-manager, OperatingSystemProfile osp-a", "--namespace", "other")
 	// Other findings about an empty namespace are not faults of this installation.
 	p.said = slices.Concat(p.said[:before], slices.DeleteFunc(p.said[before:], func(f doctor.Finding) bool { return f.Check != "namespace" }))
 }
 
 func (p *patient) brokenPolicies() {
 	p.policies()
-	p.finds(doctor.OK, "policies", "6 policies are installed, bound, and of this release; the API server holds you to them")
+	p.finds(doctor.OK, "policies", "6 policies are installed, bound, and of this release; the API server enforces them for you")
 	name := metav1.ObjectMeta{Name: "osm-gitops-records"}
 	p.patch(&admissionregistrationv1.ValidatingAdmissionPolicy{}, "", name.Name, `{"spec":{"failurePolicy":"Ignore"}}`)
-	p.finds(doctor.Warning, "policies", "ValidatingAdmissionPolicy osm-gitops-records is not the one of this release")
+	p.finds(doctor.Warning, "policies", "ValidatingAdmissionPolicy osm-gitops-records differs from the one of this release")
 	p.Must(p.Client.Delete(p.T.Context(), &admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: name}))
 	p.finds(doctor.Problem, "policies", "there is no ValidatingAdmissionPolicyBinding osm-gitops-records")
 	p.Must(p.Cluster.Apply(p.T.Context(), e2e.RepoPath("deploy/admission.yaml")))
 	p.patch(&admissionregistrationv1.ValidatingAdmissionPolicy{}, "", name.Name, `{"spec":{"failurePolicy":"Fail"}}`)
-	p.among(doctor.Problem, "policies", "does not name system:serviceaccount:other:osm: the policies refuse", "--user", "system:serviceaccount:other:osm")
+	p.among(doctor.Problem, "policies", "does not name system:serviceaccount:other:osm: the policies reject", "--user", "system:serviceaccount:other:osm")
 	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: e2e.Namespace, Name: "osm-gitops-admission"}}
 	p.Must(p.Client.Delete(p.T.Context(), cm))
-	p.finds(doctor.Warning, "policies", "ConfigMap kube-system/osm-gitops-admission, which names who may write")
+	p.finds(doctor.Warning, "policies", "ConfigMap kube-system/osm-gitops-admission, which names the users")
 	p.Must(p.Cluster.Apply(p.T.Context(), e2e.RepoPath("deploy/admission.yaml")))
 
 	p.loseAndApply(cm)
-	p.finds(doctor.Problem, "policies", "the API server does not hold admin to them")
+	p.finds(doctor.Problem, "policies", "the API server does not enforce them for admin")
 }
 
 // loseAndApply makes the API server drop its policies after their parameters, and applies all
@@ -291,23 +291,23 @@ func (p *patient) renewed(when time.Time) {
 func (p *patient) held() { p.Lease(e2e.MainLease) }
 
 func (p *patient) brokenLease() {
-	p.finds(doctor.Problem, "lease", "nobody holds Lease kube-system/operating-system-manager")
+	p.finds(doctor.Problem, "lease", "Lease kube-system/operating-system-manager has no holder")
 	p.renewed(time.Now().Add(-time.Hour))
 	p.finds(doctor.Problem, "lease", `"one" holds Lease kube-system/operating-system-manager, and has not renewed it since`)
 	p.renewed(time.Now().Add(time.Hour))
 	p.finds(doctor.Problem, "lease", `the clock of "one", which holds Lease kube-system/operating-system-manager, is 1h0m`)
 	p.DeleteLease(e2e.MainLease)
-	p.finds(doctor.Warning, "lease", "there is no Lease kube-system/operating-system-manager")
+	p.finds(doctor.Warning, "lease", "Lease kube-system/operating-system-manager not found")
 
 	// No controller processes new or changed objects.
 	p.held()
 	p.Source(func(spec map[string]any) { spec["historyLimit"] = 3 })
-	p.finds(doctor.Problem, "sources", "has not looked at what was changed")
+	p.finds(doctor.Problem, "sources", "has not reconciled the changed spec")
 	p.ApplyYAML(`{apiVersion: gitops.k8c.io/v1alpha1, kind: ProfileSource, metadata: {name: new, namespace: kube-system}, spec: {git: {url: "https://git.example.com/osps.git"}}}`)
-	p.finds(doctor.Problem, "sources", "ProfileSource new: the controller has not looked at it")
+	p.finds(doctor.Problem, "sources", "ProfileSource new: the controller has not reconciled it")
 	p.NoError(p.Client.Delete(p.T.Context(), &api.ProfileSource{ObjectMeta: metav1.ObjectMeta{Namespace: e2e.Namespace, Name: "new"}}))
 	p.Pool("unseen", "osp-a")
-	p.among(doctor.Problem, "pools", "/unseen has no configuration: no event says why")
+	p.among(doctor.Problem, "pools", "/unseen has no configuration: no event gives the reason")
 	p.NoError(p.Client.Delete(p.T.Context(), p.MachineDeployment("unseen")))
 	ps := p.ProfileSource()
 	if ps.Status.LastLook == nil {
@@ -317,7 +317,7 @@ func (p *patient) brokenLease() {
 	ps.Status.ObservedGeneration = ps.Generation
 	ps.Status.LastLook = &metav1.Time{Time: noted.Add(-time.Hour)}
 	p.Must(p.Client.Status().Update(p.T.Context(), ps))
-	p.finds(doctor.Problem, "sources", "nobody looks at ProfileSource osps: its last look was noted 1h")
+	p.finds(doctor.Problem, "sources", "no controller reconciles ProfileSource osps: the last reconciliation was recorded 1h")
 	ps.Status.LastLook = &noted
 	p.Must(p.Client.Status().Update(p.T.Context(), ps))
 }
@@ -326,7 +326,7 @@ func (p *patient) brokenClusterInfo() {
 	ca := e2e.CaOf(p.T, p.Cluster)
 	const good = "https://api.example.com:6443"
 	p.ClusterInfo("https://127.0.0.1:6443", ca)
-	p.finds(doctor.Problem, "cluster-info", "server 127.0.0.1:6443 is an address that means the node itself")
+	p.finds(doctor.Problem, "cluster-info", "server 127.0.0.1:6443 is the address of the node itself")
 	p.ClusterInfo("", ca)
 	p.finds(doctor.Problem, "cluster-info", "names no server")
 	p.ClusterInfo(good, "")
@@ -334,7 +334,7 @@ func (p *patient) brokenClusterInfo() {
 	p.ClusterInfo(good, string(e2e.CertificateUntil(p.T, time.Now().Add(time.Hour))))
 	p.finds(doctor.Warning, "cluster-info", "its CA did not sign the certificate")
 	p.ClusterInfo(good, string(e2e.CertificateUntil(p.T, time.Now().Add(-time.Hour))))
-	p.finds(doctor.Problem, "cluster-info", "its CA ended on")
+	p.finds(doctor.Problem, "cluster-info", "its CA expired on")
 	p.patch(&corev1.ConfigMap{}, "kube-public", "cluster-info", `{"data":{"kubeconfig":"clusters: {"}}`)
 	p.finds(doctor.Problem, "cluster-info", "key kubeconfig is no kubeconfig")
 	p.NoError(p.Client.Delete(p.T.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-public", Name: "cluster-info"}}))
@@ -346,30 +346,30 @@ func (p *patient) brokenWebhooks() {
 	p.Must(p.Cluster.Apply(p.T.Context(), e2e.RepoPath("deploy/webhook.yaml")))
 	mutating, validating := &admissionregistrationv1.MutatingWebhookConfiguration{}, &admissionregistrationv1.ValidatingWebhookConfiguration{}
 	mutating.Name, validating.Name = api.WebhookConfigurationName, api.WebhookConfigurationName
-	p.finds(doctor.Problem, "webhooks", "webhook default.machinedeployments.gitops.k8c.io has no caBundle: it is passed over")
+	p.finds(doctor.Problem, "webhooks", "webhook default.machinedeployments.gitops.k8c.io has no caBundle: it is skipped")
 	p.bundle(mutating, validating, e2e.CertificateUntil(p.T, time.Now().Add(-time.Hour)))
-	p.finds(doctor.Problem, "webhooks", "has a caBundle in which no certificate is valid any more")
+	p.finds(doctor.Problem, "webhooks", "has a caBundle without a valid certificate")
 	p.bundle(mutating, validating, e2e.CertificateUntil(p.T, time.Now().Add(time.Hour)))
-	p.finds(doctor.Problem, "webhooks", "leads to Service kube-system/osm-gitops-webhook, behind which nobody is ready: it is passed over")
+	p.finds(doctor.Problem, "webhooks", "calls Service kube-system/osm-gitops-webhook, which has no ready endpoint: it is skipped")
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: e2e.Namespace, Name: api.WebhookServiceName}}
 	p.NoError(p.Client.Delete(p.T.Context(), service))
-	p.finds(doctor.Problem, "webhooks", "leads to Service kube-system/osm-gitops-webhook, which does not exist")
+	p.finds(doctor.Problem, "webhooks", "calls Service kube-system/osm-gitops-webhook, which does not exist")
 	p.Must(p.Cluster.Apply(p.T.Context(), e2e.RepoPath("deploy/webhook.yaml")))
 	slice := &discoveryv1.EndpointSlice{
 		ObjectMeta:  metav1.ObjectMeta{Namespace: e2e.Namespace, Name: "hooks", Labels: map[string]string{discoveryv1.LabelServiceName: api.WebhookServiceName}},
 		AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"192.0.2.1"}}},
 	}
 	p.Must(p.Client.Create(p.T.Context(), slice))
-	p.finds(doctor.Note, "webhooks", "there is no Secret kube-system/osm-gitops-webhook-cert")
+	p.finds(doctor.Note, "webhooks", "no Secret kube-system/osm-gitops-webhook-cert")
 	for _, c := range []struct {
 		level doctor.Level
 		says  string
 		cert  []byte
 	}{
 		{doctor.Problem, "holds no certificate", []byte("none")},
-		{doctor.Problem, "osm-gitops-webhook-cert, ended at", e2e.CertificateUntil(p.T, time.Now().Add(-time.Hour))},
+		{doctor.Problem, "osm-gitops-webhook-cert, expired at", e2e.CertificateUntil(p.T, time.Now().Add(-time.Hour))},
 		{doctor.Warning, "and is not renewed", e2e.CertificateUntil(p.T, time.Now().Add(time.Hour))},
-		{doctor.OK, "3 webhooks have a certificate that counts", e2e.CertificateUntil(p.T, time.Now().Add(1000*time.Hour))},
+		{doctor.OK, "3 webhooks have a valid certificate", e2e.CertificateUntil(p.T, time.Now().Add(1000*time.Hour))},
 	} {
 		p.Apply(map[string]any{
 			"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": api.WebhookSecretName, "namespace": e2e.Namespace},
@@ -407,7 +407,7 @@ func (p *patient) referenceLeft(like *admissionregistrationv1.MutatingWebhookCon
 	hook.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"no": "namespace"}}
 	left.Webhooks = []admissionregistrationv1.MutatingWebhook{hook}
 	p.Must(p.Client.Create(p.T.Context(), left))
-	p.finds(doctor.Problem, "webhooks", "of operating-system-manager leads to Service kube-system/operating-system-manager-webhook, which does not exist: whatever it should judge is refused")
+	p.finds(doctor.Problem, "webhooks", "of operating-system-manager calls Service kube-system/operating-system-manager-webhook, which does not exist: every request that it should check is rejected")
 	p.NoError(p.Client.Delete(p.T.Context(), left))
 
 	// KKP's leads to the seed cluster.
@@ -424,10 +424,10 @@ func (p *patient) brokenTokens() {
 	next, web := p.TokenOf("next"), p.TokenOf("web")
 	p.TokenEnds("next", -time.Hour) // kube-controller-manager deletes it
 	p.Gone(next.Namespace, next.Name, &corev1.Secret{})
-	p.finds(doctor.Problem, "tokens", p.Pools+"/next has no bootstrap token that counts")
+	p.finds(doctor.Problem, "tokens", p.Pools+"/next has no valid bootstrap token")
 	p.TokenEnds("web", -time.Hour)
 	p.Gone(web.Namespace, web.Name, &corev1.Secret{})
-	p.finds(doctor.Warning, "tokens", "no pool has a bootstrap token that counts")
+	p.finds(doctor.Warning, "tokens", "no pool has a valid bootstrap token")
 	for _, token := range []*corev1.Secret{next, web} {
 		token.ResourceVersion, token.UID = "", ""
 		p.Must(p.Client.Create(p.T.Context(), token))
@@ -441,20 +441,20 @@ func (p *patient) brokenTokens() {
 		return fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, api.AnnotationCredentialsExpireAt, value)
 	}
 	p.patch(&corev1.Secret{}, api.NamespaceCloudInitSettings, name, annotation(ago))
-	p.finds(doctor.Problem, "tokens", "the token with which machines of "+p.Pools+"/web fetch their Secrets ended at "+ago)
+	p.finds(doctor.Problem, "tokens", "the token with which machines of "+p.Pools+"/web fetch their Secrets expired at "+ago)
 	p.patch(&corev1.Secret{}, api.NamespaceCloudInitSettings, name, annotation(ends))
 
 	p.NoError(p.Client.Delete(p.T.Context(), &secret))
-	p.finds(doctor.Problem, "pools", "/web has no Secret cloud-init-settings/"+name+", so that its machines do not boot")
+	p.finds(doctor.Problem, "pools", "/web has no Secret cloud-init-settings/"+name+", so its machines do not boot")
 	secret.ResourceVersion, secret.UID = "", ""
 	p.Must(p.Client.Create(p.T.Context(), &secret))
 
 	var osc osm.OperatingSystemConfig
 	p.Must(p.Get(e2e.Namespace, "web-"+p.Pools+"-config", &osc))
 	p.patch(&osm.OperatingSystemConfig{}, e2e.Namespace, osc.Name, fmt.Sprintf(`{"metadata":{"annotations":{%q:"shop/another"}}}`, api.AnnotationPool))
-	p.finds(doctor.Problem, "pools", `was made for another, "shop/another"`)
+	p.finds(doctor.Problem, "pools", `belongs to another pool, "shop/another"`)
 	p.patch(&osm.OperatingSystemConfig{}, e2e.Namespace, osc.Name, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q,%q:"another"}}}`, api.AnnotationPool, p.Pools+"/web", api.AnnotationInputDigest))
-	p.finds(doctor.Problem, "pools", "/web boots from an earlier configuration, for the documents of the present one are not written: ")
+	p.finds(doctor.Problem, "pools", "/web boots from an earlier configuration, since the documents of the current one are not written: ")
 	p.patch(&osm.OperatingSystemConfig{}, e2e.Namespace, osc.Name, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, api.AnnotationInputDigest, osc.Annotations[api.AnnotationInputDigest]))
 }
 
@@ -464,7 +464,7 @@ func (p *patient) brokenKinds() {
 	p.Must(p.Get("", name, &crd))
 	crd.Spec.Versions[0].AdditionalPrinterColumns[0].Name = "Other"
 	p.Must(p.Client.Update(p.T.Context(), &crd))
-	p.finds(doctor.Problem, "kinds", "CustomResourceDefinition "+name+" is not the one of this release: it differs at spec.versions[0].additionalPrinterColumns[0].name")
+	p.finds(doctor.Problem, "kinds", "CustomResourceDefinition "+name+" differs from the one of this release at spec.versions[0].additionalPrinterColumns[0].name")
 
 	// As platforms do that bring a definition of their own.
 	name = "operatingsystemconfigs.operatingsystemmanager.k8c.io"
@@ -474,7 +474,7 @@ func (p *patient) brokenKinds() {
 	spec.XValidations = nil
 	crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"] = spec
 	p.Must(p.Client.Update(p.T.Context(), &crd, client.FieldOwner("platform")))
-	p.finds(doctor.Warning, "kinds", "CustomResourceDefinition "+name+` is not the one of this release: it differs at spec.versions[0].schema.openAPIV3Schema.properties.spec.x-kubernetes-validations, as written by "platform" at `)
+	p.finds(doctor.Warning, "kinds", "CustomResourceDefinition "+name+` differs from the one of this release at spec.versions[0].schema.openAPIV3Schema.properties.spec.x-kubernetes-validations, as written by "platform" at `)
 
 	p.uninstallProvenance()
 	p.finds(doctor.Problem, "kinds", "CustomResourceDefinition nodeprovenances.gitops.k8c.io does not exist")
