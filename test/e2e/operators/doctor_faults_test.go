@@ -82,7 +82,7 @@ func (p *patient) brokenPools() {
 
 	p.Set("web", api.AnnotationVersionPin, "v9.9.9")
 	p.Eventually("the pin to be refused", func() error { return p.NewerRefused("web") })
-	p.finds(doctor.Problem, "pools", "/web does not have what it asks for: ")
+	p.finds(doctor.Problem, "pools", "/web does not have what it requests: ")
 	p.Set("web", api.AnnotationVersionPin, "")
 	p.Eventually("it to be well again", func() error { return p.Applied("web") })
 
@@ -142,7 +142,7 @@ func (p *patient) brokenRights() {
 		}
 		return nil
 	})
-	p.finds(doctor.Problem, "rights", "system:serviceaccount:kube-system:osm-gitops may not patch nodes")
+	p.finds(doctor.Problem, "rights", "system:serviceaccount:kube-system:osm-gitops cannot patch nodes")
 	whole.ResourceVersion = ""
 	p.Must(p.Client.Update(p.T.Context(), whole))
 	p.Eventually("the API server to know", func() error {
@@ -162,7 +162,7 @@ func (p *patient) withoutRight() {
 	whole := role.DeepCopy()
 	role.Rules = slices.DeleteFunc(role.Rules, func(r rbacv1.PolicyRule) bool { return r.Resources[0] == "serviceaccounts" })
 	p.Must(p.Client.Update(p.T.Context(), &role))
-	const says = "may not get serviceaccounts in kube-system, which is needed for --bootstrap-token-service-account-name"
+	const says = "cannot get serviceaccounts in kube-system, which is needed for --bootstrap-token-service-account-name"
 	p.Eventually("the API server to know", func() error {
 		_, report := p.doctor()
 		if !slices.ContainsFunc(report.Findings, func(f doctor.Finding) bool { return strings.Contains(f.Found, says) }) {
@@ -193,15 +193,15 @@ func (p *patient) brokenControllerPolicy() {
 		p.Must(p.Cluster.Apply(p.T.Context(), e2e.RepoPath(file)))
 		p.healthy()
 	}
-	p.finds(doctor.OK, "controller-policy", "ValidatingAdmissionPolicy osm-gitops-controller of this release limits what system:serviceaccount:kube-system:osm-gitops may write")
+	p.finds(doctor.OK, "controller-policy", "ValidatingAdmissionPolicy osm-gitops-controller of this release limits what system:serviceaccount:kube-system:osm-gitops can write")
 	p.patch(binding.DeepCopy(), "", name.Name, `{"spec":{"validationActions":["Audit"]}}`)
-	p.finds(doctor.Problem, "controller-policy", "there is no ValidatingAdmissionPolicyBinding that denies")
+	p.finds(doctor.Problem, "controller-policy", "no ValidatingAdmissionPolicyBinding enforces")
 	again()
 	p.patch(binding.DeepCopy(), "", name.Name, `{"spec":{"matchResources":{"namespaceSelector":{"matchLabels":{"a":"b"}}}}}`)
-	p.finds(doctor.Problem, "controller-policy", "there is no ValidatingAdmissionPolicyBinding that denies")
+	p.finds(doctor.Problem, "controller-policy", "no ValidatingAdmissionPolicyBinding enforces")
 	again()
 	p.Must(p.Client.Delete(p.T.Context(), binding.DeepCopy()))
-	p.finds(doctor.Problem, "controller-policy", "there is no ValidatingAdmissionPolicyBinding that denies")
+	p.finds(doctor.Problem, "controller-policy", "no ValidatingAdmissionPolicyBinding enforces")
 	p.Must(p.Cluster.Apply(p.T.Context(), e2e.RepoPath(file)))
 	p.patch(policy.DeepCopy(), "", name.Name, `{"spec":{"failurePolicy":"Ignore"}}`)
 	p.finds(doctor.Problem, "controller-policy", "ValidatingAdmissionPolicy osm-gitops-controller, which limits the permissions of the controller, differs from the one of this release")
@@ -209,7 +209,7 @@ func (p *patient) brokenControllerPolicy() {
 	p.healthy()
 	p.among(doctor.Problem, "controller-policy", "ValidatingAdmissionPolicy osm-gitops-controller is about another user than system:serviceaccount:elsewhere:robot", "--user", "system:serviceaccount:elsewhere:robot")
 	p.Must(p.Client.Delete(p.T.Context(), policy.DeepCopy()))
-	p.finds(doctor.Problem, "controller-policy", "there is no ValidatingAdmissionPolicy osm-gitops-controller: the rights of system:serviceaccount:kube-system:osm-gitops are not limited")
+	p.finds(doctor.Problem, "controller-policy", "ValidatingAdmissionPolicy osm-gitops-controller not found: the permissions of system:serviceaccount:kube-system:osm-gitops are not limited")
 	p.Must(p.Cluster.Apply(p.T.Context(), e2e.RepoPath(file)))
 	p.healthy()
 }
@@ -230,7 +230,7 @@ func (p *patient) brokenPolicies() {
 	p.patch(&admissionregistrationv1.ValidatingAdmissionPolicy{}, "", name.Name, `{"spec":{"failurePolicy":"Ignore"}}`)
 	p.finds(doctor.Warning, "policies", "ValidatingAdmissionPolicy osm-gitops-records differs from the one of this release")
 	p.Must(p.Client.Delete(p.T.Context(), &admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: name}))
-	p.finds(doctor.Problem, "policies", "there is no ValidatingAdmissionPolicyBinding osm-gitops-records")
+	p.finds(doctor.Problem, "policies", "ValidatingAdmissionPolicyBinding osm-gitops-records of deploy/admission.yaml not found")
 	p.Must(p.Cluster.Apply(p.T.Context(), e2e.RepoPath("deploy/admission.yaml")))
 	p.patch(&admissionregistrationv1.ValidatingAdmissionPolicy{}, "", name.Name, `{"spec":{"failurePolicy":"Fail"}}`)
 	p.among(doctor.Problem, "policies", "does not name system:serviceaccount:other:osm: the policies reject", "--user", "system:serviceaccount:other:osm")
@@ -366,7 +366,7 @@ func (p *patient) brokenWebhooks() {
 		says  string
 		cert  []byte
 	}{
-		{doctor.Problem, "holds no certificate", []byte("none")},
+		{doctor.Problem, "contains no certificate", []byte("none")},
 		{doctor.Problem, "osm-gitops-webhook-cert, expired at", e2e.CertificateUntil(p.T, time.Now().Add(-time.Hour))},
 		{doctor.Warning, "and is not renewed", e2e.CertificateUntil(p.T, time.Now().Add(time.Hour))},
 		{doctor.OK, "3 webhooks have a valid certificate", e2e.CertificateUntil(p.T, time.Now().Add(1000*time.Hour))},
@@ -415,7 +415,7 @@ func (p *patient) referenceLeft(like *admissionregistrationv1.MutatingWebhookCon
 	hook.ClientConfig.Service, hook.ClientConfig.URL = nil, &address
 	left = &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: left.Name}, Webhooks: []admissionregistrationv1.MutatingWebhook{hook}}
 	p.Must(p.Client.Create(p.T.Context(), left))
-	p.finds(doctor.Note, "webhooks", "leads to "+address+", which only the API server can reach")
+	p.finds(doctor.Note, "webhooks", "calls "+address+", which only the API server can reach")
 	p.NoError(p.Client.Delete(p.T.Context(), left))
 }
 
